@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+# Every option, all with the prefix VIPL_. As a sub-project nothing but the library is built.
+
+set(vipl_top_level OFF)
+if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
+    set(vipl_top_level ON)
+    if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+        set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+    endif()
+endif()
+
+option(VIPL_BUILD_SHARED "Build the shared library, vipl::shared" ON)
+option(VIPL_BUILD_STATIC "Build the static library, vipl::static" ON)
+option(VIPL_BACKEND_LOOPBACK "The emulator: VIs of one process and of the processes of one host" ON)
+
+option(VIPL_BUILD_TESTS "Build the tests (C++17, Catch2 2.13)" ${vipl_top_level})
+option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping and vipl-perf" ${vipl_top_level})
+option(VIPL_BUILD_EXAMPLES "Build the examples" ${vipl_top_level})
+option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_top_level})
+option(VIPL_BUILD_DOCS "Add the target doc (Doxygen)" OFF)
+option(VIPL_INSTALL "Add the install rules" ${vipl_top_level})
+
+option(VIPL_WERROR "Warnings are errors" OFF)
+option(VIPL_COVERAGE "Instrument for gcov" OFF)
+set(VIPL_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
+set(VIPL_TEST_TIMEOUT_SCALE 1 CACHE STRING "Multiplies every test's time limit (emulators, sanitizers)")
+
+if(VIPL_BUILD_TESTS AND NOT VIPL_BUILD_STATIC)
+    message(FATAL_ERROR "The white box tests need the static library: set VIPL_BUILD_STATIC=ON")
+endif()

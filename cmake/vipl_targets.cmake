@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+# The only build vocabulary: vipl_objects, vipl_layer, vipl_backend, vipl_library; vipl_program; and
+# vipl_test, vipl_catch_program in vipl_tests.cmake.
+
+include(CheckCSourceCompiles)
+include(CheckLinkerFlag)
+include(GNUInstallDirs)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+# 64-bit atomics live in libatomic on some 32-bit CPUs (powerpc, mips, m68k).
+set(vipl_atomics_source "
+    #include <stdatomic.h>
+    #include <stdint.h>
+    static _Atomic uint64_t word;
+    int main(void) { return (int)atomic_fetch_add(&word, 1) + (int)atomic_exchange(&word, 2); }")
+check_c_source_compiles("${vipl_atomics_source}" VIPL_ATOMICS_BUILT_IN)
+set(vipl_private_libraries Threads::Threads)
+if(NOT VIPL_ATOMICS_BUILT_IN)
+    set(CMAKE_REQUIRED_LIBRARIES atomic)
+    check_c_source_compiles("${vipl_atomics_source}" VIPL_ATOMICS_IN_LIBATOMIC)
+    unset(CMAKE_REQUIRED_LIBRARIES)
+    if(NOT VIPL_ATOMICS_IN_LIBATOMIC)
+        message(FATAL_ERROR "No 64-bit atomics, neither in the compiler nor in libatomic")
+    endif()
+    list(APPEND vipl_private_libraries atomic)
+endif()
+
+set(vipl_version_script "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/vipl.map")
+check_linker_flag(C "${vipl_version_script}" VIPL_LINKER_HAS_VERSION_SCRIPT)
+check_linker_flag(C "LINKER:-z,nodelete" VIPL_LINKER_HAS_NODELETE)
+
+# vipl_own(<target>): the project's warnings, standard and sanitizers, for its own targets only.
+function(vipl_own target)
+    set_target_properties(${target} PROPERTIES
+        C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF
+        CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+        C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
+        ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+    if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
+        target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wundef
+            $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings -Wvla>
+            $<$<BOOL:${VIPL_WERROR}>:-Werror>)
+    endif()
+    if(VIPL_SANITIZE)
+        string(REPLACE ";" "," sanitizers "${VIPL_SANITIZE}")
+        target_compile_options(${target} PRIVATE -fsanitize=${sanitizers} -fno-sanitize-recover=all
+                               -fno-omit-frame-pointer)
+        target_link_options(${target} PRIVATE -fsanitize=${sanitizers})
+    endif()
+    if(VIPL_COVERAGE)
+        target_compile_options(${target} PRIVATE --coverage)
+        target_link_options(${target} PRIVATE --coverage)
+    endif()
+endfunction()
+
+# vipl_internal_includes(<target>): the private header root, and the one folder that says what the
+# operating system's types are.
+function(vipl_internal_includes target)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                               ${PROJECT_SOURCE_DIR}/src/os ${PROJECT_SOURCE_DIR}/src/os/posix)
+    # The C library shows POSIX and its own functions under -std=c11 only when asked to.
+    target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=1>)
+endfunction()
+
+# vipl_objects(<target>): the library's code, compiled once.
+function(vipl_objects target)
+    add_library(${target} OBJECT)
+    vipl_own(${target})
+    vipl_internal_includes(${target})
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_compile_definitions(${target} PRIVATE VIPL_BUILDING)
+    target_link_libraries(${target} PRIVATE Threads::Threads)
+endfunction()
+
+# vipl_layer(<folder>): adds a folder of sources to the library.
+function(vipl_layer folder)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.c)
+    target_sources(vipl_objects PRIVATE ${sources})
+endfunction()
+
+# vipl_backend(<name>): adds src/backends/<name> and its line in the table, if VIPL_BACKEND_<NAME> is on.
+macro(vipl_backend name)
+    string(TOUPPER "VIPL_BACKEND_${name}" vipl_backend_option)
+    if(${vipl_backend_option})
+        vipl_layer(src/backends/${name})
+        list(APPEND vipl_backend_names ${name})
+    endif()
+endmacro()
+
+# vipl_backend_table(): writes out the array of built-in backends.
+function(vipl_backend_table)
+    set(declarations "")
+    set(entries "")
+    foreach(name IN LISTS vipl_backend_names)
+        string(APPEND declarations "extern const struct vipl_backend vipl_${name}_ops;\n")
+        string(APPEND entries "    &vipl_${name}_ops,\n")
+    endforeach()
+    set(table ${PROJECT_BINARY_DIR}/src/core/backend_table.c)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/backend_table.c.in ${table} @ONLY)
+    target_sources(vipl_objects PRIVATE ${table})
+endfunction()
+
+# vipl_library(<shared|static> <SHARED|STATIC>): the target vipl_<kind>, alias vipl::<kind>.
+function(vipl_library kind type)
+    set(target vipl_${kind})
+    add_library(${target} ${type} $<TARGET_OBJECTS:vipl_objects>)
+    add_library(vipl::${kind} ALIAS ${target})
+    vipl_own(${target})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME vipl EXPORT_NAME ${kind} LINKER_LANGUAGE C)
+    target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    target_link_libraries(${target} PRIVATE ${vipl_private_libraries})
+    if(type STREQUAL "SHARED")
+        set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+        if(WIN32)
+            target_compile_definitions(${target} INTERFACE VIPL_SHARED)
+        endif()
+        if(VIPL_LINKER_HAS_VERSION_SCRIPT)
+            target_link_options(${target} PRIVATE ${vipl_version_script})
+            set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/vipl.map)
+        endif()
+        if(VIPL_LINKER_HAS_NODELETE)
+            # Object pools keep their type for ever and library threads may be running: the code
+            # stays mapped after dlclose.
+            target_link_options(${target} PRIVATE LINKER:-z,nodelete)
+        endif()
+    endif()
+endfunction()
+
+# vipl_default_library(): vipl::vipl is the shared library, or what BUILD_SHARED_LIBS says if the
+# builder has set it; vipl::compat adds the folder of <vipl.h>.
+macro(vipl_default_library)
+    set(vipl_default static)
+    if(VIPL_BUILD_SHARED AND (NOT VIPL_BUILD_STATIC OR BUILD_SHARED_LIBS OR NOT DEFINED BUILD_SHARED_LIBS))
+        set(vipl_default shared)
+    endif()
+    add_library(vipl INTERFACE)
+    add_library(vipl::vipl ALIAS vipl)
+    target_link_libraries(vipl INTERFACE vipl_${vipl_default})
+    add_library(vipl_compat INTERFACE)
+    add_library(vipl::compat ALIAS vipl_compat)
+    set_target_properties(vipl_compat PROPERTIES EXPORT_NAME compat)
+    target_include_directories(vipl_compat INTERFACE
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/vipl/compat>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/vipl/compat>)
+    target_link_libraries(vipl_compat INTERFACE vipl)
+endmacro()
+
+# vipl_program(<target> <source>...): a C program of this project, on the public interface.
+function(vipl_program target)
+    add_executable(${target} ${ARGN})
+    vipl_own(${target})
+    target_compile_definitions(${target} PRIVATE _GNU_SOURCE=1)
+    target_link_libraries(${target} PRIVATE vipl Threads::Threads)
+endfunction()

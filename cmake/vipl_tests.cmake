@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+# How tests are built and named.
+
+# vipl_catch_main(): Catch2 2.13, its main function compiled once. The header is looked for on the
+# building machine, also when cross compiling: it is only text. It is copied into a folder of its own,
+# because /usr/include must not come before a cross compiler's.
+function(vipl_catch_main)
+    find_path(VIPL_CATCH2_DIR catch2/catch.hpp NO_CMAKE_FIND_ROOT_PATH
+              DOC "Folder that holds catch2/catch.hpp (Catch2 2.13)")
+    if(NOT VIPL_CATCH2_DIR)
+        message(FATAL_ERROR "Catch2 2.13 is not here: install catch2, or set VIPL_BUILD_TESTS=OFF")
+    endif()
+    set(copy ${PROJECT_BINARY_DIR}/catch2)
+    file(COPY ${VIPL_CATCH2_DIR}/catch2/catch.hpp DESTINATION ${copy}/catch2)
+    add_library(vipl_catch INTERFACE)
+    target_include_directories(vipl_catch SYSTEM INTERFACE ${copy})
+    file(WRITE ${PROJECT_BINARY_DIR}/catch2/main.cpp.new
+         "#define CATCH_CONFIG_MAIN\n#include <catch2/catch.hpp>\n")
+    configure_file(${PROJECT_BINARY_DIR}/catch2/main.cpp.new ${PROJECT_BINARY_DIR}/catch2/main.cpp COPYONLY)
+    add_library(vipl_catch_main OBJECT ${PROJECT_BINARY_DIR}/catch2/main.cpp)
+    vipl_own(vipl_catch_main)
+    target_link_libraries(vipl_catch_main PRIVATE vipl_catch)
+endfunction()
+
+# vipl_test_support(<source>...): what several test programs share.
+function(vipl_test_support)
+    add_library(vipl_test_support STATIC EXCLUDE_FROM_ALL ${ARGN})
+    vipl_own(vipl_test_support)
+    target_include_directories(vipl_test_support PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+    target_include_directories(vipl_test_support PRIVATE ${PROJECT_SOURCE_DIR}/include)
+    target_link_libraries(vipl_test_support PUBLIC vipl_catch Threads::Threads)
+endfunction()
+
+# vipl_catch_program(<target> [INTERNAL] <source>...): a test program; INTERNAL ones see src/ and link
+# the static library, whose hidden symbols they may call; the others see what every program sees. A
+# program that brings its own main function says so with CATCH_CONFIG_RUNNER.
+function(vipl_catch_program target)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "" "")
+    add_executable(${target} ${arg_UNPARSED_ARGUMENTS})
+    vipl_own(${target})
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_link_libraries(${target} PRIVATE vipl_catch)
+    if(TARGET vipl_test_support)
+        target_link_libraries(${target} PRIVATE vipl_test_support)
+    endif()
+    if(arg_INTERNAL)
+        vipl_internal_includes(${target})
+        target_link_libraries(${target} PRIVATE vipl_static)
+    else()
+        target_link_libraries(${target} PRIVATE vipl)
+    endif()
+    set(own_main OFF)
+    foreach(source IN LISTS arg_UNPARSED_ARGUMENTS)
+        file(STRINGS ${source} runner REGEX "CATCH_CONFIG_(RUNNER|MAIN)")
+        if(runner)
+            set(own_main ON)
+        endif()
+    endforeach()
+    if(NOT own_main)
+        target_link_libraries(${target} PRIVATE vipl_catch_main)
+    endif()
+endfunction()
+
+# vipl_test(<kind.name> TIMEOUT <seconds> [ENVIRONMENT <var=value>...] COMMAND <command>...)
+function(vipl_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "ENVIRONMENT;COMMAND" )
+    string(REGEX REPLACE "\\..*" "" kind ${name})
+    math(EXPR limit "${arg_TIMEOUT} * ${VIPL_TEST_TIMEOUT_SCALE}")
+    add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${limit} SKIP_RETURN_CODE 77
+                         ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()
