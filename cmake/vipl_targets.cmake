@@ -4,7 +4,9 @@
 
 include(CheckCSourceCompiles)
 include(CheckLinkerFlag)
-include(GNUInstallDirs)
+if(VIPL_INSTALL)
+    include(GNUInstallDirs)
+endif()
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
@@ -103,6 +105,15 @@ function(vipl_backend_table)
     target_sources(vipl_objects PRIVATE ${table})
 endfunction()
 
+# vipl_public_includes(<target> <source folder> <folder below the installed include folder>)
+function(vipl_public_includes target folder installed)
+    target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/${folder}>)
+    if(VIPL_INSTALL)
+        target_include_directories(${target} INTERFACE
+                                   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}${installed}>)
+    endif()
+endfunction()
+
 # vipl_library(<shared|static> <SHARED|STATIC>): the target vipl_<kind>, alias vipl::<kind>.
 function(vipl_library kind type)
     set(target vipl_${kind})
@@ -110,8 +121,7 @@ function(vipl_library kind type)
     add_library(vipl::${kind} ALIAS ${target})
     vipl_own(${target})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME vipl EXPORT_NAME ${kind} LINKER_LANGUAGE C)
-    target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    vipl_public_includes(${target} include "")
     target_link_libraries(${target} PRIVATE ${vipl_private_libraries})
     if(type STREQUAL "SHARED")
         set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
@@ -143,9 +153,7 @@ macro(vipl_default_library)
     add_library(vipl_compat INTERFACE)
     add_library(vipl::compat ALIAS vipl_compat)
     set_target_properties(vipl_compat PROPERTIES EXPORT_NAME compat)
-    target_include_directories(vipl_compat INTERFACE
-        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/vipl/compat>
-        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/vipl/compat>)
+    vipl_public_includes(vipl_compat include/vipl/compat /vipl/compat)
     target_link_libraries(vipl_compat INTERFACE vipl)
 endmacro()
 

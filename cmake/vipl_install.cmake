@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+# What is installed, and how others find it: CMake package, pkg-config.
+
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vipl)
+set(targets vipl vipl_compat)
+foreach(kind IN ITEMS shared static)
+    if(TARGET vipl_${kind})
+        list(APPEND targets vipl_${kind})
+    endif()
+endforeach()
+install(TARGETS ${targets} EXPORT vipl
+        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(EXPORT vipl NAMESPACE vipl:: FILE vipl-targets.cmake DESTINATION ${package_dir} COMPONENT development)
+configure_package_config_file(cmake/vipl-config.cmake.in ${PROJECT_BINARY_DIR}/vipl-config.cmake
+                              INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/vipl-config-version.cmake
+                                 VERSION ${PROJECT_VERSION} COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/vipl-config.cmake ${PROJECT_BINARY_DIR}/vipl-config-version.cmake
+        DESTINATION ${package_dir} COMPONENT development)
+
+install(DIRECTORY include/vipl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+        FILES_MATCHING PATTERN "*.h")
+
+# pkg-config: paths relative to the file itself, so that an installed tree may be moved.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    set(pc_prefix ${CMAKE_INSTALL_PREFIX})
+    set(pc_libdir ${CMAKE_INSTALL_FULL_LIBDIR})
+    set(pc_includedir ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+else()
+    file(RELATIVE_PATH up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+    string(REGEX REPLACE "/$" "" up "${up}")
+    set(pc_prefix "\${pcfiledir}/${up}")
+    set(pc_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+    set(pc_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
+set(pc_private_libs "-pthread")
+if("atomic" IN_LIST vipl_private_libraries)
+    string(APPEND pc_private_libs " -latomic")
+endif()
+foreach(name IN ITEMS vipl vipl-compat)
+    configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+            COMPONENT development)
+endforeach()
+
+# Tools, found beside the library wherever the tree is put.
+set(tools "")
+foreach(tool IN ITEMS vipl-info vipl-ping vipl-perf vipl-conformance)
+    if(TARGET ${tool})
+        list(APPEND tools ${tool})
+    endif()
+endforeach()
+if(tools)
+    file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+    set_target_properties(${tools} PROPERTIES INSTALL_RPATH "\$ORIGIN/${bin_to_lib}")
+    install(TARGETS ${tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+    if(EXISTS ${PROJECT_SOURCE_DIR}/tools/man)
+        install(DIRECTORY tools/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools
+                FILES_MATCHING PATTERN "*.1")
+    endif()
+endif()
+
+install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        COMPONENT development)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
+        FILES_MATCHING PATTERN "*.c")
