@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+//
+// What the suite says about a run: failures as they happen, then a table per level, the skipped
+// cases with their reasons, and one line in all. Also as TAP and as JUnit's XML.
+#ifndef VIPL_CONFORMANCE_REPORT_HPP
+#define VIPL_CONFORMANCE_REPORT_HPP
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace vipl_conformance {
+
+struct CaseResult {
+    enum Outcome { passed, failed, skipped };
+
+    std::string name;
+    std::string function; // the VIPL function, or another topic, that the case is about
+    int level;            // index into kLevelNames
+    Outcome outcome;
+    std::string text; // why it failed or was skipped
+    double seconds;
+};
+
+inline constexpr const char *kLevelNames[] = {"Early Adopter", "Functional", "Full Conformance"};
+inline constexpr const char *kLevelTags[] = {"early", "functional", "full"};
+inline constexpr int kLevels = 3;
+
+/** A case's level from its tags: exactly one of kLevelTags, or -1. */
+int level_of(const std::vector<std::string> &tags);
+
+/** The Vip... tag of a case, or else its first tag that is no level and no setting. */
+std::string function_of(const std::vector<std::string> &tags);
+
+/** Tables for levels 0 to `level`, skips, and the total; every line starts with `prefix`. */
+void print_tables(std::ostream &out, const std::vector<CaseResult> &results, int level, const char *prefix);
+
+void print_tap(std::ostream &out, const std::vector<CaseResult> &results);
+
+/** False if the file cannot be written. */
+bool write_junit(const std::string &file, const std::vector<CaseResult> &results);
+
+} // namespace vipl_conformance
+
+#endif

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+//
+// What the surroundings decide: the device under test and how long to be patient. All times are
+// here. Positive waits end as soon as the event comes, so they may be generous; negative waits
+// ("nothing comes") always last their whole time, so they are short.
+#ifndef VIPL_TESTS_ENVIRONMENT_HPP
+#define VIPL_TESTS_ENVIRONMENT_HPP
+
+#include <string>
+
+#include <vipl/vipl.h>
+
+namespace vipl_test {
+
+/** VIPL_TEST_DEVICE, or "loopback". */
+const char *device_under_test();
+
+/** Whether the device under test is the emulator, some of whose answers are exactly known. */
+bool device_is_loopback();
+
+/** VIPL_TEST_TIMEOUT_SCALE, at least 1: emulators and sanitizers are slow. */
+unsigned timeout_scale();
+
+/** Milliseconds for what must come. */
+VIP_ULONG patience();
+
+/** Milliseconds to see that nothing comes. */
+inline constexpr VIP_ULONG kMoment = 60;
+
+/** Milliseconds for a request that a listener must have taken, and that must then time out. */
+VIP_ULONG short_while();
+
+/** Seconds that one case may last before its processes are stopped. */
+unsigned case_limit();
+
+/** Milliseconds on a monotonic clock. */
+unsigned long long now_ms();
+
+/** A discriminator that no other case of this or any other process uses; 16 characters at most. */
+std::string unique_discriminator();
+
+} // namespace vipl_test
+
+#endif

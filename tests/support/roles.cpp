@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT
+//
+// How two roles are played. Each pair of roles has a line (a socket pair) for sync() and values; a
+// child has a second one to report on. A role that ends early shuts its line down, so the other
+// fails at its next sync() instead of waiting; only the failure that came first is then told first.
+#include "roles.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include <csignal>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zygote.hpp"
+
+namespace vipl_test {
+
+namespace {
+
+/** The other role's end, seen on the line: a consequence, not a cause. */
+class LineLost : public Failure {
+public:
+    using Failure::Failure;
+};
+
+struct Outcome {
+    enum Kind : char { passed = 'P', consequence = 'C', skipped = 'S', failed = 'F' } kind = passed;
+    std::string text;
+};
+
+bool wait_readable(int fd, unsigned long long end)
+{
+    for (;;) {
+        const unsigned long long now = now_ms();
+        pollfd entry = {fd, POLLIN, 0};
+        const int ready = poll(&entry, 1, now < end ? static_cast<int>(end - now) : 0);
+        if (ready > 0) {
+            return true;
+        }
+        if (ready == 0 && now >= end) {
+            return false;
+        }
+    }
+}
+
+/** Read exactly size bytes; false at the end of the stream. Throws when they do not come in time. */
+bool read_all(int fd, void *data, size_t size, unsigned long long end)
+{
+    auto *next = static_cast<char *>(data);
+    while (size > 0) {
+        if (!wait_readable(fd, end)) {
+            throw Failure("the other side did not come to the same point in time");
+        }
+        const ssize_t got = recv(fd, next, size, 0);
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            return false;
+        }
+        if (got > 0) {
+            next += got;
+            size -= static_cast<size_t>(got);
+        }
+    }
+    return true;
+}
+
+bool write_all(int fd, const void *data, size_t size)
+{
+    const auto *next = static_cast<const char *>(data);
+    while (size > 0) {
+        const ssize_t put = ::send(fd, next, size, MSG_NOSIGNAL);
+        if (put < 0 && errno != EINTR) {
+            return false;
+        }
+        if (put > 0) {
+            next += put;
+            size -= static_cast<size_t>(put);
+        }
+    }
+    return true;
+}
+
+struct SocketPair {
+    int fd[2] = {-1, -1};
+
+    SocketPair()
+    {
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0) {
+            throw Failure(std::string("socketpair: ") + std::strerror(errno));
+        }
+    }
+    ~SocketPair()
+    {
+        close_end(0);
+        close_end(1);
+    }
+    SocketPair(const SocketPair &) = delete;
+    SocketPair &operator=(const SocketPair &) = delete;
+    void close_end(int i)
+    {
+        if (fd[i] >= 0) {
+            close(fd[i]);
+            fd[i] = -1;
+        }
+    }
+};
+
+Outcome play(Role role, Side side, const Scene &scene, int line, int report, Nic *shared)
+{
+    Outcome outcome;
+    try {
+        if (shared != nullptr) {
+            Peer peer(side, scene, line, report, *shared);
+            role(peer);
+        } else {
+            Nic nic;
+            Peer peer(side, scene, line, report, nic);
+            role(peer);
+        }
+    } catch (const Skipped &reason) {
+        outcome = {Outcome::skipped, reason.what()};
+    } catch (const LineLost &lost) {
+        outcome = {Outcome::consequence, lost.what()};
+    } catch (const std::exception &error) {
+        outcome = {Outcome::failed, error.what()};
+    } catch (...) {
+        outcome = {Outcome::failed, "an exception of an unknown type"};
+    }
+    shutdown(line, SHUT_RDWR);
+    return outcome;
+}
+
+/** The whole life of a child after the zygote's fork. Reports: kind, length, text. */
+int child_main(const ChildOrder &order, int line, int report)
+{
+    alarm(case_limit() + 5); // the default action ends a child that nobody watches any more
+    Scene scene;
+    std::memcpy(&scene, order.scene, sizeof scene);
+    const auto role = reinterpret_cast<Role>(order.role);
+    const Outcome outcome = play(role, Side::client, scene, line, report, nullptr);
+    const auto length = static_cast<std::uint32_t>(outcome.text.size());
+    write_all(report, &outcome.kind, 1);
+    write_all(report, &length, sizeof length);
+    write_all(report, outcome.text.data(), outcome.text.size());
+    return 0;
+}
+
+std::string describe_end(int status)
+{
+    if (WIFSIGNALED(status)) {
+        return std::string("ended by signal ") + std::to_string(WTERMSIG(status)) + " (" +
+               strsignal(WTERMSIG(status)) + ')';
+    }
+    return "exited with status " + std::to_string(WEXITSTATUS(status));
+}
+
+struct ChildReport {
+    bool came = false;
+    bool hung = false;
+    int announced_exit = -1; // will_exit(): the code; 256 and the signal: die()
+    Outcome outcome;
+};
+
+ChildReport read_report(int fd)
+{
+    ChildReport report;
+    const unsigned long long end = now_ms() + case_limit() * 1000ull;
+    try {
+        char kind = 0;
+        while (read_all(fd, &kind, 1, end)) {
+            if (kind == 'X') {
+                if (!read_all(fd, &report.announced_exit, sizeof report.announced_exit, end)) {
+                    break;
+                }
+                continue;
+            }
+            std::uint32_t length = 0;
+            if (!read_all(fd, &length, sizeof length, end)) {
+                break;
+            }
+            report.outcome.kind = static_cast<Outcome::Kind>(kind);
+            report.outcome.text.resize(length);
+            report.came = read_all(fd, report.outcome.text.data(), length, end);
+        }
+    } catch (const Failure &) {
+        report.hung = true;
+    }
+    return report;
+}
+
+Outcome judge_child(ChildReport report, int status)
+{
+    if (report.hung) {
+        return {Outcome::failed, "the child process hung and was killed"};
+    }
+    if (report.announced_exit >= 0 && !report.came) {
+        const bool as_announced = report.announced_exit >= 256
+                                      ? WIFSIGNALED(status) && WTERMSIG(status) == report.announced_exit - 256
+                                      : WIFEXITED(status) && WEXITSTATUS(status) == report.announced_exit;
+        return as_announced ? Outcome{}
+                            : Outcome{Outcome::failed, "the child process " + describe_end(status) +
+                                                           ", not as it had announced"};
+    }
+    if (!report.came) {
+        return {Outcome::failed, "the child process " + describe_end(status) + " without a report"};
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        return {Outcome::failed, "the child process had finished its role, then " + describe_end(status)};
+    }
+    return report.outcome;
+}
+
+void conclude(const Outcome &server, const Outcome &client)
+{
+    for (const Outcome *one : {&server, &client}) {
+        if (one->kind == Outcome::skipped) {
+            throw Skipped(one->text);
+        }
+    }
+    std::string causes, consequences;
+    const auto add = [&](const char *name, const Outcome &outcome) {
+        if (outcome.kind != Outcome::passed) {
+            (outcome.kind == Outcome::failed ? causes : consequences) +=
+                std::string("[") + name + "] " + outcome.text + '\n';
+        }
+    };
+    add("server", server);
+    add("client", client);
+    if (!causes.empty() || !consequences.empty()) {
+        throw Failure(causes + consequences);
+    }
+}
+
+void run_in_one_process(const Scene &scene, Role server, Role client)
+{
+    SocketPair line;
+    std::unique_ptr<Nic> shared;
+    if (scene.setting == Setting::one_nic) {
+        shared = std::make_unique<Nic>();
+    }
+    Outcome server_outcome, client_outcome;
+    std::thread other([&] { client_outcome = play(client, Side::client, scene, line.fd[1], -1, shared.get()); });
+    server_outcome = play(server, Side::server, scene, line.fd[0], -1, shared.get());
+    other.join();
+    conclude(server_outcome, client_outcome);
+}
+
+void run_in_two_processes(const Scene &scene, Role server, Role client)
+{
+    SocketPair line, report;
+    ChildOrder order{};
+    order.role = reinterpret_cast<void (*)()>(client);
+    std::memcpy(order.scene, &scene, sizeof scene);
+    const pid_t child = zygote_spawn(order, line.fd[1], report.fd[1]);
+    line.close_end(1);
+    report.close_end(1);
+
+    const Outcome server_outcome = play(server, Side::server, scene, line.fd[0], -1, nullptr);
+    const ChildReport child_report = read_report(report.fd[0]);
+    if (child_report.hung) {
+        kill(child, SIGKILL);
+    }
+    const int status = zygote_wait(child);
+    conclude(server_outcome, judge_child(child_report, status));
+}
+
+} // namespace
+
+void start_zygote() { zygote_start(child_main); }
+
+const char *setting_name(Setting setting)
+{
+    switch (setting) {
+    case Setting::one_process:
+        return "in one process";
+    case Setting::one_nic:
+        return "on one NIC handle";
+    default:
+        return "between processes";
+    }
+}
+
+Peer::Peer(Side side, const Scene &scene, int line, int report, Nic &nic)
+    : side_(side), scene_(scene), line_(line), report_(report), nic_(nic)
+{
+}
+
+void Peer::send_bytes(char kind, const void *data, size_t size)
+{
+    if (!write_all(line_, &kind, 1) || !write_all(line_, data, size)) {
+        throw LineLost("the other side has ended");
+    }
+}
+
+void Peer::receive_bytes(char kind, void *data, size_t size)
+{
+    const unsigned long long end = now_ms() + 2 * patience();
+    char seen = 0;
+    if (!read_all(line_, &seen, 1, end) || (seen == kind && !read_all(line_, data, size, end))) {
+        throw LineLost("the other side has ended");
+    }
+    if (seen != kind) {
+        throw Failure("the two roles of this case do not fit: one sends a value where the other syncs");
+    }
+}
+
+void Peer::sync()
+{
+    char none = 0;
+    send_bytes('S', &none, 1);
+    receive_bytes('S', &none, 1);
+}
+
+void Peer::will_exit(int code)
+{
+    const char kind = 'X';
+    EXPECT(report_ >= 0);
+    write_all(report_, &kind, 1);
+    write_all(report_, &code, sizeof code);
+}
+
+void Peer::die()
+{
+    will_exit(256 + SIGKILL);
+    kill(getpid(), SIGKILL);
+    for (;;) {
+        pause();
+    }
+}
+
+void run_two(Setting setting, VIP_RELIABILITY_LEVEL level, Role server, Role client)
+{
+    Scene scene{};
+    scene.setting = setting;
+    scene.level = level;
+    std::snprintf(scene.discriminator, sizeof scene.discriminator, "%s", unique_discriminator().c_str());
+    if (setting == Setting::two_processes) {
+        run_in_two_processes(scene, server, client);
+    } else {
+        run_in_one_process(scene, server, client);
+    }
+}
+
+Endpoint::Endpoint(Peer &peer, VIP_ULONG transfer_size, VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
+    : memory(peer.nic(), 256 * 1024, rdma_memory()),
+      vi(peer.nic(), vi_attributes(peer.level(), transfer_size), send_cq, recv_cq), peer_(peer)
+{
+}
+
+Endpoint::Endpoint(Peer &peer, VIP_VI_ATTRIBUTES attributes, size_t memory_bytes)
+    : memory(peer.nic(), memory_bytes, rdma_memory(attributes.Ptag)), vi(peer.nic(), attributes), peer_(peer)
+{
+}
+
+void Endpoint::connect()
+{
+    VIP_VI_ATTRIBUTES attributes{};
+    if (peer_.is_server()) {
+        NetAddress local = peer_.server_address();
+        NetAddress remote;
+        VIP_CONN_HANDLE connection = nullptr;
+        REQUIRE_VIP(VipConnectWait(peer_.nic(), local, patience(), remote, &attributes, &connection));
+        REQUIRE_VIP(VipConnectAccept(connection, vi));
+    } else {
+        NetAddress local = peer_.client_address();
+        NetAddress remote = peer_.server_address();
+        REQUIRE_VIP(VipConnectRequest(vi, local, remote, patience(), &attributes));
+    }
+}
+
+Work Endpoint::receive(size_t size)
+{
+    const Work work = memory.transfer(memory.bytes(size));
+    post_recv(vi, work);
+    return work;
+}
+
+Work Endpoint::send(Span bytes)
+{
+    const Work work = memory.transfer(bytes);
+    post_send(vi, work);
+    return work;
+}
+
+} // namespace vipl_test

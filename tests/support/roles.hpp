@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+//
+// Cases with two sides. A case is two captureless functions, the server's role and the client's;
+// run_two() plays them as two threads of this process or as this process and a child. Children
+// come from a zygote: a process forked by main() before any thread exists, so that a role's
+// address is valid in it and no thread's lock is ever copied. Whatever goes wrong in either role
+// (a check, a crash, a hang) ends as a Failure in the caller of run_two().
+#ifndef VIPL_TESTS_ROLES_HPP
+#define VIPL_TESTS_ROLES_HPP
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "objects.hpp"
+
+namespace vipl_test {
+
+/** Fork the zygote. First thing in main(), before any thread and any use of the library. */
+void start_zygote();
+
+enum class Side { server, client };
+
+enum class Setting {
+    one_process,   // two threads, each with a NIC handle of its own
+    one_nic,       // two threads that share one NIC handle
+    two_processes, // the client is a child process
+};
+
+const char *setting_name(Setting setting);
+
+/** What both roles are told. Plain bytes: it crosses to the child. */
+struct Scene {
+    Setting setting;
+    VIP_RELIABILITY_LEVEL level;
+    char discriminator[20]; // no other case uses it
+};
+
+/** A role's view of its case: its NIC handle, its names, and a line to the other role. */
+class Peer {
+public:
+    Peer(Side side, const Scene &scene, int line, int report, Nic &nic);
+
+    Side side() const { return side_; }
+    bool is_server() const { return side_ == Side::server; }
+    VIP_RELIABILITY_LEVEL level() const { return scene_.level; }
+    bool reliable() const { return level() != VIP_SERVICE_UNRELIABLE; }
+    bool in_other_process() const { return scene_.setting == Setting::two_processes; }
+    Nic &nic() { return nic_; }
+
+    /** The address the server listens on; the client's own; one more that nobody else uses. */
+    NetAddress server_address() { return nic_.address(scene_.discriminator); }
+    NetAddress client_address() { return address("c"); }
+    NetAddress address(const std::string &suffix) { return nic_.address(scene_.discriminator + suffix); }
+
+    /** Wait until the other role calls sync() too. */
+    void sync();
+
+    /** Give the other role a value; take the one it gives. */
+    template <class T>
+    void send(const T &value)
+    {
+        static_assert(std::is_trivially_copyable_v<T>, "values cross between processes");
+        send_bytes('V', &value, sizeof value);
+    }
+    template <class T>
+    T receive()
+    {
+        static_assert(std::is_trivially_copyable_v<T>, "values cross between processes");
+        T value{};
+        receive_bytes('V', &value, sizeof value);
+        return value;
+    }
+
+    /** Child only: from here on this process is meant to end by exit(code), or by SIGKILL. */
+    void will_exit(int code);
+    [[noreturn]] void die();
+
+private:
+    void send_bytes(char kind, const void *data, size_t size);
+    void receive_bytes(char kind, void *data, size_t size);
+
+    Side side_;
+    Scene scene_;
+    int line_;
+    int report_; // to the runner; -1 in the runner's own process
+    Nic &nic_;
+};
+
+using Role = void (*)(Peer &);
+
+/** Play both roles. Throws Failure with every role's complaint, or Skipped. */
+void run_two(Setting setting, VIP_RELIABILITY_LEVEL level, Role server, Role client);
+
+/** One side of a connection: memory, and a VI with the case's reliability level. */
+class Endpoint {
+public:
+    explicit Endpoint(Peer &peer, VIP_ULONG transfer_size = kTransferSize, VIP_CQ_HANDLE send_cq = nullptr,
+                      VIP_CQ_HANDLE recv_cq = nullptr);
+    Endpoint(Peer &peer, VIP_VI_ATTRIBUTES attributes, size_t memory_bytes = 256 * 1024);
+
+    /** The server waits and accepts, the client requests. Both roles must call it. */
+    void connect();
+
+    /** Post a receive into `size` fresh bytes. */
+    Work receive(size_t size);
+    /** Post a send of these bytes, or of this text. */
+    Work send(Span bytes);
+    Work send(const std::string &text) { return send(memory.text(text)); }
+
+    Memory memory;
+    Vi vi;
+
+private:
+    Peer &peer_;
+};
+
+} // namespace vipl_test
+
+#endif
