@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Usage: headers.sh INCLUDE_FOLDER COMPILER...
+# Each public header compiles alone, without a warning, in every standard that each compiler knows.
+set -u
+include=$1
+shift
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+warnings='-Wall -Wextra -pedantic -Werror -Wcast-align -Wundef -Wstrict-prototypes'
+failed=0
+done=0
+
+# try COMPILER LANGUAGE STANDARD HEADER [FLAG...]
+try() {
+    compiler=$1 language=$2 standard=$3 header=$4
+    shift 4
+    case $language in
+        c) source=$scratch/alone.c flags=$warnings ;;
+        *) source=$scratch/alone.cpp flags=${warnings% -Wstrict-prototypes} ;;
+    esac
+    printf '#include <%s>\n#include <%s>\nextern int alone;\nint alone;\n' "$header" "$header" >"$source"
+    done=$((done + 1))
+    # shellcheck disable=SC2086 # the warnings are several words
+    if ! "$compiler" -x "$language" -std="$standard" $flags -I"$include" "$@" -fsyntax-only "$source" 2>"$scratch/log"
+    then
+        failed=$((failed + 1))
+        echo "FAIL $compiler -std=$standard <$header> $*"
+        cat "$scratch/log"
+    fi
+}
+
+# knows COMPILER LANGUAGE STANDARD
+knows() {
+    echo 'extern int knows;' | "$1" -x "$2" -std="$3" -fsyntax-only - 2>/dev/null
+}
+
+for compiler in "$@"; do
+    command -v "$compiler" >/dev/null || continue
+    seen=''
+    for pair in c/c90 c/gnu89 c/c99 c/c11 c/c17 c/c2x c++/c++98 c++/c++11 c++/c++14 c++/c++17 c++/c++20 c++/c++2b; do
+        language=${pair%%/*} standard=${pair#*/}
+        knows "$compiler" "$language" "$standard" || continue
+        seen="$seen $standard"
+        try "$compiler" "$language" "$standard" vipl/vipl.h
+        try "$compiler" "$language" "$standard" vipl/vipl.h -DVIPL_NO_PROTOTYPES
+        try "$compiler" "$language" "$standard" vipl/version.h
+        try "$compiler" "$language" "$standard" vipl.h -I"$include/vipl/compat"
+    done
+    echo "$compiler:$seen"
+done
+echo "$done compilations, $failed failed"
+[ "$done" -gt 0 ] && [ "$failed" -eq 0 ]

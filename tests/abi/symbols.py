@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What the built library offers to the linker, and what it asks of it.
+
+    symbols.py exports      NM vipl.h vipl.map libvipl.so   exactly the functions of vipl.h
+    symbols.py archive      NM libvipl.a                    only names that begin with Vip or vipl_
+    symbols.py imports      NM libvipl.so                   nothing that ends or redirects the program
+    symbols.py constructors READELF libvipl.so              no code runs at load, none at unload
+"""
+import re
+import subprocess
+import sys
+
+# The library never changes the process's signals, timers or exit, and never runs another program.
+FORBIDDEN = {'signal', 'sigaction', 'sigprocmask', 'sigaltstack', 'alarm', 'setitimer', 'timer_create', 'exit', '_exit',
+             'quick_exit', 'atexit', 'system', 'popen', 'printf', 'puts', 'putchar', 'execve', 'execv', 'fork',
+             'gethostbyname', 'strtok', 'localtime', 'setenv', 'putenv', 'unsetenv', 'setlocale', 'chdir', 'umask'}
+
+
+def lines_of(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
+def compare(what, wanted, found):
+    for name in sorted(wanted - found):
+        print('%s: missing: %s' % (what, name))
+    for name in sorted(found - wanted):
+        print('%s: too much: %s' % (what, name))
+    return wanted == found
+
+
+def exports(nm, header, version_map, library):
+    with open(header, encoding='utf-8') as file:
+        wanted = set(re.findall(r'VI_CALL\s+(Vip\w+)\(', file.read()))
+    with open(version_map, encoding='utf-8') as file:
+        listed = set(re.findall(r'^\s+(\w+);$', re.sub(r'/\*.*?\*/|#.*', '', file.read()), re.M))
+    fields = [line.split() for line in lines_of(nm, '-D', '--defined-only', library)]
+    found = {row[-1].split('@')[0] for row in fields if row[-2] != 'A'}
+    print('%d functions' % len(wanted))
+    good = compare(version_map, wanted, listed)
+    return compare(library, wanted, found) and good and len(wanted) > 0
+
+
+def archive(nm, library):
+    names = [line.split()[-1] for line in lines_of(nm, '-g', '--defined-only', library) if len(line.split()) == 3]
+    bad = sorted(name for name in names if not re.match(r'(Vip|vipl_)', name))
+    for name in bad:
+        print('%s: %s has no prefix' % (library, name))
+    doubles = sorted({name for name in names if names.count(name) > 1})
+    for name in doubles:
+        print('%s: %s is there twice' % (library, name))
+    print('%d names' % len(names))
+    return names and not bad and not doubles
+
+
+def imports(nm, library):
+    names = {line.split()[-1].split('@')[0] for line in lines_of(nm, '-D', '--undefined-only', library)}
+    bad = sorted(names & FORBIDDEN)
+    for name in bad:
+        print('%s: calls %s' % (library, name))
+    print('%d names' % len(names))
+    return not bad
+
+
+def constructors(readelf, library):
+    good = True
+    pointer = 4 if any('ELF32' in line for line in lines_of(readelf, '-h', library)) else 8
+    for line in lines_of(readelf, '-SW', library):
+        match = re.search(r'\.(init_array|fini_array|ctors|dtors)\s+\S+\s+\w+\s+\w+\s+(\w+)', line)
+        # One entry each is the C compiler's own frame bookkeeping.
+        if match and int(match.group(2), 16) > pointer * (2 if match.group(1).endswith('tors') else 1):
+            print('%s: %s holds more than the compiler\'s own entry' % (library, match.group(1)))
+            good = False
+    return good
+
+
+if __name__ == '__main__':
+    check = {'exports': exports, 'archive': archive, 'imports': imports, 'constructors': constructors}[sys.argv[1]]
+    sys.exit(0 if check(*sys.argv[2:]) else 1)

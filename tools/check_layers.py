@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Checks who may include and call what, as docs/architecture.md says. Prints file:line: rule.
+
+    check_layers.py [ROOT]      checks the tree (default: the one this file is in)
+    check_layers.py --self-test checks that every rule finds its bad sample
+"""
+import os
+import re
+import sys
+import tempfile
+
+# What a backend may see of core.
+BACKEND_SEES = {'core/backend.h', 'core/backend_up.h', 'core/list.h', 'core/log.h', 'core/config.h',
+                'core/lock_rank.h', 'core/copy.h'}
+
+# The C library's headers that need no operating system, for everything outside src/os.
+STANDARD = {'assert.h', 'ctype.h', 'errno.h', 'inttypes.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdbool.h',
+            'stddef.h', 'stdint.h', 'stdio.h', 'stdlib.h', 'string.h'}
+
+SYSTEM_MACRO = re.compile(r'\b(_WIN32|_WIN64|__CYGWIN__|__linux__|__linux|__gnu_linux__|__unix__|__APPLE__|__FreeBSD__|'
+                          r'__NetBSD__|__OpenBSD__|__sun|__ANDROID__|_MSC_VER|__MINGW32__)\b')
+ENDIAN_MACRO = re.compile(r'\b(__BYTE_ORDER__|__BYTE_ORDER|BYTE_ORDER|__BIG_ENDIAN__|__LITTLE_ENDIAN__)\b')
+
+# Services of the system that have a name in os/os.h.
+SERVICE = re.compile(r'(?<![\w.>])('
+                     r'malloc|calloc|realloc|free|aligned_alloc|posix_memalign|strdup|strndup|asprintf|'
+                     r'pthread_\w+|thrd_\w+|mtx_\w+|cnd_\w+|sem_\w+|'
+                     r'clock_gettime|clock|gettimeofday|time|timespec_get|nanosleep|clock_nanosleep|usleep|sleep|sched_yield|'
+                     r'getenv|secure_getenv|getpid|fork|vfork|mmap|munmap|shm_open|memfd_create|syscall|getrandom|'
+                     r'poll|epoll_\w+|eventfd|socket|sendmsg|recvmsg|'
+                     r'signal|sigaction|sigprocmask|atexit|exit|_exit|quick_exit'
+                     r')\s*\(')
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+DIRECTIVE = re.compile(r'^\s*#\s*include\b')
+CONDITION = re.compile(r'^\s*#\s*(if|ifdef|ifndef|elif)\b')
+COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+
+
+def blank(match):
+    """A comment or a literal, emptied; line ends stay so that line numbers do."""
+    text = match.group(0)
+    return '""' if text[0] == '"' else re.sub(r'[^\n]', ' ', text)
+
+
+def layer_of(path):
+    parts = path.split('/')
+    if parts[0] == 'src' and len(parts) > 2:
+        return 'src/backends/' + parts[2] if parts[1] == 'backends' else 'src/' + parts[1]
+    if parts[0] == 'tests' and len(parts) > 1:
+        return 'tests/' + parts[1]
+    return parts[0]
+
+
+def include_error(layer, path, kind, name):
+    """Why this include is not allowed, or None."""
+    if kind == '<' and not name.startswith('vipl'):
+        inside = layer.startswith('src/') and layer != 'src/os'
+        return 'system header outside src/os' if inside and name not in STANDARD else None
+    folder = name.split('/')[0] if '/' in name else ''
+    public = folder == 'vipl' or name == 'vipl.h'
+    if layer == 'src/os':
+        return None if folder == 'os' or name.startswith('os_') else 'os includes system headers and os only'
+    if layer == 'src/core':
+        if name.startswith('core/api_'):
+            return 'nothing includes the API entry points'
+        return None if public or folder in ('core', 'os') or name == 'os_types.h' else 'core includes core and os only'
+    if layer == 'src/iwarp':
+        return None if folder == 'iwarp' else 'the codec includes itself only'
+    if layer.startswith('src/backends/'):
+        own = layer[len('src/'):] + '/'
+        if public or folder in ('os', 'iwarp') or name in BACKEND_SEES or name.startswith(own) or name == 'os_types.h':
+            return None
+        return 'a backend sees its contract, os and itself, no other part of core and no other backend'
+    if layer in ('include', 'tools', 'bench', 'examples', 'tests/conformance', 'tests/consumer', 'tests/abi'):
+        return 'public headers only' if folder in ('core', 'os', 'backends', 'iwarp') else None
+    return None
+
+
+def check_file(root, path, backends):
+    with open(os.path.join(root, path), encoding='utf-8') as file:
+        text = file.read()
+    layer = layer_of(path)
+    inside = layer.startswith('src/') and layer != 'src/os'
+    findings = []
+    head = text.split('\n', 2)[:2]
+    if not any('SPDX-License-Identifier: MIT' in line for line in head):
+        findings.append((path, 1, 'no SPDX line at the top'))
+    if not path.endswith(('.c', '.h', '.cpp', '.hpp')):
+        return findings
+    original = text.split('\n')
+    named = re.compile(r'\bvipl_(%s)_\w+' % '|'.join(backends)) if backends else None
+    for number, line in enumerate(COMMENT_OR_TEXT.sub(blank, text).split('\n'), 1):
+        include = INCLUDE.match(original[number - 1]) if DIRECTIVE.match(line) else None
+        if include:
+            error = include_error(layer, path, include.group(1), include.group(2))
+            if error:
+                findings.append((path, number, error + ': ' + include.group(2)))
+            continue
+        if CONDITION.match(line) and path != 'include/vipl/vipl.h' and (inside or layer == 'include'):
+            for macro in SYSTEM_MACRO.findall(line):
+                findings.append((path, number, 'operating system asked for outside src/os: ' + macro))
+            for macro in ENDIAN_MACRO.findall(line):
+                findings.append((path, number, 'byte order asked for outside src/os: ' + macro))
+        if inside:
+            for call in SERVICE.findall(line):
+                findings.append((path, number, 'call of the system outside src/os: ' + call))
+        if layer == 'src/core' and named:
+            for match in named.finditer(line):
+                findings.append((path, number, 'core names a backend: ' + match.group(0)))
+    return findings
+
+
+def check_tree(root):
+    folder = os.path.join(root, 'src/backends')
+    backends = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    findings = []
+    for top in ('include', 'src', 'tools', 'bench', 'examples', 'tests', 'cmake'):
+        for where, folders, files in os.walk(os.path.join(root, top)):
+            folders.sort()
+            for name in sorted(files):
+                if name.endswith(('.c', '.h', '.cpp', '.hpp', '.py', '.sh', '.cmake')) or name == 'CMakeLists.txt':
+                    findings += check_file(root, os.path.relpath(os.path.join(where, name), root), backends)
+    return findings
+
+
+# Path, then lines; a line that must be found ends in the words of its rule after "@@".
+SAMPLES = {
+    'src/core/good.c': ['#include "core/vi.h"', '#include <string.h>', 'void f(void) { pool->free(x); } /* malloc() */',
+                        'const char *s = "free(";', 'void vipl_free(void *p);'],
+    'src/core/bad.c': ['#include "backends/loopback/loopback.h" @@ core includes core and os only',
+                       '#include <pthread.h> @@ system header outside src/os',
+                       '#ifdef __linux__ @@ operating system asked for',
+                       '#elif defined(_WIN32) @@ operating system asked for',
+                       '#if __BYTE_ORDER__ == 1234 @@ byte order asked for',
+                       'void *p = malloc(1); @@ call of the system',
+                       '/* a comment', ' * of lines */ pthread_mutex_lock(&m); @@ call of the system',
+                       'clock_gettime(0, &t); @@ call of the system',
+                       'x = vipl_loopback_ops; @@ core names a backend',
+                       '#include "core/api_vi.h" @@ nothing includes the API'],
+    'src/os/posix/good.c': ['#include <pthread.h>', '#include "os/os.h"', '#ifdef __linux__', 'free(p);'],
+    'src/os/posix/bad.c': ['#include "core/log.h" @@ os includes system headers and os only'],
+    'src/backends/loopback/good.c': ['#include "core/backend_up.h"', '#include "backends/loopback/ring.h"',
+                                     '#include "os/os.h"'],
+    'src/backends/loopback/bad.c': ['#include "core/vi.h" @@ a backend sees its contract',
+                                    '#include "backends/socket/socket.h" @@ a backend sees its contract'],
+    'src/backends/socket/socket.h': [],
+    'tests/conformance/bad.cpp': ['#include "core/vi.h" @@ public headers only'],
+    'tools/bad.c': ['#include "os/os.h" @@ public headers only'],
+}
+
+
+def self_test():
+    with tempfile.TemporaryDirectory() as root:
+        wanted = []
+        for path, lines in SAMPLES.items():
+            os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+            with open(os.path.join(root, path), 'w', encoding='utf-8') as file:
+                file.write('/* SPDX-License-Identifier: MIT */\n')
+                for number, line in enumerate(lines, 2):
+                    code, _, rule = line.partition(' @@ ')
+                    file.write(code + '\n')
+                    if rule:
+                        wanted.append((path, number, rule))
+        with open(os.path.join(root, 'tools/unlicensed.py'), 'w', encoding='utf-8') as file:
+            file.write('pass\n')
+        wanted.append(('tools/unlicensed.py', 1, 'no SPDX line'))
+        found = check_tree(root)
+    missed = [w for w in wanted if not any(f[:2] == w[:2] and f[2].startswith(w[2]) for f in found)]
+    wrong = [f for f in found if not any(f[:2] == w[:2] and f[2].startswith(w[2]) for w in wanted)]
+    for what, rows in (('not found', missed), ('found wrongly', wrong)):
+        for row in rows:
+            print('%s: %s:%d: %s' % ((what,) + row))
+    print('%d bad lines, %d found, %d wrong' % (len(wanted), len(wanted) - len(missed), len(wrong)))
+    return 1 if missed or wrong else 0
+
+
+def main(arguments):
+    if arguments == ['--self-test']:
+        return self_test()
+    root = arguments[0] if arguments else os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    findings = check_tree(root)
+    for path, number, text in findings:
+        print('%s:%d: %s' % (path, number, text))
+    print('layers: %d findings' % len(findings))
+    return 1 if findings else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))
