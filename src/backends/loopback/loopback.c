@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* The loopback device: settings, limits, names, and the operations table. */
+#include "backends/loopback/loopback.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/loopback/loopback_remote.h"
+#include "core/config.h"
+#include "core/log.h"
+
+static const uint8_t host_address[6] = {127, 0, 0, 1, 0, 0}; /* IPv4 and two zero bytes: programs expect 6 */
+
+static enum lo_pull pull_setting(void)
+{
+    char text[16];
+    vipl_config_text("VIPL_LOOPBACK_PULL", text, sizeof(text));
+    if (strcmp(text, "on") == 0) {
+        return LO_PULL_ON;
+    }
+    return strcmp(text, "off") == 0 ? LO_PULL_OFF : LO_PULL_AUTO;
+}
+
+static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_be_nic **out)
+{
+    if (device[0] != '\0') { /* there is one loopback device, without instances */
+        return VIP_ERROR_RESOURCE;
+    }
+    struct vipl_be_nic *be = vipl_zalloc(sizeof(*be));
+    if (be == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    be->core = nic;
+    vipl_list_init(&be->listeners);
+    be->settings_pull = pull_setting();
+    be->settings_inline = vipl_config_number("VIPL_LOOPBACK_INLINE", 2048, 0, 16384);
+    be->settings_ring = vipl_config_number("VIPL_LOOPBACK_RING", 262144, 65536, 16777216);
+    be->address.host_len = sizeof(host_address);
+    memcpy(be->address.host, host_address, sizeof(host_address));
+    vipl_mutex_lock(&lo_registry.lock);
+    vipl_list_append(&lo_registry.nics, &be->link);
+    vipl_mutex_unlock(&lo_registry.lock);
+    *out = be;
+    return VIP_SUCCESS;
+}
+
+static void lo_close(struct vipl_be_nic *be)
+{
+    vipl_mutex_lock(&lo_registry.lock);
+    vipl_list_remove(&be->link);
+    lo_drop_listeners(be);
+    vipl_mutex_unlock(&lo_registry.lock);
+    lo_remote_close(be);
+    vipl_free(be);
+}
+
+static void lo_limits(struct vipl_be_nic *be, struct vipl_limits *out)
+{
+    (void)be;
+    *out = (struct vipl_limits){
+        .max_register_bytes = UINT64_MAX / 2,
+        .max_block_bytes = UINTPTR_MAX / 2,
+        .max_regions = 1u << 20,
+        .max_vis = 131072,
+        .max_descriptors = 65536,
+        .max_segments = VIPL_MAX_SEGMENTS,
+        .max_cqs = 65536,
+        .max_cq_entries = 1u << 20,
+        .max_transfer_size = 4u << 20,
+        .native_mtu = 65536,
+        .max_ptags = 65536,
+        .max_pending_connects = 1024,
+        .max_discriminator = VIPL_MAX_DISCRIMINATOR,
+        .reliability_levels =
+            VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION,
+        .rdma_read_levels = VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION,
+        .hardware_version = 0,
+    };
+}
+
+static void lo_address(struct vipl_be_nic *be, struct vipl_address *out)
+{
+    *out = be->address;
+}
+
+/* This host's names: as the system says, without its domain, and "localhost". */
+static bool names_this_host(const char *name)
+{
+    char host[256];
+    if (strcmp(name, "localhost") == 0) {
+        return true;
+    }
+    if (vipl_host_name(host, sizeof(host)) != 0) {
+        return false;
+    }
+    size_t n = strlen(name);
+    size_t bare = strcspn(host, ".");
+    return strcmp(name, host) == 0 || (n == bare && strncmp(name, host, n) == 0) ||
+           (strncmp(name, host, bare) == 0 && name[bare] == '.');
+}
+
+static VIP_RETURN lo_resolve(struct vipl_be_nic *be, const char *name, uint32_t index, struct vipl_address *out)
+{
+    if (index > 0 || !names_this_host(name)) {
+        return VIP_ERROR_NAMESERVICE;
+    }
+    *out = be->address;
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN lo_reverse(struct vipl_be_nic *be, const struct vipl_address *host, char *name, size_t size)
+{
+    if (host->host_len != be->address.host_len || memcmp(host->host, be->address.host, host->host_len) != 0 ||
+        vipl_host_name(name, size) != 0) {
+        return VIP_ERROR_NAMESERVICE;
+    }
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN lo_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    (void)be;
+    (void)vi;
+    return VIP_SUCCESS; /* an idle VI costs the backend nothing */
+}
+
+static void lo_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    (void)be;
+    (void)vi;
+}
+
+static enum vipl_posted lo_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
+{
+    struct lo_vi *lo = lo_vi(vi);
+    (void)be;
+    if (lo->peer != NULL) {
+        return lo_local_send(vi, lo->peer, send);
+    }
+    if (lo->session != NULL) {
+        return lo_session_send(vi, lo->session, send);
+    }
+    return VIPL_POSTED_AGAIN; /* the connection has just ended; the flush follows */
+}
+
+const struct vipl_backend vipl_loopback_ops = {
+    .name = "loopback",
+    .open = lo_open,
+    .close = lo_close,
+    .limits = lo_limits,
+    .address = lo_address,
+    .resolve = lo_resolve,
+    .reverse = lo_reverse,
+    .abandon = lo_registry_abandon,
+    .region_add = lo_region_add,
+    .region_remove = lo_region_remove,
+    .vi_create = lo_vi_create,
+    .vi_destroy = lo_vi_destroy,
+    .listen = lo_listen,
+    .connect = lo_connect,
+    .connect_cancel = lo_connect_cancel,
+    .conn_taken = lo_conn_taken,
+    .conn_accept = lo_conn_accept,
+    .conn_reject = lo_conn_reject,
+    .sever = lo_session_sever,
+    .disconnect = lo_disconnect,
+    .post_send = lo_post_send,
+    .poll = lo_remote_poll,
+    .wait_fd = lo_remote_fd,
+    .arm = lo_remote_arm,
+    .disarm = lo_remote_disarm,
+};

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connecting within one process: requests meet listeners, and each other. Everything runs under the
+ * registry's lock, so that a request has exactly one end: answered, cancelled, or gone.
+ */
+#include <string.h>
+
+#include "backends/loopback/loopback.h"
+#include "backends/loopback/loopback_remote.h"
+#include "core/lock_rank.h"
+
+struct lo_registry lo_registry = {
+    .lock = {0, VIPL_RANK_BACKEND},
+    .nics = {&lo_registry.nics, &lo_registry.nics},
+    .requests = {&lo_registry.requests, &lo_registry.requests},
+};
+
+void lo_registry_abandon(void)
+{
+    vipl_mutex_init(&lo_registry.lock, VIPL_RANK_BACKEND);
+    vipl_list_init(&lo_registry.nics);
+    vipl_list_init(&lo_registry.requests);
+}
+
+bool lo_same_discriminator(const struct vipl_address *a, const struct vipl_address *b)
+{
+    return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
+}
+
+bool lo_same_address(const struct vipl_address *a, const struct vipl_address *b)
+{
+    return a->host_len == b->host_len && memcmp(a->host, b->host, a->host_len) == 0 && lo_same_discriminator(a, b);
+}
+
+/* --- requests --- */
+
+void lo_request_end(struct lo_request *request)
+{
+    lo_vi(request->vi)->request = NULL;
+    vipl_list_remove(&request->link);
+    lo_walk_end(request);
+    vipl_free(request);
+}
+
+static void set_peer(struct vipl_vi *vi, struct vipl_vi *peer)
+{
+    vipl_up_send_lock(vi);
+    vipl_up_recv_lock(vi);
+    lo_vi(vi)->peer = peer;
+    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_send_unlock(vi);
+}
+
+/* The acceptor first: the requester may send as soon as it is told. */
+static void join(struct vipl_vi *acceptor, const struct vipl_vi_facts *acceptor_facts, struct lo_request *request)
+{
+    struct vipl_vi *requester = request->vi;
+    struct vipl_vi_facts requester_facts = request->facts;
+    lo_request_end(request);
+    set_peer(acceptor, requester);
+    set_peer(requester, acceptor);
+    vipl_up_connected(acceptor, &requester_facts);
+    vipl_up_connected(requester, acceptor_facts);
+}
+
+static struct lo_listener *find_listener(struct vipl_be_nic *be, const struct vipl_address *wanted)
+{
+    for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
+        struct lo_listener *listener = VIPL_CONTAINER(l, struct lo_listener, link);
+        if (lo_same_discriminator(&listener->local, wanted)) {
+            return listener;
+        }
+    }
+    return NULL;
+}
+
+/* Puts the request before a listener of this process, if there is one. */
+static void match_client(struct lo_request *request)
+{
+    for (struct vipl_list *l = lo_registry.nics.next; l != &lo_registry.nics; l = l->next) {
+        struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
+        if (find_listener(be, &request->remote) == NULL) {
+            continue;
+        }
+        request->conn = vipl_up_conn_arrived(be->core, &request->remote, &request->local, &request->facts);
+        if (request->conn != NULL) {
+            lo_conn(request->conn)->request = request;
+            return;
+        }
+    }
+}
+
+/* Joins the request with another that asks for it, if there is one. True: it is over. */
+static bool match_peer(struct lo_request *request)
+{
+    for (struct vipl_list *l = lo_registry.requests.next; l != &lo_registry.requests; l = l->next) {
+        struct lo_request *other = VIPL_CONTAINER(l, struct lo_request, link);
+        if (other == request || !other->peer || !lo_same_address(&other->local, &request->remote) ||
+            !lo_same_address(&other->remote, &request->local)) {
+            continue;
+        }
+        VIP_RETURN rc = vipl_facts_agree(&request->facts, &other->facts);
+        struct vipl_vi *vi = request->vi;
+        struct vipl_vi *other_vi = other->vi;
+        struct vipl_vi_facts facts = request->facts;
+        lo_request_end(request);
+        if (rc == VIP_SUCCESS) {
+            join(vi, &facts, other);
+        } else {
+            lo_request_end(other);
+            vipl_up_connect_failed(vi, rc);
+            vipl_up_connect_failed(other_vi, rc);
+        }
+        return true;
+    }
+    return false;
+}
+
+void lo_match_all(struct vipl_be_nic *be)
+{
+    struct vipl_list *next;
+    for (struct vipl_list *l = lo_registry.requests.next; l != &lo_registry.requests; l = next) {
+        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
+        next = l->next;
+        if (!request->peer && request->conn == NULL && find_listener(be, &request->remote) != NULL) {
+            match_client(request);
+        }
+    }
+}
+
+VIP_RETURN lo_listen(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+    vipl_mutex_lock(&lo_registry.lock);
+    if (find_listener(be, local) == NULL) {
+        struct lo_listener *listener = vipl_zalloc(sizeof(*listener));
+        rc = listener == NULL ? VIP_ERROR_RESOURCE : lo_remote_listen(be, local);
+        if (rc == VIP_SUCCESS) {
+            listener->local = *local;
+            listener->nic = be;
+            vipl_list_append(&be->listeners, &listener->link);
+        } else {
+            vipl_free(listener);
+        }
+    }
+    if (rc == VIP_SUCCESS) {
+        lo_match_all(be);
+    }
+    vipl_mutex_unlock(&lo_registry.lock);
+    return rc;
+}
+
+void lo_drop_listeners(struct vipl_be_nic *be)
+{
+    struct vipl_list *link;
+    while ((link = vipl_list_take(&be->listeners)) != NULL) {
+        vipl_free(VIPL_CONTAINER(link, struct lo_listener, link));
+    }
+}
+
+static bool is_this_host(const struct vipl_be_nic *be, const struct vipl_address *address)
+{
+    return address->host_len == be->address.host_len && memcmp(address->host, be->address.host, address->host_len) == 0;
+}
+
+VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
+                      const struct vipl_address *remote, bool peer)
+{
+    if (!is_this_host(be, remote)) {
+        return VIP_NOT_REACHABLE;
+    }
+    struct lo_request *request = vipl_zalloc(sizeof(*request));
+    if (request == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    request->nic = be;
+    request->vi = vi;
+    request->local = *local;
+    request->remote = *remote;
+    request->peer = peer;
+    vipl_up_vi_facts(vi, &request->facts);
+    vipl_mutex_lock(&lo_registry.lock);
+    lo_vi(vi)->request = request;
+    vipl_list_append(&lo_registry.requests, &request->link);
+    bool over = false;
+    if (peer) {
+        over = match_peer(request);
+    } else {
+        match_client(request);
+    }
+    VIP_RETURN rc = VIP_SUCCESS;
+    if (!over && request->conn == NULL) {
+        rc = lo_walk_begin(request);
+        if (rc != VIP_SUCCESS) {
+            lo_request_end(request);
+        }
+    }
+    vipl_mutex_unlock(&lo_registry.lock);
+    return rc;
+}
+
+VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    VIP_RETURN rc = VIP_SUCCESS; /* no request: it has been answered */
+    (void)be;
+    vipl_mutex_lock(&lo_registry.lock);
+    struct lo_request *request = lo_vi(vi)->request;
+    if (request != NULL) {
+        rc = request->taken || request->peer ? VIP_TIMEOUT : VIP_NO_MATCH;
+        if (request->conn != NULL) {
+            lo_conn(request->conn)->request = NULL;
+            vipl_up_conn_gone(request->conn);
+        }
+        lo_request_end(request);
+    }
+    vipl_mutex_unlock(&lo_registry.lock);
+    return rc;
+}
+
+/* --- answers --- */
+
+void lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
+{
+    (void)be;
+    vipl_mutex_lock(&lo_registry.lock);
+    if (lo_conn(conn)->request != NULL) {
+        lo_conn(conn)->request->taken = true;
+    } else if (lo_conn(conn)->call != NULL) {
+        lo_call_taken(lo_conn(conn)->call);
+    }
+    vipl_mutex_unlock(&lo_registry.lock);
+}
+
+VIP_RETURN lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi)
+{
+    VIP_RETURN rc = VIP_TIMEOUT; /* the requester has gone */
+    vipl_mutex_lock(&lo_registry.lock);
+    struct lo_conn *lo = lo_conn(conn);
+    if (lo->request != NULL) {
+        struct vipl_vi_facts facts;
+        vipl_up_vi_facts(vi, &facts);
+        join(vi, &facts, lo->request);
+        lo->request = NULL;
+        rc = VIP_SUCCESS;
+    } else if (lo->call != NULL) {
+        rc = lo_call_accept(be, lo->call, vi); /* releases and retakes the lock */
+    }
+    vipl_mutex_unlock(&lo_registry.lock);
+    return rc;
+}
+
+void lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer)
+{
+    (void)be;
+    vipl_mutex_lock(&lo_registry.lock);
+    struct lo_conn *lo = lo_conn(conn);
+    if (lo->request != NULL) {
+        struct vipl_vi *vi = lo->request->vi;
+        lo_request_end(lo->request);
+        lo->request = NULL;
+        if (answer) {
+            vipl_up_connect_failed(vi, VIP_REJECT);
+        }
+    } else if (lo->call != NULL) {
+        lo_call_reject(lo->call);
+    }
+    vipl_mutex_unlock(&lo_registry.lock);
+}
+
+/* --- the end of a connection within the process --- */
+
+/* Cuts the VI from its peer, which is returned pinned if it was still connected to it. */
+static struct vipl_vi *cut(struct vipl_vi *vi)
+{
+    vipl_up_send_lock(vi);
+    vipl_up_recv_lock(vi);
+    struct vipl_vi *peer = lo_vi(vi)->peer;
+    lo_vi(vi)->peer = NULL;
+    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_send_unlock(vi);
+    if (peer == NULL) {
+        return NULL;
+    }
+    vipl_up_send_lock(peer);
+    vipl_up_recv_lock(peer);
+    bool mutual = lo_vi(peer)->peer == vi;
+    if (mutual) {
+        lo_vi(peer)->peer = NULL;
+        vipl_up_pin(peer);
+    }
+    vipl_up_recv_unlock_quiet(peer);
+    vipl_up_send_unlock(peer);
+    return mutual ? peer : NULL;
+}
+
+void lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&lo_registry.lock);
+    struct vipl_vi *peer = cut(vi);
+    vipl_mutex_unlock(&lo_registry.lock);
+    lo_session_end(be, vi);
+    if (peer != NULL) {
+        vipl_up_broken(peer, VIP_ERROR_CONN_LOST);
+        vipl_up_unpin(peer);
+    }
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* What the rest of the backend uses of the part that talks to other processes. */
+#ifndef VIPL_LOOPBACK_REMOTE_H
+#define VIPL_LOOPBACK_REMOTE_H
+
+#include "backends/loopback/loopback.h"
+
+/* --- connecting: the registry's lock is held --- */
+
+VIP_RETURN lo_remote_listen(struct vipl_be_nic *be, const struct vipl_address *local);
+VIP_RETURN lo_walk_begin(struct lo_request *request);
+void lo_walk_end(struct lo_request *request); /* harmless without a walk */
+void lo_call_taken(struct lo_call *call);
+VIP_RETURN lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi);
+void lo_call_reject(struct lo_call *call);
+
+/* --- data and the end of a connection --- */
+
+enum vipl_posted lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send);
+void lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi);
+void lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
+VIP_RETURN lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region);
+void lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
+
+/* --- progress --- */
+
+void lo_remote_poll(struct vipl_be_nic *be);
+int lo_remote_fd(struct vipl_be_nic *be);
+int lo_remote_arm(struct vipl_be_nic *be);
+void lo_remote_disarm(struct vipl_be_nic *be);
+void lo_remote_close(struct vipl_be_nic *be);
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Entry points: completion queues. */
+#include "core/cq.h"
+#include "core/handle.h"
+#include "core/nic.h"
+#include "core/queue.h"
+#include "core/service.h"
+#include "core/vi.h"
+#include "core/wait.h"
+#include "vipl/vipl.h"
+
+VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
+{
+    if (CQHandle == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *CQHandle = NULL;
+    struct vipl_nic *nic = EntryCount == 0 ? NULL : vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    if (EntryCount <= nic->limits.max_cq_entries) {
+        rc = vipl_cq_create(nic, EntryCount, CQHandle);
+    }
+    vipl_nic_put(nic);
+    return rc;
+}
+
+/* The NIC of a completion queue, with a reference; NULL: no such queue. */
+static struct vipl_nic *nic_of(VIP_CQ_HANDLE handle)
+{
+    struct vipl_cq *cq = vipl_cq_lock(handle);
+    if (cq == NULL) {
+        return NULL;
+    }
+    struct vipl_nic *nic = vipl_nic_ref(cq->nic) ? cq->nic : NULL;
+    vipl_mutex_unlock(&cq->lock);
+    return nic;
+}
+
+VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
+{
+    struct vipl_nic *nic = nic_of(CQHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_cq_destroy(nic, CQHandle);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+{
+    struct vipl_cq *cq = EntryCount == 0 ? NULL : vipl_cq_lock(CQHandle);
+    if (cq == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    if (EntryCount <= cq->nic->limits.max_cq_entries && EntryCount >= cq->count) {
+        cq->limit = (uint32_t)EntryCount;
+        rc = VIP_SUCCESS;
+    }
+    vipl_mutex_unlock(&cq->lock);
+    return rc;
+}
+
+struct take {
+    void *handle;
+    void *vi;
+    VIP_BOOLEAN recv;
+};
+
+static VIP_RETURN take_locked(struct vipl_cq *cq, struct take *take)
+{
+    struct vipl_list *link = vipl_list_take(&cq->entries);
+    if (link == NULL) {
+        return VIP_NOT_DONE;
+    }
+    struct vipl_work *work = VIPL_CONTAINER(link, struct vipl_work, cq_link);
+    cq->count--;
+    take->vi = work->queue->vi->handle; /* stays: the VI's end removes its entries first */
+    take->recv = work->queue->is_recv ? VIP_TRUE : VIP_FALSE;
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN attempt_take(void *arg, struct vipl_waiter *waiter)
+{
+    struct take *take = arg;
+    struct vipl_cq *cq = vipl_cq_lock(take->handle);
+    if (cq == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = take_locked(cq, take);
+    if (rc == VIP_NOT_DONE && waiter != NULL) {
+        vipl_list_append(&cq->waiters, &waiter->link);
+    }
+    vipl_mutex_unlock(&cq->lock);
+    return rc;
+}
+
+static void leave_take(void *arg, struct vipl_waiter *waiter)
+{
+    struct take *take = arg;
+    struct vipl_cq *cq = vipl_cq_lock(take->handle);
+    if (cq != NULL) {
+        vipl_list_remove(&waiter->link);
+        vipl_mutex_unlock(&cq->lock);
+    }
+}
+
+static void hand_out(const struct take *take, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv, VIP_RETURN rc)
+{
+    *vi = rc == VIP_SUCCESS ? take->vi : NULL;
+    if (rc == VIP_SUCCESS) {
+        *recv = take->recv;
+    }
+}
+
+VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
+{
+    struct take take = {.handle = CQHandle};
+    if (ViHandle == NULL || RecvQueue == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = attempt_take(&take, NULL);
+    struct vipl_nic *nic = rc == VIP_NOT_DONE ? nic_of(CQHandle) : NULL;
+    if (nic != NULL) {
+        vipl_nic_progress(nic);
+        vipl_nic_put(nic);
+        rc = attempt_take(&take, NULL);
+    }
+    hand_out(&take, ViHandle, RecvQueue, rc);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
+{
+    struct take take = {.handle = CQHandle};
+    struct vipl_wait_for what = {attempt_take, leave_take, &take};
+    if (ViHandle == NULL || RecvQueue == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *ViHandle = NULL;
+    struct vipl_nic *nic = nic_of(CQHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_wait(nic, &what, vipl_deadline(Timeout));
+    hand_out(&take, ViHandle, RecvQueue, rc);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
+{
+    struct vipl_cq *cq = vipl_cq_lock(handle);
+    if (cq == NULL) {
+        vipl_free(event);
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_list_append(&cq->notifies, &event->link);
+    struct vipl_list *link = vipl_list_take(&cq->entries);
+    if (link != NULL) {
+        cq->count--;
+        vipl_event_fire_cq(cq, VIPL_CONTAINER(link, struct vipl_work, cq_link)->queue);
+    }
+    vipl_mutex_unlock(&cq->lock);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
+{
+    struct vipl_nic *nic = Handler == NULL ? NULL : nic_of(CQHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_service_start(nic);
+    struct vipl_event *event = rc == VIP_SUCCESS ? vipl_event_new(VIPL_EVENT_CQ, Context) : NULL;
+    if (event != NULL) {
+        event->cq_handler = Handler;
+        rc = enlist(CQHandle, event);
+    } else if (rc == VIP_SUCCESS) {
+        rc = VIP_ERROR_RESOURCE;
+    }
+    vipl_nic_put(nic);
+    return rc;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* Entry points of the data path: posting, and taking what is complete from a work queue. */
+#include "core/api.h"
+#include "core/handle.h"
+#include "core/nic.h"
+#include "core/service.h"
+#include "core/vi.h"
+#include "core/wait.h"
+#include "vipl/vipl.h"
+
+VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr, VIP_MEM_HANDLE MemoryHandle)
+{
+    return DescriptorPtr == NULL ? VIP_INVALID_PARAMETER : vipl_post_send(ViHandle, DescriptorPtr, MemoryHandle);
+}
+
+VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr, VIP_MEM_HANDLE MemoryHandle)
+{
+    return DescriptorPtr == NULL ? VIP_INVALID_PARAMETER : vipl_post_recv(ViHandle, DescriptorPtr, MemoryHandle);
+}
+
+/* Which queue of which VI; and what reaping it returned. */
+struct reap {
+    void *handle;
+    bool recv;
+    VIP_DESCRIPTOR *descriptor;
+};
+
+static struct vipl_queue *lock_queue(void *handle, bool recv)
+{
+    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
+    return vi == NULL ? NULL : recv ? &vi->recv : &vi->send;
+}
+
+static VIP_RETURN attempt_reap(void *arg, struct vipl_waiter *waiter)
+{
+    struct reap *reap = arg;
+    struct vipl_queue *q = lock_queue(reap->handle, reap->recv);
+    if (q == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_queue_reap_locked(q, &reap->descriptor);
+    if (rc == VIP_NOT_DONE && waiter != NULL) {
+        vipl_list_append(&q->waiters, &waiter->link);
+    }
+    vipl_mutex_unlock(&q->lock);
+    return rc;
+}
+
+static void leave_reap(void *arg, struct vipl_waiter *waiter)
+{
+    struct reap *reap = arg;
+    struct vipl_queue *q = lock_queue(reap->handle, reap->recv);
+    if (q != NULL) { /* else the VI was destroyed, and emptied its lists */
+        vipl_list_remove(&waiter->link);
+        vipl_mutex_unlock(&q->lock);
+    }
+}
+
+/* Makes progress for a queue's owner; false: the VI or its NIC handle is no more. */
+static bool progress_for(void *handle)
+{
+    struct vipl_nic *nic = vipl_vi_nic(handle);
+    if (nic == NULL) {
+        return false;
+    }
+    vipl_nic_progress(nic);
+    vipl_nic_put(nic);
+    return true;
+}
+
+static VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **out)
+{
+    struct reap reap = {handle, recv, NULL};
+    if (out == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = attempt_reap(&reap, NULL);
+    if (rc == VIP_NOT_DONE && progress_for(handle)) {
+        rc = attempt_reap(&reap, NULL);
+    }
+    *out = reap.descriptor;
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return done(ViHandle, false, DescriptorPtr);
+}
+
+VIP_RETURN VI_CALL VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return done(ViHandle, true, DescriptorPtr);
+}
+
+/* The NIC of a VI whose queue may be waited for on the VI itself, with a reference. */
+static VIP_RETURN waitable(void *handle, bool recv, struct vipl_nic **out)
+{
+    struct vipl_queue *q = lock_queue(handle, recv);
+    if (q == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = q->cq != NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+    if (rc == VIP_SUCCESS && !vipl_nic_ref(q->vi->nic)) {
+        rc = VIP_INVALID_PARAMETER;
+    }
+    *out = q->vi->nic;
+    vipl_mutex_unlock(&q->lock);
+    return rc;
+}
+
+static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, VIP_DESCRIPTOR **out)
+{
+    struct reap reap = {handle, recv, NULL};
+    struct vipl_wait_for what = {attempt_reap, leave_reap, &reap};
+    struct vipl_nic *nic;
+    if (out == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *out = NULL;
+    VIP_RETURN rc = waitable(handle, recv, &nic);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+    *out = reap.descriptor;
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return wait_for(ViHandle, false, Timeout, DescriptorPtr);
+}
+
+VIP_RETURN VI_CALL VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return wait_for(ViHandle, true, Timeout, DescriptorPtr);
+}
+
+/* Registers the handler, or lets it have the completion that is there already. */
+static VIP_RETURN enlist(VIP_VI_HANDLE handle, bool recv, struct vipl_event *event)
+{
+    VIP_DESCRIPTOR *descriptor;
+    struct vipl_queue *q = lock_queue(handle, recv);
+    if (q == NULL) {
+        vipl_free(event);
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_list_append(&q->notifies, &event->link);
+    if (vipl_queue_reap_locked(q, &descriptor) != VIP_NOT_DONE) {
+        vipl_event_fire_vi(q, descriptor);
+    }
+    vipl_mutex_unlock(&q->lock);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN notify(VIP_VI_HANDLE handle, bool recv, void *context, VIP_VI_CALLBACK handler)
+{
+    struct vipl_nic *nic;
+    if (handler == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = waitable(handle, recv, &nic);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    rc = vipl_service_start(nic);
+    struct vipl_event *event = rc == VIP_SUCCESS ? vipl_event_new(VIPL_EVENT_VI, context) : NULL;
+    if (event != NULL) {
+        event->vi_handler = handler;
+        rc = enlist(handle, recv, event);
+    } else if (rc == VIP_SUCCESS) {
+        rc = VIP_ERROR_RESOURCE;
+    }
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+{
+    return notify(ViHandle, false, Context, Handler);
+}
+
+VIP_RETURN VI_CALL VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+{
+    return notify(ViHandle, true, Context, Handler);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The contract a backend implements. Core has checked every argument, state and right before it
+ * calls; the backend moves bytes and reports through backend_up.h. It never calls the public API,
+ * includes no other core header but those named in tools/check_layers.py, and no other backend.
+ *
+ * Core's objects are opaque here. Each VI and each connection request carries an area for the
+ * backend's own part, at its start, zeroed at creation.
+ */
+#ifndef VIPL_CORE_BACKEND_H
+#define VIPL_CORE_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "os/os.h"
+#include "vipl/vipl.h"
+
+struct vipl_nic;    /* core's opened device */
+struct vipl_vi;     /* core's VI */
+struct vipl_conn;   /* core's pending connection request */
+struct vipl_be_nic; /* the backend's opened device */
+
+enum {
+    VIPL_VI_AREA_BYTES = 128,
+    VIPL_CONN_AREA_BYTES = 64,
+    VIPL_MAX_SEGMENTS = 252,
+    VIPL_MAX_DISCRIMINATOR = 64,
+    VIPL_MAX_HOST_ADDRESS = 16
+};
+
+static inline void *vipl_vi_area(struct vipl_vi *vi)
+{
+    return vi;
+}
+static inline void *vipl_conn_area(struct vipl_conn *conn)
+{
+    return conn;
+}
+
+/* A VIP_NET_ADDRESS with its parts in fixed places. */
+struct vipl_address {
+    uint16_t host_len;
+    uint16_t disc_len;
+    uint8_t host[VIPL_MAX_HOST_ADDRESS];
+    uint8_t disc[VIPL_MAX_DISCRIMINATOR];
+};
+
+/* What one end of a connection tells the other about itself. */
+struct vipl_vi_facts {
+    uint64_t max_transfer_size;
+    uint16_t reliability;
+    bool rdma_write;
+    bool rdma_read;
+    bool has_qos;
+};
+
+/* A scatter/gather list, checked: every piece lies in a registered region of the right tag. */
+struct vipl_sg {
+    size_t bytes;
+    unsigned count;
+    struct vipl_iov iov[VIPL_MAX_SEGMENTS];
+};
+
+/* A send descriptor, read once. */
+struct vipl_send {
+    uint16_t op;       /* VIP_CONTROL_OP_... */
+    bool immediate;    /* immediate_data travels too */
+    uint16_t reliability;
+    uint32_t immediate_data;
+    uint32_t sequence;       /* names this send in vipl_up_send_done() */
+    uint64_t remote_address; /* RDMA */
+    VIP_MEM_HANDLE remote_handle;
+    bool behind_others; /* an earlier send of this VI is still under way */
+    uint32_t status;    /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
+    struct vipl_vi *settle; /* out: a VI of this process that core is to vipl_up_settle() afterwards */
+    struct vipl_sg local;
+};
+
+enum vipl_posted {
+    VIPL_POSTED_DONE,    /* complete: send->status says how */
+    VIPL_POSTED_PENDING, /* the backend will call vipl_up_send_done() */
+    VIPL_POSTED_AGAIN    /* no room: core calls again, with the same send, after vipl_up_send_resume() */
+};
+
+struct vipl_limits {
+    uint64_t max_register_bytes;
+    uint64_t max_block_bytes;
+    uint32_t max_regions;
+    uint32_t max_vis;
+    uint32_t max_descriptors;
+    uint32_t max_segments;
+    uint32_t max_cqs;
+    uint32_t max_cq_entries;
+    uint32_t max_transfer_size;
+    uint32_t native_mtu;
+    uint32_t max_ptags;
+    uint32_t max_pending_connects; /* requests that wait for VipConnectWait() */
+    uint16_t max_discriminator;
+    uint16_t reliability_levels;
+    uint16_t rdma_read_levels;
+    uint32_t hardware_version;
+};
+
+struct vipl_region_facts {
+    void *address;
+    size_t bytes;
+    VIP_MEM_HANDLE handle;
+    uint32_t tag; /* of this NIC handle's tags; never 0 */
+    bool rdma_write;
+    bool rdma_read;
+};
+
+struct vipl_backend {
+    const char *name; /* "loopback": what devices of it start with */
+
+    /* --- the device. Called from application threads with no lock held; may block. ------------- */
+
+    /* `device` is what follows "name:" in the device name, or "". On failure *out is untouched. */
+    VIP_RETURN (*open)(struct vipl_nic *nic, const char *device, struct vipl_be_nic **out);
+    /* Last call: no VI, no connection request, no other call is left. */
+    void (*close)(struct vipl_be_nic *be);
+    void (*limits)(struct vipl_be_nic *be, struct vipl_limits *out);
+    void (*address)(struct vipl_be_nic *be, struct vipl_address *out); /* host part only */
+    /* The index-th address of a host; VIP_ERROR_NAMESERVICE if there is none. */
+    VIP_RETURN (*resolve)(struct vipl_be_nic *be, const char *name, uint32_t index, struct vipl_address *out);
+    VIP_RETURN (*reverse)(struct vipl_be_nic *be, const struct vipl_address *host, char *name, size_t size);
+
+    /* In a forked child: forget the process-wide state, and touch nothing the parent uses. */
+    void (*abandon)(void);
+
+    /* --- memory. No lock held. ------------------------------------------------------------------ */
+
+    /* A region begins, or changes its rights (before core's look-ups see it). On failure nothing
+     * has changed. */
+    VIP_RETURN (*region_add)(struct vipl_be_nic *be, const struct vipl_region_facts *region);
+    /* A region ends (core's look-ups do not find it any more). When this returns no peer reaches
+     * the region directly. */
+    void (*region_remove)(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
+
+    /* --- VIs. No lock held. ------------------------------------------------------------------------ */
+
+    VIP_RETURN (*vi_create)(struct vipl_be_nic *be, struct vipl_vi *vi); /* area is zeroed */
+    void (*vi_destroy)(struct vipl_be_nic *be, struct vipl_vi *vi);     /* it is IDLE */
+
+    /* --- connections. No lock held. ----------------------------------------------------------------- */
+
+    /* Requests for this discriminator may arrive from now on, until close. Repeatable. */
+    VIP_RETURN (*listen)(struct vipl_be_nic *be, const struct vipl_address *local);
+    /* Starts a request; the answer comes through vipl_up_connected() or vipl_up_connect_failed().
+     * `peer` : symmetric. Not blocking. */
+    VIP_RETURN (*connect)(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
+                          const struct vipl_address *remote, bool peer);
+    /* Ends a request whose time is up. The answer may still have come: VIP_SUCCESS then. Otherwise
+     * the code that tells how far it got: VIP_TIMEOUT, VIP_NO_MATCH or VIP_NOT_REACHABLE. */
+    VIP_RETURN (*connect_cancel)(struct vipl_be_nic *be, struct vipl_vi *vi);
+    /* A request was handed to the program: the requester is told that somebody has it. */
+    void (*conn_taken)(struct vipl_be_nic *be, struct vipl_conn *conn);
+    /* Connects; may block for the requester's word. VIP_TIMEOUT: the requester has gone. On success
+     * vipl_up_connected() was called for the VI. */
+    VIP_RETURN (*conn_accept)(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi);
+    /* The request is over without a connection. `answer`: tell the requester of the rejection. */
+    void (*conn_reject)(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer);
+    /* Both VI locks held, must not block; the VI leaves CONNECTED and its queues are about to be flushed:
+     * a peer that fetches from a pending send's buffers must find out that it came too late. */
+    void (*sever)(struct vipl_be_nic *be, struct vipl_vi *vi);
+    /* The VI has left CONNECTED: forget the peer and tell it. */
+    void (*disconnect)(struct vipl_be_nic *be, struct vipl_vi *vi);
+
+    /* --- data. ----------------------------------------------------------------------------------------- */
+
+    /* The VI's send lock is held; must not block. Called in posting order. */
+    enum vipl_posted (*post_send)(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
+
+    /* --- progress. No lock held. ------------------------------------------------------------------------- */
+
+    /* Moves what can be moved, without blocking. Any thread, at any time; one that finds another at
+     * work returns. */
+    void (*poll)(struct vipl_be_nic *be);
+    /* The descriptor that becomes readable when poll has something to do, once armed; -1: never. */
+    int (*wait_fd)(struct vipl_be_nic *be);
+    /* The caller is about to sleep on wait_fd: 0 if there is something to do right now, else the
+     * milliseconds after which poll wants to be called anyhow, -1: never. */
+    int (*arm)(struct vipl_be_nic *be);
+    /* The sleeper is back: peers need not ring any more. */
+    void (*disarm)(struct vipl_be_nic *be);
+};
+
+/* Written out by the build: the backends it was configured with, NULL at the end. */
+extern const struct vipl_backend *const vipl_backends[];
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The few calls a backend may make up into core. Unless a comment says otherwise they are called
+ * with no lock but the backend's own RX lock or none held.
+ */
+#ifndef VIPL_CORE_BACKEND_UP_H
+#define VIPL_CORE_BACKEND_UP_H
+
+#include "core/backend.h"
+
+/* --- sending ------------------------------------------------------------------------------------- */
+
+/* A pending send is over, with VIP_STATUS error bits (0: success) and the bytes moved. */
+void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length);
+/* There may be room again for sends that were told VIPL_POSTED_AGAIN. */
+void vipl_up_send_resume(struct vipl_vi *vi);
+/* The pieces of the pending RDMA Read `sequence`, checked again; false: it is none, or not valid. The VI's
+ * send lock is held by the caller, through vipl_up_send_lock(). */
+bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *out);
+void vipl_up_send_lock(struct vipl_vi *vi);
+void vipl_up_send_unlock(struct vipl_vi *vi);
+
+/* --- receiving: under the VI's receive lock ------------------------------------------------------------ */
+
+void vipl_up_recv_lock(struct vipl_vi *vi);
+/* True: something went wrong under the lock. The VI is pinned, and the caller, or for a post core
+ * through send->settle, is to vipl_up_settle() it. */
+bool vipl_up_recv_unlock(struct vipl_vi *vi);
+void vipl_up_recv_unlock_quiet(struct vipl_vi *vi); /* nothing was done under the lock */
+/* Acts on what went wrong: ends the connection; and unpins. No VI lock held. */
+void vipl_up_settle(struct vipl_vi *vi);
+/* While pinned (under one of its locks) a VI stays what it is: it neither connects anew nor dies. */
+void vipl_up_pin(struct vipl_vi *vi);
+void vipl_up_unpin(struct vipl_vi *vi);
+
+enum vipl_claim {
+    VIPL_CLAIM_OK,     /* out names where the data goes; finish the receive afterwards */
+    VIPL_CLAIM_EMPTY,  /* no receive is posted: reported, and on a reliable VI the connection ends */
+    VIPL_CLAIM_FAILED, /* the receive was there and failed (too short, malformed): completed so */
+    VIPL_CLAIM_GONE    /* the VI is not to receive: drop the message */
+};
+/* Takes the oldest posted receive for a message of `bytes`; out may be NULL for one that places nothing
+ * (RDMA Write with immediate). Until vipl_up_recv_finish() the same receive is claimed again. */
+enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl_sg *out);
+/* Completes the claimed receive: error bits or 0. `rdma`: by an RDMA Write with immediate. */
+void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, bool rdma,
+                         const uint32_t *immediate);
+/* Whether the peer may write (read) these bytes of this program. If not, it is reported here, and on a
+ * reliable VI the connection ends. */
+bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes);
+/* The transport failed under the VI: the next vipl_up_settle() ends the connection with that code. */
+void vipl_up_recv_break(struct vipl_vi *vi, VIP_ERROR_CODE code);
+
+/* --- connections -------------------------------------------------------------------------------------------- */
+
+/* A request arrived. NULL: too many are waiting; the requester may try again. */
+struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_address *local,
+                                       const struct vipl_address *remote, const struct vipl_vi_facts *facts);
+/* The requester went away before an answer. The backend must not name the conn any more. */
+void vipl_up_conn_gone(struct vipl_conn *conn);
+/* The VI is connected; false: it does not wait for that any more. */
+bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_facts *remote);
+/* The VI's request failed with `rc`. */
+void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc);
+/* The connection is lost (code CONN_LOST, or what the transport knows better): VI to ERROR, flushed,
+ * reported once. Harmless on a VI that is not connected. */
+void vipl_up_broken(struct vipl_vi *vi, VIP_ERROR_CODE code);
+
+/* --- facts -------------------------------------------------------------------------------------------------------- */
+
+void vipl_up_vi_facts(struct vipl_vi *vi, struct vipl_vi_facts *out);
+/* The tag number whose memory the VI may name; 0: any tag of the NIC handle. */
+uint32_t vipl_up_vi_tag(struct vipl_vi *vi);
+/* Something must advance with nobody calling in from now on: the NIC handle gets its service thread. */
+VIP_RETURN vipl_up_need_service(struct vipl_nic *nic);
+/* Wakes whoever sleeps for the backend, which has found something new to wait for. */
+void vipl_up_wake(struct vipl_nic *nic);
+/* VIP_SUCCESS, or how the two ends of a connection disagree. */
+VIP_RETURN vipl_facts_agree(const struct vipl_vi_facts *a, const struct vipl_vi_facts *b);
+
+#endif

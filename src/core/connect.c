@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: MIT */
+/* The listening side: requests that arrive, wait, are taken and answered. */
+#include "core/connect.h"
+
+#include <string.h>
+
+#include "core/backend_up.h"
+#include "core/handle.h"
+#include "core/lock_rank.h"
+#include "core/nic.h"
+#include "core/vi.h"
+
+static void conn_make(void *object)
+{
+    (void)object;
+}
+
+static struct vipl_pool conn_pool = VIPL_POOL_INIT(conn_pool, struct vipl_conn, link, conn_make);
+
+void vipl_conn_abandon_pool(void)
+{
+    vipl_pool_abandon(&conn_pool);
+}
+
+/* --- addresses --- */
+
+bool vipl_address_read(const struct vipl_nic *nic, const VIP_NET_ADDRESS *in, struct vipl_address *out)
+{
+    if (in->HostAddressLen > VIPL_MAX_HOST_ADDRESS || in->DiscriminatorLen > nic->limits.max_discriminator) {
+        return false;
+    }
+    memset(out, 0, sizeof(*out));
+    out->host_len = in->HostAddressLen;
+    out->disc_len = in->DiscriminatorLen;
+    const uint8_t *bytes = (const uint8_t *)in + offsetof(VIP_NET_ADDRESS, HostAddress);
+    memcpy(out->host, bytes, out->host_len);
+    memcpy(out->disc, bytes + out->host_len, out->disc_len);
+    return true;
+}
+
+void vipl_address_write(const struct vipl_address *in, VIP_NET_ADDRESS *out)
+{
+    uint8_t *bytes = (uint8_t *)out + offsetof(VIP_NET_ADDRESS, HostAddress);
+    out->HostAddressLen = in->host_len;
+    out->DiscriminatorLen = in->disc_len;
+    memcpy(bytes, in->host, in->host_len);
+    memcpy(bytes + in->host_len, in->disc, in->disc_len);
+}
+
+static bool same_discriminator(const struct vipl_address *a, const struct vipl_address *b)
+{
+    return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
+}
+
+VIP_RETURN vipl_facts_agree(const struct vipl_vi_facts *a, const struct vipl_vi_facts *b)
+{
+    if (a->reliability != b->reliability) {
+        return VIP_INVALID_RELIABILITY_LEVEL;
+    }
+    if (a->max_transfer_size != b->max_transfer_size) {
+        return VIP_INVALID_MTU;
+    }
+    return a->has_qos != b->has_qos ? VIP_INVALID_QOS : VIP_SUCCESS;
+}
+
+/* --- requests arrive and go --- */
+
+struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_address *local,
+                                       const struct vipl_address *remote, const struct vipl_vi_facts *facts)
+{
+    struct vipl_conn *conn = NULL;
+    vipl_mutex_lock(&nic->lock);
+    if (vipl_load_relaxed(&nic->closing) == 0 && nic->conns_waiting < nic->limits.max_pending_connects) {
+        conn = vipl_pool_get(&conn_pool);
+    }
+    if (conn != NULL) {
+        memset(conn->area, 0, sizeof(conn->area));
+        conn->handle = NULL;
+        conn->nic = nic;
+        conn->local = *local;
+        conn->remote = *remote;
+        conn->facts = *facts;
+        conn->state = VIPL_CONN_WAITING;
+        vipl_list_append(&nic->conns, &conn->link);
+        nic->conns_waiting++;
+        vipl_wake_all_locked(&nic->conn_waiters); /* each waits for its own discriminator */
+    }
+    vipl_mutex_unlock(&nic->lock);
+    return conn;
+}
+
+static void free_locked(struct vipl_conn *conn)
+{
+    conn->nic->conns_waiting -= conn->state == VIPL_CONN_WAITING ? 1 : 0;
+    vipl_list_remove(&conn->link);
+    if (conn->handle != NULL) {
+        vipl_handle_destroy(conn->handle);
+        conn->handle = NULL;
+    }
+    vipl_pool_put(&conn_pool, conn);
+}
+
+void vipl_up_conn_gone(struct vipl_conn *conn)
+{
+    struct vipl_nic *nic = conn->nic;
+    vipl_mutex_lock(&nic->lock);
+    if (conn->state == VIPL_CONN_WAITING) {
+        free_locked(conn); /* one the program has ends with the program's answer */
+    }
+    vipl_mutex_unlock(&nic->lock);
+}
+
+void vipl_conns_close(struct vipl_nic *nic)
+{
+    for (;;) {
+        vipl_mutex_lock(&nic->lock);
+        vipl_wake_all_locked(&nic->conn_waiters);
+        struct vipl_conn *conn = NULL;
+        for (struct vipl_list *l = nic->conns.next; l != &nic->conns && conn == NULL; l = l->next) {
+            conn = VIPL_CONTAINER(l, struct vipl_conn, link);
+            conn = conn->state == VIPL_CONN_ANSWERING ? NULL : conn; /* its answerer ends it */
+        }
+        if (conn != NULL) {
+            nic->conns_waiting -= conn->state == VIPL_CONN_WAITING ? 1 : 0;
+            conn->state = VIPL_CONN_ANSWERING;
+        }
+        vipl_mutex_unlock(&nic->lock);
+        if (conn == NULL) {
+            return;
+        }
+        nic->ops->conn_reject(nic->be, conn, true);
+        vipl_mutex_lock(&nic->lock);
+        free_locked(conn);
+        vipl_mutex_unlock(&nic->lock);
+    }
+}
+
+/* --- VipConnectWait --- */
+
+struct wait_for_conn {
+    struct vipl_nic *nic;
+    const struct vipl_address *local;
+    struct vipl_conn *conn; /* out: taken */
+};
+
+static VIP_RETURN take_locked(struct vipl_conn *conn)
+{
+    conn->handle = vipl_handle_create(VIPL_KIND_CONN, conn);
+    if (conn->handle == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    conn->state = VIPL_CONN_TAKEN;
+    conn->nic->conns_waiting--;
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN attempt_conn(void *arg, struct vipl_waiter *waiter)
+{
+    struct wait_for_conn *wait = arg;
+    struct vipl_nic *nic = wait->nic;
+    VIP_RETURN rc = VIP_NOT_DONE;
+    vipl_mutex_lock(&nic->lock);
+    for (struct vipl_list *l = nic->conns.next; l != &nic->conns && rc == VIP_NOT_DONE; l = l->next) {
+        struct vipl_conn *conn = VIPL_CONTAINER(l, struct vipl_conn, link);
+        if (conn->state == VIPL_CONN_WAITING && same_discriminator(&conn->local, wait->local)) {
+            rc = take_locked(conn);
+            wait->conn = conn;
+        }
+    }
+    if (rc == VIP_NOT_DONE && vipl_load_relaxed(&nic->closing) != 0) {
+        rc = VIP_INVALID_PARAMETER;
+    }
+    if (rc == VIP_NOT_DONE && waiter != NULL) {
+        vipl_list_append(&nic->conn_waiters, &waiter->link);
+    }
+    vipl_mutex_unlock(&nic->lock);
+    return rc;
+}
+
+static void leave_conn(void *arg, struct vipl_waiter *waiter)
+{
+    struct wait_for_conn *wait = arg;
+    vipl_mutex_lock(&wait->nic->lock);
+    vipl_list_remove(&waiter->link);
+    vipl_mutex_unlock(&wait->nic->lock);
+}
+
+static void write_attributes(const struct vipl_vi_facts *facts, VIP_VI_ATTRIBUTES *out)
+{
+    if (out != NULL) {
+        out->ReliabilityLevel = facts->reliability;
+        out->MaxTransferSize = (VIP_ULONG)facts->max_transfer_size;
+        out->QoS = NULL;
+        out->Ptag = NULL;
+        out->EnableRdmaWrite = facts->rdma_write ? VIP_TRUE : VIP_FALSE;
+        out->EnableRdmaRead = facts->rdma_read ? VIP_TRUE : VIP_FALSE;
+    }
+}
+
+VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *local, VIP_ULONG timeout,
+                             VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **handle)
+{
+    struct wait_for_conn wait = {.nic = nic, .local = local};
+    struct vipl_wait_for what = {attempt_conn, leave_conn, &wait};
+    VIP_RETURN rc = nic->ops->listen(nic->be, local);
+    if (rc == VIP_SUCCESS) {
+        rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+    }
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    /* Taken: nobody ends it before the program answers, but for closing, which waits for us. */
+    vipl_address_write(&wait.conn->remote, remote);
+    write_attributes(&wait.conn->facts, attributes);
+    *handle = wait.conn->handle;
+    nic->ops->conn_taken(nic->be, wait.conn);
+    return VIP_SUCCESS;
+}
+
+/* --- answers --- */
+
+/* The request, marked as being answered, with a reference on its NIC; NULL: no such handle. */
+static struct vipl_conn *begin_answer(void *handle)
+{
+    struct vipl_conn *conn = vipl_handle_find(VIPL_KIND_CONN, handle);
+    struct vipl_nic *nic = conn == NULL ? NULL : conn->nic;
+    if (nic == NULL || !vipl_nic_ref(nic)) {
+        return NULL;
+    }
+    vipl_mutex_lock(&nic->lock);
+    bool mine = conn->nic == nic && conn->handle == handle && conn->state == VIPL_CONN_TAKEN;
+    if (mine) {
+        conn->state = VIPL_CONN_ANSWERING;
+    }
+    vipl_mutex_unlock(&nic->lock);
+    if (!mine) {
+        vipl_nic_put(nic);
+    }
+    return mine ? conn : NULL;
+}
+
+static void end_answer(struct vipl_conn *conn, bool over)
+{
+    struct vipl_nic *nic = conn->nic;
+    vipl_mutex_lock(&nic->lock);
+    if (over) {
+        free_locked(conn);
+    } else {
+        conn->state = VIPL_CONN_TAKEN;
+    }
+    vipl_mutex_unlock(&nic->lock);
+    vipl_nic_put(nic);
+}
+
+/* Whether the VI may answer the request; if so it is pending, and pinned until the answer is over. */
+static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_vi **out)
+{
+    struct vipl_vi_facts facts;
+    struct vipl_vi *vi = vipl_vi_lock_quiet(vi_handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_up_vi_facts(vi, &facts);
+    VIP_RETURN rc = vi->nic != conn->nic            ? VIP_INVALID_PARAMETER
+                    : vi->state != VIP_STATE_IDLE   ? VIP_INVALID_STATE
+                                                    : vipl_facts_agree(&facts, &conn->facts);
+    if (rc == VIP_SUCCESS) {
+        vi->state = VIP_STATE_CONNECT_PENDING;
+        vi->connect_rc = VIP_NOT_DONE;
+        vi->connect_is_peer = false;
+        vi->connect_accepting = true;
+        vipl_up_pin(vi);
+        *out = vi;
+    }
+    vipl_vi_unlock(vi);
+    return rc;
+}
+
+static void withdraw_vi(struct vipl_vi *vi)
+{
+    vipl_vi_lock(vi);
+    vi->connect_accepting = false;
+    if (vi->state == VIP_STATE_CONNECT_PENDING) {
+        vi->state = VIP_STATE_IDLE;
+    }
+    vipl_vi_unlock(vi);
+    vipl_up_unpin(vi);
+}
+
+VIP_RETURN vipl_connect_accept(void *conn_handle, void *vi_handle)
+{
+    struct vipl_vi *vi = NULL;
+    struct vipl_conn *conn = begin_answer(conn_handle);
+    if (conn == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    struct vipl_nic *nic = conn->nic;
+    VIP_RETURN rc = offer_vi(conn, vi_handle, &vi);
+    if (rc == VIP_SUCCESS) {
+        rc = nic->ops->conn_accept(nic->be, conn, vi);
+        withdraw_vi(vi);
+    }
+    end_answer(conn, rc == VIP_SUCCESS || rc == VIP_TIMEOUT);
+    return rc;
+}
+
+VIP_RETURN vipl_connect_reject(void *conn_handle)
+{
+    struct vipl_conn *conn = begin_answer(conn_handle);
+    if (conn == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    conn->nic->ops->conn_reject(conn->nic->be, conn, true);
+    end_answer(conn, true);
+    return VIP_SUCCESS;
+}
+
+/* --- the requesting side --- */
+
+bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_facts *remote)
+{
+    vipl_vi_lock(vi);
+    bool pending = vi->handle != NULL && vi->state == VIP_STATE_CONNECT_PENDING;
+    if (pending) {
+        vi->state = VIP_STATE_CONNECTED;
+        vi->connect_rc = VIP_SUCCESS;
+        vi->connect_facts = *remote;
+        vipl_store_relaxed(&vi->doom, 0);
+        vipl_wake_all_locked(&vi->connect_waiters);
+    }
+    vipl_vi_unlock(vi);
+    return pending;
+}
+
+void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
+{
+    vipl_vi_lock(vi);
+    if (vi->handle != NULL && vi->state == VIP_STATE_CONNECT_PENDING) {
+        vi->state = VIP_STATE_IDLE;
+        vi->connect_rc = rc;
+        vipl_wake_all_locked(&vi->connect_waiters);
+    }
+    vipl_vi_unlock(vi);
+}
+
+/* Starts a request of an idle VI. The caller holds a reference on the NIC. */
+static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
+                        uint64_t deadline, bool peer)
+{
+    struct vipl_address from;
+    struct vipl_address to;
+    if (!vipl_address_read(nic, local, &from) || !vipl_address_read(nic, remote, &to)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (vi->state != VIP_STATE_IDLE) {
+        vipl_vi_unlock(vi);
+        return VIP_INVALID_STATE;
+    }
+    vi->state = VIP_STATE_CONNECT_PENDING;
+    vi->connect_rc = VIP_NOT_DONE;
+    vi->connect_is_peer = peer;
+    vi->connect_accepting = false;
+    vi->connect_deadline = deadline;
+    vipl_vi_unlock(vi);
+    VIP_RETURN rc = nic->ops->connect(nic->be, vi, &from, &to, peer);
+    if (rc != VIP_SUCCESS) {
+        vipl_up_connect_failed(vi, rc);
+    }
+    return rc;
+}
+
+static VIP_RETURN attempt_connected(void *arg, struct vipl_waiter *waiter)
+{
+    struct vipl_vi *vi = vipl_vi_lock_recv(arg);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vi->connect_rc;
+    if (rc == VIP_NOT_DONE && waiter != NULL) {
+        vipl_list_append(&vi->connect_waiters, &waiter->link);
+    }
+    vipl_mutex_unlock(&vi->recv.lock);
+    return rc;
+}
+
+static void leave_connected(void *arg, struct vipl_waiter *waiter)
+{
+    struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, arg);
+    if (vi != NULL) { /* else the VI was destroyed, and emptied its list */
+        vipl_mutex_lock(&vi->recv.lock);
+        vipl_list_remove(&waiter->link);
+        vipl_mutex_unlock(&vi->recv.lock);
+    }
+}
+
+/* The request's time is up: its result, which may have come at the last moment. */
+static VIP_RETURN give_up(struct vipl_nic *nic, void *handle)
+{
+    struct vipl_vi *vi = vipl_vi_lock_recv(handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_up_pin(vi);
+    vipl_mutex_unlock(&vi->recv.lock);
+    VIP_RETURN rc = nic->ops->connect_cancel(nic->be, vi);
+    if (rc != VIP_SUCCESS) {
+        vipl_up_connect_failed(vi, rc);
+    }
+    vipl_up_unpin(vi);
+    return attempt_connected(handle, NULL);
+}
+
+static VIP_RETURN connected_result(void *handle, VIP_RETURN rc, VIP_VI_ATTRIBUTES *attributes)
+{
+    if (rc == VIP_SUCCESS) {
+        struct vipl_vi *vi = vipl_vi_lock_recv(handle);
+        if (vi == NULL) {
+            return VIP_INVALID_PARAMETER;
+        }
+        write_attributes(&vi->connect_facts, attributes);
+        vipl_mutex_unlock(&vi->recv.lock);
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
+                                VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
+{
+    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle};
+    struct vipl_nic *nic = vipl_vi_nic(vi_handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    uint64_t deadline = vipl_deadline(timeout);
+    VIP_RETURN rc = start(nic, vi_handle, local, remote, deadline, false);
+    if (rc == VIP_SUCCESS) {
+        rc = vipl_wait(nic, &what, deadline);
+        if (rc == VIP_TIMEOUT || rc == VIP_INTERRUPTED || rc == VIP_ERROR_RESOURCE) {
+            VIP_RETURN late = give_up(nic, vi_handle);
+            rc = rc == VIP_TIMEOUT || late == VIP_SUCCESS ? late : rc;
+        }
+        rc = connected_result(vi_handle, rc, attributes);
+    }
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
+                             VIP_ULONG timeout)
+{
+    struct vipl_nic *nic = vipl_vi_nic(vi_handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = start(nic, vi_handle, local, remote, vipl_deadline(timeout), true);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+/* How the symmetric connect of a VI stands: takes its result, so that it is told once. */
+static VIP_RETURN take_peer_result(void *handle, uint64_t *deadline)
+{
+    struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vi->connect_is_peer ? vi->connect_rc : VIP_INVALID_STATE;
+    *deadline = vi->connect_deadline;
+    if (rc != VIP_NOT_DONE) {
+        vi->connect_is_peer = false;
+    }
+    vipl_vi_unlock(vi);
+    return rc;
+}
+
+VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes)
+{
+    uint64_t deadline;
+    struct vipl_nic *nic = vipl_vi_nic(vi_handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_nic_progress(nic);
+    VIP_RETURN rc = take_peer_result(vi_handle, &deadline);
+    if (rc == VIP_NOT_DONE && vipl_now_ns() >= deadline) {
+        give_up(nic, vi_handle);
+        rc = take_peer_result(vi_handle, &deadline);
+    }
+    rc = connected_result(vi_handle, rc, attributes);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes)
+{
+    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle};
+    uint64_t deadline;
+    struct vipl_nic *nic = vipl_vi_nic(vi_handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = take_peer_result(vi_handle, &deadline);
+    if (rc == VIP_NOT_DONE) {
+        rc = vipl_wait(nic, &what, deadline);
+        if (rc == VIP_TIMEOUT) {
+            give_up(nic, vi_handle);
+        }
+        if (rc != VIP_INTERRUPTED) {
+            rc = take_peer_result(vi_handle, &deadline);
+        }
+    }
+    rc = connected_result(vi_handle, rc, attributes);
+    vipl_nic_put(nic);
+    return rc;
+}

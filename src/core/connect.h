@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connecting: requests that arrived and wait for an answer, and a VI's own request. The backend finds
+ * the other end; who may connect to whom, and when a request is over, is decided here.
+ */
+#ifndef VIPL_CORE_CONNECT_H
+#define VIPL_CORE_CONNECT_H
+
+#include "core/backend.h"
+#include "core/list.h"
+#include "core/pool.h"
+
+struct vipl_nic;
+
+enum vipl_conn_state {
+    VIPL_CONN_WAITING,  /* nobody has taken it */
+    VIPL_CONN_TAKEN,    /* VipConnectWait() has handed it out */
+    VIPL_CONN_ANSWERING /* an answer is under way */
+};
+
+/* From the pool. All guarded by the NIC's lock. */
+struct vipl_conn {
+    uint64_t area[VIPL_CONN_AREA_BYTES / 8]; /* the backend's part; first, see vipl_conn_area() */
+    void *handle;                            /* set while TAKEN */
+    struct vipl_nic *nic;
+    struct vipl_list link; /* nic->conns. In the pool: free link */
+    struct vipl_address local;
+    struct vipl_address remote;
+    struct vipl_vi_facts facts;
+    enum vipl_conn_state state;
+};
+
+VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *local, VIP_ULONG timeout,
+                             VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **handle);
+VIP_RETURN vipl_connect_accept(void *conn_handle, void *vi_handle);
+VIP_RETURN vipl_connect_reject(void *conn_handle);
+VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
+                                VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes);
+VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
+                             VIP_ULONG timeout);
+VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
+VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
+
+void vipl_conns_close(struct vipl_nic *nic); /* no new requests; those here are rejected */
+void vipl_conn_abandon_pool(void);
+
+/* Addresses as programs lay them out. False: a length the device does not take. */
+bool vipl_address_read(const struct vipl_nic *nic, const VIP_NET_ADDRESS *in, struct vipl_address *out);
+void vipl_address_write(const struct vipl_address *in, VIP_NET_ADDRESS *out);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A completion queue: the completed works of its VIs themselves, linked in completion order. It has
+ * no array that could overflow; an entry leaves when it is taken, or when its work is reaped.
+ */
+#ifndef VIPL_CORE_CQ_H
+#define VIPL_CORE_CQ_H
+
+#include "core/list.h"
+#include "core/pool.h"
+#include "os/os_mutex.h"
+#include "vipl/vipl.h"
+
+struct vipl_nic;
+struct vipl_work;
+
+/* From the pool; live while `handle` is set. */
+struct vipl_cq {
+    struct vipl_mutex lock;     /* rank CQ */
+    void *handle;               /* written under the NIC's lock and lock; NULL: not a live queue */
+    struct vipl_nic *nic;       /* constant while live */
+    struct vipl_list nic_link;  /* nic->cqs; guarded by the NIC's lock. In the pool: free link */
+    uint32_t queues;            /* work queues bound here; guarded by the NIC's lock */
+    uint32_t limit;             /* EntryCount; guarded by lock */
+    uint32_t count;             /* entries; guarded by lock */
+    struct vipl_list entries;   /* vipl_work.cq_link; guarded by lock */
+    struct vipl_list waiters;   /* vipl_waiter.link; guarded by lock */
+    struct vipl_list notifies;  /* vipl_event.link, registered handlers; guarded by lock */
+};
+
+VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle);
+VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle);
+struct vipl_cq *vipl_cq_lock(void *handle); /* NULL: no such queue */
+
+/* A work of a queue whose lock is held is complete. False: VIPL_STRICT=cq and the queue is full. */
+bool vipl_cq_push(struct vipl_cq *cq, struct vipl_work *work);
+/* The work is reaped or forgotten: its entry goes, if it is still there. */
+void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work);
+/* The work's memory moved: its entry follows. */
+void vipl_cq_move(struct vipl_cq *cq, struct vipl_work *from, struct vipl_work *to);
+void vipl_cq_abandon_pool(void);
+
+#endif

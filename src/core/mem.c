@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* Regions: an open-addressed table of pointers, keyed by the random handle itself. */
+#include "core/mem.h"
+
+#include <string.h>
+
+#include "core/lock_rank.h"
+#include "core/nic.h"
+#include "os/os.h"
+
+enum { FIRST_CAPACITY = 64 };
+
+static void region_make(void *object)
+{
+    (void)object;
+}
+
+static struct vipl_pool region_pool = VIPL_POOL_INIT(region_pool, struct vipl_region, free, region_make);
+
+static struct vipl_region tombstone; /* its handle is 0: matches nothing */
+
+void vipl_mem_init(struct vipl_mem *mem)
+{
+    memset(mem, 0, sizeof(*mem));
+    vipl_mutex_init(&mem->lock, VIPL_RANK_MEM);
+}
+
+static uint32_t first_slot(const struct vipl_region_table *table, VIP_MEM_HANDLE handle)
+{
+    return handle & (table->capacity - 1); /* the handle is random: no hashing needed */
+}
+
+/* The slot of a handle, or NULL. Ends at an empty slot: the table is never full. */
+static void **find_slot(struct vipl_region_table *table, VIP_MEM_HANDLE handle)
+{
+    for (uint32_t i = first_slot(table, handle);; i++) {
+        void **slot = &table->slots[i & (table->capacity - 1)];
+        struct vipl_region *region = vipl_load_ptr(slot); /* pairs with insert */
+        if (region == NULL) {
+            return NULL;
+        }
+        if (vipl_load_relaxed(&region->handle) == handle) {
+            return slot;
+        }
+    }
+}
+
+static struct vipl_region *find(struct vipl_mem *mem, VIP_MEM_HANDLE handle)
+{
+    struct vipl_region_table *table = vipl_load_ptr(&mem->table); /* pairs with grow */
+    if (table == NULL || handle == 0) {
+        return NULL;
+    }
+    void **slot = find_slot(table, handle);
+    return slot == NULL ? NULL : vipl_load_ptr(slot);
+}
+
+bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes, uint32_t tag,
+                     uint32_t rights)
+{
+    struct vipl_region *region = find(mem, handle);
+    if (region == NULL || vipl_load_relaxed(&region->handle) != handle) {
+        return false;
+    }
+    uint64_t start = (uint64_t)(uintptr_t)region->address;
+    return address >= start && address - start <= region->bytes && bytes <= region->bytes - (address - start) &&
+           (tag == 0 || vipl_load_relaxed(&region->tag) == tag) &&
+           (vipl_load_relaxed(&region->rights) & rights) == rights;
+}
+
+static void insert(struct vipl_region_table *table, struct vipl_region *region)
+{
+    uint32_t i = first_slot(table, region->handle);
+    while (table->slots[i & (table->capacity - 1)] != NULL) {
+        i++;
+    }
+    vipl_store_ptr(&table->slots[i & (table->capacity - 1)], region); /* pairs with find_slot */
+}
+
+/* Makes room for one more: a table is at most half full, tombstones included. */
+static bool reserve_locked(struct vipl_mem *mem)
+{
+    struct vipl_region_table *old = mem->table;
+    if (old != NULL && (mem->used + 1) * 2 <= old->capacity) {
+        return true;
+    }
+    uint32_t capacity = FIRST_CAPACITY;
+    while (capacity < (mem->live + 1) * 4) {
+        capacity *= 2;
+    }
+    struct vipl_region_table *table = vipl_zalloc(sizeof(*table) + capacity * sizeof(table->slots[0]));
+    if (table == NULL) {
+        return false;
+    }
+    table->capacity = capacity;
+    table->older = old;
+    for (uint32_t i = 0; old != NULL && i < old->capacity; i++) {
+        if (old->slots[i] != NULL && old->slots[i] != &tombstone) {
+            insert(table, old->slots[i]);
+        }
+    }
+    mem->used = mem->live;
+    vipl_store_ptr(&mem->table, table); /* pairs with find */
+    return true;
+}
+
+void vipl_mem_fini(struct vipl_mem *mem)
+{
+    struct vipl_region_table *table = mem->table;
+    for (uint32_t i = 0; table != NULL && i < table->capacity; i++) {
+        struct vipl_region *region = table->slots[i];
+        if (region != NULL && region != &tombstone) {
+            vipl_store_relaxed(&region->handle, 0);
+            vipl_pool_put(&region_pool, region);
+        }
+    }
+    while (table != NULL) {
+        struct vipl_region_table *older = table->older;
+        vipl_free(table);
+        table = older;
+    }
+    mem->table = NULL;
+}
+
+static VIP_RETURN new_handle_locked(struct vipl_mem *mem, VIP_MEM_HANDLE *out)
+{
+    VIP_MEM_HANDLE handle;
+    do {
+        if (vipl_entropy(&handle, sizeof(handle)) != 0) {
+            return VIP_ERROR_RESOURCE;
+        }
+    } while (handle == 0 || handle == 0xFFFFFFFFu || find(mem, handle) != NULL);
+    *out = handle;
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN check_attributes(struct vipl_nic *nic, const VIP_MEM_ATTRIBUTES *attributes)
+{
+    bool read = attributes->EnableRdmaRead != VIP_FALSE;
+    return read && nic->limits.rdma_read_levels == 0 ? VIP_INVALID_RDMAREAD : VIP_SUCCESS;
+}
+
+static uint32_t rights_of(const VIP_MEM_ATTRIBUTES *attributes)
+{
+    return (attributes->EnableRdmaWrite != VIP_FALSE ? VIPL_RIGHT_RDMA_WRITE : 0u) |
+           (attributes->EnableRdmaRead != VIP_FALSE ? VIPL_RIGHT_RDMA_READ : 0u);
+}
+
+static struct vipl_region_facts facts_of(const struct vipl_region *region, uint32_t tag, uint32_t rights)
+{
+    struct vipl_region_facts facts = {
+        .address = region->address,
+        .bytes = region->bytes,
+        .handle = region->handle,
+        .tag = tag,
+        .rdma_write = (rights & VIPL_RIGHT_RDMA_WRITE) != 0,
+        .rdma_read = (rights & VIPL_RIGHT_RDMA_READ) != 0,
+    };
+    return facts;
+}
+
+/* Enters the region into the table, within the limits. The NIC's lock is held. */
+static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
+{
+    struct vipl_mem *mem = &nic->mem;
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    vipl_mutex_lock(&mem->lock);
+    VIP_MEM_HANDLE handle;
+    if (mem->live < nic->limits.max_regions && region->bytes <= nic->limits.max_register_bytes - mem->bytes &&
+        reserve_locked(mem)) {
+        rc = new_handle_locked(mem, &handle);
+    }
+    if (rc == VIP_SUCCESS) {
+        vipl_store_relaxed(&region->handle, handle);
+        insert(mem->table, region);
+        mem->used++;
+        mem->live++;
+        mem->bytes += region->bytes;
+    }
+    vipl_mutex_unlock(&mem->lock);
+    return rc;
+}
+
+/* Takes the region out of the table: no new look-up finds it. */
+static void leave(struct vipl_nic *nic, struct vipl_region *region)
+{
+    struct vipl_mem *mem = &nic->mem;
+    vipl_mutex_lock(&mem->lock);
+    vipl_store_ptr(find_slot(mem->table, region->handle), &tombstone);
+    vipl_store_relaxed(&region->handle, 0);
+    mem->live--;
+    mem->bytes -= region->bytes;
+    vipl_mutex_unlock(&mem->lock);
+}
+
+VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes, const VIP_MEM_ATTRIBUTES *attributes,
+                             VIP_MEM_HANDLE *out)
+{
+    VIP_RETURN rc = check_attributes(nic, attributes);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    if (bytes > nic->limits.max_block_bytes) {
+        return VIP_ERROR_RESOURCE;
+    }
+    struct vipl_region *region = vipl_pool_get(&region_pool);
+    if (region == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_mutex_lock(&nic->lock);
+    rc = vipl_ptag_use_locked(nic, attributes->Ptag, &region->ptag);
+    if (rc != VIP_SUCCESS) {
+        goto put_region;
+    }
+    region->address = address;
+    region->bytes = bytes;
+    vipl_store_relaxed(&region->tag, region->ptag->number);
+    vipl_store_relaxed(&region->rights, rights_of(attributes));
+    rc = enter(nic, region);
+    if (rc != VIP_SUCCESS) {
+        goto drop_tag;
+    }
+    VIP_MEM_HANDLE handle = region->handle;
+    struct vipl_region_facts facts = facts_of(region, region->ptag->number, region->rights);
+    vipl_mutex_unlock(&nic->lock);
+    rc = nic->ops->region_add(nic->be, &facts);
+    if (rc != VIP_SUCCESS) {
+        vipl_mem_deregister(nic, address, handle);
+        return rc;
+    }
+    *out = handle;
+    return VIP_SUCCESS;
+
+drop_tag:
+    region->ptag->users--;
+put_region:
+    vipl_mutex_unlock(&nic->lock);
+    vipl_pool_put(&region_pool, region);
+    return rc;
+}
+
+/* The region registered at that address under that handle. The NIC's lock is held. */
+static struct vipl_region *find_exact(struct vipl_nic *nic, const void *address, VIP_MEM_HANDLE handle)
+{
+    struct vipl_region *region = find(&nic->mem, handle);
+    return region != NULL && region->handle == handle && region->address == address ? region : NULL;
+}
+
+VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle)
+{
+    vipl_mutex_lock(&nic->lock);
+    struct vipl_region *region = find_exact(nic, address, handle);
+    if (region == NULL) {
+        vipl_mutex_unlock(&nic->lock);
+        return VIP_INVALID_PARAMETER;
+    }
+    leave(nic, region);
+    region->ptag->users--;
+    vipl_nic_pass_queue_locks(nic);
+    vipl_mutex_unlock(&nic->lock);
+    nic->ops->region_remove(nic->be, handle);
+    vipl_pool_put(&region_pool, region);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle, VIP_MEM_ATTRIBUTES *out)
+{
+    vipl_mutex_lock(&nic->lock);
+    struct vipl_region *region = find_exact(nic, address, handle);
+    if (region != NULL) {
+        out->Ptag = region->ptag->handle;
+        out->EnableRdmaWrite = (region->rights & VIPL_RIGHT_RDMA_WRITE) != 0 ? VIP_TRUE : VIP_FALSE;
+        out->EnableRdmaRead = (region->rights & VIPL_RIGHT_RDMA_READ) != 0 ? VIP_TRUE : VIP_FALSE;
+    }
+    vipl_mutex_unlock(&nic->lock);
+    return region == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,
+                           const VIP_MEM_ATTRIBUTES *attributes)
+{
+    VIP_RETURN rc = check_attributes(nic, attributes);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    vipl_mutex_lock(&nic->lock);
+    struct vipl_region *region = find_exact(nic, address, handle);
+    struct vipl_ptag *ptag = NULL;
+    rc = region == NULL ? VIP_INVALID_PARAMETER : vipl_ptag_use_locked(nic, attributes->Ptag, &ptag);
+    if (rc != VIP_SUCCESS) {
+        vipl_mutex_unlock(&nic->lock);
+        return rc;
+    }
+    region->ptag->users--;
+    region->ptag = ptag;
+    vipl_store_relaxed(&region->tag, ptag->number);
+    vipl_store_relaxed(&region->rights, rights_of(attributes));
+    vipl_nic_pass_queue_locks(nic);
+    struct vipl_region_facts facts = facts_of(region, ptag->number, region->rights);
+    vipl_mutex_unlock(&nic->lock);
+    nic->ops->region_remove(nic->be, handle);
+    return nic->ops->region_add(nic->be, &facts);
+}
+
+void vipl_mem_abandon_pools(void)
+{
+    vipl_pool_abandon(&region_pool);
+    vipl_ptag_abandon_pool();
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening, closing and counting references of NIC handles. */
+#include "core/nic.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/backend_hook.h"
+#include "core/backend_up.h"
+#include "core/config.h"
+#include "core/connect.h"
+#include "core/cq.h"
+#include "core/handle.h"
+#include "core/lock_rank.h"
+#include "core/log.h"
+#include "core/vi.h"
+#include "os/os.h"
+
+static void nic_make(void *object)
+{
+    struct vipl_nic *nic = object;
+    vipl_mutex_init(&nic->lock, VIPL_RANK_NIC);
+    vipl_mutex_init(&nic->sleepers.lock, VIPL_RANK_WAIT);
+    vipl_mutex_init(&nic->service.lock, VIPL_RANK_SERVICE);
+    vipl_list_init(&nic->vis);
+    vipl_list_init(&nic->cqs);
+    vipl_list_init(&nic->ptags);
+    vipl_list_init(&nic->conns);
+    vipl_list_init(&nic->conn_waiters);
+}
+
+static struct vipl_pool nic_pool = VIPL_POOL_INIT(nic_pool, struct vipl_nic, free, nic_make);
+
+/* A forked child starts afresh: the parent's objects are out of its reach and stay as they are. */
+static void forget_parent(void)
+{
+    vipl_handle_abandon();
+    vipl_pool_abandon(&nic_pool);
+    vipl_vi_abandon_pool();
+    vipl_cq_abandon_pool();
+    vipl_mem_abandon_pools();
+    vipl_conn_abandon_pool();
+    for (unsigned i = 0; vipl_backends[i] != NULL; i++) {
+        vipl_backends[i]->abandon();
+    }
+}
+
+static void watch_for_fork(void)
+{
+    static uint32_t watching; /* atomic: 0 no, 1 yes */
+    if (vipl_exchange(&watching, 1) == 0) {
+        vipl_on_fork(forget_parent);
+    }
+}
+
+static void read_settings(struct vipl_nic *nic)
+{
+    char text[32];
+    vipl_config_text("VIPL_PROGRESS", text, sizeof(text));
+    nic->progress_mode = VIPL_PROGRESS_AUTO;
+    if (strcmp(text, "inline") == 0) {
+        nic->progress_mode = VIPL_PROGRESS_INLINE;
+    } else if (strcmp(text, "thread") == 0) {
+        nic->progress_mode = VIPL_PROGRESS_THREAD;
+    }
+    nic->strict_cq = vipl_config_has_word("VIPL_STRICT", "cq");
+    nic->restart = vipl_config_number("VIPL_RESTART", 0, 0, 1) == 1;
+    nic->linger_ms = vipl_config_number("VIPL_LINGER", 5000, 0, 3600000);
+}
+
+/* A pooled NIC with everything at its beginning but what nic_make() prepared. */
+static void reset(struct vipl_nic *nic)
+{
+    nic->users = 1; /* the handle's own */
+    nic->closing = 0;
+    nic->vi_count = nic->cq_count = nic->ptag_count = nic->last_tag = nic->conns_waiting = 0;
+    nic->default_ptag = NULL;
+    nic->discovered[0] = nic->discovered[1] = NULL;
+    nic->be = NULL;
+    vipl_mem_init(&nic->mem);
+    vipl_sleepers_init(&nic->sleepers);
+    vipl_service_init(&nic->service);
+}
+
+static VIP_RETURN open_backend(struct vipl_nic *nic, const char *device)
+{
+    const char *rest;
+    const struct vipl_backend *backend = vipl_device_find(device, nic->name, &rest);
+    if (backend == NULL) {
+        vipl_log(VIPL_LOG_INFO, "no device %s", device);
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = vipl_hook_open(backend, nic, rest, &nic->ops, &nic->be);
+    if (rc == VIP_SUCCESS) {
+        nic->ops->limits(nic->be, &nic->limits);
+        nic->ops->address(nic->be, &nic->address);
+    }
+    return rc;
+}
+
+static VIP_RETURN make_default_ptag(struct vipl_nic *nic)
+{
+    void *tag;
+    VIP_RETURN rc = vipl_ptag_create(nic, &tag);
+    if (rc == VIP_SUCCESS) {
+        nic->default_ptag = vipl_handle_find(VIPL_KIND_PTAG, tag);
+    }
+    return rc;
+}
+
+static VIP_RETURN open_parts(struct vipl_nic *nic, const char *device)
+{
+    VIP_RETURN rc = open_backend(nic, device);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    rc = make_default_ptag(nic);
+    if (rc == VIP_SUCCESS && nic->progress_mode == VIPL_PROGRESS_THREAD) {
+        rc = vipl_service_start(nic);
+    }
+    if (rc != VIP_SUCCESS) {
+        vipl_service_stop(nic);
+        vipl_ptag_drop_all(nic);
+        nic->ops->close(nic->be);
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_nic_open(const char *device, void **handle)
+{
+    char level[16];
+    vipl_log_set_level_text(vipl_config_text("VIPL_LOG", level, sizeof(level)) ? level : NULL);
+    watch_for_fork();
+    struct vipl_nic *nic = vipl_pool_get(&nic_pool);
+    if (nic == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    reset(nic);
+    read_settings(nic);
+    void *h = vipl_handle_create(VIPL_KIND_NIC, nic);
+    if (h == NULL) {
+        goto put_nic;
+    }
+    nic->public_handle = h;
+    rc = open_parts(nic, device);
+    if (rc != VIP_SUCCESS) {
+        goto destroy_handle;
+    }
+    vipl_mutex_lock(&nic->lock);
+    nic->handle = h;
+    vipl_mutex_unlock(&nic->lock);
+    vipl_log(VIPL_LOG_INFO, "opened %s", nic->name);
+    *handle = h;
+    return VIP_SUCCESS;
+
+destroy_handle:
+    vipl_handle_destroy(h);
+put_nic:
+    vipl_pool_put(&nic_pool, nic);
+    return rc;
+}
+
+struct vipl_nic *vipl_nic_get(void *handle)
+{
+    struct vipl_nic *nic = vipl_handle_find(VIPL_KIND_NIC, handle);
+    if (nic == NULL) {
+        return NULL;
+    }
+    vipl_mutex_lock(&nic->lock);
+    bool live = nic->handle == handle;
+    if (live) {
+        vipl_fetch_add(&nic->users, 1);
+    }
+    vipl_mutex_unlock(&nic->lock);
+    return live ? nic : NULL;
+}
+
+/* The count first, then the flag: closing sets the flag first, then looks at the count. */
+bool vipl_nic_ref(struct vipl_nic *nic)
+{
+    vipl_fetch_add(&nic->users, 1);
+    if (vipl_load_ordered(&nic->closing) != 0) {
+        vipl_nic_put(nic);
+        return false;
+    }
+    return true;
+}
+
+/* While closing, the closer waits for the others; its own reference is the last but for a service thread
+ * in whose callback it runs. */
+void vipl_nic_put(struct vipl_nic *nic)
+{
+    uint32_t before = vipl_fetch_add(&nic->users, (uint32_t)-1);
+    if (before == 1) {
+        vipl_pool_put(&nic_pool, nic);
+    } else if (vipl_load_ordered(&nic->closing) != 0) {
+        vipl_futex_wake_one(&nic->users);
+    }
+}
+
+void vipl_nic_progress(struct vipl_nic *nic)
+{
+    vipl_store_relaxed(&nic->sleepers.activity, vipl_load_relaxed(&nic->sleepers.activity) + 1);
+    nic->ops->poll(nic->be);
+}
+
+/* --- closing --- */
+
+static void log_statistics(struct vipl_nic *nic)
+{
+    vipl_log(VIPL_LOG_INFO, "closing %s: %u VIs, %u completion queues left", nic->name, (unsigned)nic->vi_count,
+             (unsigned)nic->cq_count);
+}
+
+static void destroy_vis(struct vipl_nic *nic)
+{
+    for (;;) {
+        vipl_mutex_lock(&nic->lock);
+        struct vipl_list *link = nic->vis.next;
+        struct vipl_vi *vi = link == &nic->vis ? NULL : VIPL_CONTAINER(link, struct vipl_vi, nic_link);
+        void *handle = NULL;
+        if (vi != NULL) { /* NULL handle: another thread is destroying it and takes it off the list */
+            vipl_mutex_lock(&vi->send.lock);
+            handle = vi->handle;
+            vipl_mutex_unlock(&vi->send.lock);
+        }
+        vipl_mutex_unlock(&nic->lock);
+        if (vi == NULL) {
+            return;
+        }
+        if (handle != NULL) {
+            vipl_vi_close(vi, handle);
+        }
+    }
+}
+
+static void destroy_cqs(struct vipl_nic *nic)
+{
+    for (;;) {
+        vipl_mutex_lock(&nic->lock);
+        struct vipl_list *link = nic->cqs.next;
+        void *handle = link == &nic->cqs ? NULL : VIPL_CONTAINER(link, struct vipl_cq, nic_link)->handle;
+        vipl_mutex_unlock(&nic->lock);
+        if (handle == NULL) {
+            return;
+        }
+        vipl_cq_destroy(nic, handle);
+    }
+}
+
+/* Every call that still uses the NIC ends soon: its object is gone, or it sees `closing`. */
+static void wait_for_users(struct vipl_nic *nic, uint32_t mine)
+{
+    uint32_t users;
+    while ((users = vipl_load_ordered(&nic->users)) > mine) {
+        vipl_futex_wait(&nic->users, users);
+    }
+}
+
+VIP_RETURN vipl_nic_close(void *handle)
+{
+    struct vipl_nic *nic = vipl_nic_get(handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_mutex_lock(&nic->lock);
+    bool mine = nic->handle == handle; /* not closed by another thread meanwhile */
+    if (mine) {
+        nic->handle = NULL;
+        vipl_store_ordered(&nic->closing, 1);
+        log_statistics(nic);
+    }
+    vipl_mutex_unlock(&nic->lock);
+    vipl_nic_put(nic);
+    if (!mine) {
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_handle_destroy(handle);
+    bool in_callback = vipl_service_stop(nic);
+    vipl_conns_close(nic);
+    destroy_vis(nic);
+    destroy_cqs(nic);
+    vipl_wake_sleepers(nic);
+    wait_for_users(nic, in_callback ? 2 : 1); /* the handle's own; and the service thread's */
+    vipl_ptag_drop_all(nic);
+    nic->ops->close(nic->be);
+    vipl_mem_fini(&nic->mem);
+    vipl_free(nic->discovered[0]);
+    vipl_nic_put(nic);
+    return VIP_SUCCESS;
+}
+
+void vipl_nic_pass_queue_locks(struct vipl_nic *nic)
+{
+    for (struct vipl_list *link = nic->vis.next; link != &nic->vis; link = link->next) {
+        struct vipl_vi *vi = VIPL_CONTAINER(link, struct vipl_vi, nic_link);
+        vipl_mutex_lock(&vi->send.lock);
+        vipl_mutex_unlock(&vi->send.lock);
+        vipl_mutex_lock(&vi->recv.lock);
+        vipl_mutex_unlock(&vi->recv.lock);
+    }
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An opened device: its backend, its objects, its teardown.
+ *
+ * A call that may block or that uses the NIC beyond one VI's locks holds a reference
+ * (vipl_nic_get, vipl_nic_put); closing waits for all of them to end.
+ */
+#ifndef VIPL_CORE_NIC_H
+#define VIPL_CORE_NIC_H
+
+#include "core/backend.h"
+#include "core/list.h"
+#include "core/mem.h"
+#include "core/service.h"
+#include "core/wait.h"
+#include "os/os_mutex.h"
+
+struct vipl_vi;
+struct vipl_cq;
+
+enum vipl_progress_mode { VIPL_PROGRESS_AUTO, VIPL_PROGRESS_INLINE, VIPL_PROGRESS_THREAD };
+
+/* From the pool; live while `handle` is set. */
+struct vipl_nic {
+    struct vipl_mutex lock;   /* rank NIC */
+    struct vipl_list free;    /* in the pool */
+    void *handle;             /* guarded by lock; NULL: not live, or closing */
+    void *public_handle;      /* the same, constant while live: for callbacks */
+    uint32_t users;           /* atomic: references; closing waits until it is 0 */
+    uint32_t closing;         /* atomic; set once under lock */
+
+    const struct vipl_backend *ops; /* constant while live: the backend, or the hook around it */
+    struct vipl_be_nic *be;         /* constant while live */
+    struct vipl_limits limits;      /* constant while live */
+    struct vipl_address address;    /* constant while live */
+    char name[64];                  /* constant while live: as opened */
+    bool strict_cq;                 /* constant while live: VIPL_STRICT=cq */
+    bool restart;                   /* constant while live: VIPL_RESTART=1 */
+    uint8_t progress_mode;          /* constant while live: enum vipl_progress_mode */
+    uint32_t linger_ms;             /* constant while live: VIPL_LINGER */
+
+    struct vipl_list vis;      /* vipl_vi.nic_link; guarded by lock */
+    struct vipl_list cqs;      /* vipl_cq.nic_link; guarded by lock */
+    struct vipl_list ptags;    /* vipl_ptag.nic_link; guarded by lock */
+    uint32_t vi_count;         /* guarded by lock */
+    uint32_t cq_count;         /* guarded by lock */
+    uint32_t ptag_count;       /* guarded by lock */
+    uint32_t last_tag;         /* guarded by lock */
+    struct vipl_ptag *default_ptag; /* constant while live */
+
+    struct vipl_list conns;        /* vipl_conn.link, all requests; guarded by lock */
+    uint32_t conns_waiting;        /* those not taken by VipConnectWait(); guarded by lock */
+    struct vipl_list conn_waiters; /* vipl_waiter.link: VipConnectWait(); guarded by lock */
+    VIP_NET_ADDRESS *discovered[2]; /* for VipQuerySystemManagementInfo(); guarded by lock */
+
+    struct vipl_mem mem;
+    struct vipl_sleepers sleepers;
+    struct vipl_service service;
+};
+
+VIP_RETURN vipl_nic_open(const char *device, void **handle);
+VIP_RETURN vipl_nic_close(void *handle);
+struct vipl_nic *vipl_nic_get(void *handle); /* a reference, or NULL: not a live handle */
+bool vipl_nic_ref(struct vipl_nic *nic);     /* another reference; false: it is closing */
+void vipl_nic_put(struct vipl_nic *nic);
+
+/* Lets the backend make progress on behalf of an application thread. No lock held. */
+void vipl_nic_progress(struct vipl_nic *nic);
+
+/* Takes and releases every queue lock of the NIC's VIs; its lock is held. See mem.h. */
+void vipl_nic_pass_queue_locks(struct vipl_nic *nic);
+
+/* Finds the device's backend: aliases, spellings, default. NULL: there is none. device.c */
+const struct vipl_backend *vipl_device_find(const char *device, char name[64], const char **rest);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* The service thread, the events it delivers, and asynchronous errors. */
+#include "core/service.h"
+
+#include <assert.h>
+
+#include "core/cq.h"
+#include "core/lock_rank.h"
+#include "core/log.h"
+#include "core/nic.h"
+#include "core/queue.h"
+#include "core/vi.h"
+#include "core/wait.h"
+
+enum { STEP_BACK_MS = 5 };
+
+void vipl_service_init(struct vipl_service *service)
+{
+    vipl_list_init(&service->events);
+    service->error_handler = NULL;
+    service->running = false;
+    service->stopping = false;
+}
+
+struct vipl_event *vipl_event_new(enum vipl_event_kind kind, void *context)
+{
+    struct vipl_event *event = vipl_zalloc(sizeof(*event));
+    if (event != NULL) {
+        event->kind = kind;
+        event->context = context;
+    }
+    return event;
+}
+
+void vipl_events_drop_locked(struct vipl_list *events)
+{
+    struct vipl_list *link;
+    while ((link = vipl_list_take(events)) != NULL) {
+        vipl_free(VIPL_CONTAINER(link, struct vipl_event, link));
+    }
+}
+
+static void enqueue(struct vipl_nic *nic, struct vipl_event *event)
+{
+    struct vipl_service *service = &nic->service;
+    vipl_mutex_lock(&service->lock);
+    if (service->stopping) {
+        vipl_free(event); /* the NIC handle is being closed: nobody to call */
+    } else {
+        vipl_list_append(&service->events, &event->link);
+        if (service->running) {
+            vipl_waker_signal(&service->waker);
+        }
+    }
+    vipl_mutex_unlock(&service->lock);
+}
+
+void vipl_event_fire_vi(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor)
+{
+    struct vipl_event *event = VIPL_CONTAINER(vipl_list_take(&q->notifies), struct vipl_event, link);
+    event->vi = q->vi->handle;
+    event->descriptor = descriptor;
+    enqueue(q->vi->nic, event);
+}
+
+void vipl_event_fire_cq(struct vipl_cq *cq, const struct vipl_queue *q)
+{
+    struct vipl_event *event = VIPL_CONTAINER(vipl_list_take(&cq->notifies), struct vipl_event, link);
+    event->vi = q->vi->handle;
+    event->is_recv = q->is_recv ? VIP_TRUE : VIP_FALSE;
+    enqueue(cq->nic, event);
+}
+
+/* --- the thread --- */
+
+static struct vipl_event *next_event(struct vipl_service *service, bool *stop)
+{
+    vipl_mutex_lock(&service->lock);
+    struct vipl_list *link = service->stopping ? NULL : vipl_list_take(&service->events);
+    *stop = service->stopping;
+    vipl_mutex_unlock(&service->lock);
+    return link == NULL ? NULL : VIPL_CONTAINER(link, struct vipl_event, link);
+}
+
+static void call(void *nic_handle, const struct vipl_event *event)
+{
+    VIP_ERROR_DESCRIPTOR error = event->error;
+    switch (event->kind) {
+    case VIPL_EVENT_VI:
+        event->vi_handler(event->context, nic_handle, event->vi, event->descriptor);
+        break;
+    case VIPL_EVENT_CQ:
+        event->cq_handler(event->context, nic_handle, event->vi, event->is_recv);
+        break;
+    case VIPL_EVENT_ERROR:
+        event->error_handler(event->context, &error);
+        break;
+    }
+}
+
+/* One look at the backend and one sleep. Leads the sleepers unless the application was active
+ * since the last look; then it only looks again soon. */
+static void watch(struct vipl_nic *nic, struct vipl_waiter *self, uint32_t *seen)
+{
+    uint32_t activity = vipl_load_relaxed(&nic->sleepers.activity);
+    bool active = activity != *seen;
+    *seen = activity;
+    if (!active) {
+        nic->ops->poll(nic->be);
+    }
+    vipl_sleep_service(nic, self, !active, active ? STEP_BACK_MS : -1);
+}
+
+static void service_main(void *arg)
+{
+    struct vipl_nic *nic = arg;
+    void *handle = nic->public_handle;
+    struct vipl_waiter self = {.waker = &nic->service.waker};
+    uint32_t seen = vipl_load_relaxed(&nic->sleepers.activity);
+    bool stop = false;
+    vipl_list_init(&self.link);
+    vipl_list_init(&self.nic_link);
+    while (!stop) {
+        struct vipl_event *event = next_event(&nic->service, &stop);
+        if (event != NULL) {
+            call(handle, event);
+            vipl_free(event);
+        } else if (!stop) {
+            watch(nic, &self, &seen);
+        }
+    }
+    vipl_mutex_lock(&nic->service.lock);
+    nic->service.running = false; /* nobody signals from now on */
+    vipl_waker_close(&nic->service.waker);
+    vipl_mutex_unlock(&nic->service.lock);
+    vipl_nic_put(nic); /* the reference the thread was started with */
+}
+
+VIP_RETURN vipl_service_start(struct vipl_nic *nic)
+{
+    struct vipl_service *service = &nic->service;
+    VIP_RETURN rc = VIP_SUCCESS;
+    int error = 0;
+    if (nic->progress_mode == VIPL_PROGRESS_INLINE) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
+    vipl_mutex_lock(&service->lock);
+    if (!service->running && !service->stopping) {
+        rc = VIP_ERROR_RESOURCE;
+        error = vipl_waker_open(&service->waker);
+        if (error == 0 && vipl_nic_ref(nic)) {
+            service->running = true;
+            error = vipl_thread_start(&service->thread, service_main, nic);
+            if (error == 0) {
+                rc = VIP_SUCCESS;
+            } else {
+                service->running = false;
+                vipl_waker_close(&service->waker);
+                vipl_nic_put(nic);
+            }
+        }
+    }
+    vipl_mutex_unlock(&service->lock);
+    if (error != 0) {
+        vipl_log_os("starting the service thread", error);
+    }
+    return rc;
+}
+
+bool vipl_service_stop(struct vipl_nic *nic)
+{
+    struct vipl_service *service = &nic->service;
+    vipl_mutex_lock(&service->lock);
+    service->stopping = true;
+    vipl_events_drop_locked(&service->events);
+    bool running = service->running;
+    bool self = running && vipl_thread_is_self(&service->thread);
+    if (running) {
+        vipl_waker_signal(&service->waker);
+    }
+    vipl_mutex_unlock(&service->lock);
+    if (self) {
+        vipl_thread_detach(&service->thread);
+    } else if (running) {
+        vipl_thread_join(&service->thread);
+    }
+    return self;
+}
+
+/* --- asynchronous errors --- */
+
+VIP_RETURN vipl_error_handler_set(struct vipl_nic *nic, VIP_ERROR_HANDLER handler, void *context)
+{
+    VIP_RETURN rc = handler == NULL ? VIP_SUCCESS : vipl_service_start(nic);
+    if (rc == VIP_SUCCESS) {
+        vipl_mutex_lock(&nic->service.lock);
+        nic->service.error_handler = handler;
+        nic->service.error_context = context;
+        vipl_mutex_unlock(&nic->service.lock);
+    }
+    return rc;
+}
+
+static const char *const error_texts[] = {
+    "posted descriptor is not valid", "connection lost",       "no receive posted",
+    "completion queue overrun",       "RDMA write refused",    "RDMA write not placed",
+    "RDMA write aborted",             "RDMA read refused",     "completion not written",
+    "RDMA transport error",           "catastrophic NIC error"};
+
+static void log_error(const VIP_ERROR_DESCRIPTOR *error)
+{
+    vipl_log(VIPL_LOG_ERROR, "%s (vi %p, descriptor %p)", error_texts[error->ErrorCode], error->ViHandle,
+             (void *)error->DescriptorPtr);
+}
+
+void vipl_error_report(struct vipl_nic *nic, const VIP_ERROR_DESCRIPTOR *error)
+{
+    struct vipl_event *event = vipl_event_new(VIPL_EVENT_ERROR, NULL);
+    vipl_mutex_lock(&nic->service.lock);
+    VIP_ERROR_HANDLER handler = nic->service.error_handler;
+    void *context = nic->service.error_context;
+    vipl_mutex_unlock(&nic->service.lock);
+    if (handler == NULL || event == NULL) {
+        log_error(error); /* the default handler; or no memory to call the program's */
+        vipl_free(event);
+        return;
+    }
+    event->context = context;
+    event->error_handler = handler;
+    event->error = *error;
+    enqueue(nic, event);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one library thread of a NIC handle. It exists from the first moment somebody asks for
+ * asynchrony; it runs the application's callbacks, one after the other with no lock held, and
+ * makes progress while no application thread does: it watches the backend's descriptor like any
+ * sleeper, but steps back (looking again every few milliseconds) while the application is active.
+ */
+#ifndef VIPL_CORE_SERVICE_H
+#define VIPL_CORE_SERVICE_H
+
+#include <stdbool.h>
+
+#include "core/list.h"
+#include "os/os.h"
+#include "os/os_mutex.h"
+#include "vipl/vipl.h"
+
+struct vipl_nic;
+struct vipl_queue;
+struct vipl_cq;
+
+enum vipl_event_kind { VIPL_EVENT_VI, VIPL_EVENT_CQ, VIPL_EVENT_ERROR };
+
+/* A registered handler, and then the call it has become: made at registration, so that a completion
+ * allocates nothing. Guarded by the lock of the list it is on. */
+struct vipl_event {
+    struct vipl_list link;
+    enum vipl_event_kind kind;
+    void *context;
+    VIP_VI_CALLBACK vi_handler;
+    VIP_CQ_CALLBACK cq_handler;
+    VIP_ERROR_HANDLER error_handler;
+    void *vi;
+    VIP_DESCRIPTOR *descriptor;
+    VIP_BOOLEAN is_recv;
+    VIP_ERROR_DESCRIPTOR error;
+};
+
+struct vipl_service {
+    struct vipl_mutex lock;  /* rank SERVICE; guards all below */
+    struct vipl_list events; /* vipl_event.link: calls to make, oldest first */
+    VIP_ERROR_HANDLER error_handler;
+    void *error_context;
+    struct vipl_waker waker;
+    struct vipl_thread thread;
+    bool running;  /* the thread exists */
+    bool stopping; /* it is to end */
+};
+
+void vipl_service_init(struct vipl_service *service);
+VIP_RETURN vipl_service_start(struct vipl_nic *nic); /* repeatable; NOT_SUPPORTED: VIPL_PROGRESS=inline */
+/* Ends it after the callback that runs. True: called from that callback; the thread ends later. */
+bool vipl_service_stop(struct vipl_nic *nic);
+
+struct vipl_event *vipl_event_new(enum vipl_event_kind kind, void *context);
+void vipl_events_drop_locked(struct vipl_list *events); /* frees registered handlers */
+/* The oldest handler registered with the queue is to run. The queue's lock is held. */
+void vipl_event_fire_vi(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor);
+void vipl_event_fire_cq(struct vipl_cq *cq, const struct vipl_queue *q);
+
+VIP_RETURN vipl_error_handler_set(struct vipl_nic *nic, VIP_ERROR_HANDLER handler, void *context);
+/* An asynchronous error, to the handler or the log. No lock above SERVICE held. */
+void vipl_error_report(struct vipl_nic *nic, const VIP_ERROR_DESCRIPTOR *error);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Moving data: core's side of it. Sends are executed in posting order, as far as fences and the
+ * backend allow; messages claim receives in posting order. Also what backends call up for both.
+ */
+#include <assert.h>
+
+#include "core/api.h"
+#include "core/backend_up.h"
+#include "core/descriptor.h"
+#include "core/nic.h"
+#include "core/vi.h"
+
+static const uint32_t send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE, VIP_STATUS_OP_RDMA_READ,
+                                          VIP_STATUS_OP_SEND};
+
+/* --- sending: under the send lock --- */
+
+static void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, size_t bytes)
+{
+    bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
+    vipl_queue_finish_locked(&vi->send, work, status | send_status_op[work->op], failed ? 0 : (uint32_t)bytes);
+    if (failed && vipl_vi_is_reliable(vi)) {
+        vipl_vi_doom(vi, VIP_ERROR_CONN_LOST);
+    }
+    if (vi->send.overrun) {
+        vipl_vi_doom(vi, VIP_ERROR_VI_OVERRUN);
+    }
+}
+
+static bool is_fenced(struct vipl_vi *vi, const struct vipl_work *work)
+{
+    return vi->reads > 0 && (work->descriptor->CS.Control & VIP_CONTROL_QFENCE) != 0;
+}
+
+/* One send, off to the backend. False: it and all behind it have to wait. */
+static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_vi **settle)
+{
+    struct vipl_send send; /* large, so not cleared: descriptor_read_send() fills what is used */
+    struct vipl_queue *q = &vi->send;
+    work->op = vipl_descriptor_op(work->descriptor);
+    uint32_t status = vipl_descriptor_read_send(vi, work->descriptor, &send);
+    if (status != 0) {
+        q->executed++;
+        finish_send(vi, work, status, 0);
+        return true;
+    }
+    send.sequence = q->executed;
+    send.behind_others = q->completed != q->executed;
+    switch (vi->nic->ops->post_send(vi->nic->be, vi, &send)) {
+    case VIPL_POSTED_DONE:
+        q->executed++;
+        if (*settle == NULL) {
+            *settle = send.settle;
+        } else if (send.settle != NULL) {
+            vipl_up_unpin(send.settle); /* the same peer, to be settled already */
+        }
+        finish_send(vi, work, send.status, send.local.bytes);
+        return true;
+    case VIPL_POSTED_PENDING:
+        q->executed++;
+        work->state = VIPL_WORK_PENDING;
+        vi->reads += work->op == VIP_CONTROL_OP_RDMAREAD ? 1 : 0;
+        return true;
+    case VIPL_POSTED_AGAIN:
+        break;
+    }
+    return false;
+}
+
+struct vipl_vi *vipl_vi_execute_locked(struct vipl_vi *vi)
+{
+    struct vipl_queue *q = &vi->send;
+    struct vipl_vi *settle = NULL;
+    assert(vipl_mutex_is_held(&q->lock));
+    while (q->executed != q->posted) {
+        struct vipl_work *work = vipl_queue_at(q, q->executed);
+        if (work->state != VIPL_WORK_POSTED) {
+            q->executed++; /* finished at posting */
+            continue;
+        }
+        if (vi->state != VIP_STATE_CONNECTED) {
+            vipl_queue_flush_locked(q);
+            break;
+        }
+        if (vipl_load_relaxed(&vi->doom) != 0 || is_fenced(vi, work) || !execute_one(vi, work, &settle)) {
+            break;
+        }
+    }
+    return settle;
+}
+
+/* Pins the VI if something went wrong that is to be settled once the queue lock is released. */
+static bool pin_if_doomed(struct vipl_vi *vi)
+{
+    bool doomed = vipl_load_relaxed(&vi->doom) != 0;
+    if (doomed) {
+        vipl_up_pin(vi);
+    }
+    return doomed;
+}
+
+/* Executes what can be, releases the send lock and settles what went wrong at either end. */
+static void execute_and_unlock(struct vipl_vi *vi)
+{
+    struct vipl_vi *peer = vipl_vi_execute_locked(vi);
+    bool doomed = pin_if_doomed(vi);
+    vipl_mutex_unlock(&vi->send.lock);
+    if (peer != NULL) {
+        vipl_up_settle(peer);
+    }
+    if (doomed) {
+        vipl_up_settle(vi);
+    }
+}
+
+static void report_post(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint32_t op)
+{
+    vipl_vi_report(vi, VIP_RESOURCE_DESCRIPTOR, VIP_ERROR_POST_DESC, op, descriptor);
+}
+
+/* The descriptor was admitted but is to complete with an error, in its turn. */
+static void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t status)
+{
+    struct vipl_work *work = vipl_queue_at(q, q->posted - 1);
+    VIP_DESCRIPTOR *descriptor = work->descriptor;
+    bool idle = vi->state != VIP_STATE_CONNECTED;
+    if (q->is_recv) {
+        vipl_queue_finish_locked(q, work, status | VIP_STATUS_OP_RECEIVE, 0);
+    } else {
+        work->op = VIP_CONTROL_OP_SENDRECV;
+        vipl_queue_finish_locked(q, work, (idle ? VIP_STATUS_DESC_FLUSHED_ERROR : status) | VIP_STATUS_OP_SEND, 0);
+    }
+    if (vipl_vi_is_reliable(vi)) {
+        vipl_vi_doom(vi, VIP_ERROR_CONN_LOST);
+    }
+    if (status == VIP_STATUS_FORMAT_ERROR && ((uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT) != 0) {
+        report_post(vi, descriptor, q->is_recv ? VIP_STATUS_OP_RECEIVE : VIP_STATUS_OP_SEND);
+    }
+}
+
+VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+{
+    uint32_t status;
+    struct vipl_vi *vi = vipl_vi_lock_send(handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status);
+    if (rc == VIP_SUCCESS) {
+        rc = vipl_queue_post_locked(&vi->send, descriptor, memory);
+    }
+    if (rc != VIP_SUCCESS) {
+        vipl_mutex_unlock(&vi->send.lock);
+        return rc;
+    }
+    if (status != 0) {
+        refuse_posted(vi, &vi->send, status);
+    }
+    execute_and_unlock(vi);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+{
+    uint32_t status;
+    struct vipl_vi *vi = vipl_vi_lock_recv(handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status);
+    if (rc == VIP_SUCCESS) {
+        rc = vipl_queue_post_locked(&vi->recv, descriptor, memory);
+    }
+    bool doomed = false;
+    if (rc == VIP_SUCCESS && vi->state == VIP_STATE_ERROR) {
+        vipl_queue_flush_locked(&vi->recv);
+    } else if (rc == VIP_SUCCESS && status != 0) {
+        refuse_posted(vi, &vi->recv, status);
+        doomed = pin_if_doomed(vi);
+    }
+    vipl_mutex_unlock(&vi->recv.lock);
+    if (doomed) {
+        vipl_up_settle(vi);
+    }
+    return rc;
+}
+
+/* The send that is under way as `sequence`, or NULL. */
+static struct vipl_work *pending_send(struct vipl_queue *q, uint32_t sequence)
+{
+    if (sequence - q->completed >= q->executed - q->completed) {
+        return NULL;
+    }
+    struct vipl_work *work = vipl_queue_at(q, sequence);
+    return work->state == VIPL_WORK_PENDING ? work : NULL;
+}
+
+void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
+{
+    vipl_mutex_lock(&vi->send.lock);
+    struct vipl_work *work = pending_send(&vi->send, sequence);
+    if (work != NULL) {
+        vi->reads -= work->op == VIP_CONTROL_OP_RDMAREAD ? 1 : 0;
+        finish_send(vi, work, status, length);
+    }
+    execute_and_unlock(vi); /* a fence may be open now */
+}
+
+void vipl_up_send_resume(struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&vi->send.lock);
+    execute_and_unlock(vi);
+}
+
+void vipl_up_send_lock(struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&vi->send.lock);
+}
+
+void vipl_up_send_unlock(struct vipl_vi *vi)
+{
+    vipl_mutex_unlock(&vi->send.lock);
+}
+
+bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *out)
+{
+    struct vipl_send send;
+    assert(vipl_mutex_is_held(&vi->send.lock));
+    struct vipl_work *work = pending_send(&vi->send, sequence);
+    if (work == NULL || work->op != VIP_CONTROL_OP_RDMAREAD ||
+        vipl_descriptor_read_send(vi, work->descriptor, &send) != 0) {
+        return false;
+    }
+    *out = send.local;
+    return true;
+}
+
+/* --- receiving: under the receive lock --- */
+
+void vipl_up_recv_lock(struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&vi->recv.lock);
+}
+
+bool vipl_up_recv_unlock(struct vipl_vi *vi)
+{
+    bool doomed = pin_if_doomed(vi);
+    vipl_mutex_unlock(&vi->recv.lock);
+    return doomed;
+}
+
+void vipl_up_recv_unlock_quiet(struct vipl_vi *vi)
+{
+    vipl_mutex_unlock(&vi->recv.lock);
+}
+
+void vipl_up_recv_break(struct vipl_vi *vi, VIP_ERROR_CODE code)
+{
+    vipl_vi_doom(vi, code);
+}
+
+static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, uint32_t length)
+{
+    bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
+    vi->recv.executed++;
+    vipl_queue_finish_locked(&vi->recv, work, status, failed ? 0 : length);
+    if (failed && vipl_vi_is_reliable(vi)) {
+        vipl_vi_doom(vi, VIP_ERROR_CONN_LOST);
+    }
+    if (vi->recv.overrun) {
+        vipl_vi_doom(vi, VIP_ERROR_VI_OVERRUN);
+    }
+}
+
+/* The oldest receive that nothing has claimed or finished. */
+static struct vipl_work *next_recv(struct vipl_queue *q)
+{
+    while (q->executed != q->posted && vipl_queue_at(q, q->executed)->state != VIPL_WORK_POSTED) {
+        q->executed++;
+    }
+    return q->executed == q->posted ? NULL : vipl_queue_at(q, q->executed);
+}
+
+static void report_empty(struct vipl_vi *vi)
+{
+    if (vipl_vi_is_reliable(vi)) {
+        vipl_vi_doom(vi, VIP_ERROR_RECVQ_EMPTY); /* reported when the connection ends */
+    } else {
+        vipl_vi_report(vi, VIP_RESOURCE_VI, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE, NULL);
+    }
+}
+
+enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl_sg *out)
+{
+    struct vipl_queue *q = &vi->recv;
+    assert(vipl_mutex_is_held(&q->lock));
+    bool open = vi->handle != NULL && (vi->state == VIP_STATE_CONNECTED || vi->state == VIP_STATE_CONNECT_PENDING);
+    if (!open || vipl_load_relaxed(&vi->doom) != 0) {
+        return VIPL_CLAIM_GONE;
+    }
+    struct vipl_work *work = next_recv(q);
+    if (work == NULL) {
+        report_empty(vi);
+        return VIPL_CLAIM_EMPTY;
+    }
+    if (out == NULL) {
+        return VIPL_CLAIM_OK;
+    }
+    uint32_t status = vipl_descriptor_read_recv(vi, work->descriptor, out);
+    if (status == 0 && bytes > out->bytes) {
+        status = VIP_STATUS_LENGTH_ERROR;
+    }
+    if (status != 0) {
+        finish_recv(vi, work, status | VIP_STATUS_OP_RECEIVE, 0);
+        return VIPL_CLAIM_FAILED;
+    }
+    return VIPL_CLAIM_OK;
+}
+
+void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, bool rdma, const uint32_t *immediate)
+{
+    struct vipl_work *work = next_recv(&vi->recv);
+    if (work == NULL) { /* flushed since it was claimed */
+        return;
+    }
+    status |= rdma ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RECEIVE;
+    if (immediate != NULL) {
+        status |= VIP_STATUS_IMMEDIATE;
+        work->immediate = *immediate;
+    }
+    finish_recv(vi, work, status, length);
+}
+
+bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes)
+{
+    assert(vipl_mutex_is_held(&vi->recv.lock));
+    bool enabled = (write ? vi->attributes.EnableRdmaWrite : vi->attributes.EnableRdmaRead) != VIP_FALSE;
+    if (enabled && vi->handle != NULL &&
+        (bytes == 0 || vipl_mem_covers(&vi->nic->mem, handle, address, bytes, vi->tag,
+                                       write ? VIPL_RIGHT_RDMA_WRITE : VIPL_RIGHT_RDMA_READ))) {
+        return true;
+    }
+    VIP_ERROR_CODE code = write ? VIP_ERROR_RDMAW_PROT : VIP_ERROR_RDMAR_PROT;
+    if (vipl_vi_is_reliable(vi)) {
+        vipl_vi_doom(vi, code);
+    } else {
+        vipl_vi_report(vi, VIP_RESOURCE_VI, code, write ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RDMA_READ,
+                       NULL);
+    }
+    return false;
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of a VI: creation, attributes, the ways out of CONNECTED, destruction. */
+#include "core/vi.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/backend_up.h"
+#include "core/handle.h"
+#include "core/lock_rank.h"
+#include "core/nic.h"
+#include "core/service.h"
+#include "core/wait.h"
+#include "os/os.h"
+
+_Static_assert(offsetof(struct vipl_vi, area) == 0, "vipl_vi_area() relies on it");
+
+static void vi_make(void *object)
+{
+    struct vipl_vi *vi = object;
+    vipl_queue_make(&vi->send, vi, false);
+    vipl_queue_make(&vi->recv, vi, true);
+    vipl_list_init(&vi->connect_waiters);
+}
+
+static struct vipl_pool vi_pool = VIPL_POOL_INIT(vi_pool, struct vipl_vi, nic_link, vi_make);
+
+void vipl_vi_abandon_pool(void)
+{
+    vipl_pool_abandon(&vi_pool);
+}
+
+/* --- locking --- */
+
+void vipl_vi_lock(struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&vi->send.lock);
+    vipl_mutex_lock(&vi->recv.lock);
+}
+
+void vipl_vi_unlock(struct vipl_vi *vi)
+{
+    vipl_mutex_unlock(&vi->recv.lock);
+    vipl_mutex_unlock(&vi->send.lock);
+}
+
+struct vipl_vi *vipl_vi_lock_send(void *handle)
+{
+    struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
+    if (vi == NULL) {
+        return NULL;
+    }
+    vipl_mutex_lock(&vi->send.lock);
+    if (vi->handle != handle) {
+        vipl_mutex_unlock(&vi->send.lock);
+        return NULL;
+    }
+    return vi;
+}
+
+struct vipl_vi *vipl_vi_lock_recv(void *handle)
+{
+    struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
+    if (vi == NULL) {
+        return NULL;
+    }
+    vipl_mutex_lock(&vi->recv.lock);
+    if (vi->handle != handle) {
+        vipl_mutex_unlock(&vi->recv.lock);
+        return NULL;
+    }
+    return vi;
+}
+
+struct vipl_vi *vipl_vi_lock_quiet(void *handle)
+{
+    struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
+    while (vi != NULL) {
+        uint32_t pins;
+        vipl_vi_lock(vi);
+        if (vi->handle != handle) {
+            vipl_vi_unlock(vi);
+            return NULL;
+        }
+        pins = vipl_load_relaxed(&vi->pins); /* only grows under a lock we hold */
+        if (pins == 0) {
+            return vi;
+        }
+        vipl_vi_unlock(vi);
+        vipl_futex_wait(&vi->pins, pins);
+    }
+    return NULL;
+}
+
+struct vipl_nic *vipl_vi_nic(void *handle)
+{
+    struct vipl_vi *vi = vipl_vi_lock_send(handle);
+    if (vi == NULL) {
+        return NULL;
+    }
+    struct vipl_nic *nic = vipl_nic_ref(vi->nic) ? vi->nic : NULL;
+    vipl_mutex_unlock(&vi->send.lock);
+    return nic;
+}
+
+void vipl_up_pin(struct vipl_vi *vi)
+{
+    vipl_fetch_add(&vi->pins, 1);
+}
+
+void vipl_up_unpin(struct vipl_vi *vi)
+{
+    if (vipl_fetch_add(&vi->pins, (uint32_t)-1) == 1) {
+        vipl_futex_wake_one(&vi->pins);
+    }
+}
+
+/* --- attributes --- */
+
+static VIP_RETURN check_attributes(const struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *a)
+{
+    unsigned level = a->ReliabilityLevel;
+    if (level == 0 || (level & (level - 1)) != 0 || (level & nic->limits.reliability_levels) == 0) {
+        return VIP_INVALID_RELIABILITY_LEVEL;
+    }
+    if (a->MaxTransferSize == 0 || a->MaxTransferSize > nic->limits.max_transfer_size) {
+        return VIP_INVALID_MTU;
+    }
+    if (a->QoS != NULL) {
+        return VIP_INVALID_QOS;
+    }
+    if (a->EnableRdmaRead != VIP_FALSE && (level & nic->limits.rdma_read_levels) == 0) {
+        return VIP_INVALID_RDMAREAD;
+    }
+    return VIP_SUCCESS;
+}
+
+/* Both VI locks held. */
+static void set_attributes(struct vipl_vi *vi, const VIP_VI_ATTRIBUTES *a, struct vipl_ptag *ptag)
+{
+    vi->attributes = *a;
+    vi->ptag = ptag;
+    vi->tag = a->Ptag == NULL ? 0 : ptag->number;
+}
+
+void vipl_up_vi_facts(struct vipl_vi *vi, struct vipl_vi_facts *out)
+{
+    out->reliability = vi->attributes.ReliabilityLevel;
+    out->max_transfer_size = vi->attributes.MaxTransferSize;
+    out->rdma_write = vi->attributes.EnableRdmaWrite != VIP_FALSE;
+    out->rdma_read = vi->attributes.EnableRdmaRead != VIP_FALSE;
+    out->has_qos = vi->attributes.QoS != NULL;
+}
+
+uint32_t vipl_up_vi_tag(struct vipl_vi *vi)
+{
+    return vi->tag;
+}
+
+/* --- creation --- */
+
+/* Takes a use of both completion queues, which must be this NIC's. The NIC's lock is held. */
+static VIP_RETURN use_cqs(struct vipl_nic *nic, void *const handles[2], struct vipl_cq *cqs[2])
+{
+    for (int i = 0; i < 2; i++) {
+        cqs[i] = handles[i] == NULL ? NULL : vipl_cq_lock(handles[i]);
+        bool good = handles[i] == NULL || (cqs[i] != NULL && cqs[i]->nic == nic);
+        if (cqs[i] != NULL) { /* it stays: destroying one takes the NIC's lock */
+            vipl_mutex_unlock(&cqs[i]->lock);
+        }
+        if (!good) {
+            return VIP_INVALID_PARAMETER;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        if (cqs[i] != NULL) {
+            cqs[i]->queues++;
+        }
+    }
+    return VIP_SUCCESS;
+}
+
+static void drop_cqs_locked(struct vipl_cq *const cqs[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (cqs[i] != NULL) {
+            cqs[i]->queues--;
+        }
+    }
+}
+
+/* Enters the VI into the NIC and takes its uses of tag and completion queues: all or nothing. */
+static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_handle, void *const handles[2],
+                        struct vipl_cq *cqs[2], struct vipl_ptag **ptag)
+{
+    vipl_mutex_lock(&nic->lock);
+    VIP_RETURN rc = use_cqs(nic, handles, cqs);
+    if (rc == VIP_SUCCESS) {
+        rc = vipl_ptag_use_locked(nic, ptag_handle, ptag);
+        if (rc == VIP_SUCCESS && (nic->vi_count >= nic->limits.max_vis || vipl_load_relaxed(&nic->closing) != 0)) {
+            (*ptag)->users--;
+            rc = VIP_ERROR_RESOURCE;
+        }
+        if (rc != VIP_SUCCESS) {
+            drop_cqs_locked(cqs);
+        }
+    }
+    if (rc == VIP_SUCCESS) {
+        nic->vi_count++;
+        vi->nic = nic;
+        vipl_list_append(&nic->vis, &vi->nic_link);
+    }
+    vipl_mutex_unlock(&nic->lock);
+    return rc;
+}
+
+static void leave(struct vipl_nic *nic, struct vipl_vi *vi, struct vipl_ptag *ptag, struct vipl_cq *const cqs[2])
+{
+    vipl_mutex_lock(&nic->lock);
+    vipl_list_remove(&vi->nic_link);
+    nic->vi_count--;
+    ptag->users--;
+    drop_cqs_locked(cqs);
+    vipl_mutex_unlock(&nic->lock);
+}
+
+/* Fills a pooled VI and brings it to life. */
+static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *attributes, struct vipl_ptag *ptag,
+                  struct vipl_cq *const cqs[2])
+{
+    vipl_vi_lock(vi);
+    vi->state = VIP_STATE_IDLE;
+    vi->reads = 0;
+    vi->connect_rc = VIP_INVALID_STATE;
+    vipl_store_relaxed(&vi->doom, 0);
+    vipl_store_ptr(&vi->user_data, NULL);
+    set_attributes(vi, attributes, ptag);
+    vipl_queue_open(&vi->send, cqs[0], vi->nic->limits.max_descriptors);
+    vipl_queue_open(&vi->recv, cqs[1], vi->nic->limits.max_descriptors);
+    vi->handle = handle;
+    vipl_vi_unlock(vi);
+}
+
+VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq, void *recv_cq,
+                          void **out)
+{
+    void *const cq_handles[2] = {send_cq, recv_cq};
+    struct vipl_cq *cqs[2];
+    struct vipl_ptag *ptag;
+    VIP_RETURN rc = check_attributes(nic, attributes);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    struct vipl_vi *vi = vipl_pool_get(&vi_pool);
+    if (vi == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    rc = enter(nic, vi, attributes->Ptag, cq_handles, cqs, &ptag);
+    if (rc != VIP_SUCCESS) {
+        goto put_vi;
+    }
+    void *handle = vipl_handle_create(VIPL_KIND_VI, vi);
+    if (handle == NULL) {
+        rc = VIP_ERROR_RESOURCE;
+        goto leave_nic;
+    }
+    memset(vi->area, 0, sizeof(vi->area));
+    rc = nic->ops->vi_create(nic->be, vi);
+    if (rc != VIP_SUCCESS) {
+        goto destroy_handle;
+    }
+    begin(vi, handle, attributes, ptag, cqs);
+    *out = handle;
+    return VIP_SUCCESS;
+
+destroy_handle:
+    vipl_handle_destroy(handle);
+leave_nic:
+    leave(nic, vi, ptag, cqs);
+put_vi:
+    vipl_pool_put(&vi_pool, vi);
+    return rc;
+}
+
+VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes)
+{
+    struct vipl_nic *nic = vipl_vi_nic(handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    struct vipl_ptag *ptag = NULL;
+    vipl_mutex_lock(&nic->lock);
+    struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
+    VIP_RETURN rc = vi == NULL                       ? VIP_INVALID_PARAMETER
+                    : vi->state != VIP_STATE_IDLE    ? VIP_INVALID_STATE
+                                                     : check_attributes(nic, attributes);
+    if (rc == VIP_SUCCESS) {
+        rc = vipl_ptag_use_locked(nic, attributes->Ptag, &ptag);
+    }
+    if (rc == VIP_SUCCESS) {
+        vi->ptag->users--;
+        set_attributes(vi, attributes, ptag);
+    }
+    if (vi != NULL) {
+        vipl_vi_unlock(vi);
+    }
+    vipl_mutex_unlock(&nic->lock);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+/* --- out of CONNECTED --- */
+
+void vipl_vi_doom(struct vipl_vi *vi, VIP_ERROR_CODE code)
+{
+    if (vi->state == VIP_STATE_CONNECTED) {
+        vipl_compare_exchange(&vi->doom, 0, 1u + (uint32_t)code);
+    }
+}
+
+void vipl_vi_report(struct vipl_vi *vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code, uint32_t op,
+                    VIP_DESCRIPTOR *descriptor)
+{
+    VIP_ERROR_DESCRIPTOR error = {
+        .NicHandle = vi->nic->public_handle,
+        .ViHandle = vi->handle,
+        .DescriptorPtr = descriptor,
+        .OpCode = op,
+        .ResourceCode = resource,
+        .ErrorCode = code,
+    };
+    vipl_error_report(vi->nic, &error);
+}
+
+/* Both locks held, the VI is CONNECTED: it is `state` afterwards, with empty or flushed queues. */
+static void leave_connected_locked(struct vipl_vi *vi, VIP_VI_STATE state)
+{
+    vi->nic->ops->sever(vi->nic->be, vi);
+    vi->state = state;
+    vi->reads = 0;
+    vipl_store_relaxed(&vi->doom, 0);
+    vipl_queue_flush_locked(&vi->send);
+    vipl_queue_flush_locked(&vi->recv);
+}
+
+void vipl_up_broken(struct vipl_vi *vi, VIP_ERROR_CODE code)
+{
+    vipl_vi_lock(vi);
+    if (vi->handle == NULL || vi->state != VIP_STATE_CONNECTED) {
+        vipl_vi_unlock(vi);
+        return;
+    }
+    leave_connected_locked(vi, VIP_STATE_ERROR);
+    vipl_up_pin(vi);
+    vipl_vi_unlock(vi);
+    vi->nic->ops->disconnect(vi->nic->be, vi);
+    vipl_vi_report(vi, VIP_RESOURCE_VI, code, 0, NULL);
+    vipl_up_unpin(vi);
+}
+
+void vipl_up_settle(struct vipl_vi *vi)
+{
+    uint32_t doom = vipl_load_relaxed(&vi->doom);
+    if (doom != 0) {
+        vipl_up_broken(vi, (VIP_ERROR_CODE)(doom - 1));
+    }
+    vipl_up_unpin(vi);
+}
+
+/* Whether every send is complete, or waiting for it is pointless. */
+static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
+{
+    struct vipl_vi *vi = arg;
+    vipl_mutex_lock(&vi->send.lock);
+    bool over = vi->state != VIP_STATE_CONNECTED || vipl_load_relaxed(&vi->doom) != 0 ||
+                vi->send.completed == vi->send.posted;
+    if (!over && waiter != NULL) {
+        vipl_list_append(&vi->send.waiters, &waiter->link);
+    }
+    vipl_mutex_unlock(&vi->send.lock);
+    return over ? VIP_SUCCESS : VIP_NOT_DONE;
+}
+
+static void leave_drained(void *arg, struct vipl_waiter *waiter)
+{
+    struct vipl_vi *vi = arg;
+    vipl_mutex_lock(&vi->send.lock);
+    vipl_list_remove(&waiter->link);
+    vipl_mutex_unlock(&vi->send.lock);
+}
+
+/* What was sent before a disconnect on a reliable VI is delivered first. The caller holds a
+ * reference on the NIC and no lock. */
+static void linger(struct vipl_vi *vi)
+{
+    struct vipl_wait_for what = {attempt_drained, leave_drained, vi};
+    uint64_t deadline = vipl_deadline(vi->nic->linger_ms);
+    VIP_RETURN rc;
+    do {
+        rc = vipl_wait(vi->nic, &what, deadline);
+    } while (rc == VIP_INTERRUPTED); /* not a blocking call to the program: goes on */
+}
+
+static void disconnect(struct vipl_vi *vi, void *handle)
+{
+    if (vipl_vi_lock_quiet(handle) == NULL) {
+        return;
+    }
+    bool connected = vi->state == VIP_STATE_CONNECTED;
+    if (connected) {
+        leave_connected_locked(vi, VIP_STATE_IDLE);
+        vipl_up_pin(vi);
+    } else if (vi->state == VIP_STATE_ERROR) {
+        vi->state = VIP_STATE_IDLE;
+    }
+    vipl_vi_unlock(vi);
+    if (connected) {
+        vi->nic->ops->disconnect(vi->nic->be, vi);
+        vipl_up_unpin(vi);
+    }
+}
+
+/* A connect under way ends without a connection; or the connection is there, and stays. */
+static void cancel_connect(struct vipl_vi *vi)
+{
+    vipl_vi_lock(vi);
+    bool pending = vi->state == VIP_STATE_CONNECT_PENDING && !vi->connect_accepting;
+    vipl_vi_unlock(vi);
+    if (pending && vi->nic->ops->connect_cancel(vi->nic->be, vi) != VIP_SUCCESS) {
+        vipl_up_connect_failed(vi, VIP_TIMEOUT);
+    }
+}
+
+VIP_RETURN vipl_vi_disconnect(void *handle)
+{
+    struct vipl_vi *vi = vipl_vi_lock_send(handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    struct vipl_nic *nic = vi->nic;
+    bool must_drain = vi->state == VIP_STATE_CONNECTED && vipl_vi_is_reliable(vi) &&
+                      vi->send.completed != vi->send.posted;
+    vipl_mutex_unlock(&vi->send.lock);
+    if (!vipl_nic_ref(nic)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    cancel_connect(vi);
+    if (must_drain) {
+        linger(vi);
+    }
+    disconnect(vi, handle);
+    vipl_nic_put(nic);
+    return VIP_SUCCESS;
+}
+
+/* --- destruction --- */
+
+/* Both locks held, nothing pinned, IDLE; releases the locks. */
+static void end_locked(struct vipl_vi *vi, void *handle)
+{
+    struct vipl_nic *nic = vi->nic;
+    struct vipl_ptag *ptag = vi->ptag;
+    struct vipl_cq *const cqs[2] = {vi->send.cq, vi->recv.cq};
+    vi->handle = NULL;
+    vipl_wake_all_locked(&vi->connect_waiters);
+    vipl_queue_close_locked(&vi->send);
+    vipl_queue_close_locked(&vi->recv);
+    vipl_vi_unlock(vi);
+    vipl_handle_destroy(handle);
+    nic->ops->vi_destroy(nic->be, vi);
+    leave(nic, vi, ptag, cqs);
+    vipl_pool_put(&vi_pool, vi);
+}
+
+VIP_RETURN vipl_vi_destroy(void *handle)
+{
+    struct vipl_nic *nic = vipl_vi_nic(handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = VIP_INVALID_PARAMETER;
+    struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
+    if (vi != NULL && vi->state != VIP_STATE_IDLE) {
+        vipl_vi_unlock(vi);
+        rc = VIP_INVALID_STATE;
+    } else if (vi != NULL) {
+        end_locked(vi, handle);
+        rc = VIP_SUCCESS;
+    }
+    vipl_nic_put(nic);
+    return rc;
+}
+
+void vipl_vi_close(struct vipl_vi *vi, void *handle)
+{
+    cancel_connect(vi);
+    disconnect(vi, handle);
+    if (vipl_vi_lock_quiet(handle) != NULL) {
+        end_locked(vi, handle);
+    }
+}

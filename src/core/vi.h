@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A VI: two work queues, a state, attributes.
+ *
+ * State, attributes and `handle` are written under both queue locks, so either lock is enough to
+ * read them. Leaving CONNECTED is decided by one thread (under both locks), which then, without
+ * locks, tells the backend and the program; meanwhile the VI is pinned, and whoever wants to connect
+ * or destroy it waits.
+ *
+ * `doom` is set, under a queue lock, where something fails that ends the connection: from then on
+ * nothing more is executed or received. Who set it settles it once no VI lock is held.
+ */
+#ifndef VIPL_CORE_VI_H
+#define VIPL_CORE_VI_H
+
+#include "core/backend.h"
+#include "core/mem.h"
+#include "core/pool.h"
+#include "core/queue.h"
+
+struct vipl_nic;
+
+/* From the pool; live while `handle` is set. */
+struct vipl_vi {
+    uint64_t area[VIPL_VI_AREA_BYTES / 8]; /* the backend's part; first, see vipl_vi_area() */
+    void *handle;
+    struct vipl_nic *nic;      /* constant while live */
+    struct vipl_list nic_link; /* nic->vis; guarded by the NIC's lock. In the pool: free link */
+    VIP_VI_STATE state;
+    uint32_t tag; /* the tag's number; 0: memory of any tag of the NIC handle */
+    VIP_VI_ATTRIBUTES attributes;
+    struct vipl_ptag *ptag; /* whose use the VI holds */
+    uint32_t doom;          /* atomic: 0, or 1 + VIP_ERROR_CODE */
+    uint32_t pins;          /* atomic */
+    uint32_t reads;         /* RDMA Reads under way; guarded by the send lock */
+    void *user_data;        /* atomic */
+
+    VIP_RETURN connect_rc;              /* NOT_DONE while connecting; both locks */
+    bool connect_is_peer;               /* both locks */
+    bool connect_accepting;             /* VipConnectAccept() is at work, and pins the VI; both locks */
+    uint64_t connect_deadline;          /* both locks */
+    struct vipl_vi_facts connect_facts; /* the peer's; both locks */
+    struct vipl_list connect_waiters;   /* vipl_waiter.link; guarded by the receive lock */
+
+    struct vipl_queue send;
+    struct vipl_queue recv;
+};
+
+VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq, void *recv_cq,
+                          void **out);
+VIP_RETURN vipl_vi_destroy(void *handle);
+void vipl_vi_close(struct vipl_vi *vi, void *handle); /* disconnects without lingering and destroys */
+VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes);
+VIP_RETURN vipl_vi_disconnect(void *handle);
+void vipl_vi_abandon_pool(void);
+
+/* The queue with its lock held, or NULL: no such VI. */
+struct vipl_vi *vipl_vi_lock_send(void *handle);
+struct vipl_vi *vipl_vi_lock_recv(void *handle);
+struct vipl_nic *vipl_vi_nic(void *handle); /* with a reference; NULL: no such VI */
+/* Both locks, and nothing pinned. NULL: no such VI. */
+struct vipl_vi *vipl_vi_lock_quiet(void *handle);
+void vipl_vi_lock(struct vipl_vi *vi);
+void vipl_vi_unlock(struct vipl_vi *vi);
+
+static inline bool vipl_vi_is_reliable(const struct vipl_vi *vi)
+{
+    return vi->attributes.ReliabilityLevel != VIP_SERVICE_UNRELIABLE;
+}
+
+/* Marks the connection as lost to `code`, if nothing did before. A queue lock is held. */
+void vipl_vi_doom(struct vipl_vi *vi, VIP_ERROR_CODE code);
+void vipl_vi_report(struct vipl_vi *vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code, uint32_t op,
+                    VIP_DESCRIPTOR *descriptor);
+
+/* transfer.c: executes what is posted and not executed. The send lock is held; returns a VI to settle
+ * once it is released, or NULL. */
+struct vipl_vi *vipl_vi_execute_locked(struct vipl_vi *vi);
+
+#endif

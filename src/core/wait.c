@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Sleeping and leading. */
+#include "core/wait.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include "core/lock_rank.h"
+#include "core/nic.h"
+
+enum { NS_PER_MS = 1000000 };
+
+uint64_t vipl_deadline(VIP_ULONG timeout)
+{
+    if (timeout == VIP_INFINITE || timeout == 0xFFFFFFFFu) {
+        return VIPL_NO_DEADLINE;
+    }
+    uint64_t now = vipl_now_ns();
+    return (VIPL_NO_DEADLINE - now) / NS_PER_MS <= timeout ? VIPL_NO_DEADLINE : now + (uint64_t)timeout * NS_PER_MS;
+}
+
+static int ms_left(uint64_t deadline)
+{
+    if (deadline == VIPL_NO_DEADLINE) {
+        return -1;
+    }
+    uint64_t now = vipl_now_ns();
+    if (now >= deadline) {
+        return 0;
+    }
+    uint64_t ms = (deadline - now + NS_PER_MS - 1) / NS_PER_MS;
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+void vipl_sleepers_init(struct vipl_sleepers *s)
+{
+    s->leader = NULL;
+    s->parked = NULL;
+    s->activity = 0;
+    vipl_list_init(&s->followers);
+}
+
+static void wake_locked(struct vipl_list *link)
+{
+    vipl_waker_signal(VIPL_CONTAINER(link, struct vipl_waiter, link)->waker);
+    vipl_list_remove(link);
+}
+
+void vipl_wake_one_locked(struct vipl_list *waiters)
+{
+    if (!vipl_list_empty(waiters)) {
+        wake_locked(waiters->next);
+    }
+}
+
+void vipl_wake_all_locked(struct vipl_list *waiters)
+{
+    while (!vipl_list_empty(waiters)) {
+        wake_locked(waiters->next);
+    }
+}
+
+/* Takes the lead if it is free or the service thread's (which yields to the application), else follows. */
+static bool lead_or_follow(struct vipl_sleepers *s, struct vipl_waiter *waiter, struct vipl_waker *service)
+{
+    vipl_mutex_lock(&s->lock);
+    bool usurp = s->leader != NULL && s->leader->waker == service;
+    bool lead = s->leader == NULL || usurp;
+    if (usurp) {
+        vipl_waker_signal(service);
+    }
+    if (lead) {
+        s->leader = waiter;
+    } else {
+        vipl_list_append(&s->followers, &waiter->nic_link);
+    }
+    vipl_mutex_unlock(&s->lock);
+    return lead;
+}
+
+static void leave(struct vipl_sleepers *s, struct vipl_waiter *waiter)
+{
+    vipl_mutex_lock(&s->lock);
+    vipl_list_remove(&waiter->nic_link);
+    if (s->leader == waiter) {
+        s->leader = NULL;
+        if (!vipl_list_empty(&s->followers)) { /* it wakes, finds the lead free and takes it */
+            vipl_waker_signal(VIPL_CONTAINER(s->followers.next, struct vipl_waiter, nic_link)->waker);
+        } else if (s->parked != NULL) {
+            vipl_waker_signal(s->parked->waker);
+        }
+    }
+    vipl_mutex_unlock(&s->lock);
+}
+
+static int shorter(int a, int b)
+{
+    return a < 0 ? b : b < 0 || a < b ? a : b;
+}
+
+/* Sleeps as leader: on the backend's descriptor too, until the backend wants to be called. */
+static int sleep_leading(struct vipl_nic *nic, struct vipl_waiter *waiter, int ms)
+{
+    int fds[2] = {waiter->waker->fd, nic->ops->wait_fd(nic->be)};
+    int next = nic->ops->arm(nic->be);
+    int nap = shorter(ms, next);
+    int rc = next == 0 ? 0 : vipl_poll(fds, 2, nap);
+    nic->ops->disarm(nic->be);
+    return rc == ETIMEDOUT && nap != ms ? 0 : rc; /* only the backend's time is up */
+}
+
+int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline)
+{
+    struct vipl_sleepers *s = &nic->sleepers;
+    int ms = ms_left(deadline);
+    int rc;
+    if (ms == 0) {
+        return ETIMEDOUT;
+    }
+    if (lead_or_follow(s, waiter, &nic->service.waker)) {
+        rc = sleep_leading(nic, waiter, ms);
+    } else {
+        rc = vipl_poll(&waiter->waker->fd, 1, ms);
+    }
+    leave(s, waiter);
+    vipl_waker_reset(waiter->waker);
+    return rc;
+}
+
+void vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool watch, int ms)
+{
+    struct vipl_sleepers *s = &nic->sleepers;
+    vipl_mutex_lock(&s->lock);
+    bool lead = watch && s->leader == NULL;
+    if (lead) {
+        s->leader = waiter;
+    } else if (watch) {
+        s->parked = waiter;
+    }
+    vipl_mutex_unlock(&s->lock);
+    if (lead) {
+        sleep_leading(nic, waiter, -1);
+    } else {
+        vipl_poll(&waiter->waker->fd, 1, watch ? -1 : ms);
+    }
+    leave(s, waiter);
+    vipl_mutex_lock(&s->lock);
+    s->parked = NULL;
+    vipl_mutex_unlock(&s->lock);
+    vipl_waker_reset(waiter->waker);
+}
+
+void vipl_wake_sleepers(struct vipl_nic *nic)
+{
+    struct vipl_sleepers *s = &nic->sleepers;
+    vipl_mutex_lock(&s->lock);
+    if (s->leader != NULL) {
+        vipl_waker_signal(s->leader->waker);
+    }
+    for (struct vipl_list *l = s->followers.next; l != &s->followers; l = l->next) {
+        vipl_waker_signal(VIPL_CONTAINER(l, struct vipl_waiter, nic_link)->waker);
+    }
+    vipl_mutex_unlock(&s->lock);
+}
+
+void vipl_wake_leader(struct vipl_nic *nic)
+{
+    struct vipl_sleepers *s = &nic->sleepers;
+    vipl_mutex_lock(&s->lock);
+    struct vipl_waiter *waiter = s->leader != NULL ? s->leader : s->parked;
+    if (waiter != NULL) {
+        vipl_waker_signal(waiter->waker);
+    }
+    vipl_mutex_unlock(&s->lock);
+}
+
+static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,
+                            uint64_t deadline, int *why)
+{
+    *why = 0;
+    vipl_nic_progress(nic);
+    VIP_RETURN rc = what->attempt(what->arg, waiter);
+    if (rc == VIP_NOT_DONE) {
+        *why = vipl_sleep(nic, waiter, deadline);
+        vipl_nic_progress(nic);
+        what->leave(what->arg, waiter);
+        rc = what->attempt(what->arg, NULL);
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t deadline)
+{
+    struct vipl_waiter waiter = {.waker = vipl_thread_waker()};
+    if (waiter.waker == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_list_init(&waiter.link);
+    vipl_list_init(&waiter.nic_link);
+    VIP_RETURN rc = what->attempt(what->arg, NULL);
+    while (rc == VIP_NOT_DONE) {
+        int why;
+        if (vipl_load_relaxed(&nic->closing) != 0) {
+            return VIP_INVALID_PARAMETER;
+        }
+        rc = wait_once(nic, what, &waiter, deadline, &why);
+        if (rc == VIP_NOT_DONE && why == ETIMEDOUT) {
+            return VIP_TIMEOUT;
+        }
+        if (rc == VIP_NOT_DONE && why == EINTR && !nic->restart) {
+            return VIP_INTERRUPTED;
+        }
+    }
+    return rc;
+}

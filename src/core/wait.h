@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sleeping. A thread that waits for an object enlists in the object's list (under the object's
+ * lock), then sleeps on its own waker. One sleeper of a NIC handle, the leader, also watches the
+ * backend's descriptor and makes progress for all; when it leaves, the next one leads.
+ */
+#ifndef VIPL_CORE_WAIT_H
+#define VIPL_CORE_WAIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/list.h"
+#include "os/os.h"
+#include "os/os_mutex.h"
+#include "vipl/vipl.h"
+
+struct vipl_nic;
+
+struct vipl_waiter {
+    struct vipl_list link;     /* in an object's list of waiters; guarded by the object's lock */
+    struct vipl_list nic_link; /* in the NIC's followers; guarded by the NIC's wait lock */
+    struct vipl_waker *waker;
+};
+
+/* What a wait is for. */
+struct vipl_wait_for {
+    /* Anything but VIP_NOT_DONE ends the wait. With a waiter: if not done, enlists it, in one step. */
+    VIP_RETURN (*attempt)(void *arg, struct vipl_waiter *waiter);
+    /* Takes the waiter off the object's list, if it is still on it. */
+    void (*leave)(void *arg, struct vipl_waiter *waiter);
+    void *arg;
+};
+
+#define VIPL_NO_DEADLINE UINT64_MAX
+
+/* When `timeout` milliseconds from now are over, on vipl_now_ns()'s clock. */
+uint64_t vipl_deadline(VIP_ULONG timeout);
+/* Waits; the caller holds a reference on the NIC and no lock. Times out with VIP_TIMEOUT. */
+VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t deadline);
+
+/* Wakes the longest waiter of a list, or all. The list's lock is held. */
+void vipl_wake_one_locked(struct vipl_list *waiters);
+void vipl_wake_all_locked(struct vipl_list *waiters);
+
+/* The sleepers of one NIC handle. */
+struct vipl_sleepers {
+    struct vipl_mutex lock;       /* rank WAIT */
+    struct vipl_waiter *leader;   /* guarded by lock */
+    struct vipl_list followers;   /* guarded by lock */
+    struct vipl_waiter *parked;   /* the service thread, asleep until a leader leaves; guarded by lock */
+    uint32_t activity;            /* atomic: counts application calls that made progress; read by service.c */
+};
+
+void vipl_sleepers_init(struct vipl_sleepers *s);
+/* One sleep of an enlisted waiter: 0, ETIMEDOUT or EINTR. */
+int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline);
+/* The service thread's sleep. `watch`: leads if nobody does, else parks until the leader has left;
+ * otherwise sleeps for `ms`. Its waker ends any of them. */
+void vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool watch, int ms);
+void vipl_wake_sleepers(struct vipl_nic *nic); /* all of them: the NIC handle is closing */
+/* The leader, or else the service thread, is to look at the backend again. */
+void vipl_wake_leader(struct vipl_nic *nic);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rendezvous sockets: AF_UNIX seqpacket sockets in the abstract name space, which vanish with their
+ * last descriptor. Seqpacket keeps messages whole and reports the peer's death as end of stream.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+enum { BACKLOG = 128 };
+
+static socklen_t make_address(struct sockaddr_un *a, const void *name, size_t length)
+{
+    memset(a, 0, sizeof(*a));
+    a->sun_family = AF_UNIX;
+    if (length > sizeof(a->sun_path) - 1) {
+        length = sizeof(a->sun_path) - 1;
+    }
+    memcpy(a->sun_path + 1, name, length); /* a leading NUL: abstract */
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+static int open_socket(int *fd)
+{
+    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return *fd < 0 ? errno : 0;
+}
+
+int vipl_local_listen(const void *name, size_t length, int *fd)
+{
+    struct sockaddr_un a;
+    socklen_t n = make_address(&a, name, length);
+    int s;
+    int rc = open_socket(&s);
+    if (rc != 0) {
+        return rc;
+    }
+    if (bind(s, (struct sockaddr *)&a, n) != 0 || listen(s, BACKLOG) != 0) {
+        rc = errno;
+        close(s);
+        return rc;
+    }
+    *fd = s;
+    return 0;
+}
+
+int vipl_local_connect(const void *name, size_t length, int *fd)
+{
+    struct sockaddr_un a;
+    socklen_t n = make_address(&a, name, length);
+    int s;
+    int rc = open_socket(&s);
+    if (rc != 0) {
+        return rc;
+    }
+    if (connect(s, (struct sockaddr *)&a, n) != 0) {
+        rc = errno;
+        close(s);
+        return rc;
+    }
+    *fd = s;
+    return 0;
+}
+
+int vipl_local_accept(int listener, int *fd)
+{
+    int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (s < 0) {
+        return errno;
+    }
+    *fd = s;
+    return 0;
+}
+
+int vipl_local_peer(int fd, int *pid, uint32_t *user)
+{
+    struct ucred who;
+    socklen_t n = sizeof(who);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0) {
+        return errno;
+    }
+    *pid = (int)who.pid;
+    *user = (uint32_t)who.uid;
+    return 0;
+}
+
+uint32_t vipl_local_user(void)
+{
+    return (uint32_t)geteuid();
+}
+
+union control {
+    struct cmsghdr header; /* for its alignment */
+    char bytes[CMSG_SPACE(2 * sizeof(int))];
+};
+
+int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fds, unsigned fd_count)
+{
+    union control control;
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    if (fd_count > 0) {
+        memset(&control, 0, sizeof(control));
+        msg.msg_control = control.bytes;
+        msg.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(c), pass_fds, fd_count * sizeof(int));
+    }
+    ssize_t n;
+    do {
+        n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return n < 0 ? errno : 0;
+}
+
+static void collect_fds(struct msghdr *msg, int fds[2])
+{
+    unsigned found = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+            if (found < 2) {
+                fds[found++] = fd;
+            } else {
+                close(fd);
+            }
+        }
+    }
+}
+
+int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds[2])
+{
+    union control control;
+    struct iovec iov = {.iov_base = bytes, .iov_len = size};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    ssize_t n;
+    do {
+        n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    fds[0] = fds[1] = -1;
+    if (n < 0) {
+        return errno;
+    }
+    collect_fds(&msg, fds);
+    *length = (size_t)n;
+    return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shared memory that never has a name: a memfd, its pages allocated up front (a full file system is
+ * an error here, not a SIGBUS later) and sealed against resizing, so that a peer cannot pull pages
+ * from under the one who maps it. Nothing is left behind by a process that dies.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+static int map(struct vipl_shm *shm, bool writable)
+{
+    void *base = mmap(NULL, shm->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, shm->fd, 0);
+    if (base == MAP_FAILED) {
+        return errno;
+    }
+    shm->base = base;
+    return 0;
+}
+
+int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
+{
+    int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0) {
+        return errno;
+    }
+    shm->fd = fd;
+    shm->bytes = bytes;
+    int rc = posix_fallocate(fd, 0, (off_t)bytes);
+    if (rc == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        rc = errno;
+    }
+    if (rc == 0) {
+        rc = map(shm, true);
+    }
+    if (rc != 0) {
+        vipl_shm_close_fd(shm);
+    }
+    return rc;
+}
+
+int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+        return EPERM;
+    }
+    if (fstat(fd, &st) != 0) {
+        return errno;
+    }
+    if (st.st_size < 0 || (uint64_t)st.st_size < bytes) {
+        return EINVAL;
+    }
+    shm->fd = fd;
+    shm->bytes = bytes;
+    return map(shm, writable);
+}
+
+void vipl_shm_close_fd(struct vipl_shm *shm)
+{
+    vipl_fd_close(shm->fd);
+    shm->fd = -1;
+}
+
+void vipl_shm_release(struct vipl_shm *shm)
+{
+    if (shm->base != NULL) {
+        munmap(shm->base, shm->bytes);
+    }
+    shm->base = NULL;
+    vipl_shm_close_fd(shm);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every operating system service the library uses, one section a need. Implemented once for each
+ * system below posix/, linux/ and (to come) windows/; no other folder includes a system header for
+ * one of these needs. Functions that can fail return an errno value, 0 for success.
+ */
+#ifndef VIPL_OS_H
+#define VIPL_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* --- memory: the only allocator; tests make the Nth allocation fail ----------------------------- */
+
+void *vipl_alloc(size_t bytes);
+void *vipl_zalloc(size_t bytes);
+void *vipl_alloc_aligned(size_t bytes, size_t alignment); /* zeroed; freed with vipl_free() */
+void vipl_free(void *p);
+void vipl_alloc_fail_after(long count); /* test hook: the count-th next allocation fails; < 0: none */
+
+/* --- clock ------------------------------------------------------------------------------------- */
+
+uint64_t vipl_now_ns(void); /* monotonic */
+
+/* --- process --------------------------------------------------------------------------------- */
+
+int vipl_pid(void);
+/* 1 in the process that loaded the library, another number in each forked child. */
+uint32_t vipl_fork_generation(void);
+/* Has `child` called in the child of every later fork. Call once. */
+int vipl_on_fork(void (*child)(void));
+int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
+int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
+const char *vipl_environment(const char *name);
+const char *vipl_os_error(int error, char *text, size_t size); /* errno value to text */
+
+/* --- threads: signals are blocked in them ----------------------------------------------------- */
+
+struct vipl_thread {
+    uintptr_t id;
+};
+int vipl_thread_start(struct vipl_thread *thread, void (*run)(void *), void *arg);
+void vipl_thread_join(struct vipl_thread *thread);
+void vipl_thread_detach(struct vipl_thread *thread);
+bool vipl_thread_is_self(const struct vipl_thread *thread);
+
+/* --- waiting for a 32-bit word: may return early, callers look again ---------------------------- */
+
+void vipl_futex_wait(uint32_t *word, uint32_t while_equal);
+void vipl_futex_wake_one(uint32_t *word);
+
+/* --- waiting for descriptors -------------------------------------------------------------------- */
+
+/* A thread's own alarm bell: signalling makes its descriptor readable until reset. */
+struct vipl_waker {
+    int fd;
+    int write_fd; /* the same where the system has event descriptors, else a pipe's other end */
+    uint32_t generation;
+};
+int vipl_waker_open(struct vipl_waker *waker);
+void vipl_waker_close(struct vipl_waker *waker);
+void vipl_waker_signal(struct vipl_waker *waker); /* async-signal-safe */
+void vipl_waker_reset(struct vipl_waker *waker);
+struct vipl_waker *vipl_thread_waker(void); /* the calling thread's; NULL: no descriptors left */
+
+/* Sleeps until a descriptor is readable or hung up, timeout_ms is over (-1: never) or a signal
+ * handler ran. Descriptors < 0 are left out. 0: readable; ETIMEDOUT; EINTR. */
+int vipl_poll(const int *fds, unsigned count, int timeout_ms);
+
+/* A set of descriptors that is itself one descriptor. */
+struct vipl_pollset {
+    int fd;
+};
+struct vipl_ready {
+    void *tag;
+    bool hangup;
+};
+int vipl_pollset_open(struct vipl_pollset *set);
+void vipl_pollset_close(struct vipl_pollset *set);
+int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag);
+void vipl_pollset_remove(struct vipl_pollset *set, int fd);
+unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out, unsigned max); /* never blocks */
+
+/* --- shared memory: anonymous, sized for good, passed by descriptor ------------------------------ */
+
+struct vipl_shm {
+    int fd;
+    void *base;
+    size_t bytes;
+};
+int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes);
+/* Maps a peer's segment: refused unless it is sealed against shrinking and has `bytes` at least. */
+int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable);
+void vipl_shm_close_fd(struct vipl_shm *shm); /* the mapping stays */
+void vipl_shm_release(struct vipl_shm *shm);
+
+/* --- another process's memory --------------------------------------------------------------------- */
+
+struct vipl_iov {
+    void *base;
+    size_t len;
+};
+/* Copies between this process's iovs and process pid's. All bytes, or an errno value. */
+int vipl_peer_read(int pid, const struct vipl_iov *local, unsigned locals, const struct vipl_iov *remote,
+                   unsigned remotes, size_t bytes);
+int vipl_peer_write(int pid, const struct vipl_iov *local, unsigned locals, const struct vipl_iov *remote,
+                    unsigned remotes, size_t bytes);
+
+/* --- local rendezvous: stream sockets in a name space of this host, any bytes as a name ----------- */
+
+int vipl_local_listen(const void *name, size_t length, int *fd);  /* EADDRINUSE: taken */
+int vipl_local_connect(const void *name, size_t length, int *fd); /* ECONNREFUSED: nobody; EAGAIN: busy */
+int vipl_local_accept(int listener, int *fd);
+int vipl_local_peer(int fd, int *pid, uint32_t *user); /* who is at the other end, from the system */
+uint32_t vipl_local_user(void);
+/* One message; all or nothing; never blocks (EAGAIN). pass_fds go along as duplicates. */
+int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fds, unsigned fd_count);
+/* Up to size bytes: *length 0 at the end of the stream. Up to 2 descriptors, -1 where none came. */
+int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds[2]);
+void vipl_fd_close(int fd);
+
+#endif

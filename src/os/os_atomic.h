@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Atomic access to plain fields, named by the ordering it gives. Fields stay plain so that they can
+ * lie in a program's descriptor or in memory two processes share; only 32-bit words and pointers,
+ * which are lock-free and address-free on every target. A comment at each use names the partner.
+ */
+#ifndef VIPL_OS_ATOMIC_H
+#define VIPL_OS_ATOMIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Neither earlier nor later accesses are ordered; the value is whole. */
+static inline uint32_t vipl_load_relaxed(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+static inline void vipl_store_relaxed(uint32_t *p, uint32_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+/* Nothing after the load moves before it. Pairs with a store_release of the same word. */
+static inline uint32_t vipl_load_acquire(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+/* Nothing before the store moves behind it. Pairs with a load_acquire of the same word. */
+static inline void vipl_store_release(uint32_t *p, uint32_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+static inline void *vipl_load_ptr(void *const *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+static inline void vipl_store_ptr(void **p, void *v)
+{
+    __atomic_store_n(p, v, __ATOMIC_RELEASE);
+}
+/* Read-modify-writes, in one total order with the ordered stores and loads below. */
+static inline uint32_t vipl_fetch_add(uint32_t *p, uint32_t v)
+{
+    return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
+}
+static inline uint32_t vipl_exchange(uint32_t *p, uint32_t v)
+{
+    return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
+}
+static inline bool vipl_compare_exchange(uint32_t *p, uint32_t expected, uint32_t v)
+{
+    return __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+/* "I set mine, then look at yours": when both sides do so, at least one sees the other's store. */
+static inline void vipl_store_ordered(uint32_t *p, uint32_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
+}
+static inline uint32_t vipl_load_ordered(const uint32_t *p)
+{
+    return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The contended paths of the lock, and the debug check of the lock order: each thread remembers
+ * the ranks it holds as bits and refuses to take one that is not above all of them.
+ */
+#include "os/os_mutex.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "os/os.h"
+
+void vipl_mutex_lock_slow(struct vipl_mutex *m)
+{
+    /* A short look first: holders rarely keep a lock longer than a few hundred cycles. */
+    for (int i = 0; i < 64; i++) {
+        if (vipl_load_relaxed(&m->word) == 0 && vipl_compare_exchange(&m->word, 0, 1)) {
+            return;
+        }
+    }
+    while (vipl_exchange(&m->word, 2) != 0) {
+        vipl_futex_wait(&m->word, 2);
+    }
+}
+
+void vipl_mutex_unlock_slow(struct vipl_mutex *m)
+{
+    vipl_futex_wake_one(&m->word);
+}
+
+static _Thread_local uint32_t ranks_held;
+
+void vipl_rank_push(uint32_t rank, bool ordered)
+{
+    uint32_t bit = UINT32_C(1) << rank;
+    uint32_t forbidden = ordered ? ~(bit - 1) : bit; /* this rank and all above it */
+    if ((ranks_held & forbidden) != 0) {
+        fprintf(stderr, "vipl: lock order broken: taking rank %u while holding 0x%x\n", (unsigned)rank,
+                (unsigned)ranks_held);
+        abort();
+    }
+    ranks_held |= bit;
+}
+
+void vipl_rank_pop(uint32_t rank)
+{
+    ranks_held &= ~(UINT32_C(1) << rank);
+}
+
+bool vipl_rank_held(uint32_t rank)
+{
+    return (ranks_held >> rank & 1) != 0;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* Clock, process identity, fork detection, environment and error texts. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "os/os.h"
+#include "os/os_atomic.h"
+
+uint64_t vipl_now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int vipl_pid(void)
+{
+    return (int)getpid();
+}
+
+static uint32_t generation = 1;
+static void (*child_hook)(void);
+
+static void in_child(void)
+{
+    generation++; /* the child has one thread */
+    if (child_hook != NULL) {
+        child_hook();
+    }
+}
+
+uint32_t vipl_fork_generation(void)
+{
+    return vipl_load_relaxed(&generation);
+}
+
+int vipl_on_fork(void (*child)(void))
+{
+    child_hook = child;
+    return pthread_atfork(NULL, NULL, in_child);
+}
+
+int vipl_host_name(char *name, size_t size)
+{
+    if (gethostname(name, size) != 0) {
+        return errno;
+    }
+    name[size - 1] = '\0';
+    return 0;
+}
+
+const char *vipl_environment(const char *name)
+{
+    return getenv(name);
+}
+
+const char *vipl_os_error(int error, char *text, size_t size)
+{
+    if (strerror_r(error, text, size) != 0) {
+        text[0] = '\0';
+    }
+    return text;
+}
