@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+import os
+
+from conan import ConanFile
+from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
+from conan.tools.files import copy
+
+
+class ViplConan(ConanFile):
+    name = 'vipl'
+    license = 'MIT'
+    description = 'Virtual Interface Provider Library 1.0: user-level messaging and RDMA'
+    settings = 'os', 'compiler', 'build_type', 'arch'
+    options = {'shared': [True, False], 'fPIC': [True, False]}
+    default_options = {'shared': False, 'fPIC': True}
+    languages = 'C'
+
+    def export_sources(self):
+        top = os.path.join(self.recipe_folder, '..', '..')
+        for pattern in ('CMakeLists.txt', 'LICENSE', '*.md', 'cmake/*', 'include/*', 'src/*', 'examples/*'):
+            copy(self, pattern, top, self.export_sources_folder)
+
+    def layout(self):
+        cmake_layout(self)
+
+    def generate(self):
+        toolchain = CMakeToolchain(self)
+        for part in ('TESTS', 'TOOLS', 'EXAMPLES', 'BENCH'):
+            toolchain.cache_variables['VIPL_BUILD_' + part] = False
+        toolchain.cache_variables['VIPL_BUILD_SHARED'] = bool(self.options.shared)
+        toolchain.cache_variables['VIPL_BUILD_STATIC'] = not self.options.shared
+        toolchain.generate()
+        CMakeDeps(self).generate()
+
+    def build(self):
+        cmake = CMake(self)
+        cmake.configure()
+        cmake.build()
+
+    def package(self):
+        CMake(self).install()
+        copy(self, 'LICENSE', self.source_folder, os.path.join(self.package_folder, 'licenses'))
+
+    def package_info(self):
+        self.cpp_info.set_property('cmake_find_mode', 'none')
+        self.cpp_info.builddirs = [os.path.join('lib', 'cmake', 'vipl')]
+        self.cpp_info.libs = ['vipl']
+        if self.settings.os == 'Linux':
+            self.cpp_info.system_libs = ['pthread']
