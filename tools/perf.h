@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts of vipl-perf, from the bottom up: perf_hist (samples), perf_wire (control messages),
+ * perf_end and perf_reap (one connected VI, its descriptors and buffers), perf_lat and perf_stream (the
+ * timed loops, run by both ends at once), perf_session (the two ends' agreement on what to run next),
+ * perf_local (both VIs in one process), perf_limits (what the machine can do without VIPL),
+ * perf_report (tables and JSON), vipl-perf.c (command line and processes).
+ */
+#ifndef VIPL_PERF_H
+#define VIPL_PERF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "perf_end.h"
+#include "perf_hist.h"
+#include "tool_vipl.h"
+
+const char *perf_test_text(enum perf_test test);
+const char *perf_op_text(enum perf_op op);
+
+/* ---- perf_lat.c, perf_stream.c: the timed loops ------------------------------------------------- */
+
+/* What a run came to on this end. */
+struct perf_tally {
+    struct perf_hist *hist; /* ns: a round trip or a read (lat), a window of messages (others) */
+    uint64_t elapsed_ns;    /* the whole run, the last acknowledgement included */
+    uint64_t window;        /* messages in one sample of bw, bibw and rate */
+    uint64_t wrong;         /* messages whose bytes were not as they should be */
+};
+
+VIP_RETURN perf_lat(struct perf_end *end, const struct perf_run *run, bool client, struct perf_tally *tally);
+VIP_RETURN perf_stream(struct perf_end *end, const struct perf_run *run, bool client,
+                       struct perf_tally *tally, bool *peer_ended);
+
+/* The seed of message `number`, the first being 1, in each direction. */
+uint32_t perf_seed(bool from_client, uint64_t number);
+
+/* The pattern's seed of slot `slot` in a window to be read. */
+uint32_t perf_slot_seed(uint32_t slot);
+
+/* ---- perf_session.c: agreement -------------------------------------------------------------------- */
+
+struct perf_options;
+
+bool perf_client_connect(const struct perf_options *options, struct perf_end *end);
+
+/* Run once on both ends. Failures have been explained; tally->wrong counts both ends' findings. */
+VIP_RETURN perf_client_run(struct perf_end *end, const struct perf_run *run, struct perf_tally *tally);
+
+/* Serve clients, one at a time, until a stop; returns a tool's exit code. */
+int perf_serve(const struct perf_options *options);
+
+/* ---- perf_local.c: both VIs in this process, one thread ----------------------------------------- */
+
+struct perf_local;
+
+struct perf_local *perf_local_create(const struct perf_options *options);
+void perf_local_destroy(struct perf_local *local);
+VIP_RETURN perf_local_run(struct perf_local *local, const struct perf_run *run, struct perf_tally *tally);
+
+/* ---- perf_limits.c: the machine without VIPL ---------------------------------------------------- */
+
+struct perf_limits;
+
+enum perf_limit { PERF_LIMIT_SHM, PERF_LIMIT_MEMCPY, PERF_LIMIT_VMREAD, PERF_LIMIT_COUNT };
+
+/* Starts the second process, on a CPU of its own; before any device is open. NULL on failure. */
+struct perf_limits *perf_limits_start(int cpu, uint32_t largest);
+void perf_limits_stop(struct perf_limits *limits);
+
+/* us of one message one way (lat) or MB/s (others); NaN where the machine does not offer it. */
+double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, enum perf_test test,
+                           uint32_t size, uint64_t duration_ns);
+
+/* ---- perf_report.c: what people and programs read ------------------------------------------------ */
+
+/* One row of the result; figures in `unit`. */
+struct perf_row {
+    struct perf_run run;
+    const char *unit;
+    uint32_t rounds;
+    uint64_t samples;
+    double min;
+    double median;
+    double p99;
+    double p999;
+    double mean;
+    double round_min; /* of the rounds' figures */
+    double round_max;
+    double limit[PERF_LIMIT_COUNT]; /* NaN: not measured */
+    double ratio[PERF_LIMIT_COUNT]; /* median over rounds */
+    uint64_t wrong;
+};
+
+/* Fold the merged samples of all rounds into a row; `seconds` and `messages` are of the whole. */
+void perf_row_fill(struct perf_row *row, const struct perf_tally *tally, uint64_t messages);
+
+/* The one number of a round: us for lat (median), MB/s or messages/s (mean). */
+double perf_figure(const struct perf_run *run, const struct perf_tally *tally);
+
+void perf_print_head(const struct perf_options *options);
+void perf_print_row(const struct perf_options *options, const struct perf_row *row);
+
+/* One line on a terminal's standard error, overwritten by the next; NULL wipes it. */
+void perf_progress(const struct perf_run *run, uint32_t round, uint32_t rounds);
+
+/* ---- perf_rounds.c: all figures, all rounds ------------------------------------------------------ */
+
+#define PERF_MAX_ROUNDS 100
+
+/* With a connected end or a perf_local; limits may be NULL. Returns a tool's exit code. */
+int perf_measure(const struct perf_options *options, struct perf_end *end, struct perf_local *local,
+                 struct perf_limits *limits);
+
+/* ---- perf_options.c: the command line ------------------------------------------------------------ */
+
+/* Bytes a message where no size was given: lat and rate; bw and bibw. */
+#define PERF_DEFAULT_SMALL 8
+#define PERF_DEFAULT_STREAM 65536
+
+enum perf_role { PERF_ROLE_NONE, PERF_ROLE_SERVER, PERF_ROLE_CLIENT, PERF_ROLE_PAIR, PERF_ROLE_LOCAL };
+
+struct perf_options {
+    enum perf_role role;
+    const char *device; /* NULL: the default one */
+    const char *host;   /* NULL: this one */
+    const char *discriminator;
+    VIP_RELIABILITY_LEVEL level;
+    unsigned tests;      /* bits by enum perf_test */
+    unsigned ops;        /* bits by enum perf_op */
+    uint64_t size_least; /* 0: chosen by the test */
+    uint64_t size_most;
+    uint64_t depth;
+    uint64_t duration_ns;
+    uint64_t iterations; /* 0: by duration */
+    uint64_t warmup;
+    uint64_t rounds;
+    uint64_t timeout_ms;
+    int cpus[2]; /* client, server; -1: do not pin */
+    bool cpus_given;
+    bool block;
+    bool verify;
+    bool cq;
+    bool limits;
+    bool json;
+    bool once;
+};
+
+/* Returns an exit code, or -1 to go on. */
+int perf_parse(int argc, char **argv, struct perf_options *options);
+
+#endif

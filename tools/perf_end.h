@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One connected VI with its descriptors and buffers: perf_end.c makes it and posts, perf_reap.c takes
+ * completions. Both ends of a session have one.
+ */
+#ifndef VIPL_PERF_END_H
+#define VIPL_PERF_END_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "perf_wire.h"
+#include "tool_vipl.h"
+
+enum perf_test { PERF_LAT, PERF_BW, PERF_BIBW, PERF_RATE, PERF_TESTS };
+enum perf_op { PERF_SEND, PERF_WRITE, PERF_READ, PERF_OPS };
+
+/* One figure's worth of traffic. */
+struct perf_run {
+    enum perf_test test;
+    enum perf_op op;
+    bool block;
+    bool verify;
+    uint32_t size;
+    uint64_t count;
+};
+
+#define PERF_NOTES 16
+#define PERF_SPARE_RECEIVES 8
+#define PERF_MAX_DEPTH 480
+#define PERF_MAX_SIZE (UINT32_C(1) << 30)
+#define PERF_MAX_MEMORY (UINT64_C(1) << 30)
+
+/* What both ends agree on for a session. */
+struct perf_shape {
+    uint32_t size;  /* the largest */
+    uint32_t depth; /* messages in flight */
+    bool verify;    /* then each message in flight has a buffer of its own */
+    bool rdma;      /* then there is a window to write and read */
+    bool cq;
+};
+
+enum perf_queue { PERF_SENDS, PERF_RECEIVES };
+
+struct perf_event {
+    enum perf_queue queue;
+    VIP_DESCRIPTOR *desc;
+    enum perf_kind kind; /* of a receive */
+    uint32_t value;      /* of a receive */
+};
+
+/*
+ * One VI and all it works with; used by one thread. `ring` holds descriptors, receive buffers and
+ * the local ends of sends, writes and reads. `window` holds the slots the peer writes, then the
+ * slots it reads. Without verification few buffers serve all descriptors, as in other benchmarks.
+ */
+struct perf_end {
+    VIP_NIC_HANDLE nic; /* not owned */
+    VIP_VI_HANDLE vi;
+    VIP_CQ_HANDLE cq;
+    struct perf_shape shape;
+    struct tool_mem ring;
+    struct tool_mem window;
+    uint32_t stride;
+    uint32_t receive_count;
+    uint32_t receive_slots;
+    uint32_t local_slots;
+    uint32_t window_slots; /* to write; as many to read */
+    VIP_DESCRIPTOR *receives;
+    VIP_DESCRIPTOR *sends;
+    VIP_DESCRIPTOR *notes; /* control messages, each with PERF_MESSAGE_BYTES */
+    unsigned char *receive_base;
+    unsigned char *local_base;
+    unsigned char *note_base;
+    struct perf_message peer; /* its window */
+    bool block;
+    uint32_t timeout_ms;
+    uint32_t turn;            /* sends[] to post next */
+    uint32_t turns;           /* sends[] in use by this run */
+    uint32_t note_turn;       /* notes[] to post next */
+    uint32_t data_out;        /* posted and not reaped */
+    uint32_t notes_out;       /* the same of notes */
+    struct perf_event *stash; /* reaped, and to be handed out by perf_next() */
+    uint32_t stash_room;
+    uint32_t stash_first;
+    uint32_t stash_count;
+    bool quiet; /* a server: a client's end is no fault */
+};
+
+/* Make VI, memory and descriptors in a zeroed end whose nic is set, and post `first` receives. */
+bool perf_end_create(struct perf_end *end, const struct perf_shape *shape, VIP_VI_ATTRIBUTES *attributes);
+void perf_end_destroy(struct perf_end *end);
+
+/* A server's VI exists before it knows the shape: create in two steps. */
+bool perf_end_create_vi(struct perf_end *end, bool cq, VIP_VI_ATTRIBUTES *attributes);
+bool perf_end_create_rings(struct perf_end *end, const struct perf_shape *shape);
+
+/* Whether the shape is sane and its memory within PERF_MAX_MEMORY. */
+bool perf_shape_fits(const struct perf_shape *shape);
+
+/* Lay out the send descriptors for a run, and clear what it will spin on. */
+void perf_prepare(struct perf_end *end, const struct perf_run *run);
+
+/*
+ * The next completion of either queue; blocks on `want` where blocking can only be on one. A failed
+ * descriptor is VIP_DESCRIPTOR_ERROR, a stop VIP_INTERRUPTED, no progress VIP_TIMEOUT.
+ */
+VIP_RETURN perf_next(struct perf_end *end, enum perf_queue want, struct perf_event *event);
+
+/* One completion more; a receive is kept for perf_next(), and a send too if `keep_sends`. */
+VIP_RETURN perf_reap_one(struct perf_end *end, bool keep_sends);
+
+/* Reap until at most `left` measured messages are out; receives that come meanwhile are kept. */
+VIP_RETURN perf_reap_sends(struct perf_end *end, uint32_t left);
+
+/* Reap all sends, notes included. */
+VIP_RETURN perf_drain(struct perf_end *end);
+
+/* The next receive, whatever sends complete meanwhile. */
+VIP_RETURN perf_next_receive(struct perf_end *end, struct perf_event *event);
+
+/* Give a receive descriptor back to the VI. */
+VIP_RETURN perf_repost(struct perf_end *end, VIP_DESCRIPTOR *desc);
+
+/* Post the next measured message. */
+VIP_RETURN perf_post(struct perf_end *end);
+
+/* The local buffer of the message that perf_post() posts next. */
+unsigned char *perf_next_local(const struct perf_end *end);
+
+/* Immediate data only; or a control message. */
+VIP_RETURN perf_note(struct perf_end *end, enum perf_kind kind, uint32_t value);
+VIP_RETURN perf_send_message(struct perf_end *end, const struct perf_message *message);
+
+unsigned char *perf_received(const VIP_DESCRIPTOR *desc);
+unsigned char *perf_window_slot(const struct perf_end *end, uint32_t slot);
+
+/* In a loop without library calls: every so often the clock, the stop flag and the VI's state. */
+struct perf_watch {
+    uint32_t turns;
+    uint64_t since;
+};
+VIP_RETURN perf_watch(struct perf_end *end, struct perf_watch *watch);
+
+#endif

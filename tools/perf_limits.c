@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the machine can do without VIPL, on the same two CPUs: a ping-pong through shared memory that
+ * copies the payload once and raises a flag; memcpy(); reading another process's memory in one system
+ * call. Measured between the rounds of the VIPL figures, so that both see the same machine.
+ *
+ * The second process sleeps in read() until it is told to play; so it does not disturb VIPL's rounds.
+ * Flags have 32 bits, which every CPU reads and writes whole.
+ */
+#include "perf.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tool_os.h"
+#include "tool_text.h"
+
+#define LINE 128
+#define COPY_SLOTS 2
+#define GUESS 64 /* round trips or copies of the first try */
+#define SPIN_TURNS 16384
+
+struct line {
+    uint32_t value;
+    char rest[LINE - sizeof(uint32_t)];
+};
+
+/* Shared by both processes; payload areas follow. */
+struct board {
+    struct line ping; /* number of the last message to the second process */
+    struct line pong; /* the same in the other direction */
+    struct line stop; /* somebody gave up */
+};
+
+struct perf_limits {
+    pid_t child;
+    int channel; /* carries struct order */
+    struct board *board;
+    unsigned char *to_child;  /* in the shared mapping */
+    unsigned char *to_parent; /* in the shared mapping */
+    unsigned char *mine;      /* private, COPY_SLOTS payloads */
+    size_t room;              /* bytes of one payload */
+    size_t mapped;
+    bool reads_peer; /* until it failed once */
+};
+
+struct order {
+    uint32_t size;
+    uint32_t count;
+};
+
+/* ---- shared memory ping-pong ------------------------------------------------------------------------ */
+
+/* Wait until the flag is `number`; false after a stop. */
+static bool spin_until(struct perf_limits *limits, const struct line *flag, uint32_t number)
+{
+    uint32_t turns = 0;
+
+    /* pairs with the release in tell() of the other process */
+    while (__atomic_load_n(&flag->value, __ATOMIC_ACQUIRE) != number) {
+        tool_relax();
+        if (++turns == SPIN_TURNS) {
+            turns = 0;
+            if (tool_stop || __atomic_load_n(&limits->board->stop.value, __ATOMIC_RELAXED) != 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void tell(struct line *flag, uint32_t number)
+{
+    __atomic_store_n(&flag->value, number, __ATOMIC_RELEASE);
+}
+
+static void answer_pings(struct perf_limits *limits, const struct order *order)
+{
+    for (uint32_t number = 1; number <= order->count; number++) {
+        if (!spin_until(limits, &limits->board->ping, number)) {
+            return;
+        }
+        memcpy(limits->to_parent, limits->mine, order->size);
+        tell(&limits->board->pong, number);
+    }
+}
+
+/* The second process: plays until the channel closes. */
+static void child_main(struct perf_limits *limits, int channel, int cpu)
+{
+    struct order order;
+
+    tool_pin(cpu);
+    signal(SIGINT, SIG_IGN); /* the first process decides */
+    memset(limits->mine, 2, COPY_SLOTS * limits->room);
+    while (read(channel, &order, sizeof(order)) == (ssize_t)sizeof(order)) {
+        answer_pings(limits, &order);
+    }
+    _exit(0);
+}
+
+static bool send_pings(struct perf_limits *limits, uint32_t size, uint32_t count, struct perf_hist *hist)
+{
+    struct order order = {size, count};
+    uint64_t last = 0;
+
+    limits->board->ping.value = 0;
+    limits->board->pong.value = 0;
+    if (write(limits->channel, &order, sizeof(order)) != (ssize_t)sizeof(order)) {
+        return false;
+    }
+    for (uint32_t number = 1; number <= count; number++) {
+        uint64_t now;
+
+        memcpy(limits->to_child, limits->mine, size);
+        tell(&limits->board->ping, number);
+        now = tool_now_ns();
+        if (number > 2) { /* the first ping wakes the other process up */
+            perf_hist_add(hist, now - last);
+        }
+        last = now;
+        if (!spin_until(limits, &limits->board->pong, number)) {
+            tell(&limits->board->stop, 1);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Round trips for about `duration_ns`; the median one way, in us. */
+static double measure_shm(struct perf_limits *limits, uint32_t size, uint64_t duration_ns)
+{
+    static struct perf_hist hist;
+    double round_trip;
+    double count;
+
+    perf_hist_clear(&hist);
+    if (!send_pings(limits, size, GUESS, &hist)) {
+        return NAN;
+    }
+    round_trip = perf_hist_at(&hist, 0.5);
+    count = (double)duration_ns / (round_trip > 1 ? round_trip : 1);
+    count = count < GUESS ? GUESS : count > 100e6 ? 100e6 : count;
+    perf_hist_clear(&hist);
+    if (!send_pings(limits, size, (uint32_t)count, &hist)) {
+        return NAN;
+    }
+    return perf_hist_at(&hist, 0.5) / 2e3;
+}
+
+/* ---- copies ----------------------------------------------------------------------------------------- */
+
+static bool copy_once(struct perf_limits *limits, enum perf_limit which, uint32_t size)
+{
+    unsigned char *to = limits->mine + limits->room;
+
+    if (which == PERF_LIMIT_VMREAD) {
+        return tool_peer_read(limits->child, to, limits->mine, size);
+    }
+    memcpy(to, limits->mine, size);
+    __asm__ volatile("" ::: "memory"); /* the copy is not to be optimised away */
+    return true;
+}
+
+/* ns of one copy: the mean over `duration_ns`, the clock read every so often. */
+static double time_copies(struct perf_limits *limits, enum perf_limit which, uint32_t size,
+                          uint64_t duration_ns)
+{
+    uint64_t start = tool_now_ns();
+    uint64_t now = start;
+    uint64_t count = 0;
+
+    while (now - start < duration_ns && !tool_stop) {
+        for (unsigned i = 0; i < GUESS; i++) {
+            if (!copy_once(limits, which, size)) {
+                return NAN;
+            }
+        }
+        count += GUESS;
+        now = tool_now_ns();
+    }
+    return count > 0 ? (double)(now - start) / (double)count : NAN;
+}
+
+double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, enum perf_test test,
+                           uint32_t size, uint64_t duration_ns)
+{
+    double took;
+
+    if (which == PERF_LIMIT_SHM) {
+        return test == PERF_LAT ? measure_shm(limits, size, duration_ns) : NAN;
+    }
+    if (test == PERF_RATE || (which == PERF_LIMIT_VMREAD && !limits->reads_peer)) {
+        return NAN;
+    }
+    took = time_copies(limits, which, size, duration_ns);
+    if (isnan(took)) {
+        limits->reads_peer = false;
+        return NAN;
+    }
+    return test == PERF_LAT ? took / 1e3 : (double)size * 1e3 / took;
+}
+
+/* ---- start and stop ---------------------------------------------------------------------------------- */
+
+static bool map_memory(struct perf_limits *limits, uint32_t largest)
+{
+    size_t head = (sizeof(struct board) + 4095) & ~(size_t)4095;
+    void *shared;
+    void *mine = NULL;
+
+    limits->room = ((size_t)largest + 4095) & ~(size_t)4095;
+    limits->mapped = head + 2 * limits->room;
+    shared = mmap(NULL, limits->mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) {
+        return false;
+    }
+    limits->board = shared;
+    limits->to_child = (unsigned char *)shared + head;
+    limits->to_parent = limits->to_child + limits->room;
+    if (posix_memalign(&mine, 4096, COPY_SLOTS * limits->room) != 0) {
+        return false;
+    }
+    limits->mine = mine;
+    memset(shared, 0, limits->mapped);
+    memset(mine, 1, COPY_SLOTS * limits->room);
+    return true;
+}
+
+static bool start_child(struct perf_limits *limits, int cpu)
+{
+    int channel[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, channel) != 0) {
+        return false;
+    }
+    limits->child = tool_fork();
+    if (limits->child == 0) {
+        close(channel[0]);
+        child_main(limits, channel[1], cpu);
+    }
+    close(channel[1]);
+    limits->channel = channel[0];
+    return limits->child > 0;
+}
+
+struct perf_limits *perf_limits_start(int cpu, uint32_t largest)
+{
+    struct perf_limits *limits = calloc(1, sizeof(*limits));
+
+    if (limits == NULL) {
+        return NULL;
+    }
+    limits->channel = -1;
+    limits->child = -1;
+    limits->reads_peer = true;
+    if (!map_memory(limits, largest) || !start_child(limits, cpu)) {
+        tool_complain("the process for --limits does not start");
+        perf_limits_stop(limits);
+        return NULL;
+    }
+    return limits;
+}
+
+void perf_limits_stop(struct perf_limits *limits)
+{
+    if (limits == NULL) {
+        return;
+    }
+    if (limits->board != NULL) {
+        tell(&limits->board->stop, 1);
+    }
+    if (limits->channel >= 0) {
+        close(limits->channel);
+    }
+    if (limits->child > 0) {
+        tool_wait_child(limits->child, 2000);
+    }
+    if (limits->board != NULL) {
+        munmap(limits->board, limits->mapped);
+    }
+    free(limits->mine);
+    free(limits);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The VIPL calls that every tool makes; see tool_vipl.h. A VIP_NET_ADDRESS is laid out by hand here
+ * and nowhere else in the tools.
+ */
+#include "tool_vipl.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool_os.h"
+#include "tool_text.h"
+
+bool tool_open(const char *device, VIP_NIC_HANDLE *nic)
+{
+    VIP_RETURN rc;
+
+    setenv("VIPL_LOG", "off", 0); /* a tool says itself what failed; a user's own choice stays */
+    *nic = NULL;
+    rc = VipOpenNic(device, nic);
+    if (rc != VIP_SUCCESS) {
+        tool_complain("device \"%s\" does not open: %s", device != NULL ? device : "", tool_rc_text(rc));
+        return false;
+    }
+    return true;
+}
+
+bool tool_mem_create(VIP_NIC_HANDLE nic, size_t length, bool rdma_write, bool rdma_read, struct tool_mem *mem)
+{
+    VIP_MEM_ATTRIBUTES attributes = {NULL, rdma_write, rdma_read};
+    size_t rounded = (length + 4095) & ~(size_t)4095;
+    void *base = NULL;
+    VIP_RETURN rc;
+
+    memset(mem, 0, sizeof(*mem));
+    if (posix_memalign(&base, 4096, rounded) != 0) {
+        tool_complain("no memory for %llu bytes", (unsigned long long)rounded);
+        return false;
+    }
+    memset(base, 0, rounded);
+    rc = VipRegisterMem(nic, base, (VIP_ULONG)rounded, &attributes, &mem->handle);
+    if (rc != VIP_SUCCESS) {
+        tool_complain_rc("VipRegisterMem", rc);
+        free(base);
+        return false;
+    }
+    mem->nic = nic;
+    mem->base = base;
+    mem->length = rounded;
+    return true;
+}
+
+void tool_mem_destroy(struct tool_mem *mem)
+{
+    if (mem->base != NULL) {
+        VipDeregisterMem(mem->nic, mem->base, mem->handle);
+        free(mem->base);
+        memset(mem, 0, sizeof(*mem));
+    }
+}
+
+static void address_set(struct tool_address *to, const void *host, size_t host_length,
+                        const void *discriminator, size_t length)
+{
+    unsigned char *bytes = to->u.room + offsetof(VIP_NET_ADDRESS, HostAddress);
+
+    memset(to, 0, sizeof(*to));
+    to->u.net.HostAddressLen = (VIP_UINT16)host_length;
+    to->u.net.DiscriminatorLen = (VIP_UINT16)length;
+    memcpy(bytes, host, host_length);
+    memcpy(bytes + host_length, discriminator, length);
+}
+
+bool tool_address_local(VIP_NIC_HANDLE nic, const void *discriminator, size_t length, struct tool_address *to)
+{
+    VIP_NIC_ATTRIBUTES attributes;
+    VIP_RETURN rc = VipQueryNic(nic, &attributes);
+
+    if (rc != VIP_SUCCESS) {
+        tool_complain_rc("VipQueryNic", rc);
+        return false;
+    }
+    if (length > TOOL_DISCRIMINATOR_BYTES || length > attributes.MaxDiscriminatorLen ||
+        attributes.NicAddressLen > TOOL_HOST_BYTES) {
+        tool_complain("the discriminator or the device's address is too long");
+        return false;
+    }
+    address_set(to, attributes.LocalNicAddress, attributes.NicAddressLen, discriminator, length);
+    return true;
+}
+
+/* "02:00:5e" to bytes; returns how many, 0 for anything else. */
+static size_t parse_hex_address(const char *text, unsigned char *bytes)
+{
+    size_t count = 0;
+
+    while (count < TOOL_HOST_BYTES && isxdigit((unsigned char)text[0])) {
+        char *end;
+
+        bytes[count] = (unsigned char)strtoul(text, &end, 16);
+        if (end - text > 2) {
+            return 0;
+        }
+        count++;
+        if (*end == '\0') {
+            return count > 1 ? count : 0;
+        }
+        if (*end != ':') {
+            return 0;
+        }
+        text = end + 1;
+    }
+    return 0;
+}
+
+static bool resolve_name(VIP_NIC_HANDLE nic, const char *host, unsigned char *bytes, size_t *length)
+{
+    struct tool_address found;
+    char name[256];
+    VIP_RETURN rc;
+
+    memset(&found, 0, sizeof(found));
+    if (strlen(host) >= sizeof(name)) {
+        tool_complain("the host name is too long");
+        return false;
+    }
+    strcpy(name, host);
+    VipNSInit(nic, NULL);
+    rc = VipNSGetHostByName(nic, name, &found.u.net, 0);
+    if (rc != VIP_SUCCESS || found.u.net.HostAddressLen > TOOL_HOST_BYTES) {
+        tool_complain("host \"%s\": %s", host, tool_rc_text(rc));
+        return false;
+    }
+    *length = found.u.net.HostAddressLen;
+    memcpy(bytes, found.u.room + offsetof(VIP_NET_ADDRESS, HostAddress), *length);
+    return true;
+}
+
+bool tool_address_find(VIP_NIC_HANDLE nic, const char *host, const char *discriminator,
+                       struct tool_address *to)
+{
+    unsigned char bytes[TOOL_HOST_BYTES];
+    size_t length;
+
+    if (!tool_address_local(nic, discriminator, strlen(discriminator), to)) {
+        return false;
+    }
+    if (host == NULL) {
+        return true;
+    }
+    length = parse_hex_address(host, bytes);
+    if (length == 0 && !resolve_name(nic, host, bytes, &length)) {
+        return false;
+    }
+    address_set(to, bytes, length, discriminator, strlen(discriminator));
+    return true;
+}
+
+const unsigned char *tool_address_discriminator(const struct tool_address *address, size_t *length)
+{
+    *length = address->u.net.DiscriminatorLen;
+    return address->u.room + offsetof(VIP_NET_ADDRESS, HostAddress) + address->u.net.HostAddressLen;
+}
+
+VIP_RETURN tool_connect_wait(VIP_NIC_HANDLE nic, struct tool_address *local, uint32_t timeout_ms,
+                             struct tool_address *remote, VIP_VI_ATTRIBUTES *attributes,
+                             VIP_CONN_HANDLE *request)
+{
+    uint64_t deadline = tool_now_ns() + (uint64_t)timeout_ms * 1000000;
+
+    while (!tool_stop) {
+        VIP_RETURN rc =
+            VipConnectWait(nic, &local->u.net, TOOL_SLICE_MS, &remote->u.net, attributes, request);
+
+        if (rc != VIP_TIMEOUT && rc != VIP_INTERRUPTED) {
+            return rc;
+        }
+        if (timeout_ms != UINT32_MAX && tool_now_ns() >= deadline) {
+            return VIP_TIMEOUT;
+        }
+    }
+    return VIP_INTERRUPTED;
+}
+
+void tool_vi_destroy(VIP_VI_HANDLE vi)
+{
+    if (vi != NULL) {
+        VipDisconnect(vi);
+        VipDestroyVi(vi);
+    }
+}
+
+void tool_desc_empty(VIP_DESCRIPTOR *desc, unsigned control)
+{
+    memset(desc, 0, sizeof(*desc));
+    desc->CS.Control = (VIP_UINT16)control;
+}
+
+void tool_desc_local(VIP_DESCRIPTOR *desc, unsigned control, void *data, VIP_MEM_HANDLE handle,
+                     uint32_t length)
+{
+    tool_desc_empty(desc, control);
+    desc->CS.SegCount = 1;
+    desc->CS.Length = length;
+    desc->DS[0].Local.Data.AddressBits = (VIP_UINT64)(uintptr_t)data;
+    desc->DS[0].Local.Handle = handle;
+    desc->DS[0].Local.Length = length;
+}
+
+void tool_desc_rdma(VIP_DESCRIPTOR *desc, unsigned control, uint64_t remote, VIP_MEM_HANDLE remote_handle,
+                    void *data, VIP_MEM_HANDLE handle, uint32_t length)
+{
+    tool_desc_empty(desc, control);
+    desc->CS.SegCount = 2;
+    desc->CS.Length = length;
+    desc->DS[0].Remote.Data.AddressBits = remote;
+    desc->DS[0].Remote.Handle = remote_handle;
+    desc->DS[1].Local.Data.AddressBits = (VIP_UINT64)(uintptr_t)data;
+    desc->DS[1].Local.Handle = handle;
+    desc->DS[1].Local.Length = length;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * vipl-info: the devices this library can open here, with their attributes and limits.
+ *
+ * Asks the default device, "loopback" and every alias of VIPL_DEVICE_ALIASES, as a table or as one
+ * JSON object. Exits with 1 when none of them opens.
+ */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <vipl/version.h>
+
+#include "tool_text.h"
+#include "tool_vipl.h"
+
+/* Raised when a member of the JSON object changes its name or meaning. */
+#define SCHEMA 1
+#define MAX_DEVICES 64
+#define NAME_BYTES 128
+
+struct device {
+    char asked[NAME_BYTES]; /* the name given to VipOpenNic(); "" is the default device */
+    VIP_RETURN opened;
+    VIP_NIC_ATTRIBUTES attributes;
+    char address[3 * TOOL_HOST_BYTES];
+};
+
+static struct device devices[MAX_DEVICES];
+static size_t device_count;
+
+/* One limit: its name for people, its name in JSON (unit included), where it is. */
+struct limit {
+    const char *label;
+    const char *key;
+    size_t offset;
+};
+
+#define LIMIT(label, key, member) \
+    { \
+        label, key, offsetof(VIP_NIC_ATTRIBUTES, member) \
+    }
+
+static const struct limit limits[] = {
+    LIMIT("bytes of one transfer", "max_transfer_bytes", MaxTransferSize),
+    LIMIT("bytes of one native packet", "native_mtu_bytes", NativeMTU),
+    LIMIT("segments of one descriptor", "max_segments_per_descriptor", MaxSegmentsPerDesc),
+    LIMIT("descriptors of one queue", "max_descriptors_per_queue", MaxDescriptorsPerQueue),
+    LIMIT("VIs", "max_vis", MaxVI),
+    LIMIT("completion queues", "max_completion_queues", MaxCQ),
+    LIMIT("entries of one completion queue", "max_completion_queue_entries", MaxCQEntries),
+    LIMIT("protection tags", "max_protection_tags", MaxPtags),
+    LIMIT("registered regions", "max_registered_regions", MaxRegisterRegions),
+    LIMIT("bytes of one region", "max_region_bytes", MaxRegisterBlockBytes),
+    LIMIT("registered bytes in all", "max_registered_bytes", MaxRegisterBytes),
+};
+
+static VIP_ULONG limit_value(const VIP_NIC_ATTRIBUTES *attributes, const struct limit *limit)
+{
+    VIP_ULONG value;
+
+    memcpy(&value, (const char *)attributes + limit->offset, sizeof(value));
+    return value;
+}
+
+static void add_device(const char *name, size_t length)
+{
+    struct device *device = &devices[device_count];
+
+    if (length >= NAME_BYTES || device_count == MAX_DEVICES) {
+        return;
+    }
+    for (size_t i = 0; i < device_count; i++) {
+        if (strlen(devices[i].asked) == length && memcmp(devices[i].asked, name, length) == 0) {
+            return;
+        }
+    }
+    memcpy(device->asked, name, length);
+    device_count++;
+}
+
+/* The names before '=' in "name=device,name=device". */
+static void add_aliases(const char *list)
+{
+    while (list != NULL && *list != '\0') {
+        size_t length = strcspn(list, ",");
+        size_t name = strcspn(list, "=,");
+
+        if (name > 0 && name < length) {
+            add_device(list, name);
+        }
+        list += length + (list[length] == ',');
+    }
+}
+
+static void write_address(struct device *device)
+{
+    const VIP_NIC_ATTRIBUTES *attributes = &device->attributes;
+    size_t length = attributes->NicAddressLen < TOOL_HOST_BYTES ? attributes->NicAddressLen : TOOL_HOST_BYTES;
+
+    for (size_t i = 0; i < length; i++) {
+        snprintf(device->address + 3 * i, 4, "%02x%s", attributes->LocalNicAddress[i],
+                 i + 1 < length ? ":" : "");
+    }
+}
+
+static void query(struct device *device)
+{
+    VIP_NIC_HANDLE nic = NULL;
+
+    device->opened = VipOpenNic(device->asked, &nic);
+    if (device->opened != VIP_SUCCESS) {
+        return;
+    }
+    device->opened = VipQueryNic(nic, &device->attributes);
+    if (device->opened == VIP_SUCCESS) {
+        write_address(device);
+    }
+    VipCloseNic(nic);
+}
+
+static bool has_level(VIP_RELIABILITY_LEVEL set, unsigned level)
+{
+    return (set & level) != 0;
+}
+
+static void print_levels(const char *label, VIP_RELIABILITY_LEVEL set)
+{
+    printf("  %-32s", label);
+    for (unsigned level = VIP_SERVICE_UNRELIABLE; level <= VIP_SERVICE_RELIABLE_RECEPTION; level *= 2) {
+        if (has_level(set, level)) {
+            printf(" %s", tool_level_text((VIP_RELIABILITY_LEVEL)level));
+        }
+    }
+    puts("");
+}
+
+static void print_version_number(VIP_ULONG version)
+{
+    printf("%lu.%lu.%lu", version >> 16, (version >> 8) & 0xff, version & 0xff);
+}
+
+static void print_device(const struct device *device)
+{
+    const VIP_NIC_ATTRIBUTES *attributes = &device->attributes;
+
+    printf("%s\n", device->asked[0] != '\0' ? device->asked : "(default device)");
+    if (device->opened != VIP_SUCCESS) {
+        printf("  does not open: %s\n", tool_rc_text(device->opened));
+        return;
+    }
+    printf("  %-32s %.64s\n", "device", attributes->Name);
+    printf("  %-32s %s\n", "address", device->address);
+    printf("  %-32s ", "provider version");
+    print_version_number(attributes->ProviderVersion);
+    printf("\n  %-32s %lu\n", "hardware version", attributes->HardwareVersion);
+    printf("  %-32s %s\n", "safe for threads", attributes->ThreadSafe ? "yes" : "no");
+    print_levels("reliability levels", attributes->ReliabilityLevelSupport);
+    print_levels("RDMA Read at levels", attributes->RDMAReadSupport);
+    printf("  %-32s %u\n", "bytes of a discriminator", attributes->MaxDiscriminatorLen);
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        printf("  %-32s %lu\n", limits[i].label, limit_value(attributes, &limits[i]));
+    }
+}
+
+static void json_levels(const char *key, VIP_RELIABILITY_LEVEL set)
+{
+    const char *separator = "";
+
+    printf(", \"%s\": [", key);
+    for (unsigned level = VIP_SERVICE_UNRELIABLE; level <= VIP_SERVICE_RELIABLE_RECEPTION; level *= 2) {
+        if (has_level(set, level)) {
+            printf("%s\"%s\"", separator, tool_level_text((VIP_RELIABILITY_LEVEL)level));
+            separator = ", ";
+        }
+    }
+    printf("]");
+}
+
+static void json_attributes(const struct device *device)
+{
+    const VIP_NIC_ATTRIBUTES *attributes = &device->attributes;
+    char name[sizeof(attributes->Name) + 1] = {0};
+
+    memcpy(name, attributes->Name, sizeof(attributes->Name));
+    printf(", \"name\": ");
+    tool_json_string(stdout, name);
+    printf(", \"address\": \"%s\", \"provider_version\": \"", device->address);
+    print_version_number(attributes->ProviderVersion);
+    printf("\", \"hardware_version\": %lu", attributes->HardwareVersion);
+    printf(", \"thread_safe\": %s", attributes->ThreadSafe ? "true" : "false");
+    json_levels("reliability_levels", attributes->ReliabilityLevelSupport);
+    json_levels("rdma_read_levels", attributes->RDMAReadSupport);
+    printf(", \"address_bytes\": %u", attributes->NicAddressLen);
+    printf(", \"max_discriminator_bytes\": %u", attributes->MaxDiscriminatorLen);
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+        printf(", \"%s\": %lu", limits[i].key, limit_value(attributes, &limits[i]));
+    }
+}
+
+static void json_device(const struct device *device, bool last)
+{
+    printf("    {\"device\": ");
+    tool_json_string(stdout, device->asked);
+    printf(", \"is_default\": %s", device->asked[0] == '\0' ? "true" : "false");
+    printf(", \"opens\": %s", device->opened == VIP_SUCCESS ? "true" : "false");
+    if (device->opened == VIP_SUCCESS) {
+        json_attributes(device);
+    } else {
+        printf(", \"error\": \"%s\"", tool_rc_text(device->opened));
+    }
+    printf("}%s\n", last ? "" : ",");
+}
+
+static void print_json(void)
+{
+    printf("{\n  \"schema\": %d,\n  \"tool\": \"%s\",\n  \"version\": \"%s\",\n  \"devices\": [\n", SCHEMA,
+           tool_name, VIPL_VERSION_STRING);
+    for (size_t i = 0; i < device_count; i++) {
+        json_device(&devices[i], i + 1 == device_count);
+    }
+    printf("  ]\n}\n");
+}
+
+static void print_help(void)
+{
+    puts("usage: vipl-info [--device NAME] [--json]\n"
+         "Lists the VIPL devices of this machine, their attributes and limits.\n"
+         "\n"
+         "  -d, --device NAME  only this device (default: the default device, loopback and\n"
+         "                     every alias in VIPL_DEVICE_ALIASES)\n"
+         "  -j, --json         one JSON object\n"
+         "  -V, --version      print the version and exit\n"
+         "  -h, --help         print this and exit\n"
+         "\n"
+         "Exit code: 0, 1 when no device opens, 2 for wrong usage.");
+}
+
+static const struct option options[] = {
+    {"device", required_argument, NULL, 'd'},
+    {"json", no_argument, NULL, 'j'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+/* Returns a tool exit code, or -1 to go on. */
+static int parse(int argc, char **argv, bool *json)
+{
+    int option;
+
+    while ((option = getopt_long(argc, argv, "d:jVh", options, NULL)) != -1) {
+        switch (option) {
+        case 'd':
+            add_device(optarg, strlen(optarg));
+            break;
+        case 'j':
+            *json = true;
+            break;
+        case 'V':
+            tool_print_version();
+            return TOOL_OK;
+        case 'h':
+            print_help();
+            return TOOL_OK;
+        default:
+            return TOOL_USAGE;
+        }
+    }
+    if (optind < argc) {
+        tool_complain("unexpected argument \"%s\"", argv[optind]);
+        return TOOL_USAGE;
+    }
+    return -1;
+}
+
+int main(int argc, char **argv)
+{
+    bool json = false;
+    bool any = false;
+    int code;
+
+    tool_name = "vipl-info";
+    code = parse(argc, argv, &json);
+    if (code >= 0) {
+        return code;
+    }
+    if (device_count == 0) {
+        add_device("", 0);
+        add_device("loopback", strlen("loopback"));
+        add_aliases(getenv("VIPL_DEVICE_ALIASES"));
+    }
+    for (size_t i = 0; i < device_count; i++) {
+        query(&devices[i]);
+        any = any || devices[i].opened == VIP_SUCCESS;
+    }
+    if (json) {
+        print_json();
+    }
+    for (size_t i = 0; i < device_count && !json; i++) {
+        print_device(&devices[i]);
+    }
+    return any && fflush(stdout) == 0 ? TOOL_OK : TOOL_FAILED;
+}
