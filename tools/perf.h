@@ -82,6 +82,7 @@ double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, en
 struct perf_row {
     struct perf_run run;
     const char *unit;
+    uint32_t depth; /* messages in flight */
     uint32_t rounds;
     uint64_t samples;
     double min;

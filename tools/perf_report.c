@@ -177,9 +177,8 @@ static void print_json_row(const struct perf_options *options, const struct perf
     tool_json_string(stdout, options->device != NULL ? options->device : "");
     printf(", \"reliability\": \"%s\", \"processes\": %d, \"size\": %u, \"size_unit\": \"bytes\"",
            tool_level_text(options->level), options->role == PERF_ROLE_LOCAL ? 1 : 2, row->run.size);
-    printf(", \"wait\": \"%s\", \"cq\": %s, \"depth\": %llu, \"rounds\": %u, \"samples\": %llu",
-           row->run.block ? "block" : "poll", options->cq ? "true" : "false",
-           (unsigned long long)(row->run.test == PERF_LAT ? 1 : options->depth), row->rounds,
+    printf(", \"wait\": \"%s\", \"cq\": %s, \"depth\": %u, \"rounds\": %u, \"samples\": %llu",
+           row->run.block ? "block" : "poll", options->cq ? "true" : "false", row->depth, row->rounds,
            (unsigned long long)row->samples);
     printf(", \"unit\": \"%s\"", unit_key(row->unit));
     json_figure("min", row->min);

@@ -166,7 +166,9 @@ static void report(struct bench *bench, struct figure *figure)
 {
     struct perf_tally tally = {&figure->hist, figure->elapsed_ns, figure->window, figure->wrong};
     struct perf_row row = {.run = figure->run, .rounds = (uint32_t)bench->options->rounds};
+    bool alone = figure->run.test == PERF_LAT || bench->end == NULL;
 
+    row.depth = alone ? 1 : bench->end->shape.depth;
     perf_row_fill(&row, &tally, figure->messages);
     perf_median(figure->rounds, row.rounds); /* sorts */
     row.round_min = figure->rounds[0];

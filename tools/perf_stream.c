@@ -28,7 +28,8 @@ struct flow {
     uint64_t credits;
     uint64_t unmarked; /* RDMA Writes posted since the last mark */
     bool last_marked;
-    bool fin_seen; /* or not to come */
+    bool fin_seen;   /* or not to come */
+    uint64_t window; /* messages in a sample */
     uint64_t window_start;
     uint64_t window_end; /* value of `completed` that ends the sample */
     /* incoming */
@@ -114,7 +115,7 @@ static void count_completed(struct flow *flow, VIP_DESCRIPTOR *desc)
 
         perf_hist_add(flow->tally->hist, now - flow->window_start);
         flow->window_start = now;
-        flow->window_end += flow->depth;
+        flow->window_end += flow->window;
     }
 }
 
@@ -260,10 +261,11 @@ VIP_RETURN perf_stream(struct perf_end *end, const struct perf_run *run, bool cl
     flow.fin_sent = flow.to_receive == 0;
     flow.credits = initial_credits(&flow);
     flow.window_start = start;
-    flow.window_end = flow.depth;
+    flow.window = run->count < flow.depth ? run->count : flow.depth;
+    flow.window_end = flow.window;
     rc = stream(&flow);
     tally->elapsed_ns = tool_now_ns() - start;
-    tally->window = flow.depth;
+    tally->window = flow.window;
     *peer_ended = flow.ended;
     return rc;
 }

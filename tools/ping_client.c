@@ -160,6 +160,7 @@ static bool ping_once(const struct ping_options *options, struct ping_end *end, 
     if (outcome == OUTCOME_INTACT && !options->quiet) {
         printf("%u bytes, message %u, %s us\n", end->size, number,
                tool_number_text((double)took / 1e3, 1, text, sizeof(text)));
+        fflush(stdout);
     }
     if (outcome == OUTCOME_LOST) {
         tool_complain("message %u: no echo in %u ms", number, end->timeout_ms);

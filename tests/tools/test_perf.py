@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""vipl-perf: options, every test and operation verified, JSON rows, a server that outlives its clients."""
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+from toolrun import Checks, Running, directory, run, signal, unique  # noqa: E402
+
+perf = os.path.join(directory(), "vipl-perf")
+ping = os.path.join(directory(), "vipl-ping")
+SHORT = ["--iters", "200", "--warmup", "20", "--depth", "16", "--json"]
+UNITS = {"lat": "us", "bw": "megabytes_per_s", "bibw": "megabytes_per_s", "rate": "million_messages_per_s"}
+
+checks = Checks()
+checks.common_options(perf)
+
+
+def usage():
+    for wrong in ([], ["--pair", "--local"], ["--pair", "--test", "speed"], ["--pair", "--op", "lat"],
+                  ["--pair", "--size", "8..4"], ["--pair", "--wait", "spin"], ["--server", "--limits"],
+                  ["--local", "--cq"], ["--pair", "--duration", "0"], ["--pair", "stray"],
+                  ["--pair", "--depth", "0"], ["--pair", "--cpus", "x"]):
+        checks.code(run(perf, *wrong), 2, "wrong usage %r" % wrong)
+
+
+def rows(result, what, expected):
+    """The JSON rows of a run that has to succeed, their figures checked."""
+    checks.code(result, 0, what)
+    found = [checks.json(line, what) for line in result.out.splitlines()]
+    checks.that(len(found) == expected, "%s: %d rows, not %d" % (what, len(found), expected), result)
+    for row in found:
+        name = "%s: %s %s %s" % (what, row.get("test"), row.get("op"), row.get("size"))
+        checks.that(row.get("unit") == UNITS.get(row.get("test")), name + ": unit", result)
+        checks.that(row.get("wrong") == 0, name + ": wrong bytes", result)
+        figures = [row.get(key) for key in ("min", "median", "p99", "p999", "mean")]
+        checks.that(all(isinstance(value, (int, float)) and value >= 0 for value in figures),
+                    name + ": figures %r" % figures, result)
+        if row.get("test") == "lat" and None not in figures:
+            checks.that(figures[0] <= figures[1] <= figures[2] <= figures[3], name + ": order of percentiles",
+                        result)
+    return found
+
+
+def verified():
+    for wait in ("poll", "block"):
+        for queue in ([], ["--cq"]):
+            result = run(perf, "--pair", "--verify", "--test", "all", "--op", "all", "--size", "64", "--wait", wait,
+                         *SHORT, *queue)
+            found = rows(result, "all tests, %s %s" % (wait, queue), 12)
+            checks.that(all(row.get("verified") is True and row.get("wait") == wait for row in found),
+                        "rows say that they are verified", result)
+
+
+def sizes():
+    result = run(perf, "--pair", "--verify", "--op", "all", "--size", "1..256K", *SHORT)
+    found = rows(result, "sizes 1 to 256K", 3 * 19)
+    checks.that([row.get("size") for row in found[:3]] == [1, 2, 4], "sizes double", result)
+    result = run(perf, "--pair", "--test", "bw", "--op", "all", "--size", "1M", "--iters", "40", "--warmup", "10",
+                 "--json")
+    rows(result, "bandwidth of 1 MiB", 3)
+    for level in ("unreliable", "delivery", "reception"):
+        rows(run(perf, "--pair", "--reliability", level, "--test", "lat,rate", *SHORT), level, 2)
+
+
+def local():
+    result = run(perf, "--local", "--op", "all", "--test", "lat,bw", "--size", "8..64", "--verify", *SHORT)
+    found = rows(result, "in one process", 3 * 2 * 4)
+    checks.that(all(row.get("processes") == 1 for row in found), "rows say how many processes", result)
+
+
+def limits():
+    result = run(perf, "--pair", "--limits", "--test", "lat,bw", "--size", "4K", "--duration", "0.05", "--rounds",
+                 "2", "--warmup", "50", "--json")
+    for row in rows(result, "--limits", 2):
+        which = "shm" if row.get("test") == "lat" else "memcpy"
+        checks.that((row.get("limit_" + which) or 0) > 0 and (row.get("ratio_" + which) or 0) > 0,
+                    "%s has the limit %s and a ratio" % (row.get("test"), which), result)
+    result = run(perf, "--pair", "--iters", "100", "--warmup", "10")
+    checks.that(result.code == 0 and result.out.startswith("test op"), "the table has a head", result)
+
+
+def no_server():
+    start = time.monotonic()
+    result = run(perf, "--client", "--discriminator", unique("nobody"), "--timeout", "200")
+    checks.code(result, 1, "a client without a server")
+    checks.that(time.monotonic() - start < 5, "a client gives up at its timeout")
+
+
+def server_survives():
+    name = unique("perf")
+    where = ["--discriminator", name]
+    server = Running(perf, "--server", *where)
+    checks.that(server.wait_line("waiting on") is not None, "a server says where it waits")
+    for options in (["--wait", "poll"], ["--wait", "block", "--test", "bw"], ["--op", "write"]):
+        client = Running(perf, "--client", *where, "--duration", "20", *options)
+        checks.that(client.wait_line("median") is not None, "a client to be killed has connected")
+        client.signal(signal.SIGKILL)
+        client.close()
+        rows(run(perf, "--client", *where, *SHORT), "the client after a killed one, %r" % options, 1)
+    result = run(ping, "--client", *where, "--timeout", "3000")
+    checks.code(result, 1, "a client that speaks another protocol")
+    checks.that("VIP_REJECT" in result.err, "it is rejected", result)
+    client = Running(perf, "--client", *where, "--duration", "20")
+    checks.that(client.wait_line("median") is not None, "a client to be interrupted has connected")
+    checks.that(client.signal(signal.SIGINT) == 130, "SIGINT ends a client with 130")
+    rows(run(perf, "--client", *where, *SHORT), "the client after an interrupted one", 1)
+    checks.that(server.signal(signal.SIGINT) == 0, "SIGINT ends a server with 0")
+    server.close()
+
+
+usage()
+verified()
+sizes()
+local()
+limits()
+no_server()
+server_survives()
+checks.finish()
