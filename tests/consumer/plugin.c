@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A plug-in that brings a copy of the library of its own, linked statically into it. */
+#include <stddef.h>
+
 #include <vipl/vipl.h>
 
 int plugin_use(void);
