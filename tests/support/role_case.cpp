@@ -57,14 +57,10 @@ void register_case(const std::string &name, const std::string &tags, Catch::Sour
 
 bool RoleCase::operator+(Roles roles) const
 {
-    std::vector<VIP_RELIABILITY_LEVEL> levels = {VIP_SERVICE_RELIABLE_DELIVERY};
-    if (each_level) {
-        levels.assign(std::begin(kLevels), std::end(kLevels));
-    }
     for (const VIP_RELIABILITY_LEVEL level : levels) {
         for (const Setting setting : settings) {
             std::string full_name = name;
-            if (each_level) {
+            if (levels.size() > 1) {
                 full_name += std::string(", ") + level_name(level);
             }
             full_name += std::string(", ") + setting_name(setting);
