@@ -39,18 +39,19 @@ static double now_ns(void)
 /* Resident bytes of this process, from /proc; 0 where there is none. */
 static double resident_bytes(void)
 {
-    unsigned long total = 0;
-    unsigned long resident = 0;
+    char line[256] = "";
+    char *second;
     FILE *file = fopen("/proc/self/statm", "r");
 
     if (file == NULL) {
         return 0;
     }
-    if (fscanf(file, "%lu %lu", &total, &resident) != 2) {
-        resident = 0;
+    if (fgets(line, sizeof(line), file) == NULL) {
+        line[0] = '\0';
     }
     fclose(file);
-    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+    second = strchr(line, ' ');
+    return second != NULL ? (double)strtoul(second, NULL, 10) * (double)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static double heap_bytes(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the machine can do without VIPL, on the same two CPUs: a ping-pong through shared memory that
- * copies the payload once and raises a flag; memcpy(); reading another process's memory in one system
- * call. Measured between the rounds of the VIPL figures, so that both see the same machine.
+ * What the machine can do without VIPL, on the same two CPUs: a ping-pong, and a stream, through shared
+ * memory that copies the payload once and raises a flag; memcpy(); reading another process's memory in
+ * one system call. Measured between the rounds of the VIPL figures, so that both see the same machine.
  *
  * The second process sleeps in read() until it is told to play; so it does not disturb VIPL's rounds.
  * Flags have 32 bits, which every CPU reads and writes whole.
@@ -21,8 +21,10 @@
 
 #define LINE 128
 #define COPY_SLOTS 2
+#define STREAM_SLOTS 16
 #define GUESS 64 /* round trips or copies of the first try */
 #define SPIN_TURNS 16384
+#define PATIENCE_NS UINT64_C(10000000000) /* the other process has died */
 
 struct line {
     uint32_t value;
@@ -32,7 +34,7 @@ struct line {
 /* Shared by both processes; payload areas follow. */
 struct board {
     struct line ping; /* number of the last message to the second process */
-    struct line pong; /* the same in the other direction */
+    struct line pong; /* the same in the other direction; in a stream, messages taken */
     struct line stop; /* somebody gave up */
 };
 
@@ -40,7 +42,7 @@ struct perf_limits {
     pid_t child;
     int channel; /* carries struct order */
     struct board *board;
-    unsigned char *to_child;  /* in the shared mapping */
+    unsigned char *to_child;  /* in the shared mapping, STREAM_SLOTS payloads */
     unsigned char *to_parent; /* in the shared mapping */
     unsigned char *mine;      /* private, COPY_SLOTS payloads */
     size_t room;              /* bytes of one payload */
@@ -51,23 +53,27 @@ struct perf_limits {
 struct order {
     uint32_t size;
     uint32_t count;
+    bool stream;
 };
 
 /* ---- shared memory ping-pong ------------------------------------------------------------------------ */
 
-/* Wait until the flag is `number`; false after a stop. */
+/* Wait until the flag has reached `number`; false after a stop, or when it takes too long. */
 static bool spin_until(struct perf_limits *limits, const struct line *flag, uint32_t number)
 {
     uint32_t turns = 0;
+    uint64_t since = 0;
 
     /* pairs with the release in tell() of the other process */
-    while (__atomic_load_n(&flag->value, __ATOMIC_ACQUIRE) != number) {
+    while ((int32_t)(__atomic_load_n(&flag->value, __ATOMIC_ACQUIRE) - number) < 0) {
         tool_relax();
-        if (++turns == SPIN_TURNS) {
-            turns = 0;
-            if (tool_stop || __atomic_load_n(&limits->board->stop.value, __ATOMIC_RELAXED) != 0) {
-                return false;
-            }
+        if (++turns % SPIN_TURNS != 0) {
+            continue;
+        }
+        since = since == 0 ? tool_now_ns() : since;
+        if (tool_stop || __atomic_load_n(&limits->board->stop.value, __ATOMIC_RELAXED) != 0 ||
+            tool_now_ns() - since > PATIENCE_NS) {
+            return false;
         }
     }
     return true;
@@ -89,6 +95,17 @@ static void answer_pings(struct perf_limits *limits, const struct order *order)
     }
 }
 
+/* Takes each message of a stream by saying so: the one copy was the sender's. */
+static void take_stream(struct perf_limits *limits, const struct order *order)
+{
+    for (uint32_t number = 1; number <= order->count; number++) {
+        if (!spin_until(limits, &limits->board->ping, number)) {
+            return;
+        }
+        tell(&limits->board->pong, number);
+    }
+}
+
 /* The second process: plays until the channel closes. */
 static void child_main(struct perf_limits *limits, int channel, int cpu)
 {
@@ -98,19 +115,33 @@ static void child_main(struct perf_limits *limits, int channel, int cpu)
     signal(SIGINT, SIG_IGN); /* the first process decides */
     memset(limits->mine, 2, COPY_SLOTS * limits->room);
     while (read(channel, &order, sizeof(order)) == (ssize_t)sizeof(order)) {
-        answer_pings(limits, &order);
+        if (order.stream) {
+            take_stream(limits, &order);
+        } else {
+            answer_pings(limits, &order);
+        }
     }
     _exit(0);
 }
 
-static bool send_pings(struct perf_limits *limits, uint32_t size, uint32_t count, struct perf_hist *hist)
+static bool give_order(struct perf_limits *limits, uint32_t size, uint32_t count, bool stream)
 {
-    struct order order = {size, count};
-    uint64_t last = 0;
+    struct order order;
 
+    memset(&order, 0, sizeof(order));
+    order.size = size;
+    order.count = count;
+    order.stream = stream;
     limits->board->ping.value = 0;
     limits->board->pong.value = 0;
-    if (write(limits->channel, &order, sizeof(order)) != (ssize_t)sizeof(order)) {
+    return write(limits->channel, &order, sizeof(order)) == (ssize_t)sizeof(order);
+}
+
+static bool send_pings(struct perf_limits *limits, uint32_t size, uint32_t count, struct perf_hist *hist)
+{
+    uint64_t last = 0;
+
+    if (!give_order(limits, size, count, false)) {
         return false;
     }
     for (uint32_t number = 1; number <= count; number++) {
@@ -152,6 +183,45 @@ static double measure_shm(struct perf_limits *limits, uint32_t size, uint64_t du
     return perf_hist_at(&hist, 0.5) / 2e3;
 }
 
+/* Copy `count` messages into free slots; the ns it took until the last was taken, 0 on a stop. */
+static uint64_t send_stream(struct perf_limits *limits, uint32_t size, uint32_t count)
+{
+    uint64_t start;
+
+    if (!give_order(limits, size, count, true)) {
+        return 0;
+    }
+    tell(&limits->board->ping, 1); /* wakes the other process up before the clock runs */
+    if (!spin_until(limits, &limits->board->pong, 1)) {
+        return 0;
+    }
+    start = tool_now_ns();
+    for (uint32_t number = 2; number <= count; number++) {
+        bool wait = number > STREAM_SLOTS;
+
+        if (wait && !spin_until(limits, &limits->board->pong, number - STREAM_SLOTS)) {
+            return 0;
+        }
+        memcpy(limits->to_child + (size_t)(number % STREAM_SLOTS) * size, limits->mine, size);
+        tell(&limits->board->ping, number);
+    }
+    return spin_until(limits, &limits->board->pong, count) ? tool_now_ns() - start : 0;
+}
+
+/* A stream of about `duration_ns`, in MB/s. */
+static double measure_stream(struct perf_limits *limits, uint32_t size, uint64_t duration_ns)
+{
+    uint64_t took = send_stream(limits, size, 4 * GUESS);
+    double count = 4 * GUESS * ((double)duration_ns / (double)(took > 0 ? took : 1));
+
+    if (took == 0) {
+        return NAN;
+    }
+    count = count < GUESS ? GUESS : count > 1e9 ? 1e9 : count;
+    took = send_stream(limits, size, (uint32_t)count);
+    return took > 0 ? (double)size * floor(count - 1) * 1e3 / (double)took : NAN;
+}
+
 /* ---- copies ----------------------------------------------------------------------------------------- */
 
 static bool copy_once(struct perf_limits *limits, enum perf_limit which, uint32_t size)
@@ -191,10 +261,11 @@ double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, en
 {
     double took;
 
-    if (which == PERF_LIMIT_SHM) {
-        return test == PERF_LAT ? measure_shm(limits, size, duration_ns) : NAN;
+    if (which == PERF_LIMIT_SHM && test != PERF_RATE) {
+        return test == PERF_LAT ? measure_shm(limits, size, duration_ns)
+                                : measure_stream(limits, size, duration_ns);
     }
-    if (test == PERF_RATE || (which == PERF_LIMIT_VMREAD && !limits->reads_peer)) {
+    if (which == PERF_LIMIT_SHM || test == PERF_RATE || (which == PERF_LIMIT_VMREAD && !limits->reads_peer)) {
         return NAN;
     }
     took = time_copies(limits, which, size, duration_ns);
@@ -214,14 +285,14 @@ static bool map_memory(struct perf_limits *limits, uint32_t largest)
     void *mine = NULL;
 
     limits->room = ((size_t)largest + 4095) & ~(size_t)4095;
-    limits->mapped = head + 2 * limits->room;
+    limits->mapped = head + (STREAM_SLOTS + 1) * limits->room;
     shared = mmap(NULL, limits->mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
         return false;
     }
     limits->board = shared;
     limits->to_child = (unsigned char *)shared + head;
-    limits->to_parent = limits->to_child + limits->room;
+    limits->to_parent = limits->to_child + STREAM_SLOTS * limits->room;
     if (posix_memalign(&mine, 4096, COPY_SLOTS * limits->room) != 0) {
         return false;
     }
