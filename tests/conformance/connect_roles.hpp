@@ -21,7 +21,8 @@ struct Incoming {
 inline Incoming wait_for_request(const Nic &nic, NetAddress local, VIP_ULONG timeout = patience())
 {
     Incoming incoming;
-    REQUIRE_VIP(VipConnectWait(nic, local, timeout, incoming.from, &incoming.attributes, &incoming.connection));
+    REQUIRE_VIP(
+        VipConnectWait(nic, local, timeout, incoming.from, &incoming.attributes, &incoming.connection));
     EXPECT(incoming.connection != nullptr);
     return incoming;
 }
@@ -35,7 +36,8 @@ inline void expect_no_request(const Nic &nic, NetAddress local, VIP_ULONG timeou
     EXPECT(incoming.connection == nullptr);
 }
 
-inline VIP_RETURN request(VIP_VI_HANDLE vi, NetAddress local, NetAddress remote, VIP_ULONG timeout = patience())
+inline VIP_RETURN request(VIP_VI_HANDLE vi, NetAddress local, NetAddress remote,
+                          VIP_ULONG timeout = patience())
 {
     VIP_VI_ATTRIBUTES attributes{};
     return VipConnectRequest(vi, local, remote, timeout, &attributes);

@@ -181,7 +181,8 @@ public:
         const std::lock_guard<std::mutex> lock(mutex_);
         running_.clear();
         if (result.outcome == CaseResult::failed && !options_.tap) {
-            std::cout << "FAILED: " << result.function << ": " << result.name << '\n' << result.text << std::endl;
+            std::cout << "FAILED: " << result.function << ": " << result.name << '\n'
+                      << result.text << std::endl;
         }
         results_.push_back(std::move(result));
     }
@@ -264,8 +265,9 @@ struct ResultListener : Catch::TestEventListenerBase {
         if (!result.isOk()) {
             std::string text;
             if (result.getResultType() != Catch::ResultWas::ThrewException) {
-                text = std::string(result.getSourceInfo().file) + ':' + std::to_string(result.getSourceInfo().line) +
-                       ": " + result.getExpressionInMacro() + '\n' + result.getExpandedExpression() + '\n';
+                text = std::string(result.getSourceInfo().file) + ':' +
+                       std::to_string(result.getSourceInfo().line) + ": " + result.getExpressionInMacro() +
+                       '\n' + result.getExpandedExpression() + '\n';
             }
             text_ += text + std::string(result.getMessage()) + '\n';
         }
@@ -277,7 +279,8 @@ struct ResultListener : Catch::TestEventListenerBase {
         const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started_;
         const std::string skip = vipl_test::take_skip_reason();
         const bool good = stats.totals.testCases.failed == 0;
-        Run::get().end_case({stats.testInfo.name, function_of(stats.testInfo.tags), level_of(stats.testInfo.tags),
+        Run::get().end_case({stats.testInfo.name, function_of(stats.testInfo.tags),
+                             level_of(stats.testInfo.tags),
                              !skip.empty() ? CaseResult::skipped
                              : good        ? CaseResult::passed
                                            : CaseResult::failed,
@@ -301,9 +304,9 @@ struct QuietReporter : Catch::StreamingReporterBase<QuietReporter> {
 CATCH_REGISTER_REPORTER("quiet", QuietReporter)
 
 /** Every case has exactly one level and a function or topic; a slip of the suite is no result. */
-void check_tags()
+void check_tags(Catch::Config &config)
 {
-    for (const Catch::TestCase &one : Catch::getAllTestCasesSorted(*Catch::getCurrentContext().getConfig())) {
+    for (const Catch::TestCase &one : Catch::getAllTestCasesSorted(config)) {
         if (level_of(one.tags) < 0 || function_of(one.tags).empty()) {
             std::cerr << "vipl-conformance: case '" << one.name << "' has no function or not one level\n";
             std::exit(2);
@@ -316,7 +319,7 @@ void check_tags()
 int main(int argc, char **argv)
 {
     const Options options = parse(argc, argv);
-    setenv("VIPL_LOG", "none", 0); // cases provoke errors on purpose
+    setenv("VIPL_LOG", "off", 0); // cases provoke errors on purpose
     vipl_test::start_zygote();
 
     Catch::Session session;
@@ -332,9 +335,8 @@ int main(int argc, char **argv)
         session.run();
         return 0;
     }
-    session.config();
+    check_tags(session.config());
     Run::get().start(options);
-    check_tags();
     session.run();
     return Run::get().finish() ? 0 : 1;
 }

@@ -22,8 +22,8 @@ struct NotifyCall {
     VIP_PVOID context;
     VIP_NIC_HANDLE nic;
     VIP_VI_HANDLE vi;
-    VIP_DESCRIPTOR *descriptor;  // of a VI's handler
-    VIP_BOOLEAN receive_queue;   // of a completion queue's handler
+    VIP_DESCRIPTOR *descriptor; // of a VI's handler
+    VIP_BOOLEAN receive_queue;  // of a completion queue's handler
     std::thread::id thread;
 };
 
@@ -46,12 +46,15 @@ public:
 
     VIP_PVOID context(size_t n = 0) { return &record_->slots[n]; }
 
-    static void VI_CALL vi_handler(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor)
+    static void VI_CALL vi_handler(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi,
+                                   VIP_DESCRIPTOR *descriptor)
     {
-        static_cast<Slot *>(context)->record->add({context, nic, vi, descriptor, VIP_FALSE, std::this_thread::get_id()});
+        static_cast<Slot *>(context)->record->add(
+            {context, nic, vi, descriptor, VIP_FALSE, std::this_thread::get_id()});
     }
 
-    static void VI_CALL cq_handler(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_BOOLEAN receive_queue)
+    static void VI_CALL cq_handler(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi,
+                                   VIP_BOOLEAN receive_queue)
     {
         static_cast<Slot *>(context)->record->add(
             {context, nic, vi, nullptr, receive_queue, std::this_thread::get_id()});
@@ -95,7 +98,8 @@ private:
         bool await(size_t count, VIP_ULONG timeout)
         {
             std::unique_lock<std::mutex> lock(mutex);
-            return changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::milliseconds(timeout),
+            return changed.wait_until(lock,
+                                      std::chrono::system_clock::now() + std::chrono::milliseconds(timeout),
                                       [&] { return calls.size() >= count; });
         }
     };

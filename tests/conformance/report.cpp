@@ -76,8 +76,9 @@ std::string function_of(const std::vector<std::string> &tags)
         if (tag.compare(0, 3, "Vip") == 0) {
             return tag;
         }
-        const bool other = tag == "inproc" || tag == "procs" ||
-                           std::find(std::begin(kLevelTags), std::end(kLevelTags), tag) != std::end(kLevelTags);
+        const bool other =
+            tag == "inproc" || tag == "procs" ||
+            std::find(std::begin(kLevelTags), std::end(kLevelTags), tag) != std::end(kLevelTags);
         if (topic.empty() && !other) {
             topic = tag;
         }
@@ -154,9 +155,10 @@ bool write_junit(const std::string &file, const std::vector<CaseResult> &results
         seconds += result.seconds;
     }
     std::ofstream out(file);
-    out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"vipl-conformance\" tests=\""
-        << all.cases << "\" failures=\"" << all.failed << "\" errors=\"0\" skipped=\"" << all.skipped << "\" time=\""
-        << seconds << "\">\n";
+    out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"vipl-conformance\" "
+           "tests=\""
+        << all.cases << "\" failures=\"" << all.failed << "\" errors=\"0\" skipped=\"" << all.skipped
+        << "\" time=\"" << seconds << "\">\n";
     for (const CaseResult &result : results) {
         out << "<testcase classname=\"" << kLevelTags[result.level] << '.' << xml_escape(result.function)
             << "\" name=\"" << xml_escape(result.name) << "\" time=\"" << result.seconds << "\">";

@@ -11,8 +11,7 @@
 
 using namespace vipl_conformance;
 
-TWO_ROLE_CASE_ONE_NIC("VipConnectRequest and VipConnectAccept connect two VIs", "[VipConnectAccept][early]")
-{
+TWO_ROLE_CASE_ONE_NIC("VipConnectRequest and VipConnectAccept connect two VIs", "[VipConnectAccept][early]"){
     [](Peer &peer) {
         const Vi vi(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -25,12 +24,10 @@ TWO_ROLE_CASE_ONE_NIC("VipConnectRequest and VipConnectAccept connect two VIs", 
         REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
         EXPECT_EQ(VIP_STATE_CONNECTED, vi.state());
         peer.sync();
-    }
-};
+    }};
 
 TWO_ROLE_CASE_EACH_LEVEL("VipConnectWait and VipConnectRequest report the other VI's attributes",
-                         "[VipConnectWait][early]")
-{
+                         "[VipConnectWait][early]"){
     [](Peer &peer) {
         VIP_VI_ATTRIBUTES own = vi_attributes(peer.level(), 4000);
         own.EnableRdmaWrite = VIP_TRUE;
@@ -56,11 +53,9 @@ TWO_ROLE_CASE_EACH_LEVEL("VipConnectWait and VipConnectRequest report the other 
         EXPECT_EQ(VIP_TRUE, seen.EnableRdmaWrite);
         EXPECT_EQ(VIP_FALSE, seen.EnableRdmaRead);
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipConnectRequest waits for a listener that comes later", "[VipConnectRequest][early]")
-{
+TWO_ROLE_CASE("VipConnectRequest waits for a listener that comes later", "[VipConnectRequest][early]"){
     [](Peer &peer) {
         const Vi vi(peer.nic());
         peer.sync();
@@ -74,12 +69,10 @@ TWO_ROLE_CASE("VipConnectRequest waits for a listener that comes later", "[VipCo
         peer.sync();
         REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
         peer.sync();
-    }
-};
+    }};
 
 TWO_ROLE_CASE("VipConnectRequest and VipConnectWait take infinite timeouts, of 32 bits too",
-              "[VipConnectRequest][early]")
-{
+              "[VipConnectRequest][early]"){
     [](Peer &peer) {
         for (const VIP_ULONG timeout : {VIP_INFINITE, static_cast<VIP_ULONG>(0xFFFFFFFFu)}) {
             const Vi vi(peer.nic());
@@ -94,11 +87,9 @@ TWO_ROLE_CASE("VipConnectRequest and VipConnectWait take infinite timeouts, of 3
             REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address(), timeout));
             peer.sync();
         }
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipConnectRequest needs no place for the other VI's attributes", "[VipConnectRequest][early]")
-{
+TWO_ROLE_CASE("VipConnectRequest needs no place for the other VI's attributes", "[VipConnectRequest][early]"){
     [](Peer &peer) {
         Endpoint end(peer);
         end.connect();
@@ -109,8 +100,7 @@ TWO_ROLE_CASE("VipConnectRequest needs no place for the other VI's attributes", 
         NetAddress local = peer.client_address(), remote = peer.server_address();
         REQUIRE_VIP(VipConnectRequest(vi, local, remote, patience(), nullptr));
         peer.sync();
-    }
-};
+    }};
 
 TEST_CASE("VipConnectWait without a request is VIP_TIMEOUT and hands back NULL", "[VipConnectWait][early]")
 {
@@ -134,12 +124,14 @@ TEST_CASE("VipConnectWait without one of its pointers is VIP_INVALID_PARAMETER",
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipConnectWait(nic, local, 0, remote, nullptr, &connection));
 }
 
-TEST_CASE("VipConnectWait and VipConnectRequest of a discriminator above MaxDiscriminatorLen are VIP_INVALID_PARAMETER",
+TEST_CASE("VipConnectWait and VipConnectRequest of a discriminator above MaxDiscriminatorLen are "
+          "VIP_INVALID_PARAMETER",
           "[VipConnectWait][early]")
 {
     const Nic nic;
     const Vi vi(nic);
-    NetAddress local = nic.address("short"), too_long = nic.address(std::string(nic.attributes().MaxDiscriminatorLen + 1, 'x'));
+    NetAddress local = nic.address("short"),
+               too_long = nic.address(std::string(nic.attributes().MaxDiscriminatorLen + 1, 'x'));
     NetAddress remote;
     VIP_VI_ATTRIBUTES attributes{};
     VIP_CONN_HANDLE connection = &local;
@@ -187,18 +179,14 @@ std::string binary(Peer &peer)
 
 } // namespace
 
-TWO_ROLE_CASE("VipConnectWait takes a discriminator of MaxDiscriminatorLen bytes", "[VipConnectWait][early]")
-{
-    serve_discriminator<longest>, request_discriminator<longest>
-};
+TWO_ROLE_CASE("VipConnectWait takes a discriminator of MaxDiscriminatorLen bytes",
+              "[VipConnectWait][early]"){serve_discriminator<longest>, request_discriminator<longest>};
 
-TWO_ROLE_CASE("VipConnectWait takes any bytes as a discriminator", "[VipConnectWait][early]")
-{
-    serve_discriminator<binary>, request_discriminator<binary>
-};
+TWO_ROLE_CASE("VipConnectWait takes any bytes as a discriminator",
+              "[VipConnectWait][early]"){serve_discriminator<binary>, request_discriminator<binary>};
 
-TWO_ROLE_CASE("VipConnectWait gets no request for a longer or shorter discriminator", "[VipConnectWait][early]")
-{
+TWO_ROLE_CASE("VipConnectWait gets no request for a longer or shorter discriminator",
+              "[VipConnectWait][early]"){
     [](Peer &peer) {
         peer.sync();
         expect_no_request(peer.nic(), peer.address("ab"), kMoment);
@@ -209,13 +197,12 @@ TWO_ROLE_CASE("VipConnectWait gets no request for a longer or shorter discrimina
         peer.sync();
         REQUIRE_RC(VIP_NO_MATCH, request(vi, peer.client_address(), peer.address("a"), kMoment));
         REQUIRE_RC(VIP_NO_MATCH, request(vi, peer.client_address(), peer.address("abc"), kMoment));
-        REQUIRE_RC(VIP_NO_MATCH, request(vi, peer.client_address(), peer.address(std::string("ab\0", 3)), kMoment));
+        REQUIRE_RC(VIP_NO_MATCH,
+                   request(vi, peer.client_address(), peer.address(std::string("ab\0", 3)), kMoment));
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipConnectReject makes the request VIP_REJECT", "[VipConnectReject][early]")
-{
+TWO_ROLE_CASE("VipConnectReject makes the request VIP_REJECT", "[VipConnectReject][early]"){
     [](Peer &peer) {
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
         REQUIRE_VIP(VipConnectReject(incoming.connection));
@@ -229,12 +216,10 @@ TWO_ROLE_CASE("VipConnectReject makes the request VIP_REJECT", "[VipConnectRejec
         REQUIRE_RC(VIP_REJECT, request(vi, peer.client_address(), peer.server_address()));
         EXPECT_EQ(VIP_STATE_IDLE, vi.state());
         peer.sync();
-    }
-};
+    }};
 
 TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_REJECT, receives still posted",
-              "[VipConnectRequest][early]")
-{
+              "[VipConnectRequest][early]"){
     [](Peer &peer) {
         Endpoint end(peer);
         REQUIRE_VIP(VipConnectReject(wait_for_request(peer.nic(), peer.server_address()).connection));
@@ -253,10 +238,10 @@ TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_REJECT, receives stil
         EXPECT(received(end.vi) == receive.desc);
         EXPECT_EQ(std::string("after the rejection"), receive.buffer.text());
         peer.sync();
-    }
-};
+    }};
 
-TEST_CASE("VipConnectRequest where nobody waits is VIP_NO_MATCH, not before the timeout", "[VipConnectRequest][early]")
+TEST_CASE("VipConnectRequest where nobody waits is VIP_NO_MATCH, not before the timeout",
+          "[VipConnectRequest][early]")
 {
     const Nic nic;
     const Vi vi(nic);
@@ -268,8 +253,7 @@ TEST_CASE("VipConnectRequest where nobody waits is VIP_NO_MATCH, not before the 
 }
 
 TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_NO_MATCH, receives still posted",
-              "[VipConnectRequest][early]")
-{
+              "[VipConnectRequest][early]"){
     [](Peer &peer) {
         Endpoint end(peer);
         peer.sync();
@@ -287,8 +271,7 @@ TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_NO_MATCH, receives st
         EXPECT(received(end.vi) == receive.desc);
         EXPECT_EQ(std::string("second try"), receive.buffer.text());
         peer.sync();
-    }
-};
+    }};
 
 TEST_CASE("VipConnectRequest to a host that is not there is VIP_NOT_REACHABLE", "[VipConnectRequest][early]")
 {
@@ -304,8 +287,8 @@ TEST_CASE("VipConnectRequest to a host that is not there is VIP_NOT_REACHABLE", 
     EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
-TWO_ROLE_CASE("VipConnectRequest that a listener took and did not answer is VIP_TIMEOUT", "[VipConnectRequest][early]")
-{
+TWO_ROLE_CASE("VipConnectRequest that a listener took and did not answer is VIP_TIMEOUT",
+              "[VipConnectRequest][early]"){
     [](Peer &peer) {
         const Vi vi(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -319,11 +302,10 @@ TWO_ROLE_CASE("VipConnectRequest that a listener took and did not answer is VIP_
         REQUIRE_RC(VIP_TIMEOUT, request(vi, peer.client_address(), peer.server_address(), short_while()));
         EXPECT_EQ(VIP_STATE_IDLE, vi.state());
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipConnectReject of a request that has timed out ends its handle", "[VipConnectReject][early]")
-{
+TWO_ROLE_CASE("VipConnectReject of a request that has timed out ends its handle",
+              "[VipConnectReject][early]"){
     [](Peer &peer) {
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
         peer.sync();
@@ -335,11 +317,9 @@ TWO_ROLE_CASE("VipConnectReject of a request that has timed out ends its handle"
         const Vi vi(peer.nic());
         REQUIRE_RC(VIP_TIMEOUT, request(vi, peer.client_address(), peer.server_address(), short_while()));
         peer.sync();
-    }
-};
+    }};
 
-TWO_PROCESS_CASE("VipConnectAccept of a requester that died is VIP_TIMEOUT", "[VipConnectAccept][early]")
-{
+TWO_PROCESS_CASE("VipConnectAccept of a requester that died is VIP_TIMEOUT", "[VipConnectAccept][early]"){
     [](Peer &peer) {
         const Vi vi(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -365,12 +345,10 @@ TWO_PROCESS_CASE("VipConnectAccept of a requester that died is VIP_TIMEOUT", "[V
         std::thread([] { request(*vi, self->client_address(), self->server_address()); }).detach();
         peer.sync();
         peer.die();
-    }
-};
+    }};
 
 TWO_ROLE_CASE("VipConnectAccept with another level is VIP_INVALID_RELIABILITY_LEVEL, the request stays",
-              "[VipConnectAccept][early]")
-{
+              "[VipConnectAccept][early]"){
     [](Peer &peer) {
         const Vi other(peer.nic(), vi_attributes(VIP_SERVICE_UNRELIABLE)), same(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -383,12 +361,10 @@ TWO_ROLE_CASE("VipConnectAccept with another level is VIP_INVALID_RELIABILITY_LE
         const Vi vi(peer.nic());
         REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
         peer.sync();
-    }
-};
+    }};
 
 TWO_ROLE_CASE("VipConnectAccept with another transfer size is VIP_INVALID_MTU, the request may be rejected",
-              "[VipConnectAccept][early]")
-{
+              "[VipConnectAccept][early]"){
     [](Peer &peer) {
         const Vi larger(peer.nic(), vi_attributes(peer.level(), kTransferSize + 1));
         const Vi smaller(peer.nic(), vi_attributes(peer.level(), kTransferSize - 1));
@@ -403,12 +379,10 @@ TWO_ROLE_CASE("VipConnectAccept with another transfer size is VIP_INVALID_MTU, t
         const Vi vi(peer.nic());
         REQUIRE_RC(VIP_REJECT, request(vi, peer.client_address(), peer.server_address()));
         peer.sync();
-    }
-};
+    }};
 
 TWO_ROLE_CASE("VipConnectAccept with a VI that is not idle is VIP_INVALID_STATE, the request stays",
-              "[VipConnectAccept][early]")
-{
+              "[VipConnectAccept][early]"){
     [](Peer &peer) {
         Endpoint first(peer), second(peer);
         const Vi pending(peer.nic());
@@ -427,12 +401,10 @@ TWO_ROLE_CASE("VipConnectAccept with a VI that is not idle is VIP_INVALID_STATE,
         first.connect();
         second.connect();
         peer.sync();
-    }
-};
+    }};
 
 TWO_ROLE_CASE("VipConnectAccept with another NIC handle's VI is VIP_INVALID_PARAMETER, the request stays",
-              "[VipConnectAccept][early]")
-{
+              "[VipConnectAccept][early]"){
     [](Peer &peer) {
         const Nic other;
         const Vi foreign(other), own(peer.nic());
@@ -450,11 +422,9 @@ TWO_ROLE_CASE("VipConnectAccept with another NIC handle's VI is VIP_INVALID_PARA
         const Vi vi(peer.nic());
         REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipConnectWait gets requests that came between two calls", "[VipConnectWait][early]")
-{
+TWO_ROLE_CASE("VipConnectWait gets requests that came between two calls", "[VipConnectWait][early]"){
     [](Peer &peer) {
         Endpoint first(peer);
         first.connect();
@@ -477,8 +447,9 @@ TWO_ROLE_CASE("VipConnectWait gets requests that came between two calls", "[VipC
         int i = 0;
         for (const Vi *vi : {&one, &two, &three}) {
             VIP_RETURN *result = &results[i++];
-            requesters.emplace_back(
-                [&peer, vi, result] { *result = request(*vi, peer.client_address(), peer.server_address()); });
+            requesters.emplace_back([&peer, vi, result] {
+                *result = request(*vi, peer.client_address(), peer.server_address());
+            });
         }
         for (std::thread &requester : requesters) {
             requester.join();
@@ -487,8 +458,7 @@ TWO_ROLE_CASE("VipConnectWait gets requests that came between two calls", "[VipC
             REQUIRE_VIP(result);
         }
         peer.sync();
-    }
-};
+    }};
 
 namespace {
 
@@ -509,7 +479,8 @@ void serve_in_threads(Peer &peer, bool same)
                 const NetAddress local = peer.address(same ? "all" : "d" + std::to_string(i));
                 Incoming incoming = wait_for_request(peer.nic(), local);
                 if (!same) {
-                    EXPECT_EQ(peer.address("c" + std::to_string(i)).discriminator(), incoming.from.discriminator());
+                    EXPECT_EQ(peer.address("c" + std::to_string(i)).discriminator(),
+                              incoming.from.discriminator());
                 }
                 REQUIRE_VIP(VipConnectAccept(incoming.connection, *vis[static_cast<size_t>(i)]));
             } catch (const std::exception &error) {
@@ -541,20 +512,16 @@ void request_from_one(Peer &peer, bool same)
 
 } // namespace
 
-TWO_ROLE_CASE("VipConnectWait of many threads on one discriminator gives each request to one", "[VipConnectWait][early]")
-{
-    [](Peer &peer) { serve_in_threads(peer, true); }, [](Peer &peer) { request_from_one(peer, true); }
-};
+TWO_ROLE_CASE("VipConnectWait of many threads on one discriminator gives each request to one",
+              "[VipConnectWait][early]"){[](Peer &peer) { serve_in_threads(peer, true); },
+                                         [](Peer &peer) { request_from_one(peer, true); }};
 
 TWO_ROLE_CASE("VipConnectWait of many threads on different discriminators gives each its own",
-              "[VipConnectWait][early]")
-{
-    [](Peer &peer) { serve_in_threads(peer, false); }, [](Peer &peer) { request_from_one(peer, false); }
-};
+              "[VipConnectWait][early]"){[](Peer &peer) { serve_in_threads(peer, false); },
+                                         [](Peer &peer) { request_from_one(peer, false); }};
 
 TWO_ROLE_CASE("VipConnectRequest on a connected VI is VIP_INVALID_STATE and the connection stays",
-              "[VipConnectRequest][early]")
-{
+              "[VipConnectRequest][early]"){
     [](Peer &peer) {
         Endpoint end(peer);
         const Work receive = end.receive(5);
@@ -571,11 +538,9 @@ TWO_ROLE_CASE("VipConnectRequest on a connected VI is VIP_INVALID_STATE and the 
         end.send("still");
         sent(end.vi);
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipConnectRequest makes the VI pending while it waits", "[VipConnectRequest][functional]")
-{
+TWO_ROLE_CASE("VipConnectRequest makes the VI pending while it waits", "[VipConnectRequest][functional]"){
     [](Peer &peer) {
         const Vi vi(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -604,5 +569,4 @@ TWO_ROLE_CASE("VipConnectRequest makes the VI pending while it waits", "[VipConn
         }
         REQUIRE_VIP(result);
         peer.sync();
-    }
-};
+    }};

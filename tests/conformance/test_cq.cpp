@@ -26,7 +26,10 @@ void expect_empty(VIP_CQ_HANDLE cq)
 }
 
 /** A VI that flushes what is sent on it at once: completions without a connection. */
-void complete_one(Memory &memory, VIP_VI_HANDLE vi) { post_send(vi, memory.work()); }
+void complete_one(Memory &memory, VIP_VI_HANDLE vi)
+{
+    post_send(vi, memory.work());
+}
 
 VIP_DESCRIPTOR *take_send(VIP_VI_HANDLE vi)
 {
@@ -64,7 +67,8 @@ TEST_CASE("VipCreateCQ takes 1 to MaxCQEntries entries", "[VipCreateCQ][function
     expect_empty(largest);
 }
 
-TEST_CASE("VipCreateCQ of no entries is VIP_INVALID_PARAMETER and hands back NULL", "[VipCreateCQ][functional]")
+TEST_CASE("VipCreateCQ of no entries is VIP_INVALID_PARAMETER and hands back NULL",
+          "[VipCreateCQ][functional]")
 {
     const Nic nic;
     VIP_CQ_HANDLE cq = &cq;
@@ -72,7 +76,8 @@ TEST_CASE("VipCreateCQ of no entries is VIP_INVALID_PARAMETER and hands back NUL
     EXPECT(cq == nullptr);
 }
 
-TEST_CASE("VipCreateCQ above MaxCQEntries is VIP_ERROR_RESOURCE and hands back NULL", "[VipCreateCQ][functional]")
+TEST_CASE("VipCreateCQ above MaxCQEntries is VIP_ERROR_RESOURCE and hands back NULL",
+          "[VipCreateCQ][functional]")
 {
     const Nic nic;
     const VIP_ULONG most = nic.attributes().MaxCQEntries;
@@ -109,7 +114,8 @@ TEST_CASE("VipDestroyCQ ends a completion queue", "[VipDestroyCQ][functional]")
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipDestroyCQ(cq));
 }
 
-TEST_CASE("VipDestroyCQ of a completion queue that a VI uses is VIP_ERROR_RESOURCE", "[VipDestroyCQ][functional]")
+TEST_CASE("VipDestroyCQ of a completion queue that a VI uses is VIP_ERROR_RESOURCE",
+          "[VipDestroyCQ][functional]")
 {
     const Nic nic;
     VIP_CQ_HANDLE sends = nullptr, receives = nullptr;
@@ -138,7 +144,8 @@ TEST_CASE("VipDestroyCQ wakes blocked waiters, who get VIP_INVALID_PARAMETER", "
     EXPECT(vi == nullptr);
 }
 
-TEST_CASE("VipCQDone of an empty completion queue is VIP_NOT_DONE and hands back NULL", "[VipCQDone][functional]")
+TEST_CASE("VipCQDone of an empty completion queue is VIP_NOT_DONE and hands back NULL",
+          "[VipCQDone][functional]")
 {
     const Nic nic;
     const Cq cq(nic);
@@ -192,8 +199,7 @@ TEST_CASE("VipCQWait with an infinite timeout, of 32 bits too, waits for an entr
 }
 
 TWO_ROLE_CASE_EACH_LEVEL("VipCQWait tells of sends and of receives, each on its own completion queue",
-                         "[VipCQWait][functional]")
-{
+                         "[VipCQWait][functional]"){
     [](Peer &peer) {
         const Cq sends(peer.nic()), receives(peer.nic());
         Endpoint end(peer, kTransferSize, sends, receives);
@@ -224,11 +230,9 @@ TWO_ROLE_CASE_EACH_LEVEL("VipCQWait tells of sends and of receives, each on its 
         REQUIRE_VIP(VipRecvDone(end.vi, &done));
         expect_empty(both);
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipCQWait gives the entries of several VIs in completion order", "[VipCQWait][functional]")
-{
+TWO_ROLE_CASE("VipCQWait gives the entries of several VIs in completion order", "[VipCQWait][functional]"){
     [](Peer &peer) {
         const Cq cq(peer.nic());
         Endpoint one(peer, kTransferSize, nullptr, cq), two(peer, kTransferSize, nullptr, cq);
@@ -260,8 +264,7 @@ TWO_ROLE_CASE("VipCQWait gives the entries of several VIs in completion order", 
             peer.sync();
         }
         peer.sync();
-    }
-};
+    }};
 
 TEST_CASE("VipCQDone keeps completion order over many unreaped entries", "[VipCQDone][functional]")
 {
@@ -371,11 +374,12 @@ TEST_CASE("VipResizeCQ under a blocked waiter leaves it waiting", "[VipResizeCQ]
     const Vi vi(nic, vi_attributes(), cq, cq);
     VIP_VI_HANDLE seen = nullptr;
     VIP_BOOLEAN queue = VIP_TRUE;
-    REQUIRE_VIP(while_blocked([&] { return VipCQWait(cq, patience(), &seen, &queue); }, [&] {
-        REQUIRE_VIP(VipResizeCQ(cq, 100));
-        REQUIRE_VIP(VipResizeCQ(cq, 2));
-        complete_one(memory, vi);
-    }));
+    REQUIRE_VIP(while_blocked([&] { return VipCQWait(cq, patience(), &seen, &queue); },
+                              [&] {
+                                  REQUIRE_VIP(VipResizeCQ(cq, 100));
+                                  REQUIRE_VIP(VipResizeCQ(cq, 2));
+                                  complete_one(memory, vi);
+                              }));
     EXPECT(seen == static_cast<VIP_VI_HANDLE>(vi));
     EXPECT_EQ(VIP_FALSE, queue);
 }
@@ -410,8 +414,8 @@ TEST_CASE("VipCQWait of many threads gives each entry to one", "[VipCQWait][full
     expect_empty(cq);
 }
 
-TWO_ROLE_CASE("a disconnect's flushed receives come through the completion queue in order", "[VipCQWait][functional]")
-{
+TWO_ROLE_CASE("a disconnect's flushed receives come through the completion queue in order",
+              "[VipCQWait][functional]"){
     [](Peer &peer) {
         const Cq cq(peer.nic());
         Endpoint end(peer, kTransferSize, cq, cq);
@@ -435,11 +439,10 @@ TWO_ROLE_CASE("a disconnect's flushed receives come through the completion queue
         end.connect();
         peer.sync();
         REQUIRE_VIP(VipDisconnect(end.vi));
-    }
-};
+    }};
 
-TWO_ROLE_CASE("RDMA Write with immediate data comes through the receive completion queue", "[VipCQWait][functional]")
-{
+TWO_ROLE_CASE("RDMA Write with immediate data comes through the receive completion queue",
+              "[VipCQWait][functional]"){
     [](Peer &peer) {
         const Cq cq(peer.nic());
         Endpoint end(peer, kTransferSize, nullptr, cq);
@@ -461,5 +464,4 @@ TWO_ROLE_CASE("RDMA Write with immediate data comes through the receive completi
         post_send(end.vi, out.immediate(3));
         sent(end.vi);
         peer.sync();
-    }
-};
+    }};

@@ -38,7 +38,10 @@ using Fault = Work (*)(TaggedEnd &);
 
 // Protection: a data segment that is not wholly inside one region of the VI's tag.
 
-Work with_segment(TaggedEnd &e, Span segment) { return e.end.memory.transfer(segment); }
+Work with_segment(TaggedEnd &e, Span segment)
+{
+    return e.end.memory.transfer(segment);
+}
 
 Work unknown_handle(TaggedEnd &e)
 {
@@ -61,9 +64,15 @@ Work stale_handle(TaggedEnd &e)
     return with_segment(e, bytes);
 }
 
-Work other_nics_handle(TaggedEnd &e) { return with_segment(e, e.other_memory.bytes(10)); }
+Work other_nics_handle(TaggedEnd &e)
+{
+    return with_segment(e, e.other_memory.bytes(10));
+}
 
-Work other_tag(TaggedEnd &e) { return with_segment(e, e.foreign.bytes(10)); }
+Work other_tag(TaggedEnd &e)
+{
+    return with_segment(e, e.foreign.bytes(10));
+}
 
 Work before_region(TaggedEnd &e)
 {
@@ -75,7 +84,10 @@ Work beyond_region(TaggedEnd &e)
     return with_segment(e, {e.end.memory.data() + e.end.memory.size() - 9, 10, e.end.memory.handle()});
 }
 
-Work null_address(TaggedEnd &e) { return with_segment(e, {nullptr, 10, e.end.memory.handle()}); }
+Work null_address(TaggedEnd &e)
+{
+    return with_segment(e, {nullptr, 10, e.end.memory.handle()});
+}
 
 Work second_segment_bad(TaggedEnd &e)
 {
@@ -212,15 +224,11 @@ void healthy_sender(Peer &peer)
 
 } // namespace
 
-#define PROTECTION_CASE(what, fault)                                                                        \
-    TWO_ROLE_CASE_EACH_LEVEL("a send from " what " is PROTECTION_ERROR", "[VipPostSend][full]")             \
-    {                                                                                                       \
-        healthy_receiver, spoilt_send<fault, VIP_STATUS_PROTECTION_ERROR>                                   \
-    };                                                                                                      \
-    TWO_ROLE_CASE_EACH_LEVEL("a receive into " what " is PROTECTION_ERROR", "[VipPostRecv][full]")          \
-    {                                                                                                       \
-        spoilt_receive<fault, VIP_STATUS_PROTECTION_ERROR>, healthy_sender                                  \
-    };
+#define PROTECTION_CASE(what, fault) \
+    TWO_ROLE_CASE_EACH_LEVEL("a send from " what " is PROTECTION_ERROR", "[VipPostSend][full]"){ \
+        healthy_receiver, spoilt_send<fault, VIP_STATUS_PROTECTION_ERROR>}; \
+    TWO_ROLE_CASE_EACH_LEVEL("a receive into " what " is PROTECTION_ERROR", "[VipPostRecv][full]"){ \
+        spoilt_receive<fault, VIP_STATUS_PROTECTION_ERROR>, healthy_sender};
 
 PROTECTION_CASE("a handle that was never handed out", unknown_handle)
 PROTECTION_CASE("a handle of 0", zero_handle)
@@ -232,25 +240,19 @@ PROTECTION_CASE("a byte beyond its region", beyond_region)
 PROTECTION_CASE("address NULL", null_address)
 PROTECTION_CASE("segments of which the second is of another tag", second_segment_bad)
 
-#define FORMAT_CASE(what, fault)                                                                       \
-    TWO_ROLE_CASE_EACH_LEVEL("a send with " what " is FORMAT_ERROR", "[VipPostSend][full]")            \
-    {                                                                                                  \
-        healthy_receiver, spoilt_send<fault, VIP_STATUS_FORMAT_ERROR>                                  \
-    };                                                                                                 \
-    TWO_ROLE_CASE_EACH_LEVEL("a receive with " what " is FORMAT_ERROR", "[VipPostRecv][full]")         \
-    {                                                                                                  \
-        spoilt_receive<fault, VIP_STATUS_FORMAT_ERROR>, healthy_sender                                 \
-    };
+#define FORMAT_CASE(what, fault) \
+    TWO_ROLE_CASE_EACH_LEVEL("a send with " what " is FORMAT_ERROR", "[VipPostSend][full]"){ \
+        healthy_receiver, spoilt_send<fault, VIP_STATUS_FORMAT_ERROR>}; \
+    TWO_ROLE_CASE_EACH_LEVEL("a receive with " what " is FORMAT_ERROR", "[VipPostRecv][full]"){ \
+        spoilt_receive<fault, VIP_STATUS_FORMAT_ERROR>, healthy_sender};
 
 FORMAT_CASE("too many segments", too_many_segments)
 FORMAT_CASE("an unaligned descriptor", unaligned_descriptor)
 FORMAT_CASE("an unregistered descriptor", unregistered_descriptor)
 FORMAT_CASE("a descriptor outside its region", descriptor_of_another_region)
 
-TWO_ROLE_CASE_EACH_LEVEL("a send with the reserved operation is FORMAT_ERROR", "[VipPostSend][full]")
-{
-    healthy_receiver, spoilt_send<reserved_operation, VIP_STATUS_FORMAT_ERROR>
-};
+TWO_ROLE_CASE_EACH_LEVEL("a send with the reserved operation is FORMAT_ERROR", "[VipPostSend][full]"){
+    healthy_receiver, spoilt_send<reserved_operation, VIP_STATUS_FORMAT_ERROR>};
 
 namespace {
 
@@ -276,19 +278,14 @@ void only_connect(Peer &peer)
 
 } // namespace
 
-TWO_ROLE_CASE("an unaligned descriptor is VIP_ERROR_POST_DESC to the error callback", "[VipErrorCallback][full]")
-{
-    only_connect, post_desc_reported<unaligned_descriptor>
-};
+TWO_ROLE_CASE("an unaligned descriptor is VIP_ERROR_POST_DESC to the error callback",
+              "[VipErrorCallback][full]"){only_connect, post_desc_reported<unaligned_descriptor>};
 
-TWO_ROLE_CASE("an unregistered descriptor is VIP_ERROR_POST_DESC to the error callback", "[VipErrorCallback][full]")
-{
-    only_connect, post_desc_reported<unregistered_descriptor>
-};
+TWO_ROLE_CASE("an unregistered descriptor is VIP_ERROR_POST_DESC to the error callback",
+              "[VipErrorCallback][full]"){only_connect, post_desc_reported<unregistered_descriptor>};
 
 TWO_ROLE_CASE_EACH_LEVEL("a send of more than the VI's MaxTransferSize is FORMAT_ERROR or LENGTH_ERROR",
-                         "[VipPostSend][full]")
-{
+                         "[VipPostSend][full]"){
     [](Peer &peer) {
         TaggedEnd e(peer);
         const Work in = e.end.receive(4097);
@@ -310,11 +307,9 @@ TWO_ROLE_CASE_EACH_LEVEL("a send of more than the VI's MaxTransferSize is FORMAT
         EXPECT_EQ(peer.reliable() ? VIP_STATE_ERROR : VIP_STATE_CONNECTED, e.end.vi.state());
         peer.sync();
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE_EACH_LEVEL("a message longer than its receive is LENGTH_ERROR there", "[VipPostRecv][full]")
-{
+TWO_ROLE_CASE_EACH_LEVEL("a message longer than its receive is LENGTH_ERROR there", "[VipPostRecv][full]"){
     [](Peer &peer) {
         TaggedEnd e(peer);
         const Span all = e.end.memory.bytes(100);
@@ -351,12 +346,10 @@ TWO_ROLE_CASE_EACH_LEVEL("a message longer than its receive is LENGTH_ERROR ther
             e.end.vi.await(VIP_STATE_ERROR);
         }
         peer.sync();
-    }
-};
+    }};
 
 TWO_ROLE_CASE_RELIABLE("a message without a receive is VIP_ERROR_RECVQ_EMPTY there and breaks the connection",
-                       "[VipErrorCallback][full]")
-{
+                       "[VipErrorCallback][full]"){
     [](Peer &peer) {
         TaggedEnd e(peer);
         e.end.connect();
@@ -379,12 +372,11 @@ TWO_ROLE_CASE_RELIABLE("a message without a receive is VIP_ERROR_RECVQ_EMPTY the
         EXPECT_EQ(VIP_STATE_ERROR, e.end.vi.state());
         e.errors.expect_none(e.end.vi);
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE_AT(VIP_SERVICE_UNRELIABLE, "a message without a receive is dropped on an Unreliable VI, which stays connected",
-                 "[VipPostSend][full]")
-{
+TWO_ROLE_CASE_AT(VIP_SERVICE_UNRELIABLE,
+                 "a message without a receive is dropped on an Unreliable VI, which stays connected",
+                 "[VipPostSend][full]"){
     [](Peer &peer) {
         TaggedEnd e(peer);
         e.end.connect();
@@ -412,12 +404,11 @@ TWO_ROLE_CASE_AT(VIP_SERVICE_UNRELIABLE, "a message without a receive is dropped
         sent(e.end.vi);
         EXPECT_EQ(VIP_STATE_CONNECTED, e.end.vi.state());
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE_RELIABLE("after a failure each descriptor comes back exactly once, in order, from its own queue",
-                       "[VipSendDone][full]")
-{
+TWO_ROLE_CASE_RELIABLE(
+    "after a failure each descriptor comes back exactly once, in order, from its own queue",
+    "[VipSendDone][full]"){
     [](Peer &peer) {
         TaggedEnd e(peer);
         std::vector<Work> works;
@@ -459,10 +450,10 @@ TWO_ROLE_CASE_RELIABLE("after a failure each descriptor comes back exactly once,
         EXPECT_STATUS(VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR, own.desc);
         EXPECT(e.end.vi.send_queue_empty() && e.end.vi.recv_queue_empty());
         peer.sync();
-    }
-};
+    }};
 
-TEST_CASE("a VI without a tag takes memory of any tag of its NIC handle, not of another", "[VipPostSend][full]")
+TEST_CASE("a VI without a tag takes memory of any tag of its NIC handle, not of another",
+          "[VipPostSend][full]")
 {
     ConnectedPair pair(VIP_SERVICE_UNRELIABLE);
     const Ptag tag(pair.client_nic);

@@ -43,6 +43,9 @@ bool use_function_pointers(const char *device)
 }
 
 /** The address of a function by its plain name; NULL where it is not exported. */
-void *function_by_name(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+void *function_by_name(const char *name)
+{
+    return dlsym(RTLD_DEFAULT, name);
+}
 
 } // namespace vipl_conformance

@@ -12,9 +12,15 @@ using namespace vipl_test;
 
 namespace {
 
-void VI_CALL ignore_vi(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *) {}
-void VI_CALL ignore_cq(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {}
-void VI_CALL ignore_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR *) {}
+void VI_CALL ignore_vi(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *)
+{
+}
+void VI_CALL ignore_cq(VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN)
+{
+}
+void VI_CALL ignore_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)
+{
+}
 
 /** One live object of every kind, one stale handle of every kind, and arguments to go with them. */
 struct World {
@@ -83,15 +89,17 @@ const Entry kEntries[] = {
     {"VipQueryMem", "early", Kind::nic,
      [](World &w, void *h) { return VipQueryMem(h, w.memory.data(), w.memory.handle(), &w.mem_attribs); }},
     {"VipSetMemAttributes", "full", Kind::nic,
-     [](World &w, void *h) { return VipSetMemAttributes(h, w.memory.data(), w.memory.handle(), &w.mem_attribs); }},
+     [](World &w, void *h) {
+         return VipSetMemAttributes(h, w.memory.data(), w.memory.handle(), &w.mem_attribs);
+     }},
     {"VipCreateVi", "early", Kind::nic,
      [](World &w, void *h) { return VipCreateVi(h, &w.vi_attribs, nullptr, nullptr, &w.handle_out); },
      Entry::nulls_handle},
     {"VipConnectWait", "early", Kind::nic,
      [](World &w, void *h) { return VipConnectWait(h, w.local, 0, w.out, &w.vi_attribs, &w.handle_out); },
      Entry::nulls_handle},
-    {"VipCreateCQ", "functional", Kind::nic, [](World &w, void *h) { return VipCreateCQ(h, 4, &w.handle_out); },
-     Entry::nulls_handle},
+    {"VipCreateCQ", "functional", Kind::nic,
+     [](World &w, void *h) { return VipCreateCQ(h, 4, &w.handle_out); }, Entry::nulls_handle},
     {"VipErrorCallback", "functional", Kind::nic,
      [](World &, void *h) { return VipErrorCallback(h, nullptr, ignore_error); }},
     {"VipQuerySystemManagementInfo", "functional", Kind::nic,
@@ -106,7 +114,8 @@ const Entry kEntries[] = {
     {"VipDestroyVi", "early", Kind::vi, [](World &, void *h) { return VipDestroyVi(h); }},
     {"VipQueryVi", "early", Kind::vi,
      [](World &w, void *h) { return VipQueryVi(h, &w.state, &w.vi_attribs, &w.flag, &w.flag); }},
-    {"VipSetViAttributes", "full", Kind::vi, [](World &w, void *h) { return VipSetViAttributes(h, &w.vi_attribs); }},
+    {"VipSetViAttributes", "full", Kind::vi,
+     [](World &w, void *h) { return VipSetViAttributes(h, &w.vi_attribs); }},
     {"VipSetUserData", "functional", Kind::vi, [](World &w, void *h) { return VipSetUserData(h, &w); }},
     {"VipConnectRequest", "early", Kind::vi,
      [](World &w, void *h) { return VipConnectRequest(h, w.local, w.remote, 0, &w.vi_attribs); }},
@@ -117,26 +126,32 @@ const Entry kEntries[] = {
      [](World &w, void *h) { return VipConnectPeerDone(h, &w.vi_attribs); }},
     {"VipConnectPeerWait", "functional", Kind::vi,
      [](World &w, void *h) { return VipConnectPeerWait(h, &w.vi_attribs); }},
-    {"VipPostSend", "early", Kind::vi, [](World &w, void *h) { return VipPostSend(h, w.work.desc, w.work.handle); }},
-    {"VipPostRecv", "early", Kind::vi, [](World &w, void *h) { return VipPostRecv(h, w.work.desc, w.work.handle); }},
+    {"VipPostSend", "early", Kind::vi,
+     [](World &w, void *h) { return VipPostSend(h, w.work.desc, w.work.handle); }},
+    {"VipPostRecv", "early", Kind::vi,
+     [](World &w, void *h) { return VipPostRecv(h, w.work.desc, w.work.handle); }},
     {"VipSendDone", "early", Kind::vi, [](World &w, void *h) { return VipSendDone(h, &w.desc_out); },
      Entry::nulls_descriptor},
     {"VipRecvDone", "early", Kind::vi, [](World &w, void *h) { return VipRecvDone(h, &w.desc_out); },
      Entry::nulls_descriptor},
-    {"VipSendWait", "early", Kind::vi, [](World &w, void *h) { return VipSendWait(h, VIP_INFINITE, &w.desc_out); },
-     Entry::nulls_descriptor},
-    {"VipRecvWait", "early", Kind::vi, [](World &w, void *h) { return VipRecvWait(h, VIP_INFINITE, &w.desc_out); },
-     Entry::nulls_descriptor},
-    {"VipSendNotify", "functional", Kind::vi, [](World &, void *h) { return VipSendNotify(h, nullptr, ignore_vi); }},
-    {"VipRecvNotify", "functional", Kind::vi, [](World &, void *h) { return VipRecvNotify(h, nullptr, ignore_vi); }},
+    {"VipSendWait", "early", Kind::vi,
+     [](World &w, void *h) { return VipSendWait(h, VIP_INFINITE, &w.desc_out); }, Entry::nulls_descriptor},
+    {"VipRecvWait", "early", Kind::vi,
+     [](World &w, void *h) { return VipRecvWait(h, VIP_INFINITE, &w.desc_out); }, Entry::nulls_descriptor},
+    {"VipSendNotify", "functional", Kind::vi,
+     [](World &, void *h) { return VipSendNotify(h, nullptr, ignore_vi); }},
+    {"VipRecvNotify", "functional", Kind::vi,
+     [](World &, void *h) { return VipRecvNotify(h, nullptr, ignore_vi); }},
 
     {"VipDestroyCQ", "functional", Kind::cq, [](World &, void *h) { return VipDestroyCQ(h); }},
     {"VipResizeCQ", "full", Kind::cq, [](World &, void *h) { return VipResizeCQ(h, 8); }},
-    {"VipCQDone", "functional", Kind::cq, [](World &w, void *h) { return VipCQDone(h, &w.handle_out, &w.flag); },
-     Entry::nulls_handle},
+    {"VipCQDone", "functional", Kind::cq,
+     [](World &w, void *h) { return VipCQDone(h, &w.handle_out, &w.flag); }, Entry::nulls_handle},
     {"VipCQWait", "functional", Kind::cq,
-     [](World &w, void *h) { return VipCQWait(h, VIP_INFINITE, &w.handle_out, &w.flag); }, Entry::nulls_handle},
-    {"VipCQNotify", "functional", Kind::cq, [](World &, void *h) { return VipCQNotify(h, nullptr, ignore_cq); }},
+     [](World &w, void *h) { return VipCQWait(h, VIP_INFINITE, &w.handle_out, &w.flag); },
+     Entry::nulls_handle},
+    {"VipCQNotify", "functional", Kind::cq,
+     [](World &, void *h) { return VipCQNotify(h, nullptr, ignore_cq); }},
 
     {"VipConnectAccept", "early", Kind::conn, [](World &w, void *h) { return VipConnectAccept(h, w.vi); }},
     {"VipConnectReject", "early", Kind::conn, [](World &, void *h) { return VipConnectReject(h); }},
@@ -148,14 +163,16 @@ void try_handle(const Entry &entry, const char *which, World &world, void *handl
     world.desc_out = reinterpret_cast<VIP_DESCRIPTOR *>(&world);
     const VIP_RETURN rc = entry.call(world, handle);
     if (rc != VIP_INVALID_PARAMETER) {
-        throw Failure(std::string(entry.function) + " of " + which + "\n    expected VIP_INVALID_PARAMETER\n    returned " +
-                      show(rc));
+        throw Failure(std::string(entry.function) + " of " + which +
+                      "\n    expected VIP_INVALID_PARAMETER\n    returned " + show(rc));
     }
     if (entry.out == Entry::nulls_handle && world.handle_out != nullptr) {
-        throw Failure(std::string(entry.function) + " of " + which + " did not write NULL to its out-pointer");
+        throw Failure(std::string(entry.function) + " of " + which +
+                      " did not write NULL to its out-pointer");
     }
     if (entry.out == Entry::nulls_descriptor && world.desc_out != nullptr) {
-        throw Failure(std::string(entry.function) + " of " + which + " did not write NULL to its out-pointer");
+        throw Failure(std::string(entry.function) + " of " + which +
+                      " did not write NULL to its out-pointer");
     }
 }
 
@@ -193,17 +210,17 @@ bool register_entries()
 {
     static const char *const kinds[] = {"NIC handle", "VI", "completion queue", "connection handle"};
     for (const Entry &entry : kEntries) {
-        register_case(std::string(entry.function) + " of a NULL, made-up, stale or other kind's handle for its " +
-                          kinds[static_cast<int>(entry.kind)] + " is VIP_INVALID_PARAMETER",
-                      std::string("[") + entry.function + "][" + entry.level + "]", CATCH_INTERNAL_LINEINFO,
-                      [&entry] {
-                          World world;
-                          for (const Bad &bad : bad_handles(world, entry.kind)) {
-                              try_handle(entry, bad.which, world, bad.handle);
-                          }
-                          EXPECT_EQ(VIP_STATE_IDLE, world.vi.state()); // nothing has changed
-                          EXPECT(world.vi.send_queue_empty() && world.vi.recv_queue_empty());
-                      });
+        register_case(
+            std::string(entry.function) + " of a NULL, made-up, stale or other kind's handle for its " +
+                kinds[static_cast<int>(entry.kind)] + " is VIP_INVALID_PARAMETER",
+            std::string("[") + entry.function + "][" + entry.level + "]", CATCH_INTERNAL_LINEINFO, [&entry] {
+                World world;
+                for (const Bad &bad : bad_handles(world, entry.kind)) {
+                    try_handle(entry, bad.which, world, bad.handle);
+                }
+                EXPECT_EQ(VIP_STATE_IDLE, world.vi.state()); // nothing has changed
+                EXPECT(world.vi.send_queue_empty() && world.vi.recv_queue_empty());
+            });
     }
     return true;
 }
@@ -235,7 +252,8 @@ const NullOut kNullOuts[] = {
      [](World &w) { return VipConnectRequest(w.vi, w.local, nullptr, 0, &w.vi_attribs); }},
     {"VipConnectPeerRequest", "functional",
      [](World &w) { return VipConnectPeerRequest(w.vi, w.local, nullptr, 0); }},
-    {"VipNSGetHostByName", "functional", [](World &w) { return VipNSGetHostByName(w.nic, w.text, nullptr, 0); }},
+    {"VipNSGetHostByName", "functional",
+     [](World &w) { return VipNSGetHostByName(w.nic, w.text, nullptr, 0); }},
     {"VipNSGetHostByAddr", "functional",
      [](World &w) { return VipNSGetHostByAddr(w.nic, w.local, w.text, nullptr); }},
 };
@@ -243,13 +261,13 @@ const NullOut kNullOuts[] = {
 bool register_null_outs()
 {
     for (const NullOut &entry : kNullOuts) {
-        register_case(std::string(entry.function) + " with NULL for a pointer it needs is VIP_INVALID_PARAMETER",
-                      std::string("[") + entry.function + "][" + entry.level + "]", CATCH_INTERNAL_LINEINFO,
-                      [&entry] {
-                          World world;
-                          EXPECT_EQ(VIP_INVALID_PARAMETER, entry.call(world));
-                          EXPECT_EQ(VIP_STATE_IDLE, world.vi.state());
-                      });
+        register_case(
+            std::string(entry.function) + " with NULL for a pointer it needs is VIP_INVALID_PARAMETER",
+            std::string("[") + entry.function + "][" + entry.level + "]", CATCH_INTERNAL_LINEINFO, [&entry] {
+                World world;
+                EXPECT_EQ(VIP_INVALID_PARAMETER, entry.call(world));
+                EXPECT_EQ(VIP_STATE_IDLE, world.vi.state());
+            });
     }
     return true;
 }

@@ -35,11 +35,24 @@ TEST_CASE("scalar constants have their values", "[layout][early]")
 
 TEST_CASE("return codes are numbered in their order from 0", "[layout][early]")
 {
-    const VIP_RETURN codes[] = {
-        VIP_SUCCESS, VIP_NOT_DONE, VIP_INVALID_PARAMETER, VIP_ERROR_RESOURCE, VIP_TIMEOUT, VIP_REJECT,
-        VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU, VIP_INVALID_QOS, VIP_INVALID_PTAG, VIP_INVALID_RDMAREAD,
-        VIP_DESCRIPTOR_ERROR, VIP_INVALID_STATE, VIP_ERROR_NAMESERVICE, VIP_NO_MATCH, VIP_NOT_REACHABLE,
-        VIP_ERROR_NOT_SUPPORTED, VIP_INTERRUPTED};
+    const VIP_RETURN codes[] = {VIP_SUCCESS,
+                                VIP_NOT_DONE,
+                                VIP_INVALID_PARAMETER,
+                                VIP_ERROR_RESOURCE,
+                                VIP_TIMEOUT,
+                                VIP_REJECT,
+                                VIP_INVALID_RELIABILITY_LEVEL,
+                                VIP_INVALID_MTU,
+                                VIP_INVALID_QOS,
+                                VIP_INVALID_PTAG,
+                                VIP_INVALID_RDMAREAD,
+                                VIP_DESCRIPTOR_ERROR,
+                                VIP_INVALID_STATE,
+                                VIP_ERROR_NAMESERVICE,
+                                VIP_NO_MATCH,
+                                VIP_NOT_REACHABLE,
+                                VIP_ERROR_NOT_SUPPORTED,
+                                VIP_INTERRUPTED};
     int expected = 0;
     for (const VIP_RETURN code : codes) {
         EXPECT_EQ(expected++, static_cast<int>(code));
@@ -51,10 +64,10 @@ TEST_CASE("VI states, resource codes and error codes are numbered in their order
 {
     const int states[] = {VIP_STATE_IDLE, VIP_STATE_CONNECTED, VIP_STATE_CONNECT_PENDING, VIP_STATE_ERROR};
     const int resources[] = {VIP_RESOURCE_NIC, VIP_RESOURCE_VI, VIP_RESOURCE_CQ, VIP_RESOURCE_DESCRIPTOR};
-    const int errors[] = {VIP_ERROR_POST_DESC, VIP_ERROR_CONN_LOST, VIP_ERROR_RECVQ_EMPTY, VIP_ERROR_VI_OVERRUN,
-                          VIP_ERROR_RDMAW_PROT, VIP_ERROR_RDMAW_DATA, VIP_ERROR_RDMAW_ABORT,
-                          VIP_ERROR_RDMAR_PROT, VIP_ERROR_COMP_PROT, VIP_ERROR_RDMA_TRANSPORT,
-                          VIP_ERROR_CATASTROPHIC};
+    const int errors[] = {VIP_ERROR_POST_DESC,      VIP_ERROR_CONN_LOST,   VIP_ERROR_RECVQ_EMPTY,
+                          VIP_ERROR_VI_OVERRUN,     VIP_ERROR_RDMAW_PROT,  VIP_ERROR_RDMAW_DATA,
+                          VIP_ERROR_RDMAW_ABORT,    VIP_ERROR_RDMAR_PROT,  VIP_ERROR_COMP_PROT,
+                          VIP_ERROR_RDMA_TRANSPORT, VIP_ERROR_CATASTROPHIC};
     for (int i = 0; i < 4; ++i) {
         EXPECT_EQ(i, states[i]);
         EXPECT_EQ(i, resources[i]);
@@ -159,7 +172,8 @@ TEST_CASE("structure members come in the order of the interface", "[layout][earl
 {
     // Aggregate initialisation in declaration order is the test: a swap changes the values below.
     const VIP_UINT8 host[6] = {1, 2, 3, 4, 5, 6};
-    const VIP_NIC_ATTRIBUTES nic = {"name", 1, 2, 6, host, VIP_TRUE, 64, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 7, 3};
+    const VIP_NIC_ATTRIBUTES nic = {"name", 1, 2,  6,  host, VIP_TRUE, 64, 5,  6, 7,
+                                    8,      9, 10, 11, 12,   13,       14, 15, 7, 3};
     EXPECT_EQ(64u, sizeof nic.Name);
     EXPECT_EQ(1ul, nic.HardwareVersion);
     EXPECT_EQ(2ul, nic.ProviderVersion);
@@ -167,9 +181,17 @@ TEST_CASE("structure members come in the order of the interface", "[layout][earl
     EXPECT(nic.LocalNicAddress == host);
     EXPECT_EQ(64, nic.MaxDiscriminatorLen);
     const VIP_ULONG *const limits = &nic.MaxRegisterBytes;
-    const VIP_ULONG *const named[] = {&nic.MaxRegisterBytes, &nic.MaxRegisterRegions, &nic.MaxRegisterBlockBytes,
-                                      &nic.MaxVI, &nic.MaxDescriptorsPerQueue, &nic.MaxSegmentsPerDesc, &nic.MaxCQ,
-                                      &nic.MaxCQEntries, &nic.MaxTransferSize, &nic.NativeMTU, &nic.MaxPtags};
+    const VIP_ULONG *const named[] = {&nic.MaxRegisterBytes,
+                                      &nic.MaxRegisterRegions,
+                                      &nic.MaxRegisterBlockBytes,
+                                      &nic.MaxVI,
+                                      &nic.MaxDescriptorsPerQueue,
+                                      &nic.MaxSegmentsPerDesc,
+                                      &nic.MaxCQ,
+                                      &nic.MaxCQEntries,
+                                      &nic.MaxTransferSize,
+                                      &nic.NativeMTU,
+                                      &nic.MaxPtags};
     for (VIP_ULONG i = 0; i < 11; ++i) {
         EXPECT_EQ(5 + i, *named[i]);
         EXPECT(named[i] == limits + i);

@@ -97,7 +97,8 @@ TEST_CASE("VipDestroyPtag of a tag that a VI uses is VIP_ERROR_RESOURCE", "[VipD
     REQUIRE_VIP(VipDestroyPtag(nic, tag));
 }
 
-TEST_CASE("VipDestroyPtag of a tag that a region has left by VipSetMemAttributes succeeds", "[VipDestroyPtag][full]")
+TEST_CASE("VipDestroyPtag of a tag that a region has left by VipSetMemAttributes succeeds",
+          "[VipDestroyPtag][full]")
 {
     const Nic nic;
     VIP_PROTECTION_HANDLE tag = nullptr;
@@ -109,7 +110,8 @@ TEST_CASE("VipDestroyPtag of a tag that a region has left by VipSetMemAttributes
     REQUIRE_VIP(VipDestroyPtag(nic, tag));
 }
 
-TEST_CASE("VipDestroyPtag of NULL or of another NIC handle's tag is VIP_INVALID_PARAMETER", "[VipDestroyPtag][early]")
+TEST_CASE("VipDestroyPtag of NULL or of another NIC handle's tag is VIP_INVALID_PARAMETER",
+          "[VipDestroyPtag][early]")
 {
     const Nic nic, other;
     const Ptag foreign(other);
@@ -189,15 +191,15 @@ TEST_CASE("VipRegisterMem without attributes means the default tag and no RDMA",
     EXPECT_EQ(VIP_FALSE, seen.EnableRdmaRead);
 }
 
-TEST_CASE("VipRegisterMem with a stale, foreign or made-up tag is VIP_INVALID_PTAG", "[VipRegisterMem][early]")
+TEST_CASE("VipRegisterMem with a stale, foreign or made-up tag is VIP_INVALID_PTAG",
+          "[VipRegisterMem][early]")
 {
     const Nic nic, other;
     const Ptag foreign(other);
     int not_a_tag = 0;
     char byte = 0;
-    for (const VIP_PROTECTION_HANDLE tag :
-         {stale_tag(nic), static_cast<VIP_PROTECTION_HANDLE>(foreign), static_cast<VIP_PROTECTION_HANDLE>(&not_a_tag),
-          nic.handle()}) {
+    for (const VIP_PROTECTION_HANDLE tag : {stale_tag(nic), static_cast<VIP_PROTECTION_HANDLE>(foreign),
+                                            static_cast<VIP_PROTECTION_HANDLE>(&not_a_tag), nic.handle()}) {
         VIP_MEM_ATTRIBUTES attributes = {tag, VIP_FALSE, VIP_FALSE};
         VIP_MEM_HANDLE memory = 77;
         REQUIRE_RC(VIP_INVALID_PTAG, VipRegisterMem(nic, &byte, 1, &attributes, &memory));
@@ -205,7 +207,8 @@ TEST_CASE("VipRegisterMem with a stale, foreign or made-up tag is VIP_INVALID_PT
     }
 }
 
-TEST_CASE("VipRegisterMem for RDMA Read where the device has none is VIP_INVALID_RDMAREAD", "[VipRegisterMem][full]")
+TEST_CASE("VipRegisterMem for RDMA Read where the device has none is VIP_INVALID_RDMAREAD",
+          "[VipRegisterMem][full]")
 {
     const Nic nic;
     char byte = 0;
@@ -277,7 +280,8 @@ TEST_CASE("VipDeregisterMem at another address than the registered one is VIP_IN
     REQUIRE_VIP(VipDeregisterMem(nic, bytes, memory));
 }
 
-TEST_CASE("VipDeregisterMem of 0, 0xFFFFFFFF or a foreign handle is VIP_INVALID_PARAMETER", "[VipDeregisterMem][early]")
+TEST_CASE("VipDeregisterMem of 0, 0xFFFFFFFF or a foreign handle is VIP_INVALID_PARAMETER",
+          "[VipDeregisterMem][early]")
 {
     const Nic nic, other;
     char byte = 0;
@@ -305,7 +309,8 @@ TEST_CASE("VipQueryMem reads back tag and rights", "[VipQueryMem][early]")
     }
 }
 
-TEST_CASE("VipQueryMem of a wrong address or without an out-pointer is VIP_INVALID_PARAMETER", "[VipQueryMem][early]")
+TEST_CASE("VipQueryMem of a wrong address or without an out-pointer is VIP_INVALID_PARAMETER",
+          "[VipQueryMem][early]")
 {
     const Nic nic, other;
     const Memory memory(nic, 64);
@@ -329,7 +334,8 @@ TEST_CASE("VipSetMemAttributes changes tag and rights", "[VipSetMemAttributes][f
     EXPECT_EQ(next.EnableRdmaRead, seen.EnableRdmaRead);
 }
 
-TEST_CASE("VipSetMemAttributes with a bad tag is VIP_INVALID_PTAG and changes nothing", "[VipSetMemAttributes][full]")
+TEST_CASE("VipSetMemAttributes with a bad tag is VIP_INVALID_PTAG and changes nothing",
+          "[VipSetMemAttributes][full]")
 {
     const Nic nic, other;
     const Ptag tag(nic), foreign(other);

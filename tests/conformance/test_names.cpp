@@ -81,7 +81,8 @@ TEST_CASE("VipNSGetHostByAddr with too little room is VIP_ERROR_RESOURCE and tel
     EXPECT_EQ(expected, std::string(name.data()));
 }
 
-TEST_CASE("VipNSGetHostByAddr of an unknown address is VIP_ERROR_NAMESERVICE", "[VipNSGetHostByAddr][functional]")
+TEST_CASE("VipNSGetHostByAddr of an unknown address is VIP_ERROR_NAMESERVICE",
+          "[VipNSGetHostByAddr][functional]")
 {
     if (!device_is_loopback()) {
         throw Skipped("which addresses are unknown is known on loopback only");
@@ -131,7 +132,8 @@ TEST_CASE("VipNSGetHostByName writes only the bytes needed, whatever the lengths
     }
 }
 
-TEST_CASE("VipNSGetHostByName of an unknown name is VIP_ERROR_NAMESERVICE", "[VipNSGetHostByName][functional]")
+TEST_CASE("VipNSGetHostByName of an unknown name is VIP_ERROR_NAMESERVICE",
+          "[VipNSGetHostByName][functional]")
 {
     const Nic nic;
     char name[] = "no-such-host.invalid";
@@ -139,7 +141,8 @@ TEST_CASE("VipNSGetHostByName of an unknown name is VIP_ERROR_NAMESERVICE", "[Vi
     REQUIRE_RC(VIP_ERROR_NAMESERVICE, VipNSGetHostByName(nic, name, found, 0));
 }
 
-TEST_CASE("VipNSGetHostByName past the last address is VIP_ERROR_NAMESERVICE", "[VipNSGetHostByName][functional]")
+TEST_CASE("VipNSGetHostByName past the last address is VIP_ERROR_NAMESERVICE",
+          "[VipNSGetHostByName][functional]")
 {
     const Nic nic;
     std::string name = own_name(nic);
@@ -150,11 +153,11 @@ TEST_CASE("VipNSGetHostByName past the last address is VIP_ERROR_NAMESERVICE", "
     }
     EXPECT(index >= 1);
     REQUIRE_RC(VIP_ERROR_NAMESERVICE, VipNSGetHostByName(nic, name.data(), found, index));
-    REQUIRE_RC(VIP_ERROR_NAMESERVICE, VipNSGetHostByName(nic, name.data(), found, ~static_cast<VIP_ULONG>(0)));
+    REQUIRE_RC(VIP_ERROR_NAMESERVICE,
+               VipNSGetHostByName(nic, name.data(), found, ~static_cast<VIP_ULONG>(0)));
 }
 
-TWO_ROLE_CASE("an address from VipNSGetHostByName is good to connect to", "[VipNSGetHostByName][functional]")
-{
+TWO_ROLE_CASE("an address from VipNSGetHostByName is good to connect to", "[VipNSGetHostByName][functional]"){
     [](Peer &peer) {
         Endpoint end(peer);
         end.connect();
@@ -168,5 +171,4 @@ TWO_ROLE_CASE("an address from VipNSGetHostByName is good to connect to", "[VipN
         NetAddress remote(found.host(), peer.server_address().discriminator());
         REQUIRE_VIP(VipConnectRequest(end.vi, local, remote, patience(), nullptr));
         peer.sync();
-    }
-};
+    }};

@@ -140,8 +140,7 @@ TEST_CASE("VipCloseNic destroys what is left", "[VipCloseNic][early]")
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipDestroyPtag(other, tag));
 }
 
-TWO_ROLE_CASE("VipCloseNic disconnects the VIs it closes", "[VipCloseNic][functional]")
-{
+TWO_ROLE_CASE("VipCloseNic disconnects the VIs it closes", "[VipCloseNic][functional]"){
     [](Peer &peer) {
         ErrorLog errors(peer.nic());
         Endpoint end(peer);
@@ -159,8 +158,7 @@ TWO_ROLE_CASE("VipCloseNic disconnects the VIs it closes", "[VipCloseNic][functi
         REQUIRE_VIP(VipConnectRequest(vi, local, remote, patience(), &attributes));
         peer.sync();
         REQUIRE_VIP(VipCloseNic(closing));
-    }
-};
+    }};
 
 namespace {
 
@@ -244,8 +242,7 @@ TEST_CASE("VipCloseNic ends a blocked VipConnectPeerWait with VIP_INVALID_PARAME
     NetAddress local = nic.address("x"), remote = nic.address(unique_discriminator());
     VIP_VI_ATTRIBUTES attributes{};
     REQUIRE_VIP(VipConnectPeerRequest(vi, local, remote, VIP_INFINITE));
-    REQUIRE_RC(VIP_INVALID_PARAMETER,
-               closed_under(nic, [&] { return VipConnectPeerWait(vi, &attributes); }));
+    REQUIRE_RC(VIP_INVALID_PARAMETER, closed_under(nic, [&] { return VipConnectPeerWait(vi, &attributes); }));
 }
 
 TEST_CASE("VipCloseNic may be called from within a callback", "[VipCloseNic][full]")
@@ -308,7 +305,8 @@ TEST_CASE("VipCloseNic waits for a callback that is running", "[VipCloseNic][ful
     EXPECT(slow.left.load(std::memory_order_acquire));
 }
 
-TEST_CASE("VipQuerySystemManagementInfo lists the reachable addresses", "[VipQuerySystemManagementInfo][functional]")
+TEST_CASE("VipQuerySystemManagementInfo lists the reachable addresses",
+          "[VipQuerySystemManagementInfo][functional]")
 {
     const Nic nic;
     VIP_AUTODISCOVERY_LIST list = {1, nullptr, 0};
@@ -326,7 +324,8 @@ TEST_CASE("VipQuerySystemManagementInfo lists the reachable addresses", "[VipQue
     EXPECT(own_found || !device_is_loopback());
 }
 
-TEST_CASE("VipQuerySystemManagementInfo's addresses may be asked for again", "[VipQuerySystemManagementInfo][functional]")
+TEST_CASE("VipQuerySystemManagementInfo's addresses may be asked for again",
+          "[VipQuerySystemManagementInfo][functional]")
 {
     const Nic nic;
     VIP_AUTODISCOVERY_LIST first = {1, nullptr, 0}, second = {0, nullptr, 0};

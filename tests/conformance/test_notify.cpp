@@ -8,8 +8,8 @@
 
 using namespace vipl_conformance;
 
-TWO_ROLE_CASE_EACH_LEVEL("VipRecvNotify calls the handler with the receive, already taken", "[VipRecvNotify][functional]")
-{
+TWO_ROLE_CASE_EACH_LEVEL("VipRecvNotify calls the handler with the receive, already taken",
+                         "[VipRecvNotify][functional]"){
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -38,11 +38,10 @@ TWO_ROLE_CASE_EACH_LEVEL("VipRecvNotify calls the handler with the receive, alre
         end.send("ping");
         sent(end.vi);
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE_EACH_LEVEL("VipSendNotify calls the handler with the send, already taken", "[VipSendNotify][functional]")
-{
+TWO_ROLE_CASE_EACH_LEVEL("VipSendNotify calls the handler with the send, already taken",
+                         "[VipSendNotify][functional]"){
     [](Peer &peer) {
         Endpoint end(peer);
         const Work in = end.receive(4);
@@ -62,12 +61,10 @@ TWO_ROLE_CASE_EACH_LEVEL("VipSendNotify calls the handler with the send, already
         EXPECT_STATUS(VIP_STATUS_OP_SEND, out.desc);
         EXPECT(end.vi.send_queue_empty());
         peer.sync();
-    }
-};
+    }};
 
 TWO_ROLE_CASE("VipRecvNotify calls once a registration; what comes later is reaped as usual",
-              "[VipRecvNotify][functional]")
-{
+              "[VipRecvNotify][functional]"){
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -89,11 +86,10 @@ TWO_ROLE_CASE("VipRecvNotify calls once a registration; what comes later is reap
             sent(end.vi);
         }
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipRecvNotify's registrations queue up and are served in order", "[VipRecvNotify][functional]")
-{
+TWO_ROLE_CASE("VipRecvNotify's registrations queue up and are served in order",
+              "[VipRecvNotify][functional]"){
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -118,11 +114,9 @@ TWO_ROLE_CASE("VipRecvNotify's registrations queue up and are served in order", 
             sent(end.vi);
         }
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipRecvNotify counts a completion that is there already", "[VipRecvNotify][functional]")
-{
+TWO_ROLE_CASE("VipRecvNotify counts a completion that is there already", "[VipRecvNotify][functional]"){
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -144,11 +138,9 @@ TWO_ROLE_CASE("VipRecvNotify counts a completion that is there already", "[VipRe
         sent(end.vi);
         peer.sync();
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipRecvNotify's handler gets a flushed receive too", "[VipRecvNotify][functional]")
-{
+TWO_ROLE_CASE("VipRecvNotify's handler gets a flushed receive too", "[VipRecvNotify][functional]"){
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -164,8 +156,7 @@ TWO_ROLE_CASE("VipRecvNotify's handler gets a flushed receive too", "[VipRecvNot
         end.connect();
         peer.sync();
         REQUIRE_VIP(VipDisconnect(end.vi));
-    }
-};
+    }};
 
 TEST_CASE("VipSendNotify's registrations go with their VI", "[VipSendNotify][functional]")
 {
@@ -203,7 +194,8 @@ struct Echo {
     Work in, out;
     std::atomic<int> answers{0}, failures{0};
 
-    static void VI_CALL on_receive(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor)
+    static void VI_CALL on_receive(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE vi,
+                                   VIP_DESCRIPTOR *descriptor)
     {
         auto *echo = static_cast<Echo *>(context);
         bool good = descriptor == echo->in.desc && (descriptor->CS.Status & VIP_STATUS_ERROR_MASK) == 0;
@@ -218,8 +210,8 @@ struct Echo {
 
 } // namespace
 
-TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wait", "[VipRecvNotify][functional]")
-{
+TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wait",
+                      "[VipRecvNotify][functional]"){
     [](Peer &peer) {
         static Echo echo;
         echo.answers.store(0);
@@ -232,7 +224,8 @@ TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wai
         end.connect();
         peer.sync(); // all answers have come
         const unsigned long long stop = now_ms() + patience();
-        while (echo.answers.load(std::memory_order_acquire) + echo.failures.load(std::memory_order_acquire) < 20 &&
+        while (echo.answers.load(std::memory_order_acquire) + echo.failures.load(std::memory_order_acquire) <
+                   20 &&
                now_ms() < stop) {
             std::this_thread::yield();
         }
@@ -250,8 +243,7 @@ TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wai
             EXPECT_EQ(std::string("echo"), in.buffer.text());
         }
         peer.sync();
-    }
-};
+    }};
 
 TEST_CASE("VipCQNotify calls the handler with the entry, already taken", "[VipCQNotify][functional]")
 {
@@ -278,8 +270,7 @@ TEST_CASE("VipCQNotify calls the handler with the entry, already taken", "[VipCQ
     log.expect_no_more_than(1);
 }
 
-TWO_ROLE_CASE("VipCQNotify tells of receives, one call a registration", "[VipCQNotify][functional]")
-{
+TWO_ROLE_CASE("VipCQNotify tells of receives, one call a registration", "[VipCQNotify][functional]"){
     [](Peer &peer) {
         NotifyLog log;
         const Cq cq(peer.nic());
@@ -309,8 +300,7 @@ TWO_ROLE_CASE("VipCQNotify tells of receives, one call a registration", "[VipCQN
             sent(end.vi);
         }
         peer.sync();
-    }
-};
+    }};
 
 TEST_CASE("VipCQNotify's registrations go with their completion queue", "[VipCQNotify][functional]")
 {
@@ -333,7 +323,8 @@ struct Rearm {
     std::atomic<int> calls{0}, failures{0};
     VIP_CQ_HANDLE cq = nullptr;
 
-    static void VI_CALL handler(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_BOOLEAN receive_queue)
+    static void VI_CALL handler(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE vi,
+                                VIP_BOOLEAN receive_queue)
     {
         auto *self = static_cast<Rearm *>(context);
         VIP_DESCRIPTOR *done = nullptr;

@@ -68,122 +68,115 @@ void offer(Peer &peer, const Span &bytes)
 } // namespace
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write places data without a call by the remote program, and uses no receive",
-                         "[VipPostSend][functional]")
-{
-    [](Peer &peer) {
-        Endpoint end(peer);
-        const Span target = end.memory.bytes(3000);
-        const Work receive = end.receive(10);
-        end.connect();
-        offer(peer, target);
-        await_written(target, 1);
-        peer.sync();
-        VIP_DESCRIPTOR *done = receive.desc;
-        REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(end.vi, &done));
-        peer.sync();
-    },
-    [](Peer &peer) {
-        Endpoint end(peer);
-        end.connect();
-        const Span bytes = end.memory.bytes(3000);
-        prepare(bytes, 1);
-        write(end, peer.receive<RemoteSpan>(), bytes);
-        peer.sync();
-        peer.sync();
-    }
-};
+                         "[VipPostSend][functional]"){[](Peer &peer) {
+                                                          Endpoint end(peer);
+                                                          const Span target = end.memory.bytes(3000);
+                                                          const Work receive = end.receive(10);
+                                                          end.connect();
+                                                          offer(peer, target);
+                                                          await_written(target, 1);
+                                                          peer.sync();
+                                                          VIP_DESCRIPTOR *done = receive.desc;
+                                                          REQUIRE_RC(VIP_NOT_DONE,
+                                                                     VipRecvDone(end.vi, &done));
+                                                          peer.sync();
+                                                      },
+                                                      [](Peer &peer) {
+                                                          Endpoint end(peer);
+                                                          end.connect();
+                                                          const Span bytes = end.memory.bytes(3000);
+                                                          prepare(bytes, 1);
+                                                          write(end, peer.receive<RemoteSpan>(), bytes);
+                                                          peer.sync();
+                                                          peer.sync();
+                                                      }};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Read fetches data without a call by the remote program, and uses no receive",
-                         "[VipPostSend][full]")
-{
-    [](Peer &peer) {
-        need_rdma_read(peer);
-        Endpoint end(peer);
-        const Span source = end.memory.bytes(3000);
-        source.fill(2);
-        const Work receive = end.receive(10);
-        end.connect();
-        offer(peer, source);
-        peer.sync();
-        VIP_DESCRIPTOR *done = receive.desc;
-        REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(end.vi, &done));
-        EXPECT(source.holds(2));
-        peer.sync();
-    },
-    [](Peer &peer) {
-        need_rdma_read(peer);
-        Endpoint end(peer);
-        end.connect();
-        const Span bytes = end.memory.bytes(3000);
-        read(end, peer.receive<RemoteSpan>(), bytes);
-        EXPECT(bytes.holds(2));
-        peer.sync();
-        peer.sync();
-    }
-};
+                         "[VipPostSend][full]"){[](Peer &peer) {
+                                                    need_rdma_read(peer);
+                                                    Endpoint end(peer);
+                                                    const Span source = end.memory.bytes(3000);
+                                                    source.fill(2);
+                                                    const Work receive = end.receive(10);
+                                                    end.connect();
+                                                    offer(peer, source);
+                                                    peer.sync();
+                                                    VIP_DESCRIPTOR *done = receive.desc;
+                                                    REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(end.vi, &done));
+                                                    EXPECT(source.holds(2));
+                                                    peer.sync();
+                                                },
+                                                [](Peer &peer) {
+                                                    need_rdma_read(peer);
+                                                    Endpoint end(peer);
+                                                    end.connect();
+                                                    const Span bytes = end.memory.bytes(3000);
+                                                    read(end, peer.receive<RemoteSpan>(), bytes);
+                                                    EXPECT(bytes.holds(2));
+                                                    peer.sync();
+                                                    peer.sync();
+                                                }};
 
-TWO_ROLE_CASE("RDMA Write moves data between any two byte offsets, and not a byte more", "[VipPostSend][functional]")
-{
-    [](Peer &peer) {
-        Endpoint end(peer);
-        const Span target = end.memory.bytes(64 * 256);
-        end.connect();
-        offer(peer, target);
-        for (unsigned offset = 0; offset < 64; ++offset) {
-            const Span cell = target.part(offset * 256, 256);
-            const unsigned start = (offset * 5) % 64;
-            await_written(cell.part(start, 150), offset);
-            EXPECT(cell.part(0, start).all(0));
-            EXPECT(cell.part(start + 150, 256 - start - 150).all(0));
-        }
-        peer.sync();
-    },
-    [](Peer &peer) {
-        Endpoint end(peer);
-        end.connect();
-        const RemoteSpan target = peer.receive<RemoteSpan>();
-        for (unsigned offset = 0; offset < 64; ++offset) {
-            const Span bytes = end.memory.bytes(150, offset);
-            prepare(bytes, offset);
-            write(end, target + offset * 256 + (offset * 5) % 64, bytes);
-        }
-        peer.sync();
-    }
-};
+TWO_ROLE_CASE("RDMA Write moves data between any two byte offsets, and not a byte more",
+              "[VipPostSend][functional]"){[](Peer &peer) {
+                                               Endpoint end(peer);
+                                               const Span target = end.memory.bytes(64 * 256);
+                                               end.connect();
+                                               offer(peer, target);
+                                               for (unsigned offset = 0; offset < 64; ++offset) {
+                                                   const Span cell = target.part(offset * 256, 256);
+                                                   const unsigned start = (offset * 5) % 64;
+                                                   await_written(cell.part(start, 150), offset);
+                                                   EXPECT(cell.part(0, start).all(0));
+                                                   EXPECT(cell.part(start + 150, 256 - start - 150).all(0));
+                                               }
+                                               peer.sync();
+                                           },
+                                           [](Peer &peer) {
+                                               Endpoint end(peer);
+                                               end.connect();
+                                               const RemoteSpan target = peer.receive<RemoteSpan>();
+                                               for (unsigned offset = 0; offset < 64; ++offset) {
+                                                   const Span bytes = end.memory.bytes(150, offset);
+                                                   prepare(bytes, offset);
+                                                   write(end, target + offset * 256 + (offset * 5) % 64,
+                                                         bytes);
+                                               }
+                                               peer.sync();
+                                           }};
 
-TWO_ROLE_CASE("RDMA Read moves data between any two byte offsets, and not a byte more", "[VipPostSend][full]")
-{
-    [](Peer &peer) {
-        need_rdma_read(peer);
-        Endpoint end(peer);
-        const Span source = end.memory.bytes(512);
-        source.fill(8);
-        end.connect();
-        offer(peer, source);
-        peer.sync();
-    },
-    [](Peer &peer) {
-        need_rdma_read(peer);
-        Endpoint end(peer);
-        end.connect();
-        const RemoteSpan source = peer.receive<RemoteSpan>();
-        const Span whole = end.memory.bytes(512);
-        read(end, source, whole);
-        EXPECT(whole.holds(8));
-        for (unsigned offset = 0; offset < 64; ++offset) {
-            const unsigned start = (offset * 5) % 64;
-            const Span cell = end.memory.bytes(256);
-            read(end, source + offset, cell.part(start, 150));
-            EXPECT_EQ(0, std::memcmp(cell.data + start, whole.data + offset, 150));
-            EXPECT(cell.part(0, start).all(0));
-            EXPECT(cell.part(start + 150, 256 - start - 150).all(0));
-        }
-        peer.sync();
-    }
-};
+TWO_ROLE_CASE("RDMA Read moves data between any two byte offsets, and not a byte more",
+              "[VipPostSend][full]"){[](Peer &peer) {
+                                         need_rdma_read(peer);
+                                         Endpoint end(peer);
+                                         const Span source = end.memory.bytes(512);
+                                         source.fill(8);
+                                         end.connect();
+                                         offer(peer, source);
+                                         peer.sync();
+                                     },
+                                     [](Peer &peer) {
+                                         need_rdma_read(peer);
+                                         Endpoint end(peer);
+                                         end.connect();
+                                         const RemoteSpan source = peer.receive<RemoteSpan>();
+                                         const Span whole = end.memory.bytes(512);
+                                         read(end, source, whole);
+                                         EXPECT(whole.holds(8));
+                                         for (unsigned offset = 0; offset < 64; ++offset) {
+                                             const unsigned start = (offset * 5) % 64;
+                                             const Span cell = end.memory.bytes(256);
+                                             read(end, source + offset, cell.part(start, 150));
+                                             EXPECT_EQ(
+                                                 0, std::memcmp(cell.data + start, whole.data + offset, 150));
+                                             EXPECT(cell.part(0, start).all(0));
+                                             EXPECT(cell.part(start + 150, 256 - start - 150).all(0));
+                                         }
+                                         peer.sync();
+                                     }};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read move every size up to MaxTransferSize", "[VipPostSend][full]")
-{
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read move every size up to MaxTransferSize",
+                         "[VipPostSend][full]"){
     [](Peer &peer) {
         need_rdma_read(peer);
         const VIP_UINT32 most = 1024 * 1024;
@@ -201,18 +194,17 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read move every size up to MaxTran
         const RemoteSpan target = peer.receive<RemoteSpan>();
         const Span out = end.memory.bytes(most), in = end.memory.bytes(most);
         unsigned seed = 0;
-        for (const VIP_UINT32 size : {1u, 2u, 3u, 7u, 8u, 9u, 64u, 4095u, 4096u, 4097u, 65535u, 65537u, most}) {
+        for (const VIP_UINT32 size :
+             {1u, 2u, 3u, 7u, 8u, 9u, 64u, 4095u, 4096u, 4097u, 65535u, 65537u, most}) {
             out.part(0, size).fill(++seed);
             write(end, target, out.part(0, size));
             read(end, target, in.part(0, size)); // after the write, on the same queue
             EXPECT(in.part(0, size).holds(seed));
         }
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write gathers and RDMA Read scatters 251 segments", "[VipPostSend][full]")
-{
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write gathers and RDMA Read scatters 251 segments", "[VipPostSend][full]"){
     [](Peer &peer) {
         need_rdma_read(peer);
         Endpoint end(peer);
@@ -245,11 +237,9 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write gathers and RDMA Read scatters 251 segments
         EXPECT(in.holds(4));
         peer.sync();
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read of no bytes succeed and move none", "[VipPostSend][full]")
-{
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read of no bytes succeed and move none", "[VipPostSend][full]"){
     [](Peer &peer) {
         need_rdma_read(peer);
         Endpoint end(peer);
@@ -272,12 +262,10 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read of no bytes succeed and move 
         EXPECT(sent(end.vi) == alone.desc);
         EXPECT_EQ(0u, alone.desc->CS.Length);
         peer.sync();
-    }
-};
+    }};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write with immediate data consumes a receive and leaves its buffer alone",
-                         "[VipPostRecv][functional]")
-{
+                         "[VipPostRecv][functional]"){
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(100);
@@ -307,11 +295,10 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write with immediate data consumes a receive and 
         end.send("end");
         sent(end.vi);
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write of immediate data alone consumes a receive", "[VipPostRecv][functional]")
-{
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write of immediate data alone consumes a receive",
+                         "[VipPostRecv][functional]"){
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(8);
@@ -333,11 +320,10 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write of immediate data alone consumes a receive"
         post_send(end.vi, out);
         EXPECT(sent(end.vi) == out.desc);
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE_RELIABLE("RDMA Write is seen before the message that was sent after it", "[VipPostSend][functional]")
-{
+TWO_ROLE_CASE_RELIABLE("RDMA Write is seen before the message that was sent after it",
+                       "[VipPostSend][functional]"){
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(20000);
@@ -364,11 +350,9 @@ TWO_ROLE_CASE_RELIABLE("RDMA Write is seen before the message that was sent afte
             EXPECT(sent(end.vi) == message.desc);
             peer.sync();
         }
-    }
-};
+    }};
 
-TWO_ROLE_CASE_EACH_LEVEL("a fenced send waits for the RDMA Reads before it", "[VipPostSend][full]")
-{
+TWO_ROLE_CASE_EACH_LEVEL("a fenced send waits for the RDMA Reads before it", "[VipPostSend][full]"){
     [](Peer &peer) {
         need_rdma_read(peer);
         Endpoint end(peer);
@@ -394,11 +378,9 @@ TWO_ROLE_CASE_EACH_LEVEL("a fenced send waits for the RDMA Reads before it", "[V
         EXPECT(sent(end.vi) == echo.desc);
         EXPECT_STATUS(VIP_STATUS_OP_SEND, echo.desc);
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("a fence takes no harm where no RDMA Read is outstanding", "[VipPostSend][full]")
-{
+TWO_ROLE_CASE("a fence takes no harm where no RDMA Read is outstanding", "[VipPostSend][full]"){
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(8);
@@ -420,11 +402,10 @@ TWO_ROLE_CASE("a fence takes no harm where no RDMA Read is outstanding", "[VipPo
         EXPECT(sent(end.vi) == put.desc);
         EXPECT(sent(end.vi) == out.desc);
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("sends, RDMA Writes and RDMA Reads of one queue complete in posting order", "[VipSendDone][full]")
-{
+TWO_ROLE_CASE("sends, RDMA Writes and RDMA Reads of one queue complete in posting order",
+              "[VipSendDone][full]"){
     [](Peer &peer) {
         need_rdma_read(peer);
         Endpoint end(peer);
@@ -457,11 +438,10 @@ TWO_ROLE_CASE("sends, RDMA Writes and RDMA Reads of one queue complete in postin
             EXPECT(sent(end.vi) == work.desc);
         }
         peer.sync();
-    }
-};
+    }};
 
-TWO_ROLE_CASE("VipSetMemAttributes gives and takes the right to write at once", "[VipSetMemAttributes][full]")
-{
+TWO_ROLE_CASE("VipSetMemAttributes gives and takes the right to write at once",
+              "[VipSetMemAttributes][full]"){
     [](Peer &peer) {
         Nic &nic = peer.nic();
         Memory target(nic, 64); // no rights yet
@@ -494,5 +474,4 @@ TWO_ROLE_CASE("VipSetMemAttributes gives and takes the right to write at once", 
         EXPECT(rc == VIP_SUCCESS || rc == VIP_DESCRIPTOR_ERROR);
         peer.sync();
         peer.sync();
-    }
-};
+    }};

@@ -88,7 +88,8 @@ void attempt(Peer &peer)
     EXPECT(bytes.holds(9));
     if (peer.reliable() || kIsRead<op>) {
         EXPECT_EQ(VIP_DESCRIPTOR_ERROR, rc);
-        EXPECT_STATUS((kIsRead<op> ? VIP_STATUS_OP_RDMA_READ : VIP_STATUS_OP_RDMA_WRITE) | VIP_STATUS_RDMA_PROT_ERROR,
+        EXPECT_STATUS((kIsRead<op> ? VIP_STATUS_OP_RDMA_READ : VIP_STATUS_OP_RDMA_WRITE) |
+                          VIP_STATUS_RDMA_PROT_ERROR,
                       work.desc);
     } else { // an Unreliable write may have left before it was refused
         EXPECT(rc == VIP_SUCCESS || rc == VIP_DESCRIPTOR_ERROR);
@@ -103,28 +104,56 @@ void attempt(Peer &peer)
     peer.sync();
 }
 
-Target vi_refuses() { return {VIP_FALSE, VIP_TRUE, false, false, false, false, 0}; }
-Target region_refuses() { return {VIP_TRUE, VIP_FALSE, false, false, false, false, 0}; }
-Target of_other_tag() { return {VIP_TRUE, VIP_TRUE, true, false, false, false, 0}; }
-Target of_stale_handle() { return {VIP_TRUE, VIP_TRUE, false, true, false, false, 0}; }
-Target of_unknown_handle() { return {VIP_TRUE, VIP_TRUE, false, false, true, false, 0}; }
-Target of_other_nic() { return {VIP_TRUE, VIP_TRUE, false, false, false, true, 0}; }
-Target from_before() { return {VIP_TRUE, VIP_TRUE, false, false, false, false, -1}; }
-Target to_beyond() { return {VIP_TRUE, VIP_TRUE, false, false, false, false, kRegion - kBytes + 1}; }
-Target wholly_beyond() { return {VIP_TRUE, VIP_TRUE, false, false, false, false, 1 << 20}; }
-Target wrapping() { return {VIP_TRUE, VIP_TRUE, false, false, false, false, 0x7FFFFFFF}; }
+Target vi_refuses()
+{
+    return {VIP_FALSE, VIP_TRUE, false, false, false, false, 0};
+}
+Target region_refuses()
+{
+    return {VIP_TRUE, VIP_FALSE, false, false, false, false, 0};
+}
+Target of_other_tag()
+{
+    return {VIP_TRUE, VIP_TRUE, true, false, false, false, 0};
+}
+Target of_stale_handle()
+{
+    return {VIP_TRUE, VIP_TRUE, false, true, false, false, 0};
+}
+Target of_unknown_handle()
+{
+    return {VIP_TRUE, VIP_TRUE, false, false, true, false, 0};
+}
+Target of_other_nic()
+{
+    return {VIP_TRUE, VIP_TRUE, false, false, false, true, 0};
+}
+Target from_before()
+{
+    return {VIP_TRUE, VIP_TRUE, false, false, false, false, -1};
+}
+Target to_beyond()
+{
+    return {VIP_TRUE, VIP_TRUE, false, false, false, false, kRegion - kBytes + 1};
+}
+Target wholly_beyond()
+{
+    return {VIP_TRUE, VIP_TRUE, false, false, false, false, 1 << 20};
+}
+Target wrapping()
+{
+    return {VIP_TRUE, VIP_TRUE, false, false, false, false, 0x7FFFFFFF};
+}
 
 } // namespace
 
-#define DENIED_CASE(what, describe)                                                                    \
-    TWO_ROLE_CASE_EACH_LEVEL("RDMA Write " what " is RDMA_PROT_ERROR and moves nothing", "[VipPostSend][full]") \
-    {                                                                                                  \
-        refuse<describe, VIP_CONTROL_OP_RDMAWRITE>, attempt<VIP_CONTROL_OP_RDMAWRITE>                  \
-    };                                                                                                 \
-    TWO_ROLE_CASE_EACH_LEVEL("RDMA Read " what " is RDMA_PROT_ERROR and moves nothing", "[VipPostSend][full]") \
-    {                                                                                                  \
-        refuse<describe, VIP_CONTROL_OP_RDMAREAD>, attempt<VIP_CONTROL_OP_RDMAREAD>                    \
-    };
+#define DENIED_CASE(what, describe) \
+    TWO_ROLE_CASE_EACH_LEVEL("RDMA Write " what " is RDMA_PROT_ERROR and moves nothing", \
+                             "[VipPostSend][full]"){refuse<describe, VIP_CONTROL_OP_RDMAWRITE>, \
+                                                    attempt<VIP_CONTROL_OP_RDMAWRITE>}; \
+    TWO_ROLE_CASE_EACH_LEVEL("RDMA Read " what " is RDMA_PROT_ERROR and moves nothing", \
+                             "[VipPostSend][full]"){refuse<describe, VIP_CONTROL_OP_RDMAREAD>, \
+                                                    attempt<VIP_CONTROL_OP_RDMAREAD>};
 
 DENIED_CASE("through a VI that does not enable it", vi_refuses)
 DENIED_CASE("of a region that does not enable it", region_refuses)
@@ -180,33 +209,27 @@ Work bad_local_segment(Endpoint &end, RemoteSpan remote, VIP_UINT16 op)
     return end.memory.rdma(op, remote, bytes);
 }
 
-Work no_address_segment(Endpoint &end, RemoteSpan, VIP_UINT16 op) { return end.memory.work().op(op); }
+Work no_address_segment(Endpoint &end, RemoteSpan, VIP_UINT16 op)
+{
+    return end.memory.work().op(op);
+}
 
 } // namespace
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write from beyond a local region is PROTECTION_ERROR", "[VipPostSend][full]")
-{
-    good_target, faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_PROTECTION_ERROR>
-};
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write from beyond a local region is PROTECTION_ERROR", "[VipPostSend][full]"){
+    good_target, faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_PROTECTION_ERROR>};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Read to beyond a local region is PROTECTION_ERROR", "[VipPostSend][full]")
-{
-    good_target, faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_PROTECTION_ERROR>
-};
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Read to beyond a local region is PROTECTION_ERROR", "[VipPostSend][full]"){
+    good_target, faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_PROTECTION_ERROR>};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write without an address segment is FORMAT_ERROR", "[VipPostSend][full]")
-{
-    good_target, faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_FORMAT_ERROR>
-};
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write without an address segment is FORMAT_ERROR", "[VipPostSend][full]"){
+    good_target, faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_FORMAT_ERROR>};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Read without an address segment is FORMAT_ERROR", "[VipPostSend][full]")
-{
-    good_target, faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_FORMAT_ERROR>
-};
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Read without an address segment is FORMAT_ERROR", "[VipPostSend][full]"){
+    good_target, faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_FORMAT_ERROR>};
 
 TWO_ROLE_CASE_RELIABLE("RDMA Write with immediate data and no receive is VIP_ERROR_RECVQ_EMPTY",
-                       "[VipErrorCallback][full]")
-{
+                       "[VipErrorCallback][full]"){
     [](Peer &peer) {
         ErrorLog errors(peer.nic());
         Endpoint end(peer);
@@ -221,7 +244,8 @@ TWO_ROLE_CASE_RELIABLE("RDMA Write with immediate data and no receive is VIP_ERR
         ErrorLog errors(peer.nic());
         Endpoint end(peer);
         end.connect();
-        Work work = end.memory.rdma(VIP_CONTROL_OP_RDMAWRITE, peer.receive<RemoteSpan>(), end.memory.bytes(kBytes));
+        Work work =
+            end.memory.rdma(VIP_CONTROL_OP_RDMAWRITE, peer.receive<RemoteSpan>(), end.memory.bytes(kBytes));
         post_send(end.vi, work.immediate(1));
         if (peer.level() == VIP_SERVICE_RELIABLE_RECEPTION) {
             EXPECT(send_failed(end.vi) == work.desc);
@@ -230,5 +254,4 @@ TWO_ROLE_CASE_RELIABLE("RDMA Write with immediate data and no receive is VIP_ERR
         errors.expect(end.vi, VIP_ERROR_CONN_LOST);
         end.vi.await(VIP_STATE_ERROR);
         peer.sync();
-    }
-};
+    }};

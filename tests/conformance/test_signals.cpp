@@ -17,7 +17,9 @@ using namespace vipl_conformance;
 
 namespace {
 
-void ignore_signal(int) {}
+void ignore_signal(int)
+{
+}
 
 /** A handler for SIGUSR1, for the life of the object. */
 class Handler {
@@ -106,14 +108,16 @@ VIP_RETURN connect_wait(ConnectedPair &pair)
     NetAddress local = pair.server_nic.address(unique_discriminator()), remote;
     VIP_VI_ATTRIBUTES attributes{};
     VIP_CONN_HANDLE connection = &pair;
-    const VIP_RETURN rc = VipConnectWait(pair.server_nic, local, patience(), remote, &attributes, &connection);
+    const VIP_RETURN rc =
+        VipConnectWait(pair.server_nic, local, patience(), remote, &attributes, &connection);
     return connection == nullptr ? rc : VIP_SUCCESS;
 }
 
 VIP_RETURN connect_request(ConnectedPair &pair)
 {
     const Vi vi(pair.server_nic);
-    const VIP_RETURN rc = request(vi, pair.server_nic.address("x"), pair.server_nic.address(unique_discriminator()));
+    const VIP_RETURN rc =
+        request(vi, pair.server_nic.address("x"), pair.server_nic.address(unique_discriminator()));
     return vi.state() == VIP_STATE_IDLE ? rc : VIP_SUCCESS;
 }
 
@@ -124,8 +128,9 @@ VIP_RETURN peer_wait(ConnectedPair &pair)
     REQUIRE_VIP(VipConnectPeerRequest(vi, local, remote, patience()));
     const VIP_RETURN rc = VipConnectPeerWait(vi, nullptr);
     // The connect is still under way.
-    return vi.state() == VIP_STATE_CONNECT_PENDING && VipConnectPeerDone(vi, nullptr) == VIP_NOT_DONE ? rc
-                                                                                                      : VIP_SUCCESS;
+    return vi.state() == VIP_STATE_CONNECT_PENDING && VipConnectPeerDone(vi, nullptr) == VIP_NOT_DONE
+               ? rc
+               : VIP_SUCCESS;
 }
 
 bool register_calls()
@@ -135,9 +140,12 @@ bool register_calls()
         BlockingCall call;
     };
     static const Entry entries[] = {
-        {"VipRecvWait", recv_wait},       {"VipSendWait", send_wait},
-        {"VipCQWait", cq_wait},           {"VipConnectWait", connect_wait},
-        {"VipConnectRequest", connect_request}, {"VipConnectPeerWait", peer_wait},
+        {"VipRecvWait", recv_wait},
+        {"VipSendWait", send_wait},
+        {"VipCQWait", cq_wait},
+        {"VipConnectWait", connect_wait},
+        {"VipConnectRequest", connect_request},
+        {"VipConnectPeerWait", peer_wait},
     };
     for (const Entry &entry : entries) {
         for (const int flags : {0, SA_RESTART}) {
@@ -173,13 +181,15 @@ TEST_CASE("VipRecvWait that was interrupted has consumed nothing", "[VipRecvWait
     EXPECT_STATUS(VIP_STATUS_OP_RECEIVE, in.desc);
 }
 
-TEST_CASE("VipConnectRequest that was interrupted leaves a VI that may ask again", "[VipConnectRequest][full]")
+TEST_CASE("VipConnectRequest that was interrupted leaves a VI that may ask again",
+          "[VipConnectRequest][full]")
 {
     const Nic nic;
     const Vi vi(nic), other(nic);
     const Handler handler(0);
     const std::string name = unique_discriminator();
-    REQUIRE_RC(VIP_INTERRUPTED, interrupted([&] { return request(vi, nic.address("x"), nic.address(name)); }));
+    REQUIRE_RC(VIP_INTERRUPTED,
+               interrupted([&] { return request(vi, nic.address("x"), nic.address(name)); }));
     EXPECT_EQ(VIP_STATE_IDLE, vi.state());
     expect_no_request(nic, nic.address(name), 0); // its request has gone with it
     connect_pair(nic, other, nic, vi);

@@ -114,7 +114,10 @@ void change_is_refused(Situation &s)
     EXPECT_EQ(before, s.vi.attributes().MaxTransferSize);
 }
 
-void destroy_succeeds(Situation &s) { REQUIRE_VIP(VipDestroyVi(s.vi)); }
+void destroy_succeeds(Situation &s)
+{
+    REQUIRE_VIP(VipDestroyVi(s.vi));
+}
 
 void destroy_is_refused(Situation &s)
 {
@@ -167,9 +170,15 @@ void peer_done_is_not_done(Situation &s)
     EXPECT_EQ(VIP_STATE_CONNECT_PENDING, s.vi.state());
 }
 
-void peer_done_is_refused(Situation &s) { REQUIRE_RC(VIP_INVALID_STATE, VipConnectPeerDone(s.vi, nullptr)); }
+void peer_done_is_refused(Situation &s)
+{
+    REQUIRE_RC(VIP_INVALID_STATE, VipConnectPeerDone(s.vi, nullptr));
+}
 
-void peer_wait_is_refused(Situation &s) { REQUIRE_RC(VIP_INVALID_STATE, VipConnectPeerWait(s.vi, nullptr)); }
+void peer_wait_is_refused(Situation &s)
+{
+    REQUIRE_RC(VIP_INVALID_STATE, VipConnectPeerWait(s.vi, nullptr));
+}
 
 void data_is_remembered(Situation &s)
 {
@@ -204,26 +213,45 @@ struct Row {
     Event event[4]; // IDLE, CONNECTED, CONNECT_PENDING, ERROR: the order of VIP_VI_STATE
 };
 
-#define SAME(x) {x, x, x, x}
+#define SAME(x) \
+    { \
+        x, x, x, x \
+    }
 #define REFUSED "VIP_INVALID_STATE"
 
 const Row kTable[] = {
-    {"VipPostRecv", "early", {"queued", "queued", "queued", "flushed at once"},
+    {"VipPostRecv",
+     "early",
+     {"queued", "queued", "queued", "flushed at once"},
      {receive_stays_queued_over_disconnect, receive_is_queued, receive_is_queued, receive_is_flushed}},
-    {"VipPostSend", "early", {"flushed at once", "executed", "flushed at once", "flushed at once"},
+    {"VipPostSend",
+     "early",
+     {"flushed at once", "executed", "flushed at once", "flushed at once"},
      {send_is_flushed, send_is_executed, send_is_flushed, send_is_flushed}},
-    {"VipSetViAttributes", "full", {"changed", REFUSED, REFUSED, REFUSED},
+    {"VipSetViAttributes",
+     "full",
+     {"changed", REFUSED, REFUSED, REFUSED},
      {change_is_made, change_is_refused, change_is_refused, change_is_refused}},
-    {"VipDestroyVi", "early", {"destroyed", REFUSED, REFUSED, REFUSED},
+    {"VipDestroyVi",
+     "early",
+     {"destroyed", REFUSED, REFUSED, REFUSED},
      {destroy_succeeds, destroy_is_refused, destroy_is_refused, destroy_is_refused}},
     {"VipDisconnect", "early", {"still idle", "idle", "idle", "idle"}, SAME(disconnect_makes_idle)},
-    {"VipConnectRequest", "early", {"asked", REFUSED, REFUSED, REFUSED},
+    {"VipConnectRequest",
+     "early",
+     {"asked", REFUSED, REFUSED, REFUSED},
      {request_is_made, request_is_refused, request_is_refused, request_is_refused}},
-    {"VipConnectPeerRequest", "functional", {"pending", REFUSED, REFUSED, REFUSED},
+    {"VipConnectPeerRequest",
+     "functional",
+     {"pending", REFUSED, REFUSED, REFUSED},
      {peer_request_is_made, peer_request_is_refused, peer_request_is_refused, peer_request_is_refused}},
-    {"VipConnectPeerDone", "functional", {REFUSED, REFUSED, "VIP_NOT_DONE", REFUSED},
+    {"VipConnectPeerDone",
+     "functional",
+     {REFUSED, REFUSED, "VIP_NOT_DONE", REFUSED},
      {peer_done_is_refused, peer_done_is_refused, peer_done_is_not_done, peer_done_is_refused}},
-    {"VipConnectPeerWait", "functional", {REFUSED, REFUSED, nullptr, REFUSED},
+    {"VipConnectPeerWait",
+     "functional",
+     {REFUSED, REFUSED, nullptr, REFUSED},
      {peer_wait_is_refused, peer_wait_is_refused, nullptr, peer_wait_is_refused}},
     {"VipSetUserData", "functional", SAME("remembered"), SAME(data_is_remembered)},
     {"VipRecvWait", "early", SAME("VIP_TIMEOUT on empty queues"), SAME(waits_time_out)},
@@ -239,7 +267,8 @@ bool register_table()
             if (event == nullptr) {
                 continue; // blocks by design: test_peer.cpp
             }
-            register_case(std::string(row.function) + " on a VI that is " + states[state] + ": " + row.what[state],
+            register_case(std::string(row.function) + " on a VI that is " + states[state] + ": " +
+                              row.what[state],
                           std::string("[") + row.function + "][" + row.level + "]", CATCH_INTERNAL_LINEINFO,
                           [event, state] {
                               Situation situation(static_cast<VIP_VI_STATE>(state));

@@ -66,7 +66,8 @@ void spoil_tags(const Nic &nic, Check check)
     VIP_PROTECTION_HANDLE stale = nullptr;
     REQUIRE_VIP(VipCreatePtag(nic, &stale));
     REQUIRE_VIP(VipDestroyPtag(nic, stale));
-    for (const VIP_PROTECTION_HANDLE tag : {stale, static_cast<VIP_PROTECTION_HANDLE>(foreign), nic.handle()}) {
+    for (const VIP_PROTECTION_HANDLE tag :
+         {stale, static_cast<VIP_PROTECTION_HANDLE>(foreign), nic.handle()}) {
         VIP_VI_ATTRIBUTES attributes = vi_attributes();
         attributes.Ptag = tag;
         check(VIP_INVALID_PTAG, attributes);
@@ -121,13 +122,15 @@ TEST_CASE("VipCreateVi takes either completion queue, both, or one for both", "[
     EXPECT_EQ(VIP_STATE_IDLE, one.state());
 }
 
-TEST_CASE("VipCreateVi with other than exactly one level is VIP_INVALID_RELIABILITY_LEVEL", "[VipCreateVi][early]")
+TEST_CASE("VipCreateVi with other than exactly one level is VIP_INVALID_RELIABILITY_LEVEL",
+          "[VipCreateVi][early]")
 {
     const Nic nic;
     spoil_levels([&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse(code, nic, attributes); });
 }
 
-TEST_CASE("VipCreateVi with a MaxTransferSize of 0 or above the device's is VIP_INVALID_MTU", "[VipCreateVi][early]")
+TEST_CASE("VipCreateVi with a MaxTransferSize of 0 or above the device's is VIP_INVALID_MTU",
+          "[VipCreateVi][early]")
 {
     const Nic nic;
     spoil_sizes(nic, [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse(code, nic, attributes); });
@@ -147,10 +150,12 @@ TEST_CASE("VipCreateVi with a stale, foreign or made-up tag is VIP_INVALID_PTAG"
     spoil_tags(nic, [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse(code, nic, attributes); });
 }
 
-TEST_CASE("VipCreateVi with RDMA Read at a level that has none is VIP_INVALID_RDMAREAD", "[VipCreateVi][full]")
+TEST_CASE("VipCreateVi with RDMA Read at a level that has none is VIP_INVALID_RDMAREAD",
+          "[VipCreateVi][full]")
 {
     const Nic nic;
-    spoil_rdma_read(nic, [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse(code, nic, attributes); });
+    spoil_rdma_read(nic,
+                    [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse(code, nic, attributes); });
 }
 
 TEST_CASE("VipCreateVi without attributes or out-pointer is VIP_INVALID_PARAMETER", "[VipCreateVi][early]")
@@ -172,8 +177,8 @@ TEST_CASE("VipCreateVi with a stale, foreign or made-up completion queue is VIP_
     REQUIRE_VIP(VipCreateCQ(nic, 4, &stale));
     REQUIRE_VIP(VipDestroyCQ(stale));
     int made_up = 0;
-    for (const VIP_CQ_HANDLE bad : {stale, static_cast<VIP_CQ_HANDLE>(foreign), static_cast<VIP_CQ_HANDLE>(&made_up),
-                                    nic.handle()}) {
+    for (const VIP_CQ_HANDLE bad :
+         {stale, static_cast<VIP_CQ_HANDLE>(foreign), static_cast<VIP_CQ_HANDLE>(&made_up), nic.handle()}) {
         VIP_VI_ATTRIBUTES attributes = vi_attributes(VIP_SERVICE_UNRELIABLE);
         attributes.EnableRdmaRead = VIP_FALSE;
         VIP_VI_HANDLE vi = &made_up;
@@ -327,7 +332,8 @@ TEST_CASE("VipSetViAttributes has VipCreateVi's error for a transfer size", "[Vi
 {
     const Nic nic;
     const Vi vi(nic);
-    spoil_sizes(nic, [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse_change(code, vi, attributes); });
+    spoil_sizes(nic,
+                [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse_change(code, vi, attributes); });
 }
 
 TEST_CASE("VipSetViAttributes has VipCreateVi's error for a quality of service", "[VipSetViAttributes][full]")
@@ -341,14 +347,16 @@ TEST_CASE("VipSetViAttributes has VipCreateVi's error for a tag", "[VipSetViAttr
 {
     const Nic nic;
     const Vi vi(nic);
-    spoil_tags(nic, [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse_change(code, vi, attributes); });
+    spoil_tags(nic,
+               [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse_change(code, vi, attributes); });
 }
 
 TEST_CASE("VipSetViAttributes has VipCreateVi's error for RDMA Read", "[VipSetViAttributes][full]")
 {
     const Nic nic;
     const Vi vi(nic);
-    spoil_rdma_read(nic, [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse_change(code, vi, attributes); });
+    spoil_rdma_read(
+        nic, [&](VIP_RETURN code, VIP_VI_ATTRIBUTES attributes) { refuse_change(code, vi, attributes); });
 }
 
 TEST_CASE("VipSetViAttributes without attributes is VIP_INVALID_PARAMETER", "[VipSetViAttributes][full]")
@@ -358,7 +366,8 @@ TEST_CASE("VipSetViAttributes without attributes is VIP_INVALID_PARAMETER", "[Vi
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipSetViAttributes(vi, nullptr));
 }
 
-TEST_CASE("VipGetUserData gives what VipSetUserData attached, and NULL before", "[VipGetUserData][functional]")
+TEST_CASE("VipGetUserData gives what VipSetUserData attached, and NULL before",
+          "[VipGetUserData][functional]")
 {
     const Nic nic;
     const Vi first(nic), second(nic);

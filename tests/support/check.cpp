@@ -26,7 +26,8 @@ void fail(const char *file, int line, const std::string &message)
 void check_rc(const char *file, int line, const char *call, VIP_RETURN expected, VIP_RETURN seen)
 {
     if (seen != expected) {
-        fail(file, line, std::string(call) + "\n    expected " + show(expected) + "\n    returned " + show(seen));
+        fail(file, line,
+             std::string(call) + "\n    expected " + show(expected) + "\n    returned " + show(seen));
     }
 }
 
@@ -38,8 +39,8 @@ void check_status(const char *file, int line, const char *what, VIP_UINT32 expec
     }
     if (descriptor->CS.Status != expected) {
         fail(file, line,
-             std::string("Status of ") + what + "\n    expected " + status_text(expected) + "\n    seen     " +
-                 status_text(descriptor->CS.Status));
+             std::string("Status of ") + what + "\n    expected " + status_text(expected) +
+                 "\n    seen     " + status_text(descriptor->CS.Status));
     }
 }
 

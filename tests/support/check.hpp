@@ -40,7 +40,8 @@ template <class A, class B>
 void check_eq(const char *file, int line, const char *text, const A &expected, const B &seen)
 {
     if (!(seen == expected)) {
-        fail(file, line, std::string(text) + "\n    expected " + show(expected) + "\n    seen     " + show(seen));
+        fail(file, line,
+             std::string(text) + "\n    expected " + show(expected) + "\n    seen     " + show(seen));
     }
 }
 

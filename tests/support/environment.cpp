@@ -20,7 +20,10 @@ const char *device_under_test()
     return name != nullptr && name[0] != '\0' ? name : "loopback";
 }
 
-bool device_is_loopback() { return std::strcmp(device_under_test(), "loopback") == 0; }
+bool device_is_loopback()
+{
+    return std::strcmp(device_under_test(), "loopback") == 0;
+}
 
 unsigned timeout_scale()
 {
@@ -32,11 +35,20 @@ unsigned timeout_scale()
     return scale;
 }
 
-VIP_ULONG patience() { return 8000ul * timeout_scale(); }
+VIP_ULONG patience()
+{
+    return 8000ul * timeout_scale();
+}
 
-VIP_ULONG short_while() { return 150ul * timeout_scale(); }
+VIP_ULONG short_while()
+{
+    return 150ul * timeout_scale();
+}
 
-unsigned case_limit() { return 30 * timeout_scale(); }
+unsigned case_limit()
+{
+    return 30 * timeout_scale();
+}
 
 unsigned long long now_ms()
 {

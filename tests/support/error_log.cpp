@@ -69,7 +69,8 @@ void ErrorLog::expect_none(VIP_VI_HANDLE vi)
 {
     VIP_ERROR_DESCRIPTOR error{};
     if (record_->take(vi, kMoment, &error)) {
-        throw Failure("unexpected error callback: " + show(error.ErrorCode) + " of " + show(error.ResourceCode));
+        throw Failure("unexpected error callback: " + show(error.ErrorCode) + " of " +
+                      show(error.ResourceCode));
     }
 }
 

@@ -36,31 +36,40 @@ const Bit kErrorBits[] = {
 const char *return_name(VIP_RETURN code)
 {
     static const char *const names[] = {
-        "VIP_SUCCESS",          "VIP_NOT_DONE",
-        "VIP_INVALID_PARAMETER", "VIP_ERROR_RESOURCE",
-        "VIP_TIMEOUT",          "VIP_REJECT",
-        "VIP_INVALID_RELIABILITY_LEVEL", "VIP_INVALID_MTU",
-        "VIP_INVALID_QOS",      "VIP_INVALID_PTAG",
-        "VIP_INVALID_RDMAREAD", "VIP_DESCRIPTOR_ERROR",
-        "VIP_INVALID_STATE",    "VIP_ERROR_NAMESERVICE",
-        "VIP_NO_MATCH",         "VIP_NOT_REACHABLE",
-        "VIP_ERROR_NOT_SUPPORTED", "VIP_INTERRUPTED",
+        "VIP_SUCCESS",
+        "VIP_NOT_DONE",
+        "VIP_INVALID_PARAMETER",
+        "VIP_ERROR_RESOURCE",
+        "VIP_TIMEOUT",
+        "VIP_REJECT",
+        "VIP_INVALID_RELIABILITY_LEVEL",
+        "VIP_INVALID_MTU",
+        "VIP_INVALID_QOS",
+        "VIP_INVALID_PTAG",
+        "VIP_INVALID_RDMAREAD",
+        "VIP_DESCRIPTOR_ERROR",
+        "VIP_INVALID_STATE",
+        "VIP_ERROR_NAMESERVICE",
+        "VIP_NO_MATCH",
+        "VIP_NOT_REACHABLE",
+        "VIP_ERROR_NOT_SUPPORTED",
+        "VIP_INTERRUPTED",
     };
     return pick(names, code);
 }
 
 const char *state_name(VIP_VI_STATE state)
 {
-    static const char *const names[] = {"VIP_STATE_IDLE", "VIP_STATE_CONNECTED",
-                                        "VIP_STATE_CONNECT_PENDING", "VIP_STATE_ERROR"};
+    static const char *const names[] = {"VIP_STATE_IDLE", "VIP_STATE_CONNECTED", "VIP_STATE_CONNECT_PENDING",
+                                        "VIP_STATE_ERROR"};
     return pick(names, state);
 }
 
 const char *error_name(VIP_ERROR_CODE code)
 {
     static const char *const names[] = {
-        "VIP_ERROR_POST_DESC",  "VIP_ERROR_CONN_LOST",   "VIP_ERROR_RECVQ_EMPTY", "VIP_ERROR_VI_OVERRUN",
-        "VIP_ERROR_RDMAW_PROT", "VIP_ERROR_RDMAW_DATA",  "VIP_ERROR_RDMAW_ABORT", "VIP_ERROR_RDMAR_PROT",
+        "VIP_ERROR_POST_DESC",  "VIP_ERROR_CONN_LOST",      "VIP_ERROR_RECVQ_EMPTY",  "VIP_ERROR_VI_OVERRUN",
+        "VIP_ERROR_RDMAW_PROT", "VIP_ERROR_RDMAW_DATA",     "VIP_ERROR_RDMAW_ABORT",  "VIP_ERROR_RDMAR_PROT",
         "VIP_ERROR_COMP_PROT",  "VIP_ERROR_RDMA_TRANSPORT", "VIP_ERROR_CATASTROPHIC",
     };
     return pick(names, code);
@@ -89,7 +98,7 @@ const char *level_name(VIP_RELIABILITY_LEVEL level)
 
 std::string status_text(VIP_UINT32 status)
 {
-    static const char *const operations[] = {"OP_SEND",  "OP_RECEIVE", "OP_RDMA_WRITE", "OP_REMOTE_RDMA_WRITE",
+    static const char *const operations[] = {"OP_SEND", "OP_RECEIVE", "OP_RDMA_WRITE", "OP_REMOTE_RDMA_WRITE",
                                              "OP_RDMA_READ"};
     std::ostringstream out;
     out << ((status & VIP_STATUS_DONE) != 0 ? "DONE | " : "not done | ");

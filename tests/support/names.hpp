@@ -22,12 +22,30 @@ const char *level_name(VIP_RELIABILITY_LEVEL level);
 /** A descriptor's Status in words: "DONE | OP_RECEIVE | LENGTH_ERROR (0x10009)". */
 std::string status_text(VIP_UINT32 status);
 
-inline std::string show(VIP_RETURN code) { return return_name(code); }
-inline std::string show(VIP_VI_STATE state) { return state_name(state); }
-inline std::string show(VIP_ERROR_CODE code) { return error_name(code); }
-inline std::string show(VIP_RESOURCE_CODE code) { return resource_name(code); }
-inline std::string show(bool value) { return value ? "true" : "false"; }
-inline std::string show(const std::string &text) { return '"' + text + '"'; }
+inline std::string show(VIP_RETURN code)
+{
+    return return_name(code);
+}
+inline std::string show(VIP_VI_STATE state)
+{
+    return state_name(state);
+}
+inline std::string show(VIP_ERROR_CODE code)
+{
+    return error_name(code);
+}
+inline std::string show(VIP_RESOURCE_CODE code)
+{
+    return resource_name(code);
+}
+inline std::string show(bool value)
+{
+    return value ? "true" : "false";
+}
+inline std::string show(const std::string &text)
+{
+    return '"' + text + '"';
+}
 
 template <class T>
 std::string show(const T &value)

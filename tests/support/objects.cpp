@@ -12,7 +12,10 @@
 
 namespace vipl_test {
 
-Nic::Nic(const char *device) { REQUIRE_VIP(VipOpenNic(device, &handle_)); }
+Nic::Nic(const char *device)
+{
+    REQUIRE_VIP(VipOpenNic(device, &handle_));
+}
 
 VIP_NIC_ATTRIBUTES Nic::attributes() const
 {
@@ -101,7 +104,10 @@ Work &Work::local(Span bytes)
     return *this;
 }
 
-VIP_MEM_ATTRIBUTES rdma_memory(VIP_PROTECTION_HANDLE tag) { return {tag, VIP_TRUE, VIP_TRUE}; }
+VIP_MEM_ATTRIBUTES rdma_memory(VIP_PROTECTION_HANDLE tag)
+{
+    return {tag, VIP_TRUE, VIP_TRUE};
+}
 
 Memory::Memory(const Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes)
     : nic_(nic), size_((bytes + 63) / 64 * 64),
@@ -112,7 +118,10 @@ Memory::Memory(const Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes)
     REQUIRE_VIP(VipRegisterMem(nic, data_.get(), size_, &attributes, &handle_));
 }
 
-Memory::~Memory() { deregister(); }
+Memory::~Memory()
+{
+    deregister();
+}
 
 void Memory::deregister()
 {
@@ -227,9 +236,15 @@ bool Vi::recv_queue_empty() const
     return empty != VIP_FALSE;
 }
 
-void post_send(VIP_VI_HANDLE vi, const Work &work) { REQUIRE_VIP(VipPostSend(vi, work.desc, work.handle)); }
+void post_send(VIP_VI_HANDLE vi, const Work &work)
+{
+    REQUIRE_VIP(VipPostSend(vi, work.desc, work.handle));
+}
 
-void post_recv(VIP_VI_HANDLE vi, const Work &work) { REQUIRE_VIP(VipPostRecv(vi, work.desc, work.handle)); }
+void post_recv(VIP_VI_HANDLE vi, const Work &work)
+{
+    REQUIRE_VIP(VipPostRecv(vi, work.desc, work.handle));
+}
 
 namespace {
 
@@ -249,11 +264,20 @@ VIP_DESCRIPTOR *reap(Wait wait, const char *name, VIP_VI_HANDLE vi, VIP_RETURN e
 
 } // namespace
 
-VIP_DESCRIPTOR *sent(VIP_VI_HANDLE vi) { return reap(VipSendWait, "VipSendWait", vi, VIP_SUCCESS); }
+VIP_DESCRIPTOR *sent(VIP_VI_HANDLE vi)
+{
+    return reap(VipSendWait, "VipSendWait", vi, VIP_SUCCESS);
+}
 
-VIP_DESCRIPTOR *received(VIP_VI_HANDLE vi) { return reap(VipRecvWait, "VipRecvWait", vi, VIP_SUCCESS); }
+VIP_DESCRIPTOR *received(VIP_VI_HANDLE vi)
+{
+    return reap(VipRecvWait, "VipRecvWait", vi, VIP_SUCCESS);
+}
 
-VIP_DESCRIPTOR *send_failed(VIP_VI_HANDLE vi) { return reap(VipSendWait, "VipSendWait", vi, VIP_DESCRIPTOR_ERROR); }
+VIP_DESCRIPTOR *send_failed(VIP_VI_HANDLE vi)
+{
+    return reap(VipSendWait, "VipSendWait", vi, VIP_DESCRIPTOR_ERROR);
+}
 
 VIP_DESCRIPTOR *receive_failed(VIP_VI_HANDLE vi)
 {
@@ -289,8 +313,9 @@ ConnectedPair::ConnectedPair(VIP_RELIABILITY_LEVEL level)
 }
 
 ConnectedPair::ConnectedPair(VIP_VI_ATTRIBUTES server_attributes, VIP_VI_ATTRIBUTES client_attributes)
-    : server_memory(server_nic, 256 * 1024, rdma_memory()), client_memory(client_nic, 256 * 1024, rdma_memory()),
-      server(server_nic, server_attributes), client(client_nic, client_attributes)
+    : server_memory(server_nic, 256 * 1024, rdma_memory()),
+      client_memory(client_nic, 256 * 1024, rdma_memory()), server(server_nic, server_attributes),
+      client(client_nic, client_attributes)
 {
     connect_pair(server_nic, server, client_nic, client);
 }

@@ -85,9 +85,9 @@ struct Work {
 
     Work &op(VIP_UINT16 control_bits);
     Work &immediate(VIP_UINT32 value);
-    Work &remote(RemoteSpan where);          // an RDMA operation's address segment: comes first
-    Work &local(Span bytes);                 // a data segment; adds to Length
-    VIP_DATA_SEGMENT &segment(unsigned i);   // the i-th segment, beyond the declared two as well
+    Work &remote(RemoteSpan where);        // an RDMA operation's address segment: comes first
+    Work &local(Span bytes);               // a data segment; adds to Length
+    VIP_DATA_SEGMENT &segment(unsigned i); // the i-th segment, beyond the declared two as well
     VIP_UINT32 status() const { return desc->CS.Status; }
 
     /** Status, for a program that polls it. */
@@ -163,8 +163,8 @@ VIP_VI_ATTRIBUTES vi_attributes(VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIAB
 /** A VI. */
 class Vi {
 public:
-    explicit Vi(const Nic &nic, VIP_VI_ATTRIBUTES attributes = vi_attributes(), VIP_CQ_HANDLE send_cq = nullptr,
-                VIP_CQ_HANDLE recv_cq = nullptr);
+    explicit Vi(const Nic &nic, VIP_VI_ATTRIBUTES attributes = vi_attributes(),
+                VIP_CQ_HANDLE send_cq = nullptr, VIP_CQ_HANDLE recv_cq = nullptr);
     ~Vi();
     Vi(const Vi &) = delete;
     Vi &operator=(const Vi &) = delete;

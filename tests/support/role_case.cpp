@@ -38,7 +38,10 @@ SkipNote &skip_note()
     return note;
 }
 
-const char *setting_tag(Setting setting) { return setting == Setting::two_processes ? "[procs]" : "[inproc]"; }
+const char *setting_tag(Setting setting)
+{
+    return setting == Setting::two_processes ? "[procs]" : "[inproc]";
+}
 
 } // namespace
 
@@ -65,7 +68,9 @@ bool RoleCase::operator+(Roles roles) const
             }
             full_name += std::string(", ") + setting_name(setting);
             register_case(full_name, std::string(tags) + setting_tag(setting), where,
-                          [setting, level, roles] { run_two(setting, level, roles.server, roles.client); });
+                          [setting, level, roles, variable = environment] {
+                              run_two(setting, level, roles.server, roles.client, variable);
+                          });
         }
     }
     return true;

@@ -11,7 +11,8 @@
 // becomes "..., in one process" [inproc] and "..., between processes" [procs]. Variations of it:
 // TWO_ROLE_CASE_EACH_LEVEL adds the three reliability levels, TWO_ROLE_CASE_RELIABLE the two reliable
 // ones (else it is Reliable Delivery, or what TWO_ROLE_CASE_AT says), TWO_ROLE_CASE_ONE_NIC also plays
-// both roles on one NIC handle, TWO_PROCESS_CASE needs a child process (which may be made to end).
+// both roles on one NIC handle, TWO_PROCESS_CASE needs a child process (which may be made to end),
+// TWO_PROCESS_CASE_WITH also sets one environment variable in it.
 #ifndef VIPL_TESTS_ROLE_CASE_HPP
 #define VIPL_TESTS_ROLE_CASE_HPP
 
@@ -41,6 +42,7 @@ struct RoleCase {
     Catch::SourceLineInfo where;
     std::vector<Setting> settings;
     std::vector<VIP_RELIABILITY_LEVEL> levels; // if more than one, each is in its case's name
+    const char *environment;                   // NAME=VALUE for the child, or ""
 
     bool operator+(Roles roles) const;
 };
@@ -49,8 +51,14 @@ struct RoleCase {
 std::string take_skip_reason();
 void note_skip(const std::string &reason);
 
-inline std::vector<Setting> both_settings() { return {Setting::one_process, Setting::two_processes}; }
-inline std::vector<Setting> two_processes_only() { return {Setting::two_processes}; }
+inline std::vector<Setting> both_settings()
+{
+    return {Setting::one_process, Setting::two_processes};
+}
+inline std::vector<Setting> two_processes_only()
+{
+    return {Setting::two_processes};
+}
 inline std::vector<Setting> all_settings()
 {
     return {Setting::one_process, Setting::one_nic, Setting::two_processes};
@@ -59,19 +67,32 @@ inline std::vector<Setting> all_settings()
 inline constexpr VIP_RELIABILITY_LEVEL kLevels[] = {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
                                                     VIP_SERVICE_RELIABLE_RECEPTION};
 
-inline std::vector<VIP_RELIABILITY_LEVEL> all_levels() { return {std::begin(kLevels), std::end(kLevels)}; }
-inline std::vector<VIP_RELIABILITY_LEVEL> reliable_levels() { return {kLevels[1], kLevels[2]}; }
-inline std::vector<VIP_RELIABILITY_LEVEL> one_level(VIP_RELIABILITY_LEVEL level) { return {level}; }
+inline std::vector<VIP_RELIABILITY_LEVEL> all_levels()
+{
+    return {std::begin(kLevels), std::end(kLevels)};
+}
+inline std::vector<VIP_RELIABILITY_LEVEL> reliable_levels()
+{
+    return {kLevels[1], kLevels[2]};
+}
+inline std::vector<VIP_RELIABILITY_LEVEL> one_level(VIP_RELIABILITY_LEVEL level)
+{
+    return {level};
+}
 
 } // namespace vipl_test
 
-#define VIPL_TEST_ROLES(name, tags, settings, levels)                               \
+#define VIPL_TEST_ROLES(name, tags, settings, levels) VIPL_TEST_ROLES_ENV(name, tags, settings, levels, "")
+
+#define VIPL_TEST_ROLES_ENV(name, tags, settings, levels, environment) \
     [[maybe_unused]] static const bool INTERNAL_CATCH_UNIQUE_NAME(vipl_role_case) = \
-        ::vipl_test::RoleCase{name, tags, CATCH_INTERNAL_LINEINFO, settings, levels} + ::vipl_test::Roles
+        ::vipl_test::RoleCase{name, tags, CATCH_INTERNAL_LINEINFO, settings, levels, environment} + \
+        ::vipl_test::Roles
 
 #define VIPL_TEST_DELIVERY ::vipl_test::one_level(VIP_SERVICE_RELIABLE_DELIVERY)
 
-#define TWO_ROLE_CASE(name, tags) VIPL_TEST_ROLES(name, tags, ::vipl_test::both_settings(), VIPL_TEST_DELIVERY)
+#define TWO_ROLE_CASE(name, tags) \
+    VIPL_TEST_ROLES(name, tags, ::vipl_test::both_settings(), VIPL_TEST_DELIVERY)
 #define TWO_ROLE_CASE_AT(level, name, tags) \
     VIPL_TEST_ROLES(name, tags, ::vipl_test::both_settings(), ::vipl_test::one_level(level))
 #define TWO_ROLE_CASE_EACH_LEVEL(name, tags) \
@@ -82,5 +103,7 @@ inline std::vector<VIP_RELIABILITY_LEVEL> one_level(VIP_RELIABILITY_LEVEL level)
     VIPL_TEST_ROLES(name, tags, ::vipl_test::all_settings(), VIPL_TEST_DELIVERY)
 #define TWO_PROCESS_CASE(name, tags) \
     VIPL_TEST_ROLES(name, tags, ::vipl_test::two_processes_only(), VIPL_TEST_DELIVERY)
+#define TWO_PROCESS_CASE_WITH(environment, name, tags) \
+    VIPL_TEST_ROLES_ENV(name, tags, ::vipl_test::two_processes_only(), VIPL_TEST_DELIVERY, environment)
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <thread>
 #include <vector>
@@ -139,8 +140,11 @@ Outcome play(Role role, Side side, const Scene &scene, int line, int report, Nic
 int child_main(const ChildOrder &order, int line, int report)
 {
     alarm(case_limit() + 5); // the default action ends a child that nobody watches any more
-    Scene scene;
+    static Scene scene;      // putenv() keeps a pointer into it
     std::memcpy(&scene, order.scene, sizeof scene);
+    if (scene.environment[0] != '\0') {
+        putenv(scene.environment);
+    }
     const auto role = reinterpret_cast<Role>(order.role);
     const Outcome outcome = play(role, Side::client, scene, line, report, nullptr);
     const auto length = static_cast<std::uint32_t>(outcome.text.size());
@@ -231,8 +235,10 @@ void conclude(const Outcome &server, const Outcome &client)
     };
     add("server", server);
     add("client", client);
-    if (!causes.empty() || !consequences.empty()) {
-        throw Failure(causes + consequences);
+    causes += consequences;
+    if (!causes.empty()) {
+        causes.pop_back();
+        throw Failure(causes);
     }
 }
 
@@ -244,7 +250,8 @@ void run_in_one_process(const Scene &scene, Role server, Role client)
         shared = std::make_unique<Nic>();
     }
     Outcome server_outcome, client_outcome;
-    std::thread other([&] { client_outcome = play(client, Side::client, scene, line.fd[1], -1, shared.get()); });
+    std::thread other(
+        [&] { client_outcome = play(client, Side::client, scene, line.fd[1], -1, shared.get()); });
     server_outcome = play(server, Side::server, scene, line.fd[0], -1, shared.get());
     other.join();
     conclude(server_outcome, client_outcome);
@@ -255,6 +262,7 @@ void run_in_two_processes(const Scene &scene, Role server, Role client)
     SocketPair line, report;
     ChildOrder order{};
     order.role = reinterpret_cast<void (*)()>(client);
+    static_assert(sizeof scene <= sizeof order.scene, "a scene fits into an order");
     std::memcpy(order.scene, &scene, sizeof scene);
     const pid_t child = zygote_spawn(order, line.fd[1], report.fd[1]);
     line.close_end(1);
@@ -271,7 +279,10 @@ void run_in_two_processes(const Scene &scene, Role server, Role client)
 
 } // namespace
 
-void start_zygote() { zygote_start(child_main); }
+void start_zygote()
+{
+    zygote_start(child_main);
+}
 
 const char *setting_name(Setting setting)
 {
@@ -333,12 +344,13 @@ void Peer::die()
     }
 }
 
-void run_two(Setting setting, VIP_RELIABILITY_LEVEL level, Role server, Role client)
+void run_two(Setting setting, VIP_RELIABILITY_LEVEL level, Role server, Role client, const char *environment)
 {
     Scene scene{};
     scene.setting = setting;
     scene.level = level;
     std::snprintf(scene.discriminator, sizeof scene.discriminator, "%s", unique_discriminator().c_str());
+    std::snprintf(scene.environment, sizeof scene.environment, "%s", environment);
     if (setting == Setting::two_processes) {
         run_in_two_processes(scene, server, client);
     } else {

@@ -35,6 +35,7 @@ struct Scene {
     Setting setting;
     VIP_RELIABILITY_LEVEL level;
     char discriminator[20]; // no other case uses it
+    char environment[32];   // NAME=VALUE for the child, or empty
 };
 
 /** A role's view of its case: its NIC handle, its names, and a line to the other role. */
@@ -90,8 +91,12 @@ private:
 
 using Role = void (*)(Peer &);
 
-/** Play both roles. Throws Failure with every role's complaint, or Skipped. */
-void run_two(Setting setting, VIP_RELIABILITY_LEVEL level, Role server, Role client);
+/**
+ * Play both roles. Throws Failure with every role's complaint, or Skipped. A child may be given one
+ * environment variable, which is set before its first use of the library.
+ */
+void run_two(Setting setting, VIP_RELIABILITY_LEVEL level, Role server, Role client,
+             const char *environment = "");
 
 /** One side of a connection: memory, and a VI with the case's reliability level. */
 class Endpoint {
