@@ -104,7 +104,8 @@ VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, V
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vipl_mem_register(nic, Address, Length, MemAttribs == NULL ? &none : MemAttribs, MemHandle);
+    VIP_RETURN rc =
+        vipl_mem_register(nic, Address, Length, MemAttribs == NULL ? &none : MemAttribs, MemHandle);
     vipl_nic_put(nic);
     return rc;
 }

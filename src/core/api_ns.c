@@ -40,7 +40,8 @@ static VIP_RETURN discover(struct vipl_nic *nic, VIP_AUTODISCOVERY_LIST *list)
     return rc;
 }
 
-VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType, VIP_PVOID SysManInfo)
+VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
+                                                VIP_PVOID SysManInfo)
 {
     struct vipl_nic *nic = SysManInfo == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {

@@ -8,14 +8,18 @@
 #include "core/wait.h"
 #include "vipl/vipl.h"
 
-VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr, VIP_MEM_HANDLE MemoryHandle)
+VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                               VIP_MEM_HANDLE MemoryHandle)
 {
-    return DescriptorPtr == NULL ? VIP_INVALID_PARAMETER : vipl_post_send(ViHandle, DescriptorPtr, MemoryHandle);
+    return DescriptorPtr == NULL ? VIP_INVALID_PARAMETER
+                                 : vipl_post_send(ViHandle, DescriptorPtr, MemoryHandle);
 }
 
-VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr, VIP_MEM_HANDLE MemoryHandle)
+VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                               VIP_MEM_HANDLE MemoryHandle)
 {
-    return DescriptorPtr == NULL ? VIP_INVALID_PARAMETER : vipl_post_recv(ViHandle, DescriptorPtr, MemoryHandle);
+    return DescriptorPtr == NULL ? VIP_INVALID_PARAMETER
+                                 : vipl_post_recv(ViHandle, DescriptorPtr, MemoryHandle);
 }
 
 /* Which queue of which VI; and what reaping it returned. */

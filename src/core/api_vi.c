@@ -5,8 +5,9 @@
 #include "core/vi.h"
 #include "vipl/vipl.h"
 
-VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs, VIP_CQ_HANDLE SendCQHandle,
-                               VIP_CQ_HANDLE RecvCQHandle, VIP_VI_HANDLE *ViHandle)
+VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
+                               VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
+                               VIP_VI_HANDLE *ViHandle)
 {
     if (ViHandle == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -111,8 +112,9 @@ VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle)
     return vipl_connect_reject(ConnHandle);
 }
 
-VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr, VIP_NET_ADDRESS *RemoteAddr,
-                                     VIP_ULONG Timeout, VIP_VI_ATTRIBUTES *RemoteViAttribs)
+VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                     VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+                                     VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
     if (LocalAddr == NULL || RemoteAddr == NULL) {
         return VIP_INVALID_PARAMETER;

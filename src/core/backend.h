@@ -64,15 +64,15 @@ struct vipl_sg {
 
 /* A send descriptor, read once. */
 struct vipl_send {
-    uint16_t op;       /* VIP_CONTROL_OP_... */
-    bool immediate;    /* immediate_data travels too */
+    uint16_t op;    /* VIP_CONTROL_OP_... */
+    bool immediate; /* immediate_data travels too */
     uint16_t reliability;
     uint32_t immediate_data;
     uint32_t sequence;       /* names this send in vipl_up_send_done() */
     uint64_t remote_address; /* RDMA */
     VIP_MEM_HANDLE remote_handle;
-    bool behind_others; /* an earlier send of this VI is still under way */
-    uint32_t status;    /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
+    bool behind_others;     /* an earlier send of this VI is still under way */
+    uint32_t status;        /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
     struct vipl_vi *settle; /* out: a VI of this process that core is to vipl_up_settle() afterwards */
     struct vipl_sg local;
 };
@@ -141,7 +141,7 @@ struct vipl_backend {
     /* --- VIs. No lock held. ------------------------------------------------------------------------ */
 
     VIP_RETURN (*vi_create)(struct vipl_be_nic *be, struct vipl_vi *vi); /* area is zeroed */
-    void (*vi_destroy)(struct vipl_be_nic *be, struct vipl_vi *vi);     /* it is IDLE */
+    void (*vi_destroy)(struct vipl_be_nic *be, struct vipl_vi *vi);      /* it is IDLE */
 
     /* --- connections. No lock held. ----------------------------------------------------------------- */
 
@@ -149,8 +149,9 @@ struct vipl_backend {
     VIP_RETURN (*listen)(struct vipl_be_nic *be, const struct vipl_address *local);
     /* Starts a request; the answer comes through vipl_up_connected() or vipl_up_connect_failed().
      * `peer` : symmetric. Not blocking. */
-    VIP_RETURN (*connect)(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                          const struct vipl_address *remote, bool peer);
+    VIP_RETURN (*connect)
+    (struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
+     const struct vipl_address *remote, bool peer);
     /* Ends a request whose time is up. The answer may still have come: VIP_SUCCESS then. Otherwise
      * the code that tells how far it got: VIP_TIMEOUT, VIP_NO_MATCH or VIP_NOT_REACHABLE. */
     VIP_RETURN (*connect_cancel)(struct vipl_be_nic *be, struct vipl_vi *vi);

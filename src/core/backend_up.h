@@ -10,10 +10,11 @@
 
 /* --- sending ------------------------------------------------------------------------------------- */
 
-/* A pending send is over, with VIP_STATUS error bits (0: success) and the bytes moved. */
-void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length);
-/* There may be room again for sends that were told VIPL_POSTED_AGAIN. */
-void vipl_up_send_resume(struct vipl_vi *vi);
+/* A pending send is over, with VIP_STATUS error bits (0: success) and the bytes moved. True: as
+ * vipl_up_recv_unlock(), the VI is pinned and to be settled. */
+bool vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length);
+/* There may be room again for sends that were told VIPL_POSTED_AGAIN. True: as above. */
+bool vipl_up_send_resume(struct vipl_vi *vi);
 /* The pieces of the pending RDMA Read `sequence`, checked again; false: it is none, or not valid. The VI's
  * send lock is held by the caller, through vipl_up_send_lock(). */
 bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *out);
@@ -47,7 +48,8 @@ void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, b
                          const uint32_t *immediate);
 /* Whether the peer may write (read) these bytes of this program. If not, it is reported here, and on a
  * reliable VI the connection ends. */
-bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes);
+bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
+                          uint64_t bytes);
 /* The transport failed under the VI: the next vipl_up_settle() ends the connection with that code. */
 void vipl_up_recv_break(struct vipl_vi *vi, VIP_ERROR_CODE code);
 

@@ -261,9 +261,9 @@ static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_
         return VIP_INVALID_PARAMETER;
     }
     vipl_up_vi_facts(vi, &facts);
-    VIP_RETURN rc = vi->nic != conn->nic            ? VIP_INVALID_PARAMETER
-                    : vi->state != VIP_STATE_IDLE   ? VIP_INVALID_STATE
-                                                    : vipl_facts_agree(&facts, &conn->facts);
+    VIP_RETURN rc = vi->nic != conn->nic          ? VIP_INVALID_PARAMETER
+                    : vi->state != VIP_STATE_IDLE ? VIP_INVALID_STATE
+                                                  : vipl_facts_agree(&facts, &conn->facts);
     if (rc == VIP_SUCCESS) {
         vi->state = VIP_STATE_CONNECT_PENDING;
         vi->connect_rc = VIP_NOT_DONE;
@@ -344,8 +344,8 @@ void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
 }
 
 /* Starts a request of an idle VI. The caller holds a reference on the NIC. */
-static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
-                        uint64_t deadline, bool peer)
+static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRESS *local,
+                        const VIP_NET_ADDRESS *remote, uint64_t deadline, bool peer)
 {
     struct vipl_address from;
     struct vipl_address to;

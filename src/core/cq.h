@@ -16,16 +16,16 @@ struct vipl_work;
 
 /* From the pool; live while `handle` is set. */
 struct vipl_cq {
-    struct vipl_mutex lock;     /* rank CQ */
-    void *handle;               /* written under the NIC's lock and lock; NULL: not a live queue */
-    struct vipl_nic *nic;       /* constant while live */
-    struct vipl_list nic_link;  /* nic->cqs; guarded by the NIC's lock. In the pool: free link */
-    uint32_t queues;            /* work queues bound here; guarded by the NIC's lock */
-    uint32_t limit;             /* EntryCount; guarded by lock */
-    uint32_t count;             /* entries; guarded by lock */
-    struct vipl_list entries;   /* vipl_work.cq_link; guarded by lock */
-    struct vipl_list waiters;   /* vipl_waiter.link; guarded by lock */
-    struct vipl_list notifies;  /* vipl_event.link, registered handlers; guarded by lock */
+    struct vipl_mutex lock;    /* rank CQ */
+    void *handle;              /* written under the NIC's lock and lock; NULL: not a live queue */
+    struct vipl_nic *nic;      /* constant while live */
+    struct vipl_list nic_link; /* nic->cqs; guarded by the NIC's lock. In the pool: free link */
+    uint32_t queues;           /* work queues bound here; guarded by the NIC's lock */
+    uint32_t limit;            /* EntryCount; guarded by lock */
+    uint32_t count;            /* entries; guarded by lock */
+    struct vipl_list entries;  /* vipl_work.cq_link; guarded by lock */
+    struct vipl_list waiters;  /* vipl_waiter.link; guarded by lock */
+    struct vipl_list notifies; /* vipl_event.link, registered handlers; guarded by lock */
 };
 
 VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle);

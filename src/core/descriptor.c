@@ -8,7 +8,9 @@ enum { TOUCHABLE_ALIGNMENT = 8 }; /* below this even Status could not be written
 
 static const VIP_DESCRIPTOR_SEGMENT *segment_at(const VIP_DESCRIPTOR *descriptor, unsigned i)
 {
-    return (const VIP_DESCRIPTOR_SEGMENT *)(const void *)((const char *)descriptor + sizeof(VIP_CONTROL_SEGMENT)) + i;
+    return (const VIP_DESCRIPTOR_SEGMENT *)(const void *)((const char *)descriptor +
+                                                          sizeof(VIP_CONTROL_SEGMENT)) +
+           i;
 }
 
 static uint64_t segments_bytes(unsigned count)
@@ -23,15 +25,17 @@ VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
     struct vipl_mem *mem = &vi->nic->mem;
     uint64_t address = (uint64_t)(uintptr_t)descriptor;
     *status = 0;
-    if (address % TOUCHABLE_ALIGNMENT != 0 || !vipl_mem_covers(mem, handle, address, segments_bytes(0), 0, 0)) {
+    if (address % TOUCHABLE_ALIGNMENT != 0 ||
+        !vipl_mem_covers(mem, handle, address, segments_bytes(0), 0, 0)) {
         return VIP_INVALID_PARAMETER;
     }
     unsigned count = descriptor->CS.SegCount;
     if (address % VIP_DESCRIPTOR_ALIGNMENT != 0 || count > vi->nic->limits.max_segments) {
         *status = VIP_STATUS_FORMAT_ERROR;
     } else if (!vipl_mem_covers(mem, handle, address, segments_bytes(count), vi->tag, 0)) {
-        *status = vipl_mem_covers(mem, handle, address, segments_bytes(count), 0, 0) ? VIP_STATUS_PROTECTION_ERROR
-                                                                                     : VIP_STATUS_FORMAT_ERROR;
+        *status = vipl_mem_covers(mem, handle, address, segments_bytes(count), 0, 0)
+                      ? VIP_STATUS_PROTECTION_ERROR
+                      : VIP_STATUS_FORMAT_ERROR;
     }
     return VIP_SUCCESS;
 }
@@ -47,7 +51,8 @@ static uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, uns
         if (segment.Length == 0) {
             continue;
         }
-        if (!vipl_mem_covers(&vi->nic->mem, segment.Handle, segment.Data.AddressBits, segment.Length, vi->tag, 0)) {
+        if (!vipl_mem_covers(&vi->nic->mem, segment.Handle, segment.Data.AddressBits, segment.Length, vi->tag,
+                             0)) {
             return VIP_STATUS_PROTECTION_ERROR;
         }
         struct vipl_iov *iov = &out->iov[out->count++];
@@ -72,7 +77,8 @@ static bool op_is_legal(const struct vipl_vi *vi, uint16_t control, unsigned seg
     return op == VIP_CONTROL_OP_SENDRECV || segments > 0; /* RDMA needs its address segment */
 }
 
-uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, struct vipl_send *out)
+uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor,
+                                   struct vipl_send *out)
 {
     uint16_t control = descriptor->CS.Control;
     unsigned count = descriptor->CS.SegCount;

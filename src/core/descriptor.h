@@ -11,7 +11,8 @@
 VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
                                  uint32_t *status);
 /* Read a send descriptor for execution, or a receive for a message. 0, or error bits. */
-uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, struct vipl_send *out);
+uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor,
+                                   struct vipl_send *out);
 uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, struct vipl_sg *out);
 
 static inline uint16_t vipl_descriptor_op(const VIP_DESCRIPTOR *descriptor)

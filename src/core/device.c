@@ -6,8 +6,8 @@
 #include "core/config.h"
 #include "core/nic.h"
 
-static const char *const default_spellings[] = {"VINIC", "VINIC0", "nic0", "/dev/via_lo", "/etc/via_lo",
-                                                "/dev/clanvi0"};
+static const char *const default_spellings[] = {"VINIC",       "VINIC0",      "nic0",
+                                                "/dev/via_lo", "/etc/via_lo", "/dev/clanvi0"};
 
 /* VIPL_DEVICE_ALIASES="/dev/clanvi0=tcp:eth0,VINIC1=loopback": device becomes what stands for it. */
 static bool replace_alias(char device[64])

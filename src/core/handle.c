@@ -24,8 +24,8 @@ enum { SLOT_BITS = 18 };
 enum { CHUNKS = (1 << SLOT_BITS) / CHUNK, NO_SLOT = -1 };
 
 struct entry {
-    void *object;     /* written before stamp is released; pairs with find's acquire */
-    uint32_t stamp;   /* 0 in its kind bits: free */
+    void *object;      /* written before stamp is released; pairs with find's acquire */
+    uint32_t stamp;    /* 0 in its kind bits: free */
     int32_t next_free; /* guarded by lock */
 };
 
@@ -88,7 +88,8 @@ void *vipl_handle_create(enum vipl_kind kind, void *object)
     }
     struct entry *e = entry_at(slot);
     table.first_free = e->next_free;
-    uint32_t stamp = ((e->stamp + (1u << KIND_BITS)) & STAMP_MASK & ~((1u << KIND_BITS) - 1)) | (uint32_t)kind;
+    uint32_t stamp =
+        ((e->stamp + (1u << KIND_BITS)) & STAMP_MASK & ~((1u << KIND_BITS) - 1)) | (uint32_t)kind;
     vipl_store_ptr(&e->object, object);
     vipl_store_release(&e->stamp, stamp); /* pairs with find */
     vipl_mutex_unlock(&table.lock);

@@ -18,6 +18,6 @@ enum vipl_kind { VIPL_KIND_NIC = 1, VIPL_KIND_VI, VIPL_KIND_CQ, VIPL_KIND_PTAG, 
 void *vipl_handle_create(enum vipl_kind kind, void *object);
 void vipl_handle_destroy(void *handle);
 void *vipl_handle_find(enum vipl_kind kind, const void *handle); /* NULL: not a live handle of that kind */
-void vipl_handle_abandon(void);                                   /* in a forked child */
+void vipl_handle_abandon(void);                                  /* in a forked child */
 
 #endif

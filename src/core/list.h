@@ -12,7 +12,7 @@ struct vipl_list {
 };
 
 /* The object that holds `link` as its member `member`. */
-#define VIPL_CONTAINER(link, type, member) ((type *)(void *)((char *)(link) - offsetof(type, member)))
+#define VIPL_CONTAINER(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
 static inline void vipl_list_init(struct vipl_list *list)
 {

@@ -10,19 +10,20 @@
 #define VIPL_CORE_LOCK_RANK_H
 
 enum vipl_lock_rank {
-    VIPL_RANK_BACKEND = 1,  /* a backend's connection set-up and links */
-    VIPL_RANK_BACKEND_RX,   /* a backend's receiving side: one thread makes progress */
-    VIPL_RANK_NIC,          /* nic.h: an opened device's lists of objects, its users */
-    VIPL_RANK_SEND,         /* queue.h: a VI's send queue; with RECV, the VI's state */
-    VIPL_RANK_RECV,         /* queue.h: a VI's receive queue */
-    VIPL_RANK_CQ,           /* cq.h: entries and waiters of a completion queue */
-    VIPL_RANK_BACKEND_TX,   /* a backend's sending side */
-    VIPL_RANK_MEM,          /* mem.h: changes of the region table (look-ups take no lock) */
-    VIPL_RANK_SERVICE,      /* service.h: events waiting for the callback thread */
-    VIPL_RANK_WAIT,         /* wait.h: who sleeps on behalf of the NIC handle */
-    VIPL_RANK_HANDLE,       /* handle.h: free slots of the handle table */
-    VIPL_RANK_POOL,         /* pool.h: free objects */
-    VIPL_RANK_LOG           /* log.h */
+    VIPL_RANK_BACKEND = 1, /* a backend's connection set-up and links */
+    VIPL_RANK_BACKEND_MEM, /* a backend's tables of registered memory */
+    VIPL_RANK_BACKEND_RX,  /* a backend's receiving side: one thread makes progress */
+    VIPL_RANK_NIC,         /* nic.h: an opened device's lists of objects, its users */
+    VIPL_RANK_SEND,        /* queue.h: a VI's send queue; with RECV, the VI's state */
+    VIPL_RANK_RECV,        /* queue.h: a VI's receive queue */
+    VIPL_RANK_CQ,          /* cq.h: entries and waiters of a completion queue */
+    VIPL_RANK_BACKEND_TX,  /* a backend's sending side */
+    VIPL_RANK_MEM,         /* mem.h: changes of the region table (look-ups take no lock) */
+    VIPL_RANK_SERVICE,     /* service.h: events waiting for the callback thread */
+    VIPL_RANK_WAIT,        /* wait.h: who sleeps on behalf of the NIC handle */
+    VIPL_RANK_HANDLE,      /* handle.h: free slots of the handle table */
+    VIPL_RANK_POOL,        /* pool.h: free objects */
+    VIPL_RANK_LOG          /* log.h */
 };
 
 #endif

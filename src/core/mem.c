@@ -55,15 +55,16 @@ static struct vipl_region *find(struct vipl_mem *mem, VIP_MEM_HANDLE handle)
     return slot == NULL ? NULL : vipl_load_ptr(slot);
 }
 
-bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes, uint32_t tag,
-                     uint32_t rights)
+bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes,
+                     uint32_t tag, uint32_t rights)
 {
     struct vipl_region *region = find(mem, handle);
     if (region == NULL || vipl_load_relaxed(&region->handle) != handle) {
         return false;
     }
     uint64_t start = (uint64_t)(uintptr_t)region->address;
-    return address >= start && address - start <= region->bytes && bytes <= region->bytes - (address - start) &&
+    return address >= start && address - start <= region->bytes &&
+           bytes <= region->bytes - (address - start) &&
            (tag == 0 || vipl_load_relaxed(&region->tag) == tag) &&
            (vipl_load_relaxed(&region->rights) & rights) == rights;
 }
@@ -193,8 +194,8 @@ static void leave(struct vipl_nic *nic, struct vipl_region *region)
     vipl_mutex_unlock(&mem->lock);
 }
 
-VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes, const VIP_MEM_ATTRIBUTES *attributes,
-                             VIP_MEM_HANDLE *out)
+VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
+                             const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out)
 {
     VIP_RETURN rc = check_attributes(nic, attributes);
     if (rc != VIP_SUCCESS) {

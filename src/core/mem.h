@@ -59,17 +59,18 @@ struct vipl_mem {
 void vipl_mem_init(struct vipl_mem *mem);
 void vipl_mem_fini(struct vipl_mem *mem); /* no reader is left */
 
-VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes, const VIP_MEM_ATTRIBUTES *attributes,
-                             VIP_MEM_HANDLE *out);
+VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
+                             const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out);
 VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle);
-VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle, VIP_MEM_ATTRIBUTES *out);
+VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,
+                          VIP_MEM_ATTRIBUTES *out);
 VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,
                            const VIP_MEM_ATTRIBUTES *attributes);
 
 /* Whether [address, address + bytes) lies in the region, its tag is `tag` (0: any) and it has all of
  * `rights`. The caller holds a queue lock of a VI of this NIC handle. */
-bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes, uint32_t tag,
-                     uint32_t rights);
+bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes,
+                     uint32_t tag, uint32_t rights);
 
 VIP_RETURN vipl_ptag_create(struct vipl_nic *nic, void **handle);
 VIP_RETURN vipl_ptag_destroy(struct vipl_nic *nic, void *handle);

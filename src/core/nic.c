@@ -209,8 +209,8 @@ void vipl_nic_progress(struct vipl_nic *nic)
 
 static void log_statistics(struct vipl_nic *nic)
 {
-    vipl_log(VIPL_LOG_INFO, "closing %s: %u VIs, %u completion queues left", nic->name, (unsigned)nic->vi_count,
-             (unsigned)nic->cq_count);
+    vipl_log(VIPL_LOG_INFO, "closing %s: %u VIs, %u completion queues left", nic->name,
+             (unsigned)nic->vi_count, (unsigned)nic->cq_count);
 }
 
 static void destroy_vis(struct vipl_nic *nic)

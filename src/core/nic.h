@@ -22,12 +22,12 @@ enum vipl_progress_mode { VIPL_PROGRESS_AUTO, VIPL_PROGRESS_INLINE, VIPL_PROGRES
 
 /* From the pool; live while `handle` is set. */
 struct vipl_nic {
-    struct vipl_mutex lock;   /* rank NIC */
-    struct vipl_list free;    /* in the pool */
-    void *handle;             /* guarded by lock; NULL: not live, or closing */
-    void *public_handle;      /* the same, constant while live: for callbacks */
-    uint32_t users;           /* atomic: references; closing waits until it is 0 */
-    uint32_t closing;         /* atomic; set once under lock */
+    struct vipl_mutex lock; /* rank NIC */
+    struct vipl_list free;  /* in the pool */
+    void *handle;           /* guarded by lock; NULL: not live, or closing */
+    void *public_handle;    /* the same, constant while live: for callbacks */
+    uint32_t users;         /* atomic: references; closing waits until it is 0 */
+    uint32_t closing;       /* atomic; set once under lock */
 
     const struct vipl_backend *ops; /* constant while live: the backend, or the hook around it */
     struct vipl_be_nic *be;         /* constant while live */
@@ -39,18 +39,18 @@ struct vipl_nic {
     uint8_t progress_mode;          /* constant while live: enum vipl_progress_mode */
     uint32_t linger_ms;             /* constant while live: VIPL_LINGER */
 
-    struct vipl_list vis;      /* vipl_vi.nic_link; guarded by lock */
-    struct vipl_list cqs;      /* vipl_cq.nic_link; guarded by lock */
-    struct vipl_list ptags;    /* vipl_ptag.nic_link; guarded by lock */
-    uint32_t vi_count;         /* guarded by lock */
-    uint32_t cq_count;         /* guarded by lock */
-    uint32_t ptag_count;       /* guarded by lock */
-    uint32_t last_tag;         /* guarded by lock */
+    struct vipl_list vis;           /* vipl_vi.nic_link; guarded by lock */
+    struct vipl_list cqs;           /* vipl_cq.nic_link; guarded by lock */
+    struct vipl_list ptags;         /* vipl_ptag.nic_link; guarded by lock */
+    uint32_t vi_count;              /* guarded by lock */
+    uint32_t cq_count;              /* guarded by lock */
+    uint32_t ptag_count;            /* guarded by lock */
+    uint32_t last_tag;              /* guarded by lock */
     struct vipl_ptag *default_ptag; /* constant while live */
 
-    struct vipl_list conns;        /* vipl_conn.link, all requests; guarded by lock */
-    uint32_t conns_waiting;        /* those not taken by VipConnectWait(); guarded by lock */
-    struct vipl_list conn_waiters; /* vipl_waiter.link: VipConnectWait(); guarded by lock */
+    struct vipl_list conns;         /* vipl_conn.link, all requests; guarded by lock */
+    uint32_t conns_waiting;         /* those not taken by VipConnectWait(); guarded by lock */
+    struct vipl_list conn_waiters;  /* vipl_waiter.link: VipConnectWait(); guarded by lock */
     VIP_NET_ADDRESS *discovered[2]; /* for VipQuerySystemManagementInfo(); guarded by lock */
 
     struct vipl_mem mem;

@@ -15,16 +15,15 @@
 struct vipl_pool {
     struct vipl_mutex lock; /* rank POOL; guards free */
     struct vipl_list free;
-    size_t object_bytes;      /* constant; a multiple of 64 */
-    size_t link_offset;       /* constant: a vipl_list in the object, unused while it lives */
+    size_t object_bytes;        /* constant; a multiple of 64 */
+    size_t link_offset;         /* constant: a vipl_list in the object, unused while it lives */
     void (*make)(void *object); /* constant: prepares the locks of zeroed memory, once */
 };
 
-#define VIPL_POOL_INIT(pool, type, link, make_fn)                               \
-    {                                                                           \
-        .lock = {0, VIPL_RANK_POOL}, .free = {&(pool).free, &(pool).free},      \
-        .object_bytes = sizeof(type), .link_offset = offsetof(type, link),      \
-        .make = (make_fn),                                                      \
+#define VIPL_POOL_INIT(pool, type, link, make_fn) \
+    { \
+        .lock = {0, VIPL_RANK_POOL}, .free = {&(pool).free, &(pool).free}, .object_bytes = sizeof(type), \
+        .link_offset = offsetof(type, link), .make = (make_fn), \
     }
 
 void *vipl_pool_get(struct vipl_pool *pool); /* NULL: no memory. Contents: as it was put. */

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 
+#include "core/backend_up.h"
 #include "core/cq.h"
 #include "core/lock_rank.h"
 #include "core/log.h"
@@ -187,6 +188,11 @@ bool vipl_service_stop(struct vipl_nic *nic)
     return self;
 }
 
+VIP_RETURN vipl_up_need_service(struct vipl_nic *nic)
+{
+    return vipl_service_start(nic);
+}
+
 /* --- asynchronous errors --- */
 
 VIP_RETURN vipl_error_handler_set(struct vipl_nic *nic, VIP_ERROR_HANDLER handler, void *context)
@@ -201,11 +207,17 @@ VIP_RETURN vipl_error_handler_set(struct vipl_nic *nic, VIP_ERROR_HANDLER handle
     return rc;
 }
 
-static const char *const error_texts[] = {
-    "posted descriptor is not valid", "connection lost",       "no receive posted",
-    "completion queue overrun",       "RDMA write refused",    "RDMA write not placed",
-    "RDMA write aborted",             "RDMA read refused",     "completion not written",
-    "RDMA transport error",           "catastrophic NIC error"};
+static const char *const error_texts[] = {"posted descriptor is not valid",
+                                          "connection lost",
+                                          "no receive posted",
+                                          "completion queue overrun",
+                                          "RDMA write refused",
+                                          "RDMA write not placed",
+                                          "RDMA write aborted",
+                                          "RDMA read refused",
+                                          "completion not written",
+                                          "RDMA transport error",
+                                          "catastrophic NIC error"};
 
 static void log_error(const VIP_ERROR_DESCRIPTOR *error)
 {

@@ -11,15 +11,16 @@
 #include "core/nic.h"
 #include "core/vi.h"
 
-static const uint32_t send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE, VIP_STATUS_OP_RDMA_READ,
-                                          VIP_STATUS_OP_SEND};
+static const uint32_t send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE,
+                                          VIP_STATUS_OP_RDMA_READ, VIP_STATUS_OP_SEND};
 
 /* --- sending: under the send lock --- */
 
 static void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, size_t bytes)
 {
     bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
-    vipl_queue_finish_locked(&vi->send, work, status | send_status_op[work->op], failed ? 0 : (uint32_t)bytes);
+    vipl_queue_finish_locked(&vi->send, work, status | send_status_op[work->op],
+                             failed ? 0 : (uint32_t)bytes);
     if (failed && vipl_vi_is_reliable(vi)) {
         vipl_vi_doom(vi, VIP_ERROR_CONN_LOST);
     }
@@ -100,8 +101,9 @@ static bool pin_if_doomed(struct vipl_vi *vi)
     return doomed;
 }
 
-/* Executes what can be, releases the send lock and settles what went wrong at either end. */
-static void execute_and_unlock(struct vipl_vi *vi)
+/* Executes what can be and releases the send lock. True: something went wrong, the VI is pinned and to
+ * be settled. What went wrong at a peer in this process is settled here. */
+static bool execute_and_unlock(struct vipl_vi *vi)
 {
     struct vipl_vi *peer = vipl_vi_execute_locked(vi);
     bool doomed = pin_if_doomed(vi);
@@ -109,9 +111,7 @@ static void execute_and_unlock(struct vipl_vi *vi)
     if (peer != NULL) {
         vipl_up_settle(peer);
     }
-    if (doomed) {
-        vipl_up_settle(vi);
-    }
+    return doomed;
 }
 
 static void report_post(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint32_t op)
@@ -129,7 +129,8 @@ static void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t sta
         vipl_queue_finish_locked(q, work, status | VIP_STATUS_OP_RECEIVE, 0);
     } else {
         work->op = VIP_CONTROL_OP_SENDRECV;
-        vipl_queue_finish_locked(q, work, (idle ? VIP_STATUS_DESC_FLUSHED_ERROR : status) | VIP_STATUS_OP_SEND, 0);
+        vipl_queue_finish_locked(q, work,
+                                 (idle ? VIP_STATUS_DESC_FLUSHED_ERROR : status) | VIP_STATUS_OP_SEND, 0);
     }
     if (vipl_vi_is_reliable(vi)) {
         vipl_vi_doom(vi, VIP_ERROR_CONN_LOST);
@@ -157,7 +158,9 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     if (status != 0) {
         refuse_posted(vi, &vi->send, status);
     }
-    execute_and_unlock(vi);
+    if (execute_and_unlock(vi)) {
+        vipl_up_settle(vi);
+    }
     return VIP_SUCCESS;
 }
 
@@ -196,7 +199,7 @@ static struct vipl_work *pending_send(struct vipl_queue *q, uint32_t sequence)
     return work->state == VIPL_WORK_PENDING ? work : NULL;
 }
 
-void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
+bool vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
 {
     vipl_mutex_lock(&vi->send.lock);
     struct vipl_work *work = pending_send(&vi->send, sequence);
@@ -204,13 +207,13 @@ void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
         vi->reads -= work->op == VIP_CONTROL_OP_RDMAREAD ? 1 : 0;
         finish_send(vi, work, status, length);
     }
-    execute_and_unlock(vi); /* a fence may be open now */
+    return execute_and_unlock(vi); /* a fence may be open now */
 }
 
-void vipl_up_send_resume(struct vipl_vi *vi)
+bool vipl_up_send_resume(struct vipl_vi *vi)
 {
     vipl_mutex_lock(&vi->send.lock);
-    execute_and_unlock(vi);
+    return execute_and_unlock(vi);
 }
 
 void vipl_up_send_lock(struct vipl_vi *vi)
@@ -295,7 +298,8 @@ enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl
 {
     struct vipl_queue *q = &vi->recv;
     assert(vipl_mutex_is_held(&q->lock));
-    bool open = vi->handle != NULL && (vi->state == VIP_STATE_CONNECTED || vi->state == VIP_STATE_CONNECT_PENDING);
+    bool open =
+        vi->handle != NULL && (vi->state == VIP_STATE_CONNECTED || vi->state == VIP_STATE_CONNECT_PENDING);
     if (!open || vipl_load_relaxed(&vi->doom) != 0) {
         return VIPL_CLAIM_GONE;
     }
@@ -318,7 +322,8 @@ enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl
     return VIPL_CLAIM_OK;
 }
 
-void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, bool rdma, const uint32_t *immediate)
+void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, bool rdma,
+                         const uint32_t *immediate)
 {
     struct vipl_work *work = next_recv(&vi->recv);
     if (work == NULL) { /* flushed since it was claimed */
@@ -332,7 +337,8 @@ void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, b
     finish_recv(vi, work, status, length);
 }
 
-bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes)
+bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
+                          uint64_t bytes)
 {
     assert(vipl_mutex_is_held(&vi->recv.lock));
     bool enabled = (write ? vi->attributes.EnableRdmaWrite : vi->attributes.EnableRdmaRead) != VIP_FALSE;
@@ -345,8 +351,8 @@ bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle,
     if (vipl_vi_is_reliable(vi)) {
         vipl_vi_doom(vi, code);
     } else {
-        vipl_vi_report(vi, VIP_RESOURCE_VI, code, write ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RDMA_READ,
-                       NULL);
+        vipl_vi_report(vi, VIP_RESOURCE_VI, code,
+                       write ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RDMA_READ, NULL);
     }
     return false;
 }

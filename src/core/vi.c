@@ -197,7 +197,8 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_han
     VIP_RETURN rc = use_cqs(nic, handles, cqs);
     if (rc == VIP_SUCCESS) {
         rc = vipl_ptag_use_locked(nic, ptag_handle, ptag);
-        if (rc == VIP_SUCCESS && (nic->vi_count >= nic->limits.max_vis || vipl_load_relaxed(&nic->closing) != 0)) {
+        if (rc == VIP_SUCCESS &&
+            (nic->vi_count >= nic->limits.max_vis || vipl_load_relaxed(&nic->closing) != 0)) {
             (*ptag)->users--;
             rc = VIP_ERROR_RESOURCE;
         }
@@ -214,7 +215,8 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_han
     return rc;
 }
 
-static void leave(struct vipl_nic *nic, struct vipl_vi *vi, struct vipl_ptag *ptag, struct vipl_cq *const cqs[2])
+static void leave(struct vipl_nic *nic, struct vipl_vi *vi, struct vipl_ptag *ptag,
+                  struct vipl_cq *const cqs[2])
 {
     vipl_mutex_lock(&nic->lock);
     vipl_list_remove(&vi->nic_link);
@@ -225,8 +227,8 @@ static void leave(struct vipl_nic *nic, struct vipl_vi *vi, struct vipl_ptag *pt
 }
 
 /* Fills a pooled VI and brings it to life. */
-static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *attributes, struct vipl_ptag *ptag,
-                  struct vipl_cq *const cqs[2])
+static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *attributes,
+                  struct vipl_ptag *ptag, struct vipl_cq *const cqs[2])
 {
     vipl_vi_lock(vi);
     vi->state = VIP_STATE_IDLE;
@@ -241,8 +243,8 @@ static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *att
     vipl_vi_unlock(vi);
 }
 
-VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq, void *recv_cq,
-                          void **out)
+VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq,
+                          void *recv_cq, void **out)
 {
     void *const cq_handles[2] = {send_cq, recv_cq};
     struct vipl_cq *cqs[2];
@@ -291,9 +293,9 @@ VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes)
     struct vipl_ptag *ptag = NULL;
     vipl_mutex_lock(&nic->lock);
     struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
-    VIP_RETURN rc = vi == NULL                       ? VIP_INVALID_PARAMETER
-                    : vi->state != VIP_STATE_IDLE    ? VIP_INVALID_STATE
-                                                     : check_attributes(nic, attributes);
+    VIP_RETURN rc = vi == NULL                    ? VIP_INVALID_PARAMETER
+                    : vi->state != VIP_STATE_IDLE ? VIP_INVALID_STATE
+                                                  : check_attributes(nic, attributes);
     if (rc == VIP_SUCCESS) {
         rc = vipl_ptag_use_locked(nic, attributes->Ptag, &ptag);
     }
@@ -438,8 +440,8 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
         return VIP_INVALID_PARAMETER;
     }
     struct vipl_nic *nic = vi->nic;
-    bool must_drain = vi->state == VIP_STATE_CONNECTED && vipl_vi_is_reliable(vi) &&
-                      vi->send.completed != vi->send.posted;
+    bool must_drain =
+        vi->state == VIP_STATE_CONNECTED && vipl_vi_is_reliable(vi) && vi->send.completed != vi->send.posted;
     vipl_mutex_unlock(&vi->send.lock);
     if (!vipl_nic_ref(nic)) {
         return VIP_INVALID_PARAMETER;

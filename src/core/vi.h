@@ -46,8 +46,8 @@ struct vipl_vi {
     struct vipl_queue recv;
 };
 
-VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq, void *recv_cq,
-                          void **out);
+VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq,
+                          void *recv_cq, void **out);
 VIP_RETURN vipl_vi_destroy(void *handle);
 void vipl_vi_close(struct vipl_vi *vi, void *handle); /* disconnects without lingering and destroys */
 VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes);

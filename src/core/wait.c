@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "core/backend_up.h"
 #include "core/lock_rank.h"
 #include "core/nic.h"
 
@@ -16,7 +17,8 @@ uint64_t vipl_deadline(VIP_ULONG timeout)
         return VIPL_NO_DEADLINE;
     }
     uint64_t now = vipl_now_ns();
-    return (VIPL_NO_DEADLINE - now) / NS_PER_MS <= timeout ? VIPL_NO_DEADLINE : now + (uint64_t)timeout * NS_PER_MS;
+    return (VIPL_NO_DEADLINE - now) / NS_PER_MS <= timeout ? VIPL_NO_DEADLINE
+                                                           : now + (uint64_t)timeout * NS_PER_MS;
 }
 
 static int ms_left(uint64_t deadline)
@@ -163,7 +165,7 @@ void vipl_wake_sleepers(struct vipl_nic *nic)
     vipl_mutex_unlock(&s->lock);
 }
 
-void vipl_wake_leader(struct vipl_nic *nic)
+void vipl_up_wake(struct vipl_nic *nic)
 {
     struct vipl_sleepers *s = &nic->sleepers;
     vipl_mutex_lock(&s->lock);
@@ -174,8 +176,8 @@ void vipl_wake_leader(struct vipl_nic *nic)
     vipl_mutex_unlock(&s->lock);
 }
 
-static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,
-                            uint64_t deadline, int *why)
+static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *what,
+                            struct vipl_waiter *waiter, uint64_t deadline, int *why)
 {
     *why = 0;
     vipl_nic_progress(nic);

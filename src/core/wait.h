@@ -45,11 +45,11 @@ void vipl_wake_all_locked(struct vipl_list *waiters);
 
 /* The sleepers of one NIC handle. */
 struct vipl_sleepers {
-    struct vipl_mutex lock;       /* rank WAIT */
-    struct vipl_waiter *leader;   /* guarded by lock */
-    struct vipl_list followers;   /* guarded by lock */
-    struct vipl_waiter *parked;   /* the service thread, asleep until a leader leaves; guarded by lock */
-    uint32_t activity;            /* atomic: counts application calls that made progress; read by service.c */
+    struct vipl_mutex lock;     /* rank WAIT */
+    struct vipl_waiter *leader; /* guarded by lock */
+    struct vipl_list followers; /* guarded by lock */
+    struct vipl_waiter *parked; /* the service thread, asleep until a leader leaves; guarded by lock */
+    uint32_t activity;          /* atomic: counts application calls that made progress; read by service.c */
 };
 
 void vipl_sleepers_init(struct vipl_sleepers *s);
@@ -59,7 +59,5 @@ int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadli
  * otherwise sleeps for `ms`. Its waker ends any of them. */
 void vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool watch, int ms);
 void vipl_wake_sleepers(struct vipl_nic *nic); /* all of them: the NIC handle is closing */
-/* The leader, or else the service thread, is to look at the backend again. */
-void vipl_wake_leader(struct vipl_nic *nic);
 
 #endif

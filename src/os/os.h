@@ -80,7 +80,8 @@ int vipl_pollset_open(struct vipl_pollset *set);
 void vipl_pollset_close(struct vipl_pollset *set);
 int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag);
 void vipl_pollset_remove(struct vipl_pollset *set, int fd);
-unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out, unsigned max); /* never blocks */
+unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out,
+                            unsigned max); /* never blocks */
 
 /* --- shared memory: anonymous, sized for good, passed by descriptor ------------------------------ */
 

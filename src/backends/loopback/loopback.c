@@ -7,7 +7,7 @@
 
 #include "backends/loopback/loopback_remote.h"
 #include "core/config.h"
-#include "core/log.h"
+#include "core/lock_rank.h"
 
 static const uint8_t host_address[6] = {127, 0, 0, 1, 0, 0}; /* IPv4 and two zero bytes: programs expect 6 */
 
@@ -32,6 +32,8 @@ static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_
     }
     be->core = nic;
     vipl_list_init(&be->listeners);
+    vipl_mutex_init(&be->window_lock, VIPL_RANK_BACKEND_MEM);
+    be->window.fd = -1;
     be->settings_pull = pull_setting();
     be->settings_inline = vipl_config_number("VIPL_LOOPBACK_INLINE", 2048, 0, 16384);
     be->settings_ring = vipl_config_number("VIPL_LOOPBACK_RING", 262144, 65536, 16777216);
@@ -51,6 +53,7 @@ static void lo_close(struct vipl_be_nic *be)
     lo_drop_listeners(be);
     vipl_mutex_unlock(&lo_registry.lock);
     lo_remote_close(be);
+    vipl_shm_release(&be->window);
     vipl_free(be);
 }
 
@@ -99,7 +102,8 @@ static bool names_this_host(const char *name)
            (strncmp(name, host, bare) == 0 && name[bare] == '.');
 }
 
-static VIP_RETURN lo_resolve(struct vipl_be_nic *be, const char *name, uint32_t index, struct vipl_address *out)
+static VIP_RETURN lo_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
+                             struct vipl_address *out)
 {
     if (index > 0 || !names_this_host(name)) {
         return VIP_ERROR_NAMESERVICE;

@@ -27,7 +27,7 @@
 #include "os/os.h"
 #include "os/os_mutex.h"
 
-struct lo_link;
+struct lo_session;
 struct lo_call;
 struct lo_walk;
 
@@ -35,14 +35,16 @@ enum lo_pull { LO_PULL_AUTO, LO_PULL_ON, LO_PULL_OFF };
 
 /* An opened loopback device. */
 struct vipl_be_nic {
-    struct vipl_nic *core;         /* constant */
-    struct vipl_list link;         /* registry.nics; guarded by the registry */
-    struct vipl_list listeners;    /* lo_listener.link; guarded by the registry */
-    uint32_t settings_pull;        /* constant: enum lo_pull */
-    uint32_t settings_inline;      /* constant: bytes up to which a payload travels in the ring */
-    uint32_t settings_ring;        /* constant: bytes of a ring */
-    struct vipl_address address;   /* constant */
-    struct lo_remote *remote;      /* what connects to other processes; set once, atomic; NULL: nothing yet */
+    struct vipl_nic *core;       /* constant */
+    struct vipl_list link;       /* registry.nics; guarded by the registry */
+    struct vipl_list listeners;  /* lo_listener.link; guarded by the registry */
+    uint32_t settings_pull;      /* constant: enum lo_pull */
+    uint32_t settings_inline;    /* constant: bytes up to which a payload travels in the ring */
+    uint32_t settings_ring;      /* constant: bytes of a ring */
+    struct vipl_address address; /* constant */
+    void *remote;                /* lo_remote, what connects to other processes; set once, atomic; or NULL */
+    struct vipl_mutex window_lock; /* rank BACKEND_MEM */
+    struct vipl_shm window;        /* lo_window; guarded by window_lock; base NULL: nobody needed it yet */
 };
 
 /* A discriminator somebody waits, or has waited, for. */
@@ -64,6 +66,7 @@ struct lo_request {
     bool taken;              /* a program has it before it */
     struct vipl_conn *conn;  /* where it waits, in this process; NULL: nowhere yet */
     struct lo_walk *walk;    /* its search among other processes; NULL: none */
+    struct lo_call *matched; /* symmetric: the call of another process that it answers; NULL: none */
 };
 
 /* The backend's part of a VI. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/loopback/loopback.h"
+#include "backends/loopback/loopback_link.h"
 #include "backends/loopback/loopback_remote.h"
 #include "core/lock_rank.h"
 
@@ -20,6 +21,7 @@ void lo_registry_abandon(void)
     vipl_mutex_init(&lo_registry.lock, VIPL_RANK_BACKEND);
     vipl_list_init(&lo_registry.nics);
     vipl_list_init(&lo_registry.requests);
+    lo_rendezvous_abandon();
 }
 
 bool lo_same_discriminator(const struct vipl_address *a, const struct vipl_address *b)
@@ -29,7 +31,8 @@ bool lo_same_discriminator(const struct vipl_address *a, const struct vipl_addre
 
 bool lo_same_address(const struct vipl_address *a, const struct vipl_address *b)
 {
-    return a->host_len == b->host_len && memcmp(a->host, b->host, a->host_len) == 0 && lo_same_discriminator(a, b);
+    return a->host_len == b->host_len && memcmp(a->host, b->host, a->host_len) == 0 &&
+           lo_same_discriminator(a, b);
 }
 
 /* --- requests --- */
@@ -52,7 +55,8 @@ static void set_peer(struct vipl_vi *vi, struct vipl_vi *peer)
 }
 
 /* The acceptor first: the requester may send as soon as it is told. */
-static void join(struct vipl_vi *acceptor, const struct vipl_vi_facts *acceptor_facts, struct lo_request *request)
+static void join(struct vipl_vi *acceptor, const struct vipl_vi_facts *acceptor_facts,
+                 struct lo_request *request)
 {
     struct vipl_vi *requester = request->vi;
     struct vipl_vi_facts requester_facts = request->facts;
@@ -85,6 +89,7 @@ static void match_client(struct lo_request *request)
         request->conn = vipl_up_conn_arrived(be->core, &request->remote, &request->local, &request->facts);
         if (request->conn != NULL) {
             lo_conn(request->conn)->request = request;
+            lo_walk_end(request);
             return;
         }
     }
@@ -95,7 +100,8 @@ static bool match_peer(struct lo_request *request)
 {
     for (struct vipl_list *l = lo_registry.requests.next; l != &lo_registry.requests; l = l->next) {
         struct lo_request *other = VIPL_CONTAINER(l, struct lo_request, link);
-        if (other == request || !other->peer || !lo_same_address(&other->local, &request->remote) ||
+        if (other == request || !other->peer || other->matched != NULL ||
+            !lo_same_address(&other->local, &request->remote) ||
             !lo_same_address(&other->remote, &request->local)) {
             continue;
         }
@@ -122,7 +128,8 @@ void lo_match_all(struct vipl_be_nic *be)
     for (struct vipl_list *l = lo_registry.requests.next; l != &lo_registry.requests; l = next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
         next = l->next;
-        if (!request->peer && request->conn == NULL && find_listener(be, &request->remote) != NULL) {
+        if (!request->peer && request->conn == NULL && !lo_walk_is_queued(request) &&
+            find_listener(be, &request->remote) != NULL) {
             match_client(request);
         }
     }
@@ -160,7 +167,8 @@ void lo_drop_listeners(struct vipl_be_nic *be)
 
 static bool is_this_host(const struct vipl_be_nic *be, const struct vipl_address *address)
 {
-    return address->host_len == be->address.host_len && memcmp(address->host, be->address.host, address->host_len) == 0;
+    return address->host_len == be->address.host_len &&
+           memcmp(address->host, be->address.host, address->host_len) == 0;
 }
 
 VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
@@ -205,7 +213,9 @@ VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
     (void)be;
     vipl_mutex_lock(&lo_registry.lock);
     struct lo_request *request = lo_vi(vi)->request;
-    if (request != NULL) {
+    if (request != NULL && lo_call_is_open(request)) {
+        lo_request_end(request);
+    } else if (request != NULL) {
         rc = request->taken || request->peer ? VIP_TIMEOUT : VIP_NO_MATCH;
         if (request->conn != NULL) {
             lo_conn(request->conn)->request = NULL;
@@ -296,6 +306,9 @@ static struct vipl_vi *cut(struct vipl_vi *vi)
 void lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     vipl_mutex_lock(&lo_registry.lock);
+    if (lo_vi(vi)->request != NULL) { /* connected from outside, and not yet tidied up */
+        lo_request_end(lo_vi(vi)->request);
+    }
     struct vipl_vi *peer = cut(vi);
     vipl_mutex_unlock(&lo_registry.lock);
     lo_session_end(be, vi);

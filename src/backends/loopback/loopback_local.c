@@ -77,7 +77,8 @@ static uint32_t send_message(struct vipl_vi *peer, struct vipl_send *send)
     switch (vipl_up_recv_claim(peer, send->local.bytes, &to)) {
     case VIPL_CLAIM_OK:
         lo_copy(&to, &send->local);
-        vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, false, send->immediate ? &send->immediate_data : NULL);
+        vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, false,
+                            send->immediate ? &send->immediate_data : NULL);
         return 0;
     case VIPL_CLAIM_EMPTY:
     case VIPL_CLAIM_FAILED:

@@ -9,7 +9,9 @@
 
 VIP_RETURN lo_remote_listen(struct vipl_be_nic *be, const struct vipl_address *local);
 VIP_RETURN lo_walk_begin(struct lo_request *request);
-void lo_walk_end(struct lo_request *request); /* harmless without a walk */
+void lo_walk_end(struct lo_request *request);             /* harmless without a walk */
+bool lo_walk_is_queued(const struct lo_request *request); /* it waits before a listener of another process */
+bool lo_call_is_open(const struct lo_request *request);   /* it answered a call, and is connected */
 void lo_call_taken(struct lo_call *call);
 VIP_RETURN lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi);
 void lo_call_reject(struct lo_call *call);

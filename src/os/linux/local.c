@@ -144,8 +144,10 @@ int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds
 {
     union control control;
     struct iovec iov = {.iov_base = bytes, .iov_len = size};
-    struct msghdr msg = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
     do {
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);

@@ -23,17 +23,17 @@ static int outcome(ssize_t moved, size_t bytes)
 int vipl_peer_read(int pid, const struct vipl_iov *local, unsigned locals, const struct vipl_iov *remote,
                    unsigned remotes, size_t bytes)
 {
-    return outcome(process_vm_readv(pid, (const struct iovec *)local, locals, (const struct iovec *)remote,
-                                    remotes, 0),
-                   bytes);
+    return outcome(
+        process_vm_readv(pid, (const struct iovec *)local, locals, (const struct iovec *)remote, remotes, 0),
+        bytes);
 }
 
 int vipl_peer_write(int pid, const struct vipl_iov *local, unsigned locals, const struct vipl_iov *remote,
                     unsigned remotes, size_t bytes)
 {
-    return outcome(process_vm_writev(pid, (const struct iovec *)local, locals, (const struct iovec *)remote,
-                                     remotes, 0),
-                   bytes);
+    return outcome(
+        process_vm_writev(pid, (const struct iovec *)local, locals, (const struct iovec *)remote, remotes, 0),
+        bytes);
 }
 
 int vipl_entropy(void *bytes, size_t length)

@@ -14,7 +14,8 @@
 
 static int map(struct vipl_shm *shm, bool writable)
 {
-    void *base = mmap(NULL, shm->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, shm->fd, 0);
+    void *base =
+        mmap(NULL, shm->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, shm->fd, 0);
     if (base == MAP_FAILED) {
         return errno;
     }

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The window: a table, in memory that peers may only read, of what this NIC handle has registered for
+ * RDMA. With it a peer that the kernel lets into our memory checks tag, rights and range itself and
+ * then reads or writes directly, without our help.
+ *
+ * Ending a region is synchronous all the same: the entry is taken out, then every link's count of
+ * direct accesses under way is waited for. The counts come in two parities so that new accesses do
+ * not prolong the wait: the window's epoch says which one to use.
+ */
+#ifndef VIPL_LOOPBACK_WINDOW_H
+#define VIPL_LOOPBACK_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "os/os.h"
+#include "vipl/vipl.h"
+
+enum { LO_WINDOW_ENTRIES = 2048, LO_WINDOW_PROBES = 16 };
+
+/* One region. `handle` is written last and cleared first. */
+struct lo_window_entry {
+    uint32_t handle;
+    uint32_t tag;
+    uint32_t rights; /* 1 write, 2 read */
+    uint32_t address_low;
+    uint32_t address_high;
+    uint32_t bytes_low;
+    uint32_t bytes_high;
+    uint32_t pad;
+};
+
+struct lo_window {
+    uint32_t epoch;
+    uint32_t pad[15];
+    struct lo_window_entry entries[LO_WINDOW_ENTRIES];
+};
+
+struct vipl_region_facts;
+
+void lo_window_enter(struct lo_window *window, const struct vipl_region_facts *region);
+bool lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle); /* false: was not in it */
+/* Whether a peer whose VI may name `tag` (0: any) finds the range in the window with the right. */
+bool lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
+                      uint64_t address, uint64_t bytes);
+
+#endif
