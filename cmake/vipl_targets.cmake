@@ -49,7 +49,9 @@ function(vipl_own target)
     if(VIPL_SANITIZE)
         string(REPLACE ";" "," sanitizers "${VIPL_SANITIZE}")
         target_compile_options(${target} PRIVATE -fsanitize=${sanitizers} -fno-sanitize-recover=all
-                               -fno-omit-frame-pointer)
+                               -fno-omit-frame-pointer
+                               # gcc 12 takes instrumented library code for uninitialised.
+                               $<$<CXX_COMPILER_ID:GNU>:$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>>)
         target_link_options(${target} PRIVATE -fsanitize=${sanitizers})
     endif()
     if(VIPL_COVERAGE)
