@@ -236,24 +236,35 @@ static bool copy_once(struct perf_limits *limits, enum perf_limit which, uint32_
     return true;
 }
 
-/* ns of one copy: the mean over `duration_ns`, the clock read every so often. */
+/* Copies between two looks at the clock: enough that the look does not count. */
+static unsigned copies_of(uint32_t size)
+{
+    return size <= 4096 ? GUESS : size <= 65536 ? 8 : 1;
+}
+
+/* ns of one copy: the median of small batches over `duration_ns`. */
 static double time_copies(struct perf_limits *limits, enum perf_limit which, uint32_t size,
                           uint64_t duration_ns)
 {
+    static struct perf_hist hist;
+    unsigned copies = copies_of(size);
     uint64_t start = tool_now_ns();
-    uint64_t now = start;
-    uint64_t count = 0;
+    uint64_t last = start;
 
-    while (now - start < duration_ns && !tool_stop) {
-        for (unsigned i = 0; i < GUESS; i++) {
+    perf_hist_clear(&hist);
+    while (last - start < duration_ns && !tool_stop) {
+        uint64_t now;
+
+        for (unsigned i = 0; i < copies; i++) {
             if (!copy_once(limits, which, size)) {
                 return NAN;
             }
         }
-        count += GUESS;
         now = tool_now_ns();
+        perf_hist_add(&hist, now - last);
+        last = now;
     }
-    return count > 0 ? (double)(now - start) / (double)count : NAN;
+    return perf_hist_at(&hist, 0.5) / copies;
 }
 
 double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, enum perf_test test,
@@ -270,7 +281,7 @@ double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, en
     }
     took = time_copies(limits, which, size, duration_ns);
     if (isnan(took)) {
-        limits->reads_peer = false;
+        limits->reads_peer = limits->reads_peer && which != PERF_LIMIT_VMREAD;
         return NAN;
     }
     return test == PERF_LAT ? took / 1e3 : (double)size * 1e3 / took;
