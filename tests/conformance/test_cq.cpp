@@ -238,7 +238,7 @@ TWO_ROLE_CASE("VipCQWait gives the entries of several VIs in completion order", 
         Endpoint one(peer, kTransferSize, nullptr, cq), two(peer, kTransferSize, nullptr, cq);
         Endpoint *const ends[] = {&one, &two};
         for (Endpoint *end : ends) {
-            for (int i = 0; i < 10; ++i) {
+            for (int i = 0; i < 12; ++i) {
                 end->receive(8);
             }
             end->connect();

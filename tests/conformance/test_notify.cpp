@@ -231,6 +231,7 @@ TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wai
         }
         EXPECT_EQ(20, echo.answers.load(std::memory_order_acquire));
         EXPECT_EQ(0, echo.failures.load(std::memory_order_acquire));
+        peer.sync();
     },
     [](Peer &peer) {
         Endpoint end(peer);
@@ -243,6 +244,7 @@ TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wai
             EXPECT_EQ(std::string("echo"), in.buffer.text());
         }
         peer.sync();
+        peer.sync(); // a disconnect would complete the server's next receive
     }};
 
 TEST_CASE("VipCQNotify calls the handler with the entry, already taken", "[VipCQNotify][functional]")

@@ -471,7 +471,7 @@ TWO_ROLE_CASE("VipSetMemAttributes gives and takes the right to write at once",
         post_send(end.vi, end.memory.rdma(VIP_CONTROL_OP_RDMAWRITE, target, second));
         VIP_DESCRIPTOR *done = nullptr;
         const VIP_RETURN rc = VipSendWait(end.vi, patience(), &done);
-        EXPECT(rc == VIP_SUCCESS || rc == VIP_DESCRIPTOR_ERROR);
+        REQUIRE_RC(rc == VIP_SUCCESS ? rc : VIP_DESCRIPTOR_ERROR, rc); // Unreliable: it may have left
         peer.sync();
         peer.sync();
     }};

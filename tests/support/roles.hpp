@@ -35,7 +35,7 @@ struct Scene {
     Setting setting;
     VIP_RELIABILITY_LEVEL level;
     char discriminator[20]; // no other case uses it
-    char environment[32];   // NAME=VALUE for the child, or empty
+    char environment[36];   // NAME=VALUE for the child, or empty
 };
 
 /** A role's view of its case: its NIC handle, its names, and a line to the other role. */
