@@ -79,17 +79,17 @@ function(vipl_objects target)
     target_link_libraries(${target} PRIVATE Threads::Threads)
 endfunction()
 
-# vipl_layer(<folder>): adds a folder of sources to the library.
+# vipl_layer(<folder> <file>...): adds a folder's sources to the library.
 function(vipl_layer folder)
-    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.c)
-    target_sources(vipl_objects PRIVATE ${sources})
+    list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
+    target_sources(vipl_objects PRIVATE ${ARGN})
 endfunction()
 
-# vipl_backend(<name>): adds src/backends/<name> and its line in the table, if VIPL_BACKEND_<NAME> is on.
+# vipl_backend(<name> <file>...): adds src/backends/<name> and its line in the table, if VIPL_BACKEND_<NAME> is on.
 macro(vipl_backend name)
     string(TOUPPER "VIPL_BACKEND_${name}" vipl_backend_option)
     if(${vipl_backend_option})
-        vipl_layer(src/backends/${name})
+        vipl_layer(src/backends/${name} ${ARGN})
         list(APPEND vipl_backend_names ${name})
     endif()
 endmacro()

@@ -114,13 +114,18 @@ def check_file(root, path, backends):
 def check_tree(root):
     folder = os.path.join(root, 'src/backends')
     backends = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    with open(os.path.join(root, 'CMakeLists.txt'), encoding='utf-8') as file:
+        built = set(re.findall(r'[\w./-]+\.c\b', file.read()))
     findings = []
     for top in ('include', 'src', 'tools', 'bench', 'examples', 'tests', 'cmake'):
         for where, folders, files in os.walk(os.path.join(root, top)):
             folders.sort()
             for name in sorted(files):
                 if name.endswith(('.c', '.h', '.cpp', '.hpp', '.py', '.sh', '.cmake')) or name == 'CMakeLists.txt':
-                    findings += check_file(root, os.path.relpath(os.path.join(where, name), root), backends)
+                    path = os.path.relpath(os.path.join(where, name), root)
+                    findings += check_file(root, path, backends)
+                    if top == 'src' and name.endswith('.c') and name not in built:
+                        findings.append((path, 1, 'not in CMakeLists.txt'))
     return findings
 
 
@@ -164,6 +169,11 @@ def self_test():
                         wanted.append((path, number, rule))
         with open(os.path.join(root, 'tools/unlicensed.py'), 'w', encoding='utf-8') as file:
             file.write('pass\n')
+        with open(os.path.join(root, 'CMakeLists.txt'), 'w', encoding='utf-8') as file:
+            file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/core good.c bad.c)\n')
+        with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:
+            file.write('/* SPDX-License-Identifier: MIT */\n')
+        wanted.append(('src/core/forgotten.c', 1, 'not in CMakeLists.txt'))
         wanted.append(('tools/unlicensed.py', 1, 'no SPDX line'))
         found = check_tree(root)
     missed = [w for w in wanted if not any(f[:2] == w[:2] and f[2].startswith(w[2]) for f in found)]
