@@ -403,17 +403,20 @@ static void linger(struct vipl_vi *vi)
     } while (rc == VIP_INTERRUPTED); /* not a blocking call to the program: goes on */
 }
 
-static void disconnect(struct vipl_vi *vi, void *handle)
+static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
 {
     if (vipl_vi_lock_quiet(handle) == NULL) {
         return;
     }
     bool connected = vi->state == VIP_STATE_CONNECTED;
+    vi->connect_is_peer = false;
     if (connected) {
         leave_connected_locked(vi, VIP_STATE_IDLE);
         vipl_up_pin(vi);
     } else if (vi->state == VIP_STATE_ERROR) {
         vi->state = VIP_STATE_IDLE;
+    } else if (was_pending) { /* receives posted for the connection that will not be */
+        vipl_queue_flush_locked(&vi->recv);
     }
     vipl_vi_unlock(vi);
     if (connected) {
@@ -422,8 +425,8 @@ static void disconnect(struct vipl_vi *vi, void *handle)
     }
 }
 
-/* A connect under way ends without a connection; or the connection is there, and stays. */
-static void cancel_connect(struct vipl_vi *vi)
+/* A connect under way ends without a connection; or the connection is there, and stays. Whether there was one. */
+static bool cancel_connect(struct vipl_vi *vi)
 {
     vipl_vi_lock(vi);
     bool pending = vi->state == VIP_STATE_CONNECT_PENDING && !vi->connect_accepting;
@@ -431,6 +434,7 @@ static void cancel_connect(struct vipl_vi *vi)
     if (pending && vi->nic->ops->connect_cancel(vi->nic->be, vi) != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, VIP_TIMEOUT);
     }
+    return pending;
 }
 
 VIP_RETURN vipl_vi_disconnect(void *handle)
@@ -446,11 +450,11 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
     if (!vipl_nic_ref(nic)) {
         return VIP_INVALID_PARAMETER;
     }
-    cancel_connect(vi);
+    bool was_pending = cancel_connect(vi);
     if (must_drain) {
         linger(vi);
     }
-    disconnect(vi, handle);
+    disconnect(vi, handle, was_pending);
     vipl_nic_put(nic);
     return VIP_SUCCESS;
 }
@@ -495,8 +499,7 @@ VIP_RETURN vipl_vi_destroy(void *handle)
 
 void vipl_vi_close(struct vipl_vi *vi, void *handle)
 {
-    cancel_connect(vi);
-    disconnect(vi, handle);
+    disconnect(vi, handle, cancel_connect(vi));
     if (vipl_vi_lock_quiet(handle) != NULL) {
         end_locked(vi, handle);
     }

@@ -216,7 +216,7 @@ VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
     if (request != NULL && lo_call_is_open(request)) {
         lo_request_end(request);
     } else if (request != NULL) {
-        rc = request->taken || request->peer ? VIP_TIMEOUT : VIP_NO_MATCH;
+        rc = request->taken || request->matched != NULL ? VIP_TIMEOUT : VIP_NO_MATCH;
         if (request->conn != NULL) {
             lo_conn(request->conn)->request = NULL;
             vipl_up_conn_gone(request->conn);

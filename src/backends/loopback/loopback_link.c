@@ -14,7 +14,7 @@
 #include "core/log.h"
 #include "os/os_atomic.h"
 
-enum { LOOK_EVERY = 64, MOST_EVENTS = 32, REVOKE_MS = 1000 };
+enum { ASK_CLOCK_EVERY = 8, MOST_EVENTS = 32, REVOKE_MS = 1000 };
 static const uint32_t BYTE_ORDER_MARK = 0x01020304;
 
 static struct lo_remote *remote_of(struct vipl_be_nic *be)
@@ -312,20 +312,29 @@ static void remove_dead(struct lo_remote *remote)
 
 void lo_link_event(struct lo_link *link, bool hangup)
 {
+    struct lo_remote *remote = remote_of(link->be);
     drain_bell(link);
-    if (hangup) { /* its last messages come first, then it dies: receive_all */
-        vipl_mutex_lock(&remote_of(link->be)->rx);
-        link->hung_up = true;
-        vipl_mutex_unlock(&remote_of(link->be)->rx);
+    vipl_mutex_lock(&remote->rx);
+    if (remote->armed >
+        0) { /* the ringer took the flag; others may still be asleep, and need the next bell */
+        vipl_store_ordered(&link->in.shared->asleep, 1);
     }
+    if (hangup) { /* its last messages come first, then it dies: receive_all */
+        link->hung_up = true;
+    }
+    vipl_mutex_unlock(&remote->rx);
 }
 
 /* --- progress --- */
 
-static void receive_all(struct lo_remote *remote)
+/* `certainly`: a bell was heard, which another thread that is at it may not have seen. */
+static void receive_all(struct lo_remote *remote, bool certainly)
 {
-    struct lo_casualties casualties = {0};
-    if (!vipl_mutex_trylock(&remote->rx)) {
+    struct lo_casualties casualties;
+    casualties.count = 0;
+    if (certainly) {
+        vipl_mutex_lock(&remote->rx);
+    } else if (!vipl_mutex_trylock(&remote->rx)) {
         return; /* another thread is at it */
     }
     bool dead = false;
@@ -360,6 +369,16 @@ static void look_at_sockets(struct lo_remote *remote)
     vipl_mutex_unlock(&lo_registry.lock);
 }
 
+/* Sockets cost a system call: a program that polls looks at them every millisecond, one that calls in
+ * rarely at every eighth call. */
+static bool is_time_to_look(struct lo_remote *remote)
+{
+    uint32_t now = (uint32_t)(vipl_now_ns() >> 20);
+    bool due = now != vipl_load_relaxed(&remote->looked_at);
+    vipl_store_relaxed(&remote->looked_at, now);
+    return due;
+}
+
 void lo_remote_poll(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = remote_of(be);
@@ -368,13 +387,15 @@ void lo_remote_poll(struct vipl_be_nic *be)
     }
     uint32_t polls = vipl_load_relaxed(&remote->polls) + 1;
     vipl_store_relaxed(&remote->polls, polls);
-    if (polls % LOOK_EVERY == 0 || vipl_load_relaxed(&remote->walk_count) > 0 ||
-        vipl_load_relaxed(&remote->look_at_sockets) != 0) {
+    bool look = vipl_load_relaxed(&remote->walk_count) > 0 ||
+                vipl_load_relaxed(&remote->look_at_sockets) != 0 ||
+                (polls % ASK_CLOCK_EVERY == 0 && is_time_to_look(remote));
+    if (look) {
         vipl_store_relaxed(&remote->look_at_sockets, 0);
         look_at_sockets(remote);
     }
     if (vipl_load_relaxed(&remote->link_count) > 0) {
-        receive_all(remote);
+        receive_all(remote, look);
     }
 }
 

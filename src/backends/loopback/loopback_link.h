@@ -116,6 +116,7 @@ struct lo_session {
     struct vipl_vi_facts facts; /* constant once open: the peer VI's */
     uint32_t peer_tag;          /* constant once open: the memory the peer VI may name; 0: any */
     bool open;                  /* rx */
+    bool *opened;               /* to be set when it opens; may be NULL; rx */
     bool broken;                /* rx: on the list of those to be told */
     struct vipl_list blocked;   /* link->blocked or ->farewells; tx */
     uint32_t tx_offset;         /* bytes of the head of the send queue already in the ring; send lock */
@@ -135,6 +136,7 @@ struct lo_remote {
     uint32_t call_count;      /* registry */
     uint32_t walk_count;      /* atomic: written under the registry */
     uint32_t polls;           /* atomic: counts polls, so that sockets are looked at now and then */
+    uint32_t looked_at;       /* atomic: when last, in units of about a millisecond */
     uint32_t look_at_sockets; /* atomic: a sleeper has been woken */
     struct vipl_mutex rx;     /* rank BACKEND_RX */
     struct vipl_list links;   /* rx */
@@ -165,8 +167,9 @@ bool lo_link_reply(struct lo_link *link, const struct lo_message *message);
 /* --- loopback_session.c and loopback_receive.c --- */
 
 struct lo_session *lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
-                                   const struct vipl_vi_facts *facts, uint32_t peer_tag);
-void lo_session_mark_open(struct lo_session *session);
+                                   const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened);
+void lo_session_begin(struct lo_session *session); /* both ends have agreed */
+void lo_session_begin_locked(struct lo_session *session);
 /* Takes back a session that came to nothing. */
 void lo_session_forget(struct lo_session *session);
 /* VIs found to be cut off while rx was held: pinned; told once it is not. */

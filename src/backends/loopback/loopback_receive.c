@@ -419,8 +419,8 @@ static void on_open(struct lo_session *s, const struct lo_message *m, struct lo_
         return;
     }
     s->peer_number = m->total;
-    s->open = true;
     vipl_store_relaxed(&s->link->peer_can_reach, m->immediate != 0);
+    lo_session_begin_locked(s);
     if (!vipl_up_connected(s->vi, &s->facts)) {
         cut_off(s, casualties);
     }

@@ -23,6 +23,7 @@ enum {
     HELLO_MS = 10000,  /* to say what one wants */
     ASK_MS = 1000,     /* to get a first answer, before asking elsewhere */
     OPEN_MS = 5000,    /* for a requester to take up an acceptance */
+    GONE_MS = 200,     /* to find what a caller that hung up had said before */
     FIRST_RETRY_MS = 1,
     LAST_RETRY_MS = 16,
     NS_PER_MS = 1000000
@@ -48,6 +49,7 @@ struct lo_call {
     struct vipl_conn *conn;     /* where it waits */
     struct lo_request *request; /* symmetric: what it met */
     struct lo_session *session; /* what came of it */
+    bool opened;                /* the caller took it up; the session may be over again. rx */
     int window_fd;              /* of the caller's registered memory; -1: none, or the link has it */
     bool gone;                  /* the caller hung up */
 };
@@ -85,6 +87,11 @@ static struct lo_remote *prepare(struct vipl_be_nic *be)
 void lo_rendezvous_abandon(void)
 {
     memset(lo_process_uid, 0, sizeof(lo_process_uid)); /* a forked child is another process */
+}
+
+static uint64_t in_ms(uint32_t ms)
+{
+    return vipl_now_ns() + (uint64_t)ms * NS_PER_MS;
 }
 
 /* --- names and sockets --- */
@@ -192,14 +199,6 @@ static bool can_reach(const struct lo_remote *remote, int pid, uint64_t address,
         vipl_log_os("VIPL_LOOPBACK_PULL=on, but the peer's memory is out of reach", error);
     }
     return error == 0 && seen == value;
-}
-
-/* A peer that cannot reach our memory itself needs somebody here to do its RDMA when nobody calls in. */
-static void serve_rdma(struct lo_link *link, const struct vipl_vi_facts *own)
-{
-    if ((own->rdma_write || own->rdma_read) && vipl_load_relaxed(&link->peer_can_reach) == 0) {
-        vipl_up_need_service(link->be->core);
-    }
 }
 
 /* --- calls: others who want to connect to us --- */
@@ -312,11 +311,12 @@ static bool send_acceptance(struct lo_call *call, struct lo_link *link, bool is_
 static VIP_RETURN offer(struct lo_call *call, struct vipl_vi *vi)
 {
     bool is_new;
+    call->opened = false;
     struct lo_link *link = link_for(call, &is_new);
     if (link == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    call->session = lo_session_open(link, vi, 0, &call->hello.facts, call->hello.tag);
+    call->session = lo_session_open(link, vi, 0, &call->hello.facts, call->hello.tag, &call->opened);
     if (call->session == NULL) {
         if (is_new) {
             call->source.fd = -1;
@@ -331,21 +331,21 @@ static VIP_RETURN offer(struct lo_call *call, struct vipl_vi *vi)
     return VIP_SUCCESS;
 }
 
-static bool session_is_open(const struct lo_session *session, bool *dead)
+/* Whether the caller took up the acceptance. If not, the session is still there, and *dead says whether its
+ * link is. */
+static bool is_opened(const struct lo_call *call, bool *dead)
 {
-    struct lo_remote *remote = vipl_load_ptr(&session->link->be->remote);
-    vipl_mutex_lock(&remote->rx);
-    bool open = session->open;
-    *dead = session->link->dead != 0;
-    vipl_mutex_unlock(&remote->rx);
-    return open;
+    vipl_mutex_lock(&call->remote->rx);
+    bool opened = call->opened;
+    *dead = !opened && call->session->link->dead != 0;
+    vipl_mutex_unlock(&call->remote->rx);
+    return opened;
 }
 
 bool lo_call_is_open(const struct lo_request *request)
 {
     bool dead;
-    return request->matched != NULL && request->matched->session != NULL &&
-           session_is_open(request->matched->session, &dead);
+    return request->matched != NULL && is_opened(request->matched, &dead);
 }
 
 /* Sleeps until something happens on the NIC, or a little. The registry's lock is let go meanwhile. */
@@ -369,21 +369,17 @@ VIP_RETURN lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct v
     bool dead = false;
     bool open = false;
     bool hopeless = rc != VIP_SUCCESS;
-    while (!hopeless && !(open = session_is_open(call->session, &dead))) {
-        hopeless = call->gone || dead || vipl_now_ns() >= call->deadline; /* as of before this look */
+    while (!hopeless && !(open = is_opened(call, &dead))) {
+        hopeless = dead || vipl_now_ns() >= call->deadline;
         if (!hopeless) {
             let_progress(be, 20);
         }
     }
     if (!open && call->session != NULL) {
         let_progress(be, 0); /* its last word may be in the ring */
-        open = session_is_open(call->session, &dead);
+        open = is_opened(call, &dead);
     }
-    if (open) {
-        struct vipl_vi_facts own;
-        vipl_up_vi_facts(vi, &own);
-        serve_rdma(call->session->link, &own);
-    } else {
+    if (!open) {
         rc = rc == VIP_SUCCESS ? VIP_TIMEOUT : rc;
         if (call->session != NULL) {
             lo_session_forget(call->session);
@@ -497,6 +493,7 @@ static void on_call(struct lo_call *call, bool hangup)
     if (error != 0 || length == 0) { /* gone; the one who is accepting it finds out by the mark */
         if (call->state == CALL_ACCEPTING) {
             call->gone = true;
+            call->deadline = in_ms(GONE_MS); /* its last word may still be in the ring */
             vipl_pollset_remove(&call->remote->set, call->source.fd);
         } else {
             call_end(call);
@@ -520,11 +517,6 @@ static void walk_hang_up(struct lo_walk *walk)
         walk->source.fd = -1;
     }
     walk->state = WALK_SEEKING;
-}
-
-static uint64_t in_ms(uint32_t ms)
-{
-    return vipl_now_ns() + (uint64_t)ms * NS_PER_MS;
 }
 
 static void walk_later(struct lo_walk *walk)
@@ -613,7 +605,7 @@ void lo_walk_end(struct lo_request *request)
     if (request->matched != NULL) {
         struct lo_call *call = request->matched;
         bool dead;
-        if (call->session != NULL && !session_is_open(call->session, &dead)) {
+        if (!is_opened(call, &dead)) {
             lo_session_forget(call->session);
         }
         call_end(call);
@@ -659,7 +651,7 @@ static void on_acceptance(struct lo_walk *walk, const struct lo_answer *a, int f
     struct vipl_vi *vi = request->vi;
     struct lo_link *link = link_of(walk, a, fds);
     struct lo_session *session =
-        link == NULL ? NULL : lo_session_open(link, vi, a->session, &a->facts, a->tag);
+        link == NULL ? NULL : lo_session_open(link, vi, a->session, &a->facts, a->tag, NULL);
     bool opened = false;
     if (session != NULL) {
         struct lo_message open = {
@@ -668,14 +660,11 @@ static void on_acceptance(struct lo_walk *walk, const struct lo_answer *a, int f
             .total = session->number,
             .immediate = vipl_load_relaxed(&link->can_reach),
         };
-        lo_session_mark_open(session);
+        lo_session_begin(session);
         opened = lo_link_reply(link, &open);
         if (!opened) {
             lo_session_forget(session);
         }
-    }
-    if (opened) {
-        serve_rdma(link, &request->facts);
     }
     lo_request_end(request);
     if (opened) {
@@ -773,23 +762,23 @@ void lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source, boo
 static void check_matched(struct lo_call *call, uint64_t now)
 {
     bool dead = false;
-    if (session_is_open(call->session, &dead)) {
-        serve_rdma(call->session->link, &call->request->facts);
+    if (is_opened(call, &dead)) {
         lo_request_end(call->request); /* with the call */
-    } else if (call->gone || dead || now >= call->deadline) {
+    } else if (dead || now >= call->deadline) {
         lo_session_forget(call->session);
         call->session = NULL;
         call_end(call); /* the request goes on seeking */
     }
 }
 
-static void tick_calls(struct lo_remote *remote, uint64_t now)
+static void tick_calls(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
 {
     struct vipl_list *next;
     for (struct vipl_list *l = remote->calls.next; l != &remote->calls; l = next) {
         struct lo_call *call = VIPL_CONTAINER(l, struct lo_call, link);
         next = l->next;
         if (call->state == CALL_ACCEPTING && call->request != NULL) {
+            *soonest = call->deadline < *soonest ? call->deadline : *soonest;
             check_matched(call, now);
         } else if (call->state == CALL_NEW && now >= call->deadline) {
             call_end(call);
@@ -805,7 +794,7 @@ int lo_rendezvous_tick(struct lo_remote *remote)
         return -1;
     }
     uint64_t now = vipl_now_ns();
-    tick_calls(remote, now);
+    tick_calls(remote, now, &soonest);
     for (struct vipl_list *l = remote->walks.next; l != &remote->walks; l = next) {
         struct lo_walk *walk = VIPL_CONTAINER(l, struct lo_walk, link);
         next = l->next;

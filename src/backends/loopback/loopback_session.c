@@ -50,7 +50,7 @@ static void set_session(struct vipl_vi *vi, struct lo_session *session)
 }
 
 struct lo_session *lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
-                                   const struct vipl_vi_facts *facts, uint32_t peer_tag)
+                                   const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened)
 {
     struct lo_session *session = vipl_zalloc(sizeof(*session));
     if (session == NULL) {
@@ -63,6 +63,7 @@ struct lo_session *lo_session_open(struct lo_link *link, struct vipl_vi *vi, uin
     session->peer_number = peer_number;
     session->facts = *facts;
     session->peer_tag = peer_tag;
+    session->opened = opened;
     vipl_mutex_lock(&remote_of(link)->rx);
     bool room = link->dead == 0 && find_slot(link, &slot);
     if (room) {
@@ -78,10 +79,25 @@ struct lo_session *lo_session_open(struct lo_link *link, struct vipl_vi *vi, uin
     return session;
 }
 
-void lo_session_mark_open(struct lo_session *session)
+void lo_session_begin_locked(struct lo_session *session)
+{
+    struct vipl_vi_facts own;
+    session->open = true;
+    if (session->opened != NULL) {
+        *session->opened = true;
+        session->opened = NULL;
+    }
+    /* RDMA that the peer cannot do itself, or may not, is served here even when nobody calls in. */
+    vipl_up_vi_facts(session->vi, &own);
+    if (own.rdma_write || own.rdma_read) {
+        vipl_up_need_service(session->link->be->core);
+    }
+}
+
+void lo_session_begin(struct lo_session *session)
 {
     vipl_mutex_lock(&remote_of(session->link)->rx);
-    session->open = true;
+    lo_session_begin_locked(session);
     vipl_mutex_unlock(&remote_of(session->link)->rx);
 }
 
@@ -397,9 +413,10 @@ static bool reach(struct lo_session *session, const struct vipl_send *send)
     struct vipl_iov remote[2];
     uint32_t *under_way = &link->segment->direct[link->side][vipl_load_ordered(&window->epoch) & 1];
     vipl_fetch_add(under_way, 1); /* before the look into the window: see lo_region_remove */
-    bool done = lo_window_allows(window, session->peer_tag, write, send->remote_handle, send->remote_address,
-                                 send->local.bytes);
-    if (done) {
+    bool nothing = send->local.bytes == 0;
+    bool done = nothing || lo_window_allows(window, session->peer_tag, write, send->remote_handle,
+                                            send->remote_address, send->local.bytes);
+    if (done && !nothing) {
         unsigned n = remote_pieces(remote, send, write);
         int error =
             write
