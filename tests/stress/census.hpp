@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+//
+// What this process holds, as the kernel sees it: open descriptors, threads, mappings of the
+// library's shared segments, resident memory; and the library's sockets of a discriminator, by
+// the name that loopback_rendezvous.c gives them.
+#ifndef VIPL_STRESS_CENSUS_HPP
+#define VIPL_STRESS_CENSUS_HPP
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include <dirent.h>
+#include <unistd.h>
+
+#include "support/check.hpp"
+#include "support/environment.hpp"
+
+namespace stress {
+
+inline unsigned count_entries(const char *folder)
+{
+    unsigned count = 0;
+    if (DIR *dir = opendir(folder)) {
+        while (const dirent *entry = readdir(dir)) {
+            count += entry->d_name[0] != '.' ? 1 : 0;
+        }
+        closedir(dir);
+    }
+    return count;
+}
+
+inline unsigned count_lines(const char *path, const std::string &text)
+{
+    unsigned count = 0;
+    char line[1024];
+    if (FILE *file = std::fopen(path, "re")) {
+        while (std::fgets(line, sizeof line, file) != nullptr) {
+            count += std::strstr(line, text.c_str()) != nullptr ? 1 : 0;
+        }
+        std::fclose(file);
+    }
+    return count;
+}
+
+/** The middle of a rendezvous socket's name: '@vipl/loopback/UID/w<hash>/PLACE' without the ends. */
+inline std::string rendezvous_name(char kind, const std::string &discriminator)
+{
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const char c : discriminator) {
+        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    }
+    char text[96];
+    std::snprintf(text, sizeof text, "vipl/loopback/%u/%c%016llx/", static_cast<unsigned>(geteuid()), kind,
+                  static_cast<unsigned long long>(hash));
+    return text;
+}
+
+/** Rendezvous sockets, of any process, for this discriminator: bound ones and those accepted from them. */
+inline unsigned count_sockets(const std::string &discriminator)
+{
+    return count_lines("/proc/net/unix", rendezvous_name('w', discriminator)) +
+           count_lines("/proc/net/unix", rendezvous_name('p', discriminator));
+}
+
+struct Census {
+    unsigned fds;
+    unsigned threads;
+    unsigned mappings; // of the library's shared segments
+
+    bool operator==(const Census &other) const
+    {
+        return fds == other.fds && threads == other.threads && mappings == other.mappings;
+    }
+};
+
+inline Census take_census()
+{
+    return {count_entries("/proc/self/fd"), count_entries("/proc/self/task"),
+            count_lines("/proc/self/maps", "vipl-")};
+}
+
+inline std::string show(const Census &census)
+{
+    return std::to_string(census.fds) + " descriptors, " + std::to_string(census.threads) + " threads, " +
+           std::to_string(census.mappings) + " shared mappings";
+}
+
+/** Require the census to become that, while `progress` is called; what is thrown says what is left over. */
+template <class Progress>
+void expect_census(const Census &expected, Progress progress)
+{
+    const unsigned long long end = vipl_test::now_ms() + vipl_test::patience();
+    Census seen = take_census();
+    while (!(seen == expected) && vipl_test::now_ms() < end) {
+        progress();
+        seen = take_census();
+    }
+    if (!(seen == expected)) {
+        throw vipl_test::Failure("census: expected " + show(expected) + "\n        seen     " + show(seen));
+    }
+}
+
+/** Resident memory in KiB. */
+inline long resident_kib()
+{
+    long pages = 0;
+    if (FILE *file = std::fopen("/proc/self/statm", "re")) {
+        if (std::fscanf(file, "%*s %ld", &pages) != 1) {
+            pages = 0;
+        }
+        std::fclose(file);
+    }
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+} // namespace stress
+
+#endif
