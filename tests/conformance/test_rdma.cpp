@@ -34,9 +34,14 @@ void await_written(const Span &bytes, unsigned seed)
     EXPECT(bytes.part(0, bytes.size - 1).holds(seed));
 }
 
+bool has_rdma_read(Peer &peer)
+{
+    return (peer.nic().attributes().RDMAReadSupport & peer.level()) != 0;
+}
+
 void need_rdma_read(Peer &peer)
 {
-    if ((peer.nic().attributes().RDMAReadSupport & peer.level()) == 0) {
+    if (!has_rdma_read(peer)) {
         throw Skipped("the device has no RDMA Read at this level");
     }
 }
@@ -175,53 +180,59 @@ TWO_ROLE_CASE("RDMA Read moves data between any two byte offsets, and not a byte
                                          peer.sync();
                                      }};
 
+namespace {
+
+constexpr VIP_UINT32 kMost = 1024 * 1024;
+constexpr VIP_UINT32 kSizes[] = {1, 2, 3, 7, 8, 9, 64, 4095, 4096, 4097, 65535, 65537, kMost};
+
+} // namespace
+
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read move every size up to MaxTransferSize",
                          "[VipPostSend][full]"){
     [](Peer &peer) {
-        need_rdma_read(peer);
-        const VIP_UINT32 most = 1024 * 1024;
-        Endpoint end(peer, vi_attributes(peer.level(), most), most + 4096);
-        const Span target = end.memory.bytes(most);
+        Endpoint end(peer, vi_attributes(peer.level(), kMost), kMost + 4096);
+        const Span target = end.memory.bytes(kMost);
         end.connect();
-        offer(peer, target);
-        peer.sync();
+        unsigned seed = 0;
+        for (const VIP_UINT32 size : kSizes) {
+            target.data[size - 1] = 0;
+            offer(peer, target);
+            await_written(target.part(0, size), ++seed);
+            peer.sync(); // the client has read it back
+        }
     },
     [](Peer &peer) {
-        need_rdma_read(peer);
-        const VIP_UINT32 most = 1024 * 1024;
-        Endpoint end(peer, vi_attributes(peer.level(), most), 2 * most + 65536);
+        Endpoint end(peer, vi_attributes(peer.level(), kMost), 2 * kMost + 65536);
         end.connect();
-        const RemoteSpan target = peer.receive<RemoteSpan>();
-        const Span out = end.memory.bytes(most), in = end.memory.bytes(most);
+        const Span out = end.memory.bytes(kMost), in = end.memory.bytes(kMost);
         unsigned seed = 0;
-        for (const VIP_UINT32 size :
-             {1u, 2u, 3u, 7u, 8u, 9u, 64u, 4095u, 4096u, 4097u, 65535u, 65537u, most}) {
-            out.part(0, size).fill(++seed);
+        for (const VIP_UINT32 size : kSizes) {
+            const RemoteSpan target = peer.receive<RemoteSpan>();
+            prepare(out.part(0, size), ++seed);
             write(end, target, out.part(0, size));
-            read(end, target, in.part(0, size)); // after the write, on the same queue
-            EXPECT(in.part(0, size).holds(seed));
+            if (has_rdma_read(peer)) {
+                read(end, target, in.part(0, size)); // after the write, on the same queue
+                EXPECT_EQ(0, std::memcmp(in.data, out.data, size));
+            }
+            peer.sync();
         }
-        peer.sync();
     }};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write gathers and RDMA Read scatters 251 segments", "[VipPostSend][full]"){
     [](Peer &peer) {
-        need_rdma_read(peer);
         Endpoint end(peer);
         const Span target = end.memory.bytes(251 * 7, 5);
         end.connect();
         offer(peer, target);
-        peer.sync();
-        EXPECT(target.holds(4));
+        await_written(target, 4);
         peer.sync();
     },
     [](Peer &peer) {
-        need_rdma_read(peer);
         Endpoint end(peer);
         end.connect();
         const RemoteSpan target = peer.receive<RemoteSpan>();
         const Span out = end.memory.bytes(251 * 7), in = end.memory.bytes(251 * 7, 3);
-        out.fill(4);
+        prepare(out, 4);
         Work put = end.memory.work(252), get = end.memory.work(252);
         put.op(VIP_CONTROL_OP_RDMAWRITE).remote(target);
         get.op(VIP_CONTROL_OP_RDMAREAD).remote(target);
@@ -230,18 +241,18 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write gathers and RDMA Read scatters 251 segments
             get.local(in.part(i * 7, 7));
         }
         post_send(end.vi, put);
-        post_send(end.vi, get);
         EXPECT(sent(end.vi) == put.desc);
-        EXPECT(sent(end.vi) == get.desc);
-        EXPECT_EQ(251u * 7, get.desc->CS.Length);
-        EXPECT(in.holds(4));
-        peer.sync();
+        if (has_rdma_read(peer)) {
+            post_send(end.vi, get);
+            EXPECT(sent(end.vi) == get.desc);
+            EXPECT_EQ(251u * 7, get.desc->CS.Length);
+            EXPECT_EQ(0, std::memcmp(in.data, out.data, in.size));
+        }
         peer.sync();
     }};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read of no bytes succeed and move none", "[VipPostSend][full]"){
     [](Peer &peer) {
-        need_rdma_read(peer);
         Endpoint end(peer);
         const Span target = end.memory.bytes(16);
         end.connect();
@@ -250,13 +261,14 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read of no bytes succeed and move 
         EXPECT(target.all(0));
     },
     [](Peer &peer) {
-        need_rdma_read(peer);
         Endpoint end(peer);
         end.connect();
         const RemoteSpan target = peer.receive<RemoteSpan>();
         const Span bytes = end.memory.bytes(16);
         write(end, target, bytes.part(0, 0));
-        read(end, target, bytes.part(0, 0));
+        if (has_rdma_read(peer)) {
+            read(end, target, bytes.part(0, 0));
+        }
         Work alone = end.memory.work();
         post_send(end.vi, alone.op(VIP_CONTROL_OP_RDMAWRITE).remote(target)); // the address segment alone
         EXPECT(sent(end.vi) == alone.desc);

@@ -169,8 +169,10 @@ DENIED_CASE("of an address far away", wrapping)
 namespace {
 
 /** Local faults of RDMA: the remote side only connects and offers a good target. */
+template <VIP_UINT16 op>
 void good_target(Peer &peer)
 {
+    need<op>(peer);
     Endpoint end(peer);
     const Span target = end.memory.bytes(kRegion);
     target.fill(5);
@@ -217,16 +219,20 @@ Work no_address_segment(Endpoint &end, RemoteSpan, VIP_UINT16 op)
 } // namespace
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write from beyond a local region is PROTECTION_ERROR", "[VipPostSend][full]"){
-    good_target, faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_PROTECTION_ERROR>};
+    good_target<VIP_CONTROL_OP_RDMAWRITE>,
+    faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_PROTECTION_ERROR>};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Read to beyond a local region is PROTECTION_ERROR", "[VipPostSend][full]"){
-    good_target, faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_PROTECTION_ERROR>};
+    good_target<VIP_CONTROL_OP_RDMAREAD>,
+    faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_PROTECTION_ERROR>};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write without an address segment is FORMAT_ERROR", "[VipPostSend][full]"){
-    good_target, faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_FORMAT_ERROR>};
+    good_target<VIP_CONTROL_OP_RDMAWRITE>,
+    faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_FORMAT_ERROR>};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Read without an address segment is FORMAT_ERROR", "[VipPostSend][full]"){
-    good_target, faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_FORMAT_ERROR>};
+    good_target<VIP_CONTROL_OP_RDMAREAD>,
+    faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_FORMAT_ERROR>};
 
 TWO_ROLE_CASE_RELIABLE("RDMA Write with immediate data and no receive is VIP_ERROR_RECVQ_EMPTY",
                        "[VipErrorCallback][full]"){
