@@ -20,7 +20,7 @@ static uint64_t segments_bytes(unsigned count)
 }
 
 VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
-                                 uint32_t *status)
+                                 uint32_t *status, uint16_t *segments)
 {
     struct vipl_mem *mem = &vi->nic->mem;
     uint64_t address = (uint64_t)(uintptr_t)descriptor;
@@ -29,7 +29,8 @@ VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
         !vipl_mem_covers(mem, handle, address, segments_bytes(0), 0, 0)) {
         return VIP_INVALID_PARAMETER;
     }
-    unsigned count = descriptor->CS.SegCount;
+    uint16_t count = descriptor->CS.SegCount;
+    *segments = count;
     if (address % VIP_DESCRIPTOR_ALIGNMENT != 0 || count > vi->nic->limits.max_segments) {
         *status = VIP_STATUS_FORMAT_ERROR;
     } else if (!vipl_mem_covers(mem, handle, address, segments_bytes(count), vi->tag, 0)) {
@@ -89,7 +90,7 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *des
     out->reliability = vi->attributes.ReliabilityLevel;
     out->status = 0;
     out->settle = NULL;
-    if (count > vi->nic->limits.max_segments || !op_is_legal(vi, control, count)) {
+    if (count > work->segments || !op_is_legal(vi, control, count)) {
         return VIP_STATUS_FORMAT_ERROR;
     }
     if (out->op != VIP_CONTROL_OP_SENDRECV) {
@@ -105,11 +106,12 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *des
     return status;
 }
 
-uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, struct vipl_sg *out)
+uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_sg *out)
 {
+    const VIP_DESCRIPTOR *descriptor = work->descriptor;
     uint16_t control = descriptor->CS.Control;
     unsigned count = descriptor->CS.SegCount;
-    if (count > vi->nic->limits.max_segments || (control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_SENDRECV ||
+    if (count > work->segments || (control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_SENDRECV ||
         (control & VIP_CONTROL_RESERVED) != 0) {
         return VIP_STATUS_FORMAT_ERROR;
     }

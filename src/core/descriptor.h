@@ -7,13 +7,14 @@
 #include "core/vi.h"
 
 /* Whether a descriptor may be posted: VIP_SUCCESS; VIP_INVALID_PARAMETER: not to be touched at all. With
- * success, *status is 0 or the error bits it is to complete with. A queue lock of the VI is held. */
+ * success, *status is 0 or the error bits it is to complete with, and *segments its SegCount: later it may not be
+ * more, since a peer may be allowed to write into the region. A queue lock of the VI is held. */
 VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
-                                 uint32_t *status);
+                                 uint32_t *status, uint16_t *segments);
 /* Read a send descriptor for execution, or a receive for a message. 0, or error bits. */
 uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor,
                                    struct vipl_send *out);
-uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, struct vipl_sg *out);
+uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_sg *out);
 
 static inline uint16_t vipl_descriptor_op(const VIP_DESCRIPTOR *descriptor)
 {

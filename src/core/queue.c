@@ -67,7 +67,7 @@ static bool grow_locked(struct vipl_queue *q)
     return true;
 }
 
-VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle)
+VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor, uint16_t segments)
 {
     assert(vipl_mutex_is_held(&q->lock));
     uint32_t count = q->posted - q->reaped;
@@ -78,7 +78,7 @@ VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descript
     vipl_list_init(&work->cq_link);
     work->queue = q;
     work->descriptor = descriptor;
-    work->handle = handle;
+    work->segments = segments;
     work->state = VIPL_WORK_POSTED;
     work->op = VIP_CONTROL_OP_SENDRECV;
     return VIP_SUCCESS;

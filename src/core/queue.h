@@ -31,11 +31,11 @@ struct vipl_work {
     struct vipl_list cq_link; /* guarded by the completion queue's lock */
     struct vipl_queue *queue; /* constant */
     VIP_DESCRIPTOR *descriptor;
-    VIP_MEM_HANDLE handle;
     uint32_t status;    /* outcome, valid from FINISHED on */
     uint32_t length;    /* bytes moved, likewise */
     uint32_t immediate; /* received immediate data, if status has VIP_STATUS_IMMEDIATE */
     uint16_t op;        /* what is under way: VIP_CONTROL_OP_... */
+    uint16_t segments;  /* SegCount when it was admitted */
     uint8_t state;      /* enum vipl_work_state */
 };
 
@@ -69,7 +69,7 @@ static inline struct vipl_work *vipl_queue_at(struct vipl_queue *q, uint32_t ind
     return &q->ring[index & (q->capacity - 1)];
 }
 
-VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle);
+VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor, uint16_t segments);
 /* Sets a work's outcome and publishes what is in order. op_bits: VIP_STATUS_OP_... */
 void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status, uint32_t length);
 void vipl_queue_flush_locked(struct vipl_queue *q); /* every unfinished work: DESC_FLUSHED_ERROR */

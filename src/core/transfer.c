@@ -40,7 +40,7 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_
     struct vipl_send send; /* large, so not cleared: descriptor_read_send() fills what is used */
     struct vipl_queue *q = &vi->send;
     work->op = vipl_descriptor_op(work->descriptor);
-    uint32_t status = vipl_descriptor_read_send(vi, work->descriptor, &send);
+    uint32_t status = vipl_descriptor_read_send(vi, work, &send);
     if (status != 0) {
         q->executed++;
         finish_send(vi, work, status, 0);
@@ -143,13 +143,14 @@ static void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t sta
 VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
     uint32_t status;
+    uint16_t segments;
     struct vipl_vi *vi = vipl_vi_lock_send(handle);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status);
+    VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status, &segments);
     if (rc == VIP_SUCCESS) {
-        rc = vipl_queue_post_locked(&vi->send, descriptor, memory);
+        rc = vipl_queue_post_locked(&vi->send, descriptor, segments);
     }
     if (rc != VIP_SUCCESS) {
         vipl_mutex_unlock(&vi->send.lock);
@@ -167,13 +168,14 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
 VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
     uint32_t status;
+    uint16_t segments;
     struct vipl_vi *vi = vipl_vi_lock_recv(handle);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status);
+    VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status, &segments);
     if (rc == VIP_SUCCESS) {
-        rc = vipl_queue_post_locked(&vi->recv, descriptor, memory);
+        rc = vipl_queue_post_locked(&vi->recv, descriptor, segments);
     }
     bool doomed = false;
     if (rc == VIP_SUCCESS && vi->state == VIP_STATE_ERROR) {
@@ -232,7 +234,7 @@ bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *
     assert(vipl_mutex_is_held(&vi->send.lock));
     struct vipl_work *work = pending_send(&vi->send, sequence);
     if (work == NULL || work->op != VIP_CONTROL_OP_RDMAREAD ||
-        vipl_descriptor_read_send(vi, work->descriptor, &send) != 0) {
+        vipl_descriptor_read_send(vi, work, &send) != 0) {
         return false;
     }
     *out = send.local;
@@ -311,7 +313,7 @@ enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl
     if (out == NULL) {
         return VIPL_CLAIM_OK;
     }
-    uint32_t status = vipl_descriptor_read_recv(vi, work->descriptor, out);
+    uint32_t status = vipl_descriptor_read_recv(vi, work, out);
     if (status == 0 && bytes > out->bytes) {
         status = VIP_STATUS_LENGTH_ERROR;
     }

@@ -85,12 +85,20 @@ static void leave(struct vipl_sleepers *s, struct vipl_waiter *waiter)
     vipl_mutex_lock(&s->lock);
     vipl_list_remove(&waiter->nic_link);
     if (s->leader == waiter) {
-        s->leader = NULL;
-        if (!vipl_list_empty(&s->followers)) { /* it wakes, finds the lead free and takes it */
-            vipl_waker_signal(VIPL_CONTAINER(s->followers.next, struct vipl_waiter, nic_link)->waker);
-        } else if (s->parked != NULL) {
-            vipl_waker_signal(s->parked->waker);
-        }
+        s->leader = NULL; /* it leads again when it sleeps again, or passes the lead on when it is done */
+    }
+    vipl_mutex_unlock(&s->lock);
+}
+
+/* A thread that has slept waits no longer. If nobody leads now, the next one wakes, finds the lead free and
+ * takes it: a follower, or else the service thread. */
+static void pass_lead(struct vipl_sleepers *s)
+{
+    vipl_mutex_lock(&s->lock);
+    if (s->leader == NULL && !vipl_list_empty(&s->followers)) {
+        vipl_waker_signal(VIPL_CONTAINER(s->followers.next, struct vipl_waiter, nic_link)->waker);
+    } else if (s->leader == NULL && s->parked != NULL) {
+        vipl_waker_signal(s->parked->waker);
     }
     vipl_mutex_unlock(&s->lock);
 }
@@ -191,21 +199,16 @@ static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *wh
     return rc;
 }
 
-VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t deadline)
+static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,
+                          uint64_t deadline)
 {
-    struct vipl_waiter waiter = {.waker = vipl_thread_waker()};
-    if (waiter.waker == NULL) {
-        return VIP_ERROR_RESOURCE;
-    }
-    vipl_list_init(&waiter.link);
-    vipl_list_init(&waiter.nic_link);
-    VIP_RETURN rc = what->attempt(what->arg, NULL);
+    VIP_RETURN rc = VIP_NOT_DONE;
     while (rc == VIP_NOT_DONE) {
         int why;
         if (vipl_load_relaxed(&nic->closing) != 0) {
             return VIP_INVALID_PARAMETER;
         }
-        rc = wait_once(nic, what, &waiter, deadline, &why);
+        rc = wait_once(nic, what, waiter, deadline, &why);
         if (rc == VIP_NOT_DONE && why == ETIMEDOUT) {
             return VIP_TIMEOUT;
         }
@@ -213,5 +216,23 @@ VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uin
             return VIP_INTERRUPTED;
         }
     }
+    return rc;
+}
+
+VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t deadline)
+{
+    struct vipl_waiter waiter;
+    VIP_RETURN rc = what->attempt(what->arg, NULL);
+    if (rc != VIP_NOT_DONE) {
+        return rc;
+    }
+    waiter.waker = vipl_thread_waker();
+    if (waiter.waker == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_list_init(&waiter.link);
+    vipl_list_init(&waiter.nic_link);
+    rc = wait_on(nic, what, &waiter, deadline);
+    pass_lead(&nic->sleepers);
     return rc;
 }

@@ -217,7 +217,8 @@ struct lo_link *lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[
     vipl_mutex_lock(&remote->rx);
     for (struct vipl_list *l = remote->links.next; l != &remote->links && found == NULL; l = l->next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        found = link->dead == 0 && memcmp(link->peer_uid, peer_uid, LO_UID) == 0 ? link : NULL;
+        found =
+            link->dead == 0 && link->confirmed && memcmp(link->peer_uid, peer_uid, LO_UID) == 0 ? link : NULL;
     }
     vipl_mutex_unlock(&remote->rx);
     return found;

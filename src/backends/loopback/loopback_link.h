@@ -86,6 +86,7 @@ struct lo_link {
     struct vipl_shm window;  /* constant: the peer's registered memory, read-only */
     uint32_t can_reach;      /* atomic: we may access the peer's memory */
     uint32_t peer_can_reach; /* atomic: the peer may access ours */
+    bool confirmed;          /* rx: both ends have it, so that connections may share it */
     bool hung_up;            /* rx: the peer has gone, its last messages may be in the ring */
     uint32_t dead;           /* atomic: written under rx */
 

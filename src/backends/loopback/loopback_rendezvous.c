@@ -389,12 +389,18 @@ VIP_RETURN lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct v
     return rc;
 }
 
-/* A symmetric request of ours that the caller asks for. */
+/* Of two requests that ask each other at once the one with the smaller id is answered. */
+static bool gives_way(const struct lo_request *request, uint64_t id)
+{
+    return request->walk == NULL || request->walk->state == WALK_SEEKING || request->walk->id > id;
+}
+
+/* A symmetric request of ours that the caller asks for, and that is free to answer. */
 static struct lo_request *find_peer_request(struct lo_call *call)
 {
     for (struct vipl_list *l = lo_registry.requests.next; l != &lo_registry.requests; l = l->next) {
         struct lo_request *r = VIPL_CONTAINER(l, struct lo_request, link);
-        if (r->peer && r->matched == NULL && r->nic == call->remote->be &&
+        if (r->peer && r->matched == NULL && r->nic == call->remote->be && gives_way(r, call->hello.id) &&
             lo_same_address(&r->local, &call->hello.remote) &&
             lo_same_address(&r->remote, &call->hello.local)) {
             return r;
@@ -405,12 +411,10 @@ static struct lo_request *find_peer_request(struct lo_call *call)
 
 static void walk_hang_up(struct lo_walk *walk);
 
-/* Two requests that ask each other at once: the one with the smaller id is answered. */
 static bool answer_peer(struct lo_call *call)
 {
     struct lo_request *request = find_peer_request(call);
-    struct lo_walk *walk = request == NULL ? NULL : request->walk;
-    if (request == NULL || (walk != NULL && walk->state != WALK_SEEKING && walk->id < call->hello.id)) {
+    if (request == NULL) {
         return false;
     }
     VIP_RETURN rc = vipl_facts_agree(&request->facts, &call->hello.facts);
@@ -422,8 +426,8 @@ static bool answer_peer(struct lo_call *call)
         call_end(call);
         return true;
     }
-    if (walk != NULL) {
-        walk_hang_up(walk);
+    if (request->walk != NULL) {
+        walk_hang_up(request->walk);
     }
     if (offer(call, request->vi) != VIP_SUCCESS) {
         return false;

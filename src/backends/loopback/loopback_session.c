@@ -83,6 +83,7 @@ void lo_session_begin_locked(struct lo_session *session)
 {
     struct vipl_vi_facts own;
     session->open = true;
+    session->link->confirmed = true;
     if (session->opened != NULL) {
         *session->opened = true;
         session->opened = NULL;
