@@ -78,9 +78,9 @@ static bool op_is_legal(const struct vipl_vi *vi, uint16_t control, unsigned seg
     return op == VIP_CONTROL_OP_SENDRECV || segments > 0; /* RDMA needs its address segment */
 }
 
-uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor,
-                                   struct vipl_send *out)
+uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out)
 {
+    const VIP_DESCRIPTOR *descriptor = work->descriptor;
     uint16_t control = descriptor->CS.Control;
     unsigned count = descriptor->CS.SegCount;
     unsigned first = 0;

@@ -16,9 +16,4 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *des
                                    struct vipl_send *out);
 uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_sg *out);
 
-static inline uint16_t vipl_descriptor_op(const VIP_DESCRIPTOR *descriptor)
-{
-    return descriptor->CS.Control & VIP_CONTROL_OP_MASK;
-}
-
 #endif

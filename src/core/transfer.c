@@ -39,8 +39,8 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_
 {
     struct vipl_send send; /* large, so not cleared: descriptor_read_send() fills what is used */
     struct vipl_queue *q = &vi->send;
-    work->op = vipl_descriptor_op(work->descriptor);
     uint32_t status = vipl_descriptor_read_send(vi, work, &send);
+    work->op = send.op;
     if (status != 0) {
         q->executed++;
         finish_send(vi, work, status, 0);
