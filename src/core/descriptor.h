@@ -12,8 +12,7 @@
 VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
                                  uint32_t *status, uint16_t *segments);
 /* Read a send descriptor for execution, or a receive for a message. 0, or error bits. */
-uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor,
-                                   struct vipl_send *out);
+uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out);
 uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_sg *out);
 
 #endif
