@@ -78,7 +78,7 @@ struct Census {
 inline Census take_census()
 {
     return {count_entries("/proc/self/fd"), count_entries("/proc/self/task"),
-            count_lines("/proc/self/maps", "vipl-")};
+            count_lines("/proc/self/maps", "/memfd:vipl-")};
 }
 
 inline std::string show(const Census &census)
