@@ -82,7 +82,7 @@ struct vipl_vi *vipl_vi_lock_quiet(void *handle)
             vipl_vi_unlock(vi);
             return NULL;
         }
-        pins = vipl_load_relaxed(&vi->pins); /* only grows under a lock we hold */
+        pins = vipl_load_acquire(&vi->pins); /* grows only under a lock we hold; pairs with unpin */
         if (pins == 0) {
             return vi;
         }
