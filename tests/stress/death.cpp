@@ -231,7 +231,8 @@ void kill_peers(const char *pull)
 {
     constexpr unsigned kRounds = 25;
     use_pull(pull);
-    let_a_moment_pass(); // this thread's own bell exists from here on
+    let_a_moment_pass();       // this thread's own bell exists from here on,
+    std::thread([] {}).join(); // and so does a sanitizer's own thread
     const Census before = take_census();
     const Scene scene = make_scene(pull);
     Random random = scene.random();

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+//
+// Memory is registered and deregistered while a writer, in this process or another, writes to it
+// without a pause. After VipDeregisterMem has returned not one byte may change any more. The VIs are
+// unreliable: a write that is refused fails alone.
+#define CATCH_CONFIG_RUNNER
+#include "stress.hpp"
+
+#include <algorithm>
+
+using namespace stress;
+
+namespace {
+
+constexpr VIP_UINT32 kBytes = 48 * 1024;
+constexpr unsigned kInFlight = 4;
+constexpr VIP_UINT8 kOurs = 0x5A;
+
+/** What the owner tells the writer, and the writer the owner. Shared with the child. */
+struct Board {
+    std::atomic<std::uint64_t> address;
+    std::atomic<VIP_MEM_HANDLE> handle;
+    std::atomic<std::uint64_t> attempts; // writes that have completed, well or not
+    std::atomic<bool> stop;
+};
+
+void VI_CALL ignore(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)
+{
+}
+
+VIP_VI_ATTRIBUTES lenient()
+{
+    VIP_VI_ATTRIBUTES attributes = vi_attributes(VIP_SERVICE_UNRELIABLE);
+    attributes.EnableRdmaRead = VIP_FALSE;
+    return attributes;
+}
+
+void keep_writing(VIP_VI_HANDLE vi, Memory &memory, Board &board)
+{
+    Work works[kInFlight];
+    const auto aim = [&](VIP_DESCRIPTOR *d) {
+        d->CS.Length = kBytes;
+        d->DS[0].Remote.Data.AddressBits = board.address;
+        d->DS[0].Remote.Handle = board.handle;
+        REQUIRE_VIP(VipPostSend(vi, d, memory.handle()));
+    };
+    unsigned fill = 1;
+    for (Work &work : works) {
+        const Span bytes = memory.bytes(kBytes);
+        std::memset(bytes.data, static_cast<int>(fill++), kBytes); // never what the owner writes
+        work = memory.rdma(VIP_CONTROL_OP_RDMAWRITE, {board.address, board.handle}, bytes);
+        post_send(vi, work);
+    }
+    while (!board.stop) {
+        VIP_DESCRIPTOR *done = nullptr;
+        const VIP_RETURN rc = VipSendWait(vi, patience(), &done);
+        EXPECT(rc == VIP_SUCCESS || rc == VIP_DESCRIPTOR_ERROR);
+        if (rc == VIP_DESCRIPTOR_ERROR) {
+            EXPECT_STATUS(VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR, done);
+        }
+        board.attempts++;
+        aim(done);
+    }
+}
+
+template <class Condition>
+void await(const Condition &condition, const Crew &crew)
+{
+    const unsigned long long end = now_ms() + patience();
+    while (!condition()) {
+        EXPECT(!crew.failed());
+        EXPECT(now_ms() < end);
+        std::this_thread::yield();
+    }
+}
+
+/** Register, let some writes land, deregister, overwrite: what is there must stay. */
+void revoke(const Nic &nic, Board &board, VIP_UINT8 *target, unsigned rounds, const Crew &crew)
+{
+    VIP_MEM_ATTRIBUTES attributes = rdma_memory();
+    for (unsigned round = 0; round < rounds; ++round) {
+        VIP_MEM_HANDLE handle = 0;
+        REQUIRE_VIP(VipRegisterMem(nic, target, kBytes, &attributes, &handle));
+        board.handle = handle;
+        await([&] { return __atomic_load_n(&target[kBytes - 1], __ATOMIC_ACQUIRE) != kOurs; }, crew);
+        REQUIRE_VIP(VipDeregisterMem(nic, target, handle));
+        std::memset(target, kOurs, kBytes);
+        const std::uint64_t seen = board.attempts;
+        await([&] { return board.attempts > seen + 2 * kInFlight; }, crew);
+        EXPECT(std::all_of(target, target + kBytes, [](VIP_UINT8 b) { return b == kOurs; }));
+    }
+}
+
+Board &fresh_board(VIP_UINT8 *target)
+{
+    Board &board = shared<Board>();
+    board.address = reinterpret_cast<std::uintptr_t>(target);
+    board.handle = 1; // nobody's, until there is one
+    board.attempts = 0;
+    board.stop = false;
+    std::memset(target, kOurs, kBytes);
+    return board;
+}
+
+alignas(64) VIP_UINT8 g_target[kBytes];
+
+void write_from_afar(const Scene &scene, Line &line)
+{
+    const Nic nic;
+    Memory memory(nic, 256 * 1024);
+    const Vi vi(nic, lenient());
+    REQUIRE_VIP(request_to(nic, scene.name(), vi));
+    keep_writing(vi, memory, shared<Board>());
+    line.sync();
+}
+
+void revoke_from_afar(const char *pull)
+{
+    use_pull(pull);
+    Board &board = fresh_board(g_target);
+    const Scene scene = make_scene(pull);
+    Child child(write_from_afar, scene);
+    const Nic nic;
+    REQUIRE_VIP(VipErrorCallback(nic, nullptr, ignore));
+    const Vi vi(nic, lenient());
+    REQUIRE_VIP(accept_on(nic, scene.name(), vi));
+    revoke(nic, board, g_target, 100, Crew());
+    board.stop = true;
+    child.line.sync();
+    child.finish();
+}
+
+} // namespace
+
+TEST_CASE("after VipDeregisterMem no byte changes, writer in the same process", "[deregister]")
+{
+    Board &board = fresh_board(g_target);
+    const Nic nic;
+    REQUIRE_VIP(VipErrorCallback(nic, nullptr, ignore));
+    Memory memory(nic, 256 * 1024);
+    const Vi owner(nic, lenient()), writer(nic, lenient());
+    connect_pair(nic, owner, nic, writer);
+    Crew crew;
+    crew.add([&] { keep_writing(writer, memory, board); });
+    try {
+        revoke(nic, board, g_target, 300, crew);
+    } catch (...) {
+        board.stop = true;
+        crew.join();
+        throw;
+    }
+    board.stop = true;
+    crew.join();
+}
+
+TEST_CASE("after VipDeregisterMem no byte changes, writer in another process", "[deregister]")
+{
+    revoke_from_afar("auto");
+}
+
+TEST_CASE("after VipDeregisterMem no byte changes, writer in another process that reaches directly",
+          "[deregister]")
+{
+    revoke_from_afar("on");
+}
+
+TEST_CASE("after VipDeregisterMem no byte changes, writer in another process through the rings",
+          "[deregister]")
+{
+    revoke_from_afar("off");
+}
