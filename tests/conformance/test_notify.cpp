@@ -232,6 +232,11 @@ TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wai
         EXPECT_EQ(20, echo.answers.load(std::memory_order_acquire));
         EXPECT_EQ(0, echo.failures.load(std::memory_order_acquire));
         peer.sync();
+        REQUIRE_VIP(VipDisconnect(end.vi)); // flushes the last receive to the last registration
+        while (echo.failures.load(std::memory_order_acquire) < 1 && now_ms() < stop) {
+            std::this_thread::yield();
+        }
+        EXPECT_EQ(1, echo.failures.load(std::memory_order_acquire));
     },
     [](Peer &peer) {
         Endpoint end(peer);
@@ -244,7 +249,7 @@ TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wai
             EXPECT_EQ(std::string("echo"), in.buffer.text());
         }
         peer.sync();
-        peer.sync(); // a disconnect would complete the server's next receive
+        peer.sync();
     }};
 
 TEST_CASE("VipCQNotify calls the handler with the entry, already taken", "[VipCQNotify][functional]")

@@ -27,7 +27,7 @@ void prepare(const Span &bytes, unsigned seed)
 void await_written(const Span &bytes, unsigned seed)
 {
     const unsigned long long end = now_ms() + patience();
-    while (__atomic_load_n(&bytes.data[bytes.size - 1], __ATOMIC_ACQUIRE) != kLast) {
+    while (bytes.poll_last() != kLast) {
         EXPECT(now_ms() < end);
         std::this_thread::yield();
     }

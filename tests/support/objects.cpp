@@ -63,6 +63,21 @@ bool Span::all(VIP_UINT8 value) const
     return std::all_of(data, data + size, [value](VIP_UINT8 b) { return b == value; });
 }
 
+VIP_UINT8 Span::poll_last() const
+{
+    const VIP_UINT8 *const end = data + size;
+    const VIP_UINT8 seen = __atomic_load_n(end - 1, __ATOMIC_ACQUIRE);
+    // The byte may have come as part of an aligned word. The machine does not care which load sees it;
+    // ThreadSanitizer pairs an acquire with the release at the same address only.
+    if (size >= 4 && reinterpret_cast<uintptr_t>(end) % 4 == 0) {
+        __atomic_load_n(reinterpret_cast<const VIP_UINT32 *>(end - 4), __ATOMIC_ACQUIRE);
+    }
+    if (size >= sizeof(uintptr_t) && reinterpret_cast<uintptr_t>(end) % sizeof(uintptr_t) == 0) {
+        __atomic_load_n(reinterpret_cast<const uintptr_t *>(end - sizeof(uintptr_t)), __ATOMIC_ACQUIRE);
+    }
+    return seen;
+}
+
 Work &Work::op(VIP_UINT16 control_bits)
 {
     desc->CS.Control = static_cast<VIP_UINT16>(desc->CS.Control | control_bits);

@@ -75,6 +75,8 @@ struct Span {
     bool holds(unsigned seed, VIP_UINT32 from = 0) const;
     /** Whether every byte has this value. */
     bool all(VIP_UINT8 value) const;
+    /** The last byte, for a program that spins on it: when it is new, all bytes before it are. */
+    VIP_UINT8 poll_last() const;
 };
 
 /** A descriptor and the handle it is posted with. Segments are appended in order. */

@@ -16,6 +16,15 @@
 
 #include "check.hpp"
 
+#if defined(__SANITIZE_THREAD__)
+// By default each process sleeps a second at its exit, to let other threads report; children are many.
+extern "C" const char *__tsan_default_options();
+const char *__tsan_default_options()
+{
+    return "atexit_sleep_ms=0";
+}
+#endif
+
 namespace vipl_test {
 
 namespace {
