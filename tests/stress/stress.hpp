@@ -249,7 +249,8 @@ public:
         if (killed) {
             EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         } else {
-            EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+            EXPECT_EQ(0, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+            EXPECT_EQ(0, WEXITSTATUS(status));
         }
     }
 

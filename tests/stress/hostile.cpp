@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+//
+// A hostile process of the same user: it sends nonsense and mutated packets to the rendezvous sockets,
+// claims other versions, opens a thousand calls and says nothing, answers requests with lies, and
+// scribbles over the shared segments it is given. Meanwhile a good connection to another process
+// keeps working, and a good client still gets in.
+#define CATCH_CONFIG_RUNNER
+#include "stress.hpp"
+
+#include <sys/resource.h>
+
+#include "hostile_wire.hpp"
+
+using namespace stress;
+
+namespace {
+
+constexpr unsigned kPackets = 10000, kHalfOpen = 1000;
+
+void allow_many_descriptors()
+{
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    EXPECT(limit.rlim_cur >= kHalfOpen + 200);
+}
+
+// --- the attacker ------------------------------------------------------------------------------------
+
+VIP_UINT8 expect_refused(const std::string &name, size_t spoiled, VIP_UINT8 value, Random &random)
+{
+    Bytes hello = make_hello(1, name, random);
+    hello[spoiled] = value;
+    const Fd line = call(name);
+    send_packet(line, hello);
+    const Bytes answer = receive_packet(line, static_cast<int>(patience()));
+    EXPECT(is_answer(answer, kRefused));
+    return answer[5];
+}
+
+void throw_packets(const std::string &name, VIP_UINT8 version, Random &random)
+{
+    const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+    for (unsigned i = 0; i < kPackets;) {
+        const Fd line = call(name);
+        bool whole = true;
+        for (std::uint64_t n = 1 + below(random, 3); n > 0; --n, ++i) {
+            Bytes packet = below(random, 4) == 0 ? noise(random) : make_hello(version, name, random);
+            if (below(random, 16) != 0) {
+                mutate(packet, random);
+                whole = false;
+            }
+            const std::vector<int> fds(below(random, 4) == 0 ? below(random, 5) : 0, null.get());
+            send_packet(line, packet, fds);
+        }
+        if (whole || below(random, 8) == 0) {
+            Fd segment;
+            Bytes answer = receive_packet(line, 20);
+            while (!answer.empty() && !is_answer(answer, kRejected) && !is_answer(answer, kNo)) {
+                if (is_answer(answer, kAccept) && segment.get() >= 0) {
+                    scribble(segment.get(), random);
+                    send_packet(line, {'!'});
+                }
+                answer = receive_packet(line, 20, &segment);
+            }
+        }
+    }
+}
+
+void attack(const Scene &scene, Line &line)
+{
+    allow_many_descriptors();
+    Random random = scene.random();
+    const std::string name = scene.name();
+    const VIP_UINT8 version = expect_refused(name, 4, 255, random);
+    expect_refused(name, 4, 0, random);
+    expect_refused(name, 5, own_byte_order() == 1 ? 2 : 1, random);
+    expect_refused(name, 6, sizeof(void *) == 8 ? 4 : 8, random);
+    line.sync();
+    throw_packets(name, version, random);
+    line.sync();
+    {
+        std::vector<Fd> half_open;
+        for (unsigned i = 0; i < kHalfOpen; ++i) {
+            half_open.push_back(call(name));
+        }
+        line.sync(); // the good client connects now
+        line.sync();
+    }
+}
+
+/** Answer every call with some lie. */
+void lie(const Scene &scene, Line &line)
+{
+    Random random = scene.random();
+    const Fd listener = listen_as(scene.name());
+    line.sync();
+    pollfd either[2] = {{listener.get(), POLLIN, 0}, {line.fd(), POLLIN, 0}};
+    while (poll(either, 2, -1) > 0 && either[1].revents == 0) {
+        const Fd caller(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        receive_packet(caller, static_cast<int>(patience()));
+        const Fd segment(memfd_create("lie", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+        const size_t bytes = kSegmentHead + 2 * (kRingHead + 1024 * kSlot);
+        EXPECT(ftruncate(segment.get(), static_cast<off_t>(below(random, 4) == 0 ? 4096 : bytes)) == 0);
+        const std::uint32_t head[] = {0x56504C31, 1, 0x01020304, sizeof(void *) * 8, 1024};
+        EXPECT(pwrite(segment.get(), head, sizeof head, 0) == sizeof head);
+        if (below(random, 4) != 0) {
+            fcntl(segment.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+        }
+        Bytes answer = below(random, 8) == 0
+                           ? noise(random)
+                           : make_answer(static_cast<VIP_UINT8>(below(random, 3) != 0 ? +kAccept : random()),
+                                         random(), random);
+        if (below(random, 3) == 0) {
+            mutate(answer, random);
+        }
+        const std::vector<int> fds(below(random, 4), segment.get());
+        if (below(random, 2) == 0) {
+            scribble(segment.get(), random);
+        }
+        send_packet(caller, answer, fds);
+        receive_packet(caller, 20); // "!", or it hangs up
+        scribble(segment.get(), random);
+        send_packet(caller, {'!'});
+        receive_packet(caller, 20);
+    }
+    line.sync();
+}
+
+// --- the good --------------------------------------------------------------------------------------
+
+struct Peers {
+    explicit Peers(const Nic &nic) : memory(nic, 64 * 1024), vi(nic)
+    {
+        out = memory.transfer(memory.bytes(1000));
+        in = memory.transfer(memory.bytes(1000));
+        post_recv(vi, in);
+    }
+    Memory memory;
+    Vi vi;
+    Work out, in;
+};
+
+/** Send and expect the same back, once. */
+void ping(Peers &peers, unsigned number)
+{
+    peers.out.buffer.fill(number);
+    post_send(peers.vi, peers.out);
+    EXPECT(received(peers.vi) == peers.in.desc);
+    EXPECT(peers.in.buffer.holds(number));
+    post_recv(peers.vi, peers.in);
+    EXPECT(sent(peers.vi) == peers.out.desc);
+}
+
+void be_good(const Scene &scene, Line &line)
+{
+    const Nic nic;
+    Peers peers(nic);
+    REQUIRE_VIP(request_to(nic, scene.name(), peers.vi));
+    unsigned number = 0;
+    pollfd order = {line.fd(), POLLIN, 0};
+    for (;;) {
+        ping(peers, number++);
+        if (poll(&order, 1, 0) == 1) {
+            if (line.receive<char>() == 'E') {
+                line.send(number);
+                return;
+            }
+            const unsigned long long start = now_ms();
+            const Vi another(nic);
+            REQUIRE_VIP(request_to(nic, scene.name(), another));
+            line.send(static_cast<unsigned>(now_ms() - start));
+        }
+    }
+}
+
+void echo(Peers &peers)
+{
+    for (;;) {
+        VIP_DESCRIPTOR *done = nullptr;
+        const VIP_RETURN rc = VipRecvWait(peers.vi, patience(), &done);
+        if (rc == VIP_DESCRIPTOR_ERROR) {
+            return; // the good client has left
+        }
+        EXPECT_EQ(VIP_SUCCESS, rc);
+        std::memcpy(peers.out.buffer.data, peers.in.buffer.data, peers.out.buffer.size);
+        post_recv(peers.vi, peers.in);
+        post_send(peers.vi, peers.out);
+        EXPECT(sent(peers.vi) == peers.out.desc);
+    }
+}
+
+/** Take requests: the good client's are accepted, of the others most are rejected. */
+void serve(const Nic &nic, const std::string &name, const std::atomic<bool> &stop, Random random)
+{
+    const Vi spare(nic), bait(nic);
+    NetAddress local = nic.address(name);
+    unsigned evil = 0;
+    while (!stop) {
+        NetAddress from(2 * 65536);
+        VIP_VI_ATTRIBUTES attributes{};
+        VIP_CONN_HANDLE connection = nullptr;
+        const VIP_RETURN rc = VipConnectWait(nic, local, 20, from, &attributes, &connection);
+        if (rc != VIP_SUCCESS) {
+            EXPECT_EQ(VIP_TIMEOUT, rc);
+            continue;
+        }
+        if (from.discriminator() == "me") {
+            VipDisconnect(spare);
+            REQUIRE_VIP(VipConnectAccept(connection, spare));
+        } else if (below(random, 8) != 0 || VipConnectAccept(connection, bait) != VIP_SUCCESS) {
+            VipConnectReject(connection); // may be gone already
+            ++evil;
+        } else {
+            VipDisconnect(bait);
+        }
+    }
+    std::cout << evil << " requests of the attacker were rejected" << std::endl;
+}
+
+} // namespace
+
+TEST_CASE("nonsense at the rendezvous hurts nobody else", "[hostile]")
+{
+    allow_many_descriptors();
+    const Scene scene = make_scene();
+    Child good(be_good, scene);
+    const Nic nic;
+    REQUIRE_VIP(VipErrorCallback(nic, nullptr, [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) {}));
+    Peers peers(nic);
+    REQUIRE_VIP(accept_on(nic, scene.name(), peers.vi));
+    std::atomic<bool> stop{false};
+    Crew crew;
+    crew.add([&] { echo(peers); });
+    crew.add([&] { serve(nic, scene.name(), stop, scene.random()); });
+    try {
+        Child attacker(attack, scene);
+        attacker.line.sync(); // other versions were refused
+        EXPECT(attacker.line.receive<char>(8 * patience()) == 'S');
+        attacker.line.send('S'); // all packets are sent
+        attacker.line.sync();    // a thousand calls are open
+        good.line.send('C');
+        const unsigned took = good.line.receive<unsigned>();
+        std::cout << "a good client got in after " << took << " ms" << std::endl;
+        EXPECT(took < 1000 * timeout_scale());
+        attacker.line.sync();
+        attacker.finish();
+        good.line.send('E');
+        std::cout << good.line.receive<unsigned>() << " good messages meanwhile" << std::endl;
+        good.finish();
+    } catch (...) {
+        stop = true;
+        good.kill();
+        crew.join();
+        throw;
+    }
+    stop = true;
+    crew.join();
+}
+
+TEST_CASE("lies in answer to a request hurt only that request", "[hostile]")
+{
+    const Scene scene = make_scene();
+    Child liar(lie, scene);
+    liar.line.sync();
+    let_a_moment_pass();
+    std::thread([] {}).join();
+    const Census before = take_census();
+    {
+        const Nic nic;
+        REQUIRE_VIP(VipErrorCallback(nic, nullptr, [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) {}));
+        const Vi vi(nic);
+        Memory memory(nic, 4096);
+        const Work work = memory.transfer(memory.bytes(64));
+        unsigned connected = 0;
+        for (unsigned round = 0; round < 300; ++round) {
+            if (request_to(nic, scene.name(), vi, 30 * timeout_scale()) == VIP_SUCCESS) {
+                ++connected;
+                VIP_DESCRIPTOR *done = nullptr;
+                post_send(vi, work);
+                VipSendWait(vi, 1, &done);
+            }
+            REQUIRE_VIP(VipDisconnect(vi));
+            VIP_DESCRIPTOR *done = nullptr;
+            VipSendDone(vi, &done);
+        }
+        std::cout << connected << " of 300 requests believed a lie" << std::endl;
+        liar.line.sync();
+        liar.finish();
+    }
+    expect_census(before, [] {});
+}
