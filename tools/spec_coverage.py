@@ -2,22 +2,19 @@
 # SPDX-License-Identifier: MIT
 """Writes docs/spec-coverage.md: every function of vipl.h and the conformance cases that hold it to its word.
 
-    spec_coverage.py            writes the file
-    spec_coverage.py --check    says whether the file is as it would be written
+    spec_coverage.py VIPL-CONFORMANCE            writes the file
+    spec_coverage.py VIPL-CONFORMANCE --check    says whether the file is as it would be written
 """
 import os
 import re
+import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUTPUT = os.path.join(ROOT, 'docs/spec-coverage.md')
 LEVELS = ('early', 'functional', 'full')
-TEXT = r'"(?:\\.|[^"\\])*"'
-CASE = re.compile(r'^(?:TEST_CASE|T[A-Z]+_[A-Z_]*CASE\w*|MADE_\w*CASE\w*)\(\s*((?:%s\s*)+),\s*((?:%s\s*)+)' % (TEXT, TEXT), re.M)
-
-
-def joined(literals):
-    return ''.join(text[1:-1] for text in re.findall(TEXT, literals)).replace('\\"', '"')
+RELIABILITY = ('Unreliable Delivery', 'Reliable Delivery', 'Reliable Reception')
+SETTINGS = ('in one process', 'on one NIC handle', 'between processes')
 
 
 def functions():
@@ -32,55 +29,74 @@ def functions():
             yield section, match.group(2)
 
 
-def cases():
-    """(file, name, tags) of each conformance case."""
-    folder = os.path.join(ROOT, 'tests/conformance')
-    for name in sorted(os.listdir(folder)):
-        if name.endswith('.cpp'):
-            with open(os.path.join(folder, name), encoding='utf-8') as file:
-                for match in CASE.finditer(file.read()):
-                    yield name, joined(match.group(1)), re.findall(r'\[(\w+)\]', joined(match.group(2)))
+def listed(program):
+    """(name, tags) of each case the program has; long names come in several lines."""
+    name, tags = '', ''
+    for line in subprocess.run([program, '--list'], check=True, capture_output=True, text=True).stdout.splitlines() + ['  ']:
+        indent = len(line) - len(line.lstrip())
+        if indent == 2 or line == '  ':
+            if tags:
+                yield name, re.findall(r'\[([^]]+)\]', tags)
+            name, tags = line.strip(), ''
+        elif indent == 4:
+            name += ' ' + line.strip()
+        elif indent > 4:
+            tags += line.strip()
 
 
-def document():
-    by_function = {}
-    for file, name, tags in cases():
-        level = next((tag for tag in tags if tag in LEVELS), '?')
+def cases(program):
+    """function or topic -> level -> name -> how often it is played; variations of a case are one."""
+    found = {}
+    for name, tags in listed(program):
+        for variation in SETTINGS + RELIABILITY:
+            name = name.removesuffix(', ' + variation)
+        level = next(tag for tag in tags if tag in LEVELS)
         for tag in tags:
-            if tag not in LEVELS:
-                by_function.setdefault(tag, []).append((LEVELS.index(level) if level in LEVELS else 3, level, name, file))
+            if tag not in LEVELS + ('inproc', 'procs'):
+                names = found.setdefault(tag, {}).setdefault(level, {})
+                names[name] = names.get(name, 0) + 1
+    return found
+
+
+def document(program):
+    found = cases(program)
     known = list(functions())
-    total = sum(len(rows) for rows in by_function.values())
+    different = sum(len(names) for levels in found.values() for names in levels.values())
+    played = sum(sum(names.values()) for levels in found.values() for names in levels.values())
     lines = ['# Coverage of the specification', '',
-             'Written by `tools/spec_coverage.py` from the cases of `tests/conformance`; do not edit. Cases with two sides run in',
-             'one process and between two. `vipl-conformance` runs them all and prints such a table of results.', '',
-             '%d functions, %d cases. Levels are those of VIPL 1.0: Early Adopter, Functional, Full.' % (len(known), total), '',
+             'Written by `tools/spec_coverage.py` from what `vipl-conformance --list` says; do not edit. A case with two sides is played in one',
+             'process and between two, many at each reliability level; the number behind a case is how often it is played.', '',
+             '%d functions, %d cases, played %d times. Levels are those of VIPL 1.0: Early Adopter, Functional, Full.' % (
+                 len(known), different, played), '',
              '| function | early | functional | full |', '|---|---|---|---|']
     for _, function in known:
-        rows = by_function.get(function, [])
-        lines.append('| `%s` | %s |' % (function, ' | '.join(
-            str(sum(1 for row in rows if row[1] == level) or '') for level in LEVELS)))
+        counts = [str(len(found.get(function, {}).get(level, {})) or '') for level in LEVELS]
+        lines.append('| `%s` | %s |' % (function, ' | '.join(counts)))
     section = ''
-    for own_section, function in known + [('Topics', tag) for tag in sorted(set(by_function) - {f for _, f in known})]:
+    topics = sorted(set(found) - {function for _, function in known})
+    for own_section, function in known + [('Topics', topic) for topic in topics]:
         if own_section != section:
             section = own_section
             lines += ['', '## ' + section]
         lines += ['', '### ' + function, '']
-        lines += ['- %s (%s, `%s`)' % (name, level, file) for _, level, name, file in sorted(by_function.get(function, []))] or \
-                 ['No case of its own.']
+        for level in LEVELS:
+            lines += ['- %s (%s, %d)' % (name, level, count)
+                      for name, count in sorted(found.get(function, {}).get(level, {}).items())]
+        if function not in found:
+            lines.append('No case of its own.')
     return '\n'.join(lines) + '\n'
 
 
 def main(arguments):
-    text = document()
-    if arguments == ['--check']:
+    text = document(arguments[0])
+    if arguments[1:] == ['--check']:
         with open(OUTPUT, encoding='utf-8') as file:
             same = file.read() == text
         missing = [f for _, f in functions() if not re.search(r'\| `%s` \| .*\d' % f, text)]
         for function in missing:
             print('no conformance case: ' + function)
         if not same:
-            print('docs/spec-coverage.md is old: run tools/spec_coverage.py')
+            print('docs/spec-coverage.md is old: run tools/spec_coverage.py build/dev/bin/vipl-conformance')
         return 0 if same and not missing else 1
     with open(OUTPUT, 'w', encoding='utf-8') as file:
         file.write(text)
