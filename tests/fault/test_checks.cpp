@@ -138,7 +138,7 @@ std::string breach(const std::function<void(Hooked &)> &act)
 }
 
 /** That a breach is found: the operation and part of the rule are in its line. */
-void found(const char *op, const char *rule, const std::function<void(Hooked &)> &act)
+[[maybe_unused]] void found(const char *op, const char *rule, const std::function<void(Hooked &)> &act)
 {
     const std::string text = breach(act);
     INFO(text);

@@ -13,6 +13,7 @@
 
 extern "C" {
 #include "core/backend_hook_faults.h"
+#include "core/log.h"
 }
 
 using namespace vipl_test;
@@ -47,6 +48,7 @@ template <class Function>
 std::string said(Function function)
 {
     std::FILE *file = std::tmpfile();
+    vipl_log_set_level(VIPL_LOG_ERROR);
     std::fflush(stderr);
     const int before = dup(STDERR_FILENO);
     dup2(fileno(file), STDERR_FILENO);
