@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+//
+// Connect, exchange a message of a random size, disconnect: a thousand times in one process and 300
+// times between two, at random reliability levels. Descriptors, threads, shared mappings and memory
+// stay as they were after the first hundred.
+#define CATCH_CONFIG_RUNNER
+#include "stress.hpp"
+
+#include "census.hpp"
+
+using namespace stress;
+
+namespace {
+
+constexpr VIP_UINT32 kLargest = 64 * 1024;
+constexpr long kSlackKib = 8 * 1024; // what allocators and tools may keep
+
+VIP_RELIABILITY_LEVEL level_of(std::uint64_t number)
+{
+    return static_cast<VIP_RELIABILITY_LEVEL>(1u << number % 3);
+}
+
+VIP_VI_ATTRIBUTES attributes_of(VIP_RELIABILITY_LEVEL level)
+{
+    VIP_VI_ATTRIBUTES attributes = vi_attributes(level);
+    attributes.EnableRdmaRead = level != VIP_SERVICE_UNRELIABLE;
+    return attributes;
+}
+
+/** One end's buffers, used again for each connection. */
+struct End {
+    End()
+        : memory(nic, 4 * kLargest), out(memory.transfer(memory.bytes(kLargest))),
+          in(memory.transfer(memory.bytes(kLargest)))
+    {
+    }
+    Nic nic;
+    Memory memory;
+    Work out, in;
+};
+
+void exchange(End &end, VIP_VI_HANDLE vi, VIP_UINT32 bytes, unsigned round)
+{
+    end.out.buffer.part(0, bytes).fill(round);
+    end.out.desc->CS.Length = end.out.desc->DS[0].Local.Length = bytes;
+    post_send(vi, end.out);
+    EXPECT(received(vi) == end.in.desc);
+    EXPECT_EQ(bytes, end.in.desc->CS.Length);
+    EXPECT(end.in.buffer.part(0, bytes).holds(round));
+    EXPECT(sent(vi) == end.out.desc);
+}
+
+/** Notes the census and the memory after some rounds, and requires them at the end. */
+class Watch {
+public:
+    void note(unsigned round)
+    {
+        if (round == 100) {
+            census_ = take_census();
+            resident_ = resident_kib();
+        }
+    }
+    template <class Progress>
+    void expect_flat(Progress progress) const
+    {
+        expect_census(census_, progress);
+        const long grown = resident_kib() - resident_;
+        std::cout << "memory grew by " << grown << " KiB" << std::endl;
+        EXPECT(grown < kSlackKib);
+    }
+
+private:
+    Census census_{};
+    long resident_ = 0;
+};
+
+/** The two sides make the same random choices. */
+struct Plan {
+    explicit Plan(Random &random)
+        : level(level_of(random())), bytes(static_cast<VIP_UINT32>(below(random, kLargest))),
+          client_leaves(below(random, 2) == 0)
+    {
+    }
+    VIP_RELIABILITY_LEVEL level;
+    VIP_UINT32 bytes;
+    bool client_leaves; // first; the other then disconnects a VI in ERROR
+};
+
+constexpr unsigned kRemoteRounds = 300;
+
+void leave(const Vi &vi, bool first, Line &line)
+{
+    line.sync(); // both have what they exchanged
+    if (first) {
+        REQUIRE_VIP(VipDisconnect(vi));
+    } else {
+        vi.await(VIP_STATE_ERROR);
+        REQUIRE_VIP(VipDisconnect(vi));
+    }
+}
+
+void client(const Scene &scene, Line &line)
+{
+    End end;
+    Random random = scene.random();
+    for (unsigned round = 0; round < kRemoteRounds; ++round) {
+        const Plan plan(random);
+        const Vi vi(end.nic, attributes_of(plan.level));
+        post_recv(vi, end.in);
+        REQUIRE_VIP(request_to(end.nic, scene.name(), vi));
+        exchange(end, vi, plan.bytes, round);
+        leave(vi, plan.client_leaves, line);
+    }
+    line.sync();
+}
+
+void churn_between_processes(const char *pull)
+{
+    use_pull(pull);
+    const Scene scene = make_scene(pull);
+    Child child(client, scene);
+    End end;
+    Random random = scene.random();
+    Watch watch;
+    for (unsigned round = 0; round < kRemoteRounds; ++round) {
+        const Plan plan(random);
+        const Vi vi(end.nic, attributes_of(plan.level));
+        post_recv(vi, end.in);
+        REQUIRE_VIP(accept_on(end.nic, scene.name(), vi));
+        exchange(end, vi, plan.bytes, round);
+        leave(vi, !plan.client_leaves, child.line);
+        watch.note(round);
+    }
+    watch.expect_flat([] {});
+    child.line.sync();
+    child.finish();
+}
+
+} // namespace
+
+TEST_CASE("a thousand connections in one process leave nothing behind", "[churn]")
+{
+    End server, client;
+    const std::string name = unique_discriminator();
+    Random random(seed());
+    Watch watch;
+    for (unsigned round = 0; round < 1000; ++round) {
+        const Plan plan(random);
+        const Vi left(server.nic, attributes_of(plan.level)), right(client.nic, attributes_of(plan.level));
+        post_recv(left, server.in);
+        post_recv(right, client.in);
+        Crew other;
+        other.add([&] {
+            REQUIRE_VIP(request_to(client.nic, name, right));
+            exchange(client, right, plan.bytes, round);
+        });
+        REQUIRE_VIP(accept_on(server.nic, name, left));
+        exchange(server, left, plan.bytes, round);
+        other.join();
+        const Vi &first = plan.client_leaves ? right : left, &second = plan.client_leaves ? left : right;
+        REQUIRE_VIP(VipDisconnect(first));
+        second.await(VIP_STATE_ERROR);
+        REQUIRE_VIP(VipDisconnect(second));
+        watch.note(round);
+    }
+    watch.expect_flat([] {});
+}
+
+TEST_CASE("300 connections between two processes leave nothing behind", "[churn]")
+{
+    churn_between_processes("auto");
+}
+
+TEST_CASE("300 connections between two processes leave nothing behind, through the rings", "[churn]")
+{
+    churn_between_processes("off");
+}
