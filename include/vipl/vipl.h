@@ -364,11 +364,11 @@ typedef char vipl_data_segment_is_16_bytes[sizeof(VIP_DESCRIPTOR_SEGMENT) == 16 
 /** See VipErrorCallback(). */
 typedef void(VI_CALL *VIP_ERROR_HANDLER)(VIP_PVOID Context, VIP_ERROR_DESCRIPTOR *ErrorDesc);
 /** See VipSendNotify() and VipRecvNotify(). */
-typedef void(VI_CALL *VIP_VI_CALLBACK)(VIP_PVOID Context, VIP_NIC_HANDLE NicHandle,
-                                       VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descriptor);
+typedef void(VI_CALL *VIP_VI_CALLBACK)(VIP_PVOID Context, VIP_NIC_HANDLE NicHandle, VIP_VI_HANDLE ViHandle,
+                                       VIP_DESCRIPTOR *Descriptor);
 /** See VipCQNotify(). */
-typedef void(VI_CALL *VIP_CQ_CALLBACK)(VIP_PVOID Context, VIP_NIC_HANDLE NicHandle,
-                                       VIP_VI_HANDLE ViHandle, VIP_BOOLEAN RecvQueue);
+typedef void(VI_CALL *VIP_CQ_CALLBACK)(VIP_PVOID Context, VIP_NIC_HANDLE NicHandle, VIP_VI_HANDLE ViHandle,
+                                       VIP_BOOLEAN RecvQueue);
 
 /* Define VIPL_NO_PROTOTYPES to get the types alone and to own the functions' names: for programs
  * that fill function pointers of those names with dlsym(). */
@@ -690,8 +690,9 @@ VIPL_API VIP_RETURN VI_CALL VipConnectPeerWait(IN VIP_VI_HANDLE ViHandle,
  * The descriptor and every buffer it names belong to the library until VipSendDone(),
  * VipSendWait(), a notification or a completion queue hands the descriptor back. How the transfer
  * went is in the descriptor, not in the return code: on an IDLE, pending or broken VI the
- * descriptor comes back with #VIP_STATUS_DESC_FLUSHED_ERROR at once; an unaligned or unregistered
- * one with #VIP_STATUS_FORMAT_ERROR.
+ * descriptor comes back with #VIP_STATUS_DESC_FLUSHED_ERROR at once; an unaligned one, or one that
+ * reaches beyond its region, with #VIP_STATUS_FORMAT_ERROR. One whose first 32 bytes its region does
+ * not cover is not touched at all: #VIP_INVALID_PARAMETER.
  *
  * @param ViHandle       From VipCreateVi().
  * @param DescriptorPtr  On a multiple of 64, inside MemoryHandle. Not NULL.
@@ -868,7 +869,8 @@ VIPL_API VIP_RETURN VI_CALL VipCQNotify(IN VIP_CQ_HANDLE CQHandle, IN VIP_PVOID 
  * @param NicHandle  From VipOpenNic().
  * @param Context    Passed to the handler.
  * @param Handler    Called on the callback thread, once an error, in order. NULL: the default,
- *                   which logs one line at VIPL_LOG=error [ours].
+ *                   which logs one line at VIPL_LOG=error, or for
+ *                   #VIP_ERROR_CONN_LOST at VIPL_LOG=info [ours].
  * @retval VIP_ERROR_RESOURCE       No thread.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */

@@ -35,8 +35,9 @@ VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_V
         return VIP_INVALID_PARAMETER;
     }
     vipl_nic_progress(nic);
-    struct vipl_vi *vi = vipl_vi_lock_quiet(ViHandle);
+    struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
     if (vi != NULL) {
+        vipl_mutex_lock(&vi->recv.lock);
         *State = vi->state;
         if (ViAttribs != NULL) {
             *ViAttribs = vi->attributes;

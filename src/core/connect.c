@@ -268,7 +268,6 @@ static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_
         vi->state = VIP_STATE_CONNECT_PENDING;
         vi->connect_rc = VIP_NOT_DONE;
         vi->connect_is_peer = false;
-        vi->connect_accepting = true;
         vipl_up_pin(vi);
         *out = vi;
     }
@@ -279,7 +278,6 @@ static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_
 static void withdraw_vi(struct vipl_vi *vi)
 {
     vipl_vi_lock(vi);
-    vi->connect_accepting = false;
     if (vi->state == VIP_STATE_CONNECT_PENDING) {
         vi->state = VIP_STATE_IDLE;
     }
@@ -363,13 +361,14 @@ static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRES
     vi->state = VIP_STATE_CONNECT_PENDING;
     vi->connect_rc = VIP_NOT_DONE;
     vi->connect_is_peer = peer;
-    vi->connect_accepting = false;
     vi->connect_deadline = deadline;
+    vipl_up_pin(vi); /* who wants to end it again waits until the backend knows of it */
     vipl_vi_unlock(vi);
     VIP_RETURN rc = nic->ops->connect(nic->be, vi, &from, &to, peer);
     if (rc != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, rc);
     }
+    vipl_up_unpin(vi);
     return rc;
 }
 

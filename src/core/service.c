@@ -219,9 +219,11 @@ static const char *const error_texts[] = {"posted descriptor is not valid",
                                           "RDMA transport error",
                                           "catastrophic NIC error"};
 
+/* A peer that disconnects is everyday life; all else is worth a line in a program that asked for none. */
 static void log_error(const VIP_ERROR_DESCRIPTOR *error)
 {
-    vipl_log(VIPL_LOG_ERROR, "%s (vi %p, descriptor %p)", error_texts[error->ErrorCode], error->ViHandle,
+    enum vipl_log_level level = error->ErrorCode == VIP_ERROR_CONN_LOST ? VIPL_LOG_INFO : VIPL_LOG_ERROR;
+    vipl_log(level, "%s (vi %p, descriptor %p)", error_texts[error->ErrorCode], error->ViHandle,
              (void *)error->DescriptorPtr);
 }
 

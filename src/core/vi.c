@@ -426,14 +426,18 @@ static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
 }
 
 /* A connect under way ends without a connection; or the connection is there, and stays. Whether there was one. */
-static bool cancel_connect(struct vipl_vi *vi)
+static bool cancel_connect(struct vipl_vi *vi, void *handle)
 {
-    vipl_vi_lock(vi);
-    bool pending = vi->state == VIP_STATE_CONNECT_PENDING && !vi->connect_accepting;
+    if (vipl_vi_lock_quiet(handle) == NULL) {
+        return false;
+    }
+    bool pending = vi->state == VIP_STATE_CONNECT_PENDING;
+    vipl_up_pin(vi);
     vipl_vi_unlock(vi);
     if (pending && vi->nic->ops->connect_cancel(vi->nic->be, vi) != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, VIP_TIMEOUT);
     }
+    vipl_up_unpin(vi);
     return pending;
 }
 
@@ -450,7 +454,7 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
     if (!vipl_nic_ref(nic)) {
         return VIP_INVALID_PARAMETER;
     }
-    bool was_pending = cancel_connect(vi);
+    bool was_pending = cancel_connect(vi, handle);
     if (must_drain) {
         linger(vi);
     }
@@ -499,7 +503,7 @@ VIP_RETURN vipl_vi_destroy(void *handle)
 
 void vipl_vi_close(struct vipl_vi *vi, void *handle)
 {
-    disconnect(vi, handle, cancel_connect(vi));
+    disconnect(vi, handle, cancel_connect(vi, handle));
     if (vipl_vi_lock_quiet(handle) != NULL) {
         end_locked(vi, handle);
     }

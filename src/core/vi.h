@@ -37,7 +37,6 @@ struct vipl_vi {
 
     VIP_RETURN connect_rc;              /* NOT_DONE while connecting; both locks */
     bool connect_is_peer;               /* both locks */
-    bool connect_accepting;             /* VipConnectAccept() is at work, and pins the VI; both locks */
     uint64_t connect_deadline;          /* both locks */
     struct vipl_vi_facts connect_facts; /* the peer's; both locks */
     struct vipl_list connect_waiters;   /* vipl_waiter.link; guarded by the receive lock */
