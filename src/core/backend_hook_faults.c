@@ -118,9 +118,9 @@ static bool take_event(const char **at, uint32_t *out)
 
 static bool find_kind(const char *item, size_t length, uint8_t *out)
 {
-    for (uint8_t kind = 0; kind < VIPL_FAULT_KINDS; kind++) {
+    for (unsigned kind = 0; kind < VIPL_FAULT_KINDS; kind++) {
         if (strlen(fault_names[kind]) == length && strncmp(item, fault_names[kind], length) == 0) {
-            *out = kind;
+            *out = (uint8_t)kind;
             return true;
         }
     }
