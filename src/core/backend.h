@@ -145,11 +145,13 @@ struct vipl_backend {
 
     /* --- connections. No lock held. ----------------------------------------------------------------- */
 
-    /* Requests for this discriminator may arrive from now on, until close. Repeatable. */
+    /* A call begins to wait for requests for this discriminator; unlisten: it waits no more. Requests still
+     * arrive between two such calls; a backend may stop that for what nobody has waited for lately. */
     VIP_RETURN (*listen)(struct vipl_be_nic *be, const struct vipl_address *local);
+    void (*unlisten)(struct vipl_be_nic *be, const struct vipl_address *local);
     /* Starts a request; the answer comes through vipl_up_connected() or vipl_up_connect_failed().
      * `peer` : symmetric. Not blocking. */
-    VIP_RETURN (*connect)
+    VIP_RETURN(*connect)
     (struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
      const struct vipl_address *remote, bool peer);
     /* Ends a request whose time is up. The answer may still have come: VIP_SUCCESS then. Otherwise

@@ -146,6 +146,13 @@ static VIP_RETURN hook_listen(struct vipl_be_nic *be, const struct vipl_address 
     return rc;
 }
 
+static void hook_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    vipl_check_unlocked("unlisten");
+    be->ops->unlisten(be->be, local);
+    vipl_trace(&be->trace, "unlisten", NULL, "discriminator_bytes=%u", (unsigned)local->disc_len);
+}
+
 static VIP_RETURN hook_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
                                const struct vipl_address *remote, bool peer)
 {
@@ -274,6 +281,7 @@ static const struct vipl_backend hook_ops = {
     .vi_create = hook_vi_create,
     .vi_destroy = hook_vi_destroy,
     .listen = hook_listen,
+    .unlisten = hook_unlisten,
     .connect = hook_connect,
     .connect_cancel = hook_connect_cancel,
     .conn_taken = hook_conn_taken,

@@ -205,6 +205,7 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     VIP_RETURN rc = nic->ops->listen(nic->be, local);
     if (rc == VIP_SUCCESS) {
         rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+        nic->ops->unlisten(nic->be, local);
     }
     if (rc != VIP_SUCCESS) {
         return rc;
@@ -508,7 +509,7 @@ VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes
         if (rc == VIP_TIMEOUT) {
             give_up(nic, vi_handle);
         }
-        if (rc != VIP_INTERRUPTED) {
+        if (rc != VIP_INTERRUPTED && rc != VIP_INVALID_PARAMETER) {
             rc = take_peer_result(vi_handle, &deadline);
         }
     }

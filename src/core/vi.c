@@ -425,8 +425,9 @@ static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
     }
 }
 
-/* A connect under way ends without a connection; or the connection is there, and stays. Whether there was one. */
-static bool cancel_connect(struct vipl_vi *vi, void *handle)
+/* A connect under way ends without a connection, for the reason `why`; or the connection is there, and
+ * stays. Whether there was one. */
+static bool cancel_connect(struct vipl_vi *vi, void *handle, VIP_RETURN why)
 {
     if (vipl_vi_lock_quiet(handle) == NULL) {
         return false;
@@ -435,7 +436,7 @@ static bool cancel_connect(struct vipl_vi *vi, void *handle)
     vipl_up_pin(vi);
     vipl_vi_unlock(vi);
     if (pending && vi->nic->ops->connect_cancel(vi->nic->be, vi) != VIP_SUCCESS) {
-        vipl_up_connect_failed(vi, VIP_TIMEOUT);
+        vipl_up_connect_failed(vi, why);
     }
     vipl_up_unpin(vi);
     return pending;
@@ -454,7 +455,7 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
     if (!vipl_nic_ref(nic)) {
         return VIP_INVALID_PARAMETER;
     }
-    bool was_pending = cancel_connect(vi, handle);
+    bool was_pending = cancel_connect(vi, handle, VIP_INVALID_STATE);
     if (must_drain) {
         linger(vi);
     }
@@ -503,7 +504,7 @@ VIP_RETURN vipl_vi_destroy(void *handle)
 
 void vipl_vi_close(struct vipl_vi *vi, void *handle)
 {
-    disconnect(vi, handle, cancel_connect(vi, handle));
+    disconnect(vi, handle, cancel_connect(vi, handle, VIP_INVALID_PARAMETER));
     if (vipl_vi_lock_quiet(handle) != NULL) {
         end_locked(vi, handle);
     }

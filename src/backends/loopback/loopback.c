@@ -39,20 +39,20 @@ static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_
     be->settings_ring = vipl_config_number("VIPL_LOOPBACK_RING", 262144, 65536, 16777216);
     be->address.host_len = sizeof(host_address);
     memcpy(be->address.host, host_address, sizeof(host_address));
-    vipl_mutex_lock(&lo_registry.lock);
-    vipl_list_append(&lo_registry.nics, &be->link);
-    vipl_mutex_unlock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    vipl_list_append(&vipl_lo_registry.nics, &be->link);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
     *out = be;
     return VIP_SUCCESS;
 }
 
 static void lo_close(struct vipl_be_nic *be)
 {
-    vipl_mutex_lock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
     vipl_list_remove(&be->link);
-    lo_drop_listeners(be);
-    vipl_mutex_unlock(&lo_registry.lock);
-    lo_remote_close(be);
+    vipl_lo_drop_listeners(be);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+    vipl_lo_remote_close(be);
     vipl_shm_release(&be->window);
     vipl_free(be);
 }
@@ -139,10 +139,10 @@ static enum vipl_posted lo_post_send(struct vipl_be_nic *be, struct vipl_vi *vi,
     struct lo_vi *lo = lo_vi(vi);
     (void)be;
     if (lo->peer != NULL) {
-        return lo_local_send(vi, lo->peer, send);
+        return vipl_lo_local_send(vi, lo->peer, send);
     }
     if (lo->session != NULL) {
-        return lo_session_send(vi, lo->session, send);
+        return vipl_lo_session_send(vi, lo->session, send);
     }
     return VIPL_POSTED_AGAIN; /* the connection has just ended; the flush follows */
 }
@@ -155,22 +155,23 @@ const struct vipl_backend vipl_loopback_ops = {
     .address = lo_address,
     .resolve = lo_resolve,
     .reverse = lo_reverse,
-    .abandon = lo_registry_abandon,
-    .region_add = lo_region_add,
-    .region_remove = lo_region_remove,
+    .abandon = vipl_lo_registry_abandon,
+    .region_add = vipl_lo_region_add,
+    .region_remove = vipl_lo_region_remove,
     .vi_create = lo_vi_create,
     .vi_destroy = lo_vi_destroy,
-    .listen = lo_listen,
-    .connect = lo_connect,
-    .connect_cancel = lo_connect_cancel,
-    .conn_taken = lo_conn_taken,
-    .conn_accept = lo_conn_accept,
-    .conn_reject = lo_conn_reject,
-    .sever = lo_session_sever,
-    .disconnect = lo_disconnect,
+    .listen = vipl_lo_listen,
+    .unlisten = vipl_lo_unlisten,
+    .connect = vipl_lo_connect,
+    .connect_cancel = vipl_lo_connect_cancel,
+    .conn_taken = vipl_lo_conn_taken,
+    .conn_accept = vipl_lo_conn_accept,
+    .conn_reject = vipl_lo_conn_reject,
+    .sever = vipl_lo_session_sever,
+    .disconnect = vipl_lo_disconnect,
     .post_send = lo_post_send,
-    .poll = lo_remote_poll,
-    .wait_fd = lo_remote_fd,
-    .arm = lo_remote_arm,
-    .disarm = lo_remote_disarm,
+    .poll = vipl_lo_remote_poll,
+    .wait_fd = vipl_lo_remote_fd,
+    .arm = vipl_lo_remote_arm,
+    .disarm = vipl_lo_remote_disarm,
 };

@@ -52,6 +52,7 @@ struct lo_listener {
     struct vipl_list link;
     struct vipl_address local;
     struct vipl_be_nic *nic;
+    uint32_t waiting; /* calls that wait now */
 };
 
 /* What a VI wants: a connection. Lives from connect to its answer; guarded by the registry. */
@@ -96,35 +97,36 @@ static inline struct lo_conn *lo_conn(struct vipl_conn *conn)
 
 /* --- loopback_connect.c --- */
 
-struct lo_registry {
+struct vipl_lo_registry {
     struct vipl_mutex lock;
     struct vipl_list nics;     /* vipl_be_nic.link: every open loopback device of this process */
     struct vipl_list requests; /* lo_request.link: unanswered */
 };
-extern struct lo_registry lo_registry;
+extern struct vipl_lo_registry vipl_lo_registry;
 
-void lo_registry_abandon(void);
-bool lo_same_address(const struct vipl_address *a, const struct vipl_address *b);
-bool lo_same_discriminator(const struct vipl_address *a, const struct vipl_address *b);
-VIP_RETURN lo_listen(struct vipl_be_nic *be, const struct vipl_address *local);
-VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                      const struct vipl_address *remote, bool peer);
-VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi);
-void lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn);
-VIP_RETURN lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi);
-void lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer);
-void lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi);
-void lo_drop_listeners(struct vipl_be_nic *be);
+void vipl_lo_registry_abandon(void);
+bool vipl_lo_same_address(const struct vipl_address *a, const struct vipl_address *b);
+bool vipl_lo_same_discriminator(const struct vipl_address *a, const struct vipl_address *b);
+VIP_RETURN vipl_lo_listen(struct vipl_be_nic *be, const struct vipl_address *local);
+void vipl_lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local);
+VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
+                           const struct vipl_address *remote, bool peer);
+VIP_RETURN vipl_lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi);
+void vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn);
+VIP_RETURN vipl_lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi);
+void vipl_lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer);
+void vipl_lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi);
+void vipl_lo_drop_listeners(struct vipl_be_nic *be);
 /* The request is over: frees it. The registry's lock is held. */
-void lo_request_end(struct lo_request *request);
+void vipl_lo_request_end(struct lo_request *request);
 /* Tries again what found nobody in this process. The registry's lock is held. */
-void lo_match_all(struct vipl_be_nic *be);
+void vipl_lo_match_all(struct vipl_be_nic *be);
 
 /* --- loopback_local.c --- */
 
-enum vipl_posted lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send);
-void lo_copy(const struct vipl_sg *to, const struct vipl_sg *from);
+enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send);
+void vipl_lo_copy(const struct vipl_sg *to, const struct vipl_sg *from);
 /* Copies in address order, the tail last and whole: a receiver may spin on the last word. */
-void lo_copy_ordered(unsigned char *to, const struct vipl_sg *from);
+void vipl_lo_copy_ordered(unsigned char *to, const struct vipl_sg *from);
 
 #endif

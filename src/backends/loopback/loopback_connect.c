@@ -10,38 +10,40 @@
 #include "backends/loopback/loopback_remote.h"
 #include "core/lock_rank.h"
 
-struct lo_registry lo_registry = {
+enum { IDLE_LISTENERS = 64 };
+
+struct vipl_lo_registry vipl_lo_registry = {
     .lock = {0, VIPL_RANK_BACKEND},
-    .nics = {&lo_registry.nics, &lo_registry.nics},
-    .requests = {&lo_registry.requests, &lo_registry.requests},
+    .nics = {&vipl_lo_registry.nics, &vipl_lo_registry.nics},
+    .requests = {&vipl_lo_registry.requests, &vipl_lo_registry.requests},
 };
 
-void lo_registry_abandon(void)
+void vipl_lo_registry_abandon(void)
 {
-    vipl_mutex_init(&lo_registry.lock, VIPL_RANK_BACKEND);
-    vipl_list_init(&lo_registry.nics);
-    vipl_list_init(&lo_registry.requests);
-    lo_rendezvous_abandon();
+    vipl_mutex_init(&vipl_lo_registry.lock, VIPL_RANK_BACKEND);
+    vipl_list_init(&vipl_lo_registry.nics);
+    vipl_list_init(&vipl_lo_registry.requests);
+    vipl_lo_rendezvous_abandon();
 }
 
-bool lo_same_discriminator(const struct vipl_address *a, const struct vipl_address *b)
+bool vipl_lo_same_discriminator(const struct vipl_address *a, const struct vipl_address *b)
 {
     return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
 }
 
-bool lo_same_address(const struct vipl_address *a, const struct vipl_address *b)
+bool vipl_lo_same_address(const struct vipl_address *a, const struct vipl_address *b)
 {
     return a->host_len == b->host_len && memcmp(a->host, b->host, a->host_len) == 0 &&
-           lo_same_discriminator(a, b);
+           vipl_lo_same_discriminator(a, b);
 }
 
 /* --- requests --- */
 
-void lo_request_end(struct lo_request *request)
+void vipl_lo_request_end(struct lo_request *request)
 {
     lo_vi(request->vi)->request = NULL;
     vipl_list_remove(&request->link);
-    lo_walk_end(request);
+    vipl_lo_walk_end(request);
     vipl_free(request);
 }
 
@@ -60,7 +62,7 @@ static void join(struct vipl_vi *acceptor, const struct vipl_vi_facts *acceptor_
 {
     struct vipl_vi *requester = request->vi;
     struct vipl_vi_facts requester_facts = request->facts;
-    lo_request_end(request);
+    vipl_lo_request_end(request);
     set_peer(acceptor, requester);
     set_peer(requester, acceptor);
     vipl_up_connected(acceptor, &requester_facts);
@@ -71,7 +73,7 @@ static struct lo_listener *find_listener(struct vipl_be_nic *be, const struct vi
 {
     for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
         struct lo_listener *listener = VIPL_CONTAINER(l, struct lo_listener, link);
-        if (lo_same_discriminator(&listener->local, wanted)) {
+        if (vipl_lo_same_discriminator(&listener->local, wanted)) {
             return listener;
         }
     }
@@ -81,7 +83,7 @@ static struct lo_listener *find_listener(struct vipl_be_nic *be, const struct vi
 /* Puts the request before a listener of this process, if there is one. */
 static void match_client(struct lo_request *request)
 {
-    for (struct vipl_list *l = lo_registry.nics.next; l != &lo_registry.nics; l = l->next) {
+    for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
         struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
         if (find_listener(be, &request->remote) == NULL) {
             continue;
@@ -89,7 +91,7 @@ static void match_client(struct lo_request *request)
         request->conn = vipl_up_conn_arrived(be->core, &request->remote, &request->local, &request->facts);
         if (request->conn != NULL) {
             lo_conn(request->conn)->request = request;
-            lo_walk_end(request);
+            vipl_lo_walk_end(request);
             return;
         }
     }
@@ -98,22 +100,22 @@ static void match_client(struct lo_request *request)
 /* Joins the request with another that asks for it, if there is one. True: it is over. */
 static bool match_peer(struct lo_request *request)
 {
-    for (struct vipl_list *l = lo_registry.requests.next; l != &lo_registry.requests; l = l->next) {
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *other = VIPL_CONTAINER(l, struct lo_request, link);
         if (other == request || !other->peer || other->matched != NULL ||
-            !lo_same_address(&other->local, &request->remote) ||
-            !lo_same_address(&other->remote, &request->local)) {
+            !vipl_lo_same_address(&other->local, &request->remote) ||
+            !vipl_lo_same_address(&other->remote, &request->local)) {
             continue;
         }
         VIP_RETURN rc = vipl_facts_agree(&request->facts, &other->facts);
         struct vipl_vi *vi = request->vi;
         struct vipl_vi *other_vi = other->vi;
         struct vipl_vi_facts facts = request->facts;
-        lo_request_end(request);
+        vipl_lo_request_end(request);
         if (rc == VIP_SUCCESS) {
             join(vi, &facts, other);
         } else {
-            lo_request_end(other);
+            vipl_lo_request_end(other);
             vipl_up_connect_failed(vi, rc);
             vipl_up_connect_failed(other_vi, rc);
         }
@@ -122,42 +124,77 @@ static bool match_peer(struct lo_request *request)
     return false;
 }
 
-void lo_match_all(struct vipl_be_nic *be)
+void vipl_lo_match_all(struct vipl_be_nic *be)
 {
     struct vipl_list *next;
-    for (struct vipl_list *l = lo_registry.requests.next; l != &lo_registry.requests; l = next) {
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
         next = l->next;
-        if (!request->peer && request->conn == NULL && !lo_walk_is_queued(request) &&
+        if (!request->peer && request->conn == NULL && !vipl_lo_walk_is_queued(request) &&
             find_listener(be, &request->remote) != NULL) {
             match_client(request);
         }
     }
 }
 
-VIP_RETURN lo_listen(struct vipl_be_nic *be, const struct vipl_address *local)
+static struct lo_listener *add_listener(struct vipl_be_nic *be, const struct vipl_address *local)
 {
-    VIP_RETURN rc = VIP_SUCCESS;
-    vipl_mutex_lock(&lo_registry.lock);
-    if (find_listener(be, local) == NULL) {
-        struct lo_listener *listener = vipl_zalloc(sizeof(*listener));
-        rc = listener == NULL ? VIP_ERROR_RESOURCE : lo_remote_listen(be, local);
-        if (rc == VIP_SUCCESS) {
-            listener->local = *local;
-            listener->nic = be;
-            vipl_list_append(&be->listeners, &listener->link);
-        } else {
-            vipl_free(listener);
-        }
+    struct lo_listener *listener = vipl_zalloc(sizeof(*listener));
+    if (listener == NULL || vipl_lo_remote_listen(be, local) != VIP_SUCCESS) {
+        vipl_free(listener);
+        return NULL;
     }
-    if (rc == VIP_SUCCESS) {
-        lo_match_all(be);
-    }
-    vipl_mutex_unlock(&lo_registry.lock);
-    return rc;
+    listener->local = *local;
+    listener->nic = be;
+    vipl_list_init(&listener->link);
+    be->idle_listeners++;
+    return listener;
 }
 
-void lo_drop_listeners(struct vipl_be_nic *be)
+VIP_RETURN vipl_lo_listen(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    struct lo_listener *listener = find_listener(be, local);
+    if (listener == NULL) {
+        listener = add_listener(be, local);
+    }
+    if (listener != NULL) {
+        be->idle_listeners -= listener->waiting++ == 0 ? 1 : 0;
+        vipl_list_remove(&listener->link);
+        vipl_list_append(&be->listeners, &listener->link);
+        vipl_lo_match_all(be);
+    }
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+    return listener == NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+}
+
+/* A server that names each connection leaves many behind: the oldest that nobody waits on goes. */
+static void drop_oldest_idle(struct vipl_be_nic *be)
+{
+    for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
+        struct lo_listener *listener = VIPL_CONTAINER(l, struct lo_listener, link);
+        if (listener->waiting == 0) {
+            vipl_list_remove(&listener->link);
+            vipl_lo_remote_unlisten(be, &listener->local);
+            vipl_free(listener);
+            be->idle_listeners--;
+            return;
+        }
+    }
+}
+
+void vipl_lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    struct lo_listener *listener = find_listener(be, local);
+    be->idle_listeners += --listener->waiting == 0 ? 1 : 0;
+    if (be->idle_listeners > IDLE_LISTENERS) {
+        drop_oldest_idle(be);
+    }
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+}
+
+void vipl_lo_drop_listeners(struct vipl_be_nic *be)
 {
     struct vipl_list *link;
     while ((link = vipl_list_take(&be->listeners)) != NULL) {
@@ -171,8 +208,8 @@ static bool is_this_host(const struct vipl_be_nic *be, const struct vipl_address
            memcmp(address->host, be->address.host, address->host_len) == 0;
 }
 
-VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                      const struct vipl_address *remote, bool peer)
+VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
+                           const struct vipl_address *remote, bool peer)
 {
     if (!is_this_host(be, remote)) {
         return VIP_NOT_REACHABLE;
@@ -187,9 +224,9 @@ VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct v
     request->remote = *remote;
     request->peer = peer;
     vipl_up_vi_facts(vi, &request->facts);
-    vipl_mutex_lock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
     lo_vi(vi)->request = request;
-    vipl_list_append(&lo_registry.requests, &request->link);
+    vipl_list_append(&vipl_lo_registry.requests, &request->link);
     bool over = false;
     if (peer) {
         over = match_peer(request);
@@ -198,53 +235,53 @@ VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct v
     }
     VIP_RETURN rc = VIP_SUCCESS;
     if (!over && request->conn == NULL) {
-        rc = lo_walk_begin(request);
+        rc = vipl_lo_walk_begin(request);
         if (rc != VIP_SUCCESS) {
-            lo_request_end(request);
+            vipl_lo_request_end(request);
         }
     }
-    vipl_mutex_unlock(&lo_registry.lock);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
     return rc;
 }
 
-VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
+VIP_RETURN vipl_lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     VIP_RETURN rc = VIP_SUCCESS; /* no request: it has been answered */
     (void)be;
-    vipl_mutex_lock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
     struct lo_request *request = lo_vi(vi)->request;
-    if (request != NULL && lo_call_is_open(request)) {
-        lo_request_end(request);
+    if (request != NULL && vipl_lo_call_is_open(request)) {
+        vipl_lo_request_end(request);
     } else if (request != NULL) {
         rc = request->taken || request->matched != NULL ? VIP_TIMEOUT : VIP_NO_MATCH;
         if (request->conn != NULL) {
             lo_conn(request->conn)->request = NULL;
             vipl_up_conn_gone(request->conn);
         }
-        lo_request_end(request);
+        vipl_lo_request_end(request);
     }
-    vipl_mutex_unlock(&lo_registry.lock);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
     return rc;
 }
 
 /* --- answers --- */
 
-void lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
+void vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
 {
     (void)be;
-    vipl_mutex_lock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
     if (lo_conn(conn)->request != NULL) {
         lo_conn(conn)->request->taken = true;
     } else if (lo_conn(conn)->call != NULL) {
-        lo_call_taken(lo_conn(conn)->call);
+        vipl_lo_call_taken(lo_conn(conn)->call);
     }
-    vipl_mutex_unlock(&lo_registry.lock);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
-VIP_RETURN lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi)
+VIP_RETURN vipl_lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi)
 {
     VIP_RETURN rc = VIP_TIMEOUT; /* the requester has gone */
-    vipl_mutex_lock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
     struct lo_conn *lo = lo_conn(conn);
     if (lo->request != NULL) {
         struct vipl_vi_facts facts;
@@ -253,28 +290,28 @@ VIP_RETURN lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct
         lo->request = NULL;
         rc = VIP_SUCCESS;
     } else if (lo->call != NULL) {
-        rc = lo_call_accept(be, lo->call, vi); /* releases and retakes the lock */
+        rc = vipl_lo_call_accept(be, lo->call, vi); /* releases and retakes the lock */
     }
-    vipl_mutex_unlock(&lo_registry.lock);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
     return rc;
 }
 
-void lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer)
+void vipl_lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer)
 {
     (void)be;
-    vipl_mutex_lock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
     struct lo_conn *lo = lo_conn(conn);
     if (lo->request != NULL) {
         struct vipl_vi *vi = lo->request->vi;
-        lo_request_end(lo->request);
+        vipl_lo_request_end(lo->request);
         lo->request = NULL;
         if (answer) {
             vipl_up_connect_failed(vi, VIP_REJECT);
         }
     } else if (lo->call != NULL) {
-        lo_call_reject(lo->call);
+        vipl_lo_call_reject(lo->call);
     }
-    vipl_mutex_unlock(&lo_registry.lock);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
 /* --- the end of a connection within the process --- */
@@ -303,15 +340,15 @@ static struct vipl_vi *cut(struct vipl_vi *vi)
     return mutual ? peer : NULL;
 }
 
-void lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
+void vipl_lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
-    vipl_mutex_lock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
     if (lo_vi(vi)->request != NULL) { /* connected from outside, and not yet tidied up */
-        lo_request_end(lo_vi(vi)->request);
+        vipl_lo_request_end(lo_vi(vi)->request);
     }
     struct vipl_vi *peer = cut(vi);
-    vipl_mutex_unlock(&lo_registry.lock);
-    lo_session_end(be, vi);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+    vipl_lo_session_end(be, vi);
     if (peer != NULL) {
         vipl_up_broken(peer, VIP_ERROR_CONN_LOST);
         vipl_up_unpin(peer);

@@ -93,7 +93,7 @@ static bool has_magic(struct cursor *c, const uint8_t magic[4])
     return c->ok && memcmp(bytes, magic, 4) == 0;
 }
 
-size_t lo_hello_write(const struct lo_hello *h, uint8_t bytes[LO_PACKET])
+size_t vipl_lo_hello_write(const struct lo_hello *h, uint8_t bytes[LO_PACKET])
 {
     struct cursor c = {bytes, LO_PACKET, true};
     put_bytes(&c, hello_magic, 4);
@@ -113,7 +113,7 @@ size_t lo_hello_write(const struct lo_hello *h, uint8_t bytes[LO_PACKET])
     return (size_t)(c.at - bytes);
 }
 
-bool lo_hello_read(struct lo_hello *h, const uint8_t *bytes, size_t length)
+bool vipl_lo_hello_read(struct lo_hello *h, const uint8_t *bytes, size_t length)
 {
     struct cursor c = {(uint8_t *)(uintptr_t)bytes, length, true};
     if (!has_magic(&c, hello_magic)) {
@@ -123,7 +123,7 @@ bool lo_hello_read(struct lo_hello *h, const uint8_t *bytes, size_t length)
     h->byte_order = (uint8_t)get(&c, 1);
     h->word_bytes = (uint8_t)get(&c, 1);
     h->peer = get(&c, 1) != 0;
-    if (!c.ok || !lo_hello_fits(h)) {
+    if (!c.ok || !vipl_lo_hello_fits(h)) {
         return c.ok; /* the caller refuses it; what follows may look different there */
     }
     get_bytes(&c, h->process, LO_UID);
@@ -138,7 +138,7 @@ bool lo_hello_read(struct lo_hello *h, const uint8_t *bytes, size_t length)
     return c.ok;
 }
 
-size_t lo_answer_write(const struct lo_answer *a, uint8_t bytes[LO_PACKET])
+size_t vipl_lo_answer_write(const struct lo_answer *a, uint8_t bytes[LO_PACKET])
 {
     struct cursor c = {bytes, LO_PACKET, true};
     put_bytes(&c, answer_magic, 4);
@@ -157,7 +157,7 @@ size_t lo_answer_write(const struct lo_answer *a, uint8_t bytes[LO_PACKET])
     return (size_t)(c.at - bytes);
 }
 
-bool lo_answer_read(struct lo_answer *a, const uint8_t *bytes, size_t length)
+bool vipl_lo_answer_read(struct lo_answer *a, const uint8_t *bytes, size_t length)
 {
     struct cursor c = {(uint8_t *)(uintptr_t)bytes, length, true};
     if (!has_magic(&c, answer_magic)) {
@@ -186,14 +186,14 @@ static uint8_t own_byte_order(void)
     return first == 1 ? 1 : 2;
 }
 
-void lo_hello_identify(struct lo_hello *hello)
+void vipl_lo_hello_identify(struct lo_hello *hello)
 {
     hello->version = LO_VERSION;
     hello->byte_order = own_byte_order();
     hello->word_bytes = sizeof(void *);
 }
 
-bool lo_hello_fits(const struct lo_hello *hello)
+bool vipl_lo_hello_fits(const struct lo_hello *hello)
 {
     return hello->version == LO_VERSION && hello->byte_order == own_byte_order() &&
            hello->word_bytes == sizeof(void *);

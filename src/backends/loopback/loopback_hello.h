@@ -52,12 +52,12 @@ struct lo_answer {
     struct vipl_vi_facts facts;
 };
 
-size_t lo_hello_write(const struct lo_hello *hello, uint8_t bytes[LO_PACKET]);
-bool lo_hello_read(struct lo_hello *hello, const uint8_t *bytes, size_t length); /* false: not one */
-size_t lo_answer_write(const struct lo_answer *answer, uint8_t bytes[LO_PACKET]);
-bool lo_answer_read(struct lo_answer *answer, const uint8_t *bytes, size_t length);
+size_t vipl_lo_hello_write(const struct lo_hello *hello, uint8_t bytes[LO_PACKET]);
+bool vipl_lo_hello_read(struct lo_hello *hello, const uint8_t *bytes, size_t length); /* false: not one */
+size_t vipl_lo_answer_write(const struct lo_answer *answer, uint8_t bytes[LO_PACKET]);
+bool vipl_lo_answer_read(struct lo_answer *answer, const uint8_t *bytes, size_t length);
 /* Whether this process and the writer of the hello can share memory. */
-bool lo_hello_fits(const struct lo_hello *hello);
-void lo_hello_identify(struct lo_hello *hello);
+bool vipl_lo_hello_fits(const struct lo_hello *hello);
+void vipl_lo_hello_identify(struct lo_hello *hello);
 
 #endif

@@ -22,7 +22,7 @@ static struct lo_remote *remote_of(struct vipl_be_nic *be)
     return vipl_load_ptr(&be->remote);
 }
 
-struct lo_remote *lo_remote_get(struct vipl_be_nic *be)
+struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = remote_of(be);
     if (remote != NULL) {
@@ -38,7 +38,7 @@ struct lo_remote *lo_remote_get(struct vipl_be_nic *be)
     vipl_list_init(&remote->calls);
     vipl_list_init(&remote->walks);
     vipl_list_init(&remote->links);
-    if (lo_own_window(be) < 0) {
+    if (vipl_lo_own_window(be) < 0) {
         vipl_free(remote);
         return NULL;
     }
@@ -140,8 +140,8 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     return link;
 }
 
-struct lo_link *lo_link_create(struct lo_remote *remote, int fd, int window_fd,
-                               const uint8_t peer_uid[LO_UID])
+struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int window_fd,
+                                    const uint8_t peer_uid[LO_UID])
 {
     struct lo_link *link = link_new(remote, peer_uid);
     if (link == NULL) {
@@ -180,8 +180,8 @@ static bool segment_is_ours(const struct lo_segment *segment, uint32_t slots)
            segment->slots == slots;
 }
 
-struct lo_link *lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int window_fd, uint64_t id,
-                               uint32_t slots, const uint8_t peer_uid[LO_UID])
+struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int window_fd, uint64_t id,
+                                    uint32_t slots, const uint8_t peer_uid[LO_UID])
 {
     struct lo_link *link = link_new(remote, peer_uid);
     if (link == NULL) {
@@ -211,7 +211,7 @@ struct lo_link *lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int
     return link;
 }
 
-struct lo_link *lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID])
+struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID])
 {
     struct lo_link *found = NULL;
     vipl_mutex_lock(&remote->rx);
@@ -224,7 +224,7 @@ struct lo_link *lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[
     return found;
 }
 
-struct lo_link *lo_link_by_id(struct lo_remote *remote, uint64_t id)
+struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id)
 {
     struct lo_link *found = NULL;
     vipl_mutex_lock(&remote->rx);
@@ -238,22 +238,22 @@ struct lo_link *lo_link_by_id(struct lo_remote *remote, uint64_t id)
 
 /* --- bells --- */
 
-void lo_link_ring_bell(struct lo_link *link)
+void vipl_lo_link_ring_bell(struct lo_link *link)
 {
     vipl_local_send(link->source.fd, "!", 1, NULL, 0); /* full, or hung up: it will look anyway */
 }
 
-bool lo_link_reply(struct lo_link *link, const struct lo_message *message)
+bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
 {
     bool ring = false;
     vipl_mutex_lock(&link->tx);
-    bool room = lo_ring_claim(&link->out, 0, true) != NULL;
+    bool room = vipl_lo_ring_claim(&link->out, 0, true) != NULL;
     if (room) {
-        ring = lo_ring_publish(&link->out, message);
+        ring = vipl_lo_ring_publish(&link->out, message);
     }
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        lo_link_ring_bell(link);
+        vipl_lo_link_ring_bell(link);
     }
     return room;
 }
@@ -278,7 +278,7 @@ static void link_die(struct lo_remote *remote, struct lo_link *link, struct lo_c
         vipl_pollset_remove(&remote->set, link->source.fd);
         vipl_log(VIPL_LOG_INFO, "process %d has gone", link->pid);
     }
-    lo_link_bury(link, casualties);
+    vipl_lo_link_bury(link, casualties);
 }
 
 /* Whether nothing can come to use the dead link any more. */
@@ -303,7 +303,7 @@ static void remove_dead(struct lo_remote *remote)
         if (link->dead != 0 && is_buried(link)) {
             vipl_list_remove(&link->link);
             vipl_store_relaxed(&remote->link_count, remote->link_count - 1);
-            lo_session_free_farewells(link);
+            vipl_lo_session_free_farewells(link);
             vipl_fd_close(link->source.fd);
             link_free(link);
         }
@@ -311,7 +311,7 @@ static void remove_dead(struct lo_remote *remote)
     vipl_mutex_unlock(&remote->rx);
 }
 
-void lo_link_event(struct lo_link *link, bool hangup)
+void vipl_lo_link_event(struct lo_link *link, bool hangup)
 {
     struct lo_remote *remote = remote_of(link->be);
     drain_bell(link);
@@ -342,10 +342,10 @@ static void receive_all(struct lo_remote *remote, bool certainly)
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         if (link->dead == 0) {
-            lo_link_receive(link, &casualties);
-            lo_link_resume(link, &casualties);
+            vipl_lo_link_receive(link, &casualties);
+            vipl_lo_link_resume(link, &casualties);
         }
-        if (link->dead != 0 || (link->hung_up && lo_ring_is_empty(&link->in))) {
+        if (link->dead != 0 || (link->hung_up && vipl_lo_ring_is_empty(&link->in))) {
             link_die(remote, link, &casualties);
             dead = true;
         }
@@ -354,20 +354,20 @@ static void receive_all(struct lo_remote *remote, bool certainly)
         vipl_store_relaxed(&remote->look_at_sockets, 1); /* where dead links are removed */
     }
     vipl_mutex_unlock(&remote->rx);
-    lo_casualties_tell(&casualties);
+    vipl_lo_casualties_tell(&casualties);
 }
 
 /* One event at a time: what one leads to may end the object of another. */
 static void look_at_sockets(struct lo_remote *remote)
 {
     struct vipl_ready ready;
-    vipl_mutex_lock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
     for (int i = 0; i < MOST_EVENTS && vipl_pollset_ready(&remote->set, &ready, 1) == 1; i++) {
-        lo_rendezvous_event(remote, ready.tag, ready.hangup);
+        vipl_lo_rendezvous_event(remote, ready.tag, ready.hangup);
     }
-    lo_rendezvous_tick(remote);
+    vipl_lo_rendezvous_tick(remote);
     remove_dead(remote);
-    vipl_mutex_unlock(&lo_registry.lock);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
 /* Sockets cost a system call: a program that polls looks at them every millisecond, one that calls in
@@ -380,7 +380,7 @@ static bool is_time_to_look(struct lo_remote *remote)
     return due;
 }
 
-void lo_remote_poll(struct vipl_be_nic *be)
+void vipl_lo_remote_poll(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = remote_of(be);
     if (remote == NULL) {
@@ -400,13 +400,13 @@ void lo_remote_poll(struct vipl_be_nic *be)
     }
 }
 
-int lo_remote_fd(struct vipl_be_nic *be)
+int vipl_lo_remote_fd(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = remote_of(be);
     return remote == NULL ? -1 : remote->set.fd;
 }
 
-int lo_remote_arm(struct vipl_be_nic *be)
+int vipl_lo_remote_arm(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = remote_of(be);
     bool work = false;
@@ -418,19 +418,20 @@ int lo_remote_arm(struct vipl_be_nic *be)
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         vipl_store_ordered(&link->in.shared->asleep, 1);
-        work |= link->dead != 0 || link->hung_up || !lo_ring_is_empty(&link->in) || lo_link_has_room(link);
+        work |= link->dead != 0 || link->hung_up || !vipl_lo_ring_is_empty(&link->in) ||
+                vipl_lo_link_has_room(link);
     }
     vipl_mutex_unlock(&remote->rx);
     if (work) {
         return 0;
     }
-    vipl_mutex_lock(&lo_registry.lock);
-    int next = lo_rendezvous_tick(remote);
-    vipl_mutex_unlock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    int next = vipl_lo_rendezvous_tick(remote);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
     return next;
 }
 
-void lo_remote_disarm(struct vipl_be_nic *be)
+void vipl_lo_remote_disarm(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = remote_of(be);
     if (remote == NULL) {
@@ -447,19 +448,19 @@ void lo_remote_disarm(struct vipl_be_nic *be)
 }
 
 /* At close: no VI is left, so no session is. */
-void lo_remote_close(struct vipl_be_nic *be)
+void vipl_lo_remote_close(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = remote_of(be);
     if (remote == NULL) {
         return;
     }
-    vipl_mutex_lock(&lo_registry.lock);
-    lo_rendezvous_close(remote);
-    vipl_mutex_unlock(&lo_registry.lock);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    vipl_lo_rendezvous_close(remote);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
     struct vipl_list *l;
     while ((l = vipl_list_take(&remote->links)) != NULL) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        lo_session_free_farewells(link);
+        vipl_lo_session_free_farewells(link);
         vipl_fd_close(link->source.fd);
         link_free(link);
     }
@@ -470,7 +471,7 @@ void lo_remote_close(struct vipl_be_nic *be)
 
 /* --- our window --- */
 
-int lo_own_window(struct vipl_be_nic *be)
+int vipl_lo_own_window(struct vipl_be_nic *be)
 {
     int error = 0;
     vipl_mutex_lock(&be->window_lock);
@@ -486,16 +487,16 @@ int lo_own_window(struct vipl_be_nic *be)
     return fd;
 }
 
-VIP_RETURN lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region)
+VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region)
 {
     if (!region->rdma_write && !region->rdma_read) {
         return VIP_SUCCESS;
     }
-    if (lo_own_window(be) < 0) {
+    if (vipl_lo_own_window(be) < 0) {
         return VIP_ERROR_RESOURCE;
     }
     vipl_mutex_lock(&be->window_lock);
-    lo_window_enter(be->window.base, region);
+    vipl_lo_window_enter(be->window.base, region);
     vipl_mutex_unlock(&be->window_lock);
     return VIP_SUCCESS;
 }
@@ -515,12 +516,12 @@ static void wait_for_peer(struct lo_link *link, unsigned parity)
     }
 }
 
-void lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
+void vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
     struct lo_remote *remote = remote_of(be);
     vipl_mutex_lock(&be->window_lock);
     struct lo_window *window = be->window.base;
-    if (window != NULL && lo_window_leave(window, handle) && remote != NULL) {
+    if (window != NULL && vipl_lo_window_leave(window, handle) && remote != NULL) {
         uint32_t epoch = vipl_load_ordered(&window->epoch);
         vipl_store_ordered(&window->epoch, epoch + 1);
         vipl_mutex_lock(&remote->rx);

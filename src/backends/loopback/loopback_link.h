@@ -145,34 +145,35 @@ struct lo_remote {
     uint32_t armed;           /* rx: sleepers */
 };
 
-extern uint8_t lo_process_uid[LO_UID]; /* this copy of the library; registry */
+extern uint8_t vipl_lo_process_uid[LO_UID]; /* this copy of the library; registry */
 
 /* --- loopback_link.c --- */
 
 /* The NIC's remote part, made now if need be. The registry's lock is held. */
-struct lo_remote *lo_remote_get(struct vipl_be_nic *be);
-int lo_own_window(struct vipl_be_nic *be); /* the descriptor of our window, made now if need be; -1: none */
+struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be);
+int vipl_lo_own_window(
+    struct vipl_be_nic *be); /* the descriptor of our window, made now if need be; -1: none */
 /* A link over a connected socket, as its creator or from what the creator sent. NULL: no resources, or a
  * segment that is not what it should be. Takes over all descriptors on success. Registry held. */
-struct lo_link *lo_link_create(struct lo_remote *remote, int fd, int window_fd,
-                               const uint8_t peer_uid[LO_UID]);
-struct lo_link *lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int window_fd, uint64_t id,
-                               uint32_t slots, const uint8_t peer_uid[LO_UID]);
-struct lo_link *lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID]);
-struct lo_link *lo_link_by_id(struct lo_remote *remote, uint64_t id);
-void lo_link_event(struct lo_link *link, bool hangup);
-void lo_link_ring_bell(struct lo_link *link);
+struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int window_fd,
+                                    const uint8_t peer_uid[LO_UID]);
+struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int window_fd, uint64_t id,
+                                    uint32_t slots, const uint8_t peer_uid[LO_UID]);
+struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID]);
+struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id);
+void vipl_lo_link_event(struct lo_link *link, bool hangup);
+void vipl_lo_link_ring_bell(struct lo_link *link);
 /* Sends a message without payload; false: no room. */
-bool lo_link_reply(struct lo_link *link, const struct lo_message *message);
+bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message);
 
 /* --- loopback_session.c and loopback_receive.c --- */
 
-struct lo_session *lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
-                                   const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened);
-void lo_session_begin(struct lo_session *session); /* both ends have agreed */
-void lo_session_begin_locked(struct lo_session *session);
+struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
+                                        const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened);
+void vipl_lo_session_begin(struct lo_session *session); /* both ends have agreed */
+void vipl_lo_session_begin_locked(struct lo_session *session);
 /* Takes back a session that came to nothing. */
-void lo_session_forget(struct lo_session *session);
+void vipl_lo_session_forget(struct lo_session *session);
 /* VIs found to be cut off while rx was held: pinned; told once it is not. */
 struct lo_casualties {
     unsigned count;
@@ -181,19 +182,19 @@ struct lo_casualties {
         bool settle; /* core knows why; else the connection is lost */
     } list[64];
 };
-void lo_link_receive(struct lo_link *link, struct lo_casualties *casualties);
-void lo_link_resume(struct lo_link *link, struct lo_casualties *casualties);
-bool lo_link_has_room(struct lo_link *link); /* for somebody who waits for room */
-void lo_session_free_farewells(struct lo_link *link);
-void lo_link_bury(struct lo_link *link, struct lo_casualties *casualties); /* the peer is dead */
-void lo_casualties_tell(struct lo_casualties *casualties);
+void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties);
+void vipl_lo_link_resume(struct lo_link *link, struct lo_casualties *casualties);
+bool vipl_lo_link_has_room(struct lo_link *link); /* for somebody who waits for room */
+void vipl_lo_session_free_farewells(struct lo_link *link);
+void vipl_lo_link_bury(struct lo_link *link, struct lo_casualties *casualties); /* the peer is dead */
+void vipl_lo_casualties_tell(struct lo_casualties *casualties);
 
 /* --- loopback_rendezvous.c --- */
 
-void lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source, bool hangup);
+void vipl_lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source, bool hangup);
 /* Goes on with what waits for a time. Milliseconds until the next; -1: nothing waits. */
-int lo_rendezvous_tick(struct lo_remote *remote);
-void lo_rendezvous_close(struct lo_remote *remote);
-void lo_rendezvous_abandon(void);
+int vipl_lo_rendezvous_tick(struct lo_remote *remote);
+void vipl_lo_rendezvous_close(struct lo_remote *remote);
+void vipl_lo_rendezvous_abandon(void);
 
 #endif

@@ -9,7 +9,7 @@
 #include "backends/loopback/loopback.h"
 #include "os/os_atomic.h"
 
-void lo_copy(const struct vipl_sg *to, const struct vipl_sg *from)
+void vipl_lo_copy(const struct vipl_sg *to, const struct vipl_sg *from)
 {
     size_t to_at = 0;
     size_t from_at = 0;
@@ -59,7 +59,7 @@ static void store_tail(unsigned char *to, const unsigned char *from, size_t n)
     }
 }
 
-void lo_copy_ordered(unsigned char *to, const struct vipl_sg *from)
+void vipl_lo_copy_ordered(unsigned char *to, const struct vipl_sg *from)
 {
     for (unsigned i = 0; i < from->count; i++) {
         const unsigned char *base = from->iov[i].base;
@@ -76,7 +76,7 @@ static uint32_t send_message(struct vipl_vi *peer, struct vipl_send *send)
     struct vipl_sg to;
     switch (vipl_up_recv_claim(peer, send->local.bytes, &to)) {
     case VIPL_CLAIM_OK:
-        lo_copy(&to, &send->local);
+        vipl_lo_copy(&to, &send->local);
         vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, false,
                             send->immediate ? &send->immediate_data : NULL);
         return 0;
@@ -95,7 +95,7 @@ static uint32_t rdma_write(struct vipl_vi *peer, struct vipl_send *send)
         return VIP_STATUS_RDMA_PROT_ERROR;
     }
     if (send->local.bytes > 0) {
-        lo_copy_ordered((unsigned char *)(uintptr_t)send->remote_address, &send->local);
+        vipl_lo_copy_ordered((unsigned char *)(uintptr_t)send->remote_address, &send->local);
     }
     if (!send->immediate) {
         return 0;
@@ -117,11 +117,11 @@ static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
     from.bytes = send->local.bytes;
     from.iov[0].base = (void *)(uintptr_t)send->remote_address;
     from.iov[0].len = send->local.bytes;
-    lo_copy(&send->local, &from);
+    vipl_lo_copy(&send->local, &from);
     return 0;
 }
 
-enum vipl_posted lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send)
+enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send)
 {
     vipl_up_recv_lock(peer);
     if (lo_vi(peer)->peer != vi) { /* it has just left; this end hears of it in a moment */

@@ -22,7 +22,7 @@ static void add_casualty(struct lo_casualties *casualties, struct vipl_vi *vi, b
     casualties->list[casualties->count++].settle = settle;
 }
 
-void lo_casualties_tell(struct lo_casualties *casualties)
+void vipl_lo_casualties_tell(struct lo_casualties *casualties)
 {
     for (unsigned i = 0; i < casualties->count; i++) {
         struct vipl_vi *vi = casualties->list[i].vi;
@@ -56,7 +56,7 @@ static void cut_off(struct lo_session *session, struct lo_casualties *casualties
     }
 }
 
-void lo_link_bury(struct lo_link *link, struct lo_casualties *casualties)
+void vipl_lo_link_bury(struct lo_link *link, struct lo_casualties *casualties)
 {
     for (uint32_t i = 0; i < link->session_slots && has_place(casualties); i++) {
         if (link->sessions[i] != NULL && link->sessions[i]->open) {
@@ -71,7 +71,7 @@ void lo_link_bury(struct lo_link *link, struct lo_casualties *casualties)
 static bool answer(struct lo_link *link, uint32_t ticket, uint32_t status)
 {
     struct lo_message message = {.type = LO_ACK, .ticket = ticket, .total = status};
-    return lo_link_reply(link, &message);
+    return vipl_lo_link_reply(link, &message);
 }
 
 static bool life_is_current(const struct lo_link *link, uint32_t ticket)
@@ -293,7 +293,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         struct vipl_sg from = {.count = 1, .bytes = bytes};
         from.iov[0].base = (void *)(uintptr_t)(payload + LO_RDMA_PREFIX);
         from.iov[0].len = bytes;
-        lo_copy_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from);
+        vipl_lo_copy_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from);
     }
     if ((m->flags & LO_FLAG_LAST) != 0) {
         complete_write(s, m);
@@ -338,8 +338,8 @@ static bool put_data(struct lo_link *link, struct lo_read *read)
 {
     uint32_t left = read->total - read->offset;
     vipl_mutex_lock(&link->tx);
-    uint32_t bytes = lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
-    unsigned char *payload = bytes == 0 ? NULL : lo_ring_claim(&link->out, bytes, false);
+    uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
+    unsigned char *payload = bytes == 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
     bool ring = false;
     if (payload != NULL) {
         struct lo_message message = {
@@ -352,13 +352,13 @@ static bool put_data(struct lo_link *link, struct lo_read *read)
         };
         memcpy(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
         read->offset += bytes;
-        ring = lo_ring_publish(&link->out, &message);
+        ring = vipl_lo_ring_publish(&link->out, &message);
     } else {
         vipl_store_ordered(&link->out.shared->wanting, 1);
     }
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        lo_link_ring_bell(link);
+        vipl_lo_link_ring_bell(link);
     }
     return payload != NULL;
 }
@@ -420,7 +420,7 @@ static void on_open(struct lo_session *s, const struct lo_message *m, struct lo_
     }
     s->peer_number = m->total;
     vipl_store_relaxed(&s->link->peer_can_reach, m->immediate != 0);
-    lo_session_begin_locked(s);
+    vipl_lo_session_begin_locked(s);
     if (!vipl_up_connected(s->vi, &s->facts)) {
         cut_off(s, casualties);
     }
@@ -470,16 +470,16 @@ static bool dispatch(struct lo_link *link, const struct lo_message *m, const uns
     }
 }
 
-void lo_link_receive(struct lo_link *link, struct lo_casualties *casualties)
+void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties)
 {
     struct lo_message message;
     const unsigned char *payload;
     enum lo_peek peek = LO_PEEK_EMPTY;
     unsigned n = 0;
     while (n < MOST_A_TURN && has_place(casualties) &&
-           (peek = lo_ring_peek(&link->in, &message, &payload)) == LO_PEEK_OK) {
+           (peek = vipl_lo_ring_peek(&link->in, &message, &payload)) == LO_PEEK_OK) {
         bool sane = dispatch(link, &message, payload, casualties);
-        lo_ring_pop(&link->in, &message);
+        vipl_lo_ring_pop(&link->in, &message);
         n++;
         if (!sane) {
             peek = LO_PEEK_BROKEN;
@@ -491,8 +491,8 @@ void lo_link_receive(struct lo_link *link, struct lo_casualties *casualties)
         vipl_store_relaxed(&link->dead, 1);
         return;
     }
-    if (n > 0 && lo_ring_release(&link->in)) {
-        lo_link_ring_bell(link);
+    if (n > 0 && vipl_lo_ring_release(&link->in)) {
+        vipl_lo_link_ring_bell(link);
     }
     while (link->reads_count > 0 && has_place(casualties) && serve_read(link, casualties)) {
     }
@@ -504,7 +504,7 @@ static struct lo_session *next_blocked(struct lo_link *link)
 {
     vipl_mutex_lock(&link->tx);
     struct vipl_list *l = NULL;
-    if (link->free_tickets > 0 && lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT) {
+    if (link->free_tickets > 0 && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT) {
         l = vipl_list_take(&link->blocked);
     }
     vipl_mutex_unlock(&link->tx);
@@ -516,22 +516,22 @@ static void say_farewells(struct lo_link *link)
     struct vipl_list *l;
     bool ring = false;
     vipl_mutex_lock(&link->tx);
-    while (!vipl_list_empty(&link->farewells) && lo_ring_claim(&link->out, 0, true) != NULL) {
+    while (!vipl_list_empty(&link->farewells) && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
         l = vipl_list_take(&link->farewells);
         struct lo_session *s = VIPL_CONTAINER(l, struct lo_session, blocked);
         struct lo_message message = {.type = LO_CLOSE, .session = s->peer_number};
-        ring |= lo_ring_publish(&link->out, &message);
+        ring |= vipl_lo_ring_publish(&link->out, &message);
         vipl_free(s);
     }
     vipl_store_relaxed(&link->waiting,
                        !vipl_list_empty(&link->farewells) || !vipl_list_empty(&link->blocked));
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        lo_link_ring_bell(link);
+        vipl_lo_link_ring_bell(link);
     }
 }
 
-void lo_link_resume(struct lo_link *link, struct lo_casualties *casualties)
+void vipl_lo_link_resume(struct lo_link *link, struct lo_casualties *casualties)
 {
     struct lo_session *s;
     if (vipl_load_relaxed(&link->waiting) == 0) {

@@ -7,29 +7,31 @@
 
 /* --- connecting: the registry's lock is held --- */
 
-VIP_RETURN lo_remote_listen(struct vipl_be_nic *be, const struct vipl_address *local);
-VIP_RETURN lo_walk_begin(struct lo_request *request);
-void lo_walk_end(struct lo_request *request);             /* harmless without a walk */
-bool lo_walk_is_queued(const struct lo_request *request); /* it waits before a listener of another process */
-bool lo_call_is_open(const struct lo_request *request);   /* it answered a call, and is connected */
-void lo_call_taken(struct lo_call *call);
-VIP_RETURN lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi);
-void lo_call_reject(struct lo_call *call);
+VIP_RETURN vipl_lo_remote_listen(struct vipl_be_nic *be, const struct vipl_address *local);
+void vipl_lo_remote_unlisten(struct vipl_be_nic *be, const struct vipl_address *local);
+VIP_RETURN vipl_lo_walk_begin(struct lo_request *request);
+void vipl_lo_walk_end(struct lo_request *request); /* harmless without a walk */
+bool vipl_lo_walk_is_queued(
+    const struct lo_request *request); /* it waits before a listener of another process */
+bool vipl_lo_call_is_open(const struct lo_request *request); /* it answered a call, and is connected */
+void vipl_lo_call_taken(struct lo_call *call);
+VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi);
+void vipl_lo_call_reject(struct lo_call *call);
 
 /* --- data and the end of a connection --- */
 
-enum vipl_posted lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send);
-void lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi);
-void lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
-VIP_RETURN lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region);
-void lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
+enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send);
+void vipl_lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi);
+void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
+VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region);
+void vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
 
 /* --- progress --- */
 
-void lo_remote_poll(struct vipl_be_nic *be);
-int lo_remote_fd(struct vipl_be_nic *be);
-int lo_remote_arm(struct vipl_be_nic *be);
-void lo_remote_disarm(struct vipl_be_nic *be);
-void lo_remote_close(struct vipl_be_nic *be);
+void vipl_lo_remote_poll(struct vipl_be_nic *be);
+int vipl_lo_remote_fd(struct vipl_be_nic *be);
+int vipl_lo_remote_arm(struct vipl_be_nic *be);
+void vipl_lo_remote_disarm(struct vipl_be_nic *be);
+void vipl_lo_remote_close(struct vipl_be_nic *be);
 
 #endif

@@ -34,7 +34,7 @@ struct lo_listening {
     struct vipl_list link; /* remote->sockets */
     uint64_t hash;
     char kind;      /* 'w' for VipConnectWait(), 'p' for symmetric requests */
-    uint32_t users; /* 'p': the walks that need it */
+    uint32_t users; /* listeners, or walks, that need it */
 };
 
 enum call_state { CALL_NEW, CALL_QUEUED, CALL_ACCEPTING };
@@ -69,24 +69,24 @@ struct lo_walk {
     uint32_t retry_ms;
 };
 
-uint8_t lo_process_uid[LO_UID];
+uint8_t vipl_lo_process_uid[LO_UID];
 static uint32_t probe_word; /* what a peer has to be able to read; constant once set */
 
 static struct lo_remote *prepare(struct vipl_be_nic *be)
 {
     static const uint8_t none[LO_UID] = {0};
-    struct lo_remote *remote = lo_remote_get(be);
-    if (remote != NULL && memcmp(lo_process_uid, none, LO_UID) == 0 &&
+    struct lo_remote *remote = vipl_lo_remote_get(be);
+    if (remote != NULL && memcmp(vipl_lo_process_uid, none, LO_UID) == 0 &&
         (vipl_entropy(&probe_word, sizeof(probe_word)) != 0 ||
-         vipl_entropy(lo_process_uid, sizeof(lo_process_uid)) != 0)) {
+         vipl_entropy(vipl_lo_process_uid, sizeof(vipl_lo_process_uid)) != 0)) {
         return NULL;
     }
     return remote;
 }
 
-void lo_rendezvous_abandon(void)
+void vipl_lo_rendezvous_abandon(void)
 {
-    memset(lo_process_uid, 0, sizeof(lo_process_uid)); /* a forked child is another process */
+    memset(vipl_lo_process_uid, 0, sizeof(vipl_lo_process_uid)); /* a forked child is another process */
 }
 
 static uint64_t in_ms(uint32_t ms)
@@ -175,13 +175,19 @@ static void close_listening(struct lo_remote *remote, struct lo_listening *s)
     vipl_free(s);
 }
 
-VIP_RETURN lo_remote_listen(struct vipl_be_nic *be, const struct vipl_address *local)
+VIP_RETURN vipl_lo_remote_listen(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     struct lo_remote *remote = prepare(be);
     if (remote == NULL || open_listening(remote, 'w', hash_of(local)) == NULL) {
         return VIP_ERROR_RESOURCE;
     }
     return VIP_SUCCESS;
+}
+
+void vipl_lo_remote_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    struct lo_remote *remote = vipl_load_ptr(&be->remote);
+    close_listening(remote, find_listening(remote, 'w', hash_of(local)));
 }
 
 /* --- reaching into each other's memory --- */
@@ -227,7 +233,8 @@ static void answer(struct lo_call *call, enum lo_answer_type type, uint8_t code)
 {
     uint8_t bytes[LO_PACKET];
     struct lo_answer a = {.type = (uint8_t)type, .code = code};
-    vipl_local_send(call->source.fd, bytes, lo_answer_write(&a, bytes), NULL, 0); /* a dead one hangs up */
+    vipl_local_send(call->source.fd, bytes, vipl_lo_answer_write(&a, bytes), NULL,
+                    0); /* a dead one hangs up */
 }
 
 static void call_begin(struct lo_remote *remote, int fd)
@@ -251,12 +258,12 @@ static void call_begin(struct lo_remote *remote, int fd)
     remote->call_count++;
 }
 
-void lo_call_taken(struct lo_call *call)
+void vipl_lo_call_taken(struct lo_call *call)
 {
     answer(call, LO_ANSWER_TAKEN, 0);
 }
 
-void lo_call_reject(struct lo_call *call)
+void vipl_lo_call_reject(struct lo_call *call)
 {
     lo_conn(call->conn)->call = NULL;
     call->conn = NULL; /* core ends it */
@@ -268,10 +275,10 @@ void lo_call_reject(struct lo_call *call)
 static struct lo_link *link_for(struct lo_call *call, bool *is_new)
 {
     struct lo_remote *remote = call->remote;
-    struct lo_link *link = lo_link_by_uid(remote, call->hello.nic);
+    struct lo_link *link = vipl_lo_link_by_uid(remote, call->hello.nic);
     *is_new = link == NULL;
     if (link == NULL) {
-        link = lo_link_create(remote, call->source.fd, call->window_fd, call->hello.nic);
+        link = vipl_lo_link_create(remote, call->source.fd, call->window_fd, call->hello.nic);
     }
     if (link != NULL && *is_new) {
         call->window_fd = -1; /* the link's now */
@@ -285,7 +292,7 @@ static bool send_acceptance(struct lo_call *call, struct lo_link *link, bool is_
 {
     struct lo_remote *remote = call->remote;
     uint8_t bytes[LO_PACKET];
-    int fds[2] = {link->shm.fd, lo_own_window(remote->be)};
+    int fds[2] = {link->shm.fd, vipl_lo_own_window(remote->be)};
     struct lo_answer a = {
         .type = LO_ANSWER_ACCEPT,
         .new_link = is_new,
@@ -299,7 +306,7 @@ static bool send_acceptance(struct lo_call *call, struct lo_link *link, bool is_
     };
     memcpy(a.nic, remote->uid, LO_UID);
     vipl_up_vi_facts(vi, &a.facts);
-    int error = vipl_local_send(call->source.fd, bytes, lo_answer_write(&a, bytes), fds, is_new ? 2 : 0);
+    int error = vipl_local_send(call->source.fd, bytes, vipl_lo_answer_write(&a, bytes), fds, is_new ? 2 : 0);
     if (is_new) {
         vipl_shm_close_fd(&link->shm);
         call->source.fd = -1; /* the link's now */
@@ -316,7 +323,7 @@ static VIP_RETURN offer(struct lo_call *call, struct vipl_vi *vi)
     if (link == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    call->session = lo_session_open(link, vi, 0, &call->hello.facts, call->hello.tag, &call->opened);
+    call->session = vipl_lo_session_open(link, vi, 0, &call->hello.facts, call->hello.tag, &call->opened);
     if (call->session == NULL) {
         if (is_new) {
             call->source.fd = -1;
@@ -342,7 +349,7 @@ static bool is_opened(const struct lo_call *call, bool *dead)
     return opened;
 }
 
-bool lo_call_is_open(const struct lo_request *request)
+bool vipl_lo_call_is_open(const struct lo_request *request)
 {
     bool dead;
     return request->matched != NULL && is_opened(request->matched, &dead);
@@ -352,16 +359,16 @@ bool lo_call_is_open(const struct lo_request *request)
 static void let_progress(struct vipl_be_nic *be, int ms)
 {
     struct lo_remote *remote = vipl_load_ptr(&be->remote);
-    vipl_mutex_unlock(&lo_registry.lock);
-    if (lo_remote_arm(be) != 0) {
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+    if (vipl_lo_remote_arm(be) != 0) {
         vipl_poll(&remote->set.fd, 1, ms);
     }
-    lo_remote_disarm(be);
-    lo_remote_poll(be);
-    vipl_mutex_lock(&lo_registry.lock);
+    vipl_lo_remote_disarm(be);
+    vipl_lo_remote_poll(be);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
 }
 
-VIP_RETURN lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi)
+VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi)
 {
     lo_conn(call->conn)->call = NULL;
     call->conn = NULL; /* core ends it, or keeps it for another try */
@@ -382,7 +389,7 @@ VIP_RETURN lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct v
     if (!open) {
         rc = rc == VIP_SUCCESS ? VIP_TIMEOUT : rc;
         if (call->session != NULL) {
-            lo_session_forget(call->session);
+            vipl_lo_session_forget(call->session);
         }
     }
     call_end(call);
@@ -398,11 +405,11 @@ static bool gives_way(const struct lo_request *request, uint64_t id)
 /* A symmetric request of ours that the caller asks for, and that is free to answer. */
 static struct lo_request *find_peer_request(struct lo_call *call)
 {
-    for (struct vipl_list *l = lo_registry.requests.next; l != &lo_registry.requests; l = l->next) {
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *r = VIPL_CONTAINER(l, struct lo_request, link);
         if (r->peer && r->matched == NULL && r->nic == call->remote->be && gives_way(r, call->hello.id) &&
-            lo_same_address(&r->local, &call->hello.remote) &&
-            lo_same_address(&r->remote, &call->hello.local)) {
+            vipl_lo_same_address(&r->local, &call->hello.remote) &&
+            vipl_lo_same_address(&r->remote, &call->hello.local)) {
             return r;
         }
     }
@@ -421,7 +428,7 @@ static bool answer_peer(struct lo_call *call)
     if (rc != VIP_SUCCESS) {
         struct vipl_vi *vi = request->vi;
         answer(call, LO_ANSWER_DISAGREE, (uint8_t)rc);
-        lo_request_end(request);
+        vipl_lo_request_end(request);
         vipl_up_connect_failed(vi, rc);
         call_end(call);
         return true;
@@ -440,7 +447,7 @@ static bool answer_peer(struct lo_call *call)
 static bool waits_for(const struct lo_remote *remote, const struct vipl_address *wanted)
 {
     for (struct vipl_list *l = remote->be->listeners.next; l != &remote->be->listeners; l = l->next) {
-        if (lo_same_discriminator(&VIPL_CONTAINER(l, struct lo_listener, link)->local, wanted)) {
+        if (vipl_lo_same_discriminator(&VIPL_CONTAINER(l, struct lo_listener, link)->local, wanted)) {
             return true;
         }
     }
@@ -465,14 +472,14 @@ static bool queue_client(struct lo_call *call)
 
 static void on_hello(struct lo_call *call)
 {
-    if (!lo_hello_fits(&call->hello)) {
+    if (!vipl_lo_hello_fits(&call->hello)) {
         vipl_log(VIPL_LOG_INFO, "refused a process with version %u, byte order %u, %u-byte words",
                  call->hello.version, call->hello.byte_order, call->hello.word_bytes);
         answer(call, LO_ANSWER_REFUSED, LO_VERSION);
         call_end(call);
         return;
     }
-    bool own = memcmp(call->hello.process, lo_process_uid, LO_UID) == 0;
+    bool own = memcmp(call->hello.process, vipl_lo_process_uid, LO_UID) == 0;
     bool taken = !own && (call->hello.peer ? answer_peer(call) : queue_client(call));
     if (!taken) {
         answer(call, LO_ANSWER_NO, 0);
@@ -504,7 +511,7 @@ static void on_call(struct lo_call *call, bool hangup)
         }
         return;
     }
-    if (call->state == CALL_NEW && lo_hello_read(&call->hello, bytes, length)) {
+    if (call->state == CALL_NEW && vipl_lo_hello_read(&call->hello, bytes, length)) {
         on_hello(call);
     } else {
         call_end(call); /* speaks another language, or out of turn */
@@ -545,11 +552,11 @@ static bool say_hello(struct lo_walk *walk)
         .local = request->local,
         .remote = request->remote,
     };
-    lo_hello_identify(&hello);
-    memcpy(hello.process, lo_process_uid, LO_UID);
+    vipl_lo_hello_identify(&hello);
+    memcpy(hello.process, vipl_lo_process_uid, LO_UID);
     memcpy(hello.nic, walk->remote->uid, LO_UID);
-    int window = lo_own_window(walk->remote->be);
-    return vipl_local_send(walk->source.fd, bytes, lo_hello_write(&hello, bytes), &window, 1) == 0;
+    int window = vipl_lo_own_window(walk->remote->be);
+    return vipl_local_send(walk->source.fd, bytes, vipl_lo_hello_write(&hello, bytes), &window, 1) == 0;
 }
 
 /* Connects to the next place where somebody is, and asks there. */
@@ -575,7 +582,7 @@ static void walk_on(struct lo_walk *walk)
     walk_later(walk);
 }
 
-VIP_RETURN lo_walk_begin(struct lo_request *request)
+VIP_RETURN vipl_lo_walk_begin(struct lo_request *request)
 {
     struct lo_remote *remote = prepare(request->nic);
     struct lo_walk *walk = remote == NULL ? NULL : vipl_zalloc(sizeof(*walk));
@@ -603,14 +610,14 @@ VIP_RETURN lo_walk_begin(struct lo_request *request)
     return VIP_SUCCESS;
 }
 
-void lo_walk_end(struct lo_request *request)
+void vipl_lo_walk_end(struct lo_request *request)
 {
     struct lo_walk *walk = request->walk;
     if (request->matched != NULL) {
         struct lo_call *call = request->matched;
         bool dead;
         if (!is_opened(call, &dead)) {
-            lo_session_forget(call->session);
+            vipl_lo_session_forget(call->session);
         }
         call_end(call);
     }
@@ -625,7 +632,7 @@ void lo_walk_end(struct lo_request *request)
     vipl_free(walk);
 }
 
-bool lo_walk_is_queued(const struct lo_request *request)
+bool vipl_lo_walk_is_queued(const struct lo_request *request)
 {
     return (request->walk != NULL && request->walk->state == WALK_QUEUED) || request->matched != NULL;
 }
@@ -635,9 +642,10 @@ static struct lo_link *link_of(struct lo_walk *walk, const struct lo_answer *a, 
 {
     struct lo_remote *remote = walk->remote;
     if (!a->new_link) {
-        return lo_link_by_id(remote, a->link);
+        return vipl_lo_link_by_id(remote, a->link);
     }
-    struct lo_link *link = lo_link_attach(remote, walk->source.fd, fds[0], fds[1], a->link, a->slots, a->nic);
+    struct lo_link *link =
+        vipl_lo_link_attach(remote, walk->source.fd, fds[0], fds[1], a->link, a->slots, a->nic);
     if (link == NULL) {
         return NULL;
     }
@@ -655,7 +663,7 @@ static void on_acceptance(struct lo_walk *walk, const struct lo_answer *a, int f
     struct vipl_vi *vi = request->vi;
     struct lo_link *link = link_of(walk, a, fds);
     struct lo_session *session =
-        link == NULL ? NULL : lo_session_open(link, vi, a->session, &a->facts, a->tag, NULL);
+        link == NULL ? NULL : vipl_lo_session_open(link, vi, a->session, &a->facts, a->tag, NULL);
     bool opened = false;
     if (session != NULL) {
         struct lo_message open = {
@@ -664,13 +672,13 @@ static void on_acceptance(struct lo_walk *walk, const struct lo_answer *a, int f
             .total = session->number,
             .immediate = vipl_load_relaxed(&link->can_reach),
         };
-        lo_session_begin(session);
-        opened = lo_link_reply(link, &open);
+        vipl_lo_session_begin(session);
+        opened = vipl_lo_link_reply(link, &open);
         if (!opened) {
-            lo_session_forget(session);
+            vipl_lo_session_forget(session);
         }
     }
-    lo_request_end(request);
+    vipl_lo_request_end(request);
     if (opened) {
         vipl_up_connected(vi, &a->facts);
     } else {
@@ -681,7 +689,7 @@ static void on_acceptance(struct lo_walk *walk, const struct lo_answer *a, int f
 static void fail(struct lo_walk *walk, VIP_RETURN rc)
 {
     struct vipl_vi *vi = walk->request->vi;
-    lo_request_end(walk->request);
+    vipl_lo_request_end(walk->request);
     vipl_up_connect_failed(vi, rc);
 }
 
@@ -724,7 +732,7 @@ static void on_walk(struct lo_walk *walk)
     if (error == EAGAIN) {
         return;
     }
-    if (error == 0 && length > 0 && lo_answer_read(&a, bytes, length)) {
+    if (error == 0 && length > 0 && vipl_lo_answer_read(&a, bytes, length)) {
         on_answer(walk, &a, fds);
     } else {
         walk->request->taken = false; /* whoever had it has gone */
@@ -744,7 +752,7 @@ static void on_listener(struct lo_remote *remote, const struct lo_listening *s)
     }
 }
 
-void lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source, bool hangup)
+void vipl_lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source, bool hangup)
 {
     switch (source->kind) {
     case LO_SOURCE_LISTENER:
@@ -757,7 +765,7 @@ void lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source, boo
         on_walk((struct lo_walk *)(void *)source);
         break;
     case LO_SOURCE_LINK:
-        lo_link_event((struct lo_link *)(void *)source, hangup);
+        vipl_lo_link_event((struct lo_link *)(void *)source, hangup);
         break;
     }
 }
@@ -767,9 +775,9 @@ static void check_matched(struct lo_call *call, uint64_t now)
 {
     bool dead = false;
     if (is_opened(call, &dead)) {
-        lo_request_end(call->request); /* with the call */
+        vipl_lo_request_end(call->request); /* with the call */
     } else if (dead || now >= call->deadline) {
-        lo_session_forget(call->session);
+        vipl_lo_session_forget(call->session);
         call->session = NULL;
         call_end(call); /* the request goes on seeking */
     }
@@ -790,7 +798,7 @@ static void tick_calls(struct lo_remote *remote, uint64_t now, uint64_t *soonest
     }
 }
 
-int lo_rendezvous_tick(struct lo_remote *remote)
+int vipl_lo_rendezvous_tick(struct lo_remote *remote)
 {
     uint64_t soonest = UINT64_MAX;
     struct vipl_list *next;
@@ -816,7 +824,7 @@ int lo_rendezvous_tick(struct lo_remote *remote)
     return soonest <= now ? 1 : (int)((soonest - now) / NS_PER_MS) + 1;
 }
 
-void lo_rendezvous_close(struct lo_remote *remote)
+void vipl_lo_rendezvous_close(struct lo_remote *remote)
 {
     while (!vipl_list_empty(&remote->calls)) {
         call_end(VIPL_CONTAINER(remote->calls.next, struct lo_call, link));

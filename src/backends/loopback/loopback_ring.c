@@ -42,7 +42,7 @@ static uint32_t free_slots(struct lo_ring *ring, uint32_t wanted)
 {
     uint32_t used = ring->at - ring->known;
     if (ring->count - used < wanted) {
-        ring->known = vipl_load_acquire(&ring->shared->head); /* pairs with lo_ring_release */
+        ring->known = vipl_load_acquire(&ring->shared->head); /* pairs with vipl_lo_ring_release */
         used = ring->at - ring->known;
     }
     return used > ring->count ? 0 : ring->count - used; /* a lying consumer gets nothing */
@@ -66,7 +66,7 @@ static void write_head(struct lo_ring *ring, const struct lo_message *m, uint32_
     *word_at(head, H_OFFSET) = m->offset;
 }
 
-unsigned char *lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool reply)
+unsigned char *vipl_lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool reply)
 {
     uint32_t slots = slots_for(bytes);
     uint32_t end = to_end(ring);
@@ -84,7 +84,7 @@ unsigned char *lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool reply)
     return slot_at(ring, ring->at) + LO_HEAD;
 }
 
-bool lo_ring_publish(struct lo_ring *ring, const struct lo_message *message)
+bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message)
 {
     uint32_t slots = slots_for(message->bytes);
     write_head(ring, message, slots);
@@ -94,7 +94,7 @@ bool lo_ring_publish(struct lo_ring *ring, const struct lo_message *message)
     return vipl_load_ordered(&ring->shared->asleep) != 0 && vipl_exchange(&ring->shared->asleep, 0) != 0;
 }
 
-uint32_t lo_ring_room(struct lo_ring *ring, uint32_t most)
+uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most)
 {
     uint32_t wanted = slots_for(most) + 1 + LO_RESERVE;
     uint32_t room = free_slots(ring, wanted);
@@ -110,7 +110,7 @@ uint32_t lo_ring_room(struct lo_ring *ring, uint32_t most)
     return bytes < most ? bytes : most;
 }
 
-enum lo_peek lo_ring_peek(struct lo_ring *ring, struct lo_message *out, const unsigned char **payload)
+enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, const unsigned char **payload)
 {
     for (;;) {
         unsigned char *head = slot_at(ring, ring->at);
@@ -145,20 +145,21 @@ enum lo_peek lo_ring_peek(struct lo_ring *ring, struct lo_message *out, const un
     }
 }
 
-void lo_ring_pop(struct lo_ring *ring, const struct lo_message *message)
+void vipl_lo_ring_pop(struct lo_ring *ring, const struct lo_message *message)
 {
     ring->at += slots_for(message->bytes);
-    if ((ring->at & 63) == 0) { /* now and then within a long batch; the end of it is lo_ring_release() */
+    if ((ring->at & 63) ==
+        0) { /* now and then within a long batch; the end of it is vipl_lo_ring_release() */
         vipl_store_release(&ring->shared->head, ring->at);
     }
 }
 
-bool lo_ring_is_empty(const struct lo_ring *ring)
+bool vipl_lo_ring_is_empty(const struct lo_ring *ring)
 {
     return vipl_load_ordered(word_at(slot_at(ring, ring->at), H_LAP)) != lap_of(ring, ring->at);
 }
 
-bool lo_ring_release(struct lo_ring *ring)
+bool vipl_lo_ring_release(struct lo_ring *ring)
 {
     /* Ordered: either the producer sees the room, or we see that it waits. */
     vipl_store_ordered(&ring->shared->head, ring->at);

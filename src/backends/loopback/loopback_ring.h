@@ -74,20 +74,20 @@ struct lo_ring {
 
 /* Room for a message of `bytes` payload: where to write the payload, or NULL. `reply` may use the reserve
  * that requests leave free for replies. */
-unsigned char *lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool reply);
+unsigned char *vipl_lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool reply);
 /* Publishes the claimed message. True: the consumer sleeps, and this call is the one to ring. */
-bool lo_ring_publish(struct lo_ring *ring, const struct lo_message *message);
+bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message);
 /* The largest payload that would fit now, up to `most`. */
-uint32_t lo_ring_room(struct lo_ring *ring, uint32_t most);
+uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most);
 
 /* --- consumer --- */
 
 enum lo_peek { LO_PEEK_EMPTY, LO_PEEK_OK, LO_PEEK_BROKEN };
 /* The next message: its head copied and checked, its payload in place. */
-enum lo_peek lo_ring_peek(struct lo_ring *ring, struct lo_message *out, const unsigned char **payload);
-void lo_ring_pop(struct lo_ring *ring, const struct lo_message *message);
-bool lo_ring_is_empty(const struct lo_ring *ring);
+enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, const unsigned char **payload);
+void vipl_lo_ring_pop(struct lo_ring *ring, const struct lo_message *message);
+bool vipl_lo_ring_is_empty(const struct lo_ring *ring);
 /* Tells the producer how far it got. True: it waits for room, and this call is the one to ring. */
-bool lo_ring_release(struct lo_ring *ring);
+bool vipl_lo_ring_release(struct lo_ring *ring);
 
 #endif

@@ -49,8 +49,8 @@ static void set_session(struct vipl_vi *vi, struct lo_session *session)
     vipl_up_send_unlock(vi);
 }
 
-struct lo_session *lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
-                                   const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened)
+struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
+                                        const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened)
 {
     struct lo_session *session = vipl_zalloc(sizeof(*session));
     if (session == NULL) {
@@ -79,7 +79,7 @@ struct lo_session *lo_session_open(struct lo_link *link, struct vipl_vi *vi, uin
     return session;
 }
 
-void lo_session_begin_locked(struct lo_session *session)
+void vipl_lo_session_begin_locked(struct lo_session *session)
 {
     struct vipl_vi_facts own;
     session->open = true;
@@ -95,10 +95,10 @@ void lo_session_begin_locked(struct lo_session *session)
     }
 }
 
-void lo_session_begin(struct lo_session *session)
+void vipl_lo_session_begin(struct lo_session *session)
 {
     vipl_mutex_lock(&remote_of(session->link)->rx);
-    lo_session_begin_locked(session);
+    vipl_lo_session_begin_locked(session);
     vipl_mutex_unlock(&remote_of(session->link)->rx);
 }
 
@@ -125,8 +125,8 @@ static void part(struct lo_session *session)
     vipl_list_remove(&session->blocked);
     bool ring = false;
     bool said = link->dead != 0 || session->peer_number == 0;
-    if (!said && lo_ring_claim(&link->out, 0, true) != NULL) {
-        ring = lo_ring_publish(&link->out, &message);
+    if (!said && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
+        ring = vipl_lo_ring_publish(&link->out, &message);
         said = true;
     } else if (!said) {
         vipl_list_append(&link->farewells, &session->blocked);
@@ -134,7 +134,7 @@ static void part(struct lo_session *session)
     }
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        lo_link_ring_bell(link);
+        vipl_lo_link_ring_bell(link);
     }
     link->sessions[session->number >> LO_LIFE_BITS] = NULL;
     vipl_mutex_unlock(&remote_of(link)->rx);
@@ -143,14 +143,14 @@ static void part(struct lo_session *session)
     }
 }
 
-void lo_session_forget(struct lo_session *session)
+void vipl_lo_session_forget(struct lo_session *session)
 {
     set_session(session->vi, NULL);
     session->peer_number = 0;
     part(session);
 }
 
-void lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
+void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     (void)be;
     vipl_up_send_lock(vi);
@@ -164,7 +164,7 @@ void lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
     }
 }
 
-void lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
+void vipl_lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct lo_session *session = lo_vi(vi)->session;
     (void)be;
@@ -175,7 +175,7 @@ void lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
     }
 }
 
-void lo_session_free_farewells(struct lo_link *link)
+void vipl_lo_session_free_farewells(struct lo_link *link)
 {
     struct vipl_list *l;
     while ((l = vipl_list_take(&link->farewells)) != NULL) {
@@ -216,16 +216,16 @@ static enum vipl_posted block(struct lo_session *session)
         vipl_list_append(&link->blocked, &session->blocked);
         vipl_store_relaxed(&link->waiting, 1);
     }
-    vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with lo_ring_release */
+    vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
     vipl_mutex_unlock(&link->tx);
     return VIPL_POSTED_AGAIN;
 }
 
-bool lo_link_has_room(struct lo_link *link)
+bool vipl_lo_link_has_room(struct lo_link *link)
 {
     vipl_mutex_lock(&link->tx);
     bool wanted = !vipl_list_empty(&link->blocked) || !vipl_list_empty(&link->farewells);
-    bool room = wanted && lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT && link->free_tickets > 0;
+    bool room = wanted && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT && link->free_tickets > 0;
     vipl_mutex_unlock(&link->tx);
     return room;
 }
@@ -263,10 +263,10 @@ static void put_address(unsigned char *to, const struct vipl_send *send)
 
 static bool publish(struct lo_link *link, const struct lo_message *message)
 {
-    bool ring = lo_ring_publish(&link->out, message);
+    bool ring = vipl_lo_ring_publish(&link->out, message);
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        lo_link_ring_bell(link);
+        vipl_lo_link_ring_bell(link);
     }
     return true;
 }
@@ -282,11 +282,13 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     vipl_mutex_lock(&link->tx);
     uint32_t bytes = left;
     if (left > LO_SLOT) { /* as much as fits; a short message whole */
-        uint32_t room = lo_ring_room(&link->out, left + prefix < LO_MAX_CHUNK ? left + prefix : LO_MAX_CHUNK);
+        uint32_t room =
+            vipl_lo_ring_room(&link->out, left + prefix < LO_MAX_CHUNK ? left + prefix : LO_MAX_CHUNK);
         bytes = room < prefix + LO_SLOT ? left : room - prefix < left ? room - prefix : left;
     }
     bool first = session->tx_offset == 0;
-    unsigned char *payload = bytes > LO_MAX_CHUNK ? NULL : lo_ring_claim(&link->out, bytes + prefix, false);
+    unsigned char *payload =
+        bytes > LO_MAX_CHUNK ? NULL : vipl_lo_ring_claim(&link->out, bytes + prefix, false);
     if (payload != NULL && first && wants_answer(send)) {
         session->tx_ticket = take_ticket(session, send);
         payload = session->tx_ticket == 0 ? NULL : payload;
@@ -333,7 +335,7 @@ static enum vipl_posted offer(struct lo_session *session, struct vipl_send *send
     struct lo_link *link = session->link;
     uint32_t bytes = send->local.count * 16;
     vipl_mutex_lock(&link->tx);
-    unsigned char *payload = lo_ring_claim(&link->out, bytes, false);
+    unsigned char *payload = vipl_lo_ring_claim(&link->out, bytes, false);
     uint32_t ticket = payload == NULL ? 0 : take_ticket(session, send);
     if (ticket == 0) {
         vipl_mutex_unlock(&link->tx);
@@ -360,7 +362,7 @@ static enum vipl_posted ask_to_read(struct lo_session *session, struct vipl_send
 {
     struct lo_link *link = session->link;
     vipl_mutex_lock(&link->tx);
-    unsigned char *payload = lo_ring_claim(&link->out, LO_RDMA_PREFIX, false);
+    unsigned char *payload = vipl_lo_ring_claim(&link->out, LO_RDMA_PREFIX, false);
     uint32_t ticket = payload == NULL ? 0 : take_ticket(session, send);
     if (ticket == 0) {
         vipl_mutex_unlock(&link->tx);
@@ -413,10 +415,10 @@ static bool reach(struct lo_session *session, const struct vipl_send *send)
     const struct lo_window *window = link->window.base;
     struct vipl_iov remote[2];
     uint32_t *under_way = &link->segment->direct[link->side][vipl_load_ordered(&window->epoch) & 1];
-    vipl_fetch_add(under_way, 1); /* before the look into the window: see lo_region_remove */
+    vipl_fetch_add(under_way, 1); /* before the look into the window: see vipl_lo_region_remove */
     bool nothing = send->local.bytes == 0;
-    bool done = nothing || lo_window_allows(window, session->peer_tag, write, send->remote_handle,
-                                            send->remote_address, send->local.bytes);
+    bool done = nothing || vipl_lo_window_allows(window, session->peer_tag, write, send->remote_handle,
+                                                 send->remote_address, send->local.bytes);
     if (done && !nothing) {
         unsigned n = remote_pieces(remote, send, write);
         int error =
@@ -444,7 +446,7 @@ static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *
                                                : send_through_ring(session, send, 0);
 }
 
-enum vipl_posted lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send)
+enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send)
 {
     (void)vi;
     if (vipl_load_relaxed(&session->link->dead) != 0) {

@@ -22,7 +22,7 @@ static struct lo_window_entry *probe(struct lo_window *window, VIP_MEM_HANDLE ha
 }
 
 /* A crowded neighbourhood leaves the region out: its RDMA then goes through the rings. */
-void lo_window_enter(struct lo_window *window, const struct vipl_region_facts *region)
+void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_facts *region)
 {
     for (unsigned i = 0; i < LO_WINDOW_PROBES; i++) {
         struct lo_window_entry *e = probe(window, region->handle, i);
@@ -33,12 +33,12 @@ void lo_window_enter(struct lo_window *window, const struct vipl_region_facts *r
         vipl_store_relaxed(&e->rights, (region->rdma_write ? 1u : 0u) | (region->rdma_read ? 2u : 0u));
         split(&e->address_low, &e->address_high, (uint64_t)(uintptr_t)region->address);
         split(&e->bytes_low, &e->bytes_high, region->bytes);
-        vipl_store_release(&e->handle, region->handle); /* pairs with lo_window_allows */
+        vipl_store_release(&e->handle, region->handle); /* pairs with vipl_lo_window_allows */
         return;
     }
 }
 
-bool lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle)
+bool vipl_lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle)
 {
     for (unsigned i = 0; i < LO_WINDOW_PROBES; i++) {
         struct lo_window_entry *e = probe(window, handle, i);
@@ -50,8 +50,8 @@ bool lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle)
     return false;
 }
 
-bool lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
-                      uint64_t address, uint64_t bytes)
+bool vipl_lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
+                           uint64_t address, uint64_t bytes)
 {
     for (unsigned i = 0; handle != 0 && i < LO_WINDOW_PROBES; i++) {
         struct lo_window_entry *e = probe((struct lo_window *)(uintptr_t)window, handle, i);

@@ -39,10 +39,10 @@ struct lo_window {
 
 struct vipl_region_facts;
 
-void lo_window_enter(struct lo_window *window, const struct vipl_region_facts *region);
-bool lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle); /* false: was not in it */
+void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_facts *region);
+bool vipl_lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle); /* false: was not in it */
 /* Whether a peer whose VI may name `tag` (0: any) finds the range in the window with the right. */
-bool lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
-                      uint64_t address, uint64_t bytes);
+bool vipl_lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
+                           uint64_t address, uint64_t bytes);
 
 #endif
