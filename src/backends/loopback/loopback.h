@@ -37,7 +37,8 @@ enum lo_pull { LO_PULL_AUTO, LO_PULL_ON, LO_PULL_OFF };
 struct vipl_be_nic {
     struct vipl_nic *core;       /* constant */
     struct vipl_list link;       /* registry.nics; guarded by the registry */
-    struct vipl_list listeners;  /* lo_listener.link; guarded by the registry */
+    struct vipl_list listeners;  /* lo_listener.link, the latest used last; guarded by the registry */
+    uint32_t idle_listeners;     /* those nobody waits on; guarded by the registry */
     uint32_t settings_pull;      /* constant: enum lo_pull */
     uint32_t settings_inline;    /* constant: bytes up to which a payload travels in the ring */
     uint32_t settings_ring;      /* constant: bytes of a ring */
