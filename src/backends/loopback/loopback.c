@@ -136,7 +136,7 @@ static void lo_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 static enum vipl_posted lo_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
 {
-    struct lo_vi *lo = lo_vi(vi);
+    struct lo_vi *lo = lo_vi_of(vi);
     (void)be;
     if (lo->peer != NULL) {
         return vipl_lo_local_send(vi, lo->peer, send);

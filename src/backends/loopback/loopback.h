@@ -87,11 +87,11 @@ struct lo_conn {
 _Static_assert(sizeof(struct lo_vi) <= VIPL_VI_AREA_BYTES, "the VI's area holds it");
 _Static_assert(sizeof(struct lo_conn) <= VIPL_CONN_AREA_BYTES, "the request's area holds it");
 
-static inline struct lo_vi *lo_vi(struct vipl_vi *vi)
+static inline struct lo_vi *lo_vi_of(struct vipl_vi *vi)
 {
     return vipl_vi_area(vi);
 }
-static inline struct lo_conn *lo_conn(struct vipl_conn *conn)
+static inline struct lo_conn *lo_conn_of(struct vipl_conn *conn)
 {
     return vipl_conn_area(conn);
 }

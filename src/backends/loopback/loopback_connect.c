@@ -41,7 +41,7 @@ bool vipl_lo_same_address(const struct vipl_address *a, const struct vipl_addres
 
 void vipl_lo_request_end(struct lo_request *request)
 {
-    lo_vi(request->vi)->request = NULL;
+    lo_vi_of(request->vi)->request = NULL;
     vipl_list_remove(&request->link);
     vipl_lo_walk_end(request);
     vipl_free(request);
@@ -51,7 +51,7 @@ static void set_peer(struct vipl_vi *vi, struct vipl_vi *peer)
 {
     vipl_up_send_lock(vi);
     vipl_up_recv_lock(vi);
-    lo_vi(vi)->peer = peer;
+    lo_vi_of(vi)->peer = peer;
     vipl_up_recv_unlock_quiet(vi);
     vipl_up_send_unlock(vi);
 }
@@ -90,7 +90,7 @@ static void match_client(struct lo_request *request)
         }
         request->conn = vipl_up_conn_arrived(be->core, &request->remote, &request->local, &request->facts);
         if (request->conn != NULL) {
-            lo_conn(request->conn)->request = request;
+            lo_conn_of(request->conn)->request = request;
             vipl_lo_walk_end(request);
             return;
         }
@@ -225,7 +225,7 @@ VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const str
     request->peer = peer;
     vipl_up_vi_facts(vi, &request->facts);
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    lo_vi(vi)->request = request;
+    lo_vi_of(vi)->request = request;
     vipl_list_append(&vipl_lo_registry.requests, &request->link);
     bool over = false;
     if (peer) {
@@ -249,13 +249,13 @@ VIP_RETURN vipl_lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
     VIP_RETURN rc = VIP_SUCCESS; /* no request: it has been answered */
     (void)be;
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_request *request = lo_vi(vi)->request;
+    struct lo_request *request = lo_vi_of(vi)->request;
     if (request != NULL && vipl_lo_call_is_open(request)) {
         vipl_lo_request_end(request);
     } else if (request != NULL) {
         rc = request->taken || request->matched != NULL ? VIP_TIMEOUT : VIP_NO_MATCH;
         if (request->conn != NULL) {
-            lo_conn(request->conn)->request = NULL;
+            lo_conn_of(request->conn)->request = NULL;
             vipl_up_conn_gone(request->conn);
         }
         vipl_lo_request_end(request);
@@ -270,10 +270,10 @@ void vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
 {
     (void)be;
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    if (lo_conn(conn)->request != NULL) {
-        lo_conn(conn)->request->taken = true;
-    } else if (lo_conn(conn)->call != NULL) {
-        vipl_lo_call_taken(lo_conn(conn)->call);
+    if (lo_conn_of(conn)->request != NULL) {
+        lo_conn_of(conn)->request->taken = true;
+    } else if (lo_conn_of(conn)->call != NULL) {
+        vipl_lo_call_taken(lo_conn_of(conn)->call);
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
@@ -282,7 +282,7 @@ VIP_RETURN vipl_lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, s
 {
     VIP_RETURN rc = VIP_TIMEOUT; /* the requester has gone */
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_conn *lo = lo_conn(conn);
+    struct lo_conn *lo = lo_conn_of(conn);
     if (lo->request != NULL) {
         struct vipl_vi_facts facts;
         vipl_up_vi_facts(vi, &facts);
@@ -300,7 +300,7 @@ void vipl_lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool an
 {
     (void)be;
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_conn *lo = lo_conn(conn);
+    struct lo_conn *lo = lo_conn_of(conn);
     if (lo->request != NULL) {
         struct vipl_vi *vi = lo->request->vi;
         vipl_lo_request_end(lo->request);
@@ -321,8 +321,8 @@ static struct vipl_vi *cut(struct vipl_vi *vi)
 {
     vipl_up_send_lock(vi);
     vipl_up_recv_lock(vi);
-    struct vipl_vi *peer = lo_vi(vi)->peer;
-    lo_vi(vi)->peer = NULL;
+    struct vipl_vi *peer = lo_vi_of(vi)->peer;
+    lo_vi_of(vi)->peer = NULL;
     vipl_up_recv_unlock_quiet(vi);
     vipl_up_send_unlock(vi);
     if (peer == NULL) {
@@ -330,9 +330,9 @@ static struct vipl_vi *cut(struct vipl_vi *vi)
     }
     vipl_up_send_lock(peer);
     vipl_up_recv_lock(peer);
-    bool mutual = lo_vi(peer)->peer == vi;
+    bool mutual = lo_vi_of(peer)->peer == vi;
     if (mutual) {
-        lo_vi(peer)->peer = NULL;
+        lo_vi_of(peer)->peer = NULL;
         vipl_up_pin(peer);
     }
     vipl_up_recv_unlock_quiet(peer);
@@ -343,8 +343,8 @@ static struct vipl_vi *cut(struct vipl_vi *vi)
 void vipl_lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    if (lo_vi(vi)->request != NULL) { /* connected from outside, and not yet tidied up */
-        vipl_lo_request_end(lo_vi(vi)->request);
+    if (lo_vi_of(vi)->request != NULL) { /* connected from outside, and not yet tidied up */
+        vipl_lo_request_end(lo_vi_of(vi)->request);
     }
     struct vipl_vi *peer = cut(vi);
     vipl_mutex_unlock(&vipl_lo_registry.lock);

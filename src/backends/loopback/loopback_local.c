@@ -124,7 +124,7 @@ static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
 enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send)
 {
     vipl_up_recv_lock(peer);
-    if (lo_vi(peer)->peer != vi) { /* it has just left; this end hears of it in a moment */
+    if (lo_vi_of(peer)->peer != vi) { /* it has just left; this end hears of it in a moment */
         vipl_up_recv_unlock_quiet(peer);
         return VIPL_POSTED_AGAIN;
     }

@@ -213,7 +213,7 @@ static void call_end(struct lo_call *call)
 {
     struct lo_remote *remote = call->remote;
     if (call->conn != NULL) {
-        lo_conn(call->conn)->call = NULL;
+        lo_conn_of(call->conn)->call = NULL;
         vipl_up_conn_gone(call->conn);
     }
     if (call->request != NULL) {
@@ -265,7 +265,7 @@ void vipl_lo_call_taken(struct lo_call *call)
 
 void vipl_lo_call_reject(struct lo_call *call)
 {
-    lo_conn(call->conn)->call = NULL;
+    lo_conn_of(call->conn)->call = NULL;
     call->conn = NULL; /* core ends it */
     answer(call, LO_ANSWER_REJECT, 0);
     call_end(call);
@@ -370,7 +370,7 @@ static void let_progress(struct vipl_be_nic *be, int ms)
 
 VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi)
 {
-    lo_conn(call->conn)->call = NULL;
+    lo_conn_of(call->conn)->call = NULL;
     call->conn = NULL; /* core ends it, or keeps it for another try */
     VIP_RETURN rc = call->gone ? VIP_TIMEOUT : offer(call, vi);
     bool dead = false;
@@ -464,7 +464,7 @@ static bool queue_client(struct lo_call *call)
     if (call->conn == NULL) {
         return false;
     }
-    lo_conn(call->conn)->call = call;
+    lo_conn_of(call->conn)->call = call;
     call->state = CALL_QUEUED;
     answer(call, LO_ANSWER_QUEUED, 0);
     return true;

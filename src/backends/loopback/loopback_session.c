@@ -44,7 +44,7 @@ static void set_session(struct vipl_vi *vi, struct lo_session *session)
 {
     vipl_up_send_lock(vi);
     vipl_up_recv_lock(vi);
-    lo_vi(vi)->session = session;
+    lo_vi_of(vi)->session = session;
     vipl_up_recv_unlock_quiet(vi);
     vipl_up_send_unlock(vi);
 }
@@ -155,8 +155,8 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
     (void)be;
     vipl_up_send_lock(vi);
     vipl_up_recv_lock(vi);
-    struct lo_session *session = lo_vi(vi)->session;
-    lo_vi(vi)->session = NULL;
+    struct lo_session *session = lo_vi_of(vi)->session;
+    lo_vi_of(vi)->session = NULL;
     vipl_up_recv_unlock_quiet(vi);
     vipl_up_send_unlock(vi);
     if (session != NULL) {
@@ -166,7 +166,7 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 void vipl_lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
-    struct lo_session *session = lo_vi(vi)->session;
+    struct lo_session *session = lo_vi_of(vi)->session;
     (void)be;
     if (session != NULL) {
         vipl_mutex_lock(&session->link->tx);
