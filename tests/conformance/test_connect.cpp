@@ -11,7 +11,8 @@
 
 using namespace vipl_conformance;
 
-TWO_ROLE_CASE_ONE_NIC("VipConnectRequest and VipConnectAccept connect two VIs", "[VipConnectAccept][early]"){
+TWO_ROLE_CASE_ONE_NIC("VipConnectRequest and VipConnectAccept connect two VIs",
+                      "[VipConnectAccept][early]") = {
     [](Peer &peer) {
         const Vi vi(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -24,10 +25,11 @@ TWO_ROLE_CASE_ONE_NIC("VipConnectRequest and VipConnectAccept connect two VIs", 
         REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
         EXPECT_EQ(VIP_STATE_CONNECTED, vi.state());
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_EACH_LEVEL("VipConnectWait and VipConnectRequest report the other VI's attributes",
-                         "[VipConnectWait][early]"){
+                         "[VipConnectWait][early]") = {
     [](Peer &peer) {
         VIP_VI_ATTRIBUTES own = vi_attributes(peer.level(), 4000);
         own.EnableRdmaWrite = VIP_TRUE;
@@ -53,9 +55,10 @@ TWO_ROLE_CASE_EACH_LEVEL("VipConnectWait and VipConnectRequest report the other 
         EXPECT_EQ(VIP_TRUE, seen.EnableRdmaWrite);
         EXPECT_EQ(VIP_FALSE, seen.EnableRdmaRead);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipConnectRequest waits for a listener that comes later", "[VipConnectRequest][early]"){
+TWO_ROLE_CASE("VipConnectRequest waits for a listener that comes later", "[VipConnectRequest][early]") = {
     [](Peer &peer) {
         const Vi vi(peer.nic());
         peer.sync();
@@ -69,10 +72,11 @@ TWO_ROLE_CASE("VipConnectRequest waits for a listener that comes later", "[VipCo
         peer.sync();
         REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipConnectRequest and VipConnectWait take infinite timeouts, of 32 bits too",
-              "[VipConnectRequest][early]"){
+              "[VipConnectRequest][early]") = {
     [](Peer &peer) {
         for (const VIP_ULONG timeout : {VIP_INFINITE, static_cast<VIP_ULONG>(0xFFFFFFFFu)}) {
             const Vi vi(peer.nic());
@@ -87,9 +91,11 @@ TWO_ROLE_CASE("VipConnectRequest and VipConnectWait take infinite timeouts, of 3
             REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address(), timeout));
             peer.sync();
         }
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipConnectRequest needs no place for the other VI's attributes", "[VipConnectRequest][early]"){
+TWO_ROLE_CASE("VipConnectRequest needs no place for the other VI's attributes",
+              "[VipConnectRequest][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         end.connect();
@@ -100,7 +106,8 @@ TWO_ROLE_CASE("VipConnectRequest needs no place for the other VI's attributes", 
         NetAddress local = peer.client_address(), remote = peer.server_address();
         REQUIRE_VIP(VipConnectRequest(vi, local, remote, patience(), nullptr));
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("VipConnectWait without a request is VIP_TIMEOUT and hands back NULL", "[VipConnectWait][early]")
 {
@@ -180,13 +187,13 @@ std::string binary(Peer &peer)
 } // namespace
 
 TWO_ROLE_CASE("VipConnectWait takes a discriminator of MaxDiscriminatorLen bytes",
-              "[VipConnectWait][early]"){serve_discriminator<longest>, request_discriminator<longest>};
+              "[VipConnectWait][early]") = {serve_discriminator<longest>, request_discriminator<longest>};
 
 TWO_ROLE_CASE("VipConnectWait takes any bytes as a discriminator",
-              "[VipConnectWait][early]"){serve_discriminator<binary>, request_discriminator<binary>};
+              "[VipConnectWait][early]") = {serve_discriminator<binary>, request_discriminator<binary>};
 
 TWO_ROLE_CASE("VipConnectWait gets no request for a longer or shorter discriminator",
-              "[VipConnectWait][early]"){
+              "[VipConnectWait][early]") = {
     [](Peer &peer) {
         peer.sync();
         expect_no_request(peer.nic(), peer.address("ab"), kMoment);
@@ -200,9 +207,10 @@ TWO_ROLE_CASE("VipConnectWait gets no request for a longer or shorter discrimina
         REQUIRE_RC(VIP_NO_MATCH,
                    request(vi, peer.client_address(), peer.address(std::string("ab\0", 3)), kMoment));
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipConnectReject makes the request VIP_REJECT", "[VipConnectReject][early]"){
+TWO_ROLE_CASE("VipConnectReject makes the request VIP_REJECT", "[VipConnectReject][early]") = {
     [](Peer &peer) {
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
         REQUIRE_VIP(VipConnectReject(incoming.connection));
@@ -216,10 +224,11 @@ TWO_ROLE_CASE("VipConnectReject makes the request VIP_REJECT", "[VipConnectRejec
         REQUIRE_RC(VIP_REJECT, request(vi, peer.client_address(), peer.server_address()));
         EXPECT_EQ(VIP_STATE_IDLE, vi.state());
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_REJECT, receives still posted",
-              "[VipConnectRequest][early]"){
+              "[VipConnectRequest][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         REQUIRE_VIP(VipConnectReject(wait_for_request(peer.nic(), peer.server_address()).connection));
@@ -238,7 +247,8 @@ TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_REJECT, receives stil
         EXPECT(received(end.vi) == receive.desc);
         EXPECT_EQ(std::string("after the rejection"), receive.buffer.text());
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("VipConnectRequest where nobody waits is VIP_NO_MATCH, not before the timeout",
           "[VipConnectRequest][early]")
@@ -253,7 +263,7 @@ TEST_CASE("VipConnectRequest where nobody waits is VIP_NO_MATCH, not before the 
 }
 
 TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_NO_MATCH, receives still posted",
-              "[VipConnectRequest][early]"){
+              "[VipConnectRequest][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         peer.sync();
@@ -271,7 +281,8 @@ TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_NO_MATCH, receives st
         EXPECT(received(end.vi) == receive.desc);
         EXPECT_EQ(std::string("second try"), receive.buffer.text());
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("VipConnectRequest to a host that is not there is VIP_NOT_REACHABLE", "[VipConnectRequest][early]")
 {
@@ -288,7 +299,7 @@ TEST_CASE("VipConnectRequest to a host that is not there is VIP_NOT_REACHABLE", 
 }
 
 TWO_ROLE_CASE("VipConnectRequest that a listener took and did not answer is VIP_TIMEOUT",
-              "[VipConnectRequest][early]"){
+              "[VipConnectRequest][early]") = {
     [](Peer &peer) {
         const Vi vi(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -302,10 +313,11 @@ TWO_ROLE_CASE("VipConnectRequest that a listener took and did not answer is VIP_
         REQUIRE_RC(VIP_TIMEOUT, request(vi, peer.client_address(), peer.server_address(), short_while()));
         EXPECT_EQ(VIP_STATE_IDLE, vi.state());
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipConnectReject of a request that has timed out ends its handle",
-              "[VipConnectReject][early]"){
+              "[VipConnectReject][early]") = {
     [](Peer &peer) {
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
         peer.sync();
@@ -317,9 +329,10 @@ TWO_ROLE_CASE("VipConnectReject of a request that has timed out ends its handle"
         const Vi vi(peer.nic());
         REQUIRE_RC(VIP_TIMEOUT, request(vi, peer.client_address(), peer.server_address(), short_while()));
         peer.sync();
-    }};
+    },
+};
 
-TWO_PROCESS_CASE("VipConnectAccept of a requester that died is VIP_TIMEOUT", "[VipConnectAccept][early]"){
+TWO_PROCESS_CASE("VipConnectAccept of a requester that died is VIP_TIMEOUT", "[VipConnectAccept][early]") = {
     [](Peer &peer) {
         const Vi vi(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -345,10 +358,11 @@ TWO_PROCESS_CASE("VipConnectAccept of a requester that died is VIP_TIMEOUT", "[V
         std::thread([] { request(*vi, self->client_address(), self->server_address()); }).detach();
         peer.sync();
         peer.die();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipConnectAccept with another level is VIP_INVALID_RELIABILITY_LEVEL, the request stays",
-              "[VipConnectAccept][early]"){
+              "[VipConnectAccept][early]") = {
     [](Peer &peer) {
         const Vi other(peer.nic(), vi_attributes(VIP_SERVICE_UNRELIABLE)), same(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -361,10 +375,11 @@ TWO_ROLE_CASE("VipConnectAccept with another level is VIP_INVALID_RELIABILITY_LE
         const Vi vi(peer.nic());
         REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipConnectAccept with another transfer size is VIP_INVALID_MTU, the request may be rejected",
-              "[VipConnectAccept][early]"){
+              "[VipConnectAccept][early]") = {
     [](Peer &peer) {
         const Vi larger(peer.nic(), vi_attributes(peer.level(), kTransferSize + 1));
         const Vi smaller(peer.nic(), vi_attributes(peer.level(), kTransferSize - 1));
@@ -379,10 +394,11 @@ TWO_ROLE_CASE("VipConnectAccept with another transfer size is VIP_INVALID_MTU, t
         const Vi vi(peer.nic());
         REQUIRE_RC(VIP_REJECT, request(vi, peer.client_address(), peer.server_address()));
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipConnectAccept with a VI that is not idle is VIP_INVALID_STATE, the request stays",
-              "[VipConnectAccept][early]"){
+              "[VipConnectAccept][early]") = {
     [](Peer &peer) {
         Endpoint first(peer), second(peer);
         const Vi pending(peer.nic());
@@ -401,10 +417,11 @@ TWO_ROLE_CASE("VipConnectAccept with a VI that is not idle is VIP_INVALID_STATE,
         first.connect();
         second.connect();
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipConnectAccept with another NIC handle's VI is VIP_INVALID_PARAMETER, the request stays",
-              "[VipConnectAccept][early]"){
+              "[VipConnectAccept][early]") = {
     [](Peer &peer) {
         const Nic other;
         const Vi foreign(other), own(peer.nic());
@@ -422,9 +439,10 @@ TWO_ROLE_CASE("VipConnectAccept with another NIC handle's VI is VIP_INVALID_PARA
         const Vi vi(peer.nic());
         REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipConnectWait gets requests that came between two calls", "[VipConnectWait][early]"){
+TWO_ROLE_CASE("VipConnectWait gets requests that came between two calls", "[VipConnectWait][early]") = {
     [](Peer &peer) {
         Endpoint first(peer);
         first.connect();
@@ -458,7 +476,8 @@ TWO_ROLE_CASE("VipConnectWait gets requests that came between two calls", "[VipC
             REQUIRE_VIP(result);
         }
         peer.sync();
-    }};
+    },
+};
 
 namespace {
 
@@ -513,15 +532,19 @@ void request_from_one(Peer &peer, bool same)
 } // namespace
 
 TWO_ROLE_CASE("VipConnectWait of many threads on one discriminator gives each request to one",
-              "[VipConnectWait][early]"){[](Peer &peer) { serve_in_threads(peer, true); },
-                                         [](Peer &peer) { request_from_one(peer, true); }};
+              "[VipConnectWait][early]") = {
+    [](Peer &peer) { serve_in_threads(peer, true); },
+    [](Peer &peer) { request_from_one(peer, true); },
+};
 
 TWO_ROLE_CASE("VipConnectWait of many threads on different discriminators gives each its own",
-              "[VipConnectWait][early]"){[](Peer &peer) { serve_in_threads(peer, false); },
-                                         [](Peer &peer) { request_from_one(peer, false); }};
+              "[VipConnectWait][early]") = {
+    [](Peer &peer) { serve_in_threads(peer, false); },
+    [](Peer &peer) { request_from_one(peer, false); },
+};
 
 TWO_ROLE_CASE("VipConnectRequest on a connected VI is VIP_INVALID_STATE and the connection stays",
-              "[VipConnectRequest][early]"){
+              "[VipConnectRequest][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work receive = end.receive(5);
@@ -538,9 +561,10 @@ TWO_ROLE_CASE("VipConnectRequest on a connected VI is VIP_INVALID_STATE and the 
         end.send("still");
         sent(end.vi);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipConnectRequest makes the VI pending while it waits", "[VipConnectRequest][functional]"){
+TWO_ROLE_CASE("VipConnectRequest makes the VI pending while it waits", "[VipConnectRequest][functional]") = {
     [](Peer &peer) {
         const Vi vi(peer.nic());
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -569,4 +593,5 @@ TWO_ROLE_CASE("VipConnectRequest makes the VI pending while it waits", "[VipConn
         }
         REQUIRE_VIP(result);
         peer.sync();
-    }};
+    },
+};

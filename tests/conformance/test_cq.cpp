@@ -199,7 +199,7 @@ TEST_CASE("VipCQWait with an infinite timeout, of 32 bits too, waits for an entr
 }
 
 TWO_ROLE_CASE_EACH_LEVEL("VipCQWait tells of sends and of receives, each on its own completion queue",
-                         "[VipCQWait][functional]"){
+                         "[VipCQWait][functional]") = {
     [](Peer &peer) {
         const Cq sends(peer.nic()), receives(peer.nic());
         Endpoint end(peer, kTransferSize, sends, receives);
@@ -234,9 +234,10 @@ TWO_ROLE_CASE_EACH_LEVEL("VipCQWait tells of sends and of receives, each on its 
         REQUIRE_VIP(VipRecvDone(end.vi, &done));
         expect_empty(both);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipCQWait gives the entries of several VIs in completion order", "[VipCQWait][functional]"){
+TWO_ROLE_CASE("VipCQWait gives the entries of several VIs in completion order", "[VipCQWait][functional]") = {
     [](Peer &peer) {
         const Cq cq(peer.nic());
         Endpoint one(peer, kTransferSize, nullptr, cq), two(peer, kTransferSize, nullptr, cq);
@@ -268,7 +269,8 @@ TWO_ROLE_CASE("VipCQWait gives the entries of several VIs in completion order", 
             peer.sync();
         }
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("VipCQDone keeps completion order over many unreaped entries", "[VipCQDone][functional]")
 {
@@ -419,7 +421,7 @@ TEST_CASE("VipCQWait of many threads gives each entry to one", "[VipCQWait][full
 }
 
 TWO_ROLE_CASE("a disconnect's flushed receives come through the completion queue in order",
-              "[VipCQWait][functional]"){
+              "[VipCQWait][functional]") = {
     [](Peer &peer) {
         const Cq cq(peer.nic());
         Endpoint end(peer, kTransferSize, cq, cq);
@@ -443,10 +445,11 @@ TWO_ROLE_CASE("a disconnect's flushed receives come through the completion queue
         end.connect();
         peer.sync();
         REQUIRE_VIP(VipDisconnect(end.vi));
-    }};
+    },
+};
 
 TWO_ROLE_CASE("RDMA Write with immediate data comes through the receive completion queue",
-              "[VipCQWait][functional]"){
+              "[VipCQWait][functional]") = {
     [](Peer &peer) {
         const Cq cq(peer.nic());
         Endpoint end(peer, kTransferSize, nullptr, cq);
@@ -468,4 +471,5 @@ TWO_ROLE_CASE("RDMA Write with immediate data comes through the receive completi
         post_send(end.vi, out.immediate(3));
         sent(end.vi);
         peer.sync();
-    }};
+    },
+};

@@ -37,24 +37,25 @@ bool await_flag(const std::atomic<int> &flag, int value)
 } // namespace
 
 TWO_ROLE_CASE("VipErrorCallback's handler is told NIC handle, VI, resource and code",
-              "[VipErrorCallback][functional]"){[](Peer &peer) {
-                                                    ErrorLog errors(peer.nic());
-                                                    Endpoint end(peer);
-                                                    end.connect();
-                                                    peer.sync();
-                                                    const VIP_ERROR_DESCRIPTOR error = errors.next();
-                                                    EXPECT(error.NicHandle == peer.nic().handle());
-                                                    EXPECT(error.ViHandle ==
-                                                           static_cast<VIP_VI_HANDLE>(end.vi));
-                                                    EXPECT(error.CQHandle == nullptr);
-                                                    EXPECT(error.DescriptorPtr == nullptr);
-                                                    EXPECT_EQ(VIP_RESOURCE_VI, error.ResourceCode);
-                                                    EXPECT_EQ(VIP_ERROR_CONN_LOST, error.ErrorCode);
-                                                    peer.sync();
-                                                },
-                                                connect_and_leave};
+              "[VipErrorCallback][functional]") = {
+    [](Peer &peer) {
+        ErrorLog errors(peer.nic());
+        Endpoint end(peer);
+        end.connect();
+        peer.sync();
+        const VIP_ERROR_DESCRIPTOR error = errors.next();
+        EXPECT(error.NicHandle == peer.nic().handle());
+        EXPECT(error.ViHandle == static_cast<VIP_VI_HANDLE>(end.vi));
+        EXPECT(error.CQHandle == nullptr);
+        EXPECT(error.DescriptorPtr == nullptr);
+        EXPECT_EQ(VIP_RESOURCE_VI, error.ResourceCode);
+        EXPECT_EQ(VIP_ERROR_CONN_LOST, error.ErrorCode);
+        peer.sync();
+    },
+    connect_and_leave,
+};
 
-TWO_ROLE_CASE("VipErrorCallback with NULL restores the default handler", "[VipErrorCallback][functional]"){
+TWO_ROLE_CASE("VipErrorCallback with NULL restores the default handler", "[VipErrorCallback][functional]") = {
     [](Peer &peer) {
         ErrorLog errors(peer.nic());
         REQUIRE_VIP(VipErrorCallback(peer.nic(), nullptr, nullptr));
@@ -65,32 +66,36 @@ TWO_ROLE_CASE("VipErrorCallback with NULL restores the default handler", "[VipEr
         errors.expect_none();
         peer.sync();
     },
-    connect_and_leave};
+    connect_and_leave,
+};
 
-TWO_ROLE_CASE("VipErrorCallback replaces the handler before",
-              "[VipErrorCallback][functional]"){[](Peer &peer) {
-                                                    ErrorLog first(peer.nic()), second(peer.nic());
-                                                    Endpoint end(peer);
-                                                    end.connect();
-                                                    peer.sync();
-                                                    second.expect(end.vi, VIP_ERROR_CONN_LOST);
-                                                    first.expect_none();
-                                                    peer.sync();
-                                                },
-                                                connect_and_leave};
+TWO_ROLE_CASE("VipErrorCallback replaces the handler before", "[VipErrorCallback][functional]") = {
+    [](Peer &peer) {
+        ErrorLog first(peer.nic()), second(peer.nic());
+        Endpoint end(peer);
+        end.connect();
+        peer.sync();
+        second.expect(end.vi, VIP_ERROR_CONN_LOST);
+        first.expect_none();
+        peer.sync();
+    },
+    connect_and_leave,
+};
 
 TWO_ROLE_CASE("VipErrorCallback's handler of one NIC handle hears nothing of another",
-              "[VipErrorCallback][functional]"){[](Peer &peer) {
-                                                    const Nic other;
-                                                    ErrorLog errors(peer.nic()), others(other);
-                                                    Endpoint end(peer);
-                                                    end.connect();
-                                                    peer.sync();
-                                                    errors.expect(end.vi, VIP_ERROR_CONN_LOST);
-                                                    others.expect_none();
-                                                    peer.sync();
-                                                },
-                                                connect_and_leave};
+              "[VipErrorCallback][functional]") = {
+    [](Peer &peer) {
+        const Nic other;
+        ErrorLog errors(peer.nic()), others(other);
+        Endpoint end(peer);
+        end.connect();
+        peer.sync();
+        errors.expect(end.vi, VIP_ERROR_CONN_LOST);
+        others.expect_none();
+        peer.sync();
+    },
+    connect_and_leave,
+};
 
 namespace {
 
@@ -114,7 +119,7 @@ std::atomic<int> Undertaker::result{0};
 } // namespace
 
 TWO_ROLE_CASE("VipErrorCallback's handler may reap, disconnect and destroy the VI",
-              "[VipErrorCallback][functional]"){
+              "[VipErrorCallback][functional]") = {
     [](Peer &peer) {
         Undertaker::result.store(0);
         Endpoint end(peer);
@@ -127,7 +132,8 @@ TWO_ROLE_CASE("VipErrorCallback's handler may reap, disconnect and destroy the V
         REQUIRE_VIP(VipErrorCallback(peer.nic(), nullptr, nullptr));
         peer.sync();
     },
-    connect_and_leave};
+    connect_and_leave,
+};
 
 namespace {
 
@@ -145,7 +151,7 @@ struct ThreadSeen {
 } // namespace
 
 TWO_ROLE_CASE("VipErrorCallback's handler runs on a thread of the library's",
-              "[VipErrorCallback][functional]"){
+              "[VipErrorCallback][functional]") = {
     [](Peer &peer) {
         static ThreadSeen seen;
         seen.called.store(0);
@@ -158,9 +164,10 @@ TWO_ROLE_CASE("VipErrorCallback's handler runs on a thread of the library's",
         REQUIRE_VIP(VipErrorCallback(peer.nic(), nullptr, nullptr));
         peer.sync();
     },
-    connect_and_leave};
+    connect_and_leave,
+};
 
-TWO_PROCESS_CASE("VipErrorCallback's handler may call exit()", "[VipErrorCallback][functional]"){
+TWO_PROCESS_CASE("VipErrorCallback's handler may call exit()", "[VipErrorCallback][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         end.connect();
@@ -178,4 +185,5 @@ TWO_PROCESS_CASE("VipErrorCallback's handler may call exit()", "[VipErrorCallbac
         for (;;) {
             pause();
         }
-    }};
+    },
+};

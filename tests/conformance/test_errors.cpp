@@ -226,9 +226,9 @@ void healthy_sender(Peer &peer)
 } // namespace
 
 #define PROTECTION_CASE(what, fault) \
-    TWO_ROLE_CASE_EACH_LEVEL("a send from " what " is PROTECTION_ERROR", "[VipPostSend][full]"){ \
+    TWO_ROLE_CASE_EACH_LEVEL("a send from " what " is PROTECTION_ERROR", "[VipPostSend][full]") = { \
         healthy_receiver, spoilt_send<fault, VIP_STATUS_PROTECTION_ERROR>}; \
-    TWO_ROLE_CASE_EACH_LEVEL("a receive into " what " is PROTECTION_ERROR", "[VipPostRecv][full]"){ \
+    TWO_ROLE_CASE_EACH_LEVEL("a receive into " what " is PROTECTION_ERROR", "[VipPostRecv][full]") = { \
         spoilt_receive<fault, VIP_STATUS_PROTECTION_ERROR>, healthy_sender};
 
 PROTECTION_CASE("a handle that was never handed out", unknown_handle)
@@ -242,14 +242,14 @@ PROTECTION_CASE("address NULL", null_address)
 PROTECTION_CASE("segments of which the second is of another tag", second_segment_bad)
 
 #define FORMAT_CASE(what, fault) \
-    TWO_ROLE_CASE_EACH_LEVEL("a send with " what " is FORMAT_ERROR", "[VipPostSend][full]"){ \
+    TWO_ROLE_CASE_EACH_LEVEL("a send with " what " is FORMAT_ERROR", "[VipPostSend][full]") = { \
         healthy_receiver, spoilt_send<fault, VIP_STATUS_FORMAT_ERROR>}; \
-    TWO_ROLE_CASE_EACH_LEVEL("a receive with " what " is FORMAT_ERROR", "[VipPostRecv][full]"){ \
+    TWO_ROLE_CASE_EACH_LEVEL("a receive with " what " is FORMAT_ERROR", "[VipPostRecv][full]") = { \
         spoilt_receive<fault, VIP_STATUS_FORMAT_ERROR>, healthy_sender};
 
 FORMAT_CASE("too many segments", too_many_segments)
 FORMAT_CASE("an unaligned descriptor", unaligned_descriptor)
-TWO_ROLE_CASE_EACH_LEVEL("a send with the reserved operation is FORMAT_ERROR", "[VipPostSend][full]"){
+TWO_ROLE_CASE_EACH_LEVEL("a send with the reserved operation is FORMAT_ERROR", "[VipPostSend][full]") = {
     healthy_receiver, spoilt_send<reserved_operation, VIP_STATUS_FORMAT_ERROR>};
 
 namespace {
@@ -301,16 +301,16 @@ void only_connect(Peer &peer)
 } // namespace
 
 TWO_ROLE_CASE("an unaligned descriptor is VIP_ERROR_POST_DESC to the error callback",
-              "[VipErrorCallback][full]"){only_connect, unaligned_is_reported};
+              "[VipErrorCallback][full]") = {only_connect, unaligned_is_reported};
 
 TWO_ROLE_CASE("an unregistered descriptor is VIP_INVALID_PARAMETER or FORMAT_ERROR",
-              "[VipPostSend][full]"){only_connect, uncovered_descriptors<unregistered_descriptor>};
+              "[VipPostSend][full]") = {only_connect, uncovered_descriptors<unregistered_descriptor>};
 
 TWO_ROLE_CASE("a descriptor outside its region is VIP_INVALID_PARAMETER or FORMAT_ERROR",
-              "[VipPostSend][full]"){only_connect, uncovered_descriptors<descriptor_of_another_region>};
+              "[VipPostSend][full]") = {only_connect, uncovered_descriptors<descriptor_of_another_region>};
 
 TWO_ROLE_CASE_EACH_LEVEL("a send of more than the VI's MaxTransferSize is FORMAT_ERROR or LENGTH_ERROR",
-                         "[VipPostSend][full]"){
+                         "[VipPostSend][full]") = {
     [](Peer &peer) {
         TaggedEnd e(peer);
         const Work in = e.end.receive(4097);
@@ -332,9 +332,10 @@ TWO_ROLE_CASE_EACH_LEVEL("a send of more than the VI's MaxTransferSize is FORMAT
         EXPECT_EQ(peer.reliable() ? VIP_STATE_ERROR : VIP_STATE_CONNECTED, e.end.vi.state());
         peer.sync();
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE_EACH_LEVEL("a message longer than its receive is LENGTH_ERROR there", "[VipPostRecv][full]"){
+TWO_ROLE_CASE_EACH_LEVEL("a message longer than its receive is LENGTH_ERROR there", "[VipPostRecv][full]") = {
     [](Peer &peer) {
         TaggedEnd e(peer);
         const Span all = e.end.memory.bytes(100);
@@ -371,10 +372,11 @@ TWO_ROLE_CASE_EACH_LEVEL("a message longer than its receive is LENGTH_ERROR ther
             e.end.vi.await(VIP_STATE_ERROR);
         }
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_RELIABLE("a message without a receive is VIP_ERROR_RECVQ_EMPTY there and breaks the connection",
-                       "[VipErrorCallback][full]"){
+                       "[VipErrorCallback][full]") = {
     [](Peer &peer) {
         TaggedEnd e(peer);
         e.end.connect();
@@ -397,11 +399,12 @@ TWO_ROLE_CASE_RELIABLE("a message without a receive is VIP_ERROR_RECVQ_EMPTY the
         EXPECT_EQ(VIP_STATE_ERROR, e.end.vi.state());
         e.errors.expect_none(e.end.vi);
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_AT(VIP_SERVICE_UNRELIABLE,
                  "a message without a receive is dropped on an Unreliable VI, which stays connected",
-                 "[VipPostSend][full]"){
+                 "[VipPostSend][full]") = {
     [](Peer &peer) {
         TaggedEnd e(peer);
         e.end.connect();
@@ -429,11 +432,12 @@ TWO_ROLE_CASE_AT(VIP_SERVICE_UNRELIABLE,
         sent(e.end.vi);
         EXPECT_EQ(VIP_STATE_CONNECTED, e.end.vi.state());
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_RELIABLE(
     "after a failure each descriptor comes back exactly once, in order, from its own queue",
-    "[VipSendDone][full]"){
+    "[VipSendDone][full]") = {
     [](Peer &peer) {
         TaggedEnd e(peer);
         std::vector<Work> works;
@@ -475,7 +479,8 @@ TWO_ROLE_CASE_RELIABLE(
         EXPECT_STATUS(VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR, own.desc);
         EXPECT(e.end.vi.send_queue_empty() && e.end.vi.recv_queue_empty());
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("a VI without a tag takes memory of any tag of its NIC handle, not of another",
           "[VipPostSend][full]")

@@ -122,7 +122,7 @@ TEST_CASE("5.2 functions are found by their plain names", "[field][early]")
 // 5.3
 
 TWO_ROLE_CASE_AT(VIP_SERVICE_RELIABLE_RECEPTION,
-                 "5.3 a VI with a NULL tag accepts memory of any tag of its NIC handle", "[field][early]"){
+                 "5.3 a VI with a NULL tag accepts memory of any tag of its NIC handle", "[field][early]") = {
     [](Peer &peer) {
         const Ptag tag(peer.nic());
         Memory tagged(peer.nic(), 4096, {tag, VIP_TRUE, VIP_FALSE});
@@ -151,7 +151,8 @@ TWO_ROLE_CASE_AT(VIP_SERVICE_RELIABLE_RECEPTION,
         sent(end.vi);
         peer.sync(); // at this level a success means that the data is there
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("5.3 NULL memory attributes mean the default tag", "[field][early]")
 {
@@ -209,7 +210,7 @@ TEST_CASE("5.4 a flushed descriptor comes back as VIP_DESCRIPTOR_ERROR with its 
 // 5.5
 
 TWO_ROLE_CASE("5.5 a post ignores stale Status; descriptors are reposted with only lengths changed",
-              "[field][early]"){
+              "[field][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work in = end.memory.transfer(end.memory.bytes(100));
@@ -243,12 +244,13 @@ TWO_ROLE_CASE("5.5 a post ignores stale Status; descriptors are reposted with on
             EXPECT_EQ(0, out.desc->CS.Control);
         }
         peer.sync();
-    }};
+    },
+};
 
 // 5.6
 
 TWO_ROLE_CASE_ONE_NIC("5.6 several VIs may have the same addresses, and a requester's may be the listener's",
-                      "[field][early]"){
+                      "[field][early]") = {
     [](Peer &peer) {
         Endpoint one(peer), two(peer);
         const Work first = one.receive(1), second = two.receive(1);
@@ -272,7 +274,8 @@ TWO_ROLE_CASE_ONE_NIC("5.6 several VIs may have the same addresses, and a reques
         sent(one.vi);
         sent(two.vi);
         peer.sync();
-    }};
+    },
+};
 
 namespace {
 
@@ -293,12 +296,12 @@ void same_name_peer(Peer &peer)
 } // namespace
 
 TWO_ROLE_CASE_ONE_NIC("5.6 two peers that name the same address as local and remote are each other's match",
-                      "[field][functional]"){same_name_peer, same_name_peer};
+                      "[field][functional]") = {same_name_peer, same_name_peer};
 
 // 5.7
 
 TWO_ROLE_CASE("5.7 VipConnectWait fills RemoteAddr with the requester's LocalAddr, whatever was in it",
-              "[field][early]"){
+              "[field][early]") = {
     [](Peer &peer) {
         const Vi vi(peer.nic());
         for (const unsigned garbage : {0u, 7u, 0xFFFFu}) {
@@ -322,10 +325,11 @@ TWO_ROLE_CASE("5.7 VipConnectWait fills RemoteAddr with the requester's LocalAdd
             REQUIRE_RC(VIP_REJECT, request(vi, peer.client_address(), peer.server_address()));
         }
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("5.7 LocalAddr is a name: any discriminator, none, or of MaxDiscriminatorLen bytes",
-              "[field][early]"){
+              "[field][early]") = {
     [](Peer &peer) {
         for (const size_t length : {size_t{0}, size_t{1}, size_t{4}, size_t{16}, size_t{64}}) {
             Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -342,11 +346,13 @@ TWO_ROLE_CASE("5.7 LocalAddr is a name: any discriminator, none, or of MaxDiscri
                        request(vi, peer.nic().address(std::string(length, 'n')), peer.server_address()));
         }
         peer.sync();
-    }};
+    },
+};
 
 // 5.8
 
-TWO_ROLE_CASE("5.8 a request waits for its listener, and may be made again by the same VI", "[field][early]"){
+TWO_ROLE_CASE("5.8 a request waits for its listener, and may be made again by the same VI",
+              "[field][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         peer.sync(); // the first request is over: nobody waited
@@ -365,12 +371,13 @@ TWO_ROLE_CASE("5.8 a request waits for its listener, and may be made again by th
         end.connect();
         EXPECT(received(end.vi) == in.desc);
         peer.sync();
-    }};
+    },
+};
 
 // 5.9
 
 TWO_ROLE_CASE_EACH_LEVEL("5.9 RDMA Write data becomes visible in address order, the tail last",
-                         "[field][functional]"){
+                         "[field][functional]") = {
     [](Peer &peer) {
         constexpr VIP_UINT32 words = 1024;
         Endpoint end(peer);
@@ -407,9 +414,10 @@ TWO_ROLE_CASE_EACH_LEVEL("5.9 RDMA Write data becomes visible in address order, 
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("5.9 an aligned 4- or 8-byte item of an RDMA Write appears whole", "[field][functional]"){
+TWO_ROLE_CASE("5.9 an aligned 4- or 8-byte item of an RDMA Write appears whole", "[field][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(8);
@@ -443,10 +451,11 @@ TWO_ROLE_CASE("5.9 an aligned 4- or 8-byte item of an RDMA Write appears whole",
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("5.9 RDMA Write with immediate consumes a receive of any size and leaves its buffer alone",
-              "[field][functional]"){
+              "[field][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work none = end.memory.work();
@@ -475,7 +484,8 @@ TWO_ROLE_CASE("5.9 RDMA Write with immediate consumes a receive of any size and 
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
 // 5.10
 
@@ -492,22 +502,24 @@ TEST_CASE("5.10 VipDisconnect succeeds on an idle VI and on one disconnected alr
 
 TWO_ROLE_CASE(
     "5.10 a remote disconnect moves the VI out of CONNECTED and is reported as exactly one CONN_LOST",
-    "[field][functional]"){[](Peer &peer) {
-                               ErrorLog errors(peer.nic());
-                               Endpoint end(peer);
-                               end.connect();
-                               peer.sync();
-                               errors.expect(end.vi,
-                                             VIP_ERROR_CONN_LOST); // no local call about this VI in between
-                               EXPECT_EQ(VIP_STATE_ERROR, end.vi.state());
-                               errors.expect_none();
-                           },
-                           [](Peer &peer) {
-                               Endpoint end(peer);
-                               end.connect();
-                               peer.sync();
-                               REQUIRE_VIP(VipDisconnect(end.vi));
-                           }};
+    "[field][functional]") = {
+    [](Peer &peer) {
+        ErrorLog errors(peer.nic());
+        Endpoint end(peer);
+        end.connect();
+        peer.sync();
+        errors.expect(end.vi,
+                      VIP_ERROR_CONN_LOST); // no local call about this VI in between
+        EXPECT_EQ(VIP_STATE_ERROR, end.vi.state());
+        errors.expect_none();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        peer.sync();
+        REQUIRE_VIP(VipDisconnect(end.vi));
+    },
+};
 
 // 5.11
 
@@ -517,7 +529,7 @@ Endpoint *g_abandoned; // reachable to the end: left behind, not leaked
 
 } // namespace
 
-TWO_PROCESS_CASE("5.11 a program may exit with nothing torn down", "[field][early]"){
+TWO_PROCESS_CASE("5.11 a program may exit with nothing torn down", "[field][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work in = end.receive(4);
@@ -539,7 +551,8 @@ TWO_PROCESS_CASE("5.11 a program may exit with nothing torn down", "[field][earl
         peer.will_exit(7);
         peer.sync();
         std::exit(7);
-    }};
+    },
+};
 
 TEST_CASE("5.11 registered memory may be freed before VipCloseNic", "[field][early]")
 {
@@ -564,7 +577,7 @@ TEST_CASE("5.11 registered memory may be freed before VipCloseNic", "[field][ear
 }
 
 TWO_ROLE_CASE("5.11 descriptors may be freed after disconnect and destroy, while the peer still sends",
-              "[field][early]"){
+              "[field][early]") = {
     [](Peer &peer) {
         auto memory = std::make_unique<Memory>(peer.nic(), 65536);
         {
@@ -593,7 +606,8 @@ TWO_ROLE_CASE("5.11 descriptors may be freed after disconnect and destroy, while
         }
         EXPECT_EQ(VIP_DESCRIPTOR_ERROR, rc);
         peer.sync();
-    }};
+    },
+};
 
 // 5.12
 
@@ -614,44 +628,47 @@ TEST_CASE("5.12 a completion queue of one entry serves many completions", "[fiel
 }
 
 TWO_ROLE_CASE("5.12 a completion queue hit on a queue that another thread drained is VIP_NOT_DONE",
-              "[field][functional]"){[](Peer &peer) {
-                                         const Cq cq(peer.nic());
-                                         Endpoint end(peer, kTransferSize, cq, cq);
-                                         end.receive(4);
-                                         const Work last = end.receive(4);
-                                         end.connect();
-                                         cq.expect(end.vi, VIP_TRUE);
-                                         VIP_RETURN drained = VIP_NOT_DONE;
-                                         std::thread other([&] {
-                                             VIP_DESCRIPTOR *done = nullptr;
-                                             drained = VipRecvDone(end.vi, &done);
-                                         });
-                                         other.join();
-                                         REQUIRE_VIP(drained);
-                                         VIP_DESCRIPTOR *done = last.desc;
-                                         REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(end.vi, &done));
-                                         EXPECT(done == nullptr);
-                                         peer.sync();
-                                         cq.expect(end.vi, VIP_TRUE); // no harm: the next one comes as usual
-                                         REQUIRE_VIP(VipRecvDone(end.vi, &done));
-                                         EXPECT(done == last.desc);
-                                         peer.sync();
-                                     },
-                                     [](Peer &peer) {
-                                         Endpoint end(peer);
-                                         end.connect();
-                                         end.send("one");
-                                         sent(end.vi);
-                                         peer.sync();
-                                         end.send("two");
-                                         sent(end.vi);
-                                         peer.sync();
-                                     }};
+              "[field][functional]") = {
+    [](Peer &peer) {
+        const Cq cq(peer.nic());
+        Endpoint end(peer, kTransferSize, cq, cq);
+        end.receive(4);
+        const Work last = end.receive(4);
+        end.connect();
+        cq.expect(end.vi, VIP_TRUE);
+        VIP_RETURN drained = VIP_NOT_DONE;
+        std::thread other([&] {
+            VIP_DESCRIPTOR *done = nullptr;
+            drained = VipRecvDone(end.vi, &done);
+        });
+        other.join();
+        REQUIRE_VIP(drained);
+        VIP_DESCRIPTOR *done = last.desc;
+        REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(end.vi, &done));
+        EXPECT(done == nullptr);
+        peer.sync();
+        cq.expect(end.vi, VIP_TRUE); // no harm: the next one comes as usual
+        REQUIRE_VIP(VipRecvDone(end.vi, &done));
+        EXPECT(done == last.desc);
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        end.send("one");
+        sent(end.vi);
+        peer.sync();
+        end.send("two");
+        sent(end.vi);
+        peer.sync();
+    },
+};
 
 // 5.13
 
 TWO_ROLE_CASE_AT(VIP_SERVICE_UNRELIABLE,
-                 "5.13 Unreliable VIs lose nothing on one host while receives are posted", "[field][full]"){
+                 "5.13 Unreliable VIs lose nothing on one host while receives are posted",
+                 "[field][full]") = {
     [](Peer &peer) {
         if (!device_is_loopback() && peer.in_other_process()) {
             throw Skipped("whether both ends are on one host is known on loopback only");
@@ -693,7 +710,8 @@ TWO_ROLE_CASE_AT(VIP_SERVICE_UNRELIABLE,
             }
         }
         peer.sync();
-    }};
+    },
+};
 
 // 5.14
 

@@ -157,7 +157,8 @@ TEST_CASE("VipNSGetHostByName past the last address is VIP_ERROR_NAMESERVICE",
                VipNSGetHostByName(nic, name.data(), found, ~static_cast<VIP_ULONG>(0)));
 }
 
-TWO_ROLE_CASE("an address from VipNSGetHostByName is good to connect to", "[VipNSGetHostByName][functional]"){
+TWO_ROLE_CASE("an address from VipNSGetHostByName is good to connect to",
+              "[VipNSGetHostByName][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         end.connect();
@@ -171,4 +172,5 @@ TWO_ROLE_CASE("an address from VipNSGetHostByName is good to connect to", "[VipN
         NetAddress remote(found.host(), peer.server_address().discriminator());
         REQUIRE_VIP(VipConnectRequest(end.vi, local, remote, patience(), nullptr));
         peer.sync();
-    }};
+    },
+};

@@ -140,7 +140,7 @@ TEST_CASE("VipCloseNic destroys what is left", "[VipCloseNic][early]")
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipDestroyPtag(other, tag));
 }
 
-TWO_ROLE_CASE("VipCloseNic disconnects the VIs it closes", "[VipCloseNic][functional]"){
+TWO_ROLE_CASE("VipCloseNic disconnects the VIs it closes", "[VipCloseNic][functional]") = {
     [](Peer &peer) {
         ErrorLog errors(peer.nic());
         Endpoint end(peer);
@@ -158,7 +158,8 @@ TWO_ROLE_CASE("VipCloseNic disconnects the VIs it closes", "[VipCloseNic][functi
         REQUIRE_VIP(VipConnectRequest(vi, local, remote, patience(), &attributes));
         peer.sync();
         REQUIRE_VIP(VipCloseNic(closing));
-    }};
+    },
+};
 
 namespace {
 

@@ -9,7 +9,7 @@
 using namespace vipl_conformance;
 
 TWO_ROLE_CASE_EACH_LEVEL("VipRecvNotify calls the handler with the receive, already taken",
-                         "[VipRecvNotify][functional]"){
+                         "[VipRecvNotify][functional]") = {
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -38,10 +38,11 @@ TWO_ROLE_CASE_EACH_LEVEL("VipRecvNotify calls the handler with the receive, alre
         end.send("ping");
         sent(end.vi);
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_EACH_LEVEL("VipSendNotify calls the handler with the send, already taken",
-                         "[VipSendNotify][functional]"){
+                         "[VipSendNotify][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work in = end.receive(4);
@@ -61,10 +62,11 @@ TWO_ROLE_CASE_EACH_LEVEL("VipSendNotify calls the handler with the send, already
         EXPECT_STATUS(VIP_STATUS_OP_SEND, out.desc);
         EXPECT(end.vi.send_queue_empty());
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipRecvNotify calls once a registration; what comes later is reaped as usual",
-              "[VipRecvNotify][functional]"){
+              "[VipRecvNotify][functional]") = {
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -86,10 +88,11 @@ TWO_ROLE_CASE("VipRecvNotify calls once a registration; what comes later is reap
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipRecvNotify's registrations queue up and are served in order",
-              "[VipRecvNotify][functional]"){
+              "[VipRecvNotify][functional]") = {
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -114,9 +117,10 @@ TWO_ROLE_CASE("VipRecvNotify's registrations queue up and are served in order",
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipRecvNotify counts a completion that is there already", "[VipRecvNotify][functional]"){
+TWO_ROLE_CASE("VipRecvNotify counts a completion that is there already", "[VipRecvNotify][functional]") = {
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -138,9 +142,10 @@ TWO_ROLE_CASE("VipRecvNotify counts a completion that is there already", "[VipRe
         sent(end.vi);
         peer.sync();
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipRecvNotify's handler gets a flushed receive too", "[VipRecvNotify][functional]"){
+TWO_ROLE_CASE("VipRecvNotify's handler gets a flushed receive too", "[VipRecvNotify][functional]") = {
     [](Peer &peer) {
         NotifyLog log;
         Endpoint end(peer);
@@ -156,7 +161,8 @@ TWO_ROLE_CASE("VipRecvNotify's handler gets a flushed receive too", "[VipRecvNot
         end.connect();
         peer.sync();
         REQUIRE_VIP(VipDisconnect(end.vi));
-    }};
+    },
+};
 
 TEST_CASE("VipSendNotify's registrations go with their VI", "[VipSendNotify][functional]")
 {
@@ -211,7 +217,7 @@ struct Echo {
 } // namespace
 
 TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wait",
-                      "[VipRecvNotify][functional]"){
+                      "[VipRecvNotify][functional]") = {
     [](Peer &peer) {
         static Echo echo;
         echo.answers.store(0);
@@ -250,7 +256,8 @@ TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wai
         }
         peer.sync();
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("VipCQNotify calls the handler with the entry, already taken", "[VipCQNotify][functional]")
 {
@@ -277,7 +284,7 @@ TEST_CASE("VipCQNotify calls the handler with the entry, already taken", "[VipCQ
     log.expect_no_more_than(1);
 }
 
-TWO_ROLE_CASE("VipCQNotify tells of receives, one call a registration", "[VipCQNotify][functional]"){
+TWO_ROLE_CASE("VipCQNotify tells of receives, one call a registration", "[VipCQNotify][functional]") = {
     [](Peer &peer) {
         NotifyLog log;
         const Cq cq(peer.nic());
@@ -307,7 +314,8 @@ TWO_ROLE_CASE("VipCQNotify tells of receives, one call a registration", "[VipCQN
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("VipCQNotify's registrations go with their completion queue", "[VipCQNotify][functional]")
 {

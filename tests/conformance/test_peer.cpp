@@ -63,19 +63,21 @@ void disagree(Peer &peer, Spoil spoil)
 } // namespace
 
 TWO_ROLE_CASE_EACH_LEVEL("VipConnectPeerRequest and VipConnectPeerWait connect two VIs",
-                         "[VipConnectPeerWait][functional]"){connect_and_exchange, connect_and_exchange};
+                         "[VipConnectPeerWait][functional]") = {connect_and_exchange, connect_and_exchange};
 
 TWO_ROLE_CASE_ONE_NIC("VipConnectPeerRequest of both sides at once makes exactly one connection, every time",
-                      "[VipConnectPeerRequest][functional]"){[](Peer &peer) {
-                                                                 for (int i = 0; i < 30; ++i) {
-                                                                     connect_and_exchange(peer);
-                                                                 }
-                                                             },
-                                                             [](Peer &peer) {
-                                                                 for (int i = 0; i < 30; ++i) {
-                                                                     connect_and_exchange(peer);
-                                                                 }
-                                                             }};
+                      "[VipConnectPeerRequest][functional]") = {
+    [](Peer &peer) {
+        for (int i = 0; i < 30; ++i) {
+            connect_and_exchange(peer);
+        }
+    },
+    [](Peer &peer) {
+        for (int i = 0; i < 30; ++i) {
+            connect_and_exchange(peer);
+        }
+    },
+};
 
 namespace {
 
@@ -106,13 +108,13 @@ void second_to_ask(Peer &peer)
 } // namespace
 
 TWO_ROLE_CASE("VipConnectPeerRequest may come first from the one side",
-              "[VipConnectPeerRequest][functional]"){first_to_ask, second_to_ask};
+              "[VipConnectPeerRequest][functional]") = {first_to_ask, second_to_ask};
 
 TWO_ROLE_CASE("VipConnectPeerRequest may come first from the other side",
-              "[VipConnectPeerRequest][functional]"){second_to_ask, first_to_ask};
+              "[VipConnectPeerRequest][functional]") = {second_to_ask, first_to_ask};
 
 TWO_ROLE_CASE("VipConnectPeerDone is VIP_NOT_DONE while pending, then VIP_SUCCESS once",
-              "[VipConnectPeerDone][functional]"){
+              "[VipConnectPeerDone][functional]") = {
     [](Peer &peer) {
         const Vi vi(peer.nic());
         VIP_VI_ATTRIBUTES attributes{};
@@ -135,22 +137,25 @@ TWO_ROLE_CASE("VipConnectPeerDone is VIP_NOT_DONE while pending, then VIP_SUCCES
         peer_request(peer, vi);
         REQUIRE_VIP(VipConnectPeerWait(vi, nullptr));
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipConnectPeerRequest of VIs of other levels is VIP_INVALID_RELIABILITY_LEVEL on both sides",
-              "[VipConnectPeerWait][functional]"){
+              "[VipConnectPeerWait][functional]") = {
     [](Peer &peer) {
         disagree<VIP_INVALID_RELIABILITY_LEVEL>(
             peer, [](VIP_VI_ATTRIBUTES &a) { a.ReliabilityLevel = VIP_SERVICE_UNRELIABLE; });
     },
-    [](Peer &peer) { disagree<VIP_INVALID_RELIABILITY_LEVEL>(peer, [](VIP_VI_ATTRIBUTES &) {}); }};
+    [](Peer &peer) { disagree<VIP_INVALID_RELIABILITY_LEVEL>(peer, [](VIP_VI_ATTRIBUTES &) {}); },
+};
 
 TWO_ROLE_CASE("VipConnectPeerRequest of VIs of other transfer sizes is VIP_INVALID_MTU on both sides",
-              "[VipConnectPeerWait][functional]"){
+              "[VipConnectPeerWait][functional]") = {
     [](Peer &peer) {
         disagree<VIP_INVALID_MTU>(peer, [](VIP_VI_ATTRIBUTES &a) { a.MaxTransferSize = 100; });
     },
-    [](Peer &peer) { disagree<VIP_INVALID_MTU>(peer, [](VIP_VI_ATTRIBUTES &) {}); }};
+    [](Peer &peer) { disagree<VIP_INVALID_MTU>(peer, [](VIP_VI_ATTRIBUTES &) {}); },
+};
 
 TEST_CASE("VipConnectPeerWait where nobody asks is VIP_NO_MATCH at the timeout",
           "[VipConnectPeerWait][functional]")
@@ -181,7 +186,7 @@ TEST_CASE("VipConnectPeerDone where nobody asks is VIP_NO_MATCH after the timeou
 }
 
 TWO_ROLE_CASE("VipConnectPeerRequest matches only a peer that names it in return",
-              "[VipConnectPeerRequest][functional]"){
+              "[VipConnectPeerRequest][functional]") = {
     [](Peer &peer) { // A asks for B
         const Vi vi(peer.nic());
         NetAddress local = peer.address("A"), remote = peer.address("B");
@@ -200,7 +205,8 @@ TWO_ROLE_CASE("VipConnectPeerRequest matches only a peer that names it in return
         const VIP_RETURN rc = VipConnectPeerWait(vi, nullptr);
         EXPECT(rc == VIP_TIMEOUT || rc == VIP_NO_MATCH);
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("VipConnectPeerRequest to a host that is not there is VIP_NOT_REACHABLE",
           "[VipConnectPeerRequest][functional]")
@@ -222,7 +228,7 @@ TEST_CASE("VipConnectPeerRequest to a host that is not there is VIP_NOT_REACHABL
 }
 
 TWO_ROLE_CASE("VipConnectPeerRequest may be repeated after VIP_NO_MATCH, receives still posted",
-              "[VipConnectPeerRequest][functional]"){
+              "[VipConnectPeerRequest][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work in = end.receive(9);
@@ -243,31 +249,34 @@ TWO_ROLE_CASE("VipConnectPeerRequest may be repeated after VIP_NO_MATCH, receive
         REQUIRE_VIP(VipConnectPeerWait(end.vi, nullptr));
         exchange(end);
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipConnectPeerRequest of many VIs with one pair of names pairs them all",
-              "[VipConnectPeerRequest][functional]"){[](Peer &peer) {
-                                                         std::vector<std::unique_ptr<Vi>> vis;
-                                                         for (int i = 0; i < 20; ++i) {
-                                                             vis.push_back(std::make_unique<Vi>(peer.nic()));
-                                                             peer_request(peer, *vis.back());
-                                                         }
-                                                         for (const auto &vi : vis) {
-                                                             REQUIRE_VIP(VipConnectPeerWait(*vi, nullptr));
-                                                         }
-                                                         peer.sync();
-                                                     },
-                                                     [](Peer &peer) {
-                                                         std::vector<std::unique_ptr<Vi>> vis;
-                                                         for (int i = 0; i < 20; ++i) {
-                                                             vis.push_back(std::make_unique<Vi>(peer.nic()));
-                                                             peer_request(peer, *vis.back());
-                                                         }
-                                                         for (const auto &vi : vis) {
-                                                             REQUIRE_VIP(VipConnectPeerWait(*vi, nullptr));
-                                                         }
-                                                         peer.sync();
-                                                     }};
+              "[VipConnectPeerRequest][functional]") = {
+    [](Peer &peer) {
+        std::vector<std::unique_ptr<Vi>> vis;
+        for (int i = 0; i < 20; ++i) {
+            vis.push_back(std::make_unique<Vi>(peer.nic()));
+            peer_request(peer, *vis.back());
+        }
+        for (const auto &vi : vis) {
+            REQUIRE_VIP(VipConnectPeerWait(*vi, nullptr));
+        }
+        peer.sync();
+    },
+    [](Peer &peer) {
+        std::vector<std::unique_ptr<Vi>> vis;
+        for (int i = 0; i < 20; ++i) {
+            vis.push_back(std::make_unique<Vi>(peer.nic()));
+            peer_request(peer, *vis.back());
+        }
+        for (const auto &vi : vis) {
+            REQUIRE_VIP(VipConnectPeerWait(*vi, nullptr));
+        }
+        peer.sync();
+    },
+};
 
 TEST_CASE("VipConnectPeerRequest without an address or with a malformed one is VIP_INVALID_PARAMETER",
           "[VipConnectPeerRequest][functional]")
@@ -284,7 +293,7 @@ TEST_CASE("VipConnectPeerRequest without an address or with a malformed one is V
 }
 
 TWO_PROCESS_CASE("VipConnectPeerWait outlives a peer that asked and died",
-                 "[VipConnectPeerWait][functional]"){
+                 "[VipConnectPeerWait][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         peer.sync(); // the child has asked for this side
@@ -306,4 +315,5 @@ TWO_PROCESS_CASE("VipConnectPeerWait outlives a peer that asked and died",
         peer_request(peer, end.vi);
         peer.sync();
         peer.die();
-    }};
+    },
+};

@@ -11,7 +11,7 @@
 
 using namespace vipl_test;
 
-TWO_ROLE_CASE("VipRecvDone is VIP_NOT_DONE until the message is there", "[VipRecvDone][early]"){
+TWO_ROLE_CASE("VipRecvDone is VIP_NOT_DONE until the message is there", "[VipRecvDone][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work in = end.receive(4);
@@ -38,9 +38,10 @@ TWO_ROLE_CASE("VipRecvDone is VIP_NOT_DONE until the message is there", "[VipRec
         end.send("ping");
         sent(end.vi);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipSendDone reaps a send once", "[VipSendDone][early]"){
+TWO_ROLE_CASE("VipSendDone reaps a send once", "[VipSendDone][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         end.receive(4);
@@ -62,34 +63,36 @@ TWO_ROLE_CASE("VipSendDone reaps a send once", "[VipSendDone][early]"){
         REQUIRE_RC(VIP_NOT_DONE, VipSendDone(end.vi, &done));
         EXPECT(done == nullptr);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("a program may poll a receive's Status until it is done",
-              "[VipRecvDone][early]"){[](Peer &peer) {
-                                          Endpoint end(peer);
-                                          const Work in = end.receive(4);
-                                          end.connect();
-                                          peer.sync();
-                                          const unsigned long long stop = now_ms() + patience();
-                                          VIP_DESCRIPTOR *done = nullptr;
-                                          while ((in.poll() & VIP_STATUS_DONE) == 0 && now_ms() < stop) {
-                                              // Progress belongs to whoever calls in: any call will do.
-                                              EXPECT_EQ(VIP_STATE_CONNECTED, end.vi.state());
-                                          }
-                                          EXPECT_STATUS(VIP_STATUS_OP_RECEIVE, in.desc);
-                                          EXPECT_EQ(std::string("ping"), in.buffer.text());
-                                          REQUIRE_VIP(VipRecvDone(end.vi, &done));
-                                          EXPECT(done == in.desc);
-                                          peer.sync();
-                                      },
-                                      [](Peer &peer) {
-                                          Endpoint end(peer);
-                                          end.connect();
-                                          peer.sync();
-                                          end.send("ping");
-                                          sent(end.vi);
-                                          peer.sync();
-                                      }};
+TWO_ROLE_CASE("a program may poll a receive's Status until it is done", "[VipRecvDone][early]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        const Work in = end.receive(4);
+        end.connect();
+        peer.sync();
+        const unsigned long long stop = now_ms() + patience();
+        VIP_DESCRIPTOR *done = nullptr;
+        while ((in.poll() & VIP_STATUS_DONE) == 0 && now_ms() < stop) {
+            // Progress belongs to whoever calls in: any call will do.
+            EXPECT_EQ(VIP_STATE_CONNECTED, end.vi.state());
+        }
+        EXPECT_STATUS(VIP_STATUS_OP_RECEIVE, in.desc);
+        EXPECT_EQ(std::string("ping"), in.buffer.text());
+        REQUIRE_VIP(VipRecvDone(end.vi, &done));
+        EXPECT(done == in.desc);
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        peer.sync();
+        end.send("ping");
+        sent(end.vi);
+        peer.sync();
+    },
+};
 
 TEST_CASE("VipRecvWait and VipSendWait time out after their time, not before", "[VipRecvWait][early]")
 {
@@ -111,55 +114,58 @@ TEST_CASE("VipRecvWait and VipSendWait time out after their time, not before", "
 }
 
 TWO_ROLE_CASE("VipRecvWait with an infinite timeout, of 32 bits too, waits for the message",
-              "[VipRecvWait][early]"){[](Peer &peer) {
-                                          Endpoint end(peer);
-                                          const Work first = end.receive(1), second = end.receive(1);
-                                          end.connect();
-                                          VIP_DESCRIPTOR *done = nullptr;
-                                          REQUIRE_VIP(VipRecvWait(end.vi, VIP_INFINITE, &done));
-                                          EXPECT(done == first.desc);
-                                          peer.sync();
-                                          REQUIRE_VIP(VipRecvWait(end.vi, 0xFFFFFFFFu, &done));
-                                          EXPECT(done == second.desc);
-                                          peer.sync();
-                                      },
-                                      [](Peer &peer) {
-                                          Endpoint end(peer);
-                                          end.connect();
-                                          let_a_moment_pass();
-                                          end.send("1");
-                                          VIP_DESCRIPTOR *done = nullptr;
-                                          REQUIRE_VIP(VipSendWait(end.vi, VIP_INFINITE, &done));
-                                          peer.sync();
-                                          let_a_moment_pass();
-                                          end.send("2");
-                                          REQUIRE_VIP(VipSendWait(end.vi, 0xFFFFFFFFu, &done));
-                                          peer.sync();
-                                      }};
+              "[VipRecvWait][early]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        const Work first = end.receive(1), second = end.receive(1);
+        end.connect();
+        VIP_DESCRIPTOR *done = nullptr;
+        REQUIRE_VIP(VipRecvWait(end.vi, VIP_INFINITE, &done));
+        EXPECT(done == first.desc);
+        peer.sync();
+        REQUIRE_VIP(VipRecvWait(end.vi, 0xFFFFFFFFu, &done));
+        EXPECT(done == second.desc);
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        let_a_moment_pass();
+        end.send("1");
+        VIP_DESCRIPTOR *done = nullptr;
+        REQUIRE_VIP(VipSendWait(end.vi, VIP_INFINITE, &done));
+        peer.sync();
+        let_a_moment_pass();
+        end.send("2");
+        REQUIRE_VIP(VipSendWait(end.vi, 0xFFFFFFFFu, &done));
+        peer.sync();
+    },
+};
 
-TWO_ROLE_CASE("VipRecvWait wakes for a message that comes while it is blocked",
-              "[VipRecvWait][early]"){[](Peer &peer) {
-                                          Endpoint end(peer);
-                                          end.connect();
-                                          for (int i = 0; i < 50; ++i) {
-                                              const Work in = end.receive(8);
-                                              peer.sync();
-                                              EXPECT(received(end.vi) == in.desc);
-                                          }
-                                          peer.sync();
-                                      },
-                                      [](Peer &peer) {
-                                          Endpoint end(peer);
-                                          end.connect();
-                                          for (int i = 0; i < 50; ++i) {
-                                              peer.sync();
-                                              end.send("wake up!");
-                                              sent(end.vi);
-                                          }
-                                          peer.sync();
-                                      }};
+TWO_ROLE_CASE("VipRecvWait wakes for a message that comes while it is blocked", "[VipRecvWait][early]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        for (int i = 0; i < 50; ++i) {
+            const Work in = end.receive(8);
+            peer.sync();
+            EXPECT(received(end.vi) == in.desc);
+        }
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        for (int i = 0; i < 50; ++i) {
+            peer.sync();
+            end.send("wake up!");
+            sent(end.vi);
+        }
+        peer.sync();
+    },
+};
 
-TWO_ROLE_CASE("a thread may wait on each queue of a VI at once", "[VipSendWait][early]"){
+TWO_ROLE_CASE("a thread may wait on each queue of a VI at once", "[VipSendWait][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work in = end.receive(4);
@@ -185,9 +191,10 @@ TWO_ROLE_CASE("a thread may wait on each queue of a VI at once", "[VipSendWait][
         end.send("ping");
         sent(end.vi);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipRecvWait of several threads on one VI gives each message to one", "[VipRecvWait][full]"){
+TWO_ROLE_CASE("VipRecvWait of several threads on one VI gives each message to one", "[VipRecvWait][full]") = {
     [](Peer &peer) {
         constexpr unsigned count = 40;
         Endpoint end(peer);
@@ -228,7 +235,8 @@ TWO_ROLE_CASE("VipRecvWait of several threads on one VI gives each message to on
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
 TEST_CASE("VipPostRecv beyond MaxDescriptorsPerQueue is VIP_ERROR_RESOURCE", "[VipPostRecv][full]")
 {
@@ -265,36 +273,37 @@ TEST_CASE("VipPostSend beyond MaxDescriptorsPerQueue is VIP_ERROR_RESOURCE", "[V
     post_send(vi, surplus); // a place is free again
 }
 
-TWO_ROLE_CASE("a queue holds 1024 receives at least",
-              "[VipPostRecv][early]"){[](Peer &peer) {
-                                          Endpoint end(peer);
-                                          std::vector<Work> works;
-                                          for (int i = 0; i < 1024; ++i) {
-                                              works.push_back(end.receive(4));
-                                          }
-                                          end.connect();
-                                          for (unsigned i = 0; i < 1024; ++i) {
-                                              EXPECT(received(end.vi) == works[i].desc);
-                                              VIP_UINT32 number = 0;
-                                              std::memcpy(&number, works[i].buffer.data, sizeof number);
-                                              EXPECT_EQ(i, number);
-                                          }
-                                          peer.sync();
-                                      },
-                                      [](Peer &peer) {
-                                          Endpoint end(peer);
-                                          end.connect();
-                                          std::vector<Work> works;
-                                          for (VIP_UINT32 i = 0; i < 1024; ++i) {
-                                              const Span bytes = end.memory.bytes(4);
-                                              std::memcpy(bytes.data, &i, sizeof i);
-                                              works.push_back(end.send(bytes));
-                                          }
-                                          for (const Work &work : works) {
-                                              EXPECT(sent(end.vi) == work.desc);
-                                          }
-                                          peer.sync();
-                                      }};
+TWO_ROLE_CASE("a queue holds 1024 receives at least", "[VipPostRecv][early]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        std::vector<Work> works;
+        for (int i = 0; i < 1024; ++i) {
+            works.push_back(end.receive(4));
+        }
+        end.connect();
+        for (unsigned i = 0; i < 1024; ++i) {
+            EXPECT(received(end.vi) == works[i].desc);
+            VIP_UINT32 number = 0;
+            std::memcpy(&number, works[i].buffer.data, sizeof number);
+            EXPECT_EQ(i, number);
+        }
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        std::vector<Work> works;
+        for (VIP_UINT32 i = 0; i < 1024; ++i) {
+            const Span bytes = end.memory.bytes(4);
+            std::memcpy(bytes.data, &i, sizeof i);
+            works.push_back(end.send(bytes));
+        }
+        for (const Work &work : works) {
+            EXPECT(sent(end.vi) == work.desc);
+        }
+        peer.sync();
+    },
+};
 
 namespace {
 
@@ -312,37 +321,37 @@ void expect_own_fields_intact(const VIP_DESCRIPTOR &before, const VIP_DESCRIPTOR
 } // namespace
 
 TWO_ROLE_CASE_EACH_LEVEL("posting and completing write only Status, Length and received immediate data",
-                         "[VipPostSend][early]"){[](Peer &peer) {
-                                                     Endpoint end(peer);
-                                                     const Work in =
-                                                         end.memory.transfer(end.memory.bytes(20));
-                                                     in.desc->CS.Next.AddressBits = 0x1122334455667788ull;
-                                                     in.desc->CS.NextHandle = 0x99AABBCC;
-                                                     in.desc->CS.ImmediateData = 0xCAFEF00D;
-                                                     const VIP_DESCRIPTOR before = *in.desc;
-                                                     post_recv(end.vi, in);
-                                                     end.connect();
-                                                     EXPECT(received(end.vi) == in.desc);
-                                                     expect_own_fields_intact(before, *in.desc);
-                                                     EXPECT_EQ(0xCAFEF00Du, in.desc->CS.ImmediateData);
-                                                     EXPECT_EQ(4u, in.desc->CS.Length);
-                                                     peer.sync();
-                                                 },
-                                                 [](Peer &peer) {
-                                                     Endpoint end(peer);
-                                                     end.connect();
-                                                     const Work out =
-                                                         end.memory.transfer(end.memory.text("mine"));
-                                                     out.desc->CS.Next.AddressBits = 0x8877665544332211ull;
-                                                     out.desc->CS.NextHandle = 0x12345678;
-                                                     out.desc->CS.ImmediateData = 0xFEEDFACE;
-                                                     const VIP_DESCRIPTOR before = *out.desc;
-                                                     post_send(end.vi, out);
-                                                     EXPECT(sent(end.vi) == out.desc);
-                                                     expect_own_fields_intact(before, *out.desc);
-                                                     EXPECT_EQ(0xFEEDFACEu, out.desc->CS.ImmediateData);
-                                                     peer.sync();
-                                                 }};
+                         "[VipPostSend][early]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        const Work in = end.memory.transfer(end.memory.bytes(20));
+        in.desc->CS.Next.AddressBits = 0x1122334455667788ull;
+        in.desc->CS.NextHandle = 0x99AABBCC;
+        in.desc->CS.ImmediateData = 0xCAFEF00D;
+        const VIP_DESCRIPTOR before = *in.desc;
+        post_recv(end.vi, in);
+        end.connect();
+        EXPECT(received(end.vi) == in.desc);
+        expect_own_fields_intact(before, *in.desc);
+        EXPECT_EQ(0xCAFEF00Du, in.desc->CS.ImmediateData);
+        EXPECT_EQ(4u, in.desc->CS.Length);
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        const Work out = end.memory.transfer(end.memory.text("mine"));
+        out.desc->CS.Next.AddressBits = 0x8877665544332211ull;
+        out.desc->CS.NextHandle = 0x12345678;
+        out.desc->CS.ImmediateData = 0xFEEDFACE;
+        const VIP_DESCRIPTOR before = *out.desc;
+        post_send(end.vi, out);
+        EXPECT(sent(end.vi) == out.desc);
+        expect_own_fields_intact(before, *out.desc);
+        EXPECT_EQ(0xFEEDFACEu, out.desc->CS.ImmediateData);
+        peer.sync();
+    },
+};
 
 TEST_CASE("two connected VIs of one process reap exactly what was posted", "[VipRecvDone][early]")
 {

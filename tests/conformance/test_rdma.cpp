@@ -73,112 +73,117 @@ void offer(Peer &peer, const Span &bytes)
 } // namespace
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write places data without a call by the remote program, and uses no receive",
-                         "[VipPostSend][functional]"){[](Peer &peer) {
-                                                          Endpoint end(peer);
-                                                          const Span target = end.memory.bytes(3000);
-                                                          const Work receive = end.receive(10);
-                                                          end.connect();
-                                                          offer(peer, target);
-                                                          await_written(target, 1);
-                                                          peer.sync();
-                                                          VIP_DESCRIPTOR *done = receive.desc;
-                                                          REQUIRE_RC(VIP_NOT_DONE,
-                                                                     VipRecvDone(end.vi, &done));
-                                                          peer.sync();
-                                                      },
-                                                      [](Peer &peer) {
-                                                          Endpoint end(peer);
-                                                          end.connect();
-                                                          const Span bytes = end.memory.bytes(3000);
-                                                          prepare(bytes, 1);
-                                                          write(end, peer.receive<RemoteSpan>(), bytes);
-                                                          peer.sync();
-                                                          peer.sync();
-                                                      }};
+                         "[VipPostSend][functional]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        const Span target = end.memory.bytes(3000);
+        const Work receive = end.receive(10);
+        end.connect();
+        offer(peer, target);
+        await_written(target, 1);
+        peer.sync();
+        VIP_DESCRIPTOR *done = receive.desc;
+        REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(end.vi, &done));
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        const Span bytes = end.memory.bytes(3000);
+        prepare(bytes, 1);
+        write(end, peer.receive<RemoteSpan>(), bytes);
+        peer.sync();
+        peer.sync();
+    },
+};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Read fetches data without a call by the remote program, and uses no receive",
-                         "[VipPostSend][full]"){[](Peer &peer) {
-                                                    need_rdma_read(peer);
-                                                    Endpoint end(peer);
-                                                    const Span source = end.memory.bytes(3000);
-                                                    source.fill(2);
-                                                    const Work receive = end.receive(10);
-                                                    end.connect();
-                                                    offer(peer, source);
-                                                    peer.sync();
-                                                    VIP_DESCRIPTOR *done = receive.desc;
-                                                    REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(end.vi, &done));
-                                                    EXPECT(source.holds(2));
-                                                    peer.sync();
-                                                },
-                                                [](Peer &peer) {
-                                                    need_rdma_read(peer);
-                                                    Endpoint end(peer);
-                                                    end.connect();
-                                                    const Span bytes = end.memory.bytes(3000);
-                                                    read(end, peer.receive<RemoteSpan>(), bytes);
-                                                    EXPECT(bytes.holds(2));
-                                                    peer.sync();
-                                                    peer.sync();
-                                                }};
+                         "[VipPostSend][full]") = {
+    [](Peer &peer) {
+        need_rdma_read(peer);
+        Endpoint end(peer);
+        const Span source = end.memory.bytes(3000);
+        source.fill(2);
+        const Work receive = end.receive(10);
+        end.connect();
+        offer(peer, source);
+        peer.sync();
+        VIP_DESCRIPTOR *done = receive.desc;
+        REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(end.vi, &done));
+        EXPECT(source.holds(2));
+        peer.sync();
+    },
+    [](Peer &peer) {
+        need_rdma_read(peer);
+        Endpoint end(peer);
+        end.connect();
+        const Span bytes = end.memory.bytes(3000);
+        read(end, peer.receive<RemoteSpan>(), bytes);
+        EXPECT(bytes.holds(2));
+        peer.sync();
+        peer.sync();
+    },
+};
 
 TWO_ROLE_CASE("RDMA Write moves data between any two byte offsets, and not a byte more",
-              "[VipPostSend][functional]"){[](Peer &peer) {
-                                               Endpoint end(peer);
-                                               const Span target = end.memory.bytes(64 * 256);
-                                               end.connect();
-                                               offer(peer, target);
-                                               for (unsigned offset = 0; offset < 64; ++offset) {
-                                                   const Span cell = target.part(offset * 256, 256);
-                                                   const unsigned start = (offset * 5) % 64;
-                                                   await_written(cell.part(start, 150), offset);
-                                                   EXPECT(cell.part(0, start).all(0));
-                                                   EXPECT(cell.part(start + 150, 256 - start - 150).all(0));
-                                               }
-                                               peer.sync();
-                                           },
-                                           [](Peer &peer) {
-                                               Endpoint end(peer);
-                                               end.connect();
-                                               const RemoteSpan target = peer.receive<RemoteSpan>();
-                                               for (unsigned offset = 0; offset < 64; ++offset) {
-                                                   const Span bytes = end.memory.bytes(150, offset);
-                                                   prepare(bytes, offset);
-                                                   write(end, target + offset * 256 + (offset * 5) % 64,
-                                                         bytes);
-                                               }
-                                               peer.sync();
-                                           }};
+              "[VipPostSend][functional]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        const Span target = end.memory.bytes(64 * 256);
+        end.connect();
+        offer(peer, target);
+        for (unsigned offset = 0; offset < 64; ++offset) {
+            const Span cell = target.part(offset * 256, 256);
+            const unsigned start = (offset * 5) % 64;
+            await_written(cell.part(start, 150), offset);
+            EXPECT(cell.part(0, start).all(0));
+            EXPECT(cell.part(start + 150, 256 - start - 150).all(0));
+        }
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        const RemoteSpan target = peer.receive<RemoteSpan>();
+        for (unsigned offset = 0; offset < 64; ++offset) {
+            const Span bytes = end.memory.bytes(150, offset);
+            prepare(bytes, offset);
+            write(end, target + offset * 256 + (offset * 5) % 64, bytes);
+        }
+        peer.sync();
+    },
+};
 
 TWO_ROLE_CASE("RDMA Read moves data between any two byte offsets, and not a byte more",
-              "[VipPostSend][full]"){[](Peer &peer) {
-                                         need_rdma_read(peer);
-                                         Endpoint end(peer);
-                                         const Span source = end.memory.bytes(512);
-                                         source.fill(8);
-                                         end.connect();
-                                         offer(peer, source);
-                                         peer.sync();
-                                     },
-                                     [](Peer &peer) {
-                                         need_rdma_read(peer);
-                                         Endpoint end(peer);
-                                         end.connect();
-                                         const RemoteSpan source = peer.receive<RemoteSpan>();
-                                         const Span whole = end.memory.bytes(512);
-                                         read(end, source, whole);
-                                         EXPECT(whole.holds(8));
-                                         for (unsigned offset = 0; offset < 64; ++offset) {
-                                             const unsigned start = (offset * 5) % 64;
-                                             const Span cell = end.memory.bytes(256);
-                                             read(end, source + offset, cell.part(start, 150));
-                                             EXPECT_EQ(
-                                                 0, std::memcmp(cell.data + start, whole.data + offset, 150));
-                                             EXPECT(cell.part(0, start).all(0));
-                                             EXPECT(cell.part(start + 150, 256 - start - 150).all(0));
-                                         }
-                                         peer.sync();
-                                     }};
+              "[VipPostSend][full]") = {
+    [](Peer &peer) {
+        need_rdma_read(peer);
+        Endpoint end(peer);
+        const Span source = end.memory.bytes(512);
+        source.fill(8);
+        end.connect();
+        offer(peer, source);
+        peer.sync();
+    },
+    [](Peer &peer) {
+        need_rdma_read(peer);
+        Endpoint end(peer);
+        end.connect();
+        const RemoteSpan source = peer.receive<RemoteSpan>();
+        const Span whole = end.memory.bytes(512);
+        read(end, source, whole);
+        EXPECT(whole.holds(8));
+        for (unsigned offset = 0; offset < 64; ++offset) {
+            const unsigned start = (offset * 5) % 64;
+            const Span cell = end.memory.bytes(256);
+            read(end, source + offset, cell.part(start, 150));
+            EXPECT_EQ(0, std::memcmp(cell.data + start, whole.data + offset, 150));
+            EXPECT(cell.part(0, start).all(0));
+            EXPECT(cell.part(start + 150, 256 - start - 150).all(0));
+        }
+        peer.sync();
+    },
+};
 
 namespace {
 
@@ -188,7 +193,7 @@ constexpr VIP_UINT32 kSizes[] = {1, 2, 3, 7, 8, 9, 64, 4095, 4096, 4097, 65535, 
 } // namespace
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read move every size up to MaxTransferSize",
-                         "[VipPostSend][full]"){
+                         "[VipPostSend][full]") = {
     [](Peer &peer) {
         Endpoint end(peer, vi_attributes(peer.level(), kMost), kMost + 4096);
         const Span target = end.memory.bytes(kMost);
@@ -216,9 +221,10 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read move every size up to MaxTran
             }
             peer.sync();
         }
-    }};
+    },
+};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write gathers and RDMA Read scatters 251 segments", "[VipPostSend][full]"){
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write gathers and RDMA Read scatters 251 segments", "[VipPostSend][full]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(251 * 7, 5);
@@ -249,9 +255,11 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write gathers and RDMA Read scatters 251 segments
             EXPECT_EQ(0, std::memcmp(in.data, out.data, in.size));
         }
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read of no bytes succeed and move none", "[VipPostSend][full]"){
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read of no bytes succeed and move none",
+                         "[VipPostSend][full]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(16);
@@ -274,10 +282,11 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write and RDMA Read of no bytes succeed and move 
         EXPECT(sent(end.vi) == alone.desc);
         EXPECT_EQ(0u, alone.desc->CS.Length);
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write with immediate data consumes a receive and leaves its buffer alone",
-                         "[VipPostRecv][functional]"){
+                         "[VipPostRecv][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(100);
@@ -307,10 +316,11 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write with immediate data consumes a receive and 
         end.send("end");
         sent(end.vi);
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_EACH_LEVEL("RDMA Write of immediate data alone consumes a receive",
-                         "[VipPostRecv][functional]"){
+                         "[VipPostRecv][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(8);
@@ -332,10 +342,11 @@ TWO_ROLE_CASE_EACH_LEVEL("RDMA Write of immediate data alone consumes a receive"
         post_send(end.vi, out);
         EXPECT(sent(end.vi) == out.desc);
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_RELIABLE("RDMA Write is seen before the message that was sent after it",
-                       "[VipPostSend][functional]"){
+                       "[VipPostSend][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(20000);
@@ -362,9 +373,10 @@ TWO_ROLE_CASE_RELIABLE("RDMA Write is seen before the message that was sent afte
             EXPECT(sent(end.vi) == message.desc);
             peer.sync();
         }
-    }};
+    },
+};
 
-TWO_ROLE_CASE_EACH_LEVEL("a fenced send waits for the RDMA Reads before it", "[VipPostSend][full]"){
+TWO_ROLE_CASE_EACH_LEVEL("a fenced send waits for the RDMA Reads before it", "[VipPostSend][full]") = {
     [](Peer &peer) {
         need_rdma_read(peer);
         Endpoint end(peer);
@@ -390,9 +402,10 @@ TWO_ROLE_CASE_EACH_LEVEL("a fenced send waits for the RDMA Reads before it", "[V
         EXPECT(sent(end.vi) == echo.desc);
         EXPECT_STATUS(VIP_STATUS_OP_SEND, echo.desc);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("a fence takes no harm where no RDMA Read is outstanding", "[VipPostSend][full]"){
+TWO_ROLE_CASE("a fence takes no harm where no RDMA Read is outstanding", "[VipPostSend][full]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Span target = end.memory.bytes(8);
@@ -414,10 +427,11 @@ TWO_ROLE_CASE("a fence takes no harm where no RDMA Read is outstanding", "[VipPo
         EXPECT(sent(end.vi) == put.desc);
         EXPECT(sent(end.vi) == out.desc);
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("sends, RDMA Writes and RDMA Reads of one queue complete in posting order",
-              "[VipSendDone][full]"){
+              "[VipSendDone][full]") = {
     [](Peer &peer) {
         need_rdma_read(peer);
         Endpoint end(peer);
@@ -450,10 +464,11 @@ TWO_ROLE_CASE("sends, RDMA Writes and RDMA Reads of one queue complete in postin
             EXPECT(sent(end.vi) == work.desc);
         }
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE("VipSetMemAttributes gives and takes the right to write at once",
-              "[VipSetMemAttributes][full]"){
+              "[VipSetMemAttributes][full]") = {
     [](Peer &peer) {
         Nic &nic = peer.nic();
         Memory target(nic, 64); // no rights yet
@@ -486,4 +501,5 @@ TWO_ROLE_CASE("VipSetMemAttributes gives and takes the right to write at once",
         REQUIRE_RC(rc == VIP_SUCCESS ? rc : VIP_DESCRIPTOR_ERROR, rc); // Unreliable: it may have left
         peer.sync();
         peer.sync();
-    }};
+    },
+};

@@ -149,11 +149,11 @@ Target wrapping()
 
 #define DENIED_CASE(what, describe) \
     TWO_ROLE_CASE_EACH_LEVEL("RDMA Write " what " is RDMA_PROT_ERROR and moves nothing", \
-                             "[VipPostSend][full]"){refuse<describe, VIP_CONTROL_OP_RDMAWRITE>, \
-                                                    attempt<VIP_CONTROL_OP_RDMAWRITE>}; \
+                             "[VipPostSend][full]") = {refuse<describe, VIP_CONTROL_OP_RDMAWRITE>, \
+                                                       attempt<VIP_CONTROL_OP_RDMAWRITE>}; \
     TWO_ROLE_CASE_EACH_LEVEL("RDMA Read " what " is RDMA_PROT_ERROR and moves nothing", \
-                             "[VipPostSend][full]"){refuse<describe, VIP_CONTROL_OP_RDMAREAD>, \
-                                                    attempt<VIP_CONTROL_OP_RDMAREAD>};
+                             "[VipPostSend][full]") = {refuse<describe, VIP_CONTROL_OP_RDMAREAD>, \
+                                                       attempt<VIP_CONTROL_OP_RDMAREAD>};
 
 DENIED_CASE("through a VI that does not enable it", vi_refuses)
 DENIED_CASE("of a region that does not enable it", region_refuses)
@@ -218,24 +218,25 @@ Work no_address_segment(Endpoint &end, RemoteSpan, VIP_UINT16 op)
 
 } // namespace
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write from beyond a local region is PROTECTION_ERROR", "[VipPostSend][full]"){
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write from beyond a local region is PROTECTION_ERROR",
+                         "[VipPostSend][full]") = {
     good_target<VIP_CONTROL_OP_RDMAWRITE>,
     faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_PROTECTION_ERROR>};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Read to beyond a local region is PROTECTION_ERROR", "[VipPostSend][full]"){
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Read to beyond a local region is PROTECTION_ERROR", "[VipPostSend][full]") = {
     good_target<VIP_CONTROL_OP_RDMAREAD>,
     faulty_initiator<bad_local_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_PROTECTION_ERROR>};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Write without an address segment is FORMAT_ERROR", "[VipPostSend][full]"){
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Write without an address segment is FORMAT_ERROR", "[VipPostSend][full]") = {
     good_target<VIP_CONTROL_OP_RDMAWRITE>,
     faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_FORMAT_ERROR>};
 
-TWO_ROLE_CASE_EACH_LEVEL("RDMA Read without an address segment is FORMAT_ERROR", "[VipPostSend][full]"){
+TWO_ROLE_CASE_EACH_LEVEL("RDMA Read without an address segment is FORMAT_ERROR", "[VipPostSend][full]") = {
     good_target<VIP_CONTROL_OP_RDMAREAD>,
     faulty_initiator<no_address_segment, VIP_CONTROL_OP_RDMAREAD, VIP_STATUS_FORMAT_ERROR>};
 
 TWO_ROLE_CASE_RELIABLE("RDMA Write with immediate data and no receive is VIP_ERROR_RECVQ_EMPTY",
-                       "[VipErrorCallback][full]"){
+                       "[VipErrorCallback][full]") = {
     [](Peer &peer) {
         ErrorLog errors(peer.nic());
         Endpoint end(peer);
@@ -260,4 +261,5 @@ TWO_ROLE_CASE_RELIABLE("RDMA Write with immediate data and no receive is VIP_ERR
         errors.expect(end.vi, VIP_ERROR_CONN_LOST);
         end.vi.await(VIP_STATE_ERROR);
         peer.sync();
-    }};
+    },
+};

@@ -15,7 +15,7 @@ using namespace vipl_conformance;
 
 TWO_PROCESS_CASE_WITH("VIPL_STRICT=cq",
                       "VIPL_STRICT=cq makes an overflowing completion queue VIP_ERROR_VI_OVERRUN",
-                      "[VipErrorCallback][full]"){
+                      "[VipErrorCallback][full]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         end.connect();
@@ -38,7 +38,8 @@ TWO_PROCESS_CASE_WITH("VIPL_STRICT=cq",
         EXPECT_EQ(VIP_ERROR_VI_OVERRUN, errors.next(end.vi).ErrorCode);
         EXPECT_EQ(VIP_STATE_ERROR, end.vi.state());
         peer.sync();
-    }};
+    },
+};
 
 namespace {
 
@@ -74,7 +75,7 @@ private:
 } // namespace
 
 TWO_PROCESS_CASE_WITH("VIPL_RESTART=1", "VIPL_RESTART=1 makes interrupted waits resume with the time left",
-                      "[VipRecvWait][full]"){
+                      "[VipRecvWait][full]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         end.connect();
@@ -97,11 +98,12 @@ TWO_PROCESS_CASE_WITH("VIPL_RESTART=1", "VIPL_RESTART=1 makes interrupted waits 
             REQUIRE_RC(VIP_NO_MATCH, request(vi, peer.client_address(), peer.address("nowhere"), kMoment));
         }
         peer.sync();
-    }};
+    },
+};
 
 TWO_PROCESS_CASE_WITH("VIPL_PROGRESS=inline",
                       "VIPL_PROGRESS=inline makes Notify and error callbacks VIP_ERROR_NOT_SUPPORTED",
-                      "[VipRecvNotify][full]"){
+                      "[VipRecvNotify][full]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         end.connect();
@@ -130,15 +132,17 @@ TWO_PROCESS_CASE_WITH("VIPL_PROGRESS=inline",
         REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
         EXPECT(received(vi) == in.desc);
         peer.sync();
-    }};
+    },
+};
 
 TWO_PROCESS_CASE_WITH("VIPL_DEVICE_ALIASES=via9=loopback", "VIPL_DEVICE_ALIASES gives a device another name",
-                      "[VipOpenNic][full]"){[](Peer &peer) { peer.sync(); },
-                                            [](Peer &peer) {
-                                                if (device_is_loopback()) {
-                                                    const Nic by_alias("via9"), by_name("loopback");
-                                                    EXPECT_EQ(by_name.address("").host(),
-                                                              by_alias.address("").host());
-                                                }
-                                                peer.sync();
-                                            }};
+                      "[VipOpenNic][full]") = {
+    [](Peer &peer) { peer.sync(); },
+    [](Peer &peer) {
+        if (device_is_loopback()) {
+            const Nic by_alias("via9"), by_name("loopback");
+            EXPECT_EQ(by_name.address("").host(), by_alias.address("").host());
+        }
+        peer.sync();
+    },
+};

@@ -10,7 +10,7 @@
 
 using namespace vipl_test;
 
-TWO_ROLE_CASE_EACH_LEVEL("VipPostSend lands in the oldest posted receive", "[VipPostSend][early]"){
+TWO_ROLE_CASE_EACH_LEVEL("VipPostSend lands in the oldest posted receive", "[VipPostSend][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work first = end.receive(16), second = end.receive(16);
@@ -31,7 +31,8 @@ TWO_ROLE_CASE_EACH_LEVEL("VipPostSend lands in the oldest posted receive", "[Vip
         EXPECT_STATUS(VIP_STATUS_OP_SEND, out.desc);
         EXPECT_EQ(5u, out.desc->CS.Length);
         peer.sync();
-    }};
+    },
+};
 
 namespace {
 
@@ -87,9 +88,9 @@ void send_every_size(Peer &peer)
 } // namespace
 
 TWO_ROLE_CASE_EACH_LEVEL("VipPostSend moves messages of every size, and not a byte more",
-                         "[VipPostSend][early]"){receive_every_size, send_every_size};
+                         "[VipPostSend][early]") = {receive_every_size, send_every_size};
 
-TWO_ROLE_CASE_EACH_LEVEL("VipPostSend moves a message of MaxTransferSize", "[VipPostSend][early]"){
+TWO_ROLE_CASE_EACH_LEVEL("VipPostSend moves a message of MaxTransferSize", "[VipPostSend][early]") = {
     [](Peer &peer) {
         const VIP_ULONG size = std::min<VIP_ULONG>(peer.nic().attributes().MaxTransferSize, 1024 * 1024);
         Endpoint end(peer, vi_attributes(peer.level(), size), size + 4096);
@@ -109,9 +110,10 @@ TWO_ROLE_CASE_EACH_LEVEL("VipPostSend moves a message of MaxTransferSize", "[Vip
         end.send(bytes);
         sent(end.vi);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipPostSend moves data between any two byte offsets", "[VipPostSend][early]"){
+TWO_ROLE_CASE("VipPostSend moves data between any two byte offsets", "[VipPostSend][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         std::vector<Work> works;
@@ -136,9 +138,10 @@ TWO_ROLE_CASE("VipPostSend moves data between any two byte offsets", "[VipPostSe
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE_EACH_LEVEL("VipPostSend with no segments is an empty message", "[VipPostSend][early]"){
+TWO_ROLE_CASE_EACH_LEVEL("VipPostSend with no segments is an empty message", "[VipPostSend][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work none = end.memory.work(), some = end.memory.transfer(end.memory.bytes(8));
@@ -162,9 +165,10 @@ TWO_ROLE_CASE_EACH_LEVEL("VipPostSend with no segments is an empty message", "[V
             EXPECT_STATUS(VIP_STATUS_OP_SEND, out.desc);
         }
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipPostSend and VipPostRecv take segments of no bytes anywhere", "[VipPostSend][early]"){
+TWO_ROLE_CASE("VipPostSend and VipPostRecv take segments of no bytes anywhere", "[VipPostSend][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         Work in = end.memory.work(5);
@@ -190,40 +194,43 @@ TWO_ROLE_CASE("VipPostSend and VipPostRecv take segments of no bytes anywhere", 
         EXPECT(sent(end.vi) == out.desc);
         EXPECT_EQ(10u, out.desc->CS.Length);
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_EACH_LEVEL("VipPostSend gathers 252 segments and VipPostRecv scatters to 252",
-                         "[VipPostSend][early]"){[](Peer &peer) {
-                                                     Endpoint end(peer);
-                                                     Work in = end.memory.work(252);
-                                                     Span bytes = end.memory.bytes(252 * 11, 3);
-                                                     for (VIP_UINT32 i = 0; i < 252; ++i) {
-                                                         in.local(bytes.part(i * 11, 11));
-                                                     }
-                                                     post_recv(end.vi, in);
-                                                     end.connect();
-                                                     EXPECT(received(end.vi) == in.desc);
-                                                     EXPECT_EQ(252u * 10, in.desc->CS.Length);
-                                                     EXPECT(bytes.part(0, 252 * 10).holds(9));
-                                                     EXPECT(bytes.part(252 * 10, 252).all(0));
-                                                     peer.sync();
-                                                 },
-                                                 [](Peer &peer) {
-                                                     Endpoint end(peer);
-                                                     Work out = end.memory.work(252);
-                                                     Span bytes = end.memory.bytes(252 * 10, 1);
-                                                     bytes.fill(9);
-                                                     for (VIP_UINT32 i = 0; i < 252; ++i) {
-                                                         out.local(bytes.part(i * 10, 10));
-                                                     }
-                                                     end.connect();
-                                                     post_send(end.vi, out);
-                                                     EXPECT(sent(end.vi) == out.desc);
-                                                     EXPECT_STATUS(VIP_STATUS_OP_SEND, out.desc);
-                                                     peer.sync();
-                                                 }};
+                         "[VipPostSend][early]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        Work in = end.memory.work(252);
+        Span bytes = end.memory.bytes(252 * 11, 3);
+        for (VIP_UINT32 i = 0; i < 252; ++i) {
+            in.local(bytes.part(i * 11, 11));
+        }
+        post_recv(end.vi, in);
+        end.connect();
+        EXPECT(received(end.vi) == in.desc);
+        EXPECT_EQ(252u * 10, in.desc->CS.Length);
+        EXPECT(bytes.part(0, 252 * 10).holds(9));
+        EXPECT(bytes.part(252 * 10, 252).all(0));
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        Work out = end.memory.work(252);
+        Span bytes = end.memory.bytes(252 * 10, 1);
+        bytes.fill(9);
+        for (VIP_UINT32 i = 0; i < 252; ++i) {
+            out.local(bytes.part(i * 10, 10));
+        }
+        end.connect();
+        post_send(end.vi, out);
+        EXPECT(sent(end.vi) == out.desc);
+        EXPECT_STATUS(VIP_STATUS_OP_SEND, out.desc);
+        peer.sync();
+    },
+};
 
-TWO_ROLE_CASE("VipPostSend gathers from several regions", "[VipPostSend][early]"){
+TWO_ROLE_CASE("VipPostSend gathers from several regions", "[VipPostSend][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         Memory one(peer.nic(), 64), two(peer.nic(), 64);
@@ -245,9 +252,10 @@ TWO_ROLE_CASE("VipPostSend gathers from several regions", "[VipPostSend][early]"
         post_send(end.vi, out);
         sent(end.vi);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE_EACH_LEVEL("VipPostSend carries immediate data with a message", "[VipPostSend][early]"){
+TWO_ROLE_CASE_EACH_LEVEL("VipPostSend carries immediate data with a message", "[VipPostSend][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work in = end.receive(8);
@@ -266,9 +274,10 @@ TWO_ROLE_CASE_EACH_LEVEL("VipPostSend carries immediate data with a message", "[
         EXPECT(sent(end.vi) == out.desc);
         EXPECT_EQ(0x01020304u, out.desc->CS.ImmediateData);
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE_EACH_LEVEL("VipPostSend carries immediate data alone", "[VipPostSend][early]"){
+TWO_ROLE_CASE_EACH_LEVEL("VipPostSend carries immediate data alone", "[VipPostSend][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         std::vector<Work> works;
@@ -294,37 +303,40 @@ TWO_ROLE_CASE_EACH_LEVEL("VipPostSend carries immediate data alone", "[VipPostSe
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
 TWO_ROLE_CASE_EACH_LEVEL("sends complete in posting order and fill receives in posting order",
-                         "[VipPostSend][early]"){[](Peer &peer) {
-                                                     Endpoint end(peer);
-                                                     std::vector<Work> works;
-                                                     for (unsigned i = 0; i < 200; ++i) {
-                                                         works.push_back(end.receive(i));
-                                                     }
-                                                     end.connect();
-                                                     for (unsigned i = 0; i < 200; ++i) {
-                                                         EXPECT(received(end.vi) == works[i].desc);
-                                                         EXPECT_EQ(i, works[i].desc->CS.Length);
-                                                         EXPECT(works[i].buffer.holds(i));
-                                                     }
-                                                     peer.sync();
-                                                 },
-                                                 [](Peer &peer) {
-                                                     Endpoint end(peer);
-                                                     end.connect();
-                                                     std::vector<Work> works;
-                                                     for (unsigned i = 0; i < 200; ++i) {
-                                                         const Span bytes = end.memory.bytes(i);
-                                                         bytes.fill(i);
-                                                         works.push_back(end.send(bytes));
-                                                     }
-                                                     for (unsigned i = 0; i < 200; ++i) {
-                                                         EXPECT(sent(end.vi) == works[i].desc);
-                                                     }
-                                                     peer.sync();
-                                                 }};
+                         "[VipPostSend][early]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        std::vector<Work> works;
+        for (unsigned i = 0; i < 200; ++i) {
+            works.push_back(end.receive(i));
+        }
+        end.connect();
+        for (unsigned i = 0; i < 200; ++i) {
+            EXPECT(received(end.vi) == works[i].desc);
+            EXPECT_EQ(i, works[i].desc->CS.Length);
+            EXPECT(works[i].buffer.holds(i));
+        }
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        end.connect();
+        std::vector<Work> works;
+        for (unsigned i = 0; i < 200; ++i) {
+            const Span bytes = end.memory.bytes(i);
+            bytes.fill(i);
+            works.push_back(end.send(bytes));
+        }
+        for (unsigned i = 0; i < 200; ++i) {
+            EXPECT(sent(end.vi) == works[i].desc);
+        }
+        peer.sync();
+    },
+};
 
 namespace {
 
@@ -379,45 +391,47 @@ void full_duplex(Peer &peer)
 
 } // namespace
 
-TWO_ROLE_CASE_EACH_LEVEL("two VIs answer each other 200 times", "[VipRecvWait][early]"){ping_pong, ping_pong};
+TWO_ROLE_CASE_EACH_LEVEL("two VIs answer each other 200 times", "[VipRecvWait][early]") = {ping_pong,
+                                                                                           ping_pong};
 
-TWO_ROLE_CASE_EACH_LEVEL("both VIs send at once", "[VipPostSend][early]"){full_duplex, full_duplex};
+TWO_ROLE_CASE_EACH_LEVEL("both VIs send at once", "[VipPostSend][early]") = {full_duplex, full_duplex};
 
 TWO_ROLE_CASE_ONE_NIC("several connections between the same ends keep their data apart",
-                      "[VipPostSend][early]"){[](Peer &peer) {
-                                                  Endpoint one(peer), two(peer), three(peer);
-                                                  for (Endpoint *end : {&one, &two, &three}) {
-                                                      end->connect();
-                                                  }
-                                                  std::vector<Work> works;
-                                                  for (Endpoint *end : {&one, &two, &three}) {
-                                                      works.push_back(end->receive(3));
-                                                  }
-                                                  peer.sync();
-                                                  EXPECT(received(three.vi) == works[2].desc);
-                                                  EXPECT(received(one.vi) == works[0].desc);
-                                                  EXPECT(received(two.vi) == works[1].desc);
-                                                  EXPECT_EQ(std::string("onetwotri"),
-                                                            works[0].buffer.text() + works[1].buffer.text() +
-                                                                works[2].buffer.text());
-                                                  peer.sync();
-                                              },
-                                              [](Peer &peer) {
-                                                  Endpoint one(peer), two(peer), three(peer);
-                                                  for (Endpoint *end : {&one, &two, &three}) {
-                                                      end->connect();
-                                                  }
-                                                  peer.sync();
-                                                  two.send("two");
-                                                  three.send("tri");
-                                                  one.send("one");
-                                                  for (Endpoint *end : {&one, &two, &three}) {
-                                                      sent(end->vi);
-                                                  }
-                                                  peer.sync();
-                                              }};
+                      "[VipPostSend][early]") = {
+    [](Peer &peer) {
+        Endpoint one(peer), two(peer), three(peer);
+        for (Endpoint *end : {&one, &two, &three}) {
+            end->connect();
+        }
+        std::vector<Work> works;
+        for (Endpoint *end : {&one, &two, &three}) {
+            works.push_back(end->receive(3));
+        }
+        peer.sync();
+        EXPECT(received(three.vi) == works[2].desc);
+        EXPECT(received(one.vi) == works[0].desc);
+        EXPECT(received(two.vi) == works[1].desc);
+        EXPECT_EQ(std::string("onetwotri"),
+                  works[0].buffer.text() + works[1].buffer.text() + works[2].buffer.text());
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint one(peer), two(peer), three(peer);
+        for (Endpoint *end : {&one, &two, &three}) {
+            end->connect();
+        }
+        peer.sync();
+        two.send("two");
+        three.send("tri");
+        one.send("one");
+        for (Endpoint *end : {&one, &two, &three}) {
+            sent(end->vi);
+        }
+        peer.sync();
+    },
+};
 
-TWO_ROLE_CASE("receives posted before the connection wait for it", "[VipPostRecv][early]"){
+TWO_ROLE_CASE("receives posted before the connection wait for it", "[VipPostRecv][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);
         const Work idle = end.receive(4);
@@ -447,25 +461,27 @@ TWO_ROLE_CASE("receives posted before the connection wait for it", "[VipPostRecv
             sent(end.vi);
         }
         peer.sync();
-    }};
+    },
+};
 
-TWO_ROLE_CASE("VipPostSend may use descriptors and data of different regions",
-              "[VipPostSend][early]"){[](Peer &peer) {
-                                          Endpoint end(peer);
-                                          Memory descriptors(peer.nic(), 4096);
-                                          const Work in = descriptors.transfer(end.memory.bytes(5));
-                                          post_recv(end.vi, in);
-                                          end.connect();
-                                          EXPECT(received(end.vi) == in.desc);
-                                          EXPECT_EQ(std::string("apart"), in.buffer.text());
-                                          peer.sync();
-                                      },
-                                      [](Peer &peer) {
-                                          Endpoint end(peer);
-                                          Memory descriptors(peer.nic(), 4096);
-                                          const Work out = descriptors.transfer(end.memory.text("apart"));
-                                          end.connect();
-                                          post_send(end.vi, out);
-                                          EXPECT(sent(end.vi) == out.desc);
-                                          peer.sync();
-                                      }};
+TWO_ROLE_CASE("VipPostSend may use descriptors and data of different regions", "[VipPostSend][early]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        Memory descriptors(peer.nic(), 4096);
+        const Work in = descriptors.transfer(end.memory.bytes(5));
+        post_recv(end.vi, in);
+        end.connect();
+        EXPECT(received(end.vi) == in.desc);
+        EXPECT_EQ(std::string("apart"), in.buffer.text());
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end(peer);
+        Memory descriptors(peer.nic(), 4096);
+        const Work out = descriptors.transfer(end.memory.text("apart"));
+        end.connect();
+        post_send(end.vi, out);
+        EXPECT(sent(end.vi) == out.desc);
+        peer.sync();
+    },
+};

@@ -58,7 +58,7 @@ void register_case(const std::string &name, const std::string &tags, Catch::Sour
     Catch::AutoReg(new FunctionInvoker(std::move(body)), where, Catch::StringRef(), {name, tags});
 }
 
-bool RoleCase::operator+(Roles roles) const
+void RoleCase::register_with(Role server, Role client) const
 {
     for (const VIP_RELIABILITY_LEVEL level : levels) {
         for (const Setting setting : settings) {
@@ -68,12 +68,11 @@ bool RoleCase::operator+(Roles roles) const
             }
             full_name += std::string(", ") + setting_name(setting);
             register_case(full_name, std::string(tags) + setting_tag(setting), where,
-                          [setting, level, roles, variable = environment] {
-                              run_two(setting, level, roles.server, roles.client, variable);
+                          [setting, level, server, client, variable = environment] {
+                              run_two(setting, level, server, client, variable);
                           });
         }
     }
-    return true;
 }
 
 void note_skip(const std::string &reason)

@@ -2,10 +2,9 @@
 //
 // Registers cases with Catch2: two-role cases once per setting and level, and made-up cases.
 //
-//     TWO_ROLE_CASE("a send lands in the oldest receive", "[VipPostSend][early]")
-//     {
+//     TWO_ROLE_CASE("a send lands in the oldest receive", "[VipPostSend][early]") = {
 //         [](Peer &peer) { ... the server ... },
-//         [](Peer &peer) { ... the client ... }
+//         [](Peer &peer) { ... the client ... },
 //     };
 //
 // becomes "..., in one process" [inproc] and "..., between processes" [procs]. Variations of it:
@@ -26,16 +25,11 @@
 
 namespace vipl_test {
 
-struct Roles {
-    Role server;
-    Role client;
-};
-
 /** Register one case that runs a function. */
 void register_case(const std::string &name, const std::string &tags, Catch::SourceLineInfo where,
                    std::function<void()> body);
 
-/** Name, tags and variations of a two-role case; adding the roles registers it. */
+/** Name, tags and variations of a two-role case. */
 struct RoleCase {
     const char *name;
     const char *tags;
@@ -44,7 +38,13 @@ struct RoleCase {
     std::vector<VIP_RELIABILITY_LEVEL> levels; // if more than one, each is in its case's name
     const char *environment;                   // NAME=VALUE for the child, or ""
 
-    bool operator+(Roles roles) const;
+    void register_with(Role server, Role client) const;
+};
+
+/** The roles of a case: registers it. */
+template <const RoleCase &about>
+struct Roles {
+    Roles(Role server, Role client) { about.register_with(server, client); }
 };
 
 /** Why the running case was skipped; empty if it was not. Reading it forgets it. */
@@ -85,9 +85,12 @@ inline std::vector<VIP_RELIABILITY_LEVEL> one_level(VIP_RELIABILITY_LEVEL level)
 #define VIPL_TEST_ROLES(name, tags, settings, levels) VIPL_TEST_ROLES_ENV(name, tags, settings, levels, "")
 
 #define VIPL_TEST_ROLES_ENV(name, tags, settings, levels, environment) \
-    [[maybe_unused]] static const bool INTERNAL_CATCH_UNIQUE_NAME(vipl_role_case) = \
-        ::vipl_test::RoleCase{name, tags, CATCH_INTERNAL_LINEINFO, settings, levels, environment} + \
-        ::vipl_test::Roles
+    VIPL_TEST_ROLES_AS(INTERNAL_CATCH_UNIQUE_NAME(vipl_role_case), name, tags, settings, levels, environment)
+
+#define VIPL_TEST_ROLES_AS(variable, name, tags, settings, levels, environment) \
+    static const ::vipl_test::RoleCase variable{name,     tags,   CATCH_INTERNAL_LINEINFO, \
+                                                settings, levels, environment}; \
+    [[maybe_unused]] static const ::vipl_test::Roles<variable> INTERNAL_CATCH_UNIQUE_NAME(vipl_roles)
 
 #define VIPL_TEST_DELIVERY ::vipl_test::one_level(VIP_SERVICE_RELIABLE_DELIVERY)
 
