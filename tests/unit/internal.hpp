@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+//
+// The library's internal C headers for C++ tests. A few words of C need help: _Static_assert, and
+// loopback.h's conversions of a void pointer, which C++ does not make by itself.
+#ifndef VIPL_UNIT_INTERNAL_HPP
+#define VIPL_UNIT_INTERNAL_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+
+#define _Static_assert static_assert
+
+extern "C" {
+#include "core/backend.h"
+#include "core/config.h"
+#include "core/cq.h"
+#include "core/descriptor.h"
+#include "core/handle.h"
+#include "core/list.h"
+#include "core/lock_rank.h"
+#include "core/log.h"
+#include "core/mem.h"
+#include "core/nic.h"
+#include "core/pool.h"
+#include "core/queue.h"
+#include "core/vi.h"
+#include "core/wait.h"
+#include "os/os.h"
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" // functions that are named as their structures
+#define vipl_vi_area(vi) static_cast<struct lo_vi *>((vipl_vi_area)(vi))
+#define vipl_conn_area(conn) static_cast<struct lo_conn *>((vipl_conn_area)(conn))
+#include "backends/loopback/loopback_hello.h"
+#include "backends/loopback/loopback_ring.h"
+#include "backends/loopback/loopback_window.h"
+#undef vipl_vi_area
+#undef vipl_conn_area
+#pragma GCC diagnostic pop
+}
+
+namespace unit {
+
+/** The same numbers in every run: a unit test either passes or fails. */
+using Random = std::mt19937_64;
+
+inline std::uint64_t below(Random &random, std::uint64_t limit)
+{
+    return random() % limit;
+}
+
+} // namespace unit
+
+#endif

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT
+//
+// Copying between lists of memory pieces: random segmentations and every alignment against the obvious
+// way, with guard bytes around; and the copy in address order, whose tail comes last and whole.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "internal.hpp"
+
+using namespace unit;
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+Bytes random_bytes(Random &random, size_t n)
+{
+    Bytes bytes(n);
+    for (unsigned char &b : bytes) {
+        b = static_cast<unsigned char>(random());
+    }
+    return bytes;
+}
+
+/** Cuts n bytes into random pieces with gaps between them, in a buffer of guard bytes. */
+struct Pieces {
+    Pieces(Random &random, size_t n, size_t most) : sg(std::make_unique<vipl_sg>())
+    {
+        memory.assign(3 * n + 64 * (most + 2) + 64, 0xEE);
+        size_t at = below(random, 64);
+        sg->count = 0;
+        sg->bytes = n;
+        while (n > 0) {
+            const size_t len = sg->count + 1 == most ? n : 1 + below(random, n);
+            sg->iov[sg->count++] = {&memory[at], len};
+            at += len + below(random, 64);
+            n -= len;
+        }
+    }
+
+    Bytes gather() const
+    {
+        Bytes all;
+        for (unsigned i = 0; i < sg->count; ++i) {
+            const auto *base = static_cast<unsigned char *>(sg->iov[i].base);
+            all.insert(all.end(), base, base + sg->iov[i].len);
+        }
+        return all;
+    }
+
+    void scatter(const Bytes &from)
+    {
+        size_t at = 0;
+        for (unsigned i = 0; i < sg->count; ++i) {
+            std::memcpy(sg->iov[i].base, from.data() + at, sg->iov[i].len);
+            at += sg->iov[i].len;
+        }
+    }
+
+    /** The buffer with the pieces' bytes replaced by guards. */
+    bool gaps_intact() const
+    {
+        Bytes copy = memory;
+        for (unsigned i = 0; i < sg->count; ++i) {
+            const auto offset = static_cast<unsigned char *>(sg->iov[i].base) - memory.data();
+            std::memset(copy.data() + offset, 0xEE, sg->iov[i].len);
+        }
+        return copy == Bytes(memory.size(), 0xEE);
+    }
+
+    std::unique_ptr<vipl_sg> sg;
+    Bytes memory;
+};
+
+} // namespace
+
+TEST_CASE("any segmentation is copied into any other", "[copy]")
+{
+    Random random(4);
+    for (int round = 0; round < 3000; ++round) {
+        const size_t n = below(random, 2000);
+        Pieces from(random, n, 1 + below(random, 20)), to(random, n, 1 + below(random, 20));
+        const Bytes data = random_bytes(random, n);
+        from.scatter(data);
+        vipl_lo_copy(to.sg.get(), from.sg.get());
+        REQUIRE(to.gather() == data);
+        REQUIRE(from.gather() == data);
+        REQUIRE(to.gaps_intact());
+    }
+}
+
+TEST_CASE("a message shorter than its receive leaves the rest alone", "[copy]")
+{
+    Random random(5);
+    Pieces from(random, 100, 3), to(random, 300, 5);
+    const Bytes data = random_bytes(random, 100), before = random_bytes(random, 300);
+    from.scatter(data);
+    to.scatter(before);
+    vipl_lo_copy(to.sg.get(), from.sg.get());
+    Bytes expected = before;
+    std::copy(data.begin(), data.end(), expected.begin());
+    REQUIRE(to.gather() == expected);
+}
+
+TEST_CASE("a copy of all 252 segments, and of none", "[copy]")
+{
+    Random random(6);
+    auto from = std::make_unique<vipl_sg>(), to = std::make_unique<vipl_sg>();
+    Bytes source = random_bytes(random, 252), target(252);
+    for (unsigned i = 0; i < 252; ++i) {
+        from->iov[i] = {&source[i], 1};
+        to->iov[i] = {&target[251 - i], 1};
+    }
+    from->count = to->count = 0;
+    vipl_lo_copy(to.get(), from.get());
+    vipl_lo_copy_ordered(target.data(), from.get());
+    REQUIRE(target == Bytes(252));
+    from->count = to->count = 252;
+    vipl_lo_copy(to.get(), from.get());
+    REQUIRE(Bytes(target.rbegin(), target.rend()) == source);
+}
+
+TEST_CASE("the ordered copy moves every size between every two alignments", "[copy]")
+{
+    Random random(7);
+    alignas(64) unsigned char target[256];
+    const Bytes source = random_bytes(random, 256);
+    vipl_sg from;
+    for (size_t to_at = 0; to_at < 16; ++to_at) {
+        for (size_t from_at = 0; from_at < 16; ++from_at) {
+            for (size_t n = 1; n < 70; ++n) {
+                std::memset(target, 0xEE, sizeof target);
+                from.count = 1;
+                from.bytes = n;
+                from.iov[0] = {const_cast<unsigned char *>(&source[from_at]), n};
+                vipl_lo_copy_ordered(target + to_at, &from);
+                unsigned char expected[256];
+                std::memset(expected, 0xEE, sizeof expected);
+                std::memcpy(expected + to_at, &source[from_at], n);
+                REQUIRE(std::memcmp(target, expected, sizeof target) == 0);
+            }
+        }
+    }
+}
+
+TEST_CASE("the ordered copy gathers any segmentation", "[copy]")
+{
+    Random random(8);
+    for (int round = 0; round < 2000; ++round) {
+        const size_t n = 1 + below(random, 1000), at = below(random, 16);
+        Pieces from(random, n, 1 + below(random, 20));
+        const Bytes data = random_bytes(random, n);
+        from.scatter(data);
+        Bytes target(n + 32, 0xEE), expected = target;
+        vipl_lo_copy_ordered(target.data() + at, from.sg.get());
+        std::memcpy(expected.data() + at, data.data(), n);
+        REQUIRE(target == expected);
+    }
+}
+
+TEST_CASE("who spins on the last word sees it whole, and all before it", "[copy]")
+{
+    constexpr size_t kWords = 64;
+    alignas(64) static std::uint32_t target[kWords], source[kWords];
+    static std::atomic<std::uint32_t> seen;
+    seen = 0;
+    constexpr std::uint32_t kRounds = 20000;
+    std::thread reader([] {
+        for (std::uint32_t round = 1; round <= kRounds; ++round) {
+            std::uint32_t last;
+            while ((last = __atomic_load_n(&target[kWords - 1], __ATOMIC_ACQUIRE)) != round) {
+                if (last != round - 1) { // half a word, or another round's
+                    seen = ~0u;
+                    return;
+                }
+                std::this_thread::yield();
+            }
+            for (const std::uint32_t word : target) {
+                if (word != round) {
+                    seen = ~0u;
+                    return;
+                }
+            }
+            seen = round;
+        }
+    });
+    vipl_sg from;
+    from.count = 1;
+    from.bytes = sizeof source;
+    from.iov[0] = {source, sizeof source};
+    for (std::uint32_t round = 1; round <= kRounds && seen != ~0u; ++round) {
+        for (std::uint32_t &word : source) {
+            word = round;
+        }
+        vipl_lo_copy_ordered(reinterpret_cast<unsigned char *>(target), &from);
+        while (seen != round && seen != ~0u) {
+            std::this_thread::yield();
+        }
+    }
+    reader.join();
+    REQUIRE(seen == kRounds);
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT
+//
+// The rendezvous packets: golden bytes, which are the same on every CPU but for the three that say
+// what CPU it is; every truncation; ten thousand mutations.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "internal.hpp"
+
+using namespace unit;
+
+namespace {
+
+std::string hex(const std::uint8_t *bytes, size_t length)
+{
+    static const char digits[] = "0123456789abcdef";
+    std::string text;
+    for (size_t i = 0; i < length; ++i) {
+        text += digits[bytes[i] >> 4];
+        text += digits[bytes[i] & 15];
+    }
+    return text;
+}
+
+lo_hello some_hello()
+{
+    lo_hello h{};
+    h.version = 1;
+    h.byte_order = 2;
+    h.word_bytes = 4;
+    h.peer = true;
+    for (unsigned i = 0; i < LO_UID; ++i) {
+        h.process[i] = static_cast<std::uint8_t>(0x10 + i);
+        h.nic[i] = static_cast<std::uint8_t>(0x20 + i);
+    }
+    h.id = 0x0102030405060708;
+    h.probe_address = 0x1112131415161718;
+    h.probe_value = 0x21222324;
+    h.tag = 0x31323334;
+    h.facts = {0x4142434445464748, 2, true, false, true};
+    h.local.host_len = 6;
+    h.local.disc_len = 2;
+    std::memcpy(h.local.host, "\x7f\0\0\1\0\0", 6);
+    std::memcpy(h.local.disc, "ab", 2);
+    h.remote = h.local;
+    h.remote.disc_len = 3;
+    std::memcpy(h.remote.disc, "xyz", 3);
+    return h;
+}
+
+std::string zeros(unsigned bytes)
+{
+    return std::string(2 * bytes, '0');
+}
+
+/** Copies the bytes to memory of exactly that size, so that a checker sees a read beyond. */
+template <class Packet>
+bool read_exactly(bool (*read)(Packet *, const std::uint8_t *, size_t), Packet *out,
+                  const std::uint8_t *bytes, size_t length)
+{
+    const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[length == 0 ? 1 : length]);
+    std::memcpy(exact.get(), bytes, length);
+    return read(out, exact.get(), length);
+}
+
+bool address_in_bounds(const vipl_address &a)
+{
+    return a.host_len <= sizeof a.host && a.disc_len <= sizeof a.disc;
+}
+
+} // namespace
+
+TEST_CASE("a hello has these bytes on every CPU", "[hello]")
+{
+    std::uint8_t bytes[LO_PACKET];
+    const lo_hello h = some_hello();
+    const size_t length = vipl_lo_hello_write(&h, bytes);
+    const std::string host = "7f0000010000" + zeros(10);
+    REQUIRE(hex(bytes, length) == "564c484f"                         // VLHO
+                                  "01020401"                         // version, order, word, symmetric
+                                  "101112131415161718191a1b1c1d1e1f" // process
+                                  "202122232425262728292a2b2c2d2e2f" // NIC handle
+                                  "0102030405060708"                 // id
+                                  "1112131415161718"                 // probe address
+                                  "21222324"                         // probe value
+                                  "31323334"                         // tag
+                                  "4142434445464748000205"           // facts
+                                  "00060002" +
+                                      host + "6162" + zeros(62) +                // local
+                                      "00060003" + host + "78797a" + zeros(61)); // remote
+}
+
+TEST_CASE("an answer has these bytes on every CPU", "[hello]")
+{
+    std::uint8_t bytes[LO_PACKET];
+    lo_answer a{};
+    a.type = LO_ANSWER_ACCEPT;
+    a.code = 9;
+    a.new_link = true;
+    for (unsigned i = 0; i < LO_UID; ++i) {
+        a.nic[i] = static_cast<std::uint8_t>(0x20 + i);
+    }
+    a.link = 0x0102030405060708;
+    a.slots = 1024;
+    a.session = 0x00001001;
+    a.tag = 5;
+    a.probe_value = 0x21222324;
+    a.probe_address = 0x1112131415161718;
+    a.facts = {65536, 4, false, true, false};
+    const size_t length = vipl_lo_answer_write(&a, bytes);
+    REQUIRE(hex(bytes, length) == "564c414e"
+                                  "07090100"
+                                  "202122232425262728292a2b2c2d2e2f"
+                                  "0102030405060708"
+                                  "00000400"
+                                  "00001001"
+                                  "00000005"
+                                  "21222324"
+                                  "1112131415161718"
+                                  "0000000000010000000402");
+}
+
+TEST_CASE("what is written is read back", "[hello]")
+{
+    std::uint8_t bytes[LO_PACKET], again[LO_PACKET];
+    lo_hello h = some_hello(), seen{};
+    vipl_lo_hello_identify(&h);
+    const size_t length = vipl_lo_hello_write(&h, bytes);
+    REQUIRE(vipl_lo_hello_read(&seen, bytes, length));
+    REQUIRE(vipl_lo_hello_fits(&seen));
+    REQUIRE(hex(again, vipl_lo_hello_write(&seen, again)) == hex(bytes, length));
+}
+
+TEST_CASE("a hello of another CPU or version is read as far as to refuse it", "[hello]")
+{
+    std::uint8_t bytes[LO_PACKET];
+    for (int spoiled = 0; spoiled < 3; ++spoiled) {
+        lo_hello h = some_hello(), seen{};
+        vipl_lo_hello_identify(&h);
+        (spoiled == 0 ? h.version : spoiled == 1 ? h.byte_order : h.word_bytes) ^= 0x40;
+        vipl_lo_hello_write(&h, bytes);
+        REQUIRE(read_exactly(vipl_lo_hello_read, &seen, bytes, 8)); // what follows may look different there
+        REQUIRE_FALSE(vipl_lo_hello_fits(&seen));
+        REQUIRE(seen.version == h.version);
+        REQUIRE(seen.byte_order == h.byte_order);
+        REQUIRE(seen.word_bytes == h.word_bytes);
+    }
+}
+
+TEST_CASE("no truncated packet is taken for a whole one", "[hello]")
+{
+    std::uint8_t bytes[LO_PACKET];
+    lo_hello h = some_hello(), seen{};
+    vipl_lo_hello_identify(&h);
+    const size_t length = vipl_lo_hello_write(&h, bytes);
+    for (size_t n = 0; n < length; ++n) {
+        REQUIRE_FALSE(read_exactly(vipl_lo_hello_read, &seen, bytes, n));
+    }
+    lo_answer a{}, seen_answer{};
+    a.type = LO_ANSWER_QUEUED;
+    const size_t answer_length = vipl_lo_answer_write(&a, bytes);
+    for (size_t n = 0; n < answer_length; ++n) {
+        REQUIRE_FALSE(read_exactly(vipl_lo_answer_read, &seen_answer, bytes, n));
+    }
+}
+
+TEST_CASE("addresses longer than their fields are refused", "[hello]")
+{
+    std::uint8_t bytes[LO_PACKET];
+    lo_hello h = some_hello(), seen{};
+    vipl_lo_hello_identify(&h);
+    for (const unsigned host_len : {17u, 255u, 65535u}) {
+        h.local.host_len = static_cast<std::uint16_t>(host_len);
+        REQUIRE_FALSE(vipl_lo_hello_read(&seen, bytes, vipl_lo_hello_write(&h, bytes)));
+    }
+    h.local.host_len = 16;
+    REQUIRE(vipl_lo_hello_read(&seen, bytes, vipl_lo_hello_write(&h, bytes)));
+    for (const unsigned disc_len : {65u, 65535u}) {
+        h.remote.disc_len = static_cast<std::uint16_t>(disc_len);
+        REQUIRE_FALSE(vipl_lo_hello_read(&seen, bytes, vipl_lo_hello_write(&h, bytes)));
+    }
+}
+
+TEST_CASE("ten thousand mutated packets are read within bounds or refused", "[hello]")
+{
+    Random random(2);
+    std::uint8_t bytes[LO_PACKET];
+    lo_hello h = some_hello();
+    vipl_lo_hello_identify(&h);
+    lo_answer a{};
+    a.type = LO_ANSWER_ACCEPT;
+    unsigned read = 0;
+    for (int i = 0; i < 10000; ++i) {
+        const bool hello = i % 2 == 0;
+        const size_t length = hello ? vipl_lo_hello_write(&h, bytes) : vipl_lo_answer_write(&a, bytes);
+        for (std::uint64_t n = 1 + below(random, 8); n > 0; --n) {
+            bytes[below(random, length)] = static_cast<std::uint8_t>(random());
+        }
+        lo_hello seen{};
+        lo_answer seen_answer{};
+        if (!hello) {
+            read += read_exactly(vipl_lo_answer_read, &seen_answer, bytes, length) ? 1 : 0;
+        } else if (read_exactly(vipl_lo_hello_read, &seen, bytes, length)) {
+            ++read;
+            REQUIRE((!vipl_lo_hello_fits(&seen) ||
+                     (address_in_bounds(seen.local) && address_in_bounds(seen.remote))));
+        }
+    }
+    REQUIRE(read > 1000);
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+//
+// Settings from the environment and the file, numbers that are none, the log's levels, device names
+// and aliases, and the arithmetic of deadlines.
+#include <catch2/catch.hpp>
+
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <unistd.h>
+
+#include "internal.hpp"
+
+namespace {
+
+/** A configuration file for one test, which VIPL_CONFIG names; ends what the test set. */
+class File {
+public:
+    explicit File(const std::string &text)
+    {
+        const int fd = mkstemp(path_);
+        REQUIRE(fd >= 0);
+        REQUIRE(write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+        close(fd);
+        setenv("VIPL_CONFIG", path_, 1);
+    }
+    ~File()
+    {
+        unlink(path_);
+        for (const char *name : {"VIPL_CONFIG", "VIPL_UNIT", "VIPL_DEVICE", "VIPL_DEVICE_ALIASES"}) {
+            unsetenv(name);
+        }
+    }
+
+private:
+    char path_[32] = "/tmp/vipl-unit-XXXXXX";
+};
+
+std::string text_of(const char *name, bool expected = true)
+{
+    char text[64] = "untouched";
+    REQUIRE(vipl_config_text(name, text, sizeof text) == expected);
+    return text;
+}
+
+/** What a call writes to stderr. */
+template <class Call>
+std::string stderr_of(Call call)
+{
+    std::fflush(stderr);
+    FILE *file = std::tmpfile();
+    const int saved = dup(2);
+    dup2(fileno(file), 2);
+    call();
+    std::fflush(stderr);
+    dup2(saved, 2);
+    close(saved);
+    std::rewind(file);
+    std::string text;
+    for (int c; (c = std::fgetc(file)) != EOF;) {
+        text += static_cast<char>(c);
+    }
+    std::fclose(file);
+    return text;
+}
+
+/** The name a device comes to, "-" and nothing else if there is none. */
+std::string device(const char *name)
+{
+    char found[64];
+    const char *rest = nullptr;
+    const vipl_backend *backend = vipl_device_find(name, found, &rest);
+    return backend == nullptr ? "-" : std::string(backend->name) + '|' + rest;
+}
+
+} // namespace
+
+TEST_CASE("the environment comes before the file", "[config]")
+{
+    const File file("VIPL_UNIT = from file\n");
+    REQUIRE(text_of("VIPL_UNIT") == "from file");
+    setenv("VIPL_UNIT", "from environment", 1);
+    REQUIRE(text_of("VIPL_UNIT") == "from environment");
+    setenv("VIPL_UNIT", "", 1); // set, to nothing
+    REQUIRE(text_of("VIPL_UNIT").empty());
+    REQUIRE(text_of("VIPL_OTHER", false).empty());
+}
+
+TEST_CASE("the file's lines may have comments, blanks and nonsense", "[config]")
+{
+    const File file("# VIPL_UNIT = no\n\n===\nnonsense\n  VIPL_UNIT\t=  a b \t # c\r\nVIPL_UNIT = second\n"
+                    "VIPL_EMPTY =\nVIPL_UNITS = other\nVIPL_LAST = end of file");
+    REQUIRE(text_of("VIPL_UNIT") == "a b");
+    REQUIRE(text_of("VIPL_EMPTY").empty());
+    REQUIRE(text_of("VIPL_UNITS") == "other");
+    REQUIRE(text_of("VIPL_LAST") == "end of file");
+    REQUIRE(text_of("VIPL_UNI", false).empty());
+}
+
+TEST_CASE("values are cut to fit, and long lines harm nothing", "[config]")
+{
+    const File file("VIPL_LONG = " + std::string(5000, 'x') + "\nVIPL_UNIT = behind\n");
+    REQUIRE(text_of("VIPL_UNIT") == "behind");
+    REQUIRE(text_of("VIPL_LONG") == std::string(63, 'x'));
+    char one[1] = {'!'};
+    REQUIRE(vipl_config_text("VIPL_UNIT", one, 1));
+    REQUIRE(one[0] == '\0');
+}
+
+TEST_CASE("a file that is not there sets nothing", "[config]")
+{
+    const File file("");
+    setenv("VIPL_CONFIG", "/nonexistent/vipl.conf", 1);
+    REQUIRE(text_of("VIPL_UNIT", false).empty());
+    setenv("VIPL_CONFIG", "/tmp", 1); // a folder
+    REQUIRE(text_of("VIPL_UNIT", false).empty());
+}
+
+TEST_CASE("what is not a number in range is logged, and the default taken", "[config]")
+{
+    const File file("");
+    vipl_log_set_level(VIPL_LOG_ERROR);
+    for (const char *good : {"10", "0", "100", "0042"}) {
+        setenv("VIPL_UNIT", good, 1);
+        const std::string log = stderr_of(
+            [&] { REQUIRE(vipl_config_number("VIPL_UNIT", 5, 0, 100) == std::strtoul(good, nullptr, 10)); });
+        REQUIRE(log.empty());
+    }
+    for (const char *bad : {"", "x", "10x", "-1", "101", "0x10", "99999999999999999999999", "1.5",
+                            "-18446744073709551615", " -1", "10 "}) {
+        setenv("VIPL_UNIT", bad, 1);
+        const std::string log = stderr_of([&] { REQUIRE(vipl_config_number("VIPL_UNIT", 5, 0, 100) == 5); });
+        REQUIRE(log.find("VIPL_UNIT") != std::string::npos);
+    }
+    unsetenv("VIPL_UNIT");
+    REQUIRE(vipl_config_number("VIPL_UNIT", 5, 0, 100) == 5);
+}
+
+TEST_CASE("a list has its words, whole", "[config]")
+{
+    const File file("");
+    setenv("VIPL_UNIT", "cq, order,,last", 1);
+    for (const char *word : {"cq", "order", "last"}) {
+        REQUIRE(vipl_config_has_word("VIPL_UNIT", word));
+    }
+    for (const char *word : {"c", "cqs", "ord", "", "cq, order"}) {
+        REQUIRE_FALSE(vipl_config_has_word("VIPL_UNIT", word));
+    }
+}
+
+TEST_CASE("the log says what its level lets through", "[log]")
+{
+    const std::pair<const char *, int> levels[] = {{"off", 0},   {"error", 1},    {"info", 2}, {"debug", 3},
+                                                   {nullptr, 1}, {"nonsense", 1}, {"", 1}};
+    for (const auto &[name, lines] : levels) {
+        vipl_log_set_level_text(name);
+        const std::string log = stderr_of([] {
+            vipl_log(VIPL_LOG_ERROR, "first %d", 1);
+            vipl_log(VIPL_LOG_INFO, "second");
+            vipl_log(VIPL_LOG_DEBUG, "third");
+        });
+        REQUIRE(std::count(log.begin(), log.end(), '\n') == lines);
+        REQUIRE((log.find("error: first 1\n") != std::string::npos) == (lines > 0));
+        REQUIRE((log.find("debug: third\n") != std::string::npos) == (lines > 2));
+    }
+    vipl_log_set_level(VIPL_LOG_ERROR);
+}
+
+TEST_CASE("a log line is cut, and still ends", "[log]")
+{
+    vipl_log_set_level(VIPL_LOG_ERROR);
+    const std::string log = stderr_of([] { vipl_log(VIPL_LOG_ERROR, "%s", std::string(3000, 'y').c_str()); });
+    REQUIRE(log.size() < 600);
+    REQUIRE(log.back() == '\n');
+    REQUIRE(std::count(log.begin(), log.end(), '\n') == 1);
+    const std::string system = stderr_of([] { vipl_log_os("opening it", 2); });
+    REQUIRE(system.find("opening it: No such file or directory (2)\n") != std::string::npos);
+}
+
+TEST_CASE("device names, spellings of old programs, and aliases", "[device]")
+{
+    const File file("");
+    for (const char *name : {static_cast<const char *>(nullptr), "", "VINIC", "VINIC0", "nic0", "/dev/via_lo",
+                             "/etc/via_lo", "/dev/clanvi0", "loopback"}) {
+        REQUIRE(device(name) == "loopback|");
+    }
+    REQUIRE(device("loopback:x") == "loopback|x");
+    for (const char *name : {"VINIC1", "loopbac", "loopbackk", "Loopback", ":", ":loopback", "nosuch"}) {
+        REQUIRE(device(name) == "-");
+    }
+    REQUIRE(device(std::string(63, 'x').c_str()) == "-");
+    REQUIRE(device(std::string(5000, 'x').c_str()) == "-");
+    setenv("VIPL_DEVICE_ALIASES",
+           "VINIC1=loopback, VINIC0=nosuch,broken,a=b=c,long=" /* cut, harmless */
+           "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+           1);
+    REQUIRE(device("VINIC1") == "loopback|");
+    REQUIRE(device("VINIC0") == "-");
+    REQUIRE(device("VINIC") == "loopback|");
+    REQUIRE(device("broken") == "-");
+    REQUIRE(device("long") == "-");
+    setenv("VIPL_DEVICE", "loopback:y", 1);
+    REQUIRE(device("VINIC") == "loopback|y");
+    REQUIRE(device("") == "loopback|y");
+    setenv("VIPL_DEVICE", "", 1);
+    REQUIRE(device("") == "loopback|");
+}
+
+TEST_CASE("deadlines do not overflow, and both infinities never end", "[wait]")
+{
+    REQUIRE(vipl_deadline(VIP_INFINITE) == VIPL_NO_DEADLINE);
+    REQUIRE(vipl_deadline(0xFFFFFFFFu) == VIPL_NO_DEADLINE);
+    for (const VIP_ULONG ms : {VIP_ULONG{0}, VIP_ULONG{1}, VIP_ULONG{1000}, VIP_ULONG{0xFFFFFFFEu}}) {
+        const std::uint64_t before = vipl_now_ns();
+        const std::uint64_t deadline = vipl_deadline(ms);
+        const std::uint64_t after = vipl_now_ns();
+        REQUIRE(deadline >= before + std::uint64_t{ms} * 1000000);
+        REQUIRE(deadline <= after + std::uint64_t{ms} * 1000000);
+    }
+    if (sizeof(VIP_ULONG) == 8) {
+        REQUIRE(vipl_deadline(ULONG_MAX - 1) == VIPL_NO_DEADLINE);
+        REQUIRE(vipl_deadline(ULONG_MAX / 1000000) == VIPL_NO_DEADLINE);
+        REQUIRE(vipl_deadline(ULONG_MAX / 1000000 / 2) > vipl_now_ns());
+    }
+}
