@@ -21,7 +21,8 @@ static bool replace_alias(char device[64])
             continue;
         }
         *equals = '\0';
-        if (strcmp(entry + strspn(entry, " "), device) == 0) {
+        const char *alias = entry + strspn(entry, " ");
+        if (alias[0] != '\0' && strcmp(alias, device) == 0) {
             snprintf(device, 64, "%s", equals + 1);
             return true;
         }

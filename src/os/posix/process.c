@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Clock, process identity, fork detection, environment and error texts. */
+#undef _GNU_SOURCE /* for the strerror_r() of POSIX, which fills the buffer */
+#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
