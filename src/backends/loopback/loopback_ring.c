@@ -53,10 +53,22 @@ static uint32_t to_end(const struct lo_ring *ring)
     return ring->count - (ring->at & (ring->count - 1));
 }
 
+/* What lies behind the message must not look like the head of the next one. Old payload may, a head of an
+ * earlier lap does not: so this is a load, and hardly ever a store that would take the line from the
+ * consumer who is looking at it. */
+static void clear_behind(struct lo_ring *ring, uint32_t slots)
+{
+    uint32_t next = ring->at + slots;
+    uint32_t *lap = word_at(slot_at(ring, next), H_LAP);
+    if (vipl_load_relaxed(lap) == lap_of(ring, next)) {
+        vipl_store_relaxed(lap, 0); /* before the lap that publishes the message */
+    }
+}
+
 static void write_head(struct lo_ring *ring, const struct lo_message *m, uint32_t slots)
 {
     unsigned char *head = slot_at(ring, ring->at);
-    vipl_store_relaxed(word_at(slot_at(ring, ring->at + slots), H_LAP), 0); /* before the lap below */
+    clear_behind(ring, slots);
     *word_at(head, H_KIND) = m->type | (uint32_t)m->flags << 8 | slots << 16;
     *word_at(head, H_SESSION) = m->session;
     *word_at(head, H_BYTES) = m->bytes;

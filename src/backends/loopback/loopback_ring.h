@@ -2,8 +2,8 @@
 /*
  * One direction between two processes: messages in 64-byte slots of shared memory. A message has a
  * 32-byte head and its payload behind it, contiguous. The head's first word says that it is there:
- * it holds the number of the producer's lap, written last; the producer clears the word of the slot
- * behind the message first, so old payload is never taken for a head.
+ * it holds the number of the producer's lap, written last; the producer makes sure first that
+ * the word behind the message is not one, so old payload is never taken for a head.
  *
  * The producer's position is private to its process (under the link's TX lock), the consumer's is
  * shared, and read only when the ring looks full. What is read from shared memory is read once,
