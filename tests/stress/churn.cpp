@@ -13,7 +13,11 @@ using namespace stress;
 namespace {
 
 constexpr VIP_UINT32 kLargest = 64 * 1024;
-constexpr long kSlackKib = 8 * 1024; // what allocators and tools may keep
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr long kSlackKib = 64 * 1024; // freed memory is kept for a while, and shadowed
+#else
+constexpr long kSlackKib = 4 * 1024; // what allocators may keep
+#endif
 
 VIP_RELIABILITY_LEVEL level_of(std::uint64_t number)
 {

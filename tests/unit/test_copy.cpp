@@ -166,23 +166,23 @@ TEST_CASE("the ordered copy gathers any segmentation", "[copy]")
 TEST_CASE("who spins on the last word sees it whole, and all before it", "[copy]")
 {
     constexpr size_t kWords = 64;
-    alignas(64) static std::uint32_t target[kWords], source[kWords];
-    static std::atomic<std::uint32_t> seen;
+    alignas(64) static std::uintptr_t target[kWords], source[kWords]; // as wide as the tail is
+    static std::atomic<std::uintptr_t> seen;
     seen = 0;
-    constexpr std::uint32_t kRounds = 20000;
+    constexpr std::uintptr_t kRounds = 20000;
     std::thread reader([] {
-        for (std::uint32_t round = 1; round <= kRounds; ++round) {
-            std::uint32_t last;
+        for (std::uintptr_t round = 1; round <= kRounds; ++round) {
+            std::uintptr_t last;
             while ((last = __atomic_load_n(&target[kWords - 1], __ATOMIC_ACQUIRE)) != round) {
                 if (last != round - 1) { // half a word, or another round's
-                    seen = ~0u;
+                    seen = ~std::uintptr_t{0};
                     return;
                 }
                 std::this_thread::yield();
             }
-            for (const std::uint32_t word : target) {
+            for (const std::uintptr_t word : target) {
                 if (word != round) {
-                    seen = ~0u;
+                    seen = ~std::uintptr_t{0};
                     return;
                 }
             }
@@ -193,12 +193,12 @@ TEST_CASE("who spins on the last word sees it whole, and all before it", "[copy]
     from.count = 1;
     from.bytes = sizeof source;
     from.iov[0] = {source, sizeof source};
-    for (std::uint32_t round = 1; round <= kRounds && seen != ~0u; ++round) {
-        for (std::uint32_t &word : source) {
+    for (std::uintptr_t round = 1; round <= kRounds && seen != ~std::uintptr_t{0}; ++round) {
+        for (std::uintptr_t &word : source) {
             word = round;
         }
         vipl_lo_copy_ordered(reinterpret_cast<unsigned char *>(target), &from);
-        while (seen != round && seen != ~0u) {
+        while (seen != round && seen != ~std::uintptr_t{0}) {
             std::this_thread::yield();
         }
     }
