@@ -70,10 +70,15 @@ TEST_CASE("a pool's objects are distinct, aligned and made once", "[pool]")
     for (Thing *thing : all) {
         vipl_pool_put(&pool, thing);
     }
+    std::vector<Thing *> again;
     for (int i = 0; i < 5000; ++i) {
         Thing *thing = get(pool);
+        again.push_back(thing);
         REQUIRE(thing->made == 1);
         REQUIRE(thing->value == (all.count(thing) == 1 ? 7u : 0u)); // contents as it was put
+    }
+    for (Thing *thing : again) {
+        vipl_pool_put(&pool, thing);
     }
 }
 
