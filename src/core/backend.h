@@ -185,7 +185,7 @@ struct vipl_backend {
     /* The caller is about to sleep on wait_fd: 0 if there is something to do right now, else the
      * milliseconds after which poll wants to be called anyhow, -1: never. */
     int (*arm)(struct vipl_be_nic *be);
-    /* The sleeper is back: peers need not ring any more. */
+    /* The sleeper is back: peers need not ring any more. Once for each arm; both only while wait_fd is one. */
     void (*disarm)(struct vipl_be_nic *be);
 };
 

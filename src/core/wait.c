@@ -108,14 +108,17 @@ static int shorter(int a, int b)
     return a < 0 ? b : b < 0 || a < b ? a : b;
 }
 
-/* Sleeps as leader: on the backend's descriptor too, until the backend wants to be called. */
+/* Sleeps as leader: on the backend's descriptor too, if it has one, until the backend wants to be called. */
 static int sleep_leading(struct vipl_nic *nic, struct vipl_waiter *waiter, int ms)
 {
     int fds[2] = {waiter->waker->fd, nic->ops->wait_fd(nic->be)};
-    int next = nic->ops->arm(nic->be);
+    bool arms = fds[1] >= 0; /* a descriptor made from now on comes with a call of vipl_up_wake() */
+    int next = arms ? nic->ops->arm(nic->be) : -1;
     int nap = shorter(ms, next);
     int rc = next == 0 ? 0 : vipl_poll(fds, 2, nap);
-    nic->ops->disarm(nic->be);
+    if (arms) {
+        nic->ops->disarm(nic->be);
+    }
     return rc == ETIMEDOUT && nap != ms ? 0 : rc; /* only the backend's time is up */
 }
 

@@ -438,7 +438,7 @@ void vipl_lo_remote_disarm(struct vipl_be_nic *be)
         return;
     }
     vipl_mutex_lock(&remote->rx);
-    if (remote->armed > 0 && --remote->armed == 0) { /* 0: it was made since that sleeper armed */
+    if (--remote->armed == 0) {
         for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
             vipl_store_relaxed(&VIPL_CONTAINER(l, struct lo_link, link)->in.shared->asleep, 0);
         }

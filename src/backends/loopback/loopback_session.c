@@ -224,8 +224,9 @@ static enum vipl_posted block(struct lo_session *session)
 bool vipl_lo_link_has_room(struct lo_link *link)
 {
     vipl_mutex_lock(&link->tx);
-    bool wanted = !vipl_list_empty(&link->blocked) || !vipl_list_empty(&link->farewells);
-    bool room = wanted && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT && link->free_tickets > 0;
+    bool blocked = !vipl_list_empty(&link->blocked) || !vipl_list_empty(&link->farewells);
+    bool wanted = link->reads_count > 0 || (blocked && link->free_tickets > 0);
+    bool room = wanted && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT;
     vipl_mutex_unlock(&link->tx);
     return room;
 }
