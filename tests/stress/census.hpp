@@ -69,9 +69,10 @@ struct Census {
     unsigned threads;
     unsigned mappings; // of the library's shared segments
 
-    bool operator==(const Census &other) const
+    /** No more of anything: what was counted may have been about to go. */
+    bool within(const Census &other) const
     {
-        return fds == other.fds && threads == other.threads && mappings == other.mappings;
+        return fds <= other.fds && threads <= other.threads && mappings <= other.mappings;
     }
 };
 
@@ -87,18 +88,18 @@ inline std::string show(const Census &census)
            std::to_string(census.mappings) + " shared mappings";
 }
 
-/** Require the census to become that, while `progress` is called; what is thrown says what is left over. */
+/** Require the census to become no more than that, while `progress` is called. */
 template <class Progress>
-void expect_census(const Census &expected, Progress progress)
+void expect_census(const Census &most, Progress progress)
 {
     const unsigned long long end = vipl_test::now_ms() + vipl_test::patience();
     Census seen = take_census();
-    while (!(seen == expected) && vipl_test::now_ms() < end) {
+    while (!seen.within(most) && vipl_test::now_ms() < end) {
         progress();
         seen = take_census();
     }
-    if (!(seen == expected)) {
-        throw vipl_test::Failure("census: expected " + show(expected) + "\n        seen     " + show(seen));
+    if (!seen.within(most)) {
+        throw vipl_test::Failure("census: expected " + show(most) + "\n        seen     " + show(seen));
     }
 }
 
