@@ -134,6 +134,7 @@ void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)
 void vipl_cq_move(struct vipl_cq *cq, struct vipl_work *from, struct vipl_work *to)
 {
     vipl_mutex_lock(&cq->lock);
+    *to = *from;
     vipl_list_replace(&from->cq_link, &to->cq_link);
     vipl_mutex_unlock(&cq->lock);
 }

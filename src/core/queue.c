@@ -56,9 +56,11 @@ static bool grow_locked(struct vipl_queue *q)
     for (uint32_t i = q->reaped; i != q->posted; i++) {
         struct vipl_work *from = vipl_queue_at(q, i);
         struct vipl_work *to = &ring[i & (capacity - 1)];
-        *to = *from;
         if (q->cq != NULL) {
             vipl_cq_move(q->cq, from, to);
+        } else {
+            *to = *from;
+            vipl_list_init(&to->cq_link);
         }
     }
     vipl_free(q->ring);
