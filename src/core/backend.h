@@ -111,6 +111,12 @@ struct vipl_region_facts {
     bool rdma_read;
 };
 
+/* What core may sleep on, and for how long. */
+struct vipl_nap {
+    int fd; /* becomes readable when poll has something to do; -1: none */
+    int ms; /* poll wants to be called after so many; 0: there is something to do right now; -1: never */
+};
+
 struct vipl_backend {
     const char *name; /* "loopback": what devices of it start with */
 
@@ -129,14 +135,16 @@ struct vipl_backend {
     /* In a forked child: forget the process-wide state, and touch nothing the parent uses. */
     void (*abandon)(void);
 
-    /* --- memory. No lock held. ------------------------------------------------------------------ */
+    /* --- memory. At most the lock of rank REGIONS is held. -------------------------------------- */
 
-    /* A region begins, or changes its rights (before core's look-ups see it). On failure nothing
-     * has changed. */
+    /* A region begins. On failure nothing has changed. */
     VIP_RETURN (*region_add)(struct vipl_be_nic *be, const struct vipl_region_facts *region);
     /* A region ends (core's look-ups do not find it any more). When this returns no peer reaches
      * the region directly. */
     void (*region_remove)(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
+    /* A region gets another tag or other rights; core's look-ups follow. When this returns no peer reaches
+     * the region directly by the old ones. On failure nothing has changed. */
+    VIP_RETURN (*region_change)(struct vipl_be_nic *be, const struct vipl_region_facts *region);
 
     /* --- VIs. No lock held. ------------------------------------------------------------------------ */
 
@@ -180,13 +188,11 @@ struct vipl_backend {
     /* Moves what can be moved, without blocking. Any thread, at any time; one that finds another at
      * work returns. */
     void (*poll)(struct vipl_be_nic *be);
-    /* The descriptor that becomes readable when poll has something to do, once armed; -1: never. */
-    int (*wait_fd)(struct vipl_be_nic *be);
-    /* The caller is about to sleep on wait_fd: 0 if there is something to do right now, else the
-     * milliseconds after which poll wants to be called anyhow, -1: never. */
-    int (*arm)(struct vipl_be_nic *be);
-    /* The sleeper is back: peers need not ring any more. Once for each arm; both only while wait_fd is one. */
-    void (*disarm)(struct vipl_be_nic *be);
+    /* The caller is about to sleep: says on what and for how long. A descriptor made later comes with a call
+     * of vipl_up_wake(). */
+    void (*arm)(struct vipl_be_nic *be, struct vipl_nap *nap);
+    /* The sleeper is back: peers need not ring any more. Once for each arm, with what that said. */
+    void (*disarm)(struct vipl_be_nic *be, const struct vipl_nap *nap);
 };
 
 /* Written out by the build: the backends it was configured with, NULL at the end. */

@@ -104,6 +104,18 @@ static void hook_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
     vipl_trace(&be->trace, "region_remove", NULL, "handle=0x%x", (unsigned)handle);
 }
 
+static VIP_RETURN hook_region_change(struct vipl_be_nic *be, const struct vipl_region_facts *region)
+{
+    vipl_check_unlocked("region_change");
+    VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_RESOURCE)
+                        ? VIP_ERROR_RESOURCE
+                        : be->ops->region_change(be->be, region);
+    vipl_trace(&be->trace, "region_change", NULL, "handle=0x%x tag=%u write=%d read=%d -> %s",
+               (unsigned)region->handle, (unsigned)region->tag, (int)region->rdma_write,
+               (int)region->rdma_read, vipl_trace_code(rc));
+    return rc;
+}
+
 static VIP_RETURN hook_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     vipl_check_unlocked("vi_create");
@@ -248,23 +260,19 @@ static void hook_poll(struct vipl_be_nic *be)
     }
 }
 
-static int hook_wait_fd(struct vipl_be_nic *be)
-{
-    vipl_check_unlocked("wait_fd");
-    return be->ops->wait_fd(be->be);
-}
-
-static int hook_arm(struct vipl_be_nic *be)
+static void hook_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
 {
     vipl_check_unlocked("arm");
-    int ms = be->ops->arm(be->be);
-    return vipl_load_relaxed(&be->delays.waiting) > 0 ? 0 : ms;
+    be->ops->arm(be->be, nap);
+    if (vipl_load_relaxed(&be->delays.waiting) > 0) {
+        nap->ms = 0; /* a delay is a number of polls */
+    }
 }
 
-static void hook_disarm(struct vipl_be_nic *be)
+static void hook_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap)
 {
     vipl_check_unlocked("disarm");
-    be->ops->disarm(be->be);
+    be->ops->disarm(be->be, nap);
 }
 
 static const struct vipl_backend hook_ops = {
@@ -278,6 +286,7 @@ static const struct vipl_backend hook_ops = {
     .abandon = hook_abandon,
     .region_add = hook_region_add,
     .region_remove = hook_region_remove,
+    .region_change = hook_region_change,
     .vi_create = hook_vi_create,
     .vi_destroy = hook_vi_destroy,
     .listen = hook_listen,
@@ -291,7 +300,6 @@ static const struct vipl_backend hook_ops = {
     .disconnect = hook_disconnect,
     .post_send = hook_post_send,
     .poll = hook_poll,
-    .wait_fd = hook_wait_fd,
     .arm = hook_arm,
     .disarm = hook_disarm,
 };

@@ -10,7 +10,8 @@
 #define VIPL_CORE_LOCK_RANK_H
 
 enum vipl_lock_rank {
-    VIPL_RANK_BACKEND = 1, /* a backend's connection set-up and links */
+    VIPL_RANK_REGIONS = 1, /* mem.h: one region ends or changes at a time, at the backend too */
+    VIPL_RANK_BACKEND,     /* a backend's connection set-up and links */
     VIPL_RANK_BACKEND_MEM, /* a backend's tables of registered memory */
     VIPL_RANK_BACKEND_RX,  /* a backend's receiving side: one thread makes progress */
     VIPL_RANK_NIC,         /* nic.h: an opened device's lists of objects, its users */

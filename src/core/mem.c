@@ -22,6 +22,7 @@ static struct vipl_region tombstone; /* its handle is 0: matches nothing */
 void vipl_mem_init(struct vipl_mem *mem)
 {
     memset(mem, 0, sizeof(*mem));
+    vipl_mutex_init(&mem->changing, VIPL_RANK_REGIONS);
     vipl_mutex_init(&mem->lock, VIPL_RANK_MEM);
 }
 
@@ -249,19 +250,21 @@ static struct vipl_region *find_exact(struct vipl_nic *nic, const void *address,
 
 VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle)
 {
+    vipl_mutex_lock(&nic->mem.changing);
     vipl_mutex_lock(&nic->lock);
     struct vipl_region *region = find_exact(nic, address, handle);
-    if (region == NULL) {
-        vipl_mutex_unlock(&nic->lock);
-        return VIP_INVALID_PARAMETER;
+    if (region != NULL) {
+        leave(nic, region);
+        region->ptag->users--;
+        vipl_nic_pass_queue_locks(nic);
     }
-    leave(nic, region);
-    region->ptag->users--;
-    vipl_nic_pass_queue_locks(nic);
     vipl_mutex_unlock(&nic->lock);
-    nic->ops->region_remove(nic->be, handle);
-    vipl_pool_put(&region_pool, region);
-    return VIP_SUCCESS;
+    if (region != NULL) {
+        nic->ops->region_remove(nic->be, handle);
+        vipl_pool_put(&region_pool, region);
+    }
+    vipl_mutex_unlock(&nic->mem.changing);
+    return region == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
 }
 
 VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle, VIP_MEM_ATTRIBUTES *out)
@@ -277,6 +280,26 @@ VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE ha
     return region == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
 }
 
+/* The backend first, which may refuse. Nothing else ends or changes the region meanwhile. */
+static VIP_RETURN change(struct vipl_nic *nic, struct vipl_region *region, struct vipl_ptag *ptag,
+                         uint32_t rights)
+{
+    struct vipl_region_facts facts = facts_of(region, ptag->number, rights);
+    VIP_RETURN rc = nic->ops->region_change(nic->be, &facts);
+    vipl_mutex_lock(&nic->lock);
+    struct vipl_ptag *unused = ptag;
+    if (rc == VIP_SUCCESS) {
+        unused = region->ptag;
+        region->ptag = ptag;
+        vipl_store_relaxed(&region->tag, ptag->number);
+        vipl_store_relaxed(&region->rights, rights);
+        vipl_nic_pass_queue_locks(nic);
+    }
+    unused->users--;
+    vipl_mutex_unlock(&nic->lock);
+    return rc;
+}
+
 VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,
                            const VIP_MEM_ATTRIBUTES *attributes)
 {
@@ -284,23 +307,17 @@ VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE h
     if (rc != VIP_SUCCESS) {
         return rc;
     }
+    vipl_mutex_lock(&nic->mem.changing);
     vipl_mutex_lock(&nic->lock);
     struct vipl_region *region = find_exact(nic, address, handle);
     struct vipl_ptag *ptag = NULL;
     rc = region == NULL ? VIP_INVALID_PARAMETER : vipl_ptag_use_locked(nic, attributes->Ptag, &ptag);
-    if (rc != VIP_SUCCESS) {
-        vipl_mutex_unlock(&nic->lock);
-        return rc;
-    }
-    region->ptag->users--;
-    region->ptag = ptag;
-    vipl_store_relaxed(&region->tag, ptag->number);
-    vipl_store_relaxed(&region->rights, rights_of(attributes));
-    vipl_nic_pass_queue_locks(nic);
-    struct vipl_region_facts facts = facts_of(region, ptag->number, region->rights);
     vipl_mutex_unlock(&nic->lock);
-    nic->ops->region_remove(nic->be, handle);
-    return nic->ops->region_add(nic->be, &facts);
+    if (rc == VIP_SUCCESS) {
+        rc = change(nic, region, ptag, rights_of(attributes));
+    }
+    vipl_mutex_unlock(&nic->mem.changing);
+    return rc;
 }
 
 void vipl_mem_abandon_pools(void)

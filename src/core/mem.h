@@ -49,11 +49,12 @@ struct vipl_region_table {
 };
 
 struct vipl_mem {
-    struct vipl_mutex lock; /* rank MEM: changes of the table */
-    void *table;            /* struct vipl_region_table; atomic; NULL: no region yet */
-    uint32_t used;          /* slots that are not NULL; guarded by lock */
-    uint32_t live;          /* guarded by lock */
-    uint64_t bytes;         /* guarded by lock */
+    struct vipl_mutex changing; /* rank REGIONS: a region ends or changes, here and at the backend */
+    struct vipl_mutex lock;     /* rank MEM: changes of the table */
+    void *table;                /* struct vipl_region_table; atomic; NULL: no region yet */
+    uint32_t used;              /* slots that are not NULL; guarded by lock */
+    uint32_t live;              /* guarded by lock */
+    uint64_t bytes;             /* guarded by lock */
 };
 
 void vipl_mem_init(struct vipl_mem *mem);

@@ -111,15 +111,13 @@ static int shorter(int a, int b)
 /* Sleeps as leader: on the backend's descriptor too, if it has one, until the backend wants to be called. */
 static int sleep_leading(struct vipl_nic *nic, struct vipl_waiter *waiter, int ms)
 {
-    int fds[2] = {waiter->waker->fd, nic->ops->wait_fd(nic->be)};
-    bool arms = fds[1] >= 0; /* a descriptor made from now on comes with a call of vipl_up_wake() */
-    int next = arms ? nic->ops->arm(nic->be) : -1;
-    int nap = shorter(ms, next);
-    int rc = next == 0 ? 0 : vipl_poll(fds, 2, nap);
-    if (arms) {
-        nic->ops->disarm(nic->be);
-    }
-    return rc == ETIMEDOUT && nap != ms ? 0 : rc; /* only the backend's time is up */
+    struct vipl_nap nap;
+    nic->ops->arm(nic->be, &nap);
+    int fds[2] = {waiter->waker->fd, nap.fd};
+    int most = shorter(ms, nap.ms);
+    int rc = nap.ms == 0 ? 0 : vipl_poll(fds, 2, most);
+    nic->ops->disarm(nic->be, &nap);
+    return rc == ETIMEDOUT && most != ms ? 0 : rc; /* only the backend's time is up */
 }
 
 int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline)

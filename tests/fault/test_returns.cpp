@@ -82,6 +82,30 @@ TEST_CASE("3 VIP_ERROR_RESOURCE: each counted call in turn, and the next one wor
     CHECK(create_vi(*created, vi_attributes()) == VIP_SUCCESS);
 }
 
+TEST_CASE("3 VIP_ERROR_RESOURCE: a region keeps its tag and rights, and the tag it did not get is free",
+          "[return]")
+{
+    const auto nic = nic_with_faults("resource=@3");
+    Memory memory(*nic, 64, rdma_memory());
+    VIP_MEM_ATTRIBUTES before{};
+    VIP_MEM_ATTRIBUTES after{};
+    VIP_MEM_ATTRIBUTES wanted{};
+    REQUIRE_VIP(VipQueryMem(*nic, memory.data(), memory.handle(), &before));
+    {
+        const Ptag tag(*nic);
+        wanted.Ptag = tag;
+        REQUIRE_RC(VIP_ERROR_RESOURCE, VipSetMemAttributes(*nic, memory.data(), memory.handle(), &wanted));
+        REQUIRE_VIP(VipQueryMem(*nic, memory.data(), memory.handle(), &after));
+        CHECK(after.Ptag == before.Ptag);
+        CHECK(after.EnableRdmaWrite == before.EnableRdmaWrite);
+        CHECK(after.EnableRdmaRead == before.EnableRdmaRead);
+    } // destroying the tag succeeds: no region uses it
+    wanted.Ptag = before.Ptag;
+    REQUIRE_VIP(VipSetMemAttributes(*nic, memory.data(), memory.handle(), &wanted));
+    REQUIRE_VIP(VipQueryMem(*nic, memory.data(), memory.handle(), &after));
+    CHECK(after.EnableRdmaWrite == VIP_FALSE);
+}
+
 TEST_CASE("3 VIP_ERROR_RESOURCE: connecting, and the same VI connects afterwards", "[return]")
 {
     const auto client_nic = nic_with_faults("resource=@3");

@@ -158,6 +158,7 @@ const struct vipl_backend vipl_loopback_ops = {
     .abandon = vipl_lo_registry_abandon,
     .region_add = vipl_lo_region_add,
     .region_remove = vipl_lo_region_remove,
+    .region_change = vipl_lo_region_change,
     .vi_create = lo_vi_create,
     .vi_destroy = lo_vi_destroy,
     .listen = vipl_lo_listen,
@@ -171,7 +172,6 @@ const struct vipl_backend vipl_loopback_ops = {
     .disconnect = vipl_lo_disconnect,
     .post_send = lo_post_send,
     .poll = vipl_lo_remote_poll,
-    .wait_fd = vipl_lo_remote_fd,
     .arm = vipl_lo_remote_arm,
     .disarm = vipl_lo_remote_disarm,
 };

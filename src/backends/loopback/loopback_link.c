@@ -400,19 +400,10 @@ void vipl_lo_remote_poll(struct vipl_be_nic *be)
     }
 }
 
-int vipl_lo_remote_fd(struct vipl_be_nic *be)
+/* True: there is something to do right now. */
+static bool arm_links(struct lo_remote *remote)
 {
-    struct lo_remote *remote = remote_of(be);
-    return remote == NULL ? -1 : remote->set.fd;
-}
-
-int vipl_lo_remote_arm(struct vipl_be_nic *be)
-{
-    struct lo_remote *remote = remote_of(be);
     bool work = false;
-    if (remote == NULL) {
-        return -1;
-    }
     vipl_mutex_lock(&remote->rx);
     remote->armed++;
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
@@ -422,20 +413,30 @@ int vipl_lo_remote_arm(struct vipl_be_nic *be)
                 vipl_lo_link_has_room(link);
     }
     vipl_mutex_unlock(&remote->rx);
-    if (work) {
-        return 0;
-    }
-    vipl_mutex_lock(&vipl_lo_registry.lock);
-    int next = vipl_lo_rendezvous_tick(remote);
-    vipl_mutex_unlock(&vipl_lo_registry.lock);
-    return next;
+    return work;
 }
 
-void vipl_lo_remote_disarm(struct vipl_be_nic *be)
+void vipl_lo_remote_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
 {
     struct lo_remote *remote = remote_of(be);
+    *nap = (struct vipl_nap){.fd = remote == NULL ? -1 : remote->set.fd, .ms = -1};
     if (remote == NULL) {
         return;
+    }
+    if (arm_links(remote)) {
+        nap->ms = 0;
+        return;
+    }
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    nap->ms = vipl_lo_rendezvous_tick(remote);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+}
+
+void vipl_lo_remote_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap)
+{
+    struct lo_remote *remote = remote_of(be);
+    if (nap->fd < 0) {
+        return; /* there was nothing to arm */
     }
     vipl_mutex_lock(&remote->rx);
     if (--remote->armed == 0) {
@@ -534,4 +535,13 @@ void vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
         vipl_mutex_unlock(&remote->rx);
     }
     vipl_mutex_unlock(&be->window_lock);
+}
+
+VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_facts *region)
+{
+    if ((region->rdma_write || region->rdma_read) && vipl_lo_own_window(be) < 0) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_lo_region_remove(be, region->handle);
+    return vipl_lo_region_add(be, region); /* which has its window */
 }

@@ -25,13 +25,13 @@ void vipl_lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi);
 void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
 VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region);
 void vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
+VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_facts *region);
 
 /* --- progress --- */
 
 void vipl_lo_remote_poll(struct vipl_be_nic *be);
-int vipl_lo_remote_fd(struct vipl_be_nic *be);
-int vipl_lo_remote_arm(struct vipl_be_nic *be);
-void vipl_lo_remote_disarm(struct vipl_be_nic *be);
+void vipl_lo_remote_arm(struct vipl_be_nic *be, struct vipl_nap *nap);
+void vipl_lo_remote_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap);
 void vipl_lo_remote_close(struct vipl_be_nic *be);
 
 #endif

@@ -358,12 +358,13 @@ bool vipl_lo_call_is_open(const struct lo_request *request)
 /* Sleeps until something happens on the NIC, or a little. The registry's lock is let go meanwhile. */
 static void let_progress(struct vipl_be_nic *be, int ms)
 {
-    struct lo_remote *remote = vipl_load_ptr(&be->remote);
+    struct vipl_nap nap;
     vipl_mutex_unlock(&vipl_lo_registry.lock);
-    if (vipl_lo_remote_arm(be) != 0) {
-        vipl_poll(&remote->set.fd, 1, ms);
+    vipl_lo_remote_arm(be, &nap);
+    if (nap.ms != 0) {
+        vipl_poll(&nap.fd, 1, ms);
     }
-    vipl_lo_remote_disarm(be);
+    vipl_lo_remote_disarm(be, &nap);
     vipl_lo_remote_poll(be);
     vipl_mutex_lock(&vipl_lo_registry.lock);
 }
