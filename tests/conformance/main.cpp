@@ -254,7 +254,7 @@ struct ResultListener : Catch::TestEventListenerBase {
     void testCaseStarting(const Catch::TestCaseInfo &info) override
     {
         text_.clear();
-        vipl_test::take_skip_reason();
+        vipl_test::take_not_applicable();
         started_ = std::chrono::steady_clock::now();
         Run::get().begin_case(info.name);
     }
@@ -277,14 +277,14 @@ struct ResultListener : Catch::TestEventListenerBase {
     void testCaseEnded(const Catch::TestCaseStats &stats) override
     {
         const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started_;
-        const std::string skip = vipl_test::take_skip_reason();
+        const std::string reason = vipl_test::take_not_applicable();
         const bool good = stats.totals.testCases.failed == 0;
         Run::get().end_case({stats.testInfo.name, function_of(stats.testInfo.tags),
                              level_of(stats.testInfo.tags),
-                             !skip.empty() ? CaseResult::skipped
-                             : good        ? CaseResult::passed
-                                           : CaseResult::failed,
-                             skip.empty() ? text_ : skip, seconds.count()});
+                             !reason.empty() ? CaseResult::not_applicable
+                             : good          ? CaseResult::passed
+                                             : CaseResult::failed,
+                             reason.empty() ? text_ : reason, seconds.count()});
     }
 
 private:

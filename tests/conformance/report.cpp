@@ -14,14 +14,14 @@ namespace vipl_conformance {
 namespace {
 
 struct Tally {
-    int cases = 0, passed = 0, failed = 0, skipped = 0;
+    int cases = 0, passed = 0, failed = 0, not_applicable = 0; // cases: those that apply
 
     void add(const CaseResult &result)
     {
-        ++cases;
+        cases += result.outcome != CaseResult::not_applicable;
         passed += result.outcome == CaseResult::passed;
         failed += result.outcome == CaseResult::failed;
-        skipped += result.outcome == CaseResult::skipped;
+        not_applicable += result.outcome == CaseResult::not_applicable;
     }
 };
 
@@ -112,16 +112,16 @@ void print_tables(std::ostream &out, const std::vector<CaseResult> &results, int
         }
         out << prefix << row("", sum) << '\n';
     }
-    if (all.skipped > 0) {
-        out << prefix << "Skipped: " << all.skipped << '\n';
+    if (all.not_applicable > 0) {
+        out << prefix << "Not applicable: " << all.not_applicable << '\n';
         for (const CaseResult &result : results) {
-            if (result.outcome == CaseResult::skipped) {
+            if (result.outcome == CaseResult::not_applicable) {
                 out << prefix << "  " << result.name << ": " << result.text << '\n';
             }
         }
     }
     out << prefix << kLevelNames[level] << ": " << all.cases << " cases, " << all.passed << " passed, "
-        << all.failed << " failed, " << all.skipped << " skipped\n";
+        << all.failed << " failed, " << all.not_applicable << " not applicable\n";
 }
 
 void print_tap(std::ostream &out, const std::vector<CaseResult> &results)
@@ -132,7 +132,7 @@ void print_tap(std::ostream &out, const std::vector<CaseResult> &results)
         std::string name = result.function + ": " + result.name;
         std::replace(name.begin(), name.end(), '#', '_');
         out << (result.outcome == CaseResult::failed ? "not ok " : "ok ") << ++number << " - " << name;
-        if (result.outcome == CaseResult::skipped) {
+        if (result.outcome == CaseResult::not_applicable) {
             out << " # SKIP " << result.text;
         }
         out << '\n';
@@ -157,15 +157,15 @@ bool write_junit(const std::string &file, const std::vector<CaseResult> &results
     std::ofstream out(file);
     out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"vipl-conformance\" "
            "tests=\""
-        << all.cases << "\" failures=\"" << all.failed << "\" errors=\"0\" skipped=\"" << all.skipped
-        << "\" time=\"" << seconds << "\">\n";
+        << results.size() << "\" failures=\"" << all.failed << "\" errors=\"0\" skipped=\""
+        << all.not_applicable << "\" time=\"" << seconds << "\">\n";
     for (const CaseResult &result : results) {
         out << "<testcase classname=\"" << kLevelTags[result.level] << '.' << xml_escape(result.function)
             << "\" name=\"" << xml_escape(result.name) << "\" time=\"" << result.seconds << "\">";
         if (result.outcome == CaseResult::failed) {
             out << "<failure message=\"" << xml_escape(result.text.substr(0, result.text.find('\n'))) << "\">"
                 << xml_escape(result.text) << "</failure>";
-        } else if (result.outcome == CaseResult::skipped) {
+        } else if (result.outcome == CaseResult::not_applicable) {
             out << "<skipped message=\"" << xml_escape(result.text) << "\"/>";
         }
         out << "</testcase>\n";

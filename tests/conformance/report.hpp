@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the suite says about a run: failures as they happen, then a table per level, the skipped
-// cases with their reasons, and one line in all. Also as TAP and as JUnit's XML.
+// What the suite says about a run: failures as they happen, then a table per level, the cases that
+// do not apply with their reasons, and one line in all. Also as TAP and as JUnit's XML.
 #ifndef VIPL_CONFORMANCE_REPORT_HPP
 #define VIPL_CONFORMANCE_REPORT_HPP
 
@@ -12,13 +12,13 @@
 namespace vipl_conformance {
 
 struct CaseResult {
-    enum Outcome { passed, failed, skipped };
+    enum Outcome { passed, failed, not_applicable };
 
     std::string name;
     std::string function; // the VIPL function, or another topic, that the case is about
     int level;            // index into kLevelNames
     Outcome outcome;
-    std::string text; // why it failed or was skipped
+    std::string text; // why it failed or does not apply
     double seconds;
 };
 
@@ -32,7 +32,7 @@ int level_of(const std::vector<std::string> &tags);
 /** The Vip... tag of a case, or else its first tag that is no level and no setting. */
 std::string function_of(const std::vector<std::string> &tags);
 
-/** Tables for levels 0 to `level`, skips, and the total; every line starts with `prefix`. */
+/** Tables for levels 0 to `level`, what does not apply, and the total; every line starts with `prefix`. */
 void print_tables(std::ostream &out, const std::vector<CaseResult> &results, int level, const char *prefix);
 
 void print_tap(std::ostream &out, const std::vector<CaseResult> &results);

@@ -287,7 +287,7 @@ TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_NO_MATCH, receives st
 TEST_CASE("VipConnectRequest to a host that is not there is VIP_NOT_REACHABLE", "[VipConnectRequest][early]")
 {
     if (!device_is_loopback()) {
-        throw Skipped("which hosts are there is known on loopback only");
+        throw NotApplicable("which hosts are there is known on loopback only");
     }
     const Nic nic;
     const Vi vi(nic);

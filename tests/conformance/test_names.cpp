@@ -85,7 +85,7 @@ TEST_CASE("VipNSGetHostByAddr of an unknown address is VIP_ERROR_NAMESERVICE",
           "[VipNSGetHostByAddr][functional]")
 {
     if (!device_is_loopback()) {
-        throw Skipped("which addresses are unknown is known on loopback only");
+        throw NotApplicable("which addresses are unknown is known on loopback only");
     }
     const Nic nic;
     std::string host = nic.address("").host();

@@ -212,7 +212,7 @@ TEST_CASE("VipConnectPeerRequest to a host that is not there is VIP_NOT_REACHABL
           "[VipConnectPeerRequest][functional]")
 {
     if (!device_is_loopback()) {
-        throw Skipped("which hosts are there is known on loopback only");
+        throw NotApplicable("which hosts are there is known on loopback only");
     }
     const Nic nic;
     const Vi vi(nic);

@@ -42,7 +42,7 @@ bool has_rdma_read(Peer &peer)
 void need_rdma_read(Peer &peer)
 {
     if (!has_rdma_read(peer)) {
-        throw Skipped("the device has no RDMA Read at this level");
+        throw NotApplicable("the device has no RDMA Read at this level");
     }
 }
 

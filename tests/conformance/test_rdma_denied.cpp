@@ -28,7 +28,7 @@ template <VIP_UINT16 op>
 void need(Peer &peer)
 {
     if (kIsRead<op> && (peer.nic().attributes().RDMAReadSupport & peer.level()) == 0) {
-        throw Skipped("the device has no RDMA Read at this level");
+        throw NotApplicable("the device has no RDMA Read at this level");
     }
 }
 

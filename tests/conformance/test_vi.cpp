@@ -85,7 +85,7 @@ void spoil_rdma_read(const Nic &nic, Check check)
         }
     }
     if (!done) {
-        throw Skipped("the device has RDMA Read at every level");
+        throw NotApplicable("the device has RDMA Read at every level");
     }
 }
 

@@ -26,7 +26,7 @@ public:
 };
 
 /** The case cannot be had here (a capability is missing, say); what() is the reason. */
-class Skipped : public std::runtime_error {
+class NotApplicable : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Turns role cases into Catch2 cases. A Skipped exception ends a case well and leaves its reason
-// for the listener that counts skips; any other exception is Catch2's to report.
+// Turns role cases into Catch2 cases. A NotApplicable exception ends a case well and leaves its reason
+// for the listener that counts those; any other exception is Catch2's to report.
 #include "role_case.hpp"
 
 #include <mutex>
@@ -18,8 +18,8 @@ public:
     {
         try {
             body_();
-        } catch (const Skipped &reason) {
-            note_skip(reason.what());
+        } catch (const NotApplicable &reason) {
+            note_not_applicable(reason.what());
         }
     }
 
@@ -27,14 +27,14 @@ private:
     std::function<void()> body_;
 };
 
-struct SkipNote {
+struct NotApplicableNote {
     std::mutex mutex;
     std::string reason;
 };
 
-SkipNote &skip_note()
+NotApplicableNote &not_applicable_note()
 {
-    static SkipNote note;
+    static NotApplicableNote note;
     return note;
 }
 
@@ -45,11 +45,11 @@ const char *setting_tag(Setting setting)
 
 } // namespace
 
-// A case of Catch2's own that throws Skipped: the note decides, not the assertion Catch2 counts.
-CATCH_TRANSLATE_EXCEPTION(Skipped &reason)
+// A case of Catch2's own that throws NotApplicable: the note decides, not the assertion Catch2 counts.
+CATCH_TRANSLATE_EXCEPTION(NotApplicable &reason)
 {
-    note_skip(reason.what());
-    return std::string("skipped: ") + reason.what();
+    note_not_applicable(reason.what());
+    return std::string("not applicable: ") + reason.what();
 }
 
 void register_case(const std::string &name, const std::string &tags, Catch::SourceLineInfo where,
@@ -75,16 +75,16 @@ void RoleCase::register_with(Role server, Role client) const
     }
 }
 
-void note_skip(const std::string &reason)
+void note_not_applicable(const std::string &reason)
 {
-    const std::lock_guard<std::mutex> lock(skip_note().mutex);
-    skip_note().reason = reason;
+    const std::lock_guard<std::mutex> lock(not_applicable_note().mutex);
+    not_applicable_note().reason = reason;
 }
 
-std::string take_skip_reason()
+std::string take_not_applicable()
 {
-    const std::lock_guard<std::mutex> lock(skip_note().mutex);
-    return std::exchange(skip_note().reason, std::string());
+    const std::lock_guard<std::mutex> lock(not_applicable_note().mutex);
+    return std::exchange(not_applicable_note().reason, std::string());
 }
 
 } // namespace vipl_test

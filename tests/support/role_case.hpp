@@ -47,9 +47,9 @@ struct Roles {
     Roles(Role server, Role client) { about.register_with(server, client); }
 };
 
-/** Why the running case was skipped; empty if it was not. Reading it forgets it. */
-std::string take_skip_reason();
-void note_skip(const std::string &reason);
+/** Why the running case does not apply; empty if it does. Reading it forgets it. */
+std::string take_not_applicable();
+void note_not_applicable(const std::string &reason);
 
 inline std::vector<Setting> both_settings()
 {

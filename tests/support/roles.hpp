@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "objects.hpp"
 
@@ -78,7 +79,11 @@ public:
     void will_exit(int code);
     [[noreturn]] void die();
 
+    /** A VI whose arrivals the line between the roles orders too. */
+    void orders(VIP_VI_HANDLE vi) { ordered_.push_back(vi); }
+
 private:
+    void show_order() const;
     void send_bytes(char kind, const void *data, size_t size);
     void receive_bytes(char kind, void *data, size_t size);
 
@@ -87,12 +92,13 @@ private:
     int line_;
     int report_; // to the runner; -1 in the runner's own process
     Nic &nic_;
+    std::vector<VIP_VI_HANDLE> ordered_;
 };
 
 using Role = void (*)(Peer &);
 
 /**
- * Play both roles. Throws Failure with every role's complaint, or Skipped. A child may be given one
+ * Play both roles. Throws Failure with every role's complaint, or NotApplicable. A child may be given one
  * environment variable, which is set before its first use of the library.
  */
 void run_two(Setting setting, VIP_RELIABILITY_LEVEL level, Role server, Role client,

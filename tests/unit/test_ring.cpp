@@ -4,6 +4,7 @@
 // room it reports, positions that wrap around 32 bits, bells, and a million messages between threads.
 #include <catch2/catch.hpp>
 
+#include <atomic>
 #include <deque>
 #include <thread>
 
@@ -171,7 +172,7 @@ TEST_CASE("a million messages between two threads", "[ring]")
 {
     constexpr std::uint32_t kMessages = 1000000;
     Ring ring(kCount, 0u - 100000); // wraps around 32 bits on the way
-    std::uint32_t wrong = 0;
+    std::atomic<std::uint32_t> wrong{0};
     std::thread consumer([&] {
         for (std::uint32_t number = 0; number < kMessages;) {
             lo_message message{};
