@@ -5,7 +5,7 @@
 
 #include "vipl/vipl.h"
 
-VIP_RETURN vipl_post_send(void *vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
-VIP_RETURN vipl_post_recv(void *vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
+VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
+VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 
 #endif

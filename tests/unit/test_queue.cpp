@@ -18,8 +18,7 @@ namespace {
 /** A queue, locked, with descriptors; and a completion queue if wanted. */
 class Bench {
 public:
-    explicit Bench(bool with_cq = false, std::uint32_t limit = 1024, bool is_recv = false)
-        : descriptors(2048), with_cq_(with_cq)
+    explicit Bench(bool with_cq = false, std::uint32_t limit = 1024, bool is_recv = false) : descriptors(2048)
     {
         vipl_mutex_init(&cq.lock, VIPL_RANK_CQ);
         vipl_list_init(&cq.entries);
@@ -68,7 +67,6 @@ private:
         void operator()(vipl_nic *nic) const { std::free(nic); }
     };
     std::unique_ptr<vipl_nic, Delete> nic_{static_cast<vipl_nic *>(std::calloc(1, sizeof(vipl_nic)))};
-    bool with_cq_;
 };
 
 } // namespace

@@ -52,9 +52,9 @@ struct lo_answer {
     struct vipl_vi_facts facts;
 };
 
-size_t vipl_lo_hello_write(const struct lo_hello *hello, uint8_t bytes[LO_PACKET]);
+size_t vipl_lo_hello_write(const struct lo_hello *h, uint8_t bytes[LO_PACKET]);
 bool vipl_lo_hello_read(struct lo_hello *hello, const uint8_t *bytes, size_t length); /* false: not one */
-size_t vipl_lo_answer_write(const struct lo_answer *answer, uint8_t bytes[LO_PACKET]);
+size_t vipl_lo_answer_write(const struct lo_answer *a, uint8_t bytes[LO_PACKET]);
 bool vipl_lo_answer_read(struct lo_answer *answer, const uint8_t *bytes, size_t length);
 /* Whether this process and the writer of the hello can share memory. */
 bool vipl_lo_hello_fits(const struct lo_hello *hello);
