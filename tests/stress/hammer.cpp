@@ -102,6 +102,7 @@ struct Station {
     std::uint64_t sent = 0;     // by its sender alone
     std::uint64_t reaped = 0;   // send_mutex
     std::uint64_t received = 0; // recv_mutex
+    std::atomic<std::uint64_t> reposted{0};
     std::atomic<bool> all_sent{false}, all_received{false};
 };
 
@@ -227,10 +228,11 @@ private:
             EXPECT_STATUS(VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE, done);
             check(station, index, done);
         }
-        note_progress();
         done->CS.Length = kLargest;
         REQUIRE_VIP(VipPostRecv(station.vi, done, station.memory.handle()));
         sem_post(&own_[index]);
+        station.reposted++; // from here on the VI may end
+        note_progress();
     }
 
     /** The next message, whole. Receives change places as threads repost them: the data says which it is. */
@@ -252,8 +254,9 @@ private:
     bool is_done() const
     {
         for (const auto &station : stations) {
-            const std::lock_guard<std::mutex> lock(station->send_mutex);
-            if (!station->all_sent || !station->all_received || station->reaped != station->sent) {
+            const std::scoped_lock lock(station->send_mutex, station->recv_mutex);
+            if (!station->all_sent || !station->all_received || station->reaped != station->sent ||
+                station->reposted != station->received) {
                 return false;
             }
         }
