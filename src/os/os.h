@@ -121,4 +121,31 @@ int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fd
 int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds[2]);
 void vipl_fd_close(int fd);
 
+/* --- stream sockets between hosts: they never block, raise no signal, and do not survive exec ------- */
+
+/* An end of a connection. host_len 4: IPv4; 16: IPv6. */
+struct vipl_inet {
+    uint8_t host[16];
+    uint16_t host_len;
+    uint16_t port;
+    uint32_t scope; /* of a link-local IPv6 address */
+};
+struct vipl_tcp_tuning {
+    uint32_t idle_ms;    /* of silence, after which the peer is asked for a sign of life */
+    uint32_t timeout_ms; /* without an answer, after which the connection is lost */
+    uint32_t buffer;     /* bytes of the kernel's send and receive buffers each; 0: the system's choice */
+};
+int vipl_tcp_listen(const struct vipl_inet *local, int *fd); /* EADDRINUSE: somebody has the port */
+int vipl_tcp_accept(int listener, int *fd, struct vipl_inet *peer);
+/* Starts; the descriptor is writable when it is decided. `local`: the host to come from. */
+int vipl_tcp_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *fd);
+int vipl_tcp_connect_result(int fd); /* 0: connected, or why not */
+void vipl_tcp_tune(int fd, const struct vipl_tcp_tuning *tuning);
+uint32_t vipl_tcp_segment_bytes(int fd); /* what one segment carries now; 536 if nobody knows */
+bool vipl_tcp_is_local(int fd);          /* both ends are on this host */
+/* As many bytes as can be moved at once; EAGAIN: none. Received 0 with result 0: the stream has ended. */
+int vipl_tcp_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent);
+int vipl_tcp_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received);
+void vipl_tcp_finish(int fd); /* nothing more will be sent */
+
 #endif

@@ -14,6 +14,7 @@
 extern "C" {
 #include "core/backend.h"
 #include "core/config.h"
+#include "core/copy.h"
 #include "core/cq.h"
 #include "core/descriptor.h"
 #include "core/handle.h"

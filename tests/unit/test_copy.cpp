@@ -87,7 +87,7 @@ TEST_CASE("any segmentation is copied into any other", "[copy]")
         Pieces from(random, n, 1 + below(random, 20)), to(random, n, 1 + below(random, 20));
         const Bytes data = random_bytes(random, n);
         from.scatter(data);
-        vipl_lo_copy(to.sg.get(), from.sg.get());
+        vipl_copy(to.sg.get(), from.sg.get());
         REQUIRE(to.gather() == data);
         REQUIRE(from.gather() == data);
         REQUIRE(to.gaps_intact());
@@ -101,7 +101,7 @@ TEST_CASE("a message shorter than its receive leaves the rest alone", "[copy]")
     const Bytes data = random_bytes(random, 100), before = random_bytes(random, 300);
     from.scatter(data);
     to.scatter(before);
-    vipl_lo_copy(to.sg.get(), from.sg.get());
+    vipl_copy(to.sg.get(), from.sg.get());
     Bytes expected = before;
     std::copy(data.begin(), data.end(), expected.begin());
     REQUIRE(to.gather() == expected);
@@ -117,11 +117,11 @@ TEST_CASE("a copy of all 252 segments, and of none", "[copy]")
         to->iov[i] = {&target[251 - i], 1};
     }
     from->count = to->count = 0;
-    vipl_lo_copy(to.get(), from.get());
-    vipl_lo_copy_ordered(target.data(), from.get());
+    vipl_copy(to.get(), from.get());
+    vipl_copy_ordered(target.data(), from.get());
     REQUIRE(target == Bytes(252));
     from->count = to->count = 252;
-    vipl_lo_copy(to.get(), from.get());
+    vipl_copy(to.get(), from.get());
     REQUIRE(Bytes(target.rbegin(), target.rend()) == source);
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("the ordered copy moves every size between every two alignments", "[co
                 from.count = 1;
                 from.bytes = n;
                 from.iov[0] = {const_cast<unsigned char *>(&source[from_at]), n};
-                vipl_lo_copy_ordered(target + to_at, &from);
+                vipl_copy_ordered(target + to_at, &from);
                 unsigned char expected[256];
                 std::memset(expected, 0xEE, sizeof expected);
                 std::memcpy(expected + to_at, &source[from_at], n);
@@ -157,7 +157,7 @@ TEST_CASE("the ordered copy gathers any segmentation", "[copy]")
         const Bytes data = random_bytes(random, n);
         from.scatter(data);
         Bytes target(n + 32, 0xEE), expected = target;
-        vipl_lo_copy_ordered(target.data() + at, from.sg.get());
+        vipl_copy_ordered(target.data() + at, from.sg.get());
         std::memcpy(expected.data() + at, data.data(), n);
         REQUIRE(target == expected);
     }
@@ -197,7 +197,7 @@ TEST_CASE("who spins on the last word sees it whole, and all before it", "[copy]
         for (std::uintptr_t &word : source) {
             word = round;
         }
-        vipl_lo_copy_ordered(reinterpret_cast<unsigned char *>(target), &from);
+        vipl_copy_ordered(reinterpret_cast<unsigned char *>(target), &from);
         while (seen != round && seen != ~std::uintptr_t{0}) {
             std::this_thread::yield();
         }

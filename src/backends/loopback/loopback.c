@@ -2,11 +2,11 @@
 /* The loopback device: settings, limits, names, and the operations table. */
 #include "backends/loopback/loopback.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "backends/loopback/loopback_remote.h"
 #include "core/config.h"
+#include "core/host.h"
 #include "core/lock_rank.h"
 
 static const uint8_t host_address[6] = {127, 0, 0, 1, 0, 0}; /* IPv4 and two zero bytes: programs expect 6 */
@@ -86,26 +86,10 @@ static void lo_address(struct vipl_be_nic *be, struct vipl_address *out)
     *out = be->address;
 }
 
-/* This host's names: as the system says, without its domain, and "localhost". */
-static bool names_this_host(const char *name)
-{
-    char host[256];
-    if (strcmp(name, "localhost") == 0) {
-        return true;
-    }
-    if (vipl_host_name(host, sizeof(host)) != 0) {
-        return false;
-    }
-    size_t n = strlen(name);
-    size_t bare = strcspn(host, ".");
-    return strcmp(name, host) == 0 || (n == bare && strncmp(name, host, n) == 0) ||
-           (strncmp(name, host, bare) == 0 && name[bare] == '.');
-}
-
 static VIP_RETURN lo_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
                              struct vipl_address *out)
 {
-    if (index > 0 || !names_this_host(name)) {
+    if (index > 0 || !vipl_names_this_host(name)) {
         return VIP_ERROR_NAMESERVICE;
     }
     *out = be->address;

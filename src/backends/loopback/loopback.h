@@ -126,8 +126,5 @@ void vipl_lo_match_all(struct vipl_be_nic *be);
 /* --- loopback_local.c --- */
 
 enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send);
-void vipl_lo_copy(const struct vipl_sg *to, const struct vipl_sg *from);
-/* Copies in address order, the tail last and whole: a receiver may spin on the last word. */
-void vipl_lo_copy_ordered(unsigned char *to, const struct vipl_sg *from);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/loopback/loopback_link.h"
+#include "core/copy.h"
 #include "core/log.h"
 #include "os/os_atomic.h"
 
@@ -293,7 +294,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         struct vipl_sg from = {.count = 1, .bytes = bytes};
         from.iov[0].base = (void *)(uintptr_t)(payload + LO_RDMA_PREFIX);
         from.iov[0].len = bytes;
-        vipl_lo_copy_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from);
+        vipl_copy_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from);
     }
     if ((m->flags & LO_FLAG_LAST) != 0) {
         complete_write(s, m);

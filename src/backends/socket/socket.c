@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* The device "tcp": settings, limits, and the operations table. */
+#include "backends/socket/socket.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config.h"
+#include "core/lock_rank.h"
+#include "core/log.h"
+
+/* Below the ports that systems hand out by themselves. */
+enum { FIRST_PORT = 18514, PORTS = 256, LEAST_PORTS = SK_PROBES };
+
+static void read_ports(struct sk_settings *settings)
+{
+    char text[32];
+    unsigned first;
+    unsigned last;
+    char rest;
+    settings->first_port = FIRST_PORT;
+    settings->ports = PORTS;
+    if (!vipl_config_text("VIPL_TCP_PORTS", text, sizeof(text))) {
+        return;
+    }
+    if (sscanf(text, "%5u-%5u%c", &first, &last, &rest) == 2 && first > 0 && last <= 65535 &&
+        last >= first + LEAST_PORTS - 1) {
+        settings->first_port = first;
+        settings->ports = last - first + 1;
+    } else {
+        vipl_log(VIPL_LOG_ERROR, "VIPL_TCP_PORTS: \"%s\" is not first-last with %d ports at least", text,
+                 LEAST_PORTS);
+    }
+}
+
+static uint32_t read_crc(void)
+{
+    char text[8];
+    if (!vipl_config_text("VIPL_MPA_CRC", text, sizeof(text)) || strcmp(text, "auto") == 0) {
+        return SK_CRC_AUTO;
+    }
+    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0) {
+        vipl_log(VIPL_LOG_ERROR, "VIPL_MPA_CRC: \"%s\" is not auto, on or off", text);
+        return SK_CRC_AUTO;
+    }
+    return strcmp(text, "on") == 0 ? SK_CRC_ON : SK_CRC_OFF;
+}
+
+static void read_settings(struct sk_settings *settings)
+{
+    read_ports(settings);
+    settings->crc = read_crc();
+    settings->handshake_ms = vipl_config_number("VIPL_TCP_HANDSHAKE_MS", 10000, 10, 600000);
+    settings->half_open = vipl_config_number("VIPL_TCP_HALF_OPEN", 256, 1, 65536);
+    settings->tuning.idle_ms = vipl_config_number("VIPL_TCP_IDLE_MS", 10000, 1000, 86400000);
+    settings->tuning.timeout_ms = vipl_config_number("VIPL_TCP_TIMEOUT_MS", 20000, 1000, 86400000);
+    settings->tuning.buffer = vipl_config_number("VIPL_TCP_BUFFER", 0, 0, 1u << 30);
+}
+
+static VIP_RETURN sk_open(struct vipl_nic *nic, const char *device, struct vipl_be_nic **out)
+{
+    struct vipl_inet inet;
+    int error = vipl_sk_choose_address(device, &inet);
+    if (error != 0) {
+        vipl_log(VIPL_LOG_ERROR, "tcp: \"%s\" is no interface or address of this host", device);
+        return VIP_ERROR_RESOURCE;
+    }
+    struct vipl_be_nic *be = vipl_zalloc(sizeof(*be));
+    uint8_t *scratch = vipl_alloc(SK_SCRATCH);
+    if (be == NULL || scratch == NULL || vipl_sk_loop_open(be) != 0) {
+        vipl_free(scratch);
+        vipl_free(be);
+        return VIP_ERROR_RESOURCE;
+    }
+    be->core = nic;
+    be->inet = inet;
+    be->scratch = scratch;
+    vipl_sk_to_address(&inet, &be->address);
+    read_settings(&be->settings);
+    vipl_mutex_init(&be->lock, VIPL_RANK_BACKEND_RX);
+    vipl_mutex_init(&be->want_lock, VIPL_RANK_BACKEND_TX);
+    vipl_list_init(&be->conns);
+    vipl_list_init(&be->half_open);
+    vipl_list_init(&be->listeners);
+    vipl_list_init(&be->calls);
+    vipl_list_init(&be->wanting);
+    *out = be;
+    return VIP_SUCCESS;
+}
+
+static void sk_close(struct vipl_be_nic *be)
+{
+    vipl_mutex_lock(&be->lock);
+    vipl_sk_calls_close(be);
+    vipl_sk_listeners_close(be);
+    while (!vipl_list_empty(&be->conns)) {
+        vipl_sk_conn_close(VIPL_CONTAINER(be->conns.next, struct sk_conn, link));
+    }
+    vipl_sk_loop_close(be);
+    vipl_mutex_unlock(&be->lock);
+    vipl_free(be->scratch);
+    vipl_free(be);
+}
+
+static void sk_limits(struct vipl_be_nic *be, struct vipl_limits *out)
+{
+    (void)be;
+    *out = (struct vipl_limits){
+        .max_register_bytes = UINT64_MAX / 2,
+        .max_block_bytes = UINTPTR_MAX / 2,
+        .max_regions = 1u << 20,
+        .max_vis = 65536,
+        .max_descriptors = 65536,
+        .max_segments = VIPL_MAX_SEGMENTS,
+        .max_cqs = 65536,
+        .max_cq_entries = 1u << 20,
+        .max_transfer_size = 4u << 20,
+        .native_mtu = SK_SEGMENT,
+        .max_ptags = 65536,
+        .max_pending_connects = 1024,
+        .max_discriminator = VIPL_MAX_DISCRIMINATOR,
+        .reliability_levels =
+            VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION,
+        .rdma_read_levels = VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION,
+        .hardware_version = 0,
+    };
+}
+
+static void sk_address(struct vipl_be_nic *be, struct vipl_address *out)
+{
+    *out = be->address;
+}
+
+static void sk_abandon(void)
+{
+    /* there is nothing of the process; a device's loop is left alone */
+}
+
+/* Peers reach registered memory through this program only: core's own table is all there is. */
+static VIP_RETURN sk_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region)
+{
+    (void)be;
+    (void)region;
+    return VIP_SUCCESS;
+}
+
+static void sk_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
+{
+    (void)be;
+    (void)handle;
+}
+
+static VIP_RETURN sk_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    (void)be;
+    (void)vi;
+    return VIP_SUCCESS; /* an idle VI costs the backend nothing */
+}
+
+static void sk_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    (void)be;
+    (void)vi;
+}
+
+const struct vipl_backend vipl_socket_ops = {
+    .name = "tcp",
+    .open = sk_open,
+    .close = sk_close,
+    .limits = sk_limits,
+    .address = sk_address,
+    .resolve = vipl_sk_resolve,
+    .reverse = vipl_sk_reverse,
+    .abandon = sk_abandon,
+    .region_add = sk_region_add,
+    .region_remove = sk_region_remove,
+    .region_change = sk_region_add,
+    .vi_create = sk_vi_create,
+    .vi_destroy = sk_vi_destroy,
+    .listen = vipl_sk_listen,
+    .unlisten = vipl_sk_unlisten,
+    .connect = vipl_sk_connect,
+    .connect_cancel = vipl_sk_connect_cancel,
+    .conn_taken = vipl_sk_conn_taken,
+    .conn_accept = vipl_sk_conn_accept,
+    .conn_reject = vipl_sk_conn_reject,
+    .sever = vipl_sk_sever,
+    .disconnect = vipl_sk_disconnect,
+    .post_send = vipl_sk_post_send,
+    .poll = vipl_sk_poll,
+    .arm = vipl_sk_arm,
+    .disarm = vipl_sk_disarm,
+};

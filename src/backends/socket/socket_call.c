@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The requesting side. A request walks over the ports its target's discriminator may have, and begins anew after a
+ * while, until it is answered or its time is up: programs start in any order. Of two symmetric requests the one with
+ * the smaller name listens and the other walks; where both have one name, the one that gets a port listens.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/socket/socket.h"
+
+enum { PROBE_MS = 3000, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 100 };
+
+static void walk(struct sk_call *call);
+
+/* --- a call's end --- */
+
+static void on_freed(uv_handle_t *handle)
+{
+    vipl_free(handle->data);
+}
+
+/* The call is over. Its connection, if it has one, is the caller's. */
+static void end_call(struct sk_call *call)
+{
+    sk_vi_of(call->vi)->call = NULL;
+    vipl_list_remove(&call->link);
+    if (call->listener != NULL) {
+        call->listener->peers--;
+        vipl_sk_listener_release(call->listener);
+    }
+    uv_close((uv_handle_t *)&call->timer, on_freed);
+    vipl_sk_changed(call->be);
+}
+
+/* Takes the connection from the call; it may have the VI already. */
+static struct sk_conn *part(struct sk_call *call)
+{
+    struct sk_conn *conn = call->conn;
+    if (conn != NULL) {
+        call->conn = NULL;
+        conn->call = NULL;
+        vipl_sk_conn_detach(conn);
+    }
+    return conn;
+}
+
+static void fail_call(struct sk_call *call, VIP_RETURN rc)
+{
+    struct vipl_vi *vi = call->vi;
+    struct sk_conn *conn = part(call);
+    if (conn != NULL) {
+        vipl_sk_conn_close(conn);
+    }
+    end_call(call);
+    vipl_up_connect_failed(vi, rc);
+}
+
+/* --- the walk --- */
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    struct sk_call *call = timer->data;
+    if (call->conn == NULL && call->dials) {
+        call->round++;
+        call->probe = 0;
+        walk(call);
+    }
+}
+
+static void pause_walk(struct sk_call *call)
+{
+    uint32_t ms = FIRST_PAUSE_MS << (call->round < 5 ? call->round : 5);
+    uv_update_time(&call->be->loop);
+    uv_timer_start(&call->timer, on_pause_over, ms > LONGEST_PAUSE_MS ? LONGEST_PAUSE_MS : ms, 0);
+    vipl_sk_changed(call->be);
+}
+
+static void note_error(struct sk_call *call, int error)
+{
+    if (error == ECONNREFUSED || error == ECONNRESET) {
+        call->answered = true;
+    } else if (error == EHOSTUNREACH || error == ENETUNREACH || error == EADDRNOTAVAIL || error == EINVAL) {
+        call->unreachable = true;
+    } else {
+        call->silent = true;
+    }
+}
+
+/* Tries for a port of both sides' name. True: we have it, and the other side is to come to us. */
+static bool try_to_listen(struct sk_call *call)
+{
+    if (!call->tied) {
+        return false;
+    }
+    struct sk_listener *listener = vipl_sk_listener(call->be, &call->local, call->round % SK_PROBES, true);
+    if (listener == NULL || listener->peers > 0) {
+        return false;
+    }
+    listener->peers++;
+    call->listener = listener;
+    call->dials = false;
+    return true;
+}
+
+static void walk(struct sk_call *call)
+{
+    struct vipl_be_nic *be = call->be;
+    if (call->probe == 0 && try_to_listen(call)) {
+        return;
+    }
+    for (; call->probe < SK_PROBES; call->probe++) {
+        struct vipl_inet target = call->target;
+        int fd;
+        target.port = vipl_sk_port(&be->settings, &call->remote, call->probe);
+        int error = vipl_tcp_connect(&be->inet, &target, &fd);
+        struct sk_conn *conn = error == 0 ? vipl_sk_conn_new(be, fd, SK_DIALING) : NULL;
+        if (conn != NULL) {
+            conn->call = call;
+            conn->peer = target;
+            call->conn = conn;
+            vipl_sk_conn_deadline(conn, PROBE_MS);
+            vipl_sk_conn_watch(conn, UV_WRITABLE);
+            return;
+        }
+        note_error(call, error);
+    }
+    pause_walk(call);
+}
+
+static void next_probe(struct sk_conn *conn)
+{
+    struct sk_call *call = conn->call;
+    part(call);
+    vipl_sk_conn_close(conn);
+    call->probe++;
+    walk(call);
+}
+
+void vipl_sk_call_lost(struct sk_conn *conn)
+{
+    struct sk_call *call = conn->call;
+    if (conn->state == SK_OPENING) { /* the peer took its request back; the next may come */
+        part(call);
+        vipl_sk_conn_close(conn);
+        return;
+    }
+    call->silent |= conn->state == SK_DIALING;
+    next_probe(conn);
+}
+
+void vipl_sk_dialed(struct sk_conn *conn)
+{
+    struct sk_call *call = conn->call;
+    int error = vipl_tcp_connect_result(conn->fd);
+    if (error != 0) {
+        note_error(call, error);
+        next_probe(conn);
+        return;
+    }
+    struct sk_hello hello = {.kind = call->peer ? SK_PEER_REQUEST : SK_REQUEST,
+                             .facts = call->facts,
+                             .segment = SK_SEGMENT,
+                             .from = call->local,
+                             .to = call->remote};
+    struct vipl_mpa_start start = {.crc = vipl_sk_wants_crc(conn), .revision = 2};
+    struct vipl_mpa_enhanced enhanced = {
+        .ird = SK_READS, .ord = SK_READS, .peer_to_peer = true, .rtr_write = true};
+    conn->state = SK_ASKING;
+    conn->crc = start.crc;
+    vipl_sk_conn_deadline(conn, 0); /* a program may think about it as long as our own has time */
+    vipl_sk_conn_watch(conn, UV_READABLE);
+    if (!vipl_sk_start_send(conn, start, &enhanced, &hello)) {
+        next_probe(conn);
+    }
+}
+
+/* --- the answer --- */
+
+static void accepted(struct sk_conn *conn, const struct sk_hello *hello)
+{
+    struct sk_call *call = conn->call;
+    struct vipl_vi *vi = call->vi;
+    conn->facts = hello->facts;
+    conn->segment = hello->segment < SK_SEGMENT ? hello->segment : SK_SEGMENT;
+    part(call);
+    end_call(call);
+    vipl_sk_conn_attach(conn, vi);
+    vipl_sk_conn_open(conn);
+    vipl_sk_first_frame(conn); /* before any of the program's */
+    if (!vipl_up_connected(vi, &conn->facts)) {
+        vipl_sk_conn_detach(conn);
+        vipl_sk_conn_end(conn);
+    }
+}
+
+static void refused(struct sk_conn *conn, const struct sk_hello *hello)
+{
+    struct sk_call *call = conn->call;
+    call->answered = true;
+    if (hello->reason == SK_REJECTED) {
+        fail_call(call, VIP_REJECT);
+    } else if (hello->reason == SK_DISAGREES) {
+        fail_call(call, hello->code == VIP_SUCCESS ? VIP_REJECT : (VIP_RETURN)hello->code);
+    } else {
+        next_probe(conn);
+    }
+}
+
+void vipl_sk_replied(struct sk_conn *conn)
+{
+    struct vipl_mpa_start start;
+    struct sk_hello hello;
+    size_t bytes;
+    enum vipl_parse parsed = vipl_sk_start_receive(conn, &start, true);
+    if (parsed == VIPL_PARSE_MORE) {
+        return;
+    }
+    const uint8_t *private = parsed == VIPL_PARSE_OK ? vipl_sk_start_private(conn, &start, &bytes) : NULL;
+    bool ours = private != NULL && vipl_sk_hello_read(private, bytes, &hello) && !start.markers;
+    conn->crc = conn->crc || (ours && start.crc);
+    if (ours && !start.reject && hello.kind == SK_ACCEPT && hello.segment >= 512) {
+        accepted(conn, &hello);
+    } else if (ours && start.reject && hello.kind == SK_REFUSE) {
+        refused(conn, &hello);
+    } else {
+        conn->call->answered = true; /* by something else */
+        next_probe(conn);
+    }
+}
+
+/* --- symmetric requests that listen --- */
+
+static bool fits(const struct sk_call *call, const struct sk_conn *conn, const struct sk_hello *hello)
+{
+    return call->peer && call->conn == NULL && vipl_sk_same_host(&call->target, &conn->peer) &&
+           vipl_sk_same_discriminator(&call->local, &hello->to) &&
+           vipl_sk_same_discriminator(&call->remote, &hello->from) && (!call->dials || call->tied);
+}
+
+bool vipl_sk_peer_arrived(struct sk_conn *conn, const struct sk_hello *hello)
+{
+    struct vipl_be_nic *be = conn->be;
+    struct sk_call *call = NULL;
+    for (struct vipl_list *l = be->calls.next; l != &be->calls && call == NULL; l = l->next) {
+        struct sk_call *each = VIPL_CONTAINER(l, struct sk_call, link);
+        call = fits(each, conn, hello) ? each : NULL;
+    }
+    if (call == NULL) {
+        return false;
+    }
+    VIP_RETURN rc = vipl_facts_agree(&call->facts, &hello->facts);
+    if (rc != VIP_SUCCESS) {
+        vipl_sk_refuse(conn, SK_DISAGREES, rc);
+        fail_call(call, rc);
+        return true;
+    }
+    conn->call = call;
+    call->conn = conn;
+    vipl_sk_conn_attach(conn, call->vi);
+    if (!vipl_sk_answer_yes(conn, &call->facts)) {
+        vipl_sk_call_lost(conn);
+    }
+    return true;
+}
+
+void vipl_sk_call_opened(struct sk_conn *conn)
+{
+    struct sk_call *call = conn->call;
+    struct vipl_vi *vi = call->vi;
+    call->conn = NULL;
+    conn->call = NULL;
+    end_call(call);
+    vipl_sk_conn_open(conn);
+    if (!vipl_up_connected(vi, &conn->facts)) {
+        vipl_sk_conn_detach(conn);
+        vipl_sk_conn_end(conn);
+    }
+}
+
+/* --- requests begin and end --- */
+
+static int order(const struct vipl_address *a, const struct vipl_address *b)
+{
+    int hosts = memcmp(a->host, b->host, sizeof(a->host));
+    if (hosts != 0) {
+        return hosts;
+    }
+    int discs = memcmp(a->disc, b->disc, sizeof(a->disc));
+    return discs != 0 ? discs : (int)a->disc_len - (int)b->disc_len;
+}
+
+static VIP_RETURN begin(struct sk_call *call)
+{
+    int by_name = call->peer ? order(&call->local, &call->remote) : 1;
+    call->dials = by_name >= 0;
+    call->tied = by_name == 0;
+    if (by_name < 0) {
+        call->listener = vipl_sk_listener(call->be, &call->local, 0, false);
+        if (call->listener == NULL) {
+            return VIP_ERROR_RESOURCE;
+        }
+        call->listener->peers++;
+    } else {
+        walk(call);
+    }
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_sk_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
+                           const struct vipl_address *remote, bool peer)
+{
+    struct sk_call *call = vipl_zalloc(sizeof(*call));
+    if (call == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    if (!vipl_sk_from_address(remote, &be->inet, &call->target)) {
+        vipl_free(call);
+        return VIP_NOT_REACHABLE;
+    }
+    call->be = be;
+    call->vi = vi;
+    call->local = *local;
+    call->remote = *remote;
+    call->peer = peer;
+    vipl_up_vi_facts(vi, &call->facts);
+    vipl_mutex_lock(&be->lock);
+    uv_timer_init(&be->loop, &call->timer);
+    call->timer.data = call;
+    vipl_list_append(&be->calls, &call->link);
+    sk_vi_of(vi)->call = call;
+    VIP_RETURN rc = begin(call);
+    if (rc != VIP_SUCCESS) {
+        end_call(call);
+    }
+    vipl_sk_unlock(be);
+    return rc;
+}
+
+static VIP_RETURN how_far(const struct sk_call *call)
+{
+    if (call->conn != NULL && call->conn->state != SK_DIALING) {
+        return VIP_TIMEOUT; /* somebody has our request and did not answer in time */
+    }
+    if (call->answered || !call->dials) {
+        return VIP_NO_MATCH;
+    }
+    return call->unreachable ? VIP_NOT_REACHABLE : VIP_TIMEOUT;
+}
+
+VIP_RETURN vipl_sk_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+    vipl_mutex_lock(&be->lock);
+    struct sk_call *call = sk_vi_of(vi)->call;
+    if (call != NULL) {
+        rc = how_far(call);
+        struct sk_conn *conn = part(call);
+        if (conn != NULL) {
+            vipl_sk_conn_close(conn);
+        }
+        end_call(call);
+    }
+    vipl_sk_unlock(be);
+    return rc;
+}
+
+void vipl_sk_calls_close(struct vipl_be_nic *be)
+{
+    while (!vipl_list_empty(&be->calls)) {
+        struct sk_call *call = VIPL_CONTAINER(be->calls.next, struct sk_call, link);
+        struct sk_conn *conn = part(call);
+        if (conn != NULL) {
+            vipl_sk_conn_close(conn);
+        }
+        end_call(call);
+    }
+}

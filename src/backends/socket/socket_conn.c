@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* A connection's life: from a socket, through a VI, to the peer's end of it. */
+#include <errno.h>
+
+#include "backends/socket/socket.h"
+#include "core/lock_rank.h"
+#include "os/os_atomic.h"
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct sk_conn *conn = handle->data;
+    if (--conn->handles == 0) {
+        vipl_free(conn->rx.stash);
+        vipl_free(conn);
+    }
+}
+
+static void on_ready(uv_poll_t *watch, int status, int events)
+{
+    struct sk_conn *conn = watch->data;
+    vipl_sk_conn_ready(conn, status < 0 ? UV_READABLE | UV_WRITABLE : events);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    struct sk_conn *conn = timer->data;
+    switch (conn->state) {
+    case SK_DIALING:
+    case SK_ASKING:
+        vipl_sk_call_lost(conn);
+        break;
+    case SK_GREETING:
+    case SK_ENDING:
+        vipl_sk_conn_close(conn);
+        break;
+    case SK_OPENING:
+        vipl_sk_fell(conn, VIP_ERROR_CONN_LOST);
+        break;
+    case SK_OFFERED:
+    case SK_OPEN:
+        break;
+    }
+}
+
+struct sk_conn *vipl_sk_conn_new(struct vipl_be_nic *be, int fd, enum sk_state state)
+{
+    struct sk_conn *conn = vipl_zalloc(sizeof(*conn));
+    if (conn == NULL || uv_poll_init(&be->loop, &conn->watch, fd) != 0) {
+        vipl_free(conn);
+        vipl_fd_close(fd);
+        return NULL;
+    }
+    uv_timer_init(&be->loop, &conn->timer);
+    conn->watch.data = conn->timer.data = conn;
+    conn->handles = 2;
+    conn->be = be;
+    conn->fd = fd;
+    conn->state = state;
+    conn->segment = SK_SEGMENT;
+    conn->rx.send_msn = conn->rx.read_msn = 1;
+    conn->tx.send_msn = conn->tx.read_msn = 1;
+    conn->tx.reads = SK_READS;
+    vipl_mutex_init(&conn->tx.lock, VIPL_RANK_BACKEND_TX);
+    vipl_list_init(&conn->phase);
+    vipl_list_init(&conn->want);
+    vipl_list_append(&be->conns, &conn->link);
+    be->conn_count++;
+    vipl_tcp_tune(fd, &be->settings.tuning);
+    return conn;
+}
+
+void vipl_sk_conn_watch(struct sk_conn *conn, int events)
+{
+    if (conn->events == events) {
+        return;
+    }
+    conn->events = events;
+    if (events == 0) {
+        uv_poll_stop(&conn->watch);
+    } else {
+        uv_poll_start(&conn->watch, events, on_ready);
+    }
+    vipl_sk_changed(conn->be);
+}
+
+void vipl_sk_conn_deadline(struct sk_conn *conn, uint32_t ms)
+{
+    uv_timer_stop(&conn->timer);
+    if (ms > 0) {
+        uv_update_time(&conn->be->loop);
+        uv_timer_start(&conn->timer, on_deadline, ms, 0);
+    }
+    vipl_sk_changed(conn->be);
+}
+
+static void leave_half_open(struct sk_conn *conn)
+{
+    if (!vipl_list_empty(&conn->phase)) {
+        vipl_list_remove(&conn->phase);
+        conn->be->half_open_count--;
+    }
+}
+
+void vipl_sk_conn_close(struct sk_conn *conn)
+{
+    struct vipl_be_nic *be = conn->be;
+    leave_half_open(conn);
+    vipl_mutex_lock(&be->want_lock);
+    vipl_list_remove(&conn->want);
+    vipl_mutex_unlock(&be->want_lock);
+    vipl_list_remove(&conn->link);
+    be->conn_count--;
+    be->hot = be->hot == conn ? NULL : be->hot;
+    uv_close((uv_handle_t *)&conn->timer, on_closed);
+    uv_close((uv_handle_t *)&conn->watch, on_closed);
+    vipl_fd_close(conn->fd);
+    vipl_sk_changed(be);
+}
+
+/* Throws away what has come. True: the peer has ended the stream, or the stream is broken. */
+static bool drain(struct sk_conn *conn)
+{
+    struct vipl_iov all = {conn->be->scratch, SK_SCRATCH};
+    size_t n = 0;
+    int error;
+    do {
+        error = vipl_tcp_receive(conn->fd, &all, 1, &n);
+    } while (error == 0 && n > 0);
+    return error != EAGAIN;
+}
+
+void vipl_sk_conn_end(struct sk_conn *conn)
+{
+    struct vipl_be_nic *be = conn->be;
+    be->hot = be->hot == conn ? NULL : be->hot;
+    conn->state = SK_ENDING;
+    vipl_tcp_finish(conn->fd);
+    if (drain(conn)) {
+        vipl_sk_conn_close(conn);
+        return;
+    }
+    vipl_sk_conn_watch(conn, UV_READABLE);
+    vipl_sk_conn_deadline(conn, SK_LINGER_MS);
+}
+
+static void set_conn(struct vipl_vi *vi, struct sk_conn *conn)
+{
+    vipl_up_send_lock(vi);
+    vipl_up_recv_lock(vi);
+    sk_vi_of(vi)->conn = conn;
+    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_send_unlock(vi);
+}
+
+void vipl_sk_conn_attach(struct sk_conn *conn, struct vipl_vi *vi)
+{
+    struct vipl_vi_facts facts;
+    vipl_up_vi_facts(vi, &facts);
+    conn->vi = vi;
+    conn->unreliable = facts.reliability == VIP_SERVICE_UNRELIABLE;
+    set_conn(vi, conn);
+}
+
+struct vipl_vi *vipl_sk_conn_detach(struct sk_conn *conn)
+{
+    struct vipl_vi *vi = conn->vi;
+    conn->vi = NULL;
+    conn->fell = false;
+    if (vi != NULL) {
+        set_conn(vi, NULL);
+    }
+    return vi;
+}
+
+/* Remote access is to work with nobody calling in. */
+void vipl_sk_conn_open(struct sk_conn *conn)
+{
+    struct vipl_vi_facts own;
+    conn->state = SK_OPEN;
+    vipl_sk_conn_deadline(conn, 0);
+    vipl_up_vi_facts(conn->vi, &own);
+    if (own.rdma_write || own.rdma_read) {
+        vipl_up_need_service(conn->be->core);
+    }
+}
+
+void vipl_sk_conn_ready(struct sk_conn *conn, int events)
+{
+    switch (conn->state) {
+    case SK_DIALING:
+        vipl_sk_dialed(conn);
+        break;
+    case SK_ASKING:
+        vipl_sk_replied(conn);
+        break;
+    case SK_GREETING:
+        vipl_sk_greet(conn);
+        break;
+    case SK_OFFERED:
+        vipl_sk_request_gone(conn); /* it is not to speak before our answer */
+        break;
+    case SK_OPENING:
+    case SK_OPEN:
+        if ((events & UV_WRITABLE) != 0) {
+            vipl_sk_conn_watch(conn, UV_READABLE);
+            vipl_sk_resume(conn);
+        }
+        if (!conn->broken && (events & UV_READABLE) != 0) {
+            vipl_sk_receive(conn);
+        }
+        break;
+    case SK_ENDING:
+        if (drain(conn)) {
+            vipl_sk_conn_close(conn);
+        }
+        break;
+    }
+}
+
+void vipl_sk_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&be->lock);
+    struct sk_conn *conn = sk_vi_of(vi)->conn;
+    if (conn != NULL) {
+        vipl_sk_conn_detach(conn);
+        vipl_sk_conn_end(conn);
+    }
+    vipl_sk_unlock(be);
+}
+
+void vipl_sk_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    (void)be;
+    (void)vi; /* nobody fetches from our buffers; what is received finds the queues empty */
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/* The waiting side: ports, half-open connections, requests, and their answers. */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/socket/socket.h"
+#include "core/log.h"
+
+enum { MOST_IDLE = 64, ACCEPT_AGAIN_MS = 100 };
+
+/* --- listeners --- */
+
+static void on_incoming(uv_poll_t *watch, int status, int events);
+
+static struct sk_listener *find(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
+        struct sk_listener *listener = VIPL_CONTAINER(l, struct sk_listener, link);
+        if (vipl_sk_same_discriminator(&listener->local, local)) {
+            return listener;
+        }
+    }
+    return NULL;
+}
+
+static bool is_idle(const struct sk_listener *listener)
+{
+    return listener->waiting == 0 && listener->peers == 0;
+}
+
+static int bind_one(struct vipl_be_nic *be, const struct vipl_address *local, unsigned probe, bool only,
+                    int *fd)
+{
+    struct vipl_inet inet = be->inet;
+    int error = EADDRINUSE;
+    for (unsigned i = probe; i < (only ? probe + 1 : SK_PROBES) && error != 0; i++) {
+        inet.port = vipl_sk_port(&be->settings, local, i);
+        error = vipl_tcp_listen(&inet, fd);
+    }
+    return error;
+}
+
+struct sk_listener *vipl_sk_listener(struct vipl_be_nic *be, const struct vipl_address *local, unsigned probe,
+                                     bool only)
+{
+    struct sk_listener *listener = find(be, local);
+    int fd;
+    if (listener != NULL) {
+        be->idle_listeners -= listener->waited && is_idle(listener) ? 1 : 0; /* about to be used */
+        return listener;
+    }
+    int error = bind_one(be, local, probe, only, &fd);
+    if (error != 0) {
+        if (!only) {
+            vipl_log_os("listening", error);
+        }
+        return NULL;
+    }
+    listener = vipl_zalloc(sizeof(*listener));
+    if (listener == NULL || uv_poll_init(&be->loop, &listener->watch, fd) != 0) {
+        vipl_free(listener);
+        vipl_fd_close(fd);
+        return NULL;
+    }
+    listener->be = be;
+    listener->local = *local;
+    listener->fd = fd;
+    listener->watch.data = listener;
+    vipl_list_append(&be->listeners, &listener->link);
+    uv_poll_start(&listener->watch, UV_READABLE, on_incoming);
+    vipl_sk_changed(be);
+    return listener;
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    vipl_free(handle->data);
+}
+
+static void close_listener(struct sk_listener *listener)
+{
+    vipl_list_remove(&listener->link);
+    uv_close((uv_handle_t *)&listener->watch, on_listener_closed);
+    vipl_fd_close(listener->fd);
+    vipl_sk_changed(listener->be);
+}
+
+void vipl_sk_listener_release(struct sk_listener *listener)
+{
+    struct vipl_be_nic *be = listener->be;
+    if (!is_idle(listener)) {
+        return;
+    }
+    if (!listener->waited) { /* nobody but symmetric requests has used it */
+        close_listener(listener);
+        return;
+    }
+    vipl_list_remove(&listener->link);
+    vipl_list_append(&be->listeners, &listener->link);
+    be->idle_listeners++;
+    for (struct vipl_list *l = be->listeners.next; be->idle_listeners > MOST_IDLE; l = l->next) {
+        struct sk_listener *oldest = VIPL_CONTAINER(l, struct sk_listener, link);
+        if (is_idle(oldest)) {
+            be->idle_listeners--;
+            close_listener(oldest);
+            return;
+        }
+    }
+}
+
+void vipl_sk_listeners_close(struct vipl_be_nic *be)
+{
+    while (!vipl_list_empty(&be->listeners)) {
+        close_listener(VIPL_CONTAINER(be->listeners.next, struct sk_listener, link));
+    }
+}
+
+VIP_RETURN vipl_sk_listen(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    vipl_mutex_lock(&be->lock);
+    struct sk_listener *listener = vipl_sk_listener(be, local, 0, false);
+    if (listener != NULL) {
+        listener->waited = true;
+        listener->waiting++;
+    }
+    vipl_sk_unlock(be);
+    return listener == NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+}
+
+void vipl_sk_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    vipl_mutex_lock(&be->lock);
+    struct sk_listener *listener = find(be, local);
+    if (listener != NULL) {
+        listener->waiting--;
+        vipl_sk_listener_release(listener);
+    }
+    vipl_sk_unlock(be);
+}
+
+/* --- connections come in --- */
+
+static void on_accept_again(uv_timer_t *timer)
+{
+    struct vipl_be_nic *be = timer->loop->data;
+    for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
+        uv_poll_start(&VIPL_CONTAINER(l, struct sk_listener, link)->watch, UV_READABLE, on_incoming);
+    }
+    vipl_sk_changed(be);
+}
+
+/* The oldest connection that has not said what it wants gives way. */
+static bool give_way(struct vipl_be_nic *be)
+{
+    if (vipl_list_empty(&be->half_open)) {
+        return false;
+    }
+    vipl_sk_conn_close(VIPL_CONTAINER(be->half_open.next, struct sk_conn, phase));
+    return true;
+}
+
+static void take_in(struct vipl_be_nic *be, int fd, const struct vipl_inet *peer)
+{
+    if (be->half_open_count >= be->settings.half_open) {
+        give_way(be);
+    }
+    struct sk_conn *conn = vipl_sk_conn_new(be, fd, SK_GREETING);
+    if (conn != NULL) {
+        conn->peer = *peer;
+        vipl_list_append(&be->half_open, &conn->phase);
+        be->half_open_count++;
+        vipl_sk_conn_deadline(conn, be->settings.handshake_ms);
+        vipl_sk_conn_watch(conn, UV_READABLE);
+    }
+}
+
+static void on_incoming(uv_poll_t *watch, int status, int events)
+{
+    struct sk_listener *listener = watch->data;
+    struct vipl_be_nic *be = listener->be;
+    struct vipl_inet peer;
+    int fd;
+    int error;
+    (void)status;
+    (void)events;
+    while ((error = vipl_tcp_accept(listener->fd, &fd, &peer)) == 0) {
+        take_in(be, fd, &peer);
+    }
+    if ((error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) && !give_way(be)) {
+        vipl_log_os("accepting a connection", error);
+        uv_poll_stop(&listener->watch);
+        uv_timer_start(&be->accept_timer, on_accept_again, ACCEPT_AGAIN_MS, 0);
+    }
+}
+
+/* --- what they want --- */
+
+bool vipl_sk_wants_crc(const struct sk_conn *conn)
+{
+    uint32_t setting = conn->be->settings.crc;
+    return setting == SK_CRC_ON || (setting == SK_CRC_AUTO && !vipl_tcp_is_local(conn->fd));
+}
+
+static struct vipl_mpa_start reply_to(const struct sk_conn *conn, bool reject)
+{
+    return (struct vipl_mpa_start){
+        .reply = true, .crc = conn->crc, .reject = reject, .revision = conn->start.revision};
+}
+
+static bool send_reply(struct sk_conn *conn, bool reject, const struct sk_hello *hello)
+{
+    struct vipl_mpa_enhanced ours = {.ird = SK_READS,
+                                     .ord = SK_READS,
+                                     .peer_to_peer = conn->enhanced.peer_to_peer,
+                                     .rtr_write = conn->enhanced.peer_to_peer};
+    return vipl_sk_start_send(conn, reply_to(conn, reject), conn->start.enhanced ? &ours : NULL, hello);
+}
+
+bool vipl_sk_answer_yes(struct sk_conn *conn, const struct vipl_vi_facts *facts)
+{
+    struct sk_hello hello = {.kind = SK_ACCEPT, .facts = *facts, .segment = SK_SEGMENT};
+    conn->state = SK_OPENING;
+    vipl_sk_conn_deadline(conn, conn->be->settings.handshake_ms);
+    return send_reply(conn, false, &hello);
+}
+
+void vipl_sk_refuse(struct sk_conn *conn, enum sk_refusal reason, VIP_RETURN code)
+{
+    struct sk_hello hello = {.kind = SK_REFUSE, .reason = (uint8_t)reason, .code = (uint8_t)code};
+    if (send_reply(conn, true, &hello)) {
+        vipl_sk_conn_end(conn);
+    } else {
+        vipl_sk_conn_close(conn);
+    }
+}
+
+/* The request is the program's: core has it from here on. */
+static void offer(struct sk_conn *conn, const struct sk_hello *hello)
+{
+    struct vipl_be_nic *be = conn->be;
+    struct vipl_address local = be->address;
+    struct vipl_address remote;
+    vipl_sk_to_address(&conn->peer, &remote);
+    remote.disc_len = hello->from.disc_len;
+    memcpy(remote.disc, hello->from.disc, remote.disc_len);
+    local.disc_len = hello->to.disc_len;
+    memcpy(local.disc, hello->to.disc, local.disc_len);
+    const struct sk_listener *listener = find(be, &local);
+    bool somebody = listener != NULL && listener->waited;
+    struct vipl_conn *request =
+        somebody ? vipl_up_conn_arrived(be->core, &local, &remote, &hello->facts) : NULL;
+    if (request == NULL) {
+        vipl_sk_refuse(conn, somebody ? SK_BUSY : SK_NOBODY, VIP_SUCCESS);
+        return;
+    }
+    sk_request_of(request)->conn = conn;
+    conn->request = request;
+    conn->state = SK_OFFERED;
+    conn->facts = hello->facts;
+}
+
+void vipl_sk_greet(struct sk_conn *conn)
+{
+    struct sk_hello hello;
+    size_t bytes;
+    enum vipl_parse parsed = vipl_sk_start_receive(conn, &conn->start, false);
+    if (parsed == VIPL_PARSE_MORE) {
+        return;
+    }
+    const uint8_t *private =
+        parsed == VIPL_PARSE_OK ? vipl_sk_start_private(conn, &conn->start, &bytes) : NULL;
+    if (private == NULL || !vipl_sk_hello_read(private, bytes, &hello) || hello.segment < 512 ||
+        conn->start.markers) {
+        vipl_sk_conn_close(conn);
+        return;
+    }
+    vipl_list_remove(&conn->phase);
+    conn->be->half_open_count--;
+    vipl_sk_conn_deadline(conn, 0);
+    conn->crc = conn->start.crc || vipl_sk_wants_crc(conn);
+    conn->segment = hello.segment < SK_SEGMENT ? hello.segment : SK_SEGMENT;
+    conn->facts = hello.facts;
+    if (hello.kind == SK_REQUEST) {
+        offer(conn, &hello);
+    } else if (hello.kind != SK_PEER_REQUEST || !vipl_sk_peer_arrived(conn, &hello)) {
+        vipl_sk_refuse(conn, SK_NOBODY, VIP_SUCCESS);
+    }
+}
+
+void vipl_sk_request_gone(struct sk_conn *conn)
+{
+    struct vipl_conn *request = conn->request;
+    uint8_t byte;
+    struct vipl_iov one = {&byte, 1};
+    size_t n = 0;
+    if (vipl_tcp_receive(conn->fd, &one, 1, &n) == EAGAIN) {
+        return;
+    }
+    sk_request_of(request)->conn = NULL;
+    conn->request = NULL;
+    vipl_sk_conn_close(conn);
+    vipl_up_conn_gone(request);
+}
+
+/* --- the program's answers --- */
+
+void vipl_sk_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
+{
+    (void)be;
+    (void)request; /* the requester waits for our reply as it is */
+}
+
+/* The connection behind a request, which is answered from here on; NULL: the requester has gone. */
+static struct sk_conn *take(struct vipl_conn *request)
+{
+    struct sk_conn *conn = sk_request_of(request)->conn;
+    if (conn != NULL) {
+        sk_request_of(request)->conn = NULL;
+        conn->request = NULL;
+    }
+    return conn;
+}
+
+/* Sleeps until something happens on the device. Its lock is let go meanwhile. */
+static void let_progress(struct vipl_be_nic *be)
+{
+    struct vipl_nap nap;
+    vipl_sk_unlock(be);
+    vipl_sk_arm(be, &nap);
+    if (nap.ms != 0) {
+        vipl_poll(&nap.fd, 1, nap.ms < 0 || nap.ms > 20 ? 20 : nap.ms); /* another thread may have seen it */
+    }
+    vipl_sk_disarm(be, &nap);
+    vipl_sk_poll(be);
+    vipl_mutex_lock(&be->lock);
+}
+
+VIP_RETURN vipl_sk_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request, struct vipl_vi *vi)
+{
+    struct sk_acceptance acceptance = {false, false};
+    struct vipl_vi_facts facts;
+    vipl_up_vi_facts(vi, &facts);
+    vipl_mutex_lock(&be->lock);
+    struct sk_conn *conn = take(request);
+    if (conn != NULL) {
+        vipl_sk_conn_attach(conn, vi);
+        conn->acceptance = &acceptance;
+        acceptance.over = !vipl_sk_answer_yes(conn, &facts);
+        while (!acceptance.over) {
+            let_progress(be);
+        }
+        if (!acceptance.opened) { /* else it may be anything by now */
+            vipl_sk_conn_detach(conn);
+            vipl_sk_conn_close(conn);
+        }
+    }
+    vipl_sk_unlock(be);
+    return acceptance.opened ? VIP_SUCCESS : VIP_TIMEOUT;
+}
+
+void vipl_sk_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, bool answer)
+{
+    vipl_mutex_lock(&be->lock);
+    struct sk_conn *conn = take(request);
+    if (conn != NULL && answer) {
+        vipl_sk_refuse(conn, SK_REJECTED, VIP_SUCCESS);
+    } else if (conn != NULL) {
+        vipl_sk_conn_close(conn);
+    }
+    vipl_sk_unlock(be);
+}

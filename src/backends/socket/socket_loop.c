@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Progress. One thread at a time runs the loop, and receives first from the connection that received last: a program
+ * that polls one VI costs one system call a look. Whoever sleeps, sleeps on the loop's descriptor.
+ */
+#include "backends/socket/socket.h"
+#include "core/lock_rank.h"
+#include "os/os_atomic.h"
+
+enum { LOOK_AROUND_EVERY = 16, MOST_RUNS = 8 };
+
+int vipl_sk_loop_open(struct vipl_be_nic *be)
+{
+    int error = uv_loop_init(&be->loop);
+    if (error == 0) {
+        be->loop.data = be;
+        uv_timer_init(&be->loop, &be->accept_timer);
+    }
+    return error;
+}
+
+void vipl_sk_loop_close(struct vipl_be_nic *be)
+{
+    uv_close((uv_handle_t *)&be->accept_timer, NULL);
+    while (uv_run(&be->loop, UV_RUN_NOWAIT) != 0) {
+    }
+    uv_loop_close(&be->loop);
+}
+
+void vipl_sk_changed(struct vipl_be_nic *be)
+{
+    vipl_store_relaxed(&be->changed, 1);
+}
+
+/* --- connections that broke --- */
+
+static bool note(struct vipl_be_nic *be, struct vipl_vi *vi, bool settle, VIP_ERROR_CODE code)
+{
+    unsigned i = be->fallen_count;
+    if (i == sizeof(be->fallen) / sizeof(be->fallen[0])) {
+        return false;
+    }
+    be->fallen[i] = (struct sk_fallen){vi, settle, code};
+    be->fallen_count = i + 1;
+    return true;
+}
+
+void vipl_sk_fell(struct sk_conn *conn, VIP_ERROR_CODE code)
+{
+    conn->broken = true;
+    vipl_sk_conn_watch(conn, 0);
+    if (conn->acceptance != NULL) { /* who waits there ends it */
+        conn->acceptance->over = true;
+        return;
+    }
+    if (conn->call != NULL) {
+        vipl_sk_call_lost(conn);
+        return;
+    }
+    if (conn->vi == NULL) {
+        return;
+    }
+    vipl_up_recv_lock(conn->vi);
+    vipl_up_pin(conn->vi);
+    vipl_up_recv_unlock_quiet(conn->vi);
+    conn->fell = !note(conn->be, conn->vi, false, code);
+    conn->fell_code = code;
+    if (conn->fell) {
+        conn->be->fallen_more = true;
+        vipl_up_unpin(conn->vi);
+    }
+}
+
+void vipl_sk_settle(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct sk_conn *conn = sk_vi_of(vi)->conn;
+    if (conn != NULL) {
+        conn->broken = true;
+        vipl_sk_conn_watch(conn, 0);
+    }
+    if (!note(be, vi, true, VIP_ERROR_CONN_LOST)) {
+        vipl_up_unpin(vi); /* it stays doomed: the next to touch it settles it */
+        if (conn != NULL) {
+            conn->fell = true;
+            conn->fell_code = VIP_ERROR_CONN_LOST;
+        }
+        be->fallen_more = true;
+    }
+}
+
+static bool take_fallen(struct vipl_be_nic *be, struct sk_fallen *out)
+{
+    vipl_mutex_lock(&be->lock);
+    if (be->fallen_count == 0 && be->fallen_more) {
+        be->fallen_more = false;
+        for (struct vipl_list *l = be->conns.next; l != &be->conns; l = l->next) {
+            struct sk_conn *conn = VIPL_CONTAINER(l, struct sk_conn, link);
+            if (conn->fell) {
+                vipl_sk_fell(conn, conn->fell_code);
+            }
+        }
+    }
+    bool any = be->fallen_count > 0;
+    if (any) {
+        *out = be->fallen[--be->fallen_count];
+    }
+    vipl_mutex_unlock(&be->lock);
+    return any;
+}
+
+static void tell_fallen(struct vipl_be_nic *be)
+{
+    struct sk_fallen fallen;
+    while (take_fallen(be, &fallen)) {
+        if (fallen.settle) {
+            vipl_up_settle(fallen.vi);
+        } else {
+            vipl_up_broken(fallen.vi, fallen.code);
+            vipl_up_unpin(fallen.vi);
+        }
+    }
+}
+
+/* --- posts and answers that wait for somebody to poll --- */
+
+void vipl_sk_want(struct sk_conn *conn)
+{
+    struct vipl_be_nic *be = conn->be;
+    vipl_mutex_lock(&be->want_lock);
+    if (vipl_list_empty(&conn->want)) {
+        vipl_list_append(&be->wanting, &conn->want);
+        vipl_store_relaxed(&be->wants, 1);
+    }
+    vipl_mutex_unlock(&be->want_lock);
+    vipl_up_wake(be->core);
+}
+
+static struct sk_conn *take_wanting(struct vipl_be_nic *be)
+{
+    vipl_mutex_lock(&be->want_lock);
+    struct vipl_list *link = vipl_list_take(&be->wanting);
+    if (link == NULL) {
+        vipl_store_relaxed(&be->wants, 0);
+    }
+    vipl_mutex_unlock(&be->want_lock);
+    return link == NULL ? NULL : VIPL_CONTAINER(link, struct sk_conn, want);
+}
+
+static void look_at_wants(struct vipl_be_nic *be)
+{
+    struct sk_conn *conn;
+    while (vipl_load_relaxed(&be->wants) != 0 && (conn = take_wanting(be)) != NULL) {
+        if (conn->state == SK_OPEN && !conn->broken) {
+            vipl_sk_conn_watch(conn, conn->events | UV_WRITABLE);
+        }
+    }
+}
+
+/* --- progress --- */
+
+/* What a callback wants to be watched is told to the kernel by the next run only. */
+static void run_loop(struct vipl_be_nic *be)
+{
+    for (int i = 0; i == 0 || (i < MOST_RUNS && vipl_load_relaxed(&be->changed) != 0); i++) {
+        vipl_store_relaxed(&be->changed, 0);
+        uv_run(&be->loop, UV_RUN_NOWAIT);
+    }
+}
+
+void vipl_sk_unlock(struct vipl_be_nic *be)
+{
+    bool changed = vipl_load_relaxed(&be->changed) != 0;
+    bool tell = be->fallen_count > 0 || be->fallen_more;
+    vipl_mutex_unlock(&be->lock);
+    if (tell) {
+        tell_fallen(be);
+    }
+    if (changed) {
+        vipl_up_wake(be->core); /* who sleeps does not know of it yet */
+    }
+}
+
+/* The connection that received last, first; the others when it is silent, or now and then. */
+static void look(struct vipl_be_nic *be)
+{
+    bool found = false;
+    if (be->hot != NULL) {
+        struct sk_conn *hot = be->hot;
+        hot->readable = false;
+        vipl_sk_receive(hot);
+        found = be->hot == hot && hot->readable;
+    }
+    look_at_wants(be);
+    bool alone = be->hot != NULL && be->conn_count == 1;
+    bool slept = vipl_load_relaxed(&be->slept) != 0;
+    if (vipl_load_relaxed(&be->changed) != 0 || ++be->polls % LOOK_AROUND_EVERY == 0 ||
+        (!found && (slept || !alone))) {
+        vipl_store_relaxed(&be->slept, 0);
+        run_loop(be);
+    }
+}
+
+void vipl_sk_poll(struct vipl_be_nic *be)
+{
+    if (!vipl_mutex_trylock(&be->lock)) {
+        return; /* another thread is at it */
+    }
+    look(be);
+    vipl_sk_unlock(be);
+}
+
+void vipl_sk_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
+{
+    vipl_mutex_lock(&be->lock);
+    look_at_wants(be);
+    if (vipl_load_relaxed(&be->changed) != 0) {
+        run_loop(be);
+    }
+    uv_update_time(&be->loop);
+    nap->fd = uv_backend_fd(&be->loop);
+    nap->ms = uv_backend_timeout(&be->loop);
+    bool tell = be->fallen_count > 0 || be->fallen_more;
+    bool changed = vipl_load_relaxed(&be->changed) != 0;
+    vipl_mutex_unlock(&be->lock);
+    if (tell) {
+        tell_fallen(be);
+    }
+    if (tell || changed) {
+        nap->ms = 0;
+    }
+}
+
+void vipl_sk_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap)
+{
+    (void)nap;
+    vipl_store_relaxed(&be->slept, 1); /* something may have happened anywhere */
+}

@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stream into receives, registered memory and outcomes. Everything a peer says is checked before it is acted on;
+ * what is wrong costs the peer its connection, and nothing else.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/socket/socket.h"
+#include "core/copy.h"
+#include "iwarp/bytes.h"
+
+/* A DDP segment, whole. */
+struct segment {
+    struct vipl_ddp ddp;
+    const uint8_t *payload;
+    size_t bytes;
+};
+
+/* The stream makes no sense: its end. */
+static bool give_up(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
+{
+    vipl_sk_terminate(conn, reason, about);
+    vipl_sk_fell(conn, VIP_ERROR_RDMA_TRANSPORT);
+    return false;
+}
+
+/* The VI's receive lock is released. What went wrong under it, core is to settle; a peer of a reliable VI is told why. */
+static bool done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
+{
+    bool fatal = vipl_up_recv_unlock(conn->vi);
+    if (reason != 0 && !conn->unreliable) {
+        vipl_sk_terminate(conn, reason, about);
+    }
+    if (fatal) {
+        vipl_sk_settle(conn->be, conn->vi);
+    }
+    return !fatal;
+}
+
+static void place(const struct vipl_sg *to, size_t offset, const uint8_t *from, size_t bytes)
+{
+    for (unsigned i = 0; bytes > 0 && i < to->count; i++) {
+        size_t len = to->iov[i].len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        size_t n = len - offset < bytes ? len - offset : bytes;
+        memcpy((char *)to->iov[i].base + offset, from, n);
+        from += n;
+        bytes -= n;
+        offset = 0;
+    }
+}
+
+/* --- Send and Immediate Data --- */
+
+static uint16_t reason_of(enum vipl_claim claim)
+{
+    return claim == VIPL_CLAIM_EMPTY    ? VIPL_TERM_DDP_UNTAGGED_NO_BUFFER
+           : claim == VIPL_CLAIM_FAILED ? VIPL_TERM_DDP_UNTAGGED_TOO_LONG
+                                        : 0;
+}
+
+static bool on_send(struct sk_conn *conn, const struct segment *s)
+{
+    struct sk_receiving *rx = &conn->rx;
+    struct vipl_sg to;
+    bool with_immediate = s->ddp.op == VIPL_RDMAP_SEND_SE;
+    bool whole = s->ddp.last;
+    uint16_t reason = 0;
+    if (s->ddp.msn != rx->send_msn || rx->held) {
+        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MSN, &s->ddp);
+    }
+    if (s->ddp.mo != rx->mo || s->bytes > UINT32_MAX - rx->mo) {
+        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MO, &s->ddp);
+    }
+    uint32_t end = rx->mo + (uint32_t)s->bytes;
+    vipl_up_recv_lock(conn->vi);
+    if (!rx->drop) {
+        enum vipl_claim claim = vipl_up_recv_claim(conn->vi, end, &to);
+        rx->drop = claim != VIPL_CLAIM_OK;
+        reason = reason_of(claim);
+    }
+    if (!rx->drop) {
+        place(&to, rx->mo, s->payload, s->bytes);
+        if (whole && !with_immediate) {
+            vipl_up_recv_finish(conn->vi, 0, end, false, NULL);
+        }
+    }
+    rx->mo = whole ? 0 : end;
+    if (whole) {
+        rx->send_msn++;
+        rx->held = with_immediate;
+        rx->held_bytes = end;
+        rx->held_drop = rx->drop;
+        rx->drop = false;
+    }
+    return done(conn, reason, &s->ddp);
+}
+
+static bool on_immediate(struct sk_conn *conn, const struct segment *s)
+{
+    struct sk_receiving *rx = &conn->rx;
+    struct vipl_sg to;
+    if (s->ddp.msn != rx->send_msn || s->ddp.mo != 0 || rx->mo != 0 || !s->ddp.last ||
+        s->bytes != VIPL_RDMAP_IMMEDIATE_BYTES) {
+        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MSN, &s->ddp);
+    }
+    uint32_t immediate = vipl_rdmap_immediate_read(s->payload);
+    bool of_send = rx->held;
+    bool drop = of_send ? rx->held_drop : rx->write_refused;
+    uint32_t bytes = of_send ? rx->held_bytes : rx->write_bytes;
+    enum vipl_claim claim = VIPL_CLAIM_GONE;
+    rx->send_msn++;
+    rx->held = rx->held_drop = rx->write_refused = false;
+    vipl_up_recv_lock(conn->vi);
+    if (!drop) {
+        claim = of_send ? vipl_up_recv_claim(conn->vi, bytes, &to) : vipl_up_recv_claim(conn->vi, 0, NULL);
+    }
+    if (claim == VIPL_CLAIM_OK) {
+        vipl_up_recv_finish(conn->vi, 0, bytes, !of_send, &immediate);
+    }
+    return done(conn, reason_of(claim), &s->ddp);
+}
+
+/* --- RDMA --- */
+
+static bool on_write(struct sk_conn *conn, const struct segment *s)
+{
+    struct sk_receiving *rx = &conn->rx;
+    if (!rx->writing) {
+        rx->writing = true;
+        rx->write_bytes = 0;
+        rx->write_refused = false;
+    }
+    vipl_up_recv_lock(conn->vi);
+    bool allowed =
+        !rx->write_refused && vipl_up_rdma_allowed(conn->vi, true, s->ddp.stag, s->ddp.offset, s->bytes);
+    if (allowed && s->bytes > 0) {
+        struct vipl_sg from = {.count = 1, .bytes = s->bytes};
+        from.iov[0] = (struct vipl_iov){(void *)(uintptr_t)s->payload, s->bytes};
+        vipl_copy_ordered((unsigned char *)(uintptr_t)s->ddp.offset, &from);
+    }
+    rx->write_refused = !allowed;
+    rx->write_bytes += (uint32_t)s->bytes;
+    rx->writing = !s->ddp.last;
+    return done(conn, allowed ? 0 : VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
+}
+
+static bool on_read(struct sk_conn *conn, const struct segment *s)
+{
+    struct sk_sending *tx = &conn->tx;
+    struct vipl_rdmap_read read;
+    if (s->ddp.msn != conn->rx.read_msn || s->ddp.mo != 0 || !s->ddp.last ||
+        s->bytes != VIPL_RDMAP_READ_REQUEST_BYTES) {
+        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MSN, &s->ddp);
+    }
+    conn->rx.read_msn++;
+    vipl_rdmap_read_read(s->payload, &read);
+    vipl_up_recv_lock(conn->vi);
+    bool allowed = read.bytes == 0 ||
+                   vipl_up_rdma_allowed(conn->vi, false, read.source_stag, read.source_offset, read.bytes);
+    if (!done(conn, allowed ? 0 : VIPL_TERM_RDMAP_ACCESS, &s->ddp)) {
+        return false;
+    }
+    vipl_mutex_lock(&tx->lock);
+    bool room = allowed && tx->answers < SK_READS;
+    if (room) {
+        tx->answer[(tx->first_answer + tx->answers++) % SK_READS].read = read;
+    }
+    vipl_mutex_unlock(&tx->lock);
+    if (!room) {
+        return give_up(conn, VIPL_TERM_RDMAP_STREAM_CATASTROPHIC, &s->ddp);
+    }
+    vipl_sk_answer(conn);
+    return !conn->broken;
+}
+
+/* The oldest operation that waits for the peer's word. */
+static bool first_pending(struct sk_conn *conn, struct sk_pending *out)
+{
+    struct sk_sending *tx = &conn->tx;
+    vipl_mutex_lock(&tx->lock);
+    bool any = tx->pendings > 0;
+    if (any) {
+        *out = tx->pending[tx->first_pending];
+    }
+    vipl_mutex_unlock(&tx->lock);
+    return any;
+}
+
+/* It is over; a post that waited for its place may go. */
+static bool end_pending(struct sk_conn *conn, const struct sk_pending *p, uint32_t status)
+{
+    struct sk_sending *tx = &conn->tx;
+    vipl_mutex_lock(&tx->lock);
+    tx->first_pending = (tx->first_pending + 1) % SK_READS;
+    tx->pendings--;
+    bool resume = tx->blocked;
+    vipl_mutex_unlock(&tx->lock);
+    bool fatal = vipl_up_send_done(conn->vi, p->sequence, status, p->bytes);
+    if (!fatal && resume) {
+        fatal = vipl_up_send_resume(conn->vi);
+    }
+    if (fatal) {
+        vipl_sk_settle(conn->be, conn->vi);
+    }
+    return !fatal;
+}
+
+static bool on_response(struct sk_conn *conn, const struct segment *s)
+{
+    struct sk_receiving *rx = &conn->rx;
+    struct sk_pending p;
+    if (!first_pending(conn, &p)) {
+        return give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
+    }
+    uint32_t expected = p.confirms ? 0 : p.bytes;
+    if (s->ddp.stag != p.sequence || s->ddp.offset != rx->response_bytes ||
+        s->bytes > expected - rx->response_bytes ||
+        (s->ddp.last && rx->response_bytes + s->bytes != expected)) {
+        return give_up(conn, VIPL_TERM_DDP_TAGGED_BOUNDS, &s->ddp);
+    }
+    if (s->bytes > 0) {
+        struct vipl_sg to;
+        vipl_up_send_lock(conn->vi);
+        if (vipl_up_read_target(conn->vi, p.sequence, &to)) {
+            place(&to, rx->response_bytes, s->payload, s->bytes);
+        }
+        vipl_up_send_unlock(conn->vi);
+    }
+    rx->response_bytes = s->ddp.last ? 0 : rx->response_bytes + (uint32_t)s->bytes;
+    return !s->ddp.last || end_pending(conn, &p, 0);
+}
+
+/* --- Terminate --- */
+
+/* What a peer's reason means for the operation that it stopped at. */
+static uint32_t status_of(uint16_t reason, const struct sk_pending *p, uint16_t reliability)
+{
+    switch (reason & 0xFF00) {
+    case 0x0100: /* RDMAP: remote protection */
+    case 0x1100: /* DDP: tagged buffer */
+        return VIP_STATUS_RDMA_PROT_ERROR;
+    case 0x1200: /* DDP: untagged buffer */
+        if (p->op == VIP_CONTROL_OP_RDMAREAD) {
+            return VIP_STATUS_TRANSPORT_ERROR;
+        }
+        return reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
+    default:
+        return VIP_STATUS_TRANSPORT_ERROR;
+    }
+}
+
+static bool on_terminate(struct sk_conn *conn, const struct segment *s)
+{
+    struct vipl_rdmap_terminate terminate;
+    struct vipl_vi_facts own;
+    struct sk_pending p;
+    if (vipl_rdmap_terminate_read(s->payload, s->bytes, &terminate) && first_pending(conn, &p)) {
+        vipl_up_vi_facts(conn->vi, &own);
+        if (!end_pending(conn, &p, status_of(terminate.reason, &p, own.reliability))) {
+            return false;
+        }
+    }
+    vipl_sk_fell(conn, VIP_ERROR_CONN_LOST);
+    return false;
+}
+
+/* --- segments --- */
+
+static uint16_t reason_of_fault(enum vipl_ddp_fault fault)
+{
+    switch (fault) {
+    case VIPL_DDP_FAULT_VERSION:
+        return VIPL_TERM_DDP_UNTAGGED_VERSION;
+    case VIPL_DDP_FAULT_RDMAP_VERSION:
+        return VIPL_TERM_RDMAP_VERSION;
+    case VIPL_DDP_FAULT_OPCODE:
+        return VIPL_TERM_RDMAP_OPCODE;
+    case VIPL_DDP_FAULT_QUEUE:
+        return VIPL_TERM_DDP_UNTAGGED_QUEUE;
+    default:
+        return VIPL_TERM_MPA_PROTOCOL;
+    }
+}
+
+/* The peer has taken up our answer. False: our side wants it no more. */
+static bool open_now(struct sk_conn *conn)
+{
+    struct sk_acceptance *acceptance = conn->acceptance;
+    if (acceptance == NULL) {
+        vipl_sk_call_opened(conn);
+        return conn->state == SK_OPEN;
+    }
+    conn->acceptance = NULL;
+    vipl_sk_conn_open(conn);
+    acceptance->opened = vipl_up_connected(conn->vi, &conn->facts);
+    acceptance->over = true;
+    if (!acceptance->opened) { /* who waits for it ends it */
+        conn->broken = true;
+        vipl_sk_conn_watch(conn, 0);
+    }
+    return acceptance->opened;
+}
+
+static bool is_ready_message(const struct segment *s)
+{
+    return s->ddp.op == VIPL_RDMAP_WRITE && s->bytes == 0;
+}
+
+/* False: the connection has broken or ended, and is not to be touched. */
+static bool on_segment(struct sk_conn *conn, const uint8_t *ulpdu, size_t length)
+{
+    struct segment s;
+    enum vipl_ddp_fault fault = vipl_ddp_read(ulpdu, length, &s.ddp);
+    if (fault != VIPL_DDP_OK) {
+        return give_up(conn, reason_of_fault(fault), NULL);
+    }
+    s.payload = ulpdu + s.ddp.header_bytes;
+    s.bytes = length - s.ddp.header_bytes;
+    if (conn->state == SK_OPENING) {
+        if (!open_now(conn)) {
+            return false;
+        }
+        if (is_ready_message(&s)) {
+            return true;
+        }
+    }
+    switch (s.ddp.op) {
+    case VIPL_RDMAP_SEND:
+    case VIPL_RDMAP_SEND_SE:
+        return on_send(conn, &s);
+    case VIPL_RDMAP_IMMEDIATE:
+    case VIPL_RDMAP_IMMEDIATE_SE:
+        return on_immediate(conn, &s);
+    case VIPL_RDMAP_WRITE:
+        return on_write(conn, &s);
+    case VIPL_RDMAP_READ_REQUEST:
+        return on_read(conn, &s);
+    case VIPL_RDMAP_READ_RESPONSE:
+        return on_response(conn, &s);
+    case VIPL_RDMAP_TERMINATE:
+        return on_terminate(conn, &s);
+    default: /* nobody invalidates memory of ours */
+        return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s.ddp);
+    }
+}
+
+/* --- FPDUs --- */
+
+static size_t fpdu_bytes(const uint8_t *at)
+{
+    return vipl_mpa_fpdu_bytes(vipl_get16(at));
+}
+
+static bool on_fpdu(struct sk_conn *conn, const uint8_t *fpdu, size_t bytes)
+{
+    if (conn->crc && !vipl_mpa_crc_is_right(fpdu, bytes)) {
+        return give_up(conn, VIPL_TERM_MPA_CRC, NULL);
+    }
+    return on_segment(conn, fpdu + VIPL_MPA_HEADER_BYTES, vipl_get16(fpdu));
+}
+
+/* Keeps the begin of an FPDU until the rest comes. */
+static bool keep(struct sk_conn *conn, const uint8_t *from, size_t bytes)
+{
+    struct sk_receiving *rx = &conn->rx;
+    size_t need = bytes < VIPL_MPA_HEADER_BYTES ? VIPL_MPA_HEADER_BYTES : fpdu_bytes(from);
+    if (need > rx->stash_size) {
+        uint8_t *stash = vipl_alloc(need);
+        if (stash == NULL) {
+            return give_up(conn, VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC, NULL);
+        }
+        vipl_free(rx->stash);
+        rx->stash = stash;
+        rx->stash_size = need;
+    }
+    memcpy(rx->stash, from, bytes);
+    rx->stash_have = bytes;
+    return true;
+}
+
+/* FPDUs in a row. */
+static bool on_bytes(struct sk_conn *conn, const uint8_t *at, size_t left)
+{
+    while (left > 0) {
+        size_t bytes = left < VIPL_MPA_HEADER_BYTES ? SIZE_MAX : fpdu_bytes(at);
+        if (bytes > left) {
+            return keep(conn, at, left);
+        }
+        if (!on_fpdu(conn, at, bytes)) {
+            return false;
+        }
+        at += bytes;
+        left -= bytes;
+    }
+    return true;
+}
+
+/* The stash has got `n` more bytes. */
+static bool on_stash(struct sk_conn *conn, size_t n)
+{
+    struct sk_receiving *rx = &conn->rx;
+    uint8_t head[VIPL_MPA_HEADER_BYTES];
+    rx->stash_have += n;
+    if (rx->stash_have == VIPL_MPA_HEADER_BYTES) { /* now it is known how long it is */
+        memcpy(head, rx->stash, sizeof(head));
+        return keep(conn, head, sizeof(head));
+    }
+    if (rx->stash_have < fpdu_bytes(rx->stash)) {
+        return true;
+    }
+    size_t bytes = rx->stash_have;
+    rx->stash_have = 0;
+    return on_fpdu(conn, rx->stash, bytes);
+}
+
+/* What the FPDU in the stash still lacks. */
+static size_t stash_lacks(const struct sk_receiving *rx)
+{
+    size_t need = rx->stash_have == 0                      ? 0
+                  : rx->stash_have < VIPL_MPA_HEADER_BYTES ? VIPL_MPA_HEADER_BYTES
+                                                           : fpdu_bytes(rx->stash);
+    return need - rx->stash_have;
+}
+
+/* One system call. True: there may be more. */
+static bool receive_once(struct sk_conn *conn)
+{
+    struct sk_receiving *rx = &conn->rx;
+    uint8_t *scratch = conn->be->scratch;
+    size_t lacks = stash_lacks(rx);
+    bool blind = rx->stash_have == 1; /* it is not known yet how long the FPDU is */
+    struct vipl_iov pieces[2] = {{rx->stash + rx->stash_have, lacks}, {scratch, SK_SCRATCH}};
+    unsigned skip = lacks == 0 ? 1 : 0;
+    size_t n = 0;
+    int error = vipl_tcp_receive(conn->fd, pieces + skip, blind ? 1 : 2 - skip, &n);
+    if (error == EAGAIN) {
+        return false;
+    }
+    if (error != 0 || n == 0) {
+        vipl_sk_fell(conn, VIP_ERROR_CONN_LOST);
+        return false;
+    }
+    conn->readable = true;
+    conn->be->hot = conn;
+    size_t stashed = n < lacks ? n : lacks;
+    if (stashed > 0 && !on_stash(conn, stashed)) {
+        return false;
+    }
+    if (n > stashed && !on_bytes(conn, scratch, n - stashed)) {
+        return false;
+    }
+    return blind || n == lacks + SK_SCRATCH;
+}
+
+void vipl_sk_receive(struct sk_conn *conn)
+{
+    while (!conn->broken && receive_once(conn)) {
+    }
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Posts into the stream. A message is a row of FPDUs whose sizes follow from the message alone: data, then Immediate
+ * Data, then, where the sender wants to know that it was placed, an empty RDMA Read. What a full socket did not take
+ * is worked out again when there is room, from the count of bytes that it did.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/socket/socket.h"
+#include "iwarp/bytes.h"
+#include "iwarp/crc32c.h"
+
+enum {
+    FRAMES = 16, /* FPDUs in a system call, at most */
+    HEAD = VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES,
+    TRAIL = 3 + VIPL_MPA_CRC_BYTES,
+    PIECES = VIPL_MAX_SEGMENTS + 3 * FRAMES
+};
+
+/* One FPDU: a head, a part of the program's memory, a trailer. */
+struct frame {
+    uint8_t head[HEAD];
+    size_t head_bytes;
+    size_t offset; /* in the message's memory */
+    size_t payload;
+    uint8_t trail[TRAIL];
+    size_t trail_bytes;
+};
+
+/* What goes out by one system call. */
+struct batch {
+    unsigned count;
+    size_t bytes;
+    struct vipl_iov pieces[PIECES];
+    unsigned frames;
+    struct frame frame[FRAMES];
+};
+
+static size_t frame_bytes(const struct frame *f)
+{
+    return f->head_bytes + f->payload + f->trail_bytes;
+}
+
+/* --- frames --- */
+
+static uint32_t crc_of(const struct frame *f, const struct vipl_iov *pieces, unsigned count)
+{
+    uint32_t crc = vipl_crc32c(0, f->head, f->head_bytes);
+    for (unsigned i = 0; i < count; i++) {
+        crc = vipl_crc32c(crc, pieces[i].base, pieces[i].len);
+    }
+    return crc;
+}
+
+/* The head of an FPDU: its length field, the segment's header, and what else does not lie in the program's memory. */
+static void begin_frame(struct frame *f, const struct vipl_ddp *ddp, const uint8_t *more, size_t more_bytes,
+                        size_t payload)
+{
+    size_t header = vipl_ddp_write(f->head + VIPL_MPA_HEADER_BYTES, ddp);
+    if (more_bytes > 0) {
+        memcpy(f->head + VIPL_MPA_HEADER_BYTES + header, more, more_bytes);
+    }
+    f->head_bytes = VIPL_MPA_HEADER_BYTES + header + more_bytes;
+    f->payload = payload;
+    vipl_put16(f->head, (uint16_t)(header + more_bytes + payload));
+}
+
+static void end_frame(struct frame *f, bool crc, const struct vipl_iov *pieces, unsigned count)
+{
+    size_t ulpdu = f->head_bytes - VIPL_MPA_HEADER_BYTES + f->payload;
+    f->trail_bytes = vipl_mpa_trailer_write(f->trail, ulpdu, crc ? crc_of(f, pieces, count) : 0, crc);
+}
+
+/* The pieces of [offset, offset + bytes) of a list. */
+static unsigned slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; bytes > 0 && i < sg->count; i++) {
+        size_t len = sg->iov[i].len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        size_t take = len - offset < bytes ? len - offset : bytes;
+        out[n++] = (struct vipl_iov){(char *)sg->iov[i].base + offset, take};
+        bytes -= take;
+        offset = 0;
+    }
+    return n;
+}
+
+/* Puts a begun frame into the batch, without its first `skip` bytes. */
+static void add_frame(struct batch *batch, const struct sk_conn *conn, const struct vipl_sg *sg, size_t skip)
+{
+    struct frame *f = &batch->frame[batch->frames++];
+    struct vipl_iov *pieces = &batch->pieces[batch->count];
+    pieces[0] = (struct vipl_iov){f->head, f->head_bytes};
+    unsigned n = 1;
+    n += f->payload > 0 ? slice(pieces + 1, sg, f->offset, f->payload) : 0;
+    end_frame(f, conn->crc, pieces + 1, n - 1);
+    pieces[n++] = (struct vipl_iov){f->trail, f->trail_bytes};
+    batch->bytes += frame_bytes(f) - skip;
+    batch->count += n;
+    for (unsigned i = 0; skip > 0; i++) { /* only a batch's first frame has been begun */
+        size_t less = pieces[i].len < skip ? pieces[i].len : skip;
+        pieces[i].base = (char *)pieces[i].base + less;
+        pieces[i].len -= less;
+        skip -= less;
+    }
+}
+
+static void put_small(struct frame *f, const struct vipl_ddp *ddp, const uint8_t *more, size_t more_bytes)
+{
+    f->offset = 0;
+    begin_frame(f, ddp, more, more_bytes, 0);
+}
+
+static void put_read_request(struct frame *f, uint32_t msn, const struct vipl_rdmap_read *read)
+{
+    uint8_t payload[VIPL_RDMAP_READ_REQUEST_BYTES];
+    struct vipl_ddp ddp = {
+        .last = true, .op = VIPL_RDMAP_READ_REQUEST, .queue = VIPL_DDP_QUEUE_READ_REQUEST, .msn = msn};
+    vipl_rdmap_read_write(payload, read);
+    put_small(f, &ddp, payload, sizeof(payload));
+}
+
+/* --- a message --- */
+
+static bool confirms(const struct vipl_send *send)
+{
+    return send->op == VIP_CONTROL_OP_RDMAWRITE ? send->reliability != VIP_SERVICE_UNRELIABLE
+                                                : send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+}
+
+static unsigned data_frames(const struct sk_conn *conn, const struct vipl_send *send)
+{
+    if (send->op == VIP_CONTROL_OP_RDMAREAD || send->local.bytes == 0) {
+        return 1;
+    }
+    return (unsigned)((send->local.bytes + conn->segment - 1) / conn->segment);
+}
+
+static unsigned all_frames(const struct sk_conn *conn, const struct vipl_send *send)
+{
+    if (send->op == VIP_CONTROL_OP_RDMAREAD) {
+        return 1;
+    }
+    return data_frames(conn, send) + (send->immediate ? 1u : 0u) + (confirms(send) ? 1u : 0u);
+}
+
+static void put_data(struct frame *f, const struct sk_conn *conn, const struct vipl_send *send, unsigned i)
+{
+    size_t offset = (size_t)i * conn->segment;
+    size_t left = send->local.bytes - offset;
+    bool last = left <= conn->segment;
+    bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
+    struct vipl_ddp ddp = {.tagged = write, .last = last};
+    if (write) {
+        ddp.op = VIPL_RDMAP_WRITE;
+        ddp.stag = send->remote_handle;
+        ddp.offset = send->remote_address + offset;
+    } else {
+        ddp.op = send->immediate ? VIPL_RDMAP_SEND_SE : VIPL_RDMAP_SEND;
+        ddp.queue = VIPL_DDP_QUEUE_SEND;
+        ddp.msn = conn->tx.send_msn;
+        ddp.mo = (uint32_t)offset;
+    }
+    f->offset = offset;
+    begin_frame(f, &ddp, NULL, 0, last ? left : conn->segment);
+}
+
+static void put_immediate(struct frame *f, const struct sk_conn *conn, const struct vipl_send *send)
+{
+    uint8_t payload[VIPL_RDMAP_IMMEDIATE_BYTES];
+    uint32_t before = send->op == VIP_CONTROL_OP_RDMAWRITE ? 0 : 1; /* the Send has a number of its own */
+    struct vipl_ddp ddp = {.last = true,
+                           .op = VIPL_RDMAP_IMMEDIATE,
+                           .queue = VIPL_DDP_QUEUE_SEND,
+                           .msn = conn->tx.send_msn + before};
+    vipl_rdmap_immediate_write(payload, send->immediate_data);
+    put_small(f, &ddp, payload, sizeof(payload));
+}
+
+/* The i-th FPDU of the message, but for its trailer. */
+static void put_frame(struct frame *f, const struct sk_conn *conn, const struct vipl_send *send, unsigned i)
+{
+    unsigned data = data_frames(conn, send);
+    if (send->op == VIP_CONTROL_OP_RDMAREAD) {
+        struct vipl_rdmap_read read = {.sink_stag = send->sequence,
+                                       .bytes = (uint32_t)send->local.bytes,
+                                       .source_stag = send->remote_handle,
+                                       .source_offset = send->remote_address};
+        put_read_request(f, conn->tx.read_msn, &read);
+    } else if (i < data) {
+        put_data(f, conn, send, i);
+    } else if (i == data && send->immediate) {
+        put_immediate(f, conn, send);
+    } else {
+        struct vipl_rdmap_read read = {.sink_stag = send->sequence};
+        put_read_request(f, conn->tx.read_msn, &read);
+    }
+}
+
+/* Fills a batch from byte `from` of the message on. */
+static void fill_batch(struct batch *batch, const struct sk_conn *conn, const struct vipl_send *send,
+                       size_t from)
+{
+    unsigned all = all_frames(conn, send);
+    struct frame probe;
+    unsigned i = 0;
+    batch->count = batch->frames = 0;
+    batch->bytes = 0;
+    for (; i < all; i++) { /* data FPDUs but the last are all of one size: few steps, or one */
+        put_frame(&probe, conn, send, i);
+        size_t bytes = vipl_mpa_fpdu_bytes(probe.head_bytes - VIPL_MPA_HEADER_BYTES + probe.payload);
+        if (from < bytes) {
+            break;
+        }
+        from -= bytes;
+    }
+    for (; i < all && batch->frames < FRAMES; i++) {
+        put_frame(&batch->frame[batch->frames], conn, send, i);
+        add_frame(batch, conn, &send->local, from);
+        from = 0;
+    }
+}
+
+static size_t message_bytes(const struct sk_conn *conn, const struct vipl_send *send)
+{
+    size_t header = send->op == VIP_CONTROL_OP_RDMAWRITE ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;
+    size_t request = vipl_mpa_fpdu_bytes(VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES);
+    if (send->op == VIP_CONTROL_OP_RDMAREAD) {
+        return request;
+    }
+    unsigned data = data_frames(conn, send);
+    size_t last = send->local.bytes - (size_t)(data - 1) * conn->segment;
+    return (data - 1) * vipl_mpa_fpdu_bytes(header + conn->segment) + vipl_mpa_fpdu_bytes(header + last) +
+           (send->immediate ? vipl_mpa_fpdu_bytes(VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_IMMEDIATE_BYTES) : 0) +
+           (confirms(send) ? request : 0);
+}
+
+/* The message is in the stream: numbers are used up, and the peer's word is waited for where there is one. */
+static enum vipl_posted sent(struct sk_conn *conn, struct vipl_send *send)
+{
+    struct sk_sending *tx = &conn->tx;
+    bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
+    bool read = send->op == VIP_CONTROL_OP_RDMAREAD;
+    tx->sent = 0;
+    tx->posting = false;
+    tx->send_msn += read ? 0 : (write ? 0u : 1u) + (send->immediate ? 1u : 0u);
+    send->status = 0;
+    if (!read && !confirms(send)) {
+        return VIPL_POSTED_DONE;
+    }
+    tx->read_msn++;
+    tx->pending[(tx->first_pending + tx->pendings++) % SK_READS] =
+        (struct sk_pending){send->sequence, (uint32_t)send->local.bytes, send->op, !read};
+    return VIPL_POSTED_PENDING;
+}
+
+/* As much of the message as the socket takes. False: not all. */
+static bool push(struct sk_conn *conn, const struct vipl_send *send)
+{
+    struct batch batch; /* large, so not cleared: fill_batch() fills what is used */
+    size_t all = message_bytes(conn, send);
+    while (conn->tx.sent < all) {
+        size_t n = 0;
+        fill_batch(&batch, conn, send, conn->tx.sent);
+        int error = vipl_tcp_send(conn->fd, batch.pieces, batch.count, &n);
+        if (error != 0 && error != EAGAIN) {
+            conn->tx.closed = true; /* the receiving side finds out too, and tells */
+        }
+        conn->tx.sent += n;
+        if (n < batch.bytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
+{
+    struct sk_conn *conn = sk_vi_of(vi)->conn;
+    (void)be;
+    if (conn == NULL) {
+        return VIPL_POSTED_AGAIN; /* the connection has just ended; the flush follows */
+    }
+    struct sk_sending *tx = &conn->tx;
+    enum vipl_posted posted = VIPL_POSTED_AGAIN;
+    vipl_mutex_lock(&tx->lock);
+    bool answered = send->op == VIP_CONTROL_OP_RDMAREAD || confirms(send);
+    bool full = answered && tx->pendings == tx->reads; /* an outcome makes room, and resumes */
+    bool may = !tx->closed && !tx->answering && !full;
+    if (may) {
+        tx->posting = true;
+        if (push(conn, send)) {
+            posted = sent(conn, send);
+        }
+    }
+    tx->blocked = posted == VIPL_POSTED_AGAIN;
+    bool want = !tx->closed && ((tx->blocked && !full) || (!tx->blocked && tx->answers > 0));
+    vipl_mutex_unlock(&tx->lock);
+    if (want) {
+        vipl_sk_want(conn);
+    }
+    return posted;
+}
+
+/* --- what is not posted --- */
+
+/* A small FPDU of ours, whole, if the stream is between two messages. */
+static bool send_small(struct sk_conn *conn, struct batch *batch)
+{
+    static const struct vipl_sg nothing = {.count = 0};
+    size_t n = 0;
+    batch->count = 0;
+    batch->bytes = 0;
+    batch->frames = 0;
+    add_frame(batch, conn, &nothing, 0);
+    return vipl_tcp_send(conn->fd, batch->pieces, batch->count, &n) == 0 && n == batch->bytes;
+}
+
+void vipl_sk_first_frame(struct sk_conn *conn)
+{
+    struct batch batch;
+    struct vipl_ddp ddp = {.tagged = true, .last = true, .op = VIPL_RDMAP_WRITE};
+    vipl_mutex_lock(&conn->tx.lock);
+    put_small(&batch.frame[0], &ddp, NULL, 0);
+    conn->tx.closed |= !send_small(conn, &batch);
+    vipl_mutex_unlock(&conn->tx.lock);
+}
+
+void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
+{
+    struct batch batch;
+    uint8_t payload[VIPL_RDMAP_MAX_TERMINATE_BYTES];
+    struct vipl_rdmap_terminate terminate = {.reason = reason};
+    struct vipl_ddp ddp = {
+        .last = true, .op = VIPL_RDMAP_TERMINATE, .queue = VIPL_DDP_QUEUE_TERMINATE, .msn = 1};
+    if (about != NULL) {
+        terminate.with_ddp = true;
+        terminate.ddp = *about;
+    }
+    size_t bytes = vipl_rdmap_terminate_write(payload, &terminate);
+    vipl_mutex_lock(&conn->tx.lock);
+    if (!conn->tx.closed && !(conn->tx.posting && conn->tx.sent > 0) && !conn->tx.answering) {
+        put_small(&batch.frame[0], &ddp, payload, bytes);
+        send_small(conn, &batch); /* if there is no room the end of the stream has to say it */
+    }
+    conn->tx.closed = true;
+    vipl_mutex_unlock(&conn->tx.lock);
+}
+
+/* --- RDMA Reads of the peer's --- */
+
+/* Fills a batch with an answer's FPDUs from byte `from` of them on. */
+static void fill_answer(struct batch *batch, const struct sk_conn *conn, const struct vipl_rdmap_read *read,
+                        size_t from)
+{
+    struct vipl_sg sg = {.count = 1, .bytes = read->bytes};
+    size_t full = vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + conn->segment);
+    size_t i = from / full;
+    sg.iov[0] = (struct vipl_iov){(void *)(uintptr_t)read->source_offset, read->bytes};
+    batch->count = batch->frames = 0;
+    batch->bytes = 0;
+    from -= i * full;
+    for (bool last = false; !last && batch->frames < FRAMES; i++) {
+        struct frame *f = &batch->frame[batch->frames];
+        size_t offset = i * conn->segment;
+        size_t left = read->bytes - offset;
+        last = left <= conn->segment;
+        struct vipl_ddp ddp = {.tagged = true,
+                               .last = last,
+                               .op = VIPL_RDMAP_READ_RESPONSE,
+                               .stag = read->sink_stag,
+                               .offset = read->sink_offset + offset};
+        f->offset = offset;
+        begin_frame(f, &ddp, NULL, 0, last ? left : conn->segment);
+        add_frame(batch, conn, &sg, from);
+        from = 0;
+    }
+}
+
+static size_t answer_bytes(const struct sk_conn *conn, const struct vipl_rdmap_read *read)
+{
+    size_t full = vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + conn->segment);
+    size_t n = read->bytes == 0 ? 0 : (read->bytes - 1) / conn->segment; /* full ones before the last */
+    return n * full + vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + read->bytes - n * conn->segment);
+}
+
+/* As much of the oldest answer as the socket takes. False: not all. Both locks are held: the memory stays. */
+static bool push_answer(struct sk_conn *conn, const struct vipl_rdmap_read *read)
+{
+    struct batch batch;
+    struct sk_sending *tx = &conn->tx;
+    size_t all = answer_bytes(conn, read);
+    while (tx->answered < all) {
+        size_t n = 0;
+        fill_answer(&batch, conn, read, tx->answered);
+        int error = vipl_tcp_send(conn->fd, batch.pieces, batch.count, &n);
+        tx->closed |= error != 0 && error != EAGAIN;
+        tx->answered += n;
+        if (n < batch.bytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The receive lock is held: the region is looked up again for each part. */
+static bool answer_one(struct sk_conn *conn, bool *refused)
+{
+    struct sk_sending *tx = &conn->tx;
+    const struct vipl_rdmap_read *read = &tx->answer[tx->first_answer].read;
+    *refused = read->bytes > 0 &&
+               !vipl_up_rdma_allowed(conn->vi, false, read->source_stag, read->source_offset, read->bytes);
+    tx->answering = !*refused;
+    if (*refused || !push_answer(conn, read)) {
+        return false;
+    }
+    tx->answering = false;
+    tx->answered = 0;
+    tx->first_answer = (tx->first_answer + 1) % SK_READS;
+    tx->answers--;
+    return true;
+}
+
+void vipl_sk_answer(struct sk_conn *conn)
+{
+    struct sk_sending *tx = &conn->tx;
+    struct vipl_vi *vi = conn->vi;
+    bool refused = false;
+    vipl_mutex_lock(&tx->lock);
+    bool any = tx->answers > 0;
+    vipl_mutex_unlock(&tx->lock);
+    if (vi == NULL || !any) {
+        return;
+    }
+    vipl_up_recv_lock(vi);
+    vipl_mutex_lock(&tx->lock);
+    while (tx->answers > 0 && !tx->closed && !(tx->posting && tx->sent > 0) && answer_one(conn, &refused)) {
+    }
+    bool wait = tx->answering && !tx->closed;
+    bool blocked = tx->blocked && !tx->answering;
+    vipl_mutex_unlock(&tx->lock);
+    if (vipl_up_recv_unlock(vi)) {
+        vipl_sk_settle(conn->be, vi);
+    }
+    if (wait) {
+        vipl_sk_conn_watch(conn, UV_READABLE | UV_WRITABLE);
+    } else if (blocked && !refused && vipl_up_send_resume(vi)) {
+        vipl_sk_settle(conn->be, vi);
+    }
+}
+
+void vipl_sk_resume(struct sk_conn *conn)
+{
+    vipl_sk_answer(conn);
+    if (conn->vi != NULL && !conn->broken && vipl_up_send_resume(conn->vi)) {
+        vipl_sk_settle(conn->be, conn->vi);
+    }
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* Payload from list to list. */
+#include "core/copy.h"
+
+#include <string.h>
+
+#include "os/os_atomic.h"
+
+void vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from)
+{
+    size_t to_at = 0;
+    size_t from_at = 0;
+    unsigned t = 0;
+    unsigned f = 0;
+    while (t < to->count && f < from->count) {
+        size_t n = to->iov[t].len - to_at;
+        if (n > from->iov[f].len - from_at) {
+            n = from->iov[f].len - from_at;
+        }
+        memmove((char *)to->iov[t].base + to_at, (const char *)from->iov[f].base + from_at, n);
+        to_at += n;
+        from_at += n;
+        if (to_at == to->iov[t].len) {
+            t++;
+            to_at = 0;
+        }
+        if (from_at == from->iov[f].len) {
+            f++;
+            from_at = 0;
+        }
+    }
+}
+
+/* The last bytes of a piece, as one store where they are an aligned word. Pairs with the acquire load of
+ * whoever spins on them. */
+static size_t tail_bytes(const unsigned char *end, size_t n)
+{
+    if (sizeof(void *) == 8 && n >= 8 && (uintptr_t)end % 8 == 0) {
+        return 8;
+    }
+    return n >= 4 && (uintptr_t)end % 4 == 0 ? 4 : 1;
+}
+
+static void store_tail(unsigned char *to, const unsigned char *from, size_t n)
+{
+    if (n == sizeof(void *) && n == 8) {
+        void *word;
+        memcpy(&word, from, sizeof(word));
+        vipl_store_ptr((void **)(void *)to, word);
+    } else if (n == 4) {
+        uint32_t word;
+        memcpy(&word, from, sizeof(word));
+        vipl_store_release((uint32_t *)(void *)to, word);
+    } else {
+        __atomic_store_n(to, *from, __ATOMIC_RELEASE);
+    }
+}
+
+void vipl_copy_ordered(unsigned char *to, const struct vipl_sg *from)
+{
+    for (unsigned i = 0; i < from->count; i++) {
+        const unsigned char *base = from->iov[i].base;
+        size_t n = from->iov[i].len;
+        size_t tail = tail_bytes(to + n, n);
+        memmove(to, base, n - tail);
+        store_tail(to + n - tail, base + n - tail, tail);
+        to += n;
+    }
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Copying payload, for backends. */
+#ifndef VIPL_CORE_COPY_H
+#define VIPL_CORE_COPY_H
+
+#include "core/backend.h"
+
+/* As many bytes as both lists have. */
+void vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from);
+/* Copies in address order, the tail last and whole: a receiver may spin on the last word. */
+void vipl_copy_ordered(unsigned char *to, const struct vipl_sg *from);
+
+#endif

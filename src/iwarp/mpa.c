@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * MPA's start frames, FPDU trailers and markers. Numbers are in network byte order but for the CRC, which
+ * goes out lowest byte first, as iSCSI's does.
+ */
+#include "iwarp/mpa.h"
+
+#include <string.h>
+
+#include "iwarp/bytes.h"
+#include "iwarp/crc32c.h"
+
+/* --- start frames: key, flags, revision, length of the private data ------------------------------- */
+
+enum { KEY_BYTES = 16, AT_FLAGS = 16, AT_REVISION = 17, AT_PRIVATE_BYTES = 18 };
+enum { FLAG_MARKERS = 0x80, FLAG_CRC = 0x40, FLAG_REJECT = 0x20, FLAG_ENHANCED = 0x10 };
+
+static const char request_key[] = "MPA ID Req Frame";
+static const char reply_key[] = "MPA ID Rep Frame";
+
+/* Whether what is there of a frame can be one. */
+static bool start_is_plausible(const uint8_t *bytes, size_t length)
+{
+    size_t key = length < KEY_BYTES ? length : KEY_BYTES;
+    if (memcmp(bytes, request_key, key) != 0 && memcmp(bytes, reply_key, key) != 0) {
+        return false;
+    }
+    if (length > AT_REVISION && bytes[AT_REVISION] == 0) {
+        return false;
+    }
+    return length <= AT_PRIVATE_BYTES || bytes[AT_PRIVATE_BYTES] <= VIPL_MPA_MAX_PRIVATE >> 8;
+}
+
+enum vipl_parse vipl_mpa_start_read(const uint8_t *bytes, size_t length, struct vipl_mpa_start *out)
+{
+    if (length == 0) {
+        return VIPL_PARSE_MORE;
+    }
+    if (!start_is_plausible(bytes, length)) {
+        return VIPL_PARSE_BAD;
+    }
+    if (length < VIPL_MPA_START_BYTES) {
+        return VIPL_PARSE_MORE;
+    }
+    /* RFC 5044: reserved flags are not checked; the others may be reserved in this kind of frame. */
+    uint8_t flags = bytes[AT_FLAGS];
+    struct vipl_mpa_start start = {.revision = bytes[AT_REVISION],
+                                   .private_bytes = vipl_get16(bytes + AT_PRIVATE_BYTES)};
+    start.reply = memcmp(bytes, reply_key, KEY_BYTES) == 0;
+    start.markers = (flags & FLAG_MARKERS) != 0;
+    start.crc = (flags & FLAG_CRC) != 0;
+    start.reject = start.reply && (flags & FLAG_REJECT) != 0;
+    start.enhanced = start.revision == 2 && (flags & FLAG_ENHANCED) != 0;
+    if (start.private_bytes > VIPL_MPA_MAX_PRIVATE ||
+        (start.enhanced && start.private_bytes < VIPL_MPA_ENHANCED_BYTES)) {
+        return VIPL_PARSE_BAD;
+    }
+    *out = start;
+    return VIPL_PARSE_OK;
+}
+
+void vipl_mpa_start_write(uint8_t *to, const struct vipl_mpa_start *start)
+{
+    memcpy(to, start->reply ? reply_key : request_key, KEY_BYTES);
+    to[AT_FLAGS] = (uint8_t)((start->markers ? FLAG_MARKERS : 0) | (start->crc ? FLAG_CRC : 0) |
+                             (start->reply && start->reject ? FLAG_REJECT : 0) |
+                             (start->revision == 2 && start->enhanced ? FLAG_ENHANCED : 0));
+    to[AT_REVISION] = start->revision;
+    vipl_put16(to + AT_PRIVATE_BYTES, start->private_bytes);
+}
+
+/* Two words of 14 bits, with two control bits above each: A and B with the IRD, C and D with the ORD. */
+enum { CONTROL_HIGH = 0x8000, CONTROL_LOW = 0x4000, DEPTH_MAX = 0x3FFF };
+
+void vipl_mpa_enhanced_read(const uint8_t bytes[VIPL_MPA_ENHANCED_BYTES], struct vipl_mpa_enhanced *out)
+{
+    uint16_t ird = vipl_get16(bytes), ord = vipl_get16(bytes + 2);
+    out->ird = ird & DEPTH_MAX;
+    out->ord = ord & DEPTH_MAX;
+    out->peer_to_peer = (ird & CONTROL_HIGH) != 0;
+    out->rtr_send = (ird & CONTROL_LOW) != 0;
+    out->rtr_write = (ord & CONTROL_HIGH) != 0;
+    out->rtr_read = (ord & CONTROL_LOW) != 0;
+}
+
+static uint16_t enhanced_word(uint16_t depth, bool high, bool low)
+{
+    return (uint16_t)((depth < DEPTH_MAX ? depth : DEPTH_MAX) | (high ? CONTROL_HIGH : 0) |
+                      (low ? CONTROL_LOW : 0));
+}
+
+void vipl_mpa_enhanced_write(uint8_t to[VIPL_MPA_ENHANCED_BYTES], const struct vipl_mpa_enhanced *e)
+{
+    vipl_put16(to, enhanced_word(e->ird, e->peer_to_peer, e->rtr_send));
+    vipl_put16(to + 2, enhanced_word(e->ord, e->rtr_write, e->rtr_read));
+}
+
+/* --- FPDUs --------------------------------------------------------------------------------------- */
+
+static void put_crc(uint8_t *to, uint32_t crc)
+{
+    for (int i = 0; i < VIPL_MPA_CRC_BYTES; i++) {
+        to[i] = (uint8_t)(crc >> (8 * i));
+    }
+}
+
+static uint32_t get_crc(const uint8_t *from)
+{
+    return (uint32_t)from[3] << 24 | (uint32_t)from[2] << 16 | (uint32_t)from[1] << 8 | from[0];
+}
+
+/* The CRC of all that an FPDU's covers: everything before it, markers and pad included. */
+static uint32_t fpdu_crc(const uint8_t *fpdu, size_t bytes)
+{
+    return vipl_crc32c(0, fpdu, bytes - VIPL_MPA_CRC_BYTES);
+}
+
+size_t vipl_mpa_trailer_write(uint8_t *to, size_t ulpdu, uint32_t crc, bool with_crc)
+{
+    size_t pad = vipl_mpa_pad(ulpdu);
+    memset(to, 0, pad);
+    put_crc(to + pad, with_crc ? vipl_crc32c(crc, to, pad) : 0);
+    return pad + VIPL_MPA_CRC_BYTES;
+}
+
+bool vipl_mpa_crc_is_right(const uint8_t *fpdu, size_t bytes)
+{
+    return bytes >= VIPL_MPA_HEADER_BYTES + VIPL_MPA_CRC_BYTES &&
+           get_crc(fpdu + bytes - VIPL_MPA_CRC_BYTES) == fpdu_crc(fpdu, bytes);
+}
+
+/* --- markers: two reserved bytes, then the distance back to the FPDU's length field ---------------
+ * A marker between two FPDUs belongs to the second, with distance 0. The distance has 16 bits: an FPDU
+ * with markers should not be larger than 64 KiB. Of an FPDU everything is a multiple of 4 bytes, so that
+ * neither its length field nor its CRC is ever split. */
+
+enum { MARKED_BYTES = VIPL_MPA_MARKER_SPACING - VIPL_MPA_MARKER_BYTES }; /* between two markers */
+
+/* How many bytes at `position` come before the next marker; 0: there is one. */
+static size_t before_marker(uint32_t position)
+{
+    return (0 - position) % VIPL_MPA_MARKER_SPACING;
+}
+
+/* `length` bytes at `position`, with the markers among and before them. */
+static size_t marked_at(uint32_t position, size_t length)
+{
+    size_t before = before_marker(position);
+    return length <= before
+               ? length
+               : length + (length - before + MARKED_BYTES - 1) / MARKED_BYTES * VIPL_MPA_MARKER_BYTES;
+}
+
+/* What the marker at this offset of an FPDU says, if the length field is at that. */
+static uint16_t marker_distance(size_t at, size_t header)
+{
+    return (uint16_t)(at < header ? 0 : at - header);
+}
+
+static size_t header_offset(uint32_t position)
+{
+    return before_marker(position) == 0 ? VIPL_MPA_MARKER_BYTES : 0;
+}
+
+size_t vipl_mpa_marked_bytes(size_t length)
+{
+    return marked_at(0, length);
+}
+
+size_t vipl_mpa_mark(uint8_t *to, const uint8_t *fpdu, size_t bytes, bool with_crc, uint32_t *position)
+{
+    size_t header = header_offset(*position), next = before_marker(*position), at = 0;
+    while (bytes > 0) {
+        if (at == next) {
+            vipl_put16(to + at, 0);
+            vipl_put16(to + at + 2, marker_distance(at, header));
+            at += VIPL_MPA_MARKER_BYTES;
+            next += VIPL_MPA_MARKER_SPACING;
+        }
+        size_t piece = next - at < bytes ? next - at : bytes;
+        memcpy(to + at, fpdu, piece);
+        at += piece;
+        fpdu += piece;
+        bytes -= piece;
+    }
+    put_crc(to + at - VIPL_MPA_CRC_BYTES, with_crc ? fpdu_crc(to, at) : 0);
+    *position = (uint32_t)(*position + at) % VIPL_MPA_MARKER_SPACING;
+    return at;
+}
+
+/* The markers among the first `bytes` of an FPDU point to its start. Reserved bits are ignored. */
+static bool markers_are_right(const uint8_t *marked, size_t bytes, uint32_t position)
+{
+    size_t header = header_offset(position);
+    for (size_t at = before_marker(position); at + VIPL_MPA_MARKER_BYTES <= bytes;
+         at += VIPL_MPA_MARKER_SPACING) {
+        if ((vipl_get16(marked + at + 2) & ~3u) != marker_distance(at, header)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Copies `bytes` but for the markers among them; `to` may be `marked`. */
+static void remove_markers(uint8_t *to, const uint8_t *marked, size_t bytes, uint32_t position)
+{
+    size_t next = before_marker(position), at = 0, written = 0;
+    while (at < bytes) {
+        if (at == next) {
+            at += VIPL_MPA_MARKER_BYTES;
+            next += VIPL_MPA_MARKER_SPACING;
+        }
+        size_t piece = next < bytes ? next - at : bytes - at;
+        memmove(to + written, marked + at, piece);
+        written += piece;
+        at += piece;
+    }
+}
+
+size_t vipl_mpa_unmark(uint8_t *to, size_t size, const uint8_t *marked, size_t bytes, uint32_t *position,
+                       size_t *taken, bool *bad)
+{
+    size_t header = header_offset(*position);
+    *bad = !markers_are_right(marked, bytes < header ? bytes : header, *position);
+    if (*bad || bytes < header + VIPL_MPA_HEADER_BYTES) {
+        return 0;
+    }
+    size_t fpdu = vipl_mpa_fpdu_bytes(vipl_get16(marked + header));
+    size_t whole = marked_at(*position, fpdu);
+    *bad = fpdu > size || !markers_are_right(marked, bytes < whole ? bytes : whole, *position);
+    if (*bad || bytes < whole) {
+        return 0;
+    }
+    /* The CRC of other bytes now; what was wrong with it stays wrong. */
+    uint32_t error = get_crc(marked + whole - VIPL_MPA_CRC_BYTES) ^ fpdu_crc(marked, whole);
+    remove_markers(to, marked, whole, *position);
+    put_crc(to + fpdu - VIPL_MPA_CRC_BYTES, fpdu_crc(to, fpdu) ^ error);
+    *position = (uint32_t)(*position + whole) % VIPL_MPA_MARKER_SPACING;
+    *taken = whole;
+    return fpdu;
+}

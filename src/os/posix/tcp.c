@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* TCP sockets. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0 /* such a system has SO_NOSIGPIPE */
+#endif
+
+_Static_assert(sizeof(struct vipl_iov) == sizeof(struct iovec), "the kernel reads our lists");
+_Static_assert(offsetof(struct vipl_iov, len) == offsetof(struct iovec, iov_len),
+               "the kernel reads our lists");
+
+enum { BACKLOG = 1024, LEAST_SEGMENT = 536, MOST_PIECES = 1024 };
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+static socklen_t to_system(const struct vipl_inet *in, union address *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (in->host_len == 4) {
+        out->v4.sin_family = AF_INET;
+        out->v4.sin_port = htons(in->port);
+        memcpy(&out->v4.sin_addr, in->host, 4);
+        return sizeof(out->v4);
+    }
+    out->v6.sin6_family = AF_INET6;
+    out->v6.sin6_port = htons(in->port);
+    out->v6.sin6_scope_id = in->scope;
+    memcpy(&out->v6.sin6_addr, in->host, 16);
+    return sizeof(out->v6);
+}
+
+static void from_system(const union address *in, struct vipl_inet *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (in->any.sa_family == AF_INET) {
+        out->host_len = 4;
+        out->port = ntohs(in->v4.sin_port);
+        memcpy(out->host, &in->v4.sin_addr, 4);
+    } else {
+        out->host_len = 16;
+        out->port = ntohs(in->v6.sin6_port);
+        out->scope = in->v6.sin6_scope_id;
+        memcpy(out->host, &in->v6.sin6_addr, 16);
+    }
+}
+
+static void set(int fd, int level, int option, int value)
+{
+    (void)setsockopt(fd, level, option, &value, sizeof(value)); /* a wish: the socket works without */
+}
+
+/* What every socket of ours has. Closes the socket on failure. */
+static int prepare(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+        int error = errno;
+        close(fd);
+        return error;
+    }
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+#ifdef SO_NOSIGPIPE
+    set(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
+#endif
+    return 0;
+}
+
+static int open_socket(const struct vipl_inet *local, int *out)
+{
+    int fd = socket(local->host_len == 4 ? AF_INET : AF_INET6, SOCK_STREAM, 0);
+    if (fd < 0) {
+        return errno;
+    }
+    int error = prepare(fd);
+    if (error == 0) {
+        *out = fd;
+    }
+    return error;
+}
+
+static int bind_to(int fd, const struct vipl_inet *local)
+{
+    union address address;
+    socklen_t size = to_system(local, &address);
+    return bind(fd, &address.any, size) == 0 ? 0 : errno;
+}
+
+int vipl_tcp_listen(const struct vipl_inet *local, int *out)
+{
+    int fd;
+    int error = open_socket(local, &fd);
+    if (error != 0) {
+        return error;
+    }
+    set(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* ports of connections that have just ended are free */
+    if (local->host_len == 16) {
+        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    }
+    error = bind_to(fd, local);
+    if (error == 0 && listen(fd, BACKLOG) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        close(fd);
+        return error;
+    }
+    *out = fd;
+    return 0;
+}
+
+int vipl_tcp_accept(int listener, int *out, struct vipl_inet *peer)
+{
+    union address address;
+    socklen_t size = sizeof(address);
+    int fd;
+    do {
+        fd = accept(listener, &address.any, &size);
+    } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+    if (fd < 0) {
+        return errno == EWOULDBLOCK ? EAGAIN : errno;
+    }
+    int error = prepare(fd);
+    if (error == 0) {
+        from_system(&address, peer);
+        *out = fd;
+    }
+    return error;
+}
+
+int vipl_tcp_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *out)
+{
+    union address address;
+    struct vipl_inet from = *local;
+    int fd;
+    int error = open_socket(remote, &fd);
+    if (error != 0) {
+        return error;
+    }
+    from.port = 0;
+#ifdef IP_BIND_ADDRESS_NO_PORT
+    set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1); /* a port for each pair of ends, not for each end */
+#endif
+    error = from.host_len == remote->host_len ? bind_to(fd, &from) : 0;
+    socklen_t size = to_system(remote, &address);
+    if (error == 0 && connect(fd, &address.any, size) != 0 && errno != EINPROGRESS && errno != EINTR) {
+        error = errno;
+    }
+    if (error != 0) {
+        close(fd);
+        return error;
+    }
+    *out = fd;
+    return 0;
+}
+
+int vipl_tcp_connect_result(int fd)
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+static int seconds(uint32_t ms)
+{
+    return ms < 1000 ? 1 : (int)(ms / 1000);
+}
+
+void vipl_tcp_tune(int fd, const struct vipl_tcp_tuning *tuning)
+{
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+#ifdef TCP_KEEPIDLE
+    uint32_t left = tuning->timeout_ms > tuning->idle_ms ? tuning->timeout_ms - tuning->idle_ms : 1000;
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds(left / 4));
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
+#endif
+#ifdef TCP_USER_TIMEOUT
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
+#endif
+    if (tuning->buffer > 0) {
+        set(fd, SOL_SOCKET, SO_SNDBUF, (int)tuning->buffer);
+        set(fd, SOL_SOCKET, SO_RCVBUF, (int)tuning->buffer);
+    }
+}
+
+uint32_t vipl_tcp_segment_bytes(int fd)
+{
+    int bytes = 0;
+    socklen_t size = sizeof(bytes);
+    bool known = getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) == 0;
+    return known && bytes > LEAST_SEGMENT ? (uint32_t)bytes : LEAST_SEGMENT;
+}
+
+bool vipl_tcp_is_local(int fd)
+{
+    union address ends[2];
+    struct vipl_inet own;
+    struct vipl_inet peer;
+    socklen_t size[2] = {sizeof(ends[0]), sizeof(ends[1])};
+    if (getsockname(fd, &ends[0].any, &size[0]) != 0 || getpeername(fd, &ends[1].any, &size[1]) != 0) {
+        return false;
+    }
+    from_system(&ends[0], &own);
+    from_system(&ends[1], &peer);
+    return own.host_len == peer.host_len && memcmp(own.host, peer.host, own.host_len) == 0;
+}
+
+static int moved(ssize_t n, size_t *bytes)
+{
+    if (n < 0) {
+        return errno == EWOULDBLOCK ? EAGAIN : errno;
+    }
+    *bytes = (size_t)n;
+    return 0;
+}
+
+int vipl_tcp_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent)
+{
+    struct msghdr message;
+    ssize_t n;
+    memset(&message, 0, sizeof(message));
+    message.msg_iov = (struct iovec *)(uintptr_t)pieces;
+    message.msg_iovlen = count > MOST_PIECES ? MOST_PIECES : count;
+    do {
+        n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return moved(n, sent);
+}
+
+int vipl_tcp_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received)
+{
+    struct msghdr message;
+    ssize_t n;
+    memset(&message, 0, sizeof(message));
+    message.msg_iov = (struct iovec *)(uintptr_t)pieces;
+    message.msg_iovlen = count > MOST_PIECES ? MOST_PIECES : count;
+    do {
+        n = recvmsg(fd, &message, MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return moved(n, received);
+}
+
+void vipl_tcp_finish(int fd)
+{
+    (void)shutdown(fd, SHUT_WR); /* fails only where there is no peer any more */
+}

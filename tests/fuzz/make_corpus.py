@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Writes the inputs the fuzzers start from, corpus/<target>/<what it is>. Shares no code with the library."""
+import os
+import struct
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return struct.pack('<I', crc ^ 0xffffffff)
+
+
+# --- MPA start frames ------------------------------------------------------------------------------
+
+def start(key, flags, revision, private=b'', claimed=None):
+    return key + struct.pack('>BBH', flags, revision, len(private) if claimed is None else claimed) + private
+
+
+REQUEST, REPLY = b'MPA ID Req Frame', b'MPA ID Rep Frame'
+MPA_START = {
+    'request-1': start(REQUEST, 0x40, 1, b'hello'),
+    'request-1-markers': start(REQUEST, 0xc0, 1),
+    'request-2-enhanced': start(REQUEST, 0x50, 2, struct.pack('>HH', 0x8004, 0x4008) + b'hello'),
+    'request-2-plain': start(REQUEST, 0x40, 2),
+    'reply-1': start(REPLY, 0x40, 1),
+    'reply-1-rejects': start(REPLY, 0x60, 1, b'no'),
+    'reply-2-enhanced': start(REPLY, 0x50, 2, struct.pack('>HH', 0xc001, 0xc001)),
+    'with-an-fpdu-behind': start(REQUEST, 0x40, 1) + b'\0\2\1\2' + crc32c(b'\0\2\1\2'),
+    'key-wrong': start(b'MPA ID Rex Frame', 0, 1),
+    'key-cut': REQUEST[:9],
+    'revision-0': start(REQUEST, 0, 0),
+    'revision-255': start(REQUEST, 0xff, 255),
+    'private-512': start(REQUEST, 0, 1, bytes(512)),
+    'private-too-long': start(REQUEST, 0, 1, claimed=513),
+    'enhanced-too-short': start(REQUEST, 0x10, 2, b'abc'),
+    'empty': b'',
+}
+
+# --- FPDUs: position / 4, markers or not, stream ----------------------------------------------------
+
+
+def fpdu(ulpdu):
+    data = struct.pack('>H', len(ulpdu)) + ulpdu
+    data += bytes(-len(data) % 4)
+    return data + crc32c(data)
+
+
+def mark(data, position):
+    out, header = b'', 4 if position == 0 else 0
+    for byte in data[:-4]:
+        if (position + len(out)) % 512 == 0:
+            out += struct.pack('>HH', 0, max(len(out) - header, 0))
+        out += bytes([byte])
+    if (position + len(out)) % 512 == 0:
+        out += struct.pack('>HH', 0, len(out) - header)
+    return out + crc32c(out)
+
+
+def stream(position, ulpdus, marked):
+    data, at = b'', position
+    for ulpdu in ulpdus:
+        data += mark(fpdu(ulpdu), at) if marked else fpdu(ulpdu)
+        at = (position + len(data)) % 512
+    return bytes([position // 4, 1 if marked else 0]) + data
+
+
+def spoiled(data, at):
+    return data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1:]
+
+
+SMALL = [b'', b'a', b'ab', b'abc', b'abcd', bytes(range(18))]
+LARGE = bytes(i % 251 for i in range(1400))
+FPDU = {
+    'plain': stream(0, SMALL, False),
+    'plain-large': stream(0, [LARGE, b'x'], False),
+    'plain-cut': stream(0, [LARGE], False)[:700],
+    'plain-bad-crc': spoiled(stream(0, [b'abcdef'], False), 5),
+    'plain-longest-claim': b'\0\0\xff\xff' + bytes(40),
+    'marked': stream(0, SMALL, True),
+    'marked-late': stream(500, SMALL, True),
+    'marked-before-crc': stream(504, [b'abc', b'd'], True),
+    'marked-large': stream(0, [LARGE, b'x'], True),
+    'marked-large-late': stream(248, [LARGE, LARGE[:600]], True),
+    'marked-cut': stream(0, [LARGE], True)[:600],
+    'marked-bad-pointer': spoiled(stream(0, [LARGE], True), 2 + 512 + 3),
+    'marked-bad-first': spoiled(stream(0, [b'abc'], True), 2 + 3),
+    'marked-reserved-bits': spoiled(stream(0, [b'abc'], True), 2),
+    'marked-bad-crc': spoiled(stream(4, [b'abcdef'], True), 6),
+    'marked-larger-than-room': b'\0\1' + bytes(4) + b'\xff\xff' + bytes(40),
+    'empty': b'',
+}
+
+# --- DDP and RDMAP ---------------------------------------------------------------------------------
+
+
+def tagged(op, payload=b'', last=True, version=0x01, rdmap=0x40):
+    return struct.pack('>BBIQ', 0x80 | (0x40 if last else 0) | version, rdmap | op, 0x01020304, 0x1000) + payload
+
+
+def untagged(op, queue, payload=b'', last=True, stag=0, version=0x01, rdmap=0x40):
+    return struct.pack('>BBIIII', (0x40 if last else 0) | version, rdmap | op, stag, queue, 1, 0) + payload
+
+
+READ = struct.pack('>IQIIQ', 1, 0x1000, 4096, 2, 0x2000)
+
+
+def terminate(reason, headers=0, rest=b''):
+    return untagged(7, 2, struct.pack('>HBB', reason, headers, 0) + rest)
+
+
+RDMAP = {
+    'write': tagged(0, b'data'),
+    'write-more-to-come': tagged(0, b'data', last=False),
+    'read-request': untagged(1, 1, READ),
+    'read-request-cut': untagged(1, 1, READ[:-1]),
+    'read-response': tagged(2, b'data'),
+    'send': untagged(3, 0, b'data'),
+    'send-invalidate': untagged(4, 0, b'data', stag=9),
+    'send-se': untagged(5, 0, b'data'),
+    'send-se-invalidate': untagged(6, 0, b'data', stag=9),
+    'immediate': untagged(8, 0, bytes(7) + b'\x2a'),
+    'immediate-se': untagged(9, 0, bytes(range(8))),
+    'immediate-cut': untagged(8, 0, bytes(7)),
+    'terminate-crc': terminate(0x2002),
+    'terminate-no-buffer': terminate(0x1202, 0xc0, b'\0\x12' + untagged(3, 0)),
+    'terminate-tagged': terminate(0x1101, 0xc0, b'\0\x0e' + tagged(0)),
+    'terminate-read': terminate(0x0102, 0xe0, b'\0\x2e' + untagged(1, 1) + READ),
+    'terminate-read-alone': terminate(0x0102, 0x20, READ),
+    'terminate-bad-header': terminate(0x1206, 0xc0, b'\0\x12' + untagged(3, 0, version=2)),
+    'terminate-cut': terminate(0x0102, 0xe0, b'\0\x2e' + untagged(1, 1) + READ[:-1]),
+    'terminate-no-m': terminate(0x1101, 0x40, b'\0\x0e' + tagged(0)),
+    'version-0': untagged(3, 0, version=0),
+    'rdmap-version-0': untagged(3, 0, rdmap=0),
+    'reserved-bits': b'\x7d\x73' + untagged(3, 0)[2:],
+    'op-10': untagged(10, 1),
+    'send-tagged': tagged(3),
+    'write-untagged': untagged(0, 0),
+    'send-queue-1': untagged(3, 1),
+    'header-cut': untagged(3, 0)[:-1],
+    'empty': b'',
+}
+
+
+def main():
+    for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP)):
+        folder = os.path.join(HERE, 'corpus', target)
+        os.makedirs(folder, exist_ok=True)
+        for name, data in inputs.items():
+            with open(os.path.join(folder, name), 'wb') as file:
+                file.write(data)
+
+
+main()
