@@ -71,6 +71,7 @@ struct vipl_be_nic {
     uint32_t conn_count;
     uint32_t polls;
     uint32_t changed;    /* atomic: the loop has watches that the kernel does not know of yet */
+    bool sooner;         /* who sleeps may have to wake earlier than it thinks */
     uint32_t slept;      /* atomic: somebody has slept since the last look around */
     struct sk_conn *hot; /* received last; NULL: none */
     uint8_t *scratch;    /* SK_SCRATCH bytes */
@@ -107,8 +108,9 @@ struct sk_call {
     struct vipl_address remote;
     struct vipl_inet target;
     struct vipl_vi_facts facts;
-    struct sk_conn *conn;         /* the probe under way, or the answer to a peer's; NULL: none */
-    struct sk_listener *listener; /* symmetric: where the peer may find us; NULL: nowhere */
+    struct sk_conn *conn;             /* the probe under way, or the answer to a peer's; NULL: none */
+    struct sk_conn *asked[SK_PROBES]; /* probes that somebody has, and thinks about */
+    struct sk_listener *listener;     /* symmetric: where the peer may find us; NULL: nowhere */
     bool peer;
     bool dials;  /* symmetric: this side walks */
     bool tied;   /* symmetric: both sides have one name; the port decides */
@@ -260,7 +262,7 @@ void vipl_sk_changed(struct vipl_be_nic *be); /* the loop has something new to w
 void vipl_sk_fell(struct sk_conn *conn, VIP_ERROR_CODE code); /* the connection broke: its VI is told */
 void vipl_sk_settle(struct vipl_be_nic *be,
                     struct vipl_vi *vi); /* so is a pinned VI that core is to settle */
-/* Lets the lock go; tells whose connections broke, and who sleeps that there is more to wait for. No lock of core's. */
+/* Lets the lock go; tells whose connections broke, and who sleeps that it may have to wake sooner. No lock of core's. */
 void vipl_sk_unlock(struct vipl_be_nic *be);
 /* A post or an answer waits; whoever polls goes on with it. Any lock but want_lock and a sending lock. */
 void vipl_sk_want(struct sk_conn *conn);

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "backends/socket/socket.h"
+#include "core/log.h"
 
-enum { PROBE_MS = 3000, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 100 };
+enum { PROBE_MS = 3000, ASKED_MS = 20, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 100 };
 
 static void walk(struct sk_call *call);
 
@@ -33,25 +34,40 @@ static void end_call(struct sk_call *call)
     vipl_sk_changed(call->be);
 }
 
-/* Takes the connection from the call; it may have the VI already. */
-static struct sk_conn *part(struct sk_call *call)
+/* Takes a connection from its call; it may have the VI already. */
+static void part(struct sk_conn *conn)
 {
-    struct sk_conn *conn = call->conn;
-    if (conn != NULL) {
-        call->conn = NULL;
-        conn->call = NULL;
-        vipl_sk_conn_detach(conn);
+    struct sk_call *call = conn->call;
+    for (unsigned i = 0; i < SK_PROBES; i++) {
+        call->asked[i] = call->asked[i] == conn ? NULL : call->asked[i];
     }
-    return conn;
+    call->conn = call->conn == conn ? NULL : call->conn;
+    conn->call = NULL;
+    vipl_sk_conn_detach(conn);
+}
+
+static void drop(struct sk_conn *conn)
+{
+    part(conn);
+    vipl_sk_conn_close(conn);
+}
+
+static void drop_all(struct sk_call *call)
+{
+    for (unsigned i = 0; i < SK_PROBES; i++) {
+        if (call->asked[i] != NULL) {
+            drop(call->asked[i]);
+        }
+    }
+    if (call->conn != NULL) {
+        drop(call->conn);
+    }
 }
 
 static void fail_call(struct sk_call *call, VIP_RETURN rc)
 {
     struct vipl_vi *vi = call->vi;
-    struct sk_conn *conn = part(call);
-    if (conn != NULL) {
-        vipl_sk_conn_close(conn);
-    }
+    drop_all(call);
     end_call(call);
     vipl_up_connect_failed(vi, rc);
 }
@@ -70,6 +86,8 @@ static void on_pause_over(uv_timer_t *timer)
 
 static void pause_walk(struct sk_call *call)
 {
+    vipl_log(VIPL_LOG_DEBUG, "walk %u is over: answered %d, unreachable %d, silent %d", call->round,
+             (int)call->answered, (int)call->unreachable, (int)call->silent);
     uint32_t ms = FIRST_PAUSE_MS << (call->round < 5 ? call->round : 5);
     uv_update_time(&call->be->loop);
     uv_timer_start(&call->timer, on_pause_over, ms > LONGEST_PAUSE_MS ? LONGEST_PAUSE_MS : ms, 0);
@@ -112,6 +130,9 @@ static void walk(struct sk_call *call)
     for (; call->probe < SK_PROBES; call->probe++) {
         struct vipl_inet target = call->target;
         int fd;
+        if (call->asked[call->probe] != NULL) {
+            continue;
+        }
         target.port = vipl_sk_port(&be->settings, &call->remote, call->probe);
         int error = vipl_tcp_connect(&be->inet, &target, &fd);
         struct sk_conn *conn = error == 0 ? vipl_sk_conn_new(be, fd, SK_DIALING) : NULL;
@@ -119,6 +140,7 @@ static void walk(struct sk_call *call)
             conn->call = call;
             conn->peer = target;
             call->conn = conn;
+            vipl_log(VIPL_LOG_DEBUG, "port %u: dialing", (unsigned)target.port);
             vipl_sk_conn_deadline(conn, PROBE_MS);
             vipl_sk_conn_watch(conn, UV_WRITABLE);
             return;
@@ -131,18 +153,34 @@ static void walk(struct sk_call *call)
 static void next_probe(struct sk_conn *conn)
 {
     struct sk_call *call = conn->call;
-    part(call);
-    vipl_sk_conn_close(conn);
-    call->probe++;
-    walk(call);
+    bool current = call->conn == conn;
+    drop(conn);
+    if (current) {
+        call->probe++;
+        walk(call);
+    }
+}
+
+/* Whoever has the port is silent: the one who waits for us may, but the walk goes on beside it. */
+static void leave_asked(struct sk_conn *conn)
+{
+    struct sk_call *call = conn->call;
+    if (call->conn == conn) {
+        call->asked[call->probe++] = conn;
+        call->conn = NULL;
+        walk(call);
+    }
 }
 
 void vipl_sk_call_lost(struct sk_conn *conn)
 {
     struct sk_call *call = conn->call;
     if (conn->state == SK_OPENING) { /* the peer took its request back; the next may come */
-        part(call);
-        vipl_sk_conn_close(conn);
+        drop(conn);
+        return;
+    }
+    if (conn->state == SK_ASKING) {
+        leave_asked(conn);
         return;
     }
     call->silent |= conn->state == SK_DIALING;
@@ -166,9 +204,10 @@ void vipl_sk_dialed(struct sk_conn *conn)
     struct vipl_mpa_start start = {.crc = vipl_sk_wants_crc(conn), .revision = 2};
     struct vipl_mpa_enhanced enhanced = {
         .ird = SK_READS, .ord = SK_READS, .peer_to_peer = true, .rtr_write = true};
+    vipl_log(VIPL_LOG_DEBUG, "port %u: asking", (unsigned)conn->peer.port);
     conn->state = SK_ASKING;
     conn->crc = start.crc;
-    vipl_sk_conn_deadline(conn, 0); /* a program may think about it as long as our own has time */
+    vipl_sk_conn_deadline(conn, ASKED_MS);
     vipl_sk_conn_watch(conn, UV_READABLE);
     if (!vipl_sk_start_send(conn, start, &enhanced, &hello)) {
         next_probe(conn);
@@ -183,7 +222,8 @@ static void accepted(struct sk_conn *conn, const struct sk_hello *hello)
     struct vipl_vi *vi = call->vi;
     conn->facts = hello->facts;
     conn->segment = hello->segment < SK_SEGMENT ? hello->segment : SK_SEGMENT;
-    part(call);
+    part(conn);
+    drop_all(call);
     end_call(call);
     vipl_sk_conn_attach(conn, vi);
     vipl_sk_conn_open(conn);
@@ -197,6 +237,7 @@ static void accepted(struct sk_conn *conn, const struct sk_hello *hello)
 static void refused(struct sk_conn *conn, const struct sk_hello *hello)
 {
     struct sk_call *call = conn->call;
+    vipl_log(VIPL_LOG_DEBUG, "port %u: refused, reason %u", (unsigned)conn->peer.port, hello->reason);
     call->answered = true;
     if (hello->reason == SK_REJECTED) {
         fail_call(call, VIP_REJECT);
@@ -337,12 +378,17 @@ VIP_RETURN vipl_sk_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const str
     return rc;
 }
 
+/* Somebody who has had a request for no time at all may be about to refuse it. */
 static VIP_RETURN how_far(const struct sk_call *call)
 {
-    if (call->conn != NULL && call->conn->state != SK_DIALING) {
+    bool asked = call->conn != NULL && call->conn->state == SK_OPENING;
+    for (unsigned i = 0; i < SK_PROBES; i++) {
+        asked |= call->asked[i] != NULL;
+    }
+    if (asked) {
         return VIP_TIMEOUT; /* somebody has our request and did not answer in time */
     }
-    if (call->answered || !call->dials) {
+    if (call->answered || (call->conn == NULL && !call->dials)) {
         return VIP_NO_MATCH;
     }
     return call->unreachable ? VIP_NOT_REACHABLE : VIP_TIMEOUT;
@@ -355,10 +401,7 @@ VIP_RETURN vipl_sk_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
     struct sk_call *call = sk_vi_of(vi)->call;
     if (call != NULL) {
         rc = how_far(call);
-        struct sk_conn *conn = part(call);
-        if (conn != NULL) {
-            vipl_sk_conn_close(conn);
-        }
+        drop_all(call);
         end_call(call);
     }
     vipl_sk_unlock(be);
@@ -369,10 +412,7 @@ void vipl_sk_calls_close(struct vipl_be_nic *be)
 {
     while (!vipl_list_empty(&be->calls)) {
         struct sk_call *call = VIPL_CONTAINER(be->calls.next, struct sk_call, link);
-        struct sk_conn *conn = part(call);
-        if (conn != NULL) {
-            vipl_sk_conn_close(conn);
-        }
+        drop_all(call);
         end_call(call);
     }
 }

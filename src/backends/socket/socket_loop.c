@@ -30,6 +30,7 @@ void vipl_sk_loop_close(struct vipl_be_nic *be)
 void vipl_sk_changed(struct vipl_be_nic *be)
 {
     vipl_store_relaxed(&be->changed, 1);
+    be->sooner = true;
 }
 
 /* --- connections that broke --- */
@@ -169,14 +170,15 @@ static void run_loop(struct vipl_be_nic *be)
 
 void vipl_sk_unlock(struct vipl_be_nic *be)
 {
-    bool changed = vipl_load_relaxed(&be->changed) != 0;
+    bool sooner = be->sooner;
     bool tell = be->fallen_count > 0 || be->fallen_more;
+    be->sooner = false;
     vipl_mutex_unlock(&be->lock);
     if (tell) {
         tell_fallen(be);
     }
-    if (changed) {
-        vipl_up_wake(be->core); /* who sleeps does not know of it yet */
+    if (sooner) {
+        vipl_up_wake(be->core);
     }
 }
 
@@ -218,7 +220,7 @@ void vipl_sk_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
     }
     uv_update_time(&be->loop);
     nap->fd = uv_backend_fd(&be->loop);
-    nap->ms = uv_backend_timeout(&be->loop);
+    nap->ms = uv_loop_alive(&be->loop) ? uv_backend_timeout(&be->loop) : -1;
     bool tell = be->fallen_count > 0 || be->fallen_more;
     bool changed = vipl_load_relaxed(&be->changed) != 0;
     vipl_mutex_unlock(&be->lock);
