@@ -195,17 +195,18 @@ TWO_ROLE_CASE("VipConnectWait takes any bytes as a discriminator",
 TWO_ROLE_CASE("VipConnectWait gets no request for a longer or shorter discriminator",
               "[VipConnectWait][early]") = {
     [](Peer &peer) {
-        peer.sync();
-        expect_no_request(peer.nic(), peer.address("ab"), kMoment);
+        Incoming incoming = wait_for_request(peer.nic(), peer.address("ab")); // all four come meanwhile
+        EXPECT_EQ(peer.address("the right one").discriminator(), incoming.from.discriminator());
+        REQUIRE_VIP(VipConnectReject(incoming.connection));
         peer.sync();
     },
     [](Peer &peer) {
         const Vi vi(peer.nic());
-        peer.sync();
-        REQUIRE_RC(VIP_NO_MATCH, request(vi, peer.client_address(), peer.address("a"), kMoment));
-        REQUIRE_RC(VIP_NO_MATCH, request(vi, peer.client_address(), peer.address("abc"), kMoment));
-        REQUIRE_RC(VIP_NO_MATCH,
-                   request(vi, peer.client_address(), peer.address(std::string("ab\0", 3)), kMoment));
+        const NetAddress local = peer.client_address();
+        REQUIRE_RC(VIP_NO_MATCH, request(vi, local, peer.address("a"), kMoment));
+        REQUIRE_RC(VIP_NO_MATCH, request(vi, local, peer.address("abc"), kMoment));
+        REQUIRE_RC(VIP_NO_MATCH, request(vi, local, peer.address(std::string("ab\0", 3)), kMoment));
+        REQUIRE_RC(VIP_REJECT, request(vi, peer.address("the right one"), peer.address("ab")));
         peer.sync();
     },
 };

@@ -95,7 +95,8 @@ TWO_PROCESS_CASE_WITH("VIPL_RESTART=1", "VIPL_RESTART=1 makes interrupted waits 
             EXPECT(now_ms() - start + 1 >= 2 * kMoment);
             expect_no_request(peer.nic(), peer.address("nobody"), kMoment);
             const Vi vi(peer.nic());
-            REQUIRE_RC(VIP_NO_MATCH, request(vi, peer.client_address(), peer.address("nowhere"), kMoment));
+            const VIP_RETURN rc = request(vi, peer.client_address(), peer.address("nowhere"), kMoment);
+            EXPECT(rc == VIP_NO_MATCH || rc == VIP_TIMEOUT); // the other side may have its port and be idle
         }
         peer.sync();
     },
