@@ -3,7 +3,7 @@
  * The parts of vipl-perf, from the bottom up: perf_hist (samples), perf_wire (control messages),
  * perf_end and perf_reap (one connected VI, its descriptors and buffers), perf_lat and perf_stream (the
  * timed loops, run by both ends at once), perf_session (the two ends' agreement on what to run next),
- * perf_local (both VIs in one process), perf_limits (what the machine can do without VIPL),
+ * perf_local (both VIs in one process), perf_limits and perf_tcp (what the machine can do without VIPL),
  * perf_report (tables and JSON), vipl-perf.c (command line and processes).
  */
 #ifndef VIPL_PERF_H
@@ -66,15 +66,18 @@ VIP_RETURN perf_local_run(struct perf_local *local, const struct perf_run *run, 
 
 struct perf_limits;
 
-enum perf_limit { PERF_LIMIT_SHM, PERF_LIMIT_MEMCPY, PERF_LIMIT_VMREAD, PERF_LIMIT_COUNT };
+enum perf_limit { PERF_LIMIT_SHM, PERF_LIMIT_MEMCPY, PERF_LIMIT_VMREAD, PERF_LIMIT_TCP, PERF_LIMIT_COUNT };
+
+/* What --limits asks for, bits by enum perf_limit; --compare: the TCP one. */
+#define PERF_LIMITS_HERE (1u << PERF_LIMIT_SHM | 1u << PERF_LIMIT_MEMCPY | 1u << PERF_LIMIT_VMREAD)
 
 /* Starts the second process, on a CPU of its own; before any device is open. NULL on failure. */
-struct perf_limits *perf_limits_start(int cpu, uint32_t largest);
+struct perf_limits *perf_limits_start(int cpu, uint32_t largest, unsigned kinds);
 void perf_limits_stop(struct perf_limits *limits);
 
 /* us of one message one way (lat) or MB/s (others); NaN where the machine does not offer it. */
-double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, enum perf_test test,
-                           uint32_t size, uint64_t duration_ns);
+double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, const struct perf_run *run,
+                           uint64_t duration_ns);
 
 /* ---- perf_report.c: what people and programs read ------------------------------------------------ */
 
@@ -146,7 +149,7 @@ struct perf_options {
     bool block;
     bool verify;
     bool cq;
-    bool limits;
+    unsigned limits; /* bits by enum perf_limit */
     bool json;
     bool once;
 };

@@ -2,7 +2,7 @@
 /*
  * What the machine can do without VIPL, on the same two CPUs: a ping-pong, and a stream, through shared
  * memory that copies the payload once and raises a flag; memcpy(); reading another process's memory in
- * one system call. Measured between the rounds of the VIPL figures, so that both see the same machine.
+ * one system call; and through a plain TCP connection (perf_tcp.c). Measured between the rounds of the VIPL figures, so that both see the same machine.
  *
  * The second process sleeps in read() until it is told to play; so it does not disturb VIPL's rounds.
  * Flags have 32 bits, which every CPU reads and writes whole.
@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "perf_tcp.h"
 #include "tool_os.h"
 #include "tool_text.h"
 
@@ -47,13 +48,17 @@ struct perf_limits {
     unsigned char *mine;      /* private, COPY_SLOTS payloads */
     size_t room;              /* bytes of one payload */
     size_t mapped;
+    int tcp[2];      /* this process's end, the second's; -1: not compared */
     bool reads_peer; /* until it failed once */
 };
+
+enum play { PLAY_PINGS, PLAY_STREAM, PLAY_TCP };
 
 struct order {
     uint32_t size;
     uint32_t count;
-    bool stream;
+    enum play play;
+    struct perf_tcp_order tcp;
 };
 
 /* ---- shared memory ping-pong ------------------------------------------------------------------------ */
@@ -115,33 +120,44 @@ static void child_main(struct perf_limits *limits, int channel, int cpu)
     signal(SIGINT, SIG_IGN); /* the first process decides */
     memset(limits->mine, 2, COPY_SLOTS * limits->room);
     while (read(channel, &order, sizeof(order)) == (ssize_t)sizeof(order)) {
-        if (order.stream) {
-            take_stream(limits, &order);
-        } else {
+        switch (order.play) {
+        case PLAY_PINGS:
             answer_pings(limits, &order);
+            break;
+        case PLAY_STREAM:
+            take_stream(limits, &order);
+            break;
+        case PLAY_TCP:
+            perf_tcp_answer(limits->tcp[1], limits->mine, &order.tcp);
+            break;
         }
     }
     _exit(0);
 }
 
-static bool give_order(struct perf_limits *limits, uint32_t size, uint32_t count, bool stream)
+static bool write_order(const struct perf_limits *limits, const struct order *order)
+{
+    return write(limits->channel, order, sizeof(*order)) == (ssize_t)sizeof(*order);
+}
+
+static bool give_order(struct perf_limits *limits, uint32_t size, uint32_t count, enum play play)
 {
     struct order order;
 
     memset(&order, 0, sizeof(order));
     order.size = size;
     order.count = count;
-    order.stream = stream;
+    order.play = play;
     limits->board->ping.value = 0;
     limits->board->pong.value = 0;
-    return write(limits->channel, &order, sizeof(order)) == (ssize_t)sizeof(order);
+    return write_order(limits, &order);
 }
 
 static bool send_pings(struct perf_limits *limits, uint32_t size, uint32_t count, struct perf_hist *hist)
 {
     uint64_t last = 0;
 
-    if (!give_order(limits, size, count, false)) {
+    if (!give_order(limits, size, count, PLAY_PINGS)) {
         return false;
     }
     for (uint32_t number = 1; number <= count; number++) {
@@ -188,7 +204,7 @@ static uint64_t send_stream(struct perf_limits *limits, uint32_t size, uint32_t 
 {
     uint64_t start;
 
-    if (!give_order(limits, size, count, true)) {
+    if (!give_order(limits, size, count, PLAY_STREAM)) {
         return 0;
     }
     tell(&limits->board->ping, 1); /* wakes the other process up before the clock runs */
@@ -220,6 +236,62 @@ static double measure_stream(struct perf_limits *limits, uint32_t size, uint64_t
     count = count < GUESS ? GUESS : count > 1e9 ? 1e9 : count;
     took = send_stream(limits, size, (uint32_t)count);
     return took > 0 ? (double)size * floor(count - 1) * 1e3 / (double)took : NAN;
+}
+
+/* ---- plain TCP --------------------------------------------------------------------------------------- */
+
+/* Messages of the calibration, whose time tells how many fill a measurement. */
+static const struct {
+    uint32_t first;
+    double most;
+} tcp_counts[] = {{GUESS, 100e6}, {4 * GUESS, 1e9}};
+
+static struct order order_tcp(const struct perf_run *run, double count)
+{
+    struct order order;
+    bool stream = run->test != PERF_LAT;
+
+    memset(&order, 0, sizeof(order));
+    order.play = PLAY_TCP;
+    order.tcp.size = run->size;
+    count = count < tcp_counts[stream].first ? tcp_counts[stream].first : count;
+    order.tcp.count = (uint32_t)(count > tcp_counts[stream].most ? tcp_counts[stream].most : count);
+    order.tcp.stream = stream;
+    order.tcp.block = run->block;
+    return order;
+}
+
+/* The ns it took in all, or 0. */
+static uint64_t play_tcp(struct perf_limits *limits, const struct order *order, struct perf_hist *hist)
+{
+    uint64_t start = tool_now_ns();
+
+    perf_hist_clear(hist);
+    if (!write_order(limits, order)) {
+        return 0;
+    }
+    if (order->tcp.stream) {
+        return perf_tcp_stream(limits->tcp[0], limits->mine, &order->tcp);
+    }
+    return perf_tcp_pings(limits->tcp[0], limits->mine, &order->tcp, hist) ? tool_now_ns() - start : 0;
+}
+
+static double measure_tcp(struct perf_limits *limits, const struct perf_run *run, uint64_t duration_ns)
+{
+    static struct perf_hist hist;
+    struct order order = order_tcp(run, 0);
+    uint64_t took = limits->tcp[0] >= 0 ? play_tcp(limits, &order, &hist) : 0;
+
+    if (took == 0 || tool_stop) {
+        return NAN;
+    }
+    order = order_tcp(run, (double)order.tcp.count * (double)duration_ns / (double)took);
+    took = play_tcp(limits, &order, &hist);
+    if (took == 0) {
+        return NAN;
+    }
+    return order.tcp.stream ? (double)run->size * order.tcp.count * 1e3 / (double)took
+                            : perf_hist_at(&hist, 0.5) / 2e3;
 }
 
 /* ---- copies ----------------------------------------------------------------------------------------- */
@@ -267,24 +339,36 @@ static double time_copies(struct perf_limits *limits, enum perf_limit which, uin
     return perf_hist_at(&hist, 0.5) / copies;
 }
 
-double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, enum perf_test test,
-                           uint32_t size, uint64_t duration_ns)
+static double measure_copies(struct perf_limits *limits, enum perf_limit which, const struct perf_run *run,
+                             uint64_t duration_ns)
 {
-    double took;
+    double took = NAN;
 
-    if (which == PERF_LIMIT_SHM && test != PERF_RATE) {
-        return test == PERF_LAT ? measure_shm(limits, size, duration_ns)
-                                : measure_stream(limits, size, duration_ns);
+    if (which != PERF_LIMIT_VMREAD || limits->reads_peer) {
+        took = time_copies(limits, which, run->size, duration_ns);
     }
-    if (which == PERF_LIMIT_SHM || test == PERF_RATE || (which == PERF_LIMIT_VMREAD && !limits->reads_peer)) {
-        return NAN;
-    }
-    took = time_copies(limits, which, size, duration_ns);
     if (isnan(took)) {
         limits->reads_peer = limits->reads_peer && which != PERF_LIMIT_VMREAD;
         return NAN;
     }
-    return test == PERF_LAT ? took / 1e3 : (double)size * 1e3 / took;
+    return run->test == PERF_LAT ? took / 1e3 : (double)run->size * 1e3 / took;
+}
+
+double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, const struct perf_run *run,
+                           uint64_t duration_ns)
+{
+    if (run->test == PERF_RATE) {
+        return NAN;
+    }
+    switch (which) {
+    case PERF_LIMIT_SHM:
+        return run->test == PERF_LAT ? measure_shm(limits, run->size, duration_ns)
+                                     : measure_stream(limits, run->size, duration_ns);
+    case PERF_LIMIT_TCP:
+        return measure_tcp(limits, run, duration_ns);
+    default:
+        return measure_copies(limits, which, run, duration_ns);
+    }
 }
 
 /* ---- start and stop ---------------------------------------------------------------------------------- */
@@ -313,6 +397,13 @@ static bool map_memory(struct perf_limits *limits, uint32_t largest)
     return true;
 }
 
+static void close_if_open(int fd)
+{
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
 static bool start_child(struct perf_limits *limits, int cpu)
 {
     int channel[2];
@@ -323,6 +414,7 @@ static bool start_child(struct perf_limits *limits, int cpu)
     limits->child = tool_fork();
     if (limits->child == 0) {
         close(channel[0]);
+        close_if_open(limits->tcp[0]); /* its end is the other process's death */
         child_main(limits, channel[1], cpu);
     }
     close(channel[1]);
@@ -330,7 +422,7 @@ static bool start_child(struct perf_limits *limits, int cpu)
     return limits->child > 0;
 }
 
-struct perf_limits *perf_limits_start(int cpu, uint32_t largest)
+struct perf_limits *perf_limits_start(int cpu, uint32_t largest, unsigned kinds)
 {
     struct perf_limits *limits = calloc(1, sizeof(*limits));
 
@@ -339,9 +431,11 @@ struct perf_limits *perf_limits_start(int cpu, uint32_t largest)
     }
     limits->channel = -1;
     limits->child = -1;
+    limits->tcp[0] = limits->tcp[1] = -1;
     limits->reads_peer = true;
-    if (!map_memory(limits, largest) || !start_child(limits, cpu)) {
-        tool_complain("the process for --limits does not start");
+    if (!map_memory(limits, largest) ||
+        ((kinds & (1u << PERF_LIMIT_TCP)) != 0 && !perf_tcp_open(limits->tcp)) || !start_child(limits, cpu)) {
+        tool_complain("the process for --limits or --compare does not start");
         perf_limits_stop(limits);
         return NULL;
     }
@@ -356,9 +450,9 @@ void perf_limits_stop(struct perf_limits *limits)
     if (limits->board != NULL) {
         tell(&limits->board->stop, 1);
     }
-    if (limits->channel >= 0) {
-        close(limits->channel);
-    }
+    close_if_open(limits->channel);
+    close_if_open(limits->tcp[0]);
+    close_if_open(limits->tcp[1]);
     if (limits->child > 0) {
         tool_wait_child(limits->child, 2000);
     }

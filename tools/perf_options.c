@@ -37,6 +37,8 @@ static void print_help(void)
          "                            in latencies, and is in bandwidths and rates\n"
          "  -L, --limits              with --pair or --local: measure beside each figure what the\n"
          "                            machine can do without VIPL, and print ratios\n"
+         "  -X, --compare             with --pair or --local: measure beside each figure a plain\n"
+         "                            TCP connection that waits the same way, and print the ratio\n"
          "  -c, --cq                  reap through a completion queue\n"
          "  -r, --reliability LEVEL   unreliable, delivery or reception (default delivery)\n"
          "  -d, --device NAME         device (default: the default device)\n"
@@ -69,6 +71,7 @@ static const struct option long_options[] = {
     {"depth", required_argument, NULL, 'q'},
     {"verify", no_argument, NULL, 'v'},
     {"limits", no_argument, NULL, 'L'},
+    {"compare", no_argument, NULL, 'X'},
     {"cq", no_argument, NULL, 'c'},
     {"reliability", required_argument, NULL, 'r'},
     {"device", required_argument, NULL, 'd'},
@@ -209,7 +212,10 @@ static bool take_flag(struct perf_options *options, int option)
         options->verify = true;
         return true;
     case 'L':
-        options->limits = true;
+        options->limits |= PERF_LIMITS_HERE;
+        return true;
+    case 'X':
+        options->limits |= 1u << PERF_LIMIT_TCP;
         return true;
     case 'c':
         options->cq = true;
@@ -301,8 +307,8 @@ static bool consistent(const struct perf_options *options)
         tool_complain("one of --pair, --local, --server and --client is needed");
         return false;
     }
-    if (options->limits && !here) {
-        tool_complain("--limits needs --pair or --local");
+    if (options->limits != 0 && !here) {
+        tool_complain("--limits and --compare need --pair or --local");
         return false;
     }
     if (options->role == PERF_ROLE_LOCAL && (options->block || options->cq)) {
@@ -333,7 +339,7 @@ int perf_parse(int argc, char **argv, struct perf_options *options)
     int option;
 
     set_defaults(options);
-    while ((option = getopt_long(argc, argv, "plsC::t:o:n:w:T:i:W:R:q:vLcr:d:D:P:m:1jVh", long_options,
+    while ((option = getopt_long(argc, argv, "plsC::t:o:n:w:T:i:W:R:q:vLXcr:d:D:P:m:1jVh", long_options,
                                  NULL)) != -1) {
         if (option == 'V') {
             tool_print_version();

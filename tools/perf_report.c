@@ -18,7 +18,7 @@
 
 #define SCHEMA 1
 
-static const char *const limit_names[PERF_LIMIT_COUNT] = {"shm", "memcpy", "vmread"};
+static const char *const limit_names[PERF_LIMIT_COUNT] = {"shm", "memcpy", "vmread", "tcp"};
 
 const char *perf_test_text(enum perf_test test)
 {
@@ -103,6 +103,11 @@ static void print_figure(double value)
     printf(" %10s", tool_number_text(value, value < 1000 ? 3 : 0, text, sizeof(text)));
 }
 
+static bool wants_limit(const struct perf_options *options, size_t which)
+{
+    return (options->limits & (1u << which)) != 0;
+}
+
 static void print_table_head(const struct perf_options *options)
 {
     printf("%-4s %-5s %9s %-5s %-4s %10s %10s %10s %10s %10s", "test", "op", "bytes", "wait", "unit", "min",
@@ -110,8 +115,10 @@ static void print_table_head(const struct perf_options *options)
     if (options->rounds > 1) {
         printf(" %21s", "rounds' figures");
     }
-    for (size_t i = 0; i < PERF_LIMIT_COUNT && options->limits; i++) {
-        printf(" %10s %6s", limit_names[i], "ratio");
+    for (size_t i = 0; i < PERF_LIMIT_COUNT; i++) {
+        if (wants_limit(options, i)) {
+            printf(" %10s %6s", limit_names[i], "ratio");
+        }
     }
     puts("");
 }
@@ -131,9 +138,11 @@ static void print_table_row(const struct perf_options *options, const struct per
         print_figure(row->round_min);
         print_figure(row->round_max);
     }
-    for (size_t i = 0; i < PERF_LIMIT_COUNT && options->limits; i++) {
-        print_figure(row->limit[i]);
-        printf(" %6s", tool_number_text(row->ratio[i], 2, text, sizeof(text)));
+    for (size_t i = 0; i < PERF_LIMIT_COUNT; i++) {
+        if (wants_limit(options, i)) {
+            print_figure(row->limit[i]);
+            printf(" %6s", tool_number_text(row->ratio[i], 2, text, sizeof(text)));
+        }
     }
     if (row->wrong > 0) {
         printf("  %llu WRONG", (unsigned long long)row->wrong);
@@ -151,11 +160,14 @@ static void json_figure(const char *key, double value)
     tool_json_number(stdout, value, 4);
 }
 
-static void json_limits(const struct perf_row *row)
+static void json_limits(const struct perf_options *options, const struct perf_row *row)
 {
     char key[32];
 
     for (size_t i = 0; i < PERF_LIMIT_COUNT; i++) {
+        if (!wants_limit(options, i)) {
+            continue;
+        }
         snprintf(key, sizeof(key), "limit_%s", limit_names[i]);
         json_figure(key, row->limit[i]);
         snprintf(key, sizeof(key), "ratio_%s", limit_names[i]);
@@ -188,9 +200,7 @@ static void print_json_row(const struct perf_options *options, const struct perf
     json_figure("mean", row->mean);
     json_figure("round_min", row->round_min);
     json_figure("round_max", row->round_max);
-    if (options->limits) {
-        json_limits(row);
-    }
+    json_limits(options, row);
     printf(", \"verified\": %s, \"wrong\": %llu}\n", row->run.verify ? "true" : "false",
            (unsigned long long)row->wrong);
 }

@@ -81,14 +81,13 @@ static VIP_RETURN calibrate(struct bench *bench, struct figure *figure)
 static void measure_limits(struct bench *bench, struct figure *figure, uint32_t round)
 {
     /* a third of a round in all: short enough to alternate with VIPL, long enough to be steady */
-    uint64_t duration = bench->options->duration_ns / (3 * PERF_LIMIT_COUNT);
+    uint64_t duration = bench->options->duration_ns / 9;
 
     for (int which = 0; which < PERF_LIMIT_COUNT; which++) {
         double limit = NAN;
 
-        if (bench->limits != NULL) {
-            limit = perf_limits_measure(bench->limits, (enum perf_limit)which, figure->run.test,
-                                        figure->run.size, duration);
+        if (bench->limits != NULL && (bench->options->limits & (1u << which)) != 0) {
+            limit = perf_limits_measure(bench->limits, (enum perf_limit)which, &figure->run, duration);
         }
         figure->limits[which][round] = limit;
         figure->ratios[which][round] = figure->rounds[round] / limit;

@@ -130,7 +130,7 @@ bool perf_client_connect(const struct perf_options *options, struct perf_end *en
 {
     struct perf_shape shape = {(uint32_t)options->size_most, (uint32_t)options->depth, options->verify,
                                (options->ops & ~(1u << PERF_SEND)) != 0, options->cq};
-    uint64_t pause_ms = options->limits ? options->duration_ns / 1000000 + 1000 : 0;
+    uint64_t pause_ms = options->limits != 0 ? options->duration_ns / 1000000 + 1000 : 0;
     uint32_t patience = (uint32_t)(options->timeout_ms + pause_ms);
     VIP_VI_ATTRIBUTES attributes;
 

@@ -3,7 +3,7 @@
  * vipl-perf: latency, bandwidth and message rate of VIPL, between two processes or in one.
  *
  * This file starts the processes and puts them on their CPUs. Both helpers, the server of --pair and
- * the second process of --limits, are forked before any device is open.
+ * the second process of --limits and --compare, are forked before any device is open.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -102,8 +102,8 @@ static int run_here(struct perf_options *options)
             return TOOL_FAILED;
         }
     }
-    if (options->limits) {
-        limits = perf_limits_start(options->cpus[1], (uint32_t)options->size_most);
+    if (options->limits != 0) {
+        limits = perf_limits_start(options->cpus[1], (uint32_t)options->size_most, options->limits);
     }
     pin(options->cpus[0]);
     code = pair ? run_client(options, limits) : run_local(options, limits);

@@ -18,7 +18,7 @@ checks.common_options(perf)
 
 def usage():
     for wrong in ([], ["--pair", "--local"], ["--pair", "--test", "speed"], ["--pair", "--op", "lat"],
-                  ["--pair", "--size", "8..4"], ["--pair", "--wait", "spin"], ["--server", "--limits"],
+                  ["--pair", "--size", "8..4"], ["--pair", "--wait", "spin"], ["--server", "--limits"], ["--server", "--compare"],
                   ["--local", "--cq"], ["--pair", "--duration", "0"], ["--pair", "stray"],
                   ["--pair", "--depth", "0"], ["--pair", "--cpus", "x"]):
         checks.code(run(perf, *wrong), 2, "wrong usage %r" % wrong)
@@ -76,6 +76,12 @@ def limits():
         which = "shm" if row.get("test") == "lat" else "memcpy"
         checks.that((row.get("limit_" + which) or 0) > 0 and (row.get("ratio_" + which) or 0) > 0,
                     "%s has the limit %s and a ratio" % (row.get("test"), which), result)
+    for wait in "poll", "block":
+        result = run(perf, "--pair", "--compare", "--test", "lat,bw", "--size", "4K", "--duration", "0.05", "--wait", wait,
+                     "--warmup", "50", "--json")
+        for row in rows(result, "--compare", 2):
+            checks.that((row.get("limit_tcp") or 0) > 0 and (row.get("ratio_tcp") or 0) > 0 and
+                        "limit_shm" not in row, "%s is compared with plain TCP, %s" % (row.get("test"), wait), result)
     result = run(perf, "--pair", "--iters", "100", "--warmup", "10")
     checks.that(result.code == 0 and result.out.startswith("test op"), "the table has a head", result)
 
