@@ -31,6 +31,23 @@ void vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from)
     }
 }
 
+unsigned vipl_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; bytes > 0 && i < sg->count; i++) {
+        size_t len = sg->iov[i].len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        size_t take = len - offset < bytes ? len - offset : bytes;
+        out[n++] = (struct vipl_iov){(char *)sg->iov[i].base + offset, take};
+        bytes -= take;
+        offset = 0;
+    }
+    return n;
+}
+
 /* The last bytes of a piece, as one store where they are an aligned word. Pairs with the acquire load of
  * whoever spins on them. */
 static size_t tail_bytes(const unsigned char *end, size_t n)

@@ -7,6 +7,8 @@
 
 /* As many bytes as both lists have. */
 void vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from);
+/* The pieces of a list's bytes [offset, offset + bytes); returns how many, at most as many as the list has. */
+unsigned vipl_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes);
 /* Copies in address order, the tail last and whole: a receiver may spin on the last word. */
 void vipl_copy_ordered(unsigned char *to, const struct vipl_sg *from);
 

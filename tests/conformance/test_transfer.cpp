@@ -230,6 +230,64 @@ TWO_ROLE_CASE_EACH_LEVEL("VipPostSend gathers 252 segments and VipPostRecv scatt
     },
 };
 
+namespace {
+
+constexpr VIP_UINT32 kLarge = 200003;
+constexpr unsigned kLargeOnes = 5;
+
+Endpoint large_endpoint(Peer &peer)
+{
+    return Endpoint(peer, vi_attributes(peer.level(), kLarge), kLargeOnes * (kLarge + 512));
+}
+
+/** Bytes as three segments, cut where that message has its cuts. */
+Work in_pieces(Memory &memory, Span bytes, unsigned message, VIP_UINT32 first)
+{
+    Work work = memory.work(3);
+    const VIP_UINT32 second = 1 + message * 20011;
+    work.local(bytes.part(0, first)).local(bytes.part(first, second));
+    work.local(bytes.part(first + second, bytes.size - first - second));
+    return work;
+}
+
+} // namespace
+
+TWO_ROLE_CASE_EACH_LEVEL("VipPostSend gathers, and VipPostRecv scatters, large odd pieces of many messages",
+                         "[VipPostSend][early]") = {
+    [](Peer &peer) {
+        Endpoint end = large_endpoint(peer);
+        std::vector<Span> bytes;
+        for (unsigned i = 0; i < kLargeOnes; ++i) {
+            bytes.push_back(end.memory.bytes(kLarge + 1, i));
+            post_recv(end.vi, in_pieces(end.memory, bytes[i], i, 7 + i * 8192));
+        }
+        end.connect();
+        for (unsigned i = 0; i < kLargeOnes; ++i) {
+            EXPECT_EQ(kLarge - i, received(end.vi)->CS.Length);
+            EXPECT(bytes[i].part(0, kLarge - i).holds(i + 1));
+            EXPECT(bytes[i].part(kLarge - i, i + 1).all(0));
+        }
+        peer.sync();
+    },
+    [](Peer &peer) {
+        Endpoint end = large_endpoint(peer);
+        std::vector<Work> works;
+        for (unsigned i = 0; i < kLargeOnes; ++i) {
+            const Span bytes = end.memory.bytes(kLarge - i, i * 3);
+            bytes.fill(i + 1);
+            works.push_back(in_pieces(end.memory, bytes, kLargeOnes - i, 60001));
+        }
+        end.connect();
+        for (const Work &work : works) {
+            post_send(end.vi, work);
+        }
+        for (const Work &work : works) {
+            EXPECT(sent(end.vi) == work.desc);
+        }
+        peer.sync();
+    },
+};
+
 TWO_ROLE_CASE("VipPostSend gathers from several regions", "[VipPostSend][early]") = {
     [](Peer &peer) {
         Endpoint end(peer);

@@ -11,10 +11,11 @@
  *   socket_call.c     the requesting side: the walk over the ports, both ways to connect
  *   socket_send.c     posts into the stream, answers to RDMA Reads
  *   socket_receive.c  the stream into receives, registered memory and outcomes
+ *   socket_land.c     large payloads, received to where they go
  *
  * Copies: a send leaves from the program's memory by one system call. Received payloads are copied once,
- * out of the buffer one system call fills for many messages; large ones of connections without CRC are
- * received in place. With CRC a payload is copied in any case, because it must not be placed before its CRC
+ * out of the buffer one system call fills for many messages; large ones of connections without CRC
+ * land in place. With CRC a payload is copied in any case, because it must not be placed before its CRC
  * is known to be right.
  *
  * Locks: `lock` of the device (rank BACKEND_RX) guards everything but a connection's sending side, which
@@ -160,6 +161,10 @@ struct sk_receiving {
     uint32_t held_bytes;
     uint32_t write_bytes;    /* of the RDMA Write under way, or before */
     uint32_t response_bytes; /* of the RDMA Read Response that is under way */
+    struct vipl_ddp land;    /* of what is missing of the FPDU under way */
+    size_t landing;          /* bytes of payload that are; 0: none is under way */
+    size_t land_tail;        /* those of them that are not to land */
+    unsigned large;          /* large FPDUs are expected, so many others in between */
 };
 
 struct sk_sending {
@@ -349,6 +354,33 @@ void vipl_sk_resume(struct sk_conn *conn); /* there is room: answers, then posts
 
 /* --- socket_receive.c --- */
 
+/* A DDP segment, or a part of one that is not all there. */
+struct sk_segment {
+    struct vipl_ddp ddp;
+    const uint8_t *payload; /* NULL: it is in its place */
+    size_t bytes;
+    size_t ahead; /* bytes of the segment behind these */
+};
+/* The functions that return bool: false, the connection has broken or ended, and is not to be touched. */
 void vipl_sk_receive(struct sk_conn *conn); /* SK_OPENING, SK_OPEN */
+bool vipl_sk_segment(struct sk_conn *conn, const struct sk_segment *s);
+/* Keeps the begin of an FPDU until the rest comes. */
+bool vipl_sk_stash(struct sk_conn *conn, const uint8_t *from, size_t bytes);
+/* Lets the VI's receive lock go. What went wrong under it, core is to settle; a peer of a reliable VI is told why. */
+bool vipl_sk_done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about);
+uint16_t vipl_sk_claim_reason(enum vipl_claim claim); /* 0: there is none to give */
+
+/* --- socket_land.c --- */
+
+/* Whether the rest of an FPDU, of which `have` bytes are there, is to land. */
+bool vipl_sk_lands(const struct sk_conn *conn, const uint8_t *fpdu, size_t have);
+bool vipl_sk_land_begin(struct sk_conn *conn, const uint8_t *fpdu, size_t have);
+/* One system call: what is missing to its place, but for the tail; what follows into the scratch buffer. False: none,
+ * because the connection broke or the rest takes the usual way. */
+bool vipl_sk_land(struct sk_conn *conn, int *error, size_t *n);
+bool vipl_sk_landed(struct sk_conn *conn, size_t bytes); /* it brought so many of them */
+/* How much to receive beyond what is known of: little, where a large FPDU may follow. */
+size_t vipl_sk_land_room(const struct sk_receiving *rx);
+void vipl_sk_land_expect(struct sk_receiving *rx, size_t fpdu); /* one of that size came whole */
 
 #endif

@@ -7,7 +7,7 @@
 #include "core/lock_rank.h"
 #include "os/os_atomic.h"
 
-enum { LOOK_AROUND_EVERY = 16, MOST_RUNS = 8 };
+enum { LOOK_AROUND_EVERY = 32, MOST_RUNS = 8 };
 
 int vipl_sk_loop_open(struct vipl_be_nic *be)
 {

@@ -10,13 +10,6 @@
 #include "core/copy.h"
 #include "iwarp/bytes.h"
 
-/* A DDP segment, whole. */
-struct segment {
-    struct vipl_ddp ddp;
-    const uint8_t *payload;
-    size_t bytes;
-};
-
 /* The stream makes no sense: its end. */
 static bool give_up(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
 {
@@ -25,8 +18,7 @@ static bool give_up(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp
     return false;
 }
 
-/* The VI's receive lock is released. What went wrong under it, core is to settle; a peer of a reliable VI is told why. */
-static bool done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
+bool vipl_sk_done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
 {
     bool fatal = vipl_up_recv_unlock(conn->vi);
     if (reason != 0 && !conn->unreliable) {
@@ -38,32 +30,28 @@ static bool done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *a
     return !fatal;
 }
 
-static void place(const struct vipl_sg *to, size_t offset, const uint8_t *from, size_t bytes)
+/* What has landed is in its place already. */
+static void place(const struct vipl_sg *to, size_t offset, const struct sk_segment *s)
 {
-    for (unsigned i = 0; bytes > 0 && i < to->count; i++) {
-        size_t len = to->iov[i].len;
-        if (offset >= len) {
-            offset -= len;
-            continue;
-        }
-        size_t n = len - offset < bytes ? len - offset : bytes;
-        memcpy((char *)to->iov[i].base + offset, from, n);
-        from += n;
-        bytes -= n;
-        offset = 0;
+    struct vipl_iov pieces[VIPL_MAX_SEGMENTS];
+    const uint8_t *from = s->payload;
+    unsigned count = from == NULL ? 0 : vipl_slice(pieces, to, offset, s->bytes);
+    for (unsigned i = 0; i < count; i++) {
+        memcpy(pieces[i].base, from, pieces[i].len);
+        from += pieces[i].len;
     }
 }
 
 /* --- Send and Immediate Data --- */
 
-static uint16_t reason_of(enum vipl_claim claim)
+uint16_t vipl_sk_claim_reason(enum vipl_claim claim)
 {
     return claim == VIPL_CLAIM_EMPTY    ? VIPL_TERM_DDP_UNTAGGED_NO_BUFFER
            : claim == VIPL_CLAIM_FAILED ? VIPL_TERM_DDP_UNTAGGED_TOO_LONG
                                         : 0;
 }
 
-static bool on_send(struct sk_conn *conn, const struct segment *s)
+static bool on_send(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_receiving *rx = &conn->rx;
     struct vipl_sg to;
@@ -73,18 +61,18 @@ static bool on_send(struct sk_conn *conn, const struct segment *s)
     if (s->ddp.msn != rx->send_msn || rx->held) {
         return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MSN, &s->ddp);
     }
-    if (s->ddp.mo != rx->mo || s->bytes > UINT32_MAX - rx->mo) {
+    if (s->ddp.mo != rx->mo || s->bytes + s->ahead > UINT32_MAX - rx->mo) {
         return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MO, &s->ddp);
     }
     uint32_t end = rx->mo + (uint32_t)s->bytes;
     vipl_up_recv_lock(conn->vi);
     if (!rx->drop) {
-        enum vipl_claim claim = vipl_up_recv_claim(conn->vi, end, &to);
+        enum vipl_claim claim = vipl_up_recv_claim(conn->vi, end + s->ahead, &to);
         rx->drop = claim != VIPL_CLAIM_OK;
-        reason = reason_of(claim);
+        reason = vipl_sk_claim_reason(claim);
     }
     if (!rx->drop) {
-        place(&to, rx->mo, s->payload, s->bytes);
+        place(&to, rx->mo, s);
         if (whole && !with_immediate) {
             vipl_up_recv_finish(conn->vi, 0, end, false, NULL);
         }
@@ -97,10 +85,10 @@ static bool on_send(struct sk_conn *conn, const struct segment *s)
         rx->held_drop = rx->drop;
         rx->drop = false;
     }
-    return done(conn, reason, &s->ddp);
+    return vipl_sk_done(conn, reason, &s->ddp);
 }
 
-static bool on_immediate(struct sk_conn *conn, const struct segment *s)
+static bool on_immediate(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_receiving *rx = &conn->rx;
     struct vipl_sg to;
@@ -122,12 +110,12 @@ static bool on_immediate(struct sk_conn *conn, const struct segment *s)
     if (claim == VIPL_CLAIM_OK) {
         vipl_up_recv_finish(conn->vi, 0, bytes, !of_send, &immediate);
     }
-    return done(conn, reason_of(claim), &s->ddp);
+    return vipl_sk_done(conn, vipl_sk_claim_reason(claim), &s->ddp);
 }
 
 /* --- RDMA --- */
 
-static bool on_write(struct sk_conn *conn, const struct segment *s)
+static bool on_write(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_receiving *rx = &conn->rx;
     if (!rx->writing) {
@@ -136,9 +124,9 @@ static bool on_write(struct sk_conn *conn, const struct segment *s)
         rx->write_refused = false;
     }
     vipl_up_recv_lock(conn->vi);
-    bool allowed =
-        !rx->write_refused && vipl_up_rdma_allowed(conn->vi, true, s->ddp.stag, s->ddp.offset, s->bytes);
-    if (allowed && s->bytes > 0) {
+    bool allowed = !rx->write_refused &&
+                   vipl_up_rdma_allowed(conn->vi, true, s->ddp.stag, s->ddp.offset, s->bytes + s->ahead);
+    if (allowed && s->bytes > 0 && s->payload != NULL) {
         struct vipl_sg from = {.count = 1, .bytes = s->bytes};
         from.iov[0] = (struct vipl_iov){(void *)(uintptr_t)s->payload, s->bytes};
         vipl_copy_ordered((unsigned char *)(uintptr_t)s->ddp.offset, &from);
@@ -146,10 +134,10 @@ static bool on_write(struct sk_conn *conn, const struct segment *s)
     rx->write_refused = !allowed;
     rx->write_bytes += (uint32_t)s->bytes;
     rx->writing = !s->ddp.last;
-    return done(conn, allowed ? 0 : VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
+    return vipl_sk_done(conn, allowed ? 0 : VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
 }
 
-static bool on_read(struct sk_conn *conn, const struct segment *s)
+static bool on_read(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_sending *tx = &conn->tx;
     struct vipl_rdmap_read read;
@@ -162,7 +150,7 @@ static bool on_read(struct sk_conn *conn, const struct segment *s)
     vipl_up_recv_lock(conn->vi);
     bool allowed = read.bytes == 0 ||
                    vipl_up_rdma_allowed(conn->vi, false, read.source_stag, read.source_offset, read.bytes);
-    if (!done(conn, allowed ? 0 : VIPL_TERM_RDMAP_ACCESS, &s->ddp)) {
+    if (!vipl_sk_done(conn, allowed ? 0 : VIPL_TERM_RDMAP_ACCESS, &s->ddp)) {
         return false;
     }
     vipl_mutex_lock(&tx->lock);
@@ -210,7 +198,7 @@ static bool end_pending(struct sk_conn *conn, const struct sk_pending *p, uint32
     return !fatal;
 }
 
-static bool on_response(struct sk_conn *conn, const struct segment *s)
+static bool on_response(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_receiving *rx = &conn->rx;
     struct sk_pending p;
@@ -219,7 +207,7 @@ static bool on_response(struct sk_conn *conn, const struct segment *s)
     }
     uint32_t expected = p.confirms ? 0 : p.bytes;
     if (s->ddp.stag != p.sequence || s->ddp.offset != rx->response_bytes ||
-        s->bytes > expected - rx->response_bytes ||
+        s->bytes + s->ahead > expected - rx->response_bytes ||
         (s->ddp.last && rx->response_bytes + s->bytes != expected)) {
         return give_up(conn, VIPL_TERM_DDP_TAGGED_BOUNDS, &s->ddp);
     }
@@ -227,7 +215,7 @@ static bool on_response(struct sk_conn *conn, const struct segment *s)
         struct vipl_sg to;
         vipl_up_send_lock(conn->vi);
         if (vipl_up_read_target(conn->vi, p.sequence, &to)) {
-            place(&to, rx->response_bytes, s->payload, s->bytes);
+            place(&to, rx->response_bytes, s);
         }
         vipl_up_send_unlock(conn->vi);
     }
@@ -254,7 +242,7 @@ static uint32_t status_of(uint16_t reason, const struct sk_pending *p, uint16_t 
     }
 }
 
-static bool on_terminate(struct sk_conn *conn, const struct segment *s)
+static bool on_terminate(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct vipl_rdmap_terminate terminate;
     struct vipl_vi_facts own;
@@ -306,15 +294,36 @@ static bool open_now(struct sk_conn *conn)
     return acceptance->opened;
 }
 
-static bool is_ready_message(const struct segment *s)
+static bool is_ready_message(const struct sk_segment *s)
 {
     return s->ddp.op == VIPL_RDMAP_WRITE && s->bytes == 0;
 }
 
-/* False: the connection has broken or ended, and is not to be touched. */
-static bool on_segment(struct sk_conn *conn, const uint8_t *ulpdu, size_t length)
+bool vipl_sk_segment(struct sk_conn *conn, const struct sk_segment *s)
 {
-    struct segment s;
+    switch (s->ddp.op) {
+    case VIPL_RDMAP_SEND:
+    case VIPL_RDMAP_SEND_SE:
+        return on_send(conn, s);
+    case VIPL_RDMAP_IMMEDIATE:
+    case VIPL_RDMAP_IMMEDIATE_SE:
+        return on_immediate(conn, s);
+    case VIPL_RDMAP_WRITE:
+        return on_write(conn, s);
+    case VIPL_RDMAP_READ_REQUEST:
+        return on_read(conn, s);
+    case VIPL_RDMAP_READ_RESPONSE:
+        return on_response(conn, s);
+    case VIPL_RDMAP_TERMINATE:
+        return on_terminate(conn, s);
+    default: /* nobody invalidates memory of ours */
+        return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s->ddp);
+    }
+}
+
+static bool on_ulpdu(struct sk_conn *conn, const uint8_t *ulpdu, size_t length)
+{
+    struct sk_segment s = {.ahead = 0};
     enum vipl_ddp_fault fault = vipl_ddp_read(ulpdu, length, &s.ddp);
     if (fault != VIPL_DDP_OK) {
         return give_up(conn, reason_of_fault(fault), NULL);
@@ -329,24 +338,7 @@ static bool on_segment(struct sk_conn *conn, const uint8_t *ulpdu, size_t length
             return true;
         }
     }
-    switch (s.ddp.op) {
-    case VIPL_RDMAP_SEND:
-    case VIPL_RDMAP_SEND_SE:
-        return on_send(conn, &s);
-    case VIPL_RDMAP_IMMEDIATE:
-    case VIPL_RDMAP_IMMEDIATE_SE:
-        return on_immediate(conn, &s);
-    case VIPL_RDMAP_WRITE:
-        return on_write(conn, &s);
-    case VIPL_RDMAP_READ_REQUEST:
-        return on_read(conn, &s);
-    case VIPL_RDMAP_READ_RESPONSE:
-        return on_response(conn, &s);
-    case VIPL_RDMAP_TERMINATE:
-        return on_terminate(conn, &s);
-    default: /* nobody invalidates memory of ours */
-        return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s.ddp);
-    }
+    return vipl_sk_segment(conn, &s);
 }
 
 /* --- FPDUs --- */
@@ -361,11 +353,10 @@ static bool on_fpdu(struct sk_conn *conn, const uint8_t *fpdu, size_t bytes)
     if (conn->crc && !vipl_mpa_crc_is_right(fpdu, bytes)) {
         return give_up(conn, VIPL_TERM_MPA_CRC, NULL);
     }
-    return on_segment(conn, fpdu + VIPL_MPA_HEADER_BYTES, vipl_get16(fpdu));
+    return on_ulpdu(conn, fpdu + VIPL_MPA_HEADER_BYTES, vipl_get16(fpdu));
 }
 
-/* Keeps the begin of an FPDU until the rest comes. */
-static bool keep(struct sk_conn *conn, const uint8_t *from, size_t bytes)
+bool vipl_sk_stash(struct sk_conn *conn, const uint8_t *from, size_t bytes)
 {
     struct sk_receiving *rx = &conn->rx;
     size_t need = bytes < VIPL_MPA_HEADER_BYTES ? VIPL_MPA_HEADER_BYTES : fpdu_bytes(from);
@@ -383,14 +374,16 @@ static bool keep(struct sk_conn *conn, const uint8_t *from, size_t bytes)
     return true;
 }
 
-/* FPDUs in a row. */
+/* FPDUs in a row; of the last there may be a part. */
 static bool on_bytes(struct sk_conn *conn, const uint8_t *at, size_t left)
 {
     while (left > 0) {
         size_t bytes = left < VIPL_MPA_HEADER_BYTES ? SIZE_MAX : fpdu_bytes(at);
         if (bytes > left) {
-            return keep(conn, at, left);
+            return vipl_sk_lands(conn, at, left) ? vipl_sk_land_begin(conn, at, left)
+                                                 : vipl_sk_stash(conn, at, left);
         }
+        vipl_sk_land_expect(&conn->rx, bytes);
         if (!on_fpdu(conn, at, bytes)) {
             return false;
         }
@@ -398,24 +391,6 @@ static bool on_bytes(struct sk_conn *conn, const uint8_t *at, size_t left)
         left -= bytes;
     }
     return true;
-}
-
-/* The stash has got `n` more bytes. */
-static bool on_stash(struct sk_conn *conn, size_t n)
-{
-    struct sk_receiving *rx = &conn->rx;
-    uint8_t head[VIPL_MPA_HEADER_BYTES];
-    rx->stash_have += n;
-    if (rx->stash_have == VIPL_MPA_HEADER_BYTES) { /* now it is known how long it is */
-        memcpy(head, rx->stash, sizeof(head));
-        return keep(conn, head, sizeof(head));
-    }
-    if (rx->stash_have < fpdu_bytes(rx->stash)) {
-        return true;
-    }
-    size_t bytes = rx->stash_have;
-    rx->stash_have = 0;
-    return on_fpdu(conn, rx->stash, bytes);
 }
 
 /* What the FPDU in the stash still lacks. */
@@ -427,17 +402,41 @@ static size_t stash_lacks(const struct sk_receiving *rx)
     return need - rx->stash_have;
 }
 
-/* One system call. True: there may be more. */
-static bool receive_once(struct sk_conn *conn)
+/* The stash has got `n` more bytes. */
+static bool on_stash(struct sk_conn *conn, size_t n)
 {
     struct sk_receiving *rx = &conn->rx;
-    uint8_t *scratch = conn->be->scratch;
-    size_t lacks = stash_lacks(rx);
-    bool blind = rx->stash_have == 1; /* it is not known yet how long the FPDU is */
-    struct vipl_iov pieces[2] = {{rx->stash + rx->stash_have, lacks}, {scratch, SK_SCRATCH}};
-    unsigned skip = lacks == 0 ? 1 : 0;
-    size_t n = 0;
-    int error = vipl_tcp_receive(conn->fd, pieces + skip, blind ? 1 : 2 - skip, &n);
+    uint8_t head[VIPL_MPA_HEADER_BYTES];
+    rx->stash_have += n;
+    if (rx->stash_have == VIPL_MPA_HEADER_BYTES) { /* now it is known how long it is */
+        memcpy(head, rx->stash, sizeof(head));
+        return vipl_sk_stash(conn, head, sizeof(head));
+    }
+    if (rx->stash_have < fpdu_bytes(rx->stash)) {
+        return true;
+    }
+    size_t bytes = rx->stash_have;
+    rx->stash_have = 0;
+    return on_fpdu(conn, rx->stash, bytes);
+}
+
+/* Bytes of the stream, with an FPDU in the stash that is known how long it is, or with none. */
+static bool on_stream(struct sk_conn *conn, const uint8_t *at, size_t left)
+{
+    size_t lacks = stash_lacks(&conn->rx);
+    size_t n = left < lacks ? left : lacks;
+    if (n > 0) {
+        memcpy(conn->rx.stash + conn->rx.stash_have, at, n);
+        if (!on_stash(conn, n)) {
+            return false;
+        }
+    }
+    return n == left || on_bytes(conn, at + n, left - n);
+}
+
+/* What a system call brought. False: nothing. */
+static bool arrived(struct sk_conn *conn, int error, size_t n)
+{
     if (error == EAGAIN) {
         return false;
     }
@@ -447,6 +446,24 @@ static bool receive_once(struct sk_conn *conn)
     }
     conn->readable = true;
     conn->be->hot = conn;
+    return true;
+}
+
+/* One system call. True: there may be more. */
+static bool receive_once(struct sk_conn *conn)
+{
+    struct sk_receiving *rx = &conn->rx;
+    uint8_t *scratch = conn->be->scratch;
+    size_t room = vipl_sk_land_room(rx);
+    size_t lacks = stash_lacks(rx);
+    bool blind = rx->stash_have == 1; /* it is not known yet how long the FPDU is */
+    struct vipl_iov pieces[2] = {{rx->stash + rx->stash_have, lacks}, {scratch, room}};
+    unsigned skip = lacks == 0 ? 1 : 0;
+    size_t n = 0;
+    int error = vipl_tcp_receive(conn->fd, pieces + skip, blind ? 1 : 2 - skip, &n);
+    if (!arrived(conn, error, n)) {
+        return false;
+    }
     size_t stashed = n < lacks ? n : lacks;
     if (stashed > 0 && !on_stash(conn, stashed)) {
         return false;
@@ -454,11 +471,27 @@ static bool receive_once(struct sk_conn *conn)
     if (n > stashed && !on_bytes(conn, scratch, n - stashed)) {
         return false;
     }
-    return blind || n == lacks + SK_SCRATCH;
+    return blind || n == lacks + room || rx->landing > 0;
+}
+
+/* Likewise, when the rest of a large FPDU is to come. */
+static bool land_once(struct sk_conn *conn)
+{
+    size_t lacks = conn->rx.landing - conn->rx.land_tail;
+    size_t n = 0;
+    int error = 0;
+    if (!vipl_sk_land(conn, &error, &n)) {
+        return true;
+    }
+    if (!arrived(conn, error, n)) {
+        return false;
+    }
+    size_t landed = n < lacks ? n : lacks;
+    return vipl_sk_landed(conn, landed) && (n == landed || on_stream(conn, conn->be->scratch, n - landed));
 }
 
 void vipl_sk_receive(struct sk_conn *conn)
 {
-    while (!conn->broken && receive_once(conn)) {
+    while (!conn->broken && (conn->rx.landing > 0 ? land_once(conn) : receive_once(conn))) {
     }
 }

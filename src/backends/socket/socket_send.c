@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backends/socket/socket.h"
+#include "core/copy.h"
 #include "iwarp/bytes.h"
 #include "iwarp/crc32c.h"
 
@@ -15,7 +16,8 @@ enum {
     FRAMES = 16, /* FPDUs in a system call, at most */
     HEAD = VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES,
     TRAIL = 3 + VIPL_MPA_CRC_BYTES,
-    PIECES = VIPL_MAX_SEGMENTS + 3 * FRAMES
+    PIECES = VIPL_MAX_SEGMENTS + 3 * FRAMES,
+    FLAT = 1536 /* bytes of a short batch */
 };
 
 /* One FPDU: a head, a part of the program's memory, a trailer. */
@@ -72,24 +74,6 @@ static void end_frame(struct frame *f, bool crc, const struct vipl_iov *pieces, 
     f->trail_bytes = vipl_mpa_trailer_write(f->trail, ulpdu, crc ? crc_of(f, pieces, count) : 0, crc);
 }
 
-/* The pieces of [offset, offset + bytes) of a list. */
-static unsigned slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; bytes > 0 && i < sg->count; i++) {
-        size_t len = sg->iov[i].len;
-        if (offset >= len) {
-            offset -= len;
-            continue;
-        }
-        size_t take = len - offset < bytes ? len - offset : bytes;
-        out[n++] = (struct vipl_iov){(char *)sg->iov[i].base + offset, take};
-        bytes -= take;
-        offset = 0;
-    }
-    return n;
-}
-
 /* Puts a begun frame into the batch, without its first `skip` bytes. */
 static void add_frame(struct batch *batch, const struct sk_conn *conn, const struct vipl_sg *sg, size_t skip)
 {
@@ -97,7 +81,7 @@ static void add_frame(struct batch *batch, const struct sk_conn *conn, const str
     struct vipl_iov *pieces = &batch->pieces[batch->count];
     pieces[0] = (struct vipl_iov){f->head, f->head_bytes};
     unsigned n = 1;
-    n += f->payload > 0 ? slice(pieces + 1, sg, f->offset, f->payload) : 0;
+    n += f->payload > 0 ? vipl_slice(pieces + 1, sg, f->offset, f->payload) : 0;
     end_frame(f, conn->crc, pieces + 1, n - 1);
     pieces[n++] = (struct vipl_iov){f->trail, f->trail_bytes};
     batch->bytes += frame_bytes(f) - skip;
@@ -259,6 +243,22 @@ static enum vipl_posted sent(struct sk_conn *conn, struct vipl_send *send)
     return VIPL_POSTED_PENDING;
 }
 
+/* One system call. A short batch goes as one piece: to copy it costs less than the kernel's look at three. */
+static int send_batch(const struct sk_conn *conn, const struct batch *batch, size_t *sent)
+{
+    uint8_t flat[FLAT];
+    struct vipl_iov one = {flat, batch->bytes};
+    size_t at = 0;
+    if (batch->bytes > sizeof(flat)) {
+        return vipl_tcp_send(conn->fd, batch->pieces, batch->count, sent);
+    }
+    for (unsigned i = 0; i < batch->count; i++) {
+        memcpy(flat + at, batch->pieces[i].base, batch->pieces[i].len);
+        at += batch->pieces[i].len;
+    }
+    return vipl_tcp_send(conn->fd, &one, 1, sent);
+}
+
 /* As much of the message as the socket takes. False: not all. */
 static bool push(struct sk_conn *conn, const struct vipl_send *send)
 {
@@ -267,7 +267,7 @@ static bool push(struct sk_conn *conn, const struct vipl_send *send)
     while (conn->tx.sent < all) {
         size_t n = 0;
         fill_batch(&batch, conn, send, conn->tx.sent);
-        int error = vipl_tcp_send(conn->fd, batch.pieces, batch.count, &n);
+        int error = send_batch(conn, &batch, &n);
         if (error != 0 && error != EAGAIN) {
             conn->tx.closed = true; /* the receiving side finds out too, and tells */
         }
@@ -398,7 +398,7 @@ static bool push_answer(struct sk_conn *conn, const struct vipl_rdmap_read *read
     while (tx->answered < all) {
         size_t n = 0;
         fill_answer(&batch, conn, read, tx->answered);
-        int error = vipl_tcp_send(conn->fd, batch.pieces, batch.count, &n);
+        int error = send_batch(conn, &batch, &n);
         tx->closed |= error != 0 && error != EAGAIN;
         tx->answered += n;
         if (n < batch.bytes) {

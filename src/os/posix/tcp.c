@@ -228,15 +228,21 @@ static int moved(ssize_t n, size_t *bytes)
     return 0;
 }
 
+static void describe(struct msghdr *message, const struct vipl_iov *pieces, unsigned count)
+{
+    memset(message, 0, sizeof(*message));
+    message->msg_iov = (struct iovec *)(uintptr_t)pieces;
+    message->msg_iovlen = count > MOST_PIECES ? MOST_PIECES : count;
+}
+
 int vipl_tcp_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent)
 {
     struct msghdr message;
     ssize_t n;
-    memset(&message, 0, sizeof(message));
-    message.msg_iov = (struct iovec *)(uintptr_t)pieces;
-    message.msg_iovlen = count > MOST_PIECES ? MOST_PIECES : count;
-    do {
-        n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    describe(&message, pieces, count);
+    do { /* one piece: the kernel has less to look at */
+        n = count == 1 ? send(fd, pieces->base, pieces->len, MSG_NOSIGNAL | MSG_DONTWAIT)
+                       : sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     return moved(n, sent);
 }
@@ -245,11 +251,10 @@ int vipl_tcp_receive(int fd, const struct vipl_iov *pieces, unsigned count, size
 {
     struct msghdr message;
     ssize_t n;
-    memset(&message, 0, sizeof(message));
-    message.msg_iov = (struct iovec *)(uintptr_t)pieces;
-    message.msg_iovlen = count > MOST_PIECES ? MOST_PIECES : count;
-    do {
-        n = recvmsg(fd, &message, MSG_DONTWAIT);
+    describe(&message, pieces, count);
+    do { /* as above */
+        n = count == 1 ? recv(fd, pieces->base, pieces->len, MSG_DONTWAIT)
+                       : recvmsg(fd, &message, MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
     return moved(n, received);
 }

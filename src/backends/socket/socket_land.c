@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Large payloads land in the program's memory: once an FPDU's head is there, the rest of its payload is received
+ * straight to where it goes. To everybody else the FPDU is two: what had come with the head, and a last few bytes,
+ * which take the usual way: by them an RDMA Write becomes visible in order. In between, memory is looked up
+ * again for each system call, which is made under the VI's lock: nothing is placed in memory that has been deregistered.
+ *
+ * Where there is a CRC a payload does not land: it is not to be placed before the CRC is known to be right.
+ */
+#include "backends/socket/socket.h"
+#include "core/copy.h"
+#include "iwarp/bytes.h"
+
+enum {
+    LAND_LEAST = 8 * 1024, /* missing payload that is worth a system call of its own */
+    LARGE = 16 * 1024,     /* an FPDU after which more of its kind are expected */
+    EXPECTED = 4,          /* FPDUs that may come in between */
+    ROOM = 512,            /* then received beside the payload: the head of the next */
+    TAIL = 8
+};
+
+size_t vipl_sk_land_room(const struct sk_receiving *rx)
+{
+    return rx->large > 0 ? ROOM : SK_SCRATCH;
+}
+
+void vipl_sk_land_expect(struct sk_receiving *rx, size_t fpdu)
+{
+    if (fpdu >= LARGE) {
+        rx->large = EXPECTED;
+    } else if (rx->large > 0) {
+        rx->large--;
+    }
+}
+
+static bool has_target(uint8_t op)
+{
+    return op == VIPL_RDMAP_SEND || op == VIPL_RDMAP_SEND_SE || op == VIPL_RDMAP_WRITE ||
+           op == VIPL_RDMAP_READ_RESPONSE;
+}
+
+static void advance(struct vipl_ddp *ddp, size_t bytes)
+{
+    if (ddp->tagged) {
+        ddp->offset += bytes;
+    } else {
+        ddp->mo += (uint32_t)bytes;
+    }
+}
+
+bool vipl_sk_lands(const struct sk_conn *conn, const uint8_t *fpdu, size_t have)
+{
+    struct vipl_ddp ddp;
+    return !conn->crc && conn->state == SK_OPEN && have >= VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES &&
+           vipl_get16(fpdu) > have + LAND_LEAST &&
+           vipl_ddp_read(fpdu + VIPL_MPA_HEADER_BYTES, have - VIPL_MPA_HEADER_BYTES, &ddp) == VIPL_DDP_OK &&
+           has_target(ddp.op);
+}
+
+bool vipl_sk_land_begin(struct sk_conn *conn, const uint8_t *fpdu, size_t have)
+{
+    struct sk_receiving *rx = &conn->rx;
+    struct sk_segment s;
+    const uint8_t *ulpdu = fpdu + VIPL_MPA_HEADER_BYTES;
+    vipl_ddp_read(ulpdu, have - VIPL_MPA_HEADER_BYTES, &s.ddp);
+    size_t payload = vipl_get16(fpdu) - s.ddp.header_bytes;
+    s.payload = ulpdu + s.ddp.header_bytes;
+    s.bytes = have - VIPL_MPA_HEADER_BYTES - s.ddp.header_bytes;
+    s.ahead = payload - s.bytes;
+    rx->large = EXPECTED;
+    rx->land = s.ddp;
+    advance(&rx->land, s.bytes);
+    rx->landing = s.ahead;
+    rx->land_tail =
+        TAIL + payload % 4; /* so that what is left of the FPDU ends with as many bytes of pad as the whole */
+    s.ddp.last = false;
+    return vipl_sk_segment(conn, &s);
+}
+
+/* What is still missing takes the usual way: an FPDU with the same head, in the stash. */
+static bool end_landing(struct sk_conn *conn)
+{
+    struct sk_receiving *rx = &conn->rx;
+    uint8_t head[VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES];
+    size_t bytes = vipl_ddp_write(head + VIPL_MPA_HEADER_BYTES, &rx->land);
+    vipl_put16(head, (uint16_t)(bytes + rx->landing));
+    rx->landing = 0;
+    return vipl_sk_stash(conn, head, VIPL_MPA_HEADER_BYTES + bytes);
+}
+
+/* Where the rest goes, from which byte on. The VI's receive lock is held. */
+static bool find_target(struct sk_conn *conn, struct vipl_sg *to, size_t *offset, uint16_t *reason)
+{
+    struct sk_receiving *rx = &conn->rx;
+    if (rx->land.op == VIPL_RDMAP_WRITE) {
+        bool allowed = !rx->write_refused &&
+                       vipl_up_rdma_allowed(conn->vi, true, rx->land.stag, rx->land.offset, rx->landing);
+        *reason = allowed || rx->write_refused ? 0 : VIPL_TERM_DDP_TAGGED_STAG;
+        rx->write_refused = !allowed;
+        *offset = 0;
+        to->count = 1;
+        to->iov[0] = (struct vipl_iov){(void *)(uintptr_t)rx->land.offset, rx->landing};
+        return allowed;
+    }
+    enum vipl_claim claim =
+        rx->drop ? VIPL_CLAIM_GONE : vipl_up_recv_claim(conn->vi, (size_t)rx->land.mo + rx->landing, to);
+    *reason = vipl_sk_claim_reason(claim);
+    *offset = rx->land.mo;
+    rx->drop = claim != VIPL_CLAIM_OK;
+    return claim == VIPL_CLAIM_OK;
+}
+
+/* The VI's lock is held: the memory stays. */
+static int receive(struct sk_conn *conn, const struct vipl_sg *to, size_t offset, size_t *n)
+{
+    struct vipl_iov pieces[VIPL_MAX_SEGMENTS + 1];
+    unsigned count = vipl_slice(pieces, to, offset, conn->rx.landing - conn->rx.land_tail);
+    pieces[count] = (struct vipl_iov){conn->be->scratch, ROOM};
+    return vipl_tcp_receive(conn->fd, pieces, count + 1, n);
+}
+
+static bool receive_response(struct sk_conn *conn, int *error, size_t *n)
+{
+    struct vipl_sg to;
+    vipl_up_send_lock(conn->vi);
+    bool found = vipl_up_read_target(conn->vi, conn->rx.land.stag, &to);
+    if (found) {
+        *error = receive(conn, &to, conn->rx.response_bytes, n);
+    }
+    vipl_up_send_unlock(conn->vi);
+    return found;
+}
+
+static bool receive_message(struct sk_conn *conn, int *error, size_t *n)
+{
+    struct vipl_sg to;
+    size_t offset;
+    uint16_t reason;
+    vipl_up_recv_lock(conn->vi);
+    bool found = find_target(conn, &to, &offset, &reason);
+    if (found) {
+        *error = receive(conn, &to, offset, n);
+    }
+    vipl_sk_done(conn, reason, &conn->rx.land);
+    return found;
+}
+
+bool vipl_sk_land(struct sk_conn *conn, int *error, size_t *n)
+{
+    bool response = conn->rx.land.op == VIPL_RDMAP_READ_RESPONSE;
+    bool found = response ? receive_response(conn, error, n) : receive_message(conn, error, n);
+    if (!found && !conn->broken) {
+        end_landing(conn);
+    }
+    return found && !conn->broken;
+}
+
+bool vipl_sk_landed(struct sk_conn *conn, size_t bytes)
+{
+    struct sk_receiving *rx = &conn->rx;
+    struct sk_segment s = {.ddp = rx->land, .bytes = bytes};
+    advance(&rx->land, bytes);
+    rx->landing -= bytes;
+    s.ahead = rx->landing;
+    s.ddp.last = false;
+    return vipl_sk_segment(conn, &s) && (rx->landing > rx->land_tail || end_landing(conn));
+}
