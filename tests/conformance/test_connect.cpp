@@ -211,6 +211,23 @@ TWO_ROLE_CASE("VipConnectWait gets no request for a longer or shorter discrimina
     },
 };
 
+TWO_ROLE_CASE("VipConnectWait gets the request where another NIC handle has waited before it",
+              "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        const Nic other;
+        expect_no_request(other, peer.server_address(), 0);
+        peer.sync();
+        REQUIRE_VIP(VipConnectReject(wait_for_request(peer.nic(), peer.server_address()).connection));
+        peer.sync();
+    },
+    [](Peer &peer) {
+        const Vi vi(peer.nic());
+        peer.sync();
+        REQUIRE_RC(VIP_REJECT, request(vi, peer.client_address(), peer.server_address()));
+        peer.sync();
+    },
+};
+
 TWO_ROLE_CASE("VipConnectReject makes the request VIP_REJECT", "[VipConnectReject][early]") = {
     [](Peer &peer) {
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());

@@ -67,6 +67,7 @@ struct lo_request {
     bool peer;
     bool taken;              /* a program has it before it */
     struct vipl_conn *conn;  /* where it waits, in this process; NULL: nowhere yet */
+    struct vipl_be_nic *at;  /* and the NIC handle that it waits at */
     struct lo_walk *walk;    /* its search among other processes; NULL: none */
     struct lo_call *matched; /* symmetric: the call of another process that it answers; NULL: none */
 };

@@ -80,20 +80,42 @@ static struct lo_listener *find_listener(struct vipl_be_nic *be, const struct vi
     return NULL;
 }
 
-/* Puts the request before a listener of this process, if there is one. */
-static void match_client(struct lo_request *request)
+/* Puts the request before a listener of this process, where somebody waits now, or before one that is idle. */
+static bool offer_to(struct lo_request *request, bool waiting)
 {
     for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
         struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
-        if (find_listener(be, &request->remote) == NULL) {
+        const struct lo_listener *listener = find_listener(be, &request->remote);
+        if (listener == NULL || (listener->waiting > 0) != waiting) {
             continue;
         }
         request->conn = vipl_up_conn_arrived(be->core, &request->remote, &request->local, &request->facts);
         if (request->conn != NULL) {
             lo_conn_of(request->conn)->request = request;
+            request->at = be;
             vipl_lo_walk_end(request);
-            return;
+            return true;
         }
+    }
+    return false;
+}
+
+static void match_client(struct lo_request *request)
+{
+    if (!offer_to(request, true)) {
+        offer_to(request, false);
+    }
+}
+
+/* Takes the request back from a listener that nobody waits on, for one that somebody does. */
+static void leave_idle(struct lo_request *request)
+{
+    const struct lo_listener *listener =
+        request->conn == NULL || request->taken ? NULL : find_listener(request->at, &request->remote);
+    if (listener != NULL && listener->waiting == 0) {
+        lo_conn_of(request->conn)->request = NULL;
+        vipl_up_conn_gone(request->conn);
+        request->conn = NULL;
     }
 }
 
@@ -130,8 +152,11 @@ void vipl_lo_match_all(struct vipl_be_nic *be)
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
         next = l->next;
-        if (!request->peer && request->conn == NULL && !vipl_lo_walk_is_queued(request) &&
-            find_listener(be, &request->remote) != NULL) {
+        if (request->peer || vipl_lo_walk_is_queued(request) || find_listener(be, &request->remote) == NULL) {
+            continue;
+        }
+        leave_idle(request);
+        if (request->conn == NULL) {
             match_client(request);
         }
     }

@@ -21,7 +21,7 @@ enum {
     PLACES = 16,       /* sockets of one name: processes that wait for one discriminator */
     MOST_CALLS = 1024, /* unanswered, a NIC handle */
     HELLO_MS = 10000,  /* to say what one wants */
-    ASK_MS = 1000,     /* to get a first answer, before asking elsewhere */
+    ASK_MS = 100,      /* to get a first answer, before asking elsewhere */
     OPEN_MS = 5000,    /* for a requester to take up an acceptance */
     GONE_MS = 200,     /* to find what a caller that hung up had said before */
     FIRST_RETRY_MS = 1,
