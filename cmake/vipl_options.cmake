@@ -33,7 +33,7 @@ option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_top_level})
 option(VIPL_BUILD_DOCS "Add the target doc (Doxygen)" OFF)
 option(VIPL_INSTALL "Add the install rules" ${vipl_top_level})
 
-option(VIPL_FUZZ "Build libFuzzer programs and run each for a minute as a test (clang)" OFF)
+option(VIPL_FUZZ "Build libFuzzer programs, which ./dev fuzz runs (clang)" OFF)
 option(VIPL_WERROR "Warnings are errors" OFF)
 option(VIPL_COVERAGE "Instrument for gcov" OFF)
 set(VIPL_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
