@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # How tests are built and named.
 
-# vipl_catch_main(): Catch2 2.13, its main function compiled once. The header is looked for on the
+# vipl_catch_main(): Catch2 2.13, its code compiled once. The header is looked for on the
 # building machine, also when cross compiling: it is only text. It is copied into a folder of its own,
 # because /usr/include must not come before a cross compiler's.
 function(vipl_catch_main)
@@ -14,12 +14,10 @@ function(vipl_catch_main)
     file(COPY ${VIPL_CATCH2_DIR}/catch2/catch.hpp DESTINATION ${copy}/catch2)
     add_library(vipl_catch INTERFACE)
     target_include_directories(vipl_catch SYSTEM INTERFACE ${copy})
-    file(WRITE ${PROJECT_BINARY_DIR}/catch2/main.cpp.new
-         "#define CATCH_CONFIG_MAIN\n#include <catch2/catch.hpp>\n")
-    configure_file(${PROJECT_BINARY_DIR}/catch2/main.cpp.new ${PROJECT_BINARY_DIR}/catch2/main.cpp COPYONLY)
-    add_library(vipl_catch_main OBJECT ${PROJECT_BINARY_DIR}/catch2/main.cpp)
+    # An archive: a program that has its own main function does not get this one.
+    add_library(vipl_catch_main STATIC EXCLUDE_FROM_ALL support/catch2/run.cpp support/catch2/main.cpp)
     vipl_own(vipl_catch_main)
-    target_link_libraries(vipl_catch_main PRIVATE vipl_catch)
+    target_link_libraries(vipl_catch_main PUBLIC vipl_catch)
 endfunction()
 
 # vipl_test_support(<source>...): what several test programs share.
@@ -32,14 +30,13 @@ function(vipl_test_support)
 endfunction()
 
 # vipl_catch_program(<target> [INTERNAL] <source>...): a test program; INTERNAL ones see src/ and link
-# the static library, whose hidden symbols they may call; the others see what every program sees. A
-# program that brings its own main function says so with CATCH_CONFIG_RUNNER.
+# the static library, whose hidden symbols they may call; the others see what every program sees.
 function(vipl_catch_program target)
     cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "" "")
     add_executable(${target} ${arg_UNPARSED_ARGUMENTS})
     vipl_own(${target})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-    target_link_libraries(${target} PRIVATE vipl_catch)
+    target_link_libraries(${target} PRIVATE vipl_catch_main)
     if(TARGET vipl_test_support)
         target_link_libraries(${target} PRIVATE vipl_test_support)
     endif()
@@ -48,16 +45,6 @@ function(vipl_catch_program target)
         target_link_libraries(${target} PRIVATE vipl_static)
     else()
         target_link_libraries(${target} PRIVATE vipl)
-    endif()
-    set(own_main OFF)
-    foreach(source IN LISTS arg_UNPARSED_ARGUMENTS)
-        file(STRINGS ${source} runner REGEX "CATCH_CONFIG_(RUNNER|MAIN)")
-        if(runner)
-            set(own_main ON)
-        endif()
-    endforeach()
-    if(NOT own_main)
-        target_link_libraries(${target} PRIVATE vipl_catch_main)
     endif()
 endfunction()
 

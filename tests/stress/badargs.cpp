@@ -4,7 +4,6 @@
 // misaligned, huge and random, on idle, connected and broken VIs. One spoiled argument must give an
 // error code and change nothing; then thousands of calls with random arguments must not crash.
 // VIPL_STRESS_SEED repeats a run.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include <algorithm>

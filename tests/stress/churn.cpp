@@ -3,7 +3,6 @@
 // Connect, exchange a message of a random size, disconnect: a thousand times in one process and 300
 // times between two, at random reliability levels. Descriptors, threads, shared mappings and memory
 // stay as they were after the first hundred.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include "census.hpp"

@@ -3,7 +3,6 @@
 // Objects end while threads use them: threads are blocked in every call that waits while another
 // destroys the VI or the completion queue or closes the NIC handle; and threads post and reap while
 // it is closed. Waiters return VIP_INVALID_PARAMETER, at once.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include <memory>

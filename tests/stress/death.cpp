@@ -3,7 +3,6 @@
 // The peer process is killed while it exchanges messages, writes and reads memory or connects. Within
 // a second the survivor's VIs are in ERROR and its blocked waiters are back; afterwards nothing
 // is left of the dead: no descriptor, no mapping, no socket. 50 rounds on NIC handles that live on.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include "census.hpp"

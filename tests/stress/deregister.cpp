@@ -3,7 +3,6 @@
 // Memory is registered and deregistered while a writer, in this process or another, writes to it
 // without a pause. After VipDeregisterMem has returned not one byte may change any more. The VIs are
 // unreliable: a write that is refused fails alone.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include <algorithm>

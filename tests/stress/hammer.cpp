@@ -4,7 +4,6 @@
 // message has a number and a checksum; nothing may be lost, duplicated, reordered or changed. The
 // peers are VIs of the same NIC handle, or those of a child process that does the same.
 // VIPL_STRESS_SECONDS says how long.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include <array>

@@ -4,7 +4,6 @@
 // claims other versions, opens a thousand calls and says nothing, answers requests with lies, and
 // scribbles over the shared segments it is given. Meanwhile a good connection to another process
 // keeps working, and a good client still gets in.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include <sys/resource.h>

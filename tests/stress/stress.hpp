@@ -2,8 +2,8 @@
 //
 // What the stress programs share: how long and with which random numbers they run, a crew of threads
 // whose failures reach the main thread, children made by the zygote, and a census of what the
-// process holds (descriptors, threads, shared mappings, memory). A program defines
-// CATCH_CONFIG_RUNNER before it includes this header and so gets main().
+// process holds (descriptors, threads, shared mappings, memory). A program is one file, and gets its
+// main() from here.
 #ifndef VIPL_STRESS_HPP
 #define VIPL_STRESS_HPP
 
@@ -310,12 +310,12 @@ inline void start_stress()
 
 } // namespace stress
 
-#ifdef CATCH_CONFIG_RUNNER
+int vipl_catch_run(int argc, char **argv); // compiled once for all programs
+
 int main(int argc, char **argv)
 {
     stress::start_stress();
-    return Catch::Session().run(argc, argv);
+    return vipl_catch_run(argc, argv);
 }
-#endif
 
 #endif

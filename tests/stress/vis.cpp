@@ -2,7 +2,6 @@
 //
 // Many VIs: 65,536 on one NIC handle, created, used, destroyed and created again; 2,000 connections
 // between two processes that report to one completion queue and cost no descriptor of their own.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include <set>
