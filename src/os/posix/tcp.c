@@ -101,7 +101,7 @@ static int bind_to(int fd, const struct vipl_inet *local)
 
 int vipl_tcp_listen(const struct vipl_inet *local, int *out)
 {
-    int fd;
+    int fd = -1; /* gcc at -O3 asks for a value */
     int error = open_socket(local, &fd);
     if (error != 0) {
         return error;
@@ -145,7 +145,7 @@ int vipl_tcp_connect(const struct vipl_inet *local, const struct vipl_inet *remo
 {
     union address address;
     struct vipl_inet from = *local;
-    int fd;
+    int fd = -1; /* gcc at -O3 asks for a value */
     int error = open_socket(remote, &fd);
     if (error != 0) {
         return error;
