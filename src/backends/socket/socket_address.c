@@ -24,10 +24,13 @@ static bool from_sockaddr(const struct sockaddr *in, struct vipl_inet *out)
 
 static bool parse(const char *text, struct vipl_inet *out)
 {
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    return (uv_ip4_addr(text, 0, &v4) == 0 && from_sockaddr((const struct sockaddr *)&v4, out)) ||
-           (uv_ip6_addr(text, 0, &v6) == 0 && from_sockaddr((const struct sockaddr *)&v6, out));
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
+    return (uv_ip4_addr(text, 0, &address.v4) == 0 || uv_ip6_addr(text, 0, &address.v6) == 0) &&
+           from_sockaddr(&address.any, out);
 }
 
 /* How well an interface's address suits: its name if one is asked for, and IPv4 before IPv6, a network before
