@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # cmake -DKIND=<kind> -DSOURCE=<checkout> -DPREFIX=<installed tree> -DWORK=<scratch folder>
-#       -DCC=<compiler> [-DTOOLCHAIN=<file>] [-DEMULATOR=<command>] [-DLIBDIR=<folder>] -P run.cmake
+#       -DCC=<compiler> [-DTOOLCHAIN=<file>] [-DEMULATOR=<command>] [-DLIBDIR=<folder>] [-DLIBUV_DIR=<folder>]
+#       -P run.cmake
 # Kinds: installed, add_subdirectory, FetchContent, pkg_config, pkg_config_static, meson.
 cmake_minimum_required(VERSION 3.20)
 
@@ -14,6 +15,10 @@ endfunction()
 # The system's own programs and libraries must not be found instead of those under test.
 set(ENV{PKG_CONFIG_LIBDIR} ${PREFIX}/${LIBDIR}/pkgconfig)
 set(ENV{LD_LIBRARY_PATH} ${PREFIX}/${LIBDIR})
+if(LIBUV_DIR AND TOOLCHAIN)
+    set(ENV{LD_LIBRARY_PATH} ${PREFIX}/${LIBDIR}:${LIBUV_DIR})
+    set(ENV{LDFLAGS} "-L${LIBUV_DIR} -Wl,-rpath-link,${LIBUV_DIR}")
+endif()
 set(here ${SOURCE}/tests/consumer)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
