@@ -146,9 +146,51 @@ RDMAP = {
     'empty': b'',
 }
 
+# --- what the backends say to their like: which parser, packet ---------------------------------------
+
+FACTS = struct.pack('>QHB', 1 << 32, 2, 7)
+
+
+def address(host, name):
+    return struct.pack('>HH', len(host), len(name)) + host.ljust(16, b'\0') + name.ljust(64, b'\0')
+
+
+def loopback_hello(order=1, word=8, version=1, near=address(b'\x7f\0\0\1\0\0', b'me')):
+    return b'\0VLHO' + bytes([version, order, word, 1]) + bytes(range(32)) + struct.pack('>QQII', 1, 2, 3, 4) + \
+        FACTS + near + address(b'\x7f\0\0\1\0\0', b'you')
+
+
+LOOPBACK_ANSWER = b'\1VLAN\7\0\1\1' + bytes(range(16)) + struct.pack('>QIIIIQ', 1, 64, 2, 3, 4, 5) + FACTS
+
+
+def socket_hello(near=b'me', far=b'you', claimed=None, version=1, flags=7, reserved=0):
+    return b'\2VIPL' + bytes([version, 1, flags, 0]) + struct.pack('>HHQI', 2, reserved, 1 << 32, 65000) + \
+        bytes([len(near) if claimed is None else claimed, len(far)]) + near + far
+
+
+HELLO = {
+    'loopback-64-little': loopback_hello(),
+    'loopback-64-big': loopback_hello(order=2),
+    'loopback-32-big': loopback_hello(order=2, word=4),
+    'loopback-version-0': loopback_hello(version=0),
+    'loopback-cut': loopback_hello()[:-1],
+    'loopback-host-too-long': loopback_hello(near=address(b'', b'').replace(b'\0\0', b'\0\x11', 1)),
+    'loopback-answer': LOOPBACK_ANSWER,
+    'loopback-answer-cut': LOOPBACK_ANSWER[:-1],
+    'socket': socket_hello(),
+    'socket-longest': socket_hello(b'a' * 64, b'b' * 64),
+    'socket-too-long': socket_hello(b'a' * 65),
+    'socket-claims-more': socket_hello(claimed=3),
+    'socket-no-names': socket_hello(b'', b''),
+    'socket-reserved-bits': socket_hello(flags=0xff, reserved=0xffff),
+    'socket-version-2': socket_hello(version=2),
+    'socket-cut': socket_hello()[:-1],
+    'empty': b'',
+}
+
 
 def main():
-    for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP)):
+    for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)
         for name, data in inputs.items():
