@@ -111,7 +111,7 @@ static bool take_fallen(struct vipl_be_nic *be, struct sk_fallen *out)
 
 static void tell_fallen(struct vipl_be_nic *be)
 {
-    struct sk_fallen fallen;
+    struct sk_fallen fallen = {0}; /* gcc does not see through a sanitizer that it is filled in */
     while (take_fallen(be, &fallen)) {
         if (fallen.settle) {
             vipl_up_settle(fallen.vi);
