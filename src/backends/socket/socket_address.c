@@ -158,7 +158,10 @@ VIP_RETURN vipl_sk_reverse(struct vipl_be_nic *be, const struct vipl_address *ho
         address.v6.sin6_family = AF_INET6;
         memcpy(&address.v6.sin6_addr, inet.host, 16);
     }
-    if (uv_getnameinfo(&be->loop, &request, NULL, &address.any, 0) != 0 || strlen(request.host) >= size) {
+    /* A name service that cannot be asked is as good as one that knows no name. */
+    if ((uv_getnameinfo(&be->loop, &request, NULL, &address.any, 0) != 0 &&
+         uv_getnameinfo(&be->loop, &request, NULL, &address.any, NI_NUMERICHOST) != 0) ||
+        strlen(request.host) >= size) {
         return VIP_ERROR_NAMESERVICE;
     }
     memcpy(name, request.host, strlen(request.host) + 1);
