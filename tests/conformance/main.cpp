@@ -42,6 +42,8 @@ const char kUsage[] =
     "  --level LEVEL      early, functional or full; each includes the ones before (default: full)\n"
     "  --mode MODE        inproc: no case between processes; procs: two-sided cases between\n"
     "                     processes only; both (default)\n"
+    "  --peer-device NAME the device of the other process, where it has another\n"
+    "  --peer-netns FILE  the network namespace of the other process (/run/netns/NAME; Linux)\n"
     "  --list             list the selected cases with their tags and stop\n"
     "  --junit FILE       also write the results as JUnit XML\n"
     "  --tap              print the results as TAP version 13\n"
@@ -49,7 +51,9 @@ const char kUsage[] =
     "  --version          print the version\n"
     "\n"
     "A filter is a case name with *, or tags: vipl-conformance '[VipCQWait]'\n"
-    "VIPL_TEST_TIMEOUT_SCALE=N multiplies every patience, for emulators and sanitizers.\n"
+    "VIPL_TEST_TIMEOUT_SCALE=N multiplies every patience, for emulators and sanitizers; in "
+    "VIPL_TEST_ANSWER_MS\n"
+    "a network answers surely (default 60; one that loses packets needs several seconds).\n"
     "Exit status: 0 all selected cases passed, 1 some failed or none ran, 2 usage.\n";
 
 [[noreturn]] void usage_error(const std::string &message)
@@ -95,6 +99,10 @@ Options parse(int argc, char **argv)
         const std::string word = argv[i];
         if (const char *device = option_value("--device", argc, argv, &i)) {
             setenv("VIPL_TEST_DEVICE", device, 1);
+        } else if (const char *peer = option_value("--peer-device", argc, argv, &i)) {
+            setenv("VIPL_TEST_PEER_DEVICE", peer, 1);
+        } else if (const char *space = option_value("--peer-netns", argc, argv, &i)) {
+            setenv("VIPL_TEST_PEER_NETNS", space, 1);
         } else if (const char *level = option_value("--level", argc, argv, &i)) {
             options.level = level_from_name(level);
         } else if (const char *mode = option_value("--mode", argc, argv, &i)) {

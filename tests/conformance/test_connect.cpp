@@ -62,7 +62,7 @@ TWO_ROLE_CASE("VipConnectRequest waits for a listener that comes later", "[VipCo
     [](Peer &peer) {
         const Vi vi(peer.nic());
         peer.sync();
-        expect_no_request(peer.nic(), peer.address("other"), kMoment); // the request comes meanwhile
+        expect_no_request(peer.nic(), peer.server_address("other"), kMoment); // the request comes meanwhile
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
         REQUIRE_VIP(VipConnectAccept(incoming.connection, vi));
         peer.sync();
@@ -167,7 +167,7 @@ template <Discriminator make>
 void request_discriminator(Peer &peer)
 {
     const Vi vi(peer.nic());
-    REQUIRE_VIP(request(vi, peer.client_address(), peer.nic().address(make(peer))));
+    REQUIRE_VIP(request(vi, peer.client_address(), NetAddress(peer.host(Side::server), make(peer))));
     peer.sync();
 }
 
@@ -195,18 +195,20 @@ TWO_ROLE_CASE("VipConnectWait takes any bytes as a discriminator",
 TWO_ROLE_CASE("VipConnectWait gets no request for a longer or shorter discriminator",
               "[VipConnectWait][early]") = {
     [](Peer &peer) {
-        Incoming incoming = wait_for_request(peer.nic(), peer.address("ab")); // all four come meanwhile
-        EXPECT_EQ(peer.address("the right one").discriminator(), incoming.from.discriminator());
+        Incoming incoming =
+            wait_for_request(peer.nic(), peer.server_address("ab")); // all four come meanwhile
+        EXPECT_EQ(peer.client_address("the right one").discriminator(), incoming.from.discriminator());
         REQUIRE_VIP(VipConnectReject(incoming.connection));
         peer.sync();
     },
     [](Peer &peer) {
         const Vi vi(peer.nic());
         const NetAddress local = peer.client_address();
-        REQUIRE_RC(VIP_NO_MATCH, request(vi, local, peer.address("a"), kMoment));
-        REQUIRE_RC(VIP_NO_MATCH, request(vi, local, peer.address("abc"), kMoment));
-        REQUIRE_RC(VIP_NO_MATCH, request(vi, local, peer.address(std::string("ab\0", 3)), kMoment));
-        REQUIRE_RC(VIP_REJECT, request(vi, peer.address("the right one"), peer.address("ab")));
+        REQUIRE_RC(VIP_NO_MATCH, request(vi, local, peer.server_address("a"), answer_time()));
+        REQUIRE_RC(VIP_NO_MATCH, request(vi, local, peer.server_address("abc"), answer_time()));
+        REQUIRE_RC(VIP_NO_MATCH,
+                   request(vi, local, peer.server_address(std::string("ab\0", 3)), answer_time()));
+        REQUIRE_RC(VIP_REJECT, request(vi, peer.client_address("the right one"), peer.server_address("ab")));
         peer.sync();
     },
 };
@@ -293,7 +295,8 @@ TWO_ROLE_CASE("VipConnectRequest may be repeated after VIP_NO_MATCH, receives st
     [](Peer &peer) {
         Endpoint end(peer);
         const Work receive = end.receive(10);
-        REQUIRE_RC(VIP_NO_MATCH, request(end.vi, peer.client_address(), peer.server_address(), kMoment));
+        REQUIRE_RC(VIP_NO_MATCH,
+                   request(end.vi, peer.client_address(), peer.server_address(), answer_time()));
         peer.sync();
         end.connect();
         EXPECT(received(end.vi) == receive.desc);
@@ -420,7 +423,7 @@ TWO_ROLE_CASE("VipConnectAccept with a VI that is not idle is VIP_INVALID_STATE,
     [](Peer &peer) {
         Endpoint first(peer), second(peer);
         const Vi pending(peer.nic());
-        NetAddress local = peer.address("p"), remote = peer.address("q");
+        NetAddress local = peer.server_address("p"), remote = peer.client_address("q");
         REQUIRE_VIP(VipConnectPeerRequest(pending, local, remote, patience()));
         first.connect();
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -465,7 +468,7 @@ TWO_ROLE_CASE("VipConnectWait gets requests that came between two calls", "[VipC
         Endpoint first(peer);
         first.connect();
         peer.sync();
-        expect_no_request(peer.nic(), peer.address("other"), kMoment); // three requests come meanwhile
+        expect_no_request(peer.nic(), peer.server_address("other"), kMoment); // three requests come meanwhile
         const Vi one(peer.nic()), two(peer.nic()), three(peer.nic());
         for (const Vi *vi : {&one, &two, &three}) {
             const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());
@@ -513,10 +516,10 @@ void serve_in_threads(Peer &peer, bool same)
     for (int i = 0; i < kWaiters; ++i) {
         threads.emplace_back([&, i] {
             try {
-                const NetAddress local = peer.address(same ? "all" : "d" + std::to_string(i));
+                const NetAddress local = peer.server_address(same ? "all" : "d" + std::to_string(i));
                 Incoming incoming = wait_for_request(peer.nic(), local);
                 if (!same) {
-                    EXPECT_EQ(peer.address("c" + std::to_string(i)).discriminator(),
+                    EXPECT_EQ(peer.client_address("c" + std::to_string(i)).discriminator(),
                               incoming.from.discriminator());
                 }
                 REQUIRE_VIP(VipConnectAccept(incoming.connection, *vis[static_cast<size_t>(i)]));
@@ -541,8 +544,8 @@ void request_from_one(Peer &peer, bool same)
     std::vector<std::unique_ptr<Vi>> vis;
     for (int i = kWaiters - 1; i >= 0; --i) {
         vis.push_back(std::make_unique<Vi>(peer.nic()));
-        REQUIRE_VIP(request(*vis.back(), peer.address("c" + std::to_string(i)),
-                            peer.address(same ? "all" : "d" + std::to_string(i))));
+        REQUIRE_VIP(request(*vis.back(), peer.client_address("c" + std::to_string(i)),
+                            peer.server_address(same ? "all" : "d" + std::to_string(i))));
     }
     peer.sync();
 }

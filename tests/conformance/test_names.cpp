@@ -157,18 +157,29 @@ TEST_CASE("VipNSGetHostByName past the last address is VIP_ERROR_NAMESERVICE",
                VipNSGetHostByName(nic, name.data(), found, ~static_cast<VIP_ULONG>(0)));
 }
 
+namespace {
+
+struct Name {
+    char text[300];
+};
+
+} // namespace
+
 TWO_ROLE_CASE("an address from VipNSGetHostByName is good to connect to",
               "[VipNSGetHostByName][functional]") = {
     [](Peer &peer) {
         Endpoint end(peer);
+        Name name{};
+        own_name(peer.nic()).copy(name.text, sizeof name.text - 1);
+        peer.send(name);
         end.connect();
         peer.sync();
     },
     [](Peer &peer) {
         Endpoint end(peer);
-        std::string name = own_name(peer.nic());
+        Name name = peer.receive<Name>();
         NetAddress found, local = peer.client_address();
-        REQUIRE_VIP(VipNSGetHostByName(peer.nic(), name.data(), found, 0));
+        REQUIRE_VIP(VipNSGetHostByName(peer.nic(), name.text, found, 0));
         NetAddress remote(found.host(), peer.server_address().discriminator());
         REQUIRE_VIP(VipConnectRequest(end.vi, local, remote, patience(), nullptr));
         peer.sync();

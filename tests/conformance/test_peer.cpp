@@ -189,7 +189,7 @@ TWO_ROLE_CASE("VipConnectPeerRequest matches only a peer that names it in return
               "[VipConnectPeerRequest][functional]") = {
     [](Peer &peer) { // A asks for B
         const Vi vi(peer.nic());
-        NetAddress local = peer.address("A"), remote = peer.address("B");
+        NetAddress local = peer.server_address("A"), remote = peer.client_address("B");
         REQUIRE_VIP(VipConnectPeerRequest(vi, local, remote, short_while()));
         peer.sync();
         const VIP_RETURN rc = VipConnectPeerWait(vi, nullptr);
@@ -199,7 +199,7 @@ TWO_ROLE_CASE("VipConnectPeerRequest matches only a peer that names it in return
     },
     [](Peer &peer) { // B asks for C
         const Vi vi(peer.nic());
-        NetAddress local = peer.address("B"), remote = peer.address("C");
+        NetAddress local = peer.client_address("B"), remote = peer.server_address("C");
         REQUIRE_VIP(VipConnectPeerRequest(vi, local, remote, short_while()));
         peer.sync();
         const VIP_RETURN rc = VipConnectPeerWait(vi, nullptr);
@@ -232,7 +232,7 @@ TWO_ROLE_CASE("VipConnectPeerRequest may be repeated after VIP_NO_MATCH, receive
     [](Peer &peer) {
         Endpoint end(peer);
         const Work in = end.receive(9);
-        peer_request(peer, end.vi, kMoment);
+        peer_request(peer, end.vi, answer_time());
         REQUIRE_RC(VIP_NO_MATCH, VipConnectPeerWait(end.vi, nullptr));
         peer.sync();
         peer_request(peer, end.vi);

@@ -93,9 +93,10 @@ TWO_PROCESS_CASE_WITH("VIPL_RESTART=1", "VIPL_RESTART=1 makes interrupted waits 
             const unsigned long long start = now_ms();
             REQUIRE_RC(VIP_TIMEOUT, VipRecvWait(end.vi, 2 * kMoment, &done));
             EXPECT(now_ms() - start + 1 >= 2 * kMoment);
-            expect_no_request(peer.nic(), peer.address("nobody"), kMoment);
+            expect_no_request(peer.nic(), peer.client_address("nobody"), kMoment);
             const Vi vi(peer.nic());
-            const VIP_RETURN rc = request(vi, peer.client_address(), peer.address("nowhere"), kMoment);
+            const VIP_RETURN rc =
+                request(vi, peer.client_address(), peer.server_address("nowhere"), answer_time());
             EXPECT(rc == VIP_NO_MATCH || rc == VIP_TIMEOUT); // the other side may have its port and be idle
         }
         peer.sync();

@@ -4,20 +4,56 @@
 // a program may set them before it starts its cases.
 #include "environment.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include "check.hpp"
+
 namespace vipl_test {
+
+namespace {
+
+void enter_network(const char *file)
+{
+#if defined(__linux__)
+    const int space = open(file, O_RDONLY | O_CLOEXEC);
+    if (space < 0 || setns(space, CLONE_NEWNET) != 0) {
+        throw Failure(std::string("cannot enter the network namespace ") + file + ": " +
+                      std::strerror(errno));
+    }
+    close(space);
+#else
+    throw Failure(std::string("there are no network namespaces here: ") + file);
+#endif
+}
+
+} // namespace
 
 const char *device_under_test()
 {
     const char *name = std::getenv("VIPL_TEST_DEVICE");
     return name != nullptr && name[0] != '\0' ? name : "loopback";
+}
+
+void move_to_peer_host()
+{
+    const char *const space = std::getenv("VIPL_TEST_PEER_NETNS");
+    const char *const device = std::getenv("VIPL_TEST_PEER_DEVICE");
+    if (space != nullptr && space[0] != '\0') {
+        enter_network(space);
+    }
+    if (device != nullptr && device[0] != '\0') {
+        setenv("VIPL_TEST_DEVICE", device, 1);
+    }
 }
 
 bool device_is_loopback()
@@ -40,9 +76,15 @@ VIP_ULONG patience()
     return 8000ul * timeout_scale();
 }
 
+VIP_ULONG answer_time()
+{
+    const char *text = std::getenv("VIPL_TEST_ANSWER_MS");
+    return std::max(kMoment, text != nullptr ? std::strtoul(text, nullptr, 10) : 0);
+}
+
 VIP_ULONG short_while()
 {
-    return 150ul * timeout_scale();
+    return 90ul * timeout_scale() + answer_time();
 }
 
 unsigned case_limit()

@@ -15,6 +15,12 @@ namespace vipl_test {
 /** VIPL_TEST_DEVICE, or "loopback". */
 const char *device_under_test();
 
+/**
+ * Makes this process, a child with the client's role, one of another host: in the network namespace
+ * VIPL_TEST_PEER_NETNS (a file), with the device VIPL_TEST_PEER_DEVICE. Nothing happens where they are not set.
+ */
+void move_to_peer_host();
+
 /** Whether the device under test is the emulator, some of whose answers are exactly known. */
 bool device_is_loopback();
 
@@ -26,6 +32,9 @@ VIP_ULONG patience();
 
 /** Milliseconds to see that nothing comes. */
 inline constexpr VIP_ULONG kMoment = 60;
+
+/** Milliseconds in which a question gets the answer "nobody is here": VIPL_TEST_ANSWER_MS, or a moment. */
+VIP_ULONG answer_time();
 
 /** Milliseconds for a request that a listener must have taken, and that must then time out. */
 VIP_ULONG short_while();

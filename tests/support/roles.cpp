@@ -115,6 +115,9 @@ Outcome play(Role role, Side side, const Scene &scene, int line, int report, Nic
 {
     Outcome outcome;
     try {
+        if (report >= 0) { // the child
+            move_to_peer_host();
+        }
         if (shared != nullptr) {
             Peer peer(side, scene, line, report, *shared);
             role(peer);
@@ -299,6 +302,25 @@ const char *setting_name(Setting setting)
 Peer::Peer(Side side, const Scene &scene, int line, int report, Nic &nic)
     : side_(side), scene_(scene), line_(line), report_(report), nic_(nic)
 {
+    exchange_hosts();
+}
+
+void Peer::exchange_hosts()
+{
+    struct {
+        char bytes[64];
+        size_t size;
+    } host{};
+    own_host_ = nic_.address("").host();
+    host.size = own_host_.copy(host.bytes, sizeof host.bytes);
+    send(host);
+    host = receive<decltype(host)>();
+    other_host_.assign(host.bytes, host.size);
+}
+
+NetAddress Peer::address(Side side, const std::string &suffix) const
+{
+    return NetAddress(host(side), scene_.discriminator + suffix);
 }
 
 /* What a role does before it writes to the line comes before what the library's threads here do on the other

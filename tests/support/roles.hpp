@@ -51,10 +51,15 @@ public:
     bool in_other_process() const { return scene_.setting == Setting::two_processes; }
     Nic &nic() { return nic_; }
 
-    /** The address the server listens on; the client's own; one more that nobody else uses. */
-    NetAddress server_address() { return nic_.address(scene_.discriminator); }
-    NetAddress client_address() { return address("c"); }
-    NetAddress address(const std::string &suffix) { return nic_.address(scene_.discriminator + suffix); }
+    /** Addresses of this case's own on the server's host, the first of which is the one it listens on. */
+    NetAddress server_address(const std::string &suffix = "") { return address(Side::server, suffix); }
+    /** Addresses of this case's own on the client's host. */
+    NetAddress client_address(const std::string &suffix = "c") { return address(Side::client, suffix); }
+
+    /** The bytes of a NIC address: the server's, the client's. */
+    const std::string &host(Side side) const { return side == side_ ? own_host_ : other_host_; }
+    /** Whether both sides' NICs have one address. */
+    bool one_address() const { return own_host_ == other_host_; }
 
     /** Wait until the other role calls sync() too. */
     void sync();
@@ -83,6 +88,8 @@ public:
     void orders(VIP_VI_HANDLE vi) { ordered_.push_back(vi); }
 
 private:
+    NetAddress address(Side side, const std::string &suffix) const;
+    void exchange_hosts();
     void show_order() const;
     void send_bytes(char kind, const void *data, size_t size);
     void receive_bytes(char kind, void *data, size_t size);
@@ -92,6 +99,7 @@ private:
     int line_;
     int report_; // to the runner; -1 in the runner's own process
     Nic &nic_;
+    std::string own_host_, other_host_;
     std::vector<VIP_VI_HANDLE> ordered_;
 };
 
