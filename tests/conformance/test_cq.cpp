@@ -237,7 +237,10 @@ TWO_ROLE_CASE_EACH_LEVEL("VipCQWait tells of sends and of receives, each on its 
     },
 };
 
-TWO_ROLE_CASE("VipCQWait gives the entries of several VIs in completion order", "[VipCQWait][functional]") = {
+// At Reliable Reception, where a send is complete when its message has arrived: connections have no order among them.
+TWO_ROLE_CASE_AT(VIP_SERVICE_RELIABLE_RECEPTION,
+                 "VipCQWait gives the entries of several VIs in completion order",
+                 "[VipCQWait][functional]") = {
     [](Peer &peer) {
         const Cq cq(peer.nic());
         Endpoint one(peer, kTransferSize, nullptr, cq), two(peer, kTransferSize, nullptr, cq);
@@ -249,7 +252,7 @@ TWO_ROLE_CASE("VipCQWait gives the entries of several VIs in completion order", 
             end->connect();
         }
         for (unsigned i = 0; i < 20; ++i) {
-            peer.sync(); // one message at a time makes the order known
+            peer.sync();
             cq.expect(ends[(i / 3) % 2]->vi, VIP_TRUE);
             VIP_DESCRIPTOR *done = nullptr;
             REQUIRE_VIP(VipRecvDone(ends[(i / 3) % 2]->vi, &done));

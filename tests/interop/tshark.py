@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""The conformance suite over sockets, every packet of it captured and judged by tshark.
+
+usage: tshark.py DIRECTORY-OF-THE-PROGRAMS
+
+Once with CRC and once without; the cases in which one side ends the connection with a Terminate, or is
+killed, are among them. The whole suite fits, capture and verdict together, into half a minute. Then the judge
+is judged: captures that one byte, or a packet, has been spoilt in must be found to be wrong, for the right reason.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+from capture import Capture, Packets
+from hosts import Host, need
+from judge import NAMES, TERMINATE, Judge, tshark
+
+PORTS = (30000, 30255)  # of a namespace of our own
+RUNS = [
+    {"device": "tcp:127.0.0.1", "crc": "on", "options": [], "connections": 600, "fpdus": 15000},
+    {"device": "tcp:::1", "crc": "off", "options": ["--mode", "procs", "[procs]"], "connections": 300, "fpdus": 8000},
+]
+LEAST = 8  # of each operation
+problems = 0
+
+
+def check(good, what):
+    global problems
+    if not good:
+        problems += 1
+        print("FAILED: " + what)
+
+
+def captured_run(programs, run, file):
+    host = Host()
+    capture = Capture(host, "lo", PORTS, file)
+    env = {"VIPL_TCP_PORTS": "%d-%d" % PORTS, "VIPL_MPA_CRC": run["crc"]}
+    try:
+        suite = host.start(os.path.join(programs, "vipl-conformance"), "--device", run["device"], *run["options"],
+                           env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        out, _ = suite.communicate(timeout=100)
+        check(suite.returncode == 0, "the conformance suite:\n" + out)
+        print(out.splitlines()[-1])
+        capture.stop()
+    finally:
+        capture.close()
+
+
+def judge_run(run, file):
+    verdict = Judge(file)
+    print(verdict.report())
+    check(not verdict.problems, "%s, CRC %s: see above" % (run["device"], run["crc"]))
+    check(verdict.counts["connections"] >= run["connections"], "there were fewer connections than in a whole run")
+    check(verdict.counts["FPDUs"] >= run["fpdus"], "there were fewer FPDUs than in a whole run")
+    check(verdict.counts["good CRCs"] == (verdict.counts["FPDUs"] if run["crc"] == "on" else 0),
+          "CRCs where they are wanted, and nowhere else")
+    for operation, name in NAMES.items():
+        check(verdict.opcodes[operation] >= LEAST, "fewer than %d of: %s" % (LEAST, name))
+
+
+def one_stream(file, out):
+    """A stream of more than one Send; the number there of a packet that is one Send of some length, and no other."""
+    wanted = "iwarp_rdma.opcode == 3 && iwarp_ddp.msn == 2 && tcp.len > 60 && tcp.len < 1000"
+    fields = ["-T", "fields", "-e", "tcp.stream", "-e", "iwarp_rdma.opcode", "-e", "frame.number"]
+    lines = [line.split() for line in tshark(file, "-Y", wanted, *fields)]
+    stream = next(line[0] for line in lines if "," not in line[1])
+    list(tshark(file, "-Y", "tcp.stream == " + stream, "-F", "pcap", "-w", out))
+    return next(int(line.split()[2]) for line in tshark(out, "-Y", wanted, *fields))
+
+
+def set_byte(offset, change):
+    def spoil(packets, number):
+        frame, payload = packets.payload(number)
+        at = payload + offset if offset >= 0 else len(frame) + offset
+        frame[at] = change(frame[at]) & 0xFF
+    return spoil
+
+
+def remove(packets, number):
+    del packets.records[number - 1]
+
+
+# What is spoilt in one FPDU; what the judge must say. Without CRC where another fault is to be seen by itself.
+SPOILT = [
+    (0, "a byte of data", set_byte(24, lambda byte: byte ^ 0x10), "Bad CRC32"),
+    (0, "the CRC", set_byte(-1, lambda byte: byte ^ 1), "Bad CRC32"),
+    (0, "a packet lost", remove, "not captured"),
+    (1, "the operation", set_byte(3, lambda byte: byte | 0x0F), "operation 15"),
+    (1, "RDMAP's version", set_byte(3, lambda byte: byte & 0x3F), "a version other than 1"),
+    (1, "DDP's version", set_byte(2, lambda byte: byte | 3), "a version other than 1"),
+    (1, "the queue", set_byte(11, lambda byte: byte + 1), "another queue"),
+    (1, "the message's number", set_byte(15, lambda byte: byte + 1), "queue 0: message 3"),
+    (1, "the message's offset", set_byte(19, lambda byte: byte + 4), "offset 4, not 2 and 0"),
+    (1, "the FPDU's length", set_byte(1, lambda byte: byte + 8), ""),  # what follows is read as anything
+    (1, "a Send made a Terminate", set_byte(3, lambda byte: byte & 0xF0 | TERMINATE), "on another queue"),
+]
+
+
+def judge_the_judge(files, folder):
+    streams = [os.path.join(folder, "stream%d" % number) for number in range(len(files))]
+    numbers = [one_stream(file, stream) for file, stream in zip(files, streams)]
+    for stream in streams:
+        check(not Judge(stream).problems, "a stream by itself is good")
+    for run, what, spoil, expected in SPOILT:
+        packets = Packets(streams[run])
+        spoil(packets, numbers[run])
+        packets.write(os.path.join(folder, "spoilt"))
+        found = Judge(os.path.join(folder, "spoilt")).problems
+        check(any(expected in problem for problem in found), "%s spoilt: '%s' expected: %s" % (what, expected, found))
+        print("%s spoilt: %s" % (what, found[0] if found else "not found"))
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: tshark.py DIRECTORY-OF-THE-PROGRAMS")
+    need("ip", "dumpcap", "tshark")
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, "run%d" % number) for number in range(len(RUNS))]
+        os.chmod(folder, 0o755)
+        for run, file in zip(RUNS, files):
+            captured_run(sys.argv[1], run, file)
+            judge_run(run, file)
+        judge_the_judge(files, folder)
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
