@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Two hosts and a network between them: the conformance suite in good and bad conditions.
 
-usage: network.py DIRECTORY-OF-THE-PROGRAMS VARIANT
+usage: network.py DIRECTORY-OF-THE-PROGRAMS VARIANT [CASES]
 
 The kernel's own netem is not everywhere: loss is made by nft, a low rate by tc's tbf, delay and reordering
 by a forwarder between two tun devices that this script is.
@@ -21,6 +21,7 @@ import time
 from hosts import Host, V4, V6, cable, need, tunnel
 
 LIMIT_S = 270  # the test's own is above it
+LEAST_PACKETS = 3000
 
 VARIANTS = {
     "ipv4.crc_on": {"version": 4, "crc": "on"},
@@ -32,7 +33,13 @@ VARIANTS = {
     "loss_5": {"version": 4, "crc": "on", "loss": 5, "answer": 5000, "scale": 3},
     "rate": {"version": 4, "crc": "on", "rate": "20mbit", "scale": 2},
     "reorder": {"version": 4, "crc": "on", "delay": (0.001, 0.005), "answer": 500, "scale": 2},
+    "unplugged.ipv4": {"version": 4, "crc": "on", "program": "vipl-unplugged"},
+    "unplugged.ipv6": {"version": 6, "crc": "off", "program": "vipl-unplugged"},
 }
+
+# How soon vipl-unplugged is to notice, and how it pulls the link.
+UNPLUGGED = {"VIPL_TCP_IDLE_MS": "1000", "VIPL_TCP_TIMEOUT_MS": "3000",
+             "VIPL_TEST_UNPLUG": "ip link set v0 down", "VIPL_TEST_PLUG": "ip link set v0 up"}
 
 
 def lose(host, percent):
@@ -100,14 +107,18 @@ class Forwarder:
         os.close(end)
 
 
-def start(program, hosts, variant, arguments):
+def start(folder, hosts, variant, arguments):
     name = {4: V4, 6: V6}[variant["version"]]
+    program = variant.get("program", "vipl-conformance")
+    if program == "vipl-conformance":
+        arguments = ["--mode", "procs"] + arguments
     scale = int(os.environ.get("VIPL_TEST_TIMEOUT_SCALE", "1")) * variant.get("scale", 1)
-    env = {"VIPL_MPA_CRC": variant["crc"], "VIPL_TEST_TIMEOUT_SCALE": str(scale),
-           "VIPL_TEST_ANSWER_MS": str(variant.get("answer", 0))}
-    return hosts[0].start(program, "--mode", "procs", "--device", "tcp:" + name % 1, "--peer-device",
-                          "tcp:" + name % 2, "--peer-netns", hosts[1].path, *arguments, env=env,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    env = dict(UNPLUGGED if program == "vipl-unplugged" else {}, VIPL_MPA_CRC=variant["crc"],
+               VIPL_TEST_TIMEOUT_SCALE=str(scale), VIPL_TEST_ANSWER_MS=str(variant.get("answer", 0)),
+               VIPL_TEST_DEVICE="tcp:" + name % 1, VIPL_TEST_PEER_DEVICE="tcp:" + name % 2,
+               VIPL_TEST_PEER_NETNS=hosts[1].path)
+    return hosts[0].start(os.path.join(folder, program), *arguments, env=env, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, universal_newlines=True)
 
 
 def main():
@@ -125,8 +136,7 @@ def main():
             lose(host, variant["loss"])
         if "rate" in variant:
             slow_down(host, variant["rate"])
-    program = os.path.join(sys.argv[1], "vipl-conformance")
-    process = start(program, hosts, variant, sys.argv[3:] or (["[procs]"] if bad else []))
+    process = start(sys.argv[1], hosts, variant, sys.argv[3:] or (["[procs]"] if bad else []))
     try:
         if forwarder is not None:
             forwarder.carry(process)
@@ -141,7 +151,7 @@ def judge(out, code, hosts, variant, forwarder):
     print(out)
     counts = [host.packets("v0") for host in hosts]
     print("packets: %d and %d" % tuple(counts))
-    good = code == 0 and min(counts) > 3000
+    good = code == 0 and min(counts) > LEAST_PACKETS
     if "loss" in variant:
         dropped = [lost(host) for host in hosts]
         print("lost of them: %d and %d" % tuple(dropped))
