@@ -6,8 +6,7 @@
 // keeps working, and a good client still gets in.
 #include "stress.hpp"
 
-#include <sys/resource.h>
-
+#include "good.hpp"
 #include "hostile_wire.hpp"
 
 using namespace stress;
@@ -15,15 +14,6 @@ using namespace stress;
 namespace {
 
 constexpr unsigned kPackets = 10000, kHalfOpen = 1000;
-
-void allow_many_descriptors()
-{
-    rlimit limit{};
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
-    setrlimit(RLIMIT_NOFILE, &limit);
-    EXPECT(limit.rlim_cur >= kHalfOpen + 200);
-}
 
 // --- the attacker ------------------------------------------------------------------------------------
 
@@ -127,68 +117,7 @@ void lie(const Scene &scene, Line &line)
     line.sync();
 }
 
-// --- the good --------------------------------------------------------------------------------------
-
-struct Peers {
-    explicit Peers(const Nic &nic) : memory(nic, 64 * 1024), vi(nic)
-    {
-        out = memory.transfer(memory.bytes(1000));
-        in = memory.transfer(memory.bytes(1000));
-        post_recv(vi, in);
-    }
-    Memory memory;
-    Vi vi;
-    Work out, in;
-};
-
-/** Send and expect the same back, once. */
-void ping(Peers &peers, unsigned number)
-{
-    peers.out.buffer.fill(number);
-    post_send(peers.vi, peers.out);
-    EXPECT(received(peers.vi) == peers.in.desc);
-    EXPECT(peers.in.buffer.holds(number));
-    post_recv(peers.vi, peers.in);
-    EXPECT(sent(peers.vi) == peers.out.desc);
-}
-
-void be_good(const Scene &scene, Line &line)
-{
-    const Nic nic;
-    Peers peers(nic);
-    REQUIRE_VIP(request_to(nic, scene.name(), peers.vi));
-    unsigned number = 0;
-    pollfd order = {line.fd(), POLLIN, 0};
-    for (;;) {
-        ping(peers, number++);
-        if (poll(&order, 1, 0) == 1) {
-            if (line.receive<char>() == 'E') {
-                line.send(number);
-                return;
-            }
-            const unsigned long long start = now_ms();
-            const Vi another(nic);
-            REQUIRE_VIP(request_to(nic, scene.name(), another));
-            line.send(static_cast<unsigned>(now_ms() - start));
-        }
-    }
-}
-
-void echo(Peers &peers)
-{
-    for (;;) {
-        VIP_DESCRIPTOR *done = nullptr;
-        const VIP_RETURN rc = VipRecvWait(peers.vi, patience(), &done);
-        if (rc == VIP_DESCRIPTOR_ERROR) {
-            return; // the good client has left
-        }
-        EXPECT_EQ(VIP_SUCCESS, rc);
-        std::memcpy(peers.out.buffer.data, peers.in.buffer.data, peers.out.buffer.size);
-        post_recv(peers.vi, peers.in);
-        post_send(peers.vi, peers.out);
-        EXPECT(sent(peers.vi) == peers.out.desc);
-    }
-}
+// --- the good server --------------------------------------------------------------------------------
 
 /** Take requests: the good client's are accepted, of the others most are rejected. */
 void serve(const Nic &nic, const std::string &name, const std::atomic<bool> &stop, Random random)

@@ -16,33 +16,10 @@
 #include <sys/un.h>
 
 #include "census.hpp"
+#include "raw.hpp"
 #include "stress.hpp"
 
 namespace stress {
-
-using Bytes = std::vector<VIP_UINT8>;
-
-/** An open descriptor. */
-class Fd {
-public:
-    explicit Fd(int fd = -1) : fd_(fd) {}
-    Fd(Fd &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-    Fd &operator=(Fd &&other) noexcept
-    {
-        std::swap(fd_, other.fd_);
-        return *this;
-    }
-    ~Fd()
-    {
-        if (fd_ >= 0) {
-            close(fd_);
-        }
-    }
-    int get() const { return fd_; }
-
-private:
-    int fd_;
-};
 
 inline socklen_t make_name(sockaddr_un &address, const std::string &discriminator)
 {
@@ -121,13 +98,6 @@ inline Bytes receive_packet(const Fd &from, int limit_ms, Fd *came = nullptr)
     }
     bytes.resize(got < 0 ? 0 : static_cast<size_t>(got));
     return bytes;
-}
-
-inline void put(Bytes &to, size_t at, std::uint64_t value, unsigned bytes)
-{
-    for (unsigned i = 0; i < bytes; ++i) {
-        to[at + i] = static_cast<VIP_UINT8>(value >> (8 * (bytes - 1 - i)));
-    }
 }
 
 inline VIP_UINT8 own_byte_order()

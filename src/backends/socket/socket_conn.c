@@ -18,6 +18,11 @@ static void on_closed(uv_handle_t *handle)
 static void on_ready(uv_poll_t *watch, int status, int events)
 {
     struct sk_conn *conn = watch->data;
+    if (status < 0) { /* libuv watches no more, but the error comes after what is there to be read */
+        int watched = conn->events;
+        conn->events = 0;
+        vipl_sk_conn_watch(conn, watched);
+    }
     vipl_sk_conn_ready(conn, status < 0 ? UV_READABLE | UV_WRITABLE : events);
 }
 
