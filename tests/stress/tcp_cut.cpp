@@ -12,31 +12,6 @@ using namespace stress;
 
 namespace {
 
-/** From here on requests for the name can come in. */
-void open_port(const Nic &nic, const std::string &name)
-{
-    NetAddress local = nic.address(name);
-    NetAddress from;
-    VIP_VI_ATTRIBUTES attributes{};
-    VIP_CONN_HANDLE connection = nullptr;
-    REQUIRE_RC(VIP_TIMEOUT, VipConnectWait(nic, local, 0, from, &attributes, &connection));
-}
-
-/** Connect a VI to a raw socket. */
-Fd accept_raw(const Nic &nic, const std::string &name, VIP_VI_HANDLE vi)
-{
-    Fd fd = dial(name);
-    Crew crew;
-    crew.add([&] {
-        put_out(fd, mpa_request(name));
-        EXPECT(mpa_accepted(fd));
-        put_out(fd, ready_frame(false));
-    });
-    REQUIRE_VIP(accept_on(nic, name, vi));
-    crew.join();
-    return fd;
-}
-
 // --- a relay that cuts -------------------------------------------------------------------------------------
 
 enum Way : unsigned { kToServer, kToClient };

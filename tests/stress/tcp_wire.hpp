@@ -247,6 +247,33 @@ inline Bytes read_frame(const RemoteSpan &from, std::uint32_t bytes, std::uint32
     return fpdu(segment(untagged(VIPL_RDMAP_READ_REQUEST, VIPL_DDP_QUEUE_READ_REQUEST, msn), payload), crc);
 }
 
+// --- the library at the other end --------------------------------------------------------------------
+
+/** From here on requests for the name can come in. */
+inline void open_port(const Nic &nic, const std::string &name)
+{
+    NetAddress local = nic.address(name);
+    NetAddress from;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE connection = nullptr;
+    REQUIRE_RC(VIP_TIMEOUT, VipConnectWait(nic, local, 0, from, &attributes, &connection));
+}
+
+/** Connect a VI to a raw socket. */
+inline Fd accept_raw(const Nic &nic, const std::string &name, VIP_VI_HANDLE vi, const Claim &claim = {})
+{
+    Fd fd = dial(name);
+    Crew crew;
+    crew.add([&] {
+        put_out(fd, mpa_request(name, claim));
+        EXPECT(mpa_accepted(fd));
+        put_out(fd, ready_frame(claim.crc));
+    });
+    REQUIRE_VIP(accept_on(nic, name, vi));
+    crew.join();
+    return fd;
+}
+
 // --- damage --------------------------------------------------------------------------------------------
 
 inline Bytes random_bytes(Random &random, size_t count)

@@ -50,7 +50,7 @@ struct sk_settings {
     uint32_t ports;
     uint32_t crc;          /* enum sk_crc */
     uint32_t handshake_ms; /* for a half-open connection to say what it wants */
-    uint32_t half_open;    /* such connections at most; the oldest go first */
+    uint32_t half_open; /* such connections at most; the oldest of the address that has the most goes first */
     struct vipl_tcp_tuning tuning;
 };
 
@@ -64,7 +64,7 @@ struct vipl_be_nic {
     uv_loop_t loop;
     uv_timer_t accept_timer;    /* takes up accepting again after a lack of descriptors */
     struct vipl_list conns;     /* sk_conn.link */
-    struct vipl_list half_open; /* sk_conn.phase: accepted and not yet asking for anything, oldest first */
+    struct vipl_list half_open; /* sk_source.link, in the order in which they began to have any */
     struct vipl_list listeners; /* sk_listener.link, the latest used last */
     struct vipl_list calls;     /* sk_call.link */
     uint32_t half_open_count;
@@ -86,6 +86,14 @@ struct vipl_be_nic {
     struct vipl_mutex want_lock; /* rank BACKEND_TX; never held with a connection's */
     struct vipl_list wanting;    /* sk_conn.want: posts wait for room, or answers for their turn */
     uint32_t wants;              /* atomic: 0, nothing is in `wanting` */
+};
+
+/* An address that half-open connections have come from. */
+struct sk_source {
+    struct vipl_list link;
+    struct vipl_list conns; /* sk_conn.phase, oldest first; never empty */
+    uint32_t count;
+    struct vipl_inet host; /* its port is of no interest */
 };
 
 /* A discriminator that somebody waits, or has waited, for. */
@@ -194,8 +202,9 @@ struct sk_acceptance {
 
 struct sk_conn {
     struct vipl_list link;
-    struct vipl_list phase; /* be->half_open while SK_GREETING */
-    struct vipl_list want;  /* be->wanting; guarded by want_lock */
+    struct vipl_list phase;   /* source->conns while SK_GREETING */
+    struct sk_source *source; /* NULL: not half-open */
+    struct vipl_list want;    /* be->wanting; guarded by want_lock */
     struct vipl_be_nic *be;
     enum sk_state state;
     int fd;
@@ -326,6 +335,7 @@ struct sk_listener *vipl_sk_listener(struct vipl_be_nic *be, const struct vipl_a
 void vipl_sk_listener_release(
     struct sk_listener *listener); /* nobody waits there: it is closed, or kept a while */
 void vipl_sk_listeners_close(struct vipl_be_nic *be);
+void vipl_sk_half_open_leave(struct sk_conn *conn); /* if it was */
 bool vipl_sk_wants_crc(const struct sk_conn *conn);
 void vipl_sk_greet(struct sk_conn *conn); /* SK_GREETING, bytes have come */
 bool vipl_sk_answer_yes(struct sk_conn *conn, const struct vipl_vi_facts *facts);

@@ -98,18 +98,10 @@ void vipl_sk_conn_deadline(struct sk_conn *conn, uint32_t ms)
     vipl_sk_changed(conn->be);
 }
 
-static void leave_half_open(struct sk_conn *conn)
-{
-    if (!vipl_list_empty(&conn->phase)) {
-        vipl_list_remove(&conn->phase);
-        conn->be->half_open_count--;
-    }
-}
-
 void vipl_sk_conn_close(struct sk_conn *conn)
 {
     struct vipl_be_nic *be = conn->be;
-    leave_half_open(conn);
+    vipl_sk_half_open_leave(conn);
     vipl_mutex_lock(&be->want_lock);
     vipl_list_remove(&conn->want);
     vipl_mutex_unlock(&be->want_lock);

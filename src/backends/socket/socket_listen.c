@@ -138,6 +138,71 @@ void vipl_sk_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
     vipl_sk_unlock(be);
 }
 
+/* --- half-open connections: accepted, and not yet asking for anything --- */
+
+static struct sk_source *source_of(struct vipl_be_nic *be, const struct vipl_inet *host)
+{
+    for (struct vipl_list *l = be->half_open.next; l != &be->half_open; l = l->next) {
+        struct sk_source *source = VIPL_CONTAINER(l, struct sk_source, link);
+        if (vipl_sk_same_host(&source->host, host)) {
+            return source;
+        }
+    }
+    struct sk_source *source = vipl_zalloc(sizeof(*source));
+    if (source != NULL) {
+        source->host = *host;
+        vipl_list_init(&source->conns);
+        vipl_list_append(&be->half_open, &source->link);
+    }
+    return source;
+}
+
+/* The oldest connection of the address that has the most gives way: whoever opens many shuts out nobody else. */
+static bool give_way(struct vipl_be_nic *be)
+{
+    struct sk_source *most = NULL;
+    for (struct vipl_list *l = be->half_open.next; l != &be->half_open; l = l->next) {
+        struct sk_source *source = VIPL_CONTAINER(l, struct sk_source, link);
+        most = most == NULL || source->count > most->count ? source : most;
+    }
+    if (most != NULL) {
+        vipl_sk_conn_close(VIPL_CONTAINER(most->conns.next, struct sk_conn, phase));
+    }
+    return most != NULL;
+}
+
+/* False: no memory. The newcomer counts among its address's, and is the last of them to give way. */
+static bool half_open_enter(struct sk_conn *conn)
+{
+    struct vipl_be_nic *be = conn->be;
+    struct sk_source *source = source_of(be, &conn->peer);
+    if (source == NULL) {
+        return false;
+    }
+    vipl_list_append(&source->conns, &conn->phase);
+    source->count++;
+    conn->source = source;
+    if (++be->half_open_count > be->settings.half_open) {
+        give_way(be);
+    }
+    return true;
+}
+
+void vipl_sk_half_open_leave(struct sk_conn *conn)
+{
+    struct sk_source *source = conn->source;
+    if (source == NULL) {
+        return;
+    }
+    vipl_list_remove(&conn->phase);
+    conn->source = NULL;
+    conn->be->half_open_count--;
+    if (--source->count == 0) {
+        vipl_list_remove(&source->link);
+        vipl_free(source);
+    }
+}
+
 /* --- connections come in --- */
 
 static void on_accept_again(uv_timer_t *timer)
@@ -149,28 +214,17 @@ static void on_accept_again(uv_timer_t *timer)
     vipl_sk_changed(be);
 }
 
-/* The oldest connection that has not said what it wants gives way. */
-static bool give_way(struct vipl_be_nic *be)
-{
-    if (vipl_list_empty(&be->half_open)) {
-        return false;
-    }
-    vipl_sk_conn_close(VIPL_CONTAINER(be->half_open.next, struct sk_conn, phase));
-    return true;
-}
-
 static void take_in(struct vipl_be_nic *be, int fd, const struct vipl_inet *peer)
 {
-    if (be->half_open_count >= be->settings.half_open) {
-        give_way(be);
-    }
     struct sk_conn *conn = vipl_sk_conn_new(be, fd, SK_GREETING);
-    if (conn != NULL) {
-        conn->peer = *peer;
-        vipl_list_append(&be->half_open, &conn->phase);
-        be->half_open_count++;
-        vipl_sk_conn_deadline(conn, be->settings.handshake_ms);
-        vipl_sk_conn_watch(conn, UV_READABLE);
+    if (conn == NULL) {
+        return;
+    }
+    conn->peer = *peer;
+    vipl_sk_conn_deadline(conn, be->settings.handshake_ms);
+    vipl_sk_conn_watch(conn, UV_READABLE);
+    if (!half_open_enter(conn)) {
+        vipl_sk_conn_close(conn);
     }
 }
 
@@ -274,8 +328,7 @@ void vipl_sk_greet(struct sk_conn *conn)
         vipl_sk_conn_close(conn);
         return;
     }
-    vipl_list_remove(&conn->phase);
-    conn->be->half_open_count--;
+    vipl_sk_half_open_leave(conn);
     vipl_sk_conn_deadline(conn, 0);
     conn->crc = conn->start.crc || vipl_sk_wants_crc(conn);
     conn->segment = hello.segment < SK_SEGMENT ? hello.segment : SK_SEGMENT;
