@@ -16,7 +16,7 @@ namespace {
 
 constexpr unsigned kStreams = 10000, kWarmUp = 2000, kServers = 4;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr long kSlackKib = 96 * 1024; // freed memory is kept for a while, and shadowed
+constexpr long kSlackKib = 320 * 1024; // freed memory is kept for a while, and shadowed
 #else
 constexpr long kSlackKib = 4 * 1024; // what allocators may keep
 #endif
