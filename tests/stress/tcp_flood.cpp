@@ -265,16 +265,16 @@ TEST_CASE("a lack of descriptors is waited out at rest", "[flood]")
         for (unsigned i = 0; i < 50; ++i) {
             sockets.push_back(tcp_socket());
         }
-        const Exhaustion exhaustion;
+        const Exhaustion exhaustion; // Catch2's assertions under UBSan need descriptors
         for (const Fd &each : sockets) {
             const sockaddr_in target = inet("127.0.0.1", port_of(name, 0));
-            REQUIRE(connect(each.get(), reinterpret_cast<const sockaddr *>(&target), sizeof target) == 0);
+            EXPECT(connect(each.get(), reinterpret_cast<const sockaddr *>(&target), sizeof target) == 0);
         }
         const unsigned long long cpu = cpu_ms();
         REQUIRE_RC(VIP_TIMEOUT, VipConnectWait(nic, local, kMs, from, &attributes, &connection));
         const unsigned long long used = cpu_ms() - cpu;
         std::cout << used << " ms of CPU in " << kMs << " ms" << std::endl;
-        REQUIRE(used < kMs / 5);
+        EXPECT(used < kMs / 5);
         send_and_expect(fd, vi, receive, 2);
     }
     const Vi another(nic);
