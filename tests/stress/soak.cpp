@@ -5,7 +5,6 @@
 // to end are random (soak_plan.hpp); all bytes are compared. At the end the books of both sides must agree:
 // nothing lost, wrong or doubled, no descriptor that did not come back, nothing left behind.
 // VIPL_STRESS_SECONDS says how long.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include <memory>

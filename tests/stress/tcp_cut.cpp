@@ -3,7 +3,6 @@
 // Connections that are reset: behind data that has not been read yet, and, by a relay between two good
 // ends, after every single byte of a connection's set-up, messages, RDMA and end, in either direction.
 // Nobody hangs: a request that is cut is tried again, and a connection that is cut is an error at both ends.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include "tcp_wire.hpp"

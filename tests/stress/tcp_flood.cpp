@@ -2,7 +2,6 @@
 //
 // Connections that say nothing, too little or too slowly: they cost little, are dropped in time, and keep
 // nobody out, be they a thousand, all from one address, or more than there are descriptors.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include "census.hpp"

@@ -3,7 +3,6 @@
 // A connected peer that guesses handles, bounds and rights of memory, for RDMA Writes and Reads. The first
 // wrong guess ends a reliable connection, with what was sent behind it; on an unreliable one it is
 // dropped. Never is a byte written or given away. test_regions.cpp has the million look-ups.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include <array>

@@ -3,7 +3,6 @@
 // A hostile host: ten thousand streams of noise, damaged requests, and, where a request is accepted, FPDUs
 // that break every rule, end anywhere and are split anywhere. Whoever accepted one loses that VI and
 // nothing else: a good connection beside it keeps working, and nothing is left behind.
-#define CATCH_CONFIG_RUNNER
 #include "stress.hpp"
 
 #include "census.hpp"
