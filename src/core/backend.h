@@ -53,6 +53,7 @@ struct vipl_vi_facts {
     bool rdma_write;
     bool rdma_read;
     bool has_qos;
+    bool foreign; /* no VI at all: what it says of transfer sizes and QoS binds nobody */
 };
 
 /* A scatter/gather list, checked: every piece lies in a registered region of the right tag. */
@@ -71,8 +72,9 @@ struct vipl_send {
     uint32_t sequence;       /* names this send in vipl_up_send_done() */
     uint64_t remote_address; /* RDMA */
     VIP_MEM_HANDLE remote_handle;
-    bool behind_others;     /* an earlier send of this VI is still under way */
-    uint32_t status;        /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
+    bool behind_others; /* an earlier send of this VI is still under way */
+    uint32_t status;    /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
+    bool refused;       /* out, with an error: the peer has seen nothing of it, and the connection lives */
     struct vipl_vi *settle; /* out: a VI of this process that core is to vipl_up_settle() afterwards */
     struct vipl_sg local;
 };

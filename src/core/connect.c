@@ -57,6 +57,9 @@ VIP_RETURN vipl_facts_agree(const struct vipl_vi_facts *a, const struct vipl_vi_
     if (a->reliability != b->reliability) {
         return VIP_INVALID_RELIABILITY_LEVEL;
     }
+    if (a->foreign || b->foreign) {
+        return VIP_SUCCESS;
+    }
     if (a->max_transfer_size != b->max_transfer_size) {
         return VIP_INVALID_MTU;
     }

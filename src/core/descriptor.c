@@ -89,6 +89,7 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     out->immediate_data = descriptor->CS.ImmediateData;
     out->reliability = vi->attributes.ReliabilityLevel;
     out->status = 0;
+    out->refused = false;
     out->settle = NULL;
     if (count > work->segments || !op_is_legal(vi, control, count)) {
         return VIP_STATUS_FORMAT_ERROR;

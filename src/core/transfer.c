@@ -16,12 +16,14 @@ static const uint32_t send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA
 
 /* --- sending: under the send lock --- */
 
-static void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, size_t bytes)
+/* A failed send ends a reliable connection, but for one that the backend refused before the peer knew of it. */
+static void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, size_t bytes,
+                        bool refused)
 {
     bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
     vipl_queue_finish_locked(&vi->send, work, status | send_status_op[work->op],
                              failed ? 0 : (uint32_t)bytes);
-    if (failed && vipl_vi_is_reliable(vi)) {
+    if (failed && !refused && vipl_vi_is_reliable(vi)) {
         vipl_vi_doom(vi, VIP_ERROR_CONN_LOST);
     }
     if (vi->send.overrun) {
@@ -43,7 +45,7 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_
     work->op = send.op;
     if (status != 0) {
         q->executed++;
-        finish_send(vi, work, status, 0);
+        finish_send(vi, work, status, 0, false);
         return true;
     }
     send.sequence = q->executed;
@@ -56,7 +58,7 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_
         } else if (send.settle != NULL) {
             vipl_up_unpin(send.settle); /* the same peer, to be settled already */
         }
-        finish_send(vi, work, send.status, send.local.bytes);
+        finish_send(vi, work, send.status, send.local.bytes, send.refused);
         return true;
     case VIPL_POSTED_PENDING:
         q->executed++;
@@ -207,7 +209,7 @@ bool vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
     struct vipl_work *work = pending_send(&vi->send, sequence);
     if (work != NULL) {
         vi->reads -= work->op == VIP_CONTROL_OP_RDMAREAD ? 1 : 0;
-        finish_send(vi, work, status, length);
+        finish_send(vi, work, status, length, false);
     }
     return execute_and_unlock(vi); /* a fence may be open now */
 }

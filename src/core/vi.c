@@ -150,6 +150,7 @@ void vipl_up_vi_facts(struct vipl_vi *vi, struct vipl_vi_facts *out)
     out->rdma_write = vi->attributes.EnableRdmaWrite != VIP_FALSE;
     out->rdma_read = vi->attributes.EnableRdmaRead != VIP_FALSE;
     out->has_qos = vi->attributes.QoS != NULL;
+    out->foreign = false;
 }
 
 uint32_t vipl_up_vi_tag(struct vipl_vi *vi)

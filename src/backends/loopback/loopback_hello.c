@@ -67,6 +67,7 @@ static void get_facts(struct cursor *c, struct vipl_vi_facts *f)
     f->rdma_write = (bits & 1) != 0;
     f->rdma_read = (bits & 2) != 0;
     f->has_qos = (bits & 4) != 0;
+    f->foreign = false;
 }
 
 static void put_address(struct cursor *c, const struct vipl_address *a)

@@ -11,7 +11,7 @@
 #include "core/log.h"
 
 /* Below the ports that systems hand out by themselves. */
-enum { FIRST_PORT = 18514, PORTS = 256, LEAST_PORTS = SK_PROBES };
+enum { FIRST_PORT = 18514, PORTS = 256 };
 
 static void read_ports(struct sk_settings *settings)
 {
@@ -24,13 +24,11 @@ static void read_ports(struct sk_settings *settings)
     if (!vipl_config_text("VIPL_TCP_PORTS", text, sizeof(text))) {
         return;
     }
-    if (sscanf(text, "%5u-%5u%c", &first, &last, &rest) == 2 && first > 0 && last <= 65535 &&
-        last >= first + LEAST_PORTS - 1) {
+    if (sscanf(text, "%5u-%5u%c", &first, &last, &rest) == 2 && first > 0 && last <= 65535 && last >= first) {
         settings->first_port = first;
         settings->ports = last - first + 1;
     } else {
-        vipl_log(VIPL_LOG_ERROR, "VIPL_TCP_PORTS: \"%s\" is not first-last with %d ports at least", text,
-                 LEAST_PORTS);
+        vipl_log(VIPL_LOG_ERROR, "VIPL_TCP_PORTS: \"%s\" is not first-last", text);
     }
 }
 
@@ -115,7 +113,7 @@ static void sk_limits(struct vipl_be_nic *be, struct vipl_limits *out)
         .max_segments = VIPL_MAX_SEGMENTS,
         .max_cqs = 65536,
         .max_cq_entries = 1u << 20,
-        .max_transfer_size = 4u << 20,
+        .max_transfer_size = SK_TRANSFER_SIZE,
         .native_mtu = SK_SEGMENT,
         .max_ptags = 65536,
         .max_pending_connects = 1024,

@@ -12,6 +12,7 @@
  *   socket_send.c     posts into the stream, answers to RDMA Reads
  *   socket_receive.c  the stream into receives, registered memory and outcomes
  *   socket_land.c     large payloads, received to where they go
+ *   socket_foreign.c  what differs where the other end is iWARP of somebody else's
  *
  * Copies: a send leaves from the program's memory by one system call. Received payloads are copied once,
  * out of the buffer one system call fills for many messages; large ones of connections without CRC
@@ -38,7 +39,9 @@ enum {
     SK_PROBES = 8,         /* ports that a discriminator may have */
     SK_READS = 64,         /* IRD and ORD between two of us */
     SK_FOREIGN_READS = 16, /* and with others, at most */
+    SK_UNTOLD_READS = 1,   /* ORD towards who has not said how many it takes */
     SK_SEGMENT = 65512,    /* payload bytes of a DDP segment between two of us */
+    SK_TRANSFER_SIZE = 4 << 20,
     SK_SCRATCH = 256 * 1024,
     SK_LINGER_MS = 2000 /* for the peer's end of a connection that we have ended */
 };
@@ -127,6 +130,8 @@ struct sk_call {
     bool unreachable;
     bool answered; /* some port has said no */
     unsigned probe;
+    unsigned
+        older; /* a bit for each probe: asked in revision 1, because whoever is there knows no other, perhaps */
     unsigned round;
     uv_timer_t timer; /* until the next walk */
 };
@@ -137,9 +142,12 @@ enum sk_state {
     SK_GREETING, /* accepted; the peer's request has not come yet */
     SK_OFFERED,  /* the peer's request is the program's to answer */
     SK_OPENING,  /* answered yes; the peer's first FPDU has not come yet */
+    SK_FRESH,    /* open, and no FPDU of the foreign peer's has come yet */
     SK_OPEN,
     SK_ENDING /* no VI any more; the peer has not closed yet */
 };
+
+enum { SK_OP_READY = 0xFFFF }; /* of a pending that is no post's: our first FPDU, an empty read */
 
 /* An operation of ours that the peer answers, by an RDMA Read Response, in order. */
 struct sk_pending {
@@ -183,6 +191,7 @@ struct sk_sending {
     bool posting;    /* a post has a part of its FPDUs in the stream */
     bool answering;  /* so has an answer */
     bool blocked;    /* a post waits for room */
+    bool quiet;      /* SK_FRESH, and the peer is to speak first */
     bool closed;     /* nothing is to be sent any more */
     size_t answered; /* bytes of the answer under way that are in the stream */
     uint32_t reads;  /* ORD */
@@ -192,6 +201,17 @@ struct sk_sending {
     uint32_t answers;
     struct sk_pending pending[SK_READS];
     struct sk_answer answer[SK_READS];
+};
+
+/* A stream with markers: one FPDU at a time, marked, until the kernel has it. Guarded by the sending lock. */
+struct sk_marking {
+    uint32_t position; /* in the stream, modulo their spacing */
+    size_t fpdu;       /* bytes of the FPDU that is under way, without markers; 0: none is */
+    size_t have;       /* with them */
+    size_t sent;
+    uint32_t most;  /* payload bytes of a segment that there is room for */
+    uint8_t *plain; /* room for one FPDU without markers */
+    uint8_t *marked;
 };
 
 /* What conn_accept waits for; on its stack. */
@@ -221,13 +241,17 @@ struct sk_conn {
     struct sk_call *call;      /* SK_DIALING, SK_ASKING; and SK_OPENING of a symmetric answer */
     struct sk_acceptance *acceptance;
     struct vipl_inet peer;
+    struct vipl_address local;   /* what its listener waits for; a foreign requester names nothing */
     struct vipl_vi_facts facts;  /* the other VI's */
     struct vipl_mpa_start start; /* the peer's request */
     struct vipl_mpa_enhanced enhanced;
     bool crc;
-    bool foreign;
+    bool foreign; /* the peer is iWARP, and not one of us; constant from its request or reply on */
     bool unreliable;
-    uint32_t segment; /* payload bytes of a DDP segment that we send */
+    uint32_t
+        segment; /* payload bytes of a DDP segment that we send; towards foreign peers guarded by tx.lock */
+    unsigned nudges;            /* empty RDMA Writes to a foreign peer that has not been heard yet */
+    struct sk_marking *marking; /* NULL: no markers; constant while open */
     struct sk_receiving rx;
     struct sk_sending tx;
 };
@@ -261,6 +285,7 @@ bool vipl_sk_same_host(const struct vipl_inet *a, const struct vipl_inet *b);
 bool vipl_sk_same_discriminator(const struct vipl_address *a, const struct vipl_address *b);
 /* The probe-th port of a discriminator, probe < SK_PROBES. */
 uint16_t vipl_sk_port(const struct sk_settings *settings, const struct vipl_address *address, unsigned probe);
+unsigned vipl_sk_probes(const struct sk_settings *settings); /* how many ports that are */
 VIP_RETURN vipl_sk_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
                            struct vipl_address *out);
 VIP_RETURN vipl_sk_reverse(struct vipl_be_nic *be, const struct vipl_address *host, char *name, size_t size);
@@ -312,13 +337,15 @@ struct sk_hello {
 };
 size_t vipl_sk_hello_write(uint8_t *out,
                            const struct sk_hello *h); /* at most VIPL_MPA_OUR_PRIVATE - 4 bytes */
-bool vipl_sk_hello_read(const uint8_t *bytes, size_t length, struct sk_hello *out); /* false: not one of us */
+bool vipl_sk_hello_read(const uint8_t *bytes, size_t length,
+                        struct sk_hello *out);                   /* false: makes no sense */
+bool vipl_sk_hello_is_ours(const uint8_t *bytes, size_t length); /* it has the magic, whatever follows */
 /* Sends an MPA start frame with that hello (NULL: without) in one piece. False: the connection is of no use. */
 bool vipl_sk_start_send(struct sk_conn *conn, struct vipl_mpa_start start,
                         const struct vipl_mpa_enhanced *enhanced, const struct sk_hello *hello);
 /* Receives into the stash until the start frame and its private data are there, and not a byte more. */
 enum vipl_parse vipl_sk_start_receive(struct sk_conn *conn, struct vipl_mpa_start *start, bool reply);
-/* The private data that has come with it, behind RFC 6581's part, which goes to conn->enhanced. */
+/* The private data that has come with it, behind RFC 6581's part, which goes to conn->enhanced (else zeroes). */
 const uint8_t *vipl_sk_start_private(struct sk_conn *conn, const struct vipl_mpa_start *start, size_t *bytes);
 
 /* --- socket_listen.c --- */
@@ -357,10 +384,33 @@ void vipl_sk_calls_close(struct vipl_be_nic *be);
 /* --- socket_send.c --- */
 
 enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
-void vipl_sk_first_frame(struct sk_conn *conn); /* an empty RDMA Write: ready to receive */
+void vipl_sk_first_frame(struct sk_conn *conn, uint8_t op); /* an empty RDMA Write, say: ready to receive */
+void vipl_sk_nudge(struct sk_conn *conn);                   /* one more, if nothing else is under way */
 void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *ddp);
 void vipl_sk_answer(struct sk_conn *conn); /* as many RDMA Reads as there is room for */
 void vipl_sk_resume(struct sk_conn *conn); /* there is room: answers, then posts */
+
+/* --- socket_foreign.c: the device's lock is held unless it says otherwise --- */
+
+void vipl_sk_foreign_facts(struct vipl_vi_facts *out);
+/* Our part of an enhanced set-up, in answer to theirs. */
+struct vipl_mpa_enhanced vipl_sk_foreign_answer(const struct vipl_mpa_enhanced *theirs);
+/* The connection is to be one with a foreign peer, which has said this. False: there is no memory for it. */
+bool vipl_sk_foreign_begin(struct sk_conn *conn, const struct vipl_mpa_start *start);
+void vipl_sk_foreign_end(struct sk_conn *conn); /* forgets what begin made */
+/* Whether that peer's first FPDU is a message that only says that it is ready. */
+bool vipl_sk_foreign_gets_ready(const struct sk_conn *conn);
+void vipl_sk_foreign_fresh(struct sk_conn *conn, bool quiet); /* open from here on, as SK_FRESH */
+bool vipl_sk_foreign_heard(struct sk_conn *conn); /* and now SK_OPEN. False: the connection has broken */
+void vipl_sk_foreign_nudge(struct sk_conn *conn); /* its deadline: it has not been heard yet */
+uint8_t vipl_sk_ready_op(const struct vipl_mpa_enhanced *agreed); /* and which: an RDMAP operation */
+/* Before a post's first byte; VI's send lock and sending lock are held. False: refused, and send->status says why. */
+bool vipl_sk_foreign_post(struct sk_conn *conn, struct vipl_send *send);
+void vipl_sk_foreign_resegment(struct sk_conn *conn); /* between two messages; the sending lock is held */
+/* As vipl_tcp_send(), of whole FPDUs but for the first's sent part; *sent is in bytes without markers. Sending lock. */
+int vipl_sk_send_marked(struct sk_conn *conn, const struct vipl_iov *pieces, unsigned count, size_t *sent);
+/* VIP_STATUS bits that a foreign peer's Terminate means for an operation. */
+uint32_t vipl_sk_foreign_status(uint16_t reason, uint16_t op);
 
 /* --- socket_receive.c --- */
 

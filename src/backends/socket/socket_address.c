@@ -99,10 +99,19 @@ bool vipl_sk_same_discriminator(const struct vipl_address *a, const struct vipl_
     return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
 }
 
+enum { MOST_STEP = 7 };
+
+unsigned vipl_sk_probes(const struct sk_settings *settings)
+{
+    return settings->ports < SK_PROBES ? settings->ports : SK_PROBES;
+}
+
 uint16_t vipl_sk_port(const struct sk_settings *settings, const struct vipl_address *address, unsigned probe)
 {
     uint32_t hash = vipl_crc32c(0, address->disc, address->disc_len);
-    uint32_t step = 1 + (hash >> 16) % 7; /* so that two that meet on one port part on the next */
+    bool wide = settings->ports > MOST_STEP * (SK_PROBES - 1); /* else a step might lead back */
+    uint32_t step =
+        wide ? 1 + (hash >> 16) % MOST_STEP : 1; /* so that two that meet on one port part on the next */
     return (uint16_t)(settings->first_port + (hash + probe * step) % settings->ports);
 }
 

@@ -111,7 +111,8 @@ static bool try_to_listen(struct sk_call *call)
     if (!call->tied) {
         return false;
     }
-    struct sk_listener *listener = vipl_sk_listener(call->be, &call->local, call->round % SK_PROBES, true);
+    struct sk_listener *listener =
+        vipl_sk_listener(call->be, &call->local, call->round % vipl_sk_probes(&call->be->settings), true);
     if (listener == NULL || listener->peers > 0) {
         return false;
     }
@@ -127,7 +128,7 @@ static void walk(struct sk_call *call)
     if (call->probe == 0 && try_to_listen(call)) {
         return;
     }
-    for (; call->probe < SK_PROBES; call->probe++) {
+    for (; call->probe < vipl_sk_probes(&be->settings); call->probe++) {
         struct vipl_inet target = call->target;
         int fd;
         if (call->asked[call->probe] != NULL) {
@@ -201,37 +202,55 @@ void vipl_sk_dialed(struct sk_conn *conn)
                              .segment = SK_SEGMENT,
                              .from = call->local,
                              .to = call->remote};
-    struct vipl_mpa_start start = {.crc = vipl_sk_wants_crc(conn), .revision = 2};
-    struct vipl_mpa_enhanced enhanced = {
-        .ird = SK_READS, .ord = SK_READS, .peer_to_peer = true, .rtr_write = true};
-    vipl_log(VIPL_LOG_DEBUG, "port %u: asking", (unsigned)conn->peer.port);
+    bool older = (call->older & 1u << call->probe) != 0;
+    struct vipl_mpa_start start = {.crc = vipl_sk_wants_crc(conn), .revision = older ? 1 : 2};
+    struct vipl_mpa_enhanced enhanced = {.ird = SK_READS,
+                                         .ord = SK_READS,
+                                         .peer_to_peer = true,
+                                         .rtr_send = true,
+                                         .rtr_write = true,
+                                         .rtr_read = true};
+    vipl_log(VIPL_LOG_DEBUG, "port %u: asking in revision %u", (unsigned)conn->peer.port,
+             (unsigned)start.revision);
     conn->state = SK_ASKING;
     conn->crc = start.crc;
+    conn->start = start;
     vipl_sk_conn_deadline(conn, ASKED_MS);
     vipl_sk_conn_watch(conn, UV_READABLE);
-    if (!vipl_sk_start_send(conn, start, &enhanced, &hello)) {
+    if (!vipl_sk_start_send(conn, start, older ? NULL : &enhanced, &hello)) {
         next_probe(conn);
     }
 }
 
 /* --- the answer --- */
 
-static void accepted(struct sk_conn *conn, const struct sk_hello *hello)
+/* The call has got its connection. */
+static void take_up(struct sk_conn *conn)
 {
     struct sk_call *call = conn->call;
     struct vipl_vi *vi = call->vi;
-    conn->facts = hello->facts;
-    conn->segment = hello->segment < SK_SEGMENT ? hello->segment : SK_SEGMENT;
     part(conn);
     drop_all(call);
     end_call(call);
     vipl_sk_conn_attach(conn, vi);
     vipl_sk_conn_open(conn);
-    vipl_sk_first_frame(conn); /* before any of the program's */
+    if (conn->foreign) {
+        vipl_sk_foreign_fresh(conn, false);
+    }
+    if (!conn->foreign || vipl_sk_foreign_gets_ready(conn)) { /* before any of the program's */
+        vipl_sk_first_frame(conn, conn->foreign ? vipl_sk_ready_op(&conn->enhanced) : VIPL_RDMAP_WRITE);
+    }
     if (!vipl_up_connected(vi, &conn->facts)) {
         vipl_sk_conn_detach(conn);
         vipl_sk_conn_end(conn);
     }
+}
+
+static void accepted(struct sk_conn *conn, const struct sk_hello *hello)
+{
+    conn->facts = hello->facts;
+    conn->segment = hello->segment < SK_SEGMENT ? hello->segment : SK_SEGMENT;
+    take_up(conn);
 }
 
 static void refused(struct sk_conn *conn, const struct sk_hello *hello)
@@ -248,6 +267,65 @@ static void refused(struct sk_conn *conn, const struct sk_hello *hello)
     }
 }
 
+/* --- the answer of somebody else --- */
+
+/* Whoever is at that port may know revision 1 only: it is asked so the next time, which is now if the walk is there. The
+ * time after that it is asked as at first. False: it has been asked so. */
+static bool ask_in_older(struct sk_conn *conn)
+{
+    struct sk_call *call = conn->call;
+    unsigned probe = call->probe;
+    bool current = call->conn == conn;
+    for (unsigned i = 0; i < SK_PROBES && !current; i++) {
+        probe = call->asked[i] == conn ? i : probe;
+    }
+    call->older ^= 1u << probe;
+    if (conn->start.revision == 1) {
+        return false;
+    }
+    drop(conn);
+    if (current) {
+        walk(call);
+    }
+    return true;
+}
+
+/* Somebody's yes that is no VI's. What the two ends are is for us to compare. */
+static void accepted_by_foreign(struct sk_conn *conn, const struct vipl_mpa_start *start)
+{
+    struct sk_call *call = conn->call;
+    vipl_sk_foreign_facts(&conn->facts);
+    VIP_RETURN rc = vipl_facts_agree(&call->facts, &conn->facts);
+    if (rc != VIP_SUCCESS) {
+        fail_call(call, rc);
+    } else if (start->revision > conn->start.revision || call->peer || !vipl_sk_foreign_begin(conn, start)) {
+        call->answered = true;
+        next_probe(conn);
+    } else {
+        vipl_log(VIPL_LOG_DEBUG, "port %u: a foreign peer, MPA revision %u", (unsigned)conn->peer.port,
+                 (unsigned)start->revision);
+        conn->start = *start;
+        take_up(conn);
+    }
+}
+
+/* Not one of us, or nobody at all: it hung up, or said what is no reply. */
+static void replied_by_other(struct sk_conn *conn, const struct vipl_mpa_start *start, bool silent)
+{
+    if ((silent || (start != NULL && start->reject && start->revision < conn->start.revision)) &&
+        ask_in_older(conn)) {
+        return;
+    }
+    if (start != NULL && !start->reject) {
+        accepted_by_foreign(conn, start);
+    } else if (start != NULL) {
+        fail_call(conn->call, VIP_REJECT);
+    } else {
+        conn->call->answered = true;
+        next_probe(conn);
+    }
+}
+
 void vipl_sk_replied(struct sk_conn *conn)
 {
     struct vipl_mpa_start start;
@@ -258,7 +336,12 @@ void vipl_sk_replied(struct sk_conn *conn)
         return;
     }
     const uint8_t *private = parsed == VIPL_PARSE_OK ? vipl_sk_start_private(conn, &start, &bytes) : NULL;
-    bool ours = private != NULL && vipl_sk_hello_read(private, bytes, &hello) && !start.markers;
+    if (private == NULL || !vipl_sk_hello_is_ours(private, bytes)) {
+        conn->crc = conn->crc || (private != NULL && start.crc);
+        replied_by_other(conn, private == NULL ? NULL : &start, private == NULL && conn->rx.stash_have == 0);
+        return;
+    }
+    bool ours = vipl_sk_hello_read(private, bytes, &hello) && !start.markers;
     conn->crc = conn->crc || (ours && start.crc);
     if (ours && !start.reject && hello.kind == SK_ACCEPT && hello.segment >= 512) {
         accepted(conn, &hello);

@@ -11,6 +11,7 @@ static void on_closed(uv_handle_t *handle)
     struct sk_conn *conn = handle->data;
     if (--conn->handles == 0) {
         vipl_free(conn->rx.stash);
+        vipl_sk_foreign_end(conn);
         vipl_free(conn);
     }
 }
@@ -40,6 +41,9 @@ static void on_deadline(uv_timer_t *timer)
         break;
     case SK_OPENING:
         vipl_sk_fell(conn, VIP_ERROR_CONN_LOST);
+        break;
+    case SK_FRESH:
+        vipl_sk_foreign_nudge(conn);
         break;
     case SK_OFFERED:
     case SK_OPEN:
@@ -197,6 +201,7 @@ void vipl_sk_conn_ready(struct sk_conn *conn, int events)
         vipl_sk_request_gone(conn); /* it is not to speak before our answer */
         break;
     case SK_OPENING:
+    case SK_FRESH:
     case SK_OPEN:
         if ((events & UV_WRITABLE) != 0) {
             vipl_sk_conn_watch(conn, UV_READABLE);

@@ -37,6 +37,11 @@ size_t vipl_sk_hello_write(uint8_t *out, const struct sk_hello *h)
     return FIXED + (size_t)h->from.disc_len + h->to.disc_len;
 }
 
+bool vipl_sk_hello_is_ours(const uint8_t *bytes, size_t length)
+{
+    return length >= sizeof(magic) && memcmp(bytes, magic, sizeof(magic)) == 0;
+}
+
 bool vipl_sk_hello_read(const uint8_t *bytes, size_t length, struct sk_hello *out)
 {
     memset(out, 0, sizeof(*out));
@@ -133,6 +138,7 @@ const uint8_t *vipl_sk_start_private(struct sk_conn *conn, const struct vipl_mpa
     const uint8_t *from = conn->rx.stash + VIPL_MPA_START_BYTES;
     *bytes = start->private_bytes;
     conn->rx.stash_have = 0; /* the next bytes are FPDUs */
+    conn->enhanced = (struct vipl_mpa_enhanced){0};
     if (start->enhanced && start->private_bytes >= VIPL_MPA_ENHANCED_BYTES) {
         vipl_mpa_enhanced_read(from, &conn->enhanced);
         *bytes -= VIPL_MPA_ENHANCED_BYTES;

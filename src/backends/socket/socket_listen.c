@@ -33,7 +33,7 @@ static int bind_one(struct vipl_be_nic *be, const struct vipl_address *local, un
 {
     struct vipl_inet inet = be->inet;
     int error = EADDRINUSE;
-    for (unsigned i = probe; i < (only ? probe + 1 : SK_PROBES) && error != 0; i++) {
+    for (unsigned i = probe; i < (only ? probe + 1 : vipl_sk_probes(&be->settings)) && error != 0; i++) {
         inet.port = vipl_sk_port(&be->settings, local, i);
         error = vipl_tcp_listen(&inet, fd);
     }
@@ -214,13 +214,15 @@ static void on_accept_again(uv_timer_t *timer)
     vipl_sk_changed(be);
 }
 
-static void take_in(struct vipl_be_nic *be, int fd, const struct vipl_inet *peer)
+static void take_in(struct sk_listener *listener, int fd, const struct vipl_inet *peer)
 {
+    struct vipl_be_nic *be = listener->be;
     struct sk_conn *conn = vipl_sk_conn_new(be, fd, SK_GREETING);
     if (conn == NULL) {
         return;
     }
     conn->peer = *peer;
+    conn->local = listener->local;
     vipl_sk_conn_deadline(conn, be->settings.handshake_ms);
     vipl_sk_conn_watch(conn, UV_READABLE);
     if (!half_open_enter(conn)) {
@@ -238,7 +240,7 @@ static void on_incoming(uv_poll_t *watch, int status, int events)
     (void)status;
     (void)events;
     while ((error = vipl_tcp_accept(listener->fd, &fd, &peer)) == 0) {
-        take_in(be, fd, &peer);
+        take_in(listener, fd, &peer);
     }
     if ((error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) && !give_way(be)) {
         vipl_log_os("accepting a connection", error);
@@ -267,12 +269,19 @@ static bool send_reply(struct sk_conn *conn, bool reject, const struct sk_hello 
                                      .ord = SK_READS,
                                      .peer_to_peer = conn->enhanced.peer_to_peer,
                                      .rtr_write = conn->enhanced.peer_to_peer};
+    if (conn->foreign) {
+        ours = vipl_sk_foreign_answer(&conn->enhanced);
+        hello = NULL; /* it could not read it */
+    }
     return vipl_sk_start_send(conn, reply_to(conn, reject), conn->start.enhanced ? &ours : NULL, hello);
 }
 
 bool vipl_sk_answer_yes(struct sk_conn *conn, const struct vipl_vi_facts *facts)
 {
     struct sk_hello hello = {.kind = SK_ACCEPT, .facts = *facts, .segment = SK_SEGMENT};
+    if (conn->foreign && !vipl_sk_foreign_begin(conn, &conn->start)) {
+        return false;
+    }
     conn->state = SK_OPENING;
     vipl_sk_conn_deadline(conn, conn->be->settings.handshake_ms);
     return send_reply(conn, false, &hello);
@@ -313,6 +322,28 @@ static void offer(struct sk_conn *conn, const struct sk_hello *hello)
     conn->facts = hello->facts;
 }
 
+/* One of us: what it says decides. */
+static void greet_ours(struct sk_conn *conn, const struct sk_hello *hello)
+{
+    conn->segment = hello->segment < SK_SEGMENT ? hello->segment : SK_SEGMENT;
+    conn->facts = hello->facts;
+    if (hello->kind == SK_REQUEST) {
+        offer(conn, hello);
+    } else if (hello->kind != SK_PEER_REQUEST || !vipl_sk_peer_arrived(conn, hello)) {
+        vipl_sk_refuse(conn, SK_NOBODY, VIP_SUCCESS);
+    }
+}
+
+/* Somebody else: it wants whoever waits at the port it came to. */
+static void greet_foreign(struct sk_conn *conn)
+{
+    struct sk_hello hello = {.to = conn->local};
+    conn->foreign = true;
+    vipl_sk_foreign_facts(&hello.facts);
+    vipl_log(VIPL_LOG_DEBUG, "a foreign requester, MPA revision %u", (unsigned)conn->start.revision);
+    offer(conn, &hello);
+}
+
 void vipl_sk_greet(struct sk_conn *conn)
 {
     struct sk_hello hello;
@@ -323,20 +354,20 @@ void vipl_sk_greet(struct sk_conn *conn)
     }
     const uint8_t *private =
         parsed == VIPL_PARSE_OK ? vipl_sk_start_private(conn, &conn->start, &bytes) : NULL;
-    if (private == NULL || !vipl_sk_hello_read(private, bytes, &hello) || hello.segment < 512 ||
-        conn->start.markers) {
+    bool ours = private != NULL && vipl_sk_hello_is_ours(private, bytes);
+    if (private == NULL || conn->start.revision > 2 ||
+        (ours &&
+         (!vipl_sk_hello_read(private, bytes, &hello) || hello.segment < 512 || conn->start.markers))) {
         vipl_sk_conn_close(conn);
         return;
     }
     vipl_sk_half_open_leave(conn);
     vipl_sk_conn_deadline(conn, 0);
     conn->crc = conn->start.crc || vipl_sk_wants_crc(conn);
-    conn->segment = hello.segment < SK_SEGMENT ? hello.segment : SK_SEGMENT;
-    conn->facts = hello.facts;
-    if (hello.kind == SK_REQUEST) {
-        offer(conn, &hello);
-    } else if (hello.kind != SK_PEER_REQUEST || !vipl_sk_peer_arrived(conn, &hello)) {
-        vipl_sk_refuse(conn, SK_NOBODY, VIP_SUCCESS);
+    if (ours) {
+        greet_ours(conn, &hello);
+    } else {
+        greet_foreign(conn);
     }
 }
 
@@ -388,6 +419,17 @@ static void let_progress(struct vipl_be_nic *be)
     vipl_mutex_lock(&be->lock);
 }
 
+/* The peer is to send the first FPDU, and none that only says so is agreed on: until it comes, posts wait. */
+static void open_quiet(struct sk_conn *conn)
+{
+    struct sk_acceptance *acceptance = conn->acceptance;
+    conn->acceptance = NULL;
+    vipl_sk_conn_open(conn);
+    vipl_sk_foreign_fresh(conn, true);
+    acceptance->opened = vipl_up_connected(conn->vi, &conn->facts);
+    acceptance->over = true;
+}
+
 VIP_RETURN vipl_sk_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request, struct vipl_vi *vi)
 {
     struct sk_acceptance acceptance = {false, false};
@@ -399,6 +441,9 @@ VIP_RETURN vipl_sk_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request
         vipl_sk_conn_attach(conn, vi);
         conn->acceptance = &acceptance;
         acceptance.over = !vipl_sk_answer_yes(conn, &facts);
+        if (!acceptance.over && conn->foreign && !vipl_sk_foreign_gets_ready(conn)) {
+            open_quiet(conn); /* it may speak when it likes */
+        }
         while (!acceptance.over) {
             let_progress(be);
         }

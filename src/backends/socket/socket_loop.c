@@ -151,7 +151,7 @@ static void look_at_wants(struct vipl_be_nic *be)
 {
     struct sk_conn *conn;
     while (vipl_load_relaxed(&be->wants) != 0 && (conn = take_wanting(be)) != NULL) {
-        if (conn->state == SK_OPEN && !conn->broken) {
+        if ((conn->state == SK_OPEN || conn->state == SK_FRESH) && !conn->broken) {
             vipl_sk_conn_watch(conn, conn->events | UV_WRITABLE);
         }
     }

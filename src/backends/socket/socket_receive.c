@@ -55,7 +55,7 @@ static bool on_send(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_receiving *rx = &conn->rx;
     struct vipl_sg to;
-    bool with_immediate = s->ddp.op == VIPL_RDMAP_SEND_SE;
+    bool with_immediate = s->ddp.op == VIPL_RDMAP_SEND_SE && !conn->foreign;
     bool whole = s->ddp.last;
     uint16_t reason = 0;
     if (s->ddp.msn != rx->send_msn || rx->held) {
@@ -188,7 +188,7 @@ static bool end_pending(struct sk_conn *conn, const struct sk_pending *p, uint32
     tx->pendings--;
     bool resume = tx->blocked;
     vipl_mutex_unlock(&tx->lock);
-    bool fatal = vipl_up_send_done(conn->vi, p->sequence, status, p->bytes);
+    bool fatal = p->op != SK_OP_READY && vipl_up_send_done(conn->vi, p->sequence, status, p->bytes);
     if (!fatal && resume) {
         fatal = vipl_up_send_resume(conn->vi);
     }
@@ -206,6 +206,10 @@ static bool on_response(struct sk_conn *conn, const struct sk_segment *s)
         return give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
     }
     uint32_t expected = p.confirms ? 0 : p.bytes;
+    if (p.confirms && conn->foreign) { /* siw puts into it what it sent last */
+        return s->ddp.stag == p.sequence ? !s->ddp.last || end_pending(conn, &p, 0)
+                                         : give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
+    }
     if (s->ddp.stag != p.sequence || s->ddp.offset != rx->response_bytes ||
         s->bytes + s->ahead > expected - rx->response_bytes ||
         (s->ddp.last && rx->response_bytes + s->bytes != expected)) {
@@ -249,7 +253,9 @@ static bool on_terminate(struct sk_conn *conn, const struct sk_segment *s)
     struct sk_pending p;
     if (vipl_rdmap_terminate_read(s->payload, s->bytes, &terminate) && first_pending(conn, &p)) {
         vipl_up_vi_facts(conn->vi, &own);
-        if (!end_pending(conn, &p, status_of(terminate.reason, &p, own.reliability))) {
+        uint32_t status = conn->foreign ? vipl_sk_foreign_status(terminate.reason, p.op)
+                                        : status_of(terminate.reason, &p, own.reliability);
+        if (!end_pending(conn, &p, status)) {
             return false;
         }
     }
@@ -294,9 +300,28 @@ static bool open_now(struct sk_conn *conn)
     return acceptance->opened;
 }
 
-static bool is_ready_message(const struct sk_segment *s)
+/* The message by which a requester says that it has our reply, and nothing else. An empty read is answered. */
+static bool is_ready_message(struct sk_conn *conn, const struct sk_segment *s)
 {
+    if (s->ddp.op == VIPL_RDMAP_SEND && conn->foreign && s->bytes == 0 && s->ddp.last && s->ddp.msn == 1 &&
+        s->ddp.mo == 0 && vipl_sk_ready_op(&conn->enhanced) == VIPL_RDMAP_SEND) {
+        conn->rx.send_msn++; /* it takes no receive */
+        return true;
+    }
     return s->ddp.op == VIPL_RDMAP_WRITE && s->bytes == 0;
+}
+
+/* The first FPDU. *whole: there is nothing more to it. False: as vipl_sk_segment(). */
+static bool on_first(struct sk_conn *conn, const struct sk_segment *s, bool *whole)
+{
+    if (conn->state == SK_FRESH) {
+        return vipl_sk_foreign_heard(conn);
+    }
+    if (!open_now(conn)) {
+        return false;
+    }
+    *whole = is_ready_message(conn, s);
+    return true;
 }
 
 bool vipl_sk_segment(struct sk_conn *conn, const struct sk_segment *s)
@@ -317,7 +342,7 @@ bool vipl_sk_segment(struct sk_conn *conn, const struct sk_segment *s)
     case VIPL_RDMAP_TERMINATE:
         return on_terminate(conn, s);
     default: /* nobody invalidates memory of ours */
-        return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s->ddp);
+        return give_up(conn, VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, &s->ddp);
     }
 }
 
@@ -330,12 +355,10 @@ static bool on_ulpdu(struct sk_conn *conn, const uint8_t *ulpdu, size_t length)
     }
     s.payload = ulpdu + s.ddp.header_bytes;
     s.bytes = length - s.ddp.header_bytes;
-    if (conn->state == SK_OPENING) {
-        if (!open_now(conn)) {
-            return false;
-        }
-        if (is_ready_message(&s)) {
-            return true;
+    if (conn->state != SK_OPEN) {
+        bool whole = false;
+        if (!on_first(conn, &s, &whole) || whole) {
+            return whole;
         }
     }
     return vipl_sk_segment(conn, &s);

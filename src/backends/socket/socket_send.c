@@ -111,8 +111,11 @@ static void put_read_request(struct frame *f, uint32_t msn, const struct vipl_rd
 
 /* --- a message --- */
 
-static bool confirms(const struct vipl_send *send)
+static bool confirms(const struct sk_conn *conn, const struct vipl_send *send)
 {
+    if (conn->tx.reads == 0) {
+        return false; /* a foreign peer that answers no reads */
+    }
     return send->op == VIP_CONTROL_OP_RDMAWRITE ? send->reliability != VIP_SERVICE_UNRELIABLE
                                                 : send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
 }
@@ -130,7 +133,7 @@ static unsigned all_frames(const struct sk_conn *conn, const struct vipl_send *s
     if (send->op == VIP_CONTROL_OP_RDMAREAD) {
         return 1;
     }
-    return data_frames(conn, send) + (send->immediate ? 1u : 0u) + (confirms(send) ? 1u : 0u);
+    return data_frames(conn, send) + (send->immediate ? 1u : 0u) + (confirms(conn, send) ? 1u : 0u);
 }
 
 static void put_data(struct frame *f, const struct sk_conn *conn, const struct vipl_send *send, unsigned i)
@@ -221,7 +224,7 @@ static size_t message_bytes(const struct sk_conn *conn, const struct vipl_send *
     size_t last = send->local.bytes - (size_t)(data - 1) * conn->segment;
     return (data - 1) * vipl_mpa_fpdu_bytes(header + conn->segment) + vipl_mpa_fpdu_bytes(header + last) +
            (send->immediate ? vipl_mpa_fpdu_bytes(VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_IMMEDIATE_BYTES) : 0) +
-           (confirms(send) ? request : 0);
+           (confirms(conn, send) ? request : 0);
 }
 
 /* The message is in the stream: numbers are used up, and the peer's word is waited for where there is one. */
@@ -234,7 +237,7 @@ static enum vipl_posted sent(struct sk_conn *conn, struct vipl_send *send)
     tx->posting = false;
     tx->send_msn += read ? 0 : (write ? 0u : 1u) + (send->immediate ? 1u : 0u);
     send->status = 0;
-    if (!read && !confirms(send)) {
+    if (!read && !confirms(conn, send)) {
         return VIPL_POSTED_DONE;
     }
     tx->read_msn++;
@@ -244,11 +247,14 @@ static enum vipl_posted sent(struct sk_conn *conn, struct vipl_send *send)
 }
 
 /* One system call. A short batch goes as one piece: to copy it costs less than the kernel's look at three. */
-static int send_batch(const struct sk_conn *conn, const struct batch *batch, size_t *sent)
+static int emit(struct sk_conn *conn, const struct batch *batch, size_t *sent)
 {
     uint8_t flat[FLAT];
     struct vipl_iov one = {flat, batch->bytes};
     size_t at = 0;
+    if (conn->marking != NULL) {
+        return vipl_sk_send_marked(conn, batch->pieces, batch->count, sent);
+    }
     if (batch->bytes > sizeof(flat)) {
         return vipl_tcp_send(conn->fd, batch->pieces, batch->count, sent);
     }
@@ -267,7 +273,7 @@ static bool push(struct sk_conn *conn, const struct vipl_send *send)
     while (conn->tx.sent < all) {
         size_t n = 0;
         fill_batch(&batch, conn, send, conn->tx.sent);
-        int error = send_batch(conn, &batch, &n);
+        int error = emit(conn, &batch, &n);
         if (error != 0 && error != EAGAIN) {
             conn->tx.closed = true; /* the receiving side finds out too, and tells */
         }
@@ -289,10 +295,13 @@ enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, s
     struct sk_sending *tx = &conn->tx;
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
     vipl_mutex_lock(&tx->lock);
-    bool answered = send->op == VIP_CONTROL_OP_RDMAREAD || confirms(send);
-    bool full = answered && tx->pendings == tx->reads; /* an outcome makes room, and resumes */
+    bool answered = send->op == VIP_CONTROL_OP_RDMAREAD || confirms(conn, send);
+    bool full = (answered && tx->pendings == tx->reads && tx->reads > 0) ||
+                tx->quiet; /* an outcome makes room, and resumes; so does the peer's first FPDU */
     bool may = !tx->closed && !tx->answering && !full;
-    if (may) {
+    if (may && conn->foreign && tx->sent == 0 && !vipl_sk_foreign_post(conn, send)) {
+        posted = VIPL_POSTED_DONE;
+    } else if (may) {
         tx->posting = true;
         if (push(conn, send)) {
             posted = sent(conn, send);
@@ -309,7 +318,8 @@ enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, s
 
 /* --- what is not posted --- */
 
-/* A small FPDU of ours, whole, if the stream is between two messages. */
+/* A small FPDU of ours, whole, if the stream is between two messages. False: not all of it, and that ends the stream,
+ * unless it is nothing. */
 static bool send_small(struct sk_conn *conn, struct batch *batch)
 {
     static const struct vipl_sg nothing = {.count = 0};
@@ -318,17 +328,41 @@ static bool send_small(struct sk_conn *conn, struct batch *batch)
     batch->bytes = 0;
     batch->frames = 0;
     add_frame(batch, conn, &nothing, 0);
-    return vipl_tcp_send(conn->fd, batch->pieces, batch->count, &n) == 0 && n == batch->bytes;
+    bool whole = emit(conn, batch, &n) == 0 && n == batch->bytes;
+    conn->tx.closed |= n > 0 && !whole;
+    return whole;
 }
 
-void vipl_sk_first_frame(struct sk_conn *conn)
+/* An empty Read Request's answer is waited for as others are, and ends nothing. */
+void vipl_sk_first_frame(struct sk_conn *conn, uint8_t op)
 {
+    static const struct vipl_rdmap_read nothing;
+    struct sk_sending *tx = &conn->tx;
+    struct batch batch;
+    struct vipl_ddp ddp = {.tagged = op == VIPL_RDMAP_WRITE, .last = true, .op = op, .msn = 1};
+    vipl_mutex_lock(&tx->lock);
+    if (op == VIPL_RDMAP_READ_REQUEST) {
+        put_read_request(&batch.frame[0], tx->read_msn++, &nothing);
+        tx->pending[tx->pendings++] = (struct sk_pending){.op = SK_OP_READY, .confirms = true};
+    } else {
+        put_small(&batch.frame[0], &ddp, NULL, 0);
+        tx->send_msn += op == VIPL_RDMAP_SEND ? 1 : 0;
+    }
+    tx->closed |= !send_small(conn, &batch);
+    vipl_mutex_unlock(&tx->lock);
+}
+
+void vipl_sk_nudge(struct sk_conn *conn)
+{
+    struct sk_sending *tx = &conn->tx;
     struct batch batch;
     struct vipl_ddp ddp = {.tagged = true, .last = true, .op = VIPL_RDMAP_WRITE};
-    vipl_mutex_lock(&conn->tx.lock);
-    put_small(&batch.frame[0], &ddp, NULL, 0);
-    conn->tx.closed |= !send_small(conn, &batch);
-    vipl_mutex_unlock(&conn->tx.lock);
+    vipl_mutex_lock(&tx->lock);
+    if (!tx->closed && !tx->blocked && !tx->posting && !tx->answering) {
+        put_small(&batch.frame[0], &ddp, NULL, 0);
+        send_small(conn, &batch);
+    }
+    vipl_mutex_unlock(&tx->lock);
 }
 
 void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
@@ -398,7 +432,7 @@ static bool push_answer(struct sk_conn *conn, const struct vipl_rdmap_read *read
     while (tx->answered < all) {
         size_t n = 0;
         fill_answer(&batch, conn, read, tx->answered);
-        int error = send_batch(conn, &batch, &n);
+        int error = emit(conn, &batch, &n);
         tx->closed |= error != 0 && error != EAGAIN;
         tx->answered += n;
         if (n < batch.bytes) {
@@ -413,6 +447,9 @@ static bool answer_one(struct sk_conn *conn, bool *refused)
 {
     struct sk_sending *tx = &conn->tx;
     const struct vipl_rdmap_read *read = &tx->answer[tx->first_answer].read;
+    if (conn->foreign && !tx->answering) {
+        vipl_sk_foreign_resegment(conn);
+    }
     *refused = read->bytes > 0 &&
                !vipl_up_rdma_allowed(conn->vi, false, read->source_stag, read->source_offset, read->bytes);
     tx->answering = !*refused;
