@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+//
+// What a foreign peer may send, and may not, once it is connected: a stream in single bytes, more than the kernel
+// takes at a time, every fault with the Terminate that RFC 5040, 5041 and 5044 have for it, and Terminates that come.
+#include <catch2/catch.hpp>
+
+#include "exercise.hpp"
+#include "support/error_log.hpp"
+
+using namespace interop;
+
+namespace {
+
+struct Fault {
+    const char *what;
+    unsigned reason;
+    VIP_ERROR_CODE code;
+    Bytes (*bytes)(Opened &);
+};
+
+Bytes with(Bytes bytes, std::size_t at, std::uint8_t value)
+{
+    bytes[at] = value;
+    return bytes;
+}
+
+/** A Send of one byte with one byte of its segment spoiled; 0 and 1 are its length. */
+Bytes spoiled(Opened &o, std::size_t at, std::uint8_t value)
+{
+    return with(o.peer.send_message({1}), at, value);
+}
+
+const Fault kFaults[] = {
+    {"DDP version 2", VIPL_TERM_DDP_UNTAGGED_VERSION, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) { return spoiled(o, 2, 0x42); }},
+    {"RDMAP version 2", VIPL_TERM_RDMAP_VERSION, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) { return spoiled(o, 3, 0x83); }},
+    {"an operation that is none", VIPL_TERM_RDMAP_OPCODE, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) { return spoiled(o, 3, 0x4F); }},
+    {"a Send on another queue", VIPL_TERM_DDP_UNTAGGED_QUEUE, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) { return spoiled(o, 11, 3); }},
+    {"a number that is not next", VIPL_TERM_DDP_UNTAGGED_MSN, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) {
+         ++o.peer.send_msn;
+         return o.peer.send_message({1});
+     }},
+    {"an offset that is not next", VIPL_TERM_DDP_UNTAGGED_MO, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) { return spoiled(o, 19, 1); }},
+    {"a header that is short", VIPL_TERM_MPA_PROTOCOL, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) {
+         return o.peer.fpdu({0x41, 0x43, 0, 0});
+     }},
+    {"a Send that invalidates", VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) { return o.peer.send_message({1}, VIPL_RDMAP_SEND_INVALIDATE); }},
+    {"one that invalidates and solicits", VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) { return o.peer.send_message({1}, VIPL_RDMAP_SEND_SE_INVALIDATE); }},
+    {"a message too long", VIPL_TERM_DDP_UNTAGGED_TOO_LONG, VIP_ERROR_CONN_LOST,
+     [](Opened &o) { return o.peer.send_message(pattern(4001, 1), VIPL_RDMAP_SEND, 5000); }},
+    {"a message nobody receives", VIPL_TERM_DDP_UNTAGGED_NO_BUFFER, VIP_ERROR_RECVQ_EMPTY,
+     [](Opened &o) {
+         Bytes all;
+         for (int i = 0; i < 3; ++i) {
+             all = unit::operator+(all, o.peer.send_message({1}));
+         }
+         return all;
+     }},
+    {"a write where it may not", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMAW_PROT,
+     [](Opened &o) {
+         return o.peer.tagged_message(VIPL_RDMAP_WRITE, o.side.board.handle ^ 0xFF0000,
+                                      o.side.board.remote().address, {1});
+     }},
+    {"a write beyond the region", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMAW_PROT,
+     [](Opened &o) {
+         return o.peer.tagged_message(VIPL_RDMAP_WRITE, o.side.board.handle,
+                                      o.side.board.remote().address + (1 << 20), {1});
+     }},
+    {"a write over the end of all memory", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMAW_PROT,
+     [](Opened &o) {
+         return o.peer.tagged_message(VIPL_RDMAP_WRITE, o.side.board.handle, UINT64_MAX - 2, {1, 2, 3, 4});
+     }},
+    {"a read where it may not", VIPL_TERM_RDMAP_ACCESS, VIP_ERROR_RDMAR_PROT,
+     [](Opened &o) {
+         return o.peer.read_request({1, 0, 8, o.side.board.handle ^ 0xFF0000, o.side.board.remote().address});
+     }},
+    {"a read request of another size", VIPL_TERM_DDP_UNTAGGED_MSN, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) {
+         return o.peer.segment(Peer::untagged(VIPL_RDMAP_READ_REQUEST, VIPL_DDP_QUEUE_READ_REQUEST, 1),
+                               Bytes(27));
+     }},
+    {"a response to nothing", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) { return o.peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, 0, 0, {1}); }},
+    {"a response longer than what was asked", VIPL_TERM_DDP_TAGGED_BOUNDS, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) {
+         o.side.send(Bytes(8), VIP_CONTROL_OP_RDMAREAD, {kTheirMemory, kTheirStag});
+         const vipl_rdmap_read read = o.peer.take_read_request();
+         return o.peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, read.sink_stag, read.sink_offset, Bytes(9));
+     }},
+    {"a response at another place", VIPL_TERM_DDP_TAGGED_BOUNDS, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) {
+         o.side.send(Bytes(8), VIP_CONTROL_OP_RDMAREAD, {kTheirMemory, kTheirStag});
+         const vipl_rdmap_read read = o.peer.take_read_request();
+         return o.peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, read.sink_stag, read.sink_offset + 1,
+                                      Bytes(7));
+     }},
+    {"another's response to a confirmation", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMA_TRANSPORT,
+     [](Opened &o) {
+         o.side.send(Bytes(8), VIP_CONTROL_OP_RDMAWRITE, {kTheirMemory, kTheirStag});
+         o.peer.take_tagged(VIPL_RDMAP_WRITE, kTheirStag, kTheirMemory);
+         const vipl_rdmap_read read = o.peer.take_read_request();
+         return o.peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, read.sink_stag + 1, 0, {});
+     }},
+};
+
+void expect_fault(const Fault &fault, bool crc, bool markers)
+{
+    Opened o(crc, markers);
+    ErrorLog errors(o.side.nic);
+    Bytes bytes = fault.bytes(o);
+    if (crc) { // right over what is wrong
+        bytes.resize(bytes.size() - 4);
+        const std::size_t length = vipl_get16(bytes.data());
+        bytes.resize(2 + length);
+        bytes = o.peer.fpdu(Bytes(bytes.begin() + 2, bytes.end()));
+    }
+    o.peer.write(bytes);
+    o.side.vi.await(VIP_STATE_ERROR);
+    EXPECT_EQ(fault.reason, o.peer.take_terminate());
+    EXPECT(o.peer.over());
+    errors.expect(o.side.vi, fault.code);
+}
+
+} // namespace
+
+TEST_CASE("each fault has its Terminate, and costs the connection alone", "[stream]")
+{
+    for (const Fault &fault : kFaults) {
+        INFO(fault.what);
+        try {
+            expect_fault(fault, false, false);
+            expect_fault(fault, false, true);
+            const bool one = fault.reason != VIPL_TERM_DDP_UNTAGGED_NO_BUFFER;
+            if (one) {
+                expect_fault(fault, true, false);
+            }
+        } catch (const Failure &failure) {
+            FAIL(failure.what());
+        }
+    }
+}
+
+TEST_CASE("a CRC that is wrong in any bit, and nothing is delivered", "[stream]")
+{
+    const std::size_t size = 2 + 18 + 8 + 4;
+    for (std::size_t at = 2; at < size; ++at) {
+        Opened o(true);
+        ErrorLog errors(o.side.nic);
+        Bytes bytes = o.peer.send_message(pattern(8, 1));
+        REQUIRE(bytes.size() == size);
+        bytes[at] ^= static_cast<std::uint8_t>(1u << at % 8);
+        o.peer.write(bytes);
+        const Work &receive = o.side.in[o.side.next % 2];
+        EXPECT(receive_failed(o.side.vi) == receive.desc);
+        EXPECT(receive.buffer.part(1, 8).all(0));
+        o.side.vi.await(VIP_STATE_ERROR);
+        EXPECT_EQ(unsigned{VIPL_TERM_MPA_CRC}, o.peer.take_terminate());
+        errors.expect(o.side.vi, VIP_ERROR_RDMA_TRANSPORT);
+    }
+}
+
+TEST_CASE("a Terminate that comes is the outcome of what was under way", "[stream]")
+{
+    struct Told {
+        unsigned reason;
+        VIP_UINT32 status;
+    };
+    // The last ones as siw packs them: layer and type in each other's place.
+    const Told told[] = {{VIPL_TERM_RDMAP_INVALID_STAG, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_RDMAP_BASE_BOUNDS, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_RDMAP_ACCESS, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_RDMAP_STAG_NOT_ASSOCIATED, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_RDMAP_TO_WRAP, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_RDMAP_PROTECTION_UNSPECIFIED, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_DDP_TAGGED_STAG, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_DDP_TAGGED_BOUNDS, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_DDP_TAGGED_NOT_ASSOCIATED, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_DDP_TAGGED_WRAP, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_DDP_TAGGED_VERSION, VIP_STATUS_RDMA_PROT_ERROR},
+                         {VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_RDMAP_VERSION, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_RDMAP_OPCODE, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_RDMAP_STREAM_CATASTROPHIC, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_RDMAP_GLOBAL_CATASTROPHIC, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_RDMAP_UNSPECIFIED, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_DDP_UNTAGGED_QUEUE, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_DDP_UNTAGGED_NO_BUFFER, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_DDP_UNTAGGED_MSN, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_DDP_UNTAGGED_MO, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_DDP_UNTAGGED_TOO_LONG, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_DDP_UNTAGGED_VERSION, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_MPA_CLOSED, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_MPA_CRC, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_MPA_MARKER, VIP_STATUS_TRANSPORT_ERROR},
+                         {VIPL_TERM_MPA_PROTOCOL, VIP_STATUS_TRANSPORT_ERROR},
+                         {0xFFFF, VIP_STATUS_TRANSPORT_ERROR},
+                         {0x1001, VIP_STATUS_RDMA_PROT_ERROR},
+                         {0x2000, VIP_STATUS_TRANSPORT_ERROR}};
+    const VIP_UINT16 op = GENERATE(VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD);
+    for (const Told &each : told) {
+        INFO(each.reason);
+        Opened o;
+        ErrorLog errors(o.side.nic);
+        o.side.send(Bytes(8), op, {kTheirMemory, kTheirStag});
+        if (op == VIP_CONTROL_OP_RDMAWRITE) {
+            o.peer.take_tagged(VIPL_RDMAP_WRITE, kTheirStag, kTheirMemory);
+        }
+        o.peer.take_read_request();
+        Bytes payload(4);
+        vipl_put16(payload.data(), static_cast<std::uint16_t>(each.reason));
+        o.peer.write(
+            o.peer.segment(Peer::untagged(VIPL_RDMAP_TERMINATE, VIPL_DDP_QUEUE_TERMINATE, 1), payload));
+        EXPECT(send_failed(o.side.vi) == o.side.work.desc);
+        CHECK((o.side.work.status() & VIP_STATUS_ERROR_MASK) == each.status);
+        errors.expect(o.side.vi, VIP_ERROR_CONN_LOST);
+    }
+}
+
+TEST_CASE("a stream in single bytes", "[stream]")
+{
+    const bool crc = GENERATE(false, true);
+    Opened o(crc);
+    const Bytes data = pattern(900, 4);
+    Bytes all = o.peer.send_message(data, VIPL_RDMAP_SEND, 256);
+    all = unit::operator+(all, o.peer.tagged_message(VIPL_RDMAP_WRITE, o.side.board.handle,
+                                                     o.side.board.remote().address, data, 333));
+    all = unit::operator+(all, o.peer.send_message({5}));
+    const Work first = o.side.in[o.side.next++ % 2], second = o.side.in[o.side.next++ % 2];
+    unsigned completed = 0;
+    for (const std::uint8_t byte : all) {
+        VIP_DESCRIPTOR *done = nullptr;
+        o.peer.write({byte});
+        const VIP_RETURN rc = VipRecvDone(o.side.vi, &done); // takes it up
+        if (rc != VIP_NOT_DONE) {
+            REQUIRE_VIP(rc);
+            EXPECT(done == (completed++ == 0 ? first : second).desc);
+        }
+    }
+    while (completed < 2) {
+        EXPECT(received(o.side.vi) == (completed++ == 0 ? first : second).desc);
+    }
+    EXPECT(bytes_at(first.buffer, data.size()) == data);
+    EXPECT(bytes_at(o.side.board, data.size()) == data);
+}
+
+TEST_CASE("more than the kernel takes at a time goes on where it stopped", "[stream]")
+{
+    const bool markers = GENERATE(false, true);
+    const bool crc = GENERATE(false, true);
+    setenv("VIPL_TCP_BUFFER", "4096", 1);
+    Opened o(crc, markers, 2 << 20);
+    unsetenv("VIPL_TCP_BUFFER");
+    const Span large = o.side.memory.bytes(1 << 20);
+    large.fill(77);
+    const Bytes data = bytes_at(large, large.size);
+    const Work message = o.side.memory.transfer(large);
+    const Work write = o.side.memory.rdma(VIP_CONTROL_OP_RDMAWRITE, {kTheirMemory, kTheirStag}, large);
+    o.peer.write(o.peer.read_request({0xEE, 0, large.size, large.handle, large.remote().address}));
+    post_send(o.side.vi, message);
+    post_send(o.side.vi, write);
+    std::future<void> peer = std::async(std::launch::async, [&] {
+        // The answer comes before, between or behind the two posts; all three whole.
+        std::string order;
+        for (int i = 0; i < 3; ++i) {
+            Segment got = o.peer.next();
+            const vipl_ddp first = got.ddp;
+            Bytes all = got.payload;
+            while (!got.ddp.last) {
+                got = o.peer.any();
+                EXPECT_EQ(+first.op, +got.ddp.op);
+                EXPECT_EQ(std::uint64_t{all.size()},
+                          first.tagged ? got.ddp.offset - first.offset : got.ddp.mo);
+                all.insert(all.end(), got.payload.begin(), got.payload.end());
+            }
+            EXPECT(all == data);
+            order += static_cast<char>('0' + first.op);
+            if (first.op == VIPL_RDMAP_WRITE) {
+                const vipl_rdmap_read confirm = o.peer.take_read_request();
+                o.peer.write(o.peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, confirm.sink_stag, 0,
+                                                   {1, 2, 3})); // as siw does
+            }
+        }
+        EXPECT(order.find('3') < order.find('0')); // the posts in their order
+        EXPECT(order.find('2') != std::string::npos);
+    });
+    std::string trouble;
+    try {
+        EXPECT(sent(o.side.vi) == message.desc);
+        EXPECT(sent(o.side.vi) == write.desc);
+    } catch (const Failure &failure) { // what the peer has to say comes first
+        trouble = failure.what();
+    }
+    peer.get();
+    CHECK(trouble.empty());
+}
