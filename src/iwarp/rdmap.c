@@ -56,6 +56,7 @@ enum vipl_ddp_fault vipl_ddp_read(const uint8_t *ulpdu, size_t length, struct vi
         return VIPL_DDP_FAULT_SHORT;
     }
     ddp_fields(ulpdu, out);
+    out->segment_bytes = length;
     if ((ulpdu[0] & DDP_VERSION_BITS) != DDP_VERSION) {
         return VIPL_DDP_FAULT_VERSION;
     }

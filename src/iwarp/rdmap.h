@@ -38,13 +38,14 @@ enum vipl_rdmap_op {
 struct vipl_ddp {
     bool tagged;
     bool last;
-    uint8_t op;          /* enum vipl_rdmap_op */
-    uint32_t stag;       /* tagged: where to; a Send with Invalidate: what */
-    uint64_t offset;     /* tagged */
-    uint32_t queue;      /* untagged, as the next two */
-    uint32_t msn;        /* message sequence number, from 1 */
-    uint32_t mo;         /* message offset */
-    size_t header_bytes; /* what precedes the payload */
+    uint8_t op;           /* enum vipl_rdmap_op */
+    uint32_t stag;        /* tagged: where to; a Send with Invalidate: what */
+    uint64_t offset;      /* tagged */
+    uint32_t queue;       /* untagged, as the next two */
+    uint32_t msn;         /* message sequence number, from 1 */
+    uint32_t mo;          /* message offset */
+    size_t header_bytes;  /* what precedes the payload */
+    size_t segment_bytes; /* as read: header and payload */
 };
 
 /* Why a segment is none; the names are RFC 5041's and RFC 5040's. */

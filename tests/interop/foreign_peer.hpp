@@ -149,7 +149,11 @@ struct Segment {
 
 class Peer {
 public:
-    explicit Peer(Socket socket) : socket_(std::move(socket)) {}
+    explicit Peer(Socket socket) : socket_(std::move(socket))
+    {
+        socklen_t size = sizeof segment_;
+        getsockopt(socket_.get(), IPPROTO_TCP, TCP_MAXSEG, &segment_, &size);
+    }
 
     bool crc = false;             ///< FPDUs have one, both ways
     bool markers = false;         ///< what comes has markers
@@ -308,7 +312,7 @@ public:
     {
         Segment got;
         const Bytes bytes = markers ? take_marked(&got.wire) : take_plain(&got.wire);
-        EXPECT(got.wire <= static_cast<std::size_t>(kMss));
+        EXPECT(got.wire <= static_cast<std::size_t>(segment_)); // both ends have the same headers
         if (crc) {
             EXPECT(vipl_mpa_crc_is_right(bytes.data(), bytes.size()));
         } else if (!markers) { // whose removal writes the field anew
@@ -372,6 +376,7 @@ public:
         const Segment got = next();
         EXPECT_EQ(+VIPL_RDMAP_TERMINATE, +got.ddp.op);
         EXPECT(vipl_rdmap_terminate_read(got.payload.data(), got.payload.size(), &terminate));
+        EXPECT(!terminate.with_ddp || terminate.segment_bytes >= terminate.ddp.header_bytes);
         return terminate.reason;
     }
 
@@ -394,10 +399,10 @@ private:
         return poll(&entry, 1, static_cast<int>(patience())) == 1;
     }
 
-    /** All but a message's last are as large as TCP's segments allow: markers and a rest of 3 bytes apart. */
-    static void expect_full(const Segment &got)
+    /** All but a message's last are as large as TCP's segments allow: header, markers and a rest of 3 bytes apart. */
+    void expect_full(const Segment &got) const
     {
-        EXPECT(got.ddp.last || got.wire > static_cast<std::size_t>(kMss) - 64);
+        EXPECT(got.ddp.last || got.wire + 18 > static_cast<std::size_t>(segment_));
     }
 
     Bytes take_plain(std::size_t *wire)
@@ -429,6 +434,7 @@ private:
     }
 
     Socket socket_;
+    int segment_ = 0;            // the bytes of TCP's, at most
     std::uint32_t position_ = 0; // of the stream that comes
 };
 

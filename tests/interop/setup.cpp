@@ -325,6 +325,30 @@ TEST_CASE("a VI of another level does not agree with a foreign peer", "[setup]")
     }
 }
 
+TEST_CASE("who has agreed to say that it is ready, and does not, is waited for no longer than others",
+          "[setup]")
+{
+    const bool leaves = GENERATE(false, true);
+    const std::uint16_t port = free_port();
+    setenv("VIPL_TCP_HANDSHAKE_MS", leaves ? "60000" : "100", 1);
+    Side side(port);
+    unsetenv("VIPL_TCP_HANDSHAKE_MS");
+    std::future<VIP_RETURN> accepted = std::async(std::launch::async, [&] { return side.wait_and_accept(); });
+    Peer peer(call(port));
+    vipl_mpa_enhanced enhanced{};
+    enhanced.peer_to_peer = enhanced.rtr_write = true;
+    peer.write(Peer::start(frame(2, true), enhanced));
+    peer.read_start();
+    if (leaves) {
+        peer = Peer(Socket());
+    }
+    REQUIRE_RC(VIP_TIMEOUT, accepted.get());
+    CHECK(side.vi.state() == VIP_STATE_IDLE);
+    if (!leaves) {
+        CHECK(peer.over());
+    }
+}
+
 TEST_CASE("a peer that answers no RDMA Reads is asked for none", "[setup]")
 {
     const std::uint16_t port = free_port();

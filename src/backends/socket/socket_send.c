@@ -189,16 +189,27 @@ static void put_frame(struct frame *f, const struct sk_conn *conn, const struct 
     }
 }
 
+/* Data FPDUs but the last are all of one size: those that are wholly in the stream are left out. */
+static unsigned skip_data(const struct sk_conn *conn, const struct vipl_send *send, size_t *from)
+{
+    size_t header = send->op == VIP_CONTROL_OP_RDMAWRITE ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;
+    size_t full = vipl_mpa_fpdu_bytes(header + conn->segment);
+    size_t most = data_frames(conn, send) - 1;
+    size_t n = *from / full < most ? *from / full : most;
+    *from -= n * full;
+    return (unsigned)n;
+}
+
 /* Fills a batch from byte `from` of the message on. */
 static void fill_batch(struct batch *batch, const struct sk_conn *conn, const struct vipl_send *send,
                        size_t from)
 {
     unsigned all = all_frames(conn, send);
     struct frame probe;
-    unsigned i = 0;
+    unsigned i = skip_data(conn, send, &from);
     batch->count = batch->frames = 0;
     batch->bytes = 0;
-    for (; i < all; i++) { /* data FPDUs but the last are all of one size: few steps, or one */
+    for (; i < all; i++) { /* few steps: the last of the data, and what follows it */
         put_frame(&probe, conn, send, i);
         size_t bytes = vipl_mpa_fpdu_bytes(probe.head_bytes - VIPL_MPA_HEADER_BYTES + probe.payload);
         if (from < bytes) {
@@ -375,6 +386,7 @@ void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct vipl_
     if (about != NULL) {
         terminate.with_ddp = true;
         terminate.ddp = *about;
+        terminate.segment_bytes = (uint16_t)about->segment_bytes;
     }
     size_t bytes = vipl_rdmap_terminate_write(payload, &terminate);
     vipl_mutex_lock(&conn->tx.lock);
