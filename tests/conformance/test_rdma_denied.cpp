@@ -3,6 +3,8 @@
 // RDMA that the remote side must refuse, and RDMA that is wrong on the local side. Each reason is
 // tried as a write and as a read, at every reliability level: not one byte moves, the initiator
 // gets RDMA_PROT_ERROR, the remote error callback its code, and a reliable connection breaks.
+#include <algorithm>
+
 #include "support/error_log.hpp"
 #include "support/role_case.hpp"
 
@@ -104,6 +106,35 @@ void attempt(Peer &peer)
     peer.sync();
 }
 
+constexpr VIP_UINT32 kLarge = 4 * 1024 * 1024;
+
+/** The peer's answer comes while the initiator is still busy with the message. */
+void attempt_large(Peer &peer)
+{
+    VIP_VI_ATTRIBUTES attributes = vi_attributes(peer.level());
+    attributes.MaxTransferSize = std::min<VIP_ULONG>(peer.nic().attributes().MaxTransferSize, kLarge);
+    Endpoint end(peer, attributes, attributes.MaxTransferSize + 65536);
+    const Work work =
+        end.memory.rdma(VIP_CONTROL_OP_RDMAWRITE, {4096, 77}, end.memory.bytes(attributes.MaxTransferSize));
+    end.connect();
+    post_send(end.vi, work);
+    VIP_DESCRIPTOR *done = nullptr;
+    EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendWait(end.vi, patience(), &done));
+    EXPECT_STATUS(VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR, work.desc);
+    end.vi.await(VIP_STATE_ERROR);
+    peer.sync();
+}
+
+void refuse_large(Peer &peer)
+{
+    VIP_VI_ATTRIBUTES attributes = vi_attributes(peer.level());
+    attributes.MaxTransferSize = std::min<VIP_ULONG>(peer.nic().attributes().MaxTransferSize, kLarge);
+    Endpoint end(peer, attributes);
+    end.connect();
+    end.vi.await(VIP_STATE_ERROR);
+    peer.sync();
+}
+
 Target vi_refuses()
 {
     return {VIP_FALSE, VIP_TRUE, false, false, false, false, 0};
@@ -146,6 +177,9 @@ Target wrapping()
 }
 
 } // namespace
+
+TWO_ROLE_CASE_RELIABLE("RDMA Write of many bytes to memory that is not the peer's is RDMA_PROT_ERROR",
+                       "[VipPostSend][full]") = {refuse_large, attempt_large};
 
 #define DENIED_CASE(what, describe) \
     TWO_ROLE_CASE_EACH_LEVEL("RDMA Write " what " is RDMA_PROT_ERROR and moves nothing", \

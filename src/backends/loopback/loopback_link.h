@@ -122,6 +122,7 @@ struct lo_session {
     struct vipl_list blocked;   /* link->blocked or ->farewells; tx */
     uint32_t tx_offset;         /* bytes of the head of the send queue already in the ring; send lock */
     uint32_t tx_ticket;         /* of that send; send lock */
+    uint32_t tx_refusal;        /* VIP_STATUS error bits: the peer will not have its rest; send lock */
     bool rx_dropping;           /* the rest of a message nobody takes is thrown away; rx */
     uint32_t rx_status;         /* why, for the sender; rx */
 };

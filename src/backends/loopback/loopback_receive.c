@@ -102,12 +102,30 @@ static struct vipl_vi *redeem(struct lo_link *link, uint32_t name, bool last, ui
     return vi;
 }
 
+/* The peer will not have the rest of a message that is not all in the ring, and not pending yet. True: settle the VI. */
+static bool refuse_half(struct vipl_vi *vi, uint32_t ticket, uint32_t status)
+{
+    vipl_up_send_lock(vi);
+    struct lo_session *session = lo_vi_of(vi)->session;
+    bool half = session != NULL && session->tx_offset > 0 && session->tx_ticket == ticket;
+    if (half) {
+        session->tx_refusal = status;
+    }
+    vipl_up_send_unlock(vi);
+    return half && vipl_up_send_resume(vi);
+}
+
 static void on_ack(struct lo_link *link, const struct lo_message *m, struct lo_casualties *casualties)
 {
     uint32_t sequence;
     uint32_t bytes;
+    uint32_t status = m->total & VIP_STATUS_ERROR_MASK;
     struct vipl_vi *vi = redeem(link, m->ticket, true, &sequence, &bytes);
-    if (vi != NULL && vipl_up_send_done(vi, sequence, m->total & VIP_STATUS_ERROR_MASK, bytes)) {
+    if (vi == NULL) {
+        return;
+    }
+    if ((status != 0 && refuse_half(vi, m->ticket, status)) ||
+        vipl_up_send_done(vi, sequence, status, bytes)) {
         add_casualty(casualties, vi, true);
     }
 }
@@ -286,6 +304,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
     if (m->offset == 0) {
         s->rx_status = 0;
     }
+    bool was_refused = s->rx_status != 0;
     /* Each chunk checks the whole range: the region may end between two. */
     if (!placed && s->rx_status == 0 && !vipl_up_rdma_allowed(s->vi, true, t.handle, t.address, m->total)) {
         s->rx_status = VIP_STATUS_RDMA_PROT_ERROR;
@@ -300,7 +319,12 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         complete_write(s, m);
     }
     unlock(s->vi, casualties);
-    return (m->flags & LO_FLAG_LAST) == 0 || answer(s->link, m->ticket, for_sender(s, s->rx_status));
+    bool reliable = s->facts.reliability != VIP_SERVICE_UNRELIABLE;
+    if (reliable && was_refused) {
+        return true; /* the sender knows */
+    }
+    bool answers = (m->flags & LO_FLAG_LAST) != 0 || (reliable && s->rx_status != 0);
+    return !answers || answer(s->link, m->ticket, for_sender(s, s->rx_status));
 }
 
 static bool on_read(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,

@@ -320,6 +320,12 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
 
 static enum vipl_posted send_through_ring(struct lo_session *session, struct vipl_send *send, uint32_t flags)
 {
+    if (session->tx_refusal != 0) {
+        send->status = session->tx_refusal;
+        session->tx_refusal = 0;
+        session->tx_offset = 0;
+        return VIPL_POSTED_DONE;
+    }
     do {
         if (!put_chunk(session, send, flags)) {
             return block(session);

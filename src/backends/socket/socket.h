@@ -187,14 +187,16 @@ struct sk_sending {
     struct vipl_mutex lock;
     uint32_t send_msn; /* for the next Send, or Immediate Data */
     uint32_t read_msn;
-    size_t sent;     /* bytes of the post under way that are in the stream */
-    bool posting;    /* a post has a part of its FPDUs in the stream */
-    bool answering;  /* so has an answer */
-    bool blocked;    /* a post waits for room */
-    bool quiet;      /* SK_FRESH, and the peer is to speak first */
-    bool closed;     /* nothing is to be sent any more */
-    size_t answered; /* bytes of the answer under way that are in the stream */
-    uint32_t reads;  /* ORD */
+    size_t sent;      /* bytes of the post under way that are in the stream */
+    bool posting;     /* a post has a part of its FPDUs in the stream */
+    uint16_t op;      /* and is one of these */
+    uint32_t refusal; /* VIP_STATUS error bits: the peer will not have the rest; 0: it may */
+    bool answering;   /* so has an answer */
+    bool blocked;     /* a post waits for room */
+    bool quiet;       /* SK_FRESH, and the peer is to speak first */
+    bool closed;      /* nothing is to be sent any more */
+    size_t answered;  /* bytes of the answer under way that are in the stream */
+    uint32_t reads;   /* ORD */
     uint32_t first_pending;
     uint32_t pendings;
     uint32_t first_answer;
@@ -387,6 +389,9 @@ enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, s
 void vipl_sk_first_frame(struct sk_conn *conn, uint8_t op); /* an empty RDMA Write, say: ready to receive */
 void vipl_sk_nudge(struct sk_conn *conn);                   /* one more, if nothing else is under way */
 void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *ddp);
+bool vipl_sk_half_posted(struct sk_conn *conn, uint16_t *op); /* whether a message is, and what it is */
+/* Such a message is over, with these VIP_STATUS bits. 0: it stays. False: the connection has broken. */
+bool vipl_sk_refuse_post(struct sk_conn *conn, uint32_t status);
 void vipl_sk_answer(struct sk_conn *conn); /* as many RDMA Reads as there is room for */
 void vipl_sk_resume(struct sk_conn *conn); /* there is room: answers, then posts */
 
@@ -435,10 +440,16 @@ uint16_t vipl_sk_claim_reason(enum vipl_claim claim); /* 0: there is none to giv
 /* Whether the rest of an FPDU, of which `have` bytes are there, is to land. */
 bool vipl_sk_lands(const struct sk_conn *conn, const uint8_t *fpdu, size_t have);
 bool vipl_sk_land_begin(struct sk_conn *conn, const uint8_t *fpdu, size_t have);
-/* One system call: what is missing to its place, but for the tail; what follows into the scratch buffer. False: none,
- * because the connection broke or the rest takes the usual way. */
-bool vipl_sk_land(struct sk_conn *conn, int *error, size_t *n);
-bool vipl_sk_landed(struct sk_conn *conn, size_t bytes); /* it brought so many of them */
+/* What a system call brought: of the FPDU under way, and of the stream behind it. */
+struct sk_landing {
+    size_t received;
+    size_t landed;
+    const uint8_t *rest;
+};
+/* One system call, for what is missing but for the tail, and what follows. 0, or why nothing came; the connection may
+ * have broken besides. */
+int vipl_sk_land(struct sk_conn *conn, struct sk_landing *out);
+bool vipl_sk_landed(struct sk_conn *conn, size_t bytes); /* takes note of it */
 /* How much to receive beyond what is known of: little, where a large FPDU may follow. */
 size_t vipl_sk_land_room(const struct sk_receiving *rx);
 void vipl_sk_land_expect(struct sk_receiving *rx, size_t fpdu); /* one of that size came whole */

@@ -4,6 +4,7 @@
  * straight to where it goes. To everybody else the FPDU is two: what had come with the head, and a last few bytes,
  * which take the usual way: by them an RDMA Write becomes visible in order. In between, memory is looked up
  * again for each system call, which is made under the VI's lock: nothing is placed in memory that has been deregistered.
+ * What may not be placed any more is received all the same, and dropped.
  *
  * Where there is a CRC a payload does not land: it is not to be placed before the CRC is known to be right.
  */
@@ -77,17 +78,6 @@ bool vipl_sk_land_begin(struct sk_conn *conn, const uint8_t *fpdu, size_t have)
     return vipl_sk_segment(conn, &s);
 }
 
-/* What is still missing takes the usual way: an FPDU with the same head, in the stash. */
-static bool end_landing(struct sk_conn *conn)
-{
-    struct sk_receiving *rx = &conn->rx;
-    uint8_t head[VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES];
-    size_t bytes = vipl_ddp_write(head + VIPL_MPA_HEADER_BYTES, &rx->land);
-    vipl_put16(head, (uint16_t)(bytes + rx->landing));
-    rx->landing = 0;
-    return vipl_sk_stash(conn, head, VIPL_MPA_HEADER_BYTES + bytes);
-}
-
 /* Where the rest goes, from which byte on. The VI's receive lock is held. */
 static bool find_target(struct sk_conn *conn, struct vipl_sg *to, size_t *offset, uint16_t *reason)
 {
@@ -110,49 +100,58 @@ static bool find_target(struct sk_conn *conn, struct vipl_sg *to, size_t *offset
     return claim == VIPL_CLAIM_OK;
 }
 
-/* The VI's lock is held: the memory stays. */
-static int receive(struct sk_conn *conn, const struct vipl_sg *to, size_t offset, size_t *n)
+/* One system call, into the target, or to nowhere. The VI's lock is held: the memory stays. */
+static int receive(struct sk_conn *conn, const struct vipl_sg *to, size_t offset, struct sk_landing *out)
 {
     struct vipl_iov pieces[VIPL_MAX_SEGMENTS + 1];
-    unsigned count = vipl_slice(pieces, to, offset, conn->rx.landing - conn->rx.land_tail);
-    pieces[count] = (struct vipl_iov){conn->be->scratch, ROOM};
-    return vipl_tcp_receive(conn->fd, pieces, count + 1, n);
+    uint8_t *scratch = conn->be->scratch;
+    size_t lacks = conn->rx.landing - conn->rx.land_tail;
+    unsigned count = to == NULL ? 0 : vipl_slice(pieces, to, offset, lacks);
+    pieces[count] = (struct vipl_iov){scratch, to == NULL ? lacks : ROOM};
+    int error = vipl_tcp_receive(conn->fd, pieces, count + 1, &out->received);
+    out->landed = out->received < lacks ? out->received : lacks;
+    out->rest = scratch + (to == NULL ? out->landed : 0);
+    return error;
 }
 
-static bool receive_response(struct sk_conn *conn, int *error, size_t *n)
+static int receive_response(struct sk_conn *conn, struct sk_landing *out)
 {
     struct vipl_sg to;
     vipl_up_send_lock(conn->vi);
     bool found = vipl_up_read_target(conn->vi, conn->rx.land.stag, &to);
-    if (found) {
-        *error = receive(conn, &to, conn->rx.response_bytes, n);
-    }
+    int error = receive(conn, found ? &to : NULL, conn->rx.response_bytes, out);
     vipl_up_send_unlock(conn->vi);
-    return found;
+    return error;
 }
 
-static bool receive_message(struct sk_conn *conn, int *error, size_t *n)
+static int receive_message(struct sk_conn *conn, struct sk_landing *out)
 {
     struct vipl_sg to;
     size_t offset;
     uint16_t reason;
     vipl_up_recv_lock(conn->vi);
     bool found = find_target(conn, &to, &offset, &reason);
-    if (found) {
-        *error = receive(conn, &to, offset, n);
-    }
+    int error = receive(conn, found ? &to : NULL, offset, out);
     vipl_sk_done(conn, reason, &conn->rx.land);
-    return found;
+    return error;
 }
 
-bool vipl_sk_land(struct sk_conn *conn, int *error, size_t *n)
+int vipl_sk_land(struct sk_conn *conn, struct sk_landing *out)
 {
     bool response = conn->rx.land.op == VIPL_RDMAP_READ_RESPONSE;
-    bool found = response ? receive_response(conn, error, n) : receive_message(conn, error, n);
-    if (!found && !conn->broken) {
-        end_landing(conn);
-    }
-    return found && !conn->broken;
+    out->received = 0;
+    return response ? receive_response(conn, out) : receive_message(conn, out);
+}
+
+/* The tail takes the usual way: an FPDU with the same head, in the stash. */
+static bool stash_tail(struct sk_conn *conn)
+{
+    struct sk_receiving *rx = &conn->rx;
+    uint8_t head[VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES];
+    size_t bytes = vipl_ddp_write(head + VIPL_MPA_HEADER_BYTES, &rx->land);
+    vipl_put16(head, (uint16_t)(bytes + rx->landing));
+    rx->landing = 0;
+    return vipl_sk_stash(conn, head, VIPL_MPA_HEADER_BYTES + bytes);
 }
 
 bool vipl_sk_landed(struct sk_conn *conn, size_t bytes)
@@ -163,5 +162,5 @@ bool vipl_sk_landed(struct sk_conn *conn, size_t bytes)
     rx->landing -= bytes;
     s.ahead = rx->landing;
     s.ddp.last = false;
-    return vipl_sk_segment(conn, &s) && (rx->landing > rx->land_tail || end_landing(conn));
+    return vipl_sk_segment(conn, &s) && (rx->landing > rx->land_tail || stash_tail(conn));
 }

@@ -230,14 +230,14 @@ static bool on_response(struct sk_conn *conn, const struct sk_segment *s)
 /* --- Terminate --- */
 
 /* What a peer's reason means for the operation that it stopped at. */
-static uint32_t status_of(uint16_t reason, const struct sk_pending *p, uint16_t reliability)
+static uint32_t status_of(uint16_t reason, uint16_t op, uint16_t reliability)
 {
     switch (reason & 0xFF00) {
     case 0x0100: /* RDMAP: remote protection */
     case 0x1100: /* DDP: tagged buffer */
         return VIP_STATUS_RDMA_PROT_ERROR;
     case 0x1200: /* DDP: untagged buffer */
-        if (p->op == VIP_CONTROL_OP_RDMAREAD) {
+        if (op == VIP_CONTROL_OP_RDMAREAD) {
             return VIP_STATUS_TRANSPORT_ERROR;
         }
         return reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
@@ -251,11 +251,13 @@ static bool on_terminate(struct sk_conn *conn, const struct sk_segment *s)
     struct vipl_rdmap_terminate terminate;
     struct vipl_vi_facts own;
     struct sk_pending p;
-    if (vipl_rdmap_terminate_read(s->payload, s->bytes, &terminate) && first_pending(conn, &p)) {
+    bool known = vipl_rdmap_terminate_read(s->payload, s->bytes, &terminate);
+    bool pending = known && first_pending(conn, &p);
+    if (pending || (known && vipl_sk_half_posted(conn, &p.op))) {
         vipl_up_vi_facts(conn->vi, &own);
         uint32_t status = conn->foreign ? vipl_sk_foreign_status(terminate.reason, p.op)
-                                        : status_of(terminate.reason, &p, own.reliability);
-        if (!end_pending(conn, &p, status)) {
+                                        : status_of(terminate.reason, p.op, own.reliability);
+        if (!(pending ? end_pending(conn, &p, status) : vipl_sk_refuse_post(conn, status))) {
             return false;
         }
     }
@@ -500,17 +502,13 @@ static bool receive_once(struct sk_conn *conn)
 /* Likewise, when the rest of a large FPDU is to come. */
 static bool land_once(struct sk_conn *conn)
 {
-    size_t lacks = conn->rx.landing - conn->rx.land_tail;
-    size_t n = 0;
-    int error = 0;
-    if (!vipl_sk_land(conn, &error, &n)) {
-        return true;
-    }
-    if (!arrived(conn, error, n)) {
+    struct sk_landing got;
+    int error = vipl_sk_land(conn, &got);
+    if (conn->broken || !arrived(conn, error, got.received)) {
         return false;
     }
-    size_t landed = n < lacks ? n : lacks;
-    return vipl_sk_landed(conn, landed) && (n == landed || on_stream(conn, conn->be->scratch, n - landed));
+    size_t left = got.received - got.landed;
+    return vipl_sk_landed(conn, got.landed) && (left == 0 || on_stream(conn, got.rest, left));
 }
 
 void vipl_sk_receive(struct sk_conn *conn)

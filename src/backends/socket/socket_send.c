@@ -310,10 +310,15 @@ enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, s
     bool full = (answered && tx->pendings == tx->reads && tx->reads > 0) ||
                 tx->quiet; /* an outcome makes room, and resumes; so does the peer's first FPDU */
     bool may = !tx->closed && !tx->answering && !full;
-    if (may && conn->foreign && tx->sent == 0 && !vipl_sk_foreign_post(conn, send)) {
+    if (tx->refusal != 0) {
+        send->status = tx->refusal;
+        tx->closed = true;
+        posted = VIPL_POSTED_DONE;
+    } else if (may && conn->foreign && tx->sent == 0 && !vipl_sk_foreign_post(conn, send)) {
         posted = VIPL_POSTED_DONE;
     } else if (may) {
         tx->posting = true;
+        tx->op = send->op;
         if (push(conn, send)) {
             posted = sent(conn, send);
         }
@@ -325,6 +330,28 @@ enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, s
         vipl_sk_want(conn);
     }
     return posted;
+}
+
+/* A peer may end a connection in the middle of a message of ours, which is not pending yet. */
+bool vipl_sk_half_posted(struct sk_conn *conn, uint16_t *op)
+{
+    vipl_mutex_lock(&conn->tx.lock);
+    bool half = conn->tx.posting && conn->tx.sent > 0;
+    *op = conn->tx.op;
+    vipl_mutex_unlock(&conn->tx.lock);
+    return half;
+}
+
+bool vipl_sk_refuse_post(struct sk_conn *conn, uint32_t status)
+{
+    vipl_mutex_lock(&conn->tx.lock);
+    conn->tx.refusal = status;
+    vipl_mutex_unlock(&conn->tx.lock);
+    bool fatal = status != 0 && vipl_up_send_resume(conn->vi);
+    if (fatal) {
+        vipl_sk_settle(conn->be, conn->vi);
+    }
+    return !fatal;
 }
 
 /* --- what is not posted --- */
