@@ -400,6 +400,12 @@ static void leave_connected(void *arg, struct vipl_waiter *waiter)
     }
 }
 
+void vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms)
+{
+    struct vipl_wait_for what = {attempt_connected, leave_connected, vi->handle};
+    vipl_wait(vi->nic, &what, vipl_deadline(ms));
+}
+
 /* The request's time is up: its result, which may have come at the last moment. */
 static VIP_RETURN give_up(struct vipl_nic *nic, void *handle)
 {

@@ -23,6 +23,7 @@ enum {
     HELLO_MS = 10000,  /* to say what one wants */
     ASK_MS = 100,      /* to get a first answer, before asking elsewhere */
     OPEN_MS = 5000,    /* for a requester to take up an acceptance */
+    LOOK_MS = 20,      /* between looks whether it is still there */
     GONE_MS = 200,     /* to find what a caller that hung up had said before */
     FIRST_RETRY_MS = 1,
     LAST_RETRY_MS = 16,
@@ -355,20 +356,6 @@ bool vipl_lo_call_is_open(const struct lo_request *request)
     return request->matched != NULL && is_opened(request->matched, &dead);
 }
 
-/* Sleeps until something happens on the NIC, or a little. The registry's lock is let go meanwhile. */
-static void let_progress(struct vipl_be_nic *be, int ms)
-{
-    struct vipl_nap nap;
-    vipl_mutex_unlock(&vipl_lo_registry.lock);
-    vipl_lo_remote_arm(be, &nap);
-    if (nap.ms != 0) {
-        vipl_poll(&nap.fd, 1, ms);
-    }
-    vipl_lo_remote_disarm(be, &nap);
-    vipl_lo_remote_poll(be);
-    vipl_mutex_lock(&vipl_lo_registry.lock);
-}
-
 VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi)
 {
     lo_conn_of(call->conn)->call = NULL;
@@ -380,11 +367,15 @@ VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, str
     while (!hopeless && !(open = is_opened(call, &dead))) {
         hopeless = dead || vipl_now_ns() >= call->deadline;
         if (!hopeless) {
-            let_progress(be, 20);
+            vipl_mutex_unlock(&vipl_lo_registry.lock);
+            vipl_up_await_connected(vi, LOOK_MS);
+            vipl_mutex_lock(&vipl_lo_registry.lock);
         }
     }
     if (!open && call->session != NULL) {
-        let_progress(be, 0); /* its last word may be in the ring */
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+        vipl_lo_remote_poll(be); /* its last word may be in the ring */
+        vipl_mutex_lock(&vipl_lo_registry.lock);
         open = is_opened(call, &dead);
     }
     if (!open) {

@@ -6,7 +6,7 @@
 #include "backends/socket/socket.h"
 #include "core/log.h"
 
-enum { MOST_IDLE = 64, ACCEPT_AGAIN_MS = 100 };
+enum { MOST_IDLE = 64, ACCEPT_AGAIN_MS = 100, ACCEPT_LOOK_MS = 1000 };
 
 /* --- listeners --- */
 
@@ -405,20 +405,6 @@ static struct sk_conn *take(struct vipl_conn *request)
     return conn;
 }
 
-/* Sleeps until something happens on the device. Its lock is let go meanwhile. */
-static void let_progress(struct vipl_be_nic *be)
-{
-    struct vipl_nap nap;
-    vipl_sk_unlock(be);
-    vipl_sk_arm(be, &nap);
-    if (nap.ms != 0) {
-        vipl_poll(&nap.fd, 1, nap.ms < 0 || nap.ms > 20 ? 20 : nap.ms); /* another thread may have seen it */
-    }
-    vipl_sk_disarm(be, &nap);
-    vipl_sk_poll(be);
-    vipl_mutex_lock(&be->lock);
-}
-
 /* The peer is to send the first FPDU, and none that only says so is agreed on: until it comes, posts wait. */
 static void open_quiet(struct sk_conn *conn)
 {
@@ -445,7 +431,9 @@ VIP_RETURN vipl_sk_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request
             open_quiet(conn); /* it may speak when it likes */
         }
         while (!acceptance.over) {
-            let_progress(be);
+            vipl_sk_unlock(be);
+            vipl_up_await_connected(vi, ACCEPT_LOOK_MS);
+            vipl_mutex_lock(&be->lock);
         }
         if (!acceptance.opened) { /* else it may be anything by now */
             vipl_sk_conn_detach(conn);

@@ -52,6 +52,7 @@ void vipl_sk_fell(struct sk_conn *conn, VIP_ERROR_CODE code)
     vipl_sk_conn_watch(conn, 0);
     if (conn->acceptance != NULL) { /* who waits there ends it */
         conn->acceptance->over = true;
+        vipl_up_connect_failed(conn->vi, VIP_TIMEOUT);
         return;
     }
     if (conn->call != NULL) {
