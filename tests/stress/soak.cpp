@@ -151,13 +151,16 @@ private:
 };
 
 /** Kill and replace until the time is up; how often. */
-unsigned keep_killing(std::vector<std::unique_ptr<Child>> &peers, Scene scene, Random &random,
+unsigned keep_killing(const Nic &nic, std::vector<std::unique_ptr<Child>> &peers, Scene scene, Random &random,
                       const Crew &crew)
 {
+    const Cq empty(nic);
     unsigned kills = 0;
     const unsigned long long start = now_ms(), end = start + seconds() * 1000ull;
     while (now_ms() < end && !crew.failed()) {
-        let_a_moment_pass();
+        VIP_VI_HANDLE vi = nullptr;
+        VIP_BOOLEAN receive = VIP_FALSE;
+        REQUIRE_RC(VIP_TIMEOUT, VipCQWait(empty, kMoment, &vi, &receive));
         if (below(random, 8) == 0 || (kills == 0 && now_ms() > (start + end) / 2)) {
             const std::uint64_t index = below(random, kPeers);
             peers[index]->kill();
@@ -194,7 +197,7 @@ void soak(const Nic &nic)
             scene.seed = random() / kPeers * kPeers + i;
             peers.push_back(std::make_unique<Child>(play_peer, scene));
         }
-        kills = keep_killing(peers, scene, random, crew);
+        kills = keep_killing(nic, peers, scene, random, crew);
         shared<Books>().stop = true;
         for (const auto &peer : peers) {
             EXPECT(peer->line.receive<char>(4 * patience()) == 'E');
@@ -209,7 +212,7 @@ void soak(const Nic &nic)
     closing = true;
     crew.join();
     say(totals, kills);
-    EXPECT(totals.whole > kLanes);
+    EXPECT(totals.whole > 10);
     EXPECT(kills > 0);
     EXPECT(totals.cut <= kills * kLanesEach);
 }
