@@ -13,19 +13,37 @@ namespace {
 
 // --- a relay that cuts -------------------------------------------------------------------------------------
 
+/** The probe-th of a discriminator's eight ports: vipl_sk_port(). */
+std::uint16_t port_of(const std::string &name, unsigned probe)
+{
+    unsigned first = 18514, last = 18769;
+    if (const char *text = std::getenv("VIPL_TCP_PORTS")) {
+        EXPECT(std::sscanf(text, "%u-%u", &first, &last) == 2);
+    }
+    const std::uint32_t hash = vipl_crc32c(0, name.data(), name.size());
+    return static_cast<std::uint16_t>(first + (hash + probe * (1 + (hash >> 16) % 7)) % (last - first + 1));
+}
+
+/** Where the relay is: an address of this process alone. */
+std::string relay_host()
+{
+    const unsigned id = static_cast<unsigned>(getpid());
+    return "127." + std::to_string(1 + (id >> 8) % 254) + "." + std::to_string(id % 256) + ".2";
+}
+
 enum Way : unsigned { kToServer, kToClient };
 
-/** Takes connections at 127.0.0.2 to 127.0.0.1, one after the other. The first one is cut. */
+/** Takes connections at its own address to 127.0.0.1, one after the other. The first one is cut. */
 class Relay {
 public:
-    Relay(const std::string &name, Way way, size_t cut_at) : name_(name), way_(way), cut_at_(cut_at)
+    Relay(const std::string &name, Way way, size_t cut_at) : way_(way), cut_at_(cut_at)
     {
         EXPECT(pipe2(stop_, O_CLOEXEC) == 0);
         for (unsigned probe = 0; probe < 8 && listener_.get() < 0; ++probe) {
             Fd fd = tcp_socket();
             const int on = 1;
             setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-            const sockaddr_in address = inet("127.0.0.2", port_of(name, probe));
+            const sockaddr_in address = inet(relay_host().c_str(), port_of(name, probe));
             if (bind(fd.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) == 0 &&
                 listen(fd.get(), 16) == 0) {
                 listener_ = std::move(fd);
@@ -59,7 +77,7 @@ private:
         for (bool first = true; poll(either, 2, -1) > 0 && either[1].revents == 0; first = false) {
             const Fd client(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
             EXPECT(client.get() >= 0);
-            carry(client, dial(name_), first);
+            carry(client, dial(), first);
         }
     }
 
@@ -105,7 +123,6 @@ private:
         }
     }
 
-    std::string name_;
     Way way_;
     size_t cut_at_;
     size_t carried_ = 0;
@@ -191,7 +208,8 @@ bool answer(End &end)
 NetAddress at_the_relay(const Nic &nic, const std::string &name)
 {
     NetAddress address = nic.address(name);
-    static_cast<VIP_NET_ADDRESS *>(address)->HostAddress[3] = 2;
+    const sockaddr_in relay = inet(relay_host().c_str(), 0);
+    std::memcpy(static_cast<VIP_NET_ADDRESS *>(address)->HostAddress, &relay.sin_addr, 4);
     return address;
 }
 

@@ -76,7 +76,7 @@ void say_little(const Scene &scene, Line &line)
     const Bytes request = mpa_request(scene.name());
     std::vector<Fd> all;
     for (unsigned i = 0; i < kHalfOpen; ++i) {
-        all.push_back(dial(scene.name()));
+        all.push_back(dial());
         put_out(all.back(), request.data(), i % 2 == 0 ? 0 : below(random, request.size()));
     }
     line.sync();
@@ -168,6 +168,7 @@ TEST_CASE("a thousand half-open connections cost little and keep nobody out", "[
     const Nic nic;
     Peers peers(nic);
     REQUIRE_VIP(accept_on(nic, scene.name(), peers.vi));
+    note_port();
     Crew crew;
     crew.add([&] { echo(peers); });
     try {
@@ -195,11 +196,11 @@ TEST_CASE("a flood from one address does not shut out another", "[flood]")
     Claim claim;
     claim.crc = true; // two addresses: there is one in any case
     const Bytes request = mpa_request(name, claim);
-    const Fd slow = dial(name, "127.0.0.2");
+    const Fd slow = dial("127.0.0.2");
     put_out(slow, request.data(), request.size() / 2);
     std::vector<Fd> flood;
     for (unsigned i = 0; i < kFlood; ++i) {
-        flood.push_back(dial(name));
+        flood.push_back(dial());
     }
     for (unsigned i = 0; i <= kFlood - kMost; ++i) { // the oldest go
         REQUIRE(has_ended(flood[i], static_cast<int>(patience())));
@@ -232,7 +233,7 @@ TEST_CASE("bytes that dribble in do not put off the end of a half-open connectio
     const Bytes request = mpa_request(name);
     REQUIRE(request.size() > 5 * kLimit / kPause);
     const unsigned long long start = now_ms();
-    const Fd silent = dial(name), slow = dial(name);
+    const Fd silent = dial(), slow = dial();
     size_t at = 0;
     while (at < request.size() - 1 && put_out(slow, &request[at], 1) && !has_ended(slow, kPause)) {
         ++at;
@@ -266,7 +267,7 @@ TEST_CASE("a lack of descriptors is waited out at rest", "[flood]")
         }
         const Exhaustion exhaustion; // Catch2's assertions under UBSan need descriptors
         for (const Fd &each : sockets) {
-            const sockaddr_in target = inet("127.0.0.1", port_of(name, 0));
+            const sockaddr_in target = inet("127.0.0.1", target_port());
             EXPECT(connect(each.get(), reinterpret_cast<const sockaddr *>(&target), sizeof target) == 0);
         }
         const unsigned long long cpu = cpu_ms();
