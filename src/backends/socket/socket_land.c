@@ -64,6 +64,7 @@ bool vipl_sk_land_begin(struct sk_conn *conn, const uint8_t *fpdu, size_t have)
     struct sk_segment s;
     const uint8_t *ulpdu = fpdu + VIPL_MPA_HEADER_BYTES;
     vipl_ddp_read(ulpdu, have - VIPL_MPA_HEADER_BYTES, &s.ddp);
+    s.ddp.segment_bytes = vipl_get16(fpdu);
     size_t payload = vipl_get16(fpdu) - s.ddp.header_bytes;
     s.payload = ulpdu + s.ddp.header_bytes;
     s.bytes = have - VIPL_MPA_HEADER_BYTES - s.ddp.header_bytes;

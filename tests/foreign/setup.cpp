@@ -6,7 +6,7 @@
 
 #include "exercise.hpp"
 
-using namespace interop;
+using namespace foreign;
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "exercise.hpp"
 #include "support/error_log.hpp"
 
-using namespace interop;
+using namespace foreign;
 
 namespace {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
 // A connection between a VI and a foreign peer, whichever of them asked for it, and every kind of message over it.
-#ifndef VIPL_INTEROP_EXERCISE_HPP
-#define VIPL_INTEROP_EXERCISE_HPP
+#ifndef VIPL_FOREIGN_EXERCISE_HPP
+#define VIPL_FOREIGN_EXERCISE_HPP
 
 #include <future>
 
-#include "foreign_peer.hpp"
+#include "peer.hpp"
 
-namespace interop {
+namespace foreign {
 
 /** Our side: a device with one port, a VI, memory that peers may write and read. */
 struct Side {
@@ -216,6 +216,6 @@ inline void expect_no_immediate(Side &side, Peer &peer)
     EXPECT(peer.take_send() == Bytes{8});
 }
 
-} // namespace interop
+} // namespace foreign
 
 #endif

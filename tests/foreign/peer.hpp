@@ -2,8 +2,8 @@
 //
 // An iWARP peer that is none of ours: a raw socket and what RFC 5044, 5041 and 5040 say, with the wishes of a case.
 // Headers are written by the codec, which tests/unit holds to golden bytes; what goes when is said here.
-#ifndef VIPL_INTEROP_FOREIGN_PEER_HPP
-#define VIPL_INTEROP_FOREIGN_PEER_HPP
+#ifndef VIPL_FOREIGN_PEER_HPP
+#define VIPL_FOREIGN_PEER_HPP
 
 #include <cstring>
 #include <utility>
@@ -24,7 +24,7 @@ extern "C" {
 #include "iwarp/rdmap.h"
 }
 
-namespace interop {
+namespace foreign {
 
 using unit::Bytes;
 using namespace vipl_test;
@@ -438,6 +438,6 @@ private:
     std::uint32_t position_ = 0; // of the stream that comes
 };
 
-} // namespace interop
+} // namespace foreign
 
 #endif
