@@ -388,7 +388,7 @@ void vipl_sk_calls_close(struct vipl_be_nic *be);
 enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
 void vipl_sk_first_frame(struct sk_conn *conn, uint8_t op); /* an empty RDMA Write, say: ready to receive */
 void vipl_sk_nudge(struct sk_conn *conn);                   /* one more, if nothing else is under way */
-void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *ddp);
+void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about);
 bool vipl_sk_half_posted(struct sk_conn *conn, uint16_t *op); /* whether a message is, and what it is */
 /* Such a message is over, with these VIP_STATUS bits. 0: it stays. False: the connection has broken. */
 bool vipl_sk_refuse_post(struct sk_conn *conn, uint32_t status);
