@@ -25,9 +25,9 @@ NAMES = {WRITE: "RDMA Write", READ_REQUEST: "Read Request", READ_RESPONSE: "Read
 QUEUES = {SEND: 0, SEND_SOLICITED: 0, IMMEDIATE: 0, READ_REQUEST: 1, TERMINATE: 2}
 UNTAGGED_HEADER = 18
 
-# TCP's own affairs. "not captured" is not among them: then the capture has holes and nothing is proven.
+# TCP's own affairs. A segment "not captured" may come later, captured by another CPU: the bytes are counted in the end.
 TCP_NOTES = re.compile(r"^(Connection (establish|finish|reset)|This frame |D-SACK|Duplicate ACK|TCP (window|keep|Zero)|"
-                       r"ZeroWindow|Window|A new tcp session|The acknowledgment number field|TCP SYN|ACKed lost)", re.I)
+                       r"ZeroWindow|Window|Previous segment|A new tcp session|The acknowledgment number field|TCP SYN|ACKed lost)", re.I)
 
 
 def tshark(file, *arguments):

@@ -85,7 +85,7 @@ def remove(packets, number):
 SPOILT = [
     (0, "a byte of data", set_byte(24, lambda byte: byte ^ 0x10), "Bad CRC32"),
     (0, "the CRC", set_byte(-1, lambda byte: byte ^ 1), "Bad CRC32"),
-    (0, "a packet lost", remove, "not captured"),
+    (0, "a packet lost", remove, "bytes are no MPA"),
     (1, "the operation", set_byte(3, lambda byte: byte | 0x0F), "operation 15"),
     (1, "RDMAP's version", set_byte(3, lambda byte: byte & 0x3F), "a version other than 1"),
     (1, "DDP's version", set_byte(2, lambda byte: byte | 3), "a version other than 1"),
