@@ -141,6 +141,13 @@ int vipl_tcp_accept(int listener, int *fd, struct vipl_inet *peer);
 int vipl_tcp_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *fd);
 int vipl_tcp_connect_result(int fd); /* 0: connected, or why not */
 void vipl_tcp_tune(int fd, const struct vipl_tcp_tuning *tuning);
+/* Signs of life of the peer's host. False where the system itself ends connections for the lack of them. */
+struct vipl_tcp_signs {
+    uint32_t silent_ms; /* since anything came */
+    bool unanswered;    /* data has not been acknowledged yet */
+    bool probed;        /* more than one question for a sign of life has not been answered */
+};
+bool vipl_tcp_signs_of_life(int fd, struct vipl_tcp_signs *out);
 uint32_t vipl_tcp_segment_bytes(int fd); /* what one segment carries now; 536 if nobody knows */
 bool vipl_tcp_is_local(int fd);          /* both ends are on this host */
 /* As many bytes as can be moved at once; EAGAIN: none. Received 0 with result 0: the stream has ended. */

@@ -57,7 +57,7 @@ unsigned long long configured_time()
 {
     const char *text = std::getenv("VIPL_TCP_TIMEOUT_MS");
     EXPECT(text != nullptr);
-    return std::strtoul(text, nullptr, 10) + 1500ul * timeout_scale();
+    return std::strtoul(text, nullptr, 10) + 2000ul * timeout_scale();
 }
 
 /** A thread that repeats something until that says false, and counts. */
@@ -305,6 +305,65 @@ void ends_without_the_other_side(Peer &peer)
     peer.sync();
 }
 
+/* A program that does not call in for longer than the configured time: it is busy, and its host alive. */
+
+constexpr VIP_UINT32 kPart = 32 * 1024;
+constexpr unsigned kParts = 600; // more than all buffers between the two programs hold
+
+VIP_VI_ATTRIBUTES without_rdma()
+{
+    VIP_VI_ATTRIBUTES attributes = vi_attributes(VIP_SERVICE_RELIABLE_DELIVERY);
+    attributes.EnableRdmaWrite = attributes.EnableRdmaRead =
+        VIP_FALSE; // then nobody but the program receives
+    return attributes;
+}
+
+void busy_receiver(Peer &peer)
+{
+    Endpoint end(peer, without_rdma(), kParts * (kPart + 256));
+    std::vector<Work> works;
+    for (unsigned i = 0; i < kParts; ++i) {
+        works.push_back(end.receive(kPart));
+    }
+    end.connect();
+    peer.sync();
+    peer.sync(); // no call before
+    for (unsigned i = 0; i < kParts; ++i) {
+        EXPECT(received(end.vi) == works[i].desc);
+        EXPECT(works[i].buffer.holds(i));
+    }
+    peer.sync();
+}
+
+void sender_to_busy_receiver(Peer &peer)
+{
+    ErrorLog errors(peer.nic());
+    Endpoint end(peer, without_rdma(), kParts * (kPart + 256));
+    end.connect();
+    peer.sync();
+    std::vector<Work> works;
+    for (unsigned i = 0; i < kParts; ++i) {
+        const Span part = end.memory.bytes(kPart);
+        part.fill(i);
+        works.push_back(end.send(part));
+    }
+    VIP_DESCRIPTOR *done = nullptr;
+    VIP_RETURN rc = VIP_SUCCESS;
+    unsigned count = 0;
+    while (rc == VIP_SUCCESS && count < kParts) {
+        rc = VipSendWait(end.vi, configured_time() + 1000, &done);
+        count += rc == VIP_SUCCESS;
+    }
+    EXPECT_EQ(VIP_TIMEOUT, rc); // the buffers are full
+    EXPECT_EQ(VIP_STATE_CONNECTED, end.vi.state());
+    peer.sync();
+    for (; count < kParts; ++count) {
+        EXPECT(sent(end.vi) == works[count].desc);
+    }
+    errors.expect_none();
+    peer.sync();
+}
+
 void short_gap(Peer &peer)
 {
     Connections all(peer);
@@ -341,6 +400,9 @@ TWO_PROCESS_CASE("connections over a pulled link can be ended within the configu
 
 TWO_PROCESS_CASE("a gap shorter than the configured time goes unnoticed", "[unplugged]") = {short_gap,
                                                                                             short_gap};
+
+TWO_PROCESS_CASE("a program that does not call in for longer than the configured time is not lost",
+                 "[unplugged]") = {busy_receiver, sender_to_busy_receiver};
 
 int main(int argc, char **argv)
 {

@@ -66,6 +66,7 @@ struct vipl_be_nic {
     struct vipl_mutex lock;
     uv_loop_t loop;
     uv_timer_t accept_timer;    /* takes up accepting again after a lack of descriptors */
+    uv_timer_t silence_timer;   /* looks for hosts that have gone; runs while there are open connections */
     struct vipl_list conns;     /* sk_conn.link */
     struct vipl_list half_open; /* sk_source.link, in the order in which they began to have any */
     struct vipl_list listeners; /* sk_listener.link, the latest used last */
@@ -233,6 +234,7 @@ struct sk_conn {
     int events;       /* what is watched */
     unsigned handles; /* of the loop, not closed yet */
     bool readable;    /* a callback has said so since the last look */
+    unsigned looks;   /* in a row at which the peer's host owed an answer and was silent */
     bool broken;      /* nothing comes any more; told or to be told */
     bool fell;        /* to be told, there was no room */
     VIP_ERROR_CODE fell_code;

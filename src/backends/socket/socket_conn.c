@@ -6,6 +6,8 @@
 #include "core/lock_rank.h"
 #include "os/os_atomic.h"
 
+enum { LOOKS = 10, LOOKS_IN_VAIN = 9 }; /* for signs of life, in the time after which a connection is lost */
+
 static void on_closed(uv_handle_t *handle)
 {
     struct sk_conn *conn = handle->data;
@@ -173,12 +175,50 @@ struct vipl_vi *vipl_sk_conn_detach(struct sk_conn *conn)
     return vi;
 }
 
+/* The peer's host has gone: for the configured time it has acknowledged nothing, or answered no question. */
+static bool is_lost(struct sk_conn *conn, uint32_t period)
+{
+    const struct vipl_tcp_tuning *tuning = &conn->be->settings.tuning;
+    struct vipl_tcp_signs signs;
+    uint32_t asked_ms = tuning->idle_ms + tuning->timeout_ms / 2; /* several questions after they began */
+    if (!vipl_tcp_signs_of_life(conn->fd, &signs)) {
+        return false;
+    }
+    conn->looks = signs.unanswered && signs.silent_ms >= period ? conn->looks + 1 : 0;
+    return conn->looks >= LOOKS_IN_VAIN ||
+           (signs.probed && signs.silent_ms >= tuning->timeout_ms && signs.silent_ms >= asked_ms);
+}
+
+static void on_silence(uv_timer_t *timer)
+{
+    struct vipl_be_nic *be = timer->data;
+    uint32_t period = be->settings.tuning.timeout_ms / LOOKS;
+    bool any = false;
+    for (struct vipl_list *l = be->conns.next; l != &be->conns; l = l->next) {
+        struct sk_conn *conn = VIPL_CONTAINER(l, struct sk_conn, link);
+        if (conn->state != SK_OPEN || conn->broken) {
+            continue;
+        }
+        any = true;
+        if (is_lost(conn, period)) {
+            vipl_sk_fell(conn, VIP_ERROR_CONN_LOST);
+        }
+    }
+    if (!any) {
+        uv_timer_stop(timer);
+    }
+}
+
 /* Remote access is to work with nobody calling in. */
 void vipl_sk_conn_open(struct sk_conn *conn)
 {
     struct vipl_vi_facts own;
     conn->state = SK_OPEN;
     vipl_sk_conn_deadline(conn, 0);
+    if (!uv_is_active((uv_handle_t *)&conn->be->silence_timer)) {
+        uint64_t period = conn->be->settings.tuning.timeout_ms / LOOKS;
+        uv_timer_start(&conn->be->silence_timer, on_silence, period, period);
+    }
     vipl_up_vi_facts(conn->vi, &own);
     if (own.rdma_write || own.rdma_read) {
         vipl_up_need_service(conn->be->core);

@@ -15,6 +15,8 @@ int vipl_sk_loop_open(struct vipl_be_nic *be)
     if (error == 0) {
         be->loop.data = be;
         uv_timer_init(&be->loop, &be->accept_timer);
+        uv_timer_init(&be->loop, &be->silence_timer);
+        be->silence_timer.data = be;
     }
     return error;
 }
@@ -22,6 +24,7 @@ int vipl_sk_loop_open(struct vipl_be_nic *be)
 void vipl_sk_loop_close(struct vipl_be_nic *be)
 {
     uv_close((uv_handle_t *)&be->accept_timer, NULL);
+    uv_close((uv_handle_t *)&be->silence_timer, NULL);
     while (uv_run(&be->loop, UV_RUN_NOWAIT) != 0) {
     }
     uv_loop_close(&be->loop);

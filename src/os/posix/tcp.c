@@ -188,13 +188,35 @@ void vipl_tcp_tune(int fd, const struct vipl_tcp_tuning *tuning)
     set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds(left / 4));
     set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
 #endif
-#ifdef TCP_USER_TIMEOUT
+#if defined(TCP_USER_TIMEOUT) && !defined(__linux__)
     set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
 #endif
     if (tuning->buffer > 0) {
         set(fd, SOL_SOCKET, SO_SNDBUF, (int)tuning->buffer);
         set(fd, SOL_SOCKET, SO_RCVBUF, (int)tuning->buffer);
     }
+}
+
+/* Linux's TCP_USER_TIMEOUT also ends connections whose peer answers, but with a closed window because its program is
+ * busy; and it comes late where a link has gone. */
+bool vipl_tcp_signs_of_life(int fd, struct vipl_tcp_signs *out)
+{
+#ifdef __linux__
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+    memset(&info, 0, sizeof(info));
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+        return false;
+    }
+    out->silent_ms = info.tcpi_last_ack_recv;
+    out->unanswered = info.tcpi_unacked > 0;
+    out->probed = info.tcpi_probes > 1; /* one may be on its way */
+    return true;
+#else
+    (void)fd;
+    (void)out;
+    return false;
+#endif
 }
 
 uint32_t vipl_tcp_segment_bytes(int fd)
