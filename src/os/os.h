@@ -145,6 +145,7 @@ void vipl_tcp_tune(int fd, const struct vipl_tcp_tuning *tuning);
 struct vipl_tcp_signs {
     uint32_t silent_ms; /* since anything came */
     bool unanswered;    /* data has not been acknowledged yet */
+    bool queued;        /* nor has other data even left, perhaps */
     bool probed;        /* more than one question for a sign of life has not been answered */
 };
 bool vipl_tcp_signs_of_life(int fd, struct vipl_tcp_signs *out);

@@ -66,7 +66,7 @@ struct vipl_be_nic {
     struct vipl_mutex lock;
     uv_loop_t loop;
     uv_timer_t accept_timer;    /* takes up accepting again after a lack of descriptors */
-    uv_timer_t silence_timer;   /* looks for hosts that have gone; runs while there are open connections */
+    uv_timer_t silence_timer;   /* looks for hosts that have gone; runs while some owe an answer */
     struct vipl_list conns;     /* sk_conn.link */
     struct vipl_list half_open; /* sk_source.link, in the order in which they began to have any */
     struct vipl_list listeners; /* sk_listener.link, the latest used last */
@@ -90,6 +90,7 @@ struct vipl_be_nic {
     struct vipl_mutex want_lock; /* rank BACKEND_TX; never held with a connection's */
     struct vipl_list wanting;    /* sk_conn.want: posts wait for room, or answers for their turn */
     uint32_t wants;              /* atomic: 0, nothing is in `wanting` */
+    uint32_t spoke;              /* atomic: something has been sent since the last look for silence */
 };
 
 /* An address that half-open connections have come from. */
@@ -323,6 +324,7 @@ void vipl_sk_conn_attach(struct sk_conn *conn, struct vipl_vi *vi);  /* no VI lo
 struct vipl_vi *vipl_sk_conn_detach(struct sk_conn *conn);           /* likewise */
 void vipl_sk_conn_ready(struct sk_conn *conn, int events);           /* something can be done on the socket */
 void vipl_sk_conn_open(struct sk_conn *conn);                        /* the VI is connected from here on */
+void vipl_sk_watch_silence(struct vipl_be_nic *be);                  /* if something has been sent */
 void vipl_sk_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi); /* not held */
 void vipl_sk_sever(struct vipl_be_nic *be, struct vipl_vi *vi);      /* not held; both VI locks are */
 

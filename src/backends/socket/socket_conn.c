@@ -175,8 +175,9 @@ struct vipl_vi *vipl_sk_conn_detach(struct sk_conn *conn)
     return vi;
 }
 
-/* The peer's host has gone: for the configured time it has acknowledged nothing, or answered no question. */
-static bool is_lost(struct sk_conn *conn, uint32_t period)
+/* The peer's host has gone: for the configured time it has acknowledged nothing, or answered no question. *owes: it still
+ * has something to answer. */
+static bool is_lost(struct sk_conn *conn, uint32_t period, bool *owes)
 {
     const struct vipl_tcp_tuning *tuning = &conn->be->settings.tuning;
     struct vipl_tcp_signs signs;
@@ -184,28 +185,39 @@ static bool is_lost(struct sk_conn *conn, uint32_t period)
     if (!vipl_tcp_signs_of_life(conn->fd, &signs)) {
         return false;
     }
+    *owes |= signs.queued || signs.probed;
     conn->looks = signs.unanswered && signs.silent_ms >= period ? conn->looks + 1 : 0;
     return conn->looks >= LOOKS_IN_VAIN ||
            (signs.probed && signs.silent_ms >= tuning->timeout_ms && signs.silent_ms >= asked_ms);
 }
 
+/* Looks at all connections, until none owes us an answer. */
 static void on_silence(uv_timer_t *timer)
 {
     struct vipl_be_nic *be = timer->data;
     uint32_t period = be->settings.tuning.timeout_ms / LOOKS;
-    bool any = false;
+    bool owing = false;
+    vipl_store_relaxed(&be->spoke, 0); /* first: what is sent from here on starts the timer again */
     for (struct vipl_list *l = be->conns.next; l != &be->conns; l = l->next) {
         struct sk_conn *conn = VIPL_CONTAINER(l, struct sk_conn, link);
         if (conn->state != SK_OPEN || conn->broken) {
             continue;
         }
-        any = true;
-        if (is_lost(conn, period)) {
+        if (is_lost(conn, period, &owing)) {
             vipl_sk_fell(conn, VIP_ERROR_CONN_LOST);
         }
     }
-    if (!any) {
+    if (!owing) {
         uv_timer_stop(timer);
+    }
+}
+
+void vipl_sk_watch_silence(struct vipl_be_nic *be)
+{
+    if (vipl_load_relaxed(&be->spoke) != 0 && !uv_is_active((uv_handle_t *)&be->silence_timer)) {
+        uint64_t period = be->settings.tuning.timeout_ms / LOOKS;
+        uv_update_time(&be->loop);
+        uv_timer_start(&be->silence_timer, on_silence, period, period);
     }
 }
 
@@ -215,10 +227,6 @@ void vipl_sk_conn_open(struct sk_conn *conn)
     struct vipl_vi_facts own;
     conn->state = SK_OPEN;
     vipl_sk_conn_deadline(conn, 0);
-    if (!uv_is_active((uv_handle_t *)&conn->be->silence_timer)) {
-        uint64_t period = conn->be->settings.tuning.timeout_ms / LOOKS;
-        uv_timer_start(&conn->be->silence_timer, on_silence, period, period);
-    }
     vipl_up_vi_facts(conn->vi, &own);
     if (own.rdma_write || own.rdma_read) {
         vipl_up_need_service(conn->be->core);

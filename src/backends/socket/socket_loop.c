@@ -166,6 +166,7 @@ static void look_at_wants(struct vipl_be_nic *be)
 /* What a callback wants to be watched is told to the kernel by the next run only. */
 static void run_loop(struct vipl_be_nic *be)
 {
+    vipl_sk_watch_silence(be);
     for (int i = 0; i == 0 || (i < MOST_RUNS && vipl_load_relaxed(&be->changed) != 0); i++) {
         vipl_store_relaxed(&be->changed, 0);
         uv_run(&be->loop, UV_RUN_NOWAIT);
@@ -219,6 +220,7 @@ void vipl_sk_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
 {
     vipl_mutex_lock(&be->lock);
     look_at_wants(be);
+    vipl_sk_watch_silence(be);
     if (vipl_load_relaxed(&be->changed) != 0) {
         run_loop(be);
     }

@@ -11,6 +11,7 @@
 #include "core/copy.h"
 #include "iwarp/bytes.h"
 #include "iwarp/crc32c.h"
+#include "os/os_atomic.h"
 
 enum {
     FRAMES = 16, /* FPDUs in a system call, at most */
@@ -263,6 +264,10 @@ static int emit(struct sk_conn *conn, const struct batch *batch, size_t *sent)
     uint8_t flat[FLAT];
     struct vipl_iov one = {flat, batch->bytes};
     size_t at = 0;
+    if (vipl_load_relaxed(&conn->be->spoke) == 0) { /* once in a while: whoever sleeps is to look for silence again */
+        vipl_store_relaxed(&conn->be->spoke, 1);
+        vipl_up_wake(conn->be->core);
+    }
     if (conn->marking != NULL) {
         return vipl_sk_send_marked(conn, batch->pieces, batch->count, sent);
     }

@@ -8,6 +8,10 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
 
 #include "os/os.h"
 
@@ -184,9 +188,10 @@ void vipl_tcp_tune(int fd, const struct vipl_tcp_tuning *tuning)
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 #ifdef TCP_KEEPIDLE
     uint32_t left = tuning->timeout_ms > tuning->idle_ms ? tuning->timeout_ms - tuning->idle_ms : 1000;
+    int pause = seconds(left / 4);
     set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds(left / 4));
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, 4);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, seconds(left) / pause); /* four, where there are as many seconds */
 #endif
 #if defined(TCP_USER_TIMEOUT) && !defined(__linux__)
     set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
@@ -205,9 +210,11 @@ bool vipl_tcp_signs_of_life(int fd, struct vipl_tcp_signs *out)
     struct tcp_info info;
     socklen_t size = sizeof(info);
     memset(&info, 0, sizeof(info));
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+    int queued = 0;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || ioctl(fd, SIOCOUTQ, &queued) != 0) {
         return false;
     }
+    out->queued = queued > 0;
     out->silent_ms = info.tcpi_last_ack_recv;
     out->unanswered = info.tcpi_unacked > 0;
     out->probed = info.tcpi_probes > 1; /* one may be on its way */
