@@ -264,7 +264,8 @@ static int emit(struct sk_conn *conn, const struct batch *batch, size_t *sent)
     uint8_t flat[FLAT];
     struct vipl_iov one = {flat, batch->bytes};
     size_t at = 0;
-    if (vipl_load_relaxed(&conn->be->spoke) == 0) { /* once in a while: whoever sleeps is to look for silence again */
+    if (vipl_load_relaxed(&conn->be->spoke) ==
+        0) { /* once in a while: whoever sleeps is to look for silence again */
         vipl_store_relaxed(&conn->be->spoke, 1);
         vipl_up_wake(conn->be->core);
     }
