@@ -103,71 +103,71 @@ static int bind_to(int fd, const struct vipl_inet *local)
     return bind(fd, &address.any, size) == 0 ? 0 : errno;
 }
 
-int vipl_tcp_listen(const struct vipl_inet *local, int *out)
+int vipl_tcp_listen(const struct vipl_inet *local, int *fd)
 {
-    int fd = -1; /* gcc at -O3 asks for a value */
-    int error = open_socket(local, &fd);
+    int made = -1; /* gcc at -O3 asks for a value */
+    int error = open_socket(local, &made);
     if (error != 0) {
         return error;
     }
-    set(fd, SOL_SOCKET, SO_REUSEADDR, 1); /* ports of connections that have just ended are free */
+    set(made, SOL_SOCKET, SO_REUSEADDR, 1); /* ports of connections that have just ended are free */
     if (local->host_len == 16) {
-        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+        set(made, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     }
-    error = bind_to(fd, local);
-    if (error == 0 && listen(fd, BACKLOG) != 0) {
+    error = bind_to(made, local);
+    if (error == 0 && listen(made, BACKLOG) != 0) {
         error = errno;
     }
     if (error != 0) {
-        close(fd);
+        close(made);
         return error;
     }
-    *out = fd;
+    *fd = made;
     return 0;
 }
 
-int vipl_tcp_accept(int listener, int *out, struct vipl_inet *peer)
+int vipl_tcp_accept(int listener, int *fd, struct vipl_inet *peer)
 {
-    union address address;
+    union address address = {.any.sa_family = AF_UNSPEC};
     socklen_t size = sizeof(address);
-    int fd;
+    int made;
     do {
-        fd = accept(listener, &address.any, &size);
-    } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
-    if (fd < 0) {
+        made = accept(listener, &address.any, &size);
+    } while (made < 0 && (errno == EINTR || errno == ECONNABORTED));
+    if (made < 0) {
         return errno == EWOULDBLOCK ? EAGAIN : errno;
     }
-    int error = prepare(fd);
+    int error = prepare(made);
     if (error == 0) {
         from_system(&address, peer);
-        *out = fd;
+        *fd = made;
     }
     return error;
 }
 
-int vipl_tcp_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *out)
+int vipl_tcp_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *fd)
 {
     union address address;
     struct vipl_inet from = *local;
-    int fd = -1; /* gcc at -O3 asks for a value */
-    int error = open_socket(remote, &fd);
+    int made = -1; /* gcc at -O3 asks for a value */
+    int error = open_socket(remote, &made);
     if (error != 0) {
         return error;
     }
     from.port = 0;
 #ifdef IP_BIND_ADDRESS_NO_PORT
-    set(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1); /* a port for each pair of ends, not for each end */
+    set(made, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1); /* a port for each pair of ends, not for each end */
 #endif
-    error = from.host_len == remote->host_len ? bind_to(fd, &from) : 0;
+    error = from.host_len == remote->host_len ? bind_to(made, &from) : 0;
     socklen_t size = to_system(remote, &address);
-    if (error == 0 && connect(fd, &address.any, size) != 0 && errno != EINPROGRESS && errno != EINTR) {
+    if (error == 0 && connect(made, &address.any, size) != 0 && errno != EINPROGRESS && errno != EINTR) {
         error = errno;
     }
     if (error != 0) {
-        close(fd);
+        close(made);
         return error;
     }
-    *out = fd;
+    *fd = made;
     return 0;
 }
 
@@ -236,7 +236,7 @@ uint32_t vipl_tcp_segment_bytes(int fd)
 
 bool vipl_tcp_is_local(int fd)
 {
-    union address ends[2];
+    union address ends[2] = {{.any.sa_family = AF_UNSPEC}, {.any.sa_family = AF_UNSPEC}};
     struct vipl_inet own;
     struct vipl_inet peer;
     socklen_t size[2] = {sizeof(ends[0]), sizeof(ends[1])};
