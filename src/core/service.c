@@ -13,11 +13,16 @@
 #include "core/vi.h"
 #include "core/wait.h"
 
-enum { STEP_BACK_MS = 5 };
+enum {
+    STEP_BACK_MS = 5,
+    MOST_ERRORS = 1024 /* that wait to be reported */
+};
 
 void vipl_service_init(struct vipl_service *service)
 {
     vipl_list_init(&service->events);
+    service->errors = 0;
+    service->errors_lost = 0;
     service->error_handler = NULL;
     service->running = false;
     service->stopping = false;
@@ -41,12 +46,29 @@ void vipl_events_drop_locked(struct vipl_list *events)
     }
 }
 
+/* A peer can set off more errors than a slow handler takes. What is not reported is counted. */
+static bool is_too_many(struct vipl_service *service, const struct vipl_event *event)
+{
+    if (event->kind != VIPL_EVENT_ERROR) {
+        return false;
+    }
+    bool full = service->errors == MOST_ERRORS;
+    if (full && service->errors_lost++ == 0) {
+        vipl_log(VIPL_LOG_ERROR, "the error callback does not keep up: errors are not reported to it");
+    } else if (!full && service->errors_lost > 0) {
+        vipl_log(VIPL_LOG_ERROR, "%u errors were not reported to the error callback", service->errors_lost);
+        service->errors_lost = 0;
+    }
+    service->errors += full ? 0 : 1;
+    return full;
+}
+
 static void enqueue(struct vipl_nic *nic, struct vipl_event *event)
 {
     struct vipl_service *service = &nic->service;
     vipl_mutex_lock(&service->lock);
-    if (service->stopping) {
-        vipl_free(event); /* the NIC handle is being closed: nobody to call */
+    if (service->stopping || is_too_many(service, event)) {
+        vipl_free(event); /* stopping: the NIC handle is being closed, nobody to call */
     } else {
         vipl_list_append(&service->events, &event->link);
         if (service->running) {
@@ -78,9 +100,11 @@ static struct vipl_event *next_event(struct vipl_service *service, bool *stop)
 {
     vipl_mutex_lock(&service->lock);
     struct vipl_list *link = service->stopping ? NULL : vipl_list_take(&service->events);
+    struct vipl_event *event = link == NULL ? NULL : VIPL_CONTAINER(link, struct vipl_event, link);
+    service->errors -= event != NULL && event->kind == VIPL_EVENT_ERROR ? 1 : 0;
     *stop = service->stopping;
     vipl_mutex_unlock(&service->lock);
-    return link == NULL ? NULL : VIPL_CONTAINER(link, struct vipl_event, link);
+    return event;
 }
 
 static void call(void *nic_handle, const struct vipl_event *event)

@@ -39,6 +39,8 @@ struct vipl_event {
 struct vipl_service {
     struct vipl_mutex lock;  /* rank SERVICE; guards all below */
     struct vipl_list events; /* vipl_event.link: calls to make, oldest first */
+    uint32_t errors;         /* of them, reports of errors */
+    uint32_t errors_lost;    /* for which there was no room, since there last was */
     VIP_ERROR_HANDLER error_handler;
     void *error_context;
     struct vipl_waker waker;

@@ -2,6 +2,9 @@
 //
 // Every VIP_ERROR_CODE reaches the program's error callback, one case each, named for the code: by its
 // name and by its number; and the send that sets it off is not touched.
+#include <condition_variable>
+#include <mutex>
+
 #include "fault/fault_scene.hpp"
 
 using namespace vipl_test;
@@ -119,4 +122,60 @@ TEST_CASE("several events of one send", "[event]")
     sent(pair.client);
     errors.expect(pair.client, VIP_ERROR_RDMAW_DATA);
     CHECK(errors.next().ErrorCode == VIP_ERROR_CATASTROPHIC);
+}
+
+namespace {
+
+/** A handler that does not return until it may. */
+struct SlowHandler {
+    std::mutex mutex;
+    std::condition_variable changed;
+    unsigned calls = 0;
+    bool may_return = false;
+
+    static void VI_CALL on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *)
+    {
+        auto *self = static_cast<SlowHandler *>(context);
+        std::unique_lock<std::mutex> lock(self->mutex);
+        self->calls++;
+        self->changed.notify_all();
+        self->changed.wait(lock, [self] { return self->may_return; });
+    }
+    /** Requires that many calls. */
+    void await(unsigned wanted)
+    {
+        std::unique_lock<std::mutex> lock(mutex);
+        CHECK(changed.wait_for(lock, std::chrono::milliseconds(patience()), [&] { return calls >= wanted; }));
+    }
+};
+
+} // namespace
+
+TEST_CASE("a handler that does not return does not make errors pile up without an end", "[event]")
+{
+    constexpr unsigned kErrors = 3000;
+    FaultyPair pair("",
+                    VIP_SERVICE_UNRELIABLE); // a message that finds no receive is an error of the server's
+    SlowHandler handler;
+    REQUIRE_VIP(VipErrorCallback(pair.server_nic, &handler, &SlowHandler::on_error));
+    const Work out = pair.client_memory.transfer(pair.client_memory.text("nobody takes it"));
+    for (unsigned i = 0; i < kErrors; ++i) {
+        post_send(pair.client, out);
+        sent(pair.client);
+        if (i == 0) {
+            handler.await(1);
+        }
+    }
+    {
+        const std::lock_guard<std::mutex> lock(handler.mutex);
+        handler.may_return = true;
+        handler.changed.notify_all();
+    }
+    handler.await(1025);
+    pair.receive(); // those that there was no room for do not come any more
+    pair.send();
+    received(pair.server);
+    const std::lock_guard<std::mutex> lock(handler.mutex);
+    CHECK(handler.calls == 1025);
+    REQUIRE_VIP(VipErrorCallback(pair.server_nic, nullptr, nullptr));
 }

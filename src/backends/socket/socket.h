@@ -123,7 +123,7 @@ struct sk_call {
     struct vipl_inet target;
     struct vipl_vi_facts facts;
     struct sk_conn *conn;             /* the probe under way, or the answer to a peer's; NULL: none */
-    struct sk_conn *asked[SK_PROBES]; /* probes that somebody has, and thinks about */
+    struct sk_conn *asked[SK_PROBES]; /* probes that nobody has answered yet */
     struct sk_listener *listener;     /* symmetric: where the peer may find us; NULL: nowhere */
     bool peer;
     bool dials;  /* symmetric: this side walks */
@@ -244,6 +244,7 @@ struct sk_conn {
     struct vipl_vi *vi;
     struct vipl_conn *request; /* SK_OFFERED: core's */
     struct sk_call *call;      /* SK_DIALING, SK_ASKING; and SK_OPENING of a symmetric answer */
+    unsigned probe;            /* of its walk: which port */
     struct sk_acceptance *acceptance;
     struct vipl_inet peer;
     struct vipl_address local;   /* what its listener waits for; a foreign requester names nothing */

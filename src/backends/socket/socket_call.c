@@ -10,7 +10,7 @@
 #include "backends/socket/socket.h"
 #include "core/log.h"
 
-enum { PROBE_MS = 3000, ASKED_MS = 20, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 100 };
+enum { PROBE_MS = 3000, BESIDE_MS = 20, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 100 };
 
 static void walk(struct sk_call *call);
 
@@ -140,9 +140,10 @@ static void walk(struct sk_call *call)
         if (conn != NULL) {
             conn->call = call;
             conn->peer = target;
+            conn->probe = call->probe;
             call->conn = conn;
             vipl_log(VIPL_LOG_DEBUG, "port %u: dialing", (unsigned)target.port);
-            vipl_sk_conn_deadline(conn, PROBE_MS);
+            vipl_sk_conn_deadline(conn, BESIDE_MS);
             vipl_sk_conn_watch(conn, UV_WRITABLE);
             return;
         }
@@ -162,15 +163,16 @@ static void next_probe(struct sk_conn *conn)
     }
 }
 
-/* Whoever has the port is silent: the one who waits for us may, but the walk goes on beside it. */
-static void leave_asked(struct sk_conn *conn)
+/* The port is silent: far away, or of somebody who is busy. The walk goes on beside it. */
+static void leave_beside(struct sk_conn *conn)
 {
     struct sk_call *call = conn->call;
-    if (call->conn == conn) {
-        call->asked[call->probe++] = conn;
-        call->conn = NULL;
-        walk(call);
+    if (conn->state == SK_DIALING) {
+        vipl_sk_conn_deadline(conn, PROBE_MS);
     }
+    call->asked[call->probe++] = conn;
+    call->conn = NULL;
+    walk(call);
 }
 
 void vipl_sk_call_lost(struct sk_conn *conn)
@@ -180,12 +182,12 @@ void vipl_sk_call_lost(struct sk_conn *conn)
         drop(conn);
         return;
     }
-    if (conn->state == SK_ASKING) {
-        leave_asked(conn);
-        return;
+    if (call->conn == conn) {
+        leave_beside(conn);
+    } else if (conn->state == SK_DIALING) {
+        call->silent = true;
+        drop(conn);
     }
-    call->silent |= conn->state == SK_DIALING;
-    next_probe(conn);
 }
 
 void vipl_sk_dialed(struct sk_conn *conn)
@@ -202,7 +204,7 @@ void vipl_sk_dialed(struct sk_conn *conn)
                              .segment = SK_SEGMENT,
                              .from = call->local,
                              .to = call->remote};
-    bool older = (call->older & 1u << call->probe) != 0;
+    bool older = (call->older & 1u << conn->probe) != 0;
     struct vipl_mpa_start start = {.crc = vipl_sk_wants_crc(conn), .revision = older ? 1 : 2};
     struct vipl_mpa_enhanced enhanced = {.ird = SK_READS,
                                          .ord = SK_READS,
@@ -215,7 +217,7 @@ void vipl_sk_dialed(struct sk_conn *conn)
     conn->state = SK_ASKING;
     conn->crc = start.crc;
     conn->start = start;
-    vipl_sk_conn_deadline(conn, ASKED_MS);
+    vipl_sk_conn_deadline(conn, BESIDE_MS);
     vipl_sk_conn_watch(conn, UV_READABLE);
     if (!vipl_sk_start_send(conn, start, older ? NULL : &enhanced, &hello)) {
         next_probe(conn);
@@ -274,12 +276,8 @@ static void refused(struct sk_conn *conn, const struct sk_hello *hello)
 static bool ask_in_older(struct sk_conn *conn)
 {
     struct sk_call *call = conn->call;
-    unsigned probe = call->probe;
     bool current = call->conn == conn;
-    for (unsigned i = 0; i < SK_PROBES && !current; i++) {
-        probe = call->asked[i] == conn ? i : probe;
-    }
-    call->older ^= 1u << probe;
+    call->older ^= 1u << conn->probe;
     if (conn->start.revision == 1) {
         return false;
     }
@@ -466,7 +464,7 @@ static VIP_RETURN how_far(const struct sk_call *call)
 {
     bool asked = call->conn != NULL && call->conn->state == SK_OPENING;
     for (unsigned i = 0; i < SK_PROBES; i++) {
-        asked |= call->asked[i] != NULL;
+        asked |= call->asked[i] != NULL && call->asked[i]->state == SK_ASKING;
     }
     if (asked) {
         return VIP_TIMEOUT; /* somebody has our request and did not answer in time */
