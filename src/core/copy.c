@@ -31,6 +31,40 @@ void vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from)
     }
 }
 
+void vipl_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes)
+{
+    const unsigned char *next = from;
+    for (unsigned i = 0; bytes > 0 && i < to->count; i++) {
+        size_t len = to->iov[i].len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        size_t n = len - offset < bytes ? len - offset : bytes;
+        memcpy((char *)to->iov[i].base + offset, next, n);
+        next += n;
+        bytes -= n;
+        offset = 0;
+    }
+}
+
+void vipl_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes)
+{
+    unsigned char *next = to;
+    for (unsigned i = 0; bytes > 0 && i < from->count; i++) {
+        size_t len = from->iov[i].len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        size_t n = len - offset < bytes ? len - offset : bytes;
+        memcpy(next, (const char *)from->iov[i].base + offset, n);
+        next += n;
+        bytes -= n;
+        offset = 0;
+    }
+}
+
 unsigned vipl_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes)
 {
     unsigned n = 0;

@@ -94,6 +94,33 @@ TEST_CASE("any segmentation is copied into any other", "[copy]")
     }
 }
 
+TEST_CASE("any part of a list is scattered to, gathered from, and found", "[copy]")
+{
+    Random random(7);
+    for (int round = 0; round < 3000; ++round) {
+        const size_t n = 1 + below(random, 2000), at = below(random, n), bytes = below(random, n - at + 1);
+        Pieces pieces(random, n, 1 + below(random, 20));
+        const Bytes before = random_bytes(random, n), part = random_bytes(random, bytes);
+        pieces.scatter(before);
+        vipl_scatter(pieces.sg.get(), at, part.data(), bytes);
+        Bytes expected = before, seen(bytes);
+        std::copy(part.begin(), part.end(), expected.begin() + static_cast<long>(at));
+        REQUIRE(pieces.gather() == expected);
+        REQUIRE(pieces.gaps_intact());
+        vipl_gather(seen.data(), pieces.sg.get(), at, bytes);
+        REQUIRE(seen == part);
+        vipl_iov found[20];
+        const unsigned count = vipl_slice(found, pieces.sg.get(), at, bytes);
+        seen.clear();
+        for (unsigned i = 0; i < count; ++i) {
+            const auto *base = static_cast<unsigned char *>(found[i].base);
+            REQUIRE(found[i].len > 0);
+            seen.insert(seen.end(), base, base + found[i].len);
+        }
+        REQUIRE(seen == part);
+    }
+}
+
 TEST_CASE("a message shorter than its receive leaves the rest alone", "[copy]")
 {
     Random random(5);

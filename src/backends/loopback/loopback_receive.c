@@ -132,23 +132,6 @@ static void on_ack(struct lo_link *link, const struct lo_message *m, struct lo_c
 
 /* --- messages --- */
 
-/* Copies into the list from `offset` on. */
-static void scatter(const struct vipl_sg *to, size_t offset, const unsigned char *from, size_t bytes)
-{
-    for (unsigned i = 0; bytes > 0 && i < to->count; i++) {
-        size_t len = to->iov[i].len;
-        if (offset >= len) {
-            offset -= len;
-            continue;
-        }
-        size_t n = len - offset < bytes ? len - offset : bytes;
-        memcpy((char *)to->iov[i].base + offset, from, n);
-        from += n;
-        bytes -= n;
-        offset = 0;
-    }
-}
-
 /* Cuts the list to its first `bytes`. */
 static void trim(struct vipl_sg *sg, size_t bytes)
 {
@@ -186,7 +169,7 @@ static void on_send(struct lo_session *s, const struct lo_message *m, const unsi
     }
     if (!s->rx_dropping) {
         if (vipl_up_recv_claim(s->vi, m->total, &to) == VIPL_CLAIM_OK) {
-            scatter(&to, m->offset, payload, m->bytes);
+            vipl_scatter(&to, m->offset, payload, m->bytes);
             if ((m->flags & LO_FLAG_LAST) != 0) {
                 vipl_up_recv_finish(s->vi, 0, m->total, false, immediate_of(m));
             }
@@ -428,7 +411,7 @@ static void on_data(struct lo_link *link, const struct lo_message *m, const unsi
     vipl_up_send_lock(vi);
     bool valid = vipl_up_read_target(vi, sequence, &to) && m->total == to.bytes;
     if (valid) {
-        scatter(&to, m->offset, payload, m->bytes);
+        vipl_scatter(&to, m->offset, payload, m->bytes);
     }
     vipl_up_send_unlock(vi);
     if (last && vipl_up_send_done(vi, sequence, valid ? 0 : VIP_STATUS_PROTECTION_ERROR, bytes)) {

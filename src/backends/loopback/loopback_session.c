@@ -7,6 +7,7 @@
 
 #include "backends/loopback/loopback_link.h"
 #include "backends/loopback/loopback_remote.h"
+#include "core/copy.h"
 #include "core/lock_rank.h"
 #include "os/os_atomic.h"
 
@@ -233,23 +234,6 @@ bool vipl_lo_link_has_room(struct lo_link *link)
 
 /* --- sending --- */
 
-/* Copies `bytes` of the list, from `offset` on. */
-static void gather(unsigned char *to, const struct vipl_sg *from, size_t offset, size_t bytes)
-{
-    for (unsigned i = 0; bytes > 0 && i < from->count; i++) {
-        size_t len = from->iov[i].len;
-        if (offset >= len) {
-            offset -= len;
-            continue;
-        }
-        size_t n = len - offset < bytes ? len - offset : bytes;
-        memcpy(to, (const char *)from->iov[i].base + offset, n);
-        to += n;
-        bytes -= n;
-        offset = 0;
-    }
-}
-
 static bool wants_answer(const struct vipl_send *send)
 {
     return send->op != VIP_CONTROL_OP_SENDRECV || send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
@@ -301,7 +285,7 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     if (rdma) {
         put_address(payload, send);
     }
-    gather(payload + prefix, &send->local, session->tx_offset, bytes);
+    vipl_gather(payload + prefix, &send->local, session->tx_offset, bytes);
     struct lo_message message = {
         .type = rdma ? LO_WRITE : LO_SEND,
         .flags =

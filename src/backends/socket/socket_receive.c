@@ -33,12 +33,8 @@ bool vipl_sk_done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *
 /* What has landed is in its place already. */
 static void place(const struct vipl_sg *to, size_t offset, const struct sk_segment *s)
 {
-    struct vipl_iov pieces[VIPL_MAX_SEGMENTS];
-    const uint8_t *from = s->payload;
-    unsigned count = from == NULL ? 0 : vipl_slice(pieces, to, offset, s->bytes);
-    for (unsigned i = 0; i < count; i++) {
-        memcpy(pieces[i].base, from, pieces[i].len);
-        from += pieces[i].len;
+    if (s->payload != NULL) {
+        vipl_scatter(to, offset, s->payload, s->bytes);
     }
 }
 
