@@ -7,7 +7,7 @@
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
-#include "vipl/vipl.h"
+#include "vipl/posix.h"
 
 VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
 {
@@ -134,11 +134,11 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
     return rc;
 }
 
-VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
-                             VIP_BOOLEAN *RecvQueue)
+VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                  VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
     struct take take = {.handle = CQHandle};
-    struct vipl_wait_for what = {attempt_take, leave_take, &take};
+    struct vipl_wait_for what = {attempt_take, leave_take, &take, Mask};
     if (ViHandle == NULL || RecvQueue == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -151,6 +151,12 @@ VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_H
     hand_out(&take, ViHandle, RecvQueue, rc);
     vipl_nic_put(nic);
     return rc;
+}
+
+VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
+                             VIP_BOOLEAN *RecvQueue)
+{
+    return VipxCQWaitMask(CQHandle, Timeout, NULL, ViHandle, RecvQueue);
 }
 
 static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)

@@ -6,7 +6,7 @@
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
-#include "vipl/vipl.h"
+#include "vipl/posix.h"
 
 VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                                VIP_MEM_HANDLE MemoryHandle)
@@ -112,10 +112,11 @@ static VIP_RETURN waitable(void *handle, bool recv, struct vipl_nic **out)
     return rc;
 }
 
-static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, VIP_DESCRIPTOR **out)
+static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, const sigset_t *mask,
+                           VIP_DESCRIPTOR **out)
 {
     struct reap reap = {handle, recv, NULL};
-    struct vipl_wait_for what = {attempt_reap, leave_reap, &reap};
+    struct vipl_wait_for what = {attempt_reap, leave_reap, &reap, mask};
     struct vipl_nic *nic;
     if (out == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -133,12 +134,24 @@ static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, V
 
 VIP_RETURN VI_CALL VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
-    return wait_for(ViHandle, false, Timeout, DescriptorPtr);
+    return wait_for(ViHandle, false, Timeout, NULL, DescriptorPtr);
 }
 
 VIP_RETURN VI_CALL VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
-    return wait_for(ViHandle, true, Timeout, DescriptorPtr);
+    return wait_for(ViHandle, true, Timeout, NULL, DescriptorPtr);
+}
+
+VIP_RETURN VI_CALL VipxSendWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                    VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return wait_for(ViHandle, false, Timeout, Mask, DescriptorPtr);
+}
+
+VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                    VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return wait_for(ViHandle, true, Timeout, Mask, DescriptorPtr);
 }
 
 /* Registers the handler, or lets it have the completion that is there already. */

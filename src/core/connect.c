@@ -204,7 +204,7 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
                              VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **handle)
 {
     struct wait_for_conn wait = {.nic = nic, .local = local};
-    struct vipl_wait_for what = {attempt_conn, leave_conn, &wait};
+    struct vipl_wait_for what = {attempt_conn, leave_conn, &wait, NULL};
     VIP_RETURN rc = nic->ops->listen(nic->be, local);
     if (rc == VIP_SUCCESS) {
         rc = vipl_wait(nic, &what, vipl_deadline(timeout));
@@ -402,7 +402,7 @@ static void leave_connected(void *arg, struct vipl_waiter *waiter)
 
 void vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms)
 {
-    struct vipl_wait_for what = {attempt_connected, leave_connected, vi->handle};
+    struct vipl_wait_for what = {attempt_connected, leave_connected, vi->handle, NULL};
     vipl_wait(vi->nic, &what, vipl_deadline(ms));
 }
 
@@ -439,7 +439,7 @@ static VIP_RETURN connected_result(void *handle, VIP_RETURN rc, VIP_VI_ATTRIBUTE
 VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
                                 VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle};
+    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL};
     struct vipl_nic *nic = vipl_vi_nic(vi_handle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -506,7 +506,7 @@ VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes
 
 VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle};
+    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL};
     uint64_t deadline;
     struct vipl_nic *nic = vipl_vi_nic(vi_handle);
     if (nic == NULL) {

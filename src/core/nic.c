@@ -64,7 +64,7 @@ static void read_settings(struct vipl_nic *nic)
         nic->progress_mode = VIPL_PROGRESS_THREAD;
     }
     nic->strict_cq = vipl_config_has_word("VIPL_STRICT", "cq");
-    nic->restart = vipl_config_number("VIPL_RESTART", 0, 0, 1) == 1;
+    nic->restart = vipl_config_number("VIPL_RESTART", 0, 0, 1);
     nic->linger_ms = vipl_config_number("VIPL_LINGER", 5000, 0, 3600000);
 }
 

@@ -35,7 +35,7 @@ struct vipl_nic {
     struct vipl_address address;    /* constant while live */
     char name[64];                  /* constant while live: as opened */
     bool strict_cq;                 /* constant while live: VIPL_STRICT=cq */
-    bool restart;                   /* constant while live: VIPL_RESTART=1 */
+    uint32_t restart;               /* atomic: calls resume after a signal handler ran */
     uint8_t progress_mode;          /* constant while live: enum vipl_progress_mode */
     uint32_t linger_ms;             /* constant while live: VIPL_LINGER */
 

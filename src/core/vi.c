@@ -396,7 +396,7 @@ static void leave_drained(void *arg, struct vipl_waiter *waiter)
  * reference on the NIC and no lock. */
 static void linger(struct vipl_vi *vi)
 {
-    struct vipl_wait_for what = {attempt_drained, leave_drained, vi};
+    struct vipl_wait_for what = {attempt_drained, leave_drained, vi, NULL};
     uint64_t deadline = vipl_deadline(vi->nic->linger_ms);
     VIP_RETURN rc;
     do {

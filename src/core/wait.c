@@ -109,18 +109,18 @@ static int shorter(int a, int b)
 }
 
 /* Sleeps as leader: on the backend's descriptor too, if it has one, until the backend wants to be called. */
-static int sleep_leading(struct vipl_nic *nic, struct vipl_waiter *waiter, int ms)
+static int sleep_leading(struct vipl_nic *nic, struct vipl_waiter *waiter, int ms, const void *mask)
 {
     struct vipl_nap nap;
     nic->ops->arm(nic->be, &nap);
     int fds[2] = {waiter->waker->fd, nap.fd};
     int most = shorter(ms, nap.ms);
-    int rc = nap.ms == 0 ? 0 : vipl_poll(fds, 2, most);
+    int rc = nap.ms == 0 ? 0 : vipl_poll(fds, 2, most, mask);
     nic->ops->disarm(nic->be, &nap);
     return rc == ETIMEDOUT && most != ms ? 0 : rc; /* only the backend's time is up */
 }
 
-int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline)
+int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline, const void *mask)
 {
     struct vipl_sleepers *s = &nic->sleepers;
     int ms = ms_left(deadline);
@@ -129,9 +129,9 @@ int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadli
         return ETIMEDOUT;
     }
     if (lead_or_follow(s, waiter, &nic->service.waker)) {
-        rc = sleep_leading(nic, waiter, ms);
+        rc = sleep_leading(nic, waiter, ms, mask);
     } else {
-        rc = vipl_poll(&waiter->waker->fd, 1, ms);
+        rc = vipl_poll(&waiter->waker->fd, 1, ms, mask);
     }
     leave(s, waiter);
     vipl_waker_reset(waiter->waker);
@@ -150,9 +150,9 @@ void vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool w
     }
     vipl_mutex_unlock(&s->lock);
     if (lead) {
-        sleep_leading(nic, waiter, -1);
+        sleep_leading(nic, waiter, -1, NULL);
     } else {
-        vipl_poll(&waiter->waker->fd, 1, watch ? -1 : ms);
+        vipl_poll(&waiter->waker->fd, 1, watch ? -1 : ms, NULL);
     }
     leave(s, waiter);
     vipl_mutex_lock(&s->lock);
@@ -192,7 +192,7 @@ static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *wh
     vipl_nic_progress(nic);
     VIP_RETURN rc = what->attempt(what->arg, waiter);
     if (rc == VIP_NOT_DONE) {
-        *why = vipl_sleep(nic, waiter, deadline);
+        *why = vipl_sleep(nic, waiter, deadline, what->mask);
         vipl_nic_progress(nic);
         what->leave(what->arg, waiter);
         rc = what->attempt(what->arg, NULL);
@@ -213,7 +213,7 @@ static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what
         if (rc == VIP_NOT_DONE && why == ETIMEDOUT) {
             return VIP_TIMEOUT;
         }
-        if (rc == VIP_NOT_DONE && why == EINTR && !nic->restart) {
+        if (rc == VIP_NOT_DONE && why == EINTR && vipl_load_relaxed(&nic->restart) == 0) {
             return VIP_INTERRUPTED;
         }
     }

@@ -30,6 +30,7 @@ struct vipl_wait_for {
     /* Takes the waiter off the object's list, if it is still on it. */
     void (*leave)(void *arg, struct vipl_waiter *waiter);
     void *arg;
+    const void *mask; /* the signals blocked while asleep, a sigset_t; NULL: those of the thread */
 };
 
 #define VIPL_NO_DEADLINE UINT64_MAX
@@ -54,7 +55,7 @@ struct vipl_sleepers {
 
 void vipl_sleepers_init(struct vipl_sleepers *s);
 /* One sleep of an enlisted waiter: 0, ETIMEDOUT or EINTR. */
-int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline);
+int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline, const void *mask);
 /* The service thread's sleep. `watch`: leads if nobody does, else parks until the leader has left;
  * otherwise sleeps for `ms`. Its waker ends any of them. */
 void vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool watch, int ms);

@@ -66,7 +66,7 @@ struct vipl_waker *vipl_thread_waker(void); /* the calling thread's; NULL: no de
 
 /* Sleeps until a descriptor is readable or hung up, timeout_ms is over (-1: never) or a signal
  * handler ran. Descriptors < 0 are left out. 0: readable; ETIMEDOUT; EINTR. */
-int vipl_poll(const int *fds, unsigned count, int timeout_ms);
+int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask);
 
 /* A set of descriptors that is itself one descriptor. */
 struct vipl_pollset {

@@ -46,6 +46,7 @@ for compiler in "$@"; do
         try "$compiler" "$language" "$standard" vipl/vipl.h -DVIPL_NO_PROTOTYPES
         try "$compiler" "$language" "$standard" vipl/version.h
         try "$compiler" "$language" "$standard" vipl.h -I"$include/vipl/compat"
+        try "$compiler" "$language" "$standard" vipl/posix.h -D_POSIX_C_SOURCE=200809L
     done
     echo "$compiler:$seen"
 done

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: MIT
 """What the built library offers to the linker, and what it asks of it.
 
-    symbols.py exports      NM vipl.h vipl.map libvipl.so   exactly the functions of vipl.h
+    symbols.py exports      NM FOLDER vipl.map libvipl.so   exactly the functions of FOLDER's vipl.h and posix.h
     symbols.py archive      NM libvipl.a                    only names that begin with Vip or vipl_
     symbols.py imports      NM libvipl.so                   nothing that ends or redirects the program
     symbols.py constructors READELF libvipl.so              no code runs at load, none at unload
 """
+import os
 import re
 import subprocess
 import sys
@@ -29,9 +30,11 @@ def compare(what, wanted, found):
     return wanted == found
 
 
-def exports(nm, header, version_map, library):
-    with open(header, encoding='utf-8') as file:
-        wanted = set(re.findall(r'VI_CALL\s+(Vip\w+)\(', file.read()))
+def exports(nm, folder, version_map, library):
+    wanted = set()
+    for header in ('vipl.h', 'posix.h'):
+        with open(os.path.join(folder, header), encoding='utf-8') as file:
+            wanted |= set(re.findall(r'VI_CALL\s+(Vip\w+)\(', file.read()))
     with open(version_map, encoding='utf-8') as file:
         listed = set(re.findall(r'^\s+(\w+);$', re.sub(r'/\*.*?\*/|#.*', '', file.read()), re.M))
     fields = [line.split() for line in lines_of(nm, '-D', '--defined-only', library)]

@@ -26,7 +26,7 @@ using namespace vipl_conformance;
 namespace {
 
 struct Options {
-    int level = kLevels - 1;
+    int level = kFull;
     std::string mode = "both";
     std::string junit;
     bool tap = false;
@@ -39,7 +39,8 @@ const char kUsage[] =
     "Checks a VIPL device against the contract of the Virtual Interface Provider Library 1.0.\n"
     "\n"
     "  --device NAME      the device to test (default: VIPL_TEST_DEVICE, or loopback)\n"
-    "  --level LEVEL      early, functional or full; each includes the ones before (default: full)\n"
+    "  --level LEVEL      early, functional, full or posix (beyond VIPL 1.0); each includes the ones\n"
+    "                     before (default: full)\n"
     "  --mode MODE        inproc: no case between processes; procs: two-sided cases between\n"
     "                     processes only; both (default)\n"
     "  --peer-device NAME the device of the other process, where it has another\n"
@@ -69,7 +70,7 @@ int level_from_name(const std::string &name)
             return i;
         }
     }
-    usage_error("--level is early, functional or full, not '" + name + "'");
+    usage_error("--level is early, functional, full or posix, not '" + name + "'");
 }
 
 /** The value of "--name VALUE" or "--name=VALUE" at argv[*i], or NULL if that is not there. */

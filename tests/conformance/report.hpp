@@ -22,9 +22,11 @@ struct CaseResult {
     double seconds;
 };
 
-inline constexpr const char *kLevelNames[] = {"Early Adopter", "Functional", "Full Conformance"};
-inline constexpr const char *kLevelTags[] = {"early", "functional", "full"};
-inline constexpr int kLevels = 3;
+inline constexpr const char *kLevelNames[] = {"Early Adopter", "Functional", "Full Conformance",
+                                              "POSIX extensions"};
+inline constexpr const char *kLevelTags[] = {"early", "functional", "full", "posix"};
+inline constexpr int kLevels = 4;
+inline constexpr int kFull = 2; // all of VIPL 1.0
 
 /** A case's level from its tags: exactly one of kLevelTags, or -1. */
 int level_of(const std::vector<std::string> &tags);

@@ -3,80 +3,17 @@
 // Blocking calls and signals: a handler that runs in the calling thread ends the call with
 // VIP_INTERRUPTED, whatever SA_RESTART says, and nothing has been consumed.
 #include <atomic>
-#include <condition_variable>
 #include <csignal>
-#include <functional>
-#include <mutex>
 #include <thread>
 
 #include <pthread.h>
 
 #include "connect_roles.hpp"
+#include "signals.hpp"
 
 using namespace vipl_conformance;
 
 namespace {
-
-void ignore_signal(int)
-{
-}
-
-/** A handler for SIGUSR1, for the life of the object. */
-class Handler {
-public:
-    explicit Handler(int flags)
-    {
-        struct sigaction action = {};
-        action.sa_handler = ignore_signal;
-        action.sa_flags = flags;
-        sigemptyset(&action.sa_mask);
-        sigaction(SIGUSR1, &action, &before_);
-    }
-    ~Handler() { sigaction(SIGUSR1, &before_, nullptr); }
-    Handler(const Handler &) = delete;
-    Handler &operator=(const Handler &) = delete;
-
-private:
-    struct sigaction before_ = {};
-};
-
-/**
- * Run the call in a thread and signal that thread until the call returns. A signal that comes before
- * the call blocks has no effect, so it is sent again and again.
- */
-VIP_RETURN interrupted(const std::function<VIP_RETURN()> &call)
-{
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool over = false;
-    VIP_RETURN returned = VIP_SUCCESS;
-    std::string problem;
-    std::thread caller([&] {
-        VIP_RETURN rc = VIP_SUCCESS;
-        std::string thrown;
-        try {
-            rc = call();
-        } catch (const std::exception &error) {
-            thrown = error.what();
-        }
-        const std::lock_guard<std::mutex> lock(mutex);
-        returned = rc;
-        problem = thrown;
-        over = true;
-        changed.notify_all();
-    });
-    std::unique_lock<std::mutex> lock(mutex);
-    while (!over) {
-        pthread_kill(caller.native_handle(), SIGUSR1);
-        changed.wait_until(lock, std::chrono::system_clock::now() + std::chrono::milliseconds(5));
-    }
-    lock.unlock();
-    caller.join();
-    if (!problem.empty()) {
-        throw Failure(problem);
-    }
-    return returned;
-}
 
 using BlockingCall = VIP_RETURN (*)(ConnectedPair &);
 

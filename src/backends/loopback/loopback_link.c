@@ -513,7 +513,7 @@ static void wait_for_peer(struct lo_link *link, unsigned parity)
             vipl_pollset_remove(&((struct lo_remote *)remote_of(link->be))->set, link->source.fd);
             return;
         }
-        vipl_poll(NULL, 0, 1);
+        vipl_poll(NULL, 0, 1, NULL);
     }
 }
 

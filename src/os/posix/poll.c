@@ -1,14 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* Sleeping on descriptors. poll() is never restarted after a handler, whatever SA_RESTART says. */
+/*
+ * Sleeping on descriptors. poll() and ppoll() are never restarted after a handler, whatever SA_RESTART says.
+ */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "os/os.h"
 
 enum { MAX_FDS = 4 };
 
-int vipl_poll(const int *fds, unsigned count, int timeout_ms)
+/* poll(), with those signals blocked meanwhile. */
+static int poll_masked(struct pollfd *set, nfds_t count, int timeout_ms, const sigset_t *mask)
+{
+    struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
+    return ppoll(set, count, timeout_ms < 0 ? NULL : &timeout, mask);
+}
+
+int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
 {
     struct pollfd set[MAX_FDS];
     nfds_t n = 0;
@@ -19,7 +30,7 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms)
             set[n++].revents = 0;
         }
     }
-    int ready = poll(set, n, timeout_ms);
+    int ready = mask == NULL ? poll(set, n, timeout_ms) : poll_masked(set, n, timeout_ms, mask);
     if (ready < 0) {
         return errno;
     }
