@@ -212,12 +212,12 @@ public:
 
     Bytes fpdu(const Bytes &ulpdu) const
     {
-        Bytes bytes = {static_cast<std::uint8_t>(ulpdu.size() >> 8), static_cast<std::uint8_t>(ulpdu.size())};
-        bytes.insert(bytes.end(), ulpdu.begin(), ulpdu.end());
-        std::uint8_t trailer[7];
-        const std::size_t n =
-            vipl_mpa_trailer_write(trailer, ulpdu.size(), vipl_crc32c(0, bytes.data(), bytes.size()), crc);
-        bytes.insert(bytes.end(), trailer, trailer + n);
+        const std::size_t covered = VIPL_MPA_HEADER_BYTES + ulpdu.size();
+        Bytes bytes(vipl_mpa_fpdu_bytes(ulpdu.size()));
+        vipl_put16(bytes.data(), static_cast<std::uint16_t>(ulpdu.size()));
+        std::copy(ulpdu.begin(), ulpdu.end(), bytes.begin() + VIPL_MPA_HEADER_BYTES);
+        vipl_mpa_trailer_write(bytes.data() + covered, ulpdu.size(), vipl_crc32c(0, bytes.data(), covered),
+                               crc);
         return bytes;
     }
 

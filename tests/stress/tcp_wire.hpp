@@ -194,13 +194,12 @@ inline bool mpa_accepted(const Fd &fd, VIP_ULONG limit = patience())
 
 inline Bytes fpdu(const Bytes &ulpdu, bool crc)
 {
-    Bytes frame(2);
+    const size_t covered = VIPL_MPA_HEADER_BYTES + ulpdu.size();
+    Bytes frame(vipl_mpa_fpdu_bytes(ulpdu.size()));
     put(frame, 0, ulpdu.size(), 2);
-    frame.insert(frame.end(), ulpdu.begin(), ulpdu.end());
-    const std::uint32_t sum = crc ? vipl_crc32c(0, frame.data(), frame.size()) : 0;
-    VIP_UINT8 trailer[8];
-    const size_t bytes = vipl_mpa_trailer_write(trailer, ulpdu.size(), sum, crc);
-    frame.insert(frame.end(), trailer, trailer + bytes);
+    std::copy(ulpdu.begin(), ulpdu.end(), frame.begin() + VIPL_MPA_HEADER_BYTES);
+    const std::uint32_t sum = crc ? vipl_crc32c(0, frame.data(), covered) : 0;
+    vipl_mpa_trailer_write(frame.data() + covered, ulpdu.size(), sum, crc);
     return frame;
 }
 
