@@ -11,6 +11,7 @@ import subprocess
 
 # What Sends look like by chance: RPC-over-RDMA, SMB Direct. Segments may be captured in another order than sent.
 OPTIONS = ["--disable-heuristic", "rpcrdma_iwarp", "--disable-heuristic", "smb_direct_iwarp",
+           "-o", "tcp.try_heuristic_first:TRUE",  # a port of ours may be known as another protocol's
            "-o", "gui.max_tree_depth:5000",  # many FPDUs in one segment
            "-o", "tcp.reassemble_out_of_order:TRUE", "-o", "tcp.relative_sequence_numbers:TRUE"]
 FIELDS = ["frame.number", "tcp.stream", "tcp.srcport", "tcp.seq", "tcp.len", "tcp.flags.reset",
