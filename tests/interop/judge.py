@@ -165,12 +165,13 @@ class Judge:
             self.problem("all streams", "%d FPDUs are to have a CRC, %d have" % (with_crc, self.counts["good CRCs"]))
 
     def check_end(self, where, stream, side):
+        """Who has been told of an error, by a Terminate or a reset, ends in the middle of what it was sending."""
         left = side.sent - side.read
-        if left == 0:
-            return
-        if 0 < left < 65536 + 8 and side.started and stream in self.reset:
-            self.counts["streams cut in an FPDU by a reset"] += 1
-        else:
+        told = stream in self.reset or any(other.terminated for other in self.sides[stream].values()
+                                           if other is not side)
+        if 0 < left < 65536 + 8 and side.started and told:
+            self.counts["streams cut in an FPDU, after an error"] += 1
+        elif left != 0:
             self.problem(where, "%d of %d bytes are no MPA" % (left, side.sent))
 
     def report(self):
