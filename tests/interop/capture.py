@@ -69,14 +69,19 @@ class Capture:
 class Packets:
     """A file in the old pcap format, its packets changeable; numbers are frame numbers, from 1."""
 
-    def __init__(self, file):
+    def __init__(self, header, records):
+        self.header, self.records = header, records
+
+    @classmethod
+    def read(cls, file):
         with open(file, "rb") as stream:
             data = stream.read()
-        self.header, at, self.records = data[:24], 24, []
+        at, records = 24, []
         while at < len(data):
             size = struct.unpack("<I", data[at + 8:at + 12])[0]
-            self.records.append([data[at:at + 16], bytearray(data[at + 16:at + 16 + size])])
+            records.append([data[at:at + 16], bytearray(data[at + 16:at + 16 + size])])
             at += 16 + size
+        return cls(data[:24], records)
 
     def payload(self, number):
         """Where a frame's TCP payload begins: behind Ethernet's header, IP's and TCP's."""
@@ -87,3 +92,21 @@ class Packets:
     def write(self, file):
         with open(file, "wb") as stream:
             stream.write(self.header + b"".join(head + frame for head, frame in self.records))
+
+    def without_reuse(self):
+        """The same packets in as many parts as the most used pair of ends has had connections: Wireshark takes the
+        second connection of a pair for more of the first."""
+        parts, seen = [], {}  # ends: the number of their connection, and the sequence number of its SYN
+        for head, frame in self.records:
+            ip, tcp = (22, 54) if frame[12:14] == b"\x86\xdd" else (26, 34)
+            address = (tcp - ip) // 2
+            ends = frozenset([(bytes(frame[ip:ip + address]), bytes(frame[tcp:tcp + 2])),
+                              (bytes(frame[ip + address:tcp]), bytes(frame[tcp + 2:tcp + 4]))])
+            number, first = seen.get(ends, (0, None))
+            if frame[tcp + 13] & 0x12 == 0x02 and frame[tcp + 4:tcp + 8] != first:
+                number, first = number + (first is not None), bytes(frame[tcp + 4:tcp + 8])
+                seen[ends] = number, first
+            while len(parts) <= number:
+                parts.append(Packets(self.header, []))
+            parts[number].records.append([head, frame])
+        return parts

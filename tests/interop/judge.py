@@ -6,8 +6,11 @@ accounted for: a start frame each way, then FPDUs to the last byte, each with a 
 ask for one, of a known operation, on the right queue, its message numbers without a gap.
 """
 import collections
+import os
 import re
 import subprocess
+
+from capture import Packets
 
 # What Sends look like by chance: RPC-over-RDMA, SMB Direct. Segments may be captured in another order than sent.
 OPTIONS = ["--disable-heuristic", "rpcrdma_iwarp", "--disable-heuristic", "smb_direct_iwarp",
@@ -56,16 +59,25 @@ class Side:
 
 class Judge:
     def __init__(self, file):
+        """`file` is in the old pcap format; parts of it are put beside it."""
         self.counts = collections.Counter()
         self.opcodes = collections.Counter()
         self.problems = []
         self.sides = collections.defaultdict(dict)  # stream: {port: Side}
         self.reset = set()
-        fields = [word for field in FIELDS for word in ("-e", field)]
-        for line in tshark(file, "-T", "fields", "-E", "separator=/t", "-E", "aggregator=|", *fields):
-            self.packet(dict(zip(FIELDS, line.rstrip("\n").split("\t"))))
-        self.check_sums(file)
+        for number, part in enumerate(Packets.read(file).without_reuse()):
+            self.part = "%s.part%d" % (file, number)
+            part.write(self.part)
+            self.read_part()
         self.check_streams()
+
+    def read_part(self):
+        fields = [word for field in FIELDS for word in ("-e", field)]
+        for line in tshark(self.part, "-T", "fields", "-E", "separator=/t", "-E", "aggregator=|", *fields):
+            packet = dict(zip(FIELDS, line.rstrip("\n").split("\t")))
+            packet["tcp.stream"] += " of " + os.path.basename(self.part)
+            self.packet(packet)
+        self.check_sums(self.part)
 
     def problem(self, where, what):
         self.problems.append("%s: %s" % (where, what))

@@ -105,7 +105,7 @@ def judge_the_judge(files, folder):
     for stream in streams:
         check(not Judge(stream).problems, "a stream by itself is good")
     for run, what, spoil, expected in SPOILT:
-        packets = Packets(streams[run])
+        packets = Packets.read(streams[run])
         spoil(packets, numbers[run])
         packets.write(os.path.join(folder, "spoilt"))
         found = Judge(os.path.join(folder, "spoilt")).problems
