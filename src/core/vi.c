@@ -473,10 +473,10 @@ static void end_locked(struct vipl_vi *vi, void *handle)
     struct vipl_nic *nic = vi->nic;
     struct vipl_ptag *ptag = vi->ptag;
     struct vipl_cq *const cqs[2] = {vi->send.cq, vi->recv.cq};
-    vi->handle = NULL;
     vipl_wake_all_locked(&vi->connect_waiters);
     vipl_queue_close_locked(&vi->send);
     vipl_queue_close_locked(&vi->recv);
+    vi->handle = NULL; /* no completion queue has an entry of ours any more, so nobody reads it without our locks */
     vipl_vi_unlock(vi);
     vipl_handle_destroy(handle);
     nic->ops->vi_destroy(nic->be, vi);
