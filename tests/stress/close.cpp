@@ -250,7 +250,43 @@ void close_under_remote_traffic(const char *pull)
     child.finish();
 }
 
+/** VIs come and go with completions that nobody has reaped; whoever takes an entry meanwhile gets a VI's handle. */
+void destroy_with_entries()
+{
+    constexpr unsigned kSends = 16;
+    const Nic nic;
+    const Cq cq(nic);
+    Memory memory(nic);
+    std::vector<Work> works;
+    for (unsigned i = 0; i < kSends; ++i) {
+        works.push_back(memory.transfer(memory.bytes(8)));
+    }
+    std::atomic<bool> over{false};
+    Crew crew;
+    crew.add([&] {
+        while (!over) {
+            VIP_VI_HANDLE vi = nullptr;
+            VIP_BOOLEAN receive = VIP_FALSE;
+            const VIP_RETURN rc = VipCQDone(cq, &vi, &receive);
+            EXPECT(rc == VIP_NOT_DONE || (rc == VIP_SUCCESS && vi != nullptr));
+        }
+    });
+    for (unsigned round = 0; round < 5000 && !crew.failed(); ++round) {
+        const Vi vi(nic, vi_attributes(), cq);
+        for (const Work &work : works) { // on an IDLE VI: flushed at once
+            post_send(vi, work);
+        }
+    }
+    over = true;
+    crew.join();
+}
+
 } // namespace
+
+TEST_CASE("a completion queue's entries have a VI while VIs are destroyed", "[close]")
+{
+    destroy_with_entries();
+}
 
 TEST_CASE("blocked waiters return when their VI or completion queue is destroyed", "[close]")
 {
