@@ -476,7 +476,7 @@ static void end_locked(struct vipl_vi *vi, void *handle)
     vipl_wake_all_locked(&vi->connect_waiters);
     vipl_queue_close_locked(&vi->send);
     vipl_queue_close_locked(&vi->recv);
-    vi->handle = NULL; /* no completion queue has an entry of ours any more, so nobody reads it without our locks */
+    vi->handle = NULL; /* after them: who takes an entry of a completion queue reads it without our locks */
     vipl_vi_unlock(vi);
     vipl_handle_destroy(handle);
     nic->ops->vi_destroy(nic->be, vi);
