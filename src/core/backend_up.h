@@ -60,6 +60,8 @@ struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_a
                                        const struct vipl_address *remote, const struct vipl_vi_facts *facts);
 /* The requester went away before an answer. The backend must not name the conn any more. */
 void vipl_up_conn_gone(struct vipl_conn *conn);
+/* The request is to wait elsewhere. False: the program has it. Else the backend must not name the conn any more. */
+bool vipl_up_conn_withdraw(struct vipl_conn *conn);
 /* The VI is connected; false: it does not wait for that any more. */
 bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_facts *remote);
 /* The VI's request failed with `rc`. */

@@ -103,14 +103,21 @@ static void free_locked(struct vipl_conn *conn)
     vipl_pool_put(&conn_pool, conn);
 }
 
-void vipl_up_conn_gone(struct vipl_conn *conn)
+bool vipl_up_conn_withdraw(struct vipl_conn *conn)
 {
     struct vipl_nic *nic = conn->nic;
     vipl_mutex_lock(&nic->lock);
-    if (conn->state == VIPL_CONN_WAITING) {
-        free_locked(conn); /* one the program has ends with the program's answer */
+    bool waiting = conn->state == VIPL_CONN_WAITING;
+    if (waiting) {
+        free_locked(conn);
     }
     vipl_mutex_unlock(&nic->lock);
+    return waiting;
+}
+
+void vipl_up_conn_gone(struct vipl_conn *conn)
+{
+    vipl_up_conn_withdraw(conn); /* one the program has ends with the program's answer */
 }
 
 void vipl_conns_close(struct vipl_nic *nic)

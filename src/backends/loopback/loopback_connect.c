@@ -107,16 +107,16 @@ static void match_client(struct lo_request *request)
     }
 }
 
-/* Takes the request back from a listener that nobody waits on, for one that somebody does. */
-static void leave_idle(struct lo_request *request)
+/* Takes the request back from where nobody waits. False: it stays, somebody has it or is about to. */
+static bool leave_idle(struct lo_request *request)
 {
-    const struct lo_listener *listener =
-        request->conn == NULL || request->taken ? NULL : find_listener(request->at, &request->remote);
-    if (listener != NULL && listener->waiting == 0) {
-        lo_conn_of(request->conn)->request = NULL;
-        vipl_up_conn_gone(request->conn);
-        request->conn = NULL;
+    const struct lo_listener *listener = find_listener(request->at, &request->remote);
+    bool idle = !request->taken && (listener == NULL || listener->waiting == 0);
+    if (!idle || !vipl_up_conn_withdraw(request->conn)) {
+        return false;
     }
+    request->conn = NULL;
+    return true;
 }
 
 /* Joins the request with another that asks for it, if there is one. True: it is over. */
@@ -152,11 +152,12 @@ void vipl_lo_match_all(struct vipl_be_nic *be)
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
         next = l->next;
-        if (request->peer || vipl_lo_walk_is_queued(request) || find_listener(be, &request->remote) == NULL) {
+        const struct lo_listener *listener = find_listener(be, &request->remote);
+        if (request->peer || vipl_lo_walk_is_queued(request) || listener == NULL) {
             continue;
         }
-        leave_idle(request);
-        if (request->conn == NULL) {
+        bool elsewhere = request->conn != NULL && request->at != be && listener->waiting > 0;
+        if (request->conn == NULL || (elsewhere && leave_idle(request))) {
             match_client(request);
         }
     }
