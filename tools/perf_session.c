@@ -106,7 +106,7 @@ static bool request_connection(const struct perf_options *options, struct perf_e
     }
     rc = VipConnectRequest(end->vi, &local.u.net, &remote.u.net, end->timeout_ms, &remote_attributes);
     if (rc != VIP_SUCCESS) {
-        tool_complain("connecting to \"%s\": %s", options->discriminator, tool_rc_text(rc));
+        tool_complain("connecting to \"%s\": %s", options->discriminator, VipxStrError(rc));
     }
     return rc == VIP_SUCCESS;
 }

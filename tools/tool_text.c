@@ -28,34 +28,7 @@ void tool_complain(const char *format, ...)
 
 void tool_complain_rc(const char *what, VIP_RETURN rc)
 {
-    tool_complain("%s: %s", what, tool_rc_text(rc));
-}
-
-const char *tool_rc_text(VIP_RETURN rc)
-{
-    static const char *const names[] = {
-        "VIP_SUCCESS",
-        "VIP_NOT_DONE",
-        "VIP_INVALID_PARAMETER",
-        "VIP_ERROR_RESOURCE",
-        "VIP_TIMEOUT",
-        "VIP_REJECT",
-        "VIP_INVALID_RELIABILITY_LEVEL",
-        "VIP_INVALID_MTU",
-        "VIP_INVALID_QOS",
-        "VIP_INVALID_PTAG",
-        "VIP_INVALID_RDMAREAD",
-        "VIP_DESCRIPTOR_ERROR",
-        "VIP_INVALID_STATE",
-        "VIP_ERROR_NAMESERVICE",
-        "VIP_NO_MATCH",
-        "VIP_NOT_REACHABLE",
-        "VIP_ERROR_NOT_SUPPORTED",
-        "VIP_INTERRUPTED",
-    };
-    size_t index = (size_t)rc;
-
-    return index < sizeof(names) / sizeof(names[0]) ? names[index] : "unknown code";
+    tool_complain("%s: %s", what, VipxStrError(rc));
 }
 
 const char *tool_status_text(VIP_UINT32 status, char *text, size_t room)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include <vipl/vipl.h>
+#include <vipl/posix.h>
 
 /* Exit codes of every tool. */
 enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_INTERRUPTED = 130 };
@@ -24,8 +24,6 @@ void tool_complain(const char *format, ...) __attribute__((format(printf, 1, 2))
 
 /* "what: VIP_TIMEOUT" on standard error. */
 void tool_complain_rc(const char *what, VIP_RETURN rc);
-
-const char *tool_rc_text(VIP_RETURN rc);
 
 /* The names of the error bits in a descriptor's Status, in `text`, which is returned. */
 const char *tool_status_text(VIP_UINT32 status, char *text, size_t room);

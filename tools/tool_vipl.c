@@ -20,7 +20,7 @@ bool tool_open(const char *device, VIP_NIC_HANDLE *nic)
     *nic = NULL;
     rc = VipOpenNic(device, nic);
     if (rc != VIP_SUCCESS) {
-        tool_complain("device \"%s\" does not open: %s", device != NULL ? device : "", tool_rc_text(rc));
+        tool_complain("device \"%s\" does not open: %s", device != NULL ? device : "", VipxStrError(rc));
         return false;
     }
     return true;
@@ -129,7 +129,7 @@ static bool resolve_name(VIP_NIC_HANDLE nic, const char *host, unsigned char *by
     VipNSInit(nic, NULL);
     rc = VipNSGetHostByName(nic, name, &found.u.net, 0);
     if (rc != VIP_SUCCESS || found.u.net.HostAddressLen > TOOL_HOST_BYTES) {
-        tool_complain("host \"%s\": %s", host, tool_rc_text(rc));
+        tool_complain("host \"%s\": %s", host, VipxStrError(rc));
         return false;
     }
     *length = found.u.net.HostAddressLen;

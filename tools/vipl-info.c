@@ -146,7 +146,7 @@ static void print_device(const struct device *device)
 
     printf("%s\n", device->asked[0] != '\0' ? device->asked : "(default device)");
     if (device->opened != VIP_SUCCESS) {
-        printf("  does not open: %s\n", tool_rc_text(device->opened));
+        printf("  does not open: %s\n", VipxStrError(device->opened));
         return;
     }
     printf("  %-32s %.64s\n", "device", attributes->Name);
@@ -207,7 +207,7 @@ static void json_device(const struct device *device, bool last)
     if (device->opened == VIP_SUCCESS) {
         json_attributes(device);
     } else {
-        printf(", \"error\": \"%s\"", tool_rc_text(device->opened));
+        printf(", \"error\": \"%s\"", VipxStrError(device->opened));
     }
     printf("}%s\n", last ? "" : ",");
 }
