@@ -82,17 +82,17 @@ unsigned vipl_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offse
     return n;
 }
 
-/* The last bytes of a piece, as one store where they are an aligned word. Pairs with the acquire load of
- * whoever spins on them. */
-static size_t tail_bytes(const unsigned char *end, size_t n)
+/* How much of what goes to `to` is one store: the largest aligned item that fits. */
+static size_t item_bytes(const unsigned char *to, size_t n)
 {
-    if (sizeof(void *) == 8 && n >= 8 && (uintptr_t)end % 8 == 0) {
+    if (sizeof(void *) == 8 && n >= 8 && (uintptr_t)to % 8 == 0) {
         return 8;
     }
-    return n >= 4 && (uintptr_t)end % 4 == 0 ? 4 : 1;
+    return n >= 4 && (uintptr_t)to % 4 == 0 ? 4 : 1;
 }
 
-static void store_tail(unsigned char *to, const unsigned char *from, size_t n)
+/* Pairs with the acquire load of whoever spins on the item. */
+static void store_item(unsigned char *to, const unsigned char *from, size_t n)
 {
     if (n == sizeof(void *) && n == 8) {
         void *word;
@@ -107,14 +107,45 @@ static void store_tail(unsigned char *to, const unsigned char *from, size_t n)
     }
 }
 
+/* A C library moves long runs by words or more, but short ones by bytes on some targets: here those go
+ * by items. They are held in between, for source and target may overlap. */
+enum { SHORT_RUN = 32 };
+
+static void copy_short(unsigned char *to, const unsigned char *from, size_t n)
+{
+    unsigned char held[SHORT_RUN];
+    memcpy(held, from, n);
+    for (size_t done = 0; done < n;) {
+        size_t item = item_bytes(to + done, n - done);
+        store_item(to + done, held + done, item);
+        done += item;
+    }
+}
+
+/* The last item of a long run, with which its reader knows that all is there. */
+static size_t tail_bytes(const unsigned char *end)
+{
+    return (uintptr_t)end % sizeof(void *) == 0 ? sizeof(void *) : item_bytes(end, 4);
+}
+
+static void copy_long(unsigned char *to, const unsigned char *from, size_t n)
+{
+    unsigned char last[sizeof(void *)];
+    size_t tail = tail_bytes(to + n);
+    memcpy(last, from + n - tail, tail);
+    memmove(to, from, n - tail);
+    store_item(to + n - tail, last, tail);
+}
+
 void vipl_copy_ordered(unsigned char *to, const struct vipl_sg *from)
 {
     for (unsigned i = 0; i < from->count; i++) {
-        const unsigned char *base = from->iov[i].base;
         size_t n = from->iov[i].len;
-        size_t tail = tail_bytes(to + n, n);
-        memmove(to, base, n - tail);
-        store_tail(to + n - tail, base + n - tail, tail);
+        if (n <= SHORT_RUN) {
+            copy_short(to, from->iov[i].base, n);
+        } else {
+            copy_long(to, from->iov[i].base, n);
+        }
         to += n;
     }
 }

@@ -12,7 +12,8 @@ void vipl_scatter(const struct vipl_sg *to, size_t offset, const void *from, siz
 void vipl_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes);
 /* The pieces of a list's bytes [offset, offset + bytes); returns how many, at most as many as the list has. */
 unsigned vipl_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes);
-/* Copies in address order, the tail last and whole: a receiver may spin on the last word. */
+/* Copies in address order, aligned items of 4 bytes (8, on 64-bit hosts) whole, the tail last: a receiver may spin on
+ * the last word. */
 void vipl_copy_ordered(unsigned char *to, const struct vipl_sg *from);
 
 #endif

@@ -232,3 +232,38 @@ TEST_CASE("who spins on the last word sees it whole, and all before it", "[copy]
     reader.join();
     REQUIRE(seen == kRounds);
 }
+
+TEST_CASE("who looks at any word of a short copy sees it whole, wherever it lies in the copy", "[copy]")
+{
+    constexpr size_t kWords = 9; // from all items one by one to a long run
+    alignas(64) static std::uint32_t target[kWords + 1];
+    static std::atomic<bool> over;
+    static std::atomic<std::uint32_t> torn;
+    std::memset(target, 0, sizeof target);
+    over = false;
+    torn = 0;
+    std::thread reader([] {
+        while (!over) {
+            for (std::uint32_t &word : target) {
+                const std::uint32_t seen = __atomic_load_n(&word, __ATOMIC_ACQUIRE);
+                if (seen != (seen & 0xFF) * 0x01010101u) {
+                    torn = seen;
+                }
+            }
+        }
+    });
+    Random random(9);
+    unsigned char source[4 * kWords + 3];
+    for (int round = 0; round < 200000 && torn == 0; ++round) {
+        const size_t at = below(random, 4), words = 1 + below(random, kWords);
+        std::memset(source, round % 256, sizeof source);
+        vipl_sg from;
+        from.count = 1;
+        from.bytes = 4 * words;
+        from.iov[0] = {source + at, 4 * words};
+        vipl_copy_ordered(reinterpret_cast<unsigned char *>(target + below(random, 2)), &from);
+    }
+    over = true;
+    reader.join();
+    REQUIRE(torn == 0u);
+}
