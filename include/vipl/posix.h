@@ -19,6 +19,70 @@ extern "C" {
 #endif
 
 /* ---------------------------------------------------------------------------------------------
+ * Sharing: objects that a process and its children have in common
+ * ------------------------------------------------------------------------------------------ */
+
+/** For VipxOpenNic(): what is made on the NIC handle is shareable. */
+#define VIPX_SHAREABLE ((VIP_ULONG)1)
+
+/**
+ * VipOpenNic(), with a choice. With #VIPX_SHAREABLE the NIC handle, and each VI, completion queue, protection tag, memory
+ * region and connection request on it, is one object in this process and in the children it forks from then on, as an open
+ * file is: the handles mean the same in all of them, whoever posts, reaps, waits, queries, connects or disconnects.
+ * Without the flag it is VipOpenNic(), and a forked child finds that inherited handles are none.
+ *
+ * - **References.** A process holds what it made and what it inherited. VipDestroyVi(), VipDestroyCQ(),
+ *   VipDestroyPtag(), VipDeregisterMem() and VipCloseNic() drop the caller's reference, and the handle is invalid in this process
+ *   afterwards; the last one acts, as in VIPL 1.0. So all but the last may drop a VI that is connected. A process that
+ *   exits, is killed or calls exec drops its references; what nobody holds any more is disconnected and destroyed.
+ *   No holder waits for another one, dead or alive.
+ * - **Completions** go to whoever takes them first, each to one. A completion queue that a killed process was told
+ *   of a completion by, and did not take it, tells another one; so after a death it may name a queue whose completion
+ *   another process has just taken: VipRecvDone() then says VIP_NOT_DONE. Who gives up a VI should not
+ *   go on waiting on its completion queue: it would take entries that others need.
+ * - **Memory** that is registered lies in what VipxAllocShared() gives, descriptors too.
+ * - **Limits.** VipQueryNic() tells those of shareable NIC handles. All entries of a completion queue are kept: EntryCount
+ *   is a minimum.
+ * - **Not supported:** callbacks (VipSendNotify(), VipRecvNotify(), VipCQNotify(), VipErrorCallback()): they would run in
+ *   one process of several. Errors are logged.
+ *
+ * The objects live in a process that the library forks off with the first shareable NIC handle, the keeper: it has no
+ * descriptors of the program but the standard error output, is seen by none of its wait() calls, and ends with the
+ * last holder. Open the first shareable NIC handle early: what the program has in memory then is copied as it is
+ * changed. If the keeper is killed, calls on shared objects return VIP_ERROR_RESOURCE.
+ *
+ * @param DeviceName  As for VipOpenNic().
+ * @param Flags       0, or #VIPX_SHAREABLE.
+ * @param NicHandle   Receives the handle; NULL on failure.
+ * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags; VIP_ERROR_RESOURCE if there is no memory or process for
+ *         shared objects.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxOpenNic(IN const VIP_CHAR *DeviceName, IN VIP_ULONG Flags,
+                                        OUT VIP_NIC_HANDLE *NicHandle);
+
+/**
+ * Memory for descriptors and buffers of shareable objects: cleared, aligned to 65,536 bytes, and at the same address in this
+ * process and in all that share objects with it, those that exist already too.
+ *
+ * Each holder has a reference, as of any shareable object; the setting VIPL_SHARED_MIB (default 1024; 64 on 32-bit systems) says
+ * how many MiB there are in all, and untouched memory costs nothing.
+ *
+ * @param Length   Bytes, not 0.
+ * @param Address  Receives the address; NULL on failure.
+ * @return VIP_SUCCESS, VIP_INVALID_PARAMETER, or VIP_ERROR_RESOURCE: there is not so much.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxAllocShared(IN VIP_ULONG Length, OUT VIP_PVOID *Address);
+
+/**
+ * Drops this process's reference of such memory; the last one gives it back. Regions in it should be deregistered
+ * before.
+ *
+ * @param Address  From VipxAllocShared().
+ * @return VIP_SUCCESS, or VIP_INVALID_PARAMETER: it is none, or dropped already.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxFreeShared(IN VIP_PVOID Address);
+
+/* ---------------------------------------------------------------------------------------------
  * Signals
  * ------------------------------------------------------------------------------------------ */
 

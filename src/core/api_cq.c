@@ -5,6 +5,7 @@
 #include "core/nic.h"
 #include "core/queue.h"
 #include "core/service.h"
+#include "core/share.h"
 #include "core/vi.h"
 #include "core/wait.h"
 #include "vipl/posix.h"
@@ -15,6 +16,9 @@ VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, V
         return VIP_INVALID_PARAMETER;
     }
     *CQHandle = NULL;
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_create_cq(NicHandle, EntryCount, CQHandle);
+    }
     struct vipl_nic *nic = EntryCount == 0 ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -41,6 +45,9 @@ static struct vipl_nic *nic_of(VIP_CQ_HANDLE handle)
 
 VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 {
+    if (vipl_handle_is_shared(CQHandle)) {
+        return vipl_share_destroy_cq(CQHandle);
+    }
     struct vipl_nic *nic = nic_of(CQHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -52,6 +59,9 @@ VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 
 VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
 {
+    if (vipl_handle_is_shared(CQHandle)) {
+        return vipl_share_resize_cq(CQHandle, EntryCount);
+    }
     struct vipl_cq *cq = EntryCount == 0 ? NULL : vipl_cq_lock(CQHandle);
     if (cq == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -124,6 +134,9 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = attempt_take(&take, NULL);
+    if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(CQHandle)) {
+        return vipl_share_cq_done(CQHandle, ViHandle, RecvQueue);
+    }
     struct vipl_nic *nic = rc == VIP_NOT_DONE ? nic_of(CQHandle) : NULL;
     if (nic != NULL) {
         vipl_nic_progress(nic);
@@ -145,7 +158,9 @@ VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, con
     *ViHandle = NULL;
     struct vipl_nic *nic = nic_of(CQHandle);
     if (nic == NULL) {
-        return VIP_INVALID_PARAMETER;
+        return vipl_handle_is_shared(CQHandle)
+                   ? vipl_share_cq_wait(CQHandle, Timeout, Mask, ViHandle, RecvQueue)
+                   : VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = vipl_wait(nic, &what, vipl_deadline(Timeout));
     hand_out(&take, ViHandle, RecvQueue, rc);
@@ -178,6 +193,9 @@ static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
 
 VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
 {
+    if (vipl_handle_is_shared(CQHandle)) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
     struct vipl_nic *nic = Handler == NULL ? NULL : nic_of(CQHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;

@@ -4,6 +4,7 @@
 
 #include "core/mem.h"
 #include "core/nic.h"
+#include "core/share.h"
 #include "vipl/version.h"
 #include "vipl/vipl.h"
 
@@ -16,8 +17,21 @@ VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHan
     return vipl_nic_open(DeviceName, NicHandle);
 }
 
+VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_HANDLE *NicHandle)
+{
+    if (NicHandle == NULL || (Flags & ~VIPX_SHAREABLE) != 0) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *NicHandle = NULL;
+    return (Flags & VIPX_SHAREABLE) != 0 ? vipl_share_open(DeviceName, NicHandle)
+                                         : vipl_nic_open(DeviceName, NicHandle);
+}
+
 VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle)
 {
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_close(NicHandle);
+    }
     return vipl_nic_close(NicHandle);
 }
 
@@ -54,6 +68,9 @@ static void describe(const struct vipl_nic *nic, VIP_NIC_ATTRIBUTES *out)
 
 VIP_RETURN VI_CALL VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
 {
+    if (vipl_handle_is_shared(NicHandle) && Attributes != NULL) {
+        return vipl_share_query_nic(NicHandle, Attributes);
+    }
     struct vipl_nic *nic = Attributes == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -69,6 +86,9 @@ VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE
         return VIP_INVALID_PARAMETER;
     }
     *Ptag = NULL;
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_create_ptag(NicHandle, Ptag);
+    }
     struct vipl_nic *nic = vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -80,6 +100,9 @@ VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE
 
 VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
 {
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_destroy_ptag(NicHandle, Ptag);
+    }
     struct vipl_nic *nic = vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -100,18 +123,24 @@ VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, V
     if (Address == NULL || Length == 0 || Length > UINTPTR_MAX - (uintptr_t)Address) {
         return VIP_INVALID_PARAMETER;
     }
+    const VIP_MEM_ATTRIBUTES *attributes = MemAttribs == NULL ? &none : MemAttribs;
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_register(NicHandle, Address, Length, attributes, MemHandle);
+    }
     struct vipl_nic *nic = vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc =
-        vipl_mem_register(nic, Address, Length, MemAttribs == NULL ? &none : MemAttribs, MemHandle);
+    VIP_RETURN rc = vipl_mem_register(nic, Address, Length, attributes, MemHandle);
     vipl_nic_put(nic);
     return rc;
 }
 
 VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle)
 {
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_deregister(NicHandle, Address, MemHandle);
+    }
     struct vipl_nic *nic = vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -124,6 +153,9 @@ VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
 VIP_RETURN VI_CALL VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
                                VIP_MEM_ATTRIBUTES *MemAttribs)
 {
+    if (vipl_handle_is_shared(NicHandle) && MemAttribs != NULL) {
+        return vipl_share_query_mem(NicHandle, Address, MemHandle, MemAttribs);
+    }
     struct vipl_nic *nic = MemAttribs == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -136,6 +168,9 @@ VIP_RETURN VI_CALL VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_
 VIP_RETURN VI_CALL VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
                                        VIP_MEM_ATTRIBUTES *MemAttribs)
 {
+    if (vipl_handle_is_shared(NicHandle) && MemAttribs != NULL) {
+        return vipl_share_change_mem(NicHandle, Address, MemHandle, MemAttribs);
+    }
     struct vipl_nic *nic = MemAttribs == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;

@@ -5,11 +5,15 @@
 #include "core/connect.h"
 #include "core/nic.h"
 #include "core/service.h"
+#include "core/share.h"
 #include "os/os.h"
 #include "vipl/vipl.h"
 
 VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
 {
+    if (vipl_handle_is_shared(NicHandle)) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
     struct vipl_nic *nic = vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -43,6 +47,9 @@ static VIP_RETURN discover(struct vipl_nic *nic, VIP_AUTODISCOVERY_LIST *list)
 VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
                                                 VIP_PVOID SysManInfo)
 {
+    if (vipl_handle_is_shared(NicHandle)) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
     struct vipl_nic *nic = SysManInfo == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -54,6 +61,10 @@ VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_UL
 
 static VIP_RETURN check_nic(VIP_NIC_HANDLE handle)
 {
+    VIP_NIC_ATTRIBUTES attributes;
+    if (vipl_handle_is_shared(handle)) {
+        return vipl_share_query_nic(handle, &attributes);
+    }
     struct vipl_nic *nic = vipl_nic_get(handle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -77,6 +88,9 @@ VIP_RETURN VI_CALL VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, 
                                       VIP_ULONG NameIndex)
 {
     struct vipl_address found;
+    if (vipl_handle_is_shared(NicHandle) && Name != NULL && Address != NULL) {
+        return vipl_share_host_by_name(NicHandle, Name, Address, NameIndex);
+    }
     struct vipl_nic *nic = Name == NULL || Address == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -99,6 +113,9 @@ VIP_RETURN VI_CALL VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS 
     struct vipl_address host;
     char name[256];
     bool complete = Address != NULL && NameLen != NULL && (Name != NULL || *NameLen == 0);
+    if (vipl_handle_is_shared(NicHandle) && complete) {
+        return vipl_share_host_by_address(NicHandle, Address, Name, NameLen);
+    }
     struct vipl_nic *nic = complete ? vipl_nic_get(NicHandle) : NULL;
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;

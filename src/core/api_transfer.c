@@ -4,6 +4,7 @@
 #include "core/handle.h"
 #include "core/nic.h"
 #include "core/service.h"
+#include "core/share.h"
 #include "core/vi.h"
 #include "core/wait.h"
 #include "vipl/posix.h"
@@ -81,6 +82,8 @@ static VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **out)
     VIP_RETURN rc = attempt_reap(&reap, NULL);
     if (rc == VIP_NOT_DONE && progress_for(handle)) {
         rc = attempt_reap(&reap, NULL);
+    } else if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(handle)) {
+        return vipl_share_done(handle, recv, out);
     }
     *out = reap.descriptor;
     return rc;
@@ -124,7 +127,7 @@ static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, c
     *out = NULL;
     VIP_RETURN rc = waitable(handle, recv, &nic);
     if (rc != VIP_SUCCESS) {
-        return rc;
+        return vipl_handle_is_shared(handle) ? vipl_share_wait(handle, recv, timeout, mask, out) : rc;
     }
     rc = vipl_wait(nic, &what, vipl_deadline(timeout));
     *out = reap.descriptor;
@@ -179,7 +182,7 @@ static VIP_RETURN notify(VIP_VI_HANDLE handle, bool recv, void *context, VIP_VI_
     }
     VIP_RETURN rc = waitable(handle, recv, &nic);
     if (rc != VIP_SUCCESS) {
-        return rc;
+        return vipl_handle_is_shared(handle) ? VIP_ERROR_NOT_SUPPORTED : rc;
     }
     rc = vipl_service_start(nic);
     struct vipl_event *event = rc == VIP_SUCCESS ? vipl_event_new(VIPL_EVENT_VI, context) : NULL;

@@ -2,6 +2,7 @@
 /* Entry points: VIs and connections. */
 #include "core/connect.h"
 #include "core/nic.h"
+#include "core/share.h"
 #include "core/vi.h"
 #include "vipl/vipl.h"
 
@@ -13,6 +14,9 @@ VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAt
         return VIP_INVALID_PARAMETER;
     }
     *ViHandle = NULL;
+    if (vipl_handle_is_shared(NicHandle) && ViAttribs != NULL) {
+        return vipl_share_create_vi(NicHandle, ViAttribs, SendCQHandle, RecvCQHandle, ViHandle);
+    }
     struct vipl_nic *nic = ViAttribs == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -24,12 +28,18 @@ VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAt
 
 VIP_RETURN VI_CALL VipDestroyVi(VIP_VI_HANDLE ViHandle)
 {
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_destroy_vi(ViHandle);
+    }
     return vipl_vi_destroy(ViHandle);
 }
 
 VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
                               VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
 {
+    if (vipl_handle_is_shared(ViHandle) && State != NULL) {
+        return vipl_share_query_vi(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
+    }
     struct vipl_nic *nic = State == NULL ? NULL : vipl_vi_nic(ViHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -56,11 +66,17 @@ VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_V
 
 VIP_RETURN VI_CALL VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
 {
+    if (vipl_handle_is_shared(ViHandle) && ViAttribs != NULL) {
+        return vipl_share_change_vi(ViHandle, ViAttribs);
+    }
     return ViAttribs == NULL ? VIP_INVALID_PARAMETER : vipl_vi_change(ViHandle, ViAttribs);
 }
 
 VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
 {
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_set_user_data(ViHandle, UserData);
+    }
     struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -72,6 +88,9 @@ VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
 
 VIP_PVOID VI_CALL VipGetUserData(VIP_VI_HANDLE ViHandle)
 {
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_get_user_data(ViHandle);
+    }
     struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
     if (vi == NULL) {
         return NULL;
@@ -91,6 +110,10 @@ VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Loc
     }
     *ConnHandle = NULL;
     bool complete = LocalAddr != NULL && RemoteAddr != NULL && RemoteViAttribs != NULL;
+    if (vipl_handle_is_shared(NicHandle) && complete) {
+        return vipl_share_connect_wait(NicHandle, LocalAddr, Timeout, RemoteAddr, RemoteViAttribs,
+                                       ConnHandle);
+    }
     struct vipl_nic *nic = complete ? vipl_nic_get(NicHandle) : NULL;
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -105,11 +128,17 @@ VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Loc
 
 VIP_RETURN VI_CALL VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
 {
+    if (vipl_handle_is_shared(ConnHandle)) {
+        return vipl_share_accept(ConnHandle, ViHandle);
+    }
     return vipl_connect_accept(ConnHandle, ViHandle);
 }
 
 VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 {
+    if (vipl_handle_is_shared(ConnHandle)) {
+        return vipl_share_reject(ConnHandle);
+    }
     return vipl_connect_reject(ConnHandle);
 }
 
@@ -120,11 +149,17 @@ VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Lo
     if (LocalAddr == NULL || RemoteAddr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_connect(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
+    }
     return vipl_connect_request(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
 }
 
 VIP_RETURN VI_CALL VipDisconnect(VIP_VI_HANDLE ViHandle)
 {
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_disconnect(ViHandle);
+    }
     return vipl_vi_disconnect(ViHandle);
 }
 
@@ -134,15 +169,24 @@ VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS
     if (LocalAddr == NULL || RemoteAddr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_peer_request(ViHandle, LocalAddr, RemoteAddr, Timeout);
+    }
     return vipl_connect_peer(ViHandle, LocalAddr, RemoteAddr, Timeout);
 }
 
 VIP_RETURN VI_CALL VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_peer_done(ViHandle, false, RemoteViAttribs);
+    }
     return vipl_connect_peer_done(ViHandle, RemoteViAttribs);
 }
 
 VIP_RETURN VI_CALL VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_peer_done(ViHandle, true, RemoteViAttribs);
+    }
     return vipl_connect_peer_wait(ViHandle, RemoteViAttribs);
 }

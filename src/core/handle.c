@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The handle table: chunks that are never moved or freed, so that look-ups need no lock.
- * A handle is  stamp << SLOT_BITS | slot,  a stamp  generation << 3 | kind. Free slots are reused
+ * A handle is  stamp << SLOT_BITS | slot,  a stamp  generation << 4 | kind. Free slots are reused
  * oldest first, which makes a generation last; a slot's generation starts at a random number, so
  * that handles of another process or another life are strangers here.
  */
@@ -13,12 +13,10 @@
 #include "os/os.h"
 #include "os/os_mutex.h"
 
-enum { CHUNK_BITS = 10, CHUNK = 1 << CHUNK_BITS, KIND_BITS = 3 };
+enum { CHUNK_BITS = 10, CHUNK = 1 << CHUNK_BITS, KIND_BITS = VIPL_KIND_BITS, SLOT_BITS = VIPL_SLOT_BITS };
 #if UINTPTR_MAX > 0xFFFFFFFFu
-enum { SLOT_BITS = 22 };
 #define STAMP_MASK UINT32_MAX
 #else
-enum { SLOT_BITS = 18 };
 #define STAMP_MASK ((UINT32_C(1) << (32 - SLOT_BITS)) - 1)
 #endif
 enum { CHUNKS = (1 << SLOT_BITS) / CHUNK, NO_SLOT = -1 };
@@ -98,7 +96,7 @@ void *vipl_handle_create(enum vipl_kind kind, void *object)
 
 static int32_t slot_of(const void *handle)
 {
-    return (int32_t)((uintptr_t)handle & ((1u << SLOT_BITS) - 1));
+    return (int32_t)vipl_handle_slot(handle);
 }
 
 void vipl_handle_destroy(void *handle)

@@ -11,8 +11,31 @@
 #define VIPL_CORE_HANDLE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
-enum vipl_kind { VIPL_KIND_NIC = 1, VIPL_KIND_VI, VIPL_KIND_CQ, VIPL_KIND_PTAG, VIPL_KIND_CONN };
+enum vipl_kind { VIPL_KIND_NIC = 1, VIPL_KIND_VI, VIPL_KIND_CQ, VIPL_KIND_PTAG, VIPL_KIND_CONN, VIPL_KINDS };
+
+/* A handle is  generation | shared bit, kind | slot. */
+enum { VIPL_KIND_BITS = 4, VIPL_KIND_SHARED = 8 };
+#if UINTPTR_MAX > 0xFFFFFFFFu
+enum { VIPL_SLOT_BITS = 22 };
+#else
+enum { VIPL_SLOT_BITS = 18 };
+#endif
+
+/* Of an object that the keeper has (share.h): not in this process's table. */
+static inline bool vipl_handle_is_shared(const void *handle)
+{
+    return ((uintptr_t)handle >> VIPL_SLOT_BITS & VIPL_KIND_SHARED) != 0;
+}
+static inline enum vipl_kind vipl_handle_kind(const void *handle)
+{
+    return (enum vipl_kind)((uintptr_t)handle >> VIPL_SLOT_BITS & (VIPL_KIND_SHARED - 1));
+}
+static inline uint32_t vipl_handle_slot(const void *handle)
+{
+    return (uint32_t)((uintptr_t)handle & ((1u << VIPL_SLOT_BITS) - 1));
+}
 
 /* A handle for a new object, NULL if the table is full or memory is short. */
 void *vipl_handle_create(enum vipl_kind kind, void *object);

@@ -75,6 +75,7 @@ static void reset(struct vipl_nic *nic)
     nic->closing = 0;
     nic->vi_count = nic->cq_count = nic->ptag_count = nic->last_tag = nic->conns_waiting = 0;
     nic->default_ptag = NULL;
+    nic->kept = false;
     nic->discovered[0] = nic->discovered[1] = NULL;
     nic->be = NULL;
     vipl_mem_init(&nic->mem);

@@ -38,6 +38,7 @@ struct vipl_nic {
     uint32_t restart;               /* atomic: calls resume after a signal handler ran */
     uint8_t progress_mode;          /* constant while live: enum vipl_progress_mode */
     uint32_t linger_ms;             /* constant while live: VIPL_LINGER */
+    bool kept; /* constant while live: the keeper's; its calls are no sign of an active program */
 
     struct vipl_list vis;           /* vipl_vi.nic_link; guarded by lock */
     struct vipl_list cqs;           /* vipl_cq.nic_link; guarded by lock */

@@ -7,6 +7,7 @@
 
 #include "core/lock_rank.h"
 #include "core/service.h"
+#include "core/share.h"
 #include "core/vi.h"
 #include "core/wait.h"
 #include "os/os.h"
@@ -28,6 +29,7 @@ void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit)
     q->limit = limit;
     q->overrun = false;
     q->cq = cq;
+    q->keeping = NULL;
     q->works_done = q->bytes_done = q->works_failed = 0;
 }
 
@@ -44,6 +46,7 @@ void vipl_queue_close_locked(struct vipl_queue *q)
     q->capacity = 0;
     q->posted = q->executed = q->completed = q->reaped = 0;
     q->cq = NULL;
+    q->keeping = NULL;
 }
 
 static bool grow_locked(struct vipl_queue *q)
@@ -123,6 +126,8 @@ static void publish_locked(struct vipl_queue *q)
         }
         if (q->cq != NULL) {
             q->overrun |= !vipl_cq_push(q->cq, work);
+        } else if (q->keeping != NULL) {
+            q->overrun |= !vipl_keeping_publish(q->keeping, q, work);
         } else if (!vipl_list_empty(&q->notifies)) {
             VIP_DESCRIPTOR *taken;
             vipl_queue_reap_locked(q, &taken);

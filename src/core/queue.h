@@ -19,6 +19,7 @@
 
 struct vipl_vi;
 struct vipl_event;
+struct vipl_keeping;
 
 enum vipl_work_state {
     VIPL_WORK_POSTED,
@@ -49,15 +50,16 @@ struct vipl_queue {
     uint32_t completed;
     uint32_t reaped;
     uint32_t limit;
-    bool is_recv;              /* constant */
-    bool overrun;              /* a completion found its strict completion queue full */
-    struct vipl_vi *vi;        /* constant */
-    struct vipl_cq *cq;        /* constant while the VI is live; NULL: none */
-    struct vipl_list waiters;  /* vipl_waiter.link */
-    struct vipl_list notifies; /* vipl_event.link, registered handlers */
-    uint64_t works_done;       /* statistics: completed without error, */
-    uint64_t bytes_done;       /* their bytes, */
-    uint64_t works_failed;     /* and those with an error */
+    bool is_recv;                 /* constant */
+    bool overrun;                 /* a completion found its strict completion queue full */
+    struct vipl_vi *vi;           /* constant */
+    struct vipl_cq *cq;           /* constant while the VI is live; NULL: none */
+    struct vipl_keeping *keeping; /* shared by processes: completes through its board; NULL: private */
+    struct vipl_list waiters;     /* vipl_waiter.link */
+    struct vipl_list notifies;    /* vipl_event.link, registered handlers */
+    uint64_t works_done;          /* statistics: completed without error, */
+    uint64_t bytes_done;          /* their bytes, */
+    uint64_t works_failed;        /* and those with an error */
 };
 
 void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv); /* once, in new memory */

@@ -128,7 +128,7 @@ static void call(void *nic_handle, const struct vipl_event *event)
 static void watch(struct vipl_nic *nic, struct vipl_waiter *self, uint32_t *seen)
 {
     uint32_t activity = vipl_load_relaxed(&nic->sleepers.activity);
-    bool active = activity != *seen;
+    bool active = activity != *seen && !nic->kept;
     *seen = activity;
     if (!active) {
         nic->ops->poll(nic->be);

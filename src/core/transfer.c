@@ -9,6 +9,7 @@
 #include "core/backend_up.h"
 #include "core/descriptor.h"
 #include "core/nic.h"
+#include "core/share.h"
 #include "core/vi.h"
 
 static const uint32_t send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE,
@@ -148,7 +149,8 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     uint16_t segments;
     struct vipl_vi *vi = vipl_vi_lock_send(handle);
     if (vi == NULL) {
-        return VIP_INVALID_PARAMETER;
+        return vipl_handle_is_shared(handle) ? vipl_share_post(handle, false, descriptor, memory)
+                                             : VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status, &segments);
     if (rc == VIP_SUCCESS) {
@@ -173,7 +175,8 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     uint16_t segments;
     struct vipl_vi *vi = vipl_vi_lock_recv(handle);
     if (vi == NULL) {
-        return VIP_INVALID_PARAMETER;
+        return vipl_handle_is_shared(handle) ? vipl_share_post(handle, true, descriptor, memory)
+                                             : VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status, &segments);
     if (rc == VIP_SUCCESS) {

@@ -200,6 +200,13 @@ static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *wh
     return rc;
 }
 
+/* Somebody else ends this thread's call: once for each time that it is asked. */
+static bool is_cancelled(const struct vipl_waker *waker)
+{
+    return waker->cancel != NULL &&
+           vipl_exchange(waker->cancel, 0) != 0; /* pairs with who set it, then signalled */
+}
+
 static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,
                           uint64_t deadline)
 {
@@ -214,6 +221,9 @@ static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what
             return VIP_TIMEOUT;
         }
         if (rc == VIP_NOT_DONE && why == EINTR && vipl_load_relaxed(&nic->restart) == 0) {
+            return VIP_INTERRUPTED;
+        }
+        if (rc == VIP_NOT_DONE && is_cancelled(waiter->waker)) {
             return VIP_INTERRUPTED;
         }
     }

@@ -30,6 +30,11 @@ int vipl_pid(void);
 uint32_t vipl_fork_generation(void);
 /* Has `child` called in the child of every later fork. Call once. */
 int vipl_on_fork(void (*child)(void));
+/* Has all three called around every later fork: before, and after it in parent and child. Call once. */
+int vipl_around_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
+/* Runs `run` in a process of its own, which no wait() of this one sees: forked without exec, in a session of
+ * its own, with all signals blocked and no descriptors but `keep` and the standard error output. */
+int vipl_spawn(void (*run)(void *), void *arg, const int *keep, unsigned count);
 int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
 int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
 const char *vipl_environment(const char *name);
@@ -49,6 +54,8 @@ bool vipl_thread_is_self(const struct vipl_thread *thread);
 
 void vipl_futex_wait(uint32_t *word, uint32_t while_equal);
 void vipl_futex_wake_one(uint32_t *word);
+/* Likewise, for `ms` at most. EINTR: a signal handler ran, whatever SA_RESTART says; ETIMEDOUT; else 0. */
+int vipl_futex_wait_for(uint32_t *word, uint32_t while_equal, int ms);
 
 /* --- waiting for descriptors -------------------------------------------------------------------- */
 
@@ -57,6 +64,7 @@ struct vipl_waker {
     int fd;
     int write_fd; /* the same where the system has event descriptors, else a pipe's other end */
     uint32_t generation;
+    uint32_t *cancel; /* atomic, with who signals: the thread's blocking call is to end; NULL: no such word */
 };
 int vipl_waker_open(struct vipl_waker *waker);
 void vipl_waker_close(struct vipl_waker *waker);
@@ -91,6 +99,9 @@ struct vipl_shm {
     size_t bytes;
 };
 int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes);
+/* The same, but pages are found when they are first touched. */
+int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes);
+void vipl_shm_clear(void *pages, size_t bytes); /* gives pages of one back: they read as zeros */
 /* Maps a peer's segment: refused unless it is sealed against shrinking and has `bytes` at least. */
 int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable);
 void vipl_shm_close_fd(struct vipl_shm *shm); /* the mapping stays */
@@ -111,6 +122,7 @@ int vipl_peer_write(int pid, const struct vipl_iov *local, unsigned locals, cons
 /* --- local rendezvous: stream sockets in a name space of this host, any bytes as a name ----------- */
 
 int vipl_local_listen(const void *name, size_t length, int *fd);  /* EADDRINUSE: taken */
+int vipl_local_pair(int fds[2]);                                  /* two ends that need no name */
 int vipl_local_connect(const void *name, size_t length, int *fd); /* ECONNREFUSED: nobody; EAGAIN: busy */
 int vipl_local_accept(int listener, int *fd);
 int vipl_local_peer(int fd, int *pid, uint32_t *user); /* who is at the other end, from the system */

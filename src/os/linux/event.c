@@ -16,6 +16,7 @@ int vipl_waker_open(struct vipl_waker *waker)
     waker->fd = fd;
     waker->write_fd = fd;
     waker->generation = vipl_fork_generation();
+    waker->cancel = NULL;
     return 0;
 }
 

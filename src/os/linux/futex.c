@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for a word. Shared futexes, so that a word in shared memory works the same. */
+#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "os/os.h"
@@ -14,4 +16,14 @@ void vipl_futex_wait(uint32_t *word, uint32_t while_equal)
 void vipl_futex_wake_one(uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* With a time limit the system never restarts the call after a handler. */
+int vipl_futex_wait_for(uint32_t *word, uint32_t while_equal, int ms)
+{
+    struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    if (syscall(SYS_futex, word, FUTEX_WAIT, while_equal, &limit, NULL, 0) == 0) {
+        return 0;
+    }
+    return errno == EINTR || errno == ETIMEDOUT ? errno : 0;
 }

@@ -48,6 +48,11 @@ int vipl_local_listen(const void *name, size_t length, int *fd)
     return 0;
 }
 
+int vipl_local_pair(int fds[2])
+{
+    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0 ? 0 : errno;
+}
+
 int vipl_local_connect(const void *name, size_t length, int *fd)
 {
     struct sockaddr_un a;

@@ -23,7 +23,7 @@ static int map(struct vipl_shm *shm, bool writable)
     return 0;
 }
 
-int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
+static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now)
 {
     int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
@@ -31,7 +31,7 @@ int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
     }
     shm->fd = fd;
     shm->bytes = bytes;
-    int rc = posix_fallocate(fd, 0, (off_t)bytes);
+    int rc = now ? posix_fallocate(fd, 0, (off_t)bytes) : ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
     if (rc == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         rc = errno;
     }
@@ -42,6 +42,21 @@ int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
         vipl_shm_close_fd(shm);
     }
     return rc;
+}
+
+int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
+{
+    return make(shm, label, bytes, true);
+}
+
+int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes)
+{
+    return make(shm, label, bytes, false);
+}
+
+void vipl_shm_clear(void *pages, size_t bytes)
+{
+    madvise(pages, bytes, MADV_REMOVE); /* refused: they keep their contents */
 }
 
 int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable)

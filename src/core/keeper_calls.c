@@ -1,0 +1,742 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The keeper makes its holders' calls: handles and memory are translated and checked here, the call itself is
+ * that of any program.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/keeper.h"
+#include "core/lock_rank.h"
+#include "core/log.h"
+#include "core/nic.h"
+#include "core/vi.h"
+
+static struct vipl_arena *arena; /* constant once the keeper runs */
+
+/* --- the heap: units of it, in blocks --- */
+
+static struct {
+    struct vipl_mutex lock; /* rank SHARE; guards used */
+    uint8_t *used;          /* a unit is in a block */
+    size_t units;
+} heap;
+
+void keeper_calls_init(struct vipl_arena *shared)
+{
+    arena = shared;
+    vipl_mutex_init(&heap.lock, VIPL_RANK_SHARE);
+    heap.units = shared->heap_bytes / VIPL_SHARE_PAGE;
+    heap.used = vipl_zalloc(heap.units);
+    if (heap.used == NULL) {
+        heap.units = 0;
+    }
+}
+
+static bool find_units(size_t count, size_t *first)
+{
+    size_t run = 0;
+    for (size_t i = 0; i < heap.units; i++) {
+        run = heap.used[i] != 0 ? 0 : run + 1;
+        if (run == count) {
+            *first = i + 1 - count;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void set_units(size_t first, size_t count, uint8_t used)
+{
+    vipl_mutex_lock(&heap.lock);
+    memset(heap.used + first, used, count);
+    vipl_mutex_unlock(&heap.lock);
+}
+
+static VIP_RETURN alloc(unsigned holder, struct vipl_call *call)
+{
+    size_t first;
+    size_t count = call->number / VIPL_SHARE_PAGE + (call->number % VIPL_SHARE_PAGE != 0 ? 1 : 0);
+    struct keeper_object *block = keeper_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS);
+    if (block == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_mutex_lock(&heap.lock);
+    bool found = find_units(count, &first);
+    if (found) {
+        memset(heap.used + first, 1, count);
+    }
+    vipl_mutex_unlock(&heap.lock);
+    if (!found) {
+        keeper_object_free(block);
+        return VIP_ERROR_RESOURCE;
+    }
+    block->address = arena->heap + first * VIPL_SHARE_PAGE;
+    block->bytes = count * VIPL_SHARE_PAGE;
+    call->address = block->address;
+    keeper_object_enter(block, holder);
+    return VIP_SUCCESS;
+}
+
+static bool lies_in_heap(const unsigned char *address, size_t bytes)
+{
+    uintptr_t offset = (uintptr_t)address - (uintptr_t)arena->heap;
+    return offset < arena->heap_bytes && bytes <= arena->heap_bytes - offset;
+}
+
+/* --- objects' ends --- */
+
+static void end_region(const struct keeper_object *region)
+{
+    VipDeregisterMem(keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
+}
+
+static void end_block(const struct keeper_object *block)
+{
+    vipl_shm_clear(block->address, block->bytes);
+    set_units((size_t)(block->address - arena->heap) / VIPL_SHARE_PAGE, block->bytes / VIPL_SHARE_PAGE, 0);
+}
+
+static struct vipl_vi_board *vi_board(const struct keeper_object *vi)
+{
+    return &arena->vis[vipl_handle_slot(vi->handle)];
+}
+
+/* The VI is no more in this process: its board is free, its completion queues have a queue less. */
+static void clear_vi(struct keeper_object *vi)
+{
+    vipl_store_ptr(&vi_board(vi)->handle, NULL);
+    for (int i = 0; i < 2; i++) {
+        vipl_bell_close(&vi->queues[i].bell);
+        if (vi->cqs[i] != NULL) {
+            keeper_use_cq(vi->cqs[i], vi->nic, -1);
+        }
+    }
+}
+
+/* Nobody holds it: what was sent goes out, what is complete is nobody's. */
+static void end_vi(struct keeper_object *vi)
+{
+    VipDisconnect(vi->real);
+    struct vipl_vi *real = vipl_handle_find(VIPL_KIND_VI, vi->real);
+    if (real != NULL) {
+        vipl_vi_close(real, vi->real);
+    }
+    clear_vi(vi);
+}
+
+static void end_object(struct keeper_object *object)
+{
+    switch (object->kind) {
+    case VIPL_KIND_NIC:
+        VipCloseNic(object->real);
+        break;
+    case VIPL_KIND_VI:
+        end_vi(object);
+        break;
+    case VIPL_KIND_CQ:
+        vipl_store_ptr(&object->cq->board->handle, NULL);
+        vipl_bell_close(&object->cq->bell);
+        break;
+    case VIPL_KIND_PTAG:
+        VipDestroyPtag(keeper_real(VIPL_KIND_NIC, object->nic), object->real);
+        break;
+    case VIPL_KIND_CONN:
+        VipConnectReject(object->real);
+        break;
+    case VIPL_KIND_REGION:
+        end_region(object);
+        break;
+    default:
+        end_block(object);
+        break;
+    }
+    keeper_object_free(object);
+}
+
+/* Users before what they use. */
+void keeper_release(unsigned holder, const void *nic)
+{
+    static const uint32_t order[] = {VIPL_KIND_CONN, VIPL_KIND_VI,  VIPL_KIND_CQ,   VIPL_KIND_REGION,
+                                     VIPL_KIND_PTAG, VIPL_KIND_NIC, VIPL_KIND_BLOCK};
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        void *handle;
+        while ((handle = keeper_next_held(order[i], nic, holder)) != NULL) {
+            struct keeper_object *object;
+            if (keeper_drop(order[i], handle, holder, &object) == KEEPER_WAS_LAST) {
+                end_object(object);
+            }
+        }
+    }
+}
+
+/* --- NIC handles --- */
+
+static VIP_RETURN open_nic(unsigned holder, struct vipl_call *call)
+{
+    struct keeper_object *nic = keeper_object_new(VIPL_KIND_NIC, VIPL_SHARE_OBJECTS);
+    if (nic == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    call->text[sizeof(call->text) - 1] = '\0';
+    VIP_RETURN rc = VipOpenNic(call->text[0] == '\0' ? NULL : call->text, &nic->real);
+    struct vipl_nic *real = rc == VIP_SUCCESS ? vipl_nic_get(nic->real) : NULL;
+    if (real == NULL) {
+        keeper_object_free(nic);
+        return rc == VIP_SUCCESS ? VIP_ERROR_RESOURCE : rc;
+    }
+    real->kept = true;
+    real->progress_mode = VIPL_PROGRESS_THREAD;
+    rc = vipl_service_start(real);
+    vipl_nic_put(real);
+    if (rc != VIP_SUCCESS) {
+        VipCloseNic(nic->real);
+        keeper_object_free(nic);
+        return rc;
+    }
+    call->nic = nic->handle;
+    keeper_object_enter(nic, holder);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN close_nic(unsigned holder, struct vipl_call *call)
+{
+    struct keeper_object *nic;
+    keeper_release(holder, call->nic);
+    switch (keeper_drop(VIPL_KIND_NIC, call->nic, holder, &nic)) {
+    case KEEPER_NOT_HELD:
+        return VIP_INVALID_PARAMETER;
+    case KEEPER_WAS_LAST:
+        end_object(nic);
+        break;
+    default:
+        break;
+    }
+    return VIP_SUCCESS;
+}
+
+/* LocalNicAddress points into the caller's memory: its bytes travel with `local`. */
+static VIP_RETURN query_nic(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    VIP_NIC_ATTRIBUTES *a = &call->attributes;
+    VIP_RETURN rc = VipQueryNic(keeper_real(VIPL_KIND_NIC, call->nic), a);
+    if (rc == VIP_SUCCESS) {
+        call->local.address.HostAddressLen = a->NicAddressLen;
+        memcpy(call->local.address.HostAddress, a->LocalNicAddress, a->NicAddressLen);
+        a->MaxVI = a->MaxVI < VIPL_SHARE_VIS ? a->MaxVI : VIPL_SHARE_VIS;
+        a->MaxCQ = a->MaxCQ < VIPL_SHARE_CQS ? a->MaxCQ : VIPL_SHARE_CQS;
+        a->MaxCQEntries = VIPL_SHARE_ENTRIES;
+        a->MaxDescriptorsPerQueue = VIPL_SHARE_DEPTH;
+    }
+    return rc;
+}
+
+/* --- tags and memory --- */
+
+static VIP_RETURN create_ptag(unsigned holder, struct vipl_call *call)
+{
+    struct keeper_object *tag = keeper_object_new(VIPL_KIND_PTAG, VIPL_SHARE_OBJECTS);
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    if (tag != NULL) {
+        rc = VipCreatePtag(keeper_real(VIPL_KIND_NIC, call->nic), &tag->real);
+    }
+    if (rc != VIP_SUCCESS) {
+        if (tag != NULL) {
+            keeper_object_free(tag);
+        }
+        return rc;
+    }
+    tag->nic = call->nic;
+    call->object = tag->handle;
+    keeper_object_enter(tag, holder);
+    return VIP_SUCCESS;
+}
+
+/* Drops a reference; the last one acts as VIPL says, and stays if VIPL refuses. */
+static VIP_RETURN drop(uint32_t kind, const void *handle, unsigned holder,
+                       VIP_RETURN (*act)(struct keeper_object *object))
+{
+    struct keeper_object *object;
+    switch (keeper_drop(kind, handle, holder, &object)) {
+    case KEEPER_NOT_HELD:
+        return VIP_INVALID_PARAMETER;
+    case KEEPER_DROPPED:
+        return VIP_SUCCESS;
+    default:
+        break;
+    }
+    VIP_RETURN rc = act(object);
+    if (rc == VIP_SUCCESS) {
+        keeper_object_free(object);
+    } else {
+        keeper_keep_on(object, holder);
+    }
+    return rc;
+}
+
+static VIP_RETURN act_ptag(struct keeper_object *tag)
+{
+    return VipDestroyPtag(keeper_real(VIPL_KIND_NIC, tag->nic), tag->real);
+}
+
+static VIP_RETURN destroy_ptag(unsigned holder, struct vipl_call *call)
+{
+    if (keeper_real(VIPL_KIND_NIC, call->nic) == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = drop(VIPL_KIND_PTAG, call->object, holder, act_ptag);
+    return rc == VIP_INVALID_PARAMETER ? VIP_INVALID_PTAG : rc;
+}
+
+/* The tag of attributes, as this process knows it; a strange one stays strange. */
+static void *real_ptag(void *handle)
+{
+    void *real = handle == NULL ? NULL : keeper_real(VIPL_KIND_PTAG, handle);
+    return real == NULL ? handle : real;
+}
+
+/* The default tag has no handle that holders know. */
+static void *known_ptag(const void *real)
+{
+    return keeper_handle_of(VIPL_KIND_PTAG, real);
+}
+
+static VIP_RETURN register_mem(unsigned holder, struct vipl_call *call)
+{
+    if (!lies_in_heap(call->address, call->number)) {
+        vipl_log(VIPL_LOG_ERROR, "memory at %p is not shared: VipxAllocShared() gives such memory",
+                 call->address);
+        return VIP_INVALID_PARAMETER;
+    }
+    struct keeper_object *region = keeper_object_new(VIPL_KIND_REGION, VIPL_SHARE_OBJECTS);
+    if (region == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    call->mem.Ptag = real_ptag(call->mem.Ptag);
+    VIP_RETURN rc = VipRegisterMem(keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->number,
+                                   &call->mem, &call->memory);
+    if (rc != VIP_SUCCESS) {
+        keeper_object_free(region);
+        return rc;
+    }
+    region->nic = call->nic;
+    region->address = call->address;
+    region->bytes = call->number;
+    region->memory = call->memory;
+    keeper_object_enter(region, holder);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN act_region(struct keeper_object *region)
+{
+    return VipDeregisterMem(keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
+}
+
+static VIP_RETURN deregister(unsigned holder, struct vipl_call *call)
+{
+    return drop(VIPL_KIND_REGION, keeper_region(call->nic, call->address, call->memory), holder, act_region);
+}
+
+static VIP_RETURN query_mem(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    VIP_RETURN rc =
+        VipQueryMem(keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory, &call->mem);
+    call->mem.Ptag = known_ptag(call->mem.Ptag);
+    return rc;
+}
+
+static VIP_RETURN change_mem(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    call->mem.Ptag = real_ptag(call->mem.Ptag);
+    return VipSetMemAttributes(keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory,
+                               &call->mem);
+}
+
+static VIP_RETURN act_block(struct keeper_object *block)
+{
+    end_block(block);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN free_block(unsigned holder, struct vipl_call *call)
+{
+    return drop(VIPL_KIND_BLOCK, keeper_block(call->address), holder, act_block);
+}
+
+/* --- completion queues: a board, and no queue of this process's --- */
+
+static VIP_RETURN create_cq(unsigned holder, struct vipl_call *call)
+{
+    if (keeper_real(VIPL_KIND_NIC, call->nic) == NULL || call->number == 0) {
+        return VIP_INVALID_PARAMETER;
+    }
+    struct keeper_object *cq =
+        call->number > VIPL_SHARE_ENTRIES ? NULL : keeper_object_new(VIPL_KIND_CQ, VIPL_SHARE_CQS);
+    if (cq == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    cq->cq = vipl_zalloc(sizeof(*cq->cq));
+    if (cq->cq == NULL) {
+        keeper_object_free(cq);
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_mutex_init(&cq->cq->lock, VIPL_RANK_CQ);
+    struct vipl_cq_board *board = &arena->cqs[vipl_handle_slot(cq->handle)];
+    cq->cq->board = board;
+    cq->nic = call->nic;
+    vipl_store_relaxed(&board->pushed, 0);
+    vipl_store_relaxed(&board->taken, 0);
+    vipl_store_relaxed(&board->rung, 0);
+    vipl_store_relaxed(&board->limit, VIPL_SHARE_ENTRIES);
+    vipl_store_ptr(&board->handle, cq->handle);
+    call->object = cq->handle;
+    keeper_object_enter(cq, holder);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN act_cq(struct keeper_object *cq)
+{
+    if (cq->users > 0) { /* `ending`, so nobody changes it now */
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_store_ptr(&cq->cq->board->handle, NULL);
+    vipl_bell_close(&cq->cq->bell);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN destroy_cq(unsigned holder, struct vipl_call *call)
+{
+    return drop(VIPL_KIND_CQ, call->object, holder, act_cq);
+}
+
+/* All have the same room; a number is checked as ever. */
+static VIP_RETURN resize_cq(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    return call->number == 0                   ? VIP_INVALID_PARAMETER
+           : call->number > VIPL_SHARE_ENTRIES ? VIP_ERROR_RESOURCE
+                                               : VIP_SUCCESS;
+}
+
+/* --- VIs --- */
+
+static void follow(struct vipl_queue *q)
+{
+    if (q->keeping != NULL) {
+        vipl_keeping_follow(q->keeping, q);
+    }
+}
+
+/* What holders have reaped counts as reaped for the call that comes. */
+static void follow_vi(void *real)
+{
+    struct vipl_vi *vi = vipl_vi_lock_quiet(real);
+    if (vi != NULL) {
+        follow(&vi->send);
+        follow(&vi->recv);
+        vipl_vi_unlock(vi);
+    }
+}
+
+/* Both queues complete through the boards from now on: nothing is posted yet. */
+static void keep_vi(struct keeper_object *object, struct vipl_cq_keeping *const cqs[2])
+{
+    struct vipl_vi_board *boards = vi_board(object);
+    struct vipl_vi *vi = vipl_vi_lock_quiet(object->real);
+    struct vipl_queue *const queues[2] = {&vi->send, &vi->recv};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct vipl_board *board = &boards->queues[i];
+        struct vipl_keeping *keeping = &object->queues[i];
+        memset(board, 0, offsetof(struct vipl_board, entries));
+        board->cq = cqs[i] == NULL ? 0 : 1 + vipl_handle_slot(object->cqs[i]);
+        keeping->board = board;
+        keeping->cq = cqs[i];
+        keeping->code = vipl_handle_slot(object->handle) << 1 | i;
+        queues[i]->keeping = keeping;
+        queues[i]->limit = VIPL_SHARE_DEPTH;
+    }
+    vipl_vi_unlock(vi);
+    vipl_store_ptr(&boards->handle, object->handle);
+}
+
+/* The completion queues of a new VI, with a use of each; VIP_INVALID_PARAMETER: one is none of the NIC handle's. */
+static VIP_RETURN use_cqs(const struct vipl_call *call, struct keeper_object *vi,
+                          struct vipl_cq_keeping *cqs[2])
+{
+    void *const handles[2] = {call->other, call->third};
+    for (int i = 0; i < 2; i++) {
+        cqs[i] = handles[i] == NULL ? NULL : keeper_use_cq(handles[i], call->nic, 1);
+        if (handles[i] != NULL && cqs[i] == NULL) {
+            if (i == 1 && cqs[0] != NULL) {
+                keeper_use_cq(handles[0], call->nic, -1);
+            }
+            return VIP_INVALID_PARAMETER;
+        }
+        vi->cqs[i] = handles[i];
+    }
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN make_vi(struct keeper_object *vi, struct vipl_call *call)
+{
+    struct vipl_cq_keeping *cqs[2];
+    vi->nic = call->nic;
+    vi->queues = vipl_zalloc(2 * sizeof(*vi->queues));
+    VIP_RETURN rc = vi->queues == NULL ? VIP_ERROR_RESOURCE : use_cqs(call, vi, cqs);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    call->vi.Ptag = real_ptag(call->vi.Ptag);
+    rc = VipCreateVi(keeper_real(VIPL_KIND_NIC, call->nic), &call->vi, NULL, NULL, &vi->real);
+    if (rc == VIP_SUCCESS) {
+        keep_vi(vi, cqs);
+        return VIP_SUCCESS;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (cqs[i] != NULL) {
+            keeper_use_cq(vi->cqs[i], vi->nic, -1);
+        }
+    }
+    return rc;
+}
+
+static VIP_RETURN create_vi(unsigned holder, struct vipl_call *call)
+{
+    struct keeper_object *vi = keeper_object_new(VIPL_KIND_VI, VIPL_SHARE_VIS);
+    if (vi == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = make_vi(vi, call);
+    if (rc != VIP_SUCCESS) {
+        keeper_object_free(vi);
+        return rc;
+    }
+    call->object = vi->handle;
+    keeper_object_enter(vi, holder);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN act_vi(struct keeper_object *vi)
+{
+    follow_vi(vi->real);
+    VIP_RETURN rc = VipDestroyVi(vi->real);
+    if (rc == VIP_SUCCESS) {
+        clear_vi(vi);
+    }
+    return rc;
+}
+
+static VIP_RETURN destroy_vi(unsigned holder, struct vipl_call *call)
+{
+    return drop(VIPL_KIND_VI, call->object, holder, act_vi);
+}
+
+static void *real_vi(const struct vipl_call *call)
+{
+    return keeper_real(VIPL_KIND_VI, call->object);
+}
+
+static VIP_RETURN query_vi(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    follow_vi(real_vi(call));
+    VIP_RETURN rc = VipQueryVi(real_vi(call), &call->state, &call->vi, &call->empty[0], &call->empty[1]);
+    call->vi.Ptag = known_ptag(call->vi.Ptag);
+    return rc;
+}
+
+static VIP_RETURN change_vi(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    call->vi.Ptag = real_ptag(call->vi.Ptag);
+    return VipSetViAttributes(real_vi(call), &call->vi);
+}
+
+static VIP_RETURN set_user_data(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    return VipSetUserData(real_vi(call), call->address);
+}
+
+static VIP_RETURN get_user_data(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    call->address = VipGetUserData(real_vi(call));
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN post_send(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    void *real = real_vi(call);
+    struct vipl_vi *vi = vipl_vi_lock_send(real);
+    if (vi != NULL) {
+        follow(&vi->send);
+        vipl_mutex_unlock(&vi->send.lock);
+    }
+    return VipPostSend(real, call->descriptor, call->memory);
+}
+
+static VIP_RETURN post_recv(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    void *real = real_vi(call);
+    struct vipl_vi *vi = vipl_vi_lock_recv(real);
+    if (vi != NULL) {
+        follow(&vi->recv);
+        vipl_mutex_unlock(&vi->recv.lock);
+    }
+    return VipPostRecv(real, call->descriptor, call->memory);
+}
+
+/* --- connections --- */
+
+static VIP_RETURN connect_wait(unsigned holder, struct vipl_call *call)
+{
+    struct keeper_object *conn = keeper_object_new(VIPL_KIND_CONN, VIPL_SHARE_OBJECTS);
+    if (conn == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = VipConnectWait(keeper_real(VIPL_KIND_NIC, call->nic), &call->local.address, call->number,
+                                   &call->remote.address, &call->vi, &conn->real);
+    if (rc != VIP_SUCCESS) {
+        keeper_object_free(conn);
+        return rc;
+    }
+    conn->nic = call->nic;
+    call->object = conn->handle;
+    keeper_object_enter(conn, holder);
+    return VIP_SUCCESS;
+}
+
+/* A request is over with its first answer, whoever else holds it. */
+static void forget_conn(const void *handle, const void *real)
+{
+    struct keeper_object *conn;
+    for (unsigned holder = 0; holder < VIPL_SHARE_HOLDERS; holder++) {
+        if (keeper_real(VIPL_KIND_CONN, handle) != real) {
+            return;
+        }
+        if (keeper_drop(VIPL_KIND_CONN, handle, holder, &conn) == KEEPER_WAS_LAST) {
+            keeper_object_free(conn);
+            return;
+        }
+    }
+}
+
+static VIP_RETURN accept(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    void *real = keeper_real(VIPL_KIND_CONN, call->object);
+    void *vi = keeper_real(VIPL_KIND_VI, call->other);
+    if (real == NULL || vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = VipConnectAccept(real, vi);
+    if (vipl_handle_find(VIPL_KIND_CONN, real) == NULL) { /* else it may be answered once more */
+        forget_conn(call->object, real);
+    }
+    return rc;
+}
+
+static VIP_RETURN reject(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    void *real = keeper_real(VIPL_KIND_CONN, call->object);
+    VIP_RETURN rc = VipConnectReject(real);
+    if (rc == VIP_SUCCESS) {
+        forget_conn(call->object, real);
+    }
+    return rc;
+}
+
+static VIP_RETURN connect(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    return VipConnectRequest(real_vi(call), &call->local.address, &call->remote.address, call->number,
+                             &call->vi);
+}
+
+static VIP_RETURN disconnect(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    return VipDisconnect(real_vi(call));
+}
+
+static VIP_RETURN peer_request(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    return VipConnectPeerRequest(real_vi(call), &call->local.address, &call->remote.address, call->number);
+}
+
+static VIP_RETURN peer_done(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    return VipConnectPeerDone(real_vi(call), &call->vi);
+}
+
+static VIP_RETURN peer_wait(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    return VipConnectPeerWait(real_vi(call), &call->vi);
+}
+
+/* --- names --- */
+
+static VIP_RETURN host_by_name(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    call->text[sizeof(call->text) - 1] = '\0';
+    return VipNSGetHostByName(keeper_real(VIPL_KIND_NIC, call->nic), call->text, &call->remote.address,
+                              call->number);
+}
+
+static VIP_RETURN host_by_address(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    call->number = sizeof(call->text);
+    return VipNSGetHostByAddr(keeper_real(VIPL_KIND_NIC, call->nic), &call->remote.address, call->text,
+                              &call->number);
+}
+
+void keeper_make_call(unsigned holder, struct vipl_call *call)
+{
+    static VIP_RETURN (*const calls[VIPL_CALLS])(unsigned holder, struct vipl_call *call) = {
+        [VIPL_CALL_OPEN] = open_nic,
+        [VIPL_CALL_CLOSE] = close_nic,
+        [VIPL_CALL_QUERY_NIC] = query_nic,
+        [VIPL_CALL_CREATE_PTAG] = create_ptag,
+        [VIPL_CALL_DESTROY_PTAG] = destroy_ptag,
+        [VIPL_CALL_REGISTER] = register_mem,
+        [VIPL_CALL_DEREGISTER] = deregister,
+        [VIPL_CALL_QUERY_MEM] = query_mem,
+        [VIPL_CALL_CHANGE_MEM] = change_mem,
+        [VIPL_CALL_CREATE_VI] = create_vi,
+        [VIPL_CALL_DESTROY_VI] = destroy_vi,
+        [VIPL_CALL_QUERY_VI] = query_vi,
+        [VIPL_CALL_CHANGE_VI] = change_vi,
+        [VIPL_CALL_SET_USER_DATA] = set_user_data,
+        [VIPL_CALL_GET_USER_DATA] = get_user_data,
+        [VIPL_CALL_CONNECT_WAIT] = connect_wait,
+        [VIPL_CALL_ACCEPT] = accept,
+        [VIPL_CALL_REJECT] = reject,
+        [VIPL_CALL_CONNECT] = connect,
+        [VIPL_CALL_DISCONNECT] = disconnect,
+        [VIPL_CALL_PEER_REQUEST] = peer_request,
+        [VIPL_CALL_PEER_DONE] = peer_done,
+        [VIPL_CALL_PEER_WAIT] = peer_wait,
+        [VIPL_CALL_POST_SEND] = post_send,
+        [VIPL_CALL_POST_RECV] = post_recv,
+        [VIPL_CALL_CREATE_CQ] = create_cq,
+        [VIPL_CALL_DESTROY_CQ] = destroy_cq,
+        [VIPL_CALL_RESIZE_CQ] = resize_cq,
+        [VIPL_CALL_HOST_BY_NAME] = host_by_name,
+        [VIPL_CALL_HOST_BY_ADDRESS] = host_by_address,
+        [VIPL_CALL_ALLOC] = alloc,
+        [VIPL_CALL_FREE] = free_block,
+    };
+    call->rc = call->name < VIPL_CALLS ? calls[call->name](holder, call) : VIP_INVALID_PARAMETER;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* What the keeper keeps: tables of objects by kind, and who holds them. */
+#include "core/keeper.h"
+
+#include <string.h>
+
+#include "core/lock_rank.h"
+#include "os/os.h"
+
+enum { FIRST_SLOTS = 64, WORD = 32 };
+
+struct table {
+    struct keeper_object **slots; /* NULL: free; not entered yet: `kind` is 0 */
+    uint32_t count;
+    uint32_t next; /* where the search for a free slot goes on: slots are used again late */
+};
+
+static struct {
+    struct vipl_mutex lock; /* rank SHARE; guards all */
+    struct table tables[VIPL_SHARE_KINDS];
+    uint32_t generation;
+} kept;
+
+void keeper_objects_init(void)
+{
+    vipl_mutex_init(&kept.lock, VIPL_RANK_SHARE);
+    vipl_entropy(&kept.generation,
+                 sizeof(kept.generation)); /* without: zero, and handles are easier to guess */
+}
+
+static bool grow(struct table *table, uint32_t most)
+{
+    uint32_t count = table->count == 0 ? FIRST_SLOTS : table->count * 2;
+    count = count < most ? count : most;
+    if (count <= table->count) {
+        return false;
+    }
+    struct keeper_object **slots = vipl_zalloc(count * sizeof(struct keeper_object *));
+    if (slots == NULL) {
+        return false;
+    }
+    if (table->slots != NULL) {
+        memcpy(slots, table->slots, table->count * sizeof(struct keeper_object *));
+    }
+    vipl_free(table->slots);
+    table->slots = slots;
+    table->next = table->count;
+    table->count = count;
+    return true;
+}
+
+static bool find_free(struct table *table, uint32_t most, uint32_t *slot)
+{
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < table->count; i++) {
+            *slot = (table->next + i) % table->count;
+            if (table->slots[*slot] == NULL) {
+                table->next = (*slot + 1) % table->count;
+                return true;
+            }
+        }
+        if (!grow(table, most)) {
+            return false;
+        }
+    }
+    return false;
+}
+
+struct keeper_object *keeper_object_new(uint32_t kind, uint32_t most)
+{
+    struct keeper_object *object = vipl_zalloc(sizeof(*object));
+    uint32_t slot;
+    if (object == NULL) {
+        return NULL;
+    }
+    vipl_mutex_lock(&kept.lock);
+    bool found = find_free(&kept.tables[kind], most, &slot);
+    if (found) {
+        uintptr_t stamp = (uintptr_t)++kept.generation << VIPL_KIND_BITS | VIPL_KIND_SHARED | kind;
+        object->handle = (void *)(stamp << VIPL_SLOT_BITS | slot);
+        kept.tables[kind].slots[slot] = object;
+    }
+    vipl_mutex_unlock(&kept.lock);
+    if (!found) {
+        vipl_free(object);
+        return NULL;
+    }
+    return object;
+}
+
+static bool holds(const struct keeper_object *object, unsigned holder)
+{
+    return (object->holders[holder / WORD] >> holder % WORD & 1) != 0;
+}
+
+static void set_held(struct keeper_object *object, unsigned holder, bool held)
+{
+    uint32_t bit = UINT32_C(1) << holder % WORD;
+    uint32_t *word = &object->holders[holder / WORD];
+    *word = held ? *word | bit : *word & ~bit;
+}
+
+static bool is_held(const struct keeper_object *object)
+{
+    uint32_t any = 0;
+    for (unsigned i = 0; i < VIPL_SHARE_HOLDERS / WORD; i++) {
+        any |= object->holders[i];
+    }
+    return any != 0;
+}
+
+void keeper_object_enter(struct keeper_object *object, unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    object->kind = (uint32_t)vipl_handle_kind(object->handle);
+    set_held(object, holder, true);
+    vipl_mutex_unlock(&kept.lock);
+}
+
+void keeper_object_free(struct keeper_object *object)
+{
+    vipl_mutex_lock(&kept.lock);
+    kept.tables[vipl_handle_kind(object->handle)].slots[vipl_handle_slot(object->handle)] = NULL;
+    vipl_mutex_unlock(&kept.lock);
+    vipl_free(object->queues);
+    vipl_free(object->cq);
+    vipl_free(object);
+}
+
+static struct keeper_object *find_locked(uint32_t kind, const void *handle)
+{
+    uint32_t slot = vipl_handle_slot(handle);
+    struct keeper_object *object = slot < kept.tables[kind].count ? kept.tables[kind].slots[slot] : NULL;
+    return object != NULL && object->handle == handle && object->kind == kind && !object->ending ? object
+                                                                                                 : NULL;
+}
+
+void *keeper_real(uint32_t kind, const void *handle)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct keeper_object *object = find_locked(kind, handle);
+    void *real = object == NULL ? NULL : object->real;
+    vipl_mutex_unlock(&kept.lock);
+    return real;
+}
+
+/* The handle of the entered object of a kind for which `is` says yes. */
+static void *search(uint32_t kind, bool (*is)(const struct keeper_object *, const void *), const void *arg)
+{
+    void *found = NULL;
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
+        struct keeper_object *object = kept.tables[kind].slots[i];
+        found =
+            object != NULL && object->kind != 0 && !object->ending && is(object, arg) ? object->handle : NULL;
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return found;
+}
+
+struct region_key {
+    const void *nic;
+    const void *address;
+    VIP_MEM_HANDLE memory;
+};
+
+static bool is_region(const struct keeper_object *object, const void *arg)
+{
+    const struct region_key *key = arg;
+    return object->memory == key->memory && object->address == key->address && object->nic == key->nic;
+}
+
+void *keeper_region(const void *nic, const void *address, VIP_MEM_HANDLE memory)
+{
+    struct region_key key = {nic, address, memory};
+    return search(VIPL_KIND_REGION, is_region, &key);
+}
+
+static bool is_at(const struct keeper_object *object, const void *address)
+{
+    return object->address == address;
+}
+
+void *keeper_block(const void *address)
+{
+    return search(VIPL_KIND_BLOCK, is_at, address);
+}
+
+static bool is_real(const struct keeper_object *object, const void *real)
+{
+    return object->real == real;
+}
+
+void *keeper_handle_of(uint32_t kind, const void *real)
+{
+    return real == NULL ? NULL : search(kind, is_real, real);
+}
+
+enum keeper_dropped keeper_drop(uint32_t kind, const void *handle, unsigned holder,
+                                struct keeper_object **out)
+{
+    enum keeper_dropped dropped = KEEPER_NOT_HELD;
+    vipl_mutex_lock(&kept.lock);
+    struct keeper_object *object = find_locked(kind, handle);
+    if (object != NULL && holds(object, holder)) {
+        set_held(object, holder, false);
+        object->ending = !is_held(object);
+        dropped = object->ending ? KEEPER_WAS_LAST : KEEPER_DROPPED;
+        *out = object;
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return dropped;
+}
+
+void keeper_keep_on(struct keeper_object *object, unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    object->ending = false;
+    set_held(object, holder, true);
+    vipl_mutex_unlock(&kept.lock);
+}
+
+void keeper_inherit(unsigned parent, unsigned child)
+{
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
+        for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
+            struct keeper_object *object = kept.tables[kind].slots[i];
+            if (object != NULL && object->kind != 0 && !object->ending && holds(object, parent)) {
+                set_held(object, child, true);
+            }
+        }
+    }
+    vipl_mutex_unlock(&kept.lock);
+}
+
+struct vipl_cq_keeping *keeper_use_cq(const void *handle, const void *nic, int by)
+{
+    struct vipl_cq_keeping *cq = NULL;
+    vipl_mutex_lock(&kept.lock);
+    struct keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    if (object != NULL && object->nic == nic) {
+        object->users += (uint32_t)by;
+        cq = object->cq;
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return cq;
+}
+
+int keeper_cq_bell(const void *handle)
+{
+    int fd = -1;
+    vipl_mutex_lock(&kept.lock);
+    struct keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    if (object != NULL) {
+        fd = vipl_bell_open(&object->cq->bell, &object->cq->board->rung);
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return fd;
+}
+
+void *keeper_next_held(uint32_t kind, const void *nic, unsigned holder)
+{
+    void *found = NULL;
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
+        struct keeper_object *object = kept.tables[kind].slots[i];
+        if (object != NULL && object->kind != 0 && !object->ending && (nic == NULL || object->nic == nic) &&
+            holds(object, holder)) {
+            found = object->handle;
+        }
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return found;
+}
+
+void keeper_for_each(uint32_t kind, void (*visit)(struct keeper_object *object))
+{
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
+        struct keeper_object *object = kept.tables[kind].slots[i];
+        if (object != NULL && object->kind != 0 && !object->ending) {
+            visit(object);
+        }
+    }
+    vipl_mutex_unlock(&kept.lock);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shareable objects: one object in a process and in the children it forks.
+ *
+ * They live in the *keeper*, a process that the library starts with the first of them. It runs this same library
+ * and has the VIs, queues, regions and connections as its own. The processes that use them, its *holders*, reach it
+ * through one piece of shared memory, the arena, which lies at the same address in all of them:
+ *
+ *   channels   A call goes to the keeper through a channel: the holder writes it there, the keeper's thread of that
+ *              channel makes it and writes what it returned. So every rule of VIPL is applied in one place.
+ *   boards     What is complete stands on the board of its queue: the keeper writes it there, in order, and a holder
+ *              takes it with one compare-and-exchange. Reaping needs no call.
+ *   heap       VipxAllocShared(): descriptors and buffers, which the keeper moves data from and to.
+ *
+ * A holder has one socket to the keeper. Its end is the holder's end, however it came: the keeper then drops
+ * the holder's references. Before a fork the parent makes the child's socket, and the keeper copies the references:
+ * so there is no moment at which nobody holds them. A holder never holds a lock that another one waits for.
+ */
+#ifndef VIPL_CORE_SHARE_H
+#define VIPL_CORE_SHARE_H
+
+#include "core/backend.h"
+#include "core/handle.h"
+#include "os/os.h"
+#include "os/os_mutex.h"
+#include "vipl/posix.h"
+
+enum {
+    VIPL_SHARE_DEPTH = 1024,     /* descriptors a work queue; a power of two */
+    VIPL_SHARE_ENTRIES = 16384,  /* entries of a completion queue; a power of two */
+    VIPL_SHARE_PAGE = 65536,     /* the heap's unit: a multiple of every system's page */
+    VIPL_SHARE_HOLDERS = 1024,   /* processes */
+    VIPL_SHARE_OBJECTS = 1 << 16 /* of each kind without a board */
+};
+#if UINTPTR_MAX > 0xFFFFFFFFu
+enum { VIPL_SHARE_VIS = 4096, VIPL_SHARE_CQS = 256, VIPL_SHARE_CHANNELS = 2048 };
+#else
+enum { VIPL_SHARE_VIS = 512, VIPL_SHARE_CQS = 32, VIPL_SHARE_CHANNELS = 512 };
+#endif
+
+/* Kinds of objects beside those of handle.h, which have no handle of this form. */
+enum { VIPL_KIND_REGION = VIPL_KINDS, VIPL_KIND_BLOCK, VIPL_SHARE_KINDS };
+
+/* --- calls ------------------------------------------------------------------------------------------ */
+
+enum vipl_call_name {
+    VIPL_CALL_OPEN,
+    VIPL_CALL_CLOSE,
+    VIPL_CALL_QUERY_NIC,
+    VIPL_CALL_CREATE_PTAG,
+    VIPL_CALL_DESTROY_PTAG,
+    VIPL_CALL_REGISTER,
+    VIPL_CALL_DEREGISTER,
+    VIPL_CALL_QUERY_MEM,
+    VIPL_CALL_CHANGE_MEM,
+    VIPL_CALL_CREATE_VI,
+    VIPL_CALL_DESTROY_VI,
+    VIPL_CALL_QUERY_VI,
+    VIPL_CALL_CHANGE_VI,
+    VIPL_CALL_SET_USER_DATA,
+    VIPL_CALL_GET_USER_DATA,
+    VIPL_CALL_CONNECT_WAIT,
+    VIPL_CALL_ACCEPT,
+    VIPL_CALL_REJECT,
+    VIPL_CALL_CONNECT,
+    VIPL_CALL_DISCONNECT,
+    VIPL_CALL_PEER_REQUEST,
+    VIPL_CALL_PEER_DONE,
+    VIPL_CALL_PEER_WAIT,
+    VIPL_CALL_POST_SEND,
+    VIPL_CALL_POST_RECV,
+    VIPL_CALL_CREATE_CQ,
+    VIPL_CALL_DESTROY_CQ,
+    VIPL_CALL_RESIZE_CQ,
+    VIPL_CALL_HOST_BY_NAME,
+    VIPL_CALL_HOST_BY_ADDRESS,
+    VIPL_CALL_ALLOC,
+    VIPL_CALL_FREE,
+    VIPL_CALLS
+};
+
+/* A VIP_NET_ADDRESS with room for the longest. */
+struct vipl_call_address {
+    VIP_NET_ADDRESS address;
+    uint8_t room[VIPL_MAX_HOST_ADDRESS + VIPL_MAX_DISCRIMINATOR];
+};
+
+/* Arguments and results: each call uses what it has. Handles are those of the holders. */
+struct vipl_call {
+    uint32_t name; /* enum vipl_call_name */
+    VIP_RETURN rc;
+    void *nic;
+    void *object; /* the VI, CQ, tag or request that the call is about */
+    void *other;  /* a CQ of VipCreateVi() (send), the VI of VipConnectAccept() */
+    void *third;  /* a CQ of VipCreateVi() (receive) */
+    void *address;
+    VIP_DESCRIPTOR *descriptor;
+    VIP_ULONG number; /* a length, a time limit, a number of entries, an index */
+    VIP_MEM_HANDLE memory;
+    VIP_VI_STATE state;
+    VIP_BOOLEAN empty[2]; /* send, receive */
+    VIP_VI_ATTRIBUTES vi;
+    VIP_MEM_ATTRIBUTES mem;
+    VIP_NIC_ATTRIBUTES attributes;
+    struct vipl_call_address local;
+    struct vipl_call_address remote;
+    char text[256];
+};
+
+enum vipl_turn { VIPL_TURN_HOLDER, VIPL_TURN_KEEPER, VIPL_TURN_OVER };
+
+struct vipl_channel {
+    uint32_t turn;          /* atomic: enum vipl_turn; whose the call is */
+    uint32_t keeper_asleep; /* atomic, set by the keeper; "I sleep, then look at turn" */
+    uint32_t holder_asleep; /* atomic, set by the holder; likewise */
+    uint32_t cancelled;     /* atomic, the keeper's: a blocking call is to end */
+    struct vipl_call call;  /* whose turn it is */
+};
+
+/* --- boards ----------------------------------------------------------------------------------------- */
+
+/* A work queue's completions. Indices run on and wrap as in queue.h. */
+struct vipl_board {
+    uint32_t completed; /* atomic: written by the keeper, after the entry; pairs with the reaper's load */
+    uint32_t reaped;    /* atomic: taken by holders, one each */
+    uint32_t
+        announced; /* atomic: told through the completion queue, by holders; back to reaped by the keeper */
+    uint32_t rung; /* atomic: the bell rings; see vipl_share_hush() */
+    uint32_t cq;   /* constant: 1 + slot of the completion queue, or 0 */
+    uint32_t filler[11];
+    uint64_t entries[VIPL_SHARE_DEPTH]; /* atomic halves: a descriptor, and VIPL_BOARD_FAILED */
+};
+#define VIPL_BOARD_FAILED (UINT64_C(1) << 63)
+
+struct vipl_vi_board {
+    void *handle; /* atomic: the holders' handle; NULL: none lives here */
+    struct vipl_board queues[2];
+};
+
+struct vipl_cq_board {
+    void *handle;    /* atomic, as above */
+    uint32_t pushed; /* atomic: written by the keeper, after the entry */
+    uint32_t taken;  /* atomic: taken by holders, one each */
+    uint32_t rung;   /* atomic: the bell rings */
+    uint32_t limit;  /* atomic: entries asked for */
+    /* Each says that a queue (VI slot << 1 | receive) may have a completion nobody was told of; that it
+     * really has is what `announced` of the queue decides. */
+    uint32_t entries[VIPL_SHARE_ENTRIES];
+};
+
+struct vipl_arena {
+    size_t heap_bytes;   /* constant */
+    unsigned char *heap; /* constant */
+    struct vipl_channel channels[VIPL_SHARE_CHANNELS];
+    struct vipl_vi_board vis[VIPL_SHARE_VIS];
+    struct vipl_cq_board cqs[VIPL_SHARE_CQS];
+};
+
+/* --- what goes over the socket ------------------------------------------------------------------------ */
+
+enum vipl_note_name {
+    VIPL_NOTE_CHANNEL, /* asks for a channel: its number is the answer */
+    VIPL_NOTE_FORK,    /* a child is about to be: its socket is attached; the answer says that it is known */
+    VIPL_NOTE_BELL,    /* asks for the bell of a queue or completion queue: attached to the answer */
+    VIPL_NOTE_CANCEL   /* ends the blocking call of a channel: no answer */
+};
+struct vipl_note {
+    uint32_t name;   /* enum vipl_note_name */
+    uint32_t number; /* the channel; BELL: 1 for the receive queue; in answers: 0, or an errno value */
+    void *handle;    /* BELL */
+};
+
+/* --- holders: share.c ----------------------------------------------------------------------------------- */
+
+/* The arena, NULL while this process has none. */
+struct vipl_arena *vipl_share_arena(void);
+/* Joins the arena, which is made, and the keeper with it, if there is none. */
+VIP_RETURN vipl_share_join(void);
+/* Makes a call and returns what it returned. `restart`: a handler does not end it. */
+VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart);
+/* The bell of a queue; -1: there is none to be had. */
+int vipl_share_bell(const void *handle, bool recv);
+bool vipl_share_keeper_lives(void);
+int vipl_share_lifeline(void);            /* a descriptor that is readable once the keeper is no more */
+void vipl_share_drop(const void *handle); /* this process has dropped its reference of a VI or CQ */
+bool vipl_share_has_dropped(const void *handle);
+
+/* --- the keeper: keeper.c ------------------------------------------------------------------------------- */
+
+/* What its process does, from its end of the first holder's socket to the last holder's end. */
+void vipl_keeper_run(struct vipl_arena *arena, int socket);
+
+/* --- completions, in the keeper: board.c ------------------------------------------------------------------ */
+
+struct vipl_queue;
+struct vipl_work;
+
+/* What a queue of the keeper's completes through; all constant but the bell. */
+struct vipl_bell {
+    struct vipl_waker waker;
+    uint32_t open; /* atomic */
+};
+struct vipl_cq_keeping {
+    struct vipl_mutex lock; /* rank CQ; guards pushing */
+    struct vipl_cq_board *board;
+    struct vipl_bell bell;
+};
+struct vipl_keeping {
+    struct vipl_board *board;
+    struct vipl_cq_keeping *cq; /* NULL: none */
+    uint32_t code;              /* of this queue, in the completion queue */
+    struct vipl_bell bell;
+};
+
+/* A work was published; the queue's lock is held. False: its completion queue is full. */
+bool vipl_keeping_publish(struct vipl_keeping *keeping, struct vipl_queue *q, const struct vipl_work *work);
+/* What holders took is reaped in the queue too, whose lock is held. */
+void vipl_keeping_follow(struct vipl_keeping *keeping, struct vipl_queue *q);
+/* A holder has died: who waits looks again, and what was announced to it is announced anew. */
+void vipl_keeping_renew(struct vipl_keeping *keeping);
+void vipl_cq_keeping_renew(struct vipl_cq_keeping *cq);
+void vipl_bell_ring(struct vipl_bell *bell, uint32_t *rung);
+/* Its descriptor, made if need be; -1: there is none to be had. It rings once, so that who waits looks. */
+int vipl_bell_open(struct vipl_bell *bell, uint32_t *rung);
+void vipl_bell_close(struct vipl_bell *bell);
+
+/* --- entry points for shared handles: share_api.c, share_reap.c --------------------------------------------- */
+
+VIP_RETURN vipl_share_open(const char *device, void **nic);
+VIP_RETURN vipl_share_close(void *nic);
+VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out);
+VIP_RETURN vipl_share_create_ptag(void *nic, void **out);
+VIP_RETURN vipl_share_destroy_ptag(void *nic, void *ptag);
+VIP_RETURN vipl_share_register(void *nic, void *address, VIP_ULONG length,
+                               const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out);
+VIP_RETURN vipl_share_deregister(void *nic, void *address, VIP_MEM_HANDLE memory);
+VIP_RETURN vipl_share_query_mem(void *nic, void *address, VIP_MEM_HANDLE memory, VIP_MEM_ATTRIBUTES *out);
+VIP_RETURN vipl_share_change_mem(void *nic, void *address, VIP_MEM_HANDLE memory,
+                                 const VIP_MEM_ATTRIBUTES *in);
+VIP_RETURN vipl_share_create_vi(void *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq, void *recv_cq,
+                                void **out);
+VIP_RETURN vipl_share_destroy_vi(void *vi);
+VIP_RETURN vipl_share_query_vi(void *vi, VIP_VI_STATE *state, VIP_VI_ATTRIBUTES *attributes,
+                               VIP_BOOLEAN *send_empty, VIP_BOOLEAN *recv_empty);
+VIP_RETURN vipl_share_change_vi(void *vi, const VIP_VI_ATTRIBUTES *attributes);
+VIP_RETURN vipl_share_set_user_data(void *vi, void *data);
+void *vipl_share_get_user_data(void *vi);
+VIP_RETURN vipl_share_connect_wait(void *nic, const VIP_NET_ADDRESS *local, VIP_ULONG timeout,
+                                   VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **conn);
+VIP_RETURN vipl_share_accept(void *conn, void *vi);
+VIP_RETURN vipl_share_reject(void *conn);
+VIP_RETURN vipl_share_connect(void *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
+                              VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes);
+VIP_RETURN vipl_share_disconnect(void *vi);
+VIP_RETURN vipl_share_peer_request(void *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
+                                   VIP_ULONG timeout);
+VIP_RETURN vipl_share_peer_done(void *vi, bool wait, VIP_VI_ATTRIBUTES *attributes);
+VIP_RETURN vipl_share_post(void *vi, bool recv, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
+VIP_RETURN vipl_share_create_cq(void *nic, VIP_ULONG entries, void **out);
+VIP_RETURN vipl_share_destroy_cq(void *cq);
+VIP_RETURN vipl_share_resize_cq(void *cq, VIP_ULONG entries);
+VIP_RETURN vipl_share_host_by_name(void *nic, const char *name, VIP_NET_ADDRESS *out, VIP_ULONG index);
+VIP_RETURN vipl_share_host_by_address(void *nic, const VIP_NET_ADDRESS *address, char *name,
+                                      VIP_ULONG *length);
+VIP_RETURN vipl_share_set_restart(void *nic, bool restart);
+bool vipl_share_restarts(void); /* whether blocking calls of this process resume */
+
+VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out);
+VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *mask, VIP_DESCRIPTOR **out);
+VIP_RETURN vipl_share_cq_done(void *cq, void **vi, VIP_BOOLEAN *recv);
+VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, void **vi, VIP_BOOLEAN *recv);
+
+#endif

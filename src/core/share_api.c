@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls on shared objects, as they go to the keeper: arguments in, results out. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config.h"
+#include "core/log.h"
+#include "core/share.h"
+
+enum { NICS = 64 };
+
+/* What a NIC handle's attributes point at, in this process: constant once written, for the handle. */
+static struct {
+    void *handle;
+    uint8_t address[VIPL_MAX_HOST_ADDRESS];
+} nics[NICS];
+
+static uint32_t restart; /* atomic: blocking calls resume */
+
+static VIP_RETURN make(struct vipl_call *call, uint32_t name)
+{
+    call->name = name;
+    return vipl_share_call(call, false, true);
+}
+
+static VIP_RETURN make_blocking(struct vipl_call *call, uint32_t name)
+{
+    call->name = name;
+    return vipl_share_call(call, true, vipl_share_restarts());
+}
+
+bool vipl_share_restarts(void)
+{
+    return vipl_load_relaxed(&restart) != 0;
+}
+
+/* Only what the lengths say is read; what is longer than any address is refused by all devices alike. */
+static bool put_address(struct vipl_call_address *to, const VIP_NET_ADDRESS *from)
+{
+    if (from->HostAddressLen > VIPL_MAX_HOST_ADDRESS || from->DiscriminatorLen > VIPL_MAX_DISCRIMINATOR) {
+        return false;
+    }
+    memcpy(to, from,
+           offsetof(VIP_NET_ADDRESS, HostAddress) + (size_t)from->HostAddressLen + from->DiscriminatorLen);
+    return true;
+}
+
+static void get_address(VIP_NET_ADDRESS *to, const struct vipl_call_address *from)
+{
+    memcpy(to, from,
+           offsetof(VIP_NET_ADDRESS, HostAddress) + (size_t)from->address.HostAddressLen +
+               from->address.DiscriminatorLen);
+}
+
+/* --- NIC handles --- */
+
+VIP_RETURN vipl_share_open(const char *device, void **nic)
+{
+    struct vipl_call call = {.name = VIPL_CALL_OPEN};
+    char level[16];
+    vipl_log_set_level_text(vipl_config_text("VIPL_LOG", level, sizeof(level)) ? level : NULL);
+    if (device != NULL && strlen(device) >= sizeof(call.text)) {
+        return VIP_ERROR_RESOURCE;
+    }
+    snprintf(call.text, sizeof(call.text), "%s", device == NULL ? "" : device);
+    VIP_RETURN rc = vipl_share_join();
+    if (rc == VIP_SUCCESS) {
+        rc = make(&call, VIPL_CALL_OPEN);
+    }
+    if (rc == VIP_SUCCESS) {
+        vipl_store_relaxed(&restart, vipl_config_number("VIPL_RESTART", 0, 0, 1));
+        *nic = call.nic;
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_share_close(void *nic)
+{
+    struct vipl_call call = {.nic = nic};
+    return make(&call, VIPL_CALL_CLOSE);
+}
+
+VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out)
+{
+    struct vipl_call call = {.nic = nic};
+    VIP_RETURN rc = make(&call, VIPL_CALL_QUERY_NIC);
+    if (rc == VIP_SUCCESS) {
+        *out = call.attributes;
+        uint32_t slot = vipl_handle_slot(nic) % NICS;
+        nics[slot].handle = nic;
+        memcpy(nics[slot].address, call.local.address.HostAddress, VIPL_MAX_HOST_ADDRESS);
+        out->LocalNicAddress = nics[slot].address;
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_share_set_restart(void *nic, bool restarts)
+{
+    VIP_NIC_ATTRIBUTES attributes;
+    VIP_RETURN rc = vipl_share_query_nic(nic, &attributes); /* is it one at all? */
+    if (rc == VIP_SUCCESS) {
+        vipl_store_relaxed(&restart, restarts ? 1 : 0);
+    }
+    return rc;
+}
+
+/* --- tags and memory --- */
+
+VIP_RETURN vipl_share_create_ptag(void *nic, void **out)
+{
+    struct vipl_call call = {.nic = nic};
+    VIP_RETURN rc = make(&call, VIPL_CALL_CREATE_PTAG);
+    *out = rc == VIP_SUCCESS ? call.object : NULL;
+    return rc;
+}
+
+VIP_RETURN vipl_share_destroy_ptag(void *nic, void *ptag)
+{
+    struct vipl_call call = {.nic = nic, .object = ptag};
+    return make(&call, VIPL_CALL_DESTROY_PTAG);
+}
+
+VIP_RETURN vipl_share_register(void *nic, void *address, VIP_ULONG length,
+                               const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out)
+{
+    struct vipl_call call = {.nic = nic, .address = address, .number = length, .mem = *attributes};
+    VIP_RETURN rc = make(&call, VIPL_CALL_REGISTER);
+    *out = rc == VIP_SUCCESS ? call.memory : 0;
+    return rc;
+}
+
+VIP_RETURN vipl_share_deregister(void *nic, void *address, VIP_MEM_HANDLE memory)
+{
+    struct vipl_call call = {.nic = nic, .address = address, .memory = memory};
+    return make(&call, VIPL_CALL_DEREGISTER);
+}
+
+VIP_RETURN vipl_share_query_mem(void *nic, void *address, VIP_MEM_HANDLE memory, VIP_MEM_ATTRIBUTES *out)
+{
+    struct vipl_call call = {.nic = nic, .address = address, .memory = memory};
+    VIP_RETURN rc = make(&call, VIPL_CALL_QUERY_MEM);
+    if (rc == VIP_SUCCESS) {
+        *out = call.mem;
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_share_change_mem(void *nic, void *address, VIP_MEM_HANDLE memory,
+                                 const VIP_MEM_ATTRIBUTES *in)
+{
+    struct vipl_call call = {.nic = nic, .address = address, .memory = memory, .mem = *in};
+    return make(&call, VIPL_CALL_CHANGE_MEM);
+}
+
+VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
+{
+    struct vipl_call call = {.number = Length};
+    if (Address == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *Address = NULL;
+    VIP_RETURN rc = Length == 0 ? VIP_INVALID_PARAMETER : vipl_share_join();
+    if (rc == VIP_SUCCESS) {
+        rc = make(&call, VIPL_CALL_ALLOC);
+    }
+    if (rc == VIP_SUCCESS) {
+        *Address = call.address;
+    }
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address)
+{
+    struct vipl_call call = {.address = Address};
+    return make(&call, VIPL_CALL_FREE);
+}
+
+/* --- completion queues --- */
+
+VIP_RETURN vipl_share_create_cq(void *nic, VIP_ULONG entries, void **out)
+{
+    struct vipl_call call = {.nic = nic, .number = entries};
+    VIP_RETURN rc = make(&call, VIPL_CALL_CREATE_CQ);
+    *out = rc == VIP_SUCCESS ? call.object : NULL;
+    return rc;
+}
+
+static VIP_RETURN drop(struct vipl_call *call, uint32_t name)
+{
+    if (vipl_share_has_dropped(call->object)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = make(call, name);
+    if (rc == VIP_SUCCESS) {
+        vipl_share_drop(call->object);
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_share_destroy_cq(void *cq)
+{
+    struct vipl_call call = {.object = cq};
+    return drop(&call, VIPL_CALL_DESTROY_CQ);
+}
+
+VIP_RETURN vipl_share_resize_cq(void *cq, VIP_ULONG entries)
+{
+    struct vipl_call call = {.object = cq, .number = entries};
+    return make(&call, VIPL_CALL_RESIZE_CQ);
+}
+
+/* --- VIs --- */
+
+VIP_RETURN vipl_share_create_vi(void *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq, void *recv_cq,
+                                void **out)
+{
+    struct vipl_call call = {.nic = nic, .vi = *attributes, .other = send_cq, .third = recv_cq};
+    VIP_RETURN rc = make(&call, VIPL_CALL_CREATE_VI);
+    *out = rc == VIP_SUCCESS ? call.object : NULL;
+    return rc;
+}
+
+VIP_RETURN vipl_share_destroy_vi(void *vi)
+{
+    struct vipl_call call = {.object = vi};
+    return drop(&call, VIPL_CALL_DESTROY_VI);
+}
+
+/* A call on a VI of which this process has not dropped its reference. */
+static VIP_RETURN make_on_vi(struct vipl_call *call, uint32_t name, bool blocking)
+{
+    if (vipl_share_has_dropped(call->object)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    return blocking ? make_blocking(call, name) : make(call, name);
+}
+
+VIP_RETURN vipl_share_query_vi(void *vi, VIP_VI_STATE *state, VIP_VI_ATTRIBUTES *attributes,
+                               VIP_BOOLEAN *send_empty, VIP_BOOLEAN *recv_empty)
+{
+    struct vipl_call call = {.object = vi};
+    VIP_RETURN rc = make_on_vi(&call, VIPL_CALL_QUERY_VI, false);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    *state = call.state;
+    if (attributes != NULL) {
+        *attributes = call.vi;
+    }
+    if (send_empty != NULL) {
+        *send_empty = call.empty[0];
+    }
+    if (recv_empty != NULL) {
+        *recv_empty = call.empty[1];
+    }
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_share_change_vi(void *vi, const VIP_VI_ATTRIBUTES *attributes)
+{
+    struct vipl_call call = {.object = vi, .vi = *attributes};
+    return make_on_vi(&call, VIPL_CALL_CHANGE_VI, false);
+}
+
+VIP_RETURN vipl_share_set_user_data(void *vi, void *data)
+{
+    struct vipl_call call = {.object = vi, .address = data};
+    return make_on_vi(&call, VIPL_CALL_SET_USER_DATA, false);
+}
+
+void *vipl_share_get_user_data(void *vi)
+{
+    struct vipl_call call = {.object = vi};
+    return make_on_vi(&call, VIPL_CALL_GET_USER_DATA, false) == VIP_SUCCESS ? call.address : NULL;
+}
+
+VIP_RETURN vipl_share_post(void *vi, bool recv, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+{
+    struct vipl_call call = {.object = vi, .descriptor = descriptor, .memory = memory};
+    return make_on_vi(&call, recv ? VIPL_CALL_POST_RECV : VIPL_CALL_POST_SEND, false);
+}
+
+/* --- connections --- */
+
+VIP_RETURN vipl_share_connect_wait(void *nic, const VIP_NET_ADDRESS *local, VIP_ULONG timeout,
+                                   VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **conn)
+{
+    struct vipl_call call = {.nic = nic, .number = timeout};
+    if (!put_address(&call.local, local)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = make_blocking(&call, VIPL_CALL_CONNECT_WAIT);
+    if (rc == VIP_SUCCESS) {
+        get_address(remote, &call.remote);
+        *attributes = call.vi;
+        *conn = call.object;
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_share_accept(void *conn, void *vi)
+{
+    struct vipl_call call = {.object = conn, .other = vi};
+    return vipl_share_has_dropped(vi) ? VIP_INVALID_PARAMETER : make(&call, VIPL_CALL_ACCEPT);
+}
+
+VIP_RETURN vipl_share_reject(void *conn)
+{
+    struct vipl_call call = {.object = conn};
+    return make(&call, VIPL_CALL_REJECT);
+}
+
+VIP_RETURN vipl_share_connect(void *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
+                              VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
+{
+    struct vipl_call call = {.object = vi, .number = timeout};
+    if (!put_address(&call.local, local) || !put_address(&call.remote, remote)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = make_on_vi(&call, VIPL_CALL_CONNECT, true);
+    if (rc == VIP_SUCCESS && attributes != NULL) {
+        *attributes = call.vi;
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_share_disconnect(void *vi)
+{
+    struct vipl_call call = {.object = vi};
+    return make_on_vi(&call, VIPL_CALL_DISCONNECT, false);
+}
+
+VIP_RETURN vipl_share_peer_request(void *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
+                                   VIP_ULONG timeout)
+{
+    struct vipl_call call = {.object = vi, .number = timeout};
+    if (!put_address(&call.local, local) || !put_address(&call.remote, remote)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    return make_on_vi(&call, VIPL_CALL_PEER_REQUEST, false);
+}
+
+VIP_RETURN vipl_share_peer_done(void *vi, bool wait, VIP_VI_ATTRIBUTES *attributes)
+{
+    struct vipl_call call = {.object = vi};
+    VIP_RETURN rc = make_on_vi(&call, wait ? VIPL_CALL_PEER_WAIT : VIPL_CALL_PEER_DONE, wait);
+    if (rc == VIP_SUCCESS && attributes != NULL) {
+        *attributes = call.vi;
+    }
+    return rc;
+}
+
+/* --- names --- */
+
+VIP_RETURN vipl_share_host_by_name(void *nic, const char *name, VIP_NET_ADDRESS *out, VIP_ULONG index)
+{
+    struct vipl_call call = {.nic = nic, .number = index};
+    if (strlen(name) >= sizeof(call.text)) {
+        return VIP_ERROR_NAMESERVICE;
+    }
+    snprintf(call.text, sizeof(call.text), "%s", name);
+    VIP_RETURN rc = make(&call, VIPL_CALL_HOST_BY_NAME);
+    if (rc == VIP_SUCCESS) {
+        get_address(out, &call.remote);
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_share_host_by_address(void *nic, const VIP_NET_ADDRESS *address, char *name,
+                                      VIP_ULONG *length)
+{
+    struct vipl_call call = {.nic = nic};
+    if (!put_address(&call.remote, address)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = make(&call, VIPL_CALL_HOST_BY_ADDRESS);
+    if (rc == VIP_SUCCESS) {
+        VIP_ULONG needed = (VIP_ULONG)strlen(call.text) + 1;
+        if (*length < needed) {
+            rc = VIP_ERROR_RESOURCE;
+        } else {
+            memcpy(name, call.text, needed);
+        }
+        *length = needed;
+    }
+    return rc;
+}

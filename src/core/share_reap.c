@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking completions of shared objects off their boards: no call to the keeper, no lock. Who loses a race for an
+ * entry takes the next one; who is killed at any instruction has taken one or has not.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "core/share.h"
+#include "core/wait.h"
+
+static struct vipl_vi_board *vi_board(const void *vi)
+{
+    struct vipl_arena *arena = vipl_share_arena();
+    uint32_t slot = vipl_handle_slot(vi);
+    if (arena == NULL || vipl_handle_kind(vi) != VIPL_KIND_VI || slot >= VIPL_SHARE_VIS) {
+        return NULL;
+    }
+    struct vipl_vi_board *board = &arena->vis[slot];
+    return vipl_load_ptr((void *const *)&board->handle) == vi && !vipl_share_has_dropped(vi) ? board : NULL;
+}
+
+static struct vipl_cq_board *cq_board(const void *cq)
+{
+    struct vipl_arena *arena = vipl_share_arena();
+    uint32_t slot = vipl_handle_slot(cq);
+    if (arena == NULL || vipl_handle_kind(cq) != VIPL_KIND_CQ || slot >= VIPL_SHARE_CQS) {
+        return NULL;
+    }
+    struct vipl_cq_board *board = &arena->cqs[slot];
+    return vipl_load_ptr((void *const *)&board->handle) == cq && !vipl_share_has_dropped(cq) ? board : NULL;
+}
+
+static uint64_t read_entry(const uint64_t *entry)
+{
+    const uint32_t *halves = (const uint32_t *)(const void *)entry;
+    uint32_t to[2] = {vipl_load_relaxed(&halves[0]), vipl_load_relaxed(&halves[1])};
+    uint64_t value;
+    memcpy(&value, to, sizeof(value));
+    return value;
+}
+
+/* --- bells ---
+ * A bell rings while its `rung` is set: who sees something complete sets it, and writes the descriptor if it was not set.
+ * Who finds nothing may hush it: empties the descriptor, clears `rung`, looks again, and rings it anew if there is
+ * something after all. So it may ring in vain once, but never be silent in vain. If who hushes is killed in between,
+ * the keeper rings. */
+
+static void hush(int fd, uint32_t *rung)
+{
+    struct vipl_waker waker = {.fd = fd, .write_fd = fd};
+    vipl_waker_reset(&waker);
+    vipl_store_ordered(rung, 0);
+}
+
+static void ring(int fd, uint32_t *rung)
+{
+    struct vipl_waker waker = {.fd = fd, .write_fd = fd};
+    if (vipl_exchange(rung, 1) == 0) {
+        vipl_waker_signal(&waker);
+    }
+}
+
+/* What a sleeper of either kind needs. */
+struct source {
+    const void *handle;
+    bool recv;
+    uint32_t *rung;
+    bool (*ready)(const struct source *source);
+    VIP_RETURN (*take)(struct source *source); /* NOT_DONE: nothing there */
+    struct vipl_vi_board *vi_board;
+    struct vipl_cq_board *cq_board;
+    VIP_DESCRIPTOR *descriptor;
+    void *vi;
+    VIP_BOOLEAN is_recv;
+};
+
+static int left_ms(uint64_t deadline)
+{
+    enum { NS_PER_MS = 1000000, LONGEST = 3600000 };
+    if (deadline == VIPL_NO_DEADLINE) {
+        return -1;
+    }
+    uint64_t now = vipl_now_ns();
+    uint64_t ms = now >= deadline ? 0 : (deadline - now + NS_PER_MS - 1) / NS_PER_MS;
+    return ms > LONGEST ? LONGEST : (int)ms;
+}
+
+/* One sleep. VIP_NOT_DONE: look again. */
+static VIP_RETURN sleep_once(const struct source *source, int bell, uint64_t deadline, const void *mask)
+{
+    int ms = left_ms(deadline);
+    if (ms == 0) {
+        return VIP_TIMEOUT;
+    }
+    hush(bell, source->rung);
+    if (source->ready(source)) {
+        ring(bell, source->rung);
+        return VIP_NOT_DONE;
+    }
+    int const fds[2] = {bell, vipl_share_lifeline()};
+    int why = vipl_poll(fds, 2, ms, mask);
+    if (why == EINTR && !vipl_share_restarts()) {
+        return VIP_INTERRUPTED;
+    }
+    return why == 0 && !vipl_share_keeper_lives() ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
+}
+
+static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void *mask)
+{
+    VIP_RETURN rc = source->take(source);
+    if (rc != VIP_NOT_DONE) {
+        return rc;
+    }
+    uint64_t deadline = vipl_deadline(timeout);
+    int bell = vipl_share_bell(source->handle, source->recv);
+    if (bell < 0) {
+        return VIP_ERROR_RESOURCE;
+    }
+    while (rc == VIP_NOT_DONE) {
+        VIP_RETURN slept = sleep_once(source, bell, deadline, mask);
+        rc = source->take(source);
+        if (rc == VIP_NOT_DONE && slept != VIP_NOT_DONE) {
+            return slept;
+        }
+    }
+    return rc;
+}
+
+/* --- work queues --- */
+
+static bool queue_ready(const struct source *source)
+{
+    const struct vipl_board *board = &source->vi_board->queues[source->recv ? 1 : 0];
+    return vipl_load_ordered(&board->completed) != vipl_load_ordered(&board->reaped);
+}
+
+static VIP_RETURN take_descriptor(struct source *source)
+{
+    struct vipl_board *board = &source->vi_board->queues[source->recv ? 1 : 0];
+    uint64_t entry;
+    uint32_t reaped;
+    if (vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle) {
+        return VIP_INVALID_PARAMETER; /* destroyed meanwhile */
+    }
+    do {
+        reaped = vipl_load_acquire(&board->reaped);
+        if (reaped ==
+            vipl_load_acquire(&board->completed)) { /* pairs with the keeper's store, after the entry */
+            return VIP_NOT_DONE;
+        }
+        entry = read_entry(&board->entries[reaped % VIPL_SHARE_DEPTH]);
+    } while (!vipl_compare_exchange(&board->reaped, reaped, reaped + 1));
+    source->descriptor = (VIP_DESCRIPTOR *)(uintptr_t)(entry & ~VIPL_BOARD_FAILED);
+    return (entry & VIPL_BOARD_FAILED) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
+}
+
+static bool queue_source(struct source *source, void *vi, bool recv)
+{
+    memset(source, 0, sizeof(*source));
+    source->vi_board = vi_board(vi);
+    if (source->vi_board == NULL) {
+        return false;
+    }
+    source->handle = vi;
+    source->recv = recv;
+    source->rung = &source->vi_board->queues[recv ? 1 : 0].rung;
+    source->ready = queue_ready;
+    source->take = take_descriptor;
+    return true;
+}
+
+VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out)
+{
+    struct source source;
+    *out = NULL;
+    if (!queue_source(&source, vi, recv)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = take_descriptor(&source);
+    *out = source.descriptor;
+    return rc;
+}
+
+VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *mask, VIP_DESCRIPTOR **out)
+{
+    struct source source;
+    *out = NULL;
+    if (!queue_source(&source, vi, recv)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (source.vi_board->queues[recv ? 1 : 0].cq != 0) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = wait_for(&source, timeout, mask);
+    *out = source.descriptor;
+    return rc;
+}
+
+/* --- completion queues --- */
+
+static bool cq_ready(const struct source *source)
+{
+    const struct vipl_cq_board *board = source->cq_board;
+    return vipl_load_ordered(&board->pushed) != vipl_load_ordered(&board->taken);
+}
+
+/* Whether the entry's queue has a completion of which nobody was told; then this process is told now. What was reaped
+ * without being told of counts as told. */
+static bool announce(struct vipl_board *board)
+{
+    for (;;) {
+        uint32_t completed = vipl_load_acquire(&board->completed);
+        uint32_t announced = vipl_load_ordered(&board->announced);
+        uint32_t reaped = vipl_load_ordered(&board->reaped);
+        uint32_t told = completed - announced > completed - reaped ? reaped : announced;
+        if (told == completed) {
+            return false;
+        }
+        if (vipl_compare_exchange(&board->announced, announced, told + 1)) {
+            return true;
+        }
+    }
+}
+
+static bool take_entry(struct vipl_cq_board *board, uint32_t *code)
+{
+    uint32_t taken;
+    do {
+        taken = vipl_load_acquire(&board->taken);
+        if (taken == vipl_load_acquire(&board->pushed)) { /* pairs with the keeper's store, after the entry */
+            return false;
+        }
+        *code = vipl_load_relaxed(&board->entries[taken % VIPL_SHARE_ENTRIES]);
+    } while (!vipl_compare_exchange(&board->taken, taken, taken + 1));
+    return true;
+}
+
+static VIP_RETURN take_completion(struct source *source)
+{
+    struct vipl_arena *arena = vipl_share_arena();
+    uint32_t code;
+    if (vipl_load_ptr((void *const *)&source->cq_board->handle) != source->handle) {
+        return VIP_INVALID_PARAMETER;
+    }
+    while (take_entry(source->cq_board, &code)) {
+        uint32_t slot = code >> 1 & (VIPL_SHARE_VIS - 1);
+        struct vipl_vi_board *vi = &arena->vis[slot];
+        struct vipl_board *queue = &vi->queues[code & 1];
+        void *handle = vipl_load_ptr((void *const *)&vi->handle);
+        if (handle != NULL && queue->cq == 1 + vipl_handle_slot(source->handle) && announce(queue)) {
+            source->vi = handle;
+            source->is_recv = (code & 1) != 0 ? VIP_TRUE : VIP_FALSE;
+            return VIP_SUCCESS;
+        }
+    }
+    return VIP_NOT_DONE;
+}
+
+static bool cq_source(struct source *source, void *cq)
+{
+    memset(source, 0, sizeof(*source));
+    source->cq_board = cq_board(cq);
+    if (source->cq_board == NULL) {
+        return false;
+    }
+    source->handle = cq;
+    source->rung = &source->cq_board->rung;
+    source->ready = cq_ready;
+    source->take = take_completion;
+    return true;
+}
+
+static VIP_RETURN tell(const struct source *source, VIP_RETURN rc, void **vi, VIP_BOOLEAN *recv)
+{
+    if (rc == VIP_SUCCESS) {
+        *vi = source->vi;
+        *recv = source->is_recv;
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_share_cq_done(void *cq, void **vi, VIP_BOOLEAN *recv)
+{
+    struct source source;
+    *vi = NULL;
+    return cq_source(&source, cq) ? tell(&source, take_completion(&source), vi, recv) : VIP_INVALID_PARAMETER;
+}
+
+VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, void **vi, VIP_BOOLEAN *recv)
+{
+    struct source source;
+    *vi = NULL;
+    return cq_source(&source, cq) ? tell(&source, wait_for(&source, timeout, mask), vi, recv)
+                                  : VIP_INVALID_PARAMETER;
+}

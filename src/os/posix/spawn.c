@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process of the library's own: a grandchild of the program's, so that the program's wait() never sees it,
+ * and forked without exec, so that it needs no file and finds shared memory where the program has it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+int vipl_around_fork(void (*before)(void), void (*parent)(void), void (*child)(void))
+{
+    return pthread_atfork(before, parent, child);
+}
+
+static bool is_kept(int fd, const int *keep, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (keep[i] == fd) {
+            return true;
+        }
+    }
+    return fd == STDERR_FILENO;
+}
+
+/* The numbers are few: what is kept splits them into ranges. */
+static void close_others(const int *keep, unsigned count)
+{
+    long most = sysconf(_SC_OPEN_MAX);
+    int highest = STDERR_FILENO;
+    for (unsigned i = 0; i < count; i++) {
+        highest = keep[i] > highest ? keep[i] : highest;
+    }
+    for (int fd = 0; fd <= highest; fd++) {
+        if (!is_kept(fd, keep, count)) {
+            close(fd);
+        }
+    }
+#ifdef CLOSE_RANGE_CLOEXEC
+    if (close_range((unsigned)highest + 1, ~0u, 0) == 0) {
+        return;
+    }
+#endif
+    for (long fd = highest + 1; fd < most && fd < 1 << 20; fd++) {
+        close((int)fd);
+    }
+}
+
+static void begin(const int *keep, unsigned count)
+{
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    close_others(keep, count);
+    for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO;
+         fd++) { /* so that no other descriptor takes their place */
+        if (fcntl(fd, F_GETFD) < 0) {
+            open("/dev/null", O_RDWR);
+        }
+    }
+    if (chdir("/") != 0) {
+        return; /* it goes on where it is */
+    }
+}
+
+int vipl_spawn(void (*run)(void *), void *arg, const int *keep, unsigned count)
+{
+    pid_t child = fork();
+    if (child < 0) {
+        return errno;
+    }
+    if (child == 0) {
+        setsid();
+        pid_t grandchild = fork();
+        if (grandchild != 0) {
+            _exit(grandchild < 0 ? errno : 0);
+        }
+        begin(keep, count);
+        run(arg);
+        _exit(0);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return 0; /* somebody else waited for it: the new process will be heard of, or not */
+        }
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
+}
