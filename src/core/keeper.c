@@ -62,7 +62,7 @@ static enum vipl_turn await_turn(struct vipl_channel *channel)
 
 static void holder_gone(struct holder *holder)
 {
-    keeper_release(holder->number, NULL);
+    vipl_keeper_release(holder->number, NULL);
     vipl_mutex_lock(&keeper.lock);
     keeper.holders[holder->number] = NULL;
     keeper.holder_count--;
@@ -102,7 +102,7 @@ static void serve(void *arg)
             VIPL_TURN_OVER) { /* set before `cancelled`: see holder_ended() */
             break;
         }
-        keeper_make_call(server->holder->number, &call);
+        vipl_keeper_make_call(server->holder->number, &call);
         channel->call = call;
         if (!vipl_compare_exchange(&channel->turn, VIPL_TURN_KEEPER, VIPL_TURN_HOLDER)) {
             break;
@@ -196,13 +196,13 @@ static struct holder *new_holder(int fd)
 }
 
 /* What it was told of but has not taken is told to others; whoever sleeps looks again. */
-static void renew_vi(struct keeper_object *vi)
+static void renew_vi(struct vipl_keeper_object *vi)
 {
     vipl_keeping_renew(&vi->queues[0]);
     vipl_keeping_renew(&vi->queues[1]);
 }
 
-static void renew_cq(struct keeper_object *cq)
+static void renew_cq(struct vipl_keeper_object *cq)
 {
     vipl_cq_keeping_renew(cq->cq);
 }
@@ -211,8 +211,8 @@ static void holder_ended(struct holder *holder)
 {
     holder->ended = true;
     vipl_pollset_remove(&keeper.sockets, holder->fd);
-    keeper_for_each(VIPL_KIND_VI, renew_vi);
-    keeper_for_each(VIPL_KIND_CQ, renew_cq);
+    vipl_keeper_for_each(VIPL_KIND_VI, renew_vi);
+    vipl_keeper_for_each(VIPL_KIND_CQ, renew_cq);
     vipl_mutex_lock(&keeper.lock);
     for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
         struct server *server = &keeper.servers[i];
@@ -238,13 +238,13 @@ static int note_fork(struct holder *holder, int fd)
         vipl_fd_close(fd);
         return EAGAIN;
     }
-    keeper_inherit(holder->number, child->number);
+    vipl_keeper_inherit(holder->number, child->number);
     return 0;
 }
 
 static int vi_bell(void *handle, bool recv)
 {
-    void *real = keeper_real(VIPL_KIND_VI, handle);
+    void *real = vipl_keeper_real(VIPL_KIND_VI, handle);
     struct vipl_vi *vi = recv ? vipl_vi_lock_recv(real) : vipl_vi_lock_send(real);
     int fd = -1;
     if (vi != NULL) {
@@ -281,7 +281,7 @@ static void answer(struct holder *holder, struct vipl_note *note, int fd)
         fd = -1;
         break;
     case VIPL_NOTE_BELL:
-        bell = vipl_handle_kind(note->handle) == VIPL_KIND_CQ ? keeper_cq_bell(note->handle)
+        bell = vipl_handle_kind(note->handle) == VIPL_KIND_CQ ? vipl_keeper_cq_bell(note->handle)
                                                               : vi_bell(note->handle, note->number != 0);
         break;
     default:
@@ -329,8 +329,8 @@ void vipl_keeper_run(struct vipl_arena *arena, int socket)
     struct vipl_ready ready[READY];
     keeper.arena = arena;
     vipl_mutex_init(&keeper.lock, VIPL_RANK_SHARE);
-    keeper_objects_init();
-    keeper_calls_init(arena);
+    vipl_keeper_objects_init();
+    vipl_keeper_calls_init(arena);
     if (vipl_pollset_open(&keeper.sockets) != 0 || vipl_waker_open(&keeper.waker) != 0 ||
         new_holder(socket) == NULL) {
         return; /* the socket's end tells */

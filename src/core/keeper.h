@@ -13,7 +13,7 @@
 #include "os/os_mutex.h"
 
 /* All guarded by the objects' lock, unless constant. */
-struct keeper_object {
+struct vipl_keeper_object {
     void *handle;   /* constant: the holders' */
     void *real;     /* constant: this process's; a region's and a block's are NULL */
     void *nic;      /* constant: the holders' NIC handle it was made on, or NULL */
@@ -31,37 +31,38 @@ struct keeper_object {
 
 /* --- keeper_objects.c ------------------------------------------------------------------------------------ */
 
-enum keeper_dropped { KEEPER_NOT_HELD, KEEPER_DROPPED, KEEPER_WAS_LAST };
+enum vipl_keeper_dropped { VIPL_KEEPER_NOT_HELD, VIPL_KEEPER_DROPPED, VIPL_KEEPER_WAS_LAST };
 
-void keeper_objects_init(void);
+void vipl_keeper_objects_init(void);
 /* Room for an object of a kind, not to be found yet; NULL: there is none. `most`: how many there may be. */
-struct keeper_object *keeper_object_new(uint32_t kind, uint32_t most);
+struct vipl_keeper_object *vipl_keeper_object_new(uint32_t kind, uint32_t most);
 /* It is there from now on, and `holder` holds it. */
-void keeper_object_enter(struct keeper_object *object, unsigned holder);
-void keeper_object_free(struct keeper_object *object);
-void *keeper_real(uint32_t kind, const void *handle);    /* NULL: no such object */
-void *keeper_handle_of(uint32_t kind, const void *real); /* the holders' handle; NULL: none */
-void *keeper_region(const void *nic, const void *address, VIP_MEM_HANDLE memory); /* its handle, or NULL */
-void *keeper_block(const void *address);                                          /* its handle, or NULL */
+void vipl_keeper_object_enter(struct vipl_keeper_object *object, unsigned holder);
+void vipl_keeper_object_free(struct vipl_keeper_object *object);
+void *vipl_keeper_real(uint32_t kind, const void *handle);    /* NULL: no such object */
+void *vipl_keeper_handle_of(uint32_t kind, const void *real); /* the holders' handle; NULL: none */
+void *vipl_keeper_region(const void *nic, const void *address,
+                         VIP_MEM_HANDLE memory); /* its handle, or NULL */
+void *vipl_keeper_block(const void *address);    /* its handle, or NULL */
 /* Drops a holder's reference. WAS_LAST: the object is the caller's, to end or to give back. */
-enum keeper_dropped keeper_drop(uint32_t kind, const void *handle, unsigned holder,
-                                struct keeper_object **out);
-void keeper_keep_on(struct keeper_object *object, unsigned holder); /* it could not be ended */
-void keeper_inherit(unsigned parent, unsigned child);
+enum vipl_keeper_dropped vipl_keeper_drop(uint32_t kind, const void *handle, unsigned holder,
+                                          struct vipl_keeper_object **out);
+void vipl_keeper_keep_on(struct vipl_keeper_object *object, unsigned holder); /* it could not be ended */
+void vipl_keeper_inherit(unsigned parent, unsigned child);
 /* One more queue (by: 1) or one less (-1) on a completion queue; NULL: there is none such on the NIC handle. */
-struct vipl_cq_keeping *keeper_use_cq(const void *handle, const void *nic, int by);
+struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, int by);
 /* The next object of a kind (and NIC handle, if one is given) that `holder` holds, or NULL. */
-void *keeper_next_held(uint32_t kind, const void *nic, unsigned holder);
+void *vipl_keeper_next_held(uint32_t kind, const void *nic, unsigned holder);
 /* Under the lock. */
-void keeper_for_each(uint32_t kind, void (*visit)(struct keeper_object *object));
+void vipl_keeper_for_each(uint32_t kind, void (*visit)(struct vipl_keeper_object *object));
 /* The descriptor of a completion queue's bell, made if need be; -1: none. */
-int keeper_cq_bell(const void *handle);
+int vipl_keeper_cq_bell(const void *handle);
 
 /* --- keeper_calls.c --------------------------------------------------------------------------------------- */
 
-void keeper_make_call(unsigned holder, struct vipl_call *call);
+void vipl_keeper_make_call(unsigned holder, struct vipl_call *call);
 /* Drops all of a holder's references, on one NIC handle or on everything, and ends what nobody holds. */
-void keeper_release(unsigned holder, const void *nic);
-void keeper_calls_init(struct vipl_arena *arena);
+void vipl_keeper_release(unsigned holder, const void *nic);
+void vipl_keeper_calls_init(struct vipl_arena *arena);
 
 #endif

@@ -22,7 +22,7 @@ static struct {
     size_t units;
 } heap;
 
-void keeper_calls_init(struct vipl_arena *shared)
+void vipl_keeper_calls_init(struct vipl_arena *shared)
 {
     arena = shared;
     vipl_mutex_init(&heap.lock, VIPL_RANK_SHARE);
@@ -57,7 +57,7 @@ static VIP_RETURN alloc(unsigned holder, struct vipl_call *call)
 {
     size_t first;
     size_t count = call->number / VIPL_SHARE_PAGE + (call->number % VIPL_SHARE_PAGE != 0 ? 1 : 0);
-    struct keeper_object *block = keeper_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS);
+    struct vipl_keeper_object *block = vipl_keeper_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS);
     if (block == NULL) {
         return VIP_ERROR_RESOURCE;
     }
@@ -68,13 +68,13 @@ static VIP_RETURN alloc(unsigned holder, struct vipl_call *call)
     }
     vipl_mutex_unlock(&heap.lock);
     if (!found) {
-        keeper_object_free(block);
+        vipl_keeper_object_free(block);
         return VIP_ERROR_RESOURCE;
     }
     block->address = arena->heap + first * VIPL_SHARE_PAGE;
     block->bytes = count * VIPL_SHARE_PAGE;
     call->address = block->address;
-    keeper_object_enter(block, holder);
+    vipl_keeper_object_enter(block, holder);
     return VIP_SUCCESS;
 }
 
@@ -86,36 +86,36 @@ static bool lies_in_heap(const unsigned char *address, size_t bytes)
 
 /* --- objects' ends --- */
 
-static void end_region(const struct keeper_object *region)
+static void end_region(const struct vipl_keeper_object *region)
 {
-    VipDeregisterMem(keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
+    VipDeregisterMem(vipl_keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
 }
 
-static void end_block(const struct keeper_object *block)
+static void end_block(const struct vipl_keeper_object *block)
 {
     vipl_shm_clear(block->address, block->bytes);
     set_units((size_t)(block->address - arena->heap) / VIPL_SHARE_PAGE, block->bytes / VIPL_SHARE_PAGE, 0);
 }
 
-static struct vipl_vi_board *vi_board(const struct keeper_object *vi)
+static struct vipl_vi_board *vi_board(const struct vipl_keeper_object *vi)
 {
     return &arena->vis[vipl_handle_slot(vi->handle)];
 }
 
 /* The VI is no more in this process: its board is free, its completion queues have a queue less. */
-static void clear_vi(struct keeper_object *vi)
+static void clear_vi(struct vipl_keeper_object *vi)
 {
     vipl_store_ptr(&vi_board(vi)->handle, NULL);
     for (int i = 0; i < 2; i++) {
         vipl_bell_close(&vi->queues[i].bell);
         if (vi->cqs[i] != NULL) {
-            keeper_use_cq(vi->cqs[i], vi->nic, -1);
+            vipl_keeper_use_cq(vi->cqs[i], vi->nic, -1);
         }
     }
 }
 
 /* Nobody holds it: what was sent goes out, what is complete is nobody's. */
-static void end_vi(struct keeper_object *vi)
+static void end_vi(struct vipl_keeper_object *vi)
 {
     VipDisconnect(vi->real);
     struct vipl_vi *real = vipl_handle_find(VIPL_KIND_VI, vi->real);
@@ -125,7 +125,7 @@ static void end_vi(struct keeper_object *vi)
     clear_vi(vi);
 }
 
-static void end_object(struct keeper_object *object)
+static void end_object(struct vipl_keeper_object *object)
 {
     switch (object->kind) {
     case VIPL_KIND_NIC:
@@ -139,7 +139,7 @@ static void end_object(struct keeper_object *object)
         vipl_bell_close(&object->cq->bell);
         break;
     case VIPL_KIND_PTAG:
-        VipDestroyPtag(keeper_real(VIPL_KIND_NIC, object->nic), object->real);
+        VipDestroyPtag(vipl_keeper_real(VIPL_KIND_NIC, object->nic), object->real);
         break;
     case VIPL_KIND_CONN:
         VipConnectReject(object->real);
@@ -151,19 +151,19 @@ static void end_object(struct keeper_object *object)
         end_block(object);
         break;
     }
-    keeper_object_free(object);
+    vipl_keeper_object_free(object);
 }
 
 /* Users before what they use. */
-void keeper_release(unsigned holder, const void *nic)
+void vipl_keeper_release(unsigned holder, const void *nic)
 {
     static const uint32_t order[] = {VIPL_KIND_CONN, VIPL_KIND_VI,  VIPL_KIND_CQ,   VIPL_KIND_REGION,
                                      VIPL_KIND_PTAG, VIPL_KIND_NIC, VIPL_KIND_BLOCK};
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         void *handle;
-        while ((handle = keeper_next_held(order[i], nic, holder)) != NULL) {
-            struct keeper_object *object;
-            if (keeper_drop(order[i], handle, holder, &object) == KEEPER_WAS_LAST) {
+        while ((handle = vipl_keeper_next_held(order[i], nic, holder)) != NULL) {
+            struct vipl_keeper_object *object;
+            if (vipl_keeper_drop(order[i], handle, holder, &object) == VIPL_KEEPER_WAS_LAST) {
                 end_object(object);
             }
         }
@@ -174,7 +174,7 @@ void keeper_release(unsigned holder, const void *nic)
 
 static VIP_RETURN open_nic(unsigned holder, struct vipl_call *call)
 {
-    struct keeper_object *nic = keeper_object_new(VIPL_KIND_NIC, VIPL_SHARE_OBJECTS);
+    struct vipl_keeper_object *nic = vipl_keeper_object_new(VIPL_KIND_NIC, VIPL_SHARE_OBJECTS);
     if (nic == NULL) {
         return VIP_ERROR_RESOURCE;
     }
@@ -182,7 +182,7 @@ static VIP_RETURN open_nic(unsigned holder, struct vipl_call *call)
     VIP_RETURN rc = VipOpenNic(call->text[0] == '\0' ? NULL : call->text, &nic->real);
     struct vipl_nic *real = rc == VIP_SUCCESS ? vipl_nic_get(nic->real) : NULL;
     if (real == NULL) {
-        keeper_object_free(nic);
+        vipl_keeper_object_free(nic);
         return rc == VIP_SUCCESS ? VIP_ERROR_RESOURCE : rc;
     }
     real->kept = true;
@@ -191,22 +191,22 @@ static VIP_RETURN open_nic(unsigned holder, struct vipl_call *call)
     vipl_nic_put(real);
     if (rc != VIP_SUCCESS) {
         VipCloseNic(nic->real);
-        keeper_object_free(nic);
+        vipl_keeper_object_free(nic);
         return rc;
     }
     call->nic = nic->handle;
-    keeper_object_enter(nic, holder);
+    vipl_keeper_object_enter(nic, holder);
     return VIP_SUCCESS;
 }
 
 static VIP_RETURN close_nic(unsigned holder, struct vipl_call *call)
 {
-    struct keeper_object *nic;
-    keeper_release(holder, call->nic);
-    switch (keeper_drop(VIPL_KIND_NIC, call->nic, holder, &nic)) {
-    case KEEPER_NOT_HELD:
+    struct vipl_keeper_object *nic;
+    vipl_keeper_release(holder, call->nic);
+    switch (vipl_keeper_drop(VIPL_KIND_NIC, call->nic, holder, &nic)) {
+    case VIPL_KEEPER_NOT_HELD:
         return VIP_INVALID_PARAMETER;
-    case KEEPER_WAS_LAST:
+    case VIPL_KEEPER_WAS_LAST:
         end_object(nic);
         break;
     default:
@@ -220,7 +220,7 @@ static VIP_RETURN query_nic(unsigned holder, struct vipl_call *call)
 {
     (void)holder;
     VIP_NIC_ATTRIBUTES *a = &call->attributes;
-    VIP_RETURN rc = VipQueryNic(keeper_real(VIPL_KIND_NIC, call->nic), a);
+    VIP_RETURN rc = VipQueryNic(vipl_keeper_real(VIPL_KIND_NIC, call->nic), a);
     if (rc == VIP_SUCCESS) {
         call->local.address.HostAddressLen = a->NicAddressLen;
         memcpy(call->local.address.HostAddress, a->LocalNicAddress, a->NicAddressLen);
@@ -236,53 +236,53 @@ static VIP_RETURN query_nic(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN create_ptag(unsigned holder, struct vipl_call *call)
 {
-    struct keeper_object *tag = keeper_object_new(VIPL_KIND_PTAG, VIPL_SHARE_OBJECTS);
+    struct vipl_keeper_object *tag = vipl_keeper_object_new(VIPL_KIND_PTAG, VIPL_SHARE_OBJECTS);
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     if (tag != NULL) {
-        rc = VipCreatePtag(keeper_real(VIPL_KIND_NIC, call->nic), &tag->real);
+        rc = VipCreatePtag(vipl_keeper_real(VIPL_KIND_NIC, call->nic), &tag->real);
     }
     if (rc != VIP_SUCCESS) {
         if (tag != NULL) {
-            keeper_object_free(tag);
+            vipl_keeper_object_free(tag);
         }
         return rc;
     }
     tag->nic = call->nic;
     call->object = tag->handle;
-    keeper_object_enter(tag, holder);
+    vipl_keeper_object_enter(tag, holder);
     return VIP_SUCCESS;
 }
 
 /* Drops a reference; the last one acts as VIPL says, and stays if VIPL refuses. */
 static VIP_RETURN drop(uint32_t kind, const void *handle, unsigned holder,
-                       VIP_RETURN (*act)(struct keeper_object *object))
+                       VIP_RETURN (*act)(struct vipl_keeper_object *object))
 {
-    struct keeper_object *object;
-    switch (keeper_drop(kind, handle, holder, &object)) {
-    case KEEPER_NOT_HELD:
+    struct vipl_keeper_object *object;
+    switch (vipl_keeper_drop(kind, handle, holder, &object)) {
+    case VIPL_KEEPER_NOT_HELD:
         return VIP_INVALID_PARAMETER;
-    case KEEPER_DROPPED:
+    case VIPL_KEEPER_DROPPED:
         return VIP_SUCCESS;
     default:
         break;
     }
     VIP_RETURN rc = act(object);
     if (rc == VIP_SUCCESS) {
-        keeper_object_free(object);
+        vipl_keeper_object_free(object);
     } else {
-        keeper_keep_on(object, holder);
+        vipl_keeper_keep_on(object, holder);
     }
     return rc;
 }
 
-static VIP_RETURN act_ptag(struct keeper_object *tag)
+static VIP_RETURN act_ptag(struct vipl_keeper_object *tag)
 {
-    return VipDestroyPtag(keeper_real(VIPL_KIND_NIC, tag->nic), tag->real);
+    return VipDestroyPtag(vipl_keeper_real(VIPL_KIND_NIC, tag->nic), tag->real);
 }
 
 static VIP_RETURN destroy_ptag(unsigned holder, struct vipl_call *call)
 {
-    if (keeper_real(VIPL_KIND_NIC, call->nic) == NULL) {
+    if (vipl_keeper_real(VIPL_KIND_NIC, call->nic) == NULL) {
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = drop(VIPL_KIND_PTAG, call->object, holder, act_ptag);
@@ -292,14 +292,14 @@ static VIP_RETURN destroy_ptag(unsigned holder, struct vipl_call *call)
 /* The tag of attributes, as this process knows it; a strange one stays strange. */
 static void *real_ptag(void *handle)
 {
-    void *real = handle == NULL ? NULL : keeper_real(VIPL_KIND_PTAG, handle);
+    void *real = handle == NULL ? NULL : vipl_keeper_real(VIPL_KIND_PTAG, handle);
     return real == NULL ? handle : real;
 }
 
 /* The default tag has no handle that holders know. */
 static void *known_ptag(const void *real)
 {
-    return keeper_handle_of(VIPL_KIND_PTAG, real);
+    return vipl_keeper_handle_of(VIPL_KIND_PTAG, real);
 }
 
 static VIP_RETURN register_mem(unsigned holder, struct vipl_call *call)
@@ -309,40 +309,41 @@ static VIP_RETURN register_mem(unsigned holder, struct vipl_call *call)
                  call->address);
         return VIP_INVALID_PARAMETER;
     }
-    struct keeper_object *region = keeper_object_new(VIPL_KIND_REGION, VIPL_SHARE_OBJECTS);
+    struct vipl_keeper_object *region = vipl_keeper_object_new(VIPL_KIND_REGION, VIPL_SHARE_OBJECTS);
     if (region == NULL) {
         return VIP_ERROR_RESOURCE;
     }
     call->mem.Ptag = real_ptag(call->mem.Ptag);
-    VIP_RETURN rc = VipRegisterMem(keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->number,
+    VIP_RETURN rc = VipRegisterMem(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->number,
                                    &call->mem, &call->memory);
     if (rc != VIP_SUCCESS) {
-        keeper_object_free(region);
+        vipl_keeper_object_free(region);
         return rc;
     }
     region->nic = call->nic;
     region->address = call->address;
     region->bytes = call->number;
     region->memory = call->memory;
-    keeper_object_enter(region, holder);
+    vipl_keeper_object_enter(region, holder);
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN act_region(struct keeper_object *region)
+static VIP_RETURN act_region(struct vipl_keeper_object *region)
 {
-    return VipDeregisterMem(keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
+    return VipDeregisterMem(vipl_keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
 }
 
 static VIP_RETURN deregister(unsigned holder, struct vipl_call *call)
 {
-    return drop(VIPL_KIND_REGION, keeper_region(call->nic, call->address, call->memory), holder, act_region);
+    return drop(VIPL_KIND_REGION, vipl_keeper_region(call->nic, call->address, call->memory), holder,
+                act_region);
 }
 
 static VIP_RETURN query_mem(unsigned holder, struct vipl_call *call)
 {
     (void)holder;
     VIP_RETURN rc =
-        VipQueryMem(keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory, &call->mem);
+        VipQueryMem(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory, &call->mem);
     call->mem.Ptag = known_ptag(call->mem.Ptag);
     return rc;
 }
@@ -351,11 +352,11 @@ static VIP_RETURN change_mem(unsigned holder, struct vipl_call *call)
 {
     (void)holder;
     call->mem.Ptag = real_ptag(call->mem.Ptag);
-    return VipSetMemAttributes(keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory,
+    return VipSetMemAttributes(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory,
                                &call->mem);
 }
 
-static VIP_RETURN act_block(struct keeper_object *block)
+static VIP_RETURN act_block(struct vipl_keeper_object *block)
 {
     end_block(block);
     return VIP_SUCCESS;
@@ -363,24 +364,24 @@ static VIP_RETURN act_block(struct keeper_object *block)
 
 static VIP_RETURN free_block(unsigned holder, struct vipl_call *call)
 {
-    return drop(VIPL_KIND_BLOCK, keeper_block(call->address), holder, act_block);
+    return drop(VIPL_KIND_BLOCK, vipl_keeper_block(call->address), holder, act_block);
 }
 
 /* --- completion queues: a board, and no queue of this process's --- */
 
 static VIP_RETURN create_cq(unsigned holder, struct vipl_call *call)
 {
-    if (keeper_real(VIPL_KIND_NIC, call->nic) == NULL || call->number == 0) {
+    if (vipl_keeper_real(VIPL_KIND_NIC, call->nic) == NULL || call->number == 0) {
         return VIP_INVALID_PARAMETER;
     }
-    struct keeper_object *cq =
-        call->number > VIPL_SHARE_ENTRIES ? NULL : keeper_object_new(VIPL_KIND_CQ, VIPL_SHARE_CQS);
+    struct vipl_keeper_object *cq =
+        call->number > VIPL_SHARE_ENTRIES ? NULL : vipl_keeper_object_new(VIPL_KIND_CQ, VIPL_SHARE_CQS);
     if (cq == NULL) {
         return VIP_ERROR_RESOURCE;
     }
     cq->cq = vipl_zalloc(sizeof(*cq->cq));
     if (cq->cq == NULL) {
-        keeper_object_free(cq);
+        vipl_keeper_object_free(cq);
         return VIP_ERROR_RESOURCE;
     }
     vipl_mutex_init(&cq->cq->lock, VIPL_RANK_CQ);
@@ -393,11 +394,11 @@ static VIP_RETURN create_cq(unsigned holder, struct vipl_call *call)
     vipl_store_relaxed(&board->limit, VIPL_SHARE_ENTRIES);
     vipl_store_ptr(&board->handle, cq->handle);
     call->object = cq->handle;
-    keeper_object_enter(cq, holder);
+    vipl_keeper_object_enter(cq, holder);
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN act_cq(struct keeper_object *cq)
+static VIP_RETURN act_cq(struct vipl_keeper_object *cq)
 {
     if (cq->users > 0) { /* `ending`, so nobody changes it now */
         return VIP_ERROR_RESOURCE;
@@ -442,7 +443,7 @@ static void follow_vi(void *real)
 }
 
 /* Both queues complete through the boards from now on: nothing is posted yet. */
-static void keep_vi(struct keeper_object *object, struct vipl_cq_keeping *const cqs[2])
+static void keep_vi(struct vipl_keeper_object *object, struct vipl_cq_keeping *const cqs[2])
 {
     struct vipl_vi_board *boards = vi_board(object);
     struct vipl_vi *vi = vipl_vi_lock_quiet(object->real);
@@ -463,15 +464,15 @@ static void keep_vi(struct keeper_object *object, struct vipl_cq_keeping *const 
 }
 
 /* The completion queues of a new VI, with a use of each; VIP_INVALID_PARAMETER: one is none of the NIC handle's. */
-static VIP_RETURN use_cqs(const struct vipl_call *call, struct keeper_object *vi,
+static VIP_RETURN use_cqs(const struct vipl_call *call, struct vipl_keeper_object *vi,
                           struct vipl_cq_keeping *cqs[2])
 {
     void *const handles[2] = {call->other, call->third};
     for (int i = 0; i < 2; i++) {
-        cqs[i] = handles[i] == NULL ? NULL : keeper_use_cq(handles[i], call->nic, 1);
+        cqs[i] = handles[i] == NULL ? NULL : vipl_keeper_use_cq(handles[i], call->nic, 1);
         if (handles[i] != NULL && cqs[i] == NULL) {
             if (i == 1 && cqs[0] != NULL) {
-                keeper_use_cq(handles[0], call->nic, -1);
+                vipl_keeper_use_cq(handles[0], call->nic, -1);
             }
             return VIP_INVALID_PARAMETER;
         }
@@ -480,7 +481,7 @@ static VIP_RETURN use_cqs(const struct vipl_call *call, struct keeper_object *vi
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN make_vi(struct keeper_object *vi, struct vipl_call *call)
+static VIP_RETURN make_vi(struct vipl_keeper_object *vi, struct vipl_call *call)
 {
     struct vipl_cq_keeping *cqs[2];
     vi->nic = call->nic;
@@ -490,14 +491,14 @@ static VIP_RETURN make_vi(struct keeper_object *vi, struct vipl_call *call)
         return rc;
     }
     call->vi.Ptag = real_ptag(call->vi.Ptag);
-    rc = VipCreateVi(keeper_real(VIPL_KIND_NIC, call->nic), &call->vi, NULL, NULL, &vi->real);
+    rc = VipCreateVi(vipl_keeper_real(VIPL_KIND_NIC, call->nic), &call->vi, NULL, NULL, &vi->real);
     if (rc == VIP_SUCCESS) {
         keep_vi(vi, cqs);
         return VIP_SUCCESS;
     }
     for (int i = 0; i < 2; i++) {
         if (cqs[i] != NULL) {
-            keeper_use_cq(vi->cqs[i], vi->nic, -1);
+            vipl_keeper_use_cq(vi->cqs[i], vi->nic, -1);
         }
     }
     return rc;
@@ -505,21 +506,21 @@ static VIP_RETURN make_vi(struct keeper_object *vi, struct vipl_call *call)
 
 static VIP_RETURN create_vi(unsigned holder, struct vipl_call *call)
 {
-    struct keeper_object *vi = keeper_object_new(VIPL_KIND_VI, VIPL_SHARE_VIS);
+    struct vipl_keeper_object *vi = vipl_keeper_object_new(VIPL_KIND_VI, VIPL_SHARE_VIS);
     if (vi == NULL) {
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = make_vi(vi, call);
     if (rc != VIP_SUCCESS) {
-        keeper_object_free(vi);
+        vipl_keeper_object_free(vi);
         return rc;
     }
     call->object = vi->handle;
-    keeper_object_enter(vi, holder);
+    vipl_keeper_object_enter(vi, holder);
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN act_vi(struct keeper_object *vi)
+static VIP_RETURN act_vi(struct vipl_keeper_object *vi)
 {
     follow_vi(vi->real);
     VIP_RETURN rc = VipDestroyVi(vi->real);
@@ -536,7 +537,7 @@ static VIP_RETURN destroy_vi(unsigned holder, struct vipl_call *call)
 
 static void *real_vi(const struct vipl_call *call)
 {
-    return keeper_real(VIPL_KIND_VI, call->object);
+    return vipl_keeper_real(VIPL_KIND_VI, call->object);
 }
 
 static VIP_RETURN query_vi(unsigned holder, struct vipl_call *call)
@@ -596,32 +597,32 @@ static VIP_RETURN post_recv(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN connect_wait(unsigned holder, struct vipl_call *call)
 {
-    struct keeper_object *conn = keeper_object_new(VIPL_KIND_CONN, VIPL_SHARE_OBJECTS);
+    struct vipl_keeper_object *conn = vipl_keeper_object_new(VIPL_KIND_CONN, VIPL_SHARE_OBJECTS);
     if (conn == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    VIP_RETURN rc = VipConnectWait(keeper_real(VIPL_KIND_NIC, call->nic), &call->local.address, call->number,
-                                   &call->remote.address, &call->vi, &conn->real);
+    VIP_RETURN rc = VipConnectWait(vipl_keeper_real(VIPL_KIND_NIC, call->nic), &call->local.address,
+                                   call->number, &call->remote.address, &call->vi, &conn->real);
     if (rc != VIP_SUCCESS) {
-        keeper_object_free(conn);
+        vipl_keeper_object_free(conn);
         return rc;
     }
     conn->nic = call->nic;
     call->object = conn->handle;
-    keeper_object_enter(conn, holder);
+    vipl_keeper_object_enter(conn, holder);
     return VIP_SUCCESS;
 }
 
 /* A request is over with its first answer, whoever else holds it. */
 static void forget_conn(const void *handle, const void *real)
 {
-    struct keeper_object *conn;
+    struct vipl_keeper_object *conn;
     for (unsigned holder = 0; holder < VIPL_SHARE_HOLDERS; holder++) {
-        if (keeper_real(VIPL_KIND_CONN, handle) != real) {
+        if (vipl_keeper_real(VIPL_KIND_CONN, handle) != real) {
             return;
         }
-        if (keeper_drop(VIPL_KIND_CONN, handle, holder, &conn) == KEEPER_WAS_LAST) {
-            keeper_object_free(conn);
+        if (vipl_keeper_drop(VIPL_KIND_CONN, handle, holder, &conn) == VIPL_KEEPER_WAS_LAST) {
+            vipl_keeper_object_free(conn);
             return;
         }
     }
@@ -630,8 +631,8 @@ static void forget_conn(const void *handle, const void *real)
 static VIP_RETURN accept(unsigned holder, struct vipl_call *call)
 {
     (void)holder;
-    void *real = keeper_real(VIPL_KIND_CONN, call->object);
-    void *vi = keeper_real(VIPL_KIND_VI, call->other);
+    void *real = vipl_keeper_real(VIPL_KIND_CONN, call->object);
+    void *vi = vipl_keeper_real(VIPL_KIND_VI, call->other);
     if (real == NULL || vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -645,7 +646,7 @@ static VIP_RETURN accept(unsigned holder, struct vipl_call *call)
 static VIP_RETURN reject(unsigned holder, struct vipl_call *call)
 {
     (void)holder;
-    void *real = keeper_real(VIPL_KIND_CONN, call->object);
+    void *real = vipl_keeper_real(VIPL_KIND_CONN, call->object);
     VIP_RETURN rc = VipConnectReject(real);
     if (rc == VIP_SUCCESS) {
         forget_conn(call->object, real);
@@ -690,7 +691,7 @@ static VIP_RETURN host_by_name(unsigned holder, struct vipl_call *call)
 {
     (void)holder;
     call->text[sizeof(call->text) - 1] = '\0';
-    return VipNSGetHostByName(keeper_real(VIPL_KIND_NIC, call->nic), call->text, &call->remote.address,
+    return VipNSGetHostByName(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->text, &call->remote.address,
                               call->number);
 }
 
@@ -698,11 +699,11 @@ static VIP_RETURN host_by_address(unsigned holder, struct vipl_call *call)
 {
     (void)holder;
     call->number = sizeof(call->text);
-    return VipNSGetHostByAddr(keeper_real(VIPL_KIND_NIC, call->nic), &call->remote.address, call->text,
+    return VipNSGetHostByAddr(vipl_keeper_real(VIPL_KIND_NIC, call->nic), &call->remote.address, call->text,
                               &call->number);
 }
 
-void keeper_make_call(unsigned holder, struct vipl_call *call)
+void vipl_keeper_make_call(unsigned holder, struct vipl_call *call)
 {
     static VIP_RETURN (*const calls[VIPL_CALLS])(unsigned holder, struct vipl_call *call) = {
         [VIPL_CALL_OPEN] = open_nic,

@@ -10,7 +10,7 @@
 enum { FIRST_SLOTS = 64, WORD = 32 };
 
 struct table {
-    struct keeper_object **slots; /* NULL: free; not entered yet: `kind` is 0 */
+    struct vipl_keeper_object **slots; /* NULL: free; not entered yet: `kind` is 0 */
     uint32_t count;
     uint32_t next; /* where the search for a free slot goes on: slots are used again late */
 };
@@ -21,7 +21,7 @@ static struct {
     uint32_t generation;
 } kept;
 
-void keeper_objects_init(void)
+void vipl_keeper_objects_init(void)
 {
     vipl_mutex_init(&kept.lock, VIPL_RANK_SHARE);
     vipl_entropy(&kept.generation,
@@ -35,12 +35,12 @@ static bool grow(struct table *table, uint32_t most)
     if (count <= table->count) {
         return false;
     }
-    struct keeper_object **slots = vipl_zalloc(count * sizeof(struct keeper_object *));
+    struct vipl_keeper_object **slots = vipl_zalloc(count * sizeof(struct vipl_keeper_object *));
     if (slots == NULL) {
         return false;
     }
     if (table->slots != NULL) {
-        memcpy(slots, table->slots, table->count * sizeof(struct keeper_object *));
+        memcpy(slots, table->slots, table->count * sizeof(struct vipl_keeper_object *));
     }
     vipl_free(table->slots);
     table->slots = slots;
@@ -66,9 +66,9 @@ static bool find_free(struct table *table, uint32_t most, uint32_t *slot)
     return false;
 }
 
-struct keeper_object *keeper_object_new(uint32_t kind, uint32_t most)
+struct vipl_keeper_object *vipl_keeper_object_new(uint32_t kind, uint32_t most)
 {
-    struct keeper_object *object = vipl_zalloc(sizeof(*object));
+    struct vipl_keeper_object *object = vipl_zalloc(sizeof(*object));
     uint32_t slot;
     if (object == NULL) {
         return NULL;
@@ -88,19 +88,19 @@ struct keeper_object *keeper_object_new(uint32_t kind, uint32_t most)
     return object;
 }
 
-static bool holds(const struct keeper_object *object, unsigned holder)
+static bool holds(const struct vipl_keeper_object *object, unsigned holder)
 {
     return (object->holders[holder / WORD] >> holder % WORD & 1) != 0;
 }
 
-static void set_held(struct keeper_object *object, unsigned holder, bool held)
+static void set_held(struct vipl_keeper_object *object, unsigned holder, bool held)
 {
     uint32_t bit = UINT32_C(1) << holder % WORD;
     uint32_t *word = &object->holders[holder / WORD];
     *word = held ? *word | bit : *word & ~bit;
 }
 
-static bool is_held(const struct keeper_object *object)
+static bool is_held(const struct vipl_keeper_object *object)
 {
     uint32_t any = 0;
     for (unsigned i = 0; i < VIPL_SHARE_HOLDERS / WORD; i++) {
@@ -109,7 +109,7 @@ static bool is_held(const struct keeper_object *object)
     return any != 0;
 }
 
-void keeper_object_enter(struct keeper_object *object, unsigned holder)
+void vipl_keeper_object_enter(struct vipl_keeper_object *object, unsigned holder)
 {
     vipl_mutex_lock(&kept.lock);
     object->kind = (uint32_t)vipl_handle_kind(object->handle);
@@ -117,7 +117,7 @@ void keeper_object_enter(struct keeper_object *object, unsigned holder)
     vipl_mutex_unlock(&kept.lock);
 }
 
-void keeper_object_free(struct keeper_object *object)
+void vipl_keeper_object_free(struct vipl_keeper_object *object)
 {
     vipl_mutex_lock(&kept.lock);
     kept.tables[vipl_handle_kind(object->handle)].slots[vipl_handle_slot(object->handle)] = NULL;
@@ -127,30 +127,31 @@ void keeper_object_free(struct keeper_object *object)
     vipl_free(object);
 }
 
-static struct keeper_object *find_locked(uint32_t kind, const void *handle)
+static struct vipl_keeper_object *find_locked(uint32_t kind, const void *handle)
 {
     uint32_t slot = vipl_handle_slot(handle);
-    struct keeper_object *object = slot < kept.tables[kind].count ? kept.tables[kind].slots[slot] : NULL;
+    struct vipl_keeper_object *object = slot < kept.tables[kind].count ? kept.tables[kind].slots[slot] : NULL;
     return object != NULL && object->handle == handle && object->kind == kind && !object->ending ? object
                                                                                                  : NULL;
 }
 
-void *keeper_real(uint32_t kind, const void *handle)
+void *vipl_keeper_real(uint32_t kind, const void *handle)
 {
     vipl_mutex_lock(&kept.lock);
-    struct keeper_object *object = find_locked(kind, handle);
+    struct vipl_keeper_object *object = find_locked(kind, handle);
     void *real = object == NULL ? NULL : object->real;
     vipl_mutex_unlock(&kept.lock);
     return real;
 }
 
 /* The handle of the entered object of a kind for which `is` says yes. */
-static void *search(uint32_t kind, bool (*is)(const struct keeper_object *, const void *), const void *arg)
+static void *search(uint32_t kind, bool (*is)(const struct vipl_keeper_object *, const void *),
+                    const void *arg)
 {
     void *found = NULL;
     vipl_mutex_lock(&kept.lock);
     for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
-        struct keeper_object *object = kept.tables[kind].slots[i];
+        struct vipl_keeper_object *object = kept.tables[kind].slots[i];
         found =
             object != NULL && object->kind != 0 && !object->ending && is(object, arg) ? object->handle : NULL;
     }
@@ -164,55 +165,55 @@ struct region_key {
     VIP_MEM_HANDLE memory;
 };
 
-static bool is_region(const struct keeper_object *object, const void *arg)
+static bool is_region(const struct vipl_keeper_object *object, const void *arg)
 {
     const struct region_key *key = arg;
     return object->memory == key->memory && object->address == key->address && object->nic == key->nic;
 }
 
-void *keeper_region(const void *nic, const void *address, VIP_MEM_HANDLE memory)
+void *vipl_keeper_region(const void *nic, const void *address, VIP_MEM_HANDLE memory)
 {
     struct region_key key = {nic, address, memory};
     return search(VIPL_KIND_REGION, is_region, &key);
 }
 
-static bool is_at(const struct keeper_object *object, const void *address)
+static bool is_at(const struct vipl_keeper_object *object, const void *address)
 {
     return object->address == address;
 }
 
-void *keeper_block(const void *address)
+void *vipl_keeper_block(const void *address)
 {
     return search(VIPL_KIND_BLOCK, is_at, address);
 }
 
-static bool is_real(const struct keeper_object *object, const void *real)
+static bool is_real(const struct vipl_keeper_object *object, const void *real)
 {
     return object->real == real;
 }
 
-void *keeper_handle_of(uint32_t kind, const void *real)
+void *vipl_keeper_handle_of(uint32_t kind, const void *real)
 {
     return real == NULL ? NULL : search(kind, is_real, real);
 }
 
-enum keeper_dropped keeper_drop(uint32_t kind, const void *handle, unsigned holder,
-                                struct keeper_object **out)
+enum vipl_keeper_dropped vipl_keeper_drop(uint32_t kind, const void *handle, unsigned holder,
+                                          struct vipl_keeper_object **out)
 {
-    enum keeper_dropped dropped = KEEPER_NOT_HELD;
+    enum vipl_keeper_dropped dropped = VIPL_KEEPER_NOT_HELD;
     vipl_mutex_lock(&kept.lock);
-    struct keeper_object *object = find_locked(kind, handle);
+    struct vipl_keeper_object *object = find_locked(kind, handle);
     if (object != NULL && holds(object, holder)) {
         set_held(object, holder, false);
         object->ending = !is_held(object);
-        dropped = object->ending ? KEEPER_WAS_LAST : KEEPER_DROPPED;
+        dropped = object->ending ? VIPL_KEEPER_WAS_LAST : VIPL_KEEPER_DROPPED;
         *out = object;
     }
     vipl_mutex_unlock(&kept.lock);
     return dropped;
 }
 
-void keeper_keep_on(struct keeper_object *object, unsigned holder)
+void vipl_keeper_keep_on(struct vipl_keeper_object *object, unsigned holder)
 {
     vipl_mutex_lock(&kept.lock);
     object->ending = false;
@@ -220,12 +221,12 @@ void keeper_keep_on(struct keeper_object *object, unsigned holder)
     vipl_mutex_unlock(&kept.lock);
 }
 
-void keeper_inherit(unsigned parent, unsigned child)
+void vipl_keeper_inherit(unsigned parent, unsigned child)
 {
     vipl_mutex_lock(&kept.lock);
     for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
         for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
-            struct keeper_object *object = kept.tables[kind].slots[i];
+            struct vipl_keeper_object *object = kept.tables[kind].slots[i];
             if (object != NULL && object->kind != 0 && !object->ending && holds(object, parent)) {
                 set_held(object, child, true);
             }
@@ -234,11 +235,11 @@ void keeper_inherit(unsigned parent, unsigned child)
     vipl_mutex_unlock(&kept.lock);
 }
 
-struct vipl_cq_keeping *keeper_use_cq(const void *handle, const void *nic, int by)
+struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, int by)
 {
     struct vipl_cq_keeping *cq = NULL;
     vipl_mutex_lock(&kept.lock);
-    struct keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
     if (object != NULL && object->nic == nic) {
         object->users += (uint32_t)by;
         cq = object->cq;
@@ -247,11 +248,11 @@ struct vipl_cq_keeping *keeper_use_cq(const void *handle, const void *nic, int b
     return cq;
 }
 
-int keeper_cq_bell(const void *handle)
+int vipl_keeper_cq_bell(const void *handle)
 {
     int fd = -1;
     vipl_mutex_lock(&kept.lock);
-    struct keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
     if (object != NULL) {
         fd = vipl_bell_open(&object->cq->bell, &object->cq->board->rung);
     }
@@ -259,12 +260,12 @@ int keeper_cq_bell(const void *handle)
     return fd;
 }
 
-void *keeper_next_held(uint32_t kind, const void *nic, unsigned holder)
+void *vipl_keeper_next_held(uint32_t kind, const void *nic, unsigned holder)
 {
     void *found = NULL;
     vipl_mutex_lock(&kept.lock);
     for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
-        struct keeper_object *object = kept.tables[kind].slots[i];
+        struct vipl_keeper_object *object = kept.tables[kind].slots[i];
         if (object != NULL && object->kind != 0 && !object->ending && (nic == NULL || object->nic == nic) &&
             holds(object, holder)) {
             found = object->handle;
@@ -274,11 +275,11 @@ void *keeper_next_held(uint32_t kind, const void *nic, unsigned holder)
     return found;
 }
 
-void keeper_for_each(uint32_t kind, void (*visit)(struct keeper_object *object))
+void vipl_keeper_for_each(uint32_t kind, void (*visit)(struct vipl_keeper_object *object))
 {
     vipl_mutex_lock(&kept.lock);
     for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
-        struct keeper_object *object = kept.tables[kind].slots[i];
+        struct vipl_keeper_object *object = kept.tables[kind].slots[i];
         if (object != NULL && object->kind != 0 && !object->ending) {
             visit(object);
         }

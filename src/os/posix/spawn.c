@@ -56,7 +56,7 @@ static void begin(const int *keep, unsigned count)
 {
     sigset_t all;
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
     close_others(keep, count);
     for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO;
          fd++) { /* so that no other descriptor takes their place */
