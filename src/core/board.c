@@ -27,9 +27,12 @@ int vipl_bell_open(struct vipl_bell *bell, uint32_t *rung)
     return bell->waker.fd;
 }
 
-void vipl_bell_close(struct vipl_bell *bell)
+/* Sleepers have descriptors of their own: they wake, and see that the object is no more. */
+void vipl_bell_end(struct vipl_bell *bell, uint32_t *rung)
 {
     if (vipl_load_ordered(&bell->open) != 0) {
+        vipl_exchange(rung, 1);
+        vipl_waker_signal(&bell->waker);
         vipl_store_ordered(&bell->open, 0);
         vipl_waker_close(&bell->waker);
     }

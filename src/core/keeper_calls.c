@@ -107,11 +107,17 @@ static void clear_vi(struct vipl_keeper_object *vi)
 {
     vipl_store_ptr(&vi_board(vi)->handle, NULL);
     for (int i = 0; i < 2; i++) {
-        vipl_bell_close(&vi->queues[i].bell);
+        vipl_bell_end(&vi->queues[i].bell, &vi_board(vi)->queues[i].rung);
         if (vi->cqs[i] != NULL) {
             vipl_keeper_use_cq(vi->cqs[i], vi->nic, -1);
         }
     }
+}
+
+static void clear_cq(const struct vipl_keeper_object *cq)
+{
+    vipl_store_ptr(&cq->cq->board->handle, NULL);
+    vipl_bell_end(&cq->cq->bell, &cq->cq->board->rung);
 }
 
 /* Nobody holds it: what was sent goes out, what is complete is nobody's. */
@@ -135,8 +141,7 @@ static void end_object(struct vipl_keeper_object *object)
         end_vi(object);
         break;
     case VIPL_KIND_CQ:
-        vipl_store_ptr(&object->cq->board->handle, NULL);
-        vipl_bell_close(&object->cq->bell);
+        clear_cq(object);
         break;
     case VIPL_KIND_PTAG:
         VipDestroyPtag(vipl_keeper_real(VIPL_KIND_NIC, object->nic), object->real);
@@ -403,8 +408,7 @@ static VIP_RETURN act_cq(struct vipl_keeper_object *cq)
     if (cq->users > 0) { /* `ending`, so nobody changes it now */
         return VIP_ERROR_RESOURCE;
     }
-    vipl_store_ptr(&cq->cq->board->handle, NULL);
-    vipl_bell_close(&cq->cq->bell);
+    clear_cq(cq);
     return VIP_SUCCESS;
 }
 

@@ -222,7 +222,7 @@ void vipl_cq_keeping_renew(struct vipl_cq_keeping *cq);
 void vipl_bell_ring(struct vipl_bell *bell, uint32_t *rung);
 /* Its descriptor, made if need be; -1: there is none to be had. It rings once, so that who waits looks. */
 int vipl_bell_open(struct vipl_bell *bell, uint32_t *rung);
-void vipl_bell_close(struct vipl_bell *bell);
+void vipl_bell_end(struct vipl_bell *bell, uint32_t *rung); /* the object is gone: `handle` says so already */
 
 /* --- entry points for shared handles: share_api.c, share_reap.c --------------------------------------------- */
 

@@ -50,7 +50,7 @@ static void hush(int fd, uint32_t *rung)
 {
     struct vipl_waker waker = {.fd = fd, .write_fd = fd};
     vipl_waker_reset(&waker);
-    vipl_store_ordered(rung, 0);
+    vipl_exchange(rung, 0); /* before the look that follows; pairs with vipl_bell_ring()'s exchange */
 }
 
 static void ring(int fd, uint32_t *rung)
@@ -66,8 +66,8 @@ struct source {
     const void *handle;
     bool recv;
     uint32_t *rung;
-    bool (*ready)(const struct source *source);
-    VIP_RETURN (*take)(struct source *source); /* NOT_DONE: nothing there */
+    bool (*ready)(const struct source *source); /* something is there, or the object is not */
+    VIP_RETURN (*take)(struct source *source);  /* NOT_DONE: nothing there */
     struct vipl_vi_board *vi_board;
     struct vipl_cq_board *cq_board;
     VIP_DESCRIPTOR *descriptor;
@@ -132,7 +132,8 @@ static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void 
 static bool queue_ready(const struct source *source)
 {
     const struct vipl_board *board = &source->vi_board->queues[source->recv ? 1 : 0];
-    return vipl_load_ordered(&board->completed) != vipl_load_ordered(&board->reaped);
+    return vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle ||
+           vipl_load_ordered(&board->completed) != vipl_load_ordered(&board->reaped);
 }
 
 static VIP_RETURN take_descriptor(struct source *source)
@@ -202,7 +203,8 @@ VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *m
 static bool cq_ready(const struct source *source)
 {
     const struct vipl_cq_board *board = source->cq_board;
-    return vipl_load_ordered(&board->pushed) != vipl_load_ordered(&board->taken);
+    return vipl_load_ptr((void *const *)&board->handle) != source->handle ||
+           vipl_load_ordered(&board->pushed) != vipl_load_ordered(&board->taken);
 }
 
 /* Whether the entry's queue has a completion of which nobody was told; then this process is told now. What was reaped

@@ -56,6 +56,12 @@ void move_to_peer_host()
     }
 }
 
+bool objects_are_shareable()
+{
+    const char *value = std::getenv("VIPL_TEST_SHAREABLE");
+    return value != nullptr && std::string(value) == "1";
+}
+
 bool device_is_loopback()
 {
     return std::strcmp(device_under_test(), "loopback") == 0;

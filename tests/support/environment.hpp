@@ -24,6 +24,9 @@ void move_to_peer_host();
 /** Whether the device under test is the emulator, some of whose answers are exactly known. */
 bool device_is_loopback();
 
+/** VIPL_TEST_SHAREABLE=1: the cases' NIC handles are shareable, and their memory is. */
+bool objects_are_shareable();
+
 /** VIPL_TEST_TIMEOUT_SCALE, at least 1: emulators and sanitizers are slow. */
 unsigned timeout_scale();
 

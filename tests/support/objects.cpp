@@ -4,6 +4,8 @@
 // failures are ignored: the call that matters to a case is made by the case itself.
 #include "objects.hpp"
 
+#include <vipl/posix.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -14,7 +16,11 @@ namespace vipl_test {
 
 Nic::Nic(const char *device)
 {
-    REQUIRE_VIP(VipOpenNic(device, &handle_));
+    if (objects_are_shareable()) {
+        REQUIRE_VIP(VipxOpenNic(device, VIPX_SHAREABLE, &handle_));
+    } else {
+        REQUIRE_VIP(VipOpenNic(device, &handle_));
+    }
 }
 
 VIP_NIC_ATTRIBUTES Nic::attributes() const
@@ -124,9 +130,27 @@ VIP_MEM_ATTRIBUTES rdma_memory(VIP_PROTECTION_HANDLE tag)
     return {tag, VIP_TRUE, VIP_TRUE};
 }
 
+VIP_UINT8 *Memory::allocate(size_t bytes)
+{
+    if (!objects_are_shareable()) {
+        return static_cast<VIP_UINT8 *>(std::aligned_alloc(VIP_DESCRIPTOR_ALIGNMENT, bytes));
+    }
+    VIP_PVOID memory = nullptr;
+    REQUIRE_VIP(VipxAllocShared(bytes, &memory));
+    return static_cast<VIP_UINT8 *>(memory);
+}
+
+void Memory::Free::operator()(VIP_UINT8 *memory) const
+{
+    if (objects_are_shareable()) {
+        VipxFreeShared(memory);
+    } else {
+        std::free(memory);
+    }
+}
+
 Memory::Memory(const Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes)
-    : nic_(nic), size_((bytes + 63) / 64 * 64),
-      data_(static_cast<VIP_UINT8 *>(std::aligned_alloc(VIP_DESCRIPTOR_ALIGNMENT, size_)))
+    : nic_(nic), size_((bytes + 63) / 64 * 64), data_(allocate(size_))
 {
     EXPECT(data_ != nullptr);
     std::memset(data_.get(), 0, size_);

@@ -126,8 +126,9 @@ public:
 
 private:
     struct Free {
-        void operator()(VIP_UINT8 *memory) const { std::free(memory); }
+        void operator()(VIP_UINT8 *memory) const;
     };
+    static VIP_UINT8 *allocate(size_t bytes);
     VIP_NIC_HANDLE nic_;
     size_t size_;
     size_t used_ = 0;
