@@ -489,6 +489,7 @@ TWO_ROLE_CASE("an answer does not wait for the library's thread to come back", "
             const unsigned long long start = now_ms();
             end.send("m");
             sent(end.vi);
+            end.vi.state(); // this makes progress: the program is active
             expect_readable(fd);
             waits.push_back(now_ms() - start);
             take_receive(end.vi);
