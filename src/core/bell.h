@@ -25,7 +25,7 @@ struct vipl_bell {
 
 /* NOT_SUPPORTED: VIPL_PROGRESS=inline. The caller holds a reference on the NIC and no lock. */
 VIP_RETURN vipl_bell_new(struct vipl_nic *nic, struct vipl_bell **out);
-void vipl_bell_free(struct vipl_bell *bell); /* NULL: nothing */
+void vipl_bell_free(struct vipl_bell *bell);                /* NULL: nothing */
 void vipl_bell_set(struct vipl_bell *bell, bool something); /* as vipl_bell_tell() */
 /* Hangs the bell `*fresh` at an object without one, whose lock is held: it is NULL then. The descriptor, -1: no bell. */
 int vipl_bell_hang(struct vipl_bell **at, struct vipl_bell **fresh, bool something);
