@@ -24,7 +24,7 @@ int main(void)
     set[0] = (struct pollfd){.fd = server.fd, .events = POLLIN};
     accept_clients();
     while (server.left < LOOP_CLIENTS) {
-        if (poll(set, (nfds_t)(1 + server.connected), EXAMPLE_TIMEOUT) <= 0) {
+        if (poll(set, 1 + (nfds_t)server.connected, EXAMPLE_TIMEOUT) <= 0) {
             fputs("nobody comes\n", stderr);
             return 1;
         }
