@@ -35,6 +35,9 @@ option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_top_level})
 option(VIPL_BUILD_DOCS "Add the target doc (Doxygen)" OFF)
 option(VIPL_INSTALL "Add the install rules" ${vipl_top_level})
 
+# What systems without event descriptors have: built and tested here too.
+option(VIPL_WAKER_PIPE "Threads are woken by pipes instead of eventfds" OFF)
+
 option(VIPL_FUZZ "Build libFuzzer programs, which ./dev fuzz runs (clang)" OFF)
 option(VIPL_WERROR "Warnings are errors" OFF)
 option(VIPL_COVERAGE "Instrument for gcov" OFF)

@@ -141,6 +141,90 @@ VIPL_API VIP_RETURN VI_CALL VipxCQWaitMask(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULO
                                            OUT VIP_BOOLEAN *RecvQueue);
 
 /* ---------------------------------------------------------------------------------------------
+ * Event loops
+ * ------------------------------------------------------------------------------------------ */
+
+/** What VipxGetFd() watches. */
+typedef enum _VIPX_FD_KIND {
+    VIPX_FD_SEND,   /**< A VI: VipSendDone() would return a descriptor. */
+    VIPX_FD_RECV,   /**< A VI: VipRecvDone() would return a descriptor. */
+    VIPX_FD_CQ,     /**< A completion queue: VipCQDone() would return an entry. */
+    VIPX_FD_CONNECT /**< A NIC handle: a connection request waits for VipConnectWait(). */
+} VIPX_FD_KIND;
+
+/**
+ * A descriptor for poll(), select(), epoll, kqueue, libuv and the like that is readable exactly while there is something to
+ * take, whoever has put it there and whoever takes it. Nothing is taken by waiting: the program calls Done, until that is
+ * VIP_NOT_DONE if its loop reports changes only (EPOLLET). An object has one descriptor of a kind, for its whole life.
+ *
+ * The descriptor is the library's. The program never reads, writes or closes it, takes it out of its event loop before
+ * the object is destroyed, and does not use it in a forked child. It is closed with the object and by exec.
+ *
+ * From the first one on the NIC handle has a library thread, which moves data while the program is in its own loop.
+ *
+ * #VIPX_FD_CONNECT is readable while any request waits at this NIC handle, for whatever address. Requests come for addresses
+ * that a VipConnectWait() has named since the descriptor was asked for, with a timeout of 0 for example: those stay as if
+ * a call went on waiting there, the latest 1,024 of them, until the NIC handle is closed. A program of several addresses
+ * asks for each when the descriptor is readable.
+ *
+ * @param Kind    What to wait for.
+ * @param Handle  From VipCreateVi(), VipCreateCQ() or VipOpenNic(), as Kind says.
+ * @param Fd      Receives the descriptor, or -1.
+ * @retval VIP_ERROR_RESOURCE       The queue reports to a completion queue; or no descriptors, memory or threads are left.
+ * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxGetFd(IN VIPX_FD_KIND Kind, IN VIP_PVOID Handle, OUT int *Fd);
+
+/* ---------------------------------------------------------------------------------------------
+ * Statistics: what VipQuerySystemManagementInfo() answers beyond VIPL 1.0. Counters never go back while the NIC handle or the VI
+ * lives, and cost nothing that is not counted anyway.
+ * ------------------------------------------------------------------------------------------ */
+
+/** For VipQuerySystemManagementInfo(): a VIPX_NIC_STATISTICS. */
+#define VIPX_SMI_NIC_STATISTICS ((VIP_ULONG)0x56490001)
+/** For VipQuerySystemManagementInfo(): a VIPX_VI_STATISTICS. */
+#define VIPX_SMI_VI_STATISTICS ((VIP_ULONG)0x56490002)
+
+/** Work that is complete. A descriptor counts when it becomes complete, not when the program takes it. */
+typedef struct _VIPX_WORK_STATISTICS {
+    VIP_UINT64 Sends;           /**< Without error, */
+    VIP_UINT64 SendBytes;       /**< and their bytes. */
+    VIP_UINT64 RdmaWrites;      /**< Asked for by this program, without error, */
+    VIP_UINT64 RdmaWriteBytes;  /**< and their bytes. */
+    VIP_UINT64 RdmaReads;       /**< Asked for by this program, without error, */
+    VIP_UINT64 RdmaReadBytes;   /**< and their bytes. */
+    VIP_UINT64 SendsFailed;     /**< Descriptors of send queues with an error, flushed ones too. */
+    VIP_UINT64 Receives;        /**< Without error, those used by RDMA Writes with immediate data too, */
+    VIP_UINT64 ReceiveBytes;    /**< and their bytes. */
+    VIP_UINT64 ReceivesFailed;  /**< Descriptors of receive queues with an error, flushed ones too. */
+    VIP_UINT64 Connections;     /**< Made, by either side. */
+    VIP_UINT64 ConnectionsLost; /**< Ended by something else than a call of this program. */
+    VIP_UINT64 RequestsRefused; /**< Of this program, by the peer's VipConnectReject(). */
+} VIPX_WORK_STATISTICS;
+
+/** Filled by VipQuerySystemManagementInfo() with #VIPX_SMI_NIC_STATISTICS. */
+typedef struct _VIPX_NIC_STATISTICS {
+    VIPX_WORK_STATISTICS Work;   /**< Of all VIs there are and have been. */
+    VIP_UINT64 RequestsTaken;    /**< Connection requests that VipConnectWait() has returned, */
+    VIP_UINT64 RequestsRejected; /**< and that VipConnectReject() has ended. */
+    VIP_UINT64 RequestsWaiting;  /**< Now, for VipConnectWait(). */
+    VIP_UINT64 VisCreated;       /**< So far. */
+    VIP_UINT64 Vis;              /**< Now. */
+    VIP_UINT64 CompletionQueues; /**< Now. */
+    VIP_UINT64 ProtectionTags;   /**< Now; the default tag is one. */
+    VIP_UINT64 Regions;          /**< Of registered memory, now, */
+    VIP_UINT64 RegisteredBytes;  /**< and their bytes. */
+} VIPX_NIC_STATISTICS;
+
+/** Filled by VipQuerySystemManagementInfo() with #VIPX_SMI_VI_STATISTICS. */
+typedef struct _VIPX_VI_STATISTICS {
+    VIPX_WORK_STATISTICS Work; /**< Out: since VipCreateVi(). */
+    VIP_UINT64 SendsPosted;    /**< Out: descriptors on the send queue now, complete or not. */
+    VIP_UINT64 ReceivesPosted; /**< Out: descriptors on the receive queue now, complete or not. */
+    VIP_VI_HANDLE ViHandle;    /**< In: a VI of the NIC handle. */
+} VIPX_VI_STATISTICS;
+
+/* ---------------------------------------------------------------------------------------------
  * Texts. These functions are async-signal-safe.
  * ------------------------------------------------------------------------------------------ */
 

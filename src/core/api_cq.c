@@ -75,6 +75,18 @@ VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
     return rc;
 }
 
+/* The oldest entry; NULL: there is none. */
+static struct vipl_work *oldest_locked(struct vipl_cq *cq)
+{
+    struct vipl_list *link = vipl_list_take(&cq->entries);
+    if (link == NULL) {
+        return NULL;
+    }
+    cq->count--;
+    vipl_bell_tell(cq->bell, cq->count > 0);
+    return VIPL_CONTAINER(link, struct vipl_work, cq_link);
+}
+
 struct take {
     void *handle;
     void *vi;
@@ -83,12 +95,10 @@ struct take {
 
 static VIP_RETURN take_locked(struct vipl_cq *cq, struct take *take)
 {
-    struct vipl_list *link = vipl_list_take(&cq->entries);
-    if (link == NULL) {
+    struct vipl_work *work = oldest_locked(cq);
+    if (work == NULL) {
         return VIP_NOT_DONE;
     }
-    struct vipl_work *work = VIPL_CONTAINER(link, struct vipl_work, cq_link);
-    cq->count--;
     take->vi = work->queue->vi->handle; /* stays: the VI's end removes its entries first */
     take->recv = work->queue->is_recv ? VIP_TRUE : VIP_FALSE;
     return VIP_SUCCESS;
@@ -182,10 +192,9 @@ static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
         return VIP_INVALID_PARAMETER;
     }
     vipl_list_append(&cq->notifies, &event->link);
-    struct vipl_list *link = vipl_list_take(&cq->entries);
-    if (link != NULL) {
-        cq->count--;
-        vipl_event_fire_cq(cq, VIPL_CONTAINER(link, struct vipl_work, cq_link)->queue);
+    struct vipl_work *work = oldest_locked(cq);
+    if (work != NULL) {
+        vipl_event_fire_cq(cq, work->queue);
     }
     vipl_mutex_unlock(&cq->lock);
     return VIP_SUCCESS;

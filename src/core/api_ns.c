@@ -6,8 +6,8 @@
 #include "core/nic.h"
 #include "core/service.h"
 #include "core/share.h"
+#include "core/statistics.h"
 #include "os/os.h"
-#include "vipl/vipl.h"
 
 VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
 {
@@ -54,7 +54,21 @@ VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_UL
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = InfoType == VIP_SMI_AUTODISCOVERY ? discover(nic, SysManInfo) : VIP_ERROR_NOT_SUPPORTED;
+    VIP_RETURN rc = VIP_SUCCESS;
+    switch (InfoType) {
+    case VIP_SMI_AUTODISCOVERY:
+        rc = discover(nic, SysManInfo);
+        break;
+    case VIPX_SMI_NIC_STATISTICS:
+        vipl_statistics_nic(nic, SysManInfo);
+        break;
+    case VIPX_SMI_VI_STATISTICS:
+        rc = vipl_statistics_vi(nic, SysManInfo);
+        break;
+    default:
+        rc = VIP_ERROR_NOT_SUPPORTED;
+        break;
+    }
     vipl_nic_put(nic);
     return rc;
 }

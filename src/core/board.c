@@ -7,28 +7,28 @@
 #include "core/share.h"
 
 /* Whoever set `rung` writes the bell; the sleeper that empties it clears `rung` and looks again. */
-void vipl_bell_ring(struct vipl_bell *bell, uint32_t *rung)
+void vipl_board_bell_ring(struct vipl_board_bell *bell, uint32_t *rung)
 {
     if (vipl_load_ordered(&bell->open) != 0 && vipl_exchange(rung, 1) == 0) {
         vipl_waker_signal(&bell->waker);
     }
 }
 
-int vipl_bell_open(struct vipl_bell *bell, uint32_t *rung)
+const struct vipl_waker *vipl_board_bell_open(struct vipl_board_bell *bell, uint32_t *rung)
 {
     if (vipl_load_ordered(&bell->open) == 0) {
         if (vipl_waker_open(&bell->waker) != 0) {
-            return -1;
+            return NULL;
         }
         vipl_store_ordered(&bell->open, 1);
         vipl_exchange(rung, 1);
         vipl_waker_signal(&bell->waker);
     }
-    return bell->waker.fd;
+    return &bell->waker;
 }
 
 /* Sleepers have descriptors of their own: they wake, and see that the object is no more. */
-void vipl_bell_end(struct vipl_bell *bell, uint32_t *rung)
+void vipl_board_bell_end(struct vipl_board_bell *bell, uint32_t *rung)
 {
     if (vipl_load_ordered(&bell->open) != 0) {
         vipl_exchange(rung, 1);
@@ -39,10 +39,10 @@ void vipl_bell_end(struct vipl_bell *bell, uint32_t *rung)
 }
 
 /* Whoever died may have emptied it and not have come to say so. */
-static void ring_anyway(struct vipl_bell *bell, uint32_t *rung)
+static void ring_anyway(struct vipl_board_bell *bell, uint32_t *rung)
 {
     vipl_exchange(rung, 0);
-    vipl_bell_ring(bell, rung);
+    vipl_board_bell_ring(bell, rung);
 }
 
 static void write_entry(uint64_t *entry, uint64_t value)
@@ -66,7 +66,7 @@ static bool push(struct vipl_cq_keeping *cq, uint32_t code)
         vipl_store_ordered(&board->pushed, pushed + 1);
     }
     vipl_mutex_unlock(&cq->lock);
-    vipl_bell_ring(&cq->bell, &board->rung);
+    vipl_board_bell_ring(&cq->bell, &board->rung);
     return fits;
 }
 
@@ -81,7 +81,7 @@ bool vipl_keeping_publish(struct vipl_keeping *keeping, struct vipl_queue *q, co
     if (keeping->cq != NULL) {
         return push(keeping->cq, keeping->code);
     }
-    vipl_bell_ring(&keeping->bell, &board->rung);
+    vipl_board_bell_ring(&keeping->bell, &board->rung);
     return true;
 }
 

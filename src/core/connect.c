@@ -68,6 +68,12 @@ VIP_RETURN vipl_facts_agree(const struct vipl_vi_facts *a, const struct vipl_vi_
 
 /* --- requests arrive and go --- */
 
+static void count_waiting_locked(struct vipl_nic *nic, uint32_t change)
+{
+    nic->conns_waiting += change;
+    vipl_bell_tell(nic->conn_bell, nic->conns_waiting > 0);
+}
+
 struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_address *local,
                                        const struct vipl_address *remote, const struct vipl_vi_facts *facts)
 {
@@ -85,7 +91,7 @@ struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_a
         conn->facts = *facts;
         conn->state = VIPL_CONN_WAITING;
         vipl_list_append(&nic->conns, &conn->link);
-        nic->conns_waiting++;
+        count_waiting_locked(nic, 1);
         vipl_wake_all_locked(&nic->conn_waiters); /* each waits for its own discriminator */
     }
     vipl_mutex_unlock(&nic->lock);
@@ -94,7 +100,7 @@ struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_a
 
 static void free_locked(struct vipl_conn *conn)
 {
-    conn->nic->conns_waiting -= conn->state == VIPL_CONN_WAITING ? 1 : 0;
+    count_waiting_locked(conn->nic, conn->state == VIPL_CONN_WAITING ? (uint32_t)-1 : 0);
     vipl_list_remove(&conn->link);
     if (conn->handle != NULL) {
         vipl_handle_destroy(conn->handle);
@@ -131,7 +137,7 @@ void vipl_conns_close(struct vipl_nic *nic)
             conn = conn->state == VIPL_CONN_ANSWERING ? NULL : conn; /* its answerer ends it */
         }
         if (conn != NULL) {
-            nic->conns_waiting -= conn->state == VIPL_CONN_WAITING ? 1 : 0;
+            count_waiting_locked(nic, conn->state == VIPL_CONN_WAITING ? (uint32_t)-1 : 0);
             conn->state = VIPL_CONN_ANSWERING;
         }
         vipl_mutex_unlock(&nic->lock);
@@ -160,7 +166,8 @@ static VIP_RETURN take_locked(struct vipl_conn *conn)
         return VIP_ERROR_RESOURCE;
     }
     conn->state = VIPL_CONN_TAKEN;
-    conn->nic->conns_waiting--;
+    conn->nic->past.requests_taken++;
+    count_waiting_locked(conn->nic, (uint32_t)-1);
     return VIP_SUCCESS;
 }
 
@@ -215,7 +222,7 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     VIP_RETURN rc = nic->ops->listen(nic->be, local);
     if (rc == VIP_SUCCESS) {
         rc = vipl_wait(nic, &what, vipl_deadline(timeout));
-        nic->ops->unlisten(nic->be, local);
+        vipl_conn_unlisten(nic, local);
     }
     if (rc != VIP_SUCCESS) {
         return rc;
@@ -320,6 +327,9 @@ VIP_RETURN vipl_connect_reject(void *conn_handle)
         return VIP_INVALID_PARAMETER;
     }
     conn->nic->ops->conn_reject(conn->nic->be, conn, true);
+    vipl_mutex_lock(&conn->nic->lock);
+    conn->nic->past.requests_rejected++;
+    vipl_mutex_unlock(&conn->nic->lock);
     end_answer(conn, true);
     return VIP_SUCCESS;
 }
@@ -333,6 +343,7 @@ bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_facts *remote)
     if (pending) {
         vi->state = VIP_STATE_CONNECTED;
         vi->connect_rc = VIP_SUCCESS;
+        vi->connections++;
         vi->connect_facts = *remote;
         vipl_store_relaxed(&vi->doom, 0);
         vipl_wake_all_locked(&vi->connect_waiters);
@@ -347,6 +358,7 @@ void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
     if (vi->handle != NULL && vi->state == VIP_STATE_CONNECT_PENDING) {
         vi->state = VIP_STATE_IDLE;
         vi->connect_rc = rc;
+        vi->requests_refused += rc == VIP_REJECT ? 1 : 0;
         vipl_wake_all_locked(&vi->connect_waiters);
     }
     vipl_vi_unlock(vi);

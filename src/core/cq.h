@@ -6,6 +6,7 @@
 #ifndef VIPL_CORE_CQ_H
 #define VIPL_CORE_CQ_H
 
+#include "core/bell.h"
 #include "core/list.h"
 #include "core/pool.h"
 #include "os/os_mutex.h"
@@ -26,6 +27,7 @@ struct vipl_cq {
     struct vipl_list entries;  /* vipl_work.cq_link; guarded by lock */
     struct vipl_list waiters;  /* vipl_waiter.link; guarded by lock */
     struct vipl_list notifies; /* vipl_event.link, registered handlers; guarded by lock */
+    struct vipl_bell *bell;    /* readable while there are entries; NULL: nobody asked; guarded by lock */
 };
 
 VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle);

@@ -242,19 +242,36 @@ static int note_fork(struct holder *holder, int fd)
     return 0;
 }
 
-static int vi_bell(void *handle, bool recv)
+static void vi_bell(const void *handle, bool recv, int fds[2])
 {
     void *real = vipl_keeper_real(VIPL_KIND_VI, handle);
     struct vipl_vi *vi = recv ? vipl_vi_lock_recv(real) : vipl_vi_lock_send(real);
-    int fd = -1;
-    if (vi != NULL) {
-        struct vipl_queue *q = recv ? &vi->recv : &vi->send;
-        if (q->keeping != NULL) {
-            fd = vipl_bell_open(&q->keeping->bell, &q->keeping->board->rung);
-        }
-        vipl_mutex_unlock(&q->lock);
+    if (vi == NULL) {
+        return;
     }
-    return fd;
+    struct vipl_queue *q = recv ? &vi->recv : &vi->send;
+    const struct vipl_waker *waker =
+        q->keeping == NULL ? NULL : vipl_board_bell_open(&q->keeping->bell, &q->keeping->board->rung);
+    if (waker != NULL) {
+        fds[0] = waker->fd;
+        fds[1] = waker->write_fd;
+    }
+    vipl_mutex_unlock(&q->lock);
+}
+
+static void bell_of(const struct vipl_note *note, int fds[2])
+{
+    switch (vipl_handle_kind(note->handle)) {
+    case VIPL_KIND_VI:
+        vi_bell(note->handle, note->number != 0, fds);
+        break;
+    case VIPL_KIND_CQ:
+        vipl_keeper_cq_bell(note->handle, fds);
+        break;
+    default: /* the keeper itself says when somebody has to be answered */
+        VipxGetFd(VIPX_FD_CONNECT, vipl_keeper_real(VIPL_KIND_NIC, note->handle), &fds[0]);
+        break;
+    }
 }
 
 static void note_cancel(const struct holder *holder, uint32_t number)
@@ -270,7 +287,7 @@ static void note_cancel(const struct holder *holder, uint32_t number)
 static void answer(struct holder *holder, struct vipl_note *note, int fd)
 {
     int error = 0;
-    int bell = -1;
+    int bells[2] = {-1, -1};
     switch (note->name) {
     case VIPL_NOTE_CHANNEL:
         error = open_channel(holder, &note->number);
@@ -281,8 +298,7 @@ static void answer(struct holder *holder, struct vipl_note *note, int fd)
         fd = -1;
         break;
     case VIPL_NOTE_BELL:
-        bell = vipl_handle_kind(note->handle) == VIPL_KIND_CQ ? vipl_keeper_cq_bell(note->handle)
-                                                              : vi_bell(note->handle, note->number != 0);
+        bell_of(note, bells);
         break;
     default:
         note_cancel(holder, note->number);
@@ -292,8 +308,8 @@ static void answer(struct holder *holder, struct vipl_note *note, int fd)
     if (error != 0) {
         vipl_log_os("a channel of the keeper", error);
     }
-    vipl_local_send(holder->fd, note, sizeof(*note), &bell,
-                    bell < 0 ? 0 : 1); /* its end is seen by the next look */
+    unsigned count = bells[0] < 0 ? 0 : bells[1] < 0 || bells[1] == bells[0] ? 1 : 2;
+    vipl_local_send(holder->fd, note, sizeof(*note), bells, count); /* its end is seen by the next look */
 }
 
 static void hear(struct holder *holder)

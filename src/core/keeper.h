@@ -55,8 +55,8 @@ struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, 
 void *vipl_keeper_next_held(uint32_t kind, const void *nic, unsigned holder);
 /* Under the lock. */
 void vipl_keeper_for_each(uint32_t kind, void (*visit)(struct vipl_keeper_object *object));
-/* The descriptor of a completion queue's bell, made if need be; -1: none. */
-int vipl_keeper_cq_bell(const void *handle);
+/* The descriptors of a completion queue's bell, made if need be. */
+void vipl_keeper_cq_bell(const void *handle, int fds[2]);
 
 /* --- keeper_calls.c --------------------------------------------------------------------------------------- */
 

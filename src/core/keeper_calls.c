@@ -107,7 +107,7 @@ static void clear_vi(struct vipl_keeper_object *vi)
 {
     vipl_store_ptr(&vi_board(vi)->handle, NULL);
     for (int i = 0; i < 2; i++) {
-        vipl_bell_end(&vi->queues[i].bell, &vi_board(vi)->queues[i].rung);
+        vipl_board_bell_end(&vi->queues[i].bell, &vi_board(vi)->queues[i].rung);
         if (vi->cqs[i] != NULL) {
             vipl_keeper_use_cq(vi->cqs[i], vi->nic, -1);
         }
@@ -117,7 +117,7 @@ static void clear_vi(struct vipl_keeper_object *vi)
 static void clear_cq(const struct vipl_keeper_object *cq)
 {
     vipl_store_ptr(&cq->cq->board->handle, NULL);
-    vipl_bell_end(&cq->cq->bell, &cq->cq->board->rung);
+    vipl_board_bell_end(&cq->cq->bell, &cq->cq->board->rung);
 }
 
 /* Nobody holds it: what was sent goes out, what is complete is nobody's. */
@@ -179,7 +179,7 @@ void vipl_keeper_release(unsigned holder, const void *nic)
 
 static VIP_RETURN open_nic(unsigned holder, struct vipl_call *call)
 {
-    struct vipl_keeper_object *nic = vipl_keeper_object_new(VIPL_KIND_NIC, VIPL_SHARE_OBJECTS);
+    struct vipl_keeper_object *nic = vipl_keeper_object_new(VIPL_KIND_NIC, VIPL_SHARE_NICS);
     if (nic == NULL) {
         return VIP_ERROR_RESOURCE;
     }
@@ -190,7 +190,8 @@ static VIP_RETURN open_nic(unsigned holder, struct vipl_call *call)
         vipl_keeper_object_free(nic);
         return rc == VIP_SUCCESS ? VIP_ERROR_RESOURCE : rc;
     }
-    real->kept = true;
+    vipl_fetch_add(&real->service.bells,
+                   1); /* completions are awaited elsewhere: the program is never active */
     real->progress_mode = VIPL_PROGRESS_THREAD;
     rc = vipl_service_start(real);
     vipl_nic_put(real);

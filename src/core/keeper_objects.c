@@ -248,16 +248,17 @@ struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, 
     return cq;
 }
 
-int vipl_keeper_cq_bell(const void *handle)
+void vipl_keeper_cq_bell(const void *handle, int fds[2])
 {
-    int fd = -1;
     vipl_mutex_lock(&kept.lock);
     struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
-    if (object != NULL) {
-        fd = vipl_bell_open(&object->cq->bell, &object->cq->board->rung);
+    const struct vipl_waker *waker =
+        object == NULL ? NULL : vipl_board_bell_open(&object->cq->bell, &object->cq->board->rung);
+    if (waker != NULL) {
+        fds[0] = waker->fd;
+        fds[1] = waker->write_fd;
     }
     vipl_mutex_unlock(&kept.lock);
-    return fd;
 }
 
 void *vipl_keeper_next_held(uint32_t kind, const void *nic, unsigned holder)

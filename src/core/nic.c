@@ -27,6 +27,7 @@ static void nic_make(void *object)
     vipl_list_init(&nic->ptags);
     vipl_list_init(&nic->conns);
     vipl_list_init(&nic->conn_waiters);
+    vipl_list_init(&nic->conns_kept);
 }
 
 static struct vipl_pool nic_pool = VIPL_POOL_INIT(nic_pool, struct vipl_nic, free, nic_make);
@@ -74,8 +75,8 @@ static void reset(struct vipl_nic *nic)
     nic->users = 1; /* the handle's own */
     nic->closing = 0;
     nic->vi_count = nic->cq_count = nic->ptag_count = nic->last_tag = nic->conns_waiting = 0;
+    memset(&nic->past, 0, sizeof(nic->past));
     nic->default_ptag = NULL;
-    nic->kept = false;
     nic->discovered[0] = nic->discovered[1] = NULL;
     nic->be = NULL;
     vipl_mem_init(&nic->mem);
@@ -285,6 +286,7 @@ VIP_RETURN vipl_nic_close(void *handle)
     vipl_wake_sleepers(nic);
     wait_for_users(nic, in_callback ? 2 : 1); /* the handle's own; and the service thread's */
     vipl_ptag_drop_all(nic);
+    vipl_conns_fini(nic);
     nic->ops->close(nic->be);
     vipl_mem_fini(&nic->mem);
     vipl_free(nic->discovered[0]);

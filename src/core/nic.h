@@ -9,9 +9,11 @@
 #define VIPL_CORE_NIC_H
 
 #include "core/backend.h"
+#include "core/bell.h"
 #include "core/list.h"
 #include "core/mem.h"
 #include "core/service.h"
+#include "core/statistics.h"
 #include "core/wait.h"
 #include "os/os_mutex.h"
 
@@ -38,7 +40,6 @@ struct vipl_nic {
     uint32_t restart;               /* atomic: calls resume after a signal handler ran */
     uint8_t progress_mode;          /* constant while live: enum vipl_progress_mode */
     uint32_t linger_ms;             /* constant while live: VIPL_LINGER */
-    bool kept; /* constant while live: the keeper's; its calls are no sign of an active program */
 
     struct vipl_list vis;           /* vipl_vi.nic_link; guarded by lock */
     struct vipl_list cqs;           /* vipl_cq.nic_link; guarded by lock */
@@ -47,11 +48,15 @@ struct vipl_nic {
     uint32_t cq_count;              /* guarded by lock */
     uint32_t ptag_count;            /* guarded by lock */
     uint32_t last_tag;              /* guarded by lock */
+    struct vipl_past past;          /* guarded by lock */
     struct vipl_ptag *default_ptag; /* constant while live */
 
-    struct vipl_list conns;         /* vipl_conn.link, all requests; guarded by lock */
-    uint32_t conns_waiting;         /* those not taken by VipConnectWait(); guarded by lock */
-    struct vipl_list conn_waiters;  /* vipl_waiter.link: VipConnectWait(); guarded by lock */
+    struct vipl_list conns;        /* vipl_conn.link, all requests; guarded by lock */
+    uint32_t conns_waiting;        /* those not taken by VipConnectWait(); guarded by lock */
+    struct vipl_list conn_waiters; /* vipl_waiter.link: VipConnectWait(); guarded by lock */
+    struct vipl_bell *conn_bell;   /* readable while conns_waiting > 0; NULL: nobody asked; guarded by lock */
+    struct vipl_list conns_kept;   /* vipl_kept.link, see listening.c; guarded by lock */
+    uint32_t conns_kept_count;     /* guarded by lock */
     VIP_NET_ADDRESS *discovered[2]; /* for VipQuerySystemManagementInfo(); guarded by lock */
 
     struct vipl_mem mem;

@@ -30,7 +30,12 @@ void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit)
     q->overrun = false;
     q->cq = cq;
     q->keeping = NULL;
-    q->works_done = q->bytes_done = q->works_failed = 0;
+}
+
+void vipl_queue_count_anew(struct vipl_queue *q)
+{
+    memset(q->done, 0, sizeof(q->done));
+    q->works_failed = 0;
 }
 
 void vipl_queue_close_locked(struct vipl_queue *q)
@@ -41,6 +46,8 @@ void vipl_queue_close_locked(struct vipl_queue *q)
     }
     vipl_wake_all_locked(&q->waiters);
     vipl_events_drop_locked(&q->notifies);
+    vipl_bell_free(q->bell);
+    q->bell = NULL;
     vipl_free(q->ring);
     q->ring = NULL;
     q->capacity = 0;
@@ -105,8 +112,9 @@ static void count(struct vipl_queue *q, const struct vipl_work *work)
     if ((work->status & VIP_STATUS_ERROR_MASK) != 0) {
         q->works_failed++;
     } else {
-        q->works_done++;
-        q->bytes_done += work->length;
+        struct vipl_done *done = &q->done[work->op];
+        done->works++;
+        done->bytes += work->length;
     }
 }
 
@@ -132,8 +140,12 @@ static void publish_locked(struct vipl_queue *q)
             VIP_DESCRIPTOR *taken;
             vipl_queue_reap_locked(q, &taken);
             vipl_event_fire_vi(q, taken);
+        } else {
+            vipl_bell_tell(q->bell, true);
         }
-        vipl_wake_one_locked(&q->waiters);
+        if (!vipl_list_empty(&q->waiters)) {
+            vipl_wake_one_locked(&q->waiters);
+        }
     }
 }
 
@@ -180,6 +192,8 @@ VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRIPTOR **out)
     struct vipl_work *work = vipl_queue_at(q, q->reaped++);
     if (q->cq != NULL) {
         vipl_cq_forget(q->cq, work);
+    } else {
+        vipl_bell_tell(q->bell, q->reaped != q->completed);
     }
     *out = work->descriptor;
     return (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;

@@ -12,6 +12,7 @@
 #ifndef VIPL_CORE_QUEUE_H
 #define VIPL_CORE_QUEUE_H
 
+#include "core/bell.h"
 #include "core/cq.h"
 #include "core/list.h"
 #include "os/os_mutex.h"
@@ -40,6 +41,12 @@ struct vipl_work {
     uint8_t state;      /* enum vipl_work_state */
 };
 
+/* Works that completed without error. */
+struct vipl_done {
+    uint64_t works;
+    uint64_t bytes;
+};
+
 /* All fields are guarded by lock unless they say otherwise. */
 struct vipl_queue {
     struct vipl_mutex lock; /* rank SEND or RECV */
@@ -57,13 +64,14 @@ struct vipl_queue {
     struct vipl_keeping *keeping; /* shared by processes: completes through its board; NULL: private */
     struct vipl_list waiters;     /* vipl_waiter.link */
     struct vipl_list notifies;    /* vipl_event.link, registered handlers */
-    uint64_t works_done;          /* statistics: completed without error, */
-    uint64_t bytes_done;          /* their bytes, */
-    uint64_t works_failed;        /* and those with an error */
+    struct vipl_bell *bell;       /* readable while there is something to reap; NULL: nobody asked */
+    struct vipl_done done[4];     /* statistics, by VIP_CONTROL_OP_... */
+    uint64_t works_failed;        /* completed with an error, flushed ones too */
 };
 
 void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv); /* once, in new memory */
 void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit);
+void vipl_queue_count_anew(struct vipl_queue *q);   /* its statistics */
 void vipl_queue_close_locked(struct vipl_queue *q); /* forgets everything, touches no descriptor */
 
 static inline struct vipl_work *vipl_queue_at(struct vipl_queue *q, uint32_t index)

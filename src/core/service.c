@@ -24,6 +24,7 @@ void vipl_service_init(struct vipl_service *service)
     service->errors = 0;
     service->errors_lost = 0;
     service->error_handler = NULL;
+    service->bells = 0;
     service->running = false;
     service->stopping = false;
 }
@@ -124,11 +125,11 @@ static void call(void *nic_handle, const struct vipl_event *event)
 }
 
 /* One look at the backend and one sleep. Leads the sleepers unless the application was active
- * since the last look; then it only looks again soon. */
+ * since the last look; then it only looks again soon. An application that may sleep on its own is never active. */
 static void watch(struct vipl_nic *nic, struct vipl_waiter *self, uint32_t *seen)
 {
     uint32_t activity = vipl_load_relaxed(&nic->sleepers.activity);
-    bool active = activity != *seen && !nic->kept;
+    bool active = activity != *seen && vipl_load_ordered(&nic->service.bells) == 0;
     *seen = activity;
     if (!active) {
         nic->ops->poll(nic->be);
@@ -190,6 +191,21 @@ VIP_RETURN vipl_service_start(struct vipl_nic *nic)
         vipl_log_os("starting the service thread", error);
     }
     return rc;
+}
+
+/* The count first, then the signal: the thread looks at the count before it goes to sleep again. */
+void vipl_service_attend(struct vipl_nic *nic, bool more)
+{
+    struct vipl_service *service = &nic->service;
+    vipl_fetch_add(&service->bells, more ? 1 : (uint32_t)-1);
+    if (!more) {
+        return;
+    }
+    vipl_mutex_lock(&service->lock);
+    if (service->running) {
+        vipl_waker_signal(&service->waker);
+    }
+    vipl_mutex_unlock(&service->lock);
 }
 
 bool vipl_service_stop(struct vipl_nic *nic)

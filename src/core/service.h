@@ -4,6 +4,8 @@
  * asynchrony; it runs the application's callbacks, one after the other with no lock held, and
  * makes progress while no application thread does: it watches the backend's descriptor like any
  * sleeper, but steps back (looking again every few milliseconds) while the application is active.
+ * It does not step back while programs hold descriptors of this NIC handle (bell.h): then it watches
+ * whenever no application thread does, so that one that goes to sleep elsewhere misses nothing.
  */
 #ifndef VIPL_CORE_SERVICE_H
 #define VIPL_CORE_SERVICE_H
@@ -45,12 +47,15 @@ struct vipl_service {
     void *error_context;
     struct vipl_waker waker;
     struct vipl_thread thread;
-    bool running;  /* the thread exists */
-    bool stopping; /* it is to end */
+    uint32_t bells; /* atomic: descriptors that programs have; while there are any it does not step back */
+    bool running;   /* the thread exists */
+    bool stopping;  /* it is to end */
 };
 
 void vipl_service_init(struct vipl_service *service);
 VIP_RETURN vipl_service_start(struct vipl_nic *nic); /* repeatable; NOT_SUPPORTED: VIPL_PROGRESS=inline */
+/* A program has one descriptor more, or less, to sleep on: see above. */
+void vipl_service_attend(struct vipl_nic *nic, bool more);
 /* Ends it after the callback that runs. True: called from that callback; the thread ends later. */
 bool vipl_service_stop(struct vipl_nic *nic);
 

@@ -20,8 +20,8 @@
 enum { SPINS = 2000, LOOK_MS = 200, CHANNELS = 64, MIB = 1 << 20 };
 
 struct bell {
-    void *handle; /* whose descriptor it is; NULL: none. Guarded by talk, as fd is */
-    int fd;
+    void *handle; /* atomic, written after waker: whose it is; NULL: none. Guarded by talk */
+    struct vipl_waker waker;
 };
 
 static struct {
@@ -40,6 +40,7 @@ static struct {
     void *dropped_cqs[VIPL_SHARE_CQS]; /* atomic, likewise */
     struct bell vi_bells[VIPL_SHARE_VIS][2];
     struct bell cq_bells[VIPL_SHARE_CQS];
+    struct bell nic_bells[VIPL_SHARE_NICS]; /* of its connection requests */
 } share = {.talk = {0, VIPL_RANK_SHARE}, .socket = -1, .lifeline = -1, .child_socket = -1};
 
 struct vipl_arena *vipl_share_arena(void)
@@ -60,10 +61,10 @@ bool vipl_share_keeper_lives(void)
 /* --- notes --- */
 
 /* Sends a note and has the answer in its place. `talk` is held. 0, or an errno value. */
-static int exchange_locked(struct vipl_note *note, int pass, int *passed)
+static int exchange_locked(struct vipl_note *note, int pass, int fds[2])
 {
     size_t length = 0;
-    int fds[2];
+    fds[0] = fds[1] = -1;
     int error = vipl_local_send(share.socket, note, sizeof(*note), &pass, pass < 0 ? 0 : 1);
     while (error == 0) {
         error = vipl_local_receive(share.socket, note, sizeof(*note), &length, fds);
@@ -73,11 +74,7 @@ static int exchange_locked(struct vipl_note *note, int pass, int *passed)
         vipl_poll(&share.socket, 1, -1, NULL); /* a signal: looks again */
         error = 0;
     }
-    if (error == 0 && length != sizeof(*note)) {
-        return EPIPE; /* the keeper is no more */
-    }
-    *passed = error == 0 ? fds[0] : -1;
-    return error;
+    return error == 0 && length != sizeof(*note) ? EPIPE : error; /* its end: the keeper is no more */
 }
 
 /* --- forking --- */
@@ -90,11 +87,11 @@ static void before_fork(void)
     vipl_mutex_lock(&share.talk);
     share.forking = true;
     int ends[2];
-    int none;
+    int none[2];
     struct vipl_note note = {.name = VIPL_NOTE_FORK};
     int error = vipl_local_pair(ends);
     if (error == 0) {
-        error = exchange_locked(&note, ends[1], &none);
+        error = exchange_locked(&note, ends[1], none);
         vipl_fd_close(ends[1]);
         if (error == 0 && note.number == 0) {
             share.child_socket = ends[0];
@@ -254,11 +251,11 @@ static bool take_free(uint32_t *index)
 static bool add_channel(uint32_t *index)
 {
     struct vipl_note note = {.name = VIPL_NOTE_CHANNEL};
-    int none;
+    int none[2];
     vipl_mutex_lock(&share.talk);
     uint32_t count = share.channel_count;
     bool added =
-        count < CHANNELS && exchange_locked(&note, -1, &none) == 0 && note.number < VIPL_SHARE_CHANNELS;
+        count < CHANNELS && exchange_locked(&note, -1, none) == 0 && note.number < VIPL_SHARE_CHANNELS;
     if (added) {
         share.channels[count] = note.number;
         vipl_store_relaxed(&share.busy[count], 1);
@@ -333,33 +330,52 @@ VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart)
 static struct bell *bell_of(const void *handle, bool recv)
 {
     uint32_t slot = vipl_handle_slot(handle);
-    if (vipl_handle_kind(handle) == VIPL_KIND_CQ) {
+    switch (vipl_handle_kind(handle)) {
+    case VIPL_KIND_VI:
+        return slot < VIPL_SHARE_VIS ? &share.vi_bells[slot][recv ? 1 : 0] : NULL;
+    case VIPL_KIND_CQ:
         return slot < VIPL_SHARE_CQS ? &share.cq_bells[slot] : NULL;
+    case VIPL_KIND_NIC:
+        return slot < VIPL_SHARE_NICS ? &share.nic_bells[slot] : NULL;
+    default:
+        return NULL;
     }
-    return slot < VIPL_SHARE_VIS ? &share.vi_bells[slot][recv ? 1 : 0] : NULL;
 }
 
-int vipl_share_bell(const void *handle, bool recv)
+struct vipl_waker *vipl_share_known_bell(const void *handle, bool recv)
 {
     struct bell *bell = bell_of(handle, recv);
-    if (bell == NULL) {
-        return -1;
+    return bell != NULL && vipl_load_ptr(&bell->handle) == handle ? &bell->waker : NULL;
+}
+
+/* Instead of that of an object that is no more. */
+static void ask_for_bell_locked(struct bell *bell, const void *handle, bool recv)
+{
+    struct vipl_note note = {
+        .name = VIPL_NOTE_BELL, .number = recv ? 1 : 0, .handle = (void *)(uintptr_t)handle};
+    int fds[2];
+    if (bell->handle != NULL) {
+        vipl_store_ptr(&bell->handle, NULL);
+        vipl_waker_close(&bell->waker);
     }
-    vipl_mutex_lock(&share.talk);
-    if (bell->handle != handle) {
-        struct vipl_note note = {
-            .name = VIPL_NOTE_BELL, .number = recv ? 1 : 0, .handle = (void *)(uintptr_t)handle};
-        int fd = -1;
-        vipl_fd_close(bell->handle == NULL ? -1 : bell->fd); /* an object's that is no more */
-        bell->handle = NULL;
-        if (exchange_locked(&note, -1, &fd) == 0 && fd >= 0) {
-            bell->fd = fd;
-            bell->handle = (void *)(uintptr_t)handle;
+    if (exchange_locked(&note, -1, fds) == 0 && fds[0] >= 0) {
+        bell->waker.fd = fds[0];
+        bell->waker.write_fd = fds[1] < 0 ? fds[0] : fds[1]; /* one descriptor where both are the same */
+        vipl_store_ptr(&bell->handle, (void *)(uintptr_t)handle);
+    }
+}
+
+struct vipl_waker *vipl_share_bell(const void *handle, bool recv)
+{
+    struct bell *bell = bell_of(handle, recv);
+    if (bell != NULL && vipl_load_ptr(&bell->handle) != handle) {
+        vipl_mutex_lock(&share.talk);
+        if (bell->handle != handle) {
+            ask_for_bell_locked(bell, handle, recv);
         }
+        vipl_mutex_unlock(&share.talk);
     }
-    int fd = bell->handle == handle ? bell->fd : -1;
-    vipl_mutex_unlock(&share.talk);
-    return fd;
+    return vipl_share_known_bell(handle, recv);
 }
 
 /* --- references --- */

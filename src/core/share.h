@@ -26,10 +26,11 @@
 #include "vipl/posix.h"
 
 enum {
-    VIPL_SHARE_DEPTH = 1024,     /* descriptors a work queue; a power of two */
-    VIPL_SHARE_ENTRIES = 16384,  /* entries of a completion queue; a power of two */
-    VIPL_SHARE_PAGE = 65536,     /* the heap's unit: a multiple of every system's page */
-    VIPL_SHARE_HOLDERS = 1024,   /* processes */
+    VIPL_SHARE_DEPTH = 1024,    /* descriptors a work queue; a power of two */
+    VIPL_SHARE_ENTRIES = 16384, /* entries of a completion queue; a power of two */
+    VIPL_SHARE_PAGE = 65536,    /* the heap's unit: a multiple of every system's page */
+    VIPL_SHARE_HOLDERS = 1024,  /* processes */
+    VIPL_SHARE_NICS = 64,
     VIPL_SHARE_OBJECTS = 1 << 16 /* of each kind without a board */
 };
 #if UINTPTR_MAX > 0xFFFFFFFFu
@@ -178,8 +179,9 @@ struct vipl_arena *vipl_share_arena(void);
 VIP_RETURN vipl_share_join(void);
 /* Makes a call and returns what it returned. `restart`: a handler does not end it. */
 VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart);
-/* The bell of a queue; -1: there is none to be had. */
-int vipl_share_bell(const void *handle, bool recv);
+/* The bell of a queue, a completion queue, or a NIC handle's connection requests; NULL: there is none to be had. */
+struct vipl_waker *vipl_share_bell(const void *handle, bool recv);
+struct vipl_waker *vipl_share_known_bell(const void *handle, bool recv); /* without asking for it */
 bool vipl_share_keeper_lives(void);
 int vipl_share_lifeline(void);            /* a descriptor that is readable once the keeper is no more */
 void vipl_share_drop(const void *handle); /* this process has dropped its reference of a VI or CQ */
@@ -196,20 +198,20 @@ struct vipl_queue;
 struct vipl_work;
 
 /* What a queue of the keeper's completes through; all constant but the bell. */
-struct vipl_bell {
+struct vipl_board_bell {
     struct vipl_waker waker;
     uint32_t open; /* atomic */
 };
 struct vipl_cq_keeping {
     struct vipl_mutex lock; /* rank CQ; guards pushing */
     struct vipl_cq_board *board;
-    struct vipl_bell bell;
+    struct vipl_board_bell bell;
 };
 struct vipl_keeping {
     struct vipl_board *board;
     struct vipl_cq_keeping *cq; /* NULL: none */
     uint32_t code;              /* of this queue, in the completion queue */
-    struct vipl_bell bell;
+    struct vipl_board_bell bell;
 };
 
 /* A work was published; the queue's lock is held. False: its completion queue is full. */
@@ -219,10 +221,11 @@ void vipl_keeping_follow(struct vipl_keeping *keeping, struct vipl_queue *q);
 /* A holder has died: who waits looks again, and what was announced to it is announced anew. */
 void vipl_keeping_renew(struct vipl_keeping *keeping);
 void vipl_cq_keeping_renew(struct vipl_cq_keeping *cq);
-void vipl_bell_ring(struct vipl_bell *bell, uint32_t *rung);
-/* Its descriptor, made if need be; -1: there is none to be had. It rings once, so that who waits looks. */
-int vipl_bell_open(struct vipl_bell *bell, uint32_t *rung);
-void vipl_bell_end(struct vipl_bell *bell, uint32_t *rung); /* the object is gone: `handle` says so already */
+void vipl_board_bell_ring(struct vipl_board_bell *bell, uint32_t *rung);
+/* Made if need be; NULL: there is none to be had. It rings once, so that who waits looks. */
+const struct vipl_waker *vipl_board_bell_open(struct vipl_board_bell *bell, uint32_t *rung);
+void vipl_board_bell_end(struct vipl_board_bell *bell,
+                         uint32_t *rung); /* the object is gone: `handle` says so already */
 
 /* --- entry points for shared handles: share_api.c, share_reap.c --------------------------------------------- */
 
@@ -267,6 +270,8 @@ bool vipl_share_restarts(void); /* whether blocking calls of this process resume
 
 VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out);
 VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *mask, VIP_DESCRIPTOR **out);
+/* The descriptor of a shared handle: of a queue (recv: which), of a completion queue or a NIC handle. */
+VIP_RETURN vipl_share_fd(const void *handle, bool recv, int *fd);
 VIP_RETURN vipl_share_cq_done(void *cq, void **vi, VIP_BOOLEAN *recv);
 VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, void **vi, VIP_BOOLEAN *recv);
 

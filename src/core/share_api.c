@@ -7,13 +7,11 @@
 #include "core/log.h"
 #include "core/share.h"
 
-enum { NICS = 64 };
-
 /* What a NIC handle's attributes point at, in this process: constant once written, for the handle. */
 static struct {
     void *handle;
     uint8_t address[VIPL_MAX_HOST_ADDRESS];
-} nics[NICS];
+} nics[VIPL_SHARE_NICS];
 
 static uint32_t restart; /* atomic: blocking calls resume */
 
@@ -86,7 +84,7 @@ VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out)
     VIP_RETURN rc = make(&call, VIPL_CALL_QUERY_NIC);
     if (rc == VIP_SUCCESS) {
         *out = call.attributes;
-        uint32_t slot = vipl_handle_slot(nic) % NICS;
+        uint32_t slot = vipl_handle_slot(nic) % VIPL_SHARE_NICS;
         nics[slot].handle = nic;
         memcpy(nics[slot].address, call.local.address.HostAddress, VIPL_MAX_HOST_ADDRESS);
         out->LocalNicAddress = nics[slot].address;

@@ -46,18 +46,16 @@ static uint64_t read_entry(const uint64_t *entry)
  * something after all. So it may ring in vain once, but never be silent in vain. If who hushes is killed in between,
  * the keeper rings. */
 
-static void hush(int fd, uint32_t *rung)
+static void hush(struct vipl_waker *bell, uint32_t *rung)
 {
-    struct vipl_waker waker = {.fd = fd, .write_fd = fd};
-    vipl_waker_reset(&waker);
-    vipl_exchange(rung, 0); /* before the look that follows; pairs with vipl_bell_ring()'s exchange */
+    vipl_waker_reset(bell);
+    vipl_exchange(rung, 0); /* before the look that follows; pairs with vipl_board_bell_ring()'s exchange */
 }
 
-static void ring(int fd, uint32_t *rung)
+static void ring(struct vipl_waker *bell, uint32_t *rung)
 {
-    struct vipl_waker waker = {.fd = fd, .write_fd = fd};
     if (vipl_exchange(rung, 1) == 0) {
-        vipl_waker_signal(&waker);
+        vipl_waker_signal(bell);
     }
 }
 
@@ -86,8 +84,23 @@ static int left_ms(uint64_t deadline)
     return ms > LONGEST ? LONGEST : (int)ms;
 }
 
+/* Where this process has a bell, it is silent once there is nothing to take. */
+static void quiet_if_empty(const struct source *source)
+{
+    struct vipl_waker *bell;
+    if (vipl_load_relaxed(source->rung) == 0 || source->ready(source) ||
+        (bell = vipl_share_known_bell(source->handle, source->recv)) == NULL) {
+        return;
+    }
+    hush(bell, source->rung);
+    if (source->ready(source)) {
+        ring(bell, source->rung);
+    }
+}
+
 /* One sleep. VIP_NOT_DONE: look again. */
-static VIP_RETURN sleep_once(const struct source *source, int bell, uint64_t deadline, const void *mask)
+static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *bell, uint64_t deadline,
+                             const void *mask)
 {
     int ms = left_ms(deadline);
     if (ms == 0) {
@@ -98,7 +111,7 @@ static VIP_RETURN sleep_once(const struct source *source, int bell, uint64_t dea
         ring(bell, source->rung);
         return VIP_NOT_DONE;
     }
-    int const fds[2] = {bell, vipl_share_lifeline()};
+    int const fds[2] = {bell->fd, vipl_share_lifeline()};
     int why = vipl_poll(fds, 2, ms, mask);
     if (why == EINTR && !vipl_share_restarts()) {
         return VIP_INTERRUPTED;
@@ -113,8 +126,8 @@ static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void 
         return rc;
     }
     uint64_t deadline = vipl_deadline(timeout);
-    int bell = vipl_share_bell(source->handle, source->recv);
-    if (bell < 0) {
+    struct vipl_waker *bell = vipl_share_bell(source->handle, source->recv);
+    if (bell == NULL) {
         return VIP_ERROR_RESOURCE;
     }
     while (rc == VIP_NOT_DONE) {
@@ -179,6 +192,7 @@ VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out)
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = take_descriptor(&source);
+    quiet_if_empty(&source);
     *out = source.descriptor;
     return rc;
 }
@@ -286,7 +300,12 @@ VIP_RETURN vipl_share_cq_done(void *cq, void **vi, VIP_BOOLEAN *recv)
 {
     struct source source;
     *vi = NULL;
-    return cq_source(&source, cq) ? tell(&source, take_completion(&source), vi, recv) : VIP_INVALID_PARAMETER;
+    if (!cq_source(&source, cq)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = take_completion(&source);
+    quiet_if_empty(&source);
+    return tell(&source, rc, vi, recv);
 }
 
 VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, void **vi, VIP_BOOLEAN *recv)
@@ -295,4 +314,29 @@ VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, voi
     *vi = NULL;
     return cq_source(&source, cq) ? tell(&source, wait_for(&source, timeout, mask), vi, recv)
                                   : VIP_INVALID_PARAMETER;
+}
+
+/* --- descriptors --- */
+
+VIP_RETURN vipl_share_fd(const void *handle, bool recv, int *fd)
+{
+    struct source source;
+    enum vipl_kind kind = vipl_handle_kind(handle);
+    void *object = (void *)(uintptr_t)handle;
+    if ((kind == VIPL_KIND_VI && !queue_source(&source, object, recv)) ||
+        (kind == VIPL_KIND_CQ && !cq_source(&source, object))) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (kind == VIPL_KIND_VI && source.vi_board->queues[recv ? 1 : 0].cq != 0) {
+        return VIP_ERROR_RESOURCE;
+    }
+    struct vipl_waker *bell = vipl_share_bell(handle, recv);
+    if (bell == NULL) {
+        return kind == VIPL_KIND_NIC ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
+    }
+    if (kind != VIPL_KIND_NIC) {
+        quiet_if_empty(&source);
+    }
+    *fd = bell->fd;
+    return VIP_SUCCESS;
 }

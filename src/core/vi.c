@@ -217,9 +217,12 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_han
 }
 
 static void leave(struct vipl_nic *nic, struct vipl_vi *vi, struct vipl_ptag *ptag,
-                  struct vipl_cq *const cqs[2])
+                  struct vipl_cq *const cqs[2], bool lived)
 {
     vipl_mutex_lock(&nic->lock);
+    if (lived) {
+        vipl_statistics_end_locked(nic, vi);
+    }
     vipl_list_remove(&vi->nic_link);
     nic->vi_count--;
     ptag->users--;
@@ -279,7 +282,7 @@ VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attribu
 destroy_handle:
     vipl_handle_destroy(handle);
 leave_nic:
-    leave(nic, vi, ptag, cqs);
+    leave(nic, vi, ptag, cqs, false);
 put_vi:
     vipl_pool_put(&vi_pool, vi);
     return rc;
@@ -354,6 +357,7 @@ void vipl_up_broken(struct vipl_vi *vi, VIP_ERROR_CODE code)
         return;
     }
     leave_connected_locked(vi, VIP_STATE_ERROR);
+    vi->connections_lost++;
     vipl_up_pin(vi);
     vipl_vi_unlock(vi);
     vi->nic->ops->disconnect(vi->nic->be, vi);
@@ -480,7 +484,7 @@ static void end_locked(struct vipl_vi *vi, void *handle)
     vipl_vi_unlock(vi);
     vipl_handle_destroy(handle);
     nic->ops->vi_destroy(nic->be, vi);
-    leave(nic, vi, ptag, cqs);
+    leave(nic, vi, ptag, cqs, true);
     vipl_pool_put(&vi_pool, vi);
 }
 

@@ -41,6 +41,10 @@ struct vipl_vi {
     struct vipl_vi_facts connect_facts; /* the peer's; both locks */
     struct vipl_list connect_waiters;   /* vipl_waiter.link; guarded by the receive lock */
 
+    uint64_t connections;      /* statistics, see VIPX_WORK_STATISTICS; both locks */
+    uint64_t connections_lost; /* both locks */
+    uint64_t requests_refused; /* both locks */
+
     struct vipl_queue send;
     struct vipl_queue recv;
 };

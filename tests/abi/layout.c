@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <vipl/vipl.h>
+#include <vipl/posix.h>
 
 #define TYPE(type) \
     { \
@@ -107,6 +107,37 @@ static const struct row {
     MEMBER(VIP_ERROR_DESCRIPTOR, OpCode),
     MEMBER(VIP_ERROR_DESCRIPTOR, ResourceCode),
     MEMBER(VIP_ERROR_DESCRIPTOR, ErrorCode),
+    TYPE(VIPX_FD_KIND),
+    TYPE(VIPX_WORK_STATISTICS),
+    MEMBER(VIPX_WORK_STATISTICS, Sends),
+    MEMBER(VIPX_WORK_STATISTICS, SendBytes),
+    MEMBER(VIPX_WORK_STATISTICS, RdmaWrites),
+    MEMBER(VIPX_WORK_STATISTICS, RdmaWriteBytes),
+    MEMBER(VIPX_WORK_STATISTICS, RdmaReads),
+    MEMBER(VIPX_WORK_STATISTICS, RdmaReadBytes),
+    MEMBER(VIPX_WORK_STATISTICS, SendsFailed),
+    MEMBER(VIPX_WORK_STATISTICS, Receives),
+    MEMBER(VIPX_WORK_STATISTICS, ReceiveBytes),
+    MEMBER(VIPX_WORK_STATISTICS, ReceivesFailed),
+    MEMBER(VIPX_WORK_STATISTICS, Connections),
+    MEMBER(VIPX_WORK_STATISTICS, ConnectionsLost),
+    MEMBER(VIPX_WORK_STATISTICS, RequestsRefused),
+    TYPE(VIPX_NIC_STATISTICS),
+    MEMBER(VIPX_NIC_STATISTICS, Work),
+    MEMBER(VIPX_NIC_STATISTICS, RequestsTaken),
+    MEMBER(VIPX_NIC_STATISTICS, RequestsRejected),
+    MEMBER(VIPX_NIC_STATISTICS, RequestsWaiting),
+    MEMBER(VIPX_NIC_STATISTICS, VisCreated),
+    MEMBER(VIPX_NIC_STATISTICS, Vis),
+    MEMBER(VIPX_NIC_STATISTICS, CompletionQueues),
+    MEMBER(VIPX_NIC_STATISTICS, ProtectionTags),
+    MEMBER(VIPX_NIC_STATISTICS, Regions),
+    MEMBER(VIPX_NIC_STATISTICS, RegisteredBytes),
+    /* Its size depends on how a 32-bit CPU aligns 64 bits. */
+    MEMBER(VIPX_VI_STATISTICS, Work),
+    MEMBER(VIPX_VI_STATISTICS, SendsPosted),
+    MEMBER(VIPX_VI_STATISTICS, ReceivesPosted),
+    MEMBER(VIPX_VI_STATISTICS, ViHandle),
 };
 
 enum { ROWS = sizeof(table) / sizeof(table[0]), LINE = 128 };

@@ -8,6 +8,10 @@
 #include <thread>
 #include <vector>
 
+#include <sys/resource.h>
+
+#include <vipl/posix.h>
+
 #include "fault/fault_scene.hpp"
 
 extern "C" {
@@ -304,4 +308,44 @@ TEST_CASE("no memory: VipQuerySystemManagementInfo", "[memory]")
     CHECK(failures([&] { return VipQuerySystemManagementInfo(nic, VIP_SMI_AUTODISCOVERY, &list); },
                    [&] { REQUIRE(list.NumAdAddrs == 0); }) > 0);
     CHECK(list.NumAdAddrs > 0);
+}
+
+TEST_CASE("no memory, or no descriptors: VipxGetFd; those there are stay", "[memory]")
+{
+    const Nic nic;
+    const Vi vi(nic);
+    int send = 0, receive = 0;
+    CHECK(failures([&] { return VipxGetFd(VIPX_FD_SEND, vi, &send); }, [&] { REQUIRE(send == -1); }) > 0);
+
+    rlimit before{};
+    getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit none = {0, before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    int again = 0;
+    const VIP_RETURN known = VipxGetFd(VIPX_FD_SEND, vi, &again);
+    const VIP_RETURN rc = VipxGetFd(VIPX_FD_RECV, vi, &receive);
+    setrlimit(RLIMIT_NOFILE, &before);
+    REQUIRE_VIP(known);
+    CHECK(again == send);
+    REQUIRE_RC(VIP_ERROR_RESOURCE, rc);
+    CHECK(receive == -1);
+    REQUIRE_VIP(VipxGetFd(VIPX_FD_RECV, vi, &receive));
+    CHECK(receive >= 0);
+}
+
+/* An address that there is no memory to keep is waited for as without the descriptor. */
+TEST_CASE("no memory: VipConnectWait of a NIC handle with a descriptor for requests", "[memory]")
+{
+    const Nic nic;
+    int fd = -1;
+    REQUIRE_VIP(VipxGetFd(VIPX_FD_CONNECT, nic, &fd));
+    NetAddress local = nic.address("none"), remote;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE connection = nullptr;
+    for (long count = 1; count < kMost; ++count) {
+        vipl_alloc_fail_after(count);
+        const VIP_RETURN rc = VipConnectWait(nic, local, 0, remote, &attributes, &connection);
+        vipl_alloc_fail_after(-1);
+        CHECK((rc == VIP_TIMEOUT || rc == VIP_ERROR_RESOURCE));
+    }
 }

@@ -216,7 +216,7 @@ TEST_CASE("a flush completes what is unfinished, after what was finished before 
     REQUIRE(bench.descriptors[0].CS.Length == 0);
     REQUIRE(bench.descriptors[2].CS.Status == (VIP_STATUS_DONE | VIP_STATUS_OP_RECEIVE));
     REQUIRE(bench.q.works_failed == 3);
-    REQUIRE(bench.q.works_done == 1);
+    REQUIRE(bench.q.done[VIP_CONTROL_OP_SENDRECV].works == 1);
 }
 
 TEST_CASE("only Status and Length of a descriptor are written, and ImmediateData that came", "[queue]")

@@ -1,45 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Wakers are eventfds, poll sets are epoll descriptors. */
+/* Poll sets are epoll descriptors. */
 #include <errno.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "os/os.h"
-
-int vipl_waker_open(struct vipl_waker *waker)
-{
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0) {
-        return errno;
-    }
-    waker->fd = fd;
-    waker->write_fd = fd;
-    waker->generation = vipl_fork_generation();
-    waker->cancel = NULL;
-    return 0;
-}
-
-void vipl_waker_close(struct vipl_waker *waker)
-{
-    close(waker->fd);
-}
-
-void vipl_waker_signal(struct vipl_waker *waker)
-{
-    int saved = errno;
-    uint64_t one = 1;
-    ssize_t n = write(waker->write_fd, &one, sizeof(one)); /* EAGAIN: already signalled 2^64-2 times */
-    (void)n;
-    errno = saved;
-}
-
-void vipl_waker_reset(struct vipl_waker *waker)
-{
-    uint64_t count;
-    ssize_t n = read(waker->fd, &count, sizeof(count)); /* EAGAIN: was not signalled */
-    (void)n;
-}
 
 int vipl_pollset_open(struct vipl_pollset *set)
 {

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* Wakers are pipes, where there is nothing better. A full one is signalled well enough. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+int vipl_waker_open(struct vipl_waker *waker)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return errno;
+    }
+    waker->fd = ends[0];
+    waker->write_fd = ends[1];
+    waker->generation = vipl_fork_generation();
+    waker->cancel = NULL;
+    return 0;
+}
+
+void vipl_waker_close(struct vipl_waker *waker)
+{
+    close(waker->write_fd);
+    close(waker->fd);
+}
+
+void vipl_waker_signal(struct vipl_waker *waker)
+{
+    int saved = errno;
+    ssize_t n = write(waker->write_fd, "", 1); /* EAGAIN: it is full */
+    (void)n;
+    errno = saved;
+}
+
+void vipl_waker_reset(struct vipl_waker *waker)
+{
+    char bytes[64];
+    while (read(waker->fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes)) {
+    }
+}
