@@ -202,8 +202,8 @@ static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
 
 VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
 {
-    if (vipl_handle_is_shared(CQHandle)) {
-        return VIP_ERROR_NOT_SUPPORTED;
+    if (vipl_handle_is_shared(CQHandle) && Handler != NULL) {
+        return vipl_share_notify_cq(CQHandle, Context, Handler);
     }
     struct vipl_nic *nic = Handler == NULL ? NULL : nic_of(CQHandle);
     if (nic == NULL) {

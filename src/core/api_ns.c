@@ -12,7 +12,7 @@
 VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
 {
     if (vipl_handle_is_shared(NicHandle)) {
-        return VIP_ERROR_NOT_SUPPORTED;
+        return vipl_share_error_handler(NicHandle, Context, Handler);
     }
     struct vipl_nic *nic = vipl_nic_get(NicHandle);
     if (nic == NULL) {
@@ -47,8 +47,8 @@ static VIP_RETURN discover(struct vipl_nic *nic, VIP_AUTODISCOVERY_LIST *list)
 VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
                                                 VIP_PVOID SysManInfo)
 {
-    if (vipl_handle_is_shared(NicHandle)) {
-        return VIP_ERROR_NOT_SUPPORTED;
+    if (vipl_handle_is_shared(NicHandle) && SysManInfo != NULL) {
+        return vipl_share_manage(NicHandle, InfoType, SysManInfo);
     }
     struct vipl_nic *nic = SysManInfo == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {

@@ -182,7 +182,7 @@ static VIP_RETURN notify(VIP_VI_HANDLE handle, bool recv, void *context, VIP_VI_
     }
     VIP_RETURN rc = waitable(handle, recv, &nic);
     if (rc != VIP_SUCCESS) {
-        return vipl_handle_is_shared(handle) ? VIP_ERROR_NOT_SUPPORTED : rc;
+        return vipl_handle_is_shared(handle) ? vipl_share_notify(handle, recv, context, handler) : rc;
     }
     rc = vipl_service_start(nic);
     struct vipl_event *event = rc == VIP_SUCCESS ? vipl_event_new(VIPL_EVENT_VI, context) : NULL;

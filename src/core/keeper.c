@@ -18,7 +18,6 @@ enum { SPINS = 2000, READY = 32 };
 struct holder {
     int fd;
     unsigned number;
-    bool ended;        /* the socket has: the channels' threads are ending. The first thread's */
     uint32_t channels; /* guarded by the keeper's lock: channels whose thread runs */
 };
 
@@ -178,6 +177,8 @@ static struct holder *new_holder(int fd)
         holder->fd = fd;
         holder->number = number;
         holder->channels = 1; /* the first thread's part: it goes last if there are no channels */
+        vipl_store_relaxed(&keeper.arena->events[number].written, 0);
+        vipl_store_relaxed(&keeper.arena->events[number].read, 0);
         keeper.holders[number] = holder;
         keeper.holder_count++;
     }
@@ -209,7 +210,7 @@ static void renew_cq(struct vipl_keeper_object *cq)
 
 static void holder_ended(struct holder *holder)
 {
-    holder->ended = true;
+    vipl_keeper_forget_handlers(holder->number);
     vipl_pollset_remove(&keeper.sockets, holder->fd);
     vipl_keeper_for_each(VIPL_KIND_VI, renew_vi);
     vipl_keeper_for_each(VIPL_KIND_CQ, renew_cq);
@@ -297,6 +298,9 @@ static void answer(struct holder *holder, struct vipl_note *note, int fd)
         note->number = (uint32_t)note_fork(holder, fd);
         fd = -1;
         break;
+    case VIPL_NOTE_NUMBER:
+        note->number = holder->number;
+        break;
     case VIPL_NOTE_BELL:
         bell_of(note, bells);
         break;
@@ -347,6 +351,7 @@ void vipl_keeper_run(struct vipl_arena *arena, int socket)
     vipl_mutex_init(&keeper.lock, VIPL_RANK_SHARE);
     vipl_keeper_objects_init();
     vipl_keeper_calls_init(arena);
+    vipl_keeper_events_init(arena);
     if (vipl_pollset_open(&keeper.sockets) != 0 || vipl_waker_open(&keeper.waker) != 0 ||
         new_holder(socket) == NULL) {
         return; /* the socket's end tells */

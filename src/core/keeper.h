@@ -41,6 +41,8 @@ void vipl_keeper_object_enter(struct vipl_keeper_object *object, unsigned holder
 void vipl_keeper_object_free(struct vipl_keeper_object *object);
 void *vipl_keeper_real(uint32_t kind, const void *handle);    /* NULL: no such object */
 void *vipl_keeper_handle_of(uint32_t kind, const void *real); /* the holders' handle; NULL: none */
+void *vipl_keeper_handle_of_nic(uint32_t kind,
+                                const void *handle); /* on which an object was made; NULL: none */
 void *vipl_keeper_region(const void *nic, const void *address,
                          VIP_MEM_HANDLE memory); /* its handle, or NULL */
 void *vipl_keeper_block(const void *address);    /* its handle, or NULL */
@@ -56,7 +58,20 @@ void *vipl_keeper_next_held(uint32_t kind, const void *nic, unsigned holder);
 /* Under the lock. */
 void vipl_keeper_for_each(uint32_t kind, void (*visit)(struct vipl_keeper_object *object));
 /* The descriptors of a completion queue's bell, made if need be. */
+/* Registers a handler; false: there is no such completion queue. */
+bool vipl_keeper_cq_notify(const void *handle, struct vipl_keeper_notify *notify);
 void vipl_keeper_cq_bell(const void *handle, int fds[2]);
+
+/* --- keeper_events.c ------------------------------------------------------------------------------------- */
+
+void vipl_keeper_events_init(struct vipl_arena *arena);
+/* A handler is to be called in its holder. What does not fit there is counted and logged. */
+void vipl_keeper_event(unsigned holder, const struct vipl_shared_event *event);
+VIP_RETURN vipl_keeper_notify(unsigned holder, struct vipl_call *call);
+VIP_RETURN vipl_keeper_notify_cq(unsigned holder, struct vipl_call *call);
+VIP_RETURN vipl_keeper_error_handler(unsigned holder, struct vipl_call *call);
+void vipl_keeper_forget_handlers(unsigned holder);             /* everywhere: it has ended */
+void vipl_keeper_forget_nic(const void *nic, unsigned holder); /* its handlers on a NIC handle */
 
 /* --- keeper_calls.c --------------------------------------------------------------------------------------- */
 

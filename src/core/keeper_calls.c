@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/config.h"
 #include "core/keeper.h"
 #include "core/lock_rank.h"
 #include "core/log.h"
@@ -107,6 +108,7 @@ static void clear_vi(struct vipl_keeper_object *vi)
 {
     vipl_store_ptr(&vi_board(vi)->handle, NULL);
     for (int i = 0; i < 2; i++) {
+        vipl_keeping_forget(&vi->queues[i], VIPL_SHARE_HOLDERS);
         vipl_board_bell_end(&vi->queues[i].bell, &vi_board(vi)->queues[i].rung);
         if (vi->cqs[i] != NULL) {
             vipl_keeper_use_cq(vi->cqs[i], vi->nic, -1);
@@ -117,6 +119,7 @@ static void clear_vi(struct vipl_keeper_object *vi)
 static void clear_cq(const struct vipl_keeper_object *cq)
 {
     vipl_store_ptr(&cq->cq->board->handle, NULL);
+    vipl_cq_keeping_forget(cq->cq, VIPL_SHARE_HOLDERS);
     vipl_board_bell_end(&cq->cq->bell, &cq->cq->board->rung);
 }
 
@@ -208,6 +211,7 @@ static VIP_RETURN open_nic(unsigned holder, struct vipl_call *call)
 static VIP_RETURN close_nic(unsigned holder, struct vipl_call *call)
 {
     struct vipl_keeper_object *nic;
+    vipl_keeper_forget_nic(call->nic, holder);
     vipl_keeper_release(holder, call->nic);
     switch (vipl_keeper_drop(VIPL_KIND_NIC, call->nic, holder, &nic)) {
     case VIPL_KEEPER_NOT_HELD:
@@ -288,11 +292,10 @@ static VIP_RETURN act_ptag(struct vipl_keeper_object *tag)
 
 static VIP_RETURN destroy_ptag(unsigned holder, struct vipl_call *call)
 {
-    if (vipl_keeper_real(VIPL_KIND_NIC, call->nic) == NULL) {
+    if (vipl_keeper_handle_of_nic(VIPL_KIND_PTAG, call->object) != call->nic) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = drop(VIPL_KIND_PTAG, call->object, holder, act_ptag);
-    return rc == VIP_INVALID_PARAMETER ? VIP_INVALID_PTAG : rc;
+    return drop(VIPL_KIND_PTAG, call->object, holder, act_ptag);
 }
 
 /* The tag of attributes, as this process knows it; a strange one stays strange. */
@@ -375,6 +378,12 @@ static VIP_RETURN free_block(unsigned holder, struct vipl_call *call)
 
 /* --- completion queues: a board, and no queue of this process's --- */
 
+/* There is room for as many as any may have; who wants to be told when fewer do not suffice says so. */
+static uint32_t cq_limit(VIP_ULONG entries)
+{
+    return vipl_config_has_word("VIPL_STRICT", "cq") ? (uint32_t)entries : VIPL_SHARE_ENTRIES;
+}
+
 static VIP_RETURN create_cq(unsigned holder, struct vipl_call *call)
 {
     if (vipl_keeper_real(VIPL_KIND_NIC, call->nic) == NULL || call->number == 0) {
@@ -391,13 +400,15 @@ static VIP_RETURN create_cq(unsigned holder, struct vipl_call *call)
         return VIP_ERROR_RESOURCE;
     }
     vipl_mutex_init(&cq->cq->lock, VIPL_RANK_CQ);
+    vipl_list_init(&cq->cq->notifies);
+    cq->cq->arena = arena;
     struct vipl_cq_board *board = &arena->cqs[vipl_handle_slot(cq->handle)];
     cq->cq->board = board;
     cq->nic = call->nic;
     vipl_store_relaxed(&board->pushed, 0);
     vipl_store_relaxed(&board->taken, 0);
     vipl_store_relaxed(&board->rung, 0);
-    vipl_store_relaxed(&board->limit, VIPL_SHARE_ENTRIES);
+    vipl_store_relaxed(&board->limit, cq_limit(call->number));
     vipl_store_ptr(&board->handle, cq->handle);
     call->object = cq->handle;
     vipl_keeper_object_enter(cq, holder);
@@ -418,13 +429,19 @@ static VIP_RETURN destroy_cq(unsigned holder, struct vipl_call *call)
     return drop(VIPL_KIND_CQ, call->object, holder, act_cq);
 }
 
-/* All have the same room; a number is checked as ever. */
 static VIP_RETURN resize_cq(unsigned holder, struct vipl_call *call)
 {
     (void)holder;
-    return call->number == 0                   ? VIP_INVALID_PARAMETER
-           : call->number > VIPL_SHARE_ENTRIES ? VIP_ERROR_RESOURCE
-                                               : VIP_SUCCESS;
+    if (call->number == 0 || vipl_keeper_handle_of_nic(VIPL_KIND_CQ, call->object) == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    struct vipl_cq_board *board = &arena->cqs[vipl_handle_slot(call->object)];
+    uint32_t queued = vipl_load_acquire(&board->pushed) - vipl_load_acquire(&board->taken);
+    if (call->number > VIPL_SHARE_ENTRIES || call->number < queued) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_store_relaxed(&board->limit, cq_limit(call->number));
+    return VIP_SUCCESS;
 }
 
 /* --- VIs --- */
@@ -459,6 +476,9 @@ static void keep_vi(struct vipl_keeper_object *object, struct vipl_cq_keeping *c
         memset(board, 0, offsetof(struct vipl_board, entries));
         board->cq = cqs[i] == NULL ? 0 : 1 + vipl_handle_slot(object->cqs[i]);
         keeping->board = board;
+        keeping->vi = object->handle;
+        keeping->q = queues[i];
+        vipl_list_init(&keeping->notifies);
         keeping->cq = cqs[i];
         keeping->code = vipl_handle_slot(object->handle) << 1 | i;
         queues[i]->keeping = keeping;
@@ -690,6 +710,25 @@ static VIP_RETURN peer_wait(unsigned holder, struct vipl_call *call)
     return VipConnectPeerWait(real_vi(call), &call->vi);
 }
 
+/* --- statistics --- */
+
+static VIP_RETURN nic_statistics(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    return VipQuerySystemManagementInfo(vipl_keeper_real(VIPL_KIND_NIC, call->nic), VIPX_SMI_NIC_STATISTICS,
+                                        &call->nic_statistics);
+}
+
+static VIP_RETURN vi_statistics(unsigned holder, struct vipl_call *call)
+{
+    (void)holder;
+    VIP_VI_HANDLE real = vipl_keeper_real(VIPL_KIND_VI, call->vi_statistics.ViHandle);
+    follow_vi(real);
+    call->vi_statistics.ViHandle = real;
+    return VipQuerySystemManagementInfo(vipl_keeper_real(VIPL_KIND_NIC, call->nic), VIPX_SMI_VI_STATISTICS,
+                                        &call->vi_statistics);
+}
+
 /* --- names --- */
 
 static VIP_RETURN host_by_name(unsigned holder, struct vipl_call *call)
@@ -743,6 +782,11 @@ void vipl_keeper_make_call(unsigned holder, struct vipl_call *call)
         [VIPL_CALL_HOST_BY_ADDRESS] = host_by_address,
         [VIPL_CALL_ALLOC] = alloc,
         [VIPL_CALL_FREE] = free_block,
+        [VIPL_CALL_NOTIFY] = vipl_keeper_notify,
+        [VIPL_CALL_NOTIFY_CQ] = vipl_keeper_notify_cq,
+        [VIPL_CALL_ERROR_HANDLER] = vipl_keeper_error_handler,
+        [VIPL_CALL_NIC_STATISTICS] = nic_statistics,
+        [VIPL_CALL_VI_STATISTICS] = vi_statistics,
     };
     call->rc = call->name < VIPL_CALLS ? calls[call->name](holder, call) : VIP_INVALID_PARAMETER;
 }

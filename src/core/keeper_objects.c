@@ -144,6 +144,15 @@ void *vipl_keeper_real(uint32_t kind, const void *handle)
     return real;
 }
 
+void *vipl_keeper_handle_of_nic(uint32_t kind, const void *handle)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_locked(kind, handle);
+    void *nic = object == NULL ? NULL : object->nic;
+    vipl_mutex_unlock(&kept.lock);
+    return nic;
+}
+
 /* The handle of the entered object of a kind for which `is` says yes. */
 static void *search(uint32_t kind, bool (*is)(const struct vipl_keeper_object *, const void *),
                     const void *arg)
@@ -246,6 +255,18 @@ struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, 
     }
     vipl_mutex_unlock(&kept.lock);
     return cq;
+}
+
+bool vipl_keeper_cq_notify(const void *handle, struct vipl_keeper_notify *notify)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    if (object != NULL) {
+        notify->event.nic = object->nic;
+        vipl_cq_keeping_notify(object->cq, notify);
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return object != NULL;
 }
 
 void vipl_keeper_cq_bell(const void *handle, int fds[2])

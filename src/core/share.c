@@ -24,23 +24,29 @@ struct bell {
     struct vipl_waker waker;
 };
 
+/* What this process knows of objects, by slot: large, and mostly untouched. */
+struct tables {
+    void *dropped_vis[VIPL_SHARE_VIS];   /* atomic: this process has dropped its reference of that handle */
+    void *dropped_nics[VIPL_SHARE_NICS]; /* atomic, likewise */
+    void *dropped_cqs[VIPL_SHARE_CQS];   /* atomic, likewise */
+    struct bell vi_bells[VIPL_SHARE_VIS][2];
+    struct bell cq_bells[VIPL_SHARE_CQS];
+    struct bell nic_bells[VIPL_SHARE_NICS]; /* of its connection requests */
+};
+
 static struct {
     struct vipl_mutex talk;   /* rank SHARE; guards the socket, and adding channels and bells */
     struct vipl_arena *arena; /* atomic; NULL: none */
     int pid;                  /* whose channels these are: a child that the handlers did not see has none */
     int socket;
     int lifeline;
-    int child_socket;                  /* while forking: the child's end, or -1 */
-    bool forking;                      /* talk is held by before_fork() */
-    bool watching;                     /* the handlers are there */
-    uint32_t channel_count;            /* atomic: grows */
-    uint32_t channels[CHANNELS];       /* numbers in the arena; constant once counted */
-    uint32_t busy[CHANNELS];           /* atomic: a call is under way */
-    void *dropped_vis[VIPL_SHARE_VIS]; /* atomic: this process has dropped its reference of that handle */
-    void *dropped_cqs[VIPL_SHARE_CQS]; /* atomic, likewise */
-    struct bell vi_bells[VIPL_SHARE_VIS][2];
-    struct bell cq_bells[VIPL_SHARE_CQS];
-    struct bell nic_bells[VIPL_SHARE_NICS]; /* of its connection requests */
+    int child_socket;            /* while forking: the child's end, or -1 */
+    bool forking;                /* talk is held by before_fork() */
+    bool watching;               /* the handlers are there */
+    uint32_t channel_count;      /* atomic: grows */
+    uint32_t channels[CHANNELS]; /* numbers in the arena; constant once counted */
+    uint32_t busy[CHANNELS];     /* atomic: a call is under way */
+    struct tables *mine;         /* constant once the arena is there */
 } share = {.talk = {0, VIPL_RANK_SHARE}, .socket = -1, .lifeline = -1, .child_socket = -1};
 
 struct vipl_arena *vipl_share_arena(void)
@@ -211,10 +217,13 @@ static VIP_RETURN join_locked(void)
         }
         share.watching = true;
     }
-    struct vipl_arena *arena = make_arena();
+    struct tables *mine = vipl_zalloc(sizeof(*mine));
+    struct vipl_arena *arena = mine == NULL ? NULL : make_arena();
     if (arena == NULL) {
+        vipl_free(mine);
         return VIP_ERROR_RESOURCE;
     }
+    share.mine = mine;
     int error = start_keeper(arena);
     if (error != 0) {
         vipl_log_os("starting the keeper of shared objects", error);
@@ -330,13 +339,16 @@ VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart)
 static struct bell *bell_of(const void *handle, bool recv)
 {
     uint32_t slot = vipl_handle_slot(handle);
+    if (share.mine == NULL) {
+        return NULL;
+    }
     switch (vipl_handle_kind(handle)) {
     case VIPL_KIND_VI:
-        return slot < VIPL_SHARE_VIS ? &share.vi_bells[slot][recv ? 1 : 0] : NULL;
+        return slot < VIPL_SHARE_VIS ? &share.mine->vi_bells[slot][recv ? 1 : 0] : NULL;
     case VIPL_KIND_CQ:
-        return slot < VIPL_SHARE_CQS ? &share.cq_bells[slot] : NULL;
+        return slot < VIPL_SHARE_CQS ? &share.mine->cq_bells[slot] : NULL;
     case VIPL_KIND_NIC:
-        return slot < VIPL_SHARE_NICS ? &share.nic_bells[slot] : NULL;
+        return slot < VIPL_SHARE_NICS ? &share.mine->nic_bells[slot] : NULL;
     default:
         return NULL;
     }
@@ -378,15 +390,35 @@ struct vipl_waker *vipl_share_bell(const void *handle, bool recv)
     return vipl_share_known_bell(handle, recv);
 }
 
+int vipl_share_number(unsigned *number)
+{
+    struct vipl_note note = {.name = VIPL_NOTE_NUMBER};
+    int none[2];
+    vipl_mutex_lock(&share.talk);
+    int error = exchange_locked(&note, -1, none);
+    vipl_mutex_unlock(&share.talk);
+    *number = note.number;
+    return error;
+}
+
 /* --- references --- */
 
 static void **dropped_of(const void *handle)
 {
     uint32_t slot = vipl_handle_slot(handle);
-    if (vipl_handle_kind(handle) == VIPL_KIND_CQ) {
-        return slot < VIPL_SHARE_CQS ? &share.dropped_cqs[slot] : NULL;
+    if (share.mine == NULL) {
+        return NULL;
     }
-    return slot < VIPL_SHARE_VIS ? &share.dropped_vis[slot] : NULL;
+    switch (vipl_handle_kind(handle)) {
+    case VIPL_KIND_VI:
+        return slot < VIPL_SHARE_VIS ? &share.mine->dropped_vis[slot] : NULL;
+    case VIPL_KIND_CQ:
+        return slot < VIPL_SHARE_CQS ? &share.mine->dropped_cqs[slot] : NULL;
+    case VIPL_KIND_NIC:
+        return slot < VIPL_SHARE_NICS ? &share.mine->dropped_nics[slot] : NULL;
+    default:
+        return NULL;
+    }
 }
 
 void vipl_share_drop(const void *handle)

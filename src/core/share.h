@@ -21,6 +21,7 @@
 
 #include "core/backend.h"
 #include "core/handle.h"
+#include "core/list.h"
 #include "os/os.h"
 #include "os/os_mutex.h"
 #include "vipl/posix.h"
@@ -31,10 +32,11 @@ enum {
     VIPL_SHARE_PAGE = 65536,    /* the heap's unit: a multiple of every system's page */
     VIPL_SHARE_HOLDERS = 1024,  /* processes */
     VIPL_SHARE_NICS = 64,
+    VIPL_SHARE_EVENTS = 256,     /* calls of handlers that wait in one holder; a power of two */
     VIPL_SHARE_OBJECTS = 1 << 16 /* of each kind without a board */
 };
 #if UINTPTR_MAX > 0xFFFFFFFFu
-enum { VIPL_SHARE_VIS = 4096, VIPL_SHARE_CQS = 256, VIPL_SHARE_CHANNELS = 2048 };
+enum { VIPL_SHARE_VIS = 65536, VIPL_SHARE_CQS = 256, VIPL_SHARE_CHANNELS = 2048 };
 #else
 enum { VIPL_SHARE_VIS = 512, VIPL_SHARE_CQS = 32, VIPL_SHARE_CHANNELS = 512 };
 #endif
@@ -77,6 +79,11 @@ enum vipl_call_name {
     VIPL_CALL_HOST_BY_ADDRESS,
     VIPL_CALL_ALLOC,
     VIPL_CALL_FREE,
+    VIPL_CALL_NOTIFY,
+    VIPL_CALL_NOTIFY_CQ,
+    VIPL_CALL_ERROR_HANDLER,
+    VIPL_CALL_NIC_STATISTICS,
+    VIPL_CALL_VI_STATISTICS,
     VIPL_CALLS
 };
 
@@ -84,6 +91,22 @@ enum vipl_call_name {
 struct vipl_call_address {
     VIP_NET_ADDRESS address;
     uint8_t room[VIPL_MAX_HOST_ADDRESS + VIPL_MAX_DISCRIMINATOR];
+};
+
+/* A call of a handler, from the keeper to the holder that registered it. */
+enum vipl_shared_event_kind { VIPL_SHARED_VI, VIPL_SHARED_CQ, VIPL_SHARED_ERROR };
+
+struct vipl_shared_event {
+    uint32_t kind; /* enum vipl_shared_event_kind */
+    VIP_BOOLEAN recv;
+    void *context;
+    void *nic;
+    void *vi;
+    VIP_VI_CALLBACK vi_handler; /* in the holder's memory, as the context is */
+    VIP_CQ_CALLBACK cq_handler;
+    VIP_ERROR_HANDLER error_handler;
+    VIP_DESCRIPTOR *descriptor;
+    VIP_ERROR_DESCRIPTOR error;
 };
 
 /* Arguments and results: each call uses what it has. Handles are those of the holders. */
@@ -106,6 +129,9 @@ struct vipl_call {
     struct vipl_call_address local;
     struct vipl_call_address remote;
     char text[256];
+    struct vipl_shared_event event; /* the handler to register */
+    VIPX_NIC_STATISTICS nic_statistics;
+    VIPX_VI_STATISTICS vi_statistics;
 };
 
 enum vipl_turn { VIPL_TURN_HOLDER, VIPL_TURN_KEEPER, VIPL_TURN_OVER };
@@ -149,12 +175,21 @@ struct vipl_cq_board {
     uint32_t entries[VIPL_SHARE_ENTRIES];
 };
 
+/* --- calls of handlers ------------------------------------------------------------------------------------ */
+
+struct vipl_event_ring {
+    uint32_t written; /* atomic: the keeper's, after the event */
+    uint32_t read;    /* atomic: the holder's, after the handler has returned */
+    struct vipl_shared_event events[VIPL_SHARE_EVENTS];
+};
+
 struct vipl_arena {
     size_t heap_bytes;   /* constant */
     unsigned char *heap; /* constant */
     struct vipl_channel channels[VIPL_SHARE_CHANNELS];
     struct vipl_vi_board vis[VIPL_SHARE_VIS];
     struct vipl_cq_board cqs[VIPL_SHARE_CQS];
+    struct vipl_event_ring events[VIPL_SHARE_HOLDERS];
 };
 
 /* --- what goes over the socket ------------------------------------------------------------------------ */
@@ -163,6 +198,7 @@ enum vipl_note_name {
     VIPL_NOTE_CHANNEL, /* asks for a channel: its number is the answer */
     VIPL_NOTE_FORK,    /* a child is about to be: its socket is attached; the answer says that it is known */
     VIPL_NOTE_BELL,    /* asks for the bell of a queue or completion queue: attached to the answer */
+    VIPL_NOTE_NUMBER,  /* asks which holder this is */
     VIPL_NOTE_CANCEL   /* ends the blocking call of a channel: no answer */
 };
 struct vipl_note {
@@ -170,6 +206,13 @@ struct vipl_note {
     uint32_t number; /* the channel; BELL: 1 for the receive queue; in answers: 0, or an errno value */
     void *handle;    /* BELL */
 };
+
+/* --- boards, of all: board.c ---------------------------------------------------------------------------- */
+
+/* VIP_SUCCESS, VIP_DESCRIPTOR_ERROR or VIP_NOT_DONE. */
+VIP_RETURN vipl_board_take(struct vipl_board *board, VIP_DESCRIPTOR **descriptor);
+VIP_RETURN vipl_cq_board_take(struct vipl_arena *arena, struct vipl_cq_board *cq, void **vi,
+                              VIP_BOOLEAN *recv);
 
 /* --- holders: share.c ----------------------------------------------------------------------------------- */
 
@@ -183,16 +226,24 @@ VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart);
 struct vipl_waker *vipl_share_bell(const void *handle, bool recv);
 struct vipl_waker *vipl_share_known_bell(const void *handle, bool recv); /* without asking for it */
 bool vipl_share_keeper_lives(void);
-int vipl_share_lifeline(void);            /* a descriptor that is readable once the keeper is no more */
-void vipl_share_drop(const void *handle); /* this process has dropped its reference of a VI or CQ */
+int vipl_share_lifeline(void);           /* a descriptor that is readable once the keeper is no more */
+int vipl_share_number(unsigned *number); /* which holder this process is */
+void vipl_share_drop(
+    const void *handle); /* this process has dropped its reference of a VI, CQ or NIC handle */
 bool vipl_share_has_dropped(const void *handle);
+
+/* --- handlers' calls, in a holder: share_events.c ----------------------------------------------------------- */
+
+VIP_RETURN vipl_share_events_start(void); /* repeatable: the thread that calls handlers */
+void vipl_share_events_settle(
+    void); /* no handler is running, or to be called, for what was before; but the caller's */
 
 /* --- the keeper: keeper.c ------------------------------------------------------------------------------- */
 
 /* What its process does, from its end of the first holder's socket to the last holder's end. */
 void vipl_keeper_run(struct vipl_arena *arena, int socket);
 
-/* --- completions, in the keeper: board.c ------------------------------------------------------------------ */
+/* --- completions, in the keeper: keeper_board.c ------------------------------------------------------------------ */
 
 struct vipl_queue;
 struct vipl_work;
@@ -202,15 +253,26 @@ struct vipl_board_bell {
     struct vipl_waker waker;
     uint32_t open; /* atomic */
 };
+/* A registered handler, and whose. */
+struct vipl_keeper_notify {
+    struct vipl_list link;
+    unsigned holder;
+    struct vipl_shared_event event;
+};
 struct vipl_cq_keeping {
-    struct vipl_mutex lock; /* rank CQ; guards pushing */
+    struct vipl_mutex lock; /* rank CQ; guards pushing, and notifies */
+    struct vipl_arena *arena;
     struct vipl_cq_board *board;
+    struct vipl_list notifies;
     struct vipl_board_bell bell;
 };
 struct vipl_keeping {
     struct vipl_board *board;
     struct vipl_cq_keeping *cq; /* NULL: none */
     uint32_t code;              /* of this queue, in the completion queue */
+    void *vi;                   /* the holders' handle */
+    struct vipl_queue *q;
+    struct vipl_list notifies; /* guarded by the queue's lock */
     struct vipl_board_bell bell;
 };
 
@@ -221,6 +283,13 @@ void vipl_keeping_follow(struct vipl_keeping *keeping, struct vipl_queue *q);
 /* A holder has died: who waits looks again, and what was announced to it is announced anew. */
 void vipl_keeping_renew(struct vipl_keeping *keeping);
 void vipl_cq_keeping_renew(struct vipl_cq_keeping *cq);
+/* Registers a handler, and calls it if there is something already. The queue's lock is held; not that of a completion
+ * queue. */
+void vipl_keeping_notify(struct vipl_keeping *keeping, struct vipl_keeper_notify *notify);
+void vipl_cq_keeping_notify(struct vipl_cq_keeping *cq, struct vipl_keeper_notify *notify);
+/* Forgets the handlers of a holder, or of all (holder: VIPL_SHARE_HOLDERS). Takes the lock. */
+void vipl_keeping_forget(struct vipl_keeping *keeping, unsigned holder);
+void vipl_cq_keeping_forget(struct vipl_cq_keeping *cq, unsigned holder);
 void vipl_board_bell_ring(struct vipl_board_bell *bell, uint32_t *rung);
 /* Made if need be; NULL: there is none to be had. It rings once, so that who waits looks. */
 const struct vipl_waker *vipl_board_bell_open(struct vipl_board_bell *bell, uint32_t *rung);
@@ -266,6 +335,10 @@ VIP_RETURN vipl_share_host_by_name(void *nic, const char *name, VIP_NET_ADDRESS 
 VIP_RETURN vipl_share_host_by_address(void *nic, const VIP_NET_ADDRESS *address, char *name,
                                       VIP_ULONG *length);
 VIP_RETURN vipl_share_set_restart(void *nic, bool restart);
+VIP_RETURN vipl_share_notify(void *vi, bool recv, void *context, VIP_VI_CALLBACK handler);
+VIP_RETURN vipl_share_notify_cq(void *cq, void *context, VIP_CQ_CALLBACK handler);
+VIP_RETURN vipl_share_error_handler(void *nic, void *context, VIP_ERROR_HANDLER handler);
+VIP_RETURN vipl_share_manage(void *nic, VIP_ULONG type, void *info); /* VipQuerySystemManagementInfo() */
 bool vipl_share_restarts(void); /* whether blocking calls of this process resume */
 
 VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out);

@@ -11,6 +11,8 @@
 static struct {
     void *handle;
     uint8_t address[VIPL_MAX_HOST_ADDRESS];
+    struct vipl_call_address discovered;
+    VIP_NET_ADDRESS *discovered_list[1];
 } nics[VIPL_SHARE_NICS];
 
 static uint32_t restart; /* atomic: blocking calls resume */
@@ -75,7 +77,12 @@ VIP_RETURN vipl_share_open(const char *device, void **nic)
 VIP_RETURN vipl_share_close(void *nic)
 {
     struct vipl_call call = {.nic = nic};
-    return make(&call, VIPL_CALL_CLOSE);
+    VIP_RETURN rc = make(&call, VIPL_CALL_CLOSE);
+    if (rc == VIP_SUCCESS) {
+        vipl_share_drop(nic);
+        vipl_share_events_settle();
+    }
+    return rc;
 }
 
 VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out)
@@ -173,6 +180,85 @@ VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address)
     return make(&call, VIPL_CALL_FREE);
 }
 
+/* --- handlers and statistics --- */
+
+static VIP_RETURN make_with_handler(struct vipl_call *call, uint32_t name)
+{
+    VIP_RETURN rc = vipl_share_events_start();
+    return rc == VIP_SUCCESS ? make(call, name) : rc;
+}
+
+VIP_RETURN vipl_share_notify(void *vi, bool recv, void *context, VIP_VI_CALLBACK handler)
+{
+    struct vipl_call call = {.object = vi,
+                             .number = recv ? 1 : 0,
+                             .event = {.kind = VIPL_SHARED_VI, .context = context, .vi_handler = handler}};
+    return vipl_share_has_dropped(vi) ? VIP_INVALID_PARAMETER : make_with_handler(&call, VIPL_CALL_NOTIFY);
+}
+
+VIP_RETURN vipl_share_notify_cq(void *cq, void *context, VIP_CQ_CALLBACK handler)
+{
+    struct vipl_call call = {.object = cq,
+                             .event = {.kind = VIPL_SHARED_CQ, .context = context, .cq_handler = handler}};
+    return vipl_share_has_dropped(cq) ? VIP_INVALID_PARAMETER : make_with_handler(&call, VIPL_CALL_NOTIFY_CQ);
+}
+
+VIP_RETURN vipl_share_error_handler(void *nic, void *context, VIP_ERROR_HANDLER handler)
+{
+    struct vipl_call call = {
+        .nic = nic, .event = {.kind = VIPL_SHARED_ERROR, .context = context, .error_handler = handler}};
+    return handler == NULL ? make(&call, VIPL_CALL_ERROR_HANDLER)
+                           : make_with_handler(&call, VIPL_CALL_ERROR_HANDLER);
+}
+
+/* The list has to be in this process's memory. */
+static VIP_RETURN discover(void *nic, VIP_AUTODISCOVERY_LIST *list)
+{
+    VIP_NIC_ATTRIBUTES attributes;
+    VIP_RETURN rc = vipl_share_query_nic(nic, &attributes);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    uint32_t slot = vipl_handle_slot(nic) % VIPL_SHARE_NICS;
+    VIP_NET_ADDRESS *address = &nics[slot].discovered.address;
+    address->HostAddressLen = attributes.NicAddressLen;
+    memcpy(address->HostAddress, attributes.LocalNicAddress, attributes.NicAddressLen);
+    nics[slot].discovered_list[0] = address;
+    list->ADAddrArray = nics[slot].discovered_list;
+    list->NumAdAddrs = 1;
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_share_manage(void *nic, VIP_ULONG type, void *info)
+{
+    struct vipl_call call = {.nic = nic};
+    VIP_RETURN rc = VIP_SUCCESS;
+    switch (type) {
+    case VIP_SMI_AUTODISCOVERY:
+        return discover(nic, info);
+    case VIPX_SMI_NIC_STATISTICS:
+        rc = make(&call, VIPL_CALL_NIC_STATISTICS);
+        if (rc == VIP_SUCCESS) {
+            *(VIPX_NIC_STATISTICS *)info = call.nic_statistics;
+        }
+        return rc;
+    case VIPX_SMI_VI_STATISTICS: {
+        VIPX_VI_STATISTICS *out = info;
+        void *vi = out->ViHandle;
+        call.vi_statistics.ViHandle = vi;
+        rc = make(&call, VIPL_CALL_VI_STATISTICS);
+        if (rc == VIP_SUCCESS) {
+            *out = call.vi_statistics;
+            out->ViHandle = vi;
+        }
+        return rc;
+    }
+    default:
+        rc = vipl_share_query_nic(nic, &call.attributes); /* is it one at all? */
+        return rc == VIP_SUCCESS ? VIP_ERROR_NOT_SUPPORTED : rc;
+    }
+}
+
 /* --- completion queues --- */
 
 VIP_RETURN vipl_share_create_cq(void *nic, VIP_ULONG entries, void **out)
@@ -204,7 +290,7 @@ VIP_RETURN vipl_share_destroy_cq(void *cq)
 VIP_RETURN vipl_share_resize_cq(void *cq, VIP_ULONG entries)
 {
     struct vipl_call call = {.object = cq, .number = entries};
-    return make(&call, VIPL_CALL_RESIZE_CQ);
+    return vipl_share_has_dropped(cq) ? VIP_INVALID_PARAMETER : make(&call, VIPL_CALL_RESIZE_CQ);
 }
 
 /* --- VIs --- */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Taking completions of shared objects off their boards: no call to the keeper, no lock. Who loses a race for an
- * entry takes the next one; who is killed at any instruction has taken one or has not.
- */
+/* Taking completions of shared objects off their boards, and sleeping until there are some. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,15 +26,6 @@ static struct vipl_cq_board *cq_board(const void *cq)
     }
     struct vipl_cq_board *board = &arena->cqs[slot];
     return vipl_load_ptr((void *const *)&board->handle) == cq && !vipl_share_has_dropped(cq) ? board : NULL;
-}
-
-static uint64_t read_entry(const uint64_t *entry)
-{
-    const uint32_t *halves = (const uint32_t *)(const void *)entry;
-    uint32_t to[2] = {vipl_load_relaxed(&halves[0]), vipl_load_relaxed(&halves[1])};
-    uint64_t value;
-    memcpy(&value, to, sizeof(value));
-    return value;
 }
 
 /* --- bells ---
@@ -151,22 +139,10 @@ static bool queue_ready(const struct source *source)
 
 static VIP_RETURN take_descriptor(struct source *source)
 {
-    struct vipl_board *board = &source->vi_board->queues[source->recv ? 1 : 0];
-    uint64_t entry;
-    uint32_t reaped;
     if (vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle) {
         return VIP_INVALID_PARAMETER; /* destroyed meanwhile */
     }
-    do {
-        reaped = vipl_load_acquire(&board->reaped);
-        if (reaped ==
-            vipl_load_acquire(&board->completed)) { /* pairs with the keeper's store, after the entry */
-            return VIP_NOT_DONE;
-        }
-        entry = read_entry(&board->entries[reaped % VIPL_SHARE_DEPTH]);
-    } while (!vipl_compare_exchange(&board->reaped, reaped, reaped + 1));
-    source->descriptor = (VIP_DESCRIPTOR *)(uintptr_t)(entry & ~VIPL_BOARD_FAILED);
-    return (entry & VIPL_BOARD_FAILED) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
+    return vipl_board_take(&source->vi_board->queues[source->recv ? 1 : 0], &source->descriptor);
 }
 
 static bool queue_source(struct source *source, void *vi, bool recv)
@@ -208,6 +184,7 @@ VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *m
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = wait_for(&source, timeout, mask);
+    quiet_if_empty(&source);
     *out = source.descriptor;
     return rc;
 }
@@ -221,56 +198,12 @@ static bool cq_ready(const struct source *source)
            vipl_load_ordered(&board->pushed) != vipl_load_ordered(&board->taken);
 }
 
-/* Whether the entry's queue has a completion of which nobody was told; then this process is told now. What was reaped
- * without being told of counts as told. */
-static bool announce(struct vipl_board *board)
-{
-    for (;;) {
-        uint32_t completed = vipl_load_acquire(&board->completed);
-        uint32_t announced = vipl_load_ordered(&board->announced);
-        uint32_t reaped = vipl_load_ordered(&board->reaped);
-        uint32_t told = completed - announced > completed - reaped ? reaped : announced;
-        if (told == completed) {
-            return false;
-        }
-        if (vipl_compare_exchange(&board->announced, announced, told + 1)) {
-            return true;
-        }
-    }
-}
-
-static bool take_entry(struct vipl_cq_board *board, uint32_t *code)
-{
-    uint32_t taken;
-    do {
-        taken = vipl_load_acquire(&board->taken);
-        if (taken == vipl_load_acquire(&board->pushed)) { /* pairs with the keeper's store, after the entry */
-            return false;
-        }
-        *code = vipl_load_relaxed(&board->entries[taken % VIPL_SHARE_ENTRIES]);
-    } while (!vipl_compare_exchange(&board->taken, taken, taken + 1));
-    return true;
-}
-
 static VIP_RETURN take_completion(struct source *source)
 {
-    struct vipl_arena *arena = vipl_share_arena();
-    uint32_t code;
     if (vipl_load_ptr((void *const *)&source->cq_board->handle) != source->handle) {
         return VIP_INVALID_PARAMETER;
     }
-    while (take_entry(source->cq_board, &code)) {
-        uint32_t slot = code >> 1 & (VIPL_SHARE_VIS - 1);
-        struct vipl_vi_board *vi = &arena->vis[slot];
-        struct vipl_board *queue = &vi->queues[code & 1];
-        void *handle = vipl_load_ptr((void *const *)&vi->handle);
-        if (handle != NULL && queue->cq == 1 + vipl_handle_slot(source->handle) && announce(queue)) {
-            source->vi = handle;
-            source->is_recv = (code & 1) != 0 ? VIP_TRUE : VIP_FALSE;
-            return VIP_SUCCESS;
-        }
-    }
-    return VIP_NOT_DONE;
+    return vipl_cq_board_take(vipl_share_arena(), source->cq_board, &source->vi, &source->is_recv);
 }
 
 static bool cq_source(struct source *source, void *cq)

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* Completions of shared queues: the keeper's side of the boards. */
+#include <assert.h>
+#include <string.h>
+
+#include "core/keeper.h"
+#include "core/queue.h"
+
+/* Whoever set `rung` writes the bell; the sleeper that empties it clears `rung` and looks again. */
+void vipl_board_bell_ring(struct vipl_board_bell *bell, uint32_t *rung)
+{
+    if (vipl_load_ordered(&bell->open) != 0 && vipl_exchange(rung, 1) == 0) {
+        vipl_waker_signal(&bell->waker);
+    }
+}
+
+const struct vipl_waker *vipl_board_bell_open(struct vipl_board_bell *bell, uint32_t *rung)
+{
+    if (vipl_load_ordered(&bell->open) == 0) {
+        if (vipl_waker_open(&bell->waker) != 0) {
+            return NULL;
+        }
+        vipl_store_ordered(&bell->open, 1);
+        vipl_exchange(rung, 1);
+        vipl_waker_signal(&bell->waker);
+    }
+    return &bell->waker;
+}
+
+/* Sleepers have descriptors of their own: they wake, and see that the object is no more. */
+void vipl_board_bell_end(struct vipl_board_bell *bell, uint32_t *rung)
+{
+    if (vipl_load_ordered(&bell->open) != 0) {
+        vipl_exchange(rung, 1);
+        vipl_waker_signal(&bell->waker);
+        vipl_store_ordered(&bell->open, 0);
+        vipl_waker_close(&bell->waker);
+    }
+}
+
+/* Whoever died may have emptied it and not have come to say so. */
+static void ring_anyway(struct vipl_board_bell *bell, uint32_t *rung)
+{
+    vipl_exchange(rung, 0);
+    vipl_board_bell_ring(bell, rung);
+}
+
+static void write_entry(uint64_t *entry, uint64_t value)
+{
+    uint32_t *halves = (uint32_t *)(void *)entry;
+    uint32_t from[2];
+    memcpy(from, &value, sizeof(from));
+    vipl_store_relaxed(&halves[0],
+                       from[0]); /* `completed`, stored after them, pairs with the reaper's load */
+    vipl_store_relaxed(&halves[1], from[1]);
+}
+
+/* --- handlers: they take what is there as a holder does, and are then called --- */
+
+static void fire(struct vipl_list *notifies, const struct vipl_shared_event *found)
+{
+    struct vipl_keeper_notify *notify =
+        VIPL_CONTAINER(vipl_list_take(notifies), struct vipl_keeper_notify, link);
+    notify->event.vi = found->vi;
+    notify->event.descriptor = found->descriptor;
+    notify->event.recv = found->recv;
+    vipl_keeper_event(notify->holder, &notify->event);
+    vipl_free(notify);
+}
+
+static void fire_all(struct vipl_keeping *keeping)
+{
+    struct vipl_shared_event found = {.vi = keeping->vi};
+    while (!vipl_list_empty(&keeping->notifies) &&
+           vipl_board_take(keeping->board, &found.descriptor) != VIP_NOT_DONE) {
+        fire(&keeping->notifies, &found);
+    }
+}
+
+static void fire_all_cq(struct vipl_cq_keeping *cq)
+{
+    struct vipl_shared_event found = {.vi = NULL};
+    while (!vipl_list_empty(&cq->notifies) &&
+           vipl_cq_board_take(cq->arena, cq->board, &found.vi, &found.recv) == VIP_SUCCESS) {
+        fire(&cq->notifies, &found);
+    }
+}
+
+void vipl_keeping_notify(struct vipl_keeping *keeping, struct vipl_keeper_notify *notify)
+{
+    vipl_list_append(&keeping->notifies, &notify->link);
+    fire_all(keeping);
+}
+
+void vipl_cq_keeping_notify(struct vipl_cq_keeping *cq, struct vipl_keeper_notify *notify)
+{
+    vipl_mutex_lock(&cq->lock);
+    vipl_list_append(&cq->notifies, &notify->link);
+    fire_all_cq(cq);
+    vipl_mutex_unlock(&cq->lock);
+}
+
+static void forget(struct vipl_list *notifies, unsigned holder)
+{
+    struct vipl_list *next;
+    for (struct vipl_list *link = notifies->next; link != notifies; link = next) {
+        struct vipl_keeper_notify *notify = VIPL_CONTAINER(link, struct vipl_keeper_notify, link);
+        next = link->next;
+        if (holder == VIPL_SHARE_HOLDERS || notify->holder == holder) {
+            vipl_list_remove(link);
+            vipl_free(notify);
+        }
+    }
+}
+
+void vipl_keeping_forget(struct vipl_keeping *keeping, unsigned holder)
+{
+    vipl_mutex_lock(&keeping->q->lock);
+    forget(&keeping->notifies, holder);
+    vipl_mutex_unlock(&keeping->q->lock);
+}
+
+void vipl_cq_keeping_forget(struct vipl_cq_keeping *cq, unsigned holder)
+{
+    vipl_mutex_lock(&cq->lock);
+    forget(&cq->notifies, holder);
+    vipl_mutex_unlock(&cq->lock);
+}
+
+/* --- completions --- */
+
+static bool push(struct vipl_cq_keeping *cq, uint32_t code)
+{
+    struct vipl_cq_board *board = cq->board;
+    vipl_mutex_lock(&cq->lock);
+    uint32_t pushed = vipl_load_relaxed(&board->pushed);
+    bool fits = pushed - vipl_load_acquire(&board->taken) < vipl_load_relaxed(&board->limit);
+    if (fits) {
+        vipl_store_relaxed(&board->entries[pushed % VIPL_SHARE_ENTRIES], code);
+        vipl_store_ordered(&board->pushed, pushed + 1);
+        fire_all_cq(cq);
+    }
+    vipl_mutex_unlock(&cq->lock);
+    vipl_board_bell_ring(&cq->bell, &board->rung);
+    return fits;
+}
+
+bool vipl_keeping_publish(struct vipl_keeping *keeping, struct vipl_queue *q, const struct vipl_work *work)
+{
+    struct vipl_board *board = keeping->board;
+    uint64_t failed = (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIPL_BOARD_FAILED : 0;
+    assert(vipl_mutex_is_held(&q->lock));
+    write_entry(&board->entries[(q->completed - 1) % VIPL_SHARE_DEPTH],
+                (uint64_t)(uintptr_t)work->descriptor | failed);
+    vipl_store_ordered(&board->completed, q->completed);
+    if (keeping->cq != NULL) {
+        return push(keeping->cq, keeping->code);
+    }
+    fire_all(keeping);
+    vipl_board_bell_ring(&keeping->bell, &board->rung);
+    return true;
+}
+
+/* A number that no holder can have taken is not believed: a program that writes where it should not harms
+ * its own VIs only. */
+void vipl_keeping_follow(struct vipl_keeping *keeping, struct vipl_queue *q)
+{
+    uint32_t reaped = vipl_load_acquire(&keeping->board->reaped);
+    assert(vipl_mutex_is_held(&q->lock));
+    if (reaped - q->reaped <= q->completed - q->reaped) {
+        q->reaped = reaped;
+    }
+}
+
+static uint32_t entries_of(struct vipl_cq_board *cq, uint32_t code)
+{
+    uint32_t found = 0;
+    uint32_t pushed = vipl_load_acquire(&cq->pushed);
+    for (uint32_t i = vipl_load_acquire(&cq->taken); i != pushed; i++) {
+        found += vipl_load_relaxed(&cq->entries[i % VIPL_SHARE_ENTRIES]) == code ? 1 : 0;
+    }
+    return found;
+}
+
+/* One entry too many says nothing wrong (see vipl_share_cq_done()), one too few would lose a completion. */
+void vipl_keeping_renew(struct vipl_keeping *keeping)
+{
+    struct vipl_board *board = keeping->board;
+    ring_anyway(&keeping->bell, &board->rung);
+    if (keeping->cq == NULL) {
+        return;
+    }
+    uint32_t announced;
+    do {
+        announced = vipl_load_ordered(&board->announced);
+    } while (!vipl_compare_exchange(&board->announced, announced, vipl_load_ordered(&board->reaped)));
+    uint32_t open = vipl_load_ordered(&board->completed) - vipl_load_ordered(&board->reaped);
+    for (uint32_t have = entries_of(keeping->cq->board, keeping->code); have < open; have++) {
+        push(keeping->cq, keeping->code);
+    }
+}
+
+void vipl_cq_keeping_renew(struct vipl_cq_keeping *cq)
+{
+    ring_anyway(&cq->bell, &cq->board->rung);
+}

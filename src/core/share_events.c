@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread of a holder that calls the handlers of shared objects, one after the other, as the keeper says. */
+#include <string.h>
+
+#include "core/config.h"
+#include "core/lock_rank.h"
+#include "core/log.h"
+#include "core/share.h"
+
+static struct {
+    struct vipl_mutex lock;       /* rank SERVICE; guards starting */
+    struct vipl_event_ring *ring; /* atomic; whose calls the thread makes; NULL: there is no thread */
+    struct vipl_thread thread;
+    int pid;
+} events = {.lock = {0, VIPL_RANK_SERVICE}};
+
+static void call(const struct vipl_shared_event *event)
+{
+    VIP_ERROR_DESCRIPTOR error = event->error;
+    switch ((enum vipl_shared_event_kind)event->kind) {
+    case VIPL_SHARED_VI:
+        event->vi_handler(event->context, event->nic, event->vi, event->descriptor);
+        break;
+    case VIPL_SHARED_CQ:
+        event->cq_handler(event->context, event->nic, event->vi, event->recv);
+        break;
+    case VIPL_SHARED_ERROR:
+        event->error_handler(event->context, &error);
+        break;
+    }
+}
+
+static void run(void *arg)
+{
+    struct vipl_event_ring *ring = arg;
+    uint32_t read = vipl_load_relaxed(&ring->read);
+    for (;;) {
+        uint32_t written =
+            vipl_load_acquire(&ring->written); /* pairs with the keeper's store, after the event */
+        if (written == read) {
+            vipl_futex_wait(&ring->written, written);
+            continue;
+        }
+        struct vipl_shared_event event = ring->events[read % VIPL_SHARE_EVENTS];
+        if (!vipl_share_has_dropped(event.nic)) { /* else the NIC handle was closed here */
+            call(&event);
+        }
+        vipl_store_ordered(&ring->read, ++read);
+        vipl_futex_wake_one(&ring->read);
+    }
+}
+
+VIP_RETURN vipl_share_events_start(void)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+    unsigned number;
+    struct vipl_arena *arena = vipl_share_arena();
+    if (arena == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (events.pid == vipl_pid() && vipl_load_ptr((void *const *)&events.ring) != NULL) {
+        return VIP_SUCCESS;
+    }
+    char mode[16];
+    if (vipl_config_text("VIPL_PROGRESS", mode, sizeof(mode)) && strcmp(mode, "inline") == 0) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
+    if (vipl_share_number(&number) != 0 || number >= VIPL_SHARE_HOLDERS) {
+        return VIP_ERROR_RESOURCE;
+    }
+    if (events.pid !=
+        vipl_pid()) { /* the first call here; in a forked child what was inherited is the parent's */
+        vipl_mutex_init(&events.lock, VIPL_RANK_SERVICE);
+        vipl_store_ptr((void **)&events.ring, NULL);
+        events.pid = vipl_pid();
+    }
+    vipl_mutex_lock(&events.lock);
+    if (events.ring == NULL) {
+        int error = vipl_thread_start(&events.thread, run, &arena->events[number]);
+        if (error == 0) {
+            vipl_thread_detach(&events.thread);
+            vipl_store_ptr((void **)&events.ring, &arena->events[number]);
+        } else {
+            vipl_log_os("starting the thread that calls handlers", error);
+            rc = VIP_ERROR_RESOURCE;
+        }
+    }
+    vipl_mutex_unlock(&events.lock);
+    return rc;
+}
+
+void vipl_share_events_settle(void)
+{
+    struct vipl_event_ring *ring = vipl_load_ptr((void *const *)&events.ring);
+    if (ring == NULL || events.pid != vipl_pid() || vipl_thread_is_self(&events.thread)) {
+        return;
+    }
+    uint32_t written = vipl_load_acquire(&ring->written);
+    uint32_t read;
+    while ((int32_t)((read = vipl_load_ordered(&ring->read)) - written) < 0) {
+        vipl_futex_wait(&ring->read, read);
+    }
+}
