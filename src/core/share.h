@@ -28,7 +28,7 @@
 
 enum {
     VIPL_SHARE_DEPTH = 1024,    /* descriptors a work queue; a power of two */
-    VIPL_SHARE_ENTRIES = 16384, /* entries of a completion queue; a power of two */
+    VIPL_SHARE_ENTRIES = 65536, /* entries of a completion queue; a power of two */
     VIPL_SHARE_PAGE = 65536,    /* the heap's unit: a multiple of every system's page */
     VIPL_SHARE_HOLDERS = 1024,  /* processes */
     VIPL_SHARE_NICS = 64,

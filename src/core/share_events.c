@@ -46,7 +46,7 @@ static void run(void *arg)
             call(&event);
         }
         vipl_store_ordered(&ring->read, ++read);
-        vipl_futex_wake_one(&ring->read);
+        vipl_futex_wake_all(&ring->read); /* several threads may be closing NIC handles */
     }
 }
 

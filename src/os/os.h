@@ -54,6 +54,7 @@ bool vipl_thread_is_self(const struct vipl_thread *thread);
 
 void vipl_futex_wait(uint32_t *word, uint32_t while_equal);
 void vipl_futex_wake_one(uint32_t *word);
+void vipl_futex_wake_all(uint32_t *word);
 /* Likewise, for `ms` at most. EINTR: a signal handler ran, whatever SA_RESTART says; ETIMEDOUT; else 0. */
 int vipl_futex_wait_for(uint32_t *word, uint32_t while_equal, int ms);
 

@@ -63,7 +63,7 @@ TEST_CASE("5.1 enum values index string tables", "[field][early]")
     EXPECT_EQ(std::string("error"), std::string(states[VIP_STATE_ERROR]));
 }
 
-TEST_CASE("5.1 a memory handle is never 0 and never 0xFFFFFFFF", "[field][early]")
+TEST_CASE("5.1 a memory handle is never 0 and never 0xFFFFFFFF", "[field][early][private]")
 {
     const Nic nic;
     static char bytes[500];
@@ -154,7 +154,7 @@ TWO_ROLE_CASE_AT(VIP_SERVICE_RELIABLE_RECEPTION,
     },
 };
 
-TEST_CASE("5.3 NULL memory attributes mean the default tag", "[field][early]")
+TEST_CASE("5.3 NULL memory attributes mean the default tag", "[field][early][private]")
 {
     ConnectedPair pair;
     alignas(64) static VIP_UINT8 block[256];

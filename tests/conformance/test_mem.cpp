@@ -71,7 +71,7 @@ TEST_CASE("VipDestroyPtag ends a tag", "[VipDestroyPtag][early]")
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipDestroyPtag(nic, tag));
 }
 
-TEST_CASE("VipDestroyPtag of a tag that a region uses is VIP_ERROR_RESOURCE", "[VipDestroyPtag][early]")
+TEST_CASE("VipDestroyPtag of a tag that a region uses is VIP_ERROR_RESOURCE", "[VipDestroyPtag][early][private]")
 {
     const Nic nic;
     VIP_PROTECTION_HANDLE tag = nullptr;
@@ -120,7 +120,7 @@ TEST_CASE("VipDestroyPtag of NULL or of another NIC handle's tag is VIP_INVALID_
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipDestroyPtag(nic, nic.handle()));
 }
 
-TEST_CASE("VipRegisterMem takes any byte address and any length above 0", "[VipRegisterMem][early]")
+TEST_CASE("VipRegisterMem takes any byte address and any length above 0", "[VipRegisterMem][early][private]")
 {
     const Nic nic;
     alignas(64) static char bytes[256];
@@ -153,7 +153,7 @@ TEST_CASE("VipRegisterMem of a range that wraps is VIP_INVALID_PARAMETER", "[Vip
     EXPECT_EQ(0u, memory);
 }
 
-TEST_CASE("VipRegisterMem above MaxRegisterBlockBytes is VIP_ERROR_RESOURCE", "[VipRegisterMem][full]")
+TEST_CASE("VipRegisterMem above MaxRegisterBlockBytes is VIP_ERROR_RESOURCE", "[VipRegisterMem][full][private]")
 {
     const Nic nic;
     static char byte;
@@ -175,7 +175,7 @@ TEST_CASE("VipRegisterMem without an out-pointer is VIP_INVALID_PARAMETER", "[Vi
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipRegisterMem(nic, &byte, 1, &attributes, nullptr));
 }
 
-TEST_CASE("VipRegisterMem without attributes means the default tag and no RDMA", "[VipRegisterMem][early]")
+TEST_CASE("VipRegisterMem without attributes means the default tag and no RDMA", "[VipRegisterMem][early][private]")
 {
     const Nic nic;
     char bytes[16];
@@ -192,7 +192,7 @@ TEST_CASE("VipRegisterMem without attributes means the default tag and no RDMA",
 }
 
 TEST_CASE("VipRegisterMem with a stale, foreign or made-up tag is VIP_INVALID_PTAG",
-          "[VipRegisterMem][early]")
+          "[VipRegisterMem][early][private]")
 {
     const Nic nic, other;
     const Ptag foreign(other);
@@ -220,7 +220,7 @@ TEST_CASE("VipRegisterMem for RDMA Read where the device has none is VIP_INVALID
     REQUIRE_RC(VIP_INVALID_RDMAREAD, VipRegisterMem(nic, &byte, 1, &attributes, &memory));
 }
 
-TEST_CASE("VipRegisterMem takes overlapping ranges and the same range many times", "[VipRegisterMem][early]")
+TEST_CASE("VipRegisterMem takes overlapping ranges and the same range many times", "[VipRegisterMem][early][private]")
 {
     const Nic nic;
     static char bytes[100];
@@ -232,7 +232,7 @@ TEST_CASE("VipRegisterMem takes overlapping ranges and the same range many times
     EXPECT_EQ(20u, handles.size());
 }
 
-TEST_CASE("VipRegisterMem never hands out 0 or 0xFFFFFFFF, and no handle twice", "[VipRegisterMem][full]")
+TEST_CASE("VipRegisterMem never hands out 0 or 0xFFFFFFFF, and no handle twice", "[VipRegisterMem][full][private]")
 {
     const Nic nic;
     static char bytes[2000];
@@ -243,7 +243,7 @@ TEST_CASE("VipRegisterMem never hands out 0 or 0xFFFFFFFF, and no handle twice",
     EXPECT_EQ(sizeof bytes, handles.size());
 }
 
-TEST_CASE("VipDeregisterMem ends a registration", "[VipDeregisterMem][early]")
+TEST_CASE("VipDeregisterMem ends a registration", "[VipDeregisterMem][early][private]")
 {
     const Nic nic;
     char byte = 0;
@@ -255,7 +255,7 @@ TEST_CASE("VipDeregisterMem ends a registration", "[VipDeregisterMem][early]")
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipSetMemAttributes(nic, &byte, memory, &attributes));
 }
 
-TEST_CASE("VipDeregisterMem's handle stays dead when its place is used again", "[VipDeregisterMem][full]")
+TEST_CASE("VipDeregisterMem's handle stays dead when its place is used again", "[VipDeregisterMem][full][private]")
 {
     const Nic nic;
     static char byte;
@@ -270,7 +270,7 @@ TEST_CASE("VipDeregisterMem's handle stays dead when its place is used again", "
 }
 
 TEST_CASE("VipDeregisterMem at another address than the registered one is VIP_INVALID_PARAMETER",
-          "[VipDeregisterMem][early]")
+          "[VipDeregisterMem][early][private]")
 {
     const Nic nic;
     char bytes[10];
@@ -281,7 +281,7 @@ TEST_CASE("VipDeregisterMem at another address than the registered one is VIP_IN
 }
 
 TEST_CASE("VipDeregisterMem of 0, 0xFFFFFFFF or a foreign handle is VIP_INVALID_PARAMETER",
-          "[VipDeregisterMem][early]")
+          "[VipDeregisterMem][early][private]")
 {
     const Nic nic, other;
     char byte = 0;
@@ -292,7 +292,7 @@ TEST_CASE("VipDeregisterMem of 0, 0xFFFFFFFF or a foreign handle is VIP_INVALID_
     REQUIRE_VIP(VipDeregisterMem(other, &byte, foreign));
 }
 
-TEST_CASE("VipQueryMem reads back tag and rights", "[VipQueryMem][early]")
+TEST_CASE("VipQueryMem reads back tag and rights", "[VipQueryMem][early][private]")
 {
     const Nic nic;
     const Ptag tag(nic);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for a word. Shared futexes, so that a word in shared memory works the same. */
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -16,6 +17,11 @@ void vipl_futex_wait(uint32_t *word, uint32_t while_equal)
 void vipl_futex_wake_one(uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void vipl_futex_wake_all(uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /* With a time limit the system never restarts the call after a handler. */
