@@ -40,11 +40,12 @@ extern "C" {
  *   of a completion by, and did not take it, tells another one; so after a death it may name a queue whose completion
  *   another process has just taken: VipRecvDone() then says VIP_NOT_DONE. Who gives up a VI should not
  *   go on waiting on its completion queue: it would take entries that others need.
- * - **Memory** that is registered lies in what VipxAllocShared() gives, descriptors too.
+ * - **Memory** that is registered, descriptors too, lies in what VipxAllocShared() gives, or in a MAP_SHARED mapping that the
+ *   program had already when it opened its first shareable NIC handle. Other memory is VIP_INVALID_PARAMETER.
  * - **Limits.** VipQueryNic() tells those of shareable NIC handles. All entries of a completion queue are kept: EntryCount
  *   is a minimum.
- * - **Not supported:** callbacks (VipSendNotify(), VipRecvNotify(), VipCQNotify(), VipErrorCallback()): they would run in
- *   one process of several. Errors are logged.
+ * - **Handlers** run in the process that registered them, on one library thread for all its shareable NIC handles. An error
+ *   is reported in each process that has an error handler on the NIC handle.
  *
  * The objects live in a process that the library forks off with the first shareable NIC handle, the keeper: it has no
  * descriptors of the program but the standard error output, is seen by none of its wait() calls, and ends with the

@@ -79,10 +79,14 @@ static VIP_RETURN alloc(unsigned holder, struct vipl_call *call)
     return VIP_SUCCESS;
 }
 
-static bool lies_in_heap(const unsigned char *address, size_t bytes)
+/* The keeper has what the program had mapped when it was forked off, at the same address. */
+static bool is_here(const struct vipl_call *call)
 {
-    uintptr_t offset = (uintptr_t)address - (uintptr_t)arena->heap;
-    return offset < arena->heap_bytes && bytes <= arena->heap_bytes - offset;
+    struct vipl_mapping here;
+    return vipl_share_is_heap(arena, call->address, call->number) ||
+           (vipl_shared_mapping(call->address, call->number, &here) == 0 &&
+            here.device == call->mapping.device && here.inode == call->mapping.inode &&
+            here.offset == call->mapping.offset);
 }
 
 /* --- objects' ends --- */
@@ -313,8 +317,8 @@ static void *known_ptag(const void *real)
 
 static VIP_RETURN register_mem(unsigned holder, struct vipl_call *call)
 {
-    if (!lies_in_heap(call->address, call->number)) {
-        vipl_log(VIPL_LOG_ERROR, "memory at %p is not shared: VipxAllocShared() gives such memory",
+    if (!is_here(call)) {
+        vipl_log(VIPL_LOG_ERROR, "memory at %p is not shared with all who may use it: see VipxAllocShared()",
                  call->address);
         return VIP_INVALID_PARAMETER;
     }

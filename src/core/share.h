@@ -121,6 +121,7 @@ struct vipl_call {
     VIP_DESCRIPTOR *descriptor;
     VIP_ULONG number; /* a length, a time limit, a number of entries, an index */
     VIP_MEM_HANDLE memory;
+    struct vipl_mapping mapping; /* what lies at `address`, if that is not in the heap */
     VIP_VI_STATE state;
     VIP_BOOLEAN empty[2]; /* send, receive */
     VIP_VI_ATTRIBUTES vi;
@@ -191,6 +192,12 @@ struct vipl_arena {
     struct vipl_cq_board cqs[VIPL_SHARE_CQS];
     struct vipl_event_ring events[VIPL_SHARE_HOLDERS];
 };
+
+static inline bool vipl_share_is_heap(const struct vipl_arena *arena, const void *address, size_t bytes)
+{
+    uintptr_t offset = arena == NULL ? 0 : (uintptr_t)address - (uintptr_t)arena->heap;
+    return arena != NULL && offset < arena->heap_bytes && bytes <= arena->heap_bytes - offset;
+}
 
 /* --- what goes over the socket ------------------------------------------------------------------------ */
 

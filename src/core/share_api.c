@@ -129,6 +129,9 @@ VIP_RETURN vipl_share_register(void *nic, void *address, VIP_ULONG length,
                                const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out)
 {
     struct vipl_call call = {.nic = nic, .address = address, .number = length, .mem = *attributes};
+    if (!vipl_share_is_heap(vipl_share_arena(), address, length)) {
+        vipl_shared_mapping(address, length, &call.mapping); /* none: the keeper has none like it */
+    }
     VIP_RETURN rc = make(&call, VIPL_CALL_REGISTER);
     *out = rc == VIP_SUCCESS ? call.memory : 0;
     return rc;

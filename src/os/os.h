@@ -108,6 +108,15 @@ int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable);
 void vipl_shm_close_fd(struct vipl_shm *shm); /* the mapping stays */
 void vipl_shm_release(struct vipl_shm *shm);
 
+/* Which shared memory lies at an address, whoever made it: the same in every process that has it there. */
+struct vipl_mapping {
+    uint64_t device;
+    uint64_t inode;
+    uint64_t offset; /* of the address */
+};
+/* EINVAL: not all of the bytes are one shared mapping that may be read and written. */
+int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *out);
+
 /* --- another process's memory --------------------------------------------------------------------- */
 
 struct vipl_iov {
