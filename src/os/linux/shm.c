@@ -20,18 +20,23 @@ static int map(struct vipl_shm *shm, bool writable)
         return errno;
     }
     shm->base = base;
+    madvise(base, shm->bytes, MADV_DONTFORK); /* a forked child could only do harm there */
     return 0;
 }
 
 int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
 {
+    vipl_fd_begin();
     int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) {
-        return errno;
+    int rc = fd < 0 ? errno : 0;
+    vipl_fd_own(fd);
+    vipl_fd_end();
+    if (rc != 0) {
+        return rc;
     }
     shm->fd = fd;
     shm->bytes = bytes;
-    int rc = posix_fallocate(fd, 0, (off_t)bytes);
+    rc = posix_fallocate(fd, 0, (off_t)bytes);
     if (rc == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         rc = errno;
     }
