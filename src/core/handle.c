@@ -33,6 +33,7 @@ struct entry {
 static struct {
     struct vipl_mutex lock; /* rank HANDLE; guards all but what find reads */
     void *chunks[CHUNKS];   /* struct entry[CHUNK]; released once written */
+    void *left[CHUNKS];     /* the parent's, for leak checkers: through them all of its objects are reached */
     int32_t first_chunk;    /* those of this process begin here and go round */
     int32_t used_chunks;
     int32_t first_free;
@@ -131,7 +132,9 @@ void vipl_handle_abandon(void)
 {
     vipl_mutex_init(&table.lock, VIPL_RANK_HANDLE);
     for (int32_t i = 0; i < table.used_chunks; i++) {
-        table.chunks[(table.first_chunk + i) % CHUNKS] = NULL; /* unreachable here, untouched in the parent */
+        int32_t place = (table.first_chunk + i) % CHUNKS;
+        table.left[place] = table.chunks[place];
+        table.chunks[place] = NULL; /* not found here any more, untouched in the parent */
     }
     table.first_chunk = (table.first_chunk + table.used_chunks) % CHUNKS; /* its slots are not used here */
     table.used_chunks = 0;
