@@ -317,6 +317,8 @@ void nest(unsigned depth)
     exchange_within_this_process();
 }
 
+constexpr int kExited = 9;
+
 /** What a handler that forks has found. */
 struct InCallback {
     std::atomic<int> result{-1}; // the child's wait status
@@ -335,7 +337,9 @@ void VI_CALL fork_in_callback(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HAND
         bool good = VipQueryVi(vi, &state, nullptr, nullptr, nullptr) == VIP_INVALID_PARAMETER &&
                     VipQueryNic(nic, &attributes) == VIP_INVALID_PARAMETER;
         if (good && seen->returns) {
-            return; // this thread is the child's only one: the process ends with it
+            std::atexit(
+                [] { _exit(kExited); }); // the suite's other threads, which exit() expects, are not here
+            return;                      // this thread is the child's only one: the process ends with it
         }
         try {
             exchange_within_this_process();
@@ -365,7 +369,9 @@ void fork_from_callback(bool returns)
         for (const unsigned long long end = now_ms() + 2 * patience(); seen.result == -1 && now_ms() < end;) {
             std::this_thread::yield();
         }
-        EXPECT_EQ(0, static_cast<int>(seen.result));
+        const int status = seen.result;
+        EXPECT(WIFEXITED(status));
+        EXPECT_EQ(returns ? kExited : 0, WEXITSTATUS(status));
     }
 }
 
@@ -383,14 +389,10 @@ TEST_CASE("a callback may fork, and its child use the library", "[VipRecvNotify]
     fork_from_callback(false);
 }
 
-// In a process that ends well when it exits: the suite's own has a thread that it would wait for.
-TWO_PROCESS_CASE("a child forked in a callback that returns from it ends", "[VipRecvNotify][fork][posix]") = {
-    [](Peer &peer) { peer.sync(); },
-    [](Peer &peer) {
-        fork_from_callback(true);
-        peer.sync();
-    },
-};
+TEST_CASE("a child forked in a callback that returns from it ends", "[VipRecvNotify][fork][posix]")
+{
+    fork_from_callback(true);
+}
 
 TEST_CASE("a thousand forks in a row leave nothing behind in the parent", "[fork][posix]")
 {

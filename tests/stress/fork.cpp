@@ -21,6 +21,13 @@ namespace {
 
 constexpr unsigned kWatchdog = 5; // seconds a child
 
+// AddressSanitizer's allocator does not know of fork: a child hangs in it if another thread was in it just then.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kChildAllocates = false;
+#else
+constexpr bool kChildAllocates = true;
+#endif
+
 unsigned forks()
 {
     const char *text = std::getenv("VIPL_STRESS_FORKS");
@@ -155,11 +162,14 @@ void be_good_throughout(const Scene &scene, Line &line)
 
 void one_child(const Handles &handles)
 {
+    expect_dead(Handles{}); // what the calls here need is there before the fork
     Forked child(
         [&](const ParentLine &) {
             expect_dead(handles);
-            exchange_within_this_process();
-            expect_dead(handles);
+            if (kChildAllocates) {
+                exchange_within_this_process();
+                expect_dead(handles);
+            }
         },
         kWatchdog * timeout_scale());
     child.finish();
