@@ -67,8 +67,8 @@ bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_facts *remote);
 /* The VI's request failed with `rc`. */
 void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc);
 /* For conn_accept: waits until one of the above has been called for the VI, whoever polls, at most so long; a signal may
- * end it early. No lock held. */
-void vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms);
+ * end it early. No lock held. False: this is a child that was forked meanwhile; return at once, and touch nothing. */
+bool vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms);
 /* The connection is lost (code CONN_LOST, or what the transport knows better): VI to ERROR, flushed,
  * reported once. Harmless on a VI that is not connected. */
 void vipl_up_broken(struct vipl_vi *vi, VIP_ERROR_CODE code);

@@ -222,6 +222,9 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     VIP_RETURN rc = nic->ops->listen(nic->be, local);
     if (rc == VIP_SUCCESS) {
         rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+        if (vipl_nic_is_inherited(nic)) {
+            return VIP_INVALID_PARAMETER;
+        }
         vipl_conn_unlisten(nic, local);
     }
     if (rc != VIP_SUCCESS) {
@@ -314,6 +317,9 @@ VIP_RETURN vipl_connect_accept(void *conn_handle, void *vi_handle)
     VIP_RETURN rc = offer_vi(conn, vi_handle, &vi);
     if (rc == VIP_SUCCESS) {
         rc = nic->ops->conn_accept(nic->be, conn, vi);
+        if (vipl_nic_is_inherited(nic)) {
+            return VIP_INVALID_PARAMETER;
+        }
         withdraw_vi(vi);
     }
     end_answer(conn, rc == VIP_SUCCESS || rc == VIP_TIMEOUT);
@@ -419,10 +425,11 @@ static void leave_connected(void *arg, struct vipl_waiter *waiter)
     }
 }
 
-void vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms)
+bool vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms)
 {
     struct vipl_wait_for what = {attempt_connected, leave_connected, vi->handle, NULL};
     vipl_wait(vi->nic, &what, vipl_deadline(ms));
+    return !vipl_nic_is_inherited(vi->nic);
 }
 
 /* The request's time is up: its result, which may have come at the last moment. */

@@ -3,7 +3,8 @@
  * The handle table: chunks that are never moved or freed, so that look-ups need no lock.
  * A handle is  stamp << SLOT_BITS | slot,  a stamp  generation << 4 | kind. Free slots are reused
  * oldest first, which makes a generation last; a slot's generation starts at a random number, so
- * that handles of another process or another life are strangers here.
+ * that handles of another process or another life are strangers here. A forked child uses other slots
+ * than its parent.
  */
 #include "core/handle.h"
 
@@ -30,6 +31,8 @@ struct entry {
 static struct {
     struct vipl_mutex lock; /* rank HANDLE; guards all but what find reads */
     void *chunks[CHUNKS];   /* struct entry[CHUNK]; released once written */
+    void *left[CHUNKS];     /* the parent's, for leak checkers: through them all of its objects are reached */
+    int32_t first_chunk;    /* those of this process begin here and go round */
     int32_t used_chunks;
     int32_t first_free;
     int32_t last_free;
@@ -63,11 +66,13 @@ static void grow_locked(void)
     if (chunk == NULL) {
         return;
     }
-    int32_t base = table.used_chunks << CHUNK_BITS;
+    int32_t place = (table.first_chunk + table.used_chunks) % CHUNKS;
+    int32_t base = place << CHUNK_BITS;
     for (int32_t i = 0; i < CHUNK; i++) {
         chunk[i].stamp = (salt + (uint32_t)i * 0x9E3779B9u) << KIND_BITS & STAMP_MASK;
     }
-    vipl_store_ptr(&table.chunks[table.used_chunks++], chunk); /* pairs with entry_at */
+    table.used_chunks++;
+    vipl_store_ptr(&table.chunks[place], chunk); /* pairs with entry_at */
     for (int32_t i = 0; i < CHUNK; i++) {
         append_free_locked(base + i);
     }
@@ -125,8 +130,11 @@ void vipl_handle_abandon(void)
 {
     vipl_mutex_init(&table.lock, VIPL_RANK_HANDLE);
     for (int32_t i = 0; i < table.used_chunks; i++) {
-        table.chunks[i] = NULL; /* the parent's objects: unreachable here, untouched there */
+        int32_t place = (table.first_chunk + i) % CHUNKS;
+        table.left[place] = table.chunks[place];
+        table.chunks[place] = NULL; /* not found here any more, untouched in the parent */
     }
+    table.first_chunk = (table.first_chunk + table.used_chunks) % CHUNKS; /* its slots are not used here */
     table.used_chunks = 0;
     table.first_free = NO_SLOT;
     table.last_free = NO_SLOT;

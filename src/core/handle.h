@@ -5,7 +5,7 @@
  * the caller confirms under the object's lock (object's own handle == the one asked for), since
  * the object may be destroyed meanwhile; its memory may not (pool.h).
  *
- * A forked child starts with an empty table and other generations: no inherited handle is found.
+ * A forked child starts with an empty table and other slots: no inherited handle is found.
  */
 #ifndef VIPL_CORE_HANDLE_H
 #define VIPL_CORE_HANDLE_H

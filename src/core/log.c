@@ -41,7 +41,7 @@ void vipl_log(enum vipl_log_level level, const char *format, ...)
     vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
     va_end(args);
     strcat(line, "\n"); /* vsnprintf left room for it */
-    fputs(line, stderr);
+    vipl_error_output(line, strlen(line));
 }
 
 void vipl_log_os(const char *what, int error)

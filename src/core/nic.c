@@ -46,14 +46,6 @@ static void forget_parent(void)
     }
 }
 
-static void watch_for_fork(void)
-{
-    static uint32_t watching; /* atomic: 0 no, 1 yes */
-    if (vipl_exchange(&watching, 1) == 0) {
-        vipl_on_fork(forget_parent);
-    }
-}
-
 static void read_settings(struct vipl_nic *nic)
 {
     char text[32];
@@ -73,6 +65,7 @@ static void read_settings(struct vipl_nic *nic)
 static void reset(struct vipl_nic *nic)
 {
     nic->users = 1; /* the handle's own */
+    nic->generation = vipl_fork_generation();
     nic->closing = 0;
     nic->vi_count = nic->cq_count = nic->ptag_count = nic->last_tag = nic->conns_waiting = 0;
     memset(&nic->past, 0, sizeof(nic->past));
@@ -132,8 +125,8 @@ VIP_RETURN vipl_nic_open(const char *device, void **handle)
 {
     char level[16];
     vipl_log_set_level_text(vipl_config_text("VIPL_LOG", level, sizeof(level)) ? level : NULL);
-    watch_for_fork();
-    struct vipl_nic *nic = vipl_pool_get(&nic_pool);
+    int error = vipl_fork_watch(forget_parent, vipl_config_number("VIPL_ATFORK", 1, 0, 1) != 0);
+    struct vipl_nic *nic = error == 0 ? vipl_pool_get(&nic_pool) : NULL;
     if (nic == NULL) {
         return VIP_ERROR_RESOURCE;
     }

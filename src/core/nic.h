@@ -30,6 +30,7 @@ struct vipl_nic {
     void *public_handle;    /* the same, constant while live: for callbacks */
     uint32_t users;         /* atomic: references; closing waits until it is 0 */
     uint32_t closing;       /* atomic; set once under lock */
+    uint32_t generation;    /* constant while live: of the process that opened it */
 
     const struct vipl_backend *ops; /* constant while live: the backend, or the hook around it */
     struct vipl_be_nic *be;         /* constant while live */
@@ -69,6 +70,12 @@ VIP_RETURN vipl_nic_close(void *handle);
 struct vipl_nic *vipl_nic_get(void *handle); /* a reference, or NULL: not a live handle */
 bool vipl_nic_ref(struct vipl_nic *nic);     /* another reference; false: it is closing */
 void vipl_nic_put(struct vipl_nic *nic);
+/* Whether this process was forked while a call, or a callback, was under way here, and has come back into that: then
+ * nothing may be touched any more, not even a lock. */
+static inline bool vipl_nic_is_inherited(const struct vipl_nic *nic)
+{
+    return nic->generation != vipl_fork_generation();
+}
 
 /* Lets the backend make progress on behalf of an application thread. No lock held. */
 void vipl_nic_progress(struct vipl_nic *nic);

@@ -45,5 +45,6 @@ void vipl_pool_put(struct vipl_pool *pool, void *object)
 void vipl_pool_abandon(struct vipl_pool *pool)
 {
     vipl_mutex_init(&pool->lock, VIPL_RANK_POOL);
+    pool->left = pool->free.next;
     vipl_list_init(&pool->free);
 }

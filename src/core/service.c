@@ -150,6 +150,9 @@ static void service_main(void *arg)
         struct vipl_event *event = next_event(&nic->service, &stop);
         if (event != NULL) {
             call(handle, event);
+            if (vipl_nic_is_inherited(nic)) {
+                return; /* forked in the callback: this is the child's only thread, and the device is not its own */
+            }
             vipl_free(event);
         } else if (!stop) {
             watch(nic, &self, &seen);

@@ -368,9 +368,12 @@ static void ask_for_bell_locked(struct bell *bell, const void *handle, bool recv
     int fds[2];
     if (bell->handle != NULL) {
         vipl_store_ptr(&bell->handle, NULL);
-        vipl_waker_close(&bell->waker);
+        vipl_fd_close(bell->waker.fd);
+        vipl_fd_close(bell->waker.write_fd == bell->waker.fd ? -1 : bell->waker.write_fd);
     }
     if (exchange_locked(&note, -1, fds) == 0 && fds[0] >= 0) {
+        vipl_fd_disown(fds[0]); /* a forked child shares it too */
+        vipl_fd_disown(fds[1]);
         bell->waker.fd = fds[0];
         bell->waker.write_fd = fds[1] < 0 ? fds[0] : fds[1]; /* one descriptor where both are the same */
         vipl_store_ptr(&bell->handle, (void *)(uintptr_t)handle);

@@ -116,6 +116,9 @@ static int sleep_leading(struct vipl_nic *nic, struct vipl_waiter *waiter, int m
     int fds[2] = {waiter->waker->fd, nap.fd};
     int most = shorter(ms, nap.ms);
     int rc = nap.ms == 0 ? 0 : vipl_poll(fds, 2, most, mask);
+    if (vipl_nic_is_inherited(nic)) {
+        return ECHILD;
+    }
     nic->ops->disarm(nic->be, &nap);
     return rc == ETIMEDOUT && most != ms ? 0 : rc; /* only the backend's time is up */
 }
@@ -132,6 +135,9 @@ int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadli
         rc = sleep_leading(nic, waiter, ms, mask);
     } else {
         rc = vipl_poll(&waiter->waker->fd, 1, ms, mask);
+    }
+    if (vipl_nic_is_inherited(nic)) {
+        return ECHILD;
     }
     leave(s, waiter);
     vipl_waker_reset(waiter->waker);
@@ -193,6 +199,9 @@ static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *wh
     VIP_RETURN rc = what->attempt(what->arg, waiter);
     if (rc == VIP_NOT_DONE) {
         *why = vipl_sleep(nic, waiter, deadline, what->mask);
+        if (*why == ECHILD) {
+            return VIP_INVALID_PARAMETER;
+        }
         vipl_nic_progress(nic);
         what->leave(what->arg, waiter);
         rc = what->attempt(what->arg, NULL);
@@ -244,6 +253,8 @@ VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uin
     vipl_list_init(&waiter.link);
     vipl_list_init(&waiter.nic_link);
     rc = wait_on(nic, what, &waiter, deadline);
-    pass_lead(&nic->sleepers);
+    if (!vipl_nic_is_inherited(nic)) {
+        pass_lead(&nic->sleepers);
+    }
     return rc;
 }

@@ -37,7 +37,8 @@ struct vipl_wait_for {
 
 /* When `timeout` milliseconds from now are over, on vipl_now_ns()'s clock. */
 uint64_t vipl_deadline(VIP_ULONG timeout);
-/* Waits; the caller holds a reference on the NIC and no lock. Times out with VIP_TIMEOUT. */
+/* Waits; the caller holds a reference on the NIC and no lock. Times out with VIP_TIMEOUT. In a child that a signal handler
+ * forked meanwhile: VIP_INVALID_PARAMETER (vipl_nic_is_inherited). */
 VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t deadline);
 
 /* Wakes the longest waiter of a list, or all. The list's lock is held. */
@@ -54,7 +55,7 @@ struct vipl_sleepers {
 };
 
 void vipl_sleepers_init(struct vipl_sleepers *s);
-/* One sleep of an enlisted waiter: 0, ETIMEDOUT or EINTR. */
+/* One sleep of an enlisted waiter: 0, ETIMEDOUT or EINTR; ECHILD: in a child forked meanwhile. */
 int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline, const void *mask);
 /* The service thread's sleep. `watch`: leads if nobody does, else parks until the leader has left;
  * otherwise sleeps for `ms`. Its waker ends any of them. */

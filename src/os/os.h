@@ -26,12 +26,6 @@ uint64_t vipl_now_ns(void); /* monotonic */
 /* --- process --------------------------------------------------------------------------------- */
 
 int vipl_pid(void);
-/* 1 in the process that loaded the library, another number in each forked child. */
-uint32_t vipl_fork_generation(void);
-/* Has `child` called in the child of every later fork. Call once. */
-int vipl_on_fork(void (*child)(void));
-/* Has all three called around every later fork: before, and after it in parent and child. Call once. */
-int vipl_around_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
 /* Runs `run` in a process of its own, which no wait() of this one sees: forked without exec, in a session of
  * its own, with all signals blocked and no descriptors but `keep` and the standard error output. */
 int vipl_spawn(void (*run)(void *), void *arg, const int *keep, unsigned count);
@@ -39,6 +33,26 @@ int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
 int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
 const char *vipl_environment(const char *name);
 const char *vipl_os_error(int error, char *text, size_t size); /* errno value to text */
+void vipl_error_output(const char *text, size_t length);       /* to standard error; async-signal-safe */
+
+/* --- fork --------------------------------------------------------------------------------------- */
+
+/* 1 in the process that loaded the library, another number in each forked child. */
+uint32_t vipl_fork_generation(void);
+/* Has `child` called in the child of every later fork, if `handlers`; in any case now, if this process was forked
+ * unseen. Call before there is anything to lose, as often as you like. */
+int vipl_fork_watch(void (*child)(void), bool handlers);
+
+/* Has all three called around every later fork: before, and after it in parent and child. Call once. */
+int vipl_around_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
+
+/* The library's descriptors, of which a forked child closes its copies. Between begin and end, which are to be close
+ * together, no other thread forks: there a descriptor is opened and made our own. */
+void vipl_fd_begin(void);
+void vipl_fd_end(void);
+void vipl_fd_own(int fd);
+void vipl_fd_disown(int fd); /* somebody else closes it, after this */
+void vipl_fd_close(int fd);  /* < 0: nothing */
 
 /* --- threads: signals are blocked in them ----------------------------------------------------- */
 
@@ -141,7 +155,6 @@ uint32_t vipl_local_user(void);
 int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fds, unsigned fd_count);
 /* Up to size bytes: *length 0 at the end of the stream. Up to 2 descriptors, -1 where none came. */
 int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds[2]);
-void vipl_fd_close(int fd);
 
 /* --- stream sockets between hosts: they never block, raise no signal, and do not survive exec ------- */
 

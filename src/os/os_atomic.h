@@ -42,11 +42,23 @@ static inline uint32_t vipl_fetch_add(uint32_t *p, uint32_t v)
 {
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
 }
+static inline uint32_t vipl_fetch_or(uint32_t *p, uint32_t v)
+{
+    return __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST);
+}
+static inline uint32_t vipl_fetch_and(uint32_t *p, uint32_t v)
+{
+    return __atomic_fetch_and(p, v, __ATOMIC_SEQ_CST);
+}
 static inline uint32_t vipl_exchange(uint32_t *p, uint32_t v)
 {
     return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
 }
 static inline bool vipl_compare_exchange(uint32_t *p, uint32_t expected, uint32_t v)
+{
+    return __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+static inline bool vipl_compare_exchange_ptr(void **p, void *expected, void *v)
 {
     return __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }

@@ -381,6 +381,14 @@ void Peer::die()
     }
 }
 
+void Peer::leave_line_to_parent() const
+{
+    close(line_);
+    if (report_ >= 0) {
+        close(report_);
+    }
+}
+
 void run_two(Setting setting, VIP_RELIABILITY_LEVEL level, Role server, Role client, const char *environment)
 {
     Scene scene{};

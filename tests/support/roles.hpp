@@ -84,6 +84,9 @@ public:
     void will_exit(int code);
     [[noreturn]] void die();
 
+    /** In a child that this role forks: the line to the other role is the parent's alone. */
+    void leave_line_to_parent() const;
+
     /** A VI whose arrivals the line between the roles orders too. */
     void orders(VIP_VI_HANDLE vi) { ordered_.push_back(vi); }
 

@@ -368,7 +368,9 @@ VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, str
         hopeless = dead || vipl_now_ns() >= call->deadline;
         if (!hopeless) {
             vipl_mutex_unlock(&vipl_lo_registry.lock);
-            vipl_up_await_connected(vi, LOOK_MS);
+            if (!vipl_up_await_connected(vi, LOOK_MS)) {
+                return VIP_TIMEOUT;
+            }
             vipl_mutex_lock(&vipl_lo_registry.lock);
         }
     }

@@ -132,7 +132,7 @@ static void sk_address(struct vipl_be_nic *be, struct vipl_address *out)
 
 static void sk_abandon(void)
 {
-    /* there is nothing of the process; a device's loop is left alone */
+    /* there is nothing of the process; a device's loop is left alone, its descriptors are closed (os.h) */
 }
 
 /* Peers reach registered memory through this program only: core's own table is all there is. */

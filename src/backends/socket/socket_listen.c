@@ -432,7 +432,9 @@ VIP_RETURN vipl_sk_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request
         }
         while (!acceptance.over) {
             vipl_sk_unlock(be);
-            vipl_up_await_connected(vi, ACCEPT_LOOK_MS);
+            if (!vipl_up_await_connected(vi, ACCEPT_LOOK_MS)) {
+                return VIP_TIMEOUT;
+            }
             vipl_mutex_lock(&be->lock);
         }
         if (!acceptance.opened) { /* else it may be anything by now */

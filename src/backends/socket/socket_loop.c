@@ -9,9 +9,24 @@
 
 enum { LOOK_AROUND_EVERY = 32, MOST_RUNS = 8 };
 
+/* libuv opens and closes these itself; they are public names of the structure, and the same for the loop's life. */
+static void own_descriptors(const uv_loop_t *loop, void (*change)(int fd))
+{
+    change(uv_backend_fd(loop));
+    change(loop->async_io_watcher.fd);
+    change(loop->async_wfd);
+    change(loop->signal_pipefd[0]);
+    change(loop->signal_pipefd[1]);
+}
+
 int vipl_sk_loop_open(struct vipl_be_nic *be)
 {
+    vipl_fd_begin();
     int error = uv_loop_init(&be->loop);
+    if (error == 0) {
+        own_descriptors(&be->loop, vipl_fd_own);
+    }
+    vipl_fd_end();
     if (error == 0) {
         be->loop.data = be;
         uv_timer_init(&be->loop, &be->accept_timer);
@@ -27,7 +42,10 @@ void vipl_sk_loop_close(struct vipl_be_nic *be)
     uv_close((uv_handle_t *)&be->silence_timer, NULL);
     while (uv_run(&be->loop, UV_RUN_NOWAIT) != 0) {
     }
+    vipl_fd_begin();
+    own_descriptors(&be->loop, vipl_fd_disown);
     uv_loop_close(&be->loop);
+    vipl_fd_end();
 }
 
 void vipl_sk_changed(struct vipl_be_nic *be)

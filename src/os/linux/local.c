@@ -26,8 +26,12 @@ static socklen_t make_address(struct sockaddr_un *a, const void *name, size_t le
 
 static int open_socket(int *fd)
 {
+    vipl_fd_begin();
     *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    return *fd < 0 ? errno : 0;
+    int error = *fd < 0 ? errno : 0;
+    vipl_fd_own(*fd);
+    vipl_fd_end();
+    return error;
 }
 
 int vipl_local_listen(const void *name, size_t length, int *fd)
@@ -41,7 +45,7 @@ int vipl_local_listen(const void *name, size_t length, int *fd)
     }
     if (bind(s, (struct sockaddr *)&a, n) != 0 || listen(s, BACKLOG) != 0) {
         rc = errno;
-        close(s);
+        vipl_fd_close(s);
         return rc;
     }
     *fd = s;
@@ -64,7 +68,7 @@ int vipl_local_connect(const void *name, size_t length, int *fd)
     }
     if (connect(s, (struct sockaddr *)&a, n) != 0) {
         rc = errno;
-        close(s);
+        vipl_fd_close(s);
         return rc;
     }
     *fd = s;
@@ -73,12 +77,15 @@ int vipl_local_connect(const void *name, size_t length, int *fd)
 
 int vipl_local_accept(int listener, int *fd)
 {
+    vipl_fd_begin();
     int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (s < 0) {
-        return errno;
+    int error = s < 0 ? errno : 0;
+    vipl_fd_own(s);
+    vipl_fd_end();
+    if (error == 0) {
+        *fd = s;
     }
-    *fd = s;
-    return 0;
+    return error;
 }
 
 int vipl_local_peer(int fd, int *pid, uint32_t *user)
@@ -137,6 +144,7 @@ static void collect_fds(struct msghdr *msg, int fds[2])
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
             if (found < 2) {
+                vipl_fd_own(fd);
                 fds[found++] = fd;
             } else {
                 close(fd);
@@ -154,14 +162,16 @@ int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds
                          .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
+    fds[0] = fds[1] = -1;
+    vipl_fd_begin();
     do {
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (n < 0 && errno == EINTR);
-    fds[0] = fds[1] = -1;
-    if (n < 0) {
-        return errno;
+    int error = n < 0 ? errno : 0;
+    if (error == 0) {
+        collect_fds(&msg, fds);
+        *length = (size_t)n;
     }
-    collect_fds(&msg, fds);
-    *length = (size_t)n;
-    return 0;
+    vipl_fd_end();
+    return error;
 }

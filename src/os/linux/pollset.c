@@ -7,8 +7,12 @@
 
 int vipl_pollset_open(struct vipl_pollset *set)
 {
+    vipl_fd_begin();
     set->fd = epoll_create1(EPOLL_CLOEXEC);
-    return set->fd < 0 ? errno : 0;
+    int error = set->fd < 0 ? errno : 0;
+    vipl_fd_own(set->fd);
+    vipl_fd_end();
+    return error;
 }
 
 void vipl_pollset_close(struct vipl_pollset *set)

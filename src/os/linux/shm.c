@@ -23,15 +23,28 @@ static int map(struct vipl_shm *shm, bool writable)
     return 0;
 }
 
+/* A forked child could only do harm there. */
+static int keep_from_children(const struct vipl_shm *shm, int rc)
+{
+    if (rc == 0) {
+        madvise(shm->base, shm->bytes, MADV_DONTFORK);
+    }
+    return rc;
+}
+
 static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now)
 {
+    vipl_fd_begin();
     int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) {
-        return errno;
+    int rc = fd < 0 ? errno : 0;
+    vipl_fd_own(fd);
+    vipl_fd_end();
+    if (rc != 0) {
+        return rc;
     }
     shm->fd = fd;
     shm->bytes = bytes;
-    int rc = now ? posix_fallocate(fd, 0, (off_t)bytes) : ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
+    rc = now ? posix_fallocate(fd, 0, (off_t)bytes) : ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
     if (rc == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         rc = errno;
     }
@@ -46,7 +59,7 @@ static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now)
 
 int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
 {
-    return make(shm, label, bytes, true);
+    return keep_from_children(shm, make(shm, label, bytes, true));
 }
 
 int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes)
@@ -74,7 +87,7 @@ int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable)
     }
     shm->fd = fd;
     shm->bytes = bytes;
-    return map(shm, writable);
+    return keep_from_children(shm, map(shm, writable));
 }
 
 void vipl_shm_close_fd(struct vipl_shm *shm)

@@ -8,9 +8,13 @@
 
 int vipl_waker_open(struct vipl_waker *waker)
 {
+    vipl_fd_begin();
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0) {
-        return errno;
+    int error = fd < 0 ? errno : 0;
+    vipl_fd_own(fd);
+    vipl_fd_end();
+    if (error != 0) {
+        return error;
     }
     waker->fd = fd;
     waker->write_fd = fd;
@@ -21,7 +25,9 @@ int vipl_waker_open(struct vipl_waker *waker)
 
 void vipl_waker_close(struct vipl_waker *waker)
 {
-    close(waker->fd);
+    if (waker->generation == vipl_fork_generation()) { /* else it was closed at the fork */
+        vipl_fd_close(waker->fd);
+    }
 }
 
 void vipl_waker_signal(struct vipl_waker *waker)

@@ -51,3 +51,8 @@ bool vipl_rank_held(uint32_t rank)
 {
     return (ranks_held >> rank & 1) != 0;
 }
+
+void vipl_rank_forget(void)
+{
+    ranks_held = 0;
+}

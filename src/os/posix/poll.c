@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "os/os.h"
 
@@ -35,11 +34,4 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
         return errno;
     }
     return ready == 0 ? ETIMEDOUT : 0;
-}
-
-void vipl_fd_close(int fd)
-{
-    if (fd >= 0) {
-        close(fd);
-    }
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Clock, process identity, fork detection, environment and error texts. */
+/* Clock, process identity, environment and error texts. */
 #undef _GNU_SOURCE /* for the strerror_r() of POSIX, which fills the buffer */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "os/os.h"
-#include "os/os_atomic.h"
 
 uint64_t vipl_now_ns(void)
 {
@@ -22,28 +20,6 @@ uint64_t vipl_now_ns(void)
 int vipl_pid(void)
 {
     return (int)getpid();
-}
-
-static uint32_t generation = 1;
-static void (*child_hook)(void);
-
-static void in_child(void)
-{
-    generation++; /* the child has one thread */
-    if (child_hook != NULL) {
-        child_hook();
-    }
-}
-
-uint32_t vipl_fork_generation(void)
-{
-    return vipl_load_relaxed(&generation);
-}
-
-int vipl_on_fork(void (*child)(void))
-{
-    child_hook = child;
-    return pthread_atfork(NULL, NULL, in_child);
 }
 
 int vipl_host_name(char *name, size_t size)
@@ -66,4 +42,14 @@ const char *vipl_os_error(int error, char *text, size_t size)
         text[0] = '\0';
     }
     return text;
+}
+
+void vipl_error_output(const char *text, size_t length)
+{
+    int saved = errno;
+    ssize_t n;
+    do {
+        n = write(STDERR_FILENO, text, length); /* not by stdio: no lock is left behind in a forked child */
+    } while (n < 0 && errno == EINTR);
+    errno = saved;
 }

@@ -67,13 +67,50 @@ static void set(int fd, int level, int option, int value)
     (void)setsockopt(fd, level, option, &value, sizeof(value)); /* a wish: the socket works without */
 }
 
+/* Sockets do not block, and do not survive exec from the first moment on, where the system can do that: another thread may
+ * be running a program right now. */
+#ifdef SOCK_CLOEXEC
+static int new_socket(int family)
+{
+    return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static int new_accepted(int listener, union address *peer, socklen_t *size)
+{
+    return accept4(listener, &peer->any, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+static int set_flags(int fd)
+{
+    (void)fd;
+    return 0;
+}
+#else
+static int new_socket(int family)
+{
+    return socket(family, SOCK_STREAM, 0);
+}
+
+static int new_accepted(int listener, union address *peer, socklen_t *size)
+{
+    return accept(listener, &peer->any, size);
+}
+
+static int set_flags(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    bool set =
+        flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+    return set ? 0 : errno;
+}
+#endif
+
 /* What every socket of ours has. Closes the socket on failure. */
 static int prepare(int fd)
 {
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
-        int error = errno;
-        close(fd);
+    int error = set_flags(fd);
+    if (error != 0) {
+        vipl_fd_close(fd);
         return error;
     }
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -85,11 +122,14 @@ static int prepare(int fd)
 
 static int open_socket(const struct vipl_inet *local, int *out)
 {
-    int fd = socket(local->host_len == 4 ? AF_INET : AF_INET6, SOCK_STREAM, 0);
-    if (fd < 0) {
-        return errno;
+    vipl_fd_begin();
+    int fd = new_socket(local->host_len == 4 ? AF_INET : AF_INET6);
+    int error = fd < 0 ? errno : 0;
+    vipl_fd_own(fd);
+    vipl_fd_end();
+    if (error == 0) {
+        error = prepare(fd);
     }
-    int error = prepare(fd);
     if (error == 0) {
         *out = fd;
     }
@@ -119,7 +159,7 @@ int vipl_tcp_listen(const struct vipl_inet *local, int *fd)
         error = errno;
     }
     if (error != 0) {
-        close(made);
+        vipl_fd_close(made);
         return error;
     }
     *fd = made;
@@ -131,13 +171,16 @@ int vipl_tcp_accept(int listener, int *fd, struct vipl_inet *peer)
     union address address = {.any.sa_family = AF_UNSPEC};
     socklen_t size = sizeof(address);
     int made;
+    vipl_fd_begin();
     do {
-        made = accept(listener, &address.any, &size);
+        made = new_accepted(listener, &address, &size);
     } while (made < 0 && (errno == EINTR || errno == ECONNABORTED));
-    if (made < 0) {
-        return errno == EWOULDBLOCK ? EAGAIN : errno;
+    int error = made >= 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
+    vipl_fd_own(made);
+    vipl_fd_end();
+    if (error == 0) {
+        error = prepare(made);
     }
-    int error = prepare(made);
     if (error == 0) {
         from_system(&address, peer);
         *fd = made;
@@ -164,7 +207,7 @@ int vipl_tcp_connect(const struct vipl_inet *local, const struct vipl_inet *remo
         error = errno;
     }
     if (error != 0) {
-        close(made);
+        vipl_fd_close(made);
         return error;
     }
     *fd = made;

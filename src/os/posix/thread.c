@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "os/os.h"
+#include "os/os_atomic.h"
 
 struct start {
     void (*run)(void *);
@@ -60,9 +61,7 @@ bool vipl_thread_is_self(const struct vipl_thread *thread)
 
 /* --- wakers, one a thread, closed when the thread ends --- */
 
-static pthread_key_t waker_key;
-static pthread_once_t waker_once = PTHREAD_ONCE_INIT;
-static int waker_key_error;
+static void *waker_key; /* atomic: a pthread_key_t, counted from 1; NULL: not made yet */
 
 static void waker_end(void *p)
 {
@@ -70,31 +69,47 @@ static void waker_end(void *p)
     free(p);
 }
 
-static void waker_key_make(void)
+/* Not by pthread_once(): a fork may come while another thread is at it, and not every C library begins again then. */
+static int get_waker_key(pthread_key_t *key)
 {
-    waker_key_error = pthread_key_create(&waker_key, waker_end);
+    void *known = vipl_load_ptr(&waker_key);
+    int error = 0;
+    if (known == NULL) {
+        error = pthread_key_create(key, waker_end);
+        void *mine = (void *)((uintptr_t)*key + 1);
+        if (error == 0 && !vipl_compare_exchange_ptr(&waker_key, NULL, mine)) {
+            pthread_key_delete(*key); /* another thread made it */
+        }
+        known = vipl_load_ptr(&waker_key);
+    }
+    *key = (pthread_key_t)((uintptr_t)known - 1);
+    return error;
 }
 
 struct vipl_waker *vipl_thread_waker(void)
 {
-    pthread_once(&waker_once, waker_key_make);
-    if (waker_key_error != 0) {
+    pthread_key_t key = 0;
+    if (get_waker_key(&key) != 0) {
         return NULL;
     }
-    struct vipl_waker *waker = pthread_getspecific(waker_key);
+    struct vipl_waker *waker = pthread_getspecific(key);
     if (waker != NULL && waker->generation == vipl_fork_generation()) {
         return waker;
     }
-    if (waker != NULL) { /* inherited by fork: its descriptor is shared with the parent */
+    if (waker != NULL) { /* inherited by fork: its descriptor was closed there */
         waker_end(waker);
-        pthread_setspecific(waker_key, NULL);
+        pthread_setspecific(key, NULL);
     }
     waker = malloc(sizeof(*waker));
     if (waker == NULL) {
         return NULL;
     }
-    if (vipl_waker_open(waker) != 0 || pthread_setspecific(waker_key, waker) != 0) {
+    if (vipl_waker_open(waker) != 0) {
         free(waker);
+        return NULL;
+    }
+    if (pthread_setspecific(key, waker) != 0) {
+        waker_end(waker);
         return NULL;
     }
     return waker;

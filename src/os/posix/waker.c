@@ -9,8 +9,14 @@
 int vipl_waker_open(struct vipl_waker *waker)
 {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-        return errno;
+    vipl_fd_begin();
+    int error = pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 ? errno : 0;
+    for (int i = 0; error == 0 && i < 2; i++) {
+        vipl_fd_own(ends[i]);
+    }
+    vipl_fd_end();
+    if (error != 0) {
+        return error;
     }
     waker->fd = ends[0];
     waker->write_fd = ends[1];
@@ -21,8 +27,10 @@ int vipl_waker_open(struct vipl_waker *waker)
 
 void vipl_waker_close(struct vipl_waker *waker)
 {
-    close(waker->write_fd);
-    close(waker->fd);
+    if (waker->generation == vipl_fork_generation()) { /* else they were closed at the fork */
+        vipl_fd_close(waker->write_fd);
+        vipl_fd_close(waker->fd);
+    }
 }
 
 void vipl_waker_signal(struct vipl_waker *waker)

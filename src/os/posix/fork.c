@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fork: which process this is, and which descriptors are the library's. A forked child closes its copies of them: each
+ * would keep a connection, a listening socket or a segment of the parent's alive after the parent's death.
+ *
+ * No handler takes a lock. Whoever opens or closes a descriptor is given a moment to finish before the fork; a fork
+ * in a signal handler that interrupted just that goes on after the moment. Another's descriptor is never closed: the
+ * mark goes before the descriptor does.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "os/os.h"
+#include "os/os_atomic.h"
+#include "os/os_mutex.h"
+
+enum {
+    WORD_BITS = 32,
+    WORDS = 32768, /* a million descriptors: what systems allow a process at most unless told otherwise */
+    MOST_NAPS = 100
+};
+
+static uint32_t owned[WORDS];    /* atomic: a bit for each descriptor of the library */
+static uint32_t owned_words;     /* atomic: no bit is set in these and beyond */
+static uint32_t changing;        /* atomic: threads that are opening or closing one */
+static uint32_t forking;         /* atomic: threads about to fork */
+static uint32_t generation = 1;  /* atomic */
+static uint32_t known_pid;       /* atomic: of the process whose state this is; 0: not asked yet */
+static uint32_t watching;        /* atomic: the handlers are registered, perhaps more than once */
+static void (*child_hook)(void); /* atomic */
+static _Thread_local bool due;   /* this thread is forking, and its handlers have not run twice */
+
+static void nap(void)
+{
+    int saved = errno;
+    poll(NULL, 0, 1);
+    errno = saved;
+}
+
+/* --- the library's descriptors --- */
+
+void vipl_fd_begin(void)
+{
+    vipl_fetch_add(&changing, 1); /* then a look at forking; before_fork() does it the other way round */
+    for (int i = 0; i < MOST_NAPS && !due && vipl_load_ordered(&forking) != 0;
+         i++) { /* due: another handler's */
+        vipl_fetch_add(&changing, (uint32_t)-1);
+        nap();
+        vipl_fetch_add(&changing, 1);
+    }
+}
+
+void vipl_fd_end(void)
+{
+    vipl_fetch_add(&changing, (uint32_t)-1);
+}
+
+void vipl_fd_own(int fd)
+{
+    uint32_t word = (uint32_t)fd / WORD_BITS;
+    uint32_t most = vipl_load_relaxed(&owned_words);
+    if (fd < 0 || word >= WORDS) {
+        return;
+    }
+    while (most <= word && !vipl_compare_exchange(&owned_words, most, word + 1)) {
+        most = vipl_load_relaxed(&owned_words);
+    }
+    vipl_fetch_or(&owned[word], UINT32_C(1) << (uint32_t)fd % WORD_BITS);
+}
+
+void vipl_fd_disown(int fd)
+{
+    uint32_t word = (uint32_t)fd / WORD_BITS;
+    if (fd >= 0 && word < WORDS) {
+        vipl_fetch_and(&owned[word], ~(UINT32_C(1) << (uint32_t)fd % WORD_BITS));
+    }
+}
+
+void vipl_fd_close(int fd)
+{
+    if (fd < 0) {
+        return;
+    }
+    vipl_fd_begin();
+    vipl_fd_disown(fd);
+    close(fd);
+    vipl_fd_end();
+}
+
+static void close_copies(void)
+{
+    for (uint32_t word = 0; word < owned_words; word++) {
+        for (uint32_t bit = 0; owned[word] != 0 && bit < WORD_BITS; bit++) {
+            if ((owned[word] >> bit & 1) != 0) {
+                close((int)(word * WORD_BITS + bit));
+            }
+        }
+        owned[word] = 0;
+    }
+    owned_words = 0;
+}
+
+/* --- handlers --- */
+
+static void before_fork(void)
+{
+    if (due) {
+        return; /* registered twice, by two threads that opened their first devices at once */
+    }
+    due = true;
+    vipl_fetch_add(&forking, 1); /* then a look at changing */
+    for (int i = 0; i < MOST_NAPS && vipl_load_ordered(&changing) != 0; i++) {
+        nap();
+    }
+}
+
+static void in_parent(void)
+{
+    if (due) {
+        due = false;
+        vipl_fetch_add(&forking, (uint32_t)-1);
+    }
+}
+
+/* The process is a copy of another: it has one thread, and nothing of the library's but memory that nobody uses. */
+static void begin_anew(void)
+{
+    void (*hook)(void) = __atomic_load_n(&child_hook, __ATOMIC_RELAXED);
+    changing = forking = 0;
+    known_pid = (uint32_t)getpid();
+    generation++;
+    vipl_rank_forget();
+    close_copies();
+    if (hook != NULL) {
+        hook();
+    }
+}
+
+static void in_child(void)
+{
+    int saved = errno;
+    if (due) {
+        due = false;
+        begin_anew();
+    }
+    errno = saved;
+}
+
+uint32_t vipl_fork_generation(void)
+{
+    return vipl_load_relaxed(&generation);
+}
+
+int vipl_fork_watch(void (*child)(void), bool handlers)
+{
+    uint32_t pid = (uint32_t)getpid();
+    uint32_t known = vipl_load_relaxed(&known_pid);
+    __atomic_store_n(&child_hook, child, __ATOMIC_RELAXED);
+    if (known == 0) {
+        vipl_store_relaxed(&known_pid, pid);
+    } else if (known != pid) { /* a child that was made past the handlers */
+        begin_anew();
+    }
+    if (!handlers || vipl_load_acquire(&watching) != 0) { /* pairs with the store below */
+        return 0;
+    }
+    int error = pthread_atfork(before_fork, in_parent, in_child);
+    if (error == 0) {
+        vipl_store_release(&watching, 1); /* in the child of a fork that came first it is 0 still */
+    }
+    return error;
+}
