@@ -130,7 +130,10 @@ static void clear_cq(const struct vipl_keeper_object *cq)
 /* Nobody holds it: what was sent goes out, what is complete is nobody's. */
 static void end_vi(struct vipl_keeper_object *vi)
 {
-    VipDisconnect(vi->real);
+    VIP_VI_STATE state;
+    if (VipQueryVi(vi->real, &state, NULL, NULL, NULL) == VIP_SUCCESS && state == VIP_STATE_CONNECTED) {
+        VipDisconnect(vi->real);
+    }
     struct vipl_vi *real = vipl_handle_find(VIPL_KIND_VI, vi->real);
     if (real != NULL) {
         vipl_vi_close(real, vi->real);
