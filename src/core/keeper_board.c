@@ -176,7 +176,9 @@ static uint32_t entries_of(struct vipl_cq_board *cq, uint32_t code)
 {
     uint32_t found = 0;
     uint32_t pushed = vipl_load_acquire(&cq->pushed);
-    for (uint32_t i = vipl_load_acquire(&cq->taken); i != pushed; i++) {
+    uint32_t taken = vipl_load_acquire(&cq->taken);
+    taken = pushed - taken > VIPL_SHARE_ENTRIES ? pushed : taken; /* written over by a program gone wrong */
+    for (uint32_t i = taken; i != pushed; i++) {
         found += vipl_load_relaxed(&cq->entries[i % VIPL_SHARE_ENTRIES]) == code ? 1 : 0;
     }
     return found;

@@ -58,7 +58,8 @@ static VIP_RETURN alloc(unsigned holder, struct vipl_call *call)
 {
     size_t first;
     size_t count = call->number / VIPL_SHARE_PAGE + (call->number % VIPL_SHARE_PAGE != 0 ? 1 : 0);
-    struct vipl_keeper_object *block = vipl_keeper_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS);
+    struct vipl_keeper_object *block =
+        count == 0 || count > heap.units ? NULL : vipl_keeper_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS);
     if (block == NULL) {
         return VIP_ERROR_RESOURCE;
     }

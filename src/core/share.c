@@ -17,7 +17,7 @@
 #include "os/os.h"
 #include "os/os_mutex.h"
 
-enum { SPINS = 2000, LOOK_MS = 200, CHANNELS = 64, MIB = 1 << 20 };
+enum { SPINS = 2000, LOOK_MS = 200, CHANNELS = 256, MIB = 1 << 20 };
 
 struct bell {
     void *handle; /* atomic, written after waker: whose it is; NULL: none. Guarded by talk */
@@ -85,12 +85,29 @@ static int exchange_locked(struct vipl_note *note, int pass, int fds[2])
 
 /* --- forking --- */
 
+/* A fork in a signal handler may have interrupted the very thread that has the lock: it is not waited for longer than
+ * a note takes. */
+static bool lock_for_fork(void)
+{
+    enum { MOST_NAPS = 100 };
+    for (int i = 0; i < MOST_NAPS; i++) {
+        if (vipl_mutex_trylock(&share.talk)) {
+            return true;
+        }
+        vipl_poll(NULL, 0, 1, NULL);
+    }
+    return false;
+}
+
 static void before_fork(void)
 {
     if (vipl_share_arena() == NULL || share.pid != vipl_pid()) {
         return;
     }
-    vipl_mutex_lock(&share.talk);
+    if (!lock_for_fork()) {
+        vipl_log(VIPL_LOG_ERROR, "shared objects are not passed on to a child forked in a signal handler");
+        return;
+    }
     share.forking = true;
     int ends[2];
     int none[2];
@@ -122,6 +139,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     if (!share.forking) {
+        vipl_mutex_init(&share.talk, VIPL_RANK_SHARE); /* another thread may have had it */
         vipl_store_ptr((void **)&share.arena, NULL);
         return;
     }
@@ -194,7 +212,7 @@ static int start_keeper(struct vipl_arena *arena)
     }
     struct beginning beginning = {arena, holder[1]};
     int const keepers[2] = {holder[1], life[1]};
-    error = vipl_spawn(keeper_main, &beginning, keepers, 2);
+    error = vipl_spawn("vipl-keeper", keeper_main, &beginning, keepers, 2);
     vipl_fd_close(holder[1]);
     vipl_fd_close(life[1]);
     share.socket = holder[0];
@@ -206,11 +224,27 @@ static int start_keeper(struct vipl_arena *arena)
     return error;
 }
 
-static VIP_RETURN join_locked(void)
+/* The keeper is no more: another one may be started. What the old one had stays mapped, for other threads may be
+ * looking at it; its handles are none of the new one's. */
+static void leave_locked(void)
 {
     if (vipl_share_arena() != NULL) {
-        return share.pid == vipl_pid() ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
+        vipl_store_ptr((void **)&share.arena, NULL);
+        vipl_fd_close(share.socket);
+        vipl_fd_close(share.lifeline);
+        share.socket = share.lifeline = -1;
     }
+}
+
+static VIP_RETURN join_locked(void)
+{
+    if (vipl_share_arena() != NULL && share.pid != vipl_pid()) {
+        return VIP_ERROR_RESOURCE; /* a child that the fork handlers did not see */
+    }
+    if (vipl_share_arena() != NULL && vipl_share_keeper_lives()) {
+        return VIP_SUCCESS;
+    }
+    leave_locked();
     if (!share.watching) {
         if (vipl_around_fork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
             return VIP_ERROR_RESOURCE;

@@ -28,7 +28,7 @@ uint64_t vipl_now_ns(void); /* monotonic */
 int vipl_pid(void);
 /* Runs `run` in a process of its own, which no wait() of this one sees: forked without exec, in a session of
  * its own, with all signals blocked and no descriptors but `keep` and the standard error output. */
-int vipl_spawn(void (*run)(void *), void *arg, const int *keep, unsigned count);
+int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count);
 int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
 int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
 const char *vipl_environment(const char *name);

@@ -11,6 +11,9 @@
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include "os/os.h"
 
@@ -52,9 +55,14 @@ static void close_others(const int *keep, unsigned count)
     }
 }
 
-static void begin(const int *keep, unsigned count)
+static void begin(const char *name, const int *keep, unsigned count)
 {
     sigset_t all;
+#ifdef __linux__
+    prctl(PR_SET_NAME, name); /* what ps and top show */
+#else
+    (void)name;
+#endif
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
     close_others(keep, count);
@@ -69,7 +77,7 @@ static void begin(const int *keep, unsigned count)
     }
 }
 
-int vipl_spawn(void (*run)(void *), void *arg, const int *keep, unsigned count)
+int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count)
 {
     pid_t child = fork();
     if (child < 0) {
@@ -81,7 +89,7 @@ int vipl_spawn(void (*run)(void *), void *arg, const int *keep, unsigned count)
         if (grandchild != 0) {
             _exit(grandchild < 0 ? errno : 0);
         }
-        begin(keep, count);
+        begin(name, keep, count);
         run(arg);
         _exit(0);
     }
