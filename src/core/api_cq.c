@@ -4,6 +4,7 @@
 #include "core/handle.h"
 #include "core/nic.h"
 #include "core/queue.h"
+#include "core/reentry.h"
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
@@ -11,6 +12,7 @@
 
 VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (CQHandle == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -41,6 +43,7 @@ static struct vipl_nic *nic_of(VIP_CQ_HANDLE handle)
 
 VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_nic *nic = nic_of(CQHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -52,6 +55,7 @@ VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 
 VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_cq *cq = EntryCount == 0 ? NULL : vipl_cq_lock(CQHandle);
     if (cq == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -99,12 +103,12 @@ static VIP_RETURN attempt_take(void *arg, struct vipl_waiter *waiter)
     return rc;
 }
 
-static void leave_take(void *arg, struct vipl_waiter *waiter)
+static void leave_take(void *arg, struct vipl_waiter *waiter, bool unused)
 {
     struct take *take = arg;
     struct vipl_cq *cq = vipl_cq_lock(take->handle);
     if (cq != NULL) {
-        vipl_list_remove(&waiter->link);
+        vipl_unlist_locked(&cq->waiters, waiter, unused);
         vipl_mutex_unlock(&cq->lock);
     }
 }
@@ -123,6 +127,10 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
     if (ViHandle == NULL || RecvQueue == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    if (!vipl_enter_safely()) {
+        *ViHandle = NULL;
+        return VIP_NOT_DONE;
+    }
     VIP_RETURN rc = attempt_take(&take, NULL);
     struct vipl_nic *nic = rc == VIP_NOT_DONE ? nic_of(CQHandle) : NULL;
     if (nic != NULL) {
@@ -130,33 +138,42 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
         vipl_nic_put(nic);
         rc = attempt_take(&take, NULL);
     }
+    vipl_leave_safely();
     hand_out(&take, ViHandle, RecvQueue, rc);
+    return rc;
+}
+
+static VIP_RETURN wait_for(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask, VIP_VI_HANDLE *vi,
+                           VIP_BOOLEAN *recv)
+{
+    struct take take = {.handle = handle};
+    struct vipl_wait_for what = {attempt_take, leave_take, &take, mask, true, NULL};
+    if (vi == NULL || recv == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *vi = NULL;
+    struct vipl_nic *nic = nic_of(handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+    hand_out(&take, vi, recv, rc);
+    vipl_nic_put(nic);
     return rc;
 }
 
 VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                   VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-    struct take take = {.handle = CQHandle};
-    struct vipl_wait_for what = {attempt_take, leave_take, &take, Mask};
-    if (ViHandle == NULL || RecvQueue == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    *ViHandle = NULL;
-    struct vipl_nic *nic = nic_of(CQHandle);
-    if (nic == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    VIP_RETURN rc = vipl_wait(nic, &what, vipl_deadline(Timeout));
-    hand_out(&take, ViHandle, RecvQueue, rc);
-    vipl_nic_put(nic);
-    return rc;
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(CQHandle, Timeout, Mask, ViHandle, RecvQueue);
 }
 
 VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
                              VIP_BOOLEAN *RecvQueue)
 {
-    return VipxCQWaitMask(CQHandle, Timeout, NULL, ViHandle, RecvQueue);
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(CQHandle, Timeout, NULL, ViHandle, RecvQueue);
 }
 
 static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
@@ -178,6 +195,7 @@ static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
 
 VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_nic *nic = Handler == NULL ? NULL : nic_of(CQHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;

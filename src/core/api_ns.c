@@ -4,12 +4,14 @@
 
 #include "core/connect.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 #include "core/service.h"
 #include "os/os.h"
 #include "vipl/vipl.h"
 
 VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_nic *nic = vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -43,6 +45,7 @@ static VIP_RETURN discover(struct vipl_nic *nic, VIP_AUTODISCOVERY_LIST *list)
 VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
                                                 VIP_PVOID SysManInfo)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_nic *nic = SysManInfo == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -64,18 +67,21 @@ static VIP_RETURN check_nic(VIP_NIC_HANDLE handle)
 
 VIP_RETURN VI_CALL VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     (void)NSInitInfo;
     return check_nic(NicHandle);
 }
 
 VIP_RETURN VI_CALL VipNSShutdown(VIP_NIC_HANDLE NicHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return check_nic(NicHandle);
 }
 
 VIP_RETURN VI_CALL VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
                                       VIP_ULONG NameIndex)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_address found;
     struct vipl_nic *nic = Name == NULL || Address == NULL ? NULL : vipl_nic_get(NicHandle);
     if (nic == NULL) {
@@ -96,6 +102,7 @@ VIP_RETURN VI_CALL VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, 
 VIP_RETURN VI_CALL VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
                                       VIP_ULONG *NameLen)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_address host;
     char name[256];
     bool complete = Address != NULL && NameLen != NULL && (Name != NULL || *NameLen == 0);

@@ -2,11 +2,13 @@
 /* Entry points of posix.h that stand alone: texts, and what a NIC handle does after signals. */
 #include "core/api.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 #include "vipl/posix.h"
 #include "vipl/version.h"
 
 VIP_RETURN VI_CALL VipxSetRestart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_nic *nic = vipl_nic_get(NicHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;

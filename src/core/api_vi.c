@@ -2,6 +2,7 @@
 /* Entry points: VIs and connections. */
 #include "core/connect.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 #include "core/vi.h"
 #include "vipl/vipl.h"
 
@@ -9,6 +10,7 @@ VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAt
                                VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
                                VIP_VI_HANDLE *ViHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (ViHandle == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -24,11 +26,12 @@ VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAt
 
 VIP_RETURN VI_CALL VipDestroyVi(VIP_VI_HANDLE ViHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return vipl_vi_destroy(ViHandle);
 }
 
-VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
-                              VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
+static VIP_RETURN query(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
+                        VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
 {
     struct vipl_nic *nic = State == NULL ? NULL : vipl_vi_nic(ViHandle);
     if (nic == NULL) {
@@ -54,13 +57,26 @@ VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_V
     return vi == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
 }
 
+VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
+                              VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
+{
+    if (!vipl_enter_safely()) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = query(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
+    vipl_leave_safely();
+    return rc;
+}
+
 VIP_RETURN VI_CALL VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return ViAttribs == NULL ? VIP_INVALID_PARAMETER : vipl_vi_change(ViHandle, ViAttribs);
 }
 
 VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -72,6 +88,7 @@ VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
 
 VIP_PVOID VI_CALL VipGetUserData(VIP_VI_HANDLE ViHandle)
 {
+    VIPL_VISIT(NULL);
     struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
     if (vi == NULL) {
         return NULL;
@@ -85,6 +102,7 @@ VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Loc
                                   VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
                                   VIP_CONN_HANDLE *ConnHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_address local;
     if (ConnHandle == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -105,11 +123,13 @@ VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Loc
 
 VIP_RETURN VI_CALL VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return vipl_connect_accept(ConnHandle, ViHandle);
 }
 
 VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return vipl_connect_reject(ConnHandle);
 }
 
@@ -117,6 +137,7 @@ VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Lo
                                      VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
                                      VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (LocalAddr == NULL || RemoteAddr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -125,12 +146,14 @@ VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Lo
 
 VIP_RETURN VI_CALL VipDisconnect(VIP_VI_HANDLE ViHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return vipl_vi_disconnect(ViHandle);
 }
 
 VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
                                          VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (LocalAddr == NULL || RemoteAddr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -139,10 +162,12 @@ VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS
 
 VIP_RETURN VI_CALL VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return vipl_connect_peer_done(ViHandle, RemoteViAttribs);
 }
 
 VIP_RETURN VI_CALL VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return vipl_connect_peer_wait(ViHandle, RemoteViAttribs);
 }

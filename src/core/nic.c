@@ -13,6 +13,7 @@
 #include "core/handle.h"
 #include "core/lock_rank.h"
 #include "core/log.h"
+#include "core/reentry.h"
 #include "core/vi.h"
 #include "os/os.h"
 
@@ -201,8 +202,14 @@ void vipl_nic_put(struct vipl_nic *nic)
 
 void vipl_nic_progress(struct vipl_nic *nic)
 {
+    int cancel = vipl_cancel_off();
     vipl_store_relaxed(&nic->sleepers.activity, vipl_load_relaxed(&nic->sleepers.activity) + 1);
     nic->ops->poll(nic->be);
+    if (vipl_load_relaxed(&nic->service.wanted) != 0 && !vipl_is_in_safe_call()) {
+        vipl_store_relaxed(&nic->service.wanted, 0);
+        (void)vipl_service_start(nic); /* without it the program's own calls have to do */
+    }
+    vipl_cancel_restore(cancel);
 }
 
 /* --- closing --- */

@@ -45,8 +45,9 @@ struct vipl_service {
     void *error_context;
     struct vipl_waker waker;
     struct vipl_thread thread;
-    bool running;  /* the thread exists */
-    bool stopping; /* it is to end */
+    uint32_t wanted; /* atomic: the thread is to be started by the next call that may */
+    bool running;    /* the thread exists */
+    bool stopping;   /* it is to end */
 };
 
 void vipl_service_init(struct vipl_service *service);

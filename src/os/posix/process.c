@@ -30,6 +30,7 @@ static void (*child_hook)(void);
 static void in_child(void)
 {
     generation++; /* the child has one thread */
+    vipl_alloc_abandon();
     if (child_hook != NULL) {
         child_hook();
     }
@@ -66,4 +67,20 @@ const char *vipl_os_error(int error, char *text, size_t size)
         text[0] = '\0';
     }
     return text;
+}
+
+void vipl_print_error(const char *text, size_t length)
+{
+    int saved = errno;
+    int cancel = vipl_cancel_off();
+    while (length > 0) {
+        ssize_t n = write(STDERR_FILENO, text, length);
+        if (n < 0 && errno != EINTR) {
+            break;
+        }
+        text += n < 0 ? 0 : n;
+        length -= n < 0 ? 0 : (size_t)n;
+    }
+    vipl_cancel_restore(cancel);
+    errno = saved;
 }

@@ -58,6 +58,20 @@ bool vipl_thread_is_self(const struct vipl_thread *thread)
     return pthread_equal((pthread_t)thread->id, pthread_self()) != 0;
 }
 
+int vipl_cancel_off(void)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+void vipl_cancel_restore(int before)
+{
+    if (before != PTHREAD_CANCEL_DISABLE) {
+        pthread_setcancelstate(before, NULL);
+    }
+}
+
 /* --- wakers, one a thread, closed when the thread ends --- */
 
 static pthread_key_t waker_key;
