@@ -15,6 +15,8 @@
 
 #include <vipl/posix.h>
 
+#include "support/not_for_handlers.hpp"
+
 using namespace stress;
 
 namespace {
@@ -283,73 +285,11 @@ public:
 
 // --- the bombardment ---------------------------------------------------------------------------------------------------
 
-/** Objects that a handler may name in calls that are not for handlers, without harm if they do run. */
-struct Bystander {
-    Bystander() : memory(nic, 4096), cq(nic), vi(nic, plain()) {}
-
-    Nic nic;
-    Memory memory;
-    Cq cq;
-    Vi vi; // stays idle
-};
-
 volatile std::sig_atomic_t g_in_call =
     0; // the main program is in a call, or about to be, and not in malloc()
 Station *volatile g_stations[2] = {};
 Bystander *volatile g_bystander = nullptr;
 volatile unsigned g_handlers = 0, g_refused = 0, g_allowed = 0;
-
-using Unsafe = VIP_RETURN (*)(Bystander &);
-VIP_DESCRIPTOR *g_desc;
-VIP_VI_HANDLE g_found;
-VIP_BOOLEAN g_flag;
-VIP_CONN_HANDLE g_conn;
-
-/** All that is not for handlers, and that comes back at once where it does run. */
-const Unsafe kUnsafe[] = {
-    [](Bystander &b) { return VipSendWait(b.vi, 0, &g_desc); },
-    [](Bystander &b) { return VipRecvWait(b.vi, VIP_INFINITE, nullptr); },
-    [](Bystander &b) { return VipRecvWait(b.vi, 0, &g_desc); },
-    [](Bystander &b) { return VipCQWait(b.cq, 0, &g_found, &g_flag); },
-    [](Bystander &b) { return VipxSendWaitMask(b.vi, 0, nullptr, &g_desc); },
-    [](Bystander &b) { return VipxRecvWaitMask(b.vi, 0, nullptr, &g_desc); },
-    [](Bystander &b) { return VipxCQWaitMask(b.cq, 0, nullptr, &g_found, &g_flag); },
-    [](Bystander &b) { return VipxSetRestart(b.nic, VIP_FALSE); },
-    [](Bystander &) { return VipOpenNic("no such device", &g_found); },
-    [](Bystander &) { return VipCloseNic(nullptr); },
-    [](Bystander &b) { return VipCreateVi(b.nic, nullptr, nullptr, nullptr, &g_found); },
-    [](Bystander &) { return VipDestroyVi(nullptr); },
-    [](Bystander &b) { return VipCreateCQ(b.nic, 0, &g_found); },
-    [](Bystander &) { return VipDestroyCQ(nullptr); },
-    [](Bystander &b) { return VipResizeCQ(b.cq, 64); },
-    [](Bystander &) { return VipConnectAccept(nullptr, nullptr); },
-    [](Bystander &) { return VipConnectReject(nullptr); },
-    [](Bystander &b) { return VipConnectRequest(b.vi, nullptr, nullptr, 0, nullptr); },
-    [](Bystander &b) { return VipConnectWait(b.nic, nullptr, 0, nullptr, nullptr, &g_conn); },
-    [](Bystander &b) { return VipConnectPeerRequest(b.vi, nullptr, nullptr, 0); },
-    [](Bystander &b) { return VipConnectPeerDone(b.vi, nullptr); },
-    [](Bystander &b) { return VipConnectPeerWait(b.vi, nullptr); },
-    [](Bystander &b) { return VipDisconnect(b.vi); },
-    [](Bystander &b) { return VipSetUserData(b.vi, nullptr); },
-    [](Bystander &b) {
-        VipGetUserData(b.vi);
-        return VIP_ERROR_NOT_SUPPORTED;
-    },
-    [](Bystander &b) {
-        VIP_NIC_ATTRIBUTES attributes;
-        return VipQueryNic(b.nic, &attributes);
-    },
-    [](Bystander &b) {
-        VIP_MEM_ATTRIBUTES attributes;
-        return VipQueryMem(b.nic, b.memory.data(), b.memory.handle(), &attributes);
-    },
-    [](Bystander &b) { return VipDestroyPtag(b.nic, nullptr); },
-    [](Bystander &b) { return VipDeregisterMem(b.nic, nullptr, 0); },
-    [](Bystander &b) { return VipErrorCallback(b.nic, nullptr, nullptr); },
-    [](Bystander &b) { return VipNSInit(b.nic, nullptr); },
-    [](Bystander &b) { return VipRecvNotify(b.vi, nullptr, nullptr); },
-    [](Bystander &b) { return VipCQNotify(b.cq, nullptr, nullptr); },
-};
 
 void on_signal(int)
 {
@@ -363,7 +303,7 @@ void on_signal(int)
     }
     Bystander *const bystander = g_bystander;
     if (g_in_call != 0 && bystander != nullptr) {
-        const VIP_RETURN rc = kUnsafe[n % (sizeof kUnsafe / sizeof kUnsafe[0])](*bystander);
+        const VIP_RETURN rc = kNotForHandlers[n % kNotForHandlersCount].call(*bystander);
         (rc == VIP_ERROR_NOT_SUPPORTED ? g_refused : g_allowed) += 1;
         require(rc != VIP_INTERRUPTED && rc != VIP_NOT_DONE, "a call that is not for handlers");
     }
@@ -674,7 +614,7 @@ void bombard_in_one_process(bool with_cq)
     start_counting();
     static std::atomic<int> credits[2];
     Nic nics[2];
-    Bystander bystander;
+    Bystander bystander(plain());
     Station left(nics[0], with_cq), right(nics[1], with_cq);
     left.expect_credits(&credits[0], &credits[1]);
     right.expect_credits(&credits[1], &credits[0]);
@@ -720,7 +660,7 @@ void run_side(Line &line, bool is_server, const std::string &name)
 {
     start_counting();
     const Nic nic;
-    Bystander bystander;
+    Bystander bystander(plain());
     Station station(nic);
     Board &board = shared<Board>();
     station.expect_credits(&board.credits[is_server ? 0 : 1], &board.credits[is_server ? 1 : 0]);
