@@ -192,6 +192,10 @@ bool vipl_nic_ref(struct vipl_nic *nic)
  * in whose callback it runs. */
 void vipl_nic_put(struct vipl_nic *nic)
 {
+    if (vipl_load_relaxed(&nic->service.wanted) != 0 && !vipl_is_in_safe_call()) {
+        vipl_store_relaxed(&nic->service.wanted, 0);
+        (void)vipl_service_start(nic); /* without it the program's own calls have to do */
+    }
     uint32_t before = vipl_fetch_add(&nic->users, (uint32_t)-1);
     if (before == 1) {
         vipl_pool_put(&nic_pool, nic);
@@ -205,10 +209,6 @@ void vipl_nic_progress(struct vipl_nic *nic)
     int cancel = vipl_cancel_off();
     vipl_store_relaxed(&nic->sleepers.activity, vipl_load_relaxed(&nic->sleepers.activity) + 1);
     nic->ops->poll(nic->be);
-    if (vipl_load_relaxed(&nic->service.wanted) != 0 && !vipl_is_in_safe_call()) {
-        vipl_store_relaxed(&nic->service.wanted, 0);
-        (void)vipl_service_start(nic); /* without it the program's own calls have to do */
-    }
     vipl_cancel_restore(cancel);
 }
 

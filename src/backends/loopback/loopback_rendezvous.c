@@ -587,9 +587,6 @@ VIP_RETURN vipl_lo_walk_begin(struct lo_request *request)
     walk->remote = remote;
     walk->request = request;
     walk->retry_ms = FIRST_RETRY_MS;
-    if (request->peer && (request->facts.rdma_write || request->facts.rdma_read)) {
-        (void)vipl_up_need_service(remote->be->core); /* what sees the connection open may not start it */
-    }
     if (request->peer) {
         walk->listening = open_listening(remote, 'p', hash_of(&request->local));
         if (walk->listening == NULL) {

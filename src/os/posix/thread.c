@@ -80,8 +80,10 @@ static int waker_key_error;
 
 static void waker_end(void *p)
 {
+    int cancel = vipl_cancel_off(); /* a thread that ends by itself may still be cancelled here */
     vipl_waker_close(p);
     free(p);
+    vipl_cancel_restore(cancel);
 }
 
 static void waker_key_make(void)
