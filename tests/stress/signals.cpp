@@ -289,6 +289,8 @@ volatile std::sig_atomic_t g_in_call =
     0; // the main program is in a call, or about to be, and not in malloc()
 Station *volatile g_stations[2] = {};
 Bystander *volatile g_bystander = nullptr;
+volatile VIP_VI_HANDLE g_growing = nullptr; // an idle VI to which handlers post, more and more
+Work g_any;
 volatile unsigned g_handlers = 0, g_refused = 0, g_allowed = 0;
 
 void on_signal(int)
@@ -299,6 +301,13 @@ void on_signal(int)
     for (Station *station : g_stations) {
         if (station != nullptr) {
             station->work_as_handler();
+        }
+    }
+    if (g_growing != nullptr) {
+        for (int i = 0; i < 3; ++i) {
+            const VIP_RETURN rc = VipPostRecv(g_growing, g_any.desc, g_any.handle);
+            require(rc == VIP_SUCCESS || rc == VIP_ERROR_RESOURCE || rc == VIP_INVALID_PARAMETER,
+                    "VipPostRecv");
         }
     }
     Bystander *const bystander = g_bystander;
@@ -371,6 +380,7 @@ public:
             station = nullptr;
         }
         g_bystander = nullptr;
+        g_growing = nullptr;
         signal(SIGUSR2, SIG_IGN); // takes a pending one away
     }
 
@@ -515,6 +525,41 @@ void manage(Bystander &b, Random &random)
     }
 }
 
+/** A VI whose queues handlers make grow, while the main program is in malloc() now and then. */
+class Growing {
+public:
+    explicit Growing(Bystander &bystander) : bystander_(bystander) { g_any = bystander.memory.work(0); }
+    ~Growing() { g_growing = nullptr; }
+    Growing(const Growing &) = delete;
+    Growing &operator=(const Growing &) = delete;
+
+    void renew()
+    {
+        g_growing = nullptr;
+        vi_ = std::make_unique<Vi>(bystander_.nic, plain());
+        g_growing = static_cast<VIP_VI_HANDLE>(*vi_);
+    }
+
+    /** Under AddressSanitizer the library's heap is the C library's. */
+    static void churn_heap(Random &random)
+    {
+#ifndef __SANITIZE_ADDRESS__
+        static std::array<void *, 64> blocks;
+        for (int i = 0; i < 100; ++i) {
+            void *&block = blocks[below(random, blocks.size())];
+            std::free(block);
+            block = std::malloc(16 + below(random, 100000));
+        }
+#else
+        (void)random;
+#endif
+    }
+
+private:
+    Bystander &bystander_;
+    std::unique_ptr<Vi> vi_;
+};
+
 /** Connects that nobody answers: a handler ends them, or their time does. */
 void connect_in_vain(Bystander &b, Random &random, const std::string &nobody)
 {
@@ -623,6 +668,7 @@ void bombard_in_one_process(bool with_cq)
     const std::string nobody = unique_discriminator();
     Bombardment bombardment({&left, &right}, bystander);
     const Host host;
+    Growing growing(bystander);
     Nic resuming;
     Memory memory(resuming, 8192);
     const Work in = memory.transfer(memory.bytes(8)), out = memory.transfer(memory.bytes(8));
@@ -631,6 +677,10 @@ void bombard_in_one_process(bool with_cq)
     for (unsigned i = 0; now_ms() < end; ++i) {
         exchange(left, random);
         exchange(right, random);
+        Growing::churn_heap(random);
+        if (i % 16 == 0) {
+            growing.renew();
+        }
         if (i % 64 == 0) {
             manage(bystander, random);
         } else if (i % 64 == 32) {
