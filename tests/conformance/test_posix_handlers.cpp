@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fstream>
@@ -27,7 +28,11 @@ public:
     {
         called = function;
         struct sigaction action = {};
-        action.sa_handler = [](int) { called(); };
+        action.sa_handler = [](int) {
+            const int saved = errno;
+            called();
+            errno = saved;
+        };
         sigaction(SIGUSR1, &action, &before_);
     }
     ~Calling() { sigaction(SIGUSR1, &before_, nullptr); }
@@ -225,6 +230,9 @@ TEST_CASE("a handler that has interrupted nothing of the library's may call all 
     Bystander bystander;
     g_bystander = &bystander;
     start_counting();
+    VIP_DESCRIPTOR *done = nullptr;
+    REQUIRE_RC(VIP_TIMEOUT,
+               VipRecvWait(bystander.vi, 0, &done)); // what a thread's first wait takes from the heap
     const Calling handler(try_everything);
     raise(SIGUSR1);
     for (size_t i = 0; i < kNotForHandlersCount; ++i) {

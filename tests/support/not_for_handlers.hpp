@@ -42,7 +42,7 @@ inline const NotForHandlers kNotForHandlers[] = {
     {"VipxRecvWaitMask", [](Bystander &b) { return VipxRecvWaitMask(b.vi, 0, nullptr, &b.descriptor); }},
     {"VipxCQWaitMask", [](Bystander &b) { return VipxCQWaitMask(b.cq, 0, nullptr, &b.handle, &b.flag); }},
     {"VipxSetRestart", [](Bystander &b) { return VipxSetRestart(b.nic, VIP_FALSE); }},
-    {"VipOpenNic", [](Bystander &b) { return VipOpenNic("no such device", &b.handle); }},
+    {"VipOpenNic", [](Bystander &) { return VipOpenNic("loopback", nullptr); }},
     {"VipCloseNic", [](Bystander &) { return VipCloseNic(nullptr); }},
     {"VipCreateVi", [](Bystander &b) { return VipCreateVi(b.nic, nullptr, nullptr, nullptr, &b.handle); }},
     {"VipDestroyVi", [](Bystander &) { return VipDestroyVi(nullptr); }},
