@@ -88,6 +88,40 @@ VIPL_API VIP_RETURN VI_CALL VipxFreeShared(IN VIP_PVOID Address);
  * ------------------------------------------------------------------------------------------ */
 
 /**
+ * @page handlers Calls from signal handlers
+ *
+ * The library installs no handler, changes no mask but its own threads', in which every signal is blocked, and uses no
+ * timer of the process; a peer that has gone raises no SIGPIPE.
+ *
+ * A handler may call the library, whatever its thread was doing, and always gets an answer:
+ *
+ * - VipPostSend(), VipPostRecv(), VipSendDone(), VipRecvDone(), VipCQDone() and VipQueryVi() are async-signal-safe. They
+ *   do their work if the handler has interrupted the program's own code, or a call that sleeps: VipSendWait(),
+ *   VipRecvWait(), VipCQWait(), VipConnectWait(), VipConnectRequest(), VipConnectPeerWait() and those with a mask. If
+ *   it has interrupted the library at work, the Done functions say #VIP_NOT_DONE, and those that post
+ *   and VipQueryVi() #VIP_ERROR_RESOURCE: nothing has happened, and the call may be repeated later.
+ * - VipxStrError(), VipxStrStatus() and VipxVersion() always work.
+ * - All others return #VIP_ERROR_NOT_SUPPORTED if the handler has interrupted any call, asleep or not; VipGetUserData()
+ *   returns NULL; what their parameters point to stays as it is. If it has interrupted the program's own code they are functions like malloc(): a handler that
+ *   cannot know what it interrupts must not call them.
+ *
+ * As other functions of that kind they may change errno, which a handler saves.
+ *
+ * What a handler reaps, the interrupted call does not get: it goes on waiting, or ends with #VIP_INTERRUPTED, having consumed nothing.
+ *
+ * A handler that has interrupted a call must return. To leave it by siglongjmp(), or by an exception, is not supported:
+ * all later calls of the thread are refused as from a handler, and what it held stays locked.
+ */
+
+/**
+ * @page cancellation Threads that are cancelled
+ *
+ * The calls that sleep, named above, are cancellation points while they sleep, and no other call is. A thread that is
+ * cancelled there has consumed nothing, and its call ends as if interrupted; its clean-up handlers may call the library.
+ * Asynchronous cancellation (PTHREAD_CANCEL_ASYNCHRONOUS) is not supported.
+ */
+
+/**
  * Say whether blocking calls resume after a signal handler ran in their thread, with the time they had left, or end
  * with #VIP_INTERRUPTED. A NIC handle starts with what the setting VIPL_RESTART says, and that is: they end.
  *

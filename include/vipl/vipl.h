@@ -16,7 +16,7 @@
  *   returns none.
  * - @b Threads. Every function may be called from any thread at any time; two VIs never wait for
  *   each other's locks unless they are connected to each other or share a completion queue.
- * - @b Signals. Not to be called from a signal handler. A blocking call in whose thread a handler
+ * - @b Signals. What a signal handler may call is in posix.h. A blocking call in whose thread a handler
  *   ran returns #VIP_INTERRUPTED and has consumed nothing, unless the setting VIPL_RESTART=1
  *   makes it resume with the time left.
  * - @b fork. Handles do not survive into a child: there each call on one returns

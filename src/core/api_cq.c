@@ -4,6 +4,7 @@
 #include "core/handle.h"
 #include "core/nic.h"
 #include "core/queue.h"
+#include "core/reentry.h"
 #include "core/service.h"
 #include "core/share.h"
 #include "core/vi.h"
@@ -12,6 +13,7 @@
 
 VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (CQHandle == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -45,6 +47,7 @@ static struct vipl_nic *nic_of(VIP_CQ_HANDLE handle)
 
 VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(CQHandle)) {
         return vipl_share_destroy_cq(CQHandle);
     }
@@ -59,6 +62,7 @@ VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 
 VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(CQHandle)) {
         return vipl_share_resize_cq(CQHandle, EntryCount);
     }
@@ -119,12 +123,12 @@ static VIP_RETURN attempt_take(void *arg, struct vipl_waiter *waiter)
     return rc;
 }
 
-static void leave_take(void *arg, struct vipl_waiter *waiter)
+static void leave_take(void *arg, struct vipl_waiter *waiter, bool unused)
 {
     struct take *take = arg;
     struct vipl_cq *cq = vipl_cq_lock(take->handle);
     if (cq != NULL) {
-        vipl_list_remove(&waiter->link);
+        vipl_unlist_locked(&cq->waiters, waiter, unused);
         vipl_mutex_unlock(&cq->lock);
     }
 }
@@ -143,9 +147,15 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
     if (ViHandle == NULL || RecvQueue == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    if (!vipl_enter_safely()) {
+        *ViHandle = NULL;
+        return VIP_NOT_DONE;
+    }
     VIP_RETURN rc = attempt_take(&take, NULL);
     if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(CQHandle)) {
-        return vipl_share_cq_done(CQHandle, ViHandle, RecvQueue);
+        rc = vipl_share_cq_done(CQHandle, ViHandle, RecvQueue);
+        vipl_leave_safely();
+        return rc;
     }
     struct vipl_nic *nic = rc == VIP_NOT_DONE ? nic_of(CQHandle) : NULL;
     if (nic != NULL) {
@@ -153,35 +163,43 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
         vipl_nic_put(nic);
         rc = attempt_take(&take, NULL);
     }
+    vipl_leave_safely();
     hand_out(&take, ViHandle, RecvQueue, rc);
+    return rc;
+}
+
+static VIP_RETURN wait_for(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask, VIP_VI_HANDLE *vi,
+                           VIP_BOOLEAN *recv)
+{
+    struct take take = {.handle = handle};
+    struct vipl_wait_for what = {attempt_take, leave_take, &take, mask, true, NULL};
+    if (vi == NULL || recv == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *vi = NULL;
+    struct vipl_nic *nic = nic_of(handle);
+    if (nic == NULL) {
+        return vipl_handle_is_shared(handle) ? vipl_share_cq_wait(handle, timeout, mask, vi, recv)
+                                             : VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+    hand_out(&take, vi, recv, rc);
+    vipl_nic_put(nic);
     return rc;
 }
 
 VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                   VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-    struct take take = {.handle = CQHandle};
-    struct vipl_wait_for what = {attempt_take, leave_take, &take, Mask};
-    if (ViHandle == NULL || RecvQueue == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    *ViHandle = NULL;
-    struct vipl_nic *nic = nic_of(CQHandle);
-    if (nic == NULL) {
-        return vipl_handle_is_shared(CQHandle)
-                   ? vipl_share_cq_wait(CQHandle, Timeout, Mask, ViHandle, RecvQueue)
-                   : VIP_INVALID_PARAMETER;
-    }
-    VIP_RETURN rc = vipl_wait(nic, &what, vipl_deadline(Timeout));
-    hand_out(&take, ViHandle, RecvQueue, rc);
-    vipl_nic_put(nic);
-    return rc;
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(CQHandle, Timeout, Mask, ViHandle, RecvQueue);
 }
 
 VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
                              VIP_BOOLEAN *RecvQueue)
 {
-    return VipxCQWaitMask(CQHandle, Timeout, NULL, ViHandle, RecvQueue);
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(CQHandle, Timeout, NULL, ViHandle, RecvQueue);
 }
 
 static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
@@ -202,6 +220,7 @@ static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
 
 VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(CQHandle) && Handler != NULL) {
         return vipl_share_notify_cq(CQHandle, Context, Handler);
     }

@@ -3,6 +3,7 @@
 #include "core/bell.h"
 #include "core/cq.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 #include "core/share.h"
 #include "core/vi.h"
 #include "vipl/posix.h"
@@ -95,6 +96,7 @@ static bool is_kind_of(VIPX_FD_KIND kind, const void *handle)
 
 VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct ask ask = {.fresh = NULL};
     if (Fd == NULL) {
         return VIP_INVALID_PARAMETER;

@@ -4,12 +4,14 @@
 
 #include "core/mem.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 #include "core/share.h"
 #include "vipl/version.h"
 #include "vipl/vipl.h"
 
 VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (NicHandle == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -19,6 +21,7 @@ VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHan
 
 VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_HANDLE *NicHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (NicHandle == NULL || (Flags & ~VIPX_SHAREABLE) != 0) {
         return VIP_INVALID_PARAMETER;
     }
@@ -29,6 +32,7 @@ VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_
 
 VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_close(NicHandle);
     }
@@ -68,6 +72,7 @@ static void describe(const struct vipl_nic *nic, VIP_NIC_ATTRIBUTES *out)
 
 VIP_RETURN VI_CALL VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle) && Attributes != NULL) {
         return vipl_share_query_nic(NicHandle, Attributes);
     }
@@ -82,6 +87,7 @@ VIP_RETURN VI_CALL VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Att
 
 VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (Ptag == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -100,6 +106,7 @@ VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE
 
 VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_destroy_ptag(NicHandle, Ptag);
     }
@@ -115,6 +122,7 @@ VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDL
 VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG Length,
                                   VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     static const VIP_MEM_ATTRIBUTES none = {NULL, VIP_FALSE, VIP_FALSE};
     if (MemHandle == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -138,6 +146,7 @@ VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, V
 
 VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_deregister(NicHandle, Address, MemHandle);
     }
@@ -153,6 +162,7 @@ VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
 VIP_RETURN VI_CALL VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
                                VIP_MEM_ATTRIBUTES *MemAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle) && MemAttribs != NULL) {
         return vipl_share_query_mem(NicHandle, Address, MemHandle, MemAttribs);
     }
@@ -168,6 +178,7 @@ VIP_RETURN VI_CALL VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_
 VIP_RETURN VI_CALL VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
                                        VIP_MEM_ATTRIBUTES *MemAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle) && MemAttribs != NULL) {
         return vipl_share_change_mem(NicHandle, Address, MemHandle, MemAttribs);
     }

@@ -4,6 +4,7 @@
 
 #include "core/connect.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 #include "core/service.h"
 #include "core/share.h"
 #include "core/statistics.h"
@@ -11,6 +12,7 @@
 
 VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_error_handler(NicHandle, Context, Handler);
     }
@@ -47,6 +49,7 @@ static VIP_RETURN discover(struct vipl_nic *nic, VIP_AUTODISCOVERY_LIST *list)
 VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
                                                 VIP_PVOID SysManInfo)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle) && SysManInfo != NULL) {
         return vipl_share_manage(NicHandle, InfoType, SysManInfo);
     }
@@ -89,18 +92,21 @@ static VIP_RETURN check_nic(VIP_NIC_HANDLE handle)
 
 VIP_RETURN VI_CALL VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     (void)NSInitInfo;
     return check_nic(NicHandle);
 }
 
 VIP_RETURN VI_CALL VipNSShutdown(VIP_NIC_HANDLE NicHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return check_nic(NicHandle);
 }
 
 VIP_RETURN VI_CALL VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
                                       VIP_ULONG NameIndex)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_address found;
     if (vipl_handle_is_shared(NicHandle) && Name != NULL && Address != NULL) {
         return vipl_share_host_by_name(NicHandle, Name, Address, NameIndex);
@@ -124,6 +130,7 @@ VIP_RETURN VI_CALL VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, 
 VIP_RETURN VI_CALL VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
                                       VIP_ULONG *NameLen)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_address host;
     char name[256];
     bool complete = Address != NULL && NameLen != NULL && (Name != NULL || *NameLen == 0);

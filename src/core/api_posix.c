@@ -2,12 +2,14 @@
 /* Entry points of posix.h that stand alone: texts, and what a NIC handle does after signals. */
 #include "core/api.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 #include "core/share.h"
 #include "vipl/posix.h"
 #include "vipl/version.h"
 
 VIP_RETURN VI_CALL VipxSetRestart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_set_restart(NicHandle, Restart != VIP_FALSE);
     }

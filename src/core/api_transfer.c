@@ -3,6 +3,7 @@
 #include "core/api.h"
 #include "core/handle.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 #include "core/service.h"
 #include "core/share.h"
 #include "core/vi.h"
@@ -12,15 +13,29 @@
 VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                                VIP_MEM_HANDLE MemoryHandle)
 {
-    return DescriptorPtr == NULL ? VIP_INVALID_PARAMETER
-                                 : vipl_post_send(ViHandle, DescriptorPtr, MemoryHandle);
+    if (DescriptorPtr == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (!vipl_enter_safely()) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = vipl_post_send(ViHandle, DescriptorPtr, MemoryHandle);
+    vipl_leave_safely();
+    return rc;
 }
 
 VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                                VIP_MEM_HANDLE MemoryHandle)
 {
-    return DescriptorPtr == NULL ? VIP_INVALID_PARAMETER
-                                 : vipl_post_recv(ViHandle, DescriptorPtr, MemoryHandle);
+    if (DescriptorPtr == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (!vipl_enter_safely()) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = vipl_post_recv(ViHandle, DescriptorPtr, MemoryHandle);
+    vipl_leave_safely();
+    return rc;
 }
 
 /* Which queue of which VI; and what reaping it returned. */
@@ -34,6 +49,18 @@ static struct vipl_queue *lock_queue(void *handle, bool recv)
 {
     struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
     return vi == NULL ? NULL : recv ? &vi->recv : &vi->send;
+}
+
+static inline VIP_RETURN reap_now(void *handle, bool recv, VIP_DESCRIPTOR **out)
+{
+    struct vipl_queue *q = lock_queue(handle, recv);
+    if (q == NULL) {
+        *out = NULL;
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_queue_reap_locked(q, out);
+    vipl_mutex_unlock(&q->lock);
+    return rc;
 }
 
 static VIP_RETURN attempt_reap(void *arg, struct vipl_waiter *waiter)
@@ -51,12 +78,12 @@ static VIP_RETURN attempt_reap(void *arg, struct vipl_waiter *waiter)
     return rc;
 }
 
-static void leave_reap(void *arg, struct vipl_waiter *waiter)
+static void leave_reap(void *arg, struct vipl_waiter *waiter, bool unused)
 {
     struct reap *reap = arg;
     struct vipl_queue *q = lock_queue(reap->handle, reap->recv);
     if (q != NULL) { /* else the VI was destroyed, and emptied its lists */
-        vipl_list_remove(&waiter->link);
+        vipl_unlist_locked(&q->waiters, waiter, unused);
         vipl_mutex_unlock(&q->lock);
     }
 }
@@ -73,19 +100,27 @@ static bool progress_for(void *handle)
     return true;
 }
 
-static VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **out)
+static VIP_RETURN progress_and_reap(void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
-    struct reap reap = {handle, recv, NULL};
+    return progress_for(handle) ? reap_now(handle, recv, out) : VIP_NOT_DONE;
+}
+
+static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **out)
+{
     if (out == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = attempt_reap(&reap, NULL);
-    if (rc == VIP_NOT_DONE && progress_for(handle)) {
-        rc = attempt_reap(&reap, NULL);
-    } else if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(handle)) {
-        return vipl_share_done(handle, recv, out);
+    if (!vipl_enter_safely()) {
+        *out = NULL;
+        return VIP_NOT_DONE;
     }
-    *out = reap.descriptor;
+    VIP_RETURN rc = reap_now(handle, recv, out);
+    if (rc == VIP_NOT_DONE) {
+        rc = progress_and_reap(handle, recv, out);
+    } else if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(handle)) {
+        rc = vipl_share_done(handle, recv, out);
+    }
+    vipl_leave_safely();
     return rc;
 }
 
@@ -119,7 +154,7 @@ static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, c
                            VIP_DESCRIPTOR **out)
 {
     struct reap reap = {handle, recv, NULL};
-    struct vipl_wait_for what = {attempt_reap, leave_reap, &reap, mask};
+    struct vipl_wait_for what = {attempt_reap, leave_reap, &reap, mask, true, NULL};
     struct vipl_nic *nic;
     if (out == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -137,23 +172,27 @@ static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, c
 
 VIP_RETURN VI_CALL VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return wait_for(ViHandle, false, Timeout, NULL, DescriptorPtr);
 }
 
 VIP_RETURN VI_CALL VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return wait_for(ViHandle, true, Timeout, NULL, DescriptorPtr);
 }
 
 VIP_RETURN VI_CALL VipxSendWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                     VIP_DESCRIPTOR **DescriptorPtr)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return wait_for(ViHandle, false, Timeout, Mask, DescriptorPtr);
 }
 
 VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                     VIP_DESCRIPTOR **DescriptorPtr)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return wait_for(ViHandle, true, Timeout, Mask, DescriptorPtr);
 }
 
@@ -198,10 +237,12 @@ static VIP_RETURN notify(VIP_VI_HANDLE handle, bool recv, void *context, VIP_VI_
 
 VIP_RETURN VI_CALL VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return notify(ViHandle, false, Context, Handler);
 }
 
 VIP_RETURN VI_CALL VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     return notify(ViHandle, true, Context, Handler);
 }

@@ -2,6 +2,7 @@
 /* Entry points: VIs and connections. */
 #include "core/connect.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 #include "core/share.h"
 #include "core/vi.h"
 #include "vipl/vipl.h"
@@ -10,6 +11,7 @@ VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAt
                                VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
                                VIP_VI_HANDLE *ViHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (ViHandle == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -28,14 +30,15 @@ VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAt
 
 VIP_RETURN VI_CALL VipDestroyVi(VIP_VI_HANDLE ViHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(ViHandle)) {
         return vipl_share_destroy_vi(ViHandle);
     }
     return vipl_vi_destroy(ViHandle);
 }
 
-VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
-                              VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
+static VIP_RETURN query(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
+                        VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
 {
     if (vipl_handle_is_shared(ViHandle) && State != NULL) {
         return vipl_share_query_vi(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
@@ -64,8 +67,20 @@ VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_V
     return vi == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
 }
 
+VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
+                              VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
+{
+    if (!vipl_enter_safely()) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = query(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
+    vipl_leave_safely();
+    return rc;
+}
+
 VIP_RETURN VI_CALL VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(ViHandle) && ViAttribs != NULL) {
         return vipl_share_change_vi(ViHandle, ViAttribs);
     }
@@ -74,6 +89,7 @@ VIP_RETURN VI_CALL VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES 
 
 VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(ViHandle)) {
         return vipl_share_set_user_data(ViHandle, UserData);
     }
@@ -88,6 +104,7 @@ VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
 
 VIP_PVOID VI_CALL VipGetUserData(VIP_VI_HANDLE ViHandle)
 {
+    VIPL_VISIT(NULL);
     if (vipl_handle_is_shared(ViHandle)) {
         return vipl_share_get_user_data(ViHandle);
     }
@@ -104,6 +121,7 @@ VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Loc
                                   VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
                                   VIP_CONN_HANDLE *ConnHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_address local;
     if (ConnHandle == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -128,6 +146,7 @@ VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Loc
 
 VIP_RETURN VI_CALL VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(ConnHandle)) {
         return vipl_share_accept(ConnHandle, ViHandle);
     }
@@ -136,6 +155,7 @@ VIP_RETURN VI_CALL VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE Vi
 
 VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(ConnHandle)) {
         return vipl_share_reject(ConnHandle);
     }
@@ -146,6 +166,7 @@ VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Lo
                                      VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
                                      VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (LocalAddr == NULL || RemoteAddr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -157,6 +178,7 @@ VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Lo
 
 VIP_RETURN VI_CALL VipDisconnect(VIP_VI_HANDLE ViHandle)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(ViHandle)) {
         return vipl_share_disconnect(ViHandle);
     }
@@ -166,6 +188,7 @@ VIP_RETURN VI_CALL VipDisconnect(VIP_VI_HANDLE ViHandle)
 VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
                                          VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (LocalAddr == NULL || RemoteAddr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -177,6 +200,7 @@ VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS
 
 VIP_RETURN VI_CALL VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(ViHandle)) {
         return vipl_share_peer_done(ViHandle, false, RemoteViAttribs);
     }
@@ -185,6 +209,7 @@ VIP_RETURN VI_CALL VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES 
 
 VIP_RETURN VI_CALL VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(ViHandle)) {
         return vipl_share_peer_done(ViHandle, true, RemoteViAttribs);
     }

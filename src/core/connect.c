@@ -194,12 +194,19 @@ static VIP_RETURN attempt_conn(void *arg, struct vipl_waiter *waiter)
     return rc;
 }
 
-static void leave_conn(void *arg, struct vipl_waiter *waiter)
+static void leave_conn(void *arg, struct vipl_waiter *waiter, bool unused)
 {
+    (void)unused; /* all waiters are woken */
     struct wait_for_conn *wait = arg;
     vipl_mutex_lock(&wait->nic->lock);
     vipl_list_remove(&waiter->link);
     vipl_mutex_unlock(&wait->nic->lock);
+}
+
+static void cancelled_conn(void *arg)
+{
+    struct wait_for_conn *wait = arg;
+    wait->nic->ops->unlisten(wait->nic->be, wait->local);
 }
 
 static void write_attributes(const struct vipl_vi_facts *facts, VIP_VI_ATTRIBUTES *out)
@@ -218,7 +225,7 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
                              VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **handle)
 {
     struct wait_for_conn wait = {.nic = nic, .local = local};
-    struct vipl_wait_for what = {attempt_conn, leave_conn, &wait, NULL};
+    struct vipl_wait_for what = {attempt_conn, leave_conn, &wait, NULL, true, cancelled_conn};
     VIP_RETURN rc = nic->ops->listen(nic->be, local);
     if (rc == VIP_SUCCESS) {
         rc = vipl_wait(nic, &what, vipl_deadline(timeout));
@@ -415,8 +422,9 @@ static VIP_RETURN attempt_connected(void *arg, struct vipl_waiter *waiter)
     return rc;
 }
 
-static void leave_connected(void *arg, struct vipl_waiter *waiter)
+static void leave_connected(void *arg, struct vipl_waiter *waiter, bool unused)
 {
+    (void)unused; /* all waiters are woken */
     struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, arg);
     if (vi != NULL) { /* else the VI was destroyed, and emptied its list */
         vipl_mutex_lock(&vi->recv.lock);
@@ -427,7 +435,7 @@ static void leave_connected(void *arg, struct vipl_waiter *waiter)
 
 bool vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms)
 {
-    struct vipl_wait_for what = {attempt_connected, leave_connected, vi->handle, NULL};
+    struct vipl_wait_for what = {.attempt = attempt_connected, .leave = leave_connected, .arg = vi->handle};
     vipl_wait(vi->nic, &what, vipl_deadline(ms));
     return !vipl_nic_is_inherited(vi->nic);
 }
@@ -462,10 +470,21 @@ static VIP_RETURN connected_result(void *handle, VIP_RETURN rc, VIP_VI_ATTRIBUTE
     return rc;
 }
 
+/* As if interrupted. */
+static void cancelled_request(void *arg)
+{
+    struct vipl_nic *nic = vipl_vi_nic(arg);
+    if (nic != NULL) {
+        give_up(nic, arg);
+        vipl_nic_put(nic);
+    }
+}
+
 VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
                                 VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL};
+    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL, true,
+                                 cancelled_request};
     struct vipl_nic *nic = vipl_vi_nic(vi_handle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -532,7 +551,7 @@ VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes
 
 VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL};
+    struct vipl_wait_for what = {attempt_connected, leave_connected, vi_handle, NULL, true, NULL};
     uint64_t deadline;
     struct vipl_nic *nic = vipl_vi_nic(vi_handle);
     if (nic == NULL) {

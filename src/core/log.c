@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/reentry.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 
@@ -41,11 +42,16 @@ void vipl_log(enum vipl_log_level level, const char *format, ...)
     vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
     va_end(args);
     strcat(line, "\n"); /* vsnprintf left room for it */
-    vipl_error_output(line, strlen(line));
+    vipl_print_error(line, strlen(line));
 }
 
+/* What the C library says of an error it may take from its catalogues, under a lock. */
 void vipl_log_os(const char *what, int error)
 {
     char text[128];
+    if (vipl_is_in_safe_call()) {
+        vipl_log(VIPL_LOG_ERROR, "%s: error %d", what, error);
+        return;
+    }
     vipl_log(VIPL_LOG_ERROR, "%s: %s (%d)", what, vipl_os_error(error, text, sizeof(text)), error);
 }

@@ -26,41 +26,31 @@ void vipl_mem_init(struct vipl_mem *mem)
     vipl_mutex_init(&mem->lock, VIPL_RANK_MEM);
 }
 
-static uint32_t first_slot(const struct vipl_region_table *table, VIP_MEM_HANDLE handle)
+/* The region of a handle, or NULL, and its slot. Ends at an empty slot: the table is never full. */
+static inline struct vipl_region *find_in(struct vipl_region_table *table, VIP_MEM_HANDLE handle, void ***out)
 {
-    return handle & (table->capacity - 1); /* the handle is random: no hashing needed */
-}
-
-/* The slot of a handle, or NULL. Ends at an empty slot: the table is never full. */
-static void **find_slot(struct vipl_region_table *table, VIP_MEM_HANDLE handle)
-{
-    for (uint32_t i = first_slot(table, handle);; i++) {
-        void **slot = &table->slots[i & (table->capacity - 1)];
-        struct vipl_region *region = vipl_load_ptr(slot); /* pairs with insert */
-        if (region == NULL) {
-            return NULL;
-        }
-        if (vipl_load_relaxed(&region->handle) == handle) {
-            return slot;
+    uint32_t mask = table->capacity - 1;
+    for (uint32_t i = handle & mask;; i = (i + 1) & mask) {           /* it is random: no hashing needed */
+        struct vipl_region *region = vipl_load_ptr(&table->slots[i]); /* pairs with insert */
+        if (region == NULL || vipl_load_relaxed(&region->handle) == handle) {
+            *out = &table->slots[i];
+            return region;
         }
     }
 }
 
-static struct vipl_region *find(struct vipl_mem *mem, VIP_MEM_HANDLE handle)
+static inline struct vipl_region *find(struct vipl_mem *mem, VIP_MEM_HANDLE handle)
 {
     struct vipl_region_table *table = vipl_load_ptr(&mem->table); /* pairs with grow */
-    if (table == NULL || handle == 0) {
-        return NULL;
-    }
-    void **slot = find_slot(table, handle);
-    return slot == NULL ? NULL : vipl_load_ptr(slot);
+    void **slot;
+    return table == NULL || handle == 0 ? NULL : find_in(table, handle, &slot);
 }
 
 bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes,
                      uint32_t tag, uint32_t rights)
 {
     struct vipl_region *region = find(mem, handle);
-    if (region == NULL || vipl_load_relaxed(&region->handle) != handle) {
+    if (region == NULL) {
         return false;
     }
     uint64_t start = (uint64_t)(uintptr_t)region->address;
@@ -72,11 +62,12 @@ bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t addre
 
 static void insert(struct vipl_region_table *table, struct vipl_region *region)
 {
-    uint32_t i = first_slot(table, region->handle);
-    while (table->slots[i & (table->capacity - 1)] != NULL) {
-        i++;
+    uint32_t mask = table->capacity - 1;
+    uint32_t i = region->handle & mask;
+    while (table->slots[i] != NULL) {
+        i = (i + 1) & mask;
     }
-    vipl_store_ptr(&table->slots[i & (table->capacity - 1)], region); /* pairs with find_slot */
+    vipl_store_ptr(&table->slots[i], region); /* pairs with find_in */
 }
 
 /* Makes room for one more: a table is at most half full, tombstones included. */
@@ -187,8 +178,10 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
 static void leave(struct vipl_nic *nic, struct vipl_region *region)
 {
     struct vipl_mem *mem = &nic->mem;
+    void **slot;
     vipl_mutex_lock(&mem->lock);
-    vipl_store_ptr(find_slot(mem->table, region->handle), &tombstone);
+    find_in(mem->table, region->handle, &slot);
+    vipl_store_ptr(slot, &tombstone);
     vipl_store_relaxed(&region->handle, 0);
     mem->live--;
     mem->bytes -= region->bytes;

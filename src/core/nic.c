@@ -13,6 +13,7 @@
 #include "core/handle.h"
 #include "core/lock_rank.h"
 #include "core/log.h"
+#include "core/reentry.h"
 #include "core/vi.h"
 #include "os/os.h"
 
@@ -121,11 +122,18 @@ static VIP_RETURN open_parts(struct vipl_nic *nic, const char *device)
     return rc;
 }
 
+int vipl_nic_watch_forks(bool *handlers)
+{
+    *handlers = vipl_config_number("VIPL_ATFORK", 1, 0, 1) != 0;
+    return vipl_fork_watch(forget_parent, *handlers);
+}
+
 VIP_RETURN vipl_nic_open(const char *device, void **handle)
 {
     char level[16];
     vipl_log_set_level_text(vipl_config_text("VIPL_LOG", level, sizeof(level)) ? level : NULL);
-    int error = vipl_fork_watch(forget_parent, vipl_config_number("VIPL_ATFORK", 1, 0, 1) != 0);
+    bool handlers;
+    int error = vipl_nic_watch_forks(&handlers);
     struct vipl_nic *nic = error == 0 ? vipl_pool_get(&nic_pool) : NULL;
     if (nic == NULL) {
         return VIP_ERROR_RESOURCE;
@@ -186,6 +194,10 @@ bool vipl_nic_ref(struct vipl_nic *nic)
  * in whose callback it runs. */
 void vipl_nic_put(struct vipl_nic *nic)
 {
+    if (vipl_load_relaxed(&nic->service.wanted) != 0 && !vipl_is_in_safe_call()) {
+        vipl_store_relaxed(&nic->service.wanted, 0);
+        (void)vipl_service_start(nic); /* without it the program's own calls have to do */
+    }
     uint32_t before = vipl_fetch_add(&nic->users, (uint32_t)-1);
     if (before == 1) {
         vipl_pool_put(&nic_pool, nic);
@@ -196,8 +208,10 @@ void vipl_nic_put(struct vipl_nic *nic)
 
 void vipl_nic_progress(struct vipl_nic *nic)
 {
+    int cancel = vipl_cancel_off();
     vipl_store_relaxed(&nic->sleepers.activity, vipl_load_relaxed(&nic->sleepers.activity) + 1);
     nic->ops->poll(nic->be);
+    vipl_cancel_restore(cancel);
 }
 
 /* --- closing --- */

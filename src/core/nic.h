@@ -65,6 +65,8 @@ struct vipl_nic {
     struct vipl_service service;
 };
 
+/* Before the first object is made: what a forked child is to forget. `handlers`: not with VIPL_ATFORK=0. */
+int vipl_nic_watch_forks(bool *handlers);
 VIP_RETURN vipl_nic_open(const char *device, void **handle);
 VIP_RETURN vipl_nic_close(void *handle);
 struct vipl_nic *vipl_nic_get(void *handle); /* a reference, or NULL: not a live handle */

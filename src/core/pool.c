@@ -5,7 +5,7 @@
 #include "core/lock_rank.h"
 #include "os/os.h"
 
-enum { SLAB_BYTES = 65536, LINE = 64 };
+enum { SLAB_BYTES = 65536 };
 
 static struct vipl_list *link_of(struct vipl_pool *pool, void *object)
 {
@@ -16,7 +16,7 @@ static void grow_locked(struct vipl_pool *pool)
 {
     size_t count = SLAB_BYTES / pool->object_bytes;
     count = count == 0 ? 1 : count;
-    char *slab = vipl_alloc_aligned(count * pool->object_bytes, LINE);
+    char *slab = vipl_alloc_slab(count * pool->object_bytes);
     for (size_t i = 0; slab != NULL && i < count; i++) {
         void *object = slab + i * pool->object_bytes;
         pool->make(object);

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/nic.h"
 #include "core/queue.h"
+#include "core/reentry.h"
 #include "core/vi.h"
 #include "core/wait.h"
 
@@ -21,6 +22,7 @@ enum {
 void vipl_service_init(struct vipl_service *service)
 {
     vipl_list_init(&service->events);
+    service->wanted = 0;
     service->errors = 0;
     service->errors_lost = 0;
     service->error_handler = NULL;
@@ -231,8 +233,14 @@ bool vipl_service_stop(struct vipl_nic *nic)
     return self;
 }
 
+/* A handler may have interrupted the program's malloc(), which starting a thread needs: whoever calls next that is none
+ * does it. */
 VIP_RETURN vipl_up_need_service(struct vipl_nic *nic)
 {
+    if (vipl_is_in_safe_call()) {
+        vipl_store_relaxed(&nic->service.wanted, 1);
+        return VIP_SUCCESS;
+    }
     return vipl_service_start(nic);
 }
 

@@ -47,9 +47,10 @@ struct vipl_service {
     void *error_context;
     struct vipl_waker waker;
     struct vipl_thread thread;
-    uint32_t bells; /* atomic: descriptors that programs have; while there are any it does not step back */
-    bool running;   /* the thread exists */
-    bool stopping;  /* it is to end */
+    uint32_t bells;  /* atomic: descriptors that programs have; while there are any it does not step back */
+    uint32_t wanted; /* atomic: the thread is to be started by the next call that may */
+    bool running;    /* the thread exists */
+    bool stopping;   /* it is to end */
 };
 
 void vipl_service_init(struct vipl_service *service);

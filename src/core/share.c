@@ -14,6 +14,8 @@
 #include "core/config.h"
 #include "core/lock_rank.h"
 #include "core/log.h"
+#include "core/nic.h"
+#include "core/reentry.h"
 #include "os/os.h"
 #include "os/os_mutex.h"
 
@@ -192,6 +194,7 @@ static void keeper_main(void *arg)
 {
     struct beginning *beginning = arg;
     vipl_mutex_unlock(&share.talk);
+    vipl_leave_cancelled(); /* and the visit of the thread that was forked */
     vipl_keeper_run(beginning->arena, beginning->socket);
 }
 
@@ -245,7 +248,11 @@ static VIP_RETURN join_locked(void)
         return VIP_SUCCESS;
     }
     leave_locked();
-    if (!share.watching) {
+    bool handlers;
+    if (vipl_nic_watch_forks(&handlers) != 0) { /* before ours: a child puts the library in order first */
+        return VIP_ERROR_RESOURCE;
+    }
+    if (handlers && !share.watching) {
         if (vipl_around_fork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
             return VIP_ERROR_RESOURCE;
         }
@@ -359,7 +366,13 @@ VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart)
         if (vipl_load_ordered(&channel->keeper_asleep) != 0) {
             vipl_futex_wake_one(&channel->turn);
         }
+        if (blocking) { /* handlers that run meanwhile may post and reap */
+            vipl_doze();
+        }
         answered = await_answer(channel, number, blocking && !restart, &cancelled);
+        if (blocking) {
+            vipl_wake_up();
+        }
         *call = channel->call;
     } while (answered && call->rc == VIP_INTERRUPTED && !cancelled);
     if (answered) {

@@ -5,6 +5,7 @@
 
 #include "core/config.h"
 #include "core/log.h"
+#include "core/reentry.h"
 #include "core/share.h"
 
 /* What a NIC handle's attributes point at, in this process: constant once written, for the handle. */
@@ -162,6 +163,7 @@ VIP_RETURN vipl_share_change_mem(void *nic, void *address, VIP_MEM_HANDLE memory
 
 VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_call call = {.number = Length};
     if (Address == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -179,6 +181,7 @@ VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
 
 VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address)
 {
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_call call = {.address = Address};
     return make(&call, VIPL_CALL_FREE);
 }

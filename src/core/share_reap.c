@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/reentry.h"
 #include "core/share.h"
 #include "core/wait.h"
 
@@ -86,6 +87,14 @@ static void quiet_if_empty(const struct source *source)
     }
 }
 
+/* The thread is being cancelled in its sleep: it holds nothing. */
+static void end_cancelled(void *unused)
+{
+    (void)unused;
+    vipl_wake_up();
+    vipl_leave_cancelled();
+}
+
 /* One sleep. VIP_NOT_DONE: look again. */
 static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *bell, uint64_t deadline,
                              const void *mask)
@@ -100,7 +109,9 @@ static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *bel
         return VIP_NOT_DONE;
     }
     int const fds[2] = {bell->fd, vipl_share_lifeline()};
-    int why = vipl_poll(fds, 2, ms, mask);
+    vipl_doze();
+    int why = vipl_poll_cancellable(fds, 2, ms, mask, vipl_here.cancel, end_cancelled, NULL);
+    vipl_wake_up();
     if (why == EINTR && !vipl_share_restarts()) {
         return VIP_INTERRUPTED;
     }

@@ -360,7 +360,9 @@ void vipl_up_broken(struct vipl_vi *vi, VIP_ERROR_CODE code)
     vi->connections_lost++;
     vipl_up_pin(vi);
     vipl_vi_unlock(vi);
+    int cancel = vipl_cancel_off(); /* a post may have got here */
     vi->nic->ops->disconnect(vi->nic->be, vi);
+    vipl_cancel_restore(cancel);
     vipl_vi_report(vi, VIP_RESOURCE_VI, code, 0, NULL);
     vipl_up_unpin(vi);
 }
@@ -388,11 +390,11 @@ static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
     return over ? VIP_SUCCESS : VIP_NOT_DONE;
 }
 
-static void leave_drained(void *arg, struct vipl_waiter *waiter)
+static void leave_drained(void *arg, struct vipl_waiter *waiter, bool unused)
 {
     struct vipl_vi *vi = arg;
     vipl_mutex_lock(&vi->send.lock);
-    vipl_list_remove(&waiter->link);
+    vipl_unlist_locked(&vi->send.waiters, waiter, unused);
     vipl_mutex_unlock(&vi->send.lock);
 }
 
@@ -400,7 +402,7 @@ static void leave_drained(void *arg, struct vipl_waiter *waiter)
  * reference on the NIC and no lock. */
 static void linger(struct vipl_vi *vi)
 {
-    struct vipl_wait_for what = {attempt_drained, leave_drained, vi, NULL};
+    struct vipl_wait_for what = {.attempt = attempt_drained, .leave = leave_drained, .arg = vi};
     uint64_t deadline = vipl_deadline(vi->nic->linger_ms);
     VIP_RETURN rc;
     do {

@@ -8,6 +8,7 @@
 #include "core/backend_up.h"
 #include "core/lock_rank.h"
 #include "core/nic.h"
+#include "core/reentry.h"
 
 enum { NS_PER_MS = 1000000 };
 
@@ -62,6 +63,14 @@ void vipl_wake_all_locked(struct vipl_list *waiters)
     }
 }
 
+void vipl_unlist_locked(struct vipl_list *waiters, struct vipl_waiter *waiter, bool unused)
+{
+    if (unused && vipl_list_empty(&waiter->link)) {
+        vipl_wake_one_locked(waiters);
+    }
+    vipl_list_remove(&waiter->link);
+}
+
 /* Takes the lead if it is free or the service thread's (which yields to the application), else follows. */
 static bool lead_or_follow(struct vipl_sleepers *s, struct vipl_waiter *waiter, struct vipl_waker *service)
 {
@@ -108,38 +117,87 @@ static int shorter(int a, int b)
     return a < 0 ? b : b < 0 || a < b ? a : b;
 }
 
-/* Sleeps as leader: on the backend's descriptor too, if it has one, until the backend wants to be called. */
-static int sleep_leading(struct vipl_nic *nic, struct vipl_waiter *waiter, int ms, const void *mask)
-{
+/* One sleep. */
+struct slumber {
+    struct vipl_nic *nic;
+    const struct vipl_wait_for *what; /* NULL: the service thread's */
+    struct vipl_waiter *waiter;
     struct vipl_nap nap;
-    nic->ops->arm(nic->be, &nap);
-    int fds[2] = {waiter->waker->fd, nap.fd};
-    int most = shorter(ms, nap.ms);
-    int rc = nap.ms == 0 ? 0 : vipl_poll(fds, 2, most, mask);
+    bool armed;
+};
+
+/* The thread is being cancelled in its sleep. Nobody misses it. */
+static void end_cancelled(void *arg)
+{
+    struct slumber *s = arg;
+    struct vipl_nic *nic = s->nic;
+    vipl_wake_up();
+    if (s->armed) {
+        nic->ops->disarm(nic->be, &s->nap);
+    }
+    leave(&nic->sleepers, s->waiter);
+    vipl_waker_reset(s->waiter->waker);
+    s->what->leave(s->what->arg, s->waiter, true);
+    pass_lead(&nic->sleepers);
+    if (s->what->cancelled != NULL) {
+        s->what->cancelled(s->what->arg);
+    }
+    vipl_nic_put(nic);
+    vipl_leave_cancelled();
+}
+
+/* The sleep itself. Handlers that run meanwhile find the thread outside. */
+static int doze(struct slumber *s, const int *fds, unsigned count, int ms)
+{
+    if (s->what == NULL) {
+        return vipl_poll(fds, count, ms, NULL);
+    }
+    int rc;
+    vipl_doze();
+    if (s->what->cancellable) {
+        rc = vipl_poll_cancellable(fds, count, ms, s->what->mask, vipl_here.cancel, end_cancelled, s);
+    } else {
+        rc = vipl_poll(fds, count, ms, s->what->mask);
+    }
+    vipl_wake_up();
+    return rc;
+}
+
+/* Sleeps as leader: on the backend's descriptor too, if it has one, until the backend wants to be called. */
+static int sleep_leading(struct slumber *s, int ms)
+{
+    struct vipl_nic *nic = s->nic;
+    nic->ops->arm(nic->be, &s->nap);
+    s->armed = true;
+    int fds[2] = {s->waiter->waker->fd, s->nap.fd};
+    int most = shorter(ms, s->nap.ms);
+    int rc = s->nap.ms == 0 ? 0 : doze(s, fds, 2, most);
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
     }
-    nic->ops->disarm(nic->be, &nap);
+    nic->ops->disarm(nic->be, &s->nap);
     return rc == ETIMEDOUT && most != ms ? 0 : rc; /* only the backend's time is up */
 }
 
-int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline, const void *mask)
+/* One sleep of an enlisted waiter: 0, ETIMEDOUT or EINTR. */
+static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,
+                     uint64_t deadline)
 {
-    struct vipl_sleepers *s = &nic->sleepers;
+    struct slumber slumber = {.nic = nic, .what = what, .waiter = waiter};
     int ms = ms_left(deadline);
     int rc;
     if (ms == 0) {
         return ETIMEDOUT;
     }
-    if (lead_or_follow(s, waiter, &nic->service.waker)) {
-        rc = sleep_leading(nic, waiter, ms, mask);
+    if (lead_or_follow(&nic->sleepers, waiter, &nic->service.waker)) {
+        rc = sleep_leading(&slumber, ms);
     } else {
-        rc = vipl_poll(&waiter->waker->fd, 1, ms, mask);
+        rc = doze(&slumber, &waiter->waker->fd, 1, ms);
     }
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
     }
-    leave(s, waiter);
+    leave(&nic->sleepers, waiter);
     vipl_waker_reset(waiter->waker);
     return rc;
 }
@@ -156,7 +214,8 @@ void vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool w
     }
     vipl_mutex_unlock(&s->lock);
     if (lead) {
-        sleep_leading(nic, waiter, -1, NULL);
+        struct slumber slumber = {.nic = nic, .waiter = waiter};
+        sleep_leading(&slumber, -1);
     } else {
         vipl_poll(&waiter->waker->fd, 1, watch ? -1 : ms, NULL);
     }
@@ -198,12 +257,12 @@ static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *wh
     vipl_nic_progress(nic);
     VIP_RETURN rc = what->attempt(what->arg, waiter);
     if (rc == VIP_NOT_DONE) {
-        *why = vipl_sleep(nic, waiter, deadline, what->mask);
+        *why = sleep_for(nic, what, waiter, deadline);
         if (*why == ECHILD) {
             return VIP_INVALID_PARAMETER;
         }
         vipl_nic_progress(nic);
-        what->leave(what->arg, waiter);
+        what->leave(what->arg, waiter, false);
         rc = what->attempt(what->arg, NULL);
     }
     return rc;

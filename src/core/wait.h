@@ -27,10 +27,15 @@ struct vipl_waiter {
 struct vipl_wait_for {
     /* Anything but VIP_NOT_DONE ends the wait. With a waiter: if not done, enlists it, in one step. */
     VIP_RETURN (*attempt)(void *arg, struct vipl_waiter *waiter);
-    /* Takes the waiter off the object's list, if it is still on it. */
-    void (*leave)(void *arg, struct vipl_waiter *waiter);
+    /* Takes the waiter off the object's list, if it is still on it. `unused`: it will not attempt again; if it has been
+     * woken, another is to be instead. */
+    void (*leave)(void *arg, struct vipl_waiter *waiter, bool unused);
     void *arg;
     const void *mask; /* the signals blocked while asleep, a sigset_t; NULL: those of the thread */
+    /* The thread may be cancelled while it sleeps. What the call has begun is ended then by `cancelled`, if it is not
+     * NULL, and by giving back the caller's reference on the NIC. */
+    bool cancellable;
+    void (*cancelled)(void *arg);
 };
 
 #define VIPL_NO_DEADLINE UINT64_MAX
@@ -44,6 +49,8 @@ VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uin
 /* Wakes the longest waiter of a list, or all. The list's lock is held. */
 void vipl_wake_one_locked(struct vipl_list *waiters);
 void vipl_wake_all_locked(struct vipl_list *waiters);
+/* For `leave` of an object whose waiters are woken one at a time. Its lock is held. */
+void vipl_unlist_locked(struct vipl_list *waiters, struct vipl_waiter *waiter, bool unused);
 
 /* The sleepers of one NIC handle. */
 struct vipl_sleepers {
@@ -55,8 +62,6 @@ struct vipl_sleepers {
 };
 
 void vipl_sleepers_init(struct vipl_sleepers *s);
-/* One sleep of an enlisted waiter: 0, ETIMEDOUT or EINTR; ECHILD: in a child forked meanwhile. */
-int vipl_sleep(struct vipl_nic *nic, struct vipl_waiter *waiter, uint64_t deadline, const void *mask);
 /* The service thread's sleep. `watch`: leads if nobody does, else parks until the leader has left;
  * otherwise sleeps for `ms`. Its waker ends any of them. */
 void vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool watch, int ms);

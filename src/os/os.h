@@ -13,10 +13,13 @@
 
 /* --- memory: the only allocator; tests make the Nth allocation fail ----------------------------- */
 
+/* Not the C library's: a signal handler may have interrupted that, and call us. This one has a lock of ours; who holds
+ * it is inside the library, where handlers do not get (core/reentry.h). */
 void *vipl_alloc(size_t bytes);
 void *vipl_zalloc(size_t bytes);
-void *vipl_alloc_aligned(size_t bytes, size_t alignment); /* zeroed; freed with vipl_free() */
 void vipl_free(void *p);
+void *vipl_alloc_slab(size_t bytes);    /* zeroed whole pages, never given back */
+void vipl_alloc_abandon(void);          /* in a forked child: what is free stays unused */
 void vipl_alloc_fail_after(long count); /* test hook: the count-th next allocation fails; < 0: none */
 
 /* --- clock ------------------------------------------------------------------------------------- */
@@ -33,7 +36,7 @@ int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
 int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
 const char *vipl_environment(const char *name);
 const char *vipl_os_error(int error, char *text, size_t size); /* errno value to text */
-void vipl_error_output(const char *text, size_t length);       /* to standard error; async-signal-safe */
+void vipl_print_error(const char *text, size_t length); /* to the standard error output; async-signal-safe */
 
 /* --- fork --------------------------------------------------------------------------------------- */
 
@@ -55,6 +58,17 @@ void vipl_fd_disown(int fd); /* somebody else closes it, after this */
 void vipl_fd_close(int fd);  /* < 0: nothing */
 
 /* --- threads: signals are blocked in them ----------------------------------------------------- */
+
+/* A variable of each thread's that costs one instruction, and no allocation at first use. */
+#ifdef __GNUC__
+#define VIPL_FAST_THREAD_LOCAL __attribute__((tls_model("initial-exec")))
+#else
+#define VIPL_FAST_THREAD_LOCAL
+#endif
+
+/* A thread that is cancelled with a lock of ours would keep it. Async-signal-safe. */
+int vipl_cancel_off(void);
+void vipl_cancel_restore(int before); /* what vipl_cancel_off() returned */
 
 struct vipl_thread {
     uintptr_t id;
@@ -90,6 +104,12 @@ struct vipl_waker *vipl_thread_waker(void); /* the calling thread's; NULL: no de
 /* Sleeps until a descriptor is readable or hung up, timeout_ms is over (-1: never) or a signal
  * handler ran. Descriptors < 0 are left out. 0: readable; ETIMEDOUT; EINTR. */
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask);
+/* The same, and the thread may be cancelled meanwhile, if that is what vipl_cancel_off() had found: `cancelled` is called
+ * then, and the thread ends. */
+int vipl_poll_cancellable(const int *fds, unsigned count, int timeout_ms, const void *mask, int cancel,
+                          void (*cancelled)(void *), void *arg);
+/* A duplicate of the descriptor whose number is `least` or more. */
+int vipl_fd_duplicate(int fd, int least, int *out);
 
 /* A set of descriptors that is itself one descriptor. */
 struct vipl_pollset {

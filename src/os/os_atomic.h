@@ -72,4 +72,10 @@ static inline uint32_t vipl_load_ordered(const uint32_t *p)
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 }
 
+/* Between a thread and a signal handler that interrupts it: for the compiler, no instruction. */
+static inline void vipl_signal_fence(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // POSIX extensions: waits with a signal mask of their own, and calls that resume.
+#include "connect_roles.hpp"
 #include "signals.hpp"
 
 #include <vipl/posix.h>
@@ -77,6 +78,15 @@ void lets_a_pending_signal_through(MaskedCall call)
     EXPECT(Blocked::now()); // the mask is the thread's again
 }
 
+void ends_whatever_the_handler_asks(MaskedCall call, int flags)
+{
+    ConnectedPair pair;
+    const Handler handler(flags);
+    const sigset_t none = set_of({});
+    REQUIRE_RC(VIP_INTERRUPTED, interrupted([&] { return call(pair, patience(), &none); }));
+    REQUIRE_RC(VIP_INTERRUPTED, interrupted([&] { return call(pair, patience(), nullptr); }));
+}
+
 void keeps_a_signal_out(MaskedCall call)
 {
     ConnectedPair pair;
@@ -96,6 +106,68 @@ void keeps_a_signal_out(MaskedCall call)
     REQUIRE_RC(VIP_TIMEOUT, call(pair, kMoment, &none));
 }
 
+// --- calls that resume ---
+
+using TimedCall = VIP_RETURN (*)(ConnectedPair &, VIP_ULONG);
+
+VIP_RETURN timed_connect_wait(ConnectedPair &pair, VIP_ULONG timeout)
+{
+    NetAddress local = pair.server_nic.address(unique_discriminator()), remote;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE connection = nullptr;
+    return VipConnectWait(pair.server_nic, local, timeout, remote, &attributes, &connection);
+}
+
+VIP_RETURN timed_request(ConnectedPair &pair, VIP_ULONG timeout)
+{
+    const Vi vi(pair.server_nic);
+    return request(vi, pair.server_nic.address("x"), pair.server_nic.address(unique_discriminator()),
+                   timeout);
+}
+
+VIP_RETURN timed_peer_wait(ConnectedPair &pair, VIP_ULONG timeout)
+{
+    const Vi vi(pair.server_nic);
+    NetAddress local = pair.server_nic.address("x"), remote = pair.server_nic.address(unique_discriminator());
+    REQUIRE_VIP(VipConnectPeerRequest(vi, local, remote, timeout));
+    return VipConnectPeerWait(vi, nullptr);
+}
+
+void lasts_its_time(TimedCall call)
+{
+    ConnectedPair pair;
+    const Handler handler(0);
+    REQUIRE_VIP(VipxSetRestart(pair.server_nic, VIP_TRUE));
+    const unsigned long long start = now_ms();
+    const VIP_RETURN rc = interrupted([&] { return call(pair, 3 * kMoment); });
+    EXPECT(now_ms() - start + 1 >= 3 * kMoment);
+    EXPECT(rc == VIP_TIMEOUT || rc == VIP_NO_MATCH);
+    EXPECT(Handler::calls > 1);
+}
+
+bool register_timed_calls()
+{
+    struct Entry {
+        const char *function;
+        TimedCall call;
+    };
+    static const Entry entries[] = {
+        {"VipSendWait",
+         [](ConnectedPair &pair, VIP_ULONG timeout) { return send_wait(pair, timeout, nullptr); }},
+        {"VipRecvWait",
+         [](ConnectedPair &pair, VIP_ULONG timeout) { return recv_wait(pair, timeout, nullptr); }},
+        {"VipCQWait", [](ConnectedPair &pair, VIP_ULONG timeout) { return cq_wait(pair, timeout, nullptr); }},
+        {"VipConnectWait", timed_connect_wait},
+        {"VipConnectRequest", timed_request},
+        {"VipConnectPeerWait", timed_peer_wait}};
+    for (const Entry &entry : entries) {
+        register_case(std::string(entry.function) + " that resumes lasts as long with signals as without",
+                      std::string("[") + entry.function + "][posix]", CATCH_INTERNAL_LINEINFO,
+                      [&entry] { lasts_its_time(entry.call); });
+    }
+    return true;
+}
+
 bool register_calls()
 {
     struct Entry {
@@ -109,13 +181,19 @@ bool register_calls()
         register_case(name + " lets a pending signal through, which ends it with VIP_INTERRUPTED",
                       "[" + name + "][posix]", CATCH_INTERNAL_LINEINFO,
                       [&entry] { lets_a_pending_signal_through(entry.call); });
+        for (const int flags : {0, SA_RESTART}) {
+            register_case(name + " ends with VIP_INTERRUPTED when a handler runs" +
+                              (flags == 0 ? "" : ", SA_RESTART or not"),
+                          "[" + name + "][posix]", CATCH_INTERNAL_LINEINFO,
+                          [&entry, flags] { ends_whatever_the_handler_asks(entry.call, flags); });
+        }
         register_case(name + " keeps a signal of its mask out until it has returned", "[" + name + "][posix]",
                       CATCH_INTERNAL_LINEINFO, [&entry] { keeps_a_signal_out(entry.call); });
     }
     return true;
 }
 
-[[maybe_unused]] const bool registered = register_calls();
+[[maybe_unused]] const bool registered = register_calls() && register_timed_calls();
 
 } // namespace
 

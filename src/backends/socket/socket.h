@@ -74,6 +74,7 @@ struct vipl_be_nic {
     uint32_t half_open_count;
     uint32_t idle_listeners;
     uint32_t conn_count;
+    int highest_fd; /* that has been watched */
     uint32_t polls;
     uint32_t changed;    /* atomic: the loop has watches that the kernel does not know of yet */
     bool sooner;         /* who sleeps may have to wake earlier than it thinks */
@@ -303,6 +304,8 @@ void vipl_sk_loop_close(struct vipl_be_nic *be);                         /* ever
 void vipl_sk_poll(struct vipl_be_nic *be);                               /* not held */
 void vipl_sk_arm(struct vipl_be_nic *be, struct vipl_nap *nap);          /* not held */
 void vipl_sk_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap); /* not held */
+/* Whether the loop can watch the descriptor now: false, it would allocate, and may not; somebody else will. */
+bool vipl_sk_has_room(struct vipl_be_nic *be, int fd);
 void vipl_sk_changed(struct vipl_be_nic *be); /* the loop has something new to watch or to wait for */
 void vipl_sk_fell(struct sk_conn *conn, VIP_ERROR_CODE code); /* the connection broke: its VI is told */
 void vipl_sk_settle(struct vipl_be_nic *be,

@@ -446,6 +446,9 @@ VIP_RETURN vipl_sk_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const str
     call->remote = *remote;
     call->peer = peer;
     vipl_up_vi_facts(vi, &call->facts);
+    if (peer && (call->facts.rdma_write || call->facts.rdma_read)) {
+        (void)vipl_up_need_service(be->core); /* what sees the connection open may not start it */
+    }
     vipl_mutex_lock(&be->lock);
     uv_timer_init(&be->loop, &call->timer);
     call->timer.data = call;

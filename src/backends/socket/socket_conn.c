@@ -55,7 +55,7 @@ static void on_deadline(uv_timer_t *timer)
 
 struct sk_conn *vipl_sk_conn_new(struct vipl_be_nic *be, int fd, enum sk_state state)
 {
-    struct sk_conn *conn = vipl_zalloc(sizeof(*conn));
+    struct sk_conn *conn = vipl_sk_has_room(be, fd) ? vipl_zalloc(sizeof(*conn)) : NULL;
     if (conn == NULL || uv_poll_init(&be->loop, &conn->watch, fd) != 0) {
         vipl_free(conn);
         vipl_fd_close(fd);
@@ -229,7 +229,7 @@ void vipl_sk_conn_open(struct sk_conn *conn)
     vipl_sk_conn_deadline(conn, 0);
     vipl_up_vi_facts(conn->vi, &own);
     if (own.rdma_write || own.rdma_read) {
-        vipl_up_need_service(conn->be->core);
+        (void)vipl_up_need_service(conn->be->core);
     }
 }
 

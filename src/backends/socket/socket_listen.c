@@ -57,7 +57,7 @@ struct sk_listener *vipl_sk_listener(struct vipl_be_nic *be, const struct vipl_a
         return NULL;
     }
     listener = vipl_zalloc(sizeof(*listener));
-    if (listener == NULL || uv_poll_init(&be->loop, &listener->watch, fd) != 0) {
+    if (listener == NULL || !vipl_sk_has_room(be, fd) || uv_poll_init(&be->loop, &listener->watch, fd) != 0) {
         vipl_free(listener);
         vipl_fd_close(fd);
         return NULL;

@@ -7,7 +7,59 @@
 #include "core/lock_rank.h"
 #include "os/os_atomic.h"
 
-enum { LOOK_AROUND_EVERY = 32, MOST_RUNS = 8 };
+enum {
+    LOOK_AROUND_EVERY = 32,
+    MOST_RUNS = 8,
+    FIRST_ROOM = 1021, /* descriptors: with the room that libuv takes in addition, a page or two */
+    SPARE_ROOM = 64
+};
+
+/* --- room in the loop --- */
+
+struct room {
+    uv_poll_t watch;
+    struct vipl_waker waker;
+};
+
+static void on_room_closed(uv_handle_t *handle)
+{
+    vipl_free(handle->data);
+}
+
+/* The loop has a table as long as the largest descriptor it watches, which libuv takes from the C library's heap: so it
+ * grows ahead, by a descriptor of that number which is watched for a moment. */
+static void make_room(struct vipl_be_nic *be, int least)
+{
+    struct room *room = vipl_zalloc(sizeof(*room));
+    int fd = -1;
+    if (room == NULL || vipl_waker_open(&room->waker) != 0) {
+        vipl_free(room);
+        return;
+    }
+    if (vipl_fd_duplicate(room->waker.fd, least, &fd) != 0 ||
+        uv_poll_init(&be->loop, &room->watch, fd) != 0) {
+        vipl_free(room); /* the system's limit is lower, or near */
+    } else {
+        room->watch.data = room;
+        uv_poll_start(&room->watch, UV_READABLE, NULL);
+        uv_close((uv_handle_t *)&room->watch, on_room_closed);
+    }
+    vipl_fd_close(fd);
+    vipl_waker_close(&room->waker);
+}
+
+bool vipl_sk_has_room(struct vipl_be_nic *be, int fd)
+{
+    be->highest_fd = fd > be->highest_fd ? fd : be->highest_fd;
+    return (unsigned)fd < be->loop.nwatchers || !vipl_up_is_in_safe_call();
+}
+
+static void keep_room(struct vipl_be_nic *be)
+{
+    if ((unsigned)be->highest_fd + SPARE_ROOM > be->loop.nwatchers && !vipl_up_is_in_safe_call()) {
+        make_room(be, 2 * be->highest_fd);
+    }
+}
 
 /* libuv opens and closes these itself; they are public names of the structure, and the same for the loop's life. */
 static void own_descriptors(const uv_loop_t *loop, void (*change)(int fd))
@@ -32,6 +84,7 @@ int vipl_sk_loop_open(struct vipl_be_nic *be)
         uv_timer_init(&be->loop, &be->accept_timer);
         uv_timer_init(&be->loop, &be->silence_timer);
         be->silence_timer.data = be;
+        make_room(be, FIRST_ROOM);
     }
     return error;
 }
@@ -185,6 +238,7 @@ static void look_at_wants(struct vipl_be_nic *be)
 static void run_loop(struct vipl_be_nic *be)
 {
     vipl_sk_watch_silence(be);
+    keep_room(be);
     for (int i = 0; i == 0 || (i < MOST_RUNS && vipl_load_relaxed(&be->changed) != 0); i++) {
         vipl_store_relaxed(&be->changed, 0);
         uv_run(&be->loop, UV_RUN_NOWAIT);

@@ -126,9 +126,11 @@ int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fd
         memcpy(CMSG_DATA(c), pass_fds, fd_count * sizeof(int));
     }
     ssize_t n;
+    int cancel = vipl_cancel_off();
     do {
         n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
+    vipl_cancel_restore(cancel);
     return n < 0 ? errno : 0;
 }
 

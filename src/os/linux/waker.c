@@ -33,9 +33,11 @@ void vipl_waker_close(struct vipl_waker *waker)
 void vipl_waker_signal(struct vipl_waker *waker)
 {
     int saved = errno;
+    int cancel = vipl_cancel_off();
     uint64_t one = 1;
     ssize_t n = write(waker->write_fd, &one, sizeof(one)); /* EAGAIN: already signalled 2^64-2 times */
     (void)n;
+    vipl_cancel_restore(cancel);
     errno = saved;
 }
 

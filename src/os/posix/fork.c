@@ -132,6 +132,7 @@ static void begin_anew(void)
     known_pid = (uint32_t)getpid();
     generation++;
     vipl_rank_forget();
+    vipl_alloc_abandon();
     close_copies();
     if (hook != NULL) {
         hook();

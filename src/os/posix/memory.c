@@ -1,10 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* The allocator behind vipl_alloc(), with the hook by which tests make one allocation fail. */
+/*
+ * The allocator behind vipl_alloc(), with the hook by which tests make one allocation fail: lists of free blocks of some
+ * fifty sizes, cut from slabs that stay; larger blocks are mappings of their own. Built on mmap() alone, with a lock of
+ * ours (os.h says why). With AddressSanitizer it is the C library's, which is the one that finds errors.
+ */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "os/os.h"
 #include "os/os_atomic.h"
+#include "os/os_mutex.h"
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define CHECKED_HEAP
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#define CHECKED_HEAP
+#endif
 
 static uint32_t fail_countdown; /* 0: never; n: the n-th next allocation fails */
 
@@ -18,26 +33,161 @@ static bool must_fail(void)
     return vipl_load_relaxed(&fail_countdown) != 0 && vipl_fetch_add(&fail_countdown, (uint32_t)-1) == 1;
 }
 
+#ifdef CHECKED_HEAP
+
 void *vipl_alloc(size_t bytes)
 {
     return must_fail() ? NULL : malloc(bytes);
 }
 
-void *vipl_zalloc(size_t bytes)
+void vipl_free(void *p)
 {
-    return must_fail() ? NULL : calloc(1, bytes);
+    free(p);
 }
 
-void *vipl_alloc_aligned(size_t bytes, size_t alignment)
+void *vipl_alloc_slab(size_t bytes)
 {
     void *p = NULL;
-    if (must_fail() || posix_memalign(&p, alignment, bytes) != 0) {
+    if (must_fail() || posix_memalign(&p, 64, bytes) != 0) {
         return NULL;
     }
     return memset(p, 0, bytes);
 }
 
+void vipl_alloc_abandon(void)
+{
+    /* the C library's own does the like */
+}
+
+#else
+
+enum {
+    SLAB = 64 * 1024,
+    SMALLEST = 64,       /* bytes of a block, its head included */
+    STEPS = 4,           /* sizes between a power of two and the next */
+    CLASSES = 8 * STEPS, /* up to, not including, 16 KiB */
+    LOCK_RANK = 31       /* above all that core has */
+};
+static const uint32_t MAPPED = 0xFFFFFFFFu;
+
+/* In front of each block. */
+struct head {
+    _Alignas(16) size_t mapped; /* bytes of the mapping, of a large block */
+    uint32_t size_class;        /* or MAPPED */
+};
+
+/* In each block that is free. */
+struct spare {
+    struct spare *next;
+};
+
+static struct {
+    struct vipl_mutex lock; /* guards all */
+    struct spare *free[CLASSES];
+    char *uncut[CLASSES]; /* of the class's latest slab */
+    size_t uncut_bytes[CLASSES];
+} heap = {.lock = {0, LOCK_RANK}};
+
+static size_t class_bytes(uint32_t size_class)
+{
+    size_t power = (size_t)SMALLEST << size_class / STEPS;
+    return power + power / STEPS * (size_class % STEPS);
+}
+
+/* The smallest class with such blocks, or CLASSES. */
+static uint32_t class_of(size_t bytes)
+{
+    uint32_t size_class = 0;
+    while (size_class < CLASSES && class_bytes(size_class) < bytes) {
+        size_class++;
+    }
+    return size_class;
+}
+
+static void *map(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* A new block. Slabs are cut one by one: a page that nobody needs is never touched. */
+static void *cut_locked(uint32_t size_class)
+{
+    size_t bytes = class_bytes(size_class);
+    if (heap.uncut_bytes[size_class] < bytes) {
+        heap.uncut[size_class] = map(SLAB);
+        heap.uncut_bytes[size_class] = heap.uncut[size_class] == NULL ? 0 : SLAB;
+    }
+    if (heap.uncut[size_class] == NULL) {
+        return NULL;
+    }
+    void *block = heap.uncut[size_class];
+    heap.uncut[size_class] += bytes;
+    heap.uncut_bytes[size_class] -= bytes;
+    return block;
+}
+
+static void *take(uint32_t size_class)
+{
+    vipl_mutex_lock(&heap.lock);
+    struct spare *spare = heap.free[size_class];
+    if (spare != NULL) {
+        heap.free[size_class] = spare->next;
+    }
+    void *block = spare != NULL ? spare : cut_locked(size_class);
+    vipl_mutex_unlock(&heap.lock);
+    return block;
+}
+
+void *vipl_alloc(size_t bytes)
+{
+    if (must_fail() || bytes > SIZE_MAX / 2) {
+        return NULL;
+    }
+    bytes += sizeof(struct head);
+    uint32_t size_class = class_of(bytes);
+    struct head *head = size_class < CLASSES ? take(size_class) : map(bytes);
+    if (head == NULL) {
+        return NULL;
+    }
+    head->mapped = bytes;
+    head->size_class = size_class < CLASSES ? size_class : MAPPED;
+    return head + 1;
+}
+
 void vipl_free(void *p)
 {
-    free(p);
+    if (p == NULL) {
+        return;
+    }
+    struct head *head = (struct head *)p - 1;
+    if (head->size_class == MAPPED) {
+        munmap(head, head->mapped);
+        return;
+    }
+    uint32_t size_class = head->size_class;
+    struct spare *spare = (struct spare *)(void *)head;
+    vipl_mutex_lock(&heap.lock);
+    spare->next = heap.free[size_class];
+    heap.free[size_class] = spare;
+    vipl_mutex_unlock(&heap.lock);
+}
+
+void *vipl_alloc_slab(size_t bytes)
+{
+    return must_fail() ? NULL : map(bytes);
+}
+
+void vipl_alloc_abandon(void)
+{
+    memset(&heap, 0, sizeof(heap));
+    vipl_mutex_init(&heap.lock, LOCK_RANK);
+}
+
+#endif
+
+void *vipl_zalloc(size_t bytes)
+{
+    void *p = vipl_alloc(bytes);
+    return p == NULL ? NULL : memset(p, 0, bytes);
 }

@@ -3,7 +3,9 @@
  * Sleeping on descriptors. poll() and ppoll() are never restarted after a handler, whatever SA_RESTART says.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <time.h>
 
@@ -34,4 +36,22 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
         return errno;
     }
     return ready == 0 ? ETIMEDOUT : 0;
+}
+
+int vipl_poll_cancellable(const int *fds, unsigned count, int timeout_ms, const void *mask, int cancel,
+                          void (*cancelled)(void *), void *arg)
+{
+    int rc;
+    pthread_cleanup_push(cancelled, arg);
+    vipl_cancel_restore(cancel);
+    rc = vipl_poll(fds, count, timeout_ms, mask);
+    (void)vipl_cancel_off();
+    pthread_cleanup_pop(0);
+    return rc;
+}
+
+int vipl_fd_duplicate(int fd, int least, int *out)
+{
+    *out = fcntl(fd, F_DUPFD_CLOEXEC, least);
+    return *out < 0 ? errno : 0;
 }

@@ -44,12 +44,18 @@ const char *vipl_os_error(int error, char *text, size_t size)
     return text;
 }
 
-void vipl_error_output(const char *text, size_t length)
+void vipl_print_error(const char *text, size_t length)
 {
     int saved = errno;
-    ssize_t n;
-    do {
-        n = write(STDERR_FILENO, text, length); /* not by stdio: no lock is left behind in a forked child */
-    } while (n < 0 && errno == EINTR);
+    int cancel = vipl_cancel_off();
+    while (length > 0) {
+        ssize_t n = write(STDERR_FILENO, text, length);
+        if (n < 0 && errno != EINTR) {
+            break;
+        }
+        text += n < 0 ? 0 : n;
+        length -= n < 0 ? 0 : (size_t)n;
+    }
+    vipl_cancel_restore(cancel);
     errno = saved;
 }

@@ -312,10 +312,12 @@ int vipl_tcp_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t 
     struct msghdr message;
     ssize_t n;
     describe(&message, pieces, count);
+    int cancel = vipl_cancel_off();
     do { /* one piece: the kernel has less to look at */
         n = count == 1 ? send(fd, pieces->base, pieces->len, MSG_NOSIGNAL | MSG_DONTWAIT)
                        : sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
+    vipl_cancel_restore(cancel);
     return moved(n, sent);
 }
 

@@ -59,14 +59,30 @@ bool vipl_thread_is_self(const struct vipl_thread *thread)
     return pthread_equal((pthread_t)thread->id, pthread_self()) != 0;
 }
 
+int vipl_cancel_off(void)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    return before;
+}
+
+void vipl_cancel_restore(int before)
+{
+    if (before != PTHREAD_CANCEL_DISABLE) {
+        pthread_setcancelstate(before, NULL);
+    }
+}
+
 /* --- wakers, one a thread, closed when the thread ends --- */
 
 static void *waker_key; /* atomic: a pthread_key_t, counted from 1; NULL: not made yet */
 
 static void waker_end(void *p)
 {
+    int cancel = vipl_cancel_off(); /* a thread that ends by itself may still be cancelled here */
     vipl_waker_close(p);
     free(p);
+    vipl_cancel_restore(cancel);
 }
 
 /* Not by pthread_once(): a fork may come while another thread is at it, and not every C library begins again then. */

@@ -36,8 +36,10 @@ void vipl_waker_close(struct vipl_waker *waker)
 void vipl_waker_signal(struct vipl_waker *waker)
 {
     int saved = errno;
+    int cancel = vipl_cancel_off();
     ssize_t n = write(waker->write_fd, "", 1); /* EAGAIN: it is full */
     (void)n;
+    vipl_cancel_restore(cancel);
     errno = saved;
 }
 
