@@ -86,13 +86,16 @@ static int left_ms(uint64_t deadline)
     return ms > LONGEST ? LONGEST : (int)ms;
 }
 
-/* One sleep. VIP_NOT_DONE: look again. */
+/* One sleep. VIP_NOT_DONE: look again. That is twice a second at least: no bell says that another thread has dropped
+ * this process's reference, and a process that is stopped while it hushes has taken the ring of all. */
 static VIP_RETURN sleep_once(const struct source *source, int bell, uint64_t deadline, const void *mask)
 {
+    enum { LOOK_MS = 500 };
     int ms = left_ms(deadline);
     if (ms == 0) {
         return VIP_TIMEOUT;
     }
+    ms = ms < 0 || ms > LOOK_MS ? LOOK_MS : ms;
     hush(bell, source->rung);
     if (source->ready(source)) {
         ring(bell, source->rung);
@@ -141,7 +144,8 @@ static VIP_RETURN take_descriptor(struct source *source)
     struct vipl_board *board = &source->vi_board->queues[source->recv ? 1 : 0];
     uint64_t entry;
     uint32_t reaped;
-    if (vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle) {
+    if (vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle ||
+        vipl_share_has_dropped(source->handle)) {
         return VIP_INVALID_PARAMETER; /* destroyed meanwhile */
     }
     do {
@@ -242,7 +246,8 @@ static VIP_RETURN take_completion(struct source *source)
 {
     struct vipl_arena *arena = vipl_share_arena();
     uint32_t code;
-    if (vipl_load_ptr((void *const *)&source->cq_board->handle) != source->handle) {
+    if (vipl_load_ptr((void *const *)&source->cq_board->handle) != source->handle ||
+        vipl_share_has_dropped(source->handle)) {
         return VIP_INVALID_PARAMETER;
     }
     while (take_entry(source->cq_board, &code)) {
