@@ -143,11 +143,11 @@ enum { HEAP_MIB = 1024, MOST_HEAP_MIB = 1 << 20 };
 enum { HEAP_MIB = 64, MOST_HEAP_MIB = 1024 };
 #endif
 
-/* Behind the arena's own part, on a page of its own. */
+/* The heap lies behind the arena's own part, at a multiple of its units: a mapping does not begin at one. */
 static struct vipl_arena *make_arena(void)
 {
     struct vipl_shm shm;
-    size_t own = (sizeof(struct vipl_arena) + VIPL_SHARE_PAGE - 1) / VIPL_SHARE_PAGE * VIPL_SHARE_PAGE;
+    size_t own = sizeof(struct vipl_arena) + VIPL_SHARE_PAGE;
     size_t heap = (size_t)vipl_config_number("VIPL_SHARED_MIB", HEAP_MIB, 1, MOST_HEAP_MIB) * MIB;
     int error = vipl_shm_reserve(&shm, "vipl-shared", own + heap);
     if (error != 0) {
@@ -156,7 +156,8 @@ static struct vipl_arena *make_arena(void)
     }
     vipl_shm_close_fd(&shm);
     struct vipl_arena *arena = shm.base;
-    arena->heap = (unsigned char *)shm.base + own;
+    uintptr_t end = (uintptr_t)shm.base + own;
+    arena->heap = (unsigned char *)shm.base + own - end % VIPL_SHARE_PAGE;
     arena->heap_bytes = heap;
     return arena;
 }
