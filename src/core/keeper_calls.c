@@ -295,9 +295,11 @@ static VIP_RETURN destroy_ptag(unsigned holder, struct vipl_call *call)
 }
 
 /* The tag of attributes, as this process knows it; a strange one stays strange. */
-static void *real_ptag(void *handle)
+static void *real_ptag(unsigned holder, void *handle)
 {
-    void *real = handle == NULL ? NULL : vipl_keeper_real(VIPL_KIND_PTAG, handle);
+    void *real = !vipl_keeper_is_held(VIPL_KIND_PTAG, handle, holder)
+                     ? NULL
+                     : vipl_keeper_real(VIPL_KIND_PTAG, handle);
     return real == NULL ? handle : real;
 }
 
@@ -318,7 +320,7 @@ static VIP_RETURN register_mem(unsigned holder, struct vipl_call *call)
     if (region == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    call->mem.Ptag = real_ptag(call->mem.Ptag);
+    call->mem.Ptag = real_ptag(holder, call->mem.Ptag);
     VIP_RETURN rc = VipRegisterMem(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->number,
                                    &call->mem, &call->memory);
     if (rc != VIP_SUCCESS) {
@@ -344,9 +346,17 @@ static VIP_RETURN deregister(unsigned holder, struct vipl_call *call)
                 act_region);
 }
 
+static bool holds_region(unsigned holder, const struct vipl_call *call)
+{
+    return vipl_keeper_is_held(VIPL_KIND_REGION, vipl_keeper_region(call->nic, call->address, call->memory),
+                               holder);
+}
+
 static VIP_RETURN query_mem(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
+    if (!holds_region(holder, call)) {
+        return VIP_INVALID_PARAMETER;
+    }
     VIP_RETURN rc =
         VipQueryMem(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory, &call->mem);
     call->mem.Ptag = known_ptag(call->mem.Ptag);
@@ -355,8 +365,10 @@ static VIP_RETURN query_mem(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN change_mem(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    call->mem.Ptag = real_ptag(call->mem.Ptag);
+    if (!holds_region(holder, call)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    call->mem.Ptag = real_ptag(holder, call->mem.Ptag);
     return VipSetMemAttributes(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory,
                                &call->mem);
 }
@@ -397,6 +409,7 @@ static VIP_RETURN create_cq(unsigned holder, struct vipl_call *call)
     vipl_store_relaxed(&board->taken, 0);
     vipl_store_relaxed(&board->rung, 0);
     vipl_store_relaxed(&board->limit, VIPL_SHARE_ENTRIES);
+    vipl_store_ptr(&board->nic, cq->nic);
     vipl_store_ptr(&board->handle, cq->handle);
     call->object = cq->handle;
     vipl_keeper_object_enter(cq, holder);
@@ -464,6 +477,7 @@ static void keep_vi(struct vipl_keeper_object *object, struct vipl_cq_keeping *c
         queues[i]->limit = VIPL_SHARE_DEPTH;
     }
     vipl_vi_unlock(vi);
+    vipl_store_ptr(&boards->nic, object->nic);
     vipl_store_ptr(&boards->handle, object->handle);
 }
 
@@ -485,7 +499,7 @@ static VIP_RETURN use_cqs(const struct vipl_call *call, struct vipl_keeper_objec
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN make_vi(struct vipl_keeper_object *vi, struct vipl_call *call)
+static VIP_RETURN make_vi(unsigned holder, struct vipl_keeper_object *vi, struct vipl_call *call)
 {
     struct vipl_cq_keeping *cqs[2];
     vi->nic = call->nic;
@@ -494,7 +508,7 @@ static VIP_RETURN make_vi(struct vipl_keeper_object *vi, struct vipl_call *call)
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    call->vi.Ptag = real_ptag(call->vi.Ptag);
+    call->vi.Ptag = real_ptag(holder, call->vi.Ptag);
     rc = VipCreateVi(vipl_keeper_real(VIPL_KIND_NIC, call->nic), &call->vi, NULL, NULL, &vi->real);
     if (rc == VIP_SUCCESS) {
         keep_vi(vi, cqs);
@@ -514,7 +528,7 @@ static VIP_RETURN create_vi(unsigned holder, struct vipl_call *call)
     if (vi == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    VIP_RETURN rc = make_vi(vi, call);
+    VIP_RETURN rc = make_vi(holder, vi, call);
     if (rc != VIP_SUCCESS) {
         vipl_keeper_object_free(vi);
         return rc;
@@ -555,8 +569,7 @@ static VIP_RETURN query_vi(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN change_vi(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    call->vi.Ptag = real_ptag(call->vi.Ptag);
+    call->vi.Ptag = real_ptag(holder, call->vi.Ptag);
     return VipSetViAttributes(real_vi(call), &call->vi);
 }
 
@@ -743,5 +756,7 @@ void vipl_keeper_make_call(unsigned holder, struct vipl_call *call)
         [VIPL_CALL_ALLOC] = alloc,
         [VIPL_CALL_FREE] = free_block,
     };
-    call->rc = call->name < VIPL_CALLS ? calls[call->name](holder, call) : VIP_INVALID_PARAMETER;
+    bool known = call->name < VIPL_CALLS &&
+                 (call->nic == NULL || vipl_keeper_is_held(VIPL_KIND_NIC, call->nic, holder));
+    call->rc = known ? calls[call->name](holder, call) : VIP_INVALID_PARAMETER;
 }

@@ -382,6 +382,25 @@ void vipl_share_drop(const void *handle)
     }
 }
 
+static void drop_if_on(void *const *handle, void *const *nic, const void *of)
+{
+    const void *dropped = vipl_load_ptr(handle);
+    if (dropped != NULL && vipl_load_ptr(nic) == of) {
+        vipl_share_drop(dropped);
+    }
+}
+
+void vipl_share_drop_all(const void *nic)
+{
+    const struct vipl_arena *arena = vipl_share_arena();
+    for (uint32_t i = 0; i < VIPL_SHARE_VIS; i++) {
+        drop_if_on(&arena->vis[i].handle, &arena->vis[i].nic, nic);
+    }
+    for (uint32_t i = 0; i < VIPL_SHARE_CQS; i++) {
+        drop_if_on(&arena->cqs[i].handle, &arena->cqs[i].nic, nic);
+    }
+}
+
 bool vipl_share_has_dropped(const void *handle)
 {
     void **dropped = dropped_of(handle);

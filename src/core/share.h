@@ -134,11 +134,13 @@ struct vipl_board {
 
 struct vipl_vi_board {
     void *handle; /* atomic: the holders' handle; NULL: none lives here */
+    void *nic;    /* atomic: the handle of its NIC handle */
     struct vipl_board queues[2];
 };
 
 struct vipl_cq_board {
     void *handle;    /* atomic, as above */
+    void *nic;       /* atomic, as above */
     uint32_t pushed; /* atomic: written by the keeper, after the entry */
     uint32_t taken;  /* atomic: taken by holders, one each */
     uint32_t rung;   /* atomic: the bell rings */
@@ -181,8 +183,9 @@ VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart);
 /* The bell of a queue; -1: there is none to be had. */
 int vipl_share_bell(const void *handle, bool recv);
 bool vipl_share_keeper_lives(void);
-int vipl_share_lifeline(void);            /* a descriptor that is readable once the keeper is no more */
-void vipl_share_drop(const void *handle); /* this process has dropped its reference of a VI or CQ */
+int vipl_share_lifeline(void);             /* a descriptor that is readable once the keeper is no more */
+void vipl_share_drop(const void *handle);  /* this process has dropped its reference of a VI or CQ */
+void vipl_share_drop_all(const void *nic); /* and those of all VIs and CQs of a NIC handle */
 bool vipl_share_has_dropped(const void *handle);
 
 /* --- the keeper: keeper.c ------------------------------------------------------------------------------- */

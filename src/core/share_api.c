@@ -77,7 +77,11 @@ VIP_RETURN vipl_share_open(const char *device, void **nic)
 VIP_RETURN vipl_share_close(void *nic)
 {
     struct vipl_call call = {.nic = nic};
-    return make(&call, VIPL_CALL_CLOSE);
+    VIP_RETURN rc = make(&call, VIPL_CALL_CLOSE);
+    if (rc == VIP_SUCCESS) {
+        vipl_share_drop_all(nic);
+    }
+    return rc;
 }
 
 VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out)
