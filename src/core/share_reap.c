@@ -130,6 +130,20 @@ static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void 
     return rc;
 }
 
+/* Nothing to take: a program that asks again and again is told if there will never be anything. One look is a system
+ * call, so there are few. */
+static VIP_RETURN nothing(void)
+{
+    enum { LOOK_NS = 200000000 };
+    static uint32_t looked; /* atomic: when */
+    uint32_t now = (uint32_t)(vipl_now_ns() / LOOK_NS);
+    if (vipl_load_relaxed(&looked) == now) {
+        return VIP_NOT_DONE;
+    }
+    vipl_store_relaxed(&looked, now);
+    return vipl_share_keeper_lives() ? VIP_NOT_DONE : VIP_ERROR_RESOURCE;
+}
+
 /* --- work queues --- */
 
 static bool queue_ready(const struct source *source)
@@ -184,7 +198,7 @@ VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out)
     }
     VIP_RETURN rc = take_descriptor(&source);
     *out = source.descriptor;
-    return rc;
+    return rc == VIP_NOT_DONE ? nothing() : rc;
 }
 
 VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *mask, VIP_DESCRIPTOR **out)
@@ -291,7 +305,11 @@ VIP_RETURN vipl_share_cq_done(void *cq, void **vi, VIP_BOOLEAN *recv)
 {
     struct source source;
     *vi = NULL;
-    return cq_source(&source, cq) ? tell(&source, take_completion(&source), vi, recv) : VIP_INVALID_PARAMETER;
+    if (!cq_source(&source, cq)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = tell(&source, take_completion(&source), vi, recv);
+    return rc == VIP_NOT_DONE ? nothing() : rc;
 }
 
 VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, void **vi, VIP_BOOLEAN *recv)
