@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -96,6 +97,23 @@ public:
 
     pid_t pid() const { return pid_; }
 
+    /** A child that outlives this process, and says nothing. */
+    static void orphan(const std::function<void()> &body)
+    {
+        const pid_t child = fork();
+        EXPECT(child >= 0);
+        if (child == 0) {
+            leave_report();
+            alarm(case_limit() + 10);
+            try {
+                body();
+            } catch (const std::exception &error) {
+                std::fprintf(stderr, "[orphan] %s\n", error.what());
+            }
+            _exit(0);
+        }
+    }
+
     void kill(int number = SIGKILL)
     {
         ::kill(pid_, number);
@@ -129,11 +147,16 @@ private:
         return status;
     }
 
-    [[noreturn]] static void run(const std::function<void()> &body, int report)
+    static void leave_report()
     {
         if (own_report >= 0) {
             close(own_report); // the parent's own: its end is to be seen
         }
+    }
+
+    [[noreturn]] static void run(const std::function<void()> &body, int report)
+    {
+        leave_report();
         own_report = report;
         signal(SIGALRM, SIG_DFL);
         alarm(case_limit() + 10);

@@ -513,17 +513,14 @@ TEST_CASE("the parent dies and the child goes on alone", "[sharing][posix]")
     const Work answer = world.memory.transfer(world.memory.text("orphan"));
     const Gate started, go, gone, never;
     Fork parent([&] {
-        const pid_t child = fork();
-        if (child == 0) {
-            alarm(case_limit() + 10);
-            started.open(getpid());
+        Fork::orphan([&] {
+            started.open();
             go.pass();
-            const bool good = received(world.server) == in.desc;
+            EXPECT(received(world.server) == in.desc);
             post_send(world.server, answer);
             sent(world.server);
             gone.pass();
-            _exit(good ? 0 : 1);
-        }
+        });
         never.pass();
     });
     started.pass();
