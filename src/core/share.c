@@ -54,7 +54,7 @@ int vipl_share_lifeline(void)
 
 bool vipl_share_keeper_lives(void)
 {
-    return vipl_poll(&share.lifeline, 1, 0, NULL) == ETIMEDOUT;
+    return vipl_poll(&share.lifeline, 1, 0, NULL) != 0; /* a signal may end even a look */
 }
 
 /* --- notes --- */
