@@ -422,7 +422,7 @@ static bool open_family(struct family *family, struct result *result)
 
 static bool use_family(struct family *family, int line, pid_t server, struct result *result)
 {
-    uint64_t start = tool_now_ns();
+    uint64_t start;
 
     if (!open_family(family, result) || !fork_family(family)) {
         return false;
