@@ -50,7 +50,8 @@ extern "C" {
  * The objects live in a process that the library forks off with the first shareable NIC handle, the keeper: it has no
  * descriptors of the program but the standard error output, is seen by none of its wait() calls, and ends with the
  * last holder. Open the first shareable NIC handle early: what the program has in memory then is copied as it is
- * changed. If the keeper is killed, calls on shared objects return VIP_ERROR_RESOURCE.
+ * changed. If the keeper is killed, calls on shared objects return VIP_ERROR_RESOURCE, until a
+ * shareable NIC handle is opened anew.
  *
  * @param DeviceName  As for VipOpenNic().
  * @param Flags       0, or #VIPX_SHAREABLE.

@@ -22,10 +22,13 @@ VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHan
 VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_HANDLE *NicHandle)
 {
     VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    if (NicHandle == NULL || (Flags & ~VIPX_SHAREABLE) != 0) {
+    if (NicHandle == NULL) {
         return VIP_INVALID_PARAMETER;
     }
     *NicHandle = NULL;
+    if ((Flags & ~VIPX_SHAREABLE) != 0) {
+        return VIP_INVALID_PARAMETER;
+    }
     return (Flags & VIPX_SHAREABLE) != 0 ? vipl_share_open(DeviceName, NicHandle)
                                          : vipl_nic_open(DeviceName, NicHandle);
 }

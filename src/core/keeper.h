@@ -49,6 +49,7 @@ void *vipl_keeper_block(const void *address);    /* its handle, or NULL */
 /* Drops a holder's reference. WAS_LAST: the object is the caller's, to end or to give back. */
 enum vipl_keeper_dropped vipl_keeper_drop(uint32_t kind, const void *handle, unsigned holder,
                                           struct vipl_keeper_object **out);
+bool vipl_keeper_is_held(uint32_t kind, const void *handle, unsigned holder);
 void vipl_keeper_keep_on(struct vipl_keeper_object *object, unsigned holder); /* it could not be ended */
 void vipl_keeper_inherit(unsigned parent, unsigned child);
 /* One more queue (by: 1) or one less (-1) on a completion queue; NULL: there is none such on the NIC handle. */

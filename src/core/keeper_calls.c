@@ -307,9 +307,11 @@ static VIP_RETURN destroy_ptag(unsigned holder, struct vipl_call *call)
 }
 
 /* The tag of attributes, as this process knows it; a strange one stays strange. */
-static void *real_ptag(void *handle)
+static void *real_ptag(unsigned holder, void *handle)
 {
-    void *real = handle == NULL ? NULL : vipl_keeper_real(VIPL_KIND_PTAG, handle);
+    void *real = !vipl_keeper_is_held(VIPL_KIND_PTAG, handle, holder)
+                     ? NULL
+                     : vipl_keeper_real(VIPL_KIND_PTAG, handle);
     return real == NULL ? handle : real;
 }
 
@@ -330,7 +332,7 @@ static VIP_RETURN register_mem(unsigned holder, struct vipl_call *call)
     if (region == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    call->mem.Ptag = real_ptag(call->mem.Ptag);
+    call->mem.Ptag = real_ptag(holder, call->mem.Ptag);
     VIP_RETURN rc = VipRegisterMem(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->number,
                                    &call->mem, &call->memory);
     if (rc != VIP_SUCCESS) {
@@ -356,9 +358,17 @@ static VIP_RETURN deregister(unsigned holder, struct vipl_call *call)
                 act_region);
 }
 
+static bool holds_region(unsigned holder, const struct vipl_call *call)
+{
+    return vipl_keeper_is_held(VIPL_KIND_REGION, vipl_keeper_region(call->nic, call->address, call->memory),
+                               holder);
+}
+
 static VIP_RETURN query_mem(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
+    if (!holds_region(holder, call)) {
+        return VIP_INVALID_PARAMETER;
+    }
     VIP_RETURN rc =
         VipQueryMem(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory, &call->mem);
     call->mem.Ptag = known_ptag(call->mem.Ptag);
@@ -367,8 +377,10 @@ static VIP_RETURN query_mem(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN change_mem(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    call->mem.Ptag = real_ptag(call->mem.Ptag);
+    if (!holds_region(holder, call)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    call->mem.Ptag = real_ptag(holder, call->mem.Ptag);
     return VipSetMemAttributes(vipl_keeper_real(VIPL_KIND_NIC, call->nic), call->address, call->memory,
                                &call->mem);
 }
@@ -382,6 +394,15 @@ static VIP_RETURN act_block(struct vipl_keeper_object *block)
 static VIP_RETURN free_block(unsigned holder, struct vipl_call *call)
 {
     return drop(VIPL_KIND_BLOCK, vipl_keeper_block(call->address), holder, act_block);
+}
+
+/* Threads of several channels may do it at once. */
+static void note_used(uint32_t *used, uint32_t slot)
+{
+    uint32_t most;
+    do {
+        most = vipl_load_relaxed(used);
+    } while (most <= slot && !vipl_compare_exchange(used, most, slot + 1));
 }
 
 /* --- completion queues: a board, and no queue of this process's --- */
@@ -417,6 +438,8 @@ static VIP_RETURN create_cq(unsigned holder, struct vipl_call *call)
     vipl_store_relaxed(&board->taken, 0);
     vipl_store_relaxed(&board->rung, 0);
     vipl_store_relaxed(&board->limit, cq_limit(call->number));
+    vipl_store_ptr(&board->nic, cq->nic);
+    note_used(&arena->cqs_used, vipl_handle_slot(cq->handle));
     vipl_store_ptr(&board->handle, cq->handle);
     call->object = cq->handle;
     vipl_keeper_object_enter(cq, holder);
@@ -493,6 +516,8 @@ static void keep_vi(struct vipl_keeper_object *object, struct vipl_cq_keeping *c
         queues[i]->limit = VIPL_SHARE_DEPTH;
     }
     vipl_vi_unlock(vi);
+    vipl_store_ptr(&boards->nic, object->nic);
+    note_used(&arena->vis_used, vipl_handle_slot(object->handle));
     vipl_store_ptr(&boards->handle, object->handle);
 }
 
@@ -514,7 +539,7 @@ static VIP_RETURN use_cqs(const struct vipl_call *call, struct vipl_keeper_objec
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN make_vi(struct vipl_keeper_object *vi, struct vipl_call *call)
+static VIP_RETURN make_vi(unsigned holder, struct vipl_keeper_object *vi, struct vipl_call *call)
 {
     struct vipl_cq_keeping *cqs[2];
     vi->nic = call->nic;
@@ -523,7 +548,7 @@ static VIP_RETURN make_vi(struct vipl_keeper_object *vi, struct vipl_call *call)
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    call->vi.Ptag = real_ptag(call->vi.Ptag);
+    call->vi.Ptag = real_ptag(holder, call->vi.Ptag);
     rc = VipCreateVi(vipl_keeper_real(VIPL_KIND_NIC, call->nic), &call->vi, NULL, NULL, &vi->real);
     if (rc == VIP_SUCCESS) {
         keep_vi(vi, cqs);
@@ -543,7 +568,7 @@ static VIP_RETURN create_vi(unsigned holder, struct vipl_call *call)
     if (vi == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    VIP_RETURN rc = make_vi(vi, call);
+    VIP_RETURN rc = make_vi(holder, vi, call);
     if (rc != VIP_SUCCESS) {
         vipl_keeper_object_free(vi);
         return rc;
@@ -584,8 +609,7 @@ static VIP_RETURN query_vi(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN change_vi(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    call->vi.Ptag = real_ptag(call->vi.Ptag);
+    call->vi.Ptag = real_ptag(holder, call->vi.Ptag);
     return VipSetViAttributes(real_vi(call), &call->vi);
 }
 
@@ -796,5 +820,7 @@ void vipl_keeper_make_call(unsigned holder, struct vipl_call *call)
         [VIPL_CALL_NIC_STATISTICS] = nic_statistics,
         [VIPL_CALL_VI_STATISTICS] = vi_statistics,
     };
-    call->rc = call->name < VIPL_CALLS ? calls[call->name](holder, call) : VIP_INVALID_PARAMETER;
+    bool known = call->name < VIPL_CALLS &&
+                 (call->nic == NULL || vipl_keeper_is_held(VIPL_KIND_NIC, call->nic, holder));
+    call->rc = known ? calls[call->name](holder, call) : VIP_INVALID_PARAMETER;
 }

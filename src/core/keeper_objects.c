@@ -222,6 +222,15 @@ enum vipl_keeper_dropped vipl_keeper_drop(uint32_t kind, const void *handle, uns
     return dropped;
 }
 
+bool vipl_keeper_is_held(uint32_t kind, const void *handle, unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    const struct vipl_keeper_object *object = handle == NULL ? NULL : find_locked(kind, handle);
+    bool held = object != NULL && holds(object, holder);
+    vipl_mutex_unlock(&kept.lock);
+    return held;
+}
+
 void vipl_keeper_keep_on(struct vipl_keeper_object *object, unsigned holder)
 {
     vipl_mutex_lock(&kept.lock);

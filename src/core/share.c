@@ -63,7 +63,7 @@ int vipl_share_lifeline(void)
 
 bool vipl_share_keeper_lives(void)
 {
-    return vipl_poll(&share.lifeline, 1, 0, NULL) == ETIMEDOUT;
+    return vipl_poll(&share.lifeline, 1, 0, NULL) != 0; /* a signal may end even a look */
 }
 
 /* --- notes --- */
@@ -166,11 +166,11 @@ enum { HEAP_MIB = 1024, MOST_HEAP_MIB = 1 << 20 };
 enum { HEAP_MIB = 64, MOST_HEAP_MIB = 1024 };
 #endif
 
-/* Behind the arena's own part, on a page of its own. */
+/* The heap lies behind the arena's own part, at a multiple of its units: a mapping does not begin at one. */
 static struct vipl_arena *make_arena(void)
 {
     struct vipl_shm shm;
-    size_t own = (sizeof(struct vipl_arena) + VIPL_SHARE_PAGE - 1) / VIPL_SHARE_PAGE * VIPL_SHARE_PAGE;
+    size_t own = sizeof(struct vipl_arena) + VIPL_SHARE_PAGE;
     size_t heap = (size_t)vipl_config_number("VIPL_SHARED_MIB", HEAP_MIB, 1, MOST_HEAP_MIB) * MIB;
     int error = vipl_shm_reserve(&shm, "vipl-shared", own + heap);
     if (error != 0) {
@@ -179,7 +179,8 @@ static struct vipl_arena *make_arena(void)
     }
     vipl_shm_close_fd(&shm);
     struct vipl_arena *arena = shm.base;
-    arena->heap = (unsigned char *)shm.base + own;
+    uintptr_t end = (uintptr_t)shm.base + own;
+    arena->heap = (unsigned char *)shm.base + own - end % VIPL_SHARE_PAGE;
     arena->heap_bytes = heap;
     return arena;
 }
@@ -476,6 +477,25 @@ void vipl_share_drop(const void *handle)
     void **dropped = dropped_of(handle);
     if (dropped != NULL) {
         vipl_store_ptr(dropped, (void *)(uintptr_t)handle);
+    }
+}
+
+static void drop_if_on(void *const *handle, void *const *nic, const void *of)
+{
+    const void *dropped = vipl_load_ptr(handle);
+    if (dropped != NULL && vipl_load_ptr(nic) == of) {
+        vipl_share_drop(dropped);
+    }
+}
+
+void vipl_share_drop_all(const void *nic)
+{
+    const struct vipl_arena *arena = vipl_share_arena();
+    for (uint32_t i = 0; i < vipl_load_acquire(&arena->vis_used); i++) {
+        drop_if_on(&arena->vis[i].handle, &arena->vis[i].nic, nic);
+    }
+    for (uint32_t i = 0; i < vipl_load_acquire(&arena->cqs_used); i++) {
+        drop_if_on(&arena->cqs[i].handle, &arena->cqs[i].nic, nic);
     }
 }
 

@@ -162,11 +162,13 @@ struct vipl_board {
 
 struct vipl_vi_board {
     void *handle; /* atomic: the holders' handle; NULL: none lives here */
+    void *nic;    /* atomic: the handle of its NIC handle */
     struct vipl_board queues[2];
 };
 
 struct vipl_cq_board {
     void *handle;    /* atomic, as above */
+    void *nic;       /* atomic, as above */
     uint32_t pushed; /* atomic: written by the keeper, after the entry */
     uint32_t taken;  /* atomic: taken by holders, one each */
     uint32_t rung;   /* atomic: the bell rings */
@@ -187,6 +189,8 @@ struct vipl_event_ring {
 struct vipl_arena {
     size_t heap_bytes;   /* constant */
     unsigned char *heap; /* constant */
+    uint32_t vis_used;   /* atomic: no VI has been in this slot and beyond, nor has its memory been touched */
+    uint32_t cqs_used;   /* atomic, likewise */
     struct vipl_channel channels[VIPL_SHARE_CHANNELS];
     struct vipl_vi_board vis[VIPL_SHARE_VIS];
     struct vipl_cq_board cqs[VIPL_SHARE_CQS];
@@ -237,6 +241,7 @@ int vipl_share_lifeline(void);           /* a descriptor that is readable once t
 int vipl_share_number(unsigned *number); /* which holder this process is */
 void vipl_share_drop(
     const void *handle); /* this process has dropped its reference of a VI, CQ or NIC handle */
+void vipl_share_drop_all(const void *nic); /* and those of all VIs and CQs of a NIC handle */
 bool vipl_share_has_dropped(const void *handle);
 
 /* --- handlers' calls, in a holder: share_events.c ----------------------------------------------------------- */

@@ -81,6 +81,7 @@ VIP_RETURN vipl_share_close(void *nic)
     VIP_RETURN rc = make(&call, VIPL_CALL_CLOSE);
     if (rc == VIP_SUCCESS) {
         vipl_share_drop(nic);
+        vipl_share_drop_all(nic);
         vipl_share_events_settle();
     }
     return rc;

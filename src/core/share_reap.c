@@ -95,14 +95,17 @@ static void end_cancelled(void *unused)
     vipl_leave_cancelled();
 }
 
-/* One sleep. VIP_NOT_DONE: look again. */
+/* One sleep. VIP_NOT_DONE: look again. That is twice a second at least: no bell says that another thread has dropped
+ * this process's reference, and a process that is stopped while it hushes has taken the ring of all. */
 static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *bell, uint64_t deadline,
                              const void *mask)
 {
+    enum { LOOK_MS = 500 };
     int ms = left_ms(deadline);
     if (ms == 0) {
         return VIP_TIMEOUT;
     }
+    ms = ms < 0 || ms > LOOK_MS ? LOOK_MS : ms;
     hush(bell, source->rung);
     if (source->ready(source)) {
         ring(bell, source->rung);
@@ -139,6 +142,20 @@ static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void 
     return rc;
 }
 
+/* Nothing to take: a program that asks again and again is told if there will never be anything. One look is a system
+ * call, so there are few. */
+static VIP_RETURN nothing(void)
+{
+    enum { LOOK_NS = 200000000 };
+    static uint32_t looked; /* atomic: when */
+    uint32_t now = (uint32_t)(vipl_now_ns() / LOOK_NS);
+    if (vipl_load_relaxed(&looked) == now) {
+        return VIP_NOT_DONE;
+    }
+    vipl_store_relaxed(&looked, now);
+    return vipl_share_keeper_lives() ? VIP_NOT_DONE : VIP_ERROR_RESOURCE;
+}
+
 /* --- work queues --- */
 
 static bool queue_ready(const struct source *source)
@@ -150,7 +167,8 @@ static bool queue_ready(const struct source *source)
 
 static VIP_RETURN take_descriptor(struct source *source)
 {
-    if (vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle) {
+    if (vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle ||
+        vipl_share_has_dropped(source->handle)) {
         return VIP_INVALID_PARAMETER; /* destroyed meanwhile */
     }
     return vipl_board_take(&source->vi_board->queues[source->recv ? 1 : 0], &source->descriptor);
@@ -181,7 +199,7 @@ VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out)
     VIP_RETURN rc = take_descriptor(&source);
     quiet_if_empty(&source);
     *out = source.descriptor;
-    return rc;
+    return rc == VIP_NOT_DONE ? nothing() : rc;
 }
 
 VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *mask, VIP_DESCRIPTOR **out)
@@ -211,7 +229,8 @@ static bool cq_ready(const struct source *source)
 
 static VIP_RETURN take_completion(struct source *source)
 {
-    if (vipl_load_ptr((void *const *)&source->cq_board->handle) != source->handle) {
+    if (vipl_load_ptr((void *const *)&source->cq_board->handle) != source->handle ||
+        vipl_share_has_dropped(source->handle)) {
         return VIP_INVALID_PARAMETER;
     }
     return vipl_cq_board_take(vipl_share_arena(), source->cq_board, &source->vi, &source->is_recv);
@@ -249,7 +268,8 @@ VIP_RETURN vipl_share_cq_done(void *cq, void **vi, VIP_BOOLEAN *recv)
     }
     VIP_RETURN rc = take_completion(&source);
     quiet_if_empty(&source);
-    return tell(&source, rc, vi, recv);
+    tell(&source, rc, vi, recv);
+    return rc == VIP_NOT_DONE ? nothing() : rc;
 }
 
 VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, void **vi, VIP_BOOLEAN *recv)

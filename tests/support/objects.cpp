@@ -14,9 +14,9 @@
 
 namespace vipl_test {
 
-Nic::Nic(const char *device)
+Nic::Nic(const char *device, bool shareable) : shareable_(shareable)
 {
-    if (objects_are_shareable()) {
+    if (shareable) {
         REQUIRE_VIP(VipxOpenNic(device, VIPX_SHAREABLE, &handle_));
     } else {
         REQUIRE_VIP(VipOpenNic(device, &handle_));
@@ -130,9 +130,9 @@ VIP_MEM_ATTRIBUTES rdma_memory(VIP_PROTECTION_HANDLE tag)
     return {tag, VIP_TRUE, VIP_TRUE};
 }
 
-VIP_UINT8 *Memory::allocate(size_t bytes)
+VIP_UINT8 *Memory::allocate(size_t bytes, bool shared)
 {
-    if (!objects_are_shareable()) {
+    if (!shared) {
         return static_cast<VIP_UINT8 *>(std::aligned_alloc(VIP_DESCRIPTOR_ALIGNMENT, bytes));
     }
     VIP_PVOID memory = nullptr;
@@ -142,7 +142,7 @@ VIP_UINT8 *Memory::allocate(size_t bytes)
 
 void Memory::Free::operator()(VIP_UINT8 *memory) const
 {
-    if (objects_are_shareable()) {
+    if (shared) {
         VipxFreeShared(memory);
     } else {
         std::free(memory);
@@ -150,7 +150,7 @@ void Memory::Free::operator()(VIP_UINT8 *memory) const
 }
 
 Memory::Memory(const Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes)
-    : nic_(nic), size_((bytes + 63) / 64 * 64), data_(allocate(size_))
+    : nic_(nic), size_((bytes + 63) / 64 * 64), data_(allocate(size_, nic.shareable()), Free{nic.shareable()})
 {
     EXPECT(data_ != nullptr);
     std::memset(data_.get(), 0, size_);

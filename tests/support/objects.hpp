@@ -17,16 +17,17 @@
 
 namespace vipl_test {
 
-/** An open NIC handle. */
+/** An open NIC handle, private or shareable. */
 class Nic {
 public:
-    explicit Nic(const char *device = device_under_test());
+    explicit Nic(const char *device = device_under_test(), bool shareable = objects_are_shareable());
     ~Nic() { VipCloseNic(handle_); }
     Nic(const Nic &) = delete;
     Nic &operator=(const Nic &) = delete;
 
     operator VIP_NIC_HANDLE() const { return handle_; }
     VIP_NIC_HANDLE handle() const { return handle_; }
+    bool shareable() const { return shareable_; }
     VIP_NIC_ATTRIBUTES attributes() const;
 
     /** This NIC's host address, with a discriminator. */
@@ -34,6 +35,7 @@ public:
 
 private:
     VIP_NIC_HANDLE handle_ = nullptr;
+    bool shareable_;
 };
 
 /** A protection tag. */
@@ -126,9 +128,10 @@ public:
 
 private:
     struct Free {
+        bool shared;
         void operator()(VIP_UINT8 *memory) const;
     };
-    static VIP_UINT8 *allocate(size_t bytes);
+    static VIP_UINT8 *allocate(size_t bytes, bool shared);
     VIP_NIC_HANDLE nic_;
     size_t size_;
     size_t used_ = 0;

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT
+//
+// POSIX extensions: the keeper, the process that has the shared objects. Nobody is to notice it, nothing of it is to be
+// left, and its death is an error, not a hang. Each case's client is a process that has never shared anything.
+#include <vipl/posix.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "family.hpp"
+#include "support/error_log.hpp"
+
+using namespace vipl_conformance;
+
+namespace {
+
+void nobody(Peer &)
+{
+}
+
+unsigned entries(const std::string &folder)
+{
+    unsigned count = 0;
+    if (DIR *dir = opendir(folder.c_str())) {
+        while (const dirent *entry = readdir(dir)) {
+            count += entry->d_name[0] != '.' ? 1 : 0;
+        }
+        closedir(dir);
+    }
+    return count;
+}
+
+/** Two connected VIs of one shareable NIC handle. */
+struct Shared {
+    Shared() { connect_pair(nic, server, nic, client); }
+
+    void exchange()
+    {
+        const Work in = memory.transfer(memory.bytes(64));
+        post_recv(server, in);
+        post_send(client, memory.transfer(memory.text("there")));
+        sent(client);
+        EXPECT(received(server) == in.desc);
+    }
+
+    Nic nic{device_under_test(), true};
+    Memory memory{nic, 1 << 20};
+    Vi server{nic}, client{nic};
+};
+
+pid_t keeper_of_this()
+{
+    const pid_t found = keeper();
+    EXPECT(found > 0);
+    return found;
+}
+
+/** What the keeper has open, and how many threads. */
+std::pair<unsigned, unsigned> census(pid_t process)
+{
+    const std::string folder = "/proc/" + std::to_string(process);
+    return {entries(folder + "/fd"), entries(folder + "/task")};
+}
+
+void expect_error(const char *what, const std::function<VIP_RETURN()> &call)
+{
+    const unsigned long long start = now_ms();
+    const VIP_RETURN rc = call();
+    if (rc != VIP_ERROR_RESOURCE || now_ms() - start > 1000ull * timeout_scale()) {
+        throw Failure(std::string(what) + " returned " + show(rc) + " after " +
+                      std::to_string(now_ms() - start) + " ms");
+    }
+}
+
+} // namespace
+
+TWO_PROCESS_CASE("nobody notices the keeper", "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        int fds[2];
+        EXPECT(pipe(fds) == 0); // not even close-on-exec
+        Shared shared;
+        const pid_t process = keeper_of_this();
+        errno = 0;
+        EXPECT(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);
+        EXPECT(getsid(process) != getsid(0));
+        EXPECT(getpgid(process) != getpgid(0));
+        close(fds[1]);
+        EXPECT(Gate::readable(fds[0], patience())); // its end: nobody else can write there
+        close(fds[0]);
+        Fork child([] {}); // who wants this child's end gets it, and no other
+        child.finish();
+        errno = 0;
+        EXPECT(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);
+        shared.exchange();
+    },
+};
+
+TWO_PROCESS_CASE("the keeper outlives the process that began it, and ends with the last holder",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        const Gate told, go, gone;
+        Fork first([&] {
+            auto *const shared = new Shared; // left as it is: nobody closes anything
+            told.open(keeper_of_this());
+            Fork::orphan([&] {
+                go.pass();
+                shared->exchange();
+                told.open();
+                gone.pass();
+            });
+        });
+        const pid_t process = told.pass();
+        first.finish();
+        EXPECT(lives(process));
+        go.open();
+        told.pass(); // the child is alone, and all works
+        EXPECT(lives(process));
+        gone.open();
+        expect_end_of(process);
+    },
+};
+
+TWO_PROCESS_CASE("the keeper ends with holders that are killed", "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        const Gate told, never;
+        for (int round = 0; round < 5; ++round) {
+            Fork holder([&] {
+                Shared shared;
+                shared.exchange();
+                told.open(keeper_of_this());
+                never.pass();
+            });
+            const pid_t process = told.pass();
+            EXPECT(lives(process));
+            holder.kill();
+            expect_end_of(process);
+        }
+    },
+};
+
+TWO_PROCESS_CASE("holders that come and go leave nothing in the keeper", "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        Shared shared;
+        const pid_t process = keeper_of_this();
+        const auto round = [&](int number) {
+            Fork child([&] {
+                const Cq cq(shared.nic);
+                const Vi vi(shared.nic, vi_attributes(), nullptr, cq);
+                Shared other;
+                other.exchange();
+                VIP_VI_HANDLE told = nullptr;
+                VIP_BOOLEAN recv = VIP_FALSE;
+                VIP_DESCRIPTOR *done = nullptr;
+                REQUIRE_RC(VIP_TIMEOUT, VipCQWait(cq, 1, &told, &recv));
+                REQUIRE_RC(VIP_TIMEOUT, VipRecvWait(shared.server, 1, &done));
+                if (number % 2 != 0) {
+                    ::kill(getpid(), SIGKILL);
+                }
+                _exit(0); // nothing is destroyed
+            });
+            expect_end_of(child.pid());
+        };
+        round(0);
+        round(1);
+        const auto before = census(process);
+        for (int i = 0; i < 30; ++i) {
+            round(i);
+        }
+        const unsigned long long end = now_ms() + patience();
+        auto after = census(process);
+        while ((after.first > before.first || after.second > before.second) && now_ms() < end) {
+            std::this_thread::yield();
+            after = census(process);
+        }
+        EXPECT(after.first <= before.first);   // descriptors
+        EXPECT(after.second <= before.second); // threads
+        shared.exchange();
+    },
+};
+
+TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within a second",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        Shared shared;
+        const Nic own(device_under_test(), false);
+        const Cq cq(shared.nic);
+        const Vi quiet(shared.nic, vi_attributes(), nullptr, cq), asking(shared.nic);
+        const std::string name = unique_discriminator();
+        const Work spare = shared.memory.transfer(shared.memory.bytes(8));
+        VIP_DESCRIPTOR *done = nullptr;
+        VIP_VI_HANDLE vi = nullptr;
+        VIP_BOOLEAN recv = VIP_FALSE;
+        const pid_t process = keeper_of_this();
+        const std::vector<std::function<VIP_RETURN()>> blocking = {
+            [&] {
+                VIP_DESCRIPTOR *none = nullptr;
+                return VipRecvWait(shared.server, VIP_INFINITE, &none);
+            },
+            [&] {
+                VIP_VI_HANDLE no_vi = nullptr;
+                VIP_BOOLEAN no_queue = VIP_FALSE;
+                return VipCQWait(cq, VIP_INFINITE, &no_vi, &no_queue);
+            },
+            [&] {
+                NetAddress listen = shared.nic.address(name);
+                NetAddress from;
+                VIP_VI_ATTRIBUTES attributes{};
+                VIP_CONN_HANDLE request = nullptr;
+                return VipConnectWait(shared.nic, listen, VIP_INFINITE, from, &attributes, &request);
+            },
+            [&] {
+                NetAddress local = shared.nic.address(name + "c"), remote = shared.nic.address(name + "x");
+                return VipConnectRequest(asking, local, remote, VIP_INFINITE, nullptr);
+            },
+        };
+        std::vector<VIP_RETURN> returned(blocking.size(), VIP_SUCCESS);
+        std::vector<std::thread> threads;
+        const Gate ready;
+        for (size_t i = 0; i < blocking.size(); ++i) {
+            threads.emplace_back([&, i] {
+                ready.open();
+                returned[i] = blocking[i]();
+            });
+            ready.pass();
+        }
+        const Gate ended;
+        Fork child([&] {
+            VIP_DESCRIPTOR *none = nullptr;
+            ready.open();
+            const VIP_RETURN rc = VipRecvWait(shared.client, VIP_INFINITE, &none);
+            ended.open();
+            REQUIRE_RC(VIP_ERROR_RESOURCE, rc);
+        });
+        ready.pass();
+        let_a_moment_pass();
+        const unsigned long long start = now_ms();
+        ::kill(process, SIGKILL);
+        for (std::thread &thread : threads) {
+            thread.join();
+        }
+        ended.pass();
+        EXPECT(now_ms() - start <= 1000ull * timeout_scale());
+        child.finish();
+        for (const VIP_RETURN rc : returned) {
+            REQUIRE_RC(VIP_ERROR_RESOURCE, rc);
+        }
+        VIP_NIC_ATTRIBUTES limits{};
+        VIP_VI_STATE state;
+        VIP_VI_ATTRIBUTES attributes = vi_attributes();
+        expect_error("VipQueryNic", [&] { return VipQueryNic(shared.nic, &limits); });
+        expect_error("VipQueryVi", [&] { return VipQueryVi(quiet, &state, nullptr, nullptr, nullptr); });
+        expect_error("VipPostRecv", [&] { return VipPostRecv(quiet, spare.desc, spare.handle); });
+        expect_error("VipPostSend", [&] { return VipPostSend(shared.client, spare.desc, spare.handle); });
+        expect_error("VipCreateVi",
+                     [&] { return VipCreateVi(shared.nic, &attributes, nullptr, nullptr, &vi); });
+        expect_error("VipDisconnect", [&] { return VipDisconnect(shared.server); });
+        const auto poll_until_error = [&](const std::function<VIP_RETURN()> &call) {
+            VIP_RETURN rc;
+            do {
+                rc = call();
+            } while (rc == VIP_NOT_DONE && now_ms() - start <= 5000ull * timeout_scale());
+            return rc;
+        };
+        expect_error("VipRecvDone",
+                     [&] { return poll_until_error([&] { return VipRecvDone(shared.server, &done); }); });
+        expect_error("VipCQDone",
+                     [&] { return poll_until_error([&] { return VipCQDone(cq, &vi, &recv); }); });
+        const Vi private_vi(own); // what is private is none of the keeper's
+        EXPECT_EQ(VIP_STATE_IDLE, private_vi.state());
+        Fork late([] {}); // and forking goes on
+        late.finish();
+        VIP_NIC_HANDLE nic = nullptr; // another keeper: what the first one had is none of its
+        REQUIRE_VIP(VipxOpenNic(device_under_test(), VIPX_SHAREABLE, &nic));
+        REQUIRE_RC(VIP_INVALID_PARAMETER, VipQueryVi(quiet, &state, nullptr, nullptr, nullptr));
+        REQUIRE_VIP(VipQueryNic(nic, &limits));
+        REQUIRE_VIP(VipCloseNic(nic));
+    },
+};
+
+TWO_PROCESS_CASE("peers of a killed keeper's VIs notice within a second", "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        const Nic nic(device_under_test(), true), own(device_under_test(), false);
+        Memory memory(own);
+        const ErrorLog log(own);
+        const Vi server(nic), client(own);
+        connect_pair(nic, server, own, client);
+        const Work left = memory.transfer(memory.bytes(8));
+        post_recv(client, left);
+        const unsigned long long start = now_ms();
+        ::kill(keeper_of_this(), SIGKILL);
+        EXPECT(receive_failed(client) == left.desc);
+        EXPECT(now_ms() - start <= 1000ull * timeout_scale());
+        const_cast<ErrorLog &>(log).expect(client, VIP_ERROR_CONN_LOST);
+    },
+};
+
+TWO_PROCESS_CASE("the keeper begins where SIGCHLD is ignored and standard descriptors are closed",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        signal(SIGCHLD, SIG_IGN);
+        const int in = dup(0);
+        const int out = dup(1);
+        close(0);
+        close(1);
+        Shared shared;
+        shared.exchange();
+        EXPECT(keeper() > 0);
+        signal(SIGCHLD, SIG_DFL);
+        Fork child([&] { shared.exchange(); });
+        child.finish();
+        dup2(in, 0);
+        dup2(out, 1);
+        close(in);
+        close(out);
+    },
+};
+
+TWO_PROCESS_CASE_WITH("VIPL_SHARED_MIB=1", "VIPL_SHARED_MIB says how much memory may be shared",
+                      "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        constexpr VIP_ULONG kMib = 1 << 20;
+        VIP_PVOID memory = nullptr, more = nullptr;
+        if (objects_are_shareable()) { // the roles' own may have some
+            throw NotApplicable("the first to share must be this case");
+        }
+        REQUIRE_RC(VIP_ERROR_RESOURCE, VipxAllocShared(kMib + 1, &memory));
+        REQUIRE_VIP(VipxAllocShared(kMib, &memory));
+        REQUIRE_RC(VIP_ERROR_RESOURCE, VipxAllocShared(1, &more));
+        std::memset(memory, 1, kMib);
+        REQUIRE_VIP(VipxFreeShared(memory));
+        REQUIRE_VIP(VipxAllocShared(kMib / 2, &memory));
+        REQUIRE_VIP(VipxAllocShared(kMib / 2, &more));
+        REQUIRE_VIP(VipxFreeShared(memory));
+        REQUIRE_VIP(VipxFreeShared(more));
+    },
+};
