@@ -42,7 +42,7 @@ struct World {
     Slot sends[kPairs][kSends];
     Slot receives[kPairs][kReceives];
     Worker workers[kWorkers];
-    std::atomic<bool> stop;
+    std::atomic<bool> quiet, stop; // nobody posts; everybody ends
     Count next_message, delivered;
     std::atomic<unsigned char> seen[kMessages]; // untouched memory costs nothing
 };
@@ -115,7 +115,8 @@ void post_receive(const Shared &shared, unsigned pair, Slot &slot)
 
 // --- workers ---------------------------------------------------------------------------------------------
 
-void post_one(Shared &shared, Random &random, unsigned pair)
+/** Post a message, if a descriptor is free: its number, or 0. */
+std::uint32_t post_one(Shared &shared, Random &random, unsigned pair)
 {
     World &world = *shared.world;
     const unsigned from = static_cast<unsigned>(below(random, kSends));
@@ -127,12 +128,15 @@ void post_one(Shared &shared, Random &random, unsigned pair)
             continue;
         }
         describe(shared, slot);
-        slot.message = ++world.next_message % kMessages;
+        slot.message = ++world.next_message;
+        EXPECT(slot.message < kMessages);
+        const std::uint32_t message = slot.message;
         slot.send = number;
         ++slot.posts;
         REQUIRE_VIP(VipPostSend(*shared.sending[pair], &slot.descriptor, shared.handle));
-        return;
+        return message;
     }
+    return 0;
 }
 
 void reap_sends(Shared &shared, unsigned pair, bool wait)
@@ -157,7 +161,9 @@ void send_for_ever(Shared &shared, Worker &self, Random random)
 {
     while (!shared.world->stop) {
         const unsigned pair = static_cast<unsigned>(below(random, kPairs));
-        post_one(shared, random, pair);
+        if (!shared.world->quiet) {
+            post_one(shared, random, pair);
+        }
         reap_sends(shared, pair, below(random, 4) == 0);
         self.beats++;
     }
@@ -186,7 +192,15 @@ void take_receive(Shared &shared, VIP_VI_HANDLE vi)
     post_receive(shared, pair, slot);
 }
 
-void receive_for_ever(Shared &shared, Worker &self)
+/** Between two calls, now and then for longer: that is where a death is to be hit, too. */
+void dawdle(Random &random)
+{
+    for (unsigned turns = below(random, 4) == 0 ? 200 : 0; turns > 0; --turns) {
+        std::this_thread::yield();
+    }
+}
+
+void receive_for_ever(Shared &shared, Worker &self, Random random)
 {
     while (!shared.world->stop) {
         VIP_VI_HANDLE vi = nullptr;
@@ -197,6 +211,7 @@ void receive_for_ever(Shared &shared, Worker &self)
         }
         REQUIRE_VIP(rc);
         EXPECT_EQ(VIP_TRUE, recv);
+        dawdle(random); // told of one, not taken yet
         take_receive(shared, vi);
         self.beats++;
     }
@@ -215,7 +230,7 @@ pid_t start_worker(Shared &shared, unsigned number, std::uint64_t seed)
         if (number < kSenders) {
             send_for_ever(shared, self, Random(seed));
         } else {
-            receive_for_ever(shared, self);
+            receive_for_ever(shared, self, Random(seed));
         }
     } catch (const std::exception &error) {
         std::snprintf(self.problem, sizeof self.problem, "worker %u: %s", number, error.what());
@@ -242,7 +257,7 @@ public:
     void epoch(unsigned number)
     {
         connect_all();
-        shared_.world->stop = false;
+        shared_.world->quiet = shared_.world->stop = false;
         for (unsigned i = 0; i < kWorkers; ++i) {
             start(i);
         }
@@ -281,15 +296,17 @@ private:
         }
     }
 
-    /** All workers (but one, if it is one of them) do something within a second. */
-    void expect_beats(unsigned but)
+    void expect_sender_beats() { expect_beats(kWorkers, kSenders); }
+
+    /** The first so many workers, but one, if it is one of them, do something within a second. */
+    void expect_beats(unsigned but, unsigned count = kWorkers)
     {
         std::uint32_t before[kWorkers];
         for (unsigned i = 0; i < kWorkers; ++i) {
             before[i] = shared_.world->workers[i].beats;
         }
         const unsigned long long end = now_ms() + 1000ull * timeout_scale();
-        for (unsigned i = 0; i < kWorkers; ++i) {
+        for (unsigned i = 0; i < count; ++i) {
             while (i != but && shared_.world->workers[i].beats == before[i]) {
                 complain();
                 if (now_ms() > end) {
@@ -327,10 +344,43 @@ private:
         }
     }
 
+    /**
+     * Everything that has arrived is told to somebody, what the dead were told of too: nobody posts any more, then one
+     * message comes to each VI. Who is told of it takes the oldest, which is that one if nothing was left lying.
+     */
+    void expect_nothing_left()
+    {
+        World &world = *shared_.world;
+        world.quiet = true;
+        expect_sender_beats();
+        expect_sender_beats();
+        for (unsigned pair = 0; pair < kPairs; ++pair) {
+            const unsigned long long end = now_ms() + 1000ull * timeout_scale();
+            std::uint32_t message = 0;
+            while ((message = post_one(shared_, random_, pair)) == 0) {
+                complain();
+                EXPECT(now_ms() < end);
+                std::this_thread::yield();
+            }
+            expect_seen(message, end);
+        }
+    }
+
+    void expect_seen(std::uint32_t message, unsigned long long end)
+    {
+        while (shared_.world->seen[message] == 0) {
+            complain();
+            if (now_ms() > end) {
+                throw Failure("a completion is told to nobody");
+            }
+            std::this_thread::yield();
+        }
+    }
+
     /** The workers end by themselves; who waits for receives is interrupted. */
     void finish()
     {
-        expect_beats(kWorkers);
+        expect_nothing_left();
         shared_.world->stop = true;
         for (unsigned i = 0; i < kWorkers; ++i) {
             const unsigned long long end = now_ms() + 2 * patience();
