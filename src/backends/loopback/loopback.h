@@ -4,7 +4,9 @@
  *
  *   loopback.c             the device, its limits and names, the operations table
  *   loopback_connect.c     requests and listeners: who connects to whom, within this process
- *   loopback_rendezvous.c  the same between processes, over local sockets
+ *   loopback_rendezvous.c  the same between processes, over local sockets; with it
+ *   loopback_calls.c       what others ask of us, and
+ *   loopback_walks.c       our own search
  *   loopback_local.c       data within one process: one copy, at once, from sender to receiver
  *   loopback_ring.c        the shared-memory ring between two processes
  *   loopback_link.c        two NIC handles of two processes: segment, rings, life and death
