@@ -222,6 +222,10 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     VIP_RETURN rc = nic->ops->listen(nic->be, local);
     if (rc == VIP_SUCCESS) {
         rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+        if (rc ==
+            VIP_SUCCESS) { /* before nobody waits any more: only the others are to look for somebody who does */
+            nic->ops->conn_taken(nic->be, wait.conn);
+        }
         vipl_conn_unlisten(nic, local);
     }
     if (rc != VIP_SUCCESS) {
@@ -231,7 +235,6 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     vipl_address_write(&wait.conn->remote, remote);
     write_attributes(&wait.conn->facts, attributes);
     *handle = wait.conn->handle;
-    nic->ops->conn_taken(nic->be, wait.conn);
     return VIP_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 
 #include "backends/loopback/loopback_rendezvous.h"
 #include "core/log.h"
+#include "os/os_atomic.h"
 
 enum {
     MOST_CALLS = 1024, /* unanswered, a NIC handle */
@@ -65,6 +66,7 @@ void vipl_lo_call_begin(struct lo_remote *remote, int fd)
 
 void vipl_lo_call_taken(struct lo_call *call)
 {
+    call->taken = true;
     answer(call, LO_ANSWER_TAKEN, 0);
 }
 
@@ -195,7 +197,7 @@ VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, str
 /* Of two requests that ask each other at once the one with the smaller id is answered. */
 static bool gives_way(const struct lo_request *request, uint64_t id)
 {
-    return request->walk == NULL || request->walk->state == WALK_SEEKING || request->walk->id > id;
+    return request->walk == NULL || !vipl_lo_walk_asks(request->walk) || request->walk->id > id;
 }
 
 /* A symmetric request of ours that the caller asks for, and that is free to answer. */
@@ -238,20 +240,19 @@ static bool answer_peer(struct lo_call *call)
     return true;
 }
 
-static bool waits_for(const struct lo_remote *remote, const struct vipl_address *wanted)
+static void say_queued(struct lo_call *call, bool idle)
 {
-    for (struct vipl_list *l = remote->be->listeners.next; l != &remote->be->listeners; l = l->next) {
-        if (vipl_lo_same_discriminator(&VIPL_CONTAINER(l, struct lo_listener, link)->local, wanted)) {
-            return true;
-        }
-    }
-    return false;
+    call->idle = idle;
+    answer(call, LO_ANSWER_QUEUED, idle ? LO_IDLE : 0);
 }
 
+/* Who has a place already is told no where it would wait in vain too. */
 static bool queue_client(struct lo_call *call)
 {
     struct lo_remote *remote = call->remote;
-    if (waits_for(remote, &call->hello.remote)) {
+    const struct lo_listener *listener = vipl_lo_find_listener(remote->be, &call->hello.remote);
+    bool idle = listener == NULL || listener->waiting == 0;
+    if (listener != NULL && !(idle && call->hello.beside)) {
         call->conn = vipl_up_conn_arrived(remote->be->core, &call->hello.remote, &call->hello.local,
                                           &call->hello.facts);
     }
@@ -260,8 +261,23 @@ static bool queue_client(struct lo_call *call)
     }
     lo_conn_of(call->conn)->call = call;
     call->state = CALL_QUEUED;
-    answer(call, LO_ANSWER_QUEUED, 0);
+    say_queued(call, idle);
     return true;
+}
+
+void vipl_lo_calls_idle(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    struct lo_remote *remote = vipl_load_ptr(&be->remote);
+    if (remote == NULL) {
+        return;
+    }
+    for (struct vipl_list *l = remote->calls.next; l != &remote->calls; l = l->next) {
+        struct lo_call *call = VIPL_CONTAINER(l, struct lo_call, link);
+        if (call->state == CALL_QUEUED && !call->taken && !call->idle &&
+            vipl_lo_same_discriminator(&call->hello.remote, local)) {
+            say_queued(call, true);
+        }
+    }
 }
 
 static void on_hello(struct lo_call *call)

@@ -176,7 +176,7 @@ void vipl_lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source
         vipl_lo_call_event((struct lo_call *)(void *)source, hangup);
         break;
     case LO_SOURCE_WALK:
-        vipl_lo_walk_event((struct lo_walk *)(void *)source);
+        vipl_lo_walk_event((struct lo_asking *)(void *)source);
         break;
     case LO_SOURCE_LINK:
         vipl_lo_link_event((struct lo_link *)(void *)source, hangup);

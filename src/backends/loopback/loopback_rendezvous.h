@@ -38,18 +38,28 @@ struct lo_call {
     bool opened;                /* the caller took it up; the session may be over again. rx */
     int window_fd;              /* of the caller's registered memory; -1: none, or the link has it */
     bool gone;                  /* the caller hung up */
+    bool taken;                 /* a program has it before it */
+    bool idle;                  /* the caller knows that nobody waits for it */
 };
 
-enum walk_state { WALK_SEEKING, WALK_ASKED, WALK_QUEUED };
+/* One connection of a walk. */
+struct lo_asking {
+    struct lo_source source; /* fd -1: none */
+    struct lo_walk *walk;
+    unsigned place;
+};
 
+/* A walk has a home where its request is queued. If nobody waits there it goes on asking beside it, for somebody
+ * who does. A request that is queued in this process walks too while nobody waits for it there. */
 struct lo_walk {
-    struct lo_source source;
     struct vipl_list link; /* remote->walks */
     struct lo_remote *remote;
     struct lo_request *request;
     struct lo_listening *listening; /* symmetric: where others find us */
-    enum walk_state state;
-    unsigned place;
+    struct lo_asking asking[2];
+    struct lo_asking *home; /* one of them; NULL: none */
+    bool home_is_idle;      /* nobody waits there */
+    unsigned place;         /* the next to ask at */
     uint64_t id;
     uint64_t next_try; /* also: when to stop waiting for a first answer */
     uint32_t retry_ms;
@@ -81,8 +91,9 @@ void vipl_lo_calls_tick(struct lo_remote *remote, uint64_t now, uint64_t *soones
 
 /* --- loopback_walks.c --- */
 
-void vipl_lo_walk_hang_up(struct lo_walk *walk);
-void vipl_lo_walk_event(struct lo_walk *walk);
+void vipl_lo_walk_hang_up(struct lo_walk *walk); /* everywhere */
+bool vipl_lo_walk_asks(const struct lo_walk *walk);
+void vipl_lo_walk_event(struct lo_asking *asking);
 void vipl_lo_walks_tick(struct lo_remote *remote, uint64_t now, uint64_t *soonest);
 
 #endif
