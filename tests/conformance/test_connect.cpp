@@ -356,6 +356,43 @@ TWO_ROLE_CASE("VipConnectRequest where only idle NIC handles have waited is VIP_
     },
 };
 
+TWO_PROCESS_CASE("VipConnectWait gets the request of a process whose own NIC handle has waited before",
+                 "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        peer.sync();
+        REQUIRE_VIP(accept_one(peer.nic(), peer.server_address(), patience()));
+        expect_no_other(peer, {});
+    },
+    [](Peer &peer) {
+        const Idler idler(peer.server_address());
+        be_accepted(peer);
+    },
+};
+
+TWO_PROCESS_CASE(
+    "VipConnectWait gets the request of its own process where an idle NIC handle of another has it",
+    "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        const Idler idler(peer.server_address());
+        peer.sync();
+        expect_no_other(peer, {&idler.nic});
+    },
+    [](Peer &peer) {
+        const Nic own;
+        const Vi vi(peer.nic());
+        VIP_RETURN result = VIP_NOT_DONE;
+        peer.sync();
+        std::thread requester([&] { result = request(vi, peer.client_address(), peer.server_address()); });
+        expect_no_request(own, peer.server_address("other"), kMoment); // the other process has it
+        const VIP_RETURN accepted = accept_one(own, peer.server_address(), patience());
+        requester.join();
+        REQUIRE_VIP(accepted);
+        REQUIRE_VIP(result);
+        peer.sync();
+        peer.sync();
+    },
+};
+
 TWO_ROLE_CASE("VipConnectWait of two NIC handles gets one each of two requests that come at once",
               "[VipConnectWait][early]") = {
     [](Peer &peer) {

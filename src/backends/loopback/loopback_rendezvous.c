@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "os/os_atomic.h"
 
 enum { NS_PER_MS = 1000000 };
 
@@ -67,12 +68,25 @@ static struct lo_listening *find_listening(struct lo_remote *remote, char kind, 
     return NULL;
 }
 
-static int bind_somewhere(char kind, uint64_t hash, int *fd)
+uint32_t vipl_lo_own_places(char kind, uint64_t hash)
+{
+    uint32_t places = 0;
+    for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
+        const struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
+        struct lo_remote *remote = vipl_load_ptr(&be->remote);
+        const struct lo_listening *s = remote == NULL ? NULL : find_listening(remote, kind, hash);
+        places |= s == NULL ? 0 : UINT32_C(1) << s->place;
+    }
+    return places;
+}
+
+static int bind_somewhere(struct lo_listening *s)
 {
     char name[96];
     int error = EADDRINUSE;
     for (unsigned place = 0; place < LO_PLACES && error == EADDRINUSE; place++) {
-        error = vipl_local_listen(name, vipl_lo_name_of(name, kind, hash, place), fd);
+        s->place = place;
+        error = vipl_local_listen(name, vipl_lo_name_of(name, s->kind, s->hash, place), &s->source.fd);
     }
     return error;
 }
@@ -92,7 +106,7 @@ struct lo_listening *vipl_lo_open_listening(struct lo_remote *remote, char kind,
     s->kind = kind;
     s->hash = hash;
     s->users = 1;
-    int error = bind_somewhere(kind, hash, &s->source.fd);
+    int error = bind_somewhere(s);
     if (error == 0) {
         error = vipl_pollset_add(&remote->set, s->source.fd, &s->source);
         if (error != 0) {

@@ -19,6 +19,7 @@ struct lo_listening {
     struct lo_source source;
     struct vipl_list link; /* remote->sockets */
     uint64_t hash;
+    unsigned place;
     char kind;      /* 'w' for VipConnectWait(), 'p' for symmetric requests */
     uint32_t users; /* listeners, or walks, that need it */
 };
@@ -74,6 +75,8 @@ uint64_t vipl_lo_hash_of(const struct vipl_address *address);
 size_t vipl_lo_name_of(char name[96], char kind, uint64_t hash, unsigned place);
 /* Uses of a socket of that name, made now if need be. NULL: no resources. */
 struct lo_listening *vipl_lo_open_listening(struct lo_remote *remote, char kind, uint64_t hash);
+/* The places of that name that are of this process, a bit each: nobody there is asked over a socket. */
+uint32_t vipl_lo_own_places(char kind, uint64_t hash);
 void vipl_lo_close_listening(struct lo_remote *remote, struct lo_listening *s); /* NULL is harmless */
 uint32_t *vipl_lo_probe(void); /* what a peer has to be able to read */
 bool vipl_lo_can_reach(const struct lo_remote *remote, int pid, uint64_t address, uint32_t value);

@@ -82,13 +82,17 @@ static bool say_hello(const struct lo_asking *asking)
     return vipl_local_send(asking->source.fd, bytes, vipl_lo_hello_write(&hello, bytes), &window, 1) == 0;
 }
 
+static char kind_of(const struct lo_walk *walk)
+{
+    return walk->request->peer ? 'p' : 'w';
+}
+
 /* Asks at that place. False: nobody is there. */
-static bool ask(struct lo_asking *asking, unsigned place)
+static bool ask(struct lo_asking *asking, uint64_t hash, unsigned place)
 {
     char name[96];
     struct lo_walk *walk = asking->walk;
-    size_t n = vipl_lo_name_of(name, walk->request->peer ? 'p' : 'w', vipl_lo_hash_of(&walk->request->remote),
-                               place);
+    size_t n = vipl_lo_name_of(name, kind_of(walk), hash, place);
     if (vipl_local_connect(name, n, &asking->source.fd) != 0) {
         asking->source.fd = -1;
         return false;
@@ -111,14 +115,17 @@ static void walk_later(struct lo_walk *walk)
     walk->retry_ms = walk->retry_ms * 2 > last ? last : walk->retry_ms * 2;
 }
 
-/* Connects to the next place where somebody is, and asks there. */
+/* Connects to the next place where somebody else is, and asks there. */
 static void walk_on(struct lo_walk *walk)
 {
     struct lo_asking *asking = other(walk);
+    uint64_t hash = vipl_lo_hash_of(&walk->request->remote);
+    uint32_t passed = vipl_lo_own_places(kind_of(walk), hash);
+    passed |= walk->home == NULL ? 0 : UINT32_C(1) << walk->home->place;
     hang_up(asking);
     while (walk->place < LO_PLACES) {
         unsigned place = walk->place++;
-        if ((walk->home == NULL || walk->home->place != place) && ask(asking, place)) {
+        if ((passed >> place & 1) == 0 && ask(asking, hash, place)) {
             walk->next_try = vipl_lo_in_ms(ASK_MS);
             return;
         }
