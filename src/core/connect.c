@@ -206,7 +206,7 @@ static void leave_conn(void *arg, struct vipl_waiter *waiter, bool unused)
 static void cancelled_conn(void *arg)
 {
     struct wait_for_conn *wait = arg;
-    wait->nic->ops->unlisten(wait->nic->be, wait->local);
+    vipl_conn_unlisten(wait->nic, wait->local);
 }
 
 static void write_attributes(const struct vipl_vi_facts *facts, VIP_VI_ATTRIBUTES *out)
@@ -232,6 +232,10 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
         if (vipl_nic_is_inherited(nic)) {
             return VIP_INVALID_PARAMETER;
         }
+        if (rc ==
+            VIP_SUCCESS) { /* before nobody waits any more: only others are to look for somebody who does */
+            nic->ops->conn_taken(nic->be, wait.conn);
+        }
         vipl_conn_unlisten(nic, local);
     }
     if (rc != VIP_SUCCESS) {
@@ -241,7 +245,6 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     vipl_address_write(&wait.conn->remote, remote);
     write_attributes(&wait.conn->facts, attributes);
     *handle = wait.conn->handle;
-    nic->ops->conn_taken(nic->be, wait.conn);
     return VIP_SUCCESS;
 }
 

@@ -230,6 +230,197 @@ TWO_ROLE_CASE("VipConnectWait gets the request where another NIC handle has wait
     },
 };
 
+namespace {
+
+/** A NIC handle that makes progress by itself, and has waited for the case's discriminator. */
+class Idler {
+public:
+    explicit Idler(const NetAddress &address)
+    {
+        REQUIRE_VIP(VipErrorCallback(nic, nullptr, [](VIP_PVOID, VIP_ERROR_DESCRIPTOR *) {}));
+        expect_no_request(nic, address, 0);
+    }
+    Nic nic;
+};
+
+/** Wait for a request that is still there when it is accepted: another NIC handle may have been faster. */
+VIP_RETURN accept_one(const Nic &nic, const NetAddress &local, VIP_ULONG timeout)
+{
+    const Vi vi(nic);
+    for (;;) {
+        NetAddress to = local;
+        Incoming incoming;
+        const VIP_RETURN rc =
+            VipConnectWait(nic, to, timeout, incoming.from, &incoming.attributes, &incoming.connection);
+        const VIP_RETURN accepted = rc == VIP_SUCCESS ? VipConnectAccept(incoming.connection, vi) : rc;
+        if (rc != VIP_SUCCESS || accepted != VIP_TIMEOUT) {
+            return accepted;
+        }
+    }
+}
+
+/** The request comes while nobody waits. */
+void let_it_come(Peer &peer)
+{
+    peer.sync();
+    expect_no_request(peer.nic(), peer.server_address("other"), kMoment);
+}
+
+/** One of them has got the request, and is connected to the client: the others are not to be. */
+void expect_no_other(Peer &peer, std::initializer_list<const Nic *> nics)
+{
+    peer.sync();
+    for (const Nic *nic : nics) {
+        REQUIRE_RC(VIP_TIMEOUT, accept_one(*nic, peer.server_address(), 0));
+    }
+    peer.sync();
+}
+
+void be_accepted(Peer &peer)
+{
+    const Vi vi(peer.nic());
+    peer.sync();
+    REQUIRE_VIP(request(vi, peer.client_address(), peer.server_address()));
+    peer.sync();
+    peer.sync();
+}
+
+} // namespace
+
+TWO_ROLE_CASE("VipConnectWait gets the request where four NIC handles are idle that have waited before it",
+              "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        const Idler a(peer.server_address()), b(peer.server_address()), c(peer.server_address()),
+            d(peer.server_address());
+        peer.sync();
+        REQUIRE_VIP(accept_one(peer.nic(), peer.server_address(), patience()));
+        expect_no_other(peer, {&a.nic, &b.nic, &c.nic, &d.nic});
+    },
+    be_accepted,
+};
+
+TWO_ROLE_CASE("VipConnectWait gets the request that another NIC handle has had and left alone",
+              "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        const Idler first(peer.server_address()), second(peer.server_address());
+        let_it_come(peer);
+        REQUIRE_VIP(accept_one(peer.nic(), peer.server_address(), patience()));
+        expect_no_other(peer, {&first.nic, &second.nic});
+    },
+    be_accepted,
+};
+
+TWO_ROLE_CASE("VipConnectWait gets the request where the NIC handle that had it first waits again",
+              "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        const Idler first(peer.server_address()), second(peer.server_address());
+        let_it_come(peer);
+        REQUIRE_VIP(accept_one(first.nic, peer.server_address(), patience()));
+        expect_no_other(peer, {&second.nic, &peer.nic()});
+    },
+    be_accepted,
+};
+
+TWO_ROLE_CASE("VipConnectWait with a timeout of 0 finds the request where no NIC handle waits",
+              "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        const Idler idler(peer.server_address());
+        peer.sync();
+        VIP_RETURN rc = VIP_TIMEOUT;
+        for (const auto end = now_ms() + patience(); rc == VIP_TIMEOUT && now_ms() < end;) {
+            expect_no_request(idler.nic, peer.server_address("other"), 20);
+            rc = accept_one(idler.nic, peer.server_address(), 0);
+        }
+        REQUIRE_VIP(rc);
+        expect_no_other(peer, {&peer.nic()});
+    },
+    be_accepted,
+};
+
+TWO_ROLE_CASE("VipConnectRequest where only idle NIC handles have waited is VIP_NO_MATCH",
+              "[VipConnectRequest][early]") = {
+    [](Peer &peer) {
+        const Idler first(peer.server_address()), second(peer.server_address());
+        peer.sync();
+        peer.sync(); // the request's time is up
+        REQUIRE_RC(VIP_TIMEOUT, accept_one(first.nic, peer.server_address(), 0));
+        REQUIRE_RC(VIP_TIMEOUT, accept_one(second.nic, peer.server_address(), 0));
+        REQUIRE_RC(VIP_TIMEOUT, accept_one(peer.nic(), peer.server_address(), 0));
+    },
+    [](Peer &peer) {
+        const Vi vi(peer.nic());
+        peer.sync();
+        const VIP_RETURN rc = request(vi, peer.client_address(), peer.server_address(), answer_time());
+        EXPECT((rc == VIP_NO_MATCH || rc == VIP_TIMEOUT));
+        peer.sync();
+    },
+};
+
+TWO_PROCESS_CASE("VipConnectWait gets the request of a process whose own NIC handle has waited before",
+                 "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        peer.sync();
+        REQUIRE_VIP(accept_one(peer.nic(), peer.server_address(), patience()));
+        expect_no_other(peer, {});
+    },
+    [](Peer &peer) {
+        const Idler idler(peer.server_address());
+        be_accepted(peer);
+    },
+};
+
+TWO_PROCESS_CASE(
+    "VipConnectWait gets the request of its own process where an idle NIC handle of another has it",
+    "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        const Idler idler(peer.server_address());
+        peer.sync();
+        expect_no_other(peer, {&idler.nic});
+    },
+    [](Peer &peer) {
+        const Nic own;
+        const Vi vi(peer.nic());
+        VIP_RETURN result = VIP_NOT_DONE;
+        peer.sync();
+        std::thread requester([&] { result = request(vi, peer.client_address(), peer.server_address()); });
+        expect_no_request(own, peer.server_address("other"), kMoment); // the other process has it
+        const VIP_RETURN accepted = accept_one(own, peer.server_address(), patience());
+        requester.join();
+        REQUIRE_VIP(accepted);
+        REQUIRE_VIP(result);
+        peer.sync();
+        peer.sync();
+    },
+};
+
+TWO_ROLE_CASE("VipConnectWait of two NIC handles gets one each of two requests that come at once",
+              "[VipConnectWait][early]") = {
+    [](Peer &peer) {
+        const Nic other;
+        for (int round = 0; round < 20; ++round) {
+            VIP_RETURN result = VIP_NOT_DONE;
+            peer.sync();
+            std::thread second([&] { result = accept_one(other, peer.server_address(), patience()); });
+            const VIP_RETURN own = accept_one(peer.nic(), peer.server_address(), patience());
+            second.join();
+            REQUIRE_VIP(own);
+            REQUIRE_VIP(result);
+        }
+    },
+    [](Peer &peer) {
+        for (int round = 0; round < 20; ++round) {
+            const Vi one(peer.nic()), two(peer.nic());
+            VIP_RETURN result = VIP_NOT_DONE;
+            peer.sync();
+            std::thread second([&] { result = request(two, peer.client_address(), peer.server_address()); });
+            const VIP_RETURN own = request(one, peer.client_address(), peer.server_address());
+            second.join();
+            REQUIRE_VIP(own);
+            REQUIRE_VIP(result);
+        }
+    },
+};
+
 TWO_ROLE_CASE("VipConnectReject makes the request VIP_REJECT", "[VipConnectReject][early]") = {
     [](Peer &peer) {
         const Incoming incoming = wait_for_request(peer.nic(), peer.server_address());

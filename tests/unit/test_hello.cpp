@@ -136,6 +136,23 @@ TEST_CASE("what is written is read back", "[hello]")
     REQUIRE(hex(again, vipl_lo_hello_write(&seen, again)) == hex(bytes, length));
 }
 
+TEST_CASE("a hello says in one byte whether it is symmetric, or has a place elsewhere", "[hello]")
+{
+    std::uint8_t bytes[LO_PACKET];
+    for (const unsigned kind : {0u, 1u, 2u, 3u}) { // what is none of them was symmetric once
+        lo_hello h = some_hello(), seen{};
+        vipl_lo_hello_identify(&h);
+        h.peer = kind == 1;
+        h.beside = kind == 2;
+        const size_t length = vipl_lo_hello_write(&h, bytes);
+        REQUIRE(bytes[7] == kind % 3);
+        bytes[7] = static_cast<std::uint8_t>(kind);
+        REQUIRE(vipl_lo_hello_read(&seen, bytes, length));
+        REQUIRE(seen.peer == (kind % 2 == 1));
+        REQUIRE(seen.beside == (kind == 2));
+    }
+}
+
 TEST_CASE("a hello of another CPU or version is read as far as to refuse it", "[hello]")
 {
     std::uint8_t bytes[LO_PACKET];

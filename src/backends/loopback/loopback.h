@@ -4,7 +4,9 @@
  *
  *   loopback.c             the device, its limits and names, the operations table
  *   loopback_connect.c     requests and listeners: who connects to whom, within this process
- *   loopback_rendezvous.c  the same between processes, over local sockets
+ *   loopback_rendezvous.c  the same between processes, over local sockets; with it
+ *   loopback_calls.c       what others ask of us, and
+ *   loopback_walks.c       our own search
  *   loopback_local.c       data within one process: one copy, at once, from sender to receiver
  *   loopback_ring.c        the shared-memory ring between two processes
  *   loopback_link.c        two NIC handles of two processes: segment, rings, life and death
@@ -109,6 +111,7 @@ extern struct vipl_lo_registry vipl_lo_registry;
 void vipl_lo_registry_abandon(void);
 bool vipl_lo_same_address(const struct vipl_address *a, const struct vipl_address *b);
 bool vipl_lo_same_discriminator(const struct vipl_address *a, const struct vipl_address *b);
+struct lo_listener *vipl_lo_find_listener(struct vipl_be_nic *be, const struct vipl_address *wanted);
 VIP_RETURN vipl_lo_listen(struct vipl_be_nic *be, const struct vipl_address *local);
 void vipl_lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local);
 VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
@@ -121,8 +124,9 @@ void vipl_lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi);
 void vipl_lo_drop_listeners(struct vipl_be_nic *be);
 /* The request is over: frees it. The registry's lock is held. */
 void vipl_lo_request_end(struct lo_request *request);
-/* Tries again what found nobody in this process. The registry's lock is held. */
-void vipl_lo_match_all(struct vipl_be_nic *be);
+/* Takes the request back from where nobody waits, in this process. False: it stays, somebody has it or is about to.
+ * The registry's lock is held. */
+bool vipl_lo_request_leave(struct lo_request *request);
 
 /* --- loopback_local.c --- */
 

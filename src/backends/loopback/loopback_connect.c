@@ -69,7 +69,7 @@ static void join(struct vipl_vi *acceptor, const struct vipl_vi_facts *acceptor_
     vipl_up_connected(requester, acceptor_facts);
 }
 
-static struct lo_listener *find_listener(struct vipl_be_nic *be, const struct vipl_address *wanted)
+struct lo_listener *vipl_lo_find_listener(struct vipl_be_nic *be, const struct vipl_address *wanted)
 {
     for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
         struct lo_listener *listener = VIPL_CONTAINER(l, struct lo_listener, link);
@@ -85,7 +85,7 @@ static bool offer_to(struct lo_request *request, bool waiting)
 {
     for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
         struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
-        const struct lo_listener *listener = find_listener(be, &request->remote);
+        const struct lo_listener *listener = vipl_lo_find_listener(be, &request->remote);
         if (listener == NULL || (listener->waiting > 0) != waiting) {
             continue;
         }
@@ -93,24 +93,28 @@ static bool offer_to(struct lo_request *request, bool waiting)
         if (request->conn != NULL) {
             lo_conn_of(request->conn)->request = request;
             request->at = be;
-            vipl_lo_walk_end(request);
+            if (waiting) {
+                vipl_lo_walk_end(request);
+            }
             return true;
         }
     }
     return false;
 }
 
-static void match_client(struct lo_request *request)
+/* True: somebody of this process waits for it. */
+static bool match_client(struct lo_request *request)
 {
-    if (!offer_to(request, true)) {
+    bool waited_for = offer_to(request, true);
+    if (!waited_for) {
         offer_to(request, false);
     }
+    return waited_for;
 }
 
-/* Takes the request back from where nobody waits. False: it stays, somebody has it or is about to. */
-static bool leave_idle(struct lo_request *request)
+bool vipl_lo_request_leave(struct lo_request *request)
 {
-    const struct lo_listener *listener = find_listener(request->at, &request->remote);
+    const struct lo_listener *listener = vipl_lo_find_listener(request->at, &request->remote);
     bool idle = !request->taken && (listener == NULL || listener->waiting == 0);
     if (!idle || !vipl_up_conn_withdraw(request->conn)) {
         return false;
@@ -146,19 +150,71 @@ static bool match_peer(struct lo_request *request)
     return false;
 }
 
-void vipl_lo_match_all(struct vipl_be_nic *be)
+/* Nobody of this process waits for it: somebody of another one may. */
+static VIP_RETURN look_outside(struct lo_request *request)
+{
+    return request->walk != NULL ? VIP_SUCCESS : vipl_lo_walk_begin(request);
+}
+
+/* Whether the request may be given a place of this process; it has none then. */
+static bool is_free(struct lo_request *request)
+{
+    if (request->conn != NULL) {
+        return vipl_lo_request_leave(request);
+    }
+    return request->walk == NULL || (!vipl_lo_walk_is_over(request) && vipl_lo_walk_leave(request));
+}
+
+static void match_again(struct lo_request *request)
+{
+    if (is_free(request) && !match_client(request)) {
+        look_outside(request); /* else it stays where it is now */
+    }
+}
+
+/* Somebody waits there now: for what nobody waits for elsewhere. */
+static void match_all(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     struct vipl_list *next;
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
         next = l->next;
-        const struct lo_listener *listener = find_listener(be, &request->remote);
-        if (request->peer || vipl_lo_walk_is_queued(request) || listener == NULL) {
+        bool here = request->conn != NULL && request->at == be;
+        if (!request->peer && !here && vipl_lo_same_discriminator(&request->remote, local)) {
+            match_again(request);
+        }
+    }
+}
+
+static bool is_waited_for(const struct vipl_address *wanted)
+{
+    for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
+        const struct lo_listener *listener =
+            vipl_lo_find_listener(VIPL_CONTAINER(l, struct vipl_be_nic, link), wanted);
+        if (listener != NULL && listener->waiting > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Nobody waits there any more: what is queued there goes on looking. */
+static void leave_all(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    bool waited_for = is_waited_for(local);
+    struct vipl_list *next;
+    vipl_lo_calls_idle(be, local);
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = next) {
+        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
+        next = l->next;
+        if (request->conn == NULL || request->at != be || request->taken ||
+            !vipl_lo_same_discriminator(&request->remote, local)) {
             continue;
         }
-        bool elsewhere = request->conn != NULL && request->at != be && listener->waiting > 0;
-        if (request->conn == NULL || (elsewhere && leave_idle(request))) {
-            match_client(request);
+        if (waited_for) {
+            match_again(request);
+        } else {
+            look_outside(request);
         }
     }
 }
@@ -180,7 +236,7 @@ static struct lo_listener *add_listener(struct vipl_be_nic *be, const struct vip
 VIP_RETURN vipl_lo_listen(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_listener *listener = find_listener(be, local);
+    struct lo_listener *listener = vipl_lo_find_listener(be, local);
     if (listener == NULL) {
         listener = add_listener(be, local);
     }
@@ -188,9 +244,10 @@ VIP_RETURN vipl_lo_listen(struct vipl_be_nic *be, const struct vipl_address *loc
         be->idle_listeners -= listener->waiting++ == 0 ? 1 : 0;
         vipl_list_remove(&listener->link);
         vipl_list_append(&be->listeners, &listener->link);
-        vipl_lo_match_all(be);
+        match_all(be, local);
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
+    vipl_lo_remote_look(be); /* who has hung up is not to be found */
     return listener == NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 }
 
@@ -212,8 +269,11 @@ static void drop_oldest_idle(struct vipl_be_nic *be)
 void vipl_lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_listener *listener = find_listener(be, local);
-    be->idle_listeners += --listener->waiting == 0 ? 1 : 0;
+    struct lo_listener *listener = vipl_lo_find_listener(be, local);
+    if (--listener->waiting == 0) {
+        be->idle_listeners++;
+        leave_all(be, local);
+    }
     if (be->idle_listeners > IDLE_LISTENERS) {
         drop_oldest_idle(be);
     }
@@ -253,17 +313,14 @@ VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const str
     vipl_mutex_lock(&vipl_lo_registry.lock);
     lo_vi_of(vi)->request = request;
     vipl_list_append(&vipl_lo_registry.requests, &request->link);
-    bool over = false;
-    if (peer) {
-        over = match_peer(request);
-    } else {
-        match_client(request);
-    }
     VIP_RETURN rc = VIP_SUCCESS;
-    if (!over && request->conn == NULL) {
-        rc = vipl_lo_walk_begin(request);
-        if (rc != VIP_SUCCESS) {
+    bool over = peer ? match_peer(request) : match_client(request);
+    if (!over) {
+        rc = look_outside(request);
+        if (rc != VIP_SUCCESS && request->conn == NULL) {
             vipl_lo_request_end(request);
+        } else {
+            rc = VIP_SUCCESS; /* it has a place */
         }
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
@@ -298,6 +355,7 @@ void vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
     vipl_mutex_lock(&vipl_lo_registry.lock);
     if (lo_conn_of(conn)->request != NULL) {
         lo_conn_of(conn)->request->taken = true;
+        vipl_lo_walk_end(lo_conn_of(conn)->request);
     } else if (lo_conn_of(conn)->call != NULL) {
         vipl_lo_call_taken(lo_conn_of(conn)->call);
     }

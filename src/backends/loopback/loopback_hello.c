@@ -7,6 +7,9 @@
 static const uint8_t hello_magic[4] = {'V', 'L', 'H', 'O'};
 static const uint8_t answer_magic[4] = {'V', 'L', 'A', 'N'};
 
+/* To an older reader all but 0 are symmetric: he answers the last with NO, and the request stays where it is. */
+enum { KIND_CLIENT, KIND_PEER, KIND_BESIDE };
+
 /* A place in a packet; `ok` turns false at its end. */
 struct cursor {
     uint8_t *at;
@@ -101,7 +104,7 @@ size_t vipl_lo_hello_write(const struct lo_hello *h, uint8_t bytes[LO_PACKET])
     put(&c, h->version, 1);
     put(&c, h->byte_order, 1);
     put(&c, h->word_bytes, 1);
-    put(&c, h->peer, 1);
+    put(&c, h->peer ? KIND_PEER : h->beside ? KIND_BESIDE : KIND_CLIENT, 1);
     put_bytes(&c, h->process, LO_UID);
     put_bytes(&c, h->nic, LO_UID);
     put(&c, h->id, 8);
@@ -123,7 +126,9 @@ bool vipl_lo_hello_read(struct lo_hello *h, const uint8_t *bytes, size_t length)
     h->version = (uint8_t)get(&c, 1);
     h->byte_order = (uint8_t)get(&c, 1);
     h->word_bytes = (uint8_t)get(&c, 1);
-    h->peer = get(&c, 1) != 0;
+    uint64_t kind = get(&c, 1);
+    h->beside = kind == KIND_BESIDE;
+    h->peer = kind != KIND_CLIENT && !h->beside;
     if (!c.ok || !vipl_lo_hello_fits(h)) {
         return c.ok; /* the caller refuses it; what follows may look different there */
     }

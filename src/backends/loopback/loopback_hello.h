@@ -15,7 +15,8 @@ struct lo_hello {
     uint8_t version;
     uint8_t byte_order; /* 1 little, 2 big */
     uint8_t word_bytes;
-    bool peer; /* symmetric */
+    bool peer;   /* symmetric */
+    bool beside; /* it has a place elsewhere, and only asks for somebody who waits now. Never both */
     uint8_t process[LO_UID];
     uint8_t nic[LO_UID];
     uint64_t id; /* of the request: the smaller of two that meet wins */
@@ -30,12 +31,14 @@ struct lo_hello {
 enum lo_answer_type {
     LO_ANSWER_NO = 1,  /* nobody here wants that; ask elsewhere */
     LO_ANSWER_REFUSED, /* another version, byte order or word size */
-    LO_ANSWER_QUEUED,  /* the request waits here */
-    LO_ANSWER_TAKEN,   /* a program has it before it */
+    LO_ANSWER_QUEUED, /* the request waits here; `code` is LO_IDLE if nobody waits for it. May be said again */
+    LO_ANSWER_TAKEN,  /* a program has it before it */
     LO_ANSWER_REJECT,
     LO_ANSWER_DISAGREE, /* symmetric: the two VIs do not fit; `code` says how */
     LO_ANSWER_ACCEPT
 };
+
+enum { LO_IDLE = 1 };
 
 struct lo_answer {
     uint8_t type;

@@ -400,6 +400,14 @@ void vipl_lo_remote_poll(struct vipl_be_nic *be)
     }
 }
 
+void vipl_lo_remote_look(struct vipl_be_nic *be)
+{
+    struct lo_remote *remote = remote_of(be);
+    if (remote != NULL) {
+        look_at_sockets(remote);
+    }
+}
+
 /* True: there is something to do right now. */
 static bool arm_links(struct lo_remote *remote)
 {

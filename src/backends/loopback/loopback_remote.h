@@ -9,10 +9,14 @@
 
 VIP_RETURN vipl_lo_remote_listen(struct vipl_be_nic *be, const struct vipl_address *local);
 void vipl_lo_remote_unlisten(struct vipl_be_nic *be, const struct vipl_address *local);
+/* Nobody waits for that any more: those who are queued here are told so. */
+void vipl_lo_calls_idle(struct vipl_be_nic *be, const struct vipl_address *local);
 VIP_RETURN vipl_lo_walk_begin(struct lo_request *request);
 void vipl_lo_walk_end(struct lo_request *request); /* harmless without a walk */
-bool vipl_lo_walk_is_queued(
-    const struct lo_request *request); /* it waits before a listener of another process */
+/* Takes the request back from other processes. False: it stays there, or has ended. */
+bool vipl_lo_walk_leave(struct lo_request *request);
+/* It is before a listener of another process, where somebody waits for it or has it. */
+bool vipl_lo_walk_is_over(const struct lo_request *request);
 bool vipl_lo_call_is_open(const struct lo_request *request); /* it answered a call, and is connected */
 void vipl_lo_call_taken(struct lo_call *call);
 VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi);
@@ -30,6 +34,7 @@ VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_regio
 /* --- progress --- */
 
 void vipl_lo_remote_poll(struct vipl_be_nic *be);
+void vipl_lo_remote_look(struct vipl_be_nic *be); /* at the sockets, now */
 void vipl_lo_remote_arm(struct vipl_be_nic *be, struct vipl_nap *nap);
 void vipl_lo_remote_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap);
 void vipl_lo_remote_close(struct vipl_be_nic *be);
