@@ -71,7 +71,8 @@ TEST_CASE("VipDestroyPtag ends a tag", "[VipDestroyPtag][early]")
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipDestroyPtag(nic, tag));
 }
 
-TEST_CASE("VipDestroyPtag of a tag that a region uses is VIP_ERROR_RESOURCE", "[VipDestroyPtag][early][private]")
+TEST_CASE("VipDestroyPtag of a tag that a region uses is VIP_ERROR_RESOURCE",
+          "[VipDestroyPtag][early][private]")
 {
     const Nic nic;
     VIP_PROTECTION_HANDLE tag = nullptr;
@@ -153,7 +154,8 @@ TEST_CASE("VipRegisterMem of a range that wraps is VIP_INVALID_PARAMETER", "[Vip
     EXPECT_EQ(0u, memory);
 }
 
-TEST_CASE("VipRegisterMem above MaxRegisterBlockBytes is VIP_ERROR_RESOURCE", "[VipRegisterMem][full][private]")
+TEST_CASE("VipRegisterMem above MaxRegisterBlockBytes is VIP_ERROR_RESOURCE",
+          "[VipRegisterMem][full][private]")
 {
     const Nic nic;
     static char byte;
@@ -175,7 +177,8 @@ TEST_CASE("VipRegisterMem without an out-pointer is VIP_INVALID_PARAMETER", "[Vi
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipRegisterMem(nic, &byte, 1, &attributes, nullptr));
 }
 
-TEST_CASE("VipRegisterMem without attributes means the default tag and no RDMA", "[VipRegisterMem][early][private]")
+TEST_CASE("VipRegisterMem without attributes means the default tag and no RDMA",
+          "[VipRegisterMem][early][private]")
 {
     const Nic nic;
     char bytes[16];
@@ -220,7 +223,8 @@ TEST_CASE("VipRegisterMem for RDMA Read where the device has none is VIP_INVALID
     REQUIRE_RC(VIP_INVALID_RDMAREAD, VipRegisterMem(nic, &byte, 1, &attributes, &memory));
 }
 
-TEST_CASE("VipRegisterMem takes overlapping ranges and the same range many times", "[VipRegisterMem][early][private]")
+TEST_CASE("VipRegisterMem takes overlapping ranges and the same range many times",
+          "[VipRegisterMem][early][private]")
 {
     const Nic nic;
     static char bytes[100];
@@ -232,7 +236,8 @@ TEST_CASE("VipRegisterMem takes overlapping ranges and the same range many times
     EXPECT_EQ(20u, handles.size());
 }
 
-TEST_CASE("VipRegisterMem never hands out 0 or 0xFFFFFFFF, and no handle twice", "[VipRegisterMem][full][private]")
+TEST_CASE("VipRegisterMem never hands out 0 or 0xFFFFFFFF, and no handle twice",
+          "[VipRegisterMem][full][private]")
 {
     const Nic nic;
     static char bytes[2000];
@@ -255,7 +260,8 @@ TEST_CASE("VipDeregisterMem ends a registration", "[VipDeregisterMem][early][pri
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipSetMemAttributes(nic, &byte, memory, &attributes));
 }
 
-TEST_CASE("VipDeregisterMem's handle stays dead when its place is used again", "[VipDeregisterMem][full][private]")
+TEST_CASE("VipDeregisterMem's handle stays dead when its place is used again",
+          "[VipDeregisterMem][full][private]")
 {
     const Nic nic;
     static char byte;
