@@ -290,8 +290,7 @@ static VIP_RETURN destroy_ptag(unsigned holder, struct vipl_call *call)
     if (vipl_keeper_real(VIPL_KIND_NIC, call->nic) == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = drop(VIPL_KIND_PTAG, call->object, holder, act_ptag);
-    return rc == VIP_INVALID_PARAMETER ? VIP_INVALID_PTAG : rc;
+    return drop(VIPL_KIND_PTAG, call->object, holder, act_ptag);
 }
 
 /* The tag of attributes, as this process knows it; a strange one stays strange. */
