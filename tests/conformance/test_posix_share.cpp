@@ -393,7 +393,7 @@ TEST_CASE("who destroys a tag or deregisters memory drops it, and others go on",
     VIP_MEM_ATTRIBUTES memory{};
     Fork child([&] {
         REQUIRE_VIP(VipDestroyPtag(world.nic, tag));
-        REQUIRE_RC(VIP_INVALID_PTAG, VipDestroyPtag(world.nic, tag));
+        REQUIRE_RC(VIP_INVALID_PARAMETER, VipDestroyPtag(world.nic, tag));
         VIP_VI_HANDLE vi = nullptr;
         REQUIRE_RC(VIP_INVALID_PTAG, VipCreateVi(world.nic, &attributes, nullptr, nullptr, &vi));
         REQUIRE_VIP(VipDeregisterMem(world.nic, world.memory.data(), world.memory.handle()));
