@@ -26,6 +26,7 @@ struct server {
     struct holder *holder;
     struct vipl_channel *channel;
     struct vipl_waker *waker; /* atomic: the thread's, once it runs */
+    uint32_t over;            /* atomic: its holder has ended; what stands in the channel counts no more */
     bool taken;               /* guarded by the keeper's lock */
 };
 
@@ -42,8 +43,9 @@ static struct {
 /* --- channels --- */
 
 /* Until it is the keeper's turn, or the holder has ended. */
-static enum vipl_turn await_turn(struct vipl_channel *channel)
+static enum vipl_turn await_turn(const struct server *server)
 {
+    struct vipl_channel *channel = server->channel;
     uint32_t turn = VIPL_TURN_HOLDER;
     for (int i = 0; i < SPINS && turn == VIPL_TURN_HOLDER; i++) {
         turn = vipl_load_acquire(&channel->turn); /* pairs with the holder's store */
@@ -55,6 +57,9 @@ static enum vipl_turn await_turn(struct vipl_channel *channel)
         }
         vipl_store_ordered(&channel->keeper_asleep, 0);
         turn = vipl_load_acquire(&channel->turn);
+    }
+    if (vipl_load_ordered(&server->over) != 0) { /* a process that has lost its socket may write on */
+        return VIPL_TURN_OVER;
     }
     return (enum vipl_turn)turn;
 }
@@ -94,7 +99,7 @@ static void serve(void *arg)
         waker->cancel = &channel->cancelled;
         vipl_store_ptr((void **)&server->waker, waker); /* pairs with cancel()'s load */
     }
-    while (await_turn(channel) == VIPL_TURN_KEEPER) {
+    while (await_turn(server) == VIPL_TURN_KEEPER) {
         struct vipl_call call = channel->call; /* a copy: the holder may write there at any time */
         vipl_store_ordered(&channel->cancelled, 0);
         if (vipl_load_ordered(&channel->turn) ==
@@ -145,6 +150,7 @@ static int open_channel(struct holder *holder, uint32_t *number)
     if (server == NULL) {
         return EAGAIN;
     }
+    vipl_store_ordered(&server->over, 0);
     server->holder = holder;
     server->channel = &keeper.arena->channels[*number];
     memset(server->channel, 0, sizeof(*server->channel));
@@ -218,6 +224,7 @@ static void holder_ended(struct holder *holder)
     for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
         struct server *server = &keeper.servers[i];
         if (server->taken && server->holder == holder) {
+            vipl_store_ordered(&server->over, 1);
             vipl_exchange(&server->channel->turn, VIPL_TURN_OVER);
             vipl_futex_wake_one(&server->channel->turn);
             cancel(server);

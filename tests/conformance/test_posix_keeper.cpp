@@ -18,6 +18,14 @@ void nobody(Peer &)
 {
 }
 
+/** The roles' own NIC handle must not have begun the keeper. */
+void expect_fresh()
+{
+    if (objects_are_shareable()) {
+        throw NotApplicable("the first to share must be this case");
+    }
+}
+
 unsigned entries(const std::string &folder)
 {
     unsigned count = 0;
@@ -100,6 +108,7 @@ TWO_PROCESS_CASE("the keeper outlives the process that began it, and ends with t
                  "[sharing][posix]") = {
     nobody,
     [](Peer &) {
+        expect_fresh();
         const Gate told, go, gone;
         Fork first([&] {
             auto *const shared = new Shared; // left as it is: nobody closes anything
@@ -125,6 +134,7 @@ TWO_PROCESS_CASE("the keeper outlives the process that began it, and ends with t
 TWO_PROCESS_CASE("the keeper ends with holders that are killed", "[sharing][posix]") = {
     nobody,
     [](Peer &) {
+        expect_fresh();
         const Gate told, never;
         for (int round = 0; round < 5; ++round) {
             Fork holder([&] {
@@ -304,21 +314,54 @@ TWO_PROCESS_CASE("the keeper begins where SIGCHLD is ignored and standard descri
                  "[sharing][posix]") = {
     nobody,
     [](Peer &) {
+        expect_fresh();
         signal(SIGCHLD, SIG_IGN);
         const int in = dup(0);
         const int out = dup(1);
         close(0);
         close(1);
-        Shared shared;
-        shared.exchange();
-        EXPECT(keeper() > 0);
-        signal(SIGCHLD, SIG_DFL);
-        Fork child([&] { shared.exchange(); });
-        child.finish();
+        const auto use = [] {
+            Shared shared;
+            shared.exchange();
+            signal(SIGCHLD, SIG_DFL);
+            Fork child([&] { shared.exchange(); });
+            child.finish();
+            return keeper_of_this();
+        };
+        const pid_t process = use();
         dup2(in, 0);
         dup2(out, 1);
         close(in);
         close(out);
+        expect_end_of(process); // a library's descriptor was among those: its end is this holder's
+    },
+};
+
+TWO_PROCESS_CASE("a process that closes every descriptor is a holder no more, and nothing hangs",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_fresh();
+        const Gate told;
+        Fork::orphan([&] {
+            auto *const shared = new Shared;
+            told.open(keeper_of_this());
+            told.open(getpid());
+            for (int fd = 3; fd < 1024; ++fd) { // as programs do that become daemons
+                close(fd);
+            }
+            VIP_VI_STATE state;
+            while (VipQueryVi(shared->server, &state, nullptr, nullptr, nullptr) == VIP_SUCCESS) {
+                for (int i = 0; i < 20; ++i) { // the keeper's thread falls asleep in between
+                    std::this_thread::yield();
+                }
+            }
+            VipQueryVi(shared->server, &state, nullptr, nullptr, nullptr);
+        });
+        const pid_t process = told.pass();
+        const pid_t holder = told.pass();
+        expect_end_of(holder);
+        expect_end_of(process);
     },
 };
 
@@ -328,9 +371,7 @@ TWO_PROCESS_CASE_WITH("VIPL_SHARED_MIB=1", "VIPL_SHARED_MIB says how much memory
     [](Peer &) {
         constexpr VIP_ULONG kMib = 1 << 20;
         VIP_PVOID memory = nullptr, more = nullptr;
-        if (objects_are_shareable()) { // the roles' own may have some
-            throw NotApplicable("the first to share must be this case");
-        }
+        expect_fresh();
         REQUIRE_RC(VIP_ERROR_RESOURCE, VipxAllocShared(kMib + 1, &memory));
         REQUIRE_VIP(VipxAllocShared(kMib, &memory));
         REQUIRE_RC(VIP_ERROR_RESOURCE, VipxAllocShared(1, &more));
