@@ -95,7 +95,8 @@ VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out)
         *out = call.attributes;
         uint32_t slot = vipl_handle_slot(nic) % VIPL_SHARE_NICS;
         nics[slot].handle = nic;
-        memcpy(nics[slot].address, call.local.address.HostAddress, VIPL_MAX_HOST_ADDRESS);
+        memcpy(nics[slot].address, (const char *)&call.local + offsetof(VIP_NET_ADDRESS, HostAddress),
+               VIPL_MAX_HOST_ADDRESS);
         out->LocalNicAddress = nics[slot].address;
     }
     return rc;
