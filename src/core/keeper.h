@@ -79,6 +79,6 @@ void vipl_keeper_forget_nic(const void *nic, unsigned holder); /* its handlers o
 void vipl_keeper_make_call(unsigned holder, struct vipl_call *call);
 /* Drops all of a holder's references, on one NIC handle or on everything, and ends what nobody holds. */
 void vipl_keeper_release(unsigned holder, const void *nic);
-void vipl_keeper_calls_init(struct vipl_arena *arena);
+void vipl_keeper_calls_init(struct vipl_arena *shared);
 
 #endif

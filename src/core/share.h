@@ -346,7 +346,7 @@ VIP_RETURN vipl_share_resize_cq(void *cq, VIP_ULONG entries);
 VIP_RETURN vipl_share_host_by_name(void *nic, const char *name, VIP_NET_ADDRESS *out, VIP_ULONG index);
 VIP_RETURN vipl_share_host_by_address(void *nic, const VIP_NET_ADDRESS *address, char *name,
                                       VIP_ULONG *length);
-VIP_RETURN vipl_share_set_restart(void *nic, bool restart);
+VIP_RETURN vipl_share_set_restart(void *nic, bool restarts);
 VIP_RETURN vipl_share_notify(void *vi, bool recv, void *context, VIP_VI_CALLBACK handler);
 VIP_RETURN vipl_share_notify_cq(void *cq, void *context, VIP_CQ_CALLBACK handler);
 VIP_RETURN vipl_share_error_handler(void *nic, void *context, VIP_ERROR_HANDLER handler);

@@ -282,25 +282,36 @@ VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, voi
 
 /* --- descriptors --- */
 
-VIP_RETURN vipl_share_fd(const void *handle, bool recv, int *fd)
+static VIP_RETURN fd_of(const void *handle, bool recv, int *fd)
 {
-    struct source source;
-    enum vipl_kind kind = vipl_handle_kind(handle);
-    void *object = (void *)(uintptr_t)handle;
-    if ((kind == VIPL_KIND_VI && !queue_source(&source, object, recv)) ||
-        (kind == VIPL_KIND_CQ && !cq_source(&source, object))) {
-        return VIP_INVALID_PARAMETER;
-    }
-    if (kind == VIPL_KIND_VI && source.vi_board->queues[recv ? 1 : 0].cq != 0) {
-        return VIP_ERROR_RESOURCE;
-    }
     struct vipl_waker *bell = vipl_share_bell(handle, recv);
     if (bell == NULL) {
-        return kind == VIPL_KIND_NIC ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
-    }
-    if (kind != VIPL_KIND_NIC) {
-        quiet_if_empty(&source);
+        return VIP_ERROR_RESOURCE;
     }
     *fd = bell->fd;
     return VIP_SUCCESS;
+}
+
+static VIP_RETURN fd_of_source(const struct source *source, int *fd)
+{
+    VIP_RETURN rc = fd_of(source->handle, source->recv, fd);
+    quiet_if_empty(source);
+    return rc;
+}
+
+VIP_RETURN vipl_share_fd(const void *handle, bool recv, int *fd)
+{
+    struct source source;
+    void *object = (void *)(uintptr_t)handle;
+    switch (vipl_handle_kind(handle)) {
+    case VIPL_KIND_VI:
+        if (!queue_source(&source, object, recv)) {
+            return VIP_INVALID_PARAMETER;
+        }
+        return source.vi_board->queues[recv ? 1 : 0].cq != 0 ? VIP_ERROR_RESOURCE : fd_of_source(&source, fd);
+    case VIPL_KIND_CQ:
+        return cq_source(&source, object) ? fd_of_source(&source, fd) : VIP_INVALID_PARAMETER;
+    default: /* a NIC handle's requests: the keeper tells whether it is one */
+        return fd_of(handle, recv, fd) == VIP_SUCCESS ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+    }
 }
