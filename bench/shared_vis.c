@@ -115,7 +115,7 @@ static double kib_of(pid_t process)
 
 static bool has_shared_memory(const char *pid)
 {
-    char path[64];
+    char path[300]; /* the longest name that a directory may have, and more */
     char line[512];
     bool found = false;
     FILE *stream;
