@@ -74,7 +74,7 @@ void expect_error(const char *what, const std::function<VIP_RETURN()> &call)
 {
     const unsigned long long start = now_ms();
     const VIP_RETURN rc = call();
-    if (rc != VIP_ERROR_RESOURCE || now_ms() - start > 1000ull * timeout_scale()) {
+    if (rc != VIP_ERROR_RESOURCE || now_ms() - start > a_second()) {
         throw Failure(std::string(what) + " returned " + show(rc) + " after " +
                       std::to_string(now_ms() - start) + " ms");
     }
@@ -254,7 +254,7 @@ TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within
             thread.join();
         }
         ended.pass();
-        EXPECT(now_ms() - start <= 1000ull * timeout_scale());
+        EXPECT(now_ms() - start <= a_second());
         child.finish();
         for (const VIP_RETURN rc : returned) {
             REQUIRE_RC(VIP_ERROR_RESOURCE, rc);
@@ -305,7 +305,7 @@ TWO_PROCESS_CASE("peers of a killed keeper's VIs notice within a second", "[shar
         const unsigned long long start = now_ms();
         ::kill(keeper_of_this(), SIGKILL);
         EXPECT(receive_failed(client) == left.desc);
-        EXPECT(now_ms() - start <= 1000ull * timeout_scale());
+        EXPECT(now_ms() - start <= a_second());
         const_cast<ErrorLog &>(log).expect(client, VIP_ERROR_CONN_LOST);
     },
 };

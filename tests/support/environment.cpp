@@ -77,6 +77,12 @@ unsigned timeout_scale()
     return scale;
 }
 
+unsigned long long a_second()
+{
+    constexpr unsigned long long kBusy = 3000;
+    return (1000 + kBusy) * timeout_scale();
+}
+
 VIP_ULONG patience()
 {
     return 8000ul * timeout_scale();

@@ -39,6 +39,9 @@ inline constexpr VIP_ULONG kMoment = 60;
 /** Milliseconds in which a question gets the answer "nobody is here": VIPL_TEST_ANSWER_MS, or a moment. */
 VIP_ULONG answer_time();
 
+/** Milliseconds for what must happen within a second: that, and what a machine that is busy otherwise adds to it. */
+unsigned long long a_second();
+
 /** Milliseconds for a request that a listener must have taken, and that must then time out. */
 VIP_ULONG short_while();
 
