@@ -28,6 +28,7 @@ struct bell {
 
 /* What this process knows of objects, by slot: large, and mostly untouched. */
 struct tables {
+    struct tables *older; /* those of a keeper that has died: other threads may be looking at them */
     void *dropped_vis[VIPL_SHARE_VIS];   /* atomic: this process has dropped its reference of that handle */
     void *dropped_nics[VIPL_SHARE_NICS]; /* atomic, likewise */
     void *dropped_cqs[VIPL_SHARE_CQS];   /* atomic, likewise */
@@ -265,6 +266,7 @@ static VIP_RETURN join_locked(void)
         vipl_free(mine);
         return VIP_ERROR_RESOURCE;
     }
+    mine->older = share.mine;
     share.mine = mine;
     int error = start_keeper(arena);
     if (error != 0) {
