@@ -300,7 +300,8 @@ TEST_CASE("the name service goes on in the parent, and a child has its own",
     REQUIRE_VIP(VipNSShutdown(nic));
 }
 
-TEST_CASE("a callback registered before fork is called in the parent alone", "[VipRecvNotify][fork][posix]")
+TEST_CASE("a callback registered before fork is called in the parent alone",
+          "[VipRecvNotify][fork][posix][tasks]")
 {
     ConnectedPair pair;
     static volatile std::sig_atomic_t calls; // of this process

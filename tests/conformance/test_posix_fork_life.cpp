@@ -261,7 +261,8 @@ int descriptors_of_a_child()
 
 } // namespace
 
-TEST_CASE("a forked child has no descriptor, mapping or thread of its parent's library", "[fork][posix]")
+TEST_CASE("a forked child has no descriptor, mapping or thread of its parent's library",
+          "[fork][posix][tasks]")
 {
     { // what a process keeps once it has used the library is there now
         ConnectedPair first;

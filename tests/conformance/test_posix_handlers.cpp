@@ -240,7 +240,7 @@ TEST_CASE("a handler that has interrupted nothing of the library's may call all 
     }
 }
 
-TEST_CASE("the library's threads block every signal", "[VipRecvNotify][posix]")
+TEST_CASE("the library's threads block every signal", "[VipRecvNotify][posix][tasks]")
 {
     NotifyLog log;
     ConnectedPair pair;

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,7 +70,12 @@ int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes)
 
 void vipl_shm_clear(void *pages, size_t bytes)
 {
-    madvise(pages, bytes, MADV_REMOVE); /* refused: they keep their contents */
+    volatile unsigned char *first = pages;
+    *first = 1;
+    madvise(pages, bytes, MADV_REMOVE);
+    if (*first != 0) { /* an emulator says that it did, and has not */
+        memset(pages, 0, bytes);
+    }
 }
 
 int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable)
