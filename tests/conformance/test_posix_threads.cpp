@@ -559,7 +559,7 @@ bool register_cancelled()
     for (const BlockingEntry &entry : kBlocking) {
         register_case(std::string(entry.function) +
                           " of a thread that is cancelled leaves all else as it was",
-                      std::string("[") + entry.function + "][posix]", CATCH_INTERNAL_LINEINFO,
+                      std::string("[") + entry.function + "][cancel][posix]", CATCH_INTERNAL_LINEINFO,
                       [&entry] { leaves_all_consistent(entry); });
     }
     return true;
@@ -575,7 +575,8 @@ VIP_RETURN wait_for_any(Blocked &b)
 
 } // namespace
 
-TEST_CASE("of threads that wait for one queue, those that are not cancelled go on", "[VipRecvWait][posix]")
+TEST_CASE("of threads that wait for one queue, those that are not cancelled go on",
+          "[VipRecvWait][cancel][posix]")
 {
     ConnectedPair pair(without_rdma(), without_rdma()); // no library thread helps
     const Cq cq(pair.server_nic);
@@ -601,7 +602,7 @@ TEST_CASE("of threads that wait for one queue, those that are not cancelled go o
     }
 }
 
-TEST_CASE("a completion that wakes a thread as it is cancelled wakes another", "[VipRecvWait][posix]")
+TEST_CASE("a completion that wakes a thread as it is cancelled wakes another", "[VipRecvWait][cancel][posix]")
 {
     ConnectedPair pair(without_rdma(), without_rdma()); // no library thread helps
     const Cq cq(pair.server_nic);
@@ -633,7 +634,8 @@ TEST_CASE("a completion that wakes a thread as it is cancelled wakes another", "
     }
 }
 
-TEST_CASE("a thread that has switched cancellation off is not cancelled in a call", "[VipRecvWait][posix]")
+TEST_CASE("a thread that has switched cancellation off is not cancelled in a call",
+          "[VipRecvWait][cancel][posix]")
 {
     ConnectedPair pair;
     const Cq cq(pair.server_nic);
@@ -651,7 +653,7 @@ TEST_CASE("a thread that has switched cancellation off is not cancelled in a cal
     REQUIRE_RC(VIP_TIMEOUT, thread.join());
 }
 
-TEST_CASE("calls that do not block are no cancellation points", "[VipPostSend][posix]")
+TEST_CASE("calls that do not block are no cancellation points", "[VipPostSend][cancel][posix]")
 {
     ConnectedPair pair;
     const Cq cq(pair.server_nic);
@@ -711,7 +713,7 @@ bool register_ends()
     for (const BlockingEntry &entry : kBlocking) {
         register_case(std::string(entry.function) +
                           " whose NIC handle is closed meanwhile ends with VIP_INVALID_PARAMETER",
-                      std::string("[") + entry.function + "][posix]", CATCH_INTERNAL_LINEINFO,
+                      std::string("[") + entry.function + "][cancel][posix]", CATCH_INTERNAL_LINEINFO,
                       [&entry] { ends_with_its_nic(entry); });
     }
     return true;
