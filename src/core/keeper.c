@@ -64,8 +64,10 @@ static enum vipl_turn await_turn(const struct server *server)
     return (enum vipl_turn)turn;
 }
 
-static void holder_gone(struct holder *holder)
+/* Drops a holder's references. That may take a while: what was sent goes out first. */
+static void holder_gone(void *arg)
 {
+    struct holder *holder = arg;
     vipl_keeper_release(holder->number, NULL);
     vipl_mutex_lock(&keeper.lock);
     keeper.holders[holder->number] = NULL;
@@ -76,7 +78,7 @@ static void holder_gone(struct holder *holder)
     vipl_waker_signal(&keeper.waker);
 }
 
-/* The last of a holder's threads drops its references: that may take a while. */
+/* The last of a holder's threads drops its references. */
 static void leave(struct server *server)
 {
     struct holder *holder = server->holder;
@@ -214,6 +216,19 @@ static void renew_cq(struct vipl_keeper_object *cq)
     vipl_cq_keeping_renew(cq->cq);
 }
 
+/* Other holders are heard meanwhile. */
+static void end_beside(struct holder *holder)
+{
+    struct vipl_thread thread;
+    int error = vipl_thread_start(&thread, holder_gone, holder);
+    if (error == 0) {
+        vipl_thread_detach(&thread);
+    } else {
+        vipl_log_os("ending a holder beside the others", error);
+        holder_gone(holder);
+    }
+}
+
 static void holder_ended(struct holder *holder)
 {
     vipl_keeper_forget_handlers(holder->number);
@@ -233,7 +248,7 @@ static void holder_ended(struct holder *holder)
     bool last = --holder->channels == 0;
     vipl_mutex_unlock(&keeper.lock);
     if (last) {
-        holder_gone(holder);
+        end_beside(holder);
     }
 }
 

@@ -153,7 +153,7 @@ struct vipl_board {
     uint32_t reaped;    /* atomic: taken by holders, one each */
     uint32_t
         announced; /* atomic: told through the completion queue, by holders; back to reaped by the keeper */
-    uint32_t rung; /* atomic: the bell rings; see vipl_share_hush() */
+    uint32_t rung; /* atomic: the bell rings; see share_reap.c */
     uint32_t cq;   /* constant: 1 + slot of the completion queue, or 0 */
     uint32_t filler[11];
     uint64_t entries[VIPL_SHARE_DEPTH]; /* atomic halves: a descriptor, and VIPL_BOARD_FAILED */
@@ -351,7 +351,8 @@ VIP_RETURN vipl_share_notify(void *vi, bool recv, void *context, VIP_VI_CALLBACK
 VIP_RETURN vipl_share_notify_cq(void *cq, void *context, VIP_CQ_CALLBACK handler);
 VIP_RETURN vipl_share_error_handler(void *nic, void *context, VIP_ERROR_HANDLER handler);
 VIP_RETURN vipl_share_manage(void *nic, VIP_ULONG type, void *info); /* VipQuerySystemManagementInfo() */
-bool vipl_share_restarts(void); /* whether blocking calls of this process resume */
+bool vipl_share_restarts(
+    const void *nic); /* whether blocking calls of this process on the NIC handle resume */
 
 VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out);
 VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *mask, VIP_DESCRIPTOR **out);

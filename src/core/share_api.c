@@ -8,15 +8,14 @@
 #include "core/reentry.h"
 #include "core/share.h"
 
-/* What a NIC handle's attributes point at, in this process: constant once written, for the handle. */
+/* What this process has of a NIC handle: what its attributes point at (written alike by all who ask), and what signals
+ * do. */
 static struct {
-    void *handle;
     uint8_t address[VIPL_MAX_HOST_ADDRESS];
     struct vipl_call_address discovered;
     VIP_NET_ADDRESS *discovered_list[1];
+    uint32_t restart; /* atomic: blocking calls resume */
 } nics[VIPL_SHARE_NICS];
-
-static uint32_t restart; /* atomic: blocking calls resume */
 
 static VIP_RETURN make(struct vipl_call *call, uint32_t name)
 {
@@ -24,15 +23,29 @@ static VIP_RETURN make(struct vipl_call *call, uint32_t name)
     return vipl_share_call(call, false, true);
 }
 
+static uint32_t *restart_of(const void *nic)
+{
+    return &nics[vipl_handle_slot(nic) % VIPL_SHARE_NICS].restart;
+}
+
+bool vipl_share_restarts(const void *nic)
+{
+    return vipl_load_relaxed(restart_of(nic)) != 0;
+}
+
+/* NULL: no such VI, as the call will say. */
+static const void *nic_of_vi(const void *vi)
+{
+    struct vipl_arena *arena = vipl_share_arena();
+    uint32_t slot = vipl_handle_slot(vi);
+    return arena == NULL || slot >= VIPL_SHARE_VIS ? NULL : vipl_load_ptr(&arena->vis[slot].nic);
+}
+
 static VIP_RETURN make_blocking(struct vipl_call *call, uint32_t name)
 {
     call->name = name;
-    return vipl_share_call(call, true, vipl_share_restarts());
-}
-
-bool vipl_share_restarts(void)
-{
-    return vipl_load_relaxed(&restart) != 0;
+    return vipl_share_call(call, true,
+                           vipl_share_restarts(call->nic != NULL ? call->nic : nic_of_vi(call->object)));
 }
 
 /* Only what the lengths say is read; what is longer than any address is refused by all devices alike. */
@@ -69,7 +82,7 @@ VIP_RETURN vipl_share_open(const char *device, void **nic)
         rc = make(&call, VIPL_CALL_OPEN);
     }
     if (rc == VIP_SUCCESS) {
-        vipl_store_relaxed(&restart, vipl_config_number("VIPL_RESTART", 0, 0, 1));
+        vipl_store_relaxed(restart_of(call.nic), vipl_config_number("VIPL_RESTART", 0, 0, 1));
         *nic = call.nic;
     }
     return rc;
@@ -94,7 +107,6 @@ VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out)
     if (rc == VIP_SUCCESS) {
         *out = call.attributes;
         uint32_t slot = vipl_handle_slot(nic) % VIPL_SHARE_NICS;
-        nics[slot].handle = nic;
         memcpy(nics[slot].address, (const char *)&call.local + offsetof(VIP_NET_ADDRESS, HostAddress),
                VIPL_MAX_HOST_ADDRESS);
         out->LocalNicAddress = nics[slot].address;
@@ -107,7 +119,7 @@ VIP_RETURN vipl_share_set_restart(void *nic, bool restarts)
     VIP_NIC_ATTRIBUTES attributes;
     VIP_RETURN rc = vipl_share_query_nic(nic, &attributes); /* is it one at all? */
     if (rc == VIP_SUCCESS) {
-        vipl_store_relaxed(&restart, restarts ? 1 : 0);
+        vipl_store_relaxed(restart_of(nic), restarts ? 1 : 0);
     }
     return rc;
 }

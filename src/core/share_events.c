@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread of a holder that calls the handlers of shared objects, one after the other, as the keeper says. */
+#include <errno.h>
 #include <string.h>
 
 #include "core/config.h"
@@ -10,6 +11,7 @@
 static struct {
     struct vipl_mutex lock;       /* rank SERVICE; guards starting */
     struct vipl_event_ring *ring; /* atomic; whose calls the thread makes; NULL: there is no thread */
+    struct vipl_arena *arena;     /* where the ring lies: that of a keeper which has died is not used again */
     struct vipl_thread thread;
     int pid;
 } events = {.lock = {0, VIPL_RANK_SERVICE}};
@@ -50,41 +52,55 @@ static void run(void *arg)
     }
 }
 
-VIP_RETURN vipl_share_events_start(void)
+/* In a forked child, and with a new keeper, what there was is not this one's: a thread of the latter sleeps for ever. */
+static void begin_anew(struct vipl_arena *arena)
 {
-    VIP_RETURN rc = VIP_SUCCESS;
-    unsigned number;
-    struct vipl_arena *arena = vipl_share_arena();
-    if (arena == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    if (events.pid == vipl_pid() && vipl_load_ptr((void *const *)&events.ring) != NULL) {
-        return VIP_SUCCESS;
-    }
-    char mode[16];
-    if (vipl_config_text("VIPL_PROGRESS", mode, sizeof(mode)) && strcmp(mode, "inline") == 0) {
-        return VIP_ERROR_NOT_SUPPORTED;
-    }
-    if (vipl_share_number(&number) != 0 || number >= VIPL_SHARE_HOLDERS) {
-        return VIP_ERROR_RESOURCE;
-    }
-    if (events.pid !=
-        vipl_pid()) { /* the first call here; in a forked child what was inherited is the parent's */
+    if (events.pid != vipl_pid()) {
         vipl_mutex_init(&events.lock, VIPL_RANK_SERVICE);
         vipl_store_ptr((void **)&events.ring, NULL);
         events.pid = vipl_pid();
     }
     vipl_mutex_lock(&events.lock);
-    if (events.ring == NULL) {
-        int error = vipl_thread_start(&events.thread, run, &arena->events[number]);
-        if (error == 0) {
-            vipl_thread_detach(&events.thread);
-            vipl_store_ptr((void **)&events.ring, &arena->events[number]);
-        } else {
-            vipl_log_os("starting the thread that calls handlers", error);
-            rc = VIP_ERROR_RESOURCE;
-        }
+    if (events.arena != arena) {
+        vipl_store_ptr((void **)&events.ring, NULL);
+        events.arena = arena;
     }
+    vipl_mutex_unlock(&events.lock);
+}
+
+static VIP_RETURN start_locked(struct vipl_event_ring *ring)
+{
+    int error = events.ring == NULL ? vipl_thread_start(&events.thread, run, ring) : EALREADY;
+    if (error == 0) {
+        vipl_thread_detach(&events.thread);
+        vipl_store_ptr((void **)&events.ring, ring);
+    } else if (error != EALREADY) {
+        vipl_log_os("starting the thread that calls handlers", error);
+        return VIP_ERROR_RESOURCE;
+    }
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_share_events_start(void)
+{
+    char mode[16];
+    unsigned number;
+    struct vipl_arena *arena = vipl_share_arena();
+    if (arena == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (vipl_config_text("VIPL_PROGRESS", mode, sizeof(mode)) && strcmp(mode, "inline") == 0) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
+    begin_anew(arena);
+    if (vipl_load_ptr((void *const *)&events.ring) != NULL) {
+        return VIP_SUCCESS;
+    }
+    if (vipl_share_number(&number) != 0 || number >= VIPL_SHARE_HOLDERS) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_mutex_lock(&events.lock);
+    VIP_RETURN rc = start_locked(&arena->events[number]);
     vipl_mutex_unlock(&events.lock);
     return rc;
 }

@@ -51,6 +51,7 @@ static void ring(struct vipl_waker *bell, uint32_t *rung)
 /* What a sleeper of either kind needs. */
 struct source {
     const void *handle;
+    const void *nic; /* its NIC handle */
     bool recv;
     uint32_t *rung;
     bool (*ready)(const struct source *source); /* something is there, or the object is not */
@@ -115,7 +116,7 @@ static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *bel
     vipl_doze();
     int why = vipl_poll_cancellable(fds, 2, ms, mask, vipl_here.cancel, end_cancelled, NULL);
     vipl_wake_up();
-    if (why == EINTR && !vipl_share_restarts()) {
+    if (why == EINTR && !vipl_share_restarts(source->nic)) {
         return VIP_INTERRUPTED;
     }
     return why == 0 && !vipl_share_keeper_lives() ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
@@ -182,6 +183,7 @@ static bool queue_source(struct source *source, void *vi, bool recv)
         return false;
     }
     source->handle = vi;
+    source->nic = vipl_load_ptr(&source->vi_board->nic);
     source->recv = recv;
     source->rung = &source->vi_board->queues[recv ? 1 : 0].rung;
     source->ready = queue_ready;
@@ -244,6 +246,7 @@ static bool cq_source(struct source *source, void *cq)
         return false;
     }
     source->handle = cq;
+    source->nic = vipl_load_ptr(&source->cq_board->nic);
     source->rung = &source->cq_board->rung;
     source->ready = cq_ready;
     source->take = take_completion;
@@ -276,8 +279,12 @@ VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, voi
 {
     struct source source;
     *vi = NULL;
-    return cq_source(&source, cq) ? tell(&source, wait_for(&source, timeout, mask), vi, recv)
-                                  : VIP_INVALID_PARAMETER;
+    if (!cq_source(&source, cq)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = wait_for(&source, timeout, mask);
+    quiet_if_empty(&source);
+    return tell(&source, rc, vi, recv);
 }
 
 /* --- descriptors --- */
