@@ -60,6 +60,7 @@ struct perf_local;
 
 struct perf_local *perf_local_create(const struct perf_options *options);
 void perf_local_destroy(struct perf_local *local);
+VIP_NIC_HANDLE perf_local_nic(const struct perf_local *local);
 VIP_RETURN perf_local_run(struct perf_local *local, const struct perf_run *run, struct perf_tally *tally);
 
 /* ---- perf_limits.c: the machine without VIPL ---------------------------------------------------- */
@@ -84,14 +85,18 @@ double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, co
 /* One row of the result; figures in `unit`. */
 struct perf_row {
     struct perf_run run;
+    struct tool_device_name device;
     const char *unit;
     uint32_t depth; /* messages in flight */
     uint32_t rounds;
     uint64_t samples;
     double min;
     double median;
+    double p90;
     double p99;
     double p999;
+    double p9999;
+    double max; /* the longest latency, the fastest window */
     double mean;
     double round_min; /* of the rounds' figures */
     double round_max;
@@ -126,6 +131,7 @@ int perf_measure(const struct perf_options *options, struct perf_end *end, struc
 #define PERF_DEFAULT_SMALL 8
 #define PERF_DEFAULT_STREAM 65536
 
+enum perf_format { PERF_TABLE, PERF_JSON, PERF_CSV };
 enum perf_role { PERF_ROLE_NONE, PERF_ROLE_SERVER, PERF_ROLE_CLIENT, PERF_ROLE_PAIR, PERF_ROLE_LOCAL };
 
 struct perf_options {
@@ -150,7 +156,7 @@ struct perf_options {
     bool verify;
     bool cq;
     unsigned limits; /* bits by enum perf_limit */
-    bool json;
+    enum perf_format format;
     bool once;
 };
 

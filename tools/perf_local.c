@@ -100,6 +100,11 @@ struct perf_local *perf_local_create(const struct perf_options *options)
     return local;
 }
 
+VIP_NIC_HANDLE perf_local_nic(const struct perf_local *local)
+{
+    return local->nic;
+}
+
 void perf_local_destroy(struct perf_local *local)
 {
     if (local == NULL) {

@@ -5,9 +5,9 @@
  */
 #include "perf.h"
 
-#include <getopt.h>
 #include <string.h>
 
+#include "tool_options.h"
 #include "tool_os.h"
 #include "tool_text.h"
 
@@ -47,7 +47,8 @@ static void print_help(void)
          "                            --local: the first two)\n"
          "  -m, --timeout MS          give up after so long without progress (default 10000)\n"
          "  -1, --once                a server that serves one client and ends\n"
-         "  -j, --json                one JSON object a row\n"
+         "  -F, --format FORMAT       table, json (one object a row) or csv (default table)\n"
+         "  -j, --json                --format json\n"
          "  -V, --version             print the version and exit\n"
          "  -h, --help                print this and exit\n"
          "\n"
@@ -79,6 +80,7 @@ static const struct option long_options[] = {
     {"cpus", required_argument, NULL, 'P'},
     {"timeout", required_argument, NULL, 'm'},
     {"once", no_argument, NULL, '1'},
+    {"format", required_argument, NULL, 'F'},
     {"json", no_argument, NULL, 'j'},
     {"version", no_argument, NULL, 'V'},
     {"help", no_argument, NULL, 'h'},
@@ -180,10 +182,17 @@ static bool parse_wait(const char *text, bool *block)
     return *block || strcmp(text, "poll") == 0;
 }
 
-static bool parse_discriminator(const char *text, const char **discriminator)
+static bool parse_format(const char *text, enum perf_format *format)
 {
-    *discriminator = text;
-    return text[0] != '\0' && strlen(text) <= TOOL_DISCRIMINATOR_BYTES;
+    static const char *const names[] = {"table", "json", "csv"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *format = (enum perf_format)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- options ------------------------------------------------------------------------------------------ */
@@ -224,7 +233,7 @@ static bool take_flag(struct perf_options *options, int option)
         options->once = true;
         return true;
     case 'j':
-        options->json = true;
+        options->format = PERF_JSON;
         return true;
     default:
         return take_role(options, option);
@@ -255,13 +264,17 @@ static bool take_number(struct perf_options *options, int option)
     }
 }
 
-static bool take(struct perf_options *options, int option)
+static bool take(void *into, int option)
 {
+    struct perf_options *options = into;
+
     switch (option) {
     case 't':
         return parse_list(optarg, test_name, PERF_TESTS, &options->tests);
     case 'o':
         return parse_list(optarg, op_name, PERF_OPS, &options->ops);
+    case 'F':
+        return parse_format(optarg, &options->format);
     case 'w':
         return parse_wait(optarg, &options->block);
     case 'r':
@@ -270,7 +283,7 @@ static bool take(struct perf_options *options, int option)
         options->device = optarg;
         return true;
     case 'D':
-        return parse_discriminator(optarg, &options->discriminator);
+        return tool_parse_discriminator(optarg, &options->discriminator);
     default:
         return take_number(options, option);
     }
@@ -334,28 +347,15 @@ static void set_defaults(struct perf_options *options)
     options->cpus[1] = -1;
 }
 
+static const struct tool_command command = {"plsC::t:o:n:w:T:i:W:R:q:vLXcr:d:D:P:m:1F:jVh", long_options,
+                                            print_help, take};
+
 int perf_parse(int argc, char **argv, struct perf_options *options)
 {
-    int option;
-
     set_defaults(options);
-    while ((option = getopt_long(argc, argv, "plsC::t:o:n:w:T:i:W:R:q:vLXcr:d:D:P:m:1jVh", long_options,
-                                 NULL)) != -1) {
-        if (option == 'V') {
-            tool_print_version();
-            return TOOL_OK;
-        }
-        if (option == 'h') {
-            print_help();
-            return TOOL_OK;
-        }
-        if (option == '?') {
-            return TOOL_USAGE;
-        }
-        if (!take(options, option)) {
-            tool_complain("wrong option or value: -%c %s", option, optarg != NULL ? optarg : "");
-            return TOOL_USAGE;
-        }
+    int code = tool_parse_options(argc, argv, &command, options);
+    if (code >= 0) {
+        return code;
     }
     if (options->role == PERF_ROLE_CLIENT && options->host == NULL && optind < argc) {
         options->host = argv[optind++];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of figures, as a table or as one JSON object a line, and the line that shows progress.
+ * Rows of figures, as a table, as CSV or as one JSON object a line, and the line that shows progress.
  *
  * Latency: percentiles of the samples, in us. Bandwidth and rate: each sample is a window of messages;
  * "min" is the slowest window, "p99" what 99 % of the windows reach, and the mean comes from all
@@ -83,12 +83,17 @@ void perf_row_fill(struct perf_row *row, const struct perf_tally *tally, uint64_
     row->samples = hist->count;
     row->min = lat ? latency(run, tally, (double)hist->least)
                    : speed(run, (double)tally->window, (double)hist->most);
+    row->max = lat ? latency(run, tally, (double)hist->most)
+                   : speed(run, (double)tally->window, (double)hist->least);
     if (hist->count == 0) {
         row->min = NAN;
+        row->max = NAN;
     }
     row->median = figure_at(run, tally, 0.5);
+    row->p90 = figure_at(run, tally, 0.9);
     row->p99 = figure_at(run, tally, 0.99);
     row->p999 = figure_at(run, tally, 0.999);
+    row->p9999 = figure_at(run, tally, 0.9999);
     row->mean = lat ? latency(run, tally, hist->count > 0 ? (double)hist->sum / (double)hist->count : NAN)
                     : speed(run, (double)messages, (double)tally->elapsed_ns);
     row->wrong = tally->wrong;
@@ -110,8 +115,8 @@ static bool wants_limit(const struct perf_options *options, size_t which)
 
 static void print_table_head(const struct perf_options *options)
 {
-    printf("%-4s %-5s %9s %-5s %-4s %10s %10s %10s %10s %10s", "test", "op", "bytes", "wait", "unit", "min",
-           "median", "p99", "p99.9", "mean");
+    printf("%-4s %-5s %9s %-5s %-4s %10s %10s %10s %10s %10s %10s %10s %10s", "test", "op", "bytes", "wait",
+           "unit", "min", "median", "p90", "p99", "p99.9", "p99.99", "max", "mean");
     if (options->rounds > 1) {
         printf(" %21s", "rounds' figures");
     }
@@ -131,8 +136,11 @@ static void print_table_row(const struct perf_options *options, const struct per
            row->run.block ? "block" : "poll", row->unit);
     print_figure(row->min);
     print_figure(row->median);
+    print_figure(row->p90);
     print_figure(row->p99);
     print_figure(row->p999);
+    print_figure(row->p9999);
+    print_figure(row->max);
     print_figure(row->mean);
     if (options->rounds > 1) {
         print_figure(row->round_min);
@@ -186,7 +194,7 @@ static void print_json_row(const struct perf_options *options, const struct perf
 {
     printf("{\"schema\": %d, \"version\": \"%s\", \"test\": \"%s\", \"op\": \"%s\", \"device\": ", SCHEMA,
            VIPL_VERSION_STRING, perf_test_text(row->run.test), perf_op_text(row->run.op));
-    tool_json_string(stdout, options->device != NULL ? options->device : "");
+    tool_json_string(stdout, row->device.text);
     printf(", \"reliability\": \"%s\", \"processes\": %d, \"size\": %u, \"size_unit\": \"bytes\"",
            tool_level_text(options->level), options->role == PERF_ROLE_LOCAL ? 1 : 2, row->run.size);
     printf(", \"wait\": \"%s\", \"cq\": %s, \"depth\": %u, \"rounds\": %u, \"samples\": %llu",
@@ -195,8 +203,11 @@ static void print_json_row(const struct perf_options *options, const struct perf
     printf(", \"unit\": \"%s\"", unit_key(row->unit));
     json_figure("min", row->min);
     json_figure("median", row->median);
+    json_figure("p90", row->p90);
     json_figure("p99", row->p99);
     json_figure("p999", row->p999);
+    json_figure("p9999", row->p9999);
+    json_figure("max", row->max);
     json_figure("mean", row->mean);
     json_figure("round_min", row->round_min);
     json_figure("round_max", row->round_max);
@@ -205,22 +216,85 @@ static void print_json_row(const struct perf_options *options, const struct perf
            (unsigned long long)row->wrong);
 }
 
+/* ---- CSV: the columns are JSON's members, what was not measured is empty ------------------------------ */
+
+static void print_csv_head(void)
+{
+    printf("version,test,op,device,reliability,processes,size,wait,cq,depth,rounds,samples,unit,min,median,"
+           "p90,p99,"
+           "p999,p9999,max,mean,round_min,round_max");
+    for (size_t i = 0; i < PERF_LIMIT_COUNT; i++) {
+        printf(",limit_%s,ratio_%s", limit_names[i], limit_names[i]);
+    }
+    puts(",verified,wrong");
+}
+
+/* In quotes, a quote within doubled. */
+static void csv_text(const char *text)
+{
+    printf(",\"");
+    for (; *text != '\0'; text++) {
+        if (*text == '"') {
+            putchar('"');
+        }
+        putchar(*text);
+    }
+    putchar('"');
+}
+
+static void csv_figure(double value)
+{
+    putchar(',');
+    if (!isnan(value)) {
+        tool_json_number(stdout, value, 4);
+    }
+}
+
+static void print_csv_row(const struct perf_options *options, const struct perf_row *row)
+{
+    const double figures[] = {row->min,   row->median, row->p90,  row->p99,       row->p999,
+                              row->p9999, row->max,    row->mean, row->round_min, row->round_max};
+
+    printf("%s,%s,%s", VIPL_VERSION_STRING, perf_test_text(row->run.test), perf_op_text(row->run.op));
+    csv_text(row->device.text);
+    printf(",%s,%d,%u,%s,%s,%u,%u,%llu,%s", tool_level_text(options->level),
+           options->role == PERF_ROLE_LOCAL ? 1 : 2, row->run.size, row->run.block ? "block" : "poll",
+           options->cq ? "true" : "false", row->depth, row->rounds, (unsigned long long)row->samples,
+           unit_key(row->unit));
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+        csv_figure(figures[i]);
+    }
+    for (size_t i = 0; i < PERF_LIMIT_COUNT; i++) {
+        csv_figure(wants_limit(options, i) ? row->limit[i] : NAN);
+        csv_figure(wants_limit(options, i) ? row->ratio[i] : NAN);
+    }
+    printf(",%s,%llu\n", row->run.verify ? "true" : "false", (unsigned long long)row->wrong);
+}
+
 /* ---- what main calls ------------------------------------------------------------------------------------- */
 
 void perf_print_head(const struct perf_options *options)
 {
-    if (!options->json) {
+    if (options->format == PERF_TABLE) {
         print_table_head(options);
-        fflush(stdout);
+    } else if (options->format == PERF_CSV) {
+        print_csv_head();
     }
+    fflush(stdout);
 }
 
 void perf_print_row(const struct perf_options *options, const struct perf_row *row)
 {
-    if (options->json) {
+    switch (options->format) {
+    case PERF_JSON:
         print_json_row(options, row);
-    } else {
+        break;
+    case PERF_CSV:
+        print_csv_row(options, row);
+        break;
+    default:
         print_table_row(options, row);
+        break;
     }
     fflush(stdout);
 }

@@ -167,6 +167,7 @@ static void report(struct bench *bench, struct figure *figure)
     struct perf_row row = {.run = figure->run, .rounds = (uint32_t)bench->options->rounds};
     bool alone = figure->run.test == PERF_LAT || bench->end == NULL;
 
+    row.device = tool_device_name(bench->end != NULL ? bench->end->nic : perf_local_nic(bench->local));
     row.depth = alone ? 1 : bench->end->shape.depth;
     perf_row_fill(&row, &tally, figure->messages);
     perf_median(figure->rounds, row.rounds); /* sorts */

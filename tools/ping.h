@@ -32,6 +32,9 @@ struct ping_options {
     bool selftest;
 };
 
+/* ping_options.c. Returns a tool's exit code, or -1 to go on. */
+int ping_parse(int argc, char **argv, struct ping_options *options);
+
 /* One end: a VI, PING_RECEIVES guarded receive buffers and a guarded send buffer in one region. */
 struct ping_end {
     VIP_NIC_HANDLE nic;

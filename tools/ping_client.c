@@ -213,9 +213,12 @@ static double mean_us(const struct ping_result *result)
     return result->intact > 0 ? (double)result->total_ns / 1e3 / (double)result->intact : 0;
 }
 
-static void report_json(const struct ping_options *options, const struct ping_result *result)
+static void report_json(const struct ping_options *options, const struct ping_end *end,
+                        const struct ping_result *result)
 {
-    printf("{\"schema\": 1, \"tool\": \"vipl-ping\", \"size_bytes\": %llu, \"reliability\": \"%s\", "
+    printf("{\"schema\": 1, \"tool\": \"vipl-ping\", \"device\": ");
+    tool_json_string(stdout, tool_device_name(end->nic).text);
+    printf(", \"size_bytes\": %llu, \"reliability\": \"%s\", "
            "\"sent\": %llu, \"intact\": %llu, \"lost\": %llu, \"corrupt\": %llu",
            (unsigned long long)options->size, tool_level_text(options->level),
            (unsigned long long)result->sent, (unsigned long long)result->intact,
@@ -249,7 +252,7 @@ static int ping_and_report(const struct ping_options *options, struct ping_end *
 
     ping(options, end, &result);
     if (options->json) {
-        report_json(options, &result);
+        report_json(options, end, &result);
     } else {
         report(&result);
     }

@@ -26,6 +26,17 @@ bool tool_open(const char *device, VIP_NIC_HANDLE *nic)
     return true;
 }
 
+struct tool_device_name tool_device_name(VIP_NIC_HANDLE nic)
+{
+    struct tool_device_name name = {{0}};
+    VIP_NIC_ATTRIBUTES attributes;
+
+    if (VipQueryNic(nic, &attributes) == VIP_SUCCESS) {
+        memcpy(name.text, attributes.Name, sizeof(attributes.Name));
+    }
+    return name;
+}
+
 bool tool_mem_create(VIP_NIC_HANDLE nic, size_t length, bool rdma_write, bool rdma_read, struct tool_mem *mem)
 {
     VIP_MEM_ATTRIBUTES attributes = {NULL, rdma_write, rdma_read};

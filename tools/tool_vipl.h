@@ -38,6 +38,12 @@ struct tool_mem {
 /* NULL names the default device. On failure *nic is NULL. */
 bool tool_open(const char *device, VIP_NIC_HANDLE *nic);
 
+/* What the device calls itself, whatever name opened it. */
+struct tool_device_name {
+    char text[sizeof(((VIP_NIC_ATTRIBUTES *)NULL)->Name) + 1];
+};
+struct tool_device_name tool_device_name(VIP_NIC_HANDLE nic);
+
 bool tool_mem_create(VIP_NIC_HANDLE nic, size_t length, bool rdma_write, bool rdma_read,
                      struct tool_mem *mem);
 

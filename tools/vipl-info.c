@@ -5,28 +5,26 @@
  * Asks the default device, "loopback" and every alias of VIPL_DEVICE_ALIASES, as a table or as one
  * JSON object. Exits with 1 when none of them opens.
  */
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <vipl/version.h>
 
+#include "info.h"
 #include "tool_text.h"
 #include "tool_vipl.h"
 
 /* Raised when a member of the JSON object changes its name or meaning. */
 #define SCHEMA 1
-#define MAX_DEVICES 64
-#define NAME_BYTES 128
 
 struct device {
-    char asked[NAME_BYTES]; /* the name given to VipOpenNic(); "" is the default device */
+    const char *asked; /* the name given to VipOpenNic(); "" is the default device */
     VIP_RETURN opened;
     VIP_NIC_ATTRIBUTES attributes;
     char address[3 * TOOL_HOST_BYTES];
 };
 
-static struct device devices[MAX_DEVICES];
+static struct device devices[INFO_MAX_DEVICES];
 static size_t device_count;
 
 /* One limit: its name for people, its name in JSON (unit included), where it is. */
@@ -61,36 +59,6 @@ static VIP_ULONG limit_value(const VIP_NIC_ATTRIBUTES *attributes, const struct 
 
     memcpy(&value, (const char *)attributes + limit->offset, sizeof(value));
     return value;
-}
-
-static void add_device(const char *name, size_t length)
-{
-    struct device *device = &devices[device_count];
-
-    if (length >= NAME_BYTES || device_count == MAX_DEVICES) {
-        return;
-    }
-    for (size_t i = 0; i < device_count; i++) {
-        if (strlen(devices[i].asked) == length && memcmp(devices[i].asked, name, length) == 0) {
-            return;
-        }
-    }
-    memcpy(device->asked, name, length);
-    device_count++;
-}
-
-/* The names before '=' in "name=device,name=device". */
-static void add_aliases(const char *list)
-{
-    while (list != NULL && *list != '\0') {
-        size_t length = strcspn(list, ",");
-        size_t name = strcspn(list, "=,");
-
-        if (name > 0 && name < length) {
-            add_device(list, name);
-        }
-        list += length + (list[length] == ',');
-    }
 }
 
 static void write_address(struct device *device)
@@ -222,82 +190,32 @@ static void print_json(void)
     printf("  ]\n}\n");
 }
 
-static void print_help(void)
-{
-    puts("usage: vipl-info [--device NAME] [--json]\n"
-         "Lists the VIPL devices of this machine, their attributes and limits.\n"
-         "\n"
-         "  -d, --device NAME  only this device (default: the default device, loopback and\n"
-         "                     every alias in VIPL_DEVICE_ALIASES)\n"
-         "  -j, --json         one JSON object\n"
-         "  -V, --version      print the version and exit\n"
-         "  -h, --help         print this and exit\n"
-         "\n"
-         "Exit code: 0, 1 when no device opens, 2 for wrong usage.");
-}
-
-static const struct option options[] = {
-    {"device", required_argument, NULL, 'd'},
-    {"json", no_argument, NULL, 'j'},
-    {"version", no_argument, NULL, 'V'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-/* Returns a tool exit code, or -1 to go on. */
-static int parse(int argc, char **argv, bool *json)
-{
-    int option;
-
-    while ((option = getopt_long(argc, argv, "d:jVh", options, NULL)) != -1) {
-        switch (option) {
-        case 'd':
-            add_device(optarg, strlen(optarg));
-            break;
-        case 'j':
-            *json = true;
-            break;
-        case 'V':
-            tool_print_version();
-            return TOOL_OK;
-        case 'h':
-            print_help();
-            return TOOL_OK;
-        default:
-            return TOOL_USAGE;
-        }
-    }
-    if (optind < argc) {
-        tool_complain("unexpected argument \"%s\"", argv[optind]);
-        return TOOL_USAGE;
-    }
-    return -1;
-}
-
 int main(int argc, char **argv)
 {
-    bool json = false;
+    static struct info_options options;
     bool any = false;
     int code;
 
     tool_name = "vipl-info";
-    code = parse(argc, argv, &json);
+    code = info_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
     }
-    if (device_count == 0) {
-        add_device("", 0);
-        add_device("loopback", strlen("loopback"));
-        add_aliases(getenv("VIPL_DEVICE_ALIASES"));
+    if (options.device_count == 0) {
+        info_add_device(&options, "", 0);
+        info_add_device(&options, "loopback", strlen("loopback"));
+        info_add_aliases(&options, getenv("VIPL_DEVICE_ALIASES"));
     }
+    device_count = options.device_count;
     for (size_t i = 0; i < device_count; i++) {
+        devices[i].asked = options.devices[i];
         query(&devices[i]);
         any = any || devices[i].opened == VIP_SUCCESS;
     }
-    if (json) {
+    if (options.json) {
         print_json();
     }
-    for (size_t i = 0; i < device_count && !json; i++) {
+    for (size_t i = 0; i < device_count && !options.json; i++) {
         print_device(&devices[i]);
     }
     return any && fflush(stdout) == 0 ? TOOL_OK : TOOL_FAILED;
