@@ -44,6 +44,7 @@ option(VIPL_COVERAGE "Instrument for gcov" OFF)
 set(VIPL_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
 set(VIPL_NATIVE_TOOLS "" CACHE PATH "Cross builds: the tools built for this machine, to talk to this build's in a test")
 set(VIPL_TEST_TIMEOUT_SCALE 1 CACHE STRING "Multiplies every test's time limit (emulators, sanitizers)")
+set(VIPL_TEST_BUSY 1 CACHE STRING "Multiplies it again, where others may have most of the machine for minutes (CI)")
 
 if(VIPL_BUILD_TESTS AND NOT VIPL_BUILD_STATIC)
     message(FATAL_ERROR "The white box tests need the static library: set VIPL_BUILD_STATIC=ON")

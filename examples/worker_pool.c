@@ -137,7 +137,6 @@ static int client(void)
     static struct line own[OF_CLIENT];
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN is_receive;
-    long end = now_ms() + RUN_MS;
 
     example_must("open", VipOpenNic(NULL, &nic));
     example_must("register", VipRegisterMem(nic, own, sizeof(own), NULL, &memory));
@@ -148,6 +147,7 @@ static int client(void)
         connect_line(&own[i]);
         ask(&own[i]);
     }
+    long end = now_ms() + RUN_MS;
     while (now_ms() < end) {
         example_must("answer", VipCQWait(cq, PATIENCE, &vi, &is_receive));
         struct line *line = VipGetUserData(vi);

@@ -4,7 +4,8 @@
  * What POSIX systems need beyond VIPL 1.0, and some conveniences. A program that does not include this file
  * gets the safe default of everything here.
  *
- * The conventions of vipl.h hold. Functions of this file are named Vipx..., and are not part of VIPL 1.0.
+ * The conventions of vipl.h hold. Functions of this file are named Vipx..., and are not part of VIPL 1.0. Those that take a
+ * signal mask are declared where <signal.h> has sigset_t.
  */
 #ifndef VIPL_POSIX_H
 #define VIPL_POSIX_H
@@ -31,21 +32,30 @@ extern "C" {
  * file is: the handles mean the same in all of them, whoever posts, reaps, waits, queries, connects or disconnects.
  * Without the flag it is VipOpenNic(), and a forked child finds that inherited handles are none.
  *
- * - **References.** A process holds what it made and what it inherited. VipDestroyVi(), VipDestroyCQ(),
+ * - **References.** A process holds what it made and what it inherited; elsewhere the handle is that of nothing, and every
+ *   function returns VIP_INVALID_PARAMETER. VipDestroyVi(), VipDestroyCQ(),
  *   VipDestroyPtag(), VipDeregisterMem() and VipCloseNic() drop the caller's reference, and the handle is invalid in this process
  *   afterwards; the last one acts, as in VIPL 1.0. So all but the last may drop a VI that is connected. A process that
  *   exits, is killed or calls exec drops its references; what nobody holds any more is disconnected and destroyed.
  *   No holder waits for another one, dead or alive.
+ * - **Forks** may come from any thread, from several at once, and from signal handlers, and wait for nobody. Only while the
+ *   keeper (see below) is stopped and has a few hundred forks to hear of, a fork waits for a second at most; its child
+ *   has no shared objects then.
+ * - **Rights** are those with which the program opened its first shareable NIC handle. A process that has changed its users,
+ *   groups or capabilities since then uses what is there; but VipxOpenNic() with #VIPX_SHAREABLE, VipConnectWait(),
+ *   VipConnectRequest(), VipConnectPeerRequest(), the name service, and VipRegisterMem() of memory that is not
+ *   VipxAllocShared()'s are VIP_ERROR_RESOURCE.
  * - **Completions** go to whoever takes them first, each to one. A completion queue that a killed process was told
  *   of a completion by, and did not take it, tells another one; so after a death it may name a queue whose completion
- *   another process has just taken: VipRecvDone() then says VIP_NOT_DONE. Who gives up a VI should not
- *   go on waiting on its completion queue: it would take entries that others need.
+ *   another process has just taken: VipRecvDone() then says VIP_NOT_DONE. A process that does not hold a VI is
+ *   never told of it, but should not wait on its completion queue: it looks every few milliseconds while others have
+ *   something to take there.
  * - **Memory** that is registered, descriptors too, lies in what VipxAllocShared() gives, or in a MAP_SHARED mapping that the
  *   program had already when it opened its first shareable NIC handle. Other memory is VIP_INVALID_PARAMETER.
  * - **Limits.** VipQueryNic() tells those of shareable NIC handles. All entries of a completion queue are kept: EntryCount
  *   is a minimum.
  * - **Handlers** run in the process that registered them, on one library thread for all its shareable NIC handles. An error
- *   is reported in each process that has an error handler on the NIC handle.
+ *   is reported in each process that holds the VI and has an error handler on the NIC handle.
  *
  * The objects live in a process that the library forks off with the first shareable NIC handle, the keeper: it has no
  * descriptors of the program but the standard error output, is seen by none of its wait() calls, and ends with the
@@ -59,8 +69,8 @@ extern "C" {
  * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags; VIP_ERROR_RESOURCE if there is no memory or process for
  *         shared objects.
  */
-VIPL_API VIP_RETURN VI_CALL VipxOpenNic(IN const VIP_CHAR *DeviceName, IN VIP_ULONG Flags,
-                                        OUT VIP_NIC_HANDLE *NicHandle);
+VIPL_API VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags,
+                                        VIP_NIC_HANDLE *NicHandle);
 
 /**
  * Memory for descriptors and buffers of shareable objects: cleared, aligned to 65,536 bytes, and at the same address in this
@@ -73,7 +83,7 @@ VIPL_API VIP_RETURN VI_CALL VipxOpenNic(IN const VIP_CHAR *DeviceName, IN VIP_UL
  * @param Address  Receives the address; NULL on failure.
  * @return VIP_SUCCESS, VIP_INVALID_PARAMETER, or VIP_ERROR_RESOURCE: there is not so much.
  */
-VIPL_API VIP_RETURN VI_CALL VipxAllocShared(IN VIP_ULONG Length, OUT VIP_PVOID *Address);
+VIPL_API VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address);
 
 /**
  * Drops this process's reference of such memory; the last one gives it back. Regions in it should be deregistered
@@ -82,7 +92,7 @@ VIPL_API VIP_RETURN VI_CALL VipxAllocShared(IN VIP_ULONG Length, OUT VIP_PVOID *
  * @param Address  From VipxAllocShared().
  * @return VIP_SUCCESS, or VIP_INVALID_PARAMETER: it is none, or dropped already.
  */
-VIPL_API VIP_RETURN VI_CALL VipxFreeShared(IN VIP_PVOID Address);
+VIPL_API VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address);
 
 /* ---------------------------------------------------------------------------------------------
  * Signals
@@ -131,7 +141,11 @@ VIPL_API VIP_RETURN VI_CALL VipxFreeShared(IN VIP_PVOID Address);
  * @param NicHandle  From VipOpenNic().
  * @param Restart    VIP_TRUE: they resume.
  */
-VIPL_API VIP_RETURN VI_CALL VipxSetRestart(IN VIP_NIC_HANDLE NicHandle, IN VIP_BOOLEAN Restart);
+VIPL_API VIP_RETURN VI_CALL VipxSetRestart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart);
+
+/* A translation unit that asks for ISO C alone (-std=c99 without _POSIX_C_SOURCE, for example) has no sigset_t, and none of
+ * what comes with it; it has no use for a signal mask either. */
+#ifdef SIG_BLOCK
 
 /**
  * VipSendWait() with another signal mask while the thread sleeps, put on and taken off together with falling asleep and
@@ -147,8 +161,8 @@ VIPL_API VIP_RETURN VI_CALL VipxSetRestart(IN VIP_NIC_HANDLE NicHandle, IN VIP_B
  * @param DescriptorPtr  Receives the descriptor, or NULL.
  * @return As VipSendWait().
  */
-VIPL_API VIP_RETURN VI_CALL VipxSendWaitMask(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG Timeout,
-                                             IN const sigset_t *Mask, OUT VIP_DESCRIPTOR **DescriptorPtr);
+VIPL_API VIP_RETURN VI_CALL VipxSendWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                             VIP_DESCRIPTOR **DescriptorPtr);
 
 /**
  * VipRecvWait() with another signal mask while the thread sleeps; as VipxSendWaitMask().
@@ -159,8 +173,8 @@ VIPL_API VIP_RETURN VI_CALL VipxSendWaitMask(IN VIP_VI_HANDLE ViHandle, IN VIP_U
  * @param DescriptorPtr  Receives the descriptor, or NULL.
  * @return As VipRecvWait().
  */
-VIPL_API VIP_RETURN VI_CALL VipxRecvWaitMask(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG Timeout,
-                                             IN const sigset_t *Mask, OUT VIP_DESCRIPTOR **DescriptorPtr);
+VIPL_API VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                             VIP_DESCRIPTOR **DescriptorPtr);
 
 /**
  * VipCQWait() with another signal mask while the thread sleeps; as VipxSendWaitMask().
@@ -172,9 +186,10 @@ VIPL_API VIP_RETURN VI_CALL VipxRecvWaitMask(IN VIP_VI_HANDLE ViHandle, IN VIP_U
  * @param RecvQueue  Receives whether it is the VI's receive queue.
  * @return As VipCQWait().
  */
-VIPL_API VIP_RETURN VI_CALL VipxCQWaitMask(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULONG Timeout,
-                                           IN const sigset_t *Mask, OUT VIP_VI_HANDLE *ViHandle,
-                                           OUT VIP_BOOLEAN *RecvQueue);
+VIPL_API VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                           VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue);
+
+#endif /* SIG_BLOCK */
 
 /* ---------------------------------------------------------------------------------------------
  * Event loops
@@ -209,7 +224,7 @@ typedef enum _VIPX_FD_KIND {
  * @retval VIP_ERROR_RESOURCE       The queue reports to a completion queue; or no descriptors, memory or threads are left.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */
-VIPL_API VIP_RETURN VI_CALL VipxGetFd(IN VIPX_FD_KIND Kind, IN VIP_PVOID Handle, OUT int *Fd);
+VIPL_API VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd);
 
 /* ---------------------------------------------------------------------------------------------
  * Statistics: what VipQuerySystemManagementInfo() answers beyond VIPL 1.0. Counters never go back while the NIC handle or the VI
@@ -269,7 +284,7 @@ typedef struct _VIPX_VI_STATISTICS {
  *
  * @param Code  What a function returned.
  */
-VIPL_API const char *VI_CALL VipxStrError(IN VIP_RETURN Code);
+VIPL_API const char *VI_CALL VipxStrError(VIP_RETURN Code);
 
 /**
  * What the Status of a descriptor says, "DONE RDMA_WRITE DESC_FLUSHED_ERROR" for example: whether it is complete, the operation, each
@@ -280,7 +295,7 @@ VIPL_API const char *VI_CALL VipxStrError(IN VIP_RETURN Code);
  * @param Size    Bytes of Text. 256 hold the longest.
  * @return The bytes of the whole text, the null byte not counted, as snprintf() does it.
  */
-VIPL_API size_t VI_CALL VipxStrStatus(IN VIP_UINT32 Status, OUT char *Text, IN size_t Size);
+VIPL_API size_t VI_CALL VipxStrStatus(VIP_UINT32 Status, char *Text, size_t Size);
 
 /**
  * The version of the library that runs, "0.1.0"; version.h has that of the one compiled against. The text is constant.

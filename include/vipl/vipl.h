@@ -60,11 +60,10 @@ extern "C" {
 #endif
 #endif
 
-#ifndef IN
-#define IN
-#endif
-#ifndef OUT
-#define OUT
+#if defined(__GNUC__)
+#define VIPL_MAY_ALIAS __attribute__((__may_alias__)) /* programs cast one kind of segment to the other */
+#else
+#define VIPL_MAY_ALIAS
 #endif
 
 /* ---------------------------------------------------------------------------------------------
@@ -250,8 +249,11 @@ typedef struct _VIP_AUTODISCOVERY_LIST {
 struct _VIP_DESCRIPTOR;
 
 /**
- * A pointer in 64 bits. On a 32-bit CPU the high half must be zero: clear a descriptor before its
- * first use, then assign AddressBits, Address or Descriptor as you like, on either byte order.
+ * A pointer in 64 bits: assign AddressBits, Address or Descriptor as you like, on either byte order.
+ *
+ * Address and Descriptor are the low half on a 32-bit CPU. There the library ignores the high half of an
+ * address of local memory, and of the peer's if the peer runs on a 32-bit CPU too, so that a program need not
+ * clear it. To name memory of a 64-bit peer it assigns AddressBits.
  */
 typedef union _VIP_PVOID64 {
     VIP_UINT64 AddressBits;
@@ -270,27 +272,36 @@ typedef union _VIP_PVOID64 {
 #endif
 } VIP_PVOID64;
 
-/** The first 32 bytes of a descriptor. The library writes Status, Length and ImmediateData only. */
+/**
+ * The first 32 bytes of a descriptor. The library writes Status, Length and ImmediateData only. They are volatile, as they were
+ * in the originals, since it writes them from other threads: a program may poll Status. Who sees #VIP_STATUS_DONE there
+ * takes the descriptor with VipSendDone() or VipRecvDone() before reading the rest: that orders the accesses on every CPU.
+ *
+ * Length is not looked at when a descriptor is posted: how much moves is the sum of the data segments' lengths, in a
+ * send queue and in a receive queue, and a program that writes the sum here, as the originals asked, may go on doing so.
+ * When the descriptor is complete without an error, Length is the bytes moved: of a receive those of the message, and of a
+ * receive that an RDMA Write with immediate data used those written to the other place. With an error it is 0.
+ */
 typedef struct _VIP_CONTROL_SEGMENT {
-    VIP_PVOID64 Next;          /**< The program's own; neither read nor written. */
-    VIP_MEM_HANDLE NextHandle; /**< The program's own; neither read nor written. */
-    VIP_UINT16 SegCount;       /**< Segments that follow, an RDMA address segment included. */
-    VIP_UINT16 Control;        /**< VIP_CONTROL_... bits. */
-    VIP_UINT32 Reserved;       /**< Zero. */
-    VIP_UINT32 ImmediateData;  /**< Out: of a receive that carried some; else untouched. */
-    VIP_UINT32 Length;         /**< In: bytes to move. Out: bytes moved. */
-    VIP_UINT32 Status;         /**< VIP_STATUS_... bits; written last, so it may be polled. */
+    VIP_PVOID64 Next;                  /**< The program's own; neither read nor written. */
+    VIP_MEM_HANDLE NextHandle;         /**< The program's own; neither read nor written. */
+    VIP_UINT16 SegCount;               /**< Segments that follow, an RDMA address segment included. */
+    VIP_UINT16 Control;                /**< VIP_CONTROL_... bits. */
+    VIP_UINT32 Reserved;               /**< Zero. */
+    volatile VIP_UINT32 ImmediateData; /**< In: of a send. Out: of a receive that got some. */
+    volatile VIP_UINT32 Length;        /**< In: not looked at. Out: bytes moved. */
+    volatile VIP_UINT32 Status;        /**< VIP_STATUS_... bits; written last, so it may be polled. */
 } VIP_CONTROL_SEGMENT;
 
 /** The remote memory of an RDMA operation: always the first segment. */
-typedef struct _VIP_ADDRESS_SEGMENT {
-    VIP_PVOID64 Data;      /**< Address in the remote program, 64 bits whatever this CPU is. */
+typedef struct VIPL_MAY_ALIAS _VIP_ADDRESS_SEGMENT {
+    VIP_PVOID64 Data;      /**< Address in the remote program. */
     VIP_MEM_HANDLE Handle; /**< The remote program's handle. */
     VIP_UINT32 Reserved;   /**< Zero. */
 } VIP_ADDRESS_SEGMENT;
 
 /** A piece of local memory. */
-typedef struct _VIP_DATA_SEGMENT {
+typedef struct VIPL_MAY_ALIAS _VIP_DATA_SEGMENT {
     VIP_PVOID64 Data;      /**< Any byte address inside the region. */
     VIP_MEM_HANDLE Handle; /**< The region. */
     VIP_UINT32 Length;     /**< Bytes; 0 is legal. */
@@ -302,8 +313,9 @@ typedef union _VIP_DESCRIPTOR_SEGMENT {
 } VIP_DESCRIPTOR_SEGMENT;
 
 /**
- * A unit of work. CS and DS are the names of Intel, M-VIA and of Giganet with VIPL095; Control and
- * Data are Giganet 1.0's. Segments beyond the declared ones follow in memory.
+ * A unit of work, under two sets of names for the same bytes. CS and DS are those of Intel, M-VIA and Giganet with
+ * VIPL095. Control and Data are those of Giganet 1.0, where a pointer to Data[0] is cast to one to a
+ * VIP_ADDRESS_SEGMENT for RDMA. Segments beyond the declared ones follow in memory.
  */
 VIPL_EXTENSION typedef struct _VIP_DESCRIPTOR {
     VIPL_EXTENSION union {
@@ -312,7 +324,9 @@ VIPL_EXTENSION typedef struct _VIP_DESCRIPTOR {
     };
     VIPL_EXTENSION union {
         VIP_DESCRIPTOR_SEGMENT DS[2];
-        VIP_DESCRIPTOR_SEGMENT Data[1];
+        VIPL_EXTENSION struct { /* as the last member of a structure it may be indexed beyond its end */
+            VIP_DATA_SEGMENT Data[1];
+        };
     };
 } VIP_DESCRIPTOR;
 
@@ -387,7 +401,7 @@ typedef void(VI_CALL *VIP_CQ_CALLBACK)(VIP_PVOID Context, VIP_NIC_HANDLE NicHand
  * @param NicHandle   Receives the handle.
  * @retval VIP_ERROR_RESOURCE  No such device, or no memory for another handle.
  */
-VIPL_API VIP_RETURN VI_CALL VipOpenNic(IN const VIP_CHAR *DeviceName, OUT VIP_NIC_HANDLE *NicHandle);
+VIPL_API VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle);
 
 /**
  * Close a NIC handle. What it still owns is destroyed: VIs are disconnected (their peers go to
@@ -397,8 +411,11 @@ VIPL_API VIP_RETURN VI_CALL VipOpenNic(IN const VIP_CHAR *DeviceName, OUT VIP_NI
  * Waits for a callback that is running on another thread; may be called from within one.
  *
  * @param NicHandle  From VipOpenNic().
+ * @retval VIP_ERROR_RESOURCE  A peer on this host has been stopped in the middle of an RDMA operation on memory of
+ *                             this NIC handle, and would go on with it when it continues; see VipDeregisterMem().
+ *                             Nothing has changed, the handle is open as before, and the memory must stay [ours].
  */
-VIPL_API VIP_RETURN VI_CALL VipCloseNic(IN VIP_NIC_HANDLE NicHandle);
+VIPL_API VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle);
 
 /**
  * Read a device's name, address and limits.
@@ -406,7 +423,7 @@ VIPL_API VIP_RETURN VI_CALL VipCloseNic(IN VIP_NIC_HANDLE NicHandle);
  * @param NicHandle   From VipOpenNic().
  * @param Attributes  Receives them; LocalNicAddress points into the NIC handle.
  */
-VIPL_API VIP_RETURN VI_CALL VipQueryNic(IN VIP_NIC_HANDLE NicHandle, OUT VIP_NIC_ATTRIBUTES *Attributes);
+VIPL_API VIP_RETURN VI_CALL VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes);
 
 /* ---------------------------------------------------------------------------------------------
  * Protection tags and memory
@@ -419,7 +436,7 @@ VIPL_API VIP_RETURN VI_CALL VipQueryNic(IN VIP_NIC_HANDLE NicHandle, OUT VIP_NIC
  * @param Ptag       Receives the tag.
  * @retval VIP_ERROR_RESOURCE  MaxPtags are in use.
  */
-VIPL_API VIP_RETURN VI_CALL VipCreatePtag(IN VIP_NIC_HANDLE NicHandle, OUT VIP_PROTECTION_HANDLE *Ptag);
+VIPL_API VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag);
 
 /**
  * Destroy a protection tag.
@@ -428,7 +445,7 @@ VIPL_API VIP_RETURN VI_CALL VipCreatePtag(IN VIP_NIC_HANDLE NicHandle, OUT VIP_P
  * @param Ptag       From VipCreatePtag().
  * @retval VIP_ERROR_RESOURCE  A region or a VI uses it.
  */
-VIPL_API VIP_RETURN VI_CALL VipDestroyPtag(IN VIP_NIC_HANDLE NicHandle, IN VIP_PROTECTION_HANDLE Ptag);
+VIPL_API VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag);
 
 /**
  * Register memory. Buffers, and descriptors themselves, must lie in registered regions. Regions
@@ -445,21 +462,25 @@ VIPL_API VIP_RETURN VI_CALL VipDestroyPtag(IN VIP_NIC_HANDLE NicHandle, IN VIP_P
  * @par fork
  * A fork changes nothing for the parent's regions: no page is marked or hidden.
  */
-VIPL_API VIP_RETURN VI_CALL VipRegisterMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address,
-                                           IN VIP_ULONG Length, IN VIP_MEM_ATTRIBUTES *MemAttribs,
-                                           OUT VIP_MEM_HANDLE *MemHandle);
+VIPL_API VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG Length,
+                                           VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemHandle);
 
 /**
- * End a registration. When this returns no transfer touches the region through this handle any
+ * End a registration. When this succeeds no transfer touches the region through this handle any
  * more: operations under way are over, later ones fail their protection check. The memory itself
  * may be gone already.
  *
  * @param NicHandle  The region's NIC handle.
  * @param Address    The address it was registered at.
  * @param MemHandle  From VipRegisterMem().
+ * @retval VIP_ERROR_RESOURCE  A peer on this host has been stopped (by a debugger or SIGSTOP, for instance) in the
+ *                             middle of an RDMA operation on memory of this NIC handle, has not finished it within
+ *                             a second, and could still write when it continues. Nothing has changed, the region
+ *                             is registered as before. It succeeds once the peer goes on, or has ended. Only
+ *                             regions with an RDMA right can be held up so [ours].
  */
-VIPL_API VIP_RETURN VI_CALL VipDeregisterMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address,
-                                             IN VIP_MEM_HANDLE MemHandle);
+VIPL_API VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
+                                             VIP_MEM_HANDLE MemHandle);
 
 /**
  * Read a region's attributes.
@@ -469,8 +490,8 @@ VIPL_API VIP_RETURN VI_CALL VipDeregisterMem(IN VIP_NIC_HANDLE NicHandle, IN VIP
  * @param MemHandle   From VipRegisterMem().
  * @param MemAttribs  Receives them; Ptag is the default tag's handle if none was given.
  */
-VIPL_API VIP_RETURN VI_CALL VipQueryMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address,
-                                        IN VIP_MEM_HANDLE MemHandle, OUT VIP_MEM_ATTRIBUTES *MemAttribs);
+VIPL_API VIP_RETURN VI_CALL VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
+                                        VIP_MEM_ATTRIBUTES *MemAttribs);
 
 /**
  * Change a region's tag and rights, as synchronously as VipDeregisterMem() ends them.
@@ -481,10 +502,10 @@ VIPL_API VIP_RETURN VI_CALL VipQueryMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOI
  * @param MemAttribs  The new ones; not NULL.
  * @retval VIP_INVALID_PTAG      The tag is not a live tag of this NIC handle.
  * @retval VIP_INVALID_RDMAREAD  RDMA Read asked for where the device has none.
+ * @retval VIP_ERROR_RESOURCE    As of VipDeregisterMem(): nothing has changed.
  */
-VIPL_API VIP_RETURN VI_CALL VipSetMemAttributes(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address,
-                                                IN VIP_MEM_HANDLE MemHandle,
-                                                IN VIP_MEM_ATTRIBUTES *MemAttribs);
+VIPL_API VIP_RETURN VI_CALL VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
+                                                VIP_MEM_HANDLE MemHandle, VIP_MEM_ATTRIBUTES *MemAttribs);
 
 /* ---------------------------------------------------------------------------------------------
  * VIs
@@ -505,9 +526,9 @@ VIPL_API VIP_RETURN VI_CALL VipSetMemAttributes(IN VIP_NIC_HANDLE NicHandle, IN 
  * @retval VIP_INVALID_RDMAREAD           RDMA Read enabled at a level that has none.
  * @retval VIP_ERROR_RESOURCE             MaxVI, or no memory.
  */
-VIPL_API VIP_RETURN VI_CALL VipCreateVi(IN VIP_NIC_HANDLE NicHandle, IN VIP_VI_ATTRIBUTES *ViAttribs,
-                                        IN VIP_CQ_HANDLE SendCQHandle, IN VIP_CQ_HANDLE RecvCQHandle,
-                                        OUT VIP_VI_HANDLE *ViHandle);
+VIPL_API VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
+                                        VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
+                                        VIP_VI_HANDLE *ViHandle);
 
 /**
  * Destroy a VI. Descriptors queued or not reaped are forgotten: their memory is not touched, their
@@ -517,7 +538,7 @@ VIPL_API VIP_RETURN VI_CALL VipCreateVi(IN VIP_NIC_HANDLE NicHandle, IN VIP_VI_A
  * @param ViHandle  From VipCreateVi().
  * @retval VIP_INVALID_STATE  The VI is not IDLE: disconnect it first.
  */
-VIPL_API VIP_RETURN VI_CALL VipDestroyVi(IN VIP_VI_HANDLE ViHandle);
+VIPL_API VIP_RETURN VI_CALL VipDestroyVi(VIP_VI_HANDLE ViHandle);
 
 /**
  * Read a VI's state and attributes. Any out-pointer but State may be NULL [ours].
@@ -528,9 +549,9 @@ VIPL_API VIP_RETURN VI_CALL VipDestroyVi(IN VIP_VI_HANDLE ViHandle);
  * @param SendQueueEmpty  Receives whether no send is posted and not reaped.
  * @param RecvQueueEmpty  The same for receives.
  */
-VIPL_API VIP_RETURN VI_CALL VipQueryVi(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_STATE *State,
-                                       OUT VIP_VI_ATTRIBUTES *ViAttribs, OUT VIP_BOOLEAN *SendQueueEmpty,
-                                       OUT VIP_BOOLEAN *RecvQueueEmpty);
+VIPL_API VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State,
+                                       VIP_VI_ATTRIBUTES *ViAttribs, VIP_BOOLEAN *SendQueueEmpty,
+                                       VIP_BOOLEAN *RecvQueueEmpty);
 
 /**
  * Change an idle VI's attributes.
@@ -539,7 +560,7 @@ VIPL_API VIP_RETURN VI_CALL VipQueryVi(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_STA
  * @param ViAttribs  The new ones.
  * @retval VIP_INVALID_STATE  The VI is not IDLE. Other codes as VipCreateVi().
  */
-VIPL_API VIP_RETURN VI_CALL VipSetViAttributes(IN VIP_VI_HANDLE ViHandle, IN VIP_VI_ATTRIBUTES *ViAttribs);
+VIPL_API VIP_RETURN VI_CALL VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs);
 
 /**
  * Attach a pointer of the program's own to a VI (a widespread extra to 1.0).
@@ -547,7 +568,7 @@ VIPL_API VIP_RETURN VI_CALL VipSetViAttributes(IN VIP_VI_HANDLE ViHandle, IN VIP
  * @param ViHandle  From VipCreateVi().
  * @param UserData  Any value; NULL at creation.
  */
-VIPL_API VIP_RETURN VI_CALL VipSetUserData(IN VIP_VI_HANDLE ViHandle, IN VIP_PVOID UserData);
+VIPL_API VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData);
 
 /**
  * The pointer that VipSetUserData() attached.
@@ -555,7 +576,7 @@ VIPL_API VIP_RETURN VI_CALL VipSetUserData(IN VIP_VI_HANDLE ViHandle, IN VIP_PVO
  * @param ViHandle  From VipCreateVi().
  * @return The pointer; NULL for a bad handle or where none was set.
  */
-VIPL_API VIP_PVOID VI_CALL VipGetUserData(IN VIP_VI_HANDLE ViHandle);
+VIPL_API VIP_PVOID VI_CALL VipGetUserData(VIP_VI_HANDLE ViHandle);
 
 /* ---------------------------------------------------------------------------------------------
  * Connections: client and server
@@ -577,10 +598,9 @@ VIPL_API VIP_PVOID VI_CALL VipGetUserData(IN VIP_VI_HANDLE ViHandle);
  * @retval VIP_ERROR_RESOURCE  No memory or descriptors to listen.
  * @retval VIP_INTERRUPTED     A signal handler ran.
  */
-VIPL_API VIP_RETURN VI_CALL VipConnectWait(IN VIP_NIC_HANDLE NicHandle, IN VIP_NET_ADDRESS *LocalAddr,
-                                           IN VIP_ULONG Timeout, OUT VIP_NET_ADDRESS *RemoteAddr,
-                                           OUT VIP_VI_ATTRIBUTES *RemoteViAttribs,
-                                           OUT VIP_CONN_HANDLE *ConnHandle);
+VIPL_API VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr,
+                                           VIP_ULONG Timeout, VIP_NET_ADDRESS *RemoteAddr,
+                                           VIP_VI_ATTRIBUTES *RemoteViAttribs, VIP_CONN_HANDLE *ConnHandle);
 
 /**
  * Accept a request with an idle VI, which is CONNECTED on success. Ends ConnHandle on success and
@@ -595,14 +615,14 @@ VIPL_API VIP_RETURN VI_CALL VipConnectWait(IN VIP_NIC_HANDLE NicHandle, IN VIP_N
  * @retval VIP_TIMEOUT                    The requester has gone or stopped waiting.
  * @retval VIP_ERROR_RESOURCE             No memory for the connection.
  */
-VIPL_API VIP_RETURN VI_CALL VipConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViHandle);
+VIPL_API VIP_RETURN VI_CALL VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle);
 
 /**
  * Reject a request and end its handle.
  *
  * @param ConnHandle  From VipConnectWait().
  */
-VIPL_API VIP_RETURN VI_CALL VipConnectReject(IN VIP_CONN_HANDLE ConnHandle);
+VIPL_API VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle);
 
 /**
  * Ask a waiting program for a connection, and wait for its answer. The listener may come later
@@ -614,17 +634,21 @@ VIPL_API VIP_RETURN VI_CALL VipConnectReject(IN VIP_CONN_HANDLE ConnHandle);
  * @param RemoteAddr       Host, and the discriminator the listener waits on.
  * @param Timeout          Milliseconds.
  * @param RemoteViAttribs  Receives the accepting VI's attributes; may be NULL [ours].
- * @retval VIP_TIMEOUT        A listener has the request and did not answer.
+ * @retval VIP_TIMEOUT        A listener is there and did not answer: a NIC handle waits, or has waited, on that
+ *                            discriminator, and its program has taken the request, is busy with something else,
+ *                            or is stopped [ours].
  * @retval VIP_REJECT         The listener rejected it.
- * @retval VIP_NO_MATCH       The host is there and nobody waited on that discriminator.
+ * @retval VIP_NO_MATCH       The host is there and no open NIC handle has waited on that discriminator. A NIC
+ *                            handle is still listening on the last 64 that it has waited on and waits on no more
+ *                            [ours].
  * @retval VIP_NOT_REACHABLE  No such host on this device.
  * @retval VIP_INVALID_STATE  The VI is not IDLE.
  * @retval VIP_INTERRUPTED    A signal handler ran; the VI is IDLE again.
  * @retval VIP_ERROR_RESOURCE No memory or descriptors.
  */
-VIPL_API VIP_RETURN VI_CALL VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *LocalAddr,
-                                              IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout,
-                                              OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
+VIPL_API VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                              VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+                                              VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
 /**
  * End a connection, or a pending connect. The VI is IDLE afterwards; what its queues still held is
@@ -632,9 +656,13 @@ VIPL_API VIP_RETURN VI_CALL VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_
  * reliable VI what was sent before is delivered first, waiting up to VIPL_LINGER milliseconds for
  * a peer that has yet to fetch it [ours]. Succeeds on a VI that is idle, or whose peer has gone.
  *
+ * RDMA operations of the peer through this VI are over when it returns. There is one exception: what a peer on this
+ * host has begun and, being stopped, does not finish within a second. The memory it names stays registered; only
+ * VipDeregisterMem() tells that not one byte of it can change any more [ours].
+ *
  * @param ViHandle  From VipCreateVi().
  */
-VIPL_API VIP_RETURN VI_CALL VipDisconnect(IN VIP_VI_HANDLE ViHandle);
+VIPL_API VIP_RETURN VI_CALL VipDisconnect(VIP_VI_HANDLE ViHandle);
 
 /* ---------------------------------------------------------------------------------------------
  * Connections: peer to peer
@@ -653,8 +681,8 @@ VIPL_API VIP_RETURN VI_CALL VipDisconnect(IN VIP_VI_HANDLE ViHandle);
  * @retval VIP_NOT_REACHABLE   No such host on this device.
  * @retval VIP_ERROR_RESOURCE  No memory or descriptors.
  */
-VIPL_API VIP_RETURN VI_CALL VipConnectPeerRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *LocalAddr,
-                                                  IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout);
+VIPL_API VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                                  VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout);
 
 /**
  * Ask whether a symmetric connect is over. Anything but #VIP_NOT_DONE ends it.
@@ -667,8 +695,7 @@ VIPL_API VIP_RETURN VI_CALL VipConnectPeerRequest(IN VIP_VI_HANDLE ViHandle, IN 
  * @retval VIP_INVALID_STATE  No symmetric connect is under way on this VI.
  * @retval VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU, VIP_INVALID_QOS  The two VIs disagree.
  */
-VIPL_API VIP_RETURN VI_CALL VipConnectPeerDone(IN VIP_VI_HANDLE ViHandle,
-                                               OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
+VIPL_API VIP_RETURN VI_CALL VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
 /**
  * Wait until a symmetric connect is over. Codes as VipConnectPeerDone(), and #VIP_INTERRUPTED, after
@@ -677,8 +704,7 @@ VIPL_API VIP_RETURN VI_CALL VipConnectPeerDone(IN VIP_VI_HANDLE ViHandle,
  * @param ViHandle         The VI of VipConnectPeerRequest().
  * @param RemoteViAttribs  Receives the peer's attributes; may be NULL [ours].
  */
-VIPL_API VIP_RETURN VI_CALL VipConnectPeerWait(IN VIP_VI_HANDLE ViHandle,
-                                               OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
+VIPL_API VIP_RETURN VI_CALL VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
 /* ---------------------------------------------------------------------------------------------
  * Data transfer
@@ -699,20 +725,24 @@ VIPL_API VIP_RETURN VI_CALL VipConnectPeerWait(IN VIP_VI_HANDLE ViHandle,
  * @param MemoryHandle   The region that holds the descriptor.
  * @retval VIP_ERROR_RESOURCE  MaxDescriptorsPerQueue are posted and not reaped.
  */
-VIPL_API VIP_RETURN VI_CALL VipPostSend(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRIPTOR *DescriptorPtr,
-                                        IN VIP_MEM_HANDLE MemoryHandle);
+VIPL_API VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                                        VIP_MEM_HANDLE MemoryHandle);
 
 /**
  * Queue a descriptor for receiving one message. Never blocks. Receives may be posted before the VI
  * is connected; messages fill them in posting order. Otherwise as VipPostSend().
+ *
+ * The segments are checked when a message comes, and only where its bytes go: a receive may reach
+ * beyond its region if the message does not, else it ends with #VIP_STATUS_PROTECTION_ERROR. One that
+ * is longer than the VI's MaxTransferSize ends with #VIP_STATUS_FORMAT_ERROR.
  *
  * @param ViHandle       From VipCreateVi().
  * @param DescriptorPtr  On a multiple of 64, inside MemoryHandle. Not NULL.
  * @param MemoryHandle   The region that holds the descriptor.
  * @retval VIP_ERROR_RESOURCE  MaxDescriptorsPerQueue are posted and not reaped.
  */
-VIPL_API VIP_RETURN VI_CALL VipPostRecv(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRIPTOR *DescriptorPtr,
-                                        IN VIP_MEM_HANDLE MemoryHandle);
+VIPL_API VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                                        VIP_MEM_HANDLE MemoryHandle);
 
 /**
  * Take the oldest send descriptor if it is complete. Works on a queue bound to a completion queue
@@ -723,7 +753,7 @@ VIPL_API VIP_RETURN VI_CALL VipPostRecv(IN VIP_VI_HANDLE ViHandle, IN VIP_DESCRI
  * @retval VIP_DESCRIPTOR_ERROR  It failed; *DescriptorPtr is set and its Status says how.
  * @retval VIP_NOT_DONE          The oldest is not complete, or none is posted.
  */
-VIPL_API VIP_RETURN VI_CALL VipSendDone(IN VIP_VI_HANDLE ViHandle, OUT VIP_DESCRIPTOR **DescriptorPtr);
+VIPL_API VIP_RETURN VI_CALL VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr);
 
 /**
  * Take the oldest receive descriptor if it is complete; as VipSendDone().
@@ -733,7 +763,7 @@ VIPL_API VIP_RETURN VI_CALL VipSendDone(IN VIP_VI_HANDLE ViHandle, OUT VIP_DESCR
  * @retval VIP_DESCRIPTOR_ERROR  It failed; *DescriptorPtr is set and its Status says how.
  * @retval VIP_NOT_DONE          The oldest is not complete, or none is posted.
  */
-VIPL_API VIP_RETURN VI_CALL VipRecvDone(IN VIP_VI_HANDLE ViHandle, OUT VIP_DESCRIPTOR **DescriptorPtr);
+VIPL_API VIP_RETURN VI_CALL VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr);
 
 /**
  * Wait for the oldest send descriptor and take it.
@@ -746,8 +776,8 @@ VIPL_API VIP_RETURN VI_CALL VipRecvDone(IN VIP_VI_HANDLE ViHandle, OUT VIP_DESCR
  * @retval VIP_ERROR_RESOURCE    The queue is bound to a completion queue: wait there.
  * @retval VIP_INTERRUPTED       A signal handler ran.
  */
-VIPL_API VIP_RETURN VI_CALL VipSendWait(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG Timeout,
-                                        OUT VIP_DESCRIPTOR **DescriptorPtr);
+VIPL_API VIP_RETURN VI_CALL VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout,
+                                        VIP_DESCRIPTOR **DescriptorPtr);
 
 /**
  * Wait for the oldest receive descriptor and take it; as VipSendWait().
@@ -760,8 +790,8 @@ VIPL_API VIP_RETURN VI_CALL VipSendWait(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG 
  * @retval VIP_ERROR_RESOURCE    The queue is bound to a completion queue: wait there.
  * @retval VIP_INTERRUPTED       A signal handler ran.
  */
-VIPL_API VIP_RETURN VI_CALL VipRecvWait(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG Timeout,
-                                        OUT VIP_DESCRIPTOR **DescriptorPtr);
+VIPL_API VIP_RETURN VI_CALL VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout,
+                                        VIP_DESCRIPTOR **DescriptorPtr);
 
 /**
  * Have a handler called for the next send completion. One registration, one call, on the library's
@@ -774,8 +804,7 @@ VIPL_API VIP_RETURN VI_CALL VipRecvWait(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG 
  * @retval VIP_ERROR_RESOURCE       The queue is bound to a completion queue, or no memory or thread.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */
-VIPL_API VIP_RETURN VI_CALL VipSendNotify(IN VIP_VI_HANDLE ViHandle, IN VIP_PVOID Context,
-                                          IN VIP_VI_CALLBACK Handler);
+VIPL_API VIP_RETURN VI_CALL VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler);
 
 /**
  * Have a handler called for the next receive completion; as VipSendNotify().
@@ -786,8 +815,7 @@ VIPL_API VIP_RETURN VI_CALL VipSendNotify(IN VIP_VI_HANDLE ViHandle, IN VIP_PVOI
  * @retval VIP_ERROR_RESOURCE       The queue is bound to a completion queue, or no memory or thread.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */
-VIPL_API VIP_RETURN VI_CALL VipRecvNotify(IN VIP_VI_HANDLE ViHandle, IN VIP_PVOID Context,
-                                          IN VIP_VI_CALLBACK Handler);
+VIPL_API VIP_RETURN VI_CALL VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler);
 
 /* ---------------------------------------------------------------------------------------------
  * Completion queues
@@ -802,8 +830,8 @@ VIPL_API VIP_RETURN VI_CALL VipRecvNotify(IN VIP_VI_HANDLE ViHandle, IN VIP_PVOI
  * @param CQHandle    Receives the handle.
  * @retval VIP_ERROR_RESOURCE  MaxCQ or MaxCQEntries, or no memory.
  */
-VIPL_API VIP_RETURN VI_CALL VipCreateCQ(IN VIP_NIC_HANDLE NicHandle, IN VIP_ULONG EntryCount,
-                                        OUT VIP_CQ_HANDLE *CQHandle);
+VIPL_API VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount,
+                                        VIP_CQ_HANDLE *CQHandle);
 
 /**
  * Destroy a completion queue. Calls blocked on it return #VIP_INVALID_PARAMETER.
@@ -811,7 +839,7 @@ VIPL_API VIP_RETURN VI_CALL VipCreateCQ(IN VIP_NIC_HANDLE NicHandle, IN VIP_ULON
  * @param CQHandle  From VipCreateCQ().
  * @retval VIP_ERROR_RESOURCE  A VI uses it.
  */
-VIPL_API VIP_RETURN VI_CALL VipDestroyCQ(IN VIP_CQ_HANDLE CQHandle);
+VIPL_API VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle);
 
 /**
  * Change a completion queue's size; entries and blocked waiters stay.
@@ -820,7 +848,7 @@ VIPL_API VIP_RETURN VI_CALL VipDestroyCQ(IN VIP_CQ_HANDLE CQHandle);
  * @param EntryCount  1 to MaxCQEntries.
  * @retval VIP_ERROR_RESOURCE  More entries than that are queued now, or above MaxCQEntries.
  */
-VIPL_API VIP_RETURN VI_CALL VipResizeCQ(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULONG EntryCount);
+VIPL_API VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount);
 
 /**
  * Take the oldest entry. Entries come in completion order across all VIs; the descriptor itself is
@@ -831,8 +859,8 @@ VIPL_API VIP_RETURN VI_CALL VipResizeCQ(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULONG 
  * @param RecvQueue  Receives #VIP_TRUE for its receive queue, #VIP_FALSE for its send queue.
  * @retval VIP_NOT_DONE  No entry.
  */
-VIPL_API VIP_RETURN VI_CALL VipCQDone(IN VIP_CQ_HANDLE CQHandle, OUT VIP_VI_HANDLE *ViHandle,
-                                      OUT VIP_BOOLEAN *RecvQueue);
+VIPL_API VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle,
+                                      VIP_BOOLEAN *RecvQueue);
 
 /**
  * Wait for an entry and take it.
@@ -844,8 +872,8 @@ VIPL_API VIP_RETURN VI_CALL VipCQDone(IN VIP_CQ_HANDLE CQHandle, OUT VIP_VI_HAND
  * @retval VIP_TIMEOUT      None in time.
  * @retval VIP_INTERRUPTED  A signal handler ran.
  */
-VIPL_API VIP_RETURN VI_CALL VipCQWait(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULONG Timeout,
-                                      OUT VIP_VI_HANDLE *ViHandle, OUT VIP_BOOLEAN *RecvQueue);
+VIPL_API VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
+                                      VIP_BOOLEAN *RecvQueue);
 
 /**
  * Have a handler called with the next entry, which it has taken; as VipSendNotify().
@@ -856,8 +884,7 @@ VIPL_API VIP_RETURN VI_CALL VipCQWait(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULONG Ti
  * @retval VIP_ERROR_RESOURCE       No memory or thread.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */
-VIPL_API VIP_RETURN VI_CALL VipCQNotify(IN VIP_CQ_HANDLE CQHandle, IN VIP_PVOID Context,
-                                        IN VIP_CQ_CALLBACK Handler);
+VIPL_API VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler);
 
 /* ---------------------------------------------------------------------------------------------
  * Asynchronous errors, management, names
@@ -869,13 +896,12 @@ VIPL_API VIP_RETURN VI_CALL VipCQNotify(IN VIP_CQ_HANDLE CQHandle, IN VIP_PVOID 
  * @param NicHandle  From VipOpenNic().
  * @param Context    Passed to the handler.
  * @param Handler    Called on the callback thread, once an error, in order. NULL: the default,
- *                   which logs one line at VIPL_LOG=error, or for
- *                   #VIP_ERROR_CONN_LOST at VIPL_LOG=info [ours].
+ *                   which logs one line at VIPL_LOG=error [ours].
  * @retval VIP_ERROR_RESOURCE       No thread.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
  */
-VIPL_API VIP_RETURN VI_CALL VipErrorCallback(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Context,
-                                             IN VIP_ERROR_HANDLER Handler);
+VIPL_API VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
+                                             VIP_ERROR_HANDLER Handler);
 
 /**
  * Ask the provider about itself and its surroundings.
@@ -885,8 +911,8 @@ VIPL_API VIP_RETURN VI_CALL VipErrorCallback(IN VIP_NIC_HANDLE NicHandle, IN VIP
  * @param SysManInfo A VIP_AUTODISCOVERY_LIST; the addresses found stay the NIC handle's.
  * @retval VIP_ERROR_NOT_SUPPORTED  Unknown InfoType.
  */
-VIPL_API VIP_RETURN VI_CALL VipQuerySystemManagementInfo(IN VIP_NIC_HANDLE NicHandle, IN VIP_ULONG InfoType,
-                                                         OUT VIP_PVOID SysManInfo);
+VIPL_API VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
+                                                         VIP_PVOID SysManInfo);
 
 /**
  * Get the name service ready. Optional and repeatable here.
@@ -894,7 +920,7 @@ VIPL_API VIP_RETURN VI_CALL VipQuerySystemManagementInfo(IN VIP_NIC_HANDLE NicHa
  * @param NicHandle   From VipOpenNic().
  * @param NSInitInfo  Ignored; NULL.
  */
-VIPL_API VIP_RETURN VI_CALL VipNSInit(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID NSInitInfo);
+VIPL_API VIP_RETURN VI_CALL VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo);
 
 /**
  * Find a host's address by its name.
@@ -906,8 +932,8 @@ VIPL_API VIP_RETURN VI_CALL VipNSInit(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID 
  * @param NameIndex  0 for the first address of the host, and so on.
  * @retval VIP_ERROR_NAMESERVICE  Unknown name, or no such index.
  */
-VIPL_API VIP_RETURN VI_CALL VipNSGetHostByName(IN VIP_NIC_HANDLE NicHandle, IN VIP_CHAR *Name,
-                                               OUT VIP_NET_ADDRESS *Address, IN VIP_ULONG NameIndex);
+VIPL_API VIP_RETURN VI_CALL VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name,
+                                               VIP_NET_ADDRESS *Address, VIP_ULONG NameIndex);
 
 /**
  * Find a host's name by its address.
@@ -919,15 +945,15 @@ VIPL_API VIP_RETURN VI_CALL VipNSGetHostByName(IN VIP_NIC_HANDLE NicHandle, IN V
  * @retval VIP_ERROR_RESOURCE     *NameLen is too small, and now holds the size needed.
  * @retval VIP_ERROR_NAMESERVICE  Unknown address.
  */
-VIPL_API VIP_RETURN VI_CALL VipNSGetHostByAddr(IN VIP_NIC_HANDLE NicHandle, IN VIP_NET_ADDRESS *Address,
-                                               OUT VIP_CHAR *Name, IN OUT VIP_ULONG *NameLen);
+VIPL_API VIP_RETURN VI_CALL VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address,
+                                               VIP_CHAR *Name, VIP_ULONG *NameLen);
 
 /**
  * End the use of the name service. Repeatable; look-ups still work afterwards [ours].
  *
  * @param NicHandle  From VipOpenNic().
  */
-VIPL_API VIP_RETURN VI_CALL VipNSShutdown(IN VIP_NIC_HANDLE NicHandle);
+VIPL_API VIP_RETURN VI_CALL VipNSShutdown(VIP_NIC_HANDLE NicHandle);
 
 #endif /* VIPL_NO_PROTOTYPES */
 

@@ -53,7 +53,8 @@ struct vipl_vi_facts {
     bool rdma_write;
     bool rdma_read;
     bool has_qos;
-    bool foreign; /* no VI at all: what it says of transfer sizes and QoS binds nobody */
+    bool foreign;   /* no VI at all: what it says of transfer sizes and QoS binds nobody */
+    bool is_32_bit; /* its program's addresses are; false if that is not known */
 };
 
 /* A scatter/gather list, checked: every piece lies in a registered region of the right tag. */
@@ -104,6 +105,16 @@ struct vipl_limits {
     uint32_t hardware_version;
 };
 
+/* Why a peer may not have memory that it names. */
+enum vipl_mem_fault {
+    VIPL_MEM_NO_FAULT, /* it may, or may again */
+    VIPL_MEM_UNKNOWN,  /* no such handle */
+    VIPL_MEM_OTHER_TAG,
+    VIPL_MEM_WRAPS, /* the range goes over the end of all addresses */
+    VIPL_MEM_OUTSIDE,
+    VIPL_MEM_NO_RIGHT
+};
+
 struct vipl_region_facts {
     void *address;
     size_t bytes;
@@ -141,12 +152,14 @@ struct vipl_backend {
 
     /* A region begins. On failure nothing has changed. */
     VIP_RETURN (*region_add)(struct vipl_be_nic *be, const struct vipl_region_facts *region);
-    /* A region ends (core's look-ups do not find it any more). When this returns no peer reaches
-     * the region directly. */
-    void (*region_remove)(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
+    /* A region ends; core's look-ups follow. When this succeeds no peer reaches the region directly.
+     * VIP_ERROR_RESOURCE: a peer may, for it does not finish what it has begun, and nothing has changed. */
+    VIP_RETURN (*region_remove)(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
     /* A region gets another tag or other rights; core's look-ups follow. When this returns no peer reaches
      * the region directly by the old ones. On failure nothing has changed. */
     VIP_RETURN (*region_change)(struct vipl_be_nic *be, const struct vipl_region_facts *region);
+    /* The NIC handle is about to close: as if region_remove were called for each region, now and later. */
+    VIP_RETURN (*regions_end)(struct vipl_be_nic *be);
 
     /* --- VIs. No lock held. ------------------------------------------------------------------------ */
 
@@ -167,8 +180,9 @@ struct vipl_backend {
     /* Ends a request whose time is up. The answer may still have come: VIP_SUCCESS then. Otherwise
      * the code that tells how far it got: VIP_TIMEOUT, VIP_NO_MATCH or VIP_NOT_REACHABLE. */
     VIP_RETURN (*connect_cancel)(struct vipl_be_nic *be, struct vipl_vi *vi);
-    /* A request was handed to the program: the requester is told that somebody has it. */
-    void (*conn_taken)(struct vipl_be_nic *be, struct vipl_conn *conn);
+    /* A request is about to be handed to the program: the requester is told that somebody has it. False: another
+     * process has it, or the requester has gone; the backend does not name the conn any more. */
+    bool (*conn_taken)(struct vipl_be_nic *be, struct vipl_conn *conn);
     /* Connects; may block for the requester's word. VIP_TIMEOUT: the requester has gone. On success
      * vipl_up_connected() was called for the VI. */
     VIP_RETURN (*conn_accept)(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi);

@@ -97,11 +97,20 @@ static VIP_RETURN hook_region_add(struct vipl_be_nic *be, const struct vipl_regi
     return rc;
 }
 
-static void hook_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
+static VIP_RETURN hook_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
     vipl_check_unlocked("region_remove");
-    be->ops->region_remove(be->be, handle);
-    vipl_trace(&be->trace, "region_remove", NULL, "handle=0x%x", (unsigned)handle);
+    VIP_RETURN rc = be->ops->region_remove(be->be, handle);
+    vipl_trace(&be->trace, "region_remove", NULL, "handle=0x%x -> %s", (unsigned)handle, vipl_trace_code(rc));
+    return rc;
+}
+
+static VIP_RETURN hook_regions_end(struct vipl_be_nic *be)
+{
+    vipl_check_unlocked("regions_end");
+    VIP_RETURN rc = be->ops->regions_end(be->be);
+    vipl_trace(&be->trace, "regions_end", NULL, "-> %s", vipl_trace_code(rc));
+    return rc;
 }
 
 static VIP_RETURN hook_region_change(struct vipl_be_nic *be, const struct vipl_region_facts *region)
@@ -193,11 +202,12 @@ static VIP_RETURN hook_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi
     return rc;
 }
 
-static void hook_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
+static bool hook_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
 {
     vipl_check_unlocked("conn_taken");
-    vipl_trace(&be->trace, "conn_taken", NULL, "conn=%p", (void *)conn);
-    be->ops->conn_taken(be->be, conn);
+    bool taken = be->ops->conn_taken(be->be, conn);
+    vipl_trace(&be->trace, "conn_taken", NULL, "conn=%p -> %d", (void *)conn, (int)taken);
+    return taken;
 }
 
 static VIP_RETURN hook_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi)
@@ -287,6 +297,7 @@ static const struct vipl_backend hook_ops = {
     .region_add = hook_region_add,
     .region_remove = hook_region_remove,
     .region_change = hook_region_change,
+    .regions_end = hook_regions_end,
     .vi_create = hook_vi_create,
     .vi_destroy = hook_vi_destroy,
     .listen = hook_listen,

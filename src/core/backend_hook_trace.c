@@ -35,11 +35,15 @@ void vipl_trace_open(struct vipl_trace *trace, const char *path, void *nic)
         trace->file = stderr;
         return;
     }
-    trace->file = fopen(path, "ae");
+    int fd;
+    int error = vipl_fd_append(path, &fd);
+    trace->file = error == 0 ? fdopen(fd, "a") : NULL;
     if (trace->file == NULL) {
         char what[LINE];
+        error = error == 0 ? errno : error;
+        vipl_fd_close(fd);
         snprintf(what, sizeof(what), "VIPL_TRACE=%s", path);
-        vipl_log_os(what, errno);
+        vipl_log_os(what, error);
         return;
     }
     setvbuf(trace->file, NULL, _IOLBF, BUFSIZ);

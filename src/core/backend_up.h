@@ -18,6 +18,8 @@ bool vipl_up_send_resume(struct vipl_vi *vi);
 /* The pieces of the pending RDMA Read `sequence`, checked again; false: it is none, or not valid. The VI's
  * send lock is held by the caller, through vipl_up_send_lock(). */
 bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *out);
+/* The pending send `sequence`, an ordinary one, read and checked again; as above. */
+bool vipl_up_pending_send(struct vipl_vi *vi, uint32_t sequence, struct vipl_send *out);
 void vipl_up_send_lock(struct vipl_vi *vi);
 void vipl_up_send_unlock(struct vipl_vi *vi);
 
@@ -40,8 +42,9 @@ enum vipl_claim {
     VIPL_CLAIM_FAILED, /* the receive was there and failed (too short, malformed): completed so */
     VIPL_CLAIM_GONE    /* the VI is not to receive: drop the message */
 };
-/* Takes the oldest posted receive for a message of `bytes`; out may be NULL for one that places nothing
- * (RDMA Write with immediate). Until vipl_up_recv_finish() the same receive is claimed again. */
+/* Takes the oldest posted receive for a message of `bytes`, or of so many up to now: they are checked, and out lists where
+ * they go. It may be NULL for a message that places nothing (RDMA Write with immediate). Until vipl_up_recv_finish() the
+ * same receive is claimed again. */
 enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl_sg *out);
 /* Completes the claimed receive: error bits or 0. `rdma`: by an RDMA Write with immediate. */
 void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, bool rdma,
@@ -50,6 +53,11 @@ void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, b
  * reliable VI the connection ends. */
 bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
                           uint64_t bytes);
+/* Why it did not: for a transport that tells the peer. */
+enum vipl_mem_fault vipl_up_rdma_fault(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle,
+                                       uint64_t address, uint64_t bytes);
+/* The same outcome, for an access that was allowed, to memory that turned out not to be there. */
+void vipl_up_rdma_refuse(struct vipl_vi *vi, bool write);
 /* The transport failed under the VI: the next vipl_up_settle() ends the connection with that code. */
 void vipl_up_recv_break(struct vipl_vi *vi, VIP_ERROR_CODE code);
 

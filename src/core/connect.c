@@ -221,6 +221,16 @@ static void write_attributes(const struct vipl_vi_facts *facts, VIP_VI_ATTRIBUTE
     }
 }
 
+/* Somebody else has the request that was taken here, or it is gone. */
+static void drop_taken(struct vipl_conn *conn)
+{
+    struct vipl_nic *nic = conn->nic;
+    vipl_mutex_lock(&nic->lock);
+    nic->past.requests_taken--;
+    free_locked(conn);
+    vipl_mutex_unlock(&nic->lock);
+}
+
 VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *local, VIP_ULONG timeout,
                              VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **handle)
 {
@@ -228,14 +238,19 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     struct vipl_wait_for what = {attempt_conn, leave_conn, &wait, NULL, true, cancelled_conn};
     VIP_RETURN rc = nic->ops->listen(nic->be, local);
     if (rc == VIP_SUCCESS) {
-        rc = vipl_wait(nic, &what, vipl_deadline(timeout));
-        if (vipl_nic_is_inherited(nic)) {
-            return VIP_INVALID_PARAMETER;
-        }
-        if (rc ==
-            VIP_SUCCESS) { /* before nobody waits any more: only others are to look for somebody who does */
-            nic->ops->conn_taken(nic->be, wait.conn);
-        }
+        uint64_t deadline = vipl_deadline(timeout);
+        bool again;
+        do {
+            rc = vipl_wait(nic, &what, deadline);
+            if (vipl_nic_is_inherited(nic)) {
+                return VIP_INVALID_PARAMETER;
+            }
+            /* Before nobody waits any more: only others are to look for somebody who does. */
+            again = rc == VIP_SUCCESS && !nic->ops->conn_taken(nic->be, wait.conn);
+            if (again) {
+                drop_taken(wait.conn);
+            }
+        } while (again);
         vipl_conn_unlisten(nic, local);
     }
     if (rc != VIP_SUCCESS) {

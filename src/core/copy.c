@@ -4,20 +4,76 @@
 
 #include <string.h>
 
+#include "os/os.h"
 #include "os/os_atomic.h"
 
-void vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from)
+uint32_t vipl_copy_safe;
+
+void vipl_copy_set_safe(void)
 {
+    vipl_store_relaxed(&vipl_copy_safe, 1);
+}
+
+/* --- one run of bytes --- */
+
+enum { LEAST_PAGE = 4096 };
+
+bool vipl_copy_finds(const void *from, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)from;
+    uintptr_t end = at + bytes;
+    bool there = true;
+    while (there && at < end) {
+        char seen;
+        there = vipl_copy_checked(&seen, (const void *)at, 1) == 0;
+        at = (at | (LEAST_PAGE - 1)) + 1;
+    }
+    return there;
+}
+
+/* `is_safe` is a constant where this is used, so that the usual way has nothing of the other in it. */
+static inline enum vipl_fault move(void *to, const void *from, size_t bytes, bool is_safe)
+{
+    if (!is_safe) {
+        memmove(to, from, bytes);
+        return VIPL_FAULT_NONE;
+    }
+    return vipl_copy_checked(to, from, bytes) == 0 ? VIPL_FAULT_NONE
+           : vipl_copy_finds(from, bytes)          ? VIPL_FAULT_TO
+                                                   : VIPL_FAULT_FROM;
+}
+
+bool vipl_copy_may_write(uint32_t *word)
+{
+    uint32_t held;
+    return vipl_copy_checked(&held, word, sizeof(held)) == 0 &&
+           vipl_copy_checked(word, &held, sizeof(held)) == 0;
+}
+
+bool vipl_copy_bytes(void *to, const void *from, size_t bytes)
+{
+    if (!vipl_copy_is_safe()) {
+        memcpy(to, from, bytes);
+        return true;
+    }
+    return vipl_copy_checked(to, from, bytes) == 0;
+}
+
+/* --- lists --- */
+
+static inline enum vipl_fault copy_lists(const struct vipl_sg *to, const struct vipl_sg *from, bool is_safe)
+{
+    enum vipl_fault fault = VIPL_FAULT_NONE;
     size_t to_at = 0;
     size_t from_at = 0;
     unsigned t = 0;
     unsigned f = 0;
-    while (t < to->count && f < from->count) {
+    while (t < to->count && f < from->count && fault == VIPL_FAULT_NONE) {
         size_t n = to->iov[t].len - to_at;
         if (n > from->iov[f].len - from_at) {
             n = from->iov[f].len - from_at;
         }
-        memmove((char *)to->iov[t].base + to_at, (const char *)from->iov[f].base + from_at, n);
+        fault = move((char *)to->iov[t].base + to_at, (const char *)from->iov[f].base + from_at, n, is_safe);
         to_at += n;
         from_at += n;
         if (to_at == to->iov[t].len) {
@@ -29,40 +85,50 @@ void vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from)
             from_at = 0;
         }
     }
+    return fault;
 }
 
-void vipl_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes)
+enum vipl_fault vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from)
+{
+    return vipl_copy_is_safe() ? copy_lists(to, from, true) : copy_lists(to, from, false);
+}
+
+bool vipl_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes)
 {
     const unsigned char *next = from;
-    for (unsigned i = 0; bytes > 0 && i < to->count; i++) {
+    bool good = true;
+    for (unsigned i = 0; bytes > 0 && good && i < to->count; i++) {
         size_t len = to->iov[i].len;
         if (offset >= len) {
             offset -= len;
             continue;
         }
         size_t n = len - offset < bytes ? len - offset : bytes;
-        memcpy((char *)to->iov[i].base + offset, next, n);
+        good = vipl_copy_bytes((char *)to->iov[i].base + offset, next, n);
         next += n;
         bytes -= n;
         offset = 0;
     }
+    return good;
 }
 
-void vipl_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes)
+bool vipl_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes)
 {
     unsigned char *next = to;
-    for (unsigned i = 0; bytes > 0 && i < from->count; i++) {
+    bool good = true;
+    for (unsigned i = 0; bytes > 0 && good && i < from->count; i++) {
         size_t len = from->iov[i].len;
         if (offset >= len) {
             offset -= len;
             continue;
         }
         size_t n = len - offset < bytes ? len - offset : bytes;
-        memcpy(next, (const char *)from->iov[i].base + offset, n);
+        good = vipl_copy_bytes(next, (const char *)from->iov[i].base + offset, n);
         next += n;
         bytes -= n;
         offset = 0;
     }
+    return good;
 }
 
 unsigned vipl_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes)
@@ -137,15 +203,28 @@ static void copy_long(unsigned char *to, const unsigned char *from, size_t n)
     store_item(to + n - tail, last, tail);
 }
 
-void vipl_copy_ordered(unsigned char *to, const struct vipl_sg *from)
+/* By the kernel: the tail in a call of its own. */
+static enum vipl_fault copy_run_safely(unsigned char *to, const unsigned char *from, size_t n)
 {
-    for (unsigned i = 0; i < from->count; i++) {
+    size_t tail = n > sizeof(void *) ? tail_bytes(to + n) : item_bytes(to, n) == n ? n : 1;
+    enum vipl_fault fault = move(to, from, n - tail, true);
+    return fault != VIPL_FAULT_NONE ? fault : move(to + n - tail, from + n - tail, tail, true);
+}
+
+enum vipl_fault vipl_copy_ordered(unsigned char *to, const struct vipl_sg *from)
+{
+    bool is_safe = vipl_copy_is_safe();
+    enum vipl_fault fault = VIPL_FAULT_NONE;
+    for (unsigned i = 0; i < from->count && fault == VIPL_FAULT_NONE; i++) {
         size_t n = from->iov[i].len;
-        if (n <= SHORT_RUN) {
+        if (is_safe) {
+            fault = copy_run_safely(to, from->iov[i].base, n);
+        } else if (n <= SHORT_RUN) {
             copy_short(to, from->iov[i].base, n);
         } else {
             copy_long(to, from->iov[i].base, n);
         }
         to += n;
     }
+    return fault;
 }

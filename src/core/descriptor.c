@@ -2,6 +2,7 @@
 /* Rules of section 4 of the contract that concern one descriptor and its own memory. */
 #include "core/descriptor.h"
 
+#include "core/copy.h"
 #include "core/nic.h"
 
 enum { TOUCHABLE_ALIGNMENT = 8 }; /* below this even Status could not be written on every CPU */
@@ -26,7 +27,8 @@ VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
     uint64_t address = (uint64_t)(uintptr_t)descriptor;
     *status = 0;
     if (address % TOUCHABLE_ALIGNMENT != 0 ||
-        !vipl_mem_covers(mem, handle, address, segments_bytes(0), 0, 0)) {
+        !vipl_mem_covers(mem, handle, address, segments_bytes(0), 0, 0) ||
+        !vipl_copy_can_read(descriptor, (size_t)segments_bytes(0))) {
         return VIP_INVALID_PARAMETER;
     }
     uint16_t count = descriptor->CS.SegCount;
@@ -41,27 +43,57 @@ VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
     return VIP_SUCCESS;
 }
 
-/* Appends the data segments from `first` on. Protection is per segment; an empty one names nothing. */
-static uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, unsigned first, unsigned count,
-                       struct vipl_sg *out)
+/* A 32-bit program need not clear the upper half of an address: the pointer alone counts. */
+static void *local_address(const VIP_DATA_SEGMENT *segment)
 {
+    return segment->Data.Address;
+}
+
+/* The same for the peer's memory, if its program is such a one too; else all 64 bits are meant. The send lock is held. */
+static uint64_t remote_address(const struct vipl_vi *vi, const VIP_ADDRESS_SEGMENT *segment)
+{
+    bool pointer_alone = sizeof(void *) == 4 && vi->connect_facts.is_32_bit;
+    return pointer_alone ? (uintptr_t)segment->Data.Address : segment->Data.AddressBits;
+}
+
+/* Once admitted, a descriptor stays where it is; with VIPL_SAFE_COPY it is made sure of. */
+static bool is_there(const struct vipl_work *work)
+{
+    return vipl_copy_can_read(work->descriptor, (size_t)segments_bytes(work->segments));
+}
+
+bool vipl_descriptor_is_fenced(const struct vipl_work *work)
+{
+    return is_there(work) && (work->descriptor->CS.Control & VIP_CONTROL_QFENCE) != 0;
+}
+
+/* Lists the first `most` bytes of the data segments from `first` on, and adds up all of them. Protection is per segment,
+ * and of what is listed: an empty segment names nothing, nor does one behind these bytes. Each is read once. */
+static uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, unsigned first, unsigned count,
+                       size_t most, struct vipl_sg *out, uint64_t *all)
+{
+    uint32_t status = 0;
+    size_t left = most;
     out->count = 0;
-    out->bytes = 0;
+    *all = 0;
     for (unsigned i = first; i < count; i++) {
         VIP_DATA_SEGMENT segment = segment_at(descriptor, i)->Local;
-        if (segment.Length == 0) {
+        size_t bytes = segment.Length < left ? segment.Length : left;
+        *all += segment.Length;
+        if (bytes == 0) {
             continue;
         }
-        if (!vipl_mem_covers(&vi->nic->mem, segment.Handle, segment.Data.AddressBits, segment.Length, vi->tag,
-                             0)) {
-            return VIP_STATUS_PROTECTION_ERROR;
-        }
         struct vipl_iov *iov = &out->iov[out->count++];
-        iov->base = (void *)(uintptr_t)segment.Data.AddressBits;
-        iov->len = segment.Length;
-        out->bytes += segment.Length;
+        iov->base = local_address(&segment);
+        iov->len = bytes;
+        left -= bytes;
+        if (!vipl_mem_covers(&vi->nic->mem, segment.Handle, (uintptr_t)iov->base, bytes, vi->tag, 0)) {
+            status = VIP_STATUS_PROTECTION_ERROR;
+            left = 0; /* the rest is only added up */
+        }
     }
-    return 0;
+    out->bytes = most - left;
+    return status;
 }
 
 static bool op_is_legal(const struct vipl_vi *vi, uint16_t control, unsigned segments)
@@ -81,9 +113,13 @@ static bool op_is_legal(const struct vipl_vi *vi, uint16_t control, unsigned seg
 uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out)
 {
     const VIP_DESCRIPTOR *descriptor = work->descriptor;
+    unsigned first = 0;
+    out->op = VIP_CONTROL_OP_SENDRECV;
+    if (!is_there(work)) {
+        return VIP_STATUS_PROTECTION_ERROR;
+    }
     uint16_t control = descriptor->CS.Control;
     unsigned count = descriptor->CS.SegCount;
-    unsigned first = 0;
     out->op = control & VIP_CONTROL_OP_MASK;
     out->immediate = (control & VIP_CONTROL_IMMEDIATE) != 0;
     out->immediate_data = descriptor->CS.ImmediateData;
@@ -96,25 +132,35 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     }
     if (out->op != VIP_CONTROL_OP_SENDRECV) {
         VIP_ADDRESS_SEGMENT remote = segment_at(descriptor, 0)->Remote;
-        out->remote_address = remote.Data.AddressBits;
+        out->remote_address = remote_address(vi, &remote);
         out->remote_handle = remote.Handle;
         first = 1;
     }
-    uint32_t status = gather(vi, descriptor, first, count, &out->local);
-    if (status == 0 && out->local.bytes > vi->attributes.MaxTransferSize) {
+    uint64_t all;
+    uint32_t status = gather(vi, descriptor, first, count, SIZE_MAX, &out->local, &all);
+    if (status == 0 && all > vi->attributes.MaxTransferSize) {
         status = VIP_STATUS_LENGTH_ERROR;
     }
     return status;
 }
 
-uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_sg *out)
+uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes,
+                                   struct vipl_sg *out)
 {
     const VIP_DESCRIPTOR *descriptor = work->descriptor;
+    if (!is_there(work)) {
+        return VIP_STATUS_PROTECTION_ERROR;
+    }
     uint16_t control = descriptor->CS.Control;
     unsigned count = descriptor->CS.SegCount;
     if (count > work->segments || (control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_SENDRECV ||
         (control & VIP_CONTROL_RESERVED) != 0) {
         return VIP_STATUS_FORMAT_ERROR;
     }
-    return gather(vi, descriptor, 0, count, out);
+    uint64_t all;
+    uint32_t status = gather(vi, descriptor, 0, count, bytes, out, &all);
+    if (all > vi->attributes.MaxTransferSize) {
+        return VIP_STATUS_FORMAT_ERROR;
+    }
+    return bytes > all ? VIP_STATUS_LENGTH_ERROR : status;
 }

@@ -13,12 +13,14 @@
 #include "core/queue.h"
 #include "core/vi.h"
 
-enum { SPINS = 2000, READY = 32 };
+enum { SPINS = 2000, READY = 32, RELEASE_MS = 100 };
 
 struct holder {
-    int fd;
-    unsigned number;
-    uint32_t channels; /* guarded by the keeper's lock: channels whose thread runs */
+    struct vipl_mutex hearing; /* rank NOTES; guards reading notes, and doing what they ask for */
+    int fd;                    /* constant */
+    unsigned number;           /* constant */
+    bool refused;              /* guarded by hearing: it was logged that a call was refused */
+    uint32_t channels;         /* guarded by the keeper's lock: channels whose thread runs */
 };
 
 /* A channel's thread. */
@@ -27,7 +29,11 @@ struct server {
     struct vipl_channel *channel;
     struct vipl_waker *waker; /* atomic: the thread's, once it runs */
     uint32_t over;            /* atomic: its holder has ended; what stands in the channel counts no more */
-    bool taken;               /* guarded by the keeper's lock */
+    uint32_t posting;         /* atomic: a post is being made */
+    uint32_t heard;           /* the thread's: of the holder's notes without an answer */
+    struct vipl_call
+        *asked; /* guarded by its holder's hearing: a call that needs rights, from who has them */
+    bool taken; /* guarded by the keeper's lock */
 };
 
 static struct {
@@ -37,7 +43,8 @@ static struct {
     uint32_t holder_count; /* until their references are dropped */
     struct server servers[VIPL_SHARE_CHANNELS];
     struct vipl_pollset sockets;
-    struct vipl_waker waker; /* a holder is gone for good */
+    struct vipl_pollset ends; /* of holders' sockets; until what it left to others is theirs */
+    struct vipl_waker waker;  /* a holder is gone for good */
 } keeper;
 
 /* --- channels --- */
@@ -64,15 +71,22 @@ static enum vipl_turn await_turn(const struct server *server)
     return (enum vipl_turn)turn;
 }
 
-/* Drops a holder's references. That may take a while: what was sent goes out first. */
-static void holder_gone(void *arg)
+static void forget_number(const struct holder *holder)
 {
-    struct holder *holder = arg;
-    vipl_keeper_release(holder->number, NULL);
     vipl_mutex_lock(&keeper.lock);
     keeper.holders[holder->number] = NULL;
     keeper.holder_count--;
     vipl_mutex_unlock(&keeper.lock);
+}
+
+/* Drops a holder's references. That may take a while: what was sent goes out first. */
+static void holder_gone(void *arg)
+{
+    struct holder *holder = arg;
+    while (!vipl_keeper_release(holder->number, NULL)) { /* its memory is not given to others meanwhile */
+        vipl_poll(NULL, 0, RELEASE_MS, NULL);
+    }
+    forget_number(holder);
     vipl_fd_close(holder->fd);
     vipl_free(holder);
     vipl_waker_signal(&keeper.waker);
@@ -82,6 +96,10 @@ static void holder_gone(void *arg)
 static void leave(struct server *server)
 {
     struct holder *holder = server->holder;
+    vipl_mutex_lock(&holder->hearing);
+    vipl_free(server->asked);
+    server->asked = NULL;
+    vipl_mutex_unlock(&holder->hearing);
     vipl_mutex_lock(&keeper.lock);
     server->taken = false;
     vipl_store_ptr((void **)&server->waker, NULL);
@@ -92,32 +110,35 @@ static void leave(struct server *server)
     }
 }
 
-static void serve(void *arg)
+static bool hear_one(struct holder *holder);
+
+/* The holder sent these notes before it made the call: a child that it forked has what the call may destroy. */
+static void hear_before(struct server *server)
 {
-    struct server *server = arg;
-    struct vipl_channel *channel = server->channel;
-    struct vipl_waker *waker = vipl_thread_waker();
-    if (waker != NULL) {
-        waker->cancel = &channel->cancelled;
-        vipl_store_ptr((void **)&server->waker, waker); /* pairs with cancel()'s load */
+    uint32_t sent = vipl_load_relaxed(&server->channel->sent);
+    if (sent == server->heard) {
+        return;
     }
-    while (await_turn(server) == VIPL_TURN_KEEPER) {
-        struct vipl_call call = channel->call; /* a copy: the holder may write there at any time */
-        vipl_store_ordered(&channel->cancelled, 0);
-        if (vipl_load_ordered(&channel->turn) ==
-            VIPL_TURN_OVER) { /* set before `cancelled`: see holder_ended() */
-            break;
-        }
-        vipl_keeper_make_call(server->holder->number, &call);
-        channel->call = call;
-        if (!vipl_compare_exchange(&channel->turn, VIPL_TURN_KEEPER, VIPL_TURN_HOLDER)) {
-            break;
-        }
-        if (vipl_load_ordered(&channel->holder_asleep) != 0) {
-            vipl_futex_wake_one(&channel->turn);
-        }
+    vipl_mutex_lock(&server->holder->hearing);
+    while (hear_one(server->holder)) {
     }
-    leave(server);
+    vipl_mutex_unlock(&server->holder->hearing);
+    server->heard = sent;
+}
+
+/* A call that needs rights is the one that came by the socket, if one did. */
+static void make_with_rights(struct server *server, struct vipl_call *call)
+{
+    vipl_mutex_lock(&server->holder->hearing);
+    struct vipl_call *asked = server->asked;
+    server->asked = NULL;
+    vipl_mutex_unlock(&server->holder->hearing);
+    call->rc = VIP_ERROR_RESOURCE;
+    if (asked != NULL) {
+        *call = *asked;
+        vipl_keeper_make_call(server->holder->number, call);
+    }
+    vipl_free(asked);
 }
 
 static void cancel(struct server *server)
@@ -127,6 +148,98 @@ static void cancel(struct server *server)
     if (waker != NULL) {
         vipl_waker_signal(waker);
     }
+}
+
+/* The keeper's lock is held. */
+static void end_channel(struct server *server)
+{
+    vipl_store_ordered(&server->over, 1); /* pairs with settle()'s load */
+    vipl_exchange(&server->channel->turn, VIPL_TURN_OVER);
+    vipl_futex_wake_one(&server->channel->turn);
+    cancel(server);
+}
+
+static void make_post(struct server *server, struct vipl_call *call)
+{
+    vipl_store_ordered(&server->posting, 1); /* before the VI is looked up; pairs with settle()'s load */
+    vipl_keeper_make_call(server->holder->number, call);
+    vipl_store_release(&server->posting, 0);
+}
+
+/* Who disconnects a VI, or destroys something, may know that another process has ended. That one is not one of those any more who
+ * hold an object: so what it was just posting either is posted by now, or finds no VI; and is not on the VI's next connection. */
+static void settle(void)
+{
+    struct vipl_ready any;
+    while (vipl_pollset_ready(&keeper.ends, &any, 1) > 0) {
+        vipl_poll(NULL, 0, 1, NULL); /* the first thread is about to see it: holder_ended() */
+    }
+    for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
+        const struct server *server = &keeper.servers[i];
+        while (vipl_load_ordered(&server->posting) != 0 && vipl_load_ordered(&server->over) != 0) {
+            vipl_poll(NULL, 0, 1, NULL); /* posts do not wait for anybody */
+        }
+    }
+}
+
+/* A connection, or somebody's reference. */
+static bool ends_something(const struct vipl_call *call)
+{
+    switch (call->name) {
+    case VIPL_CALL_DISCONNECT:
+    case VIPL_CALL_CLOSE:
+    case VIPL_CALL_DESTROY_PTAG:
+    case VIPL_CALL_DEREGISTER:
+    case VIPL_CALL_DESTROY_VI:
+    case VIPL_CALL_DESTROY_CQ:
+    case VIPL_CALL_FREE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void make_call(struct server *server, struct vipl_call *call)
+{
+    hear_before(server);
+    if (ends_something(call)) {
+        settle();
+    }
+    if (vipl_keeper_needs_rights(call)) {
+        make_with_rights(server, call);
+    } else if (call->name == VIPL_CALL_POST_SEND || call->name == VIPL_CALL_POST_RECV) {
+        make_post(server, call);
+    } else {
+        vipl_keeper_make_call(server->holder->number, call);
+    }
+}
+
+static void serve(void *arg)
+{
+    struct server *server = arg;
+    struct vipl_channel *channel = server->channel;
+    struct vipl_waker *waker = vipl_thread_waker();
+    if (waker != NULL) {
+        waker->cancel = &channel->cancelled;
+        vipl_mutex_lock(&keeper.lock);
+        vipl_store_ptr((void **)&server->waker, waker); /* pairs with cancel()'s load */
+        vipl_mutex_unlock(&keeper.lock);
+        if (vipl_load_ordered(&channel->cancelled) != 0) { /* by somebody who had no waker to signal yet */
+            vipl_waker_signal(waker);
+        }
+    }
+    while (await_turn(server) == VIPL_TURN_KEEPER) {
+        struct vipl_call call = channel->call; /* a copy: the holder may write there at any time */
+        make_call(server, &call);
+        channel->call = call;
+        if (!vipl_compare_exchange(&channel->turn, VIPL_TURN_KEEPER, VIPL_TURN_HOLDER)) {
+            break;
+        }
+        if (vipl_load_ordered(&channel->holder_asleep) != 0) {
+            vipl_futex_wake_one(&channel->turn);
+        }
+    }
+    leave(server);
 }
 
 static struct server *take_channel(struct holder *holder, uint32_t *number)
@@ -154,6 +267,7 @@ static int open_channel(struct holder *holder, uint32_t *number)
     }
     vipl_store_ordered(&server->over, 0);
     server->holder = holder;
+    server->heard = 0;
     server->channel = &keeper.arena->channels[*number];
     memset(server->channel, 0, sizeof(*server->channel));
     int error = vipl_thread_start(&thread, serve, server);
@@ -170,38 +284,63 @@ static int open_channel(struct holder *holder, uint32_t *number)
 
 /* --- holders --- */
 
-static struct holder *new_holder(int fd)
+static bool find_number(struct holder *holder)
 {
-    struct holder *holder = vipl_zalloc(sizeof(*holder));
     unsigned number = 0;
-    if (holder == NULL) {
-        return NULL;
-    }
     vipl_mutex_lock(&keeper.lock);
     while (number < VIPL_SHARE_HOLDERS && keeper.holders[number] != NULL) {
         number++;
     }
     if (number < VIPL_SHARE_HOLDERS) {
-        holder->fd = fd;
         holder->number = number;
-        holder->channels = 1; /* the first thread's part: it goes last if there are no channels */
         vipl_store_relaxed(&keeper.arena->events[number].written, 0);
         vipl_store_relaxed(&keeper.arena->events[number].read, 0);
         keeper.holders[number] = holder;
         keeper.holder_count++;
     }
     vipl_mutex_unlock(&keeper.lock);
-    if (number == VIPL_SHARE_HOLDERS || vipl_pollset_add(&keeper.sockets, fd, holder) != 0) {
-        if (number < VIPL_SHARE_HOLDERS) {
-            vipl_mutex_lock(&keeper.lock);
-            keeper.holders[number] = NULL;
-            keeper.holder_count--;
-            vipl_mutex_unlock(&keeper.lock);
-        }
-        vipl_free(holder);
-        return NULL;
+    return number < VIPL_SHARE_HOLDERS;
+}
+
+/* It has what its parent (NULL: none) has before it is heard. */
+static int welcome(struct holder *holder, const struct holder *parent)
+{
+    struct vipl_note note = {.name = VIPL_NOTE_NUMBER, .number = holder->number};
+    if (parent != NULL) {
+        vipl_keeper_inherit(parent->number, holder->number);
     }
-    return holder;
+    vipl_local_name_senders(holder->fd);
+    vipl_local_send(holder->fd, &note, sizeof(note), NULL,
+                    0); /* it may have ended: that is seen by the next look */
+    int error = vipl_pollset_add_end(&keeper.ends, holder->fd, holder);
+    error = error != 0 ? error : vipl_pollset_add(&keeper.sockets, holder->fd, holder);
+    if (error != 0) {
+        vipl_keeper_release(holder->number, NULL);
+        vipl_pollset_remove(&keeper.ends, holder->fd);
+    }
+    return error;
+}
+
+static int new_holder(int fd, const struct holder *parent)
+{
+    struct holder *holder = vipl_zalloc(sizeof(*holder));
+    if (holder == NULL) {
+        return ENOMEM;
+    }
+    vipl_mutex_init(&holder->hearing, VIPL_RANK_NOTES);
+    holder->fd = fd;
+    holder->channels = 1; /* the first thread's part: it goes last if there are no channels */
+    int error = find_number(holder) ? 0 : EAGAIN;
+    if (error == 0) {
+        error = welcome(holder, parent);
+        if (error != 0) {
+            forget_number(holder);
+        }
+    }
+    if (error != 0) {
+        vipl_free(holder);
+    }
+    return error;
 }
 
 /* What it was told of but has not taken is told to others; whoever sleeps looks again. */
@@ -229,22 +368,28 @@ static void end_beside(struct holder *holder)
     }
 }
 
+static void end_channels(const struct holder *holder)
+{
+    vipl_mutex_lock(&keeper.lock);
+    for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
+        struct server *server = &keeper.servers[i];
+        if (server->taken && server->holder == holder) {
+            end_channel(server);
+        }
+    }
+    vipl_mutex_unlock(&keeper.lock);
+}
+
 static void holder_ended(struct holder *holder)
 {
     vipl_keeper_forget_handlers(holder->number);
     vipl_pollset_remove(&keeper.sockets, holder->fd);
     vipl_keeper_for_each(VIPL_KIND_VI, renew_vi);
     vipl_keeper_for_each(VIPL_KIND_CQ, renew_cq);
+    end_channels(holder);
+    vipl_keeper_leave_to_others(holder->number);
+    vipl_pollset_remove(&keeper.ends, holder->fd); /* settle() goes on */
     vipl_mutex_lock(&keeper.lock);
-    for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
-        struct server *server = &keeper.servers[i];
-        if (server->taken && server->holder == holder) {
-            vipl_store_ordered(&server->over, 1);
-            vipl_exchange(&server->channel->turn, VIPL_TURN_OVER);
-            vipl_futex_wake_one(&server->channel->turn);
-            cancel(server);
-        }
-    }
     bool last = --holder->channels == 0;
     vipl_mutex_unlock(&keeper.lock);
     if (last) {
@@ -254,47 +399,83 @@ static void holder_ended(struct holder *holder)
 
 /* --- notes --- */
 
-static int note_fork(struct holder *holder, int fd)
+/* The child finds the end of its socket, if there is no room for it. */
+static void note_fork(const struct holder *parent, int fd)
 {
-    struct holder *child = fd < 0 ? NULL : new_holder(fd);
-    if (child == NULL) {
+    int error = fd < 0 ? EBADF : new_holder(fd, parent);
+    if (error != 0) {
+        vipl_log_os("a child has no shared objects: no room for it in the keeper", error);
         vipl_fd_close(fd);
-        return EAGAIN;
     }
-    vipl_keeper_inherit(holder->number, child->number);
-    return 0;
 }
 
-static void vi_bell(const void *handle, bool recv, int fds[2])
+static void vi_bell(unsigned holder, const void *handle, bool recv, int fds[2])
 {
-    void *real = vipl_keeper_real(VIPL_KIND_VI, handle);
+    void *real = vipl_keeper_held(VIPL_KIND_VI, handle, holder);
     struct vipl_vi *vi = recv ? vipl_vi_lock_recv(real) : vipl_vi_lock_send(real);
     if (vi == NULL) {
         return;
     }
     struct vipl_queue *q = recv ? &vi->recv : &vi->send;
-    const struct vipl_waker *waker =
-        q->keeping == NULL ? NULL : vipl_board_bell_open(&q->keeping->bell, &q->keeping->board->rung);
-    if (waker != NULL) {
-        fds[0] = waker->fd;
-        fds[1] = waker->write_fd;
+    if (q->keeping != NULL) {
+        vipl_board_bell_share(&q->keeping->bell, &q->keeping->board->rung, fds);
     }
     vipl_mutex_unlock(&q->lock);
 }
 
-static void bell_of(const struct vipl_note *note, int fds[2])
+static void nic_bell(unsigned holder, const void *handle, int fds[2])
+{
+    int fd;
+    if (VipxGetFd(VIPX_FD_CONNECT, vipl_keeper_held(VIPL_KIND_NIC, handle, holder), &fd) != VIP_SUCCESS ||
+        vipl_fd_duplicate(fd, 0, &fds[0]) != 0) {
+        fds[0] = -1;
+    }
+}
+
+/* Duplicates: who destroys the object meanwhile closes its own. */
+static void bell_of(unsigned holder, const struct vipl_note *note, int fds[2])
 {
     switch (vipl_handle_kind(note->handle)) {
     case VIPL_KIND_VI:
-        vi_bell(note->handle, note->number != 0, fds);
+        vi_bell(holder, note->handle, note->number != 0, fds);
         break;
     case VIPL_KIND_CQ:
-        vipl_keeper_cq_bell(note->handle, fds);
+        vipl_keeper_cq_bell(holder, note->handle, fds);
         break;
     default: /* the keeper itself says when somebody has to be answered */
-        VipxGetFd(VIPX_FD_CONNECT, vipl_keeper_real(VIPL_KIND_NIC, note->handle), &fds[0]);
+        nic_bell(holder, note->handle, fds);
         break;
     }
+}
+
+/* The system said who sent it, and that was before it could have become another. */
+static void note_call(struct holder *holder, const struct vipl_call_note *note,
+                      const struct vipl_sender *sender)
+{
+    struct vipl_call *asked = NULL;
+    if (vipl_has_same_rights(sender)) {
+        asked = vipl_alloc(sizeof(*asked));
+    } else if (!holder->refused) {
+        holder->refused = true;
+        vipl_log(VIPL_LOG_ERROR,
+                 "process %d has other users, groups or capabilities than when shared objects were first "
+                 "opened: it "
+                 "uses what it has, but does not open, listen, connect or register",
+                 sender->pid);
+    }
+    if (asked != NULL) {
+        *asked = note->call;
+    }
+    vipl_mutex_lock(&keeper.lock);
+    uint32_t number = note->note.number;
+    struct server *server = number < VIPL_SHARE_CHANNELS ? &keeper.servers[number] : NULL;
+    if (server != NULL && server->taken && server->holder == holder) {
+        struct vipl_call *former = server->asked;
+        server->asked = asked;
+        asked = former;
+    }
+    vipl_mutex_unlock(&keeper.lock);
+    vipl_free(asked);
 }
 
 static void note_cancel(const struct holder *holder, uint32_t number)
@@ -307,53 +488,84 @@ static void note_cancel(const struct holder *holder, uint32_t number)
     vipl_mutex_unlock(&keeper.lock);
 }
 
-static void answer(struct holder *holder, struct vipl_note *note, int fd)
+static void answer(const struct holder *holder, const struct vipl_note *note, const int bells[2])
 {
-    int error = 0;
-    int bells[2] = {-1, -1};
-    switch (note->name) {
-    case VIPL_NOTE_CHANNEL:
-        error = open_channel(holder, &note->number);
-        note->number = error == 0 ? note->number : UINT32_MAX;
-        break;
-    case VIPL_NOTE_FORK:
-        note->number = (uint32_t)note_fork(holder, fd);
-        fd = -1;
-        break;
-    case VIPL_NOTE_NUMBER:
-        note->number = holder->number;
-        break;
-    case VIPL_NOTE_BELL:
-        bell_of(note, bells);
-        break;
-    default:
-        note_cancel(holder, note->number);
-        return;
-    }
-    vipl_fd_close(fd);
-    if (error != 0) {
-        vipl_log_os("a channel of the keeper", error);
-    }
-    unsigned count = bells[0] < 0 ? 0 : bells[1] < 0 || bells[1] == bells[0] ? 1 : 2;
+    unsigned count = bells[0] < 0 ? 0 : bells[1] < 0 ? 1 : 2;
     vipl_local_send(holder->fd, note, sizeof(*note), bells, count); /* its end is seen by the next look */
 }
 
-static void hear(struct holder *holder)
+static void do_note(struct holder *holder, struct vipl_call_note *whole, const struct vipl_sender *sender,
+                    int fd)
 {
-    struct vipl_note note;
+    struct vipl_note *note = &whole->note;
+    int bells[2] = {-1, -1};
+    int error;
+    switch (note->name) {
+    case VIPL_NOTE_CHANNEL:
+        error = open_channel(holder, &note->number);
+        if (error != 0) {
+            vipl_log_os("a channel of the keeper", error);
+            note->number = UINT32_MAX;
+        }
+        answer(holder, note, bells);
+        break;
+    case VIPL_NOTE_FORK:
+        note_fork(holder, fd);
+        return; /* the socket is the child's */
+    case VIPL_NOTE_CALL:
+        note_call(holder, whole, sender);
+        break;
+    case VIPL_NOTE_BELL:
+        bell_of(holder->number, note, bells);
+        answer(holder, note, bells);
+        vipl_fd_close(bells[0]);
+        vipl_fd_close(bells[1]);
+        break;
+    default:
+        note_cancel(holder, note->number);
+        break;
+    }
+    vipl_fd_close(fd);
+}
+
+/* A holder that ended while it had not read all leaves an error first, and then what it sent. */
+static int receive(const struct holder *holder, struct vipl_call_note *note, size_t *length, int fds[2],
+                   struct vipl_sender *sender)
+{
+    int error = vipl_local_receive_from(holder->fd, note, sizeof(*note), length, fds, sender);
+    return error == ECONNRESET ? vipl_local_receive_from(holder->fd, note, sizeof(*note), length, fds, sender)
+                               : error;
+}
+
+/* One note. False: there is none, or there will be none. `hearing` is held. */
+static bool hear_one(struct holder *holder)
+{
+    struct vipl_call_note note;
+    struct vipl_sender sender;
     size_t length = 0;
+    note.note.name = VIPL_NOTE_NUMBER;
     int fds[2];
-    int error = vipl_local_receive(holder->fd, &note, sizeof(note), &length, fds);
-    if (error == EAGAIN) {
-        return;
+    if (receive(holder, &note, &length, fds, &sender) != 0) {
+        return false;
     }
-    vipl_fd_close(error == 0 ? fds[1] : -1);
-    if (error != 0 || length != sizeof(note)) {
-        vipl_fd_close(error == 0 ? fds[0] : -1);
+    vipl_fd_close(fds[1]);
+    if (length != (note.note.name == VIPL_NOTE_CALL ? sizeof(note) : sizeof(note.note)) || length == 0) {
+        vipl_fd_close(fds[0]);
+        return length != 0;
+    }
+    do_note(holder, &note, &sender, fds[0]);
+    return true;
+}
+
+/* What one holder sends does not keep the others waiting. */
+static void hear(struct holder *holder, bool hangup)
+{
+    vipl_mutex_lock(&holder->hearing);
+    bool more = hear_one(holder);
+    vipl_mutex_unlock(&holder->hearing);
+    if (!more && hangup) {
         holder_ended(holder);
-        return;
     }
-    answer(holder, &note, fds[0]);
 }
 
 static bool anybody(void)
@@ -371,11 +583,11 @@ void vipl_keeper_run(struct vipl_arena *arena, int socket)
     struct vipl_ready ready[READY];
     keeper.arena = arena;
     vipl_mutex_init(&keeper.lock, VIPL_RANK_SHARE);
-    vipl_keeper_objects_init();
+    vipl_keeper_objects_init(arena);
     vipl_keeper_calls_init(arena);
     vipl_keeper_events_init(arena);
-    if (vipl_pollset_open(&keeper.sockets) != 0 || vipl_waker_open(&keeper.waker) != 0 ||
-        new_holder(socket) == NULL) {
+    if (vipl_pollset_open(&keeper.sockets) != 0 || vipl_pollset_open(&keeper.ends) != 0 ||
+        vipl_waker_open(&keeper.waker) != 0 || new_holder(socket, NULL) != 0) {
         return; /* the socket's end tells */
     }
     while (anybody()) {
@@ -384,7 +596,7 @@ void vipl_keeper_run(struct vipl_arena *arena, int socket)
         vipl_waker_reset(&keeper.waker);
         unsigned count = vipl_pollset_ready(&keeper.sockets, ready, READY);
         for (unsigned i = 0; i < count; i++) {
-            hear(ready[i].tag);
+            hear(ready[i].tag, ready[i].hangup);
         }
     }
 }

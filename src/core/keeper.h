@@ -21,6 +21,7 @@ struct vipl_keeper_object {
     uint32_t users; /* queues on a completion queue */
     bool ending;    /* its last holder is about to end it */
     uint32_t holders[VIPL_SHARE_HOLDERS / 32];
+    unsigned last;               /* who is about to end it */
     struct vipl_keeping *queues; /* constant: a VI's two */
     void *cqs[2];                /* constant: a VI's, the holders' handles or NULL */
     struct vipl_cq_keeping *cq;  /* constant: a completion queue's */
@@ -33,13 +34,15 @@ struct vipl_keeper_object {
 
 enum vipl_keeper_dropped { VIPL_KEEPER_NOT_HELD, VIPL_KEEPER_DROPPED, VIPL_KEEPER_WAS_LAST };
 
-void vipl_keeper_objects_init(void);
+void vipl_keeper_objects_init(struct vipl_arena *arena);
 /* Room for an object of a kind, not to be found yet; NULL: there is none. `most`: how many there may be. */
 struct vipl_keeper_object *vipl_keeper_object_new(uint32_t kind, uint32_t most);
 /* It is there from now on, and `holder` holds it. */
 void vipl_keeper_object_enter(struct vipl_keeper_object *object, unsigned holder);
 void vipl_keeper_object_free(struct vipl_keeper_object *object);
-void *vipl_keeper_real(uint32_t kind, const void *handle);    /* NULL: no such object */
+void *vipl_keeper_real(uint32_t kind, const void *handle); /* NULL: no such object */
+/* What a holder may use; NULL: to it the handle is none. */
+void *vipl_keeper_held(uint32_t kind, const void *handle, unsigned holder);
 void *vipl_keeper_handle_of(uint32_t kind, const void *real); /* the holders' handle; NULL: none */
 void *vipl_keeper_handle_of_nic(uint32_t kind,
                                 const void *handle); /* on which an object was made; NULL: none */
@@ -52,16 +55,20 @@ enum vipl_keeper_dropped vipl_keeper_drop(uint32_t kind, const void *handle, uns
 bool vipl_keeper_is_held(uint32_t kind, const void *handle, unsigned holder);
 void vipl_keeper_keep_on(struct vipl_keeper_object *object, unsigned holder); /* it could not be ended */
 void vipl_keeper_inherit(unsigned parent, unsigned child);
+/* Drops a holder's references to what others hold, too: nothing ends by that. */
+void vipl_keeper_leave_to_others(unsigned holder);
 /* One more queue (by: 1) or one less (-1) on a completion queue; NULL: there is none such on the NIC handle. */
 struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, int by);
 /* The next object of a kind (and NIC handle, if one is given) that `holder` holds, or NULL. */
 void *vipl_keeper_next_held(uint32_t kind, const void *nic, unsigned holder);
 /* Under the lock. */
 void vipl_keeper_for_each(uint32_t kind, void (*visit)(struct vipl_keeper_object *object));
-/* The descriptors of a completion queue's bell, made if need be. */
-/* Registers a handler; false: there is no such completion queue. */
+/* Registers a handler; false: its holder has no such completion queue. */
 bool vipl_keeper_cq_notify(const void *handle, struct vipl_keeper_notify *notify);
-void vipl_keeper_cq_bell(const void *handle, int fds[2]);
+/* An entry is handed on; false: the holder has no such completion queue. */
+bool vipl_keeper_cq_hand_on(unsigned holder, const void *handle, uint32_t code);
+/* The descriptors of a completion queue's bell, made if need be. */
+void vipl_keeper_cq_bell(unsigned holder, const void *handle, int fds[2]);
 
 /* --- keeper_events.c ------------------------------------------------------------------------------------- */
 
@@ -76,9 +83,11 @@ void vipl_keeper_forget_nic(const void *nic, unsigned holder); /* its handlers o
 
 /* --- keeper_calls.c --------------------------------------------------------------------------------------- */
 
+bool vipl_keeper_needs_rights(const struct vipl_call *call);
 void vipl_keeper_make_call(unsigned holder, struct vipl_call *call);
-/* Drops all of a holder's references, on one NIC handle or on everything, and ends what nobody holds. */
-void vipl_keeper_release(unsigned holder, const void *nic);
+/* Drops all of a holder's references, on one NIC handle or on everything, and ends what nobody holds. False: a peer that is
+ * stopped may still write to a region, which is held as before, and so is what comes after it; again later. */
+bool vipl_keeper_release(unsigned holder, const void *nic);
 void vipl_keeper_calls_init(struct vipl_arena *shared);
 
 #endif

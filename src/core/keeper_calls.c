@@ -19,15 +19,22 @@ static struct vipl_arena *arena; /* constant once the keeper runs */
 
 static struct {
     struct vipl_mutex lock; /* rank SHARE; guards used */
+    struct vipl_heap all;   /* constant; where holders cannot write */
     uint8_t *used;          /* a unit is in a block */
     size_t units;
 } heap;
+
+bool vipl_keeper_needs_rights(const struct vipl_call *call)
+{
+    return vipl_call_needs_rights(&heap.all, call);
+}
 
 void vipl_keeper_calls_init(struct vipl_arena *shared)
 {
     arena = shared;
     vipl_mutex_init(&heap.lock, VIPL_RANK_SHARE);
-    heap.units = shared->heap_bytes / VIPL_SHARE_PAGE;
+    heap.all = shared->heap;
+    heap.units = heap.all.bytes / VIPL_SHARE_PAGE;
     heap.used = vipl_zalloc(heap.units);
     if (heap.used == NULL) {
         heap.units = 0;
@@ -73,7 +80,7 @@ static VIP_RETURN alloc(unsigned holder, struct vipl_call *call)
         vipl_keeper_object_free(block);
         return VIP_ERROR_RESOURCE;
     }
-    block->address = arena->heap + first * VIPL_SHARE_PAGE;
+    block->address = heap.all.base + first * VIPL_SHARE_PAGE;
     block->bytes = count * VIPL_SHARE_PAGE;
     call->address = block->address;
     vipl_keeper_object_enter(block, holder);
@@ -84,7 +91,7 @@ static VIP_RETURN alloc(unsigned holder, struct vipl_call *call)
 static bool is_here(const struct vipl_call *call)
 {
     struct vipl_mapping here;
-    return vipl_share_is_heap(arena, call->address, call->number) ||
+    return vipl_share_is_heap(&heap.all, call->address, call->number) ||
            (vipl_shared_mapping(call->address, call->number, &here) == 0 &&
             here.device == call->mapping.device && here.inode == call->mapping.inode &&
             here.offset == call->mapping.offset);
@@ -92,15 +99,17 @@ static bool is_here(const struct vipl_call *call)
 
 /* --- objects' ends --- */
 
-static void end_region(const struct vipl_keeper_object *region)
+/* False: a peer may still write there, so that it is not over. */
+static bool end_region(const struct vipl_keeper_object *region)
 {
-    VipDeregisterMem(vipl_keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
+    return VipDeregisterMem(vipl_keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory) !=
+           VIP_ERROR_RESOURCE;
 }
 
 static void end_block(const struct vipl_keeper_object *block)
 {
     vipl_shm_clear(block->address, block->bytes);
-    set_units((size_t)(block->address - arena->heap) / VIPL_SHARE_PAGE, block->bytes / VIPL_SHARE_PAGE, 0);
+    set_units((size_t)(block->address - heap.all.base) / VIPL_SHARE_PAGE, block->bytes / VIPL_SHARE_PAGE, 0);
 }
 
 static struct vipl_vi_board *vi_board(const struct vipl_keeper_object *vi)
@@ -142,11 +151,13 @@ static void end_vi(struct vipl_keeper_object *vi)
     clear_vi(vi);
 }
 
-static void end_object(struct vipl_keeper_object *object)
+/* False: it could not be ended now, and is there as before. */
+static bool end_object(struct vipl_keeper_object *object)
 {
+    bool ended = true;
     switch (object->kind) {
     case VIPL_KIND_NIC:
-        VipCloseNic(object->real);
+        ended = VipCloseNic(object->real) != VIP_ERROR_RESOURCE;
         break;
     case VIPL_KIND_VI:
         end_vi(object);
@@ -161,29 +172,42 @@ static void end_object(struct vipl_keeper_object *object)
         VipConnectReject(object->real);
         break;
     case VIPL_KIND_REGION:
-        end_region(object);
+        ended = end_region(object);
         break;
     default:
         end_block(object);
         break;
     }
-    vipl_keeper_object_free(object);
+    if (ended) {
+        vipl_keeper_object_free(object);
+    }
+    return ended;
+}
+
+static bool release_one(uint32_t kind, const void *handle, unsigned holder)
+{
+    struct vipl_keeper_object *object;
+    if (vipl_keeper_drop(kind, handle, holder, &object) == VIPL_KEEPER_WAS_LAST && !end_object(object)) {
+        vipl_keeper_keep_on(object, holder);
+        return false;
+    }
+    return true;
 }
 
 /* Users before what they use. */
-void vipl_keeper_release(unsigned holder, const void *nic)
+bool vipl_keeper_release(unsigned holder, const void *nic)
 {
     static const uint32_t order[] = {VIPL_KIND_CONN, VIPL_KIND_VI,  VIPL_KIND_CQ,   VIPL_KIND_REGION,
                                      VIPL_KIND_PTAG, VIPL_KIND_NIC, VIPL_KIND_BLOCK};
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         void *handle;
         while ((handle = vipl_keeper_next_held(order[i], nic, holder)) != NULL) {
-            struct vipl_keeper_object *object;
-            if (vipl_keeper_drop(order[i], handle, holder, &object) == VIPL_KEEPER_WAS_LAST) {
-                end_object(object);
+            if (!release_one(order[i], handle, holder)) {
+                return false;
             }
         }
     }
+    return true;
 }
 
 /* --- NIC handles --- */
@@ -220,12 +244,17 @@ static VIP_RETURN close_nic(unsigned holder, struct vipl_call *call)
 {
     struct vipl_keeper_object *nic;
     vipl_keeper_forget_nic(call->nic, holder);
-    vipl_keeper_release(holder, call->nic);
+    if (!vipl_keeper_release(holder, call->nic)) {
+        return VIP_ERROR_RESOURCE;
+    }
     switch (vipl_keeper_drop(VIPL_KIND_NIC, call->nic, holder, &nic)) {
     case VIPL_KEEPER_NOT_HELD:
         return VIP_INVALID_PARAMETER;
     case VIPL_KEEPER_WAS_LAST:
-        end_object(nic);
+        if (!end_object(nic)) {
+            vipl_keeper_keep_on(nic, holder);
+            return VIP_ERROR_RESOURCE;
+        }
         break;
     default:
         break;
@@ -462,8 +491,7 @@ static VIP_RETURN destroy_cq(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN resize_cq(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    if (call->number == 0 || vipl_keeper_handle_of_nic(VIPL_KIND_CQ, call->object) == NULL) {
+    if (call->number == 0 || !vipl_keeper_is_held(VIPL_KIND_CQ, call->object, holder)) {
         return VIP_INVALID_PARAMETER;
     }
     struct vipl_cq_board *board = &arena->cqs[vipl_handle_slot(call->object)];
@@ -473,6 +501,13 @@ static VIP_RETURN resize_cq(unsigned holder, struct vipl_call *call)
     }
     vipl_store_relaxed(&board->limit, cq_limit(call->number));
     return VIP_SUCCESS;
+}
+
+static VIP_RETURN hand_on(unsigned holder, struct vipl_call *call)
+{
+    bool known = call->number < 2 * VIPL_SHARE_VIS &&
+                 vipl_keeper_cq_hand_on(holder, call->object, (uint32_t)call->number);
+    return known ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 
 /* --- VIs --- */
@@ -522,12 +557,14 @@ static void keep_vi(struct vipl_keeper_object *object, struct vipl_cq_keeping *c
 }
 
 /* The completion queues of a new VI, with a use of each; VIP_INVALID_PARAMETER: one is none of the NIC handle's. */
-static VIP_RETURN use_cqs(const struct vipl_call *call, struct vipl_keeper_object *vi,
+static VIP_RETURN use_cqs(unsigned holder, const struct vipl_call *call, struct vipl_keeper_object *vi,
                           struct vipl_cq_keeping *cqs[2])
 {
     void *const handles[2] = {call->other, call->third};
     for (int i = 0; i < 2; i++) {
-        cqs[i] = handles[i] == NULL ? NULL : vipl_keeper_use_cq(handles[i], call->nic, 1);
+        cqs[i] = vipl_keeper_is_held(VIPL_KIND_CQ, handles[i], holder)
+                     ? vipl_keeper_use_cq(handles[i], call->nic, 1)
+                     : NULL;
         if (handles[i] != NULL && cqs[i] == NULL) {
             if (i == 1 && cqs[0] != NULL) {
                 vipl_keeper_use_cq(handles[0], call->nic, -1);
@@ -544,7 +581,7 @@ static VIP_RETURN make_vi(unsigned holder, struct vipl_keeper_object *vi, struct
     struct vipl_cq_keeping *cqs[2];
     vi->nic = call->nic;
     vi->queues = vipl_zalloc(2 * sizeof(*vi->queues));
-    VIP_RETURN rc = vi->queues == NULL ? VIP_ERROR_RESOURCE : use_cqs(call, vi, cqs);
+    VIP_RETURN rc = vi->queues == NULL ? VIP_ERROR_RESOURCE : use_cqs(holder, call, vi, cqs);
     if (rc != VIP_SUCCESS) {
         return rc;
     }
@@ -593,16 +630,16 @@ static VIP_RETURN destroy_vi(unsigned holder, struct vipl_call *call)
     return drop(VIPL_KIND_VI, call->object, holder, act_vi);
 }
 
-static void *real_vi(const struct vipl_call *call)
+static void *real_vi(unsigned holder, const struct vipl_call *call)
 {
-    return vipl_keeper_real(VIPL_KIND_VI, call->object);
+    return vipl_keeper_held(VIPL_KIND_VI, call->object, holder);
 }
 
 static VIP_RETURN query_vi(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    follow_vi(real_vi(call));
-    VIP_RETURN rc = VipQueryVi(real_vi(call), &call->state, &call->vi, &call->empty[0], &call->empty[1]);
+    follow_vi(real_vi(holder, call));
+    VIP_RETURN rc =
+        VipQueryVi(real_vi(holder, call), &call->state, &call->vi, &call->empty[0], &call->empty[1]);
     call->vi.Ptag = known_ptag(call->vi.Ptag);
     return rc;
 }
@@ -610,26 +647,23 @@ static VIP_RETURN query_vi(unsigned holder, struct vipl_call *call)
 static VIP_RETURN change_vi(unsigned holder, struct vipl_call *call)
 {
     call->vi.Ptag = real_ptag(holder, call->vi.Ptag);
-    return VipSetViAttributes(real_vi(call), &call->vi);
+    return VipSetViAttributes(real_vi(holder, call), &call->vi);
 }
 
 static VIP_RETURN set_user_data(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    return VipSetUserData(real_vi(call), call->address);
+    return VipSetUserData(real_vi(holder, call), call->address);
 }
 
 static VIP_RETURN get_user_data(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    call->address = VipGetUserData(real_vi(call));
+    call->address = VipGetUserData(real_vi(holder, call));
     return VIP_SUCCESS;
 }
 
 static VIP_RETURN post_send(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    void *real = real_vi(call);
+    void *real = real_vi(holder, call);
     struct vipl_vi *vi = vipl_vi_lock_send(real);
     if (vi != NULL) {
         follow(&vi->send);
@@ -640,8 +674,7 @@ static VIP_RETURN post_send(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN post_recv(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    void *real = real_vi(call);
+    void *real = real_vi(holder, call);
     struct vipl_vi *vi = vipl_vi_lock_recv(real);
     if (vi != NULL) {
         follow(&vi->recv);
@@ -687,9 +720,8 @@ static void forget_conn(const void *handle, const void *real)
 
 static VIP_RETURN accept(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    void *real = vipl_keeper_real(VIPL_KIND_CONN, call->object);
-    void *vi = vipl_keeper_real(VIPL_KIND_VI, call->other);
+    void *real = vipl_keeper_held(VIPL_KIND_CONN, call->object, holder);
+    void *vi = vipl_keeper_held(VIPL_KIND_VI, call->other, holder);
     if (real == NULL || vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -702,8 +734,7 @@ static VIP_RETURN accept(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN reject(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    void *real = vipl_keeper_real(VIPL_KIND_CONN, call->object);
+    void *real = vipl_keeper_held(VIPL_KIND_CONN, call->object, holder);
     VIP_RETURN rc = VipConnectReject(real);
     if (rc == VIP_SUCCESS) {
         forget_conn(call->object, real);
@@ -713,33 +744,29 @@ static VIP_RETURN reject(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN connect(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    return VipConnectRequest(real_vi(call), &call->local.address, &call->remote.address, call->number,
+    return VipConnectRequest(real_vi(holder, call), &call->local.address, &call->remote.address, call->number,
                              &call->vi);
 }
 
 static VIP_RETURN disconnect(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    return VipDisconnect(real_vi(call));
+    return VipDisconnect(real_vi(holder, call));
 }
 
 static VIP_RETURN peer_request(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    return VipConnectPeerRequest(real_vi(call), &call->local.address, &call->remote.address, call->number);
+    return VipConnectPeerRequest(real_vi(holder, call), &call->local.address, &call->remote.address,
+                                 call->number);
 }
 
 static VIP_RETURN peer_done(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    return VipConnectPeerDone(real_vi(call), &call->vi);
+    return VipConnectPeerDone(real_vi(holder, call), &call->vi);
 }
 
 static VIP_RETURN peer_wait(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    return VipConnectPeerWait(real_vi(call), &call->vi);
+    return VipConnectPeerWait(real_vi(holder, call), &call->vi);
 }
 
 /* --- statistics --- */
@@ -753,8 +780,7 @@ static VIP_RETURN nic_statistics(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN vi_statistics(unsigned holder, struct vipl_call *call)
 {
-    (void)holder;
-    VIP_VI_HANDLE real = vipl_keeper_real(VIPL_KIND_VI, call->vi_statistics.ViHandle);
+    VIP_VI_HANDLE real = vipl_keeper_held(VIPL_KIND_VI, call->vi_statistics.ViHandle, holder);
     follow_vi(real);
     call->vi_statistics.ViHandle = real;
     return VipQuerySystemManagementInfo(vipl_keeper_real(VIPL_KIND_NIC, call->nic), VIPX_SMI_VI_STATISTICS,
@@ -817,6 +843,7 @@ void vipl_keeper_make_call(unsigned holder, struct vipl_call *call)
         [VIPL_CALL_NOTIFY] = vipl_keeper_notify,
         [VIPL_CALL_NOTIFY_CQ] = vipl_keeper_notify_cq,
         [VIPL_CALL_ERROR_HANDLER] = vipl_keeper_error_handler,
+        [VIPL_CALL_HAND_ON] = hand_on,
         [VIPL_CALL_NIC_STATISTICS] = nic_statistics,
         [VIPL_CALL_VI_STATISTICS] = vi_statistics,
     };

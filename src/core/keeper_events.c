@@ -66,7 +66,8 @@ static void VI_CALL on_error(VIP_PVOID nic, VIP_ERROR_DESCRIPTOR *error)
     vipl_mutex_lock(&events.lock);
     for (struct vipl_list *link = events.listeners.next; link != &events.listeners; link = link->next) {
         struct listener *listener = VIPL_CONTAINER(link, struct listener, link);
-        if (listener->event.nic == nic) {
+        if (listener->event.nic == nic &&
+            (told.ViHandle == NULL || vipl_arena_holds(events.arena, listener->holder, told.ViHandle))) {
             listener->event.error = told;
             write_locked(listener->holder, &listener->event);
         }
@@ -140,7 +141,7 @@ static struct vipl_keeper_notify *new_notify(unsigned holder, const struct vipl_
 
 VIP_RETURN vipl_keeper_notify(unsigned holder, struct vipl_call *call)
 {
-    void *real = vipl_keeper_real(VIPL_KIND_VI, call->object);
+    void *real = vipl_keeper_held(VIPL_KIND_VI, call->object, holder);
     void *nic = vipl_keeper_handle_of_nic(VIPL_KIND_VI, call->object);
     struct vipl_keeper_notify *notify = new_notify(holder, call);
     struct vipl_vi *vi = call->number != 0 ? vipl_vi_lock_recv(real) : vipl_vi_lock_send(real);

@@ -19,10 +19,12 @@ static struct {
     struct vipl_mutex lock; /* rank SHARE; guards all */
     struct table tables[VIPL_SHARE_KINDS];
     uint32_t generation;
+    struct vipl_arena *arena; /* constant */
 } kept;
 
-void vipl_keeper_objects_init(void)
+void vipl_keeper_objects_init(struct vipl_arena *arena)
 {
+    kept.arena = arena;
     vipl_mutex_init(&kept.lock, VIPL_RANK_SHARE);
     vipl_entropy(&kept.generation,
                  sizeof(kept.generation)); /* without: zero, and handles are easier to guess */
@@ -100,6 +102,33 @@ static void set_held(struct vipl_keeper_object *object, unsigned holder, bool he
     *word = held ? *word | bit : *word & ~bit;
 }
 
+static uint32_t *holding_words(struct vipl_holding *holding, enum vipl_kind kind)
+{
+    switch (kind) {
+    case VIPL_KIND_VI:
+        return holding->vis;
+    case VIPL_KIND_CQ:
+        return holding->cqs;
+    case VIPL_KIND_NIC:
+        return holding->nics;
+    default:
+        return NULL; /* used by calls alone, which ask here */
+    }
+}
+
+/* Says it to the holder: what the arena says is what it goes by, and never what is gone by here. */
+static void publish(const struct vipl_keeper_object *object, unsigned holder, bool held)
+{
+    uint32_t slot = vipl_handle_slot(object->handle);
+    uint32_t *words = holding_words(&kept.arena->holdings[holder], vipl_handle_kind(object->handle));
+    uint32_t bit = UINT32_C(1) << slot % WORD;
+    if (words != NULL && held) {
+        vipl_fetch_or(&words[slot / WORD], bit); /* pairs with the holder's load, as the next one does */
+    } else if (words != NULL) {
+        vipl_fetch_and(&words[slot / WORD], ~bit);
+    }
+}
+
 static bool is_held(const struct vipl_keeper_object *object)
 {
     uint32_t any = 0;
@@ -114,12 +143,21 @@ void vipl_keeper_object_enter(struct vipl_keeper_object *object, unsigned holder
     vipl_mutex_lock(&kept.lock);
     object->kind = (uint32_t)vipl_handle_kind(object->handle);
     set_held(object, holder, true);
+    if (object->kind == VIPL_KIND_NIC) {
+        vipl_store_ptr(&kept.arena->nics[vipl_handle_slot(object->handle)], object->handle);
+    }
+    publish(object, holder, true);
     vipl_mutex_unlock(&kept.lock);
 }
 
 void vipl_keeper_object_free(struct vipl_keeper_object *object)
 {
     vipl_mutex_lock(&kept.lock);
+    publish(object, object->last, false);
+    for (unsigned holder = 0; is_held(object) && holder < VIPL_SHARE_HOLDERS; holder++) {
+        publish(object, holder, false);
+        set_held(object, holder, false);
+    }
     kept.tables[vipl_handle_kind(object->handle)].slots[vipl_handle_slot(object->handle)] = NULL;
     vipl_mutex_unlock(&kept.lock);
     vipl_free(object->queues);
@@ -140,6 +178,15 @@ void *vipl_keeper_real(uint32_t kind, const void *handle)
     vipl_mutex_lock(&kept.lock);
     struct vipl_keeper_object *object = find_locked(kind, handle);
     void *real = object == NULL ? NULL : object->real;
+    vipl_mutex_unlock(&kept.lock);
+    return real;
+}
+
+void *vipl_keeper_held(uint32_t kind, const void *handle, unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_locked(kind, handle);
+    void *real = object != NULL && holds(object, holder) ? object->real : NULL;
     vipl_mutex_unlock(&kept.lock);
     return real;
 }
@@ -215,6 +262,10 @@ enum vipl_keeper_dropped vipl_keeper_drop(uint32_t kind, const void *handle, uns
     if (object != NULL && holds(object, holder)) {
         set_held(object, holder, false);
         object->ending = !is_held(object);
+        object->last = holder;
+        if (!object->ending) { /* else it may be that it cannot be ended; if it is, that is published */
+            publish(object, holder, false);
+        }
         dropped = object->ending ? VIPL_KEEPER_WAS_LAST : VIPL_KEEPER_DROPPED;
         *out = object;
     }
@@ -239,14 +290,47 @@ void vipl_keeper_keep_on(struct vipl_keeper_object *object, unsigned holder)
     vipl_mutex_unlock(&kept.lock);
 }
 
+/* It may be that it cannot be ended; the child has it then, too. */
+static bool is_about_to_end(const struct vipl_keeper_object *object, unsigned holder)
+{
+    return object->ending && object->last == holder;
+}
+
 void vipl_keeper_inherit(unsigned parent, unsigned child)
 {
     vipl_mutex_lock(&kept.lock);
     for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
         for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
             struct vipl_keeper_object *object = kept.tables[kind].slots[i];
-            if (object != NULL && object->kind != 0 && !object->ending && holds(object, parent)) {
+            if (object != NULL && object->kind != 0 &&
+                (holds(object, parent) || is_about_to_end(object, parent))) {
                 set_held(object, child, true);
+                publish(object, child, true);
+            }
+        }
+    }
+    vipl_mutex_unlock(&kept.lock);
+}
+
+/* Whoever is about to end it, or gets it back, is another one. */
+static void leave_to_others_locked(struct vipl_keeper_object *object, unsigned holder)
+{
+    set_held(object, holder, false);
+    if (is_held(object) || object->ending) {
+        publish(object, holder, false);
+    } else {
+        set_held(object, holder, true);
+    }
+}
+
+void vipl_keeper_leave_to_others(unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
+        for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
+            struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+            if (object != NULL && object->kind != 0 && holds(object, holder)) {
+                leave_to_others_locked(object, holder);
             }
         }
     }
@@ -266,10 +350,27 @@ struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, 
     return cq;
 }
 
+static struct vipl_keeper_object *find_held_cq_locked(const void *handle, unsigned holder)
+{
+    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    return object != NULL && holds(object, holder) ? object : NULL;
+}
+
+bool vipl_keeper_cq_hand_on(unsigned holder, const void *handle, uint32_t code)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_held_cq_locked(handle, holder);
+    if (object != NULL) {
+        vipl_cq_keeping_hand_on(object->cq, code);
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return object != NULL;
+}
+
 bool vipl_keeper_cq_notify(const void *handle, struct vipl_keeper_notify *notify)
 {
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    struct vipl_keeper_object *object = find_held_cq_locked(handle, notify->holder);
     if (object != NULL) {
         notify->event.nic = object->nic;
         vipl_cq_keeping_notify(object->cq, notify);
@@ -278,15 +379,12 @@ bool vipl_keeper_cq_notify(const void *handle, struct vipl_keeper_notify *notify
     return object != NULL;
 }
 
-void vipl_keeper_cq_bell(const void *handle, int fds[2])
+void vipl_keeper_cq_bell(unsigned holder, const void *handle, int fds[2])
 {
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
-    const struct vipl_waker *waker =
-        object == NULL ? NULL : vipl_board_bell_open(&object->cq->bell, &object->cq->board->rung);
-    if (waker != NULL) {
-        fds[0] = waker->fd;
-        fds[1] = waker->write_fd;
+    struct vipl_keeper_object *object = find_held_cq_locked(handle, holder);
+    if (object != NULL) {
+        vipl_board_bell_share(&object->cq->bell, &object->cq->board->rung, fds);
     }
     vipl_mutex_unlock(&kept.lock);
 }

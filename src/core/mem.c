@@ -8,7 +8,7 @@
 #include "core/nic.h"
 #include "os/os.h"
 
-enum { FIRST_CAPACITY = 64 };
+enum { FIRST_CAPACITY = 64, RANDOM_BITS = 24 };
 
 static void region_make(void *object)
 {
@@ -58,6 +58,26 @@ bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t addre
            bytes <= region->bytes - (address - start) &&
            (tag == 0 || vipl_load_relaxed(&region->tag) == tag) &&
            (vipl_load_relaxed(&region->rights) & rights) == rights;
+}
+
+enum vipl_mem_fault vipl_mem_fault(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address,
+                                   uint64_t bytes, uint32_t tag, uint32_t rights)
+{
+    struct vipl_region *region = find(mem, handle);
+    if (region == NULL) {
+        return VIPL_MEM_UNKNOWN;
+    }
+    uint64_t start = (uint64_t)(uintptr_t)region->address;
+    if (tag != 0 && vipl_load_relaxed(&region->tag) != tag) {
+        return VIPL_MEM_OTHER_TAG;
+    }
+    if (bytes > 0 && address > UINT64_MAX - (bytes - 1)) {
+        return VIPL_MEM_WRAPS;
+    }
+    if (address < start || address - start > region->bytes || bytes > region->bytes - (address - start)) {
+        return VIPL_MEM_OUTSIDE;
+    }
+    return (vipl_load_relaxed(&region->rights) & rights) == rights ? VIPL_MEM_NO_FAULT : VIPL_MEM_NO_RIGHT;
 }
 
 static void insert(struct vipl_region_table *table, struct vipl_region *region)
@@ -115,13 +135,17 @@ void vipl_mem_fini(struct vipl_mem *mem)
     mem->table = NULL;
 }
 
+/* Random, so that it is not guessed, but for the highest bits, which are counted: the same number does not come again
+ * within as many registrations as they can count. The low bits choose the place in the table. */
 static VIP_RETURN new_handle_locked(struct vipl_mem *mem, VIP_MEM_HANDLE *out)
 {
     VIP_MEM_HANDLE handle;
+    mem->generation++;
     do {
         if (vipl_entropy(&handle, sizeof(handle)) != 0) {
             return VIP_ERROR_RESOURCE;
         }
+        handle = (handle & ((1u << RANDOM_BITS) - 1)) | mem->generation << RANDOM_BITS;
     } while (handle == 0 || handle == 0xFFFFFFFFu || find(mem, handle) != NULL);
     *out = handle;
     return VIP_SUCCESS;
@@ -241,23 +265,30 @@ static struct vipl_region *find_exact(struct vipl_nic *nic, const void *address,
     return region != NULL && region->handle == handle && region->address == address ? region : NULL;
 }
 
+/* No peer reaches it directly any more. When this returns nor does anything else. */
+static void end(struct vipl_nic *nic, struct vipl_region *region)
+{
+    vipl_mutex_lock(&nic->lock);
+    leave(nic, region);
+    region->ptag->users--;
+    vipl_nic_pass_queue_locks(nic);
+    vipl_mutex_unlock(&nic->lock);
+    vipl_pool_put(&region_pool, region);
+}
+
+/* The backend first, which may refuse. Nothing else ends or changes the region meanwhile. */
 VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle)
 {
     vipl_mutex_lock(&nic->mem.changing);
     vipl_mutex_lock(&nic->lock);
     struct vipl_region *region = find_exact(nic, address, handle);
-    if (region != NULL) {
-        leave(nic, region);
-        region->ptag->users--;
-        vipl_nic_pass_queue_locks(nic);
-    }
     vipl_mutex_unlock(&nic->lock);
-    if (region != NULL) {
-        nic->ops->region_remove(nic->be, handle);
-        vipl_pool_put(&region_pool, region);
+    VIP_RETURN rc = region == NULL ? VIP_INVALID_PARAMETER : nic->ops->region_remove(nic->be, handle);
+    if (rc == VIP_SUCCESS) {
+        end(nic, region);
     }
     vipl_mutex_unlock(&nic->mem.changing);
-    return region == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
+    return rc;
 }
 
 VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle, VIP_MEM_ATTRIBUTES *out)
@@ -273,7 +304,7 @@ VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE ha
     return region == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
 }
 
-/* The backend first, which may refuse. Nothing else ends or changes the region meanwhile. */
+/* The backend first, as above. */
 static VIP_RETURN change(struct vipl_nic *nic, struct vipl_region *region, struct vipl_ptag *ptag,
                          uint32_t rights)
 {

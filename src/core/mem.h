@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/backend.h"
 #include "core/list.h"
 #include "core/pool.h"
 #include "os/os_mutex.h"
@@ -54,6 +55,7 @@ struct vipl_mem {
     void *table;                /* struct vipl_region_table; atomic; NULL: no region yet */
     uint32_t used;              /* slots that are not NULL; guarded by lock */
     uint32_t live;              /* guarded by lock */
+    uint32_t generation;        /* of the last handle; guarded by lock */
     uint64_t bytes;             /* guarded by lock */
 };
 
@@ -72,6 +74,10 @@ VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE h
  * `rights`. The caller holds a queue lock of a VI of this NIC handle. */
 bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes,
                      uint32_t tag, uint32_t rights);
+
+/* Why vipl_mem_covers() says no. */
+enum vipl_mem_fault vipl_mem_fault(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address,
+                                   uint64_t bytes, uint32_t tag, uint32_t rights);
 
 VIP_RETURN vipl_ptag_create(struct vipl_nic *nic, void **handle);
 VIP_RETURN vipl_ptag_destroy(struct vipl_nic *nic, void *handle);

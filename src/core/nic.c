@@ -9,6 +9,7 @@
 #include "core/backend_up.h"
 #include "core/config.h"
 #include "core/connect.h"
+#include "core/copy.h"
 #include "core/cq.h"
 #include "core/handle.h"
 #include "core/lock_rank.h"
@@ -59,6 +60,9 @@ static void read_settings(struct vipl_nic *nic)
     }
     nic->strict_cq = vipl_config_has_word("VIPL_STRICT", "cq");
     nic->restart = vipl_config_number("VIPL_RESTART", 0, 0, 1);
+    if (vipl_config_number("VIPL_SAFE_COPY", 0, 0, 1) != 0) {
+        vipl_copy_set_safe();
+    }
     nic->linger_ms = vipl_config_number("VIPL_LINGER", 5000, 0, 3600000);
 }
 
@@ -272,6 +276,11 @@ VIP_RETURN vipl_nic_close(void *handle)
     struct vipl_nic *nic = vipl_nic_get(handle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = nic->ops->regions_end(nic->be);
+    if (rc != VIP_SUCCESS) { /* the program must not free its memory */
+        vipl_nic_put(nic);
+        return rc;
     }
     vipl_mutex_lock(&nic->lock);
     bool mine = nic->handle == handle; /* not closed by another thread meanwhile */

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/copy.h"
 #include "core/lock_rank.h"
 #include "core/service.h"
 #include "core/share.h"
@@ -100,6 +101,9 @@ VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descript
 static void write_outcome(const struct vipl_work *work)
 {
     VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
+    if (vipl_copy_is_safe() && !vipl_copy_may_write((uint32_t *)(uintptr_t)&cs->Length)) {
+        return; /* it comes back all the same, without an outcome in it */
+    }
     if ((work->status & VIP_STATUS_IMMEDIATE) != 0) {
         cs->ImmediateData = work->immediate;
     }

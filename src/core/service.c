@@ -3,6 +3,7 @@
 #include "core/service.h"
 
 #include <assert.h>
+#include <errno.h>
 
 #include "core/backend_up.h"
 #include "core/cq.h"
@@ -16,7 +17,8 @@
 
 enum {
     STEP_BACK_MS = 5,
-    MOST_ERRORS = 1024 /* that wait to be reported */
+    MOST_ERRORS = 1024, /* that wait to be reported */
+    HEAR_MS = 1000      /* for the thread to hear that it is to end */
 };
 
 void vipl_service_init(struct vipl_service *service)
@@ -27,6 +29,7 @@ void vipl_service_init(struct vipl_service *service)
     service->errors_lost = 0;
     service->error_handler = NULL;
     service->bells = 0;
+    service->over = 0;
     service->running = false;
     service->stopping = false;
 }
@@ -126,17 +129,25 @@ static void call(void *nic_handle, const struct vipl_event *event)
     }
 }
 
-/* One look at the backend and one sleep. Leads the sleepers unless the application was active
- * since the last look; then it only looks again soon. An application that may sleep on its own is never active. */
-static void watch(struct vipl_nic *nic, struct vipl_waiter *self, uint32_t *seen)
+/* What the thread knows of the application. */
+struct view {
+    uint32_t activity; /* as it last was */
+    bool parked;       /* the last sleep was until somebody passed the lead on */
+};
+
+/* One look at the backend and one sleep. Leads the sleepers unless the application was active since the last look; then
+ * it only looks again soon. Not even that while an application thread leads, which passes the lead on: unless one just
+ * has, so that of many short sleeps not each wakes this thread. An application that may sleep on its own is never
+ * active. */
+static void watch(struct vipl_nic *nic, struct vipl_waiter *self, struct view *view)
 {
     uint32_t activity = vipl_load_relaxed(&nic->sleepers.activity);
-    bool active = activity != *seen && vipl_load_ordered(&nic->service.bells) == 0;
-    *seen = activity;
+    bool active = activity != view->activity && vipl_load_ordered(&nic->service.bells) == 0;
+    view->activity = activity;
     if (!active) {
         nic->ops->poll(nic->be);
     }
-    vipl_sleep_service(nic, self, !active, active ? STEP_BACK_MS : -1);
+    view->parked = vipl_sleep_service(nic, self, !active, !active || !view->parked, STEP_BACK_MS);
 }
 
 static void service_main(void *arg)
@@ -144,10 +155,11 @@ static void service_main(void *arg)
     struct vipl_nic *nic = arg;
     void *handle = nic->public_handle;
     struct vipl_waiter self = {.waker = &nic->service.waker};
-    uint32_t seen = vipl_load_relaxed(&nic->sleepers.activity);
+    struct view view = {.activity = vipl_load_relaxed(&nic->sleepers.activity)};
     bool stop = false;
     vipl_list_init(&self.link);
     vipl_list_init(&self.nic_link);
+    nic->service.cancel = vipl_cancel_off();
     while (!stop) {
         struct vipl_event *event = next_event(&nic->service, &stop);
         if (event != NULL) {
@@ -157,13 +169,20 @@ static void service_main(void *arg)
             }
             vipl_free(event);
         } else if (!stop) {
-            watch(nic, &self, &seen);
+            watch(nic, &self, &view);
         }
     }
+    vipl_service_over(nic);
+}
+
+void vipl_service_over(struct vipl_nic *nic)
+{
     vipl_mutex_lock(&nic->service.lock);
     nic->service.running = false; /* nobody signals from now on */
     vipl_waker_close(&nic->service.waker);
     vipl_mutex_unlock(&nic->service.lock);
+    vipl_store_ordered(&nic->service.over, 1); /* pairs with await_end() */
+    vipl_futex_wake_all(&nic->service.over);
     vipl_nic_put(nic); /* the reference the thread was started with */
 }
 
@@ -181,6 +200,7 @@ VIP_RETURN vipl_service_start(struct vipl_nic *nic)
         error = vipl_waker_open(&service->waker);
         if (error == 0 && vipl_nic_ref(nic)) {
             service->running = true;
+            service->over = 0;
             error = vipl_thread_start(&service->thread, service_main, nic);
             if (error == 0) {
                 rc = VIP_SUCCESS;
@@ -213,6 +233,18 @@ void vipl_service_attend(struct vipl_nic *nic, bool more)
     vipl_mutex_unlock(&service->lock);
 }
 
+/* A thread that sleeps on descriptors which the program has closed meanwhile (closefrom() does that) hears no waker. In a
+ * callback, which may take its time, it is not cancelled. */
+static void await_end(struct vipl_service *service)
+{
+    while (vipl_load_ordered(&service->over) == 0) {
+        if (vipl_futex_wait_for(&service->over, 0, HEAR_MS) == ETIMEDOUT) {
+            vipl_thread_cancel(&service->thread);
+        }
+    }
+    vipl_thread_join(&service->thread);
+}
+
 bool vipl_service_stop(struct vipl_nic *nic)
 {
     struct vipl_service *service = &nic->service;
@@ -228,7 +260,7 @@ bool vipl_service_stop(struct vipl_nic *nic)
     if (self) {
         vipl_thread_detach(&service->thread);
     } else if (running) {
-        vipl_thread_join(&service->thread);
+        await_end(service);
     }
     return self;
 }
@@ -270,11 +302,10 @@ static const char *const error_texts[] = {"posted descriptor is not valid",
                                           "RDMA transport error",
                                           "catastrophic NIC error"};
 
-/* A peer that disconnects is everyday life; all else is worth a line in a program that asked for none. */
+/* The default handler. */
 static void log_error(const VIP_ERROR_DESCRIPTOR *error)
 {
-    enum vipl_log_level level = error->ErrorCode == VIP_ERROR_CONN_LOST ? VIPL_LOG_INFO : VIPL_LOG_ERROR;
-    vipl_log(level, "%s (vi %p, descriptor %p)", error_texts[error->ErrorCode], error->ViHandle,
+    vipl_log(VIPL_LOG_ERROR, "%s (vi %p, descriptor %p)", error_texts[error->ErrorCode], error->ViHandle,
              (void *)error->DescriptorPtr);
 }
 
@@ -286,7 +317,7 @@ void vipl_error_report(struct vipl_nic *nic, const VIP_ERROR_DESCRIPTOR *error)
     void *context = nic->service.error_context;
     vipl_mutex_unlock(&nic->service.lock);
     if (handler == NULL || event == NULL) {
-        log_error(error); /* the default handler; or no memory to call the program's */
+        log_error(error); /* nobody else to tell; or no memory for it */
         vipl_free(event);
         return;
     }

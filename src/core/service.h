@@ -49,6 +49,8 @@ struct vipl_service {
     struct vipl_thread thread;
     uint32_t bells;  /* atomic: descriptors that programs have; while there are any it does not step back */
     uint32_t wanted; /* atomic: the thread is to be started by the next call that may */
+    uint32_t over;   /* atomic: the thread has done all but end */
+    int cancel;      /* what vipl_cancel_off() returned to it; the thread's */
     bool running;    /* the thread exists */
     bool stopping;   /* it is to end */
 };
@@ -59,6 +61,9 @@ VIP_RETURN vipl_service_start(struct vipl_nic *nic); /* repeatable; NOT_SUPPORTE
 void vipl_service_attend(struct vipl_nic *nic, bool more);
 /* Ends it after the callback that runs. True: called from that callback; the thread ends later. */
 bool vipl_service_stop(struct vipl_nic *nic);
+
+void vipl_service_over(
+    struct vipl_nic *nic); /* the thread's last call: it ends, or is cancelled in its sleep */
 
 struct vipl_event *vipl_event_new(enum vipl_event_kind kind, void *context);
 void vipl_events_drop_locked(struct vipl_list *events); /* frees registered handlers */

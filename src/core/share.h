@@ -13,8 +13,9 @@
  *   heap       VipxAllocShared(): descriptors and buffers, which the keeper moves data from and to.
  *
  * A holder has one socket to the keeper. Its end is the holder's end, however it came: the keeper then drops
- * the holder's references. Before a fork the parent makes the child's socket, and the keeper copies the references:
- * so there is no moment at which nobody holds them. A holder never holds a lock that another one waits for.
+ * the holder's references. Before a fork the parent makes the child's socket and sends the keeper its other end, and waits
+ * for nothing: the keeper reads what a holder has sent before it makes the holder's next call, and before it sees
+ * the holder's end, so the child has what the parent had. A holder never holds a lock that another one waits for.
  */
 #ifndef VIPL_CORE_SHARE_H
 #define VIPL_CORE_SHARE_H
@@ -82,6 +83,7 @@ enum vipl_call_name {
     VIPL_CALL_NOTIFY,
     VIPL_CALL_NOTIFY_CQ,
     VIPL_CALL_ERROR_HANDLER,
+    VIPL_CALL_HAND_ON,
     VIPL_CALL_NIC_STATISTICS,
     VIPL_CALL_VI_STATISTICS,
     VIPL_CALLS
@@ -141,7 +143,8 @@ struct vipl_channel {
     uint32_t turn;          /* atomic: enum vipl_turn; whose the call is */
     uint32_t keeper_asleep; /* atomic, set by the keeper; "I sleep, then look at turn" */
     uint32_t holder_asleep; /* atomic, set by the holder; likewise */
-    uint32_t cancelled;     /* atomic, the keeper's: a blocking call is to end */
+    uint32_t cancelled;     /* atomic, cleared by the holder, then the keeper's: a blocking call is to end */
+    uint32_t sent;          /* whose turn it is: notes that the holder has sent and that have no answer */
     struct vipl_call call;  /* whose turn it is */
 };
 
@@ -186,44 +189,86 @@ struct vipl_event_ring {
     struct vipl_shared_event events[VIPL_SHARE_EVENTS];
 };
 
+/* What a holder holds, by slot: written by the keeper. A handle is known to it if its object is in the slot, too. */
+struct vipl_holding {
+    uint32_t vis[VIPL_SHARE_VIS / 32];   /* atomic */
+    uint32_t cqs[VIPL_SHARE_CQS / 32];   /* atomic */
+    uint32_t nics[VIPL_SHARE_NICS / 32]; /* atomic */
+};
+
+/* VipxAllocShared()'s memory. */
+struct vipl_heap {
+    unsigned char *base;
+    size_t bytes;
+};
+
 struct vipl_arena {
-    size_t heap_bytes;   /* constant */
-    unsigned char *heap; /* constant */
-    uint32_t vis_used;   /* atomic: no VI has been in this slot and beyond, nor has its memory been touched */
-    uint32_t cqs_used;   /* atomic, likewise */
+    struct vipl_heap heap; /* constant; the keeper goes by a copy of its own */
+    uint32_t vis_used; /* atomic: no VI has been in this slot and beyond, nor has its memory been touched */
+    uint32_t cqs_used; /* atomic, likewise */
     struct vipl_channel channels[VIPL_SHARE_CHANNELS];
     struct vipl_vi_board vis[VIPL_SHARE_VIS];
     struct vipl_cq_board cqs[VIPL_SHARE_CQS];
     struct vipl_event_ring events[VIPL_SHARE_HOLDERS];
+    void *nics[VIPL_SHARE_NICS]; /* atomic: the handle of a NIC handle; stays when that is closed */
+    struct vipl_holding holdings[VIPL_SHARE_HOLDERS];
 };
 
-static inline bool vipl_share_is_heap(const struct vipl_arena *arena, const void *address, size_t bytes)
+static inline bool vipl_share_is_heap(const struct vipl_heap *heap, const void *address, size_t bytes)
 {
-    uintptr_t offset = arena == NULL ? 0 : (uintptr_t)address - (uintptr_t)arena->heap;
-    return arena != NULL && offset < arena->heap_bytes && bytes <= arena->heap_bytes - offset;
+    uintptr_t offset = (uintptr_t)address - (uintptr_t)heap->base;
+    return offset < heap->bytes && bytes <= heap->bytes - offset;
 }
 
 /* --- what goes over the socket ------------------------------------------------------------------------ */
 
 enum vipl_note_name {
+    VIPL_NOTE_NUMBER,  /* the keeper's first: which holder this is */
     VIPL_NOTE_CHANNEL, /* asks for a channel: its number is the answer */
-    VIPL_NOTE_FORK,    /* a child is about to be: its socket is attached; the answer says that it is known */
     VIPL_NOTE_BELL,    /* asks for the bell of a queue or completion queue: attached to the answer */
-    VIPL_NOTE_NUMBER,  /* asks which holder this is */
-    VIPL_NOTE_CANCEL   /* ends the blocking call of a channel: no answer */
+    VIPL_NOTE_FORK,    /* a child is about to be: its socket is attached; no answer */
+    VIPL_NOTE_CALL, /* the call that the channel is about to make, if it is one that needs rights; no answer */
+    VIPL_NOTE_CANCEL /* ends the blocking call of a channel: no answer */
 };
 struct vipl_note {
     uint32_t name;   /* enum vipl_note_name */
-    uint32_t number; /* the channel; BELL: 1 for the receive queue; in answers: 0, or an errno value */
+    uint32_t number; /* the channel; BELL: 1 for the receive queue; NUMBER: the holder */
     void *handle;    /* BELL */
 };
+/* A note of a call that reaches out with the keeper's rights. It comes through the socket, for the system says who sent it;
+ * any process that has the arena could write it there. */
+struct vipl_call_note {
+    struct vipl_note note;
+    struct vipl_call call;
+};
+bool vipl_call_needs_rights(const struct vipl_heap *heap, const struct vipl_call *call);
 
 /* --- boards, of all: board.c ---------------------------------------------------------------------------- */
 
+/* A bell rings while its `rung` is set: who sees something to take sets it, and makes the descriptor readable if it was not
+ * set. Who finds nothing hushes it: it may ring in vain until then, but is never silent in vain. */
+void vipl_board_ring(struct vipl_waker *bell, uint32_t *rung);
+/* Hushes the bell if there is nothing: asks before it, and after it, for what came meanwhile rang in vain. True: nothing. */
+bool vipl_board_hush(struct vipl_waker *bell, uint32_t *rung, bool (*ready)(const void *what),
+                     const void *what);
+
+/* What a completion queue tells. */
+struct vipl_completion {
+    uint32_t code; /* of the entry */
+    void *vi;
+    VIP_BOOLEAN recv;
+};
 /* VIP_SUCCESS, VIP_DESCRIPTOR_ERROR or VIP_NOT_DONE. */
 VIP_RETURN vipl_board_take(struct vipl_board *board, VIP_DESCRIPTOR **descriptor);
-VIP_RETURN vipl_cq_board_take(struct vipl_arena *arena, struct vipl_cq_board *cq, void **vi,
-                              VIP_BOOLEAN *recv);
+/* Whether it has nothing to tell: entries of which nothing is left are taken away. VIP_NO_MATCH: one of them, in `code`, has
+ * something after all, and has to be handed on. */
+VIP_RETURN vipl_cq_board_trim(struct vipl_arena *arena, struct vipl_cq_board *cq, uint32_t *code);
+/* VIP_SUCCESS, VIP_NOT_DONE, or VIP_NO_MATCH: the entry that was taken is of a VI which the holder does not hold, and has
+ * to be handed on. */
+VIP_RETURN vipl_cq_board_take(struct vipl_arena *arena, struct vipl_cq_board *cq, unsigned holder,
+                              struct vipl_completion *out);
+/* Whether a VI, completion queue or NIC handle is there and the holder holds it. */
+bool vipl_arena_holds(const struct vipl_arena *arena, unsigned holder, const void *handle);
 
 /* --- holders: share.c ----------------------------------------------------------------------------------- */
 
@@ -237,12 +282,10 @@ VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart);
 struct vipl_waker *vipl_share_bell(const void *handle, bool recv);
 struct vipl_waker *vipl_share_known_bell(const void *handle, bool recv); /* without asking for it */
 bool vipl_share_keeper_lives(void);
-int vipl_share_lifeline(void);           /* a descriptor that is readable once the keeper is no more */
-int vipl_share_number(unsigned *number); /* which holder this process is */
-void vipl_share_drop(
-    const void *handle); /* this process has dropped its reference of a VI, CQ or NIC handle */
-void vipl_share_drop_all(const void *nic); /* and those of all VIs and CQs of a NIC handle */
-bool vipl_share_has_dropped(const void *handle);
+int vipl_share_lifeline(void); /* a descriptor that is readable once the keeper is no more */
+/* Which holder this process is; a child's first question waits for the keeper. VIPL_SHARE_HOLDERS: none. */
+unsigned vipl_share_number(void);
+bool vipl_share_holds(const void *handle); /* this process holds that VI, completion queue or NIC handle */
 
 /* --- handlers' calls, in a holder: share_events.c ----------------------------------------------------------- */
 
@@ -302,9 +345,12 @@ void vipl_cq_keeping_notify(struct vipl_cq_keeping *cq, struct vipl_keeper_notif
 /* Forgets the handlers of a holder, or of all (holder: VIPL_SHARE_HOLDERS). Takes the lock. */
 void vipl_keeping_forget(struct vipl_keeping *keeping, unsigned holder);
 void vipl_cq_keeping_forget(struct vipl_cq_keeping *cq, unsigned holder);
+/* An entry that a holder took and has no use for is for the others. */
+void vipl_cq_keeping_hand_on(struct vipl_cq_keeping *cq, uint32_t code);
 void vipl_board_bell_ring(struct vipl_board_bell *bell, uint32_t *rung);
-/* Made if need be; NULL: there is none to be had. It rings once, so that who waits looks. */
-const struct vipl_waker *vipl_board_bell_open(struct vipl_board_bell *bell, uint32_t *rung);
+/* Duplicates of its descriptors, the second -1 if both are one; -1: there are none to be had. It is made if need be, and then
+ * rings once, so that who waits looks. */
+void vipl_board_bell_share(struct vipl_board_bell *bell, uint32_t *rung, int fds[2]);
 void vipl_board_bell_end(struct vipl_board_bell *bell,
                          uint32_t *rung); /* the object is gone: `handle` says so already */
 
@@ -340,6 +386,7 @@ VIP_RETURN vipl_share_peer_request(void *vi, const VIP_NET_ADDRESS *local, const
                                    VIP_ULONG timeout);
 VIP_RETURN vipl_share_peer_done(void *vi, bool wait, VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_share_post(void *vi, bool recv, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
+VIP_RETURN vipl_share_hand_on(const void *cq, uint32_t code);
 VIP_RETURN vipl_share_create_cq(void *nic, VIP_ULONG entries, void **out);
 VIP_RETURN vipl_share_destroy_cq(void *cq);
 VIP_RETURN vipl_share_resize_cq(void *cq, VIP_ULONG entries);

@@ -93,8 +93,6 @@ VIP_RETURN vipl_share_close(void *nic)
     struct vipl_call call = {.nic = nic};
     VIP_RETURN rc = make(&call, VIPL_CALL_CLOSE);
     if (rc == VIP_SUCCESS) {
-        vipl_share_drop(nic);
-        vipl_share_drop_all(nic);
         vipl_share_events_settle();
     }
     return rc;
@@ -144,7 +142,8 @@ VIP_RETURN vipl_share_register(void *nic, void *address, VIP_ULONG length,
                                const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out)
 {
     struct vipl_call call = {.nic = nic, .address = address, .number = length, .mem = *attributes};
-    if (!vipl_share_is_heap(vipl_share_arena(), address, length)) {
+    const struct vipl_arena *arena = vipl_share_arena();
+    if (arena != NULL && !vipl_share_is_heap(&arena->heap, address, length)) {
         vipl_shared_mapping(address, length, &call.mapping); /* none: the keeper has none like it */
     }
     VIP_RETURN rc = make(&call, VIPL_CALL_REGISTER);
@@ -213,14 +212,14 @@ VIP_RETURN vipl_share_notify(void *vi, bool recv, void *context, VIP_VI_CALLBACK
     struct vipl_call call = {.object = vi,
                              .number = recv ? 1 : 0,
                              .event = {.kind = VIPL_SHARED_VI, .context = context, .vi_handler = handler}};
-    return vipl_share_has_dropped(vi) ? VIP_INVALID_PARAMETER : make_with_handler(&call, VIPL_CALL_NOTIFY);
+    return make_with_handler(&call, VIPL_CALL_NOTIFY);
 }
 
 VIP_RETURN vipl_share_notify_cq(void *cq, void *context, VIP_CQ_CALLBACK handler)
 {
     struct vipl_call call = {.object = cq,
                              .event = {.kind = VIPL_SHARED_CQ, .context = context, .cq_handler = handler}};
-    return vipl_share_has_dropped(cq) ? VIP_INVALID_PARAMETER : make_with_handler(&call, VIPL_CALL_NOTIFY_CQ);
+    return make_with_handler(&call, VIPL_CALL_NOTIFY_CQ);
 }
 
 VIP_RETURN vipl_share_error_handler(void *nic, void *context, VIP_ERROR_HANDLER handler)
@@ -289,28 +288,22 @@ VIP_RETURN vipl_share_create_cq(void *nic, VIP_ULONG entries, void **out)
     return rc;
 }
 
-static VIP_RETURN drop(struct vipl_call *call, uint32_t name)
+VIP_RETURN vipl_share_hand_on(const void *cq, uint32_t code)
 {
-    if (vipl_share_has_dropped(call->object)) {
-        return VIP_INVALID_PARAMETER;
-    }
-    VIP_RETURN rc = make(call, name);
-    if (rc == VIP_SUCCESS) {
-        vipl_share_drop(call->object);
-    }
-    return rc;
+    struct vipl_call call = {.object = (void *)(uintptr_t)cq, .number = code};
+    return make(&call, VIPL_CALL_HAND_ON);
 }
 
 VIP_RETURN vipl_share_destroy_cq(void *cq)
 {
     struct vipl_call call = {.object = cq};
-    return drop(&call, VIPL_CALL_DESTROY_CQ);
+    return make(&call, VIPL_CALL_DESTROY_CQ);
 }
 
 VIP_RETURN vipl_share_resize_cq(void *cq, VIP_ULONG entries)
 {
     struct vipl_call call = {.object = cq, .number = entries};
-    return vipl_share_has_dropped(cq) ? VIP_INVALID_PARAMETER : make(&call, VIPL_CALL_RESIZE_CQ);
+    return make(&call, VIPL_CALL_RESIZE_CQ);
 }
 
 /* --- VIs --- */
@@ -327,15 +320,11 @@ VIP_RETURN vipl_share_create_vi(void *nic, const VIP_VI_ATTRIBUTES *attributes, 
 VIP_RETURN vipl_share_destroy_vi(void *vi)
 {
     struct vipl_call call = {.object = vi};
-    return drop(&call, VIPL_CALL_DESTROY_VI);
+    return make(&call, VIPL_CALL_DESTROY_VI);
 }
 
-/* A call on a VI of which this process has not dropped its reference. */
 static VIP_RETURN make_on_vi(struct vipl_call *call, uint32_t name, bool blocking)
 {
-    if (vipl_share_has_dropped(call->object)) {
-        return VIP_INVALID_PARAMETER;
-    }
     return blocking ? make_blocking(call, name) : make(call, name);
 }
 
@@ -405,7 +394,7 @@ VIP_RETURN vipl_share_connect_wait(void *nic, const VIP_NET_ADDRESS *local, VIP_
 VIP_RETURN vipl_share_accept(void *conn, void *vi)
 {
     struct vipl_call call = {.object = conn, .other = vi};
-    return vipl_share_has_dropped(vi) ? VIP_INVALID_PARAMETER : make(&call, VIPL_CALL_ACCEPT);
+    return make(&call, VIPL_CALL_ACCEPT);
 }
 
 VIP_RETURN vipl_share_reject(void *conn)

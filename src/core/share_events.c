@@ -44,7 +44,7 @@ static void run(void *arg)
             continue;
         }
         struct vipl_shared_event event = ring->events[read % VIPL_SHARE_EVENTS];
-        if (!vipl_share_has_dropped(event.nic)) { /* else the NIC handle was closed here */
+        if (vipl_share_holds(event.nic)) { /* else the NIC handle was closed here */
             call(&event);
         }
         vipl_store_ordered(&ring->read, ++read);
@@ -84,7 +84,6 @@ static VIP_RETURN start_locked(struct vipl_event_ring *ring)
 VIP_RETURN vipl_share_events_start(void)
 {
     char mode[16];
-    unsigned number;
     struct vipl_arena *arena = vipl_share_arena();
     if (arena == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -96,7 +95,8 @@ VIP_RETURN vipl_share_events_start(void)
     if (vipl_load_ptr((void *const *)&events.ring) != NULL) {
         return VIP_SUCCESS;
     }
-    if (vipl_share_number(&number) != 0 || number >= VIPL_SHARE_HOLDERS) {
+    unsigned number = vipl_share_number();
+    if (number == VIPL_SHARE_HOLDERS) {
         return VIP_ERROR_RESOURCE;
     }
     vipl_mutex_lock(&events.lock);

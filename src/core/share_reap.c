@@ -9,44 +9,24 @@
 
 static struct vipl_vi_board *vi_board(const void *vi)
 {
-    struct vipl_arena *arena = vipl_share_arena();
-    uint32_t slot = vipl_handle_slot(vi);
-    if (arena == NULL || vipl_handle_kind(vi) != VIPL_KIND_VI || slot >= VIPL_SHARE_VIS) {
-        return NULL;
-    }
-    struct vipl_vi_board *board = &arena->vis[slot];
-    return vipl_load_ptr((void *const *)&board->handle) == vi && !vipl_share_has_dropped(vi) ? board : NULL;
+    bool is_one = vipl_handle_kind(vi) == VIPL_KIND_VI && vipl_share_holds(vi);
+    return is_one ? &vipl_share_arena()->vis[vipl_handle_slot(vi)] : NULL;
 }
 
 static struct vipl_cq_board *cq_board(const void *cq)
 {
-    struct vipl_arena *arena = vipl_share_arena();
-    uint32_t slot = vipl_handle_slot(cq);
-    if (arena == NULL || vipl_handle_kind(cq) != VIPL_KIND_CQ || slot >= VIPL_SHARE_CQS) {
-        return NULL;
-    }
-    struct vipl_cq_board *board = &arena->cqs[slot];
-    return vipl_load_ptr((void *const *)&board->handle) == cq && !vipl_share_has_dropped(cq) ? board : NULL;
+    bool is_one = vipl_handle_kind(cq) == VIPL_KIND_CQ && vipl_share_holds(cq);
+    return is_one ? &vipl_share_arena()->cqs[vipl_handle_slot(cq)] : NULL;
 }
 
-/* --- bells ---
- * A bell rings while its `rung` is set: who sees something complete sets it, and writes the descriptor if it was not set.
- * Who finds nothing may hush it: empties the descriptor, clears `rung`, looks again, and rings it anew if there is
- * something after all. So it may ring in vain once, but never be silent in vain. If who hushes is killed in between,
- * the keeper rings. */
-
-static void hush(struct vipl_waker *bell, uint32_t *rung)
+/* A child whose keeper died before it heard of the child holds nothing, but its handles were good. */
+static VIP_RETURN unknown(void)
 {
-    vipl_waker_reset(bell);
-    vipl_exchange(rung, 0); /* before the look that follows; pairs with vipl_board_bell_ring()'s exchange */
+    bool may_hold = vipl_share_arena() == NULL || vipl_share_number() != VIPL_SHARE_HOLDERS;
+    return may_hold ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
 }
 
-static void ring(struct vipl_waker *bell, uint32_t *rung)
-{
-    if (vipl_exchange(rung, 1) == 0) {
-        vipl_waker_signal(bell);
-    }
-}
+/* --- bells: vipl_board_hush() says how. If who hushes is killed in between, the keeper looks. --- */
 
 /* What a sleeper of either kind needs. */
 struct source {
@@ -54,13 +34,13 @@ struct source {
     const void *nic; /* its NIC handle */
     bool recv;
     uint32_t *rung;
-    bool (*ready)(const struct source *source); /* something is there, or the object is not */
-    VIP_RETURN (*take)(struct source *source);  /* NOT_DONE: nothing there */
+    bool (*ready)(const void *source);         /* something is there, or the object is not */
+    VIP_RETURN (*take)(struct source *source); /* NOT_DONE: nothing there */
     struct vipl_vi_board *vi_board;
     struct vipl_cq_board *cq_board;
     VIP_DESCRIPTOR *descriptor;
-    void *vi;
-    VIP_BOOLEAN is_recv;
+    struct vipl_completion completion;
+    bool handed_on; /* the last look found entries that are others' */
 };
 
 static int left_ms(uint64_t deadline)
@@ -74,18 +54,16 @@ static int left_ms(uint64_t deadline)
     return ms > LONGEST ? LONGEST : (int)ms;
 }
 
-/* Where this process has a bell, it is silent once there is nothing to take. */
+/* The bell is silent once there is nothing to take. A bell that rings is one that some process has asked for; the first
+ * time that this one took the last, it asks for it too, once and for all. */
 static void quiet_if_empty(const struct source *source)
 {
     struct vipl_waker *bell;
     if (vipl_load_relaxed(source->rung) == 0 || source->ready(source) ||
-        (bell = vipl_share_known_bell(source->handle, source->recv)) == NULL) {
+        (bell = vipl_share_bell(source->handle, source->recv)) == NULL) {
         return;
     }
-    hush(bell, source->rung);
-    if (source->ready(source)) {
-        ring(bell, source->rung);
-    }
+    vipl_board_hush(bell, source->rung, source->ready, source);
 }
 
 /* The thread is being cancelled in its sleep: it holds nothing. */
@@ -96,23 +74,23 @@ static void end_cancelled(void *unused)
     vipl_leave_cancelled();
 }
 
-/* One sleep. VIP_NOT_DONE: look again. That is twice a second at least: no bell says that another thread has dropped
- * this process's reference, and a process that is stopped while it hushes has taken the ring of all. */
+/* One sleep. VIP_NOT_DONE: look again. That is once a second at least: no bell says that another thread has dropped
+ * this process's reference, and a process that is stopped while it hushes has taken the ring of all. While there is
+ * only what others have to take, the bell says nothing: there is a look every few milliseconds. */
 static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *bell, uint64_t deadline,
                              const void *mask)
 {
-    enum { LOOK_MS = 500 };
+    enum { LOOK_MS = 1000, OTHERS_MS = 5 };
+    int most = source->handed_on ? OTHERS_MS : LOOK_MS;
     int ms = left_ms(deadline);
     if (ms == 0) {
         return VIP_TIMEOUT;
     }
-    ms = ms < 0 || ms > LOOK_MS ? LOOK_MS : ms;
-    hush(bell, source->rung);
-    if (source->ready(source)) {
-        ring(bell, source->rung);
+    ms = ms < 0 || ms > most ? most : ms;
+    if (!source->handed_on && !vipl_board_hush(bell, source->rung, source->ready, source)) {
         return VIP_NOT_DONE;
     }
-    int const fds[2] = {bell->fd, vipl_share_lifeline()};
+    int const fds[2] = {source->handed_on ? -1 : bell->fd, vipl_share_lifeline()};
     vipl_doze();
     int why = vipl_poll_cancellable(fds, 2, ms, mask, vipl_here.cancel, end_cancelled, NULL);
     vipl_wake_up();
@@ -122,6 +100,20 @@ static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *bel
     return why == 0 && !vipl_share_keeper_lives() ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
 }
 
+/* NULL: the process does not hold it any more, or descriptors are short. While another thread drops it both are possible; which
+ * one it is shows within moments. */
+static struct vipl_waker *await_bell(const struct source *source, VIP_ULONG timeout)
+{
+    enum { DROP_MS = 1000 };
+    uint64_t end = vipl_deadline(timeout < DROP_MS ? timeout : DROP_MS);
+    struct vipl_waker *bell;
+    while ((bell = vipl_share_bell(source->handle, source->recv)) == NULL &&
+           vipl_share_holds(source->handle) && vipl_share_keeper_lives() && vipl_now_ns() < end) {
+        vipl_poll(NULL, 0, 1, NULL);
+    }
+    return bell;
+}
+
 static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void *mask)
 {
     VIP_RETURN rc = source->take(source);
@@ -129,9 +121,10 @@ static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void 
         return rc;
     }
     uint64_t deadline = vipl_deadline(timeout);
-    struct vipl_waker *bell = vipl_share_bell(source->handle, source->recv);
+    struct vipl_waker *bell = await_bell(source, timeout);
     if (bell == NULL) {
-        return VIP_ERROR_RESOURCE;
+        rc = source->take(source);
+        return rc == VIP_NOT_DONE ? VIP_ERROR_RESOURCE : rc;
     }
     while (rc == VIP_NOT_DONE) {
         VIP_RETURN slept = sleep_once(source, bell, deadline, mask);
@@ -159,8 +152,9 @@ static VIP_RETURN nothing(void)
 
 /* --- work queues --- */
 
-static bool queue_ready(const struct source *source)
+static bool queue_ready(const void *what)
 {
+    const struct source *source = what;
     const struct vipl_board *board = &source->vi_board->queues[source->recv ? 1 : 0];
     return vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle ||
            vipl_load_ordered(&board->completed) != vipl_load_ordered(&board->reaped);
@@ -168,8 +162,7 @@ static bool queue_ready(const struct source *source)
 
 static VIP_RETURN take_descriptor(struct source *source)
 {
-    if (vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle ||
-        vipl_share_has_dropped(source->handle)) {
+    if (!vipl_share_holds(source->handle)) {
         return VIP_INVALID_PARAMETER; /* destroyed meanwhile */
     }
     return vipl_board_take(&source->vi_board->queues[source->recv ? 1 : 0], &source->descriptor);
@@ -191,15 +184,31 @@ static bool queue_source(struct source *source, void *vi, bool recv)
     return true;
 }
 
+static bool cq_source(struct source *source, void *cq);
+
+/* What was reaped is not told of any more: the completion queue may have nothing else. */
+static void quiet_cq(const struct vipl_board *queue)
+{
+    struct source source;
+    if (queue->cq == 0 || queue->cq > VIPL_SHARE_CQS) {
+        return;
+    }
+    struct vipl_cq_board *cq = &vipl_share_arena()->cqs[queue->cq - 1];
+    if (vipl_load_relaxed(&cq->rung) != 0 && cq_source(&source, vipl_load_ptr(&cq->handle))) {
+        quiet_if_empty(&source);
+    }
+}
+
 VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out)
 {
     struct source source;
     *out = NULL;
     if (!queue_source(&source, vi, recv)) {
-        return VIP_INVALID_PARAMETER;
+        return unknown();
     }
     VIP_RETURN rc = take_descriptor(&source);
     quiet_if_empty(&source);
+    quiet_cq(&source.vi_board->queues[recv ? 1 : 0]);
     *out = source.descriptor;
     return rc == VIP_NOT_DONE ? nothing() : rc;
 }
@@ -209,7 +218,7 @@ VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *m
     struct source source;
     *out = NULL;
     if (!queue_source(&source, vi, recv)) {
-        return VIP_INVALID_PARAMETER;
+        return unknown();
     }
     if (source.vi_board->queues[recv ? 1 : 0].cq != 0) {
         return VIP_ERROR_RESOURCE;
@@ -222,20 +231,41 @@ VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *m
 
 /* --- completion queues --- */
 
-static bool cq_ready(const struct source *source)
+static bool cq_ready(const void *what)
 {
-    const struct vipl_cq_board *board = source->cq_board;
-    return vipl_load_ptr((void *const *)&board->handle) != source->handle ||
-           vipl_load_ordered(&board->pushed) != vipl_load_ordered(&board->taken);
+    const struct source *source = what;
+    uint32_t code;
+    if (vipl_load_ptr((void *const *)&source->cq_board->handle) != source->handle) {
+        return true;
+    }
+    VIP_RETURN rc = vipl_cq_board_trim(vipl_share_arena(), source->cq_board, &code);
+    if (rc == VIP_NO_MATCH) {
+        vipl_share_hand_on(source->handle, code);
+    }
+    return rc != VIP_NOT_DONE;
 }
 
+/* Entries of VIs that this process does not hold are for the others: it hands on what is there now, and then there is
+ * nothing for it. */
 static VIP_RETURN take_completion(struct source *source)
 {
-    if (vipl_load_ptr((void *const *)&source->cq_board->handle) != source->handle ||
-        vipl_share_has_dropped(source->handle)) {
-        return VIP_INVALID_PARAMETER;
-    }
-    return vipl_cq_board_take(vipl_share_arena(), source->cq_board, &source->vi, &source->is_recv);
+    struct vipl_completion *found = &source->completion;
+    uint32_t entries =
+        vipl_load_ordered(&source->cq_board->pushed) - vipl_load_ordered(&source->cq_board->taken);
+    VIP_RETURN rc;
+    source->handed_on = false;
+    do {
+        if (!vipl_share_holds(source->handle)) {
+            return VIP_INVALID_PARAMETER;
+        }
+        rc = vipl_cq_board_take(vipl_share_arena(), source->cq_board, vipl_share_number(), found);
+        if (rc == VIP_NO_MATCH) {
+            source->handed_on = true;
+            rc = vipl_share_hand_on(source->handle, found->code);
+            rc = rc == VIP_SUCCESS ? VIP_NO_MATCH : rc;
+        }
+    } while (rc == VIP_NO_MATCH && --entries > 0 && entries < VIPL_SHARE_ENTRIES);
+    return rc == VIP_NO_MATCH ? VIP_NOT_DONE : rc;
 }
 
 static bool cq_source(struct source *source, void *cq)
@@ -256,8 +286,8 @@ static bool cq_source(struct source *source, void *cq)
 static VIP_RETURN tell(const struct source *source, VIP_RETURN rc, void **vi, VIP_BOOLEAN *recv)
 {
     if (rc == VIP_SUCCESS) {
-        *vi = source->vi;
-        *recv = source->is_recv;
+        *vi = source->completion.vi;
+        *recv = source->completion.recv;
     }
     return rc;
 }
@@ -267,7 +297,7 @@ VIP_RETURN vipl_share_cq_done(void *cq, void **vi, VIP_BOOLEAN *recv)
     struct source source;
     *vi = NULL;
     if (!cq_source(&source, cq)) {
-        return VIP_INVALID_PARAMETER;
+        return unknown();
     }
     VIP_RETURN rc = take_completion(&source);
     quiet_if_empty(&source);
@@ -280,7 +310,7 @@ VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, voi
     struct source source;
     *vi = NULL;
     if (!cq_source(&source, cq)) {
-        return VIP_INVALID_PARAMETER;
+        return unknown();
     }
     VIP_RETURN rc = wait_for(&source, timeout, mask);
     quiet_if_empty(&source);
@@ -289,21 +319,26 @@ VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, voi
 
 /* --- descriptors --- */
 
-static VIP_RETURN fd_of(const void *handle, bool recv, int *fd)
+static VIP_RETURN fd_of_source(const struct source *source, int *fd)
 {
-    struct vipl_waker *bell = vipl_share_bell(handle, recv);
+    struct vipl_waker *bell = await_bell(source, VIP_INFINITE);
     if (bell == NULL) {
-        return VIP_ERROR_RESOURCE;
+        return vipl_share_holds(source->handle) ? VIP_ERROR_RESOURCE : VIP_INVALID_PARAMETER;
     }
     *fd = bell->fd;
+    quiet_if_empty(source);
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN fd_of_source(const struct source *source, int *fd)
+/* A NIC handle's requests: the keeper tells whether it is one. */
+static VIP_RETURN fd_of_nic(const void *handle, bool recv, int *fd)
 {
-    VIP_RETURN rc = fd_of(source->handle, source->recv, fd);
-    quiet_if_empty(source);
-    return rc;
+    struct vipl_waker *bell = vipl_share_bell(handle, recv);
+    if (bell == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *fd = bell->fd;
+    return VIP_SUCCESS;
 }
 
 VIP_RETURN vipl_share_fd(const void *handle, bool recv, int *fd)
@@ -318,7 +353,7 @@ VIP_RETURN vipl_share_fd(const void *handle, bool recv, int *fd)
         return source.vi_board->queues[recv ? 1 : 0].cq != 0 ? VIP_ERROR_RESOURCE : fd_of_source(&source, fd);
     case VIPL_KIND_CQ:
         return cq_source(&source, object) ? fd_of_source(&source, fd) : VIP_INVALID_PARAMETER;
-    default: /* a NIC handle's requests: the keeper tells whether it is one */
-        return fd_of(handle, recv, fd) == VIP_SUCCESS ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+    default:
+        return fd_of_nic(handle, recv, fd);
     }
 }

@@ -34,7 +34,7 @@ static void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t sta
 
 static bool is_fenced(struct vipl_vi *vi, const struct vipl_work *work)
 {
-    return vi->reads > 0 && (work->descriptor->CS.Control & VIP_CONTROL_QFENCE) != 0;
+    return vi->reads > 0 && vipl_descriptor_is_fenced(work);
 }
 
 /* One send, off to the backend. False: it and all behind it have to wait. */
@@ -246,6 +246,14 @@ bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *
     return true;
 }
 
+bool vipl_up_pending_send(struct vipl_vi *vi, uint32_t sequence, struct vipl_send *out)
+{
+    assert(vipl_mutex_is_held(&vi->send.lock));
+    struct vipl_work *work = pending_send(&vi->send, sequence);
+    return work != NULL && send_status_op[work->op] == VIP_STATUS_OP_SEND &&
+           vipl_descriptor_read_send(vi, work, out) == 0 && send_status_op[out->op] == VIP_STATUS_OP_SEND;
+}
+
 /* --- receiving: under the receive lock --- */
 
 void vipl_up_recv_lock(struct vipl_vi *vi)
@@ -318,10 +326,7 @@ enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl
     if (out == NULL) {
         return VIPL_CLAIM_OK;
     }
-    uint32_t status = vipl_descriptor_read_recv(vi, work, out);
-    if (status == 0 && bytes > out->bytes) {
-        status = VIP_STATUS_LENGTH_ERROR;
-    }
+    uint32_t status = vipl_descriptor_read_recv(vi, work, bytes, out);
     if (status != 0) {
         finish_recv(vi, work, status | VIP_STATUS_OP_RECEIVE, 0);
         return VIPL_CLAIM_FAILED;
@@ -354,12 +359,29 @@ bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle,
                                        write ? VIPL_RIGHT_RDMA_WRITE : VIPL_RIGHT_RDMA_READ))) {
         return true;
     }
+    vipl_up_rdma_refuse(vi, write);
+    return false;
+}
+
+void vipl_up_rdma_refuse(struct vipl_vi *vi, bool write)
+{
     VIP_ERROR_CODE code = write ? VIP_ERROR_RDMAW_PROT : VIP_ERROR_RDMAR_PROT;
+    assert(vipl_mutex_is_held(&vi->recv.lock));
     if (vipl_vi_is_reliable(vi)) {
         vipl_vi_doom(vi, code);
     } else {
         vipl_vi_report(vi, VIP_RESOURCE_VI, code,
                        write ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RDMA_READ, NULL);
     }
-    return false;
+}
+
+enum vipl_mem_fault vipl_up_rdma_fault(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle,
+                                       uint64_t address, uint64_t bytes)
+{
+    assert(vipl_mutex_is_held(&vi->recv.lock));
+    if ((write ? vi->attributes.EnableRdmaWrite : vi->attributes.EnableRdmaRead) == VIP_FALSE) {
+        return VIPL_MEM_NO_RIGHT;
+    }
+    return vipl_mem_fault(&vi->nic->mem, handle, address, bytes, vi->tag,
+                          write ? VIPL_RIGHT_RDMA_WRITE : VIPL_RIGHT_RDMA_READ);
 }

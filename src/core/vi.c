@@ -151,6 +151,7 @@ void vipl_up_vi_facts(struct vipl_vi *vi, struct vipl_vi_facts *out)
     out->rdma_read = vi->attributes.EnableRdmaRead != VIP_FALSE;
     out->has_qos = vi->attributes.QoS != NULL;
     out->foreign = false;
+    out->is_32_bit = sizeof(void *) == 4;
 }
 
 uint32_t vipl_up_vi_tag(struct vipl_vi *vi)

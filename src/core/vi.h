@@ -38,7 +38,7 @@ struct vipl_vi {
     VIP_RETURN connect_rc;              /* NOT_DONE while connecting; both locks */
     bool connect_is_peer;               /* both locks */
     uint64_t connect_deadline;          /* both locks */
-    struct vipl_vi_facts connect_facts; /* the peer's; both locks */
+    struct vipl_vi_facts connect_facts; /* the peer's; written under both locks, read under either */
     struct vipl_list connect_waiters;   /* vipl_waiter.link; guarded by the receive lock */
 
     uint64_t connections;      /* statistics, see VIPX_WORK_STATISTICS; both locks */

@@ -75,15 +75,16 @@ void vipl_unlist_locked(struct vipl_list *waiters, struct vipl_waiter *waiter, b
 static bool lead_or_follow(struct vipl_sleepers *s, struct vipl_waiter *waiter, struct vipl_waker *service)
 {
     vipl_mutex_lock(&s->lock);
-    bool usurp = s->leader != NULL && s->leader->waker == service;
-    bool lead = s->leader == NULL || usurp;
-    if (usurp) {
-        vipl_waker_signal(service);
-    }
+    const struct vipl_waiter *leader = s->leader;
+    bool usurp = leader != NULL && leader->waker == service;
+    bool lead = leader == NULL || usurp;
     if (lead) {
-        s->leader = waiter;
+        vipl_store_ptr(&s->leader, waiter); /* pairs with leave_service */
     } else {
         vipl_list_append(&s->followers, &waiter->nic_link);
+    }
+    if (usurp) { /* last: it takes note of its end without the lock */
+        vipl_waker_signal(service);
     }
     vipl_mutex_unlock(&s->lock);
     return lead;
@@ -94,7 +95,8 @@ static void leave(struct vipl_sleepers *s, struct vipl_waiter *waiter)
     vipl_mutex_lock(&s->lock);
     vipl_list_remove(&waiter->nic_link);
     if (s->leader == waiter) {
-        s->leader = NULL; /* it leads again when it sleeps again, or passes the lead on when it is done */
+        vipl_store_ptr(&s->leader,
+                       NULL); /* it leads again when it sleeps again, or passes the lead on when it is done */
     }
     vipl_mutex_unlock(&s->lock);
 }
@@ -107,7 +109,9 @@ static void pass_lead(struct vipl_sleepers *s)
     if (s->leader == NULL && !vipl_list_empty(&s->followers)) {
         vipl_waker_signal(VIPL_CONTAINER(s->followers.next, struct vipl_waiter, nic_link)->waker);
     } else if (s->leader == NULL && s->parked != NULL) {
-        vipl_waker_signal(s->parked->waker);
+        struct vipl_waiter *parked = s->parked;
+        vipl_store_ptr(&s->parked, NULL); /* pairs with leave_service */
+        vipl_waker_signal(parked->waker);
     }
     vipl_mutex_unlock(&s->lock);
 }
@@ -146,11 +150,36 @@ static void end_cancelled(void *arg)
     vipl_leave_cancelled();
 }
 
+/* Whoever took its place or passed the lead on has noted that, and may be about to let the lock go: it is not asked for. */
+static void leave_service(struct vipl_sleepers *s, const struct vipl_waiter *waiter)
+{
+    if (vipl_load_ptr(&s->leader) == waiter ||
+        vipl_load_ptr(&s->parked) == waiter) { /* pair with pass_lead, lead_or_follow */
+        vipl_mutex_lock(&s->lock);
+        if (s->leader == waiter) {
+            vipl_store_ptr(&s->leader, NULL);
+        }
+        vipl_store_ptr(&s->parked, NULL);
+        vipl_mutex_unlock(&s->lock);
+    }
+}
+
+/* The service thread ends in its sleep, from which nothing else has woken it. */
+static void end_service(void *arg)
+{
+    struct slumber *s = arg;
+    if (s->armed) {
+        s->nic->ops->disarm(s->nic->be, &s->nap);
+    }
+    leave_service(&s->nic->sleepers, s->waiter);
+    vipl_service_over(s->nic);
+}
+
 /* The sleep itself. Handlers that run meanwhile find the thread outside. */
 static int doze(struct slumber *s, const int *fds, unsigned count, int ms)
 {
     if (s->what == NULL) {
-        return vipl_poll(fds, count, ms, NULL);
+        return vipl_poll_cancellable(fds, count, ms, NULL, s->nic->service.cancel, end_service, s);
     }
     int rc;
     vipl_doze();
@@ -202,36 +231,34 @@ static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, str
     return rc;
 }
 
-void vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool watch, int ms)
+bool vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool lead, bool park, int ms)
 {
     struct vipl_sleepers *s = &nic->sleepers;
-    vipl_mutex_lock(&s->lock);
-    bool lead = watch && s->leader == NULL;
-    if (lead) {
-        s->leader = waiter;
-    } else if (watch) {
-        s->parked = waiter;
+    if (lead || park) {
+        vipl_mutex_lock(&s->lock);
+        lead = lead && s->leader == NULL;
+        park = park && s->leader != NULL;
+        vipl_store_ptr(lead ? &s->leader : &s->parked, lead || park ? waiter : NULL);
+        vipl_mutex_unlock(&s->lock);
     }
-    vipl_mutex_unlock(&s->lock);
+    struct slumber slumber = {.nic = nic, .waiter = waiter};
     if (lead) {
-        struct slumber slumber = {.nic = nic, .waiter = waiter};
         sleep_leading(&slumber, -1);
     } else {
-        vipl_poll(&waiter->waker->fd, 1, watch ? -1 : ms, NULL);
+        doze(&slumber, &waiter->waker->fd, 1, park ? -1 : ms);
     }
-    leave(s, waiter);
-    vipl_mutex_lock(&s->lock);
-    s->parked = NULL;
-    vipl_mutex_unlock(&s->lock);
+    leave_service(s, waiter);
     vipl_waker_reset(waiter->waker);
+    return park;
 }
 
 void vipl_wake_sleepers(struct vipl_nic *nic)
 {
     struct vipl_sleepers *s = &nic->sleepers;
     vipl_mutex_lock(&s->lock);
-    if (s->leader != NULL) {
-        vipl_waker_signal(s->leader->waker);
+    const struct vipl_waiter *leader = s->leader;
+    if (leader != NULL) {
+        vipl_waker_signal(leader->waker);
     }
     for (struct vipl_list *l = s->followers.next; l != &s->followers; l = l->next) {
         vipl_waker_signal(VIPL_CONTAINER(l, struct vipl_waiter, nic_link)->waker);
@@ -243,7 +270,7 @@ void vipl_up_wake(struct vipl_nic *nic)
 {
     struct vipl_sleepers *s = &nic->sleepers;
     vipl_mutex_lock(&s->lock);
-    struct vipl_waiter *waiter = s->leader != NULL ? s->leader : s->parked;
+    const struct vipl_waiter *waiter = s->leader != NULL ? s->leader : s->parked;
     if (waiter != NULL) {
         vipl_waker_signal(waiter->waker);
     }

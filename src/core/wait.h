@@ -55,16 +55,16 @@ void vipl_unlist_locked(struct vipl_list *waiters, struct vipl_waiter *waiter, b
 /* The sleepers of one NIC handle. */
 struct vipl_sleepers {
     struct vipl_mutex lock;     /* rank WAIT */
-    struct vipl_waiter *leader; /* guarded by lock */
+    void *leader;               /* struct vipl_waiter; atomic, written under lock */
     struct vipl_list followers; /* guarded by lock */
-    struct vipl_waiter *parked; /* the service thread, asleep until a leader leaves; guarded by lock */
+    void *parked;               /* the service thread's, asleep until a leader leaves; as leader */
     uint32_t activity;          /* atomic: counts application calls that made progress; read by service.c */
 };
 
 void vipl_sleepers_init(struct vipl_sleepers *s);
-/* The service thread's sleep. `watch`: leads if nobody does, else parks until the leader has left;
- * otherwise sleeps for `ms`. Its waker ends any of them. */
-void vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool watch, int ms);
+/* The service thread's sleep. `lead`: leads if nobody does; `park`: parks while an application thread leads, which
+ * passes the lead on when it is done; otherwise sleeps for `ms`. Its waker ends any of them. True: it was parked. */
+bool vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool lead, bool park, int ms);
 void vipl_wake_sleepers(struct vipl_nic *nic); /* all of them: the NIC handle is closing */
 
 #endif

@@ -140,7 +140,9 @@ bool vipl_rdmap_terminate_read(const uint8_t *bytes, size_t length, struct vipl_
         if (vipl_ddp_read(bytes + at, length - at, &t.ddp) == VIPL_DDP_FAULT_SHORT) {
             return false;
         }
-        t.with_ddp = true;
+        t.with_ddp = t.with_control = true;
+        t.control[0] = bytes[at];
+        t.control[1] = bytes[at + 1];
         at += t.ddp.header_bytes;
     }
     if ((headers & HEADERS_R) != 0) {
@@ -165,7 +167,12 @@ size_t vipl_rdmap_terminate_write(uint8_t to[VIPL_RDMAP_MAX_TERMINATE_BYTES],
     if (terminate->with_ddp) {
         vipl_put16(to + at, terminate->segment_bytes);
         at += SEGMENT_LENGTH_BYTES;
-        at += vipl_ddp_write(to + at, &terminate->ddp);
+        size_t header = vipl_ddp_write(to + at, &terminate->ddp);
+        if (terminate->with_control) {
+            to[at] = terminate->control[0];
+            to[at + 1] = terminate->control[1];
+        }
+        at += header;
     }
     if (terminate->with_read) {
         vipl_rdmap_read_write(to + at, &terminate->read);

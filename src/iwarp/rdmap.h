@@ -111,7 +111,10 @@ enum vipl_terminate {
     VIPL_TERM_MPA_CLOSED = 0x2001,
     VIPL_TERM_MPA_CRC = 0x2002,
     VIPL_TERM_MPA_MARKER = 0x2003,
-    VIPL_TERM_MPA_PROTOCOL = 0x2004
+    VIPL_TERM_MPA_PROTOCOL = 0x2004,
+    VIPL_TERM_MPA_CATASTROPHIC = 0x2005, /* RFC 6581, as the next two */
+    VIPL_TERM_MPA_IRD = 0x2006,
+    VIPL_TERM_MPA_RTR = 0x2007
 };
 
 struct vipl_rdmap_terminate {
@@ -121,6 +124,8 @@ struct vipl_rdmap_terminate {
     struct vipl_ddp ddp;
     bool with_read; /* and that segment is this RDMA Read Request (a remote read failed) */
     struct vipl_rdmap_read read;
+    bool with_control; /* the DDP header's first two bytes are these, right or wrong; else as .ddp has it */
+    uint8_t control[2];
 };
 /* False: not a Terminate's payload. */
 bool vipl_rdmap_terminate_read(const uint8_t *bytes, size_t length, struct vipl_rdmap_terminate *out);

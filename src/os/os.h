@@ -22,6 +22,17 @@ void *vipl_alloc_slab(size_t bytes);    /* zeroed whole pages, never given back 
 void vipl_alloc_abandon(void);          /* in a forked child: what is free stays unused */
 void vipl_alloc_fail_after(long count); /* test hook: the count-th next allocation fails; < 0: none */
 
+/* --- what the system may refuse: tests make the Nth refusal ------------------------------------- */
+
+/* Test hook: of the next calls that make a mapping, a thread, a process or a descriptor, or have one watched, the count-th
+ * fails; < 0: none. True: the one before has failed, or there was none. */
+bool vipl_resource_fail_after(long count);
+bool vipl_resource_fails(int error); /* asked before each such call: if it is to fail, errno is `error` */
+/* Test hook: each call of vipl_tcp_send() and vipl_tcp_receive() moves so many bytes at most; 0: as many as can be. */
+void vipl_tcp_move_at_most(uint32_t send, uint32_t receive);
+uint32_t vipl_tcp_most_sent(void);
+uint32_t vipl_tcp_most_received(void);
+
 /* --- clock ------------------------------------------------------------------------------------- */
 
 uint64_t vipl_now_ns(void); /* monotonic */
@@ -56,6 +67,25 @@ void vipl_fd_end(void);
 void vipl_fd_own(int fd);
 void vipl_fd_disown(int fd); /* somebody else closes it, after this */
 void vipl_fd_close(int fd);  /* < 0: nothing */
+/* No descriptor of the library's is below 3, whatever the program closed. Each of ours is made known, right after the
+ * call that made it: 0, or why there is none (*fd < 0: the errno of that call). Closed where it fails. */
+int vipl_fd_adopt(int *fd);
+int vipl_fd_adopt_pair(int fds[2]); /* the same for two that one call has made: both, or none */
+bool vipl_fd_is_poller(int fd);     /* it is open, and what poll sets and libuv's loops are made of */
+int vipl_fd_lift(int *fd);          /* the same for one that forked children keep */
+/* A duplicate of the descriptor whose number is `least` or more, and not below 3. */
+int vipl_fd_duplicate(int fd, int least, int *out);
+/* A file to append to, made if need be; forked children keep it. */
+int vipl_fd_append(const char *path, int *fd);
+int vipl_fd_available(unsigned count); /* whether as many may be opened, 16 at most: 0, or why not */
+/* Occupies those of 0 to 2 that are free, while somebody else opens descriptors for us; and gives them back. */
+int vipl_standard_occupy(uint32_t *occupied);
+void vipl_standard_release(uint32_t occupied);
+/* Has 0 to 2 occupied in later forked children, from our handler on to here: while those handlers run that others
+ * registered in between. Call once they have, within vipl_fd_begin and end. */
+int vipl_fork_cover(void);
+/* Two of them (-1: none) that the children of the calling thread's forks keep, as their own, until the next call. */
+void vipl_fd_pass(int first, int second);
 
 /* --- threads: signals are blocked in them ----------------------------------------------------- */
 
@@ -76,6 +106,7 @@ struct vipl_thread {
 int vipl_thread_start(struct vipl_thread *thread, void (*run)(void *), void *arg);
 void vipl_thread_join(struct vipl_thread *thread);
 void vipl_thread_detach(struct vipl_thread *thread);
+void vipl_thread_cancel(struct vipl_thread *thread); /* it ends where it may be cancelled */
 bool vipl_thread_is_self(const struct vipl_thread *thread);
 
 /* --- waiting for a 32-bit word: may return early, callers look again ---------------------------- */
@@ -108,8 +139,6 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask);
  * then, and the thread ends. */
 int vipl_poll_cancellable(const int *fds, unsigned count, int timeout_ms, const void *mask, int cancel,
                           void (*cancelled)(void *), void *arg);
-/* A duplicate of the descriptor whose number is `least` or more. */
-int vipl_fd_duplicate(int fd, int least, int *out);
 
 /* A set of descriptors that is itself one descriptor. */
 struct vipl_pollset {
@@ -122,6 +151,8 @@ struct vipl_ready {
 int vipl_pollset_open(struct vipl_pollset *set);
 void vipl_pollset_close(struct vipl_pollset *set);
 int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag);
+/* Ready is only that nobody has the other end of the local socket open any more. */
+int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag);
 void vipl_pollset_remove(struct vipl_pollset *set, int fd);
 unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out,
                             unsigned max); /* never blocks */
@@ -151,6 +182,12 @@ struct vipl_mapping {
 /* EINVAL: not all of the bytes are one shared mapping that may be read and written. */
 int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *out);
 
+/* --- memory that may not be there --------------------------------------------------------------- */
+
+/* Copies within this process. Memory that is not mapped, may not be read or written, or has lost its file is EFAULT, and
+ * no signal; some bytes may have been copied then. Slow: a system call at least. Async-signal-safe. */
+int vipl_copy_checked(void *to, const void *from, size_t bytes);
+
 /* --- another process's memory --------------------------------------------------------------------- */
 
 struct vipl_iov {
@@ -165,8 +202,10 @@ int vipl_peer_write(int pid, const struct vipl_iov *local, unsigned locals, cons
 
 /* --- local rendezvous: stream sockets in a name space of this host, any bytes as a name ----------- */
 
-int vipl_local_listen(const void *name, size_t length, int *fd);  /* EADDRINUSE: taken */
-int vipl_local_pair(int fds[2]);                                  /* two ends that need no name */
+int vipl_local_listen(const void *name, size_t length, int *fd); /* EADDRINUSE: taken */
+int vipl_local_pair(int fds[2]);                                 /* two ends that need no name */
+/* Puts an end of a pair in the place of another descriptor: the number is never free in between. */
+int vipl_local_replace(int fd, int *by);
 int vipl_local_connect(const void *name, size_t length, int *fd); /* ECONNREFUSED: nobody; EAGAIN: busy */
 int vipl_local_accept(int listener, int *fd);
 int vipl_local_peer(int fd, int *pid, uint32_t *user); /* who is at the other end, from the system */
@@ -175,6 +214,18 @@ uint32_t vipl_local_user(void);
 int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fds, unsigned fd_count);
 /* Up to size bytes: *length 0 at the end of the stream. Up to 2 descriptors, -1 where none came. */
 int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds[2]);
+bool vipl_local_has_hung_up(int fd); /* nobody has the other end open any more */
+/* Who sent a message, from the system: as it was then. */
+struct vipl_sender {
+    int pid; /* 0: not known */
+    uint32_t user;
+    uint32_t group;
+};
+int vipl_local_name_senders(int fd); /* of all that is sent to it from now on */
+int vipl_local_receive_from(int fd, void *bytes, size_t size, size_t *length, int fds[2],
+                            struct vipl_sender *sender);
+/* Whether the sender's process has the users, groups and capabilities of this one. */
+bool vipl_has_same_rights(const struct vipl_sender *sender);
 
 /* --- stream sockets between hosts: they never block, raise no signal, and do not survive exec ------- */
 

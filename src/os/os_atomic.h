@@ -24,8 +24,9 @@ static inline uint32_t vipl_load_acquire(const uint32_t *p)
 {
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
-/* Nothing before the store moves behind it. Pairs with a load_acquire of the same word. */
-static inline void vipl_store_release(uint32_t *p, uint32_t v)
+/* Nothing before the store moves behind it. Pairs with a load_acquire of the same word, or with a program that polls a
+ * volatile member of its descriptor. */
+static inline void vipl_store_release(volatile uint32_t *p, uint32_t v)
 {
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }

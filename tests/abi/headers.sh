@@ -30,6 +30,22 @@ try() {
     fi
 }
 
+# macros COMPILER HEADER [FLAG...]: which of IN, OUT and a function with a signal mask are there
+macros() {
+    compiler=$1 header=$2
+    shift 2
+    printf '#include <%s>\nIN is mine\nOUT is mine\n' "$header" |
+        "$compiler" -x c -std=c99 -I"$include" "$@" -E -P - | grep -o -e '.*is mine' -e 'VipxCQWaitMask' | tr -s '\n ' ' '
+}
+
+# is WANTED FOUND WHAT
+is() {
+    done=$((done + 1))
+    [ "$1" = "$2" ] && return
+    failed=$((failed + 1))
+    echo "FAIL $3: \"$2\" instead of \"$1\""
+}
+
 # knows COMPILER LANGUAGE STANDARD
 knows() {
     echo 'extern int knows;' | "$1" -x "$2" -std="$3" -fsyntax-only - 2>/dev/null
@@ -46,8 +62,17 @@ for compiler in "$@"; do
         try "$compiler" "$language" "$standard" vipl/vipl.h -DVIPL_NO_PROTOTYPES
         try "$compiler" "$language" "$standard" vipl/version.h
         try "$compiler" "$language" "$standard" vipl.h -I"$include/vipl/compat"
+        try "$compiler" "$language" "$standard" vipl/posix.h
         try "$compiler" "$language" "$standard" vipl/posix.h -D_POSIX_C_SOURCE=200809L
     done
+    # IN and OUT belong to programs, but for old ones, which may have their own.
+    compat="-I$include/vipl/compat"
+    is 'IN is mine OUT is mine ' "$(macros "$compiler" vipl/vipl.h)" "$compiler: vipl/vipl.h"
+    is 'IN is mine OUT is mine ' "$(macros "$compiler" vipl/posix.h)" "$compiler: vipl/posix.h"
+    is ' is mine is mine ' "$(macros "$compiler" vipl.h "$compat")" "$compiler: vipl.h"
+    is '1 is mine 2 is mine ' "$(macros "$compiler" vipl.h "$compat" -DIN=1 -DOUT=2)" "$compiler: vipl.h with IN and OUT"
+    is 'VipxCQWaitMask IN is mine OUT is mine ' "$(macros "$compiler" vipl/posix.h -D_POSIX_C_SOURCE=200809L)" \
+        "$compiler: vipl/posix.h with signal masks"
     echo "$compiler:$seen"
 done
 echo "$done compilations, $failed failed"

@@ -20,7 +20,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/net_address.hpp"
+#include "support/objects.hpp"
 #include "support/role_case.hpp"
+#include "support/tasks.hpp"
 
 namespace vipl_conformance {
 
@@ -175,21 +178,6 @@ private:
     int report_ = -1;
 };
 
-/** Whether a process is there and has not ended. */
-inline bool lives(pid_t process)
-{
-    char path[64];
-    char text[512] = "";
-    std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(process));
-    if (FILE *file = std::fopen(path, "re")) {
-        const size_t n = std::fread(text, 1, sizeof text - 1, file);
-        text[n] = '\0';
-        std::fclose(file);
-    }
-    const char *state = std::strrchr(text, ')');
-    return state != nullptr && state[2] != 'Z' && state[2] != 'X';
-}
-
 /** What stands before `text` in the first line with it of /proc/PROCESS/maps: range, rights, device, inode. */
 inline std::string mapping_of(const std::string &process, const char *text)
 {
@@ -241,6 +229,43 @@ inline void expect_end_of(pid_t process)
 }
 
 /** Require a call to take a second at most. */
+/** Requests a connection, beside the thread that takes and answers it; its end is awaited at the latest with the object's. */
+class Requester {
+public:
+    Requester(const Nic &nic, VIP_VI_HANDLE vi, const std::string &name)
+        : thread_([this, &nic, vi, name] {
+              NetAddress local = nic.address(name + "c"), remote = nic.address(name);
+              result_ = VipConnectRequest(vi, local, remote, patience(), nullptr);
+          })
+    {
+    }
+    ~Requester() { wait(); }
+    Requester(const Requester &) = delete;
+    Requester &operator=(const Requester &) = delete;
+
+    VIP_RETURN wait()
+    {
+        if (thread_.joinable()) {
+            thread_.join();
+        }
+        return result_;
+    }
+
+private:
+    VIP_RETURN result_ = VIP_NOT_DONE;
+    std::thread thread_;
+};
+
+/** The request that comes to `name`. */
+inline VIP_CONN_HANDLE take_request(const Nic &nic, const std::string &name)
+{
+    NetAddress listen = nic.address(name), from;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE request = nullptr;
+    REQUIRE_VIP(VipConnectWait(nic, listen, patience(), from, &attributes, &request));
+    return request;
+}
+
 template <class Call>
 auto within_a_second(Call call) -> decltype(call())
 {

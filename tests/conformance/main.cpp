@@ -9,126 +9,19 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <mutex>
 #include <thread>
 
 #include <unistd.h>
 
-#include <vipl/version.h>
-
+#include "options.hpp"
 #include "report.hpp"
 #include "support/role_case.hpp"
 
 using namespace vipl_conformance;
 
 namespace {
-
-struct Options {
-    int level = kFull;
-    std::string mode = "both";
-    std::string junit;
-    bool tap = false;
-    bool list = false;
-    std::vector<char *> for_catch;
-};
-
-const char kUsage[] =
-    "Usage: vipl-conformance [options] [Catch2 options and case filters]\n"
-    "Checks a VIPL device against the contract of the Virtual Interface Provider Library 1.0.\n"
-    "\n"
-    "  --device NAME      the device to test (default: VIPL_TEST_DEVICE, or loopback)\n"
-    "  --level LEVEL      early, functional, full or posix (beyond VIPL 1.0); each includes the ones\n"
-    "                     before (default: full)\n"
-    "  --mode MODE        inproc: no case between processes; procs: two-sided cases between\n"
-    "                     processes only; both (default)\n"
-    "  --peer-device NAME the device of the other process, where it has another\n"
-    "  --peer-netns FILE  the network namespace of the other process (/run/netns/NAME; Linux)\n"
-    "  --list             list the selected cases with their tags and stop\n"
-    "  --junit FILE       also write the results as JUnit XML\n"
-    "  --tap              print the results as TAP version 13\n"
-    "  -h, --help         this text\n"
-    "  --version          print the version\n"
-    "\n"
-    "A filter is a case name with *, or tags: vipl-conformance '[VipCQWait]'\n"
-    "VIPL_TEST_TIMEOUT_SCALE=N multiplies every patience, for emulators and sanitizers; in "
-    "VIPL_TEST_ANSWER_MS\n"
-    "a network answers surely (default 60; one that loses packets needs several seconds).\n"
-    "Exit status: 0 all selected cases passed, 1 some failed or none ran, 2 usage.\n";
-
-[[noreturn]] void usage_error(const std::string &message)
-{
-    std::cerr << "vipl-conformance: " << message << "\nTry 'vipl-conformance --help'.\n";
-    std::exit(2);
-}
-
-int level_from_name(const std::string &name)
-{
-    for (int i = 0; i < kLevels; ++i) {
-        if (name == kLevelTags[i]) {
-            return i;
-        }
-    }
-    usage_error("--level is early, functional, full or posix, not '" + name + "'");
-}
-
-/** The value of "--name VALUE" or "--name=VALUE" at argv[*i], or NULL if that is not there. */
-const char *option_value(const char *name, int argc, char **argv, int *i)
-{
-    const size_t length = std::strlen(name);
-    if (std::strncmp(argv[*i], name, length) != 0) {
-        return nullptr;
-    }
-    if (argv[*i][length] == '=') {
-        return argv[*i] + length + 1;
-    }
-    if (argv[*i][length] != '\0') {
-        return nullptr;
-    }
-    if (*i + 1 >= argc) {
-        usage_error(std::string(name) + " needs a value");
-    }
-    return argv[++*i];
-}
-
-Options parse(int argc, char **argv)
-{
-    Options options;
-    options.for_catch.push_back(argv[0]);
-    for (int i = 1; i < argc; ++i) {
-        const std::string word = argv[i];
-        if (const char *device = option_value("--device", argc, argv, &i)) {
-            setenv("VIPL_TEST_DEVICE", device, 1);
-        } else if (const char *peer = option_value("--peer-device", argc, argv, &i)) {
-            setenv("VIPL_TEST_PEER_DEVICE", peer, 1);
-        } else if (const char *space = option_value("--peer-netns", argc, argv, &i)) {
-            setenv("VIPL_TEST_PEER_NETNS", space, 1);
-        } else if (const char *level = option_value("--level", argc, argv, &i)) {
-            options.level = level_from_name(level);
-        } else if (const char *mode = option_value("--mode", argc, argv, &i)) {
-            options.mode = mode;
-        } else if (const char *junit = option_value("--junit", argc, argv, &i)) {
-            options.junit = junit;
-        } else if (word == "--tap") {
-            options.tap = true;
-        } else if (word == "--list") {
-            options.list = true;
-        } else if (word == "-h" || word == "--help") {
-            std::cout << kUsage;
-            std::exit(0);
-        } else if (word == "--version") {
-            std::cout << "vipl-conformance " << VIPL_VERSION_STRING << '\n';
-            std::exit(0);
-        } else {
-            options.for_catch.push_back(argv[i]);
-        }
-    }
-    if (options.mode != "inproc" && options.mode != "procs" && options.mode != "both") {
-        usage_error("--mode is inproc, procs or both, not '" + options.mode + "'");
-    }
-    return options;
-}
 
 /** Exclusions to put before each of Catch2's filters: higher levels, and the other setting. */
 std::string exclusions(const Options &options)
@@ -235,6 +128,10 @@ private:
             print_tap(std::cout, results_);
         }
         print_tables(std::cout, results_, options_.level, options_.tap ? "# " : "");
+        if (!options_.shuffle.empty()) {
+            std::cout << (options_.tap ? "# " : "") << "Shuffled: --shuffle " << options_.shuffle
+                      << " repeats this order.\n";
+        }
         bool good = !results_.empty();
         for (const CaseResult &result : results_) {
             good = good && result.outcome != CaseResult::failed;
@@ -327,7 +224,14 @@ void check_tags(Catch::Config &config)
 
 int main(int argc, char **argv)
 {
-    const Options options = parse(argc, argv);
+    Options options;
+    const int code = parse(argc, argv, options);
+    if (code >= 0) {
+        return code;
+    }
+    for (const auto &setting : options.settings) {
+        setenv(setting.first, setting.second, 1);
+    }
     setenv("VIPL_LOG", "off", 0); // cases provoke errors on purpose
     vipl_test::start_zygote();
 
@@ -338,6 +242,10 @@ int main(int argc, char **argv)
     }
     restrict_filters(session.configData().testsOrTags, exclusions(options));
     session.configData().listTests |= options.list;
+    if (!options.shuffle.empty()) {
+        session.configData().runOrder = Catch::RunTests::InRandomOrder;
+        session.configData().rngSeed = static_cast<unsigned>(std::stoul(options.shuffle));
+    }
     const auto &config = session.configData();
     if (config.listTests || config.listTags || config.listTestNamesOnly || config.listReporters ||
         config.showHelp) {

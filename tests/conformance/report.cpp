@@ -114,10 +114,19 @@ void print_tables(std::ostream &out, const std::vector<CaseResult> &results, int
     }
     if (all.not_applicable > 0) {
         out << prefix << "Not applicable: " << all.not_applicable << '\n';
+        std::map<std::string, int> reasons; // of many cases each
         for (const CaseResult &result : results) {
-            if (result.outcome == CaseResult::not_applicable) {
-                out << prefix << "  " << result.name << ": " << result.text << '\n';
+            reasons[result.text] += result.outcome == CaseResult::not_applicable;
+        }
+        for (const auto &[reason, count] : reasons) {
+            if (count > 0) {
+                out << prefix << "  " << count << ": " << reason << '\n';
             }
+        }
+    }
+    for (const CaseResult &result : results) { // once more: a log's end is what is read
+        if (result.outcome == CaseResult::failed) {
+            out << prefix << "FAILED: " << result.function << ": " << result.name << '\n';
         }
     }
     out << prefix << kLevelNames[level] << ": " << all.cases << " cases, " << all.passed << " passed, "

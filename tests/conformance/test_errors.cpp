@@ -211,7 +211,7 @@ void healthy_sender(Peer &peer)
     TaggedEnd e(peer);
     e.end.connect();
     peer.sync();
-    e.end.send("first");
+    e.end.send("the first!"); // ten bytes: all that a spoilt receive has
     peer.sync();
     if (peer.reliable()) {
         e.end.vi.await(VIP_STATE_ERROR);

@@ -140,7 +140,7 @@ TEST_CASE("a descriptor answers to both member dialects at once", "[layout][earl
     EXPECT(static_cast<void *>(&descriptor.CS) == static_cast<void *>(&descriptor.Control));
     EXPECT(static_cast<void *>(&descriptor.DS[0]) == static_cast<void *>(&descriptor.Data[0]));
     descriptor.CS.SegCount = 7;
-    descriptor.Data[0].Local.Length = 99;
+    descriptor.Data[0].Length = 99;
     EXPECT_EQ(7, descriptor.Control.SegCount);
     EXPECT_EQ(99u, descriptor.DS[0].Local.Length);
     EXPECT_EQ(2u, sizeof descriptor.DS / sizeof descriptor.DS[0]);

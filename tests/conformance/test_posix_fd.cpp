@@ -418,7 +418,7 @@ TWO_ROLE_CASE("an address stays waited for, other NIC handles do not get its req
         const Vi vi(peer.nic());
         const int fd = fd_of(VIPX_FD_CONNECT, peer.nic());
         expect_no_request(peer.nic(), peer.server_address(), 0);
-        for (int i = 0; i < 100; ++i) { /* more than idle listeners there may be */
+        for (int i = 0; i < 70; ++i) { /* more than idle listeners there may be, for which there are ports */
             expect_no_request(peer.nic(), peer.server_address("n" + std::to_string(i)), 0);
         }
         peer.sync();
@@ -495,7 +495,7 @@ TWO_ROLE_CASE("an answer does not wait for the library's thread to come back", "
             take_receive(end.vi);
         }
         std::nth_element(waits.begin(), waits.begin() + kRounds / 2, waits.end());
-        EXPECT(waits[kRounds / 2] < 4 * timeout_scale()); // it would come back in 5
+        EXPECT(waits[kRounds / 2] < 4 * slowness()); // it would come back in 5
         peer.sync();
     },
     [](Peer &peer) {

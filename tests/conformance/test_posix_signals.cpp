@@ -138,10 +138,14 @@ void lasts_its_time(TimedCall call)
     ConnectedPair pair;
     const Handler handler(0);
     REQUIRE_VIP(VipxSetRestart(pair.server_nic, VIP_TRUE));
-    const unsigned long long start = now_ms();
-    const VIP_RETURN rc = interrupted([&] { return call(pair, 3 * kMoment); });
-    EXPECT(now_ms() - start + 1 >= 3 * kMoment);
-    EXPECT(rc == VIP_TIMEOUT || rc == VIP_NO_MATCH);
+    const unsigned long long end = now_ms() + patience();
+    do { // a busy machine may send none in that time
+        Handler::calls = 0;
+        const unsigned long long start = now_ms();
+        const VIP_RETURN rc = interrupted([&] { return call(pair, 3 * kMoment); });
+        EXPECT(now_ms() - start + 1 >= 3 * kMoment);
+        EXPECT(rc == VIP_TIMEOUT || rc == VIP_NO_MATCH);
+    } while (Handler::calls < 2 && now_ms() < end);
     EXPECT(Handler::calls > 1);
 }
 
@@ -206,7 +210,7 @@ TEST_CASE("VipxRecvWaitMask takes what is there, a signal pending or not", "[Vip
     post_recv(pair.server, in);
     post_send(pair.client, pair.client_memory.transfer(pair.client_memory.text("there")));
     sent(pair.client);
-    while (!pair.server.recv_queue_empty() && (in.desc->CS.Status & VIP_STATUS_DONE) == 0) {
+    while (!pair.server.recv_queue_empty() && (in.poll() & VIP_STATUS_DONE) == 0) {
         std::this_thread::yield();
     }
     pthread_kill(pthread_self(), SIGUSR1);

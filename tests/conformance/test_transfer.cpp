@@ -237,7 +237,7 @@ constexpr unsigned kLargeOnes = 5;
 
 Endpoint large_endpoint(Peer &peer)
 {
-    return Endpoint(peer, vi_attributes(peer.level(), kLarge), kLargeOnes * (kLarge + 512));
+    return Endpoint(peer, vi_attributes(peer.level(), kLarge + 1), kLargeOnes * (kLarge + 512));
 }
 
 /** Bytes as three segments, cut where that message has its cuts. */

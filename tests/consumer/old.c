@@ -29,9 +29,9 @@ int main(void)
     descriptor = (VIP_DESCRIPTOR *)(void *)base;
     descriptor->CS.SegCount = 1;
     descriptor->Control.Control = VIP_CONTROL_OP_SENDRECV;
-    descriptor->Data[0].Local.Data.Address = base + 64;
+    descriptor->Data[0].Data.Address = base + 64;
     descriptor->DS[0].Local.Handle = memory;
-    descriptor->CS.Length = descriptor->Data[0].Local.Length = 16;
+    descriptor->CS.Length = descriptor->Data[0].Length = 16;
 
     /* Nobody is connected: the send is flushed at once. */
     if (VipPostSend(vi, descriptor, memory) != VIP_SUCCESS || VipSendWait(vi, 1000, &done) != VIP_ERROR ||

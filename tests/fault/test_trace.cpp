@@ -182,7 +182,7 @@ TEST_CASE("a trace is appended to", "[trace]")
     {
         const Nic nic;
     }
-    CHECK(once == 4); // open, limits, address, close
+    CHECK(once == 5); // open, limits, address, regions_end, close
     CHECK(file.lines().size() == 2 * once);
 }
 

@@ -5,6 +5,7 @@
 #ifndef VIPL_FOREIGN_PEER_HPP
 #define VIPL_FOREIGN_PEER_HPP
 
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -105,10 +106,26 @@ private:
     std::uint16_t port_ = 0;
 };
 
-/** A port that was free a moment ago. */
+/** The first of the 256 ports that are this test's own; use_port() has not changed the setting yet. */
+inline const int kFirstPort =
+    std::getenv("VIPL_TCP_PORTS") != nullptr ? std::atoi(std::getenv("VIPL_TCP_PORTS")) : 10000;
+
+/** One of them that nobody listens on: no other test has it, nor does the system give it to a socket that connects. */
 inline std::uint16_t free_port()
 {
-    return Listener().port();
+    static unsigned next = 0;
+    for (unsigned tries = 0; tries < 256; ++tries) {
+        const auto port = static_cast<std::uint16_t>(kFirstPort + static_cast<int>(next++ % 256));
+        const Socket socket = Socket::make();
+        const sockaddr_in address = here(port);
+        const int yes = 1;
+        setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+        if (bind(socket.get(), reinterpret_cast<const sockaddr *>(&address), sizeof address) == 0 &&
+            listen(socket.get(), 1) == 0) {
+            return port;
+        }
+    }
+    throw Failure("no port is free");
 }
 
 /** Devices that are opened from here on have this port alone. */
@@ -319,6 +336,9 @@ public:
             EXPECT_EQ(0u, vipl_get32(&bytes[bytes.size() - 4]));
         }
         const std::size_t length = vipl_get16(bytes.data());
+        for (std::size_t i = 0; i < vipl_mpa_pad(length); ++i) { // nothing of our memory goes out with it
+            EXPECT_EQ(0, +bytes[VIPL_MPA_HEADER_BYTES + length + i]);
+        }
         EXPECT(vipl_ddp_read(bytes.data() + 2, length, &got.ddp) == VIPL_DDP_OK);
         got.payload.assign(bytes.begin() + 2 + static_cast<std::ptrdiff_t>(got.ddp.header_bytes),
                            bytes.begin() + 2 + static_cast<std::ptrdiff_t>(length));

@@ -4,6 +4,8 @@
 // takes at a time, every fault with the Terminate that RFC 5040, 5041 and 5044 have for it, and Terminates that come.
 #include <catch2/catch.hpp>
 
+#include <memory>
+
 #include "exercise.hpp"
 #include "support/error_log.hpp"
 
@@ -11,11 +13,59 @@ using namespace foreign;
 
 namespace {
 
+/** A connection, and memory beside it; what another tag guards is in tests/stress/tcp_rules.cpp. */
+struct Stage : Opened {
+    using Opened::Opened;
+    std::unique_ptr<Memory> other;
+
+    /** Bytes without that right. */
+    RemoteSpan without(VIP_BOOLEAN VIP_MEM_ATTRIBUTES::*right)
+    {
+        VIP_MEM_ATTRIBUTES rights = rdma_memory();
+        rights.*right = VIP_FALSE;
+        other = std::make_unique<Memory>(side.nic, 4096, rights);
+        return other->bytes(64).remote();
+    }
+
+    Bytes write(const RemoteSpan &where, const Bytes &data = {1})
+    {
+        return peer.tagged_message(VIPL_RDMAP_WRITE, where.handle, where.address, data);
+    }
+    Bytes read(const RemoteSpan &where, std::uint32_t bytes = 8)
+    {
+        return peer.read_request({1, 0, bytes, where.handle, where.address});
+    }
+    RemoteSpan board(std::uint64_t shift = 0) const
+    {
+        return {side.board.remote().address + shift, side.board.handle};
+    }
+    RemoteSpan unknown() const { return {board().address, board().handle ^ 0xFF0000}; }
+    Bytes immediate(std::uint32_t msn, std::uint32_t mo = 0,
+                    std::size_t size = VIPL_RDMAP_IMMEDIATE_BYTES) const
+    {
+        return peer.segment(Peer::untagged(VIPL_RDMAP_IMMEDIATE, VIPL_DDP_QUEUE_SEND, msn, mo), Bytes(size));
+    }
+    Bytes request(std::uint32_t msn, std::uint32_t mo = 0, std::size_t size = VIPL_RDMAP_READ_REQUEST_BYTES,
+                  bool last = true) const
+    {
+        return peer.segment(
+            Peer::untagged(VIPL_RDMAP_READ_REQUEST, VIPL_DDP_QUEUE_READ_REQUEST, msn, mo, last), Bytes(size));
+    }
+    /** An RDMA Read of ours, of that many bytes, and an answer to it. */
+    Bytes response(std::uint32_t asked, std::uint32_t stag_shift, std::uint64_t shift, std::size_t size)
+    {
+        side.send(Bytes(asked), VIP_CONTROL_OP_RDMAREAD, {kTheirMemory, kTheirStag});
+        const vipl_rdmap_read read = peer.take_read_request();
+        return peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, read.sink_stag + stag_shift,
+                                   read.sink_offset + shift, Bytes(size, 0xEE));
+    }
+};
+
 struct Fault {
     const char *what;
     unsigned reason;
     VIP_ERROR_CODE code;
-    Bytes (*bytes)(Opened &);
+    Bytes (*bytes)(Stage &);
 };
 
 Bytes with(Bytes bytes, std::size_t at, std::uint8_t value)
@@ -25,85 +75,128 @@ Bytes with(Bytes bytes, std::size_t at, std::uint8_t value)
 }
 
 /** A Send of one byte with one byte of its segment spoiled; 0 and 1 are its length. */
-Bytes spoiled(Opened &o, std::size_t at, std::uint8_t value)
+Bytes spoiled(Stage &o, std::size_t at, std::uint8_t value)
 {
     return with(o.peer.send_message({1}), at, value);
 }
 
+constexpr VIP_ERROR_CODE kStream = VIP_ERROR_RDMA_TRANSPORT, kWrite = VIP_ERROR_RDMAW_PROT,
+                         kRead = VIP_ERROR_RDMAR_PROT;
+
 const Fault kFaults[] = {
-    {"DDP version 2", VIPL_TERM_DDP_UNTAGGED_VERSION, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) { return spoiled(o, 2, 0x42); }},
-    {"RDMAP version 2", VIPL_TERM_RDMAP_VERSION, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) { return spoiled(o, 3, 0x83); }},
-    {"an operation that is none", VIPL_TERM_RDMAP_OPCODE, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) { return spoiled(o, 3, 0x4F); }},
-    {"a Send on another queue", VIPL_TERM_DDP_UNTAGGED_QUEUE, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) { return spoiled(o, 11, 3); }},
-    {"a number that is not next", VIPL_TERM_DDP_UNTAGGED_MSN, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) {
+    // MPA and DDP, whatever the message
+    {"a header that is short", VIPL_TERM_MPA_PROTOCOL, kStream,
+     [](Stage &o) {
+         return o.peer.fpdu({0x41, 0x43, 0, 0});
+     }},
+    {"an untagged segment of DDP version 2", VIPL_TERM_DDP_UNTAGGED_VERSION, kStream,
+     [](Stage &o) { return spoiled(o, 2, 0x42); }},
+    {"a tagged segment of DDP version 2", VIPL_TERM_DDP_TAGGED_VERSION, kStream,
+     [](Stage &o) { return with(o.write(o.board()), 2, 0xC2); }},
+    {"a tagged segment of DDP version 0", VIPL_TERM_DDP_TAGGED_VERSION, kStream,
+     [](Stage &o) { return with(o.write(o.board()), 2, 0xC0); }},
+    {"RDMAP version 2", VIPL_TERM_RDMAP_VERSION, kStream, [](Stage &o) { return spoiled(o, 3, 0x83); }},
+    {"a tagged segment of RDMAP version 0", VIPL_TERM_RDMAP_VERSION, kStream,
+     [](Stage &o) { return with(o.write(o.board()), 3, 0x00); }},
+    {"an operation that is none", VIPL_TERM_RDMAP_OPCODE, kStream,
+     [](Stage &o) { return spoiled(o, 3, 0x4F); }},
+    {"a Send in a tagged segment", VIPL_TERM_RDMAP_OPCODE, kStream,
+     [](Stage &o) { return with(o.write(o.board()), 3, 0x43); }},
+
+    // Sends
+    {"a Send on another queue", VIPL_TERM_DDP_UNTAGGED_QUEUE, kStream,
+     [](Stage &o) { return spoiled(o, 11, 3); }},
+    {"a number that is not next", VIPL_TERM_DDP_UNTAGGED_MSN, kStream,
+     [](Stage &o) {
          ++o.peer.send_msn;
          return o.peer.send_message({1});
      }},
-    {"an offset that is not next", VIPL_TERM_DDP_UNTAGGED_MO, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) { return spoiled(o, 19, 1); }},
-    {"a header that is short", VIPL_TERM_MPA_PROTOCOL, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) {
-         return o.peer.fpdu({0x41, 0x43, 0, 0});
-     }},
-    {"a Send that invalidates", VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) { return o.peer.send_message({1}, VIPL_RDMAP_SEND_INVALIDATE); }},
-    {"one that invalidates and solicits", VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) { return o.peer.send_message({1}, VIPL_RDMAP_SEND_SE_INVALIDATE); }},
+    {"an offset that is not next", VIPL_TERM_DDP_UNTAGGED_MO, kStream,
+     [](Stage &o) { return spoiled(o, 19, 1); }},
+    {"a Send that invalidates", VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, kStream,
+     [](Stage &o) { return o.peer.send_message({1}, VIPL_RDMAP_SEND_INVALIDATE); }},
+    {"one that invalidates and solicits", VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, kStream,
+     [](Stage &o) { return o.peer.send_message({1}, VIPL_RDMAP_SEND_SE_INVALIDATE); }},
     {"a message too long", VIPL_TERM_DDP_UNTAGGED_TOO_LONG, VIP_ERROR_CONN_LOST,
-     [](Opened &o) { return o.peer.send_message(pattern(4001, 1), VIPL_RDMAP_SEND, 5000); }},
+     [](Stage &o) { return o.peer.send_message(pattern(4001, 1), VIPL_RDMAP_SEND, 5000); }},
     {"a message nobody receives", VIPL_TERM_DDP_UNTAGGED_NO_BUFFER, VIP_ERROR_RECVQ_EMPTY,
-     [](Opened &o) {
+     [](Stage &o) {
          Bytes all;
          for (int i = 0; i < 3; ++i) {
              all = unit::operator+(all, o.peer.send_message({1}));
          }
          return all;
      }},
-    {"a write where it may not", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMAW_PROT,
-     [](Opened &o) {
-         return o.peer.tagged_message(VIPL_RDMAP_WRITE, o.side.board.handle ^ 0xFF0000,
-                                      o.side.board.remote().address, {1});
+
+    // Immediate Data
+    {"Immediate Data that is not next", VIPL_TERM_DDP_UNTAGGED_MSN, kStream,
+     [](Stage &o) { return o.immediate(o.peer.send_msn + 1); }},
+    {"Immediate Data that was before", VIPL_TERM_DDP_UNTAGGED_MSN, kStream,
+     [](Stage &o) { return o.immediate(o.peer.send_msn - 1); }},
+    {"Immediate Data at an offset", VIPL_TERM_DDP_UNTAGGED_MO, kStream,
+     [](Stage &o) { return o.immediate(o.peer.send_msn, 8); }},
+    {"Immediate Data of nine bytes", VIPL_TERM_DDP_UNTAGGED_TOO_LONG, kStream,
+     [](Stage &o) { return o.immediate(o.peer.send_msn, 0, 9); }},
+    {"Immediate Data of seven bytes", VIPL_TERM_RDMAP_UNSPECIFIED, kStream,
+     [](Stage &o) { return o.immediate(o.peer.send_msn, 0, 7); }},
+    {"Immediate Data within a Send", VIPL_TERM_RDMAP_OPCODE, kStream,
+     [](Stage &o) {
+         const Bytes begin = o.peer.segment(
+             Peer::untagged(VIPL_RDMAP_SEND, VIPL_DDP_QUEUE_SEND, o.peer.send_msn, 0, false), {1});
+         return unit::operator+(begin, o.immediate(o.peer.send_msn));
      }},
-    {"a write beyond the region", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMAW_PROT,
-     [](Opened &o) {
-         return o.peer.tagged_message(VIPL_RDMAP_WRITE, o.side.board.handle,
-                                      o.side.board.remote().address + (1 << 20), {1});
+
+    // RDMA Writes
+    {"a write to a handle that is none", VIPL_TERM_DDP_TAGGED_STAG, kWrite,
+     [](Stage &o) { return o.write(o.unknown()); }},
+    {"a write beyond the region", VIPL_TERM_DDP_TAGGED_BOUNDS, kWrite,
+     [](Stage &o) { return o.write(o.board(1 << 20)); }},
+    {"a write that begins before the region", VIPL_TERM_DDP_TAGGED_BOUNDS, kWrite,
+     [](Stage &o) { return o.write(o.board(0 - std::uint64_t{1 << 20})); }},
+    {"a write over the end of all memory", VIPL_TERM_DDP_TAGGED_WRAP, kWrite,
+     [](Stage &o) {
+         return o.write({UINT64_MAX - 2, o.board().handle}, {1, 2, 3, 4});
      }},
-    {"a write over the end of all memory", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMAW_PROT,
-     [](Opened &o) {
-         return o.peer.tagged_message(VIPL_RDMAP_WRITE, o.side.board.handle, UINT64_MAX - 2, {1, 2, 3, 4});
+    {"a write to memory that is not to be written", VIPL_TERM_RDMAP_ACCESS, kWrite,
+     [](Stage &o) { return o.write(o.without(&VIP_MEM_ATTRIBUTES::EnableRdmaWrite)); }},
+
+    // RDMA Reads
+    {"a read from a handle that is none", VIPL_TERM_RDMAP_INVALID_STAG, kRead,
+     [](Stage &o) { return o.read(o.unknown()); }},
+    {"a read beyond the region", VIPL_TERM_RDMAP_BASE_BOUNDS, kRead,
+     [](Stage &o) { return o.read(o.board(1 << 20)); }},
+    {"a read of memory that is not to be read", VIPL_TERM_RDMAP_ACCESS, kRead,
+     [](Stage &o) { return o.read(o.without(&VIP_MEM_ATTRIBUTES::EnableRdmaRead)); }},
+    {"a read over the end of all memory", VIPL_TERM_RDMAP_TO_WRAP, kRead,
+     [](Stage &o) {
+         return o.read({UINT64_MAX - 2, o.board().handle});
      }},
-    {"a read where it may not", VIPL_TERM_RDMAP_ACCESS, VIP_ERROR_RDMAR_PROT,
-     [](Opened &o) {
-         return o.peer.read_request({1, 0, 8, o.side.board.handle ^ 0xFF0000, o.side.board.remote().address});
-     }},
-    {"a read request of another size", VIPL_TERM_DDP_UNTAGGED_MSN, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) {
-         return o.peer.segment(Peer::untagged(VIPL_RDMAP_READ_REQUEST, VIPL_DDP_QUEUE_READ_REQUEST, 1),
-                               Bytes(27));
-     }},
-    {"a response to nothing", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) { return o.peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, 0, 0, {1}); }},
-    {"a response longer than what was asked", VIPL_TERM_DDP_TAGGED_BOUNDS, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) {
-         o.side.send(Bytes(8), VIP_CONTROL_OP_RDMAREAD, {kTheirMemory, kTheirStag});
-         const vipl_rdmap_read read = o.peer.take_read_request();
-         return o.peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, read.sink_stag, read.sink_offset, Bytes(9));
-     }},
-    {"a response at another place", VIPL_TERM_DDP_TAGGED_BOUNDS, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) {
-         o.side.send(Bytes(8), VIP_CONTROL_OP_RDMAREAD, {kTheirMemory, kTheirStag});
-         const vipl_rdmap_read read = o.peer.take_read_request();
-         return o.peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, read.sink_stag, read.sink_offset + 1,
-                                      Bytes(7));
-     }},
-    {"another's response to a confirmation", VIPL_TERM_DDP_TAGGED_STAG, VIP_ERROR_RDMA_TRANSPORT,
-     [](Opened &o) {
+    {"a read request that is not next", VIPL_TERM_DDP_UNTAGGED_MSN, kStream,
+     [](Stage &o) { return o.request(o.peer.read_msn + 1); }},
+    {"a read request at an offset", VIPL_TERM_DDP_UNTAGGED_MO, kStream,
+     [](Stage &o) { return o.request(o.peer.read_msn, 4); }},
+    {"a read request that is too long", VIPL_TERM_DDP_UNTAGGED_TOO_LONG, kStream,
+     [](Stage &o) { return o.request(o.peer.read_msn, 0, 29); }},
+    {"a read request that goes on", VIPL_TERM_DDP_UNTAGGED_TOO_LONG, kStream,
+     [](Stage &o) { return o.request(o.peer.read_msn, 0, 28, false); }},
+    {"a read request that is too short", VIPL_TERM_RDMAP_UNSPECIFIED, kStream,
+     [](Stage &o) { return o.request(o.peer.read_msn, 0, 27); }},
+
+    // answers to ours
+    {"a response to nothing", VIPL_TERM_DDP_TAGGED_STAG, kStream,
+     [](Stage &o) { return o.peer.tagged_message(VIPL_RDMAP_READ_RESPONSE, 0, 0, {1}); }},
+    {"a response longer than what was asked", VIPL_TERM_DDP_TAGGED_BOUNDS, kStream,
+     [](Stage &o) { return o.response(8, 0, 0, 9); }},
+    {"a response shorter than what was asked", VIPL_TERM_DDP_TAGGED_BOUNDS, kStream,
+     [](Stage &o) { return o.response(8, 0, 0, 7); }},
+    {"a rest of a response at another place", VIPL_TERM_DDP_TAGGED_BOUNDS, kStream,
+     [](Stage &o) { return o.response(8, 0, 1, 7); }},
+    {"a whole response at another place", VIPL_TERM_DDP_TAGGED_BOUNDS, kStream,
+     [](Stage &o) { return o.response(8, 0, 8, 8); }},
+    {"a response to another read", VIPL_TERM_DDP_TAGGED_STAG, kStream,
+     [](Stage &o) { return o.response(8, 1, 0, 8); }},
+    {"another's response to a confirmation", VIPL_TERM_DDP_TAGGED_STAG, kStream,
+     [](Stage &o) {
          o.side.send(Bytes(8), VIP_CONTROL_OP_RDMAWRITE, {kTheirMemory, kTheirStag});
          o.peer.take_tagged(VIPL_RDMAP_WRITE, kTheirStag, kTheirMemory);
          const vipl_rdmap_read read = o.peer.take_read_request();
@@ -111,11 +204,44 @@ const Fault kFaults[] = {
      }},
 };
 
+/** The last segment of FPDUs without CRC. */
+Bytes last_ulpdu(const Bytes &fpdus)
+{
+    for (std::size_t at = 0;;) {
+        const std::size_t length = vipl_get16(&fpdus[at]), next = at + vipl_mpa_fpdu_bytes(length);
+        if (next >= fpdus.size()) {
+            const auto begin = fpdus.begin() + static_cast<std::ptrdiff_t>(at) + VIPL_MPA_HEADER_BYTES;
+            return Bytes(begin, begin + static_cast<std::ptrdiff_t>(length));
+        }
+        at = next;
+    }
+}
+
+/** What RFC 5040 wants in a Terminate about that segment: its length and header, byte by byte, and the Read Request if it
+ *  is one that protection refuses; of MPA's errors nothing. */
+Bytes terminate_about(unsigned reason, const Bytes &ulpdu)
+{
+    const std::size_t header = (ulpdu[0] & 0x80) != 0 ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;
+    const bool read = reason >> 8 == VIPL_TERM_RDMAP_INVALID_STAG >> 8 && (ulpdu[0] & 0x80) == 0;
+    Bytes all(4);
+    vipl_put16(all.data(), static_cast<std::uint16_t>(reason));
+    if (reason >> 12 == VIPL_LAYER_LLP) {
+        return all;
+    }
+    all[2] = read ? 0xE0 : 0xC0;
+    all.resize(6);
+    vipl_put16(&all[4], static_cast<std::uint16_t>(ulpdu.size()));
+    const std::size_t told = header + (read ? VIPL_RDMAP_READ_REQUEST_BYTES : 0);
+    all.insert(all.end(), ulpdu.begin(), ulpdu.begin() + static_cast<std::ptrdiff_t>(told));
+    return all;
+}
+
 void expect_fault(const Fault &fault, bool crc, bool markers)
 {
-    Opened o(crc, markers);
+    Stage o(crc, markers);
     ErrorLog errors(o.side.nic);
     Bytes bytes = fault.bytes(o);
+    const Bytes told = terminate_about(fault.reason, last_ulpdu(bytes));
     if (crc) { // right over what is wrong
         bytes.resize(bytes.size() - 4);
         const std::size_t length = vipl_get16(bytes.data());
@@ -124,7 +250,10 @@ void expect_fault(const Fault &fault, bool crc, bool markers)
     }
     o.peer.write(bytes);
     o.side.vi.await(VIP_STATE_ERROR);
-    EXPECT_EQ(fault.reason, o.peer.take_terminate());
+    const Segment got = o.peer.next();
+    EXPECT_EQ(+VIPL_RDMAP_TERMINATE, +got.ddp.op);
+    EXPECT_EQ(fault.reason, unsigned{vipl_get16(got.payload.data())});
+    EXPECT_EQ(unit::hex(told), unit::hex(got.payload));
     EXPECT(o.peer.over());
     errors.expect(o.side.vi, fault.code);
 }
@@ -138,7 +267,8 @@ TEST_CASE("each fault has its Terminate, and costs the connection alone", "[stre
         try {
             expect_fault(fault, false, false);
             expect_fault(fault, false, true);
-            const bool one = fault.reason != VIPL_TERM_DDP_UNTAGGED_NO_BUFFER;
+            const bool one = fault.reason != VIPL_TERM_DDP_UNTAGGED_NO_BUFFER &&
+                             std::string(fault.what) != "Immediate Data within a Send"; // FPDUs
             if (one) {
                 expect_fault(fault, true, false);
             }
@@ -146,6 +276,22 @@ TEST_CASE("each fault has its Terminate, and costs the connection alone", "[stre
             FAIL(failure.what());
         }
     }
+}
+
+TEST_CASE("a write of a foreign peer is checked a segment at a time, as RFC 5041 has it", "[stream]")
+{
+    Opened o;
+    ErrorLog errors(o.side.nic);
+    Memory region(o.side.nic, 4096, rdma_memory());
+    const Span all = {region.data(), 4096, region.handle()};
+    const Bytes data = pattern(2000, 1);
+    const std::uint64_t at = reinterpret_cast<std::uintptr_t>(region.data()) + 4096 - 1500;
+    o.peer.write(o.peer.tagged_message(VIPL_RDMAP_WRITE, region.handle(), at, data, 1000));
+    EXPECT_EQ(unsigned{VIPL_TERM_DDP_TAGGED_BOUNDS}, o.peer.take_terminate());
+    EXPECT(o.peer.over());
+    errors.expect(o.side.vi, VIP_ERROR_RDMAW_PROT);
+    REQUIRE(std::equal(data.begin(), data.begin() + 1000, all.data + 4096 - 1500)); // what fitted
+    REQUIRE(all.part(4096 - 500, 500).all(0));
 }
 
 TEST_CASE("a CRC that is wrong in any bit, and nothing is delivered", "[stream]")

@@ -155,7 +155,7 @@ def address(host, name):
     return struct.pack('>HH', len(host), len(name)) + host.ljust(16, b'\0') + name.ljust(64, b'\0')
 
 
-def loopback_hello(order=1, word=8, version=1, near=address(b'\x7f\0\0\1\0\0', b'me')):
+def loopback_hello(order=1, word=8, version=2, near=address(b'\x7f\0\0\1\0\0', b'me')):
     return b'\0VLHO' + bytes([version, order, word, 1]) + bytes(range(32)) + struct.pack('>QQII', 1, 2, 3, 4) + \
         FACTS + near + address(b'\x7f\0\0\1\0\0', b'you')
 
@@ -163,7 +163,7 @@ def loopback_hello(order=1, word=8, version=1, near=address(b'\x7f\0\0\1\0\0', b
 LOOPBACK_ANSWER = b'\1VLAN\7\0\1\1' + bytes(range(16)) + struct.pack('>QIIIIQ', 1, 64, 2, 3, 4, 5) + FACTS
 
 
-def socket_hello(near=b'me', far=b'you', claimed=None, version=1, flags=7, reserved=0):
+def socket_hello(near=b'me', far=b'you', claimed=None, version=2, flags=7, reserved=0):
     return b'\2VIPL' + bytes([version, 1, flags, 0]) + struct.pack('>HHQI', 2, reserved, 1 << 32, 65000) + \
         bytes([len(near) if claimed is None else claimed, len(far)]) + near + far
 
@@ -183,14 +183,94 @@ HELLO = {
     'socket-claims-more': socket_hello(claimed=3),
     'socket-no-names': socket_hello(b'', b''),
     'socket-reserved-bits': socket_hello(flags=0xff, reserved=0xffff),
-    'socket-version-2': socket_hello(version=2),
+    'socket-version-1': socket_hello(version=1),
     'socket-cut': socket_hello()[:-1],
     'empty': b'',
 }
 
 
+# --- command lines: which tool, then its arguments ---------------------------------------------------
+
+def words(tool, text):
+    return bytes([tool]) + text.replace(' ', '\0').encode()
+
+
+COMMAND_LINE = {
+    'perf-pair': words(0, '--pair --test lat,bw --op all --size 1..256K --wait block --cq --json'),
+    'perf-short': words(0, '-l -t all -o send,write -n 8 -T 0.5 -W 10 -R 3 -q 16 -v -L -X -r delivery -P 0,1'),
+    'perf-client': words(0, '--client=02:00:00:00:00:01 --device tcp:lo --discriminator name --timeout 200'),
+    'perf-csv': words(0, '--pair -F csv --format table'),
+    'perf-stray': words(0, '--server stray'),
+    'perf-no-role': words(0, '--iters 5'),
+    'perf-size-backwards': words(0, '-p -n 8..4'),
+    'perf-size-too-large': words(0, '-p -n 18446744073709551616'),
+    'perf-size-too-long': words(0, '-p -n ' + '0' * 40 + '..1'),
+    'perf-cpus-wrong': words(0, '-p -P 0,x'),
+    'perf-long-name': words(0, '-s -D ' + 'n' * 65),
+    'perf-help': words(0, '--help'),
+    'ping-pair': words(1, '--pair --count 3 --size 1K --json --quiet --selftest'),
+    'ping-client': words(1, '-C host -c 5 -n 64 -t 5000 -d loopback -r reception -D name -1'),
+    'ping-two-roles': words(1, '--server --pair'),
+    'ping-abbreviated': words(1, '--cl --cou 7'),
+    'ping-version': words(1, '-V'),
+    'info-devices': words(2, '--device loopback -d tcp:127.0.0.1 --json'),
+    'info-aliases': words(2, 'one=tcp:1,two=,=three,,four=loopback'),
+    'info-name-too-long': words(2, '-d ' + 'n' * 200),
+    'info-many': words(2, ' '.join('-d%d' % i for i in range(63))),
+    'conformance': words(3, '--device tcp:lo --level=posix --mode procs --junit out --tap --list [posix]~[fork]'),
+    'conformance-peer': words(3, '--peer-device loopback --peer-netns /run/netns/x *case*'),
+    'conformance-wrong-level': words(3, '--level high'),
+    'conformance-no-value': words(3, '--mode'),
+    'empty': b'',
+    'no-arguments': b'\0',
+}
+
+
+# --- what a hostile peer does with a link, see tests/unit/hostile_script.hpp ---------------------------
+# Two reliability levels (0 Unreliable, 1 Delivery, 2 Reception), then steps.
+
+EXACT = b'\0' # a number as it should be
+
+
+def number(value):
+    return b'\3' + struct.pack('>I', value)
+
+
+def message(kind, flags, total=EXACT, offset=EXACT, size=EXACT, rest=b'', session=b'\0' + EXACT, ticket=b'\1\1\0'):
+    return b'\0' + number(kind) + bytes([flags]) + session + ticket + b'\7' + size + total + offset + rest
+
+
+OPEN, SEND, PULL, WRITE, READ, DATA, ACK, CLOSE = range(2, 10)
+IMMEDIATE, LAST, ANSWER, PLACED = 1, 2, 4, 8
+REMOTE = EXACT + EXACT
+TAKE, HANG_UP, DISCONNECT, DEREGISTER = b'\x09', b'\x0a', b'\x16', b'\x22'
+POST_RECEIVE, POST_SEND = b'\x07\0\0\0', b'\x08\0\0\0'
+LINK = {
+    'send': b'\2\2' + message(SEND, LAST | ANSWER, rest=REMOTE) + TAKE,
+    'send-in-two': b'\1\1' + message(SEND, 0, number(128), rest=REMOTE) + message(SEND, LAST, number(128), number(64), rest=REMOTE),
+    'send-too-long': b'\0\1' + message(SEND, LAST, number(16384), size=number(16384), rest=REMOTE),
+    'pull': b'\2\1' + message(PULL, LAST | ANSWER, number(4096), size=number(16), rest=EXACT),
+    'pull-pieces-beyond': b'\2\1' + message(PULL, LAST | ANSWER, number(4096), size=number(16), rest=number(4097)),
+    'write': b'\1\1' + message(WRITE, LAST | ANSWER, number(48), rest=REMOTE),
+    'write-beyond': b'\1\1' + message(WRITE, LAST | ANSWER, number(48), rest=number(65530) + EXACT),
+    'write-placed': b'\2\1' + message(WRITE, LAST | ANSWER | IMMEDIATE | PLACED, number(4096), size=number(16), rest=REMOTE),
+    'read': b'\2\1' + message(READ, ANSWER, number(4096), size=number(16), rest=REMOTE) + TAKE,
+    'read-and-deregister': b'\2\1' + message(READ, ANSWER, number(65536), size=number(16), rest=REMOTE) + DEREGISTER + TAKE,
+    'data-for-nothing': b'\2\1' + message(DATA, LAST, rest=REMOTE),
+    'ack-of-a-send': b'\2\1' + POST_SEND + message(ACK, 0, size=number(0), ticket=b'\1\0\0'),
+    'close': b'\1\1' + message(CLOSE, 0, size=number(0)) + message(SEND, LAST, rest=REMOTE),
+    'open-again': b'\1\1' + message(OPEN, 0, number(4097), size=number(0)),
+    'disconnect-and-send': b'\1\1' + DISCONNECT + message(SEND, LAST | ANSWER, rest=REMOTE),
+    'hang-up': b'\1\1' + message(SEND, LAST, rest=REMOTE) + HANG_UP,
+    'head-lies': b'\1\1' + b'\x06\1\x40' + EXACT + number(0x80000000) + POST_SEND,
+    'slots-lie': b'\1\1' + b'\x06\0\1' + number(0xffff0003) + b'\x06\0\0' + EXACT,
+    'empty': b'',
+}
+
+
 def main():
-    for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO)):
+    for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO),
+                           ('command_line', COMMAND_LINE), ('link', LINK)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)
         for name, data in inputs.items():

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 
-LIMIT_S = 30
+from hosts import SCALE
+
+LIMIT_S = 30 * SCALE
 
 
 class Capture:

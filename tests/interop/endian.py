@@ -16,7 +16,6 @@ from toolrun import Checks, Running, run, signal, unique  # noqa: E402
 
 if len(sys.argv) < 4:
     sys.exit("usage: %s NATIVE-FOLDER FOREIGN-FOLDER EMULATOR..." % sys.argv[0])
-toolrun.LIMIT_S *= int(os.environ.get("VIPL_TEST_TIMEOUT_SCALE", "1"))
 NATIVE, FOREIGN = [], sys.argv[3:]
 FOLDERS = {"native": sys.argv[1], "foreign": sys.argv[2]}
 DEVICE = os.environ.get("VIPL_TEST_DEVICE", "tcp:127.0.0.1")

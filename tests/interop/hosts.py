@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 CLONE_NEWNET = 0x40000000
+SCALE = int(os.environ.get("VIPL_TEST_TIMEOUT_SCALE", "1"))  # of every time limit
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -65,7 +66,7 @@ class Host:
         """Runs a command that must succeed; returns what it prints."""
         process = self.start(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              universal_newlines=True)
-        out, _ = process.communicate(text, timeout=30)
+        out, _ = process.communicate(text, timeout=30 * SCALE)
         if process.returncode != 0:
             sys.exit("FAILED: %s: %s" % (" ".join(command), out))
         return out

@@ -31,7 +31,8 @@ UNTAGGED_HEADER = 18
 
 # TCP's own affairs. A segment "not captured" may come later, captured by another CPU: the bytes are counted in the end.
 TCP_NOTES = re.compile(r"^(Connection (establish|finish|reset)|This frame |D-SACK|Duplicate ACK|TCP (window|keep|Zero)|"
-                       r"ZeroWindow|Window|Previous segment|A new tcp session|The acknowledgment number field|TCP SYN|ACKed lost)", re.I)
+                       r"ZeroWindow|Window|Previous segment|A new tcp session|The acknowledgment number field|TCP SYN|"
+                       r"ACKed (lost|segment that wasn))", re.I)
 
 
 def tshark(file, *arguments):

@@ -3,7 +3,6 @@
 // The link between two hosts is pulled: connections are lost within the configured time, nothing hangs, and
 // what is short enough goes unnoticed. network.py makes the hosts and says by VIPL_TEST_UNPLUG and
 // VIPL_TEST_PLUG which commands pull the link and put it back; the server's side runs them.
-#define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -404,8 +403,10 @@ TWO_PROCESS_CASE("a gap shorter than the configured time goes unnoticed", "[unpl
 TWO_PROCESS_CASE("a program that does not call in for longer than the configured time is not lost",
                  "[unplugged]") = {busy_receiver, sender_to_busy_receiver};
 
+int vipl_catch_run(int argc, char **argv); // support/catch2/run.cpp
+
 int main(int argc, char **argv)
 {
     start_zygote();
-    return Catch::Session().run(argc, argv);
+    return vipl_catch_run(argc, argv);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Connect, exchange a message of a random size, disconnect: a thousand times in one process and 300
-// times between two, at random reliability levels. Descriptors, threads, shared mappings and memory
-// stay as they were after the first hundred.
+// times between two (or VIPL_STRESS_CONNECTIONS times each), at random reliability levels. Descriptors,
+// threads, shared mappings and memory stay as they were after the first hundred.
 #include "stress.hpp"
 
 #include "census.hpp"
@@ -89,7 +89,14 @@ struct Plan {
     bool client_leaves; // first; the other then disconnects a VI in ERROR
 };
 
-constexpr unsigned kRemoteRounds = 300;
+unsigned rounds(unsigned usual)
+{
+    const char *text = std::getenv("VIPL_STRESS_CONNECTIONS");
+    const long value = text != nullptr ? std::strtol(text, nullptr, 10) : 0;
+    return value < 1 ? usual : static_cast<unsigned>(value);
+}
+
+const unsigned g_remote_rounds = rounds(300);
 
 void leave(const Vi &vi, bool first, Line &line)
 {
@@ -106,7 +113,7 @@ void client(const Scene &scene, Line &line)
 {
     End end;
     Random random = scene.random();
-    for (unsigned round = 0; round < kRemoteRounds; ++round) {
+    for (unsigned round = 0; round < g_remote_rounds; ++round) {
         const Plan plan(random);
         const Vi vi(end.nic, attributes_of(plan.level));
         post_recv(vi, end.in);
@@ -125,7 +132,7 @@ void churn_between_processes(const char *pull)
     End end;
     Random random = scene.random();
     Watch watch;
-    for (unsigned round = 0; round < kRemoteRounds; ++round) {
+    for (unsigned round = 0; round < g_remote_rounds; ++round) {
         const Plan plan(random);
         const Vi vi(end.nic, attributes_of(plan.level));
         post_recv(vi, end.in);
@@ -141,7 +148,7 @@ void churn_between_processes(const char *pull)
 
 } // namespace
 
-TEST_CASE("a thousand connections in one process leave nothing behind", "[churn]")
+TEST_CASE("connections in one process, one after the other, leave nothing behind", "[churn]")
 {
     End server, client;
     const std::string name = unique_discriminator();
@@ -149,7 +156,7 @@ TEST_CASE("a thousand connections in one process leave nothing behind", "[churn]
     Watch watch;
     REQUIRE_RC(VIP_NO_MATCH,
                request_to(client.nic, name + "-", Vi(client.nic), 0)); // what asking others takes once
-    for (unsigned round = 0; round < 1000; ++round) {
+    for (unsigned round = 0; round < rounds(1000); ++round) {
         const Plan plan(random);
         const Vi left(server.nic, attributes_of(plan.level)), right(client.nic, attributes_of(plan.level));
         post_recv(left, server.in);
@@ -171,12 +178,13 @@ TEST_CASE("a thousand connections in one process leave nothing behind", "[churn]
     watch.expect_flat([] {});
 }
 
-TEST_CASE("300 connections between two processes leave nothing behind", "[churn]")
+TEST_CASE("connections between two processes, one after the other, leave nothing behind", "[churn]")
 {
     churn_between_processes("auto");
 }
 
-TEST_CASE("300 connections between two processes leave nothing behind, through the rings", "[churn]")
+TEST_CASE("connections between two processes, one after the other, leave nothing behind, through the rings",
+          "[churn]")
 {
     churn_between_processes("off");
 }

@@ -39,7 +39,7 @@ public:
             for (unsigned seen = 0; seen < 3;) {
                 EXPECT(now_ms() < end);
                 EXPECT(!waiter->back);
-                seen = waiter->thread != 0 && thread_sleeps(waiter->thread) ? seen + 1 : 0;
+                seen = waiter->thread != 0 && state_of(task_of(waiter->thread)) == 'S' ? seen + 1 : 0;
                 std::this_thread::yield();
             }
         }

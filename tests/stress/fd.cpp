@@ -54,7 +54,7 @@ public:
     Sleeper(const Sleeper &) = delete;
     Sleeper &operator=(const Sleeper &) = delete;
 
-    void sleep() const
+    void await_readable() const
     {
         const int limit = static_cast<int>(2 * patience()); // for ever, but that the test is to end
         epoll_event event = {};
@@ -102,7 +102,7 @@ public:
         }
         VIP_DESCRIPTOR *done = nullptr;
         for (unsigned i = 0; i < count; ++i) {
-            sends_.sleep();
+            sends_.await_readable();
             REQUIRE_VIP(VipSendDone(vi, &done));
         }
         EXPECT(sends_.is_quiet());
@@ -112,7 +112,7 @@ public:
     void receive_burst(unsigned count, Random &random)
     {
         while (ahead_ < count) {
-            receives_.sleep();
+            receives_.await_readable();
             const unsigned most = edge_ ? ~0u : 1 + static_cast<unsigned>(below(random, 8));
             for (unsigned i = 0; i < most && take(); ++i) {
                 ++ahead_;
@@ -196,6 +196,8 @@ struct Order {
 
 void caller(const Scene &scene, Line &line)
 {
+    alarm(static_cast<unsigned>((seconds() + 60 + messages() / 20000) *
+                                timeout_scale())); // it may take that long
     const auto order = line.receive<Order>();
     End end(order.mode);
     REQUIRE_VIP(request_to(end.nic, scene.name(), end.vi));
@@ -208,7 +210,7 @@ void accept(const End &end, const Scene &scene)
 {
     const Sleeper requests(fd_of(VIPX_FD_CONNECT, end.nic), false);
     EXPECT_EQ(VIP_TIMEOUT, accept_on(end.nic, scene.name(), end.vi, 0));
-    requests.sleep();
+    requests.await_readable();
     REQUIRE_VIP(accept_on(end.nic, scene.name(), end.vi, 0));
     EXPECT(requests.is_quiet());
 }

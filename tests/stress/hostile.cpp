@@ -33,6 +33,7 @@ void throw_packets(const std::string &name, VIP_UINT8 version, Random &random)
     const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
     for (unsigned i = 0; i < kPackets;) {
         const Fd line = call(name);
+        const Token token;
         bool whole = true;
         for (std::uint64_t n = 1 + below(random, 3); n > 0; --n, ++i) {
             Bytes packet = below(random, 4) == 0 ? noise(random) : make_hello(version, name, random);
@@ -40,7 +41,10 @@ void throw_packets(const std::string &name, VIP_UINT8 version, Random &random)
                 mutate(packet, random);
                 whole = false;
             }
-            const std::vector<int> fds(below(random, 4) == 0 ? below(random, 5) : 0, null.get());
+            std::vector<int> fds(below(random, 4) == 0 ? below(random, 5) : 0, null.get());
+            if (below(random, 2) == 0) { // without a token nobody takes it
+                fds = {null.get(), token.other.get()};
+            }
             send_packet(line, packet, fds);
         }
         if (whole || below(random, 8) == 0) {
@@ -92,7 +96,7 @@ void lie(const Scene &scene, Line &line)
         const Fd segment(memfd_create("lie", MFD_CLOEXEC | MFD_ALLOW_SEALING));
         const size_t bytes = kSegmentHead + 2 * (kRingHead + 1024 * kSlot);
         EXPECT(ftruncate(segment.get(), static_cast<off_t>(below(random, 4) == 0 ? 4096 : bytes)) == 0);
-        const std::uint32_t head[] = {0x56504C31, 1, 0x01020304, sizeof(void *) * 8, 1024};
+        const std::uint32_t head[] = {0x56504C31, 2, 0x01020304, sizeof(void *) * 8, 1024};
         EXPECT(pwrite(segment.get(), head, sizeof head, 0) == sizeof head);
         if (below(random, 4) != 0) {
             fcntl(segment.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -203,7 +207,7 @@ TEST_CASE("lies in answer to a request hurt only that request", "[hostile]")
         const Work work = memory.transfer(memory.bytes(64));
         unsigned connected = 0;
         for (unsigned round = 0; round < 300; ++round) {
-            if (request_to(nic, scene.name(), vi, 30 * timeout_scale()) == VIP_SUCCESS) {
+            if (request_to(nic, scene.name(), vi, 30 * slowness()) == VIP_SUCCESS) {
                 ++connected;
                 VIP_DESCRIPTOR *done = nullptr;
                 post_send(vi, work);

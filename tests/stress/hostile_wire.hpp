@@ -51,6 +51,19 @@ inline Fd listen_as(const std::string &discriminator)
     return fd;
 }
 
+/** What goes along with a request: a message that the one who takes the request receives. */
+struct Token {
+    Token()
+    {
+        int fds[2];
+        EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) == 0);
+        own = Fd(fds[0]);
+        other = Fd(fds[1]);
+        EXPECT(::send(own.get(), "!", 1, MSG_NOSIGNAL) == 1);
+    }
+    Fd own, other;
+};
+
 /** Send a packet, with descriptors perhaps. The other side may have hung up. */
 inline void send_packet(const Fd &to, const Bytes &bytes, const std::vector<int> &fds = {})
 {
@@ -176,7 +189,7 @@ inline Bytes noise(Random &random)
     return bytes;
 }
 
-constexpr size_t kSegmentHead = 64, kRingHead = 3 * 64 + 256 * 4, kSlot = 64;
+constexpr size_t kSegmentHead = 64 + 2 * 1024 * 4, kRingHead = 3 * 64 + 256 * 4, kSlot = 64;
 
 /** Write nonsense into the rings of a shared segment, and heads of messages that pretend to be there. */
 inline void scribble(int segment, Random &random)

@@ -195,7 +195,8 @@ void take_receive(Shared &shared, VIP_VI_HANDLE vi)
 /** Between two calls, now and then for longer: that is where a death is to be hit, too. */
 void dawdle(Random &random)
 {
-    for (unsigned turns = below(random, 4) == 0 ? 200 : 0; turns > 0; --turns) {
+    const unsigned long long end = now_ms() + 20; // on a busy machine one turn may take as long
+    for (unsigned turns = below(random, 4) == 0 ? 200 : 0; turns > 0 && now_ms() < end; --turns) {
         std::this_thread::yield();
     }
 }

@@ -47,13 +47,14 @@ inline void put(Bytes &to, size_t at, std::uint64_t value, unsigned bytes)
 }
 
 /** Let this process have some thousand descriptors. */
-inline void allow_many_descriptors()
+inline unsigned allow_many_descriptors(unsigned wanted = 4096)
 {
     rlimit limit{};
     getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
+    limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, wanted);
     setrlimit(RLIMIT_NOFILE, &limit);
     EXPECT(limit.rlim_cur >= 1200);
+    return static_cast<unsigned>(limit.rlim_cur);
 }
 
 } // namespace stress

@@ -8,7 +8,9 @@
 #include <array>
 #include <bitset>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 
 #include <signal.h>
 #include <time.h>
@@ -344,7 +346,11 @@ public:
     ~Bombardment()
     {
         end();
-        over_ = true;
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            over_ = true;
+        }
+        ended_.notify_all();
         watchdog_.join();
     }
     Bombardment(const Bombardment &) = delete;
@@ -361,7 +367,7 @@ public:
         event.sigev_signo = SIGUSR2;
         EXPECT(timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0);
         running_ = true;
-        const long period = kPeriodNs * static_cast<long>(timeout_scale());
+        const long period = kPeriodNs * static_cast<long>(slowness());
         const itimerspec when = {{0, period}, {0, period}};
         const sigset_t ours = just_ours();
         pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
@@ -387,26 +393,27 @@ public:
     void headway() { steps_.fetch_add(1); }
 
 private:
+    /** Looks once in that time: none between two looks ends the process. */
     void watch()
     {
-        unsigned long long limit = now_ms() + patience();
+        std::unique_lock<std::mutex> lock(mutex_);
         unsigned long last = 0;
-        while (!over_) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(20)); // a watch, not a test's step
+        while (!ended_.wait_for(lock, std::chrono::milliseconds(patience()), [this] { return over_; })) {
             const unsigned long now = steps_.load();
-            limit = now != last ? now_ms() + patience() : limit;
-            last = now;
-            if (now_ms() > limit) {
+            if (now == last) {
                 std::cerr << "no headway after " << now << " steps, " << g_handlers << " handlers"
                           << std::endl;
                 std::abort();
             }
+            last = now;
         }
     }
 
     timer_t timer_{};
     bool running_ = false;
-    std::atomic<bool> over_{false};
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    bool over_ = false; // under mutex_
     std::atomic<unsigned long> steps_{0};
     std::thread watchdog_;
 };

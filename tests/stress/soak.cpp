@@ -142,10 +142,21 @@ private:
         // Who is killed right after writing its books leaves what it said last on the way.
         const bool killed = totals_.kills[lane_ / kLanesEach] != kills_before_;
         if (!plan.abrupt && !killed) {
-            EXPECT(client.result.whole);
-            EXPECT(result_.whole);
+            expect_whole(client.result, "client", plan);
+            expect_whole(result_, "server", plan);
         }
         totals_.whole += client.result.whole && result_.whole ? 1 : 0;
+    }
+
+    static void expect_whole(const Result &result, const char *whose, const Plan &plan)
+    {
+        if (!result.whole) {
+            throw Failure(std::string("the session is not whole for the ") + whose + ": level " +
+                          std::to_string(plan.level) + ", left by the " +
+                          (plan.leaver == kServer ? "server" : "client") + ", sent " +
+                          std::to_string(result.sent) + ", received " + std::to_string(result.received) +
+                          ", back with an error " + std::to_string(result.flushed));
+        }
     }
 
     const Nic &nic_;

@@ -32,6 +32,7 @@
 #include <catch2/catch.hpp>
 
 #include "support/objects.hpp"
+#include "support/tasks.hpp"
 #include "support/zygote.hpp"
 
 namespace stress {
@@ -44,6 +45,14 @@ inline unsigned seconds()
     const char *text = std::getenv("VIPL_STRESS_SECONDS");
     const long value = text != nullptr ? std::strtol(text, nullptr, 10) : 5;
     return value < 1 ? 1u : static_cast<unsigned>(value);
+}
+
+/** How often, from an environment variable: what a test run has time for is the default. */
+inline unsigned times(const char *variable, unsigned usual)
+{
+    const char *text = std::getenv(variable);
+    const long value = text != nullptr ? std::strtol(text, nullptr, 10) : 0;
+    return value < 1 ? usual : static_cast<unsigned>(value);
 }
 
 /** VIPL_STRESS_SEED, or another number each time; printed, so that a failure can be repeated. */
@@ -110,21 +119,6 @@ private:
     std::exception_ptr failure_;
     std::atomic<bool> failed_{false};
 };
-
-/** Whether a thread of this process sleeps in the kernel. */
-inline bool thread_sleeps(pid_t thread)
-{
-    char path[64];
-    char text[256] = "";
-    std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", static_cast<int>(thread));
-    if (FILE *file = std::fopen(path, "re")) {
-        const size_t n = std::fread(text, 1, sizeof text - 1, file);
-        text[n] = '\0';
-        std::fclose(file);
-    }
-    const char *state = std::strrchr(text, ')');
-    return state != nullptr && state[1] == ' ' && state[2] == 'S';
-}
 
 // --- a line to a child ----------------------------------------------------------------------------
 
@@ -287,6 +281,17 @@ inline VIP_RETURN request_to(const Nic &nic, const std::string &name, VIP_VI_HAN
     NetAddress local = nic.address("me");
     NetAddress remote = nic.address(name);
     return VipConnectRequest(vi, local, remote, timeout, nullptr);
+}
+
+/** Something that another thread or process does. */
+template <class Condition>
+void await(const Condition &condition)
+{
+    const unsigned long long end = now_ms() + 2 * patience();
+    while (!condition()) {
+        EXPECT(now_ms() < end);
+        std::this_thread::yield();
+    }
 }
 
 /** Memory that this process and all its children share, cleared; from start_stress(). */

@@ -13,7 +13,12 @@ using namespace stress;
 
 namespace {
 
-constexpr unsigned kStreams = 10000, kWarmUp = 2000, kServers = 4;
+#if defined(__SANITIZE_THREAD__)
+constexpr unsigned kStreams = 4000, kWarmUp = 1000; // each takes several times as long
+#else
+constexpr unsigned kStreams = 10000, kWarmUp = 2000;
+#endif
+constexpr unsigned kServers = 4;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr long kSlackKib = 320 * 1024; // freed memory is kept for a while, and shadowed
 #else

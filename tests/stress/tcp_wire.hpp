@@ -146,7 +146,7 @@ inline Bytes mpa_request(const std::string &name, const Claim &claim = {})
     const std::string from = "evil";
     Bytes hello(26);
     std::memcpy(hello.data(), "VIPL", 4);
-    hello[4] = 1;
+    hello[4] = 2; // version
     hello[5] = claim.kind;
     hello[6] = 3; // RDMA Write and Read
     put(hello, 8, claim.level, 2);

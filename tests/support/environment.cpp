@@ -67,14 +67,23 @@ bool device_is_loopback()
     return std::strcmp(device_under_test(), "loopback") == 0;
 }
 
+static unsigned factor(const char *variable, unsigned otherwise)
+{
+    const char *text = std::getenv(variable);
+    const long value = text != nullptr ? std::strtol(text, nullptr, 10) : otherwise;
+    return value < 1 ? 1u : value > 1000 ? 1000u : static_cast<unsigned>(value);
+}
+
 unsigned timeout_scale()
 {
-    static const unsigned scale = [] {
-        const char *text = std::getenv("VIPL_TEST_TIMEOUT_SCALE");
-        const long value = text != nullptr ? std::strtol(text, nullptr, 10) : 1;
-        return value < 1 ? 1u : value > 1000 ? 1000u : static_cast<unsigned>(value);
-    }();
+    static const unsigned scale = factor("VIPL_TEST_TIMEOUT_SCALE", 1);
     return scale;
+}
+
+unsigned slowness()
+{
+    static const unsigned slow = factor("VIPL_TEST_SLOWNESS", timeout_scale());
+    return slow;
 }
 
 unsigned long long a_second()
@@ -96,7 +105,7 @@ VIP_ULONG answer_time()
 
 VIP_ULONG short_while()
 {
-    return 90ul * timeout_scale() + answer_time();
+    return 90ul * slowness() + answer_time();
 }
 
 unsigned case_limit()

@@ -27,8 +27,11 @@ bool device_is_loopback();
 /** VIPL_TEST_SHAREABLE=1: the cases' NIC handles are shareable, and their memory is. */
 bool objects_are_shareable();
 
-/** VIPL_TEST_TIMEOUT_SCALE, at least 1: emulators and sanitizers are slow. */
+/** VIPL_TEST_TIMEOUT_SCALE, at least 1: emulators and sanitizers are slow, and machines busy. */
 unsigned timeout_scale();
+
+/** How slow the program itself is, at least 1: VIPL_TEST_SLOWNESS, else the same. */
+unsigned slowness();
 
 /** Milliseconds for what must come. */
 VIP_ULONG patience();

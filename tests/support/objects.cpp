@@ -208,13 +208,18 @@ void Cq::expect(VIP_VI_HANDLE vi, VIP_BOOLEAN receive_queue) const
     EXPECT_EQ(receive_queue, queue);
 }
 
+void let_moments_pass(const Cq &empty, unsigned moments)
+{
+    VIP_VI_HANDLE vi = nullptr;
+    VIP_BOOLEAN queue = VIP_FALSE;
+    REQUIRE_RC(VIP_TIMEOUT, VipCQWait(empty, moments * kMoment, &vi, &queue));
+}
+
 void let_a_moment_pass()
 {
     const Nic nic;
     const Cq empty(nic);
-    VIP_VI_HANDLE vi = nullptr;
-    VIP_BOOLEAN queue = VIP_FALSE;
-    REQUIRE_RC(VIP_TIMEOUT, VipCQWait(empty, kMoment, &vi, &queue));
+    let_moments_pass(empty, 1);
 }
 
 VIP_VI_ATTRIBUTES vi_attributes(VIP_RELIABILITY_LEVEL level, VIP_ULONG transfer_size)

@@ -158,6 +158,8 @@ private:
 
 /** Let a moment pass, blocked in VIPL: what other threads do now, they do while this one waits. */
 void let_a_moment_pass();
+/** Let so many pass, with a completion queue that stays empty. */
+void let_moments_pass(const Cq &empty, unsigned moments);
 
 /** The transfer size of VIs that a case does not care about. */
 inline constexpr VIP_ULONG kTransferSize = 64 * 1024;

@@ -222,22 +222,23 @@ Outcome judge_child(ChildReport report, int status)
     return report.outcome;
 }
 
+/** What went wrong by itself goes before what it led to. Where one role does not apply, the other may miss it, and no more. */
 void conclude(const Outcome &server, const Outcome &client)
 {
-    for (const Outcome *one : {&server, &client}) {
-        if (one->kind == Outcome::not_applicable) {
-            throw NotApplicable(one->text);
-        }
-    }
     std::string causes, consequences;
     const auto add = [&](const char *name, const Outcome &outcome) {
-        if (outcome.kind != Outcome::passed) {
+        if (outcome.kind == Outcome::failed || outcome.kind == Outcome::consequence) {
             (outcome.kind == Outcome::failed ? causes : consequences) +=
                 std::string("[") + name + "] " + outcome.text + '\n';
         }
     };
     add("server", server);
     add("client", client);
+    for (const Outcome *one : {&server, &client}) {
+        if (one->kind == Outcome::not_applicable && causes.empty()) {
+            throw NotApplicable(one->text);
+        }
+    }
     causes += consequences;
     if (!causes.empty()) {
         causes.pop_back();

@@ -29,6 +29,7 @@ def pairs():
         checks.code(result, 0, "a pair, " + level)
     result = run(ping, "--pair", "--json", "--count", "3", "--size", "1K")
     summary = checks.json(result.out, "--json")
+    checks.that(summary.get("device") == "loopback", "the summary names the device", result)
     checks.that(summary.get("sent") == 3 and summary.get("intact") == 3 and summary.get("size_bytes") == 1024,
                 "the summary in JSON", result)
     checks.that(summary.get("round_trip_min_us", 0) > 0, "the round trip takes time", result)

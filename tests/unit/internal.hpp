@@ -13,6 +13,7 @@
 
 extern "C" {
 #include "core/backend.h"
+#include "core/backend_up.h"
 #include "core/config.h"
 #include "core/copy.h"
 #include "core/cq.h"
@@ -34,6 +35,7 @@ extern "C" {
 #define vipl_vi_area(vi) static_cast<struct lo_vi *>((vipl_vi_area)(vi))
 #define vipl_conn_area(conn) static_cast<struct lo_conn *>((vipl_conn_area)(conn))
 #include "backends/loopback/loopback_hello.h"
+#include "backends/loopback/loopback_rendezvous.h"
 #include "backends/loopback/loopback_ring.h"
 #include "backends/loopback/loopback_window.h"
 #undef vipl_vi_area

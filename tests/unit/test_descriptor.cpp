@@ -67,12 +67,21 @@ public:
         return vipl_descriptor_read_send(vi, &work, out.get());
     }
     std::uint32_t send() { return send(descriptor()->CS.SegCount); }
-    std::uint32_t receive()
+    /** For a message of so many bytes. */
+    std::uint32_t receive(size_t bytes)
     {
         vipl_work work{};
         work.descriptor = descriptor();
         work.segments = descriptor()->CS.SegCount;
-        return vipl_descriptor_read_recv(vi, &work, &out->local);
+        return vipl_descriptor_read_recv(vi, &work, bytes, &out->local);
+    }
+    std::uint32_t receive()
+    {
+        size_t all = 0;
+        for (unsigned i = 0; i < descriptor()->CS.SegCount; ++i) {
+            all += segment(i).Length;
+        }
+        return receive(all);
     }
 
     struct Free {
@@ -246,11 +255,68 @@ TEST_CASE("a segment must lie in its region", "[descriptor]")
     bench.fill(1, 100);
     bench.segment(0).Length = 0xFFFFFFFF;
     REQUIRE(bench.send() == VIP_STATUS_PROTECTION_ERROR);
-#if __SIZEOF_POINTER__ == 4
+}
+
+TEST_CASE("a 32-bit program need not clear the upper half of a local address", "[descriptor]")
+{
+    Bench bench;
     bench.fill(1, 100);
-    bench.segment(0).Data.AddressBits |= std::uint64_t{1} << 32; // a pointer's high half is not ignored
-    REQUIRE(bench.send() == VIP_STATUS_PROTECTION_ERROR);
-#endif
+    const std::uint64_t clean = bench.segment(0).Data.AddressBits;
+    bench.segment(0).Data.AddressBits = clean | std::uint64_t{0xA5A5A5A5} << 32;
+    const std::uint32_t expected = sizeof(void *) == 4 ? 0 : VIP_STATUS_PROTECTION_ERROR;
+    REQUIRE(bench.send() == expected);
+    REQUIRE(bench.receive() == expected);
+    bench.segment(0).Data.AddressBits = clean;
+    REQUIRE(bench.send() == 0);
+}
+
+TEST_CASE("a 32-bit program need not clear the upper half of an address of a 32-bit peer", "[descriptor]")
+{
+    Bench bench;
+    const std::uint64_t dirty = 0xA5A5A5A512345678;
+    bench.fill(2, 100, VIP_CONTROL_OP_RDMAWRITE);
+    bench.segment(0).Data.AddressBits = dirty;
+    bench.vi->connect_facts.is_32_bit = false; // all that is said of a foreign one, too
+    REQUIRE(bench.send() == 0);
+    REQUIRE(bench.out->remote_address == dirty);
+    bench.vi->connect_facts.is_32_bit = true;
+    REQUIRE(bench.send() == 0);
+    REQUIRE(bench.out->remote_address == (sizeof(void *) == 4 ? dirty & 0xFFFFFFFF : dirty));
+}
+
+TEST_CASE("of a receive only what the message fills must lie in its region", "[descriptor]")
+{
+    Bench bench;
+    const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(bench.arena.get()) + kArena;
+    bench.fill(3, 100);
+    bench.segment(1).Data.AddressBits = end - 60; // 40 bytes beyond
+    bench.segment(2).Handle ^= 1;
+    for (const size_t bytes : {0u, 1u, 99u, 100u, 101u, 160u}) {
+        REQUIRE(bench.receive(bytes) == 0);
+        REQUIRE(bench.out->local.bytes == bytes);
+        REQUIRE(bench.out->local.count == (bytes == 0 ? 0 : bytes <= 100 ? 1 : 2));
+        REQUIRE((bytes <= 100 || bench.out->local.iov[1].len == bytes - 100));
+    }
+    for (const size_t bytes : {161u, 200u, 201u, 300u}) {
+        REQUIRE(bench.receive(bytes) == VIP_STATUS_PROTECTION_ERROR);
+    }
+    for (const size_t bytes : {301u, 4096u}) {
+        REQUIRE(bench.receive(bytes) == VIP_STATUS_LENGTH_ERROR);
+    }
+    REQUIRE(bench.send() == VIP_STATUS_PROTECTION_ERROR); // which is checked in whole
+}
+
+TEST_CASE("a receive longer than the VI's transfer size is malformed, whatever comes", "[descriptor]")
+{
+    Bench bench;
+    bench.fill(2, static_cast<VIP_UINT32>(bench.vi->attributes.MaxTransferSize / 2));
+    REQUIRE(bench.receive(8) == 0);
+    bench.segment(1).Length++;
+    REQUIRE(bench.receive(8) == VIP_STATUS_FORMAT_ERROR);
+    REQUIRE(bench.receive(0) == VIP_STATUS_FORMAT_ERROR);
+    bench.fill(252, 0xFFFFFFFF); // their sum does not fit into 32 bits
+    REQUIRE(bench.receive(0) == VIP_STATUS_FORMAT_ERROR);
+    bench.fill(1, 0);
 }
 
 TEST_CASE("the sum of the segments is at most the VI's transfer size", "[descriptor]")
@@ -260,8 +326,8 @@ TEST_CASE("the sum of the segments is at most the VI's transfer size", "[descrip
     REQUIRE(bench.send() == 0);
     bench.segment(99).Length = 101;
     REQUIRE(bench.send() == VIP_STATUS_LENGTH_ERROR);
-    REQUIRE(bench.receive() == 0); // a receive may be larger than what can come
-    bench.fill(252, 0xFFFFFFFF);   // no sum overflows: each is checked first
+    REQUIRE(bench.receive() == VIP_STATUS_FORMAT_ERROR);
+    bench.fill(252, 0xFFFFFFFF); // no sum overflows: each is checked first
     REQUIRE(bench.send() == VIP_STATUS_PROTECTION_ERROR);
 }
 

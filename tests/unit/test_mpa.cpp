@@ -4,6 +4,8 @@
 // out apart from this code; markers put in and taken out at every position.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+
 #include <cstring>
 #include <random>
 
@@ -512,4 +514,17 @@ TEST_CASE("a marked FPDU that is larger than the room for it is bad, not awaited
     REQUIRE(unmark(Bytes(marked.begin(), marked.begin() + 6), &position, fpdu.size() - 1).bad);
     REQUIRE_FALSE(unmark(Bytes(marked.begin(), marked.begin() + 6), &position, fpdu.size()).bad);
     REQUIRE(position == 0);
+}
+
+TEST_CASE("pad bytes are zero whatever was there", "[mpa]")
+{
+    for (std::size_t ulpdu = 0; ulpdu < 16; ++ulpdu) {
+        for (const bool with_crc : {false, true}) {
+            Bytes to(8, 0xEE);
+            const std::size_t pad = vipl_mpa_pad(ulpdu);
+            REQUIRE(vipl_mpa_trailer_write(to.data(), ulpdu, 0, with_crc) == pad + VIPL_MPA_CRC_BYTES);
+            REQUIRE(std::count(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(pad), 0) ==
+                    static_cast<std::ptrdiff_t>(pad));
+        }
+    }
 }

@@ -272,13 +272,14 @@ TEST_CASE("a Terminate with headers has these bytes on every CPU", "[rdmap]")
     const vipl_ddp request = untagged(VIPL_RDMAP_READ_REQUEST, true, 1, 2, 0);
     const vipl_rdmap_read none{};
     const Case cases[] = {
-        {{VIPL_TERM_DDP_TAGGED_BOUNDS, 114, true, write, false, none},
+        {{VIPL_TERM_DDP_TAGGED_BOUNDS, 114, true, write, false, none, false, {}},
          "1101c000 0072 c140 00000009 0000000000001000"},
-        {{VIPL_TERM_DDP_UNTAGGED_NO_BUFFER, 0x1234, true, send, false, none},
+        {{VIPL_TERM_DDP_UNTAGGED_NO_BUFFER, 0x1234, true, send, false, none, false, {}},
          "1202c000 1234 4143 00000000 00000000 00000003 00000000"},
-        {{VIPL_TERM_RDMAP_ACCESS, 46, true, request, true, some_read()},
+        {{VIPL_TERM_RDMAP_ACCESS, 46, true, request, true, some_read(), false, {}},
          std::string("0102e000 002e 4141 00000000 00000001 00000002 00000000") + kRead},
-        {{VIPL_TERM_RDMAP_ACCESS, 0, false, vipl_ddp{}, true, some_read()}, std::string("01022000") + kRead},
+        {{VIPL_TERM_RDMAP_ACCESS, 0, false, vipl_ddp{}, true, some_read(), false, {}},
+         std::string("01022000") + kRead},
     };
     for (const Case &c : cases) {
         REQUIRE(text(c.terminate) == plain(c.bytes));
@@ -313,6 +314,12 @@ TEST_CASE("the header in a Terminate may be as wrong as its reason says", "[rdma
     REQUIRE(read_terminate(bytes_of("0206c000 000e c14f 00000009 0000000000001000"), &seen)); // operation 15
     REQUIRE(seen.ddp.op == 15);
     REQUIRE(text(seen) == plain("0206c000 000e c14f 00000009 0000000000001000"));
+    for (const char *as_it_came : {"1206c000 0012 4243 00000000 00000000 00000003 00000000", // DDP 2
+                                   "1104c000 0072 c0c0 00000009 0000000000001000",           // DDP 0, RDMAP 3
+                                   "1104c000 0012 8000 00000000 0000000000000000"}) { // and nothing else
+        REQUIRE(read_terminate(bytes_of(as_it_came), &seen));
+        REQUIRE(text(seen) == plain(as_it_came));
+    }
 }
 
 TEST_CASE("without M a segment length is there, but says nothing", "[rdmap]")

@@ -120,6 +120,30 @@ TEST_CASE("rights and tags have to match", "[regions]")
     }
 }
 
+TEST_CASE("a handle that was given back does not come again soon", "[regions]")
+{
+    Device device;
+    constexpr unsigned kApart = 256; // registrations in which none may come twice
+    std::vector<VIP_MEM_HANDLE> handles;
+    for (unsigned i = 0; i < 4 * kApart; ++i) {
+        handles.push_back(device.enter(at(0x100000), 64));
+        REQUIRE(VipDeregisterMem(device.handle, at(0x100000), handles.back()) == VIP_SUCCESS);
+        REQUIRE_FALSE(device.covers(handles.back(), 0x100000, 1));
+    }
+    for (size_t first = 0; first + kApart <= handles.size(); ++first) {
+        std::set<VIP_MEM_HANDLE> generations; // the part that is counted, not random
+        for (size_t i = first; i < first + kApart; ++i) {
+            generations.insert(handles[i] >> 24);
+        }
+        REQUIRE(generations.size() == kApart);
+    }
+    std::set<VIP_MEM_HANDLE> random; // and the rest is: the first slots of the table are taken evenly
+    for (const VIP_MEM_HANDLE handle : handles) {
+        random.insert(handle & 0xFFFFFF);
+    }
+    REQUIRE(random.size() > handles.size() - 5);
+}
+
 TEST_CASE("handles are never 0 or all ones, are not dense, and are not guessed", "[regions]")
 {
     Device device;

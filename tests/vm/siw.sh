@@ -6,7 +6,7 @@
 #   siw.sh FOLDER-OF-PROGRAMS CACHE      KEEP=1 shows the guest's console in any case
 set -euo pipefail
 shopt -s nullglob
-bin=$1 cache=$2 here=$(dirname "$0")
+bin=$1 cache=$2 here=$(dirname "$0") scale=${VIPL_TEST_TIMEOUT_SCALE:-1} # of every time limit
 
 missing=()
 for tool in qemu-system-x86_64 busybox cpio modprobe rping rdma xz; do
@@ -104,7 +104,7 @@ free_port() { # into $port
     done
 }
 until_true() { # SECONDS COMMAND...
-    local end=$((SECONDS + $1))
+    local end=$((SECONDS + $1 * scale))
     shift
     until "$@"; do
         [ $SECONDS -lt $end ] || { echo "in vain: $*"; return 1; }
@@ -156,7 +156,7 @@ done <<<"$asking"
 
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initrd"
 : >"$console"
-timeout 240 qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 512 -nographic -no-reboot \
+timeout $((240 * scale)) qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m 512 -nographic -no-reboot \
     -netdev "user,id=n0$forwards" -device virtio-net-pci,netdev=n0,romfile= \
     -kernel "$kernel" -initrd "$work/initrd" -append "console=ttyS0 panic=-1 quiet" </dev/null >"$console" 2>&1 &
 guest=$!

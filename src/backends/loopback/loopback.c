@@ -143,6 +143,7 @@ const struct vipl_backend vipl_loopback_ops = {
     .region_add = vipl_lo_region_add,
     .region_remove = vipl_lo_region_remove,
     .region_change = vipl_lo_region_change,
+    .regions_end = vipl_lo_regions_end,
     .vi_create = lo_vi_create,
     .vi_destroy = lo_vi_destroy,
     .listen = vipl_lo_listen,

@@ -11,11 +11,13 @@
  *   loopback_ring.c        the shared-memory ring between two processes
  *   loopback_link.c        two NIC handles of two processes: segment, rings, life and death
  *   loopback_remote.c      data between processes: what travels in the rings
- *   loopback_window.c      registered memory that peers reach directly
+ *   loopback_resend.c      messages that the receiver was to fetch, and cannot any more
+ *   loopback_window.c      the table of registered memory that peers reach directly
+ *   loopback_regions.c     what is entered into it, and how it is taken back
  *
  * Copies: within a process a payload is copied once. Between processes a small one is copied into the
  * ring and out of it (two copies beat a system call below a few KiB), a large one is copied once, by
- * the receiver's system call, where the kernel allows that, else through the ring.
+ * the receiver's system call, where the kernel allows that, else through the ring. What it allows may change.
  *
  * Locks: the registry's (rank BACKEND) guards everything about connecting, and every area's
  * `request`. An area's `peer` is written under it and both of that VI's queue locks.
@@ -117,13 +119,15 @@ void vipl_lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local);
 VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
                            const struct vipl_address *remote, bool peer);
 VIP_RETURN vipl_lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi);
-void vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn);
+bool vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn);
 VIP_RETURN vipl_lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi);
 void vipl_lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer);
 void vipl_lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi);
 void vipl_lo_drop_listeners(struct vipl_be_nic *be);
 /* The request is over: frees it. The registry's lock is held. */
 void vipl_lo_request_end(struct lo_request *request);
+/* It has no place in this process any more. The registry's lock is held. */
+void vipl_lo_request_drop_place(struct lo_request *request);
 /* Takes the request back from where nobody waits, in this process. False: it stays, somebody has it or is about to.
  * The registry's lock is held. */
 bool vipl_lo_request_leave(struct lo_request *request);

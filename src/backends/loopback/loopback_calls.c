@@ -30,6 +30,7 @@ void vipl_lo_call_end(struct lo_call *call)
         vipl_fd_close(call->source.fd);
     }
     vipl_fd_close(call->window_fd);
+    vipl_fd_close(call->token_fd);
     vipl_list_remove(&call->link);
     remote->call_count--;
     vipl_free(call);
@@ -58,16 +59,30 @@ void vipl_lo_call_begin(struct lo_remote *remote, int fd)
     call->source.kind = LO_SOURCE_CALL;
     call->source.fd = fd;
     call->window_fd = -1;
+    call->token_fd = -1;
     call->remote = remote;
     call->deadline = vipl_lo_in_ms(HELLO_MS);
     vipl_list_append(&remote->calls, &call->link);
     remote->call_count++;
 }
 
-void vipl_lo_call_taken(struct lo_call *call)
+bool vipl_lo_call_taken(struct lo_call *call)
 {
-    call->taken = true;
-    answer(call, LO_ANSWER_TAKEN, 0);
+    bool has_it = vipl_lo_token_take(call->token_fd);
+    if (has_it && vipl_local_has_hung_up(call->source.fd)) { /* it was put in again after that, for another */
+        vipl_lo_token_give_back(call->token_fd);
+        has_it = false;
+    }
+    if (has_it) {
+        call->taken = true;
+        answer(call, LO_ANSWER_TAKEN, 0);
+        return true;
+    }
+    lo_conn_of(call->conn)->call = NULL;
+    call->conn = NULL;             /* core ends it */
+    answer(call, LO_ANSWER_NO, 0); /* it may come again: for moments the requester has the token itself */
+    vipl_lo_call_end(call);
+    return false;
 }
 
 void vipl_lo_call_reject(struct lo_call *call)
@@ -305,10 +320,13 @@ void vipl_lo_call_event(struct lo_call *call, bool hangup)
     size_t length = 0;
     int fds[2] = {-1, -1};
     int error = hangup ? 0 : vipl_local_receive(call->source.fd, bytes, sizeof(bytes), &length, fds);
-    vipl_fd_close(fds[1]);
     if (error == 0 && fds[0] >= 0) {
         vipl_fd_close(call->window_fd);
         call->window_fd = fds[0];
+    }
+    if (error == 0 && fds[1] >= 0) {
+        vipl_fd_close(call->token_fd);
+        call->token_fd = fds[1];
     }
     if (error == EAGAIN) {
         return;
@@ -353,6 +371,8 @@ void vipl_lo_calls_tick(struct lo_remote *remote, uint64_t now, uint64_t *soones
             check_matched(call, now);
         } else if (call->state == CALL_NEW && now >= call->deadline) {
             vipl_lo_call_end(call);
+        } else if (call->state == CALL_NEW) {
+            *soonest = call->deadline < *soonest ? call->deadline : *soonest;
         }
     }
 }

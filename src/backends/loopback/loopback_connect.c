@@ -123,6 +123,15 @@ bool vipl_lo_request_leave(struct lo_request *request)
     return true;
 }
 
+void vipl_lo_request_drop_place(struct lo_request *request)
+{
+    if (request->conn != NULL) {
+        lo_conn_of(request->conn)->request = NULL;
+        vipl_up_conn_gone(request->conn);
+        request->conn = NULL;
+    }
+}
+
 /* Joins the request with another that asks for it, if there is one. True: it is over. */
 static bool match_peer(struct lo_request *request)
 {
@@ -167,9 +176,13 @@ static bool is_free(struct lo_request *request)
 
 static void match_again(struct lo_request *request)
 {
+    if (!vipl_lo_walk_hold(request)) {
+        return;
+    }
     if (is_free(request) && !match_client(request)) {
         look_outside(request); /* else it stays where it is now */
     }
+    vipl_lo_walk_let_go(request);
 }
 
 /* Somebody waits there now: for what nobody waits for elsewhere. */
@@ -336,11 +349,10 @@ VIP_RETURN vipl_lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
     if (request != NULL && vipl_lo_call_is_open(request)) {
         vipl_lo_request_end(request);
     } else if (request != NULL) {
-        rc = request->taken || request->matched != NULL ? VIP_TIMEOUT : VIP_NO_MATCH;
-        if (request->conn != NULL) {
-            lo_conn_of(request->conn)->request = NULL;
-            vipl_up_conn_gone(request->conn);
-        }
+        bool listener =
+            request->conn != NULL || request->matched != NULL || vipl_lo_walk_met_listener(request);
+        rc = listener ? VIP_TIMEOUT : VIP_NO_MATCH;
+        vipl_lo_request_drop_place(request);
         vipl_lo_request_end(request);
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
@@ -349,17 +361,32 @@ VIP_RETURN vipl_lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 /* --- answers --- */
 
-void vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
+/* False: a program of another process has it, of which the walk hears. */
+static bool take_here(struct vipl_conn *conn)
 {
+    struct lo_request *request = lo_conn_of(conn)->request;
+    if (!vipl_lo_walk_hold(request)) {
+        lo_conn_of(conn)->request = NULL;
+        request->conn = NULL;
+        return false;
+    }
+    request->taken = true;
+    vipl_lo_walk_end(request);
+    return true;
+}
+
+bool vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
+{
+    bool taken = false; /* the requester has gone */
     (void)be;
     vipl_mutex_lock(&vipl_lo_registry.lock);
     if (lo_conn_of(conn)->request != NULL) {
-        lo_conn_of(conn)->request->taken = true;
-        vipl_lo_walk_end(lo_conn_of(conn)->request);
+        taken = take_here(conn);
     } else if (lo_conn_of(conn)->call != NULL) {
-        vipl_lo_call_taken(lo_conn_of(conn)->call);
+        taken = vipl_lo_call_taken(lo_conn_of(conn)->call);
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
+    return taken;
 }
 
 VIP_RETURN vipl_lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi)

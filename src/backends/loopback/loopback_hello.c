@@ -71,6 +71,7 @@ static void get_facts(struct cursor *c, struct vipl_vi_facts *f)
     f->rdma_read = (bits & 2) != 0;
     f->has_qos = (bits & 4) != 0;
     f->foreign = false;
+    f->is_32_bit = sizeof(void *) == 4; /* or the two do not connect */
 }
 
 static void put_address(struct cursor *c, const struct vipl_address *a)

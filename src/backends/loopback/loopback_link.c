@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Links: making them, progress over all of them, sleeping and waking, the peer's death. Also the
- * NIC handle's own window of registered memory, which every link shows to its peer.
+ * Links: making them, progress over all of them, sleeping and waking, the peer's death.
  */
 #include "backends/loopback/loopback_link.h"
 
@@ -14,7 +13,7 @@
 #include "core/log.h"
 #include "os/os_atomic.h"
 
-enum { ASK_CLOCK_EVERY = 8, MOST_EVENTS = 32, REVOKE_MS = 1000 };
+enum { ASK_CLOCK_EVERY = 8, MOST_EVENTS = 32 };
 static const uint32_t BYTE_ORDER_MARK = 0x01020304;
 
 static struct lo_remote *remote_of(struct vipl_be_nic *be)
@@ -62,12 +61,14 @@ static size_t segment_bytes(uint32_t slots)
     return sizeof(struct lo_segment) + 2 * (sizeof(struct lo_ring_shared) + (size_t)slots * LO_SLOT);
 }
 
-static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, unsigned which)
+/* The segment's own number of slots is not looked at again: the peer may have changed it since it was checked. */
+static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32_t slots, unsigned which)
 {
-    size_t each = sizeof(struct lo_ring_shared) + (size_t)segment->slots * LO_SLOT;
+    size_t each = sizeof(struct lo_ring_shared) + (size_t)slots * LO_SLOT;
     unsigned char *start = (unsigned char *)(segment + 1) + which * each;
     ring->shared = (struct lo_ring_shared *)(void *)start;
     ring->slots = start + sizeof(struct lo_ring_shared);
+    ring->count = slots;
     ring->at = 0;
     ring->known = 0;
 }
@@ -115,10 +116,8 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
 {
     uint32_t user;
     link->segment = link->shm.base;
-    set_up_ring(&link->out, link->segment, link->side);
-    set_up_ring(&link->in, link->segment, 1 - link->side);
-    link->out.count = slots;
-    link->in.count = slots;
+    set_up_ring(&link->out, link->segment, slots, link->side);
+    set_up_ring(&link->in, link->segment, slots, 1 - link->side);
     vipl_pollset_remove(&remote->set, fd); /* it was watched as a call or a walk */
     int error = vipl_local_peer(fd, &link->pid, &user);
     if (error == 0) {
@@ -476,80 +475,4 @@ void vipl_lo_remote_close(struct vipl_be_nic *be)
     vipl_pollset_close(&remote->set);
     vipl_free(remote);
     be->remote = NULL;
-}
-
-/* --- our window --- */
-
-int vipl_lo_own_window(struct vipl_be_nic *be)
-{
-    int error = 0;
-    vipl_mutex_lock(&be->window_lock);
-    if (be->window.base == NULL) {
-        error = vipl_shm_create(&be->window, "vipl-window", sizeof(struct lo_window));
-    }
-    int fd = be->window.fd;
-    vipl_mutex_unlock(&be->window_lock);
-    if (error != 0) {
-        vipl_log_os("making a window of registered memory", error);
-        return -1;
-    }
-    return fd;
-}
-
-VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region)
-{
-    if (!region->rdma_write && !region->rdma_read) {
-        return VIP_SUCCESS;
-    }
-    if (vipl_lo_own_window(be) < 0) {
-        return VIP_ERROR_RESOURCE;
-    }
-    vipl_mutex_lock(&be->window_lock);
-    vipl_lo_window_enter(be->window.base, region);
-    vipl_mutex_unlock(&be->window_lock);
-    return VIP_SUCCESS;
-}
-
-/* Waits until the peer has no direct access of that parity under way. */
-static void wait_for_peer(struct lo_link *link, unsigned parity)
-{
-    uint32_t *count = &link->segment->direct[1 - link->side][parity];
-    for (int i = 0; vipl_load_ordered(count) != 0; i++) {
-        if (i == REVOKE_MS) { /* stopped or hostile in the middle of an access */
-            vipl_log(VIPL_LOG_ERROR, "process %d does not let go of memory: link cut", link->pid);
-            vipl_store_relaxed(&link->dead, 1);
-            vipl_pollset_remove(&((struct lo_remote *)remote_of(link->be))->set, link->source.fd);
-            return;
-        }
-        vipl_poll(NULL, 0, 1, NULL);
-    }
-}
-
-void vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
-{
-    struct lo_remote *remote = remote_of(be);
-    vipl_mutex_lock(&be->window_lock);
-    struct lo_window *window = be->window.base;
-    if (window != NULL && vipl_lo_window_leave(window, handle) && remote != NULL) {
-        uint32_t epoch = vipl_load_ordered(&window->epoch);
-        vipl_store_ordered(&window->epoch, epoch + 1);
-        vipl_mutex_lock(&remote->rx);
-        for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
-            struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-            if (link->dead == 0) {
-                wait_for_peer(link, epoch & 1);
-            }
-        }
-        vipl_mutex_unlock(&remote->rx);
-    }
-    vipl_mutex_unlock(&be->window_lock);
-}
-
-VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_facts *region)
-{
-    if ((region->rdma_write || region->rdma_read) && vipl_lo_own_window(be) < 0) {
-        return VIP_ERROR_RESOURCE;
-    }
-    vipl_lo_region_remove(be, region->handle);
-    return vipl_lo_region_add(be, region); /* which has its window */
 }

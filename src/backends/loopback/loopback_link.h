@@ -28,9 +28,10 @@ struct lo_source {
 
 enum {
     LO_SEGMENT_MAGIC = 0x56504C31,
-    LO_VERSION = 1,
+    LO_VERSION = 2,
     LO_UID = 16,
     LO_LIFE_BITS = 12,
+    LO_GATES = 1024,
     LO_MAX_CHUNK = 16384,
     LO_RDMA_PREFIX = 16
 };
@@ -44,7 +45,16 @@ struct lo_segment {
     uint32_t slots;        /* of each ring */
     uint32_t direct[2][2]; /* [side][parity]: direct accesses by that side under way, see window */
     uint32_t pad[7];
+    uint32_t
+        gates[2][LO_GATES]; /* [side]: sessions of that side which are open to direct access, see lo_gate() */
 };
+
+/* Where a session's number stands while the peer may access directly what the session's VI may be asked for. Two that
+ * want one gate: the later one does without, and its RDMA goes through the rings. */
+static inline uint32_t *lo_gate(struct lo_segment *segment, unsigned side, uint32_t number)
+{
+    return &segment->gates[side][(number >> LO_LIFE_BITS) % LO_GATES];
+}
 
 /* A ticket's name in messages: never 0. */
 static inline uint32_t lo_ticket_name(uint32_t number, uint32_t life)
@@ -58,9 +68,13 @@ static inline uint32_t lo_ticket_number(uint32_t name)
 
 struct lo_ticket {
     struct lo_session *session; /* NULL: free, or its send was flushed */
+    uint32_t name;              /* as in messages */
     uint32_t sequence;
     uint32_t bytes;
+    uint32_t resent; /* bytes that have gone through the ring after all */
     bool busy;
+    bool offered;   /* for a message that the peer fetches */
+    bool resending; /* the peer cannot: see loopback_resend.c */
 };
 
 /* An RDMA Read of the peer's that is answered in chunks. */
@@ -88,6 +102,7 @@ struct lo_link {
     uint32_t peer_can_reach; /* atomic: the peer may access ours */
     bool confirmed;          /* rx: both ends have it, so that connections may share it */
     bool hung_up;            /* rx: the peer has gone, its last messages may be in the ring */
+    bool stuck;              /* rx: the peer has been waited for in vain, and is still inside our memory */
     uint32_t dead;           /* atomic: written under rx */
 
     struct vipl_mutex tx;
@@ -98,6 +113,8 @@ struct lo_link {
     uint32_t waiting;      /* atomic: blocked or farewells may not be empty; written under tx */
     uint32_t next_ticket;  /* tx */
     uint32_t free_tickets; /* tx */
+    bool resending;        /* rx: there may be tickets that are */
+    size_t held_bytes;     /* rx: of all sessions' held messages */
 
     struct lo_ring in;                /* rx */
     struct lo_session **sessions;     /* rx: by number; NULL: free */
@@ -119,10 +136,14 @@ struct lo_session {
     bool open;                  /* rx */
     bool *opened;               /* to be set when it opens; may be NULL; rx */
     bool broken;                /* rx: on the list of those to be told */
+    bool gated;                 /* it got its gate; written under rx before the VI is connected */
     struct vipl_list blocked;   /* link->blocked or ->farewells; tx */
     uint32_t tx_offset;         /* bytes of the head of the send queue already in the ring; send lock */
     uint32_t tx_ticket;         /* of that send; send lock */
     uint32_t tx_refusal;        /* VIP_STATUS error bits: the peer will not have its rest; send lock */
+    bool tx_held;               /* a message is sent again, and others wait; send lock */
+    uint32_t awaited;           /* ticket of the message that is to be sent again; 0: none; rx */
+    struct vipl_list held;      /* lo_held.link: what followed it; rx */
     bool rx_dropping;           /* the rest of a message nobody takes is thrown away; rx */
     uint32_t rx_status;         /* why, for the sender; rx */
 };
@@ -136,6 +157,7 @@ struct lo_remote {
     struct vipl_list calls;   /* lo_call.link; registry */
     struct vipl_list walks;   /* lo_walk.link; registry */
     uint32_t call_count;      /* registry */
+    uint32_t resting;         /* registry: sockets that are not watched for a while */
     uint32_t walk_count;      /* atomic: written under the registry */
     uint32_t polls;           /* atomic: counts polls, so that sockets are looked at now and then */
     uint32_t looked_at;       /* atomic: when last, in units of about a millisecond */
@@ -152,8 +174,6 @@ extern uint8_t vipl_lo_process_uid[LO_UID]; /* this copy of the library; registr
 
 /* The NIC's remote part, made now if need be. The registry's lock is held. */
 struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be);
-int vipl_lo_own_window(
-    struct vipl_be_nic *be); /* the descriptor of our window, made now if need be; -1: none */
 /* A link over a connected socket, as its creator or from what the creator sent. NULL: no resources, or a
  * segment that is not what it should be. Takes over all descriptors on success. Registry held. */
 struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int window_fd,
@@ -164,8 +184,25 @@ struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer
 struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id);
 void vipl_lo_link_event(struct lo_link *link, bool hangup);
 void vipl_lo_link_ring_bell(struct lo_link *link);
+
+/* A message whose place in the ring was claimed goes out. `tx` is held, and given back. */
+static inline void lo_publish(struct lo_link *link, const struct lo_message *message)
+{
+    bool ring = vipl_lo_ring_publish(&link->out, message);
+    vipl_mutex_unlock(&link->tx);
+    if (ring) {
+        vipl_lo_link_ring_bell(link);
+    }
+}
 /* Sends a message without payload; false: no room. */
 bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message);
+
+/* --- loopback_regions.c --- */
+
+int vipl_lo_own_window(
+    struct vipl_be_nic *be); /* the descriptor of our window, made now if need be; -1: none */
+/* The VI is not open to direct access any more: waits for what the peer has begun, as long as for a region. */
+void vipl_lo_session_revoke(struct lo_session *session);
 
 /* --- loopback_session.c and loopback_receive.c --- */
 
@@ -189,6 +226,24 @@ bool vipl_lo_link_has_room(struct lo_link *link); /* for somebody who waits for 
 void vipl_lo_session_free_farewells(struct lo_link *link);
 void vipl_lo_link_bury(struct lo_link *link, struct lo_casualties *casualties); /* the peer is dead */
 void vipl_lo_casualties_tell(struct lo_casualties *casualties);
+
+/* --- loopback_resend.c: rx is held --- */
+
+struct lo_held;
+/* Asks for an offered message through the ring. False: no room. */
+bool vipl_lo_ask_again(struct lo_session *session, const struct lo_message *m);
+bool vipl_lo_is_held(const struct lo_session *session, const struct lo_message *m); /* it has to wait */
+bool vipl_lo_hold(struct lo_session *session, const struct lo_message *m, const unsigned char *payload);
+/* The oldest; NULL: none. */
+struct lo_held *vipl_lo_take_held(struct lo_session *session, const struct lo_message **m,
+                                  const unsigned char **payload);
+void vipl_lo_held_free(struct lo_held *held);
+void vipl_lo_drop_held(struct lo_session *session); /* with the session */
+/* Nobody takes the message: says so to a peer that wants to know. False: no room. */
+bool vipl_lo_turn_away(struct lo_link *link, const struct lo_message *m);
+void vipl_lo_resend_begin(struct lo_link *link, uint32_t name);
+/* Goes on with one that is sent again. False: it has to wait for room. *settle: as vipl_up_send_done(), or NULL. */
+bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **settle);
 
 /* --- loopback_rendezvous.c --- */
 

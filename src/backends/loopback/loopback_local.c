@@ -8,22 +8,51 @@
 #include "backends/loopback/loopback.h"
 #include "core/copy.h"
 
+/* What the sender hears of a message that its peer did not get. */
+static uint32_t undelivered(const struct vipl_send *send)
+{
+    return send->reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
+}
+
+static uint32_t deliver(struct vipl_vi *peer, struct vipl_send *send, const struct vipl_sg *to)
+{
+    switch (vipl_copy(to, &send->local)) {
+    case VIPL_FAULT_FROM:
+        return VIP_STATUS_PROTECTION_ERROR; /* the receive stays, for what comes next */
+    case VIPL_FAULT_TO:
+        vipl_up_recv_finish(peer, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
+        return undelivered(send);
+    case VIPL_FAULT_NONE:
+        break;
+    }
+    vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, false,
+                        send->immediate ? &send->immediate_data : NULL);
+    return 0;
+}
+
 static uint32_t send_message(struct vipl_vi *peer, struct vipl_send *send)
 {
     struct vipl_sg to;
     switch (vipl_up_recv_claim(peer, send->local.bytes, &to)) {
     case VIPL_CLAIM_OK:
-        vipl_copy(&to, &send->local);
-        vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, false,
-                            send->immediate ? &send->immediate_data : NULL);
-        return 0;
+        return deliver(peer, send, &to);
     case VIPL_CLAIM_EMPTY:
     case VIPL_CLAIM_FAILED:
         break;
     case VIPL_CLAIM_GONE: /* the connection is ending: dropped, as it would be on a wire */
         return 0;
     }
-    return send->reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
+    return undelivered(send);
+}
+
+/* The sender's status, when RDMA found memory that is not there: its own, or the peer's. */
+static uint32_t rdma_fault(struct vipl_vi *peer, bool write, enum vipl_fault fault)
+{
+    bool own = fault == (write ? VIPL_FAULT_FROM : VIPL_FAULT_TO);
+    if (!own) {
+        vipl_up_rdma_refuse(peer, write);
+    }
+    return own ? VIP_STATUS_PROTECTION_ERROR : VIP_STATUS_RDMA_PROT_ERROR;
 }
 
 static uint32_t rdma_write(struct vipl_vi *peer, struct vipl_send *send)
@@ -32,7 +61,11 @@ static uint32_t rdma_write(struct vipl_vi *peer, struct vipl_send *send)
         return VIP_STATUS_RDMA_PROT_ERROR;
     }
     if (send->local.bytes > 0) {
-        vipl_copy_ordered((unsigned char *)(uintptr_t)send->remote_address, &send->local);
+        enum vipl_fault fault =
+            vipl_copy_ordered((unsigned char *)(uintptr_t)send->remote_address, &send->local);
+        if (fault != VIPL_FAULT_NONE) {
+            return rdma_fault(peer, true, fault);
+        }
     }
     if (!send->immediate) {
         return 0;
@@ -41,7 +74,7 @@ static uint32_t rdma_write(struct vipl_vi *peer, struct vipl_send *send)
         vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, true, &send->immediate_data);
         return 0;
     }
-    return send->reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
+    return undelivered(send);
 }
 
 static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
@@ -54,8 +87,8 @@ static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
     from.bytes = send->local.bytes;
     from.iov[0].base = (void *)(uintptr_t)send->remote_address;
     from.iov[0].len = send->local.bytes;
-    vipl_copy(&send->local, &from);
-    return 0;
+    enum vipl_fault fault = vipl_copy(&send->local, &from);
+    return fault == VIPL_FAULT_NONE ? 0 : rdma_fault(peer, false, fault);
 }
 
 enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send)

@@ -13,12 +13,20 @@
 #include "core/log.h"
 #include "os/os_atomic.h"
 
-enum { MOST_A_TURN = 256 };
+enum {
+    MOST_A_TURN = 256,
+    ROOM_A_MESSAGE = 6 /* VIs to be told of something, with what was held behind it */
+};
 
 /* --- telling VIs later --- */
 
 static void add_casualty(struct lo_casualties *casualties, struct vipl_vi *vi, bool settle)
 {
+    unsigned last = casualties->count - 1;
+    if (settle && casualties->count > 0 && casualties->list[last].settle && casualties->list[last].vi == vi) {
+        vipl_up_unpin(vi); /* it is to be told already */
+        return;
+    }
     casualties->list[casualties->count].vi = vi; /* the callers leave room */
     casualties->list[casualties->count++].settle = settle;
 }
@@ -38,7 +46,7 @@ void vipl_lo_casualties_tell(struct lo_casualties *casualties)
 
 static bool has_place(const struct lo_casualties *casualties)
 {
-    return casualties->count + 2 < sizeof(casualties->list) / sizeof(casualties->list[0]);
+    return casualties->count + ROOM_A_MESSAGE < sizeof(casualties->list) / sizeof(casualties->list[0]);
 }
 
 static void unlock(struct vipl_vi *vi, struct lo_casualties *casualties)
@@ -120,6 +128,10 @@ static void on_ack(struct lo_link *link, const struct lo_message *m, struct lo_c
     uint32_t sequence;
     uint32_t bytes;
     uint32_t status = m->total & VIP_STATUS_ERROR_MASK;
+    if ((m->flags & LO_FLAG_AGAIN) != 0) {
+        vipl_lo_resend_begin(link, m->ticket);
+        return;
+    }
     struct vipl_vi *vi = redeem(link, m->ticket, true, &sequence, &bytes);
     if (vi == NULL) {
         return;
@@ -157,31 +169,54 @@ static bool chunk_is_sane(const struct lo_message *m, uint32_t bytes)
     return m->offset <= m->total && bytes <= m->total - m->offset && last == (m->offset + bytes == m->total);
 }
 
+/* At Reliable Delivery and below what became of the message at the receiver is not the sender's business. */
+static uint32_t for_sender(const struct lo_session *s, uint32_t status)
+{
+    bool reception = s->facts.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+    return !reception && status == VIP_STATUS_REMOTE_DESC_ERROR ? 0 : status;
+}
+
+/* A sender that wants to know hears of a refusal at once, before it hears that the connection is lost for it; else when the
+ * message is all there. */
+static void answer_send(struct lo_session *s, const struct lo_message *m, bool was_refused)
+{
+    bool reception = s->facts.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+    bool over = (m->flags & LO_FLAG_LAST) != 0 || (reception && s->rx_status != 0);
+    bool answered = reception && was_refused;
+    if ((m->flags & LO_FLAG_ACK) != 0 && over && !answered) {
+        answer(s->link, m->ticket, for_sender(s, s->rx_status));
+    }
+}
+
+static void place_chunk(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
+{
+    struct vipl_sg to;
+    if (vipl_up_recv_claim(s->vi, m->total, &to) != VIPL_CLAIM_OK) {
+        s->rx_dropping = true;
+    } else if (!vipl_scatter(&to, m->offset, payload, m->bytes)) {
+        vipl_up_recv_finish(s->vi, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
+        s->rx_dropping = true;
+    } else if ((m->flags & LO_FLAG_LAST) != 0) {
+        vipl_up_recv_finish(s->vi, 0, m->total, false, immediate_of(m));
+    }
+    s->rx_status = s->rx_dropping ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
+}
+
 /* A chunk of a message. The receive is claimed anew for each chunk: it stays the oldest until finished. */
 static void on_send(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
                     struct lo_casualties *casualties)
 {
-    struct vipl_sg to;
     vipl_up_recv_lock(s->vi);
     if (m->offset == 0) {
-        s->rx_dropping = false;
+        s->rx_dropping = (m->flags & LO_FLAG_AGAIN) != 0; /* it was to be sent again, and cannot be */
         s->rx_status = 0;
     }
+    bool was_refused = s->rx_status != 0;
     if (!s->rx_dropping) {
-        if (vipl_up_recv_claim(s->vi, m->total, &to) == VIPL_CLAIM_OK) {
-            vipl_scatter(&to, m->offset, payload, m->bytes);
-            if ((m->flags & LO_FLAG_LAST) != 0) {
-                vipl_up_recv_finish(s->vi, 0, m->total, false, immediate_of(m));
-            }
-        } else {
-            s->rx_dropping = true;
-            s->rx_status = VIP_STATUS_REMOTE_DESC_ERROR;
-        }
+        place_chunk(s, m, payload);
     }
     unlock(s->vi, casualties);
-    if ((m->flags & LO_FLAG_LAST) != 0 && (m->flags & LO_FLAG_ACK) != 0) {
-        answer(s->link, m->ticket, s->rx_status);
-    }
+    answer_send(s, m, was_refused);
 }
 
 /* The list of pieces in the peer's memory, copied out of the ring once. False: it does not add up. */
@@ -206,9 +241,12 @@ static bool read_pieces(const struct lo_message *m, const unsigned char *payload
     return sum == m->total;
 }
 
-static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const struct vipl_sg *from)
+/* `again`: the system does not let us read there (any more). A page of the sender's that is not there is no such case. */
+static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const struct vipl_sg *from,
+                      bool *again)
 {
     struct vipl_sg to;
+    *again = false;
     if (vipl_up_recv_claim(s->vi, m->total, &to) != VIPL_CLAIM_OK) {
         return VIP_STATUS_REMOTE_DESC_ERROR;
     }
@@ -216,6 +254,13 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const st
     int error = vipl_peer_read(s->link->pid, to.iov, to.count, from->iov, from->count, m->total);
     if (!life_is_current(s->link, m->ticket)) {
         return 0; /* the send was flushed meanwhile: what we have may be anything */
+    }
+    if (error != 0 && error != EFAULT) {
+        *again = true;
+        if (vipl_exchange(&s->link->can_reach, 0) != 0) {
+            vipl_log(VIPL_LOG_INFO, "the memory of process %d is out of reach by now", s->link->pid);
+        }
+        return 0;
     }
     if (error != 0) {
         vipl_log_os("fetching a message from another process", error);
@@ -226,13 +271,6 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const st
     return 0;
 }
 
-/* At Reliable Delivery and below what became of the message at the receiver is not the sender's business. */
-static uint32_t for_sender(const struct lo_session *s, uint32_t status)
-{
-    bool reception = s->facts.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
-    return !reception && status == VIP_STATUS_REMOTE_DESC_ERROR ? 0 : status;
-}
-
 static bool on_pull(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
                     struct lo_casualties *casualties)
 {
@@ -241,8 +279,12 @@ static bool on_pull(struct lo_session *s, const struct lo_message *m, const unsi
         return false;
     }
     vipl_up_recv_lock(s->vi);
-    uint32_t status = fetch(s, m, &from);
+    bool again;
+    uint32_t status = fetch(s, m, &from, &again);
     unlock(s->vi, casualties);
+    if (again) {
+        return vipl_lo_ask_again(s, m);
+    }
     return answer(s->link, m->ticket, for_sender(s, status));
 }
 
@@ -296,7 +338,10 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         struct vipl_sg from = {.count = 1, .bytes = bytes};
         from.iov[0].base = (void *)(uintptr_t)(payload + LO_RDMA_PREFIX);
         from.iov[0].len = bytes;
-        vipl_copy_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from);
+        if (vipl_copy_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from) != VIPL_FAULT_NONE) {
+            vipl_up_rdma_refuse(s->vi, true);
+            s->rx_status = VIP_STATUS_RDMA_PROT_ERROR;
+        }
     }
     if ((m->flags & LO_FLAG_LAST) != 0) {
         complete_write(s, m);
@@ -341,15 +386,18 @@ static struct lo_session *session_by(struct lo_link *link, uint32_t number)
     return s != NULL && s->number == number ? s : NULL;
 }
 
-/* One more chunk of the oldest read. False: no room in the ring. The VI's receive lock is held. */
-static bool put_data(struct lo_link *link, struct lo_read *read)
+/* One more chunk of the oldest read. False: no room in the ring, or *there says that the memory is not there. The VI's
+ * receive lock is held. */
+static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
 {
     uint32_t left = read->total - read->offset;
     vipl_mutex_lock(&link->tx);
     uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
     unsigned char *payload = bytes == 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
     bool ring = false;
-    if (payload != NULL) {
+    *there = payload == NULL ||
+             vipl_copy_bytes(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
+    if (payload != NULL && *there) {
         struct lo_message message = {
             .type = LO_DATA,
             .flags = bytes == left ? LO_FLAG_LAST : 0,
@@ -358,17 +406,16 @@ static bool put_data(struct lo_link *link, struct lo_read *read)
             .total = read->total,
             .offset = read->offset,
         };
-        memcpy(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
         read->offset += bytes;
         ring = vipl_lo_ring_publish(&link->out, &message);
-    } else {
+    } else if (payload == NULL) {
         vipl_store_ordered(&link->out.shared->wanting, 1);
     }
     vipl_mutex_unlock(&link->tx);
     if (ring) {
         vipl_lo_link_ring_bell(link);
     }
-    return payload != NULL;
+    return payload != NULL && *there;
 }
 
 /* Goes on with the oldest read. False: it has to wait. */
@@ -380,7 +427,12 @@ static bool serve_read(struct lo_link *link, struct lo_casualties *casualties)
     if (s != NULL) {
         vipl_up_recv_lock(s->vi);
         bool allowed = vipl_up_rdma_allowed(s->vi, false, read->handle, read->address, read->total);
-        bool moved = allowed && put_data(link, read);
+        bool there = true;
+        bool moved = allowed && put_data(link, read, &there);
+        if (!there) {
+            vipl_up_rdma_refuse(s->vi, false);
+            allowed = false;
+        }
         unlock(s->vi, casualties);
         if (allowed && !moved) {
             return false;
@@ -410,13 +462,21 @@ static void on_data(struct lo_link *link, const struct lo_message *m, const unsi
     }
     vipl_up_send_lock(vi);
     bool valid = vipl_up_read_target(vi, sequence, &to) && m->total == to.bytes;
-    if (valid) {
-        vipl_scatter(&to, m->offset, payload, m->bytes);
-    }
+    valid = valid && vipl_scatter(&to, m->offset, payload, m->bytes);
     vipl_up_send_unlock(vi);
-    if (last && vipl_up_send_done(vi, sequence, valid ? 0 : VIP_STATUS_PROTECTION_ERROR, bytes)) {
+    if ((last || !valid) && vipl_up_send_done(vi, sequence, valid ? 0 : VIP_STATUS_PROTECTION_ERROR, bytes)) {
         add_casualty(casualties, vi, true);
     }
+}
+
+static bool resend(struct lo_link *link, struct lo_casualties *casualties)
+{
+    struct vipl_vi *settle;
+    bool moved = vipl_lo_resend(link, &settle);
+    if (settle != NULL) {
+        add_casualty(casualties, settle, true);
+    }
+    return moved;
 }
 
 /* --- the ring --- */
@@ -432,6 +492,39 @@ static void on_open(struct lo_session *s, const struct lo_message *m, struct lo_
     if (!vipl_up_connected(s->vi, &s->facts)) {
         cut_off(s, casualties);
     }
+}
+
+/* Keeps a message until the awaited one is there. Where that cannot be, the connection ends, and none of the rest is taken. */
+static bool hold(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
+                 struct lo_casualties *casualties)
+{
+    if (!s->broken && vipl_lo_hold(s, m, payload)) {
+        return true;
+    }
+    if (!s->broken) {
+        vipl_log(VIPL_LOG_ERROR, "process %d sent too much behind a message that it sends again",
+                 s->link->pid);
+    }
+    cut_off(s, casualties);
+    return vipl_lo_turn_away(s->link, m);
+}
+
+static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
+                     struct lo_casualties *casualties);
+
+/* The awaited message is there, or will not come: those behind it, up to the next that has to be sent again. */
+static bool go_on(struct lo_session *s, struct lo_casualties *casualties)
+{
+    const struct lo_message *m;
+    const unsigned char *payload;
+    struct lo_held *held;
+    bool sane = true;
+    s->awaited = 0;
+    while (sane && s->awaited == 0 && (held = vipl_lo_take_held(s, &m, &payload)) != NULL) {
+        sane = dispatch(s->link, m, payload, casualties);
+        vipl_lo_held_free(held);
+    }
+    return sane;
 }
 
 /* False: the peer breaks the rules. */
@@ -451,8 +544,10 @@ static bool dispatch(struct lo_link *link, const struct lo_message *m, const uns
     }
     struct lo_session *s = session_by(link, m->session);
     if (s == NULL || (!s->open && m->type != LO_OPEN && m->type != LO_CLOSE)) {
-        bool last = (m->flags & LO_FLAG_LAST) != 0 || m->type == LO_READ;
-        return (m->flags & LO_FLAG_ACK) == 0 || !last || answer(link, m->ticket, VIP_STATUS_TRANSPORT_ERROR);
+        return vipl_lo_turn_away(link, m);
+    }
+    if (vipl_lo_is_held(s, m)) {
+        return hold(s, m, payload, casualties);
     }
     switch (m->type) {
     case LO_OPEN:
@@ -463,7 +558,8 @@ static bool dispatch(struct lo_link *link, const struct lo_message *m, const uns
             return false;
         }
         on_send(s, m, payload, casualties);
-        return true;
+        return m->ticket == 0 || m->ticket != s->awaited || (m->flags & LO_FLAG_LAST) == 0 ||
+               go_on(s, casualties);
     case LO_PULL:
         return on_pull(s, m, payload, casualties);
     case LO_WRITE:
@@ -503,6 +599,8 @@ void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties
         vipl_lo_link_ring_bell(link);
     }
     while (link->reads_count > 0 && has_place(casualties) && serve_read(link, casualties)) {
+    }
+    while (link->resending && has_place(casualties) && resend(link, casualties)) {
     }
 }
 

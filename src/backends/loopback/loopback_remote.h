@@ -13,12 +13,18 @@ void vipl_lo_remote_unlisten(struct vipl_be_nic *be, const struct vipl_address *
 void vipl_lo_calls_idle(struct vipl_be_nic *be, const struct vipl_address *local);
 VIP_RETURN vipl_lo_walk_begin(struct lo_request *request);
 void vipl_lo_walk_end(struct lo_request *request); /* harmless without a walk */
-/* Takes the request back from other processes. False: it stays there, or has ended. */
+/* Takes the request, which is held, back from other processes. False: it stays there, or has ended. */
 bool vipl_lo_walk_leave(struct lo_request *request);
+/* Keeps every program from taking the request, until it is let go. False: one of another process has it, and says so
+ * soon. Without a walk there is nobody to keep from it. */
+bool vipl_lo_walk_hold(const struct lo_request *request);
+void vipl_lo_walk_let_go(const struct lo_request *request);
 /* It is before a listener of another process, where somebody waits for it or has it. */
 bool vipl_lo_walk_is_over(const struct lo_request *request);
+/* A listener of another process is there, whether or not it answers. */
+bool vipl_lo_walk_met_listener(const struct lo_request *request);
 bool vipl_lo_call_is_open(const struct lo_request *request); /* it answered a call, and is connected */
-void vipl_lo_call_taken(struct lo_call *call);
+bool vipl_lo_call_taken(struct lo_call *call);
 VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi);
 void vipl_lo_call_reject(struct lo_call *call);
 
@@ -28,8 +34,9 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
 void vipl_lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi);
 void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
 VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region);
-void vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
+VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
 VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_facts *region);
+VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be);
 
 /* --- progress --- */
 

@@ -13,7 +13,10 @@
 #include "core/log.h"
 #include "os/os_atomic.h"
 
-enum { NS_PER_MS = 1000000 };
+enum {
+    NS_PER_MS = 1000000,
+    REST_MS = 100 /* until there may be descriptors again */
+};
 
 uint8_t vipl_lo_process_uid[LO_UID];
 static uint32_t probe_word; /* what a peer has to be able to read; constant once set */
@@ -129,7 +132,11 @@ void vipl_lo_close_listening(struct lo_remote *remote, struct lo_listening *s)
         return;
     }
     vipl_list_remove(&s->link);
-    vipl_pollset_remove(&remote->set, s->source.fd);
+    if (s->resume_at == 0) {
+        vipl_pollset_remove(&remote->set, s->source.fd);
+    } else {
+        remote->resting--;
+    }
     vipl_fd_close(s->source.fd);
     vipl_free(s);
 }
@@ -147,6 +154,57 @@ void vipl_lo_remote_unlisten(struct vipl_be_nic *be, const struct vipl_address *
 {
     struct lo_remote *remote = vipl_load_ptr(&be->remote);
     vipl_lo_close_listening(remote, find_listening(remote, 'w', vipl_lo_hash_of(local)));
+}
+
+/* --- tokens: a message in a socket that the processes share. Who receives it has it --- */
+
+bool vipl_lo_token_make(int token[2])
+{
+    int error = vipl_local_pair(token);
+    if (error != 0) {
+        token[0] = token[1] = -1;
+        vipl_log_os("asking other processes", error);
+        return false;
+    }
+    vipl_lo_token_return(token);
+    return true;
+}
+
+void vipl_lo_token_close(const int token[2])
+{
+    vipl_fd_close(token[0]);
+    vipl_fd_close(token[1]);
+}
+
+/* Never blocks, whatever the descriptor is that a peer sent us. */
+bool vipl_lo_token_take(int fd)
+{
+    char byte;
+    size_t length = 0;
+    int fds[2];
+    if (vipl_local_receive(fd, &byte, sizeof(byte), &length, fds) != 0) {
+        return false;
+    }
+    vipl_fd_close(fds[0]);
+    vipl_fd_close(fds[1]);
+    return length > 0;
+}
+
+/* Backwards through the same socket: to the requester, and to nobody else. */
+void vipl_lo_token_give_back(int fd)
+{
+    vipl_local_send(fd, "!", 1, NULL, 0); /* a requester that has gone needs none */
+}
+
+/* As it was put in, or as somebody gave it back. */
+bool vipl_lo_token_take_own(const int token[2])
+{
+    return vipl_lo_token_take(token[1]) || vipl_lo_token_take(token[0]);
+}
+
+void vipl_lo_token_return(const int token[2])
+{
+    vipl_local_send(token[0], "!", 1, NULL, 0); /* there is room: there is one */
 }
 
 /* --- reaching into each other's memory --- */
@@ -172,11 +230,47 @@ uint32_t *vipl_lo_probe(void)
 
 /* --- events and time --- */
 
-static void on_listener(struct lo_remote *remote, const struct lo_listening *s)
+/* A socket with callers that cannot be taken in stays readable: whoever slept on it would not sleep. */
+static void rest(struct lo_remote *remote, struct lo_listening *s)
+{
+    vipl_pollset_remove(&remote->set, s->source.fd);
+    s->resume_at = vipl_lo_in_ms(REST_MS);
+    remote->resting++;
+}
+
+/* Goes on with those that have rested; *soonest as in vipl_lo_calls_tick(). */
+static void resume(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
+{
+    for (struct vipl_list *l = remote->sockets.next; l != &remote->sockets && remote->resting > 0;
+         l = l->next) {
+        struct lo_listening *s = VIPL_CONTAINER(l, struct lo_listening, link);
+        if (s->resume_at == 0) {
+            continue;
+        }
+        if (now >= s->resume_at && vipl_pollset_add(&remote->set, s->source.fd, &s->source) == 0) {
+            s->resume_at = 0;
+            remote->resting--;
+            continue;
+        }
+        s->resume_at = now >= s->resume_at ? now + (uint64_t)REST_MS * NS_PER_MS : s->resume_at;
+        *soonest = s->resume_at < *soonest ? s->resume_at : *soonest;
+    }
+}
+
+static void on_listener(struct lo_remote *remote, struct lo_listening *s)
 {
     int fd;
-    for (int i = 0; i < 64 && vipl_local_accept(s->source.fd, &fd) == 0; i++) {
+    int error = 0;
+    for (int i = 0; i < 64 && (error = vipl_local_accept(s->source.fd, &fd)) == 0; i++) {
         vipl_lo_call_begin(remote, fd);
+        s->short_of_fds = false;
+    }
+    if (error != 0 && error != EAGAIN) {
+        if (!s->short_of_fds) {
+            vipl_log_os("taking a call from another process", error);
+        }
+        s->short_of_fds = true;
+        rest(remote, s);
     }
 }
 
@@ -201,12 +295,13 @@ void vipl_lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source
 int vipl_lo_rendezvous_tick(struct lo_remote *remote)
 {
     uint64_t soonest = UINT64_MAX;
-    if (vipl_list_empty(&remote->walks) && vipl_list_empty(&remote->calls)) {
+    if (vipl_list_empty(&remote->walks) && vipl_list_empty(&remote->calls) && remote->resting == 0) {
         return -1;
     }
     uint64_t now = vipl_now_ns();
     vipl_lo_calls_tick(remote, now, &soonest);
     vipl_lo_walks_tick(remote, now, &soonest);
+    resume(remote, now, &soonest);
     if (soonest == UINT64_MAX) {
         return -1;
     }

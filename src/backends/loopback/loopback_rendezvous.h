@@ -20,8 +20,10 @@ struct lo_listening {
     struct vipl_list link; /* remote->sockets */
     uint64_t hash;
     unsigned place;
-    char kind;      /* 'w' for VipConnectWait(), 'p' for symmetric requests */
-    uint32_t users; /* listeners, or walks, that need it */
+    char kind;          /* 'w' for VipConnectWait(), 'p' for symmetric requests */
+    uint64_t resume_at; /* not watched until then: there are no descriptors for those who call; 0: watched */
+    bool short_of_fds;  /* as the last call found out */
+    uint32_t users;     /* listeners, or walks, that need it */
 };
 
 enum call_state { CALL_NEW, CALL_QUEUED, CALL_ACCEPTING };
@@ -37,6 +39,7 @@ struct lo_call {
     struct lo_request *request; /* symmetric: what it met */
     struct lo_session *session; /* what came of it */
     bool opened;                /* the caller took it up; the session may be over again. rx */
+    int token_fd;               /* who takes the token from it has the request; -1: symmetric */
     int window_fd;              /* of the caller's registered memory; -1: none, or the link has it */
     bool gone;                  /* the caller hung up */
     bool taken;                 /* a program has it before it */
@@ -61,6 +64,9 @@ struct lo_walk {
     struct lo_asking *home; /* one of them; NULL: none */
     bool home_is_idle;      /* nobody waits there */
     unsigned place;         /* the next to ask at */
+    uint32_t silent; /* places, a bit each, where somebody listens who did not answer when last asked */
+    int token[2];    /* sent into the first, taken from the second, see vipl_lo_token_make(); -1: symmetric */
+    unsigned held;   /* how often we hold the token ourselves */
     uint64_t id;
     uint64_t next_try; /* also: when to stop waiting for a first answer */
     uint32_t retry_ms;
@@ -79,6 +85,16 @@ struct lo_listening *vipl_lo_open_listening(struct lo_remote *remote, char kind,
 uint32_t vipl_lo_own_places(char kind, uint64_t hash);
 void vipl_lo_close_listening(struct lo_remote *remote, struct lo_listening *s); /* NULL is harmless */
 uint32_t *vipl_lo_probe(void); /* what a peer has to be able to read */
+/* The token of a request. Several programs may have a request before them; one that is about to hand it out takes
+ * the token first, so that one gets it. The requester takes it before it hangs up where it might be being taken; if it
+ * finds none, it waits to hear by whom. It puts the token in again for the next one that it asks; a program that finds the
+ * token only then, and that it was hung up, gives it back. */
+bool vipl_lo_token_make(int token[2]); /* false: no descriptors */
+void vipl_lo_token_close(const int token[2]);
+bool vipl_lo_token_take_own(const int token[2]); /* the requester's */
+void vipl_lo_token_return(const int token[2]);
+bool vipl_lo_token_take(int fd); /* a program's that was asked */
+void vipl_lo_token_give_back(int fd);
 bool vipl_lo_can_reach(const struct lo_remote *remote, int pid, uint64_t address, uint32_t value);
 
 /* --- loopback_calls.c --- */

@@ -36,7 +36,8 @@ enum {
     LO_FLAG_IMMEDIATE = 1, /* `immediate` is valid */
     LO_FLAG_LAST = 2,      /* the last chunk */
     LO_FLAG_ACK = 4,       /* the ticket wants an answer */
-    LO_FLAG_PLACED = 8     /* of an RDMA Write: the data is there already */
+    LO_FLAG_PLACED = 8,    /* of an RDMA Write: the data is there already */
+    LO_FLAG_AGAIN = 16     /* of an ACK: the message is to come through the ring; of a SEND: it will not */
 };
 
 /* A message's head, in a process's own memory. Unused fields are 0. */

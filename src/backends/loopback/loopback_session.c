@@ -3,6 +3,7 @@
  * Sessions, the sending side: a VI's sends go into its link's ring, or, where the kernel lets us
  * into the peer's memory, RDMA goes there directly. All under the VI's send lock.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "backends/loopback/loopback_link.h"
@@ -59,6 +60,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     }
     uint32_t slot;
     vipl_list_init(&session->blocked);
+    vipl_list_init(&session->held);
     session->link = link;
     session->vi = vi;
     session->peer_number = peer_number;
@@ -68,7 +70,8 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     vipl_mutex_lock(&remote_of(link)->rx);
     bool room = link->dead == 0 && find_slot(link, &slot);
     if (room) {
-        session->number = slot << LO_LIFE_BITS | (++link->session_lives & ((1u << LO_LIFE_BITS) - 1));
+        uint32_t life = link->session_lives++ % ((1u << LO_LIFE_BITS) - 1) + 1; /* not 0, nor is the number */
+        session->number = slot << LO_LIFE_BITS | life;
         link->sessions[slot] = session;
     }
     vipl_mutex_unlock(&remote_of(link)->rx);
@@ -92,6 +95,9 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
     /* RDMA that the peer cannot do itself, or may not, is served here even when nobody calls in. */
     vipl_up_vi_facts(session->vi, &own);
     if (own.rdma_write || own.rdma_read) {
+        struct lo_link *link = session->link;
+        uint32_t *gate = lo_gate(link->segment, link->side, session->number);
+        session->gated = vipl_compare_exchange(gate, 0, session->number); /* pairs with reach() */
         vipl_up_need_service(session->link->be->core);
     }
 }
@@ -101,6 +107,16 @@ void vipl_lo_session_begin(struct lo_session *session)
     vipl_mutex_lock(&remote_of(session->link)->rx);
     vipl_lo_session_begin_locked(session);
     vipl_mutex_unlock(&remote_of(session->link)->rx);
+}
+
+/* From now on the peer begins no direct access in the name of this VI; one may be under way. */
+static void shut_gate(const struct lo_session *session)
+{
+    struct lo_link *link = session->link;
+    if (session->gated) {
+        vipl_compare_exchange(lo_gate(link->segment, link->side, session->number), session->number,
+                              0); /* pairs with reach() */
+    }
 }
 
 static void clear_tickets(struct lo_session *session)
@@ -121,8 +137,10 @@ static void part(struct lo_session *session)
     struct lo_link *link = session->link;
     struct lo_message message = {.type = LO_CLOSE, .session = session->peer_number};
     vipl_mutex_lock(&remote_of(link)->rx); /* keeps the link */
+    vipl_lo_drop_held(session);
     vipl_mutex_lock(&link->tx);
     clear_tickets(session);
+    shut_gate(session);
     vipl_list_remove(&session->blocked);
     bool ring = false;
     bool said = link->dead != 0 || session->peer_number == 0;
@@ -161,6 +179,10 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
     vipl_up_recv_unlock_quiet(vi);
     vipl_up_send_unlock(vi);
     if (session != NULL) {
+        shut_gate(session);
+        if (session->gated) {
+            vipl_lo_session_revoke(session);
+        }
         part(session);
     }
 }
@@ -170,6 +192,7 @@ void vipl_lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
     struct lo_session *session = lo_vi_of(vi)->session;
     (void)be;
     if (session != NULL) {
+        shut_gate(session);
         vipl_mutex_lock(&session->link->tx);
         clear_tickets(session);
         vipl_mutex_unlock(&session->link->tx);
@@ -195,12 +218,14 @@ static uint32_t take_ticket(struct lo_session *session, const struct vipl_send *
         if (!ticket->busy) {
             link->next_ticket = i + 1;
             ticket->busy = true;
+            ticket->offered = ticket->resending = false;
             link->free_tickets--;
             ticket->session = session;
             ticket->sequence = send->sequence;
             ticket->bytes = (uint32_t)send->local.bytes;
             uint32_t life = vipl_load_relaxed(&link->out.shared->lives[i]);
-            return lo_ticket_name(i, life);
+            ticket->name = lo_ticket_name(i, life);
+            return ticket->name;
         }
     }
     return 0;
@@ -226,7 +251,7 @@ bool vipl_lo_link_has_room(struct lo_link *link)
 {
     vipl_mutex_lock(&link->tx);
     bool blocked = !vipl_list_empty(&link->blocked) || !vipl_list_empty(&link->farewells);
-    bool wanted = link->reads_count > 0 || (blocked && link->free_tickets > 0);
+    bool wanted = link->reads_count > 0 || link->resending || (blocked && link->free_tickets > 0);
     bool room = wanted && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT;
     vipl_mutex_unlock(&link->tx);
     return room;
@@ -246,18 +271,19 @@ static void put_address(unsigned char *to, const struct vipl_send *send)
     memset(to + 12, 0, 4);
 }
 
-static bool publish(struct lo_link *link, const struct lo_message *message)
+/* The send ends without its last chunk, and no answer comes. */
+static void give_back_ticket(struct lo_session *session)
 {
-    bool ring = vipl_lo_ring_publish(&link->out, message);
-    vipl_mutex_unlock(&link->tx);
-    if (ring) {
-        vipl_lo_link_ring_bell(link);
+    struct lo_ticket *ticket = &session->link->tickets[lo_ticket_number(session->tx_ticket)];
+    if (session->tx_ticket != 0 && ticket->session == session) {
+        ticket->busy = false;
+        ticket->session = NULL;
+        session->link->free_tickets++;
     }
-    return true;
 }
 
-/* One more chunk of the send at the head of the queue. False: no room. */
-static bool put_chunk(struct lo_session *session, const struct vipl_send *send, uint32_t flags)
+/* One more chunk of the send at the head of the queue. False: no room, or *there says that the memory is not there. */
+static bool put_chunk(struct lo_session *session, const struct vipl_send *send, uint32_t flags, bool *there)
 {
     struct lo_link *link = session->link;
     bool rdma = send->op == VIP_CONTROL_OP_RDMAWRITE;
@@ -274,7 +300,13 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     bool first = session->tx_offset == 0;
     unsigned char *payload =
         bytes > LO_MAX_CHUNK ? NULL : vipl_lo_ring_claim(&link->out, bytes + prefix, false);
-    if (payload != NULL && first && wants_answer(send)) {
+    *there = payload == NULL || vipl_gather(payload + prefix, &send->local, session->tx_offset, bytes);
+    if (!*there) {
+        payload = NULL;
+        if (!first && wants_answer(send)) {
+            give_back_ticket(session);
+        }
+    } else if (payload != NULL && first && wants_answer(send)) {
         session->tx_ticket = take_ticket(session, send);
         payload = session->tx_ticket == 0 ? NULL : payload;
     }
@@ -285,7 +317,6 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     if (rdma) {
         put_address(payload, send);
     }
-    vipl_gather(payload + prefix, &send->local, session->tx_offset, bytes);
     struct lo_message message = {
         .type = rdma ? LO_WRITE : LO_SEND,
         .flags =
@@ -299,7 +330,8 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
         .offset = session->tx_offset,
     };
     session->tx_offset += bytes;
-    return publish(link, &message);
+    lo_publish(link, &message);
+    return true;
 }
 
 static enum vipl_posted send_through_ring(struct lo_session *session, struct vipl_send *send, uint32_t flags)
@@ -310,9 +342,18 @@ static enum vipl_posted send_through_ring(struct lo_session *session, struct vip
         session->tx_offset = 0;
         return VIPL_POSTED_DONE;
     }
+    if (session->tx_held) { /* what is sent again goes first */
+        return block(session);
+    }
     do {
-        if (!put_chunk(session, send, flags)) {
-            return block(session);
+        bool there;
+        if (!put_chunk(session, send, flags, &there)) {
+            if (there) {
+                return block(session);
+            }
+            session->tx_offset = 0;
+            send->status = VIP_STATUS_PROTECTION_ERROR;
+            return VIPL_POSTED_DONE;
         }
     } while ((flags & LO_FLAG_PLACED) == 0 && session->tx_offset < send->local.bytes);
     session->tx_offset = 0;
@@ -336,6 +377,7 @@ static enum vipl_posted offer(struct lo_session *session, struct vipl_send *send
         uint64_t piece[2] = {(uint64_t)(uintptr_t)send->local.iov[i].base, send->local.iov[i].len};
         memcpy(payload + (size_t)i * 16, piece, 16);
     }
+    link->tickets[lo_ticket_number(ticket)].offered = true;
     struct lo_message message = {
         .type = LO_PULL,
         .flags = (uint8_t)(LO_FLAG_LAST | LO_FLAG_ACK | (send->immediate ? LO_FLAG_IMMEDIATE : 0)),
@@ -345,7 +387,7 @@ static enum vipl_posted offer(struct lo_session *session, struct vipl_send *send
         .immediate = send->immediate_data,
         .total = (uint32_t)send->local.bytes,
     };
-    publish(link, &message);
+    lo_publish(link, &message);
     return VIPL_POSTED_PENDING;
 }
 
@@ -368,7 +410,7 @@ static enum vipl_posted ask_to_read(struct lo_session *session, struct vipl_send
         .ticket = ticket,
         .total = (uint32_t)send->local.bytes,
     };
-    publish(link, &message);
+    lo_publish(link, &message);
     return VIPL_POSTED_PENDING;
 }
 
@@ -406,17 +448,22 @@ static bool reach(struct lo_session *session, const struct vipl_send *send)
     const struct lo_window *window = link->window.base;
     struct vipl_iov remote[2];
     uint32_t *under_way = &link->segment->direct[link->side][vipl_load_ordered(&window->epoch) & 1];
-    vipl_fetch_add(under_way, 1); /* before the look into the window: see vipl_lo_region_remove */
-    bool nothing = send->local.bytes == 0;
-    bool done = nothing || vipl_lo_window_allows(window, session->peer_tag, write, send->remote_handle,
-                                                 send->remote_address, send->local.bytes);
-    if (done && !nothing) {
+    vipl_fetch_add(under_way, 1); /* before the looks at gate and window: see loopback_regions.c */
+    uint32_t *gate = lo_gate(link->segment, 1 - link->side, session->peer_number);
+    bool done = vipl_load_ordered(gate) == session->peer_number &&
+                vipl_lo_window_allows(window, session->peer_tag, write, send->remote_handle,
+                                      send->remote_address, send->local.bytes);
+    if (done) {
         unsigned n = remote_pieces(remote, send, write);
         int error =
             write
                 ? vipl_peer_write(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes)
                 : vipl_peer_read(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes);
         done = error == 0;
+        if (error != 0 &&
+            error != EFAULT) { /* one of us has another user by now, say: the rings do it from now on */
+            vipl_store_relaxed(&link->can_reach, 0);
+        }
     }
     vipl_fetch_add(under_way, (uint32_t)-1);
     return done;

@@ -30,6 +30,61 @@ static void hang_up(struct lo_asking *asking)
     }
 }
 
+/* --- the token --- */
+
+static bool hold(struct lo_walk *walk)
+{
+    bool mine = walk->request->peer || walk->held > 0 || vipl_lo_token_take_own(walk->token);
+    walk->held += mine ? 1 : 0;
+    return mine;
+}
+
+static void let_go(struct lo_walk *walk)
+{
+    if (--walk->held == 0 && !walk->request->peer) {
+        vipl_lo_token_return(walk->token);
+    }
+}
+
+bool vipl_lo_walk_hold(const struct lo_request *request)
+{
+    return request->walk == NULL || hold(request->walk);
+}
+
+void vipl_lo_walk_let_go(const struct lo_request *request)
+{
+    if (request->walk != NULL && request->walk->held > 0) { /* else it is another walk by now */
+        let_go(request->walk);
+    }
+}
+
+/* Nobody is asked any more: who had the token has gone with it. */
+static void renew_token(struct lo_walk *walk)
+{
+    if (!walk->request->peer && walk->held == 0) {
+        vipl_lo_token_take(walk->token[1]);
+        vipl_lo_token_take(walk->token[0]);
+        vipl_lo_token_return(walk->token);
+    }
+}
+
+/* Hangs up unless a program there may have the request. False: some program has it, and says so soon. */
+static bool leave(struct lo_asking *asking)
+{
+    struct lo_walk *walk = asking->walk;
+    if (asking->source.fd < 0) {
+        return true;
+    }
+    if (!hold(walk)) {
+        return false;
+    }
+    hang_up(asking);
+    let_go(walk);
+    return true;
+}
+
+/* --- places --- */
+
 /* The one that is not the home. */
 static struct lo_asking *other(struct lo_walk *walk)
 {
@@ -78,8 +133,9 @@ static bool say_hello(const struct lo_asking *asking)
     vipl_lo_hello_identify(&hello);
     memcpy(hello.process, vipl_lo_process_uid, LO_UID);
     memcpy(hello.nic, walk->remote->uid, LO_UID);
-    int window = vipl_lo_own_window(walk->remote->be);
-    return vipl_local_send(asking->source.fd, bytes, vipl_lo_hello_write(&hello, bytes), &window, 1) == 0;
+    int fds[2] = {vipl_lo_own_window(walk->remote->be), walk->token[1]};
+    return vipl_local_send(asking->source.fd, bytes, vipl_lo_hello_write(&hello, bytes), fds,
+                           request->peer ? 1 : 2) == 0;
 }
 
 static char kind_of(const struct lo_walk *walk)
@@ -87,13 +143,21 @@ static char kind_of(const struct lo_walk *walk)
     return walk->request->peer ? 'p' : 'w';
 }
 
-/* Asks at that place. False: nobody is there. */
+static void note_silence(struct lo_walk *walk, unsigned place, bool silent)
+{
+    uint32_t bit = UINT32_C(1) << place;
+    walk->silent = silent ? walk->silent | bit : walk->silent & ~bit;
+}
+
+/* Asks at that place. False: nobody is there, or so many wait for it already that it cannot be asked. */
 static bool ask(struct lo_asking *asking, uint64_t hash, unsigned place)
 {
     char name[96];
     struct lo_walk *walk = asking->walk;
     size_t n = vipl_lo_name_of(name, kind_of(walk), hash, place);
-    if (vipl_local_connect(name, n, &asking->source.fd) != 0) {
+    int error = vipl_local_connect(name, n, &asking->source.fd);
+    note_silence(walk, place, error == EAGAIN);
+    if (error != 0) {
         asking->source.fd = -1;
         return false;
     }
@@ -122,7 +186,14 @@ static void walk_on(struct lo_walk *walk)
     uint64_t hash = vipl_lo_hash_of(&walk->request->remote);
     uint32_t passed = vipl_lo_own_places(kind_of(walk), hash);
     passed |= walk->home == NULL ? 0 : UINT32_C(1) << walk->home->place;
-    hang_up(asking);
+    bool silent = asking->source.fd >= 0;
+    if (!leave(asking)) {
+        walk->next_try = vipl_lo_in_ms(ASK_MS);
+        return;
+    }
+    if (silent) {
+        note_silence(walk, asking->place, true);
+    }
     while (walk->place < LO_PLACES) {
         unsigned place = walk->place++;
         if ((passed >> place & 1) == 0 && ask(asking, hash, place)) {
@@ -151,6 +222,11 @@ static struct lo_walk *walk_new(struct lo_remote *remote, struct lo_request *req
         walk->asking[i].source.kind = LO_SOURCE_WALK;
         walk->asking[i].source.fd = -1;
         walk->asking[i].walk = walk;
+    }
+    walk->token[0] = walk->token[1] = -1;
+    if (!request->peer && !vipl_lo_token_make(walk->token)) {
+        vipl_free(walk);
+        return NULL;
     }
     walk->remote = remote;
     walk->request = request;
@@ -195,6 +271,7 @@ void vipl_lo_walk_end(struct lo_request *request)
         return;
     }
     vipl_lo_walk_hang_up(walk);
+    vipl_lo_token_close(walk->token);
     vipl_lo_close_listening(walk->remote, walk->listening);
     vipl_list_remove(&walk->link);
     vipl_store_relaxed(&walk->remote->walk_count, walk->remote->walk_count - 1);
@@ -207,6 +284,12 @@ bool vipl_lo_walk_is_over(const struct lo_request *request)
     const struct lo_walk *walk = request->walk;
     return request->matched != NULL ||
            (walk != NULL && walk->home != NULL && (request->taken || !walk->home_is_idle));
+}
+
+bool vipl_lo_walk_met_listener(const struct lo_request *request)
+{
+    const struct lo_walk *walk = request->walk;
+    return walk != NULL && (vipl_lo_walk_asks(walk) || walk->silent != 0);
 }
 
 /* --- answers --- */
@@ -271,12 +354,17 @@ static void fail(struct lo_walk *walk, VIP_RETURN rc)
 static void on_no(struct lo_asking *asking)
 {
     struct lo_walk *walk = asking->walk;
-    if (walk->home == asking) {
-        vipl_lo_walk_hang_up(walk);
-        walk_anew(walk);
-    } else {
-        walk_on(walk);
+    note_silence(walk, asking->place, false);
+    bool was_home = walk->home == asking;
+    hang_up(asking);
+    if (!vipl_lo_walk_asks(walk)) {
+        renew_token(walk);
     }
+    if (!was_home) {
+        walk_on(walk);
+    } else if (!vipl_lo_walk_asks(walk)) {
+        walk_anew(walk);
+    } /* else who is asked beside it may have it */
 }
 
 /* Beside a place where nobody waits: the request moves to where somebody does. */
@@ -285,7 +373,12 @@ static void on_queued_beside(struct lo_asking *asking, bool idle)
     struct lo_walk *walk = asking->walk;
     if (idle) { /* somebody did when he was asked */
         walk_on(walk);
-    } else if (walk->home == NULL && !vipl_lo_request_leave(walk->request)) {
+        return;
+    }
+    if (!hold(walk)) {
+        return; /* whoever has it says so soon */
+    }
+    if (walk->home == NULL && !vipl_lo_request_leave(walk->request)) {
         hang_up(asking); /* somebody of this process has it by now */
         walk_later(walk);
     } else {
@@ -295,6 +388,7 @@ static void on_queued_beside(struct lo_asking *asking, bool idle)
         walk->home = asking;
         walk->home_is_idle = false;
     }
+    let_go(walk);
 }
 
 static void on_queued(struct lo_asking *asking, bool idle)
@@ -310,19 +404,18 @@ static void on_queued(struct lo_asking *asking, bool idle)
     if (news && idle && !walk->request->taken) {
         walk_anew(walk);
     } else if (!idle) {
-        hang_up(other(walk));
+        leave(other(walk));
     }
 }
 
 static void on_taken(struct lo_asking *asking)
 {
     struct lo_walk *walk = asking->walk;
-    if (walk->home == asking) {
-        walk->request->taken = true;
-        hang_up(other(walk));
-    } else {
-        walk_on(walk); /* out of turn */
-    }
+    walk->home = asking;
+    walk->home_is_idle = false;
+    walk->request->taken = true;
+    vipl_lo_request_drop_place(walk->request);
+    hang_up(other(walk));
 }
 
 /* False: the walk is over. */

@@ -38,22 +38,28 @@ void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_fac
     }
 }
 
-bool vipl_lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle)
+struct lo_window_entry *vipl_lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle)
 {
     for (unsigned i = 0; i < LO_WINDOW_PROBES; i++) {
         struct lo_window_entry *e = probe(window, handle, i);
         if (vipl_load_relaxed(&e->handle) == handle) {
             vipl_store_ordered(&e->handle, 0); /* before the counts are looked at */
-            return true;
+            return e;
         }
     }
-    return false;
+    return NULL;
+}
+
+void vipl_lo_window_return(struct lo_window_entry *entry, VIP_MEM_HANDLE handle)
+{
+    vipl_store_release(&entry->handle, handle); /* pairs with vipl_lo_window_allows */
 }
 
 bool vipl_lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
                            uint64_t address, uint64_t bytes)
 {
-    for (unsigned i = 0; handle != 0 && i < LO_WINDOW_PROBES; i++) {
+    bool is_shut = vipl_load_ordered(&window->shut) != 0; /* pairs with vipl_lo_regions_end */
+    for (unsigned i = 0; handle != 0 && !is_shut && i < LO_WINDOW_PROBES; i++) {
         struct lo_window_entry *e = probe((struct lo_window *)(uintptr_t)window, handle, i);
         if (vipl_load_ordered(&e->handle) != handle) {
             continue;

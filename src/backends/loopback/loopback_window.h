@@ -5,8 +5,8 @@
  * then reads or writes directly, without our help.
  *
  * Ending a region is synchronous all the same: the entry is taken out, then every link's count of
- * direct accesses under way is waited for. The counts come in two parities so that new accesses do
- * not prolong the wait: the window's epoch says which one to use.
+ * direct accesses under way is waited for (loopback_regions.c). The counts come in two parities so that
+ * new accesses do not prolong the wait: the window's epoch says which one to use.
  */
 #ifndef VIPL_LOOPBACK_WINDOW_H
 #define VIPL_LOOPBACK_WINDOW_H
@@ -33,14 +33,18 @@ struct lo_window_entry {
 
 struct lo_window {
     uint32_t epoch;
-    uint32_t pad[15];
+    uint32_t shut; /* 1: the NIC handle is closing, and nothing in the window holds any more */
+    uint32_t pad[14];
     struct lo_window_entry entries[LO_WINDOW_ENTRIES];
 };
 
 struct vipl_region_facts;
 
 void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_facts *region);
-bool vipl_lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle); /* false: was not in it */
+/* The entry that the region had, or NULL. Nobody finds it any more; who has found it may still use it. */
+struct lo_window_entry *vipl_lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle);
+/* The region has its entry again, as it was. */
+void vipl_lo_window_return(struct lo_window_entry *entry, VIP_MEM_HANDLE handle);
 /* Whether a peer whose VI may name `tag` (0: any) finds the range in the window with the right. */
 bool vipl_lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
                            uint64_t address, uint64_t bytes);

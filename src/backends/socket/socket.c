@@ -143,10 +143,17 @@ static VIP_RETURN sk_region_add(struct vipl_be_nic *be, const struct vipl_region
     return VIP_SUCCESS;
 }
 
-static void sk_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
+static VIP_RETURN sk_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
     (void)be;
     (void)handle;
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN sk_regions_end(struct vipl_be_nic *be)
+{
+    (void)be;
+    return VIP_SUCCESS;
 }
 
 static VIP_RETURN sk_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
@@ -174,6 +181,7 @@ const struct vipl_backend vipl_socket_ops = {
     .region_add = sk_region_add,
     .region_remove = sk_region_remove,
     .region_change = sk_region_add,
+    .regions_end = sk_regions_end,
     .vi_create = sk_vi_create,
     .vi_destroy = sk_vi_destroy,
     .listen = vipl_sk_listen,

@@ -40,10 +40,14 @@ enum {
     SK_READS = 64,         /* IRD and ORD between two of us */
     SK_FOREIGN_READS = 16, /* and with others, at most */
     SK_UNTOLD_READS = 1,   /* ORD towards who has not said how many it takes */
-    SK_SEGMENT = 65512,    /* payload bytes of a DDP segment between two of us */
+    /* Payload bytes of a DDP segment between two of us. An FPDU of an RDMA Write or of an answer is a multiple of 16 bytes
+     * with that, and what is sent in multiples of pages ends nowhere in the middle of its head: Wireshark loses its way
+     * where TCP's segment ends 4 bytes into an FPDU. */
+    SK_SEGMENT = 65500,
     SK_TRANSFER_SIZE = 4 << 20,
     SK_SCRATCH = 256 * 1024,
-    SK_LINGER_MS = 2000 /* for the peer's end of a connection that we have ended */
+    SK_LINGER_MS =
+        2000 /* for the peer's end of a stream that we have ended; longer while ours is not delivered */
 };
 
 enum sk_crc { SK_CRC_AUTO, SK_CRC_ON, SK_CRC_OFF };
@@ -77,6 +81,8 @@ struct vipl_be_nic {
     int highest_fd; /* that has been watched */
     uint32_t polls;
     uint32_t changed;    /* atomic: the loop has watches that the kernel does not know of yet */
+    bool doubt;          /* whether the loop still has its descriptors: to be looked at before it runs */
+    bool lost;           /* it has not, and runs no more */
     bool sooner;         /* who sleeps may have to wake earlier than it thinks */
     uint32_t slept;      /* atomic: somebody has slept since the last look around */
     struct sk_conn *hot; /* received last; NULL: none */
@@ -163,6 +169,14 @@ struct sk_pending {
 /* An RDMA Read of the peer's, to be answered in order. */
 struct sk_answer {
     struct vipl_rdmap_read read;
+    uint32_t msn;
+};
+
+/* What a message that is all there waits for, before its receive is complete. */
+enum sk_held {
+    SK_HELD_NOT,
+    SK_HELD_FOR_IMMEDIATE, /* its immediate data */
+    SK_HELD_FOR_READ       /* the empty read that confirms it: whoever hears of it can disconnect at once */
 };
 
 struct sk_receiving {
@@ -173,13 +187,19 @@ struct sk_receiving {
     uint32_t read_msn;
     uint32_t mo;        /* bytes of the Send that is under way */
     bool drop;          /* the rest of the message under way is of no use */
-    bool held;          /* a Send is all there but for its immediate data */
-    bool held_drop;     /* and is of no use */
+    enum sk_held held;  /* a message is all there, and */
+    bool held_drop;     /* is of no use */
+    bool held_write;    /* FOR_READ: an RDMA Write's immediate data, not a Send */
+    bool held_says;     /* FOR_READ: it has immediate data */
     bool writing;       /* an RDMA Write is under way */
     bool write_refused; /* it, or the one before, was not placed */
+    bool announced;     /* its end is known */
+    uint64_t write_end;
     uint32_t held_bytes;
+    uint32_t held_immediate;
     uint32_t write_bytes;    /* of the RDMA Write under way, or before */
     uint32_t response_bytes; /* of the RDMA Read Response that is under way */
+    bool response_lost;      /* not all of it could be placed */
     struct vipl_ddp land;    /* of what is missing of the FPDU under way */
     size_t landing;          /* bytes of payload that are; 0: none is under way */
     size_t land_tail;        /* those of them that are not to land */
@@ -236,9 +256,10 @@ struct sk_conn {
     int events;       /* what is watched */
     unsigned handles; /* of the loop, not closed yet */
     bool readable;    /* a callback has said so since the last look */
-    unsigned looks;   /* in a row at which the peer's host owed an answer and was silent */
-    bool broken;      /* nothing comes any more; told or to be told */
-    bool fell;        /* to be told, there was no room */
+    unsigned
+        looks; /* in a row at which the peer's host owed an answer and was silent, or, once ended, owed one */
+    bool broken; /* nothing comes any more; told or to be told */
+    bool fell;   /* to be told, there was no room */
     VIP_ERROR_CODE fell_code;
     uv_poll_t watch;
     uv_timer_t timer;
@@ -255,6 +276,8 @@ struct sk_conn {
     bool crc;
     bool foreign; /* the peer is iWARP, and not one of us; constant from its request or reply on */
     bool unreliable;
+    bool confirms_sends;  /* the peer, one of us, asks for it behind each: Reliable Reception */
+    bool confirms_writes; /* and behind RDMA Writes: both reliable levels */
     uint32_t
         segment; /* payload bytes of a DDP segment that we send; towards foreign peers guarded by tx.lock */
     unsigned nudges;            /* empty RDMA Writes to a foreign peer that has not been heard yet */
@@ -362,7 +385,7 @@ const uint8_t *vipl_sk_start_private(struct sk_conn *conn, const struct vipl_mpa
 
 VIP_RETURN vipl_sk_listen(struct vipl_be_nic *be, const struct vipl_address *local);
 void vipl_sk_unlisten(struct vipl_be_nic *be, const struct vipl_address *local);
-void vipl_sk_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request);
+bool vipl_sk_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request);
 VIP_RETURN vipl_sk_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request, struct vipl_vi *vi);
 void vipl_sk_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, bool answer);
 /* The listener for a discriminator, made if need be on the first free port from `probe` on, `only` there; NULL: none is
@@ -396,9 +419,19 @@ void vipl_sk_calls_close(struct vipl_be_nic *be);
 enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
 void vipl_sk_first_frame(struct sk_conn *conn, uint8_t op); /* an empty RDMA Write, say: ready to receive */
 void vipl_sk_nudge(struct sk_conn *conn);                   /* one more, if nothing else is under way */
-void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about);
-bool vipl_sk_half_posted(struct sk_conn *conn, uint16_t *op); /* whether a message is, and what it is */
-/* Such a message is over, with these VIP_STATUS bits. 0: it stays. False: the connection has broken. */
+/* What a Terminate is about. NULLs: nothing that is told. */
+struct sk_about {
+    const struct vipl_ddp *ddp;
+    const uint8_t *control; /* the header's first bytes as they came, where they are wrong */
+    const struct vipl_rdmap_read *read;
+};
+void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct sk_about *about);
+struct vipl_ddp vipl_sk_read_request(uint32_t msn); /* the header of an RDMA Read Request */
+/* The peer has ended the stream by a Terminate: which operation it stopped at, if any, the oldest that waits for its word or
+ * a message that is half in the stream (*half). From here on nothing more goes out. */
+bool vipl_sk_stopped_at(struct sk_conn *conn, struct sk_pending *out, bool *half);
+/* A message that is half in the stream is over, with these VIP_STATUS bits. 0: it stays. False: the connection has
+ * broken. */
 bool vipl_sk_refuse_post(struct sk_conn *conn, uint32_t status);
 void vipl_sk_answer(struct sk_conn *conn); /* as many RDMA Reads as there is room for */
 void vipl_sk_resume(struct sk_conn *conn); /* there is room: answers, then posts */
@@ -439,9 +472,18 @@ void vipl_sk_receive(struct sk_conn *conn); /* SK_OPENING, SK_OPEN */
 bool vipl_sk_segment(struct sk_conn *conn, const struct sk_segment *s);
 /* Keeps the begin of an FPDU until the rest comes. */
 bool vipl_sk_stash(struct sk_conn *conn, const uint8_t *from, size_t bytes);
+/* Whether those bytes of an RDMA Write's segment may be placed; all that is still to come of the message is looked up with
+ * them. The VI's receive lock is held. *reason: to tell the peer; 0: nothing, or it has been. */
+bool vipl_sk_write_allowed(struct sk_conn *conn, const struct vipl_ddp *ddp, size_t bytes, uint16_t *reason);
 /* Lets the VI's receive lock go. What went wrong under it, core is to settle; a peer of a reliable VI is told why. */
 bool vipl_sk_done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about);
 uint16_t vipl_sk_claim_reason(enum vipl_claim claim); /* 0: there is none to give */
+/* Why an RDMA Read of the peer's has just been refused. The VI's receive lock is held. */
+uint16_t vipl_sk_read_reason(struct sk_conn *conn, const struct vipl_rdmap_read *read);
+/* The memory of a claimed receive, or of an allowed RDMA Write, is not there: it fails, and the rest is dropped. The VI's
+ * receive lock is held. Returns the reason to give. */
+uint16_t vipl_sk_recv_fault(struct sk_conn *conn);
+uint16_t vipl_sk_write_fault(struct sk_conn *conn);
 
 /* --- socket_land.c --- */
 

@@ -29,6 +29,15 @@ static void on_ready(uv_poll_t *watch, int status, int events)
     vipl_sk_conn_ready(conn, status < 0 ? UV_READABLE | UV_WRITABLE : events);
 }
 
+/* Closed while the peer still sends, the socket would take back what it has not delivered: the reason, perhaps. So it stays
+ * for as long as the peer's host is not given up. */
+static bool is_delivering(struct sk_conn *conn)
+{
+    struct vipl_tcp_signs signs;
+    return ++conn->looks * SK_LINGER_MS < conn->be->settings.tuning.timeout_ms &&
+           vipl_tcp_signs_of_life(conn->fd, &signs) && signs.queued;
+}
+
 static void on_deadline(uv_timer_t *timer)
 {
     struct sk_conn *conn = timer->data;
@@ -38,8 +47,14 @@ static void on_deadline(uv_timer_t *timer)
         vipl_sk_call_lost(conn);
         break;
     case SK_GREETING:
-    case SK_ENDING:
         vipl_sk_conn_close(conn);
+        break;
+    case SK_ENDING:
+        if (is_delivering(conn)) {
+            vipl_sk_conn_deadline(conn, SK_LINGER_MS);
+        } else {
+            vipl_sk_conn_close(conn);
+        }
         break;
     case SK_OPENING:
         vipl_sk_fell(conn, VIP_ERROR_CONN_LOST);
@@ -142,6 +157,7 @@ void vipl_sk_conn_end(struct sk_conn *conn)
         vipl_sk_conn_close(conn);
         return;
     }
+    conn->looks = 0;
     vipl_sk_conn_watch(conn, UV_READABLE);
     vipl_sk_conn_deadline(conn, SK_LINGER_MS);
 }
@@ -161,6 +177,8 @@ void vipl_sk_conn_attach(struct sk_conn *conn, struct vipl_vi *vi)
     vipl_up_vi_facts(vi, &facts);
     conn->vi = vi;
     conn->unreliable = facts.reliability == VIP_SERVICE_UNRELIABLE;
+    conn->confirms_sends = !conn->foreign && facts.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+    conn->confirms_writes = !conn->foreign && !conn->unreliable;
     set_conn(vi, conn);
 }
 

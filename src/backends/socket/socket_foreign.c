@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backends/socket/socket.h"
+#include "core/copy.h"
 #include "iwarp/bytes.h"
 
 /* RFC 6581: no depth is told. */
@@ -147,15 +148,16 @@ struct cursor {
     const struct vipl_iov *piece;
     const struct vipl_iov *end;
     size_t offset;
+    bool fault; /* memory of the program's is not there */
 };
 
 static bool take(struct cursor *c, uint8_t *to, size_t bytes)
 {
-    while (bytes > 0 && c->piece < c->end) {
+    while (bytes > 0 && c->piece < c->end && !c->fault) {
         size_t left = c->piece->len - c->offset;
         size_t n = left < bytes ? left : bytes;
         if (to != NULL) {
-            memcpy(to, (const uint8_t *)c->piece->base + c->offset, n);
+            c->fault = !vipl_copy_bytes(to, (const uint8_t *)c->piece->base + c->offset, n);
             to += n;
         }
         bytes -= n;
@@ -175,7 +177,9 @@ static bool mark_next(struct sk_conn *conn, struct cursor *c)
         return false;
     }
     size_t bytes = vipl_mpa_fpdu_bytes(vipl_get16(m->plain));
-    take(c, m->plain + VIPL_MPA_HEADER_BYTES, bytes - VIPL_MPA_HEADER_BYTES);
+    if (!take(c, m->plain + VIPL_MPA_HEADER_BYTES, bytes - VIPL_MPA_HEADER_BYTES) && c->fault) {
+        return false;
+    }
     m->fpdu = bytes;
     m->have = vipl_mpa_mark(m->marked, m->plain, bytes, conn->crc, &m->position);
     m->sent = 0;
@@ -197,7 +201,7 @@ static int flush(struct sk_conn *conn)
 int vipl_sk_send_marked(struct sk_conn *conn, const struct vipl_iov *pieces, unsigned count, size_t *sent)
 {
     struct sk_marking *m = conn->marking;
-    struct cursor c = {pieces, pieces + count, 0};
+    struct cursor c = {pieces, pieces + count, 0, false};
     int error = 0;
     *sent = 0;
     if (m->fpdu > 0) {
@@ -206,7 +210,7 @@ int vipl_sk_send_marked(struct sk_conn *conn, const struct vipl_iov *pieces, uns
     while (error == 0) {
         if (m->fpdu == 0) {
             if (!mark_next(conn, &c)) {
-                return 0;
+                return c.fault && *sent == 0 ? EFAULT : 0;
             }
             *sent += 1;
         }

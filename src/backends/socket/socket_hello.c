@@ -3,18 +3,21 @@
  * How a connection starts: MPA's request and reply, and what two of us say in their private data, in network order:
  *
  *      0  "VIPL"                  8  reliability level          20  payload bytes taken in a segment
- *      4  version, 1             10  0                          24  bytes of the sender's discriminator
+ *      4  version, 2             10  0                          24  bytes of the sender's discriminator
  *      5  kind                   12  MaxTransferSize            25  bytes of the other's
  *      6  reason << 5 | flags                                   26  both
  *      7  a refusal's code
+ *
+ * Flags: 1 RDMA Writes are allowed, 2 RDMA Reads are, 4 there is a quality of service, 8 the program's addresses have 32 bits.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "backends/socket/socket.h"
+#include "core/log.h"
 #include "iwarp/bytes.h"
 
-enum { FIXED = 26, VERSION = 1, FLAG_WRITE = 1, FLAG_READ = 2, FLAG_QOS = 4 };
+enum { FIXED = 26, VERSION = 2, FLAG_WRITE = 1, FLAG_READ = 2, FLAG_QOS = 4, FLAG_32_BIT = 8 };
 
 static const uint8_t magic[4] = {'V', 'I', 'P', 'L'};
 
@@ -25,7 +28,8 @@ size_t vipl_sk_hello_write(uint8_t *out, const struct sk_hello *h)
     out[4] = VERSION;
     out[5] = h->kind;
     out[6] = (uint8_t)(h->reason << 5 | (h->facts.rdma_write ? FLAG_WRITE : 0) |
-                       (h->facts.rdma_read ? FLAG_READ : 0) | (h->facts.has_qos ? FLAG_QOS : 0));
+                       (h->facts.rdma_read ? FLAG_READ : 0) | (h->facts.has_qos ? FLAG_QOS : 0) |
+                       (h->facts.is_32_bit ? FLAG_32_BIT : 0));
     out[7] = h->code;
     vipl_put16(out + 8, h->facts.reliability);
     vipl_put64(out + 12, h->facts.max_transfer_size);
@@ -45,6 +49,10 @@ bool vipl_sk_hello_is_ours(const uint8_t *bytes, size_t length)
 bool vipl_sk_hello_read(const uint8_t *bytes, size_t length, struct sk_hello *out)
 {
     memset(out, 0, sizeof(*out));
+    if (length >= FIXED && vipl_sk_hello_is_ours(bytes, length) && bytes[4] != VERSION) {
+        vipl_log(VIPL_LOG_INFO, "a peer has version %u of the greeting, this library %u: refused",
+                 (unsigned)bytes[4], (unsigned)VERSION);
+    }
     if (length < FIXED || memcmp(bytes, magic, sizeof(magic)) != 0 || bytes[4] != VERSION ||
         bytes[24] > VIPL_MAX_DISCRIMINATOR || bytes[25] > VIPL_MAX_DISCRIMINATOR ||
         length != FIXED + (size_t)bytes[24] + bytes[25]) {
@@ -56,6 +64,7 @@ bool vipl_sk_hello_read(const uint8_t *bytes, size_t length, struct sk_hello *ou
     out->facts.rdma_write = (bytes[6] & FLAG_WRITE) != 0;
     out->facts.rdma_read = (bytes[6] & FLAG_READ) != 0;
     out->facts.has_qos = (bytes[6] & FLAG_QOS) != 0;
+    out->facts.is_32_bit = (bytes[6] & FLAG_32_BIT) != 0;
     out->facts.reliability = vipl_get16(bytes + 8);
     out->facts.max_transfer_size = vipl_get64(bytes + 12);
     out->segment = vipl_get32(bytes + 20);

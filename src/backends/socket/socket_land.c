@@ -8,6 +8,8 @@
  *
  * Where there is a CRC a payload does not land: it is not to be placed before the CRC is known to be right.
  */
+#include <errno.h>
+
 #include "backends/socket/socket.h"
 #include "core/copy.h"
 #include "iwarp/bytes.h"
@@ -75,7 +77,6 @@ bool vipl_sk_land_begin(struct sk_conn *conn, const uint8_t *fpdu, size_t have)
     rx->landing = s.ahead;
     rx->land_tail =
         TAIL + payload % 4; /* so that what is left of the FPDU ends with as many bytes of pad as the whole */
-    s.ddp.last = false;
     return vipl_sk_segment(conn, &s);
 }
 
@@ -84,14 +85,10 @@ static bool find_target(struct sk_conn *conn, struct vipl_sg *to, size_t *offset
 {
     struct sk_receiving *rx = &conn->rx;
     if (rx->land.op == VIPL_RDMAP_WRITE) {
-        bool allowed = !rx->write_refused &&
-                       vipl_up_rdma_allowed(conn->vi, true, rx->land.stag, rx->land.offset, rx->landing);
-        *reason = allowed || rx->write_refused ? 0 : VIPL_TERM_DDP_TAGGED_STAG;
-        rx->write_refused = !allowed;
         *offset = 0;
         to->count = 1;
         to->iov[0] = (struct vipl_iov){(void *)(uintptr_t)rx->land.offset, rx->landing};
-        return allowed;
+        return vipl_sk_write_allowed(conn, &rx->land, rx->landing, reason);
     }
     enum vipl_claim claim =
         rx->drop ? VIPL_CLAIM_GONE : vipl_up_recv_claim(conn->vi, (size_t)rx->land.mo + rx->landing, to);
@@ -120,7 +117,12 @@ static int receive_response(struct sk_conn *conn, struct sk_landing *out)
     struct vipl_sg to;
     vipl_up_send_lock(conn->vi);
     bool found = vipl_up_read_target(conn->vi, conn->rx.land.stag, &to);
+    found = found && !conn->rx.response_lost;
     int error = receive(conn, found ? &to : NULL, conn->rx.response_bytes, out);
+    if (error == EFAULT) { /* the place is not there: the rest is dropped, from the next call on */
+        conn->rx.response_lost = true;
+        error = EAGAIN;
+    }
     vipl_up_send_unlock(conn->vi);
     return error;
 }
@@ -133,6 +135,10 @@ static int receive_message(struct sk_conn *conn, struct sk_landing *out)
     vipl_up_recv_lock(conn->vi);
     bool found = find_target(conn, &to, &offset, &reason);
     int error = receive(conn, found ? &to : NULL, offset, out);
+    if (error == EFAULT) { /* likewise */
+        reason = conn->rx.land.op == VIPL_RDMAP_WRITE ? vipl_sk_write_fault(conn) : vipl_sk_recv_fault(conn);
+        error = EAGAIN;
+    }
     vipl_sk_done(conn, reason, &conn->rx.land);
     return error;
 }
@@ -162,6 +168,5 @@ bool vipl_sk_landed(struct sk_conn *conn, size_t bytes)
     advance(&rx->land, bytes);
     rx->landing -= bytes;
     s.ahead = rx->landing;
-    s.ddp.last = false;
     return vipl_sk_segment(conn, &s) && (rx->landing > rx->land_tail || stash_tail(conn));
 }

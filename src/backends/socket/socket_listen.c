@@ -230,6 +230,19 @@ static void take_in(struct sk_listener *listener, int fd, const struct vipl_inet
     }
 }
 
+/* The oldest connection whose stream we have ended: it only waits for the peer to end it too. */
+static bool ended_gives_way(struct vipl_be_nic *be)
+{
+    for (struct vipl_list *l = be->conns.next; l != &be->conns; l = l->next) {
+        struct sk_conn *conn = VIPL_CONTAINER(l, struct sk_conn, link);
+        if (conn->state == SK_ENDING) {
+            vipl_sk_conn_close(conn);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void on_incoming(uv_poll_t *watch, int status, int events)
 {
     struct sk_listener *listener = watch->data;
@@ -239,10 +252,16 @@ static void on_incoming(uv_poll_t *watch, int status, int events)
     int error;
     (void)status;
     (void)events;
+    bool any = false;
     while ((error = vipl_tcp_accept(listener->fd, &fd, &peer)) == 0) {
         take_in(listener, fd, &peer);
+        any = true;
     }
-    if ((error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) && !give_way(be)) {
+    bool short_of = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    if (short_of && any) {
+        return; /* the system says so even if nobody waits any more; else the loop comes here again */
+    }
+    if (short_of && !ended_gives_way(be) && !give_way(be)) {
         vipl_log_os("accepting a connection", error);
         uv_poll_stop(&listener->watch);
         uv_timer_start(&be->accept_timer, on_accept_again, ACCEPT_AGAIN_MS, 0);
@@ -388,10 +407,11 @@ void vipl_sk_request_gone(struct sk_conn *conn)
 
 /* --- the program's answers --- */
 
-void vipl_sk_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
+bool vipl_sk_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
 {
     (void)be;
-    (void)request; /* the requester waits for our reply as it is */
+    (void)request; /* the requester waits for our reply as it is, and has asked here only */
+    return true;
 }
 
 /* The connection behind a request, which is answered from here on; NULL: the requester has gone. */

@@ -5,20 +5,21 @@
  */
 #include "backends/socket/socket.h"
 #include "core/lock_rank.h"
+#include "core/log.h"
 #include "os/os_atomic.h"
 
 enum {
     LOOK_AROUND_EVERY = 32,
     MOST_RUNS = 8,
     FIRST_ROOM = 1021, /* descriptors: with the room that libuv takes in addition, a page or two */
-    SPARE_ROOM = 64
+    SPARE_ROOM = 64,
+    LIBUV_FDS = 8 /* that it opens for its first loop, and aborts if it cannot */
 };
 
 /* --- room in the loop --- */
 
 struct room {
     uv_poll_t watch;
-    struct vipl_waker waker;
 };
 
 static void on_room_closed(uv_handle_t *handle)
@@ -31,13 +32,13 @@ static void on_room_closed(uv_handle_t *handle)
 static void make_room(struct vipl_be_nic *be, int least)
 {
     struct room *room = vipl_zalloc(sizeof(*room));
+    struct vipl_waker waker;
     int fd = -1;
-    if (room == NULL || vipl_waker_open(&room->waker) != 0) {
+    if (room == NULL || vipl_waker_open(&waker) != 0) {
         vipl_free(room);
         return;
     }
-    if (vipl_fd_duplicate(room->waker.fd, least, &fd) != 0 ||
-        uv_poll_init(&be->loop, &room->watch, fd) != 0) {
+    if (vipl_fd_duplicate(waker.fd, least, &fd) != 0 || uv_poll_init(&be->loop, &room->watch, fd) != 0) {
         vipl_free(room); /* the system's limit is lower, or near */
     } else {
         room->watch.data = room;
@@ -45,7 +46,7 @@ static void make_room(struct vipl_be_nic *be, int least)
         uv_close((uv_handle_t *)&room->watch, on_room_closed);
     }
     vipl_fd_close(fd);
-    vipl_waker_close(&room->waker);
+    vipl_waker_close(&waker);
 }
 
 bool vipl_sk_has_room(struct vipl_be_nic *be, int fd)
@@ -73,12 +74,20 @@ static void own_descriptors(const uv_loop_t *loop, void (*change)(int fd))
 
 int vipl_sk_loop_open(struct vipl_be_nic *be)
 {
+    uint32_t occupied;
     vipl_fd_begin();
-    int error = uv_loop_init(&be->loop);
+    int error = vipl_standard_occupy(&occupied);
+    error = error != 0 ? error : vipl_fd_available(LIBUV_FDS);
+    error = error != 0 ? error : uv_loop_init(&be->loop);
     if (error == 0) {
         own_descriptors(&be->loop, vipl_fd_own);
     }
+    vipl_standard_release(occupied);
+    int uncovered = vipl_fork_cover(); /* libuv opens descriptors anew in a forked child */
     vipl_fd_end();
+    if (uncovered != 0) {
+        vipl_log_os("preparing for forks", uncovered);
+    }
     if (error == 0) {
         be->loop.data = be;
         uv_timer_init(&be->loop, &be->accept_timer);
@@ -89,8 +98,31 @@ int vipl_sk_loop_open(struct vipl_be_nic *be)
     return error;
 }
 
+/* libuv ends the process when its loop has lost its descriptor. */
+static bool loop_is_lost(struct vipl_be_nic *be)
+{
+    if (be->doubt && !be->lost && !vipl_fd_is_poller(uv_backend_fd(&be->loop))) {
+        vipl_log(VIPL_LOG_ERROR, "the program closed the library's descriptors: its connections are lost");
+        be->lost = true;
+        for (struct vipl_list *l = be->conns.next; l != &be->conns; l = l->next) {
+            struct sk_conn *conn = VIPL_CONTAINER(l, struct sk_conn, link);
+            if (conn->state == SK_OPEN && !conn->broken) { /* what is being set up ends when its time is up */
+                vipl_sk_fell(conn, VIP_ERROR_CONN_LOST);
+            }
+        }
+    }
+    be->doubt = false;
+    return be->lost;
+}
+
+/* Of a lost loop nothing is closed: nobody knows whose its descriptors are by now. Its handles stay, unused. */
 void vipl_sk_loop_close(struct vipl_be_nic *be)
 {
+    be->doubt = true;
+    if (loop_is_lost(be)) {
+        own_descriptors(&be->loop, vipl_fd_disown);
+        return;
+    }
     uv_close((uv_handle_t *)&be->accept_timer, NULL);
     uv_close((uv_handle_t *)&be->silence_timer, NULL);
     while (uv_run(&be->loop, UV_RUN_NOWAIT) != 0) {
@@ -123,6 +155,7 @@ static bool note(struct vipl_be_nic *be, struct vipl_vi *vi, bool settle, VIP_ER
 void vipl_sk_fell(struct sk_conn *conn, VIP_ERROR_CODE code)
 {
     conn->broken = true;
+    conn->be->doubt = true;
     vipl_sk_conn_watch(conn, 0);
     if (conn->acceptance != NULL) { /* who waits there ends it */
         conn->acceptance->over = true;
@@ -237,6 +270,10 @@ static void look_at_wants(struct vipl_be_nic *be)
 /* What a callback wants to be watched is told to the kernel by the next run only. */
 static void run_loop(struct vipl_be_nic *be)
 {
+    if (loop_is_lost(be)) {
+        vipl_store_relaxed(&be->changed, 0);
+        return;
+    }
     vipl_sk_watch_silence(be);
     keep_room(be);
     for (int i = 0; i == 0 || (i < MOST_RUNS && vipl_load_relaxed(&be->changed) != 0); i++) {
@@ -270,6 +307,7 @@ static void look(struct vipl_be_nic *be)
         found = be->hot == hot && hot->readable;
     }
     look_at_wants(be);
+    be->doubt |= be->hot == NULL; /* else the connection itself shows what the program did to it */
     bool alone = be->hot != NULL && be->conn_count == 1;
     bool slept = vipl_load_relaxed(&be->slept) != 0;
     if (vipl_load_relaxed(&be->changed) != 0 || ++be->polls % LOOK_AROUND_EVERY == 0 ||
@@ -293,12 +331,14 @@ void vipl_sk_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
     vipl_mutex_lock(&be->lock);
     look_at_wants(be);
     vipl_sk_watch_silence(be);
+    be->doubt |= be->hot == NULL; /* as in look() */
     if (vipl_load_relaxed(&be->changed) != 0) {
         run_loop(be);
     }
+    bool lost = loop_is_lost(be);
     uv_update_time(&be->loop);
-    nap->fd = uv_backend_fd(&be->loop);
-    nap->ms = uv_loop_alive(&be->loop) ? uv_backend_timeout(&be->loop) : -1;
+    nap->fd = lost ? -1 : uv_backend_fd(&be->loop);
+    nap->ms = !lost && uv_loop_alive(&be->loop) ? uv_backend_timeout(&be->loop) : -1;
     bool tell = be->fallen_count > 0 || be->fallen_more;
     bool changed = vipl_load_relaxed(&be->changed) != 0;
     vipl_mutex_unlock(&be->lock);

@@ -11,14 +11,19 @@
 #include "iwarp/bytes.h"
 
 /* The stream makes no sense: its end. */
-static bool give_up(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
+static bool give_up_about(struct sk_conn *conn, uint16_t reason, const struct sk_about *about)
 {
     vipl_sk_terminate(conn, reason, about);
     vipl_sk_fell(conn, VIP_ERROR_RDMA_TRANSPORT);
     return false;
 }
 
-bool vipl_sk_done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
+static bool give_up(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *ddp)
+{
+    return give_up_about(conn, reason, &(struct sk_about){.ddp = ddp});
+}
+
+static bool done_about(struct sk_conn *conn, uint16_t reason, const struct sk_about *about)
 {
     bool fatal = vipl_up_recv_unlock(conn->vi);
     if (reason != 0 && !conn->unreliable) {
@@ -30,12 +35,35 @@ bool vipl_sk_done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *
     return !fatal;
 }
 
-/* What has landed is in its place already. */
-static void place(const struct vipl_sg *to, size_t offset, const struct sk_segment *s)
+bool vipl_sk_done(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *ddp)
 {
-    if (s->payload != NULL) {
-        vipl_scatter(to, offset, s->payload, s->bytes);
-    }
+    return done_about(conn, reason, &(struct sk_about){.ddp = ddp});
+}
+
+/* The message's last byte is in the segment, and none of it is still to come. */
+static bool ends_message(const struct sk_segment *s)
+{
+    return s->ddp.last && s->ahead == 0;
+}
+
+/* What has landed is in its place already. False: the place is not there. */
+static bool place(const struct vipl_sg *to, size_t offset, const struct sk_segment *s)
+{
+    return s->payload == NULL || vipl_scatter(to, offset, s->payload, s->bytes);
+}
+
+uint16_t vipl_sk_recv_fault(struct sk_conn *conn)
+{
+    vipl_up_recv_finish(conn->vi, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
+    conn->rx.drop = true;
+    return vipl_sk_claim_reason(VIPL_CLAIM_FAILED);
+}
+
+uint16_t vipl_sk_write_fault(struct sk_conn *conn)
+{
+    vipl_up_rdma_refuse(conn->vi, true);
+    conn->rx.write_refused = true;
+    return VIPL_TERM_DDP_TAGGED_STAG;
 }
 
 /* --- Send and Immediate Data --- */
@@ -51,11 +79,16 @@ static bool on_send(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_receiving *rx = &conn->rx;
     struct vipl_sg to;
-    bool with_immediate = s->ddp.op == VIPL_RDMAP_SEND_SE && !conn->foreign;
-    bool whole = s->ddp.last;
+    enum sk_held held = s->ddp.op == VIPL_RDMAP_SEND_SE && !conn->foreign ? SK_HELD_FOR_IMMEDIATE
+                        : conn->confirms_sends                            ? SK_HELD_FOR_READ
+                                                                          : SK_HELD_NOT;
+    bool whole = ends_message(s);
     uint16_t reason = 0;
-    if (s->ddp.msn != rx->send_msn || rx->held) {
+    if (s->ddp.msn != rx->send_msn) {
         return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MSN, &s->ddp);
+    }
+    if (rx->held != SK_HELD_NOT) { /* it promised immediate data, or is to be confirmed first */
+        return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s->ddp);
     }
     if (s->ddp.mo != rx->mo || s->bytes + s->ahead > UINT32_MAX - rx->mo) {
         return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MO, &s->ddp);
@@ -68,15 +101,17 @@ static bool on_send(struct sk_conn *conn, const struct sk_segment *s)
         reason = vipl_sk_claim_reason(claim);
     }
     if (!rx->drop) {
-        place(&to, rx->mo, s);
-        if (whole && !with_immediate) {
+        if (!place(&to, rx->mo, s)) {
+            reason = vipl_sk_recv_fault(conn);
+        } else if (whole && held == SK_HELD_NOT) {
             vipl_up_recv_finish(conn->vi, 0, end, false, NULL);
         }
     }
     rx->mo = whole ? 0 : end;
     if (whole) {
         rx->send_msn++;
-        rx->held = with_immediate;
+        rx->held = held;
+        rx->held_write = rx->held_says = false;
         rx->held_bytes = end;
         rx->held_drop = rx->drop;
         rx->drop = false;
@@ -84,26 +119,49 @@ static bool on_send(struct sk_conn *conn, const struct sk_segment *s)
     return vipl_sk_done(conn, reason, &s->ddp);
 }
 
+/* What is wrong with a message that is one segment of that many bytes; 0: nothing. */
+static uint16_t fault_of_small(const struct sk_segment *s, uint32_t msn, size_t bytes)
+{
+    return s->ddp.msn != msn                  ? VIPL_TERM_DDP_UNTAGGED_MSN
+           : s->ddp.mo != 0                   ? VIPL_TERM_DDP_UNTAGGED_MO
+           : !s->ddp.last || s->bytes > bytes ? VIPL_TERM_DDP_UNTAGGED_TOO_LONG
+           : s->bytes < bytes                 ? VIPL_TERM_RDMAP_UNSPECIFIED
+                                              : 0;
+}
+
+static void hold_for_read(struct sk_receiving *rx, uint32_t bytes, bool write, uint32_t immediate)
+{
+    rx->held = SK_HELD_FOR_READ;
+    rx->held_bytes = bytes;
+    rx->held_write = write;
+    rx->held_says = true;
+    rx->held_immediate = immediate;
+}
+
 static bool on_immediate(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_receiving *rx = &conn->rx;
     struct vipl_sg to;
-    if (s->ddp.msn != rx->send_msn || s->ddp.mo != 0 || rx->mo != 0 || !s->ddp.last ||
-        s->bytes != VIPL_RDMAP_IMMEDIATE_BYTES) {
-        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MSN, &s->ddp);
+    uint16_t fault = fault_of_small(s, rx->send_msn, VIPL_RDMAP_IMMEDIATE_BYTES);
+    if (fault != 0 || rx->mo != 0 || rx->held == SK_HELD_FOR_READ) { /* a message is not over */
+        return give_up(conn, fault != 0 ? fault : VIPL_TERM_RDMAP_OPCODE, &s->ddp);
     }
     uint32_t immediate = vipl_rdmap_immediate_read(s->payload);
-    bool of_send = rx->held;
+    bool of_send = rx->held == SK_HELD_FOR_IMMEDIATE;
+    bool confirms = of_send ? conn->confirms_sends : conn->confirms_writes;
     bool drop = of_send ? rx->held_drop : rx->write_refused;
     uint32_t bytes = of_send ? rx->held_bytes : rx->write_bytes;
     enum vipl_claim claim = VIPL_CLAIM_GONE;
     rx->send_msn++;
-    rx->held = rx->held_drop = rx->write_refused = false;
+    rx->held = SK_HELD_NOT;
+    rx->held_drop = rx->write_refused = false;
     vipl_up_recv_lock(conn->vi);
     if (!drop) {
         claim = of_send ? vipl_up_recv_claim(conn->vi, bytes, &to) : vipl_up_recv_claim(conn->vi, 0, NULL);
     }
-    if (claim == VIPL_CLAIM_OK) {
+    if (claim == VIPL_CLAIM_OK && confirms) {
+        hold_for_read(rx, bytes, !of_send, immediate);
+    } else if (claim == VIPL_CLAIM_OK) {
         vipl_up_recv_finish(conn->vi, 0, bytes, !of_send, &immediate);
     }
     return vipl_sk_done(conn, vipl_sk_claim_reason(claim), &s->ddp);
@@ -111,52 +169,149 @@ static bool on_immediate(struct sk_conn *conn, const struct sk_segment *s)
 
 /* --- RDMA --- */
 
+/* What a peer is told of memory that it may not have: DDP finds that of an RDMA Write, but for the right, RDMAP that of an
+ * RDMA Read. */
+static uint16_t write_reason(enum vipl_mem_fault fault)
+{
+    switch (fault) {
+    case VIPL_MEM_UNKNOWN:
+        return VIPL_TERM_DDP_TAGGED_STAG;
+    case VIPL_MEM_OTHER_TAG:
+        return VIPL_TERM_DDP_TAGGED_NOT_ASSOCIATED;
+    case VIPL_MEM_WRAPS:
+        return VIPL_TERM_DDP_TAGGED_WRAP;
+    case VIPL_MEM_OUTSIDE:
+        return VIPL_TERM_DDP_TAGGED_BOUNDS;
+    case VIPL_MEM_NO_RIGHT:
+        return VIPL_TERM_RDMAP_ACCESS;
+    default: /* it has changed since it was refused */
+        return VIPL_TERM_RDMAP_PROTECTION_UNSPECIFIED;
+    }
+}
+
+uint16_t vipl_sk_read_reason(struct sk_conn *conn, const struct vipl_rdmap_read *read)
+{
+    switch (vipl_up_rdma_fault(conn->vi, false, read->source_stag, read->source_offset, read->bytes)) {
+    case VIPL_MEM_UNKNOWN:
+        return VIPL_TERM_RDMAP_INVALID_STAG;
+    case VIPL_MEM_OTHER_TAG:
+        return VIPL_TERM_RDMAP_STAG_NOT_ASSOCIATED;
+    case VIPL_MEM_WRAPS:
+        return VIPL_TERM_RDMAP_TO_WRAP;
+    case VIPL_MEM_OUTSIDE:
+        return VIPL_TERM_RDMAP_BASE_BOUNDS;
+    case VIPL_MEM_NO_RIGHT:
+        return VIPL_TERM_RDMAP_ACCESS;
+    default:
+        return VIPL_TERM_RDMAP_PROTECTION_UNSPECIFIED;
+    }
+}
+
+/* How many bytes are looked up for those of a segment: to the message's end, where it is known. A segment that goes
+ * beyond that, or ends the message before, asks for more than any region has; so does one further from the end than a
+ * message may be long. */
+static uint64_t extent_of_write(const struct sk_receiving *rx, const struct vipl_ddp *ddp, size_t bytes)
+{
+    uint64_t left = rx->write_end - ddp->offset;
+    bool fits = bytes <= left && left <= SK_TRANSFER_SIZE && (!ddp->last || bytes == left);
+    return !rx->announced ? bytes : fits ? left : UINT64_MAX;
+}
+
+bool vipl_sk_write_allowed(struct sk_conn *conn, const struct vipl_ddp *ddp, size_t bytes, uint16_t *reason)
+{
+    struct sk_receiving *rx = &conn->rx;
+    uint64_t extent = extent_of_write(rx, ddp, bytes);
+    bool before = rx->write_refused;
+    *reason = 0;
+    rx->write_refused = before || !vipl_up_rdma_allowed(conn->vi, true, ddp->stag, ddp->offset, extent);
+    if (rx->write_refused && !before) {
+        bool beyond = extent == UINT64_MAX;
+        *reason = beyond ? VIPL_TERM_DDP_TAGGED_BOUNDS
+                         : write_reason(vipl_up_rdma_fault(conn->vi, true, ddp->stag, ddp->offset, extent));
+    }
+    return !rx->write_refused;
+}
+
+/* The first segment of an RDMA Write. One of us says in an empty one where a message of more than one ends. False: it does
+ * not. */
+static bool begin_write(struct sk_conn *conn, const struct sk_segment *s)
+{
+    struct sk_receiving *rx = &conn->rx;
+    bool empty = s->bytes + s->ahead == 0;
+    rx->writing = true;
+    rx->write_bytes = 0;
+    rx->write_refused = false;
+    rx->announced = !conn->foreign && !s->ddp.last && empty;
+    rx->write_end = s->ddp.offset;
+    return conn->foreign || s->ddp.last || empty;
+}
+
 static bool on_write(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_receiving *rx = &conn->rx;
-    if (!rx->writing) {
-        rx->writing = true;
-        rx->write_bytes = 0;
-        rx->write_refused = false;
+    uint16_t reason;
+    if (!rx->writing && !begin_write(conn, s)) {
+        return give_up(conn, VIPL_TERM_RDMAP_UNSPECIFIED, &s->ddp);
     }
     vipl_up_recv_lock(conn->vi);
-    bool allowed = !rx->write_refused &&
-                   vipl_up_rdma_allowed(conn->vi, true, s->ddp.stag, s->ddp.offset, s->bytes + s->ahead);
+    bool allowed = vipl_sk_write_allowed(conn, &s->ddp, s->bytes + s->ahead, &reason);
     if (allowed && s->bytes > 0 && s->payload != NULL) {
         struct vipl_sg from = {.count = 1, .bytes = s->bytes};
         from.iov[0] = (struct vipl_iov){(void *)(uintptr_t)s->payload, s->bytes};
-        vipl_copy_ordered((unsigned char *)(uintptr_t)s->ddp.offset, &from);
+        if (vipl_copy_ordered((unsigned char *)(uintptr_t)s->ddp.offset, &from) != VIPL_FAULT_NONE) {
+            reason = vipl_sk_write_fault(conn);
+        }
     }
-    rx->write_refused = !allowed;
     rx->write_bytes += (uint32_t)s->bytes;
-    rx->writing = !s->ddp.last;
-    return vipl_sk_done(conn, allowed ? 0 : VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
+    rx->writing = !ends_message(s);
+    return vipl_sk_done(conn, reason, &s->ddp);
+}
+
+/* The empty read behind a message has come, and is answered before the lock that VipDisconnect needs is free: the message
+ * may be told of. The VI's receive lock is held. */
+static void finish_held(struct sk_conn *conn)
+{
+    struct sk_receiving *rx = &conn->rx;
+    bool drop = rx->held_drop;
+    rx->held = SK_HELD_NOT;
+    rx->held_drop = false;
+    if (!drop && vipl_up_recv_claim(conn->vi, 0, NULL) == VIPL_CLAIM_OK) {
+        vipl_up_recv_finish(conn->vi, 0, rx->held_bytes, rx->held_write,
+                            rx->held_says ? &rx->held_immediate : NULL);
+    }
 }
 
 static bool on_read(struct sk_conn *conn, const struct sk_segment *s)
 {
     struct sk_sending *tx = &conn->tx;
     struct vipl_rdmap_read read;
-    if (s->ddp.msn != conn->rx.read_msn || s->ddp.mo != 0 || !s->ddp.last ||
-        s->bytes != VIPL_RDMAP_READ_REQUEST_BYTES) {
-        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MSN, &s->ddp);
+    uint16_t reason = fault_of_small(s, conn->rx.read_msn, VIPL_RDMAP_READ_REQUEST_BYTES);
+    if (reason != 0) {
+        return give_up(conn, reason, &s->ddp);
     }
     conn->rx.read_msn++;
     vipl_rdmap_read_read(s->payload, &read);
     vipl_up_recv_lock(conn->vi);
+    if (conn->rx.held == SK_HELD_FOR_READ) {
+        finish_held(conn);
+    }
     bool allowed = read.bytes == 0 ||
                    vipl_up_rdma_allowed(conn->vi, false, read.source_stag, read.source_offset, read.bytes);
-    if (!vipl_sk_done(conn, allowed ? 0 : VIPL_TERM_RDMAP_ACCESS, &s->ddp)) {
+    reason = allowed ? 0 : vipl_sk_read_reason(conn, &read);
+    if (!done_about(conn, reason, &(struct sk_about){.ddp = &s->ddp, .read = &read})) {
         return false;
     }
+    if (!allowed) { /* an unreliable VI answers none */
+        return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s->ddp);
+    }
     vipl_mutex_lock(&tx->lock);
-    bool room = allowed && tx->answers < SK_READS;
+    bool room = tx->answers < SK_READS;
     if (room) {
-        tx->answer[(tx->first_answer + tx->answers++) % SK_READS].read = read;
+        tx->answer[(tx->first_answer + tx->answers++) % SK_READS] = (struct sk_answer){read, s->ddp.msn};
     }
     vipl_mutex_unlock(&tx->lock);
-    if (!room) {
-        return give_up(conn, VIPL_TERM_RDMAP_STREAM_CATASTROPHIC, &s->ddp);
+    if (!room) { /* more than were agreed */
+        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_NO_BUFFER, &s->ddp);
     }
     vipl_sk_answer(conn);
     return !conn->broken;
@@ -203,24 +358,30 @@ static bool on_response(struct sk_conn *conn, const struct sk_segment *s)
     }
     uint32_t expected = p.confirms ? 0 : p.bytes;
     if (p.confirms && conn->foreign) { /* siw puts into it what it sent last */
-        return s->ddp.stag == p.sequence ? !s->ddp.last || end_pending(conn, &p, 0)
+        return s->ddp.stag == p.sequence ? !ends_message(s) || end_pending(conn, &p, 0)
                                          : give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
     }
-    if (s->ddp.stag != p.sequence || s->ddp.offset != rx->response_bytes ||
-        s->bytes + s->ahead > expected - rx->response_bytes ||
-        (s->ddp.last && rx->response_bytes + s->bytes != expected)) {
+    if (s->ddp.stag != p.sequence) {
+        return give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
+    }
+    if (s->ddp.offset != rx->response_bytes || s->bytes + s->ahead > expected - rx->response_bytes ||
+        (s->ddp.last && rx->response_bytes + s->bytes + s->ahead != expected)) {
         return give_up(conn, VIPL_TERM_DDP_TAGGED_BOUNDS, &s->ddp);
     }
     if (s->bytes > 0) {
         struct vipl_sg to;
         vipl_up_send_lock(conn->vi);
-        if (vipl_up_read_target(conn->vi, p.sequence, &to)) {
-            place(&to, rx->response_bytes, s);
-        }
+        rx->response_lost |=
+            !vipl_up_read_target(conn->vi, p.sequence, &to) || !place(&to, rx->response_bytes, s);
         vipl_up_send_unlock(conn->vi);
     }
-    rx->response_bytes = s->ddp.last ? 0 : rx->response_bytes + (uint32_t)s->bytes;
-    return !s->ddp.last || end_pending(conn, &p, 0);
+    rx->response_bytes = ends_message(s) ? 0 : rx->response_bytes + (uint32_t)s->bytes;
+    if (!ends_message(s)) {
+        return true;
+    }
+    uint32_t status = rx->response_lost ? VIP_STATUS_PROTECTION_ERROR : 0;
+    rx->response_lost = false;
+    return end_pending(conn, &p, status);
 }
 
 /* --- Terminate --- */
@@ -247,13 +408,12 @@ static bool on_terminate(struct sk_conn *conn, const struct sk_segment *s)
     struct vipl_rdmap_terminate terminate;
     struct vipl_vi_facts own;
     struct sk_pending p;
-    bool known = vipl_rdmap_terminate_read(s->payload, s->bytes, &terminate);
-    bool pending = known && first_pending(conn, &p);
-    if (pending || (known && vipl_sk_half_posted(conn, &p.op))) {
+    bool half;
+    if (vipl_rdmap_terminate_read(s->payload, s->bytes, &terminate) && vipl_sk_stopped_at(conn, &p, &half)) {
         vipl_up_vi_facts(conn->vi, &own);
         uint32_t status = conn->foreign ? vipl_sk_foreign_status(terminate.reason, p.op)
                                         : status_of(terminate.reason, p.op, own.reliability);
-        if (!(pending ? end_pending(conn, &p, status) : vipl_sk_refuse_post(conn, status))) {
+        if (!(half ? vipl_sk_refuse_post(conn, status) : end_pending(conn, &p, status))) {
             return false;
         }
     }
@@ -263,11 +423,11 @@ static bool on_terminate(struct sk_conn *conn, const struct sk_segment *s)
 
 /* --- segments --- */
 
-static uint16_t reason_of_fault(enum vipl_ddp_fault fault)
+static uint16_t reason_of_fault(enum vipl_ddp_fault fault, bool tagged)
 {
     switch (fault) {
     case VIPL_DDP_FAULT_VERSION:
-        return VIPL_TERM_DDP_UNTAGGED_VERSION;
+        return tagged ? VIPL_TERM_DDP_TAGGED_VERSION : VIPL_TERM_DDP_UNTAGGED_VERSION;
     case VIPL_DDP_FAULT_RDMAP_VERSION:
         return VIPL_TERM_RDMAP_VERSION;
     case VIPL_DDP_FAULT_OPCODE:
@@ -306,7 +466,7 @@ static bool is_ready_message(struct sk_conn *conn, const struct sk_segment *s)
         conn->rx.send_msn++; /* it takes no receive */
         return true;
     }
-    return s->ddp.op == VIPL_RDMAP_WRITE && s->bytes == 0;
+    return s->ddp.op == VIPL_RDMAP_WRITE && s->bytes == 0 && s->ddp.last;
 }
 
 /* The first FPDU. *whole: there is nothing more to it. False: as vipl_sk_segment(). */
@@ -349,7 +509,9 @@ static bool on_ulpdu(struct sk_conn *conn, const uint8_t *ulpdu, size_t length)
     struct sk_segment s = {.ahead = 0};
     enum vipl_ddp_fault fault = vipl_ddp_read(ulpdu, length, &s.ddp);
     if (fault != VIPL_DDP_OK) {
-        return give_up(conn, reason_of_fault(fault), NULL);
+        bool known = fault != VIPL_DDP_FAULT_SHORT;
+        return give_up_about(conn, reason_of_fault(fault, s.ddp.tagged),
+                             &(struct sk_about){.ddp = known ? &s.ddp : NULL, .control = ulpdu});
     }
     s.payload = ulpdu + s.ddp.header_bytes;
     s.bytes = length - s.ddp.header_bytes;

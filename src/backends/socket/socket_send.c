@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Posts into the stream. A message is a row of FPDUs whose sizes follow from the message alone: data, then Immediate
- * Data, then, where the sender wants to know that it was placed, an empty RDMA Read. What a full socket did not take
+ * Posts into the stream. A message is a row of FPDUs whose sizes follow from the message alone: for a long RDMA Write
+ * its end, then data, then Immediate Data, then, where the sender wants to know that it was placed, an empty RDMA Read. What a full socket did not take
  * is worked out again when there is room, from the count of bytes that it did.
  */
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -15,10 +16,11 @@
 
 enum {
     FRAMES = 16, /* FPDUs in a system call, at most */
-    HEAD = VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES,
+    HEAD = VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_MAX_TERMINATE_BYTES, /* the longest */
     TRAIL = 3 + VIPL_MPA_CRC_BYTES,
     PIECES = VIPL_MAX_SEGMENTS + 3 * FRAMES,
-    FLAT = 1536 /* bytes of a short batch */
+    FLAT = 1536,     /* bytes of a short batch */
+    SAFE_TURN = 4096 /* bytes that are copied before their CRC is computed */
 };
 
 /* One FPDU: a head, a part of the program's memory, a trailer. */
@@ -35,6 +37,7 @@ struct frame {
 struct batch {
     unsigned count;
     size_t bytes;
+    bool fault; /* memory of the program's is not there */
     struct vipl_iov pieces[PIECES];
     unsigned frames;
     struct frame frame[FRAMES];
@@ -47,13 +50,33 @@ static size_t frame_bytes(const struct frame *f)
 
 /* --- frames --- */
 
-static uint32_t crc_of(const struct frame *f, const struct vipl_iov *pieces, unsigned count)
+/* A piece's part of a CRC, when its memory may not be there (VIPL_SAFE_COPY). */
+static bool add_crc_safely(uint32_t *crc, const struct vipl_iov *piece)
 {
-    uint32_t crc = vipl_crc32c(0, f->head, f->head_bytes);
-    for (unsigned i = 0; i < count; i++) {
-        crc = vipl_crc32c(crc, pieces[i].base, pieces[i].len);
+    uint8_t held[SAFE_TURN];
+    bool there = true;
+    for (size_t at = 0; there && at < piece->len; at += SAFE_TURN) {
+        size_t n = piece->len - at < SAFE_TURN ? piece->len - at : SAFE_TURN;
+        there = vipl_copy_bytes(held, (const char *)piece->base + at, n);
+        *crc = there ? vipl_crc32c(*crc, held, n) : 0;
     }
-    return crc;
+    return there;
+}
+
+/* False: not all of the program's memory is there. */
+static bool crc_of(const struct frame *f, const struct vipl_iov *pieces, unsigned count, uint32_t *crc)
+{
+    bool safe = vipl_copy_is_safe();
+    bool there = true;
+    *crc = vipl_crc32c(0, f->head, f->head_bytes);
+    for (unsigned i = 0; there && i < count; i++) {
+        if (safe) {
+            there = add_crc_safely(crc, &pieces[i]);
+        } else {
+            *crc = vipl_crc32c(*crc, pieces[i].base, pieces[i].len);
+        }
+    }
+    return there;
 }
 
 /* The head of an FPDU: its length field, the segment's header, and what else does not lie in the program's memory. */
@@ -61,6 +84,7 @@ static void begin_frame(struct frame *f, const struct vipl_ddp *ddp, const uint8
                         size_t payload)
 {
     size_t header = vipl_ddp_write(f->head + VIPL_MPA_HEADER_BYTES, ddp);
+    assert(VIPL_MPA_HEADER_BYTES + header + more_bytes <= HEAD);
     if (more_bytes > 0) {
         memcpy(f->head + VIPL_MPA_HEADER_BYTES + header, more, more_bytes);
     }
@@ -69,10 +93,13 @@ static void begin_frame(struct frame *f, const struct vipl_ddp *ddp, const uint8
     vipl_put16(f->head, (uint16_t)(header + more_bytes + payload));
 }
 
-static void end_frame(struct frame *f, bool crc, const struct vipl_iov *pieces, unsigned count)
+static bool end_frame(struct frame *f, bool crc, const struct vipl_iov *pieces, unsigned count)
 {
     size_t ulpdu = f->head_bytes - VIPL_MPA_HEADER_BYTES + f->payload;
-    f->trail_bytes = vipl_mpa_trailer_write(f->trail, ulpdu, crc ? crc_of(f, pieces, count) : 0, crc);
+    uint32_t sum = 0;
+    bool there = !crc || crc_of(f, pieces, count, &sum);
+    f->trail_bytes = vipl_mpa_trailer_write(f->trail, ulpdu, sum, crc);
+    return there;
 }
 
 /* Puts a begun frame into the batch, without its first `skip` bytes. */
@@ -83,7 +110,7 @@ static void add_frame(struct batch *batch, const struct sk_conn *conn, const str
     pieces[0] = (struct vipl_iov){f->head, f->head_bytes};
     unsigned n = 1;
     n += f->payload > 0 ? vipl_slice(pieces + 1, sg, f->offset, f->payload) : 0;
-    end_frame(f, conn->crc, pieces + 1, n - 1);
+    batch->fault |= !end_frame(f, conn->crc, pieces + 1, n - 1);
     pieces[n++] = (struct vipl_iov){f->trail, f->trail_bytes};
     batch->bytes += frame_bytes(f) - skip;
     batch->count += n;
@@ -101,11 +128,19 @@ static void put_small(struct frame *f, const struct vipl_ddp *ddp, const uint8_t
     begin_frame(f, ddp, more, more_bytes, 0);
 }
 
+struct vipl_ddp vipl_sk_read_request(uint32_t msn)
+{
+    return (struct vipl_ddp){.last = true,
+                             .op = VIPL_RDMAP_READ_REQUEST,
+                             .queue = VIPL_DDP_QUEUE_READ_REQUEST,
+                             .msn = msn,
+                             .segment_bytes = VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES};
+}
+
 static void put_read_request(struct frame *f, uint32_t msn, const struct vipl_rdmap_read *read)
 {
     uint8_t payload[VIPL_RDMAP_READ_REQUEST_BYTES];
-    struct vipl_ddp ddp = {
-        .last = true, .op = VIPL_RDMAP_READ_REQUEST, .queue = VIPL_DDP_QUEUE_READ_REQUEST, .msn = msn};
+    struct vipl_ddp ddp = vipl_sk_read_request(msn);
     vipl_rdmap_read_write(payload, read);
     put_small(f, &ddp, payload, sizeof(payload));
 }
@@ -121,6 +156,13 @@ static bool confirms(const struct sk_conn *conn, const struct vipl_send *send)
                                                 : send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
 }
 
+/* An RDMA Write in many segments to one of us begins with an empty one whose offset is the end of them all: the peer
+ * checks the whole before it places a byte. */
+static bool announces(const struct sk_conn *conn, const struct vipl_send *send)
+{
+    return send->op == VIP_CONTROL_OP_RDMAWRITE && send->local.bytes > conn->segment && !conn->foreign;
+}
+
 static unsigned data_frames(const struct sk_conn *conn, const struct vipl_send *send)
 {
     if (send->op == VIP_CONTROL_OP_RDMAREAD || send->local.bytes == 0) {
@@ -134,7 +176,17 @@ static unsigned all_frames(const struct sk_conn *conn, const struct vipl_send *s
     if (send->op == VIP_CONTROL_OP_RDMAREAD) {
         return 1;
     }
-    return data_frames(conn, send) + (send->immediate ? 1u : 0u) + (confirms(conn, send) ? 1u : 0u);
+    return (announces(conn, send) ? 1u : 0u) + data_frames(conn, send) + (send->immediate ? 1u : 0u) +
+           (confirms(conn, send) ? 1u : 0u);
+}
+
+static void put_announcement(struct frame *f, const struct vipl_send *send)
+{
+    struct vipl_ddp ddp = {.tagged = true,
+                           .op = VIPL_RDMAP_WRITE,
+                           .stag = send->remote_handle,
+                           .offset = send->remote_address + send->local.bytes};
+    put_small(f, &ddp, NULL, 0);
 }
 
 static void put_data(struct frame *f, const struct sk_conn *conn, const struct vipl_send *send, unsigned i)
@@ -174,7 +226,9 @@ static void put_immediate(struct frame *f, const struct sk_conn *conn, const str
 static void put_frame(struct frame *f, const struct sk_conn *conn, const struct vipl_send *send, unsigned i)
 {
     unsigned data = data_frames(conn, send);
-    if (send->op == VIP_CONTROL_OP_RDMAREAD) {
+    if (announces(conn, send) && i-- == 0) {
+        put_announcement(f, send);
+    } else if (send->op == VIP_CONTROL_OP_RDMAREAD) {
         struct vipl_rdmap_read read = {.sink_stag = send->sequence,
                                        .bytes = (uint32_t)send->local.bytes,
                                        .source_stag = send->remote_handle,
@@ -190,15 +244,25 @@ static void put_frame(struct frame *f, const struct sk_conn *conn, const struct 
     }
 }
 
+static size_t announcement_bytes(const struct sk_conn *conn, const struct vipl_send *send)
+{
+    return announces(conn, send) ? vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES) : 0;
+}
+
 /* Data FPDUs but the last are all of one size: those that are wholly in the stream are left out. */
 static unsigned skip_data(const struct sk_conn *conn, const struct vipl_send *send, size_t *from)
 {
+    size_t announcement = announcement_bytes(conn, send);
+    if (*from < announcement) {
+        return 0;
+    }
+    *from -= announcement;
     size_t header = send->op == VIP_CONTROL_OP_RDMAWRITE ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;
     size_t full = vipl_mpa_fpdu_bytes(header + conn->segment);
     size_t most = data_frames(conn, send) - 1;
     size_t n = *from / full < most ? *from / full : most;
     *from -= n * full;
-    return (unsigned)n;
+    return (unsigned)n + (announcement > 0 ? 1 : 0);
 }
 
 /* Fills a batch from byte `from` of the message on. */
@@ -210,6 +274,7 @@ static void fill_batch(struct batch *batch, const struct sk_conn *conn, const st
     unsigned i = skip_data(conn, send, &from);
     batch->count = batch->frames = 0;
     batch->bytes = 0;
+    batch->fault = false;
     for (; i < all; i++) { /* few steps: the last of the data, and what follows it */
         put_frame(&probe, conn, send, i);
         size_t bytes = vipl_mpa_fpdu_bytes(probe.head_bytes - VIPL_MPA_HEADER_BYTES + probe.payload);
@@ -234,7 +299,8 @@ static size_t message_bytes(const struct sk_conn *conn, const struct vipl_send *
     }
     unsigned data = data_frames(conn, send);
     size_t last = send->local.bytes - (size_t)(data - 1) * conn->segment;
-    return (data - 1) * vipl_mpa_fpdu_bytes(header + conn->segment) + vipl_mpa_fpdu_bytes(header + last) +
+    return announcement_bytes(conn, send) + (data - 1) * vipl_mpa_fpdu_bytes(header + conn->segment) +
+           vipl_mpa_fpdu_bytes(header + last) +
            (send->immediate ? vipl_mpa_fpdu_bytes(VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_IMMEDIATE_BYTES) : 0) +
            (confirms(conn, send) ? request : 0);
 }
@@ -258,7 +324,8 @@ static enum vipl_posted sent(struct sk_conn *conn, struct vipl_send *send)
     return VIPL_POSTED_PENDING;
 }
 
-/* One system call. A short batch goes as one piece: to copy it costs less than the kernel's look at three. */
+/* One system call. A short batch goes as one piece: to copy it costs less than the kernel's look at three. EFAULT: what
+ * would come next is memory of the program's that is not there. */
 static int emit(struct sk_conn *conn, const struct batch *batch, size_t *sent)
 {
     uint8_t flat[FLAT];
@@ -269,6 +336,9 @@ static int emit(struct sk_conn *conn, const struct batch *batch, size_t *sent)
         vipl_store_relaxed(&conn->be->spoke, 1);
         vipl_up_wake(conn->be->core);
     }
+    if (batch->fault) {
+        return EFAULT;
+    }
     if (conn->marking != NULL) {
         return vipl_sk_send_marked(conn, batch->pieces, batch->count, sent);
     }
@@ -276,14 +346,16 @@ static int emit(struct sk_conn *conn, const struct batch *batch, size_t *sent)
         return vipl_tcp_send(conn->fd, batch->pieces, batch->count, sent);
     }
     for (unsigned i = 0; i < batch->count; i++) {
-        memcpy(flat + at, batch->pieces[i].base, batch->pieces[i].len);
+        if (!vipl_copy_bytes(flat + at, batch->pieces[i].base, batch->pieces[i].len)) {
+            return EFAULT;
+        }
         at += batch->pieces[i].len;
     }
     return vipl_tcp_send(conn->fd, &one, 1, sent);
 }
 
-/* As much of the message as the socket takes. False: not all. */
-static bool push(struct sk_conn *conn, const struct vipl_send *send)
+/* As much of the message as the socket takes. 0: all; EFAULT: the rest is not there. */
+static int push(struct sk_conn *conn, const struct vipl_send *send)
 {
     struct batch batch; /* large, so not cleared: fill_batch() fills what is used */
     size_t all = message_bytes(conn, send);
@@ -291,15 +363,28 @@ static bool push(struct sk_conn *conn, const struct vipl_send *send)
         size_t n = 0;
         fill_batch(&batch, conn, send, conn->tx.sent);
         int error = emit(conn, &batch, &n);
-        if (error != 0 && error != EAGAIN) {
+        if (error != 0 && error != EAGAIN && error != EFAULT) {
             conn->tx.closed = true; /* the receiving side finds out too, and tells */
         }
         conn->tx.sent += n;
         if (n < batch.bytes) {
-            return false;
+            return error == EFAULT ? EFAULT : EAGAIN;
         }
     }
-    return true;
+    return 0;
+}
+
+/* The message's memory is not there. What is in the stream cannot be taken back: that ends it, at any level. */
+static void end_half(struct sk_conn *conn, struct vipl_send *send)
+{
+    struct sk_sending *tx = &conn->tx;
+    send->status = VIP_STATUS_PROTECTION_ERROR;
+    if (tx->sent > 0) {
+        tx->closed = true;
+        vipl_tcp_finish(conn->fd); /* the peer ends it, and the receiving side tells */
+    }
+    tx->sent = 0;
+    tx->posting = false;
 }
 
 enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
@@ -325,8 +410,12 @@ enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, s
     } else if (may) {
         tx->posting = true;
         tx->op = send->op;
-        if (push(conn, send)) {
+        int error = push(conn, send);
+        if (error == 0) {
             posted = sent(conn, send);
+        } else if (error == EFAULT) {
+            end_half(conn, send);
+            posted = VIPL_POSTED_DONE;
         }
     }
     tx->blocked = posted == VIPL_POSTED_AGAIN;
@@ -338,14 +427,16 @@ enum vipl_posted vipl_sk_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, s
     return posted;
 }
 
-/* A peer may end a connection in the middle of a message of ours, which is not pending yet. */
-bool vipl_sk_half_posted(struct sk_conn *conn, uint16_t *op)
+bool vipl_sk_stopped_at(struct sk_conn *conn, struct sk_pending *out, bool *half)
 {
-    vipl_mutex_lock(&conn->tx.lock);
-    bool half = conn->tx.posting && conn->tx.sent > 0;
-    *op = conn->tx.op;
-    vipl_mutex_unlock(&conn->tx.lock);
-    return half;
+    struct sk_sending *tx = &conn->tx;
+    vipl_mutex_lock(&tx->lock);
+    bool pending = tx->pendings > 0;
+    *half = !pending && tx->posting && tx->sent > 0;
+    *out = pending ? tx->pending[tx->first_pending] : (struct sk_pending){.op = tx->op};
+    tx->closed = true; /* what is half in the stream stays half: no other thread makes it pending meanwhile */
+    vipl_mutex_unlock(&tx->lock);
+    return pending || *half;
 }
 
 bool vipl_sk_refuse_post(struct sk_conn *conn, uint32_t status)
@@ -371,6 +462,7 @@ static bool send_small(struct sk_conn *conn, struct batch *batch)
     batch->count = 0;
     batch->bytes = 0;
     batch->frames = 0;
+    batch->fault = false;
     add_frame(batch, conn, &nothing, 0);
     bool whole = emit(conn, batch, &n) == 0 && n == batch->bytes;
     conn->tx.closed |= n > 0 && !whole;
@@ -409,18 +501,33 @@ void vipl_sk_nudge(struct sk_conn *conn)
     vipl_mutex_unlock(&tx->lock);
 }
 
-void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct vipl_ddp *about)
+/* RFC 5040: what the error is about comes along, unless the layer below or a catastrophe is the reason. */
+static void add_headers(struct vipl_rdmap_terminate *terminate, const struct sk_about *about)
+{
+    if (about == NULL || about->ddp == NULL) {
+        return;
+    }
+    terminate->with_ddp = true;
+    terminate->ddp = *about->ddp;
+    terminate->segment_bytes = (uint16_t)about->ddp->segment_bytes;
+    terminate->with_control = about->control != NULL;
+    if (about->control != NULL) {
+        memcpy(terminate->control, about->control, sizeof(terminate->control));
+    }
+    terminate->with_read = about->read != NULL;
+    if (about->read != NULL) {
+        terminate->read = *about->read;
+    }
+}
+
+void vipl_sk_terminate(struct sk_conn *conn, uint16_t reason, const struct sk_about *about)
 {
     struct batch batch;
     uint8_t payload[VIPL_RDMAP_MAX_TERMINATE_BYTES];
     struct vipl_rdmap_terminate terminate = {.reason = reason};
     struct vipl_ddp ddp = {
         .last = true, .op = VIPL_RDMAP_TERMINATE, .queue = VIPL_DDP_QUEUE_TERMINATE, .msn = 1};
-    if (about != NULL) {
-        terminate.with_ddp = true;
-        terminate.ddp = *about;
-        terminate.segment_bytes = (uint16_t)about->segment_bytes;
-    }
+    add_headers(&terminate, about);
     size_t bytes = vipl_rdmap_terminate_write(payload, &terminate);
     vipl_mutex_lock(&conn->tx.lock);
     if (!conn->tx.closed && !(conn->tx.posting && conn->tx.sent > 0) && !conn->tx.answering) {
@@ -443,6 +550,7 @@ static void fill_answer(struct batch *batch, const struct sk_conn *conn, const s
     sg.iov[0] = (struct vipl_iov){(void *)(uintptr_t)read->source_offset, read->bytes};
     batch->count = batch->frames = 0;
     batch->bytes = 0;
+    batch->fault = false;
     from -= i * full;
     for (bool last = false; !last && batch->frames < FRAMES; i++) {
         struct frame *f = &batch->frame[batch->frames];
@@ -468,8 +576,9 @@ static size_t answer_bytes(const struct sk_conn *conn, const struct vipl_rdmap_r
     return n * full + vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + read->bytes - n * conn->segment);
 }
 
-/* As much of the oldest answer as the socket takes. False: not all. Both locks are held: the memory stays. */
-static bool push_answer(struct sk_conn *conn, const struct vipl_rdmap_read *read)
+/* As much of the oldest answer as the socket takes. 0: all; EFAULT: the rest is not there. Both locks are held: the memory
+ * stays registered. */
+static int push_answer(struct sk_conn *conn, const struct vipl_rdmap_read *read)
 {
     struct batch batch;
     struct sk_sending *tx = &conn->tx;
@@ -478,27 +587,51 @@ static bool push_answer(struct sk_conn *conn, const struct vipl_rdmap_read *read
         size_t n = 0;
         fill_answer(&batch, conn, read, tx->answered);
         int error = emit(conn, &batch, &n);
-        tx->closed |= error != 0 && error != EAGAIN;
+        tx->closed |= error != 0 && error != EAGAIN && error != EFAULT;
         tx->answered += n;
         if (n < batch.bytes) {
-            return false;
+            return error == EFAULT ? EFAULT : EAGAIN;
         }
     }
-    return true;
+    return 0;
+}
+
+/* The oldest answer's memory has gone, or its right: the peer is told why if nothing of the answer is in the stream, which
+ * ends here otherwise. */
+struct refusal {
+    uint16_t reason; /* 0: none */
+    struct sk_answer answer;
+};
+
+static void refuse_answer(struct sk_conn *conn, const struct sk_answer *answer, struct refusal *out)
+{
+    out->reason = vipl_sk_read_reason(conn, &answer->read);
+    out->answer = *answer;
+    conn->tx.closed |= conn->tx.answered > 0;
+    conn->tx.answering = false;
 }
 
 /* The receive lock is held: the region is looked up again for each part. */
-static bool answer_one(struct sk_conn *conn, bool *refused)
+static bool answer_one(struct sk_conn *conn, struct refusal *refusal)
 {
     struct sk_sending *tx = &conn->tx;
-    const struct vipl_rdmap_read *read = &tx->answer[tx->first_answer].read;
+    const struct sk_answer *answer = &tx->answer[tx->first_answer];
+    const struct vipl_rdmap_read *read = &answer->read;
     if (conn->foreign && !tx->answering) {
         vipl_sk_foreign_resegment(conn);
     }
-    *refused = read->bytes > 0 &&
-               !vipl_up_rdma_allowed(conn->vi, false, read->source_stag, read->source_offset, read->bytes);
-    tx->answering = !*refused;
-    if (*refused || !push_answer(conn, read)) {
+    if (read->bytes > 0 &&
+        !vipl_up_rdma_allowed(conn->vi, false, read->source_stag, read->source_offset, read->bytes)) {
+        refuse_answer(conn, answer, refusal);
+        return false;
+    }
+    tx->answering = true;
+    int error = push_answer(conn, read);
+    if (error == EFAULT) {
+        vipl_up_rdma_refuse(conn->vi, false);
+        refuse_answer(conn, answer, refusal);
+    }
+    if (error != 0) {
         return false;
     }
     tx->answering = false;
@@ -512,7 +645,7 @@ void vipl_sk_answer(struct sk_conn *conn)
 {
     struct sk_sending *tx = &conn->tx;
     struct vipl_vi *vi = conn->vi;
-    bool refused = false;
+    struct refusal refusal = {.reason = 0};
     vipl_mutex_lock(&tx->lock);
     bool any = tx->answers > 0;
     vipl_mutex_unlock(&tx->lock);
@@ -521,17 +654,23 @@ void vipl_sk_answer(struct sk_conn *conn)
     }
     vipl_up_recv_lock(vi);
     vipl_mutex_lock(&tx->lock);
-    while (tx->answers > 0 && !tx->closed && !(tx->posting && tx->sent > 0) && answer_one(conn, &refused)) {
+    while (tx->answers > 0 && !tx->closed && !(tx->posting && tx->sent > 0) && answer_one(conn, &refusal)) {
     }
     bool wait = tx->answering && !tx->closed;
     bool blocked = tx->blocked && !tx->answering;
     vipl_mutex_unlock(&tx->lock);
-    if (vipl_up_recv_unlock(vi)) {
+    bool fatal = vipl_up_recv_unlock(vi);
+    if (refusal.reason != 0) {
+        struct vipl_ddp ddp = vipl_sk_read_request(refusal.answer.msn);
+        vipl_sk_terminate(conn, refusal.reason,
+                          &(struct sk_about){.ddp = &ddp, .read = &refusal.answer.read});
+    }
+    if (fatal) {
         vipl_sk_settle(conn->be, vi);
     }
     if (wait) {
         vipl_sk_conn_watch(conn, UV_READABLE | UV_WRITABLE);
-    } else if (blocked && !refused && vipl_up_send_resume(vi)) {
+    } else if (blocked && refusal.reason == 0 && vipl_up_send_resume(vi)) {
         vipl_sk_settle(conn->be, vi);
     }
 }

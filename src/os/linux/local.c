@@ -4,6 +4,8 @@
  * last descriptor. Seqpacket keeps messages whole and reports the peer's death as end of stream.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -27,9 +29,9 @@ static socklen_t make_address(struct sockaddr_un *a, const void *name, size_t le
 static int open_socket(int *fd)
 {
     vipl_fd_begin();
-    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error = *fd < 0 ? errno : 0;
-    vipl_fd_own(*fd);
+    *fd =
+        vipl_resource_fails(EMFILE) ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = vipl_fd_adopt(fd);
     vipl_fd_end();
     return error;
 }
@@ -54,7 +56,26 @@ int vipl_local_listen(const void *name, size_t length, int *fd)
 
 int vipl_local_pair(int fds[2])
 {
-    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0 ? 0 : errno;
+    vipl_fd_begin();
+    bool made = !vipl_resource_fails(EMFILE) &&
+                socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0;
+    int error = made ? vipl_fd_adopt_pair(fds) : errno;
+    vipl_fd_end();
+    return error;
+}
+
+int vipl_local_replace(int fd, int *by)
+{
+    vipl_fd_begin();
+    int error = dup3(*by, fd, O_CLOEXEC) < 0 ? errno : 0;
+    if (error == 0) {
+        vipl_fd_own(fd);
+        vipl_fd_disown(*by);
+        close(*by);
+        *by = fd;
+    }
+    vipl_fd_end();
+    return error;
 }
 
 int vipl_local_connect(const void *name, size_t length, int *fd)
@@ -78,9 +99,8 @@ int vipl_local_connect(const void *name, size_t length, int *fd)
 int vipl_local_accept(int listener, int *fd)
 {
     vipl_fd_begin();
-    int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    int error = s < 0 ? errno : 0;
-    vipl_fd_own(s);
+    int s = vipl_resource_fails(EMFILE) ? -1 : accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int error = vipl_fd_adopt(&s);
     vipl_fd_end();
     if (error == 0) {
         *fd = s;
@@ -107,7 +127,7 @@ uint32_t vipl_local_user(void)
 
 union control {
     struct cmsghdr header; /* for its alignment */
-    char bytes[CMSG_SPACE(2 * sizeof(int))];
+    char bytes[CMSG_SPACE(2 * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
 int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fds, unsigned fd_count)
@@ -146,7 +166,7 @@ static void collect_fds(struct msghdr *msg, int fds[2])
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
             if (found < 2) {
-                vipl_fd_own(fd);
+                (void)vipl_fd_adopt(&fd); /* without another number it is as one that did not come */
                 fds[found++] = fd;
             } else {
                 close(fd);
@@ -155,7 +175,31 @@ static void collect_fds(struct msghdr *msg, int fds[2])
     }
 }
 
+static void collect_sender(struct msghdr *msg, struct vipl_sender *sender)
+{
+    struct ucred who;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS) {
+            memcpy(&who, CMSG_DATA(c), sizeof(who));
+            *sender = (struct vipl_sender){(int)who.pid, (uint32_t)who.uid, (uint32_t)who.gid};
+        }
+    }
+}
+
+int vipl_local_name_senders(int fd)
+{
+    int on = 1;
+    return setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 ? 0 : errno;
+}
+
 int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds[2])
+{
+    struct vipl_sender sender;
+    return vipl_local_receive_from(fd, bytes, size, length, fds, &sender);
+}
+
+int vipl_local_receive_from(int fd, void *bytes, size_t size, size_t *length, int fds[2],
+                            struct vipl_sender *sender)
 {
     union control control;
     struct iovec iov = {.iov_base = bytes, .iov_len = size};
@@ -165,6 +209,7 @@ int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds
                          .msg_controllen = sizeof(control.bytes)};
     ssize_t n;
     fds[0] = fds[1] = -1;
+    *sender = (struct vipl_sender){0, 0, 0};
     vipl_fd_begin();
     do {
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -172,8 +217,15 @@ int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds
     int error = n < 0 ? errno : 0;
     if (error == 0) {
         collect_fds(&msg, fds);
+        collect_sender(&msg, sender);
         *length = (size_t)n;
     }
     vipl_fd_end();
     return error;
+}
+
+bool vipl_local_has_hung_up(int fd)
+{
+    struct pollfd entry = {.fd = fd};
+    return poll(&entry, 1, 0) == 1 && (entry.revents & POLLHUP) != 0;
 }

@@ -8,9 +8,8 @@
 int vipl_pollset_open(struct vipl_pollset *set)
 {
     vipl_fd_begin();
-    set->fd = epoll_create1(EPOLL_CLOEXEC);
-    int error = set->fd < 0 ? errno : 0;
-    vipl_fd_own(set->fd);
+    set->fd = vipl_resource_fails(EMFILE) ? -1 : epoll_create1(EPOLL_CLOEXEC);
+    int error = vipl_fd_adopt(&set->fd);
     vipl_fd_end();
     return error;
 }
@@ -21,10 +20,21 @@ void vipl_pollset_close(struct vipl_pollset *set)
     set->fd = -1;
 }
 
+static int add(struct vipl_pollset *set, int fd, uint32_t events, void *tag)
+{
+    struct epoll_event event = {.events = events, .data = {.ptr = tag}};
+    bool added = !vipl_resource_fails(ENOSPC) && epoll_ctl(set->fd, EPOLL_CTL_ADD, fd, &event) == 0;
+    return added ? 0 : errno;
+}
+
 int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data = {.ptr = tag}};
-    return epoll_ctl(set->fd, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
+    return add(set, fd, EPOLLIN | EPOLLRDHUP, tag);
+}
+
+int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag)
+{
+    return add(set, fd, 0, tag); /* which is always told */
 }
 
 void vipl_pollset_remove(struct vipl_pollset *set, int fd)

@@ -6,15 +6,21 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "os/os.h"
 
 static int map(struct vipl_shm *shm, bool writable)
 {
+    if (vipl_resource_fails(ENOMEM)) {
+        return errno;
+    }
     void *base =
         mmap(NULL, shm->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, shm->fd, 0);
     if (base == MAP_FAILED) {
@@ -33,19 +39,46 @@ static int keep_from_children(const struct vipl_shm *shm, int rc)
     return rc;
 }
 
+static int set_size(int fd, size_t bytes, bool now)
+{
+    if (now) {
+        return posix_fallocate(fd, 0, (off_t)bytes);
+    }
+    return ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
+}
+
+/* The program may have limited the size of its files. That is an error like others: the signal which comes with it, to
+ * this thread, and which ends a program, is taken here. One that was waiting for the program stays. */
+static int set_size_within_limit(int fd, size_t bytes, bool now)
+{
+    const struct timespec at_once = {0, 0};
+    sigset_t limit;
+    sigset_t mask;
+    sigset_t waiting;
+    sigemptyset(&limit);
+    sigaddset(&limit, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &limit, &mask);
+    sigpending(&waiting);
+    int rc = set_size(fd, bytes, now);
+    while (rc == EFBIG && !sigismember(&waiting, SIGXFSZ) && sigtimedwait(&limit, NULL, &at_once) < 0 &&
+           errno == EINTR) { /* again */
+    }
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    return rc;
+}
+
 static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now)
 {
     vipl_fd_begin();
-    int fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int rc = fd < 0 ? errno : 0;
-    vipl_fd_own(fd);
+    int fd = vipl_resource_fails(EMFILE) ? -1 : memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int rc = vipl_fd_adopt(&fd);
     vipl_fd_end();
     if (rc != 0) {
         return rc;
     }
     shm->fd = fd;
     shm->bytes = bytes;
-    rc = now ? posix_fallocate(fd, 0, (off_t)bytes) : ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
+    rc = set_size_within_limit(fd, bytes, now);
     if (rc == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         rc = errno;
     }

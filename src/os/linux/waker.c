@@ -9,9 +9,8 @@
 int vipl_waker_open(struct vipl_waker *waker)
 {
     vipl_fd_begin();
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = fd < 0 ? errno : 0;
-    vipl_fd_own(fd);
+    int fd = vipl_resource_fails(EMFILE) ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int error = vipl_fd_adopt(&fd);
     vipl_fd_end();
     if (error != 0) {
         return error;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "os/os.h"
@@ -22,15 +23,20 @@ enum {
     MOST_NAPS = 100
 };
 
-static uint32_t owned[WORDS];    /* atomic: a bit for each descriptor of the library */
-static uint32_t owned_words;     /* atomic: no bit is set in these and beyond */
-static uint32_t changing;        /* atomic: threads that are opening or closing one */
-static uint32_t forking;         /* atomic: threads about to fork */
-static uint32_t generation = 1;  /* atomic */
-static uint32_t known_pid;       /* atomic: of the process whose state this is; 0: not asked yet */
-static uint32_t watching;        /* atomic: the handlers are registered, perhaps more than once */
-static void (*child_hook)(void); /* atomic */
-static _Thread_local bool due;   /* this thread is forking, and its handlers have not run twice */
+static uint32_t owned[WORDS];     /* atomic: a bit for each descriptor of the library */
+static uint32_t owned_words;      /* atomic: no bit is set in these and beyond */
+static uint32_t changing;         /* atomic: threads that are opening or closing one */
+static uint32_t forking;          /* atomic: threads about to fork */
+static uint32_t generation = 1;   /* atomic */
+static uint32_t known_pid;        /* atomic: of the process whose state this is; 0: not asked yet */
+static uint32_t watching;         /* atomic: the handlers are registered, perhaps more than once */
+static void (*child_hook)(void);  /* atomic */
+static uint32_t covering;         /* atomic: uncover() is registered, perhaps more than once */
+static struct rlimit descriptors; /* the program's limit; with the next in a child whose handlers run */
+static bool lifted;
+static uint32_t occupied;      /* of 0 to 2 */
+static _Thread_local bool due; /* this thread is forking, and its handlers have not run twice */
+static _Thread_local int passed[2] = {-1, -1}; /* which the child of this thread's fork keeps */
 
 static void nap(void)
 {
@@ -89,17 +95,26 @@ void vipl_fd_close(int fd)
     vipl_fd_end();
 }
 
+void vipl_fd_pass(int first, int second)
+{
+    passed[0] = first;
+    passed[1] = second;
+}
+
 static void close_copies(void)
 {
     for (uint32_t word = 0; word < owned_words; word++) {
         for (uint32_t bit = 0; owned[word] != 0 && bit < WORD_BITS; bit++) {
-            if ((owned[word] >> bit & 1) != 0) {
-                close((int)(word * WORD_BITS + bit));
+            int fd = (int)(word * WORD_BITS + bit);
+            if ((owned[word] >> bit & 1) != 0 && fd != passed[0] && fd != passed[1]) {
+                close(fd);
             }
         }
         owned[word] = 0;
     }
     owned_words = 0;
+    vipl_fd_own(passed[0]);
+    vipl_fd_own(passed[1]);
 }
 
 /* --- handlers --- */
@@ -139,14 +154,54 @@ static void begin_anew(void)
     }
 }
 
+/* Others open descriptors in the child (libuv does, and aborts if it cannot): above 2, and whatever the program's own limit
+ * is, which is as before when they have. */
+static void cover(void)
+{
+    lifted = getrlimit(RLIMIT_NOFILE, &descriptors) == 0;
+    if (lifted) {
+        struct rlimit most = {descriptors.rlim_max, descriptors.rlim_max};
+        (void)setrlimit(RLIMIT_NOFILE, &most);
+    }
+    (void)vipl_standard_occupy(&occupied);
+}
+
 static void in_child(void)
 {
     int saved = errno;
     if (due) {
         due = false;
         begin_anew();
+        if (vipl_load_acquire(&covering) != 0) { /* pairs with vipl_fork_cover */
+            cover();
+        }
     }
     errno = saved;
+}
+
+/* The last of the handlers that concern us. */
+static void uncover(void)
+{
+    int saved = errno;
+    vipl_standard_release(occupied);
+    occupied = 0;
+    if (lifted) {
+        (void)setrlimit(RLIMIT_NOFILE, &descriptors);
+        lifted = false;
+    }
+    errno = saved;
+}
+
+int vipl_fork_cover(void)
+{
+    if (vipl_load_acquire(&watching) == 0 || vipl_load_acquire(&covering) != 0) {
+        return 0; /* without handlers, or done */
+    }
+    int error = pthread_atfork(NULL, NULL, uncover);
+    if (error == 0) {
+        vipl_store_release(&covering, 1);
+    }
+    return error;
 }
 
 uint32_t vipl_fork_generation(void)

@@ -4,6 +4,7 @@
  * fifty sizes, cut from slabs that stay; larger blocks are mappings of their own. Built on mmap() alone, with a lock of
  * ours (os.h says why). With AddressSanitizer it is the C library's, which is the one that finds errors.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -106,6 +107,9 @@ static uint32_t class_of(size_t bytes)
 
 static void *map(size_t bytes)
 {
+    if (vipl_resource_fails(ENOMEM)) {
+        return NULL;
+    }
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }

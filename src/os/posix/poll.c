@@ -3,7 +3,6 @@
  * Sleeping on descriptors. poll() and ppoll() are never restarted after a handler, whatever SA_RESTART says.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,6 +19,32 @@ static int poll_masked(struct pollfd *set, nfds_t count, int timeout_ms, const s
     return ppoll(set, count, timeout_ms < 0 ? NULL : &timeout, mask);
 }
 
+/* The system will not watch these: the program closed them under us, or allows itself no descriptors at all, or there is
+ * no memory. The caller looks again after a while. */
+static int nap(int timeout_ms)
+{
+    enum { NAP_MS = 10 };
+    bool all = timeout_ms >= 0 && timeout_ms <= NAP_MS;
+    struct timespec pause = {.tv_nsec = (all ? timeout_ms : NAP_MS) * 1000000L};
+    if (nanosleep(&pause, NULL) != 0) {
+        return EINTR;
+    }
+    return all ? ETIMEDOUT : 0;
+}
+
+/* None is ready but those that are not open. */
+static bool are_closed(const struct pollfd *set, nfds_t count)
+{
+    bool closed = false;
+    for (nfds_t i = 0; i < count; i++) {
+        if ((set[i].revents & ~POLLNVAL) != 0) {
+            return false;
+        }
+        closed |= set[i].revents != 0;
+    }
+    return closed;
+}
+
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
 {
     struct pollfd set[MAX_FDS];
@@ -33,7 +58,10 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
     }
     int ready = mask == NULL ? poll(set, n, timeout_ms) : poll_masked(set, n, timeout_ms, mask);
     if (ready < 0) {
-        return errno;
+        return errno == EINTR ? EINTR : nap(timeout_ms);
+    }
+    if (ready > 0 && are_closed(set, n)) { /* hung up, to who asks; only not so often */
+        return nap(timeout_ms) == EINTR ? EINTR : 0;
     }
     return ready == 0 ? ETIMEDOUT : 0;
 }
@@ -48,10 +76,4 @@ int vipl_poll_cancellable(const int *fds, unsigned count, int timeout_ms, const 
     (void)vipl_cancel_off();
     pthread_cleanup_pop(0);
     return rc;
-}
-
-int vipl_fd_duplicate(int fd, int least, int *out)
-{
-    *out = fcntl(fd, F_DUPFD_CLOEXEC, least);
-    return *out < 0 ? errno : 0;
 }

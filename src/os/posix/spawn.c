@@ -79,7 +79,7 @@ static void begin(const char *name, const int *keep, unsigned count)
 
 int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count)
 {
-    pid_t child = fork();
+    pid_t child = vipl_resource_fails(EAGAIN) ? -1 : fork();
     if (child < 0) {
         return errno;
     }

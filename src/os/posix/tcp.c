@@ -123,9 +123,8 @@ static int prepare(int fd)
 static int open_socket(const struct vipl_inet *local, int *out)
 {
     vipl_fd_begin();
-    int fd = new_socket(local->host_len == 4 ? AF_INET : AF_INET6);
-    int error = fd < 0 ? errno : 0;
-    vipl_fd_own(fd);
+    int fd = vipl_resource_fails(EMFILE) ? -1 : new_socket(local->host_len == 4 ? AF_INET : AF_INET6);
+    int error = vipl_fd_adopt(&fd);
     vipl_fd_end();
     if (error == 0) {
         error = prepare(fd);
@@ -173,10 +172,10 @@ int vipl_tcp_accept(int listener, int *fd, struct vipl_inet *peer)
     int made;
     vipl_fd_begin();
     do {
-        made = new_accepted(listener, &address, &size);
+        made = vipl_resource_fails(EMFILE) ? -1 : new_accepted(listener, &address, &size);
     } while (made < 0 && (errno == EINTR || errno == ECONNABORTED));
-    int error = made >= 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
-    vipl_fd_own(made);
+    int error = vipl_fd_adopt(&made);
+    error = error == EWOULDBLOCK ? EAGAIN : error;
     vipl_fd_end();
     if (error == 0) {
         error = prepare(made);
@@ -300,6 +299,21 @@ static int moved(ssize_t n, size_t *bytes)
     return 0;
 }
 
+/* For tests: the list cut down to its first bytes, as if the system took no more. False: it stays as it is. */
+static bool cut(const struct vipl_iov *pieces, unsigned count, uint32_t most, struct vipl_iov *first)
+{
+    unsigned i = 0;
+    if (most == 0 || count == 0) {
+        return false;
+    }
+    while (i + 1 < count && pieces[i].len == 0) {
+        i++;
+    }
+    first->base = pieces[i].base;
+    first->len = pieces[i].len < most ? pieces[i].len : most;
+    return true;
+}
+
 static void describe(struct msghdr *message, const struct vipl_iov *pieces, unsigned count)
 {
     memset(message, 0, sizeof(*message));
@@ -310,7 +324,12 @@ static void describe(struct msghdr *message, const struct vipl_iov *pieces, unsi
 int vipl_tcp_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent)
 {
     struct msghdr message;
+    struct vipl_iov few;
     ssize_t n;
+    if (cut(pieces, count, vipl_tcp_most_sent(), &few)) {
+        pieces = &few;
+        count = 1;
+    }
     describe(&message, pieces, count);
     int cancel = vipl_cancel_off();
     do { /* one piece: the kernel has less to look at */
@@ -324,7 +343,12 @@ int vipl_tcp_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t 
 int vipl_tcp_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received)
 {
     struct msghdr message;
+    struct vipl_iov few;
     ssize_t n;
+    if (cut(pieces, count, vipl_tcp_most_received(), &few)) {
+        pieces = &few;
+        count = 1;
+    }
     describe(&message, pieces, count);
     do { /* as above */
         n = count == 1 ? recv(fd, pieces->base, pieces->len, MSG_DONTWAIT)

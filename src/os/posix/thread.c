@@ -34,7 +34,7 @@ int vipl_thread_start(struct vipl_thread *thread, void (*run)(void *), void *arg
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* the new thread inherits it */
     pthread_t id;
-    int rc = pthread_create(&id, NULL, entry, start);
+    int rc = vipl_resource_fails(EAGAIN) ? EAGAIN : pthread_create(&id, NULL, entry, start);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
         free(start);
@@ -52,6 +52,11 @@ void vipl_thread_join(struct vipl_thread *thread)
 void vipl_thread_detach(struct vipl_thread *thread)
 {
     pthread_detach((pthread_t)thread->id);
+}
+
+void vipl_thread_cancel(struct vipl_thread *thread)
+{
+    pthread_cancel((pthread_t)thread->id);
 }
 
 bool vipl_thread_is_self(const struct vipl_thread *thread)

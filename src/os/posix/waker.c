@@ -10,10 +10,8 @@ int vipl_waker_open(struct vipl_waker *waker)
 {
     int ends[2];
     vipl_fd_begin();
-    int error = pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 ? errno : 0;
-    for (int i = 0; error == 0 && i < 2; i++) {
-        vipl_fd_own(ends[i]);
-    }
+    bool made = !vipl_resource_fails(EMFILE) && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0;
+    int error = made ? vipl_fd_adopt_pair(ends) : errno;
     vipl_fd_end();
     if (error != 0) {
         return error;

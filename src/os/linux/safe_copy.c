@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copying within this process by the kernel, which finds out what memory is not there without a signal. Where it does not
+ * copy between processes (a seccomp filter, an emulator) a pipe takes the bytes out of memory and puts them back in.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "os/os.h"
+#include "os/os_atomic.h"
+
+enum { PIPE_TURN = 4096 }; /* what an empty pipe always takes */
+
+static uint32_t use_pipe; /* atomic, relaxed: found out once, and harmless to find out again */
+
+static int by_process_vm(char *to, const char *from, size_t bytes)
+{
+    while (bytes > 0) {
+        struct iovec local = {to, bytes};
+        struct iovec there = {(void *)(uintptr_t)from, bytes};
+        ssize_t n = process_vm_readv(getpid(), &local, 1, &there, 1, 0);
+        if (n <= 0) {
+            return n < 0 ? errno : EFAULT;
+        }
+        to += n;
+        from += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* All of a turn: 0, or why not. */
+static int turn(ssize_t (*call)(int, void *, size_t), int fd, void *at, size_t bytes)
+{
+    ssize_t n;
+    do {
+        n = call(fd, at, bytes);
+    } while (n < 0 && errno == EINTR);
+    return n == (ssize_t)bytes ? 0 : n < 0 ? errno : EFAULT;
+}
+
+static ssize_t put_in(int fd, void *at, size_t bytes)
+{
+    return write(fd, at, bytes);
+}
+
+static int through_pipe(const int fds[2], char *to, const char *from, size_t bytes)
+{
+    int error = 0;
+    while (bytes > 0 && error == 0) {
+        size_t n = bytes < PIPE_TURN ? bytes : PIPE_TURN;
+        error = turn(put_in, fds[1], (void *)(uintptr_t)from, n);
+        if (error == 0) {
+            error = turn(read, fds[0], to, n);
+        }
+        to += n;
+        from += n;
+        bytes -= n;
+    }
+    return error;
+}
+
+/* A pipe for this copy alone: it has no owner to lock, and a forked child none to share. */
+static int by_pipe(char *to, const char *from, size_t bytes)
+{
+    int fds[2];
+    int cancel = vipl_cancel_off();
+    vipl_fd_begin();
+    int error = pipe2(fds, O_CLOEXEC) == 0 ? vipl_fd_adopt_pair(fds) : errno;
+    vipl_fd_end();
+    if (error == 0) {
+        error = through_pipe(fds, to, from, bytes);
+        vipl_fd_close(fds[0]);
+        vipl_fd_close(fds[1]);
+    }
+    vipl_cancel_restore(cancel);
+    return error;
+}
+
+int vipl_copy_checked(void *to, const void *from, size_t bytes)
+{
+    if (vipl_load_relaxed(&use_pipe) == 0) {
+        int error = by_process_vm(to, from, bytes);
+        if (error == 0 || error == EFAULT) {
+            return error;
+        }
+        vipl_store_relaxed(&use_pipe, 1);
+    }
+    return by_pipe(to, from, bytes);
+}

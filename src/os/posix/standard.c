@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Descriptors 0 to 2. A program that closed them has no standard input and outputs: whatever is opened next gets such a
+ * number, and what the program prints goes there. So the library keeps none below 3: what it opens is moved at once, and
+ * where others open for it (libuv), the free ones of the three are occupied meanwhile.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/epoll.h>
+#endif
+
+#include "os/os.h"
+
+enum { STANDARD = 3 };
+
+int vipl_fd_lift(int *fd)
+{
+    if (*fd < 0) {
+        return errno;
+    }
+    if (*fd >= STANDARD) {
+        return 0;
+    }
+    int low = *fd;
+    *fd = vipl_resource_fails(EMFILE) ? -1 : fcntl(low, F_DUPFD_CLOEXEC, STANDARD);
+    int error = *fd < 0 ? errno : 0;
+    close(low);
+    return error == EINVAL ? EMFILE : error; /* the limit is 3, or lower */
+}
+
+int vipl_fd_adopt(int *fd)
+{
+    int error = vipl_fd_lift(fd);
+    vipl_fd_own(*fd);
+    return error;
+}
+
+int vipl_fd_adopt_pair(int fds[2])
+{
+    int error = vipl_fd_adopt(&fds[0]);
+    int other = vipl_fd_adopt(&fds[1]);
+    error = error != 0 ? error : other;
+    if (error != 0) {
+        vipl_fd_close(fds[0]);
+        vipl_fd_close(fds[1]);
+    }
+    return error;
+}
+
+bool vipl_fd_is_poller(int fd)
+{
+#ifdef __linux__
+    struct epoll_event event;
+    return epoll_wait(fd, &event, 1, 0) >= 0 || errno == EINTR;
+#else
+    return fcntl(fd, F_GETFD) >= 0;
+#endif
+}
+
+int vipl_fd_append(const char *path, int *fd)
+{
+    *fd = vipl_resource_fails(EMFILE) ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    return vipl_fd_lift(fd);
+}
+
+int vipl_fd_duplicate(int fd, int least, int *out)
+{
+    *out = vipl_resource_fails(EMFILE) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, least < STANDARD ? STANDARD : least);
+    return *out < 0 ? errno : 0;
+}
+
+/* A folder can be neither read nor written: to a program the number looks closed still. */
+static int open_nothing(void)
+{
+    return vipl_resource_fails(EMFILE) ? -1 : open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+int vipl_fd_available(unsigned count)
+{
+    int fds[16];
+    int error = 0;
+    unsigned made = 0;
+    while (made < count && (fds[made] = open_nothing()) >= 0) {
+        made++;
+    }
+    error = made < count ? errno : 0;
+    while (made > 0) {
+        close(fds[--made]);
+    }
+    return error;
+}
+
+int vipl_standard_occupy(uint32_t *occupied)
+{
+    *occupied = 0;
+    for (;;) {
+        int fd = open_nothing();
+        if (fd >= STANDARD) {
+            close(fd);
+            return 0;
+        }
+        if (fd < 0) {
+            int error = errno;
+            vipl_standard_release(*occupied);
+            *occupied = 0;
+            return error;
+        }
+        *occupied |= UINT32_C(1) << fd;
+    }
+}
+
+void vipl_standard_release(uint32_t occupied)
+{
+    for (int fd = 0; fd < STANDARD; fd++) {
+        struct stat st;
+        if ((occupied >> fd & 1) != 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+            close(fd); /* else another thread of the program's has put something there meanwhile */
+        }
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+//
+// What is checked of a receive: the bytes that a message fills, and the descriptor's total length. Receives may
+// reach beyond their region, as those of old programs do, where the message does not.
+#include <vector>
+
+#include "support/role_case.hpp"
+
+using namespace vipl_test;
+
+namespace {
+
+/** Memory of which only the first bytes are registered. */
+class Margin {
+public:
+    Margin(const Nic &nic, VIP_UINT32 registered, VIP_UINT32 beyond)
+        : nic_(nic), bytes_(size_t{registered} + beyond), registered_(registered)
+    {
+        VIP_MEM_ATTRIBUTES attributes = {};
+        REQUIRE_VIP(VipRegisterMem(nic, bytes_.data(), registered, &attributes, &handle_));
+    }
+    ~Margin() { VipDeregisterMem(nic_, bytes_.data(), handle_); }
+    Margin(const Margin &) = delete;
+    Margin &operator=(const Margin &) = delete;
+
+    /** All of it, from `offset` on. */
+    Span from(VIP_UINT32 offset)
+    {
+        return {bytes_.data() + offset, static_cast<VIP_UINT32>(bytes_.size()) - offset, handle_};
+    }
+    bool margin_is_untouched() { return from(registered_).all(0); }
+
+private:
+    VIP_NIC_HANDLE nic_;
+    std::vector<VIP_UINT8> bytes_;
+    VIP_UINT32 registered_;
+    VIP_MEM_HANDLE handle_ = 0;
+};
+
+constexpr VIP_ULONG kMiB = 1024 * 1024;
+/** The size of the messages in each case: one FPDU or chunk, and many. */
+constexpr VIP_UINT32 kShort = 100, kLong = 300000;
+
+VIP_VI_ATTRIBUTES large(Peer &peer)
+{
+    return vi_attributes(peer.level(), kMiB);
+}
+
+/** Sends one message of that many bytes; whatever becomes of it, both ends still talk. */
+template <VIP_UINT32 size, bool fits>
+void one_message(Peer &peer)
+{
+    Endpoint end(peer, large(peer), kMiB);
+    end.connect();
+    peer.sync();
+    const Span bytes = end.memory.bytes(size);
+    bytes.fill(7);
+    const Work out = end.send(bytes);
+    if (fits || !peer.reliable()) {
+        EXPECT(sent(end.vi) == out.desc);
+    } else {
+        end.vi.await(VIP_STATE_ERROR);
+        if (peer.level() == VIP_SERVICE_RELIABLE_RECEPTION) {
+            EXPECT(send_failed(end.vi) == out.desc);
+            EXPECT((out.status() & VIP_STATUS_REMOTE_DESC_ERROR) != 0);
+        }
+    }
+    peer.sync();
+}
+
+/** Receives it, with what a function posts. */
+void takes(Peer &peer, Endpoint &end, const Work &in, VIP_UINT32 size)
+{
+    post_recv(end.vi, in);
+    peer.sync();
+    EXPECT(received(end.vi) == in.desc);
+    EXPECT_STATUS(VIP_STATUS_OP_RECEIVE, in.desc);
+    EXPECT_EQ(size, in.desc->CS.Length);
+    peer.sync();
+}
+
+void refuses(Peer &peer, Endpoint &end, const Work &in, VIP_UINT32 bits)
+{
+    post_recv(end.vi, in);
+    peer.sync();
+    EXPECT(receive_failed(end.vi) == in.desc);
+    EXPECT_STATUS(VIP_STATUS_OP_RECEIVE | bits, in.desc);
+    EXPECT_EQ(0u, in.desc->CS.Length);
+    end.vi.await(peer.reliable() ? VIP_STATE_ERROR : VIP_STATE_CONNECTED);
+    peer.sync();
+}
+
+/** A receive that reaches beyond its region, which ends with the message's last byte. */
+template <VIP_UINT32 size>
+void reaches_beyond(Peer &peer)
+{
+    Margin margin(peer.nic(), size, 5000);
+    Endpoint end(peer, large(peer), kMiB);
+    end.connect();
+    takes(peer, end, end.memory.transfer(margin.from(0)), size);
+    EXPECT(margin.from(0).part(0, size).holds(7));
+    EXPECT(margin.margin_is_untouched());
+}
+
+/** The same, and the region is one byte too short. */
+template <VIP_UINT32 size>
+void one_byte_short(Peer &peer)
+{
+    Margin margin(peer.nic(), size - 1, 5000);
+    Endpoint end(peer, large(peer), kMiB);
+    end.connect();
+    refuses(peer, end, end.memory.transfer(margin.from(0)), VIP_STATUS_PROTECTION_ERROR);
+    EXPECT(margin.margin_is_untouched());
+}
+
+/** Two segments that the message fills, a third of an unknown handle that it does not reach. */
+template <VIP_UINT32 size>
+void bad_segment_behind(Peer &peer)
+{
+    Endpoint end(peer, large(peer), kMiB);
+    end.connect();
+    const Span bytes = end.memory.bytes(size);
+    Span bad = end.memory.bytes(10);
+    bad.handle ^= 0x00100000;
+    Work in = end.memory.work(4);
+    in.local(bytes.part(0, size / 3)).local(bytes.part(size / 3, size - size / 3)).local(bad);
+    takes(peer, end, in, size);
+    EXPECT(bytes.holds(7));
+    EXPECT(bad.all(0));
+}
+
+/** A third of an unknown handle that the message reaches with its last byte. */
+template <VIP_UINT32 size>
+void bad_segment_reached(Peer &peer)
+{
+    Endpoint end(peer, large(peer), kMiB);
+    end.connect();
+    const Span bytes = end.memory.bytes(size);
+    Span bad = end.memory.bytes(10);
+    bad.handle ^= 0x00100000;
+    Work in = end.memory.work(4);
+    in.local(bytes.part(0, 40)).local(bytes.part(40, size - 41)).local(bad);
+    refuses(peer, end, in, VIP_STATUS_PROTECTION_ERROR);
+    EXPECT(bad.all(0));
+}
+
+/** Two segments that are registered, and too short together. */
+template <VIP_UINT32 size>
+void too_short(Peer &peer)
+{
+    Endpoint end(peer, large(peer), kMiB);
+    end.connect();
+    const Span bytes = end.memory.bytes(size);
+    Work in = end.memory.work(4);
+    in.local(bytes.part(0, 40)).local(bytes.part(40, size - 41));
+    refuses(peer, end, in, VIP_STATUS_LENGTH_ERROR);
+    EXPECT(bytes.part(size - 1, 1).all(0));
+}
+
+/** One byte more than a message may have. */
+void longer_than_any_message(Peer &peer)
+{
+    Endpoint end(peer, large(peer), 2 * kMiB);
+    end.connect();
+    const Span bytes = end.memory.bytes(kMiB + 1);
+    Work in = end.memory.work(4);
+    in.local(bytes.part(0, 1000)).local(bytes.part(1000, kMiB - 999));
+    refuses(peer, end, in, VIP_STATUS_FORMAT_ERROR);
+    EXPECT(bytes.part(1, kMiB).all(0));
+}
+
+/** As many bytes as a message may have. */
+void as_long_as_any_message(Peer &peer)
+{
+    Endpoint end(peer, large(peer), 2 * kMiB);
+    end.connect();
+    takes(peer, end, end.memory.transfer(end.memory.bytes(kMiB)), kShort);
+}
+
+} // namespace
+
+#define PLACED_CASE(what, receiver, fits) \
+    TWO_ROLE_CASE_EACH_LEVEL("a short message and " what, "[VipPostRecv][full][private]") = { \
+        receiver<kShort>, one_message<kShort, fits>}; \
+    TWO_ROLE_CASE_EACH_LEVEL("a long message and " what, \
+                             "[VipPostRecv][full][private]") = {receiver<kLong>, one_message<kLong, fits>}
+
+PLACED_CASE("a receive that reaches beyond its region further than the message: success", reaches_beyond,
+            true);
+PLACED_CASE("a segment of a bad handle behind it: success", bad_segment_behind, true);
+PLACED_CASE("a receive that leaves its region at the message's last byte: PROTECTION_ERROR", one_byte_short,
+            false);
+PLACED_CASE("a segment of a bad handle that it reaches: PROTECTION_ERROR", bad_segment_reached, false);
+PLACED_CASE("a receive that is one byte shorter: LENGTH_ERROR", too_short, false);
+
+TWO_ROLE_CASE_EACH_LEVEL("a receive longer than the VI's MaxTransferSize is FORMAT_ERROR",
+                         "[VipPostRecv][full]") = {longer_than_any_message, one_message<kShort, false>};
+TWO_ROLE_CASE_EACH_LEVEL("a receive of the VI's MaxTransferSize is none too long",
+                         "[VipPostRecv][full]") = {as_long_as_any_message, one_message<kShort, true>};

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+//
+// Another user's process knows the name of a listening socket, and speaks the language: it is hung up on, unheard. The
+// same bytes of the same user are a request.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "stress.hpp"
+#include "support/forked.hpp"
+
+#include "hostile_wire.hpp"
+
+using namespace stress;
+
+namespace {
+
+constexpr int kAtOnceMs = 8000; // the library waits ten seconds for a stranger's first word
+
+constexpr uid_t kNobody = 65534;
+constexpr VIP_UINT8 kVersion = 2; // of the language: another one is refused
+
+/** Asks, as that user, at the place of the program's user, over a line that stays: the answer; empty: hung up. */
+Bytes ask_as(uid_t user, const std::string &wanted, Fd &line)
+{
+    Random random;
+    const Token token;
+    const Fd window(open("/dev/null", O_RDWR | O_CLOEXEC)); // which is none, and taken for none
+    sockaddr_un address;
+    const socklen_t length = make_name(address, wanted); // which has the user's number in it
+    EXPECT(user == geteuid() || setuid(user) == 0);
+    line = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    EXPECT(connect(line.get(), reinterpret_cast<sockaddr *>(&address), length) == 0);
+    send_packet(line, make_hello(kVersion, wanted, random), {window.get(), token.other.get()});
+    pollfd entry = {line.get(), POLLIN, 0};
+    EXPECT(poll(&entry, 1, kAtOnceMs) == 1); // no time limit is behind it
+    return receive_packet(line, 0);
+}
+
+/** Whether a request of such a user comes before the program. */
+bool arrives(const Nic &nic, uid_t user)
+{
+    const std::string name = unique_discriminator();
+    NetAddress local = nic.address(name), remote;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE request = nullptr;
+    REQUIRE_RC(VIP_TIMEOUT, VipConnectWait(nic, local, 0, remote, &attributes, &request));
+    Forked child([&](const ParentLine &parent) {
+        Fd line;
+        const Bytes answer = ask_as(user, name, line);
+        EXPECT(user == kNobody ? answer.empty() : is_answer(answer, kQueued));
+        parent.await();
+    });
+    const VIP_RETURN rc =
+        VipConnectWait(nic, local, user == kNobody ? 1000 : patience(), remote, &attributes, &request);
+    child.tell();
+    child.finish();
+    if (rc == VIP_SUCCESS) {
+        VipConnectReject(request);
+    }
+    return rc == VIP_SUCCESS;
+}
+
+} // namespace
+
+TEST_CASE("a process of another user is hung up on, whatever it says", "[users]")
+{
+    if (geteuid() != 0) {
+        std::cout << "not tried: only root may become another user" << std::endl;
+        return;
+    }
+    const Nic nic;
+    CHECK(arrives(nic, geteuid()));
+    CHECK_FALSE(arrives(nic, kNobody));
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: MIT
+//
+// A process of the same user at the other end of a link, in this one process and thread: it has the link's segment
+// mapped and writes into it what it likes. The other end is the real thing: a NIC handle of the loopback device
+// with connected VIs. Fetching payloads works, for this process may read itself. No Catch: fuzzers use it, too.
+#ifndef VIPL_UNIT_RAW_PEER_HPP
+#define VIPL_UNIT_RAW_PEER_HPP
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <sys/mman.h>
+
+#include "internal.hpp"
+#include "vipl/vipl.h"
+
+namespace unit {
+
+inline void must(bool good, const char *what)
+{
+    if (!good) {
+        std::fprintf(stderr, "raw_peer.hpp: not so: %s\n", what);
+        std::abort();
+    }
+}
+
+/** The NIC handle whose peers are raw, and which makes progress only when it is told to. */
+class Victim {
+public:
+    Victim()
+    {
+        setenv("VIPL_LOG", "off", 0); // errors are provoked here
+        char device[] = "loopback";
+        must(VipOpenNic(device, &handle) == VIP_SUCCESS, "VipOpenNic");
+        auto *nic = static_cast<vipl_nic *>(vipl_handle_find(VIPL_KIND_NIC, handle));
+        nic->linger_ms = 0;                        // a raw peer does not answer by itself
+        nic->progress_mode = VIPL_PROGRESS_INLINE; // one thread: what happens is the same each time
+        vipl_mutex_lock(&vipl_lo_registry.lock);
+        for (vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
+            auto *each =
+                reinterpret_cast<vipl_be_nic *>(reinterpret_cast<char *>(l) - offsetof(vipl_be_nic, link));
+            be = each->core == nic ? each : be;
+        }
+        must(be != nullptr, "the NIC handle is of loopback");
+        be->settings_ring = 65536;
+        remote = vipl_lo_prepare(be);
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+        must(remote != nullptr, "there are resources");
+    }
+    ~Victim() { must(VipCloseNic(handle) == VIP_SUCCESS, "VipCloseNic"); }
+    Victim(const Victim &) = delete;
+    Victim &operator=(const Victim &) = delete;
+
+    void progress() const
+    {
+        vipl_lo_remote_look(be);
+        vipl_lo_remote_poll(be);
+        vipl_lo_remote_poll(be);
+    }
+
+    VIP_NIC_HANDLE handle = nullptr;
+    vipl_be_nic *be = nullptr;
+    lo_remote *remote = nullptr;
+};
+
+/** The peer's end of a link to the victim. */
+class RawPeer {
+public:
+    explicit RawPeer(const Victim &victim)
+    {
+        int fds[2];
+        std::uint8_t uid[LO_UID];
+        must(vipl_local_pair(fds) == 0 && vipl_entropy(uid, sizeof uid) == 0, "a socket pair");
+        fd_ = fds[1];
+        vipl_mutex_lock(&vipl_lo_registry.lock);
+        link = vipl_lo_link_create(victim.remote, fds[0], -1, uid);
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+        must(link != nullptr, "a link");
+        bytes_ = link->shm.bytes;
+        void *base = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, link->shm.fd, 0);
+        must(base != MAP_FAILED, "the segment is mapped twice");
+        segment = static_cast<lo_segment *>(base);
+        in = view(link->out); // the link is the victim's, and may end
+        out = view(link->in);
+    }
+    ~RawPeer()
+    {
+        munmap(segment, bytes_);
+        vipl_fd_close(fd_);
+    }
+    RawPeer(const RawPeer &) = delete;
+    RawPeer &operator=(const RawPeer &) = delete;
+
+    /** Send a message with this payload. False: no room. */
+    bool send(lo_message message, const void *payload = nullptr, std::uint32_t bytes = 0)
+    {
+        message.bytes = bytes;
+        unsigned char *to = vipl_lo_ring_claim(&out, bytes, true);
+        if (to == nullptr) {
+            return false;
+        }
+        if (bytes > 0) {
+            std::memcpy(to, payload, bytes);
+        }
+        vipl_lo_ring_publish(&out, &message);
+        return true;
+    }
+
+    /** The next message of the victim's that is of this type, and its payload's first bytes. */
+    bool receive(std::uint8_t type, lo_message &message)
+    {
+        const unsigned char *payload;
+        bool found = false;
+        while (!found && vipl_lo_ring_peek(&in, &message, &payload) == LO_PEEK_OK) {
+            found = message.type == type;
+            vipl_lo_ring_pop(&in, &message);
+        }
+        vipl_lo_ring_release(&in);
+        return found;
+    }
+
+    void hang_up()
+    {
+        vipl_fd_close(fd_);
+        fd_ = -1;
+    }
+
+    size_t segment_bytes() const { return bytes_; }
+
+    lo_link *link;
+    lo_segment *segment;
+    lo_ring in{}, out{};
+
+private:
+    lo_ring view(const lo_ring &theirs) const
+    {
+        const auto offset = [&](const void *p) {
+            return static_cast<const char *>(p) - static_cast<const char *>(link->shm.base);
+        };
+        char *base = reinterpret_cast<char *>(segment);
+        lo_ring ring{};
+        ring.shared = reinterpret_cast<lo_ring_shared *>(base + offset(theirs.shared));
+        ring.slots = reinterpret_cast<unsigned char *>(base + offset(theirs.slots));
+        ring.count = theirs.count;
+        return ring;
+    }
+
+    size_t bytes_ = 0;
+    int fd_ = -1;
+};
+
+/** A VI of the victim's that is connected to the peer. */
+class VictimVi {
+public:
+    static constexpr std::uint32_t kPeerNumber = 1 << LO_LIFE_BITS | 5;
+
+    VictimVi(const Victim &victim, RawPeer &peer, VIP_RELIABILITY_LEVEL level)
+    {
+        VIP_VI_ATTRIBUTES attributes{};
+        attributes.ReliabilityLevel = level;
+        attributes.MaxTransferSize = 65536;
+        attributes.EnableRdmaWrite = VIP_TRUE;
+        attributes.EnableRdmaRead = level == VIP_SERVICE_UNRELIABLE ? VIP_FALSE : VIP_TRUE;
+        must(VipCreateVi(victim.handle, &attributes, nullptr, nullptr, &handle) == VIP_SUCCESS,
+             "VipCreateVi");
+        connect(peer);
+    }
+    ~VictimVi()
+    {
+        VipDisconnect(handle);
+        VIP_DESCRIPTOR *done;
+        while (VipSendDone(handle, &done) != VIP_NOT_DONE || VipRecvDone(handle, &done) != VIP_NOT_DONE) {
+        }
+        must(VipDestroyVi(handle) == VIP_SUCCESS, "VipDestroyVi");
+    }
+    VictimVi(const VictimVi &) = delete;
+    VictimVi &operator=(const VictimVi &) = delete;
+
+    VIP_VI_STATE state() const
+    {
+        VIP_VI_STATE state;
+        must(VipQueryVi(handle, &state, nullptr, nullptr, nullptr) == VIP_SUCCESS, "VipQueryVi");
+        return state;
+    }
+
+    VIP_VI_HANDLE handle = nullptr;
+    std::uint32_t number = 0; // of its session
+
+private:
+    /** The VI is connected as if it had asked, and the peer had answered. */
+    void connect(RawPeer &peer)
+    {
+        vipl_vi_facts facts{};
+        auto *vi = static_cast<vipl_vi *>(vipl_handle_find(VIPL_KIND_VI, handle));
+        vipl_mutex_lock(&vipl_lo_registry.lock);
+        vipl_up_vi_facts(vi, &facts);
+        vipl_vi_lock(vi);
+        vi->state = VIP_STATE_CONNECT_PENDING;
+        vipl_vi_unlock(vi);
+        lo_session *session = vipl_lo_session_open(peer.link, vi, kPeerNumber, &facts, 0, nullptr);
+        must(session != nullptr, "a session");
+        number = session->number;
+        vipl_lo_session_begin(session);
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+        must(vipl_up_connected(vi, &facts), "the VI is connected");
+    }
+};
+
+/** Registered memory of the victim's with guards around it, and descriptors in it. */
+class VictimMemory {
+public:
+    static constexpr size_t kGuard = 16384, kBytes = 65536;
+    static constexpr unsigned char kGuardByte = 0xE7;
+
+    explicit VictimMemory(const Victim &victim) : nic_(victim.handle), all_(2 * kGuard + kBytes, kGuardByte)
+    {
+        VIP_MEM_ATTRIBUTES attributes{};
+        attributes.EnableRdmaWrite = attributes.EnableRdmaRead = VIP_TRUE;
+        must(VipRegisterMem(nic_, data(), kBytes, &attributes, &handle) == VIP_SUCCESS, "VipRegisterMem");
+        attributes.EnableRdmaWrite = attributes.EnableRdmaRead = VIP_FALSE;
+        must(VipRegisterMem(nic_, descriptors_, sizeof descriptors_, &attributes, &desc_handle_) ==
+                 VIP_SUCCESS,
+             "VipRegisterMem");
+    }
+    ~VictimMemory()
+    {
+        deregister();
+        VipDeregisterMem(nic_, descriptors_, desc_handle_);
+    }
+    VictimMemory(const VictimMemory &) = delete;
+    VictimMemory &operator=(const VictimMemory &) = delete;
+
+    unsigned char *data() { return all_.data() + kGuard; }
+    std::uint64_t address() { return reinterpret_cast<std::uintptr_t>(data()); }
+
+    /** Whether everything outside of [from, to) of the region is as it was at first. */
+    bool is_whole(size_t from = 0, size_t to = kBytes) const
+    {
+        for (size_t i = 0; i < all_.size(); ++i) {
+            if ((i < kGuard + from || i >= kGuard + to) && all_[i] != kGuardByte) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    void deregister() { VipDeregisterMem(nic_, data(), handle); }
+
+    /** A receive, or a send, of bytes of the region. */
+    VIP_DESCRIPTOR *transfer(size_t offset, std::uint32_t bytes)
+    {
+        VIP_DESCRIPTOR *d = &descriptors_[used_++ % kDescriptors];
+        std::memset(d, 0, sizeof *d);
+        d->CS.SegCount = 1;
+        d->CS.Length = bytes;
+        d->DS[0].Local.Data.Address = data() + offset;
+        d->DS[0].Local.Handle = handle;
+        d->DS[0].Local.Length = bytes;
+        return d;
+    }
+    void post_recv(const VictimVi &vi, size_t offset, std::uint32_t bytes)
+    {
+        must(VipPostRecv(vi.handle, transfer(offset, bytes), desc_handle_) == VIP_SUCCESS, "VipPostRecv");
+    }
+    VIP_RETURN post_send(const VictimVi &vi, size_t offset, std::uint32_t bytes)
+    {
+        return VipPostSend(vi.handle, transfer(offset, bytes), desc_handle_);
+    }
+
+    VIP_MEM_HANDLE handle = 0;
+
+private:
+    static constexpr unsigned kDescriptors = 1024;
+    VIP_NIC_HANDLE nic_;
+    std::vector<unsigned char> all_;
+    alignas(64) VIP_DESCRIPTOR descriptors_[kDescriptors];
+    VIP_MEM_HANDLE desc_handle_ = 0;
+    unsigned used_ = 0;
+};
+
+} // namespace unit
+
+#endif

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+//
+// The default error handler: what no handler of the program's hears of is a line in the log, once.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include <unistd.h>
+
+#include "internal.hpp"
+#include "support/objects.hpp"
+
+using namespace vipl_test;
+
+namespace {
+
+/** What is written to the standard error output meanwhile. */
+std::string stderr_of(const std::function<void()> &body)
+{
+    char name[] = "/tmp/vipl-default-handler-XXXXXX";
+    const int file = mkstemp(name), before = dup(2);
+    REQUIRE(file >= 0);
+    unlink(name);
+    dup2(file, 2);
+    body();
+    dup2(before, 2);
+    close(before);
+    std::string text(static_cast<size_t>(lseek(file, 0, SEEK_END)), '\0');
+    const ssize_t got = pread(file, text.data(), text.size(), 0);
+    close(file);
+    REQUIRE(got == static_cast<ssize_t>(text.size()));
+    return text;
+}
+
+std::ptrdiff_t lines_of(const std::string &log)
+{
+    return std::count(log.begin(), log.end(), '\n');
+}
+
+std::string handle_text(const char *what, const void *handle)
+{
+    char text[64];
+    std::snprintf(text, sizeof text, "%s %p", what, handle);
+    return text;
+}
+
+} // namespace
+
+TEST_CASE("a lost connection is one line of the default error handler", "[default_handler]")
+{
+    unsetenv("VIPL_LOG"); // what a program gets that asks for nothing
+    ConnectedPair pair;
+    const std::string log = stderr_of([&] {
+        REQUIRE(VipDisconnect(pair.client) == VIP_SUCCESS);
+        pair.server.await(VIP_STATE_ERROR);
+        VipErrorCallback(pair.server_nic, nullptr, nullptr);
+        let_a_moment_pass(); // the line follows the state
+    });
+    INFO(log);
+    REQUIRE(lines_of(log) == 1);
+    REQUIRE(log.find("error: connection lost") != std::string::npos);
+    REQUIRE(log.find(handle_text("vi", pair.server)) != std::string::npos);
+}
+
+TEST_CASE("a denied access is one line too, and VIPL_LOG=off is none", "[default_handler]")
+{
+    for (const bool off : {false, true}) {
+        setenv("VIPL_LOG", off ? "off" : "error", 1);
+        ConnectedPair pair(VIP_SERVICE_UNRELIABLE);
+        unsetenv("VIPL_LOG");
+        const std::string log = stderr_of([&] {
+            const Span bytes = pair.client_memory.bytes(8);
+            post_send(pair.client, pair.client_memory.rdma(VIP_CONTROL_OP_RDMAWRITE, {4096, 77}, bytes));
+            VIP_DESCRIPTOR *done = nullptr;
+            VipSendWait(pair.client, patience(), &done);
+            let_a_moment_pass();
+        });
+        INFO(log);
+        REQUIRE(lines_of(log) == (off ? 0 : 1));
+        REQUIRE((log.find("error: RDMA write refused") != std::string::npos) == !off);
+    }
+    vipl_log_set_level(VIPL_LOG_ERROR);
+}

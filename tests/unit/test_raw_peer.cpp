@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+//
+// What a peer of another process can say over an established link: the rules of its messages, one by one, and what
+// becomes of the link, the VI and the memory when it breaks them.
+#include <catch2/catch.hpp>
+
+#include "raw_peer.hpp"
+
+using namespace unit;
+
+namespace {
+
+constexpr VIP_RELIABILITY_LEVEL kLevels[] = {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY,
+                                             VIP_SERVICE_RELIABLE_RECEPTION};
+
+/** A connected VI with 4 KiB of receive posted at 1024, and another one of the same link. */
+struct Scene {
+    explicit Scene(VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY)
+        : peer(victim), memory(victim), vi(victim, peer, level)
+    {
+    }
+
+    /** What the victim says to a message; its type 0: nothing. */
+    lo_message say(lo_message message, const void *payload = nullptr, std::uint32_t bytes = 0)
+    {
+        message.session = vi.number;
+        REQUIRE(peer.send(message, payload, bytes));
+        victim.progress();
+        lo_message answer{};
+        return peer.receive(LO_ACK, answer) ? answer : lo_message{};
+    }
+    VIP_RETURN received()
+    {
+        VIP_DESCRIPTOR *done = nullptr;
+        return VipRecvDone(vi.handle, &done);
+    }
+
+    Victim victim;
+    RawPeer peer;
+    VictimMemory memory;
+    VictimVi vi;
+};
+
+lo_message message_of(std::uint8_t type, std::uint8_t flags, std::uint32_t total, std::uint32_t ticket = 0)
+{
+    lo_message message{};
+    message.type = type;
+    message.flags = flags;
+    message.total = total;
+    message.ticket = ticket;
+    return message;
+}
+
+struct Target {
+    std::uint64_t address;
+    std::uint32_t handle;
+    std::uint32_t none;
+};
+
+constexpr std::uint32_t kTicket = 3;
+
+bool may_fetch()
+{
+    int from = 1, to = 0;
+    const vipl_iov remote = {&from, sizeof from}, local = {&to, sizeof to};
+    return vipl_peer_read(vipl_pid(), &local, 1, &remote, 1, sizeof to) == 0;
+}
+
+/** A payload of pieces: where a message lies, for the victim to fetch. */
+std::vector<std::uint64_t> pieces(const std::vector<unsigned char> &bytes, std::uint64_t claimed)
+{
+    return {reinterpret_cast<std::uintptr_t>(bytes.data()), claimed};
+}
+
+lo_message pull(std::uint32_t total, std::uint32_t life = 0)
+{
+    return message_of(LO_PULL, LO_FLAG_LAST | LO_FLAG_ACK, total, lo_ticket_name(kTicket, life));
+}
+
+} // namespace
+
+TEST_CASE("a fetched message whose send was flushed meanwhile is dropped, and the receive waits on", "[peer]")
+{
+    Scene s;
+    s.memory.post_recv(s.vi, 1024, 4096);
+    const std::vector<unsigned char> text(4096, 0x11);
+    const auto list = pieces(text, text.size());
+    s.peer.out.shared->lives[kTicket] = 7; // it was 6 when the message was written
+    CHECK(s.say(pull(4096, 6), list.data(), 16).total == 0);
+    CHECK(s.received() == VIP_NOT_DONE);
+    CHECK(s.vi.state() == VIP_STATE_CONNECTED);
+    if (!may_fetch()) {
+        WARN("this system does not let a process fetch from itself: emulators do not");
+        return;
+    }
+    CHECK(s.say(pull(4096, 7), list.data(), 16).total == 0);
+    CHECK(s.received() == VIP_SUCCESS);
+}
+
+TEST_CASE("pieces that do not add up to the message end the link, and nothing is fetched", "[peer]")
+{
+    const std::vector<unsigned char> text(8192, 0x11);
+    for (const std::uint32_t claimed : {0u, 1u, 4095u, 4097u, 8192u}) {
+        Scene s;
+        s.memory.post_recv(s.vi, 1024, 4096);
+        const auto list = pieces(text, claimed);
+        CHECK(s.say(pull(4096), list.data(), 16).type == 0);
+        CHECK(s.vi.state() == VIP_STATE_ERROR);
+        CHECK(s.received() == VIP_DESCRIPTOR_ERROR); // flushed
+        CHECK(s.memory.is_whole());
+    }
+}
+
+TEST_CASE("only a sender at Reliable Reception hears that a fetched message had no receive", "[peer]")
+{
+    const std::vector<unsigned char> text(4096, 0x11);
+    const auto list = pieces(text, text.size());
+    for (const VIP_RELIABILITY_LEVEL level : kLevels) {
+        Scene s(level);
+        const lo_message answer = s.say(pull(4096), list.data(), 16);
+        REQUIRE(answer.type == LO_ACK);
+        CHECK(answer.total == (level == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0));
+    }
+}
+
+TEST_CASE("only a sender at Reliable Reception hears that a write's immediate data had no receive", "[peer]")
+{
+    for (const VIP_RELIABILITY_LEVEL level : kLevels) {
+        Scene s(level);
+        const Target target = {s.memory.address(), s.memory.handle, 0};
+        const lo_message answer = s.say(
+            message_of(LO_WRITE, LO_FLAG_LAST | LO_FLAG_ACK | LO_FLAG_IMMEDIATE, 0, kTicket), &target, 16);
+        REQUIRE(answer.type == LO_ACK);
+        CHECK(answer.total == (level == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0));
+    }
+}
+
+TEST_CASE("a read that is answered in chunks stops when its region ends", "[peer]")
+{
+    Scene s;
+    const Target target = {s.memory.address(), s.memory.handle, 0};
+    lo_message read = message_of(LO_READ, LO_FLAG_ACK, VictimMemory::kBytes, kTicket);
+    read.session = s.vi.number;
+    REQUIRE(s.peer.send(read, &target, 16));
+    s.victim.progress(); // as much as fits into the ring
+    s.memory.deregister();
+    std::uint32_t before = 0, after = 0;
+    bool refused = false;
+    for (int i = 0; i < 10; ++i) {
+        lo_message message{};
+        const unsigned char *payload;
+        while (vipl_lo_ring_peek(&s.peer.in, &message, &payload) == LO_PEEK_OK) {
+            (i == 0 ? before : after) += message.type == LO_DATA ? message.bytes : 0;
+            refused |= message.type == LO_ACK && message.total == VIP_STATUS_RDMA_PROT_ERROR;
+            vipl_lo_ring_pop(&s.peer.in, &message);
+        }
+        vipl_lo_ring_release(&s.peer.in);
+        s.victim.progress();
+    }
+    CHECK(before > 0);
+    CHECK(before < VictimMemory::kBytes);
+    CHECK(after == 0);
+    CHECK(refused);
+}
+
+TEST_CASE("a chunk that reaches beyond its message ends the link, and is not placed", "[peer]")
+{
+    struct Chunk {
+        std::uint32_t total, offset, bytes;
+        bool last;
+    };
+    const Chunk chunks[] = {{16, 0, 64, true},   {16, 16, 64, true},       {64, 0, 16, true},
+                            {16, 0, 16, false},  {16, 8, 16, true},        {16, 17, 0, true},
+                            {16, ~0u, 17, true}, {16, ~0u - 15, 32, true}, {0, 0, 64, true},
+                            {16, 32, 16, true},  {4096, 4096, 16, false},  {4096, 0xFFFFF000, 4096, true}};
+    const std::vector<unsigned char> bytes(LO_RDMA_PREFIX + 8192, 0x11);
+    for (const Chunk &chunk : chunks) {
+        for (const std::uint8_t type : {LO_SEND, LO_WRITE, LO_DATA}) {
+            Scene s;
+            s.memory.post_recv(s.vi, 1024, 4096);
+            lo_message message = message_of(type, chunk.last ? LO_FLAG_LAST : 0, chunk.total, kTicket);
+            message.offset = chunk.offset;
+            std::vector<unsigned char> payload(bytes.begin(), bytes.begin() + chunk.bytes);
+            if (type == LO_WRITE) {
+                const Target target = {s.memory.address() + 1024, s.memory.handle, 0};
+                const auto *prefix = reinterpret_cast<const unsigned char *>(&target);
+                payload.insert(payload.begin(), prefix, prefix + LO_RDMA_PREFIX);
+            }
+            s.say(message, payload.data(), static_cast<std::uint32_t>(payload.size()));
+            CHECK(s.vi.state() == VIP_STATE_ERROR);
+            CHECK(s.memory.is_whole());
+        }
+    }
+}
+
+TEST_CASE("a disconnect that finds the ring full is said when there is room", "[peer]")
+{
+    Scene s;
+    VictimVi other(s.victim, s.peer, VIP_SERVICE_RELIABLE_DELIVERY);
+    const Target target = {s.memory.address(), s.memory.handle, 0};
+    while (vipl_lo_ring_claim(&s.peer.link->out, 0, true) != nullptr) { // each question is answered
+        lo_message read = message_of(LO_READ, LO_FLAG_ACK, 0, kTicket);
+        read.session = s.vi.number;
+        REQUIRE(s.peer.send(read, &target, 16));
+        s.victim.progress();
+    }
+    REQUIRE(VipDisconnect(s.vi.handle) == VIP_SUCCESS);
+    lo_message message{};
+    CHECK_FALSE(s.peer.receive(LO_CLOSE, message));
+    s.victim.progress();
+    REQUIRE(s.peer.receive(LO_CLOSE, message));
+    CHECK(message.session == VictimVi::kPeerNumber);
+    CHECK(other.state() == VIP_STATE_CONNECTED);
+}
+
+TEST_CASE("no session of a link has number 0, however many there have been", "[peer]")
+{
+    Scene s;
+    const std::uint32_t slot = s.vi.number >> LO_LIFE_BITS;
+    for (unsigned i = 0; i < (1u << LO_LIFE_BITS) + 2; ++i) {
+        s.peer.link->session_lives++;
+    }
+    for (unsigned i = 0; i < 3; ++i) {
+        s.peer.link->session_lives = (1u << LO_LIFE_BITS) - 2 + i;
+        VictimVi next(s.victim, s.peer, VIP_SERVICE_RELIABLE_DELIVERY);
+        CHECK(next.number % (1u << LO_LIFE_BITS) != 0);
+        CHECK(next.number >> LO_LIFE_BITS != slot);
+    }
+}
