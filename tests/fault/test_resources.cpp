@@ -231,7 +231,8 @@ long walk(Role role, bool shareable)
         be_other_side(line, role == Role::server ? Role::client : Role::server, name);
     });
     other.await();
-    live(role, name, shareable, 1); // what stays with the thread and the process
+    live(role, name, shareable, 1); // what stays with the process
+    let_a_moment_pass();            // and with a thread that has waited, as it need not have so far
     const unsigned before = count_descriptors();
     for (long count = 1; count < kMost; ++count) {
         INFO("call " << count);
