@@ -6,8 +6,6 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
-#include <fstream>
-#include <future>
 #include <mutex>
 
 #include <dirent.h>
@@ -438,15 +436,6 @@ const BlockingEntry kBlocking[] = {
      }},
 };
 
-bool sleeps(pid_t thread)
-{
-    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-    std::string line;
-    std::getline(file, line);
-    const size_t end = line.rfind(')');
-    return end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'S';
-}
-
 /** A thread that can be cancelled: no C++ but the call. */
 class Cancellable {
 public:
@@ -468,13 +457,11 @@ public:
     void await_asleep()
     {
         const unsigned long long end = now_ms() + patience();
-        int in_a_row = 0;
-        while (in_a_row < 20) {
-            const pid_t id = id_.load();
-            in_a_row = id != 0 && sleeps(id) ? in_a_row + 1 : 0;
+        while (id_ == 0) {
             EXPECT(now_ms() < end);
             std::this_thread::yield();
         }
+        await_rest(task_of(id_));
     }
 
     void cancel()
@@ -762,78 +749,4 @@ TEST_CASE("VipRecvWait and VipCQWait on what is destroyed meanwhile end with VIP
     REQUIRE_RC(VIP_INVALID_PARAMETER, for_cq.join());
     REQUIRE_VIP(VipDestroyVi(vi));
     REQUIRE_RC(VIP_INVALID_PARAMETER, for_vi.join());
-}
-
-// --- rest --------------------------------------------------------------------------------------------------------------------
-
-namespace {
-
-/** How often a thread of this process has gone to sleep and woken. */
-long switches(const std::string &thread)
-{
-    std::ifstream status("/proc/self/task/" + thread + "/status");
-    std::string word;
-    long count = 0;
-    while (status >> word) {
-        if (word == "voluntary_ctxt_switches:") {
-            status >> count;
-        }
-    }
-    return count;
-}
-
-/** The library's threads and the program's that waits: all but those that were there before. */
-std::vector<std::string> threads_besides(const std::vector<std::string> &others)
-{
-    std::vector<std::string> threads = entries_of("/proc/self/task");
-    threads.erase(std::remove_if(threads.begin(), threads.end(),
-                                 [&](const std::string &thread) {
-                                     return std::find(others.begin(), others.end(), thread) != others.end();
-                                 }),
-                  threads.end());
-    return threads;
-}
-
-/** Those which wake more than three times while nothing happens: their numbers, and how often. */
-std::string restless(const std::vector<std::string> &threads, VIP_ULONG rest)
-{
-    std::vector<long> before;
-    for (const std::string &thread : threads) {
-        await_rest("self/task/" + thread); // who takes which sleep is settled
-        before.push_back(switches(thread));
-    }
-    std::this_thread::sleep_for(
-        std::chrono::milliseconds(rest)); // the length of the look, not a wait for anything
-    std::string found;
-    for (size_t i = 0; i < threads.size(); ++i) {
-        const long count = switches(threads[i]) - before[i];
-        found += count > 3 ? threads[i] + ": " + std::to_string(count) + " times " : "";
-    }
-    return found;
-}
-
-} // namespace
-
-TEST_CASE("a program that waits is not woken until what it waits for comes", "[VipRecvWait][posix]")
-{
-    constexpr VIP_ULONG kRest = 2000;
-    const std::vector<std::string> others =
-        entries_of("/proc/self/task"); // this one, and a sanitizer may have one
-    NotifyLog log;
-    ConnectedPair pair;
-    REQUIRE_VIP(VipRecvNotify(pair.client, log.context(), NotifyLog::vi_handler)); // a library thread
-    one_message(pair);
-    VIP_DESCRIPTOR *done = nullptr;
-    REQUIRE_RC(VIP_TIMEOUT, VipRecvWait(pair.server, kRest, &done)); // timers of what was sent run out
-    const Work in = pair.server_memory.transfer(pair.server_memory.bytes(16));
-    post_recv(pair.server, in);
-    std::future<VIP_DESCRIPTOR *> waiting =
-        std::async(std::launch::async, [&] { return received(pair.server); });
-    const std::vector<std::string> threads = threads_besides(others);
-    const std::string found = restless(threads, kRest);
-    post_send(pair.client, pair.client_memory.transfer(pair.client_memory.text("no rest any more")));
-    sent(pair.client);
-    EXPECT(waiting.get() == in.desc);
-    EXPECT(threads.size() > 1);
-    EXPECT_EQ(std::string(), found);
 }

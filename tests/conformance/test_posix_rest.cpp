@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: whoever waits for something shared rests, and so does the process that has it.
+// POSIX extensions: a program that waits rests, with the library's threads; for something shared, too, and so does the
+// process that has it.
 #include <vipl/posix.h>
 
 #include <fstream>
+#include <future>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "connect_roles.hpp"
 #include "family.hpp"
+#include "notify_log.hpp"
+#include "support/tasks.hpp"
 
 using namespace vipl_conformance;
 
@@ -43,14 +48,24 @@ Switches switches_of(const std::vector<std::string> &processes)
     return found;
 }
 
-/** Wait until nobody has gone to sleep for a moment: whoever waits has begun to. */
-Switches settled_switches_of(const std::vector<std::string> &processes)
+/** Of threads that are not among the others. */
+Switches switches_besides(const Switches &others, const std::vector<std::string> &processes)
+{
+    Switches found = switches_of(processes);
+    for (const auto &[thread, count] : others) {
+        found.erase(thread);
+    }
+    return found;
+}
+
+/** Wait until none of them has gone to sleep for a moment: each thread that waits has begun to. */
+Switches settled_switches_of(const std::vector<std::string> &processes, const Switches &others = {})
 {
     const unsigned long long end = now_ms() + patience();
-    Switches before = switches_of(processes);
+    Switches before = switches_besides(others, processes);
     for (;;) {
         let_a_moment_pass();
-        Switches now = switches_of(processes);
+        Switches now = switches_besides(others, processes);
         if (now == before) {
             return now;
         }
@@ -112,4 +127,31 @@ TEST_CASE("waits for what is shared wake no process more than once a second", "[
     for (const auto &waiter : waiters) {
         waiter->kill(); // which had not ended
     }
+}
+
+TEST_CASE("a program that waits is not woken until what it waits for comes", "[VipRecvWait][posix]")
+{
+    constexpr unsigned kRest = 2000 / kMoment;
+    const Nic bystander;
+    const Cq empty(bystander); // this thread waits for it while it looks at those that come now
+    const Switches others = switches_of({"self"});
+    NotifyLog log;
+    ConnectedPair pair;
+    REQUIRE_VIP(VipRecvNotify(pair.client, log.context(), NotifyLog::vi_handler)); // a library thread
+    const auto receive = [&] { return received(pair.server); };
+    const auto expect_message = [&](const std::function<VIP_DESCRIPTOR *()> &receive_it) {
+        const Work in = pair.server_memory.transfer(pair.server_memory.bytes(16));
+        post_recv(pair.server, in);
+        post_send(pair.client, pair.client_memory.transfer(pair.client_memory.text("no rest any more")));
+        sent(pair.client);
+        EXPECT(receive_it() == in.desc);
+    };
+    expect_message(receive);
+    let_moments_pass(empty, kRest); // timers of what was sent run out
+    std::future<VIP_DESCRIPTOR *> waiting = std::async(std::launch::async, receive);
+    const Switches before = settled_switches_of({"self"}, others);
+    EXPECT(before.size() > 1);
+    let_moments_pass(empty, kRest);
+    expect_rest(before, switches_of({"self"}), 3);
+    expect_message([&] { return waiting.get(); });
 }
