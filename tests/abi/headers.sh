@@ -5,11 +5,8 @@
 set -u
 include=$1
 shift
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "${0%/*}/compilers.sh"
 warnings='-Wall -Wextra -pedantic -Werror -Wcast-align -Wundef -Wstrict-prototypes'
-failed=0
-done=0
 
 # try COMPILER LANGUAGE STANDARD HEADER [FLAG...]
 try() {
@@ -46,15 +43,10 @@ is() {
     echo "FAIL $3: \"$2\" instead of \"$1\""
 }
 
-# knows COMPILER LANGUAGE STANDARD
-knows() {
-    echo 'extern int knows;' | "$1" -x "$2" -std="$3" -fsyntax-only - 2>/dev/null
-}
-
 for compiler in "$@"; do
     command -v "$compiler" >/dev/null || continue
     seen=''
-    for pair in c/c90 c/gnu89 c/c99 c/c11 c/c17 c/c2x c++/c++98 c++/c++11 c++/c++14 c++/c++17 c++/c++20 c++/c++2b; do
+    for pair in $standards; do
         language=${pair%%/*} standard=${pair#*/}
         knows "$compiler" "$language" "$standard" || continue
         seen="$seen $standard"

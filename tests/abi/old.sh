@@ -6,11 +6,8 @@
 set -u
 include=$1 programs=$2 library=$3
 shift 3
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
+. "${0%/*}/compilers.sh"
 warnings='-Wall -Wextra -pedantic -Werror -Wcast-align -Wstrict-aliasing=2'
-failed=0
-done=0
 
 # must COMMAND...: counts it, and says what it says if it fails.
 must() {
@@ -21,14 +18,9 @@ must() {
     cat "$scratch/log"
 }
 
-# knows COMPILER LANGUAGE STANDARD
-knows() {
-    echo 'extern int knows;' | "$1" -x "$2" -std="$3" -fsyntax-only - 2>/dev/null
-}
-
 for compiler in "$@"; do
     command -v "$compiler" >/dev/null || continue
-    for pair in c/c90 c/gnu89 c/c99 c/c11 c/c17 c/c2x c++/c++98 c++/c++11 c++/c++14 c++/c++17 c++/c++20 c++/c++2b; do
+    for pair in $standards; do
         language=${pair%%/*} standard=${pair#*/}
         knows "$compiler" "$language" "$standard" || continue
         case $standard in # what is seen in generated code is the same in all

@@ -29,6 +29,19 @@ namespace vipl_conformance {
 
 using namespace vipl_test;
 
+/** The other role of a case that takes one process and its children. */
+inline void nobody(Peer &)
+{
+}
+
+/** Nothing is shared yet: the roles' own NIC handle must not have begun the keeper. */
+inline void expect_fresh()
+{
+    if (objects_are_shareable()) {
+        throw NotApplicable("the first to share must be this case");
+    }
+}
+
 /** Something that one process says and another one waits for; each open() lets one pass(). */
 class Gate {
 public:

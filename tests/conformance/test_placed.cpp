@@ -113,6 +113,14 @@ void one_byte_short(Peer &peer)
     EXPECT(margin.margin_is_untouched());
 }
 
+/** Ten bytes, by a handle that is not known. */
+Span unknown_to_device(Endpoint &end)
+{
+    Span bytes = end.memory.bytes(10);
+    bytes.handle ^= 0x00100000;
+    return bytes;
+}
+
 /** Two segments that the message fills, a third of an unknown handle that it does not reach. */
 template <VIP_UINT32 size>
 void bad_segment_behind(Peer &peer)
@@ -120,8 +128,7 @@ void bad_segment_behind(Peer &peer)
     Endpoint end(peer, large(peer), kMiB);
     end.connect();
     const Span bytes = end.memory.bytes(size);
-    Span bad = end.memory.bytes(10);
-    bad.handle ^= 0x00100000;
+    const Span bad = unknown_to_device(end);
     Work in = end.memory.work(4);
     in.local(bytes.part(0, size / 3)).local(bytes.part(size / 3, size - size / 3)).local(bad);
     takes(peer, end, in, size);
@@ -136,8 +143,7 @@ void bad_segment_reached(Peer &peer)
     Endpoint end(peer, large(peer), kMiB);
     end.connect();
     const Span bytes = end.memory.bytes(size);
-    Span bad = end.memory.bytes(10);
-    bad.handle ^= 0x00100000;
+    const Span bad = unknown_to_device(end);
     Work in = end.memory.work(4);
     in.local(bytes.part(0, 40)).local(bytes.part(40, size - 41)).local(bad);
     refuses(peer, end, in, VIP_STATUS_PROTECTION_ERROR);

@@ -8,23 +8,12 @@
 #include <cerrno>
 
 #include "family.hpp"
+#include "shared_pair.hpp"
 #include "support/error_log.hpp"
 
 using namespace vipl_conformance;
 
 namespace {
-
-void nobody(Peer &)
-{
-}
-
-/** The roles' own NIC handle must not have begun the keeper. */
-void expect_fresh()
-{
-    if (objects_are_shareable()) {
-        throw NotApplicable("the first to share must be this case");
-    }
-}
 
 unsigned entries(const std::string &folder)
 {
@@ -37,24 +26,6 @@ unsigned entries(const std::string &folder)
     }
     return count;
 }
-
-/** Two connected VIs of one shareable NIC handle. */
-struct Shared {
-    Shared() { connect_pair(nic, server, nic, client); }
-
-    void exchange()
-    {
-        const Work in = memory.transfer(memory.bytes(64));
-        post_recv(server, in);
-        post_send(client, memory.transfer(memory.text("there")));
-        sent(client);
-        EXPECT(received(server) == in.desc);
-    }
-
-    Nic nic{device_under_test(), true};
-    Memory memory{nic, 1 << 20};
-    Vi server{nic}, client{nic};
-};
 
 pid_t keeper_of_this()
 {
@@ -87,7 +58,7 @@ TWO_PROCESS_CASE("nobody notices the keeper", "[sharing][posix]") = {
     [](Peer &) {
         int fds[2];
         EXPECT(pipe(fds) == 0); // not even close-on-exec
-        Shared shared;
+        SharedPair shared;
         const pid_t process = keeper_of_this();
         errno = 0;
         EXPECT(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);
@@ -111,7 +82,7 @@ TWO_PROCESS_CASE("the keeper outlives the process that began it, and ends with t
         expect_fresh();
         const Gate told, go, gone;
         Fork first([&] {
-            auto *const shared = new Shared; // left as it is: nobody closes anything
+            auto *const shared = new SharedPair; // left as it is: nobody closes anything
             told.open(keeper_of_this());
             Fork::orphan([&] {
                 go.pass();
@@ -138,7 +109,7 @@ TWO_PROCESS_CASE("the keeper ends with holders that are killed", "[sharing][posi
         const Gate told, never;
         for (int round = 0; round < 5; ++round) {
             Fork holder([&] {
-                Shared shared;
+                SharedPair shared;
                 shared.exchange();
                 told.open(keeper_of_this());
                 never.pass();
@@ -154,13 +125,13 @@ TWO_PROCESS_CASE("the keeper ends with holders that are killed", "[sharing][posi
 TWO_PROCESS_CASE("holders that come and go leave nothing in the keeper", "[sharing][posix]") = {
     nobody,
     [](Peer &) {
-        Shared shared;
+        SharedPair shared;
         const pid_t process = keeper_of_this();
         const auto round = [&](int number) {
             Fork child([&] {
                 const Cq cq(shared.nic);
                 const Vi vi(shared.nic, vi_attributes(), nullptr, cq);
-                Shared other;
+                SharedPair other;
                 other.exchange();
                 VIP_VI_HANDLE told = nullptr;
                 VIP_BOOLEAN recv = VIP_FALSE;
@@ -196,7 +167,7 @@ TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within
                  "[sharing][posix]") = {
     nobody,
     [](Peer &) {
-        Shared shared;
+        SharedPair shared;
         const Nic own(device_under_test(), false);
         const Cq cq(shared.nic);
         const Vi quiet(shared.nic, vi_attributes(), nullptr, cq), asking(shared.nic);
@@ -321,7 +292,7 @@ TWO_PROCESS_CASE("the keeper begins where SIGCHLD is ignored and standard descri
         close(0);
         close(1);
         const auto use = [] {
-            Shared shared;
+            SharedPair shared;
             shared.exchange();
             signal(SIGCHLD, SIG_DFL);
             Fork child([&] { shared.exchange(); });
@@ -344,7 +315,7 @@ TWO_PROCESS_CASE("a process that closes every descriptor is a holder no more, an
         expect_fresh();
         const Gate told;
         Fork::orphan([&] {
-            auto *const shared = new Shared;
+            auto *const shared = new SharedPair;
             told.open(keeper_of_this());
             told.open(getpid());
             for (int fd = 3; fd < 1024; ++fd) { // as programs do that become daemons

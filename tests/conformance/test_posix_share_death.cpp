@@ -273,10 +273,6 @@ void *map(int flags, void *at = nullptr)
     return page;
 }
 
-void nobody(Peer &)
-{
-}
-
 VIP_RETURN register_page(const Nic &nic, void *page)
 {
     VIP_MEM_HANDLE region = 0;

@@ -18,18 +18,6 @@ using namespace vipl_conformance;
 
 namespace {
 
-void nobody(Peer &)
-{
-}
-
-/** The roles' own NIC handle must not have begun the keeper. */
-void expect_fresh()
-{
-    if (objects_are_shareable()) {
-        throw NotApplicable("the first to share must be this case");
-    }
-}
-
 /** A shareable VI, connected with a private one: its peer sees when the last process that holds it is gone. */
 struct Pair {
     Pair() { connect_pair(nic, server, own, client); }

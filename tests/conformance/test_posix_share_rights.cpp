@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 
 #include "family.hpp"
+#include "shared_pair.hpp"
 
 using namespace vipl_conformance;
 
@@ -16,40 +17,16 @@ namespace {
 
 constexpr unsigned kNobody = 65534;
 
-void nobody(Peer &)
-{
-}
-
 void expect_root()
 {
     if (geteuid() != 0) {
         throw NotApplicable("only root can become another user");
     }
-    if (objects_are_shareable()) {
-        throw NotApplicable("the first to share must be this case");
-    }
+    expect_fresh();
 }
 
-/** A connected pair of one process, and memory. */
-struct Shared {
-    Shared() { connect_pair(nic, server, nic, client); }
-
-    void exchange()
-    {
-        Memory memory(nic);
-        const Work in = memory.transfer(memory.bytes(64));
-        post_recv(server, in);
-        post_send(client, memory.transfer(memory.text("there")));
-        sent(client);
-        EXPECT(received(server) == in.desc);
-    }
-
-    Nic nic{device_under_test(), true};
-    Vi server{nic}, client{nic}, idle{nic};
-};
-
 /** The calls that would reach out with the rights of who opened the NIC handle. */
-std::vector<VIP_RETURN> reach_out(const Shared &shared, void *mapping)
+std::vector<VIP_RETURN> reach_out(const SharedPair &shared, void *mapping)
 {
     const std::string name = unique_discriminator();
     NetAddress local = shared.nic.address(name + "l"), remote = shared.nic.address(name + "r");
@@ -76,14 +53,14 @@ std::vector<VIP_RETURN> reach_out(const Shared &shared, void *mapping)
     return returned;
 }
 
-void expect_refused(const Shared &shared, void *mapping)
+void expect_refused(const SharedPair &shared, void *mapping)
 {
     for (const VIP_RETURN rc : reach_out(shared, mapping)) {
         REQUIRE_RC(VIP_ERROR_RESOURCE, rc);
     }
 }
 
-void expect_served(const Shared &shared, void *mapping)
+void expect_served(const SharedPair &shared, void *mapping)
 {
     for (const VIP_RETURN rc : reach_out(shared, mapping)) {
         EXPECT(rc != VIP_ERROR_RESOURCE && rc != VIP_INVALID_PARAMETER);
@@ -91,7 +68,7 @@ void expect_served(const Shared &shared, void *mapping)
 }
 
 /** What it has, it uses. */
-void expect_use(Shared &shared)
+void expect_use(SharedPair &shared)
 {
     VIP_DESCRIPTOR *done = nullptr;
     VIP_PVOID memory = nullptr;
@@ -142,7 +119,7 @@ TWO_PROCESS_CASE("a process that becomes another user uses what it shares, and g
     [](Peer &) {
         expect_root();
         void *const mapping = shared_page();
-        Shared shared;
+        SharedPair shared;
         for (const Change &change : kChanges) {
             Fork child([&] {
                 expect_served(shared, mapping);
@@ -167,7 +144,7 @@ TWO_PROCESS_CASE("the process that opened first and becomes another user gets no
     [](Peer &) {
         expect_root();
         void *const mapping = shared_page();
-        Shared shared;
+        SharedPair shared;
         shared.exchange();
         become_nobody();
         expect_refused(shared, mapping);
@@ -187,7 +164,7 @@ TWO_PROCESS_CASE("a process that becomes another user and then opens shares as t
         expect_root();
         void *const mapping = shared_page();
         become_nobody();
-        Shared shared;
+        SharedPair shared;
         expect_served(shared, mapping);
         expect_use(shared);
         Fork child([&] { expect_served(shared, mapping); });

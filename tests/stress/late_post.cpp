@@ -106,6 +106,17 @@ struct KilledPoster {
     std::unique_ptr<Forked> poster;
 };
 
+/** A call of another thread, which rests. The end of the caller waits for the thread. */
+void begin(std::future<void> &caller, const std::function<void()> &call)
+{
+    auto task = std::make_shared<std::promise<std::string>>();
+    caller = std::async(std::launch::async, [=] {
+        task->set_value(this_task());
+        call();
+    });
+    await_rest(task->get_future().get());
+}
+
 } // namespace
 
 VIP_RETURN __wrap_VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
@@ -148,19 +159,16 @@ TEST_CASE("what a killed process was posting does not come after a disconnect by
 TEST_CASE("nor does it if the keeper has not yet seen the end", "[sharing]")
 {
     KilledPoster scene;
-    std::promise<std::string> task;
-    std::future<void> caller; // its end waits for the thread
+    std::future<void> caller;
     scene.post([] {});
     {
         const HeldThread first(scene.board.keeper); // which sees it
         scene.kill();
-        caller = std::async(std::launch::async, [&] {
-            task.set_value(this_task());
+        begin(caller, [&] {
             REQUIRE_VIP(VipDisconnect(scene.vi));
             reap_all(scene.vi); // it may have been posted before
             scene.connect_anew();
         });
-        await_rest(task.get_future().get());
         scene.board.hold = false;
     }
     caller.get();
@@ -172,17 +180,14 @@ TEST_CASE("nor does it if the keeper has not yet seen the end", "[sharing]")
 TEST_CASE("a disconnect waits for a post that has begun", "[sharing]")
 {
     KilledPoster scene;
-    std::promise<std::string> task;
     std::future<void> caller;
     scene.post([] {}, true);
     scene.kill();
-    caller = std::async(std::launch::async, [&] {
-        task.set_value(this_task());
+    begin(caller, [&] {
         REQUIRE_VIP(VipDisconnect(scene.vi));
         REQUIRE(reap_all(scene.vi) == 1);
         scene.connect_anew();
     });
-    await_rest(task.get_future().get());
     scene.release();
     caller.get();
     REQUIRE_VIP(VipDisconnect(scene.vi));

@@ -221,19 +221,14 @@ private:
     {
         must(other_.state() == VIP_STATE_CONNECTED, "the other connection is there");
         good_memory_.post_recv(other_, 0, 64);
-        lo_message message{};
-        message.type = LO_SEND;
-        message.flags = LO_FLAG_LAST | LO_FLAG_ACK;
-        message.session = other_.number;
-        message.ticket = lo_ticket_name(9, 0);
-        message.total = 64;
-        must(good_.send(message, text_.data(), 64), "there is room");
+        must(good_.send(whole_send(other_, 64), text_.data(), 64), "there is room");
         victim_.progress();
         VIP_DESCRIPTOR *done = nullptr;
         must(VipRecvDone(other_.handle, &done) == VIP_SUCCESS && done->CS.Length == 64, "a message arrived");
         must(std::memcmp(good_memory_.data(), text_.data(), 64) == 0, "it is whole");
         must(good_memory_.is_whole(0, 64), "and nothing else has changed");
-        must(good_.receive(LO_ACK, message) && message.total == 0, "and it was acknowledged");
+        lo_message ack{};
+        must(good_.receive(LO_ACK, ack) && ack.total == 0, "and it was acknowledged");
     }
 
     Script script_;

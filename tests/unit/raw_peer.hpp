@@ -209,6 +209,18 @@ private:
     }
 };
 
+/** A message for it that is whole, and is to be acknowledged. */
+inline lo_message whole_send(const VictimVi &to, std::uint32_t total)
+{
+    lo_message message{};
+    message.type = LO_SEND;
+    message.flags = LO_FLAG_LAST | LO_FLAG_ACK;
+    message.session = to.number;
+    message.ticket = lo_ticket_name(9, 0);
+    message.total = total;
+    return message;
+}
+
 /** Registered memory of the victim's with guards around it, and descriptors in it. */
 class VictimMemory {
 public:

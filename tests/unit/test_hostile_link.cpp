@@ -81,13 +81,7 @@ TEST_CASE("a peer that changes messages while they are read harms only its own c
         }
     }
     good_memory.post_recv(other, 0, 64);
-    lo_message message{};
-    message.type = LO_SEND;
-    message.flags = LO_FLAG_LAST | LO_FLAG_ACK;
-    message.session = other.number;
-    message.ticket = lo_ticket_name(9, 0);
-    message.total = 64;
-    REQUIRE(good.send(message, text.data(), 64));
+    REQUIRE(good.send(whole_send(other, 64), text.data(), 64));
     victim.progress();
     VIP_DESCRIPTOR *done = nullptr;
     CHECK(VipRecvDone(other.handle, &done) == VIP_SUCCESS);
