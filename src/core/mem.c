@@ -46,18 +46,30 @@ static inline struct vipl_region *find(struct vipl_mem *mem, VIP_MEM_HANDLE hand
     return table == NULL || handle == 0 ? NULL : find_in(table, handle, &slot);
 }
 
+/* --- what a region allows: three rules, asked for whether and for why not --- */
+
+static inline bool lies_in(const struct vipl_region *region, uint64_t address, uint64_t bytes)
+{
+    uint64_t start = (uint64_t)(uintptr_t)region->address;
+    return address >= start && address - start <= region->bytes && bytes <= region->bytes - (address - start);
+}
+
+static inline bool has_tag(const struct vipl_region *region, uint32_t tag)
+{
+    return tag == 0 || vipl_load_relaxed(&region->tag) == tag;
+}
+
+static inline bool has_rights(const struct vipl_region *region, uint32_t rights)
+{
+    return (vipl_load_relaxed(&region->rights) & rights) == rights;
+}
+
 bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes,
                      uint32_t tag, uint32_t rights)
 {
     struct vipl_region *region = find(mem, handle);
-    if (region == NULL) {
-        return false;
-    }
-    uint64_t start = (uint64_t)(uintptr_t)region->address;
-    return address >= start && address - start <= region->bytes &&
-           bytes <= region->bytes - (address - start) &&
-           (tag == 0 || vipl_load_relaxed(&region->tag) == tag) &&
-           (vipl_load_relaxed(&region->rights) & rights) == rights;
+    return region != NULL && lies_in(region, address, bytes) && has_tag(region, tag) &&
+           has_rights(region, rights);
 }
 
 enum vipl_mem_fault vipl_mem_fault(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address,
@@ -67,18 +79,16 @@ enum vipl_mem_fault vipl_mem_fault(struct vipl_mem *mem, VIP_MEM_HANDLE handle, 
     if (region == NULL) {
         return VIPL_MEM_UNKNOWN;
     }
-    uint64_t start = (uint64_t)(uintptr_t)region->address;
-    if (tag != 0 && vipl_load_relaxed(&region->tag) != tag) {
+    if (!has_tag(region, tag)) {
         return VIPL_MEM_OTHER_TAG;
     }
-    if (bytes > 0 && address > UINT64_MAX - (bytes - 1)) {
-        return VIPL_MEM_WRAPS;
+    if (!lies_in(region, address, bytes)) {
+        return bytes > 0 && address > UINT64_MAX - (bytes - 1) ? VIPL_MEM_WRAPS : VIPL_MEM_OUTSIDE;
     }
-    if (address < start || address - start > region->bytes || bytes > region->bytes - (address - start)) {
-        return VIPL_MEM_OUTSIDE;
-    }
-    return (vipl_load_relaxed(&region->rights) & rights) == rights ? VIPL_MEM_NO_FAULT : VIPL_MEM_NO_RIGHT;
+    return has_rights(region, rights) ? VIPL_MEM_NO_FAULT : VIPL_MEM_NO_RIGHT;
 }
+
+/* --- the table --- */
 
 static void insert(struct vipl_region_table *table, struct vipl_region *region)
 {
