@@ -584,6 +584,7 @@ void vipl_keeper_run(struct vipl_arena *arena, int socket)
     keeper.arena = arena;
     vipl_mutex_init(&keeper.lock, VIPL_RANK_SHARE);
     vipl_keeper_objects_init(arena);
+    vipl_keeper_heap_init(&arena->heap);
     vipl_keeper_calls_init(arena);
     vipl_keeper_events_init(arena);
     if (vipl_pollset_open(&keeper.sockets) != 0 || vipl_pollset_open(&keeper.ends) != 0 ||

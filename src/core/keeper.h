@@ -70,6 +70,14 @@ bool vipl_keeper_cq_hand_on(unsigned holder, const void *handle, uint32_t code);
 /* The descriptors of a completion queue's bell, made if need be. */
 void vipl_keeper_cq_bell(unsigned holder, const void *handle, int fds[2]);
 
+/* --- keeper_heap.c ---------------------------------------------------------------------------------------- */
+
+void vipl_keeper_heap_init(const struct vipl_heap *shared);
+const struct vipl_heap *vipl_keeper_heap(void); /* all of it, where holders cannot write */
+/* So many bytes or more: `taken` says how many; NULL: there are not as many in a row. */
+unsigned char *vipl_keeper_heap_take(size_t bytes, size_t *taken);
+void vipl_keeper_heap_give(unsigned char *address, size_t bytes); /* clears them, too */
+
 /* --- keeper_events.c ------------------------------------------------------------------------------------- */
 
 void vipl_keeper_events_init(struct vipl_arena *arena);

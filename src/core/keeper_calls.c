@@ -3,7 +3,6 @@
  * The keeper makes its holders' calls: handles and memory are translated and checked here, the call itself is
  * that of any program.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "core/config.h"
@@ -15,73 +14,29 @@
 
 static struct vipl_arena *arena; /* constant once the keeper runs */
 
-/* --- the heap: units of it, in blocks --- */
-
-static struct {
-    struct vipl_mutex lock; /* rank SHARE; guards used */
-    struct vipl_heap all;   /* constant; where holders cannot write */
-    uint8_t *used;          /* a unit is in a block */
-    size_t units;
-} heap;
-
 bool vipl_keeper_needs_rights(const struct vipl_call *call)
 {
-    return vipl_call_needs_rights(&heap.all, call);
+    return vipl_call_needs_rights(vipl_keeper_heap(), call);
 }
 
 void vipl_keeper_calls_init(struct vipl_arena *shared)
 {
     arena = shared;
-    vipl_mutex_init(&heap.lock, VIPL_RANK_SHARE);
-    heap.all = shared->heap;
-    heap.units = heap.all.bytes / VIPL_SHARE_PAGE;
-    heap.used = vipl_zalloc(heap.units);
-    if (heap.used == NULL) {
-        heap.units = 0;
-    }
 }
 
-static bool find_units(size_t count, size_t *first)
-{
-    size_t run = 0;
-    for (size_t i = 0; i < heap.units; i++) {
-        run = heap.used[i] != 0 ? 0 : run + 1;
-        if (run == count) {
-            *first = i + 1 - count;
-            return true;
-        }
-    }
-    return false;
-}
-
-static void set_units(size_t first, size_t count, uint8_t used)
-{
-    vipl_mutex_lock(&heap.lock);
-    memset(heap.used + first, used, count);
-    vipl_mutex_unlock(&heap.lock);
-}
+/* --- shared memory --- */
 
 static VIP_RETURN alloc(unsigned holder, struct vipl_call *call)
 {
-    size_t first;
-    size_t count = call->number / VIPL_SHARE_PAGE + (call->number % VIPL_SHARE_PAGE != 0 ? 1 : 0);
-    struct vipl_keeper_object *block =
-        count == 0 || count > heap.units ? NULL : vipl_keeper_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS);
+    struct vipl_keeper_object *block = vipl_keeper_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS);
     if (block == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    vipl_mutex_lock(&heap.lock);
-    bool found = find_units(count, &first);
-    if (found) {
-        memset(heap.used + first, 1, count);
-    }
-    vipl_mutex_unlock(&heap.lock);
-    if (!found) {
+    block->address = vipl_keeper_heap_take(call->number, &block->bytes);
+    if (block->address == NULL) {
         vipl_keeper_object_free(block);
         return VIP_ERROR_RESOURCE;
     }
-    block->address = heap.all.base + first * VIPL_SHARE_PAGE;
-    block->bytes = count * VIPL_SHARE_PAGE;
     call->address = block->address;
     vipl_keeper_object_enter(block, holder);
     return VIP_SUCCESS;
@@ -91,7 +46,7 @@ static VIP_RETURN alloc(unsigned holder, struct vipl_call *call)
 static bool is_here(const struct vipl_call *call)
 {
     struct vipl_mapping here;
-    return vipl_share_is_heap(&heap.all, call->address, call->number) ||
+    return vipl_share_is_heap(vipl_keeper_heap(), call->address, call->number) ||
            (vipl_shared_mapping(call->address, call->number, &here) == 0 &&
             here.device == call->mapping.device && here.inode == call->mapping.inode &&
             here.offset == call->mapping.offset);
@@ -99,17 +54,10 @@ static bool is_here(const struct vipl_call *call)
 
 /* --- objects' ends --- */
 
-/* False: a peer may still write there, so that it is not over. */
-static bool end_region(const struct vipl_keeper_object *region)
+/* VIP_ERROR_RESOURCE: a peer may still write there, so that it is not over. */
+static VIP_RETURN act_region(struct vipl_keeper_object *region)
 {
-    return VipDeregisterMem(vipl_keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory) !=
-           VIP_ERROR_RESOURCE;
-}
-
-static void end_block(const struct vipl_keeper_object *block)
-{
-    vipl_shm_clear(block->address, block->bytes);
-    set_units((size_t)(block->address - heap.all.base) / VIPL_SHARE_PAGE, block->bytes / VIPL_SHARE_PAGE, 0);
+    return VipDeregisterMem(vipl_keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
 }
 
 static struct vipl_vi_board *vi_board(const struct vipl_keeper_object *vi)
@@ -172,10 +120,10 @@ static bool end_object(struct vipl_keeper_object *object)
         VipConnectReject(object->real);
         break;
     case VIPL_KIND_REGION:
-        ended = end_region(object);
+        ended = act_region(object) != VIP_ERROR_RESOURCE;
         break;
     default:
-        end_block(object);
+        vipl_keeper_heap_give(object->address, object->bytes);
         break;
     }
     if (ended) {
@@ -376,11 +324,6 @@ static VIP_RETURN register_mem(unsigned holder, struct vipl_call *call)
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN act_region(struct vipl_keeper_object *region)
-{
-    return VipDeregisterMem(vipl_keeper_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
-}
-
 static VIP_RETURN deregister(unsigned holder, struct vipl_call *call)
 {
     return drop(VIPL_KIND_REGION, vipl_keeper_region(call->nic, call->address, call->memory), holder,
@@ -416,7 +359,7 @@ static VIP_RETURN change_mem(unsigned holder, struct vipl_call *call)
 
 static VIP_RETURN act_block(struct vipl_keeper_object *block)
 {
-    end_block(block);
+    vipl_keeper_heap_give(block->address, block->bytes);
     return VIP_SUCCESS;
 }
 

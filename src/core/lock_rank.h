@@ -10,8 +10,8 @@
 #define VIPL_CORE_LOCK_RANK_H
 
 enum vipl_lock_rank {
-    VIPL_RANK_NOTES = 1,   /* keeper.c: what one client sent is read and done in its order */
-    VIPL_RANK_SHARE,       /* share.c, keeper_objects.c: a holder's channels; the keeper's objects */
+    VIPL_RANK_NOTES = 1, /* keeper.c: what one client sent is read and done in its order */
+    VIPL_RANK_SHARE, /* share.c, keeper_objects.c, keeper_heap.c: a holder's channels; the keeper's objects */
     VIPL_RANK_REGIONS,     /* mem.h: one region ends or changes at a time, at the backend too */
     VIPL_RANK_BACKEND,     /* a backend's connection set-up and links */
     VIPL_RANK_BACKEND_MEM, /* a backend's tables of registered memory */
