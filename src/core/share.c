@@ -25,8 +25,8 @@ enum {
     LOOK_MS = 1000, /* how often a call that waits looks whether the keeper lives */
     CHANNELS = 256,
     MIB = 1 << 20,
-    MOST_FORKS =
-        4, /* of a thread at a time: each but the first in a handler that interrupted the one before */
+    /* Of a thread at a time: each but the first in a handler that interrupted the one before. */
+    MOST_FORKS = 4,
     FORK_MS = 1000 /* at most, until there is room to tell the keeper of a child */
 };
 

@@ -154,10 +154,9 @@ struct vipl_channel {
 struct vipl_board {
     uint32_t completed; /* atomic: written by the keeper, after the entry; pairs with the reaper's load */
     uint32_t reaped;    /* atomic: taken by holders, one each */
-    uint32_t
-        announced; /* atomic: told through the completion queue, by holders; back to reaped by the keeper */
-    uint32_t rung; /* atomic: the bell rings; see share_reap.c */
-    uint32_t cq;   /* constant: 1 + slot of the completion queue, or 0 */
+    uint32_t announced; /* atomic: told of; written by holders, set back to reaped by the keeper */
+    uint32_t rung;      /* atomic: the bell rings; see share_reap.c */
+    uint32_t cq;        /* constant: 1 + slot of the completion queue, or 0 */
     uint32_t filler[11];
     uint64_t entries[VIPL_SHARE_DEPTH]; /* atomic halves: a descriptor, and VIPL_BOARD_FAILED */
 };

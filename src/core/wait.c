@@ -95,8 +95,8 @@ static void leave(struct vipl_sleepers *s, struct vipl_waiter *waiter)
     vipl_mutex_lock(&s->lock);
     vipl_list_remove(&waiter->nic_link);
     if (s->leader == waiter) {
-        vipl_store_ptr(&s->leader,
-                       NULL); /* it leads again when it sleeps again, or passes the lead on when it is done */
+        /* It leads again when it sleeps again, or passes the lead on when it is done. */
+        vipl_store_ptr(&s->leader, NULL);
     }
     vipl_mutex_unlock(&s->lock);
 }

@@ -45,8 +45,8 @@ struct lo_segment {
     uint32_t slots;        /* of each ring */
     uint32_t direct[2][2]; /* [side][parity]: direct accesses by that side under way, see window */
     uint32_t pad[7];
-    uint32_t
-        gates[2][LO_GATES]; /* [side]: sessions of that side which are open to direct access, see lo_gate() */
+    /* [side]: sessions of that side which are open to direct access, see lo_gate() */
+    uint32_t gates[2][LO_GATES];
 };
 
 /* Where a session's number stands while the peer may access directly what the session's VI may be asked for. Two that

@@ -46,8 +46,8 @@ enum {
     SK_SEGMENT = 65500,
     SK_TRANSFER_SIZE = 4 << 20,
     SK_SCRATCH = 256 * 1024,
-    SK_LINGER_MS =
-        2000 /* for the peer's end of a stream that we have ended; longer while ours is not delivered */
+    /* For the peer's end of a stream that we have ended; longer while ours is not delivered. */
+    SK_LINGER_MS = 2000
 };
 
 enum sk_crc { SK_CRC_AUTO, SK_CRC_ON, SK_CRC_OFF };
@@ -139,8 +139,7 @@ struct sk_call {
     bool unreachable;
     bool answered; /* some port has said no */
     unsigned probe;
-    unsigned
-        older; /* a bit for each probe: asked in revision 1, because whoever is there knows no other, perhaps */
+    unsigned older; /* a bit for each probe: asked in revision 1, perhaps the only one known there */
     unsigned round;
     uv_timer_t timer; /* until the next walk */
 };
@@ -256,10 +255,9 @@ struct sk_conn {
     int events;       /* what is watched */
     unsigned handles; /* of the loop, not closed yet */
     bool readable;    /* a callback has said so since the last look */
-    unsigned
-        looks; /* in a row at which the peer's host owed an answer and was silent, or, once ended, owed one */
-    bool broken; /* nothing comes any more; told or to be told */
-    bool fell;   /* to be told, there was no room */
+    unsigned looks;   /* in a row at which the peer's host owed an answer and was silent; ended: owed one */
+    bool broken;      /* nothing comes any more; told or to be told */
+    bool fell;        /* to be told, there was no room */
     VIP_ERROR_CODE fell_code;
     uv_poll_t watch;
     uv_timer_t timer;
@@ -278,9 +276,8 @@ struct sk_conn {
     bool unreliable;
     bool confirms_sends;  /* the peer, one of us, asks for it behind each: Reliable Reception */
     bool confirms_writes; /* and behind RDMA Writes: both reliable levels */
-    uint32_t
-        segment; /* payload bytes of a DDP segment that we send; towards foreign peers guarded by tx.lock */
-    unsigned nudges;            /* empty RDMA Writes to a foreign peer that has not been heard yet */
+    uint32_t segment;     /* payload bytes of a DDP segment of ours; foreign peers': guarded by tx.lock */
+    unsigned nudges;      /* empty RDMA Writes to a foreign peer that has not been heard yet */
     struct sk_marking *marking; /* NULL: no markers; constant while open */
     struct sk_receiving rx;
     struct sk_sending tx;
