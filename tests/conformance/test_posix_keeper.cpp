@@ -172,6 +172,8 @@ TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within
         const Cq cq(shared.nic);
         const Vi quiet(shared.nic, vi_attributes(), nullptr, cq), asking(shared.nic);
         const std::string name = unique_discriminator();
+        NetAddress listen = shared.nic.address(name), from; // now: it is the keeper who knows
+        NetAddress local = shared.nic.address(name + "c"), remote = shared.nic.address(name + "x");
         const Work spare = shared.memory.transfer(shared.memory.bytes(8));
         VIP_DESCRIPTOR *done = nullptr;
         VIP_VI_HANDLE vi = nullptr;
@@ -188,28 +190,18 @@ TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within
                 return VipCQWait(cq, VIP_INFINITE, &no_vi, &no_queue);
             },
             [&] {
-                NetAddress listen = shared.nic.address(name);
-                NetAddress from;
                 VIP_VI_ATTRIBUTES attributes{};
                 VIP_CONN_HANDLE request = nullptr;
                 return VipConnectWait(shared.nic, listen, VIP_INFINITE, from, &attributes, &request);
             },
-            [&] {
-                NetAddress local = shared.nic.address(name + "c"), remote = shared.nic.address(name + "x");
-                return VipConnectRequest(asking, local, remote, VIP_INFINITE, nullptr);
-            },
+            [&] { return VipConnectRequest(asking, local, remote, VIP_INFINITE, nullptr); },
         };
         std::vector<VIP_RETURN> returned(blocking.size(), VIP_SUCCESS);
-        std::vector<std::thread> threads;
-        const Gate ready;
+        std::vector<std::future<void>> callers(blocking.size());
         for (size_t i = 0; i < blocking.size(); ++i) {
-            threads.emplace_back([&, i] {
-                ready.open();
-                returned[i] = blocking[i]();
-            });
-            ready.pass();
+            begin_call(callers[i], [&, i] { returned[i] = blocking[i](); });
         }
-        const Gate ended;
+        const Gate ready, ended;
         Fork child([&] {
             VIP_DESCRIPTOR *none = nullptr;
             ready.open();
@@ -218,11 +210,11 @@ TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within
             REQUIRE_RC(VIP_ERROR_RESOURCE, rc);
         });
         ready.pass();
-        let_a_moment_pass();
+        await_rest(std::to_string(child.pid()));
         const unsigned long long start = now_ms();
         ::kill(process, SIGKILL);
-        for (std::thread &thread : threads) {
-            thread.join();
+        for (std::future<void> &caller : callers) {
+            caller.get();
         }
         ended.pass();
         EXPECT(now_ms() - start <= a_second());

@@ -106,17 +106,6 @@ struct KilledPoster {
     std::unique_ptr<Forked> poster;
 };
 
-/** A call of another thread, which rests. The end of the caller waits for the thread. */
-void begin(std::future<void> &caller, const std::function<void()> &call)
-{
-    auto task = std::make_shared<std::promise<std::string>>();
-    caller = std::async(std::launch::async, [=] {
-        task->set_value(this_task());
-        call();
-    });
-    await_rest(task->get_future().get());
-}
-
 } // namespace
 
 VIP_RETURN __wrap_VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
@@ -164,7 +153,7 @@ TEST_CASE("nor does it if the keeper has not yet seen the end", "[sharing]")
     {
         const HeldThread first(scene.board.keeper); // which sees it
         scene.kill();
-        begin(caller, [&] {
+        begin_call(caller, [&] {
             REQUIRE_VIP(VipDisconnect(scene.vi));
             reap_all(scene.vi); // it may have been posted before
             scene.connect_anew();
@@ -183,7 +172,7 @@ TEST_CASE("a disconnect waits for a post that has begun", "[sharing]")
     std::future<void> caller;
     scene.post([] {}, true);
     scene.kill();
-    begin(caller, [&] {
+    begin_call(caller, [&] {
         REQUIRE_VIP(VipDisconnect(scene.vi));
         REQUIRE(reap_all(scene.vi) == 1);
         scene.connect_anew();

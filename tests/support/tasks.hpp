@@ -6,6 +6,9 @@
 #define VIPL_TESTS_TASKS_HPP
 
 #include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -64,6 +67,17 @@ inline std::string task_of(pid_t thread)
 inline std::string this_task()
 {
     return task_of(static_cast<pid_t>(syscall(SYS_gettid)));
+}
+
+/** A call by another thread, which rests in it when this returns. The end of the caller waits for that thread. */
+inline void begin_call(std::future<void> &caller, const std::function<void()> &call)
+{
+    auto task = std::make_shared<std::promise<std::string>>();
+    caller = std::async(std::launch::async, [=] {
+        task->set_value(this_task());
+        call();
+    });
+    await_rest(task->get_future().get());
 }
 
 } // namespace vipl_test
