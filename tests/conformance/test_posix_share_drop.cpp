@@ -118,17 +118,14 @@ TEST_CASE("what a process that has ended held counts no more", "[sharing][posix]
         pause();
     });
     known.pass();
-    std::promise<std::string> task;
-    std::future<void> caller; // its end waits for the thread
+    std::future<void> caller;
     {
         const HeldThread first(keeper()); // the one that sees a process end
         child.kill();
-        caller = std::async(std::launch::async, [&] {
-            task.set_value(this_task());
+        begin_call(caller, [&] {
             REQUIRE_VIP(VipDestroyVi(vi));
             REQUIRE_VIP(VipDestroyCQ(cq)); // nothing reports to it: this process was the VI's last holder
         });
-        await_rest(task.get_future().get());
     }
     caller.get();
 }
