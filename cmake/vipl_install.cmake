@@ -41,7 +41,7 @@ set(pc_private_libs "-pthread")
 if("atomic" IN_LIST vipl_private_libraries)
     string(APPEND pc_private_libs " -latomic")
 endif()
-if(VIPL_BACKEND_SOCKET)
+if(VIPL_BACKEND_TCP)
     find_library(VIPL_LIBUV_ARCHIVE uv_a) # what static programs link, where it has a name of its own
     mark_as_advanced(VIPL_LIBUV_ARCHIVE)
     if(VIPL_LIBUV_ARCHIVE)

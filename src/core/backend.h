@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/iov.h"
 #include "os/os.h"
 #include "vipl/vipl.h"
 
@@ -24,7 +25,6 @@ struct vipl_be_nic; /* the backend's opened device */
 enum {
     VIPL_VI_AREA_BYTES = 128,
     VIPL_CONN_AREA_BYTES = 64,
-    VIPL_MAX_SEGMENTS = 252,
     VIPL_MAX_DISCRIMINATOR = 64,
     VIPL_MAX_HOST_ADDRESS = 16
 };
@@ -55,13 +55,6 @@ struct vipl_vi_facts {
     bool has_qos;
     bool foreign;   /* no VI at all: what it says of transfer sizes and QoS binds nobody */
     bool is_32_bit; /* its program's addresses are; false if that is not known */
-};
-
-/* A scatter/gather list, checked: every piece lies in a registered region of the right tag. */
-struct vipl_sg {
-    size_t bytes;
-    unsigned count;
-    struct vipl_iov iov[VIPL_MAX_SEGMENTS];
 };
 
 /* A send descriptor, read once. */

@@ -88,9 +88,6 @@ void vipl_up_vi_facts(struct vipl_vi *vi, struct vipl_vi_facts *out);
 uint32_t vipl_up_vi_tag(struct vipl_vi *vi);
 /* Something must advance with nobody calling in from now on: the NIC handle gets its service thread. */
 VIP_RETURN vipl_up_need_service(struct vipl_nic *nic);
-/* The call that led here may have been made by a signal handler which interrupted the C library: nothing but what
- * os.h has may be used (core/reentry.h). */
-bool vipl_up_is_in_safe_call(void);
 /* Wakes whoever sleeps for the backend, which has found something new to wait for. */
 void vipl_up_wake(struct vipl_nic *nic);
 /* VIP_SUCCESS, or how the two ends of a connection disagree. */

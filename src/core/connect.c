@@ -4,9 +4,9 @@
 
 #include <string.h>
 
+#include "base/handle.h"
+#include "base/lock_rank.h"
 #include "core/backend_up.h"
-#include "core/handle.h"
-#include "core/lock_rank.h"
 #include "core/nic.h"
 #include "core/vi.h"
 

@@ -6,9 +6,9 @@
 #ifndef VIPL_CORE_CONNECT_H
 #define VIPL_CORE_CONNECT_H
 
+#include "base/list.h"
+#include "base/pool.h"
 #include "core/backend.h"
-#include "core/list.h"
-#include "core/pool.h"
 
 struct vipl_nic;
 

@@ -4,8 +4,8 @@
 
 #include <assert.h>
 
-#include "core/handle.h"
-#include "core/lock_rank.h"
+#include "base/handle.h"
+#include "base/lock_rank.h"
 #include "core/nic.h"
 #include "core/queue.h"
 #include "core/service.h"

@@ -6,9 +6,9 @@
 #ifndef VIPL_CORE_CQ_H
 #define VIPL_CORE_CQ_H
 
-#include "core/bell.h"
-#include "core/list.h"
-#include "core/pool.h"
+#include "base/list.h"
+#include "base/pool.h"
+#include "core/ready_fd.h"
 #include "os/os_mutex.h"
 #include "vipl/vipl.h"
 

@@ -2,7 +2,7 @@
 /* Rules of section 4 of the contract that concern one descriptor and its own memory. */
 #include "core/descriptor.h"
 
-#include "core/copy.h"
+#include "base/iov.h"
 #include "core/nic.h"
 
 enum { TOUCHABLE_ALIGNMENT = 8 }; /* below this even Status could not be written on every CPU */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/config.h"
+#include "base/config.h"
 #include "core/nic.h"
 
 static const char *const default_spellings[] = {"VINIC",       "VINIC0",      "nic0",

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/lock_rank.h"
+#include "base/lock_rank.h"
 #include "core/nic.h"
 #include "os/os.h"
 

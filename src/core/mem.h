@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
+#include "base/pool.h"
 #include "core/backend.h"
-#include "core/list.h"
-#include "core/pool.h"
 #include "os/os_mutex.h"
 #include "vipl/vipl.h"
 

@@ -5,17 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/backend_hook.h"
+#include "base/config.h"
+#include "base/guard.h"
+#include "base/handle.h"
+#include "base/iov.h"
+#include "base/lock_rank.h"
+#include "base/log.h"
 #include "core/backend_up.h"
-#include "core/config.h"
 #include "core/connect.h"
-#include "core/copy.h"
 #include "core/cq.h"
-#include "core/handle.h"
-#include "core/lock_rank.h"
-#include "core/log.h"
-#include "core/reentry.h"
 #include "core/vi.h"
+#include "hook/hook.h"
 #include "os/os.h"
 
 static void nic_make(void *object)

@@ -8,12 +8,12 @@
 #ifndef VIPL_CORE_NIC_H
 #define VIPL_CORE_NIC_H
 
+#include "base/list.h"
 #include "core/backend.h"
-#include "core/bell.h"
-#include "core/list.h"
 #include "core/mem.h"
+#include "core/ready_fd.h"
 #include "core/service.h"
-#include "core/statistics.h"
+#include "core/stats.h"
 #include "core/wait.h"
 #include "os/os_mutex.h"
 

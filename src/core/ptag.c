@@ -2,8 +2,8 @@
 /* Protection tags: a number that regions and VIs share, and a count of who uses it. */
 #include <string.h>
 
-#include "core/handle.h"
-#include "core/lock_rank.h"
+#include "base/handle.h"
+#include "base/lock_rank.h"
 #include "core/mem.h"
 #include "core/nic.h"
 

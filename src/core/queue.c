@@ -5,13 +5,13 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/copy.h"
-#include "core/lock_rank.h"
+#include "base/iov.h"
+#include "base/lock_rank.h"
 #include "core/service.h"
-#include "core/share.h"
 #include "core/vi.h"
 #include "core/wait.h"
 #include "os/os.h"
+#include "share/shm.h"
 
 enum { FIRST_CAPACITY = 8 };
 

@@ -12,9 +12,9 @@
 #ifndef VIPL_CORE_QUEUE_H
 #define VIPL_CORE_QUEUE_H
 
-#include "core/bell.h"
+#include "base/list.h"
 #include "core/cq.h"
-#include "core/list.h"
+#include "core/ready_fd.h"
 #include "os/os_mutex.h"
 #include "vipl/vipl.h"
 

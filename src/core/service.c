@@ -5,13 +5,13 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/guard.h"
+#include "base/lock_rank.h"
+#include "base/log.h"
 #include "core/backend_up.h"
 #include "core/cq.h"
-#include "core/lock_rank.h"
-#include "core/log.h"
 #include "core/nic.h"
 #include "core/queue.h"
-#include "core/reentry.h"
 #include "core/vi.h"
 #include "core/wait.h"
 

@@ -3,13 +3,13 @@
  * Moving data: core's side of it. Sends are executed in posting order, as far as fences and the
  * backend allow; messages claim receives in posting order. Also what backends call up for both.
  */
+#include "core/transfer.h"
+
 #include <assert.h>
 
-#include "core/api.h"
 #include "core/backend_up.h"
 #include "core/descriptor.h"
 #include "core/nic.h"
-#include "core/share.h"
 #include "core/vi.h"
 
 static const uint32_t send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE,
@@ -149,8 +149,7 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     uint16_t segments;
     struct vipl_vi *vi = vipl_vi_lock_send(handle);
     if (vi == NULL) {
-        return vipl_handle_is_shared(handle) ? vipl_share_post(handle, false, descriptor, memory)
-                                             : VIP_INVALID_PARAMETER;
+        return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status, &segments);
     if (rc == VIP_SUCCESS) {
@@ -175,8 +174,7 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     uint16_t segments;
     struct vipl_vi *vi = vipl_vi_lock_recv(handle);
     if (vi == NULL) {
-        return vipl_handle_is_shared(handle) ? vipl_share_post(handle, true, descriptor, memory)
-                                             : VIP_INVALID_PARAMETER;
+        return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status, &segments);
     if (rc == VIP_SUCCESS) {

@@ -5,9 +5,9 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/handle.h"
+#include "base/lock_rank.h"
 #include "core/backend_up.h"
-#include "core/handle.h"
-#include "core/lock_rank.h"
 #include "core/nic.h"
 #include "core/service.h"
 #include "core/wait.h"

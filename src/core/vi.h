@@ -13,9 +13,9 @@
 #ifndef VIPL_CORE_VI_H
 #define VIPL_CORE_VI_H
 
+#include "base/pool.h"
 #include "core/backend.h"
 #include "core/mem.h"
-#include "core/pool.h"
 #include "core/queue.h"
 
 struct vipl_nic;

@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/guard.h"
+#include "base/lock_rank.h"
 #include "core/backend_up.h"
-#include "core/lock_rank.h"
 #include "core/nic.h"
-#include "core/reentry.h"
 
 enum { NS_PER_MS = 1000000 };
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/list.h"
+#include "base/list.h"
 #include "os/os.h"
 #include "os/os_mutex.h"
 #include "vipl/vipl.h"

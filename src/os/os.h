@@ -14,7 +14,7 @@
 /* --- memory: the only allocator; tests make the Nth allocation fail ----------------------------- */
 
 /* Not the C library's: a signal handler may have interrupted that, and call us. This one has a lock of ours; who holds
- * it is inside the library, where handlers do not get (core/reentry.h). */
+ * it is inside the library, where handlers do not get (base/guard.h). */
 void *vipl_alloc(size_t bytes);
 void *vipl_zalloc(size_t bytes);
 void vipl_free(void *p);
@@ -28,10 +28,10 @@ void vipl_alloc_fail_after(long count); /* test hook: the count-th next allocati
  * fails; < 0: none. True: the one before has failed, or there was none. */
 bool vipl_resource_fail_after(long count);
 bool vipl_resource_fails(int error); /* asked before each such call: if it is to fail, errno is `error` */
-/* Test hook: each call of vipl_tcp_send() and vipl_tcp_receive() moves so many bytes at most; 0: as many as can be. */
-void vipl_tcp_move_at_most(uint32_t send, uint32_t receive);
-uint32_t vipl_tcp_most_sent(void);
-uint32_t vipl_tcp_most_received(void);
+/* Test hook: each call of vipl_socket_send() and vipl_socket_receive() moves so many bytes at most; 0: as many as can be. */
+void vipl_socket_move_at_most(uint32_t send, uint32_t receive);
+uint32_t vipl_socket_most_sent(void);
+uint32_t vipl_socket_most_received(void);
 
 /* --- clock ------------------------------------------------------------------------------------- */
 
@@ -236,30 +236,30 @@ struct vipl_inet {
     uint16_t port;
     uint32_t scope; /* of a link-local IPv6 address */
 };
-struct vipl_tcp_tuning {
+struct vipl_socket_tuning {
     uint32_t idle_ms;    /* of silence, after which the peer is asked for a sign of life */
     uint32_t timeout_ms; /* without an answer, after which the connection is lost */
     uint32_t buffer;     /* bytes of the kernel's send and receive buffers each; 0: the system's choice */
 };
-int vipl_tcp_listen(const struct vipl_inet *local, int *fd); /* EADDRINUSE: somebody has the port */
-int vipl_tcp_accept(int listener, int *fd, struct vipl_inet *peer);
+int vipl_socket_listen(const struct vipl_inet *local, int *fd); /* EADDRINUSE: somebody has the port */
+int vipl_socket_accept(int listener, int *fd, struct vipl_inet *peer);
 /* Starts; the descriptor is writable when it is decided. `local`: the host to come from. */
-int vipl_tcp_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *fd);
-int vipl_tcp_connect_result(int fd); /* 0: connected, or why not */
-void vipl_tcp_tune(int fd, const struct vipl_tcp_tuning *tuning);
+int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *fd);
+int vipl_socket_connect_result(int fd); /* 0: connected, or why not */
+void vipl_socket_tune(int fd, const struct vipl_socket_tuning *tuning);
 /* Signs of life of the peer's host. False where the system itself ends connections for the lack of them. */
-struct vipl_tcp_signs {
+struct vipl_socket_signs {
     uint32_t silent_ms; /* since anything came */
     bool unanswered;    /* data has not been acknowledged yet */
     bool queued;        /* nor has other data even left, perhaps */
     bool probed;        /* more than one question for a sign of life has not been answered */
 };
-bool vipl_tcp_signs_of_life(int fd, struct vipl_tcp_signs *out);
-uint32_t vipl_tcp_segment_bytes(int fd); /* what one segment carries now; 536 if nobody knows */
-bool vipl_tcp_is_local(int fd);          /* both ends are on this host */
+bool vipl_socket_signs_of_life(int fd, struct vipl_socket_signs *out);
+uint32_t vipl_socket_segment_bytes(int fd); /* what one segment carries now; 536 if nobody knows */
+bool vipl_socket_is_local(int fd);          /* both ends are on this host */
 /* As many bytes as can be moved at once; EAGAIN: none. Received 0 with result 0: the stream has ended. */
-int vipl_tcp_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent);
-int vipl_tcp_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received);
-void vipl_tcp_finish(int fd); /* nothing more will be sent */
+int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent);
+int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received);
+void vipl_socket_finish(int fd); /* nothing more will be sent */
 
 #endif

@@ -13,10 +13,10 @@
 #include "fault/fault_scene.hpp"
 
 extern "C" {
-#include "core/backend_hook.h"
-#include "core/lock_rank.h"
+#include "base/lock_rank.h"
 #include "core/nic.h"
 #include "core/vi.h"
+#include "hook/hook.h"
 }
 
 using namespace vipl_test;

@@ -12,8 +12,8 @@
 #include "fault/fault_scene.hpp"
 
 extern "C" {
-#include "core/backend_hook_faults.h"
-#include "core/log.h"
+#include "base/log.h"
+#include "hook/faults.h"
 }
 
 using namespace vipl_test;

@@ -17,8 +17,8 @@ namespace {
 /** What each call moves at most, while the object lives. */
 class FewBytes {
 public:
-    FewBytes(std::uint32_t sent, std::uint32_t received) { vipl_tcp_move_at_most(sent, received); }
-    ~FewBytes() { vipl_tcp_move_at_most(0, 0); }
+    FewBytes(std::uint32_t sent, std::uint32_t received) { vipl_socket_move_at_most(sent, received); }
+    ~FewBytes() { vipl_socket_move_at_most(0, 0); }
     FewBytes(const FewBytes &) = delete;
     FewBytes &operator=(const FewBytes &) = delete;
 };

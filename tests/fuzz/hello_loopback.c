@@ -2,7 +2,7 @@
 /* The rendezvous packets: what was read is the same when written and read again. */
 #include <string.h>
 
-#include "backends/loopback/loopback_hello.h"
+#include "backends/loopback/request.h"
 #include "hello.h"
 
 const char *fuzz_loopback_hello(const uint8_t *bytes, size_t length)

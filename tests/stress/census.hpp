@@ -2,7 +2,7 @@
 //
 // What this process holds, as the kernel sees it: open descriptors, threads, mappings of the
 // library's shared segments, resident memory; and the library's sockets of a discriminator, by
-// the name that loopback_rendezvous.c gives them.
+// the name that names.c gives them.
 #ifndef VIPL_STRESS_CENSUS_HPP
 #define VIPL_STRESS_CENSUS_HPP
 

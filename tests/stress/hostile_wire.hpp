@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The loopback rendezvous as an attacker sees it: raw sockets and bytes at the offsets of
-// loopback_hello.h, a shared segment as loopback_link.h lays it out. Nothing here uses the library.
+// request.h, a shared segment as link.h lays it out. Nothing here uses the library.
 #ifndef VIPL_STRESS_HOSTILE_WIRE_HPP
 #define VIPL_STRESS_HOSTILE_WIRE_HPP
 

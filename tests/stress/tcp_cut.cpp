@@ -13,7 +13,7 @@ namespace {
 
 // --- a relay that cuts -------------------------------------------------------------------------------------
 
-/** The probe-th of a discriminator's eight ports: vipl_sk_port(). */
+/** The probe-th of a discriminator's eight ports: vipl_tcp_port(). */
 std::uint16_t port_of(const std::string &name, unsigned probe)
 {
     unsigned first = 18514, last = 18769;

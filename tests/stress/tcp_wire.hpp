@@ -140,7 +140,7 @@ struct Claim {
     std::uint64_t transfer_size = kTransferSize;
 };
 
-/** A request for that discriminator, as socket_hello.c writes it. */
+/** A request for that discriminator, as request.c writes it. */
 inline Bytes mpa_request(const std::string &name, const Claim &claim = {})
 {
     const std::string from = "evil";

@@ -12,19 +12,19 @@
 #define _Static_assert static_assert
 
 extern "C" {
+#include "base/config.h"
+#include "base/handle.h"
+#include "base/iov.h"
+#include "base/list.h"
+#include "base/lock_rank.h"
+#include "base/log.h"
+#include "base/pool.h"
 #include "core/backend.h"
 #include "core/backend_up.h"
-#include "core/config.h"
-#include "core/copy.h"
 #include "core/cq.h"
 #include "core/descriptor.h"
-#include "core/handle.h"
-#include "core/list.h"
-#include "core/lock_rank.h"
-#include "core/log.h"
 #include "core/mem.h"
 #include "core/nic.h"
-#include "core/pool.h"
 #include "core/queue.h"
 #include "core/vi.h"
 #include "core/wait.h"
@@ -34,10 +34,10 @@ extern "C" {
 #pragma GCC diagnostic ignored "-Wshadow" // functions that are named as their structures
 #define vipl_vi_area(vi) static_cast<struct lo_vi *>((vipl_vi_area)(vi))
 #define vipl_conn_area(conn) static_cast<struct lo_conn *>((vipl_conn_area)(conn))
-#include "backends/loopback/loopback_hello.h"
-#include "backends/loopback/loopback_rendezvous.h"
-#include "backends/loopback/loopback_ring.h"
-#include "backends/loopback/loopback_window.h"
+#include "backends/loopback/exports.h"
+#include "backends/loopback/names.h"
+#include "backends/loopback/request.h"
+#include "backends/loopback/ring.h"
 #undef vipl_vi_area
 #undef vipl_conn_area
 #pragma GCC diagnostic pop

@@ -121,25 +121,25 @@ void all_ways()
     fixed.protect();
     const auto from = list({{good.bytes, 100}, {good.bytes + 100, 9000}});
     const auto there = list({{lost.bytes, 50}, {lost.bytes + kPage - 10000, 9050}});
-    NEED(vipl_copy(there.get(), from.get()) == VIPL_FAULT_NONE);
+    NEED(vipl_copy(there.get(), from.get()) == VIPL_COPY_DONE);
     NEED(std::memcmp(lost.bytes, good.bytes, 50) == 0);
     NEED(std::memcmp(lost.bytes + kPage - 10000, good.bytes + 50, 9050) == 0);
     for (unsigned char *end : {lost.bytes + kPage, fixed.bytes + kPage}) {
         for (const size_t in : {0u, 1u, 8u, 100u}) {
             const auto beyond = list({{lost.bytes, 50}, {end - in, 9050}});
-            NEED(vipl_copy(beyond.get(), from.get()) == VIPL_FAULT_TO);
+            NEED(vipl_copy(beyond.get(), from.get()) == VIPL_COPY_TO);
             NEED(!vipl_scatter(beyond.get(), 0, good.bytes, 9100));
-            NEED(vipl_copy_ordered(end - in, from.get()) == VIPL_FAULT_TO);
+            NEED(vipl_copy_ordered(end - in, from.get()) == VIPL_COPY_TO);
         }
     }
     for (const size_t in : {0u, 1u, 8u, 100u}) {
         const auto beyond = list({{good.bytes, 50}, {lost.bytes + kPage - in, 9050}});
         std::vector<unsigned char> out(10000);
         const auto to = list({{out.data(), 10000}});
-        NEED(vipl_copy(to.get(), beyond.get()) == VIPL_FAULT_FROM);
+        NEED(vipl_copy(to.get(), beyond.get()) == VIPL_COPY_FROM);
         NEED(!vipl_gather(out.data(), beyond.get(), 0, 9100));
         NEED(vipl_gather(out.data(), beyond.get(), 0, 50));
-        NEED(vipl_copy_ordered(out.data(), beyond.get()) == VIPL_FAULT_FROM);
+        NEED(vipl_copy_ordered(out.data(), beyond.get()) == VIPL_COPY_FROM);
         NEED(!vipl_copy_can_read(lost.bytes + kPage - in, in + 1));
         NEED(vipl_copy_can_read(lost.bytes + kPage - in, in));
     }
@@ -176,7 +176,7 @@ template <class Item>
     const auto from = list({{source, 256}});
     for (unsigned round = 0; round < 20000 || seen < 1000; ++round) {
         std::memset(source, static_cast<int>(round & 255), sizeof source);
-        NEED(vipl_copy_ordered(target, from.get()) == VIPL_FAULT_NONE);
+        NEED(vipl_copy_ordered(target, from.get()) == VIPL_COPY_DONE);
     }
     over = true;
     reader.join();

@@ -8,7 +8,7 @@
 #include "internal.hpp"
 
 extern "C" {
-#include "core/share.h"
+#include "share/shm.h"
 }
 
 namespace {

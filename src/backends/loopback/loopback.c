@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-#include "backends/loopback/loopback_remote.h"
-#include "core/config.h"
-#include "core/host.h"
-#include "core/lock_rank.h"
+#include "backends/loopback/remote.h"
+#include "base/config.h"
+#include "base/hostname.h"
+#include "base/lock_rank.h"
 
 static const uint8_t host_address[6] = {127, 0, 0, 1, 0, 0}; /* IPv4 and two zero bytes: programs expect 6 */
 

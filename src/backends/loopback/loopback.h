@@ -3,17 +3,17 @@
  * The loopback emulator: VIs of one process, and of processes of one host.
  *
  *   loopback.c             the device, its limits and names, the operations table
- *   loopback_connect.c     requests and listeners: who connects to whom, within this process
- *   loopback_rendezvous.c  the same between processes, over local sockets; with it
- *   loopback_calls.c       what others ask of us, and
- *   loopback_walks.c       our own search
- *   loopback_local.c       data within one process: one copy, at once, from sender to receiver
- *   loopback_ring.c        the shared-memory ring between two processes
- *   loopback_link.c        two NIC handles of two processes: segment, rings, life and death
- *   loopback_remote.c      data between processes: what travels in the rings
- *   loopback_resend.c      messages that the receiver was to fetch, and cannot any more
- *   loopback_window.c      the table of registered memory that peers reach directly
- *   loopback_regions.c     what is entered into it, and how it is taken back
+ *   connect.c     requests and listeners: who connects to whom, within this process
+ *   names.c  the same between processes, over local sockets; with it
+ *   calls.c       what others ask of us, and
+ *   walks.c       our own search
+ *   inproc.c       data within one process: one copy, at once, from sender to receiver
+ *   ring.c        the shared-memory ring between two processes
+ *   link.c        two NIC handles of two processes: segment, rings, life and death
+ *   remote.c      data between processes: what travels in the rings
+ *   resend.c      messages that the receiver was to fetch, and cannot any more
+ *   exports.c      the table of registered memory that peers reach directly
+ *   regions.c     what is entered into it, and how it is taken back
  *
  * Copies: within a process a payload is copied once. Between processes a small one is copied into the
  * ring and out of it (two copies beat a system call below a few KiB), a large one is copied once, by
@@ -22,12 +22,12 @@
  * Locks: the registry's (rank BACKEND) guards everything about connecting, and every area's
  * `request`. An area's `peer` is written under it and both of that VI's queue locks.
  */
-#ifndef VIPL_LOOPBACK_H
-#define VIPL_LOOPBACK_H
+#ifndef VIPL_LOOPBACK_LOOPBACK_H
+#define VIPL_LOOPBACK_LOOPBACK_H
 
+#include "base/list.h"
 #include "core/backend.h"
 #include "core/backend_up.h"
-#include "core/list.h"
 #include "os/os.h"
 #include "os/os_mutex.h"
 
@@ -101,7 +101,7 @@ static inline struct lo_conn *lo_conn_of(struct vipl_conn *conn)
     return vipl_conn_area(conn);
 }
 
-/* --- loopback_connect.c --- */
+/* --- connect.c --- */
 
 struct vipl_lo_registry {
     struct vipl_mutex lock;
@@ -132,7 +132,7 @@ void vipl_lo_request_drop_place(struct lo_request *request);
  * The registry's lock is held. */
 bool vipl_lo_request_leave(struct lo_request *request);
 
-/* --- loopback_local.c --- */
+/* --- inproc.c --- */
 
 enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send);
 

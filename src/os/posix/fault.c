@@ -26,18 +26,18 @@ bool vipl_resource_fails(int error)
     return left == 1;
 }
 
-void vipl_tcp_move_at_most(uint32_t send, uint32_t receive)
+void vipl_socket_move_at_most(uint32_t send, uint32_t receive)
 {
     vipl_store_relaxed(&most_sent, send);
     vipl_store_relaxed(&most_received, receive);
 }
 
-uint32_t vipl_tcp_most_sent(void)
+uint32_t vipl_socket_most_sent(void)
 {
     return vipl_load_relaxed(&most_sent);
 }
 
-uint32_t vipl_tcp_most_received(void)
+uint32_t vipl_socket_most_received(void)
 {
     return vipl_load_relaxed(&most_received);
 }

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* Entry points: completion queues. */
+#include "base/guard.h"
+#include "base/handle.h"
+#include "core/cq.h"
+#include "core/nic.h"
+#include "core/queue.h"
+#include "core/service.h"
+#include "core/vi.h"
+#include "core/wait.h"
+#include "share/shm.h"
+#include "vipl/posix.h"
+
+VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (CQHandle == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *CQHandle = NULL;
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_create_cq(NicHandle, EntryCount, CQHandle);
+    }
+    struct vipl_nic *nic = EntryCount == 0 ? NULL : vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    if (EntryCount <= nic->limits.max_cq_entries) {
+        rc = vipl_cq_create(nic, EntryCount, CQHandle);
+    }
+    vipl_nic_put(nic);
+    return rc;
+}
+
+/* The NIC of a completion queue, with a reference; NULL: no such queue. */
+static struct vipl_nic *nic_of(VIP_CQ_HANDLE handle)
+{
+    struct vipl_cq *cq = vipl_cq_lock(handle);
+    if (cq == NULL) {
+        return NULL;
+    }
+    struct vipl_nic *nic = vipl_nic_ref(cq->nic) ? cq->nic : NULL;
+    vipl_mutex_unlock(&cq->lock);
+    return nic;
+}
+
+VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(CQHandle)) {
+        return vipl_share_destroy_cq(CQHandle);
+    }
+    struct vipl_nic *nic = nic_of(CQHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_cq_destroy(nic, CQHandle);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(CQHandle)) {
+        return vipl_share_resize_cq(CQHandle, EntryCount);
+    }
+    struct vipl_cq *cq = EntryCount == 0 ? NULL : vipl_cq_lock(CQHandle);
+    if (cq == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    if (EntryCount <= cq->nic->limits.max_cq_entries && EntryCount >= cq->count) {
+        cq->limit = (uint32_t)EntryCount;
+        rc = VIP_SUCCESS;
+    }
+    vipl_mutex_unlock(&cq->lock);
+    return rc;
+}
+
+/* The oldest entry; NULL: there is none. */
+static struct vipl_work *oldest_locked(struct vipl_cq *cq)
+{
+    struct vipl_list *link = vipl_list_take(&cq->entries);
+    if (link == NULL) {
+        return NULL;
+    }
+    cq->count--;
+    vipl_bell_tell(cq->bell, cq->count > 0);
+    return VIPL_CONTAINER(link, struct vipl_work, cq_link);
+}
+
+struct take {
+    void *handle;
+    void *vi;
+    VIP_BOOLEAN recv;
+};
+
+static VIP_RETURN take_locked(struct vipl_cq *cq, struct take *take)
+{
+    struct vipl_work *work = oldest_locked(cq);
+    if (work == NULL) {
+        return VIP_NOT_DONE;
+    }
+    take->vi = work->queue->vi->handle; /* stays: the VI's end removes its entries first */
+    take->recv = work->queue->is_recv ? VIP_TRUE : VIP_FALSE;
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN attempt_take(void *arg, struct vipl_waiter *waiter)
+{
+    struct take *take = arg;
+    struct vipl_cq *cq = vipl_cq_lock(take->handle);
+    if (cq == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = take_locked(cq, take);
+    if (rc == VIP_NOT_DONE && waiter != NULL) {
+        vipl_list_append(&cq->waiters, &waiter->link);
+    }
+    vipl_mutex_unlock(&cq->lock);
+    return rc;
+}
+
+static void leave_take(void *arg, struct vipl_waiter *waiter, bool unused)
+{
+    struct take *take = arg;
+    struct vipl_cq *cq = vipl_cq_lock(take->handle);
+    if (cq != NULL) {
+        vipl_unlist_locked(&cq->waiters, waiter, unused);
+        vipl_mutex_unlock(&cq->lock);
+    }
+}
+
+static void hand_out(const struct take *take, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv, VIP_RETURN rc)
+{
+    *vi = rc == VIP_SUCCESS ? take->vi : NULL;
+    if (rc == VIP_SUCCESS) {
+        *recv = take->recv;
+    }
+}
+
+VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
+{
+    struct take take = {.handle = CQHandle};
+    if (ViHandle == NULL || RecvQueue == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (!vipl_enter_safely()) {
+        *ViHandle = NULL;
+        return VIP_NOT_DONE;
+    }
+    VIP_RETURN rc = attempt_take(&take, NULL);
+    if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(CQHandle)) {
+        rc = vipl_share_cq_done(CQHandle, ViHandle, RecvQueue);
+        vipl_leave_safely();
+        return rc;
+    }
+    struct vipl_nic *nic = rc == VIP_NOT_DONE ? nic_of(CQHandle) : NULL;
+    if (nic != NULL) {
+        vipl_nic_progress(nic);
+        vipl_nic_put(nic);
+        rc = attempt_take(&take, NULL);
+    }
+    vipl_leave_safely();
+    hand_out(&take, ViHandle, RecvQueue, rc);
+    return rc;
+}
+
+static VIP_RETURN wait_for(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask, VIP_VI_HANDLE *vi,
+                           VIP_BOOLEAN *recv)
+{
+    struct take take = {.handle = handle};
+    struct vipl_wait_for what = {attempt_take, leave_take, &take, mask, true, NULL};
+    if (vi == NULL || recv == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *vi = NULL;
+    struct vipl_nic *nic = nic_of(handle);
+    if (nic == NULL) {
+        return vipl_handle_is_shared(handle) ? vipl_share_cq_wait(handle, timeout, mask, vi, recv)
+                                             : VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+    hand_out(&take, vi, recv, rc);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                  VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(CQHandle, Timeout, Mask, ViHandle, RecvQueue);
+}
+
+VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
+                             VIP_BOOLEAN *RecvQueue)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(CQHandle, Timeout, NULL, ViHandle, RecvQueue);
+}
+
+static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
+{
+    struct vipl_cq *cq = vipl_cq_lock(handle);
+    if (cq == NULL) {
+        vipl_free(event);
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_list_append(&cq->notifies, &event->link);
+    struct vipl_work *work = oldest_locked(cq);
+    if (work != NULL) {
+        vipl_event_fire_cq(cq, work->queue);
+    }
+    vipl_mutex_unlock(&cq->lock);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(CQHandle) && Handler != NULL) {
+        return vipl_share_notify_cq(CQHandle, Context, Handler);
+    }
+    struct vipl_nic *nic = Handler == NULL ? NULL : nic_of(CQHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_service_start(nic);
+    struct vipl_event *event = rc == VIP_SUCCESS ? vipl_event_new(VIPL_EVENT_CQ, Context) : NULL;
+    if (event != NULL) {
+        event->cq_handler = Handler;
+        rc = enlist(CQHandle, event);
+    } else if (rc == VIP_SUCCESS) {
+        rc = VIP_ERROR_RESOURCE;
+    }
+    vipl_nic_put(nic);
+    return rc;
+}

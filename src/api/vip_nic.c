@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* Entry points: devices, protection tags, memory. */
+#include <string.h>
+
+#include "base/guard.h"
+#include "core/mem.h"
+#include "core/nic.h"
+#include "share/shm.h"
+#include "vipl/version.h"
+#include "vipl/vipl.h"
+
+VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (NicHandle == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *NicHandle = NULL;
+    return vipl_nic_open(DeviceName, NicHandle);
+}
+
+VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_HANDLE *NicHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (NicHandle == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *NicHandle = NULL;
+    if ((Flags & ~VIPX_SHAREABLE) != 0) {
+        return VIP_INVALID_PARAMETER;
+    }
+    return (Flags & VIPX_SHAREABLE) != 0 ? vipl_share_open(DeviceName, NicHandle)
+                                         : vipl_nic_open(DeviceName, NicHandle);
+}
+
+VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_close(NicHandle);
+    }
+    return vipl_nic_close(NicHandle);
+}
+
+static VIP_ULONG as_ulong(uint64_t value)
+{
+    return value > (VIP_ULONG)-1 ? (VIP_ULONG)-1 : (VIP_ULONG)value;
+}
+
+static void describe(const struct vipl_nic *nic, VIP_NIC_ATTRIBUTES *out)
+{
+    const struct vipl_limits *limits = &nic->limits;
+    memset(out, 0, sizeof(*out));
+    memcpy(out->Name, nic->name, sizeof(out->Name));
+    out->HardwareVersion = limits->hardware_version;
+    out->ProviderVersion = VIPL_VERSION_MAJOR << 16 | VIPL_VERSION_MINOR << 8 | VIPL_VERSION_PATCH;
+    out->NicAddressLen = nic->address.host_len;
+    out->LocalNicAddress = nic->address.host;
+    out->ThreadSafe = VIP_TRUE;
+    out->MaxDiscriminatorLen = limits->max_discriminator;
+    out->MaxRegisterBytes = as_ulong(limits->max_register_bytes);
+    out->MaxRegisterRegions = limits->max_regions;
+    out->MaxRegisterBlockBytes = as_ulong(limits->max_block_bytes);
+    out->MaxVI = limits->max_vis;
+    out->MaxDescriptorsPerQueue = limits->max_descriptors;
+    out->MaxSegmentsPerDesc = limits->max_segments;
+    out->MaxCQ = limits->max_cqs;
+    out->MaxCQEntries = limits->max_cq_entries;
+    out->MaxTransferSize = limits->max_transfer_size;
+    out->NativeMTU = limits->native_mtu;
+    out->MaxPtags = limits->max_ptags;
+    out->ReliabilityLevelSupport = limits->reliability_levels;
+    out->RDMAReadSupport = limits->rdma_read_levels;
+}
+
+VIP_RETURN VI_CALL VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(NicHandle) && Attributes != NULL) {
+        return vipl_share_query_nic(NicHandle, Attributes);
+    }
+    struct vipl_nic *nic = Attributes == NULL ? NULL : vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    describe(nic, Attributes);
+    vipl_nic_put(nic);
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (Ptag == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *Ptag = NULL;
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_create_ptag(NicHandle, Ptag);
+    }
+    struct vipl_nic *nic = vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_ptag_create(nic, Ptag);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_destroy_ptag(NicHandle, Ptag);
+    }
+    struct vipl_nic *nic = vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_ptag_destroy(nic, Ptag);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG Length,
+                                  VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    static const VIP_MEM_ATTRIBUTES none = {NULL, VIP_FALSE, VIP_FALSE};
+    if (MemHandle == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *MemHandle = 0;
+    if (Address == NULL || Length == 0 || Length > UINTPTR_MAX - (uintptr_t)Address) {
+        return VIP_INVALID_PARAMETER;
+    }
+    const VIP_MEM_ATTRIBUTES *attributes = MemAttribs == NULL ? &none : MemAttribs;
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_register(NicHandle, Address, Length, attributes, MemHandle);
+    }
+    struct vipl_nic *nic = vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_mem_register(nic, Address, Length, attributes, MemHandle);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(NicHandle)) {
+        return vipl_share_deregister(NicHandle, Address, MemHandle);
+    }
+    struct vipl_nic *nic = vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_mem_deregister(nic, Address, MemHandle);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
+                               VIP_MEM_ATTRIBUTES *MemAttribs)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(NicHandle) && MemAttribs != NULL) {
+        return vipl_share_query_mem(NicHandle, Address, MemHandle, MemAttribs);
+    }
+    struct vipl_nic *nic = MemAttribs == NULL ? NULL : vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_mem_query(nic, Address, MemHandle, MemAttribs);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
+                                       VIP_MEM_ATTRIBUTES *MemAttribs)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(NicHandle) && MemAttribs != NULL) {
+        return vipl_share_change_mem(NicHandle, Address, MemHandle, MemAttribs);
+    }
+    struct vipl_nic *nic = MemAttribs == NULL ? NULL : vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_mem_change(nic, Address, MemHandle, MemAttribs);
+    vipl_nic_put(nic);
+    return rc;
+}

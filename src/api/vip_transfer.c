@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* Entry points of the data path: posting, and taking what is complete from a work queue. */
+#include "base/guard.h"
+#include "base/handle.h"
+#include "core/nic.h"
+#include "core/service.h"
+#include "core/transfer.h"
+#include "core/vi.h"
+#include "core/wait.h"
+#include "share/shm.h"
+#include "vipl/posix.h"
+
+VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                               VIP_MEM_HANDLE MemoryHandle)
+{
+    if (DescriptorPtr == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (!vipl_enter_safely()) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = vipl_post_send(ViHandle, DescriptorPtr, MemoryHandle);
+    if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(ViHandle)) {
+        rc = vipl_share_post(ViHandle, false, DescriptorPtr, MemoryHandle);
+    }
+    vipl_leave_safely();
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                               VIP_MEM_HANDLE MemoryHandle)
+{
+    if (DescriptorPtr == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (!vipl_enter_safely()) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = vipl_post_recv(ViHandle, DescriptorPtr, MemoryHandle);
+    if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(ViHandle)) {
+        rc = vipl_share_post(ViHandle, true, DescriptorPtr, MemoryHandle);
+    }
+    vipl_leave_safely();
+    return rc;
+}
+
+/* Which queue of which VI; and what reaping it returned. */
+struct reap {
+    void *handle;
+    bool recv;
+    VIP_DESCRIPTOR *descriptor;
+};
+
+static struct vipl_queue *lock_queue(void *handle, bool recv)
+{
+    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
+    return vi == NULL ? NULL : recv ? &vi->recv : &vi->send;
+}
+
+static inline VIP_RETURN reap_now(void *handle, bool recv, VIP_DESCRIPTOR **out)
+{
+    struct vipl_queue *q = lock_queue(handle, recv);
+    if (q == NULL) {
+        *out = NULL;
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_queue_reap_locked(q, out);
+    vipl_mutex_unlock(&q->lock);
+    return rc;
+}
+
+static VIP_RETURN attempt_reap(void *arg, struct vipl_waiter *waiter)
+{
+    struct reap *reap = arg;
+    struct vipl_queue *q = lock_queue(reap->handle, reap->recv);
+    if (q == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_queue_reap_locked(q, &reap->descriptor);
+    if (rc == VIP_NOT_DONE && waiter != NULL) {
+        vipl_list_append(&q->waiters, &waiter->link);
+    }
+    vipl_mutex_unlock(&q->lock);
+    return rc;
+}
+
+static void leave_reap(void *arg, struct vipl_waiter *waiter, bool unused)
+{
+    struct reap *reap = arg;
+    struct vipl_queue *q = lock_queue(reap->handle, reap->recv);
+    if (q != NULL) { /* else the VI was destroyed, and emptied its lists */
+        vipl_unlist_locked(&q->waiters, waiter, unused);
+        vipl_mutex_unlock(&q->lock);
+    }
+}
+
+/* Makes progress for a queue's owner; false: the VI or its NIC handle is no more. */
+static bool progress_for(void *handle)
+{
+    struct vipl_nic *nic = vipl_vi_nic(handle);
+    if (nic == NULL) {
+        return false;
+    }
+    vipl_nic_progress(nic);
+    vipl_nic_put(nic);
+    return true;
+}
+
+static VIP_RETURN progress_and_reap(void *handle, bool recv, VIP_DESCRIPTOR **out)
+{
+    return progress_for(handle) ? reap_now(handle, recv, out) : VIP_NOT_DONE;
+}
+
+static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **out)
+{
+    if (out == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (!vipl_enter_safely()) {
+        *out = NULL;
+        return VIP_NOT_DONE;
+    }
+    VIP_RETURN rc = reap_now(handle, recv, out);
+    if (rc == VIP_NOT_DONE) {
+        rc = progress_and_reap(handle, recv, out);
+    } else if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(handle)) {
+        rc = vipl_share_done(handle, recv, out);
+    }
+    vipl_leave_safely();
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return done(ViHandle, false, DescriptorPtr);
+}
+
+VIP_RETURN VI_CALL VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    return done(ViHandle, true, DescriptorPtr);
+}
+
+/* The NIC of a VI whose queue may be waited for on the VI itself, with a reference. */
+static VIP_RETURN waitable(void *handle, bool recv, struct vipl_nic **out)
+{
+    struct vipl_queue *q = lock_queue(handle, recv);
+    if (q == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = q->cq != NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+    if (rc == VIP_SUCCESS && !vipl_nic_ref(q->vi->nic)) {
+        rc = VIP_INVALID_PARAMETER;
+    }
+    *out = q->vi->nic;
+    vipl_mutex_unlock(&q->lock);
+    return rc;
+}
+
+static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, const sigset_t *mask,
+                           VIP_DESCRIPTOR **out)
+{
+    struct reap reap = {handle, recv, NULL};
+    struct vipl_wait_for what = {attempt_reap, leave_reap, &reap, mask, true, NULL};
+    struct vipl_nic *nic;
+    if (out == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *out = NULL;
+    VIP_RETURN rc = waitable(handle, recv, &nic);
+    if (rc != VIP_SUCCESS) {
+        return vipl_handle_is_shared(handle) ? vipl_share_wait(handle, recv, timeout, mask, out) : rc;
+    }
+    rc = vipl_wait(nic, &what, vipl_deadline(timeout));
+    *out = reap.descriptor;
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(ViHandle, false, Timeout, NULL, DescriptorPtr);
+}
+
+VIP_RETURN VI_CALL VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(ViHandle, true, Timeout, NULL, DescriptorPtr);
+}
+
+VIP_RETURN VI_CALL VipxSendWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                    VIP_DESCRIPTOR **DescriptorPtr)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(ViHandle, false, Timeout, Mask, DescriptorPtr);
+}
+
+VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
+                                    VIP_DESCRIPTOR **DescriptorPtr)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return wait_for(ViHandle, true, Timeout, Mask, DescriptorPtr);
+}
+
+/* Registers the handler, or lets it have the completion that is there already. */
+static VIP_RETURN enlist(VIP_VI_HANDLE handle, bool recv, struct vipl_event *event)
+{
+    VIP_DESCRIPTOR *descriptor;
+    struct vipl_queue *q = lock_queue(handle, recv);
+    if (q == NULL) {
+        vipl_free(event);
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_list_append(&q->notifies, &event->link);
+    if (vipl_queue_reap_locked(q, &descriptor) != VIP_NOT_DONE) {
+        vipl_event_fire_vi(q, descriptor);
+    }
+    vipl_mutex_unlock(&q->lock);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN notify(VIP_VI_HANDLE handle, bool recv, void *context, VIP_VI_CALLBACK handler)
+{
+    struct vipl_nic *nic;
+    if (handler == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = waitable(handle, recv, &nic);
+    if (rc != VIP_SUCCESS) {
+        return vipl_handle_is_shared(handle) ? vipl_share_notify(handle, recv, context, handler) : rc;
+    }
+    rc = vipl_service_start(nic);
+    struct vipl_event *event = rc == VIP_SUCCESS ? vipl_event_new(VIPL_EVENT_VI, context) : NULL;
+    if (event != NULL) {
+        event->vi_handler = handler;
+        rc = enlist(handle, recv, event);
+    } else if (rc == VIP_SUCCESS) {
+        rc = VIP_ERROR_RESOURCE;
+    }
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return notify(ViHandle, false, Context, Handler);
+}
+
+VIP_RETURN VI_CALL VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return notify(ViHandle, true, Context, Handler);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* Entry points: VIs and connections. */
+#include "core/vi.h"
+#include "base/guard.h"
+#include "core/connect.h"
+#include "core/nic.h"
+#include "share/shm.h"
+#include "vipl/vipl.h"
+
+VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
+                               VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
+                               VIP_VI_HANDLE *ViHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (ViHandle == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *ViHandle = NULL;
+    if (vipl_handle_is_shared(NicHandle) && ViAttribs != NULL) {
+        return vipl_share_create_vi(NicHandle, ViAttribs, SendCQHandle, RecvCQHandle, ViHandle);
+    }
+    struct vipl_nic *nic = ViAttribs == NULL ? NULL : vipl_nic_get(NicHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vipl_vi_create(nic, ViAttribs, SendCQHandle, RecvCQHandle, ViHandle);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipDestroyVi(VIP_VI_HANDLE ViHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_destroy_vi(ViHandle);
+    }
+    return vipl_vi_destroy(ViHandle);
+}
+
+static VIP_RETURN query(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
+                        VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
+{
+    if (vipl_handle_is_shared(ViHandle) && State != NULL) {
+        return vipl_share_query_vi(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
+    }
+    struct vipl_nic *nic = State == NULL ? NULL : vipl_vi_nic(ViHandle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_nic_progress(nic);
+    struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
+    if (vi != NULL) {
+        vipl_mutex_lock(&vi->recv.lock);
+        *State = vi->state;
+        if (ViAttribs != NULL) {
+            *ViAttribs = vi->attributes;
+        }
+        if (SendQueueEmpty != NULL) {
+            *SendQueueEmpty = vi->send.reaped == vi->send.posted ? VIP_TRUE : VIP_FALSE;
+        }
+        if (RecvQueueEmpty != NULL) {
+            *RecvQueueEmpty = vi->recv.reaped == vi->recv.posted ? VIP_TRUE : VIP_FALSE;
+        }
+        vipl_vi_unlock(vi);
+    }
+    vipl_nic_put(nic);
+    return vi == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
+}
+
+VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
+                              VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
+{
+    if (!vipl_enter_safely()) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = query(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
+    vipl_leave_safely();
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(ViHandle) && ViAttribs != NULL) {
+        return vipl_share_change_vi(ViHandle, ViAttribs);
+    }
+    return ViAttribs == NULL ? VIP_INVALID_PARAMETER : vipl_vi_change(ViHandle, ViAttribs);
+}
+
+VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_set_user_data(ViHandle, UserData);
+    }
+    struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_store_ptr(&vi->user_data, UserData);
+    vipl_mutex_unlock(&vi->send.lock);
+    return VIP_SUCCESS;
+}
+
+VIP_PVOID VI_CALL VipGetUserData(VIP_VI_HANDLE ViHandle)
+{
+    VIPL_VISIT(NULL);
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_get_user_data(ViHandle);
+    }
+    struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
+    if (vi == NULL) {
+        return NULL;
+    }
+    void *user_data = vipl_load_ptr(&vi->user_data);
+    vipl_mutex_unlock(&vi->send.lock);
+    return user_data;
+}
+
+VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
+                                  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
+                                  VIP_CONN_HANDLE *ConnHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    struct vipl_address local;
+    if (ConnHandle == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *ConnHandle = NULL;
+    bool complete = LocalAddr != NULL && RemoteAddr != NULL && RemoteViAttribs != NULL;
+    if (vipl_handle_is_shared(NicHandle) && complete) {
+        return vipl_share_connect_wait(NicHandle, LocalAddr, Timeout, RemoteAddr, RemoteViAttribs,
+                                       ConnHandle);
+    }
+    struct vipl_nic *nic = complete ? vipl_nic_get(NicHandle) : NULL;
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = VIP_INVALID_PARAMETER;
+    if (vipl_address_read(nic, LocalAddr, &local)) {
+        rc = vipl_connect_wait(nic, &local, Timeout, RemoteAddr, RemoteViAttribs, ConnHandle);
+    }
+    vipl_nic_put(nic);
+    return rc;
+}
+
+VIP_RETURN VI_CALL VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(ConnHandle)) {
+        return vipl_share_accept(ConnHandle, ViHandle);
+    }
+    return vipl_connect_accept(ConnHandle, ViHandle);
+}
+
+VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(ConnHandle)) {
+        return vipl_share_reject(ConnHandle);
+    }
+    return vipl_connect_reject(ConnHandle);
+}
+
+VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                     VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+                                     VIP_VI_ATTRIBUTES *RemoteViAttribs)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (LocalAddr == NULL || RemoteAddr == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_connect(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
+    }
+    return vipl_connect_request(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
+}
+
+VIP_RETURN VI_CALL VipDisconnect(VIP_VI_HANDLE ViHandle)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_disconnect(ViHandle);
+    }
+    return vipl_vi_disconnect(ViHandle);
+}
+
+VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                         VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (LocalAddr == NULL || RemoteAddr == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_peer_request(ViHandle, LocalAddr, RemoteAddr, Timeout);
+    }
+    return vipl_connect_peer(ViHandle, LocalAddr, RemoteAddr, Timeout);
+}
+
+VIP_RETURN VI_CALL VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_peer_done(ViHandle, false, RemoteViAttribs);
+    }
+    return vipl_connect_peer_done(ViHandle, RemoteViAttribs);
+}
+
+VIP_RETURN VI_CALL VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (vipl_handle_is_shared(ViHandle)) {
+        return vipl_share_peer_done(ViHandle, true, RemoteViAttribs);
+    }
+    return vipl_connect_peer_wait(ViHandle, RemoteViAttribs);
+}

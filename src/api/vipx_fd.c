@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Entry point: descriptors for event loops. */
+#include "base/guard.h"
+#include "core/cq.h"
+#include "core/nic.h"
+#include "core/ready_fd.h"
+#include "core/vi.h"
+#include "share/shm.h"
+#include "vipl/posix.h"
+
+/* The descriptor of an object: that of its bell, or of `fresh`, which becomes its bell. If there is neither, fd is -1 and
+ * nic that of the object, with a reference. */
+struct ask {
+    struct vipl_bell *fresh;
+    struct vipl_nic *nic;
+    int fd;
+};
+
+/* The lock of the object is held. */
+static VIP_RETURN hang_locked(struct ask *ask, struct vipl_bell **at, bool something, struct vipl_nic *nic)
+{
+    ask->fd = vipl_bell_hang(at, &ask->fresh, something);
+    if (ask->fd < 0 && !vipl_nic_ref(nic)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    ask->nic = nic;
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN of_queue(struct ask *ask, void *handle, bool recv)
+{
+    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    struct vipl_queue *q = recv ? &vi->recv : &vi->send;
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    if (q->cq == NULL) {
+        rc = hang_locked(ask, &q->bell, q->reaped != q->completed, vi->nic);
+    }
+    vipl_mutex_unlock(&q->lock);
+    return rc;
+}
+
+static VIP_RETURN of_cq(struct ask *ask, void *handle)
+{
+    struct vipl_cq *cq = vipl_cq_lock(handle);
+    if (cq == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = hang_locked(ask, &cq->bell, cq->count > 0, cq->nic);
+    vipl_mutex_unlock(&cq->lock);
+    return rc;
+}
+
+static VIP_RETURN of_requests(struct ask *ask, void *handle)
+{
+    struct vipl_nic *nic = vipl_nic_get(handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_mutex_lock(&nic->lock);
+    VIP_RETURN rc = hang_locked(ask, &nic->conn_bell, nic->conns_waiting > 0, nic);
+    vipl_mutex_unlock(&nic->lock);
+    vipl_nic_put(nic);
+    return rc;
+}
+
+static VIP_RETURN hang(struct ask *ask, VIPX_FD_KIND kind, void *handle)
+{
+    switch (kind) {
+    case VIPX_FD_SEND:
+    case VIPX_FD_RECV:
+        return of_queue(ask, handle, kind == VIPX_FD_RECV);
+    case VIPX_FD_CQ:
+        return of_cq(ask, handle);
+    case VIPX_FD_CONNECT:
+        return of_requests(ask, handle);
+    }
+    return VIP_INVALID_PARAMETER;
+}
+
+static bool is_kind_of(VIPX_FD_KIND kind, const void *handle)
+{
+    switch (kind) {
+    case VIPX_FD_SEND:
+    case VIPX_FD_RECV:
+        return vipl_handle_kind(handle) == VIPL_KIND_VI;
+    case VIPX_FD_CQ:
+        return vipl_handle_kind(handle) == VIPL_KIND_CQ;
+    case VIPX_FD_CONNECT:
+        return vipl_handle_kind(handle) == VIPL_KIND_NIC;
+    }
+    return false;
+}
+
+VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    struct ask ask = {.fresh = NULL};
+    if (Fd == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *Fd = -1;
+    if (vipl_handle_is_shared(Handle)) {
+        return is_kind_of(Kind, Handle) ? vipl_share_fd(Handle, Kind == VIPX_FD_RECV, Fd)
+                                        : VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = hang(&ask, Kind, Handle);
+    if (rc == VIP_SUCCESS && ask.fd < 0) {
+        struct vipl_nic *nic = ask.nic;
+        rc = vipl_bell_new(nic, &ask.fresh);
+        if (rc == VIP_SUCCESS) {
+            rc = hang(&ask, Kind, Handle);
+            vipl_bell_free(ask.fresh); /* another thread was faster, or the object is gone */
+        }
+        vipl_nic_put(nic);
+    }
+    if (rc == VIP_SUCCESS) {
+        *Fd = ask.fd;
+    }
+    return rc;
+}

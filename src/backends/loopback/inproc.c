@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Data within one process. The post itself finds the peer's receive (or checks the remote right),
+ * copies once and completes both ends: no queue, no thread, no system call. Runs under the sender's
+ * send lock and the receiver's receive lock.
+ */
+
+#include "backends/loopback/loopback.h"
+#include "base/iov.h"
+
+/* What the sender hears of a message that its peer did not get. */
+static uint32_t undelivered(const struct vipl_send *send)
+{
+    return send->reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
+}
+
+static uint32_t deliver(struct vipl_vi *peer, struct vipl_send *send, const struct vipl_sg *to)
+{
+    switch (vipl_copy(to, &send->local)) {
+    case VIPL_COPY_FROM:
+        return VIP_STATUS_PROTECTION_ERROR; /* the receive stays, for what comes next */
+    case VIPL_COPY_TO:
+        vipl_up_recv_finish(peer, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
+        return undelivered(send);
+    case VIPL_COPY_DONE:
+        break;
+    }
+    vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, false,
+                        send->immediate ? &send->immediate_data : NULL);
+    return 0;
+}
+
+static uint32_t send_message(struct vipl_vi *peer, struct vipl_send *send)
+{
+    struct vipl_sg to;
+    switch (vipl_up_recv_claim(peer, send->local.bytes, &to)) {
+    case VIPL_CLAIM_OK:
+        return deliver(peer, send, &to);
+    case VIPL_CLAIM_EMPTY:
+    case VIPL_CLAIM_FAILED:
+        break;
+    case VIPL_CLAIM_GONE: /* the connection is ending: dropped, as it would be on a wire */
+        return 0;
+    }
+    return undelivered(send);
+}
+
+/* The sender's status, when RDMA found memory that is not there: its own, or the peer's. */
+static uint32_t rdma_fault(struct vipl_vi *peer, bool write, enum vipl_copied fault)
+{
+    bool own = fault == (write ? VIPL_COPY_FROM : VIPL_COPY_TO);
+    if (!own) {
+        vipl_up_rdma_refuse(peer, write);
+    }
+    return own ? VIP_STATUS_PROTECTION_ERROR : VIP_STATUS_RDMA_PROT_ERROR;
+}
+
+static uint32_t rdma_write(struct vipl_vi *peer, struct vipl_send *send)
+{
+    if (!vipl_up_rdma_allowed(peer, true, send->remote_handle, send->remote_address, send->local.bytes)) {
+        return VIP_STATUS_RDMA_PROT_ERROR;
+    }
+    if (send->local.bytes > 0) {
+        enum vipl_copied fault =
+            vipl_copy_ordered((unsigned char *)(uintptr_t)send->remote_address, &send->local);
+        if (fault != VIPL_COPY_DONE) {
+            return rdma_fault(peer, true, fault);
+        }
+    }
+    if (!send->immediate) {
+        return 0;
+    }
+    if (vipl_up_recv_claim(peer, 0, NULL) == VIPL_CLAIM_OK) {
+        vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, true, &send->immediate_data);
+        return 0;
+    }
+    return undelivered(send);
+}
+
+static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
+{
+    struct vipl_sg from;
+    if (!vipl_up_rdma_allowed(peer, false, send->remote_handle, send->remote_address, send->local.bytes)) {
+        return VIP_STATUS_RDMA_PROT_ERROR;
+    }
+    from.count = 1;
+    from.bytes = send->local.bytes;
+    from.iov[0].base = (void *)(uintptr_t)send->remote_address;
+    from.iov[0].len = send->local.bytes;
+    enum vipl_copied fault = vipl_copy(&send->local, &from);
+    return fault == VIPL_COPY_DONE ? 0 : rdma_fault(peer, false, fault);
+}
+
+enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send)
+{
+    vipl_up_recv_lock(peer);
+    if (lo_vi_of(peer)->peer != vi) { /* it has just left; this end hears of it in a moment */
+        vipl_up_recv_unlock_quiet(peer);
+        return VIPL_POSTED_AGAIN;
+    }
+    switch (send->op) {
+    case VIP_CONTROL_OP_RDMAWRITE:
+        send->status = rdma_write(peer, send);
+        break;
+    case VIP_CONTROL_OP_RDMAREAD:
+        send->status = rdma_read(peer, send);
+        break;
+    default:
+        send->status = send_message(peer, send);
+        break;
+    }
+    send->settle = vipl_up_recv_unlock(peer) ? peer : NULL;
+    return VIPL_POSTED_DONE;
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Links: making them, progress over all of them, sleeping and waking, the peer's death.
+ */
+#include "backends/loopback/link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/loopback/remote.h"
+#include "base/lock_rank.h"
+#include "base/log.h"
+#include "os/os_atomic.h"
+
+enum { ASK_CLOCK_EVERY = 8, MOST_EVENTS = 32 };
+static const uint32_t BYTE_ORDER_MARK = 0x01020304;
+
+static struct lo_remote *remote_of(struct vipl_be_nic *be)
+{
+    return vipl_load_ptr(&be->remote);
+}
+
+struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be)
+{
+    struct lo_remote *remote = remote_of(be);
+    if (remote != NULL) {
+        return remote;
+    }
+    remote = vipl_zalloc(sizeof(*remote));
+    if (remote == NULL) {
+        return NULL;
+    }
+    remote->be = be;
+    vipl_mutex_init(&remote->rx, VIPL_RANK_BACKEND_RX);
+    vipl_list_init(&remote->sockets);
+    vipl_list_init(&remote->calls);
+    vipl_list_init(&remote->walks);
+    vipl_list_init(&remote->links);
+    if (vipl_lo_own_window(be) < 0) {
+        vipl_free(remote);
+        return NULL;
+    }
+    int error = vipl_entropy(remote->uid, sizeof(remote->uid));
+    if (error == 0) {
+        error = vipl_pollset_open(&remote->set);
+    }
+    if (error != 0) {
+        vipl_log_os("preparing to talk to other processes", error);
+        vipl_free(remote);
+        return NULL;
+    }
+    vipl_store_ptr(&be->remote, remote); /* pairs with remote_of */
+    return remote;
+}
+
+/* --- making links --- */
+
+static size_t segment_bytes(uint32_t slots)
+{
+    return sizeof(struct lo_segment) + 2 * (sizeof(struct lo_ring_shared) + (size_t)slots * LO_SLOT);
+}
+
+/* The segment's own number of slots is not looked at again: the peer may have changed it since it was checked. */
+static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32_t slots, unsigned which)
+{
+    size_t each = sizeof(struct lo_ring_shared) + (size_t)slots * LO_SLOT;
+    unsigned char *start = (unsigned char *)(segment + 1) + which * each;
+    ring->shared = (struct lo_ring_shared *)(void *)start;
+    ring->slots = start + sizeof(struct lo_ring_shared);
+    ring->count = slots;
+    ring->at = 0;
+    ring->known = 0;
+}
+
+/* The part both makers share: everything but the segment's contents. */
+static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid[LO_UID])
+{
+    struct lo_link *link = vipl_zalloc(sizeof(*link));
+    if (link == NULL) {
+        return NULL;
+    }
+    link->source.kind = LO_SOURCE_LINK;
+    link->source.fd = -1;
+    link->be = remote->be;
+    link->shm.fd = -1;
+    link->window.fd = -1;
+    memcpy(link->peer_uid, peer_uid, LO_UID);
+    vipl_mutex_init(&link->tx, VIPL_RANK_BACKEND_TX);
+    vipl_list_init(&link->blocked);
+    vipl_list_init(&link->farewells);
+    link->free_tickets = LO_TICKETS;
+    return link;
+}
+
+static void link_free(struct lo_link *link)
+{
+    vipl_shm_release(&link->shm);
+    vipl_shm_release(&link->window);
+    vipl_free(link->sessions);
+    vipl_free(link);
+}
+
+/* Maps the peer's window. Without one its memory is reached through the rings only. */
+static void map_window(struct lo_link *link, int window_fd)
+{
+    if (window_fd >= 0 && vipl_shm_attach(&link->window, window_fd, sizeof(struct lo_window), false) != 0) {
+        link->window.base = NULL;
+    }
+    link->window.fd = -1;
+    vipl_fd_close(window_fd);
+}
+
+/* Puts a finished link to work; on failure it is freed and fd stays the caller's. */
+static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link, int fd, uint32_t slots)
+{
+    uint32_t user;
+    link->segment = link->shm.base;
+    set_up_ring(&link->out, link->segment, slots, link->side);
+    set_up_ring(&link->in, link->segment, slots, 1 - link->side);
+    vipl_pollset_remove(&remote->set, fd); /* it was watched as a call or a walk */
+    int error = vipl_local_peer(fd, &link->pid, &user);
+    if (error == 0) {
+        error = vipl_pollset_add(&remote->set, fd, &link->source);
+    }
+    if (error != 0) {
+        vipl_log_os("setting up a link to another process", error);
+        link_free(link);
+        return NULL;
+    }
+    link->source.fd = fd;
+    vipl_mutex_lock(&remote->rx);
+    vipl_list_append(&remote->links, &link->link);
+    vipl_store_relaxed(&remote->link_count, remote->link_count + 1);
+    if (remote->armed > 0) {
+        vipl_store_ordered(&link->in.shared->asleep, 1);
+    }
+    vipl_mutex_unlock(&remote->rx);
+    return link;
+}
+
+struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int window_fd,
+                                    const uint8_t peer_uid[LO_UID])
+{
+    struct lo_link *link = link_new(remote, peer_uid);
+    if (link == NULL) {
+        return NULL;
+    }
+    uint32_t slots = 1024;
+    while (slots * LO_SLOT < remote->be->settings_ring) {
+        slots *= 2;
+    }
+    int error = vipl_entropy(&link->id, sizeof(link->id));
+    if (error == 0) {
+        error = vipl_shm_create(&link->shm, "vipl-link", segment_bytes(slots));
+    }
+    if (error != 0) {
+        vipl_log_os("making a shared segment", error);
+        vipl_free(link);
+        return NULL;
+    }
+    struct lo_segment *segment = link->shm.base;
+    segment->magic = LO_SEGMENT_MAGIC;
+    segment->version = LO_VERSION;
+    segment->byte_order = BYTE_ORDER_MARK;
+    segment->word_bits = sizeof(void *) * 8;
+    segment->slots = slots;
+    link = link_start(remote, link, fd, slots);
+    if (link != NULL) {
+        map_window(link, window_fd);
+    }
+    return link;
+}
+
+static bool segment_is_ours(const struct lo_segment *segment, uint32_t slots)
+{
+    return segment->magic == LO_SEGMENT_MAGIC && segment->version == LO_VERSION &&
+           segment->byte_order == BYTE_ORDER_MARK && segment->word_bits == sizeof(void *) * 8 &&
+           segment->slots == slots;
+}
+
+struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int window_fd, uint64_t id,
+                                    uint32_t slots, const uint8_t peer_uid[LO_UID])
+{
+    struct lo_link *link = link_new(remote, peer_uid);
+    if (link == NULL) {
+        return NULL;
+    }
+    bool sane = slots >= 1024 && slots <= 1u << 20 && (slots & (slots - 1)) == 0;
+    int error = sane ? vipl_shm_attach(&link->shm, shm_fd, segment_bytes(slots), true) : EINVAL;
+    if (error == 0 && !segment_is_ours(link->shm.base, slots)) {
+        error = EINVAL;
+    }
+    if (error != 0) {
+        vipl_log_os("mapping another process's segment", error);
+        if (link->shm.fd >= 0) {
+            link->shm.fd = -1; /* the caller closes it */
+        }
+        link_free(link);
+        return NULL;
+    }
+    link->id = id;
+    link->side = 1;
+    link->shm.fd = -1; /* closed by us on success, by the caller otherwise */
+    link = link_start(remote, link, fd, slots);
+    if (link != NULL) {
+        map_window(link, window_fd);
+        vipl_fd_close(shm_fd);
+    }
+    return link;
+}
+
+struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID])
+{
+    struct lo_link *found = NULL;
+    vipl_mutex_lock(&remote->rx);
+    for (struct vipl_list *l = remote->links.next; l != &remote->links && found == NULL; l = l->next) {
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        found =
+            link->dead == 0 && link->confirmed && memcmp(link->peer_uid, peer_uid, LO_UID) == 0 ? link : NULL;
+    }
+    vipl_mutex_unlock(&remote->rx);
+    return found;
+}
+
+struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id)
+{
+    struct lo_link *found = NULL;
+    vipl_mutex_lock(&remote->rx);
+    for (struct vipl_list *l = remote->links.next; l != &remote->links && found == NULL; l = l->next) {
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        found = link->dead == 0 && link->id == id ? link : NULL;
+    }
+    vipl_mutex_unlock(&remote->rx);
+    return found;
+}
+
+/* --- bells --- */
+
+void vipl_lo_link_ring_bell(struct lo_link *link)
+{
+    vipl_local_send(link->source.fd, "!", 1, NULL, 0); /* full, or hung up: it will look anyway */
+}
+
+bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
+{
+    bool ring = false;
+    vipl_mutex_lock(&link->tx);
+    bool room = vipl_lo_ring_claim(&link->out, 0, true) != NULL;
+    if (room) {
+        ring = vipl_lo_ring_publish(&link->out, message);
+    }
+    vipl_mutex_unlock(&link->tx);
+    if (ring) {
+        vipl_lo_link_ring_bell(link);
+    }
+    return room;
+}
+
+static void drain_bell(struct lo_link *link)
+{
+    char bytes[8];
+    size_t n;
+    int fds[2];
+    while (vipl_local_receive(link->source.fd, bytes, sizeof(bytes), &n, fds) == 0 && n > 0) {
+        vipl_fd_close(fds[0]);
+        vipl_fd_close(fds[1]);
+    }
+}
+
+/* --- life and death; rx is held --- */
+
+static void link_die(struct lo_remote *remote, struct lo_link *link, struct lo_casualties *casualties)
+{
+    if (link->dead == 0) {
+        vipl_store_relaxed(&link->dead, 1);
+        vipl_pollset_remove(&remote->set, link->source.fd);
+        vipl_log(VIPL_LOG_INFO, "process %d has gone", link->pid);
+    }
+    vipl_lo_link_bury(link, casualties);
+}
+
+/* Whether nothing can come to use the dead link any more. */
+static bool is_buried(const struct lo_link *link)
+{
+    for (uint32_t i = 0; i < link->session_slots; i++) {
+        if (link->sessions[i] != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The registry's lock is held, so that nobody is about to use one. */
+static void remove_dead(struct lo_remote *remote)
+{
+    struct vipl_list *next;
+    vipl_mutex_lock(&remote->rx);
+    for (struct vipl_list *l = remote->links.next; l != &remote->links; l = next) {
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        next = l->next;
+        if (link->dead != 0 && is_buried(link)) {
+            vipl_list_remove(&link->link);
+            vipl_store_relaxed(&remote->link_count, remote->link_count - 1);
+            vipl_lo_session_free_farewells(link);
+            vipl_fd_close(link->source.fd);
+            link_free(link);
+        }
+    }
+    vipl_mutex_unlock(&remote->rx);
+}
+
+void vipl_lo_link_event(struct lo_link *link, bool hangup)
+{
+    struct lo_remote *remote = remote_of(link->be);
+    drain_bell(link);
+    vipl_mutex_lock(&remote->rx);
+    if (remote->armed >
+        0) { /* the ringer took the flag; others may still be asleep, and need the next bell */
+        vipl_store_ordered(&link->in.shared->asleep, 1);
+    }
+    if (hangup) { /* its last messages come first, then it dies: receive_all */
+        link->hung_up = true;
+    }
+    vipl_mutex_unlock(&remote->rx);
+}
+
+/* --- progress --- */
+
+/* `certainly`: a bell was heard, which another thread that is at it may not have seen. */
+static void receive_all(struct lo_remote *remote, bool certainly)
+{
+    struct lo_casualties casualties;
+    casualties.count = 0;
+    if (certainly) {
+        vipl_mutex_lock(&remote->rx);
+    } else if (!vipl_mutex_trylock(&remote->rx)) {
+        return; /* another thread is at it */
+    }
+    bool dead = false;
+    for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        if (link->dead == 0) {
+            vipl_lo_link_receive(link, &casualties);
+            vipl_lo_link_resume(link, &casualties);
+        }
+        if (link->dead != 0 || (link->hung_up && vipl_lo_ring_is_empty(&link->in))) {
+            link_die(remote, link, &casualties);
+            dead = true;
+        }
+    }
+    if (dead) {
+        vipl_store_relaxed(&remote->look_at_sockets, 1); /* where dead links are removed */
+    }
+    vipl_mutex_unlock(&remote->rx);
+    vipl_lo_casualties_tell(&casualties);
+}
+
+/* One event at a time: what one leads to may end the object of another. */
+static void look_at_sockets(struct lo_remote *remote)
+{
+    struct vipl_ready ready;
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    for (int i = 0; i < MOST_EVENTS && vipl_pollset_ready(&remote->set, &ready, 1) == 1; i++) {
+        vipl_lo_rendezvous_event(remote, ready.tag, ready.hangup);
+    }
+    vipl_lo_rendezvous_tick(remote);
+    remove_dead(remote);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+}
+
+/* Sockets cost a system call: a program that polls looks at them every millisecond, one that calls in
+ * rarely at every eighth call. */
+static bool is_time_to_look(struct lo_remote *remote)
+{
+    uint32_t now = (uint32_t)(vipl_now_ns() >> 20);
+    bool due = now != vipl_load_relaxed(&remote->looked_at);
+    vipl_store_relaxed(&remote->looked_at, now);
+    return due;
+}
+
+void vipl_lo_remote_poll(struct vipl_be_nic *be)
+{
+    struct lo_remote *remote = remote_of(be);
+    if (remote == NULL) {
+        return;
+    }
+    uint32_t polls = vipl_load_relaxed(&remote->polls) + 1;
+    vipl_store_relaxed(&remote->polls, polls);
+    bool look = vipl_load_relaxed(&remote->walk_count) > 0 ||
+                vipl_load_relaxed(&remote->look_at_sockets) != 0 ||
+                (polls % ASK_CLOCK_EVERY == 0 && is_time_to_look(remote));
+    if (look) {
+        vipl_store_relaxed(&remote->look_at_sockets, 0);
+        look_at_sockets(remote);
+    }
+    if (vipl_load_relaxed(&remote->link_count) > 0) {
+        receive_all(remote, look);
+    }
+}
+
+void vipl_lo_remote_look(struct vipl_be_nic *be)
+{
+    struct lo_remote *remote = remote_of(be);
+    if (remote != NULL) {
+        look_at_sockets(remote);
+    }
+}
+
+/* True: there is something to do right now. */
+static bool arm_links(struct lo_remote *remote)
+{
+    bool work = false;
+    vipl_mutex_lock(&remote->rx);
+    remote->armed++;
+    for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        vipl_store_ordered(&link->in.shared->asleep, 1);
+        work |= link->dead != 0 || link->hung_up || !vipl_lo_ring_is_empty(&link->in) ||
+                vipl_lo_link_has_room(link);
+    }
+    vipl_mutex_unlock(&remote->rx);
+    return work;
+}
+
+void vipl_lo_remote_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
+{
+    struct lo_remote *remote = remote_of(be);
+    *nap = (struct vipl_nap){.fd = remote == NULL ? -1 : remote->set.fd, .ms = -1};
+    if (remote == NULL) {
+        return;
+    }
+    if (arm_links(remote)) {
+        nap->ms = 0;
+        return;
+    }
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    nap->ms = vipl_lo_rendezvous_tick(remote);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+}
+
+void vipl_lo_remote_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap)
+{
+    struct lo_remote *remote = remote_of(be);
+    if (nap->fd < 0) {
+        return; /* there was nothing to arm */
+    }
+    vipl_mutex_lock(&remote->rx);
+    if (--remote->armed == 0) {
+        for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
+            vipl_store_relaxed(&VIPL_CONTAINER(l, struct lo_link, link)->in.shared->asleep, 0);
+        }
+    }
+    vipl_mutex_unlock(&remote->rx);
+    vipl_store_relaxed(&remote->look_at_sockets, 1);
+}
+
+/* At close: no VI is left, so no session is. */
+void vipl_lo_remote_close(struct vipl_be_nic *be)
+{
+    struct lo_remote *remote = remote_of(be);
+    if (remote == NULL) {
+        return;
+    }
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    vipl_lo_rendezvous_close(remote);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+    struct vipl_list *l;
+    while ((l = vipl_list_take(&remote->links)) != NULL) {
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        vipl_lo_session_free_farewells(link);
+        vipl_fd_close(link->source.fd);
+        link_free(link);
+    }
+    vipl_pollset_close(&remote->set);
+    vipl_free(remote);
+    be->remote = NULL;
+}

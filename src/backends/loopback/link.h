@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A link: two NIC handles of two processes. One socket (its hang-up is the peer's death, its bytes are
+ * the bell of a sleeper) and one shared segment with a ring each way serve every VI between the two,
+ * so a VI costs neither descriptor nor ring.
+ *
+ * Locks: `rx` of the NIC's lo_remote (rank BACKEND_RX) guards the links, their receiving side and
+ * their table of sessions; a link's `tx` (rank BACKEND_TX) guards its sending side and its tickets.
+ *
+ * A ticket stands for something the peer owes us an answer to. There are LO_TICKETS a link, which
+ * bounds the answers under way. Its life is counted up when the send it stood for is flushed: a
+ * peer that was fetching that send's data then finds the life changed and drops what it has.
+ */
+#ifndef VIPL_LOOPBACK_LINK_H
+#define VIPL_LOOPBACK_LINK_H
+
+#include "backends/loopback/exports.h"
+#include "backends/loopback/loopback.h"
+#include "backends/loopback/ring.h"
+
+enum lo_source_kind { LO_SOURCE_LISTENER, LO_SOURCE_CALL, LO_SOURCE_WALK, LO_SOURCE_LINK };
+
+/* What a descriptor in the poll set belongs to: the first member of each such object. */
+struct lo_source {
+    enum lo_source_kind kind;
+    int fd;
+};
+
+enum {
+    LO_SEGMENT_MAGIC = 0x56504C31,
+    LO_VERSION = 2,
+    LO_UID = 16,
+    LO_LIFE_BITS = 12,
+    LO_GATES = 1024,
+    LO_MAX_CHUNK = 16384,
+    LO_RDMA_PREFIX = 16
+};
+
+/* The start of a shared segment; two rings follow, the creator's outgoing one first. */
+struct lo_segment {
+    uint32_t magic;
+    uint32_t version;
+    uint32_t byte_order; /* 0x01020304 as its writer stores it */
+    uint32_t word_bits;
+    uint32_t slots;        /* of each ring */
+    uint32_t direct[2][2]; /* [side][parity]: direct accesses by that side under way, see window */
+    uint32_t pad[7];
+    /* [side]: sessions of that side which are open to direct access, see lo_gate() */
+    uint32_t gates[2][LO_GATES];
+};
+
+/* Where a session's number stands while the peer may access directly what the session's VI may be asked for. Two that
+ * want one gate: the later one does without, and its RDMA goes through the rings. */
+static inline uint32_t *lo_gate(struct lo_segment *segment, unsigned side, uint32_t number)
+{
+    return &segment->gates[side][(number >> LO_LIFE_BITS) % LO_GATES];
+}
+
+/* A ticket's name in messages: never 0. */
+static inline uint32_t lo_ticket_name(uint32_t number, uint32_t life)
+{
+    return UINT32_C(0x80000000) | number << 16 | (life & 0xFFFF);
+}
+static inline uint32_t lo_ticket_number(uint32_t name)
+{
+    return name >> 16 & (LO_TICKETS - 1);
+}
+
+struct lo_ticket {
+    struct lo_session *session; /* NULL: free, or its send was flushed */
+    uint32_t name;              /* as in messages */
+    uint32_t sequence;
+    uint32_t bytes;
+    uint32_t resent; /* bytes that have gone through the ring after all */
+    bool busy;
+    bool offered;   /* for a message that the peer fetches */
+    bool resending; /* the peer cannot: see resend.c */
+};
+
+/* An RDMA Read of the peer's that is answered in chunks. */
+struct lo_read {
+    uint32_t session; /* ours */
+    uint32_t ticket;
+    uint32_t handle;
+    uint32_t total;
+    uint32_t offset;
+    uint64_t address;
+};
+
+struct lo_link {
+    struct lo_source source;
+    struct vipl_list link; /* remote->links; rx */
+    struct vipl_be_nic *be;
+    uint64_t id;              /* constant: the creator's random number */
+    uint8_t peer_uid[LO_UID]; /* constant: the other NIC handle */
+    int pid;                  /* constant: the other process */
+    unsigned side;            /* constant: 0 creator, 1 the other */
+    struct vipl_shm shm;      /* constant */
+    struct lo_segment *segment;
+    struct vipl_shm window;  /* constant: the peer's registered memory, read-only */
+    uint32_t can_reach;      /* atomic: we may access the peer's memory */
+    uint32_t peer_can_reach; /* atomic: the peer may access ours */
+    bool confirmed;          /* rx: both ends have it, so that connections may share it */
+    bool hung_up;            /* rx: the peer has gone, its last messages may be in the ring */
+    bool stuck;              /* rx: the peer has been waited for in vain, and is still inside our memory */
+    uint32_t dead;           /* atomic: written under rx */
+
+    struct vipl_mutex tx;
+    struct lo_ring out;                   /* tx */
+    struct vipl_list blocked;             /* lo_session.blocked: told AGAIN; tx */
+    struct vipl_list farewells;           /* lo_session.blocked: ended, CLOSE not yet sent; tx */
+    struct lo_ticket tickets[LO_TICKETS]; /* tx */
+    uint32_t waiting;      /* atomic: blocked or farewells may not be empty; written under tx */
+    uint32_t next_ticket;  /* tx */
+    uint32_t free_tickets; /* tx */
+    bool resending;        /* rx: there may be tickets that are */
+    size_t held_bytes;     /* rx: of all sessions' held messages */
+
+    struct lo_ring in;                /* rx */
+    struct lo_session **sessions;     /* rx: by number; NULL: free */
+    uint32_t session_slots;           /* rx */
+    uint32_t session_lives;           /* rx: counts sessions ever opened */
+    struct lo_read reads[LO_TICKETS]; /* rx: a queue */
+    uint32_t reads_first;             /* rx */
+    uint32_t reads_count;             /* rx */
+};
+
+/* One VI's connection over a link. Written under the registry's lock and rx; fields as noted. */
+struct lo_session {
+    struct lo_link *link;       /* constant */
+    struct vipl_vi *vi;         /* constant */
+    uint32_t number;            /* constant: ours; slot << LO_LIFE_BITS | life; never 0 */
+    uint32_t peer_number;       /* constant once open */
+    struct vipl_vi_facts facts; /* constant once open: the peer VI's */
+    uint32_t peer_tag;          /* constant once open: the memory the peer VI may name; 0: any */
+    bool open;                  /* rx */
+    bool *opened;               /* to be set when it opens; may be NULL; rx */
+    bool broken;                /* rx: on the list of those to be told */
+    bool gated;                 /* it got its gate; written under rx before the VI is connected */
+    struct vipl_list blocked;   /* link->blocked or ->farewells; tx */
+    uint32_t tx_offset;         /* bytes of the head of the send queue already in the ring; send lock */
+    uint32_t tx_ticket;         /* of that send; send lock */
+    uint32_t tx_refusal;        /* VIP_STATUS error bits: the peer will not have its rest; send lock */
+    bool tx_held;               /* a message is sent again, and others wait; send lock */
+    uint32_t awaited;           /* ticket of the message that is to be sent again; 0: none; rx */
+    struct vipl_list held;      /* lo_held.link: what followed it; rx */
+    bool rx_dropping;           /* the rest of a message nobody takes is thrown away; rx */
+    uint32_t rx_status;         /* why, for the sender; rx */
+};
+
+/* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. */
+struct lo_remote {
+    struct vipl_be_nic *be;
+    uint8_t uid[LO_UID];      /* constant */
+    struct vipl_pollset set;  /* constant */
+    struct vipl_list sockets; /* lo_listening.link; registry */
+    struct vipl_list calls;   /* lo_call.link; registry */
+    struct vipl_list walks;   /* lo_walk.link; registry */
+    uint32_t call_count;      /* registry */
+    uint32_t resting;         /* registry: sockets that are not watched for a while */
+    uint32_t walk_count;      /* atomic: written under the registry */
+    uint32_t polls;           /* atomic: counts polls, so that sockets are looked at now and then */
+    uint32_t looked_at;       /* atomic: when last, in units of about a millisecond */
+    uint32_t look_at_sockets; /* atomic: a sleeper has been woken */
+    struct vipl_mutex rx;     /* rank BACKEND_RX */
+    struct vipl_list links;   /* rx */
+    uint32_t link_count;      /* atomic: written under rx */
+    uint32_t armed;           /* rx: sleepers */
+};
+
+extern uint8_t vipl_lo_process_uid[LO_UID]; /* this copy of the library; registry */
+
+/* --- link.c --- */
+
+/* The NIC's remote part, made now if need be. The registry's lock is held. */
+struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be);
+/* A link over a connected socket, as its creator or from what the creator sent. NULL: no resources, or a
+ * segment that is not what it should be. Takes over all descriptors on success. Registry held. */
+struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int window_fd,
+                                    const uint8_t peer_uid[LO_UID]);
+struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int window_fd, uint64_t id,
+                                    uint32_t slots, const uint8_t peer_uid[LO_UID]);
+struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID]);
+struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id);
+void vipl_lo_link_event(struct lo_link *link, bool hangup);
+void vipl_lo_link_ring_bell(struct lo_link *link);
+
+/* A message whose place in the ring was claimed goes out. `tx` is held, and given back. */
+static inline void lo_publish(struct lo_link *link, const struct lo_message *message)
+{
+    bool ring = vipl_lo_ring_publish(&link->out, message);
+    vipl_mutex_unlock(&link->tx);
+    if (ring) {
+        vipl_lo_link_ring_bell(link);
+    }
+}
+/* Sends a message without payload; false: no room. */
+bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message);
+
+/* --- regions.c --- */
+
+int vipl_lo_own_window(
+    struct vipl_be_nic *be); /* the descriptor of our window, made now if need be; -1: none */
+/* The VI is not open to direct access any more: waits for what the peer has begun, as long as for a region. */
+void vipl_lo_session_revoke(struct lo_session *session);
+
+/* --- tx.c and rx.c --- */
+
+struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
+                                        const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened);
+void vipl_lo_session_begin(struct lo_session *session); /* both ends have agreed */
+void vipl_lo_session_begin_locked(struct lo_session *session);
+/* Takes back a session that came to nothing. */
+void vipl_lo_session_forget(struct lo_session *session);
+/* VIs found to be cut off while rx was held: pinned; told once it is not. */
+struct lo_casualties {
+    unsigned count;
+    struct {
+        struct vipl_vi *vi;
+        bool settle; /* core knows why; else the connection is lost */
+    } list[64];
+};
+void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties);
+void vipl_lo_link_resume(struct lo_link *link, struct lo_casualties *casualties);
+bool vipl_lo_link_has_room(struct lo_link *link); /* for somebody who waits for room */
+void vipl_lo_session_free_farewells(struct lo_link *link);
+void vipl_lo_link_bury(struct lo_link *link, struct lo_casualties *casualties); /* the peer is dead */
+void vipl_lo_casualties_tell(struct lo_casualties *casualties);
+
+/* --- resend.c: rx is held --- */
+
+struct lo_held;
+/* Asks for an offered message through the ring. False: no room. */
+bool vipl_lo_ask_again(struct lo_session *session, const struct lo_message *m);
+bool vipl_lo_is_held(const struct lo_session *session, const struct lo_message *m); /* it has to wait */
+bool vipl_lo_hold(struct lo_session *session, const struct lo_message *m, const unsigned char *payload);
+/* The oldest; NULL: none. */
+struct lo_held *vipl_lo_take_held(struct lo_session *session, const struct lo_message **m,
+                                  const unsigned char **payload);
+void vipl_lo_held_free(struct lo_held *held);
+void vipl_lo_drop_held(struct lo_session *session); /* with the session */
+/* Nobody takes the message: says so to a peer that wants to know. False: no room. */
+bool vipl_lo_turn_away(struct lo_link *link, const struct lo_message *m);
+void vipl_lo_resend_begin(struct lo_link *link, uint32_t name);
+/* Goes on with one that is sent again. False: it has to wait for room. *settle: as vipl_up_send_done(), or NULL. */
+bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **settle);
+
+/* --- names.c --- */
+
+void vipl_lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source, bool hangup);
+/* Goes on with what waits for a time. Milliseconds until the next; -1: nothing waits. */
+int vipl_lo_rendezvous_tick(struct lo_remote *remote);
+void vipl_lo_rendezvous_close(struct lo_remote *remote);
+void vipl_lo_rendezvous_abandon(void);
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* The ring between two processes. */
+#include "backends/loopback/ring.h"
+
+#include <string.h>
+
+#include "os/os_atomic.h"
+
+/* Words of a head, as offsets: the layout both processes share. */
+enum {
+    H_LAP = 0,
+    H_KIND = 4,
+    H_SESSION = 8,
+    H_BYTES = 12,
+    H_TICKET = 16,
+    H_IMMEDIATE = 20,
+    H_TOTAL = 24,
+    H_OFFSET = 28
+};
+
+static uint32_t slots_for(uint32_t bytes)
+{
+    return (LO_HEAD + bytes + LO_SLOT - 1) / LO_SLOT;
+}
+
+static unsigned char *slot_at(const struct lo_ring *ring, uint32_t position)
+{
+    return ring->slots + (size_t)(position & (ring->count - 1)) * LO_SLOT;
+}
+
+static uint32_t *word_at(unsigned char *head, unsigned offset)
+{
+    return (uint32_t *)(void *)(head + offset);
+}
+
+static uint32_t lap_of(const struct lo_ring *ring, uint32_t position)
+{
+    return (position / ring->count) * 2 + 1; /* never 0 */
+}
+
+static uint32_t free_slots(struct lo_ring *ring, uint32_t wanted)
+{
+    uint32_t used = ring->at - ring->known;
+    if (ring->count - used < wanted) {
+        ring->known = vipl_load_acquire(&ring->shared->head); /* pairs with vipl_lo_ring_release */
+        used = ring->at - ring->known;
+    }
+    return used > ring->count ? 0 : ring->count - used; /* a lying consumer gets nothing */
+}
+
+static uint32_t to_end(const struct lo_ring *ring)
+{
+    return ring->count - (ring->at & (ring->count - 1));
+}
+
+/* What lies behind the message must not look like the head of the next one. Old payload may, a head of an
+ * earlier lap does not: so this is a load, and hardly ever a store that would take the line from the
+ * consumer who is looking at it. */
+static void clear_behind(struct lo_ring *ring, uint32_t slots)
+{
+    uint32_t next = ring->at + slots;
+    uint32_t *lap = word_at(slot_at(ring, next), H_LAP);
+    if (vipl_load_relaxed(lap) == lap_of(ring, next)) {
+        vipl_store_relaxed(lap, 0); /* before the lap that publishes the message */
+    }
+}
+
+static void write_head(struct lo_ring *ring, const struct lo_message *m, uint32_t slots)
+{
+    unsigned char *head = slot_at(ring, ring->at);
+    clear_behind(ring, slots);
+    *word_at(head, H_KIND) = m->type | (uint32_t)m->flags << 8 | slots << 16;
+    *word_at(head, H_SESSION) = m->session;
+    *word_at(head, H_BYTES) = m->bytes;
+    *word_at(head, H_TICKET) = m->ticket;
+    *word_at(head, H_IMMEDIATE) = m->immediate;
+    *word_at(head, H_TOTAL) = m->total;
+    *word_at(head, H_OFFSET) = m->offset;
+}
+
+unsigned char *vipl_lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool reply)
+{
+    uint32_t slots = slots_for(bytes);
+    uint32_t end = to_end(ring);
+    uint32_t pad = slots > end ? end : 0;
+    uint32_t wanted = pad + slots + 1 + (reply ? 0 : LO_RESERVE); /* 1: the slot whose lap is cleared */
+    if (free_slots(ring, wanted) < wanted) {
+        return NULL;
+    }
+    if (pad > 0) {
+        struct lo_message m = {.type = LO_PAD};
+        write_head(ring, &m, pad);
+        vipl_store_release(word_at(slot_at(ring, ring->at), H_LAP), lap_of(ring, ring->at));
+        ring->at += pad;
+    }
+    return slot_at(ring, ring->at) + LO_HEAD;
+}
+
+bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message)
+{
+    uint32_t slots = slots_for(message->bytes);
+    write_head(ring, message, slots);
+    /* Ordered: either we see the consumer asleep, or it sees the message before it sleeps. */
+    vipl_store_ordered(word_at(slot_at(ring, ring->at), H_LAP), lap_of(ring, ring->at));
+    ring->at += slots;
+    return vipl_load_ordered(&ring->shared->asleep) != 0 && vipl_exchange(&ring->shared->asleep, 0) != 0;
+}
+
+uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most)
+{
+    uint32_t wanted = slots_for(most) + 1 + LO_RESERVE;
+    uint32_t room = free_slots(ring, wanted);
+    if (room < LO_RESERVE + 2) {
+        return 0;
+    }
+    room -= LO_RESERVE + 1;
+    if (room > to_end(ring)) { /* up to the end of the ring, or from its start: the larger piece */
+        uint32_t behind = room - to_end(ring);
+        room = behind > to_end(ring) ? behind : to_end(ring);
+    }
+    uint32_t bytes = room * LO_SLOT - LO_HEAD;
+    return bytes < most ? bytes : most;
+}
+
+enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, const unsigned char **payload)
+{
+    for (;;) {
+        unsigned char *head = slot_at(ring, ring->at);
+        if (vipl_load_acquire(word_at(head, H_LAP)) != lap_of(ring, ring->at)) { /* pairs with publish */
+            return LO_PEEK_EMPTY;
+        }
+        uint32_t kind = vipl_load_relaxed(word_at(head, H_KIND));
+        uint32_t slots = kind >> 16;
+        if (slots == 0 || slots > to_end(ring)) {
+            return LO_PEEK_BROKEN;
+        }
+        if ((kind & 0xFF) == LO_PAD) {
+            if (slots != to_end(ring) || slots == ring->count) {
+                return LO_PEEK_BROKEN;
+            }
+            ring->at += slots; /* to the start, where no other padding can be */
+            continue;
+        }
+        out->type = kind & 0xFF;
+        out->flags = kind >> 8 & 0xFF;
+        out->session = vipl_load_relaxed(word_at(head, H_SESSION));
+        out->bytes = vipl_load_relaxed(word_at(head, H_BYTES));
+        out->ticket = vipl_load_relaxed(word_at(head, H_TICKET));
+        out->immediate = vipl_load_relaxed(word_at(head, H_IMMEDIATE));
+        out->total = vipl_load_relaxed(word_at(head, H_TOTAL));
+        out->offset = vipl_load_relaxed(word_at(head, H_OFFSET));
+        if (out->bytes > slots * LO_SLOT - LO_HEAD || slots_for(out->bytes) != slots) {
+            return LO_PEEK_BROKEN;
+        }
+        *payload = head + LO_HEAD;
+        return LO_PEEK_OK;
+    }
+}
+
+void vipl_lo_ring_pop(struct lo_ring *ring, const struct lo_message *message)
+{
+    ring->at += slots_for(message->bytes);
+    if ((ring->at & 63) ==
+        0) { /* now and then within a long batch; the end of it is vipl_lo_ring_release() */
+        vipl_store_release(&ring->shared->head, ring->at);
+    }
+}
+
+bool vipl_lo_ring_is_empty(const struct lo_ring *ring)
+{
+    return vipl_load_ordered(word_at(slot_at(ring, ring->at), H_LAP)) != lap_of(ring, ring->at);
+}
+
+bool vipl_lo_ring_release(struct lo_ring *ring)
+{
+    /* Ordered: either the producer sees the room, or we see that it waits. */
+    vipl_store_ordered(&ring->shared->head, ring->at);
+    return vipl_load_ordered(&ring->shared->wanting) != 0 && vipl_exchange(&ring->shared->wanting, 0) != 0;
+}

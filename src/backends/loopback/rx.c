@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sessions, the receiving side: what comes out of a link's ring. Runs under the NIC's rx lock, in
+ * whichever thread makes progress. Each message's head was copied and checked by the ring; session
+ * numbers, tickets, offsets and addresses are checked here. A peer that breaks the rules loses the
+ * link. VIs that have to be told of something are pinned and told when rx is released.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/loopback/link.h"
+#include "base/iov.h"
+#include "base/log.h"
+#include "os/os_atomic.h"
+
+enum {
+    MOST_A_TURN = 256,
+    ROOM_A_MESSAGE = 6 /* VIs to be told of something, with what was held behind it */
+};
+
+/* --- telling VIs later --- */
+
+static void add_casualty(struct lo_casualties *casualties, struct vipl_vi *vi, bool settle)
+{
+    unsigned last = casualties->count - 1;
+    if (settle && casualties->count > 0 && casualties->list[last].settle && casualties->list[last].vi == vi) {
+        vipl_up_unpin(vi); /* it is to be told already */
+        return;
+    }
+    casualties->list[casualties->count].vi = vi; /* the callers leave room */
+    casualties->list[casualties->count++].settle = settle;
+}
+
+void vipl_lo_casualties_tell(struct lo_casualties *casualties)
+{
+    for (unsigned i = 0; i < casualties->count; i++) {
+        struct vipl_vi *vi = casualties->list[i].vi;
+        if (casualties->list[i].settle) {
+            vipl_up_settle(vi);
+        } else {
+            vipl_up_broken(vi, VIP_ERROR_CONN_LOST);
+            vipl_up_unpin(vi);
+        }
+    }
+}
+
+static bool has_place(const struct lo_casualties *casualties)
+{
+    return casualties->count + ROOM_A_MESSAGE < sizeof(casualties->list) / sizeof(casualties->list[0]);
+}
+
+static void unlock(struct vipl_vi *vi, struct lo_casualties *casualties)
+{
+    if (vipl_up_recv_unlock(vi)) {
+        add_casualty(casualties, vi, true);
+    }
+}
+
+static void cut_off(struct lo_session *session, struct lo_casualties *casualties)
+{
+    if (!session->broken) {
+        session->broken = true;
+        vipl_up_pin(session->vi);
+        add_casualty(casualties, session->vi, false);
+    }
+}
+
+void vipl_lo_link_bury(struct lo_link *link, struct lo_casualties *casualties)
+{
+    for (uint32_t i = 0; i < link->session_slots && has_place(casualties); i++) {
+        if (link->sessions[i] != NULL && link->sessions[i]->open) {
+            cut_off(link->sessions[i], casualties);
+        }
+    }
+}
+
+/* --- answers --- */
+
+/* There is always room for one: the peer has no more than LO_TICKETS questions open. */
+static bool answer(struct lo_link *link, uint32_t ticket, uint32_t status)
+{
+    struct lo_message message = {.type = LO_ACK, .ticket = ticket, .total = status};
+    return vipl_lo_link_reply(link, &message);
+}
+
+static bool life_is_current(const struct lo_link *link, uint32_t ticket)
+{
+    uint32_t number = lo_ticket_number(ticket);
+    return lo_ticket_name(number, vipl_load_ordered(&link->in.shared->lives[number])) == ticket;
+}
+
+/* Gives a ticket back; NULL: it stands for nothing any more. */
+static struct vipl_vi *redeem(struct lo_link *link, uint32_t name, bool last, uint32_t *sequence,
+                              uint32_t *bytes)
+{
+    struct lo_ticket *ticket = &link->tickets[lo_ticket_number(name)];
+    struct vipl_vi *vi = NULL;
+    vipl_mutex_lock(&link->tx);
+    if (ticket->busy) {
+        vi = ticket->session == NULL ? NULL : ticket->session->vi;
+        *sequence = ticket->sequence;
+        *bytes = ticket->bytes;
+        if (last) {
+            ticket->busy = false;
+            ticket->session = NULL;
+            link->free_tickets++;
+        }
+    }
+    vipl_mutex_unlock(&link->tx);
+    return vi;
+}
+
+/* The peer will not have the rest of a message that is not all in the ring, and not pending yet. True: settle the VI. */
+static bool refuse_half(struct vipl_vi *vi, uint32_t ticket, uint32_t status)
+{
+    vipl_up_send_lock(vi);
+    struct lo_session *session = lo_vi_of(vi)->session;
+    bool half = session != NULL && session->tx_offset > 0 && session->tx_ticket == ticket;
+    if (half) {
+        session->tx_refusal = status;
+    }
+    vipl_up_send_unlock(vi);
+    return half && vipl_up_send_resume(vi);
+}
+
+static void on_ack(struct lo_link *link, const struct lo_message *m, struct lo_casualties *casualties)
+{
+    uint32_t sequence;
+    uint32_t bytes;
+    uint32_t status = m->total & VIP_STATUS_ERROR_MASK;
+    if ((m->flags & LO_FLAG_AGAIN) != 0) {
+        vipl_lo_resend_begin(link, m->ticket);
+        return;
+    }
+    struct vipl_vi *vi = redeem(link, m->ticket, true, &sequence, &bytes);
+    if (vi == NULL) {
+        return;
+    }
+    if ((status != 0 && refuse_half(vi, m->ticket, status)) ||
+        vipl_up_send_done(vi, sequence, status, bytes)) {
+        add_casualty(casualties, vi, true);
+    }
+}
+
+/* --- messages --- */
+
+/* Cuts the list to its first `bytes`. */
+static void trim(struct vipl_sg *sg, size_t bytes)
+{
+    unsigned i = 0;
+    for (size_t left = bytes; left > 0; i++) {
+        if (sg->iov[i].len > left) {
+            sg->iov[i].len = left;
+        }
+        left -= sg->iov[i].len;
+    }
+    sg->count = i;
+    sg->bytes = bytes;
+}
+
+static const uint32_t *immediate_of(const struct lo_message *m)
+{
+    return (m->flags & LO_FLAG_IMMEDIATE) != 0 ? &m->immediate : NULL;
+}
+
+static bool chunk_is_sane(const struct lo_message *m, uint32_t bytes)
+{
+    bool last = (m->flags & LO_FLAG_LAST) != 0;
+    return m->offset <= m->total && bytes <= m->total - m->offset && last == (m->offset + bytes == m->total);
+}
+
+/* At Reliable Delivery and below what became of the message at the receiver is not the sender's business. */
+static uint32_t for_sender(const struct lo_session *s, uint32_t status)
+{
+    bool reception = s->facts.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+    return !reception && status == VIP_STATUS_REMOTE_DESC_ERROR ? 0 : status;
+}
+
+/* A sender that wants to know hears of a refusal at once, before it hears that the connection is lost for it; else when the
+ * message is all there. */
+static void answer_send(struct lo_session *s, const struct lo_message *m, bool was_refused)
+{
+    bool reception = s->facts.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+    bool over = (m->flags & LO_FLAG_LAST) != 0 || (reception && s->rx_status != 0);
+    bool answered = reception && was_refused;
+    if ((m->flags & LO_FLAG_ACK) != 0 && over && !answered) {
+        answer(s->link, m->ticket, for_sender(s, s->rx_status));
+    }
+}
+
+static void place_chunk(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
+{
+    struct vipl_sg to;
+    if (vipl_up_recv_claim(s->vi, m->total, &to) != VIPL_CLAIM_OK) {
+        s->rx_dropping = true;
+    } else if (!vipl_scatter(&to, m->offset, payload, m->bytes)) {
+        vipl_up_recv_finish(s->vi, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
+        s->rx_dropping = true;
+    } else if ((m->flags & LO_FLAG_LAST) != 0) {
+        vipl_up_recv_finish(s->vi, 0, m->total, false, immediate_of(m));
+    }
+    s->rx_status = s->rx_dropping ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
+}
+
+/* A chunk of a message. The receive is claimed anew for each chunk: it stays the oldest until finished. */
+static void on_send(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
+                    struct lo_casualties *casualties)
+{
+    vipl_up_recv_lock(s->vi);
+    if (m->offset == 0) {
+        s->rx_dropping = (m->flags & LO_FLAG_AGAIN) != 0; /* it was to be sent again, and cannot be */
+        s->rx_status = 0;
+    }
+    bool was_refused = s->rx_status != 0;
+    if (!s->rx_dropping) {
+        place_chunk(s, m, payload);
+    }
+    unlock(s->vi, casualties);
+    answer_send(s, m, was_refused);
+}
+
+/* The list of pieces in the peer's memory, copied out of the ring once. False: it does not add up. */
+static bool read_pieces(const struct lo_message *m, const unsigned char *payload, struct vipl_sg *out)
+{
+    uint64_t sum = 0;
+    out->count = m->bytes / 16;
+    if (m->bytes % 16 != 0 || out->count > VIPL_MAX_SEGMENTS) {
+        return false;
+    }
+    for (unsigned i = 0; i < out->count; i++) {
+        uint64_t piece[2];
+        memcpy(piece, payload + (size_t)i * 16, 16);
+        out->iov[i].base = (void *)(uintptr_t)piece[0];
+        out->iov[i].len = (size_t)piece[1];
+        if (piece[1] > UINT32_MAX) {
+            return false;
+        }
+        sum += piece[1];
+    }
+    out->bytes = (size_t)sum;
+    return sum == m->total;
+}
+
+/* `again`: the system does not let us read there (any more). A page of the sender's that is not there is no such case. */
+static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const struct vipl_sg *from,
+                      bool *again)
+{
+    struct vipl_sg to;
+    *again = false;
+    if (vipl_up_recv_claim(s->vi, m->total, &to) != VIPL_CLAIM_OK) {
+        return VIP_STATUS_REMOTE_DESC_ERROR;
+    }
+    trim(&to, m->total);
+    int error = vipl_peer_read(s->link->pid, to.iov, to.count, from->iov, from->count, m->total);
+    if (!life_is_current(s->link, m->ticket)) {
+        return 0; /* the send was flushed meanwhile: what we have may be anything */
+    }
+    if (error != 0 && error != EFAULT) {
+        *again = true;
+        if (vipl_exchange(&s->link->can_reach, 0) != 0) {
+            vipl_log(VIPL_LOG_INFO, "the memory of process %d is out of reach by now", s->link->pid);
+        }
+        return 0;
+    }
+    if (error != 0) {
+        vipl_log_os("fetching a message from another process", error);
+        vipl_up_recv_finish(s->vi, VIP_STATUS_TRANSPORT_ERROR, 0, false, NULL);
+        return VIP_STATUS_TRANSPORT_ERROR;
+    }
+    vipl_up_recv_finish(s->vi, 0, m->total, false, immediate_of(m));
+    return 0;
+}
+
+static bool on_pull(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
+                    struct lo_casualties *casualties)
+{
+    struct vipl_sg from;
+    if (!read_pieces(m, payload, &from)) {
+        return false;
+    }
+    vipl_up_recv_lock(s->vi);
+    bool again;
+    uint32_t status = fetch(s, m, &from, &again);
+    unlock(s->vi, casualties);
+    if (again) {
+        return vipl_lo_ask_again(s, m);
+    }
+    return answer(s->link, m->ticket, for_sender(s, status));
+}
+
+/* --- RDMA for a peer that cannot reach us itself --- */
+
+struct target {
+    uint64_t address;
+    uint32_t handle;
+};
+
+static struct target target_of(const unsigned char *payload)
+{
+    struct target t;
+    memcpy(&t.address, payload, 8);
+    memcpy(&t.handle, payload + 8, 4);
+    return t;
+}
+
+static void complete_write(struct lo_session *s, const struct lo_message *m)
+{
+    const uint32_t *immediate = immediate_of(m);
+    if (immediate == NULL || s->rx_status != 0) {
+        return;
+    }
+    if (vipl_up_recv_claim(s->vi, 0, NULL) == VIPL_CLAIM_OK) {
+        vipl_up_recv_finish(s->vi, 0, m->total, true, immediate);
+    } else {
+        s->rx_status = VIP_STATUS_REMOTE_DESC_ERROR;
+    }
+}
+
+static bool on_write(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
+                     struct lo_casualties *casualties)
+{
+    bool placed = (m->flags & LO_FLAG_PLACED) != 0;
+    uint32_t bytes = m->bytes < LO_RDMA_PREFIX ? 0 : m->bytes - LO_RDMA_PREFIX;
+    if (m->bytes < LO_RDMA_PREFIX || (placed ? bytes != 0 : !chunk_is_sane(m, bytes))) {
+        return false;
+    }
+    struct target t = target_of(payload);
+    vipl_up_recv_lock(s->vi);
+    if (m->offset == 0) {
+        s->rx_status = 0;
+    }
+    bool was_refused = s->rx_status != 0;
+    /* Each chunk checks the whole range: the region may end between two. */
+    if (!placed && s->rx_status == 0 && !vipl_up_rdma_allowed(s->vi, true, t.handle, t.address, m->total)) {
+        s->rx_status = VIP_STATUS_RDMA_PROT_ERROR;
+    }
+    if (!placed && s->rx_status == 0 && bytes > 0) {
+        struct vipl_sg from = {.count = 1, .bytes = bytes};
+        from.iov[0].base = (void *)(uintptr_t)(payload + LO_RDMA_PREFIX);
+        from.iov[0].len = bytes;
+        if (vipl_copy_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from) != VIPL_COPY_DONE) {
+            vipl_up_rdma_refuse(s->vi, true);
+            s->rx_status = VIP_STATUS_RDMA_PROT_ERROR;
+        }
+    }
+    if ((m->flags & LO_FLAG_LAST) != 0) {
+        complete_write(s, m);
+    }
+    unlock(s->vi, casualties);
+    bool reliable = s->facts.reliability != VIP_SERVICE_UNRELIABLE;
+    if (reliable && was_refused) {
+        return true; /* the sender knows */
+    }
+    bool answers = (m->flags & LO_FLAG_LAST) != 0 || (reliable && s->rx_status != 0);
+    return !answers || answer(s->link, m->ticket, for_sender(s, s->rx_status));
+}
+
+static bool on_read(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
+                    struct lo_casualties *casualties)
+{
+    struct lo_link *link = s->link;
+    if (m->bytes != LO_RDMA_PREFIX || link->reads_count == LO_TICKETS) {
+        return false;
+    }
+    struct target t = target_of(payload);
+    vipl_up_recv_lock(s->vi);
+    bool allowed = vipl_up_rdma_allowed(s->vi, false, t.handle, t.address, m->total);
+    unlock(s->vi, casualties);
+    if (!allowed || m->total == 0) {
+        return answer(link, m->ticket, allowed ? 0 : VIP_STATUS_RDMA_PROT_ERROR);
+    }
+    struct lo_read *read = &link->reads[(link->reads_first + link->reads_count++) % LO_TICKETS];
+    read->session = s->number;
+    read->ticket = m->ticket;
+    read->handle = t.handle;
+    read->total = m->total;
+    read->offset = 0;
+    read->address = t.address;
+    return true;
+}
+
+static struct lo_session *session_by(struct lo_link *link, uint32_t number)
+{
+    uint32_t slot = number >> LO_LIFE_BITS;
+    struct lo_session *s = slot < link->session_slots ? link->sessions[slot] : NULL;
+    return s != NULL && s->number == number ? s : NULL;
+}
+
+/* One more chunk of the oldest read. False: no room in the ring, or *there says that the memory is not there. The VI's
+ * receive lock is held. */
+static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
+{
+    uint32_t left = read->total - read->offset;
+    vipl_mutex_lock(&link->tx);
+    uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
+    unsigned char *payload = bytes == 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
+    bool ring = false;
+    *there = payload == NULL ||
+             vipl_copy_bytes(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
+    if (payload != NULL && *there) {
+        struct lo_message message = {
+            .type = LO_DATA,
+            .flags = bytes == left ? LO_FLAG_LAST : 0,
+            .bytes = bytes,
+            .ticket = read->ticket,
+            .total = read->total,
+            .offset = read->offset,
+        };
+        read->offset += bytes;
+        ring = vipl_lo_ring_publish(&link->out, &message);
+    } else if (payload == NULL) {
+        vipl_store_ordered(&link->out.shared->wanting, 1);
+    }
+    vipl_mutex_unlock(&link->tx);
+    if (ring) {
+        vipl_lo_link_ring_bell(link);
+    }
+    return payload != NULL && *there;
+}
+
+/* Goes on with the oldest read. False: it has to wait. */
+static bool serve_read(struct lo_link *link, struct lo_casualties *casualties)
+{
+    struct lo_read *read = &link->reads[link->reads_first];
+    struct lo_session *s = session_by(link, read->session);
+    bool over = s == NULL;
+    if (s != NULL) {
+        vipl_up_recv_lock(s->vi);
+        bool allowed = vipl_up_rdma_allowed(s->vi, false, read->handle, read->address, read->total);
+        bool there = true;
+        bool moved = allowed && put_data(link, read, &there);
+        if (!there) {
+            vipl_up_rdma_refuse(s->vi, false);
+            allowed = false;
+        }
+        unlock(s->vi, casualties);
+        if (allowed && !moved) {
+            return false;
+        }
+        if (!allowed) {
+            answer(link, read->ticket, VIP_STATUS_RDMA_PROT_ERROR);
+        }
+        over = !allowed || read->offset == read->total;
+    }
+    if (over) {
+        link->reads_first = (link->reads_first + 1) % LO_TICKETS;
+        link->reads_count--;
+    }
+    return true;
+}
+
+static void on_data(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
+                    struct lo_casualties *casualties)
+{
+    bool last = (m->flags & LO_FLAG_LAST) != 0;
+    struct vipl_sg to;
+    uint32_t sequence;
+    uint32_t bytes;
+    struct vipl_vi *vi = redeem(link, m->ticket, last, &sequence, &bytes);
+    if (vi == NULL) {
+        return;
+    }
+    vipl_up_send_lock(vi);
+    bool valid = vipl_up_read_target(vi, sequence, &to) && m->total == to.bytes;
+    valid = valid && vipl_scatter(&to, m->offset, payload, m->bytes);
+    vipl_up_send_unlock(vi);
+    if ((last || !valid) && vipl_up_send_done(vi, sequence, valid ? 0 : VIP_STATUS_PROTECTION_ERROR, bytes)) {
+        add_casualty(casualties, vi, true);
+    }
+}
+
+static bool resend(struct lo_link *link, struct lo_casualties *casualties)
+{
+    struct vipl_vi *settle;
+    bool moved = vipl_lo_resend(link, &settle);
+    if (settle != NULL) {
+        add_casualty(casualties, settle, true);
+    }
+    return moved;
+}
+
+/* --- the ring --- */
+
+static void on_open(struct lo_session *s, const struct lo_message *m, struct lo_casualties *casualties)
+{
+    if (s->open || m->total == 0) {
+        return;
+    }
+    s->peer_number = m->total;
+    vipl_store_relaxed(&s->link->peer_can_reach, m->immediate != 0);
+    vipl_lo_session_begin_locked(s);
+    if (!vipl_up_connected(s->vi, &s->facts)) {
+        cut_off(s, casualties);
+    }
+}
+
+/* Keeps a message until the awaited one is there. Where that cannot be, the connection ends, and none of the rest is taken. */
+static bool hold(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
+                 struct lo_casualties *casualties)
+{
+    if (!s->broken && vipl_lo_hold(s, m, payload)) {
+        return true;
+    }
+    if (!s->broken) {
+        vipl_log(VIPL_LOG_ERROR, "process %d sent too much behind a message that it sends again",
+                 s->link->pid);
+    }
+    cut_off(s, casualties);
+    return vipl_lo_turn_away(s->link, m);
+}
+
+static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
+                     struct lo_casualties *casualties);
+
+/* The awaited message is there, or will not come: those behind it, up to the next that has to be sent again. */
+static bool go_on(struct lo_session *s, struct lo_casualties *casualties)
+{
+    const struct lo_message *m;
+    const unsigned char *payload;
+    struct lo_held *held;
+    bool sane = true;
+    s->awaited = 0;
+    while (sane && s->awaited == 0 && (held = vipl_lo_take_held(s, &m, &payload)) != NULL) {
+        sane = dispatch(s->link, m, payload, casualties);
+        vipl_lo_held_free(held);
+    }
+    return sane;
+}
+
+/* False: the peer breaks the rules. */
+static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
+                     struct lo_casualties *casualties)
+{
+    if (m->type == LO_ACK) {
+        on_ack(link, m, casualties);
+        return true;
+    }
+    if (m->type == LO_DATA) {
+        bool sane = chunk_is_sane(m, m->bytes);
+        if (sane) {
+            on_data(link, m, payload, casualties);
+        }
+        return sane;
+    }
+    struct lo_session *s = session_by(link, m->session);
+    if (s == NULL || (!s->open && m->type != LO_OPEN && m->type != LO_CLOSE)) {
+        return vipl_lo_turn_away(link, m);
+    }
+    if (vipl_lo_is_held(s, m)) {
+        return hold(s, m, payload, casualties);
+    }
+    switch (m->type) {
+    case LO_OPEN:
+        on_open(s, m, casualties);
+        return true;
+    case LO_SEND:
+        if (!chunk_is_sane(m, m->bytes)) {
+            return false;
+        }
+        on_send(s, m, payload, casualties);
+        return m->ticket == 0 || m->ticket != s->awaited || (m->flags & LO_FLAG_LAST) == 0 ||
+               go_on(s, casualties);
+    case LO_PULL:
+        return on_pull(s, m, payload, casualties);
+    case LO_WRITE:
+        return on_write(s, m, payload, casualties);
+    case LO_READ:
+        return on_read(s, m, payload, casualties);
+    case LO_CLOSE:
+        cut_off(s, casualties);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties)
+{
+    struct lo_message message;
+    const unsigned char *payload;
+    enum lo_peek peek = LO_PEEK_EMPTY;
+    unsigned n = 0;
+    while (n < MOST_A_TURN && has_place(casualties) &&
+           (peek = vipl_lo_ring_peek(&link->in, &message, &payload)) == LO_PEEK_OK) {
+        bool sane = dispatch(link, &message, payload, casualties);
+        vipl_lo_ring_pop(&link->in, &message);
+        n++;
+        if (!sane) {
+            peek = LO_PEEK_BROKEN;
+            break;
+        }
+    }
+    if (peek == LO_PEEK_BROKEN) {
+        vipl_log(VIPL_LOG_ERROR, "process %d breaks the rules of the link: cut", link->pid);
+        vipl_store_relaxed(&link->dead, 1);
+        return;
+    }
+    if (n > 0 && vipl_lo_ring_release(&link->in)) {
+        vipl_lo_link_ring_bell(link);
+    }
+    while (link->reads_count > 0 && has_place(casualties) && serve_read(link, casualties)) {
+    }
+    while (link->resending && has_place(casualties) && resend(link, casualties)) {
+    }
+}
+
+/* --- those who wait for room --- */
+
+static struct lo_session *next_blocked(struct lo_link *link)
+{
+    vipl_mutex_lock(&link->tx);
+    struct vipl_list *l = NULL;
+    if (link->free_tickets > 0 && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT) {
+        l = vipl_list_take(&link->blocked);
+    }
+    vipl_mutex_unlock(&link->tx);
+    return l == NULL ? NULL : VIPL_CONTAINER(l, struct lo_session, blocked);
+}
+
+static void say_farewells(struct lo_link *link)
+{
+    struct vipl_list *l;
+    bool ring = false;
+    vipl_mutex_lock(&link->tx);
+    while (!vipl_list_empty(&link->farewells) && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
+        l = vipl_list_take(&link->farewells);
+        struct lo_session *s = VIPL_CONTAINER(l, struct lo_session, blocked);
+        struct lo_message message = {.type = LO_CLOSE, .session = s->peer_number};
+        ring |= vipl_lo_ring_publish(&link->out, &message);
+        vipl_free(s);
+    }
+    vipl_store_relaxed(&link->waiting,
+                       !vipl_list_empty(&link->farewells) || !vipl_list_empty(&link->blocked));
+    vipl_mutex_unlock(&link->tx);
+    if (ring) {
+        vipl_lo_link_ring_bell(link);
+    }
+}
+
+void vipl_lo_link_resume(struct lo_link *link, struct lo_casualties *casualties)
+{
+    struct lo_session *s;
+    if (vipl_load_relaxed(&link->waiting) == 0) {
+        return;
+    }
+    for (unsigned n = 0; n < MOST_A_TURN && has_place(casualties) && (s = next_blocked(link)) != NULL; n++) {
+        if (vipl_up_send_resume(s->vi)) {
+            add_casualty(casualties, s->vi, true);
+        }
+    }
+    say_farewells(link);
+}

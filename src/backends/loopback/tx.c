@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sessions, the sending side: a VI's sends go into its link's ring, or, where the kernel lets us
+ * into the peer's memory, RDMA goes there directly. All under the VI's send lock.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/loopback/link.h"
+#include "backends/loopback/remote.h"
+#include "base/iov.h"
+#include "base/lock_rank.h"
+#include "os/os_atomic.h"
+
+/* --- life of a session; the registry's lock or nothing is held --- */
+
+static struct lo_remote *remote_of(const struct lo_link *link)
+{
+    return vipl_load_ptr(&link->be->remote);
+}
+
+/* A free slot of the table; rx is held. */
+static bool find_slot(struct lo_link *link, uint32_t *slot)
+{
+    for (*slot = 0; *slot < link->session_slots; ++*slot) {
+        if (link->sessions[*slot] == NULL) {
+            return true;
+        }
+    }
+    uint32_t slots = link->session_slots == 0 ? 16 : link->session_slots * 2;
+    struct lo_session **table = vipl_zalloc(slots * sizeof(struct lo_session *));
+    if (table == NULL || slots > 1u << (32 - LO_LIFE_BITS)) {
+        vipl_free(table);
+        return false;
+    }
+    if (link->sessions != NULL) {
+        memcpy(table, link->sessions, link->session_slots * sizeof(struct lo_session *));
+    }
+    vipl_free(link->sessions);
+    link->sessions = table;
+    link->session_slots = slots;
+    return true;
+}
+
+static void set_session(struct vipl_vi *vi, struct lo_session *session)
+{
+    vipl_up_send_lock(vi);
+    vipl_up_recv_lock(vi);
+    lo_vi_of(vi)->session = session;
+    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_send_unlock(vi);
+}
+
+struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
+                                        const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened)
+{
+    struct lo_session *session = vipl_zalloc(sizeof(*session));
+    if (session == NULL) {
+        return NULL;
+    }
+    uint32_t slot;
+    vipl_list_init(&session->blocked);
+    vipl_list_init(&session->held);
+    session->link = link;
+    session->vi = vi;
+    session->peer_number = peer_number;
+    session->facts = *facts;
+    session->peer_tag = peer_tag;
+    session->opened = opened;
+    vipl_mutex_lock(&remote_of(link)->rx);
+    bool room = link->dead == 0 && find_slot(link, &slot);
+    if (room) {
+        uint32_t life = link->session_lives++ % ((1u << LO_LIFE_BITS) - 1) + 1; /* not 0, nor is the number */
+        session->number = slot << LO_LIFE_BITS | life;
+        link->sessions[slot] = session;
+    }
+    vipl_mutex_unlock(&remote_of(link)->rx);
+    if (!room) {
+        vipl_free(session);
+        return NULL;
+    }
+    set_session(vi, session);
+    return session;
+}
+
+void vipl_lo_session_begin_locked(struct lo_session *session)
+{
+    struct vipl_vi_facts own;
+    session->open = true;
+    session->link->confirmed = true;
+    if (session->opened != NULL) {
+        *session->opened = true;
+        session->opened = NULL;
+    }
+    /* RDMA that the peer cannot do itself, or may not, is served here even when nobody calls in. */
+    vipl_up_vi_facts(session->vi, &own);
+    if (own.rdma_write || own.rdma_read) {
+        struct lo_link *link = session->link;
+        uint32_t *gate = lo_gate(link->segment, link->side, session->number);
+        session->gated = vipl_compare_exchange(gate, 0, session->number); /* pairs with reach() */
+        vipl_up_need_service(session->link->be->core);
+    }
+}
+
+void vipl_lo_session_begin(struct lo_session *session)
+{
+    vipl_mutex_lock(&remote_of(session->link)->rx);
+    vipl_lo_session_begin_locked(session);
+    vipl_mutex_unlock(&remote_of(session->link)->rx);
+}
+
+/* From now on the peer begins no direct access in the name of this VI; one may be under way. */
+static void shut_gate(const struct lo_session *session)
+{
+    struct lo_link *link = session->link;
+    if (session->gated) {
+        vipl_compare_exchange(lo_gate(link->segment, link->side, session->number), session->number,
+                              0); /* pairs with reach() */
+    }
+}
+
+static void clear_tickets(struct lo_session *session)
+{
+    struct lo_link *link = session->link;
+    for (uint32_t i = 0; i < LO_TICKETS; i++) {
+        if (link->tickets[i].session == session) {
+            link->tickets[i].session = NULL; /* busy until the peer's answer, which then finds nobody */
+            vipl_store_ordered(&link->out.shared->lives[i],
+                               vipl_load_relaxed(&link->out.shared->lives[i]) + 1);
+        }
+    }
+}
+
+/* Says farewell, now or when there is room; then the session is freed. The link may be gone afterwards. */
+static void part(struct lo_session *session)
+{
+    struct lo_link *link = session->link;
+    struct lo_message message = {.type = LO_CLOSE, .session = session->peer_number};
+    vipl_mutex_lock(&remote_of(link)->rx); /* keeps the link */
+    vipl_lo_drop_held(session);
+    vipl_mutex_lock(&link->tx);
+    clear_tickets(session);
+    shut_gate(session);
+    vipl_list_remove(&session->blocked);
+    bool ring = false;
+    bool said = link->dead != 0 || session->peer_number == 0;
+    if (!said && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
+        ring = vipl_lo_ring_publish(&link->out, &message);
+        said = true;
+    } else if (!said) {
+        vipl_list_append(&link->farewells, &session->blocked);
+        vipl_store_relaxed(&link->waiting, 1);
+    }
+    vipl_mutex_unlock(&link->tx);
+    if (ring) {
+        vipl_lo_link_ring_bell(link);
+    }
+    link->sessions[session->number >> LO_LIFE_BITS] = NULL;
+    vipl_mutex_unlock(&remote_of(link)->rx);
+    if (said) {
+        vipl_free(session);
+    }
+}
+
+void vipl_lo_session_forget(struct lo_session *session)
+{
+    set_session(session->vi, NULL);
+    session->peer_number = 0;
+    part(session);
+}
+
+void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    (void)be;
+    vipl_up_send_lock(vi);
+    vipl_up_recv_lock(vi);
+    struct lo_session *session = lo_vi_of(vi)->session;
+    lo_vi_of(vi)->session = NULL;
+    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_send_unlock(vi);
+    if (session != NULL) {
+        shut_gate(session);
+        if (session->gated) {
+            vipl_lo_session_revoke(session);
+        }
+        part(session);
+    }
+}
+
+void vipl_lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct lo_session *session = lo_vi_of(vi)->session;
+    (void)be;
+    if (session != NULL) {
+        shut_gate(session);
+        vipl_mutex_lock(&session->link->tx);
+        clear_tickets(session);
+        vipl_mutex_unlock(&session->link->tx);
+    }
+}
+
+void vipl_lo_session_free_farewells(struct lo_link *link)
+{
+    struct vipl_list *l;
+    while ((l = vipl_list_take(&link->farewells)) != NULL) {
+        vipl_free(VIPL_CONTAINER(l, struct lo_session, blocked));
+    }
+}
+
+/* --- tickets; tx is held --- */
+
+static uint32_t take_ticket(struct lo_session *session, const struct vipl_send *send)
+{
+    struct lo_link *link = session->link;
+    for (uint32_t n = 0; n < LO_TICKETS; n++) {
+        uint32_t i = (link->next_ticket + n) % LO_TICKETS;
+        struct lo_ticket *ticket = &link->tickets[i];
+        if (!ticket->busy) {
+            link->next_ticket = i + 1;
+            ticket->busy = true;
+            ticket->offered = ticket->resending = false;
+            link->free_tickets--;
+            ticket->session = session;
+            ticket->sequence = send->sequence;
+            ticket->bytes = (uint32_t)send->local.bytes;
+            uint32_t life = vipl_load_relaxed(&link->out.shared->lives[i]);
+            ticket->name = lo_ticket_name(i, life);
+            return ticket->name;
+        }
+    }
+    return 0;
+}
+
+/* --- waiting for room --- */
+
+/* Called under the send lock when there is none: whoever makes progress on the link resumes the VI. */
+static enum vipl_posted block(struct lo_session *session)
+{
+    struct lo_link *link = session->link;
+    vipl_mutex_lock(&link->tx);
+    if (vipl_list_empty(&session->blocked)) {
+        vipl_list_append(&link->blocked, &session->blocked);
+        vipl_store_relaxed(&link->waiting, 1);
+    }
+    vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
+    vipl_mutex_unlock(&link->tx);
+    return VIPL_POSTED_AGAIN;
+}
+
+bool vipl_lo_link_has_room(struct lo_link *link)
+{
+    vipl_mutex_lock(&link->tx);
+    bool blocked = !vipl_list_empty(&link->blocked) || !vipl_list_empty(&link->farewells);
+    bool wanted = link->reads_count > 0 || link->resending || (blocked && link->free_tickets > 0);
+    bool room = wanted && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT;
+    vipl_mutex_unlock(&link->tx);
+    return room;
+}
+
+/* --- sending --- */
+
+static bool wants_answer(const struct vipl_send *send)
+{
+    return send->op != VIP_CONTROL_OP_SENDRECV || send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+}
+
+static void put_address(unsigned char *to, const struct vipl_send *send)
+{
+    memcpy(to, &send->remote_address, 8);
+    memcpy(to + 8, &send->remote_handle, 4);
+    memset(to + 12, 0, 4);
+}
+
+/* The send ends without its last chunk, and no answer comes. */
+static void give_back_ticket(struct lo_session *session)
+{
+    struct lo_ticket *ticket = &session->link->tickets[lo_ticket_number(session->tx_ticket)];
+    if (session->tx_ticket != 0 && ticket->session == session) {
+        ticket->busy = false;
+        ticket->session = NULL;
+        session->link->free_tickets++;
+    }
+}
+
+/* One more chunk of the send at the head of the queue. False: no room, or *there says that the memory is not there. */
+static bool put_chunk(struct lo_session *session, const struct vipl_send *send, uint32_t flags, bool *there)
+{
+    struct lo_link *link = session->link;
+    bool rdma = send->op == VIP_CONTROL_OP_RDMAWRITE;
+    uint32_t prefix = rdma ? LO_RDMA_PREFIX : 0;
+    bool placed = (flags & LO_FLAG_PLACED) != 0;
+    uint32_t left = placed ? 0 : (uint32_t)send->local.bytes - session->tx_offset;
+    vipl_mutex_lock(&link->tx);
+    uint32_t bytes = left;
+    if (left > LO_SLOT) { /* as much as fits; a short message whole */
+        uint32_t room =
+            vipl_lo_ring_room(&link->out, left + prefix < LO_MAX_CHUNK ? left + prefix : LO_MAX_CHUNK);
+        bytes = room < prefix + LO_SLOT ? left : room - prefix < left ? room - prefix : left;
+    }
+    bool first = session->tx_offset == 0;
+    unsigned char *payload =
+        bytes > LO_MAX_CHUNK ? NULL : vipl_lo_ring_claim(&link->out, bytes + prefix, false);
+    *there = payload == NULL || vipl_gather(payload + prefix, &send->local, session->tx_offset, bytes);
+    if (!*there) {
+        payload = NULL;
+        if (!first && wants_answer(send)) {
+            give_back_ticket(session);
+        }
+    } else if (payload != NULL && first && wants_answer(send)) {
+        session->tx_ticket = take_ticket(session, send);
+        payload = session->tx_ticket == 0 ? NULL : payload;
+    }
+    if (payload == NULL) {
+        vipl_mutex_unlock(&link->tx);
+        return false;
+    }
+    if (rdma) {
+        put_address(payload, send);
+    }
+    struct lo_message message = {
+        .type = rdma ? LO_WRITE : LO_SEND,
+        .flags =
+            (uint8_t)(flags | (bytes == left ? LO_FLAG_LAST : 0) | (send->immediate ? LO_FLAG_IMMEDIATE : 0) |
+                      (wants_answer(send) ? LO_FLAG_ACK : 0)),
+        .session = session->peer_number,
+        .bytes = bytes + prefix,
+        .ticket = session->tx_ticket,
+        .immediate = send->immediate_data,
+        .total = (uint32_t)send->local.bytes,
+        .offset = session->tx_offset,
+    };
+    session->tx_offset += bytes;
+    lo_publish(link, &message);
+    return true;
+}
+
+static enum vipl_posted send_through_ring(struct lo_session *session, struct vipl_send *send, uint32_t flags)
+{
+    if (session->tx_refusal != 0) {
+        send->status = session->tx_refusal;
+        session->tx_refusal = 0;
+        session->tx_offset = 0;
+        return VIPL_POSTED_DONE;
+    }
+    if (session->tx_held) { /* what is sent again goes first */
+        return block(session);
+    }
+    do {
+        bool there;
+        if (!put_chunk(session, send, flags, &there)) {
+            if (there) {
+                return block(session);
+            }
+            session->tx_offset = 0;
+            send->status = VIP_STATUS_PROTECTION_ERROR;
+            return VIPL_POSTED_DONE;
+        }
+    } while ((flags & LO_FLAG_PLACED) == 0 && session->tx_offset < send->local.bytes);
+    session->tx_offset = 0;
+    send->status = 0;
+    return wants_answer(send) ? VIPL_POSTED_PENDING : VIPL_POSTED_DONE;
+}
+
+/* The message stays where it is; the receiver fetches it. */
+static enum vipl_posted offer(struct lo_session *session, struct vipl_send *send)
+{
+    struct lo_link *link = session->link;
+    uint32_t bytes = send->local.count * 16;
+    vipl_mutex_lock(&link->tx);
+    unsigned char *payload = vipl_lo_ring_claim(&link->out, bytes, false);
+    uint32_t ticket = payload == NULL ? 0 : take_ticket(session, send);
+    if (ticket == 0) {
+        vipl_mutex_unlock(&link->tx);
+        return block(session);
+    }
+    for (unsigned i = 0; i < send->local.count; i++) {
+        uint64_t piece[2] = {(uint64_t)(uintptr_t)send->local.iov[i].base, send->local.iov[i].len};
+        memcpy(payload + (size_t)i * 16, piece, 16);
+    }
+    link->tickets[lo_ticket_number(ticket)].offered = true;
+    struct lo_message message = {
+        .type = LO_PULL,
+        .flags = (uint8_t)(LO_FLAG_LAST | LO_FLAG_ACK | (send->immediate ? LO_FLAG_IMMEDIATE : 0)),
+        .session = session->peer_number,
+        .bytes = bytes,
+        .ticket = ticket,
+        .immediate = send->immediate_data,
+        .total = (uint32_t)send->local.bytes,
+    };
+    lo_publish(link, &message);
+    return VIPL_POSTED_PENDING;
+}
+
+static enum vipl_posted ask_to_read(struct lo_session *session, struct vipl_send *send)
+{
+    struct lo_link *link = session->link;
+    vipl_mutex_lock(&link->tx);
+    unsigned char *payload = vipl_lo_ring_claim(&link->out, LO_RDMA_PREFIX, false);
+    uint32_t ticket = payload == NULL ? 0 : take_ticket(session, send);
+    if (ticket == 0) {
+        vipl_mutex_unlock(&link->tx);
+        return block(session);
+    }
+    put_address(payload, send);
+    struct lo_message message = {
+        .type = LO_READ,
+        .flags = LO_FLAG_ACK,
+        .session = session->peer_number,
+        .bytes = LO_RDMA_PREFIX,
+        .ticket = ticket,
+        .total = (uint32_t)send->local.bytes,
+    };
+    lo_publish(link, &message);
+    return VIPL_POSTED_PENDING;
+}
+
+/* --- RDMA without the peer's help --- */
+
+/* The remote range as one piece, or as two when it is written and ends in an aligned word: a receiver may
+ * spin on that, and it has to come last. */
+static unsigned remote_pieces(struct vipl_iov out[2], const struct vipl_send *send, bool write)
+{
+    char *start = (char *)(uintptr_t)send->remote_address;
+    size_t bytes = send->local.bytes;
+    size_t tail = write && bytes > 8 && ((uintptr_t)(start + bytes) & 7) == 0 ? 8 : 0;
+    out[0].base = start;
+    out[0].len = bytes - tail;
+    out[1].base = start + bytes - tail;
+    out[1].len = tail;
+    return tail > 0 ? 2 : 1;
+}
+
+/* Whether the kernel and the peer VI let us; if not, the rings are to do it, and the peer says what is wrong. */
+static bool may_reach(const struct lo_session *session, const struct vipl_send *send)
+{
+    bool enabled =
+        send->op == VIP_CONTROL_OP_RDMAWRITE ? session->facts.rdma_write : session->facts.rdma_read;
+    return enabled && send->local.bytes > 0 && session->link->window.base != NULL &&
+           vipl_load_relaxed(&session->link->can_reach) != 0 &&
+           (sizeof(void *) == 8 || send->remote_address <= UINT32_MAX);
+}
+
+/* Reads or writes the peer's memory, if its window has the range. */
+static bool reach(struct lo_session *session, const struct vipl_send *send)
+{
+    struct lo_link *link = session->link;
+    bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
+    const struct lo_window *window = link->window.base;
+    struct vipl_iov remote[2];
+    uint32_t *under_way = &link->segment->direct[link->side][vipl_load_ordered(&window->epoch) & 1];
+    vipl_fetch_add(under_way, 1); /* before the looks at gate and window: see regions.c */
+    uint32_t *gate = lo_gate(link->segment, 1 - link->side, session->peer_number);
+    bool done = vipl_load_ordered(gate) == session->peer_number &&
+                vipl_lo_window_allows(window, session->peer_tag, write, send->remote_handle,
+                                      send->remote_address, send->local.bytes);
+    if (done) {
+        unsigned n = remote_pieces(remote, send, write);
+        int error =
+            write
+                ? vipl_peer_write(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes)
+                : vipl_peer_read(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes);
+        done = error == 0;
+        if (error != 0 &&
+            error != EFAULT) { /* one of us has another user by now, say: the rings do it from now on */
+            vipl_store_relaxed(&link->can_reach, 0);
+        }
+    }
+    vipl_fetch_add(under_way, (uint32_t)-1);
+    return done;
+}
+
+static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *send)
+{
+    if (session->tx_offset == 0 && may_reach(session, send)) {
+        if (send->behind_others) {
+            return VIPL_POSTED_AGAIN; /* core comes back when the earlier ones are done */
+        }
+        if (reach(session, send)) {
+            send->status = 0;
+            return send->immediate ? send_through_ring(session, send, LO_FLAG_PLACED) : VIPL_POSTED_DONE;
+        }
+    }
+    return send->op == VIP_CONTROL_OP_RDMAREAD ? ask_to_read(session, send)
+                                               : send_through_ring(session, send, 0);
+}
+
+enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send)
+{
+    (void)vi;
+    if (vipl_load_relaxed(&session->link->dead) != 0) {
+        return VIPL_POSTED_AGAIN; /* the flush follows */
+    }
+    if (send->op != VIP_CONTROL_OP_SENDRECV) {
+        return send_rdma(session, send);
+    }
+    bool large = send->local.bytes > session->link->be->settings_inline;
+    if (large && session->tx_offset == 0 && vipl_load_relaxed(&session->link->peer_can_reach) != 0) {
+        return offer(session, send);
+    }
+    return send_through_ring(session, send, 0);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a connection starts: MPA's request and reply, and what two of us say in their private data, in network order:
+ *
+ *      0  "VIPL"                  8  reliability level          20  payload bytes taken in a segment
+ *      4  version, 2             10  0                          24  bytes of the sender's discriminator
+ *      5  kind                   12  MaxTransferSize            25  bytes of the other's
+ *      6  reason << 5 | flags                                   26  both
+ *      7  a refusal's code
+ *
+ * Flags: 1 RDMA Writes are allowed, 2 RDMA Reads are, 4 there is a quality of service, 8 the program's addresses have 32 bits.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/tcp/tcp.h"
+#include "base/log.h"
+#include "iwarp/bytes.h"
+
+enum { FIXED = 26, VERSION = 2, FLAG_WRITE = 1, FLAG_READ = 2, FLAG_QOS = 4, FLAG_32_BIT = 8 };
+
+static const uint8_t magic[4] = {'V', 'I', 'P', 'L'};
+
+size_t vipl_tcp_hello_write(uint8_t *out, const struct tcp_hello *h)
+{
+    memset(out, 0, FIXED);
+    memcpy(out, magic, sizeof(magic));
+    out[4] = VERSION;
+    out[5] = h->kind;
+    out[6] = (uint8_t)(h->reason << 5 | (h->facts.rdma_write ? FLAG_WRITE : 0) |
+                       (h->facts.rdma_read ? FLAG_READ : 0) | (h->facts.has_qos ? FLAG_QOS : 0) |
+                       (h->facts.is_32_bit ? FLAG_32_BIT : 0));
+    out[7] = h->code;
+    vipl_put16(out + 8, h->facts.reliability);
+    vipl_put64(out + 12, h->facts.max_transfer_size);
+    vipl_put32(out + 20, h->segment);
+    out[24] = (uint8_t)h->from.disc_len;
+    out[25] = (uint8_t)h->to.disc_len;
+    memcpy(out + FIXED, h->from.disc, h->from.disc_len);
+    memcpy(out + FIXED + h->from.disc_len, h->to.disc, h->to.disc_len);
+    return FIXED + (size_t)h->from.disc_len + h->to.disc_len;
+}
+
+bool vipl_tcp_hello_is_ours(const uint8_t *bytes, size_t length)
+{
+    return length >= sizeof(magic) && memcmp(bytes, magic, sizeof(magic)) == 0;
+}
+
+bool vipl_tcp_hello_read(const uint8_t *bytes, size_t length, struct tcp_hello *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (length >= FIXED && vipl_tcp_hello_is_ours(bytes, length) && bytes[4] != VERSION) {
+        vipl_log(VIPL_LOG_INFO, "a peer has version %u of the greeting, this library %u: refused",
+                 (unsigned)bytes[4], (unsigned)VERSION);
+    }
+    if (length < FIXED || memcmp(bytes, magic, sizeof(magic)) != 0 || bytes[4] != VERSION ||
+        bytes[24] > VIPL_MAX_DISCRIMINATOR || bytes[25] > VIPL_MAX_DISCRIMINATOR ||
+        length != FIXED + (size_t)bytes[24] + bytes[25]) {
+        return false;
+    }
+    out->kind = bytes[5];
+    out->reason = bytes[6] >> 5;
+    out->code = bytes[7];
+    out->facts.rdma_write = (bytes[6] & FLAG_WRITE) != 0;
+    out->facts.rdma_read = (bytes[6] & FLAG_READ) != 0;
+    out->facts.has_qos = (bytes[6] & FLAG_QOS) != 0;
+    out->facts.is_32_bit = (bytes[6] & FLAG_32_BIT) != 0;
+    out->facts.reliability = vipl_get16(bytes + 8);
+    out->facts.max_transfer_size = vipl_get64(bytes + 12);
+    out->segment = vipl_get32(bytes + 20);
+    out->from.disc_len = bytes[24];
+    out->to.disc_len = bytes[25];
+    memcpy(out->from.disc, bytes + FIXED, out->from.disc_len);
+    memcpy(out->to.disc, bytes + FIXED + out->from.disc_len, out->to.disc_len);
+    return true;
+}
+
+bool vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
+                         const struct vipl_mpa_enhanced *enhanced, const struct tcp_hello *hello)
+{
+    uint8_t frame[VIPL_MPA_START_BYTES + VIPL_MPA_OUR_PRIVATE];
+    uint8_t *end = frame + VIPL_MPA_START_BYTES;
+    start.enhanced = enhanced != NULL;
+    if (enhanced != NULL) {
+        vipl_mpa_enhanced_write(end, enhanced);
+        end += VIPL_MPA_ENHANCED_BYTES;
+    }
+    if (hello != NULL) {
+        end += vipl_tcp_hello_write(end, hello);
+    }
+    start.private_bytes = (uint16_t)(end - frame - VIPL_MPA_START_BYTES);
+    vipl_mpa_start_write(frame, &start);
+    struct vipl_iov all = {frame, (size_t)(end - frame)};
+    size_t sent;
+    return vipl_socket_send(conn->fd, &all, 1, &sent) == 0 && sent == all.len; /* into an empty buffer */
+}
+
+static bool make_stash(struct tcp_conn *conn)
+{
+    if (conn->rx.stash == NULL) {
+        conn->rx.stash_size = VIPL_MPA_START_BYTES + VIPL_MPA_MAX_PRIVATE;
+        conn->rx.stash = vipl_alloc(conn->rx.stash_size);
+    }
+    return conn->rx.stash != NULL;
+}
+
+/* Until `need` bytes are there. */
+static enum vipl_parse fill(struct tcp_conn *conn, size_t need)
+{
+    struct tcp_receiving *rx = &conn->rx;
+    while (rx->stash_have < need) {
+        struct vipl_iov rest = {rx->stash + rx->stash_have, need - rx->stash_have};
+        size_t n = 0;
+        int error = vipl_socket_receive(conn->fd, &rest, 1, &n);
+        if (error != 0 || n == 0) {
+            return error == EAGAIN ? VIPL_PARSE_MORE : VIPL_PARSE_BAD;
+        }
+        rx->stash_have += n;
+    }
+    return VIPL_PARSE_OK;
+}
+
+enum vipl_parse vipl_tcp_start_receive(struct tcp_conn *conn, struct vipl_mpa_start *start, bool reply)
+{
+    struct tcp_receiving *rx = &conn->rx;
+    if (!make_stash(conn)) {
+        return VIPL_PARSE_BAD;
+    }
+    if (rx->stash_have < VIPL_MPA_START_BYTES) {
+        enum vipl_parse filled = fill(conn, VIPL_MPA_START_BYTES);
+        if (filled == VIPL_PARSE_BAD) {
+            return filled;
+        }
+    }
+    enum vipl_parse parsed = vipl_mpa_start_read(rx->stash, rx->stash_have, start);
+    if (parsed != VIPL_PARSE_OK) {
+        return parsed;
+    }
+    if (start->reply != reply) {
+        return VIPL_PARSE_BAD;
+    }
+    return fill(conn, VIPL_MPA_START_BYTES + (size_t)start->private_bytes);
+}
+
+const uint8_t *vipl_tcp_start_private(struct tcp_conn *conn, const struct vipl_mpa_start *start,
+                                      size_t *bytes)
+{
+    const uint8_t *from = conn->rx.stash + VIPL_MPA_START_BYTES;
+    *bytes = start->private_bytes;
+    conn->rx.stash_have = 0; /* the next bytes are FPDUs */
+    conn->enhanced = (struct vipl_mpa_enhanced){0};
+    if (start->enhanced && start->private_bytes >= VIPL_MPA_ENHANCED_BYTES) {
+        vipl_mpa_enhanced_read(from, &conn->enhanced);
+        *bytes -= VIPL_MPA_ENHANCED_BYTES;
+        return from + VIPL_MPA_ENHANCED_BYTES;
+    }
+    return from;
+}

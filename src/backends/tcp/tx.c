@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Posts into the stream. A message is a row of FPDUs whose sizes follow from the message alone: for a long RDMA Write
+ * its end, then data, then Immediate Data, then, where the sender wants to know that it was placed, an empty RDMA Read. What a full socket did not take
+ * is worked out again when there is room, from the count of bytes that it did.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "backends/tcp/tcp.h"
+#include "base/iov.h"
+#include "iwarp/bytes.h"
+#include "iwarp/crc32c.h"
+#include "os/os_atomic.h"
+
+enum {
+    FRAMES = 16, /* FPDUs in a system call, at most */
+    HEAD = VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_MAX_TERMINATE_BYTES, /* the longest */
+    TRAIL = 3 + VIPL_MPA_CRC_BYTES,
+    PIECES = VIPL_MAX_SEGMENTS + 3 * FRAMES,
+    FLAT = 1536,     /* bytes of a short batch */
+    SAFE_TURN = 4096 /* bytes that are copied before their CRC is computed */
+};
+
+/* One FPDU: a head, a part of the program's memory, a trailer. */
+struct frame {
+    uint8_t head[HEAD];
+    size_t head_bytes;
+    size_t offset; /* in the message's memory */
+    size_t payload;
+    uint8_t trail[TRAIL];
+    size_t trail_bytes;
+};
+
+/* What goes out by one system call. */
+struct batch {
+    unsigned count;
+    size_t bytes;
+    bool fault; /* memory of the program's is not there */
+    struct vipl_iov pieces[PIECES];
+    unsigned frames;
+    struct frame frame[FRAMES];
+};
+
+static size_t frame_bytes(const struct frame *f)
+{
+    return f->head_bytes + f->payload + f->trail_bytes;
+}
+
+/* --- frames --- */
+
+/* A piece's part of a CRC, when its memory may not be there (VIPL_SAFE_COPY). */
+static bool add_crc_safely(uint32_t *crc, const struct vipl_iov *piece)
+{
+    uint8_t held[SAFE_TURN];
+    bool there = true;
+    for (size_t at = 0; there && at < piece->len; at += SAFE_TURN) {
+        size_t n = piece->len - at < SAFE_TURN ? piece->len - at : SAFE_TURN;
+        there = vipl_copy_bytes(held, (const char *)piece->base + at, n);
+        *crc = there ? vipl_crc32c(*crc, held, n) : 0;
+    }
+    return there;
+}
+
+/* False: not all of the program's memory is there. */
+static bool crc_of(const struct frame *f, const struct vipl_iov *pieces, unsigned count, uint32_t *crc)
+{
+    bool safe = vipl_copy_is_safe();
+    bool there = true;
+    *crc = vipl_crc32c(0, f->head, f->head_bytes);
+    for (unsigned i = 0; there && i < count; i++) {
+        if (safe) {
+            there = add_crc_safely(crc, &pieces[i]);
+        } else {
+            *crc = vipl_crc32c(*crc, pieces[i].base, pieces[i].len);
+        }
+    }
+    return there;
+}
+
+/* The head of an FPDU: its length field, the segment's header, and what else does not lie in the program's memory. */
+static void begin_frame(struct frame *f, const struct vipl_ddp *ddp, const uint8_t *more, size_t more_bytes,
+                        size_t payload)
+{
+    size_t header = vipl_ddp_write(f->head + VIPL_MPA_HEADER_BYTES, ddp);
+    assert(VIPL_MPA_HEADER_BYTES + header + more_bytes <= HEAD);
+    if (more_bytes > 0) {
+        memcpy(f->head + VIPL_MPA_HEADER_BYTES + header, more, more_bytes);
+    }
+    f->head_bytes = VIPL_MPA_HEADER_BYTES + header + more_bytes;
+    f->payload = payload;
+    vipl_put16(f->head, (uint16_t)(header + more_bytes + payload));
+}
+
+static bool end_frame(struct frame *f, bool crc, const struct vipl_iov *pieces, unsigned count)
+{
+    size_t ulpdu = f->head_bytes - VIPL_MPA_HEADER_BYTES + f->payload;
+    uint32_t sum = 0;
+    bool there = !crc || crc_of(f, pieces, count, &sum);
+    f->trail_bytes = vipl_mpa_trailer_write(f->trail, ulpdu, sum, crc);
+    return there;
+}
+
+/* Puts a begun frame into the batch, without its first `skip` bytes. */
+static void add_frame(struct batch *batch, const struct tcp_conn *conn, const struct vipl_sg *sg, size_t skip)
+{
+    struct frame *f = &batch->frame[batch->frames++];
+    struct vipl_iov *pieces = &batch->pieces[batch->count];
+    pieces[0] = (struct vipl_iov){f->head, f->head_bytes};
+    unsigned n = 1;
+    n += f->payload > 0 ? vipl_slice(pieces + 1, sg, f->offset, f->payload) : 0;
+    batch->fault |= !end_frame(f, conn->crc, pieces + 1, n - 1);
+    pieces[n++] = (struct vipl_iov){f->trail, f->trail_bytes};
+    batch->bytes += frame_bytes(f) - skip;
+    batch->count += n;
+    for (unsigned i = 0; skip > 0; i++) { /* only a batch's first frame has been begun */
+        size_t less = pieces[i].len < skip ? pieces[i].len : skip;
+        pieces[i].base = (char *)pieces[i].base + less;
+        pieces[i].len -= less;
+        skip -= less;
+    }
+}
+
+static void put_small(struct frame *f, const struct vipl_ddp *ddp, const uint8_t *more, size_t more_bytes)
+{
+    f->offset = 0;
+    begin_frame(f, ddp, more, more_bytes, 0);
+}
+
+struct vipl_ddp vipl_tcp_read_request(uint32_t msn)
+{
+    return (struct vipl_ddp){.last = true,
+                             .op = VIPL_RDMAP_READ_REQUEST,
+                             .queue = VIPL_DDP_QUEUE_READ_REQUEST,
+                             .msn = msn,
+                             .segment_bytes = VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES};
+}
+
+static void put_read_request(struct frame *f, uint32_t msn, const struct vipl_rdmap_read *read)
+{
+    uint8_t payload[VIPL_RDMAP_READ_REQUEST_BYTES];
+    struct vipl_ddp ddp = vipl_tcp_read_request(msn);
+    vipl_rdmap_read_write(payload, read);
+    put_small(f, &ddp, payload, sizeof(payload));
+}
+
+/* --- a message --- */
+
+static bool confirms(const struct tcp_conn *conn, const struct vipl_send *send)
+{
+    if (conn->tx.reads == 0) {
+        return false; /* a foreign peer that answers no reads */
+    }
+    return send->op == VIP_CONTROL_OP_RDMAWRITE ? send->reliability != VIP_SERVICE_UNRELIABLE
+                                                : send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+}
+
+/* An RDMA Write in many segments to one of us begins with an empty one whose offset is the end of them all: the peer
+ * checks the whole before it places a byte. */
+static bool announces(const struct tcp_conn *conn, const struct vipl_send *send)
+{
+    return send->op == VIP_CONTROL_OP_RDMAWRITE && send->local.bytes > conn->segment && !conn->foreign;
+}
+
+static unsigned data_frames(const struct tcp_conn *conn, const struct vipl_send *send)
+{
+    if (send->op == VIP_CONTROL_OP_RDMAREAD || send->local.bytes == 0) {
+        return 1;
+    }
+    return (unsigned)((send->local.bytes + conn->segment - 1) / conn->segment);
+}
+
+static unsigned all_frames(const struct tcp_conn *conn, const struct vipl_send *send)
+{
+    if (send->op == VIP_CONTROL_OP_RDMAREAD) {
+        return 1;
+    }
+    return (announces(conn, send) ? 1u : 0u) + data_frames(conn, send) + (send->immediate ? 1u : 0u) +
+           (confirms(conn, send) ? 1u : 0u);
+}
+
+static void put_announcement(struct frame *f, const struct vipl_send *send)
+{
+    struct vipl_ddp ddp = {.tagged = true,
+                           .op = VIPL_RDMAP_WRITE,
+                           .stag = send->remote_handle,
+                           .offset = send->remote_address + send->local.bytes};
+    put_small(f, &ddp, NULL, 0);
+}
+
+static void put_data(struct frame *f, const struct tcp_conn *conn, const struct vipl_send *send, unsigned i)
+{
+    size_t offset = (size_t)i * conn->segment;
+    size_t left = send->local.bytes - offset;
+    bool last = left <= conn->segment;
+    bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
+    struct vipl_ddp ddp = {.tagged = write, .last = last};
+    if (write) {
+        ddp.op = VIPL_RDMAP_WRITE;
+        ddp.stag = send->remote_handle;
+        ddp.offset = send->remote_address + offset;
+    } else {
+        ddp.op = send->immediate ? VIPL_RDMAP_SEND_SE : VIPL_RDMAP_SEND;
+        ddp.queue = VIPL_DDP_QUEUE_SEND;
+        ddp.msn = conn->tx.send_msn;
+        ddp.mo = (uint32_t)offset;
+    }
+    f->offset = offset;
+    begin_frame(f, &ddp, NULL, 0, last ? left : conn->segment);
+}
+
+static void put_immediate(struct frame *f, const struct tcp_conn *conn, const struct vipl_send *send)
+{
+    uint8_t payload[VIPL_RDMAP_IMMEDIATE_BYTES];
+    uint32_t before = send->op == VIP_CONTROL_OP_RDMAWRITE ? 0 : 1; /* the Send has a number of its own */
+    struct vipl_ddp ddp = {.last = true,
+                           .op = VIPL_RDMAP_IMMEDIATE,
+                           .queue = VIPL_DDP_QUEUE_SEND,
+                           .msn = conn->tx.send_msn + before};
+    vipl_rdmap_immediate_write(payload, send->immediate_data);
+    put_small(f, &ddp, payload, sizeof(payload));
+}
+
+/* The i-th FPDU of the message, but for its trailer. */
+static void put_frame(struct frame *f, const struct tcp_conn *conn, const struct vipl_send *send, unsigned i)
+{
+    unsigned data = data_frames(conn, send);
+    if (announces(conn, send) && i-- == 0) {
+        put_announcement(f, send);
+    } else if (send->op == VIP_CONTROL_OP_RDMAREAD) {
+        struct vipl_rdmap_read read = {.sink_stag = send->sequence,
+                                       .bytes = (uint32_t)send->local.bytes,
+                                       .source_stag = send->remote_handle,
+                                       .source_offset = send->remote_address};
+        put_read_request(f, conn->tx.read_msn, &read);
+    } else if (i < data) {
+        put_data(f, conn, send, i);
+    } else if (i == data && send->immediate) {
+        put_immediate(f, conn, send);
+    } else {
+        struct vipl_rdmap_read read = {.sink_stag = send->sequence};
+        put_read_request(f, conn->tx.read_msn, &read);
+    }
+}
+
+static size_t announcement_bytes(const struct tcp_conn *conn, const struct vipl_send *send)
+{
+    return announces(conn, send) ? vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES) : 0;
+}
+
+/* Data FPDUs but the last are all of one size: those that are wholly in the stream are left out. */
+static unsigned skip_data(const struct tcp_conn *conn, const struct vipl_send *send, size_t *from)
+{
+    size_t announcement = announcement_bytes(conn, send);
+    if (*from < announcement) {
+        return 0;
+    }
+    *from -= announcement;
+    size_t header = send->op == VIP_CONTROL_OP_RDMAWRITE ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;
+    size_t full = vipl_mpa_fpdu_bytes(header + conn->segment);
+    size_t most = data_frames(conn, send) - 1;
+    size_t n = *from / full < most ? *from / full : most;
+    *from -= n * full;
+    return (unsigned)n + (announcement > 0 ? 1 : 0);
+}
+
+/* Fills a batch from byte `from` of the message on. */
+static void fill_batch(struct batch *batch, const struct tcp_conn *conn, const struct vipl_send *send,
+                       size_t from)
+{
+    unsigned all = all_frames(conn, send);
+    struct frame probe;
+    unsigned i = skip_data(conn, send, &from);
+    batch->count = batch->frames = 0;
+    batch->bytes = 0;
+    batch->fault = false;
+    for (; i < all; i++) { /* few steps: the last of the data, and what follows it */
+        put_frame(&probe, conn, send, i);
+        size_t bytes = vipl_mpa_fpdu_bytes(probe.head_bytes - VIPL_MPA_HEADER_BYTES + probe.payload);
+        if (from < bytes) {
+            break;
+        }
+        from -= bytes;
+    }
+    for (; i < all && batch->frames < FRAMES; i++) {
+        put_frame(&batch->frame[batch->frames], conn, send, i);
+        add_frame(batch, conn, &send->local, from);
+        from = 0;
+    }
+}
+
+static size_t message_bytes(const struct tcp_conn *conn, const struct vipl_send *send)
+{
+    size_t header = send->op == VIP_CONTROL_OP_RDMAWRITE ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;
+    size_t request = vipl_mpa_fpdu_bytes(VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES);
+    if (send->op == VIP_CONTROL_OP_RDMAREAD) {
+        return request;
+    }
+    unsigned data = data_frames(conn, send);
+    size_t last = send->local.bytes - (size_t)(data - 1) * conn->segment;
+    return announcement_bytes(conn, send) + (data - 1) * vipl_mpa_fpdu_bytes(header + conn->segment) +
+           vipl_mpa_fpdu_bytes(header + last) +
+           (send->immediate ? vipl_mpa_fpdu_bytes(VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_IMMEDIATE_BYTES) : 0) +
+           (confirms(conn, send) ? request : 0);
+}
+
+/* The message is in the stream: numbers are used up, and the peer's word is waited for where there is one. */
+static enum vipl_posted sent(struct tcp_conn *conn, struct vipl_send *send)
+{
+    struct tcp_sending *tx = &conn->tx;
+    bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
+    bool read = send->op == VIP_CONTROL_OP_RDMAREAD;
+    tx->sent = 0;
+    tx->posting = false;
+    tx->send_msn += read ? 0 : (write ? 0u : 1u) + (send->immediate ? 1u : 0u);
+    send->status = 0;
+    if (!read && !confirms(conn, send)) {
+        return VIPL_POSTED_DONE;
+    }
+    tx->read_msn++;
+    tx->pending[(tx->first_pending + tx->pendings++) % TCP_READS] =
+        (struct tcp_pending){send->sequence, (uint32_t)send->local.bytes, send->op, !read};
+    return VIPL_POSTED_PENDING;
+}
+
+/* One system call. A short batch goes as one piece: to copy it costs less than the kernel's look at three. EFAULT: what
+ * would come next is memory of the program's that is not there. */
+static int emit(struct tcp_conn *conn, const struct batch *batch, size_t *sent)
+{
+    uint8_t flat[FLAT];
+    struct vipl_iov one = {flat, batch->bytes};
+    size_t at = 0;
+    if (vipl_load_relaxed(&conn->be->spoke) ==
+        0) { /* once in a while: whoever sleeps is to look for silence again */
+        vipl_store_relaxed(&conn->be->spoke, 1);
+        vipl_up_wake(conn->be->core);
+    }
+    if (batch->fault) {
+        return EFAULT;
+    }
+    if (conn->marking != NULL) {
+        return vipl_tcp_send_marked(conn, batch->pieces, batch->count, sent);
+    }
+    if (batch->bytes > sizeof(flat)) {
+        return vipl_socket_send(conn->fd, batch->pieces, batch->count, sent);
+    }
+    for (unsigned i = 0; i < batch->count; i++) {
+        if (!vipl_copy_bytes(flat + at, batch->pieces[i].base, batch->pieces[i].len)) {
+            return EFAULT;
+        }
+        at += batch->pieces[i].len;
+    }
+    return vipl_socket_send(conn->fd, &one, 1, sent);
+}
+
+/* As much of the message as the socket takes. 0: all; EFAULT: the rest is not there. */
+static int push(struct tcp_conn *conn, const struct vipl_send *send)
+{
+    struct batch batch; /* large, so not cleared: fill_batch() fills what is used */
+    size_t all = message_bytes(conn, send);
+    while (conn->tx.sent < all) {
+        size_t n = 0;
+        fill_batch(&batch, conn, send, conn->tx.sent);
+        int error = emit(conn, &batch, &n);
+        if (error != 0 && error != EAGAIN && error != EFAULT) {
+            conn->tx.closed = true; /* the receiving side finds out too, and tells */
+        }
+        conn->tx.sent += n;
+        if (n < batch.bytes) {
+            return error == EFAULT ? EFAULT : EAGAIN;
+        }
+    }
+    return 0;
+}
+
+/* The message's memory is not there. What is in the stream cannot be taken back: that ends it, at any level. */
+static void end_half(struct tcp_conn *conn, struct vipl_send *send)
+{
+    struct tcp_sending *tx = &conn->tx;
+    send->status = VIP_STATUS_PROTECTION_ERROR;
+    if (tx->sent > 0) {
+        tx->closed = true;
+        vipl_socket_finish(conn->fd); /* the peer ends it, and the receiving side tells */
+    }
+    tx->sent = 0;
+    tx->posting = false;
+}
+
+enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
+{
+    struct tcp_conn *conn = tcp_vi_of(vi)->conn;
+    (void)be;
+    if (conn == NULL) {
+        return VIPL_POSTED_AGAIN; /* the connection has just ended; the flush follows */
+    }
+    struct tcp_sending *tx = &conn->tx;
+    enum vipl_posted posted = VIPL_POSTED_AGAIN;
+    vipl_mutex_lock(&tx->lock);
+    bool answered = send->op == VIP_CONTROL_OP_RDMAREAD || confirms(conn, send);
+    bool full = (answered && tx->pendings == tx->reads && tx->reads > 0) ||
+                tx->quiet; /* an outcome makes room, and resumes; so does the peer's first FPDU */
+    bool may = !tx->closed && !tx->answering && !full;
+    if (tx->refusal != 0) {
+        send->status = tx->refusal;
+        tx->closed = true;
+        posted = VIPL_POSTED_DONE;
+    } else if (may && conn->foreign && tx->sent == 0 && !vipl_tcp_foreign_post(conn, send)) {
+        posted = VIPL_POSTED_DONE;
+    } else if (may) {
+        tx->posting = true;
+        tx->op = send->op;
+        int error = push(conn, send);
+        if (error == 0) {
+            posted = sent(conn, send);
+        } else if (error == EFAULT) {
+            end_half(conn, send);
+            posted = VIPL_POSTED_DONE;
+        }
+    }
+    tx->blocked = posted == VIPL_POSTED_AGAIN;
+    bool want = !tx->closed && ((tx->blocked && !full) || (!tx->blocked && tx->answers > 0));
+    vipl_mutex_unlock(&tx->lock);
+    if (want) {
+        vipl_tcp_want(conn);
+    }
+    return posted;
+}
+
+bool vipl_tcp_stopped_at(struct tcp_conn *conn, struct tcp_pending *out, bool *half)
+{
+    struct tcp_sending *tx = &conn->tx;
+    vipl_mutex_lock(&tx->lock);
+    bool pending = tx->pendings > 0;
+    *half = !pending && tx->posting && tx->sent > 0;
+    *out = pending ? tx->pending[tx->first_pending] : (struct tcp_pending){.op = tx->op};
+    tx->closed = true; /* what is half in the stream stays half: no other thread makes it pending meanwhile */
+    vipl_mutex_unlock(&tx->lock);
+    return pending || *half;
+}
+
+bool vipl_tcp_refuse_post(struct tcp_conn *conn, uint32_t status)
+{
+    vipl_mutex_lock(&conn->tx.lock);
+    conn->tx.refusal = status;
+    vipl_mutex_unlock(&conn->tx.lock);
+    bool fatal = status != 0 && vipl_up_send_resume(conn->vi);
+    if (fatal) {
+        vipl_tcp_settle(conn->be, conn->vi);
+    }
+    return !fatal;
+}
+
+/* --- what is not posted --- */
+
+/* A small FPDU of ours, whole, if the stream is between two messages. False: not all of it, and that ends the stream,
+ * unless it is nothing. */
+static bool send_small(struct tcp_conn *conn, struct batch *batch)
+{
+    static const struct vipl_sg nothing = {.count = 0};
+    size_t n = 0;
+    batch->count = 0;
+    batch->bytes = 0;
+    batch->frames = 0;
+    batch->fault = false;
+    add_frame(batch, conn, &nothing, 0);
+    bool whole = emit(conn, batch, &n) == 0 && n == batch->bytes;
+    conn->tx.closed |= n > 0 && !whole;
+    return whole;
+}
+
+/* An empty Read Request's answer is waited for as others are, and ends nothing. */
+void vipl_tcp_first_frame(struct tcp_conn *conn, uint8_t op)
+{
+    static const struct vipl_rdmap_read nothing;
+    struct tcp_sending *tx = &conn->tx;
+    struct batch batch;
+    struct vipl_ddp ddp = {.tagged = op == VIPL_RDMAP_WRITE, .last = true, .op = op, .msn = 1};
+    vipl_mutex_lock(&tx->lock);
+    if (op == VIPL_RDMAP_READ_REQUEST) {
+        put_read_request(&batch.frame[0], tx->read_msn++, &nothing);
+        tx->pending[tx->pendings++] = (struct tcp_pending){.op = TCP_OP_READY, .confirms = true};
+    } else {
+        put_small(&batch.frame[0], &ddp, NULL, 0);
+        tx->send_msn += op == VIPL_RDMAP_SEND ? 1 : 0;
+    }
+    tx->closed |= !send_small(conn, &batch);
+    vipl_mutex_unlock(&tx->lock);
+}
+
+void vipl_tcp_nudge(struct tcp_conn *conn)
+{
+    struct tcp_sending *tx = &conn->tx;
+    struct batch batch;
+    struct vipl_ddp ddp = {.tagged = true, .last = true, .op = VIPL_RDMAP_WRITE};
+    vipl_mutex_lock(&tx->lock);
+    if (!tx->closed && !tx->blocked && !tx->posting && !tx->answering) {
+        put_small(&batch.frame[0], &ddp, NULL, 0);
+        send_small(conn, &batch);
+    }
+    vipl_mutex_unlock(&tx->lock);
+}
+
+/* RFC 5040: what the error is about comes along, unless the layer below or a catastrophe is the reason. */
+static void add_headers(struct vipl_rdmap_terminate *terminate, const struct tcp_about *about)
+{
+    if (about == NULL || about->ddp == NULL) {
+        return;
+    }
+    terminate->with_ddp = true;
+    terminate->ddp = *about->ddp;
+    terminate->segment_bytes = (uint16_t)about->ddp->segment_bytes;
+    terminate->with_control = about->control != NULL;
+    if (about->control != NULL) {
+        memcpy(terminate->control, about->control, sizeof(terminate->control));
+    }
+    terminate->with_read = about->read != NULL;
+    if (about->read != NULL) {
+        terminate->read = *about->read;
+    }
+}
+
+void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
+{
+    struct batch batch;
+    uint8_t payload[VIPL_RDMAP_MAX_TERMINATE_BYTES];
+    struct vipl_rdmap_terminate terminate = {.reason = reason};
+    struct vipl_ddp ddp = {
+        .last = true, .op = VIPL_RDMAP_TERMINATE, .queue = VIPL_DDP_QUEUE_TERMINATE, .msn = 1};
+    add_headers(&terminate, about);
+    size_t bytes = vipl_rdmap_terminate_write(payload, &terminate);
+    vipl_mutex_lock(&conn->tx.lock);
+    if (!conn->tx.closed && !(conn->tx.posting && conn->tx.sent > 0) && !conn->tx.answering) {
+        put_small(&batch.frame[0], &ddp, payload, bytes);
+        send_small(conn, &batch); /* if there is no room the end of the stream has to say it */
+    }
+    conn->tx.closed = true;
+    vipl_mutex_unlock(&conn->tx.lock);
+}
+
+/* --- RDMA Reads of the peer's --- */
+
+/* Fills a batch with an answer's FPDUs from byte `from` of them on. */
+static void fill_answer(struct batch *batch, const struct tcp_conn *conn, const struct vipl_rdmap_read *read,
+                        size_t from)
+{
+    struct vipl_sg sg = {.count = 1, .bytes = read->bytes};
+    size_t full = vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + conn->segment);
+    size_t i = from / full;
+    sg.iov[0] = (struct vipl_iov){(void *)(uintptr_t)read->source_offset, read->bytes};
+    batch->count = batch->frames = 0;
+    batch->bytes = 0;
+    batch->fault = false;
+    from -= i * full;
+    for (bool last = false; !last && batch->frames < FRAMES; i++) {
+        struct frame *f = &batch->frame[batch->frames];
+        size_t offset = i * conn->segment;
+        size_t left = read->bytes - offset;
+        last = left <= conn->segment;
+        struct vipl_ddp ddp = {.tagged = true,
+                               .last = last,
+                               .op = VIPL_RDMAP_READ_RESPONSE,
+                               .stag = read->sink_stag,
+                               .offset = read->sink_offset + offset};
+        f->offset = offset;
+        begin_frame(f, &ddp, NULL, 0, last ? left : conn->segment);
+        add_frame(batch, conn, &sg, from);
+        from = 0;
+    }
+}
+
+static size_t answer_bytes(const struct tcp_conn *conn, const struct vipl_rdmap_read *read)
+{
+    size_t full = vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + conn->segment);
+    size_t n = read->bytes == 0 ? 0 : (read->bytes - 1) / conn->segment; /* full ones before the last */
+    return n * full + vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + read->bytes - n * conn->segment);
+}
+
+/* As much of the oldest answer as the socket takes. 0: all; EFAULT: the rest is not there. Both locks are held: the memory
+ * stays registered. */
+static int push_answer(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
+{
+    struct batch batch;
+    struct tcp_sending *tx = &conn->tx;
+    size_t all = answer_bytes(conn, read);
+    while (tx->answered < all) {
+        size_t n = 0;
+        fill_answer(&batch, conn, read, tx->answered);
+        int error = emit(conn, &batch, &n);
+        tx->closed |= error != 0 && error != EAGAIN && error != EFAULT;
+        tx->answered += n;
+        if (n < batch.bytes) {
+            return error == EFAULT ? EFAULT : EAGAIN;
+        }
+    }
+    return 0;
+}
+
+/* The oldest answer's memory has gone, or its right: the peer is told why if nothing of the answer is in the stream, which
+ * ends here otherwise. */
+struct refusal {
+    uint16_t reason; /* 0: none */
+    struct tcp_answer answer;
+};
+
+static void refuse_answer(struct tcp_conn *conn, const struct tcp_answer *answer, struct refusal *out)
+{
+    out->reason = vipl_tcp_read_reason(conn, &answer->read);
+    out->answer = *answer;
+    conn->tx.closed |= conn->tx.answered > 0;
+    conn->tx.answering = false;
+}
+
+/* The receive lock is held: the region is looked up again for each part. */
+static bool answer_one(struct tcp_conn *conn, struct refusal *refusal)
+{
+    struct tcp_sending *tx = &conn->tx;
+    const struct tcp_answer *answer = &tx->answer[tx->first_answer];
+    const struct vipl_rdmap_read *read = &answer->read;
+    if (conn->foreign && !tx->answering) {
+        vipl_tcp_foreign_resegment(conn);
+    }
+    if (read->bytes > 0 &&
+        !vipl_up_rdma_allowed(conn->vi, false, read->source_stag, read->source_offset, read->bytes)) {
+        refuse_answer(conn, answer, refusal);
+        return false;
+    }
+    tx->answering = true;
+    int error = push_answer(conn, read);
+    if (error == EFAULT) {
+        vipl_up_rdma_refuse(conn->vi, false);
+        refuse_answer(conn, answer, refusal);
+    }
+    if (error != 0) {
+        return false;
+    }
+    tx->answering = false;
+    tx->answered = 0;
+    tx->first_answer = (tx->first_answer + 1) % TCP_READS;
+    tx->answers--;
+    return true;
+}
+
+void vipl_tcp_answer(struct tcp_conn *conn)
+{
+    struct tcp_sending *tx = &conn->tx;
+    struct vipl_vi *vi = conn->vi;
+    struct refusal refusal = {.reason = 0};
+    vipl_mutex_lock(&tx->lock);
+    bool any = tx->answers > 0;
+    vipl_mutex_unlock(&tx->lock);
+    if (vi == NULL || !any) {
+        return;
+    }
+    vipl_up_recv_lock(vi);
+    vipl_mutex_lock(&tx->lock);
+    while (tx->answers > 0 && !tx->closed && !(tx->posting && tx->sent > 0) && answer_one(conn, &refusal)) {
+    }
+    bool wait = tx->answering && !tx->closed;
+    bool blocked = tx->blocked && !tx->answering;
+    vipl_mutex_unlock(&tx->lock);
+    bool fatal = vipl_up_recv_unlock(vi);
+    if (refusal.reason != 0) {
+        struct vipl_ddp ddp = vipl_tcp_read_request(refusal.answer.msn);
+        vipl_tcp_terminate(conn, refusal.reason,
+                           &(struct tcp_about){.ddp = &ddp, .read = &refusal.answer.read});
+    }
+    if (fatal) {
+        vipl_tcp_settle(conn->be, vi);
+    }
+    if (wait) {
+        vipl_tcp_conn_watch(conn, UV_READABLE | UV_WRITABLE);
+    } else if (blocked && refusal.reason == 0 && vipl_up_send_resume(vi)) {
+        vipl_tcp_settle(conn->be, vi);
+    }
+}
+
+void vipl_tcp_resume(struct tcp_conn *conn)
+{
+    vipl_tcp_answer(conn);
+    if (conn->vi != NULL && !conn->broken && vipl_up_send_resume(conn->vi)) {
+        vipl_tcp_settle(conn->be, conn->vi);
+    }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A signal handler may call the library while its thread is inside it. What may not run then says so, before it has
+ * touched anything: each function of the API begins and ends a visit here.
+ *
+ * Six functions are async-signal-safe: those that post and reap, and VipQueryVi(). Their visits are checked while the
+ * thread runs in the library, and not while it sleeps there: asleep, it holds no lock. All others are refused then too,
+ * for what they do may have to wait for the call that sleeps. As nobody can tell whether one of the six
+ * is called by a handler that has interrupted the program's malloc(), none of them, nor what they call, uses the C
+ * library's heap or its streams (os.h has an allocator that may be interrupted), or starts a thread.
+ */
+#ifndef VIPL_BASE_GUARD_H
+#define VIPL_BASE_GUARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "os/os.h"
+#include "os/os_atomic.h"
+
+enum vipl_place { VIPL_OUTSIDE, VIPL_INSIDE, VIPL_INSIDE_SAFELY };
+
+/* Of this thread. What a handler changes here it puts back before it returns. */
+struct vipl_here {
+    volatile uint32_t place;  /* enum vipl_place */
+    volatile uint32_t sleeps; /* in a call that has left `place` for the time being */
+    int cancel;               /* whether the thread may be cancelled outside; for vipl_cancel_restore() */
+};
+
+extern _Thread_local struct vipl_here vipl_here VIPL_FAST_THREAD_LOCAL;
+
+/* The six: false, the thread is inside. */
+static inline bool vipl_enter_safely(void)
+{
+    if (vipl_here.place != VIPL_OUTSIDE) {
+        return false;
+    }
+    vipl_here.place = VIPL_INSIDE_SAFELY;
+    vipl_signal_fence();
+    return true;
+}
+
+static inline void vipl_leave_safely(void)
+{
+    vipl_signal_fence();
+    vipl_here.place = VIPL_OUTSIDE;
+}
+
+/* All others. Meanwhile the thread is not cancelled, but where it sleeps (wait.c). */
+bool vipl_enter(void);
+void vipl_leave(const bool *entered);
+void vipl_leave_cancelled(void); /* the visit ends with the thread */
+
+/* The first statement of a function of the API: it returns `refused` if the thread is inside the library, and ends the
+ * visit when it returns anything. */
+#define VIPL_VISIT(refused) \
+    bool vipl_visit __attribute__((cleanup(vipl_leave))) = vipl_enter(); \
+    if (!vipl_visit) { \
+        return refused; \
+    }
+
+/* Around a sleep. */
+void vipl_doze(void);
+void vipl_wake_up(void);
+
+/* The calling function may have been called by a handler that has interrupted anything of the program's. */
+static inline bool vipl_is_in_safe_call(void)
+{
+    return vipl_here.place == VIPL_INSIDE_SAFELY;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The handle table: chunks that are never moved or freed, so that look-ups need no lock.
+ * A handle is  stamp << SLOT_BITS | slot,  a stamp  generation << 4 | kind. Free slots are reused
+ * oldest first, which makes a generation last; a slot's generation starts at a random number, so
+ * that handles of another process or another life are strangers here. A forked child uses other slots
+ * than its parent.
+ */
+#include "base/handle.h"
+
+#include <stdint.h>
+
+#include "base/lock_rank.h"
+#include "os/os.h"
+#include "os/os_mutex.h"
+
+enum { CHUNK_BITS = 10, CHUNK = 1 << CHUNK_BITS, KIND_BITS = VIPL_KIND_BITS, SLOT_BITS = VIPL_SLOT_BITS };
+#if UINTPTR_MAX > 0xFFFFFFFFu
+#define STAMP_MASK UINT32_MAX
+#else
+#define STAMP_MASK ((UINT32_C(1) << (32 - SLOT_BITS)) - 1)
+#endif
+enum { CHUNKS = (1 << SLOT_BITS) / CHUNK, NO_SLOT = -1 };
+
+struct entry {
+    void *object;      /* written before stamp is released; pairs with find's acquire */
+    uint32_t stamp;    /* 0 in its kind bits: free */
+    int32_t next_free; /* guarded by lock */
+};
+
+static struct {
+    struct vipl_mutex lock; /* rank HANDLE; guards all but what find reads */
+    void *chunks[CHUNKS];   /* struct entry[CHUNK]; released once written */
+    void *left[CHUNKS];     /* the parent's, for leak checkers: through them all of its objects are reached */
+    int32_t first_chunk;    /* those of this process begin here and go round */
+    int32_t used_chunks;
+    int32_t first_free;
+    int32_t last_free;
+} table = {.lock = {0, VIPL_RANK_HANDLE}, .first_free = NO_SLOT, .last_free = NO_SLOT};
+
+static struct entry *entry_at(int32_t slot)
+{
+    struct entry *chunk = vipl_load_ptr(&table.chunks[slot >> CHUNK_BITS]);
+    return chunk == NULL ? NULL : &chunk[slot & (CHUNK - 1)];
+}
+
+static void append_free_locked(int32_t slot)
+{
+    struct entry *e = entry_at(slot);
+    e->next_free = NO_SLOT;
+    if (table.first_free == NO_SLOT) {
+        table.first_free = slot;
+    } else {
+        entry_at(table.last_free)->next_free = slot;
+    }
+    table.last_free = slot;
+}
+
+static void grow_locked(void)
+{
+    uint32_t salt = 0;
+    if (table.used_chunks == CHUNKS || vipl_entropy(&salt, sizeof(salt)) != 0) {
+        return;
+    }
+    struct entry *chunk = vipl_zalloc(sizeof(*chunk) * CHUNK);
+    if (chunk == NULL) {
+        return;
+    }
+    int32_t place = (table.first_chunk + table.used_chunks) % CHUNKS;
+    int32_t base = place << CHUNK_BITS;
+    for (int32_t i = 0; i < CHUNK; i++) {
+        chunk[i].stamp = (salt + (uint32_t)i * 0x9E3779B9u) << KIND_BITS & STAMP_MASK;
+    }
+    table.used_chunks++;
+    vipl_store_ptr(&table.chunks[place], chunk); /* pairs with entry_at */
+    for (int32_t i = 0; i < CHUNK; i++) {
+        append_free_locked(base + i);
+    }
+}
+
+void *vipl_handle_create(enum vipl_kind kind, void *object)
+{
+    vipl_mutex_lock(&table.lock);
+    if (table.first_free == NO_SLOT) {
+        grow_locked();
+    }
+    int32_t slot = table.first_free;
+    if (slot == NO_SLOT) {
+        vipl_mutex_unlock(&table.lock);
+        return NULL;
+    }
+    struct entry *e = entry_at(slot);
+    table.first_free = e->next_free;
+    uint32_t stamp =
+        ((e->stamp + (1u << KIND_BITS)) & STAMP_MASK & ~((1u << KIND_BITS) - 1)) | (uint32_t)kind;
+    vipl_store_ptr(&e->object, object);
+    vipl_store_release(&e->stamp, stamp); /* pairs with find */
+    vipl_mutex_unlock(&table.lock);
+    return (void *)((uintptr_t)stamp << SLOT_BITS | (uintptr_t)slot);
+}
+
+static int32_t slot_of(const void *handle)
+{
+    return (int32_t)vipl_handle_slot(handle);
+}
+
+void vipl_handle_destroy(void *handle)
+{
+    vipl_mutex_lock(&table.lock);
+    struct entry *e = entry_at(slot_of(handle));
+    vipl_store_release(&e->stamp, e->stamp & ~((1u << KIND_BITS) - 1));
+    append_free_locked(slot_of(handle));
+    vipl_mutex_unlock(&table.lock);
+}
+
+void *vipl_handle_find(enum vipl_kind kind, const void *handle)
+{
+    uintptr_t stamp = (uintptr_t)handle >> SLOT_BITS;
+    if ((stamp & ((1u << KIND_BITS) - 1)) != (uintptr_t)kind) {
+        return NULL;
+    }
+    struct entry *e = entry_at(slot_of(handle));
+    if (e == NULL || vipl_load_acquire(&e->stamp) != stamp) { /* pairs with create's release */
+        return NULL;
+    }
+    return vipl_load_ptr(&e->object);
+}
+
+void vipl_handle_abandon(void)
+{
+    vipl_mutex_init(&table.lock, VIPL_RANK_HANDLE);
+    for (int32_t i = 0; i < table.used_chunks; i++) {
+        int32_t place = (table.first_chunk + i) % CHUNKS;
+        table.left[place] = table.chunks[place];
+        table.chunks[place] = NULL; /* not found here any more, untouched in the parent */
+    }
+    table.first_chunk = (table.first_chunk + table.used_chunks) % CHUNKS; /* its slots are not used here */
+    table.used_chunks = 0;
+    table.first_free = NO_SLOT;
+    table.last_free = NO_SLOT;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* What this host is called. */
+#include "base/hostname.h"
+
+#include <string.h>
+
+#include "os/os.h"
+
+bool vipl_names_this_host(const char *name)
+{
+    char host[256];
+    if (strcmp(name, "localhost") == 0) {
+        return true;
+    }
+    if (vipl_host_name(host, sizeof(host)) != 0) {
+        return false;
+    }
+    size_t n = strlen(name);
+    size_t bare = strcspn(host, ".");
+    return strcmp(name, host) == 0 || (n == bare && strncmp(name, host, n) == 0) ||
+           (strncmp(name, host, bare) == 0 && name[bare] == '.');
+}

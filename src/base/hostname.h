@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* What this host is called, for backends' name services. */
+#ifndef VIPL_BASE_HOSTNAME_H
+#define VIPL_BASE_HOSTNAME_H
+
+#include <stdbool.h>
+
+/* Whether that is a name of this host: "localhost", or as the system says, with or without its domain. */
+bool vipl_names_this_host(const char *name);
+
+#endif

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Payload from list to list. */
+#include "base/iov.h"
+
+#include <string.h>
+
+#include "os/os.h"
+#include "os/os_atomic.h"
+
+uint32_t vipl_copy_safe;
+
+void vipl_copy_set_safe(void)
+{
+    vipl_store_relaxed(&vipl_copy_safe, 1);
+}
+
+/* --- one run of bytes --- */
+
+enum { LEAST_PAGE = 4096 };
+
+bool vipl_copy_finds(const void *from, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)from;
+    uintptr_t end = at + bytes;
+    bool there = true;
+    while (there && at < end) {
+        char seen;
+        there = vipl_copy_checked(&seen, (const void *)at, 1) == 0;
+        at = (at | (LEAST_PAGE - 1)) + 1;
+    }
+    return there;
+}
+
+/* `is_safe` is a constant where this is used, so that the usual way has nothing of the other in it. */
+static inline enum vipl_copied move(void *to, const void *from, size_t bytes, bool is_safe)
+{
+    if (!is_safe) {
+        memmove(to, from, bytes);
+        return VIPL_COPY_DONE;
+    }
+    return vipl_copy_checked(to, from, bytes) == 0 ? VIPL_COPY_DONE
+           : vipl_copy_finds(from, bytes)          ? VIPL_COPY_TO
+                                                   : VIPL_COPY_FROM;
+}
+
+bool vipl_copy_may_write(uint32_t *word)
+{
+    uint32_t held;
+    return vipl_copy_checked(&held, word, sizeof(held)) == 0 &&
+           vipl_copy_checked(word, &held, sizeof(held)) == 0;
+}
+
+bool vipl_copy_bytes(void *to, const void *from, size_t bytes)
+{
+    if (!vipl_copy_is_safe()) {
+        memcpy(to, from, bytes);
+        return true;
+    }
+    return vipl_copy_checked(to, from, bytes) == 0;
+}
+
+/* --- lists --- */
+
+static inline enum vipl_copied copy_lists(const struct vipl_sg *to, const struct vipl_sg *from, bool is_safe)
+{
+    enum vipl_copied fault = VIPL_COPY_DONE;
+    size_t to_at = 0;
+    size_t from_at = 0;
+    unsigned t = 0;
+    unsigned f = 0;
+    while (t < to->count && f < from->count && fault == VIPL_COPY_DONE) {
+        size_t n = to->iov[t].len - to_at;
+        if (n > from->iov[f].len - from_at) {
+            n = from->iov[f].len - from_at;
+        }
+        fault = move((char *)to->iov[t].base + to_at, (const char *)from->iov[f].base + from_at, n, is_safe);
+        to_at += n;
+        from_at += n;
+        if (to_at == to->iov[t].len) {
+            t++;
+            to_at = 0;
+        }
+        if (from_at == from->iov[f].len) {
+            f++;
+            from_at = 0;
+        }
+    }
+    return fault;
+}
+
+enum vipl_copied vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from)
+{
+    return vipl_copy_is_safe() ? copy_lists(to, from, true) : copy_lists(to, from, false);
+}
+
+bool vipl_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes)
+{
+    const unsigned char *next = from;
+    bool good = true;
+    for (unsigned i = 0; bytes > 0 && good && i < to->count; i++) {
+        size_t len = to->iov[i].len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        size_t n = len - offset < bytes ? len - offset : bytes;
+        good = vipl_copy_bytes((char *)to->iov[i].base + offset, next, n);
+        next += n;
+        bytes -= n;
+        offset = 0;
+    }
+    return good;
+}
+
+bool vipl_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes)
+{
+    unsigned char *next = to;
+    bool good = true;
+    for (unsigned i = 0; bytes > 0 && good && i < from->count; i++) {
+        size_t len = from->iov[i].len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        size_t n = len - offset < bytes ? len - offset : bytes;
+        good = vipl_copy_bytes(next, (const char *)from->iov[i].base + offset, n);
+        next += n;
+        bytes -= n;
+        offset = 0;
+    }
+    return good;
+}
+
+unsigned vipl_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; bytes > 0 && i < sg->count; i++) {
+        size_t len = sg->iov[i].len;
+        if (offset >= len) {
+            offset -= len;
+            continue;
+        }
+        size_t take = len - offset < bytes ? len - offset : bytes;
+        out[n++] = (struct vipl_iov){(char *)sg->iov[i].base + offset, take};
+        bytes -= take;
+        offset = 0;
+    }
+    return n;
+}
+
+/* How much of what goes to `to` is one store: the largest aligned item that fits. */
+static size_t item_bytes(const unsigned char *to, size_t n)
+{
+    if (sizeof(void *) == 8 && n >= 8 && (uintptr_t)to % 8 == 0) {
+        return 8;
+    }
+    return n >= 4 && (uintptr_t)to % 4 == 0 ? 4 : 1;
+}
+
+/* Pairs with the acquire load of whoever spins on the item. */
+static void store_item(unsigned char *to, const unsigned char *from, size_t n)
+{
+    if (n == sizeof(void *) && n == 8) {
+        void *word;
+        memcpy(&word, from, sizeof(word));
+        vipl_store_ptr((void **)(void *)to, word);
+    } else if (n == 4) {
+        uint32_t word;
+        memcpy(&word, from, sizeof(word));
+        vipl_store_release((uint32_t *)(void *)to, word);
+    } else {
+        __atomic_store_n(to, *from, __ATOMIC_RELEASE);
+    }
+}
+
+/* A C library moves long runs by words or more, but short ones by bytes on some targets: here those go
+ * by items. They are held in between, for source and target may overlap. */
+enum { SHORT_RUN = 32 };
+
+static void copy_short(unsigned char *to, const unsigned char *from, size_t n)
+{
+    unsigned char held[SHORT_RUN];
+    memcpy(held, from, n);
+    for (size_t done = 0; done < n;) {
+        size_t item = item_bytes(to + done, n - done);
+        store_item(to + done, held + done, item);
+        done += item;
+    }
+}
+
+/* The last item of a long run, with which its reader knows that all is there. */
+static size_t tail_bytes(const unsigned char *end)
+{
+    return (uintptr_t)end % sizeof(void *) == 0 ? sizeof(void *) : item_bytes(end, 4);
+}
+
+static void copy_long(unsigned char *to, const unsigned char *from, size_t n)
+{
+    unsigned char last[sizeof(void *)];
+    size_t tail = tail_bytes(to + n);
+    memcpy(last, from + n - tail, tail);
+    memmove(to, from, n - tail);
+    store_item(to + n - tail, last, tail);
+}
+
+/* By the kernel: the tail in a call of its own. */
+static enum vipl_copied copy_run_safely(unsigned char *to, const unsigned char *from, size_t n)
+{
+    size_t tail = n > sizeof(void *) ? tail_bytes(to + n) : item_bytes(to, n) == n ? n : 1;
+    enum vipl_copied fault = move(to, from, n - tail, true);
+    return fault != VIPL_COPY_DONE ? fault : move(to + n - tail, from + n - tail, tail, true);
+}
+
+enum vipl_copied vipl_copy_ordered(unsigned char *to, const struct vipl_sg *from)
+{
+    bool is_safe = vipl_copy_is_safe();
+    enum vipl_copied fault = VIPL_COPY_DONE;
+    for (unsigned i = 0; i < from->count && fault == VIPL_COPY_DONE; i++) {
+        size_t n = from->iov[i].len;
+        if (is_safe) {
+            fault = copy_run_safely(to, from->iov[i].base, n);
+        } else if (n <= SHORT_RUN) {
+            copy_short(to, from->iov[i].base, n);
+        } else {
+            copy_long(to, from->iov[i].base, n);
+        }
+        to += n;
+    }
+    return fault;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* The log: the whole line is built first and written at once, so lines of threads do not mix. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/guard.h"
+#include "os/os.h"
+#include "os/os_atomic.h"
+
+static uint32_t current_level = VIPL_LOG_ERROR; /* read and written relaxed: a setting */
+
+static const char *const level_names[] = {"off", "error", "info", "debug"};
+
+void vipl_log_set_level(enum vipl_log_level level)
+{
+    vipl_store_relaxed(&current_level, (uint32_t)level);
+}
+
+void vipl_log_set_level_text(const char *text)
+{
+    enum vipl_log_level level = VIPL_LOG_ERROR;
+    for (unsigned i = 0; text != NULL && i < sizeof(level_names) / sizeof(level_names[0]); i++) {
+        if (strcmp(text, level_names[i]) == 0) {
+            level = (enum vipl_log_level)i;
+        }
+    }
+    vipl_log_set_level(level);
+}
+
+void vipl_log(enum vipl_log_level level, const char *format, ...)
+{
+    char line[512];
+    if ((uint32_t)level > vipl_load_relaxed(&current_level)) {
+        return;
+    }
+    int n = snprintf(line, sizeof(line), "vipl[%d] %s: ", vipl_pid(), level_names[level]);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
+    va_end(args);
+    strcat(line, "\n"); /* vsnprintf left room for it */
+    vipl_print_error(line, strlen(line));
+}
+
+/* What the C library says of an error it may take from its catalogues, under a lock. */
+void vipl_log_os(const char *what, int error)
+{
+    char text[128];
+    if (vipl_is_in_safe_call()) {
+        vipl_log(VIPL_LOG_ERROR, "%s: error %d", what, error);
+        return;
+    }
+    vipl_log(VIPL_LOG_ERROR, "%s: %s (%d)", what, vipl_os_error(error, text, sizeof(text)), error);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* One line an event, to stderr, from the level that VIPL_LOG=error|info|debug sets; silent without it
+ * but for errors that nobody else hears of. Never on the data path. */
+#ifndef VIPL_BASE_LOG_H
+#define VIPL_BASE_LOG_H
+
+enum vipl_log_level { VIPL_LOG_OFF, VIPL_LOG_ERROR, VIPL_LOG_INFO, VIPL_LOG_DEBUG };
+
+void vipl_log_set_level(enum vipl_log_level level);
+void vipl_log_set_level_text(const char *text); /* NULL or unknown: errors only */
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void vipl_log(enum vipl_log_level level, const char *format, ...);
+
+/* `what` failed with the system error `error`; the text is the system's. */
+void vipl_log_os(const char *what, int error);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Objects of one type that are never given back to the system: a thread that comes late with a
+ * stale handle may still take the object's lock, find it is another object now, and leave. So an
+ * object's locks are initialised once, when its memory is made, and stay valid for ever.
+ */
+#ifndef VIPL_BASE_POOL_H
+#define VIPL_BASE_POOL_H
+
+#include <stddef.h>
+
+#include "base/list.h"
+#include "os/os_mutex.h"
+
+struct vipl_pool {
+    struct vipl_mutex lock; /* rank POOL; guards free */
+    struct vipl_list free;
+    struct vipl_list *left;     /* in a forked child: what was free in its parent, for leak checkers */
+    size_t object_bytes;        /* constant; a multiple of 64 */
+    size_t link_offset;         /* constant: a vipl_list in the object, unused while it lives */
+    void (*make)(void *object); /* constant: prepares the locks of zeroed memory, once */
+};
+
+#define VIPL_POOL_INIT(pool, type, link, make_fn) \
+    { \
+        .lock = {0, VIPL_RANK_POOL}, .free = {&(pool).free, &(pool).free}, .object_bytes = sizeof(type), \
+        .link_offset = offsetof(type, link), .make = (make_fn), \
+    }
+
+void *vipl_pool_get(struct vipl_pool *pool); /* NULL: no memory. Contents: as it was put. */
+void vipl_pool_put(struct vipl_pool *pool, void *object);
+void vipl_pool_abandon(struct vipl_pool *pool); /* in a forked child: forget everything */
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The checks themselves. Each says which side of the contract it finds broken. Locks are known by
+ * their ranks (lock_rank.h), which every thread of a debug build remembers while it holds them.
+ */
+#include "hook/check.h"
+
+#ifndef NDEBUG
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/lock_rank.h"
+#include "core/vi.h"
+
+static void check(bool kept, const char *op, const char *rule)
+{
+    if (!kept) {
+        fprintf(stderr, "vipl: contract of backend.h broken: %s: %s\n", op, rule);
+        abort();
+    }
+}
+
+void vipl_checks_init(struct vipl_checks *checks)
+{
+    memset(checks, 0, sizeof(*checks));
+    vipl_mutex_init(&checks->lock, VIPL_RANK_BACKEND_TX);
+}
+
+void vipl_check_unlocked(const char *op)
+{
+    for (uint32_t rank = VIPL_RANK_BACKEND; rank <= VIPL_RANK_LOG; rank++) {
+        check(!vipl_rank_held(rank), op, "core calls it with no lock held");
+    }
+}
+
+void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_address *address)
+{
+    static const char op[] = "limits";
+    unsigned levels = VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY | VIP_SERVICE_RELIABLE_RECEPTION;
+    check(limits->reliability_levels != 0 && (limits->reliability_levels & ~levels) == 0, op,
+          "the levels are VIPL's");
+    check((limits->rdma_read_levels & ~limits->reliability_levels) == 0, op,
+          "RDMA Read only at levels there are");
+    check(limits->max_segments <= VIPL_MAX_SEGMENTS, op, "a scatter/gather list holds max_segments");
+    check(limits->max_discriminator <= VIPL_MAX_DISCRIMINATOR, op, "an address holds max_discriminator");
+    check(address->host_len <= VIPL_MAX_HOST_ADDRESS && address->disc_len == 0, "address",
+          "a host part, and no discriminator");
+}
+
+/* --- life times --- */
+
+static struct vipl_vi **connecting_locked(struct vipl_checks *checks, const struct vipl_vi *vi)
+{
+    for (unsigned i = 0; i < VIPL_CHECKED_CONNECTS; i++) {
+        if (checks->connecting[i] == vi) {
+            return &checks->connecting[i];
+        }
+    }
+    return NULL;
+}
+
+void vipl_check_created(struct vipl_checks *checks)
+{
+    vipl_fetch_add(&checks->vis, 1);
+}
+
+void vipl_check_destroy(struct vipl_checks *checks, const struct vipl_vi *vi)
+{
+    check(vipl_fetch_add(&checks->vis, (uint32_t)-1) > 0, "vi_destroy", "once for each vi_create");
+    vipl_mutex_lock(&checks->lock);
+    bool busy = connecting_locked(checks, vi) != NULL;
+    vipl_mutex_unlock(&checks->lock);
+    check(!busy, "vi_destroy", "no connect of the VI is running");
+}
+
+void vipl_check_close(struct vipl_checks *checks)
+{
+    check(vipl_load_ordered(&checks->vis) == 0, "close", "no VI is left");
+}
+
+void vipl_check_connect_begins(struct vipl_checks *checks, struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&checks->lock);
+    bool twice = connecting_locked(checks, vi) != NULL;
+    struct vipl_vi **slot = connecting_locked(checks, NULL);
+    if (slot != NULL) { /* else more connect at once than are watched */
+        *slot = vi;
+    }
+    vipl_mutex_unlock(&checks->lock);
+    check(!twice, "connect", "one request of a VI at a time");
+}
+
+void vipl_check_connect_ends(struct vipl_checks *checks, const struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&checks->lock);
+    struct vipl_vi **slot = connecting_locked(checks, vi);
+    if (slot != NULL) {
+        *slot = NULL;
+    }
+    vipl_mutex_unlock(&checks->lock);
+}
+
+void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed)
+{
+    check((unsigned)rc < 32 && (allowed >> rc & 1) != 0, op, "it returns a code that the contract names");
+}
+
+/* --- data --- */
+
+void vipl_check_sever(struct vipl_vi *vi)
+{
+    static const char op[] = "sever";
+    check(vipl_rank_held(VIPL_RANK_SEND) && vipl_mutex_is_held(&vi->send.lock), op, "the send lock is held");
+    check(vipl_rank_held(VIPL_RANK_RECV) && vipl_mutex_is_held(&vi->recv.lock), op,
+          "the receive lock is held");
+    check(vi->state == VIP_STATE_CONNECTED, op, "the VI is connected until now");
+}
+
+void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send)
+{
+    static const char op[] = "post_send";
+    check(vipl_rank_held(VIPL_RANK_SEND) && vipl_mutex_is_held(&vi->send.lock), op,
+          "the VI's send lock is held");
+    check(!vipl_rank_held(VIPL_RANK_RECV), op, "no receive lock is held");
+    check(vi->state == VIP_STATE_CONNECTED, op, "the VI is connected");
+    check(send->sequence == vi->send.executed && send->sequence != vi->send.posted, op,
+          "sends come in posting order, numbered one after the other");
+    check(send->behind_others == (vi->send.completed != vi->send.executed), op,
+          "behind_others: an earlier send is not complete");
+    check(send->status == 0 && send->settle == NULL, op, "core clears what the backend fills in");
+    check(send->op < VIP_CONTROL_OP_RESERVED && send->local.count <= VIPL_MAX_SEGMENTS &&
+              send->local.bytes <= vi->attributes.MaxTransferSize,
+          op, "core has checked the descriptor");
+}
+
+void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted)
+{
+    static const char op[] = "post_send";
+    check(posted == VIPL_POSTED_DONE || posted == VIPL_POSTED_PENDING || posted == VIPL_POSTED_AGAIN, op,
+          "DONE, PENDING or AGAIN");
+    check(posted != VIPL_POSTED_DONE || (send->status & ~(uint32_t)VIP_STATUS_ERROR_MASK) == 0, op,
+          "status has error bits only");
+    check(posted == VIPL_POSTED_DONE || send->settle == NULL, op, "settle goes with DONE");
+}
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The contract of backend.h, checked in debug builds at each call: what core owes a backend (locks,
+ * order, life times) and what a backend owes core. No program can break it, whatever it does; a
+ * breach is a fault of this library, so it says what and aborts. Without debug, nothing is here.
+ */
+#ifndef VIPL_HOOK_CHECK_H
+#define VIPL_HOOK_CHECK_H
+
+#include "core/backend.h"
+#include "os/os_mutex.h"
+
+enum { VIPL_CHECKED_CONNECTS = 16 };
+
+struct vipl_checks {
+    struct vipl_mutex lock;                            /* rank BACKEND_TX; guards connecting */
+    uint32_t vis;                                      /* atomic: created and not destroyed */
+    struct vipl_vi *connecting[VIPL_CHECKED_CONNECTS]; /* their connect operation is running */
+};
+
+#ifndef NDEBUG
+
+enum { VIPL_CHECKING = 1 };
+
+void vipl_checks_init(struct vipl_checks *checks);
+/* No lock of the library is held by this thread. */
+void vipl_check_unlocked(const char *op);
+void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_address *address);
+void vipl_check_created(struct vipl_checks *checks);
+void vipl_check_destroy(struct vipl_checks *checks, const struct vipl_vi *vi);
+void vipl_check_close(struct vipl_checks *checks);
+void vipl_check_connect_begins(struct vipl_checks *checks, struct vipl_vi *vi);
+void vipl_check_connect_ends(struct vipl_checks *checks, const struct vipl_vi *vi);
+void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed); /* bit rc of allowed */
+void vipl_check_sever(struct vipl_vi *vi);
+void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send);
+void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted);
+
+#else
+
+enum { VIPL_CHECKING = 0 };
+
+static inline void vipl_checks_init(struct vipl_checks *checks)
+{
+    (void)checks;
+}
+static inline void vipl_check_unlocked(const char *op)
+{
+    (void)op;
+}
+static inline void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_address *address)
+{
+    (void)limits;
+    (void)address;
+}
+static inline void vipl_check_created(struct vipl_checks *checks)
+{
+    (void)checks;
+}
+static inline void vipl_check_destroy(struct vipl_checks *checks, const struct vipl_vi *vi)
+{
+    (void)checks;
+    (void)vi;
+}
+static inline void vipl_check_close(struct vipl_checks *checks)
+{
+    (void)checks;
+}
+static inline void vipl_check_connect_begins(struct vipl_checks *checks, struct vipl_vi *vi)
+{
+    (void)checks;
+    (void)vi;
+}
+static inline void vipl_check_connect_ends(struct vipl_checks *checks, const struct vipl_vi *vi)
+{
+    (void)checks;
+    (void)vi;
+}
+static inline void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed)
+{
+    (void)op;
+    (void)rc;
+    (void)allowed;
+}
+static inline void vipl_check_sever(struct vipl_vi *vi)
+{
+    (void)vi;
+}
+static inline void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send)
+{
+    (void)vi;
+    (void)send;
+}
+static inline void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted)
+{
+    (void)send;
+    (void)posted;
+}
+
+#endif
+
+#endif

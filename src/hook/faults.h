@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fault plan of a NIC handle: what VIPL_FAULTS says, and which calls it strikes. docs/faults.md
+ * is the description for users.
+ *
+ * A decision depends on the plan, the seed and the number of the call alone, so the same calls meet
+ * the same faults however long they take.
+ */
+#ifndef VIPL_HOOK_FAULTS_H
+#define VIPL_HOOK_FAULTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum vipl_fault {
+    VIPL_FAULT_DROP,
+    VIPL_FAULT_CORRUPT,
+    VIPL_FAULT_DELAY,
+    VIPL_FAULT_DISCONNECT,
+    VIPL_FAULT_STATUS,
+    VIPL_FAULT_EVENT,
+    VIPL_FAULT_RESOURCE,
+    VIPL_FAULT_REACH,
+    VIPL_FAULT_NAMES,
+    VIPL_FAULT_RDMAREAD,
+    VIPL_FAULT_KINDS
+};
+
+enum { VIPL_FAULT_RULES = 32 };
+
+struct vipl_fault_rule {
+    uint8_t kind;    /* enum vipl_fault */
+    bool counted;    /* strikes call `first`, and then every `every`-th; else by chance */
+    uint32_t chance; /* of 1,000,000,000 */
+    uint32_t first;
+    uint32_t every; /* 0: once */
+    uint32_t value; /* status bits, or VIP_ERROR_CODE */
+};
+
+/* Constant after vipl_faults_read() but for the counters. */
+struct vipl_faults {
+    uint64_t seed;
+    uint32_t count;
+    struct vipl_fault_rule rules[VIPL_FAULT_RULES];
+    uint32_t sends;                   /* atomic: sends that have a number */
+    uint32_t calls[VIPL_FAULT_KINDS]; /* atomic: calls that vipl_faults_strikes() was asked about */
+};
+
+/* What is to happen to one send. */
+struct vipl_send_faults {
+    bool drop;
+    bool disconnect;
+    uint32_t polls;  /* delayed by so many */
+    uint32_t status; /* VIP_STATUS error bits */
+    uint32_t events; /* bit n: report VIP_ERROR_CODE n */
+};
+
+/* Reads a plan; each item that is none is logged and left out. */
+void vipl_faults_read(struct vipl_faults *faults, const char *plan);
+bool vipl_faults_has(const struct vipl_faults *faults, enum vipl_fault kind);
+/* Counts a call of that kind: whether a rule strikes it. Not for faults of sends. */
+bool vipl_faults_strikes(struct vipl_faults *faults, enum vipl_fault kind);
+void vipl_faults_of_send(const struct vipl_faults *faults, uint32_t number, struct vipl_send_faults *out);
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* TCP sockets. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
+
+#include "os/os.h"
+
+#ifndef MSG_NOSIGNAL
+#define MSG_NOSIGNAL 0 /* such a system has SO_NOSIGPIPE */
+#endif
+
+_Static_assert(sizeof(struct vipl_iov) == sizeof(struct iovec), "the kernel reads our lists");
+_Static_assert(offsetof(struct vipl_iov, len) == offsetof(struct iovec, iov_len),
+               "the kernel reads our lists");
+
+enum { BACKLOG = 1024, LEAST_SEGMENT = 536, MOST_PIECES = 1024 };
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+static socklen_t to_system(const struct vipl_inet *in, union address *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (in->host_len == 4) {
+        out->v4.sin_family = AF_INET;
+        out->v4.sin_port = htons(in->port);
+        memcpy(&out->v4.sin_addr, in->host, 4);
+        return sizeof(out->v4);
+    }
+    out->v6.sin6_family = AF_INET6;
+    out->v6.sin6_port = htons(in->port);
+    out->v6.sin6_scope_id = in->scope;
+    memcpy(&out->v6.sin6_addr, in->host, 16);
+    return sizeof(out->v6);
+}
+
+static void from_system(const union address *in, struct vipl_inet *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (in->any.sa_family == AF_INET) {
+        out->host_len = 4;
+        out->port = ntohs(in->v4.sin_port);
+        memcpy(out->host, &in->v4.sin_addr, 4);
+    } else {
+        out->host_len = 16;
+        out->port = ntohs(in->v6.sin6_port);
+        out->scope = in->v6.sin6_scope_id;
+        memcpy(out->host, &in->v6.sin6_addr, 16);
+    }
+}
+
+static void set(int fd, int level, int option, int value)
+{
+    (void)setsockopt(fd, level, option, &value, sizeof(value)); /* a wish: the socket works without */
+}
+
+/* Sockets do not block, and do not survive exec from the first moment on, where the system can do that: another thread may
+ * be running a program right now. */
+#ifdef SOCK_CLOEXEC
+static int new_socket(int family)
+{
+    return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static int new_accepted(int listener, union address *peer, socklen_t *size)
+{
+    return accept4(listener, &peer->any, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+static int set_flags(int fd)
+{
+    (void)fd;
+    return 0;
+}
+#else
+static int new_socket(int family)
+{
+    return socket(family, SOCK_STREAM, 0);
+}
+
+static int new_accepted(int listener, union address *peer, socklen_t *size)
+{
+    return accept(listener, &peer->any, size);
+}
+
+static int set_flags(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    bool set =
+        flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+    return set ? 0 : errno;
+}
+#endif
+
+/* What every socket of ours has. Closes the socket on failure. */
+static int prepare(int fd)
+{
+    int error = set_flags(fd);
+    if (error != 0) {
+        vipl_fd_close(fd);
+        return error;
+    }
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+#ifdef SO_NOSIGPIPE
+    set(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
+#endif
+    return 0;
+}
+
+static int open_socket(const struct vipl_inet *local, int *out)
+{
+    vipl_fd_begin();
+    int fd = vipl_resource_fails(EMFILE) ? -1 : new_socket(local->host_len == 4 ? AF_INET : AF_INET6);
+    int error = vipl_fd_adopt(&fd);
+    vipl_fd_end();
+    if (error == 0) {
+        error = prepare(fd);
+    }
+    if (error == 0) {
+        *out = fd;
+    }
+    return error;
+}
+
+static int bind_to(int fd, const struct vipl_inet *local)
+{
+    union address address;
+    socklen_t size = to_system(local, &address);
+    return bind(fd, &address.any, size) == 0 ? 0 : errno;
+}
+
+int vipl_socket_listen(const struct vipl_inet *local, int *fd)
+{
+    int made = -1; /* gcc at -O3 asks for a value */
+    int error = open_socket(local, &made);
+    if (error != 0) {
+        return error;
+    }
+    set(made, SOL_SOCKET, SO_REUSEADDR, 1); /* ports of connections that have just ended are free */
+    if (local->host_len == 16) {
+        set(made, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    }
+    error = bind_to(made, local);
+    if (error == 0 && listen(made, BACKLOG) != 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        vipl_fd_close(made);
+        return error;
+    }
+    *fd = made;
+    return 0;
+}
+
+int vipl_socket_accept(int listener, int *fd, struct vipl_inet *peer)
+{
+    union address address = {.any.sa_family = AF_UNSPEC};
+    socklen_t size = sizeof(address);
+    int made;
+    vipl_fd_begin();
+    do {
+        made = vipl_resource_fails(EMFILE) ? -1 : new_accepted(listener, &address, &size);
+    } while (made < 0 && (errno == EINTR || errno == ECONNABORTED));
+    int error = vipl_fd_adopt(&made);
+    error = error == EWOULDBLOCK ? EAGAIN : error;
+    vipl_fd_end();
+    if (error == 0) {
+        error = prepare(made);
+    }
+    if (error == 0) {
+        from_system(&address, peer);
+        *fd = made;
+    }
+    return error;
+}
+
+int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *fd)
+{
+    union address address;
+    struct vipl_inet from = *local;
+    int made = -1; /* gcc at -O3 asks for a value */
+    int error = open_socket(remote, &made);
+    if (error != 0) {
+        return error;
+    }
+    from.port = 0;
+#ifdef IP_BIND_ADDRESS_NO_PORT
+    set(made, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1); /* a port for each pair of ends, not for each end */
+#endif
+    error = from.host_len == remote->host_len ? bind_to(made, &from) : 0;
+    socklen_t size = to_system(remote, &address);
+    if (error == 0 && connect(made, &address.any, size) != 0 && errno != EINPROGRESS && errno != EINTR) {
+        error = errno;
+    }
+    if (error != 0) {
+        vipl_fd_close(made);
+        return error;
+    }
+    *fd = made;
+    return 0;
+}
+
+int vipl_socket_connect_result(int fd)
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+static int seconds(uint32_t ms)
+{
+    return ms < 1000 ? 1 : (int)(ms / 1000);
+}
+
+void vipl_socket_tune(int fd, const struct vipl_socket_tuning *tuning)
+{
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+#ifdef TCP_KEEPIDLE
+    uint32_t left = tuning->timeout_ms > tuning->idle_ms ? tuning->timeout_ms - tuning->idle_ms : 1000;
+    int pause = seconds(left / 4);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, seconds(left) / pause); /* four, where there are as many seconds */
+#endif
+#if defined(TCP_USER_TIMEOUT) && !defined(__linux__)
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
+#endif
+    if (tuning->buffer > 0) {
+        set(fd, SOL_SOCKET, SO_SNDBUF, (int)tuning->buffer);
+        set(fd, SOL_SOCKET, SO_RCVBUF, (int)tuning->buffer);
+    }
+}
+
+/* Linux's TCP_USER_TIMEOUT also ends connections whose peer answers, but with a closed window because its program is
+ * busy; and it comes late where a link has gone. */
+bool vipl_socket_signs_of_life(int fd, struct vipl_socket_signs *out)
+{
+#ifdef __linux__
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+    memset(&info, 0, sizeof(info));
+    int queued = 0;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || ioctl(fd, SIOCOUTQ, &queued) != 0) {
+        return false;
+    }
+    out->queued = queued > 0;
+    out->silent_ms = info.tcpi_last_ack_recv;
+    out->unanswered = info.tcpi_unacked > 0;
+    out->probed = info.tcpi_probes > 1; /* one may be on its way */
+    return true;
+#else
+    (void)fd;
+    (void)out;
+    return false;
+#endif
+}
+
+uint32_t vipl_socket_segment_bytes(int fd)
+{
+    int bytes = 0;
+    socklen_t size = sizeof(bytes);
+    bool known = getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) == 0;
+    return known && bytes > LEAST_SEGMENT ? (uint32_t)bytes : LEAST_SEGMENT;
+}
+
+bool vipl_socket_is_local(int fd)
+{
+    union address ends[2] = {{.any.sa_family = AF_UNSPEC}, {.any.sa_family = AF_UNSPEC}};
+    struct vipl_inet own;
+    struct vipl_inet peer;
+    socklen_t size[2] = {sizeof(ends[0]), sizeof(ends[1])};
+    if (getsockname(fd, &ends[0].any, &size[0]) != 0 || getpeername(fd, &ends[1].any, &size[1]) != 0) {
+        return false;
+    }
+    from_system(&ends[0], &own);
+    from_system(&ends[1], &peer);
+    return own.host_len == peer.host_len && memcmp(own.host, peer.host, own.host_len) == 0;
+}
+
+static int moved(ssize_t n, size_t *bytes)
+{
+    if (n < 0) {
+        return errno == EWOULDBLOCK ? EAGAIN : errno;
+    }
+    *bytes = (size_t)n;
+    return 0;
+}
+
+/* For tests: the list cut down to its first bytes, as if the system took no more. False: it stays as it is. */
+static bool cut(const struct vipl_iov *pieces, unsigned count, uint32_t most, struct vipl_iov *first)
+{
+    unsigned i = 0;
+    if (most == 0 || count == 0) {
+        return false;
+    }
+    while (i + 1 < count && pieces[i].len == 0) {
+        i++;
+    }
+    first->base = pieces[i].base;
+    first->len = pieces[i].len < most ? pieces[i].len : most;
+    return true;
+}
+
+static void describe(struct msghdr *message, const struct vipl_iov *pieces, unsigned count)
+{
+    memset(message, 0, sizeof(*message));
+    message->msg_iov = (struct iovec *)(uintptr_t)pieces;
+    message->msg_iovlen = count > MOST_PIECES ? MOST_PIECES : count;
+}
+
+int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent)
+{
+    struct msghdr message;
+    struct vipl_iov few;
+    ssize_t n;
+    if (cut(pieces, count, vipl_socket_most_sent(), &few)) {
+        pieces = &few;
+        count = 1;
+    }
+    describe(&message, pieces, count);
+    int cancel = vipl_cancel_off();
+    do { /* one piece: the kernel has less to look at */
+        n = count == 1 ? send(fd, pieces->base, pieces->len, MSG_NOSIGNAL | MSG_DONTWAIT)
+                       : sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    vipl_cancel_restore(cancel);
+    return moved(n, sent);
+}
+
+int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received)
+{
+    struct msghdr message;
+    struct vipl_iov few;
+    ssize_t n;
+    if (cut(pieces, count, vipl_socket_most_received(), &few)) {
+        pieces = &few;
+        count = 1;
+    }
+    describe(&message, pieces, count);
+    do { /* as above */
+        n = count == 1 ? recv(fd, pieces->base, pieces->len, MSG_DONTWAIT)
+                       : recvmsg(fd, &message, MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    return moved(n, received);
+}
+
+void vipl_socket_finish(int fd)
+{
+    (void)shutdown(fd, SHUT_WR); /* fails only where there is no peer any more */
+}

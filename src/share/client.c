@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A holder's side: joining the keeper, making calls, and what happens around a fork.
+ *
+ * `talk` guards what is asked and answered on the socket: one note and its answer at a time. A fork takes no lock, and
+ * waits for nobody: its note is not answered, and what it has in hand is its thread's. Nothing else here takes
+ * a lock: a call takes any channel that is free, and that may be done in a signal handler, in the middle of a fork too.
+ */
+#include "share/shm.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/guard.h"
+#include "base/lock_rank.h"
+#include "base/log.h"
+#include "core/nic.h"
+#include "core/wait.h"
+#include "os/os.h"
+#include "os/os_mutex.h"
+
+enum {
+    SPINS = 2000,
+    LOOK_MS = 1000, /* how often a call that waits looks whether the keeper lives */
+    CHANNELS = 256,
+    MIB = 1 << 20,
+    /* Of a thread at a time: each but the first in a handler that interrupted the one before. */
+    MOST_FORKS = 4,
+    FORK_MS = 1000 /* at most, until there is room to tell the keeper of a child */
+};
+
+struct bell {
+    void *handle; /* atomic, written after waker: whose it is; NULL: none. Guarded by talk */
+    struct vipl_waker waker;
+};
+
+/* What this process knows of objects, by slot: large, and mostly untouched. */
+struct tables {
+    struct tables *older; /* those of a keeper that has died: other threads may be looking at them */
+    void *dropped_vis[VIPL_SHARE_VIS];   /* atomic: this process has dropped its reference of that handle */
+    void *dropped_nics[VIPL_SHARE_NICS]; /* atomic, likewise */
+    void *dropped_cqs[VIPL_SHARE_CQS];   /* atomic, likewise */
+    struct bell vi_bells[VIPL_SHARE_VIS][2];
+    struct bell cq_bells[VIPL_SHARE_CQS];
+    struct bell nic_bells[VIPL_SHARE_NICS]; /* of its connection requests */
+};
+
+static struct {
+    struct vipl_mutex talk;   /* rank SHARE; guards asking on the socket, and adding channels and bells */
+    struct vipl_arena *arena; /* atomic; NULL: none */
+    int pid;                  /* whose channels these are: a child that the handlers did not see has none */
+    int socket;               /* once there is one, its number stays: a fork may be about to use it */
+    int lifeline;             /* likewise */
+    bool watching;            /* the handlers are there */
+    uint32_t number;        /* atomic, written under talk: which holder this is; UINT32_MAX: not known yet */
+    uint32_t sent;          /* atomic: notes without an answer, counted when they are sent */
+    uint32_t channel_count; /* atomic: grows */
+    uint32_t channels[CHANNELS]; /* numbers in the arena; constant once counted */
+    uint32_t busy[CHANNELS];     /* atomic: a call is under way */
+    struct tables *mine;         /* constant once the arena is there */
+} share = {.talk = {0, VIPL_RANK_SHARE}, .socket = -1, .lifeline = -1, .number = UINT32_MAX};
+
+/* The sockets of the children that this thread is about to make, the parent's copies of their ends; -1: a child without. */
+static _Thread_local struct {
+    volatile uint32_t count;
+    volatile int sockets[MOST_FORKS];
+} forks VIPL_FAST_THREAD_LOCAL;
+
+struct vipl_arena *vipl_share_arena(void)
+{
+    return vipl_load_ptr((void *const *)&share.arena);
+}
+
+int vipl_share_lifeline(void)
+{
+    return share.lifeline;
+}
+
+bool vipl_share_keeper_lives(void)
+{
+    return vipl_poll(&share.lifeline, 1, 0, NULL) != 0; /* a signal may end even a look */
+}
+
+/* --- notes --- */
+
+/* `talk` is held. 0, or an errno value: the keeper is no more, or does not know this process. */
+static int receive_locked(struct vipl_note *note, int fds[2])
+{
+    size_t length = 0;
+    int error;
+    while ((error = vipl_local_receive(share.socket, note, sizeof(*note), &length, fds)) == EAGAIN) {
+        vipl_poll(&share.socket, 1, -1, NULL); /* a signal: looks again */
+    }
+    return error == 0 && length != sizeof(*note) ? EPIPE : error;
+}
+
+static void leave_locked(void);
+
+/* The keeper's first note says which holder this is. It comes when the keeper has heard of the fork. `talk` is held. */
+static int meet_locked(void)
+{
+    struct vipl_note note;
+    int none[2];
+    if (vipl_load_relaxed(&share.number) != UINT32_MAX) {
+        return 0;
+    }
+    int error = receive_locked(&note, none);
+    if (error == 0 && note.name == VIPL_NOTE_NUMBER && note.number < VIPL_SHARE_HOLDERS) {
+        vipl_store_release(&share.number, note.number);
+    } else if (vipl_share_keeper_lives()) {
+        leave_locked(); /* it had no room for this process, and has said so */
+    }
+    return error;
+}
+
+/* Sends a note and has the answer in its place. `talk` is held. 0, or an errno value. */
+static int exchange_locked(struct vipl_note *note, int fds[2])
+{
+    fds[0] = fds[1] = -1;
+    int error = meet_locked();
+    if (error == 0) {
+        error = vipl_local_send(share.socket, note, sizeof(*note), NULL, 0);
+    }
+    return error == 0 ? receive_locked(note, fds) : error;
+}
+
+/* A note that is not answered needs no lock. It is counted after it was sent: the next call has the keeper read it
+ * first. Waits for room in the socket, `ms` at most (VIP_INFINITE: while the keeper lives). */
+static int send_note(const void *note, size_t length, int pass, VIP_ULONG ms)
+{
+    uint64_t end = vipl_deadline(ms);
+    int error;
+    while ((error = vipl_local_send(share.socket, note, length, &pass, pass < 0 ? 0 : 1)) == EAGAIN &&
+           vipl_now_ns() < end && vipl_share_keeper_lives()) {
+        vipl_poll(NULL, 0, 1, NULL); /* on a busy machine much longer */
+    }
+    if (error == 0) {
+        vipl_fetch_add(&share.sent, 1); /* pairs with the load of vipl_share_call() */
+    }
+    return error;
+}
+
+/* --- forking --- */
+
+/* The child's end of its socket, whose other end is on its way to the keeper; -1: none. */
+static int announce_child(void)
+{
+    int ends[2];
+    struct vipl_note note = {.name = VIPL_NOTE_FORK};
+    int error = vipl_local_pair(ends);
+    if (error == 0) {
+        vipl_local_name_senders(ends[1]);
+        error = send_note(&note, sizeof(note), ends[1], FORK_MS);
+        vipl_fd_close(ends[1]);
+        if (error == 0) {
+            return ends[0];
+        }
+        vipl_fd_close(ends[0]);
+    }
+    vipl_log(VIPL_LOG_ERROR, "shared objects are not passed on to the child: error %d",
+             error); /* not its text: a handler that forks may have interrupted the C library */
+    return -1;
+}
+
+static int last_socket(void)
+{
+    uint32_t count = forks.count;
+    return count == 0 || count > MOST_FORKS ? -1 : forks.sockets[count - 1];
+}
+
+/* Of this fork, or of the one that this one's handler has interrupted. Where there is none, it may be the keeper's own. */
+static void pass_last(void)
+{
+    int socket = last_socket();
+    if (socket >= 0) {
+        vipl_fd_pass(socket, share.lifeline);
+    }
+}
+
+static void before_fork(void)
+{
+    bool shares = vipl_share_arena() != NULL && share.pid == vipl_pid();
+    uint32_t mine = forks.count++;
+    if (mine < MOST_FORKS) {
+        forks.sockets[mine] = -1;
+        forks.sockets[mine] = shares ? announce_child() : -1;
+    }
+    pass_last();
+}
+
+/* The child alone has its end from now on. If there is no child, the keeper sees the end of a holder. */
+static void after_fork_in_parent(void)
+{
+    int socket = last_socket();
+    forks.count--;
+    if (socket >= 0) {
+        vipl_fd_close(socket);
+        vipl_fd_pass(-1, -1);
+        pass_last();
+    }
+}
+
+/* The child's socket takes the place of the parent's, which was closed; its channels are yet to be asked for. */
+static void after_fork_in_child(void)
+{
+    int socket = last_socket();
+    forks.count--;
+    if (socket >= 0) {
+        vipl_fd_pass(-1, -1);
+    }
+    vipl_mutex_init(&share.talk, VIPL_RANK_SHARE); /* another thread may have had it */
+    share.number = UINT32_MAX;
+    share.sent = 0;
+    share.channel_count = 0;
+    memset(share.busy, 0, sizeof(share.busy));
+    share.pid = vipl_pid();
+    share.socket = socket;
+    if (socket < 0 || vipl_share_arena() == NULL) {
+        vipl_fd_close(socket);
+        vipl_fd_close(socket < 0 ? -1 : share.lifeline);
+        share.socket = share.lifeline = -1;
+        vipl_store_ptr((void **)&share.arena, NULL);
+    }
+}
+
+/* --- joining --- */
+
+#if UINTPTR_MAX > 0xFFFFFFFFu
+enum { HEAP_MIB = 1024, MOST_HEAP_MIB = 1 << 20 };
+#else
+enum { HEAP_MIB = 64, MOST_HEAP_MIB = 1024 };
+#endif
+
+/* The heap lies behind the arena's own part, at a multiple of its units: a mapping does not begin at one. */
+static struct vipl_arena *make_arena(void)
+{
+    struct vipl_shm shm;
+    size_t own = sizeof(struct vipl_arena) + VIPL_SHARE_PAGE;
+    size_t heap = (size_t)vipl_config_number("VIPL_SHARED_MIB", HEAP_MIB, 1, MOST_HEAP_MIB) * MIB;
+    int error = vipl_shm_reserve(&shm, "vipl-shared", own + heap);
+    if (error != 0) {
+        vipl_log_os("memory for shared objects", error);
+        return NULL;
+    }
+    vipl_shm_close_fd(&shm);
+    struct vipl_arena *arena = shm.base;
+    uintptr_t end = (uintptr_t)shm.base + own;
+    arena->heap.base = (unsigned char *)shm.base + own - end % VIPL_SHARE_PAGE;
+    arena->heap.bytes = heap;
+    return arena;
+}
+
+struct beginning {
+    struct vipl_arena *arena;
+    int socket;
+};
+
+/* In the keeper's process, which has inherited `talk` as its parent held it. */
+static void keeper_main(void *arg)
+{
+    struct beginning *beginning = arg;
+    vipl_fd_pass(-1, -1);
+    vipl_mutex_unlock(&share.talk);
+    vipl_leave_cancelled(); /* and the visit of the thread that was forked */
+    vipl_keeper_run(beginning->arena, beginning->socket);
+}
+
+/* What this process has of its line to a keeper takes the place of what it had to a former one. */
+static int take_place(int *of, int fd)
+{
+    if (*of < 0) {
+        *of = fd;
+        return 0;
+    }
+    int error = vipl_local_replace(*of, &fd);
+    if (error != 0) {
+        vipl_fd_close(fd);
+    }
+    return error;
+}
+
+/* `talk` is held. */
+static int start_keeper(struct vipl_arena *arena)
+{
+    int holder[2];
+    int life[2];
+    int error = vipl_local_pair(holder);
+    if (error != 0) {
+        return error;
+    }
+    error = vipl_local_pair(life);
+    if (error != 0) {
+        vipl_fd_close(holder[0]);
+        vipl_fd_close(holder[1]);
+        return error;
+    }
+    struct beginning beginning = {arena, holder[1]};
+    int const keepers[2] = {holder[1], life[1]};
+    vipl_local_name_senders(holder[1]);
+    vipl_fd_pass(holder[1], life[1]);
+    error = vipl_spawn("vipl-keeper", keeper_main, &beginning, keepers, 2);
+    vipl_fd_pass(-1, -1);
+    vipl_fd_close(holder[1]);
+    vipl_fd_close(life[1]);
+    if (error != 0) {
+        vipl_fd_close(holder[0]);
+        vipl_fd_close(life[0]);
+        return error;
+    }
+    int socket_error = take_place(&share.socket, holder[0]);
+    int life_error = take_place(&share.lifeline, life[0]);
+    return socket_error != 0 ? socket_error : life_error;
+}
+
+/* The keeper is no more, or is not this process's: another one may be started. What the old one had stays mapped, for other
+ * threads may be looking at it; its handles are none of the new one's. */
+static void leave_locked(void)
+{
+    vipl_store_ptr((void **)&share.arena, NULL);
+}
+
+static VIP_RETURN join_locked(void)
+{
+    if (vipl_share_arena() != NULL && share.pid != vipl_pid()) {
+        return VIP_ERROR_RESOURCE; /* a child that the fork handlers did not see */
+    }
+    if (vipl_share_arena() != NULL && vipl_share_keeper_lives()) {
+        return VIP_SUCCESS;
+    }
+    leave_locked();
+    bool handlers;
+    if (vipl_nic_watch_forks(&handlers) != 0) { /* before ours: a child puts the library in order first */
+        return VIP_ERROR_RESOURCE;
+    }
+    if (handlers && !share.watching) {
+        if (vipl_around_fork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+            return VIP_ERROR_RESOURCE;
+        }
+        share.watching = true;
+    }
+    struct tables *mine = vipl_zalloc(sizeof(*mine));
+    struct vipl_arena *arena = mine == NULL ? NULL : make_arena();
+    if (arena == NULL) {
+        vipl_free(mine);
+        return VIP_ERROR_RESOURCE;
+    }
+    mine->older = share.mine;
+    share.mine = mine;
+    int error = start_keeper(arena);
+    if (error != 0) {
+        vipl_log_os("starting the keeper of shared objects", error);
+        return VIP_ERROR_RESOURCE;
+    }
+    share.pid = vipl_pid();
+    share.channel_count = 0;
+    memset(share.busy, 0, sizeof(share.busy));
+    vipl_store_release(&share.number, UINT32_MAX);
+    vipl_store_ptr((void **)&share.arena, arena);
+    return meet_locked() == 0 ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
+}
+
+VIP_RETURN vipl_share_join(void)
+{
+    vipl_mutex_lock(&share.talk);
+    VIP_RETURN rc = join_locked();
+    vipl_mutex_unlock(&share.talk);
+    return rc;
+}
+
+/* --- channels --- */
+
+static bool take_free(uint32_t *index)
+{
+    uint32_t count = vipl_load_acquire(&share.channel_count); /* pairs with add_channel()'s release */
+    for (*index = 0; *index < count; ++*index) {
+        if (vipl_compare_exchange(&share.busy[*index], 0, 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool add_channel(uint32_t *index)
+{
+    struct vipl_note note = {.name = VIPL_NOTE_CHANNEL};
+    int none[2];
+    vipl_mutex_lock(&share.talk);
+    uint32_t count = share.channel_count;
+    bool added = count < CHANNELS && exchange_locked(&note, none) == 0 && note.number < VIPL_SHARE_CHANNELS;
+    if (added) {
+        share.channels[count] = note.number;
+        vipl_store_relaxed(&share.busy[count], 1);
+        vipl_store_release(&share.channel_count, count + 1);
+        *index = count;
+    }
+    vipl_mutex_unlock(&share.talk);
+    return added;
+}
+
+static void send_cancel(uint32_t number)
+{
+    struct vipl_note note = {.name = VIPL_NOTE_CANCEL, .number = number};
+    vipl_local_send(share.socket, &note, sizeof(note), NULL, 0);
+}
+
+/* A call that needs rights goes through the socket, where the system says whose it is. */
+static int send_call(const struct vipl_arena *arena, const struct vipl_call *call, uint32_t number)
+{
+    struct vipl_call_note note = {.note = {.name = VIPL_NOTE_CALL, .number = number}};
+    if (!vipl_call_needs_rights(&arena->heap, call)) {
+        return 0;
+    }
+    note.call = *call;
+    return send_note(&note, sizeof(note), -1, VIP_INFINITE);
+}
+
+/* Until it is this side's turn again. False: the keeper is no more. */
+static bool await_answer(struct vipl_channel *channel, uint32_t number, bool cancellable, bool *cancelled)
+{
+    uint32_t turn = VIPL_TURN_KEEPER;
+    for (int i = 0; i < SPINS && turn == VIPL_TURN_KEEPER; i++) {
+        turn = vipl_load_acquire(&channel->turn); /* pairs with the keeper's exchange */
+    }
+    while (turn == VIPL_TURN_KEEPER) {
+        vipl_store_ordered(&channel->holder_asleep, 1);
+        int why = vipl_futex_wait_for(&channel->turn, VIPL_TURN_KEEPER, LOOK_MS);
+        vipl_store_ordered(&channel->holder_asleep, 0);
+        turn = vipl_load_acquire(&channel->turn);
+        if (turn == VIPL_TURN_KEEPER && why == EINTR && cancellable && !*cancelled) {
+            *cancelled = true;
+            send_cancel(number);
+        } else if (turn == VIPL_TURN_KEEPER && why == ETIMEDOUT && !vipl_share_keeper_lives()) {
+            return false;
+        }
+    }
+    return true;
+}
+
+VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart)
+{
+    struct vipl_arena *arena = vipl_share_arena();
+    uint32_t index;
+    if (arena == NULL || share.pid != vipl_pid()) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (!take_free(&index) && !add_channel(&index)) {
+        return vipl_share_arena() == NULL ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
+    }
+    uint32_t number = share.channels[index];
+    struct vipl_channel *channel = &arena->channels[number];
+    struct vipl_call asked = *call;
+    bool answered;
+    bool cancelled;
+    do { /* again, if it was another call's cancellation that came late */
+        cancelled = false;
+        if (send_call(arena, &asked, number) != 0) { /* the keeper is no more */
+            vipl_store_release(&share.busy[index], 0);
+            return VIP_ERROR_RESOURCE;
+        }
+        channel->call = asked;
+        channel->sent = vipl_load_acquire(&share.sent);
+        vipl_store_ordered(&channel->cancelled, 0); /* here, for cancels come before the keeper looks, too */
+        vipl_store_ordered(&channel->turn, VIPL_TURN_KEEPER);
+        if (vipl_load_ordered(&channel->keeper_asleep) != 0) {
+            vipl_futex_wake_one(&channel->turn);
+        }
+        if (blocking) { /* handlers that run meanwhile may post and reap */
+            vipl_doze();
+        }
+        answered = await_answer(channel, number, blocking && !restart, &cancelled);
+        if (blocking) {
+            vipl_wake_up();
+        }
+        *call = channel->call;
+    } while (answered && call->rc == VIP_INTERRUPTED && !cancelled);
+    if (answered) {
+        vipl_store_release(&share.busy[index], 0);
+    }
+    return answered ? call->rc : VIP_ERROR_RESOURCE;
+}
+
+/* --- bells --- */
+
+static struct bell *bell_of(const void *handle, bool recv)
+{
+    uint32_t slot = vipl_handle_slot(handle);
+    if (share.mine == NULL) {
+        return NULL;
+    }
+    switch (vipl_handle_kind(handle)) {
+    case VIPL_KIND_VI:
+        return slot < VIPL_SHARE_VIS ? &share.mine->vi_bells[slot][recv ? 1 : 0] : NULL;
+    case VIPL_KIND_CQ:
+        return slot < VIPL_SHARE_CQS ? &share.mine->cq_bells[slot] : NULL;
+    case VIPL_KIND_NIC:
+        return slot < VIPL_SHARE_NICS ? &share.mine->nic_bells[slot] : NULL;
+    default:
+        return NULL;
+    }
+}
+
+struct vipl_waker *vipl_share_known_bell(const void *handle, bool recv)
+{
+    struct bell *bell = bell_of(handle, recv);
+    return bell != NULL && vipl_load_ptr(&bell->handle) == handle ? &bell->waker : NULL;
+}
+
+/* Instead of that of an object that is no more. */
+static void ask_for_bell_locked(struct bell *bell, const void *handle, bool recv)
+{
+    struct vipl_note note = {
+        .name = VIPL_NOTE_BELL, .number = recv ? 1 : 0, .handle = (void *)(uintptr_t)handle};
+    int fds[2];
+    if (bell->handle != NULL) {
+        vipl_fd_own(bell->waker.fd); /* a child that is forked meanwhile closes its copies */
+        vipl_fd_own(bell->waker.write_fd);
+        vipl_store_ptr(&bell->handle, NULL);
+        vipl_fd_close(bell->waker.fd);
+        vipl_fd_close(bell->waker.write_fd == bell->waker.fd ? -1 : bell->waker.write_fd);
+    }
+    if (exchange_locked(&note, fds) == 0 && fds[0] >= 0) {
+        bell->waker.fd = fds[0];
+        bell->waker.write_fd = fds[1] < 0 ? fds[0] : fds[1]; /* one descriptor where both are the same */
+        vipl_fd_begin();
+        vipl_fd_disown(fds[0]); /* a child that is forked from now on shares it */
+        vipl_fd_disown(fds[1]);
+        vipl_store_ptr(&bell->handle, (void *)(uintptr_t)handle);
+        vipl_fd_end();
+    }
+}
+
+struct vipl_waker *vipl_share_bell(const void *handle, bool recv)
+{
+    struct bell *bell = bell_of(handle, recv);
+    if (bell != NULL && vipl_load_ptr(&bell->handle) != handle) {
+        vipl_mutex_lock(&share.talk);
+        if (bell->handle != handle) {
+            ask_for_bell_locked(bell, handle, recv);
+        }
+        vipl_mutex_unlock(&share.talk);
+    }
+    return vipl_share_known_bell(handle, recv);
+}
+
+unsigned vipl_share_number(void)
+{
+    uint32_t number = vipl_load_acquire(&share.number); /* pairs with meet_locked()'s release */
+    if (number == UINT32_MAX && vipl_share_arena() != NULL && share.pid == vipl_pid()) {
+        vipl_mutex_lock(&share.talk);
+        meet_locked();
+        number = vipl_load_relaxed(&share.number);
+        vipl_mutex_unlock(&share.talk);
+    }
+    return number < VIPL_SHARE_HOLDERS ? number : VIPL_SHARE_HOLDERS;
+}
+
+bool vipl_share_holds(const void *handle)
+{
+    unsigned number = vipl_share_number();
+    return vipl_arena_holds(vipl_share_arena(), number, handle);
+}

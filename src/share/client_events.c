@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread of a holder that calls the handlers of shared objects, one after the other, as the keeper says. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/lock_rank.h"
+#include "base/log.h"
+#include "share/shm.h"
+
+static struct {
+    struct vipl_mutex lock;       /* rank SERVICE; guards starting */
+    struct vipl_event_ring *ring; /* atomic; whose calls the thread makes; NULL: there is no thread */
+    struct vipl_arena *arena;     /* where the ring lies: that of a keeper which has died is not used again */
+    struct vipl_thread thread;
+    int pid;
+} events = {.lock = {0, VIPL_RANK_SERVICE}};
+
+static void call(const struct vipl_shared_event *event)
+{
+    VIP_ERROR_DESCRIPTOR error = event->error;
+    switch ((enum vipl_shared_event_kind)event->kind) {
+    case VIPL_SHARED_VI:
+        event->vi_handler(event->context, event->nic, event->vi, event->descriptor);
+        break;
+    case VIPL_SHARED_CQ:
+        event->cq_handler(event->context, event->nic, event->vi, event->recv);
+        break;
+    case VIPL_SHARED_ERROR:
+        event->error_handler(event->context, &error);
+        break;
+    }
+}
+
+static void run(void *arg)
+{
+    struct vipl_event_ring *ring = arg;
+    uint32_t read = vipl_load_relaxed(&ring->read);
+    for (;;) {
+        uint32_t written =
+            vipl_load_acquire(&ring->written); /* pairs with the keeper's store, after the event */
+        if (written == read) {
+            vipl_futex_wait(&ring->written, written);
+            continue;
+        }
+        struct vipl_shared_event event = ring->events[read % VIPL_SHARE_EVENTS];
+        if (vipl_share_holds(event.nic)) { /* else the NIC handle was closed here */
+            call(&event);
+        }
+        vipl_store_ordered(&ring->read, ++read);
+        vipl_futex_wake_all(&ring->read); /* several threads may be closing NIC handles */
+    }
+}
+
+/* In a forked child, and with a new keeper, what there was is not this one's: a thread of the latter sleeps for ever. */
+static void begin_anew(struct vipl_arena *arena)
+{
+    if (events.pid != vipl_pid()) {
+        vipl_mutex_init(&events.lock, VIPL_RANK_SERVICE);
+        vipl_store_ptr((void **)&events.ring, NULL);
+        events.pid = vipl_pid();
+    }
+    vipl_mutex_lock(&events.lock);
+    if (events.arena != arena) {
+        vipl_store_ptr((void **)&events.ring, NULL);
+        events.arena = arena;
+    }
+    vipl_mutex_unlock(&events.lock);
+}
+
+static VIP_RETURN start_locked(struct vipl_event_ring *ring)
+{
+    int error = events.ring == NULL ? vipl_thread_start(&events.thread, run, ring) : EALREADY;
+    if (error == 0) {
+        vipl_thread_detach(&events.thread);
+        vipl_store_ptr((void **)&events.ring, ring);
+    } else if (error != EALREADY) {
+        vipl_log_os("starting the thread that calls handlers", error);
+        return VIP_ERROR_RESOURCE;
+    }
+    return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_share_events_start(void)
+{
+    char mode[16];
+    struct vipl_arena *arena = vipl_share_arena();
+    if (arena == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (vipl_config_text("VIPL_PROGRESS", mode, sizeof(mode)) && strcmp(mode, "inline") == 0) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
+    begin_anew(arena);
+    if (vipl_load_ptr((void *const *)&events.ring) != NULL) {
+        return VIP_SUCCESS;
+    }
+    unsigned number = vipl_share_number();
+    if (number == VIPL_SHARE_HOLDERS) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_mutex_lock(&events.lock);
+    VIP_RETURN rc = start_locked(&arena->events[number]);
+    vipl_mutex_unlock(&events.lock);
+    return rc;
+}
+
+void vipl_share_events_settle(void)
+{
+    struct vipl_event_ring *ring = vipl_load_ptr((void *const *)&events.ring);
+    if (ring == NULL || events.pid != vipl_pid() || vipl_thread_is_self(&events.thread)) {
+        return;
+    }
+    uint32_t written = vipl_load_acquire(&ring->written);
+    uint32_t read;
+    while ((int32_t)((read = vipl_load_ordered(&ring->read)) - written) < 0) {
+        vipl_futex_wait(&ring->read, read);
+    }
+}

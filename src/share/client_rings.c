@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking completions off the boards of shared queues: by any process, without a call or a lock. Who loses a race for an
+ * entry takes the next one; who is killed at any instruction has taken one or has not.
+ */
+#include <string.h>
+
+#include "share/shm.h"
+
+static uint64_t read_entry(const uint64_t *entry)
+{
+    const uint32_t *halves = (const uint32_t *)(const void *)entry;
+    uint32_t to[2] = {vipl_load_relaxed(&halves[0]), vipl_load_relaxed(&halves[1])};
+    uint64_t value;
+    memcpy(&value, to, sizeof(value));
+    return value;
+}
+
+VIP_RETURN vipl_board_take(struct vipl_board *board, VIP_DESCRIPTOR **descriptor)
+{
+    uint64_t entry;
+    uint32_t reaped;
+    do {
+        reaped = vipl_load_acquire(&board->reaped);
+        if (reaped ==
+            vipl_load_acquire(&board->completed)) { /* pairs with the keeper's store, after the entry */
+            return VIP_NOT_DONE;
+        }
+        entry = read_entry(&board->entries[reaped % VIPL_SHARE_DEPTH]);
+    } while (!vipl_compare_exchange(&board->reaped, reaped, reaped + 1));
+    *descriptor = (VIP_DESCRIPTOR *)(uintptr_t)(entry & ~VIPL_BOARD_FAILED);
+    return (entry & VIPL_BOARD_FAILED) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
+}
+
+void vipl_board_ring(struct vipl_waker *bell, uint32_t *rung)
+{
+    if (vipl_exchange(rung, 1) == 0) {
+        vipl_waker_signal(bell);
+    }
+}
+
+bool vipl_board_hush(struct vipl_waker *bell, uint32_t *rung, bool (*ready)(const void *what),
+                     const void *what)
+{
+    if (ready(what)) {
+        return false;
+    }
+    vipl_waker_reset(bell);
+    vipl_exchange(rung, 0); /* before the look that follows; pairs with vipl_board_ring()'s exchange */
+    if (!ready(what)) {
+        return true;
+    }
+    vipl_board_ring(bell, rung);
+    return false;
+}
+
+/* What is said of an entry's queue: how much is complete, and how much of that is told. What was reaped without being told
+ * of counts as told. */
+struct telling {
+    uint32_t completed;
+    uint32_t announced;
+    uint32_t told;
+};
+
+/* `completed` comes last: the others never pass it, but they would pass what it was before. */
+static struct telling look(const struct vipl_board *board)
+{
+    struct telling now;
+    now.announced = vipl_load_ordered(&board->announced);
+    uint32_t reaped = vipl_load_ordered(&board->reaped);
+    now.completed = vipl_load_ordered(&board->completed);
+    now.told = now.completed - now.announced > now.completed - reaped ? reaped : now.announced;
+    return now;
+}
+
+/* Whether it has a completion of which nobody was told. */
+static bool is_to_announce(const struct vipl_board *board)
+{
+    struct telling now = look(board);
+    return now.told != now.completed;
+}
+
+/* Then this process is told now. */
+static bool announce(struct vipl_board *board)
+{
+    for (;;) {
+        struct telling now = look(board);
+        if (now.told == now.completed) {
+            return false;
+        }
+        if (vipl_compare_exchange(&board->announced, now.announced, now.told + 1)) {
+            return true;
+        }
+    }
+}
+
+static bool take_entry(struct vipl_cq_board *board, uint32_t *code)
+{
+    uint32_t taken;
+    do {
+        taken = vipl_load_acquire(&board->taken);
+        if (taken == vipl_load_acquire(&board->pushed)) { /* pairs with the keeper's store, after the entry */
+            return false;
+        }
+        *code = vipl_load_relaxed(&board->entries[taken % VIPL_SHARE_ENTRIES]);
+    } while (!vipl_compare_exchange(&board->taken, taken, taken + 1));
+    return true;
+}
+
+/* A completion that comes later has an entry of its own. */
+static bool is_live(struct vipl_arena *arena, const struct vipl_cq_board *cq, uint32_t code)
+{
+    uint32_t number = (uint32_t)(cq - arena->cqs) + 1;
+    struct vipl_vi_board *board = &arena->vis[code >> 1 & (VIPL_SHARE_VIS - 1)];
+    const struct vipl_board *queue = &board->queues[code & 1];
+    return vipl_load_ptr((void *const *)&board->handle) != NULL && queue->cq == number &&
+           is_to_announce(queue);
+}
+
+/* Whether one is live is asked again when it is taken: what a dead holder was told of is announced anew, by the entries
+ * that are there. */
+VIP_RETURN vipl_cq_board_trim(struct vipl_arena *arena, struct vipl_cq_board *cq, uint32_t *code)
+{
+    for (;;) {
+        uint32_t taken = vipl_load_acquire(&cq->taken);
+        if (taken == vipl_load_acquire(&cq->pushed)) { /* pairs with the keeper's store, after the entry */
+            return VIP_NOT_DONE;
+        }
+        *code = vipl_load_relaxed(&cq->entries[taken % VIPL_SHARE_ENTRIES]);
+        if (is_live(arena, cq, *code)) {
+            return VIP_SUCCESS;
+        }
+        if (vipl_compare_exchange(&cq->taken, taken, taken + 1) && is_live(arena, cq, *code)) {
+            return VIP_NO_MATCH;
+        }
+    }
+}
+
+VIP_RETURN vipl_cq_board_take(struct vipl_arena *arena, struct vipl_cq_board *cq, unsigned holder,
+                              struct vipl_completion *out)
+{
+    while (take_entry(cq, &out->code)) {
+        struct vipl_vi_board *board = &arena->vis[out->code >> 1 & (VIPL_SHARE_VIS - 1)];
+        struct vipl_board *queue = &board->queues[out->code & 1];
+        out->vi = vipl_load_ptr((void *const *)&board->handle);
+        if (!is_live(arena, cq, out->code)) {
+            continue;
+        }
+        if (!vipl_arena_holds(arena, holder, out->vi)) {
+            out->vi = NULL;
+            return VIP_NO_MATCH;
+        }
+        if (announce(queue)) {
+            out->recv = (out->code & 1) != 0 ? VIP_TRUE : VIP_FALSE;
+            return VIP_SUCCESS;
+        }
+    }
+    out->vi = NULL;
+    return VIP_NOT_DONE;
+}
+
+static bool is_set(const uint32_t *words, uint32_t slot)
+{
+    return (vipl_load_acquire(&words[slot / 32]) >> slot % 32 & 1) != 0; /* pairs with the keeper's change */
+}
+
+bool vipl_arena_holds(const struct vipl_arena *arena, unsigned holder, const void *handle)
+{
+    uint32_t slot = vipl_handle_slot(handle);
+    if (arena == NULL || holder >= VIPL_SHARE_HOLDERS) {
+        return false;
+    }
+    const struct vipl_holding *holding = &arena->holdings[holder];
+    switch (vipl_handle_kind(handle)) {
+    case VIPL_KIND_VI:
+        return slot < VIPL_SHARE_VIS && vipl_load_ptr((void *const *)&arena->vis[slot].handle) == handle &&
+               is_set(holding->vis, slot);
+    case VIPL_KIND_CQ:
+        return slot < VIPL_SHARE_CQS && vipl_load_ptr((void *const *)&arena->cqs[slot].handle) == handle &&
+               is_set(holding->cqs, slot);
+    case VIPL_KIND_NIC:
+        return slot < VIPL_SHARE_NICS && vipl_load_ptr((void *const *)&arena->nics[slot]) == handle &&
+               is_set(holding->nics, slot);
+    default:
+        return false;
+    }
+}
+
+/* What opens, listens, connects, asks for names or names memory of the keeper's own does so with the keeper's rights. All
+ * else is the use of what is there, as that of an open descriptor is. */
+bool vipl_call_needs_rights(const struct vipl_heap *heap, const struct vipl_call *call)
+{
+    switch (call->name) {
+    case VIPL_CALL_OPEN:
+    case VIPL_CALL_CONNECT_WAIT:
+    case VIPL_CALL_CONNECT:
+    case VIPL_CALL_PEER_REQUEST:
+    case VIPL_CALL_HOST_BY_NAME:
+    case VIPL_CALL_HOST_BY_ADDRESS:
+        return true;
+    case VIPL_CALL_REGISTER:
+        return !vipl_share_is_heap(heap, call->address, call->number);
+    default:
+        return false;
+    }
+}

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT */
+/* What the keeper keeps: tables of objects by kind, and who holds them. */
+#include "share/server.h"
+
+#include <string.h>
+
+#include "base/lock_rank.h"
+#include "os/os.h"
+
+enum { FIRST_SLOTS = 64, WORD = 32 };
+
+struct table {
+    struct vipl_keeper_object **slots; /* NULL: free; not entered yet: `kind` is 0 */
+    uint32_t count;
+    uint32_t next; /* where the search for a free slot goes on: slots are used again late */
+};
+
+static struct {
+    struct vipl_mutex lock; /* rank SHARE; guards all */
+    struct table tables[VIPL_SHARE_KINDS];
+    uint32_t generation;
+    struct vipl_arena *arena; /* constant */
+} kept;
+
+void vipl_keeper_objects_init(struct vipl_arena *arena)
+{
+    kept.arena = arena;
+    vipl_mutex_init(&kept.lock, VIPL_RANK_SHARE);
+    vipl_entropy(&kept.generation,
+                 sizeof(kept.generation)); /* without: zero, and handles are easier to guess */
+}
+
+static bool grow(struct table *table, uint32_t most)
+{
+    uint32_t count = table->count == 0 ? FIRST_SLOTS : table->count * 2;
+    count = count < most ? count : most;
+    if (count <= table->count) {
+        return false;
+    }
+    struct vipl_keeper_object **slots = vipl_zalloc(count * sizeof(struct vipl_keeper_object *));
+    if (slots == NULL) {
+        return false;
+    }
+    if (table->slots != NULL) {
+        memcpy(slots, table->slots, table->count * sizeof(struct vipl_keeper_object *));
+    }
+    vipl_free(table->slots);
+    table->slots = slots;
+    table->next = table->count;
+    table->count = count;
+    return true;
+}
+
+static bool find_free(struct table *table, uint32_t most, uint32_t *slot)
+{
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < table->count; i++) {
+            *slot = (table->next + i) % table->count;
+            if (table->slots[*slot] == NULL) {
+                table->next = (*slot + 1) % table->count;
+                return true;
+            }
+        }
+        if (!grow(table, most)) {
+            return false;
+        }
+    }
+    return false;
+}
+
+struct vipl_keeper_object *vipl_keeper_object_new(uint32_t kind, uint32_t most)
+{
+    struct vipl_keeper_object *object = vipl_zalloc(sizeof(*object));
+    uint32_t slot;
+    if (object == NULL) {
+        return NULL;
+    }
+    vipl_mutex_lock(&kept.lock);
+    bool found = find_free(&kept.tables[kind], most, &slot);
+    if (found) {
+        uintptr_t stamp = (uintptr_t)++kept.generation << VIPL_KIND_BITS | VIPL_KIND_SHARED | kind;
+        object->handle = (void *)(stamp << VIPL_SLOT_BITS | slot);
+        kept.tables[kind].slots[slot] = object;
+    }
+    vipl_mutex_unlock(&kept.lock);
+    if (!found) {
+        vipl_free(object);
+        return NULL;
+    }
+    return object;
+}
+
+static bool holds(const struct vipl_keeper_object *object, unsigned holder)
+{
+    return (object->holders[holder / WORD] >> holder % WORD & 1) != 0;
+}
+
+static void set_held(struct vipl_keeper_object *object, unsigned holder, bool held)
+{
+    uint32_t bit = UINT32_C(1) << holder % WORD;
+    uint32_t *word = &object->holders[holder / WORD];
+    *word = held ? *word | bit : *word & ~bit;
+}
+
+static uint32_t *holding_words(struct vipl_holding *holding, enum vipl_kind kind)
+{
+    switch (kind) {
+    case VIPL_KIND_VI:
+        return holding->vis;
+    case VIPL_KIND_CQ:
+        return holding->cqs;
+    case VIPL_KIND_NIC:
+        return holding->nics;
+    default:
+        return NULL; /* used by calls alone, which ask here */
+    }
+}
+
+/* Says it to the holder: what the arena says is what it goes by, and never what is gone by here. */
+static void publish(const struct vipl_keeper_object *object, unsigned holder, bool held)
+{
+    uint32_t slot = vipl_handle_slot(object->handle);
+    uint32_t *words = holding_words(&kept.arena->holdings[holder], vipl_handle_kind(object->handle));
+    uint32_t bit = UINT32_C(1) << slot % WORD;
+    if (words != NULL && held) {
+        vipl_fetch_or(&words[slot / WORD], bit); /* pairs with the holder's load, as the next one does */
+    } else if (words != NULL) {
+        vipl_fetch_and(&words[slot / WORD], ~bit);
+    }
+}
+
+static bool is_held(const struct vipl_keeper_object *object)
+{
+    uint32_t any = 0;
+    for (unsigned i = 0; i < VIPL_SHARE_HOLDERS / WORD; i++) {
+        any |= object->holders[i];
+    }
+    return any != 0;
+}
+
+void vipl_keeper_object_enter(struct vipl_keeper_object *object, unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    object->kind = (uint32_t)vipl_handle_kind(object->handle);
+    set_held(object, holder, true);
+    if (object->kind == VIPL_KIND_NIC) {
+        vipl_store_ptr(&kept.arena->nics[vipl_handle_slot(object->handle)], object->handle);
+    }
+    publish(object, holder, true);
+    vipl_mutex_unlock(&kept.lock);
+}
+
+void vipl_keeper_object_free(struct vipl_keeper_object *object)
+{
+    vipl_mutex_lock(&kept.lock);
+    publish(object, object->last, false);
+    for (unsigned holder = 0; is_held(object) && holder < VIPL_SHARE_HOLDERS; holder++) {
+        publish(object, holder, false);
+        set_held(object, holder, false);
+    }
+    kept.tables[vipl_handle_kind(object->handle)].slots[vipl_handle_slot(object->handle)] = NULL;
+    vipl_mutex_unlock(&kept.lock);
+    vipl_free(object->queues);
+    vipl_free(object->cq);
+    vipl_free(object);
+}
+
+static struct vipl_keeper_object *find_locked(uint32_t kind, const void *handle)
+{
+    uint32_t slot = vipl_handle_slot(handle);
+    struct vipl_keeper_object *object = slot < kept.tables[kind].count ? kept.tables[kind].slots[slot] : NULL;
+    return object != NULL && object->handle == handle && object->kind == kind && !object->ending ? object
+                                                                                                 : NULL;
+}
+
+void *vipl_keeper_real(uint32_t kind, const void *handle)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_locked(kind, handle);
+    void *real = object == NULL ? NULL : object->real;
+    vipl_mutex_unlock(&kept.lock);
+    return real;
+}
+
+void *vipl_keeper_held(uint32_t kind, const void *handle, unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_locked(kind, handle);
+    void *real = object != NULL && holds(object, holder) ? object->real : NULL;
+    vipl_mutex_unlock(&kept.lock);
+    return real;
+}
+
+void *vipl_keeper_handle_of_nic(uint32_t kind, const void *handle)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_locked(kind, handle);
+    void *nic = object == NULL ? NULL : object->nic;
+    vipl_mutex_unlock(&kept.lock);
+    return nic;
+}
+
+/* The handle of the entered object of a kind for which `is` says yes. */
+static void *search(uint32_t kind, bool (*is)(const struct vipl_keeper_object *, const void *),
+                    const void *arg)
+{
+    void *found = NULL;
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
+        struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+        found =
+            object != NULL && object->kind != 0 && !object->ending && is(object, arg) ? object->handle : NULL;
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return found;
+}
+
+struct region_key {
+    const void *nic;
+    const void *address;
+    VIP_MEM_HANDLE memory;
+};
+
+static bool is_region(const struct vipl_keeper_object *object, const void *arg)
+{
+    const struct region_key *key = arg;
+    return object->memory == key->memory && object->address == key->address && object->nic == key->nic;
+}
+
+void *vipl_keeper_region(const void *nic, const void *address, VIP_MEM_HANDLE memory)
+{
+    struct region_key key = {nic, address, memory};
+    return search(VIPL_KIND_REGION, is_region, &key);
+}
+
+static bool is_at(const struct vipl_keeper_object *object, const void *address)
+{
+    return object->address == address;
+}
+
+void *vipl_keeper_block(const void *address)
+{
+    return search(VIPL_KIND_BLOCK, is_at, address);
+}
+
+static bool is_real(const struct vipl_keeper_object *object, const void *real)
+{
+    return object->real == real;
+}
+
+void *vipl_keeper_handle_of(uint32_t kind, const void *real)
+{
+    return real == NULL ? NULL : search(kind, is_real, real);
+}
+
+enum vipl_keeper_dropped vipl_keeper_drop(uint32_t kind, const void *handle, unsigned holder,
+                                          struct vipl_keeper_object **out)
+{
+    enum vipl_keeper_dropped dropped = VIPL_KEEPER_NOT_HELD;
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_locked(kind, handle);
+    if (object != NULL && holds(object, holder)) {
+        set_held(object, holder, false);
+        object->ending = !is_held(object);
+        object->last = holder;
+        if (!object->ending) { /* else it may be that it cannot be ended; if it is, that is published */
+            publish(object, holder, false);
+        }
+        dropped = object->ending ? VIPL_KEEPER_WAS_LAST : VIPL_KEEPER_DROPPED;
+        *out = object;
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return dropped;
+}
+
+bool vipl_keeper_is_held(uint32_t kind, const void *handle, unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    const struct vipl_keeper_object *object = handle == NULL ? NULL : find_locked(kind, handle);
+    bool held = object != NULL && holds(object, holder);
+    vipl_mutex_unlock(&kept.lock);
+    return held;
+}
+
+void vipl_keeper_keep_on(struct vipl_keeper_object *object, unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    object->ending = false;
+    set_held(object, holder, true);
+    vipl_mutex_unlock(&kept.lock);
+}
+
+/* It may be that it cannot be ended; the child has it then, too. */
+static bool is_about_to_end(const struct vipl_keeper_object *object, unsigned holder)
+{
+    return object->ending && object->last == holder;
+}
+
+void vipl_keeper_inherit(unsigned parent, unsigned child)
+{
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
+        for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
+            struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+            if (object != NULL && object->kind != 0 &&
+                (holds(object, parent) || is_about_to_end(object, parent))) {
+                set_held(object, child, true);
+                publish(object, child, true);
+            }
+        }
+    }
+    vipl_mutex_unlock(&kept.lock);
+}
+
+/* Whoever is about to end it, or gets it back, is another one. */
+static void leave_to_others_locked(struct vipl_keeper_object *object, unsigned holder)
+{
+    set_held(object, holder, false);
+    if (is_held(object) || object->ending) {
+        publish(object, holder, false);
+    } else {
+        set_held(object, holder, true);
+    }
+}
+
+void vipl_keeper_leave_to_others(unsigned holder)
+{
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
+        for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
+            struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+            if (object != NULL && object->kind != 0 && holds(object, holder)) {
+                leave_to_others_locked(object, holder);
+            }
+        }
+    }
+    vipl_mutex_unlock(&kept.lock);
+}
+
+struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, int by)
+{
+    struct vipl_cq_keeping *cq = NULL;
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    if (object != NULL && object->nic == nic) {
+        object->users += (uint32_t)by;
+        cq = object->cq;
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return cq;
+}
+
+static struct vipl_keeper_object *find_held_cq_locked(const void *handle, unsigned holder)
+{
+    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    return object != NULL && holds(object, holder) ? object : NULL;
+}
+
+bool vipl_keeper_cq_hand_on(unsigned holder, const void *handle, uint32_t code)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_held_cq_locked(handle, holder);
+    if (object != NULL) {
+        vipl_cq_keeping_hand_on(object->cq, code);
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return object != NULL;
+}
+
+bool vipl_keeper_cq_notify(const void *handle, struct vipl_keeper_notify *notify)
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_held_cq_locked(handle, notify->holder);
+    if (object != NULL) {
+        notify->event.nic = object->nic;
+        vipl_cq_keeping_notify(object->cq, notify);
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return object != NULL;
+}
+
+void vipl_keeper_cq_bell(unsigned holder, const void *handle, int fds[2])
+{
+    vipl_mutex_lock(&kept.lock);
+    struct vipl_keeper_object *object = find_held_cq_locked(handle, holder);
+    if (object != NULL) {
+        vipl_board_bell_share(&object->cq->bell, &object->cq->board->rung, fds);
+    }
+    vipl_mutex_unlock(&kept.lock);
+}
+
+void *vipl_keeper_next_held(uint32_t kind, const void *nic, unsigned holder)
+{
+    void *found = NULL;
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
+        struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+        if (object != NULL && object->kind != 0 && !object->ending && (nic == NULL || object->nic == nic) &&
+            holds(object, holder)) {
+            found = object->handle;
+        }
+    }
+    vipl_mutex_unlock(&kept.lock);
+    return found;
+}
+
+void vipl_keeper_for_each(uint32_t kind, void (*visit)(struct vipl_keeper_object *object))
+{
+    vipl_mutex_lock(&kept.lock);
+    for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
+        struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+        if (object != NULL && object->kind != 0 && !object->ending) {
+            visit(object);
+        }
+    }
+    vipl_mutex_unlock(&kept.lock);
+}
