@@ -48,7 +48,7 @@ struct result {
     double server_kib;
     double clients_kib; /* one process, or all of the family */
     double idle_kib;    /* the family before it does anything */
-    double keeper_kib;
+    double sharing_kib;
 };
 
 static bool right(const char *what, VIP_RETURN rc)
@@ -131,8 +131,8 @@ static bool has_shared_memory(const char *pid)
     return found;
 }
 
-/* The keeper has the memory of the family and a session of its own. 0: not found. */
-static pid_t find_keeper(void)
+/* The sharing server has the memory of the family and a session of its own. 0: not found. */
+static pid_t find_sharing_server(void)
 {
     DIR *folder = opendir("/proc");
     struct dirent *entry;
@@ -433,7 +433,7 @@ static bool use_family(struct family *family, int line, pid_t server, struct res
     result->use_s = seconds_since(start);
     result->clients_kib = kib_of_family(family);
     result->server_kib = kib_of(server);
-    result->keeper_kib = kib_of(find_keeper());
+    result->sharing_kib = kib_of(find_sharing_server());
     close(family->end[1]);
     for (unsigned long i = 0; i < family->plan->clients; i++) {
         well = tool_wait_child(family->children[i], END_MS) == 0 && well;
@@ -463,7 +463,7 @@ static bool run_shared(const struct plan *plan, struct result *result)
 
 static double sum_kib(const struct result *result)
 {
-    return result->server_kib + result->clients_kib + result->keeper_kib;
+    return result->server_kib + result->clients_kib + result->sharing_kib;
 }
 
 static void print(const struct plan *plan, const struct result *own, const struct result *shared)
@@ -477,7 +477,7 @@ static void print(const struct plan *plan, const struct result *own, const struc
     printf("%-36s %12.0f %12.0f\n", "KiB, server", own->server_kib, shared->server_kib);
     printf("%-36s %12.0f %12.0f\n", "KiB, clients", own->clients_kib, shared->clients_kib);
     printf("%-36s %12s %12.0f\n", "  of these before the first message", "", shared->idle_kib);
-    printf("%-36s %12s %12.0f\n", "KiB, keeper", "", shared->keeper_kib);
+    printf("%-36s %12s %12.0f\n", "KiB, sharing server", "", shared->sharing_kib);
     printf("%-36s %12.0f %12.0f\n", "KiB, all", sum_kib(own), sum_kib(shared));
 }
 

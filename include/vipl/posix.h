@@ -39,7 +39,7 @@ extern "C" {
  *   exits, is killed or calls exec drops its references; what nobody holds any more is disconnected and destroyed.
  *   No holder waits for another one, dead or alive.
  * - **Forks** may come from any thread, from several at once, and from signal handlers, and wait for nobody. Only while the
- *   keeper (see below) is stopped and has a few hundred forks to hear of, a fork waits for a second at most; its child
+ *   server (see below) is stopped and has a few hundred forks to hear of, a fork waits for a second at most; its child
  *   has no shared objects then.
  * - **Rights** are those with which the program opened its first shareable NIC handle. A process that has changed its users,
  *   groups or capabilities since then uses what is there; but VipxOpenNic() with #VIPX_SHAREABLE, VipConnectWait(),
@@ -57,10 +57,10 @@ extern "C" {
  * - **Handlers** run in the process that registered them, on one library thread for all its shareable NIC handles. An error
  *   is reported in each process that holds the VI and has an error handler on the NIC handle.
  *
- * The objects live in a process that the library forks off with the first shareable NIC handle, the keeper: it has no
+ * The objects live in a process that the library forks off with the first shareable NIC handle, the server: it has no
  * descriptors of the program but the standard error output, is seen by none of its wait() calls, and ends with the
  * last holder. Open the first shareable NIC handle early: what the program has in memory then is copied as it is
- * changed. If the keeper is killed, calls on shared objects return VIP_ERROR_RESOURCE, until a
+ * changed. If the server is killed, calls on shared objects return VIP_ERROR_RESOURCE, until a
  * shareable NIC handle is opened anew.
  *
  * @param DeviceName  As for VipOpenNic().

@@ -87,7 +87,7 @@ static struct vipl_work *oldest_locked(struct vipl_cq *cq)
         return NULL;
     }
     cq->count--;
-    vipl_bell_tell(cq->bell, cq->count > 0);
+    vipl_ready_fd_update(cq->ready_fd, cq->count > 0);
     return VIPL_CONTAINER(link, struct vipl_work, cq_link);
 }
 
@@ -147,14 +147,14 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
     if (ViHandle == NULL || RecvQueue == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    if (!vipl_enter_safely()) {
+    if (!vipl_guard_enter_safe()) {
         *ViHandle = NULL;
         return VIP_NOT_DONE;
     }
     VIP_RETURN rc = attempt_take(&take, NULL);
     if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(CQHandle)) {
         rc = vipl_share_cq_done(CQHandle, ViHandle, RecvQueue);
-        vipl_leave_safely();
+        vipl_guard_leave_safe();
         return rc;
     }
     struct vipl_nic *nic = rc == VIP_NOT_DONE ? nic_of(CQHandle) : NULL;
@@ -163,7 +163,7 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
         vipl_nic_put(nic);
         rc = attempt_take(&take, NULL);
     }
-    vipl_leave_safely();
+    vipl_guard_leave_safe();
     hand_out(&take, ViHandle, RecvQueue, rc);
     return rc;
 }

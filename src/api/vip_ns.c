@@ -63,10 +63,10 @@ VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_UL
         rc = discover(nic, SysManInfo);
         break;
     case VIPX_SMI_NIC_STATISTICS:
-        vipl_statistics_nic(nic, SysManInfo);
+        vipl_stats_nic(nic, SysManInfo);
         break;
     case VIPX_SMI_VI_STATISTICS:
-        rc = vipl_statistics_vi(nic, SysManInfo);
+        rc = vipl_stats_vi(nic, SysManInfo);
         break;
     default:
         rc = VIP_ERROR_NOT_SUPPORTED;

@@ -16,14 +16,14 @@ VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
     if (DescriptorPtr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    if (!vipl_enter_safely()) {
+    if (!vipl_guard_enter_safe()) {
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_post_send(ViHandle, DescriptorPtr, MemoryHandle);
     if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(ViHandle)) {
         rc = vipl_share_post(ViHandle, false, DescriptorPtr, MemoryHandle);
     }
-    vipl_leave_safely();
+    vipl_guard_leave_safe();
     return rc;
 }
 
@@ -33,14 +33,14 @@ VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
     if (DescriptorPtr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    if (!vipl_enter_safely()) {
+    if (!vipl_guard_enter_safe()) {
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_post_recv(ViHandle, DescriptorPtr, MemoryHandle);
     if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(ViHandle)) {
         rc = vipl_share_post(ViHandle, true, DescriptorPtr, MemoryHandle);
     }
-    vipl_leave_safely();
+    vipl_guard_leave_safe();
     return rc;
 }
 
@@ -116,7 +116,7 @@ static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **
     if (out == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    if (!vipl_enter_safely()) {
+    if (!vipl_guard_enter_safe()) {
         *out = NULL;
         return VIP_NOT_DONE;
     }
@@ -126,7 +126,7 @@ static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **
     } else if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(handle)) {
         rc = vipl_share_done(handle, recv, out);
     }
-    vipl_leave_safely();
+    vipl_guard_leave_safe();
     return rc;
 }
 

@@ -70,11 +70,11 @@ static VIP_RETURN query(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTR
 VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
                               VIP_BOOLEAN *SendQueueEmpty, VIP_BOOLEAN *RecvQueueEmpty)
 {
-    if (!vipl_enter_safely()) {
+    if (!vipl_guard_enter_safe()) {
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = query(ViHandle, State, ViAttribs, SendQueueEmpty, RecvQueueEmpty);
-    vipl_leave_safely();
+    vipl_guard_leave_safe();
     return rc;
 }
 

@@ -8,18 +8,19 @@
 #include "share/shm.h"
 #include "vipl/posix.h"
 
-/* The descriptor of an object: that of its bell, or of `fresh`, which becomes its bell. If there is neither, fd is -1 and
+/* The descriptor of an object: that of its ready_fd, or of `fresh`, which becomes its ready_fd. If there is neither, fd is -1 and
  * nic that of the object, with a reference. */
 struct ask {
-    struct vipl_bell *fresh;
+    struct vipl_ready_fd *fresh;
     struct vipl_nic *nic;
     int fd;
 };
 
 /* The lock of the object is held. */
-static VIP_RETURN hang_locked(struct ask *ask, struct vipl_bell **at, bool something, struct vipl_nic *nic)
+static VIP_RETURN attach_locked(struct ask *ask, struct vipl_ready_fd **at, bool something,
+                                struct vipl_nic *nic)
 {
-    ask->fd = vipl_bell_hang(at, &ask->fresh, something);
+    ask->fd = vipl_ready_fd_attach(at, &ask->fresh, something);
     if (ask->fd < 0 && !vipl_nic_ref(nic)) {
         return VIP_INVALID_PARAMETER;
     }
@@ -36,7 +37,7 @@ static VIP_RETURN of_queue(struct ask *ask, void *handle, bool recv)
     struct vipl_queue *q = recv ? &vi->recv : &vi->send;
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     if (q->cq == NULL) {
-        rc = hang_locked(ask, &q->bell, q->reaped != q->completed, vi->nic);
+        rc = attach_locked(ask, &q->ready_fd, q->reaped != q->completed, vi->nic);
     }
     vipl_mutex_unlock(&q->lock);
     return rc;
@@ -48,7 +49,7 @@ static VIP_RETURN of_cq(struct ask *ask, void *handle)
     if (cq == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = hang_locked(ask, &cq->bell, cq->count > 0, cq->nic);
+    VIP_RETURN rc = attach_locked(ask, &cq->ready_fd, cq->count > 0, cq->nic);
     vipl_mutex_unlock(&cq->lock);
     return rc;
 }
@@ -60,7 +61,7 @@ static VIP_RETURN of_requests(struct ask *ask, void *handle)
         return VIP_INVALID_PARAMETER;
     }
     vipl_mutex_lock(&nic->lock);
-    VIP_RETURN rc = hang_locked(ask, &nic->conn_bell, nic->conns_waiting > 0, nic);
+    VIP_RETURN rc = attach_locked(ask, &nic->conn_ready_fd, nic->conns_waiting > 0, nic);
     vipl_mutex_unlock(&nic->lock);
     vipl_nic_put(nic);
     return rc;
@@ -109,10 +110,10 @@ VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
     VIP_RETURN rc = hang(&ask, Kind, Handle);
     if (rc == VIP_SUCCESS && ask.fd < 0) {
         struct vipl_nic *nic = ask.nic;
-        rc = vipl_bell_new(nic, &ask.fresh);
+        rc = vipl_ready_fd_new(nic, &ask.fresh);
         if (rc == VIP_SUCCESS) {
             rc = hang(&ask, Kind, Handle);
-            vipl_bell_free(ask.fresh); /* another thread was faster, or the object is gone */
+            vipl_ready_fd_free(ask.fresh); /* another thread was faster, or the object is gone */
         }
         vipl_nic_put(nic);
     }

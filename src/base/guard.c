@@ -2,44 +2,44 @@
 /* Visits of threads to the library. */
 #include "base/guard.h"
 
-_Thread_local struct vipl_here vipl_here;
+_Thread_local struct vipl_guard vipl_guard;
 
-bool vipl_enter(void)
+bool vipl_guard_enter(void)
 {
-    if (vipl_here.place != VIPL_OUTSIDE || vipl_here.sleeps != 0) {
+    if (vipl_guard.call_state != VIPL_OUTSIDE || vipl_guard.sleeps != 0) {
         return false;
     }
-    vipl_here.place = VIPL_INSIDE;
+    vipl_guard.call_state = VIPL_INSIDE;
     vipl_signal_fence();
-    vipl_here.cancel = vipl_cancel_off();
+    vipl_guard.cancel = vipl_cancel_off();
     return true;
 }
 
-void vipl_leave(const bool *entered)
+void vipl_guard_leave(const bool *entered)
 {
     if (*entered) {
-        vipl_cancel_restore(vipl_here.cancel);
+        vipl_cancel_restore(vipl_guard.cancel);
         vipl_signal_fence();
-        vipl_here.place = VIPL_OUTSIDE;
+        vipl_guard.call_state = VIPL_OUTSIDE;
     }
 }
 
-void vipl_leave_cancelled(void)
+void vipl_guard_cancelled(void)
 {
     vipl_signal_fence();
-    vipl_here.place = VIPL_OUTSIDE; /* the program's own clean-up may call */
+    vipl_guard.call_state = VIPL_OUTSIDE; /* the program's own clean-up may call */
 }
 
-void vipl_doze(void)
+void vipl_guard_sleep(void)
 {
-    vipl_here.sleeps = 1; /* first: it is either inside or asleep */
+    vipl_guard.sleeps = 1; /* first: it is either inside or asleep */
     vipl_signal_fence();
-    vipl_here.place = VIPL_OUTSIDE;
+    vipl_guard.call_state = VIPL_OUTSIDE;
 }
 
-void vipl_wake_up(void)
+void vipl_guard_wake(void)
 {
-    vipl_here.place = VIPL_INSIDE;
+    vipl_guard.call_state = VIPL_INSIDE;
     vipl_signal_fence();
-    vipl_here.sleeps = 0;
+    vipl_guard.sleeps = 0;
 }

@@ -18,55 +18,55 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-enum vipl_place { VIPL_OUTSIDE, VIPL_INSIDE, VIPL_INSIDE_SAFELY };
+enum vipl_call_state { VIPL_OUTSIDE, VIPL_INSIDE, VIPL_INSIDE_SAFELY };
 
 /* Of this thread. What a handler changes here it puts back before it returns. */
-struct vipl_here {
-    volatile uint32_t place;  /* enum vipl_place */
-    volatile uint32_t sleeps; /* in a call that has left `place` for the time being */
-    int cancel;               /* whether the thread may be cancelled outside; for vipl_cancel_restore() */
+struct vipl_guard {
+    volatile uint32_t call_state; /* enum vipl_call_state */
+    volatile uint32_t sleeps;     /* in a call that has left `call_state` for the time being */
+    int cancel;                   /* whether the thread may be cancelled outside; for vipl_cancel_restore() */
 };
 
-extern _Thread_local struct vipl_here vipl_here VIPL_FAST_THREAD_LOCAL;
+extern _Thread_local struct vipl_guard vipl_guard VIPL_FAST_THREAD_LOCAL;
 
 /* The six: false, the thread is inside. */
-static inline bool vipl_enter_safely(void)
+static inline bool vipl_guard_enter_safe(void)
 {
-    if (vipl_here.place != VIPL_OUTSIDE) {
+    if (vipl_guard.call_state != VIPL_OUTSIDE) {
         return false;
     }
-    vipl_here.place = VIPL_INSIDE_SAFELY;
+    vipl_guard.call_state = VIPL_INSIDE_SAFELY;
     vipl_signal_fence();
     return true;
 }
 
-static inline void vipl_leave_safely(void)
+static inline void vipl_guard_leave_safe(void)
 {
     vipl_signal_fence();
-    vipl_here.place = VIPL_OUTSIDE;
+    vipl_guard.call_state = VIPL_OUTSIDE;
 }
 
 /* All others. Meanwhile the thread is not cancelled, but where it sleeps (wait.c). */
-bool vipl_enter(void);
-void vipl_leave(const bool *entered);
-void vipl_leave_cancelled(void); /* the visit ends with the thread */
+bool vipl_guard_enter(void);
+void vipl_guard_leave(const bool *entered);
+void vipl_guard_cancelled(void); /* the visit ends with the thread */
 
 /* The first statement of a function of the API: it returns `refused` if the thread is inside the library, and ends the
  * visit when it returns anything. */
 #define VIPL_VISIT(refused) \
-    bool vipl_visit __attribute__((cleanup(vipl_leave))) = vipl_enter(); \
+    bool vipl_visit __attribute__((cleanup(vipl_guard_leave))) = vipl_guard_enter(); \
     if (!vipl_visit) { \
         return refused; \
     }
 
 /* Around a sleep. */
-void vipl_doze(void);
-void vipl_wake_up(void);
+void vipl_guard_sleep(void);
+void vipl_guard_wake(void);
 
 /* The calling function may have been called by a handler that has interrupted anything of the program's. */
-static inline bool vipl_is_in_safe_call(void)
+static inline bool vipl_guard_is_safe_call(void)
 {
-    return vipl_here.place == VIPL_INSIDE_SAFELY;
+    return vipl_guard.call_state == VIPL_INSIDE_SAFELY;
 }
 
 #endif

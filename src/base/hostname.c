@@ -6,7 +6,7 @@
 
 #include "os/os.h"
 
-bool vipl_names_this_host(const char *name)
+bool vipl_hostname_is_own(const char *name)
 {
     char host[256];
     if (strcmp(name, "localhost") == 0) {

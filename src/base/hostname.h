@@ -6,6 +6,6 @@
 #include <stdbool.h>
 
 /* Whether that is a name of this host: "localhost", or as the system says, with or without its domain. */
-bool vipl_names_this_host(const char *name);
+bool vipl_hostname_is_own(const char *name);
 
 #endif

@@ -7,18 +7,18 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-uint32_t vipl_copy_safe;
+uint32_t vipl_iov_safe;
 
-void vipl_copy_set_safe(void)
+void vipl_iov_set_safe(void)
 {
-    vipl_store_relaxed(&vipl_copy_safe, 1);
+    vipl_store_relaxed(&vipl_iov_safe, 1);
 }
 
 /* --- one run of bytes --- */
 
 enum { LEAST_PAGE = 4096 };
 
-bool vipl_copy_finds(const void *from, size_t bytes)
+bool vipl_iov_finds(const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)from;
     uintptr_t end = at + bytes;
@@ -32,27 +32,27 @@ bool vipl_copy_finds(const void *from, size_t bytes)
 }
 
 /* `is_safe` is a constant where this is used, so that the usual way has nothing of the other in it. */
-static inline enum vipl_copied move(void *to, const void *from, size_t bytes, bool is_safe)
+static inline enum vipl_iov_result move(void *to, const void *from, size_t bytes, bool is_safe)
 {
     if (!is_safe) {
         memmove(to, from, bytes);
-        return VIPL_COPY_DONE;
+        return VIPL_IOV_DONE;
     }
-    return vipl_copy_checked(to, from, bytes) == 0 ? VIPL_COPY_DONE
-           : vipl_copy_finds(from, bytes)          ? VIPL_COPY_TO
-                                                   : VIPL_COPY_FROM;
+    return vipl_copy_checked(to, from, bytes) == 0 ? VIPL_IOV_DONE
+           : vipl_iov_finds(from, bytes)           ? VIPL_IOV_FAULT_TO
+                                                   : VIPL_IOV_FAULT_FROM;
 }
 
-bool vipl_copy_may_write(uint32_t *word)
+bool vipl_iov_may_write(uint32_t *word)
 {
     uint32_t held;
     return vipl_copy_checked(&held, word, sizeof(held)) == 0 &&
            vipl_copy_checked(word, &held, sizeof(held)) == 0;
 }
 
-bool vipl_copy_bytes(void *to, const void *from, size_t bytes)
+bool vipl_iov_bytes(void *to, const void *from, size_t bytes)
 {
-    if (!vipl_copy_is_safe()) {
+    if (!vipl_iov_is_safe()) {
         memcpy(to, from, bytes);
         return true;
     }
@@ -61,14 +61,15 @@ bool vipl_copy_bytes(void *to, const void *from, size_t bytes)
 
 /* --- lists --- */
 
-static inline enum vipl_copied copy_lists(const struct vipl_sg *to, const struct vipl_sg *from, bool is_safe)
+static inline enum vipl_iov_result copy_lists(const struct vipl_sg *to, const struct vipl_sg *from,
+                                              bool is_safe)
 {
-    enum vipl_copied fault = VIPL_COPY_DONE;
+    enum vipl_iov_result fault = VIPL_IOV_DONE;
     size_t to_at = 0;
     size_t from_at = 0;
     unsigned t = 0;
     unsigned f = 0;
-    while (t < to->count && f < from->count && fault == VIPL_COPY_DONE) {
+    while (t < to->count && f < from->count && fault == VIPL_IOV_DONE) {
         size_t n = to->iov[t].len - to_at;
         if (n > from->iov[f].len - from_at) {
             n = from->iov[f].len - from_at;
@@ -88,12 +89,12 @@ static inline enum vipl_copied copy_lists(const struct vipl_sg *to, const struct
     return fault;
 }
 
-enum vipl_copied vipl_copy(const struct vipl_sg *to, const struct vipl_sg *from)
+enum vipl_iov_result vipl_iov_copy(const struct vipl_sg *to, const struct vipl_sg *from)
 {
-    return vipl_copy_is_safe() ? copy_lists(to, from, true) : copy_lists(to, from, false);
+    return vipl_iov_is_safe() ? copy_lists(to, from, true) : copy_lists(to, from, false);
 }
 
-bool vipl_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes)
+bool vipl_iov_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes)
 {
     const unsigned char *next = from;
     bool good = true;
@@ -104,7 +105,7 @@ bool vipl_scatter(const struct vipl_sg *to, size_t offset, const void *from, siz
             continue;
         }
         size_t n = len - offset < bytes ? len - offset : bytes;
-        good = vipl_copy_bytes((char *)to->iov[i].base + offset, next, n);
+        good = vipl_iov_bytes((char *)to->iov[i].base + offset, next, n);
         next += n;
         bytes -= n;
         offset = 0;
@@ -112,7 +113,7 @@ bool vipl_scatter(const struct vipl_sg *to, size_t offset, const void *from, siz
     return good;
 }
 
-bool vipl_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes)
+bool vipl_iov_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes)
 {
     unsigned char *next = to;
     bool good = true;
@@ -123,7 +124,7 @@ bool vipl_gather(void *to, const struct vipl_sg *from, size_t offset, size_t byt
             continue;
         }
         size_t n = len - offset < bytes ? len - offset : bytes;
-        good = vipl_copy_bytes(next, (const char *)from->iov[i].base + offset, n);
+        good = vipl_iov_bytes(next, (const char *)from->iov[i].base + offset, n);
         next += n;
         bytes -= n;
         offset = 0;
@@ -131,7 +132,7 @@ bool vipl_gather(void *to, const struct vipl_sg *from, size_t offset, size_t byt
     return good;
 }
 
-unsigned vipl_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes)
+unsigned vipl_iov_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes)
 {
     unsigned n = 0;
     for (unsigned i = 0; bytes > 0 && i < sg->count; i++) {
@@ -204,18 +205,18 @@ static void copy_long(unsigned char *to, const unsigned char *from, size_t n)
 }
 
 /* By the kernel: the tail in a call of its own. */
-static enum vipl_copied copy_run_safely(unsigned char *to, const unsigned char *from, size_t n)
+static enum vipl_iov_result copy_run_safely(unsigned char *to, const unsigned char *from, size_t n)
 {
     size_t tail = n > sizeof(void *) ? tail_bytes(to + n) : item_bytes(to, n) == n ? n : 1;
-    enum vipl_copied fault = move(to, from, n - tail, true);
-    return fault != VIPL_COPY_DONE ? fault : move(to + n - tail, from + n - tail, tail, true);
+    enum vipl_iov_result fault = move(to, from, n - tail, true);
+    return fault != VIPL_IOV_DONE ? fault : move(to + n - tail, from + n - tail, tail, true);
 }
 
-enum vipl_copied vipl_copy_ordered(unsigned char *to, const struct vipl_sg *from)
+enum vipl_iov_result vipl_iov_ordered(unsigned char *to, const struct vipl_sg *from)
 {
-    bool is_safe = vipl_copy_is_safe();
-    enum vipl_copied fault = VIPL_COPY_DONE;
-    for (unsigned i = 0; i < from->count && fault == VIPL_COPY_DONE; i++) {
+    bool is_safe = vipl_iov_is_safe();
+    enum vipl_iov_result fault = VIPL_IOV_DONE;
+    for (unsigned i = 0; i < from->count && fault == VIPL_IOV_DONE; i++) {
         size_t n = from->iov[i].len;
         if (is_safe) {
             fault = copy_run_safely(to, from->iov[i].base, n);

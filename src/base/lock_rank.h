@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock order, in one place. A thread takes locks downwards through this list only; a debug
+ * The lock order, in one call_state. A thread takes locks downwards through this list only; a debug
  * build aborts otherwise (os_mutex.h). No application callback runs under any of them.
  *
  * Two locks of one rank are never held together: who needs both ends of a connection takes the
@@ -11,7 +11,7 @@
 
 enum vipl_lock_rank {
     VIPL_RANK_NOTES = 1, /* server.c: what one client sent is read and done in its order */
-    VIPL_RANK_SHARE, /* client.c, server_objects.c, server_heap.c: a holder's channels; the keeper's objects */
+    VIPL_RANK_SHARE, /* client.c, server_objects.c, server_heap.c: a client's channels; the server's objects */
     VIPL_RANK_REGIONS,     /* mem.h: one region ends or changes at a time, at the backend too */
     VIPL_RANK_BACKEND,     /* a backend's connection set-up and links */
     VIPL_RANK_BACKEND_MEM, /* a backend's tables of registered memory */

@@ -49,7 +49,7 @@ void vipl_log(enum vipl_log_level level, const char *format, ...)
 void vipl_log_os(const char *what, int error)
 {
     char text[128];
-    if (vipl_is_in_safe_call()) {
+    if (vipl_guard_is_safe_call()) {
         vipl_log(VIPL_LOG_ERROR, "%s: error %d", what, error);
         return;
     }

@@ -47,7 +47,7 @@ struct vipl_address {
 };
 
 /* What one end of a connection tells the other about itself. */
-struct vipl_vi_facts {
+struct vipl_vi_params {
     uint64_t max_transfer_size;
     uint16_t reliability;
     bool rdma_write;
@@ -66,10 +66,11 @@ struct vipl_send {
     uint32_t sequence;       /* names this send in vipl_up_send_done() */
     uint64_t remote_address; /* RDMA */
     VIP_MEM_HANDLE remote_handle;
-    bool behind_others; /* an earlier send of this VI is still under way */
-    uint32_t status;    /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
-    bool refused;       /* out, with an error: the peer has seen nothing of it, and the connection lives */
-    struct vipl_vi *settle; /* out: a VI of this process that core is to vipl_up_settle() afterwards */
+    bool has_outstanding; /* an earlier send of this VI is still under way */
+    uint32_t status;      /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
+    bool refused;         /* out, with an error: the peer has seen nothing of it, and the connection lives */
+    struct vipl_vi
+        *finish_failure; /* out: a VI of this process that core is to vipl_up_finish_failure() afterwards */
     struct vipl_sg local;
 };
 
@@ -108,7 +109,7 @@ enum vipl_mem_fault {
     VIPL_MEM_NO_RIGHT
 };
 
-struct vipl_region_facts {
+struct vipl_region_params {
     void *address;
     size_t bytes;
     VIP_MEM_HANDLE handle;
@@ -118,7 +119,7 @@ struct vipl_region_facts {
 };
 
 /* What core may sleep on, and for how long. */
-struct vipl_nap {
+struct vipl_poll_hint {
     int fd; /* becomes readable when poll has something to do; -1: none */
     int ms; /* poll wants to be called after so many; 0: there is something to do right now; -1: never */
 };
@@ -144,13 +145,13 @@ struct vipl_backend {
     /* --- memory. At most the lock of rank REGIONS is held. -------------------------------------- */
 
     /* A region begins. On failure nothing has changed. */
-    VIP_RETURN (*region_add)(struct vipl_be_nic *be, const struct vipl_region_facts *region);
+    VIP_RETURN (*region_add)(struct vipl_be_nic *be, const struct vipl_region_params *region);
     /* A region ends; core's look-ups follow. When this succeeds no peer reaches the region directly.
      * VIP_ERROR_RESOURCE: a peer may, for it does not finish what it has begun, and nothing has changed. */
     VIP_RETURN (*region_remove)(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
     /* A region gets another tag or other rights; core's look-ups follow. When this returns no peer reaches
      * the region directly by the old ones. On failure nothing has changed. */
-    VIP_RETURN (*region_change)(struct vipl_be_nic *be, const struct vipl_region_facts *region);
+    VIP_RETURN (*region_change)(struct vipl_be_nic *be, const struct vipl_region_params *region);
     /* The NIC handle is about to close: as if region_remove were called for each region, now and later. */
     VIP_RETURN (*regions_end)(struct vipl_be_nic *be);
 
@@ -183,7 +184,7 @@ struct vipl_backend {
     void (*conn_reject)(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer);
     /* Both VI locks held, must not block; the VI leaves CONNECTED and its queues are about to be flushed:
      * a peer that fetches from a pending send's buffers must find out that it came too late. */
-    void (*sever)(struct vipl_be_nic *be, struct vipl_vi *vi);
+    void (*revoke)(struct vipl_be_nic *be, struct vipl_vi *vi);
     /* The VI has left CONNECTED: forget the peer and tell it. */
     void (*disconnect)(struct vipl_be_nic *be, struct vipl_vi *vi);
 
@@ -199,9 +200,9 @@ struct vipl_backend {
     void (*poll)(struct vipl_be_nic *be);
     /* The caller is about to sleep: says on what and for how long. A descriptor made later comes with a call
      * of vipl_up_wake(). */
-    void (*arm)(struct vipl_be_nic *be, struct vipl_nap *nap);
-    /* The sleeper is back: peers need not ring any more. Once for each arm, with what that said. */
-    void (*disarm)(struct vipl_be_nic *be, const struct vipl_nap *nap);
+    void (*prepare_wait)(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
+    /* The sleeper is back: peers need not ring any more. Once for each prepare_wait, with what that said. */
+    void (*finish_wait)(struct vipl_be_nic *be, const struct vipl_poll_hint *hint);
 };
 
 /* Written out by the build: the backends it was configured with, NULL at the end. */

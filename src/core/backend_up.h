@@ -27,14 +27,14 @@ void vipl_up_send_unlock(struct vipl_vi *vi);
 
 void vipl_up_recv_lock(struct vipl_vi *vi);
 /* True: something went wrong under the lock. The VI is pinned, and the caller, or for a post core
- * through send->settle, is to vipl_up_settle() it. */
+ * through send->finish_failure, is to vipl_up_finish_failure() it. */
 bool vipl_up_recv_unlock(struct vipl_vi *vi);
 void vipl_up_recv_unlock_quiet(struct vipl_vi *vi); /* nothing was done under the lock */
 /* Acts on what went wrong: ends the connection; and unpins. No VI lock held. */
-void vipl_up_settle(struct vipl_vi *vi);
+void vipl_up_finish_failure(struct vipl_vi *vi);
 /* While pinned (under one of its locks) a VI stays what it is: it neither connects anew nor dies. */
-void vipl_up_pin(struct vipl_vi *vi);
-void vipl_up_unpin(struct vipl_vi *vi);
+void vipl_up_hold(struct vipl_vi *vi);
+void vipl_up_put(struct vipl_vi *vi);
 
 enum vipl_claim {
     VIPL_CLAIM_OK,     /* out names where the data goes; finish the receive afterwards */
@@ -58,20 +58,21 @@ enum vipl_mem_fault vipl_up_rdma_fault(struct vipl_vi *vi, bool write, VIP_MEM_H
                                        uint64_t address, uint64_t bytes);
 /* The same outcome, for an access that was allowed, to memory that turned out not to be there. */
 void vipl_up_rdma_refuse(struct vipl_vi *vi, bool write);
-/* The transport failed under the VI: the next vipl_up_settle() ends the connection with that code. */
+/* The transport failed under the VI: the next vipl_up_finish_failure() ends the connection with that code. */
 void vipl_up_recv_break(struct vipl_vi *vi, VIP_ERROR_CODE code);
 
 /* --- connections -------------------------------------------------------------------------------------------- */
 
 /* A request arrived. NULL: too many are waiting; the requester may try again. */
 struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_address *local,
-                                       const struct vipl_address *remote, const struct vipl_vi_facts *facts);
+                                       const struct vipl_address *remote,
+                                       const struct vipl_vi_params *params);
 /* The requester went away before an answer. The backend must not name the conn any more. */
 void vipl_up_conn_gone(struct vipl_conn *conn);
 /* The request is to wait elsewhere. False: the program has it. Else the backend must not name the conn any more. */
 bool vipl_up_conn_withdraw(struct vipl_conn *conn);
 /* The VI is connected; false: it does not wait for that any more. */
-bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_facts *remote);
+bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote);
 /* The VI's request failed with `rc`. */
 void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc);
 /* For conn_accept: waits until one of the above has been called for the VI, whoever polls, at most so long; a signal may
@@ -81,9 +82,9 @@ bool vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms);
  * reported once. Harmless on a VI that is not connected. */
 void vipl_up_broken(struct vipl_vi *vi, VIP_ERROR_CODE code);
 
-/* --- facts -------------------------------------------------------------------------------------------------------- */
+/* --- params -------------------------------------------------------------------------------------------------------- */
 
-void vipl_up_vi_facts(struct vipl_vi *vi, struct vipl_vi_facts *out);
+void vipl_up_vi_params(struct vipl_vi *vi, struct vipl_vi_params *out);
 /* The tag number whose memory the VI may name; 0: any tag of the NIC handle. */
 uint32_t vipl_up_vi_tag(struct vipl_vi *vi);
 /* Something must advance with nobody calling in from now on: the NIC handle gets its service thread. */
@@ -91,6 +92,6 @@ VIP_RETURN vipl_up_need_service(struct vipl_nic *nic);
 /* Wakes whoever sleeps for the backend, which has found something new to wait for. */
 void vipl_up_wake(struct vipl_nic *nic);
 /* VIP_SUCCESS, or how the two ends of a connection disagree. */
-VIP_RETURN vipl_facts_agree(const struct vipl_vi_facts *a, const struct vipl_vi_facts *b);
+VIP_RETURN vipl_params_agree(const struct vipl_vi_params *a, const struct vipl_vi_params *b);
 
 #endif

@@ -52,7 +52,7 @@ static bool same_discriminator(const struct vipl_address *a, const struct vipl_a
     return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
 }
 
-VIP_RETURN vipl_facts_agree(const struct vipl_vi_facts *a, const struct vipl_vi_facts *b)
+VIP_RETURN vipl_params_agree(const struct vipl_vi_params *a, const struct vipl_vi_params *b)
 {
     if (a->reliability != b->reliability) {
         return VIP_INVALID_RELIABILITY_LEVEL;
@@ -71,11 +71,11 @@ VIP_RETURN vipl_facts_agree(const struct vipl_vi_facts *a, const struct vipl_vi_
 static void count_waiting_locked(struct vipl_nic *nic, uint32_t change)
 {
     nic->conns_waiting += change;
-    vipl_bell_tell(nic->conn_bell, nic->conns_waiting > 0);
+    vipl_ready_fd_update(nic->conn_ready_fd, nic->conns_waiting > 0);
 }
 
 struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_address *local,
-                                       const struct vipl_address *remote, const struct vipl_vi_facts *facts)
+                                       const struct vipl_address *remote, const struct vipl_vi_params *params)
 {
     struct vipl_conn *conn = NULL;
     vipl_mutex_lock(&nic->lock);
@@ -88,7 +88,7 @@ struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_a
         conn->nic = nic;
         conn->local = *local;
         conn->remote = *remote;
-        conn->facts = *facts;
+        conn->params = *params;
         conn->state = VIPL_CONN_WAITING;
         vipl_list_append(&nic->conns, &conn->link);
         count_waiting_locked(nic, 1);
@@ -166,7 +166,7 @@ static VIP_RETURN take_locked(struct vipl_conn *conn)
         return VIP_ERROR_RESOURCE;
     }
     conn->state = VIPL_CONN_TAKEN;
-    conn->nic->past.requests_taken++;
+    conn->nic->retired.requests_taken++;
     count_waiting_locked(conn->nic, (uint32_t)-1);
     return VIP_SUCCESS;
 }
@@ -209,15 +209,15 @@ static void cancelled_conn(void *arg)
     vipl_conn_unlisten(wait->nic, wait->local);
 }
 
-static void write_attributes(const struct vipl_vi_facts *facts, VIP_VI_ATTRIBUTES *out)
+static void write_attributes(const struct vipl_vi_params *params, VIP_VI_ATTRIBUTES *out)
 {
     if (out != NULL) {
-        out->ReliabilityLevel = facts->reliability;
-        out->MaxTransferSize = (VIP_ULONG)facts->max_transfer_size;
+        out->ReliabilityLevel = params->reliability;
+        out->MaxTransferSize = (VIP_ULONG)params->max_transfer_size;
         out->QoS = NULL;
         out->Ptag = NULL;
-        out->EnableRdmaWrite = facts->rdma_write ? VIP_TRUE : VIP_FALSE;
-        out->EnableRdmaRead = facts->rdma_read ? VIP_TRUE : VIP_FALSE;
+        out->EnableRdmaWrite = params->rdma_write ? VIP_TRUE : VIP_FALSE;
+        out->EnableRdmaRead = params->rdma_read ? VIP_TRUE : VIP_FALSE;
     }
 }
 
@@ -226,7 +226,7 @@ static void drop_taken(struct vipl_conn *conn)
 {
     struct vipl_nic *nic = conn->nic;
     vipl_mutex_lock(&nic->lock);
-    nic->past.requests_taken--;
+    nic->retired.requests_taken--;
     free_locked(conn);
     vipl_mutex_unlock(&nic->lock);
 }
@@ -258,7 +258,7 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     }
     /* Taken: nobody ends it before the program answers, but for closing, which waits for us. */
     vipl_address_write(&wait.conn->remote, remote);
-    write_attributes(&wait.conn->facts, attributes);
+    write_attributes(&wait.conn->params, attributes);
     *handle = wait.conn->handle;
     return VIP_SUCCESS;
 }
@@ -301,20 +301,20 @@ static void end_answer(struct vipl_conn *conn, bool over)
 /* Whether the VI may answer the request; if so it is pending, and pinned until the answer is over. */
 static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_vi **out)
 {
-    struct vipl_vi_facts facts;
+    struct vipl_vi_params params;
     struct vipl_vi *vi = vipl_vi_lock_quiet(vi_handle);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    vipl_up_vi_facts(vi, &facts);
+    vipl_up_vi_params(vi, &params);
     VIP_RETURN rc = vi->nic != conn->nic          ? VIP_INVALID_PARAMETER
                     : vi->state != VIP_STATE_IDLE ? VIP_INVALID_STATE
-                                                  : vipl_facts_agree(&facts, &conn->facts);
+                                                  : vipl_params_agree(&params, &conn->params);
     if (rc == VIP_SUCCESS) {
         vi->state = VIP_STATE_CONNECT_PENDING;
         vi->connect_rc = VIP_NOT_DONE;
         vi->connect_is_peer = false;
-        vipl_up_pin(vi);
+        vipl_up_hold(vi);
         *out = vi;
     }
     vipl_vi_unlock(vi);
@@ -328,7 +328,7 @@ static void withdraw_vi(struct vipl_vi *vi)
         vi->state = VIP_STATE_IDLE;
     }
     vipl_vi_unlock(vi);
-    vipl_up_unpin(vi);
+    vipl_up_put(vi);
 }
 
 VIP_RETURN vipl_connect_accept(void *conn_handle, void *vi_handle)
@@ -359,7 +359,7 @@ VIP_RETURN vipl_connect_reject(void *conn_handle)
     }
     conn->nic->ops->conn_reject(conn->nic->be, conn, true);
     vipl_mutex_lock(&conn->nic->lock);
-    conn->nic->past.requests_rejected++;
+    conn->nic->retired.requests_rejected++;
     vipl_mutex_unlock(&conn->nic->lock);
     end_answer(conn, true);
     return VIP_SUCCESS;
@@ -367,7 +367,7 @@ VIP_RETURN vipl_connect_reject(void *conn_handle)
 
 /* --- the requesting side --- */
 
-bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_facts *remote)
+bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote)
 {
     vipl_vi_lock(vi);
     bool pending = vi->handle != NULL && vi->state == VIP_STATE_CONNECT_PENDING;
@@ -375,8 +375,8 @@ bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_facts *remote)
         vi->state = VIP_STATE_CONNECTED;
         vi->connect_rc = VIP_SUCCESS;
         vi->connections++;
-        vi->connect_facts = *remote;
-        vipl_store_relaxed(&vi->doom, 0);
+        vi->peer_params = *remote;
+        vipl_store_relaxed(&vi->failure, 0);
         vipl_wake_all_locked(&vi->connect_waiters);
     }
     vipl_vi_unlock(vi);
@@ -416,13 +416,13 @@ static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRES
     vi->connect_rc = VIP_NOT_DONE;
     vi->connect_is_peer = peer;
     vi->connect_deadline = deadline;
-    vipl_up_pin(vi); /* who wants to end it again waits until the backend knows of it */
+    vipl_up_hold(vi); /* who wants to end it again waits until the backend knows of it */
     vipl_vi_unlock(vi);
     VIP_RETURN rc = nic->ops->connect(nic->be, vi, &from, &to, peer);
     if (rc != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, rc);
     }
-    vipl_up_unpin(vi);
+    vipl_up_put(vi);
     return rc;
 }
 
@@ -465,13 +465,13 @@ static VIP_RETURN give_up(struct vipl_nic *nic, void *handle)
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    vipl_up_pin(vi);
+    vipl_up_hold(vi);
     vipl_mutex_unlock(&vi->recv.lock);
     VIP_RETURN rc = nic->ops->connect_cancel(nic->be, vi);
     if (rc != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, rc);
     }
-    vipl_up_unpin(vi);
+    vipl_up_put(vi);
     return attempt_connected(handle, NULL);
 }
 
@@ -482,7 +482,7 @@ static VIP_RETURN connected_result(void *handle, VIP_RETURN rc, VIP_VI_ATTRIBUTE
         if (vi == NULL) {
             return VIP_INVALID_PARAMETER;
         }
-        write_attributes(&vi->connect_facts, attributes);
+        write_attributes(&vi->peer_params, attributes);
         vipl_mutex_unlock(&vi->recv.lock);
     }
     return rc;

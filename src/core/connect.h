@@ -26,7 +26,7 @@ struct vipl_conn {
     struct vipl_list link; /* nic->conns. In the pool: free link */
     struct vipl_address local;
     struct vipl_address remote;
-    struct vipl_vi_facts facts;
+    struct vipl_vi_params params;
     enum vipl_conn_state state;
 };
 

@@ -90,8 +90,8 @@ VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle)
         cq->handle = NULL;
         vipl_wake_all_locked(&cq->waiters);
         vipl_events_drop_locked(&cq->notifies);
-        vipl_bell_free(cq->bell);
-        cq->bell = NULL;
+        vipl_ready_fd_free(cq->ready_fd);
+        cq->ready_fd = NULL;
         vipl_list_remove(&cq->nic_link);
         nic->cq_count--;
     }
@@ -115,7 +115,7 @@ bool vipl_cq_push(struct vipl_cq *cq, struct vipl_work *work)
     } else {
         vipl_list_append(&cq->entries, &work->cq_link);
         cq->count++;
-        vipl_bell_tell(cq->bell, true);
+        vipl_ready_fd_update(cq->ready_fd, true);
         if (!vipl_list_empty(&cq->waiters)) {
             vipl_wake_one_locked(&cq->waiters);
         }
@@ -130,7 +130,7 @@ void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)
     if (!vipl_list_empty(&work->cq_link)) {
         vipl_list_remove(&work->cq_link);
         cq->count--;
-        vipl_bell_tell(cq->bell, cq->count > 0);
+        vipl_ready_fd_update(cq->ready_fd, cq->count > 0);
     }
     vipl_mutex_unlock(&cq->lock);
 }

@@ -27,7 +27,8 @@ struct vipl_cq {
     struct vipl_list entries;  /* vipl_work.cq_link; guarded by lock */
     struct vipl_list waiters;  /* vipl_waiter.link; guarded by lock */
     struct vipl_list notifies; /* vipl_event.link, registered handlers; guarded by lock */
-    struct vipl_bell *bell;    /* readable while there are entries; NULL: nobody asked; guarded by lock */
+    struct vipl_ready_fd
+        *ready_fd; /* readable while there are entries; NULL: nobody asked; guarded by lock */
 };
 
 VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle);

@@ -28,7 +28,7 @@ VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
     *status = 0;
     if (address % TOUCHABLE_ALIGNMENT != 0 ||
         !vipl_mem_covers(mem, handle, address, segments_bytes(0), 0, 0) ||
-        !vipl_copy_can_read(descriptor, (size_t)segments_bytes(0))) {
+        !vipl_iov_can_read(descriptor, (size_t)segments_bytes(0))) {
         return VIP_INVALID_PARAMETER;
     }
     uint16_t count = descriptor->CS.SegCount;
@@ -52,14 +52,14 @@ static void *local_address(const VIP_DATA_SEGMENT *segment)
 /* The same for the peer's memory, if its program is such a one too; else all 64 bits are meant. The send lock is held. */
 static uint64_t remote_address(const struct vipl_vi *vi, const VIP_ADDRESS_SEGMENT *segment)
 {
-    bool pointer_alone = sizeof(void *) == 4 && vi->connect_facts.is_32_bit;
+    bool pointer_alone = sizeof(void *) == 4 && vi->peer_params.is_32_bit;
     return pointer_alone ? (uintptr_t)segment->Data.Address : segment->Data.AddressBits;
 }
 
 /* Once admitted, a descriptor stays where it is; with VIPL_SAFE_COPY it is made sure of. */
 static bool is_there(const struct vipl_work *work)
 {
-    return vipl_copy_can_read(work->descriptor, (size_t)segments_bytes(work->segments));
+    return vipl_iov_can_read(work->descriptor, (size_t)segments_bytes(work->segments));
 }
 
 bool vipl_descriptor_is_fenced(const struct vipl_work *work)
@@ -126,7 +126,7 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     out->reliability = vi->attributes.ReliabilityLevel;
     out->status = 0;
     out->refused = false;
-    out->settle = NULL;
+    out->finish_failure = NULL;
     if (count > work->segments || !op_is_legal(vi, control, count)) {
         return VIP_STATUS_FORMAT_ERROR;
     }

@@ -56,7 +56,7 @@ void vipl_conn_unlisten(struct vipl_nic *nic, const struct vipl_address *local)
 {
     struct vipl_kept *oldest = NULL;
     vipl_mutex_lock(&nic->lock);
-    bool stays = nic->conn_bell != NULL && keep_locked(nic, local, &oldest);
+    bool stays = nic->conn_ready_fd != NULL && keep_locked(nic, local, &oldest);
     vipl_mutex_unlock(&nic->lock);
     if (!stays) {
         nic->ops->unlisten(nic->be, local);
@@ -71,8 +71,8 @@ void vipl_conns_fini(struct vipl_nic *nic)
 {
     struct vipl_list *link;
     vipl_mutex_lock(&nic->lock);
-    vipl_bell_free(nic->conn_bell);
-    nic->conn_bell = NULL;
+    vipl_ready_fd_free(nic->conn_ready_fd);
+    nic->conn_ready_fd = NULL;
     while ((link = vipl_list_take(&nic->conns_kept)) != NULL) { /* the backend forgets by itself */
         vipl_free(VIPL_CONTAINER(link, struct vipl_kept, link));
     }

@@ -173,9 +173,9 @@ static uint32_t rights_of(const VIP_MEM_ATTRIBUTES *attributes)
            (attributes->EnableRdmaRead != VIP_FALSE ? VIPL_RIGHT_RDMA_READ : 0u);
 }
 
-static struct vipl_region_facts facts_of(const struct vipl_region *region, uint32_t tag, uint32_t rights)
+static struct vipl_region_params params_of(const struct vipl_region *region, uint32_t tag, uint32_t rights)
 {
-    struct vipl_region_facts facts = {
+    struct vipl_region_params params = {
         .address = region->address,
         .bytes = region->bytes,
         .handle = region->handle,
@@ -183,7 +183,7 @@ static struct vipl_region_facts facts_of(const struct vipl_region *region, uint3
         .rdma_write = (rights & VIPL_RIGHT_RDMA_WRITE) != 0,
         .rdma_read = (rights & VIPL_RIGHT_RDMA_READ) != 0,
     };
-    return facts;
+    return params;
 }
 
 /* Enters the region into the table, within the limits. The NIC's lock is held. */
@@ -250,9 +250,9 @@ VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
         goto drop_tag;
     }
     VIP_MEM_HANDLE handle = region->handle;
-    struct vipl_region_facts facts = facts_of(region, region->ptag->number, region->rights);
+    struct vipl_region_params params = params_of(region, region->ptag->number, region->rights);
     vipl_mutex_unlock(&nic->lock);
-    rc = nic->ops->region_add(nic->be, &facts);
+    rc = nic->ops->region_add(nic->be, &params);
     if (rc != VIP_SUCCESS) {
         vipl_mem_deregister(nic, address, handle);
         return rc;
@@ -318,8 +318,8 @@ VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE ha
 static VIP_RETURN change(struct vipl_nic *nic, struct vipl_region *region, struct vipl_ptag *ptag,
                          uint32_t rights)
 {
-    struct vipl_region_facts facts = facts_of(region, ptag->number, rights);
-    VIP_RETURN rc = nic->ops->region_change(nic->be, &facts);
+    struct vipl_region_params params = params_of(region, ptag->number, rights);
+    VIP_RETURN rc = nic->ops->region_change(nic->be, &params);
     vipl_mutex_lock(&nic->lock);
     struct vipl_ptag *unused = ptag;
     if (rc == VIP_SUCCESS) {

@@ -61,7 +61,7 @@ static void read_settings(struct vipl_nic *nic)
     nic->strict_cq = vipl_config_has_word("VIPL_STRICT", "cq");
     nic->restart = vipl_config_number("VIPL_RESTART", 0, 0, 1);
     if (vipl_config_number("VIPL_SAFE_COPY", 0, 0, 1) != 0) {
-        vipl_copy_set_safe();
+        vipl_iov_set_safe();
     }
     nic->linger_ms = vipl_config_number("VIPL_LINGER", 5000, 0, 3600000);
 }
@@ -73,7 +73,7 @@ static void reset(struct vipl_nic *nic)
     nic->generation = vipl_fork_generation();
     nic->closing = 0;
     nic->vi_count = nic->cq_count = nic->ptag_count = nic->last_tag = nic->conns_waiting = 0;
-    memset(&nic->past, 0, sizeof(nic->past));
+    memset(&nic->retired, 0, sizeof(nic->retired));
     nic->default_ptag = NULL;
     nic->discovered[0] = nic->discovered[1] = NULL;
     nic->be = NULL;
@@ -198,7 +198,7 @@ bool vipl_nic_ref(struct vipl_nic *nic)
  * in whose callback it runs. */
 void vipl_nic_put(struct vipl_nic *nic)
 {
-    if (vipl_load_relaxed(&nic->service.wanted) != 0 && !vipl_is_in_safe_call()) {
+    if (vipl_load_relaxed(&nic->service.wanted) != 0 && !vipl_guard_is_safe_call()) {
         vipl_store_relaxed(&nic->service.wanted, 0);
         (void)vipl_service_start(nic); /* without it the program's own calls have to do */
     }

@@ -49,15 +49,16 @@ struct vipl_nic {
     uint32_t cq_count;              /* guarded by lock */
     uint32_t ptag_count;            /* guarded by lock */
     uint32_t last_tag;              /* guarded by lock */
-    struct vipl_past past;          /* guarded by lock */
+    struct vipl_retired retired;    /* guarded by lock */
     struct vipl_ptag *default_ptag; /* constant while live */
 
     struct vipl_list conns;        /* vipl_conn.link, all requests; guarded by lock */
     uint32_t conns_waiting;        /* those not taken by VipConnectWait(); guarded by lock */
     struct vipl_list conn_waiters; /* vipl_waiter.link: VipConnectWait(); guarded by lock */
-    struct vipl_bell *conn_bell;   /* readable while conns_waiting > 0; NULL: nobody asked; guarded by lock */
-    struct vipl_list conns_kept;   /* vipl_kept.link, see listening.c; guarded by lock */
-    uint32_t conns_kept_count;     /* guarded by lock */
+    struct vipl_ready_fd
+        *conn_ready_fd;          /* readable while conns_waiting > 0; NULL: nobody asked; guarded by lock */
+    struct vipl_list conns_kept; /* vipl_kept.link, see listening.c; guarded by lock */
+    uint32_t conns_kept_count;   /* guarded by lock */
     VIP_NET_ADDRESS *discovered[2]; /* for VipQuerySystemManagementInfo(); guarded by lock */
 
     struct vipl_mem mem;

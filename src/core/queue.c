@@ -30,10 +30,10 @@ void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit)
     q->limit = limit;
     q->overrun = false;
     q->cq = cq;
-    q->keeping = NULL;
+    q->shared = NULL;
 }
 
-void vipl_queue_count_anew(struct vipl_queue *q)
+void vipl_queue_reset_stats(struct vipl_queue *q)
 {
     memset(q->done, 0, sizeof(q->done));
     q->works_failed = 0;
@@ -47,14 +47,14 @@ void vipl_queue_close_locked(struct vipl_queue *q)
     }
     vipl_wake_all_locked(&q->waiters);
     vipl_events_drop_locked(&q->notifies);
-    vipl_bell_free(q->bell);
-    q->bell = NULL;
+    vipl_ready_fd_free(q->ready_fd);
+    q->ready_fd = NULL;
     vipl_free(q->ring);
     q->ring = NULL;
     q->capacity = 0;
     q->posted = q->executed = q->completed = q->reaped = 0;
     q->cq = NULL;
-    q->keeping = NULL;
+    q->shared = NULL;
 }
 
 static bool grow_locked(struct vipl_queue *q)
@@ -101,7 +101,7 @@ VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descript
 static void write_outcome(const struct vipl_work *work)
 {
     VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
-    if (vipl_copy_is_safe() && !vipl_copy_may_write((uint32_t *)(uintptr_t)&cs->Length)) {
+    if (vipl_iov_is_safe() && !vipl_iov_may_write((uint32_t *)(uintptr_t)&cs->Length)) {
         return; /* it comes back all the same, without an outcome in it */
     }
     if ((work->status & VIP_STATUS_IMMEDIATE) != 0) {
@@ -138,14 +138,14 @@ static void publish_locked(struct vipl_queue *q)
         }
         if (q->cq != NULL) {
             q->overrun |= !vipl_cq_push(q->cq, work);
-        } else if (q->keeping != NULL) {
-            q->overrun |= !vipl_keeping_publish(q->keeping, q, work);
+        } else if (q->shared != NULL) {
+            q->overrun |= !vipl_shared_queue_publish(q->shared, q, work);
         } else if (!vipl_list_empty(&q->notifies)) {
             VIP_DESCRIPTOR *taken;
             vipl_queue_reap_locked(q, &taken);
             vipl_event_fire_vi(q, taken);
         } else {
-            vipl_bell_tell(q->bell, true);
+            vipl_ready_fd_update(q->ready_fd, true);
         }
         if (!vipl_list_empty(&q->waiters)) {
             vipl_wake_one_locked(&q->waiters);
@@ -197,7 +197,7 @@ VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRIPTOR **out)
     if (q->cq != NULL) {
         vipl_cq_forget(q->cq, work);
     } else {
-        vipl_bell_tell(q->bell, q->reaped != q->completed);
+        vipl_ready_fd_update(q->ready_fd, q->reaped != q->completed);
     }
     *out = work->descriptor;
     return (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;

@@ -20,7 +20,7 @@
 
 struct vipl_vi;
 struct vipl_event;
-struct vipl_keeping;
+struct vipl_shared_queue;
 
 enum vipl_work_state {
     VIPL_WORK_POSTED,
@@ -57,21 +57,21 @@ struct vipl_queue {
     uint32_t completed;
     uint32_t reaped;
     uint32_t limit;
-    bool is_recv;                 /* constant */
-    bool overrun;                 /* a completion found its strict completion queue full */
-    struct vipl_vi *vi;           /* constant */
-    struct vipl_cq *cq;           /* constant while the VI is live; NULL: none */
-    struct vipl_keeping *keeping; /* shared by processes: completes through its board; NULL: private */
-    struct vipl_list waiters;     /* vipl_waiter.link */
-    struct vipl_list notifies;    /* vipl_event.link, registered handlers */
-    struct vipl_bell *bell;       /* readable while there is something to reap; NULL: nobody asked */
-    struct vipl_done done[4];     /* statistics, by VIP_CONTROL_OP_... */
-    uint64_t works_failed;        /* completed with an error, flushed ones too */
+    bool is_recv;                     /* constant */
+    bool overrun;                     /* a completion found its strict completion queue full */
+    struct vipl_vi *vi;               /* constant */
+    struct vipl_cq *cq;               /* constant while the VI is live; NULL: none */
+    struct vipl_shared_queue *shared; /* shared by processes: completes through its ring; NULL: private */
+    struct vipl_list waiters;         /* vipl_waiter.link */
+    struct vipl_list notifies;        /* vipl_event.link, registered handlers */
+    struct vipl_ready_fd *ready_fd;   /* readable while there is something to reap; NULL: nobody asked */
+    struct vipl_done done[4];         /* statistics, by VIP_CONTROL_OP_... */
+    uint64_t works_failed;            /* completed with an error, flushed ones too */
 };
 
 void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv); /* once, in new memory */
 void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit);
-void vipl_queue_count_anew(struct vipl_queue *q);   /* its statistics */
+void vipl_queue_reset_stats(struct vipl_queue *q);  /* its statistics */
 void vipl_queue_close_locked(struct vipl_queue *q); /* forgets everything, touches no descriptor */
 
 static inline struct vipl_work *vipl_queue_at(struct vipl_queue *q, uint32_t index)

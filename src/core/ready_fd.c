@@ -4,51 +4,51 @@
 
 #include "core/nic.h"
 
-VIP_RETURN vipl_bell_new(struct vipl_nic *nic, struct vipl_bell **out)
+VIP_RETURN vipl_ready_fd_new(struct vipl_nic *nic, struct vipl_ready_fd **out)
 {
     VIP_RETURN rc = vipl_service_start(nic);
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    struct vipl_bell *bell = vipl_zalloc(sizeof(*bell));
-    if (bell == NULL || vipl_waker_open(&bell->waker) != 0) {
-        vipl_free(bell);
+    struct vipl_ready_fd *ready_fd = vipl_zalloc(sizeof(*ready_fd));
+    if (ready_fd == NULL || vipl_waker_open(&ready_fd->waker) != 0) {
+        vipl_free(ready_fd);
         return VIP_ERROR_RESOURCE;
     }
-    bell->nic = nic;
+    ready_fd->nic = nic;
     vipl_service_attend(nic, true);
-    *out = bell;
+    *out = ready_fd;
     return VIP_SUCCESS;
 }
 
 /* The descriptor may live on, in a forked child for example: it does not look readable there for ever. */
-void vipl_bell_free(struct vipl_bell *bell)
+void vipl_ready_fd_free(struct vipl_ready_fd *ready_fd)
 {
-    if (bell != NULL) {
-        vipl_bell_tell(bell, false);
-        vipl_service_attend(bell->nic, false);
-        vipl_waker_close(&bell->waker);
-        vipl_free(bell);
+    if (ready_fd != NULL) {
+        vipl_ready_fd_update(ready_fd, false);
+        vipl_service_attend(ready_fd->nic, false);
+        vipl_waker_close(&ready_fd->waker);
+        vipl_free(ready_fd);
     }
 }
 
-void vipl_bell_set(struct vipl_bell *bell, bool something)
+void vipl_ready_fd_set(struct vipl_ready_fd *ready_fd, bool something)
 {
-    if (something && bell->rung == 0) {
-        bell->rung = 1;
-        vipl_waker_signal(&bell->waker);
-    } else if (!something && bell->rung != 0) {
-        bell->rung = 0;
-        vipl_waker_reset(&bell->waker);
+    if (something && ready_fd->signalled == 0) {
+        ready_fd->signalled = 1;
+        vipl_waker_signal(&ready_fd->waker);
+    } else if (!something && ready_fd->signalled != 0) {
+        ready_fd->signalled = 0;
+        vipl_waker_reset(&ready_fd->waker);
     }
 }
 
-int vipl_bell_hang(struct vipl_bell **at, struct vipl_bell **fresh, bool something)
+int vipl_ready_fd_attach(struct vipl_ready_fd **at, struct vipl_ready_fd **fresh, bool something)
 {
     if (*at == NULL) {
         *at = *fresh;
         *fresh = NULL;
-        vipl_bell_tell(*at, something);
+        vipl_ready_fd_update(*at, something);
     }
     return *at == NULL ? -1 : (*at)->waker.fd;
 }

@@ -28,7 +28,7 @@ void vipl_service_init(struct vipl_service *service)
     service->errors = 0;
     service->errors_lost = 0;
     service->error_handler = NULL;
-    service->bells = 0;
+    service->ready_fds = 0;
     service->over = 0;
     service->running = false;
     service->stopping = false;
@@ -132,7 +132,7 @@ static void call(void *nic_handle, const struct vipl_event *event)
 /* What the thread knows of the application. */
 struct view {
     uint32_t activity; /* as it last was */
-    bool parked;       /* the last sleep was until somebody passed the lead on */
+    bool idle;         /* the last sleep was until somebody passed the lead on */
 };
 
 /* One look at the backend and one sleep. Leads the sleepers unless the application was active since the last look; then
@@ -142,12 +142,12 @@ struct view {
 static void watch(struct vipl_nic *nic, struct vipl_waiter *self, struct view *view)
 {
     uint32_t activity = vipl_load_relaxed(&nic->sleepers.activity);
-    bool active = activity != view->activity && vipl_load_ordered(&nic->service.bells) == 0;
+    bool active = activity != view->activity && vipl_load_ordered(&nic->service.ready_fds) == 0;
     view->activity = activity;
     if (!active) {
         nic->ops->poll(nic->be);
     }
-    view->parked = vipl_sleep_service(nic, self, !active, !active || !view->parked, STEP_BACK_MS);
+    view->idle = vipl_sleep_service(nic, self, !active, !active || !view->idle, STEP_BACK_MS);
 }
 
 static void service_main(void *arg)
@@ -222,7 +222,7 @@ VIP_RETURN vipl_service_start(struct vipl_nic *nic)
 void vipl_service_attend(struct vipl_nic *nic, bool more)
 {
     struct vipl_service *service = &nic->service;
-    vipl_fetch_add(&service->bells, more ? 1 : (uint32_t)-1);
+    vipl_fetch_add(&service->ready_fds, more ? 1 : (uint32_t)-1);
     if (!more) {
         return;
     }
@@ -269,7 +269,7 @@ bool vipl_service_stop(struct vipl_nic *nic)
  * does it. */
 VIP_RETURN vipl_up_need_service(struct vipl_nic *nic)
 {
-    if (vipl_is_in_safe_call()) {
+    if (vipl_guard_is_safe_call()) {
         vipl_store_relaxed(&nic->service.wanted, 1);
         return VIP_SUCCESS;
     }

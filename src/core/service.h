@@ -4,7 +4,7 @@
  * asynchrony; it runs the application's callbacks, one after the other with no lock held, and
  * makes progress while no application thread does: it watches the backend's descriptor like any
  * sleeper, but steps back (looking again every few milliseconds) while the application is active.
- * It does not step back while programs hold descriptors of this NIC handle (bell.h): then it watches
+ * It does not step back while programs hold descriptors of this NIC handle (ready_fd.h): then it watches
  * whenever no application thread does, so that one that goes to sleep elsewhere misses nothing.
  */
 #ifndef VIPL_CORE_SERVICE_H
@@ -47,7 +47,8 @@ struct vipl_service {
     void *error_context;
     struct vipl_waker waker;
     struct vipl_thread thread;
-    uint32_t bells;  /* atomic: descriptors that programs have; while there are any it does not step back */
+    uint32_t
+        ready_fds;   /* atomic: descriptors that programs have; while there are any it does not step back */
     uint32_t wanted; /* atomic: the thread is to be started by the next call that may */
     uint32_t over;   /* atomic: the thread has done all but end */
     int cancel;      /* what vipl_cancel_off() returned to it; the thread's */

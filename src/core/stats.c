@@ -27,20 +27,20 @@ static void add_vi(VIPX_WORK_STATISTICS *to, const struct vipl_vi *vi)
     to->RequestsRefused += vi->requests_refused;
 }
 
-void vipl_statistics_end_locked(struct vipl_nic *nic, struct vipl_vi *vi)
+void vipl_stats_retire_locked(struct vipl_nic *nic, struct vipl_vi *vi)
 {
-    add_vi(&nic->past.work, vi);
-    nic->past.vis++;
-    vipl_queue_count_anew(&vi->send);
-    vipl_queue_count_anew(&vi->recv);
+    add_vi(&nic->retired.work, vi);
+    nic->retired.vis++;
+    vipl_queue_reset_stats(&vi->send);
+    vipl_queue_reset_stats(&vi->recv);
     vi->connections = vi->connections_lost = vi->requests_refused = 0;
 }
 
-void vipl_statistics_nic(struct vipl_nic *nic, VIPX_NIC_STATISTICS *out)
+void vipl_stats_nic(struct vipl_nic *nic, VIPX_NIC_STATISTICS *out)
 {
     memset(out, 0, sizeof(*out));
     vipl_mutex_lock(&nic->lock);
-    out->Work = nic->past.work;
+    out->Work = nic->retired.work;
     for (struct vipl_list *l = nic->vis.next; l != &nic->vis; l = l->next) {
         struct vipl_vi *vi = VIPL_CONTAINER(l, struct vipl_vi, nic_link);
         vipl_vi_lock(vi);
@@ -48,10 +48,10 @@ void vipl_statistics_nic(struct vipl_nic *nic, VIPX_NIC_STATISTICS *out)
                vi); /* it is live, has ended and not left yet, or has not begun and counts nothing */
         vipl_vi_unlock(vi);
     }
-    out->RequestsTaken = nic->past.requests_taken;
-    out->RequestsRejected = nic->past.requests_rejected;
+    out->RequestsTaken = nic->retired.requests_taken;
+    out->RequestsRejected = nic->retired.requests_rejected;
     out->RequestsWaiting = nic->conns_waiting;
-    out->VisCreated = nic->past.vis + nic->vi_count;
+    out->VisCreated = nic->retired.vis + nic->vi_count;
     out->Vis = nic->vi_count;
     out->CompletionQueues = nic->cq_count;
     out->ProtectionTags = nic->ptag_count;
@@ -62,7 +62,7 @@ void vipl_statistics_nic(struct vipl_nic *nic, VIPX_NIC_STATISTICS *out)
     vipl_mutex_unlock(&nic->mem.lock);
 }
 
-VIP_RETURN vipl_statistics_vi(struct vipl_nic *nic, VIPX_VI_STATISTICS *out)
+VIP_RETURN vipl_stats_vi(struct vipl_nic *nic, VIPX_VI_STATISTICS *out)
 {
     struct vipl_vi *vi = vipl_vi_lock_send(out->ViHandle);
     if (vi == NULL) {

@@ -14,7 +14,7 @@ struct vipl_nic;
 struct vipl_vi;
 
 /* Guarded by the NIC's lock. */
-struct vipl_past {
+struct vipl_retired {
     VIPX_WORK_STATISTICS work; /* of VIs that have ended, */
     uint64_t vis;              /* and how many those are */
     uint64_t requests_taken;
@@ -22,8 +22,8 @@ struct vipl_past {
 };
 
 /* The VI has ended, nobody else uses it: its counts go to the NIC handle. The NIC's lock is held. */
-void vipl_statistics_end_locked(struct vipl_nic *nic, struct vipl_vi *vi);
-void vipl_statistics_nic(struct vipl_nic *nic, VIPX_NIC_STATISTICS *out);
-VIP_RETURN vipl_statistics_vi(struct vipl_nic *nic, VIPX_VI_STATISTICS *out);
+void vipl_stats_retire_locked(struct vipl_nic *nic, struct vipl_vi *vi);
+void vipl_stats_nic(struct vipl_nic *nic, VIPX_NIC_STATISTICS *out);
+VIP_RETURN vipl_stats_vi(struct vipl_nic *nic, VIPX_VI_STATISTICS *out);
 
 #endif

@@ -25,10 +25,10 @@ static void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t sta
     vipl_queue_finish_locked(&vi->send, work, status | send_status_op[work->op],
                              failed ? 0 : (uint32_t)bytes);
     if (failed && !refused && vipl_vi_is_reliable(vi)) {
-        vipl_vi_doom(vi, VIP_ERROR_CONN_LOST);
+        vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
     }
     if (vi->send.overrun) {
-        vipl_vi_doom(vi, VIP_ERROR_VI_OVERRUN);
+        vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
     }
 }
 
@@ -38,7 +38,7 @@ static bool is_fenced(struct vipl_vi *vi, const struct vipl_work *work)
 }
 
 /* One send, off to the backend. False: it and all behind it have to wait. */
-static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_vi **settle)
+static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_vi **finish_failure)
 {
     struct vipl_send send; /* large, so not cleared: descriptor_read_send() fills what is used */
     struct vipl_queue *q = &vi->send;
@@ -50,14 +50,14 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_
         return true;
     }
     send.sequence = q->executed;
-    send.behind_others = q->completed != q->executed;
+    send.has_outstanding = q->completed != q->executed;
     switch (vi->nic->ops->post_send(vi->nic->be, vi, &send)) {
     case VIPL_POSTED_DONE:
         q->executed++;
-        if (*settle == NULL) {
-            *settle = send.settle;
-        } else if (send.settle != NULL) {
-            vipl_up_unpin(send.settle); /* the same peer, to be settled already */
+        if (*finish_failure == NULL) {
+            *finish_failure = send.finish_failure;
+        } else if (send.finish_failure != NULL) {
+            vipl_up_put(send.finish_failure); /* the same peer, to be settled already */
         }
         finish_send(vi, work, send.status, send.local.bytes, send.refused);
         return true;
@@ -75,7 +75,7 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_
 struct vipl_vi *vipl_vi_execute_locked(struct vipl_vi *vi)
 {
     struct vipl_queue *q = &vi->send;
-    struct vipl_vi *settle = NULL;
+    struct vipl_vi *finish_failure = NULL;
     assert(vipl_mutex_is_held(&q->lock));
     while (q->executed != q->posted) {
         struct vipl_work *work = vipl_queue_at(q, q->executed);
@@ -87,21 +87,22 @@ struct vipl_vi *vipl_vi_execute_locked(struct vipl_vi *vi)
             vipl_queue_flush_locked(q);
             break;
         }
-        if (vipl_load_relaxed(&vi->doom) != 0 || is_fenced(vi, work) || !execute_one(vi, work, &settle)) {
+        if (vipl_load_relaxed(&vi->failure) != 0 || is_fenced(vi, work) ||
+            !execute_one(vi, work, &finish_failure)) {
             break;
         }
     }
-    return settle;
+    return finish_failure;
 }
 
 /* Pins the VI if something went wrong that is to be settled once the queue lock is released. */
-static bool pin_if_doomed(struct vipl_vi *vi)
+static bool hold_if_failed(struct vipl_vi *vi)
 {
-    bool doomed = vipl_load_relaxed(&vi->doom) != 0;
-    if (doomed) {
-        vipl_up_pin(vi);
+    bool failed_vi = vipl_load_relaxed(&vi->failure) != 0;
+    if (failed_vi) {
+        vipl_up_hold(vi);
     }
-    return doomed;
+    return failed_vi;
 }
 
 /* Executes what can be and releases the send lock. True: something went wrong, the VI is pinned and to
@@ -109,12 +110,12 @@ static bool pin_if_doomed(struct vipl_vi *vi)
 static bool execute_and_unlock(struct vipl_vi *vi)
 {
     struct vipl_vi *peer = vipl_vi_execute_locked(vi);
-    bool doomed = pin_if_doomed(vi);
+    bool failed_vi = hold_if_failed(vi);
     vipl_mutex_unlock(&vi->send.lock);
     if (peer != NULL) {
-        vipl_up_settle(peer);
+        vipl_up_finish_failure(peer);
     }
-    return doomed;
+    return failed_vi;
 }
 
 static void report_post(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint32_t op)
@@ -136,7 +137,7 @@ static void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t sta
                                  (idle ? VIP_STATUS_DESC_FLUSHED_ERROR : status) | VIP_STATUS_OP_SEND, 0);
     }
     if (vipl_vi_is_reliable(vi)) {
-        vipl_vi_doom(vi, VIP_ERROR_CONN_LOST);
+        vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
     }
     if (status == VIP_STATUS_FORMAT_ERROR && ((uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT) != 0) {
         report_post(vi, descriptor, q->is_recv ? VIP_STATUS_OP_RECEIVE : VIP_STATUS_OP_SEND);
@@ -163,7 +164,7 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
         refuse_posted(vi, &vi->send, status);
     }
     if (execute_and_unlock(vi)) {
-        vipl_up_settle(vi);
+        vipl_up_finish_failure(vi);
     }
     return VIP_SUCCESS;
 }
@@ -180,16 +181,16 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     if (rc == VIP_SUCCESS) {
         rc = vipl_queue_post_locked(&vi->recv, descriptor, segments);
     }
-    bool doomed = false;
+    bool failed_vi = false;
     if (rc == VIP_SUCCESS && vi->state == VIP_STATE_ERROR) {
         vipl_queue_flush_locked(&vi->recv);
     } else if (rc == VIP_SUCCESS && status != 0) {
         refuse_posted(vi, &vi->recv, status);
-        doomed = pin_if_doomed(vi);
+        failed_vi = hold_if_failed(vi);
     }
     vipl_mutex_unlock(&vi->recv.lock);
-    if (doomed) {
-        vipl_up_settle(vi);
+    if (failed_vi) {
+        vipl_up_finish_failure(vi);
     }
     return rc;
 }
@@ -261,9 +262,9 @@ void vipl_up_recv_lock(struct vipl_vi *vi)
 
 bool vipl_up_recv_unlock(struct vipl_vi *vi)
 {
-    bool doomed = pin_if_doomed(vi);
+    bool failed_vi = hold_if_failed(vi);
     vipl_mutex_unlock(&vi->recv.lock);
-    return doomed;
+    return failed_vi;
 }
 
 void vipl_up_recv_unlock_quiet(struct vipl_vi *vi)
@@ -273,7 +274,7 @@ void vipl_up_recv_unlock_quiet(struct vipl_vi *vi)
 
 void vipl_up_recv_break(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
-    vipl_vi_doom(vi, code);
+    vipl_vi_fail(vi, code);
 }
 
 static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, uint32_t length)
@@ -282,10 +283,10 @@ static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t sta
     vi->recv.executed++;
     vipl_queue_finish_locked(&vi->recv, work, status, failed ? 0 : length);
     if (failed && vipl_vi_is_reliable(vi)) {
-        vipl_vi_doom(vi, VIP_ERROR_CONN_LOST);
+        vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
     }
     if (vi->recv.overrun) {
-        vipl_vi_doom(vi, VIP_ERROR_VI_OVERRUN);
+        vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
     }
 }
 
@@ -301,7 +302,7 @@ static struct vipl_work *next_recv(struct vipl_queue *q)
 static void report_empty(struct vipl_vi *vi)
 {
     if (vipl_vi_is_reliable(vi)) {
-        vipl_vi_doom(vi, VIP_ERROR_RECVQ_EMPTY); /* reported when the connection ends */
+        vipl_vi_fail(vi, VIP_ERROR_RECVQ_EMPTY); /* reported when the connection ends */
     } else {
         vipl_vi_report(vi, VIP_RESOURCE_VI, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE, NULL);
     }
@@ -313,7 +314,7 @@ enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl
     assert(vipl_mutex_is_held(&q->lock));
     bool open =
         vi->handle != NULL && (vi->state == VIP_STATE_CONNECTED || vi->state == VIP_STATE_CONNECT_PENDING);
-    if (!open || vipl_load_relaxed(&vi->doom) != 0) {
+    if (!open || vipl_load_relaxed(&vi->failure) != 0) {
         return VIPL_CLAIM_GONE;
     }
     struct vipl_work *work = next_recv(q);
@@ -366,7 +367,7 @@ void vipl_up_rdma_refuse(struct vipl_vi *vi, bool write)
     VIP_ERROR_CODE code = write ? VIP_ERROR_RDMAW_PROT : VIP_ERROR_RDMAR_PROT;
     assert(vipl_mutex_is_held(&vi->recv.lock));
     if (vipl_vi_is_reliable(vi)) {
-        vipl_vi_doom(vi, code);
+        vipl_vi_fail(vi, code);
     } else {
         vipl_vi_report(vi, VIP_RESOURCE_VI, code,
                        write ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RDMA_READ, NULL);

@@ -76,18 +76,18 @@ struct vipl_vi *vipl_vi_lock_quiet(void *handle)
 {
     struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
     while (vi != NULL) {
-        uint32_t pins;
+        uint32_t holds;
         vipl_vi_lock(vi);
         if (vi->handle != handle) {
             vipl_vi_unlock(vi);
             return NULL;
         }
-        pins = vipl_load_acquire(&vi->pins); /* grows only under a lock we hold; pairs with unpin */
-        if (pins == 0) {
+        holds = vipl_load_acquire(&vi->holds); /* grows only under a lock we hold; pairs with unpin */
+        if (holds == 0) {
             return vi;
         }
         vipl_vi_unlock(vi);
-        vipl_futex_wait(&vi->pins, pins);
+        vipl_futex_wait(&vi->holds, holds);
     }
     return NULL;
 }
@@ -103,15 +103,15 @@ struct vipl_nic *vipl_vi_nic(void *handle)
     return nic;
 }
 
-void vipl_up_pin(struct vipl_vi *vi)
+void vipl_up_hold(struct vipl_vi *vi)
 {
-    vipl_fetch_add(&vi->pins, 1);
+    vipl_fetch_add(&vi->holds, 1);
 }
 
-void vipl_up_unpin(struct vipl_vi *vi)
+void vipl_up_put(struct vipl_vi *vi)
 {
-    if (vipl_fetch_add(&vi->pins, (uint32_t)-1) == 1) {
-        vipl_futex_wake_one(&vi->pins);
+    if (vipl_fetch_add(&vi->holds, (uint32_t)-1) == 1) {
+        vipl_futex_wake_one(&vi->holds);
     }
 }
 
@@ -143,7 +143,7 @@ static void set_attributes(struct vipl_vi *vi, const VIP_VI_ATTRIBUTES *a, struc
     vi->tag = a->Ptag == NULL ? 0 : ptag->number;
 }
 
-void vipl_up_vi_facts(struct vipl_vi *vi, struct vipl_vi_facts *out)
+void vipl_up_vi_params(struct vipl_vi *vi, struct vipl_vi_params *out)
 {
     out->reliability = vi->attributes.ReliabilityLevel;
     out->max_transfer_size = vi->attributes.MaxTransferSize;
@@ -222,7 +222,7 @@ static void leave(struct vipl_nic *nic, struct vipl_vi *vi, struct vipl_ptag *pt
 {
     vipl_mutex_lock(&nic->lock);
     if (lived) {
-        vipl_statistics_end_locked(nic, vi);
+        vipl_stats_retire_locked(nic, vi);
     }
     vipl_list_remove(&vi->nic_link);
     nic->vi_count--;
@@ -239,7 +239,7 @@ static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *att
     vi->state = VIP_STATE_IDLE;
     vi->reads = 0;
     vi->connect_rc = VIP_INVALID_STATE;
-    vipl_store_relaxed(&vi->doom, 0);
+    vipl_store_relaxed(&vi->failure, 0);
     vipl_store_ptr(&vi->user_data, NULL);
     set_attributes(vi, attributes, ptag);
     vipl_queue_open(&vi->send, cqs[0], vi->nic->limits.max_descriptors);
@@ -318,10 +318,10 @@ VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes)
 
 /* --- out of CONNECTED --- */
 
-void vipl_vi_doom(struct vipl_vi *vi, VIP_ERROR_CODE code)
+void vipl_vi_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
     if (vi->state == VIP_STATE_CONNECTED) {
-        vipl_compare_exchange(&vi->doom, 0, 1u + (uint32_t)code);
+        vipl_compare_exchange(&vi->failure, 0, 1u + (uint32_t)code);
     }
 }
 
@@ -342,10 +342,10 @@ void vipl_vi_report(struct vipl_vi *vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CO
 /* Both locks held, the VI is CONNECTED: it is `state` afterwards, with empty or flushed queues. */
 static void leave_connected_locked(struct vipl_vi *vi, VIP_VI_STATE state)
 {
-    vi->nic->ops->sever(vi->nic->be, vi);
+    vi->nic->ops->revoke(vi->nic->be, vi);
     vi->state = state;
     vi->reads = 0;
-    vipl_store_relaxed(&vi->doom, 0);
+    vipl_store_relaxed(&vi->failure, 0);
     vipl_queue_flush_locked(&vi->send);
     vipl_queue_flush_locked(&vi->recv);
 }
@@ -359,22 +359,22 @@ void vipl_up_broken(struct vipl_vi *vi, VIP_ERROR_CODE code)
     }
     leave_connected_locked(vi, VIP_STATE_ERROR);
     vi->connections_lost++;
-    vipl_up_pin(vi);
+    vipl_up_hold(vi);
     vipl_vi_unlock(vi);
     int cancel = vipl_cancel_off(); /* a post may have got here */
     vi->nic->ops->disconnect(vi->nic->be, vi);
     vipl_cancel_restore(cancel);
     vipl_vi_report(vi, VIP_RESOURCE_VI, code, 0, NULL);
-    vipl_up_unpin(vi);
+    vipl_up_put(vi);
 }
 
-void vipl_up_settle(struct vipl_vi *vi)
+void vipl_up_finish_failure(struct vipl_vi *vi)
 {
-    uint32_t doom = vipl_load_relaxed(&vi->doom);
-    if (doom != 0) {
-        vipl_up_broken(vi, (VIP_ERROR_CODE)(doom - 1));
+    uint32_t failure = vipl_load_relaxed(&vi->failure);
+    if (failure != 0) {
+        vipl_up_broken(vi, (VIP_ERROR_CODE)(failure - 1));
     }
-    vipl_up_unpin(vi);
+    vipl_up_put(vi);
 }
 
 /* Whether every send is complete, or waiting for it is pointless. */
@@ -382,7 +382,7 @@ static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
 {
     struct vipl_vi *vi = arg;
     vipl_mutex_lock(&vi->send.lock);
-    bool over = vi->state != VIP_STATE_CONNECTED || vipl_load_relaxed(&vi->doom) != 0 ||
+    bool over = vi->state != VIP_STATE_CONNECTED || vipl_load_relaxed(&vi->failure) != 0 ||
                 vi->send.completed == vi->send.posted;
     if (!over && waiter != NULL) {
         vipl_list_append(&vi->send.waiters, &waiter->link);
@@ -420,7 +420,7 @@ static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
     vi->connect_is_peer = false;
     if (connected) {
         leave_connected_locked(vi, VIP_STATE_IDLE);
-        vipl_up_pin(vi);
+        vipl_up_hold(vi);
     } else if (vi->state == VIP_STATE_ERROR) {
         vi->state = VIP_STATE_IDLE;
     } else if (was_pending) { /* receives posted for the connection that will not be */
@@ -429,7 +429,7 @@ static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
     vipl_vi_unlock(vi);
     if (connected) {
         vi->nic->ops->disconnect(vi->nic->be, vi);
-        vipl_up_unpin(vi);
+        vipl_up_put(vi);
     }
 }
 
@@ -441,12 +441,12 @@ static bool cancel_connect(struct vipl_vi *vi, void *handle, VIP_RETURN why)
         return false;
     }
     bool pending = vi->state == VIP_STATE_CONNECT_PENDING;
-    vipl_up_pin(vi);
+    vipl_up_hold(vi);
     vipl_vi_unlock(vi);
     if (pending && vi->nic->ops->connect_cancel(vi->nic->be, vi) != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, why);
     }
-    vipl_up_unpin(vi);
+    vipl_up_put(vi);
     return pending;
 }
 

@@ -7,7 +7,7 @@
  * locks, tells the backend and the program; meanwhile the VI is pinned, and whoever wants to connect
  * or destroy it waits.
  *
- * `doom` is set, under a queue lock, where something fails that ends the connection: from then on
+ * `failure` is set, under a queue lock, where something fails that ends the connection: from then on
  * nothing more is executed or received. Who set it settles it once no VI lock is held.
  */
 #ifndef VIPL_CORE_VI_H
@@ -30,16 +30,16 @@ struct vipl_vi {
     uint32_t tag; /* the tag's number; 0: memory of any tag of the NIC handle */
     VIP_VI_ATTRIBUTES attributes;
     struct vipl_ptag *ptag; /* whose use the VI holds */
-    uint32_t doom;          /* atomic: 0, or 1 + VIP_ERROR_CODE */
-    uint32_t pins;          /* atomic */
+    uint32_t failure;       /* atomic: 0, or 1 + VIP_ERROR_CODE */
+    uint32_t holds;         /* atomic */
     uint32_t reads;         /* RDMA Reads under way; guarded by the send lock */
     void *user_data;        /* atomic */
 
-    VIP_RETURN connect_rc;              /* NOT_DONE while connecting; both locks */
-    bool connect_is_peer;               /* both locks */
-    uint64_t connect_deadline;          /* both locks */
-    struct vipl_vi_facts connect_facts; /* the peer's; written under both locks, read under either */
-    struct vipl_list connect_waiters;   /* vipl_waiter.link; guarded by the receive lock */
+    VIP_RETURN connect_rc;             /* NOT_DONE while connecting; both locks */
+    bool connect_is_peer;              /* both locks */
+    uint64_t connect_deadline;         /* both locks */
+    struct vipl_vi_params peer_params; /* the peer's; written under both locks, read under either */
+    struct vipl_list connect_waiters;  /* vipl_waiter.link; guarded by the receive lock */
 
     uint64_t connections;      /* statistics, see VIPX_WORK_STATISTICS; both locks */
     uint64_t connections_lost; /* both locks */
@@ -72,11 +72,11 @@ static inline bool vipl_vi_is_reliable(const struct vipl_vi *vi)
 }
 
 /* Marks the connection as lost to `code`, if nothing did before. A queue lock is held. */
-void vipl_vi_doom(struct vipl_vi *vi, VIP_ERROR_CODE code);
+void vipl_vi_fail(struct vipl_vi *vi, VIP_ERROR_CODE code);
 void vipl_vi_report(struct vipl_vi *vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code, uint32_t op,
                     VIP_DESCRIPTOR *descriptor);
 
-/* transfer.c: executes what is posted and not executed. The send lock is held; returns a VI to settle
+/* transfer.c: executes what is posted and not executed. The send lock is held; returns a VI to finish_failure
  * once it is released, or NULL. */
 struct vipl_vi *vipl_vi_execute_locked(struct vipl_vi *vi);
 

@@ -38,7 +38,7 @@ static int ms_left(uint64_t deadline)
 void vipl_sleepers_init(struct vipl_sleepers *s)
 {
     s->leader = NULL;
-    s->parked = NULL;
+    s->idle = NULL;
     s->activity = 0;
     vipl_list_init(&s->followers);
 }
@@ -76,14 +76,14 @@ static bool lead_or_follow(struct vipl_sleepers *s, struct vipl_waiter *waiter, 
 {
     vipl_mutex_lock(&s->lock);
     const struct vipl_waiter *leader = s->leader;
-    bool usurp = leader != NULL && leader->waker == service;
-    bool lead = leader == NULL || usurp;
+    bool take_over = leader != NULL && leader->waker == service;
+    bool lead = leader == NULL || take_over;
     if (lead) {
         vipl_store_ptr(&s->leader, waiter); /* pairs with leave_service */
     } else {
         vipl_list_append(&s->followers, &waiter->nic_link);
     }
-    if (usurp) { /* last: it takes note of its end without the lock */
+    if (take_over) { /* last: it takes note of its end without the lock */
         vipl_waker_signal(service);
     }
     vipl_mutex_unlock(&s->lock);
@@ -108,10 +108,10 @@ static void pass_lead(struct vipl_sleepers *s)
     vipl_mutex_lock(&s->lock);
     if (s->leader == NULL && !vipl_list_empty(&s->followers)) {
         vipl_waker_signal(VIPL_CONTAINER(s->followers.next, struct vipl_waiter, nic_link)->waker);
-    } else if (s->leader == NULL && s->parked != NULL) {
-        struct vipl_waiter *parked = s->parked;
-        vipl_store_ptr(&s->parked, NULL); /* pairs with leave_service */
-        vipl_waker_signal(parked->waker);
+    } else if (s->leader == NULL && s->idle != NULL) {
+        struct vipl_waiter *idle = s->idle;
+        vipl_store_ptr(&s->idle, NULL); /* pairs with leave_service */
+        vipl_waker_signal(idle->waker);
     }
     vipl_mutex_unlock(&s->lock);
 }
@@ -122,22 +122,22 @@ static int shorter(int a, int b)
 }
 
 /* One sleep. */
-struct slumber {
+struct sleep {
     struct vipl_nic *nic;
     const struct vipl_wait_for *what; /* NULL: the service thread's */
     struct vipl_waiter *waiter;
-    struct vipl_nap nap;
-    bool armed;
+    struct vipl_poll_hint hint;
+    bool prepared;
 };
 
 /* The thread is being cancelled in its sleep. Nobody misses it. */
 static void end_cancelled(void *arg)
 {
-    struct slumber *s = arg;
+    struct sleep *s = arg;
     struct vipl_nic *nic = s->nic;
-    vipl_wake_up();
-    if (s->armed) {
-        nic->ops->disarm(nic->be, &s->nap);
+    vipl_guard_wake();
+    if (s->prepared) {
+        nic->ops->finish_wait(nic->be, &s->hint);
     }
     leave(&nic->sleepers, s->waiter);
     vipl_waker_reset(s->waiter->waker);
@@ -147,19 +147,19 @@ static void end_cancelled(void *arg)
         s->what->cancelled(s->what->arg);
     }
     vipl_nic_put(nic);
-    vipl_leave_cancelled();
+    vipl_guard_cancelled();
 }
 
 /* Whoever took its place or passed the lead on has noted that, and may be about to let the lock go: it is not asked for. */
 static void leave_service(struct vipl_sleepers *s, const struct vipl_waiter *waiter)
 {
     if (vipl_load_ptr(&s->leader) == waiter ||
-        vipl_load_ptr(&s->parked) == waiter) { /* pair with pass_lead, lead_or_follow */
+        vipl_load_ptr(&s->idle) == waiter) { /* pair with pass_lead, lead_or_follow */
         vipl_mutex_lock(&s->lock);
         if (s->leader == waiter) {
             vipl_store_ptr(&s->leader, NULL);
         }
-        vipl_store_ptr(&s->parked, NULL);
+        vipl_store_ptr(&s->idle, NULL);
         vipl_mutex_unlock(&s->lock);
     }
 }
@@ -167,44 +167,44 @@ static void leave_service(struct vipl_sleepers *s, const struct vipl_waiter *wai
 /* The service thread ends in its sleep, from which nothing else has woken it. */
 static void end_service(void *arg)
 {
-    struct slumber *s = arg;
-    if (s->armed) {
-        s->nic->ops->disarm(s->nic->be, &s->nap);
+    struct sleep *s = arg;
+    if (s->prepared) {
+        s->nic->ops->finish_wait(s->nic->be, &s->hint);
     }
     leave_service(&s->nic->sleepers, s->waiter);
     vipl_service_over(s->nic);
 }
 
 /* The sleep itself. Handlers that run meanwhile find the thread outside. */
-static int doze(struct slumber *s, const int *fds, unsigned count, int ms)
+static int block(struct sleep *s, const int *fds, unsigned count, int ms)
 {
     if (s->what == NULL) {
         return vipl_poll_cancellable(fds, count, ms, NULL, s->nic->service.cancel, end_service, s);
     }
     int rc;
-    vipl_doze();
+    vipl_guard_sleep();
     if (s->what->cancellable) {
-        rc = vipl_poll_cancellable(fds, count, ms, s->what->mask, vipl_here.cancel, end_cancelled, s);
+        rc = vipl_poll_cancellable(fds, count, ms, s->what->mask, vipl_guard.cancel, end_cancelled, s);
     } else {
         rc = vipl_poll(fds, count, ms, s->what->mask);
     }
-    vipl_wake_up();
+    vipl_guard_wake();
     return rc;
 }
 
 /* Sleeps as leader: on the backend's descriptor too, if it has one, until the backend wants to be called. */
-static int sleep_leading(struct slumber *s, int ms)
+static int sleep_leading(struct sleep *s, int ms)
 {
     struct vipl_nic *nic = s->nic;
-    nic->ops->arm(nic->be, &s->nap);
-    s->armed = true;
-    int fds[2] = {s->waiter->waker->fd, s->nap.fd};
-    int most = shorter(ms, s->nap.ms);
-    int rc = s->nap.ms == 0 ? 0 : doze(s, fds, 2, most);
+    nic->ops->prepare_wait(nic->be, &s->hint);
+    s->prepared = true;
+    int fds[2] = {s->waiter->waker->fd, s->hint.fd};
+    int most = shorter(ms, s->hint.ms);
+    int rc = s->hint.ms == 0 ? 0 : block(s, fds, 2, most);
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
     }
-    nic->ops->disarm(nic->be, &s->nap);
+    nic->ops->finish_wait(nic->be, &s->hint);
     return rc == ETIMEDOUT && most != ms ? 0 : rc; /* only the backend's time is up */
 }
 
@@ -212,16 +212,16 @@ static int sleep_leading(struct slumber *s, int ms)
 static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,
                      uint64_t deadline)
 {
-    struct slumber slumber = {.nic = nic, .what = what, .waiter = waiter};
+    struct sleep sleep = {.nic = nic, .what = what, .waiter = waiter};
     int ms = ms_left(deadline);
     int rc;
     if (ms == 0) {
         return ETIMEDOUT;
     }
     if (lead_or_follow(&nic->sleepers, waiter, &nic->service.waker)) {
-        rc = sleep_leading(&slumber, ms);
+        rc = sleep_leading(&sleep, ms);
     } else {
-        rc = doze(&slumber, &waiter->waker->fd, 1, ms);
+        rc = block(&sleep, &waiter->waker->fd, 1, ms);
     }
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
@@ -231,25 +231,25 @@ static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, str
     return rc;
 }
 
-bool vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool lead, bool park, int ms)
+bool vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool lead, bool idle, int ms)
 {
     struct vipl_sleepers *s = &nic->sleepers;
-    if (lead || park) {
+    if (lead || idle) {
         vipl_mutex_lock(&s->lock);
         lead = lead && s->leader == NULL;
-        park = park && s->leader != NULL;
-        vipl_store_ptr(lead ? &s->leader : &s->parked, lead || park ? waiter : NULL);
+        idle = idle && s->leader != NULL;
+        vipl_store_ptr(lead ? &s->leader : &s->idle, lead || idle ? waiter : NULL);
         vipl_mutex_unlock(&s->lock);
     }
-    struct slumber slumber = {.nic = nic, .waiter = waiter};
+    struct sleep sleep = {.nic = nic, .waiter = waiter};
     if (lead) {
-        sleep_leading(&slumber, -1);
+        sleep_leading(&sleep, -1);
     } else {
-        doze(&slumber, &waiter->waker->fd, 1, park ? -1 : ms);
+        block(&sleep, &waiter->waker->fd, 1, idle ? -1 : ms);
     }
     leave_service(s, waiter);
     vipl_waker_reset(waiter->waker);
-    return park;
+    return idle;
 }
 
 void vipl_wake_sleepers(struct vipl_nic *nic)
@@ -270,7 +270,7 @@ void vipl_up_wake(struct vipl_nic *nic)
 {
     struct vipl_sleepers *s = &nic->sleepers;
     vipl_mutex_lock(&s->lock);
-    const struct vipl_waiter *waiter = s->leader != NULL ? s->leader : s->parked;
+    const struct vipl_waiter *waiter = s->leader != NULL ? s->leader : s->idle;
     if (waiter != NULL) {
         vipl_waker_signal(waiter->waker);
     }

@@ -57,14 +57,14 @@ struct vipl_sleepers {
     struct vipl_mutex lock;     /* rank WAIT */
     void *leader;               /* struct vipl_waiter; atomic, written under lock */
     struct vipl_list followers; /* guarded by lock */
-    void *parked;               /* the service thread's, asleep until a leader leaves; as leader */
+    void *idle;                 /* the service thread's, asleep until a leader leaves; as leader */
     uint32_t activity;          /* atomic: counts application calls that made progress; read by service.c */
 };
 
 void vipl_sleepers_init(struct vipl_sleepers *s);
-/* The service thread's sleep. `lead`: leads if nobody does; `park`: parks while an application thread leads, which
- * passes the lead on when it is done; otherwise sleeps for `ms`. Its waker ends any of them. True: it was parked. */
-bool vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool lead, bool park, int ms);
+/* The service thread's sleep. `lead`: leads if nobody does; `idle`: parks while an application thread leads, which
+ * passes the lead on when it is done; otherwise sleeps for `ms`. Its waker ends any of them. True: it was idle. */
+bool vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool lead, bool idle, int ms);
 void vipl_wake_sleepers(struct vipl_nic *nic); /* all of them: the NIC handle is closing */
 
 #endif

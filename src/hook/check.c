@@ -109,9 +109,9 @@ void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed)
 
 /* --- data --- */
 
-void vipl_check_sever(struct vipl_vi *vi)
+void vipl_check_revoke(struct vipl_vi *vi)
 {
-    static const char op[] = "sever";
+    static const char op[] = "revoke";
     check(vipl_rank_held(VIPL_RANK_SEND) && vipl_mutex_is_held(&vi->send.lock), op, "the send lock is held");
     check(vipl_rank_held(VIPL_RANK_RECV) && vipl_mutex_is_held(&vi->recv.lock), op,
           "the receive lock is held");
@@ -127,9 +127,9 @@ void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send)
     check(vi->state == VIP_STATE_CONNECTED, op, "the VI is connected");
     check(send->sequence == vi->send.executed && send->sequence != vi->send.posted, op,
           "sends come in posting order, numbered one after the other");
-    check(send->behind_others == (vi->send.completed != vi->send.executed), op,
-          "behind_others: an earlier send is not complete");
-    check(send->status == 0 && send->settle == NULL, op, "core clears what the backend fills in");
+    check(send->has_outstanding == (vi->send.completed != vi->send.executed), op,
+          "has_outstanding: an earlier send is not complete");
+    check(send->status == 0 && send->finish_failure == NULL, op, "core clears what the backend fills in");
     check(send->op < VIP_CONTROL_OP_RESERVED && send->local.count <= VIPL_MAX_SEGMENTS &&
               send->local.bytes <= vi->attributes.MaxTransferSize,
           op, "core has checked the descriptor");
@@ -142,7 +142,7 @@ void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted)
           "DONE, PENDING or AGAIN");
     check(posted != VIPL_POSTED_DONE || (send->status & ~(uint32_t)VIP_STATUS_ERROR_MASK) == 0, op,
           "status has error bits only");
-    check(posted == VIPL_POSTED_DONE || send->settle == NULL, op, "settle goes with DONE");
+    check(posted == VIPL_POSTED_DONE || send->finish_failure == NULL, op, "finish_failure goes with DONE");
 }
 
 #endif

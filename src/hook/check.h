@@ -32,7 +32,7 @@ void vipl_check_close(struct vipl_checks *checks);
 void vipl_check_connect_begins(struct vipl_checks *checks, struct vipl_vi *vi);
 void vipl_check_connect_ends(struct vipl_checks *checks, const struct vipl_vi *vi);
 void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed); /* bit rc of allowed */
-void vipl_check_sever(struct vipl_vi *vi);
+void vipl_check_revoke(struct vipl_vi *vi);
 void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send);
 void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted);
 
@@ -82,7 +82,7 @@ static inline void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allow
     (void)rc;
     (void)allowed;
 }
-static inline void vipl_check_sever(struct vipl_vi *vi)
+static inline void vipl_check_revoke(struct vipl_vi *vi)
 {
     (void)vi;
 }

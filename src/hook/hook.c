@@ -84,7 +84,7 @@ static VIP_RETURN hook_reverse(struct vipl_be_nic *be, const struct vipl_address
 
 /* --- memory and VIs --- */
 
-static VIP_RETURN hook_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region)
+static VIP_RETURN hook_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
     vipl_check_unlocked("region_add");
     VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_RESOURCE)
@@ -113,7 +113,7 @@ static VIP_RETURN hook_regions_end(struct vipl_be_nic *be)
     return rc;
 }
 
-static VIP_RETURN hook_region_change(struct vipl_be_nic *be, const struct vipl_region_facts *region)
+static VIP_RETURN hook_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
     vipl_check_unlocked("region_change");
     VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_RESOURCE)
@@ -228,11 +228,11 @@ static void hook_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, boo
     be->ops->conn_reject(be->be, conn, answer);
 }
 
-static void hook_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
+static void hook_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
-    vipl_check_sever(vi);
-    vipl_trace(&be->trace, "sever", vi, "handle=%p", vi->handle);
-    be->ops->sever(be->be, vi);
+    vipl_check_revoke(vi);
+    vipl_trace(&be->trace, "revoke", vi, "handle=%p", vi->handle);
+    be->ops->revoke(be->be, vi);
 }
 
 static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
@@ -270,19 +270,19 @@ static void hook_poll(struct vipl_be_nic *be)
     }
 }
 
-static void hook_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
+static void hook_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
-    vipl_check_unlocked("arm");
-    be->ops->arm(be->be, nap);
+    vipl_check_unlocked("prepare_wait");
+    be->ops->prepare_wait(be->be, hint);
     if (vipl_load_relaxed(&be->delays.waiting) > 0) {
-        nap->ms = 0; /* a delay is a number of polls */
+        hint->ms = 0; /* a delay is a number of polls */
     }
 }
 
-static void hook_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap)
+static void hook_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
 {
-    vipl_check_unlocked("disarm");
-    be->ops->disarm(be->be, nap);
+    vipl_check_unlocked("finish_wait");
+    be->ops->finish_wait(be->be, hint);
 }
 
 static const struct vipl_backend hook_ops = {
@@ -307,12 +307,12 @@ static const struct vipl_backend hook_ops = {
     .conn_taken = hook_conn_taken,
     .conn_accept = hook_conn_accept,
     .conn_reject = hook_conn_reject,
-    .sever = hook_sever,
+    .revoke = hook_revoke,
     .disconnect = hook_disconnect,
     .post_send = hook_post_send,
     .poll = hook_poll,
-    .arm = hook_arm,
-    .disarm = hook_disarm,
+    .prepare_wait = hook_prepare_wait,
+    .finish_wait = hook_finish_wait,
 };
 
 VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *nic, const char *device,

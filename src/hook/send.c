@@ -92,7 +92,7 @@ enum vipl_posted vipl_hook_send(struct vipl_be_nic *be, struct vipl_vi *vi, stru
         }
     }
     if (faults.disconnect) {
-        vipl_vi_doom(vi, VIP_ERROR_CONN_LOST); /* core settles it once the send is complete */
+        vipl_vi_fail(vi, VIP_ERROR_CONN_LOST); /* core settles it once the send is complete */
     }
     return posted;
 }
@@ -103,7 +103,7 @@ void vipl_hook_resume(struct vipl_be_nic *be)
     unsigned count = vipl_delays_polled(&be->delays, due);
     for (unsigned i = 0; i < count; i++) { /* one that was destroyed meanwhile has nothing to send */
         if (vipl_up_send_resume(due[i])) {
-            vipl_up_settle(due[i]);
+            vipl_up_finish_failure(due[i]);
         }
     }
 }

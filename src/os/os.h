@@ -119,7 +119,7 @@ int vipl_futex_wait_for(uint32_t *word, uint32_t while_equal, int ms);
 
 /* --- waiting for descriptors -------------------------------------------------------------------- */
 
-/* A thread's own alarm bell: signalling makes its descriptor readable until reset. */
+/* A thread's own alarm ready_fd: signalling makes its descriptor readable until reset. */
 struct vipl_waker {
     int fd;
     int write_fd; /* the same where the system has event descriptors, else a pipe's other end */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A holder's side: joining the keeper, making calls, and what happens around a fork.
+ * A client's side: joining the server, making calls, and what happens around a fork.
  *
  * `talk` guards what is asked and answered on the socket: one note and its answer at a time. A fork takes no lock, and
  * waits for nobody: its note is not answered, and what it has in hand is its thread's. Nothing else here takes
@@ -22,38 +22,38 @@
 
 enum {
     SPINS = 2000,
-    LOOK_MS = 1000, /* how often a call that waits looks whether the keeper lives */
+    LOOK_MS = 1000, /* how often a call that waits looks whether the server lives */
     CHANNELS = 256,
     MIB = 1 << 20,
     /* Of a thread at a time: each but the first in a handler that interrupted the one before. */
     MOST_FORKS = 4,
-    FORK_MS = 1000 /* at most, until there is room to tell the keeper of a child */
+    FORK_MS = 1000 /* at most, until there is room to tell the server of a child */
 };
 
-struct bell {
+struct ready_fd {
     void *handle; /* atomic, written after waker: whose it is; NULL: none. Guarded by talk */
     struct vipl_waker waker;
 };
 
 /* What this process knows of objects, by slot: large, and mostly untouched. */
 struct tables {
-    struct tables *older; /* those of a keeper that has died: other threads may be looking at them */
+    struct tables *older; /* those of a server that has died: other threads may be looking at them */
     void *dropped_vis[VIPL_SHARE_VIS];   /* atomic: this process has dropped its reference of that handle */
     void *dropped_nics[VIPL_SHARE_NICS]; /* atomic, likewise */
     void *dropped_cqs[VIPL_SHARE_CQS];   /* atomic, likewise */
-    struct bell vi_bells[VIPL_SHARE_VIS][2];
-    struct bell cq_bells[VIPL_SHARE_CQS];
-    struct bell nic_bells[VIPL_SHARE_NICS]; /* of its connection requests */
+    struct ready_fd vi_ready_fds[VIPL_SHARE_VIS][2];
+    struct ready_fd cq_ready_fds[VIPL_SHARE_CQS];
+    struct ready_fd nic_ready_fds[VIPL_SHARE_NICS]; /* of its connection requests */
 };
 
 static struct {
-    struct vipl_mutex talk;   /* rank SHARE; guards asking on the socket, and adding channels and bells */
+    struct vipl_mutex talk;   /* rank SHARE; guards asking on the socket, and adding channels and ready_fds */
     struct vipl_arena *arena; /* atomic; NULL: none */
     int pid;                  /* whose channels these are: a child that the handlers did not see has none */
     int socket;               /* once there is one, its number stays: a fork may be about to use it */
     int lifeline;             /* likewise */
     bool watching;            /* the handlers are there */
-    uint32_t number;        /* atomic, written under talk: which holder this is; UINT32_MAX: not known yet */
+    uint32_t number;        /* atomic, written under talk: which client this is; UINT32_MAX: not known yet */
     uint32_t sent;          /* atomic: notes without an answer, counted when they are sent */
     uint32_t channel_count; /* atomic: grows */
     uint32_t channels[CHANNELS]; /* numbers in the arena; constant once counted */
@@ -77,14 +77,14 @@ int vipl_share_lifeline(void)
     return share.lifeline;
 }
 
-bool vipl_share_keeper_lives(void)
+bool vipl_share_server_lives(void)
 {
     return vipl_poll(&share.lifeline, 1, 0, NULL) != 0; /* a signal may end even a look */
 }
 
 /* --- notes --- */
 
-/* `talk` is held. 0, or an errno value: the keeper is no more, or does not know this process. */
+/* `talk` is held. 0, or an errno value: the server is no more, or does not know this process. */
 static int receive_locked(struct vipl_note *note, int fds[2])
 {
     size_t length = 0;
@@ -97,7 +97,7 @@ static int receive_locked(struct vipl_note *note, int fds[2])
 
 static void leave_locked(void);
 
-/* The keeper's first note says which holder this is. It comes when the keeper has heard of the fork. `talk` is held. */
+/* The server's first note says which client this is. It comes when the server has heard of the fork. `talk` is held. */
 static int meet_locked(void)
 {
     struct vipl_note note;
@@ -106,9 +106,9 @@ static int meet_locked(void)
         return 0;
     }
     int error = receive_locked(&note, none);
-    if (error == 0 && note.name == VIPL_NOTE_NUMBER && note.number < VIPL_SHARE_HOLDERS) {
+    if (error == 0 && note.name == VIPL_NOTE_NUMBER && note.number < VIPL_SHARE_CLIENTS) {
         vipl_store_release(&share.number, note.number);
-    } else if (vipl_share_keeper_lives()) {
+    } else if (vipl_share_server_lives()) {
         leave_locked(); /* it had no room for this process, and has said so */
     }
     return error;
@@ -125,14 +125,14 @@ static int exchange_locked(struct vipl_note *note, int fds[2])
     return error == 0 ? receive_locked(note, fds) : error;
 }
 
-/* A note that is not answered needs no lock. It is counted after it was sent: the next call has the keeper read it
- * first. Waits for room in the socket, `ms` at most (VIP_INFINITE: while the keeper lives). */
+/* A note that is not answered needs no lock. It is counted after it was sent: the next call has the server read it
+ * first. Waits for room in the socket, `ms` at most (VIP_INFINITE: while the server lives). */
 static int send_note(const void *note, size_t length, int pass, VIP_ULONG ms)
 {
     uint64_t end = vipl_deadline(ms);
     int error;
     while ((error = vipl_local_send(share.socket, note, length, &pass, pass < 0 ? 0 : 1)) == EAGAIN &&
-           vipl_now_ns() < end && vipl_share_keeper_lives()) {
+           vipl_now_ns() < end && vipl_share_server_lives()) {
         vipl_poll(NULL, 0, 1, NULL); /* on a busy machine much longer */
     }
     if (error == 0) {
@@ -143,7 +143,7 @@ static int send_note(const void *note, size_t length, int pass, VIP_ULONG ms)
 
 /* --- forking --- */
 
-/* The child's end of its socket, whose other end is on its way to the keeper; -1: none. */
+/* The child's end of its socket, whose other end is on its way to the server; -1: none. */
 static int announce_child(void)
 {
     int ends[2];
@@ -169,7 +169,7 @@ static int last_socket(void)
     return count == 0 || count > MOST_FORKS ? -1 : forks.sockets[count - 1];
 }
 
-/* Of this fork, or of the one that this one's handler has interrupted. Where there is none, it may be the keeper's own. */
+/* Of this fork, or of the one that this one's handler has interrupted. Where there is none, it may be the server's own. */
 static void pass_last(void)
 {
     int socket = last_socket();
@@ -189,7 +189,7 @@ static void before_fork(void)
     pass_last();
 }
 
-/* The child alone has its end from now on. If there is no child, the keeper sees the end of a holder. */
+/* The child alone has its end from now on. If there is no child, the server sees the end of a client. */
 static void after_fork_in_parent(void)
 {
     int socket = last_socket();
@@ -256,17 +256,17 @@ struct beginning {
     int socket;
 };
 
-/* In the keeper's process, which has inherited `talk` as its parent held it. */
-static void keeper_main(void *arg)
+/* In the server's process, which has inherited `talk` as its parent held it. */
+static void server_main(void *arg)
 {
     struct beginning *beginning = arg;
     vipl_fd_pass(-1, -1);
     vipl_mutex_unlock(&share.talk);
-    vipl_leave_cancelled(); /* and the visit of the thread that was forked */
-    vipl_keeper_run(beginning->arena, beginning->socket);
+    vipl_guard_cancelled(); /* and the visit of the thread that was forked */
+    vipl_server_run(beginning->arena, beginning->socket);
 }
 
-/* What this process has of its line to a keeper takes the place of what it had to a former one. */
+/* What this process has of its line to a server takes the place of what it had to a former one. */
 static int take_place(int *of, int fd)
 {
     if (*of < 0) {
@@ -281,39 +281,39 @@ static int take_place(int *of, int fd)
 }
 
 /* `talk` is held. */
-static int start_keeper(struct vipl_arena *arena)
+static int start_server(struct vipl_arena *arena)
 {
-    int holder[2];
+    int client[2];
     int life[2];
-    int error = vipl_local_pair(holder);
+    int error = vipl_local_pair(client);
     if (error != 0) {
         return error;
     }
     error = vipl_local_pair(life);
     if (error != 0) {
-        vipl_fd_close(holder[0]);
-        vipl_fd_close(holder[1]);
+        vipl_fd_close(client[0]);
+        vipl_fd_close(client[1]);
         return error;
     }
-    struct beginning beginning = {arena, holder[1]};
-    int const keepers[2] = {holder[1], life[1]};
-    vipl_local_name_senders(holder[1]);
-    vipl_fd_pass(holder[1], life[1]);
-    error = vipl_spawn("vipl-keeper", keeper_main, &beginning, keepers, 2);
+    struct beginning beginning = {arena, client[1]};
+    int const servers[2] = {client[1], life[1]};
+    vipl_local_name_senders(client[1]);
+    vipl_fd_pass(client[1], life[1]);
+    error = vipl_spawn("vipl-server", server_main, &beginning, servers, 2);
     vipl_fd_pass(-1, -1);
-    vipl_fd_close(holder[1]);
+    vipl_fd_close(client[1]);
     vipl_fd_close(life[1]);
     if (error != 0) {
-        vipl_fd_close(holder[0]);
+        vipl_fd_close(client[0]);
         vipl_fd_close(life[0]);
         return error;
     }
-    int socket_error = take_place(&share.socket, holder[0]);
+    int socket_error = take_place(&share.socket, client[0]);
     int life_error = take_place(&share.lifeline, life[0]);
     return socket_error != 0 ? socket_error : life_error;
 }
 
-/* The keeper is no more, or is not this process's: another one may be started. What the old one had stays mapped, for other
+/* The server is no more, or is not this process's: another one may be started. What the old one had stays mapped, for other
  * threads may be looking at it; its handles are none of the new one's. */
 static void leave_locked(void)
 {
@@ -325,7 +325,7 @@ static VIP_RETURN join_locked(void)
     if (vipl_share_arena() != NULL && share.pid != vipl_pid()) {
         return VIP_ERROR_RESOURCE; /* a child that the fork handlers did not see */
     }
-    if (vipl_share_arena() != NULL && vipl_share_keeper_lives()) {
+    if (vipl_share_arena() != NULL && vipl_share_server_lives()) {
         return VIP_SUCCESS;
     }
     leave_locked();
@@ -347,9 +347,9 @@ static VIP_RETURN join_locked(void)
     }
     mine->older = share.mine;
     share.mine = mine;
-    int error = start_keeper(arena);
+    int error = start_server(arena);
     if (error != 0) {
-        vipl_log_os("starting the keeper of shared objects", error);
+        vipl_log_os("starting the server of shared objects", error);
         return VIP_ERROR_RESOURCE;
     }
     share.pid = vipl_pid();
@@ -415,22 +415,22 @@ static int send_call(const struct vipl_arena *arena, const struct vipl_call *cal
     return send_note(&note, sizeof(note), -1, VIP_INFINITE);
 }
 
-/* Until it is this side's turn again. False: the keeper is no more. */
+/* Until it is this side's turn again. False: the server is no more. */
 static bool await_answer(struct vipl_channel *channel, uint32_t number, bool cancellable, bool *cancelled)
 {
-    uint32_t turn = VIPL_TURN_KEEPER;
-    for (int i = 0; i < SPINS && turn == VIPL_TURN_KEEPER; i++) {
-        turn = vipl_load_acquire(&channel->turn); /* pairs with the keeper's exchange */
+    uint32_t turn = VIPL_TURN_SERVER;
+    for (int i = 0; i < SPINS && turn == VIPL_TURN_SERVER; i++) {
+        turn = vipl_load_acquire(&channel->turn); /* pairs with the server's exchange */
     }
-    while (turn == VIPL_TURN_KEEPER) {
-        vipl_store_ordered(&channel->holder_asleep, 1);
-        int why = vipl_futex_wait_for(&channel->turn, VIPL_TURN_KEEPER, LOOK_MS);
-        vipl_store_ordered(&channel->holder_asleep, 0);
+    while (turn == VIPL_TURN_SERVER) {
+        vipl_store_ordered(&channel->client_asleep, 1);
+        int why = vipl_futex_wait_for(&channel->turn, VIPL_TURN_SERVER, LOOK_MS);
+        vipl_store_ordered(&channel->client_asleep, 0);
         turn = vipl_load_acquire(&channel->turn);
-        if (turn == VIPL_TURN_KEEPER && why == EINTR && cancellable && !*cancelled) {
+        if (turn == VIPL_TURN_SERVER && why == EINTR && cancellable && !*cancelled) {
             *cancelled = true;
             send_cancel(number);
-        } else if (turn == VIPL_TURN_KEEPER && why == ETIMEDOUT && !vipl_share_keeper_lives()) {
+        } else if (turn == VIPL_TURN_SERVER && why == ETIMEDOUT && !vipl_share_server_lives()) {
             return false;
         }
     }
@@ -454,23 +454,23 @@ VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart)
     bool cancelled;
     do { /* again, if it was another call's cancellation that came late */
         cancelled = false;
-        if (send_call(arena, &asked, number) != 0) { /* the keeper is no more */
+        if (send_call(arena, &asked, number) != 0) { /* the server is no more */
             vipl_store_release(&share.busy[index], 0);
             return VIP_ERROR_RESOURCE;
         }
         channel->call = asked;
         channel->sent = vipl_load_acquire(&share.sent);
-        vipl_store_ordered(&channel->cancelled, 0); /* here, for cancels come before the keeper looks, too */
-        vipl_store_ordered(&channel->turn, VIPL_TURN_KEEPER);
-        if (vipl_load_ordered(&channel->keeper_asleep) != 0) {
+        vipl_store_ordered(&channel->cancelled, 0); /* here, for cancels come before the server looks, too */
+        vipl_store_ordered(&channel->turn, VIPL_TURN_SERVER);
+        if (vipl_load_ordered(&channel->server_asleep) != 0) {
             vipl_futex_wake_one(&channel->turn);
         }
         if (blocking) { /* handlers that run meanwhile may post and reap */
-            vipl_doze();
+            vipl_guard_sleep();
         }
         answered = await_answer(channel, number, blocking && !restart, &cancelled);
         if (blocking) {
-            vipl_wake_up();
+            vipl_guard_wake();
         }
         *call = channel->call;
     } while (answered && call->rc == VIP_INTERRUPTED && !cancelled);
@@ -480,9 +480,9 @@ VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart)
     return answered ? call->rc : VIP_ERROR_RESOURCE;
 }
 
-/* --- bells --- */
+/* --- ready_fds --- */
 
-static struct bell *bell_of(const void *handle, bool recv)
+static struct ready_fd *ready_fd_of(const void *handle, bool recv)
 {
     uint32_t slot = vipl_handle_slot(handle);
     if (share.mine == NULL) {
@@ -490,57 +490,57 @@ static struct bell *bell_of(const void *handle, bool recv)
     }
     switch (vipl_handle_kind(handle)) {
     case VIPL_KIND_VI:
-        return slot < VIPL_SHARE_VIS ? &share.mine->vi_bells[slot][recv ? 1 : 0] : NULL;
+        return slot < VIPL_SHARE_VIS ? &share.mine->vi_ready_fds[slot][recv ? 1 : 0] : NULL;
     case VIPL_KIND_CQ:
-        return slot < VIPL_SHARE_CQS ? &share.mine->cq_bells[slot] : NULL;
+        return slot < VIPL_SHARE_CQS ? &share.mine->cq_ready_fds[slot] : NULL;
     case VIPL_KIND_NIC:
-        return slot < VIPL_SHARE_NICS ? &share.mine->nic_bells[slot] : NULL;
+        return slot < VIPL_SHARE_NICS ? &share.mine->nic_ready_fds[slot] : NULL;
     default:
         return NULL;
     }
 }
 
-struct vipl_waker *vipl_share_known_bell(const void *handle, bool recv)
+struct vipl_waker *vipl_share_known_ready_fd(const void *handle, bool recv)
 {
-    struct bell *bell = bell_of(handle, recv);
-    return bell != NULL && vipl_load_ptr(&bell->handle) == handle ? &bell->waker : NULL;
+    struct ready_fd *ready_fd = ready_fd_of(handle, recv);
+    return ready_fd != NULL && vipl_load_ptr(&ready_fd->handle) == handle ? &ready_fd->waker : NULL;
 }
 
 /* Instead of that of an object that is no more. */
-static void ask_for_bell_locked(struct bell *bell, const void *handle, bool recv)
+static void query_ready_fd_locked(struct ready_fd *ready_fd, const void *handle, bool recv)
 {
     struct vipl_note note = {
-        .name = VIPL_NOTE_BELL, .number = recv ? 1 : 0, .handle = (void *)(uintptr_t)handle};
+        .name = VIPL_NOTE_READY_FD, .number = recv ? 1 : 0, .handle = (void *)(uintptr_t)handle};
     int fds[2];
-    if (bell->handle != NULL) {
-        vipl_fd_own(bell->waker.fd); /* a child that is forked meanwhile closes its copies */
-        vipl_fd_own(bell->waker.write_fd);
-        vipl_store_ptr(&bell->handle, NULL);
-        vipl_fd_close(bell->waker.fd);
-        vipl_fd_close(bell->waker.write_fd == bell->waker.fd ? -1 : bell->waker.write_fd);
+    if (ready_fd->handle != NULL) {
+        vipl_fd_own(ready_fd->waker.fd); /* a child that is forked meanwhile closes its copies */
+        vipl_fd_own(ready_fd->waker.write_fd);
+        vipl_store_ptr(&ready_fd->handle, NULL);
+        vipl_fd_close(ready_fd->waker.fd);
+        vipl_fd_close(ready_fd->waker.write_fd == ready_fd->waker.fd ? -1 : ready_fd->waker.write_fd);
     }
     if (exchange_locked(&note, fds) == 0 && fds[0] >= 0) {
-        bell->waker.fd = fds[0];
-        bell->waker.write_fd = fds[1] < 0 ? fds[0] : fds[1]; /* one descriptor where both are the same */
+        ready_fd->waker.fd = fds[0];
+        ready_fd->waker.write_fd = fds[1] < 0 ? fds[0] : fds[1]; /* one descriptor where both are the same */
         vipl_fd_begin();
         vipl_fd_disown(fds[0]); /* a child that is forked from now on shares it */
         vipl_fd_disown(fds[1]);
-        vipl_store_ptr(&bell->handle, (void *)(uintptr_t)handle);
+        vipl_store_ptr(&ready_fd->handle, (void *)(uintptr_t)handle);
         vipl_fd_end();
     }
 }
 
-struct vipl_waker *vipl_share_bell(const void *handle, bool recv)
+struct vipl_waker *vipl_share_ready_fd(const void *handle, bool recv)
 {
-    struct bell *bell = bell_of(handle, recv);
-    if (bell != NULL && vipl_load_ptr(&bell->handle) != handle) {
+    struct ready_fd *ready_fd = ready_fd_of(handle, recv);
+    if (ready_fd != NULL && vipl_load_ptr(&ready_fd->handle) != handle) {
         vipl_mutex_lock(&share.talk);
-        if (bell->handle != handle) {
-            ask_for_bell_locked(bell, handle, recv);
+        if (ready_fd->handle != handle) {
+            query_ready_fd_locked(ready_fd, handle, recv);
         }
         vipl_mutex_unlock(&share.talk);
     }
-    return vipl_share_known_bell(handle, recv);
+    return vipl_share_known_ready_fd(handle, recv);
 }
 
 unsigned vipl_share_number(void)
@@ -552,7 +552,7 @@ unsigned vipl_share_number(void)
         number = vipl_load_relaxed(&share.number);
         vipl_mutex_unlock(&share.talk);
     }
-    return number < VIPL_SHARE_HOLDERS ? number : VIPL_SHARE_HOLDERS;
+    return number < VIPL_SHARE_CLIENTS ? number : VIPL_SHARE_CLIENTS;
 }
 
 bool vipl_share_holds(const void *handle)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls on shared objects, as they go to the keeper: arguments in, results out. */
+/* Calls on shared objects, as they go to the server: arguments in, results out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -144,7 +144,7 @@ VIP_RETURN vipl_share_register(void *nic, void *address, VIP_ULONG length,
     struct vipl_call call = {.nic = nic, .address = address, .number = length, .mem = *attributes};
     const struct vipl_arena *arena = vipl_share_arena();
     if (arena != NULL && !vipl_share_is_heap(&arena->heap, address, length)) {
-        vipl_shared_mapping(address, length, &call.mapping); /* none: the keeper has none like it */
+        vipl_shared_mapping(address, length, &call.mapping); /* none: the server has none like it */
     }
     VIP_RETURN rc = make(&call, VIPL_CALL_REGISTER);
     *out = rc == VIP_SUCCESS ? call.memory : 0;

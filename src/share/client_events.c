@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread of a holder that calls the handlers of shared objects, one after the other, as the keeper says. */
+/* The thread of a client that calls the handlers of shared objects, one after the other, as the server says. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 static struct {
     struct vipl_mutex lock;       /* rank SERVICE; guards starting */
     struct vipl_event_ring *ring; /* atomic; whose calls the thread makes; NULL: there is no thread */
-    struct vipl_arena *arena;     /* where the ring lies: that of a keeper which has died is not used again */
+    struct vipl_arena *arena;     /* where the ring lies: that of a server which has died is not used again */
     struct vipl_thread thread;
     int pid;
 } events = {.lock = {0, VIPL_RANK_SERVICE}};
@@ -38,7 +38,7 @@ static void run(void *arg)
     uint32_t read = vipl_load_relaxed(&ring->read);
     for (;;) {
         uint32_t written =
-            vipl_load_acquire(&ring->written); /* pairs with the keeper's store, after the event */
+            vipl_load_acquire(&ring->written); /* pairs with the server's store, after the event */
         if (written == read) {
             vipl_futex_wait(&ring->written, written);
             continue;
@@ -52,7 +52,7 @@ static void run(void *arg)
     }
 }
 
-/* In a forked child, and with a new keeper, what there was is not this one's: a thread of the latter sleeps for ever. */
+/* In a forked child, and with a new server, what there was is not this one's: a thread of the latter sleeps for ever. */
 static void begin_anew(struct vipl_arena *arena)
 {
     if (events.pid != vipl_pid()) {
@@ -96,7 +96,7 @@ VIP_RETURN vipl_share_events_start(void)
         return VIP_SUCCESS;
     }
     unsigned number = vipl_share_number();
-    if (number == VIPL_SHARE_HOLDERS) {
+    if (number == VIPL_SHARE_CLIENTS) {
         return VIP_ERROR_RESOURCE;
     }
     vipl_mutex_lock(&events.lock);

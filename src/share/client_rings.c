@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking completions off the boards of shared queues: by any process, without a call or a lock. Who loses a race for an
+ * Taking completions off the rings of shared queues: by any process, without a call or a lock. Who loses a race for an
  * entry takes the next one; who is killed at any instruction has taken one or has not.
  */
 #include <string.h>
@@ -16,41 +16,41 @@ static uint64_t read_entry(const uint64_t *entry)
     return value;
 }
 
-VIP_RETURN vipl_board_take(struct vipl_board *board, VIP_DESCRIPTOR **descriptor)
+VIP_RETURN vipl_ring_take(struct vipl_ring *ring, VIP_DESCRIPTOR **descriptor)
 {
     uint64_t entry;
     uint32_t reaped;
     do {
-        reaped = vipl_load_acquire(&board->reaped);
+        reaped = vipl_load_acquire(&ring->reaped);
         if (reaped ==
-            vipl_load_acquire(&board->completed)) { /* pairs with the keeper's store, after the entry */
+            vipl_load_acquire(&ring->completed)) { /* pairs with the server's store, after the entry */
             return VIP_NOT_DONE;
         }
-        entry = read_entry(&board->entries[reaped % VIPL_SHARE_DEPTH]);
-    } while (!vipl_compare_exchange(&board->reaped, reaped, reaped + 1));
-    *descriptor = (VIP_DESCRIPTOR *)(uintptr_t)(entry & ~VIPL_BOARD_FAILED);
-    return (entry & VIPL_BOARD_FAILED) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
+        entry = read_entry(&ring->entries[reaped % VIPL_SHARE_DEPTH]);
+    } while (!vipl_compare_exchange(&ring->reaped, reaped, reaped + 1));
+    *descriptor = (VIP_DESCRIPTOR *)(uintptr_t)(entry & ~VIPL_RING_FAILED);
+    return (entry & VIPL_RING_FAILED) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
 }
 
-void vipl_board_ring(struct vipl_waker *bell, uint32_t *rung)
+void vipl_ring_signal(struct vipl_waker *ready_fd, uint32_t *signalled)
 {
-    if (vipl_exchange(rung, 1) == 0) {
-        vipl_waker_signal(bell);
+    if (vipl_exchange(signalled, 1) == 0) {
+        vipl_waker_signal(ready_fd);
     }
 }
 
-bool vipl_board_hush(struct vipl_waker *bell, uint32_t *rung, bool (*ready)(const void *what),
+bool vipl_ring_clear(struct vipl_waker *ready_fd, uint32_t *signalled, bool (*ready)(const void *what),
                      const void *what)
 {
     if (ready(what)) {
         return false;
     }
-    vipl_waker_reset(bell);
-    vipl_exchange(rung, 0); /* before the look that follows; pairs with vipl_board_ring()'s exchange */
+    vipl_waker_reset(ready_fd);
+    vipl_exchange(signalled, 0); /* before the look that follows; pairs with vipl_ring_signal()'s exchange */
     if (!ready(what)) {
         return true;
     }
-    vipl_board_ring(bell, rung);
+    vipl_ring_signal(ready_fd, signalled);
     return false;
 }
 
@@ -63,67 +63,67 @@ struct telling {
 };
 
 /* `completed` comes last: the others never pass it, but they would pass what it was before. */
-static struct telling look(const struct vipl_board *board)
+static struct telling look(const struct vipl_ring *ring)
 {
     struct telling now;
-    now.announced = vipl_load_ordered(&board->announced);
-    uint32_t reaped = vipl_load_ordered(&board->reaped);
-    now.completed = vipl_load_ordered(&board->completed);
+    now.announced = vipl_load_ordered(&ring->announced);
+    uint32_t reaped = vipl_load_ordered(&ring->reaped);
+    now.completed = vipl_load_ordered(&ring->completed);
     now.told = now.completed - now.announced > now.completed - reaped ? reaped : now.announced;
     return now;
 }
 
 /* Whether it has a completion of which nobody was told. */
-static bool is_to_announce(const struct vipl_board *board)
+static bool is_to_announce(const struct vipl_ring *ring)
 {
-    struct telling now = look(board);
+    struct telling now = look(ring);
     return now.told != now.completed;
 }
 
 /* Then this process is told now. */
-static bool announce(struct vipl_board *board)
+static bool announce(struct vipl_ring *ring)
 {
     for (;;) {
-        struct telling now = look(board);
+        struct telling now = look(ring);
         if (now.told == now.completed) {
             return false;
         }
-        if (vipl_compare_exchange(&board->announced, now.announced, now.told + 1)) {
+        if (vipl_compare_exchange(&ring->announced, now.announced, now.told + 1)) {
             return true;
         }
     }
 }
 
-static bool take_entry(struct vipl_cq_board *board, uint32_t *code)
+static bool take_entry(struct vipl_cq_ring *ring, uint32_t *code)
 {
     uint32_t taken;
     do {
-        taken = vipl_load_acquire(&board->taken);
-        if (taken == vipl_load_acquire(&board->pushed)) { /* pairs with the keeper's store, after the entry */
+        taken = vipl_load_acquire(&ring->taken);
+        if (taken == vipl_load_acquire(&ring->pushed)) { /* pairs with the server's store, after the entry */
             return false;
         }
-        *code = vipl_load_relaxed(&board->entries[taken % VIPL_SHARE_ENTRIES]);
-    } while (!vipl_compare_exchange(&board->taken, taken, taken + 1));
+        *code = vipl_load_relaxed(&ring->entries[taken % VIPL_SHARE_ENTRIES]);
+    } while (!vipl_compare_exchange(&ring->taken, taken, taken + 1));
     return true;
 }
 
 /* A completion that comes later has an entry of its own. */
-static bool is_live(struct vipl_arena *arena, const struct vipl_cq_board *cq, uint32_t code)
+static bool is_live(struct vipl_arena *arena, const struct vipl_cq_ring *cq, uint32_t code)
 {
     uint32_t number = (uint32_t)(cq - arena->cqs) + 1;
-    struct vipl_vi_board *board = &arena->vis[code >> 1 & (VIPL_SHARE_VIS - 1)];
-    const struct vipl_board *queue = &board->queues[code & 1];
-    return vipl_load_ptr((void *const *)&board->handle) != NULL && queue->cq == number &&
+    struct vipl_vi_rings *ring = &arena->vis[code >> 1 & (VIPL_SHARE_VIS - 1)];
+    const struct vipl_ring *queue = &ring->queues[code & 1];
+    return vipl_load_ptr((void *const *)&ring->handle) != NULL && queue->cq == number &&
            is_to_announce(queue);
 }
 
-/* Whether one is live is asked again when it is taken: what a dead holder was told of is announced anew, by the entries
+/* Whether one is live is asked again when it is taken: what a dead client was told of is announced anew, by the entries
  * that are there. */
-VIP_RETURN vipl_cq_board_trim(struct vipl_arena *arena, struct vipl_cq_board *cq, uint32_t *code)
+VIP_RETURN vipl_cq_ring_trim(struct vipl_arena *arena, struct vipl_cq_ring *cq, uint32_t *code)
 {
     for (;;) {
         uint32_t taken = vipl_load_acquire(&cq->taken);
-        if (taken == vipl_load_acquire(&cq->pushed)) { /* pairs with the keeper's store, after the entry */
+        if (taken == vipl_load_acquire(&cq->pushed)) { /* pairs with the server's store, after the entry */
             return VIP_NOT_DONE;
         }
         *code = vipl_load_relaxed(&cq->entries[taken % VIPL_SHARE_ENTRIES]);
@@ -136,17 +136,17 @@ VIP_RETURN vipl_cq_board_trim(struct vipl_arena *arena, struct vipl_cq_board *cq
     }
 }
 
-VIP_RETURN vipl_cq_board_take(struct vipl_arena *arena, struct vipl_cq_board *cq, unsigned holder,
-                              struct vipl_completion *out)
+VIP_RETURN vipl_cq_ring_take(struct vipl_arena *arena, struct vipl_cq_ring *cq, unsigned client,
+                             struct vipl_completion *out)
 {
     while (take_entry(cq, &out->code)) {
-        struct vipl_vi_board *board = &arena->vis[out->code >> 1 & (VIPL_SHARE_VIS - 1)];
-        struct vipl_board *queue = &board->queues[out->code & 1];
-        out->vi = vipl_load_ptr((void *const *)&board->handle);
+        struct vipl_vi_rings *ring = &arena->vis[out->code >> 1 & (VIPL_SHARE_VIS - 1)];
+        struct vipl_ring *queue = &ring->queues[out->code & 1];
+        out->vi = vipl_load_ptr((void *const *)&ring->handle);
         if (!is_live(arena, cq, out->code)) {
             continue;
         }
-        if (!vipl_arena_holds(arena, holder, out->vi)) {
+        if (!vipl_arena_holds(arena, client, out->vi)) {
             out->vi = NULL;
             return VIP_NO_MATCH;
         }
@@ -161,16 +161,16 @@ VIP_RETURN vipl_cq_board_take(struct vipl_arena *arena, struct vipl_cq_board *cq
 
 static bool is_set(const uint32_t *words, uint32_t slot)
 {
-    return (vipl_load_acquire(&words[slot / 32]) >> slot % 32 & 1) != 0; /* pairs with the keeper's change */
+    return (vipl_load_acquire(&words[slot / 32]) >> slot % 32 & 1) != 0; /* pairs with the server's change */
 }
 
-bool vipl_arena_holds(const struct vipl_arena *arena, unsigned holder, const void *handle)
+bool vipl_arena_holds(const struct vipl_arena *arena, unsigned client, const void *handle)
 {
     uint32_t slot = vipl_handle_slot(handle);
-    if (arena == NULL || holder >= VIPL_SHARE_HOLDERS) {
+    if (arena == NULL || client >= VIPL_SHARE_CLIENTS) {
         return false;
     }
-    const struct vipl_holding *holding = &arena->holdings[holder];
+    const struct vipl_holding *holding = &arena->holdings[client];
     switch (vipl_handle_kind(handle)) {
     case VIPL_KIND_VI:
         return slot < VIPL_SHARE_VIS && vipl_load_ptr((void *const *)&arena->vis[slot].handle) == handle &&
@@ -186,7 +186,7 @@ bool vipl_arena_holds(const struct vipl_arena *arena, unsigned holder, const voi
     }
 }
 
-/* What opens, listens, connects, asks for names or names memory of the keeper's own does so with the keeper's rights. All
+/* What opens, listens, connects, asks for names or names memory of the server's own does so with the server's rights. All
  * else is the use of what is there, as that of an open descriptor is. */
 bool vipl_call_needs_rights(const struct vipl_heap *heap, const struct vipl_call *call)
 {

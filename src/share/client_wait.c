@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Taking completions of shared objects off their boards, and sleeping until there are some. */
+/* Taking completions of shared objects off their rings, and sleeping until there are some. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,37 +7,37 @@
 #include "core/wait.h"
 #include "share/shm.h"
 
-static struct vipl_vi_board *vi_board(const void *vi)
+static struct vipl_vi_rings *vi_rings(const void *vi)
 {
     bool is_one = vipl_handle_kind(vi) == VIPL_KIND_VI && vipl_share_holds(vi);
     return is_one ? &vipl_share_arena()->vis[vipl_handle_slot(vi)] : NULL;
 }
 
-static struct vipl_cq_board *cq_board(const void *cq)
+static struct vipl_cq_ring *cq_ring(const void *cq)
 {
     bool is_one = vipl_handle_kind(cq) == VIPL_KIND_CQ && vipl_share_holds(cq);
     return is_one ? &vipl_share_arena()->cqs[vipl_handle_slot(cq)] : NULL;
 }
 
-/* A child whose keeper died before it heard of the child holds nothing, but its handles were good. */
+/* A child whose server died before it heard of the child holds nothing, but its handles were good. */
 static VIP_RETURN unknown(void)
 {
-    bool may_hold = vipl_share_arena() == NULL || vipl_share_number() != VIPL_SHARE_HOLDERS;
+    bool may_hold = vipl_share_arena() == NULL || vipl_share_number() != VIPL_SHARE_CLIENTS;
     return may_hold ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
 }
 
-/* --- bells: vipl_board_hush() says how. If who hushes is killed in between, the keeper looks. --- */
+/* --- ready_fds: vipl_ring_clear() says how. If who clears is killed in between, the server looks. --- */
 
 /* What a sleeper of either kind needs. */
 struct source {
     const void *handle;
     const void *nic; /* its NIC handle */
     bool recv;
-    uint32_t *rung;
+    uint32_t *signalled;
     bool (*ready)(const void *source);         /* something is there, or the object is not */
     VIP_RETURN (*take)(struct source *source); /* NOT_DONE: nothing there */
-    struct vipl_vi_board *vi_board;
-    struct vipl_cq_board *cq_board;
+    struct vipl_vi_rings *vi_rings;
+    struct vipl_cq_ring *cq_ring;
     VIP_DESCRIPTOR *descriptor;
     struct vipl_completion completion;
     bool handed_on; /* the last look found entries that are others' */
@@ -54,30 +54,30 @@ static int left_ms(uint64_t deadline)
     return ms > LONGEST ? LONGEST : (int)ms;
 }
 
-/* The bell is silent once there is nothing to take. A bell that rings is one that some process has asked for; the first
+/* The ready_fd is silent once there is nothing to take. A ready_fd that rings is one that some process has asked for; the first
  * time that this one took the last, it asks for it too, once and for all. */
 static void quiet_if_empty(const struct source *source)
 {
-    struct vipl_waker *bell;
-    if (vipl_load_relaxed(source->rung) == 0 || source->ready(source) ||
-        (bell = vipl_share_bell(source->handle, source->recv)) == NULL) {
+    struct vipl_waker *ready_fd;
+    if (vipl_load_relaxed(source->signalled) == 0 || source->ready(source) ||
+        (ready_fd = vipl_share_ready_fd(source->handle, source->recv)) == NULL) {
         return;
     }
-    vipl_board_hush(bell, source->rung, source->ready, source);
+    vipl_ring_clear(ready_fd, source->signalled, source->ready, source);
 }
 
 /* The thread is being cancelled in its sleep: it holds nothing. */
 static void end_cancelled(void *unused)
 {
     (void)unused;
-    vipl_wake_up();
-    vipl_leave_cancelled();
+    vipl_guard_wake();
+    vipl_guard_cancelled();
 }
 
-/* One sleep. VIP_NOT_DONE: look again. That is once a second at least: no bell says that another thread has dropped
- * this process's reference, and a process that is stopped while it hushes has taken the ring of all. While there is
- * only what others have to take, the bell says nothing: there is a look every few milliseconds. */
-static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *bell, uint64_t deadline,
+/* One sleep. VIP_NOT_DONE: look again. That is once a second at least: no ready_fd says that another thread has dropped
+ * this process's reference, and a process that is stopped while it clears has taken the ring of all. While there is
+ * only what others have to take, the ready_fd says nothing: there is a look every few milliseconds. */
+static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *ready_fd, uint64_t deadline,
                              const void *mask)
 {
     enum { LOOK_MS = 1000, OTHERS_MS = 5 };
@@ -87,31 +87,31 @@ static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *bel
         return VIP_TIMEOUT;
     }
     ms = ms < 0 || ms > most ? most : ms;
-    if (!source->handed_on && !vipl_board_hush(bell, source->rung, source->ready, source)) {
+    if (!source->handed_on && !vipl_ring_clear(ready_fd, source->signalled, source->ready, source)) {
         return VIP_NOT_DONE;
     }
-    int const fds[2] = {source->handed_on ? -1 : bell->fd, vipl_share_lifeline()};
-    vipl_doze();
-    int why = vipl_poll_cancellable(fds, 2, ms, mask, vipl_here.cancel, end_cancelled, NULL);
-    vipl_wake_up();
+    int const fds[2] = {source->handed_on ? -1 : ready_fd->fd, vipl_share_lifeline()};
+    vipl_guard_sleep();
+    int why = vipl_poll_cancellable(fds, 2, ms, mask, vipl_guard.cancel, end_cancelled, NULL);
+    vipl_guard_wake();
     if (why == EINTR && !vipl_share_restarts(source->nic)) {
         return VIP_INTERRUPTED;
     }
-    return why == 0 && !vipl_share_keeper_lives() ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
+    return why == 0 && !vipl_share_server_lives() ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
 }
 
 /* NULL: the process does not hold it any more, or descriptors are short. While another thread drops it both are possible; which
  * one it is shows within moments. */
-static struct vipl_waker *await_bell(const struct source *source, VIP_ULONG timeout)
+static struct vipl_waker *await_ready_fd(const struct source *source, VIP_ULONG timeout)
 {
     enum { DROP_MS = 1000 };
     uint64_t end = vipl_deadline(timeout < DROP_MS ? timeout : DROP_MS);
-    struct vipl_waker *bell;
-    while ((bell = vipl_share_bell(source->handle, source->recv)) == NULL &&
-           vipl_share_holds(source->handle) && vipl_share_keeper_lives() && vipl_now_ns() < end) {
+    struct vipl_waker *ready_fd;
+    while ((ready_fd = vipl_share_ready_fd(source->handle, source->recv)) == NULL &&
+           vipl_share_holds(source->handle) && vipl_share_server_lives() && vipl_now_ns() < end) {
         vipl_poll(NULL, 0, 1, NULL);
     }
-    return bell;
+    return ready_fd;
 }
 
 static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void *mask)
@@ -121,13 +121,13 @@ static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void 
         return rc;
     }
     uint64_t deadline = vipl_deadline(timeout);
-    struct vipl_waker *bell = await_bell(source, timeout);
-    if (bell == NULL) {
+    struct vipl_waker *ready_fd = await_ready_fd(source, timeout);
+    if (ready_fd == NULL) {
         rc = source->take(source);
         return rc == VIP_NOT_DONE ? VIP_ERROR_RESOURCE : rc;
     }
     while (rc == VIP_NOT_DONE) {
-        VIP_RETURN slept = sleep_once(source, bell, deadline, mask);
+        VIP_RETURN slept = sleep_once(source, ready_fd, deadline, mask);
         rc = source->take(source);
         if (rc == VIP_NOT_DONE && slept != VIP_NOT_DONE) {
             return slept;
@@ -147,7 +147,7 @@ static VIP_RETURN nothing(void)
         return VIP_NOT_DONE;
     }
     vipl_store_relaxed(&looked, now);
-    return vipl_share_keeper_lives() ? VIP_NOT_DONE : VIP_ERROR_RESOURCE;
+    return vipl_share_server_lives() ? VIP_NOT_DONE : VIP_ERROR_RESOURCE;
 }
 
 /* --- work queues --- */
@@ -155,9 +155,9 @@ static VIP_RETURN nothing(void)
 static bool queue_ready(const void *what)
 {
     const struct source *source = what;
-    const struct vipl_board *board = &source->vi_board->queues[source->recv ? 1 : 0];
-    return vipl_load_ptr((void *const *)&source->vi_board->handle) != source->handle ||
-           vipl_load_ordered(&board->completed) != vipl_load_ordered(&board->reaped);
+    const struct vipl_ring *ring = &source->vi_rings->queues[source->recv ? 1 : 0];
+    return vipl_load_ptr((void *const *)&source->vi_rings->handle) != source->handle ||
+           vipl_load_ordered(&ring->completed) != vipl_load_ordered(&ring->reaped);
 }
 
 static VIP_RETURN take_descriptor(struct source *source)
@@ -165,20 +165,20 @@ static VIP_RETURN take_descriptor(struct source *source)
     if (!vipl_share_holds(source->handle)) {
         return VIP_INVALID_PARAMETER; /* destroyed meanwhile */
     }
-    return vipl_board_take(&source->vi_board->queues[source->recv ? 1 : 0], &source->descriptor);
+    return vipl_ring_take(&source->vi_rings->queues[source->recv ? 1 : 0], &source->descriptor);
 }
 
 static bool queue_source(struct source *source, void *vi, bool recv)
 {
     memset(source, 0, sizeof(*source));
-    source->vi_board = vi_board(vi);
-    if (source->vi_board == NULL) {
+    source->vi_rings = vi_rings(vi);
+    if (source->vi_rings == NULL) {
         return false;
     }
     source->handle = vi;
-    source->nic = vipl_load_ptr(&source->vi_board->nic);
+    source->nic = vipl_load_ptr(&source->vi_rings->nic);
     source->recv = recv;
-    source->rung = &source->vi_board->queues[recv ? 1 : 0].rung;
+    source->signalled = &source->vi_rings->queues[recv ? 1 : 0].signalled;
     source->ready = queue_ready;
     source->take = take_descriptor;
     return true;
@@ -187,14 +187,14 @@ static bool queue_source(struct source *source, void *vi, bool recv)
 static bool cq_source(struct source *source, void *cq);
 
 /* What was reaped is not told of any more: the completion queue may have nothing else. */
-static void quiet_cq(const struct vipl_board *queue)
+static void quiet_cq(const struct vipl_ring *queue)
 {
     struct source source;
     if (queue->cq == 0 || queue->cq > VIPL_SHARE_CQS) {
         return;
     }
-    struct vipl_cq_board *cq = &vipl_share_arena()->cqs[queue->cq - 1];
-    if (vipl_load_relaxed(&cq->rung) != 0 && cq_source(&source, vipl_load_ptr(&cq->handle))) {
+    struct vipl_cq_ring *cq = &vipl_share_arena()->cqs[queue->cq - 1];
+    if (vipl_load_relaxed(&cq->signalled) != 0 && cq_source(&source, vipl_load_ptr(&cq->handle))) {
         quiet_if_empty(&source);
     }
 }
@@ -208,7 +208,7 @@ VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out)
     }
     VIP_RETURN rc = take_descriptor(&source);
     quiet_if_empty(&source);
-    quiet_cq(&source.vi_board->queues[recv ? 1 : 0]);
+    quiet_cq(&source.vi_rings->queues[recv ? 1 : 0]);
     *out = source.descriptor;
     return rc == VIP_NOT_DONE ? nothing() : rc;
 }
@@ -220,7 +220,7 @@ VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *m
     if (!queue_source(&source, vi, recv)) {
         return unknown();
     }
-    if (source.vi_board->queues[recv ? 1 : 0].cq != 0) {
+    if (source.vi_rings->queues[recv ? 1 : 0].cq != 0) {
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = wait_for(&source, timeout, mask);
@@ -235,10 +235,10 @@ static bool cq_ready(const void *what)
 {
     const struct source *source = what;
     uint32_t code;
-    if (vipl_load_ptr((void *const *)&source->cq_board->handle) != source->handle) {
+    if (vipl_load_ptr((void *const *)&source->cq_ring->handle) != source->handle) {
         return true;
     }
-    VIP_RETURN rc = vipl_cq_board_trim(vipl_share_arena(), source->cq_board, &code);
+    VIP_RETURN rc = vipl_cq_ring_trim(vipl_share_arena(), source->cq_ring, &code);
     if (rc == VIP_NO_MATCH) {
         vipl_share_hand_on(source->handle, code);
     }
@@ -251,14 +251,14 @@ static VIP_RETURN take_completion(struct source *source)
 {
     struct vipl_completion *found = &source->completion;
     uint32_t entries =
-        vipl_load_ordered(&source->cq_board->pushed) - vipl_load_ordered(&source->cq_board->taken);
+        vipl_load_ordered(&source->cq_ring->pushed) - vipl_load_ordered(&source->cq_ring->taken);
     VIP_RETURN rc;
     source->handed_on = false;
     do {
         if (!vipl_share_holds(source->handle)) {
             return VIP_INVALID_PARAMETER;
         }
-        rc = vipl_cq_board_take(vipl_share_arena(), source->cq_board, vipl_share_number(), found);
+        rc = vipl_cq_ring_take(vipl_share_arena(), source->cq_ring, vipl_share_number(), found);
         if (rc == VIP_NO_MATCH) {
             source->handed_on = true;
             rc = vipl_share_hand_on(source->handle, found->code);
@@ -271,13 +271,13 @@ static VIP_RETURN take_completion(struct source *source)
 static bool cq_source(struct source *source, void *cq)
 {
     memset(source, 0, sizeof(*source));
-    source->cq_board = cq_board(cq);
-    if (source->cq_board == NULL) {
+    source->cq_ring = cq_ring(cq);
+    if (source->cq_ring == NULL) {
         return false;
     }
     source->handle = cq;
-    source->nic = vipl_load_ptr(&source->cq_board->nic);
-    source->rung = &source->cq_board->rung;
+    source->nic = vipl_load_ptr(&source->cq_ring->nic);
+    source->signalled = &source->cq_ring->signalled;
     source->ready = cq_ready;
     source->take = take_completion;
     return true;
@@ -321,23 +321,23 @@ VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, voi
 
 static VIP_RETURN fd_of_source(const struct source *source, int *fd)
 {
-    struct vipl_waker *bell = await_bell(source, VIP_INFINITE);
-    if (bell == NULL) {
+    struct vipl_waker *ready_fd = await_ready_fd(source, VIP_INFINITE);
+    if (ready_fd == NULL) {
         return vipl_share_holds(source->handle) ? VIP_ERROR_RESOURCE : VIP_INVALID_PARAMETER;
     }
-    *fd = bell->fd;
+    *fd = ready_fd->fd;
     quiet_if_empty(source);
     return VIP_SUCCESS;
 }
 
-/* A NIC handle's requests: the keeper tells whether it is one. */
+/* A NIC handle's requests: the server tells whether it is one. */
 static VIP_RETURN fd_of_nic(const void *handle, bool recv, int *fd)
 {
-    struct vipl_waker *bell = vipl_share_bell(handle, recv);
-    if (bell == NULL) {
+    struct vipl_waker *ready_fd = vipl_share_ready_fd(handle, recv);
+    if (ready_fd == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    *fd = bell->fd;
+    *fd = ready_fd->fd;
     return VIP_SUCCESS;
 }
 
@@ -350,7 +350,7 @@ VIP_RETURN vipl_share_fd(const void *handle, bool recv, int *fd)
         if (!queue_source(&source, object, recv)) {
             return VIP_INVALID_PARAMETER;
         }
-        return source.vi_board->queues[recv ? 1 : 0].cq != 0 ? VIP_ERROR_RESOURCE : fd_of_source(&source, fd);
+        return source.vi_rings->queues[recv ? 1 : 0].cq != 0 ? VIP_ERROR_RESOURCE : fd_of_source(&source, fd);
     case VIPL_KIND_CQ:
         return cq_source(&source, object) ? fd_of_source(&source, fd) : VIP_INVALID_PARAMETER;
     default:

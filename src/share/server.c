@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The keeper's process: its holders, whose sockets the first thread watches, and a thread for each channel. A
- * holder ends with its socket: its calls are cancelled, their threads end, then its references are dropped.
+ * The server's process: its clients, whose sockets the first thread watches, and a thread for each channel. A
+ * client ends with its socket: its calls are cancelled, their threads end, then its references are dropped.
  */
 #include "share/server.h"
 
@@ -15,168 +15,169 @@
 
 enum { SPINS = 2000, READY = 32, RELEASE_MS = 100 };
 
-struct holder {
+struct client {
     struct vipl_mutex hearing; /* rank NOTES; guards reading notes, and doing what they ask for */
     int fd;                    /* constant */
     unsigned number;           /* constant */
     bool refused;              /* guarded by hearing: it was logged that a call was refused */
-    uint32_t channels;         /* guarded by the keeper's lock: channels whose thread runs */
+    uint32_t channels;         /* guarded by the server's lock: channels whose thread runs */
 };
 
 /* A channel's thread. */
-struct server {
-    struct holder *holder;
+struct worker {
+    struct client *client;
     struct vipl_channel *channel;
     struct vipl_waker *waker; /* atomic: the thread's, once it runs */
-    uint32_t over;            /* atomic: its holder has ended; what stands in the channel counts no more */
+    uint32_t over;            /* atomic: its client has ended; what stands in the channel counts no more */
     uint32_t posting;         /* atomic: a post is being made */
-    uint32_t heard;           /* the thread's: of the holder's notes without an answer */
+    uint32_t heard;           /* the thread's: of the client's notes without an answer */
     struct vipl_call
-        *asked; /* guarded by its holder's hearing: a call that needs rights, from who has them */
-    bool taken; /* guarded by the keeper's lock */
+        *asked; /* guarded by its client's hearing: a call that needs rights, from who has them */
+    bool taken; /* guarded by the server's lock */
 };
 
 static struct {
-    struct vipl_mutex lock; /* rank SHARE; guards servers' taken, holders' channels and holders */
+    struct vipl_mutex lock; /* rank SHARE; guards workers' taken, clients' channels and clients */
     struct vipl_arena *arena;
-    struct holder *holders[VIPL_SHARE_HOLDERS];
-    uint32_t holder_count; /* until their references are dropped */
-    struct server servers[VIPL_SHARE_CHANNELS];
+    struct client *clients[VIPL_SHARE_CLIENTS];
+    uint32_t client_count; /* until their references are dropped */
+    struct worker workers[VIPL_SHARE_CHANNELS];
     struct vipl_pollset sockets;
-    struct vipl_pollset ends; /* of holders' sockets; until what it left to others is theirs */
-    struct vipl_waker waker;  /* a holder is gone for good */
-} keeper;
+    struct vipl_pollset ends; /* of clients' sockets; until what it left to others is theirs */
+    struct vipl_waker waker;  /* a client is gone for good */
+} server;
 
 /* --- channels --- */
 
-/* Until it is the keeper's turn, or the holder has ended. */
-static enum vipl_turn await_turn(const struct server *server)
+/* Until it is the server's turn, or the client has ended. */
+static enum vipl_turn await_turn(const struct worker *worker)
 {
-    struct vipl_channel *channel = server->channel;
-    uint32_t turn = VIPL_TURN_HOLDER;
-    for (int i = 0; i < SPINS && turn == VIPL_TURN_HOLDER; i++) {
-        turn = vipl_load_acquire(&channel->turn); /* pairs with the holder's store */
+    struct vipl_channel *channel = worker->channel;
+    uint32_t turn = VIPL_TURN_CLIENT;
+    for (int i = 0; i < SPINS && turn == VIPL_TURN_CLIENT; i++) {
+        turn = vipl_load_acquire(&channel->turn); /* pairs with the client's store */
     }
-    while (turn == VIPL_TURN_HOLDER) {
-        vipl_store_ordered(&channel->keeper_asleep, 1);
-        if (vipl_load_ordered(&channel->turn) == VIPL_TURN_HOLDER) {
-            vipl_futex_wait(&channel->turn, VIPL_TURN_HOLDER);
+    while (turn == VIPL_TURN_CLIENT) {
+        vipl_store_ordered(&channel->server_asleep, 1);
+        if (vipl_load_ordered(&channel->turn) == VIPL_TURN_CLIENT) {
+            vipl_futex_wait(&channel->turn, VIPL_TURN_CLIENT);
         }
-        vipl_store_ordered(&channel->keeper_asleep, 0);
+        vipl_store_ordered(&channel->server_asleep, 0);
         turn = vipl_load_acquire(&channel->turn);
     }
-    if (vipl_load_ordered(&server->over) != 0) { /* a process that has lost its socket may write on */
+    if (vipl_load_ordered(&worker->over) != 0) { /* a process that has lost its socket may write on */
         return VIPL_TURN_OVER;
     }
     return (enum vipl_turn)turn;
 }
 
-static void forget_number(const struct holder *holder)
+static void forget_number(const struct client *client)
 {
-    vipl_mutex_lock(&keeper.lock);
-    keeper.holders[holder->number] = NULL;
-    keeper.holder_count--;
-    vipl_mutex_unlock(&keeper.lock);
+    vipl_mutex_lock(&server.lock);
+    server.clients[client->number] = NULL;
+    server.client_count--;
+    vipl_mutex_unlock(&server.lock);
 }
 
-/* Drops a holder's references. That may take a while: what was sent goes out first. */
-static void holder_gone(void *arg)
+/* Drops a client's references. That may take a while: what was sent goes out first. */
+static void client_gone(void *arg)
 {
-    struct holder *holder = arg;
-    while (!vipl_keeper_release(holder->number, NULL)) { /* its memory is not given to others meanwhile */
+    struct client *client = arg;
+    while (!vipl_server_release(client->number, NULL)) { /* its memory is not given to others meanwhile */
         vipl_poll(NULL, 0, RELEASE_MS, NULL);
     }
-    forget_number(holder);
-    vipl_fd_close(holder->fd);
-    vipl_free(holder);
-    vipl_waker_signal(&keeper.waker);
+    forget_number(client);
+    vipl_fd_close(client->fd);
+    vipl_free(client);
+    vipl_waker_signal(&server.waker);
 }
 
-/* The last of a holder's threads drops its references. */
-static void leave(struct server *server)
+/* The last of a client's threads drops its references. */
+static void leave(struct worker *worker)
 {
-    struct holder *holder = server->holder;
-    vipl_mutex_lock(&holder->hearing);
-    vipl_free(server->asked);
-    server->asked = NULL;
-    vipl_mutex_unlock(&holder->hearing);
-    vipl_mutex_lock(&keeper.lock);
-    server->taken = false;
-    vipl_store_ptr((void **)&server->waker, NULL);
-    bool last = --holder->channels == 0;
-    vipl_mutex_unlock(&keeper.lock);
+    struct client *client = worker->client;
+    vipl_mutex_lock(&client->hearing);
+    vipl_free(worker->asked);
+    worker->asked = NULL;
+    vipl_mutex_unlock(&client->hearing);
+    vipl_mutex_lock(&server.lock);
+    worker->taken = false;
+    vipl_store_ptr((void **)&worker->waker, NULL);
+    bool last = --client->channels == 0;
+    vipl_mutex_unlock(&server.lock);
     if (last) {
-        holder_gone(holder);
+        client_gone(client);
     }
 }
 
-static bool hear_one(struct holder *holder);
+static bool hear_one(struct client *client);
 
-/* The holder sent these notes before it made the call: a child that it forked has what the call may destroy. */
-static void hear_before(struct server *server)
+/* The client sent these notes before it made the call: a child that it forked has what the call may destroy. */
+static void hear_before(struct worker *worker)
 {
-    uint32_t sent = vipl_load_relaxed(&server->channel->sent);
-    if (sent == server->heard) {
+    uint32_t sent = vipl_load_relaxed(&worker->channel->sent);
+    if (sent == worker->heard) {
         return;
     }
-    vipl_mutex_lock(&server->holder->hearing);
-    while (hear_one(server->holder)) {
+    vipl_mutex_lock(&worker->client->hearing);
+    while (hear_one(worker->client)) {
     }
-    vipl_mutex_unlock(&server->holder->hearing);
-    server->heard = sent;
+    vipl_mutex_unlock(&worker->client->hearing);
+    worker->heard = sent;
 }
 
 /* A call that needs rights is the one that came by the socket, if one did. */
-static void make_with_rights(struct server *server, struct vipl_call *call)
+static void make_with_rights(struct worker *worker, struct vipl_call *call)
 {
-    vipl_mutex_lock(&server->holder->hearing);
-    struct vipl_call *asked = server->asked;
-    server->asked = NULL;
-    vipl_mutex_unlock(&server->holder->hearing);
+    vipl_mutex_lock(&worker->client->hearing);
+    struct vipl_call *asked = worker->asked;
+    worker->asked = NULL;
+    vipl_mutex_unlock(&worker->client->hearing);
     call->rc = VIP_ERROR_RESOURCE;
     if (asked != NULL) {
         *call = *asked;
-        vipl_keeper_make_call(server->holder->number, call);
+        vipl_server_make_call(worker->client->number, call);
     }
     vipl_free(asked);
 }
 
-static void cancel(struct server *server)
+static void cancel(struct worker *worker)
 {
-    vipl_store_ordered(&server->channel->cancelled, 1);
-    struct vipl_waker *waker = vipl_load_ptr((void *const *)&server->waker);
+    vipl_store_ordered(&worker->channel->cancelled, 1);
+    struct vipl_waker *waker = vipl_load_ptr((void *const *)&worker->waker);
     if (waker != NULL) {
         vipl_waker_signal(waker);
     }
 }
 
-/* The keeper's lock is held. */
-static void end_channel(struct server *server)
+/* The server's lock is held. */
+static void end_channel(struct worker *worker)
 {
-    vipl_store_ordered(&server->over, 1); /* pairs with settle()'s load */
-    vipl_exchange(&server->channel->turn, VIPL_TURN_OVER);
-    vipl_futex_wake_one(&server->channel->turn);
-    cancel(server);
+    vipl_store_ordered(&worker->over, 1); /* pairs with end_stale_calls()'s load */
+    vipl_exchange(&worker->channel->turn, VIPL_TURN_OVER);
+    vipl_futex_wake_one(&worker->channel->turn);
+    cancel(worker);
 }
 
-static void make_post(struct server *server, struct vipl_call *call)
+static void make_post(struct worker *worker, struct vipl_call *call)
 {
-    vipl_store_ordered(&server->posting, 1); /* before the VI is looked up; pairs with settle()'s load */
-    vipl_keeper_make_call(server->holder->number, call);
-    vipl_store_release(&server->posting, 0);
+    vipl_store_ordered(&worker->posting,
+                       1); /* before the VI is looked up; pairs with end_stale_calls()'s load */
+    vipl_server_make_call(worker->client->number, call);
+    vipl_store_release(&worker->posting, 0);
 }
 
 /* Who disconnects a VI, or destroys something, may know that another process has ended. That one is not one of those any more who
  * hold an object: so what it was just posting either is posted by now, or finds no VI; and is not on the VI's next connection. */
-static void settle(void)
+static void end_stale_calls(void)
 {
     struct vipl_ready any;
-    while (vipl_pollset_ready(&keeper.ends, &any, 1) > 0) {
-        vipl_poll(NULL, 0, 1, NULL); /* the first thread is about to see it: holder_ended() */
+    while (vipl_pollset_ready(&server.ends, &any, 1) > 0) {
+        vipl_poll(NULL, 0, 1, NULL); /* the first thread is about to see it: client_ended() */
     }
     for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
-        const struct server *server = &keeper.servers[i];
-        while (vipl_load_ordered(&server->posting) != 0 && vipl_load_ordered(&server->over) != 0) {
+        const struct worker *worker = &server.workers[i];
+        while (vipl_load_ordered(&worker->posting) != 0 && vipl_load_ordered(&worker->over) != 0) {
             vipl_poll(NULL, 0, 1, NULL); /* posts do not wait for anybody */
         }
     }
@@ -199,264 +200,264 @@ static bool ends_something(const struct vipl_call *call)
     }
 }
 
-static void make_call(struct server *server, struct vipl_call *call)
+static void make_call(struct worker *worker, struct vipl_call *call)
 {
-    hear_before(server);
+    hear_before(worker);
     if (ends_something(call)) {
-        settle();
+        end_stale_calls();
     }
-    if (vipl_keeper_needs_rights(call)) {
-        make_with_rights(server, call);
+    if (vipl_server_needs_rights(call)) {
+        make_with_rights(worker, call);
     } else if (call->name == VIPL_CALL_POST_SEND || call->name == VIPL_CALL_POST_RECV) {
-        make_post(server, call);
+        make_post(worker, call);
     } else {
-        vipl_keeper_make_call(server->holder->number, call);
+        vipl_server_make_call(worker->client->number, call);
     }
 }
 
 static void serve(void *arg)
 {
-    struct server *server = arg;
-    struct vipl_channel *channel = server->channel;
+    struct worker *worker = arg;
+    struct vipl_channel *channel = worker->channel;
     struct vipl_waker *waker = vipl_thread_waker();
     if (waker != NULL) {
         waker->cancel = &channel->cancelled;
-        vipl_mutex_lock(&keeper.lock);
-        vipl_store_ptr((void **)&server->waker, waker); /* pairs with cancel()'s load */
-        vipl_mutex_unlock(&keeper.lock);
+        vipl_mutex_lock(&server.lock);
+        vipl_store_ptr((void **)&worker->waker, waker); /* pairs with cancel()'s load */
+        vipl_mutex_unlock(&server.lock);
         if (vipl_load_ordered(&channel->cancelled) != 0) { /* by somebody who had no waker to signal yet */
             vipl_waker_signal(waker);
         }
     }
-    while (await_turn(server) == VIPL_TURN_KEEPER) {
-        struct vipl_call call = channel->call; /* a copy: the holder may write there at any time */
-        make_call(server, &call);
+    while (await_turn(worker) == VIPL_TURN_SERVER) {
+        struct vipl_call call = channel->call; /* a copy: the client may write there at any time */
+        make_call(worker, &call);
         channel->call = call;
-        if (!vipl_compare_exchange(&channel->turn, VIPL_TURN_KEEPER, VIPL_TURN_HOLDER)) {
+        if (!vipl_compare_exchange(&channel->turn, VIPL_TURN_SERVER, VIPL_TURN_CLIENT)) {
             break;
         }
-        if (vipl_load_ordered(&channel->holder_asleep) != 0) {
+        if (vipl_load_ordered(&channel->client_asleep) != 0) {
             vipl_futex_wake_one(&channel->turn);
         }
     }
-    leave(server);
+    leave(worker);
 }
 
-static struct server *take_channel(struct holder *holder, uint32_t *number)
+static struct worker *take_channel(struct client *client, uint32_t *number)
 {
-    struct server *server = NULL;
-    vipl_mutex_lock(&keeper.lock);
-    for (uint32_t i = 0; server == NULL && i < VIPL_SHARE_CHANNELS; i++) {
-        if (!keeper.servers[i].taken) {
-            server = &keeper.servers[i];
-            server->taken = true;
-            holder->channels++;
+    struct worker *worker = NULL;
+    vipl_mutex_lock(&server.lock);
+    for (uint32_t i = 0; worker == NULL && i < VIPL_SHARE_CHANNELS; i++) {
+        if (!server.workers[i].taken) {
+            worker = &server.workers[i];
+            worker->taken = true;
+            client->channels++;
             *number = i;
         }
     }
-    vipl_mutex_unlock(&keeper.lock);
-    return server;
+    vipl_mutex_unlock(&server.lock);
+    return worker;
 }
 
-static int open_channel(struct holder *holder, uint32_t *number)
+static int open_channel(struct client *client, uint32_t *number)
 {
     struct vipl_thread thread;
-    struct server *server = take_channel(holder, number);
-    if (server == NULL) {
+    struct worker *worker = take_channel(client, number);
+    if (worker == NULL) {
         return EAGAIN;
     }
-    vipl_store_ordered(&server->over, 0);
-    server->holder = holder;
-    server->heard = 0;
-    server->channel = &keeper.arena->channels[*number];
-    memset(server->channel, 0, sizeof(*server->channel));
-    int error = vipl_thread_start(&thread, serve, server);
+    vipl_store_ordered(&worker->over, 0);
+    worker->client = client;
+    worker->heard = 0;
+    worker->channel = &server.arena->channels[*number];
+    memset(worker->channel, 0, sizeof(*worker->channel));
+    int error = vipl_thread_start(&thread, serve, worker);
     if (error != 0) {
-        vipl_mutex_lock(&keeper.lock);
-        server->taken = false;
-        holder->channels--;
-        vipl_mutex_unlock(&keeper.lock);
+        vipl_mutex_lock(&server.lock);
+        worker->taken = false;
+        client->channels--;
+        vipl_mutex_unlock(&server.lock);
         return error;
     }
     vipl_thread_detach(&thread);
     return 0;
 }
 
-/* --- holders --- */
+/* --- clients --- */
 
-static bool find_number(struct holder *holder)
+static bool find_number(struct client *client)
 {
     unsigned number = 0;
-    vipl_mutex_lock(&keeper.lock);
-    while (number < VIPL_SHARE_HOLDERS && keeper.holders[number] != NULL) {
+    vipl_mutex_lock(&server.lock);
+    while (number < VIPL_SHARE_CLIENTS && server.clients[number] != NULL) {
         number++;
     }
-    if (number < VIPL_SHARE_HOLDERS) {
-        holder->number = number;
-        vipl_store_relaxed(&keeper.arena->events[number].written, 0);
-        vipl_store_relaxed(&keeper.arena->events[number].read, 0);
-        keeper.holders[number] = holder;
-        keeper.holder_count++;
+    if (number < VIPL_SHARE_CLIENTS) {
+        client->number = number;
+        vipl_store_relaxed(&server.arena->events[number].written, 0);
+        vipl_store_relaxed(&server.arena->events[number].read, 0);
+        server.clients[number] = client;
+        server.client_count++;
     }
-    vipl_mutex_unlock(&keeper.lock);
-    return number < VIPL_SHARE_HOLDERS;
+    vipl_mutex_unlock(&server.lock);
+    return number < VIPL_SHARE_CLIENTS;
 }
 
 /* It has what its parent (NULL: none) has before it is heard. */
-static int welcome(struct holder *holder, const struct holder *parent)
+static int welcome(struct client *client, const struct client *parent)
 {
-    struct vipl_note note = {.name = VIPL_NOTE_NUMBER, .number = holder->number};
+    struct vipl_note note = {.name = VIPL_NOTE_NUMBER, .number = client->number};
     if (parent != NULL) {
-        vipl_keeper_inherit(parent->number, holder->number);
+        vipl_server_inherit(parent->number, client->number);
     }
-    vipl_local_name_senders(holder->fd);
-    vipl_local_send(holder->fd, &note, sizeof(note), NULL,
+    vipl_local_name_senders(client->fd);
+    vipl_local_send(client->fd, &note, sizeof(note), NULL,
                     0); /* it may have ended: that is seen by the next look */
-    int error = vipl_pollset_add_end(&keeper.ends, holder->fd, holder);
-    error = error != 0 ? error : vipl_pollset_add(&keeper.sockets, holder->fd, holder);
+    int error = vipl_pollset_add_end(&server.ends, client->fd, client);
+    error = error != 0 ? error : vipl_pollset_add(&server.sockets, client->fd, client);
     if (error != 0) {
-        vipl_keeper_release(holder->number, NULL);
-        vipl_pollset_remove(&keeper.ends, holder->fd);
+        vipl_server_release(client->number, NULL);
+        vipl_pollset_remove(&server.ends, client->fd);
     }
     return error;
 }
 
-static int new_holder(int fd, const struct holder *parent)
+static int new_client(int fd, const struct client *parent)
 {
-    struct holder *holder = vipl_zalloc(sizeof(*holder));
-    if (holder == NULL) {
+    struct client *client = vipl_zalloc(sizeof(*client));
+    if (client == NULL) {
         return ENOMEM;
     }
-    vipl_mutex_init(&holder->hearing, VIPL_RANK_NOTES);
-    holder->fd = fd;
-    holder->channels = 1; /* the first thread's part: it goes last if there are no channels */
-    int error = find_number(holder) ? 0 : EAGAIN;
+    vipl_mutex_init(&client->hearing, VIPL_RANK_NOTES);
+    client->fd = fd;
+    client->channels = 1; /* the first thread's part: it goes last if there are no channels */
+    int error = find_number(client) ? 0 : EAGAIN;
     if (error == 0) {
-        error = welcome(holder, parent);
+        error = welcome(client, parent);
         if (error != 0) {
-            forget_number(holder);
+            forget_number(client);
         }
     }
     if (error != 0) {
-        vipl_free(holder);
+        vipl_free(client);
     }
     return error;
 }
 
 /* What it was told of but has not taken is told to others; whoever sleeps looks again. */
-static void renew_vi(struct vipl_keeper_object *vi)
+static void renew_vi(struct vipl_server_object *vi)
 {
-    vipl_keeping_renew(&vi->queues[0]);
-    vipl_keeping_renew(&vi->queues[1]);
+    vipl_shared_queue_renew(&vi->queues[0]);
+    vipl_shared_queue_renew(&vi->queues[1]);
 }
 
-static void renew_cq(struct vipl_keeper_object *cq)
+static void renew_cq(struct vipl_server_object *cq)
 {
-    vipl_cq_keeping_renew(cq->cq);
+    vipl_shared_cq_renew(cq->cq);
 }
 
-/* Other holders are heard meanwhile. */
-static void end_beside(struct holder *holder)
+/* Other clients are heard meanwhile. */
+static void end_beside(struct client *client)
 {
     struct vipl_thread thread;
-    int error = vipl_thread_start(&thread, holder_gone, holder);
+    int error = vipl_thread_start(&thread, client_gone, client);
     if (error == 0) {
         vipl_thread_detach(&thread);
     } else {
-        vipl_log_os("ending a holder beside the others", error);
-        holder_gone(holder);
+        vipl_log_os("ending a client beside the others", error);
+        client_gone(client);
     }
 }
 
-static void end_channels(const struct holder *holder)
+static void end_channels(const struct client *client)
 {
-    vipl_mutex_lock(&keeper.lock);
+    vipl_mutex_lock(&server.lock);
     for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
-        struct server *server = &keeper.servers[i];
-        if (server->taken && server->holder == holder) {
-            end_channel(server);
+        struct worker *worker = &server.workers[i];
+        if (worker->taken && worker->client == client) {
+            end_channel(worker);
         }
     }
-    vipl_mutex_unlock(&keeper.lock);
+    vipl_mutex_unlock(&server.lock);
 }
 
-static void holder_ended(struct holder *holder)
+static void client_ended(struct client *client)
 {
-    vipl_keeper_forget_handlers(holder->number);
-    vipl_pollset_remove(&keeper.sockets, holder->fd);
-    vipl_keeper_for_each(VIPL_KIND_VI, renew_vi);
-    vipl_keeper_for_each(VIPL_KIND_CQ, renew_cq);
-    end_channels(holder);
-    vipl_keeper_leave_to_others(holder->number);
-    vipl_pollset_remove(&keeper.ends, holder->fd); /* settle() goes on */
-    vipl_mutex_lock(&keeper.lock);
-    bool last = --holder->channels == 0;
-    vipl_mutex_unlock(&keeper.lock);
+    vipl_server_forget_handlers(client->number);
+    vipl_pollset_remove(&server.sockets, client->fd);
+    vipl_server_for_each(VIPL_KIND_VI, renew_vi);
+    vipl_server_for_each(VIPL_KIND_CQ, renew_cq);
+    end_channels(client);
+    vipl_server_leave_to_others(client->number);
+    vipl_pollset_remove(&server.ends, client->fd); /* end_stale_calls() goes on */
+    vipl_mutex_lock(&server.lock);
+    bool last = --client->channels == 0;
+    vipl_mutex_unlock(&server.lock);
     if (last) {
-        end_beside(holder);
+        end_beside(client);
     }
 }
 
 /* --- notes --- */
 
 /* The child finds the end of its socket, if there is no room for it. */
-static void note_fork(const struct holder *parent, int fd)
+static void note_fork(const struct client *parent, int fd)
 {
-    int error = fd < 0 ? EBADF : new_holder(fd, parent);
+    int error = fd < 0 ? EBADF : new_client(fd, parent);
     if (error != 0) {
-        vipl_log_os("a child has no shared objects: no room for it in the keeper", error);
+        vipl_log_os("a child has no shared objects: no room for it in the server", error);
         vipl_fd_close(fd);
     }
 }
 
-static void vi_bell(unsigned holder, const void *handle, bool recv, int fds[2])
+static void vi_ready_fd(unsigned client, const void *handle, bool recv, int fds[2])
 {
-    void *real = vipl_keeper_held(VIPL_KIND_VI, handle, holder);
+    void *real = vipl_server_held(VIPL_KIND_VI, handle, client);
     struct vipl_vi *vi = recv ? vipl_vi_lock_recv(real) : vipl_vi_lock_send(real);
     if (vi == NULL) {
         return;
     }
     struct vipl_queue *q = recv ? &vi->recv : &vi->send;
-    if (q->keeping != NULL) {
-        vipl_board_bell_share(&q->keeping->bell, &q->keeping->board->rung, fds);
+    if (q->shared != NULL) {
+        vipl_shared_ready_share(&q->shared->ready_fd, &q->shared->ring->signalled, fds);
     }
     vipl_mutex_unlock(&q->lock);
 }
 
-static void nic_bell(unsigned holder, const void *handle, int fds[2])
+static void nic_ready_fd(unsigned client, const void *handle, int fds[2])
 {
     int fd;
-    if (VipxGetFd(VIPX_FD_CONNECT, vipl_keeper_held(VIPL_KIND_NIC, handle, holder), &fd) != VIP_SUCCESS ||
+    if (VipxGetFd(VIPX_FD_CONNECT, vipl_server_held(VIPL_KIND_NIC, handle, client), &fd) != VIP_SUCCESS ||
         vipl_fd_duplicate(fd, 0, &fds[0]) != 0) {
         fds[0] = -1;
     }
 }
 
 /* Duplicates: who destroys the object meanwhile closes its own. */
-static void bell_of(unsigned holder, const struct vipl_note *note, int fds[2])
+static void ready_fd_of(unsigned client, const struct vipl_note *note, int fds[2])
 {
     switch (vipl_handle_kind(note->handle)) {
     case VIPL_KIND_VI:
-        vi_bell(holder, note->handle, note->number != 0, fds);
+        vi_ready_fd(client, note->handle, note->number != 0, fds);
         break;
     case VIPL_KIND_CQ:
-        vipl_keeper_cq_bell(holder, note->handle, fds);
+        vipl_server_cq_bell(client, note->handle, fds);
         break;
-    default: /* the keeper itself says when somebody has to be answered */
-        nic_bell(holder, note->handle, fds);
+    default: /* the server itself says when somebody has to be answered */
+        nic_ready_fd(client, note->handle, fds);
         break;
     }
 }
 
 /* The system said who sent it, and that was before it could have become another. */
-static void note_call(struct holder *holder, const struct vipl_call_note *note,
+static void note_call(struct client *client, const struct vipl_call_note *note,
                       const struct vipl_sender *sender)
 {
     struct vipl_call *asked = NULL;
     if (vipl_has_same_rights(sender)) {
         asked = vipl_alloc(sizeof(*asked));
-    } else if (!holder->refused) {
-        holder->refused = true;
+    } else if (!client->refused) {
+        client->refused = true;
         vipl_log(VIPL_LOG_ERROR,
                  "process %d has other users, groups or capabilities than when shared objects were first "
                  "opened: it "
@@ -466,86 +467,86 @@ static void note_call(struct holder *holder, const struct vipl_call_note *note,
     if (asked != NULL) {
         *asked = note->call;
     }
-    vipl_mutex_lock(&keeper.lock);
+    vipl_mutex_lock(&server.lock);
     uint32_t number = note->note.number;
-    struct server *server = number < VIPL_SHARE_CHANNELS ? &keeper.servers[number] : NULL;
-    if (server != NULL && server->taken && server->holder == holder) {
-        struct vipl_call *former = server->asked;
-        server->asked = asked;
+    struct worker *worker = number < VIPL_SHARE_CHANNELS ? &server.workers[number] : NULL;
+    if (worker != NULL && worker->taken && worker->client == client) {
+        struct vipl_call *former = worker->asked;
+        worker->asked = asked;
         asked = former;
     }
-    vipl_mutex_unlock(&keeper.lock);
+    vipl_mutex_unlock(&server.lock);
     vipl_free(asked);
 }
 
-static void note_cancel(const struct holder *holder, uint32_t number)
+static void note_cancel(const struct client *client, uint32_t number)
 {
-    vipl_mutex_lock(&keeper.lock);
-    if (number < VIPL_SHARE_CHANNELS && keeper.servers[number].taken &&
-        keeper.servers[number].holder == holder) {
-        cancel(&keeper.servers[number]);
+    vipl_mutex_lock(&server.lock);
+    if (number < VIPL_SHARE_CHANNELS && server.workers[number].taken &&
+        server.workers[number].client == client) {
+        cancel(&server.workers[number]);
     }
-    vipl_mutex_unlock(&keeper.lock);
+    vipl_mutex_unlock(&server.lock);
 }
 
-static void answer(const struct holder *holder, const struct vipl_note *note, const int bells[2])
+static void answer(const struct client *client, const struct vipl_note *note, const int ready_fds[2])
 {
-    unsigned count = bells[0] < 0 ? 0 : bells[1] < 0 ? 1 : 2;
-    vipl_local_send(holder->fd, note, sizeof(*note), bells, count); /* its end is seen by the next look */
+    unsigned count = ready_fds[0] < 0 ? 0 : ready_fds[1] < 0 ? 1 : 2;
+    vipl_local_send(client->fd, note, sizeof(*note), ready_fds, count); /* its end is seen by the next look */
 }
 
-static void do_note(struct holder *holder, struct vipl_call_note *whole, const struct vipl_sender *sender,
+static void do_note(struct client *client, struct vipl_call_note *whole, const struct vipl_sender *sender,
                     int fd)
 {
     struct vipl_note *note = &whole->note;
-    int bells[2] = {-1, -1};
+    int ready_fds[2] = {-1, -1};
     int error;
     switch (note->name) {
     case VIPL_NOTE_CHANNEL:
-        error = open_channel(holder, &note->number);
+        error = open_channel(client, &note->number);
         if (error != 0) {
-            vipl_log_os("a channel of the keeper", error);
+            vipl_log_os("a channel of the server", error);
             note->number = UINT32_MAX;
         }
-        answer(holder, note, bells);
+        answer(client, note, ready_fds);
         break;
     case VIPL_NOTE_FORK:
-        note_fork(holder, fd);
+        note_fork(client, fd);
         return; /* the socket is the child's */
     case VIPL_NOTE_CALL:
-        note_call(holder, whole, sender);
+        note_call(client, whole, sender);
         break;
-    case VIPL_NOTE_BELL:
-        bell_of(holder->number, note, bells);
-        answer(holder, note, bells);
-        vipl_fd_close(bells[0]);
-        vipl_fd_close(bells[1]);
+    case VIPL_NOTE_READY_FD:
+        ready_fd_of(client->number, note, ready_fds);
+        answer(client, note, ready_fds);
+        vipl_fd_close(ready_fds[0]);
+        vipl_fd_close(ready_fds[1]);
         break;
     default:
-        note_cancel(holder, note->number);
+        note_cancel(client, note->number);
         break;
     }
     vipl_fd_close(fd);
 }
 
-/* A holder that ended while it had not read all leaves an error first, and then what it sent. */
-static int receive(const struct holder *holder, struct vipl_call_note *note, size_t *length, int fds[2],
+/* A client that ended while it had not read all leaves an error first, and then what it sent. */
+static int receive(const struct client *client, struct vipl_call_note *note, size_t *length, int fds[2],
                    struct vipl_sender *sender)
 {
-    int error = vipl_local_receive_from(holder->fd, note, sizeof(*note), length, fds, sender);
-    return error == ECONNRESET ? vipl_local_receive_from(holder->fd, note, sizeof(*note), length, fds, sender)
+    int error = vipl_local_receive_from(client->fd, note, sizeof(*note), length, fds, sender);
+    return error == ECONNRESET ? vipl_local_receive_from(client->fd, note, sizeof(*note), length, fds, sender)
                                : error;
 }
 
 /* One note. False: there is none, or there will be none. `hearing` is held. */
-static bool hear_one(struct holder *holder)
+static bool hear_one(struct client *client)
 {
     struct vipl_call_note note;
     struct vipl_sender sender;
     size_t length = 0;
     note.note.name = VIPL_NOTE_NUMBER;
     int fds[2];
-    if (receive(holder, &note, &length, fds, &sender) != 0) {
+    if (receive(client, &note, &length, fds, &sender) != 0) {
         return false;
     }
     vipl_fd_close(fds[1]);
@@ -553,49 +554,49 @@ static bool hear_one(struct holder *holder)
         vipl_fd_close(fds[0]);
         return length != 0;
     }
-    do_note(holder, &note, &sender, fds[0]);
+    do_note(client, &note, &sender, fds[0]);
     return true;
 }
 
-/* What one holder sends does not keep the others waiting. */
-static void hear(struct holder *holder, bool hangup)
+/* What one client sends does not keep the others waiting. */
+static void hear(struct client *client, bool hangup)
 {
-    vipl_mutex_lock(&holder->hearing);
-    bool more = hear_one(holder);
-    vipl_mutex_unlock(&holder->hearing);
+    vipl_mutex_lock(&client->hearing);
+    bool more = hear_one(client);
+    vipl_mutex_unlock(&client->hearing);
     if (!more && hangup) {
-        holder_ended(holder);
+        client_ended(client);
     }
 }
 
 static bool anybody(void)
 {
-    vipl_mutex_lock(&keeper.lock);
-    bool any = keeper.holder_count > 0;
-    vipl_mutex_unlock(&keeper.lock);
+    vipl_mutex_lock(&server.lock);
+    bool any = server.client_count > 0;
+    vipl_mutex_unlock(&server.lock);
     return any;
 }
 
 /* --- the process --- */
 
-void vipl_keeper_run(struct vipl_arena *arena, int socket)
+void vipl_server_run(struct vipl_arena *arena, int socket)
 {
     struct vipl_ready ready[READY];
-    keeper.arena = arena;
-    vipl_mutex_init(&keeper.lock, VIPL_RANK_SHARE);
-    vipl_keeper_objects_init(arena);
-    vipl_keeper_heap_init(&arena->heap);
-    vipl_keeper_calls_init(arena);
-    vipl_keeper_events_init(arena);
-    if (vipl_pollset_open(&keeper.sockets) != 0 || vipl_pollset_open(&keeper.ends) != 0 ||
-        vipl_waker_open(&keeper.waker) != 0 || new_holder(socket, NULL) != 0) {
+    server.arena = arena;
+    vipl_mutex_init(&server.lock, VIPL_RANK_SHARE);
+    vipl_server_objects_init(arena);
+    vipl_server_heap_init(&arena->heap);
+    vipl_server_calls_init(arena);
+    vipl_server_events_init(arena);
+    if (vipl_pollset_open(&server.sockets) != 0 || vipl_pollset_open(&server.ends) != 0 ||
+        vipl_waker_open(&server.waker) != 0 || new_client(socket, NULL) != 0) {
         return; /* the socket's end tells */
     }
     while (anybody()) {
-        int const fds[2] = {keeper.sockets.fd, keeper.waker.fd};
+        int const fds[2] = {server.sockets.fd, server.waker.fd};
         vipl_poll(fds, 2, -1, NULL);
-        vipl_waker_reset(&keeper.waker);
-        unsigned count = vipl_pollset_ready(&keeper.sockets, ready, READY);
+        vipl_waker_reset(&server.waker);
+        unsigned count = vipl_pollset_ready(&server.sockets, ready, READY);
         for (unsigned i = 0; i < count; i++) {
             hear(ready[i].tag, ready[i].hangup);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Handlers that holders have registered: they are called in the holder, of what happens in the keeper. */
+/* Handlers that clients have registered: they are called in the client, of what happens in the server. */
 #include <string.h>
 
 #include "base/list.h"
@@ -9,10 +9,10 @@
 #include "core/vi.h"
 #include "share/server.h"
 
-/* A holder's error handler on a NIC handle. */
+/* A client's error handler on a NIC handle. */
 struct listener {
     struct vipl_list link;
-    unsigned holder;
+    unsigned client;
     struct vipl_shared_event event; /* what to call, and `nic` */
 };
 
@@ -20,56 +20,56 @@ static struct {
     struct vipl_mutex lock; /* rank SERVICE; guards writing to the rings, and the listeners */
     struct vipl_arena *arena;
     struct vipl_list listeners;
-    uint32_t lost[VIPL_SHARE_HOLDERS]; /* for which there was no room, since there last was */
+    uint32_t lost[VIPL_SHARE_CLIENTS]; /* for which there was no room, since there last was */
 } events;
 
-void vipl_keeper_events_init(struct vipl_arena *arena)
+void vipl_server_events_init(struct vipl_arena *arena)
 {
     events.arena = arena;
     vipl_mutex_init(&events.lock, VIPL_RANK_SERVICE);
     vipl_list_init(&events.listeners);
 }
 
-static void write_locked(unsigned holder, const struct vipl_shared_event *event)
+static void write_locked(unsigned client, const struct vipl_shared_event *event)
 {
-    struct vipl_event_ring *ring = &events.arena->events[holder];
+    struct vipl_event_ring *ring = &events.arena->events[client];
     uint32_t written = vipl_load_relaxed(&ring->written);
     if (written - vipl_load_acquire(&ring->read) >= VIPL_SHARE_EVENTS) {
-        if (events.lost[holder]++ == 0) {
+        if (events.lost[client]++ == 0) {
             vipl_log(VIPL_LOG_ERROR, "handlers do not keep up: some are not called");
         }
         return;
     }
-    if (events.lost[holder] > 0) {
-        vipl_log(VIPL_LOG_ERROR, "%u calls of handlers were not made", events.lost[holder]);
-        events.lost[holder] = 0;
+    if (events.lost[client] > 0) {
+        vipl_log(VIPL_LOG_ERROR, "%u calls of handlers were not made", events.lost[client]);
+        events.lost[client] = 0;
     }
     ring->events[written % VIPL_SHARE_EVENTS] = *event;
-    vipl_store_ordered(&ring->written, written + 1); /* pairs with the holder's load */
+    vipl_store_ordered(&ring->written, written + 1); /* pairs with the client's load */
     vipl_futex_wake_one(&ring->written);
 }
 
-void vipl_keeper_event(unsigned holder, const struct vipl_shared_event *event)
+void vipl_server_event(unsigned client, const struct vipl_shared_event *event)
 {
     vipl_mutex_lock(&events.lock);
-    write_locked(holder, event);
+    write_locked(client, event);
     vipl_mutex_unlock(&events.lock);
 }
 
-/* --- errors: to every holder that has a handler on the NIC handle --- */
+/* --- errors: to every client that has a handler on the NIC handle --- */
 
 static void VI_CALL on_error(VIP_PVOID nic, VIP_ERROR_DESCRIPTOR *error)
 {
     VIP_ERROR_DESCRIPTOR told = *error;
     told.NicHandle = nic;
-    told.ViHandle = vipl_keeper_handle_of(VIPL_KIND_VI, error->ViHandle);
+    told.ViHandle = vipl_server_handle_of(VIPL_KIND_VI, error->ViHandle);
     vipl_mutex_lock(&events.lock);
     for (struct vipl_list *link = events.listeners.next; link != &events.listeners; link = link->next) {
         struct listener *listener = VIPL_CONTAINER(link, struct listener, link);
         if (listener->event.nic == nic &&
-            (told.ViHandle == NULL || vipl_arena_holds(events.arena, listener->holder, told.ViHandle))) {
+            (told.ViHandle == NULL || vipl_arena_holds(events.arena, listener->client, told.ViHandle))) {
             listener->event.error = told;
-            write_locked(listener->holder, &listener->event);
+            write_locked(listener->client, &listener->event);
         }
     }
     vipl_mutex_unlock(&events.lock);
@@ -85,15 +85,15 @@ static bool is_heard_locked(const void *nic)
     return false;
 }
 
-/* Takes away the listeners of a holder, on one NIC handle or (NULL) on all. */
-static void forget_listeners(unsigned holder, const void *nic)
+/* Takes away the listeners of a client, on one NIC handle or (NULL) on all. */
+static void forget_listeners(unsigned client, const void *nic)
 {
     struct vipl_list *next;
     vipl_mutex_lock(&events.lock);
     for (struct vipl_list *link = events.listeners.next; link != &events.listeners; link = next) {
         struct listener *listener = VIPL_CONTAINER(link, struct listener, link);
         next = link->next;
-        if (listener->holder == holder && (nic == NULL || listener->event.nic == nic)) {
+        if (listener->client == client && (nic == NULL || listener->event.nic == nic)) {
             vipl_list_remove(link);
             vipl_free(listener);
         }
@@ -101,9 +101,9 @@ static void forget_listeners(unsigned holder, const void *nic)
     vipl_mutex_unlock(&events.lock);
 }
 
-VIP_RETURN vipl_keeper_error_handler(unsigned holder, struct vipl_call *call)
+VIP_RETURN vipl_server_error_handler(unsigned client, struct vipl_call *call)
 {
-    void *real = vipl_keeper_real(VIPL_KIND_NIC, call->nic);
+    void *real = vipl_server_real(VIPL_KIND_NIC, call->nic);
     if (real == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -113,11 +113,11 @@ VIP_RETURN vipl_keeper_error_handler(unsigned holder, struct vipl_call *call)
         if (listener == NULL) {
             return VIP_ERROR_RESOURCE;
         }
-        listener->holder = holder;
+        listener->client = client;
         listener->event = call->event;
         listener->event.nic = call->nic;
     }
-    forget_listeners(holder, call->nic);
+    forget_listeners(client, call->nic);
     vipl_mutex_lock(&events.lock);
     if (listener != NULL) {
         vipl_list_append(&events.listeners, &listener->link);
@@ -129,31 +129,31 @@ VIP_RETURN vipl_keeper_error_handler(unsigned holder, struct vipl_call *call)
 
 /* --- completions --- */
 
-static struct vipl_keeper_notify *new_notify(unsigned holder, const struct vipl_call *call)
+static struct vipl_server_notify *new_notify(unsigned client, const struct vipl_call *call)
 {
-    struct vipl_keeper_notify *notify = vipl_zalloc(sizeof(*notify));
+    struct vipl_server_notify *notify = vipl_zalloc(sizeof(*notify));
     if (notify != NULL) {
-        notify->holder = holder;
+        notify->client = client;
         notify->event = call->event;
     }
     return notify;
 }
 
-VIP_RETURN vipl_keeper_notify(unsigned holder, struct vipl_call *call)
+VIP_RETURN vipl_server_notify(unsigned client, struct vipl_call *call)
 {
-    void *real = vipl_keeper_held(VIPL_KIND_VI, call->object, holder);
-    void *nic = vipl_keeper_handle_of_nic(VIPL_KIND_VI, call->object);
-    struct vipl_keeper_notify *notify = new_notify(holder, call);
+    void *real = vipl_server_held(VIPL_KIND_VI, call->object, client);
+    void *nic = vipl_server_handle_of_nic(VIPL_KIND_VI, call->object);
+    struct vipl_server_notify *notify = new_notify(client, call);
     struct vipl_vi *vi = call->number != 0 ? vipl_vi_lock_recv(real) : vipl_vi_lock_send(real);
     VIP_RETURN rc = notify == NULL ? VIP_ERROR_RESOURCE : VIP_INVALID_PARAMETER;
     if (vi != NULL) {
         struct vipl_queue *q = call->number != 0 ? &vi->recv : &vi->send;
-        if (notify != NULL && q->keeping != NULL) {
-            rc = q->keeping->cq != NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+        if (notify != NULL && q->shared != NULL) {
+            rc = q->shared->cq != NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
         }
         if (rc == VIP_SUCCESS) {
             notify->event.nic = nic;
-            vipl_keeping_notify(q->keeping, notify);
+            vipl_shared_queue_notify(q->shared, notify);
         }
         vipl_mutex_unlock(&q->lock);
     }
@@ -163,42 +163,42 @@ VIP_RETURN vipl_keeper_notify(unsigned holder, struct vipl_call *call)
     return rc;
 }
 
-VIP_RETURN vipl_keeper_notify_cq(unsigned holder, struct vipl_call *call)
+VIP_RETURN vipl_server_notify_cq(unsigned client, struct vipl_call *call)
 {
-    struct vipl_keeper_notify *notify = new_notify(holder, call);
+    struct vipl_server_notify *notify = new_notify(client, call);
     if (notify == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    if (!vipl_keeper_cq_notify(call->object, notify)) {
+    if (!vipl_server_cq_notify(call->object, notify)) {
         vipl_free(notify);
         return VIP_INVALID_PARAMETER;
     }
     return VIP_SUCCESS;
 }
 
-static unsigned forgotten; /* the holder; under the objects' lock while it is used */
+static unsigned forgotten; /* the client; under the objects' lock while it is used */
 
-static void forget_vi(struct vipl_keeper_object *vi)
+static void forget_vi(struct vipl_server_object *vi)
 {
-    vipl_keeping_forget(&vi->queues[0], forgotten);
-    vipl_keeping_forget(&vi->queues[1], forgotten);
+    vipl_shared_queue_forget(&vi->queues[0], forgotten);
+    vipl_shared_queue_forget(&vi->queues[1], forgotten);
 }
 
-static void forget_cq(struct vipl_keeper_object *cq)
+static void forget_cq(struct vipl_server_object *cq)
 {
-    vipl_cq_keeping_forget(cq->cq, forgotten);
+    vipl_shared_cq_forget(cq->cq, forgotten);
 }
 
-/* Called by the keeper's first thread only. */
-void vipl_keeper_forget_handlers(unsigned holder)
+/* Called by the server's first thread only. */
+void vipl_server_forget_handlers(unsigned client)
 {
-    forgotten = holder;
-    forget_listeners(holder, NULL);
-    vipl_keeper_for_each(VIPL_KIND_VI, forget_vi);
-    vipl_keeper_for_each(VIPL_KIND_CQ, forget_cq);
+    forgotten = client;
+    forget_listeners(client, NULL);
+    vipl_server_for_each(VIPL_KIND_VI, forget_vi);
+    vipl_server_for_each(VIPL_KIND_CQ, forget_cq);
 }
 
-void vipl_keeper_forget_nic(const void *nic, unsigned holder)
+void vipl_server_forget_nic(const void *nic, unsigned client)
 {
-    forget_listeners(holder, nic);
+    forget_listeners(client, nic);
 }

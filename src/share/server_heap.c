@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The keeper's heap: which units of the shared memory are in a block. */
+/* The server's heap: which units of the shared memory are in a block. */
 #include <string.h>
 
 #include "base/lock_rank.h"
@@ -7,12 +7,12 @@
 
 static struct {
     struct vipl_mutex lock; /* rank SHARE; guards used */
-    struct vipl_heap all;   /* constant; where holders cannot write */
+    struct vipl_heap all;   /* constant; where clients cannot write */
     uint8_t *used;          /* a unit is in a block */
     size_t units;           /* constant */
 } heap;
 
-void vipl_keeper_heap_init(const struct vipl_heap *shared)
+void vipl_server_heap_init(const struct vipl_heap *shared)
 {
     vipl_mutex_init(&heap.lock, VIPL_RANK_SHARE);
     heap.all = *shared;
@@ -23,7 +23,7 @@ void vipl_keeper_heap_init(const struct vipl_heap *shared)
     }
 }
 
-const struct vipl_heap *vipl_keeper_heap(void)
+const struct vipl_heap *vipl_server_heap(void)
 {
     return &heap.all;
 }
@@ -41,7 +41,7 @@ static bool find_units(size_t count, size_t *first)
     return false;
 }
 
-unsigned char *vipl_keeper_heap_take(size_t bytes, size_t *taken)
+unsigned char *vipl_server_heap_take(size_t bytes, size_t *taken)
 {
     size_t first;
     size_t count = bytes / VIPL_SHARE_PAGE + (bytes % VIPL_SHARE_PAGE != 0 ? 1 : 0);
@@ -55,7 +55,7 @@ unsigned char *vipl_keeper_heap_take(size_t bytes, size_t *taken)
     return found ? heap.all.base + first * VIPL_SHARE_PAGE : NULL;
 }
 
-void vipl_keeper_heap_give(unsigned char *address, size_t bytes)
+void vipl_server_heap_give(unsigned char *address, size_t bytes)
 {
     vipl_shm_clear(address, bytes);
     vipl_mutex_lock(&heap.lock);

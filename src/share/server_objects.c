@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the keeper keeps: tables of objects by kind, and who holds them. */
+/* What the server keeps: tables of objects by kind, and who holds them. */
 #include "share/server.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { FIRST_SLOTS = 64, WORD = 32 };
 
 struct table {
-    struct vipl_keeper_object **slots; /* NULL: free; not entered yet: `kind` is 0 */
+    struct vipl_server_object **slots; /* NULL: free; not entered yet: `kind` is 0 */
     uint32_t count;
     uint32_t next; /* where the search for a free slot goes on: slots are used again late */
 };
@@ -22,7 +22,7 @@ static struct {
     struct vipl_arena *arena; /* constant */
 } kept;
 
-void vipl_keeper_objects_init(struct vipl_arena *arena)
+void vipl_server_objects_init(struct vipl_arena *arena)
 {
     kept.arena = arena;
     vipl_mutex_init(&kept.lock, VIPL_RANK_SHARE);
@@ -37,12 +37,12 @@ static bool grow(struct table *table, uint32_t most)
     if (count <= table->count) {
         return false;
     }
-    struct vipl_keeper_object **slots = vipl_zalloc(count * sizeof(struct vipl_keeper_object *));
+    struct vipl_server_object **slots = vipl_zalloc(count * sizeof(struct vipl_server_object *));
     if (slots == NULL) {
         return false;
     }
     if (table->slots != NULL) {
-        memcpy(slots, table->slots, table->count * sizeof(struct vipl_keeper_object *));
+        memcpy(slots, table->slots, table->count * sizeof(struct vipl_server_object *));
     }
     vipl_free(table->slots);
     table->slots = slots;
@@ -68,9 +68,9 @@ static bool find_free(struct table *table, uint32_t most, uint32_t *slot)
     return false;
 }
 
-struct vipl_keeper_object *vipl_keeper_object_new(uint32_t kind, uint32_t most)
+struct vipl_server_object *vipl_server_object_new(uint32_t kind, uint32_t most)
 {
-    struct vipl_keeper_object *object = vipl_zalloc(sizeof(*object));
+    struct vipl_server_object *object = vipl_zalloc(sizeof(*object));
     uint32_t slot;
     if (object == NULL) {
         return NULL;
@@ -90,15 +90,15 @@ struct vipl_keeper_object *vipl_keeper_object_new(uint32_t kind, uint32_t most)
     return object;
 }
 
-static bool holds(const struct vipl_keeper_object *object, unsigned holder)
+static bool holds(const struct vipl_server_object *object, unsigned client)
 {
-    return (object->holders[holder / WORD] >> holder % WORD & 1) != 0;
+    return (object->clients[client / WORD] >> client % WORD & 1) != 0;
 }
 
-static void set_held(struct vipl_keeper_object *object, unsigned holder, bool held)
+static void set_held(struct vipl_server_object *object, unsigned client, bool held)
 {
-    uint32_t bit = UINT32_C(1) << holder % WORD;
-    uint32_t *word = &object->holders[holder / WORD];
+    uint32_t bit = UINT32_C(1) << client % WORD;
+    uint32_t *word = &object->clients[client / WORD];
     *word = held ? *word | bit : *word & ~bit;
 }
 
@@ -116,47 +116,47 @@ static uint32_t *holding_words(struct vipl_holding *holding, enum vipl_kind kind
     }
 }
 
-/* Says it to the holder: what the arena says is what it goes by, and never what is gone by here. */
-static void publish(const struct vipl_keeper_object *object, unsigned holder, bool held)
+/* Says it to the client: what the arena says is what it goes by, and never what is gone by here. */
+static void publish(const struct vipl_server_object *object, unsigned client, bool held)
 {
     uint32_t slot = vipl_handle_slot(object->handle);
-    uint32_t *words = holding_words(&kept.arena->holdings[holder], vipl_handle_kind(object->handle));
+    uint32_t *words = holding_words(&kept.arena->holdings[client], vipl_handle_kind(object->handle));
     uint32_t bit = UINT32_C(1) << slot % WORD;
     if (words != NULL && held) {
-        vipl_fetch_or(&words[slot / WORD], bit); /* pairs with the holder's load, as the next one does */
+        vipl_fetch_or(&words[slot / WORD], bit); /* pairs with the client's load, as the next one does */
     } else if (words != NULL) {
         vipl_fetch_and(&words[slot / WORD], ~bit);
     }
 }
 
-static bool is_held(const struct vipl_keeper_object *object)
+static bool is_held(const struct vipl_server_object *object)
 {
     uint32_t any = 0;
-    for (unsigned i = 0; i < VIPL_SHARE_HOLDERS / WORD; i++) {
-        any |= object->holders[i];
+    for (unsigned i = 0; i < VIPL_SHARE_CLIENTS / WORD; i++) {
+        any |= object->clients[i];
     }
     return any != 0;
 }
 
-void vipl_keeper_object_enter(struct vipl_keeper_object *object, unsigned holder)
+void vipl_server_object_enter(struct vipl_server_object *object, unsigned client)
 {
     vipl_mutex_lock(&kept.lock);
     object->kind = (uint32_t)vipl_handle_kind(object->handle);
-    set_held(object, holder, true);
+    set_held(object, client, true);
     if (object->kind == VIPL_KIND_NIC) {
         vipl_store_ptr(&kept.arena->nics[vipl_handle_slot(object->handle)], object->handle);
     }
-    publish(object, holder, true);
+    publish(object, client, true);
     vipl_mutex_unlock(&kept.lock);
 }
 
-void vipl_keeper_object_free(struct vipl_keeper_object *object)
+void vipl_server_object_free(struct vipl_server_object *object)
 {
     vipl_mutex_lock(&kept.lock);
     publish(object, object->last, false);
-    for (unsigned holder = 0; is_held(object) && holder < VIPL_SHARE_HOLDERS; holder++) {
-        publish(object, holder, false);
-        set_held(object, holder, false);
+    for (unsigned client = 0; is_held(object) && client < VIPL_SHARE_CLIENTS; client++) {
+        publish(object, client, false);
+        set_held(object, client, false);
     }
     kept.tables[vipl_handle_kind(object->handle)].slots[vipl_handle_slot(object->handle)] = NULL;
     vipl_mutex_unlock(&kept.lock);
@@ -165,49 +165,49 @@ void vipl_keeper_object_free(struct vipl_keeper_object *object)
     vipl_free(object);
 }
 
-static struct vipl_keeper_object *find_locked(uint32_t kind, const void *handle)
+static struct vipl_server_object *find_locked(uint32_t kind, const void *handle)
 {
     uint32_t slot = vipl_handle_slot(handle);
-    struct vipl_keeper_object *object = slot < kept.tables[kind].count ? kept.tables[kind].slots[slot] : NULL;
+    struct vipl_server_object *object = slot < kept.tables[kind].count ? kept.tables[kind].slots[slot] : NULL;
     return object != NULL && object->handle == handle && object->kind == kind && !object->ending ? object
                                                                                                  : NULL;
 }
 
-void *vipl_keeper_real(uint32_t kind, const void *handle)
+void *vipl_server_real(uint32_t kind, const void *handle)
 {
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_locked(kind, handle);
+    struct vipl_server_object *object = find_locked(kind, handle);
     void *real = object == NULL ? NULL : object->real;
     vipl_mutex_unlock(&kept.lock);
     return real;
 }
 
-void *vipl_keeper_held(uint32_t kind, const void *handle, unsigned holder)
+void *vipl_server_held(uint32_t kind, const void *handle, unsigned client)
 {
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_locked(kind, handle);
-    void *real = object != NULL && holds(object, holder) ? object->real : NULL;
+    struct vipl_server_object *object = find_locked(kind, handle);
+    void *real = object != NULL && holds(object, client) ? object->real : NULL;
     vipl_mutex_unlock(&kept.lock);
     return real;
 }
 
-void *vipl_keeper_handle_of_nic(uint32_t kind, const void *handle)
+void *vipl_server_handle_of_nic(uint32_t kind, const void *handle)
 {
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_locked(kind, handle);
+    struct vipl_server_object *object = find_locked(kind, handle);
     void *nic = object == NULL ? NULL : object->nic;
     vipl_mutex_unlock(&kept.lock);
     return nic;
 }
 
 /* The handle of the entered object of a kind for which `is` says yes. */
-static void *search(uint32_t kind, bool (*is)(const struct vipl_keeper_object *, const void *),
+static void *search(uint32_t kind, bool (*is)(const struct vipl_server_object *, const void *),
                     const void *arg)
 {
     void *found = NULL;
     vipl_mutex_lock(&kept.lock);
     for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
-        struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+        struct vipl_server_object *object = kept.tables[kind].slots[i];
         found =
             object != NULL && object->kind != 0 && !object->ending && is(object, arg) ? object->handle : NULL;
     }
@@ -221,87 +221,87 @@ struct region_key {
     VIP_MEM_HANDLE memory;
 };
 
-static bool is_region(const struct vipl_keeper_object *object, const void *arg)
+static bool is_region(const struct vipl_server_object *object, const void *arg)
 {
     const struct region_key *key = arg;
     return object->memory == key->memory && object->address == key->address && object->nic == key->nic;
 }
 
-void *vipl_keeper_region(const void *nic, const void *address, VIP_MEM_HANDLE memory)
+void *vipl_server_region(const void *nic, const void *address, VIP_MEM_HANDLE memory)
 {
     struct region_key key = {nic, address, memory};
     return search(VIPL_KIND_REGION, is_region, &key);
 }
 
-static bool is_at(const struct vipl_keeper_object *object, const void *address)
+static bool is_at(const struct vipl_server_object *object, const void *address)
 {
     return object->address == address;
 }
 
-void *vipl_keeper_block(const void *address)
+void *vipl_server_block(const void *address)
 {
     return search(VIPL_KIND_BLOCK, is_at, address);
 }
 
-static bool is_real(const struct vipl_keeper_object *object, const void *real)
+static bool is_real(const struct vipl_server_object *object, const void *real)
 {
     return object->real == real;
 }
 
-void *vipl_keeper_handle_of(uint32_t kind, const void *real)
+void *vipl_server_handle_of(uint32_t kind, const void *real)
 {
     return real == NULL ? NULL : search(kind, is_real, real);
 }
 
-enum vipl_keeper_dropped vipl_keeper_drop(uint32_t kind, const void *handle, unsigned holder,
-                                          struct vipl_keeper_object **out)
+enum vipl_server_dropped vipl_server_drop(uint32_t kind, const void *handle, unsigned client,
+                                          struct vipl_server_object **out)
 {
-    enum vipl_keeper_dropped dropped = VIPL_KEEPER_NOT_HELD;
+    enum vipl_server_dropped dropped = VIPL_SERVER_NOT_HELD;
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_locked(kind, handle);
-    if (object != NULL && holds(object, holder)) {
-        set_held(object, holder, false);
+    struct vipl_server_object *object = find_locked(kind, handle);
+    if (object != NULL && holds(object, client)) {
+        set_held(object, client, false);
         object->ending = !is_held(object);
-        object->last = holder;
+        object->last = client;
         if (!object->ending) { /* else it may be that it cannot be ended; if it is, that is published */
-            publish(object, holder, false);
+            publish(object, client, false);
         }
-        dropped = object->ending ? VIPL_KEEPER_WAS_LAST : VIPL_KEEPER_DROPPED;
+        dropped = object->ending ? VIPL_SERVER_WAS_LAST : VIPL_SERVER_DROPPED;
         *out = object;
     }
     vipl_mutex_unlock(&kept.lock);
     return dropped;
 }
 
-bool vipl_keeper_is_held(uint32_t kind, const void *handle, unsigned holder)
+bool vipl_server_is_held(uint32_t kind, const void *handle, unsigned client)
 {
     vipl_mutex_lock(&kept.lock);
-    const struct vipl_keeper_object *object = handle == NULL ? NULL : find_locked(kind, handle);
-    bool held = object != NULL && holds(object, holder);
+    const struct vipl_server_object *object = handle == NULL ? NULL : find_locked(kind, handle);
+    bool held = object != NULL && holds(object, client);
     vipl_mutex_unlock(&kept.lock);
     return held;
 }
 
-void vipl_keeper_keep_on(struct vipl_keeper_object *object, unsigned holder)
+void vipl_server_keep_on(struct vipl_server_object *object, unsigned client)
 {
     vipl_mutex_lock(&kept.lock);
     object->ending = false;
-    set_held(object, holder, true);
+    set_held(object, client, true);
     vipl_mutex_unlock(&kept.lock);
 }
 
 /* It may be that it cannot be ended; the child has it then, too. */
-static bool is_about_to_end(const struct vipl_keeper_object *object, unsigned holder)
+static bool is_about_to_end(const struct vipl_server_object *object, unsigned client)
 {
-    return object->ending && object->last == holder;
+    return object->ending && object->last == client;
 }
 
-void vipl_keeper_inherit(unsigned parent, unsigned child)
+void vipl_server_inherit(unsigned parent, unsigned child)
 {
     vipl_mutex_lock(&kept.lock);
     for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
         for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
-            struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+            struct vipl_server_object *object = kept.tables[kind].slots[i];
             if (object != NULL && object->kind != 0 &&
                 (holds(object, parent) || is_about_to_end(object, parent))) {
                 set_held(object, child, true);
@@ -313,35 +313,35 @@ void vipl_keeper_inherit(unsigned parent, unsigned child)
 }
 
 /* Whoever is about to end it, or gets it back, is another one. */
-static void leave_to_others_locked(struct vipl_keeper_object *object, unsigned holder)
+static void leave_to_others_locked(struct vipl_server_object *object, unsigned client)
 {
-    set_held(object, holder, false);
+    set_held(object, client, false);
     if (is_held(object) || object->ending) {
-        publish(object, holder, false);
+        publish(object, client, false);
     } else {
-        set_held(object, holder, true);
+        set_held(object, client, true);
     }
 }
 
-void vipl_keeper_leave_to_others(unsigned holder)
+void vipl_server_leave_to_others(unsigned client)
 {
     vipl_mutex_lock(&kept.lock);
     for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
         for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
-            struct vipl_keeper_object *object = kept.tables[kind].slots[i];
-            if (object != NULL && object->kind != 0 && holds(object, holder)) {
-                leave_to_others_locked(object, holder);
+            struct vipl_server_object *object = kept.tables[kind].slots[i];
+            if (object != NULL && object->kind != 0 && holds(object, client)) {
+                leave_to_others_locked(object, client);
             }
         }
     }
     vipl_mutex_unlock(&kept.lock);
 }
 
-struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, int by)
+struct vipl_shared_cq *vipl_server_use_cq(const void *handle, const void *nic, int by)
 {
-    struct vipl_cq_keeping *cq = NULL;
+    struct vipl_shared_cq *cq = NULL;
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
+    struct vipl_server_object *object = find_locked(VIPL_KIND_CQ, handle);
     if (object != NULL && object->nic == nic) {
         object->users += (uint32_t)by;
         cq = object->cq;
@@ -350,53 +350,53 @@ struct vipl_cq_keeping *vipl_keeper_use_cq(const void *handle, const void *nic, 
     return cq;
 }
 
-static struct vipl_keeper_object *find_held_cq_locked(const void *handle, unsigned holder)
+static struct vipl_server_object *find_held_cq_locked(const void *handle, unsigned client)
 {
-    struct vipl_keeper_object *object = find_locked(VIPL_KIND_CQ, handle);
-    return object != NULL && holds(object, holder) ? object : NULL;
+    struct vipl_server_object *object = find_locked(VIPL_KIND_CQ, handle);
+    return object != NULL && holds(object, client) ? object : NULL;
 }
 
-bool vipl_keeper_cq_hand_on(unsigned holder, const void *handle, uint32_t code)
+bool vipl_server_cq_hand_on(unsigned client, const void *handle, uint32_t code)
 {
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_held_cq_locked(handle, holder);
+    struct vipl_server_object *object = find_held_cq_locked(handle, client);
     if (object != NULL) {
-        vipl_cq_keeping_hand_on(object->cq, code);
+        vipl_shared_cq_hand_on(object->cq, code);
     }
     vipl_mutex_unlock(&kept.lock);
     return object != NULL;
 }
 
-bool vipl_keeper_cq_notify(const void *handle, struct vipl_keeper_notify *notify)
+bool vipl_server_cq_notify(const void *handle, struct vipl_server_notify *notify)
 {
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_held_cq_locked(handle, notify->holder);
+    struct vipl_server_object *object = find_held_cq_locked(handle, notify->client);
     if (object != NULL) {
         notify->event.nic = object->nic;
-        vipl_cq_keeping_notify(object->cq, notify);
+        vipl_shared_cq_notify(object->cq, notify);
     }
     vipl_mutex_unlock(&kept.lock);
     return object != NULL;
 }
 
-void vipl_keeper_cq_bell(unsigned holder, const void *handle, int fds[2])
+void vipl_server_cq_bell(unsigned client, const void *handle, int fds[2])
 {
     vipl_mutex_lock(&kept.lock);
-    struct vipl_keeper_object *object = find_held_cq_locked(handle, holder);
+    struct vipl_server_object *object = find_held_cq_locked(handle, client);
     if (object != NULL) {
-        vipl_board_bell_share(&object->cq->bell, &object->cq->board->rung, fds);
+        vipl_shared_ready_share(&object->cq->ready_fd, &object->cq->ring->signalled, fds);
     }
     vipl_mutex_unlock(&kept.lock);
 }
 
-void *vipl_keeper_next_held(uint32_t kind, const void *nic, unsigned holder)
+void *vipl_server_next_held(uint32_t kind, const void *nic, unsigned client)
 {
     void *found = NULL;
     vipl_mutex_lock(&kept.lock);
     for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
-        struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+        struct vipl_server_object *object = kept.tables[kind].slots[i];
         if (object != NULL && object->kind != 0 && !object->ending && (nic == NULL || object->nic == nic) &&
-            holds(object, holder)) {
+            holds(object, client)) {
             found = object->handle;
         }
     }
@@ -404,11 +404,11 @@ void *vipl_keeper_next_held(uint32_t kind, const void *nic, unsigned holder)
     return found;
 }
 
-void vipl_keeper_for_each(uint32_t kind, void (*visit)(struct vipl_keeper_object *object))
+void vipl_server_for_each(uint32_t kind, void (*visit)(struct vipl_server_object *object))
 {
     vipl_mutex_lock(&kept.lock);
     for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
-        struct vipl_keeper_object *object = kept.tables[kind].slots[i];
+        struct vipl_server_object *object = kept.tables[kind].slots[i];
         if (object != NULL && object->kind != 0 && !object->ending) {
             visit(object);
         }

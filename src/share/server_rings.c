@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Completions of shared queues: the keeper's side of the boards. */
+/* Completions of shared queues: the server's side of the rings. */
 #include <assert.h>
 #include <string.h>
 
@@ -9,72 +9,72 @@
 
 static bool is_ready(const void *what)
 {
-    const struct vipl_board *board = what;
-    return vipl_load_ordered(&board->completed) != vipl_load_ordered(&board->reaped);
+    const struct vipl_ring *ring = what;
+    return vipl_load_ordered(&ring->completed) != vipl_load_ordered(&ring->reaped);
 }
 
-/* Whoever set `rung` writes the bell; the sleeper that empties it clears `rung` and looks again. */
-void vipl_board_bell_ring(struct vipl_board_bell *bell, uint32_t *rung)
+/* Whoever set `signalled` writes the ready_fd; the sleeper that empties it clears `signalled` and looks again. */
+void vipl_shared_ready_signal(struct vipl_shared_ready *ready_fd, uint32_t *signalled)
 {
-    if (vipl_load_ordered(&bell->open) != 0) {
-        vipl_board_ring(&bell->waker, rung);
+    if (vipl_load_ordered(&ready_fd->open) != 0) {
+        vipl_ring_signal(&ready_fd->waker, signalled);
     }
 }
 
-static void ring_if(bool something, struct vipl_board_bell *bell, uint32_t *rung)
+static void ring_if(bool something, struct vipl_shared_ready *ready_fd, uint32_t *signalled)
 {
     if (something) {
-        vipl_board_bell_ring(bell, rung);
+        vipl_shared_ready_signal(ready_fd, signalled);
     }
 }
 
-static bool open_bell(struct vipl_board_bell *bell, uint32_t *rung)
+static bool open_ready_fd(struct vipl_shared_ready *ready_fd, uint32_t *signalled)
 {
-    if (vipl_load_ordered(&bell->open) == 0) {
-        if (vipl_waker_open(&bell->waker) != 0) {
+    if (vipl_load_ordered(&ready_fd->open) == 0) {
+        if (vipl_waker_open(&ready_fd->waker) != 0) {
             return false;
         }
-        vipl_store_ordered(&bell->open, 1);
-        vipl_exchange(rung, 1);
-        vipl_waker_signal(&bell->waker);
+        vipl_store_ordered(&ready_fd->open, 1);
+        vipl_exchange(signalled, 1);
+        vipl_waker_signal(&ready_fd->waker);
     }
     return true;
 }
 
-void vipl_board_bell_share(struct vipl_board_bell *bell, uint32_t *rung, int fds[2])
+void vipl_shared_ready_share(struct vipl_shared_ready *ready_fd, uint32_t *signalled, int fds[2])
 {
-    if (!open_bell(bell, rung) || vipl_fd_duplicate(bell->waker.fd, 0, &fds[0]) != 0) {
+    if (!open_ready_fd(ready_fd, signalled) || vipl_fd_duplicate(ready_fd->waker.fd, 0, &fds[0]) != 0) {
         fds[0] = -1;
         return;
     }
-    bool is_one = bell->waker.write_fd == bell->waker.fd;
-    if (!is_one && vipl_fd_duplicate(bell->waker.write_fd, 0, &fds[1]) != 0) {
+    bool is_one = ready_fd->waker.write_fd == ready_fd->waker.fd;
+    if (!is_one && vipl_fd_duplicate(ready_fd->waker.write_fd, 0, &fds[1]) != 0) {
         vipl_fd_close(fds[0]);
         fds[0] = fds[1] = -1;
     }
 }
 
 /* Sleepers have descriptors of their own: they wake, and see that the object is no more. */
-void vipl_board_bell_end(struct vipl_board_bell *bell, uint32_t *rung)
+void vipl_shared_ready_end(struct vipl_shared_ready *ready_fd, uint32_t *signalled)
 {
-    if (vipl_load_ordered(&bell->open) != 0) {
-        vipl_exchange(rung, 1);
-        vipl_waker_signal(&bell->waker);
-        vipl_store_ordered(&bell->open, 0);
-        vipl_waker_close(&bell->waker);
+    if (vipl_load_ordered(&ready_fd->open) != 0) {
+        vipl_exchange(signalled, 1);
+        vipl_waker_signal(&ready_fd->waker);
+        vipl_store_ordered(&ready_fd->open, 0);
+        vipl_waker_close(&ready_fd->waker);
     }
 }
 
 /* Whoever died may have emptied it and not have come to look again, or have taken the last and not have emptied it. */
-static void look_again(struct vipl_board_bell *bell, uint32_t *rung, bool (*ready)(const void *),
+static void look_again(struct vipl_shared_ready *ready_fd, uint32_t *signalled, bool (*ready)(const void *),
                        const void *what)
 {
-    if (vipl_load_ordered(&bell->open) == 0) {
+    if (vipl_load_ordered(&ready_fd->open) == 0) {
         return;
     }
-    vipl_exchange(rung, 0); /* it may be set without the descriptor being readable */
-    if (!vipl_board_hush(&bell->waker, rung, ready, what)) {
-        vipl_board_ring(&bell->waker, rung);
+    vipl_exchange(signalled, 0); /* it may be set without the descriptor being readable */
+    if (!vipl_ring_clear(&ready_fd->waker, signalled, ready, what)) {
+        vipl_ring_signal(&ready_fd->waker, signalled);
     }
 }
 
@@ -88,45 +88,45 @@ static void write_entry(uint64_t *entry, uint64_t value)
     vipl_store_relaxed(&halves[1], from[1]);
 }
 
-/* --- handlers: they take what is there as a holder does, and are then called --- */
+/* --- handlers: they take what is there as a client does, and are then called --- */
 
-static void fire(struct vipl_keeper_notify *notify, const struct vipl_shared_event *found)
+static void fire(struct vipl_server_notify *notify, const struct vipl_shared_event *found)
 {
     vipl_list_remove(&notify->link);
     notify->event.vi = found->vi;
     notify->event.descriptor = found->descriptor;
     notify->event.recv = found->recv;
-    vipl_keeper_event(notify->holder, &notify->event);
+    vipl_server_event(notify->client, &notify->event);
     vipl_free(notify);
 }
 
-static void fire_all(struct vipl_keeping *keeping)
+static void fire_all(struct vipl_shared_queue *shared)
 {
-    struct vipl_shared_event found = {.vi = keeping->vi};
-    while (!vipl_list_empty(&keeping->notifies) &&
-           vipl_board_take(keeping->board, &found.descriptor) != VIP_NOT_DONE) {
-        fire(VIPL_CONTAINER(keeping->notifies.next, struct vipl_keeper_notify, link), &found);
+    struct vipl_shared_event found = {.vi = shared->vi};
+    while (!vipl_list_empty(&shared->notifies) &&
+           vipl_ring_take(shared->ring, &found.descriptor) != VIP_NOT_DONE) {
+        fire(VIPL_CONTAINER(shared->notifies.next, struct vipl_server_notify, link), &found);
     }
 }
 
-static bool append_entry(struct vipl_cq_board *board, uint32_t code, uint32_t limit)
+static bool append_entry(struct vipl_cq_ring *ring, uint32_t code, uint32_t limit)
 {
-    uint32_t pushed = vipl_load_relaxed(&board->pushed);
-    bool fits = pushed - vipl_load_acquire(&board->taken) < limit;
+    uint32_t pushed = vipl_load_relaxed(&ring->pushed);
+    bool fits = pushed - vipl_load_acquire(&ring->taken) < limit;
     if (fits) {
-        vipl_store_relaxed(&board->entries[pushed % VIPL_SHARE_ENTRIES], code);
-        vipl_store_ordered(&board->pushed, pushed + 1);
+        vipl_store_relaxed(&ring->entries[pushed % VIPL_SHARE_ENTRIES], code);
+        vipl_store_ordered(&ring->pushed, pushed + 1);
     }
     return fits;
 }
 
-/* The first handler whose holder holds the VI of the entry, or NULL. */
-static struct vipl_keeper_notify *handler_for(const struct vipl_cq_keeping *cq, uint32_t code)
+/* The first handler whose client holds the VI of the entry, or NULL. */
+static struct vipl_server_notify *handler_for(const struct vipl_shared_cq *cq, uint32_t code)
 {
     const void *vi = vipl_load_ptr(&cq->arena->vis[code >> 1 & (VIPL_SHARE_VIS - 1)].handle);
     for (struct vipl_list *link = cq->notifies.next; link != &cq->notifies; link = link->next) {
-        struct vipl_keeper_notify *notify = VIPL_CONTAINER(link, struct vipl_keeper_notify, link);
-        if (vi != NULL && vipl_arena_holds(cq->arena, notify->holder, vi)) {
+        struct vipl_server_notify *notify = VIPL_CONTAINER(link, struct vipl_server_notify, link);
+        if (vi != NULL && vipl_arena_holds(cq->arena, notify->client, vi)) {
             return notify;
         }
     }
@@ -135,40 +135,40 @@ static struct vipl_keeper_notify *handler_for(const struct vipl_cq_keeping *cq, 
 
 /* The oldest entry goes to a handler, or to the end if there is none for it. Other processes take entries meanwhile.
  * False: there is none. */
-static bool fire_one_cq(struct vipl_cq_keeping *cq)
+static bool fire_one_cq(struct vipl_shared_cq *cq)
 {
     struct vipl_completion found;
-    VIP_RETURN rc = vipl_cq_board_trim(cq->arena, cq->board, &found.code);
+    VIP_RETURN rc = vipl_cq_ring_trim(cq->arena, cq->ring, &found.code);
     if (rc == VIP_SUCCESS) {
-        struct vipl_keeper_notify *notify = handler_for(cq, found.code);
-        rc = vipl_cq_board_take(cq->arena, cq->board, notify == NULL ? VIPL_SHARE_HOLDERS : notify->holder,
-                                &found);
+        struct vipl_server_notify *notify = handler_for(cq, found.code);
+        rc = vipl_cq_ring_take(cq->arena, cq->ring, notify == NULL ? VIPL_SHARE_CLIENTS : notify->client,
+                               &found);
         if (rc == VIP_SUCCESS && notify != NULL) { /* without one nothing is taken */
             struct vipl_shared_event event = {.vi = found.vi, .recv = found.recv};
             fire(notify, &event);
         }
     }
     if (rc == VIP_NO_MATCH) {
-        append_entry(cq->board, found.code, VIPL_SHARE_ENTRIES);
+        append_entry(cq->ring, found.code, VIPL_SHARE_ENTRIES);
     }
     return rc != VIP_NOT_DONE;
 }
 
 /* Each entry that is there is looked at once. */
-static void fire_all_cq(struct vipl_cq_keeping *cq)
+static void fire_all_cq(struct vipl_shared_cq *cq)
 {
-    uint32_t entries = vipl_load_relaxed(&cq->board->pushed) - vipl_load_acquire(&cq->board->taken);
+    uint32_t entries = vipl_load_relaxed(&cq->ring->pushed) - vipl_load_acquire(&cq->ring->taken);
     while (entries-- > 0 && !vipl_list_empty(&cq->notifies) && fire_one_cq(cq)) {
     }
 }
 
-void vipl_keeping_notify(struct vipl_keeping *keeping, struct vipl_keeper_notify *notify)
+void vipl_shared_queue_notify(struct vipl_shared_queue *shared, struct vipl_server_notify *notify)
 {
-    vipl_list_append(&keeping->notifies, &notify->link);
-    fire_all(keeping);
+    vipl_list_append(&shared->notifies, &notify->link);
+    fire_all(shared);
 }
 
-void vipl_cq_keeping_notify(struct vipl_cq_keeping *cq, struct vipl_keeper_notify *notify)
+void vipl_shared_cq_notify(struct vipl_shared_cq *cq, struct vipl_server_notify *notify)
 {
     vipl_mutex_lock(&cq->lock);
     vipl_list_append(&cq->notifies, &notify->link);
@@ -176,87 +176,89 @@ void vipl_cq_keeping_notify(struct vipl_cq_keeping *cq, struct vipl_keeper_notif
     vipl_mutex_unlock(&cq->lock);
 }
 
-static void forget(struct vipl_list *notifies, unsigned holder)
+static void forget(struct vipl_list *notifies, unsigned client)
 {
     struct vipl_list *next;
     for (struct vipl_list *link = notifies->next; link != notifies; link = next) {
-        struct vipl_keeper_notify *notify = VIPL_CONTAINER(link, struct vipl_keeper_notify, link);
+        struct vipl_server_notify *notify = VIPL_CONTAINER(link, struct vipl_server_notify, link);
         next = link->next;
-        if (holder == VIPL_SHARE_HOLDERS || notify->holder == holder) {
+        if (client == VIPL_SHARE_CLIENTS || notify->client == client) {
             vipl_list_remove(link);
             vipl_free(notify);
         }
     }
 }
 
-void vipl_keeping_forget(struct vipl_keeping *keeping, unsigned holder)
+void vipl_shared_queue_forget(struct vipl_shared_queue *shared, unsigned client)
 {
-    vipl_mutex_lock(&keeping->q->lock);
-    forget(&keeping->notifies, holder);
-    vipl_mutex_unlock(&keeping->q->lock);
+    vipl_mutex_lock(&shared->q->lock);
+    forget(&shared->notifies, client);
+    vipl_mutex_unlock(&shared->q->lock);
 }
 
-void vipl_cq_keeping_forget(struct vipl_cq_keeping *cq, unsigned holder)
+void vipl_shared_cq_forget(struct vipl_shared_cq *cq, unsigned client)
 {
     vipl_mutex_lock(&cq->lock);
-    forget(&cq->notifies, holder);
+    forget(&cq->notifies, client);
     vipl_mutex_unlock(&cq->lock);
 }
 
 /* --- completions --- */
 
-static bool push(struct vipl_cq_keeping *cq, uint32_t code)
+static bool push(struct vipl_shared_cq *cq, uint32_t code)
 {
-    struct vipl_cq_board *board = cq->board;
+    struct vipl_cq_ring *ring = cq->ring;
     vipl_mutex_lock(&cq->lock);
-    bool fits = append_entry(board, code, vipl_load_relaxed(&board->limit));
+    bool fits = append_entry(ring, code, vipl_load_relaxed(&ring->limit));
     if (fits) {
         fire_all_cq(cq);
     }
     vipl_mutex_unlock(&cq->lock);
-    ring_if(vipl_load_ordered(&board->pushed) != vipl_load_ordered(&board->taken), &cq->bell, &board->rung);
+    ring_if(vipl_load_ordered(&ring->pushed) != vipl_load_ordered(&ring->taken), &cq->ready_fd,
+            &ring->signalled);
     return fits;
 }
 
 /* There is room: it was taken from here. */
-void vipl_cq_keeping_hand_on(struct vipl_cq_keeping *cq, uint32_t code)
+void vipl_shared_cq_hand_on(struct vipl_shared_cq *cq, uint32_t code)
 {
     vipl_mutex_lock(&cq->lock);
-    if (!append_entry(cq->board, code, VIPL_SHARE_ENTRIES)) {
+    if (!append_entry(cq->ring, code, VIPL_SHARE_ENTRIES)) {
         vipl_log(VIPL_LOG_ERROR, "a completion queue is full: an entry is lost");
     }
     vipl_mutex_unlock(&cq->lock);
-    vipl_board_bell_ring(&cq->bell, &cq->board->rung);
+    vipl_shared_ready_signal(&cq->ready_fd, &cq->ring->signalled);
 }
 
-bool vipl_keeping_publish(struct vipl_keeping *keeping, struct vipl_queue *q, const struct vipl_work *work)
+bool vipl_shared_queue_publish(struct vipl_shared_queue *shared, struct vipl_queue *q,
+                               const struct vipl_work *work)
 {
-    struct vipl_board *board = keeping->board;
-    uint64_t failed = (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIPL_BOARD_FAILED : 0;
+    struct vipl_ring *ring = shared->ring;
+    uint64_t failed = (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIPL_RING_FAILED : 0;
     assert(vipl_mutex_is_held(&q->lock));
-    write_entry(&board->entries[(q->completed - 1) % VIPL_SHARE_DEPTH],
+    write_entry(&ring->entries[(q->completed - 1) % VIPL_SHARE_DEPTH],
                 (uint64_t)(uintptr_t)work->descriptor | failed);
-    vipl_store_ordered(&board->completed, q->completed);
-    if (keeping->cq != NULL) {
-        return push(keeping->cq, keeping->code);
+    vipl_store_ordered(&ring->completed, q->completed);
+    if (shared->cq != NULL) {
+        return push(shared->cq, shared->code);
     }
-    fire_all(keeping);
-    ring_if(is_ready(board), &keeping->bell, &board->rung); /* unless a handler was told of all */
+    fire_all(shared);
+    ring_if(is_ready(ring), &shared->ready_fd, &ring->signalled); /* unless a handler was told of all */
     return true;
 }
 
-/* A number that no holder can have taken is not believed: a program that writes where it should not harms
+/* A number that no client can have taken is not believed: a program that writes where it should not harms
  * its own VIs only. */
-void vipl_keeping_follow(struct vipl_keeping *keeping, struct vipl_queue *q)
+void vipl_shared_queue_follow(struct vipl_shared_queue *shared, struct vipl_queue *q)
 {
-    uint32_t reaped = vipl_load_acquire(&keeping->board->reaped);
+    uint32_t reaped = vipl_load_acquire(&shared->ring->reaped);
     assert(vipl_mutex_is_held(&q->lock));
     if (reaped - q->reaped <= q->completed - q->reaped) {
         q->reaped = reaped;
     }
 }
 
-static uint32_t entries_of(struct vipl_cq_board *cq, uint32_t code)
+static uint32_t entries_of(struct vipl_cq_ring *cq, uint32_t code)
 {
     uint32_t found = 0;
     uint32_t pushed = vipl_load_acquire(&cq->pushed);
@@ -269,36 +271,36 @@ static uint32_t entries_of(struct vipl_cq_board *cq, uint32_t code)
 }
 
 /* One entry too many says nothing wrong (see vipl_share_cq_done()), one too few would lose a completion. */
-void vipl_keeping_renew(struct vipl_keeping *keeping)
+void vipl_shared_queue_renew(struct vipl_shared_queue *shared)
 {
-    struct vipl_board *board = keeping->board;
-    look_again(&keeping->bell, &board->rung, is_ready, board);
-    if (keeping->cq == NULL) {
+    struct vipl_ring *ring = shared->ring;
+    look_again(&shared->ready_fd, &ring->signalled, is_ready, ring);
+    if (shared->cq == NULL) {
         return;
     }
     uint32_t announced;
     do {
-        announced = vipl_load_ordered(&board->announced);
-    } while (!vipl_compare_exchange(&board->announced, announced, vipl_load_ordered(&board->reaped)));
-    uint32_t reaped = vipl_load_ordered(&board->reaped); /* first: it never passes what is complete then */
-    uint32_t open = vipl_load_ordered(&board->completed) - reaped;
-    for (uint32_t have = entries_of(keeping->cq->board, keeping->code); have < open; have++) {
-        push(keeping->cq, keeping->code);
+        announced = vipl_load_ordered(&ring->announced);
+    } while (!vipl_compare_exchange(&ring->announced, announced, vipl_load_ordered(&ring->reaped)));
+    uint32_t reaped = vipl_load_ordered(&ring->reaped); /* first: it never passes what is complete then */
+    uint32_t open = vipl_load_ordered(&ring->completed) - reaped;
+    for (uint32_t have = entries_of(shared->cq->ring, shared->code); have < open; have++) {
+        push(shared->cq, shared->code);
     }
 }
 
 static bool is_cq_ready(const void *what)
 {
-    const struct vipl_cq_keeping *cq = what;
+    const struct vipl_shared_cq *cq = what;
     uint32_t code;
-    VIP_RETURN rc = vipl_cq_board_trim(cq->arena, cq->board, &code);
+    VIP_RETURN rc = vipl_cq_ring_trim(cq->arena, cq->ring, &code);
     if (rc == VIP_NO_MATCH) {
-        vipl_cq_keeping_hand_on((struct vipl_cq_keeping *)(uintptr_t)what, code);
+        vipl_shared_cq_hand_on((struct vipl_shared_cq *)(uintptr_t)what, code);
     }
     return rc != VIP_NOT_DONE;
 }
 
-void vipl_cq_keeping_renew(struct vipl_cq_keeping *cq)
+void vipl_shared_cq_renew(struct vipl_shared_cq *cq)
 {
-    look_again(&cq->bell, &cq->board->rung, is_cq_ready, cq);
+    look_again(&cq->ready_fd, &cq->ring->signalled, is_cq_ready, cq);
 }

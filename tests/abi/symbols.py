@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 # The library never changes the process's signals, timers or exit, and never runs another program. What it does to a
-# process of its own (the keeper of shared objects) is in one file.
+# process of its own (the server of shared objects) is in one file.
 FORBIDDEN = {'signal', 'sigaction', 'sigprocmask', 'sigaltstack', 'alarm', 'setitimer', 'timer_create', 'exit', '_exit',
              'quick_exit', 'atexit', 'system', 'popen', 'printf', 'puts', 'putchar', 'execve', 'execv', 'fork',
              'gethostbyname', 'strtok', 'localtime', 'setenv', 'putenv', 'unsetenv', 'setlocale', 'chdir', 'umask'}

@@ -34,7 +34,7 @@ inline void nobody(Peer &)
 {
 }
 
-/** Nothing is shared yet: the roles' own NIC handle must not have begun the keeper. */
+/** Nothing is shared yet: the roles' own NIC handle must not have begun the server. */
 inline void expect_fresh()
 {
     if (objects_are_shareable()) {
@@ -214,8 +214,8 @@ inline std::string arena_of(const std::string &process)
     return line.empty() ? "" : line.substr(line.rfind(' ') + 1);
 }
 
-/** The keeper: it has the same memory as this process, and a session that is none of ours. 0: not found. */
-inline pid_t keeper()
+/** The server: it has the same memory as this process, and a session that is none of ours. 0: not found. */
+inline pid_t server()
 {
     const std::string arena = arena_of("self");
     pid_t found = 0;

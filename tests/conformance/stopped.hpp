@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes that are stopped while a case goes on: the keeper, for instance.
+// Processes that are stopped while a case goes on: the server, for instance.
 #ifndef VIPL_CONFORMANCE_STOPPED_HPP
 #define VIPL_CONFORMANCE_STOPPED_HPP
 

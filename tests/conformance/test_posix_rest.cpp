@@ -112,7 +112,7 @@ TEST_CASE("waits for what is shared wake no process more than once a second", "[
         },
     };
     std::vector<std::unique_ptr<Fork>> waiters;
-    std::vector<std::string> processes = {std::to_string(keeper())};
+    std::vector<std::string> processes = {std::to_string(server())};
     for (const auto &wait : waits) {
         waiters.push_back(std::make_unique<Fork>(wait));
         processes.push_back(std::to_string(waiters.back()->pid()));

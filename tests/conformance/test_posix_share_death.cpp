@@ -313,7 +313,7 @@ TWO_PROCESS_CASE("of mappings only those are shared memory that are shared, and 
         refused(private_before);
         refused(file_before);
         refused(of_the_program);
-        refused(map(MAP_SHARED | MAP_ANONYMOUS)); // which the keeper does not have
+        refused(map(MAP_SHARED | MAP_ANONYMOUS)); // which the server does not have
         refused(
             map(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, replaced_by_private)); // it has another one there
         refused(map(MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, replaced_by_shared));

@@ -120,7 +120,7 @@ TEST_CASE("what a process that has ended held counts no more", "[sharing][posix]
     known.pass();
     std::future<void> caller;
     {
-        const HeldThread first(keeper()); // the one that sees a process end
+        const HeldThread first(server()); // the one that sees a process end
         child.kill();
         begin_call(caller, [&] {
             REQUIRE_VIP(VipDestroyVi(vi));

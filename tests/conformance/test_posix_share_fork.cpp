@@ -162,12 +162,12 @@ TWO_PROCESS_CASE("threads that fork at once: each child has what is shared, and 
     },
 };
 
-TWO_PROCESS_CASE("forks do not wait for a stopped keeper, and their children have what is shared",
+TWO_PROCESS_CASE("forks do not wait for a stopped server, and their children have what is shared",
                  "[sharing][fork][posix]") = {
     nobody,
     [](Peer &) {
         Pair pair;
-        Stopped stopped(keeper());
+        Stopped stopped(server());
         const unsigned long long start = now_ms();
         expect_all_connected(fork_at_once(pair.server, 3, 10, [&](const std::vector<pid_t> &children) {
             EXPECT(now_ms() - start <= a_second());
@@ -180,12 +180,12 @@ TWO_PROCESS_CASE("forks do not wait for a stopped keeper, and their children hav
     },
 };
 
-TWO_PROCESS_CASE("children that end before the keeper hears of them leave nothing",
+TWO_PROCESS_CASE("children that end before the server hears of them leave nothing",
                  "[sharing][fork][posix]") = {
     nobody,
     [](Peer &) {
         Pair pair;
-        Stopped stopped(keeper());
+        Stopped stopped(server());
         for (int i = 0; i < 40; ++i) {
             const pid_t child = fork();
             if (child == 0) {
@@ -198,13 +198,13 @@ TWO_PROCESS_CASE("children that end before the keeper hears of them leave nothin
     },
 };
 
-TWO_PROCESS_CASE("children of a child that the keeper has not heard of have what is shared",
+TWO_PROCESS_CASE("children of a child that the server has not heard of have what is shared",
                  "[sharing][fork][posix]") = {
     nobody,
     [](Peer &) {
         Pair pair;
         const Gate forked;
-        Stopped stopped(keeper());
+        Stopped stopped(server());
         Fork child([&] {
             const pid_t grandchild = fork_user(pair.server);
             forked.open();
@@ -228,7 +228,7 @@ TWO_PROCESS_CASE("what a parent destroys right after a fork is its child's", "[s
                 dropped.pass();
                 EXPECT_EQ(VIP_STATE_IDLE, vi.state());
             };
-            Stopped stopped(keeper());
+            Stopped stopped(server());
             Fork child(in_child);
             const VIP_RETURN rc = stopped.go_on_during([&] { return VipDestroyVi(vi); });
             dropped.open();
@@ -245,7 +245,7 @@ TWO_PROCESS_CASE("what a parent makes right after a fork is not its child's to k
         Pair pair;
         const Gate end;
         for (int round = 0; round < 5; ++round) {
-            Stopped stopped(keeper());
+            Stopped stopped(server());
             Fork child([&] { end.pass(); });
             VIP_VI_HANDLE vi = nullptr;
             VIP_VI_ATTRIBUTES attributes = vi_attributes();
@@ -263,12 +263,12 @@ TWO_PROCESS_CASE("what a parent makes right after a fork is not its child's to k
     },
 };
 
-TWO_PROCESS_CASE("with a stopped keeper and hundreds of forks, each fork still ends in time",
+TWO_PROCESS_CASE("with a stopped server and hundreds of forks, each fork still ends in time",
                  "[sharing][fork][posix]") = {
     nobody,
     [](Peer &) {
         Pair pair;
-        Stopped stopped(keeper());
+        Stopped stopped(server());
         unsigned long long longest = 0;
         for (int i = 0; i < 1500 && longest < 500; ++i) { // until there is no room to announce another
             const unsigned long long start = now_ms();

@@ -151,7 +151,7 @@ TEST_CASE("a process that ends makes no shared descriptor readable", "[sharing][
         const Gate connected, never;
         const std::string name = unique_discriminator();
         Fork child([&] {
-            const Vi last(sink.nic); // nobody else holds it: its peer sees that the keeper has dropped all
+            const Vi last(sink.nic); // nobody else holds it: its peer sees that the server has dropped all
             NetAddress listen = sink.nic.address(name);
             NetAddress from;
             VIP_VI_ATTRIBUTES attributes{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: a signal that comes while the keeper has not yet begun the call that it is to end.
+// POSIX extensions: a signal that comes while the server has not yet begun the call that it is to end.
 #include <future>
 
 #include <vipl/posix.h>
@@ -11,7 +11,7 @@
 
 using namespace vipl_conformance;
 
-TEST_CASE("a signal ends VipConnectWait on a shared object that the keeper has not begun yet",
+TEST_CASE("a signal ends VipConnectWait on a shared object that the server has not begun yet",
           "[VipConnectWait][sharing][posix]")
 {
     const Nic nic(device_under_test(), true);
@@ -21,7 +21,7 @@ TEST_CASE("a signal ends VipConnectWait on a shared object that the keeper has n
         std::promise<std::string> known;
         VIP_RETURN rc = VIP_SUCCESS;
         Handler::calls = 0;
-        auto stopped = std::make_unique<Stopped>(keeper());
+        auto stopped = std::make_unique<Stopped>(server());
         std::thread caller([&] {
             NetAddress from;
             VIP_VI_ATTRIBUTES attributes{};
@@ -37,7 +37,7 @@ TEST_CASE("a signal ends VipConnectWait on a shared object that the keeper has n
             while (Handler::calls == 0) {
                 std::this_thread::yield();
             }
-            await_state(task, 'S'); // it has told the keeper
+            await_state(task, 'S'); // it has told the server
         } catch (const Failure &failure) {
             problem = failure.what();
         }

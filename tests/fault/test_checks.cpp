@@ -28,7 +28,7 @@ struct Answers {
     vipl_limits limits{};
     vipl_posted posted = VIPL_POSTED_DONE;
     VIP_UINT32 status = 0;
-    vipl_vi *settle = nullptr;
+    vipl_vi *finish_failure = nullptr;
     VIP_RETURN cancelled = VIP_TIMEOUT;
     VIP_RETURN accepted = VIP_SUCCESS;
     std::function<void()> in_connect;
@@ -58,10 +58,10 @@ vipl_backend made_up_device()
     };
     ops.connect_cancel = [](vipl_be_nic *, vipl_vi *) { return answers.cancelled; };
     ops.conn_accept = [](vipl_be_nic *, vipl_conn *, vipl_vi *) { return answers.accepted; };
-    ops.sever = [](vipl_be_nic *, vipl_vi *) {};
+    ops.revoke = [](vipl_be_nic *, vipl_vi *) {};
     ops.post_send = [](vipl_be_nic *, vipl_vi *, vipl_send *send) {
         send->status = answers.status;
-        send->settle = answers.settle;
+        send->finish_failure = answers.finish_failure;
         return answers.posted;
     };
     ops.poll = [](vipl_be_nic *) {};
@@ -88,8 +88,8 @@ struct Hooked {
         auto work = std::make_unique<vipl_send>();
         work->op = VIP_CONTROL_OP_SENDRECV;
         work->status = 0;
-        work->settle = nullptr;
-        work->behind_others = false;
+        work->finish_failure = nullptr;
+        work->has_outstanding = false;
         work->local.count = 0;
         work->local.bytes = 0;
         work->sequence = sequence;
@@ -173,7 +173,7 @@ TEST_CASE("who keeps the contract lives", "[contract]")
               answers.posted = VIPL_POSTED_PENDING;
               h.locked_send();
               vipl_vi_lock(h.vi.get());
-              h.ops->sever(h.be, h.vi.get());
+              h.ops->revoke(h.be, h.vi.get());
               vipl_vi_unlock(h.vi.get());
               h.ops->poll(h.be);
               h.ops->vi_destroy(h.be, h.vi.get());
@@ -188,11 +188,11 @@ TEST_CASE("locks that core must and must not hold", "[contract]")
         vipl_vi_lock(h.vi.get());
         h.send();
     });
-    found("sever", "receive lock is held", [](Hooked &h) {
+    found("revoke", "receive lock is held", [](Hooked &h) {
         vipl_mutex_lock(&h.vi->send.lock);
-        h.ops->sever(h.be, h.vi.get());
+        h.ops->revoke(h.be, h.vi.get());
     });
-    found("sever", "send lock is held", [](Hooked &h) { h.ops->sever(h.be, h.vi.get()); });
+    found("revoke", "send lock is held", [](Hooked &h) { h.ops->revoke(h.be, h.vi.get()); });
     found("poll", "no lock held", [](Hooked &h) {
         vipl_mutex_lock(&h.vi->recv.lock);
         h.ops->poll(h.be);
@@ -210,7 +210,7 @@ TEST_CASE("sends that core must not hand over", "[contract]")
         h.vi->state = VIP_STATE_ERROR;
         h.locked_send();
     });
-    found("post_send", "behind_others", [](Hooked &h) {
+    found("post_send", "has_outstanding", [](Hooked &h) {
         h.vi->send.posted = 2;
         h.vi->send.executed = 1;
         h.locked_send(1);
@@ -227,9 +227,9 @@ TEST_CASE("answers that a device must not give", "[contract]")
         answers.status = VIP_STATUS_DONE;
         h.locked_send();
     });
-    found("post_send", "settle goes with DONE", [](Hooked &h) {
+    found("post_send", "finish_failure goes with DONE", [](Hooked &h) {
         answers.posted = VIPL_POSTED_AGAIN;
-        answers.settle = h.vi.get();
+        answers.finish_failure = h.vi.get();
         h.locked_send();
     });
     found("connect_cancel", "a code that the contract names", [](Hooked &h) {

@@ -98,7 +98,7 @@ TEST_CASE("a trace has the life of a connection", "[trace]")
     CHECK(has(lines, "post_send", "op=send sequence=0 bytes=7 -> DONE status=0x0"));
     CHECK(has(lines, "post_send", "op=send sequence=1 bytes=7 -> DONE status=0x40"));
     CHECK(has(lines, "resolve", "name=localhost index=0 -> SUCCESS"));
-    CHECK(has(lines, "sever", "handle=0x"));
+    CHECK(has(lines, "revoke", "handle=0x"));
     CHECK(has(lines, "disconnect", "vi=0x"));
     CHECK(has(lines, "close", "nic=0x"));
     CHECK_FALSE(has(lines, "poll", ""));

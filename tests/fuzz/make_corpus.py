@@ -148,7 +148,7 @@ RDMAP = {
 
 # --- what the backends say to their like: which parser, packet ---------------------------------------
 
-FACTS = struct.pack('>QHB', 1 << 32, 2, 7)
+PARAMS = struct.pack('>QHB', 1 << 32, 2, 7)
 
 
 def address(host, name):
@@ -157,10 +157,10 @@ def address(host, name):
 
 def loopback_hello(order=1, word=8, version=2, near=address(b'\x7f\0\0\1\0\0', b'me')):
     return b'\0VLHO' + bytes([version, order, word, 1]) + bytes(range(32)) + struct.pack('>QQII', 1, 2, 3, 4) + \
-        FACTS + near + address(b'\x7f\0\0\1\0\0', b'you')
+        PARAMS + near + address(b'\x7f\0\0\1\0\0', b'you')
 
 
-LOOPBACK_ANSWER = b'\1VLAN\7\0\1\1' + bytes(range(16)) + struct.pack('>QIIIIQ', 1, 64, 2, 3, 4, 5) + FACTS
+LOOPBACK_ANSWER = b'\1VLAN\7\0\1\1' + bytes(range(16)) + struct.pack('>QIIIIQ', 1, 64, 2, 3, 4, 5) + PARAMS
 
 
 def socket_hello(near=b'me', far=b'you', claimed=None, version=2, flags=7, reserved=0):

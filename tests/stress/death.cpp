@@ -249,7 +249,7 @@ struct Reports {
 
 /** Let the dead peer's link go. The one mapping that stays is the window. */
 template <class Progress>
-Census settle(Progress progress)
+Census finish_failure(Progress progress)
 {
     const unsigned long long end = now_ms() + patience();
     Census settled = take_census();
@@ -265,7 +265,7 @@ void kill_peers(const char *pull)
 {
     constexpr unsigned kRounds = 25;
     use_pull(pull);
-    let_a_moment_pass();       // this thread's own bell exists from here on,
+    let_a_moment_pass();       // this thread's own ready_fd exists from here on,
     std::thread([] {}).join(); // and so does a sanitizer's own thread
     const Census before = take_census();
     const Scene scene = make_scene(pull);
@@ -282,7 +282,7 @@ void kill_peers(const char *pull)
         };
         one_round(nic, scene, random, kWrite); // what a NIC handle makes once, it has made now
         reports.expect(3);
-        const Census settled = device_is_loopback() ? settle(progress) : take_census();
+        const Census settled = device_is_loopback() ? finish_failure(progress) : take_census();
         for (unsigned round = 0; round < kRounds; ++round) {
             INFO("round " << round << ", " << kModeNames[round % kModes] << ", pull " << pull);
             CHECK_NOTHROW(one_round(nic, scene, random, round));

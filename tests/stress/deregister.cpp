@@ -34,30 +34,30 @@ VIP_VI_ATTRIBUTES lenient()
     return attributes;
 }
 
-void keep_writing(VIP_VI_HANDLE vi, Memory &memory, Board &board)
+void keep_writing(VIP_VI_HANDLE vi, Memory &memory, Board &ring)
 {
     Work works[kInFlight];
     const auto aim = [&](VIP_DESCRIPTOR *d) {
         d->CS.Length = kBytes;
-        d->DS[0].Remote.Data.AddressBits = board.address;
-        d->DS[0].Remote.Handle = board.handle;
+        d->DS[0].Remote.Data.AddressBits = ring.address;
+        d->DS[0].Remote.Handle = ring.handle;
         REQUIRE_VIP(VipPostSend(vi, d, memory.handle()));
     };
     unsigned fill = 1;
     for (Work &work : works) {
         const Span bytes = memory.bytes(kBytes);
         std::memset(bytes.data, static_cast<int>(fill++), kBytes); // never what the owner writes
-        work = memory.rdma(VIP_CONTROL_OP_RDMAWRITE, {board.address, board.handle}, bytes);
+        work = memory.rdma(VIP_CONTROL_OP_RDMAWRITE, {ring.address, ring.handle}, bytes);
         post_send(vi, work);
     }
-    while (!board.stop) {
+    while (!ring.stop) {
         VIP_DESCRIPTOR *done = nullptr;
         const VIP_RETURN rc = VipSendWait(vi, patience(), &done);
         EXPECT(rc == VIP_SUCCESS || rc == VIP_DESCRIPTOR_ERROR);
         if (rc == VIP_DESCRIPTOR_ERROR) {
             EXPECT_STATUS(VIP_STATUS_OP_RDMA_WRITE | VIP_STATUS_RDMA_PROT_ERROR, done);
         }
-        board.attempts++;
+        ring.attempts++;
         aim(done);
     }
 }
@@ -74,31 +74,31 @@ void await(const Condition &condition, const Crew &crew)
 }
 
 /** Register, let some writes land, deregister, overwrite: what is there must stay. */
-void revoke(const Nic &nic, Board &board, VIP_UINT8 *target, unsigned rounds, const Crew &crew)
+void revoke(const Nic &nic, Board &ring, VIP_UINT8 *target, unsigned rounds, const Crew &crew)
 {
     VIP_MEM_ATTRIBUTES attributes = rdma_memory();
     for (unsigned round = 0; round < rounds; ++round) {
         VIP_MEM_HANDLE handle = 0;
         REQUIRE_VIP(VipRegisterMem(nic, target, kBytes, &attributes, &handle));
-        board.handle = handle;
+        ring.handle = handle;
         await([&] { return __atomic_load_n(&target[kBytes - 1], __ATOMIC_ACQUIRE) != kOurs; }, crew);
         REQUIRE_VIP(VipDeregisterMem(nic, target, handle));
         std::memset(target, kOurs, kBytes);
-        const std::uint64_t seen = board.attempts;
-        await([&] { return board.attempts > seen + 2 * kInFlight; }, crew);
+        const std::uint64_t seen = ring.attempts;
+        await([&] { return ring.attempts > seen + 2 * kInFlight; }, crew);
         EXPECT(std::all_of(target, target + kBytes, [](VIP_UINT8 b) { return b == kOurs; }));
     }
 }
 
-Board &fresh_board(VIP_UINT8 *target)
+Board &fresh_ring(VIP_UINT8 *target)
 {
-    Board &board = shared<Board>();
-    board.address = reinterpret_cast<std::uintptr_t>(target);
-    board.handle = 1; // nobody's, until there is one
-    board.attempts = 0;
-    board.stop = false;
+    Board &ring = shared<Board>();
+    ring.address = reinterpret_cast<std::uintptr_t>(target);
+    ring.handle = 1; // nobody's, until there is one
+    ring.attempts = 0;
+    ring.stop = false;
     std::memset(target, kOurs, kBytes);
-    return board;
+    return ring;
 }
 
 alignas(64) VIP_UINT8 g_target[kBytes];
@@ -116,15 +116,15 @@ void write_from_afar(const Scene &scene, Line &line)
 void revoke_from_afar(const char *pull)
 {
     use_pull(pull);
-    Board &board = fresh_board(g_target);
+    Board &ring = fresh_ring(g_target);
     const Scene scene = make_scene(pull);
     Child child(write_from_afar, scene);
     const Nic nic;
     REQUIRE_VIP(VipErrorCallback(nic, nullptr, ignore));
     const Vi vi(nic, lenient());
     REQUIRE_VIP(accept_on(nic, scene.name(), vi));
-    revoke(nic, board, g_target, 100, Crew());
-    board.stop = true;
+    revoke(nic, ring, g_target, 100, Crew());
+    ring.stop = true;
     child.line.sync();
     child.finish();
 }
@@ -133,22 +133,22 @@ void revoke_from_afar(const char *pull)
 
 TEST_CASE("after VipDeregisterMem no byte changes, writer in the same process", "[deregister]")
 {
-    Board &board = fresh_board(g_target);
+    Board &ring = fresh_ring(g_target);
     const Nic nic;
     REQUIRE_VIP(VipErrorCallback(nic, nullptr, ignore));
     Memory memory(nic, 256 * 1024);
     const Vi owner(nic, lenient()), writer(nic, lenient());
     connect_pair(nic, owner, nic, writer);
     Crew crew;
-    crew.add([&] { keep_writing(writer, memory, board); });
+    crew.add([&] { keep_writing(writer, memory, ring); });
     try {
-        revoke(nic, board, g_target, 300, crew);
+        revoke(nic, ring, g_target, 300, crew);
     } catch (...) {
-        board.stop = true;
+        ring.stop = true;
         crew.join();
         throw;
     }
-    board.stop = true;
+    ring.stop = true;
     crew.join();
 }
 

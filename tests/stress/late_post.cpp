@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// A process with shared objects is killed while its post is on the way: the keeper has it, but has not begun it. Somebody who
+// A process with shared objects is killed while its post is on the way: the server has it, but has not begun it. Somebody who
 // knows of the death disconnects the VI; the post does not come afterwards, for it would be on the VI's next connection. And
-// what the dead one held counts no more, though the keeper is not through with its call.
-// The program is linked so that the keeper stops before the post (-Wl,--wrap=vipl_keeper_needs_rights) or in it (VipPostRecv), and
-// so that the end of the dead one's last thread there is seen (vipl_keeper_release).
+// what the dead one held counts no more, though the server is not through with its call.
+// The program is linked so that the server stops before the post (-Wl,--wrap=vipl_server_needs_rights) or in it (VipPostRecv), and
+// so that the end of the dead one's last thread there is seen (vipl_server_release).
 #include "stress.hpp"
 
 #include <csignal>
@@ -22,23 +22,23 @@ extern "C" {
 #include "share/shm.h"
 VIP_RETURN __real_VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 VIP_RETURN __wrap_VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
-bool __real_vipl_keeper_needs_rights(const vipl_call *call);
-bool __wrap_vipl_keeper_needs_rights(const vipl_call *call);
-bool __real_vipl_keeper_release(unsigned holder, const void *nic);
-bool __wrap_vipl_keeper_release(unsigned holder, const void *nic);
+bool __real_vipl_server_needs_rights(const vipl_call *call);
+bool __wrap_vipl_server_needs_rights(const vipl_call *call);
+bool __real_vipl_server_release(unsigned client, const void *nic);
+bool __wrap_vipl_server_release(unsigned client, const void *nic);
 }
 
 using namespace stress;
 
 namespace {
 
-/** Between the case and its keeper. */
+/** Between the case and its server. */
 struct Board {
     std::atomic<bool> hold{false};       // the next post waits
     std::atomic<bool> hold_begun{false}; // it has found its VI, and waits
     std::atomic<bool> held{false};       // it does
     std::atomic<unsigned> released{0};
-    std::atomic<pid_t> keeper{0};
+    std::atomic<pid_t> server{0};
 };
 
 unsigned reap_all(VIP_VI_HANDLE vi)
@@ -51,13 +51,13 @@ unsigned reap_all(VIP_VI_HANDLE vi)
     return count;
 }
 
-/** In the keeper. */
+/** In the server. */
 void wait_while(const std::atomic<bool> &hold)
 {
-    Board &board = shared<Board>();
+    Board &ring = shared<Board>();
     if (hold) {
-        board.keeper = getpid();
-        board.held = true;
+        ring.server = getpid();
+        ring.held = true;
         await([&] { return !hold; });
     }
 }
@@ -66,20 +66,20 @@ void wait_while(const std::atomic<bool> &hold)
 struct KilledPoster {
     KilledPoster()
     {
-        board.held = false;
-        board.released = 0;
+        ring.held = false;
+        ring.released = 0;
         connect_pair(nic, vi, own, peer);
     }
 
-    /** The child posts, after something else; the keeper has it. */
+    /** The child posts, after something else; the server has it. */
     void post(const std::function<void()> &first, bool begin = false)
     {
-        (begin ? board.hold_begun : board.hold) = true;
+        (begin ? ring.hold_begun : ring.hold) = true;
         poster = std::make_unique<Forked>([&](const ParentLine &) {
             first();
             VipPostRecv(vi, receive.desc, receive.handle);
         });
-        await([&] { return board.held.load(); });
+        await([&] { return ring.held.load(); });
     }
     void kill()
     {
@@ -91,14 +91,14 @@ struct KilledPoster {
         REQUIRE_VIP(VipDisconnect(peer));
         connect_pair(nic, vi, own, peer);
     }
-    /** The post goes on, and the keeper is through with it. */
+    /** The post goes on, and the server is through with it. */
     void release()
     {
-        board.hold = board.hold_begun = false;
-        await([&] { return board.released == 1; });
+        ring.hold = ring.hold_begun = false;
+        await([&] { return ring.released == 1; });
     }
 
-    Board &board = shared<Board>();
+    Board &ring = shared<Board>();
     const Nic nic{device_under_test(), true}, own{device_under_test(), false};
     const Vi vi{nic}, peer{own};
     Memory memory{nic};
@@ -110,23 +110,23 @@ struct KilledPoster {
 
 VIP_RETURN __wrap_VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
-    if (!vipl_handle_is_shared(vi)) { // the keeper's own, and the other end's
+    if (!vipl_handle_is_shared(vi)) { // the server's own, and the other end's
         wait_while(shared<Board>().hold_begun);
     }
     return __real_VipPostRecv(vi, descriptor, memory);
 }
 
-bool __wrap_vipl_keeper_needs_rights(const vipl_call *call)
+bool __wrap_vipl_server_needs_rights(const vipl_call *call)
 {
     if (call->name == VIPL_CALL_POST_RECV) {
         wait_while(shared<Board>().hold);
     }
-    return __real_vipl_keeper_needs_rights(call);
+    return __real_vipl_server_needs_rights(call);
 }
 
-bool __wrap_vipl_keeper_release(unsigned holder, const void *nic)
+bool __wrap_vipl_server_release(unsigned client, const void *nic)
 {
-    const bool done = __real_vipl_keeper_release(holder, nic);
+    const bool done = __real_vipl_server_release(client, nic);
     shared<Board>().released += done && nic == nullptr ? 1 : 0;
     return done;
 }
@@ -145,20 +145,20 @@ TEST_CASE("what a killed process was posting does not come after a disconnect by
     REQUIRE(reap_all(scene.vi) == 0);
 }
 
-TEST_CASE("nor does it if the keeper has not yet seen the end", "[sharing]")
+TEST_CASE("nor does it if the server has not yet seen the end", "[sharing]")
 {
     KilledPoster scene;
     std::future<void> caller;
     scene.post([] {});
     {
-        const HeldThread first(scene.board.keeper); // which sees it
+        const HeldThread first(scene.ring.server); // which sees it
         scene.kill();
         begin_call(caller, [&] {
             REQUIRE_VIP(VipDisconnect(scene.vi));
             reap_all(scene.vi); // it may have been posted before
             scene.connect_anew();
         });
-        scene.board.hold = false;
+        scene.ring.hold = false;
     }
     caller.get();
     scene.release();
@@ -183,7 +183,7 @@ TEST_CASE("a disconnect waits for a post that has begun", "[sharing]")
     REQUIRE(reap_all(scene.vi) == 0);
 }
 
-TEST_CASE("a killed process whose call the keeper still makes holds nothing that others hold", "[sharing]")
+TEST_CASE("a killed process whose call the server still makes holds nothing that others hold", "[sharing]")
 {
     KilledPoster scene;
     VIP_CQ_HANDLE cq = nullptr;

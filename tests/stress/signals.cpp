@@ -719,8 +719,8 @@ void run_side(Line &line, bool is_server, const std::string &name)
     const Nic nic;
     Bystander bystander(plain());
     Station station(nic);
-    Board &board = shared<Board>();
-    station.expect_credits(&board.credits[is_server ? 0 : 1], &board.credits[is_server ? 1 : 0]);
+    Board &ring = shared<Board>();
+    station.expect_credits(&ring.credits[is_server ? 0 : 1], &ring.credits[is_server ? 1 : 0]);
     REQUIRE_VIP(is_server ? accept_on(nic, name, station.vi) : request_to(nic, name, station.vi));
     line.sync();
     Random random(seed() + (is_server ? 1 : 0));

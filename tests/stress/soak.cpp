@@ -241,7 +241,7 @@ void soak(const Nic &nic)
 
 TEST_CASE("a soak loses, changes, doubles and leaks nothing", "[soak]")
 {
-    let_a_moment_pass();       // this thread's own bell exists from here on,
+    let_a_moment_pass();       // this thread's own ready_fd exists from here on,
     std::thread([] {}).join(); // and so does a sanitizer's own thread
     const Census before = take_census();
     {

@@ -34,18 +34,18 @@ struct Board {
     std::atomic<unsigned> refusals; // of VipDeregisterMem, where the program counts them
 };
 
-inline Board &fresh_board()
+inline Board &fresh_ring()
 {
-    Board &board = shared<Board>();
-    board.hold = board.held = board.go = false;
-    board.writes = board.refusals = 0;
-    return board;
+    Board &ring = shared<Board>();
+    ring.hold = ring.held = ring.go = false;
+    ring.writes = ring.refusals = 0;
+    return ring;
 }
 
 /** Write to the owner's memory once for each 'W' that it sends; 'E' ends. */
 inline void write_when_told(const Scene &scene, Line &line)
 {
-    Board &board = shared<Board>();
+    Board &ring = shared<Board>();
     VIP_VI_ATTRIBUTES attributes = vi_attributes(VIP_SERVICE_UNRELIABLE);
     attributes.EnableRdmaWrite = attributes.EnableRdmaRead = VIP_FALSE; // no service thread
     const Nic nic;
@@ -55,7 +55,7 @@ inline void write_when_told(const Scene &scene, Line &line)
     std::memset(bytes.data, kTheirs, kBytes);
     REQUIRE_VIP(request_to(nic, scene.name(), vi));
     while (line.receive<char>() == 'W') {
-        Work work = memory.rdma(VIP_CONTROL_OP_RDMAWRITE, {board.address, board.handle}, bytes);
+        Work work = memory.rdma(VIP_CONTROL_OP_RDMAWRITE, {ring.address, ring.handle}, bytes);
         VipPostSend(vi, work.desc, work.handle);
         line.send('D');
         VIP_DESCRIPTOR *done = nullptr;
@@ -67,40 +67,40 @@ inline void write_when_told(const Scene &scene, Line &line)
 /** The writer, at the other end of the scene's connection. */
 class StuckWriter {
 public:
-    StuckWriter() : board(fresh_board()), scene(make_scene("on")), child(write_when_told, scene) {}
-    ~StuckWriter() { board.go = true; }
+    StuckWriter() : ring(fresh_ring()), scene(make_scene("on")), child(write_when_told, scene) {}
+    ~StuckWriter() { ring.go = true; }
 
     /** Have it look, and stop before it writes. False: the kernel does not let it write directly. */
     bool hold_a_write()
     {
-        board.hold = true;
+        ring.hold = true;
         child.line.send('W');
         const unsigned long long end = now_ms() + 2 * patience();
         pollfd done = {child.line.fd(), POLLIN, 0};
-        while (!board.held && poll(&done, 1, 1) == 0) {
+        while (!ring.held && poll(&done, 1, 1) == 0) {
             EXPECT(now_ms() < end);
         }
-        if (!board.held) {
+        if (!ring.held) {
             WARN("this system does not let processes write to each other's memory");
         }
-        return board.held;
+        return ring.held;
     }
 
     void let_it_write()
     {
-        board.go = true;
+        ring.go = true;
         EXPECT(child.line.receive<char>() == 'D');
         EXPECT(child.line.receive<char>() == 'C');
     }
 
     void finish()
     {
-        board.go = true;
+        ring.go = true;
         child.line.send('E');
         child.finish();
     }
 
-    Board &board;
+    Board &ring;
     Scene scene;
     Child child;
 };
@@ -118,17 +118,17 @@ inline VIP_VI_ATTRIBUTES written_attributes()
 int __wrap_vipl_peer_write(int pid, const vipl_iov *local, unsigned locals, const vipl_iov *remote,
                            unsigned remotes, size_t bytes)
 {
-    stress::Board &board = stress::shared<stress::Board>();
-    board.process = pid;
-    if (board.hold.exchange(false)) {
-        board.held = true;
-        while (!board.go) {
+    stress::Board &ring = stress::shared<stress::Board>();
+    ring.process = pid;
+    if (ring.hold.exchange(false)) {
+        ring.held = true;
+        while (!ring.go) {
             poll(nullptr, 0, 1);
         }
     }
-    board.writes++;
-    board.error = __real_vipl_peer_write(pid, local, locals, remote, remotes, bytes);
-    return board.error;
+    ring.writes++;
+    ring.error = __real_vipl_peer_write(pid, local, locals, remote, remotes, bytes);
+    return ring.error;
 }
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A holder of shared objects ends while a peer is about to write directly to memory that nobody else holds. The keeper, whose
+// A client of shared objects ends while a peer is about to write directly to memory that nobody else holds. The server, whose
 // memory that is too, keeps the region and the block of the heap until the write has landed, looks again and again, and then
-// gives them up. The program is linked so that VipDeregisterMem() is ours (-Wl,--wrap), in the keeper as well: the refusals
+// gives them up. The program is linked so that VipDeregisterMem() is ours (-Wl,--wrap), in the server as well: the refusals
 // are counted.
 #include "stuck.hpp"
 
@@ -28,7 +28,7 @@ using namespace stress;
 
 namespace {
 
-/** So often the keeper has found that it is too early. */
+/** So often the server has found that it is too early. */
 constexpr unsigned kRefusals = 3;
 
 const char *const kDevice = "loopback";
@@ -38,10 +38,10 @@ struct Target {
     Target(const Nic &nic, const Scene &scene)
         : memory(nic, kBytes, rdma_memory()), vi(nic, written_attributes())
     {
-        Board &board = shared<Board>();
+        Board &ring = shared<Board>();
         std::memset(memory.data(), kOurs, kBytes);
-        board.address = reinterpret_cast<std::uintptr_t>(memory.data());
-        board.handle = memory.handle();
+        ring.address = reinterpret_cast<std::uintptr_t>(memory.data());
+        ring.handle = memory.handle();
         REQUIRE_VIP(accept_on(nic, scene.name(), vi));
     }
 
@@ -76,21 +76,21 @@ void await_refusals()
     await([] { return shared<Board>().refusals >= kRefusals; });
 }
 
-using End = void (*)(Forked &holder);
+using End = void (*)(Forked &client);
 
-void is_killed(Forked &holder)
+void is_killed(Forked &client)
 {
-    kill(holder.pid(), SIGKILL);
-    holder.finish_with_signal(SIGKILL);
+    kill(client.pid(), SIGKILL);
+    client.finish_with_signal(SIGKILL);
 }
 
-void exits(Forked &holder)
+void exits(Forked &client)
 {
-    holder.tell();
-    holder.finish();
+    client.tell();
+    client.finish();
 }
 
-/** The last holder of the target, in a process of its own. It ends without a call when it is told. */
+/** The last client of the target, in a process of its own. It ends without a call when it is told. */
 [[noreturn]] void hold(const Scene &scene, const ParentLine &line, const Nic &nic)
 {
     const Target target(nic, scene);
@@ -99,17 +99,17 @@ void exits(Forked &holder)
     _exit(0);
 }
 
-/** What another holder sees, who has the NIC handle but not the target. */
+/** What another client sees, who has the NIC handle but not the target. */
 void survive(const Scene &scene, const ParentLine &test, End end)
 {
     const Nic nic(kDevice, true);
     const VIP_UINT64 before = regions_of(nic);
-    Forked holder([&](const ParentLine &line) { hold(scene, line, nic); });
-    holder.await();
+    Forked client([&](const ParentLine &line) { hold(scene, line, nic); });
+    client.await();
     test.tell();
     test.await(); // the writer is held
     EXPECT_EQ(before + 1, regions_of(nic));
-    end(holder);
+    end(client);
     await([&] {
         EXPECT(!is_given_out());
         EXPECT_EQ(before + 1, regions_of(nic));
@@ -121,7 +121,7 @@ void survive(const Scene &scene, const ParentLine &test, End end)
     await([&] { return is_given_out(); });
 }
 
-void outlives_holder(End end)
+void outlives_client(End end)
 {
     StuckWriter writer;
     Forked survivor([&](const ParentLine &line) { survive(writer.scene, line, end); });
@@ -132,7 +132,7 @@ void outlives_holder(End end)
     survivor.tell();
     survivor.await(); // the memory is kept
     writer.let_it_write();
-    CHECK(writer.board.error == 0); // it was still there to be written to
+    CHECK(writer.ring.error == 0); // it was still there to be written to
     survivor.tell();
     survivor.finish();
     writer.finish();
@@ -143,35 +143,35 @@ void outlives_holder(End end)
 TEST_CASE("a killed process's shared memory is not another's while a peer that looked may still write",
           "[stopped]")
 {
-    outlives_holder(is_killed);
+    outlives_client(is_killed);
 }
 
 TEST_CASE("an exited process's shared memory is not another's while a peer that looked may still write",
           "[stopped]")
 {
-    outlives_holder(exits);
+    outlives_client(exits);
 }
 
-TEST_CASE("the keeper outlives its last holder until a peer that looked has written, and ends then",
+TEST_CASE("the server outlives its last client until a peer that looked has written, and ends then",
           "[stopped]")
 {
     StuckWriter writer;
-    Forked holder([&](const ParentLine &line) {
+    Forked client([&](const ParentLine &line) {
         const Nic nic(kDevice, true);
         hold(writer.scene, line, nic);
     });
-    holder.await();
+    client.await();
     if (!writer.hold_a_write()) {
         return;
     }
-    const pid_t keeper = writer.board.process;
-    CHECK(keeper != holder.pid());
-    is_killed(holder);
+    const pid_t server = writer.ring.process;
+    CHECK(server != client.pid());
+    is_killed(client);
     await_refusals();
-    CHECK(lives(keeper));
+    CHECK(lives(server));
     writer.let_it_write();
-    CHECK(writer.board.error == 0);
-    await([&] { return !lives(keeper); });
+    CHECK(writer.ring.error == 0);
+    await([&] { return !lives(server); });
     writer.finish();
 }
 
@@ -179,7 +179,7 @@ TEST_CASE("a shared NIC handle does not close while a peer that looked may still
           "[stopped]")
 {
     StuckWriter writer;
-    Forked holder([&](const ParentLine &line) {
+    Forked client([&](const ParentLine &line) {
         const Nic nic(kDevice, true);
         const Target target(nic, writer.scene);
         line.tell();
@@ -195,15 +195,15 @@ TEST_CASE("a shared NIC handle does not close while a peer that looked may still
         line.await();
         REQUIRE_VIP(VipCloseNic(nic));
     });
-    holder.await();
+    client.await();
     if (!writer.hold_a_write()) {
         return;
     }
-    holder.tell();
-    holder.await();
+    client.tell();
+    client.await();
     writer.let_it_write();
-    CHECK(writer.board.error == 0);
-    holder.tell();
-    holder.finish();
+    CHECK(writer.ring.error == 0);
+    client.tell();
+    client.finish();
     writer.finish();
 }

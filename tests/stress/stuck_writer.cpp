@@ -18,8 +18,8 @@ public:
         std::memset(target_, kOurs, kBytes);
         VIP_MEM_ATTRIBUTES rights = rdma_memory();
         REQUIRE_VIP(VipRegisterMem(nic_, target_, kBytes, &rights, &handle));
-        board.address = reinterpret_cast<std::uintptr_t>(target_);
-        board.handle = handle;
+        ring.address = reinterpret_cast<std::uintptr_t>(target_);
+        ring.handle = handle;
     }
 
     VIP_NIC_HANDLE nic() const { return nic_; }
@@ -64,7 +64,7 @@ TEST_CASE("memory is not deregistered while a peer that looked may still write, 
     CHECK(owner.written());
     owner.child.line.send('W'); // it is as before: the writer gets at it, and directly
     owner.let_it_write();
-    CHECK(owner.board.writes == 2);
+    CHECK(owner.ring.writes == 2);
     REQUIRE_VIP(owner.deregister());
     std::memset(owner.target(), kOurs, kBytes);
     owner.child.line.send('W');
@@ -132,7 +132,7 @@ TEST_CASE("a NIC handle does not close while a peer that looked may still write,
     CHECK(owner.written());
     owner.child.line.send('W');
     owner.let_it_write();
-    CHECK(owner.board.writes == 2); // still directly
+    CHECK(owner.ring.writes == 2); // still directly
     REQUIRE_VIP(VipCloseNic(owner.nic()));
     owner.finish();
 }
@@ -142,7 +142,7 @@ TEST_CASE("a disconnect ends a peer's direct access, though it has not heard of 
     Owner owner;
     owner.child.line.send('W');
     owner.let_it_write();
-    if (owner.board.writes == 0) {
+    if (owner.ring.writes == 0) {
         WARN("this system does not let processes write to each other's memory");
         return;
     }
@@ -151,7 +151,7 @@ TEST_CASE("a disconnect ends a peer's direct access, though it has not heard of 
     owner.child.line.send('W'); // it posts before it makes any progress
     EXPECT(owner.child.line.receive<char>() == 'D');
     CHECK(owner.untouched());
-    CHECK(owner.board.writes == 1);
+    CHECK(owner.ring.writes == 1);
     EXPECT(owner.child.line.receive<char>() == 'C');
     CHECK(owner.untouched());
     owner.finish();

@@ -16,25 +16,25 @@ struct Board {
 
 void answer_now_and_then(const Scene &scene, Line &line)
 {
-    Board &board = shared<Board>();
+    Board &ring = shared<Board>();
     Random random = scene.random();
     const Nic nic;
     const Vi vi(nic);
     NetAddress local = nic.address(scene.name());
     NetAddress from;
     line.sync();
-    while (!board.stop) {
+    while (!ring.stop) {
         VIP_VI_ATTRIBUTES attributes{};
         VIP_CONN_HANDLE connection = nullptr;
         if (VipConnectWait(nic, local, static_cast<VIP_ULONG>(below(random, 3)), from, &attributes,
                            &connection) == VIP_SUCCESS) {
             if (below(random, 2) == 0) {
-                board.rejected++;
+                ring.rejected++;
                 REQUIRE_VIP(VipConnectReject(connection));
             } else {
                 const VIP_RETURN rc = VipConnectAccept(connection, vi);
-                (rc == VIP_SUCCESS ? board.accepted : board.late)++;
-                board.late_code = rc == VIP_SUCCESS ? board.late_code.load() : rc;
+                (rc == VIP_SUCCESS ? ring.accepted : ring.late)++;
+                ring.late_code = rc == VIP_SUCCESS ? ring.late_code.load() : rc;
                 REQUIRE_VIP(VipDisconnect(vi));
             }
         } else if (below(random, 2) == 0) {
@@ -48,9 +48,9 @@ void answer_now_and_then(const Scene &scene, Line &line)
 
 TEST_CASE("a request that several processes could have is answered by the one that took it", "[taken]")
 {
-    Board &board = shared<Board>();
-    board.rejected = board.accepted = board.late = 0;
-    board.stop = false;
+    Board &ring = shared<Board>();
+    ring.rejected = ring.accepted = ring.late = 0;
+    ring.stop = false;
     Scene scene = make_scene();
     Child first(answer_now_and_then, scene);
     scene.seed++;
@@ -70,14 +70,14 @@ TEST_CASE("a request that several processes could have is answered by the one th
         (rc == VIP_REJECT ? rejected : accepted)++;
         REQUIRE_VIP(VipDisconnect(vi));
     }
-    board.stop = true;
+    ring.stop = true;
     for (Child *child : {&first, &second, &third}) {
         child->line.sync();
         child->finish();
     }
-    std::cout << accepted << " connections, " << rejected << " rejections; said: " << board.accepted << ", "
-              << board.rejected << ", too late " << board.late << " (" << board.late_code << ")" << std::endl;
-    CHECK(board.rejected == rejected);
-    CHECK(board.accepted == accepted);
-    CHECK(board.late == 0);
+    std::cout << accepted << " connections, " << rejected << " rejections; said: " << ring.accepted << ", "
+              << ring.rejected << ", too late " << ring.late << " (" << ring.late_code << ")" << std::endl;
+    CHECK(ring.rejected == rejected);
+    CHECK(ring.accepted == accepted);
+    CHECK(ring.late == 0);
 }

@@ -193,19 +193,19 @@ private:
     /** The VI is connected as if it had asked, and the peer had answered. */
     void connect(RawPeer &peer)
     {
-        vipl_vi_facts facts{};
+        vipl_vi_params params{};
         auto *vi = static_cast<vipl_vi *>(vipl_handle_find(VIPL_KIND_VI, handle));
         vipl_mutex_lock(&vipl_lo_registry.lock);
-        vipl_up_vi_facts(vi, &facts);
+        vipl_up_vi_params(vi, &params);
         vipl_vi_lock(vi);
         vi->state = VIP_STATE_CONNECT_PENDING;
         vipl_vi_unlock(vi);
-        lo_session *session = vipl_lo_session_open(peer.link, vi, kPeerNumber, &facts, 0, nullptr);
+        lo_session *session = vipl_lo_session_open(peer.link, vi, kPeerNumber, &params, 0, nullptr);
         must(session != nullptr, "a session");
         number = session->number;
         vipl_lo_session_begin(session);
         vipl_mutex_unlock(&vipl_lo_registry.lock);
-        must(vipl_up_connected(vi, &facts), "the VI is connected");
+        must(vipl_up_connected(vi, &params), "the VI is connected");
     }
 };
 

@@ -88,7 +88,7 @@ TEST_CASE("any segmentation is copied into any other", "[copy]")
         Pieces from(random, n, 1 + below(random, 20)), to(random, n, 1 + below(random, 20));
         const Bytes data = random_bytes(random, n);
         from.scatter(data);
-        vipl_copy(to.sg.get(), from.sg.get());
+        vipl_iov_copy(to.sg.get(), from.sg.get());
         REQUIRE(to.gather() == data);
         REQUIRE(from.gather() == data);
         REQUIRE(to.gaps_intact());
@@ -103,15 +103,15 @@ TEST_CASE("any part of a list is scattered to, gathered from, and found", "[copy
         Pieces pieces(random, n, 1 + below(random, 20));
         const Bytes before = random_bytes(random, n), part = random_bytes(random, bytes);
         pieces.scatter(before);
-        vipl_scatter(pieces.sg.get(), at, part.data(), bytes);
+        vipl_iov_scatter(pieces.sg.get(), at, part.data(), bytes);
         Bytes expected = before, seen(bytes);
         std::copy(part.begin(), part.end(), expected.begin() + static_cast<long>(at));
         REQUIRE(pieces.gather() == expected);
         REQUIRE(pieces.gaps_intact());
-        vipl_gather(seen.data(), pieces.sg.get(), at, bytes);
+        vipl_iov_gather(seen.data(), pieces.sg.get(), at, bytes);
         REQUIRE(seen == part);
         vipl_iov found[20];
-        const unsigned count = vipl_slice(found, pieces.sg.get(), at, bytes);
+        const unsigned count = vipl_iov_slice(found, pieces.sg.get(), at, bytes);
         seen.clear();
         for (unsigned i = 0; i < count; ++i) {
             const auto *base = static_cast<unsigned char *>(found[i].base);
@@ -129,7 +129,7 @@ TEST_CASE("a message shorter than its receive leaves the rest alone", "[copy]")
     const Bytes data = random_bytes(random, 100), before = random_bytes(random, 300);
     from.scatter(data);
     to.scatter(before);
-    vipl_copy(to.sg.get(), from.sg.get());
+    vipl_iov_copy(to.sg.get(), from.sg.get());
     Bytes expected = before;
     std::copy(data.begin(), data.end(), expected.begin());
     REQUIRE(to.gather() == expected);
@@ -145,11 +145,11 @@ TEST_CASE("a copy of all 252 segments, and of none", "[copy]")
         to->iov[i] = {&target[251 - i], 1};
     }
     from->count = to->count = 0;
-    vipl_copy(to.get(), from.get());
-    vipl_copy_ordered(target.data(), from.get());
+    vipl_iov_copy(to.get(), from.get());
+    vipl_iov_ordered(target.data(), from.get());
     REQUIRE(target == Bytes(252));
     from->count = to->count = 252;
-    vipl_copy(to.get(), from.get());
+    vipl_iov_copy(to.get(), from.get());
     REQUIRE(Bytes(target.rbegin(), target.rend()) == source);
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("the ordered copy moves every size between every two alignments", "[co
                 from.count = 1;
                 from.bytes = n;
                 from.iov[0] = {const_cast<unsigned char *>(&source[from_at]), n};
-                vipl_copy_ordered(target + to_at, &from);
+                vipl_iov_ordered(target + to_at, &from);
                 unsigned char expected[256];
                 std::memset(expected, 0xEE, sizeof expected);
                 std::memcpy(expected + to_at, &source[from_at], n);
@@ -185,7 +185,7 @@ TEST_CASE("the ordered copy gathers any segmentation", "[copy]")
         const Bytes data = random_bytes(random, n);
         from.scatter(data);
         Bytes target(n + 32, 0xEE), expected = target;
-        vipl_copy_ordered(target.data() + at, from.sg.get());
+        vipl_iov_ordered(target.data() + at, from.sg.get());
         std::memcpy(expected.data() + at, data.data(), n);
         REQUIRE(target == expected);
     }
@@ -235,7 +235,7 @@ TEST_CASE("who spins on the last word sees it whole, and all before it", "[copy]
         for (std::uintptr_t &word : source) {
             word = round;
         }
-        vipl_copy_ordered(reinterpret_cast<unsigned char *>(target), &from);
+        vipl_iov_ordered(reinterpret_cast<unsigned char *>(target), &from);
         while (seen != round && seen != ~std::uintptr_t{0}) {
             std::this_thread::yield();
         }
@@ -273,7 +273,7 @@ TEST_CASE("who looks at any word of a short copy sees it whole, wherever it lies
         from.count = 1;
         from.bytes = 4 * words;
         from.iov[0] = {source + at, 4 * words};
-        vipl_copy_ordered(reinterpret_cast<unsigned char *>(target + below(random, 2)), &from);
+        vipl_iov_ordered(reinterpret_cast<unsigned char *>(target + below(random, 2)), &from);
     }
     over = true;
     reader.join();

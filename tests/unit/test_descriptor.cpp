@@ -276,10 +276,10 @@ TEST_CASE("a 32-bit program need not clear the upper half of an address of a 32-
     const std::uint64_t dirty = 0xA5A5A5A512345678;
     bench.fill(2, 100, VIP_CONTROL_OP_RDMAWRITE);
     bench.segment(0).Data.AddressBits = dirty;
-    bench.vi->connect_facts.is_32_bit = false; // all that is said of a foreign one, too
+    bench.vi->peer_params.is_32_bit = false; // all that is said of a foreign one, too
     REQUIRE(bench.send() == 0);
     REQUIRE(bench.out->remote_address == dirty);
-    bench.vi->connect_facts.is_32_bit = true;
+    bench.vi->peer_params.is_32_bit = true;
     REQUIRE(bench.send() == 0);
     REQUIRE(bench.out->remote_address == (sizeof(void *) == 4 ? dirty & 0xFFFFFFFF : dirty));
 }

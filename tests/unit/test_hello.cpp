@@ -42,7 +42,7 @@ lo_hello some_hello()
     h.probe_address = 0x1112131415161718;
     h.probe_value = 0x21222324;
     h.tag = 0x31323334;
-    h.facts = {0x4142434445464748, 2, true, false, true, false, sizeof(void *) == 4};
+    h.params = {0x4142434445464748, 2, true, false, true, false, sizeof(void *) == 4};
     h.local.host_len = 6;
     h.local.disc_len = 2;
     std::memcpy(h.local.host, "\x7f\0\0\1\0\0", 6);
@@ -89,7 +89,7 @@ TEST_CASE("a hello has these bytes on every CPU", "[hello]")
                                   "1112131415161718"                 // probe address
                                   "21222324"                         // probe value
                                   "31323334"                         // tag
-                                  "4142434445464748000205"           // facts
+                                  "4142434445464748000205"           // params
                                   "00060002" +
                                       host + "6162" + zeros(62) +                // local
                                       "00060003" + host + "78797a" + zeros(61)); // remote
@@ -111,7 +111,7 @@ TEST_CASE("an answer has these bytes on every CPU", "[hello]")
     a.tag = 5;
     a.probe_value = 0x21222324;
     a.probe_address = 0x1112131415161718;
-    a.facts = {65536, 4, false, true, false, false, sizeof(void *) == 4};
+    a.params = {65536, 4, false, true, false, false, sizeof(void *) == 4};
     const size_t length = vipl_lo_answer_write(&a, bytes);
     REQUIRE(hex(bytes, length) == "564c414e"
                                   "07090100"

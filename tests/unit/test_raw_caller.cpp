@@ -93,8 +93,8 @@ public:
         vipl_lo_hello_identify(&hello);
         vipl_entropy(hello.process, sizeof hello.process);
         vipl_entropy(hello.nic, sizeof hello.nic);
-        hello.facts.max_transfer_size = 65536;
-        hello.facts.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
+        hello.params.max_transfer_size = 65536;
+        hello.params.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
         hello.local = hello.remote = listener_.address;
         REQUIRE(vipl_local_send(fd_, bytes, vipl_lo_hello_write(&hello, bytes), fds, 2) == 0);
         listener_.progress();
@@ -164,11 +164,11 @@ TEST_CASE("a caller that does not say what it wants is hung up after 10 seconds,
     Listener listener;
     Caller caller(listener);
     REQUIRE(listener.remote->call_count == 1);
-    vipl_nap nap{};
-    vipl_lo_remote_arm(listener.be, &nap);
-    vipl_lo_remote_disarm(listener.be, &nap);
-    CHECK(nap.ms > 0);
-    CHECK(nap.ms <= 10001);
+    vipl_poll_hint hint{};
+    vipl_lo_remote_prepare_wait(listener.be, &hint);
+    vipl_lo_remote_finish_wait(listener.be, &hint);
+    CHECK(hint.ms > 0);
+    CHECK(hint.ms <= 10001);
     pass_seconds(5);
     listener.progress();
     CHECK(caller.hear() == 0);

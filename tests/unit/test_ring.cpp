@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // The shared-memory ring, well behaved: contents, the wrap at the end, the reserve for replies, the
-// room it reports, positions that wrap around 32 bits, bells, and a million messages between threads.
+// room it reports, positions that wrap around 32 bits, ready_fds, and a million messages between threads.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -149,7 +149,7 @@ TEST_CASE("the room that is reported can be claimed", "[ring]")
     }
 }
 
-TEST_CASE("bells are rung once, for those who sleep", "[ring]")
+TEST_CASE("ready_fds are signalled once, for those who sleep", "[ring]")
 {
     Ring ring(kCount);
     lo_message message{};

@@ -43,7 +43,7 @@ void in_child(const std::function<void()> &body)
     REQUIRE(child >= 0);
     if (child == 0) {
         alarm(60 * vipl_test::timeout_scale());
-        vipl_copy_set_safe();
+        vipl_iov_set_safe();
         body();
         _exit(0);
     }
@@ -115,37 +115,37 @@ void all_ways()
     for (size_t i = 0; i < kPage; ++i) {
         good.bytes[i] = static_cast<unsigned char>(i * 7);
     }
-    NEED(vipl_copy_bytes(lost.bytes, good.bytes, 2 * kPage));
+    NEED(vipl_iov_bytes(lost.bytes, good.bytes, 2 * kPage));
     NEED(std::memcmp(lost.bytes, good.bytes, 2 * kPage) == 0);
     lost.lose();
     fixed.protect();
     const auto from = list({{good.bytes, 100}, {good.bytes + 100, 9000}});
     const auto there = list({{lost.bytes, 50}, {lost.bytes + kPage - 10000, 9050}});
-    NEED(vipl_copy(there.get(), from.get()) == VIPL_COPY_DONE);
+    NEED(vipl_iov_copy(there.get(), from.get()) == VIPL_IOV_DONE);
     NEED(std::memcmp(lost.bytes, good.bytes, 50) == 0);
     NEED(std::memcmp(lost.bytes + kPage - 10000, good.bytes + 50, 9050) == 0);
     for (unsigned char *end : {lost.bytes + kPage, fixed.bytes + kPage}) {
         for (const size_t in : {0u, 1u, 8u, 100u}) {
             const auto beyond = list({{lost.bytes, 50}, {end - in, 9050}});
-            NEED(vipl_copy(beyond.get(), from.get()) == VIPL_COPY_TO);
-            NEED(!vipl_scatter(beyond.get(), 0, good.bytes, 9100));
-            NEED(vipl_copy_ordered(end - in, from.get()) == VIPL_COPY_TO);
+            NEED(vipl_iov_copy(beyond.get(), from.get()) == VIPL_IOV_FAULT_TO);
+            NEED(!vipl_iov_scatter(beyond.get(), 0, good.bytes, 9100));
+            NEED(vipl_iov_ordered(end - in, from.get()) == VIPL_IOV_FAULT_TO);
         }
     }
     for (const size_t in : {0u, 1u, 8u, 100u}) {
         const auto beyond = list({{good.bytes, 50}, {lost.bytes + kPage - in, 9050}});
         std::vector<unsigned char> out(10000);
         const auto to = list({{out.data(), 10000}});
-        NEED(vipl_copy(to.get(), beyond.get()) == VIPL_COPY_FROM);
-        NEED(!vipl_gather(out.data(), beyond.get(), 0, 9100));
-        NEED(vipl_gather(out.data(), beyond.get(), 0, 50));
-        NEED(vipl_copy_ordered(out.data(), beyond.get()) == VIPL_COPY_FROM);
-        NEED(!vipl_copy_can_read(lost.bytes + kPage - in, in + 1));
-        NEED(vipl_copy_can_read(lost.bytes + kPage - in, in));
+        NEED(vipl_iov_copy(to.get(), beyond.get()) == VIPL_IOV_FAULT_FROM);
+        NEED(!vipl_iov_gather(out.data(), beyond.get(), 0, 9100));
+        NEED(vipl_iov_gather(out.data(), beyond.get(), 0, 50));
+        NEED(vipl_iov_ordered(out.data(), beyond.get()) == VIPL_IOV_FAULT_FROM);
+        NEED(!vipl_iov_can_read(lost.bytes + kPage - in, in + 1));
+        NEED(vipl_iov_can_read(lost.bytes + kPage - in, in));
     }
-    NEED(vipl_copy_may_write(reinterpret_cast<uint32_t *>(good.bytes)));
-    NEED(!vipl_copy_may_write(reinterpret_cast<uint32_t *>(fixed.bytes + kPage)));
-    NEED(!vipl_copy_may_write(reinterpret_cast<uint32_t *>(lost.bytes + kPage)));
+    NEED(vipl_iov_may_write(reinterpret_cast<uint32_t *>(good.bytes)));
+    NEED(!vipl_iov_may_write(reinterpret_cast<uint32_t *>(fixed.bytes + kPage)));
+    NEED(!vipl_iov_may_write(reinterpret_cast<uint32_t *>(lost.bytes + kPage)));
 }
 
 /** A reader that spins on the last aligned item sees it whole, and all before it. */
@@ -176,7 +176,7 @@ template <class Item>
     const auto from = list({{source, 256}});
     for (unsigned round = 0; round < 20000 || seen < 1000; ++round) {
         std::memset(source, static_cast<int>(round & 255), sizeof source);
-        NEED(vipl_copy_ordered(target, from.get()) == VIPL_COPY_DONE);
+        NEED(vipl_iov_ordered(target, from.get()) == VIPL_IOV_DONE);
     }
     over = true;
     reader.join();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// White box: the descriptor of something shared. Whoever silences it looks again, for what came meanwhile has not rung.
+// White box: the descriptor of something shared. Whoever silences it looks again, for what came meanwhile has not signalled.
 #include <poll.h>
 
 #include <catch2/catch.hpp>
@@ -36,39 +36,39 @@ struct Bell {
     ~Bell() { vipl_waker_close(&waker); }
 
     vipl_waker waker{};
-    uint32_t rung = 0;
+    uint32_t signalled = 0;
 };
 
 } // namespace
 
 TEST_CASE("a ready descriptor is silenced when there is nothing to take", "[share]")
 {
-    Bell bell;
-    vipl_board_ring(&bell.waker, &bell.rung);
-    REQUIRE(is_readable(bell.waker));
+    Bell ready_fd;
+    vipl_ring_signal(&ready_fd.waker, &ready_fd.signalled);
+    REQUIRE(is_readable(ready_fd.waker));
     Arrival never = {0, 1000};
-    REQUIRE(vipl_board_hush(&bell.waker, &bell.rung, look, &never));
-    REQUIRE_FALSE(is_readable(bell.waker));
-    REQUIRE(bell.rung == 0);
-    vipl_board_ring(&bell.waker, &bell.rung);
-    REQUIRE(is_readable(bell.waker));
+    REQUIRE(vipl_ring_clear(&ready_fd.waker, &ready_fd.signalled, look, &never));
+    REQUIRE_FALSE(is_readable(ready_fd.waker));
+    REQUIRE(ready_fd.signalled == 0);
+    vipl_ring_signal(&ready_fd.waker, &ready_fd.signalled);
+    REQUIRE(is_readable(ready_fd.waker));
 }
 
 TEST_CASE("a ready descriptor stays readable while there is something to take", "[share]")
 {
-    Bell bell;
-    vipl_board_ring(&bell.waker, &bell.rung);
+    Bell ready_fd;
+    vipl_ring_signal(&ready_fd.waker, &ready_fd.signalled);
     Arrival there = {0, 1};
-    REQUIRE_FALSE(vipl_board_hush(&bell.waker, &bell.rung, look, &there));
-    REQUIRE(is_readable(bell.waker));
+    REQUIRE_FALSE(vipl_ring_clear(&ready_fd.waker, &ready_fd.signalled, look, &there));
+    REQUIRE(is_readable(ready_fd.waker));
 }
 
 TEST_CASE("what comes while a ready descriptor is silenced makes it readable again", "[share]")
 {
-    Bell bell;
-    vipl_board_ring(&bell.waker, &bell.rung);
+    Bell ready_fd;
+    vipl_ring_signal(&ready_fd.waker, &ready_fd.signalled);
     Arrival meanwhile = {0, 2}; // after the first look, when it has been signalled already
-    REQUIRE_FALSE(vipl_board_hush(&bell.waker, &bell.rung, look, &meanwhile));
-    REQUIRE(is_readable(bell.waker));
-    REQUIRE(bell.rung == 1);
+    REQUIRE_FALSE(vipl_ring_clear(&ready_fd.waker, &ready_fd.signalled, look, &meanwhile));
+    REQUIRE(is_readable(ready_fd.waker));
+    REQUIRE(ready_fd.signalled == 1);
 }

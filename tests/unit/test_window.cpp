@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kAddress = 0x10000, kBytes = 0x1000;
 
-vipl_region_facts facts(VIP_MEM_HANDLE handle, bool write = true, bool read = true)
+vipl_region_params params(VIP_MEM_HANDLE handle, bool write = true, bool read = true)
 {
     return {reinterpret_cast<void *>(kAddress), kBytes, handle, 7, write, read};
 }
@@ -33,7 +33,7 @@ bool allows(const lo_window &w, VIP_MEM_HANDLE handle, std::uint64_t address, st
 TEST_CASE("the window allows what lies inside a region, and not a byte more", "[window]")
 {
     const auto window = std::make_unique<lo_window>();
-    const vipl_region_facts region = facts(0xABCD1234);
+    const vipl_region_params region = params(0xABCD1234);
     REQUIRE_FALSE(allows(*window, region.handle, kAddress, 1));
     vipl_lo_window_enter(window.get(), &region);
     const std::uint64_t end = kAddress + kBytes;
@@ -59,7 +59,7 @@ TEST_CASE("the window keeps rights and tags", "[window]")
     for (const bool write : {false, true}) {
         for (const bool read : {false, true}) {
             const auto window = std::make_unique<lo_window>();
-            const vipl_region_facts region = facts(5, write, read);
+            const vipl_region_params region = params(5, write, read);
             vipl_lo_window_enter(window.get(), &region);
             for (const std::uint32_t tag : {0u, 7u, 8u}) {
                 const bool tagged = tag != 8;
@@ -76,7 +76,7 @@ TEST_CASE("a crowded neighbourhood leaves regions out, and takes others when som
     const auto handle_at = [](unsigned i) { return (i + 1) * LO_WINDOW_ENTRIES + 9; }; // all want one entry
     unsigned entered = 0;
     for (unsigned i = 0; i < 20; ++i) {
-        const vipl_region_facts region = facts(handle_at(i));
+        const vipl_region_params region = params(handle_at(i));
         vipl_lo_window_enter(window.get(), &region);
         entered += allows(*window, region.handle, kAddress, 1) ? 1 : 0;
     }
@@ -84,7 +84,7 @@ TEST_CASE("a crowded neighbourhood leaves regions out, and takes others when som
     REQUIRE_FALSE(vipl_lo_window_leave(window.get(), handle_at(19)));
     REQUIRE(vipl_lo_window_leave(window.get(), handle_at(3)));
     REQUIRE(allows(*window, handle_at(15), kAddress, 1)); // behind the gap
-    const vipl_region_facts late = facts(handle_at(19));
+    const vipl_region_params late = params(handle_at(19));
     vipl_lo_window_enter(window.get(), &late);
     REQUIRE(allows(*window, late.handle, kAddress, 1));
 }
@@ -93,7 +93,7 @@ TEST_CASE("handles at the end of the table continue at its start", "[window]")
 {
     const auto window = std::make_unique<lo_window>();
     for (unsigned i = 1; i <= LO_WINDOW_PROBES; ++i) {
-        const vipl_region_facts region = facts(i * LO_WINDOW_ENTRIES - 1);
+        const vipl_region_params region = params(i * LO_WINDOW_ENTRIES - 1);
         vipl_lo_window_enter(window.get(), &region);
         REQUIRE(allows(*window, region.handle, kAddress, kBytes));
     }
@@ -111,7 +111,7 @@ TEST_CASE("look-ups while a region comes and goes never see half of it", "[windo
         }
     });
     for (unsigned i = 0; i < 100000 || seen == 0; ++i) {
-        const vipl_region_facts region = facts(42);
+        const vipl_region_params region = params(42);
         vipl_lo_window_enter(window.get(), &region);
         wrong += vipl_lo_window_leave(window.get(), 42) ? 0 : 1;
         if (i > 100000) {

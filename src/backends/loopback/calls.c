@@ -127,7 +127,7 @@ static bool send_acceptance(struct lo_call *call, struct lo_link *link, bool is_
         .probe_address = (uint64_t)(uintptr_t)vipl_lo_probe(),
     };
     memcpy(a.nic, remote->uid, LO_UID);
-    vipl_up_vi_facts(vi, &a.facts);
+    vipl_up_vi_params(vi, &a.params);
     int error = vipl_local_send(call->source.fd, bytes, vipl_lo_answer_write(&a, bytes), fds, is_new ? 2 : 0);
     if (is_new) {
         vipl_shm_close_fd(&link->shm);
@@ -145,7 +145,7 @@ static VIP_RETURN offer(struct lo_call *call, struct vipl_vi *vi)
     if (link == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    call->session = vipl_lo_session_open(link, vi, 0, &call->hello.facts, call->hello.tag, &call->opened);
+    call->session = vipl_lo_session_open(link, vi, 0, &call->hello.params, call->hello.tag, &call->opened);
     if (call->session == NULL) {
         if (is_new) {
             call->source.fd = -1;
@@ -237,7 +237,7 @@ static bool answer_peer(struct lo_call *call)
     if (request == NULL) {
         return false;
     }
-    VIP_RETURN rc = vipl_facts_agree(&request->facts, &call->hello.facts);
+    VIP_RETURN rc = vipl_params_agree(&request->params, &call->hello.params);
     if (rc != VIP_SUCCESS) {
         struct vipl_vi *vi = request->vi;
         answer(call, LO_ANSWER_DISAGREE, (uint8_t)rc);
@@ -271,7 +271,7 @@ static bool queue_client(struct lo_call *call)
     bool idle = listener == NULL || listener->waiting == 0;
     if (listener != NULL && !(idle && call->hello.beside)) {
         call->conn = vipl_up_conn_arrived(remote->be->core, &call->hello.remote, &call->hello.local,
-                                          &call->hello.facts);
+                                          &call->hello.params);
     }
     if (call->conn == NULL) {
         return false;

@@ -57,16 +57,16 @@ static void set_peer(struct vipl_vi *vi, struct vipl_vi *peer)
 }
 
 /* The acceptor first: the requester may send as soon as it is told. */
-static void join(struct vipl_vi *acceptor, const struct vipl_vi_facts *acceptor_facts,
+static void join(struct vipl_vi *acceptor, const struct vipl_vi_params *acceptor_params,
                  struct lo_request *request)
 {
     struct vipl_vi *requester = request->vi;
-    struct vipl_vi_facts requester_facts = request->facts;
+    struct vipl_vi_params requester_params = request->params;
     vipl_lo_request_end(request);
     set_peer(acceptor, requester);
     set_peer(requester, acceptor);
-    vipl_up_connected(acceptor, &requester_facts);
-    vipl_up_connected(requester, acceptor_facts);
+    vipl_up_connected(acceptor, &requester_params);
+    vipl_up_connected(requester, acceptor_params);
 }
 
 struct lo_listener *vipl_lo_find_listener(struct vipl_be_nic *be, const struct vipl_address *wanted)
@@ -89,7 +89,7 @@ static bool offer_to(struct lo_request *request, bool waiting)
         if (listener == NULL || (listener->waiting > 0) != waiting) {
             continue;
         }
-        request->conn = vipl_up_conn_arrived(be->core, &request->remote, &request->local, &request->facts);
+        request->conn = vipl_up_conn_arrived(be->core, &request->remote, &request->local, &request->params);
         if (request->conn != NULL) {
             lo_conn_of(request->conn)->request = request;
             request->at = be;
@@ -142,13 +142,13 @@ static bool match_peer(struct lo_request *request)
             !vipl_lo_same_address(&other->remote, &request->local)) {
             continue;
         }
-        VIP_RETURN rc = vipl_facts_agree(&request->facts, &other->facts);
+        VIP_RETURN rc = vipl_params_agree(&request->params, &other->params);
         struct vipl_vi *vi = request->vi;
         struct vipl_vi *other_vi = other->vi;
-        struct vipl_vi_facts facts = request->facts;
+        struct vipl_vi_params params = request->params;
         vipl_lo_request_end(request);
         if (rc == VIP_SUCCESS) {
-            join(vi, &facts, other);
+            join(vi, &params, other);
         } else {
             vipl_lo_request_end(other);
             vipl_up_connect_failed(vi, rc);
@@ -322,7 +322,7 @@ VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const str
     request->local = *local;
     request->remote = *remote;
     request->peer = peer;
-    vipl_up_vi_facts(vi, &request->facts);
+    vipl_up_vi_params(vi, &request->params);
     vipl_mutex_lock(&vipl_lo_registry.lock);
     lo_vi_of(vi)->request = request;
     vipl_list_append(&vipl_lo_registry.requests, &request->link);
@@ -395,9 +395,9 @@ VIP_RETURN vipl_lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, s
     vipl_mutex_lock(&vipl_lo_registry.lock);
     struct lo_conn *lo = lo_conn_of(conn);
     if (lo->request != NULL) {
-        struct vipl_vi_facts facts;
-        vipl_up_vi_facts(vi, &facts);
-        join(vi, &facts, lo->request);
+        struct vipl_vi_params params;
+        vipl_up_vi_params(vi, &params);
+        join(vi, &params, lo->request);
         lo->request = NULL;
         rc = VIP_SUCCESS;
     } else if (lo->call != NULL) {
@@ -444,7 +444,7 @@ static struct vipl_vi *cut(struct vipl_vi *vi)
     bool mutual = lo_vi_of(peer)->peer == vi;
     if (mutual) {
         lo_vi_of(peer)->peer = NULL;
-        vipl_up_pin(peer);
+        vipl_up_hold(peer);
     }
     vipl_up_recv_unlock_quiet(peer);
     vipl_up_send_unlock(peer);
@@ -462,6 +462,6 @@ void vipl_lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
     vipl_lo_session_end(be, vi);
     if (peer != NULL) {
         vipl_up_broken(peer, VIP_ERROR_CONN_LOST);
-        vipl_up_unpin(peer);
+        vipl_up_put(peer);
     }
 }

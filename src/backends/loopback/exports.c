@@ -22,7 +22,7 @@ static struct lo_window_entry *probe(struct lo_window *window, VIP_MEM_HANDLE ha
 }
 
 /* A crowded neighbourhood leaves the region out: its RDMA then goes through the rings. */
-void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_facts *region)
+void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_params *region)
 {
     for (unsigned i = 0; i < LO_WINDOW_PROBES; i++) {
         struct lo_window_entry *e = probe(window, region->handle, i);

@@ -38,9 +38,9 @@ struct lo_window {
     struct lo_window_entry entries[LO_WINDOW_ENTRIES];
 };
 
-struct vipl_region_facts;
+struct vipl_region_params;
 
-void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_facts *region);
+void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_params *region);
 /* The entry that the region had, or NULL. Nobody finds it any more; who has found it may still use it. */
 struct lo_window_entry *vipl_lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle);
 /* The region has its entry again, as it was. */

@@ -16,13 +16,13 @@ static uint32_t undelivered(const struct vipl_send *send)
 
 static uint32_t deliver(struct vipl_vi *peer, struct vipl_send *send, const struct vipl_sg *to)
 {
-    switch (vipl_copy(to, &send->local)) {
-    case VIPL_COPY_FROM:
+    switch (vipl_iov_copy(to, &send->local)) {
+    case VIPL_IOV_FAULT_FROM:
         return VIP_STATUS_PROTECTION_ERROR; /* the receive stays, for what comes next */
-    case VIPL_COPY_TO:
+    case VIPL_IOV_FAULT_TO:
         vipl_up_recv_finish(peer, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
         return undelivered(send);
-    case VIPL_COPY_DONE:
+    case VIPL_IOV_DONE:
         break;
     }
     vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, false,
@@ -46,9 +46,9 @@ static uint32_t send_message(struct vipl_vi *peer, struct vipl_send *send)
 }
 
 /* The sender's status, when RDMA found memory that is not there: its own, or the peer's. */
-static uint32_t rdma_fault(struct vipl_vi *peer, bool write, enum vipl_copied fault)
+static uint32_t rdma_fault(struct vipl_vi *peer, bool write, enum vipl_iov_result fault)
 {
-    bool own = fault == (write ? VIPL_COPY_FROM : VIPL_COPY_TO);
+    bool own = fault == (write ? VIPL_IOV_FAULT_FROM : VIPL_IOV_FAULT_TO);
     if (!own) {
         vipl_up_rdma_refuse(peer, write);
     }
@@ -61,9 +61,9 @@ static uint32_t rdma_write(struct vipl_vi *peer, struct vipl_send *send)
         return VIP_STATUS_RDMA_PROT_ERROR;
     }
     if (send->local.bytes > 0) {
-        enum vipl_copied fault =
-            vipl_copy_ordered((unsigned char *)(uintptr_t)send->remote_address, &send->local);
-        if (fault != VIPL_COPY_DONE) {
+        enum vipl_iov_result fault =
+            vipl_iov_ordered((unsigned char *)(uintptr_t)send->remote_address, &send->local);
+        if (fault != VIPL_IOV_DONE) {
             return rdma_fault(peer, true, fault);
         }
     }
@@ -87,8 +87,8 @@ static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
     from.bytes = send->local.bytes;
     from.iov[0].base = (void *)(uintptr_t)send->remote_address;
     from.iov[0].len = send->local.bytes;
-    enum vipl_copied fault = vipl_copy(&send->local, &from);
-    return fault == VIPL_COPY_DONE ? 0 : rdma_fault(peer, false, fault);
+    enum vipl_iov_result fault = vipl_iov_copy(&send->local, &from);
+    return fault == VIPL_IOV_DONE ? 0 : rdma_fault(peer, false, fault);
 }
 
 enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send)
@@ -109,6 +109,6 @@ enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, st
         send->status = send_message(peer, send);
         break;
     }
-    send->settle = vipl_up_recv_unlock(peer) ? peer : NULL;
+    send->finish_failure = vipl_up_recv_unlock(peer) ? peer : NULL;
     return VIPL_POSTED_DONE;
 }

@@ -132,7 +132,7 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     vipl_mutex_lock(&remote->rx);
     vipl_list_append(&remote->links, &link->link);
     vipl_store_relaxed(&remote->link_count, remote->link_count + 1);
-    if (remote->armed > 0) {
+    if (remote->waiting_threads > 0) {
         vipl_store_ordered(&link->in.shared->asleep, 1);
     }
     vipl_mutex_unlock(&remote->rx);
@@ -235,9 +235,9 @@ struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id)
     return found;
 }
 
-/* --- bells --- */
+/* --- ready_fds --- */
 
-void vipl_lo_link_ring_bell(struct lo_link *link)
+void vipl_lo_link_wake(struct lo_link *link)
 {
     vipl_local_send(link->source.fd, "!", 1, NULL, 0); /* full, or hung up: it will look anyway */
 }
@@ -252,12 +252,12 @@ bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
     }
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        vipl_lo_link_ring_bell(link);
+        vipl_lo_link_wake(link);
     }
     return room;
 }
 
-static void drain_bell(struct lo_link *link)
+static void drain_ready_fd(struct lo_link *link)
 {
     char bytes[8];
     size_t n;
@@ -313,10 +313,10 @@ static void remove_dead(struct lo_remote *remote)
 void vipl_lo_link_event(struct lo_link *link, bool hangup)
 {
     struct lo_remote *remote = remote_of(link->be);
-    drain_bell(link);
+    drain_ready_fd(link);
     vipl_mutex_lock(&remote->rx);
-    if (remote->armed >
-        0) { /* the ringer took the flag; others may still be asleep, and need the next bell */
+    if (remote->waiting_threads >
+        0) { /* the ringer took the flag; others may still be asleep, and need the next ready_fd */
         vipl_store_ordered(&link->in.shared->asleep, 1);
     }
     if (hangup) { /* its last messages come first, then it dies: receive_all */
@@ -327,7 +327,7 @@ void vipl_lo_link_event(struct lo_link *link, bool hangup)
 
 /* --- progress --- */
 
-/* `certainly`: a bell was heard, which another thread that is at it may not have seen. */
+/* `certainly`: a ready_fd was heard, which another thread that is at it may not have seen. */
 static void receive_all(struct lo_remote *remote, bool certainly)
 {
     struct lo_casualties casualties;
@@ -412,7 +412,7 @@ static bool arm_links(struct lo_remote *remote)
 {
     bool work = false;
     vipl_mutex_lock(&remote->rx);
-    remote->armed++;
+    remote->waiting_threads++;
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         vipl_store_ordered(&link->in.shared->asleep, 1);
@@ -423,30 +423,30 @@ static bool arm_links(struct lo_remote *remote)
     return work;
 }
 
-void vipl_lo_remote_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
+void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
     struct lo_remote *remote = remote_of(be);
-    *nap = (struct vipl_nap){.fd = remote == NULL ? -1 : remote->set.fd, .ms = -1};
+    *hint = (struct vipl_poll_hint){.fd = remote == NULL ? -1 : remote->set.fd, .ms = -1};
     if (remote == NULL) {
         return;
     }
     if (arm_links(remote)) {
-        nap->ms = 0;
+        hint->ms = 0;
         return;
     }
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    nap->ms = vipl_lo_rendezvous_tick(remote);
+    hint->ms = vipl_lo_rendezvous_tick(remote);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
-void vipl_lo_remote_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap)
+void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
 {
     struct lo_remote *remote = remote_of(be);
-    if (nap->fd < 0) {
-        return; /* there was nothing to arm */
+    if (hint->fd < 0) {
+        return; /* there was nothing to prepare_wait */
     }
     vipl_mutex_lock(&remote->rx);
-    if (--remote->armed == 0) {
+    if (--remote->waiting_threads == 0) {
         for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
             vipl_store_relaxed(&VIPL_CONTAINER(l, struct lo_link, link)->in.shared->asleep, 0);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A link: two NIC handles of two processes. One socket (its hang-up is the peer's death, its bytes are
- * the bell of a sleeper) and one shared segment with a ring each way serve every VI between the two,
+ * the ready_fd of a sleeper) and one shared segment with a ring each way serve every VI between the two,
  * so a VI costs neither descriptor nor ring.
  *
  * Locks: `rx` of the NIC's lo_remote (rank BACKEND_RX) guards the links, their receiving side and
@@ -127,25 +127,25 @@ struct lo_link {
 
 /* One VI's connection over a link. Written under the registry's lock and rx; fields as noted. */
 struct lo_session {
-    struct lo_link *link;       /* constant */
-    struct vipl_vi *vi;         /* constant */
-    uint32_t number;            /* constant: ours; slot << LO_LIFE_BITS | life; never 0 */
-    uint32_t peer_number;       /* constant once open */
-    struct vipl_vi_facts facts; /* constant once open: the peer VI's */
-    uint32_t peer_tag;          /* constant once open: the memory the peer VI may name; 0: any */
-    bool open;                  /* rx */
-    bool *opened;               /* to be set when it opens; may be NULL; rx */
-    bool broken;                /* rx: on the list of those to be told */
-    bool gated;                 /* it got its gate; written under rx before the VI is connected */
-    struct vipl_list blocked;   /* link->blocked or ->farewells; tx */
-    uint32_t tx_offset;         /* bytes of the head of the send queue already in the ring; send lock */
-    uint32_t tx_ticket;         /* of that send; send lock */
-    uint32_t tx_refusal;        /* VIP_STATUS error bits: the peer will not have its rest; send lock */
-    bool tx_held;               /* a message is sent again, and others wait; send lock */
-    uint32_t awaited;           /* ticket of the message that is to be sent again; 0: none; rx */
-    struct vipl_list held;      /* lo_held.link: what followed it; rx */
-    bool rx_dropping;           /* the rest of a message nobody takes is thrown away; rx */
-    uint32_t rx_status;         /* why, for the sender; rx */
+    struct lo_link *link;         /* constant */
+    struct vipl_vi *vi;           /* constant */
+    uint32_t number;              /* constant: ours; slot << LO_LIFE_BITS | life; never 0 */
+    uint32_t peer_number;         /* constant once open */
+    struct vipl_vi_params params; /* constant once open: the peer VI's */
+    uint32_t peer_tag;            /* constant once open: the memory the peer VI may name; 0: any */
+    bool open;                    /* rx */
+    bool *opened;                 /* to be set when it opens; may be NULL; rx */
+    bool broken;                  /* rx: on the list of those to be told */
+    bool gated;                   /* it got its gate; written under rx before the VI is connected */
+    struct vipl_list blocked;     /* link->blocked or ->farewells; tx */
+    uint32_t tx_offset;           /* bytes of the head of the send queue already in the ring; send lock */
+    uint32_t tx_ticket;           /* of that send; send lock */
+    uint32_t tx_refusal;          /* VIP_STATUS error bits: the peer will not have its rest; send lock */
+    bool tx_held;                 /* a message is sent again, and others wait; send lock */
+    uint32_t awaited;             /* ticket of the message that is to be sent again; 0: none; rx */
+    struct vipl_list held;        /* lo_held.link: what followed it; rx */
+    bool rx_dropping;             /* the rest of a message nobody takes is thrown away; rx */
+    uint32_t rx_status;           /* why, for the sender; rx */
 };
 
 /* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. */
@@ -165,7 +165,7 @@ struct lo_remote {
     struct vipl_mutex rx;     /* rank BACKEND_RX */
     struct vipl_list links;   /* rx */
     uint32_t link_count;      /* atomic: written under rx */
-    uint32_t armed;           /* rx: sleepers */
+    uint32_t waiting_threads; /* rx: sleepers */
 };
 
 extern uint8_t vipl_lo_process_uid[LO_UID]; /* this copy of the library; registry */
@@ -183,7 +183,7 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
 struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID]);
 struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id);
 void vipl_lo_link_event(struct lo_link *link, bool hangup);
-void vipl_lo_link_ring_bell(struct lo_link *link);
+void vipl_lo_link_wake(struct lo_link *link);
 
 /* A message whose place in the ring was claimed goes out. `tx` is held, and given back. */
 static inline void lo_publish(struct lo_link *link, const struct lo_message *message)
@@ -191,7 +191,7 @@ static inline void lo_publish(struct lo_link *link, const struct lo_message *mes
     bool ring = vipl_lo_ring_publish(&link->out, message);
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        vipl_lo_link_ring_bell(link);
+        vipl_lo_link_wake(link);
     }
 }
 /* Sends a message without payload; false: no room. */
@@ -207,7 +207,7 @@ void vipl_lo_session_revoke(struct lo_session *session);
 /* --- tx.c and rx.c --- */
 
 struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
-                                        const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened);
+                                        const struct vipl_vi_params *params, uint32_t peer_tag, bool *opened);
 void vipl_lo_session_begin(struct lo_session *session); /* both ends have agreed */
 void vipl_lo_session_begin_locked(struct lo_session *session);
 /* Takes back a session that came to nothing. */
@@ -217,7 +217,7 @@ struct lo_casualties {
     unsigned count;
     struct {
         struct vipl_vi *vi;
-        bool settle; /* core knows why; else the connection is lost */
+        bool finish_failure; /* core knows why; else the connection is lost */
     } list[64];
 };
 void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties);
@@ -242,8 +242,8 @@ void vipl_lo_drop_held(struct lo_session *session); /* with the session */
 /* Nobody takes the message: says so to a peer that wants to know. False: no room. */
 bool vipl_lo_turn_away(struct lo_link *link, const struct lo_message *m);
 void vipl_lo_resend_begin(struct lo_link *link, uint32_t name);
-/* Goes on with one that is sent again. False: it has to wait for room. *settle: as vipl_up_send_done(), or NULL. */
-bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **settle);
+/* Goes on with one that is sent again. False: it has to wait for room. *finish_failure: as vipl_up_send_done(), or NULL. */
+bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **finish_failure);
 
 /* --- names.c --- */
 

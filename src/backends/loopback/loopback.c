@@ -89,7 +89,7 @@ static void lo_address(struct vipl_be_nic *be, struct vipl_address *out)
 static VIP_RETURN lo_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
                              struct vipl_address *out)
 {
-    if (index > 0 || !vipl_names_this_host(name)) {
+    if (index > 0 || !vipl_hostname_is_own(name)) {
         return VIP_ERROR_NAMESERVICE;
     }
     *out = be->address;
@@ -153,10 +153,10 @@ const struct vipl_backend vipl_loopback_ops = {
     .conn_taken = vipl_lo_conn_taken,
     .conn_accept = vipl_lo_conn_accept,
     .conn_reject = vipl_lo_conn_reject,
-    .sever = vipl_lo_session_sever,
+    .revoke = vipl_lo_session_cut,
     .disconnect = vipl_lo_disconnect,
     .post_send = lo_post_send,
     .poll = vipl_lo_remote_poll,
-    .arm = vipl_lo_remote_arm,
-    .disarm = vipl_lo_remote_disarm,
+    .prepare_wait = vipl_lo_remote_prepare_wait,
+    .finish_wait = vipl_lo_remote_finish_wait,
 };

@@ -67,7 +67,7 @@ struct lo_request {
     struct vipl_vi *vi;
     struct vipl_address local;
     struct vipl_address remote;
-    struct vipl_vi_facts facts;
+    struct vipl_vi_params params;
     bool peer;
     bool taken;              /* a program has it before it */
     struct vipl_conn *conn;  /* where it waits, in this process; NULL: nowhere yet */

@@ -119,7 +119,7 @@ void vipl_lo_session_revoke(struct lo_session *session)
 
 /* --- regions --- */
 
-VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region)
+VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
     if (!region->rdma_write && !region->rdma_read) {
         return VIP_SUCCESS;
@@ -153,7 +153,7 @@ VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
     return rc;
 }
 
-VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_facts *region)
+VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
     if ((region->rdma_write || region->rdma_read) && vipl_lo_own_window(be) < 0) {
         return VIP_ERROR_RESOURCE;

@@ -31,19 +31,19 @@ void vipl_lo_call_reject(struct lo_call *call);
 /* --- data and the end of a connection --- */
 
 enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send);
-void vipl_lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi);
+void vipl_lo_session_cut(struct vipl_be_nic *be, struct vipl_vi *vi);
 void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
-VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region);
+VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region);
 VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
-VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_facts *region);
+VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region);
 VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be);
 
 /* --- progress --- */
 
 void vipl_lo_remote_poll(struct vipl_be_nic *be);
 void vipl_lo_remote_look(struct vipl_be_nic *be); /* at the sockets, now */
-void vipl_lo_remote_arm(struct vipl_be_nic *be, struct vipl_nap *nap);
-void vipl_lo_remote_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap);
+void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
+void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint);
 void vipl_lo_remote_close(struct vipl_be_nic *be);
 
 #endif

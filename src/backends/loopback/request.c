@@ -55,14 +55,14 @@ static void get_bytes(struct cursor *c, uint8_t *bytes, size_t n)
     c->left -= n;
 }
 
-static void put_facts(struct cursor *c, const struct vipl_vi_facts *f)
+static void put_params(struct cursor *c, const struct vipl_vi_params *f)
 {
     put(c, f->max_transfer_size, 8);
     put(c, f->reliability, 2);
     put(c, (f->rdma_write ? 1u : 0u) | (f->rdma_read ? 2u : 0u) | (f->has_qos ? 4u : 0u), 1);
 }
 
-static void get_facts(struct cursor *c, struct vipl_vi_facts *f)
+static void get_params(struct cursor *c, struct vipl_vi_params *f)
 {
     f->max_transfer_size = get(c, 8);
     f->reliability = (uint16_t)get(c, 2);
@@ -112,7 +112,7 @@ size_t vipl_lo_hello_write(const struct lo_hello *h, uint8_t bytes[LO_PACKET])
     put(&c, h->probe_address, 8);
     put(&c, h->probe_value, 4);
     put(&c, h->tag, 4);
-    put_facts(&c, &h->facts);
+    put_params(&c, &h->params);
     put_address(&c, &h->local);
     put_address(&c, &h->remote);
     return (size_t)(c.at - bytes);
@@ -139,7 +139,7 @@ bool vipl_lo_hello_read(struct lo_hello *h, const uint8_t *bytes, size_t length)
     h->probe_address = get(&c, 8);
     h->probe_value = (uint32_t)get(&c, 4);
     h->tag = (uint32_t)get(&c, 4);
-    get_facts(&c, &h->facts);
+    get_params(&c, &h->params);
     get_address(&c, &h->local);
     get_address(&c, &h->remote);
     return c.ok;
@@ -160,7 +160,7 @@ size_t vipl_lo_answer_write(const struct lo_answer *a, uint8_t bytes[LO_PACKET])
     put(&c, a->tag, 4);
     put(&c, a->probe_value, 4);
     put(&c, a->probe_address, 8);
-    put_facts(&c, &a->facts);
+    put_params(&c, &a->params);
     return (size_t)(c.at - bytes);
 }
 
@@ -181,7 +181,7 @@ bool vipl_lo_answer_read(struct lo_answer *a, const uint8_t *bytes, size_t lengt
     a->tag = (uint32_t)get(&c, 4);
     a->probe_value = (uint32_t)get(&c, 4);
     a->probe_address = get(&c, 8);
-    get_facts(&c, &a->facts);
+    get_params(&c, &a->params);
     return c.ok;
 }
 

@@ -23,7 +23,7 @@ struct lo_hello {
     uint64_t probe_address;
     uint32_t probe_value;
     uint32_t tag;
-    struct vipl_vi_facts facts;
+    struct vipl_vi_params params;
     struct vipl_address local;
     struct vipl_address remote;
 };
@@ -52,7 +52,7 @@ struct lo_answer {
     uint32_t tag;
     uint32_t probe_value;
     uint64_t probe_address;
-    struct vipl_vi_facts facts;
+    struct vipl_vi_params params;
 };
 
 size_t vipl_lo_hello_write(const struct lo_hello *h, uint8_t bytes[LO_PACKET]);

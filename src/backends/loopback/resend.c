@@ -162,7 +162,7 @@ static bool put_chunk(struct lo_session *session, struct lo_ticket *ticket, cons
         vipl_mutex_unlock(&link->tx);
         return false;
     }
-    if (*valid && !vipl_gather(payload, &send->local, offset, bytes)) {
+    if (*valid && !vipl_iov_gather(payload, &send->local, offset, bytes)) {
         *valid = false;
         offset = total = left = bytes = 0;
     }
@@ -187,11 +187,11 @@ static bool put_chunk(struct lo_session *session, struct lo_ticket *ticket, cons
     return true;
 }
 
-bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **settle)
+bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **finish_failure)
 {
     struct lo_session *session;
     struct vipl_send send;
-    *settle = NULL;
+    *finish_failure = NULL;
     struct lo_ticket *ticket = next_resend(link, &session);
     if (ticket == NULL) {
         return true;
@@ -203,7 +203,7 @@ bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **settle)
     bool room = put_chunk(session, ticket, &send, &valid);
     vipl_up_send_unlock(session->vi);
     if (!valid && room && vipl_up_send_done(session->vi, sequence, VIP_STATUS_PROTECTION_ERROR, 0)) {
-        *settle = session->vi;
+        *finish_failure = session->vi;
     }
     return room;
 }

@@ -20,26 +20,27 @@ enum {
 
 /* --- telling VIs later --- */
 
-static void add_casualty(struct lo_casualties *casualties, struct vipl_vi *vi, bool settle)
+static void add_casualty(struct lo_casualties *casualties, struct vipl_vi *vi, bool finish_failure)
 {
     unsigned last = casualties->count - 1;
-    if (settle && casualties->count > 0 && casualties->list[last].settle && casualties->list[last].vi == vi) {
-        vipl_up_unpin(vi); /* it is to be told already */
+    if (finish_failure && casualties->count > 0 && casualties->list[last].finish_failure &&
+        casualties->list[last].vi == vi) {
+        vipl_up_put(vi); /* it is to be told already */
         return;
     }
     casualties->list[casualties->count].vi = vi; /* the callers leave room */
-    casualties->list[casualties->count++].settle = settle;
+    casualties->list[casualties->count++].finish_failure = finish_failure;
 }
 
 void vipl_lo_casualties_tell(struct lo_casualties *casualties)
 {
     for (unsigned i = 0; i < casualties->count; i++) {
         struct vipl_vi *vi = casualties->list[i].vi;
-        if (casualties->list[i].settle) {
-            vipl_up_settle(vi);
+        if (casualties->list[i].finish_failure) {
+            vipl_up_finish_failure(vi);
         } else {
             vipl_up_broken(vi, VIP_ERROR_CONN_LOST);
-            vipl_up_unpin(vi);
+            vipl_up_put(vi);
         }
     }
 }
@@ -60,7 +61,7 @@ static void cut_off(struct lo_session *session, struct lo_casualties *casualties
 {
     if (!session->broken) {
         session->broken = true;
-        vipl_up_pin(session->vi);
+        vipl_up_hold(session->vi);
         add_casualty(casualties, session->vi, false);
     }
 }
@@ -110,7 +111,7 @@ static struct vipl_vi *redeem(struct lo_link *link, uint32_t name, bool last, ui
     return vi;
 }
 
-/* The peer will not have the rest of a message that is not all in the ring, and not pending yet. True: settle the VI. */
+/* The peer will not have the rest of a message that is not all in the ring, and not pending yet. True: finish_failure the VI. */
 static bool refuse_half(struct vipl_vi *vi, uint32_t ticket, uint32_t status)
 {
     vipl_up_send_lock(vi);
@@ -172,7 +173,7 @@ static bool chunk_is_sane(const struct lo_message *m, uint32_t bytes)
 /* At Reliable Delivery and below what became of the message at the receiver is not the sender's business. */
 static uint32_t for_sender(const struct lo_session *s, uint32_t status)
 {
-    bool reception = s->facts.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+    bool reception = s->params.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
     return !reception && status == VIP_STATUS_REMOTE_DESC_ERROR ? 0 : status;
 }
 
@@ -180,7 +181,7 @@ static uint32_t for_sender(const struct lo_session *s, uint32_t status)
  * message is all there. */
 static void answer_send(struct lo_session *s, const struct lo_message *m, bool was_refused)
 {
-    bool reception = s->facts.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+    bool reception = s->params.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
     bool over = (m->flags & LO_FLAG_LAST) != 0 || (reception && s->rx_status != 0);
     bool answered = reception && was_refused;
     if ((m->flags & LO_FLAG_ACK) != 0 && over && !answered) {
@@ -193,7 +194,7 @@ static void place_chunk(struct lo_session *s, const struct lo_message *m, const 
     struct vipl_sg to;
     if (vipl_up_recv_claim(s->vi, m->total, &to) != VIPL_CLAIM_OK) {
         s->rx_dropping = true;
-    } else if (!vipl_scatter(&to, m->offset, payload, m->bytes)) {
+    } else if (!vipl_iov_scatter(&to, m->offset, payload, m->bytes)) {
         vipl_up_recv_finish(s->vi, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
         s->rx_dropping = true;
     } else if ((m->flags & LO_FLAG_LAST) != 0) {
@@ -338,7 +339,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         struct vipl_sg from = {.count = 1, .bytes = bytes};
         from.iov[0].base = (void *)(uintptr_t)(payload + LO_RDMA_PREFIX);
         from.iov[0].len = bytes;
-        if (vipl_copy_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from) != VIPL_COPY_DONE) {
+        if (vipl_iov_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from) != VIPL_IOV_DONE) {
             vipl_up_rdma_refuse(s->vi, true);
             s->rx_status = VIP_STATUS_RDMA_PROT_ERROR;
         }
@@ -347,7 +348,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         complete_write(s, m);
     }
     unlock(s->vi, casualties);
-    bool reliable = s->facts.reliability != VIP_SERVICE_UNRELIABLE;
+    bool reliable = s->params.reliability != VIP_SERVICE_UNRELIABLE;
     if (reliable && was_refused) {
         return true; /* the sender knows */
     }
@@ -396,7 +397,7 @@ static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
     unsigned char *payload = bytes == 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
     bool ring = false;
     *there = payload == NULL ||
-             vipl_copy_bytes(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
+             vipl_iov_bytes(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
     if (payload != NULL && *there) {
         struct lo_message message = {
             .type = LO_DATA,
@@ -413,7 +414,7 @@ static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
     }
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        vipl_lo_link_ring_bell(link);
+        vipl_lo_link_wake(link);
     }
     return payload != NULL && *there;
 }
@@ -462,7 +463,7 @@ static void on_data(struct lo_link *link, const struct lo_message *m, const unsi
     }
     vipl_up_send_lock(vi);
     bool valid = vipl_up_read_target(vi, sequence, &to) && m->total == to.bytes;
-    valid = valid && vipl_scatter(&to, m->offset, payload, m->bytes);
+    valid = valid && vipl_iov_scatter(&to, m->offset, payload, m->bytes);
     vipl_up_send_unlock(vi);
     if ((last || !valid) && vipl_up_send_done(vi, sequence, valid ? 0 : VIP_STATUS_PROTECTION_ERROR, bytes)) {
         add_casualty(casualties, vi, true);
@@ -471,10 +472,10 @@ static void on_data(struct lo_link *link, const struct lo_message *m, const unsi
 
 static bool resend(struct lo_link *link, struct lo_casualties *casualties)
 {
-    struct vipl_vi *settle;
-    bool moved = vipl_lo_resend(link, &settle);
-    if (settle != NULL) {
-        add_casualty(casualties, settle, true);
+    struct vipl_vi *finish_failure;
+    bool moved = vipl_lo_resend(link, &finish_failure);
+    if (finish_failure != NULL) {
+        add_casualty(casualties, finish_failure, true);
     }
     return moved;
 }
@@ -489,7 +490,7 @@ static void on_open(struct lo_session *s, const struct lo_message *m, struct lo_
     s->peer_number = m->total;
     vipl_store_relaxed(&s->link->peer_can_reach, m->immediate != 0);
     vipl_lo_session_begin_locked(s);
-    if (!vipl_up_connected(s->vi, &s->facts)) {
+    if (!vipl_up_connected(s->vi, &s->params)) {
         cut_off(s, casualties);
     }
 }
@@ -596,7 +597,7 @@ void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties
         return;
     }
     if (n > 0 && vipl_lo_ring_release(&link->in)) {
-        vipl_lo_link_ring_bell(link);
+        vipl_lo_link_wake(link);
     }
     while (link->reads_count > 0 && has_place(casualties) && serve_read(link, casualties)) {
     }
@@ -633,7 +634,7 @@ static void say_farewells(struct lo_link *link)
                        !vipl_list_empty(&link->farewells) || !vipl_list_empty(&link->blocked));
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        vipl_lo_link_ring_bell(link);
+        vipl_lo_link_wake(link);
     }
 }
 

@@ -52,7 +52,7 @@ static void set_session(struct vipl_vi *vi, struct lo_session *session)
 }
 
 struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
-                                        const struct vipl_vi_facts *facts, uint32_t peer_tag, bool *opened)
+                                        const struct vipl_vi_params *params, uint32_t peer_tag, bool *opened)
 {
     struct lo_session *session = vipl_zalloc(sizeof(*session));
     if (session == NULL) {
@@ -64,7 +64,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     session->link = link;
     session->vi = vi;
     session->peer_number = peer_number;
-    session->facts = *facts;
+    session->params = *params;
     session->peer_tag = peer_tag;
     session->opened = opened;
     vipl_mutex_lock(&remote_of(link)->rx);
@@ -85,7 +85,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
 
 void vipl_lo_session_begin_locked(struct lo_session *session)
 {
-    struct vipl_vi_facts own;
+    struct vipl_vi_params own;
     session->open = true;
     session->link->confirmed = true;
     if (session->opened != NULL) {
@@ -93,7 +93,7 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
         session->opened = NULL;
     }
     /* RDMA that the peer cannot do itself, or may not, is served here even when nobody calls in. */
-    vipl_up_vi_facts(session->vi, &own);
+    vipl_up_vi_params(session->vi, &own);
     if (own.rdma_write || own.rdma_read) {
         struct lo_link *link = session->link;
         uint32_t *gate = lo_gate(link->segment, link->side, session->number);
@@ -153,7 +153,7 @@ static void part(struct lo_session *session)
     }
     vipl_mutex_unlock(&link->tx);
     if (ring) {
-        vipl_lo_link_ring_bell(link);
+        vipl_lo_link_wake(link);
     }
     link->sessions[session->number >> LO_LIFE_BITS] = NULL;
     vipl_mutex_unlock(&remote_of(link)->rx);
@@ -187,7 +187,7 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
     }
 }
 
-void vipl_lo_session_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
+void vipl_lo_session_cut(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct lo_session *session = lo_vi_of(vi)->session;
     (void)be;
@@ -300,7 +300,7 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     bool first = session->tx_offset == 0;
     unsigned char *payload =
         bytes > LO_MAX_CHUNK ? NULL : vipl_lo_ring_claim(&link->out, bytes + prefix, false);
-    *there = payload == NULL || vipl_gather(payload + prefix, &send->local, session->tx_offset, bytes);
+    *there = payload == NULL || vipl_iov_gather(payload + prefix, &send->local, session->tx_offset, bytes);
     if (!*there) {
         payload = NULL;
         if (!first && wants_answer(send)) {
@@ -434,7 +434,7 @@ static unsigned remote_pieces(struct vipl_iov out[2], const struct vipl_send *se
 static bool may_reach(const struct lo_session *session, const struct vipl_send *send)
 {
     bool enabled =
-        send->op == VIP_CONTROL_OP_RDMAWRITE ? session->facts.rdma_write : session->facts.rdma_read;
+        send->op == VIP_CONTROL_OP_RDMAWRITE ? session->params.rdma_write : session->params.rdma_read;
     return enabled && send->local.bytes > 0 && session->link->window.base != NULL &&
            vipl_load_relaxed(&session->link->can_reach) != 0 &&
            (sizeof(void *) == 8 || send->remote_address <= UINT32_MAX);
@@ -472,7 +472,7 @@ static bool reach(struct lo_session *session, const struct vipl_send *send)
 static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *send)
 {
     if (session->tx_offset == 0 && may_reach(session, send)) {
-        if (send->behind_others) {
+        if (send->has_outstanding) {
             return VIPL_POSTED_AGAIN; /* core comes back when the earlier ones are done */
         }
         if (reach(session, send)) {

@@ -126,7 +126,7 @@ static bool say_hello(const struct lo_asking *asking)
         .probe_address = (uint64_t)(uintptr_t)vipl_lo_probe(),
         .probe_value = *vipl_lo_probe(),
         .tag = vipl_up_vi_tag(request->vi),
-        .facts = request->facts,
+        .params = request->params,
         .local = request->local,
         .remote = request->remote,
     };
@@ -320,7 +320,7 @@ static void on_acceptance(struct lo_asking *asking, const struct lo_answer *a, i
     struct vipl_vi *vi = request->vi;
     struct lo_link *link = link_of(asking, a, fds);
     struct lo_session *session =
-        link == NULL ? NULL : vipl_lo_session_open(link, vi, a->session, &a->facts, a->tag, NULL);
+        link == NULL ? NULL : vipl_lo_session_open(link, vi, a->session, &a->params, a->tag, NULL);
     bool opened = false;
     if (session != NULL) {
         struct lo_message open = {
@@ -337,7 +337,7 @@ static void on_acceptance(struct lo_asking *asking, const struct lo_answer *a, i
     }
     vipl_lo_request_end(request);
     if (opened) {
-        vipl_up_connected(vi, &a->facts);
+        vipl_up_connected(vi, &a->params);
     } else {
         vipl_up_connect_failed(vi, VIP_ERROR_RESOURCE);
     }

@@ -141,7 +141,7 @@ VIP_RETURN vipl_tcp_resolve(struct vipl_be_nic *be, const char *name, uint32_t i
 {
     struct vipl_inet inet =
         be->inet; /* this host's name is the device's address, whatever else the host has */
-    bool found = vipl_names_this_host(name) ? index == 0 : look_up(be, name, index, &inet);
+    bool found = vipl_hostname_is_own(name) ? index == 0 : look_up(be, name, index, &inet);
     if (!found) {
         return VIP_ERROR_NAMESERVICE;
     }

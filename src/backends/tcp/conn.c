@@ -173,11 +173,11 @@ static void set_conn(struct vipl_vi *vi, struct tcp_conn *conn)
 
 void vipl_tcp_conn_attach(struct tcp_conn *conn, struct vipl_vi *vi)
 {
-    struct vipl_vi_facts facts;
-    vipl_up_vi_facts(vi, &facts);
+    struct vipl_vi_params params;
+    vipl_up_vi_params(vi, &params);
     conn->vi = vi;
-    conn->unreliable = facts.reliability == VIP_SERVICE_UNRELIABLE;
-    conn->confirms_sends = !conn->foreign && facts.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
+    conn->unreliable = params.reliability == VIP_SERVICE_UNRELIABLE;
+    conn->confirms_sends = !conn->foreign && params.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
     conn->confirms_writes = !conn->foreign && !conn->unreliable;
     set_conn(vi, conn);
 }
@@ -242,10 +242,10 @@ void vipl_tcp_watch_silence(struct vipl_be_nic *be)
 /* Remote access is to work with nobody calling in. */
 void vipl_tcp_conn_open(struct tcp_conn *conn)
 {
-    struct vipl_vi_facts own;
+    struct vipl_vi_params own;
     conn->state = TCP_OPEN;
     vipl_tcp_conn_deadline(conn, 0);
-    vipl_up_vi_facts(conn->vi, &own);
+    vipl_up_vi_params(conn->vi, &own);
     if (own.rdma_write || own.rdma_read) {
         (void)vipl_up_need_service(conn->be->core);
     }
@@ -296,7 +296,7 @@ void vipl_tcp_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
     vipl_tcp_unlock(be);
 }
 
-void vipl_tcp_sever(struct vipl_be_nic *be, struct vipl_vi *vi)
+void vipl_tcp_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     (void)be;
     (void)vi; /* nobody fetches from our buffers; what is received finds the queues empty */

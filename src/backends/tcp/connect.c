@@ -200,7 +200,7 @@ void vipl_tcp_dialed(struct tcp_conn *conn)
         return;
     }
     struct tcp_hello hello = {.kind = call->peer ? TCP_PEER_REQUEST : TCP_REQUEST,
-                              .facts = call->facts,
+                              .params = call->params,
                               .segment = TCP_SEGMENT,
                               .from = call->local,
                               .to = call->remote};
@@ -242,7 +242,7 @@ static void take_up(struct tcp_conn *conn)
     if (!conn->foreign || vipl_tcp_foreign_gets_ready(conn)) { /* before any of the program's */
         vipl_tcp_first_frame(conn, conn->foreign ? vipl_tcp_ready_op(&conn->enhanced) : VIPL_RDMAP_WRITE);
     }
-    if (!vipl_up_connected(vi, &conn->facts)) {
+    if (!vipl_up_connected(vi, &conn->params)) {
         vipl_tcp_conn_detach(conn);
         vipl_tcp_conn_end(conn);
     }
@@ -250,7 +250,7 @@ static void take_up(struct tcp_conn *conn)
 
 static void accepted(struct tcp_conn *conn, const struct tcp_hello *hello)
 {
-    conn->facts = hello->facts;
+    conn->params = hello->params;
     conn->segment = hello->segment < TCP_SEGMENT ? hello->segment : TCP_SEGMENT;
     take_up(conn);
 }
@@ -292,8 +292,8 @@ static bool ask_in_older(struct tcp_conn *conn)
 static void accepted_by_foreign(struct tcp_conn *conn, const struct vipl_mpa_start *start)
 {
     struct tcp_call *call = conn->call;
-    vipl_tcp_foreign_facts(&conn->facts);
-    VIP_RETURN rc = vipl_facts_agree(&call->facts, &conn->facts);
+    vipl_tcp_foreign_facts(&conn->params);
+    VIP_RETURN rc = vipl_params_agree(&call->params, &conn->params);
     if (rc != VIP_SUCCESS) {
         fail_call(call, rc);
     } else if (start->revision > conn->start.revision || call->peer || !vipl_tcp_foreign_begin(conn, start)) {
@@ -371,7 +371,7 @@ bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_hello *hello)
     if (call == NULL) {
         return false;
     }
-    VIP_RETURN rc = vipl_facts_agree(&call->facts, &hello->facts);
+    VIP_RETURN rc = vipl_params_agree(&call->params, &hello->params);
     if (rc != VIP_SUCCESS) {
         vipl_tcp_refuse(conn, TCP_DISAGREES, rc);
         fail_call(call, rc);
@@ -380,7 +380,7 @@ bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_hello *hello)
     conn->call = call;
     call->conn = conn;
     vipl_tcp_conn_attach(conn, call->vi);
-    if (!vipl_tcp_answer_yes(conn, &call->facts)) {
+    if (!vipl_tcp_answer_yes(conn, &call->params)) {
         vipl_tcp_call_lost(conn);
     }
     return true;
@@ -394,7 +394,7 @@ void vipl_tcp_call_opened(struct tcp_conn *conn)
     conn->call = NULL;
     end_call(call);
     vipl_tcp_conn_open(conn);
-    if (!vipl_up_connected(vi, &conn->facts)) {
+    if (!vipl_up_connected(vi, &conn->params)) {
         vipl_tcp_conn_detach(conn);
         vipl_tcp_conn_end(conn);
     }
@@ -445,8 +445,8 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
     call->local = *local;
     call->remote = *remote;
     call->peer = peer;
-    vipl_up_vi_facts(vi, &call->facts);
-    if (peer && (call->facts.rdma_write || call->facts.rdma_read)) {
+    vipl_up_vi_params(vi, &call->params);
+    if (peer && (call->params.rdma_write || call->params.rdma_read)) {
         (void)vipl_up_need_service(be->core); /* what sees the connection open may not start it */
     }
     vipl_mutex_lock(&be->lock);

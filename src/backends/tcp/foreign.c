@@ -17,13 +17,13 @@ enum {
     FPDU_OVERHEAD = VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_MPA_CRC_BYTES
 };
 
-void vipl_tcp_foreign_facts(struct vipl_vi_facts *out)
+void vipl_tcp_foreign_facts(struct vipl_vi_params *out)
 {
-    *out = (struct vipl_vi_facts){.max_transfer_size = TCP_TRANSFER_SIZE,
-                                  .reliability = VIP_SERVICE_RELIABLE_DELIVERY,
-                                  .rdma_write = true,
-                                  .rdma_read = true,
-                                  .foreign = true};
+    *out = (struct vipl_vi_params){.max_transfer_size = TCP_TRANSFER_SIZE,
+                                   .reliability = VIP_SERVICE_RELIABLE_DELIVERY,
+                                   .rdma_write = true,
+                                   .rdma_read = true,
+                                   .foreign = true};
 }
 
 /* --- set-up --- */
@@ -157,7 +157,7 @@ static bool take(struct cursor *c, uint8_t *to, size_t bytes)
         size_t left = c->piece->len - c->offset;
         size_t n = left < bytes ? left : bytes;
         if (to != NULL) {
-            c->fault = !vipl_copy_bytes(to, (const uint8_t *)c->piece->base + c->offset, n);
+            c->fault = !vipl_iov_bytes(to, (const uint8_t *)c->piece->base + c->offset, n);
             to += n;
         }
         bytes -= n;

@@ -104,7 +104,7 @@ static int receive(struct tcp_conn *conn, const struct vipl_sg *to, size_t offse
     struct vipl_iov pieces[VIPL_MAX_SEGMENTS + 1];
     uint8_t *scratch = conn->be->scratch;
     size_t lacks = conn->rx.landing - conn->rx.land_tail;
-    unsigned count = to == NULL ? 0 : vipl_slice(pieces, to, offset, lacks);
+    unsigned count = to == NULL ? 0 : vipl_iov_slice(pieces, to, offset, lacks);
     pieces[count] = (struct vipl_iov){scratch, to == NULL ? lacks : ROOM};
     int error = vipl_socket_receive(conn->fd, pieces, count + 1, &out->received);
     out->landed = out->received < lacks ? out->received : lacks;

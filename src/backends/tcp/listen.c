@@ -296,9 +296,9 @@ static bool send_reply(struct tcp_conn *conn, bool reject, const struct tcp_hell
     return vipl_tcp_start_send(conn, reply_to(conn, reject), conn->start.enhanced ? &ours : NULL, hello);
 }
 
-bool vipl_tcp_answer_yes(struct tcp_conn *conn, const struct vipl_vi_facts *facts)
+bool vipl_tcp_answer_yes(struct tcp_conn *conn, const struct vipl_vi_params *params)
 {
-    struct tcp_hello hello = {.kind = TCP_ACCEPT, .facts = *facts, .segment = TCP_SEGMENT};
+    struct tcp_hello hello = {.kind = TCP_ACCEPT, .params = *params, .segment = TCP_SEGMENT};
     if (conn->foreign && !vipl_tcp_foreign_begin(conn, &conn->start)) {
         return false;
     }
@@ -331,7 +331,7 @@ static void offer(struct tcp_conn *conn, const struct tcp_hello *hello)
     const struct tcp_listener *listener = find(be, &local);
     bool somebody = listener != NULL && listener->waited;
     struct vipl_conn *request =
-        somebody ? vipl_up_conn_arrived(be->core, &local, &remote, &hello->facts) : NULL;
+        somebody ? vipl_up_conn_arrived(be->core, &local, &remote, &hello->params) : NULL;
     if (request == NULL) {
         vipl_tcp_refuse(conn, somebody ? TCP_BUSY : TCP_NOBODY, VIP_SUCCESS);
         return;
@@ -339,14 +339,14 @@ static void offer(struct tcp_conn *conn, const struct tcp_hello *hello)
     tcp_request_of(request)->conn = conn;
     conn->request = request;
     conn->state = TCP_OFFERED;
-    conn->facts = hello->facts;
+    conn->params = hello->params;
 }
 
 /* One of us: what it says decides. */
 static void greet_ours(struct tcp_conn *conn, const struct tcp_hello *hello)
 {
     conn->segment = hello->segment < TCP_SEGMENT ? hello->segment : TCP_SEGMENT;
-    conn->facts = hello->facts;
+    conn->params = hello->params;
     if (hello->kind == TCP_REQUEST) {
         offer(conn, hello);
     } else if (hello->kind != TCP_PEER_REQUEST || !vipl_tcp_peer_arrived(conn, hello)) {
@@ -359,7 +359,7 @@ static void greet_foreign(struct tcp_conn *conn)
 {
     struct tcp_hello hello = {.to = conn->local};
     conn->foreign = true;
-    vipl_tcp_foreign_facts(&hello.facts);
+    vipl_tcp_foreign_facts(&hello.params);
     vipl_log(VIPL_LOG_DEBUG, "a foreign requester, MPA revision %u", (unsigned)conn->start.revision);
     offer(conn, &hello);
 }
@@ -433,21 +433,21 @@ static void open_quiet(struct tcp_conn *conn)
     conn->acceptance = NULL;
     vipl_tcp_conn_open(conn);
     vipl_tcp_foreign_fresh(conn, true);
-    acceptance->opened = vipl_up_connected(conn->vi, &conn->facts);
+    acceptance->opened = vipl_up_connected(conn->vi, &conn->params);
     acceptance->over = true;
 }
 
 VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request, struct vipl_vi *vi)
 {
     struct tcp_acceptance acceptance = {false, false};
-    struct vipl_vi_facts facts;
-    vipl_up_vi_facts(vi, &facts);
+    struct vipl_vi_params params;
+    vipl_up_vi_params(vi, &params);
     vipl_mutex_lock(&be->lock);
     struct tcp_conn *conn = take(request);
     if (conn != NULL) {
         vipl_tcp_conn_attach(conn, vi);
         conn->acceptance = &acceptance;
-        acceptance.over = !vipl_tcp_answer_yes(conn, &facts);
+        acceptance.over = !vipl_tcp_answer_yes(conn, &params);
         if (!acceptance.over && conn->foreign && !vipl_tcp_foreign_gets_ready(conn)) {
             open_quiet(conn); /* it may speak when it likes */
         }

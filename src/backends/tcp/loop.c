@@ -53,12 +53,12 @@ static void make_room(struct vipl_be_nic *be, int least)
 bool vipl_tcp_has_room(struct vipl_be_nic *be, int fd)
 {
     be->highest_fd = fd > be->highest_fd ? fd : be->highest_fd;
-    return (unsigned)fd < be->loop.nwatchers || !vipl_is_in_safe_call();
+    return (unsigned)fd < be->loop.nwatchers || !vipl_guard_is_safe_call();
 }
 
 static void keep_room(struct vipl_be_nic *be)
 {
-    if ((unsigned)be->highest_fd + SPARE_ROOM > be->loop.nwatchers && !vipl_is_in_safe_call()) {
+    if ((unsigned)be->highest_fd + SPARE_ROOM > be->loop.nwatchers && !vipl_guard_is_safe_call()) {
         make_room(be, 2 * be->highest_fd);
     }
 }
@@ -143,13 +143,13 @@ void vipl_tcp_changed(struct vipl_be_nic *be)
 
 /* --- connections that broke --- */
 
-static bool note(struct vipl_be_nic *be, struct vipl_vi *vi, bool settle, VIP_ERROR_CODE code)
+static bool note(struct vipl_be_nic *be, struct vipl_vi *vi, bool finish_failure, VIP_ERROR_CODE code)
 {
     unsigned i = be->fallen_count;
     if (i == sizeof(be->fallen) / sizeof(be->fallen[0])) {
         return false;
     }
-    be->fallen[i] = (struct tcp_fallen){vi, settle, code};
+    be->fallen[i] = (struct tcp_fallen){vi, finish_failure, code};
     be->fallen_count = i + 1;
     return true;
 }
@@ -172,13 +172,13 @@ void vipl_tcp_fell(struct tcp_conn *conn, VIP_ERROR_CODE code)
         return;
     }
     vipl_up_recv_lock(conn->vi);
-    vipl_up_pin(conn->vi);
+    vipl_up_hold(conn->vi);
     vipl_up_recv_unlock_quiet(conn->vi);
     conn->fell = !note(conn->be, conn->vi, false, code);
     conn->fell_code = code;
     if (conn->fell) {
         conn->be->fallen_more = true;
-        vipl_up_unpin(conn->vi);
+        vipl_up_put(conn->vi);
     }
 }
 
@@ -190,7 +190,7 @@ void vipl_tcp_settle(struct vipl_be_nic *be, struct vipl_vi *vi)
         vipl_tcp_conn_watch(conn, 0);
     }
     if (!note(be, vi, true, VIP_ERROR_CONN_LOST)) {
-        vipl_up_unpin(vi); /* it stays doomed: the next to touch it settles it */
+        vipl_up_put(vi); /* it stays failed_vi: the next to touch it settles it */
         if (conn != NULL) {
             conn->fell = true;
             conn->fell_code = VIP_ERROR_CONN_LOST;
@@ -223,11 +223,11 @@ static void tell_fallen(struct vipl_be_nic *be)
 {
     struct tcp_fallen fallen = {0}; /* gcc does not see through a sanitizer that it is filled in */
     while (take_fallen(be, &fallen)) {
-        if (fallen.settle) {
-            vipl_up_settle(fallen.vi);
+        if (fallen.finish_failure) {
+            vipl_up_finish_failure(fallen.vi);
         } else {
             vipl_up_broken(fallen.vi, fallen.code);
-            vipl_up_unpin(fallen.vi);
+            vipl_up_put(fallen.vi);
         }
     }
 }
@@ -328,7 +328,7 @@ void vipl_tcp_poll(struct vipl_be_nic *be)
     vipl_tcp_unlock(be);
 }
 
-void vipl_tcp_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
+void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
     vipl_mutex_lock(&be->lock);
     look_at_wants(be);
@@ -339,8 +339,8 @@ void vipl_tcp_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
     }
     bool lost = loop_is_lost(be);
     uv_update_time(&be->loop);
-    nap->fd = lost ? -1 : uv_backend_fd(&be->loop);
-    nap->ms = !lost && uv_loop_alive(&be->loop) ? uv_backend_timeout(&be->loop) : -1;
+    hint->fd = lost ? -1 : uv_backend_fd(&be->loop);
+    hint->ms = !lost && uv_loop_alive(&be->loop) ? uv_backend_timeout(&be->loop) : -1;
     bool tell = be->fallen_count > 0 || be->fallen_more;
     bool changed = vipl_load_relaxed(&be->changed) != 0;
     vipl_mutex_unlock(&be->lock);
@@ -348,12 +348,12 @@ void vipl_tcp_arm(struct vipl_be_nic *be, struct vipl_nap *nap)
         tell_fallen(be);
     }
     if (tell || changed) {
-        nap->ms = 0;
+        hint->ms = 0;
     }
 }
 
-void vipl_tcp_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap)
+void vipl_tcp_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
 {
-    (void)nap;
+    (void)hint;
     vipl_store_relaxed(&be->slept, 1); /* something may have happened anywhere */
 }

@@ -27,12 +27,12 @@ size_t vipl_tcp_hello_write(uint8_t *out, const struct tcp_hello *h)
     memcpy(out, magic, sizeof(magic));
     out[4] = VERSION;
     out[5] = h->kind;
-    out[6] = (uint8_t)(h->reason << 5 | (h->facts.rdma_write ? FLAG_WRITE : 0) |
-                       (h->facts.rdma_read ? FLAG_READ : 0) | (h->facts.has_qos ? FLAG_QOS : 0) |
-                       (h->facts.is_32_bit ? FLAG_32_BIT : 0));
+    out[6] = (uint8_t)(h->reason << 5 | (h->params.rdma_write ? FLAG_WRITE : 0) |
+                       (h->params.rdma_read ? FLAG_READ : 0) | (h->params.has_qos ? FLAG_QOS : 0) |
+                       (h->params.is_32_bit ? FLAG_32_BIT : 0));
     out[7] = h->code;
-    vipl_put16(out + 8, h->facts.reliability);
-    vipl_put64(out + 12, h->facts.max_transfer_size);
+    vipl_put16(out + 8, h->params.reliability);
+    vipl_put64(out + 12, h->params.max_transfer_size);
     vipl_put32(out + 20, h->segment);
     out[24] = (uint8_t)h->from.disc_len;
     out[25] = (uint8_t)h->to.disc_len;
@@ -61,12 +61,12 @@ bool vipl_tcp_hello_read(const uint8_t *bytes, size_t length, struct tcp_hello *
     out->kind = bytes[5];
     out->reason = bytes[6] >> 5;
     out->code = bytes[7];
-    out->facts.rdma_write = (bytes[6] & FLAG_WRITE) != 0;
-    out->facts.rdma_read = (bytes[6] & FLAG_READ) != 0;
-    out->facts.has_qos = (bytes[6] & FLAG_QOS) != 0;
-    out->facts.is_32_bit = (bytes[6] & FLAG_32_BIT) != 0;
-    out->facts.reliability = vipl_get16(bytes + 8);
-    out->facts.max_transfer_size = vipl_get64(bytes + 12);
+    out->params.rdma_write = (bytes[6] & FLAG_WRITE) != 0;
+    out->params.rdma_read = (bytes[6] & FLAG_READ) != 0;
+    out->params.has_qos = (bytes[6] & FLAG_QOS) != 0;
+    out->params.is_32_bit = (bytes[6] & FLAG_32_BIT) != 0;
+    out->params.reliability = vipl_get16(bytes + 8);
+    out->params.max_transfer_size = vipl_get64(bytes + 12);
     out->segment = vipl_get32(bytes + 20);
     out->from.disc_len = bytes[24];
     out->to.disc_len = bytes[25];

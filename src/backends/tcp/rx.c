@@ -49,7 +49,7 @@ static bool ends_message(const struct tcp_segment *s)
 /* What has landed is in its place already. False: the place is not there. */
 static bool place(const struct vipl_sg *to, size_t offset, const struct tcp_segment *s)
 {
-    return s->payload == NULL || vipl_scatter(to, offset, s->payload, s->bytes);
+    return s->payload == NULL || vipl_iov_scatter(to, offset, s->payload, s->bytes);
 }
 
 uint16_t vipl_tcp_recv_fault(struct tcp_conn *conn)
@@ -258,7 +258,7 @@ static bool on_write(struct tcp_conn *conn, const struct tcp_segment *s)
     if (allowed && s->bytes > 0 && s->payload != NULL) {
         struct vipl_sg from = {.count = 1, .bytes = s->bytes};
         from.iov[0] = (struct vipl_iov){(void *)(uintptr_t)s->payload, s->bytes};
-        if (vipl_copy_ordered((unsigned char *)(uintptr_t)s->ddp.offset, &from) != VIPL_COPY_DONE) {
+        if (vipl_iov_ordered((unsigned char *)(uintptr_t)s->ddp.offset, &from) != VIPL_IOV_DONE) {
             reason = vipl_tcp_write_fault(conn);
         }
     }
@@ -406,11 +406,11 @@ static uint32_t status_of(uint16_t reason, uint16_t op, uint16_t reliability)
 static bool on_terminate(struct tcp_conn *conn, const struct tcp_segment *s)
 {
     struct vipl_rdmap_terminate terminate;
-    struct vipl_vi_facts own;
+    struct vipl_vi_params own;
     struct tcp_pending p;
     bool half;
     if (vipl_rdmap_terminate_read(s->payload, s->bytes, &terminate) && vipl_tcp_stopped_at(conn, &p, &half)) {
-        vipl_up_vi_facts(conn->vi, &own);
+        vipl_up_vi_params(conn->vi, &own);
         uint32_t status = conn->foreign ? vipl_tcp_foreign_status(terminate.reason, p.op)
                                         : status_of(terminate.reason, p.op, own.reliability);
         if (!(half ? vipl_tcp_refuse_post(conn, status) : end_pending(conn, &p, status))) {
@@ -449,7 +449,7 @@ static bool open_now(struct tcp_conn *conn)
     }
     conn->acceptance = NULL;
     vipl_tcp_conn_open(conn);
-    acceptance->opened = vipl_up_connected(conn->vi, &conn->facts);
+    acceptance->opened = vipl_up_connected(conn->vi, &conn->params);
     acceptance->over = true;
     if (!acceptance->opened) { /* who waits for it ends it */
         conn->broken = true;

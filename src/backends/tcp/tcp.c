@@ -136,7 +136,7 @@ static void tcp_abandon(void)
 }
 
 /* Peers reach registered memory through this program only: core's own table is all there is. */
-static VIP_RETURN tcp_region_add(struct vipl_be_nic *be, const struct vipl_region_facts *region)
+static VIP_RETURN tcp_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
     (void)be;
     (void)region;
@@ -191,10 +191,10 @@ const struct vipl_backend vipl_tcp_ops = {
     .conn_taken = vipl_tcp_conn_taken,
     .conn_accept = vipl_tcp_conn_accept,
     .conn_reject = vipl_tcp_conn_reject,
-    .sever = vipl_tcp_sever,
+    .revoke = vipl_tcp_revoke,
     .disconnect = vipl_tcp_disconnect,
     .post_send = vipl_tcp_post_send,
     .poll = vipl_tcp_poll,
-    .arm = vipl_tcp_arm,
-    .disarm = vipl_tcp_disarm,
+    .prepare_wait = vipl_tcp_prepare_wait,
+    .finish_wait = vipl_tcp_finish_wait,
 };

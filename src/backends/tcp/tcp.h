@@ -88,8 +88,8 @@ struct vipl_be_nic {
     struct tcp_conn *hot; /* received last; NULL: none */
     uint8_t *scratch;     /* TCP_SCRATCH bytes */
     struct tcp_fallen {
-        struct vipl_vi *vi; /* pinned */
-        bool settle;        /* core knows why; else the connection is lost */
+        struct vipl_vi *vi;  /* pinned */
+        bool finish_failure; /* core knows why; else the connection is lost */
         VIP_ERROR_CODE code;
     } fallen[64]; /* VIs whose connections broke; told when no lock is held */
     unsigned fallen_count;
@@ -128,7 +128,7 @@ struct tcp_call {
     struct vipl_address local;
     struct vipl_address remote;
     struct vipl_inet target;
-    struct vipl_vi_facts facts;
+    struct vipl_vi_params params;
     struct tcp_conn *conn;              /* the probe under way, or the answer to a peer's; NULL: none */
     struct tcp_conn *asked[TCP_PROBES]; /* probes that nobody has answered yet */
     struct tcp_listener *listener;      /* symmetric: where the peer may find us; NULL: nowhere */
@@ -267,9 +267,9 @@ struct tcp_conn {
     unsigned probe;            /* of its walk: which port */
     struct tcp_acceptance *acceptance;
     struct vipl_inet peer;
-    struct vipl_address local;   /* what its listener waits for; a foreign requester names nothing */
-    struct vipl_vi_facts facts;  /* the other VI's */
-    struct vipl_mpa_start start; /* the peer's request */
+    struct vipl_address local;    /* what its listener waits for; a foreign requester names nothing */
+    struct vipl_vi_params params; /* the other VI's */
+    struct vipl_mpa_start start;  /* the peer's request */
     struct vipl_mpa_enhanced enhanced;
     bool crc;
     bool foreign; /* the peer is iWARP, and not one of us; constant from its request or reply on */
@@ -322,16 +322,16 @@ VIP_RETURN vipl_tcp_reverse(struct vipl_be_nic *be, const struct vipl_address *h
 /* --- loop.c: the device's lock is held unless it says otherwise --- */
 
 int vipl_tcp_loop_open(struct vipl_be_nic *be);
-void vipl_tcp_loop_close(struct vipl_be_nic *be);                         /* every handle has been closed */
-void vipl_tcp_poll(struct vipl_be_nic *be);                               /* not held */
-void vipl_tcp_arm(struct vipl_be_nic *be, struct vipl_nap *nap);          /* not held */
-void vipl_tcp_disarm(struct vipl_be_nic *be, const struct vipl_nap *nap); /* not held */
+void vipl_tcp_loop_close(struct vipl_be_nic *be); /* every handle has been closed */
+void vipl_tcp_poll(struct vipl_be_nic *be);       /* not held */
+void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint);      /* not held */
+void vipl_tcp_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint); /* not held */
 /* Whether the loop can watch the descriptor now: false, it would allocate, and may not; somebody else will. */
 bool vipl_tcp_has_room(struct vipl_be_nic *be, int fd);
 void vipl_tcp_changed(struct vipl_be_nic *be); /* the loop has something new to watch or to wait for */
 void vipl_tcp_fell(struct tcp_conn *conn, VIP_ERROR_CODE code); /* the connection broke: its VI is told */
 void vipl_tcp_settle(struct vipl_be_nic *be,
-                     struct vipl_vi *vi); /* so is a pinned VI that core is to settle */
+                     struct vipl_vi *vi); /* so is a pinned VI that core is to finish_failure */
 /* Lets the lock go; tells whose connections broke, and who sleeps that it may have to wake sooner. No lock of core's. */
 void vipl_tcp_unlock(struct vipl_be_nic *be);
 /* A post or an answer waits; whoever polls goes on with it. Any lock but want_lock and a sending lock. */
@@ -352,7 +352,7 @@ void vipl_tcp_conn_ready(struct tcp_conn *conn, int events); /* something can be
 void vipl_tcp_conn_open(struct tcp_conn *conn);              /* the VI is connected from here on */
 void vipl_tcp_watch_silence(struct vipl_be_nic *be);         /* if something has been sent */
 void vipl_tcp_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi); /* not held */
-void vipl_tcp_sever(struct vipl_be_nic *be, struct vipl_vi *vi);      /* not held; both VI locks are */
+void vipl_tcp_revoke(struct vipl_be_nic *be, struct vipl_vi *vi);     /* not held; both VI locks are */
 
 /* --- request.c --- */
 
@@ -362,7 +362,7 @@ struct tcp_hello {
     uint8_t kind;   /* enum tcp_kind */
     uint8_t reason; /* enum tcp_refusal, of TCP_REFUSE */
     uint8_t code;   /* VIP_RETURN, of TCP_DISAGREES */
-    struct vipl_vi_facts facts;
+    struct vipl_vi_params params;
     uint32_t segment;         /* payload bytes that the sender takes in a DDP segment */
     struct vipl_address from; /* discriminators only */
     struct vipl_address to;
@@ -398,7 +398,7 @@ void vipl_tcp_listeners_close(struct vipl_be_nic *be);
 void vipl_tcp_half_open_leave(struct tcp_conn *conn); /* if it was */
 bool vipl_tcp_wants_crc(const struct tcp_conn *conn);
 void vipl_tcp_greet(struct tcp_conn *conn); /* TCP_GREETING, bytes have come */
-bool vipl_tcp_answer_yes(struct tcp_conn *conn, const struct vipl_vi_facts *facts);
+bool vipl_tcp_answer_yes(struct tcp_conn *conn, const struct vipl_vi_params *params);
 void vipl_tcp_refuse(struct tcp_conn *conn, enum tcp_refusal reason, VIP_RETURN code); /* and ends it */
 void vipl_tcp_request_gone(struct tcp_conn *conn); /* TCP_OFFERED, and the requester has left */
 
@@ -438,7 +438,7 @@ void vipl_tcp_resume(struct tcp_conn *conn); /* there is room: answers, then pos
 
 /* --- foreign.c: the device's lock is held unless it says otherwise --- */
 
-void vipl_tcp_foreign_facts(struct vipl_vi_facts *out);
+void vipl_tcp_foreign_facts(struct vipl_vi_params *out);
 /* Our part of an enhanced set-up, in answer to theirs. */
 struct vipl_mpa_enhanced vipl_tcp_foreign_answer(const struct vipl_mpa_enhanced *theirs);
 /* The connection is to be one with a foreign peer, which has said this. False: there is no memory for it. */
@@ -476,7 +476,7 @@ bool vipl_tcp_stash(struct tcp_conn *conn, const uint8_t *from, size_t bytes);
  * them. The VI's receive lock is held. *reason: to tell the peer; 0: nothing, or it has been. */
 bool vipl_tcp_write_allowed(struct tcp_conn *conn, const struct vipl_ddp *ddp, size_t bytes,
                             uint16_t *reason);
-/* Lets the VI's receive lock go. What went wrong under it, core is to settle; a peer of a reliable VI is told why. */
+/* Lets the VI's receive lock go. What went wrong under it, core is to finish_failure; a peer of a reliable VI is told why. */
 bool vipl_tcp_done(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *about);
 uint16_t vipl_tcp_claim_reason(enum vipl_claim claim); /* 0: there is none to give */
 /* Why an RDMA Read of the peer's has just been refused. The VI's receive lock is held. */

@@ -57,7 +57,7 @@ static bool add_crc_safely(uint32_t *crc, const struct vipl_iov *piece)
     bool there = true;
     for (size_t at = 0; there && at < piece->len; at += SAFE_TURN) {
         size_t n = piece->len - at < SAFE_TURN ? piece->len - at : SAFE_TURN;
-        there = vipl_copy_bytes(held, (const char *)piece->base + at, n);
+        there = vipl_iov_bytes(held, (const char *)piece->base + at, n);
         *crc = there ? vipl_crc32c(*crc, held, n) : 0;
     }
     return there;
@@ -66,7 +66,7 @@ static bool add_crc_safely(uint32_t *crc, const struct vipl_iov *piece)
 /* False: not all of the program's memory is there. */
 static bool crc_of(const struct frame *f, const struct vipl_iov *pieces, unsigned count, uint32_t *crc)
 {
-    bool safe = vipl_copy_is_safe();
+    bool safe = vipl_iov_is_safe();
     bool there = true;
     *crc = vipl_crc32c(0, f->head, f->head_bytes);
     for (unsigned i = 0; there && i < count; i++) {
@@ -109,7 +109,7 @@ static void add_frame(struct batch *batch, const struct tcp_conn *conn, const st
     struct vipl_iov *pieces = &batch->pieces[batch->count];
     pieces[0] = (struct vipl_iov){f->head, f->head_bytes};
     unsigned n = 1;
-    n += f->payload > 0 ? vipl_slice(pieces + 1, sg, f->offset, f->payload) : 0;
+    n += f->payload > 0 ? vipl_iov_slice(pieces + 1, sg, f->offset, f->payload) : 0;
     batch->fault |= !end_frame(f, conn->crc, pieces + 1, n - 1);
     pieces[n++] = (struct vipl_iov){f->trail, f->trail_bytes};
     batch->bytes += frame_bytes(f) - skip;
@@ -346,7 +346,7 @@ static int emit(struct tcp_conn *conn, const struct batch *batch, size_t *sent)
         return vipl_socket_send(conn->fd, batch->pieces, batch->count, sent);
     }
     for (unsigned i = 0; i < batch->count; i++) {
-        if (!vipl_copy_bytes(flat + at, batch->pieces[i].base, batch->pieces[i].len)) {
+        if (!vipl_iov_bytes(flat + at, batch->pieces[i].base, batch->pieces[i].len)) {
             return EFAULT;
         }
         at += batch->pieces[i].len;

@@ -38,7 +38,7 @@ static uint32_t occupied;      /* of 0 to 2 */
 static _Thread_local bool due; /* this thread is forking, and its handlers have not run twice */
 static _Thread_local int passed[2] = {-1, -1}; /* which the child of this thread's fork keeps */
 
-static void nap(void)
+static void hint(void)
 {
     int saved = errno;
     poll(NULL, 0, 1);
@@ -53,7 +53,7 @@ void vipl_fd_begin(void)
     for (int i = 0; i < MOST_NAPS && !due && vipl_load_ordered(&forking) != 0;
          i++) { /* due: another handler's */
         vipl_fetch_add(&changing, (uint32_t)-1);
-        nap();
+        hint();
         vipl_fetch_add(&changing, 1);
     }
 }
@@ -127,7 +127,7 @@ static void before_fork(void)
     due = true;
     vipl_fetch_add(&forking, 1); /* then a look at changing */
     for (int i = 0; i < MOST_NAPS && vipl_load_ordered(&changing) != 0; i++) {
-        nap();
+        hint();
     }
 }
 

@@ -12,7 +12,7 @@
 
 void vipl_mutex_lock_slow(struct vipl_mutex *m)
 {
-    /* A short look first: holders rarely keep a lock longer than a few hundred cycles. */
+    /* A short look first: clients rarely keep a lock longer than a few hundred cycles. */
     for (int i = 0; i < 64; i++) {
         if (vipl_load_relaxed(&m->word) == 0 && vipl_compare_exchange(&m->word, 0, 1)) {
             return;

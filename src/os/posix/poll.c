@@ -21,7 +21,7 @@ static int poll_masked(struct pollfd *set, nfds_t count, int timeout_ms, const s
 
 /* The system will not watch these: the program closed them under us, or allows itself no descriptors at all, or there is
  * no memory. The caller looks again after a while. */
-static int nap(int timeout_ms)
+static int hint(int timeout_ms)
 {
     enum { NAP_MS = 10 };
     bool all = timeout_ms >= 0 && timeout_ms <= NAP_MS;
@@ -58,10 +58,10 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
     }
     int ready = mask == NULL ? poll(set, n, timeout_ms) : poll_masked(set, n, timeout_ms, mask);
     if (ready < 0) {
-        return errno == EINTR ? EINTR : nap(timeout_ms);
+        return errno == EINTR ? EINTR : hint(timeout_ms);
     }
     if (ready > 0 && are_closed(set, n)) { /* hung up, to who asks; only not so often */
-        return nap(timeout_ms) == EINTR ? EINTR : 0;
+        return hint(timeout_ms) == EINTR ? EINTR : 0;
     }
     return ready == 0 ? ETIMEDOUT : 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: the keeper, the process that has the shared objects. Nobody is to notice it, nothing of it is to be
+// POSIX extensions: the server, the process that has the shared objects. Nobody is to notice it, nothing of it is to be
 // left, and its death is an error, not a hang. Each case's client is a process that has never shared anything.
 #include <vipl/posix.h>
 
@@ -27,14 +27,14 @@ unsigned entries(const std::string &folder)
     return count;
 }
 
-pid_t keeper_of_this()
+pid_t server_of_this()
 {
-    const pid_t found = keeper();
+    const pid_t found = server();
     EXPECT(found > 0);
     return found;
 }
 
-/** What the keeper has open, and how many threads. */
+/** What the server has open, and how many threads. */
 std::pair<unsigned, unsigned> census(pid_t process)
 {
     const std::string folder = "/proc/" + std::to_string(process);
@@ -53,13 +53,13 @@ void expect_error(const char *what, const std::function<VIP_RETURN()> &call)
 
 } // namespace
 
-TWO_PROCESS_CASE("nobody notices the keeper", "[sharing][posix]") = {
+TWO_PROCESS_CASE("nobody notices the server", "[sharing][posix]") = {
     nobody,
     [](Peer &) {
         int fds[2];
         EXPECT(pipe(fds) == 0); // not even close-on-exec
         SharedPair shared;
-        const pid_t process = keeper_of_this();
+        const pid_t process = server_of_this();
         errno = 0;
         EXPECT(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);
         EXPECT(getsid(process) != getsid(0));
@@ -75,7 +75,7 @@ TWO_PROCESS_CASE("nobody notices the keeper", "[sharing][posix]") = {
     },
 };
 
-TWO_PROCESS_CASE("the keeper outlives the process that began it, and ends with the last holder",
+TWO_PROCESS_CASE("the server outlives the process that began it, and ends with the last holder",
                  "[sharing][posix]") = {
     nobody,
     [](Peer &) {
@@ -83,7 +83,7 @@ TWO_PROCESS_CASE("the keeper outlives the process that began it, and ends with t
         const Gate told, go, gone;
         Fork first([&] {
             auto *const shared = new SharedPair; // left as it is: nobody closes anything
-            told.open(keeper_of_this());
+            told.open(server_of_this());
             Fork::orphan([&] {
                 go.pass();
                 shared->exchange();
@@ -102,7 +102,7 @@ TWO_PROCESS_CASE("the keeper outlives the process that began it, and ends with t
     },
 };
 
-TWO_PROCESS_CASE("the keeper ends with holders that are killed", "[sharing][posix]") = {
+TWO_PROCESS_CASE("the server ends with holders that are killed", "[sharing][posix]") = {
     nobody,
     [](Peer &) {
         expect_fresh();
@@ -111,7 +111,7 @@ TWO_PROCESS_CASE("the keeper ends with holders that are killed", "[sharing][posi
             Fork holder([&] {
                 SharedPair shared;
                 shared.exchange();
-                told.open(keeper_of_this());
+                told.open(server_of_this());
                 never.pass();
             });
             const pid_t process = told.pass();
@@ -122,11 +122,11 @@ TWO_PROCESS_CASE("the keeper ends with holders that are killed", "[sharing][posi
     },
 };
 
-TWO_PROCESS_CASE("holders that come and go leave nothing in the keeper", "[sharing][posix]") = {
+TWO_PROCESS_CASE("holders that come and go leave nothing in the server", "[sharing][posix]") = {
     nobody,
     [](Peer &) {
         SharedPair shared;
-        const pid_t process = keeper_of_this();
+        const pid_t process = server_of_this();
         const auto round = [&](int number) {
             Fork child([&] {
                 const Cq cq(shared.nic);
@@ -163,7 +163,7 @@ TWO_PROCESS_CASE("holders that come and go leave nothing in the keeper", "[shari
     },
 };
 
-TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within a second",
+TWO_PROCESS_CASE("a killed server ends every call with VIP_ERROR_RESOURCE within a second",
                  "[sharing][posix]") = {
     nobody,
     [](Peer &) {
@@ -172,13 +172,13 @@ TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within
         const Cq cq(shared.nic);
         const Vi quiet(shared.nic, vi_attributes(), nullptr, cq), asking(shared.nic);
         const std::string name = unique_discriminator();
-        NetAddress listen = shared.nic.address(name), from; // now: it is the keeper who knows
+        NetAddress listen = shared.nic.address(name), from; // now: it is the server who knows
         NetAddress local = shared.nic.address(name + "c"), remote = shared.nic.address(name + "x");
         const Work spare = shared.memory.transfer(shared.memory.bytes(8));
         VIP_DESCRIPTOR *done = nullptr;
         VIP_VI_HANDLE vi = nullptr;
         VIP_BOOLEAN recv = VIP_FALSE;
-        const pid_t process = keeper_of_this();
+        const pid_t process = server_of_this();
         const std::vector<std::function<VIP_RETURN()>> blocking = {
             [&] {
                 VIP_DESCRIPTOR *none = nullptr;
@@ -243,11 +243,11 @@ TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within
                      [&] { return poll_until_error([&] { return VipRecvDone(shared.server, &done); }); });
         expect_error("VipCQDone",
                      [&] { return poll_until_error([&] { return VipCQDone(cq, &vi, &recv); }); });
-        const Vi private_vi(own); // what is private is none of the keeper's
+        const Vi private_vi(own); // what is private is none of the server's
         EXPECT_EQ(VIP_STATE_IDLE, private_vi.state());
         Fork late([] {}); // and forking goes on
         late.finish();
-        VIP_NIC_HANDLE nic = nullptr; // another keeper: what the first one had is none of its
+        VIP_NIC_HANDLE nic = nullptr; // another server: what the first one had is none of its
         REQUIRE_VIP(VipxOpenNic(device_under_test(), VIPX_SHAREABLE, &nic));
         REQUIRE_RC(VIP_INVALID_PARAMETER, VipQueryVi(quiet, &state, nullptr, nullptr, nullptr));
         REQUIRE_VIP(VipQueryNic(nic, &limits));
@@ -255,7 +255,7 @@ TWO_PROCESS_CASE("a killed keeper ends every call with VIP_ERROR_RESOURCE within
     },
 };
 
-TWO_PROCESS_CASE("peers of a killed keeper's VIs notice within a second", "[sharing][posix]") = {
+TWO_PROCESS_CASE("peers of a killed server's VIs notice within a second", "[sharing][posix]") = {
     nobody,
     [](Peer &) {
         const Nic nic(device_under_test(), true), own(device_under_test(), false);
@@ -266,14 +266,14 @@ TWO_PROCESS_CASE("peers of a killed keeper's VIs notice within a second", "[shar
         const Work left = memory.transfer(memory.bytes(8));
         post_recv(client, left);
         const unsigned long long start = now_ms();
-        ::kill(keeper_of_this(), SIGKILL);
+        ::kill(server_of_this(), SIGKILL);
         EXPECT(receive_failed(client) == left.desc);
         EXPECT(now_ms() - start <= a_second());
         const_cast<ErrorLog &>(log).expect(client, VIP_ERROR_CONN_LOST);
     },
 };
 
-TWO_PROCESS_CASE("the keeper begins where SIGCHLD is ignored and standard descriptors are closed",
+TWO_PROCESS_CASE("the server begins where SIGCHLD is ignored and standard descriptors are closed",
                  "[sharing][posix]") = {
     nobody,
     [](Peer &) {
@@ -289,7 +289,7 @@ TWO_PROCESS_CASE("the keeper begins where SIGCHLD is ignored and standard descri
             signal(SIGCHLD, SIG_DFL);
             Fork child([&] { shared.exchange(); });
             child.finish();
-            return keeper_of_this();
+            return server_of_this();
         };
         const pid_t process = use();
         dup2(in, 0);
@@ -308,14 +308,14 @@ TWO_PROCESS_CASE("a process that closes every descriptor is a holder no more, an
         const Gate told;
         Fork::orphan([&] {
             auto *const shared = new SharedPair;
-            told.open(keeper_of_this());
+            told.open(server_of_this());
             told.open(getpid());
             for (int fd = 3; fd < 1024; ++fd) { // as programs do that become daemons
                 close(fd);
             }
             VIP_VI_STATE state;
             while (VipQueryVi(shared->server, &state, nullptr, nullptr, nullptr) == VIP_SUCCESS) {
-                for (int i = 0; i < 20; ++i) { // the keeper's thread falls asleep in between
+                for (int i = 0; i < 20; ++i) { // the server's thread falls asleep in between
                     std::this_thread::yield();
                 }
             }
