@@ -69,8 +69,6 @@ struct vipl_send {
     bool has_outstanding; /* an earlier send of this VI is still under way */
     uint32_t status;      /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
     bool refused;         /* out, with an error: the peer has seen nothing of it, and the connection lives */
-    struct vipl_vi
-        *finish_failure; /* out: a VI of this process that core is to vipl_up_finish_failure() afterwards */
     struct vipl_sg local;
 };
 

@@ -10,11 +10,10 @@
 
 /* --- sending ------------------------------------------------------------------------------------- */
 
-/* A pending send is over, with VIP_STATUS error bits (0: success) and the bytes moved. True: as
- * vipl_up_recv_unlock(), the VI is pinned and to be settled. */
-bool vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length);
-/* There may be room again for sends that were told VIPL_POSTED_AGAIN. True: as above. */
-bool vipl_up_send_resume(struct vipl_vi *vi);
+/* A pending send is over, with VIP_STATUS error bits (0: success) and the bytes moved. */
+void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length);
+/* There may be room again for sends that were told VIPL_POSTED_AGAIN. */
+void vipl_up_send_resume(struct vipl_vi *vi);
 /* The pieces of the pending RDMA Read `sequence`, checked again; false: it is none, or not valid. The VI's
  * send lock is held by the caller, through vipl_up_send_lock(). */
 bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *out);
@@ -26,15 +25,7 @@ void vipl_up_send_unlock(struct vipl_vi *vi);
 /* --- receiving: under the VI's receive lock ------------------------------------------------------------ */
 
 void vipl_up_recv_lock(struct vipl_vi *vi);
-/* True: something went wrong under the lock. The VI is pinned, and the caller, or for a post core
- * through send->finish_failure, is to vipl_up_finish_failure() it. */
-bool vipl_up_recv_unlock(struct vipl_vi *vi);
-void vipl_up_recv_unlock_quiet(struct vipl_vi *vi); /* nothing was done under the lock */
-/* Acts on what went wrong: ends the connection; and unpins. No VI lock held. */
-void vipl_up_finish_failure(struct vipl_vi *vi);
-/* While pinned (under one of its locks) a VI stays what it is: it neither connects anew nor dies. */
-void vipl_up_hold(struct vipl_vi *vi);
-void vipl_up_put(struct vipl_vi *vi);
+void vipl_up_recv_unlock(struct vipl_vi *vi);
 
 enum vipl_claim {
     VIPL_CLAIM_OK,     /* out names where the data goes; finish the receive afterwards */
@@ -58,9 +49,6 @@ enum vipl_mem_fault vipl_up_rdma_fault(struct vipl_vi *vi, bool write, VIP_MEM_H
                                        uint64_t address, uint64_t bytes);
 /* The same outcome, for an access that was allowed, to memory that turned out not to be there. */
 void vipl_up_rdma_refuse(struct vipl_vi *vi, bool write);
-/* The transport failed under the VI: the next vipl_up_finish_failure() ends the connection with that code. */
-void vipl_up_recv_break(struct vipl_vi *vi, VIP_ERROR_CODE code);
-
 /* --- connections -------------------------------------------------------------------------------------------- */
 
 /* A request arrived. NULL: too many are waiting; the requester may try again. */
@@ -78,9 +66,16 @@ void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc);
 /* For conn_accept: waits until one of the above has been called for the VI, whoever polls, at most so long; a signal may
  * end it early. No lock held. False: this is a child that was forked meanwhile; return at once, and touch nothing. */
 bool vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms);
-/* The connection is lost (code CONN_LOST, or what the transport knows better): VI to ERROR, flushed,
- * reported once. Harmless on a VI that is not connected. */
-void vipl_up_broken(struct vipl_vi *vi, VIP_ERROR_CODE code);
+
+/* --- failures --------------------------------------------------------------------------------------------- */
+
+/* The VI's connection has failed. The caller holds a lock of the VI's, or the lock of the backend's that `disconnect` takes.
+ * From here on nothing more is executed or received. The VI is held, and put on a list of the calling thread; once the
+ * thread holds no lock (after a post, after poll, at the end of a call), core leaves CONNECTED, flushes the queues and
+ * reports `code`. Only the first failure of a connection counts. */
+void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code);
+/* Whether that has happened, by whomever. A relaxed look: a moment later the answer may be another. */
+bool vipl_up_has_failed(const struct vipl_vi *vi);
 
 /* --- params -------------------------------------------------------------------------------------------------------- */
 

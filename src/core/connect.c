@@ -298,7 +298,7 @@ static void end_answer(struct vipl_conn *conn, bool over)
     vipl_nic_put(nic);
 }
 
-/* Whether the VI may answer the request; if so it is pending, and pinned until the answer is over. */
+/* Whether the VI may answer the request; if so it is pending, and held until the answer is over. */
 static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_vi **out)
 {
     struct vipl_vi_params params;
@@ -314,7 +314,7 @@ static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_
         vi->state = VIP_STATE_CONNECT_PENDING;
         vi->connect_rc = VIP_NOT_DONE;
         vi->connect_is_peer = false;
-        vipl_up_hold(vi);
+        vipl_vi_hold(vi);
         *out = vi;
     }
     vipl_vi_unlock(vi);
@@ -328,7 +328,7 @@ static void withdraw_vi(struct vipl_vi *vi)
         vi->state = VIP_STATE_IDLE;
     }
     vipl_vi_unlock(vi);
-    vipl_up_put(vi);
+    vipl_vi_put(vi);
 }
 
 VIP_RETURN vipl_connect_accept(void *conn_handle, void *vi_handle)
@@ -376,7 +376,6 @@ bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote)
         vi->connect_rc = VIP_SUCCESS;
         vi->connections++;
         vi->peer_params = *remote;
-        vipl_store_relaxed(&vi->failure, 0);
         vipl_wake_all_locked(&vi->connect_waiters);
     }
     vipl_vi_unlock(vi);
@@ -416,13 +415,13 @@ static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRES
     vi->connect_rc = VIP_NOT_DONE;
     vi->connect_is_peer = peer;
     vi->connect_deadline = deadline;
-    vipl_up_hold(vi); /* who wants to end it again waits until the backend knows of it */
+    vipl_vi_hold(vi); /* who wants to end it again waits until the backend knows of it */
     vipl_vi_unlock(vi);
     VIP_RETURN rc = nic->ops->connect(nic->be, vi, &from, &to, peer);
     if (rc != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, rc);
     }
-    vipl_up_put(vi);
+    vipl_vi_put(vi);
     return rc;
 }
 
@@ -465,13 +464,13 @@ static VIP_RETURN give_up(struct vipl_nic *nic, void *handle)
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    vipl_up_hold(vi);
+    vipl_vi_hold(vi);
     vipl_mutex_unlock(&vi->recv.lock);
     VIP_RETURN rc = nic->ops->connect_cancel(nic->be, vi);
     if (rc != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, rc);
     }
-    vipl_up_put(vi);
+    vipl_vi_put(vi);
     return attempt_connected(handle, NULL);
 }
 

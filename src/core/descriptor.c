@@ -126,7 +126,6 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     out->reliability = vi->attributes.ReliabilityLevel;
     out->status = 0;
     out->refused = false;
-    out->finish_failure = NULL;
     if (count > work->segments || !op_is_legal(vi, control, count)) {
         return VIP_STATUS_FORMAT_ERROR;
     }

@@ -198,6 +198,7 @@ bool vipl_nic_ref(struct vipl_nic *nic)
  * in whose callback it runs. */
 void vipl_nic_put(struct vipl_nic *nic)
 {
+    vipl_vi_finish_failures();
     if (vipl_load_relaxed(&nic->service.wanted) != 0 && !vipl_guard_is_safe_call()) {
         vipl_store_relaxed(&nic->service.wanted, 0);
         (void)vipl_service_start(nic); /* without it the program's own calls have to do */
@@ -215,6 +216,7 @@ void vipl_nic_progress(struct vipl_nic *nic)
     int cancel = vipl_cancel_off();
     vipl_store_relaxed(&nic->sleepers.activity, vipl_load_relaxed(&nic->sleepers.activity) + 1);
     nic->ops->poll(nic->be);
+    vipl_vi_finish_failures();
     vipl_cancel_restore(cancel);
 }
 

@@ -146,6 +146,7 @@ static void watch(struct vipl_nic *nic, struct vipl_waiter *self, struct view *v
     view->activity = activity;
     if (!active) {
         nic->ops->poll(nic->be);
+        vipl_vi_finish_failures();
     }
     view->idle = vipl_sleep_service(nic, self, !active, !active || !view->idle, STEP_BACK_MS);
 }

@@ -38,7 +38,7 @@ static bool is_fenced(struct vipl_vi *vi, const struct vipl_work *work)
 }
 
 /* One send, off to the backend. False: it and all behind it have to wait. */
-static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_vi **finish_failure)
+static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
 {
     struct vipl_send send; /* large, so not cleared: descriptor_read_send() fills what is used */
     struct vipl_queue *q = &vi->send;
@@ -54,11 +54,6 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_
     switch (vi->nic->ops->post_send(vi->nic->be, vi, &send)) {
     case VIPL_POSTED_DONE:
         q->executed++;
-        if (*finish_failure == NULL) {
-            *finish_failure = send.finish_failure;
-        } else if (send.finish_failure != NULL) {
-            vipl_up_put(send.finish_failure); /* the same peer, to be settled already */
-        }
         finish_send(vi, work, send.status, send.local.bytes, send.refused);
         return true;
     case VIPL_POSTED_PENDING:
@@ -72,10 +67,10 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work, struct vipl_
     return false;
 }
 
-struct vipl_vi *vipl_vi_execute_locked(struct vipl_vi *vi)
+/* Executes what is posted and not executed, and releases the send lock. */
+static void execute_and_unlock(struct vipl_vi *vi)
 {
     struct vipl_queue *q = &vi->send;
-    struct vipl_vi *finish_failure = NULL;
     assert(vipl_mutex_is_held(&q->lock));
     while (q->executed != q->posted) {
         struct vipl_work *work = vipl_queue_at(q, q->executed);
@@ -87,35 +82,11 @@ struct vipl_vi *vipl_vi_execute_locked(struct vipl_vi *vi)
             vipl_queue_flush_locked(q);
             break;
         }
-        if (vipl_load_relaxed(&vi->failure) != 0 || is_fenced(vi, work) ||
-            !execute_one(vi, work, &finish_failure)) {
+        if (vipl_up_has_failed(vi) || is_fenced(vi, work) || !execute_one(vi, work)) {
             break;
         }
     }
-    return finish_failure;
-}
-
-/* Pins the VI if something went wrong that is to be settled once the queue lock is released. */
-static bool hold_if_failed(struct vipl_vi *vi)
-{
-    bool failed_vi = vipl_load_relaxed(&vi->failure) != 0;
-    if (failed_vi) {
-        vipl_up_hold(vi);
-    }
-    return failed_vi;
-}
-
-/* Executes what can be and releases the send lock. True: something went wrong, the VI is pinned and to
- * be settled. What went wrong at a peer in this process is settled here. */
-static bool execute_and_unlock(struct vipl_vi *vi)
-{
-    struct vipl_vi *peer = vipl_vi_execute_locked(vi);
-    bool failed_vi = hold_if_failed(vi);
-    vipl_mutex_unlock(&vi->send.lock);
-    if (peer != NULL) {
-        vipl_up_finish_failure(peer);
-    }
-    return failed_vi;
+    vipl_mutex_unlock(&q->lock);
 }
 
 static void report_post(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint32_t op)
@@ -163,9 +134,8 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     if (status != 0) {
         refuse_posted(vi, &vi->send, status);
     }
-    if (execute_and_unlock(vi)) {
-        vipl_up_finish_failure(vi);
-    }
+    execute_and_unlock(vi);
+    vipl_vi_finish_failures();
     return VIP_SUCCESS;
 }
 
@@ -181,17 +151,13 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     if (rc == VIP_SUCCESS) {
         rc = vipl_queue_post_locked(&vi->recv, descriptor, segments);
     }
-    bool failed_vi = false;
     if (rc == VIP_SUCCESS && vi->state == VIP_STATE_ERROR) {
         vipl_queue_flush_locked(&vi->recv);
     } else if (rc == VIP_SUCCESS && status != 0) {
         refuse_posted(vi, &vi->recv, status);
-        failed_vi = hold_if_failed(vi);
     }
     vipl_mutex_unlock(&vi->recv.lock);
-    if (failed_vi) {
-        vipl_up_finish_failure(vi);
-    }
+    vipl_vi_finish_failures();
     return rc;
 }
 
@@ -205,7 +171,7 @@ static struct vipl_work *pending_send(struct vipl_queue *q, uint32_t sequence)
     return work->state == VIPL_WORK_PENDING ? work : NULL;
 }
 
-bool vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
+void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
 {
     vipl_mutex_lock(&vi->send.lock);
     struct vipl_work *work = pending_send(&vi->send, sequence);
@@ -213,13 +179,13 @@ bool vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
         vi->reads -= work->op == VIP_CONTROL_OP_RDMAREAD ? 1 : 0;
         finish_send(vi, work, status, length, false);
     }
-    return execute_and_unlock(vi); /* a fence may be open now */
+    execute_and_unlock(vi); /* a fence may be open now */
 }
 
-bool vipl_up_send_resume(struct vipl_vi *vi)
+void vipl_up_send_resume(struct vipl_vi *vi)
 {
     vipl_mutex_lock(&vi->send.lock);
-    return execute_and_unlock(vi);
+    execute_and_unlock(vi);
 }
 
 void vipl_up_send_lock(struct vipl_vi *vi)
@@ -260,21 +226,9 @@ void vipl_up_recv_lock(struct vipl_vi *vi)
     vipl_mutex_lock(&vi->recv.lock);
 }
 
-bool vipl_up_recv_unlock(struct vipl_vi *vi)
-{
-    bool failed_vi = hold_if_failed(vi);
-    vipl_mutex_unlock(&vi->recv.lock);
-    return failed_vi;
-}
-
-void vipl_up_recv_unlock_quiet(struct vipl_vi *vi)
+void vipl_up_recv_unlock(struct vipl_vi *vi)
 {
     vipl_mutex_unlock(&vi->recv.lock);
-}
-
-void vipl_up_recv_break(struct vipl_vi *vi, VIP_ERROR_CODE code)
-{
-    vipl_vi_fail(vi, code);
 }
 
 static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, uint32_t length)
@@ -314,7 +268,7 @@ enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl
     assert(vipl_mutex_is_held(&q->lock));
     bool open =
         vi->handle != NULL && (vi->state == VIP_STATE_CONNECTED || vi->state == VIP_STATE_CONNECT_PENDING);
-    if (!open || vipl_load_relaxed(&vi->failure) != 0) {
+    if (!open || vipl_up_has_failed(vi)) {
         return VIPL_CLAIM_GONE;
     }
     struct vipl_work *work = next_recv(q);

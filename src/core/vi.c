@@ -103,12 +103,12 @@ struct vipl_nic *vipl_vi_nic(void *handle)
     return nic;
 }
 
-void vipl_up_hold(struct vipl_vi *vi)
+void vipl_vi_hold(struct vipl_vi *vi)
 {
     vipl_fetch_add(&vi->holds, 1);
 }
 
-void vipl_up_put(struct vipl_vi *vi)
+void vipl_vi_put(struct vipl_vi *vi)
 {
     if (vipl_fetch_add(&vi->holds, (uint32_t)-1) == 1) {
         vipl_futex_wake_one(&vi->holds);
@@ -318,10 +318,26 @@ VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes)
 
 /* --- out of CONNECTED --- */
 
+_Thread_local struct vipl_vi *vipl_vi_failed;
+
+void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
+{
+    if (vipl_compare_exchange(&vi->failure, 0, 1u + (uint32_t)code)) {
+        vipl_vi_hold(vi);
+        vi->next_failed = vipl_vi_failed;
+        vipl_vi_failed = vi;
+    }
+}
+
+bool vipl_up_has_failed(const struct vipl_vi *vi)
+{
+    return vipl_load_relaxed(&vi->failure) != 0;
+}
+
 void vipl_vi_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
     if (vi->state == VIP_STATE_CONNECTED) {
-        vipl_compare_exchange(&vi->failure, 0, 1u + (uint32_t)code);
+        vipl_up_fail(vi, code);
     }
 }
 
@@ -350,31 +366,35 @@ static void leave_connected_locked(struct vipl_vi *vi, VIP_VI_STATE state)
     vipl_queue_flush_locked(&vi->recv);
 }
 
-void vipl_up_broken(struct vipl_vi *vi, VIP_ERROR_CODE code)
+static void finish_failure(struct vipl_vi *vi)
 {
     vipl_vi_lock(vi);
-    if (vi->handle == NULL || vi->state != VIP_STATE_CONNECTED) {
-        vipl_vi_unlock(vi);
-        return;
+    uint32_t failure = vipl_load_relaxed(&vi->failure);
+    bool connected = vi->handle != NULL && vi->state == VIP_STATE_CONNECTED;
+    if (connected) {
+        leave_connected_locked(vi, VIP_STATE_ERROR);
+        vi->connections_lost++;
+    } else {
+        vipl_store_relaxed(&vi->failure, 0);
     }
-    leave_connected_locked(vi, VIP_STATE_ERROR);
-    vi->connections_lost++;
-    vipl_up_hold(vi);
     vipl_vi_unlock(vi);
-    int cancel = vipl_cancel_off(); /* a post may have got here */
-    vi->nic->ops->disconnect(vi->nic->be, vi);
-    vipl_cancel_restore(cancel);
-    vipl_vi_report(vi, VIP_RESOURCE_VI, code, 0, NULL);
-    vipl_up_put(vi);
+    if (connected) {
+        vi->nic->ops->disconnect(vi->nic->be, vi);
+        vipl_vi_report(vi, VIP_RESOURCE_VI, (VIP_ERROR_CODE)(failure - 1), 0, NULL);
+    }
+    vipl_vi_put(vi);
 }
 
-void vipl_up_finish_failure(struct vipl_vi *vi)
+/* Ending one connection may break another one of this process, which is on the list then. */
+void vipl_vi_finish_all_failures(void)
 {
-    uint32_t failure = vipl_load_relaxed(&vi->failure);
-    if (failure != 0) {
-        vipl_up_broken(vi, (VIP_ERROR_CODE)(failure - 1));
+    int cancel = vipl_cancel_off(); /* a post may have got here */
+    struct vipl_vi *vi;
+    while ((vi = vipl_vi_failed) != NULL) {
+        vipl_vi_failed = vi->next_failed;
+        finish_failure(vi);
     }
-    vipl_up_put(vi);
+    vipl_cancel_restore(cancel);
 }
 
 /* Whether every send is complete, or waiting for it is pointless. */
@@ -420,7 +440,7 @@ static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
     vi->connect_is_peer = false;
     if (connected) {
         leave_connected_locked(vi, VIP_STATE_IDLE);
-        vipl_up_hold(vi);
+        vipl_vi_hold(vi);
     } else if (vi->state == VIP_STATE_ERROR) {
         vi->state = VIP_STATE_IDLE;
     } else if (was_pending) { /* receives posted for the connection that will not be */
@@ -429,7 +449,8 @@ static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
     vipl_vi_unlock(vi);
     if (connected) {
         vi->nic->ops->disconnect(vi->nic->be, vi);
-        vipl_up_put(vi);
+        vipl_vi_put(vi);
+        vipl_vi_finish_failures();
     }
 }
 
@@ -441,12 +462,12 @@ static bool cancel_connect(struct vipl_vi *vi, void *handle, VIP_RETURN why)
         return false;
     }
     bool pending = vi->state == VIP_STATE_CONNECT_PENDING;
-    vipl_up_hold(vi);
+    vipl_vi_hold(vi);
     vipl_vi_unlock(vi);
     if (pending && vi->nic->ops->connect_cancel(vi->nic->be, vi) != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, why);
     }
-    vipl_up_put(vi);
+    vipl_vi_put(vi);
     return pending;
 }
 
@@ -474,7 +495,7 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
 
 /* --- destruction --- */
 
-/* Both locks held, nothing pinned, IDLE; releases the locks. */
+/* Both locks held, not held, IDLE; releases the locks. */
 static void end_locked(struct vipl_vi *vi, void *handle)
 {
     struct vipl_nic *nic = vi->nic;

@@ -4,11 +4,12 @@
  *
  * State, attributes and `handle` are written under both queue locks, so either lock is enough to
  * read them. Leaving CONNECTED is decided by one thread (under both locks), which then, without
- * locks, tells the backend and the program; meanwhile the VI is pinned, and whoever wants to connect
+ * locks, tells the backend and the program; meanwhile the VI is held, and a thread that wants to connect
  * or destroy it waits.
  *
- * `failure` is set, under a queue lock, where something fails that ends the connection: from then on
- * nothing more is executed or received. Who set it settles it once no VI lock is held.
+ * A failure that ends the connection is noted by vipl_up_fail(), under whatever lock it was found: from then on
+ * nothing more is executed or received. The thread that noted it ends the connection by vipl_vi_finish_failures()
+ * where it holds no lock.
  */
 #ifndef VIPL_CORE_VI_H
 #define VIPL_CORE_VI_H
@@ -29,11 +30,12 @@ struct vipl_vi {
     VIP_VI_STATE state;
     uint32_t tag; /* the tag's number; 0: memory of any tag of the NIC handle */
     VIP_VI_ATTRIBUTES attributes;
-    struct vipl_ptag *ptag; /* whose use the VI holds */
-    uint32_t failure;       /* atomic: 0, or 1 + VIP_ERROR_CODE */
-    uint32_t holds;         /* atomic */
-    uint32_t reads;         /* RDMA Reads under way; guarded by the send lock */
-    void *user_data;        /* atomic */
+    struct vipl_ptag *ptag;      /* whose use the VI holds */
+    uint32_t failure;            /* atomic: 0, or 1 + VIP_ERROR_CODE; set by the thread whose list it is on */
+    struct vipl_vi *next_failed; /* in the list of the thread that set `failure`; that thread's own */
+    uint32_t holds;              /* atomic */
+    uint32_t reads;              /* RDMA Reads under way; guarded by the send lock */
+    void *user_data;             /* atomic */
 
     VIP_RETURN connect_rc;             /* NOT_DONE while connecting; both locks */
     bool connect_is_peer;              /* both locks */
@@ -61,7 +63,7 @@ void vipl_vi_abandon_pool(void);
 struct vipl_vi *vipl_vi_lock_send(void *handle);
 struct vipl_vi *vipl_vi_lock_recv(void *handle);
 struct vipl_nic *vipl_vi_nic(void *handle); /* with a reference; NULL: no such VI */
-/* Both locks, and nothing pinned. NULL: no such VI. */
+/* Both locks, and not held. NULL: no such VI. */
 struct vipl_vi *vipl_vi_lock_quiet(void *handle);
 void vipl_vi_lock(struct vipl_vi *vi);
 void vipl_vi_unlock(struct vipl_vi *vi);
@@ -71,13 +73,24 @@ static inline bool vipl_vi_is_reliable(const struct vipl_vi *vi)
     return vi->attributes.ReliabilityLevel != VIP_SERVICE_UNRELIABLE;
 }
 
-/* Marks the connection as lost to `code`, if nothing did before. A queue lock is held. */
+/* While held (by a thread that has one of its locks, or see vipl_up_fail()) a VI neither connects anew nor dies. */
+void vipl_vi_hold(struct vipl_vi *vi);
+void vipl_vi_put(struct vipl_vi *vi);
+/* As vipl_up_fail(), if the VI is connected. A queue lock is held. */
 void vipl_vi_fail(struct vipl_vi *vi, VIP_ERROR_CODE code);
+
+/* The VIs whose failures this thread has noted and not finished. */
+extern _Thread_local struct vipl_vi *vipl_vi_failed VIPL_FAST_THREAD_LOCAL;
+void vipl_vi_finish_all_failures(void);
+/* Ends the connections whose failures this thread has noted. It holds no lock. */
+static inline void vipl_vi_finish_failures(void)
+{
+    if (vipl_vi_failed != NULL) {
+        vipl_vi_finish_all_failures();
+    }
+}
+
 void vipl_vi_report(struct vipl_vi *vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code, uint32_t op,
                     VIP_DESCRIPTOR *descriptor);
-
-/* transfer.c: executes what is posted and not executed. The send lock is held; returns a VI to finish_failure
- * once it is released, or NULL. */
-struct vipl_vi *vipl_vi_execute_locked(struct vipl_vi *vi);
 
 #endif

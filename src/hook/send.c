@@ -2,7 +2,7 @@
 /*
  * Sends under a fault plan. Each gets a number when it first comes and keeps it while core offers it
  * again, so that the same sends meet the same faults. Runs under the VI's send lock: what breaks the
- * connection only marks the VI, and core settles it once the lock is released.
+ * connection is noted as a failure of the VI, which core finishes once the lock is released.
  */
 #include "core/backend_up.h"
 #include "core/nic.h"
@@ -92,7 +92,7 @@ enum vipl_posted vipl_hook_send(struct vipl_be_nic *be, struct vipl_vi *vi, stru
         }
     }
     if (faults.disconnect) {
-        vipl_vi_fail(vi, VIP_ERROR_CONN_LOST); /* core settles it once the send is complete */
+        vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
     }
     return posted;
 }
@@ -102,8 +102,6 @@ void vipl_hook_resume(struct vipl_be_nic *be)
     struct vipl_vi *due[VIPL_DELAYS];
     unsigned count = vipl_delays_polled(&be->delays, due);
     for (unsigned i = 0; i < count; i++) { /* one that was destroyed meanwhile has nothing to send */
-        if (vipl_up_send_resume(due[i])) {
-            vipl_up_finish_failure(due[i]);
-        }
+        vipl_up_send_resume(due[i]);
     }
 }

@@ -249,7 +249,7 @@ struct Reports {
 
 /** Let the dead peer's link go. The one mapping that stays is the window. */
 template <class Progress>
-Census finish_failure(Progress progress)
+Census rest_and_count(Progress progress)
 {
     const unsigned long long end = now_ms() + patience();
     Census settled = take_census();
@@ -282,7 +282,7 @@ void kill_peers(const char *pull)
         };
         one_round(nic, scene, random, kWrite); // what a NIC handle makes once, it has made now
         reports.expect(3);
-        const Census settled = device_is_loopback() ? finish_failure(progress) : take_census();
+        const Census settled = device_is_loopback() ? rest_and_count(progress) : take_census();
         for (unsigned round = 0; round < kRounds; ++round) {
             INFO("round " << round << ", " << kModeNames[round % kModes] << ", pull " << pull);
             CHECK_NOTHROW(one_round(nic, scene, random, round));

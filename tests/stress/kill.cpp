@@ -97,7 +97,7 @@ void account(Slot &slot)
 }
 
 /** One of the two completions that a send's slot waits for; with the second, it is free. */
-void finish_failure(Slot &slot, std::uint32_t bit)
+void note_end(Slot &slot, std::uint32_t bit)
 {
     const std::uint32_t before = slot.owed.fetch_and(~bit);
     EXPECT((before & bit) != 0);
@@ -146,7 +146,7 @@ void reap_sends(Shared &shared, unsigned pair, bool wait)
         wait ? VipSendWait(*shared.sending[pair], 5, &done) : VipSendDone(*shared.sending[pair], &done);
     while (rc == VIP_SUCCESS) {
         account(slot_of(done));
-        finish_failure(slot_of(done), 2);
+        note_end(slot_of(done), 2);
         rc = VipSendDone(*shared.sending[pair], &done);
     }
     if (rc == VIP_DESCRIPTOR_ERROR) {
@@ -187,7 +187,7 @@ void take_receive(Shared &shared, VIP_VI_HANDLE vi)
     account(slot);
     EXPECT(slot.send < kSends);
     EXPECT_EQ(0u, static_cast<unsigned>(world.seen[slot.message].fetch_or(1)));
-    finish_failure(world.sends[pair][slot.send], 4);
+    note_end(world.sends[pair][slot.send], 4);
     world.delivered++;
     post_receive(shared, pair, slot);
 }

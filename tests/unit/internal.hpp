@@ -10,6 +10,7 @@
 #include <random>
 
 #define _Static_assert static_assert
+#define _Thread_local thread_local
 
 extern "C" {
 #include "base/config.h"

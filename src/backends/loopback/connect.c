@@ -52,7 +52,7 @@ static void set_peer(struct vipl_vi *vi, struct vipl_vi *peer)
     vipl_up_send_lock(vi);
     vipl_up_recv_lock(vi);
     lo_vi_of(vi)->peer = peer;
-    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_recv_unlock(vi);
     vipl_up_send_unlock(vi);
 }
 
@@ -427,28 +427,26 @@ void vipl_lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool an
 
 /* --- the end of a connection within the process --- */
 
-/* Cuts the VI from its peer, which is returned pinned if it was still connected to it. */
-static struct vipl_vi *cut(struct vipl_vi *vi)
+/* Cuts the VI from its peer, which has lost its connection then. */
+static void cut(struct vipl_vi *vi)
 {
     vipl_up_send_lock(vi);
     vipl_up_recv_lock(vi);
     struct vipl_vi *peer = lo_vi_of(vi)->peer;
     lo_vi_of(vi)->peer = NULL;
-    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_recv_unlock(vi);
     vipl_up_send_unlock(vi);
     if (peer == NULL) {
-        return NULL;
+        return;
     }
     vipl_up_send_lock(peer);
     vipl_up_recv_lock(peer);
-    bool mutual = lo_vi_of(peer)->peer == vi;
-    if (mutual) {
+    if (lo_vi_of(peer)->peer == vi) {
         lo_vi_of(peer)->peer = NULL;
-        vipl_up_hold(peer);
+        vipl_up_fail(peer, VIP_ERROR_CONN_LOST);
     }
-    vipl_up_recv_unlock_quiet(peer);
+    vipl_up_recv_unlock(peer);
     vipl_up_send_unlock(peer);
-    return mutual ? peer : NULL;
 }
 
 void vipl_lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
@@ -457,11 +455,7 @@ void vipl_lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
     if (lo_vi_of(vi)->request != NULL) { /* connected from outside, and not yet tidied up */
         vipl_lo_request_end(lo_vi_of(vi)->request);
     }
-    struct vipl_vi *peer = cut(vi);
+    cut(vi);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     vipl_lo_session_end(be, vi);
-    if (peer != NULL) {
-        vipl_up_broken(peer, VIP_ERROR_CONN_LOST);
-        vipl_up_put(peer);
-    }
 }

@@ -95,7 +95,7 @@ enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, st
 {
     vipl_up_recv_lock(peer);
     if (lo_vi_of(peer)->peer != vi) { /* it has just left; this end hears of it in a moment */
-        vipl_up_recv_unlock_quiet(peer);
+        vipl_up_recv_unlock(peer);
         return VIPL_POSTED_AGAIN;
     }
     switch (send->op) {
@@ -109,6 +109,6 @@ enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, st
         send->status = send_message(peer, send);
         break;
     }
-    send->finish_failure = vipl_up_recv_unlock(peer) ? peer : NULL;
+    vipl_up_recv_unlock(peer);
     return VIPL_POSTED_DONE;
 }

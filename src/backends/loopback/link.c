@@ -270,18 +270,18 @@ static void drain_ready_fd(struct lo_link *link)
 
 /* --- life and death; rx is held --- */
 
-static void link_die(struct lo_remote *remote, struct lo_link *link, struct lo_casualties *casualties)
+static void link_die(struct lo_remote *remote, struct lo_link *link)
 {
     if (link->dead == 0) {
         vipl_store_relaxed(&link->dead, 1);
         vipl_pollset_remove(&remote->set, link->source.fd);
         vipl_log(VIPL_LOG_INFO, "process %d has gone", link->pid);
     }
-    vipl_lo_link_bury(link, casualties);
+    vipl_lo_link_teardown(link);
 }
 
 /* Whether nothing can come to use the dead link any more. */
-static bool is_buried(const struct lo_link *link)
+static bool is_torn_down(const struct lo_link *link)
 {
     for (uint32_t i = 0; i < link->session_slots; i++) {
         if (link->sessions[i] != NULL) {
@@ -299,7 +299,7 @@ static void remove_dead(struct lo_remote *remote)
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         next = l->next;
-        if (link->dead != 0 && is_buried(link)) {
+        if (link->dead != 0 && is_torn_down(link)) {
             vipl_list_remove(&link->link);
             vipl_store_relaxed(&remote->link_count, remote->link_count - 1);
             vipl_lo_session_free_farewells(link);
@@ -330,8 +330,6 @@ void vipl_lo_link_event(struct lo_link *link, bool hangup)
 /* `certainly`: a ready_fd was heard, which another thread that is at it may not have seen. */
 static void receive_all(struct lo_remote *remote, bool certainly)
 {
-    struct lo_casualties casualties;
-    casualties.count = 0;
     if (certainly) {
         vipl_mutex_lock(&remote->rx);
     } else if (!vipl_mutex_trylock(&remote->rx)) {
@@ -341,11 +339,11 @@ static void receive_all(struct lo_remote *remote, bool certainly)
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         if (link->dead == 0) {
-            vipl_lo_link_receive(link, &casualties);
-            vipl_lo_link_resume(link, &casualties);
+            vipl_lo_link_receive(link);
+            vipl_lo_link_resume(link);
         }
         if (link->dead != 0 || (link->hung_up && vipl_lo_ring_is_empty(&link->in))) {
-            link_die(remote, link, &casualties);
+            link_die(remote, link);
             dead = true;
         }
     }
@@ -353,7 +351,6 @@ static void receive_all(struct lo_remote *remote, bool certainly)
         vipl_store_relaxed(&remote->look_at_sockets, 1); /* where dead links are removed */
     }
     vipl_mutex_unlock(&remote->rx);
-    vipl_lo_casualties_tell(&casualties);
 }
 
 /* One event at a time: what one leads to may end the object of another. */

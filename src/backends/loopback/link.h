@@ -212,20 +212,11 @@ void vipl_lo_session_begin(struct lo_session *session); /* both ends have agreed
 void vipl_lo_session_begin_locked(struct lo_session *session);
 /* Takes back a session that came to nothing. */
 void vipl_lo_session_forget(struct lo_session *session);
-/* VIs found to be cut off while rx was held: pinned; told once it is not. */
-struct lo_casualties {
-    unsigned count;
-    struct {
-        struct vipl_vi *vi;
-        bool finish_failure; /* core knows why; else the connection is lost */
-    } list[64];
-};
-void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties);
-void vipl_lo_link_resume(struct lo_link *link, struct lo_casualties *casualties);
+void vipl_lo_link_receive(struct lo_link *link);
+void vipl_lo_link_resume(struct lo_link *link);
 bool vipl_lo_link_has_room(struct lo_link *link); /* for somebody who waits for room */
 void vipl_lo_session_free_farewells(struct lo_link *link);
-void vipl_lo_link_bury(struct lo_link *link, struct lo_casualties *casualties); /* the peer is dead */
-void vipl_lo_casualties_tell(struct lo_casualties *casualties);
+void vipl_lo_link_teardown(struct lo_link *link); /* the peer is dead */
 
 /* --- resend.c: rx is held --- */
 
@@ -242,8 +233,8 @@ void vipl_lo_drop_held(struct lo_session *session); /* with the session */
 /* Nobody takes the message: says so to a peer that wants to know. False: no room. */
 bool vipl_lo_turn_away(struct lo_link *link, const struct lo_message *m);
 void vipl_lo_resend_begin(struct lo_link *link, uint32_t name);
-/* Goes on with one that is sent again. False: it has to wait for room. *finish_failure: as vipl_up_send_done(), or NULL. */
-bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **finish_failure);
+/* Goes on with one that is sent again. False: it has to wait for room. */
+bool vipl_lo_resend(struct lo_link *link);
 
 /* --- names.c --- */
 

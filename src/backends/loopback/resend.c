@@ -187,11 +187,10 @@ static bool put_chunk(struct lo_session *session, struct lo_ticket *ticket, cons
     return true;
 }
 
-bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **finish_failure)
+bool vipl_lo_resend(struct lo_link *link)
 {
     struct lo_session *session;
     struct vipl_send send;
-    *finish_failure = NULL;
     struct lo_ticket *ticket = next_resend(link, &session);
     if (ticket == NULL) {
         return true;
@@ -202,8 +201,8 @@ bool vipl_lo_resend(struct lo_link *link, struct vipl_vi **finish_failure)
     bool valid = vipl_up_pending_send(session->vi, sequence, &send) && send.local.bytes == ticket->bytes;
     bool room = put_chunk(session, ticket, &send, &valid);
     vipl_up_send_unlock(session->vi);
-    if (!valid && room && vipl_up_send_done(session->vi, sequence, VIP_STATUS_PROTECTION_ERROR, 0)) {
-        *finish_failure = session->vi;
+    if (!valid && room) {
+        vipl_up_send_done(session->vi, sequence, VIP_STATUS_PROTECTION_ERROR, 0);
     }
     return room;
 }

@@ -3,7 +3,7 @@
  * Sessions, the receiving side: what comes out of a link's ring. Runs under the NIC's rx lock, in
  * whichever thread makes progress. Each message's head was copied and checked by the ring; session
  * numbers, tickets, offsets and addresses are checked here. A peer that breaks the rules loses the
- * link. VIs that have to be told of something are pinned and told when rx is released.
+ * link.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,64 +13,21 @@
 #include "base/log.h"
 #include "os/os_atomic.h"
 
-enum {
-    MOST_A_TURN = 256,
-    ROOM_A_MESSAGE = 6 /* VIs to be told of something, with what was held behind it */
-};
+enum { MOST_A_TURN = 256 };
 
-/* --- telling VIs later --- */
-
-static void add_casualty(struct lo_casualties *casualties, struct vipl_vi *vi, bool finish_failure)
-{
-    unsigned last = casualties->count - 1;
-    if (finish_failure && casualties->count > 0 && casualties->list[last].finish_failure &&
-        casualties->list[last].vi == vi) {
-        vipl_up_put(vi); /* it is to be told already */
-        return;
-    }
-    casualties->list[casualties->count].vi = vi; /* the callers leave room */
-    casualties->list[casualties->count++].finish_failure = finish_failure;
-}
-
-void vipl_lo_casualties_tell(struct lo_casualties *casualties)
-{
-    for (unsigned i = 0; i < casualties->count; i++) {
-        struct vipl_vi *vi = casualties->list[i].vi;
-        if (casualties->list[i].finish_failure) {
-            vipl_up_finish_failure(vi);
-        } else {
-            vipl_up_broken(vi, VIP_ERROR_CONN_LOST);
-            vipl_up_put(vi);
-        }
-    }
-}
-
-static bool has_place(const struct lo_casualties *casualties)
-{
-    return casualties->count + ROOM_A_MESSAGE < sizeof(casualties->list) / sizeof(casualties->list[0]);
-}
-
-static void unlock(struct vipl_vi *vi, struct lo_casualties *casualties)
-{
-    if (vipl_up_recv_unlock(vi)) {
-        add_casualty(casualties, vi, true);
-    }
-}
-
-static void cut_off(struct lo_session *session, struct lo_casualties *casualties)
+static void cut_off(struct lo_session *session)
 {
     if (!session->broken) {
         session->broken = true;
-        vipl_up_hold(session->vi);
-        add_casualty(casualties, session->vi, false);
+        vipl_up_fail(session->vi, VIP_ERROR_CONN_LOST);
     }
 }
 
-void vipl_lo_link_bury(struct lo_link *link, struct lo_casualties *casualties)
+void vipl_lo_link_teardown(struct lo_link *link)
 {
-    for (uint32_t i = 0; i < link->session_slots && has_place(casualties); i++) {
+    for (uint32_t i = 0; i < link->session_slots; i++) {
         if (link->sessions[i] != NULL && link->sessions[i]->open) {
-            cut_off(link->sessions[i], casualties);
+            cut_off(link->sessions[i]);
         }
     }
 }
@@ -111,8 +68,8 @@ static struct vipl_vi *redeem(struct lo_link *link, uint32_t name, bool last, ui
     return vi;
 }
 
-/* The peer will not have the rest of a message that is not all in the ring, and not pending yet. True: finish_failure the VI. */
-static bool refuse_half(struct vipl_vi *vi, uint32_t ticket, uint32_t status)
+/* The peer will not have the rest of a message that is not all in the ring, and not pending yet. */
+static void refuse_half(struct vipl_vi *vi, uint32_t ticket, uint32_t status)
 {
     vipl_up_send_lock(vi);
     struct lo_session *session = lo_vi_of(vi)->session;
@@ -121,10 +78,12 @@ static bool refuse_half(struct vipl_vi *vi, uint32_t ticket, uint32_t status)
         session->tx_refusal = status;
     }
     vipl_up_send_unlock(vi);
-    return half && vipl_up_send_resume(vi);
+    if (half) {
+        vipl_up_send_resume(vi);
+    }
 }
 
-static void on_ack(struct lo_link *link, const struct lo_message *m, struct lo_casualties *casualties)
+static void on_ack(struct lo_link *link, const struct lo_message *m)
 {
     uint32_t sequence;
     uint32_t bytes;
@@ -137,10 +96,10 @@ static void on_ack(struct lo_link *link, const struct lo_message *m, struct lo_c
     if (vi == NULL) {
         return;
     }
-    if ((status != 0 && refuse_half(vi, m->ticket, status)) ||
-        vipl_up_send_done(vi, sequence, status, bytes)) {
-        add_casualty(casualties, vi, true);
+    if (status != 0) {
+        refuse_half(vi, m->ticket, status);
     }
+    vipl_up_send_done(vi, sequence, status, bytes);
 }
 
 /* --- messages --- */
@@ -204,8 +163,7 @@ static void place_chunk(struct lo_session *s, const struct lo_message *m, const 
 }
 
 /* A chunk of a message. The receive is claimed anew for each chunk: it stays the oldest until finished. */
-static void on_send(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
-                    struct lo_casualties *casualties)
+static void on_send(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     vipl_up_recv_lock(s->vi);
     if (m->offset == 0) {
@@ -216,7 +174,7 @@ static void on_send(struct lo_session *s, const struct lo_message *m, const unsi
     if (!s->rx_dropping) {
         place_chunk(s, m, payload);
     }
-    unlock(s->vi, casualties);
+    vipl_up_recv_unlock(s->vi);
     answer_send(s, m, was_refused);
 }
 
@@ -272,8 +230,7 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const st
     return 0;
 }
 
-static bool on_pull(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
-                    struct lo_casualties *casualties)
+static bool on_pull(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     struct vipl_sg from;
     if (!read_pieces(m, payload, &from)) {
@@ -282,7 +239,7 @@ static bool on_pull(struct lo_session *s, const struct lo_message *m, const unsi
     vipl_up_recv_lock(s->vi);
     bool again;
     uint32_t status = fetch(s, m, &from, &again);
-    unlock(s->vi, casualties);
+    vipl_up_recv_unlock(s->vi);
     if (again) {
         return vipl_lo_ask_again(s, m);
     }
@@ -317,8 +274,7 @@ static void complete_write(struct lo_session *s, const struct lo_message *m)
     }
 }
 
-static bool on_write(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
-                     struct lo_casualties *casualties)
+static bool on_write(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     bool placed = (m->flags & LO_FLAG_PLACED) != 0;
     uint32_t bytes = m->bytes < LO_RDMA_PREFIX ? 0 : m->bytes - LO_RDMA_PREFIX;
@@ -347,7 +303,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
     if ((m->flags & LO_FLAG_LAST) != 0) {
         complete_write(s, m);
     }
-    unlock(s->vi, casualties);
+    vipl_up_recv_unlock(s->vi);
     bool reliable = s->params.reliability != VIP_SERVICE_UNRELIABLE;
     if (reliable && was_refused) {
         return true; /* the sender knows */
@@ -356,8 +312,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
     return !answers || answer(s->link, m->ticket, for_sender(s, s->rx_status));
 }
 
-static bool on_read(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
-                    struct lo_casualties *casualties)
+static bool on_read(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     struct lo_link *link = s->link;
     if (m->bytes != LO_RDMA_PREFIX || link->reads_count == LO_TICKETS) {
@@ -366,7 +321,7 @@ static bool on_read(struct lo_session *s, const struct lo_message *m, const unsi
     struct target t = target_of(payload);
     vipl_up_recv_lock(s->vi);
     bool allowed = vipl_up_rdma_allowed(s->vi, false, t.handle, t.address, m->total);
-    unlock(s->vi, casualties);
+    vipl_up_recv_unlock(s->vi);
     if (!allowed || m->total == 0) {
         return answer(link, m->ticket, allowed ? 0 : VIP_STATUS_RDMA_PROT_ERROR);
     }
@@ -420,7 +375,7 @@ static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
 }
 
 /* Goes on with the oldest read. False: it has to wait. */
-static bool serve_read(struct lo_link *link, struct lo_casualties *casualties)
+static bool serve_read(struct lo_link *link)
 {
     struct lo_read *read = &link->reads[link->reads_first];
     struct lo_session *s = session_by(link, read->session);
@@ -434,7 +389,7 @@ static bool serve_read(struct lo_link *link, struct lo_casualties *casualties)
             vipl_up_rdma_refuse(s->vi, false);
             allowed = false;
         }
-        unlock(s->vi, casualties);
+        vipl_up_recv_unlock(s->vi);
         if (allowed && !moved) {
             return false;
         }
@@ -450,8 +405,7 @@ static bool serve_read(struct lo_link *link, struct lo_casualties *casualties)
     return true;
 }
 
-static void on_data(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
-                    struct lo_casualties *casualties)
+static void on_data(struct lo_link *link, const struct lo_message *m, const unsigned char *payload)
 {
     bool last = (m->flags & LO_FLAG_LAST) != 0;
     struct vipl_sg to;
@@ -465,24 +419,14 @@ static void on_data(struct lo_link *link, const struct lo_message *m, const unsi
     bool valid = vipl_up_read_target(vi, sequence, &to) && m->total == to.bytes;
     valid = valid && vipl_iov_scatter(&to, m->offset, payload, m->bytes);
     vipl_up_send_unlock(vi);
-    if ((last || !valid) && vipl_up_send_done(vi, sequence, valid ? 0 : VIP_STATUS_PROTECTION_ERROR, bytes)) {
-        add_casualty(casualties, vi, true);
+    if (last || !valid) {
+        vipl_up_send_done(vi, sequence, valid ? 0 : VIP_STATUS_PROTECTION_ERROR, bytes);
     }
-}
-
-static bool resend(struct lo_link *link, struct lo_casualties *casualties)
-{
-    struct vipl_vi *finish_failure;
-    bool moved = vipl_lo_resend(link, &finish_failure);
-    if (finish_failure != NULL) {
-        add_casualty(casualties, finish_failure, true);
-    }
-    return moved;
 }
 
 /* --- the ring --- */
 
-static void on_open(struct lo_session *s, const struct lo_message *m, struct lo_casualties *casualties)
+static void on_open(struct lo_session *s, const struct lo_message *m)
 {
     if (s->open || m->total == 0) {
         return;
@@ -491,13 +435,12 @@ static void on_open(struct lo_session *s, const struct lo_message *m, struct lo_
     vipl_store_relaxed(&s->link->peer_can_reach, m->immediate != 0);
     vipl_lo_session_begin_locked(s);
     if (!vipl_up_connected(s->vi, &s->params)) {
-        cut_off(s, casualties);
+        cut_off(s);
     }
 }
 
 /* Keeps a message until the awaited one is there. Where that cannot be, the connection ends, and none of the rest is taken. */
-static bool hold(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
-                 struct lo_casualties *casualties)
+static bool hold(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     if (!s->broken && vipl_lo_hold(s, m, payload)) {
         return true;
@@ -506,15 +449,14 @@ static bool hold(struct lo_session *s, const struct lo_message *m, const unsigne
         vipl_log(VIPL_LOG_ERROR, "process %d sent too much behind a message that it sends again",
                  s->link->pid);
     }
-    cut_off(s, casualties);
+    cut_off(s);
     return vipl_lo_turn_away(s->link, m);
 }
 
-static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
-                     struct lo_casualties *casualties);
+static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload);
 
 /* The awaited message is there, or will not come: those behind it, up to the next that has to be sent again. */
-static bool go_on(struct lo_session *s, struct lo_casualties *casualties)
+static bool go_on(struct lo_session *s)
 {
     const struct lo_message *m;
     const unsigned char *payload;
@@ -522,24 +464,23 @@ static bool go_on(struct lo_session *s, struct lo_casualties *casualties)
     bool sane = true;
     s->awaited = 0;
     while (sane && s->awaited == 0 && (held = vipl_lo_take_held(s, &m, &payload)) != NULL) {
-        sane = dispatch(s->link, m, payload, casualties);
+        sane = dispatch(s->link, m, payload);
         vipl_lo_held_free(held);
     }
     return sane;
 }
 
 /* False: the peer breaks the rules. */
-static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
-                     struct lo_casualties *casualties)
+static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload)
 {
     if (m->type == LO_ACK) {
-        on_ack(link, m, casualties);
+        on_ack(link, m);
         return true;
     }
     if (m->type == LO_DATA) {
         bool sane = chunk_is_sane(m, m->bytes);
         if (sane) {
-            on_data(link, m, payload, casualties);
+            on_data(link, m, payload);
         }
         return sane;
     }
@@ -548,42 +489,40 @@ static bool dispatch(struct lo_link *link, const struct lo_message *m, const uns
         return vipl_lo_turn_away(link, m);
     }
     if (vipl_lo_is_held(s, m)) {
-        return hold(s, m, payload, casualties);
+        return hold(s, m, payload);
     }
     switch (m->type) {
     case LO_OPEN:
-        on_open(s, m, casualties);
+        on_open(s, m);
         return true;
     case LO_SEND:
         if (!chunk_is_sane(m, m->bytes)) {
             return false;
         }
-        on_send(s, m, payload, casualties);
-        return m->ticket == 0 || m->ticket != s->awaited || (m->flags & LO_FLAG_LAST) == 0 ||
-               go_on(s, casualties);
+        on_send(s, m, payload);
+        return m->ticket == 0 || m->ticket != s->awaited || (m->flags & LO_FLAG_LAST) == 0 || go_on(s);
     case LO_PULL:
-        return on_pull(s, m, payload, casualties);
+        return on_pull(s, m, payload);
     case LO_WRITE:
-        return on_write(s, m, payload, casualties);
+        return on_write(s, m, payload);
     case LO_READ:
-        return on_read(s, m, payload, casualties);
+        return on_read(s, m, payload);
     case LO_CLOSE:
-        cut_off(s, casualties);
+        cut_off(s);
         return true;
     default:
         return false;
     }
 }
 
-void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties)
+void vipl_lo_link_receive(struct lo_link *link)
 {
     struct lo_message message;
     const unsigned char *payload;
     enum lo_peek peek = LO_PEEK_EMPTY;
     unsigned n = 0;
-    while (n < MOST_A_TURN && has_place(casualties) &&
-           (peek = vipl_lo_ring_peek(&link->in, &message, &payload)) == LO_PEEK_OK) {
-        bool sane = dispatch(link, &message, payload, casualties);
+    while (n < MOST_A_TURN && (peek = vipl_lo_ring_peek(&link->in, &message, &payload)) == LO_PEEK_OK) {
+        bool sane = dispatch(link, &message, payload);
         vipl_lo_ring_pop(&link->in, &message);
         n++;
         if (!sane) {
@@ -599,9 +538,9 @@ void vipl_lo_link_receive(struct lo_link *link, struct lo_casualties *casualties
     if (n > 0 && vipl_lo_ring_release(&link->in)) {
         vipl_lo_link_wake(link);
     }
-    while (link->reads_count > 0 && has_place(casualties) && serve_read(link, casualties)) {
+    while (link->reads_count > 0 && serve_read(link)) {
     }
-    while (link->resending && has_place(casualties) && resend(link, casualties)) {
+    while (link->resending && vipl_lo_resend(link)) {
     }
 }
 
@@ -638,16 +577,14 @@ static void say_farewells(struct lo_link *link)
     }
 }
 
-void vipl_lo_link_resume(struct lo_link *link, struct lo_casualties *casualties)
+void vipl_lo_link_resume(struct lo_link *link)
 {
     struct lo_session *s;
     if (vipl_load_relaxed(&link->waiting) == 0) {
         return;
     }
-    for (unsigned n = 0; n < MOST_A_TURN && has_place(casualties) && (s = next_blocked(link)) != NULL; n++) {
-        if (vipl_up_send_resume(s->vi)) {
-            add_casualty(casualties, s->vi, true);
-        }
+    for (unsigned n = 0; n < MOST_A_TURN && (s = next_blocked(link)) != NULL; n++) {
+        vipl_up_send_resume(s->vi);
     }
     say_farewells(link);
 }

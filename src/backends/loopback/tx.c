@@ -47,7 +47,7 @@ static void set_session(struct vipl_vi *vi, struct lo_session *session)
     vipl_up_send_lock(vi);
     vipl_up_recv_lock(vi);
     lo_vi_of(vi)->session = session;
-    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_recv_unlock(vi);
     vipl_up_send_unlock(vi);
 }
 
@@ -176,7 +176,7 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
     vipl_up_recv_lock(vi);
     struct lo_session *session = lo_vi_of(vi)->session;
     lo_vi_of(vi)->session = NULL;
-    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_recv_unlock(vi);
     vipl_up_send_unlock(vi);
     if (session != NULL) {
         shut_gate(session);

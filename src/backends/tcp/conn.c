@@ -57,7 +57,7 @@ static void on_deadline(uv_timer_t *timer)
         }
         break;
     case TCP_OPENING:
-        vipl_tcp_fell(conn, VIP_ERROR_CONN_LOST);
+        vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
         break;
     case TCP_FRESH:
         vipl_tcp_foreign_nudge(conn);
@@ -167,7 +167,7 @@ static void set_conn(struct vipl_vi *vi, struct tcp_conn *conn)
     vipl_up_send_lock(vi);
     vipl_up_recv_lock(vi);
     tcp_vi_of(vi)->conn = conn;
-    vipl_up_recv_unlock_quiet(vi);
+    vipl_up_recv_unlock(vi);
     vipl_up_send_unlock(vi);
 }
 
@@ -186,7 +186,6 @@ struct vipl_vi *vipl_tcp_conn_detach(struct tcp_conn *conn)
 {
     struct vipl_vi *vi = conn->vi;
     conn->vi = NULL;
-    conn->fell = false;
     if (vi != NULL) {
         set_conn(vi, NULL);
     }
@@ -222,7 +221,7 @@ static void on_silence(uv_timer_t *timer)
             continue;
         }
         if (is_lost(conn, period, &owing)) {
-            vipl_tcp_fell(conn, VIP_ERROR_CONN_LOST);
+            vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
         }
     }
     if (!owing) {

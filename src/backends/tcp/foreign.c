@@ -89,11 +89,10 @@ bool vipl_tcp_foreign_heard(struct tcp_conn *conn)
     bool resume = tx->quiet && tx->blocked;
     tx->quiet = false;
     vipl_mutex_unlock(&tx->lock);
-    bool fatal = resume && vipl_up_send_resume(conn->vi);
-    if (fatal) {
-        vipl_tcp_settle(conn->be, conn->vi);
+    if (resume) {
+        vipl_up_send_resume(conn->vi);
     }
-    return !fatal;
+    return vipl_tcp_still_works(conn);
 }
 
 /* --- FPDUs that fit TCP's segments --- */

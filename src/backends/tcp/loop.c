@@ -109,7 +109,7 @@ static bool loop_is_lost(struct vipl_be_nic *be)
             struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
             if (conn->state == TCP_OPEN &&
                 !conn->broken) { /* what is being set up ends when its time is up */
-                vipl_tcp_fell(conn, VIP_ERROR_CONN_LOST);
+                vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
             }
         }
     }
@@ -143,18 +143,7 @@ void vipl_tcp_changed(struct vipl_be_nic *be)
 
 /* --- connections that broke --- */
 
-static bool note(struct vipl_be_nic *be, struct vipl_vi *vi, bool finish_failure, VIP_ERROR_CODE code)
-{
-    unsigned i = be->fallen_count;
-    if (i == sizeof(be->fallen) / sizeof(be->fallen[0])) {
-        return false;
-    }
-    be->fallen[i] = (struct tcp_fallen){vi, finish_failure, code};
-    be->fallen_count = i + 1;
-    return true;
-}
-
-void vipl_tcp_fell(struct tcp_conn *conn, VIP_ERROR_CODE code)
+void vipl_tcp_conn_fail(struct tcp_conn *conn, VIP_ERROR_CODE code)
 {
     conn->broken = true;
     conn->be->doubt = true;
@@ -168,68 +157,19 @@ void vipl_tcp_fell(struct tcp_conn *conn, VIP_ERROR_CODE code)
         vipl_tcp_call_lost(conn);
         return;
     }
-    if (conn->vi == NULL) {
-        return;
-    }
-    vipl_up_recv_lock(conn->vi);
-    vipl_up_hold(conn->vi);
-    vipl_up_recv_unlock_quiet(conn->vi);
-    conn->fell = !note(conn->be, conn->vi, false, code);
-    conn->fell_code = code;
-    if (conn->fell) {
-        conn->be->fallen_more = true;
-        vipl_up_put(conn->vi);
+    if (conn->vi != NULL) {
+        vipl_up_fail(conn->vi, code);
     }
 }
 
-void vipl_tcp_settle(struct vipl_be_nic *be, struct vipl_vi *vi)
+bool vipl_tcp_still_works(struct tcp_conn *conn)
 {
-    struct tcp_conn *conn = tcp_vi_of(vi)->conn;
-    if (conn != NULL) {
+    bool failed = vipl_up_has_failed(conn->vi);
+    if (failed) {
         conn->broken = true;
         vipl_tcp_conn_watch(conn, 0);
     }
-    if (!note(be, vi, true, VIP_ERROR_CONN_LOST)) {
-        vipl_up_put(vi); /* it stays failed_vi: the next to touch it settles it */
-        if (conn != NULL) {
-            conn->fell = true;
-            conn->fell_code = VIP_ERROR_CONN_LOST;
-        }
-        be->fallen_more = true;
-    }
-}
-
-static bool take_fallen(struct vipl_be_nic *be, struct tcp_fallen *out)
-{
-    vipl_mutex_lock(&be->lock);
-    if (be->fallen_count == 0 && be->fallen_more) {
-        be->fallen_more = false;
-        for (struct vipl_list *l = be->conns.next; l != &be->conns; l = l->next) {
-            struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
-            if (conn->fell) {
-                vipl_tcp_fell(conn, conn->fell_code);
-            }
-        }
-    }
-    bool any = be->fallen_count > 0;
-    if (any) {
-        *out = be->fallen[--be->fallen_count];
-    }
-    vipl_mutex_unlock(&be->lock);
-    return any;
-}
-
-static void tell_fallen(struct vipl_be_nic *be)
-{
-    struct tcp_fallen fallen = {0}; /* gcc does not see through a sanitizer that it is filled in */
-    while (take_fallen(be, &fallen)) {
-        if (fallen.finish_failure) {
-            vipl_up_finish_failure(fallen.vi);
-        } else {
-            vipl_up_broken(fallen.vi, fallen.code);
-            vipl_up_put(fallen.vi);
-        }
-    }
+    return !failed;
 }
 
 /* --- posts and answers that wait for somebody to poll --- */
@@ -287,12 +227,8 @@ static void run_loop(struct vipl_be_nic *be)
 void vipl_tcp_unlock(struct vipl_be_nic *be)
 {
     bool sooner = be->sooner;
-    bool tell = be->fallen_count > 0 || be->fallen_more;
     be->sooner = false;
     vipl_mutex_unlock(&be->lock);
-    if (tell) {
-        tell_fallen(be);
-    }
     if (sooner) {
         vipl_up_wake(be->core);
     }
@@ -341,13 +277,9 @@ void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     uv_update_time(&be->loop);
     hint->fd = lost ? -1 : uv_backend_fd(&be->loop);
     hint->ms = !lost && uv_loop_alive(&be->loop) ? uv_backend_timeout(&be->loop) : -1;
-    bool tell = be->fallen_count > 0 || be->fallen_more;
     bool changed = vipl_load_relaxed(&be->changed) != 0;
     vipl_mutex_unlock(&be->lock);
-    if (tell) {
-        tell_fallen(be);
-    }
-    if (tell || changed) {
+    if (changed) {
         hint->ms = 0;
     }
 }

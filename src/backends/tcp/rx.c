@@ -14,7 +14,7 @@
 static bool give_up_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
 {
     vipl_tcp_terminate(conn, reason, about);
-    vipl_tcp_fell(conn, VIP_ERROR_RDMA_TRANSPORT);
+    vipl_tcp_conn_fail(conn, VIP_ERROR_RDMA_TRANSPORT);
     return false;
 }
 
@@ -25,14 +25,11 @@ static bool give_up(struct tcp_conn *conn, uint16_t reason, const struct vipl_dd
 
 static bool done_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
 {
-    bool fatal = vipl_up_recv_unlock(conn->vi);
+    vipl_up_recv_unlock(conn->vi);
     if (reason != 0 && !conn->unreliable) {
         vipl_tcp_terminate(conn, reason, about);
     }
-    if (fatal) {
-        vipl_tcp_settle(conn->be, conn->vi);
-    }
-    return !fatal;
+    return vipl_tcp_still_works(conn);
 }
 
 bool vipl_tcp_done(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *ddp)
@@ -339,14 +336,13 @@ static bool end_pending(struct tcp_conn *conn, const struct tcp_pending *p, uint
     tx->pendings--;
     bool resume = tx->blocked;
     vipl_mutex_unlock(&tx->lock);
-    bool fatal = p->op != TCP_OP_READY && vipl_up_send_done(conn->vi, p->sequence, status, p->bytes);
-    if (!fatal && resume) {
-        fatal = vipl_up_send_resume(conn->vi);
+    if (p->op != TCP_OP_READY) {
+        vipl_up_send_done(conn->vi, p->sequence, status, p->bytes);
     }
-    if (fatal) {
-        vipl_tcp_settle(conn->be, conn->vi);
+    if (resume) {
+        vipl_up_send_resume(conn->vi);
     }
-    return !fatal;
+    return vipl_tcp_still_works(conn);
 }
 
 static bool on_response(struct tcp_conn *conn, const struct tcp_segment *s)
@@ -417,7 +413,7 @@ static bool on_terminate(struct tcp_conn *conn, const struct tcp_segment *s)
             return false;
         }
     }
-    vipl_tcp_fell(conn, VIP_ERROR_CONN_LOST);
+    vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
     return false;
 }
 
@@ -624,7 +620,7 @@ static bool arrived(struct tcp_conn *conn, int error, size_t n)
         return false;
     }
     if (error != 0 || n == 0) {
-        vipl_tcp_fell(conn, VIP_ERROR_CONN_LOST);
+        vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
         return false;
     }
     conn->readable = true;

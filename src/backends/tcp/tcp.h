@@ -87,13 +87,6 @@ struct vipl_be_nic {
     uint32_t slept;       /* atomic: somebody has slept since the last look around */
     struct tcp_conn *hot; /* received last; NULL: none */
     uint8_t *scratch;     /* TCP_SCRATCH bytes */
-    struct tcp_fallen {
-        struct vipl_vi *vi;  /* pinned */
-        bool finish_failure; /* core knows why; else the connection is lost */
-        VIP_ERROR_CODE code;
-    } fallen[64]; /* VIs whose connections broke; told when no lock is held */
-    unsigned fallen_count;
-    bool fallen_more;            /* there was no room for all */
     struct vipl_mutex want_lock; /* rank BACKEND_TX; never held with a connection's */
     struct vipl_list wanting;    /* tcp_conn.want: posts wait for room, or answers for their turn */
     uint32_t wants;              /* atomic: 0, nothing is in `wanting` */
@@ -256,9 +249,7 @@ struct tcp_conn {
     unsigned handles; /* of the loop, not closed yet */
     bool readable;    /* a callback has said so since the last look */
     unsigned looks;   /* in a row at which the peer's host owed an answer and was silent; ended: owed one */
-    bool broken;      /* nothing comes any more; told or to be told */
-    bool fell;        /* to be told, there was no room */
-    VIP_ERROR_CODE fell_code;
+    bool broken;      /* nothing comes any more; the VI has failed, or fails */
     uv_poll_t watch;
     uv_timer_t timer;
     struct vipl_vi *vi;
@@ -329,10 +320,11 @@ void vipl_tcp_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *h
 /* Whether the loop can watch the descriptor now: false, it would allocate, and may not; somebody else will. */
 bool vipl_tcp_has_room(struct vipl_be_nic *be, int fd);
 void vipl_tcp_changed(struct vipl_be_nic *be); /* the loop has something new to watch or to wait for */
-void vipl_tcp_fell(struct tcp_conn *conn, VIP_ERROR_CODE code); /* the connection broke: its VI is told */
-void vipl_tcp_settle(struct vipl_be_nic *be,
-                     struct vipl_vi *vi); /* so is a pinned VI that core is to finish_failure */
-/* Lets the lock go; tells whose connections broke, and who sleeps that it may have to wake sooner. No lock of core's. */
+/* The connection broke: its VI fails, or the attempt to connect does. */
+void vipl_tcp_conn_fail(struct tcp_conn *conn, VIP_ERROR_CODE code);
+/* False: the VI has failed, and nothing more is received for it. */
+bool vipl_tcp_still_works(struct tcp_conn *conn);
+/* Lets the lock go, and wakes a sleeper that may have to wake sooner than it thinks. */
 void vipl_tcp_unlock(struct vipl_be_nic *be);
 /* A post or an answer waits; whoever polls goes on with it. Any lock but want_lock and a sending lock. */
 void vipl_tcp_want(struct tcp_conn *conn);
@@ -476,7 +468,7 @@ bool vipl_tcp_stash(struct tcp_conn *conn, const uint8_t *from, size_t bytes);
  * them. The VI's receive lock is held. *reason: to tell the peer; 0: nothing, or it has been. */
 bool vipl_tcp_write_allowed(struct tcp_conn *conn, const struct vipl_ddp *ddp, size_t bytes,
                             uint16_t *reason);
-/* Lets the VI's receive lock go. What went wrong under it, core is to finish_failure; a peer of a reliable VI is told why. */
+/* Lets the VI's receive lock go; a peer of a reliable VI is told why. */
 bool vipl_tcp_done(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *about);
 uint16_t vipl_tcp_claim_reason(enum vipl_claim claim); /* 0: there is none to give */
 /* Why an RDMA Read of the peer's has just been refused. The VI's receive lock is held. */

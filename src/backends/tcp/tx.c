@@ -444,11 +444,10 @@ bool vipl_tcp_refuse_post(struct tcp_conn *conn, uint32_t status)
     vipl_mutex_lock(&conn->tx.lock);
     conn->tx.refusal = status;
     vipl_mutex_unlock(&conn->tx.lock);
-    bool fatal = status != 0 && vipl_up_send_resume(conn->vi);
-    if (fatal) {
-        vipl_tcp_settle(conn->be, conn->vi);
+    if (status != 0) {
+        vipl_up_send_resume(conn->vi);
     }
-    return !fatal;
+    return vipl_tcp_still_works(conn);
 }
 
 /* --- what is not posted --- */
@@ -659,26 +658,28 @@ void vipl_tcp_answer(struct tcp_conn *conn)
     bool wait = tx->answering && !tx->closed;
     bool blocked = tx->blocked && !tx->answering;
     vipl_mutex_unlock(&tx->lock);
-    bool fatal = vipl_up_recv_unlock(vi);
+    vipl_up_recv_unlock(vi);
     if (refusal.reason != 0) {
         struct vipl_ddp ddp = vipl_tcp_read_request(refusal.answer.msn);
         vipl_tcp_terminate(conn, refusal.reason,
                            &(struct tcp_about){.ddp = &ddp, .read = &refusal.answer.read});
     }
-    if (fatal) {
-        vipl_tcp_settle(conn->be, vi);
+    if (!vipl_tcp_still_works(conn)) {
+        return;
     }
     if (wait) {
         vipl_tcp_conn_watch(conn, UV_READABLE | UV_WRITABLE);
-    } else if (blocked && refusal.reason == 0 && vipl_up_send_resume(vi)) {
-        vipl_tcp_settle(conn->be, vi);
+    } else if (blocked && refusal.reason == 0) {
+        vipl_up_send_resume(vi);
+        vipl_tcp_still_works(conn);
     }
 }
 
 void vipl_tcp_resume(struct tcp_conn *conn)
 {
     vipl_tcp_answer(conn);
-    if (conn->vi != NULL && !conn->broken && vipl_up_send_resume(conn->vi)) {
-        vipl_tcp_settle(conn->be, conn->vi);
+    if (conn->vi != NULL && !conn->broken) {
+        vipl_up_send_resume(conn->vi);
+        vipl_tcp_still_works(conn);
     }
 }
