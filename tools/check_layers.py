@@ -14,7 +14,7 @@ import tempfile
 CONTRACT = {'core/backend.h', 'core/backend_up.h'}
 ROOMS = {
     'src/api': {'api', 'core', 'share', 'base', 'os'},
-    'src/core': {'core', 'share', 'hook', 'base', 'os'},
+    'src/core': {'core', 'share', 'base', 'os'},
     'src/share': {'share', 'core', 'base', 'os'},
     'src/hook': {'hook', 'core', 'base', 'os'},
     'src/base': {'base', 'os'},

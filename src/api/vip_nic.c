@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/guard.h"
+#include "core/device.h"
 #include "core/mem.h"
 #include "core/nic.h"
 #include "share/shm.h"
@@ -16,7 +17,7 @@ VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHan
         return VIP_INVALID_PARAMETER;
     }
     *NicHandle = NULL;
-    return vipl_nic_open(DeviceName, NicHandle);
+    return vipl_device_open(DeviceName, NicHandle);
 }
 
 VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_HANDLE *NicHandle)
@@ -30,7 +31,7 @@ VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_
         return VIP_INVALID_PARAMETER;
     }
     return (Flags & VIPX_SHAREABLE) != 0 ? vipl_share_open(DeviceName, NicHandle)
-                                         : vipl_nic_open(DeviceName, NicHandle);
+                                         : vipl_device_open(DeviceName, NicHandle);
 }
 
 VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle)
@@ -39,7 +40,7 @@ VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle)
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_close(NicHandle);
     }
-    return vipl_nic_close(NicHandle);
+    return vipl_device_close(NicHandle);
 }
 
 static VIP_ULONG as_ulong(uint64_t value)

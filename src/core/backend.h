@@ -206,4 +206,10 @@ struct vipl_backend {
 /* Written out by the build: the backends it was configured with, NULL at the end. */
 extern const struct vipl_backend *const vipl_backends[];
 
+/* Opens one of them, perhaps with a layer of operations of its own around it: *ops and *be are what core uses. */
+typedef VIP_RETURN vipl_backend_opener(const struct vipl_backend *backend, struct vipl_nic *nic,
+                                       const char *device, const struct vipl_backend **ops,
+                                       struct vipl_be_nic **be);
+extern vipl_backend_opener *const vipl_backend_open;
+
 #endif

@@ -367,33 +367,6 @@ VIP_RETURN vipl_connect_reject(void *conn_handle)
 
 /* --- the requesting side --- */
 
-bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote)
-{
-    vipl_vi_lock(vi);
-    bool pending = vi->handle != NULL && vi->state == VIP_STATE_CONNECT_PENDING;
-    if (pending) {
-        vi->state = VIP_STATE_CONNECTED;
-        vi->connect_rc = VIP_SUCCESS;
-        vi->connections++;
-        vi->peer_params = *remote;
-        vipl_wake_all_locked(&vi->connect_waiters);
-    }
-    vipl_vi_unlock(vi);
-    return pending;
-}
-
-void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
-{
-    vipl_vi_lock(vi);
-    if (vi->handle != NULL && vi->state == VIP_STATE_CONNECT_PENDING) {
-        vi->state = VIP_STATE_IDLE;
-        vi->connect_rc = rc;
-        vi->requests_refused += rc == VIP_REJECT ? 1 : 0;
-        vipl_wake_all_locked(&vi->connect_waiters);
-    }
-    vipl_vi_unlock(vi);
-}
-
 /* Starts a request of an idle VI. The caller holds a reference on the NIC. */
 static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRESS *local,
                         const VIP_NET_ADDRESS *remote, uint64_t deadline, bool peer)

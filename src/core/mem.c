@@ -281,7 +281,7 @@ static void end(struct vipl_nic *nic, struct vipl_region *region)
     vipl_mutex_lock(&nic->lock);
     leave(nic, region);
     region->ptag->users--;
-    vipl_nic_pass_queue_locks(nic);
+    vipl_nic_synchronize(nic);
     vipl_mutex_unlock(&nic->lock);
     vipl_pool_put(&region_pool, region);
 }
@@ -327,7 +327,7 @@ static VIP_RETURN change(struct vipl_nic *nic, struct vipl_region *region, struc
         region->ptag = ptag;
         vipl_store_relaxed(&region->tag, ptag->number);
         vipl_store_relaxed(&region->rights, rights);
-        vipl_nic_pass_queue_locks(nic);
+        vipl_nic_synchronize(nic);
     }
     unused->users--;
     vipl_mutex_unlock(&nic->lock);

@@ -4,7 +4,7 @@
  *
  * Look-ups are on the data path and take no lock: they run under a queue lock of some VI of this
  * NIC handle, and whoever ends a region or changes it publishes that first and then passes through
- * every such lock once (vipl_nic_pass_queue_locks) before it returns. So no transfer that saw the old
+ * every such lock once (vipl_nic_synchronize) before it returns. So no transfer that saw the old
  * region is under way any more, and its record may be used again.
  */
 #ifndef VIPL_CORE_MEM_H

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening, closing and counting references of NIC handles. */
+/* References on NIC handles, and what is done for all users of one. */
 #include "core/nic.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "base/config.h"
+#include "base/deferred.h"
 #include "base/guard.h"
 #include "base/handle.h"
-#include "base/iov.h"
 #include "base/lock_rank.h"
-#include "base/log.h"
-#include "core/backend_up.h"
-#include "core/connect.h"
-#include "core/cq.h"
 #include "core/vi.h"
-#include "hook/hook.h"
 #include "os/os.h"
 
 static void nic_make(void *object)
@@ -34,138 +25,18 @@ static void nic_make(void *object)
 
 static struct vipl_pool nic_pool = VIPL_POOL_INIT(nic_pool, struct vipl_nic, free, nic_make);
 
-/* A forked child starts afresh: the parent's objects are out of its reach and stay as they are. */
-static void forget_parent(void)
+void vipl_nic_abandon_pool(void)
 {
-    vipl_handle_abandon();
     vipl_pool_abandon(&nic_pool);
-    vipl_vi_abandon_pool();
-    vipl_cq_abandon_pool();
-    vipl_mem_abandon_pools();
-    vipl_conn_abandon_pool();
-    for (unsigned i = 0; vipl_backends[i] != NULL; i++) {
-        vipl_backends[i]->abandon();
-    }
 }
 
-static void read_settings(struct vipl_nic *nic)
+struct vipl_nic *vipl_nic_new(void)
 {
-    char text[32];
-    vipl_config_text("VIPL_PROGRESS", text, sizeof(text));
-    nic->progress_mode = VIPL_PROGRESS_AUTO;
-    if (strcmp(text, "inline") == 0) {
-        nic->progress_mode = VIPL_PROGRESS_INLINE;
-    } else if (strcmp(text, "thread") == 0) {
-        nic->progress_mode = VIPL_PROGRESS_THREAD;
+    struct vipl_nic *nic = vipl_pool_get(&nic_pool);
+    if (nic != NULL) {
+        nic->users = 1;
     }
-    nic->strict_cq = vipl_config_has_word("VIPL_STRICT", "cq");
-    nic->restart = vipl_config_number("VIPL_RESTART", 0, 0, 1);
-    if (vipl_config_number("VIPL_SAFE_COPY", 0, 0, 1) != 0) {
-        vipl_iov_set_safe();
-    }
-    nic->linger_ms = vipl_config_number("VIPL_LINGER", 5000, 0, 3600000);
-}
-
-/* A pooled NIC with everything at its beginning but what nic_make() prepared. */
-static void reset(struct vipl_nic *nic)
-{
-    nic->users = 1; /* the handle's own */
-    nic->generation = vipl_fork_generation();
-    nic->closing = 0;
-    nic->vi_count = nic->cq_count = nic->ptag_count = nic->last_tag = nic->conns_waiting = 0;
-    memset(&nic->retired, 0, sizeof(nic->retired));
-    nic->default_ptag = NULL;
-    nic->discovered[0] = nic->discovered[1] = NULL;
-    nic->be = NULL;
-    vipl_mem_init(&nic->mem);
-    vipl_sleepers_init(&nic->sleepers);
-    vipl_service_init(&nic->service);
-}
-
-static VIP_RETURN open_backend(struct vipl_nic *nic, const char *device)
-{
-    const char *rest;
-    const struct vipl_backend *backend = vipl_device_find(device, nic->name, &rest);
-    if (backend == NULL) {
-        vipl_log(VIPL_LOG_INFO, "no device %s", device);
-        return VIP_ERROR_RESOURCE;
-    }
-    VIP_RETURN rc = vipl_hook_open(backend, nic, rest, &nic->ops, &nic->be);
-    if (rc == VIP_SUCCESS) {
-        nic->ops->limits(nic->be, &nic->limits);
-        nic->ops->address(nic->be, &nic->address);
-    }
-    return rc;
-}
-
-static VIP_RETURN make_default_ptag(struct vipl_nic *nic)
-{
-    void *tag;
-    VIP_RETURN rc = vipl_ptag_create(nic, &tag);
-    if (rc == VIP_SUCCESS) {
-        nic->default_ptag = vipl_handle_find(VIPL_KIND_PTAG, tag);
-    }
-    return rc;
-}
-
-static VIP_RETURN open_parts(struct vipl_nic *nic, const char *device)
-{
-    VIP_RETURN rc = open_backend(nic, device);
-    if (rc != VIP_SUCCESS) {
-        return rc;
-    }
-    rc = make_default_ptag(nic);
-    if (rc == VIP_SUCCESS && nic->progress_mode == VIPL_PROGRESS_THREAD) {
-        rc = vipl_service_start(nic);
-    }
-    if (rc != VIP_SUCCESS) {
-        vipl_service_stop(nic);
-        vipl_ptag_drop_all(nic);
-        nic->ops->close(nic->be);
-    }
-    return rc;
-}
-
-int vipl_nic_watch_forks(bool *handlers)
-{
-    *handlers = vipl_config_number("VIPL_ATFORK", 1, 0, 1) != 0;
-    return vipl_fork_watch(forget_parent, *handlers);
-}
-
-VIP_RETURN vipl_nic_open(const char *device, void **handle)
-{
-    char level[16];
-    vipl_log_set_level_text(vipl_config_text("VIPL_LOG", level, sizeof(level)) ? level : NULL);
-    bool handlers;
-    int error = vipl_nic_watch_forks(&handlers);
-    struct vipl_nic *nic = error == 0 ? vipl_pool_get(&nic_pool) : NULL;
-    if (nic == NULL) {
-        return VIP_ERROR_RESOURCE;
-    }
-    VIP_RETURN rc = VIP_ERROR_RESOURCE;
-    reset(nic);
-    read_settings(nic);
-    void *h = vipl_handle_create(VIPL_KIND_NIC, nic);
-    if (h == NULL) {
-        goto put_nic;
-    }
-    nic->public_handle = h;
-    rc = open_parts(nic, device);
-    if (rc != VIP_SUCCESS) {
-        goto destroy_handle;
-    }
-    vipl_mutex_lock(&nic->lock);
-    nic->handle = h;
-    vipl_mutex_unlock(&nic->lock);
-    vipl_log(VIPL_LOG_INFO, "opened %s", nic->name);
-    *handle = h;
-    return VIP_SUCCESS;
-
-destroy_handle:
-    vipl_handle_destroy(h);
-put_nic:
-    vipl_pool_put(&nic_pool, nic);
-    return rc;
+    return nic;
 }
 
 struct vipl_nic *vipl_nic_get(void *handle)
@@ -198,7 +69,7 @@ bool vipl_nic_ref(struct vipl_nic *nic)
  * in whose callback it runs. */
 void vipl_nic_put(struct vipl_nic *nic)
 {
-    vipl_vi_finish_failures();
+    vipl_deferred_run();
     if (vipl_load_relaxed(&nic->service.wanted) != 0 && !vipl_guard_is_safe_call()) {
         vipl_store_relaxed(&nic->service.wanted, 0);
         (void)vipl_service_start(nic); /* without it the program's own calls have to do */
@@ -216,103 +87,11 @@ void vipl_nic_progress(struct vipl_nic *nic)
     int cancel = vipl_cancel_off();
     vipl_store_relaxed(&nic->sleepers.activity, vipl_load_relaxed(&nic->sleepers.activity) + 1);
     nic->ops->poll(nic->be);
-    vipl_vi_finish_failures();
+    vipl_deferred_run();
     vipl_cancel_restore(cancel);
 }
 
-/* --- closing --- */
-
-static void log_statistics(struct vipl_nic *nic)
-{
-    vipl_log(VIPL_LOG_INFO, "closing %s: %u VIs, %u completion queues left", nic->name,
-             (unsigned)nic->vi_count, (unsigned)nic->cq_count);
-}
-
-static void destroy_vis(struct vipl_nic *nic)
-{
-    for (;;) {
-        vipl_mutex_lock(&nic->lock);
-        struct vipl_list *link = nic->vis.next;
-        struct vipl_vi *vi = link == &nic->vis ? NULL : VIPL_CONTAINER(link, struct vipl_vi, nic_link);
-        void *handle = NULL;
-        if (vi != NULL) { /* NULL handle: another thread is destroying it and takes it off the list */
-            vipl_mutex_lock(&vi->send.lock);
-            handle = vi->handle;
-            vipl_mutex_unlock(&vi->send.lock);
-        }
-        vipl_mutex_unlock(&nic->lock);
-        if (vi == NULL) {
-            return;
-        }
-        if (handle != NULL) {
-            vipl_vi_close(vi, handle);
-        }
-    }
-}
-
-static void destroy_cqs(struct vipl_nic *nic)
-{
-    for (;;) {
-        vipl_mutex_lock(&nic->lock);
-        struct vipl_list *link = nic->cqs.next;
-        void *handle = link == &nic->cqs ? NULL : VIPL_CONTAINER(link, struct vipl_cq, nic_link)->handle;
-        vipl_mutex_unlock(&nic->lock);
-        if (handle == NULL) {
-            return;
-        }
-        vipl_cq_destroy(nic, handle);
-    }
-}
-
-/* Every call that still uses the NIC ends soon: its object is gone, or it sees `closing`. */
-static void wait_for_users(struct vipl_nic *nic, uint32_t mine)
-{
-    uint32_t users;
-    while ((users = vipl_load_ordered(&nic->users)) > mine) {
-        vipl_futex_wait(&nic->users, users);
-    }
-}
-
-VIP_RETURN vipl_nic_close(void *handle)
-{
-    struct vipl_nic *nic = vipl_nic_get(handle);
-    if (nic == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    VIP_RETURN rc = nic->ops->regions_end(nic->be);
-    if (rc != VIP_SUCCESS) { /* the program must not free its memory */
-        vipl_nic_put(nic);
-        return rc;
-    }
-    vipl_mutex_lock(&nic->lock);
-    bool mine = nic->handle == handle; /* not closed by another thread meanwhile */
-    if (mine) {
-        nic->handle = NULL;
-        vipl_store_ordered(&nic->closing, 1);
-        log_statistics(nic);
-    }
-    vipl_mutex_unlock(&nic->lock);
-    vipl_nic_put(nic);
-    if (!mine) {
-        return VIP_INVALID_PARAMETER;
-    }
-    vipl_handle_destroy(handle);
-    bool in_callback = vipl_service_stop(nic);
-    vipl_conns_close(nic);
-    destroy_vis(nic);
-    destroy_cqs(nic);
-    vipl_wake_sleepers(nic);
-    wait_for_users(nic, in_callback ? 2 : 1); /* the handle's own; and the service thread's */
-    vipl_ptag_drop_all(nic);
-    vipl_conns_fini(nic);
-    nic->ops->close(nic->be);
-    vipl_mem_fini(&nic->mem);
-    vipl_free(nic->discovered[0]);
-    vipl_nic_put(nic);
-    return VIP_SUCCESS;
-}
-
-void vipl_nic_pass_queue_locks(struct vipl_nic *nic)
+void vipl_nic_synchronize(struct vipl_nic *nic)
 {
     for (struct vipl_list *link = nic->vis.next; link != &nic->vis; link = link->next) {
         struct vipl_vi *vi = VIPL_CONTAINER(link, struct vipl_vi, nic_link);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An opened device: its backend, its objects, its teardown.
+ * An opened device: its backend and its objects.
  *
  * A call that may block or that uses the NIC beyond one VI's locks holds a reference
  * (vipl_nic_get, vipl_nic_put); closing waits for all of them to end.
@@ -66,10 +66,8 @@ struct vipl_nic {
     struct vipl_service service;
 };
 
-/* Before the first object is made: what a forked child is to forget. `handlers`: not with VIPL_ATFORK=0. */
-int vipl_nic_watch_forks(bool *handlers);
-VIP_RETURN vipl_nic_open(const char *device, void **handle);
-VIP_RETURN vipl_nic_close(void *handle);
+struct vipl_nic *vipl_nic_new(void); /* from the pool, with one reference; NULL: no memory */
+void vipl_nic_abandon_pool(void);
 struct vipl_nic *vipl_nic_get(void *handle); /* a reference, or NULL: not a live handle */
 bool vipl_nic_ref(struct vipl_nic *nic);     /* another reference; false: it is closing */
 void vipl_nic_put(struct vipl_nic *nic);
@@ -84,9 +82,6 @@ static inline bool vipl_nic_is_inherited(const struct vipl_nic *nic)
 void vipl_nic_progress(struct vipl_nic *nic);
 
 /* Takes and releases every queue lock of the NIC's VIs; its lock is held. See mem.h. */
-void vipl_nic_pass_queue_locks(struct vipl_nic *nic);
-
-/* Finds the device's backend: aliases, spellings, default. NULL: there is none. device.c */
-const struct vipl_backend *vipl_device_find(const char *device, char name[64], const char **rest);
+void vipl_nic_synchronize(struct vipl_nic *nic);
 
 #endif

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 
+#include "base/deferred.h"
 #include "base/guard.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
@@ -146,7 +147,7 @@ static void watch(struct vipl_nic *nic, struct vipl_waiter *self, struct view *v
     view->activity = activity;
     if (!active) {
         nic->ops->poll(nic->be);
-        vipl_vi_finish_failures();
+        vipl_deferred_run();
     }
     view->idle = vipl_sleep_service(nic, self, !active, !active || !view->idle, STEP_BACK_MS);
 }

@@ -135,7 +135,7 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
         refuse_posted(vi, &vi->send, status);
     }
     execute_and_unlock(vi);
-    vipl_vi_finish_failures();
+    vipl_deferred_run();
     return VIP_SUCCESS;
 }
 
@@ -157,7 +157,7 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
         refuse_posted(vi, &vi->recv, status);
     }
     vipl_mutex_unlock(&vi->recv.lock);
-    vipl_vi_finish_failures();
+    vipl_deferred_run();
     return rc;
 }
 

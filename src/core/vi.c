@@ -15,12 +15,15 @@
 
 _Static_assert(offsetof(struct vipl_vi, area) == 0, "vipl_vi_area() relies on it");
 
+static void finish_failure(struct vipl_deferred *work);
+
 static void vi_make(void *object)
 {
     struct vipl_vi *vi = object;
     vipl_queue_make(&vi->send, vi, false);
     vipl_queue_make(&vi->recv, vi, true);
     vipl_list_init(&vi->connect_waiters);
+    vi->end_failed.run = finish_failure;
 }
 
 static struct vipl_pool vi_pool = VIPL_POOL_INIT(vi_pool, struct vipl_vi, nic_link, vi_make);
@@ -316,16 +319,42 @@ VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes)
     return rc;
 }
 
-/* --- out of CONNECTED --- */
+/* --- into CONNECTED, or not --- */
 
-_Thread_local struct vipl_vi *vipl_vi_failed;
+bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote)
+{
+    vipl_vi_lock(vi);
+    bool pending = vi->handle != NULL && vi->state == VIP_STATE_CONNECT_PENDING;
+    if (pending) {
+        vi->state = VIP_STATE_CONNECTED;
+        vi->connect_rc = VIP_SUCCESS;
+        vi->connections++;
+        vi->peer_params = *remote;
+        vipl_wake_all_locked(&vi->connect_waiters);
+    }
+    vipl_vi_unlock(vi);
+    return pending;
+}
+
+void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
+{
+    vipl_vi_lock(vi);
+    if (vi->handle != NULL && vi->state == VIP_STATE_CONNECT_PENDING) {
+        vi->state = VIP_STATE_IDLE;
+        vi->connect_rc = rc;
+        vi->requests_refused += rc == VIP_REJECT ? 1 : 0;
+        vipl_wake_all_locked(&vi->connect_waiters);
+    }
+    vipl_vi_unlock(vi);
+}
+
+/* --- out of CONNECTED --- */
 
 void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
     if (vipl_compare_exchange(&vi->failure, 0, 1u + (uint32_t)code)) {
         vipl_vi_hold(vi);
-        vi->next_failed = vipl_vi_failed;
-        vipl_vi_failed = vi;
+        vipl_defer(&vi->end_failed);
     }
 }
 
@@ -366,8 +395,10 @@ static void leave_connected_locked(struct vipl_vi *vi, VIP_VI_STATE state)
     vipl_queue_flush_locked(&vi->recv);
 }
 
-static void finish_failure(struct vipl_vi *vi)
+/* Ends the connection of a VI that has failed. That may break another one of this process, which is deferred in turn. */
+static void finish_failure(struct vipl_deferred *work)
 {
+    struct vipl_vi *vi = VIPL_CONTAINER(work, struct vipl_vi, end_failed);
     vipl_vi_lock(vi);
     uint32_t failure = vipl_load_relaxed(&vi->failure);
     bool connected = vi->handle != NULL && vi->state == VIP_STATE_CONNECTED;
@@ -383,18 +414,6 @@ static void finish_failure(struct vipl_vi *vi)
         vipl_vi_report(vi, VIP_RESOURCE_VI, (VIP_ERROR_CODE)(failure - 1), 0, NULL);
     }
     vipl_vi_put(vi);
-}
-
-/* Ending one connection may break another one of this process, which is on the list then. */
-void vipl_vi_finish_all_failures(void)
-{
-    int cancel = vipl_cancel_off(); /* a post may have got here */
-    struct vipl_vi *vi;
-    while ((vi = vipl_vi_failed) != NULL) {
-        vipl_vi_failed = vi->next_failed;
-        finish_failure(vi);
-    }
-    vipl_cancel_restore(cancel);
 }
 
 /* Whether every send is complete, or waiting for it is pointless. */
@@ -450,7 +469,7 @@ static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
     if (connected) {
         vi->nic->ops->disconnect(vi->nic->be, vi);
         vipl_vi_put(vi);
-        vipl_vi_finish_failures();
+        vipl_deferred_run();
     }
 }
 

@@ -8,12 +8,13 @@
  * or destroy it waits.
  *
  * A failure that ends the connection is noted by vipl_up_fail(), under whatever lock it was found: from then on
- * nothing more is executed or received. The thread that noted it ends the connection by vipl_vi_finish_failures()
- * where it holds no lock.
+ * nothing more is executed or received. The thread that noted it ends the connection where it holds no lock
+ * (base/deferred.h).
  */
 #ifndef VIPL_CORE_VI_H
 #define VIPL_CORE_VI_H
 
+#include "base/deferred.h"
 #include "base/pool.h"
 #include "core/backend.h"
 #include "core/mem.h"
@@ -30,12 +31,12 @@ struct vipl_vi {
     VIP_VI_STATE state;
     uint32_t tag; /* the tag's number; 0: memory of any tag of the NIC handle */
     VIP_VI_ATTRIBUTES attributes;
-    struct vipl_ptag *ptag;      /* whose use the VI holds */
-    uint32_t failure;            /* atomic: 0, or 1 + VIP_ERROR_CODE; set by the thread whose list it is on */
-    struct vipl_vi *next_failed; /* in the list of the thread that set `failure`; that thread's own */
-    uint32_t holds;              /* atomic */
-    uint32_t reads;              /* RDMA Reads under way; guarded by the send lock */
-    void *user_data;             /* atomic */
+    struct vipl_ptag *ptag; /* whose use the VI holds */
+    uint32_t failure;       /* atomic: 0, or 1 + VIP_ERROR_CODE; set by the thread whose list it is on */
+    struct vipl_deferred end_failed; /* of the thread that set `failure` */
+    uint32_t holds;                  /* atomic */
+    uint32_t reads;                  /* RDMA Reads under way; guarded by the send lock */
+    void *user_data;                 /* atomic */
 
     VIP_RETURN connect_rc;             /* NOT_DONE while connecting; both locks */
     bool connect_is_peer;              /* both locks */
@@ -78,17 +79,6 @@ void vipl_vi_hold(struct vipl_vi *vi);
 void vipl_vi_put(struct vipl_vi *vi);
 /* As vipl_up_fail(), if the VI is connected. A queue lock is held. */
 void vipl_vi_fail(struct vipl_vi *vi, VIP_ERROR_CODE code);
-
-/* The VIs whose failures this thread has noted and not finished. */
-extern _Thread_local struct vipl_vi *vipl_vi_failed VIPL_FAST_THREAD_LOCAL;
-void vipl_vi_finish_all_failures(void);
-/* Ends the connections whose failures this thread has noted. It holds no lock. */
-static inline void vipl_vi_finish_failures(void)
-{
-    if (vipl_vi_failed != NULL) {
-        vipl_vi_finish_all_failures();
-    }
-}
 
 void vipl_vi_report(struct vipl_vi *vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code, uint32_t op,
                     VIP_DESCRIPTOR *descriptor);

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/deferred.h"
 #include "base/guard.h"
 #include "base/lock_rank.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
-#include "core/vi.h"
 
 enum { NS_PER_MS = 1000000 };
 
@@ -199,7 +199,7 @@ static int sleep_leading(struct sleep *s, int ms)
     struct vipl_nic *nic = s->nic;
     nic->ops->prepare_wait(nic->be, &s->hint);
     s->prepared = true;
-    vipl_vi_finish_failures();
+    vipl_deferred_run();
     int fds[2] = {s->waiter->waker->fd, s->hint.fd};
     int most = shorter(ms, s->hint.ms);
     int rc = s->hint.ms == 0 ? 0 : block(s, fds, 2, most);

@@ -10,7 +10,27 @@
 #include "core/backend_up.h"
 #include "core/nic.h"
 #include "core/vi.h"
-#include "hook/hook_nic.h"
+#include "hook/check.h"
+#include "hook/delay.h"
+#include "hook/faults.h"
+#include "hook/trace.h"
+
+/* An opened device with the hook around it. */
+struct hook_nic {
+    struct vipl_nic *core;          /* constant */
+    const struct vipl_backend *ops; /* constant: the backend's */
+    struct vipl_be_nic *be;         /* constant: the backend's */
+    struct vipl_faults faults;
+    struct vipl_delays delays;
+    struct vipl_trace trace;
+    struct vipl_checks checks;
+};
+
+/* What core has as the backend's opened device. */
+static struct hook_nic *hook_of(struct vipl_be_nic *be)
+{
+    return (struct hook_nic *)(void *)be;
+}
 
 /* --- the device --- */
 
@@ -29,43 +49,47 @@ static void hook_abandon(void)
 
 static void hook_close(struct vipl_be_nic *be)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("close");
-    vipl_check_close(&be->checks);
-    be->ops->close(be->be);
-    vipl_trace(&be->trace, "close", NULL, "ends");
-    vipl_trace_close(&be->trace);
-    vipl_free(be);
+    vipl_check_close(&hook->checks);
+    hook->ops->close(hook->be);
+    vipl_trace(&hook->trace, "close", NULL, "ends");
+    vipl_trace_close(&hook->trace);
+    vipl_free(hook);
 }
 
 static void hook_limits(struct vipl_be_nic *be, struct vipl_limits *out)
 {
+    struct hook_nic *hook = hook_of(be);
     struct vipl_address address;
     vipl_check_unlocked("limits");
-    be->ops->limits(be->be, out);
-    be->ops->address(be->be, &address);
+    hook->ops->limits(hook->be, out);
+    hook->ops->address(hook->be, &address);
     vipl_check_limits(out, &address);
-    if (vipl_faults_has(&be->faults, VIPL_FAULT_RDMAREAD)) {
+    if (vipl_faults_has(&hook->faults, VIPL_FAULT_RDMAREAD)) {
         out->rdma_read_levels = 0;
     }
-    vipl_trace(&be->trace, "limits", NULL, "levels=%u rdma_read=%u max_transfer=%u",
+    vipl_trace(&hook->trace, "limits", NULL, "levels=%u rdma_read=%u max_transfer=%u",
                (unsigned)out->reliability_levels, (unsigned)out->rdma_read_levels,
                (unsigned)out->max_transfer_size);
 }
 
 static void hook_address(struct vipl_be_nic *be, struct vipl_address *out)
 {
-    be->ops->address(be->be, out);
-    vipl_trace(&be->trace, "address", NULL, "host_bytes=%u", (unsigned)out->host_len);
+    struct hook_nic *hook = hook_of(be);
+    hook->ops->address(hook->be, out);
+    vipl_trace(&hook->trace, "address", NULL, "host_bytes=%u", (unsigned)out->host_len);
 }
 
 static VIP_RETURN hook_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
                                struct vipl_address *out)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("resolve");
-    VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_NAMES)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_NAMES)
                         ? VIP_ERROR_NAMESERVICE
-                        : be->ops->resolve(be->be, name, index, out);
-    vipl_trace(&be->trace, "resolve", NULL, "name=%s index=%u -> %s", name, (unsigned)index,
+                        : hook->ops->resolve(hook->be, name, index, out);
+    vipl_trace(&hook->trace, "resolve", NULL, "name=%s index=%u -> %s", name, (unsigned)index,
                vipl_trace_code(rc));
     return rc;
 }
@@ -73,11 +97,12 @@ static VIP_RETURN hook_resolve(struct vipl_be_nic *be, const char *name, uint32_
 static VIP_RETURN hook_reverse(struct vipl_be_nic *be, const struct vipl_address *host, char *name,
                                size_t size)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("reverse");
-    VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_NAMES)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_NAMES)
                         ? VIP_ERROR_NAMESERVICE
-                        : be->ops->reverse(be->be, host, name, size);
-    vipl_trace(&be->trace, "reverse", NULL, "host_bytes=%u -> %s", (unsigned)host->host_len,
+                        : hook->ops->reverse(hook->be, host, name, size);
+    vipl_trace(&hook->trace, "reverse", NULL, "host_bytes=%u -> %s", (unsigned)host->host_len,
                vipl_trace_code(rc));
     return rc;
 }
@@ -86,11 +111,12 @@ static VIP_RETURN hook_reverse(struct vipl_be_nic *be, const struct vipl_address
 
 static VIP_RETURN hook_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("region_add");
-    VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_RESOURCE)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
-                        : be->ops->region_add(be->be, region);
-    vipl_trace(&be->trace, "region_add", NULL,
+                        : hook->ops->region_add(hook->be, region);
+    vipl_trace(&hook->trace, "region_add", NULL,
                "address=%p bytes=%zu handle=0x%x tag=%u write=%d read=%d -> %s", region->address,
                region->bytes, (unsigned)region->handle, (unsigned)region->tag, (int)region->rdma_write,
                (int)region->rdma_read, vipl_trace_code(rc));
@@ -99,27 +125,31 @@ static VIP_RETURN hook_region_add(struct vipl_be_nic *be, const struct vipl_regi
 
 static VIP_RETURN hook_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("region_remove");
-    VIP_RETURN rc = be->ops->region_remove(be->be, handle);
-    vipl_trace(&be->trace, "region_remove", NULL, "handle=0x%x -> %s", (unsigned)handle, vipl_trace_code(rc));
+    VIP_RETURN rc = hook->ops->region_remove(hook->be, handle);
+    vipl_trace(&hook->trace, "region_remove", NULL, "handle=0x%x -> %s", (unsigned)handle,
+               vipl_trace_code(rc));
     return rc;
 }
 
 static VIP_RETURN hook_regions_end(struct vipl_be_nic *be)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("regions_end");
-    VIP_RETURN rc = be->ops->regions_end(be->be);
-    vipl_trace(&be->trace, "regions_end", NULL, "-> %s", vipl_trace_code(rc));
+    VIP_RETURN rc = hook->ops->regions_end(hook->be);
+    vipl_trace(&hook->trace, "regions_end", NULL, "-> %s", vipl_trace_code(rc));
     return rc;
 }
 
 static VIP_RETURN hook_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("region_change");
-    VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_RESOURCE)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
-                        : be->ops->region_change(be->be, region);
-    vipl_trace(&be->trace, "region_change", NULL, "handle=0x%x tag=%u write=%d read=%d -> %s",
+                        : hook->ops->region_change(hook->be, region);
+    vipl_trace(&hook->trace, "region_change", NULL, "handle=0x%x tag=%u write=%d read=%d -> %s",
                (unsigned)region->handle, (unsigned)region->tag, (int)region->rdma_write,
                (int)region->rdma_read, vipl_trace_code(rc));
     return rc;
@@ -127,23 +157,26 @@ static VIP_RETURN hook_region_change(struct vipl_be_nic *be, const struct vipl_r
 
 static VIP_RETURN hook_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("vi_create");
-    VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_RESOURCE) ? VIP_ERROR_RESOURCE
-                                                                          : be->ops->vi_create(be->be, vi);
+    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
+                        ? VIP_ERROR_RESOURCE
+                        : hook->ops->vi_create(hook->be, vi);
     if (rc == VIP_SUCCESS) {
-        vipl_check_created(&be->checks);
+        vipl_check_created(&hook->checks);
     }
-    vipl_trace(&be->trace, "vi_create", vi, "-> %s", vipl_trace_code(rc));
+    vipl_trace(&hook->trace, "vi_create", vi, "-> %s", vipl_trace_code(rc));
     return rc;
 }
 
 static void hook_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("vi_destroy");
-    vipl_check_destroy(&be->checks, vi);
-    vipl_delays_drop(&be->delays, vi);
-    vipl_trace(&be->trace, "vi_destroy", vi, "begins");
-    be->ops->vi_destroy(be->be, vi);
+    vipl_check_destroy(&hook->checks, vi);
+    vipl_delays_drop(&hook->delays, vi);
+    vipl_trace(&hook->trace, "vi_destroy", vi, "begins");
+    hook->ops->vi_destroy(hook->be, vi);
 }
 
 /* --- connections --- */
@@ -151,109 +184,223 @@ static void hook_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
 /* A delayed send goes on when somebody polls: who connects gets the thread that does if nobody else. */
 static void prepare_delays(struct vipl_be_nic *be)
 {
-    if (vipl_faults_has(&be->faults, VIPL_FAULT_DELAY)) {
-        (void)vipl_up_need_service(be->core); /* without it the program's own calls have to do */
+    struct hook_nic *hook = hook_of(be);
+    if (vipl_faults_has(&hook->faults, VIPL_FAULT_DELAY)) {
+        (void)vipl_up_need_service(hook->core); /* without it the program's own calls have to do */
     }
 }
 
 static VIP_RETURN hook_listen(struct vipl_be_nic *be, const struct vipl_address *local)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("listen");
     prepare_delays(be);
-    VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_RESOURCE) ? VIP_ERROR_RESOURCE
-                                                                          : be->ops->listen(be->be, local);
-    vipl_trace(&be->trace, "listen", NULL, "discriminator_bytes=%u -> %s", (unsigned)local->disc_len,
+    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
+                        ? VIP_ERROR_RESOURCE
+                        : hook->ops->listen(hook->be, local);
+    vipl_trace(&hook->trace, "listen", NULL, "discriminator_bytes=%u -> %s", (unsigned)local->disc_len,
                vipl_trace_code(rc));
     return rc;
 }
 
 static void hook_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("unlisten");
-    be->ops->unlisten(be->be, local);
-    vipl_trace(&be->trace, "unlisten", NULL, "discriminator_bytes=%u", (unsigned)local->disc_len);
+    hook->ops->unlisten(hook->be, local);
+    vipl_trace(&hook->trace, "unlisten", NULL, "discriminator_bytes=%u", (unsigned)local->disc_len);
 }
 
 static VIP_RETURN hook_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
                                const struct vipl_address *remote, bool peer)
 {
-    bool resource = vipl_faults_strikes(&be->faults, VIPL_FAULT_RESOURCE);
-    bool reach = vipl_faults_strikes(&be->faults, VIPL_FAULT_REACH);
+    struct hook_nic *hook = hook_of(be);
+    bool resource = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE);
+    bool reach = vipl_faults_strikes(&hook->faults, VIPL_FAULT_REACH);
     VIP_RETURN rc = resource ? VIP_ERROR_RESOURCE : VIP_NOT_REACHABLE;
     vipl_check_unlocked("connect");
     prepare_delays(be);
     if (!resource && !reach) {
-        vipl_check_connect_begins(&be->checks, vi);
-        rc = be->ops->connect(be->be, vi, local, remote, peer);
-        vipl_check_connect_ends(&be->checks, vi);
+        vipl_check_connect_begins(&hook->checks, vi);
+        rc = hook->ops->connect(hook->be, vi, local, remote, peer);
+        vipl_check_connect_ends(&hook->checks, vi);
     }
-    vipl_trace(&be->trace, "connect", vi, "discriminator_bytes=%u peer=%d -> %s", (unsigned)remote->disc_len,
-               (int)peer, vipl_trace_code(rc));
+    vipl_trace(&hook->trace, "connect", vi, "discriminator_bytes=%u peer=%d -> %s",
+               (unsigned)remote->disc_len, (int)peer, vipl_trace_code(rc));
     return rc;
 }
 
 static VIP_RETURN hook_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("connect_cancel");
-    VIP_RETURN rc = be->ops->connect_cancel(be->be, vi);
+    VIP_RETURN rc = hook->ops->connect_cancel(hook->be, vi);
     vipl_check_code("connect_cancel", rc,
                     1u << VIP_SUCCESS | 1u << VIP_TIMEOUT | 1u << VIP_NO_MATCH | 1u << VIP_NOT_REACHABLE);
-    vipl_trace(&be->trace, "connect_cancel", vi, "-> %s", vipl_trace_code(rc));
+    vipl_trace(&hook->trace, "connect_cancel", vi, "-> %s", vipl_trace_code(rc));
     return rc;
 }
 
 static bool hook_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("conn_taken");
-    bool taken = be->ops->conn_taken(be->be, conn);
-    vipl_trace(&be->trace, "conn_taken", NULL, "conn=%p -> %d", (void *)conn, (int)taken);
+    bool taken = hook->ops->conn_taken(hook->be, conn);
+    vipl_trace(&hook->trace, "conn_taken", NULL, "conn=%p -> %d", (void *)conn, (int)taken);
     return taken;
 }
 
 static VIP_RETURN hook_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("conn_accept");
-    VIP_RETURN rc = vipl_faults_strikes(&be->faults, VIPL_FAULT_RESOURCE)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
-                        : be->ops->conn_accept(be->be, conn, vi);
+                        : hook->ops->conn_accept(hook->be, conn, vi);
     vipl_check_code("conn_accept", rc, 1u << VIP_SUCCESS | 1u << VIP_TIMEOUT | 1u << VIP_ERROR_RESOURCE);
-    vipl_trace(&be->trace, "conn_accept", vi, "conn=%p -> %s", (void *)conn, vipl_trace_code(rc));
+    vipl_trace(&hook->trace, "conn_accept", vi, "conn=%p -> %s", (void *)conn, vipl_trace_code(rc));
     return rc;
 }
 
 static void hook_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("conn_reject");
-    vipl_trace(&be->trace, "conn_reject", NULL, "conn=%p answer=%d", (void *)conn, (int)answer);
-    be->ops->conn_reject(be->be, conn, answer);
+    vipl_trace(&hook->trace, "conn_reject", NULL, "conn=%p answer=%d", (void *)conn, (int)answer);
+    hook->ops->conn_reject(hook->be, conn, answer);
 }
 
 static void hook_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_revoke(vi);
-    vipl_trace(&be->trace, "revoke", vi, "handle=%p", vi->handle);
-    be->ops->revoke(be->be, vi);
+    vipl_trace(&hook->trace, "revoke", vi, "handle=%p", vi->handle);
+    hook->ops->revoke(hook->be, vi);
 }
 
 static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("disconnect");
-    vipl_delays_drop(&be->delays, vi);
-    vipl_trace(&be->trace, "disconnect", vi, "begins");
-    be->ops->disconnect(be->be, vi);
+    vipl_delays_drop(&hook->delays, vi);
+    vipl_trace(&hook->trace, "disconnect", vi, "begins");
+    hook->ops->disconnect(hook->be, vi);
 }
 
 /* --- data: under the VI's send lock --- */
 
+/* --- sends under a fault plan: each gets a number when it first comes and keeps it while core offers it again, so that the
+ * same sends meet the same faults. A failure of the connection is noted under the VI's send lock (vipl_up_fail()). --- */
+
+static void report_event(struct hook_nic *hook, struct vipl_vi *vi, const struct vipl_send *send,
+                         uint32_t code)
+{
+    static const uint32_t op_bits[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE, VIP_STATUS_OP_RDMA_READ};
+    VIP_ERROR_DESCRIPTOR error = {
+        .NicHandle = hook->core->public_handle,
+        .ViHandle = vi->handle,
+        .ResourceCode = VIP_RESOURCE_VI,
+        .ErrorCode = (VIP_ERROR_CODE)code,
+    };
+    if (code == VIP_ERROR_CATASTROPHIC) {
+        error.ViHandle = NULL;
+        error.ResourceCode = VIP_RESOURCE_NIC;
+    } else if (code == VIP_ERROR_COMP_PROT && vi->send.cq != NULL) {
+        error.ResourceCode = VIP_RESOURCE_CQ;
+        error.CQHandle = vi->send.cq->handle;
+    } else if (code == VIP_ERROR_COMP_PROT || code == VIP_ERROR_POST_DESC) {
+        error.ResourceCode = VIP_RESOURCE_DESCRIPTOR;
+        error.DescriptorPtr = vipl_queue_at(&vi->send, send->sequence)->descriptor;
+        error.OpCode = op_bits[send->op];
+    }
+    vipl_error_report(hook->core, &error);
+}
+
+/* The send's outcome: the plan's, or the backend's. A lost message is a success to an unreliable sender;
+ * a reliable transport that loses one has failed. */
+static enum vipl_posted send_or_fail(struct hook_nic *hook, struct vipl_vi *vi, struct vipl_send *send,
+                                     const struct vipl_send_faults *faults)
+{
+    uint32_t status = faults->status;
+    if (faults->drop && send->reliability != VIP_SERVICE_UNRELIABLE) {
+        status |= VIP_STATUS_TRANSPORT_ERROR;
+    }
+    if (status == 0 && !faults->drop) {
+        return hook->ops->post_send(hook->be, vi, send);
+    }
+    send->status = status;
+    return VIPL_POSTED_DONE;
+}
+
+/* A new send that the backend has no room for gives its number back, for when core offers it again. */
+static void return_number(struct hook_nic *hook, struct vipl_vi *vi, const struct vipl_send *send,
+                          uint32_t number)
+{
+    if (!vipl_compare_exchange(&hook->faults.sends, number, number - 1)) {
+        vipl_delays_hold(&hook->delays, vi, send->sequence, number, 0); /* others were numbered since */
+    }
+}
+
+/* A send, as the plan has it. The VI's send lock is held. */
+static enum vipl_posted send_by_plan(struct hook_nic *hook, struct vipl_vi *vi, struct vipl_send *send)
+{
+    struct vipl_send_faults faults;
+    uint32_t polls = 0;
+    uint32_t number = vipl_delays_find(&hook->delays, vi, send->sequence, &polls);
+    bool held = number != 0;
+    if (polls > 0) {
+        return VIPL_POSTED_AGAIN;
+    }
+    if (!held) {
+        number = vipl_fetch_add(&hook->faults.sends, 1) + 1;
+    }
+    vipl_faults_of_send(&hook->faults, number, &faults);
+    if (!held && faults.polls > 0 &&
+        vipl_delays_hold(&hook->delays, vi, send->sequence, number, faults.polls)) {
+        vipl_up_wake(hook->core);
+        return VIPL_POSTED_AGAIN;
+    }
+    enum vipl_posted posted = send_or_fail(hook, vi, send, &faults);
+    if (posted == VIPL_POSTED_AGAIN) {
+        if (!held) {
+            return_number(hook, vi, send, number);
+        }
+        return posted;
+    }
+    if (held) {
+        vipl_delays_drop(&hook->delays, vi);
+    }
+    for (uint32_t code = 0; faults.events >> code != 0; code++) {
+        if ((faults.events >> code & 1) != 0) {
+            report_event(hook, vi, send, code);
+        }
+    }
+    if (faults.disconnect) {
+        vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
+    }
+    return posted;
+}
+
+/* The device was polled: delayed sends whose time has come go on. No lock held. */
+static void resume_delayed(struct hook_nic *hook)
+{
+    struct vipl_vi *due[VIPL_DELAYS];
+    unsigned count = vipl_delays_polled(&hook->delays, due);
+    for (unsigned i = 0; i < count; i++) { /* one that was destroyed meanwhile has nothing to send */
+        vipl_up_send_resume(due[i]);
+    }
+}
+
 static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
 {
+    struct hook_nic *hook = hook_of(be);
     static const char *const op_names[] = {"send", "rdma_write", "rdma_read"};
     static const char *const posted_names[] = {"DONE", "PENDING", "AGAIN"};
     vipl_check_send(vi, send);
     enum vipl_posted posted =
-        be->faults.count == 0 ? be->ops->post_send(be->be, vi, send) : vipl_hook_send(be, vi, send);
+        hook->faults.count == 0 ? hook->ops->post_send(hook->be, vi, send) : send_by_plan(hook, vi, send);
     vipl_check_sent(send, posted);
-    vipl_trace(&be->trace, "post_send", vi, "handle=%p op=%s sequence=%u bytes=%zu -> %s status=0x%x",
+    vipl_trace(&hook->trace, "post_send", vi, "handle=%p op=%s sequence=%u bytes=%zu -> %s status=0x%x",
                vi->handle, op_names[send->op], (unsigned)send->sequence, send->local.bytes,
                posted_names[posted], (unsigned)send->status);
     return posted;
@@ -263,26 +410,29 @@ static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *v
 
 static void hook_poll(struct vipl_be_nic *be)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("poll");
-    be->ops->poll(be->be);
-    if (vipl_load_relaxed(&be->delays.waiting) > 0) {
-        vipl_hook_resume(be);
+    hook->ops->poll(hook->be);
+    if (vipl_load_relaxed(&hook->delays.waiting) > 0) {
+        resume_delayed(hook);
     }
 }
 
 static void hook_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("prepare_wait");
-    be->ops->prepare_wait(be->be, hint);
-    if (vipl_load_relaxed(&be->delays.waiting) > 0) {
+    hook->ops->prepare_wait(hook->be, hint);
+    if (vipl_load_relaxed(&hook->delays.waiting) > 0) {
         hint->ms = 0; /* a delay is a number of polls */
     }
 }
 
 static void hook_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
 {
+    struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("finish_wait");
-    be->ops->finish_wait(be->be, hint);
+    hook->ops->finish_wait(hook->be, hint);
 }
 
 static const struct vipl_backend hook_ops = {
@@ -326,7 +476,7 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
         *ops = backend;
         return backend->open(nic, device, be);
     }
-    struct vipl_be_nic *hook = vipl_zalloc(sizeof(*hook));
+    struct hook_nic *hook = vipl_zalloc(sizeof(*hook));
     if (hook == NULL) {
         return VIP_ERROR_RESOURCE;
     }
@@ -350,6 +500,6 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
         return rc;
     }
     *ops = &hook_ops;
-    *be = hook;
+    *be = (struct vipl_be_nic *)(void *)hook;
     return VIP_SUCCESS;
 }

@@ -10,7 +10,6 @@
 #include "core/backend.h"
 
 /* Opens the backend, through the hook if one of its settings is there. */
-VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *nic, const char *device,
-                          const struct vipl_backend **ops, struct vipl_be_nic **be);
+vipl_backend_opener vipl_hook_open;
 
 #endif

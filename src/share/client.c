@@ -15,7 +15,7 @@
 #include "base/guard.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
-#include "core/nic.h"
+#include "core/device.h"
 #include "core/wait.h"
 #include "os/os.h"
 #include "os/os_mutex.h"
@@ -330,7 +330,7 @@ static VIP_RETURN join_locked(void)
     }
     leave_locked();
     bool handlers;
-    if (vipl_nic_watch_forks(&handlers) != 0) { /* before ours: a child puts the library in order first */
+    if (vipl_device_watch_forks(&handlers) != 0) { /* before ours: a child puts the library in order first */
         return VIP_ERROR_RESOURCE;
     }
     if (handlers && !share.watching) {

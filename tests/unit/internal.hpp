@@ -24,6 +24,7 @@ extern "C" {
 #include "core/backend_up.h"
 #include "core/cq.h"
 #include "core/descriptor.h"
+#include "core/device.h"
 #include "core/mem.h"
 #include "core/nic.h"
 #include "core/queue.h"

@@ -59,7 +59,7 @@ public:
         vipl_lo_remote_look(be);
         vipl_lo_remote_poll(be);
         vipl_lo_remote_poll(be);
-        vipl_vi_finish_failures(); // as core does after a poll
+        vipl_deferred_run(); // as core does after a poll
     }
 
     VIP_NIC_HANDLE handle = nullptr;

@@ -1,32 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The contended paths of the lock, and the debug check of the lock order: each thread remembers
- * the ranks it holds as bits and refuses to take one that is not above all of them.
- */
-#include "os/os_mutex.h"
-
+/* The debug check of the lock order: each thread remembers the ranks it holds as bits and refuses to take one that is not
+ * above all of them. */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "os/os.h"
-
-void vipl_mutex_lock_slow(struct vipl_mutex *m)
-{
-    /* A short look first: clients rarely keep a lock longer than a few hundred cycles. */
-    for (int i = 0; i < 64; i++) {
-        if (vipl_load_relaxed(&m->word) == 0 && vipl_compare_exchange(&m->word, 0, 1)) {
-            return;
-        }
-    }
-    while (vipl_exchange(&m->word, 2) != 0) {
-        vipl_futex_wait(&m->word, 2);
-    }
-}
-
-void vipl_mutex_unlock_slow(struct vipl_mutex *m)
-{
-    vipl_futex_wake_one(&m->word);
-}
+#include "os/os_mutex.h"
 
 static _Thread_local uint32_t ranks_held;
 

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Devices: opening and closing NIC handles. */
+#ifndef VIPL_CORE_DEVICE_H
+#define VIPL_CORE_DEVICE_H
+
+#include <stdbool.h>
+
+#include "core/backend.h"
+#include "vipl/vipl.h"
+
+/* Before the first object is made: what a forked child is to forget. `handlers`: not with VIPL_ATFORK=0. */
+int vipl_device_watch_forks(bool *handlers);
+VIP_RETURN vipl_device_open(const char *device, void **handle);
+/* Ends all objects of the NIC handle, and waits for the calls that use it. */
+VIP_RETURN vipl_device_close(void *handle);
+
+/* Finds the device's backend: aliases, spellings, default; `name` is what it is called then, *rest what follows the
+ * backend's name. NULL: there is none. */
+const struct vipl_backend *vipl_device_find(const char *device, char name[64], const char **rest);
+
+#endif
