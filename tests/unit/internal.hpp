@@ -40,6 +40,7 @@ extern "C" {
 #include "backends/loopback/names.h"
 #include "backends/loopback/request.h"
 #include "backends/loopback/ring.h"
+#include "backends/loopback/tx.h"
 #undef vipl_vi_area
 #undef vipl_conn_area
 #pragma GCC diagnostic pop

@@ -8,6 +8,7 @@
 #include "backends/loopback/link.h"
 #include "backends/loopback/loopback.h"
 #include "backends/loopback/remote.h"
+#include "backends/loopback/tx.h"
 #include "base/lock_rank.h"
 
 enum { IDLE_LISTENERS = 64 };

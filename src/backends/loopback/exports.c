@@ -1,9 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of registered memory that peers read. */
+/*
+ * The export table, and how what it shows is taken back: the entry goes, then every access that
+ * a peer may have begun before that is waited for. A peer that is stopped in the middle of one (or hostile) keeps
+ * its count up. It may still write, so what was to end then does not end, and the entry comes back.
+ */
 #include "backends/loopback/exports.h"
 
-#include "core/backend.h"
+#include "backends/loopback/link.h"
+#include "base/log.h"
 #include "os/os_atomic.h"
+
+enum {
+    REVOKE_MS = 1000, /* for a peer to finish an access */
+    STUCK_MS = 10,    /* for one that has not finished the last one in time */
+    NS_PER_MS = 1000000
+};
+
+/* --- the table --- */
 
 static uint64_t join(const uint32_t *low, const uint32_t *high)
 {
@@ -72,4 +85,169 @@ bool vipl_lo_window_allows(const struct lo_window *window, uint32_t tag, bool wr
                bytes <= length - (address - start);
     }
     return false;
+}
+
+/* --- our own --- */
+
+static struct lo_remote *remote_of(struct vipl_be_nic *be)
+{
+    return vipl_load_ptr(&be->remote);
+}
+
+int vipl_lo_own_window(struct vipl_be_nic *be)
+{
+    int error = 0;
+    vipl_mutex_lock(&be->window_lock);
+    if (be->window.base == NULL) {
+        error = vipl_shm_create(&be->window, "vipl-window", sizeof(struct lo_window));
+    }
+    int fd = be->window.fd;
+    vipl_mutex_unlock(&be->window_lock);
+    if (error != 0) {
+        vipl_log_os("making a window of registered memory", error);
+        return -1;
+    }
+    return fd;
+}
+
+/* --- waiting for peers --- */
+
+static bool counts(const struct lo_link *link, unsigned parity)
+{
+    return vipl_load_ordered(&link->segment->direct[1 - link->side][parity]) != 0; /* pairs with reach() */
+}
+
+/* Whether the peer has accesses of that parity under way. One that has gone writes no more: its socket is closed
+ * after the last of its threads has ended. rx is held. */
+static bool is_inside(const struct lo_link *link, unsigned parity)
+{
+    return counts(link, parity) && vipl_load_relaxed(&link->dead) == 0 && !link->hung_up &&
+           !vipl_local_has_hung_up(link->source.fd);
+}
+
+/* One look at a link. *inside: it is to be looked at again. False: it has been waited for long enough. rx is held. */
+static bool look_at(struct lo_link *link, unsigned parity, uint64_t waited_ns, bool *inside)
+{
+    if (!is_inside(link, parity)) {
+        link->stuck = link->stuck && counts(link, 1 - parity);
+        return true;
+    }
+    *inside = true;
+    if (waited_ns < (uint64_t)(link->stuck ? STUCK_MS : REVOKE_MS) * NS_PER_MS) {
+        return true;
+    }
+    if (!link->stuck) {
+        vipl_log(VIPL_LOG_ERROR, "process %d has stopped in the middle of an access to registered memory",
+                 link->pid);
+    }
+    link->stuck = true;
+    return false;
+}
+
+/* Waits until no peer, or not this one (`only`), has accesses of that parity under way. False: one will not end. */
+static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only, unsigned parity)
+{
+    uint64_t begin = vipl_now_ns();
+    for (;;) {
+        bool inside = false;
+        bool in_time = true;
+        vipl_mutex_lock(&remote->rx);
+        for (struct vipl_list *l = remote->links.next; l != &remote->links && in_time; l = l->next) {
+            struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+            if (only == NULL || only == link) {
+                in_time = look_at(link, parity, vipl_now_ns() - begin, &inside);
+            }
+        }
+        vipl_mutex_unlock(&remote->rx);
+        if (!inside || !in_time) {
+            return in_time;
+        }
+        vipl_poll(NULL, 0, 1, NULL);
+    }
+}
+
+/* Waits for all accesses that have begun before this call. Those of the other parity are left over from a wait in
+ * vain, or their peers read the epoch before it last changed. The window's lock is held. */
+static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
+{
+    struct lo_remote *remote = remote_of(be);
+    struct lo_window *window = be->window.base;
+    if (remote == NULL) {
+        return true;
+    }
+    uint32_t epoch = vipl_load_relaxed(&window->epoch);
+    if (!wait_for_peers(remote, only, (epoch + 1) & 1)) {
+        return false;
+    }
+    vipl_store_ordered(&window->epoch, epoch + 1); /* pairs with reach(): new ones count elsewhere */
+    return wait_for_peers(remote, only, epoch & 1);
+}
+
+void vipl_lo_session_revoke(struct lo_session *session)
+{
+    struct vipl_be_nic *be = session->link->be;
+    vipl_mutex_lock(&be->window_lock);
+    end_accesses(be, session->link); /* in vain: the regions say so when they are to end */
+    vipl_mutex_unlock(&be->window_lock);
+}
+
+/* --- regions --- */
+
+VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region)
+{
+    if (!region->rdma_write && !region->rdma_read) {
+        return VIP_SUCCESS;
+    }
+    if (vipl_lo_own_window(be) < 0) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_mutex_lock(&be->window_lock);
+    vipl_lo_window_enter(be->window.base, region);
+    vipl_mutex_unlock(&be->window_lock);
+    return VIP_SUCCESS;
+}
+
+/* The window's lock is held. */
+static VIP_RETURN remove_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
+{
+    struct lo_window *window = be->window.base;
+    struct lo_window_entry *entry = window == NULL ? NULL : vipl_lo_window_leave(window, handle);
+    if (entry == NULL || end_accesses(be, NULL)) {
+        return VIP_SUCCESS;
+    }
+    vipl_lo_window_return(entry, handle);
+    return VIP_ERROR_RESOURCE;
+}
+
+VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
+{
+    vipl_mutex_lock(&be->window_lock);
+    VIP_RETURN rc = remove_locked(be, handle);
+    vipl_mutex_unlock(&be->window_lock);
+    return rc;
+}
+
+VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region)
+{
+    if ((region->rdma_write || region->rdma_read) && vipl_lo_own_window(be) < 0) {
+        return VIP_ERROR_RESOURCE;
+    }
+    VIP_RETURN rc = vipl_lo_region_remove(be, region->handle);
+    return rc == VIP_SUCCESS ? vipl_lo_region_add(be, region) : rc; /* which has its window */
+}
+
+VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+    vipl_mutex_lock(&be->window_lock);
+    struct lo_window *window = be->window.base;
+    if (window != NULL && vipl_load_relaxed(&window->shut) == 0) {
+        vipl_store_ordered(&window->shut, 1); /* before the counts are looked at */
+        if (!end_accesses(be, NULL)) {
+            vipl_store_ordered(&window->shut, 0);
+            rc = VIP_ERROR_RESOURCE;
+        }
+    }
+    vipl_mutex_unlock(&be->window_lock);
+    return rc;
 }

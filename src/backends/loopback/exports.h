@@ -5,7 +5,7 @@
  * then reads or writes directly, without our help.
  *
  * Ending a region is synchronous all the same: the entry is taken out, then every link's count of
- * direct accesses under way is waited for (regions.c). The counts come in two parities so that
+ * direct accesses under way is waited for. The counts come in two parities so that
  * new accesses do not prolong the wait: the window's epoch says which one to use.
  */
 #ifndef VIPL_LOOPBACK_EXPORTS_H
@@ -38,6 +38,8 @@ struct lo_window {
     struct lo_window_entry entries[LO_WINDOW_ENTRIES];
 };
 
+struct lo_session;
+struct vipl_be_nic;
 struct vipl_region_params;
 
 void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_params *region);
@@ -48,5 +50,16 @@ void vipl_lo_window_return(struct lo_window_entry *entry, VIP_MEM_HANDLE handle)
 /* Whether a peer whose VI may name `tag` (0: any) finds the range in the window with the right. */
 bool vipl_lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
                            uint64_t address, uint64_t bytes);
+
+/* --- our own table --- */
+
+int vipl_lo_own_window(
+    struct vipl_be_nic *be); /* the descriptor of our window, made now if need be; -1: none */
+/* The VI is not open to direct access any more: waits for what the peer has begun, as long as for a region. */
+void vipl_lo_session_revoke(struct lo_session *session);
+VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region);
+VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
+VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region);
+VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be);
 
 #endif

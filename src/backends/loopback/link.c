@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/loopback/exports.h"
 #include "backends/loopback/remote.h"
+#include "backends/loopback/rx.h"
+#include "backends/loopback/tx.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "os/os_atomic.h"

@@ -74,7 +74,7 @@ struct lo_ticket {
     uint32_t resent; /* bytes that have gone through the ring after all */
     bool busy;
     bool offered;   /* for a message that the peer fetches */
-    bool resending; /* the peer cannot: see resend.c */
+    bool resending; /* the peer cannot: it is sent again, through the ring */
 };
 
 /* An RDMA Read of the peer's that is answered in chunks. */
@@ -196,45 +196,6 @@ static inline void lo_publish(struct lo_link *link, const struct lo_message *mes
 }
 /* Sends a message without payload; false: no room. */
 bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message);
-
-/* --- regions.c --- */
-
-int vipl_lo_own_window(
-    struct vipl_be_nic *be); /* the descriptor of our window, made now if need be; -1: none */
-/* The VI is not open to direct access any more: waits for what the peer has begun, as long as for a region. */
-void vipl_lo_session_revoke(struct lo_session *session);
-
-/* --- tx.c and rx.c --- */
-
-struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
-                                        const struct vipl_vi_params *params, uint32_t peer_tag, bool *opened);
-void vipl_lo_session_begin(struct lo_session *session); /* both ends have agreed */
-void vipl_lo_session_begin_locked(struct lo_session *session);
-/* Takes back a session that came to nothing. */
-void vipl_lo_session_forget(struct lo_session *session);
-void vipl_lo_link_receive(struct lo_link *link);
-void vipl_lo_link_resume(struct lo_link *link);
-bool vipl_lo_link_has_room(struct lo_link *link); /* for somebody who waits for room */
-void vipl_lo_session_free_farewells(struct lo_link *link);
-void vipl_lo_link_teardown(struct lo_link *link); /* the peer is dead */
-
-/* --- resend.c: rx is held --- */
-
-struct lo_held;
-/* Asks for an offered message through the ring. False: no room. */
-bool vipl_lo_ask_again(struct lo_session *session, const struct lo_message *m);
-bool vipl_lo_is_held(const struct lo_session *session, const struct lo_message *m); /* it has to wait */
-bool vipl_lo_hold(struct lo_session *session, const struct lo_message *m, const unsigned char *payload);
-/* The oldest; NULL: none. */
-struct lo_held *vipl_lo_take_held(struct lo_session *session, const struct lo_message **m,
-                                  const unsigned char **payload);
-void vipl_lo_held_free(struct lo_held *held);
-void vipl_lo_drop_held(struct lo_session *session); /* with the session */
-/* Nobody takes the message: says so to a peer that wants to know. False: no room. */
-bool vipl_lo_turn_away(struct lo_link *link, const struct lo_message *m);
-void vipl_lo_resend_begin(struct lo_link *link, uint32_t name);
-/* Goes on with one that is sent again. False: it has to wait for room. */
-bool vipl_lo_resend(struct lo_link *link);
 
 /* --- names.c --- */
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The loopback device: settings, limits, names, and the operations table. */
 #include "backends/loopback/loopback.h"
+#include "backends/loopback/exports.h"
+#include "backends/loopback/tx.h"
 
 #include <string.h>
 

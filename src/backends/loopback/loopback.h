@@ -10,10 +10,9 @@
  *   inproc.c       data within one process: one copy, at once, from sender to receiver
  *   ring.c        the shared-memory ring between two processes
  *   link.c        two NIC handles of two processes: segment, rings, life and death
- *   remote.c      data between processes: what travels in the rings
- *   resend.c      messages that the receiver was to fetch, and cannot any more
- *   exports.c      the table of registered memory that peers reach directly
- *   regions.c     what is entered into it, and how it is taken back
+ *   tx.c          sessions, which travel in the rings: their life, and sending
+ *   rx.c          receiving
+ *   exports.c      the table of registered memory that peers access directly, and how it is taken back
  *
  * Copies: within a process a payload is copied once. Between processes a small one is copied into the
  * ring and out of it (two copies beat a system call below a few KiB), a large one is copied once, by

@@ -28,16 +28,6 @@ bool vipl_lo_call_taken(struct lo_call *call);
 VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi);
 void vipl_lo_call_reject(struct lo_call *call);
 
-/* --- data and the end of a connection --- */
-
-enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send);
-void vipl_lo_session_cut(struct vipl_be_nic *be, struct vipl_vi *vi);
-void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
-VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region);
-VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
-VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region);
-VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be);
-
 /* --- progress --- */
 
 void vipl_lo_remote_poll(struct vipl_be_nic *be);

@@ -5,15 +5,20 @@
  * numbers, tickets, offsets and addresses are checked here. A peer that breaks the rules loses the
  * link.
  */
+#include "backends/loopback/rx.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "backends/loopback/link.h"
+#include "backends/loopback/tx.h"
 #include "base/iov.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
-enum { MOST_A_TURN = 256 };
+enum {
+    MOST_A_TURN = 256,
+    HELD_MOST = 16 << 20 /* bytes per link: a peer may go on sending as long as it likes */
+};
 
 static void cut_off(struct lo_session *session)
 {
@@ -29,6 +34,87 @@ void vipl_lo_link_teardown(struct lo_link *link)
         if (link->sessions[i] != NULL && link->sessions[i]->open) {
             cut_off(link->sessions[i]);
         }
+    }
+}
+
+/* --- messages that come again: one was to be fetched, and the system does not allow that any more, as one of the two processes
+ * has another user by now, say. It is asked for, and comes through the ring. What had followed it already is kept meanwhile,
+ * session by session, so that the order stays. --- */
+
+/* A message behind the one that is awaited. */
+struct lo_held {
+    struct vipl_list link; /* session->held */
+    struct lo_message message;
+    unsigned char payload[];
+};
+
+static bool query_again(struct lo_session *session, const struct lo_message *m)
+{
+    struct lo_message message = {.type = LO_ACK,
+                                 .flags = LO_FLAG_AGAIN,
+                                 .ticket = m->ticket,
+                                 .total =
+                                     VIP_STATUS_TRANSPORT_ERROR}; /* to one that does not know the flag */
+    session->awaited = m->ticket;
+    return vipl_lo_link_reply(session->link, &message);
+}
+
+static bool is_held(const struct lo_session *session, const struct lo_message *m)
+{
+    bool follows = m->type != LO_CLOSE && m->type != LO_OPEN;
+    return session->awaited != 0 && follows && !(m->type == LO_SEND && m->ticket == session->awaited);
+}
+
+static bool turn_away(struct lo_link *link, const struct lo_message *m)
+{
+    bool last = (m->flags & LO_FLAG_LAST) != 0 || m->type == LO_READ;
+    struct lo_message message = {.type = LO_ACK, .ticket = m->ticket, .total = VIP_STATUS_TRANSPORT_ERROR};
+    return (m->flags & LO_FLAG_ACK) == 0 || !last || vipl_lo_link_reply(link, &message);
+}
+
+static bool keep(struct lo_session *session, const struct lo_message *m, const unsigned char *payload)
+{
+    struct lo_link *link = session->link;
+    size_t bytes = sizeof(struct lo_held) + m->bytes;
+    struct lo_held *held = link->held_bytes + bytes > HELD_MOST ? NULL : vipl_alloc(bytes);
+    if (held == NULL) {
+        return false;
+    }
+    held->message = *m;
+    memcpy(held->payload, payload, m->bytes);
+    link->held_bytes += bytes;
+    vipl_list_append(&session->held, &held->link);
+    return true;
+}
+
+static struct lo_held *take_held(struct lo_session *session, const struct lo_message **m,
+                                 const unsigned char **payload)
+{
+    struct vipl_list *l = vipl_list_take(&session->held);
+    if (l == NULL) {
+        return NULL;
+    }
+    struct lo_held *held = VIPL_CONTAINER(l, struct lo_held, link);
+    session->link->held_bytes -= sizeof(*held) + held->message.bytes;
+    *m = &held->message;
+    *payload = held->payload;
+    return held;
+}
+
+/* The peer gets its tickets back. */
+void vipl_lo_drop_held(struct lo_session *session)
+{
+    const struct lo_message *m;
+    const unsigned char *payload;
+    struct lo_held *held;
+    struct lo_message awaited = {
+        .type = LO_PULL, .flags = LO_FLAG_ACK | LO_FLAG_LAST, .ticket = session->awaited};
+    if (session->awaited != 0) {
+        turn_away(session->link, &awaited);
+    }
+    while ((held = take_held(session, &m, &payload)) != NULL) {
+        turn_away(session->link, m);
+        vipl_free(held);
     }
 }
 
@@ -241,7 +327,7 @@ static bool on_pull(struct lo_session *s, const struct lo_message *m, const unsi
     uint32_t status = fetch(s, m, &from, &again);
     vipl_up_recv_unlock(s->vi);
     if (again) {
-        return vipl_lo_ask_again(s, m);
+        return query_again(s, m);
     }
     return answer(s->link, m->ticket, for_sender(s, status));
 }
@@ -442,7 +528,7 @@ static void on_open(struct lo_session *s, const struct lo_message *m)
 /* Keeps a message until the awaited one is there. Where that cannot be, the connection ends, and none of the rest is taken. */
 static bool hold(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
-    if (!s->broken && vipl_lo_hold(s, m, payload)) {
+    if (!s->broken && keep(s, m, payload)) {
         return true;
     }
     if (!s->broken) {
@@ -450,7 +536,7 @@ static bool hold(struct lo_session *s, const struct lo_message *m, const unsigne
                  s->link->pid);
     }
     cut_off(s);
-    return vipl_lo_turn_away(s->link, m);
+    return turn_away(s->link, m);
 }
 
 static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload);
@@ -463,9 +549,9 @@ static bool go_on(struct lo_session *s)
     struct lo_held *held;
     bool sane = true;
     s->awaited = 0;
-    while (sane && s->awaited == 0 && (held = vipl_lo_take_held(s, &m, &payload)) != NULL) {
+    while (sane && s->awaited == 0 && (held = take_held(s, &m, &payload)) != NULL) {
         sane = dispatch(s->link, m, payload);
-        vipl_lo_held_free(held);
+        vipl_free(held);
     }
     return sane;
 }
@@ -486,9 +572,9 @@ static bool dispatch(struct lo_link *link, const struct lo_message *m, const uns
     }
     struct lo_session *s = session_by(link, m->session);
     if (s == NULL || (!s->open && m->type != LO_OPEN && m->type != LO_CLOSE)) {
-        return vipl_lo_turn_away(link, m);
+        return turn_away(link, m);
     }
-    if (vipl_lo_is_held(s, m)) {
+    if (is_held(s, m)) {
         return hold(s, m, payload);
     }
     switch (m->type) {
@@ -540,51 +626,4 @@ void vipl_lo_link_receive(struct lo_link *link)
     }
     while (link->reads_count > 0 && serve_read(link)) {
     }
-    while (link->resending && vipl_lo_resend(link)) {
-    }
-}
-
-/* --- those who wait for room --- */
-
-static struct lo_session *next_blocked(struct lo_link *link)
-{
-    vipl_mutex_lock(&link->tx);
-    struct vipl_list *l = NULL;
-    if (link->free_tickets > 0 && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT) {
-        l = vipl_list_take(&link->blocked);
-    }
-    vipl_mutex_unlock(&link->tx);
-    return l == NULL ? NULL : VIPL_CONTAINER(l, struct lo_session, blocked);
-}
-
-static void say_farewells(struct lo_link *link)
-{
-    struct vipl_list *l;
-    bool ring = false;
-    vipl_mutex_lock(&link->tx);
-    while (!vipl_list_empty(&link->farewells) && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
-        l = vipl_list_take(&link->farewells);
-        struct lo_session *s = VIPL_CONTAINER(l, struct lo_session, blocked);
-        struct lo_message message = {.type = LO_CLOSE, .session = s->peer_number};
-        ring |= vipl_lo_ring_publish(&link->out, &message);
-        vipl_free(s);
-    }
-    vipl_store_relaxed(&link->waiting,
-                       !vipl_list_empty(&link->farewells) || !vipl_list_empty(&link->blocked));
-    vipl_mutex_unlock(&link->tx);
-    if (ring) {
-        vipl_lo_link_wake(link);
-    }
-}
-
-void vipl_lo_link_resume(struct lo_link *link)
-{
-    struct lo_session *s;
-    if (vipl_load_relaxed(&link->waiting) == 0) {
-        return;
-    }
-    for (unsigned n = 0; n < MOST_A_TURN && (s = next_blocked(link)) != NULL; n++) {
-        vipl_up_send_resume(s->vi);
-    }
-    say_farewells(link);
 }

@@ -3,14 +3,18 @@
  * Sessions, the sending side: a VI's sends go into its link's ring, or, where the kernel lets us
  * into the peer's memory, RDMA goes there directly. All under the VI's send lock.
  */
+#include "backends/loopback/tx.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "backends/loopback/link.h"
-#include "backends/loopback/remote.h"
+#include "backends/loopback/exports.h"
+#include "backends/loopback/rx.h"
 #include "base/iov.h"
-#include "base/lock_rank.h"
+#include "base/log.h"
 #include "os/os_atomic.h"
+
+enum { MOST_A_TURN = 256 };
 
 /* --- life of a session; the registry's lock or nothing is held --- */
 
@@ -448,7 +452,7 @@ static bool reach(struct lo_session *session, const struct vipl_send *send)
     const struct lo_window *window = link->window.base;
     struct vipl_iov remote[2];
     uint32_t *under_way = &link->segment->direct[link->side][vipl_load_ordered(&window->epoch) & 1];
-    vipl_fetch_add(under_way, 1); /* before the looks at gate and window: see regions.c */
+    vipl_fetch_add(under_way, 1); /* before the looks at gate and window: see exports.c */
     uint32_t *gate = lo_gate(link->segment, 1 - link->side, session->peer_number);
     bool done = vipl_load_ordered(gate) == session->peer_number &&
                 vipl_lo_window_allows(window, session->peer_tag, write, send->remote_handle,
@@ -498,4 +502,162 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
         return offer(session, send);
     }
     return send_through_ring(session, send, 0);
+}
+
+/* --- messages that are sent again through the ring, because the peer cannot fetch them any more: what would follow such a message
+ * waits here. rx is held. --- */
+
+static void hold_back(struct lo_session *session, bool back)
+{
+    vipl_up_send_lock(session->vi);
+    session->tx_held = back;
+    vipl_up_send_unlock(session->vi);
+}
+
+void vipl_lo_resend_begin(struct lo_link *link, uint32_t name)
+{
+    struct lo_ticket *ticket = &link->tickets[lo_ticket_number(name)];
+    vipl_mutex_lock(&link->tx);
+    struct lo_session *session = ticket->busy && ticket->offered ? ticket->session : NULL;
+    if (session != NULL && !ticket->resending) {
+        ticket->resending = true;
+        ticket->resent = 0;
+        link->resending = true;
+    }
+    vipl_mutex_unlock(&link->tx);
+    if (session != NULL) {
+        vipl_log(VIPL_LOG_INFO, "process %d cannot read our memory any more", link->pid);
+        vipl_store_relaxed(&link->peer_can_reach, 0);
+        hold_back(session, true);
+    }
+}
+
+/* One that is to be sent again; NULL: none is left. */
+static struct lo_ticket *next_resend(struct lo_link *link, struct lo_session **session)
+{
+    struct lo_ticket *found = NULL;
+    vipl_mutex_lock(&link->tx);
+    for (unsigned i = 0; i < LO_TICKETS && found == NULL; i++) {
+        struct lo_ticket *ticket = &link->tickets[i];
+        bool live = ticket->busy && ticket->session != NULL; /* else the send was flushed */
+        found = ticket->resending && live ? ticket : NULL;
+        ticket->resending = ticket->resending && live;
+    }
+    *session = found == NULL ? NULL : found->session;
+    link->resending = found != NULL;
+    vipl_mutex_unlock(&link->tx);
+    return found;
+}
+
+/* One more chunk; all in one and empty, if the send is not valid, or its memory is found not to be there now. False: no
+ * room in the ring. */
+static bool put_again(struct lo_session *session, struct lo_ticket *ticket, const struct vipl_send *send,
+                      bool *valid)
+{
+    struct lo_link *link = session->link;
+    vipl_mutex_lock(&link->tx);
+    if (ticket->session != session || !ticket->resending) {
+        vipl_mutex_unlock(&link->tx); /* flushed just now */
+        return true;
+    }
+    uint32_t offset = *valid ? ticket->resent : 0;
+    uint32_t total = *valid ? (uint32_t)send->local.bytes : 0;
+    uint32_t left = total - offset;
+    uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
+    unsigned char *payload = bytes == 0 && left > 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
+    if (payload == NULL) {
+        vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
+        vipl_mutex_unlock(&link->tx);
+        return false;
+    }
+    if (*valid && !vipl_iov_gather(payload, &send->local, offset, bytes)) {
+        *valid = false;
+        offset = total = left = bytes = 0;
+    }
+    bool immediate = *valid && send->immediate;
+    struct lo_message message = {
+        .type = LO_SEND,
+        .flags = (uint8_t)(LO_FLAG_ACK | (bytes == left ? LO_FLAG_LAST : 0) |
+                           (immediate ? LO_FLAG_IMMEDIATE : 0) | (*valid ? 0 : LO_FLAG_AGAIN)),
+        .session = session->peer_number,
+        .bytes = bytes,
+        .ticket = ticket->name,
+        .immediate = immediate ? send->immediate_data : 0,
+        .total = total,
+        .offset = offset,
+    };
+    ticket->resent = offset + bytes;
+    if (bytes == left) {
+        ticket->resending = false;
+        session->tx_held = false;
+    }
+    lo_publish(link, &message);
+    return true;
+}
+
+static bool resend(struct lo_link *link)
+{
+    struct lo_session *session;
+    struct vipl_send send;
+    struct lo_ticket *ticket = next_resend(link, &session);
+    if (ticket == NULL) {
+        return true;
+    }
+    uint32_t sequence =
+        ticket->sequence; /* under rx no other send gets the ticket, as only an answer frees it */
+    vipl_up_send_lock(session->vi);
+    bool valid = vipl_up_pending_send(session->vi, sequence, &send) && send.local.bytes == ticket->bytes;
+    bool room = put_again(session, ticket, &send, &valid);
+    vipl_up_send_unlock(session->vi);
+    if (!valid && room) {
+        vipl_up_send_done(session->vi, sequence, VIP_STATUS_PROTECTION_ERROR, 0);
+    }
+    return room;
+}
+
+/* --- progress of what waits for room. rx is held --- */
+
+static struct lo_session *next_blocked(struct lo_link *link)
+{
+    vipl_mutex_lock(&link->tx);
+    struct vipl_list *l = NULL;
+    if (link->free_tickets > 0 && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT) {
+        l = vipl_list_take(&link->blocked);
+    }
+    vipl_mutex_unlock(&link->tx);
+    return l == NULL ? NULL : VIPL_CONTAINER(l, struct lo_session, blocked);
+}
+
+static void say_farewells(struct lo_link *link)
+{
+    struct vipl_list *l;
+    bool ring = false;
+    vipl_mutex_lock(&link->tx);
+    while (!vipl_list_empty(&link->farewells) && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
+        l = vipl_list_take(&link->farewells);
+        struct lo_session *s = VIPL_CONTAINER(l, struct lo_session, blocked);
+        struct lo_message message = {.type = LO_CLOSE, .session = s->peer_number};
+        ring |= vipl_lo_ring_publish(&link->out, &message);
+        vipl_free(s);
+    }
+    vipl_store_relaxed(&link->waiting,
+                       !vipl_list_empty(&link->farewells) || !vipl_list_empty(&link->blocked));
+    vipl_mutex_unlock(&link->tx);
+    if (ring) {
+        vipl_lo_link_wake(link);
+    }
+}
+
+void vipl_lo_link_resume(struct lo_link *link)
+{
+    struct lo_session *s;
+    while (link->resending && resend(link)) {
+    }
+    if (vipl_load_relaxed(&link->waiting) == 0) {
+        return;
+    }
+    for (unsigned n = 0; n < MOST_A_TURN && (s = next_blocked(link)) != NULL; n++) {
+        vipl_up_send_resume(s->vi);
+    }
+    say_farewells(link);
 }

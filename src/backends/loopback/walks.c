@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "backends/loopback/exports.h"
 #include "backends/loopback/names.h"
+#include "backends/loopback/tx.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
