@@ -85,11 +85,12 @@ struct vipl_vi *vipl_vi_lock_quiet(void *handle)
             vipl_vi_unlock(vi);
             return NULL;
         }
-        holds = vipl_load_acquire(&vi->holds); /* grows only under a lock we hold; pairs with unpin */
+        holds = vipl_load_acquire(&vi->holds); /* pairs with vipl_vi_put */
         if (holds == 0) {
             return vi;
         }
         vipl_vi_unlock(vi);
+        assert(vipl_deferred_first == NULL); /* this thread may be the one that is to put it */
         vipl_futex_wait(&vi->holds, holds);
     }
     return NULL;
@@ -487,6 +488,7 @@ static bool cancel_connect(struct vipl_vi *vi, void *handle, VIP_RETURN why)
         vipl_up_connect_failed(vi, why);
     }
     vipl_vi_put(vi);
+    vipl_deferred_run();
     return pending;
 }
 
@@ -552,6 +554,7 @@ VIP_RETURN vipl_vi_destroy(void *handle)
 
 void vipl_vi_close(struct vipl_vi *vi, void *handle)
 {
+    vipl_deferred_run();
     disconnect(vi, handle, cancel_connect(vi, handle, VIP_INVALID_PARAMETER));
     if (vipl_vi_lock_quiet(handle) != NULL) {
         end_locked(vi, handle);
