@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # How tests are built and named.
 
-# vipl_catch_main(): Catch2 2.13, its code compiled once. The header is looked for on the
+# vipl_catch_main(), for tests/support: Catch2 2.13, its code compiled once. The header is looked for on the
 # building machine, also when cross compiling: it is only text. It is copied into a folder of its own,
 # because /usr/include must not come before a cross compiler's.
 function(vipl_catch_main)
@@ -15,7 +15,7 @@ function(vipl_catch_main)
     add_library(vipl_catch INTERFACE)
     target_include_directories(vipl_catch SYSTEM INTERFACE ${copy})
     # An archive: a program that has its own main function does not get this one.
-    add_library(vipl_catch_main STATIC EXCLUDE_FROM_ALL support/catch2/run.cpp support/catch2/main.cpp)
+    add_library(vipl_catch_main STATIC EXCLUDE_FROM_ALL catch2/run.cpp catch2/main.cpp)
     vipl_own(vipl_catch_main)
     if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang") # it is not what is tested, and takes minutes with everything on
         target_compile_options(vipl_catch_main PRIVATE -O0 -g0 -fno-sanitize=all)
@@ -101,4 +101,15 @@ function(vipl_test name)
     add_test(NAME ${name} COMMAND ${arg_COMMAND})
     set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${limit} COST ${cost} SKIP_RETURN_CODE 77
                          ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()
+
+# vipl_tcp_test(<kind.name> [<var=value>...] COMMAND <command>...): a test of the tcp device. Each has ports of its own, so
+# that tests which run at the same time do not disturb each other.
+set_property(GLOBAL PROPERTY VIPL_TCP_PORT 20000)
+function(vipl_tcp_test name)
+    get_property(first GLOBAL PROPERTY VIPL_TCP_PORT)
+    math(EXPR last "${first} + 255")
+    math(EXPR next "${first} + 256")
+    set_property(GLOBAL PROPERTY VIPL_TCP_PORT ${next})
+    vipl_test(${name} TIMEOUT 300 ENVIRONMENT VIPL_TEST_DEVICE=tcp:127.0.0.1 VIPL_TCP_PORTS=${first}-${last} ${ARGN})
 endfunction()

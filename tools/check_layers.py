@@ -79,7 +79,7 @@ def include_error(layer, kind, name):
         if public or folder in ROOMS[layer] or name in ROOMS[layer]:
             return None
         return layer + ' does not include this'
-    if layer in ('include', 'tools', 'bench', 'examples', 'tests/conformance', 'tests/consumer', 'tests/abi'):
+    if layer in ('include', 'tools', 'bench', 'examples', 'tests/conformance', 'tests/posix', 'tests/package'):
         return 'public headers only' if folder in INSIDE else None
     return None
 

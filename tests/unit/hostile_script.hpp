@@ -162,7 +162,8 @@ private:
         const std::uint32_t at = script_.word();
         const size_t which = at % 2 == 0 ? at / 2 % words : at / 2 % std::min(words, head + 300);
         write(reinterpret_cast<std::uint32_t *>(evil_.segment) + which, script_.near(1));
-        for (unsigned i = 0; i < 4; ++i) { // accesses that never end are another test's (stress/stopped.cpp)
+        for (unsigned i = 0; i < 4;
+             ++i) { // accesses that never end are another test's (robustness/stress/stopped.cpp)
             write(&evil_.segment->direct[i / 2][i % 2], 0);
         }
     }
