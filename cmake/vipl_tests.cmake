@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # How tests are built and named.
 
-# vipl_catch_main(), for tests/support: Catch2 2.13, its code compiled once. The header is looked for on the
+# vipl_catch_main(<source>...): Catch2 2.13, its code compiled once. The header is looked for on the
 # building machine, also when cross compiling: it is only text. It is copied into a folder of its own,
 # because /usr/include must not come before a cross compiler's.
 function(vipl_catch_main)
@@ -15,7 +15,7 @@ function(vipl_catch_main)
     add_library(vipl_catch INTERFACE)
     target_include_directories(vipl_catch SYSTEM INTERFACE ${copy})
     # An archive: a program that has its own main function does not get this one.
-    add_library(vipl_catch_main STATIC EXCLUDE_FROM_ALL catch2/run.cpp catch2/main.cpp)
+    add_library(vipl_catch_main STATIC EXCLUDE_FROM_ALL ${ARGN})
     vipl_own(vipl_catch_main)
     if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang") # it is not what is tested, and takes minutes with everything on
         target_compile_options(vipl_catch_main PRIVATE -O0 -g0 -fno-sanitize=all)

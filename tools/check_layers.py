@@ -127,6 +127,29 @@ def sources_of(cmake):
     return built
 
 
+def listed_near(root, path):
+    """Whether a CMakeLists.txt of the file's folder, or of one above it, names the file."""
+    name = re.compile(r'(?<![\w-])' + re.escape(os.path.basename(path)) + r'(?![\w-])')
+    folder = os.path.dirname(path)
+    while folder:
+        cmake = os.path.join(root, folder, 'CMakeLists.txt')
+        if os.path.exists(cmake):
+            with open(cmake, encoding='utf-8') as file:
+                if name.search(file.read()):
+                    return True
+        folder = os.path.dirname(folder)
+    return False
+
+
+def is_listed(root, path, built):
+    """Whether the build knows the source. Programs that projects outside this tree would write are not part of it."""
+    if path.startswith('src/'):
+        return not path.endswith('.c') or path in built
+    if path.startswith('tests/package/') or not path.endswith('.cpp' if path.startswith('tests/') else '.c'):
+        return True
+    return path.startswith(('include/', 'cmake/')) or listed_near(root, path)
+
+
 def check_tree(root):
     folder = os.path.join(root, 'src/backends')
     backends = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
@@ -140,7 +163,7 @@ def check_tree(root):
                 if name.endswith(('.c', '.h', '.cpp', '.hpp', '.py', '.sh', '.cmake')) or name == 'CMakeLists.txt':
                     path = os.path.relpath(os.path.join(where, name), root)
                     findings += check_file(root, path, backends)
-                    if top == 'src' and name.endswith('.c') and path not in built:
+                    if not is_listed(root, path, built):
                         findings.append((path, 1, 'not in CMakeLists.txt'))
     return findings
 
@@ -191,7 +214,10 @@ def self_test():
                        'vipl_layer(src/os/posix good.c bad.c)\nvipl_backend(loopback good.c bad.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:
             file.write('/* SPDX-License-Identifier: MIT */\n')
+        with open(os.path.join(root, 'tools/CMakeLists.txt'), 'w', encoding='utf-8') as file:
+            file.write('# SPDX-License-Identifier: MIT\nset(sources bad.c)\n')
         wanted.append(('src/core/forgotten.c', 1, 'not in CMakeLists.txt'))
+        wanted.append(('tests/conformance/bad.cpp', 1, 'not in CMakeLists.txt'))
         wanted.append(('tools/unlicensed.py', 1, 'no SPDX line'))
         found = check_tree(root)
     missed = [w for w in wanted if not any(f[:2] == w[:2] and f[2].startswith(w[2]) for f in found)]

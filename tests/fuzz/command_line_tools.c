@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "info.h"
-#include "perf.h"
+#include "perf/perf.h"
 #include "ping.h"
 #include "tool_text.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of vipl-perf, from the bottom up: perf_hist (samples), perf_wire (control messages),
- * perf_end and perf_reap (one connected VI, its descriptors and buffers), perf_lat and perf_stream (the
- * timed loops, run by both ends at once), perf_session (the two ends' agreement on what to run next),
- * perf_local (both VIs in one process), perf_limits and perf_tcp (what the machine can do without VIPL),
- * perf_report (tables and JSON), vipl-perf.c (command line and processes).
+ * The parts of vipl-perf, from the bottom up: hist.c (samples), wire.c (control messages), end.c and reap.c (one connected
+ * VI, its descriptors and buffers), lat.c and stream.c (the timed loops, run by both ends at once), session.c (the two ends'
+ * agreement on what to run next), local.c (both VIs in one process), limits.c and tcp.c (what the machine can do without
+ * VIPL), rounds.c (the plan of a measurement), report.c (tables and JSON), options.c (the command line), perf.c (processes).
  */
 #ifndef VIPL_PERF_H
 #define VIPL_PERF_H
@@ -15,14 +14,14 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "perf_end.h"
-#include "perf_hist.h"
+#include "end.h"
+#include "hist.h"
 #include "tool_vipl.h"
 
 const char *perf_test_text(enum perf_test test);
 const char *perf_op_text(enum perf_op op);
 
-/* ---- perf_lat.c, perf_stream.c: the timed loops ------------------------------------------------- */
+/* ---- lat.c, stream.c: the timed loops ------------------------------------------------- */
 
 /* What a run came to on this end. */
 struct perf_tally {
@@ -42,7 +41,7 @@ uint32_t perf_seed(bool from_client, uint64_t number);
 /* The pattern's seed of slot `slot` in a window to be read. */
 uint32_t perf_slot_seed(uint32_t slot);
 
-/* ---- perf_session.c: agreement -------------------------------------------------------------------- */
+/* ---- session.c: agreement -------------------------------------------------------------------- */
 
 struct perf_options;
 
@@ -54,7 +53,7 @@ VIP_RETURN perf_client_run(struct perf_end *end, const struct perf_run *run, str
 /* Serve clients, one at a time, until a stop; returns a tool's exit code. */
 int perf_serve(const struct perf_options *options);
 
-/* ---- perf_local.c: both VIs in this process, one thread ----------------------------------------- */
+/* ---- local.c: both VIs in this process, one thread ----------------------------------------- */
 
 struct perf_local;
 
@@ -63,7 +62,7 @@ void perf_local_destroy(struct perf_local *local);
 VIP_NIC_HANDLE perf_local_nic(const struct perf_local *local);
 VIP_RETURN perf_local_run(struct perf_local *local, const struct perf_run *run, struct perf_tally *tally);
 
-/* ---- perf_limits.c: the machine without VIPL ---------------------------------------------------- */
+/* ---- limits.c: the machine without VIPL ---------------------------------------------------- */
 
 struct perf_limits;
 
@@ -80,7 +79,7 @@ void perf_limits_stop(struct perf_limits *limits);
 double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, const struct perf_run *run,
                            uint64_t duration_ns);
 
-/* ---- perf_report.c: what people and programs read ------------------------------------------------ */
+/* ---- report.c: what people and programs read ------------------------------------------------ */
 
 /* One row of the result; figures in `unit`. */
 struct perf_row {
@@ -117,7 +116,7 @@ void perf_print_row(const struct perf_options *options, const struct perf_row *r
 /* One line on a terminal's standard error, overwritten by the next; NULL wipes it. */
 void perf_progress(const struct perf_run *run, uint32_t round, uint32_t rounds);
 
-/* ---- perf_rounds.c: all figures, all rounds ------------------------------------------------------ */
+/* ---- rounds.c: all figures, all rounds ------------------------------------------------------ */
 
 #define PERF_MAX_ROUNDS 100
 
@@ -125,7 +124,7 @@ void perf_progress(const struct perf_run *run, uint32_t round, uint32_t rounds);
 int perf_measure(const struct perf_options *options, struct perf_end *end, struct perf_local *local,
                  struct perf_limits *limits);
 
-/* ---- perf_options.c: the command line ------------------------------------------------------------ */
+/* ---- options.c: the command line ------------------------------------------------------------ */
 
 /* Bytes a message where no size was given: lat and rate; bw and bibw. */
 #define PERF_DEFAULT_SMALL 8

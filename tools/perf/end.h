@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connected VI with its descriptors and buffers: perf_end.c makes it and posts, perf_reap.c takes
+ * One connected VI with its descriptors and buffers: end.c makes it and posts, reap.c takes
  * completions. Both ends of a session have one.
  */
 #ifndef VIPL_PERF_END_H
@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "perf_wire.h"
 #include "tool_vipl.h"
+#include "wire.h"
 
 enum perf_test { PERF_LAT, PERF_BW, PERF_BIBW, PERF_RATE, PERF_TESTS };
 enum perf_op { PERF_SEND, PERF_WRITE, PERF_READ, PERF_OPS };

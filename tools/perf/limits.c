@@ -2,7 +2,7 @@
 /*
  * What the machine can do without VIPL, on the same two CPUs: a ping-pong, and a stream, through shared
  * memory that copies the payload once and raises a flag; memcpy(); reading another process's memory in
- * one system call; and through a plain TCP connection (perf_tcp.c). Measured between the rounds of the VIPL figures, so that both see the same machine.
+ * one system call; and through a plain TCP connection (tcp.c). Measured between the rounds of the VIPL figures, so that both see the same machine.
  *
  * The second process sleeps in read() until it is told to play; so it does not disturb VIPL's rounds.
  * Flags have 32 bits, which every CPU reads and writes whole.
@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "perf_tcp.h"
+#include "tcp.h"
 #include "tool_os.h"
 #include "tool_text.h"
 

@@ -2,9 +2,9 @@
 /*
  * A plain TCP connection, as a program without VIPL would use it: what the tcp device is compared with. The
  * messages have the size and the waiting mode of the VIPL figure beside them; who polls never sleeps in the
- * kernel. Both ends lie in the two processes of perf_limits.c, on the same two CPUs.
+ * kernel. Both ends lie in the two processes of limits.c, on the same two CPUs.
  */
-#include "perf_tcp.h"
+#include "tcp.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages over a plain TCP connection between the two processes of perf_limits.c. */
+/* Messages over a plain TCP connection between the two processes of limits.c. */
 #ifndef VIPL_PERF_TCP_H
 #define VIPL_PERF_TCP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "perf_hist.h"
+#include "hist.h"
 
 struct perf_tcp_order {
     uint32_t size; /* bytes a message */

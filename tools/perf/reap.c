@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completions of one VI, by polling or by sleeping, with or without a completion queue; see perf_end.h.
+ * Completions of one VI, by polling or by sleeping, with or without a completion queue; see end.h.
  * The fast path is a call of the library and a switch; the clock, the stop flag and the VI's state are
  * looked at every SPIN_TURNS turns, or after each slice of sleep.
  */

@@ -9,7 +9,7 @@
  *
  * and the requester's name: "VPR", version, flags (1: completion queue), 0.
  */
-#include "perf_wire.h"
+#include "wire.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Samples in a histogram of fixed size: exact below 256, then 128 steps an octave, so a percentile is
  * within 0.4 % of the truth and adding a sample allocates nothing. Minimum, maximum and sum are exact.
  */
-#include "perf_hist.h"
+#include "hist.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the two ends of vipl-perf tell each other: immediate data, control messages, the requester's
- * name. Defined byte by byte in perf_wire.c.
+ * name. Defined byte by byte in wire.c.
  */
 #ifndef VIPL_PERF_WIRE_H
 #define VIPL_PERF_WIRE_H
