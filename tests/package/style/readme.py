@@ -1,38 +1,52 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""README.md shows examples/hello.c as it is; its links, its map and its table of settings are true."""
+"""README.md shows examples/hello.c as it is; the links of all documents, the tree in docs/architecture.md and the table
+of docs/settings.md are true."""
 import os
 import re
 import sys
 
 root = sys.argv[1]
-with open(os.path.join(root, 'README.md'), encoding='utf-8') as file:
-    readme = file.read()
-with open(os.path.join(root, 'examples/hello.c'), encoding='utf-8') as file:
-    example = file.read()
 
+
+def text_of(path):
+    with open(os.path.join(root, path), encoding='utf-8') as file:
+        return file.read()
+
+
+def settings_in(*tops):
+    """Every name of a setting that a source file below the folders asks for."""
+    found = set()
+    for top in tops:
+        for folder, _, files in os.walk(os.path.join(root, top)):
+            for name in (name for name in files if name.endswith(('.c', '.h', '.cpp', '.hpp'))):
+                found |= set(re.findall(r'"(VIPL_[A-Z_]+)"', text_of(os.path.join(folder, name))))
+    return found
+
+
+documents = [name for name in os.listdir(root) if name.endswith('.md')]
+documents += ['docs/' + name for name in os.listdir(os.path.join(root, 'docs')) if name.endswith('.md')]
 errors = []
-blocks = re.findall(r'```c\n(.*?)```', readme, re.S)
-if example not in blocks:
+if text_of('examples/hello.c') not in re.findall(r'```c\n(.*?)```', text_of('README.md'), re.S):
     errors.append('README.md: no block is examples/hello.c to the letter')
-for target in re.findall(r'\]\(([^)#:]+)\)', readme):
-    if not os.path.exists(os.path.join(root, target)):
-        errors.append('README.md: a link to nothing: ' + target)
-source_map = readme.partition('## The source tree')[2].partition('\n## ')[0]
-for path in re.findall(r'^\| `([\w./-]+)` \|', source_map, re.M):
+for document in sorted(documents):
+    for target in re.findall(r'\]\(([^)#:]+)\)', text_of(document)):
+        if not os.path.exists(os.path.join(root, os.path.dirname(document), target)):
+            errors.append('%s: a link to nothing: %s' % (document, target))
+tree = text_of('docs/architecture.md').partition('## The tree')[2].partition('\n## ')[0]
+for path in re.findall(r'^\| `([\w./-]+)` \|', tree, re.M):
     if not os.path.exists(os.path.join(root, path)):
-        errors.append('README.md: the map names what is not there: ' + path)
+        errors.append('docs/architecture.md: the tree names what is not there: ' + path)
 
-# Settings: those named here are those the library reads, no more and no fewer.
-read = set()
-for folder, _, files in os.walk(os.path.join(root, 'src')):
-    for name in files:
-        with open(os.path.join(folder, name), encoding='utf-8') as file:
-            read |= set(re.findall(r'"(VIPL_[A-Z_]+)"', file.read()))
-named = set(re.findall(r'^\| `(VIPL_[A-Z_]+)` \|', readme, re.M)) | {'VIPL_CONFIG'}
-for setting in sorted(read - named):
-    errors.append('README.md: a setting is not described: ' + setting)
-for setting in sorted(named - read):
-    errors.append('README.md: nothing reads this setting: ' + setting)
+# Settings: those named here are those the library and the tests read, no more and no fewer.
+library, _, tests = text_of('docs/settings.md').partition('## Settings of the tests')
+named = set(re.findall(r'^\| `(VIPL_[A-Z_]+)` \|', library, re.M))
+named_for_tests = set(re.findall(r'`(VIPL_[A-Z_]+)`', tests))
+read = settings_in('src')
+read_by_tests = {name for name in settings_in('tests') if name.startswith(('VIPL_TEST_', 'VIPL_STRESS_'))}
+for missing in sorted((read - named) | (read_by_tests - named_for_tests)):
+    errors.append('docs/settings.md: a setting is not described: ' + missing)
+for stray in sorted((named - read) | (named_for_tests - read_by_tests)):
+    errors.append('docs/settings.md: nothing reads this setting: ' + stray)
 print('\n'.join(errors + ['%d errors' % len(errors)]))
 sys.exit(1 if errors else 0)
