@@ -83,9 +83,5 @@ size_t vipl_mpa_marked_bytes(size_t length);
  * first FPDU, markers included, modulo 512; advances it. The FPDU's CRC is written anew over what it covers.
  * Returns the bytes written. */
 size_t vipl_mpa_mark(uint8_t *to, const uint8_t *fpdu, size_t bytes, bool with_crc, uint32_t *position);
-/* The reverse, for one whole marked FPDU that starts at `position`: writes it without its markers and returns its
- * bytes without them, *taken what it had with them; 0: not all there, or a marker is wrong (*bad). */
-size_t vipl_mpa_unmark(uint8_t *to, size_t size, const uint8_t *marked, size_t bytes, uint32_t *position,
-                       size_t *taken, bool *bad);
 
 #endif

@@ -18,20 +18,22 @@
 void *vipl_alloc(size_t bytes);
 void *vipl_zalloc(size_t bytes);
 void vipl_free(void *p);
-void *vipl_alloc_slab(size_t bytes);    /* zeroed whole pages, never given back */
-void vipl_alloc_abandon(void);          /* in a forked child: what is free stays unused */
-void vipl_alloc_fail_after(long count); /* test hook: the count-th next allocation fails; < 0: none */
+void *vipl_alloc_slab(size_t bytes); /* zeroed whole pages, never given back */
+void vipl_alloc_abandon(void);       /* in a forked child: what is free stays unused */
 
 /* --- what the system may refuse: tests make the Nth refusal ------------------------------------- */
 
-/* Test hook: of the next calls that make a mapping, a thread, a process or a descriptor, or have one watched, the count-th
- * fails; < 0: none. True: the one before has failed, or there was none. */
-bool vipl_resource_fail_after(long count);
 bool vipl_resource_fails(int error); /* asked before each such call: if it is to fail, errno is `error` */
-/* Test hook: each call of vipl_socket_send() and vipl_socket_receive() moves so many bytes at most; 0: as many as can be. */
-void vipl_socket_move_at_most(uint32_t send, uint32_t receive);
-uint32_t vipl_socket_most_sent(void);
-uint32_t vipl_socket_most_received(void);
+
+/* What tests ask for; all 0 otherwise. */
+struct vipl_test_hooks {
+    uint32_t alloc_countdown; /* atomic: the n-th next allocation fails */
+    uint32_t
+        resource_countdown; /* atomic: so does the n-th next call that makes or watches a mapping, thread, process or descriptor */
+    uint32_t most_sent;     /* atomic: bytes that a call of vipl_socket_send() moves at most */
+    uint32_t most_received; /* atomic: likewise */
+};
+extern struct vipl_test_hooks vipl_test_hooks;
 
 /* --- clock ------------------------------------------------------------------------------------- */
 

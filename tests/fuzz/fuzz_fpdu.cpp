@@ -3,6 +3,7 @@
 // A direction's stream of bytes, taken apart into FPDUs. The first byte of an input says where the stream
 // is between two markers, in fours, the second whether it has them; the rest is the stream.
 #include "fuzz.hpp"
+#include "support/unmark.hpp"
 
 extern "C" {
 #include "iwarp/crc32c.h"
@@ -30,7 +31,8 @@ void check_fpdu(const std::uint8_t *fpdu, std::size_t bytes, std::uint32_t posit
     fuzz::Bytes back(bytes);
     std::size_t taken = 0;
     bool bad = true;
-    FUZZ_CHECK(vipl_mpa_unmark(back.data(), bytes, marked.data(), length, &back_end, &taken, &bad) == bytes);
+    FUZZ_CHECK(vipl_test::unmark_fpdu(back.data(), bytes, marked.data(), length, &back_end, &taken, &bad) ==
+               bytes);
     FUZZ_CHECK(!bad && taken == length && back_end == end);
     FUZZ_CHECK(vipl_mpa_crc_is_right(back.data(), bytes));
     FUZZ_CHECK(std::memcmp(back.data(), fpdu, bytes - VIPL_MPA_CRC_BYTES) == 0);
@@ -59,7 +61,7 @@ void take_marked(const std::uint8_t *stream, std::size_t length, std::uint32_t p
         bool bad = false;
         const auto exact = fuzz::exactly(stream, length);
         const std::size_t bytes =
-            vipl_mpa_unmark(to.get(), ROOM, exact.get(), length, &position, &taken, &bad);
+            vipl_test::unmark_fpdu(to.get(), ROOM, exact.get(), length, &position, &taken, &bad);
         if (bytes == 0) {
             FUZZ_CHECK(taken == 0 && position == before);
             return;

@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "internal.hpp"
+#include "support/os_hooks.hpp"
 
 namespace {
 

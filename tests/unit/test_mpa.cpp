@@ -10,6 +10,7 @@
 #include <random>
 
 #include "bytes.hpp"
+#include "support/unmark.hpp"
 
 extern "C" {
 #include "iwarp/crc32c.h"
@@ -76,7 +77,7 @@ Unmarked unmark(const Bytes &marked, std::uint32_t *position, std::size_t size)
     const Exact to{Bytes(size)};
     Unmarked u{{}, 0, false};
     const std::size_t length =
-        vipl_mpa_unmark(to.get(), size, exact.get(), marked.size(), position, &u.taken, &u.bad);
+        vipl_test::unmark_fpdu(to.get(), size, exact.get(), marked.size(), position, &u.taken, &u.bad);
     u.fpdu.assign(to.get(), to.get() + length);
     return u;
 }
@@ -407,7 +408,7 @@ TEST_CASE("markers are taken out in place", "[mpa]")
     std::size_t taken = 0;
     bool bad = true;
     position = 0;
-    REQUIRE(vipl_mpa_unmark(marked.data(), length, marked.data(), length, &position, &taken, &bad) ==
+    REQUIRE(vipl_test::unmark_fpdu(marked.data(), length, marked.data(), length, &position, &taken, &bad) ==
             fpdu.size());
     REQUIRE(taken == length);
     REQUIRE_FALSE(bad);

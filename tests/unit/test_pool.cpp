@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "internal.hpp"
+#include "support/os_hooks.hpp"
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "internal.hpp"
+#include "support/os_hooks.hpp"
 
 using namespace unit;
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "internal.hpp"
+#include "support/os_hooks.hpp"
 
 using namespace unit;
 

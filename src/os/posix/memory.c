@@ -22,16 +22,10 @@
 #define CHECKED_HEAP
 #endif
 
-static uint32_t fail_countdown; /* 0: never; n: the n-th next allocation fails */
-
-void vipl_alloc_fail_after(long count)
-{
-    vipl_store_relaxed(&fail_countdown, count < 0 ? 0 : (uint32_t)count);
-}
-
 static bool must_fail(void)
 {
-    return vipl_load_relaxed(&fail_countdown) != 0 && vipl_fetch_add(&fail_countdown, (uint32_t)-1) == 1;
+    uint32_t *countdown = &vipl_test_hooks.alloc_countdown;
+    return vipl_load_relaxed(countdown) != 0 && vipl_fetch_add(countdown, (uint32_t)-1) == 1;
 }
 
 #ifdef CHECKED_HEAP

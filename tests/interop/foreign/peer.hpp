@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "support/objects.hpp"
+#include "support/unmark.hpp"
 #include "unit/bytes.hpp"
 
 extern "C" {
@@ -444,8 +445,8 @@ private:
             const Bytes rest = take(more);
             marked.insert(marked.end(), rest.begin(), rest.end());
             bool bad = false;
-            if (vipl_mpa_unmark(plain.data(), plain.size(), marked.data(), marked.size(), &position_, wire,
-                                &bad) > 0) {
+            if (vipl_test::unmark_fpdu(plain.data(), plain.size(), marked.data(), marked.size(), &position_,
+                                       wire, &bad) > 0) {
                 EXPECT_EQ(marked.size(), *wire);
                 return plain;
             }

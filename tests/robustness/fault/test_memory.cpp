@@ -13,6 +13,7 @@
 #include <vipl/posix.h>
 
 #include "fault_scene.hpp"
+#include "support/os_hooks.hpp"
 
 extern "C" {
 #include "os/os.h"

@@ -14,6 +14,7 @@
 
 #include "fault_scene.hpp"
 #include "support/forked.hpp"
+#include "support/os_hooks.hpp"
 
 extern "C" {
 #include "os/os.h"

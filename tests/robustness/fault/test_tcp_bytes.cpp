@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fault_scene.hpp"
+#include "support/os_hooks.hpp"
 
 extern "C" {
 #include "os/os.h"

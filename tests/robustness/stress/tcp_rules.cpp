@@ -5,6 +5,7 @@
 // tests/foreign/stream.cpp has no scene for.
 #include "stress.hpp"
 
+#include "support/os_hooks.hpp"
 #include "tcp_prey.hpp"
 
 extern "C" {
