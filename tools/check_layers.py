@@ -5,17 +5,22 @@
     check_layers.py [ROOT]      checks the tree (default: the one this file is in)
     check_layers.py --self-test checks that every rule finds its bad sample
 """
+import fnmatch
 import os
 import re
 import sys
 import tempfile
 
-# Which rooms a room's files may include, besides the public headers; an entry with a slash is one header.
+# Which rooms a room's files may include, besides the public headers; an entry with a slash is one header, or with a star
+# headers. src/share is three rooms: what clients and the server share, the clients, the server.
 CONTRACT = {'core/backend.h', 'core/backend_up.h'}
+SHARED = {'share/arena.h', 'share/call.h', 'share/note.h', 'share/rings.h'}
 ROOMS = {
-    'src/api': {'api', 'core', 'share', 'base', 'os'},
-    'src/core': {'core', 'share', 'base', 'os'},
-    'src/share': {'share', 'core', 'base', 'os'},
+    'src/api': {'api', 'core', 'share/client*.h', 'base', 'os'},
+    'src/core': {'core', 'base', 'os'},
+    'src/share': SHARED | {'base', 'os'},
+    'src/share/client': SHARED | {'share/client*.h', 'share/server.h', 'base', 'os'},
+    'src/share/server': SHARED | {'share/server*.h', 'core/sink.h', 'base', 'os'},
     'src/hook': {'hook', 'core', 'base', 'os'},
     'src/base': {'base', 'os'},
     'src/iwarp': {'iwarp'},
@@ -55,6 +60,9 @@ def blank(match):
 
 def layer_of(path):
     parts = path.split('/')
+    if parts[:2] == ['src', 'share'] and len(parts) > 2:
+        side = re.match('client|server', parts[2])
+        return 'src/share/' + side.group(0) if side else 'src/share'
     if parts[0] == 'src' and len(parts) > 2:
         return 'src/backends/' + parts[2] if parts[1] == 'backends' else 'src/' + parts[1]
     if parts[0] == 'tests' and len(parts) > 1:
@@ -76,7 +84,7 @@ def include_error(layer, kind, name):
             return None
         return 'a backend sees its contract, base, os, iwarp and itself'
     if layer in ROOMS:
-        if public or folder in ROOMS[layer] or name in ROOMS[layer]:
+        if public or folder in ROOMS[layer] or any(fnmatch.fnmatch(name, one) for one in ROOMS[layer]):
             return None
         return layer + ' does not include this'
     if layer in ('include', 'tools', 'bench', 'examples', 'tests/conformance', 'tests/posix', 'tests/package'):
@@ -181,7 +189,18 @@ SAMPLES = {
                        '/* a comment', ' * of lines */ pthread_mutex_lock(&m); @@ call of the system',
                        'clock_gettime(0, &t); @@ call of the system',
                        'x = vipl_loopback_ops; @@ core names a backend',
-                       '#include "api/api.h" @@ src/core does not include this'],
+                       '#include "api/api.h" @@ src/core does not include this',
+                       '#include "share/server_rings.h" @@ src/core does not include this'],
+    'src/api/good.c': ['#include "share/client_call.h"', '#include "core/vi.h"'],
+    'src/api/bad.c': ['#include "share/server.h" @@ src/api does not include this',
+                      '#include "share/arena.h" @@ src/api does not include this'],
+    'src/share/rings.c': ['#include "share/arena.h"', '#include "core/sink.h" @@ src/share does not include this'],
+    'src/share/client_call.c': ['#include "share/call.h"',
+                                '#include "core/nic.h" @@ src/share/client does not include this',
+                                '#include "share/server_calls.h" @@ src/share/client does not include this'],
+    'src/share/server_calls.c': ['#include "core/sink.h"', '#include "share/server_heap.h"',
+                                 '#include "core/vi.h" @@ src/share/server does not include this',
+                                 '#include "share/client.h" @@ src/share/server does not include this'],
     'src/base/bad.c': ['#include "core/vi.h" @@ src/base does not include this'],
     'src/os/posix/good.c': ['#include <pthread.h>', '#include "os/os.h"', '#ifdef __linux__', 'free(p);'],
     'src/os/posix/bad.c': ['#include "base/log.h" @@ src/os does not include this'],
@@ -211,6 +230,7 @@ def self_test():
             file.write('pass\n')
         with open(os.path.join(root, 'CMakeLists.txt'), 'w', encoding='utf-8') as file:
             file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/core good.c bad.c)\nvipl_layer(src/base bad.c)\n'
+                       'vipl_layer(src/api good.c bad.c)\nvipl_layer(src/share rings.c client_call.c server_calls.c)\n'
                        'vipl_layer(src/os/posix good.c bad.c)\nvipl_backend(loopback good.c bad.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:
             file.write('/* SPDX-License-Identifier: MIT */\n')

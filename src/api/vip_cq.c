@@ -8,7 +8,8 @@
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
-#include "share/shm.h"
+#include "share/client_call.h"
+#include "share/client_wait.h"
 #include "vipl/posix.h"
 
 VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)

@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "base/guard.h"
+#include "base/handle.h"
 #include "core/device.h"
 #include "core/mem.h"
 #include "core/nic.h"
-#include "share/shm.h"
+#include "share/client_call.h"
 #include "vipl/version.h"
 #include "vipl/vipl.h"
 
@@ -20,6 +21,14 @@ VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHan
     return vipl_device_open(DeviceName, NicHandle);
 }
 
+/* Core's fork handlers come first: a child puts the library in order before it takes up shared objects. */
+static VIP_RETURN open_shareable(const char *device, void **nic)
+{
+    bool fork_handlers;
+    return vipl_device_watch_forks(&fork_handlers) != 0 ? VIP_ERROR_RESOURCE
+                                                        : vipl_share_open(device, fork_handlers, nic);
+}
+
 VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_HANDLE *NicHandle)
 {
     VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
@@ -30,8 +39,29 @@ VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_
     if ((Flags & ~VIPX_SHAREABLE) != 0) {
         return VIP_INVALID_PARAMETER;
     }
-    return (Flags & VIPX_SHAREABLE) != 0 ? vipl_share_open(DeviceName, NicHandle)
+    return (Flags & VIPX_SHAREABLE) != 0 ? open_shareable(DeviceName, NicHandle)
                                          : vipl_device_open(DeviceName, NicHandle);
+}
+
+VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    bool fork_handlers;
+    if (Address == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    *Address = NULL;
+    if (Length == 0) {
+        return VIP_INVALID_PARAMETER;
+    }
+    return vipl_device_watch_forks(&fork_handlers) != 0 ? VIP_ERROR_RESOURCE
+                                                        : vipl_share_alloc(Length, fork_handlers, Address);
+}
+
+VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address)
+{
+    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_share_free(Address);
 }
 
 VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle)

@@ -3,12 +3,13 @@
 #include <string.h>
 
 #include "base/guard.h"
+#include "base/handle.h"
 #include "core/connect.h"
 #include "core/nic.h"
 #include "core/service.h"
 #include "core/stats.h"
 #include "os/os.h"
-#include "share/shm.h"
+#include "share/client_call.h"
 
 VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
 {

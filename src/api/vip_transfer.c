@@ -7,7 +7,8 @@
 #include "core/transfer.h"
 #include "core/vi.h"
 #include "core/wait.h"
-#include "share/shm.h"
+#include "share/client_call.h"
+#include "share/client_wait.h"
 #include "vipl/posix.h"
 
 VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,

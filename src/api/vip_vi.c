@@ -2,9 +2,10 @@
 /* Entry points: VIs and connections. */
 #include "core/vi.h"
 #include "base/guard.h"
+#include "base/handle.h"
 #include "core/connect.h"
 #include "core/nic.h"
-#include "share/shm.h"
+#include "share/client_call.h"
 #include "vipl/vipl.h"
 
 VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Entry point: descriptors for event loops. */
 #include "base/guard.h"
+#include "base/handle.h"
 #include "core/cq.h"
 #include "core/nic.h"
 #include "core/ready_fd.h"
 #include "core/vi.h"
-#include "share/shm.h"
+#include "share/client_wait.h"
 #include "vipl/posix.h"
 
 /* The descriptor of an object: that of its ready_fd, or of `fresh`, which becomes its ready_fd. If there is neither, fd is -1 and

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Entry points of posix.h that stand alone: texts, and what a NIC handle does after signals. */
 #include "base/guard.h"
+#include "base/handle.h"
 #include "core/nic.h"
-#include "share/shm.h"
+#include "share/client_call.h"
 #include "vipl/posix.h"
 #include "vipl/version.h"
 

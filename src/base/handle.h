@@ -23,7 +23,7 @@ enum { VIPL_SLOT_BITS = 22 };
 enum { VIPL_SLOT_BITS = 18 };
 #endif
 
-/* Of an object that the server has (share.h): not in this process's table. */
+/* Whether it is of an object that the server has (src/share): not in this process's table. */
 static inline bool vipl_handle_is_shared(const void *handle)
 {
     return ((uintptr_t)handle >> VIPL_SLOT_BITS & VIPL_KIND_SHARED) != 0;

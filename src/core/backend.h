@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/address.h"
 #include "base/iov.h"
 #include "os/os.h"
 #include "vipl/vipl.h"
@@ -22,12 +23,7 @@ struct vipl_vi;     /* core's VI */
 struct vipl_conn;   /* core's pending connection request */
 struct vipl_be_nic; /* the backend's opened device */
 
-enum {
-    VIPL_VI_AREA_BYTES = 128,
-    VIPL_CONN_AREA_BYTES = 64,
-    VIPL_MAX_DISCRIMINATOR = 64,
-    VIPL_MAX_HOST_ADDRESS = 16
-};
+enum { VIPL_VI_AREA_BYTES = 128, VIPL_CONN_AREA_BYTES = 64 };
 
 static inline void *vipl_vi_area(struct vipl_vi *vi)
 {

@@ -12,16 +12,37 @@
 #include "core/vi.h"
 #include "core/wait.h"
 
-static void cq_make(void *object)
+/* False: VIPL_STRICT=cq and the completion queue is full. */
+static bool push(struct vipl_sink *sink, struct vipl_work *work)
+{
+    struct vipl_cq *cq = VIPL_CONTAINER(sink, struct vipl_cq, sink);
+    vipl_mutex_lock(&cq->lock);
+    bool fits = !cq->nic->strict_cq || cq->count < cq->limit;
+    if (!vipl_list_empty(&cq->notifies)) {
+        vipl_event_fire_cq(cq, work->queue);
+    } else {
+        vipl_list_append(&cq->entries, &work->cq_link);
+        cq->count++;
+        vipl_ready_fd_update(cq->ready_fd, true);
+        if (!vipl_list_empty(&cq->waiters)) {
+            vipl_wake_one_locked(&cq->waiters);
+        }
+    }
+    vipl_mutex_unlock(&cq->lock);
+    return fits;
+}
+
+void vipl_cq_make(void *object)
 {
     struct vipl_cq *cq = object;
+    cq->sink.deliver = push;
     vipl_mutex_init(&cq->lock, VIPL_RANK_CQ);
     vipl_list_init(&cq->entries);
     vipl_list_init(&cq->waiters);
     vipl_list_init(&cq->notifies);
 }
 
-static struct vipl_pool cq_pool = VIPL_POOL_INIT(cq_pool, struct vipl_cq, nic_link, cq_make);
+static struct vipl_pool cq_pool = VIPL_POOL_INIT(cq_pool, struct vipl_cq, nic_link, vipl_cq_make);
 
 void vipl_cq_abandon_pool(void)
 {
@@ -104,24 +125,6 @@ VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle)
         vipl_pool_put(&cq_pool, cq);
     }
     return rc;
-}
-
-bool vipl_cq_push(struct vipl_cq *cq, struct vipl_work *work)
-{
-    vipl_mutex_lock(&cq->lock);
-    bool fits = !cq->nic->strict_cq || cq->count < cq->limit;
-    if (!vipl_list_empty(&cq->notifies)) {
-        vipl_event_fire_cq(cq, work->queue);
-    } else {
-        vipl_list_append(&cq->entries, &work->cq_link);
-        cq->count++;
-        vipl_ready_fd_update(cq->ready_fd, true);
-        if (!vipl_list_empty(&cq->waiters)) {
-            vipl_wake_one_locked(&cq->waiters);
-        }
-    }
-    vipl_mutex_unlock(&cq->lock);
-    return fits;
 }
 
 void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)

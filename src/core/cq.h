@@ -9,14 +9,15 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "core/ready_fd.h"
+#include "core/sink.h"
 #include "os/os_mutex.h"
 #include "vipl/vipl.h"
 
 struct vipl_nic;
-struct vipl_work;
 
 /* From the pool; live while `handle` is set. */
 struct vipl_cq {
+    struct vipl_sink sink;     /* of the queues bound here */
     struct vipl_mutex lock;    /* rank CQ */
     void *handle;              /* written under the NIC's lock and lock; NULL: not a live queue */
     struct vipl_nic *nic;      /* constant while live */
@@ -31,12 +32,11 @@ struct vipl_cq {
         *ready_fd; /* readable while there are entries; NULL: nobody asked; guarded by lock */
 };
 
+void vipl_cq_make(void *object); /* a vipl_cq, once, in new memory */
 VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle);
 VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle);
 struct vipl_cq *vipl_cq_lock(void *handle); /* NULL: no such queue */
 
-/* A work of a queue whose lock is held is complete. False: VIPL_STRICT=cq and the queue is full. */
-bool vipl_cq_push(struct vipl_cq *cq, struct vipl_work *work);
 /* The work is reaped or forgotten: its entry goes, if it is still there. */
 void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work);
 /* The work's memory moved: its entry follows. */

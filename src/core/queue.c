@@ -11,7 +11,6 @@
 #include "core/vi.h"
 #include "core/wait.h"
 #include "os/os.h"
-#include "share/shm.h"
 
 enum { FIRST_CAPACITY = 8 };
 
@@ -30,7 +29,7 @@ void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit)
     q->limit = limit;
     q->overrun = false;
     q->cq = cq;
-    q->shared = NULL;
+    q->sink = cq == NULL ? NULL : &cq->sink;
 }
 
 void vipl_queue_reset_stats(struct vipl_queue *q)
@@ -54,7 +53,7 @@ void vipl_queue_close_locked(struct vipl_queue *q)
     q->capacity = 0;
     q->posted = q->executed = q->completed = q->reaped = 0;
     q->cq = NULL;
-    q->shared = NULL;
+    q->sink = NULL;
 }
 
 static bool grow_locked(struct vipl_queue *q)
@@ -122,6 +121,20 @@ static void count(struct vipl_queue *q, const struct vipl_work *work)
     }
 }
 
+/* Without a sink the completion is for a handler, or stays here until the program reaps it. */
+static inline void deliver(struct vipl_queue *q, struct vipl_work *work)
+{
+    if (q->sink != NULL) {
+        q->overrun |= !q->sink->deliver(q->sink, work);
+    } else if (!vipl_list_empty(&q->notifies)) {
+        VIP_DESCRIPTOR *taken;
+        vipl_queue_reap_locked(q, &taken);
+        vipl_event_fire_vi(q, taken);
+    } else {
+        vipl_ready_fd_update(q->ready_fd, true);
+    }
+}
+
 static void publish_locked(struct vipl_queue *q)
 {
     while (q->completed != q->posted) {
@@ -136,17 +149,7 @@ static void publish_locked(struct vipl_queue *q)
         if (q->executed - q->reaped < q->completed - q->reaped) {
             q->executed = q->completed;
         }
-        if (q->cq != NULL) {
-            q->overrun |= !vipl_cq_push(q->cq, work);
-        } else if (q->shared != NULL) {
-            q->overrun |= !vipl_shared_queue_publish(q->shared, q, work);
-        } else if (!vipl_list_empty(&q->notifies)) {
-            VIP_DESCRIPTOR *taken;
-            vipl_queue_reap_locked(q, &taken);
-            vipl_event_fire_vi(q, taken);
-        } else {
-            vipl_ready_fd_update(q->ready_fd, true);
-        }
+        deliver(q, work);
         if (!vipl_list_empty(&q->waiters)) {
             vipl_wake_one_locked(&q->waiters);
         }

@@ -15,31 +15,12 @@
 #include "base/list.h"
 #include "core/cq.h"
 #include "core/ready_fd.h"
+#include "core/sink.h"
 #include "os/os_mutex.h"
 #include "vipl/vipl.h"
 
 struct vipl_vi;
 struct vipl_event;
-struct vipl_shared_queue;
-
-enum vipl_work_state {
-    VIPL_WORK_POSTED,
-    VIPL_WORK_PENDING,  /* the backend has it */
-    VIPL_WORK_FINISHED, /* its outcome is known; earlier ones are not published yet */
-    VIPL_WORK_COMPLETE  /* published: Status is written, the program may reap it */
-};
-
-struct vipl_work {
-    struct vipl_list cq_link; /* guarded by the completion queue's lock */
-    struct vipl_queue *queue; /* constant */
-    VIP_DESCRIPTOR *descriptor;
-    uint32_t status;    /* outcome, valid from FINISHED on */
-    uint32_t length;    /* bytes moved, likewise */
-    uint32_t immediate; /* received immediate data, if status has VIP_STATUS_IMMEDIATE */
-    uint16_t op;        /* what is under way: VIP_CONTROL_OP_... */
-    uint16_t segments;  /* SegCount when it was admitted */
-    uint8_t state;      /* enum vipl_work_state */
-};
 
 /* Works that completed without error. */
 struct vipl_done {
@@ -57,16 +38,16 @@ struct vipl_queue {
     uint32_t completed;
     uint32_t reaped;
     uint32_t limit;
-    bool is_recv;                     /* constant */
-    bool overrun;                     /* a completion found its strict completion queue full */
-    struct vipl_vi *vi;               /* constant */
-    struct vipl_cq *cq;               /* constant while the VI is live; NULL: none */
-    struct vipl_shared_queue *shared; /* shared by processes: completes through its ring; NULL: private */
-    struct vipl_list waiters;         /* vipl_waiter.link */
-    struct vipl_list notifies;        /* vipl_event.link, registered handlers */
-    struct vipl_ready_fd *ready_fd;   /* readable while there is something to reap; NULL: nobody asked */
-    struct vipl_done done[4];         /* statistics, by VIP_CONTROL_OP_... */
-    uint64_t works_failed;            /* completed with an error, flushed ones too */
+    bool is_recv;                   /* constant */
+    bool overrun;                   /* a completion found its strict completion queue full */
+    struct vipl_vi *vi;             /* constant */
+    struct vipl_cq *cq;             /* constant while the VI is live; NULL: none */
+    struct vipl_sink *sink;         /* where completions go; NULL: the program takes them from here */
+    struct vipl_list waiters;       /* vipl_waiter.link */
+    struct vipl_list notifies;      /* vipl_event.link, registered handlers */
+    struct vipl_ready_fd *ready_fd; /* readable while there is something to reap; NULL: nobody asked */
+    struct vipl_done done[4];       /* statistics, by VIP_CONTROL_OP_... */
+    uint64_t works_failed;          /* completed with an error, flushed ones too */
 };
 
 void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv); /* once, in new memory */

@@ -13,16 +13,6 @@
 
 enum { NS_PER_MS = 1000000 };
 
-uint64_t vipl_deadline(VIP_ULONG timeout)
-{
-    if (timeout == VIP_INFINITE || timeout == 0xFFFFFFFFu) {
-        return VIPL_NO_DEADLINE;
-    }
-    uint64_t now = vipl_now_ns();
-    return (VIPL_NO_DEADLINE - now) / NS_PER_MS <= timeout ? VIPL_NO_DEADLINE
-                                                           : now + (uint64_t)timeout * NS_PER_MS;
-}
-
 static int ms_left(uint64_t deadline)
 {
     if (deadline == VIPL_NO_DEADLINE) {

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/deadline.h"
 #include "base/list.h"
 #include "os/os.h"
 #include "os/os_mutex.h"
@@ -38,10 +39,6 @@ struct vipl_wait_for {
     void (*cancelled)(void *arg);
 };
 
-#define VIPL_NO_DEADLINE UINT64_MAX
-
-/* When `timeout` milliseconds from now are over, on vipl_now_ns()'s clock. */
-uint64_t vipl_deadline(VIP_ULONG timeout);
 /* Waits; the caller holds a reference on the NIC and no lock. Times out with VIP_TIMEOUT. In a child that a signal handler
  * forked meanwhile: VIP_INVALID_PARAMETER (vipl_nic_is_inherited). */
 VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t deadline);

@@ -1,67 +1,67 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client's side: joining the server, making calls, and what happens around a fork.
+ * A client's line to the server: joining it, making calls, and what happens around a fork.
  *
- * `talk` guards what is asked and answered on the socket: one note and its answer at a time. A fork takes no lock, and
- * waits for nobody: its note is not answered, and what it has in hand is its thread's. Nothing else here takes
- * a lock: a call takes any channel that is free, and that may be done in a signal handler, in the middle of a fork too.
+ * `talk` guards questions and answers on the socket: one note and its answer at a time. A fork takes no lock and does not
+ * wait for the server: its note has no answer, and its state is its thread's own. Nothing else here takes a lock: a call
+ * takes any channel that is free, also in a signal handler, and in the middle of a fork.
  */
-#include "share/shm.h"
+#include "share/client.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/config.h"
+#include "base/deadline.h"
 #include "base/guard.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
-#include "core/device.h"
-#include "core/wait.h"
-#include "os/os.h"
+#include "os/os_atomic.h"
 #include "os/os_mutex.h"
+#include "share/note.h"
+#include "share/rings.h"
+#include "share/server.h"
 
 enum {
     SPINS = 2000,
-    LOOK_MS = 1000, /* how often a call that waits looks whether the server lives */
+    LOOK_MS = 1000, /* how often a call that waits checks that the server lives */
     CHANNELS = 256,
     MIB = 1 << 20,
-    /* Of a thread at a time: each but the first in a handler that interrupted the one before. */
+    /* Forks of one thread at a time: each but the first in a handler that interrupted the one before. */
     MOST_FORKS = 4,
-    FORK_MS = 1000 /* at most, until there is room to tell the server of a child */
+    FORK_MS = 1000 /* how long a fork waits for room in the socket */
 };
 
 struct ready_fd {
-    void *handle; /* atomic, written after waker: whose it is; NULL: none. Guarded by talk */
+    void *handle; /* of its object; atomic, written after waker, under talk; NULL: none */
     struct vipl_waker waker;
 };
 
-/* What this process knows of objects, by slot: large, and mostly untouched. */
+/* The ready descriptors that this process has, by slot: large, and mostly untouched. */
 struct tables {
-    struct tables *older; /* those of a server that has died: other threads may be looking at them */
-    void *dropped_vis[VIPL_SHARE_VIS];   /* atomic: this process has dropped its reference of that handle */
-    void *dropped_nics[VIPL_SHARE_NICS]; /* atomic, likewise */
-    void *dropped_cqs[VIPL_SHARE_CQS];   /* atomic, likewise */
+    struct tables *older; /* those of a server that has died: other threads may still use them */
     struct ready_fd vi_ready_fds[VIPL_SHARE_VIS][2];
     struct ready_fd cq_ready_fds[VIPL_SHARE_CQS];
-    struct ready_fd nic_ready_fds[VIPL_SHARE_NICS]; /* of its connection requests */
+    struct ready_fd nic_ready_fds[VIPL_SHARE_NICS]; /* for connection requests */
 };
 
 static struct {
-    struct vipl_mutex talk;   /* rank SHARE; guards asking on the socket, and adding channels and ready_fds */
+    struct vipl_mutex
+        talk; /* rank SHARE; guards questions on the socket, and adding channels and ready descriptors */
     struct vipl_arena *arena; /* atomic; NULL: none */
-    int pid;                  /* whose channels these are: a child that the handlers did not see has none */
-    int socket;               /* once there is one, its number stays: a fork may be about to use it */
-    int lifeline;             /* likewise */
-    bool watching;            /* the handlers are there */
-    uint32_t number;        /* atomic, written under talk: which client this is; UINT32_MAX: not known yet */
-    uint32_t sent;          /* atomic: notes without an answer, counted when they are sent */
-    uint32_t channel_count; /* atomic: grows */
+    int pid;         /* the process that has these channels: a child that the handlers did not see has none */
+    int socket;      /* once there is one, its number stays: a fork may be about to use it */
+    int lifeline;    /* likewise */
+    bool watching;   /* the fork handlers are registered; guarded by talk */
+    uint32_t number; /* atomic, written under talk: which client this is; UINT32_MAX: not known yet */
+    uint32_t sent;   /* atomic: notes without an answer, counted when they are sent */
+    uint32_t channel_count;      /* atomic: grows */
     uint32_t channels[CHANNELS]; /* numbers in the arena; constant once counted */
     uint32_t busy[CHANNELS];     /* atomic: a call is under way */
     struct tables *mine;         /* constant once the arena is there */
 } share = {.talk = {0, VIPL_RANK_SHARE}, .socket = -1, .lifeline = -1, .number = UINT32_MAX};
 
-/* The sockets of the children that this thread is about to make, the parent's copies of their ends; -1: a child without. */
+/* The sockets of the children that this thread is about to fork; -1: a child that has none. */
 static _Thread_local struct {
     volatile uint32_t count;
     volatile int sockets[MOST_FORKS];
@@ -97,7 +97,8 @@ static int receive_locked(struct vipl_note *note, int fds[2])
 
 static void leave_locked(void);
 
-/* The server's first note says which client this is. It comes when the server has heard of the fork. `talk` is held. */
+/* Receives the server's first note, which says which client this is. It comes when the server has read of the fork. `talk` is
+ * held. */
 static int meet_locked(void)
 {
     struct vipl_note note;
@@ -114,7 +115,7 @@ static int meet_locked(void)
     return error;
 }
 
-/* Sends a note and has the answer in its place. `talk` is held. 0, or an errno value. */
+/* Sends a note, and puts the answer in its place. `talk` is held. 0, or an errno value. */
 static int exchange_locked(struct vipl_note *note, int fds[2])
 {
     fds[0] = fds[1] = -1;
@@ -125,8 +126,8 @@ static int exchange_locked(struct vipl_note *note, int fds[2])
     return error == 0 ? receive_locked(note, fds) : error;
 }
 
-/* A note that is not answered needs no lock. It is counted after it was sent: the next call has the server read it
- * first. Waits for room in the socket, `ms` at most (VIP_INFINITE: while the server lives). */
+/* Sends a note that has no answer, which needs no lock. It is counted after it was sent, so the server reads it before it
+ * makes the next call. Waits for room in the socket, `ms` at most (VIP_INFINITE: while the server lives). */
 static int send_note(const void *note, size_t length, int pass, VIP_ULONG ms)
 {
     uint64_t end = vipl_deadline(ms);
@@ -169,7 +170,8 @@ static int last_socket(void)
     return count == 0 || count > MOST_FORKS ? -1 : forks.sockets[count - 1];
 }
 
-/* Of this fork, or of the one that this one's handler has interrupted. Where there is none, it may be the server's own. */
+/* Names the socket that the child keeps: of this fork, or of the one that this handler has interrupted. Without one, the fork
+ * may be that of the server. */
 static void pass_last(void)
 {
     int socket = last_socket();
@@ -189,7 +191,7 @@ static void before_fork(void)
     pass_last();
 }
 
-/* The child alone has its end from now on. If there is no child, the server sees the end of a client. */
+/* From now on only the child has its end. If there is no child, the server sees the end of a client. */
 static void after_fork_in_parent(void)
 {
     int socket = last_socket();
@@ -201,7 +203,7 @@ static void after_fork_in_parent(void)
     }
 }
 
-/* The child's socket takes the place of the parent's, which was closed; its channels are yet to be asked for. */
+/* The child's socket takes the place of the parent's, which was closed. It has no channels yet. */
 static void after_fork_in_child(void)
 {
     int socket = last_socket();
@@ -209,7 +211,7 @@ static void after_fork_in_child(void)
     if (socket >= 0) {
         vipl_fd_pass(-1, -1);
     }
-    vipl_mutex_init(&share.talk, VIPL_RANK_SHARE); /* another thread may have had it */
+    vipl_mutex_init(&share.talk, VIPL_RANK_SHARE); /* another thread of the parent may have held it */
     share.number = UINT32_MAX;
     share.sent = 0;
     share.channel_count = 0;
@@ -262,11 +264,11 @@ static void server_main(void *arg)
     struct beginning *beginning = arg;
     vipl_fd_pass(-1, -1);
     vipl_mutex_unlock(&share.talk);
-    vipl_guard_cancelled(); /* and the visit of the thread that was forked */
+    vipl_guard_cancelled(); /* the API call that started the server goes on in the parent only */
     vipl_server_run(beginning->arena, beginning->socket);
 }
 
-/* What this process has of its line to a server takes the place of what it had to a former one. */
+/* A descriptor of the line to a new server takes the place of that to a former one. */
 static int take_place(int *of, int fd)
 {
     if (*of < 0) {
@@ -313,14 +315,14 @@ static int start_server(struct vipl_arena *arena)
     return socket_error != 0 ? socket_error : life_error;
 }
 
-/* The server is no more, or is not this process's: another one may be started. What the old one had stays mapped, for other
- * threads may be looking at it; its handles are none of the new one's. */
+/* The server has ended, or does not know this process: another one may be started. The old arena stays mapped, because other
+ * threads may still use it; its handles are not valid with the new server. */
 static void leave_locked(void)
 {
     vipl_store_ptr((void **)&share.arena, NULL);
 }
 
-static VIP_RETURN join_locked(void)
+static VIP_RETURN join_locked(bool fork_handlers)
 {
     if (vipl_share_arena() != NULL && share.pid != vipl_pid()) {
         return VIP_ERROR_RESOURCE; /* a child that the fork handlers did not see */
@@ -329,11 +331,7 @@ static VIP_RETURN join_locked(void)
         return VIP_SUCCESS;
     }
     leave_locked();
-    bool handlers;
-    if (vipl_device_watch_forks(&handlers) != 0) { /* before ours: a child puts the library in order first */
-        return VIP_ERROR_RESOURCE;
-    }
-    if (handlers && !share.watching) {
+    if (fork_handlers && !share.watching) {
         if (vipl_around_fork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
             return VIP_ERROR_RESOURCE;
         }
@@ -360,10 +358,10 @@ static VIP_RETURN join_locked(void)
     return meet_locked() == 0 ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
 
-VIP_RETURN vipl_share_join(void)
+VIP_RETURN vipl_share_join(bool fork_handlers)
 {
     vipl_mutex_lock(&share.talk);
-    VIP_RETURN rc = join_locked();
+    VIP_RETURN rc = join_locked(fork_handlers);
     vipl_mutex_unlock(&share.talk);
     return rc;
 }
@@ -404,18 +402,28 @@ static void send_cancel(uint32_t number)
     vipl_local_send(share.socket, &note, sizeof(note), NULL, 0);
 }
 
-/* A call that needs rights goes through the socket, where the system says whose it is. */
-static int send_call(const struct vipl_arena *arena, const struct vipl_call *call, uint32_t number)
+static void fill_in(struct vipl_call *call, enum vipl_call_name name, void *object, const void *arguments)
 {
-    struct vipl_call_note note = {.note = {.name = VIPL_NOTE_CALL, .number = number}};
-    if (!vipl_call_needs_rights(&arena->heap, call)) {
-        return 0;
-    }
-    note.call = *call;
-    return send_note(&note, sizeof(note), -1, VIP_INFINITE);
+    call->name = name;
+    call->object = object;
+    memcpy(&call->a, arguments, vipl_calls[name].bytes);
 }
 
-/* Until it is this side's turn again. False: the server is no more. */
+/* If the call needs rights, sends it through the socket, where the system says which process it is from. The note is not made
+ * from the channel, where every process that has the arena can write. 0, or an errno value: the server has ended. */
+static int send_call(const struct vipl_arena *arena, uint32_t number, enum vipl_call_name name, void *object,
+                     const void *arguments)
+{
+    struct vipl_call_note note;
+    note.note = (struct vipl_note){.name = VIPL_NOTE_CALL, .number = number};
+    note.call.rc = VIP_NOT_DONE;
+    fill_in(&note.call, name, object, arguments);
+    return vipl_call_needs_rights(&arena->heap, &note.call)
+               ? send_note(&note, vipl_call_note_bytes(name), -1, VIP_INFINITE)
+               : 0;
+}
+
+/* Waits until it is this side's turn again. False: the server has ended. */
 static bool await_answer(struct vipl_channel *channel, uint32_t number, bool cancellable, bool *cancelled)
 {
     uint32_t turn = VIPL_TURN_SERVER;
@@ -437,9 +445,57 @@ static bool await_answer(struct vipl_channel *channel, uint32_t number, bool can
     return true;
 }
 
-VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart)
+/* Writes the call into the channel, and has the server make it. False: the server has ended. */
+static bool turn_over(struct vipl_arena *arena, uint32_t number, enum vipl_call_name name, void *object,
+                      const void *arguments)
+{
+    struct vipl_channel *channel = &arena->channels[number];
+    if ((vipl_calls[name].properties & VIPL_RIGHTS) != 0 &&
+        send_call(arena, number, name, object, arguments) != 0) {
+        return false;
+    }
+    fill_in(&channel->call, name, object, arguments);
+    channel->sent = vipl_load_acquire(&share.sent);
+    vipl_store_ordered(&channel->cancelled,
+                       0); /* here, because a cancellation may come before the server looks */
+    vipl_store_ordered(&channel->turn, VIPL_TURN_SERVER);
+    if (vipl_load_ordered(&channel->server_asleep) != 0) {
+        vipl_futex_wake_one(&channel->turn);
+    }
+    return true;
+}
+
+/* The whole call, in a channel of this thread's. False: the server has ended. */
+static bool make_call(struct vipl_arena *arena, uint32_t number, enum vipl_call_name name, void *object,
+                      void *arguments, bool restart)
+{
+    struct vipl_channel *channel = &arena->channels[number];
+    bool waits = (vipl_calls[name].properties & VIPL_WAITS) != 0;
+    bool answered;
+    bool cancelled;
+    do { /* again, if the cancellation of an earlier call came late */
+        cancelled = false;
+        if (!turn_over(arena, number, name, object, arguments)) {
+            return false;
+        }
+        if (waits) { /* handlers that run meanwhile may post and reap */
+            vipl_guard_sleep();
+        }
+        answered = await_answer(channel, number, waits && !restart, &cancelled);
+        if (waits) {
+            vipl_guard_wake();
+        }
+    } while (answered && channel->call.rc == VIP_INTERRUPTED && !cancelled);
+    if (answered) {
+        memcpy(arguments, &channel->call.a, vipl_calls[name].bytes);
+    }
+    return answered;
+}
+
+VIP_RETURN vipl_share_call(enum vipl_call_name name, void *object, void *arguments, bool restart)
 {
     struct vipl_arena *arena = vipl_share_arena();
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
     uint32_t index;
     if (arena == NULL || share.pid != vipl_pid()) {
         return VIP_INVALID_PARAMETER;
@@ -448,39 +504,14 @@ VIP_RETURN vipl_share_call(struct vipl_call *call, bool blocking, bool restart)
         return vipl_share_arena() == NULL ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
     }
     uint32_t number = share.channels[index];
-    struct vipl_channel *channel = &arena->channels[number];
-    struct vipl_call asked = *call;
-    bool answered;
-    bool cancelled;
-    do { /* again, if it was another call's cancellation that came late */
-        cancelled = false;
-        if (send_call(arena, &asked, number) != 0) { /* the server is no more */
-            vipl_store_release(&share.busy[index], 0);
-            return VIP_ERROR_RESOURCE;
-        }
-        channel->call = asked;
-        channel->sent = vipl_load_acquire(&share.sent);
-        vipl_store_ordered(&channel->cancelled, 0); /* here, for cancels come before the server looks, too */
-        vipl_store_ordered(&channel->turn, VIPL_TURN_SERVER);
-        if (vipl_load_ordered(&channel->server_asleep) != 0) {
-            vipl_futex_wake_one(&channel->turn);
-        }
-        if (blocking) { /* handlers that run meanwhile may post and reap */
-            vipl_guard_sleep();
-        }
-        answered = await_answer(channel, number, blocking && !restart, &cancelled);
-        if (blocking) {
-            vipl_guard_wake();
-        }
-        *call = channel->call;
-    } while (answered && call->rc == VIP_INTERRUPTED && !cancelled);
-    if (answered) {
+    if (make_call(arena, number, name, object, arguments, restart)) { /* else the channel is not used again */
+        rc = arena->channels[number].call.rc;
         vipl_store_release(&share.busy[index], 0);
     }
-    return answered ? call->rc : VIP_ERROR_RESOURCE;
+    return rc;
 }
 
-/* --- ready_fds --- */
+/* --- ready descriptors --- */
 
 static struct ready_fd *ready_fd_of(const void *handle, bool recv)
 {
@@ -500,13 +531,7 @@ static struct ready_fd *ready_fd_of(const void *handle, bool recv)
     }
 }
 
-struct vipl_waker *vipl_share_known_ready_fd(const void *handle, bool recv)
-{
-    struct ready_fd *ready_fd = ready_fd_of(handle, recv);
-    return ready_fd != NULL && vipl_load_ptr(&ready_fd->handle) == handle ? &ready_fd->waker : NULL;
-}
-
-/* Instead of that of an object that is no more. */
+/* Takes the place of the one of an object that was destroyed. `talk` is held. */
 static void query_ready_fd_locked(struct ready_fd *ready_fd, const void *handle, bool recv)
 {
     struct vipl_note note = {
@@ -540,7 +565,7 @@ struct vipl_waker *vipl_share_ready_fd(const void *handle, bool recv)
         }
         vipl_mutex_unlock(&share.talk);
     }
-    return vipl_share_known_ready_fd(handle, recv);
+    return ready_fd != NULL && vipl_load_ptr(&ready_fd->handle) == handle ? &ready_fd->waker : NULL;
 }
 
 unsigned vipl_share_number(void)

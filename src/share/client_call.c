@@ -1,27 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls on shared objects, as they go to the server: arguments in, results out. */
+#include "share/client_call.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
-#include "base/guard.h"
 #include "base/log.h"
-#include "share/shm.h"
+#include "os/os_atomic.h"
+#include "share/client.h"
+#include "share/client_events.h"
 
-/* What this process has of a NIC handle: what its attributes point at (written alike by all who ask), and what signals
- * do. */
+/* What this process has of a NIC handle: what its attributes point at (every thread that queries writes the same), and whether
+ * calls go on after signals. */
 static struct {
     uint8_t address[VIPL_MAX_HOST_ADDRESS];
     struct vipl_call_address discovered;
     VIP_NET_ADDRESS *discovered_list[1];
-    uint32_t restart; /* atomic: blocking calls resume */
+    uint32_t restart; /* atomic: blocking calls go on */
 } nics[VIPL_SHARE_NICS];
-
-static VIP_RETURN make(struct vipl_call *call, uint32_t name)
-{
-    call->name = name;
-    return vipl_share_call(call, false, true);
-}
 
 static uint32_t *restart_of(const void *nic)
 {
@@ -33,20 +30,26 @@ bool vipl_share_restarts(const void *nic)
     return vipl_load_relaxed(restart_of(nic)) != 0;
 }
 
-/* NULL: no such VI, as the call will say. */
-static const void *nic_of_vi(const void *vi)
+/* The NIC handle of an object of a call that waits: itself, or that of the VI. NULL: no such VI, as the call will say. */
+static const void *nic_of(const void *object)
 {
     struct vipl_arena *arena = vipl_share_arena();
-    uint32_t slot = vipl_handle_slot(vi);
+    uint32_t slot = vipl_handle_slot(object);
+    if (vipl_handle_kind(object) == VIPL_KIND_NIC) {
+        return object;
+    }
     return arena == NULL || slot >= VIPL_SHARE_VIS ? NULL : vipl_load_ptr(&arena->vis[slot].nic);
 }
 
-static VIP_RETURN make_blocking(struct vipl_call *call, uint32_t name)
-{
-    call->name = name;
-    return vipl_share_call(call, true,
-                           vipl_share_restarts(call->nic != NULL ? call->nic : nic_of_vi(call->object)));
-}
+/* For each call a function that is given its object and its arguments. */
+#define CALL(name, function, kind, properties, arguments) \
+    static inline VIP_RETURN call_##name(void *object, struct vipl_call_##arguments *a) \
+    { \
+        bool restart = ((properties)&VIPL_WAITS) == 0 || vipl_share_restarts(nic_of(object)); \
+        return vipl_share_call(VIPL_CALL_##name, object, a, restart); \
+    }
+VIPL_CALL_LIST(CALL)
+#undef CALL
 
 /* Only what the lengths say is read; what is longer than any address is refused by all devices alike. */
 static bool put_address(struct vipl_call_address *to, const VIP_NET_ADDRESS *from)
@@ -68,30 +71,30 @@ static void get_address(VIP_NET_ADDRESS *to, const struct vipl_call_address *fro
 
 /* --- NIC handles --- */
 
-VIP_RETURN vipl_share_open(const char *device, void **nic)
+VIP_RETURN vipl_share_open(const char *device, bool fork_handlers, void **nic)
 {
-    struct vipl_call call = {.name = VIPL_CALL_OPEN};
+    struct vipl_call_open a = {.nic = NULL};
     char level[16];
     vipl_log_set_level_text(vipl_config_text("VIPL_LOG", level, sizeof(level)) ? level : NULL);
-    if (device != NULL && strlen(device) >= sizeof(call.text)) {
+    if (device != NULL && strlen(device) >= sizeof(a.device)) {
         return VIP_ERROR_RESOURCE;
     }
-    snprintf(call.text, sizeof(call.text), "%s", device == NULL ? "" : device);
-    VIP_RETURN rc = vipl_share_join();
+    snprintf(a.device, sizeof(a.device), "%s", device == NULL ? "" : device);
+    VIP_RETURN rc = vipl_share_join(fork_handlers);
     if (rc == VIP_SUCCESS) {
-        rc = make(&call, VIPL_CALL_OPEN);
+        rc = call_OPEN(NULL, &a);
     }
     if (rc == VIP_SUCCESS) {
-        vipl_store_relaxed(restart_of(call.nic), vipl_config_number("VIPL_RESTART", 0, 0, 1));
-        *nic = call.nic;
+        vipl_store_relaxed(restart_of(a.nic), vipl_config_number("VIPL_RESTART", 0, 0, 1));
+        *nic = a.nic;
     }
     return rc;
 }
 
 VIP_RETURN vipl_share_close(void *nic)
 {
-    struct vipl_call call = {.nic = nic};
-    VIP_RETURN rc = make(&call, VIPL_CALL_CLOSE);
+    struct vipl_call_nothing a;
+    VIP_RETURN rc = call_CLOSE(nic, &a);
     if (rc == VIP_SUCCESS) {
         vipl_share_events_settle();
     }
@@ -100,22 +103,21 @@ VIP_RETURN vipl_share_close(void *nic)
 
 VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out)
 {
-    struct vipl_call call = {.nic = nic};
-    VIP_RETURN rc = make(&call, VIPL_CALL_QUERY_NIC);
+    struct vipl_call_nic a;
+    VIP_RETURN rc = call_QUERY_NIC(nic, &a);
     if (rc == VIP_SUCCESS) {
-        *out = call.attributes;
-        uint32_t slot = vipl_handle_slot(nic) % VIPL_SHARE_NICS;
-        memcpy(nics[slot].address, (const char *)&call.local + offsetof(VIP_NET_ADDRESS, HostAddress),
-               VIPL_MAX_HOST_ADDRESS);
-        out->LocalNicAddress = nics[slot].address;
+        uint8_t *address = nics[vipl_handle_slot(nic) % VIPL_SHARE_NICS].address;
+        memcpy(address, a.address, sizeof(a.address));
+        *out = a.attributes;
+        out->LocalNicAddress = address;
     }
     return rc;
 }
 
 VIP_RETURN vipl_share_set_restart(void *nic, bool restarts)
 {
-    VIP_NIC_ATTRIBUTES attributes;
-    VIP_RETURN rc = vipl_share_query_nic(nic, &attributes); /* is it one at all? */
+    struct vipl_call_nic a;
+    VIP_RETURN rc = call_QUERY_NIC(nic, &a); /* is it one at all? */
     if (rc == VIP_SUCCESS) {
         vipl_store_relaxed(restart_of(nic), restarts ? 1 : 0);
     }
@@ -126,43 +128,44 @@ VIP_RETURN vipl_share_set_restart(void *nic, bool restarts)
 
 VIP_RETURN vipl_share_create_ptag(void *nic, void **out)
 {
-    struct vipl_call call = {.nic = nic};
-    VIP_RETURN rc = make(&call, VIPL_CALL_CREATE_PTAG);
-    *out = rc == VIP_SUCCESS ? call.object : NULL;
+    struct vipl_call_ptag a;
+    VIP_RETURN rc = call_CREATE_PTAG(nic, &a);
+    *out = rc == VIP_SUCCESS ? a.ptag : NULL;
     return rc;
 }
 
 VIP_RETURN vipl_share_destroy_ptag(void *nic, void *ptag)
 {
-    struct vipl_call call = {.nic = nic, .object = ptag};
-    return make(&call, VIPL_CALL_DESTROY_PTAG);
+    struct vipl_call_ptag a = {.ptag = ptag};
+    return call_DESTROY_PTAG(nic, &a);
 }
 
 VIP_RETURN vipl_share_register(void *nic, void *address, VIP_ULONG length,
                                const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out)
 {
-    struct vipl_call call = {.nic = nic, .address = address, .number = length, .mem = *attributes};
+    struct vipl_call_mem a = {.address = address, .length = length, .attributes = *attributes};
     const struct vipl_arena *arena = vipl_share_arena();
     if (arena != NULL && !vipl_share_is_heap(&arena->heap, address, length)) {
-        vipl_shared_mapping(address, length, &call.mapping); /* none: the server has none like it */
+        vipl_shared_mapping(address, length,
+                            &a.mapping); /* if it fails, the server has no such mapping either */
     }
-    VIP_RETURN rc = make(&call, VIPL_CALL_REGISTER);
-    *out = rc == VIP_SUCCESS ? call.memory : 0;
+    VIP_RETURN rc = call_REGISTER(nic, &a);
+    *out = rc == VIP_SUCCESS ? a.memory : 0;
     return rc;
 }
 
 VIP_RETURN vipl_share_deregister(void *nic, void *address, VIP_MEM_HANDLE memory)
 {
-    struct vipl_call call = {.nic = nic, .address = address, .memory = memory};
-    return make(&call, VIPL_CALL_DEREGISTER);
+    struct vipl_call_mem a = {.address = address, .memory = memory};
+    return call_DEREGISTER(nic, &a);
 }
 
 VIP_RETURN vipl_share_query_mem(void *nic, void *address, VIP_MEM_HANDLE memory, VIP_MEM_ATTRIBUTES *out)
 {
-    struct vipl_call call = {.nic = nic, .address = address, .memory = memory};
-    VIP_RETURN rc = make(&call, VIPL_CALL_QUERY_MEM);
+    struct vipl_call_mem a = {.address = address, .memory = memory};
+    VIP_RETURN rc = call_QUERY_MEM(nic, &a);
     if (rc == VIP_SUCCESS) {
-        *out = call.mem;
+        *out = a.attributes;
     }
     return rc;
 }
@@ -170,64 +173,53 @@ VIP_RETURN vipl_share_query_mem(void *nic, void *address, VIP_MEM_HANDLE memory,
 VIP_RETURN vipl_share_change_mem(void *nic, void *address, VIP_MEM_HANDLE memory,
                                  const VIP_MEM_ATTRIBUTES *in)
 {
-    struct vipl_call call = {.nic = nic, .address = address, .memory = memory, .mem = *in};
-    return make(&call, VIPL_CALL_CHANGE_MEM);
+    struct vipl_call_mem a = {.address = address, .memory = memory, .attributes = *in};
+    return call_CHANGE_MEM(nic, &a);
 }
 
-VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
+VIP_RETURN vipl_share_alloc(VIP_ULONG length, bool fork_handlers, void **out)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    struct vipl_call call = {.number = Length};
-    if (Address == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    *Address = NULL;
-    VIP_RETURN rc = Length == 0 ? VIP_INVALID_PARAMETER : vipl_share_join();
+    struct vipl_call_block a = {.length = length};
+    VIP_RETURN rc = vipl_share_join(fork_handlers);
     if (rc == VIP_SUCCESS) {
-        rc = make(&call, VIPL_CALL_ALLOC);
+        rc = call_ALLOC(NULL, &a);
     }
     if (rc == VIP_SUCCESS) {
-        *Address = call.address;
+        *out = a.address;
     }
     return rc;
 }
 
-VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address)
+VIP_RETURN vipl_share_free(void *address)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    struct vipl_call call = {.address = Address};
-    return make(&call, VIPL_CALL_FREE);
+    struct vipl_call_block a = {.address = address};
+    return call_FREE(NULL, &a);
 }
 
 /* --- handlers and statistics --- */
 
-static VIP_RETURN make_with_handler(struct vipl_call *call, uint32_t name)
-{
-    VIP_RETURN rc = vipl_share_events_start();
-    return rc == VIP_SUCCESS ? make(call, name) : rc;
-}
-
 VIP_RETURN vipl_share_notify(void *vi, bool recv, void *context, VIP_VI_CALLBACK handler)
 {
-    struct vipl_call call = {.object = vi,
-                             .number = recv ? 1 : 0,
-                             .event = {.kind = VIPL_SHARED_VI, .context = context, .vi_handler = handler}};
-    return make_with_handler(&call, VIPL_CALL_NOTIFY);
+    struct vipl_call_handler a = {.kind = VIPL_SHARED_VI,
+                                  .recv = recv ? VIP_TRUE : VIP_FALSE,
+                                  .context = context,
+                                  .vi_handler = handler};
+    VIP_RETURN rc = vipl_share_events_start();
+    return rc == VIP_SUCCESS ? call_NOTIFY_VI(vi, &a) : rc;
 }
 
 VIP_RETURN vipl_share_notify_cq(void *cq, void *context, VIP_CQ_CALLBACK handler)
 {
-    struct vipl_call call = {.object = cq,
-                             .event = {.kind = VIPL_SHARED_CQ, .context = context, .cq_handler = handler}};
-    return make_with_handler(&call, VIPL_CALL_NOTIFY_CQ);
+    struct vipl_call_handler a = {.kind = VIPL_SHARED_CQ, .context = context, .cq_handler = handler};
+    VIP_RETURN rc = vipl_share_events_start();
+    return rc == VIP_SUCCESS ? call_NOTIFY_CQ(cq, &a) : rc;
 }
 
 VIP_RETURN vipl_share_error_handler(void *nic, void *context, VIP_ERROR_HANDLER handler)
 {
-    struct vipl_call call = {
-        .nic = nic, .event = {.kind = VIPL_SHARED_ERROR, .context = context, .error_handler = handler}};
-    return handler == NULL ? make(&call, VIPL_CALL_ERROR_HANDLER)
-                           : make_with_handler(&call, VIPL_CALL_ERROR_HANDLER);
+    struct vipl_call_handler a = {.kind = VIPL_SHARED_ERROR, .context = context, .error_handler = handler};
+    VIP_RETURN rc = handler == NULL ? VIP_SUCCESS : vipl_share_events_start();
+    return rc == VIP_SUCCESS ? call_ERROR_HANDLER(nic, &a) : rc;
 }
 
 /* The list has to be in this process's memory. */
@@ -248,33 +240,42 @@ static VIP_RETURN discover(void *nic, VIP_AUTODISCOVERY_LIST *list)
     return VIP_SUCCESS;
 }
 
+static VIP_RETURN query_nic_statistics(void *nic, VIPX_NIC_STATISTICS *out)
+{
+    struct vipl_call_nic_statistics a;
+    VIP_RETURN rc = call_NIC_STATISTICS(nic, &a);
+    if (rc == VIP_SUCCESS) {
+        *out = a.statistics;
+    }
+    return rc;
+}
+
+static VIP_RETURN query_vi_statistics(void *nic, VIPX_VI_STATISTICS *out)
+{
+    void *vi = out->ViHandle;
+    struct vipl_call_vi_statistics a = {.statistics = {.ViHandle = vi}};
+    VIP_RETURN rc = call_VI_STATISTICS(nic, &a);
+    if (rc == VIP_SUCCESS) {
+        *out = a.statistics;
+        out->ViHandle = vi;
+    }
+    return rc;
+}
+
 VIP_RETURN vipl_share_manage(void *nic, VIP_ULONG type, void *info)
 {
-    struct vipl_call call = {.nic = nic};
-    VIP_RETURN rc = VIP_SUCCESS;
+    struct vipl_call_nic a;
     switch (type) {
     case VIP_SMI_AUTODISCOVERY:
         return discover(nic, info);
     case VIPX_SMI_NIC_STATISTICS:
-        rc = make(&call, VIPL_CALL_NIC_STATISTICS);
-        if (rc == VIP_SUCCESS) {
-            *(VIPX_NIC_STATISTICS *)info = call.nic_statistics;
-        }
-        return rc;
-    case VIPX_SMI_VI_STATISTICS: {
-        VIPX_VI_STATISTICS *out = info;
-        void *vi = out->ViHandle;
-        call.vi_statistics.ViHandle = vi;
-        rc = make(&call, VIPL_CALL_VI_STATISTICS);
-        if (rc == VIP_SUCCESS) {
-            *out = call.vi_statistics;
-            out->ViHandle = vi;
-        }
-        return rc;
-    }
-    default:
-        rc = vipl_share_query_nic(nic, &call.attributes); /* is it one at all? */
+        return query_nic_statistics(nic, info);
+    case VIPX_SMI_VI_STATISTICS:
+        return query_vi_statistics(nic, info);
+    default: {
+        VIP_RETURN rc = call_QUERY_NIC(nic, &a); /* is it one at all? */
         return rc == VIP_SUCCESS ? VIP_ERROR_NOT_SUPPORTED : rc;
+    }
     }
 }
 
@@ -282,28 +283,28 @@ VIP_RETURN vipl_share_manage(void *nic, VIP_ULONG type, void *info)
 
 VIP_RETURN vipl_share_create_cq(void *nic, VIP_ULONG entries, void **out)
 {
-    struct vipl_call call = {.nic = nic, .number = entries};
-    VIP_RETURN rc = make(&call, VIPL_CALL_CREATE_CQ);
-    *out = rc == VIP_SUCCESS ? call.object : NULL;
+    struct vipl_call_cq a = {.entries = entries};
+    VIP_RETURN rc = call_CREATE_CQ(nic, &a);
+    *out = rc == VIP_SUCCESS ? a.cq : NULL;
     return rc;
 }
 
 VIP_RETURN vipl_share_hand_on(const void *cq, uint32_t code)
 {
-    struct vipl_call call = {.object = (void *)(uintptr_t)cq, .number = code};
-    return make(&call, VIPL_CALL_HAND_ON);
+    struct vipl_call_hand_on a = {.code = code};
+    return call_HAND_ON((void *)(uintptr_t)cq, &a);
 }
 
 VIP_RETURN vipl_share_destroy_cq(void *cq)
 {
-    struct vipl_call call = {.object = cq};
-    return make(&call, VIPL_CALL_DESTROY_CQ);
+    struct vipl_call_nothing a;
+    return call_DESTROY_CQ(cq, &a);
 }
 
 VIP_RETURN vipl_share_resize_cq(void *cq, VIP_ULONG entries)
 {
-    struct vipl_call call = {.object = cq, .number = entries};
-    return make(&call, VIPL_CALL_RESIZE_CQ);
+    struct vipl_call_cq a = {.entries = entries};
+    return call_RESIZE_CQ(cq, &a);
 }
 
 /* --- VIs --- */
@@ -311,66 +312,61 @@ VIP_RETURN vipl_share_resize_cq(void *cq, VIP_ULONG entries)
 VIP_RETURN vipl_share_create_vi(void *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq, void *recv_cq,
                                 void **out)
 {
-    struct vipl_call call = {.nic = nic, .vi = *attributes, .other = send_cq, .third = recv_cq};
-    VIP_RETURN rc = make(&call, VIPL_CALL_CREATE_VI);
-    *out = rc == VIP_SUCCESS ? call.object : NULL;
+    struct vipl_call_create_vi a = {.attributes = *attributes, .cqs = {send_cq, recv_cq}};
+    VIP_RETURN rc = call_CREATE_VI(nic, &a);
+    *out = rc == VIP_SUCCESS ? a.vi : NULL;
     return rc;
 }
 
 VIP_RETURN vipl_share_destroy_vi(void *vi)
 {
-    struct vipl_call call = {.object = vi};
-    return make(&call, VIPL_CALL_DESTROY_VI);
-}
-
-static VIP_RETURN make_on_vi(struct vipl_call *call, uint32_t name, bool blocking)
-{
-    return blocking ? make_blocking(call, name) : make(call, name);
+    struct vipl_call_nothing a;
+    return call_DESTROY_VI(vi, &a);
 }
 
 VIP_RETURN vipl_share_query_vi(void *vi, VIP_VI_STATE *state, VIP_VI_ATTRIBUTES *attributes,
                                VIP_BOOLEAN *send_empty, VIP_BOOLEAN *recv_empty)
 {
-    struct vipl_call call = {.object = vi};
-    VIP_RETURN rc = make_on_vi(&call, VIPL_CALL_QUERY_VI, false);
+    struct vipl_call_vi a;
+    VIP_RETURN rc = call_QUERY_VI(vi, &a);
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    *state = call.state;
+    *state = a.state;
     if (attributes != NULL) {
-        *attributes = call.vi;
+        *attributes = a.attributes;
     }
     if (send_empty != NULL) {
-        *send_empty = call.empty[0];
+        *send_empty = a.empty[0];
     }
     if (recv_empty != NULL) {
-        *recv_empty = call.empty[1];
+        *recv_empty = a.empty[1];
     }
     return VIP_SUCCESS;
 }
 
 VIP_RETURN vipl_share_change_vi(void *vi, const VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_call call = {.object = vi, .vi = *attributes};
-    return make_on_vi(&call, VIPL_CALL_CHANGE_VI, false);
+    struct vipl_call_vi a = {.attributes = *attributes};
+    return call_CHANGE_VI(vi, &a);
 }
 
 VIP_RETURN vipl_share_set_user_data(void *vi, void *data)
 {
-    struct vipl_call call = {.object = vi, .address = data};
-    return make_on_vi(&call, VIPL_CALL_SET_USER_DATA, false);
+    struct vipl_call_user_data a = {.data = data};
+    return call_SET_USER_DATA(vi, &a);
 }
 
 void *vipl_share_get_user_data(void *vi)
 {
-    struct vipl_call call = {.object = vi};
-    return make_on_vi(&call, VIPL_CALL_GET_USER_DATA, false) == VIP_SUCCESS ? call.address : NULL;
+    struct vipl_call_user_data a;
+    return call_GET_USER_DATA(vi, &a) == VIP_SUCCESS ? a.data : NULL;
 }
 
 VIP_RETURN vipl_share_post(void *vi, bool recv, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
-    struct vipl_call call = {.object = vi, .descriptor = descriptor, .memory = memory};
-    return make_on_vi(&call, recv ? VIPL_CALL_POST_RECV : VIPL_CALL_POST_SEND, false);
+    struct vipl_call_post a = {descriptor, memory};
+    return recv ? call_POST_RECV(vi, &a) : call_POST_SEND(vi, &a);
 }
 
 /* --- connections --- */
@@ -378,67 +374,67 @@ VIP_RETURN vipl_share_post(void *vi, bool recv, VIP_DESCRIPTOR *descriptor, VIP_
 VIP_RETURN vipl_share_connect_wait(void *nic, const VIP_NET_ADDRESS *local, VIP_ULONG timeout,
                                    VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **conn)
 {
-    struct vipl_call call = {.nic = nic, .number = timeout};
-    if (!put_address(&call.local, local)) {
+    struct vipl_call_connect a = {.timeout = timeout};
+    if (!put_address(&a.local, local)) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = make_blocking(&call, VIPL_CALL_CONNECT_WAIT);
+    VIP_RETURN rc = call_CONNECT_WAIT(nic, &a);
     if (rc == VIP_SUCCESS) {
-        get_address(remote, &call.remote);
-        *attributes = call.vi;
-        *conn = call.object;
+        get_address(remote, &a.remote);
+        *attributes = a.attributes;
+        *conn = a.conn;
     }
     return rc;
 }
 
 VIP_RETURN vipl_share_accept(void *conn, void *vi)
 {
-    struct vipl_call call = {.object = conn, .other = vi};
-    return make(&call, VIPL_CALL_ACCEPT);
+    struct vipl_call_accept a = {.vi = vi};
+    return call_ACCEPT(conn, &a);
 }
 
 VIP_RETURN vipl_share_reject(void *conn)
 {
-    struct vipl_call call = {.object = conn};
-    return make(&call, VIPL_CALL_REJECT);
+    struct vipl_call_nothing a;
+    return call_REJECT(conn, &a);
 }
 
 VIP_RETURN vipl_share_connect(void *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
                               VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_call call = {.object = vi, .number = timeout};
-    if (!put_address(&call.local, local) || !put_address(&call.remote, remote)) {
+    struct vipl_call_connect a = {.timeout = timeout};
+    if (!put_address(&a.local, local) || !put_address(&a.remote, remote)) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = make_on_vi(&call, VIPL_CALL_CONNECT, true);
+    VIP_RETURN rc = call_CONNECT(vi, &a);
     if (rc == VIP_SUCCESS && attributes != NULL) {
-        *attributes = call.vi;
+        *attributes = a.attributes;
     }
     return rc;
 }
 
 VIP_RETURN vipl_share_disconnect(void *vi)
 {
-    struct vipl_call call = {.object = vi};
-    return make_on_vi(&call, VIPL_CALL_DISCONNECT, false);
+    struct vipl_call_nothing a;
+    return call_DISCONNECT(vi, &a);
 }
 
 VIP_RETURN vipl_share_peer_request(void *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote,
                                    VIP_ULONG timeout)
 {
-    struct vipl_call call = {.object = vi, .number = timeout};
-    if (!put_address(&call.local, local) || !put_address(&call.remote, remote)) {
+    struct vipl_call_connect a = {.timeout = timeout};
+    if (!put_address(&a.local, local) || !put_address(&a.remote, remote)) {
         return VIP_INVALID_PARAMETER;
     }
-    return make_on_vi(&call, VIPL_CALL_PEER_REQUEST, false);
+    return call_PEER_REQUEST(vi, &a);
 }
 
 VIP_RETURN vipl_share_peer_done(void *vi, bool wait, VIP_VI_ATTRIBUTES *attributes)
 {
-    struct vipl_call call = {.object = vi};
-    VIP_RETURN rc = make_on_vi(&call, wait ? VIPL_CALL_PEER_WAIT : VIPL_CALL_PEER_DONE, wait);
+    struct vipl_call_vi a;
+    VIP_RETURN rc = wait ? call_PEER_WAIT(vi, &a) : call_PEER_DONE(vi, &a);
     if (rc == VIP_SUCCESS && attributes != NULL) {
-        *attributes = call.vi;
+        *attributes = a.attributes;
     }
     return rc;
 }
@@ -447,14 +443,14 @@ VIP_RETURN vipl_share_peer_done(void *vi, bool wait, VIP_VI_ATTRIBUTES *attribut
 
 VIP_RETURN vipl_share_host_by_name(void *nic, const char *name, VIP_NET_ADDRESS *out, VIP_ULONG index)
 {
-    struct vipl_call call = {.nic = nic, .number = index};
-    if (strlen(name) >= sizeof(call.text)) {
+    struct vipl_call_host a = {.index = index};
+    if (strlen(name) >= sizeof(a.name)) {
         return VIP_ERROR_NAMESERVICE;
     }
-    snprintf(call.text, sizeof(call.text), "%s", name);
-    VIP_RETURN rc = make(&call, VIPL_CALL_HOST_BY_NAME);
+    snprintf(a.name, sizeof(a.name), "%s", name);
+    VIP_RETURN rc = call_HOST_BY_NAME(nic, &a);
     if (rc == VIP_SUCCESS) {
-        get_address(out, &call.remote);
+        get_address(out, &a.address);
     }
     return rc;
 }
@@ -462,17 +458,17 @@ VIP_RETURN vipl_share_host_by_name(void *nic, const char *name, VIP_NET_ADDRESS 
 VIP_RETURN vipl_share_host_by_address(void *nic, const VIP_NET_ADDRESS *address, char *name,
                                       VIP_ULONG *length)
 {
-    struct vipl_call call = {.nic = nic};
-    if (!put_address(&call.remote, address)) {
+    struct vipl_call_host a = {.index = 0};
+    if (!put_address(&a.address, address)) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = make(&call, VIPL_CALL_HOST_BY_ADDRESS);
+    VIP_RETURN rc = call_HOST_BY_ADDRESS(nic, &a);
     if (rc == VIP_SUCCESS) {
-        VIP_ULONG needed = (VIP_ULONG)strlen(call.text) + 1;
+        VIP_ULONG needed = (VIP_ULONG)strlen(a.name) + 1;
         if (*length < needed) {
             rc = VIP_ERROR_RESOURCE;
         } else {
-            memcpy(name, call.text, needed);
+            memcpy(name, a.name, needed);
         }
         *length = needed;
     }

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread of a client that calls the handlers of shared objects, one after the other, as the server says. */
+/* The thread of a client that calls the handlers of shared objects, one after the other, in the order of the server's ring. */
+#include "share/client_events.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "base/config.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
-#include "share/shm.h"
+#include "os/os_atomic.h"
+#include "os/os_mutex.h"
+#include "share/client.h"
 
 static struct {
     struct vipl_mutex lock;       /* rank SERVICE; guards starting */
-    struct vipl_event_ring *ring; /* atomic; whose calls the thread makes; NULL: there is no thread */
-    struct vipl_arena *arena;     /* where the ring lies: that of a server which has died is not used again */
-    struct vipl_thread thread;
-    int pid;
+    struct vipl_event_ring *ring; /* atomic: what the thread reads; NULL: there is no thread */
+    struct vipl_arena
+        *arena; /* where the ring lies: that of a server which has died is not used again; guarded by lock */
+    struct vipl_thread thread; /* written under lock, before ring */
+    int pid;                   /* the process that has the thread */
 } events = {.lock = {0, VIPL_RANK_SERVICE}};
 
-static void call(const struct vipl_shared_event *event)
+static void call(const struct vipl_call_handler *event)
 {
     VIP_ERROR_DESCRIPTOR error = event->error;
-    switch ((enum vipl_shared_event_kind)event->kind) {
+    switch ((enum vipl_handler_kind)event->kind) {
     case VIPL_SHARED_VI:
         event->vi_handler(event->context, event->nic, event->vi, event->descriptor);
         break;
@@ -43,7 +48,7 @@ static void run(void *arg)
             vipl_futex_wait(&ring->written, written);
             continue;
         }
-        struct vipl_shared_event event = ring->events[read % VIPL_SHARE_EVENTS];
+        struct vipl_call_handler event = ring->events[read % VIPL_SHARE_EVENTS];
         if (vipl_share_holds(event.nic)) { /* else the NIC handle was closed here */
             call(&event);
         }
@@ -52,7 +57,7 @@ static void run(void *arg)
     }
 }
 
-/* In a forked child, and with a new server, what there was is not this one's: a thread of the latter sleeps for ever. */
+/* A forked child has no thread yet; with a new server another thread is needed, and that of the old one sleeps for ever. */
 static void begin_anew(struct vipl_arena *arena)
 {
     if (events.pid != vipl_pid()) {

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Taking completions of shared objects off their rings, and sleeping until there are some. */
+#include "share/client_wait.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "base/deadline.h"
 #include "base/guard.h"
-#include "core/wait.h"
-#include "share/shm.h"
+#include "os/os_atomic.h"
+#include "share/client.h"
+#include "share/client_call.h"
+#include "share/rings.h"
 
 static struct vipl_vi_rings *vi_rings(const void *vi)
 {
@@ -19,14 +24,15 @@ static struct vipl_cq_ring *cq_ring(const void *cq)
     return is_one ? &vipl_share_arena()->cqs[vipl_handle_slot(cq)] : NULL;
 }
 
-/* A child whose server died before it heard of the child holds nothing, but its handles were good. */
+/* What a handle is that this process does not hold. A child whose server died before it read of the child holds nothing, though its
+ * handles were good. */
 static VIP_RETURN unknown(void)
 {
     bool may_hold = vipl_share_arena() == NULL || vipl_share_number() != VIPL_SHARE_CLIENTS;
     return may_hold ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
 }
 
-/* --- ready_fds: vipl_ring_clear() says how. If who clears is killed in between, the server looks. --- */
+/* --- ready descriptors: see rings.h. If a process is killed while it clears one, the server puts it right. --- */
 
 /* What a sleeper of either kind needs. */
 struct source {
@@ -34,13 +40,13 @@ struct source {
     const void *nic; /* its NIC handle */
     bool recv;
     uint32_t *signalled;
-    bool (*ready)(const void *source);         /* something is there, or the object is not */
+    bool (*ready)(const void *source);         /* there is something to take, or the object is gone */
     VIP_RETURN (*take)(struct source *source); /* NOT_DONE: nothing there */
     struct vipl_vi_rings *vi_rings;
     struct vipl_cq_ring *cq_ring;
     VIP_DESCRIPTOR *descriptor;
     struct vipl_completion completion;
-    bool handed_on; /* the last look found entries that are others' */
+    bool handed_on; /* the last look found entries that only other processes can take */
 };
 
 static int left_ms(uint64_t deadline)
@@ -54,8 +60,8 @@ static int left_ms(uint64_t deadline)
     return ms > LONGEST ? LONGEST : (int)ms;
 }
 
-/* The ready_fd is silent once there is nothing to take. A ready_fd that rings is one that some process has asked for; the first
- * time that this one took the last, it asks for it too, once and for all. */
+/* Clears the ready descriptor if nothing is left to take. If it is signalled, some process has asked for it; this one asks for it
+ * too, the first time that it takes the last completion. */
 static void quiet_if_empty(const struct source *source)
 {
     struct vipl_waker *ready_fd;
@@ -74,9 +80,10 @@ static void end_cancelled(void *unused)
     vipl_guard_cancelled();
 }
 
-/* One sleep. VIP_NOT_DONE: look again. That is once a second at least: no ready_fd says that another thread has dropped
- * this process's reference, and a process that is stopped while it clears has taken the ring of all. While there is
- * only what others have to take, the ready_fd says nothing: there is a look every few milliseconds. */
+/* Sleeps once. VIP_NOT_DONE: look again. That is at least once a second, because no ready descriptor tells that another thread
+ * has dropped this process's reference, and a process that was stopped while it cleared may have taken a signal that was meant
+ * for others. While there are only completions that other processes have to take, the ready descriptor tells nothing, so the
+ * next look comes after a few milliseconds. */
 static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *ready_fd, uint64_t deadline,
                              const void *mask)
 {
@@ -100,8 +107,8 @@ static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *rea
     return why == 0 && !vipl_share_server_lives() ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
 }
 
-/* NULL: the process does not hold it any more, or descriptors are short. While another thread drops it both are possible; which
- * one it is shows within moments. */
+/* NULL: the process does not hold the object any more, or descriptors are short. While another thread drops the reference both
+ * are possible, so this tries for a moment. */
 static struct vipl_waker *await_ready_fd(const struct source *source, VIP_ULONG timeout)
 {
     enum { DROP_MS = 1000 };
@@ -136,12 +143,12 @@ static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void 
     return rc;
 }
 
-/* Nothing to take: a program that asks again and again is told if there will never be anything. One look is a system
- * call, so there are few. */
+/* There is nothing to take. A program that polls is told if the server has ended; that check is a system call, so it is made a
+ * few times a second only. */
 static VIP_RETURN nothing(void)
 {
     enum { LOOK_NS = 200000000 };
-    static uint32_t looked; /* atomic: when */
+    static uint32_t looked; /* atomic: when the last check was, in units of LOOK_NS */
     uint32_t now = (uint32_t)(vipl_now_ns() / LOOK_NS);
     if (vipl_load_relaxed(&looked) == now) {
         return VIP_NOT_DONE;
@@ -186,7 +193,7 @@ static bool queue_source(struct source *source, void *vi, bool recv)
 
 static bool cq_source(struct source *source, void *cq);
 
-/* What was reaped is not told of any more: the completion queue may have nothing else. */
+/* After a reap: the completion queue of the work queue may have nothing else to name. */
 static void quiet_cq(const struct vipl_ring *queue)
 {
     struct source source;
@@ -245,8 +252,8 @@ static bool cq_ready(const void *what)
     return rc != VIP_NOT_DONE;
 }
 
-/* Entries of VIs that this process does not hold are for the others: it hands on what is there now, and then there is
- * nothing for it. */
+/* Entries of VIs that this process does not hold are for others, so it hands on those that are there now; if there were no
+ * others, it has nothing to take. */
 static VIP_RETURN take_completion(struct source *source)
 {
     struct vipl_completion *found = &source->completion;
@@ -330,7 +337,7 @@ static VIP_RETURN fd_of_source(const struct source *source, int *fd)
     return VIP_SUCCESS;
 }
 
-/* A NIC handle's requests: the server tells whether it is one. */
+/* For the connection requests of a NIC handle: the server knows whether the handle is good. */
 static VIP_RETURN fd_of_nic(const void *handle, bool recv, int *fd)
 {
     struct vipl_waker *ready_fd = vipl_share_ready_fd(handle, recv);

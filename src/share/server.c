@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server's process: its clients, whose sockets the first thread watches, and a thread for each channel. A
- * client ends with its socket: its calls are cancelled, their threads end, then its references are dropped.
+ * The server's process: its first thread watches the sockets of all clients, and each channel has a thread of its own. When a
+ * client's socket ends, its calls are cancelled, their threads end, and the last of these drops its references.
  */
 #include "share/server.h"
 
@@ -10,17 +10,23 @@
 
 #include "base/lock_rank.h"
 #include "base/log.h"
-#include "core/queue.h"
-#include "core/vi.h"
+#include "os/os_atomic.h"
+#include "os/os_mutex.h"
+#include "share/note.h"
+#include "share/server_calls.h"
+#include "share/server_events.h"
+#include "share/server_heap.h"
+#include "share/server_objects.h"
+#include "share/server_rings.h"
 
 enum { SPINS = 2000, READY = 32, RELEASE_MS = 100 };
 
 struct client {
-    struct vipl_mutex hearing; /* rank NOTES; guards reading notes, and doing what they ask for */
+    struct vipl_mutex reading; /* rank NOTES; guards receiving notes, and doing what they ask for */
     int fd;                    /* constant */
     unsigned number;           /* constant */
-    bool refused;              /* guarded by hearing: it was logged that a call was refused */
-    uint32_t channels;         /* guarded by the server's lock: channels whose thread runs */
+    bool refused;              /* guarded by reading: that a call was refused is in the log already */
+    uint32_t channels; /* guarded by the server's lock: threads of channels, and the first thread's watch */
 };
 
 /* A channel's thread. */
@@ -28,28 +34,30 @@ struct worker {
     struct client *client;
     struct vipl_channel *channel;
     struct vipl_waker *waker; /* atomic: the thread's, once it runs */
-    uint32_t over;            /* atomic: its client has ended; what stands in the channel counts no more */
-    uint32_t posting;         /* atomic: a post is being made */
-    uint32_t heard;           /* the thread's: of the client's notes without an answer */
+    uint32_t over;    /* atomic: its client has ended; what the channel says has no meaning any more */
+    uint32_t posting; /* atomic: a post is being made */
+    uint32_t read;    /* the thread's: how many of the client's notes without an answer were read */
     struct vipl_call
-        *asked; /* guarded by its client's hearing: a call that needs rights, from who has them */
-    bool taken; /* guarded by the server's lock */
+        *checked; /* guarded by its client's reading: a call that needs rights, from a client that has them */
+    bool taken;   /* guarded by the server's lock */
 };
 
 static struct {
-    struct vipl_mutex lock; /* rank SHARE; guards workers' taken, clients' channels and clients */
-    struct vipl_arena *arena;
+    struct vipl_mutex
+        lock; /* rank SHARE; guards workers' taken, clients' channels, clients and client_count */
+    struct vipl_arena *arena; /* constant */
     struct client *clients[VIPL_SHARE_CLIENTS];
     uint32_t client_count; /* until their references are dropped */
     struct worker workers[VIPL_SHARE_CHANNELS];
     struct vipl_pollset sockets;
-    struct vipl_pollset ends; /* of clients' sockets; until what it left to others is theirs */
-    struct vipl_waker waker;  /* a client is gone for good */
+    struct vipl_pollset
+        ends; /* of clients' sockets; a client leaves it when it holds nothing that others hold */
+    struct vipl_waker waker; /* signalled when a client's references are dropped */
 } server;
 
 /* --- channels --- */
 
-/* Until it is the server's turn, or the client has ended. */
+/* Waits until it is the server's turn, or the client has ended. */
 static enum vipl_turn await_turn(const struct worker *worker)
 {
     struct vipl_channel *channel = worker->channel;
@@ -79,7 +87,7 @@ static void forget_number(const struct client *client)
     vipl_mutex_unlock(&server.lock);
 }
 
-/* Drops a client's references. That may take a while: what was sent goes out first. */
+/* Drops a client's references. That may take a while: pending sends are finished first. */
 static void client_gone(void *arg)
 {
     struct client *client = arg;
@@ -96,10 +104,10 @@ static void client_gone(void *arg)
 static void leave(struct worker *worker)
 {
     struct client *client = worker->client;
-    vipl_mutex_lock(&client->hearing);
-    vipl_free(worker->asked);
-    worker->asked = NULL;
-    vipl_mutex_unlock(&client->hearing);
+    vipl_mutex_lock(&client->reading);
+    vipl_free(worker->checked);
+    worker->checked = NULL;
+    vipl_mutex_unlock(&client->reading);
     vipl_mutex_lock(&server.lock);
     worker->taken = false;
     vipl_store_ptr((void **)&worker->waker, NULL);
@@ -110,35 +118,35 @@ static void leave(struct worker *worker)
     }
 }
 
-static bool hear_one(struct client *client);
+static bool read_note(struct client *client);
 
-/* The client sent these notes before it made the call: a child that it forked has what the call may destroy. */
-static void hear_before(struct worker *worker)
+/* Reads the notes that the client sent before it made the call: a child that it forked has what the call may destroy. */
+static void read_notes(struct worker *worker)
 {
     uint32_t sent = vipl_load_relaxed(&worker->channel->sent);
-    if (sent == worker->heard) {
+    if (sent == worker->read) {
         return;
     }
-    vipl_mutex_lock(&worker->client->hearing);
-    while (hear_one(worker->client)) {
+    vipl_mutex_lock(&worker->client->reading);
+    while (read_note(worker->client)) {
     }
-    vipl_mutex_unlock(&worker->client->hearing);
-    worker->heard = sent;
+    vipl_mutex_unlock(&worker->client->reading);
+    worker->read = sent;
 }
 
-/* A call that needs rights is the one that came by the socket, if one did. */
-static void make_with_rights(struct worker *worker, struct vipl_call *call)
+/* Makes the call that came through the socket, if one did, instead of what the channel says. */
+static void make_checked(struct worker *worker, struct vipl_call *call)
 {
-    vipl_mutex_lock(&worker->client->hearing);
-    struct vipl_call *asked = worker->asked;
-    worker->asked = NULL;
-    vipl_mutex_unlock(&worker->client->hearing);
+    vipl_mutex_lock(&worker->client->reading);
+    struct vipl_call *checked = worker->checked;
+    worker->checked = NULL;
+    vipl_mutex_unlock(&worker->client->reading);
     call->rc = VIP_ERROR_RESOURCE;
-    if (asked != NULL) {
-        *call = *asked;
+    if (checked != NULL && checked->name == call->name) {
+        memcpy(call, checked, vipl_call_bytes(checked->name));
         vipl_server_make_call(worker->client->number, call);
     }
-    vipl_free(asked);
+    vipl_free(checked);
 }
 
 static void cancel(struct worker *worker)
@@ -167,52 +175,51 @@ static void make_post(struct worker *worker, struct vipl_call *call)
     vipl_store_release(&worker->posting, 0);
 }
 
-/* Who disconnects a VI, or destroys something, may know that another process has ended. That one is not one of those any more who
- * hold an object: so what it was just posting either is posted by now, or finds no VI; and is not on the VI's next connection. */
+/* A caller that disconnects a VI, or destroys something, may know that another process has ended. That process is not a client
+ * of any object then; and what it was just posting either is posted by now or finds no VI, so it is not on the VI's next
+ * connection. */
 static void end_stale_calls(void)
 {
     struct vipl_ready any;
     while (vipl_pollset_ready(&server.ends, &any, 1) > 0) {
-        vipl_poll(NULL, 0, 1, NULL); /* the first thread is about to see it: client_ended() */
+        vipl_poll(NULL, 0, 1, NULL); /* the first thread is about to see it, see client_ended() */
     }
     for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
         const struct worker *worker = &server.workers[i];
         while (vipl_load_ordered(&worker->posting) != 0 && vipl_load_ordered(&worker->over) != 0) {
-            vipl_poll(NULL, 0, 1, NULL); /* posts do not wait for anybody */
+            vipl_poll(NULL, 0, 1, NULL); /* a post ends soon */
         }
-    }
-}
-
-/* A connection, or somebody's reference. */
-static bool ends_something(const struct vipl_call *call)
-{
-    switch (call->name) {
-    case VIPL_CALL_DISCONNECT:
-    case VIPL_CALL_CLOSE:
-    case VIPL_CALL_DESTROY_PTAG:
-    case VIPL_CALL_DEREGISTER:
-    case VIPL_CALL_DESTROY_VI:
-    case VIPL_CALL_DESTROY_CQ:
-    case VIPL_CALL_FREE:
-        return true;
-    default:
-        return false;
     }
 }
 
 static void make_call(struct worker *worker, struct vipl_call *call)
 {
-    hear_before(worker);
-    if (ends_something(call)) {
+    uint32_t properties = vipl_calls[call->name].properties;
+    read_notes(worker);
+    if ((properties & VIPL_ENDS) != 0) {
         end_stale_calls();
     }
     if (vipl_server_needs_rights(call)) {
-        make_with_rights(worker, call);
-    } else if (call->name == VIPL_CALL_POST_SEND || call->name == VIPL_CALL_POST_RECV) {
+        make_checked(worker, call);
+    } else if ((properties & VIPL_POSTS) != 0) {
         make_post(worker, call);
     } else {
         vipl_server_make_call(worker->client->number, call);
     }
+}
+
+/* Makes the call that is in the channel, of which it takes a copy: the client may write there at any time. */
+static void make_call_of(struct worker *worker)
+{
+    struct vipl_call *asked = &worker->channel->call;
+    struct vipl_call call;
+    if (!vipl_call_read(&call, asked)) {
+        asked->rc = VIP_INVALID_PARAMETER;
+        return;
+    }
+    make_call(worker, &call);
+    asked->rc = call.rc;
+    memcpy(&asked->a, &call.a, vipl_calls[call.name].bytes);
 }
 
 static void serve(void *arg)
@@ -225,14 +232,12 @@ static void serve(void *arg)
         vipl_mutex_lock(&server.lock);
         vipl_store_ptr((void **)&worker->waker, waker); /* pairs with cancel()'s load */
         vipl_mutex_unlock(&server.lock);
-        if (vipl_load_ordered(&channel->cancelled) != 0) { /* by somebody who had no waker to signal yet */
+        if (vipl_load_ordered(&channel->cancelled) != 0) { /* before there was a waker to signal */
             vipl_waker_signal(waker);
         }
     }
     while (await_turn(worker) == VIPL_TURN_SERVER) {
-        struct vipl_call call = channel->call; /* a copy: the client may write there at any time */
-        make_call(worker, &call);
-        channel->call = call;
+        make_call_of(worker);
         if (!vipl_compare_exchange(&channel->turn, VIPL_TURN_SERVER, VIPL_TURN_CLIENT)) {
             break;
         }
@@ -268,7 +273,7 @@ static int open_channel(struct client *client, uint32_t *number)
     }
     vipl_store_ordered(&worker->over, 0);
     worker->client = client;
-    worker->heard = 0;
+    worker->read = 0;
     worker->channel = &server.arena->channels[*number];
     memset(worker->channel, 0, sizeof(*worker->channel));
     int error = vipl_thread_start(&thread, serve, worker);
@@ -303,7 +308,7 @@ static bool find_number(struct client *client)
     return number < VIPL_SHARE_CLIENTS;
 }
 
-/* It has what its parent (NULL: none) has before it is heard. */
+/* A new client holds what its parent (NULL: none) holds before its first note is read. */
 static int welcome(struct client *client, const struct client *parent)
 {
     struct vipl_note note = {.name = VIPL_NOTE_NUMBER, .number = client->number};
@@ -311,8 +316,7 @@ static int welcome(struct client *client, const struct client *parent)
         vipl_server_inherit(parent->number, client->number);
     }
     vipl_local_name_senders(client->fd);
-    vipl_local_send(client->fd, &note, sizeof(note), NULL,
-                    0); /* it may have ended: that is seen by the next look */
+    vipl_local_send(client->fd, &note, sizeof(note), NULL, 0); /* if it has ended, the pollsets tell */
     int error = vipl_pollset_add_end(&server.ends, client->fd, client);
     error = error != 0 ? error : vipl_pollset_add(&server.sockets, client->fd, client);
     if (error != 0) {
@@ -328,9 +332,9 @@ static int new_client(int fd, const struct client *parent)
     if (client == NULL) {
         return ENOMEM;
     }
-    vipl_mutex_init(&client->hearing, VIPL_RANK_NOTES);
+    vipl_mutex_init(&client->reading, VIPL_RANK_NOTES);
     client->fd = fd;
-    client->channels = 1; /* the first thread's part: it goes last if there are no channels */
+    client->channels = 1; /* the first thread's watch */
     int error = find_number(client) ? 0 : EAGAIN;
     if (error == 0) {
         error = welcome(client, parent);
@@ -344,27 +348,27 @@ static int new_client(int fd, const struct client *parent)
     return error;
 }
 
-/* What it was told of but has not taken is told to others; whoever sleeps looks again. */
-static void renew_vi(struct vipl_server_object *vi)
+/* What was announced to the ended client, and not taken, is announced to others; waiting processes look again. */
+static void reannounce_vi(struct vipl_server_object *vi)
 {
-    vipl_shared_queue_renew(&vi->queues[0]);
-    vipl_shared_queue_renew(&vi->queues[1]);
+    vipl_shared_queue_reannounce(&vi->queues[0]);
+    vipl_shared_queue_reannounce(&vi->queues[1]);
 }
 
-static void renew_cq(struct vipl_server_object *cq)
+static void reannounce_cq(struct vipl_server_object *cq)
 {
-    vipl_shared_cq_renew(cq->cq);
+    vipl_shared_cq_reannounce(cq->cq);
 }
 
-/* Other clients are heard meanwhile. */
-static void end_beside(struct client *client)
+/* In a thread of its own: other clients are served meanwhile. */
+static void drop_in_parallel(struct client *client)
 {
     struct vipl_thread thread;
     int error = vipl_thread_start(&thread, client_gone, client);
     if (error == 0) {
         vipl_thread_detach(&thread);
     } else {
-        vipl_log_os("ending a client beside the others", error);
+        vipl_log_os("dropping a client's references in a thread", error);
         client_gone(client);
     }
 }
@@ -385,8 +389,8 @@ static void client_ended(struct client *client)
 {
     vipl_server_forget_handlers(client->number);
     vipl_pollset_remove(&server.sockets, client->fd);
-    vipl_server_for_each(VIPL_KIND_VI, renew_vi);
-    vipl_server_for_each(VIPL_KIND_CQ, renew_cq);
+    vipl_server_for_each(VIPL_KIND_VI, reannounce_vi);
+    vipl_server_for_each(VIPL_KIND_CQ, reannounce_cq);
     end_channels(client);
     vipl_server_leave_to_others(client->number);
     vipl_pollset_remove(&server.ends, client->fd); /* end_stale_calls() goes on */
@@ -394,7 +398,7 @@ static void client_ended(struct client *client)
     bool last = --client->channels == 0;
     vipl_mutex_unlock(&server.lock);
     if (last) {
-        end_beside(client);
+        drop_in_parallel(client);
     }
 }
 
@@ -410,53 +414,29 @@ static void note_fork(const struct client *parent, int fd)
     }
 }
 
-static void vi_ready_fd(unsigned client, const void *handle, bool recv, int fds[2])
-{
-    void *real = vipl_server_held(VIPL_KIND_VI, handle, client);
-    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(real) : vipl_vi_lock_send(real);
-    if (vi == NULL) {
-        return;
-    }
-    struct vipl_queue *q = recv ? &vi->recv : &vi->send;
-    if (q->shared != NULL) {
-        vipl_shared_ready_share(&q->shared->ready_fd, &q->shared->ring->signalled, fds);
-    }
-    vipl_mutex_unlock(&q->lock);
-}
-
 static void nic_ready_fd(unsigned client, const void *handle, int fds[2])
 {
+    void *real;
     int fd;
-    if (VipxGetFd(VIPX_FD_CONNECT, vipl_server_held(VIPL_KIND_NIC, handle, client), &fd) != VIP_SUCCESS ||
-        vipl_fd_duplicate(fd, 0, &fds[0]) != 0) {
+    if (!vipl_server_held(VIPL_KIND_NIC, handle, client, &real) ||
+        VipxGetFd(VIPX_FD_CONNECT, real, &fd) != VIP_SUCCESS || vipl_fd_duplicate(fd, 0, &fds[0]) != 0) {
         fds[0] = -1;
     }
 }
 
-/* Duplicates: who destroys the object meanwhile closes its own. */
+/* Duplicates: the server's own are closed when the object is destroyed. */
 static void ready_fd_of(unsigned client, const struct vipl_note *note, int fds[2])
 {
-    switch (vipl_handle_kind(note->handle)) {
-    case VIPL_KIND_VI:
-        vi_ready_fd(client, note->handle, note->number != 0, fds);
-        break;
-    case VIPL_KIND_CQ:
-        vipl_server_cq_bell(client, note->handle, fds);
-        break;
-    default: /* the server itself says when somebody has to be answered */
+    if (vipl_handle_kind(note->handle) == VIPL_KIND_NIC) {
         nic_ready_fd(client, note->handle, fds);
-        break;
+    } else {
+        vipl_server_object_ready(client, note->handle, note->number != 0, fds);
     }
 }
 
-/* The system said who sent it, and that was before it could have become another. */
-static void note_call(struct client *client, const struct vipl_call_note *note,
-                      const struct vipl_sender *sender)
+static void log_refusal(struct client *client, const struct vipl_sender *sender)
 {
-    struct vipl_call *asked = NULL;
-    if (vipl_has_same_rights(sender)) {
-        asked = vipl_alloc(sizeof(*asked));
-    } else if (!client->refused) {
+    if (!client->refused) {
         client->refused = true;
         vipl_log(VIPL_LOG_ERROR,
                  "process %d has other users, groups or capabilities than when shared objects were first "
@@ -464,19 +444,32 @@ static void note_call(struct client *client, const struct vipl_call_note *note,
                  "uses what it has, but does not open, listen, connect or register",
                  sender->pid);
     }
-    if (asked != NULL) {
-        *asked = note->call;
+}
+
+/* Keeps a call that needs rights for its channel's thread. The system said which process sent it, and its rights are compared
+ * before the client can have changed them for this call. */
+static void note_call(struct client *client, const struct vipl_call_note *note,
+                      const struct vipl_sender *sender)
+{
+    struct vipl_call *checked = NULL;
+    if (vipl_has_same_rights(sender)) {
+        checked = vipl_alloc(vipl_call_bytes(note->call.name));
+    } else {
+        log_refusal(client, sender);
+    }
+    if (checked != NULL) {
+        memcpy(checked, &note->call, vipl_call_bytes(note->call.name));
     }
     vipl_mutex_lock(&server.lock);
     uint32_t number = note->note.number;
     struct worker *worker = number < VIPL_SHARE_CHANNELS ? &server.workers[number] : NULL;
     if (worker != NULL && worker->taken && worker->client == client) {
-        struct vipl_call *former = worker->asked;
-        worker->asked = asked;
-        asked = former;
+        struct vipl_call *former = worker->checked;
+        worker->checked = checked;
+        checked = former;
     }
     vipl_mutex_unlock(&server.lock);
-    vipl_free(asked);
+    vipl_free(checked);
 }
 
 static void note_cancel(const struct client *client, uint32_t number)
@@ -492,7 +485,8 @@ static void note_cancel(const struct client *client, uint32_t number)
 static void answer(const struct client *client, const struct vipl_note *note, const int ready_fds[2])
 {
     unsigned count = ready_fds[0] < 0 ? 0 : ready_fds[1] < 0 ? 1 : 2;
-    vipl_local_send(client->fd, note, sizeof(*note), ready_fds, count); /* its end is seen by the next look */
+    vipl_local_send(client->fd, note, sizeof(*note), ready_fds,
+                    count); /* if it has ended, the pollsets tell */
 }
 
 static void do_note(struct client *client, struct vipl_call_note *whole, const struct vipl_sender *sender,
@@ -529,7 +523,7 @@ static void do_note(struct client *client, struct vipl_call_note *whole, const s
     vipl_fd_close(fd);
 }
 
-/* A client that ended while it had not read all leaves an error first, and then what it sent. */
+/* The socket of a client that ended before it had read everything gives an error first, and then what the client sent. */
 static int receive(const struct client *client, struct vipl_call_note *note, size_t *length, int fds[2],
                    struct vipl_sender *sender)
 {
@@ -538,8 +532,17 @@ static int receive(const struct client *client, struct vipl_call_note *note, siz
                                : error;
 }
 
-/* One note. False: there is none, or there will be none. `hearing` is held. */
-static bool hear_one(struct client *client)
+static bool is_whole(const struct vipl_call_note *note, size_t length)
+{
+    if (note->note.name != VIPL_NOTE_CALL) {
+        return length == sizeof(note->note);
+    }
+    return length >= offsetof(struct vipl_call_note, call.a) && note->call.name < VIPL_CALLS &&
+           length == vipl_call_note_bytes(note->call.name);
+}
+
+/* Receives one note, and does what it asks for. False: there is none, or there will be none. `reading` is held. */
+static bool read_note(struct client *client)
 {
     struct vipl_call_note note;
     struct vipl_sender sender;
@@ -550,7 +553,7 @@ static bool hear_one(struct client *client)
         return false;
     }
     vipl_fd_close(fds[1]);
-    if (length != (note.note.name == VIPL_NOTE_CALL ? sizeof(note) : sizeof(note.note)) || length == 0) {
+    if (!is_whole(&note, length)) {
         vipl_fd_close(fds[0]);
         return length != 0;
     }
@@ -558,18 +561,18 @@ static bool hear_one(struct client *client)
     return true;
 }
 
-/* What one client sends does not keep the others waiting. */
-static void hear(struct client *client, bool hangup)
+/* One note at a time: a client that sends many does not keep the others waiting. */
+static void attend(struct client *client, bool hangup)
 {
-    vipl_mutex_lock(&client->hearing);
-    bool more = hear_one(client);
-    vipl_mutex_unlock(&client->hearing);
+    vipl_mutex_lock(&client->reading);
+    bool more = read_note(client);
+    vipl_mutex_unlock(&client->reading);
     if (!more && hangup) {
         client_ended(client);
     }
 }
 
-static bool anybody(void)
+static bool has_clients(void)
 {
     vipl_mutex_lock(&server.lock);
     bool any = server.client_count > 0;
@@ -590,15 +593,15 @@ void vipl_server_run(struct vipl_arena *arena, int socket)
     vipl_server_events_init(arena);
     if (vipl_pollset_open(&server.sockets) != 0 || vipl_pollset_open(&server.ends) != 0 ||
         vipl_waker_open(&server.waker) != 0 || new_client(socket, NULL) != 0) {
-        return; /* the socket's end tells */
+        return; /* the client sees the end of its socket */
     }
-    while (anybody()) {
+    while (has_clients()) {
         int const fds[2] = {server.sockets.fd, server.waker.fd};
         vipl_poll(fds, 2, -1, NULL);
         vipl_waker_reset(&server.waker);
         unsigned count = vipl_pollset_ready(&server.sockets, ready, READY);
         for (unsigned i = 0; i < count; i++) {
-            hear(ready[i].tag, ready[i].hangup);
+            attend(ready[i].tag, ready[i].hangup);
         }
     }
 }

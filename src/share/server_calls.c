@@ -3,14 +3,27 @@
  * The server makes its clients' calls: handles and memory are translated and checked here, the call itself is
  * that of any program.
  */
+#include "share/server_calls.h"
+
 #include <string.h>
 
 #include "base/config.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
-#include "core/nic.h"
-#include "core/vi.h"
-#include "share/server.h"
+#include "core/sink.h"
+#include "os/os_atomic.h"
+#include "share/server_events.h"
+#include "share/server_heap.h"
+#include "share/server_objects.h"
+#include "share/server_rings.h"
+
+/* A call that is being made. */
+struct job {
+    unsigned client;
+    void *object; /* the clients' handle; NULL: the call is about no object */
+    void *real;   /* this process's handle of it; that of a completion queue is NULL */
+    union vipl_call_arguments *a;
+};
 
 static struct vipl_arena *arena; /* constant once the server runs */
 
@@ -26,30 +39,30 @@ void vipl_server_calls_init(struct vipl_arena *shared)
 
 /* --- shared memory --- */
 
-static VIP_RETURN alloc(unsigned client, struct vipl_call *call)
+static VIP_RETURN alloc_block(struct job *job)
 {
     struct vipl_server_object *block = vipl_server_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS);
     if (block == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    block->address = vipl_server_heap_take(call->number, &block->bytes);
+    block->address = vipl_server_heap_take(job->a->block.length, &block->bytes);
     if (block->address == NULL) {
         vipl_server_object_free(block);
         return VIP_ERROR_RESOURCE;
     }
-    call->address = block->address;
-    vipl_server_object_enter(block, client);
+    job->a->block.address = block->address;
+    vipl_server_object_enter(block, job->client);
     return VIP_SUCCESS;
 }
 
-/* The server has what the program had mapped when it was forked off, at the same address. */
-static bool is_here(const struct vipl_call *call)
+/* Whether the memory is of the heap, or the server has the same mapping at the same address. */
+static bool is_shared(const struct vipl_call_mem *mem)
 {
     struct vipl_mapping here;
-    return vipl_share_is_heap(vipl_server_heap(), call->address, call->number) ||
-           (vipl_shared_mapping(call->address, call->number, &here) == 0 &&
-            here.device == call->mapping.device && here.inode == call->mapping.inode &&
-            here.offset == call->mapping.offset);
+    return vipl_share_is_heap(vipl_server_heap(), mem->address, mem->length) ||
+           (vipl_shared_mapping(mem->address, mem->length, &here) == 0 &&
+            here.device == mem->mapping.device && here.inode == mem->mapping.inode &&
+            here.offset == mem->mapping.offset);
 }
 
 /* --- objects' ends --- */
@@ -65,7 +78,7 @@ static struct vipl_vi_rings *vi_rings(const struct vipl_server_object *vi)
     return &arena->vis[vipl_handle_slot(vi->handle)];
 }
 
-/* The VI is no more in this process: its ring is free, its completion queues have a queue less. */
+/* The VI is destroyed in this process: its rings are free, its completion queues have a queue less. */
 static void clear_vi(struct vipl_server_object *vi)
 {
     vipl_store_ptr(&vi_rings(vi)->handle, NULL);
@@ -85,21 +98,15 @@ static void clear_cq(const struct vipl_server_object *cq)
     vipl_shared_ready_end(&cq->cq->ready_fd, &cq->cq->ring->signalled);
 }
 
-/* Nobody holds it: what was sent goes out, what is complete is nobody's. */
+/* The VI has no client: what was sent goes out, and completions are lost. */
 static void end_vi(struct vipl_server_object *vi)
 {
-    VIP_VI_STATE state;
-    if (VipQueryVi(vi->real, &state, NULL, NULL, NULL) == VIP_SUCCESS && state == VIP_STATE_CONNECTED) {
-        VipDisconnect(vi->real);
-    }
-    struct vipl_vi *real = vipl_handle_find(VIPL_KIND_VI, vi->real);
-    if (real != NULL) {
-        vipl_vi_close(real, vi->real);
-    }
+    VipDisconnect(vi->real);
+    VipDestroyVi(vi->real);
     clear_vi(vi);
 }
 
-/* False: it could not be ended now, and is there as before. */
+/* False: it cannot be ended now, and is there as before. */
 static bool end_object(struct vipl_server_object *object)
 {
     bool ended = true;
@@ -160,47 +167,49 @@ bool vipl_server_release(unsigned client, const void *nic)
 
 /* --- NIC handles --- */
 
-static VIP_RETURN open_nic(unsigned client, struct vipl_call *call)
+static VIP_RETURN open_real(const char *device, void **real)
+{
+    VIP_RETURN rc = VipOpenNic(device[0] == '\0' ? NULL : device, real);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    rc = vipl_sink_serve(*real);
+    if (rc != VIP_SUCCESS) {
+        VipCloseNic(*real);
+    }
+    return rc;
+}
+
+static VIP_RETURN open_nic(struct job *job)
 {
     struct vipl_server_object *nic = vipl_server_object_new(VIPL_KIND_NIC, VIPL_SHARE_NICS);
     if (nic == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    call->text[sizeof(call->text) - 1] = '\0';
-    VIP_RETURN rc = VipOpenNic(call->text[0] == '\0' ? NULL : call->text, &nic->real);
-    struct vipl_nic *real = rc == VIP_SUCCESS ? vipl_nic_get(nic->real) : NULL;
-    if (real == NULL) {
-        vipl_server_object_free(nic);
-        return rc == VIP_SUCCESS ? VIP_ERROR_RESOURCE : rc;
-    }
-    vipl_fetch_add(&real->service.ready_fds,
-                   1); /* completions are awaited elsewhere: the program is never active */
-    real->progress_mode = VIPL_PROGRESS_THREAD;
-    rc = vipl_service_start(real);
-    vipl_nic_put(real);
+    job->a->open.device[sizeof(job->a->open.device) - 1] = '\0';
+    VIP_RETURN rc = open_real(job->a->open.device, &nic->real);
     if (rc != VIP_SUCCESS) {
-        VipCloseNic(nic->real);
         vipl_server_object_free(nic);
         return rc;
     }
-    call->nic = nic->handle;
-    vipl_server_object_enter(nic, client);
+    job->a->open.nic = nic->handle;
+    vipl_server_object_enter(nic, job->client);
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN close_nic(unsigned client, struct vipl_call *call)
+static VIP_RETURN close_nic(struct job *job)
 {
     struct vipl_server_object *nic;
-    vipl_server_forget_nic(call->nic, client);
-    if (!vipl_server_release(client, call->nic)) {
+    vipl_server_forget_nic(job->object, job->client);
+    if (!vipl_server_release(job->client, job->object)) {
         return VIP_ERROR_RESOURCE;
     }
-    switch (vipl_server_drop(VIPL_KIND_NIC, call->nic, client, &nic)) {
+    switch (vipl_server_drop(VIPL_KIND_NIC, job->object, job->client, &nic)) {
     case VIPL_SERVER_NOT_HELD:
         return VIP_INVALID_PARAMETER;
     case VIPL_SERVER_WAS_LAST:
         if (!end_object(nic)) {
-            vipl_server_keep_on(nic, client);
+            vipl_server_keep_on(nic, job->client);
             return VIP_ERROR_RESOURCE;
         }
         break;
@@ -210,15 +219,13 @@ static VIP_RETURN close_nic(unsigned client, struct vipl_call *call)
     return VIP_SUCCESS;
 }
 
-/* LocalNicAddress points into the caller's memory: its bytes travel with `local`. */
-static VIP_RETURN query_nic(unsigned client, struct vipl_call *call)
+/* LocalNicAddress has to point into the caller's memory, so its bytes travel beside it. */
+static VIP_RETURN query_nic(struct job *job)
 {
-    (void)client;
-    VIP_NIC_ATTRIBUTES *a = &call->attributes;
-    VIP_RETURN rc = VipQueryNic(vipl_server_real(VIPL_KIND_NIC, call->nic), a);
+    VIP_NIC_ATTRIBUTES *a = &job->a->nic.attributes;
+    VIP_RETURN rc = VipQueryNic(job->real, a);
     if (rc == VIP_SUCCESS) {
-        call->local.address.HostAddressLen = a->NicAddressLen;
-        memcpy(call->local.address.HostAddress, a->LocalNicAddress, a->NicAddressLen);
+        memcpy(job->a->nic.address, a->LocalNicAddress, a->NicAddressLen);
         a->MaxVI = a->MaxVI < VIPL_SHARE_VIS ? a->MaxVI : VIPL_SHARE_VIS;
         a->MaxCQ = a->MaxCQ < VIPL_SHARE_CQS ? a->MaxCQ : VIPL_SHARE_CQS;
         a->MaxCQEntries = VIPL_SHARE_ENTRIES;
@@ -229,22 +236,20 @@ static VIP_RETURN query_nic(unsigned client, struct vipl_call *call)
 
 /* --- tags and memory --- */
 
-static VIP_RETURN create_ptag(unsigned client, struct vipl_call *call)
+static VIP_RETURN create_ptag(struct job *job)
 {
     struct vipl_server_object *tag = vipl_server_object_new(VIPL_KIND_PTAG, VIPL_SHARE_OBJECTS);
-    VIP_RETURN rc = VIP_ERROR_RESOURCE;
-    if (tag != NULL) {
-        rc = VipCreatePtag(vipl_server_real(VIPL_KIND_NIC, call->nic), &tag->real);
+    if (tag == NULL) {
+        return VIP_ERROR_RESOURCE;
     }
+    VIP_RETURN rc = VipCreatePtag(job->real, &tag->real);
     if (rc != VIP_SUCCESS) {
-        if (tag != NULL) {
-            vipl_server_object_free(tag);
-        }
+        vipl_server_object_free(tag);
         return rc;
     }
-    tag->nic = call->nic;
-    call->object = tag->handle;
-    vipl_server_object_enter(tag, client);
+    tag->nic = job->object;
+    job->a->ptag.ptag = tag->handle;
+    vipl_server_object_enter(tag, job->client);
     return VIP_SUCCESS;
 }
 
@@ -275,21 +280,20 @@ static VIP_RETURN act_ptag(struct vipl_server_object *tag)
     return VipDestroyPtag(vipl_server_real(VIPL_KIND_NIC, tag->nic), tag->real);
 }
 
-static VIP_RETURN destroy_ptag(unsigned client, struct vipl_call *call)
+static VIP_RETURN destroy_ptag(struct job *job)
 {
-    if (vipl_server_handle_of_nic(VIPL_KIND_PTAG, call->object) != call->nic) {
+    void *tag = job->a->ptag.ptag;
+    if (vipl_server_handle_of_nic(VIPL_KIND_PTAG, tag) != job->object) {
         return VIP_INVALID_PARAMETER;
     }
-    return drop(VIPL_KIND_PTAG, call->object, client, act_ptag);
+    return drop(VIPL_KIND_PTAG, tag, job->client, act_ptag);
 }
 
-/* The tag of attributes, as this process knows it; a strange one stays strange. */
+/* The tag of attributes, as this process knows it; a handle that is not one of the client's tags stays as it is. */
 static void *real_ptag(unsigned client, void *handle)
 {
-    void *real = !vipl_server_is_held(VIPL_KIND_PTAG, handle, client)
-                     ? NULL
-                     : vipl_server_real(VIPL_KIND_PTAG, handle);
-    return real == NULL ? handle : real;
+    void *real;
+    return vipl_server_held(VIPL_KIND_PTAG, handle, client, &real) ? real : handle;
 }
 
 /* The default tag has no handle that clients know. */
@@ -298,63 +302,67 @@ static void *known_ptag(const void *real)
     return vipl_server_handle_of(VIPL_KIND_PTAG, real);
 }
 
-static VIP_RETURN register_mem(unsigned client, struct vipl_call *call)
+static VIP_RETURN register_mem(struct job *job)
 {
-    if (!is_here(call)) {
+    struct vipl_call_mem *mem = &job->a->mem;
+    if (!is_shared(mem)) {
         vipl_log(VIPL_LOG_ERROR, "memory at %p is not shared with all who may use it: see VipxAllocShared()",
-                 call->address);
+                 mem->address);
         return VIP_INVALID_PARAMETER;
     }
     struct vipl_server_object *region = vipl_server_object_new(VIPL_KIND_REGION, VIPL_SHARE_OBJECTS);
     if (region == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    call->mem.Ptag = real_ptag(client, call->mem.Ptag);
-    VIP_RETURN rc = VipRegisterMem(vipl_server_real(VIPL_KIND_NIC, call->nic), call->address, call->number,
-                                   &call->mem, &call->memory);
+    mem->attributes.Ptag = real_ptag(job->client, mem->attributes.Ptag);
+    VIP_RETURN rc = VipRegisterMem(job->real, mem->address, mem->length, &mem->attributes, &mem->memory);
     if (rc != VIP_SUCCESS) {
         vipl_server_object_free(region);
         return rc;
     }
-    region->nic = call->nic;
-    region->address = call->address;
-    region->bytes = call->number;
-    region->memory = call->memory;
-    vipl_server_object_enter(region, client);
+    region->nic = job->object;
+    region->address = mem->address;
+    region->bytes = mem->length;
+    region->memory = mem->memory;
+    vipl_server_object_enter(region, job->client);
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN deregister(unsigned client, struct vipl_call *call)
+static void *region_of(const struct job *job)
 {
-    return drop(VIPL_KIND_REGION, vipl_server_region(call->nic, call->address, call->memory), client,
-                act_region);
+    return vipl_server_region(job->object, job->a->mem.address, job->a->mem.memory);
 }
 
-static bool holds_region(unsigned client, const struct vipl_call *call)
+static VIP_RETURN deregister_mem(struct job *job)
 {
-    return vipl_server_is_held(VIPL_KIND_REGION, vipl_server_region(call->nic, call->address, call->memory),
-                               client);
+    return drop(VIPL_KIND_REGION, region_of(job), job->client, act_region);
 }
 
-static VIP_RETURN query_mem(unsigned client, struct vipl_call *call)
+static bool holds_region(const struct job *job)
 {
-    if (!holds_region(client, call)) {
+    void *none;
+    return vipl_server_held(VIPL_KIND_REGION, region_of(job), job->client, &none);
+}
+
+static VIP_RETURN query_mem(struct job *job)
+{
+    struct vipl_call_mem *mem = &job->a->mem;
+    if (!holds_region(job)) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc =
-        VipQueryMem(vipl_server_real(VIPL_KIND_NIC, call->nic), call->address, call->memory, &call->mem);
-    call->mem.Ptag = known_ptag(call->mem.Ptag);
+    VIP_RETURN rc = VipQueryMem(job->real, mem->address, mem->memory, &mem->attributes);
+    mem->attributes.Ptag = known_ptag(mem->attributes.Ptag);
     return rc;
 }
 
-static VIP_RETURN change_mem(unsigned client, struct vipl_call *call)
+static VIP_RETURN change_mem(struct job *job)
 {
-    if (!holds_region(client, call)) {
+    struct vipl_call_mem *mem = &job->a->mem;
+    if (!holds_region(job)) {
         return VIP_INVALID_PARAMETER;
     }
-    call->mem.Ptag = real_ptag(client, call->mem.Ptag);
-    return VipSetMemAttributes(vipl_server_real(VIPL_KIND_NIC, call->nic), call->address, call->memory,
-                               &call->mem);
+    mem->attributes.Ptag = real_ptag(job->client, mem->attributes.Ptag);
+    return VipSetMemAttributes(job->real, mem->address, mem->memory, &mem->attributes);
 }
 
 static VIP_RETURN act_block(struct vipl_server_object *block)
@@ -363,12 +371,12 @@ static VIP_RETURN act_block(struct vipl_server_object *block)
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN free_block(unsigned client, struct vipl_call *call)
+static VIP_RETURN free_block(struct job *job)
 {
-    return drop(VIPL_KIND_BLOCK, vipl_server_block(call->address), client, act_block);
+    return drop(VIPL_KIND_BLOCK, vipl_server_block(job->a->block.address), job->client, act_block);
 }
 
-/* Threads of several channels may do it at once. */
+/* Slots up to this one are in use; threads of several channels may say so at once. */
 static void note_used(uint32_t *used, uint32_t slot)
 {
     uint32_t most;
@@ -377,21 +385,40 @@ static void note_used(uint32_t *used, uint32_t slot)
     } while (most <= slot && !vipl_compare_exchange(used, most, slot + 1));
 }
 
-/* --- completion queues: a ring, and no queue of this process's --- */
+/* --- completion queues: a ring, and no completion queue of this process's --- */
 
-/* There is room for as many as any may have; who wants to be told when fewer do not suffice says so. */
+/* Every completion queue has room for as many entries as any may have. A program that sets VIPL_STRICT=cq wants to be told if
+ * those it asked for do not suffice. */
 static uint32_t cq_limit(VIP_ULONG entries)
 {
     return vipl_config_has_word("VIPL_STRICT", "cq") ? (uint32_t)entries : VIPL_SHARE_ENTRIES;
 }
 
-static VIP_RETURN create_cq(unsigned client, struct vipl_call *call)
+static void init_cq(struct vipl_server_object *object, VIP_ULONG entries)
 {
-    if (vipl_server_real(VIPL_KIND_NIC, call->nic) == NULL || call->number == 0) {
+    struct vipl_shared_cq *cq = object->cq;
+    struct vipl_cq_ring *ring = &arena->cqs[vipl_handle_slot(object->handle)];
+    vipl_mutex_init(&cq->lock, VIPL_RANK_CQ);
+    vipl_list_init(&cq->notifies);
+    cq->arena = arena;
+    cq->ring = ring;
+    vipl_store_relaxed(&ring->pushed, 0);
+    vipl_store_relaxed(&ring->taken, 0);
+    vipl_store_relaxed(&ring->signalled, 0);
+    vipl_store_relaxed(&ring->limit, cq_limit(entries));
+    vipl_store_ptr(&ring->nic, object->nic);
+    note_used(&arena->cqs_used, vipl_handle_slot(object->handle));
+    vipl_store_ptr(&ring->handle, object->handle);
+}
+
+static VIP_RETURN create_cq(struct job *job)
+{
+    VIP_ULONG entries = job->a->cq.entries;
+    if (entries == 0) {
         return VIP_INVALID_PARAMETER;
     }
     struct vipl_server_object *cq =
-        call->number > VIPL_SHARE_ENTRIES ? NULL : vipl_server_object_new(VIPL_KIND_CQ, VIPL_SHARE_CQS);
+        entries > VIPL_SHARE_ENTRIES ? NULL : vipl_server_object_new(VIPL_KIND_CQ, VIPL_SHARE_CQS);
     if (cq == NULL) {
         return VIP_ERROR_RESOURCE;
     }
@@ -400,21 +427,10 @@ static VIP_RETURN create_cq(unsigned client, struct vipl_call *call)
         vipl_server_object_free(cq);
         return VIP_ERROR_RESOURCE;
     }
-    vipl_mutex_init(&cq->cq->lock, VIPL_RANK_CQ);
-    vipl_list_init(&cq->cq->notifies);
-    cq->cq->arena = arena;
-    struct vipl_cq_ring *ring = &arena->cqs[vipl_handle_slot(cq->handle)];
-    cq->cq->ring = ring;
-    cq->nic = call->nic;
-    vipl_store_relaxed(&ring->pushed, 0);
-    vipl_store_relaxed(&ring->taken, 0);
-    vipl_store_relaxed(&ring->signalled, 0);
-    vipl_store_relaxed(&ring->limit, cq_limit(call->number));
-    vipl_store_ptr(&ring->nic, cq->nic);
-    note_used(&arena->cqs_used, vipl_handle_slot(cq->handle));
-    vipl_store_ptr(&ring->handle, cq->handle);
-    call->object = cq->handle;
-    vipl_server_object_enter(cq, client);
+    cq->nic = job->object;
+    init_cq(cq, entries);
+    job->a->cq.cq = cq->handle;
+    vipl_server_object_enter(cq, job->client);
     return VIP_SUCCESS;
 }
 
@@ -427,90 +443,76 @@ static VIP_RETURN act_cq(struct vipl_server_object *cq)
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN destroy_cq(unsigned client, struct vipl_call *call)
+static VIP_RETURN destroy_cq(struct job *job)
 {
-    return drop(VIPL_KIND_CQ, call->object, client, act_cq);
+    return drop(VIPL_KIND_CQ, job->object, job->client, act_cq);
 }
 
-static VIP_RETURN resize_cq(unsigned client, struct vipl_call *call)
+static VIP_RETURN resize_cq(struct job *job)
 {
-    if (call->number == 0 || !vipl_server_is_held(VIPL_KIND_CQ, call->object, client)) {
+    VIP_ULONG entries = job->a->cq.entries;
+    if (entries == 0) {
         return VIP_INVALID_PARAMETER;
     }
-    struct vipl_cq_ring *ring = &arena->cqs[vipl_handle_slot(call->object)];
+    struct vipl_cq_ring *ring = &arena->cqs[vipl_handle_slot(job->object)];
     uint32_t queued = vipl_load_acquire(&ring->pushed) - vipl_load_acquire(&ring->taken);
-    if (call->number > VIPL_SHARE_ENTRIES || call->number < queued) {
+    if (entries > VIPL_SHARE_ENTRIES || entries < queued) {
         return VIP_ERROR_RESOURCE;
     }
-    vipl_store_relaxed(&ring->limit, cq_limit(call->number));
+    vipl_store_relaxed(&ring->limit, cq_limit(entries));
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN hand_on(unsigned client, struct vipl_call *call)
+static VIP_RETURN hand_on(struct job *job)
 {
-    bool known = call->number < 2 * VIPL_SHARE_VIS &&
-                 vipl_server_cq_hand_on(client, call->object, (uint32_t)call->number);
+    uint32_t code = job->a->hand_on.code;
+    bool known = code < 2 * VIPL_SHARE_VIS && vipl_server_cq_hand_on(job->client, job->object, code);
     return known ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 
 /* --- VIs --- */
 
-static void follow(struct vipl_queue *q)
-{
-    if (q->shared != NULL) {
-        vipl_shared_queue_follow(q->shared, q);
-    }
-}
-
 /* What clients have reaped counts as reaped for the call that comes. */
-static void follow_vi(void *real)
+static void sync_queue(void *real, const void *handle, bool recv)
 {
-    struct vipl_vi *vi = vipl_vi_lock_quiet(real);
-    if (vi != NULL) {
-        follow(&vi->send);
-        follow(&vi->recv);
-        vipl_vi_unlock(vi);
-    }
+    const struct vipl_vi_rings *rings = &arena->vis[vipl_handle_slot(handle)];
+    vipl_sink_taken(real, recv, vipl_load_acquire(&rings->queues[recv ? 1 : 0].reaped));
 }
 
-/* Both queues complete through the rings from now on: nothing is posted yet. */
-static void keep_vi(struct vipl_server_object *object, struct vipl_shared_cq *const cqs[2])
+static void sync_vi(void *real, const void *handle)
 {
-    struct vipl_vi_rings *rings = vi_rings(object);
-    struct vipl_vi *vi = vipl_vi_lock_quiet(object->real);
-    struct vipl_queue *const queues[2] = {&vi->send, &vi->recv};
+    sync_queue(real, handle, false);
+    sync_queue(real, handle, true);
+}
+
+/* Both queues complete through the rings from now on: nothing has been posted yet. */
+static void attach_rings(struct vipl_server_object *vi, struct vipl_shared_cq *const cqs[2])
+{
+    struct vipl_vi_rings *rings = vi_rings(vi);
+    struct vipl_sink *const sinks[2] = {&vi->queues[0].sink, &vi->queues[1].sink};
     for (uint32_t i = 0; i < 2; i++) {
-        struct vipl_ring *ring = &rings->queues[i];
-        struct vipl_shared_queue *shared = &object->queues[i];
-        memset(ring, 0, offsetof(struct vipl_ring, entries));
-        ring->cq = cqs[i] == NULL ? 0 : 1 + vipl_handle_slot(object->cqs[i]);
-        shared->ring = ring;
-        shared->vi = object->handle;
-        shared->q = queues[i];
-        vipl_list_init(&shared->notifies);
-        shared->cq = cqs[i];
-        shared->code = vipl_handle_slot(object->handle) << 1 | i;
-        queues[i]->shared = shared;
-        queues[i]->limit = VIPL_SHARE_DEPTH;
+        vipl_shared_queue_init(&vi->queues[i], &rings->queues[i], cqs[i]);
+        vi->queues[i].vi = vi->handle;
+        vi->queues[i].code = vipl_handle_slot(vi->handle) << 1 | i;
+        rings->queues[i].cq = cqs[i] == NULL ? 0 : 1 + vipl_handle_slot(vi->cqs[i]);
     }
-    vipl_vi_unlock(vi);
-    vipl_store_ptr(&rings->nic, object->nic);
-    note_used(&arena->vis_used, vipl_handle_slot(object->handle));
-    vipl_store_ptr(&rings->handle, object->handle);
+    vipl_sink_attach(vi->real, sinks, VIPL_SHARE_DEPTH);
+    vipl_store_ptr(&rings->nic, vi->nic);
+    note_used(&arena->vis_used, vipl_handle_slot(vi->handle));
+    vipl_store_ptr(&rings->handle, vi->handle);
 }
 
-/* The completion queues of a new VI, with a use of each; VIP_INVALID_PARAMETER: one is none of the NIC handle's. */
-static VIP_RETURN use_cqs(unsigned client, const struct vipl_call *call, struct vipl_server_object *vi,
+/* The completion queues of a new VI, with a use of each. VIP_INVALID_PARAMETER: one is not on its NIC handle. */
+static VIP_RETURN use_cqs(unsigned client, void *const handles[2], struct vipl_server_object *vi,
                           struct vipl_shared_cq *cqs[2])
 {
-    void *const handles[2] = {call->other, call->third};
     for (int i = 0; i < 2; i++) {
-        cqs[i] = vipl_server_is_held(VIPL_KIND_CQ, handles[i], client)
-                     ? vipl_server_use_cq(handles[i], call->nic, 1)
-                     : NULL;
+        void *none;
+        bool held = vipl_server_held(VIPL_KIND_CQ, handles[i], client, &none);
+        cqs[i] = held ? vipl_server_use_cq(handles[i], vi->nic, 1) : NULL;
         if (handles[i] != NULL && cqs[i] == NULL) {
             if (i == 1 && cqs[0] != NULL) {
-                vipl_server_use_cq(handles[0], call->nic, -1);
+                vipl_server_use_cq(handles[0], vi->nic, -1);
             }
             return VIP_INVALID_PARAMETER;
         }
@@ -519,19 +521,19 @@ static VIP_RETURN use_cqs(unsigned client, const struct vipl_call *call, struct 
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN make_vi(unsigned client, struct vipl_server_object *vi, struct vipl_call *call)
+static VIP_RETURN make_vi(unsigned client, void *nic, struct vipl_server_object *vi,
+                          struct vipl_call_create_vi *a)
 {
     struct vipl_shared_cq *cqs[2];
-    vi->nic = call->nic;
     vi->queues = vipl_zalloc(2 * sizeof(*vi->queues));
-    VIP_RETURN rc = vi->queues == NULL ? VIP_ERROR_RESOURCE : use_cqs(client, call, vi, cqs);
+    VIP_RETURN rc = vi->queues == NULL ? VIP_ERROR_RESOURCE : use_cqs(client, a->cqs, vi, cqs);
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    call->vi.Ptag = real_ptag(client, call->vi.Ptag);
-    rc = VipCreateVi(vipl_server_real(VIPL_KIND_NIC, call->nic), &call->vi, NULL, NULL, &vi->real);
+    a->attributes.Ptag = real_ptag(client, a->attributes.Ptag);
+    rc = VipCreateVi(nic, &a->attributes, NULL, NULL, &vi->real);
     if (rc == VIP_SUCCESS) {
-        keep_vi(vi, cqs);
+        attach_rings(vi, cqs);
         return VIP_SUCCESS;
     }
     for (int i = 0; i < 2; i++) {
@@ -542,25 +544,25 @@ static VIP_RETURN make_vi(unsigned client, struct vipl_server_object *vi, struct
     return rc;
 }
 
-static VIP_RETURN create_vi(unsigned client, struct vipl_call *call)
+static VIP_RETURN create_vi(struct job *job)
 {
     struct vipl_server_object *vi = vipl_server_object_new(VIPL_KIND_VI, VIPL_SHARE_VIS);
     if (vi == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    VIP_RETURN rc = make_vi(client, vi, call);
+    vi->nic = job->object;
+    VIP_RETURN rc = make_vi(job->client, job->real, vi, &job->a->create_vi);
     if (rc != VIP_SUCCESS) {
         vipl_server_object_free(vi);
         return rc;
     }
-    call->object = vi->handle;
-    vipl_server_object_enter(vi, client);
+    job->a->create_vi.vi = vi->handle;
+    vipl_server_object_enter(vi, job->client);
     return VIP_SUCCESS;
 }
 
 static VIP_RETURN act_vi(struct vipl_server_object *vi)
 {
-    follow_vi(vi->real);
     VIP_RETURN rc = VipDestroyVi(vi->real);
     if (rc == VIP_SUCCESS) {
         clear_vi(vi);
@@ -568,85 +570,71 @@ static VIP_RETURN act_vi(struct vipl_server_object *vi)
     return rc;
 }
 
-static VIP_RETURN destroy_vi(unsigned client, struct vipl_call *call)
+static VIP_RETURN destroy_vi(struct job *job)
 {
-    return drop(VIPL_KIND_VI, call->object, client, act_vi);
+    return drop(VIPL_KIND_VI, job->object, job->client, act_vi);
 }
 
-static void *real_vi(unsigned client, const struct vipl_call *call)
+static VIP_RETURN query_vi(struct job *job)
 {
-    return vipl_server_held(VIPL_KIND_VI, call->object, client);
-}
-
-static VIP_RETURN query_vi(unsigned client, struct vipl_call *call)
-{
-    follow_vi(real_vi(client, call));
-    VIP_RETURN rc =
-        VipQueryVi(real_vi(client, call), &call->state, &call->vi, &call->empty[0], &call->empty[1]);
-    call->vi.Ptag = known_ptag(call->vi.Ptag);
+    struct vipl_call_vi *vi = &job->a->vi;
+    sync_vi(job->real, job->object);
+    VIP_RETURN rc = VipQueryVi(job->real, &vi->state, &vi->attributes, &vi->empty[0], &vi->empty[1]);
+    vi->attributes.Ptag = known_ptag(vi->attributes.Ptag);
     return rc;
 }
 
-static VIP_RETURN change_vi(unsigned client, struct vipl_call *call)
+static VIP_RETURN change_vi(struct job *job)
 {
-    call->vi.Ptag = real_ptag(client, call->vi.Ptag);
-    return VipSetViAttributes(real_vi(client, call), &call->vi);
+    job->a->vi.attributes.Ptag = real_ptag(job->client, job->a->vi.attributes.Ptag);
+    return VipSetViAttributes(job->real, &job->a->vi.attributes);
 }
 
-static VIP_RETURN set_user_data(unsigned client, struct vipl_call *call)
+static VIP_RETURN set_user_data(struct job *job)
 {
-    return VipSetUserData(real_vi(client, call), call->address);
+    return VipSetUserData(job->real, job->a->user_data.data);
 }
 
-static VIP_RETURN get_user_data(unsigned client, struct vipl_call *call)
+static VIP_RETURN get_user_data(struct job *job)
 {
-    call->address = VipGetUserData(real_vi(client, call));
+    job->a->user_data.data = VipGetUserData(job->real);
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN post_send(unsigned client, struct vipl_call *call)
+static VIP_RETURN post_send(struct job *job)
 {
-    void *real = real_vi(client, call);
-    struct vipl_vi *vi = vipl_vi_lock_send(real);
-    if (vi != NULL) {
-        follow(&vi->send);
-        vipl_mutex_unlock(&vi->send.lock);
-    }
-    return VipPostSend(real, call->descriptor, call->memory);
+    sync_queue(job->real, job->object, false);
+    return VipPostSend(job->real, job->a->post.descriptor, job->a->post.memory);
 }
 
-static VIP_RETURN post_recv(unsigned client, struct vipl_call *call)
+static VIP_RETURN post_recv(struct job *job)
 {
-    void *real = real_vi(client, call);
-    struct vipl_vi *vi = vipl_vi_lock_recv(real);
-    if (vi != NULL) {
-        follow(&vi->recv);
-        vipl_mutex_unlock(&vi->recv.lock);
-    }
-    return VipPostRecv(real, call->descriptor, call->memory);
+    sync_queue(job->real, job->object, true);
+    return VipPostRecv(job->real, job->a->post.descriptor, job->a->post.memory);
 }
 
 /* --- connections --- */
 
-static VIP_RETURN connect_wait(unsigned client, struct vipl_call *call)
+static VIP_RETURN connect_wait(struct job *job)
 {
+    struct vipl_call_connect *a = &job->a->connect;
     struct vipl_server_object *conn = vipl_server_object_new(VIPL_KIND_CONN, VIPL_SHARE_OBJECTS);
     if (conn == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    VIP_RETURN rc = VipConnectWait(vipl_server_real(VIPL_KIND_NIC, call->nic), &call->local.address,
-                                   call->number, &call->remote.address, &call->vi, &conn->real);
+    VIP_RETURN rc = VipConnectWait(job->real, &a->local.address, a->timeout, &a->remote.address,
+                                   &a->attributes, &conn->real);
     if (rc != VIP_SUCCESS) {
         vipl_server_object_free(conn);
         return rc;
     }
-    conn->nic = call->nic;
-    call->object = conn->handle;
-    vipl_server_object_enter(conn, client);
+    conn->nic = job->object;
+    a->conn = conn->handle;
+    vipl_server_object_enter(conn, job->client);
     return VIP_SUCCESS;
 }
 
-/* A request is over with its first answer, whoever else holds it. */
+/* A request that was answered is over for all clients. */
 static void forget_conn(const void *handle, const void *real)
 {
     struct vipl_server_object *conn;
@@ -661,136 +649,108 @@ static void forget_conn(const void *handle, const void *real)
     }
 }
 
-static VIP_RETURN accept(unsigned client, struct vipl_call *call)
+static VIP_RETURN accept_request(struct job *job)
 {
-    void *real = vipl_server_held(VIPL_KIND_CONN, call->object, client);
-    void *vi = vipl_server_held(VIPL_KIND_VI, call->other, client);
-    if (real == NULL || vi == NULL) {
+    void *vi;
+    if (!vipl_server_held(VIPL_KIND_VI, job->a->accept.vi, job->client, &vi)) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = VipConnectAccept(real, vi);
-    if (vipl_handle_find(VIPL_KIND_CONN, real) == NULL) { /* else it may be answered once more */
-        forget_conn(call->object, real);
+    VIP_RETURN rc = VipConnectAccept(job->real, vi);
+    if (vipl_handle_find(VIPL_KIND_CONN, job->real) == NULL) { /* else it may be answered once more */
+        forget_conn(job->object, job->real);
     }
     return rc;
 }
 
-static VIP_RETURN reject(unsigned client, struct vipl_call *call)
+static VIP_RETURN reject_request(struct job *job)
 {
-    void *real = vipl_server_held(VIPL_KIND_CONN, call->object, client);
-    VIP_RETURN rc = VipConnectReject(real);
+    VIP_RETURN rc = VipConnectReject(job->real);
     if (rc == VIP_SUCCESS) {
-        forget_conn(call->object, real);
+        forget_conn(job->object, job->real);
     }
     return rc;
 }
 
-static VIP_RETURN connect(unsigned client, struct vipl_call *call)
+static VIP_RETURN connect_vi(struct job *job)
 {
-    return VipConnectRequest(real_vi(client, call), &call->local.address, &call->remote.address, call->number,
-                             &call->vi);
+    struct vipl_call_connect *a = &job->a->connect;
+    return VipConnectRequest(job->real, &a->local.address, &a->remote.address, a->timeout, &a->attributes);
 }
 
-static VIP_RETURN disconnect(unsigned client, struct vipl_call *call)
+static VIP_RETURN disconnect_vi(struct job *job)
 {
-    return VipDisconnect(real_vi(client, call));
+    return VipDisconnect(job->real);
 }
 
-static VIP_RETURN peer_request(unsigned client, struct vipl_call *call)
+static VIP_RETURN peer_request(struct job *job)
 {
-    return VipConnectPeerRequest(real_vi(client, call), &call->local.address, &call->remote.address,
-                                 call->number);
+    struct vipl_call_connect *a = &job->a->connect;
+    return VipConnectPeerRequest(job->real, &a->local.address, &a->remote.address, a->timeout);
 }
 
-static VIP_RETURN peer_done(unsigned client, struct vipl_call *call)
+static VIP_RETURN peer_done(struct job *job)
 {
-    return VipConnectPeerDone(real_vi(client, call), &call->vi);
+    return VipConnectPeerDone(job->real, &job->a->vi.attributes);
 }
 
-static VIP_RETURN peer_wait(unsigned client, struct vipl_call *call)
+static VIP_RETURN peer_wait(struct job *job)
 {
-    return VipConnectPeerWait(real_vi(client, call), &call->vi);
+    return VipConnectPeerWait(job->real, &job->a->vi.attributes);
 }
 
-/* --- statistics --- */
+/* --- handlers, statistics, names --- */
 
-static VIP_RETURN nic_statistics(unsigned client, struct vipl_call *call)
+static VIP_RETURN notify(struct job *job)
 {
-    (void)client;
-    return VipQuerySystemManagementInfo(vipl_server_real(VIPL_KIND_NIC, call->nic), VIPX_SMI_NIC_STATISTICS,
-                                        &call->nic_statistics);
+    return vipl_server_notify(job->client, vipl_handle_kind(job->object), job->object, &job->a->handler);
 }
 
-static VIP_RETURN vi_statistics(unsigned client, struct vipl_call *call)
+static VIP_RETURN error_handler(struct job *job)
 {
-    VIP_VI_HANDLE real = vipl_server_held(VIPL_KIND_VI, call->vi_statistics.ViHandle, client);
-    follow_vi(real);
-    call->vi_statistics.ViHandle = real;
-    return VipQuerySystemManagementInfo(vipl_server_real(VIPL_KIND_NIC, call->nic), VIPX_SMI_VI_STATISTICS,
-                                        &call->vi_statistics);
+    return vipl_server_error_handler(job->client, job->real, job->object, &job->a->handler);
 }
 
-/* --- names --- */
-
-static VIP_RETURN host_by_name(unsigned client, struct vipl_call *call)
+static VIP_RETURN nic_statistics(struct job *job)
 {
-    (void)client;
-    call->text[sizeof(call->text) - 1] = '\0';
-    return VipNSGetHostByName(vipl_server_real(VIPL_KIND_NIC, call->nic), call->text, &call->remote.address,
-                              call->number);
+    return VipQuerySystemManagementInfo(job->real, VIPX_SMI_NIC_STATISTICS,
+                                        &job->a->nic_statistics.statistics);
 }
 
-static VIP_RETURN host_by_address(unsigned client, struct vipl_call *call)
+static VIP_RETURN vi_statistics(struct job *job)
 {
-    (void)client;
-    call->number = sizeof(call->text);
-    return VipNSGetHostByAddr(vipl_server_real(VIPL_KIND_NIC, call->nic), &call->remote.address, call->text,
-                              &call->number);
+    VIPX_VI_STATISTICS *statistics = &job->a->vi_statistics.statistics;
+    void *vi;
+    if (!vipl_server_held(VIPL_KIND_VI, statistics->ViHandle, job->client, &vi)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    sync_vi(vi, statistics->ViHandle);
+    statistics->ViHandle = vi;
+    return VipQuerySystemManagementInfo(job->real, VIPX_SMI_VI_STATISTICS, statistics);
+}
+
+static VIP_RETURN host_by_name(struct job *job)
+{
+    struct vipl_call_host *host = &job->a->host;
+    host->name[sizeof(host->name) - 1] = '\0';
+    return VipNSGetHostByName(job->real, host->name, &host->address.address, host->index);
+}
+
+static VIP_RETURN host_by_address(struct job *job)
+{
+    struct vipl_call_host *host = &job->a->host;
+    VIP_ULONG room = sizeof(host->name);
+    return VipNSGetHostByAddr(job->real, &host->address.address, host->name, &room);
 }
 
 void vipl_server_make_call(unsigned client, struct vipl_call *call)
 {
-    static VIP_RETURN (*const calls[VIPL_CALLS])(unsigned client, struct vipl_call *call) = {
-        [VIPL_CALL_OPEN] = open_nic,
-        [VIPL_CALL_CLOSE] = close_nic,
-        [VIPL_CALL_QUERY_NIC] = query_nic,
-        [VIPL_CALL_CREATE_PTAG] = create_ptag,
-        [VIPL_CALL_DESTROY_PTAG] = destroy_ptag,
-        [VIPL_CALL_REGISTER] = register_mem,
-        [VIPL_CALL_DEREGISTER] = deregister,
-        [VIPL_CALL_QUERY_MEM] = query_mem,
-        [VIPL_CALL_CHANGE_MEM] = change_mem,
-        [VIPL_CALL_CREATE_VI] = create_vi,
-        [VIPL_CALL_DESTROY_VI] = destroy_vi,
-        [VIPL_CALL_QUERY_VI] = query_vi,
-        [VIPL_CALL_CHANGE_VI] = change_vi,
-        [VIPL_CALL_SET_USER_DATA] = set_user_data,
-        [VIPL_CALL_GET_USER_DATA] = get_user_data,
-        [VIPL_CALL_CONNECT_WAIT] = connect_wait,
-        [VIPL_CALL_ACCEPT] = accept,
-        [VIPL_CALL_REJECT] = reject,
-        [VIPL_CALL_CONNECT] = connect,
-        [VIPL_CALL_DISCONNECT] = disconnect,
-        [VIPL_CALL_PEER_REQUEST] = peer_request,
-        [VIPL_CALL_PEER_DONE] = peer_done,
-        [VIPL_CALL_PEER_WAIT] = peer_wait,
-        [VIPL_CALL_POST_SEND] = post_send,
-        [VIPL_CALL_POST_RECV] = post_recv,
-        [VIPL_CALL_CREATE_CQ] = create_cq,
-        [VIPL_CALL_DESTROY_CQ] = destroy_cq,
-        [VIPL_CALL_RESIZE_CQ] = resize_cq,
-        [VIPL_CALL_HOST_BY_NAME] = host_by_name,
-        [VIPL_CALL_HOST_BY_ADDRESS] = host_by_address,
-        [VIPL_CALL_ALLOC] = alloc,
-        [VIPL_CALL_FREE] = free_block,
-        [VIPL_CALL_NOTIFY] = vipl_server_notify,
-        [VIPL_CALL_NOTIFY_CQ] = vipl_server_notify_cq,
-        [VIPL_CALL_ERROR_HANDLER] = vipl_server_error_handler,
-        [VIPL_CALL_HAND_ON] = hand_on,
-        [VIPL_CALL_NIC_STATISTICS] = nic_statistics,
-        [VIPL_CALL_VI_STATISTICS] = vi_statistics,
+    static VIP_RETURN (*const functions[VIPL_CALLS])(struct job * job) = {
+#define FUNCTION(name, function, kind, properties, arguments) function,
+        VIPL_CALL_LIST(FUNCTION)
+#undef FUNCTION
     };
-    bool known = call->name < VIPL_CALLS &&
-                 (call->nic == NULL || vipl_server_is_held(VIPL_KIND_NIC, call->nic, client));
-    call->rc = known ? calls[call->name](client, call) : VIP_INVALID_PARAMETER;
+    struct job job = {client, call->object, NULL, &call->a};
+    uint32_t kind = vipl_calls[call->name].kind;
+    bool known = kind == VIPL_KIND_NONE || vipl_server_held(kind, job.object, client, &job.real);
+    call->rc = known ? functions[call->name](&job) : VIP_INVALID_PARAMETER;
 }

@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* Handlers that clients have registered: they are called in the client, of what happens in the server. */
+/* Handlers that clients have registered, and the rings that tell clients to call them. */
+#include "share/server_events.h"
+
 #include <string.h>
 
 #include "base/list.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
-#include "core/queue.h"
-#include "core/vi.h"
-#include "share/server.h"
+#include "os/os_atomic.h"
+#include "os/os_mutex.h"
+#include "share/rings.h"
+#include "share/server_objects.h"
 
 /* A client's error handler on a NIC handle. */
 struct listener {
     struct vipl_list link;
-    unsigned client;
-    struct vipl_shared_event event; /* what to call, and `nic` */
+    unsigned client;                /* constant */
+    struct vipl_call_handler event; /* what to call; its nic is constant */
 };
 
 static struct {
-    struct vipl_mutex lock; /* rank SERVICE; guards writing to the rings, and the listeners */
-    struct vipl_arena *arena;
+    struct vipl_mutex lock;   /* rank SERVICE; guards writing to the rings, and the listeners */
+    struct vipl_arena *arena; /* constant */
     struct vipl_list listeners;
-    uint32_t lost[VIPL_SHARE_CLIENTS]; /* for which there was no room, since there last was */
+    uint32_t lost[VIPL_SHARE_CLIENTS]; /* calls for which there was no room, since there last was room */
 } events;
 
 void vipl_server_events_init(struct vipl_arena *arena)
@@ -30,7 +33,7 @@ void vipl_server_events_init(struct vipl_arena *arena)
     vipl_list_init(&events.listeners);
 }
 
-static void write_locked(unsigned client, const struct vipl_shared_event *event)
+static void write_locked(unsigned client, const struct vipl_call_handler *event)
 {
     struct vipl_event_ring *ring = &events.arena->events[client];
     uint32_t written = vipl_load_relaxed(&ring->written);
@@ -49,7 +52,7 @@ static void write_locked(unsigned client, const struct vipl_shared_event *event)
     vipl_futex_wake_one(&ring->written);
 }
 
-void vipl_server_event(unsigned client, const struct vipl_shared_event *event)
+void vipl_server_event(unsigned client, const struct vipl_call_handler *event)
 {
     vipl_mutex_lock(&events.lock);
     write_locked(client, event);
@@ -75,7 +78,7 @@ static void VI_CALL on_error(VIP_PVOID nic, VIP_ERROR_DESCRIPTOR *error)
     vipl_mutex_unlock(&events.lock);
 }
 
-static bool is_heard_locked(const void *nic)
+static bool has_listener_locked(const void *nic)
 {
     for (struct vipl_list *link = events.listeners.next; link != &events.listeners; link = link->next) {
         if (VIPL_CONTAINER(link, struct listener, link)->event.nic == nic) {
@@ -101,79 +104,45 @@ static void forget_listeners(unsigned client, const void *nic)
     vipl_mutex_unlock(&events.lock);
 }
 
-VIP_RETURN vipl_server_error_handler(unsigned client, struct vipl_call *call)
+VIP_RETURN vipl_server_error_handler(unsigned client, void *real, void *nic,
+                                     const struct vipl_call_handler *handler)
 {
-    void *real = vipl_server_real(VIPL_KIND_NIC, call->nic);
-    if (real == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
     struct listener *listener = NULL;
-    if (call->event.error_handler != NULL) {
+    if (handler->error_handler != NULL) {
         listener = vipl_zalloc(sizeof(*listener));
         if (listener == NULL) {
             return VIP_ERROR_RESOURCE;
         }
         listener->client = client;
-        listener->event = call->event;
-        listener->event.nic = call->nic;
+        listener->event = *handler;
+        listener->event.nic = nic;
     }
-    forget_listeners(client, call->nic);
+    forget_listeners(client, nic);
     vipl_mutex_lock(&events.lock);
     if (listener != NULL) {
         vipl_list_append(&events.listeners, &listener->link);
     }
-    bool heard = is_heard_locked(call->nic);
+    bool has_listener = has_listener_locked(nic);
     vipl_mutex_unlock(&events.lock);
-    return VipErrorCallback(real, call->nic, heard ? on_error : NULL); /* else the library's own logs them */
+    return VipErrorCallback(real, nic, has_listener ? on_error : NULL); /* else the library logs errors */
 }
 
 /* --- completions --- */
 
-static struct vipl_server_notify *new_notify(unsigned client, const struct vipl_call *call)
+VIP_RETURN vipl_server_notify(unsigned client, uint32_t kind, const void *object,
+                              const struct vipl_call_handler *handler)
 {
     struct vipl_server_notify *notify = vipl_zalloc(sizeof(*notify));
-    if (notify != NULL) {
-        notify->client = client;
-        notify->event = call->event;
+    if (notify == NULL) {
+        return VIP_ERROR_RESOURCE;
     }
-    return notify;
-}
-
-VIP_RETURN vipl_server_notify(unsigned client, struct vipl_call *call)
-{
-    void *real = vipl_server_held(VIPL_KIND_VI, call->object, client);
-    void *nic = vipl_server_handle_of_nic(VIPL_KIND_VI, call->object);
-    struct vipl_server_notify *notify = new_notify(client, call);
-    struct vipl_vi *vi = call->number != 0 ? vipl_vi_lock_recv(real) : vipl_vi_lock_send(real);
-    VIP_RETURN rc = notify == NULL ? VIP_ERROR_RESOURCE : VIP_INVALID_PARAMETER;
-    if (vi != NULL) {
-        struct vipl_queue *q = call->number != 0 ? &vi->recv : &vi->send;
-        if (notify != NULL && q->shared != NULL) {
-            rc = q->shared->cq != NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
-        }
-        if (rc == VIP_SUCCESS) {
-            notify->event.nic = nic;
-            vipl_shared_queue_notify(q->shared, notify);
-        }
-        vipl_mutex_unlock(&q->lock);
-    }
+    notify->client = client;
+    notify->event = *handler;
+    VIP_RETURN rc = vipl_server_object_notify(kind, object, handler->recv != VIP_FALSE, notify);
     if (rc != VIP_SUCCESS) {
         vipl_free(notify);
     }
     return rc;
-}
-
-VIP_RETURN vipl_server_notify_cq(unsigned client, struct vipl_call *call)
-{
-    struct vipl_server_notify *notify = new_notify(client, call);
-    if (notify == NULL) {
-        return VIP_ERROR_RESOURCE;
-    }
-    if (!vipl_server_cq_notify(call->object, notify)) {
-        vipl_free(notify);
-        return VIP_INVALID_PARAMETER;
-    }
-    return VIP_SUCCESS;
 }
 
 static unsigned forgotten; /* the client; under the objects' lock while it is used */

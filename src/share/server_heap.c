@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The server's heap: which units of the shared memory are in a block. */
+#include "share/server_heap.h"
+
 #include <string.h>
 
 #include "base/lock_rank.h"
-#include "share/server.h"
+#include "os/os_mutex.h"
 
 static struct {
     struct vipl_mutex lock; /* rank SHARE; guards used */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What the server keeps: tables of objects by kind, and who holds them. */
-#include "share/server.h"
+/* Tables of the server's objects by kind, and of the clients that hold them. */
+#include "share/server_objects.h"
 
 #include <string.h>
 
 #include "base/lock_rank.h"
 #include "os/os.h"
+#include "os/os_atomic.h"
 
 enum { FIRST_SLOTS = 64, WORD = 32 };
 
@@ -20,14 +21,14 @@ static struct {
     struct table tables[VIPL_SHARE_KINDS];
     uint32_t generation;
     struct vipl_arena *arena; /* constant */
-} kept;
+} objects;
 
 void vipl_server_objects_init(struct vipl_arena *arena)
 {
-    kept.arena = arena;
-    vipl_mutex_init(&kept.lock, VIPL_RANK_SHARE);
-    vipl_entropy(&kept.generation,
-                 sizeof(kept.generation)); /* without: zero, and handles are easier to guess */
+    objects.arena = arena;
+    vipl_mutex_init(&objects.lock, VIPL_RANK_SHARE);
+    vipl_entropy(&objects.generation,
+                 sizeof(objects.generation)); /* without: zero, and handles are easier to guess */
 }
 
 static bool grow(struct table *table, uint32_t most)
@@ -75,14 +76,14 @@ struct vipl_server_object *vipl_server_object_new(uint32_t kind, uint32_t most)
     if (object == NULL) {
         return NULL;
     }
-    vipl_mutex_lock(&kept.lock);
-    bool found = find_free(&kept.tables[kind], most, &slot);
+    vipl_mutex_lock(&objects.lock);
+    bool found = find_free(&objects.tables[kind], most, &slot);
     if (found) {
-        uintptr_t stamp = (uintptr_t)++kept.generation << VIPL_KIND_BITS | VIPL_KIND_SHARED | kind;
+        uintptr_t stamp = (uintptr_t)++objects.generation << VIPL_KIND_BITS | VIPL_KIND_SHARED | kind;
         object->handle = (void *)(stamp << VIPL_SLOT_BITS | slot);
-        kept.tables[kind].slots[slot] = object;
+        objects.tables[kind].slots[slot] = object;
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
     if (!found) {
         vipl_free(object);
         return NULL;
@@ -112,15 +113,15 @@ static uint32_t *holding_words(struct vipl_holding *holding, enum vipl_kind kind
     case VIPL_KIND_NIC:
         return holding->nics;
     default:
-        return NULL; /* used by calls alone, which ask here */
+        return NULL; /* used by calls only, for which the server looks itself */
     }
 }
 
-/* Says it to the client: what the arena says is what it goes by, and never what is gone by here. */
+/* Tells the client, which goes by what the arena says; the server never does. */
 static void publish(const struct vipl_server_object *object, unsigned client, bool held)
 {
     uint32_t slot = vipl_handle_slot(object->handle);
-    uint32_t *words = holding_words(&kept.arena->holdings[client], vipl_handle_kind(object->handle));
+    uint32_t *words = holding_words(&objects.arena->holdings[client], vipl_handle_kind(object->handle));
     uint32_t bit = UINT32_C(1) << slot % WORD;
     if (words != NULL && held) {
         vipl_fetch_or(&words[slot / WORD], bit); /* pairs with the client's load, as the next one does */
@@ -140,26 +141,26 @@ static bool is_held(const struct vipl_server_object *object)
 
 void vipl_server_object_enter(struct vipl_server_object *object, unsigned client)
 {
-    vipl_mutex_lock(&kept.lock);
+    vipl_mutex_lock(&objects.lock);
     object->kind = (uint32_t)vipl_handle_kind(object->handle);
     set_held(object, client, true);
     if (object->kind == VIPL_KIND_NIC) {
-        vipl_store_ptr(&kept.arena->nics[vipl_handle_slot(object->handle)], object->handle);
+        vipl_store_ptr(&objects.arena->nics[vipl_handle_slot(object->handle)], object->handle);
     }
     publish(object, client, true);
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
 }
 
 void vipl_server_object_free(struct vipl_server_object *object)
 {
-    vipl_mutex_lock(&kept.lock);
+    vipl_mutex_lock(&objects.lock);
     publish(object, object->last, false);
     for (unsigned client = 0; is_held(object) && client < VIPL_SHARE_CLIENTS; client++) {
         publish(object, client, false);
         set_held(object, client, false);
     }
-    kept.tables[vipl_handle_kind(object->handle)].slots[vipl_handle_slot(object->handle)] = NULL;
-    vipl_mutex_unlock(&kept.lock);
+    objects.tables[vipl_handle_kind(object->handle)].slots[vipl_handle_slot(object->handle)] = NULL;
+    vipl_mutex_unlock(&objects.lock);
     vipl_free(object->queues);
     vipl_free(object->cq);
     vipl_free(object);
@@ -168,35 +169,42 @@ void vipl_server_object_free(struct vipl_server_object *object)
 static struct vipl_server_object *find_locked(uint32_t kind, const void *handle)
 {
     uint32_t slot = vipl_handle_slot(handle);
-    struct vipl_server_object *object = slot < kept.tables[kind].count ? kept.tables[kind].slots[slot] : NULL;
+    struct vipl_server_object *object =
+        slot < objects.tables[kind].count ? objects.tables[kind].slots[slot] : NULL;
     return object != NULL && object->handle == handle && object->kind == kind && !object->ending ? object
                                                                                                  : NULL;
 }
 
+static struct vipl_server_object *find_held_locked(uint32_t kind, const void *handle, unsigned client)
+{
+    struct vipl_server_object *object = handle == NULL ? NULL : find_locked(kind, handle);
+    return object != NULL && holds(object, client) ? object : NULL;
+}
+
 void *vipl_server_real(uint32_t kind, const void *handle)
 {
-    vipl_mutex_lock(&kept.lock);
+    vipl_mutex_lock(&objects.lock);
     struct vipl_server_object *object = find_locked(kind, handle);
     void *real = object == NULL ? NULL : object->real;
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
     return real;
 }
 
-void *vipl_server_held(uint32_t kind, const void *handle, unsigned client)
+bool vipl_server_held(uint32_t kind, const void *handle, unsigned client, void **real)
 {
-    vipl_mutex_lock(&kept.lock);
-    struct vipl_server_object *object = find_locked(kind, handle);
-    void *real = object != NULL && holds(object, client) ? object->real : NULL;
-    vipl_mutex_unlock(&kept.lock);
-    return real;
+    vipl_mutex_lock(&objects.lock);
+    const struct vipl_server_object *object = find_held_locked(kind, handle, client);
+    *real = object == NULL ? NULL : object->real;
+    vipl_mutex_unlock(&objects.lock);
+    return object != NULL;
 }
 
 void *vipl_server_handle_of_nic(uint32_t kind, const void *handle)
 {
-    vipl_mutex_lock(&kept.lock);
+    vipl_mutex_lock(&objects.lock);
     struct vipl_server_object *object = find_locked(kind, handle);
     void *nic = object == NULL ? NULL : object->nic;
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
     return nic;
 }
 
@@ -205,13 +213,13 @@ static void *search(uint32_t kind, bool (*is)(const struct vipl_server_object *,
                     const void *arg)
 {
     void *found = NULL;
-    vipl_mutex_lock(&kept.lock);
-    for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
-        struct vipl_server_object *object = kept.tables[kind].slots[i];
+    vipl_mutex_lock(&objects.lock);
+    for (uint32_t i = 0; found == NULL && i < objects.tables[kind].count; i++) {
+        struct vipl_server_object *object = objects.tables[kind].slots[i];
         found =
             object != NULL && object->kind != 0 && !object->ending && is(object, arg) ? object->handle : NULL;
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
     return found;
 }
 
@@ -257,40 +265,31 @@ enum vipl_server_dropped vipl_server_drop(uint32_t kind, const void *handle, uns
                                           struct vipl_server_object **out)
 {
     enum vipl_server_dropped dropped = VIPL_SERVER_NOT_HELD;
-    vipl_mutex_lock(&kept.lock);
+    vipl_mutex_lock(&objects.lock);
     struct vipl_server_object *object = find_locked(kind, handle);
     if (object != NULL && holds(object, client)) {
         set_held(object, client, false);
         object->ending = !is_held(object);
         object->last = client;
-        if (!object->ending) { /* else it may be that it cannot be ended; if it is, that is published */
+        if (!object->ending) { /* else that is published when it has ended, if it can be ended */
             publish(object, client, false);
         }
         dropped = object->ending ? VIPL_SERVER_WAS_LAST : VIPL_SERVER_DROPPED;
         *out = object;
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
     return dropped;
-}
-
-bool vipl_server_is_held(uint32_t kind, const void *handle, unsigned client)
-{
-    vipl_mutex_lock(&kept.lock);
-    const struct vipl_server_object *object = handle == NULL ? NULL : find_locked(kind, handle);
-    bool held = object != NULL && holds(object, client);
-    vipl_mutex_unlock(&kept.lock);
-    return held;
 }
 
 void vipl_server_keep_on(struct vipl_server_object *object, unsigned client)
 {
-    vipl_mutex_lock(&kept.lock);
+    vipl_mutex_lock(&objects.lock);
     object->ending = false;
     set_held(object, client, true);
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
 }
 
-/* It may be that it cannot be ended; the child has it then, too. */
+/* If it turns out that it cannot be ended, the client has it still, and so has the client's child. */
 static bool is_about_to_end(const struct vipl_server_object *object, unsigned client)
 {
     return object->ending && object->last == client;
@@ -298,10 +297,10 @@ static bool is_about_to_end(const struct vipl_server_object *object, unsigned cl
 
 void vipl_server_inherit(unsigned parent, unsigned child)
 {
-    vipl_mutex_lock(&kept.lock);
+    vipl_mutex_lock(&objects.lock);
     for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
-        for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
-            struct vipl_server_object *object = kept.tables[kind].slots[i];
+        for (uint32_t i = 0; i < objects.tables[kind].count; i++) {
+            struct vipl_server_object *object = objects.tables[kind].slots[i];
             if (object != NULL && object->kind != 0 &&
                 (holds(object, parent) || is_about_to_end(object, parent))) {
                 set_held(object, child, true);
@@ -309,10 +308,10 @@ void vipl_server_inherit(unsigned parent, unsigned child)
             }
         }
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
 }
 
-/* Whoever is about to end it, or gets it back, is another one. */
+/* An object that another client is about to end may be given back to that one. */
 static void leave_to_others_locked(struct vipl_server_object *object, unsigned client)
 {
     set_held(object, client, false);
@@ -325,93 +324,98 @@ static void leave_to_others_locked(struct vipl_server_object *object, unsigned c
 
 void vipl_server_leave_to_others(unsigned client)
 {
-    vipl_mutex_lock(&kept.lock);
+    vipl_mutex_lock(&objects.lock);
     for (uint32_t kind = 0; kind < VIPL_SHARE_KINDS; kind++) {
-        for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
-            struct vipl_server_object *object = kept.tables[kind].slots[i];
+        for (uint32_t i = 0; i < objects.tables[kind].count; i++) {
+            struct vipl_server_object *object = objects.tables[kind].slots[i];
             if (object != NULL && object->kind != 0 && holds(object, client)) {
                 leave_to_others_locked(object, client);
             }
         }
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
 }
 
 struct vipl_shared_cq *vipl_server_use_cq(const void *handle, const void *nic, int by)
 {
     struct vipl_shared_cq *cq = NULL;
-    vipl_mutex_lock(&kept.lock);
+    vipl_mutex_lock(&objects.lock);
     struct vipl_server_object *object = find_locked(VIPL_KIND_CQ, handle);
     if (object != NULL && object->nic == nic) {
         object->users += (uint32_t)by;
         cq = object->cq;
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
     return cq;
-}
-
-static struct vipl_server_object *find_held_cq_locked(const void *handle, unsigned client)
-{
-    struct vipl_server_object *object = find_locked(VIPL_KIND_CQ, handle);
-    return object != NULL && holds(object, client) ? object : NULL;
 }
 
 bool vipl_server_cq_hand_on(unsigned client, const void *handle, uint32_t code)
 {
-    vipl_mutex_lock(&kept.lock);
-    struct vipl_server_object *object = find_held_cq_locked(handle, client);
+    vipl_mutex_lock(&objects.lock);
+    struct vipl_server_object *object = find_held_locked(VIPL_KIND_CQ, handle, client);
     if (object != NULL) {
         vipl_shared_cq_hand_on(object->cq, code);
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
     return object != NULL;
 }
 
-bool vipl_server_cq_notify(const void *handle, struct vipl_server_notify *notify)
+VIP_RETURN vipl_server_object_notify(uint32_t kind, const void *handle, bool recv,
+                                     struct vipl_server_notify *notify)
 {
-    vipl_mutex_lock(&kept.lock);
-    struct vipl_server_object *object = find_held_cq_locked(handle, notify->client);
+    VIP_RETURN rc = VIP_INVALID_PARAMETER;
+    vipl_mutex_lock(&objects.lock);
+    struct vipl_server_object *object = find_held_locked(kind, handle, notify->client);
     if (object != NULL) {
         notify->event.nic = object->nic;
-        vipl_shared_cq_notify(object->cq, notify);
+        rc = VIP_SUCCESS;
+        if (kind == VIPL_KIND_CQ) {
+            vipl_shared_cq_notify(object->cq, notify);
+        } else if (!vipl_shared_queue_notify(&object->queues[recv ? 1 : 0], notify)) {
+            rc = VIP_ERROR_RESOURCE;
+        }
     }
-    vipl_mutex_unlock(&kept.lock);
-    return object != NULL;
+    vipl_mutex_unlock(&objects.lock);
+    return rc;
 }
 
-void vipl_server_cq_bell(unsigned client, const void *handle, int fds[2])
+void vipl_server_object_ready(unsigned client, const void *handle, bool recv, int fds[2])
 {
-    vipl_mutex_lock(&kept.lock);
-    struct vipl_server_object *object = find_held_cq_locked(handle, client);
-    if (object != NULL) {
+    uint32_t kind = (uint32_t)vipl_handle_kind(handle);
+    vipl_mutex_lock(&objects.lock);
+    struct vipl_server_object *object = find_held_locked(kind, handle, client);
+    if (object != NULL && kind == VIPL_KIND_CQ) {
         vipl_shared_ready_share(&object->cq->ready_fd, &object->cq->ring->signalled, fds);
+    } else if (object != NULL && kind == VIPL_KIND_VI) {
+        struct vipl_shared_queue *shared = &object->queues[recv ? 1 : 0];
+        vipl_shared_ready_share(&shared->ready_fd, &shared->ring->signalled, fds);
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
 }
 
 void *vipl_server_next_held(uint32_t kind, const void *nic, unsigned client)
 {
     void *found = NULL;
-    vipl_mutex_lock(&kept.lock);
-    for (uint32_t i = 0; found == NULL && i < kept.tables[kind].count; i++) {
-        struct vipl_server_object *object = kept.tables[kind].slots[i];
+    vipl_mutex_lock(&objects.lock);
+    for (uint32_t i = 0; found == NULL && i < objects.tables[kind].count; i++) {
+        struct vipl_server_object *object = objects.tables[kind].slots[i];
         if (object != NULL && object->kind != 0 && !object->ending && (nic == NULL || object->nic == nic) &&
             holds(object, client)) {
             found = object->handle;
         }
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
     return found;
 }
 
 void vipl_server_for_each(uint32_t kind, void (*visit)(struct vipl_server_object *object))
 {
-    vipl_mutex_lock(&kept.lock);
-    for (uint32_t i = 0; i < kept.tables[kind].count; i++) {
-        struct vipl_server_object *object = kept.tables[kind].slots[i];
+    vipl_mutex_lock(&objects.lock);
+    for (uint32_t i = 0; i < objects.tables[kind].count; i++) {
+        struct vipl_server_object *object = objects.tables[kind].slots[i];
         if (object != NULL && object->kind != 0 && !object->ending) {
             visit(object);
         }
     }
-    vipl_mutex_unlock(&kept.lock);
+    vipl_mutex_unlock(&objects.lock);
 }

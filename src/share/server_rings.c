@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Completions of shared queues: the server's side of the rings. */
-#include <assert.h>
+/* Filling the rings: each shared queue is a sink of the server's own queue. */
+#include "share/server_rings.h"
+
 #include <string.h>
 
+#include "base/lock_rank.h"
 #include "base/log.h"
-#include "core/queue.h"
-#include "share/server.h"
+#include "os/os_atomic.h"
+#include "share/rings.h"
+#include "share/server_events.h"
 
 static bool is_ready(const void *what)
 {
@@ -13,18 +16,10 @@ static bool is_ready(const void *what)
     return vipl_load_ordered(&ring->completed) != vipl_load_ordered(&ring->reaped);
 }
 
-/* Whoever set `signalled` writes the ready_fd; the sleeper that empties it clears `signalled` and looks again. */
-void vipl_shared_ready_signal(struct vipl_shared_ready *ready_fd, uint32_t *signalled)
+static void signal_if(bool something, struct vipl_shared_ready *ready_fd, uint32_t *signalled)
 {
-    if (vipl_load_ordered(&ready_fd->open) != 0) {
+    if (something && vipl_load_ordered(&ready_fd->open) != 0) {
         vipl_ring_signal(&ready_fd->waker, signalled);
-    }
-}
-
-static void ring_if(bool something, struct vipl_shared_ready *ready_fd, uint32_t *signalled)
-{
-    if (something) {
-        vipl_shared_ready_signal(ready_fd, signalled);
     }
 }
 
@@ -54,7 +49,7 @@ void vipl_shared_ready_share(struct vipl_shared_ready *ready_fd, uint32_t *signa
     }
 }
 
-/* Sleepers have descriptors of their own: they wake, and see that the object is no more. */
+/* Waiting processes have duplicates: these wake them. */
 void vipl_shared_ready_end(struct vipl_shared_ready *ready_fd, uint32_t *signalled)
 {
     if (vipl_load_ordered(&ready_fd->open) != 0) {
@@ -65,14 +60,15 @@ void vipl_shared_ready_end(struct vipl_shared_ready *ready_fd, uint32_t *signall
     }
 }
 
-/* Whoever died may have emptied it and not have come to look again, or have taken the last and not have emptied it. */
+/* A client that ended may have cleared it without having looked again, or have taken the last completion without having cleared
+ * it. */
 static void look_again(struct vipl_shared_ready *ready_fd, uint32_t *signalled, bool (*ready)(const void *),
                        const void *what)
 {
     if (vipl_load_ordered(&ready_fd->open) == 0) {
         return;
     }
-    vipl_exchange(signalled, 0); /* it may be set without the descriptor being readable */
+    vipl_exchange(signalled, 0); /* it may be set while the descriptor is not readable */
     if (!vipl_ring_clear(&ready_fd->waker, signalled, ready, what)) {
         vipl_ring_signal(&ready_fd->waker, signalled);
     }
@@ -88,9 +84,9 @@ static void write_entry(uint64_t *entry, uint64_t value)
     vipl_store_relaxed(&halves[1], from[1]);
 }
 
-/* --- handlers: they take what is there as a client does, and are then called --- */
+/* --- handlers: each is called for a completion that is taken for it, as a client takes one --- */
 
-static void fire(struct vipl_server_notify *notify, const struct vipl_shared_event *found)
+static void fire(struct vipl_server_notify *notify, const struct vipl_call_handler *found)
 {
     vipl_list_remove(&notify->link);
     notify->event.vi = found->vi;
@@ -100,9 +96,10 @@ static void fire(struct vipl_server_notify *notify, const struct vipl_shared_eve
     vipl_free(notify);
 }
 
+/* The lock is held. */
 static void fire_all(struct vipl_shared_queue *shared)
 {
-    struct vipl_shared_event found = {.vi = shared->vi};
+    struct vipl_call_handler found = {.vi = shared->vi};
     while (!vipl_list_empty(&shared->notifies) &&
            vipl_ring_take(shared->ring, &found.descriptor) != VIP_NOT_DONE) {
         fire(VIPL_CONTAINER(shared->notifies.next, struct vipl_server_notify, link), &found);
@@ -133,8 +130,8 @@ static struct vipl_server_notify *handler_for(const struct vipl_shared_cq *cq, u
     return NULL;
 }
 
-/* The oldest entry goes to a handler, or to the end if there is none for it. Other processes take entries meanwhile.
- * False: there is none. */
+/* The oldest entry goes to a handler, or to the end if no handler is for it. Other processes take entries meanwhile. False: there
+ * is no entry. */
 static bool fire_one_cq(struct vipl_shared_cq *cq)
 {
     struct vipl_completion found;
@@ -144,7 +141,7 @@ static bool fire_one_cq(struct vipl_shared_cq *cq)
         rc = vipl_cq_ring_take(cq->arena, cq->ring, notify == NULL ? VIPL_SHARE_CLIENTS : notify->client,
                                &found);
         if (rc == VIP_SUCCESS && notify != NULL) { /* without one nothing is taken */
-            struct vipl_shared_event event = {.vi = found.vi, .recv = found.recv};
+            struct vipl_call_handler event = {.vi = found.vi, .recv = found.recv};
             fire(notify, &event);
         }
     }
@@ -162,10 +159,16 @@ static void fire_all_cq(struct vipl_shared_cq *cq)
     }
 }
 
-void vipl_shared_queue_notify(struct vipl_shared_queue *shared, struct vipl_server_notify *notify)
+bool vipl_shared_queue_notify(struct vipl_shared_queue *shared, struct vipl_server_notify *notify)
 {
+    if (shared->cq != NULL) {
+        return false;
+    }
+    vipl_mutex_lock(&shared->lock);
     vipl_list_append(&shared->notifies, &notify->link);
     fire_all(shared);
+    vipl_mutex_unlock(&shared->lock);
+    return true;
 }
 
 void vipl_shared_cq_notify(struct vipl_shared_cq *cq, struct vipl_server_notify *notify)
@@ -191,9 +194,9 @@ static void forget(struct vipl_list *notifies, unsigned client)
 
 void vipl_shared_queue_forget(struct vipl_shared_queue *shared, unsigned client)
 {
-    vipl_mutex_lock(&shared->q->lock);
+    vipl_mutex_lock(&shared->lock);
     forget(&shared->notifies, client);
-    vipl_mutex_unlock(&shared->q->lock);
+    vipl_mutex_unlock(&shared->lock);
 }
 
 void vipl_shared_cq_forget(struct vipl_shared_cq *cq, unsigned client)
@@ -214,8 +217,8 @@ static bool push(struct vipl_shared_cq *cq, uint32_t code)
         fire_all_cq(cq);
     }
     vipl_mutex_unlock(&cq->lock);
-    ring_if(vipl_load_ordered(&ring->pushed) != vipl_load_ordered(&ring->taken), &cq->ready_fd,
-            &ring->signalled);
+    signal_if(vipl_load_ordered(&ring->pushed) != vipl_load_ordered(&ring->taken), &cq->ready_fd,
+              &ring->signalled);
     return fits;
 }
 
@@ -227,35 +230,36 @@ void vipl_shared_cq_hand_on(struct vipl_shared_cq *cq, uint32_t code)
         vipl_log(VIPL_LOG_ERROR, "a completion queue is full: an entry is lost");
     }
     vipl_mutex_unlock(&cq->lock);
-    vipl_shared_ready_signal(&cq->ready_fd, &cq->ring->signalled);
+    signal_if(true, &cq->ready_fd, &cq->ring->signalled);
 }
 
-bool vipl_shared_queue_publish(struct vipl_shared_queue *shared, struct vipl_queue *q,
-                               const struct vipl_work *work)
+static bool deliver(struct vipl_sink *sink, struct vipl_work *work)
 {
+    struct vipl_shared_queue *shared = VIPL_CONTAINER(sink, struct vipl_shared_queue, sink);
     struct vipl_ring *ring = shared->ring;
     uint64_t failed = (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIPL_RING_FAILED : 0;
-    assert(vipl_mutex_is_held(&q->lock));
-    write_entry(&ring->entries[(q->completed - 1) % VIPL_SHARE_DEPTH],
+    write_entry(&ring->entries[shared->completed % VIPL_SHARE_DEPTH],
                 (uint64_t)(uintptr_t)work->descriptor | failed);
-    vipl_store_ordered(&ring->completed, q->completed);
+    vipl_store_ordered(&ring->completed, ++shared->completed);
     if (shared->cq != NULL) {
         return push(shared->cq, shared->code);
     }
+    vipl_mutex_lock(&shared->lock);
     fire_all(shared);
-    ring_if(is_ready(ring), &shared->ready_fd, &ring->signalled); /* unless a handler was told of all */
+    vipl_mutex_unlock(&shared->lock);
+    signal_if(is_ready(ring), &shared->ready_fd, &ring->signalled); /* unless handlers have taken all */
     return true;
 }
 
-/* A number that no client can have taken is not believed: a program that writes where it should not harms
- * its own VIs only. */
-void vipl_shared_queue_follow(struct vipl_shared_queue *shared, struct vipl_queue *q)
+void vipl_shared_queue_init(struct vipl_shared_queue *shared, struct vipl_ring *ring,
+                            struct vipl_shared_cq *cq)
 {
-    uint32_t reaped = vipl_load_acquire(&shared->ring->reaped);
-    assert(vipl_mutex_is_held(&q->lock));
-    if (reaped - q->reaped <= q->completed - q->reaped) {
-        q->reaped = reaped;
-    }
+    memset(ring, 0, offsetof(struct vipl_ring, entries));
+    vipl_mutex_init(&shared->lock, VIPL_RANK_CQ);
+    vipl_list_init(&shared->notifies);
+    shared->sink.deliver = deliver;
+    shared->ring = ring;
+    shared->cq = cq;
 }
 
 static uint32_t entries_of(struct vipl_cq_ring *cq, uint32_t code)
@@ -263,15 +267,15 @@ static uint32_t entries_of(struct vipl_cq_ring *cq, uint32_t code)
     uint32_t found = 0;
     uint32_t pushed = vipl_load_acquire(&cq->pushed);
     uint32_t taken = vipl_load_acquire(&cq->taken);
-    taken = pushed - taken > VIPL_SHARE_ENTRIES ? pushed : taken; /* written over by a program gone wrong */
+    taken = pushed - taken > VIPL_SHARE_ENTRIES ? pushed : taken; /* a faulty program has written over it */
     for (uint32_t i = taken; i != pushed; i++) {
         found += vipl_load_relaxed(&cq->entries[i % VIPL_SHARE_ENTRIES]) == code ? 1 : 0;
     }
     return found;
 }
 
-/* One entry too many says nothing wrong (see vipl_share_cq_done()), one too few would lose a completion. */
-void vipl_shared_queue_renew(struct vipl_shared_queue *shared)
+/* One entry too many does no harm (see vipl_cq_ring_take()), one too few would lose a completion. */
+void vipl_shared_queue_reannounce(struct vipl_shared_queue *shared)
 {
     struct vipl_ring *ring = shared->ring;
     look_again(&shared->ready_fd, &ring->signalled, is_ready, ring);
@@ -300,7 +304,7 @@ static bool is_cq_ready(const void *what)
     return rc != VIP_NOT_DONE;
 }
 
-void vipl_shared_cq_renew(struct vipl_shared_cq *cq)
+void vipl_shared_cq_reannounce(struct vipl_shared_cq *cq)
 {
     look_again(&cq->ready_fd, &cq->ring->signalled, is_cq_ready, cq);
 }

@@ -21,10 +21,7 @@ class Bench {
 public:
     explicit Bench(bool with_cq = false, std::uint32_t limit = 1024, bool is_recv = false) : descriptors(2048)
     {
-        vipl_mutex_init(&cq.lock, VIPL_RANK_CQ);
-        vipl_list_init(&cq.entries);
-        vipl_list_init(&cq.waiters);
-        vipl_list_init(&cq.notifies);
+        vipl_cq_make(&cq);
         cq.nic = nic_.get();
         vipl_queue_make(&q, nullptr, is_recv);
         vipl_queue_open(&q, with_cq ? &cq : nullptr, limit);

@@ -8,7 +8,7 @@
 #include "internal.hpp"
 
 extern "C" {
-#include "share/shm.h"
+#include "share/rings.h"
 }
 
 namespace {

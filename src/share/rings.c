@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Taking completions off the rings of shared queues: by any process, without a call or a lock. Who loses a race for an
- * entry takes the next one; who is killed at any instruction has taken one or has not.
- */
+/* Taking completions off rings: a thread that loses the race for an entry takes the next one. */
+#include "share/rings.h"
+
 #include <string.h>
 
-#include "share/shm.h"
+#include "os/os_atomic.h"
 
 static uint64_t read_entry(const uint64_t *entry)
 {
@@ -54,41 +53,40 @@ bool vipl_ring_clear(struct vipl_waker *ready_fd, uint32_t *signalled, bool (*re
     return false;
 }
 
-/* What is said of an entry's queue: how much is complete, and how much of that is told. What was reaped without being told
- * of counts as told. */
-struct telling {
+/* How many completions of a queue there are, and how many have been named. Those that were reaped unnamed count as named. */
+struct naming {
     uint32_t completed;
-    uint32_t announced;
-    uint32_t told;
+    uint32_t announced; /* as the ring has it */
+    uint32_t named;
 };
 
-/* `completed` comes last: the others never pass it, but they would pass what it was before. */
-static struct telling look(const struct vipl_ring *ring)
+/* `completed` is read last: the others never pass it, but they may pass what it was before. */
+static struct naming look(const struct vipl_ring *ring)
 {
-    struct telling now;
+    struct naming now;
     now.announced = vipl_load_ordered(&ring->announced);
     uint32_t reaped = vipl_load_ordered(&ring->reaped);
     now.completed = vipl_load_ordered(&ring->completed);
-    now.told = now.completed - now.announced > now.completed - reaped ? reaped : now.announced;
+    now.named = now.completed - now.announced > now.completed - reaped ? reaped : now.announced;
     return now;
 }
 
-/* Whether it has a completion of which nobody was told. */
+/* Whether the queue has a completion that was not named yet. */
 static bool is_to_announce(const struct vipl_ring *ring)
 {
-    struct telling now = look(ring);
-    return now.told != now.completed;
+    struct naming now = look(ring);
+    return now.named != now.completed;
 }
 
-/* Then this process is told now. */
+/* Names one more, to this process. False: there is none. */
 static bool announce(struct vipl_ring *ring)
 {
     for (;;) {
-        struct telling now = look(ring);
-        if (now.told == now.completed) {
+        struct naming now = look(ring);
+        if (now.named == now.completed) {
             return false;
         }
-        if (vipl_compare_exchange(&ring->announced, now.announced, now.told + 1)) {
+        if (vipl_compare_exchange(&ring->announced, now.announced, now.named + 1)) {
             return true;
         }
     }
@@ -107,7 +105,7 @@ static bool take_entry(struct vipl_cq_ring *ring, uint32_t *code)
     return true;
 }
 
-/* A completion that comes later has an entry of its own. */
+/* Whether an entry still names something. A completion that comes later has an entry of its own. */
 static bool is_live(struct vipl_arena *arena, const struct vipl_cq_ring *cq, uint32_t code)
 {
     uint32_t number = (uint32_t)(cq - arena->cqs) + 1;
@@ -117,8 +115,8 @@ static bool is_live(struct vipl_arena *arena, const struct vipl_cq_ring *cq, uin
            is_to_announce(queue);
 }
 
-/* Whether one is live is asked again when it is taken: what a dead client was told of is announced anew, by the entries
- * that are there. */
+/* Asks again whether an entry is live after it was taken away: in between, the server may have announced again what a dead
+ * client had been told, by the entries that are there. */
 VIP_RETURN vipl_cq_ring_trim(struct vipl_arena *arena, struct vipl_cq_ring *cq, uint32_t *code)
 {
     for (;;) {
@@ -181,25 +179,6 @@ bool vipl_arena_holds(const struct vipl_arena *arena, unsigned client, const voi
     case VIPL_KIND_NIC:
         return slot < VIPL_SHARE_NICS && vipl_load_ptr((void *const *)&arena->nics[slot]) == handle &&
                is_set(holding->nics, slot);
-    default:
-        return false;
-    }
-}
-
-/* What opens, listens, connects, asks for names or names memory of the server's own does so with the server's rights. All
- * else is the use of what is there, as that of an open descriptor is. */
-bool vipl_call_needs_rights(const struct vipl_heap *heap, const struct vipl_call *call)
-{
-    switch (call->name) {
-    case VIPL_CALL_OPEN:
-    case VIPL_CALL_CONNECT_WAIT:
-    case VIPL_CALL_CONNECT:
-    case VIPL_CALL_PEER_REQUEST:
-    case VIPL_CALL_HOST_BY_NAME:
-    case VIPL_CALL_HOST_BY_ADDRESS:
-        return true;
-    case VIPL_CALL_REGISTER:
-        return !vipl_share_is_heap(heap, call->address, call->number);
     default:
         return false;
     }

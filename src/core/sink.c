@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* Sinks that are not core's own: what their owner may do with VIs and NIC handles. */
+#include "core/sink.h"
+
+#include "core/nic.h"
+#include "core/vi.h"
+
+void vipl_sink_attach(void *handle, struct vipl_sink *const sinks[2], uint32_t limit)
+{
+    struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
+    if (vi != NULL) {
+        vi->send.sink = sinks[0];
+        vi->recv.sink = sinks[1];
+        vi->send.limit = vi->recv.limit = limit;
+        vipl_vi_unlock(vi);
+    }
+}
+
+void vipl_sink_taken(void *handle, bool recv, uint32_t taken)
+{
+    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
+    if (vi != NULL) {
+        struct vipl_queue *q = recv ? &vi->recv : &vi->send;
+        if (taken - q->reaped <= q->completed - q->reaped) {
+            q->reaped = taken;
+        }
+        vipl_mutex_unlock(&q->lock);
+    }
+}
+
+VIP_RETURN vipl_sink_serve(void *handle)
+{
+    struct vipl_nic *nic = vipl_nic_get(handle);
+    if (nic == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    nic->progress_mode = VIPL_PROGRESS_THREAD; /* nothing else uses the NIC handle yet */
+    VIP_RETURN rc = vipl_service_start(nic);
+    if (rc == VIP_SUCCESS) {
+        vipl_service_attend(nic, true);
+    }
+    vipl_nic_put(nic);
+    return rc;
+}
