@@ -12,9 +12,8 @@
 #include "share/client_wait.h"
 #include "vipl/posix.h"
 
-VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
+static VIP_RETURN create_cq(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (CQHandle == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -34,6 +33,12 @@ VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, V
     return rc;
 }
 
+VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(create_cq(NicHandle, EntryCount, CQHandle))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
 /* The NIC of a completion queue, with a reference; NULL: no such queue. */
 static struct vipl_nic *nic_of(VIP_CQ_HANDLE handle)
 {
@@ -46,9 +51,8 @@ static struct vipl_nic *nic_of(VIP_CQ_HANDLE handle)
     return nic;
 }
 
-VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
+static VIP_RETURN destroy_cq(VIP_CQ_HANDLE CQHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(CQHandle)) {
         return vipl_share_destroy_cq(CQHandle);
     }
@@ -61,9 +65,13 @@ VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
     return rc;
 }
 
-VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+VIP_RETURN VI_CALL VipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter() ? vipl_guard_leave(destroy_cq(CQHandle)) : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN resize_cq(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+{
     if (vipl_handle_is_shared(CQHandle)) {
         return vipl_share_resize_cq(CQHandle, EntryCount);
     }
@@ -78,6 +86,11 @@ VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
     }
     vipl_mutex_unlock(&cq->lock);
     return rc;
+}
+
+VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(resize_cq(CQHandle, EntryCount)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
 /* The oldest entry; NULL: there is none. */
@@ -192,15 +205,15 @@ static VIP_RETURN wait_for(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset
 VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                   VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return wait_for(CQHandle, Timeout, Mask, ViHandle, RecvQueue);
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for(CQHandle, Timeout, Mask, ViHandle, RecvQueue))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
                              VIP_BOOLEAN *RecvQueue)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return wait_for(CQHandle, Timeout, NULL, ViHandle, RecvQueue);
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for(CQHandle, Timeout, NULL, ViHandle, RecvQueue))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
@@ -219,9 +232,8 @@ static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
     return VIP_SUCCESS;
 }
 
-VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
+static VIP_RETURN notify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(CQHandle) && Handler != NULL) {
         return vipl_share_notify_cq(CQHandle, Context, Handler);
     }
@@ -239,4 +251,10 @@ VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ
     }
     vipl_nic_put(nic);
     return rc;
+}
+
+VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(notify(CQHandle, Context, Handler))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }

@@ -11,16 +11,6 @@
 #include "vipl/version.h"
 #include "vipl/vipl.h"
 
-VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
-{
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    if (NicHandle == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    *NicHandle = NULL;
-    return vipl_device_open(DeviceName, NicHandle);
-}
-
 /* Core's fork handlers come first: a child puts the library in order before it takes up shared objects. */
 static VIP_RETURN open_shareable(const char *device, void **nic)
 {
@@ -29,9 +19,8 @@ static VIP_RETURN open_shareable(const char *device, void **nic)
                                                         : vipl_share_open(device, fork_handlers, nic);
 }
 
-VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_HANDLE *NicHandle)
+static VIP_RETURN open_nic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_HANDLE *NicHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (NicHandle == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -43,9 +32,20 @@ VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_
                                          : vipl_device_open(DeviceName, NicHandle);
 }
 
-VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
+VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter() ? vipl_guard_leave(open_nic(DeviceName, 0, NicHandle))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
+VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_HANDLE *NicHandle)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(open_nic(DeviceName, Flags, NicHandle))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN alloc_shared(VIP_ULONG Length, VIP_PVOID *Address)
+{
     bool fork_handlers;
     if (Address == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -58,19 +58,23 @@ VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
                                                         : vipl_share_alloc(Length, fork_handlers, Address);
 }
 
+VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(alloc_shared(Length, Address)) : VIP_ERROR_NOT_SUPPORTED;
+}
+
 VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return vipl_share_free(Address);
+    return vipl_guard_enter() ? vipl_guard_leave(vipl_share_free(Address)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    if (vipl_handle_is_shared(NicHandle)) {
-        return vipl_share_close(NicHandle);
+    if (!vipl_guard_enter()) {
+        return VIP_ERROR_NOT_SUPPORTED;
     }
-    return vipl_device_close(NicHandle);
+    return vipl_guard_leave(vipl_handle_is_shared(NicHandle) ? vipl_share_close(NicHandle)
+                                                             : vipl_device_close(NicHandle));
 }
 
 static VIP_ULONG as_ulong(uint64_t value)
@@ -104,9 +108,8 @@ static void describe(const struct vipl_nic *nic, VIP_NIC_ATTRIBUTES *out)
     out->RDMAReadSupport = limits->rdma_read_levels;
 }
 
-VIP_RETURN VI_CALL VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
+static VIP_RETURN query_nic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle) && Attributes != NULL) {
         return vipl_share_query_nic(NicHandle, Attributes);
     }
@@ -119,9 +122,13 @@ VIP_RETURN VI_CALL VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Att
     return VIP_SUCCESS;
 }
 
-VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag)
+VIP_RETURN VI_CALL VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter() ? vipl_guard_leave(query_nic(NicHandle, Attributes)) : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN create_ptag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag)
+{
     if (Ptag == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -138,9 +145,13 @@ VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE
     return rc;
 }
 
-VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
+VIP_RETURN VI_CALL VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter() ? vipl_guard_leave(create_ptag(NicHandle, Ptag)) : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN destroy_ptag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
+{
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_destroy_ptag(NicHandle, Ptag);
     }
@@ -153,10 +164,14 @@ VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDL
     return rc;
 }
 
-VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG Length,
-                                  VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemHandle)
+VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter() ? vipl_guard_leave(destroy_ptag(NicHandle, Ptag)) : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN register_mem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG Length,
+                               VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemHandle)
+{
     static const VIP_MEM_ATTRIBUTES none = {NULL, VIP_FALSE, VIP_FALSE};
     if (MemHandle == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -178,9 +193,16 @@ VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, V
     return rc;
 }
 
-VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle)
+VIP_RETURN VI_CALL VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_ULONG Length,
+                                  VIP_MEM_ATTRIBUTES *MemAttribs, VIP_MEM_HANDLE *MemHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter()
+               ? vipl_guard_leave(register_mem(NicHandle, Address, Length, MemAttribs, MemHandle))
+               : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN deregister_mem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle)
+{
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_deregister(NicHandle, Address, MemHandle);
     }
@@ -193,10 +215,15 @@ VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
     return rc;
 }
 
-VIP_RETURN VI_CALL VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
-                               VIP_MEM_ATTRIBUTES *MemAttribs)
+VIP_RETURN VI_CALL VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter() ? vipl_guard_leave(deregister_mem(NicHandle, Address, MemHandle))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN query_mem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
+                            VIP_MEM_ATTRIBUTES *MemAttribs)
+{
     if (vipl_handle_is_shared(NicHandle) && MemAttribs != NULL) {
         return vipl_share_query_mem(NicHandle, Address, MemHandle, MemAttribs);
     }
@@ -209,10 +236,16 @@ VIP_RETURN VI_CALL VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_
     return rc;
 }
 
-VIP_RETURN VI_CALL VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
-                                       VIP_MEM_ATTRIBUTES *MemAttribs)
+VIP_RETURN VI_CALL VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
+                               VIP_MEM_ATTRIBUTES *MemAttribs)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter() ? vipl_guard_leave(query_mem(NicHandle, Address, MemHandle, MemAttribs))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN set_mem_attributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
+                                     VIP_MEM_ATTRIBUTES *MemAttribs)
+{
     if (vipl_handle_is_shared(NicHandle) && MemAttribs != NULL) {
         return vipl_share_change_mem(NicHandle, Address, MemHandle, MemAttribs);
     }
@@ -223,4 +256,12 @@ VIP_RETURN VI_CALL VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Addre
     VIP_RETURN rc = vipl_mem_change(nic, Address, MemHandle, MemAttribs);
     vipl_nic_put(nic);
     return rc;
+}
+
+VIP_RETURN VI_CALL VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
+                                       VIP_MEM_ATTRIBUTES *MemAttribs)
+{
+    return vipl_guard_enter()
+               ? vipl_guard_leave(set_mem_attributes(NicHandle, Address, MemHandle, MemAttribs))
+               : VIP_ERROR_NOT_SUPPORTED;
 }

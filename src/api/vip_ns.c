@@ -11,9 +11,8 @@
 #include "os/os.h"
 #include "share/client_call.h"
 
-VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
+static VIP_RETURN error_callback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_error_handler(NicHandle, Context, Handler);
     }
@@ -24,6 +23,12 @@ VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
     VIP_RETURN rc = vipl_error_handler_set(nic, Handler, Context);
     vipl_nic_put(nic);
     return rc;
+}
+
+VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(error_callback(NicHandle, Context, Handler))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 /* The device's own address: all there is to discover on backends that know no others. */
@@ -47,10 +52,8 @@ static VIP_RETURN discover(struct vipl_nic *nic, VIP_AUTODISCOVERY_LIST *list)
     return rc;
 }
 
-VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
-                                                VIP_PVOID SysManInfo)
+static VIP_RETURN query_info(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType, VIP_PVOID SysManInfo)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle) && SysManInfo != NULL) {
         return vipl_share_manage(NicHandle, InfoType, SysManInfo);
     }
@@ -77,6 +80,13 @@ VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_UL
     return rc;
 }
 
+VIP_RETURN VI_CALL VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
+                                                VIP_PVOID SysManInfo)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(query_info(NicHandle, InfoType, SysManInfo))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
 static VIP_RETURN check_nic(VIP_NIC_HANDLE handle)
 {
     VIP_NIC_ATTRIBUTES attributes;
@@ -93,21 +103,18 @@ static VIP_RETURN check_nic(VIP_NIC_HANDLE handle)
 
 VIP_RETURN VI_CALL VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     (void)NSInitInfo;
-    return check_nic(NicHandle);
+    return vipl_guard_enter() ? vipl_guard_leave(check_nic(NicHandle)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipNSShutdown(VIP_NIC_HANDLE NicHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return check_nic(NicHandle);
+    return vipl_guard_enter() ? vipl_guard_leave(check_nic(NicHandle)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
-VIP_RETURN VI_CALL VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
-                                      VIP_ULONG NameIndex)
+static VIP_RETURN host_by_name(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
+                               VIP_ULONG NameIndex)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct vipl_address found;
     if (vipl_handle_is_shared(NicHandle) && Name != NULL && Address != NULL) {
         return vipl_share_host_by_name(NicHandle, Name, Address, NameIndex);
@@ -128,10 +135,16 @@ VIP_RETURN VI_CALL VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, 
     return rc;
 }
 
-VIP_RETURN VI_CALL VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
-                                      VIP_ULONG *NameLen)
+VIP_RETURN VI_CALL VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
+                                      VIP_ULONG NameIndex)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter() ? vipl_guard_leave(host_by_name(NicHandle, Name, Address, NameIndex))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN host_by_address(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
+                                  VIP_ULONG *NameLen)
+{
     struct vipl_address host;
     char name[256];
     bool complete = Address != NULL && NameLen != NULL && (Name != NULL || *NameLen == 0);
@@ -157,4 +170,11 @@ VIP_RETURN VI_CALL VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS 
     }
     vipl_nic_put(nic);
     return rc;
+}
+
+VIP_RETURN VI_CALL VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
+                                      VIP_ULONG *NameLen)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(host_by_address(NicHandle, Address, Name, NameLen))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }

@@ -179,28 +179,28 @@ static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, c
 
 VIP_RETURN VI_CALL VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return wait_for(ViHandle, false, Timeout, NULL, DescriptorPtr);
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for(ViHandle, false, Timeout, NULL, DescriptorPtr))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return wait_for(ViHandle, true, Timeout, NULL, DescriptorPtr);
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for(ViHandle, true, Timeout, NULL, DescriptorPtr))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipxSendWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                     VIP_DESCRIPTOR **DescriptorPtr)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return wait_for(ViHandle, false, Timeout, Mask, DescriptorPtr);
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for(ViHandle, false, Timeout, Mask, DescriptorPtr))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                     VIP_DESCRIPTOR **DescriptorPtr)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return wait_for(ViHandle, true, Timeout, Mask, DescriptorPtr);
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for(ViHandle, true, Timeout, Mask, DescriptorPtr))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 /* Registers the handler, or lets it have the completion that is there already. */
@@ -244,12 +244,12 @@ static VIP_RETURN notify(VIP_VI_HANDLE handle, bool recv, void *context, VIP_VI_
 
 VIP_RETURN VI_CALL VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return notify(ViHandle, false, Context, Handler);
+    return vipl_guard_enter() ? vipl_guard_leave(notify(ViHandle, false, Context, Handler))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    return notify(ViHandle, true, Context, Handler);
+    return vipl_guard_enter() ? vipl_guard_leave(notify(ViHandle, true, Context, Handler))
+                              : VIP_ERROR_NOT_SUPPORTED;
 }

@@ -8,11 +8,9 @@
 #include "share/client_call.h"
 #include "vipl/vipl.h"
 
-VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
-                               VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
-                               VIP_VI_HANDLE *ViHandle)
+static VIP_RETURN create_vi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
+                            VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle, VIP_VI_HANDLE *ViHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (ViHandle == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -29,13 +27,22 @@ VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAt
     return rc;
 }
 
+VIP_RETURN VI_CALL VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
+                               VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
+                               VIP_VI_HANDLE *ViHandle)
+{
+    return vipl_guard_enter()
+               ? vipl_guard_leave(create_vi(NicHandle, ViAttribs, SendCQHandle, RecvCQHandle, ViHandle))
+               : VIP_ERROR_NOT_SUPPORTED;
+}
+
 VIP_RETURN VI_CALL VipDestroyVi(VIP_VI_HANDLE ViHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    if (vipl_handle_is_shared(ViHandle)) {
-        return vipl_share_destroy_vi(ViHandle);
+    if (!vipl_guard_enter()) {
+        return VIP_ERROR_NOT_SUPPORTED;
     }
-    return vipl_vi_destroy(ViHandle);
+    return vipl_guard_leave(vipl_handle_is_shared(ViHandle) ? vipl_share_destroy_vi(ViHandle)
+                                                            : vipl_vi_destroy(ViHandle));
 }
 
 static VIP_RETURN query(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *ViAttribs,
@@ -79,18 +86,22 @@ VIP_RETURN VI_CALL VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_V
     return rc;
 }
 
-VIP_RETURN VI_CALL VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
+static VIP_RETURN set_vi_attributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(ViHandle) && ViAttribs != NULL) {
         return vipl_share_change_vi(ViHandle, ViAttribs);
     }
     return ViAttribs == NULL ? VIP_INVALID_PARAMETER : vipl_vi_change(ViHandle, ViAttribs);
 }
 
-VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
+VIP_RETURN VI_CALL VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    return vipl_guard_enter() ? vipl_guard_leave(set_vi_attributes(ViHandle, ViAttribs))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN set_user_data(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
+{
     if (vipl_handle_is_shared(ViHandle)) {
         return vipl_share_set_user_data(ViHandle, UserData);
     }
@@ -103,26 +114,39 @@ VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
     return VIP_SUCCESS;
 }
 
-VIP_PVOID VI_CALL VipGetUserData(VIP_VI_HANDLE ViHandle)
+VIP_RETURN VI_CALL VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
 {
-    VIPL_VISIT(NULL);
+    return vipl_guard_enter() ? vipl_guard_leave(set_user_data(ViHandle, UserData)) : VIP_ERROR_NOT_SUPPORTED;
+}
+
+static VIP_RETURN get_user_data(VIP_VI_HANDLE ViHandle, void **data)
+{
     if (vipl_handle_is_shared(ViHandle)) {
-        return vipl_share_get_user_data(ViHandle);
+        *data = vipl_share_get_user_data(ViHandle);
+        return VIP_SUCCESS;
     }
     struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
     if (vi == NULL) {
-        return NULL;
+        return VIP_INVALID_PARAMETER;
     }
-    void *user_data = vipl_load_ptr(&vi->user_data);
+    *data = vipl_load_ptr(&vi->user_data);
     vipl_mutex_unlock(&vi->send.lock);
-    return user_data;
+    return VIP_SUCCESS;
 }
 
-VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
-                                  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
-                                  VIP_CONN_HANDLE *ConnHandle)
+VIP_PVOID VI_CALL VipGetUserData(VIP_VI_HANDLE ViHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    void *data = NULL;
+    if (vipl_guard_enter()) {
+        vipl_guard_leave(get_user_data(ViHandle, &data));
+    }
+    return data;
+}
+
+static VIP_RETURN connect_wait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
+                               VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
+                               VIP_CONN_HANDLE *ConnHandle)
+{
     struct vipl_address local;
     if (ConnHandle == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -145,29 +169,37 @@ VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Loc
     return rc;
 }
 
+VIP_RETURN VI_CALL VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
+                                  VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
+                                  VIP_CONN_HANDLE *ConnHandle)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(connect_wait(NicHandle, LocalAddr, Timeout, RemoteAddr,
+                                                              RemoteViAttribs, ConnHandle))
+                              : VIP_ERROR_NOT_SUPPORTED;
+}
+
 VIP_RETURN VI_CALL VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    if (vipl_handle_is_shared(ConnHandle)) {
-        return vipl_share_accept(ConnHandle, ViHandle);
+    if (!vipl_guard_enter()) {
+        return VIP_ERROR_NOT_SUPPORTED;
     }
-    return vipl_connect_accept(ConnHandle, ViHandle);
+    return vipl_guard_leave(vipl_handle_is_shared(ConnHandle) ? vipl_share_accept(ConnHandle, ViHandle)
+                                                              : vipl_connect_accept(ConnHandle, ViHandle));
 }
 
 VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    if (vipl_handle_is_shared(ConnHandle)) {
-        return vipl_share_reject(ConnHandle);
+    if (!vipl_guard_enter()) {
+        return VIP_ERROR_NOT_SUPPORTED;
     }
-    return vipl_connect_reject(ConnHandle);
+    return vipl_guard_leave(vipl_handle_is_shared(ConnHandle) ? vipl_share_reject(ConnHandle)
+                                                              : vipl_connect_reject(ConnHandle));
 }
 
-VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-                                     VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
-                                     VIP_VI_ATTRIBUTES *RemoteViAttribs)
+static VIP_RETURN connect_request(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                  VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+                                  VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (LocalAddr == NULL || RemoteAddr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -177,19 +209,27 @@ VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *Lo
     return vipl_connect_request(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
 }
 
-VIP_RETURN VI_CALL VipDisconnect(VIP_VI_HANDLE ViHandle)
+VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                     VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+                                     VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    if (vipl_handle_is_shared(ViHandle)) {
-        return vipl_share_disconnect(ViHandle);
-    }
-    return vipl_vi_disconnect(ViHandle);
+    return vipl_guard_enter()
+               ? vipl_guard_leave(connect_request(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs))
+               : VIP_ERROR_NOT_SUPPORTED;
 }
 
-VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-                                         VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
+VIP_RETURN VI_CALL VipDisconnect(VIP_VI_HANDLE ViHandle)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
+    if (!vipl_guard_enter()) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
+    return vipl_guard_leave(vipl_handle_is_shared(ViHandle) ? vipl_share_disconnect(ViHandle)
+                                                            : vipl_vi_disconnect(ViHandle));
+}
+
+static VIP_RETURN connect_peer_request(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                       VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
+{
     if (LocalAddr == NULL || RemoteAddr == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -199,20 +239,30 @@ VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS
     return vipl_connect_peer(ViHandle, LocalAddr, RemoteAddr, Timeout);
 }
 
+VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
+                                         VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
+{
+    return vipl_guard_enter()
+               ? vipl_guard_leave(connect_peer_request(ViHandle, LocalAddr, RemoteAddr, Timeout))
+               : VIP_ERROR_NOT_SUPPORTED;
+}
+
 VIP_RETURN VI_CALL VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    if (vipl_handle_is_shared(ViHandle)) {
-        return vipl_share_peer_done(ViHandle, false, RemoteViAttribs);
+    if (!vipl_guard_enter()) {
+        return VIP_ERROR_NOT_SUPPORTED;
     }
-    return vipl_connect_peer_done(ViHandle, RemoteViAttribs);
+    return vipl_guard_leave(vipl_handle_is_shared(ViHandle)
+                                ? vipl_share_peer_done(ViHandle, false, RemoteViAttribs)
+                                : vipl_connect_peer_done(ViHandle, RemoteViAttribs));
 }
 
 VIP_RETURN VI_CALL VipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
-    if (vipl_handle_is_shared(ViHandle)) {
-        return vipl_share_peer_done(ViHandle, true, RemoteViAttribs);
+    if (!vipl_guard_enter()) {
+        return VIP_ERROR_NOT_SUPPORTED;
     }
-    return vipl_connect_peer_wait(ViHandle, RemoteViAttribs);
+    return vipl_guard_leave(vipl_handle_is_shared(ViHandle)
+                                ? vipl_share_peer_done(ViHandle, true, RemoteViAttribs)
+                                : vipl_connect_peer_wait(ViHandle, RemoteViAttribs));
 }

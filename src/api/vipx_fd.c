@@ -96,9 +96,8 @@ static bool is_kind_of(VIPX_FD_KIND kind, const void *handle)
     return false;
 }
 
-VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
+static VIP_RETURN get_fd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     struct ask ask = {.fresh = NULL};
     if (Fd == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -122,4 +121,9 @@ VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
         *Fd = ask.fd;
     }
     return rc;
+}
+
+VIP_RETURN VI_CALL VipxGetFd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(get_fd(Kind, Handle, Fd)) : VIP_ERROR_NOT_SUPPORTED;
 }

@@ -7,9 +7,8 @@
 #include "vipl/posix.h"
 #include "vipl/version.h"
 
-VIP_RETURN VI_CALL VipxSetRestart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart)
+static VIP_RETURN set_restart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart)
 {
-    VIPL_VISIT(VIP_ERROR_NOT_SUPPORTED);
     if (vipl_handle_is_shared(NicHandle)) {
         return vipl_share_set_restart(NicHandle, Restart != VIP_FALSE);
     }
@@ -20,6 +19,11 @@ VIP_RETURN VI_CALL VipxSetRestart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart)
     vipl_store_relaxed(&nic->restart, Restart != VIP_FALSE ? 1 : 0);
     vipl_nic_put(nic);
     return VIP_SUCCESS;
+}
+
+VIP_RETURN VI_CALL VipxSetRestart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart)
+{
+    return vipl_guard_enter() ? vipl_guard_leave(set_restart(NicHandle, Restart)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
 /* --- texts: no lock, no allocation, so that signal handlers may ask for them --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Visits of threads to the library. */
+/* Which threads are inside the library. */
 #include "base/guard.h"
 
 _Thread_local struct vipl_guard vipl_guard;
@@ -15,13 +15,12 @@ bool vipl_guard_enter(void)
     return true;
 }
 
-void vipl_guard_leave(const bool *entered)
+VIP_RETURN vipl_guard_leave(VIP_RETURN rc)
 {
-    if (*entered) {
-        vipl_cancel_restore(vipl_guard.cancel);
-        vipl_signal_fence();
-        vipl_guard.call_state = VIPL_OUTSIDE;
-    }
+    vipl_cancel_restore(vipl_guard.cancel);
+    vipl_signal_fence();
+    vipl_guard.call_state = VIPL_OUTSIDE;
+    return rc;
 }
 
 void vipl_guard_cancelled(void)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A signal handler may call the library while its thread is inside it. What may not run then says so, before it has
- * touched anything: each function of the API begins and ends a visit here.
+ * touched anything: each function of the API asks here when it is entered, and says when it leaves.
  *
- * Six functions are async-signal-safe: those that post and reap, and VipQueryVi(). Their visits are checked while the
- * thread runs in the library, and not while it sleeps there: asleep, it holds no lock. All others are refused then too,
+ * Six functions are async-signal-safe: those that post and reap, and VipQueryVi(). They are refused while the
+ * thread runs in the library, but not while it sleeps there: asleep, it holds no lock. All others are refused then too,
  * for what they do may have to wait for the call that sleeps. As nobody can tell whether one of the six
  * is called by a handler that has interrupted the program's malloc(), none of them, nor what they call, uses the C
  * library's heap or its streams (os.h has an allocator that may be interrupted), or starts a thread.
@@ -17,6 +17,7 @@
 
 #include "os/os.h"
 #include "os/os_atomic.h"
+#include "vipl/vipl.h"
 
 enum vipl_call_state { VIPL_OUTSIDE, VIPL_INSIDE, VIPL_INSIDE_SAFELY };
 
@@ -47,17 +48,9 @@ static inline void vipl_guard_leave_safe(void)
 }
 
 /* All others. Meanwhile the thread is not cancelled, but where it sleeps (wait.c). */
-bool vipl_guard_enter(void);
-void vipl_guard_leave(const bool *entered);
-void vipl_guard_cancelled(void); /* the visit ends with the thread */
-
-/* The first statement of a function of the API: it returns `refused` if the thread is inside the library, and ends the
- * visit when it returns anything. */
-#define VIPL_VISIT(refused) \
-    bool vipl_visit __attribute__((cleanup(vipl_guard_leave))) = vipl_guard_enter(); \
-    if (!vipl_visit) { \
-        return refused; \
-    }
+bool vipl_guard_enter(void);                /* false: the thread is inside */
+VIP_RETURN vipl_guard_leave(VIP_RETURN rc); /* gives back what it is given, for the entry point to return */
+void vipl_guard_cancelled(void);            /* the call ends because its thread does */
 
 /* Around a sleep. */
 void vipl_guard_sleep(void);
