@@ -26,44 +26,47 @@ enum vipl_call_properties {
 enum { VIPL_KIND_NONE = 0 };
 
 /* call(name, the server's function, kind of the object it is about, properties, arguments) */
+/* clang-format off */
 #define VIPL_CALL_LIST(call) \
-    call(OPEN, open_nic, NONE, VIPL_RIGHTS, open) call(CLOSE, close_nic, NIC, VIPL_ENDS, nothing) call( \
-        QUERY_NIC, query_nic, NIC, VIPL_PLAIN, nic) call(CREATE_PTAG, create_ptag, NIC, VIPL_PLAIN, ptag) \
-        call(DESTROY_PTAG, destroy_ptag, NIC, VIPL_ENDS, ptag) \
-            call(REGISTER, register_mem, NIC, VIPL_RIGHTS, mem) /* memory of the shared heap: no rights */ \
-        call(DEREGISTER, deregister_mem, NIC, VIPL_ENDS, mem) call( \
-            QUERY_MEM, query_mem, NIC, VIPL_PLAIN, mem) call(CHANGE_MEM, change_mem, NIC, VIPL_PLAIN, mem) \
-            call(CREATE_VI, create_vi, NIC, VIPL_PLAIN, create_vi) call( \
-                DESTROY_VI, destroy_vi, VI, VIPL_ENDS, nothing) call(QUERY_VI, query_vi, VI, VIPL_PLAIN, vi) \
-                call(CHANGE_VI, change_vi, VI, VIPL_PLAIN, \
-                     vi) call(SET_USER_DATA, set_user_data, VI, VIPL_PLAIN, \
-                              user_data) call(GET_USER_DATA, get_user_data, VI, VIPL_PLAIN, user_data) \
-                    call(CONNECT_WAIT, connect_wait, NIC, VIPL_WAITS | VIPL_RIGHTS, \
-                         connect) call(ACCEPT, accept_request, CONN, VIPL_PLAIN, \
-                                       accept) call(REJECT, reject_request, CONN, VIPL_PLAIN, nothing) \
-                        call(CONNECT, connect_vi, VI, VIPL_WAITS | VIPL_RIGHTS, \
-                             connect) call(DISCONNECT, disconnect_vi, VI, VIPL_ENDS, nothing) \
-                            call(PEER_REQUEST, peer_request, VI, VIPL_RIGHTS, \
-                                 connect) call(PEER_DONE, peer_done, VI, VIPL_PLAIN, \
-                                               vi) call(PEER_WAIT, peer_wait, VI, VIPL_WAITS, vi) \
-                                call(POST_SEND, post_send, VI, VIPL_POSTS, \
-                                     post) call(POST_RECV, post_recv, VI, VIPL_POSTS, post) \
-                                    call(CREATE_CQ, create_cq, NIC, VIPL_PLAIN, \
-                                         cq) call(DESTROY_CQ, destroy_cq, CQ, VIPL_ENDS, \
-                                                  nothing) call(RESIZE_CQ, resize_cq, CQ, VIPL_PLAIN, cq) \
-                                        call(HAND_ON, hand_on, CQ, VIPL_PLAIN, hand_on) \
-                                            call(HOST_BY_NAME, host_by_name, NIC, VIPL_RIGHTS, host) \
-                                                call(HOST_BY_ADDRESS, host_by_address, NIC, VIPL_RIGHTS, \
-                                                     host) call(ALLOC, alloc_block, NONE, VIPL_PLAIN, block) \
-                                                    call(FREE, free_block, NONE, VIPL_ENDS, block) \
-                                                        call(NOTIFY_VI, notify, VI, VIPL_PLAIN, handler) \
-                                                            call(NOTIFY_CQ, notify, CQ, VIPL_PLAIN, handler) \
-                                                                call(ERROR_HANDLER, error_handler, NIC, \
-                                                                     VIPL_PLAIN, handler) \
-                                                                    call(NIC_STATISTICS, nic_statistics, \
-                                                                         NIC, VIPL_PLAIN, nic_statistics) \
-                                                                        call(VI_STATISTICS, vi_statistics, \
-                                                                             NIC, VIPL_PLAIN, vi_statistics)
+    call(OPEN, open_nic, NONE, VIPL_RIGHTS, open) \
+    call(CLOSE, close_nic, NIC, VIPL_ENDS, nothing) \
+    call(QUERY_NIC, query_nic, NIC, VIPL_PLAIN, nic) \
+    call(CREATE_PTAG, create_ptag, NIC, VIPL_PLAIN, ptag) \
+    call(DESTROY_PTAG, destroy_ptag, NIC, VIPL_ENDS, ptag) \
+    call(REGISTER, register_mem, NIC, VIPL_RIGHTS, mem) /* memory of the shared heap: no rights */ \
+    call(DEREGISTER, deregister_mem, NIC, VIPL_ENDS, mem) \
+    call(QUERY_MEM, query_mem, NIC, VIPL_PLAIN, mem) \
+    call(CHANGE_MEM, change_mem, NIC, VIPL_PLAIN, mem) \
+    call(CREATE_VI, create_vi, NIC, VIPL_PLAIN, create_vi) \
+    call(DESTROY_VI, destroy_vi, VI, VIPL_ENDS, nothing) \
+    call(QUERY_VI, query_vi, VI, VIPL_PLAIN, vi) \
+    call(CHANGE_VI, change_vi, VI, VIPL_PLAIN, vi) \
+    call(SET_USER_DATA, set_user_data, VI, VIPL_PLAIN, user_data) \
+    call(GET_USER_DATA, get_user_data, VI, VIPL_PLAIN, user_data) \
+    call(CONNECT_WAIT, connect_wait, NIC, VIPL_WAITS | VIPL_RIGHTS, connect) \
+    call(ACCEPT, accept_request, CONN, VIPL_PLAIN, accept) \
+    call(REJECT, reject_request, CONN, VIPL_PLAIN, nothing) \
+    call(CONNECT, connect_vi, VI, VIPL_WAITS | VIPL_RIGHTS, connect) \
+    call(DISCONNECT, disconnect_vi, VI, VIPL_ENDS, nothing) \
+    call(PEER_REQUEST, peer_request, VI, VIPL_RIGHTS, connect) \
+    call(PEER_DONE, peer_done, VI, VIPL_PLAIN, vi) \
+    call(PEER_WAIT, peer_wait, VI, VIPL_WAITS, vi) \
+    call(POST_SEND, post_send, VI, VIPL_POSTS, post) \
+    call(POST_RECV, post_recv, VI, VIPL_POSTS, post) \
+    call(CREATE_CQ, create_cq, NIC, VIPL_PLAIN, cq) \
+    call(DESTROY_CQ, destroy_cq, CQ, VIPL_ENDS, nothing) \
+    call(RESIZE_CQ, resize_cq, CQ, VIPL_PLAIN, cq) \
+    call(HAND_ON, hand_on, CQ, VIPL_PLAIN, hand_on) \
+    call(HOST_BY_NAME, host_by_name, NIC, VIPL_RIGHTS, host) \
+    call(HOST_BY_ADDRESS, host_by_address, NIC, VIPL_RIGHTS, host) \
+    call(ALLOC, alloc_block, NONE, VIPL_PLAIN, block) \
+    call(FREE, free_block, NONE, VIPL_ENDS, block) \
+    call(NOTIFY_VI, notify, VI, VIPL_PLAIN, handler) \
+    call(NOTIFY_CQ, notify, CQ, VIPL_PLAIN, handler) \
+    call(ERROR_HANDLER, error_handler, NIC, VIPL_PLAIN, handler) \
+    call(NIC_STATISTICS, nic_statistics, NIC, VIPL_PLAIN, nic_statistics) \
+    call(VI_STATISTICS, vi_statistics, NIC, VIPL_PLAIN, vi_statistics)
+/* clang-format on */
 
 enum vipl_call_name {
 #define VIPL_CALL_NAME(name, function, kind, properties, arguments) VIPL_CALL_##name,
