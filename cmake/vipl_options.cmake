@@ -11,6 +11,7 @@ endif()
 
 option(VIPL_BUILD_SHARED "Build the shared library, vipl::shared" ON)
 option(VIPL_BUILD_STATIC "Build the static library, vipl::static" ON)
+option(VIPL_SHARING "Objects that several processes share (VIPX_SHAREABLE, VipxAllocShared)" ON)
 option(VIPL_BACKEND_LOOPBACK "The emulator: VIs of one process and of the processes of one host" ON)
 
 # libuv is all that the sockets need: they are built where it is.

@@ -86,7 +86,8 @@ function(vipl_internal_includes target)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                                ${PROJECT_SOURCE_DIR}/src/os ${PROJECT_SOURCE_DIR}/src/os/posix)
     # The C library shows POSIX and its own functions under -std=c11 only when asked to.
-    target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=1>)
+    target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=1>
+                               VIPL_SHARING=$<BOOL:${VIPL_SHARING}>)
 endfunction()
 
 # vipl_objects(<target>): the library's code, compiled once.

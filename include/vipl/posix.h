@@ -67,7 +67,7 @@ extern "C" {
  * @param Flags       0, or #VIPX_SHAREABLE.
  * @param NicHandle   Receives the handle; NULL on failure.
  * @return As VipOpenNic(); VIP_INVALID_PARAMETER for other flags; VIP_ERROR_RESOURCE if there is no memory or process for
- *         shared objects.
+ *         shared objects; VIP_ERROR_NOT_SUPPORTED for #VIPX_SHAREABLE if the library was built without sharing.
  */
 VIPL_API VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Flags,
                                         VIP_NIC_HANDLE *NicHandle);
@@ -81,7 +81,8 @@ VIPL_API VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Fl
  *
  * @param Length   Bytes, not 0.
  * @param Address  Receives the address; NULL on failure.
- * @return VIP_SUCCESS, VIP_INVALID_PARAMETER, or VIP_ERROR_RESOURCE: there is not so much.
+ * @return VIP_SUCCESS, VIP_INVALID_PARAMETER, VIP_ERROR_RESOURCE: there is not so much, or VIP_ERROR_NOT_SUPPORTED: the
+ *         library was built without sharing.
  */
 VIPL_API VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address);
 

@@ -15,6 +15,9 @@
 static VIP_RETURN open_shareable(const char *device, void **nic)
 {
     bool fork_handlers;
+    if (!VIPL_SHARING) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
     return vipl_device_watch_forks(&fork_handlers) != 0 ? VIP_ERROR_RESOURCE
                                                         : vipl_share_open(device, fork_handlers, nic);
 }
@@ -54,6 +57,9 @@ static VIP_RETURN alloc_shared(VIP_ULONG Length, VIP_PVOID *Address)
     if (Length == 0) {
         return VIP_INVALID_PARAMETER;
     }
+    if (!VIPL_SHARING) {
+        return VIP_ERROR_NOT_SUPPORTED;
+    }
     return vipl_device_watch_forks(&fork_handlers) != 0 ? VIP_ERROR_RESOURCE
                                                         : vipl_share_alloc(Length, fork_handlers, Address);
 }
@@ -65,7 +71,8 @@ VIP_RETURN VI_CALL VipxAllocShared(VIP_ULONG Length, VIP_PVOID *Address)
 
 VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(vipl_share_free(Address)) : VIP_ERROR_NOT_SUPPORTED;
+    return VIPL_SHARING && vipl_guard_enter() ? vipl_guard_leave(vipl_share_free(Address))
+                                              : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipCloseNic(VIP_NIC_HANDLE NicHandle)

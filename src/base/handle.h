@@ -23,11 +23,14 @@ enum { VIPL_SLOT_BITS = 22 };
 enum { VIPL_SLOT_BITS = 18 };
 #endif
 
-/* Whether it is of an object that the server has (src/share): not in this process's table. */
-static inline bool vipl_handle_is_shared(const void *handle)
+static inline bool vipl_handle_has_shared_bit(const void *handle)
 {
     return ((uintptr_t)handle >> VIPL_SLOT_BITS & VIPL_KIND_SHARED) != 0;
 }
+/* Whether it is of an object that the server has (src/share), which is not in this process's table. Constant in a library that
+ * is built without src/share: what src/api does with shared handles is dead code there, which every compiler leaves out. */
+#define vipl_handle_is_shared(handle) (VIPL_SHARING && vipl_handle_has_shared_bit(handle))
+
 static inline enum vipl_kind vipl_handle_kind(const void *handle)
 {
     return (enum vipl_kind)((uintptr_t)handle >> VIPL_SLOT_BITS & (VIPL_KIND_SHARED - 1));

@@ -2,7 +2,7 @@
 # cmake -DKIND=<kind> -DSOURCE=<checkout> -DPREFIX=<installed tree> -DWORK=<scratch folder>
 #       -DCC=<compiler> [-DTOOLCHAIN=<file>] [-DEMULATOR=<command>] [-DLIBDIR=<folder>] [-DLIBUV_DIR=<folder>]
 #       -P run.cmake
-# Kinds: installed, add_subdirectory, FetchContent, pkg_config, pkg_config_static, meson.
+# Kinds: installed, add_subdirectory, slim, FetchContent, pkg_config, pkg_config_static, meson.
 cmake_minimum_required(VERSION 3.20)
 
 function(run)
@@ -33,6 +33,9 @@ if(KIND STREQUAL "installed")
     run(${configure} -S ${here}/installed -Dvipl_DIR=${PREFIX}/${LIBDIR}/cmake/vipl)
 elseif(KIND MATCHES "add_subdirectory|FetchContent")
     run(${configure} -S ${here}/embedded -DVIPL_SOURCE=${SOURCE} -DEMBED_WITH=${KIND})
+elseif(KIND STREQUAL "slim")
+    run(${configure} -S ${here}/embedded -DVIPL_SOURCE=${SOURCE} -DVIPL_SHARING=OFF -DVIPL_BACKEND_TCP=OFF
+        -DCMAKE_BUILD_TYPE=Debug) # at no optimisation, what is left out must not be asked for
 elseif(KIND MATCHES "^pkg_config")
     set(static "")
     if(KIND STREQUAL "pkg_config_static")
