@@ -274,8 +274,9 @@ typedef union _VIP_PVOID64 {
 
 /**
  * The first 32 bytes of a descriptor. The library writes Status, Length and ImmediateData only. They are volatile, as they were
- * in the originals, since it writes them from other threads: a program may poll Status. Who sees #VIP_STATUS_DONE there
- * takes the descriptor with VipSendDone() or VipRecvDone() before reading the rest: that orders the accesses on every CPU.
+ * in the originals, since it writes them from other threads: a program may poll Status. When it
+ * sees #VIP_STATUS_DONE there, it takes the descriptor with VipSendDone() or VipRecvDone() before it reads the rest: that
+ * orders the accesses on every CPU.
  *
  * Length is not looked at when a descriptor is posted: how much moves is the sum of the data segments' lengths, in a
  * send queue and in a receive queue, and a program that writes the sum here, as the originals asked, may go on doing so.
@@ -691,7 +692,7 @@ VIPL_API VIP_RETURN VI_CALL VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NE
  * @param RemoteViAttribs  Receives the peer's attributes; may be NULL [ours].
  * @retval VIP_NOT_DONE       Not yet.
  * @retval VIP_TIMEOUT        The time is up: some request was there, none matched in time.
- * @retval VIP_NO_MATCH       The time is up and nobody asked for this address.
+ * @retval VIP_NO_MATCH       The time is up, and no request for this address came.
  * @retval VIP_INVALID_STATE  No symmetric connect is under way on this VI.
  * @retval VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU, VIP_INVALID_QOS  The two VIs disagree.
  */
@@ -891,11 +892,11 @@ VIPL_API VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Contex
  * ------------------------------------------------------------------------------------------ */
 
 /**
- * Choose who hears of asynchronous errors.
+ * Set the handler that is called for asynchronous errors.
  *
  * @param NicHandle  From VipOpenNic().
  * @param Context    Passed to the handler.
- * @param Handler    Called on the callback thread, once an error, in order. NULL: the default,
+ * @param Handler    Called on the callback thread, once per error, in order. NULL: the default,
  *                   which logs one line at VIPL_LOG=error [ours].
  * @retval VIP_ERROR_RESOURCE       No thread.
  * @retval VIP_ERROR_NOT_SUPPORTED  VIPL_PROGRESS=inline forbids library threads.
