@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings. The file is small and read afresh at each question: no state, nothing to invalidate. */
+/* Settings. The file is small and is read again for each setting: there is no state to keep up to date. */
 #include "base/config.h"
 
 #include <stdio.h>

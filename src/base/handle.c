@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The handle table: chunks that are never moved or freed, so that look-ups need no lock.
- * A handle is  stamp << SLOT_BITS | slot,  a stamp  generation << 4 | kind. Free slots are reused
- * oldest first, which makes a generation last; a slot's generation starts at a random number, so
- * that handles of another process or another life are strangers here. A forked child uses other slots
- * than its parent.
+ * The handle table: chunks that are never moved or freed, so that look-ups need no lock. A handle is stamp <<
+ * SLOT_BITS | slot, and a stamp is generation << 4 | kind. Free slots are reused oldest first, so that it takes long
+ * until a generation comes again. The generation of a slot starts at a random number, so that handles of another
+ * process, or of an earlier run, are not found here. A forked child uses other slots than its parent.
  */
 #include "base/handle.h"
 

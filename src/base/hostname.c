@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What this host is called. */
+/* The names of this host. */
 #include "base/hostname.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Whether that is a name of this host: "localhost", or as the system says, with or without its domain. */
+/* Whether `name` is a name of this host: "localhost", or its name in the system, with or without the domain. */
 bool vipl_hostname_is_own(const char *name);
 
 #endif

@@ -31,7 +31,7 @@ bool vipl_iov_finds(const void *from, size_t bytes)
     return there;
 }
 
-/* `is_safe` is a constant where this is used, so that the usual way has nothing of the other in it. */
+/* `is_safe` is a constant at each call, so that the usual case has no code of the other in it. */
 static inline enum vipl_iov_result move(void *to, const void *from, size_t bytes, bool is_safe)
 {
     if (!is_safe) {
@@ -158,7 +158,7 @@ static size_t item_bytes(const unsigned char *to, size_t n)
     return n >= 4 && (uintptr_t)to % 4 == 0 ? 4 : 1;
 }
 
-/* Pairs with the acquire load of whoever spins on the item. */
+/* Pairs with the acquire load of the program that spins on the item. */
 static void store_item(unsigned char *to, const unsigned char *from, size_t n)
 {
     if (n == sizeof(void *) && n == 8) {
@@ -189,7 +189,7 @@ static void copy_short(unsigned char *to, const unsigned char *from, size_t n)
     }
 }
 
-/* The last item of a long run, with which its reader knows that all is there. */
+/* The last item of a long run: a reader that sees it knows that all bytes are there. */
 static size_t tail_bytes(const unsigned char *end)
 {
     return (uintptr_t)end % sizeof(void *) == 0 ? sizeof(void *) : item_bytes(end, 4);

@@ -20,9 +20,9 @@ struct vipl_sg {
 };
 
 /*
- * VIPL_SAFE_COPY: from now on everything here copies through the kernel, so that memory of the program's which is not
- * there any more is a fault that the caller is told of, and not a signal. Else there are no faults. For the whole process,
- * and for good: what one NIC handle asks for cannot be taken from it by another.
+ * VIPL_SAFE_COPY: from now on everything here copies through the kernel. Memory of the program that is not there any
+ * more is then a fault that is reported to the caller, and not a signal. Without it there are no faults. It holds
+ * for the whole process and is never switched off: a NIC handle that asks for it must be able to rely on it.
  */
 enum vipl_iov_result {
     VIPL_IOV_DONE,
@@ -37,20 +37,20 @@ static inline bool vipl_iov_is_safe(void)
     return __builtin_expect(vipl_load_relaxed(&vipl_iov_safe) != 0, 0);
 }
 
-bool vipl_iov_finds(const void *from, size_t bytes); /* whether that memory is there and may be read */
+bool vipl_iov_finds(const void *from, size_t bytes); /* whether that memory exists and may be read */
 /* Likewise, as far as VIPL_SAFE_COPY asks: without it, true. */
 static inline bool vipl_iov_can_read(const void *from, size_t bytes)
 {
     return !vipl_iov_is_safe() || vipl_iov_finds(from, bytes);
 }
-bool vipl_iov_may_write(
-    uint32_t *word); /* whether that word is there and may be written to; it stays what it is */
-/* From one call_state to another, of which one is the program's. False: it is not there. */
+bool vipl_iov_may_write(uint32_t *word); /* whether that word exists and may be written; it is not changed */
+/* From one address to another, of which one belongs to the program. False: that memory is not there. */
 bool vipl_iov_bytes(void *to, const void *from, size_t bytes);
 
 /* As many bytes as both lists have. */
 enum vipl_iov_result vipl_iov_copy(const struct vipl_sg *to, const struct vipl_sg *from);
-/* `bytes` from one call_state into a list, or the reverse; the list's from `offset` on. False: the list's memory is not there. */
+/* `bytes` from one address into a list, or the reverse; the list is used from `offset` on. False: the memory of
+ * the list is not there. */
 bool vipl_iov_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes);
 bool vipl_iov_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes);
 /* The pieces of a list's bytes [offset, offset + bytes); returns how many, at most as many as the list has. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock order, in one call_state. A thread takes locks downwards through this list only; a debug
- * build aborts otherwise (os_mutex.h). No application callback runs under any of them.
+ * The lock order, in one place. A thread takes locks downwards through this list only; a debug build aborts
+ * otherwise (os_mutex.h). No application callback runs under any of them.
  *
- * Two locks of one rank are never held together: who needs both ends of a connection takes the
- * sender's VIPL_RANK_SEND and then the receiver's VIPL_RANK_RECV.
+ * Two locks of one rank are never held together. A thread that needs both ends of a connection takes the sender's
+ * VIPL_RANK_SEND and then the receiver's VIPL_RANK_RECV.
  */
 #ifndef VIPL_BASE_LOCK_RANK_H
 #define VIPL_BASE_LOCK_RANK_H
 
 enum vipl_lock_rank {
-    VIPL_RANK_NOTES = 1, /* server.c: what one client sent is read and done in its order */
+    VIPL_RANK_NOTES = 1, /* server.c: messages of one client are read and handled in their order */
     VIPL_RANK_SHARE, /* client.c, server_objects.c, server_heap.c: a client's channels; the server's objects */
     VIPL_RANK_REGIONS,     /* mem.h: one region ends or changes at a time, at the backend too */
     VIPL_RANK_BACKEND,     /* a backend's connection set-up and links */
@@ -23,7 +23,7 @@ enum vipl_lock_rank {
     VIPL_RANK_BACKEND_TX,  /* a backend's sending side */
     VIPL_RANK_MEM,         /* mem.h: changes of the region table (look-ups take no lock) */
     VIPL_RANK_SERVICE,     /* service.h: events waiting for the callback thread */
-    VIPL_RANK_WAIT,        /* wait.h: who sleeps on behalf of the NIC handle */
+    VIPL_RANK_WAIT,        /* wait.h: the sleeping threads of a NIC handle */
     VIPL_RANK_HANDLE,      /* handle.h: free slots of the handle table */
     VIPL_RANK_POOL,        /* pool.h: free objects */
     VIPL_RANK_LOG          /* log.h */

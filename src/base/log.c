@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The log: the whole line is built first and written at once, so lines of threads do not mix. */
+/* The log: each line is built first and written by one call, so that lines of several threads do not mix. */
 #include "base/log.h"
 
 #include <stdarg.h>
@@ -45,7 +45,7 @@ void vipl_log(enum vipl_log_level level, const char *format, ...)
     vipl_print_error(line, strlen(line));
 }
 
-/* What the C library says of an error it may take from its catalogues, under a lock. */
+/* The C library may read the text of an error from its catalogues, under a lock. */
 void vipl_log_os(const char *what, int error)
 {
     char text[128];

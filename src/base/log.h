@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One line an event, to stderr, from the level that VIPL_LOG=error|info|debug sets; silent without it
- * but for errors that nobody else hears of. Never on the data path. */
+/* The log: one line per event, on standard error, from the level that VIPL_LOG=error|info|debug sets. Without the
+ * setting only errors are written that no function can return. Never used on the data path. */
 #ifndef VIPL_BASE_LOG_H
 #define VIPL_BASE_LOG_H
 

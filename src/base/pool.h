@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects of one type that are never given back to the system: a thread that comes late with a
- * stale handle may still take the object's lock, find it is another object now, and leave. So an
- * object's locks are initialised once, when its memory is made, and stay valid for ever.
+ * Objects of one type whose memory is never given back to the system. A thread that comes late with a stale handle
+ * may still take the object's lock, find that it is another object now, and leave. So an object's locks are
+ * initialised once, when its memory is made, and stay valid for ever.
  */
 #ifndef VIPL_BASE_POOL_H
 #define VIPL_BASE_POOL_H
@@ -27,7 +27,7 @@ struct vipl_pool {
         .link_offset = offsetof(type, link), .make = (make_fn), \
     }
 
-void *vipl_pool_get(struct vipl_pool *pool); /* NULL: no memory. Contents: as it was put. */
+void *vipl_pool_get(struct vipl_pool *pool); /* NULL: no memory. The contents are those of the last put. */
 void vipl_pool_put(struct vipl_pool *pool, void *object);
 void vipl_pool_abandon(struct vipl_pool *pool); /* in a forked child: forget everything */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connecting: requests that arrived and wait for an answer, and a VI's own request. The backend finds
- * the other end; who may connect to whom, and when a request is over, is decided here.
+ * Connecting: requests that arrived and wait for a reply, and a VI's own request. The backend finds the other end;
+ * core decides which VIs may be connected, and when a request is over.
  */
 #ifndef VIPL_CORE_CONNECT_H
 #define VIPL_CORE_CONNECT_H
@@ -13,7 +13,7 @@
 struct vipl_nic;
 
 enum vipl_conn_state {
-    VIPL_CONN_WAITING,  /* nobody has taken it */
+    VIPL_CONN_WAITING,  /* not taken by the program */
     VIPL_CONN_TAKEN,    /* VipConnectWait() has handed it out */
     VIPL_CONN_ANSWERING /* an answer is under way */
 };
@@ -41,10 +41,10 @@ VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, cons
 VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 
-/* listening.c: a wait for this address is over; the address may stay listened to. */
+/* listener.c: a wait for this address is over; the address may stay listened to. */
 void vipl_conn_unlisten(struct vipl_nic *nic, const struct vipl_address *local);
 void vipl_conns_close(struct vipl_nic *nic); /* no new requests; those here are rejected */
-void vipl_conns_fini(struct vipl_nic *nic);  /* nobody uses the NIC any more */
+void vipl_conns_fini(struct vipl_nic *nic);  /* the NIC has no users any more */
 void vipl_conn_abandon_pool(void);
 
 /* Addresses as programs lay them out. False: a length the device does not take. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A completion queue: the completed works of its VIs themselves, linked in completion order. It has
- * no array that could overflow; an entry leaves when it is taken, or when its work is reaped.
+ * A completion queue: the completed works of its VIs, linked in completion order. It has no array that could
+ * overflow; an entry leaves the list when it is taken, or when its work is reaped.
  */
 #ifndef VIPL_CORE_CQ_H
 #define VIPL_CORE_CQ_H
@@ -28,8 +28,8 @@ struct vipl_cq {
     struct vipl_list entries;  /* vipl_work.cq_link; guarded by lock */
     struct vipl_list waiters;  /* vipl_waiter.link; guarded by lock */
     struct vipl_list notifies; /* vipl_event.link, registered handlers; guarded by lock */
-    struct vipl_ready_fd
-        *ready_fd; /* readable while there are entries; NULL: nobody asked; guarded by lock */
+    /* readable while there are entries; NULL: the program has not asked for it; guarded by lock */
+    struct vipl_ready_fd *ready_fd;
 };
 
 void vipl_cq_make(void *object); /* a vipl_cq, once, in new memory */
@@ -37,7 +37,7 @@ VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle
 VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle);
 struct vipl_cq *vipl_cq_lock(void *handle); /* NULL: no such queue */
 
-/* The work is reaped or forgotten: its entry goes, if it is still there. */
+/* The work is reaped or forgotten: its entry is removed, if it is still there. */
 void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work);
 /* The work's memory moved: its entry follows. */
 void vipl_cq_move(struct vipl_cq *cq, struct vipl_work *from, struct vipl_work *to);

@@ -5,7 +5,7 @@
 #include "base/iov.h"
 #include "core/nic.h"
 
-enum { TOUCHABLE_ALIGNMENT = 8 }; /* below this even Status could not be written on every CPU */
+enum { TOUCHABLE_ALIGNMENT = 8 }; /* below this address even Status could not be written on every CPU */
 
 static const VIP_DESCRIPTOR_SEGMENT *segment_at(const VIP_DESCRIPTOR *descriptor, unsigned i)
 {
@@ -49,14 +49,15 @@ static void *local_address(const VIP_DATA_SEGMENT *segment)
     return segment->Data.Address;
 }
 
-/* The same for the peer's memory, if its program is such a one too; else all 64 bits are meant. The send lock is held. */
+/* The same for the peer's memory, if the peer's program has 32-bit addresses too; otherwise all 64 bits count.
+ * The send lock is held. */
 static uint64_t remote_address(const struct vipl_vi *vi, const VIP_ADDRESS_SEGMENT *segment)
 {
     bool pointer_alone = sizeof(void *) == 4 && vi->peer_params.is_32_bit;
     return pointer_alone ? (uintptr_t)segment->Data.Address : segment->Data.AddressBits;
 }
 
-/* Once admitted, a descriptor stays where it is; with VIPL_SAFE_COPY it is made sure of. */
+/* Once admitted, a descriptor stays where it is. With VIPL_SAFE_COPY its memory is checked first. */
 static bool is_there(const struct vipl_work *work)
 {
     return vipl_iov_can_read(work->descriptor, (size_t)segments_bytes(work->segments));
@@ -67,8 +68,9 @@ bool vipl_descriptor_is_fenced(const struct vipl_work *work)
     return is_there(work) && (work->descriptor->CS.Control & VIP_CONTROL_QFENCE) != 0;
 }
 
-/* Lists the first `most` bytes of the data segments from `first` on, and adds up all of them. Protection is per segment,
- * and of what is listed: an empty segment names nothing, nor does one behind these bytes. Each is read once. */
+/* Lists the first `most` bytes of the data segments from `first` on, and adds up the lengths of all of them. Only
+ * segments that are listed are checked: an empty segment has no memory to protect, nor has one behind these
+ * bytes. Each is read once. */
 static uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, unsigned first, unsigned count,
                        size_t most, struct vipl_sg *out, uint64_t *all)
 {

@@ -21,7 +21,7 @@
 static const char *const default_spellings[] = {"VINIC",       "VINIC0",      "nic0",
                                                 "/dev/via_lo", "/etc/via_lo", "/dev/clanvi0"};
 
-/* VIPL_DEVICE_ALIASES="/dev/clanvi0=tcp:eth0,VINIC1=loopback": device becomes what stands for it. */
+/* VIPL_DEVICE_ALIASES="/dev/clanvi0=tcp:eth0,VINIC1=loopback": replaces `device` by the name that it stands for. */
 static bool replace_alias(char device[64])
 {
     char aliases[1024];

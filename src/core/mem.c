@@ -46,7 +46,7 @@ static inline struct vipl_region *find(struct vipl_mem *mem, VIP_MEM_HANDLE hand
     return table == NULL || handle == 0 ? NULL : find_in(table, handle, &slot);
 }
 
-/* --- what a region allows: three rules, asked for whether and for why not --- */
+/* --- what a region allows: three rules, one function for the answer and for the reason --- */
 
 static inline bool lies_in(const struct vipl_region *region, uint64_t address, uint64_t bytes)
 {
@@ -145,8 +145,8 @@ void vipl_mem_fini(struct vipl_mem *mem)
     mem->table = NULL;
 }
 
-/* Random, so that it is not guessed, but for the highest bits, which are counted: the same number does not come again
- * within as many registrations as they can count. The low bits choose the place in the table. */
+/* Random, so that it cannot be guessed, except for the highest bits, which are counted: the same number does not
+ * come again within as many registrations as they can count. The low bits choose the slot in the table. */
 static VIP_RETURN new_handle_locked(struct vipl_mem *mem, VIP_MEM_HANDLE *out)
 {
     VIP_MEM_HANDLE handle;
@@ -275,7 +275,7 @@ static struct vipl_region *find_exact(struct vipl_nic *nic, const void *address,
     return region != NULL && region->handle == handle && region->address == address ? region : NULL;
 }
 
-/* No peer reaches it directly any more. When this returns nor does anything else. */
+/* No peer can access the region directly any more. When this returns, no transfer of this process uses it either. */
 static void end(struct vipl_nic *nic, struct vipl_region *region)
 {
     vipl_mutex_lock(&nic->lock);

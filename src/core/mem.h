@@ -2,10 +2,9 @@
 /*
  * Registered memory and protection tags of one NIC handle.
  *
- * Look-ups are on the data path and take no lock: they run under a queue lock of some VI of this
- * NIC handle, and whoever ends a region or changes it publishes that first and then passes through
- * every such lock once (vipl_nic_synchronize) before it returns. So no transfer that saw the old
- * region is under way any more, and its record may be used again.
+ * Look-ups are on the data path and take no lock: they run under a queue lock of some VI of this NIC handle. The
+ * thread that ends a region or changes it publishes that first, and then takes and releases every such lock once
+ * before it returns. So no transfer that saw the old region is under way any more, and its record may be used again.
  */
 #ifndef VIPL_CORE_MEM_H
 #define VIPL_CORE_MEM_H
@@ -44,9 +43,10 @@ struct vipl_region {
 };
 
 struct vipl_region_table {
-    struct vipl_region_table *older; /* outgrown; freed with the NIC handle, readers may be in it */
-    uint32_t capacity;               /* a power of two */
-    void *slots[];                   /* struct vipl_region, NULL, or a tombstone; atomic */
+    /* a table that became too small; freed with the NIC handle, because readers may be in it */
+    struct vipl_region_table *older;
+    uint32_t capacity; /* a power of two */
+    void *slots[];     /* struct vipl_region, NULL, or a tombstone; atomic */
 };
 
 struct vipl_mem {

@@ -65,8 +65,8 @@ bool vipl_nic_ref(struct vipl_nic *nic)
     return true;
 }
 
-/* While closing, the closer waits for the others; its own reference is the last but for a service thread
- * in whose callback it runs. */
+/* While closing, the closing thread waits for the others. Its own reference is the last but for that of a service
+ * thread in whose callback it runs. */
 void vipl_nic_put(struct vipl_nic *nic)
 {
     vipl_deferred_run();

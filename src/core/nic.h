@@ -55,10 +55,10 @@ struct vipl_nic {
     struct vipl_list conns;        /* vipl_conn.link, all requests; guarded by lock */
     uint32_t conns_waiting;        /* those not taken by VipConnectWait(); guarded by lock */
     struct vipl_list conn_waiters; /* vipl_waiter.link: VipConnectWait(); guarded by lock */
-    struct vipl_ready_fd
-        *conn_ready_fd;          /* readable while conns_waiting > 0; NULL: nobody asked; guarded by lock */
-    struct vipl_list conns_kept; /* vipl_kept.link, see listening.c; guarded by lock */
-    uint32_t conns_kept_count;   /* guarded by lock */
+    /* readable while conns_waiting > 0; NULL: the program has not asked for it; guarded by lock */
+    struct vipl_ready_fd *conn_ready_fd;
+    struct vipl_list conns_kept;    /* vipl_kept.link, see listener.c; guarded by lock */
+    uint32_t conns_kept_count;      /* guarded by lock */
     VIP_NET_ADDRESS *discovered[2]; /* for VipQuerySystemManagementInfo(); guarded by lock */
 
     struct vipl_mem mem;
@@ -71,7 +71,7 @@ void vipl_nic_abandon_pool(void);
 struct vipl_nic *vipl_nic_get(void *handle); /* a reference, or NULL: not a live handle */
 bool vipl_nic_ref(struct vipl_nic *nic);     /* another reference; false: it is closing */
 void vipl_nic_put(struct vipl_nic *nic);
-/* Whether this process was forked while a call, or a callback, was under way here, and has come back into that: then
+/* Whether this process was forked while a call, or a callback, was under way here, and has returned into it. Then
  * nothing may be touched any more, not even a lock. */
 static inline bool vipl_nic_is_inherited(const struct vipl_nic *nic)
 {

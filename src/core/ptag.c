@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Protection tags: a number that regions and VIs share, and a count of who uses it. */
+/* Protection tags: a number that regions and VIs share, and a count of the regions and VIs that use it. */
 #include <string.h>
 
 #include "base/handle.h"

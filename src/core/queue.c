@@ -101,7 +101,7 @@ static void write_outcome(const struct vipl_work *work)
 {
     VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
     if (vipl_iov_is_safe() && !vipl_iov_may_write((uint32_t *)(uintptr_t)&cs->Length)) {
-        return; /* it comes back all the same, without an outcome in it */
+        return; /* the descriptor is returned all the same, without an outcome in it */
     }
     if ((work->status & VIP_STATUS_IMMEDIATE) != 0) {
         cs->ImmediateData = work->immediate;

@@ -38,16 +38,17 @@ struct vipl_queue {
     uint32_t completed;
     uint32_t reaped;
     uint32_t limit;
-    bool is_recv;                   /* constant */
-    bool overrun;                   /* a completion found its strict completion queue full */
-    struct vipl_vi *vi;             /* constant */
-    struct vipl_cq *cq;             /* constant while the VI is live; NULL: none */
-    struct vipl_sink *sink;         /* where completions go; NULL: the program takes them from here */
-    struct vipl_list waiters;       /* vipl_waiter.link */
-    struct vipl_list notifies;      /* vipl_event.link, registered handlers */
-    struct vipl_ready_fd *ready_fd; /* readable while there is something to reap; NULL: nobody asked */
-    struct vipl_done done[4];       /* statistics, by VIP_CONTROL_OP_... */
-    uint64_t works_failed;          /* completed with an error, flushed ones too */
+    bool is_recv;              /* constant */
+    bool overrun;              /* a completion found its strict completion queue full */
+    struct vipl_vi *vi;        /* constant */
+    struct vipl_cq *cq;        /* constant while the VI is live; NULL: none */
+    struct vipl_sink *sink;    /* where completions go; NULL: the program takes them from here */
+    struct vipl_list waiters;  /* vipl_waiter.link */
+    struct vipl_list notifies; /* vipl_event.link, registered handlers */
+    struct vipl_ready_fd
+        *ready_fd; /* readable while there is something to reap; NULL: the program has not asked for it */
+    struct vipl_done done[4]; /* statistics, by VIP_CONTROL_OP_... */
+    uint64_t works_failed;    /* completed with an error, including flushed ones */
 };
 
 void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv); /* once, in new memory */

@@ -21,7 +21,7 @@ VIP_RETURN vipl_ready_fd_new(struct vipl_nic *nic, struct vipl_ready_fd **out)
     return VIP_SUCCESS;
 }
 
-/* The descriptor may live on, in a forked child for example: it does not look readable there for ever. */
+/* The descriptor may live on, in a forked child for example: it must not stay readable there for ever. */
 void vipl_ready_fd_free(struct vipl_ready_fd *ready_fd)
 {
     if (ready_fd != NULL) {

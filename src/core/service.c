@@ -19,7 +19,7 @@
 enum {
     STEP_BACK_MS = 5,
     MOST_ERRORS = 1024, /* that wait to be reported */
-    HEAR_MS = 1000      /* for the thread to hear that it is to end */
+    HEAR_MS = 1000      /* how long the thread may take to notice that it is to end */
 };
 
 void vipl_service_init(struct vipl_service *service)
@@ -75,7 +75,7 @@ static void enqueue(struct vipl_nic *nic, struct vipl_event *event)
     struct vipl_service *service = &nic->service;
     vipl_mutex_lock(&service->lock);
     if (service->stopping || is_too_many(service, event)) {
-        vipl_free(event); /* stopping: the NIC handle is being closed, nobody to call */
+        vipl_free(event); /* stopping: the NIC handle is being closed, and no handler is called any more */
     } else {
         vipl_list_append(&service->events, &event->link);
         if (service->running) {
@@ -130,16 +130,16 @@ static void call(void *nic_handle, const struct vipl_event *event)
     }
 }
 
-/* What the thread knows of the application. */
+/* What the thread knows about the application. */
 struct view {
     uint32_t activity; /* as it last was */
-    bool idle;         /* the last sleep was until somebody passed the lead on */
+    bool idle;         /* the last sleep lasted until another thread passed the lead on */
 };
 
-/* One look at the backend and one sleep. Leads the sleepers unless the application was active since the last look; then
- * it only looks again soon. Not even that while an application thread leads, which passes the lead on: unless one just
- * has, so that of many short sleeps not each wakes this thread. An application that may sleep on its own is never
- * active. */
+/* One look at the backend and one sleep. The thread leads the sleepers unless the application was active since
+ * the last look; then it only looks again soon. It does not even do that while an application thread leads, which
+ * passes the lead on; unless one just has, so that a series of short sleeps does not wake this thread each time.
+ * An application that may sleep in its own event loop is never counted as active. */
 static void watch(struct vipl_nic *nic, struct vipl_waiter *self, struct view *view)
 {
     uint32_t activity = vipl_load_relaxed(&nic->sleepers.activity);
@@ -180,7 +180,7 @@ static void service_main(void *arg)
 void vipl_service_over(struct vipl_nic *nic)
 {
     vipl_mutex_lock(&nic->service.lock);
-    nic->service.running = false; /* nobody signals from now on */
+    nic->service.running = false; /* no thread signals it from now on */
     vipl_waker_close(&nic->service.waker);
     vipl_mutex_unlock(&nic->service.lock);
     vipl_store_ordered(&nic->service.over, 1); /* pairs with await_end() */
@@ -235,8 +235,8 @@ void vipl_service_attend(struct vipl_nic *nic, bool more)
     vipl_mutex_unlock(&service->lock);
 }
 
-/* A thread that sleeps on descriptors which the program has closed meanwhile (closefrom() does that) hears no waker. In a
- * callback, which may take its time, it is not cancelled. */
+/* A thread that sleeps on descriptors which the program has closed meanwhile (closefrom() does that) cannot be
+ * woken. In a callback, which may take its time, it is not cancelled. */
 static void await_end(struct vipl_service *service)
 {
     while (vipl_load_ordered(&service->over) == 0) {
@@ -267,8 +267,8 @@ bool vipl_service_stop(struct vipl_nic *nic)
     return self;
 }
 
-/* A handler may have interrupted the program's malloc(), which starting a thread needs: whoever calls next that is none
- * does it. */
+/* A signal handler may have interrupted the program's malloc(), which starting a thread needs. Then the next call
+ * that cannot come from a handler starts the thread. */
 VIP_RETURN vipl_up_need_service(struct vipl_nic *nic)
 {
     if (vipl_guard_is_safe_call()) {
@@ -319,7 +319,7 @@ void vipl_error_report(struct vipl_nic *nic, const VIP_ERROR_DESCRIPTOR *error)
     void *context = nic->service.error_context;
     vipl_mutex_unlock(&nic->service.lock);
     if (handler == NULL || event == NULL) {
-        log_error(error); /* nobody else to tell; or no memory for it */
+        log_error(error); /* no thread to report it; or no memory for the report */
         vipl_free(event);
         return;
     }

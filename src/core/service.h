@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one library thread of a NIC handle. It exists from the first moment somebody asks for
- * asynchrony; it runs the application's callbacks, one after the other with no lock held, and
- * makes progress while no application thread does: it watches the backend's descriptor like any
- * sleeper, but steps back (looking again every few milliseconds) while the application is active.
- * It does not step back while programs hold descriptors of this NIC handle (ready_fd.h): then it watches
- * whenever no application thread does, so that one that goes to sleep elsewhere misses nothing.
+ * The one library thread of a NIC handle. It exists from the first moment that the program uses something
+ * asynchronous. It runs the application's callbacks, one after the other with no lock held, and makes progress while
+ * no application thread does: it watches the backend's descriptor like any sleeper, but steps back (looking again
+ * every few milliseconds) while the application is active. It does not step back while programs hold descriptors of
+ * this NIC handle (ready_fd.h): then it watches whenever no application thread does, so that a program that goes to
+ * sleep elsewhere misses nothing.
  */
 #ifndef VIPL_CORE_SERVICE_H
 #define VIPL_CORE_SERVICE_H
@@ -23,8 +23,8 @@ struct vipl_cq;
 
 enum vipl_event_kind { VIPL_EVENT_VI, VIPL_EVENT_CQ, VIPL_EVENT_ERROR };
 
-/* A registered handler, and then the call it has become: made at registration, so that a completion
- * allocates nothing. Guarded by the lock of the list it is on. */
+/* A registered handler, which becomes a call when a work completes. It is allocated at registration, so that a
+ * completion allocates nothing. Guarded by the lock of the list it is on. */
 struct vipl_event {
     struct vipl_list link;
     enum vipl_event_kind kind;
@@ -42,15 +42,15 @@ struct vipl_service {
     struct vipl_mutex lock;  /* rank SERVICE; guards all below */
     struct vipl_list events; /* vipl_event.link: calls to make, oldest first */
     uint32_t errors;         /* of them, reports of errors */
-    uint32_t errors_lost;    /* for which there was no room, since there last was */
+    uint32_t errors_lost;    /* reports of errors for which there was no room, since there last was */
     VIP_ERROR_HANDLER error_handler;
     void *error_context;
     struct vipl_waker waker;
     struct vipl_thread thread;
-    uint32_t
-        ready_fds;   /* atomic: descriptors that programs have; while there are any it does not step back */
-    uint32_t wanted; /* atomic: the thread is to be started by the next call that may */
-    uint32_t over;   /* atomic: the thread has done all but end */
+    /* atomic: descriptors that programs have; while there are any it does not step back */
+    uint32_t ready_fds;
+    uint32_t wanted; /* atomic: the thread is to be started by the next call that can do so */
+    uint32_t over;   /* atomic: the thread does nothing any more but end */
     int cancel;      /* what vipl_cancel_off() returned to it; the thread's */
     bool running;    /* the thread exists */
     bool stopping;   /* it is to end */
@@ -63,8 +63,8 @@ void vipl_service_attend(struct vipl_nic *nic, bool more);
 /* Ends it after the callback that runs. True: called from that callback; the thread ends later. */
 bool vipl_service_stop(struct vipl_nic *nic);
 
-void vipl_service_over(
-    struct vipl_nic *nic); /* the thread's last call: it ends, or is cancelled in its sleep */
+/* the thread's last call: it ends, or is cancelled in its sleep */
+void vipl_service_over(struct vipl_nic *nic);
 
 struct vipl_event *vipl_event_new(enum vipl_event_kind kind, void *context);
 void vipl_events_drop_locked(struct vipl_list *events); /* frees registered handlers */

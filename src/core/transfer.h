@@ -5,7 +5,7 @@
 
 #include "vipl/vipl.h"
 
-/* INVALID_PARAMETER: `handle` names no VI of this process's own. */
+/* VIP_INVALID_PARAMETER: `handle` is not that of a private VI of this process. */
 VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 

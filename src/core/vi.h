@@ -31,7 +31,7 @@ struct vipl_vi {
     VIP_VI_STATE state;
     uint32_t tag; /* the tag's number; 0: memory of any tag of the NIC handle */
     VIP_VI_ATTRIBUTES attributes;
-    struct vipl_ptag *ptag; /* whose use the VI holds */
+    struct vipl_ptag *ptag; /* the tag that the VI uses */
     uint32_t failure;       /* atomic: 0, or 1 + VIP_ERROR_CODE; set by the thread whose list it is on */
     struct vipl_deferred end_failed; /* of the thread that set `failure` */
     uint32_t holds;                  /* atomic */

@@ -86,13 +86,13 @@ static void leave(struct vipl_sleepers *s, struct vipl_waiter *waiter)
     vipl_mutex_lock(&s->lock);
     vipl_list_remove(&waiter->nic_link);
     if (s->leader == waiter) {
-        /* It leads again when it sleeps again, or passes the lead on when it is done. */
+        /* The service thread leads again when it sleeps again, or passes the lead on when it is done. */
         vipl_store_ptr(&s->leader, NULL);
     }
     vipl_mutex_unlock(&s->lock);
 }
 
-/* A thread that has slept waits no longer. If nobody leads now, the next one wakes, finds the lead free and
+/* A thread that has slept waits no longer. If no thread leads now, the next one wakes, finds the lead free and
  * takes it: a follower, or else the service thread. */
 static void pass_lead(struct vipl_sleepers *s)
 {
@@ -121,7 +121,7 @@ struct sleep {
     bool prepared;
 };
 
-/* The thread is being cancelled in its sleep. Nobody misses it. */
+/* The thread is being cancelled in its sleep. No other thread depends on it any more. */
 static void end_cancelled(void *arg)
 {
     struct sleep *s = arg;
@@ -141,7 +141,8 @@ static void end_cancelled(void *arg)
     vipl_guard_cancelled();
 }
 
-/* Whoever took its place or passed the lead on has noted that, and may be about to let the lock go: it is not asked for. */
+/* The thread that took its role or passed the lead on has noted that, and may be about to release the lock: so
+ * the lock is not taken here. */
 static void leave_service(struct vipl_sleepers *s, const struct vipl_waiter *waiter)
 {
     if (vipl_load_ptr(&s->leader) == waiter ||
@@ -197,7 +198,7 @@ static int sleep_leading(struct sleep *s, int ms)
         return ECHILD;
     }
     nic->ops->finish_wait(nic->be, &s->hint);
-    return rc == ETIMEDOUT && most != ms ? 0 : rc; /* only the backend's time is up */
+    return rc == ETIMEDOUT && most != ms ? 0 : rc; /* only the time limit of the backend is over */
 }
 
 /* One sleep of an enlisted waiter: 0, ETIMEDOUT or EINTR. */
@@ -287,11 +288,11 @@ static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *wh
     return rc;
 }
 
-/* Somebody else ends this thread's call: once for each time that it is asked. */
+/* Another thread ends this thread's call: once for each request. */
 static bool is_cancelled(const struct vipl_waker *waker)
 {
     return waker->cancel != NULL &&
-           vipl_exchange(waker->cancel, 0) != 0; /* pairs with who set it, then signalled */
+           vipl_exchange(waker->cancel, 0) != 0; /* pairs with the thread that set it, then signalled */
 }
 
 static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,

@@ -26,10 +26,11 @@ struct vipl_waiter {
 
 /* What a wait is for. */
 struct vipl_wait_for {
-    /* Anything but VIP_NOT_DONE ends the wait. With a waiter: if not done, enlists it, in one step. */
+    /* Anything but VIP_NOT_DONE ends the wait. With a waiter: enlists it in the same step, if there is nothing
+     * yet. */
     VIP_RETURN (*attempt)(void *arg, struct vipl_waiter *waiter);
-    /* Takes the waiter off the object's list, if it is still on it. `unused`: it will not attempt again; if it has been
-     * woken, another is to be instead. */
+    /* Takes the waiter off the object's list, if it is still on it. `unused`: it will not attempt again; if it
+     * has been woken, another waiter is woken instead. */
     void (*leave)(void *arg, struct vipl_waiter *waiter, bool unused);
     void *arg;
     const void *mask; /* the signals blocked while asleep, a sigset_t; NULL: those of the thread */
@@ -59,8 +60,9 @@ struct vipl_sleepers {
 };
 
 void vipl_sleepers_init(struct vipl_sleepers *s);
-/* The service thread's sleep. `lead`: leads if nobody does; `idle`: parks while an application thread leads, which
- * passes the lead on when it is done; otherwise sleeps for `ms`. Its waker ends any of them. True: it was idle. */
+/* The service thread's sleep. `lead`: it leads if no thread does. `idle`: it sleeps without a limit while an
+ * application thread leads, which passes the lead on when it is done. Otherwise it sleeps for `ms`. Its waker
+ * ends any of these. True: it was idle. */
 bool vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool lead, bool idle, int ms);
 void vipl_wake_sleepers(struct vipl_nic *nic); /* all of them: the NIC handle is closing */
 

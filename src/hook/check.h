@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The contract of backend.h, checked in debug builds at each call: what core owes a backend (locks,
- * order, life times) and what a backend owes core. No program can break it, whatever it does; a
- * breach is a fault of this library, so it says what and aborts. Without debug, nothing is here.
+ * The contract of backend.h, checked in debug builds at each call: the duties of core towards a backend (locks,
+ * order, life times) and those of a backend towards core. No program can break it; a breach is a fault of this
+ * library, so a message says which one, and the process aborts. Builds without debug have none of this.
  */
 #ifndef VIPL_HOOK_CHECK_H
 #define VIPL_HOOK_CHECK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of sends that the hook keeps back. Everything is a walk of its few entries; a plan without
- * `delay` and a device that is never full leave it empty, and then nobody takes its lock.
+ * The table of sends that the hook keeps back. Every operation reads its few entries from the first to the last. A
+ * plan without `delay` and a device that is never full leave the table empty, and then its lock is not taken.
  */
 #include "hook/delay.h"
 

@@ -21,7 +21,7 @@ struct vipl_delay {
     struct vipl_vi *vi; /* NULL: free */
     uint32_t sequence;  /* vipl_send.sequence */
     uint32_t number;    /* the send's number in the fault plan */
-    uint32_t polls;     /* still to come; 0: may go */
+    uint32_t polls;     /* polls that are still to come; 0: the send may go */
 };
 
 struct vipl_delays {
@@ -35,11 +35,11 @@ void vipl_delays_init(struct vipl_delays *delays);
 /* The entry of this send: its number, 0 if it has none; *polls are those still to come. */
 uint32_t vipl_delays_find(struct vipl_delays *delays, const struct vipl_vi *vi, uint32_t sequence,
                           uint32_t *polls);
-/* Enters a send, for `polls` polls; false: no room. The VI's send lock is held. */
+/* Adds a send that waits for `polls` polls; false: no room. The VI's send lock is held. */
 bool vipl_delays_hold(struct vipl_delays *delays, struct vipl_vi *vi, uint32_t sequence, uint32_t number,
                       uint32_t polls);
 void vipl_delays_drop(struct vipl_delays *delays, const struct vipl_vi *vi);
-/* The device was polled: the VIs whose send may go now, and how many they are. */
+/* The device was polled. Returns the VIs whose send may go now, and their number. */
 unsigned vipl_delays_polled(struct vipl_delays *delays, struct vipl_vi *due[VIPL_DELAYS]);
 
 #endif

@@ -28,7 +28,7 @@ static const char *const event_names[] = {"POST_DESC",  "CONN_LOST",      "RECVQ
 
 enum { EVENTS = sizeof(event_names) / sizeof(event_names[0]) };
 
-/* --- reading: each takes what it is for from *at and moves it, or returns false --- */
+/* --- reading: each function reads its part at *at and moves *at behind it, or returns false --- */
 
 static bool take_char(const char **at, char wanted)
 {

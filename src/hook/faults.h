@@ -43,19 +43,19 @@ struct vipl_faults {
     uint32_t count;
     struct vipl_fault_rule rules[VIPL_FAULT_RULES];
     uint32_t sends;                   /* atomic: sends that have a number */
-    uint32_t calls[VIPL_FAULT_KINDS]; /* atomic: calls that vipl_faults_strikes() was asked about */
+    uint32_t calls[VIPL_FAULT_KINDS]; /* atomic: calls of vipl_faults_strikes() */
 };
 
-/* What is to happen to one send. */
+/* What the plan does to one send. */
 struct vipl_send_faults {
     bool drop;
     bool disconnect;
-    uint32_t polls;  /* delayed by so many */
+    uint32_t polls;  /* the number of polls by which it is delayed */
     uint32_t status; /* VIP_STATUS error bits */
     uint32_t events; /* bit n: report VIP_ERROR_CODE n */
 };
 
-/* Reads a plan; each item that is none is logged and left out. */
+/* Reads a plan. An item that is not valid is logged and left out. */
 void vipl_faults_read(struct vipl_faults *faults, const char *plan);
 bool vipl_faults_has(const struct vipl_faults *faults, enum vipl_fault kind);
 /* Counts a call of that kind: whether a rule strikes it. Not for faults of sends. */

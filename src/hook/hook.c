@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table between core and a backend: each operation checks (debug builds), strikes with what the
- * fault plan has for it, calls the backend's operation, and writes the trace. An area of a VI or of a
- * connection request stays the backend's; the hook's own part is in its NIC, of bounded size.
+ * The table between core and a backend. Each operation checks the contract (debug builds), applies the faults that
+ * the plan has for it, calls the backend's operation, and writes the trace. The area of a VI or of a connection
+ * request belongs to the backend; the hook keeps its own part in its NIC, of bounded size.
  */
 #include "hook/hook.h"
 
@@ -181,12 +181,13 @@ static void hook_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 /* --- connections --- */
 
-/* A delayed send goes on when somebody polls: who connects gets the thread that does if nobody else. */
+/* A delayed send goes on when the device is polled. A NIC handle that connects gets the service thread, which
+ * polls if the program does not. */
 static void prepare_delays(struct vipl_be_nic *be)
 {
     struct hook_nic *hook = hook_of(be);
     if (vipl_faults_has(&hook->faults, VIPL_FAULT_DELAY)) {
-        (void)vipl_up_need_service(hook->core); /* without it the program's own calls have to do */
+        (void)vipl_up_need_service(hook->core); /* if that fails, the calls of the program have to do */
     }
 }
 
@@ -406,7 +407,7 @@ static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *v
     return posted;
 }
 
-/* --- progress: not traced, there are thousands in a moment --- */
+/* --- progress: not traced, since there are thousands of such calls in a moment --- */
 
 static void hook_poll(struct vipl_be_nic *be)
 {

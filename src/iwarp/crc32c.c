@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CRC32C, eight bytes a step: by the processor's instruction, or by eight tables (a table for each byte of
- * the step: what that byte adds to the CRC when it is that far from the step's end).
+ * CRC32C, eight bytes per step: by the processor's instruction, or by eight tables, one for each byte of the step,
+ * which have what that byte adds to the CRC at its distance from the end of the step.
  */
 #include "iwarp/crc32c.h"
 
@@ -61,7 +61,7 @@ static inline uint32_t crc_table_8(uint32_t crc, uint64_t bytes)
 static bool crc_has_instruction(void)
 {
     enum { UNKNOWN, NO, YES };
-    static uint8_t known; /* relaxed: whoever asks the processor is told the same */
+    static uint8_t known; /* relaxed: every thread finds the same */
     uint8_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (answer == UNKNOWN) {
         uint32_t a = 1, b, c = 0, d;
@@ -99,7 +99,7 @@ static bool crc_has_instruction(void)
 
 CRC_TARGET static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *at, size_t length)
 {
-    uint64_t wide = ~crc; /* as wide as the instruction, to spare it a conversion a step */
+    uint64_t wide = ~crc; /* as wide as the instruction: no conversion in each step */
     for (; length >= 8; length -= 8, at += 8) {
         wide = CRC_8(wide, crc_load(at));
     }

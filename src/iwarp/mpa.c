@@ -18,7 +18,7 @@ enum { FLAG_MARKERS = 0x80, FLAG_CRC = 0x40, FLAG_REJECT = 0x20, FLAG_ENHANCED =
 static const char request_key[] = "MPA ID Req Frame";
 static const char reply_key[] = "MPA ID Rep Frame";
 
-/* Whether what is there of a frame can be one. */
+/* Whether the bytes received so far can be the beginning of a frame. */
 static bool start_is_plausible(const uint8_t *bytes, size_t length)
 {
     size_t key = length < KEY_BYTES ? length : KEY_BYTES;

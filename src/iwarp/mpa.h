@@ -79,9 +79,9 @@ bool vipl_mpa_crc_is_right(const uint8_t *fpdu, size_t bytes);
 
 /* The bytes that `length` bytes become with markers among them, at most. */
 size_t vipl_mpa_marked_bytes(size_t length);
-/* Copies one whole FPDU with the markers it needs at `position`, the bytes that this direction has carried since its
- * first FPDU, markers included, modulo 512; advances it. The FPDU's CRC is written anew over what it covers.
- * Returns the bytes written. */
+/* Copies one whole FPDU with the markers it needs at `position`, the bytes that this direction has carried since
+ * its first FPDU, markers included, modulo 512; advances it. The FPDU's CRC is computed again over the bytes that
+ * it covers. Returns the bytes written. */
 size_t vipl_mpa_mark(uint8_t *to, const uint8_t *fpdu, size_t bytes, bool with_crc, uint32_t *position);
 
 #endif

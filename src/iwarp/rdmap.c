@@ -49,7 +49,8 @@ static void ddp_fields(const uint8_t *header, struct vipl_ddp *out)
     out->mo = vipl_get32(header + 14);
 }
 
-/* Whoever terminates a connection over a header sends it back: *out is written unless the header is short. */
+/* An end that terminates a connection because of a header sends the header back: *out is written unless the
+ * header is short. */
 enum vipl_ddp_fault vipl_ddp_read(const uint8_t *ulpdu, size_t length, struct vipl_ddp *out)
 {
     if (length == 0 || length < ddp_header_bytes((ulpdu[0] & DDP_TAGGED) != 0)) {

@@ -48,7 +48,7 @@ struct vipl_ddp {
     size_t segment_bytes; /* as read: header and payload */
 };
 
-/* Why a segment is none; the names are RFC 5041's and RFC 5040's. */
+/* Why bytes are not a valid segment; the names are those of RFC 5041 and RFC 5040. */
 enum vipl_ddp_fault {
     VIPL_DDP_OK,
     VIPL_DDP_FAULT_SHORT,         /* shorter than its header */
@@ -81,7 +81,7 @@ void vipl_rdmap_immediate_write(uint8_t to[VIPL_RDMAP_IMMEDIATE_BYTES], uint32_t
 
 enum vipl_rdmap_layer { VIPL_LAYER_RDMAP = 0, VIPL_LAYER_DDP = 1, VIPL_LAYER_LLP = 2 };
 
-/* layer << 12 | error type << 8 | error code: the reasons we give and know. */
+/* layer << 12 | error type << 8 | error code: the reasons that this library sends and knows. */
 enum vipl_terminate {
     VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC = 0x0000,
     VIPL_TERM_RDMAP_INVALID_STAG = 0x0100,
@@ -118,7 +118,7 @@ enum vipl_terminate {
 };
 
 struct vipl_rdmap_terminate {
-    uint16_t reason;        /* enum vipl_terminate, or what a peer made up */
+    uint16_t reason;        /* enum vipl_terminate, or another number that a peer sent */
     uint16_t segment_bytes; /* D: the DDP segment's length, if with_ddp */
     bool with_ddp;          /* the DDP header that the error is about follows */
     struct vipl_ddp ddp;

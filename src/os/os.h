@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every operating system service the library uses, one section a need. Implemented once for each
- * system below posix/, linux/ and (to come) windows/; no other folder includes a system header for
- * one of these needs. Functions that can fail return an errno value, 0 for success.
+ * Every operating system service that the library uses, one section for each need. Implemented once for each system
+ * below posix/, linux/ and (to come) windows/; no other folder includes a system header for one of these needs.
+ * Functions that can fail return an errno value, 0 for success.
  */
 #ifndef VIPL_OS_H
 #define VIPL_OS_H
@@ -13,15 +13,16 @@
 
 /* --- memory: the only allocator; tests make the Nth allocation fail ----------------------------- */
 
-/* Not the C library's: a signal handler may have interrupted that, and call us. This one has a lock of ours; who holds
- * it is inside the library, where handlers do not get (base/guard.h). */
+/* Not the C library's allocator: a signal handler may have interrupted that, and then call the library. This one
+ * has a lock of its own. A thread that holds the lock is inside the library, where handlers are refused
+ * (base/guard.h). */
 void *vipl_alloc(size_t bytes);
 void *vipl_zalloc(size_t bytes);
 void vipl_free(void *p);
 void *vipl_alloc_slab(size_t bytes); /* zeroed whole pages, never given back */
-void vipl_alloc_abandon(void);       /* in a forked child: what is free stays unused */
+void vipl_alloc_abandon(void);       /* in a forked child: free memory stays unused */
 
-/* --- what the system may refuse: tests make the Nth refusal ------------------------------------- */
+/* --- what the system may refuse: tests make the Nth such call fail ----------------------------- */
 
 bool vipl_resource_fails(int error); /* asked before each such call: if it is to fail, errno is `error` */
 
@@ -55,50 +56,55 @@ void vipl_print_error(const char *text, size_t length); /* to the standard error
 
 /* 1 in the process that loaded the library, another number in each forked child. */
 uint32_t vipl_fork_generation(void);
-/* Has `child` called in the child of every later fork, if `handlers`; in any case now, if this process was forked
- * unseen. Call before there is anything to lose, as often as you like. */
+/* Registers `child`, to be called in the child of every later fork, if `handlers` is true. In any case it is
+ * called now, if this process was forked and the handlers did not run. To be called before the process has
+ * objects, any number of times. */
 int vipl_fork_watch(void (*child)(void), bool handlers);
 
-/* Has all three called around every later fork: before, and after it in parent and child. Call once. */
+/* Registers all three, to be called around every later fork: before it, and after it in parent and child. To be
+ * called once. */
 int vipl_around_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
 
-/* The library's descriptors, of which a forked child closes its copies. Between begin and end, which are to be close
- * together, no other thread forks: there a descriptor is opened and made our own. */
+/* The library's descriptors, of which a forked child closes its copies. Between begin and end, which must be
+ * close together, no other thread forks: a descriptor is opened and registered there. */
 void vipl_fd_begin(void);
 void vipl_fd_end(void);
 void vipl_fd_own(int fd);
-void vipl_fd_disown(int fd); /* somebody else closes it, after this */
+void vipl_fd_disown(int fd); /* it is closed elsewhere, after this */
 void vipl_fd_close(int fd);  /* < 0: nothing */
-/* No descriptor of the library's is below 3, whatever the program closed. Each of ours is made known, right after the
- * call that made it: 0, or why there is none (*fd < 0: the errno of that call). Closed where it fails. */
+/* No descriptor of the library is below 3, even if the program has closed 0 to 2. Each descriptor of the library
+ * is registered right after the call that made it. Returns 0, or why there is no descriptor (*fd < 0: the errno
+ * of that call). On failure the descriptor is closed. */
 int vipl_fd_adopt(int *fd);
 int vipl_fd_adopt_pair(int fds[2]); /* the same for two that one call has made: both, or none */
-bool vipl_fd_is_poller(int fd);     /* it is open, and what poll sets and libuv's loops are made of */
-int vipl_fd_lift(int *fd);          /* the same for one that forked children keep */
+bool vipl_fd_is_poller(int fd); /* whether it is open, and of the kind that poll sets and libuv's loops use */
+int vipl_fd_lift(int *fd);      /* the same for one that forked children keep */
 /* A duplicate of the descriptor whose number is `least` or more, and not below 3. */
 int vipl_fd_duplicate(int fd, int least, int *out);
 /* A file to append to, made if need be; forked children keep it. */
 int vipl_fd_append(const char *path, int *fd);
-int vipl_fd_available(unsigned count); /* whether as many may be opened, 16 at most: 0, or why not */
-/* Occupies those of 0 to 2 that are free, while somebody else opens descriptors for us; and gives them back. */
+int vipl_fd_available(unsigned count); /* whether so many may be opened, 16 at most: 0, or why not */
+/* Occupies those of 0 to 2 that are free, while other code (libuv) opens descriptors for the library; and frees
+ * them again. */
 int vipl_standard_occupy(uint32_t *occupied);
 void vipl_standard_release(uint32_t occupied);
-/* Has 0 to 2 occupied in later forked children, from our handler on to here: while those handlers run that others
- * registered in between. Call once they have, within vipl_fd_begin and end. */
+/* Occupies 0 to 2 in later forked children from the library's handler until this one, that is, while handlers run
+ * that were registered in between. To be called once they have been registered, within vipl_fd_begin and end. */
 int vipl_fork_cover(void);
-/* Two of them (-1: none) that the children of the calling thread's forks keep, as their own, until the next call. */
+/* Two descriptors (-1: none) that the children of the calling thread's forks keep, as their own, until the next
+ * call. */
 void vipl_fd_pass(int first, int second);
 
 /* --- threads: signals are blocked in them ----------------------------------------------------- */
 
-/* A variable of each thread's that costs one instruction, and no allocation at first use. */
+/* A thread-local variable that costs one instruction, and no allocation at first use. */
 #ifdef __GNUC__
 #define VIPL_FAST_THREAD_LOCAL __attribute__((tls_model("initial-exec")))
 #else
 #define VIPL_FAST_THREAD_LOCAL
 #endif
 
-/* A thread that is cancelled with a lock of ours would keep it. Async-signal-safe. */
+/* A thread that is cancelled while it holds a lock of the library would keep it. Async-signal-safe. */
 int vipl_cancel_off(void);
 void vipl_cancel_restore(int before); /* what vipl_cancel_off() returned */
 
@@ -108,10 +114,10 @@ struct vipl_thread {
 int vipl_thread_start(struct vipl_thread *thread, void (*run)(void *), void *arg);
 void vipl_thread_join(struct vipl_thread *thread);
 void vipl_thread_detach(struct vipl_thread *thread);
-void vipl_thread_cancel(struct vipl_thread *thread); /* it ends where it may be cancelled */
+void vipl_thread_cancel(struct vipl_thread *thread); /* it ends at the next point where it may be cancelled */
 bool vipl_thread_is_self(const struct vipl_thread *thread);
 
-/* --- waiting for a 32-bit word: may return early, callers look again ---------------------------- */
+/* --- waiting for a 32-bit word: may return early, so callers test the word again ---------------- */
 
 void vipl_futex_wait(uint32_t *word, uint32_t while_equal);
 void vipl_futex_wake_one(uint32_t *word);
@@ -121,12 +127,13 @@ int vipl_futex_wait_for(uint32_t *word, uint32_t while_equal, int ms);
 
 /* --- waiting for descriptors -------------------------------------------------------------------- */
 
-/* A thread's own alarm ready_fd: signalling makes its descriptor readable until reset. */
+/* What wakes one thread: signalling it makes its descriptor readable until it is reset. */
 struct vipl_waker {
     int fd;
     int write_fd; /* the same where the system has event descriptors, else a pipe's other end */
     uint32_t generation;
-    uint32_t *cancel; /* atomic, with who signals: the thread's blocking call is to end; NULL: no such word */
+    /* atomic, pairs with the thread that signals: the thread's blocking call is to end; NULL: no such word */
+    uint32_t *cancel;
 };
 int vipl_waker_open(struct vipl_waker *waker);
 void vipl_waker_close(struct vipl_waker *waker);
@@ -153,7 +160,7 @@ struct vipl_ready {
 int vipl_pollset_open(struct vipl_pollset *set);
 void vipl_pollset_close(struct vipl_pollset *set);
 int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag);
-/* Ready is only that nobody has the other end of the local socket open any more. */
+/* It becomes ready only when every other process has closed the other end of the local socket. */
 int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag);
 void vipl_pollset_remove(struct vipl_pollset *set, int fd);
 unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out,
@@ -175,7 +182,7 @@ int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable);
 void vipl_shm_close_fd(struct vipl_shm *shm); /* the mapping stays */
 void vipl_shm_release(struct vipl_shm *shm);
 
-/* Which shared memory lies at an address, whoever made it: the same in every process that has it there. */
+/* Identifies the shared memory at an address: the same in every process that has mapped it there. */
 struct vipl_mapping {
     uint64_t device;
     uint64_t inode;
@@ -206,24 +213,26 @@ int vipl_peer_write(int pid, const struct vipl_iov *local, unsigned locals, cons
 
 int vipl_local_listen(const void *name, size_t length, int *fd); /* EADDRINUSE: taken */
 int vipl_local_pair(int fds[2]);                                 /* two ends that need no name */
-/* Puts an end of a pair in the place of another descriptor: the number is never free in between. */
+/* Replaces another descriptor by an end of a pair: the number is never free in between. */
 int vipl_local_replace(int fd, int *by);
-int vipl_local_connect(const void *name, size_t length, int *fd); /* ECONNREFUSED: nobody; EAGAIN: busy */
+int vipl_local_connect(const void *name, size_t length,
+                       int *fd); /* ECONNREFUSED: no listener; EAGAIN: its queue is full */
 int vipl_local_accept(int listener, int *fd);
-int vipl_local_peer(int fd, int *pid, uint32_t *user); /* who is at the other end, from the system */
+int vipl_local_peer(int fd, int *pid,
+                    uint32_t *user); /* the process and user at the other end, from the system */
 uint32_t vipl_local_user(void);
 /* One message; all or nothing; never blocks (EAGAIN). pass_fds go along as duplicates. */
 int vipl_local_send(int fd, const void *bytes, size_t length, const int *pass_fds, unsigned fd_count);
 /* Up to size bytes: *length 0 at the end of the stream. Up to 2 descriptors, -1 where none came. */
 int vipl_local_receive(int fd, void *bytes, size_t size, size_t *length, int fds[2]);
-bool vipl_local_has_hung_up(int fd); /* nobody has the other end open any more */
-/* Who sent a message, from the system: as it was then. */
+bool vipl_local_has_hung_up(int fd); /* whether every process has closed the other end */
+/* The sender of a message, as the system saw it at that time. */
 struct vipl_sender {
     int pid; /* 0: not known */
     uint32_t user;
     uint32_t group;
 };
-int vipl_local_name_senders(int fd); /* of all that is sent to it from now on */
+int vipl_local_name_senders(int fd); /* the system adds the sender to all messages sent to it from now on */
 int vipl_local_receive_from(int fd, void *bytes, size_t size, size_t *length, int fds[2],
                             struct vipl_sender *sender);
 /* Whether the sender's process has the users, groups and capabilities of this one. */
@@ -239,27 +248,28 @@ struct vipl_inet {
     uint32_t scope; /* of a link-local IPv6 address */
 };
 struct vipl_socket_tuning {
-    uint32_t idle_ms;    /* of silence, after which the peer is asked for a sign of life */
-    uint32_t timeout_ms; /* without an answer, after which the connection is lost */
-    uint32_t buffer;     /* bytes of the kernel's send and receive buffers each; 0: the system's choice */
+    uint32_t idle_ms;    /* milliseconds without data, after which the peer's host is sent a keepalive */
+    uint32_t timeout_ms; /* milliseconds without a reply, after which the connection is lost */
+    uint32_t buffer;     /* bytes of the kernel's send and receive buffers each; 0: the system chooses */
 };
-int vipl_socket_listen(const struct vipl_inet *local, int *fd); /* EADDRINUSE: somebody has the port */
+int vipl_socket_listen(const struct vipl_inet *local, int *fd); /* EADDRINUSE: the port is taken */
 int vipl_socket_accept(int listener, int *fd, struct vipl_inet *peer);
-/* Starts; the descriptor is writable when it is decided. `local`: the host to come from. */
+/* Starts to connect; the descriptor becomes writable when the outcome is known. `local`: the address to connect
+ * from. */
 int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *fd);
 int vipl_socket_connect_result(int fd); /* 0: connected, or why not */
 void vipl_socket_tune(int fd, const struct vipl_socket_tuning *tuning);
-/* Signs of life of the peer's host. False where the system itself ends connections for the lack of them. */
+/* Whether the peer's host still replies. False: the system itself ends connections whose peer does not. */
 struct vipl_socket_signs {
-    uint32_t silent_ms; /* since anything came */
+    uint32_t silent_ms; /* since the last data or acknowledgement */
     bool unanswered;    /* data has not been acknowledged yet */
-    bool queued;        /* nor has other data even left, perhaps */
-    bool probed;        /* more than one question for a sign of life has not been answered */
+    bool queued;        /* other data may not even have been sent */
+    bool probed;        /* more than one keepalive has not been answered */
 };
 bool vipl_socket_signs_of_life(int fd, struct vipl_socket_signs *out);
-uint32_t vipl_socket_segment_bytes(int fd); /* what one segment carries now; 536 if nobody knows */
+uint32_t vipl_socket_segment_bytes(int fd); /* the payload of one segment now; 536 if it is not known */
 bool vipl_socket_is_local(int fd);          /* both ends are on this host */
-/* As many bytes as can be moved at once; EAGAIN: none. Received 0 with result 0: the stream has ended. */
+/* Moves as many bytes as possible at once; EAGAIN: none. Received 0 with result 0: the stream has ended. */
 int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent);
 int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received);
 void vipl_socket_finish(int fd); /* nothing more will be sent */

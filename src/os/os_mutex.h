@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's only lock: one 32-bit word that sleeps in the kernel when contended, valid in
- * zeroed memory, two atomic operations when not contended. In debug builds each lock has a rank
- * and a thread may only take locks of ascending rank (base/lock_rank.h).
+ * The library's only lock: one 32-bit word that sleeps in the kernel when contended, valid in zeroed memory, two
+ * atomic operations when not contended. In debug builds each lock has a rank and a thread may only take locks of
+ * ascending rank (base/lock_rank.h).
  *
- * Word: 0 free, 1 held, 2 held and somebody sleeps.
+ * Word: 0 free, 1 held, 2 held and there may be sleeping threads.
  */
 #ifndef VIPL_OS_MUTEX_H
 #define VIPL_OS_MUTEX_H

@@ -166,7 +166,7 @@ static void collect_fds(struct msghdr *msg, int fds[2])
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
             if (found < 2) {
-                (void)vipl_fd_adopt(&fd); /* without another number it is as one that did not come */
+                (void)vipl_fd_adopt(&fd); /* without a number of its own it counts as not received */
                 fds[found++] = fd;
             } else {
                 close(fd);

@@ -34,7 +34,7 @@ int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag)
 
 int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag)
 {
-    return add(set, fd, 0, tag); /* which is always told */
+    return add(set, fd, 0, tag); /* which is always reported */
 }
 
 void vipl_pollset_remove(struct vipl_pollset *set, int fd)

@@ -39,7 +39,7 @@ static bool is_about_rights(const char *name)
     return false;
 }
 
-/* To behind the name of the next line that is about rights. False: there is none. */
+/* Moves behind the name of the next line that is about rights. False: no more such lines. */
 static bool find_line(struct reader *reader)
 {
     char name[16];
@@ -106,7 +106,7 @@ bool vipl_has_same_rights(const struct vipl_sender *sender)
         return false;
     }
     if (!open_status(&own, (int)getpid())) {
-        return true; /* no /proc here: what came with the message has to do */
+        return true; /* no /proc here: the identity that came with the message has to do */
     }
     bool same = open_status(&other, sender->pid) && is_same_status(&own, &other);
     vipl_fd_close(own.fd);

@@ -13,7 +13,7 @@
 
 enum { PIPE_TURN = 4096 }; /* what an empty pipe always takes */
 
-static uint32_t use_pipe; /* atomic, relaxed: found out once, and harmless to find out again */
+static uint32_t use_pipe; /* atomic, relaxed: found out once; finding it out twice does no harm */
 
 static int by_process_vm(char *to, const char *from, size_t bytes)
 {
@@ -31,7 +31,7 @@ static int by_process_vm(char *to, const char *from, size_t bytes)
     return 0;
 }
 
-/* All of a turn: 0, or why not. */
+/* The whole of one piece: 0, or why not. */
 static int turn(ssize_t (*call)(int, void *, size_t), int fd, void *at, size_t bytes)
 {
     ssize_t n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared memory that never has a name: a memfd, its pages allocated up front (a full file system is
- * an error here, not a SIGBUS later) and sealed against resizing, so that a peer cannot pull pages
- * from under the one who maps it. Nothing is left behind by a process that dies.
+ * Shared memory that never has a name: a memfd, its pages allocated in advance (a full file system is an error here,
+ * not a SIGBUS later) and sealed against resizing, so that a peer cannot take pages away from the process that maps
+ * it. A process that dies leaves nothing behind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static int map(struct vipl_shm *shm, bool writable)
     return 0;
 }
 
-/* A forked child could only do harm there. */
+/* A forked child must not write there. */
 static int keep_from_children(const struct vipl_shm *shm, int rc)
 {
     if (rc == 0) {

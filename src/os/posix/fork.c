@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fork: which process this is, and which descriptors are the library's. A forked child closes its copies of them: each
- * would keep a connection, a listening socket or a segment of the parent's alive after the parent's death.
+ * Fork: the identity of the process, and the descriptors that belong to the library. A forked child closes its
+ * copies of them: each would keep a connection, a listening socket or a segment of the parent's alive after the
+ * parent's death.
  *
- * No handler takes a lock. Whoever opens or closes a descriptor is given a moment to finish before the fork; a fork
- * in a signal handler that interrupted just that goes on after the moment. Another's descriptor is never closed: the
- * mark goes before the descriptor does.
+ * No handler takes a lock. A thread that opens or closes a descriptor is given a moment to finish before the fork; a
+ * fork in a signal handler that has interrupted that thread goes on after the moment. A descriptor of the program is
+ * never closed: the mark is removed before the descriptor is closed.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,26 +20,27 @@
 
 enum {
     WORD_BITS = 32,
-    WORDS = 32768, /* a million descriptors: what systems allow a process at most unless told otherwise */
-    MOST_NAPS = 100
+    WORDS = 32768, /* a million descriptors: most systems allow a process no more unless configured */
+    MOST_PAUSES = 100
 };
 
-static uint32_t owned[WORDS];     /* atomic: a bit for each descriptor of the library */
-static uint32_t owned_words;      /* atomic: no bit is set in these and beyond */
-static uint32_t changing;         /* atomic: threads that are opening or closing one */
-static uint32_t forking;          /* atomic: threads about to fork */
-static uint32_t generation = 1;   /* atomic */
-static uint32_t known_pid;        /* atomic: of the process whose state this is; 0: not asked yet */
-static uint32_t watching;         /* atomic: the handlers are registered, perhaps more than once */
-static void (*child_hook)(void);  /* atomic */
-static uint32_t covering;         /* atomic: uncover() is registered, perhaps more than once */
-static struct rlimit descriptors; /* the program's limit; with the next in a child whose handlers run */
+static uint32_t owned[WORDS];    /* atomic: a bit for each descriptor of the library */
+static uint32_t owned_words;     /* atomic: no bit is set in these and beyond */
+static uint32_t changing;        /* atomic: threads that are opening or closing one */
+static uint32_t forking;         /* atomic: threads about to fork */
+static uint32_t generation = 1;  /* atomic */
+static uint32_t known_pid;       /* atomic: the process to which this state belongs; 0: not asked for yet */
+static uint32_t watching;        /* atomic: the handlers are registered, perhaps more than once */
+static void (*child_hook)(void); /* atomic */
+static uint32_t covering;        /* atomic: uncover() is registered, perhaps more than once */
+/* the program's limit; set, as the next one, in a child whose handlers run */
+static struct rlimit descriptors;
 static bool lifted;
 static uint32_t occupied;      /* of 0 to 2 */
 static _Thread_local bool due; /* this thread is forking, and its handlers have not run twice */
 static _Thread_local int passed[2] = {-1, -1}; /* which the child of this thread's fork keeps */
 
-static void hint(void)
+static void pause_briefly(void)
 {
     int saved = errno;
     poll(NULL, 0, 1);
@@ -50,10 +52,10 @@ static void hint(void)
 void vipl_fd_begin(void)
 {
     vipl_fetch_add(&changing, 1); /* then a look at forking; before_fork() does it the other way round */
-    for (int i = 0; i < MOST_NAPS && !due && vipl_load_ordered(&forking) != 0;
+    for (int i = 0; i < MOST_PAUSES && !due && vipl_load_ordered(&forking) != 0;
          i++) { /* due: another handler's */
         vipl_fetch_add(&changing, (uint32_t)-1);
-        hint();
+        pause_briefly();
         vipl_fetch_add(&changing, 1);
     }
 }
@@ -126,8 +128,8 @@ static void before_fork(void)
     }
     due = true;
     vipl_fetch_add(&forking, 1); /* then a look at changing */
-    for (int i = 0; i < MOST_NAPS && vipl_load_ordered(&changing) != 0; i++) {
-        hint();
+    for (int i = 0; i < MOST_PAUSES && vipl_load_ordered(&changing) != 0; i++) {
+        pause_briefly();
     }
 }
 
@@ -139,8 +141,8 @@ static void in_parent(void)
     }
 }
 
-/* The process is a copy of another: it has one thread, and nothing of the library's but memory that nobody uses. */
-static void begin_anew(void)
+/* The process is a copy of another: it has one thread, and nothing of the library but memory that is not used. */
+static void begin_in_child(void)
 {
     void (*hook)(void) = __atomic_load_n(&child_hook, __ATOMIC_RELAXED);
     changing = forking = 0;
@@ -154,8 +156,8 @@ static void begin_anew(void)
     }
 }
 
-/* Others open descriptors in the child (libuv does, and aborts if it cannot): above 2, and whatever the program's own limit
- * is, which is as before when they have. */
+/* Other code opens descriptors in the child (libuv does, and aborts if it cannot). They get numbers above 2,
+ * regardless of the program's own limit, which is restored afterwards. */
 static void cover(void)
 {
     lifted = getrlimit(RLIMIT_NOFILE, &descriptors) == 0;
@@ -171,7 +173,7 @@ static void in_child(void)
     int saved = errno;
     if (due) {
         due = false;
-        begin_anew();
+        begin_in_child();
         if (vipl_load_acquire(&covering) != 0) { /* pairs with vipl_fork_cover */
             cover();
         }
@@ -216,15 +218,15 @@ int vipl_fork_watch(void (*child)(void), bool handlers)
     __atomic_store_n(&child_hook, child, __ATOMIC_RELAXED);
     if (known == 0) {
         vipl_store_relaxed(&known_pid, pid);
-    } else if (known != pid) { /* a child that was made past the handlers */
-        begin_anew();
+    } else if (known != pid) { /* a child whose fork did not call the handlers */
+        begin_in_child();
     }
     if (!handlers || vipl_load_acquire(&watching) != 0) { /* pairs with the store below */
         return 0;
     }
     int error = pthread_atfork(before_fork, in_parent, in_child);
     if (error == 0) {
-        vipl_store_release(&watching, 1); /* in the child of a fork that came first it is 0 still */
+        vipl_store_release(&watching, 1); /* in the child of a fork that came before, it is still 0 */
     }
     return error;
 }

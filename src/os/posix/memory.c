@@ -51,7 +51,7 @@ void *vipl_alloc_slab(size_t bytes)
 
 void vipl_alloc_abandon(void)
 {
-    /* the C library's own does the like */
+    /* the C library's allocator does this too */
 }
 
 #else
@@ -108,7 +108,7 @@ static void *map(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* A new block. Slabs are cut one by one: a page that nobody needs is never touched. */
+/* A new block. Slabs are cut one by one, so that a page which is not needed is never touched. */
 static void *cut_locked(uint32_t size_class)
 {
     size_t bytes = class_bytes(size_class);

@@ -19,13 +19,13 @@ static int poll_masked(struct pollfd *set, nfds_t count, int timeout_ms, const s
     return ppoll(set, count, timeout_ms < 0 ? NULL : &timeout, mask);
 }
 
-/* The system will not watch these: the program closed them under us, or allows itself no descriptors at all, or there is
- * no memory. The caller looks again after a while. */
-static int hint(int timeout_ms)
+/* The system refuses to watch these descriptors: the program has closed them, or may open no descriptors at all,
+ * or there is no memory. The caller tries again after a while. */
+static int pause_briefly(int timeout_ms)
 {
-    enum { NAP_MS = 10 };
-    bool all = timeout_ms >= 0 && timeout_ms <= NAP_MS;
-    struct timespec pause = {.tv_nsec = (all ? timeout_ms : NAP_MS) * 1000000L};
+    enum { PAUSE_MS = 10 };
+    bool all = timeout_ms >= 0 && timeout_ms <= PAUSE_MS;
+    struct timespec pause = {.tv_nsec = (all ? timeout_ms : PAUSE_MS) * 1000000L};
     if (nanosleep(&pause, NULL) != 0) {
         return EINTR;
     }
@@ -58,10 +58,10 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
     }
     int ready = mask == NULL ? poll(set, n, timeout_ms) : poll_masked(set, n, timeout_ms, mask);
     if (ready < 0) {
-        return errno == EINTR ? EINTR : hint(timeout_ms);
+        return errno == EINTR ? EINTR : pause_briefly(timeout_ms);
     }
-    if (ready > 0 && are_closed(set, n)) { /* hung up, to who asks; only not so often */
-        return hint(timeout_ms) == EINTR ? EINTR : 0;
+    if (ready > 0 && are_closed(set, n)) { /* hung up, as far as the caller asks; only not so often */
+        return pause_briefly(timeout_ms) == EINTR ? EINTR : 0;
     }
     return ready == 0 ? ETIMEDOUT : 0;
 }

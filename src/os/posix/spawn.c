@@ -96,7 +96,7 @@ int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep
     int status = 0;
     while (waitpid(child, &status, 0) < 0) {
         if (errno != EINTR) {
-            return 0; /* somebody else waited for it: the new process will be heard of, or not */
+            return 0; /* the program waited for it: the new process will report itself, or not */
         }
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors 0 to 2. A program that closed them has no standard input and outputs: whatever is opened next gets such a
- * number, and what the program prints goes there. So the library keeps none below 3: what it opens is moved at once, and
- * where others open for it (libuv), the free ones of the three are occupied meanwhile.
+ * Descriptors 0 to 2. In a program that has closed them, the next descriptor that is opened gets such a number, and
+ * the program's output goes there. So the library keeps none below 3: what it opens is moved at once, and where
+ * other code opens for it (libuv), the free ones of the three are occupied meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -72,7 +72,7 @@ int vipl_fd_duplicate(int fd, int least, int *out)
     return *out < 0 ? errno : 0;
 }
 
-/* A folder can be neither read nor written: to a program the number looks closed still. */
+/* A folder can be neither read nor written: to a program the number still looks closed. */
 static int open_nothing(void)
 {
     return vipl_resource_fails(EMFILE) ? -1 : open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

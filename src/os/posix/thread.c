@@ -78,7 +78,7 @@ void vipl_cancel_restore(int before)
     }
 }
 
-/* --- wakers, one a thread, closed when the thread ends --- */
+/* --- wakers, one per thread, closed when the thread ends --- */
 
 static void *waker_key; /* atomic: a pthread_key_t, counted from 1; NULL: not made yet */
 
@@ -90,7 +90,8 @@ static void waker_end(void *p)
     vipl_cancel_restore(cancel);
 }
 
-/* Not by pthread_once(): a fork may come while another thread is at it, and not every C library begins again then. */
+/* Not by pthread_once(): a fork may come while another thread is in it, and not every C library resets it in the
+ * child. */
 static int get_waker_key(pthread_key_t *key)
 {
     void *known = vipl_load_ptr(&waker_key);
