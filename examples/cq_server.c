@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One server thread, several clients: all receives report to one completion queue, and whoever asks is answered.
+ * One server thread, several clients: all receives report to one completion queue, and each request is answered.
  */
 #include <sys/wait.h>
 #include <unistd.h>

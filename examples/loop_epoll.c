@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The server of loop_poll.c around epoll, told of changes only: whoever is woken takes all there is. */
+/* The server of loop_poll.c around epoll, told of changes only: each wake-up takes all there is. */
 #include <sys/epoll.h>
 
 #include "loop.h"

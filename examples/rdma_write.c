@@ -16,7 +16,7 @@ static struct {
         VIP_UINT64 address;
         VIP_MEM_HANDLE handle;
     } invitation;
-    char board[LINES][LINE]; /* the parent's is written to by the child */
+    char lines[LINES][LINE]; /* the child writes into those of the parent */
 } shared __attribute__((aligned(64)));
 
 static VIP_NIC_HANDLE nic;
@@ -47,7 +47,7 @@ static void writer(void)
     example_must("connect", VipConnectRequest(vi, &here.net, &here.net, EXAMPLE_TIMEOUT, &theirs));
     example_must("invitation", VipRecvWait(vi, EXAMPLE_TIMEOUT, &done));
     for (int i = 0; i < LINES; i++) {
-        int length = snprintf(shared.board[i], LINE, "line %d, by process %d", i, (int)getpid());
+        int length = snprintf(shared.lines[i], LINE, "line %d, by process %d", i, (int)getpid());
         memset(&work[1], 0, sizeof(work[1]));
         work[1].CS.SegCount = 2; /* where to, and what */
         work[1].CS.Length = (VIP_UINT32)length + 1;
@@ -58,7 +58,7 @@ static void writer(void)
         }
         work[1].DS[0].Remote.Data.AddressBits = shared.invitation.address + (VIP_UINT64)i * LINE;
         work[1].DS[0].Remote.Handle = shared.invitation.handle;
-        work[1].DS[1].Local.Data.Address = shared.board[i];
+        work[1].DS[1].Local.Data.Address = shared.lines[i];
         work[1].DS[1].Local.Handle = memory;
         work[1].DS[1].Local.Length = (VIP_UINT32)length + 1;
         example_must("write", VipPostSend(vi, &work[1], memory));
@@ -67,7 +67,7 @@ static void writer(void)
 }
 
 /* The parent: invites, and waits for the immediate data. */
-static void board(void)
+static void reader(void)
 {
     union example_address remote;
     VIP_VI_ATTRIBUTES theirs;
@@ -76,18 +76,18 @@ static void board(void)
     VIP_DESCRIPTOR *done;
 
     example_describe(&work[0], NULL, 0, memory);
-    work[0].CS.SegCount = 0; /* the data goes to the board, not here */
+    work[0].CS.SegCount = 0; /* the data goes to the lines, not here */
     example_must("receive", VipPostRecv(vi, &work[0], memory));
     example_must("wait", VipConnectWait(nic, &here.net, EXAMPLE_TIMEOUT, &remote.net, &theirs, &request));
     example_must("accept", VipConnectAccept(request, vi));
-    shared.invitation.address = (VIP_UINT64)(size_t)shared.board;
+    shared.invitation.address = (VIP_UINT64)(size_t)shared.lines;
     shared.invitation.handle = memory;
     example_describe(&work[1], &shared.invitation, sizeof(shared.invitation), memory);
     example_must("send", VipPostSend(vi, &work[1], memory));
     example_must("sent", VipSendWait(vi, EXAMPLE_TIMEOUT, &done));
     example_must("immediate data", VipRecvWait(vi, EXAMPLE_TIMEOUT, &done));
     for (unsigned i = 0; i < done->CS.ImmediateData && i < LINES; i++) {
-        puts(shared.board[i]);
+        puts(shared.lines[i]);
     }
 }
 
@@ -100,7 +100,7 @@ int main(void)
     if (child == 0) {
         writer();
     } else {
-        board();
+        reader();
     }
     example_must("disconnect", VipDisconnect(vi));
     example_must("close", VipCloseNic(nic));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool of processes before one completion queue. Four workers, forked in advance, serve 64 VIs; whoever is free takes
- * the next request. Every 100 ms one of them is killed, and another one takes its place. Every request is answered
- * exactly once, or its VI reports an error and the client asks anew on a new connection.
+ * A pool of processes before one completion queue. Four workers, forked in advance, serve 64 VIs; a worker that is free
+ * takes the next request. Every 100 ms one of them is killed, and another one takes its place. Every request is answered
+ * exactly once, or its VI reports an error and the client asks again on a new connection.
  *
  * What a worker does is to be undone when it dies in the middle: so it takes the VI, by one atomic operation in shared
- * memory, before it reaps. The master, which hears of each death, looks which VI the dead one had, and disconnects it.
+ * memory, before it reaps. The master notices each death, looks up the VI that the dead worker had, and disconnects it.
  */
 #include <sched.h>
 #include <signal.h>
@@ -69,7 +69,7 @@ static void open_line(struct line *line)
     example_must("remember", VipSetUserData(line->vi, line));
 }
 
-/* Off the line with whatever is on it; its one receive is posted anew. */
+/* Ends the connection of the line, if there is one, and posts its one receive again. */
 static void renew_line(struct line *line)
 {
     VIP_DESCRIPTOR *done;

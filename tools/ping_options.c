@@ -18,7 +18,7 @@ static void print_help(void)
          "                            default: this host\n"
          "  -p, --pair                server and client in two processes of this host\n"
          "  -c, --count N             messages (default 5)\n"
-         "  -n, --size N              bytes a message, 1 to 1G (default 64); K and M are units\n"
+         "  -n, --size N              bytes per message, 1 to 1G (default 64); K and M are units\n"
          "  -t, --timeout MS          for connecting and for each echo (default 5000); a server\n"
          "                            drops a client that is silent for so long\n"
          "  -d, --device NAME         device (default: the default device)\n"

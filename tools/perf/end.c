@@ -93,9 +93,9 @@ static bool create_memory(struct perf_end *end)
         return false;
     }
     lay_out_ring(end, sends);
-    end->stash_room = end->receive_count + sends + PERF_NOTES;
-    end->stash = calloc(end->stash_room, sizeof(*end->stash));
-    if (end->stash == NULL) {
+    end->held_room = end->receive_count + sends + PERF_NOTES;
+    end->held = calloc(end->held_room, sizeof(*end->held));
+    if (end->held == NULL) {
         tool_complain("no memory");
         return false;
     }
@@ -143,7 +143,7 @@ void perf_end_destroy(struct perf_end *end)
     }
     tool_mem_destroy(&end->ring);
     tool_mem_destroy(&end->window);
-    free(end->stash);
+    free(end->held);
     memset(end, 0, sizeof(*end));
 }
 

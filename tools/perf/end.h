@@ -75,15 +75,15 @@ struct perf_end {
     struct perf_message peer; /* its window */
     bool block;
     uint32_t timeout_ms;
-    uint32_t turn;            /* sends[] to post next */
-    uint32_t turns;           /* sends[] in use by this run */
-    uint32_t note_turn;       /* notes[] to post next */
-    uint32_t data_out;        /* posted and not reaped */
-    uint32_t notes_out;       /* the same of notes */
-    struct perf_event *stash; /* reaped, and to be handed out by perf_next() */
-    uint32_t stash_room;
-    uint32_t stash_first;
-    uint32_t stash_count;
+    uint32_t turn;           /* sends[] to post next */
+    uint32_t turns;          /* sends[] in use by this run */
+    uint32_t note_turn;      /* notes[] to post next */
+    uint32_t data_out;       /* posted and not reaped */
+    uint32_t notes_out;      /* the same of notes */
+    struct perf_event *held; /* reaped, and to be handed out by perf_next() */
+    uint32_t held_room;
+    uint32_t held_first;
+    uint32_t held_count;
     bool quiet; /* a server: a client's end is no fault */
 };
 

@@ -33,16 +33,16 @@ struct line {
 };
 
 /* Shared by both processes; payload areas follow. */
-struct board {
+struct area {
     struct line ping; /* number of the last message to the second process */
     struct line pong; /* the same in the other direction; in a stream, messages taken */
-    struct line stop; /* somebody gave up */
+    struct line stop; /* one of the processes gave up */
 };
 
 struct perf_limits {
     pid_t child;
     int channel; /* carries struct order */
-    struct board *board;
+    struct area *area;
     unsigned char *to_child;  /* in the shared mapping, STREAM_SLOTS payloads */
     unsigned char *to_parent; /* in the shared mapping */
     unsigned char *mine;      /* private, COPY_SLOTS payloads */
@@ -76,7 +76,7 @@ static bool spin_until(struct perf_limits *limits, const struct line *flag, uint
             continue;
         }
         since = since == 0 ? tool_now_ns() : since;
-        if (tool_stop || __atomic_load_n(&limits->board->stop.value, __ATOMIC_RELAXED) != 0 ||
+        if (tool_stop || __atomic_load_n(&limits->area->stop.value, __ATOMIC_RELAXED) != 0 ||
             tool_now_ns() - since > PATIENCE_NS) {
             return false;
         }
@@ -92,11 +92,11 @@ static void tell(struct line *flag, uint32_t number)
 static void answer_pings(struct perf_limits *limits, const struct order *order)
 {
     for (uint32_t number = 1; number <= order->count; number++) {
-        if (!spin_until(limits, &limits->board->ping, number)) {
+        if (!spin_until(limits, &limits->area->ping, number)) {
             return;
         }
         memcpy(limits->to_parent, limits->mine, order->size);
-        tell(&limits->board->pong, number);
+        tell(&limits->area->pong, number);
     }
 }
 
@@ -104,10 +104,10 @@ static void answer_pings(struct perf_limits *limits, const struct order *order)
 static void take_stream(struct perf_limits *limits, const struct order *order)
 {
     for (uint32_t number = 1; number <= order->count; number++) {
-        if (!spin_until(limits, &limits->board->ping, number)) {
+        if (!spin_until(limits, &limits->area->ping, number)) {
             return;
         }
-        tell(&limits->board->pong, number);
+        tell(&limits->area->pong, number);
     }
 }
 
@@ -148,8 +148,8 @@ static bool give_order(struct perf_limits *limits, uint32_t size, uint32_t count
     order.size = size;
     order.count = count;
     order.play = play;
-    limits->board->ping.value = 0;
-    limits->board->pong.value = 0;
+    limits->area->ping.value = 0;
+    limits->area->pong.value = 0;
     return write_order(limits, &order);
 }
 
@@ -164,14 +164,14 @@ static bool send_pings(struct perf_limits *limits, uint32_t size, uint32_t count
         uint64_t now;
 
         memcpy(limits->to_child, limits->mine, size);
-        tell(&limits->board->ping, number);
+        tell(&limits->area->ping, number);
         now = tool_now_ns();
         if (number > 2) { /* the first ping wakes the other process up */
             perf_hist_add(hist, now - last);
         }
         last = now;
-        if (!spin_until(limits, &limits->board->pong, number)) {
-            tell(&limits->board->stop, 1);
+        if (!spin_until(limits, &limits->area->pong, number)) {
+            tell(&limits->area->stop, 1);
             return false;
         }
     }
@@ -207,21 +207,21 @@ static uint64_t send_stream(struct perf_limits *limits, uint32_t size, uint32_t 
     if (!give_order(limits, size, count, PLAY_STREAM)) {
         return 0;
     }
-    tell(&limits->board->ping, 1); /* wakes the other process up before the clock runs */
-    if (!spin_until(limits, &limits->board->pong, 1)) {
+    tell(&limits->area->ping, 1); /* wakes the other process up before the clock runs */
+    if (!spin_until(limits, &limits->area->pong, 1)) {
         return 0;
     }
     start = tool_now_ns();
     for (uint32_t number = 2; number <= count; number++) {
         bool wait = number > STREAM_SLOTS;
 
-        if (wait && !spin_until(limits, &limits->board->pong, number - STREAM_SLOTS)) {
+        if (wait && !spin_until(limits, &limits->area->pong, number - STREAM_SLOTS)) {
             return 0;
         }
         memcpy(limits->to_child + (size_t)(number % STREAM_SLOTS) * size, limits->mine, size);
-        tell(&limits->board->ping, number);
+        tell(&limits->area->ping, number);
     }
-    return spin_until(limits, &limits->board->pong, count) ? tool_now_ns() - start : 0;
+    return spin_until(limits, &limits->area->pong, count) ? tool_now_ns() - start : 0;
 }
 
 /* A stream of about `duration_ns`, in MB/s. */
@@ -375,7 +375,7 @@ double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, co
 
 static bool map_memory(struct perf_limits *limits, uint32_t largest)
 {
-    size_t head = (sizeof(struct board) + 4095) & ~(size_t)4095;
+    size_t head = (sizeof(struct area) + 4095) & ~(size_t)4095;
     void *shared;
     void *mine = NULL;
 
@@ -385,7 +385,7 @@ static bool map_memory(struct perf_limits *limits, uint32_t largest)
     if (shared == MAP_FAILED) {
         return false;
     }
-    limits->board = shared;
+    limits->area = shared;
     limits->to_child = (unsigned char *)shared + head;
     limits->to_parent = limits->to_child + STREAM_SLOTS * limits->room;
     if (posix_memalign(&mine, 4096, COPY_SLOTS * limits->room) != 0) {
@@ -447,8 +447,8 @@ void perf_limits_stop(struct perf_limits *limits)
     if (limits == NULL) {
         return;
     }
-    if (limits->board != NULL) {
-        tell(&limits->board->stop, 1);
+    if (limits->area != NULL) {
+        tell(&limits->area->stop, 1);
     }
     close_if_open(limits->channel);
     close_if_open(limits->tcp[0]);
@@ -456,8 +456,8 @@ void perf_limits_stop(struct perf_limits *limits)
     if (limits->child > 0) {
         tool_wait_child(limits->child, 2000);
     }
-    if (limits->board != NULL) {
-        munmap(limits->board, limits->mapped);
+    if (limits->area != NULL) {
+        munmap(limits->area, limits->mapped);
     }
     free(limits->mine);
     free(limits);

@@ -25,7 +25,7 @@ static void print_help(void)
          "                            name; default: this host\n"
          "  -t, --test LIST           lat, bw, bibw, rate or all (default lat)\n"
          "  -o, --op LIST             send, write, read or all (default send)\n"
-         "  -n, --size N[..M]         bytes a message, doubled from N to M; K and M are units\n"
+         "  -n, --size N[..M]         bytes per message, doubled from N to M; K and M are units\n"
          "                            (default 8 for lat and rate, 64K for bw and bibw)\n"
          "  -w, --wait poll|block     how completions are awaited (default poll)\n"
          "  -T, --duration S          seconds a figure and round (default 1)\n"

@@ -126,7 +126,7 @@ int perf_measure(const struct perf_options *options, struct perf_end *end, struc
 
 /* ---- options.c: the command line ------------------------------------------------------------ */
 
-/* Bytes a message where no size was given: lat and rate; bw and bibw. */
+/* Bytes per message where no size was given: lat and rate; bw and bibw. */
 #define PERF_DEFAULT_SMALL 8
 #define PERF_DEFAULT_STREAM 65536
 

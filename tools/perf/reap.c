@@ -136,7 +136,7 @@ static VIP_RETURN idle(struct perf_end *end, enum perf_queue want, struct perf_e
     return waited_too_long(end, &watch->since) ? VIP_TIMEOUT : VIP_NOT_DONE;
 }
 
-/* As perf_next(), without a look into the stash. */
+/* As perf_next(), without a look at the held events. */
 static VIP_RETURN next_completion(struct perf_end *end, enum perf_queue want, struct perf_event *event)
 {
     struct perf_watch watch = {0, 0};
@@ -153,10 +153,10 @@ static VIP_RETURN next_completion(struct perf_end *end, enum perf_queue want, st
 
 VIP_RETURN perf_next(struct perf_end *end, enum perf_queue want, struct perf_event *event)
 {
-    if (end->stash_count > 0) {
-        *event = end->stash[end->stash_first];
-        end->stash_first = (end->stash_first + 1) % end->stash_room;
-        end->stash_count--;
+    if (end->held_count > 0) {
+        *event = end->held[end->held_first];
+        end->held_first = (end->held_first + 1) % end->held_room;
+        end->held_count--;
         return VIP_SUCCESS;
     }
     return next_completion(end, want, event);
@@ -168,8 +168,8 @@ VIP_RETURN perf_reap_one(struct perf_end *end, bool keep_sends)
     VIP_RETURN rc = next_completion(end, PERF_SENDS, &event);
 
     if (rc == VIP_SUCCESS && (keep_sends || event.queue == PERF_RECEIVES)) {
-        end->stash[(end->stash_first + end->stash_count) % end->stash_room] = event;
-        end->stash_count++;
+        end->held[(end->held_first + end->held_count) % end->held_room] = event;
+        end->held_count++;
     }
     return rc;
 }

@@ -9,7 +9,7 @@
 #include "hist.h"
 
 struct perf_tcp_order {
-    uint32_t size; /* bytes a message */
+    uint32_t size; /* bytes per message */
     uint32_t count;
     bool stream; /* one way, and one byte back at the end; else each message is sent back */
     bool block;

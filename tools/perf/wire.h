@@ -33,7 +33,7 @@ struct perf_message {
     uint8_t op;
     uint8_t block;
     uint8_t verify;
-    uint32_t size;       /* RUN: bytes a message; HELLO: the largest of the session */
+    uint32_t size;       /* RUN: bytes per message; HELLO: the largest of the session */
     uint32_t depth;      /* HELLO: messages in flight */
     uint64_t count;      /* RUN: messages; RESULT: messages found wrong */
     uint64_t address;    /* HELLO, WELCOME: the sender's RDMA window */
