@@ -142,7 +142,7 @@ static struct tcp_marking *new_marking(uint32_t segment)
     return marking;
 }
 
-/* The next bytes of a list. False: it has not so many. */
+/* A place in a list of pieces. */
 struct cursor {
     const struct vipl_iov *piece;
     const struct vipl_iov *end;
@@ -150,6 +150,7 @@ struct cursor {
     bool fault; /* memory of the program's is not there */
 };
 
+/* The next bytes of a list; `to` NULL: they are left out. False: it has not so many. */
 static bool take(struct cursor *c, uint8_t *to, size_t bytes)
 {
     while (bytes > 0 && c->piece < c->end && !c->fault) {
@@ -166,23 +167,18 @@ static bool take(struct cursor *c, uint8_t *to, size_t bytes)
             c->offset = 0;
         }
     }
-    return bytes == 0;
+    return bytes == 0 && !c->fault;
 }
 
-static bool mark_next(struct tcp_conn *conn, struct cursor *c)
+/* Copies the next FPDU of the list, or leaves it out. Returns its bytes; 0: the list has none, or its memory is not there. */
+static size_t take_fpdu(struct tcp_marking *m, struct cursor *c, bool copy)
 {
-    struct tcp_marking *m = conn->marking;
     if (!take(c, m->plain, VIPL_MPA_HEADER_BYTES)) {
-        return false;
+        return 0;
     }
     size_t bytes = vipl_mpa_fpdu_bytes(vipl_get16(m->plain));
-    if (!take(c, m->plain + VIPL_MPA_HEADER_BYTES, bytes - VIPL_MPA_HEADER_BYTES) && c->fault) {
-        return false;
-    }
-    m->fpdu = bytes;
-    m->have = vipl_mpa_mark(m->marked, m->plain, bytes, conn->crc, &m->position);
-    m->sent = 0;
-    return true;
+    uint8_t *rest = copy ? m->plain + VIPL_MPA_HEADER_BYTES : NULL;
+    return take(c, rest, bytes - VIPL_MPA_HEADER_BYTES) ? bytes : 0;
 }
 
 static int flush(struct tcp_conn *conn)
@@ -195,31 +191,25 @@ static int flush(struct tcp_conn *conn)
     return error == 0 && n < rest.len ? EAGAIN : error;
 }
 
-/* An FPDU counts as one byte from when it is marked until the kernel has all of it: whoever works it out again from the
- * count knows that it has begun, and what it is from that on does not matter. */
-int vipl_tcp_send_marked(struct tcp_conn *conn, const struct vipl_iov *pieces, unsigned count, size_t *sent)
+int vipl_tcp_send_marked(struct tcp_conn *conn, const struct vipl_iov *pieces, unsigned count,
+                         struct tcp_cursor *at)
 {
     struct tcp_marking *m = conn->marking;
     struct cursor c = {pieces, pieces + count, 0, false};
-    int error = 0;
-    *sent = 0;
-    if (m->fpdu > 0) {
-        take(&c, NULL, m->fpdu - 1);
-    }
-    while (error == 0) {
-        if (m->fpdu == 0) {
-            if (!mark_next(conn, &c)) {
-                return c.fault && *sent == 0 ? EFAULT : 0;
-            }
-            *sent += 1;
+    for (size_t bytes; (bytes = take_fpdu(m, &c, at->byte == 0)) > 0;) {
+        if (at->byte == 0) { /* else it is marked already, and the kernel has not got all of it */
+            m->have = vipl_mpa_mark(m->marked, m->plain, bytes, conn->crc, &m->position);
+            m->sent = 0;
+            at->byte = 1;
         }
-        error = flush(conn);
-        if (error == 0) {
-            *sent += m->fpdu - 1;
-            m->fpdu = 0;
+        int error = flush(conn);
+        if (error != 0) {
+            return error;
         }
+        at->frame++;
+        at->byte = 0;
     }
-    return *sent > 0 ? 0 : error;
+    return c.fault ? EFAULT : 0;
 }
 
 /* --- begin and end --- */

@@ -198,20 +198,24 @@ struct tcp_receiving {
     unsigned large;          /* large FPDUs are expected, so many others in between */
 };
 
+/* What of a message comes next. */
+struct tcp_cursor {
+    unsigned frame; /* its FPDU */
+    size_t byte;    /* bytes of that FPDU that are in the stream; with markers 1: it has begun */
+};
+
 struct tcp_sending {
     struct vipl_mutex lock;
     uint32_t send_msn; /* for the next Send, or Immediate Data */
     uint32_t read_msn;
-    size_t sent;      /* bytes of the post under way that are in the stream */
-    bool posting;     /* a post has a part of its FPDUs in the stream */
-    uint16_t op;      /* and is one of these */
-    uint32_t refusal; /* VIP_STATUS error bits: the peer will not have the rest; 0: it may */
-    bool answering;   /* so has an answer */
-    bool blocked;     /* a post waits for room */
-    bool quiet;       /* TCP_FRESH, and the peer is to speak first */
-    bool closed;      /* nothing is to be sent any more */
-    size_t answered;  /* bytes of the answer under way that are in the stream */
-    uint32_t reads;   /* ORD */
+    struct tcp_cursor at; /* of the post or response under way; zero: the stream is between two messages */
+    uint16_t op;          /* of the post under way */
+    uint32_t refusal;     /* VIP_STATUS error bits: the peer will not have the rest; 0: it may */
+    bool answering;       /* a response is under way, no post */
+    bool blocked;         /* a post waits for room */
+    bool quiet;           /* TCP_FRESH, and the peer is to speak first */
+    bool closed;          /* nothing is to be sent any more */
+    uint32_t reads;       /* ORD */
     uint32_t first_pending;
     uint32_t pendings;
     uint32_t first_answer;
@@ -223,11 +227,10 @@ struct tcp_sending {
 /* A stream with markers: one FPDU at a time, marked, until the kernel has it. Guarded by the sending lock. */
 struct tcp_marking {
     uint32_t position; /* in the stream, modulo their spacing */
-    size_t fpdu;       /* bytes of the FPDU that is under way, without markers; 0: none is */
-    size_t have;       /* with them */
-    size_t sent;
-    uint32_t most;  /* payload bytes of a segment that there is room for */
-    uint8_t *plain; /* room for one FPDU without markers */
+    size_t have;       /* bytes of the FPDU that is under way */
+    size_t sent;       /* those of them that the kernel has; as many as `have`: none is under way */
+    uint32_t most;     /* payload bytes of a segment that there is room for */
+    uint8_t *plain;    /* room for one FPDU without markers */
     uint8_t *marked;
 };
 
@@ -445,8 +448,10 @@ uint8_t vipl_tcp_ready_op(const struct vipl_mpa_enhanced *agreed); /* and which:
 /* Before a post's first byte; VI's send lock and sending lock are held. False: refused, and send->status says why. */
 bool vipl_tcp_foreign_post(struct tcp_conn *conn, struct vipl_send *send);
 void vipl_tcp_foreign_resegment(struct tcp_conn *conn); /* between two messages; the sending lock is held */
-/* As vipl_socket_send(), of whole FPDUs but for the first's sent part; *sent is in bytes without markers. Sending lock. */
-int vipl_tcp_send_marked(struct tcp_conn *conn, const struct vipl_iov *pieces, unsigned count, size_t *sent);
+/* Sends whole FPDUs with markers, the first of which may have begun, and moves the cursor. 0: all of them went; else why not.
+ * The sending lock is held. */
+int vipl_tcp_send_marked(struct tcp_conn *conn, const struct vipl_iov *pieces, unsigned count,
+                         struct tcp_cursor *at);
 /* VIP_STATUS bits that a foreign peer's Terminate means for an operation. */
 uint32_t vipl_tcp_foreign_status(uint16_t reason, uint16_t op);
 

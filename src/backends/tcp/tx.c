@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Posts into the stream. A message is a row of FPDUs whose sizes follow from the message alone: for a long RDMA Write
- * its end, then data, then Immediate Data, then, where the sender wants to know that it was placed, an empty RDMA Read. What a full socket did not take
- * is worked out again when there is room, from the count of bytes that it did.
+ * Posts and replies to RDMA Reads into the stream. A message is a row of FPDUs whose contents follow from the message alone:
+ * for a long RDMA Write its end, then data, then Immediate Data, then, where the sender wants to know that it was placed, an
+ * empty RDMA Read. A cursor says which FPDU comes next, and how many of its bytes are in the stream already: a message that
+ * a full socket did not take whole goes on there.
  */
 #include <assert.h>
 #include <errno.h>
@@ -41,6 +42,14 @@ struct batch {
     struct vipl_iov pieces[PIECES];
     unsigned frames;
     struct frame frame[FRAMES];
+};
+
+/* What goes into the stream as one row of FPDUs: a post, or the response to an RDMA Read of the peer's. */
+struct message {
+    const struct vipl_send *send;       /* NULL: a response */
+    const struct vipl_rdmap_read *read; /* what it responds to */
+    const struct vipl_sg *memory;
+    unsigned frames;
 };
 
 static size_t frame_bytes(const struct frame *f)
@@ -100,6 +109,13 @@ static bool end_frame(struct frame *f, bool crc, const struct vipl_iov *pieces, 
     bool there = !crc || crc_of(f, pieces, count, &sum);
     f->trail_bytes = vipl_mpa_trailer_write(f->trail, ulpdu, sum, crc);
     return there;
+}
+
+static void clear_batch(struct batch *batch)
+{
+    batch->count = batch->frames = 0;
+    batch->bytes = 0;
+    batch->fault = false;
 }
 
 /* Puts a begun frame into the batch, without its first `skip` bytes. */
@@ -163,12 +179,10 @@ static bool announces(const struct tcp_conn *conn, const struct vipl_send *send)
     return send->op == VIP_CONTROL_OP_RDMAWRITE && send->local.bytes > conn->segment && !conn->foreign;
 }
 
-static unsigned data_frames(const struct tcp_conn *conn, const struct vipl_send *send)
+/* How many FPDUs so many bytes of payload take. */
+static unsigned data_frames(const struct tcp_conn *conn, size_t bytes)
 {
-    if (send->op == VIP_CONTROL_OP_RDMAREAD || send->local.bytes == 0) {
-        return 1;
-    }
-    return (unsigned)((send->local.bytes + conn->segment - 1) / conn->segment);
+    return bytes <= conn->segment ? 1 : (unsigned)((bytes + conn->segment - 1) / conn->segment);
 }
 
 static unsigned all_frames(const struct tcp_conn *conn, const struct vipl_send *send)
@@ -176,8 +190,8 @@ static unsigned all_frames(const struct tcp_conn *conn, const struct vipl_send *
     if (send->op == VIP_CONTROL_OP_RDMAREAD) {
         return 1;
     }
-    return (announces(conn, send) ? 1u : 0u) + data_frames(conn, send) + (send->immediate ? 1u : 0u) +
-           (confirms(conn, send) ? 1u : 0u);
+    return (announces(conn, send) ? 1u : 0u) + data_frames(conn, send->local.bytes) +
+           (send->immediate ? 1u : 0u) + (confirms(conn, send) ? 1u : 0u);
 }
 
 static void put_announcement(struct frame *f, const struct vipl_send *send)
@@ -222,10 +236,10 @@ static void put_immediate(struct frame *f, const struct tcp_conn *conn, const st
     put_small(f, &ddp, payload, sizeof(payload));
 }
 
-/* The i-th FPDU of the message, but for its trailer. */
-static void put_frame(struct frame *f, const struct tcp_conn *conn, const struct vipl_send *send, unsigned i)
+/* The i-th FPDU of a post, but for its trailer. */
+static void put_post(struct frame *f, const struct tcp_conn *conn, const struct vipl_send *send, unsigned i)
 {
-    unsigned data = data_frames(conn, send);
+    unsigned data = data_frames(conn, send->local.bytes);
     if (announces(conn, send) && i-- == 0) {
         put_announcement(f, send);
     } else if (send->op == VIP_CONTROL_OP_RDMAREAD) {
@@ -244,65 +258,66 @@ static void put_frame(struct frame *f, const struct tcp_conn *conn, const struct
     }
 }
 
-static size_t announcement_bytes(const struct tcp_conn *conn, const struct vipl_send *send)
+/* The i-th FPDU of a response, but for its trailer. */
+static void put_response(struct frame *f, const struct tcp_conn *conn, const struct vipl_rdmap_read *read,
+                         unsigned i)
 {
-    return announces(conn, send) ? vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES) : 0;
+    size_t offset = (size_t)i * conn->segment;
+    size_t left = read->bytes - offset;
+    bool last = left <= conn->segment;
+    struct vipl_ddp ddp = {.tagged = true,
+                           .last = last,
+                           .op = VIPL_RDMAP_READ_RESPONSE,
+                           .stag = read->sink_stag,
+                           .offset = read->sink_offset + offset};
+    f->offset = offset;
+    begin_frame(f, &ddp, NULL, 0, last ? left : conn->segment);
 }
 
-/* Data FPDUs but the last are all of one size: those that are wholly in the stream are left out. */
-static unsigned skip_data(const struct tcp_conn *conn, const struct vipl_send *send, size_t *from)
+/* --- the stream --- */
+
+static bool is_begun(const struct tcp_cursor *at)
 {
-    size_t announcement = announcement_bytes(conn, send);
-    if (*from < announcement) {
-        return 0;
-    }
-    *from -= announcement;
-    size_t header = send->op == VIP_CONTROL_OP_RDMAWRITE ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;
-    size_t full = vipl_mpa_fpdu_bytes(header + conn->segment);
-    size_t most = data_frames(conn, send) - 1;
-    size_t n = *from / full < most ? *from / full : most;
-    *from -= n * full;
-    return (unsigned)n + (announcement > 0 ? 1 : 0);
+    return at->frame > 0 || at->byte > 0;
 }
 
-/* Fills a batch from byte `from` of the message on. */
-static void fill_batch(struct batch *batch, const struct tcp_conn *conn, const struct vipl_send *send,
-                       size_t from)
+/* A post is half in the stream. */
+static bool is_mid_post(const struct tcp_sending *tx)
 {
-    unsigned all = all_frames(conn, send);
-    struct frame probe;
-    unsigned i = skip_data(conn, send, &from);
-    batch->count = batch->frames = 0;
-    batch->bytes = 0;
-    batch->fault = false;
-    for (; i < all; i++) { /* few steps: the last of the data, and what follows it */
-        put_frame(&probe, conn, send, i);
-        size_t bytes = vipl_mpa_fpdu_bytes(probe.head_bytes - VIPL_MPA_HEADER_BYTES + probe.payload);
-        if (from < bytes) {
-            break;
+    return !tx->answering && is_begun(&tx->at);
+}
+
+/* Fills a batch with what comes next of the message. A stream with markers keeps the FPDU that has begun by itself. */
+static void fill_batch(struct batch *batch, const struct tcp_conn *conn, const struct message *m)
+{
+    const struct tcp_cursor *at = &conn->tx.at;
+    size_t skip = conn->marking == NULL ? at->byte : 0;
+    clear_batch(batch);
+    for (unsigned i = at->frame; i < m->frames && batch->frames < FRAMES; i++) {
+        struct frame *f = &batch->frame[batch->frames];
+        if (m->send != NULL) {
+            put_post(f, conn, m->send, i);
+        } else {
+            put_response(f, conn, m->read, i);
         }
-        from -= bytes;
-    }
-    for (; i < all && batch->frames < FRAMES; i++) {
-        put_frame(&batch->frame[batch->frames], conn, send, i);
-        add_frame(batch, conn, &send->local, from);
-        from = 0;
+        add_frame(batch, conn, m->memory, skip);
+        skip = 0;
     }
 }
 
-static size_t message_bytes(const struct tcp_conn *conn, const struct vipl_send *send)
+/* The kernel has taken so many bytes of the batch. */
+static void advance(struct tcp_cursor *at, const struct batch *batch, size_t bytes)
 {
-    size_t header = send->op == VIP_CONTROL_OP_RDMAWRITE ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;
-    size_t request = vipl_mpa_fpdu_bytes(VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES);
-    if (send->op == VIP_CONTROL_OP_RDMAREAD) {
-        return request;
+    for (unsigned i = 0; bytes > 0; i++) {
+        size_t left = frame_bytes(&batch->frame[i]) - at->byte;
+        if (bytes < left) {
+            at->byte += bytes;
+            return;
+        }
+        bytes -= left;
+        at->frame++;
+        at->byte = 0;
     }
-    unsigned data = data_frames(conn, send);
-    size_t last = send->local.bytes - (size_t)(data - 1) * conn->segment;
-    return announcement_bytes(conn, send) + (data - 1) * vipl_mpa_fpdu_bytes(header + conn->segment) +
-           vipl_mpa_fpdu_bytes(header + last) +
-           (send->immediate ? vipl_mpa_fpdu_bytes(VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_IMMEDIATE_BYTES) : 0) +
-           (confirms(conn, send) ? request : 0);
 }
 
 /* The message is in the stream: numbers are used up, and the peer's word is waited for where there is one. */
@@ -311,8 +326,6 @@ static enum vipl_posted sent(struct tcp_conn *conn, struct vipl_send *send)
     struct tcp_sending *tx = &conn->tx;
     bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
     bool read = send->op == VIP_CONTROL_OP_RDMAREAD;
-    tx->sent = 0;
-    tx->posting = false;
     tx->send_msn += read ? 0 : (write ? 0u : 1u) + (send->immediate ? 1u : 0u);
     send->status = 0;
     if (!read && !confirms(conn, send)) {
@@ -324,24 +337,22 @@ static enum vipl_posted sent(struct tcp_conn *conn, struct vipl_send *send)
     return VIPL_POSTED_PENDING;
 }
 
-/* One system call. A short batch goes as one piece: to copy it costs less than the kernel's look at three. EFAULT: what
- * would come next is memory of the program's that is not there. */
-static int emit(struct tcp_conn *conn, const struct batch *batch, size_t *sent)
+/* Takes note that something is sent. The first time in a while, a thread that sleeps is to look after hosts that do not
+ * acknowledge. */
+static void note_activity(struct vipl_be_nic *be)
+{
+    if (vipl_load_relaxed(&be->spoke) == 0) {
+        vipl_store_relaxed(&be->spoke, 1);
+        vipl_up_wake(be->core);
+    }
+}
+
+/* One system call for the whole batch. A short batch goes as one piece: to copy it costs less than the kernel's look at three. */
+static int send_batch(struct tcp_conn *conn, const struct batch *batch, size_t *sent)
 {
     uint8_t flat[FLAT];
     struct vipl_iov one = {flat, batch->bytes};
     size_t at = 0;
-    if (vipl_load_relaxed(&conn->be->spoke) ==
-        0) { /* once in a while: whoever sleeps is to look for silence again */
-        vipl_store_relaxed(&conn->be->spoke, 1);
-        vipl_up_wake(conn->be->core);
-    }
-    if (batch->fault) {
-        return EFAULT;
-    }
-    if (conn->marking != NULL) {
-        return vipl_tcp_send_marked(conn, batch->pieces, batch->count, sent);
-    }
     if (batch->bytes > sizeof(flat)) {
         return vipl_socket_send(conn->fd, batch->pieces, batch->count, sent);
     }
@@ -354,24 +365,47 @@ static int emit(struct tcp_conn *conn, const struct batch *batch, size_t *sent)
     return vipl_socket_send(conn->fd, &one, 1, sent);
 }
 
-/* As much of the message as the socket takes. 0: all; EFAULT: the rest is not there. */
-static int push(struct tcp_conn *conn, const struct vipl_send *send)
+/* Sends the batch, and moves the cursor. 0: all of it went; EAGAIN: there is no room for the rest; EFAULT: what comes next is
+ * memory of the program's that is not there. */
+static int emit(struct tcp_conn *conn, const struct batch *batch, struct tcp_cursor *at)
 {
+    size_t sent = 0;
+    note_activity(conn->be);
+    if (batch->fault) {
+        return EFAULT;
+    }
+    if (conn->marking != NULL) {
+        return vipl_tcp_send_marked(conn, batch->pieces, batch->count, at);
+    }
+    int error = send_batch(conn, batch, &sent);
+    advance(at, batch, sent);
+    return error == 0 && sent < batch->bytes ? EAGAIN : error;
+}
+
+/* As much of the message as the socket takes. 0: all; EAGAIN: not all; EFAULT: the rest is not there. */
+static int push(struct tcp_conn *conn, const struct message *m)
+{
+    struct tcp_sending *tx = &conn->tx;
     struct batch batch; /* large, so not cleared: fill_batch() fills what is used */
-    size_t all = message_bytes(conn, send);
-    while (conn->tx.sent < all) {
-        size_t n = 0;
-        fill_batch(&batch, conn, send, conn->tx.sent);
-        int error = emit(conn, &batch, &n);
+    while (tx->at.frame < m->frames) {
+        fill_batch(&batch, conn, m);
+        int error = emit(conn, &batch, &tx->at);
         if (error != 0 && error != EAGAIN && error != EFAULT) {
-            conn->tx.closed = true; /* the receiving side finds out too, and tells */
+            tx->closed = true; /* the receiving side finds out too, and tells */
+            error = EAGAIN;
         }
-        conn->tx.sent += n;
-        if (n < batch.bytes) {
-            return error == EFAULT ? EFAULT : EAGAIN;
+        if (error != 0) {
+            return error;
         }
     }
+    tx->at = (struct tcp_cursor){0, 0};
     return 0;
+}
+
+static int push_post(struct tcp_conn *conn, const struct vipl_send *send)
+{
+    struct message m = {.send = send, .memory = &send->local, .frames = all_frames(conn, send)};
+    return push(conn, &m);
 }
 
 /* The message's memory is not there. What is in the stream cannot be taken back: that ends it, at any level. */
@@ -379,12 +413,11 @@ static void end_half(struct tcp_conn *conn, struct vipl_send *send)
 {
     struct tcp_sending *tx = &conn->tx;
     send->status = VIP_STATUS_PROTECTION_ERROR;
-    if (tx->sent > 0) {
+    if (is_begun(&tx->at)) {
         tx->closed = true;
         vipl_socket_finish(conn->fd); /* the peer ends it, and the receiving side tells */
     }
-    tx->sent = 0;
-    tx->posting = false;
+    tx->at = (struct tcp_cursor){0, 0};
 }
 
 enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
@@ -405,12 +438,11 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
         send->status = tx->refusal;
         tx->closed = true;
         posted = VIPL_POSTED_DONE;
-    } else if (may && conn->foreign && tx->sent == 0 && !vipl_tcp_foreign_post(conn, send)) {
+    } else if (may && conn->foreign && !is_begun(&tx->at) && !vipl_tcp_foreign_post(conn, send)) {
         posted = VIPL_POSTED_DONE;
     } else if (may) {
-        tx->posting = true;
         tx->op = send->op;
-        int error = push(conn, send);
+        int error = push_post(conn, send);
         if (error == 0) {
             posted = sent(conn, send);
         } else if (error == EFAULT) {
@@ -432,7 +464,7 @@ bool vipl_tcp_stopped_at(struct tcp_conn *conn, struct tcp_pending *out, bool *h
     struct tcp_sending *tx = &conn->tx;
     vipl_mutex_lock(&tx->lock);
     bool pending = tx->pendings > 0;
-    *half = !pending && tx->posting && tx->sent > 0;
+    *half = !pending && is_mid_post(tx);
     *out = pending ? tx->pending[tx->first_pending] : (struct tcp_pending){.op = tx->op};
     tx->closed = true; /* what is half in the stream stays half: no other thread makes it pending meanwhile */
     vipl_mutex_unlock(&tx->lock);
@@ -457,14 +489,11 @@ bool vipl_tcp_refuse_post(struct tcp_conn *conn, uint32_t status)
 static bool send_small(struct tcp_conn *conn, struct batch *batch)
 {
     static const struct vipl_sg nothing = {.count = 0};
-    size_t n = 0;
-    batch->count = 0;
-    batch->bytes = 0;
-    batch->frames = 0;
-    batch->fault = false;
+    struct tcp_cursor at = {0, 0};
+    clear_batch(batch);
     add_frame(batch, conn, &nothing, 0);
-    bool whole = emit(conn, batch, &n) == 0 && n == batch->bytes;
-    conn->tx.closed |= n > 0 && !whole;
+    bool whole = emit(conn, batch, &at) == 0;
+    conn->tx.closed |= is_begun(&at) && !whole;
     return whole;
 }
 
@@ -493,7 +522,7 @@ void vipl_tcp_nudge(struct tcp_conn *conn)
     struct batch batch;
     struct vipl_ddp ddp = {.tagged = true, .last = true, .op = VIPL_RDMAP_WRITE};
     vipl_mutex_lock(&tx->lock);
-    if (!tx->closed && !tx->blocked && !tx->posting && !tx->answering) {
+    if (!tx->closed && !tx->blocked && !tx->answering) {
         put_small(&batch.frame[0], &ddp, NULL, 0);
         send_small(conn, &batch);
     }
@@ -529,7 +558,7 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
     add_headers(&terminate, about);
     size_t bytes = vipl_rdmap_terminate_write(payload, &terminate);
     vipl_mutex_lock(&conn->tx.lock);
-    if (!conn->tx.closed && !(conn->tx.posting && conn->tx.sent > 0) && !conn->tx.answering) {
+    if (!conn->tx.closed && !is_begun(&conn->tx.at) && !conn->tx.answering) {
         put_small(&batch.frame[0], &ddp, payload, bytes);
         send_small(conn, &batch); /* if there is no room the end of the stream has to say it */
     }
@@ -539,60 +568,15 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
 
 /* --- RDMA Reads of the peer's --- */
 
-/* Fills a batch with an answer's FPDUs from byte `from` of them on. */
-static void fill_answer(struct batch *batch, const struct tcp_conn *conn, const struct vipl_rdmap_read *read,
-                        size_t from)
+/* As much of the oldest response as the socket takes. Both locks are held: the memory stays registered. */
+static int push_response(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
 {
-    struct vipl_sg sg = {.count = 1, .bytes = read->bytes};
-    size_t full = vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + conn->segment);
-    size_t i = from / full;
-    sg.iov[0] = (struct vipl_iov){(void *)(uintptr_t)read->source_offset, read->bytes};
-    batch->count = batch->frames = 0;
-    batch->bytes = 0;
-    batch->fault = false;
-    from -= i * full;
-    for (bool last = false; !last && batch->frames < FRAMES; i++) {
-        struct frame *f = &batch->frame[batch->frames];
-        size_t offset = i * conn->segment;
-        size_t left = read->bytes - offset;
-        last = left <= conn->segment;
-        struct vipl_ddp ddp = {.tagged = true,
-                               .last = last,
-                               .op = VIPL_RDMAP_READ_RESPONSE,
-                               .stag = read->sink_stag,
-                               .offset = read->sink_offset + offset};
-        f->offset = offset;
-        begin_frame(f, &ddp, NULL, 0, last ? left : conn->segment);
-        add_frame(batch, conn, &sg, from);
-        from = 0;
-    }
-}
-
-static size_t answer_bytes(const struct tcp_conn *conn, const struct vipl_rdmap_read *read)
-{
-    size_t full = vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + conn->segment);
-    size_t n = read->bytes == 0 ? 0 : (read->bytes - 1) / conn->segment; /* full ones before the last */
-    return n * full + vipl_mpa_fpdu_bytes(VIPL_DDP_TAGGED_BYTES + read->bytes - n * conn->segment);
-}
-
-/* As much of the oldest answer as the socket takes. 0: all; EFAULT: the rest is not there. Both locks are held: the memory
- * stays registered. */
-static int push_answer(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
-{
-    struct batch batch;
-    struct tcp_sending *tx = &conn->tx;
-    size_t all = answer_bytes(conn, read);
-    while (tx->answered < all) {
-        size_t n = 0;
-        fill_answer(&batch, conn, read, tx->answered);
-        int error = emit(conn, &batch, &n);
-        tx->closed |= error != 0 && error != EAGAIN && error != EFAULT;
-        tx->answered += n;
-        if (n < batch.bytes) {
-            return error == EFAULT ? EFAULT : EAGAIN;
-        }
-    }
-    return 0;
+    struct vipl_sg memory; /* large, so not cleared */
+    struct message m = {.read = read, .memory = &memory, .frames = data_frames(conn, read->bytes)};
+    memory.count = 1;
+    memory.bytes = read->bytes;
+    memory.iov[0] = (struct vipl_iov){(void *)(uintptr_t)read->source_offset, read->bytes};
+    return push(conn, &m);
 }
 
 /* The oldest answer's memory has gone, or its right: the peer is told why if nothing of the answer is in the stream, which
@@ -606,7 +590,8 @@ static void refuse_answer(struct tcp_conn *conn, const struct tcp_answer *answer
 {
     out->reason = vipl_tcp_read_reason(conn, &answer->read);
     out->answer = *answer;
-    conn->tx.closed |= conn->tx.answered > 0;
+    conn->tx.closed |= is_begun(&conn->tx.at);
+    conn->tx.at = (struct tcp_cursor){0, 0};
     conn->tx.answering = false;
 }
 
@@ -625,7 +610,7 @@ static bool answer_one(struct tcp_conn *conn, struct refusal *refusal)
         return false;
     }
     tx->answering = true;
-    int error = push_answer(conn, read);
+    int error = push_response(conn, read);
     if (error == EFAULT) {
         vipl_up_rdma_refuse(conn->vi, false);
         refuse_answer(conn, answer, refusal);
@@ -634,7 +619,6 @@ static bool answer_one(struct tcp_conn *conn, struct refusal *refusal)
         return false;
     }
     tx->answering = false;
-    tx->answered = 0;
     tx->first_answer = (tx->first_answer + 1) % TCP_READS;
     tx->answers--;
     return true;
@@ -653,7 +637,7 @@ void vipl_tcp_answer(struct tcp_conn *conn)
     }
     vipl_up_recv_lock(vi);
     vipl_mutex_lock(&tx->lock);
-    while (tx->answers > 0 && !tx->closed && !(tx->posting && tx->sent > 0) && answer_one(conn, &refusal)) {
+    while (tx->answers > 0 && !tx->closed && !is_mid_post(tx) && answer_one(conn, &refusal)) {
     }
     bool wait = tx->answering && !tx->closed;
     bool blocked = tx->blocked && !tx->answering;
