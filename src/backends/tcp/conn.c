@@ -12,7 +12,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct tcp_conn *conn = handle->data;
     if (--conn->handles == 0) {
-        vipl_free(conn->rx.stash);
+        vipl_free(conn->rx.buffer);
         vipl_tcp_foreign_end(conn);
         vipl_free(conn);
     }

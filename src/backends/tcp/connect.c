@@ -336,7 +336,7 @@ void vipl_tcp_replied(struct tcp_conn *conn)
     const uint8_t *private = parsed == VIPL_PARSE_OK ? vipl_tcp_start_private(conn, &start, &bytes) : NULL;
     if (private == NULL || !vipl_tcp_hello_is_ours(private, bytes)) {
         conn->crc = conn->crc || (private != NULL && start.crc);
-        replied_by_other(conn, private == NULL ? NULL : &start, private == NULL && conn->rx.stash_have == 0);
+        replied_by_other(conn, private == NULL ? NULL : &start, private == NULL && conn->rx.have == 0);
         return;
     }
     bool ours = vipl_tcp_hello_read(private, bytes, &hello) && !start.markers;

@@ -95,27 +95,27 @@ bool vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
     return vipl_socket_send(conn->fd, &all, 1, &sent) == 0 && sent == all.len; /* into an empty buffer */
 }
 
-static bool make_stash(struct tcp_conn *conn)
+static bool make_buffer(struct tcp_conn *conn)
 {
-    if (conn->rx.stash == NULL) {
-        conn->rx.stash_size = VIPL_MPA_START_BYTES + VIPL_MPA_MAX_PRIVATE;
-        conn->rx.stash = vipl_alloc(conn->rx.stash_size);
+    if (conn->rx.buffer == NULL) {
+        conn->rx.size = VIPL_MPA_START_BYTES + VIPL_MPA_MAX_PRIVATE;
+        conn->rx.buffer = vipl_alloc(conn->rx.size);
     }
-    return conn->rx.stash != NULL;
+    return conn->rx.buffer != NULL;
 }
 
 /* Until `need` bytes are there. */
 static enum vipl_parse fill(struct tcp_conn *conn, size_t need)
 {
     struct tcp_receiving *rx = &conn->rx;
-    while (rx->stash_have < need) {
-        struct vipl_iov rest = {rx->stash + rx->stash_have, need - rx->stash_have};
+    while (rx->have < need) {
+        struct vipl_iov rest = {rx->buffer + rx->have, need - rx->have};
         size_t n = 0;
         int error = vipl_socket_receive(conn->fd, &rest, 1, &n);
         if (error != 0 || n == 0) {
             return error == EAGAIN ? VIPL_PARSE_MORE : VIPL_PARSE_BAD;
         }
-        rx->stash_have += n;
+        rx->have += n;
     }
     return VIPL_PARSE_OK;
 }
@@ -123,16 +123,16 @@ static enum vipl_parse fill(struct tcp_conn *conn, size_t need)
 enum vipl_parse vipl_tcp_start_receive(struct tcp_conn *conn, struct vipl_mpa_start *start, bool reply)
 {
     struct tcp_receiving *rx = &conn->rx;
-    if (!make_stash(conn)) {
+    if (!make_buffer(conn)) {
         return VIPL_PARSE_BAD;
     }
-    if (rx->stash_have < VIPL_MPA_START_BYTES) {
+    if (rx->have < VIPL_MPA_START_BYTES) {
         enum vipl_parse filled = fill(conn, VIPL_MPA_START_BYTES);
         if (filled == VIPL_PARSE_BAD) {
             return filled;
         }
     }
-    enum vipl_parse parsed = vipl_mpa_start_read(rx->stash, rx->stash_have, start);
+    enum vipl_parse parsed = vipl_mpa_start_read(rx->buffer, rx->have, start);
     if (parsed != VIPL_PARSE_OK) {
         return parsed;
     }
@@ -145,9 +145,9 @@ enum vipl_parse vipl_tcp_start_receive(struct tcp_conn *conn, struct vipl_mpa_st
 const uint8_t *vipl_tcp_start_private(struct tcp_conn *conn, const struct vipl_mpa_start *start,
                                       size_t *bytes)
 {
-    const uint8_t *from = conn->rx.stash + VIPL_MPA_START_BYTES;
+    const uint8_t *from = conn->rx.buffer + VIPL_MPA_START_BYTES;
     *bytes = start->private_bytes;
-    conn->rx.stash_have = 0; /* the next bytes are FPDUs */
+    conn->rx.have = 0; /* the next bytes are FPDUs */
     conn->enhanced = (struct vipl_mpa_enhanced){0};
     if (start->enhanced && start->private_bytes >= VIPL_MPA_ENHANCED_BYTES) {
         vipl_mpa_enhanced_read(from, &conn->enhanced);

@@ -2,6 +2,13 @@
 /*
  * The stream into receives, registered memory and outcomes. Everything a peer says is checked before it is acted on;
  * what is wrong costs the peer its connection, and nothing else.
+ *
+ * One system call fills a buffer with many FPDUs, and each is placed from there. Of an FPDU that is not all there, either
+ * the reassembly buffer gets the rest, or, where much payload is missing and there is no CRC, the rest is placed directly:
+ * it is received to where it goes. Then the last few bytes go through the reassembly buffer, because they are to be
+ * stored last and whole: by them an RDMA Write becomes visible in order. Where memory is may change from one system call
+ * to the next, so it is looked up for each, which is made under the VI's lock: nothing is placed in memory that has been deregistered.
+ * What may not be placed is received all the same, and dropped.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,6 +16,25 @@
 #include "backends/tcp/tcp.h"
 #include "base/iov.h"
 #include "iwarp/bytes.h"
+
+enum {
+    DIRECT_LEAST = 8 * 1024, /* missing payload that is worth a system call of its own */
+    LARGE = 16 * 1024,       /* bytes of an FPDU after which more of its kind are expected */
+    EXPECTED = 4,            /* smaller FPDUs that may come in between */
+    ROOM = 512,              /* bytes that are then received in addition: the head of the next */
+    ITEM = 8                 /* bytes that are stored whole */
+};
+
+/* A DDP segment, or a part of one. */
+struct segment {
+    struct vipl_ddp ddp;
+    const uint8_t *payload; /* NULL: it is in the socket, from where it is to be placed directly */
+    size_t bytes;    /* of payload in this part; from the socket so many at most, and then those that came */
+    size_t left;     /* from this part's first byte to the segment's last */
+    int error;       /* from the socket: why nothing came, or 0 */
+    size_t received; /* from the socket: with what follows the payload, */
+    const uint8_t *rest; /* which is here */
+};
 
 /* The stream makes no sense: its end. */
 static bool give_up_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
@@ -23,7 +49,8 @@ static bool give_up(struct tcp_conn *conn, uint16_t reason, const struct vipl_dd
     return give_up_about(conn, reason, &(struct tcp_about){.ddp = ddp});
 }
 
-static bool done_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
+/* Lets the VI's receive lock go; a peer of a reliable VI is told the reason, if there is one. */
+static bool unlock_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
 {
     vipl_up_recv_unlock(conn->vi);
     if (reason != 0 && !conn->unreliable) {
@@ -32,92 +59,126 @@ static bool done_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_
     return vipl_tcp_still_works(conn);
 }
 
-bool vipl_tcp_done(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *ddp)
+static bool unlock(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *ddp)
 {
-    return done_about(conn, reason, &(struct tcp_about){.ddp = ddp});
+    return unlock_about(conn, reason, &(struct tcp_about){.ddp = ddp});
 }
 
-/* The message's last byte is in the segment, and none of it is still to come. */
-static bool ends_message(const struct tcp_segment *s)
+/* The message's last byte is in the part, and none of it is still to come. */
+static bool ends_message(const struct segment *s)
 {
-    return s->ddp.last && s->ahead == 0;
+    return s->ddp.last && s->left == s->bytes;
 }
 
-/* What has landed is in its place already. False: the place is not there. */
-static bool place(const struct vipl_sg *to, size_t offset, const struct tcp_segment *s)
+/* --- placing payload --- */
+
+/* One system call: the payload to where it goes, or to nowhere, and what follows it into the scratch buffer. */
+static bool place_from_socket(struct tcp_conn *conn, struct segment *s, const struct vipl_sg *to,
+                              size_t offset)
 {
-    return s->payload == NULL || vipl_iov_scatter(to, offset, s->payload, s->bytes);
+    struct vipl_iov pieces[VIPL_MAX_SEGMENTS + 1];
+    uint8_t *scratch = conn->be->scratch;
+    unsigned count = to == NULL ? 0 : vipl_iov_slice(pieces, to, offset, s->bytes);
+    pieces[count] = (struct vipl_iov){scratch, ROOM + (to == NULL ? s->bytes : 0)};
+    s->received = 0;
+    s->error = vipl_socket_receive(conn->fd, pieces, count + 1, &s->received);
+    s->bytes = s->received < s->bytes ? s->received : s->bytes;
+    s->rest = scratch + (to == NULL ? s->bytes : 0);
+    return s->error != EFAULT;
 }
 
-uint16_t vipl_tcp_recv_fault(struct tcp_conn *conn)
+/* Puts the payload where it goes, from the buffer or from the socket; `to` NULL: it is dropped. False: that memory is not there,
+ * and the payload in the socket is still to come. */
+static bool place(struct tcp_conn *conn, struct segment *s, const struct vipl_sg *to, size_t offset)
 {
-    vipl_up_recv_finish(conn->vi, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
-    conn->rx.drop = true;
-    return vipl_tcp_claim_reason(VIPL_CLAIM_FAILED);
-}
-
-uint16_t vipl_tcp_write_fault(struct tcp_conn *conn)
-{
-    vipl_up_rdma_refuse(conn->vi, true);
-    conn->rx.write_refused = true;
-    return VIPL_TERM_DDP_TAGGED_STAG;
+    if (s->payload == NULL) {
+        return place_from_socket(conn, s, to, offset);
+    }
+    if (to == NULL || s->bytes == 0) {
+        return true;
+    }
+    if (s->ddp.op == VIPL_RDMAP_WRITE) {
+        struct vipl_sg from; /* large, so not cleared */
+        from.count = 1;
+        from.bytes = s->bytes;
+        from.iov[0] = (struct vipl_iov){(void *)(uintptr_t)s->payload, s->bytes};
+        return vipl_iov_ordered(to->iov[0].base, &from) == VIPL_IOV_DONE;
+    }
+    return vipl_iov_scatter(to, offset, s->payload, s->bytes);
 }
 
 /* --- Send and Immediate Data --- */
 
-uint16_t vipl_tcp_claim_reason(enum vipl_claim claim)
+static uint16_t claim_reason(enum vipl_claim claim)
 {
     return claim == VIPL_CLAIM_EMPTY    ? VIPL_TERM_DDP_UNTAGGED_NO_BUFFER
            : claim == VIPL_CLAIM_FAILED ? VIPL_TERM_DDP_UNTAGGED_TOO_LONG
                                         : 0;
 }
 
-static bool on_send(struct tcp_conn *conn, const struct tcp_segment *s)
+/* What is wrong with a segment of a Send; 0: nothing. */
+static uint16_t fault_of_send(const struct tcp_receiving *rx, const struct segment *s)
+{
+    return s->ddp.msn != rx->send_msn                                      ? VIPL_TERM_DDP_UNTAGGED_MSN
+           : rx->held != TCP_HELD_NOT /* the message before is not over */ ? VIPL_TERM_RDMAP_OPCODE
+           : s->ddp.mo != rx->mo || s->left > UINT32_MAX - rx->mo          ? VIPL_TERM_DDP_UNTAGGED_MO
+                                                                           : 0;
+}
+
+/* Returns the reason to give. The VI's receive lock is held, here and below. */
+static uint16_t place_send(struct tcp_conn *conn, struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
     struct vipl_sg to;
-    enum tcp_held held = s->ddp.op == VIPL_RDMAP_SEND_SE && !conn->foreign ? TCP_HELD_FOR_IMMEDIATE
-                         : conn->confirms_sends                            ? TCP_HELD_FOR_READ
-                                                                           : TCP_HELD_NOT;
-    bool whole = ends_message(s);
     uint16_t reason = 0;
-    if (s->ddp.msn != rx->send_msn) {
-        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MSN, &s->ddp);
-    }
-    if (rx->held != TCP_HELD_NOT) { /* it promised immediate data, or is to be confirmed first */
-        return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s->ddp);
-    }
-    if (s->ddp.mo != rx->mo || s->bytes + s->ahead > UINT32_MAX - rx->mo) {
-        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_MO, &s->ddp);
-    }
-    uint32_t end = rx->mo + (uint32_t)s->bytes;
-    vipl_up_recv_lock(conn->vi);
     if (!rx->drop) {
-        enum vipl_claim claim = vipl_up_recv_claim(conn->vi, end + s->ahead, &to);
+        enum vipl_claim claim = vipl_up_recv_claim(conn->vi, rx->mo + s->left, &to);
         rx->drop = claim != VIPL_CLAIM_OK;
-        reason = vipl_tcp_claim_reason(claim);
+        reason = claim_reason(claim);
     }
-    if (!rx->drop) {
-        if (!place(&to, rx->mo, s)) {
-            reason = vipl_tcp_recv_fault(conn);
-        } else if (whole && held == TCP_HELD_NOT) {
-            vipl_up_recv_finish(conn->vi, 0, end, false, NULL);
-        }
+    if (!place(conn, s, rx->drop ? NULL : &to, rx->mo)) {
+        vipl_up_recv_finish(conn->vi, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
+        rx->drop = true;
+        reason = claim_reason(VIPL_CLAIM_FAILED);
     }
-    rx->mo = whole ? 0 : end;
-    if (whole) {
-        rx->send_msn++;
-        rx->held = held;
-        rx->held_write = rx->held_says = false;
-        rx->held_bytes = end;
-        rx->held_drop = rx->drop;
-        rx->drop = false;
+    rx->mo += (uint32_t)s->bytes;
+    return reason;
+}
+
+/* All of a Send has come. */
+static void end_send(struct tcp_conn *conn, uint8_t op)
+{
+    struct tcp_receiving *rx = &conn->rx;
+    rx->held = op == VIPL_RDMAP_SEND_SE && !conn->foreign ? TCP_HELD_FOR_IMMEDIATE
+               : conn->confirms_sends                     ? TCP_HELD_FOR_READ
+                                                          : TCP_HELD_NOT;
+    if (rx->held == TCP_HELD_NOT && !rx->drop) {
+        vipl_up_recv_finish(conn->vi, 0, rx->mo, false, NULL);
     }
-    return vipl_tcp_done(conn, reason, &s->ddp);
+    rx->held_write = rx->held_has_immediate = false;
+    rx->held_bytes = rx->mo;
+    rx->held_drop = rx->drop;
+    rx->drop = false;
+    rx->mo = 0;
+    rx->send_msn++;
+}
+
+static bool on_send(struct tcp_conn *conn, struct segment *s)
+{
+    uint16_t fault = fault_of_send(&conn->rx, s);
+    if (fault != 0) {
+        return give_up(conn, fault, &s->ddp);
+    }
+    vipl_up_recv_lock(conn->vi);
+    uint16_t reason = place_send(conn, s);
+    if (ends_message(s)) {
+        end_send(conn, s->ddp.op);
+    }
+    return unlock(conn, reason, &s->ddp);
 }
 
 /* What is wrong with a message that is one segment of that many bytes; 0: nothing. */
-static uint16_t fault_of_small(const struct tcp_segment *s, uint32_t msn, size_t bytes)
+static uint16_t fault_of_small(const struct segment *s, uint32_t msn, size_t bytes)
 {
     return s->ddp.msn != msn                  ? VIPL_TERM_DDP_UNTAGGED_MSN
            : s->ddp.mo != 0                   ? VIPL_TERM_DDP_UNTAGGED_MO
@@ -131,11 +192,11 @@ static void hold_for_read(struct tcp_receiving *rx, uint32_t bytes, bool write, 
     rx->held = TCP_HELD_FOR_READ;
     rx->held_bytes = bytes;
     rx->held_write = write;
-    rx->held_says = true;
+    rx->held_has_immediate = true;
     rx->held_immediate = immediate;
 }
 
-static bool on_immediate(struct tcp_conn *conn, const struct tcp_segment *s)
+static bool on_immediate(struct tcp_conn *conn, struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
     struct vipl_sg to;
@@ -161,7 +222,7 @@ static bool on_immediate(struct tcp_conn *conn, const struct tcp_segment *s)
     } else if (claim == VIPL_CLAIM_OK) {
         vipl_up_recv_finish(conn->vi, 0, bytes, !of_send, &immediate);
     }
-    return vipl_tcp_done(conn, vipl_tcp_claim_reason(claim), &s->ddp);
+    return unlock(conn, claim_reason(claim), &s->ddp);
 }
 
 /* --- RDMA --- */
@@ -186,24 +247,6 @@ static uint16_t write_reason(enum vipl_mem_fault fault)
     }
 }
 
-uint16_t vipl_tcp_read_reason(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
-{
-    switch (vipl_up_rdma_fault(conn->vi, false, read->source_stag, read->source_offset, read->bytes)) {
-    case VIPL_MEM_UNKNOWN:
-        return VIPL_TERM_RDMAP_INVALID_STAG;
-    case VIPL_MEM_OTHER_TAG:
-        return VIPL_TERM_RDMAP_STAG_NOT_ASSOCIATED;
-    case VIPL_MEM_WRAPS:
-        return VIPL_TERM_RDMAP_TO_WRAP;
-    case VIPL_MEM_OUTSIDE:
-        return VIPL_TERM_RDMAP_BASE_BOUNDS;
-    case VIPL_MEM_NO_RIGHT:
-        return VIPL_TERM_RDMAP_ACCESS;
-    default:
-        return VIPL_TERM_RDMAP_PROTECTION_UNSPECIFIED;
-    }
-}
-
 /* How many bytes are looked up for those of a segment: to the message's end, where it is known. A segment that goes
  * beyond that, or ends the message before, asks for more than any region has; so does one further from the end than a
  * message may be long. */
@@ -214,10 +257,13 @@ static uint64_t extent_of_write(const struct tcp_receiving *rx, const struct vip
     return !rx->announced ? bytes : fits ? left : UINT64_MAX;
 }
 
-bool vipl_tcp_write_allowed(struct tcp_conn *conn, const struct vipl_ddp *ddp, size_t bytes, uint16_t *reason)
+/* Whether the segment's payload may be placed; all that is still to come of the message is looked up with it. *reason: to tell the
+ * peer; 0: nothing, or it has been told. The VI's receive lock is held. */
+static bool write_allowed(struct tcp_conn *conn, const struct segment *s, uint16_t *reason)
 {
     struct tcp_receiving *rx = &conn->rx;
-    uint64_t extent = extent_of_write(rx, ddp, bytes);
+    const struct vipl_ddp *ddp = &s->ddp;
+    uint64_t extent = extent_of_write(rx, ddp, s->left);
     bool before = rx->write_refused;
     *reason = 0;
     rx->write_refused = before || !vipl_up_rdma_allowed(conn->vi, true, ddp->stag, ddp->offset, extent);
@@ -231,10 +277,10 @@ bool vipl_tcp_write_allowed(struct tcp_conn *conn, const struct vipl_ddp *ddp, s
 
 /* The first segment of an RDMA Write. One of us says in an empty one where a message of more than one ends. False: it does
  * not. */
-static bool begin_write(struct tcp_conn *conn, const struct tcp_segment *s)
+static bool begin_write(struct tcp_conn *conn, const struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
-    bool empty = s->bytes + s->ahead == 0;
+    bool empty = s->left == 0;
     rx->writing = true;
     rx->write_bytes = 0;
     rx->write_refused = false;
@@ -243,7 +289,7 @@ static bool begin_write(struct tcp_conn *conn, const struct tcp_segment *s)
     return conn->foreign || s->ddp.last || empty;
 }
 
-static bool on_write(struct tcp_conn *conn, const struct tcp_segment *s)
+static bool on_write(struct tcp_conn *conn, struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
     uint16_t reason;
@@ -251,17 +297,19 @@ static bool on_write(struct tcp_conn *conn, const struct tcp_segment *s)
         return give_up(conn, VIPL_TERM_RDMAP_UNSPECIFIED, &s->ddp);
     }
     vipl_up_recv_lock(conn->vi);
-    bool allowed = vipl_tcp_write_allowed(conn, &s->ddp, s->bytes + s->ahead, &reason);
-    if (allowed && s->bytes > 0 && s->payload != NULL) {
-        struct vipl_sg from = {.count = 1, .bytes = s->bytes};
-        from.iov[0] = (struct vipl_iov){(void *)(uintptr_t)s->payload, s->bytes};
-        if (vipl_iov_ordered((unsigned char *)(uintptr_t)s->ddp.offset, &from) != VIPL_IOV_DONE) {
-            reason = vipl_tcp_write_fault(conn);
-        }
+    bool allowed = write_allowed(conn, s, &reason);
+    struct vipl_sg to; /* large, so not cleared */
+    to.count = 1;
+    to.bytes = s->left;
+    to.iov[0] = (struct vipl_iov){(void *)(uintptr_t)s->ddp.offset, s->left};
+    if (!place(conn, s, allowed ? &to : NULL, 0)) {
+        vipl_up_rdma_refuse(conn->vi, true);
+        rx->write_refused = true;
+        reason = VIPL_TERM_DDP_TAGGED_STAG;
     }
     rx->write_bytes += (uint32_t)s->bytes;
     rx->writing = !ends_message(s);
-    return vipl_tcp_done(conn, reason, &s->ddp);
+    return unlock(conn, reason, &s->ddp);
 }
 
 /* The empty read behind a message has come, and is answered before the lock that VipDisconnect needs is free: the message
@@ -274,11 +322,11 @@ static void finish_held(struct tcp_conn *conn)
     rx->held_drop = false;
     if (!drop && vipl_up_recv_claim(conn->vi, 0, NULL) == VIPL_CLAIM_OK) {
         vipl_up_recv_finish(conn->vi, 0, rx->held_bytes, rx->held_write,
-                            rx->held_says ? &rx->held_immediate : NULL);
+                            rx->held_has_immediate ? &rx->held_immediate : NULL);
     }
 }
 
-static bool on_read(struct tcp_conn *conn, const struct tcp_segment *s)
+static bool on_read(struct tcp_conn *conn, struct segment *s)
 {
     struct tcp_sending *tx = &conn->tx;
     struct vipl_rdmap_read read;
@@ -295,7 +343,7 @@ static bool on_read(struct tcp_conn *conn, const struct tcp_segment *s)
     bool allowed = read.bytes == 0 ||
                    vipl_up_rdma_allowed(conn->vi, false, read.source_stag, read.source_offset, read.bytes);
     reason = allowed ? 0 : vipl_tcp_read_reason(conn, &read);
-    if (!done_about(conn, reason, &(struct tcp_about){.ddp = &s->ddp, .read = &read})) {
+    if (!unlock_about(conn, reason, &(struct tcp_about){.ddp = &s->ddp, .read = &read})) {
         return false;
     }
     if (!allowed) { /* an unreliable VI answers none */
@@ -345,38 +393,43 @@ static bool end_pending(struct tcp_conn *conn, const struct tcp_pending *p, uint
     return vipl_tcp_still_works(conn);
 }
 
-static bool on_response(struct tcp_conn *conn, const struct tcp_segment *s)
+/* A response's payload. False: it is longer or shorter than what was asked for, or not what comes next. */
+static bool place_response(struct tcp_conn *conn, struct segment *s, const struct tcp_pending *p)
+{
+    struct tcp_receiving *rx = &conn->rx;
+    struct vipl_sg to;
+    uint32_t missing = (p->confirms ? 0 : p->bytes) - rx->response_bytes;
+    if (s->ddp.offset != rx->response_bytes || s->left > missing || (s->ddp.last && s->left != missing)) {
+        return false;
+    }
+    if (s->left > 0) {
+        vipl_up_send_lock(conn->vi);
+        bool there = !rx->response_lost && vipl_up_read_target(conn->vi, p->sequence, &to);
+        rx->response_lost = !place(conn, s, there ? &to : NULL, rx->response_bytes) || !there;
+        vipl_up_send_unlock(conn->vi);
+    }
+    rx->response_bytes += (uint32_t)s->bytes;
+    return true;
+}
+
+static bool on_response(struct tcp_conn *conn, struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
     struct tcp_pending p;
-    if (!first_pending(conn, &p)) {
+    if (!first_pending(conn, &p) || s->ddp.stag != p.sequence) {
         return give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
     }
-    uint32_t expected = p.confirms ? 0 : p.bytes;
     if (p.confirms && conn->foreign) { /* siw puts into it what it sent last */
-        return s->ddp.stag == p.sequence ? !ends_message(s) || end_pending(conn, &p, 0)
-                                         : give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
-    }
-    if (s->ddp.stag != p.sequence) {
-        return give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
-    }
-    if (s->ddp.offset != rx->response_bytes || s->bytes + s->ahead > expected - rx->response_bytes ||
-        (s->ddp.last && rx->response_bytes + s->bytes + s->ahead != expected)) {
+        place(conn, s, NULL, 0);
+    } else if (!place_response(conn, s, &p)) {
         return give_up(conn, VIPL_TERM_DDP_TAGGED_BOUNDS, &s->ddp);
     }
-    if (s->bytes > 0) {
-        struct vipl_sg to;
-        vipl_up_send_lock(conn->vi);
-        rx->response_lost |=
-            !vipl_up_read_target(conn->vi, p.sequence, &to) || !place(&to, rx->response_bytes, s);
-        vipl_up_send_unlock(conn->vi);
-    }
-    rx->response_bytes = ends_message(s) ? 0 : rx->response_bytes + (uint32_t)s->bytes;
     if (!ends_message(s)) {
         return true;
     }
     uint32_t status = rx->response_lost ? VIP_STATUS_PROTECTION_ERROR : 0;
     rx->response_lost = false;
+    rx->response_bytes = 0;
     return end_pending(conn, &p, status);
 }
 
@@ -399,7 +452,7 @@ static uint32_t status_of(uint16_t reason, uint16_t op, uint16_t reliability)
     }
 }
 
-static bool on_terminate(struct tcp_conn *conn, const struct tcp_segment *s)
+static bool on_terminate(struct tcp_conn *conn, struct segment *s)
 {
     struct vipl_rdmap_terminate terminate;
     struct vipl_vi_params own;
@@ -455,7 +508,7 @@ static bool open_now(struct tcp_conn *conn)
 }
 
 /* The message by which a requester says that it has our reply, and nothing else. An empty read is answered. */
-static bool is_ready_message(struct tcp_conn *conn, const struct tcp_segment *s)
+static bool is_ready_message(struct tcp_conn *conn, struct segment *s)
 {
     if (s->ddp.op == VIPL_RDMAP_SEND && conn->foreign && s->bytes == 0 && s->ddp.last && s->ddp.msn == 1 &&
         s->ddp.mo == 0 && vipl_tcp_ready_op(&conn->enhanced) == VIPL_RDMAP_SEND) {
@@ -465,8 +518,8 @@ static bool is_ready_message(struct tcp_conn *conn, const struct tcp_segment *s)
     return s->ddp.op == VIPL_RDMAP_WRITE && s->bytes == 0 && s->ddp.last;
 }
 
-/* The first FPDU. *whole: there is nothing more to it. False: as vipl_tcp_segment(). */
-static bool on_first(struct tcp_conn *conn, const struct tcp_segment *s, bool *whole)
+/* The first FPDU. *whole: there is nothing more to it. False: as on_segment(). */
+static bool on_first(struct tcp_conn *conn, struct segment *s, bool *whole)
 {
     if (conn->state == TCP_FRESH) {
         return vipl_tcp_foreign_heard(conn);
@@ -478,7 +531,8 @@ static bool on_first(struct tcp_conn *conn, const struct tcp_segment *s, bool *w
     return true;
 }
 
-bool vipl_tcp_segment(struct tcp_conn *conn, const struct tcp_segment *s)
+/* False: the connection has broken or ended, and is not to be touched. */
+static bool on_segment(struct tcp_conn *conn, struct segment *s)
 {
     switch (s->ddp.op) {
     case VIPL_RDMAP_SEND:
@@ -502,7 +556,7 @@ bool vipl_tcp_segment(struct tcp_conn *conn, const struct tcp_segment *s)
 
 static bool on_ulpdu(struct tcp_conn *conn, const uint8_t *ulpdu, size_t length)
 {
-    struct tcp_segment s = {.ahead = 0};
+    struct segment s;
     enum vipl_ddp_fault fault = vipl_ddp_read(ulpdu, length, &s.ddp);
     if (fault != VIPL_DDP_OK) {
         bool known = fault != VIPL_DDP_FAULT_SHORT;
@@ -510,14 +564,14 @@ static bool on_ulpdu(struct tcp_conn *conn, const uint8_t *ulpdu, size_t length)
                              &(struct tcp_about){.ddp = known ? &s.ddp : NULL, .control = ulpdu});
     }
     s.payload = ulpdu + s.ddp.header_bytes;
-    s.bytes = length - s.ddp.header_bytes;
+    s.bytes = s.left = length - s.ddp.header_bytes;
     if (conn->state != TCP_OPEN) {
         bool whole = false;
         if (!on_first(conn, &s, &whole) || whole) {
             return whole;
         }
     }
-    return vipl_tcp_segment(conn, &s);
+    return on_segment(conn, &s);
 }
 
 /* --- FPDUs --- */
@@ -535,34 +589,98 @@ static bool on_fpdu(struct tcp_conn *conn, const uint8_t *fpdu, size_t bytes)
     return on_ulpdu(conn, fpdu + VIPL_MPA_HEADER_BYTES, vipl_get16(fpdu));
 }
 
-bool vipl_tcp_stash(struct tcp_conn *conn, const uint8_t *from, size_t bytes)
+/* --- FPDUs that are not all there --- */
+
+/* The reassembly buffer is to get `need` bytes, of which the first `have` are there. */
+static bool collect(struct tcp_conn *conn, size_t need, const uint8_t *from, size_t have)
 {
     struct tcp_receiving *rx = &conn->rx;
-    size_t need = bytes < VIPL_MPA_HEADER_BYTES ? VIPL_MPA_HEADER_BYTES : fpdu_bytes(from);
-    if (need > rx->stash_size) {
-        uint8_t *stash = vipl_alloc(need);
-        if (stash == NULL) {
+    uint8_t *before = rx->buffer;
+    if (need > rx->size) {
+        uint8_t *larger = vipl_alloc(need);
+        if (larger == NULL) {
             return give_up(conn, VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC, NULL);
         }
-        vipl_free(rx->stash);
-        rx->stash = stash;
-        rx->stash_size = need;
+        rx->buffer = larger;
+        rx->size = need;
     }
-    memcpy(rx->stash, from, bytes);
-    rx->stash_have = bytes;
+    memmove(rx->buffer, from, have);
+    if (rx->buffer != before) {
+        vipl_free(before);
+    }
+    rx->have = have;
+    rx->need = need;
     return true;
 }
 
+static void advance(struct vipl_ddp *ddp, size_t bytes)
+{
+    if (ddp->tagged) {
+        ddp->offset += bytes;
+    } else {
+        ddp->mo += (uint32_t)bytes;
+    }
+}
+
+/* Whether the rest of an FPDU, of which `have` bytes are there, is to be placed directly. */
+static bool is_direct(const struct tcp_conn *conn, const uint8_t *fpdu, size_t have, struct vipl_ddp *ddp)
+{
+    return !conn->crc && conn->state == TCP_OPEN && have >= VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES &&
+           vipl_get16(fpdu) > have + DIRECT_LEAST &&
+           vipl_ddp_read(fpdu + VIPL_MPA_HEADER_BYTES, have - VIPL_MPA_HEADER_BYTES, ddp) == VIPL_DDP_OK &&
+           (ddp->op == VIPL_RDMAP_SEND || ddp->op == VIPL_RDMAP_SEND_SE || ddp->op == VIPL_RDMAP_WRITE ||
+            ddp->op == VIPL_RDMAP_READ_RESPONSE);
+}
+
+/* Places what has come of such an FPDU. The tail has whole items where the payload's memory is aligned. */
+static bool begin_direct(struct tcp_conn *conn, const uint8_t *fpdu, size_t have, const struct vipl_ddp *ddp)
+{
+    struct tcp_receiving *rx = &conn->rx;
+    size_t head = VIPL_MPA_HEADER_BYTES + ddp->header_bytes;
+    struct segment s = {.ddp = *ddp, .payload = fpdu + head, .bytes = have - head};
+    s.ddp.segment_bytes = vipl_get16(fpdu);
+    s.left = s.ddp.segment_bytes - ddp->header_bytes;
+    rx->large = EXPECTED;
+    rx->tail = ITEM + s.left % ITEM;
+    rx->direct = s.left - s.bytes - rx->tail;
+    rx->ddp = s.ddp;
+    advance(&rx->ddp, s.bytes);
+    return on_segment(conn, &s);
+}
+
+/* The last bytes of an FPDU that was placed directly are in the reassembly buffer. */
+static bool on_tail(struct tcp_conn *conn)
+{
+    struct tcp_receiving *rx = &conn->rx;
+    struct segment s = {.ddp = rx->ddp, .payload = rx->buffer, .bytes = rx->tail, .left = rx->tail};
+    rx->tail = 0;
+    return on_segment(conn, &s);
+}
+
+/* --- the stream --- */
+
+/* Takes note of an FPDU that came whole: where large ones come, more of them may follow, and little is received beyond
+ * what is known of. */
+static void expect(struct tcp_receiving *rx, size_t fpdu)
+{
+    if (fpdu >= LARGE) {
+        rx->large = EXPECTED;
+    } else if (rx->large > 0) {
+        rx->large--;
+    }
+}
+
 /* FPDUs in a row; of the last there may be a part. */
-static bool on_bytes(struct tcp_conn *conn, const uint8_t *at, size_t left)
+static bool on_fpdus(struct tcp_conn *conn, const uint8_t *at, size_t left)
 {
     while (left > 0) {
-        size_t bytes = left < VIPL_MPA_HEADER_BYTES ? SIZE_MAX : fpdu_bytes(at);
+        struct vipl_ddp ddp;
+        size_t bytes = left < VIPL_MPA_HEADER_BYTES ? VIPL_MPA_HEADER_BYTES : fpdu_bytes(at);
         if (bytes > left) {
-            return vipl_tcp_lands(conn, at, left) ? vipl_tcp_land_begin(conn, at, left)
-                                                  : vipl_tcp_stash(conn, at, left);
+            return is_direct(conn, at, left, &ddp) ? begin_direct(conn, at, left, &ddp)
+                                                   : collect(conn, bytes, at, left);
         }
-        vipl_tcp_land_expect(&conn->rx, bytes);
+        expect(&conn->rx, bytes);
         if (!on_fpdu(conn, at, bytes)) {
             return false;
         }
@@ -572,45 +690,36 @@ static bool on_bytes(struct tcp_conn *conn, const uint8_t *at, size_t left)
     return true;
 }
 
-/* What the FPDU in the stash still lacks. */
-static size_t stash_lacks(const struct tcp_receiving *rx)
-{
-    size_t need = rx->stash_have == 0                      ? 0
-                  : rx->stash_have < VIPL_MPA_HEADER_BYTES ? VIPL_MPA_HEADER_BYTES
-                                                           : fpdu_bytes(rx->stash);
-    return need - rx->stash_have;
-}
-
-/* The stash has got `n` more bytes. */
-static bool on_stash(struct tcp_conn *conn, size_t n)
+/* The reassembly buffer has got `n` more bytes: of a length field, of an FPDU, or of the last payload of one. */
+static bool on_collected(struct tcp_conn *conn, size_t n)
 {
     struct tcp_receiving *rx = &conn->rx;
-    uint8_t head[VIPL_MPA_HEADER_BYTES];
-    rx->stash_have += n;
-    if (rx->stash_have == VIPL_MPA_HEADER_BYTES) { /* now it is known how long it is */
-        memcpy(head, rx->stash, sizeof(head));
-        return vipl_tcp_stash(conn, head, sizeof(head));
-    }
-    if (rx->stash_have < fpdu_bytes(rx->stash)) {
+    size_t bytes = rx->need;
+    rx->have += n;
+    if (rx->have < bytes) {
         return true;
     }
-    size_t bytes = rx->stash_have;
-    rx->stash_have = 0;
-    return on_fpdu(conn, rx->stash, bytes);
+    if (bytes == VIPL_MPA_HEADER_BYTES) {
+        return collect(conn, fpdu_bytes(rx->buffer), rx->buffer, bytes);
+    }
+    rx->have = rx->need = 0;
+    return rx->tail > 0 ? on_tail(conn) : on_fpdu(conn, rx->buffer, bytes);
 }
 
-/* Bytes of the stream, with an FPDU in the stash that is known how long it is, or with none. */
 static bool on_stream(struct tcp_conn *conn, const uint8_t *at, size_t left)
 {
-    size_t lacks = stash_lacks(&conn->rx);
-    size_t n = left < lacks ? left : lacks;
-    if (n > 0) {
-        memcpy(conn->rx.stash + conn->rx.stash_have, at, n);
-        if (!on_stash(conn, n)) {
+    struct tcp_receiving *rx = &conn->rx;
+    while (left > 0 && rx->need > 0) {
+        size_t lacks = rx->need - rx->have;
+        size_t n = left < lacks ? left : lacks;
+        memcpy(rx->buffer + rx->have, at, n);
+        if (!on_collected(conn, n)) {
             return false;
         }
+        at += n;
+        left -= n;
     }
-    return n == left || on_bytes(conn, at + n, left - n);
+    return on_fpdus(conn, at, left);
 }
 
 /* What a system call brought. False: nothing. */
@@ -628,45 +737,52 @@ static bool arrived(struct tcp_conn *conn, int error, size_t n)
     return true;
 }
 
-/* One system call. True: there may be more. */
-static bool receive_once(struct tcp_conn *conn)
+/* One system call, while no FPDU is placed directly. True: there may be more. */
+static bool receive_stream(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
     uint8_t *scratch = conn->be->scratch;
-    size_t room = vipl_tcp_land_room(rx);
-    size_t lacks = stash_lacks(rx);
-    bool blind = rx->stash_have == 1; /* it is not known yet how long the FPDU is */
-    struct vipl_iov pieces[2] = {{rx->stash + rx->stash_have, lacks}, {scratch, room}};
+    size_t room = rx->large > 0 ? ROOM : TCP_SCRATCH;
+    size_t lacks = rx->need - rx->have;
+    struct vipl_iov pieces[2] = {{rx->buffer + rx->have, lacks}, {scratch, room}};
     unsigned skip = lacks == 0 ? 1 : 0;
     size_t n = 0;
-    int error = vipl_socket_receive(conn->fd, pieces + skip, blind ? 1 : 2 - skip, &n);
+    int error = vipl_socket_receive(conn->fd, pieces + skip, 2 - skip, &n);
     if (!arrived(conn, error, n)) {
         return false;
     }
-    size_t stashed = n < lacks ? n : lacks;
-    if (stashed > 0 && !on_stash(conn, stashed)) {
+    size_t collected = n < lacks ? n : lacks;
+    if (collected > 0 && !on_collected(conn, collected)) {
         return false;
     }
-    if (n > stashed && !on_bytes(conn, scratch, n - stashed)) {
-        return false;
-    }
-    return blind || n == lacks + room || rx->landing > 0;
+    return on_stream(conn, scratch, n - collected) && (n == lacks + room || rx->direct > 0);
 }
 
-/* Likewise, when the rest of a large FPDU is to come. */
-static bool land_once(struct tcp_conn *conn)
+/* One system call, while an FPDU is placed directly. True: there may be more. */
+static bool receive_direct(struct tcp_conn *conn)
 {
-    struct tcp_landing got;
-    int error = vipl_tcp_land(conn, &got);
-    if (conn->broken || !arrived(conn, error, got.received)) {
+    struct tcp_receiving *rx = &conn->rx;
+    struct segment s = {.ddp = rx->ddp, .bytes = rx->direct, .left = rx->direct + rx->tail};
+    if (!on_segment(conn, &s)) {
         return false;
     }
-    size_t left = got.received - got.landed;
-    return vipl_tcp_landed(conn, got.landed) && (left == 0 || on_stream(conn, got.rest, left));
+    if (s.error == EFAULT) { /* what is still to come is dropped */
+        return true;
+    }
+    if (!arrived(conn, s.error, s.received)) {
+        return false;
+    }
+    rx->direct -= s.bytes;
+    advance(&rx->ddp, s.bytes);
+    if (rx->direct > 0) {
+        return true;
+    }
+    size_t trailer = vipl_mpa_pad(rx->ddp.segment_bytes) + VIPL_MPA_CRC_BYTES;
+    return collect(conn, rx->tail + trailer, s.rest, 0) && on_stream(conn, s.rest, s.received - s.bytes);
 }
 
 void vipl_tcp_receive(struct tcp_conn *conn)
 {
-    while (!conn->broken && (conn->rx.landing > 0 ? land_once(conn) : receive_once(conn))) {
+    while (!conn->broken && (conn->rx.direct > 0 ? receive_direct(conn) : receive_stream(conn))) {
     }
 }

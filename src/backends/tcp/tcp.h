@@ -172,30 +172,32 @@ enum tcp_held {
 };
 
 struct tcp_receiving {
-    uint8_t *stash;    /* an FPDU that is not all there */
-    size_t stash_have; /* bytes of it that are */
-    size_t stash_size;
+    uint8_t *buffer; /* reassembly: an FPDU that is not all there, or a part of one */
+    size_t have;     /* bytes that are in it */
+    size_t need;     /* bytes that it is to have before something can be done with them; 0: it is not used */
+    size_t size;     /* bytes that there is room for */
     uint32_t send_msn; /* expected next */
     uint32_t read_msn;
-    uint32_t mo;        /* bytes of the Send that is under way */
-    bool drop;          /* the rest of the message under way is of no use */
-    enum tcp_held held; /* a message is all there, and */
-    bool held_drop;     /* is of no use */
-    bool held_write;    /* FOR_READ: an RDMA Write's immediate data, not a Send */
-    bool held_says;     /* FOR_READ: it has immediate data */
-    bool writing;       /* an RDMA Write is under way */
-    bool write_refused; /* it, or the one before, was not placed */
-    bool announced;     /* its end is known */
+    uint32_t mo;             /* bytes of the Send that is under way */
+    bool drop;               /* the rest of the message under way is of no use */
+    enum tcp_held held;      /* a message is all there, and */
+    bool held_drop;          /* is of no use */
+    bool held_write;         /* FOR_READ: an RDMA Write's immediate data, not a Send */
+    bool held_has_immediate; /* FOR_READ: it has immediate data */
+    bool writing;            /* an RDMA Write is under way */
+    bool write_refused;      /* it, or the one before, was not placed */
+    bool announced;          /* its end is known */
     uint64_t write_end;
     uint32_t held_bytes;
     uint32_t held_immediate;
     uint32_t write_bytes;    /* of the RDMA Write under way, or before */
     uint32_t response_bytes; /* of the RDMA Read Response that is under way */
     bool response_lost;      /* not all of it could be placed */
-    struct vipl_ddp land;    /* of what is missing of the FPDU under way */
-    size_t landing;          /* bytes of payload that are; 0: none is under way */
-    size_t land_tail;        /* those of them that are not to land */
-    unsigned large;          /* large FPDUs are expected, so many others in between */
+    struct vipl_ddp ddp; /* of the FPDU that is placed directly, as if it began with what is still to come */
+    size_t
+        direct; /* bytes of its payload that are still to be placed directly; 0: none is, or only its tail is missing */
+    size_t tail;    /* bytes behind those, which go through the reassembly buffer */
+    unsigned large; /* large FPDUs are expected, so many others in between */
 };
 
 /* What of a message comes next. */
@@ -421,6 +423,8 @@ struct tcp_about {
     const struct vipl_rdmap_read *read;
 };
 void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about);
+/* Why an RDMA Read of the peer's has just been refused. The VI's receive lock is held. */
+uint16_t vipl_tcp_read_reason(struct tcp_conn *conn, const struct vipl_rdmap_read *read);
 struct vipl_ddp vipl_tcp_read_request(uint32_t msn); /* the header of an RDMA Read Request */
 /* The peer has ended the stream by a Terminate: which operation it stopped at, if any, the oldest that waits for its word or
  * a message that is half in the stream (*half). From here on nothing more goes out. */
@@ -457,49 +461,6 @@ uint32_t vipl_tcp_foreign_status(uint16_t reason, uint16_t op);
 
 /* --- rx.c --- */
 
-/* A DDP segment, or a part of one that is not all there. */
-struct tcp_segment {
-    struct vipl_ddp ddp;
-    const uint8_t *payload; /* NULL: it is in its place */
-    size_t bytes;
-    size_t ahead; /* bytes of the segment behind these */
-};
-/* The functions that return bool: false, the connection has broken or ended, and is not to be touched. */
 void vipl_tcp_receive(struct tcp_conn *conn); /* TCP_OPENING, TCP_OPEN */
-bool vipl_tcp_segment(struct tcp_conn *conn, const struct tcp_segment *s);
-/* Keeps the begin of an FPDU until the rest comes. */
-bool vipl_tcp_stash(struct tcp_conn *conn, const uint8_t *from, size_t bytes);
-/* Whether those bytes of an RDMA Write's segment may be placed; all that is still to come of the message is looked up with
- * them. The VI's receive lock is held. *reason: to tell the peer; 0: nothing, or it has been. */
-bool vipl_tcp_write_allowed(struct tcp_conn *conn, const struct vipl_ddp *ddp, size_t bytes,
-                            uint16_t *reason);
-/* Lets the VI's receive lock go; a peer of a reliable VI is told why. */
-bool vipl_tcp_done(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *about);
-uint16_t vipl_tcp_claim_reason(enum vipl_claim claim); /* 0: there is none to give */
-/* Why an RDMA Read of the peer's has just been refused. The VI's receive lock is held. */
-uint16_t vipl_tcp_read_reason(struct tcp_conn *conn, const struct vipl_rdmap_read *read);
-/* The memory of a claimed receive, or of an allowed RDMA Write, is not there: it fails, and the rest is dropped. The VI's
- * receive lock is held. Returns the reason to give. */
-uint16_t vipl_tcp_recv_fault(struct tcp_conn *conn);
-uint16_t vipl_tcp_write_fault(struct tcp_conn *conn);
-
-/* --- land.c --- */
-
-/* Whether the rest of an FPDU, of which `have` bytes are there, is to land. */
-bool vipl_tcp_lands(const struct tcp_conn *conn, const uint8_t *fpdu, size_t have);
-bool vipl_tcp_land_begin(struct tcp_conn *conn, const uint8_t *fpdu, size_t have);
-/* What a system call brought: of the FPDU under way, and of the stream behind it. */
-struct tcp_landing {
-    size_t received;
-    size_t landed;
-    const uint8_t *rest;
-};
-/* One system call, for what is missing but for the tail, and what follows. 0, or why nothing came; the connection may
- * have broken besides. */
-int vipl_tcp_land(struct tcp_conn *conn, struct tcp_landing *out);
-bool vipl_tcp_landed(struct tcp_conn *conn, size_t bytes); /* takes note of it */
-/* How much to receive beyond what is known of: little, where a large FPDU may follow. */
-size_t vipl_tcp_land_room(const struct tcp_receiving *rx);
-void vipl_tcp_land_expect(struct tcp_receiving *rx, size_t fpdu); /* one of that size came whole */
 
 #endif

@@ -568,6 +568,24 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
 
 /* --- RDMA Reads of the peer's --- */
 
+uint16_t vipl_tcp_read_reason(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
+{
+    switch (vipl_up_rdma_fault(conn->vi, false, read->source_stag, read->source_offset, read->bytes)) {
+    case VIPL_MEM_UNKNOWN:
+        return VIPL_TERM_RDMAP_INVALID_STAG;
+    case VIPL_MEM_OTHER_TAG:
+        return VIPL_TERM_RDMAP_STAG_NOT_ASSOCIATED;
+    case VIPL_MEM_WRAPS:
+        return VIPL_TERM_RDMAP_TO_WRAP;
+    case VIPL_MEM_OUTSIDE:
+        return VIPL_TERM_RDMAP_BASE_BOUNDS;
+    case VIPL_MEM_NO_RIGHT:
+        return VIPL_TERM_RDMAP_ACCESS;
+    default:
+        return VIPL_TERM_RDMAP_PROTECTION_UNSPECIFIED;
+    }
+}
+
 /* As much of the oldest response as the socket takes. Both locks are held: the memory stays registered. */
 static int push_response(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
 {
