@@ -763,6 +763,7 @@ static bool receive_direct(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
     struct segment s = {.ddp = rx->ddp, .bytes = rx->direct, .left = rx->direct + rx->tail};
+    size_t room = rx->direct + ROOM;
     if (!on_segment(conn, &s)) {
         return false;
     }
@@ -778,7 +779,8 @@ static bool receive_direct(struct tcp_conn *conn)
         return true;
     }
     size_t trailer = vipl_mpa_pad(rx->ddp.segment_bytes) + VIPL_MPA_CRC_BYTES;
-    return collect(conn, rx->tail + trailer, s.rest, 0) && on_stream(conn, s.rest, s.received - s.bytes);
+    return collect(conn, rx->tail + trailer, s.rest, 0) && on_stream(conn, s.rest, s.received - s.bytes) &&
+           s.received == room;
 }
 
 void vipl_tcp_receive(struct tcp_conn *conn)
