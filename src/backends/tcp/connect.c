@@ -1,48 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The requesting side. A request walks over the ports its target's discriminator may have, and begins anew after a
- * while, until it is answered or its time is up: programs start in any order. Of two symmetric requests the one with
- * the smaller name listens and the other walks; where both have one name, the one that gets a port listens.
+ * The requesting side. A connect operation probes the ports that its target's discriminator may have, one after the other,
+ * and begins again after a while, until there is a connection or its time is up: programs start in any order. Of two
+ * peer-to-peer requests the one with the smaller name listens and the other probes; where both have the same name, the one
+ * that gets a port listens.
  */
+#include "backends/tcp/connect.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "backends/tcp/tcp.h"
+#include "backends/tcp/address.h"
+#include "backends/tcp/listen.h"
+#include "backends/tcp/loop.h"
+#include "backends/tcp/open.h"
 #include "base/log.h"
 
-enum { PROBE_MS = 3000, BESIDE_MS = 20, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 100 };
+/* A port that has not replied within PARALLEL_MS is waited for in parallel to the next. */
+enum { PROBE_MS = 3000, PARALLEL_MS = 20, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 100 };
 
-static void walk(struct tcp_call *call);
+static const struct tcp_handler connecting;
 
-/* --- a call's end --- */
+static void probe_ports(struct tcp_connect_op *op);
+
+/* --- the end of an operation --- */
 
 static void on_freed(uv_handle_t *handle)
 {
     vipl_free(handle->data);
 }
 
-/* The call is over. Its connection, if it has one, is the caller's. */
-static void end_call(struct tcp_call *call)
+/* The operation is over. Its connection, if it has one, is the caller's. */
+static void end_op(struct tcp_connect_op *op)
 {
-    tcp_vi_of(call->vi)->call = NULL;
-    vipl_list_remove(&call->link);
-    if (call->listener != NULL) {
-        call->listener->peers--;
-        vipl_tcp_listener_release(call->listener);
+    tcp_vi_of(op->vi)->connect_op = NULL;
+    vipl_list_remove(&op->link);
+    if (op->listener != NULL) {
+        op->listener->peers--;
+        vipl_tcp_listener_release(op->listener);
     }
-    uv_close((uv_handle_t *)&call->timer, on_freed);
-    vipl_tcp_changed(call->be);
+    uv_close((uv_handle_t *)&op->timer, on_freed);
+    vipl_tcp_changed(op->nic);
 }
 
-/* Takes a connection from its call; it may have the VI already. */
+/* Takes a connection from its operation; it may have the VI already. */
 static void part(struct tcp_conn *conn)
 {
-    struct tcp_call *call = conn->call;
+    struct tcp_connect_op *op = conn->connect_op;
     for (unsigned i = 0; i < TCP_PROBES; i++) {
-        call->asked[i] = call->asked[i] == conn ? NULL : call->asked[i];
+        op->outstanding[i] = op->outstanding[i] == conn ? NULL : op->outstanding[i];
     }
-    call->conn = call->conn == conn ? NULL : call->conn;
-    conn->call = NULL;
+    op->conn = op->conn == conn ? NULL : op->conn;
+    conn->connect_op = NULL;
     vipl_tcp_conn_detach(conn);
 }
 
@@ -52,159 +61,161 @@ static void drop(struct tcp_conn *conn)
     vipl_tcp_conn_close(conn);
 }
 
-static void drop_all(struct tcp_call *call)
+static void drop_all(struct tcp_connect_op *op)
 {
     for (unsigned i = 0; i < TCP_PROBES; i++) {
-        if (call->asked[i] != NULL) {
-            drop(call->asked[i]);
+        if (op->outstanding[i] != NULL) {
+            drop(op->outstanding[i]);
         }
     }
-    if (call->conn != NULL) {
-        drop(call->conn);
+    if (op->conn != NULL) {
+        drop(op->conn);
     }
 }
 
-static void fail_call(struct tcp_call *call, VIP_RETURN rc)
+static void fail_op(struct tcp_connect_op *op, VIP_RETURN rc)
 {
-    struct vipl_vi *vi = call->vi;
-    drop_all(call);
-    end_call(call);
+    struct vipl_vi *vi = op->vi;
+    drop_all(op);
+    end_op(op);
     vipl_up_connect_failed(vi, rc);
 }
 
-/* --- the walk --- */
+/* --- the probe loop --- */
 
 static void on_pause_over(uv_timer_t *timer)
 {
-    struct tcp_call *call = timer->data;
-    if (call->conn == NULL && call->dials) {
-        call->round++;
-        call->probe = 0;
-        walk(call);
+    struct tcp_connect_op *op = timer->data;
+    if (op->conn == NULL && op->probes) {
+        op->round++;
+        op->probe = 0;
+        probe_ports(op);
     }
 }
 
-static void pause_walk(struct tcp_call *call)
+static void pause_probing(struct tcp_connect_op *op)
 {
-    vipl_log(VIPL_LOG_DEBUG, "walk %u is over: answered %d, unreachable %d, silent %d", call->round,
-             (int)call->answered, (int)call->unreachable, (int)call->silent);
-    uint32_t ms = FIRST_PAUSE_MS << (call->round < 5 ? call->round : 5);
-    uv_update_time(&call->be->loop);
-    uv_timer_start(&call->timer, on_pause_over, ms > LONGEST_PAUSE_MS ? LONGEST_PAUSE_MS : ms, 0);
-    vipl_tcp_changed(call->be);
+    vipl_log(VIPL_LOG_DEBUG, "round %u is over: refused %d, unreachable %d, no reply %d", op->round,
+             (int)op->refused, (int)op->unreachable, (int)op->no_reply);
+    uint32_t ms = FIRST_PAUSE_MS << (op->round < 5 ? op->round : 5);
+    uv_update_time(&op->nic->loop);
+    uv_timer_start(&op->timer, on_pause_over, ms > LONGEST_PAUSE_MS ? LONGEST_PAUSE_MS : ms, 0);
+    vipl_tcp_changed(op->nic);
 }
 
-static void note_error(struct tcp_call *call, int error)
+static void note_error(struct tcp_connect_op *op, int error)
 {
     if (error == ECONNREFUSED || error == ECONNRESET) {
-        call->answered = true;
+        op->refused = true;
     } else if (error == EHOSTUNREACH || error == ENETUNREACH || error == EADDRNOTAVAIL || error == EINVAL) {
-        call->unreachable = true;
+        op->unreachable = true;
     } else {
-        call->silent = true;
+        op->no_reply = true;
     }
 }
 
-/* Tries for a port of both sides' name. True: we have it, and the other side is to come to us. */
-static bool try_to_listen(struct tcp_call *call)
+/* Tries to get a port of the name that both sides have. True: we have it, and the other side is to come to us. */
+static bool try_to_listen(struct tcp_connect_op *op)
 {
-    if (!call->tied) {
+    if (!op->tied) {
         return false;
     }
     struct tcp_listener *listener =
-        vipl_tcp_listener(call->be, &call->local, call->round % vipl_tcp_probes(&call->be->settings), true);
+        vipl_tcp_listener(op->nic, &op->local, op->round % vipl_tcp_probes(&op->nic->settings), true);
     if (listener == NULL || listener->peers > 0) {
         return false;
     }
     listener->peers++;
-    call->listener = listener;
-    call->dials = false;
+    op->listener = listener;
+    op->probes = false;
     return true;
 }
 
-static void walk(struct tcp_call *call)
+static void probe_ports(struct tcp_connect_op *op)
 {
-    struct vipl_be_nic *be = call->be;
-    if (call->probe == 0 && try_to_listen(call)) {
+    struct tcp_nic *nic = op->nic;
+    if (op->probe == 0 && try_to_listen(op)) {
         return;
     }
-    for (; call->probe < vipl_tcp_probes(&be->settings); call->probe++) {
-        struct vipl_inet target = call->target;
+    for (; op->probe < vipl_tcp_probes(&nic->settings); op->probe++) {
+        struct vipl_inet target = op->target;
         int fd;
-        if (call->asked[call->probe] != NULL) {
+        if (op->outstanding[op->probe] != NULL) {
             continue;
         }
-        target.port = vipl_tcp_port(&be->settings, &call->remote, call->probe);
-        int error = vipl_socket_connect(&be->inet, &target, &fd);
-        struct tcp_conn *conn = error == 0 ? vipl_tcp_conn_new(be, fd, TCP_DIALING) : NULL;
+        target.port = vipl_tcp_port(&nic->settings, &op->remote, op->probe);
+        int error = vipl_socket_connect(&nic->inet, &target, &fd);
+        struct tcp_conn *conn = error == 0 ? vipl_tcp_conn_new(nic, fd, TCP_CONNECTING, &connecting) : NULL;
         if (conn != NULL) {
-            conn->call = call;
+            conn->connect_op = op;
             conn->peer = target;
-            conn->probe = call->probe;
-            call->conn = conn;
-            vipl_log(VIPL_LOG_DEBUG, "port %u: dialing", (unsigned)target.port);
-            vipl_tcp_conn_deadline(conn, BESIDE_MS);
+            conn->probe = op->probe;
+            op->conn = conn;
+            vipl_log(VIPL_LOG_DEBUG, "port %u: connecting", (unsigned)target.port);
+            vipl_tcp_conn_deadline(conn, PARALLEL_MS);
             vipl_tcp_conn_watch(conn, UV_WRITABLE);
             return;
         }
-        note_error(call, error);
+        note_error(op, error);
     }
-    pause_walk(call);
+    pause_probing(op);
 }
 
 static void next_probe(struct tcp_conn *conn)
 {
-    struct tcp_call *call = conn->call;
-    bool current = call->conn == conn;
+    struct tcp_connect_op *op = conn->connect_op;
+    bool current = op->conn == conn;
     drop(conn);
     if (current) {
-        call->probe++;
-        walk(call);
+        op->probe++;
+        probe_ports(op);
     }
 }
 
-/* The port is silent: far away, or of somebody who is busy. The walk goes on beside it. */
-static void leave_beside(struct tcp_conn *conn)
+/* The port has not replied yet: it is far away, or its program is busy. The next port is probed in parallel. */
+static void go_on_in_parallel(struct tcp_conn *conn)
 {
-    struct tcp_call *call = conn->call;
-    if (conn->state == TCP_DIALING) {
+    struct tcp_connect_op *op = conn->connect_op;
+    if (conn->state == TCP_CONNECTING) {
         vipl_tcp_conn_deadline(conn, PROBE_MS);
     }
-    call->asked[call->probe++] = conn;
-    call->conn = NULL;
-    walk(call);
+    op->outstanding[op->probe++] = conn;
+    op->conn = NULL;
+    probe_ports(op);
 }
 
-void vipl_tcp_call_lost(struct tcp_conn *conn)
+/* A connection's time is over, or it broke, before it was open. */
+static void op_lost(struct tcp_conn *conn)
 {
-    struct tcp_call *call = conn->call;
-    if (conn->state == TCP_OPENING) { /* the peer took its request back; the next may come */
+    struct tcp_connect_op *op = conn->connect_op;
+    if (conn->state == TCP_REPLY_SENT) { /* the peer has withdrawn its request; its next may come */
         drop(conn);
         return;
     }
-    if (call->conn == conn) {
-        leave_beside(conn);
-    } else if (conn->state == TCP_DIALING) {
-        call->silent = true;
+    if (op->conn == conn) {
+        go_on_in_parallel(conn);
+    } else if (conn->state == TCP_CONNECTING) {
+        op->no_reply = true;
         drop(conn);
     }
 }
 
-void vipl_tcp_dialed(struct tcp_conn *conn)
+/* TCP_CONNECTING: TCP has decided. */
+static void on_connected(struct tcp_conn *conn)
 {
-    struct tcp_call *call = conn->call;
+    struct tcp_connect_op *op = conn->connect_op;
     int error = vipl_socket_connect_result(conn->fd);
     if (error != 0) {
-        note_error(call, error);
+        note_error(op, error);
         next_probe(conn);
         return;
     }
-    struct tcp_hello hello = {.kind = call->peer ? TCP_PEER_REQUEST : TCP_REQUEST,
-                              .params = call->params,
-                              .segment = TCP_SEGMENT,
-                              .from = call->local,
-                              .to = call->remote};
-    bool older = (call->older & 1u << conn->probe) != 0;
+    struct tcp_private_data data = {.kind = op->peer ? TCP_PEER_REQUEST : TCP_REQUEST,
+                                    .params = op->params,
+                                    .segment = TCP_SEGMENT,
+                                    .from = op->local,
+                                    .to = op->remote};
+    bool older = (op->older & 1u << conn->probe) != 0;
     struct vipl_mpa_start start = {.crc = vipl_tcp_wants_crc(conn), .revision = older ? 1 : 2};
     struct vipl_mpa_enhanced enhanced = {.ird = TCP_READS,
                                          .ord = TCP_READS,
@@ -212,35 +223,36 @@ void vipl_tcp_dialed(struct tcp_conn *conn)
                                          .rtr_send = true,
                                          .rtr_write = true,
                                          .rtr_read = true};
-    vipl_log(VIPL_LOG_DEBUG, "port %u: asking in revision %u", (unsigned)conn->peer.port,
+    vipl_log(VIPL_LOG_DEBUG, "port %u: request in revision %u", (unsigned)conn->peer.port,
              (unsigned)start.revision);
-    conn->state = TCP_ASKING;
+    conn->state = TCP_REQUEST_SENT;
     conn->crc = start.crc;
     conn->start = start;
-    vipl_tcp_conn_deadline(conn, BESIDE_MS);
+    vipl_tcp_conn_deadline(conn, PARALLEL_MS);
     vipl_tcp_conn_watch(conn, UV_READABLE);
-    if (!vipl_tcp_start_send(conn, start, older ? NULL : &enhanced, &hello)) {
+    if (!vipl_tcp_start_send(conn, start, older ? NULL : &enhanced, &data)) {
         next_probe(conn);
     }
 }
 
-/* --- the answer --- */
+/* --- the reply --- */
 
-/* The call has got its connection. */
+/* The operation has got its connection. */
 static void take_up(struct tcp_conn *conn)
 {
-    struct tcp_call *call = conn->call;
-    struct vipl_vi *vi = call->vi;
+    struct tcp_connect_op *op = conn->connect_op;
+    struct vipl_vi *vi = op->vi;
     part(conn);
-    drop_all(call);
-    end_call(call);
+    drop_all(op);
+    end_op(op);
     vipl_tcp_conn_attach(conn, vi);
-    vipl_tcp_conn_open(conn);
     if (conn->foreign) {
-        vipl_tcp_foreign_fresh(conn, false);
+        vipl_tcp_open_foreign(conn, false);
+    } else {
+        vipl_tcp_open(conn);
     }
     if (!conn->foreign || vipl_tcp_foreign_gets_ready(conn)) { /* before any of the program's */
-        vipl_tcp_first_frame(conn, conn->foreign ? vipl_tcp_ready_op(&conn->enhanced) : VIPL_RDMAP_WRITE);
+        vipl_tcp_send_ready(conn, conn->foreign ? vipl_tcp_ready_op(&conn->enhanced) : VIPL_RDMAP_WRITE);
     }
     if (!vipl_up_connected(vi, &conn->params)) {
         vipl_tcp_conn_detach(conn);
@@ -248,56 +260,56 @@ static void take_up(struct tcp_conn *conn)
     }
 }
 
-static void accepted(struct tcp_conn *conn, const struct tcp_hello *hello)
+static void accepted(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
-    conn->params = hello->params;
-    conn->segment = hello->segment < TCP_SEGMENT ? hello->segment : TCP_SEGMENT;
+    conn->params = data->params;
+    conn->segment = data->segment < TCP_SEGMENT ? data->segment : TCP_SEGMENT;
     take_up(conn);
 }
 
-static void refused(struct tcp_conn *conn, const struct tcp_hello *hello)
+static void refused(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
-    struct tcp_call *call = conn->call;
-    vipl_log(VIPL_LOG_DEBUG, "port %u: refused, reason %u", (unsigned)conn->peer.port, hello->reason);
-    call->answered = true;
-    if (hello->reason == TCP_REJECTED) {
-        fail_call(call, VIP_REJECT);
-    } else if (hello->reason == TCP_DISAGREES) {
-        fail_call(call, hello->code == VIP_SUCCESS ? VIP_REJECT : (VIP_RETURN)hello->code);
+    struct tcp_connect_op *op = conn->connect_op;
+    vipl_log(VIPL_LOG_DEBUG, "port %u: refused, reason %u", (unsigned)conn->peer.port, data->reason);
+    op->refused = true;
+    if (data->reason == TCP_REJECTED) {
+        fail_op(op, VIP_REJECT);
+    } else if (data->reason == TCP_DISAGREES) {
+        fail_op(op, data->code == VIP_SUCCESS ? VIP_REJECT : (VIP_RETURN)data->code);
     } else {
         next_probe(conn);
     }
 }
 
-/* --- the answer of somebody else --- */
+/* --- the reply of a foreign peer --- */
 
-/* Whoever is at that port may know revision 1 only: it is asked so the next time, which is now if the walk is there. The
- * time after that it is asked as at first. False: it has been asked so. */
-static bool ask_in_older(struct tcp_conn *conn)
+/* The peer at that port may know revision 1 only: the next request there is in revision 1, and comes now if this is the probe under way.
+ * The one after that is in revision 2 again. False: this one was in revision 1. */
+static bool request_in_older(struct tcp_conn *conn)
 {
-    struct tcp_call *call = conn->call;
-    bool current = call->conn == conn;
-    call->older ^= 1u << conn->probe;
+    struct tcp_connect_op *op = conn->connect_op;
+    bool current = op->conn == conn;
+    op->older ^= 1u << conn->probe;
     if (conn->start.revision == 1) {
         return false;
     }
     drop(conn);
     if (current) {
-        walk(call);
+        probe_ports(op);
     }
     return true;
 }
 
-/* Somebody's yes that is no VI's. What the two ends are is for us to compare. */
+/* A foreign peer accepts. It cannot compare what the two ends are, so we do. */
 static void accepted_by_foreign(struct tcp_conn *conn, const struct vipl_mpa_start *start)
 {
-    struct tcp_call *call = conn->call;
-    vipl_tcp_foreign_facts(&conn->params);
-    VIP_RETURN rc = vipl_params_agree(&call->params, &conn->params);
+    struct tcp_connect_op *op = conn->connect_op;
+    vipl_tcp_foreign_params(&conn->params);
+    VIP_RETURN rc = vipl_params_agree(&op->params, &conn->params);
     if (rc != VIP_SUCCESS) {
-        fail_call(call, rc);
-    } else if (start->revision > conn->start.revision || call->peer || !vipl_tcp_foreign_begin(conn, start)) {
-        call->answered = true;
+        fail_op(op, rc);
+    } else if (start->revision > conn->start.revision || op->peer || !vipl_tcp_foreign_begin(conn, start)) {
+        op->refused = true;
         next_probe(conn);
     } else {
         vipl_log(VIPL_LOG_DEBUG, "port %u: a foreign peer, MPA revision %u", (unsigned)conn->peer.port,
@@ -307,100 +319,104 @@ static void accepted_by_foreign(struct tcp_conn *conn, const struct vipl_mpa_sta
     }
 }
 
-/* Not one of us, or nobody at all: it hung up, or said what is no reply. */
-static void replied_by_other(struct tcp_conn *conn, const struct vipl_mpa_start *start, bool silent)
+/* The peer is not of our own kind, or no peer at all: it has closed the connection, or sent what is no reply. */
+static void replied_by_other(struct tcp_conn *conn, const struct vipl_mpa_start *start, bool hung_up)
 {
-    if ((silent || (start != NULL && start->reject && start->revision < conn->start.revision)) &&
-        ask_in_older(conn)) {
+    if ((hung_up || (start != NULL && start->reject && start->revision < conn->start.revision)) &&
+        request_in_older(conn)) {
         return;
     }
     if (start != NULL && !start->reject) {
         accepted_by_foreign(conn, start);
     } else if (start != NULL) {
-        fail_call(conn->call, VIP_REJECT);
+        fail_op(conn->connect_op, VIP_REJECT);
     } else {
-        conn->call->answered = true;
+        conn->connect_op->refused = true;
         next_probe(conn);
     }
 }
 
-void vipl_tcp_replied(struct tcp_conn *conn)
+static void on_reply(struct tcp_conn *conn)
 {
     struct vipl_mpa_start start;
-    struct tcp_hello hello;
+    struct tcp_private_data data;
     size_t bytes;
     enum vipl_parse parsed = vipl_tcp_start_receive(conn, &start, true);
     if (parsed == VIPL_PARSE_MORE) {
         return;
     }
     const uint8_t *private = parsed == VIPL_PARSE_OK ? vipl_tcp_start_private(conn, &start, &bytes) : NULL;
-    if (private == NULL || !vipl_tcp_hello_is_ours(private, bytes)) {
+    if (private == NULL || !vipl_tcp_private_data_is_ours(private, bytes)) {
         conn->crc = conn->crc || (private != NULL && start.crc);
         replied_by_other(conn, private == NULL ? NULL : &start, private == NULL && conn->rx.have == 0);
         return;
     }
-    bool ours = vipl_tcp_hello_read(private, bytes, &hello) && !start.markers;
+    bool ours = vipl_tcp_private_data_read(private, bytes, &data) && !start.markers;
     conn->crc = conn->crc || (ours && start.crc);
-    if (ours && !start.reject && hello.kind == TCP_ACCEPT && hello.segment >= 512) {
-        accepted(conn, &hello);
-    } else if (ours && start.reject && hello.kind == TCP_REFUSE) {
-        refused(conn, &hello);
+    if (ours && !start.reject && data.kind == TCP_ACCEPT && data.segment >= 512) {
+        accepted(conn, &data);
+    } else if (ours && start.reject && data.kind == TCP_REFUSE) {
+        refused(conn, &data);
     } else {
-        conn->call->answered = true; /* by something else */
+        conn->connect_op->refused = true; /* by a peer that makes no sense */
         next_probe(conn);
     }
 }
 
-/* --- symmetric requests that listen --- */
+/* --- peer-to-peer requests that listen --- */
 
-static bool fits(const struct tcp_call *call, const struct tcp_conn *conn, const struct tcp_hello *hello)
+static bool fits(const struct tcp_connect_op *op, const struct tcp_conn *conn,
+                 const struct tcp_private_data *data)
 {
-    return call->peer && call->conn == NULL && vipl_tcp_same_host(&call->target, &conn->peer) &&
-           vipl_tcp_same_discriminator(&call->local, &hello->to) &&
-           vipl_tcp_same_discriminator(&call->remote, &hello->from) && (!call->dials || call->tied);
+    return op->peer && op->conn == NULL && vipl_tcp_same_host(&op->target, &conn->peer) &&
+           vipl_tcp_same_discriminator(&op->local, &data->to) &&
+           vipl_tcp_same_discriminator(&op->remote, &data->from) && (!op->probes || op->tied);
 }
 
-bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_hello *hello)
+bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
-    struct vipl_be_nic *be = conn->be;
-    struct tcp_call *call = NULL;
-    for (struct vipl_list *l = be->calls.next; l != &be->calls && call == NULL; l = l->next) {
-        struct tcp_call *each = VIPL_CONTAINER(l, struct tcp_call, link);
-        call = fits(each, conn, hello) ? each : NULL;
+    struct tcp_nic *nic = conn->nic;
+    struct tcp_connect_op *op = NULL;
+    for (struct vipl_list *l = nic->connect_ops.next; l != &nic->connect_ops && op == NULL; l = l->next) {
+        struct tcp_connect_op *each = VIPL_CONTAINER(l, struct tcp_connect_op, link);
+        op = fits(each, conn, data) ? each : NULL;
     }
-    if (call == NULL) {
+    if (op == NULL) {
         return false;
     }
-    VIP_RETURN rc = vipl_params_agree(&call->params, &hello->params);
+    VIP_RETURN rc = vipl_params_agree(&op->params, &data->params);
     if (rc != VIP_SUCCESS) {
-        vipl_tcp_refuse(conn, TCP_DISAGREES, rc);
-        fail_call(call, rc);
+        vipl_tcp_reply_refuse(conn, TCP_DISAGREES, rc);
+        fail_op(op, rc);
         return true;
     }
-    conn->call = call;
-    call->conn = conn;
-    vipl_tcp_conn_attach(conn, call->vi);
-    if (!vipl_tcp_answer_yes(conn, &call->params)) {
-        vipl_tcp_call_lost(conn);
+    conn->connect_op = op;
+    op->conn = conn;
+    vipl_tcp_conn_attach(conn, op->vi);
+    if (!vipl_tcp_reply_accept(conn, &op->params, &connecting)) {
+        op_lost(conn);
     }
     return true;
 }
 
-void vipl_tcp_call_opened(struct tcp_conn *conn)
+/* Peer-to-peer: the peer has our reply. False: our side does not want the connection any more. */
+static bool op_opened(struct tcp_conn *conn)
 {
-    struct tcp_call *call = conn->call;
-    struct vipl_vi *vi = call->vi;
-    call->conn = NULL;
-    conn->call = NULL;
-    end_call(call);
-    vipl_tcp_conn_open(conn);
-    if (!vipl_up_connected(vi, &conn->params)) {
+    struct tcp_connect_op *op = conn->connect_op;
+    struct vipl_vi *vi = op->vi;
+    op->conn = NULL;
+    conn->connect_op = NULL;
+    end_op(op);
+    vipl_tcp_open(conn);
+    bool opened = vipl_up_connected(vi, &conn->params);
+    if (!opened) {
         vipl_tcp_conn_detach(conn);
         vipl_tcp_conn_end(conn);
     }
+    return opened;
 }
 
-/* --- requests begin and end --- */
+/* --- operations begin and end --- */
 
 static int order(const struct vipl_address *a, const struct vipl_address *b)
 {
@@ -412,19 +428,19 @@ static int order(const struct vipl_address *a, const struct vipl_address *b)
     return discs != 0 ? discs : (int)a->disc_len - (int)b->disc_len;
 }
 
-static VIP_RETURN begin(struct tcp_call *call)
+static VIP_RETURN begin(struct tcp_connect_op *op)
 {
-    int by_name = call->peer ? order(&call->local, &call->remote) : 1;
-    call->dials = by_name >= 0;
-    call->tied = by_name == 0;
+    int by_name = op->peer ? order(&op->local, &op->remote) : 1;
+    op->probes = by_name >= 0;
+    op->tied = by_name == 0;
     if (by_name < 0) {
-        call->listener = vipl_tcp_listener(call->be, &call->local, 0, false);
-        if (call->listener == NULL) {
+        op->listener = vipl_tcp_listener(op->nic, &op->local, 0, false);
+        if (op->listener == NULL) {
             return VIP_ERROR_RESOURCE;
         }
-        call->listener->peers++;
+        op->listener->peers++;
     } else {
-        walk(call);
+        probe_ports(op);
     }
     return VIP_SUCCESS;
 }
@@ -432,71 +448,96 @@ static VIP_RETURN begin(struct tcp_call *call)
 VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
                             const struct vipl_address *remote, bool peer)
 {
-    struct tcp_call *call = vipl_zalloc(sizeof(*call));
-    if (call == NULL) {
+    struct tcp_nic *nic = tcp_nic_of(be);
+    struct tcp_connect_op *op = vipl_zalloc(sizeof(*op));
+    if (op == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    if (!vipl_tcp_from_address(remote, &be->inet, &call->target)) {
-        vipl_free(call);
+    if (!vipl_tcp_from_address(remote, &nic->inet, &op->target)) {
+        vipl_free(op);
         return VIP_NOT_REACHABLE;
     }
-    call->be = be;
-    call->vi = vi;
-    call->local = *local;
-    call->remote = *remote;
-    call->peer = peer;
-    vipl_up_vi_params(vi, &call->params);
-    if (peer && (call->params.rdma_write || call->params.rdma_read)) {
-        (void)vipl_up_need_service(be->core); /* what sees the connection open may not start it */
+    op->nic = nic;
+    op->vi = vi;
+    op->local = *local;
+    op->remote = *remote;
+    op->peer = peer;
+    vipl_up_vi_params(vi, &op->params);
+    if (peer && (op->params.rdma_write || op->params.rdma_read)) {
+        (void)vipl_up_need_service(nic->core); /* the thread that sees the connection open may not start it */
     }
-    vipl_mutex_lock(&be->lock);
-    uv_timer_init(&be->loop, &call->timer);
-    call->timer.data = call;
-    vipl_list_append(&be->calls, &call->link);
-    tcp_vi_of(vi)->call = call;
-    VIP_RETURN rc = begin(call);
+    vipl_mutex_lock(&nic->lock);
+    uv_timer_init(&nic->loop, &op->timer);
+    op->timer.data = op;
+    vipl_list_append(&nic->connect_ops, &op->link);
+    tcp_vi_of(vi)->connect_op = op;
+    VIP_RETURN rc = begin(op);
     if (rc != VIP_SUCCESS) {
-        end_call(call);
+        end_op(op);
     }
-    vipl_tcp_unlock(be);
+    vipl_tcp_unlock(nic);
     return rc;
 }
 
-/* Somebody who has had a request for no time at all may be about to refuse it. */
-static VIP_RETURN how_far(const struct tcp_call *call)
+/* What the time that is up means: whether a peer has the request, no port belongs to it, or the host cannot be reached. */
+static VIP_RETURN how_far(const struct tcp_connect_op *op)
 {
-    bool asked = call->conn != NULL && call->conn->state == TCP_OPENING;
+    bool requested = op->conn != NULL && op->conn->state == TCP_REPLY_SENT;
     for (unsigned i = 0; i < TCP_PROBES; i++) {
-        asked |= call->asked[i] != NULL && call->asked[i]->state == TCP_ASKING;
+        requested |= op->outstanding[i] != NULL && op->outstanding[i]->state == TCP_REQUEST_SENT;
     }
-    if (asked) {
-        return VIP_TIMEOUT; /* somebody has our request and did not answer in time */
+    if (requested) {
+        return VIP_TIMEOUT; /* a peer has our request, and did not reply in time */
     }
-    if (call->answered || (call->conn == NULL && !call->dials)) {
+    if (op->refused || (op->conn == NULL && !op->probes)) {
         return VIP_NO_MATCH;
     }
-    return call->unreachable ? VIP_NOT_REACHABLE : VIP_TIMEOUT;
+    return op->unreachable ? VIP_NOT_REACHABLE : VIP_TIMEOUT;
 }
 
 VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
+    struct tcp_nic *nic = tcp_nic_of(be);
     VIP_RETURN rc = VIP_SUCCESS;
-    vipl_mutex_lock(&be->lock);
-    struct tcp_call *call = tcp_vi_of(vi)->call;
-    if (call != NULL) {
-        rc = how_far(call);
-        drop_all(call);
-        end_call(call);
+    vipl_mutex_lock(&nic->lock);
+    struct tcp_connect_op *op = tcp_vi_of(vi)->connect_op;
+    if (op != NULL) {
+        rc = how_far(op);
+        drop_all(op);
+        end_op(op);
     }
-    vipl_tcp_unlock(be);
+    vipl_tcp_unlock(nic);
     return rc;
 }
 
-void vipl_tcp_calls_close(struct vipl_be_nic *be)
+void vipl_tcp_connect_close(struct tcp_nic *nic)
 {
-    while (!vipl_list_empty(&be->calls)) {
-        struct tcp_call *call = VIPL_CONTAINER(be->calls.next, struct tcp_call, link);
-        drop_all(call);
-        end_call(call);
+    while (!vipl_list_empty(&nic->connect_ops)) {
+        struct tcp_connect_op *op = VIPL_CONTAINER(nic->connect_ops.next, struct tcp_connect_op, link);
+        drop_all(op);
+        end_op(op);
     }
 }
+
+/* --- what happens to a connection until it is open --- */
+
+static void connecting_ready(struct tcp_conn *conn, int events)
+{
+    (void)events;
+    if (conn->state == TCP_CONNECTING) {
+        on_connected(conn);
+    } else if (conn->state == TCP_REQUEST_SENT) {
+        on_reply(conn);
+    } else {
+        vipl_tcp_receive(conn);
+    }
+}
+
+static void connecting_failed(struct tcp_conn *conn, VIP_ERROR_CODE code)
+{
+    (void)code;
+    op_lost(conn);
+}
+
+static const struct tcp_handler connecting = {
+    .ready = connecting_ready, .expired = op_lost, .first_fpdu = op_opened, .failed = connecting_failed};

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* The waiting side: ports, half-open connections, requests, and their answers. */
+/* The accepting side: ports, half-open connections, requests, and the program's answers to them. */
+#include "backends/tcp/listen.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "backends/tcp/tcp.h"
+#include "backends/tcp/address.h"
+#include "backends/tcp/connect.h"
+#include "backends/tcp/loop.h"
+#include "backends/tcp/open.h"
 #include "base/log.h"
 
-enum { MOST_IDLE = 64, ACCEPT_AGAIN_MS = 100, ACCEPT_LOOK_MS = 1000 };
+enum { MOST_IDLE = 64, ACCEPT_AGAIN_MS = 100, ACCEPT_WAIT_MS = 1000 };
 
 /* --- listeners --- */
 
 static void on_incoming(uv_poll_t *watch, int status, int events);
+static const struct tcp_handler accepting;
 
-static struct tcp_listener *find(struct vipl_be_nic *be, const struct vipl_address *local)
+static struct tcp_listener *find(struct tcp_nic *nic, const struct vipl_address *local)
 {
-    for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
+    for (struct vipl_list *l = nic->listeners.next; l != &nic->listeners; l = l->next) {
         struct tcp_listener *listener = VIPL_CONTAINER(l, struct tcp_listener, link);
         if (vipl_tcp_same_discriminator(&listener->local, local)) {
             return listener;
@@ -23,33 +29,33 @@ static struct tcp_listener *find(struct vipl_be_nic *be, const struct vipl_addre
     return NULL;
 }
 
+/* Whether no call and no request uses it. */
 static bool is_idle(const struct tcp_listener *listener)
 {
     return listener->waiting == 0 && listener->peers == 0;
 }
 
-static int bind_one(struct vipl_be_nic *be, const struct vipl_address *local, unsigned probe, bool only,
-                    int *fd)
+static int bind_one(struct tcp_nic *nic, const struct vipl_address *local, unsigned probe, bool only, int *fd)
 {
-    struct vipl_inet inet = be->inet;
+    struct vipl_inet inet = nic->inet;
     int error = EADDRINUSE;
-    for (unsigned i = probe; i < (only ? probe + 1 : vipl_tcp_probes(&be->settings)) && error != 0; i++) {
-        inet.port = vipl_tcp_port(&be->settings, local, i);
+    for (unsigned i = probe; i < (only ? probe + 1 : vipl_tcp_probes(&nic->settings)) && error != 0; i++) {
+        inet.port = vipl_tcp_port(&nic->settings, local, i);
         error = vipl_socket_listen(&inet, fd);
     }
     return error;
 }
 
-struct tcp_listener *vipl_tcp_listener(struct vipl_be_nic *be, const struct vipl_address *local,
-                                       unsigned probe, bool only)
+struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_address *local, unsigned probe,
+                                       bool only)
 {
-    struct tcp_listener *listener = find(be, local);
+    struct tcp_listener *listener = find(nic, local);
     int fd;
     if (listener != NULL) {
-        be->idle_listeners -= listener->waited && is_idle(listener) ? 1 : 0; /* about to be used */
+        nic->idle_listeners -= listener->waited && is_idle(listener) ? 1 : 0; /* about to be used */
         return listener;
     }
-    int error = bind_one(be, local, probe, only, &fd);
+    int error = bind_one(nic, local, probe, only, &fd);
     if (error != 0) {
         if (!only) {
             vipl_log_os("listening", error);
@@ -57,19 +63,19 @@ struct tcp_listener *vipl_tcp_listener(struct vipl_be_nic *be, const struct vipl
         return NULL;
     }
     listener = vipl_zalloc(sizeof(*listener));
-    if (listener == NULL || !vipl_tcp_has_room(be, fd) ||
-        uv_poll_init(&be->loop, &listener->watch, fd) != 0) {
+    if (listener == NULL || !vipl_tcp_has_room(nic, fd) ||
+        uv_poll_init(&nic->loop, &listener->watch, fd) != 0) {
         vipl_free(listener);
         vipl_fd_close(fd);
         return NULL;
     }
-    listener->be = be;
+    listener->nic = nic;
     listener->local = *local;
     listener->fd = fd;
     listener->watch.data = listener;
-    vipl_list_append(&be->listeners, &listener->link);
+    vipl_list_append(&nic->listeners, &listener->link);
     uv_poll_start(&listener->watch, UV_READABLE, on_incoming);
-    vipl_tcp_changed(be);
+    vipl_tcp_changed(nic);
     return listener;
 }
 
@@ -83,124 +89,126 @@ static void close_listener(struct tcp_listener *listener)
     vipl_list_remove(&listener->link);
     uv_close((uv_handle_t *)&listener->watch, on_listener_closed);
     vipl_fd_close(listener->fd);
-    vipl_tcp_changed(listener->be);
+    vipl_tcp_changed(listener->nic);
 }
 
 void vipl_tcp_listener_release(struct tcp_listener *listener)
 {
-    struct vipl_be_nic *be = listener->be;
+    struct tcp_nic *nic = listener->nic;
     if (!is_idle(listener)) {
         return;
     }
-    if (!listener->waited) { /* nobody but symmetric requests has used it */
+    if (!listener->waited) { /* only peer-to-peer requests have used it */
         close_listener(listener);
         return;
     }
     vipl_list_remove(&listener->link);
-    vipl_list_append(&be->listeners, &listener->link);
-    be->idle_listeners++;
-    for (struct vipl_list *l = be->listeners.next; be->idle_listeners > MOST_IDLE; l = l->next) {
+    vipl_list_append(&nic->listeners, &listener->link);
+    nic->idle_listeners++;
+    for (struct vipl_list *l = nic->listeners.next; nic->idle_listeners > MOST_IDLE; l = l->next) {
         struct tcp_listener *oldest = VIPL_CONTAINER(l, struct tcp_listener, link);
         if (is_idle(oldest)) {
-            be->idle_listeners--;
+            nic->idle_listeners--;
             close_listener(oldest);
             return;
         }
     }
 }
 
-void vipl_tcp_listeners_close(struct vipl_be_nic *be)
+void vipl_tcp_listeners_close(struct tcp_nic *nic)
 {
-    while (!vipl_list_empty(&be->listeners)) {
-        close_listener(VIPL_CONTAINER(be->listeners.next, struct tcp_listener, link));
+    while (!vipl_list_empty(&nic->listeners)) {
+        close_listener(VIPL_CONTAINER(nic->listeners.next, struct tcp_listener, link));
     }
 }
 
 VIP_RETURN vipl_tcp_listen(struct vipl_be_nic *be, const struct vipl_address *local)
 {
-    vipl_mutex_lock(&be->lock);
-    struct tcp_listener *listener = vipl_tcp_listener(be, local, 0, false);
+    struct tcp_nic *nic = tcp_nic_of(be);
+    vipl_mutex_lock(&nic->lock);
+    struct tcp_listener *listener = vipl_tcp_listener(nic, local, 0, false);
     if (listener != NULL) {
         listener->waited = true;
         listener->waiting++;
     }
-    vipl_tcp_unlock(be);
+    vipl_tcp_unlock(nic);
     return listener == NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 }
 
 void vipl_tcp_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
 {
-    vipl_mutex_lock(&be->lock);
-    struct tcp_listener *listener = find(be, local);
+    struct tcp_nic *nic = tcp_nic_of(be);
+    vipl_mutex_lock(&nic->lock);
+    struct tcp_listener *listener = find(nic, local);
     if (listener != NULL) {
         listener->waiting--;
         vipl_tcp_listener_release(listener);
     }
-    vipl_tcp_unlock(be);
+    vipl_tcp_unlock(nic);
 }
 
-/* --- half-open connections: accepted, and not yet asking for anything --- */
+/* --- half-open connections: accepted, and their request has not come --- */
 
-static struct tcp_source *source_of(struct vipl_be_nic *be, const struct vipl_inet *host)
+static struct tcp_peer_host *peer_host_of(struct tcp_nic *nic, const struct vipl_inet *peer)
 {
-    for (struct vipl_list *l = be->half_open.next; l != &be->half_open; l = l->next) {
-        struct tcp_source *source = VIPL_CONTAINER(l, struct tcp_source, link);
-        if (vipl_tcp_same_host(&source->host, host)) {
-            return source;
+    for (struct vipl_list *l = nic->half_open.next; l != &nic->half_open; l = l->next) {
+        struct tcp_peer_host *host = VIPL_CONTAINER(l, struct tcp_peer_host, link);
+        if (vipl_tcp_same_host(&host->address, peer)) {
+            return host;
         }
     }
-    struct tcp_source *source = vipl_zalloc(sizeof(*source));
-    if (source != NULL) {
-        source->host = *host;
-        vipl_list_init(&source->conns);
-        vipl_list_append(&be->half_open, &source->link);
+    struct tcp_peer_host *host = vipl_zalloc(sizeof(*host));
+    if (host != NULL) {
+        host->address = *peer;
+        vipl_list_init(&host->conns);
+        vipl_list_append(&nic->half_open, &host->link);
     }
-    return source;
+    return host;
 }
 
-/* The oldest connection of the address that has the most gives way: whoever opens many shuts out nobody else. */
-static bool give_way(struct vipl_be_nic *be)
+/* Closes the oldest connection of the host that has the most: a host that opens many shuts out no other. False: there is none. */
+static bool make_way(struct tcp_nic *nic)
 {
-    struct tcp_source *most = NULL;
-    for (struct vipl_list *l = be->half_open.next; l != &be->half_open; l = l->next) {
-        struct tcp_source *source = VIPL_CONTAINER(l, struct tcp_source, link);
-        most = most == NULL || source->count > most->count ? source : most;
+    struct tcp_peer_host *most = NULL;
+    for (struct vipl_list *l = nic->half_open.next; l != &nic->half_open; l = l->next) {
+        struct tcp_peer_host *host = VIPL_CONTAINER(l, struct tcp_peer_host, link);
+        most = most == NULL || host->count > most->count ? host : most;
     }
     if (most != NULL) {
-        vipl_tcp_conn_close(VIPL_CONTAINER(most->conns.next, struct tcp_conn, phase));
+        vipl_tcp_conn_close(VIPL_CONTAINER(most->conns.next, struct tcp_conn, half_open_link));
     }
     return most != NULL;
 }
 
-/* False: no memory. The newcomer counts among its address's, and is the last of them to give way. */
+/* False: no memory. The new connection counts among its host's, and is the last of them to be closed for room. */
 static bool half_open_enter(struct tcp_conn *conn)
 {
-    struct vipl_be_nic *be = conn->be;
-    struct tcp_source *source = source_of(be, &conn->peer);
-    if (source == NULL) {
+    struct tcp_nic *nic = conn->nic;
+    struct tcp_peer_host *host = peer_host_of(nic, &conn->peer);
+    if (host == NULL) {
         return false;
     }
-    vipl_list_append(&source->conns, &conn->phase);
-    source->count++;
-    conn->source = source;
-    if (++be->half_open_count > be->settings.half_open) {
-        give_way(be);
+    vipl_list_append(&host->conns, &conn->half_open_link);
+    host->count++;
+    conn->peer_host = host;
+    if (++nic->half_open_count > nic->settings.half_open) {
+        make_way(nic);
     }
     return true;
 }
 
-void vipl_tcp_half_open_leave(struct tcp_conn *conn)
+static void half_open_leave(struct tcp_conn *conn)
 {
-    struct tcp_source *source = conn->source;
-    if (source == NULL) {
+    struct tcp_peer_host *host = conn->peer_host;
+    if (host == NULL) {
         return;
     }
-    vipl_list_remove(&conn->phase);
-    conn->source = NULL;
-    conn->be->half_open_count--;
-    if (--source->count == 0) {
-        vipl_list_remove(&source->link);
-        vipl_free(source);
+    vipl_list_remove(&conn->half_open_link);
+    conn->peer_host = NULL;
+    conn->nic->half_open_count--;
+    if (--host->count == 0) {
+        vipl_list_remove(&host->link);
+        vipl_free(host);
     }
 }
 
@@ -208,23 +216,23 @@ void vipl_tcp_half_open_leave(struct tcp_conn *conn)
 
 static void on_accept_again(uv_timer_t *timer)
 {
-    struct vipl_be_nic *be = timer->loop->data;
-    for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
+    struct tcp_nic *nic = timer->loop->data;
+    for (struct vipl_list *l = nic->listeners.next; l != &nic->listeners; l = l->next) {
         uv_poll_start(&VIPL_CONTAINER(l, struct tcp_listener, link)->watch, UV_READABLE, on_incoming);
     }
-    vipl_tcp_changed(be);
+    vipl_tcp_changed(nic);
 }
 
-static void take_in(struct tcp_listener *listener, int fd, const struct vipl_inet *peer)
+static void accept_one(struct tcp_listener *listener, int fd, const struct vipl_inet *peer)
 {
-    struct vipl_be_nic *be = listener->be;
-    struct tcp_conn *conn = vipl_tcp_conn_new(be, fd, TCP_GREETING);
+    struct tcp_nic *nic = listener->nic;
+    struct tcp_conn *conn = vipl_tcp_conn_new(nic, fd, TCP_AWAIT_REQUEST, &accepting);
     if (conn == NULL) {
         return;
     }
     conn->peer = *peer;
     conn->local = listener->local;
-    vipl_tcp_conn_deadline(conn, be->settings.handshake_ms);
+    vipl_tcp_conn_deadline(conn, nic->settings.handshake_ms);
     vipl_tcp_conn_watch(conn, UV_READABLE);
     if (!half_open_enter(conn)) {
         vipl_tcp_conn_close(conn);
@@ -232,9 +240,9 @@ static void take_in(struct tcp_listener *listener, int fd, const struct vipl_ine
 }
 
 /* The oldest connection whose stream we have ended: it only waits for the peer to end it too. */
-static bool ended_gives_way(struct vipl_be_nic *be)
+static bool close_ended(struct tcp_nic *nic)
 {
-    for (struct vipl_list *l = be->conns.next; l != &be->conns; l = l->next) {
+    for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
         struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
         if (conn->state == TCP_ENDING) {
             vipl_tcp_conn_close(conn);
@@ -247,7 +255,7 @@ static bool ended_gives_way(struct vipl_be_nic *be)
 static void on_incoming(uv_poll_t *watch, int status, int events)
 {
     struct tcp_listener *listener = watch->data;
-    struct vipl_be_nic *be = listener->be;
+    struct tcp_nic *nic = listener->nic;
     struct vipl_inet peer;
     int fd;
     int error;
@@ -255,118 +263,72 @@ static void on_incoming(uv_poll_t *watch, int status, int events)
     (void)events;
     bool any = false;
     while ((error = vipl_socket_accept(listener->fd, &fd, &peer)) == 0) {
-        take_in(listener, fd, &peer);
+        accept_one(listener, fd, &peer);
         any = true;
     }
     bool short_of = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
     if (short_of && any) {
-        return; /* the system says so even if nobody waits any more; else the loop comes here again */
+        return; /* the system says so even if no connection waits any more; if one does, the loop comes here again */
     }
-    if (short_of && !ended_gives_way(be) && !give_way(be)) {
+    if (short_of && !close_ended(nic) && !make_way(nic)) {
         vipl_log_os("accepting a connection", error);
         uv_poll_stop(&listener->watch);
-        uv_timer_start(&be->accept_timer, on_accept_again, ACCEPT_AGAIN_MS, 0);
+        uv_timer_start(&nic->accept_timer, on_accept_again, ACCEPT_AGAIN_MS, 0);
     }
 }
 
-/* --- what they want --- */
+/* --- requests --- */
 
-bool vipl_tcp_wants_crc(const struct tcp_conn *conn)
+/* Hands the request to core, for the program to accept or reject. */
+static void request_arrived(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
-    uint32_t setting = conn->be->settings.crc;
-    return setting == TCP_CRC_ON || (setting == TCP_CRC_AUTO && !vipl_socket_is_local(conn->fd));
-}
-
-static struct vipl_mpa_start reply_to(const struct tcp_conn *conn, bool reject)
-{
-    return (struct vipl_mpa_start){
-        .reply = true, .crc = conn->crc, .reject = reject, .revision = conn->start.revision};
-}
-
-static bool send_reply(struct tcp_conn *conn, bool reject, const struct tcp_hello *hello)
-{
-    struct vipl_mpa_enhanced ours = {.ird = TCP_READS,
-                                     .ord = TCP_READS,
-                                     .peer_to_peer = conn->enhanced.peer_to_peer,
-                                     .rtr_write = conn->enhanced.peer_to_peer};
-    if (conn->foreign) {
-        ours = vipl_tcp_foreign_answer(&conn->enhanced);
-        hello = NULL; /* it could not read it */
-    }
-    return vipl_tcp_start_send(conn, reply_to(conn, reject), conn->start.enhanced ? &ours : NULL, hello);
-}
-
-bool vipl_tcp_answer_yes(struct tcp_conn *conn, const struct vipl_vi_params *params)
-{
-    struct tcp_hello hello = {.kind = TCP_ACCEPT, .params = *params, .segment = TCP_SEGMENT};
-    if (conn->foreign && !vipl_tcp_foreign_begin(conn, &conn->start)) {
-        return false;
-    }
-    conn->state = TCP_OPENING;
-    vipl_tcp_conn_deadline(conn, conn->be->settings.handshake_ms);
-    return send_reply(conn, false, &hello);
-}
-
-void vipl_tcp_refuse(struct tcp_conn *conn, enum tcp_refusal reason, VIP_RETURN code)
-{
-    struct tcp_hello hello = {.kind = TCP_REFUSE, .reason = (uint8_t)reason, .code = (uint8_t)code};
-    if (send_reply(conn, true, &hello)) {
-        vipl_tcp_conn_end(conn);
-    } else {
-        vipl_tcp_conn_close(conn);
-    }
-}
-
-/* The request is the program's: core has it from here on. */
-static void offer(struct tcp_conn *conn, const struct tcp_hello *hello)
-{
-    struct vipl_be_nic *be = conn->be;
-    struct vipl_address local = be->address;
+    struct tcp_nic *nic = conn->nic;
+    struct vipl_address local = nic->address;
     struct vipl_address remote;
     vipl_tcp_to_address(&conn->peer, &remote);
-    remote.disc_len = hello->from.disc_len;
-    memcpy(remote.disc, hello->from.disc, remote.disc_len);
-    local.disc_len = hello->to.disc_len;
-    memcpy(local.disc, hello->to.disc, local.disc_len);
-    const struct tcp_listener *listener = find(be, &local);
-    bool somebody = listener != NULL && listener->waited;
+    remote.disc_len = data->from.disc_len;
+    memcpy(remote.disc, data->from.disc, remote.disc_len);
+    local.disc_len = data->to.disc_len;
+    memcpy(local.disc, data->to.disc, local.disc_len);
+    const struct tcp_listener *listener = find(nic, &local);
+    bool waited = listener != NULL && listener->waited;
     struct vipl_conn *request =
-        somebody ? vipl_up_conn_arrived(be->core, &local, &remote, &hello->params) : NULL;
+        waited ? vipl_up_conn_arrived(nic->core, &local, &remote, &data->params) : NULL;
     if (request == NULL) {
-        vipl_tcp_refuse(conn, somebody ? TCP_BUSY : TCP_NOBODY, VIP_SUCCESS);
+        vipl_tcp_reply_refuse(conn, waited ? TCP_BUSY : TCP_NO_LISTENER, VIP_SUCCESS);
         return;
     }
     tcp_request_of(request)->conn = conn;
     conn->request = request;
-    conn->state = TCP_OFFERED;
-    conn->params = hello->params;
+    conn->state = TCP_PENDING_ACCEPT;
+    conn->params = data->params;
 }
 
-/* One of us: what it says decides. */
-static void greet_ours(struct tcp_conn *conn, const struct tcp_hello *hello)
+/* A peer of our own kind: what it says decides. */
+static void on_own_request(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
-    conn->segment = hello->segment < TCP_SEGMENT ? hello->segment : TCP_SEGMENT;
-    conn->params = hello->params;
-    if (hello->kind == TCP_REQUEST) {
-        offer(conn, hello);
-    } else if (hello->kind != TCP_PEER_REQUEST || !vipl_tcp_peer_arrived(conn, hello)) {
-        vipl_tcp_refuse(conn, TCP_NOBODY, VIP_SUCCESS);
+    conn->segment = data->segment < TCP_SEGMENT ? data->segment : TCP_SEGMENT;
+    conn->params = data->params;
+    if (data->kind == TCP_REQUEST) {
+        request_arrived(conn, data);
+    } else if (data->kind != TCP_PEER_REQUEST || !vipl_tcp_peer_arrived(conn, data)) {
+        vipl_tcp_reply_refuse(conn, TCP_NO_LISTENER, VIP_SUCCESS);
     }
 }
 
-/* Somebody else: it wants whoever waits at the port it came to. */
-static void greet_foreign(struct tcp_conn *conn)
+/* A foreign peer: its request is for the discriminator of the port it came to. */
+static void on_foreign_request(struct tcp_conn *conn)
 {
-    struct tcp_hello hello = {.to = conn->local};
+    struct tcp_private_data data = {.to = conn->local};
     conn->foreign = true;
-    vipl_tcp_foreign_facts(&hello.params);
+    vipl_tcp_foreign_params(&data.params);
     vipl_log(VIPL_LOG_DEBUG, "a foreign requester, MPA revision %u", (unsigned)conn->start.revision);
-    offer(conn, &hello);
+    request_arrived(conn, &data);
 }
 
-void vipl_tcp_greet(struct tcp_conn *conn)
+static void on_request(struct tcp_conn *conn)
 {
-    struct tcp_hello hello;
+    struct tcp_private_data data;
     size_t bytes;
     enum vipl_parse parsed = vipl_tcp_start_receive(conn, &conn->start, false);
     if (parsed == VIPL_PARSE_MORE) {
@@ -374,24 +336,25 @@ void vipl_tcp_greet(struct tcp_conn *conn)
     }
     const uint8_t *private =
         parsed == VIPL_PARSE_OK ? vipl_tcp_start_private(conn, &conn->start, &bytes) : NULL;
-    bool ours = private != NULL && vipl_tcp_hello_is_ours(private, bytes);
+    bool ours = private != NULL && vipl_tcp_private_data_is_ours(private, bytes);
     if (private == NULL || conn->start.revision > 2 ||
         (ours &&
-         (!vipl_tcp_hello_read(private, bytes, &hello) || hello.segment < 512 || conn->start.markers))) {
+         (!vipl_tcp_private_data_read(private, bytes, &data) || data.segment < 512 || conn->start.markers))) {
         vipl_tcp_conn_close(conn);
         return;
     }
-    vipl_tcp_half_open_leave(conn);
+    half_open_leave(conn);
     vipl_tcp_conn_deadline(conn, 0);
     conn->crc = conn->start.crc || vipl_tcp_wants_crc(conn);
     if (ours) {
-        greet_ours(conn, &hello);
+        on_own_request(conn, &data);
     } else {
-        greet_foreign(conn);
+        on_foreign_request(conn);
     }
 }
 
-void vipl_tcp_request_gone(struct tcp_conn *conn)
+/* Something comes although the peer is to wait for our reply: mostly the end of the stream. */
+static void request_gone(struct tcp_conn *conn)
 {
     struct vipl_conn *request = conn->request;
     uint8_t byte;
@@ -406,16 +369,9 @@ void vipl_tcp_request_gone(struct tcp_conn *conn)
     vipl_up_conn_gone(request);
 }
 
-/* --- the program's answers --- */
+/* --- the program accepts or rejects --- */
 
-bool vipl_tcp_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
-{
-    (void)be;
-    (void)request; /* the requester waits for our reply as it is, and has asked here only */
-    return true;
-}
-
-/* The connection behind a request, which is answered from here on; NULL: the requester has gone. */
+/* The connection behind a request, which is decided from here on; NULL: the requester has gone. */
 static struct tcp_conn *take(struct vipl_conn *request)
 {
     struct tcp_conn *conn = tcp_request_of(request)->conn;
@@ -426,55 +382,108 @@ static struct tcp_conn *take(struct vipl_conn *request)
     return conn;
 }
 
-/* The peer is to send the first FPDU, and none that only says so is agreed on: until it comes, posts wait. */
+/* No message is agreed on that only says that the peer is ready to receive: until its first FPDU comes, posts wait. */
 static void open_quiet(struct tcp_conn *conn)
 {
     struct tcp_acceptance *acceptance = conn->acceptance;
     conn->acceptance = NULL;
-    vipl_tcp_conn_open(conn);
-    vipl_tcp_foreign_fresh(conn, true);
+    vipl_tcp_open_foreign(conn, true);
     acceptance->opened = vipl_up_connected(conn->vi, &conn->params);
     acceptance->over = true;
 }
 
 VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request, struct vipl_vi *vi)
 {
+    struct tcp_nic *nic = tcp_nic_of(be);
     struct tcp_acceptance acceptance = {false, false};
     struct vipl_vi_params params;
     vipl_up_vi_params(vi, &params);
-    vipl_mutex_lock(&be->lock);
+    vipl_mutex_lock(&nic->lock);
     struct tcp_conn *conn = take(request);
     if (conn != NULL) {
         vipl_tcp_conn_attach(conn, vi);
         conn->acceptance = &acceptance;
-        acceptance.over = !vipl_tcp_answer_yes(conn, &params);
+        acceptance.over = !vipl_tcp_reply_accept(conn, &params, &accepting);
         if (!acceptance.over && conn->foreign && !vipl_tcp_foreign_gets_ready(conn)) {
-            open_quiet(conn); /* it may speak when it likes */
+            open_quiet(conn); /* it may send when it likes */
         }
         while (!acceptance.over) {
-            vipl_tcp_unlock(be);
-            if (!vipl_up_await_connected(vi, ACCEPT_LOOK_MS)) {
+            vipl_tcp_unlock(nic);
+            if (!vipl_up_await_connected(vi, ACCEPT_WAIT_MS)) {
                 return VIP_TIMEOUT;
             }
-            vipl_mutex_lock(&be->lock);
+            vipl_mutex_lock(&nic->lock);
         }
-        if (!acceptance.opened) { /* else it may be anything by now */
+        if (!acceptance.opened) { /* if it has, the connection may have ended by now */
             vipl_tcp_conn_detach(conn);
             vipl_tcp_conn_close(conn);
         }
     }
-    vipl_tcp_unlock(be);
+    vipl_tcp_unlock(nic);
     return acceptance.opened ? VIP_SUCCESS : VIP_TIMEOUT;
 }
 
 void vipl_tcp_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, bool answer)
 {
-    vipl_mutex_lock(&be->lock);
+    struct tcp_nic *nic = tcp_nic_of(be);
+    vipl_mutex_lock(&nic->lock);
     struct tcp_conn *conn = take(request);
     if (conn != NULL && answer) {
-        vipl_tcp_refuse(conn, TCP_REJECTED, VIP_SUCCESS);
+        vipl_tcp_reply_refuse(conn, TCP_REJECTED, VIP_SUCCESS);
     } else if (conn != NULL) {
         vipl_tcp_conn_close(conn);
     }
-    vipl_tcp_unlock(be);
+    vipl_tcp_unlock(nic);
 }
+
+/* --- what happens to a connection until it is open --- */
+
+static void accepting_ready(struct tcp_conn *conn, int events)
+{
+    (void)events;
+    if (conn->state == TCP_AWAIT_REQUEST) {
+        on_request(conn);
+    } else if (conn->state == TCP_PENDING_ACCEPT) {
+        request_gone(conn);
+    } else {
+        vipl_tcp_receive(conn);
+    }
+}
+
+static void accepting_expired(struct tcp_conn *conn)
+{
+    if (conn->state == TCP_AWAIT_REQUEST) {
+        vipl_tcp_conn_close(conn);
+    } else {
+        vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
+    }
+}
+
+/* The requester has our reply. False: the VI does not wait for it any more, and conn_accept ends the connection. */
+static bool accepting_first_fpdu(struct tcp_conn *conn)
+{
+    struct tcp_acceptance *acceptance = conn->acceptance;
+    conn->acceptance = NULL;
+    vipl_tcp_open(conn);
+    acceptance->opened = vipl_up_connected(conn->vi, &conn->params);
+    acceptance->over = true;
+    if (!acceptance->opened) {
+        conn->broken = true;
+        vipl_tcp_conn_watch(conn, 0);
+    }
+    return acceptance->opened;
+}
+
+/* TCP_REPLY_SENT: conn_accept ends the connection. */
+static void accepting_failed(struct tcp_conn *conn, VIP_ERROR_CODE code)
+{
+    (void)code;
+    conn->acceptance->over = true;
+    vipl_up_connect_failed(conn->vi, VIP_TIMEOUT);
+}
+
+static const struct tcp_handler accepting = {.ready = accepting_ready,
+                                             .expired = accepting_expired,
+                                             .first_fpdu = accepting_first_fpdu,
+                                             .failed = accepting_failed,
+                                             .closing = half_open_leave};

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Progress. One thread at a time runs the loop, and receives first from the connection that received last: a program
- * that polls one VI costs one system call a look. Whoever sleeps, sleeps on the loop's descriptor.
+ * Readiness, timers and progress. One thread at a time runs the loop, and receives first from the connection that received
+ * last: a program that polls one VI costs one system call per poll. A thread that sleeps waits for the loop's descriptor.
  */
-#include "backends/tcp/tcp.h"
+#include "backends/tcp/loop.h"
+
 #include "base/guard.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
 enum {
-    LOOK_AROUND_EVERY = 32,
+    RUN_EVERY = 32, /* polls, even if the connection that received last has received again */
     MOST_RUNS = 8,
-    FIRST_ROOM = 1021, /* descriptors: with the room that libuv takes in addition, a page or two */
+    CHECKS = 10,        /* of acknowledgments, in the time after which a connection is lost */
+    CHECKS_IN_VAIN = 9, /* after so many the peer's host is lost */
+    FIRST_ROOM = 1021,  /* descriptors: with the room that libuv takes in addition, a page or two */
     SPARE_ROOM = 64,
     LIBUV_FDS = 8 /* that it opens for its first loop, and aborts if it cannot */
 };
@@ -30,7 +33,7 @@ static void on_room_closed(uv_handle_t *handle)
 
 /* The loop has a table as long as the largest descriptor it watches, which libuv takes from the C library's heap: so it
  * grows ahead, by a descriptor of that number which is watched for a moment. */
-static void make_room(struct vipl_be_nic *be, int least)
+static void make_room(struct tcp_nic *nic, int least)
 {
     struct room *room = vipl_zalloc(sizeof(*room));
     struct vipl_waker waker;
@@ -39,7 +42,7 @@ static void make_room(struct vipl_be_nic *be, int least)
         vipl_free(room);
         return;
     }
-    if (vipl_fd_duplicate(waker.fd, least, &fd) != 0 || uv_poll_init(&be->loop, &room->watch, fd) != 0) {
+    if (vipl_fd_duplicate(waker.fd, least, &fd) != 0 || uv_poll_init(&nic->loop, &room->watch, fd) != 0) {
         vipl_free(room); /* the system's limit is lower, or near */
     } else {
         room->watch.data = room;
@@ -50,16 +53,16 @@ static void make_room(struct vipl_be_nic *be, int least)
     vipl_waker_close(&waker);
 }
 
-bool vipl_tcp_has_room(struct vipl_be_nic *be, int fd)
+bool vipl_tcp_has_room(struct tcp_nic *nic, int fd)
 {
-    be->highest_fd = fd > be->highest_fd ? fd : be->highest_fd;
-    return (unsigned)fd < be->loop.nwatchers || !vipl_guard_is_safe_call();
+    nic->highest_fd = fd > nic->highest_fd ? fd : nic->highest_fd;
+    return (unsigned)fd < nic->loop.nwatchers || !vipl_guard_is_safe_call();
 }
 
-static void keep_room(struct vipl_be_nic *be)
+static void keep_room(struct tcp_nic *nic)
 {
-    if ((unsigned)be->highest_fd + SPARE_ROOM > be->loop.nwatchers && !vipl_guard_is_safe_call()) {
-        make_room(be, 2 * be->highest_fd);
+    if ((unsigned)nic->highest_fd + SPARE_ROOM > nic->loop.nwatchers && !vipl_guard_is_safe_call()) {
+        make_room(nic, 2 * nic->highest_fd);
     }
 }
 
@@ -73,15 +76,15 @@ static void own_descriptors(const uv_loop_t *loop, void (*change)(int fd))
     change(loop->signal_pipefd[1]);
 }
 
-int vipl_tcp_loop_open(struct vipl_be_nic *be)
+int vipl_tcp_loop_open(struct tcp_nic *nic)
 {
     uint32_t occupied;
     vipl_fd_begin();
     int error = vipl_standard_occupy(&occupied);
     error = error != 0 ? error : vipl_fd_available(LIBUV_FDS);
-    error = error != 0 ? error : uv_loop_init(&be->loop);
+    error = error != 0 ? error : uv_loop_init(&nic->loop);
     if (error == 0) {
-        own_descriptors(&be->loop, vipl_fd_own);
+        own_descriptors(&nic->loop, vipl_fd_own);
     }
     vipl_standard_release(occupied);
     int uncovered = vipl_fork_cover(); /* libuv opens descriptors anew in a forked child */
@@ -90,22 +93,22 @@ int vipl_tcp_loop_open(struct vipl_be_nic *be)
         vipl_log_os("preparing for forks", uncovered);
     }
     if (error == 0) {
-        be->loop.data = be;
-        uv_timer_init(&be->loop, &be->accept_timer);
-        uv_timer_init(&be->loop, &be->silence_timer);
-        be->silence_timer.data = be;
-        make_room(be, FIRST_ROOM);
+        nic->loop.data = nic;
+        uv_timer_init(&nic->loop, &nic->accept_timer);
+        uv_timer_init(&nic->loop, &nic->keepalive_timer);
+        nic->keepalive_timer.data = nic;
+        make_room(nic, FIRST_ROOM);
     }
     return error;
 }
 
-/* libuv ends the process when its loop has lost its descriptor. */
-static bool loop_is_lost(struct vipl_be_nic *be)
+/* Whether the program has closed the loop's descriptor, without which libuv would end the process. */
+static bool loop_is_lost(struct tcp_nic *nic)
 {
-    if (be->doubt && !be->lost && !vipl_fd_is_poller(uv_backend_fd(&be->loop))) {
+    if (nic->check_poller && !nic->lost && !vipl_fd_is_poller(uv_backend_fd(&nic->loop))) {
         vipl_log(VIPL_LOG_ERROR, "the program closed the library's descriptors: its connections are lost");
-        be->lost = true;
-        for (struct vipl_list *l = be->conns.next; l != &be->conns; l = l->next) {
+        nic->lost = true;
+        for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
             struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
             if (conn->state == TCP_OPEN &&
                 !conn->broken) { /* what is being set up ends when its time is up */
@@ -113,95 +116,112 @@ static bool loop_is_lost(struct vipl_be_nic *be)
             }
         }
     }
-    be->doubt = false;
-    return be->lost;
+    nic->check_poller = false;
+    return nic->lost;
 }
 
-/* Of a lost loop nothing is closed: nobody knows whose its descriptors are by now. Its handles stay, unused. */
-void vipl_tcp_loop_close(struct vipl_be_nic *be)
+/* Of a lost loop nothing is closed: its descriptors' numbers may be the program's by now. Its handles stay, unused. */
+void vipl_tcp_loop_close(struct tcp_nic *nic)
 {
-    be->doubt = true;
-    if (loop_is_lost(be)) {
-        own_descriptors(&be->loop, vipl_fd_disown);
+    nic->check_poller = true;
+    if (loop_is_lost(nic)) {
+        own_descriptors(&nic->loop, vipl_fd_disown);
         return;
     }
-    uv_close((uv_handle_t *)&be->accept_timer, NULL);
-    uv_close((uv_handle_t *)&be->silence_timer, NULL);
-    while (uv_run(&be->loop, UV_RUN_NOWAIT) != 0) {
+    uv_close((uv_handle_t *)&nic->accept_timer, NULL);
+    uv_close((uv_handle_t *)&nic->keepalive_timer, NULL);
+    while (uv_run(&nic->loop, UV_RUN_NOWAIT) != 0) {
     }
     vipl_fd_begin();
-    own_descriptors(&be->loop, vipl_fd_disown);
-    uv_loop_close(&be->loop);
+    own_descriptors(&nic->loop, vipl_fd_disown);
+    uv_loop_close(&nic->loop);
     vipl_fd_end();
 }
 
-void vipl_tcp_changed(struct vipl_be_nic *be)
+void vipl_tcp_changed(struct tcp_nic *nic)
 {
-    vipl_store_relaxed(&be->changed, 1);
-    be->sooner = true;
+    vipl_store_relaxed(&nic->changed, 1);
+    nic->wake_sleeper = true;
 }
 
-/* --- connections that broke --- */
+/* --- keepalive --- */
 
-void vipl_tcp_conn_fail(struct tcp_conn *conn, VIP_ERROR_CODE code)
+/* The peer's host has gone: for the configured time it has acknowledged nothing, keepalive probes neither. *owes: an acknowledgment
+ * is due. */
+static bool is_lost(struct tcp_conn *conn, uint32_t period, bool *owes)
 {
-    conn->broken = true;
-    conn->be->doubt = true;
-    vipl_tcp_conn_watch(conn, 0);
-    if (conn->acceptance != NULL) { /* who waits there ends it */
-        conn->acceptance->over = true;
-        vipl_up_connect_failed(conn->vi, VIP_TIMEOUT);
-        return;
+    const struct vipl_socket_tuning *tuning = &conn->nic->settings.tuning;
+    struct vipl_socket_signs signs;
+    uint32_t probed_ms = tuning->idle_ms + tuning->timeout_ms / 2; /* several probes after they began */
+    if (!vipl_socket_signs_of_life(conn->fd, &signs)) {
+        return false;
     }
-    if (conn->call != NULL) {
-        vipl_tcp_call_lost(conn);
-        return;
+    *owes |= signs.queued || signs.probed;
+    conn->silent_checks = signs.unanswered && signs.silent_ms >= period ? conn->silent_checks + 1 : 0;
+    return conn->silent_checks >= CHECKS_IN_VAIN ||
+           (signs.probed && signs.silent_ms >= tuning->timeout_ms && signs.silent_ms >= probed_ms);
+}
+
+/* Looks at all connections, until no acknowledgment is due. */
+static void on_keepalive(uv_timer_t *timer)
+{
+    struct tcp_nic *nic = timer->data;
+    uint32_t period = nic->settings.tuning.timeout_ms / CHECKS;
+    bool owing = false;
+    vipl_store_relaxed(&nic->tx_active, 0); /* first: what is sent from here on starts the timer again */
+    for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
+        struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
+        if (conn->state != TCP_OPEN || conn->broken) {
+            continue;
+        }
+        if (is_lost(conn, period, &owing)) {
+            vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
+        }
     }
-    if (conn->vi != NULL) {
-        vipl_up_fail(conn->vi, code);
+    if (!owing) {
+        uv_timer_stop(timer);
     }
 }
 
-bool vipl_tcp_still_works(struct tcp_conn *conn)
+static void watch_keepalive(struct tcp_nic *nic)
 {
-    bool failed = vipl_up_has_failed(conn->vi);
-    if (failed) {
-        conn->broken = true;
-        vipl_tcp_conn_watch(conn, 0);
+    if (vipl_load_relaxed(&nic->tx_active) != 0 && !uv_is_active((uv_handle_t *)&nic->keepalive_timer)) {
+        uint64_t period = nic->settings.tuning.timeout_ms / CHECKS;
+        uv_update_time(&nic->loop);
+        uv_timer_start(&nic->keepalive_timer, on_keepalive, period, period);
     }
-    return !failed;
 }
 
-/* --- posts and answers that wait for somebody to poll --- */
+/* --- posts and read responses that wait for room in the socket --- */
 
-void vipl_tcp_want(struct tcp_conn *conn)
+void vipl_tcp_set_tx_pending(struct tcp_conn *conn)
 {
-    struct vipl_be_nic *be = conn->be;
-    vipl_mutex_lock(&be->want_lock);
-    if (vipl_list_empty(&conn->want)) {
-        vipl_list_append(&be->wanting, &conn->want);
-        vipl_store_relaxed(&be->wants, 1);
+    struct tcp_nic *nic = conn->nic;
+    vipl_mutex_lock(&nic->tx_pending_lock);
+    if (vipl_list_empty(&conn->tx_pending)) {
+        vipl_list_append(&nic->tx_pending, &conn->tx_pending);
+        vipl_store_relaxed(&nic->has_tx_pending, 1);
     }
-    vipl_mutex_unlock(&be->want_lock);
-    vipl_up_wake(be->core);
+    vipl_mutex_unlock(&nic->tx_pending_lock);
+    vipl_up_wake(nic->core);
 }
 
-static struct tcp_conn *take_wanting(struct vipl_be_nic *be)
+static struct tcp_conn *take_tx_pending(struct tcp_nic *nic)
 {
-    vipl_mutex_lock(&be->want_lock);
-    struct vipl_list *link = vipl_list_take(&be->wanting);
+    vipl_mutex_lock(&nic->tx_pending_lock);
+    struct vipl_list *link = vipl_list_take(&nic->tx_pending);
     if (link == NULL) {
-        vipl_store_relaxed(&be->wants, 0);
+        vipl_store_relaxed(&nic->has_tx_pending, 0);
     }
-    vipl_mutex_unlock(&be->want_lock);
-    return link == NULL ? NULL : VIPL_CONTAINER(link, struct tcp_conn, want);
+    vipl_mutex_unlock(&nic->tx_pending_lock);
+    return link == NULL ? NULL : VIPL_CONTAINER(link, struct tcp_conn, tx_pending);
 }
 
-static void look_at_wants(struct vipl_be_nic *be)
+static void watch_tx_pending(struct tcp_nic *nic)
 {
     struct tcp_conn *conn;
-    while (vipl_load_relaxed(&be->wants) != 0 && (conn = take_wanting(be)) != NULL) {
-        if ((conn->state == TCP_OPEN || conn->state == TCP_FRESH) && !conn->broken) {
+    while (vipl_load_relaxed(&nic->has_tx_pending) != 0 && (conn = take_tx_pending(nic)) != NULL) {
+        if ((conn->state == TCP_OPEN || conn->state == TCP_AWAIT_FIRST_FPDU) && !conn->broken) {
             vipl_tcp_conn_watch(conn, conn->events | UV_WRITABLE);
         }
     }
@@ -209,83 +229,80 @@ static void look_at_wants(struct vipl_be_nic *be)
 
 /* --- progress --- */
 
-/* What a callback wants to be watched is told to the kernel by the next run only. */
-static void run_loop(struct vipl_be_nic *be)
+/* What a callback begins to watch, the kernel hears of by the next run only. */
+static void run_loop(struct tcp_nic *nic)
 {
-    if (loop_is_lost(be)) {
-        vipl_store_relaxed(&be->changed, 0);
+    if (loop_is_lost(nic)) {
+        vipl_store_relaxed(&nic->changed, 0);
         return;
     }
-    vipl_tcp_watch_silence(be);
-    keep_room(be);
-    for (int i = 0; i == 0 || (i < MOST_RUNS && vipl_load_relaxed(&be->changed) != 0); i++) {
-        vipl_store_relaxed(&be->changed, 0);
-        uv_run(&be->loop, UV_RUN_NOWAIT);
+    watch_keepalive(nic);
+    keep_room(nic);
+    for (int i = 0; i == 0 || (i < MOST_RUNS && vipl_load_relaxed(&nic->changed) != 0); i++) {
+        vipl_store_relaxed(&nic->changed, 0);
+        uv_run(&nic->loop, UV_RUN_NOWAIT);
     }
 }
 
-void vipl_tcp_unlock(struct vipl_be_nic *be)
+void vipl_tcp_unlock(struct tcp_nic *nic)
 {
-    bool sooner = be->sooner;
-    be->sooner = false;
-    vipl_mutex_unlock(&be->lock);
+    bool sooner = nic->wake_sleeper;
+    nic->wake_sleeper = false;
+    vipl_mutex_unlock(&nic->lock);
     if (sooner) {
-        vipl_up_wake(be->core);
+        vipl_up_wake(nic->core);
     }
 }
 
-/* The connection that received last, first; the others when it is silent, or now and then. */
-static void look(struct vipl_be_nic *be)
+/* Receives from the connection that received last; runs the loop, for the others, when nothing came from that, and every so many
+ * polls. */
+static void make_progress(struct tcp_nic *nic)
 {
     bool found = false;
-    if (be->hot != NULL) {
-        struct tcp_conn *hot = be->hot;
+    if (nic->hot != NULL) {
+        struct tcp_conn *hot = nic->hot;
         hot->readable = false;
-        vipl_tcp_receive(hot);
-        found = be->hot == hot && hot->readable;
+        hot->handler->ready(hot, UV_READABLE);
+        found = nic->hot == hot && hot->readable;
     }
-    look_at_wants(be);
-    be->doubt |= be->hot == NULL; /* else the connection itself shows what the program did to it */
-    bool alone = be->hot != NULL && be->conn_count == 1;
-    bool slept = vipl_load_relaxed(&be->slept) != 0;
-    if (vipl_load_relaxed(&be->changed) != 0 || ++be->polls % LOOK_AROUND_EVERY == 0 ||
+    watch_tx_pending(nic);
+    nic->check_poller |= nic->hot == NULL; /* else the connection itself shows what the program did to it */
+    bool alone = nic->hot != NULL && nic->conn_count == 1;
+    bool slept = vipl_load_relaxed(&nic->slept) != 0;
+    if (vipl_load_relaxed(&nic->changed) != 0 || ++nic->polls % RUN_EVERY == 0 ||
         (!found && (slept || !alone))) {
-        vipl_store_relaxed(&be->slept, 0);
-        run_loop(be);
+        vipl_store_relaxed(&nic->slept, 0);
+        run_loop(nic);
     }
 }
 
 void vipl_tcp_poll(struct vipl_be_nic *be)
 {
-    if (!vipl_mutex_trylock(&be->lock)) {
-        return; /* another thread is at it */
+    struct tcp_nic *nic = tcp_nic_of(be);
+    if (!vipl_mutex_trylock(&nic->lock)) {
+        return; /* another thread does it */
     }
-    look(be);
-    vipl_tcp_unlock(be);
+    make_progress(nic);
+    vipl_tcp_unlock(nic);
 }
 
 void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
-    vipl_mutex_lock(&be->lock);
-    look_at_wants(be);
-    vipl_tcp_watch_silence(be);
-    be->doubt |= be->hot == NULL; /* as in look() */
-    if (vipl_load_relaxed(&be->changed) != 0) {
-        run_loop(be);
+    struct tcp_nic *nic = tcp_nic_of(be);
+    vipl_mutex_lock(&nic->lock);
+    watch_tx_pending(nic);
+    watch_keepalive(nic);
+    nic->check_poller |= nic->hot == NULL; /* as in make_progress() */
+    if (vipl_load_relaxed(&nic->changed) != 0) {
+        run_loop(nic);
     }
-    bool lost = loop_is_lost(be);
-    uv_update_time(&be->loop);
-    hint->fd = lost ? -1 : uv_backend_fd(&be->loop);
-    hint->ms = !lost && uv_loop_alive(&be->loop) ? uv_backend_timeout(&be->loop) : -1;
-    bool changed = vipl_load_relaxed(&be->changed) != 0;
-    vipl_mutex_unlock(&be->lock);
+    bool lost = loop_is_lost(nic);
+    uv_update_time(&nic->loop);
+    hint->fd = lost ? -1 : uv_backend_fd(&nic->loop);
+    hint->ms = !lost && uv_loop_alive(&nic->loop) ? uv_backend_timeout(&nic->loop) : -1;
+    bool changed = vipl_load_relaxed(&nic->changed) != 0;
+    vipl_mutex_unlock(&nic->lock);
     if (changed) {
         hint->ms = 0;
     }
-}
-
-void vipl_tcp_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
-{
-    (void)hint;
-    vipl_store_relaxed(&be->slept, 1); /* something may have happened anywhere */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a connection starts: MPA's request and reply, and what two of us say in their private data, in network order:
+ * How a connection starts: MPA's request and reply. What two of our own kind have in their private data, in network order:
  *
  *      0  "VIPL"                  8  reliability level          20  payload bytes taken in a segment
  *      4  version, 2             10  0                          24  bytes of the sender's discriminator
@@ -8,20 +8,36 @@
  *      6  reason << 5 | flags                                   26  both
  *      7  a refusal's code
  *
+ * Foreign peers (RFC 5044, RFC 6581) have no such data.
+ *
  * Flags: 1 RDMA Writes are allowed, 2 RDMA Reads are, 4 there is a quality of service, 8 the program's addresses have 32 bits.
  */
+#include "backends/tcp/request.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "backends/tcp/tcp.h"
+#include "backends/tcp/foreign.h"
 #include "base/log.h"
 #include "iwarp/bytes.h"
 
-enum { FIXED = 26, VERSION = 2, FLAG_WRITE = 1, FLAG_READ = 2, FLAG_QOS = 4, FLAG_32_BIT = 8 };
+enum {
+    FIXED = 26,
+    VERSION = 2,
+    FLAG_WRITE = 1,
+    FLAG_READ = 2,
+    FLAG_QOS = 4,
+    FLAG_32_BIT = 8,
+    FOREIGN_READS = 16,   /* IRD and ORD with a foreign peer, at most */
+    UNTOLD_READS = 1,     /* ORD towards a foreign peer that has not said how many it takes */
+    DEPTH_UNTOLD = 0x3FFF /* RFC 6581: no depth is told */
+};
+
+/* --- private data --- */
 
 static const uint8_t magic[4] = {'V', 'I', 'P', 'L'};
 
-size_t vipl_tcp_hello_write(uint8_t *out, const struct tcp_hello *h)
+size_t vipl_tcp_private_data_write(uint8_t *out, const struct tcp_private_data *h)
 {
     memset(out, 0, FIXED);
     memcpy(out, magic, sizeof(magic));
@@ -41,16 +57,16 @@ size_t vipl_tcp_hello_write(uint8_t *out, const struct tcp_hello *h)
     return FIXED + (size_t)h->from.disc_len + h->to.disc_len;
 }
 
-bool vipl_tcp_hello_is_ours(const uint8_t *bytes, size_t length)
+bool vipl_tcp_private_data_is_ours(const uint8_t *bytes, size_t length)
 {
     return length >= sizeof(magic) && memcmp(bytes, magic, sizeof(magic)) == 0;
 }
 
-bool vipl_tcp_hello_read(const uint8_t *bytes, size_t length, struct tcp_hello *out)
+bool vipl_tcp_private_data_read(const uint8_t *bytes, size_t length, struct tcp_private_data *out)
 {
     memset(out, 0, sizeof(*out));
-    if (length >= FIXED && vipl_tcp_hello_is_ours(bytes, length) && bytes[4] != VERSION) {
-        vipl_log(VIPL_LOG_INFO, "a peer has version %u of the greeting, this library %u: refused",
+    if (length >= FIXED && vipl_tcp_private_data_is_ours(bytes, length) && bytes[4] != VERSION) {
+        vipl_log(VIPL_LOG_INFO, "a peer has version %u of the connect request, this library %u: refused",
                  (unsigned)bytes[4], (unsigned)VERSION);
     }
     if (length < FIXED || memcmp(bytes, magic, sizeof(magic)) != 0 || bytes[4] != VERSION ||
@@ -75,8 +91,10 @@ bool vipl_tcp_hello_read(const uint8_t *bytes, size_t length, struct tcp_hello *
     return true;
 }
 
+/* --- start frames --- */
+
 bool vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
-                         const struct vipl_mpa_enhanced *enhanced, const struct tcp_hello *hello)
+                         const struct vipl_mpa_enhanced *enhanced, const struct tcp_private_data *data)
 {
     uint8_t frame[VIPL_MPA_START_BYTES + VIPL_MPA_OUR_PRIVATE];
     uint8_t *end = frame + VIPL_MPA_START_BYTES;
@@ -85,8 +103,8 @@ bool vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
         vipl_mpa_enhanced_write(end, enhanced);
         end += VIPL_MPA_ENHANCED_BYTES;
     }
-    if (hello != NULL) {
-        end += vipl_tcp_hello_write(end, hello);
+    if (data != NULL) {
+        end += vipl_tcp_private_data_write(end, data);
     }
     start.private_bytes = (uint16_t)(end - frame - VIPL_MPA_START_BYTES);
     vipl_mpa_start_write(frame, &start);
@@ -155,4 +173,108 @@ const uint8_t *vipl_tcp_start_private(struct tcp_conn *conn, const struct vipl_m
         return from + VIPL_MPA_ENHANCED_BYTES;
     }
     return from;
+}
+
+bool vipl_tcp_wants_crc(const struct tcp_conn *conn)
+{
+    uint32_t setting = conn->nic->settings.crc;
+    return setting == TCP_CRC_ON || (setting == TCP_CRC_AUTO && !vipl_socket_is_local(conn->fd));
+}
+
+/* --- foreign peers --- */
+
+void vipl_tcp_foreign_params(struct vipl_vi_params *out)
+{
+    *out = (struct vipl_vi_params){.max_transfer_size = TCP_TRANSFER_SIZE,
+                                   .reliability = VIP_SERVICE_RELIABLE_DELIVERY,
+                                   .rdma_write = true,
+                                   .rdma_read = true,
+                                   .foreign = true};
+}
+
+static uint16_t depth(uint16_t told)
+{
+    return told < FOREIGN_READS ? told : FOREIGN_READS;
+}
+
+uint8_t vipl_tcp_ready_op(const struct vipl_mpa_enhanced *agreed)
+{
+    return agreed->rtr_write  ? VIPL_RDMAP_WRITE
+           : agreed->rtr_read ? VIPL_RDMAP_READ_REQUEST
+           : agreed->rtr_send ? VIPL_RDMAP_SEND
+                              : VIPL_RDMAP_WRITE; /* asks for one and names none */
+}
+
+/* Our part of an enhanced set-up, in reply to theirs. */
+static struct vipl_mpa_enhanced foreign_reply(const struct vipl_mpa_enhanced *theirs)
+{
+    uint8_t op = vipl_tcp_ready_op(theirs);
+    bool ready = theirs->peer_to_peer;
+    return (struct vipl_mpa_enhanced){.ird = depth(theirs->ord),
+                                      .ord = depth(theirs->ird),
+                                      .peer_to_peer = ready,
+                                      .rtr_send = ready && op == VIPL_RDMAP_SEND,
+                                      .rtr_write = ready && op == VIPL_RDMAP_WRITE,
+                                      .rtr_read = ready && op == VIPL_RDMAP_READ_REQUEST};
+}
+
+bool vipl_tcp_foreign_gets_ready(const struct tcp_conn *conn)
+{
+    return conn->start.enhanced && conn->enhanced.peer_to_peer;
+}
+
+bool vipl_tcp_foreign_begin(struct tcp_conn *conn, const struct vipl_mpa_start *start)
+{
+    bool told = start->enhanced && conn->enhanced.ird != DEPTH_UNTOLD;
+    conn->foreign = true;
+    conn->tx.reads = told ? depth(conn->enhanced.ird) : UNTOLD_READS;
+    if (start->markers && !vipl_tcp_start_marking(conn)) {
+        return false;
+    }
+    vipl_tcp_resegment(conn);
+    return true;
+}
+
+/* --- replies --- */
+
+static struct vipl_mpa_start reply_to(const struct tcp_conn *conn, bool reject)
+{
+    return (struct vipl_mpa_start){
+        .reply = true, .crc = conn->crc, .reject = reject, .revision = conn->start.revision};
+}
+
+static bool send_reply(struct tcp_conn *conn, bool reject, const struct tcp_private_data *data)
+{
+    struct vipl_mpa_enhanced ours = {.ird = TCP_READS,
+                                     .ord = TCP_READS,
+                                     .peer_to_peer = conn->enhanced.peer_to_peer,
+                                     .rtr_write = conn->enhanced.peer_to_peer};
+    if (conn->foreign) {
+        ours = foreign_reply(&conn->enhanced);
+        data = NULL; /* it could not read it */
+    }
+    return vipl_tcp_start_send(conn, reply_to(conn, reject), conn->start.enhanced ? &ours : NULL, data);
+}
+
+bool vipl_tcp_reply_accept(struct tcp_conn *conn, const struct vipl_vi_params *params,
+                           const struct tcp_handler *handler)
+{
+    struct tcp_private_data data = {.kind = TCP_ACCEPT, .params = *params, .segment = TCP_SEGMENT};
+    if (conn->foreign && !vipl_tcp_foreign_begin(conn, &conn->start)) {
+        return false;
+    }
+    conn->state = TCP_REPLY_SENT;
+    conn->handler = handler;
+    vipl_tcp_conn_deadline(conn, conn->nic->settings.handshake_ms);
+    return send_reply(conn, false, &data);
+}
+
+void vipl_tcp_reply_refuse(struct tcp_conn *conn, enum tcp_refusal reason, VIP_RETURN code)
+{
+    struct tcp_private_data data = {.kind = TCP_REFUSE, .reason = (uint8_t)reason, .code = (uint8_t)code};
+    if (send_reply(conn, true, &data)) {
+        vipl_tcp_conn_end(conn);
+    } else {
+        vipl_tcp_conn_close(conn);
+    }
 }

@@ -10,10 +10,13 @@
  * to the next, so it is looked up for each, which is made under the VI's lock: nothing is placed in memory that has been deregistered.
  * What may not be placed is received all the same, and dropped.
  */
+#include "backends/tcp/rx.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "backends/tcp/tcp.h"
+#include "backends/tcp/conn.h"
+#include "backends/tcp/request.h"
 #include "base/iov.h"
 #include "iwarp/bytes.h"
 
@@ -77,7 +80,7 @@ static bool place_from_socket(struct tcp_conn *conn, struct segment *s, const st
                               size_t offset)
 {
     struct vipl_iov pieces[VIPL_MAX_SEGMENTS + 1];
-    uint8_t *scratch = conn->be->scratch;
+    uint8_t *scratch = conn->nic->scratch;
     unsigned count = to == NULL ? 0 : vipl_iov_slice(pieces, to, offset, s->bytes);
     pieces[count] = (struct vipl_iov){scratch, ROOM + (to == NULL ? s->bytes : 0)};
     s->received = 0;
@@ -328,7 +331,6 @@ static void finish_held(struct tcp_conn *conn)
 
 static bool on_read(struct tcp_conn *conn, struct segment *s)
 {
-    struct tcp_sending *tx = &conn->tx;
     struct vipl_rdmap_read read;
     uint16_t reason = fault_of_small(s, conn->rx.read_msn, VIPL_RDMAP_READ_REQUEST_BYTES);
     if (reason != 0) {
@@ -349,48 +351,10 @@ static bool on_read(struct tcp_conn *conn, struct segment *s)
     if (!allowed) { /* an unreliable VI answers none */
         return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s->ddp);
     }
-    vipl_mutex_lock(&tx->lock);
-    bool room = tx->answers < TCP_READS;
-    if (room) {
-        tx->answer[(tx->first_answer + tx->answers++) % TCP_READS] = (struct tcp_answer){read, s->ddp.msn};
-    }
-    vipl_mutex_unlock(&tx->lock);
-    if (!room) { /* more than were agreed */
+    if (!vipl_tcp_respond(conn, &(struct tcp_read_response){read, s->ddp.msn})) { /* more than were agreed */
         return give_up(conn, VIPL_TERM_DDP_UNTAGGED_NO_BUFFER, &s->ddp);
     }
-    vipl_tcp_answer(conn);
     return !conn->broken;
-}
-
-/* The oldest operation that waits for the peer's word. */
-static bool first_pending(struct tcp_conn *conn, struct tcp_pending *out)
-{
-    struct tcp_sending *tx = &conn->tx;
-    vipl_mutex_lock(&tx->lock);
-    bool any = tx->pendings > 0;
-    if (any) {
-        *out = tx->pending[tx->first_pending];
-    }
-    vipl_mutex_unlock(&tx->lock);
-    return any;
-}
-
-/* It is over; a post that waited for its place may go. */
-static bool end_pending(struct tcp_conn *conn, const struct tcp_pending *p, uint32_t status)
-{
-    struct tcp_sending *tx = &conn->tx;
-    vipl_mutex_lock(&tx->lock);
-    tx->first_pending = (tx->first_pending + 1) % TCP_READS;
-    tx->pendings--;
-    bool resume = tx->blocked;
-    vipl_mutex_unlock(&tx->lock);
-    if (p->op != TCP_OP_READY) {
-        vipl_up_send_done(conn->vi, p->sequence, status, p->bytes);
-    }
-    if (resume) {
-        vipl_up_send_resume(conn->vi);
-    }
-    return vipl_tcp_still_works(conn);
 }
 
 /* A response's payload. False: it is longer or shorter than what was asked for, or not what comes next. */
@@ -416,7 +380,7 @@ static bool on_response(struct tcp_conn *conn, struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
     struct tcp_pending p;
-    if (!first_pending(conn, &p) || s->ddp.stag != p.sequence) {
+    if (!vipl_tcp_oldest_pending(conn, &p) || s->ddp.stag != p.sequence) {
         return give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
     }
     if (p.confirms && conn->foreign) { /* siw puts into it what it sent last */
@@ -430,39 +394,16 @@ static bool on_response(struct tcp_conn *conn, struct segment *s)
     uint32_t status = rx->response_lost ? VIP_STATUS_PROTECTION_ERROR : 0;
     rx->response_lost = false;
     rx->response_bytes = 0;
-    return end_pending(conn, &p, status);
+    vipl_tcp_end_pending(conn, &p, status);
+    return vipl_tcp_still_works(conn);
 }
 
-/* --- Terminate --- */
-
-/* What a peer's reason means for the operation that it stopped at. */
-static uint32_t status_of(uint16_t reason, uint16_t op, uint16_t reliability)
-{
-    switch (reason & 0xFF00) {
-    case 0x0100: /* RDMAP: remote protection */
-    case 0x1100: /* DDP: tagged buffer */
-        return VIP_STATUS_RDMA_PROT_ERROR;
-    case 0x1200: /* DDP: untagged buffer */
-        if (op == VIP_CONTROL_OP_RDMAREAD) {
-            return VIP_STATUS_TRANSPORT_ERROR;
-        }
-        return reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
-    default:
-        return VIP_STATUS_TRANSPORT_ERROR;
-    }
-}
-
-static bool on_terminate(struct tcp_conn *conn, struct segment *s)
+static bool on_terminate(struct tcp_conn *conn, const struct segment *s)
 {
     struct vipl_rdmap_terminate terminate;
-    struct vipl_vi_params own;
-    struct tcp_pending p;
-    bool half;
-    if (vipl_rdmap_terminate_read(s->payload, s->bytes, &terminate) && vipl_tcp_stopped_at(conn, &p, &half)) {
-        vipl_up_vi_params(conn->vi, &own);
-        uint32_t status = conn->foreign ? vipl_tcp_foreign_status(terminate.reason, p.op)
-                                        : status_of(terminate.reason, p.op, own.reliability);
-        if (!(half ? vipl_tcp_refuse_post(conn, status) : end_pending(conn, &p, status))) {
+    if (vipl_rdmap_terminate_read(s->payload, s->bytes, &terminate)) {
+        vipl_tcp_terminated(conn, terminate.reason);
+        if (!vipl_tcp_still_works(conn)) {
             return false;
         }
     }
@@ -488,25 +429,6 @@ static uint16_t reason_of_fault(enum vipl_ddp_fault fault, bool tagged)
     }
 }
 
-/* The peer has taken up our answer. False: our side wants it no more. */
-static bool open_now(struct tcp_conn *conn)
-{
-    struct tcp_acceptance *acceptance = conn->acceptance;
-    if (acceptance == NULL) {
-        vipl_tcp_call_opened(conn);
-        return conn->state == TCP_OPEN;
-    }
-    conn->acceptance = NULL;
-    vipl_tcp_conn_open(conn);
-    acceptance->opened = vipl_up_connected(conn->vi, &conn->params);
-    acceptance->over = true;
-    if (!acceptance->opened) { /* who waits for it ends it */
-        conn->broken = true;
-        vipl_tcp_conn_watch(conn, 0);
-    }
-    return acceptance->opened;
-}
-
 /* The message by which a requester says that it has our reply, and nothing else. An empty read is answered. */
 static bool is_ready_message(struct tcp_conn *conn, struct segment *s)
 {
@@ -521,13 +443,11 @@ static bool is_ready_message(struct tcp_conn *conn, struct segment *s)
 /* The first FPDU. *whole: there is nothing more to it. False: as on_segment(). */
 static bool on_first(struct tcp_conn *conn, struct segment *s, bool *whole)
 {
-    if (conn->state == TCP_FRESH) {
-        return vipl_tcp_foreign_heard(conn);
-    }
-    if (!open_now(conn)) {
+    bool was_open = conn->state == TCP_AWAIT_FIRST_FPDU;
+    if (!conn->handler->first_fpdu(conn)) {
         return false;
     }
-    *whole = is_ready_message(conn, s);
+    *whole = !was_open && is_ready_message(conn, s);
     return true;
 }
 
@@ -549,7 +469,7 @@ static bool on_segment(struct tcp_conn *conn, struct segment *s)
         return on_response(conn, s);
     case VIPL_RDMAP_TERMINATE:
         return on_terminate(conn, s);
-    default: /* nobody invalidates memory of ours */
+    default: /* no peer may invalidate memory of ours */
         return give_up(conn, VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, &s->ddp);
     }
 }
@@ -733,7 +653,7 @@ static bool arrived(struct tcp_conn *conn, int error, size_t n)
         return false;
     }
     conn->readable = true;
-    conn->be->hot = conn;
+    conn->nic->hot = conn;
     return true;
 }
 
@@ -741,7 +661,7 @@ static bool arrived(struct tcp_conn *conn, int error, size_t n)
 static bool receive_stream(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
-    uint8_t *scratch = conn->be->scratch;
+    uint8_t *scratch = conn->nic->scratch;
     size_t room = rx->large > 0 ? ROOM : TCP_SCRATCH;
     size_t lacks = rx->need - rx->have;
     struct vipl_iov pieces[2] = {{rx->buffer + rx->have, lacks}, {scratch, room}};

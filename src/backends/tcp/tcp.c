@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The device "tcp": settings, limits, and the operations table. */
-#include "backends/tcp/tcp.h"
+/* The device "tcp": settings, limits, its address, names of hosts, and the operations table. */
+#include "backends/tcp/address.h"
+#include "backends/tcp/connect.h"
+#include "backends/tcp/listen.h"
+#include "backends/tcp/loop.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/config.h"
+#include "base/hostname.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
+#include "os/os_atomic.h"
+
+/* --- settings --- */
 
 /* Below the ports that systems hand out by themselves. */
 enum { FIRST_PORT = 18514, PORTS = 256 };
@@ -56,49 +63,179 @@ static void read_settings(struct tcp_settings *settings)
     settings->tuning.buffer = vipl_config_number("VIPL_TCP_BUFFER", 0, 0, 1u << 30);
 }
 
-static VIP_RETURN tcp_open(struct vipl_nic *nic, const char *device, struct vipl_be_nic **out)
+/* --- addresses and names --- */
+
+static bool from_sockaddr(const struct sockaddr *in, struct vipl_inet *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (in->sa_family == AF_INET) {
+        out->host_len = 4;
+        memcpy(out->host, &((const struct sockaddr_in *)(const void *)in)->sin_addr, 4);
+    } else if (in->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const void *)in;
+        out->host_len = 16;
+        out->scope = v6->sin6_scope_id;
+        memcpy(out->host, &v6->sin6_addr, 16);
+    }
+    return out->host_len != 0;
+}
+
+static bool parse(const char *text, struct vipl_inet *out)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
+    return (uv_ip4_addr(text, 0, &address.v4) == 0 || uv_ip6_addr(text, 0, &address.v6) == 0) &&
+           from_sockaddr(&address.any, out);
+}
+
+/* How well an interface's address suits: its name if one is asked for, and IPv4 before IPv6, a network before
+ * the host alone. 0: not at all. */
+static int suits(const uv_interface_address_t *each, const char *device, const struct vipl_inet *inet)
+{
+    bool link_local = inet->host_len == 16 && inet->host[0] == 0xFE && (inet->host[1] & 0xC0) == 0x80;
+    if (device[0] != '\0' && strcmp(each->name, device) != 0) {
+        return 0;
+    }
+    return 1 + (each->is_internal ? 0 : 4) + (inet->host_len == 4 ? 2 : 0) + (link_local ? 0 : 1);
+}
+
+/* The address of an interface, of the host itself, or what the name says. 0, or ENODEV. */
+static int choose_address(const char *device, struct vipl_inet *out)
+{
+    uv_interface_address_t *list;
+    int count;
+    int best = 0;
+    if (parse(device, out)) {
+        return 0;
+    }
+    if (uv_interface_addresses(&list, &count) != 0) {
+        return UV_ENODEV;
+    }
+    for (int i = 0; i < count; i++) {
+        struct vipl_inet inet;
+        if (from_sockaddr((const struct sockaddr *)&list[i].address, &inet) &&
+            suits(&list[i], device, &inet) > best) {
+            best = suits(&list[i], device, &inet);
+            *out = inet;
+        }
+    }
+    uv_free_interface_addresses(list, count);
+    return best > 0 ? 0 : UV_ENODEV;
+}
+
+static bool look_up(struct tcp_nic *nic, const char *name, uint32_t index, struct vipl_inet *out)
+{
+    uv_getaddrinfo_t request;
+    struct addrinfo hints;
+    memset(&hints, 0, sizeof(hints));
+    hints.ai_family = nic->inet.host_len == 4 ? AF_INET : AF_INET6;
+    hints.ai_socktype = SOCK_STREAM;
+    if (uv_getaddrinfo(&nic->loop, &request, NULL, name, NULL, &hints) != 0) {
+        return false;
+    }
+    bool found = false;
+    for (const struct addrinfo *each = request.addrinfo; each != NULL && !found; each = each->ai_next) {
+        found = from_sockaddr(each->ai_addr, out) && index-- == 0;
+    }
+    uv_freeaddrinfo(request.addrinfo);
+    return found;
+}
+
+static VIP_RETURN tcp_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
+                              struct vipl_address *out)
+{
+    struct tcp_nic *nic = tcp_nic_of(be);
+    struct vipl_inet inet =
+        nic->inet; /* this host's name is the device's address, whatever else the host has */
+    bool found = vipl_hostname_is_own(name) ? index == 0 : look_up(nic, name, index, &inet);
+    if (!found) {
+        return VIP_ERROR_NAMESERVICE;
+    }
+    vipl_tcp_to_address(&inet, out);
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN tcp_reverse(struct vipl_be_nic *be, const struct vipl_address *host, char *name,
+                              size_t size)
+{
+    struct tcp_nic *nic = tcp_nic_of(be);
+    struct vipl_inet inet;
+    uv_getnameinfo_t request;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
+    memset(&address, 0, sizeof(address));
+    if (!vipl_tcp_from_address(host, &nic->inet, &inet)) {
+        return VIP_ERROR_NAMESERVICE;
+    }
+    if (inet.host_len == 4) {
+        address.v4.sin_family = AF_INET;
+        memcpy(&address.v4.sin_addr, inet.host, 4);
+    } else {
+        address.v6.sin6_family = AF_INET6;
+        memcpy(&address.v6.sin6_addr, inet.host, 16);
+    }
+    /* A name service that cannot be asked is as good as one that knows no name. */
+    if ((uv_getnameinfo(&nic->loop, &request, NULL, &address.any, 0) != 0 &&
+         uv_getnameinfo(&nic->loop, &request, NULL, &address.any, NI_NUMERICHOST) != 0) ||
+        strlen(request.host) >= size) {
+        return VIP_ERROR_NAMESERVICE;
+    }
+    memcpy(name, request.host, strlen(request.host) + 1);
+    return VIP_SUCCESS;
+}
+
+/* --- the device --- */
+
+static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vipl_be_nic **out)
 {
     struct vipl_inet inet;
-    int error = vipl_tcp_choose_address(device, &inet);
+    int error = choose_address(device, &inet);
     if (error != 0) {
         vipl_log(VIPL_LOG_ERROR, "tcp: \"%s\" is no interface or address of this host", device);
         return VIP_ERROR_RESOURCE;
     }
-    struct vipl_be_nic *be = vipl_zalloc(sizeof(*be));
+    struct tcp_nic *nic = vipl_zalloc(sizeof(*nic));
     uint8_t *scratch = vipl_alloc(TCP_SCRATCH);
-    if (be == NULL || scratch == NULL || vipl_tcp_loop_open(be) != 0) {
+    if (nic == NULL || scratch == NULL || vipl_tcp_loop_open(nic) != 0) {
         vipl_free(scratch);
-        vipl_free(be);
+        vipl_free(nic);
         return VIP_ERROR_RESOURCE;
     }
-    be->core = nic;
-    be->inet = inet;
-    be->scratch = scratch;
-    vipl_tcp_to_address(&inet, &be->address);
-    read_settings(&be->settings);
-    vipl_mutex_init(&be->lock, VIPL_RANK_BACKEND_RX);
-    vipl_mutex_init(&be->want_lock, VIPL_RANK_BACKEND_TX);
-    vipl_list_init(&be->conns);
-    vipl_list_init(&be->half_open);
-    vipl_list_init(&be->listeners);
-    vipl_list_init(&be->calls);
-    vipl_list_init(&be->wanting);
-    *out = be;
+    nic->core = core;
+    nic->inet = inet;
+    nic->scratch = scratch;
+    vipl_tcp_to_address(&inet, &nic->address);
+    read_settings(&nic->settings);
+    vipl_mutex_init(&nic->lock, VIPL_RANK_BACKEND_RX);
+    vipl_mutex_init(&nic->tx_pending_lock, VIPL_RANK_BACKEND_TX);
+    vipl_list_init(&nic->conns);
+    vipl_list_init(&nic->half_open);
+    vipl_list_init(&nic->listeners);
+    vipl_list_init(&nic->connect_ops);
+    vipl_list_init(&nic->tx_pending);
+    *out = (struct vipl_be_nic *)(void *)nic;
     return VIP_SUCCESS;
 }
 
 static void tcp_close(struct vipl_be_nic *be)
 {
-    vipl_mutex_lock(&be->lock);
-    vipl_tcp_calls_close(be);
-    vipl_tcp_listeners_close(be);
-    while (!vipl_list_empty(&be->conns)) {
-        vipl_tcp_conn_close(VIPL_CONTAINER(be->conns.next, struct tcp_conn, link));
+    struct tcp_nic *nic = tcp_nic_of(be);
+    vipl_mutex_lock(&nic->lock);
+    vipl_tcp_connect_close(nic);
+    vipl_tcp_listeners_close(nic);
+    while (!vipl_list_empty(&nic->conns)) {
+        vipl_tcp_conn_close(VIPL_CONTAINER(nic->conns.next, struct tcp_conn, link));
     }
-    vipl_tcp_loop_close(be);
-    vipl_mutex_unlock(&be->lock);
-    vipl_free(be->scratch);
-    vipl_free(be);
+    vipl_tcp_loop_close(nic);
+    vipl_mutex_unlock(&nic->lock);
+    vipl_free(nic->scratch);
+    vipl_free(nic);
 }
 
 static void tcp_limits(struct vipl_be_nic *be, struct vipl_limits *out)
@@ -127,7 +264,7 @@ static void tcp_limits(struct vipl_be_nic *be, struct vipl_limits *out)
 
 static void tcp_address(struct vipl_be_nic *be, struct vipl_address *out)
 {
-    *out = be->address;
+    *out = tcp_nic_of(be)->address;
 }
 
 static void tcp_abandon(void)
@@ -169,14 +306,33 @@ static void tcp_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
     (void)vi;
 }
 
+static bool tcp_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
+{
+    (void)be;
+    (void)request; /* the requester has sent its request here only, and waits for a reply */
+    return true;
+}
+
+static void tcp_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    (void)be;
+    (void)vi; /* no peer reads from our buffers directly, and what is received finds the queues empty */
+}
+
+static void tcp_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
+{
+    (void)hint;
+    vipl_store_relaxed(&tcp_nic_of(be)->slept, 1); /* something may have happened on any connection */
+}
+
 const struct vipl_backend vipl_tcp_ops = {
     .name = "tcp",
     .open = tcp_open,
     .close = tcp_close,
     .limits = tcp_limits,
     .address = tcp_address,
-    .resolve = vipl_tcp_resolve,
-    .reverse = vipl_tcp_reverse,
+    .resolve = tcp_resolve,
+    .reverse = tcp_reverse,
     .abandon = tcp_abandon,
     .region_add = tcp_region_add,
     .region_remove = tcp_region_remove,
@@ -188,13 +344,13 @@ const struct vipl_backend vipl_tcp_ops = {
     .unlisten = vipl_tcp_unlisten,
     .connect = vipl_tcp_connect,
     .connect_cancel = vipl_tcp_connect_cancel,
-    .conn_taken = vipl_tcp_conn_taken,
+    .conn_taken = tcp_conn_taken,
     .conn_accept = vipl_tcp_conn_accept,
     .conn_reject = vipl_tcp_conn_reject,
-    .revoke = vipl_tcp_revoke,
+    .revoke = tcp_revoke,
     .disconnect = vipl_tcp_disconnect,
     .post_send = vipl_tcp_post_send,
     .poll = vipl_tcp_poll,
     .prepare_wait = vipl_tcp_prepare_wait,
-    .finish_wait = vipl_tcp_finish_wait,
+    .finish_wait = tcp_finish_wait,
 };

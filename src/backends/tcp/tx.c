@@ -5,11 +5,15 @@
  * empty RDMA Read. A cursor says which FPDU comes next, and how many of its bytes are in the stream already: a message that
  * a full socket did not take whole goes on there.
  */
+#include "backends/tcp/tx.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
-#include "backends/tcp/tcp.h"
+#include "backends/tcp/conn.h"
+#include "backends/tcp/foreign.h"
+#include "backends/tcp/loop.h"
 #include "base/iov.h"
 #include "iwarp/bytes.h"
 #include "iwarp/crc32c.h"
@@ -20,8 +24,9 @@ enum {
     HEAD = VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_MAX_TERMINATE_BYTES, /* the longest */
     TRAIL = 3 + VIPL_MPA_CRC_BYTES,
     PIECES = VIPL_MAX_SEGMENTS + 3 * FRAMES,
-    FLAT = 1536,     /* bytes of a short batch */
-    SAFE_TURN = 4096 /* bytes that are copied before their CRC is computed */
+    FLAT = 1536,      /* bytes of a short batch */
+    SAFE_TURN = 4096, /* bytes that are copied before their CRC is computed */
+    OP_READY = 0xFFFF /* of a pending operation that is no post: our first FPDU, an empty read */
 };
 
 /* One FPDU: a head, a part of the program's memory, a trailer. */
@@ -144,7 +149,7 @@ static void put_small(struct frame *f, const struct vipl_ddp *ddp, const uint8_t
     begin_frame(f, ddp, more, more_bytes, 0);
 }
 
-struct vipl_ddp vipl_tcp_read_request(uint32_t msn)
+static struct vipl_ddp read_request_header(uint32_t msn)
 {
     return (struct vipl_ddp){.last = true,
                              .op = VIPL_RDMAP_READ_REQUEST,
@@ -156,7 +161,7 @@ struct vipl_ddp vipl_tcp_read_request(uint32_t msn)
 static void put_read_request(struct frame *f, uint32_t msn, const struct vipl_rdmap_read *read)
 {
     uint8_t payload[VIPL_RDMAP_READ_REQUEST_BYTES];
-    struct vipl_ddp ddp = vipl_tcp_read_request(msn);
+    struct vipl_ddp ddp = read_request_header(msn);
     vipl_rdmap_read_write(payload, read);
     put_small(f, &ddp, payload, sizeof(payload));
 }
@@ -284,7 +289,7 @@ static bool is_begun(const struct tcp_cursor *at)
 /* A post is half in the stream. */
 static bool is_mid_post(const struct tcp_sending *tx)
 {
-    return !tx->answering && is_begun(&tx->at);
+    return !tx->responding && is_begun(&tx->at);
 }
 
 /* Fills a batch with what comes next of the message. A stream with markers keeps the FPDU that has begun by itself. */
@@ -332,18 +337,18 @@ static enum vipl_posted sent(struct tcp_conn *conn, struct vipl_send *send)
         return VIPL_POSTED_DONE;
     }
     tx->read_msn++;
-    tx->pending[(tx->first_pending + tx->pendings++) % TCP_READS] =
+    tx->pending[(tx->first_pending + tx->pending_count++) % TCP_READS] =
         (struct tcp_pending){send->sequence, (uint32_t)send->local.bytes, send->op, !read};
     return VIPL_POSTED_PENDING;
 }
 
 /* Takes note that something is sent. The first time in a while, a thread that sleeps is to look after hosts that do not
  * acknowledge. */
-static void note_activity(struct vipl_be_nic *be)
+static void note_activity(struct tcp_nic *nic)
 {
-    if (vipl_load_relaxed(&be->spoke) == 0) {
-        vipl_store_relaxed(&be->spoke, 1);
-        vipl_up_wake(be->core);
+    if (vipl_load_relaxed(&nic->tx_active) == 0) {
+        vipl_store_relaxed(&nic->tx_active, 1);
+        vipl_up_wake(nic->core);
     }
 }
 
@@ -370,7 +375,7 @@ static int send_batch(struct tcp_conn *conn, const struct batch *batch, size_t *
 static int emit(struct tcp_conn *conn, const struct batch *batch, struct tcp_cursor *at)
 {
     size_t sent = 0;
-    note_activity(conn->be);
+    note_activity(conn->nic);
     if (batch->fault) {
         return EFAULT;
     }
@@ -420,6 +425,19 @@ static void end_half(struct tcp_conn *conn, struct vipl_send *send)
     tx->at = (struct tcp_cursor){0, 0};
 }
 
+/* Before a post's first byte goes to a foreign peer. False: the peer cannot take it, and send->status says why. */
+static bool foreign_allows(struct tcp_conn *conn, struct vipl_send *send)
+{
+    bool unread = send->op == VIP_CONTROL_OP_RDMAREAD && conn->tx.reads == 0;
+    if (send->immediate || unread) {
+        send->status = unread ? VIP_STATUS_RDMA_PROT_ERROR : VIP_STATUS_FORMAT_ERROR;
+        send->refused = true;
+        return false;
+    }
+    vipl_tcp_resegment(conn);
+    return true;
+}
+
 enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
 {
     struct tcp_conn *conn = tcp_vi_of(vi)->conn;
@@ -430,15 +448,15 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     struct tcp_sending *tx = &conn->tx;
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
     vipl_mutex_lock(&tx->lock);
-    bool answered = send->op == VIP_CONTROL_OP_RDMAREAD || confirms(conn, send);
-    bool full = (answered && tx->pendings == tx->reads && tx->reads > 0) ||
-                tx->quiet; /* an outcome makes room, and resumes; so does the peer's first FPDU */
-    bool may = !tx->closed && !tx->answering && !full;
+    bool waits = send->op == VIP_CONTROL_OP_RDMAREAD || confirms(conn, send);
+    bool full = (waits && tx->pending_count == tx->reads && tx->reads > 0) ||
+                tx->quiet; /* a response makes room, and resumes; so does the peer's first FPDU */
+    bool may = !tx->closed && !tx->responding && !full;
     if (tx->refusal != 0) {
         send->status = tx->refusal;
         tx->closed = true;
         posted = VIPL_POSTED_DONE;
-    } else if (may && conn->foreign && !is_begun(&tx->at) && !vipl_tcp_foreign_post(conn, send)) {
+    } else if (may && conn->foreign && !is_begun(&tx->at) && !foreign_allows(conn, send)) {
         posted = VIPL_POSTED_DONE;
     } else if (may) {
         tx->op = send->op;
@@ -451,35 +469,93 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
         }
     }
     tx->blocked = posted == VIPL_POSTED_AGAIN;
-    bool want = !tx->closed && ((tx->blocked && !full) || (!tx->blocked && tx->answers > 0));
+    bool tx_pending = !tx->closed && ((tx->blocked && !full) || (!tx->blocked && tx->response_count > 0));
     vipl_mutex_unlock(&tx->lock);
-    if (want) {
-        vipl_tcp_want(conn);
+    if (tx_pending) {
+        vipl_tcp_set_tx_pending(conn);
     }
     return posted;
 }
 
-bool vipl_tcp_stopped_at(struct tcp_conn *conn, struct tcp_pending *out, bool *half)
+/* --- operations that wait for a response of the peer's --- */
+
+bool vipl_tcp_oldest_pending(struct tcp_conn *conn, struct tcp_pending *out)
 {
     struct tcp_sending *tx = &conn->tx;
     vipl_mutex_lock(&tx->lock);
-    bool pending = tx->pendings > 0;
-    *half = !pending && is_mid_post(tx);
-    *out = pending ? tx->pending[tx->first_pending] : (struct tcp_pending){.op = tx->op};
-    tx->closed = true; /* what is half in the stream stays half: no other thread makes it pending meanwhile */
+    bool any = tx->pending_count > 0;
+    if (any) {
+        *out = tx->pending[tx->first_pending];
+    }
     vipl_mutex_unlock(&tx->lock);
-    return pending || *half;
+    return any;
 }
 
-bool vipl_tcp_refuse_post(struct tcp_conn *conn, uint32_t status)
+void vipl_tcp_end_pending(struct tcp_conn *conn, const struct tcp_pending *p, uint32_t status)
 {
-    vipl_mutex_lock(&conn->tx.lock);
-    conn->tx.refusal = status;
-    vipl_mutex_unlock(&conn->tx.lock);
-    if (status != 0) {
+    struct tcp_sending *tx = &conn->tx;
+    vipl_mutex_lock(&tx->lock);
+    tx->first_pending = (tx->first_pending + 1) % TCP_READS;
+    tx->pending_count--;
+    bool resume = tx->blocked;
+    vipl_mutex_unlock(&tx->lock);
+    if (p->op != OP_READY) {
+        vipl_up_send_done(conn->vi, p->sequence, status, p->bytes);
+    }
+    if (resume) {
         vipl_up_send_resume(conn->vi);
     }
-    return vipl_tcp_still_works(conn);
+}
+
+/* What the reason of a Terminate means for the operation that it is about. */
+static uint32_t status_of(uint16_t reason, uint16_t op, uint16_t reliability)
+{
+    switch (reason & 0xFF00) {
+    case 0x0100: /* RDMAP: remote protection */
+    case 0x1100: /* DDP: tagged buffer */
+        return VIP_STATUS_RDMA_PROT_ERROR;
+    case 0x1200: /* DDP: untagged buffer */
+        if (op == VIP_CONTROL_OP_RDMAREAD) {
+            return VIP_STATUS_TRANSPORT_ERROR;
+        }
+        return reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
+    default:
+        return VIP_STATUS_TRANSPORT_ERROR;
+    }
+}
+
+/* Likewise of a foreign peer's, where it is a hint only: siw puts layer and type into each other's four bits. Its RDMAP protection
+ * looks like DDP's local catastrophe, which no peer sends. */
+static uint32_t foreign_status_of(uint16_t reason, uint16_t op)
+{
+    uint16_t kind = reason & 0xFF00;
+    bool protection = kind == (VIPL_TERM_RDMAP_INVALID_STAG & 0xFF00) ||
+                      kind == (VIPL_TERM_DDP_TAGGED_STAG & 0xFF00) ||
+                      kind == (VIPL_TERM_DDP_LOCAL_CATASTROPHIC & 0xFF00);
+    bool rdma = op == VIP_CONTROL_OP_RDMAWRITE || op == VIP_CONTROL_OP_RDMAREAD;
+    return protection && rdma ? VIP_STATUS_RDMA_PROT_ERROR : VIP_STATUS_TRANSPORT_ERROR;
+}
+
+void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
+{
+    struct tcp_sending *tx = &conn->tx;
+    struct vipl_vi_params own;
+    vipl_up_vi_params(conn->vi, &own);
+    vipl_mutex_lock(&tx->lock);
+    bool pending = tx->pending_count > 0;
+    bool half = !pending && is_mid_post(tx);
+    struct tcp_pending p = pending ? tx->pending[tx->first_pending] : (struct tcp_pending){.op = tx->op};
+    uint32_t status =
+        conn->foreign ? foreign_status_of(reason, p.op) : status_of(reason, p.op, own.reliability);
+    tx->refusal = half ? status : 0;
+    tx->closed =
+        true; /* a post that is half in the stream stays there: no other thread makes it pending meanwhile */
+    vipl_mutex_unlock(&tx->lock);
+    if (pending) {
+        vipl_tcp_end_pending(conn, &p, status);
+    } else if (half && status != 0) {
+        vipl_up_send_resume(conn->vi);
+    }
 }
 
 /* --- what is not posted --- */
@@ -497,8 +573,8 @@ static bool send_small(struct tcp_conn *conn, struct batch *batch)
     return whole;
 }
 
-/* An empty Read Request's answer is waited for as others are, and ends nothing. */
-void vipl_tcp_first_frame(struct tcp_conn *conn, uint8_t op)
+/* An empty Read Request is pending as others are, and its response ends no post. */
+void vipl_tcp_send_ready(struct tcp_conn *conn, uint8_t op)
 {
     static const struct vipl_rdmap_read nothing;
     struct tcp_sending *tx = &conn->tx;
@@ -507,7 +583,7 @@ void vipl_tcp_first_frame(struct tcp_conn *conn, uint8_t op)
     vipl_mutex_lock(&tx->lock);
     if (op == VIPL_RDMAP_READ_REQUEST) {
         put_read_request(&batch.frame[0], tx->read_msn++, &nothing);
-        tx->pending[tx->pendings++] = (struct tcp_pending){.op = TCP_OP_READY, .confirms = true};
+        tx->pending[tx->pending_count++] = (struct tcp_pending){.op = OP_READY, .confirms = true};
     } else {
         put_small(&batch.frame[0], &ddp, NULL, 0);
         tx->send_msn += op == VIPL_RDMAP_SEND ? 1 : 0;
@@ -516,13 +592,13 @@ void vipl_tcp_first_frame(struct tcp_conn *conn, uint8_t op)
     vipl_mutex_unlock(&tx->lock);
 }
 
-void vipl_tcp_nudge(struct tcp_conn *conn)
+void vipl_tcp_kick(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
     struct batch batch;
     struct vipl_ddp ddp = {.tagged = true, .last = true, .op = VIPL_RDMAP_WRITE};
     vipl_mutex_lock(&tx->lock);
-    if (!tx->closed && !tx->blocked && !tx->answering) {
+    if (!tx->closed && !tx->blocked && !tx->responding) {
         put_small(&batch.frame[0], &ddp, NULL, 0);
         send_small(conn, &batch);
     }
@@ -558,7 +634,7 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
     add_headers(&terminate, about);
     size_t bytes = vipl_rdmap_terminate_write(payload, &terminate);
     vipl_mutex_lock(&conn->tx.lock);
-    if (!conn->tx.closed && !is_begun(&conn->tx.at) && !conn->tx.answering) {
+    if (!conn->tx.closed && !is_begun(&conn->tx.at) && !conn->tx.responding) {
         put_small(&batch.frame[0], &ddp, payload, bytes);
         send_small(conn, &batch); /* if there is no room the end of the stream has to say it */
     }
@@ -597,74 +673,76 @@ static int push_response(struct tcp_conn *conn, const struct vipl_rdmap_read *re
     return push(conn, &m);
 }
 
-/* The oldest answer's memory has gone, or its right: the peer is told why if nothing of the answer is in the stream, which
- * ends here otherwise. */
+/* The oldest response's memory has gone, or the right to read it: the peer is told why if nothing of the response is in the stream,
+ * which ends here otherwise. */
 struct refusal {
     uint16_t reason; /* 0: none */
-    struct tcp_answer answer;
+    struct tcp_read_response response;
 };
 
-static void refuse_answer(struct tcp_conn *conn, const struct tcp_answer *answer, struct refusal *out)
+static void refuse_response(struct tcp_conn *conn, const struct tcp_read_response *response,
+                            struct refusal *out)
 {
-    out->reason = vipl_tcp_read_reason(conn, &answer->read);
-    out->answer = *answer;
+    out->reason = vipl_tcp_read_reason(conn, &response->read);
+    out->response = *response;
     conn->tx.closed |= is_begun(&conn->tx.at);
     conn->tx.at = (struct tcp_cursor){0, 0};
-    conn->tx.answering = false;
+    conn->tx.responding = false;
 }
 
 /* The receive lock is held: the region is looked up again for each part. */
-static bool answer_one(struct tcp_conn *conn, struct refusal *refusal)
+static bool respond_one(struct tcp_conn *conn, struct refusal *refusal)
 {
     struct tcp_sending *tx = &conn->tx;
-    const struct tcp_answer *answer = &tx->answer[tx->first_answer];
-    const struct vipl_rdmap_read *read = &answer->read;
-    if (conn->foreign && !tx->answering) {
-        vipl_tcp_foreign_resegment(conn);
+    const struct tcp_read_response *response = &tx->responses[tx->first_response];
+    const struct vipl_rdmap_read *read = &response->read;
+    if (conn->foreign && !tx->responding) {
+        vipl_tcp_resegment(conn);
     }
     if (read->bytes > 0 &&
         !vipl_up_rdma_allowed(conn->vi, false, read->source_stag, read->source_offset, read->bytes)) {
-        refuse_answer(conn, answer, refusal);
+        refuse_response(conn, response, refusal);
         return false;
     }
-    tx->answering = true;
+    tx->responding = true;
     int error = push_response(conn, read);
     if (error == EFAULT) {
         vipl_up_rdma_refuse(conn->vi, false);
-        refuse_answer(conn, answer, refusal);
+        refuse_response(conn, response, refusal);
     }
     if (error != 0) {
         return false;
     }
-    tx->answering = false;
-    tx->first_answer = (tx->first_answer + 1) % TCP_READS;
-    tx->answers--;
+    tx->responding = false;
+    tx->first_response = (tx->first_response + 1) % TCP_READS;
+    tx->response_count--;
     return true;
 }
 
-void vipl_tcp_answer(struct tcp_conn *conn)
+/* As many responses as there is room for. */
+static void send_responses(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
     struct vipl_vi *vi = conn->vi;
     struct refusal refusal = {.reason = 0};
     vipl_mutex_lock(&tx->lock);
-    bool any = tx->answers > 0;
+    bool any = tx->response_count > 0;
     vipl_mutex_unlock(&tx->lock);
     if (vi == NULL || !any) {
         return;
     }
     vipl_up_recv_lock(vi);
     vipl_mutex_lock(&tx->lock);
-    while (tx->answers > 0 && !tx->closed && !is_mid_post(tx) && answer_one(conn, &refusal)) {
+    while (tx->response_count > 0 && !tx->closed && !is_mid_post(tx) && respond_one(conn, &refusal)) {
     }
-    bool wait = tx->answering && !tx->closed;
-    bool blocked = tx->blocked && !tx->answering;
+    bool wait = tx->responding && !tx->closed;
+    bool blocked = tx->blocked && !tx->responding;
     vipl_mutex_unlock(&tx->lock);
     vipl_up_recv_unlock(vi);
     if (refusal.reason != 0) {
-        struct vipl_ddp ddp = vipl_tcp_read_request(refusal.answer.msn);
+        struct vipl_ddp ddp = read_request_header(refusal.response.msn);
         vipl_tcp_terminate(conn, refusal.reason,
-                           &(struct tcp_about){.ddp = &ddp, .read = &refusal.answer.read});
+                           &(struct tcp_about){.ddp = &ddp, .read = &refusal.response.read});
     }
     if (!vipl_tcp_still_works(conn)) {
         return;
@@ -677,11 +755,38 @@ void vipl_tcp_answer(struct tcp_conn *conn)
     }
 }
 
+bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *response)
+{
+    struct tcp_sending *tx = &conn->tx;
+    vipl_mutex_lock(&tx->lock);
+    bool room = tx->response_count < TCP_READS;
+    if (room) {
+        tx->responses[(tx->first_response + tx->response_count++) % TCP_READS] = *response;
+    }
+    vipl_mutex_unlock(&tx->lock);
+    if (room) {
+        send_responses(conn);
+    }
+    return room;
+}
+
 void vipl_tcp_resume(struct tcp_conn *conn)
 {
-    vipl_tcp_answer(conn);
+    send_responses(conn);
     if (conn->vi != NULL && !conn->broken) {
         vipl_up_send_resume(conn->vi);
         vipl_tcp_still_works(conn);
+    }
+}
+
+void vipl_tcp_resume_quiet(struct tcp_conn *conn)
+{
+    struct tcp_sending *tx = &conn->tx;
+    vipl_mutex_lock(&tx->lock);
+    bool resume = tx->quiet && tx->blocked;
+    tx->quiet = false;
+    vipl_mutex_unlock(&tx->lock);
+    if (resume) {
+        vipl_up_send_resume(conn->vi);
     }
 }

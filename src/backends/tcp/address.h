@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Host addresses, and the ports of a discriminator. */
+#ifndef VIPL_TCP_ADDRESS_H
+#define VIPL_TCP_ADDRESS_H
+
+#include "backends/tcp/tcp.h"
+
+/* False: not an address of the family of `like`. */
+bool vipl_tcp_from_address(const struct vipl_address *in, const struct vipl_inet *like,
+                           struct vipl_inet *out);
+void vipl_tcp_to_address(const struct vipl_inet *in, struct vipl_address *out);
+bool vipl_tcp_same_host(const struct vipl_inet *a, const struct vipl_inet *b);
+bool vipl_tcp_same_discriminator(const struct vipl_address *a, const struct vipl_address *b);
+/* The probe-th port of a discriminator, probe < vipl_tcp_probes(). */
+uint16_t vipl_tcp_port(const struct tcp_settings *settings, const struct vipl_address *address,
+                       unsigned probe);
+unsigned vipl_tcp_probes(const struct tcp_settings *settings); /* how many ports a discriminator has */
+
+#endif

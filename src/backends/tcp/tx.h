@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* Posts and responses to RDMA Reads, into the stream. */
+#ifndef VIPL_TCP_TX_H
+#define VIPL_TCP_TX_H
+
+#include "backends/tcp/tcp.h"
+#include "iwarp/mpa.h"
+#include "iwarp/rdmap.h"
+
+struct tcp_conn;
+
+/* An operation of ours to which the peer responds, by an RDMA Read Response, in order. */
+struct tcp_pending {
+    uint32_t sequence;
+    uint32_t bytes; /* to read, or those of the message that an empty read confirms */
+    uint16_t op;
+    bool confirms;
+};
+
+/* An RDMA Read of the peer's, to which we respond in order. */
+struct tcp_read_response {
+    struct vipl_rdmap_read read;
+    uint32_t msn;
+};
+
+/* What of a message comes next. */
+struct tcp_cursor {
+    unsigned frame; /* its FPDU */
+    size_t byte;    /* bytes of that FPDU that are in the stream; with markers 1: it has begun */
+};
+
+/* Guarded by `lock`. */
+struct tcp_sending {
+    struct vipl_mutex lock; /* rank BACKEND_TX */
+    uint32_t send_msn;      /* for the next Send, or Immediate Data */
+    uint32_t read_msn;
+    struct tcp_cursor at; /* of the post or response under way; zero: the stream is between two messages */
+    uint16_t op;          /* of the post under way */
+    uint32_t refusal;     /* VIP_STATUS error bits: the peer will not have the rest of a post; 0: it may */
+    bool responding;      /* a response is under way, no post */
+    bool blocked;         /* a post waits for room */
+    bool quiet;           /* TCP_AWAIT_FIRST_FPDU, and the peer is to send first */
+    bool closed;          /* nothing is to be sent any more */
+    uint32_t reads;       /* ORD */
+    uint32_t first_pending;
+    uint32_t pending_count;
+    uint32_t first_response;
+    uint32_t response_count;
+    struct tcp_pending pending[TCP_READS];
+    struct tcp_read_response responses[TCP_READS];
+};
+
+/* The backend's operation; the VI's send lock is held. Else: the device's lock is held. */
+enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
+/* Our first FPDU, an empty one that says that we are ready to receive: an RDMA Write, Send or Read Request. */
+void vipl_tcp_send_ready(struct tcp_conn *conn, uint8_t op);
+void vipl_tcp_kick(struct tcp_conn *conn); /* an empty RDMA Write, if nothing else is under way */
+
+/* What a Terminate is about. NULLs: nothing that is told. */
+struct tcp_about {
+    const struct vipl_ddp *ddp;
+    const uint8_t *control; /* the header's first bytes as they came, where they are wrong */
+    const struct vipl_rdmap_read *read;
+};
+void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about);
+/* The peer has ended the stream by a Terminate: nothing more goes out, and the operation that it is about ends with what the
+ * reason means for it. That is the oldest one to which the peer has not responded, or a post that is half in the stream. */
+void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason);
+
+/* The oldest operation that waits for a response of the peer's; false: there is none. */
+bool vipl_tcp_oldest_pending(struct tcp_conn *conn, struct tcp_pending *out);
+/* The response has come: the operation is over, and a post that waited for its place may go. */
+void vipl_tcp_end_pending(struct tcp_conn *conn, const struct tcp_pending *p, uint32_t status);
+
+/* Why an RDMA Read of the peer's has just been refused. The VI's receive lock is held. */
+uint16_t vipl_tcp_read_reason(struct tcp_conn *conn, const struct vipl_rdmap_read *read);
+/* An RDMA Read of the peer's is to be responded to. False: more are under way than were agreed. */
+bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *response);
+/* There may be room again: responses, then posts. `heard`: and the peer has sent its first FPDU. */
+void vipl_tcp_resume(struct tcp_conn *conn);
+void vipl_tcp_resume_quiet(
+    struct tcp_conn *conn); /* the peer's first FPDU has come: posts need not wait for it any more */
+
+#endif
