@@ -218,15 +218,3 @@ bool vipl_tcp_still_works(struct tcp_conn *conn)
     }
     return !failed;
 }
-
-void vipl_tcp_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
-{
-    struct tcp_nic *nic = tcp_nic_of(be);
-    vipl_mutex_lock(&nic->lock);
-    struct tcp_conn *conn = tcp_vi_of(vi)->conn;
-    if (conn != NULL) {
-        vipl_tcp_conn_detach(conn);
-        vipl_tcp_conn_end(conn);
-    }
-    vipl_tcp_unlock(nic);
-}

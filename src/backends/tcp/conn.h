@@ -21,8 +21,8 @@ enum tcp_state {
 
 struct tcp_conn;
 
-/* What happens to a connection, for the file that has it at this time of its life: listen.c, connect.c, open.c, at last conn.c. NULL:
- * cannot happen, or nothing is to be done. */
+/* What happens to a connection is handled by the file that it belongs to at the time: listen.c or connect.c, then open.c, at last
+ * conn.c. NULL: it cannot happen, or nothing is to be done. */
 struct tcp_handler {
     void (*ready)(struct tcp_conn *conn, int events); /* the socket may be read or written */
     void (*expired)(struct tcp_conn *conn);           /* its deadline is over */
@@ -65,10 +65,9 @@ struct tcp_conn {
     struct vipl_mpa_start start;  /* the peer's request */
     struct vipl_mpa_enhanced enhanced;
     bool crc;
-    bool
-        foreign; /* the peer speaks iWARP and is not of our own kind; constant from its request or reply on */
+    bool foreign; /* the peer is no VIPL peer; constant from its request or reply on */
     bool unreliable;
-    bool confirms_sends;  /* the peer, of our own kind, asks for it behind each: Reliable Reception */
+    bool confirms_sends;  /* the VIPL peer asks for confirmation behind each: Reliable Reception */
     bool confirms_writes; /* and behind RDMA Writes: both reliable levels */
     uint32_t segment;     /* payload bytes of a DDP segment of ours; foreign peers': guarded by tx.lock */
     unsigned kicks;       /* empty RDMA Writes to a foreign peer from which nothing has come yet */
@@ -104,7 +103,4 @@ void vipl_tcp_conn_detach(struct tcp_conn *conn);                     /* likewis
 void vipl_tcp_conn_fail(struct tcp_conn *conn, VIP_ERROR_CODE code);
 /* False: the VI has failed, and nothing more is received for it. */
 bool vipl_tcp_still_works(struct tcp_conn *conn);
-/* The backend's operation; the lock is not held. */
-void vipl_tcp_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi);
-
 #endif

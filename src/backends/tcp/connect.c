@@ -114,7 +114,7 @@ static void note_error(struct tcp_connect_op *op, int error)
     }
 }
 
-/* Tries to get a port of the name that both sides have. True: we have it, and the other side is to come to us. */
+/* Tries to get a port of the name that both sides have. True: this side has it, and the other one is to connect to it. */
 static bool try_to_listen(struct tcp_connect_op *op)
 {
     if (!op->tied) {
@@ -252,7 +252,7 @@ static void take_up(struct tcp_conn *conn)
         vipl_tcp_open(conn);
     }
     if (!conn->foreign || vipl_tcp_foreign_gets_ready(conn)) { /* before any of the program's */
-        vipl_tcp_send_ready(conn, conn->foreign ? vipl_tcp_ready_op(&conn->enhanced) : VIPL_RDMAP_WRITE);
+        vipl_tcp_send_empty(conn, conn->foreign ? vipl_tcp_ready_op(&conn->enhanced) : VIPL_RDMAP_WRITE);
     }
     if (!vipl_up_connected(vi, &conn->params)) {
         vipl_tcp_conn_detach(conn);
@@ -319,7 +319,7 @@ static void accepted_by_foreign(struct tcp_conn *conn, const struct vipl_mpa_sta
     }
 }
 
-/* The peer is not of our own kind, or no peer at all: it has closed the connection, or sent what is no reply. */
+/* No VIPL peer, or no peer at all: it has closed the connection, or sent what is no reply. */
 static void replied_by_other(struct tcp_conn *conn, const struct vipl_mpa_start *start, bool hung_up)
 {
     if ((hung_up || (start != NULL && start->reject && start->revision < conn->start.revision)) &&
@@ -346,16 +346,16 @@ static void on_reply(struct tcp_conn *conn)
         return;
     }
     const uint8_t *private = parsed == VIPL_PARSE_OK ? vipl_tcp_start_private(conn, &start, &bytes) : NULL;
-    if (private == NULL || !vipl_tcp_private_data_is_ours(private, bytes)) {
+    if (private == NULL || !vipl_tcp_private_data_is_vipl(private, bytes)) {
         conn->crc = conn->crc || (private != NULL && start.crc);
         replied_by_other(conn, private == NULL ? NULL : &start, private == NULL && conn->rx.have == 0);
         return;
     }
-    bool ours = vipl_tcp_private_data_read(private, bytes, &data) && !start.markers;
-    conn->crc = conn->crc || (ours && start.crc);
-    if (ours && !start.reject && data.kind == TCP_ACCEPT && data.segment >= 512) {
+    bool vipl = vipl_tcp_private_data_read(private, bytes, &data) && !start.markers;
+    conn->crc = conn->crc || (vipl && start.crc);
+    if (vipl && !start.reject && data.kind == TCP_ACCEPT && data.segment >= 512) {
         accepted(conn, &data);
-    } else if (ours && start.reject && data.kind == TCP_REFUSE) {
+    } else if (vipl && start.reject && data.kind == TCP_REFUSE) {
         refused(conn, &data);
     } else {
         conn->connect_op->refused = true; /* by a peer that makes no sense */
@@ -508,15 +508,6 @@ VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
     }
     vipl_tcp_unlock(nic);
     return rc;
-}
-
-void vipl_tcp_connect_close(struct tcp_nic *nic)
-{
-    while (!vipl_list_empty(&nic->connect_ops)) {
-        struct tcp_connect_op *op = VIPL_CONTAINER(nic->connect_ops.next, struct tcp_connect_op, link);
-        drop_all(op);
-        end_op(op);
-    }
 }
 
 /* --- what happens to a connection until it is open --- */

@@ -16,15 +16,16 @@ struct tcp_connect_op {
     struct vipl_vi_params params;
     struct tcp_conn *conn; /* the probe under way, or the connection of a peer's request; NULL: none */
     struct tcp_conn *outstanding[TCP_PROBES]; /* earlier probes to which no reply has come yet */
-    struct tcp_listener *listener;            /* peer-to-peer: where the peer may find us; NULL: nowhere */
+    struct tcp_listener *listener;            /* peer-to-peer: where the peer may connect to; NULL: nowhere */
     bool peer;                                /* peer-to-peer */
-    bool probes;                              /* peer-to-peer: this side goes to the other */
-    bool tied;     /* peer-to-peer: both sides have the same name, and a port decides who goes */
+    bool probes;                              /* this side connects to the other, which listens */
+    bool tied;     /* peer-to-peer: both sides have the same name, and the one that gets a port listens */
     bool no_reply; /* some port did not react */
     bool unreachable;
     bool refused; /* some port has refused */
     unsigned probe;
-    unsigned older; /* a bit for each port: asked in MPA revision 1, perhaps the only one known there */
+    unsigned
+        older; /* a bit for each port: its next request is in MPA revision 1, perhaps the only one known there */
     unsigned round;
     uv_timer_t timer; /* until the next round */
 };
@@ -34,8 +35,7 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
                             const struct vipl_address *remote, bool peer);
 VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi);
 
-/* A peer-to-peer request has come. False: this side has none that it fits. The device's lock is held, here and below. */
+/* A peer-to-peer request has come. False: this side has none that it fits. The device's lock is held. */
 bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_private_data *data);
-void vipl_tcp_connect_close(struct tcp_nic *nic); /* ends every request */
 
 #endif

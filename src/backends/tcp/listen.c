@@ -304,8 +304,8 @@ static void request_arrived(struct tcp_conn *conn, const struct tcp_private_data
     conn->params = data->params;
 }
 
-/* A peer of our own kind: what it says decides. */
-static void on_own_request(struct tcp_conn *conn, const struct tcp_private_data *data)
+/* A VIPL peer. */
+static void on_vipl_request(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
     conn->segment = data->segment < TCP_SEGMENT ? data->segment : TCP_SEGMENT;
     conn->params = data->params;
@@ -336,9 +336,9 @@ static void on_request(struct tcp_conn *conn)
     }
     const uint8_t *private =
         parsed == VIPL_PARSE_OK ? vipl_tcp_start_private(conn, &conn->start, &bytes) : NULL;
-    bool ours = private != NULL && vipl_tcp_private_data_is_ours(private, bytes);
+    bool vipl = private != NULL && vipl_tcp_private_data_is_vipl(private, bytes);
     if (private == NULL || conn->start.revision > 2 ||
-        (ours &&
+        (vipl &&
          (!vipl_tcp_private_data_read(private, bytes, &data) || data.segment < 512 || conn->start.markers))) {
         vipl_tcp_conn_close(conn);
         return;
@@ -346,8 +346,8 @@ static void on_request(struct tcp_conn *conn)
     half_open_leave(conn);
     vipl_tcp_conn_deadline(conn, 0);
     conn->crc = conn->start.crc || vipl_tcp_wants_crc(conn);
-    if (ours) {
-        on_own_request(conn, &data);
+    if (vipl) {
+        on_vipl_request(conn, &data);
     } else {
         on_foreign_request(conn);
     }

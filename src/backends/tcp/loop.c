@@ -266,7 +266,8 @@ static void make_progress(struct tcp_nic *nic)
         found = nic->hot == hot && hot->readable;
     }
     watch_tx_pending(nic);
-    nic->check_poller |= nic->hot == NULL; /* else the connection itself shows what the program did to it */
+    nic->check_poller |=
+        nic->hot == NULL; /* else receiving from it shows whether the program has closed descriptors */
     bool alone = nic->hot != NULL && nic->conn_count == 1;
     bool slept = vipl_load_relaxed(&nic->slept) != 0;
     if (vipl_load_relaxed(&nic->changed) != 0 || ++nic->polls % RUN_EVERY == 0 ||

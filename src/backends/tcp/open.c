@@ -24,7 +24,7 @@ static void open_expired(struct tcp_conn *conn)
     if (conn->state != TCP_AWAIT_FIRST_FPDU) {
         return;
     }
-    vipl_tcp_kick(conn);
+    vipl_tcp_send_empty(conn, VIPL_RDMAP_WRITE);
     if (++conn->kicks < KICKS) {
         vipl_tcp_conn_deadline(conn, KICK_MS << 2 * conn->kicks);
     }
@@ -34,7 +34,7 @@ static bool open_first_fpdu(struct tcp_conn *conn)
 {
     conn->state = TCP_OPEN;
     vipl_tcp_conn_deadline(conn, 0);
-    vipl_tcp_resume_quiet(conn);
+    vipl_tcp_resume(conn);
     return vipl_tcp_still_works(conn);
 }
 

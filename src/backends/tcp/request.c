@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a connection starts: MPA's request and reply. What two of our own kind have in their private data, in network order:
+ * How a connection starts: MPA's request and reply. The private data of VIPL peers, in network order:
  *
  *      0  "VIPL"                  8  reliability level          20  payload bytes taken in a segment
  *      4  version, 2             10  0                          24  bytes of the sender's discriminator
@@ -8,9 +8,8 @@
  *      6  reason << 5 | flags                                   26  both
  *      7  a refusal's code
  *
- * Foreign peers (RFC 5044, RFC 6581) have no such data.
- *
  * Flags: 1 RDMA Writes are allowed, 2 RDMA Reads are, 4 there is a quality of service, 8 the program's addresses have 32 bits.
+ * Foreign peers (RFC 5044, RFC 6581) have no such data.
  */
 #include "backends/tcp/request.h"
 
@@ -29,8 +28,8 @@ enum {
     FLAG_QOS = 4,
     FLAG_32_BIT = 8,
     FOREIGN_READS = 16,   /* IRD and ORD with a foreign peer, at most */
-    UNTOLD_READS = 1,     /* ORD towards a foreign peer that has not said how many it takes */
-    DEPTH_UNTOLD = 0x3FFF /* RFC 6581: no depth is told */
+    UNTOLD_READS = 1,     /* ORD towards a foreign peer that does not state its IRD */
+    DEPTH_UNTOLD = 0x3FFF /* RFC 6581: the depth is not stated */
 };
 
 /* --- private data --- */
@@ -57,7 +56,7 @@ size_t vipl_tcp_private_data_write(uint8_t *out, const struct tcp_private_data *
     return FIXED + (size_t)h->from.disc_len + h->to.disc_len;
 }
 
-bool vipl_tcp_private_data_is_ours(const uint8_t *bytes, size_t length)
+bool vipl_tcp_private_data_is_vipl(const uint8_t *bytes, size_t length)
 {
     return length >= sizeof(magic) && memcmp(bytes, magic, sizeof(magic)) == 0;
 }
@@ -65,7 +64,7 @@ bool vipl_tcp_private_data_is_ours(const uint8_t *bytes, size_t length)
 bool vipl_tcp_private_data_read(const uint8_t *bytes, size_t length, struct tcp_private_data *out)
 {
     memset(out, 0, sizeof(*out));
-    if (length >= FIXED && vipl_tcp_private_data_is_ours(bytes, length) && bytes[4] != VERSION) {
+    if (length >= FIXED && vipl_tcp_private_data_is_vipl(bytes, length) && bytes[4] != VERSION) {
         vipl_log(VIPL_LOG_INFO, "a peer has version %u of the connect request, this library %u: refused",
                  (unsigned)bytes[4], (unsigned)VERSION);
     }
@@ -202,7 +201,7 @@ uint8_t vipl_tcp_ready_op(const struct vipl_mpa_enhanced *agreed)
     return agreed->rtr_write  ? VIPL_RDMAP_WRITE
            : agreed->rtr_read ? VIPL_RDMAP_READ_REQUEST
            : agreed->rtr_send ? VIPL_RDMAP_SEND
-                              : VIPL_RDMAP_WRITE; /* asks for one and names none */
+                              : VIPL_RDMAP_WRITE; /* the peer asks for such a message and chooses none */
 }
 
 /* Our part of an enhanced set-up, in reply to theirs. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a connection starts: MPA's request and reply. Two of our own kind tell each other in the private data what they are; a
- * foreign peer, which has no such data, is taken for a VI. The device's lock is held unless it says otherwise.
+ * How a connection starts: MPA's request and reply. Two VIPL peers describe their VIs in its private data; a foreign
+ * peer, iWARP without that, is taken for a VI of fixed properties. The device's lock is held unless it says otherwise.
  */
 #ifndef VIPL_TCP_REQUEST_H
 #define VIPL_TCP_REQUEST_H
 
 #include "backends/tcp/conn.h"
 
-/* --- private data of our own kind; pure functions --- */
+/* --- private data of VIPL peers; pure functions --- */
 
 enum tcp_kind { TCP_REQUEST = 1, TCP_PEER_REQUEST = 2, TCP_ACCEPT = 3, TCP_REFUSE = 4 };
 enum tcp_refusal { TCP_NO_LISTENER = 1, TCP_REJECTED = 2, TCP_BUSY = 3, TCP_DISAGREES = 4 };
@@ -24,9 +24,8 @@ struct tcp_private_data {
 /* Returns its bytes, at most VIPL_MPA_OUR_PRIVATE - 4. */
 size_t vipl_tcp_private_data_write(uint8_t *out, const struct tcp_private_data *data);
 bool vipl_tcp_private_data_read(const uint8_t *bytes, size_t length,
-                                struct tcp_private_data *out); /* false: makes no sense */
-bool vipl_tcp_private_data_is_ours(const uint8_t *bytes,
-                                   size_t length); /* it has the magic, whatever follows */
+                                struct tcp_private_data *out);           /* false: makes no sense */
+bool vipl_tcp_private_data_is_vipl(const uint8_t *bytes, size_t length); /* it begins with the magic */
 
 /* --- start frames --- */
 
@@ -50,7 +49,7 @@ void vipl_tcp_reply_refuse(struct tcp_conn *conn, enum tcp_refusal reason, VIP_R
 /* --- foreign peers --- */
 
 void vipl_tcp_foreign_params(struct vipl_vi_params *out); /* what a foreign peer is taken for */
-/* Whether that peer's first FPDU is a message that only says that it is ready to receive, or ours is. */
+/* Whether a requester's first FPDU is a message by which it is only known to be ready to receive. */
 bool vipl_tcp_foreign_gets_ready(const struct tcp_conn *conn);
 uint8_t vipl_tcp_ready_op(const struct vipl_mpa_enhanced *agreed); /* and which: an RDMAP operation */
 /* The connection is to be one with a foreign peer, which has sent this. False: there is no memory for it. */

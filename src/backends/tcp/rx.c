@@ -52,7 +52,7 @@ static bool give_up(struct tcp_conn *conn, uint16_t reason, const struct vipl_dd
     return give_up_about(conn, reason, &(struct tcp_about){.ddp = ddp});
 }
 
-/* Lets the VI's receive lock go; a peer of a reliable VI is told the reason, if there is one. */
+/* Releases the VI's receive lock, and sends the reason, if there is one, to the peer of a reliable VI. */
 static bool unlock_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
 {
     vipl_up_recv_unlock(conn->vi);
@@ -230,8 +230,7 @@ static bool on_immediate(struct tcp_conn *conn, struct segment *s)
 
 /* --- RDMA --- */
 
-/* What a peer is told of memory that it may not have: DDP finds that of an RDMA Write, but for the right, RDMAP that of an
- * RDMA Read. */
+/* The code for memory that a peer may not write. DDP has one for each fault but a missing right, which is RDMAP's. */
 static uint16_t write_reason(enum vipl_mem_fault fault)
 {
     switch (fault) {
@@ -250,9 +249,9 @@ static uint16_t write_reason(enum vipl_mem_fault fault)
     }
 }
 
-/* How many bytes are looked up for those of a segment: to the message's end, where it is known. A segment that goes
- * beyond that, or ends the message before, asks for more than any region has; so does one further from the end than a
- * message may be long. */
+/* How many bytes the peer must be allowed to write before a segment is placed: those to the message's end, where that is known. For a
+ * segment that goes beyond the end, is the last one and stops before it, or is further from it than a message may be long,
+ * they are more than any region has. */
 static uint64_t extent_of_write(const struct tcp_receiving *rx, const struct vipl_ddp *ddp, size_t bytes)
 {
     uint64_t left = rx->write_end - ddp->offset;
@@ -260,8 +259,8 @@ static uint64_t extent_of_write(const struct tcp_receiving *rx, const struct vip
     return !rx->announced ? bytes : fits ? left : UINT64_MAX;
 }
 
-/* Whether the segment's payload may be placed; all that is still to come of the message is looked up with it. *reason: to tell the
- * peer; 0: nothing, or it has been told. The VI's receive lock is held. */
+/* Whether the segment's payload may be placed, and all that is still to come of the message. *reason: to send to the peer; 0: there is
+ * none, or it has been sent. The VI's receive lock is held. */
 static bool write_allowed(struct tcp_conn *conn, const struct segment *s, uint16_t *reason)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -278,8 +277,8 @@ static bool write_allowed(struct tcp_conn *conn, const struct segment *s, uint16
     return !rx->write_refused;
 }
 
-/* The first segment of an RDMA Write. One of us says in an empty one where a message of more than one ends. False: it does
- * not. */
+/* The first segment of an RDMA Write. Where there are several, a VIPL peer begins with an empty one whose offset is the end of the
+ * message. False: it does not. */
 static bool begin_write(struct tcp_conn *conn, const struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -315,8 +314,8 @@ static bool on_write(struct tcp_conn *conn, struct segment *s)
     return unlock(conn, reason, &s->ddp);
 }
 
-/* The empty read behind a message has come, and is answered before the lock that VipDisconnect needs is free: the message
- * may be told of. The VI's receive lock is held. */
+/* The empty read behind a message has come: the message's receive completes. The response is sent before the lock is free that
+ * VipDisconnect needs. The VI's receive lock is held. */
 static void finish_held(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -348,7 +347,7 @@ static bool on_read(struct tcp_conn *conn, struct segment *s)
     if (!unlock_about(conn, reason, &(struct tcp_about){.ddp = &s->ddp, .read = &read})) {
         return false;
     }
-    if (!allowed) { /* an unreliable VI answers none */
+    if (!allowed) { /* an unreliable VI responds to none */
         return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s->ddp);
     }
     if (!vipl_tcp_respond(conn, &(struct tcp_read_response){read, s->ddp.msn})) { /* more than were agreed */
@@ -357,7 +356,7 @@ static bool on_read(struct tcp_conn *conn, struct segment *s)
     return !conn->broken;
 }
 
-/* A response's payload. False: it is longer or shorter than what was asked for, or not what comes next. */
+/* A response's payload. False: it is longer or shorter than what was to be read, or not what comes next. */
 static bool place_response(struct tcp_conn *conn, struct segment *s, const struct tcp_pending *p)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -383,7 +382,7 @@ static bool on_response(struct tcp_conn *conn, struct segment *s)
     if (!vipl_tcp_oldest_pending(conn, &p) || s->ddp.stag != p.sequence) {
         return give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
     }
-    if (p.confirms && conn->foreign) { /* siw puts into it what it sent last */
+    if (p.confirms && conn->foreign) { /* siw's contains what siw sent last */
         place(conn, s, NULL, 0);
     } else if (!place_response(conn, s, &p)) {
         return give_up(conn, VIPL_TERM_DDP_TAGGED_BOUNDS, &s->ddp);
@@ -429,7 +428,8 @@ static uint16_t reason_of_fault(enum vipl_ddp_fault fault, bool tagged)
     }
 }
 
-/* The message by which a requester says that it has our reply, and nothing else. An empty read is answered. */
+/* Whether the FPDU is nothing but the message by which a requester shows that it has our reply. An empty read gets a response,
+ * and so is not. */
 static bool is_ready_message(struct tcp_conn *conn, struct segment *s)
 {
     if (s->ddp.op == VIPL_RDMAP_SEND && conn->foreign && s->bytes == 0 && s->ddp.last && s->ddp.msn == 1 &&

@@ -5,6 +5,7 @@
 #include "backends/tcp/listen.h"
 #include "backends/tcp/loop.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,7 +92,7 @@ static bool parse(const char *text, struct vipl_inet *out)
            from_sockaddr(&address.any, out);
 }
 
-/* How well an interface's address suits: its name if one is asked for, and IPv4 before IPv6, a network before
+/* How well an interface's address suits: it has the name that is asked for, if any, and IPv4 before IPv6, a network before
  * the host alone. 0: not at all. */
 static int suits(const uv_interface_address_t *each, const char *device, const struct vipl_inet *inet)
 {
@@ -227,7 +228,7 @@ static void tcp_close(struct vipl_be_nic *be)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     vipl_mutex_lock(&nic->lock);
-    vipl_tcp_connect_close(nic);
+    assert(vipl_list_empty(&nic->connect_ops));
     vipl_tcp_listeners_close(nic);
     while (!vipl_list_empty(&nic->conns)) {
         vipl_tcp_conn_close(VIPL_CONTAINER(nic->conns.next, struct tcp_conn, link));
@@ -319,6 +320,18 @@ static void tcp_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
     (void)vi; /* no peer reads from our buffers directly, and what is received finds the queues empty */
 }
 
+static void tcp_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct tcp_nic *nic = tcp_nic_of(be);
+    vipl_mutex_lock(&nic->lock);
+    struct tcp_conn *conn = tcp_vi_of(vi)->conn;
+    if (conn != NULL) {
+        vipl_tcp_conn_detach(conn);
+        vipl_tcp_conn_end(conn);
+    }
+    vipl_tcp_unlock(nic);
+}
+
 static void tcp_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
 {
     (void)hint;
@@ -348,7 +361,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .conn_accept = vipl_tcp_conn_accept,
     .conn_reject = vipl_tcp_conn_reject,
     .revoke = tcp_revoke,
-    .disconnect = vipl_tcp_disconnect,
+    .disconnect = tcp_disconnect,
     .post_send = vipl_tcp_post_send,
     .poll = vipl_tcp_poll,
     .prepare_wait = vipl_tcp_prepare_wait,

@@ -6,13 +6,15 @@
  *   address.c  host addresses and the ports of a discriminator
  *   loop.c     readiness and timers (libuv), progress, sleeping, keepalive
  *   conn.c     a connection from its socket to the peer's end of it
- *   request.c  how a connection starts: MPA's request and reply, with peers of our own kind and with others
+ *   request.c  how a connection starts: MPA's request and reply, with VIPL peers and foreign ones
  *   listen.c   the accepting side: ports, half-open connections, requests
  *   connect.c  the requesting side: the probe loop over ports, client-server and peer-to-peer requests
  *   open.c     an open connection: what its socket's readiness, the peer's first FPDU and its failure lead to
  *   tx.c       posts and responses to RDMA Reads, into the stream
  *   rx.c       the stream into receives, registered memory and outcomes
- *   foreign.c  FPDUs for peers of another kind: they fit TCP's segments, with markers for peers that want them
+ *   foreign.c  FPDUs for foreign peers: they fit TCP's segments, with markers for peers that ask for them
+  * A VIPL peer is another instance of this library, which describes its VI in MPA's private data. A foreign peer speaks iWARP
+ * without that.
  *
  * Copies: a send leaves from the program's memory by one system call. Received payload is copied once,
  * out of the buffer that one system call fills for many messages; large payload of connections without CRC is
@@ -34,8 +36,8 @@
 
 enum {
     TCP_PROBES = 8, /* ports that a discriminator may have */
-    TCP_READS = 64, /* IRD and ORD between two of our own kind */
-    /* Payload bytes of a DDP segment between two of our own kind. An FPDU of an RDMA Write or of a read response is a multiple of
+    TCP_READS = 64, /* IRD and ORD between VIPL peers */
+    /* Payload bytes of a DDP segment between VIPL peers. An FPDU of an RDMA Write or of a read response is a multiple of
      * 16 bytes with that, and what is sent in multiples of pages ends nowhere in the middle of its head: Wireshark loses
      * its way where TCP's segment ends 4 bytes into an FPDU. */
     TCP_SEGMENT = 65500,

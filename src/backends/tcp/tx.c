@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Posts and replies to RDMA Reads into the stream. A message is a row of FPDUs whose contents follow from the message alone:
- * for a long RDMA Write its end, then data, then Immediate Data, then, where the sender wants to know that it was placed, an
- * empty RDMA Read. A cursor says which FPDU comes next, and how many of its bytes are in the stream already: a message that
- * a full socket did not take whole goes on there.
+ * Posts and responses to RDMA Reads, into the stream. A message is a row of FPDUs whose contents follow from the message
+ * alone: for a long RDMA Write its end, then data, then Immediate Data, then, where the sender is to learn that it was
+ * placed, an empty RDMA Read. A cursor names the FPDU that comes next, and how many of its bytes are in the stream already:
+ * a message that a full socket did not take whole goes on there.
  */
 #include "backends/tcp/tx.h"
 
@@ -171,13 +171,13 @@ static void put_read_request(struct frame *f, uint32_t msn, const struct vipl_rd
 static bool confirms(const struct tcp_conn *conn, const struct vipl_send *send)
 {
     if (conn->tx.reads == 0) {
-        return false; /* a foreign peer that answers no reads */
+        return false; /* a foreign peer that takes no reads */
     }
     return send->op == VIP_CONTROL_OP_RDMAWRITE ? send->reliability != VIP_SERVICE_UNRELIABLE
                                                 : send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
 }
 
-/* An RDMA Write in many segments to one of us begins with an empty one whose offset is the end of them all: the peer
+/* An RDMA Write in many segments to a VIPL peer begins with an empty one whose offset is the end of them all: the peer
  * checks the whole before it places a byte. */
 static bool announces(const struct tcp_conn *conn, const struct vipl_send *send)
 {
@@ -352,7 +352,7 @@ static void note_activity(struct tcp_nic *nic)
     }
 }
 
-/* One system call for the whole batch. A short batch goes as one piece: to copy it costs less than the kernel's look at three. */
+/* One system call for the whole batch. A short batch goes as one piece: to copy it costs less than what the kernel does for three. */
 static int send_batch(struct tcp_conn *conn, const struct batch *batch, size_t *sent)
 {
     uint8_t flat[FLAT];
@@ -396,7 +396,7 @@ static int push(struct tcp_conn *conn, const struct message *m)
         fill_batch(&batch, conn, m);
         int error = emit(conn, &batch, &tx->at);
         if (error != 0 && error != EAGAIN && error != EFAULT) {
-            tx->closed = true; /* the receiving side finds out too, and tells */
+            tx->closed = true; /* the receiving side meets the error too, and the VI fails there */
             error = EAGAIN;
         }
         if (error != 0) {
@@ -420,7 +420,8 @@ static void end_half(struct tcp_conn *conn, struct vipl_send *send)
     send->status = VIP_STATUS_PROTECTION_ERROR;
     if (is_begun(&tx->at)) {
         tx->closed = true;
-        vipl_socket_finish(conn->fd); /* the peer ends it, and the receiving side tells */
+        vipl_socket_finish(
+            conn->fd); /* then the peer ends its half, and the VI fails when that is received */
     }
     tx->at = (struct tcp_cursor){0, 0};
 }
@@ -548,8 +549,8 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
     uint32_t status =
         conn->foreign ? foreign_status_of(reason, p.op) : status_of(reason, p.op, own.reliability);
     tx->refusal = half ? status : 0;
-    tx->closed =
-        true; /* a post that is half in the stream stays there: no other thread makes it pending meanwhile */
+    /* A post that is half in the stream stays there: no other thread makes it pending meanwhile. */
+    tx->closed = true;
     vipl_mutex_unlock(&tx->lock);
     if (pending) {
         vipl_tcp_end_pending(conn, &p, status);
@@ -560,8 +561,7 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
 
 /* --- what is not posted --- */
 
-/* A small FPDU of ours, whole, if the stream is between two messages. False: not all of it, and that ends the stream,
- * unless it is nothing. */
+/* Sends a small FPDU. The stream is between two messages. False: not all of it was sent, and if a part was, that ends the stream. */
 static bool send_small(struct tcp_conn *conn, struct batch *batch)
 {
     static const struct vipl_sg nothing = {.count = 0};
@@ -573,34 +573,24 @@ static bool send_small(struct tcp_conn *conn, struct batch *batch)
     return whole;
 }
 
-/* An empty Read Request is pending as others are, and its response ends no post. */
-void vipl_tcp_send_ready(struct tcp_conn *conn, uint8_t op)
+/* A response to an empty Read Request ends no post. */
+void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
 {
     static const struct vipl_rdmap_read nothing;
     struct tcp_sending *tx = &conn->tx;
     struct batch batch;
     struct vipl_ddp ddp = {.tagged = op == VIPL_RDMAP_WRITE, .last = true, .op = op, .msn = 1};
     vipl_mutex_lock(&tx->lock);
-    if (op == VIPL_RDMAP_READ_REQUEST) {
+    bool idle = !tx->closed && !tx->blocked && !tx->responding;
+    if (idle && op == VIPL_RDMAP_READ_REQUEST) {
         put_read_request(&batch.frame[0], tx->read_msn++, &nothing);
         tx->pending[tx->pending_count++] = (struct tcp_pending){.op = OP_READY, .confirms = true};
-    } else {
+    } else if (idle) {
         put_small(&batch.frame[0], &ddp, NULL, 0);
         tx->send_msn += op == VIPL_RDMAP_SEND ? 1 : 0;
     }
-    tx->closed |= !send_small(conn, &batch);
-    vipl_mutex_unlock(&tx->lock);
-}
-
-void vipl_tcp_kick(struct tcp_conn *conn)
-{
-    struct tcp_sending *tx = &conn->tx;
-    struct batch batch;
-    struct vipl_ddp ddp = {.tagged = true, .last = true, .op = VIPL_RDMAP_WRITE};
-    vipl_mutex_lock(&tx->lock);
-    if (!tx->closed && !tx->blocked && !tx->responding) {
-        put_small(&batch.frame[0], &ddp, NULL, 0);
-        send_small(conn, &batch);
+    if (idle && !send_small(conn, &batch)) {
+        tx->closed |= op != VIPL_RDMAP_WRITE; /* its number is used up */
     }
     vipl_mutex_unlock(&tx->lock);
 }
@@ -636,7 +626,7 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
     vipl_mutex_lock(&conn->tx.lock);
     if (!conn->tx.closed && !is_begun(&conn->tx.at) && !conn->tx.responding) {
         put_small(&batch.frame[0], &ddp, payload, bytes);
-        send_small(conn, &batch); /* if there is no room the end of the stream has to say it */
+        send_small(conn, &batch); /* if there is no room, the peer sees the end of the stream only */
     }
     conn->tx.closed = true;
     vipl_mutex_unlock(&conn->tx.lock);
@@ -673,7 +663,7 @@ static int push_response(struct tcp_conn *conn, const struct vipl_rdmap_read *re
     return push(conn, &m);
 }
 
-/* The oldest response's memory has gone, or the right to read it: the peer is told why if nothing of the response is in the stream,
+/* The oldest response's memory has gone, or the right to read it: the reason is sent to the peer if nothing of the response is in the stream,
  * which ends here otherwise. */
 struct refusal {
     uint16_t reason; /* 0: none */
@@ -772,21 +762,12 @@ bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *res
 
 void vipl_tcp_resume(struct tcp_conn *conn)
 {
+    vipl_mutex_lock(&conn->tx.lock);
+    conn->tx.quiet = conn->tx.quiet && conn->state != TCP_OPEN;
+    vipl_mutex_unlock(&conn->tx.lock);
     send_responses(conn);
     if (conn->vi != NULL && !conn->broken) {
         vipl_up_send_resume(conn->vi);
         vipl_tcp_still_works(conn);
-    }
-}
-
-void vipl_tcp_resume_quiet(struct tcp_conn *conn)
-{
-    struct tcp_sending *tx = &conn->tx;
-    vipl_mutex_lock(&tx->lock);
-    bool resume = tx->quiet && tx->blocked;
-    tx->quiet = false;
-    vipl_mutex_unlock(&tx->lock);
-    if (resume) {
-        vipl_up_send_resume(conn->vi);
     }
 }

@@ -52,11 +52,11 @@ struct tcp_sending {
 
 /* The backend's operation; the VI's send lock is held. Else: the device's lock is held. */
 enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
-/* Our first FPDU, an empty one that says that we are ready to receive: an RDMA Write, Send or Read Request. */
-void vipl_tcp_send_ready(struct tcp_conn *conn, uint8_t op);
-void vipl_tcp_kick(struct tcp_conn *conn); /* an empty RDMA Write, if nothing else is under way */
+/* An empty RDMA Write, Send or Read Request, by which the peer learns that we are ready to receive. Our first FPDU; later RDMA
+ * Writes only. Nothing is sent while something else is under way. */
+void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op);
 
-/* What a Terminate is about. NULLs: nothing that is told. */
+/* What a Terminate is about, as far as it is sent along. NULL: it is not. */
 struct tcp_about {
     const struct vipl_ddp *ddp;
     const uint8_t *control; /* the header's first bytes as they came, where they are wrong */
@@ -76,9 +76,7 @@ void vipl_tcp_end_pending(struct tcp_conn *conn, const struct tcp_pending *p, ui
 uint16_t vipl_tcp_read_reason(struct tcp_conn *conn, const struct vipl_rdmap_read *read);
 /* An RDMA Read of the peer's is to be responded to. False: more are under way than were agreed. */
 bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *response);
-/* There may be room again: responses, then posts. `heard`: and the peer has sent its first FPDU. */
+/* There may be room again, or the peer's first FPDU has come: responses go on, then posts. */
 void vipl_tcp_resume(struct tcp_conn *conn);
-void vipl_tcp_resume_quiet(
-    struct tcp_conn *conn); /* the peer's first FPDU has come: posts need not wait for it any more */
 
 #endif
