@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
         wrong = fuzz_loopback_answer(bytes.get(), size - 1);
         break;
     default:
-        wrong = fuzz_socket_hello(bytes.get(), size - 1);
+        wrong = fuzz_tcp_request(bytes.get(), size - 1);
         break;
     }
     if (wrong != nullptr) {

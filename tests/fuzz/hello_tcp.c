@@ -5,7 +5,7 @@
 #include "backends/tcp/request.h"
 #include "hello.h"
 
-const char *fuzz_socket_hello(const uint8_t *bytes, size_t length)
+const char *fuzz_tcp_request(const uint8_t *bytes, size_t length)
 {
     struct tcp_private_data data;
     uint8_t expected[VIPL_MPA_OUR_PRIVATE], again[VIPL_MPA_OUR_PRIVATE];

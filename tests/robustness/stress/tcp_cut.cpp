@@ -2,7 +2,7 @@
 //
 // Connections that are reset: behind data that has not been read yet, and, by a relay between two good
 // ends, after every single byte of a connection's set-up, messages, RDMA and end, in either direction.
-// Nobody hangs: a request that is cut is tried again, and a connection that is cut is an error at both ends.
+// No call hangs: a request that is cut is tried again, and a connection that is cut is an error at both ends.
 #include "stress.hpp"
 
 #include "tcp_wire.hpp"
@@ -284,7 +284,8 @@ TEST_CASE("a reset behind data that has not been read ends the connection", "[cu
     const std::string name = unique_discriminator();
     open_port(nic, name);
     VIP_VI_ATTRIBUTES attributes = vi_attributes();
-    attributes.EnableRdmaRead = attributes.EnableRdmaWrite = VIP_FALSE; // nobody looks until we do
+    attributes.EnableRdmaRead = attributes.EnableRdmaWrite =
+        VIP_FALSE; // no thread receives until this one does
     Memory memory(nic);
     const Vi vi(nic, attributes), second(nic, attributes), third(nic, attributes);
     for (const Vi *each : {&vi, &second}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Connections that say nothing, too little or too slowly: they cost little, are dropped in time, and keep
-// nobody out, be they ten thousand, all from one address, or more than there are descriptors.
+// Connections that send nothing, too little or too slowly: they cost little, are dropped in time, and keep
+// no other out, be they ten thousand, all from one address, or more than there are descriptors.
 #include "stress.hpp"
 
 #include "census.hpp"
@@ -43,7 +43,7 @@ private:
     const char *name_;
 };
 
-/** Somebody who waits for requests, and gets none. */
+/** A thread that waits for requests, and gets none. */
 class Waiting {
 public:
     Waiting(const Nic &nic, const std::string &name)
@@ -168,7 +168,7 @@ private:
 
 } // namespace
 
-TEST_CASE("ten thousand half-open connections cost little and keep nobody out", "[flood]")
+TEST_CASE("ten thousand half-open connections cost little and keep no other out", "[flood]")
 {
     const Setting most("VIPL_TCP_HALF_OPEN", 2 * half_open());
     const Setting time("VIPL_TCP_HANDSHAKE_MS", 600000);

@@ -18,7 +18,7 @@ constexpr unsigned kUsual = 100000;
 constexpr unsigned kUsual = 1000000;
 #endif
 
-/** Where nobody may write (or read) that many bytes. */
+/** Where no peer may write (or read) that many bytes. */
 std::vector<RemoteSpan> wrong_places(const Target &target, bool write, std::uint32_t bytes, Random &random)
 {
     const RemoteSpan right = target.open.remote();
@@ -161,7 +161,7 @@ TEST_CASE("more RDMA Reads at a time than were agreed end the connection", "[gue
         const Bytes read = read_frame(all, kBytes, msn);
         stream.insert(stream.end(), read.begin(), read.end());
     }
-    put_out(fd, stream); // and nobody takes the answers
+    put_out(fd, stream); // and the responses are not received
     vi.await(VIP_STATE_ERROR);
     target.reports.expect(VIP_ERROR_RDMA_TRANSPORT, 1);
     REQUIRE_VIP(VipDisconnect(vi));

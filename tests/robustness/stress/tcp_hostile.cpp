@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // A hostile host: ten thousand streams of noise, damaged requests, and, where a request is accepted, FPDUs
-// that break every rule, end anywhere and are split anywhere. Whoever accepted one loses that VI and
-// nothing else: a good connection beside it keeps working, and nothing is left behind.
+// that break every rule, end anywhere and are split anywhere. A program that accepted one loses that VI and
+// nothing else: a good connection in parallel keeps working, and nothing is left behind.
 #include "stress.hpp"
 
 #include "census.hpp"
@@ -27,7 +27,7 @@ constexpr long kSlackKib = 4 * 1024; // what allocators may keep
 
 // --- the attacker ----------------------------------------------------------------------------------------
 
-/** What somebody who was accepted says, rule after rule broken. */
+/** What a peer sends once it is accepted, rule after rule broken. */
 class Speaker {
 public:
     Speaker(Random &random, bool crc) : random_(random), crc_(crc) {}
@@ -86,7 +86,7 @@ private:
         case 4: // another queue
             send.queue = any();
             return frame(send, payload(100));
-        case 5: // somebody's memory
+        case 5: // some memory
             return write_frame({random_(), any()}, payload(100), crc_);
         case 6:
             return read_frame({random_(), any()}, any(), read_msn_++, crc_);
@@ -216,7 +216,7 @@ void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
     target.reports++;
 }
 
-/** Buffers of one server, with bytes around each that nobody may write. */
+/** Buffers of one server, with bytes around each that no peer may write. */
 class Bait {
 public:
     explicit Bait(const Nic &nic) : memory_(nic, 64 * 1024, rdma_memory())
@@ -347,7 +347,7 @@ void watch_the_attack(Target &target, Child &attacker, Child &good, const Crew &
 
 } // namespace
 
-TEST_CASE("ten thousand hostile streams cost whoever accepts them that VI and nobody anything else",
+TEST_CASE("ten thousand hostile streams cost the program that accepts them that VI and nothing else",
           "[hostile]")
 {
     setenv("VIPL_TCP_HANDSHAKE_MS", "500", 1); // who accepts a silent one waits that long

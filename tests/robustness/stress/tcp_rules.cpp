@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// What one of this library's peers may not do once it is connected, by a raw socket that has its greeting: RDMA Writes of
+// What one of this library's peers may not do once it is connected, by a raw socket that sends its connect request: RDMA Writes of
 // many segments that are not what they say, rights that go away while an answer is under way, and the Terminate codes that
 // tests/foreign/stream.cpp has no scene for.
 #include "stress.hpp"
@@ -166,7 +166,8 @@ TEST_CASE("a write that goes beyond the end it announced is a protection error",
         scenery.wide.everything().fill(1);
     }
     {
-        const Session session(scenery, VIP_SERVICE_RELIABLE_DELIVERY); // a large one, which lands
+        const Session session(scenery,
+                              VIP_SERVICE_RELIABLE_DELIVERY); // a large one, which is placed directly
         session.announce(to, 1000);
         session.part(to, 0, kPart, false);
         expect_end(scenery, session, VIPL_TERM_DDP_TAGGED_BOUNDS, VIP_ERROR_RDMAW_PROT, 2);
@@ -294,7 +295,7 @@ TEST_CASE("no memory for the rest of a segment is a catastrophe of ours, which t
 
 namespace {
 
-/** More answers than sockets take, and nobody takes them; then what else is asked for. All of it has been read when this
+/** More responses than sockets take, and they are not received; then what else is requested. All of it has been read when this
  *  returns. */
 void ask_for_much(const Scenery &scenery, const Session &session, const RemoteSpan &from, VIP_UINT32 bytes,
                   unsigned times, const Bytes &rest = {})
@@ -359,7 +360,7 @@ TEST_CASE("an answer whose memory goes before it begins is refused, and the peer
     scenery.reports.expect(VIP_ERROR_RDMAR_PROT, 1);
 }
 
-TEST_CASE("a greeting of another version of this library is not accepted", "[rules]")
+TEST_CASE("a connect request of another version of this library is not accepted", "[rules]")
 {
     Scenery scenery;
     for (const unsigned version : {0u, 1u, 3u, 255u}) {
@@ -478,7 +479,7 @@ TEST_CASE("who hears a message that is to be confirmed and disconnects at once h
     }
 }
 
-TEST_CASE("messages that nobody wants confirmed are told of when they are there", "[rules]")
+TEST_CASE("messages that are not to be confirmed complete when they are there", "[rules]")
 {
     Scenery scenery;
     Memory memory(scenery.nic, 4096, rdma_memory(scenery.own));

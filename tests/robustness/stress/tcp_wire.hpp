@@ -64,7 +64,7 @@ inline void note_port()
             return;
         }
     }
-    throw Failure("nobody listens here");
+    throw Failure("no process listens here");
 }
 
 inline Fd dial(const char *from = "127.0.0.1")
@@ -144,28 +144,28 @@ struct Claim {
 inline Bytes mpa_request(const std::string &name, const Claim &claim = {})
 {
     const std::string from = "evil";
-    Bytes hello(26);
-    std::memcpy(hello.data(), "VIPL", 4);
-    hello[4] = 2; // version
-    hello[5] = claim.kind;
-    hello[6] = 3; // RDMA Write and Read
-    put(hello, 8, claim.level, 2);
-    put(hello, 12, claim.transfer_size, 8);
-    put(hello, 20, 65512, 4);
-    hello[24] = static_cast<VIP_UINT8>(from.size());
-    hello[25] = static_cast<VIP_UINT8>(name.size());
-    hello.insert(hello.end(), from.begin(), from.end());
-    hello.insert(hello.end(), name.begin(), name.end());
+    Bytes data(26);
+    std::memcpy(data.data(), "VIPL", 4);
+    data[4] = 2; // version
+    data[5] = claim.kind;
+    data[6] = 3; // RDMA Write and Read
+    put(data, 8, claim.level, 2);
+    put(data, 12, claim.transfer_size, 8);
+    put(data, 20, 65512, 4);
+    data[24] = static_cast<VIP_UINT8>(from.size());
+    data[25] = static_cast<VIP_UINT8>(name.size());
+    data.insert(data.end(), from.begin(), from.end());
+    data.insert(data.end(), name.begin(), name.end());
     vipl_mpa_start start{};
     start.crc = claim.crc;
     start.enhanced = true;
     start.revision = 2;
-    start.private_bytes = static_cast<std::uint16_t>(VIPL_MPA_ENHANCED_BYTES + hello.size());
+    start.private_bytes = static_cast<std::uint16_t>(VIPL_MPA_ENHANCED_BYTES + data.size());
     const vipl_mpa_enhanced enhanced = {64, 64, true, false, true, false};
     Bytes frame(VIPL_MPA_START_BYTES + VIPL_MPA_ENHANCED_BYTES);
     vipl_mpa_start_write(frame.data(), &start);
     vipl_mpa_enhanced_write(&frame[VIPL_MPA_START_BYTES], &enhanced);
-    frame.insert(frame.end(), hello.begin(), hello.end());
+    frame.insert(frame.end(), data.begin(), data.end());
     return frame;
 }
 
