@@ -41,7 +41,7 @@ int main(void)
     while (server.left < LOOP_CLIENTS) {
         int count = epoll_wait(loop, events, 4, EXAMPLE_TIMEOUT);
         if (count <= 0) {
-            fputs("nobody comes\n", stderr);
+            fputs("no client came\n", stderr);
             return 1;
         }
         for (int i = 0; i < count; i++) {

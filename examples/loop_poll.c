@@ -25,7 +25,7 @@ int main(void)
     accept_clients();
     while (server.left < LOOP_CLIENTS) {
         if (poll(set, 1 + (nfds_t)server.connected, EXAMPLE_TIMEOUT) <= 0) {
-            fputs("nobody comes\n", stderr);
+            fputs("no client came\n", stderr);
             return 1;
         }
         for (int i = 0; i < server.connected; i++) {

@@ -161,7 +161,7 @@ static int client(void)
 
 /* --- a worker --- */
 
-/* Takes the line for itself; false: it is the master's just now, who will renew it, or all is over. */
+/* Takes the line for itself; false: the master has it and will renew it, or the program ends. */
 static bool take_line(struct line *line, int me)
 {
     int owner = NOBODY;

@@ -209,7 +209,7 @@ static bool read_run(const struct perf_end *end, const struct perf_message *mess
 
 static VIP_RETURN serve_run(struct perf_end *end, const struct perf_run *run)
 {
-    static struct perf_hist scratch; /* a server's own samples are nobody's business */
+    static struct perf_hist scratch; /* the samples of a server are not reported */
     struct perf_tally tally = {.hist = &scratch};
     struct perf_message answer = {.type = PERF_READY};
     bool peer_ended = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plain TCP connection, as a program without VIPL would use it: what the tcp device is compared with. The
- * messages have the size and the waiting mode of the VIPL figure beside them; who polls never sleeps in the
+ * messages have the size and the waiting mode of the VIPL figure beside them; a polling end never sleeps in the
  * kernel. Both ends lie in the two processes of limits.c, on the same two CPUs.
  */
 #include "tcp.h"

@@ -181,7 +181,7 @@ static void in_child(void)
     errno = saved;
 }
 
-/* The last of the handlers that concern us. */
+/* The last of the library's fork handlers. */
 static void uncover(void)
 {
     int saved = errno;
