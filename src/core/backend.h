@@ -168,7 +168,7 @@ struct vipl_backend {
     /* Ends a request whose time is up. The answer may still have come: VIP_SUCCESS then. Otherwise
      * the code that tells how far it got: VIP_TIMEOUT, VIP_NO_MATCH or VIP_NOT_REACHABLE. */
     VIP_RETURN (*connect_cancel)(struct vipl_be_nic *be, struct vipl_vi *vi);
-    /* A request is about to be handed to the program: the requester is told that somebody has it. False: another
+    /* A request is about to be handed to the program: the requester is told that a program has it. False: another
      * process has it, or the requester has gone; the backend does not name the conn any more. */
     bool (*conn_taken)(struct vipl_be_nic *be, struct vipl_conn *conn);
     /* Connects; may block for the requester's word. VIP_TIMEOUT: the requester has gone. On success

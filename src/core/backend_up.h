@@ -14,7 +14,7 @@
 void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length);
 /* There may be room again for sends that were told VIPL_POSTED_AGAIN. */
 void vipl_up_send_resume(struct vipl_vi *vi);
-/* The pieces of the pending RDMA Read `sequence`, checked again; false: it is none, or not valid. The VI's
+/* The pieces of the pending RDMA Read `sequence`, checked again; false: no such read, or it is not valid. The VI's
  * send lock is held by the caller, through vipl_up_send_lock(). */
 bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *out);
 /* The pending send `sequence`, an ordinary one, read and checked again; as above. */
@@ -63,7 +63,7 @@ bool vipl_up_conn_withdraw(struct vipl_conn *conn);
 bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote);
 /* The VI's request failed with `rc`. */
 void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc);
-/* For conn_accept: waits until one of the above has been called for the VI, whoever polls, at most so long; a signal may
+/* For conn_accept: waits until one of the above has been called for the VI, by any thread, for `ms` at most; a signal may
  * end it early. No lock held. False: this is a child that was forked meanwhile; return at once, and touch nothing. */
 bool vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms);
 
@@ -84,7 +84,7 @@ void vipl_up_vi_params(struct vipl_vi *vi, struct vipl_vi_params *out);
 uint32_t vipl_up_vi_tag(struct vipl_vi *vi);
 /* Something must advance with nobody calling in from now on: the NIC handle gets its service thread. */
 VIP_RETURN vipl_up_need_service(struct vipl_nic *nic);
-/* Wakes whoever sleeps for the backend, which has found something new to wait for. */
+/* Wakes the thread that sleeps for the backend, which has found something new to wait for. */
 void vipl_up_wake(struct vipl_nic *nic);
 /* VIP_SUCCESS, or how the two ends of a connection disagree. */
 VIP_RETURN vipl_params_agree(const struct vipl_vi_params *a, const struct vipl_vi_params *b);

@@ -221,7 +221,7 @@ static void write_attributes(const struct vipl_vi_params *params, VIP_VI_ATTRIBU
     }
 }
 
-/* Somebody else has the request that was taken here, or it is gone. */
+/* Another process has the request that was taken here, or it is gone. */
 static void drop_taken(struct vipl_conn *conn)
 {
     struct vipl_nic *nic = conn->nic;
@@ -245,7 +245,7 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
             if (vipl_nic_is_inherited(nic)) {
                 return VIP_INVALID_PARAMETER;
             }
-            /* Before nobody waits any more: only others are to look for somebody who does. */
+            /* While this call still counts as a waiter: afterwards the request would look for another one. */
             again = rc == VIP_SUCCESS && !nic->ops->conn_taken(nic->be, wait.conn);
             if (again) {
                 drop_taken(wait.conn);

@@ -14,8 +14,8 @@ VIP_RETURN vipl_device_open(const char *device, void **handle);
 /* Ends all objects of the NIC handle, and waits for the calls that use it. */
 VIP_RETURN vipl_device_close(void *handle);
 
-/* Finds the device's backend: aliases, spellings, default; `name` is what it is called then, *rest what follows the
- * backend's name. NULL: there is none. */
+/* Finds the device's backend: aliases, spellings, default; `name` is the real name then, *rest the part behind the
+ * backend's name. NULL: no such device. */
 const struct vipl_backend *vipl_device_find(const char *device, char name[64], const char **rest);
 
 #endif

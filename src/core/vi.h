@@ -74,7 +74,7 @@ static inline bool vipl_vi_is_reliable(const struct vipl_vi *vi)
     return vi->attributes.ReliabilityLevel != VIP_SERVICE_UNRELIABLE;
 }
 
-/* While held (by a thread that has one of its locks, or see vipl_up_fail()) a VI neither connects anew nor dies. */
+/* While held (by a thread that has one of its locks, or see vipl_up_fail()) a VI is neither connected again nor destroyed. */
 void vipl_vi_hold(struct vipl_vi *vi);
 void vipl_vi_put(struct vipl_vi *vi);
 /* As vipl_up_fail(), if the VI is connected. A queue lock is held. */

@@ -5,7 +5,7 @@
 
 void vipl_mutex_lock_slow(struct vipl_mutex *m)
 {
-    /* A short look first: a holder rarely keeps a lock longer than a few hundred cycles. */
+    /* A short spin first: threads rarely hold a lock longer than a few hundred cycles. */
     for (int i = 0; i < 64; i++) {
         if (vipl_load_relaxed(&m->word) == 0 && vipl_compare_exchange(&m->word, 0, 1)) {
             return;

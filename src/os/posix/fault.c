@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Test hooks: a call in which the system gives us something fails. */
+/* Test hooks: one call that takes something from the system fails. */
 #include <errno.h>
 
 #include "os/os.h"
