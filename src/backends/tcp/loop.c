@@ -87,7 +87,7 @@ int vipl_tcp_loop_open(struct tcp_nic *nic)
         own_descriptors(&nic->loop, vipl_fd_own);
     }
     vipl_standard_release(occupied);
-    int uncovered = vipl_fork_cover(); /* libuv opens descriptors anew in a forked child */
+    int uncovered = vipl_fork_cover(); /* libuv opens its descriptors again in a forked child */
     vipl_fd_end();
     if (uncovered != 0) {
         vipl_log_os("preparing for forks", uncovered);
