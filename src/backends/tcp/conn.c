@@ -132,8 +132,8 @@ static void ending_ready(struct tcp_conn *conn, int events)
     }
 }
 
-/* A socket that is closed while the peer still sends takes back what it has not delivered, which may be the reason for the end. So it
- * stays for as long as the peer's host may still be alive. */
+/* A socket that is closed while the peer still sends takes back what it has not delivered, which may be the
+ * reason for the end. So it stays for as long as the peer's host may still be alive. */
 static bool is_delivering(struct tcp_conn *conn)
 {
     struct vipl_socket_signs signs;

@@ -21,8 +21,8 @@ enum tcp_state {
 
 struct tcp_conn;
 
-/* What happens to a connection is handled by the file that it belongs to at the time: listen.c or connect.c, then open.c, at last
- * conn.c. NULL: it cannot happen, or nothing is to be done. */
+/* What happens to a connection is handled by the file that it belongs to at the time: listen.c or connect.c,
+ * then open.c, at last conn.c. NULL: it cannot happen, or nothing is to be done. */
 struct tcp_handler {
     void (*ready)(struct tcp_conn *conn, int events); /* the socket may be read or written */
     void (*expired)(struct tcp_conn *conn);           /* its deadline is over */

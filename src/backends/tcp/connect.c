@@ -86,7 +86,7 @@ static void fail_op(struct tcp_connect_op *op, VIP_RETURN rc)
 static void on_pause_over(uv_timer_t *timer)
 {
     struct tcp_connect_op *op = timer->data;
-    if (op->conn == NULL && op->probes) {
+    if (op->conn == NULL && op->probing) {
         op->round++;
         op->probe = 0;
         probe_ports(op);
@@ -114,7 +114,8 @@ static void note_error(struct tcp_connect_op *op, int error)
     }
 }
 
-/* Tries to get a port of the name that both sides have. True: this side has it, and the other one is to connect to it. */
+/* Tries to get a port of the name that both sides have. True: this side has it, and the other one is to connect
+ * to it. */
 static bool try_to_listen(struct tcp_connect_op *op)
 {
     if (!op->tied) {
@@ -127,7 +128,7 @@ static bool try_to_listen(struct tcp_connect_op *op)
     }
     listener->peers++;
     op->listener = listener;
-    op->probes = false;
+    op->probing = false;
     return true;
 }
 
@@ -251,7 +252,7 @@ static void take_up(struct tcp_conn *conn)
     } else {
         vipl_tcp_open(conn);
     }
-    if (!conn->foreign || vipl_tcp_foreign_gets_ready(conn)) { /* before any of the program's */
+    if (!conn->foreign || vipl_tcp_foreign_gets_ready(conn)) { /* before any of the program's messages */
         vipl_tcp_send_empty(conn, conn->foreign ? vipl_tcp_ready_op(&conn->enhanced) : VIPL_RDMAP_WRITE);
     }
     if (!vipl_up_connected(vi, &conn->params)) {
@@ -283,8 +284,8 @@ static void refused(struct tcp_conn *conn, const struct tcp_private_data *data)
 
 /* --- the reply of a foreign peer --- */
 
-/* The peer at that port may know revision 1 only: the next request there is in revision 1, and comes now if this is the probe under way.
- * The one after that is in revision 2 again. False: this one was in revision 1. */
+/* The peer at that port may know revision 1 only: the next request there is in revision 1, and comes now if this
+ * is the probe under way. The one after that is in revision 2 again. False: this one was in revision 1. */
 static bool request_in_older(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
@@ -358,7 +359,7 @@ static void on_reply(struct tcp_conn *conn)
     } else if (vipl && start.reject && data.kind == TCP_REFUSE) {
         refused(conn, &data);
     } else {
-        conn->connect_op->refused = true; /* by a peer that makes no sense */
+        conn->connect_op->refused = true; /* by a peer that breaks the protocol */
         next_probe(conn);
     }
 }
@@ -370,7 +371,7 @@ static bool fits(const struct tcp_connect_op *op, const struct tcp_conn *conn,
 {
     return op->peer && op->conn == NULL && vipl_tcp_same_host(&op->target, &conn->peer) &&
            vipl_tcp_same_discriminator(&op->local, &data->to) &&
-           vipl_tcp_same_discriminator(&op->remote, &data->from) && (!op->probes || op->tied);
+           vipl_tcp_same_discriminator(&op->remote, &data->from) && (!op->probing || op->tied);
 }
 
 bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_private_data *data)
@@ -431,7 +432,7 @@ static int order(const struct vipl_address *a, const struct vipl_address *b)
 static VIP_RETURN begin(struct tcp_connect_op *op)
 {
     int by_name = op->peer ? order(&op->local, &op->remote) : 1;
-    op->probes = by_name >= 0;
+    op->probing = by_name >= 0;
     op->tied = by_name == 0;
     if (by_name < 0) {
         op->listener = vipl_tcp_listener(op->nic, &op->local, 0, false);
@@ -479,7 +480,8 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
     return rc;
 }
 
-/* What the time that is up means: whether a peer has the request, no port belongs to it, or the host cannot be reached. */
+/* What the time that is up means: whether a peer has the request, no port belongs to it, or the host cannot be
+ * reached. */
 static VIP_RETURN how_far(const struct tcp_connect_op *op)
 {
     bool requested = op->conn != NULL && op->conn->state == TCP_REPLY_SENT;
@@ -489,7 +491,7 @@ static VIP_RETURN how_far(const struct tcp_connect_op *op)
     if (requested) {
         return VIP_TIMEOUT; /* a peer has our request, and did not reply in time */
     }
-    if (op->refused || (op->conn == NULL && !op->probes)) {
+    if (op->refused || (op->conn == NULL && !op->probing)) {
         return VIP_NO_MATCH;
     }
     return op->unreachable ? VIP_NOT_REACHABLE : VIP_TIMEOUT;

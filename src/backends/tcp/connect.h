@@ -18,7 +18,7 @@ struct tcp_connect_op {
     struct tcp_conn *outstanding[TCP_PROBES]; /* earlier probes to which no reply has come yet */
     struct tcp_listener *listener;            /* peer-to-peer: where the peer may connect to; NULL: nowhere */
     bool peer;                                /* peer-to-peer */
-    bool probes;                              /* this side connects to the other, which listens */
+    bool probing;                             /* this side connects to the other, which listens */
     bool tied;     /* peer-to-peer: both sides have the same name, and the one that gets a port listens */
     bool no_reply; /* some port did not react */
     bool unreachable;

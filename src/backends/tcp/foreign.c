@@ -78,7 +78,8 @@ static bool take(struct cursor *c, uint8_t *to, size_t bytes)
     return bytes == 0 && !c->fault;
 }
 
-/* Copies the next FPDU of the list, or leaves it out. Returns its bytes; 0: the list has none, or its memory is not there. */
+/* Copies the next FPDU of the list, or leaves it out. Returns its bytes; 0: the list has none, or its memory is
+ * not there. */
 static size_t take_fpdu(struct tcp_marking *m, struct cursor *c, bool copy)
 {
     if (!take(c, m->plain, VIPL_MPA_HEADER_BYTES)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* FPDUs for foreign peers: they fit TCP's segments, with markers for peers that want them. The sending lock is held, but by vipl_tcp_start_marking(). */
+/* FPDUs for foreign peers: they fit TCP's segments, with markers for peers that want them. The sending lock is
+ * held, but by vipl_tcp_start_marking(). */
 #ifndef VIPL_TCP_FOREIGN_H
 #define VIPL_TCP_FOREIGN_H
 
@@ -19,7 +20,8 @@ struct tcp_marking {
 void vipl_tcp_resegment(struct tcp_conn *conn);
 /* Markers from here on. False: there is no memory for them. */
 bool vipl_tcp_start_marking(struct tcp_conn *conn);
-/* Sends whole FPDUs with markers, the first of which may have begun, and moves the cursor. 0: all of them are sent; else why not. */
+/* Sends whole FPDUs with markers, the first of which may have begun, and moves the cursor. 0: all of them are
+ * sent; else why not. */
 int vipl_tcp_send_marked(struct tcp_conn *conn, const struct vipl_iov *pieces, unsigned count,
                          struct tcp_cursor *at);
 

@@ -166,7 +166,8 @@ static struct tcp_peer_host *peer_host_of(struct tcp_nic *nic, const struct vipl
     return host;
 }
 
-/* Closes the oldest connection of the host that has the most: a host that opens many shuts out no other. False: there is none. */
+/* Closes the oldest connection of the host that has the most: a host that opens many shuts out no other. False:
+ * there is none. */
 static bool make_way(struct tcp_nic *nic)
 {
     struct tcp_peer_host *most = NULL;
@@ -382,7 +383,8 @@ static struct tcp_conn *take(struct vipl_conn *request)
     return conn;
 }
 
-/* No message is agreed on that only says that the peer is ready to receive: until its first FPDU comes, posts wait. */
+/* No message is agreed on that only says that the peer is ready to receive: until its first FPDU comes, posts
+ * wait. */
 static void open_quiet(struct tcp_conn *conn)
 {
     struct tcp_acceptance *acceptance = conn->acceptance;

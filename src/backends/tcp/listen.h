@@ -42,8 +42,8 @@ void vipl_tcp_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
 VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request, struct vipl_vi *vi);
 void vipl_tcp_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, bool answer);
 
-/* The listener for a discriminator, made if need be on the first free port from `probe` on, `only` there; NULL: none is
- * free. The device's lock is held, here and below. */
+/* The listener for a discriminator, made if need be on the first free port from `probe` on, `only` there; NULL:
+ * none is free. The device's lock is held, here and below. */
 struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_address *local, unsigned probe,
                                        bool only);
 /* The caller uses it no more. A listener that has no user is closed, or kept a while. */

@@ -31,8 +31,8 @@ static void on_room_closed(uv_handle_t *handle)
     vipl_free(handle->data);
 }
 
-/* The loop has a table as long as the largest descriptor it watches, which libuv takes from the C library's heap: so it
- * grows ahead, by a descriptor of that number which is watched for a moment. */
+/* The loop has a table as long as the largest descriptor it watches, which libuv takes from the C library's
+ * heap: so it grows ahead, by a descriptor of that number which is watched for a moment. */
 static void make_room(struct tcp_nic *nic, int least)
 {
     struct room *room = vipl_zalloc(sizeof(*room));
@@ -120,7 +120,8 @@ static bool loop_is_lost(struct tcp_nic *nic)
     return nic->lost;
 }
 
-/* Of a lost loop nothing is closed: its descriptors' numbers may be the program's by now. Its handles stay, unused. */
+/* Of a lost loop nothing is closed: its descriptors' numbers may be the program's by now. Its handles stay,
+ * unused. */
 void vipl_tcp_loop_close(struct tcp_nic *nic)
 {
     nic->check_poller = true;
@@ -146,8 +147,8 @@ void vipl_tcp_changed(struct tcp_nic *nic)
 
 /* --- keepalive --- */
 
-/* The peer's host has gone: for the configured time it has acknowledged nothing, keepalive probes neither. *owes: an acknowledgment
- * is due. */
+/* The peer's host has gone: for the configured time it has acknowledged nothing, keepalive probes neither.
+ * *owes: an acknowledgment is due. */
 static bool is_lost(struct tcp_conn *conn, uint32_t period, bool *owes)
 {
     const struct vipl_socket_tuning *tuning = &conn->nic->settings.tuning;
@@ -254,8 +255,8 @@ void vipl_tcp_unlock(struct tcp_nic *nic)
     }
 }
 
-/* Receives from the connection that received last; runs the loop, for the others, when nothing came from that, and every so many
- * polls. */
+/* Receives from the connection that received last; runs the loop, for the others, when nothing came from that,
+ * and every so many polls. */
 static void make_progress(struct tcp_nic *nic)
 {
     bool found = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Readiness and timers (libuv), progress, sleeping, keepalive. The device's lock is held unless it says otherwise. */
+/* Readiness and timers (libuv), progress, sleeping, keepalive. The device's lock is held unless it says
+ * otherwise. */
 #ifndef VIPL_TCP_LOOP_H
 #define VIPL_TCP_LOOP_H
 
@@ -10,12 +11,14 @@ void vipl_tcp_loop_close(struct tcp_nic *nic); /* every handle has been closed *
 /* The backend's operations of these names; the lock is not held. */
 void vipl_tcp_poll(struct vipl_be_nic *be);
 void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
-/* Whether the loop can watch the descriptor now. False: it would allocate memory, which this thread may not do; another thread will. */
+/* Whether the loop can watch the descriptor now. False: it would allocate memory, which this thread may not do;
+ * another thread will. */
 bool vipl_tcp_has_room(struct tcp_nic *nic, int fd);
 void vipl_tcp_changed(struct tcp_nic *nic); /* the loop has something new to watch or to wait for */
 /* Lets the lock go, and wakes a sleeping thread that may have to wake sooner than it thinks. */
 void vipl_tcp_unlock(struct tcp_nic *nic);
-/* A post or a read response waits; the thread that polls next goes on with it. Any lock but tx_pending_lock and a sending lock. */
+/* A post or a read response waits; the thread that polls next goes on with it. Any lock but tx_pending_lock and
+ * a sending lock. */
 void vipl_tcp_set_tx_pending(struct tcp_conn *conn);
 
 #endif

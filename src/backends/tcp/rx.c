@@ -39,7 +39,7 @@ struct segment {
     const uint8_t *rest; /* which is here */
 };
 
-/* The stream makes no sense: its end. */
+/* The stream breaks the protocol: it ends. */
 static bool give_up_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
 {
     vipl_tcp_terminate(conn, reason, about);
@@ -90,8 +90,8 @@ static bool place_from_socket(struct tcp_conn *conn, struct segment *s, const st
     return s->error != EFAULT;
 }
 
-/* Puts the payload where it goes, from the buffer or from the socket; `to` NULL: it is dropped. False: that memory is not there,
- * and the payload in the socket is still to come. */
+/* Puts the payload where it goes, from the buffer or from the socket; `to` NULL: it is dropped. False: that
+ * memory is not there, and the payload in the socket is still to come. */
 static bool place(struct tcp_conn *conn, struct segment *s, const struct vipl_sg *to, size_t offset)
 {
     if (s->payload == NULL) {
@@ -230,7 +230,8 @@ static bool on_immediate(struct tcp_conn *conn, struct segment *s)
 
 /* --- RDMA --- */
 
-/* The code for memory that a peer may not write. DDP has one for each fault but a missing right, which is RDMAP's. */
+/* The code for memory that a peer may not write. DDP has one for each fault but a missing right, which is
+ * RDMAP's. */
 static uint16_t write_reason(enum vipl_mem_fault fault)
 {
     switch (fault) {
@@ -249,9 +250,9 @@ static uint16_t write_reason(enum vipl_mem_fault fault)
     }
 }
 
-/* How many bytes the peer must be allowed to write before a segment is placed: those to the message's end, where that is known. For a
- * segment that goes beyond the end, is the last one and stops before it, or is further from it than a message may be long,
- * they are more than any region has. */
+/* How many bytes the peer must be allowed to write before a segment is placed: those to the message's end, where
+ * that is known. For a segment that goes beyond the end, is the last one and stops before it, or is further from
+ * it than a message may be long, they are more than any region has. */
 static uint64_t extent_of_write(const struct tcp_receiving *rx, const struct vipl_ddp *ddp, size_t bytes)
 {
     uint64_t left = rx->write_end - ddp->offset;
@@ -259,8 +260,8 @@ static uint64_t extent_of_write(const struct tcp_receiving *rx, const struct vip
     return !rx->announced ? bytes : fits ? left : UINT64_MAX;
 }
 
-/* Whether the segment's payload may be placed, and all that is still to come of the message. *reason: to send to the peer; 0: there is
- * none, or it has been sent. The VI's receive lock is held. */
+/* Whether the segment's payload may be placed, and all that is still to come of the message. *reason: to send to
+ * the peer; 0: there is none, or it has been sent. The VI's receive lock is held. */
 static bool write_allowed(struct tcp_conn *conn, const struct segment *s, uint16_t *reason)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -277,8 +278,8 @@ static bool write_allowed(struct tcp_conn *conn, const struct segment *s, uint16
     return !rx->write_refused;
 }
 
-/* The first segment of an RDMA Write. Where there are several, a VIPL peer begins with an empty one whose offset is the end of the
- * message. False: it does not. */
+/* The first segment of an RDMA Write. Where there are several, a VIPL peer begins with an empty one whose offset
+ * is the end of the message. False: it does not. */
 static bool begin_write(struct tcp_conn *conn, const struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -314,8 +315,8 @@ static bool on_write(struct tcp_conn *conn, struct segment *s)
     return unlock(conn, reason, &s->ddp);
 }
 
-/* The empty read behind a message has come: the message's receive completes. The response is sent before the lock is free that
- * VipDisconnect needs. The VI's receive lock is held. */
+/* The empty read behind a message has come: the message's receive completes. The response is sent before the
+ * lock is free that VipDisconnect needs. The VI's receive lock is held. */
 static void finish_held(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -428,8 +429,8 @@ static uint16_t reason_of_fault(enum vipl_ddp_fault fault, bool tagged)
     }
 }
 
-/* Whether the FPDU is nothing but the message by which a requester shows that it has our reply. An empty read gets a response,
- * and so is not. */
+/* Whether the FPDU is nothing but the message by which a requester shows that it has our reply. An empty read
+ * gets a response, and so is not. */
 static bool is_ready_message(struct tcp_conn *conn, struct segment *s)
 {
     if (s->ddp.op == VIPL_RDMAP_SEND && conn->foreign && s->bytes == 0 && s->ddp.last && s->ddp.msn == 1 &&
@@ -579,8 +580,8 @@ static bool on_tail(struct tcp_conn *conn)
 
 /* --- the stream --- */
 
-/* Takes note of an FPDU that came whole: where large ones come, more of them may follow, and little is received beyond
- * what is known of. */
+/* Takes note of an FPDU that came whole: where large ones come, more of them may follow, and little is received
+ * beyond what is known of. */
 static void expect(struct tcp_receiving *rx, size_t fpdu)
 {
     if (fpdu >= LARGE) {

@@ -15,7 +15,7 @@ struct tcp_conn;
 enum tcp_held {
     TCP_HELD_NOT,
     TCP_HELD_FOR_IMMEDIATE, /* its immediate data */
-    TCP_HELD_FOR_READ /* the empty read that confirms it: a program that hears of it can disconnect at once */
+    TCP_HELD_FOR_READ /* the empty read that confirms it: a program that knows of it can disconnect at once */
 };
 
 /* Guarded by the device's lock. */
@@ -25,8 +25,9 @@ struct tcp_receiving {
     size_t need;     /* bytes that it is to have before something can be done with them; 0: it is not used */
     size_t size;     /* bytes that there is room for */
     struct vipl_ddp ddp; /* of the FPDU that is placed directly, as if it began with what is still to come */
-    size_t
-        direct; /* bytes of its payload that are still to be placed directly; 0: none is, or only its tail is missing */
+    /* Bytes of its payload that are still to be placed directly; 0: there is no such FPDU, or only its tail is
+     * missing. */
+    size_t direct;
     size_t tail;       /* bytes behind those, which go through the reassembly buffer */
     unsigned large;    /* how many smaller FPDUs may come before large ones are not expected any more */
     uint32_t send_msn; /* expected next */

@@ -92,8 +92,8 @@ static bool parse(const char *text, struct vipl_inet *out)
            from_sockaddr(&address.any, out);
 }
 
-/* How well an interface's address suits: it has the name that is asked for, if any, and IPv4 before IPv6, a network before
- * the host alone. 0: not at all. */
+/* How well an interface's address suits: it has the name that is asked for, if any, and IPv4 before IPv6, a
+ * network before the host alone. 0: not at all. */
 static int suits(const uv_interface_address_t *each, const char *device, const struct vipl_inet *inet)
 {
     bool link_local = inet->host_len == 16 && inet->host[0] == 0xFE && (inet->host[1] & 0xC0) == 0x80;

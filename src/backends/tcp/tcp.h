@@ -37,9 +37,9 @@
 enum {
     TCP_PROBES = 8, /* ports that a discriminator may have */
     TCP_READS = 64, /* IRD and ORD between VIPL peers */
-    /* Payload bytes of a DDP segment between VIPL peers. An FPDU of an RDMA Write or of a read response is a multiple of
-     * 16 bytes with that, and what is sent in multiples of pages ends nowhere in the middle of its head: Wireshark loses
-     * its way where TCP's segment ends 4 bytes into an FPDU. */
+    /* Payload bytes of a DDP segment between VIPL peers. An FPDU of an RDMA Write or of a read response is a
+     * multiple of 16 bytes with that, and what is sent in multiples of pages ends nowhere in the middle of its
+     * head: Wireshark loses its way where TCP's segment ends 4 bytes into an FPDU. */
     TCP_SEGMENT = 65500,
     TCP_TRANSFER_SIZE = 4 << 20,
     TCP_SCRATCH = 256 * 1024
@@ -51,7 +51,7 @@ struct tcp_settings {
     uint32_t first_port;
     uint32_t ports;
     uint32_t crc;          /* enum tcp_crc */
-    uint32_t handshake_ms; /* within which a half-open connection is to send its request */
+    uint32_t handshake_ms; /* a half-open connection sends its request within this time */
     uint32_t half_open;    /* such connections at most; beyond, the host that has the most loses its oldest */
     struct vipl_socket_tuning tuning;
 };
@@ -76,21 +76,22 @@ struct tcp_nic {
     int highest_fd; /* that has been watched */
     uint32_t polls;
     uint32_t changed; /* atomic, relaxed: the loop has watches that the kernel does not know of yet */
-    bool
-        check_poller; /* the program may have closed the loop's descriptors: to be checked before the loop runs */
-    bool lost;        /* it has closed them, and the loop runs no more */
+    /* The program may have closed the loop's descriptors: to be checked before the loop runs. */
+    bool check_poller;
+    bool lost;                         /* it has closed them, and the loop runs no more */
     bool wake_sleeper;                 /* a sleeping thread may have to wake earlier than it thinks */
     uint32_t slept;                    /* atomic, relaxed: a thread has slept since the loop ran last */
     struct tcp_conn *hot;              /* received last; NULL: none */
     uint8_t *scratch;                  /* TCP_SCRATCH bytes */
     struct vipl_mutex tx_pending_lock; /* rank BACKEND_TX; never held with a connection's */
-    struct vipl_list
-        tx_pending; /* tcp_conn.tx_pending: posts wait for room, or read responses for their turn; guarded by tx_pending_lock */
+    /* tcp_conn.tx_pending, where posts wait for room, or read responses for their turn; guarded by
+     * tx_pending_lock. */
+    struct vipl_list tx_pending;
     uint32_t has_tx_pending; /* atomic, relaxed: 0: `tx_pending` is empty. Written under tx_pending_lock */
     uint32_t tx_active;      /* atomic, relaxed: something has been sent since keepalive looked last */
 };
 
-/* What core calls an opened device is this. */
+/* The device that core passes to the operations. */
 static inline struct tcp_nic *tcp_nic_of(struct vipl_be_nic *be)
 {
     return (struct tcp_nic *)(void *)be;

@@ -93,7 +93,8 @@ static bool crc_of(const struct frame *f, const struct vipl_iov *pieces, unsigne
     return there;
 }
 
-/* The head of an FPDU: its length field, the segment's header, and what else does not lie in the program's memory. */
+/* The head of an FPDU: its length field, the segment's header, and what else does not lie in the program's
+ * memory. */
 static void begin_frame(struct frame *f, const struct vipl_ddp *ddp, const uint8_t *more, size_t more_bytes,
                         size_t payload)
 {
@@ -177,8 +178,8 @@ static bool confirms(const struct tcp_conn *conn, const struct vipl_send *send)
                                                 : send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
 }
 
-/* An RDMA Write in many segments to a VIPL peer begins with an empty one whose offset is the end of them all: the peer
- * checks the whole before it places a byte. */
+/* An RDMA Write in many segments to a VIPL peer begins with an empty one whose offset is the end of them all:
+ * the peer checks the whole before it places a byte. */
 static bool announces(const struct tcp_conn *conn, const struct vipl_send *send)
 {
     return send->op == VIP_CONTROL_OP_RDMAWRITE && send->local.bytes > conn->segment && !conn->foreign;
@@ -292,7 +293,8 @@ static bool is_mid_post(const struct tcp_sending *tx)
     return !tx->responding && is_begun(&tx->at);
 }
 
-/* Fills a batch with what comes next of the message. A stream with markers keeps the FPDU that has begun by itself. */
+/* Fills a batch with what comes next of the message. A stream with markers keeps the FPDU that has begun by
+ * itself. */
 static void fill_batch(struct batch *batch, const struct tcp_conn *conn, const struct message *m)
 {
     const struct tcp_cursor *at = &conn->tx.at;
@@ -342,8 +344,8 @@ static enum vipl_posted sent(struct tcp_conn *conn, struct vipl_send *send)
     return VIPL_POSTED_PENDING;
 }
 
-/* Takes note that something is sent. The first time in a while, a thread that sleeps is to look after hosts that do not
- * acknowledge. */
+/* Takes note that something is sent. The first time in a while, a thread that sleeps is to look after hosts that
+ * do not acknowledge. */
 static void note_activity(struct tcp_nic *nic)
 {
     if (vipl_load_relaxed(&nic->tx_active) == 0) {
@@ -352,7 +354,8 @@ static void note_activity(struct tcp_nic *nic)
     }
 }
 
-/* One system call for the whole batch. A short batch goes as one piece: to copy it costs less than what the kernel does for three. */
+/* One system call for the whole batch. A short batch goes as one piece: to copy it costs less than what the
+ * kernel does for three. */
 static int send_batch(struct tcp_conn *conn, const struct batch *batch, size_t *sent)
 {
     uint8_t flat[FLAT];
@@ -370,8 +373,8 @@ static int send_batch(struct tcp_conn *conn, const struct batch *batch, size_t *
     return vipl_socket_send(conn->fd, &one, 1, sent);
 }
 
-/* Sends the batch, and moves the cursor. 0: all of it went; EAGAIN: there is no room for the rest; EFAULT: what comes next is
- * memory of the program's that is not there. */
+/* Sends the batch, and moves the cursor. 0: all of it went; EAGAIN: there is no room for the rest; EFAULT: what
+ * comes next is memory of the program's that is not there. */
 static int emit(struct tcp_conn *conn, const struct batch *batch, struct tcp_cursor *at)
 {
     size_t sent = 0;
@@ -525,8 +528,8 @@ static uint32_t status_of(uint16_t reason, uint16_t op, uint16_t reliability)
     }
 }
 
-/* Likewise of a foreign peer's, where it is a hint only: siw puts layer and type into each other's four bits. Its RDMAP protection
- * looks like DDP's local catastrophe, which no peer sends. */
+/* Likewise of a foreign peer's, where it is a hint only: siw puts layer and type into each other's four bits.
+ * Its RDMAP protection looks like DDP's local catastrophe, which no peer sends. */
 static uint32_t foreign_status_of(uint16_t reason, uint16_t op)
 {
     uint16_t kind = reason & 0xFF00;
@@ -561,7 +564,8 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
 
 /* --- what is not posted --- */
 
-/* Sends a small FPDU. The stream is between two messages. False: not all of it was sent, and if a part was, that ends the stream. */
+/* Sends a small FPDU. The stream is between two messages. False: not all of it was sent, and if a part was, that
+ * ends the stream. */
 static bool send_small(struct tcp_conn *conn, struct batch *batch)
 {
     static const struct vipl_sg nothing = {.count = 0};
@@ -663,8 +667,8 @@ static int push_response(struct tcp_conn *conn, const struct vipl_rdmap_read *re
     return push(conn, &m);
 }
 
-/* The oldest response's memory has gone, or the right to read it: the reason is sent to the peer if nothing of the response is in the stream,
- * which ends here otherwise. */
+/* The oldest response's memory has gone, or the right to read it: the reason is sent to the peer if nothing of
+ * the response is in the stream, which ends here otherwise. */
 struct refusal {
     uint16_t reason; /* 0: none */
     struct tcp_read_response response;

@@ -52,8 +52,8 @@ struct tcp_sending {
 
 /* The backend's operation; the VI's send lock is held. Else: the device's lock is held. */
 enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
-/* An empty RDMA Write, Send or Read Request, by which the peer learns that we are ready to receive. Our first FPDU; later RDMA
- * Writes only. Nothing is sent while something else is under way. */
+/* An empty RDMA Write, Send or Read Request, by which the peer learns that we are ready to receive. Our first
+ * FPDU; later RDMA Writes only. Nothing is sent while something else is under way. */
 void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op);
 
 /* What a Terminate is about, as far as it is sent along. NULL: it is not. */
@@ -63,8 +63,9 @@ struct tcp_about {
     const struct vipl_rdmap_read *read;
 };
 void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about);
-/* The peer has ended the stream by a Terminate: nothing more goes out, and the operation that it is about ends with what the
- * reason means for it. That is the oldest one to which the peer has not responded, or a post that is half in the stream. */
+/* The peer has ended the stream by a Terminate: nothing more goes out, and the operation that it is about ends
+ * with what the reason means for it. That is the oldest one to which the peer has not responded, or a post that
+ * is half in the stream. */
 void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason);
 
 /* The oldest operation that waits for a response of the peer's; false: there is none. */
