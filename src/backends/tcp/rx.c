@@ -477,7 +477,7 @@ static bool on_segment(struct tcp_conn *conn, struct segment *s)
 
 static bool on_ulpdu(struct tcp_conn *conn, const uint8_t *ulpdu, size_t length)
 {
-    struct segment s;
+    struct segment s = {.error = 0}; /* a header that is too short is not read at all */
     enum vipl_ddp_fault fault = vipl_ddp_read(ulpdu, length, &s.ddp);
     if (fault != VIPL_DDP_OK) {
         bool known = fault != VIPL_DDP_FAULT_SHORT;
