@@ -56,6 +56,10 @@ foreach(name IN ITEMS vipl vipl-compat)
             COMPONENT development)
 endforeach()
 
+if(TARGET vipl_server)
+    install(TARGETS vipl_server RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT runtime)
+endif()
+
 # Tools, found beside the library wherever the tree is put.
 set(tools "")
 foreach(tool IN ITEMS vipl-info vipl-ping vipl-perf vipl-conformance)

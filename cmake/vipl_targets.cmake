@@ -96,7 +96,8 @@ function(vipl_objects target)
     vipl_own(${target})
     vipl_internal_includes(${target})
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    target_compile_definitions(${target} PRIVATE VIPL_BUILDING)
+    target_compile_definitions(${target} PRIVATE VIPL_BUILDING
+                               VIPL_SERVER_PROGRAM="$<$<BOOL:${VIPL_INSTALL}>:${CMAKE_INSTALL_FULL_LIBEXECDIR}/vipl-server>")
     target_link_libraries(${target} PRIVATE Threads::Threads)
     if(VIPL_BACKEND_TCP)
         target_include_directories(${target} SYSTEM PRIVATE ${VIPL_LIBUV_INCLUDE})
@@ -182,6 +183,18 @@ macro(vipl_default_library)
     vipl_public_includes(vipl_compat include/vipl/compat /vipl/compat)
     target_link_libraries(vipl_compat INTERFACE vipl)
 endmacro()
+
+# vipl_server(<folder> <file>...): the program that the library runs for shared objects, installed as libexec/vipl-server. It has
+# the library's code in it, because it is of the same version.
+function(vipl_server folder)
+    list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
+    add_executable(vipl_server ${ARGN} $<TARGET_OBJECTS:vipl_objects>)
+    vipl_own(vipl_server)
+    vipl_internal_includes(vipl_server)
+    set_target_properties(vipl_server PROPERTIES OUTPUT_NAME vipl-server LINKER_LANGUAGE C
+                          RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/libexec)
+    target_link_libraries(vipl_server PRIVATE ${vipl_private_libraries})
+endfunction()
 
 # vipl_program(<target> <source>...): a C program of this project, on the public interface.
 function(vipl_program target)

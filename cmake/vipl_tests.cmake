@@ -98,6 +98,9 @@ function(vipl_test name)
     elseif(kind STREQUAL "stress")
         set(cost 1)
     endif()
+    if(TARGET vipl_server) # this build's own, unless the test has something to say about it
+        list(PREPEND arg_ENVIRONMENT VIPL_SERVER=$<TARGET_FILE:vipl_server>)
+    endif()
     add_test(NAME ${name} COMMAND ${arg_COMMAND})
     set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${limit} COST ${cost} SKIP_RETURN_CODE 77
                          ENVIRONMENT "${arg_ENVIRONMENT}")

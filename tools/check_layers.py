@@ -127,9 +127,9 @@ def check_file(root, path, backends):
 
 
 def sources_of(cmake):
-    """The paths of what vipl_layer() and vipl_backend() list."""
+    """The paths of what vipl_layer(), vipl_server() and vipl_backend() list."""
     built = set()
-    for kind, folder, names in re.findall(r'vipl_(layer|backend)\((\S+)\s+([^)]*)\)', cmake):
+    for kind, folder, names in re.findall(r'vipl_(layer|server|backend)\((\S+)\s+([^)]*)\)', cmake):
         where = 'src/backends/' + folder if kind == 'backend' else folder
         built.update(where + '/' + name for name in names.split())
     return built

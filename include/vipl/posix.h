@@ -59,10 +59,10 @@ extern "C" {
  * - **Handlers** run in the process that registered them, on one library thread for all its shareable NIC handles. An error
  *   is reported in each process that has a reference to the VI and an error handler on the NIC handle.
  *
- * The objects belong to the server, a process that the library forks when the first shareable NIC handle is opened. The
+ * The objects belong to the server, a process that the library starts when the first shareable NIC handle is opened. The
  * server has none of the program's descriptors except standard error, no wait() call of the program returns it, and it ends
- * when the last process that uses it ends. Open the first shareable NIC handle early: memory that the program has at that
- * moment is copied when it changes. If the server is killed, calls on shared objects return VIP_ERROR_RESOURCE until another
+ * when the last process that uses it ends. It is a program of its own, libexec/vipl-server. Where that cannot be run, it is a
+ * fork of the calling program, and memory that the program has at that moment is copied when it changes. If the server is killed, calls on shared objects return VIP_ERROR_RESOURCE until another
  * shareable NIC handle is opened.
  *
  * @param DeviceName  As for VipOpenNic().

@@ -46,9 +46,17 @@ int vipl_pid(void);
 /* Runs `run` in a process of its own, which no wait() of this one sees: forked without exec, in a session of
  * its own, with all signals blocked and no descriptors but `keep` and the standard error output. */
 int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count);
+/* Runs a program in a process that no wait() of this one sees. It inherits `pass`, and begins with all signals blocked. Its first
+ * process has to end soon, see vipl_detach(). ENOENT, EACCES: there is no such program. */
+int vipl_spawn_program(char *const arguments[], const int *pass, unsigned count);
+/* For such a program: goes on in a session of its own, in a process whose parent ends here, with no descriptors but `keep` and the
+ * standard error output. 0 in that process; else an errno value. */
+int vipl_detach(const char *name, const int *keep, unsigned count);
+void vipl_process_end(void);                  /* at once: no handler of the program runs */
 int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
 int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
 const char *vipl_environment(const char *name);
+const char *vipl_trusted_environment(const char *name); /* NULL in a program with more rights than its user */
 const char *vipl_os_error(int error, char *text, size_t size); /* errno value to text */
 void vipl_print_error(const char *text, size_t length); /* to the standard error output; async-signal-safe */
 
@@ -174,7 +182,8 @@ struct vipl_shm {
     size_t bytes;
 };
 int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes);
-/* The same, but pages are found when they are first touched. */
+/* The same, but pages are found when they are first touched, and forked children have it too. Its address is free in most
+ * other programs, so that they can have it there: vipl_shared_file_map(). */
 int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes);
 void vipl_shm_clear(void *pages, size_t bytes); /* gives pages of one back: they read as zeros */
 /* Maps a peer's segment: refused unless it is sealed against shrinking and has `bytes` at least. */
@@ -190,6 +199,18 @@ struct vipl_mapping {
 };
 /* EINVAL: not all of the bytes are one shared mapping that may be read and written. */
 int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *out);
+
+/* A shared mapping of the program's, to be made in another program at the same address. */
+struct vipl_shared_file {
+    int fd;
+    uintptr_t address;
+    size_t bytes;
+    uint64_t offset;
+};
+/* All that may be read and written, but those of devices and the library's own; at most `most`. The descriptors of `count` are the
+ * caller's to close, also after an error. ENOTSUP: there are more, or one of which no descriptor is to be had. */
+int vipl_shared_files(struct vipl_shared_file *out, unsigned most, unsigned *count);
+int vipl_shared_file_map(const struct vipl_shared_file *file); /* EEXIST: something lies there */
 
 /* --- memory that may not be there --------------------------------------------------------------- */
 
@@ -212,7 +233,7 @@ int vipl_peer_write(int pid, const struct vipl_iov *local, unsigned locals, cons
 /* --- local rendezvous: stream sockets in a name space of this host, any bytes as a name ----------- */
 
 int vipl_local_listen(const void *name, size_t length, int *fd); /* EADDRINUSE: taken */
-int vipl_local_pair(int fds[2]);                                 /* two ends that need no name */
+int vipl_local_pair(int fds[2]); /* two ends that need no name; -1 both where there are none */
 /* Replaces another descriptor by an end of a pair: the number is never free in between. */
 int vipl_local_replace(int fd, int *by);
 int vipl_local_connect(const void *name, size_t length,
@@ -237,6 +258,7 @@ int vipl_local_receive_from(int fd, void *bytes, size_t size, size_t *length, in
                             struct vipl_sender *sender);
 /* Whether the sender's process has the users, groups and capabilities of this one. */
 bool vipl_has_same_rights(const struct vipl_sender *sender);
+struct vipl_sender vipl_parent(void); /* the process that started this one, with this one's user and group */
 
 /* --- stream sockets between hosts: they never block, raise no signal, and do not survive exec ------- */
 

@@ -11,22 +11,20 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/config.h"
 #include "base/deadline.h"
 #include "base/guard.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 #include "os/os_mutex.h"
+#include "share/client_start.h"
 #include "share/note.h"
 #include "share/rings.h"
-#include "share/server.h"
 
 enum {
     SPINS = 2000,
     LOOK_MS = 1000, /* how often a call that waits checks that the server lives */
     CHANNELS = 256,
-    MIB = 1 << 20,
     /* Forks of one thread at a time: each but the first in a handler that interrupted the one before. */
     MOST_FORKS = 4,
     FORK_MS = 1000 /* how long a fork waits for room in the socket */
@@ -228,44 +226,12 @@ static void after_fork_in_child(void)
 
 /* --- joining --- */
 
-#if UINTPTR_MAX > 0xFFFFFFFFu
-enum { HEAP_MIB = 1024, MOST_HEAP_MIB = 1 << 20 };
-#else
-enum { HEAP_MIB = 64, MOST_HEAP_MIB = 1024 };
-#endif
-
-/* The heap lies behind the arena's own part, at a multiple of its units: a mapping does not begin at one. */
-static struct vipl_arena *make_arena(void)
+/* In a server's process that was forked, which has inherited `talk` as its parent held it. */
+static void begin_server(void)
 {
-    struct vipl_shm shm;
-    size_t own = sizeof(struct vipl_arena) + VIPL_SHARE_PAGE;
-    size_t heap = (size_t)vipl_config_number("VIPL_SHARED_MIB", HEAP_MIB, 1, MOST_HEAP_MIB) * MIB;
-    int error = vipl_shm_reserve(&shm, "vipl-shared", own + heap);
-    if (error != 0) {
-        vipl_log_os("memory for shared objects", error);
-        return NULL;
-    }
-    vipl_shm_close_fd(&shm);
-    struct vipl_arena *arena = shm.base;
-    uintptr_t end = (uintptr_t)shm.base + own;
-    arena->heap.base = (unsigned char *)shm.base + own - end % VIPL_SHARE_PAGE;
-    arena->heap.bytes = heap;
-    return arena;
-}
-
-struct beginning {
-    struct vipl_arena *arena;
-    int socket;
-};
-
-/* In the server's process, which has inherited `talk` as its parent held it. */
-static void server_main(void *arg)
-{
-    struct beginning *beginning = arg;
     vipl_fd_pass(-1, -1);
     vipl_mutex_unlock(&share.talk);
     vipl_guard_cancelled(); /* the API call that started the server goes on in the parent only */
-    vipl_server_run(beginning->arena, beginning->socket);
 }
 
 /* A descriptor of the line to a new server takes the place of that to a former one. */
@@ -282,36 +248,17 @@ static int take_place(int *of, int fd)
     return error;
 }
 
-/* `talk` is held. */
-static int start_server(struct vipl_arena *arena)
+/* `talk` is held. 0, or an errno value. */
+static int start_server(struct vipl_arena **arena)
 {
-    int client[2];
-    int life[2];
-    int error = vipl_local_pair(client);
+    struct vipl_line line;
+    int error = vipl_share_start(&line, begin_server);
     if (error != 0) {
         return error;
     }
-    error = vipl_local_pair(life);
-    if (error != 0) {
-        vipl_fd_close(client[0]);
-        vipl_fd_close(client[1]);
-        return error;
-    }
-    struct beginning beginning = {arena, client[1]};
-    int const servers[2] = {client[1], life[1]};
-    vipl_local_name_senders(client[1]);
-    vipl_fd_pass(client[1], life[1]);
-    error = vipl_spawn("vipl-server", server_main, &beginning, servers, 2);
-    vipl_fd_pass(-1, -1);
-    vipl_fd_close(client[1]);
-    vipl_fd_close(life[1]);
-    if (error != 0) {
-        vipl_fd_close(client[0]);
-        vipl_fd_close(life[0]);
-        return error;
-    }
-    int socket_error = take_place(&share.socket, client[0]);
-    int life_error = take_place(&share.lifeline, life[0]);
+    *arena = line.arena;
+    int socket_error = take_place(&share.socket, line.socket);
+    int life_error = take_place(&share.lifeline, line.lifeline);
     return socket_error != 0 ? socket_error : life_error;
 }
 
@@ -337,19 +284,16 @@ static VIP_RETURN join_locked(bool fork_handlers)
         }
         share.watching = true;
     }
+    struct vipl_arena *arena = NULL;
     struct tables *mine = vipl_zalloc(sizeof(*mine));
-    struct vipl_arena *arena = mine == NULL ? NULL : make_arena();
-    if (arena == NULL) {
+    int error = mine == NULL ? ENOMEM : start_server(&arena);
+    if (error != 0) {
         vipl_free(mine);
+        vipl_log_os("starting the server of shared objects", error);
         return VIP_ERROR_RESOURCE;
     }
     mine->older = share.mine;
     share.mine = mine;
-    int error = start_server(arena);
-    if (error != 0) {
-        vipl_log_os("starting the server of shared objects", error);
-        return VIP_ERROR_RESOURCE;
-    }
     share.pid = vipl_pid();
     share.channel_count = 0;
     memset(share.busy, 0, sizeof(share.busy));

@@ -6,6 +6,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
 
 #include "family.hpp"
 #include "shared_pair.hpp"
@@ -15,16 +20,26 @@ using namespace vipl_conformance;
 
 namespace {
 
-unsigned entries(const std::string &folder)
+std::vector<std::string> names_in(const std::string &folder)
 {
-    unsigned count = 0;
+    std::vector<std::string> names;
     if (DIR *dir = opendir(folder.c_str())) {
         while (const dirent *entry = readdir(dir)) {
-            count += entry->d_name[0] != '.' ? 1 : 0;
+            if (entry->d_name[0] != '.') {
+                names.emplace_back(entry->d_name);
+            }
         }
         closedir(dir);
     }
-    return count;
+    return names;
+}
+
+/** What a path leads to, also if that is no file. */
+std::string target_of(const std::string &path)
+{
+    char target[4096];
+    const ssize_t length = readlink(path.c_str(), target, sizeof target);
+    return length < 0 ? path : std::string(target, static_cast<size_t>(length));
 }
 
 pid_t server_of_this()
@@ -38,7 +53,8 @@ pid_t server_of_this()
 std::pair<unsigned, unsigned> census(pid_t process)
 {
     const std::string folder = "/proc/" + std::to_string(process);
-    return {entries(folder + "/fd"), entries(folder + "/task")};
+    return {static_cast<unsigned>(names_in(folder + "/fd").size()),
+            static_cast<unsigned>(names_in(folder + "/task").size())};
 }
 
 void expect_error(const char *what, const std::function<VIP_RETURN()> &call)
@@ -72,6 +88,45 @@ TWO_PROCESS_CASE("nobody notices the server", "[sharing][posix]") = {
         errno = 0;
         EXPECT(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);
         shared.exchange();
+    },
+};
+
+TWO_PROCESS_CASE("the server is a program of its own and has nothing of the one that began it",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_fresh();
+        const char *const named = std::getenv("VIPL_SERVER");
+        if (named == nullptr || access(named, X_OK) != 0) {
+            throw NotApplicable("VIPL_SERVER does not name a program");
+        }
+        const std::string file = "/proc/self/exe";
+        const int open_file = open(file.c_str(), O_RDONLY); // not even close-on-exec
+        EXPECT(open_file >= 0);
+        SharedPair shared;
+        const std::string process = std::to_string(server_of_this());
+        EXPECT_EQ(target_of(named), target_of("/proc/" + process + "/exe"));
+        EXPECT_EQ(std::string(), mapping_of(process, target_of(file).c_str()));
+        for (const std::string &fd : names_in("/proc/" + process + "/fd")) {
+            EXPECT(std::stoi(fd) <= 2 || target_of("/proc/" + process + "/fd/" + fd) != target_of(file));
+        }
+        close(open_file);
+        shared.exchange();
+    },
+};
+
+TWO_PROCESS_CASE("without its program the server is a fork of the one that began it", "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_fresh();
+        Fork child([] { // which has another environment
+            EXPECT(setenv("VIPL_SERVER", "/nonexistent/vipl-server", 1) == 0);
+            SharedPair shared;
+            const std::string process = std::to_string(server_of_this());
+            EXPECT_EQ(target_of("/proc/self/exe"), target_of("/proc/" + process + "/exe"));
+            shared.exchange();
+        });
+        child.finish();
     },
 };
 

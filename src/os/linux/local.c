@@ -61,6 +61,9 @@ int vipl_local_pair(int fds[2])
                 socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0;
     int error = made ? vipl_fd_adopt_pair(fds) : errno;
     vipl_fd_end();
+    if (error != 0) {
+        fds[0] = fds[1] = -1;
+    }
     return error;
 }
 

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* What memory is, as the kernel lists it: two processes share what has the same file and offset in both lists. */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "os/os.h"
 
@@ -15,6 +22,8 @@ struct line {
     uint64_t device;
     uint64_t inode;
     bool shared; /* and writable */
+    char path
+        [256]; /* what the kernel calls it: a path, which may be cut off or end in " (deleted)", or another name */
 };
 
 static bool read_line(FILE *file, struct line *line)
@@ -29,8 +38,9 @@ static bool read_line(FILE *file, struct line *line)
     for (int c = 0; strchr(text, '\n') == NULL && c != '\n' && c != EOF;) { /* a long name: its rest */
         c = fgetc(file);
     }
-    if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64, &line->begin, &line->end,
-               rights, &line->offset, &major, &minor, &line->inode) != 7) {
+    line->path[0] = '\0';
+    if (sscanf(text, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %255[^\n]", &line->begin,
+               &line->end, rights, &line->offset, &major, &minor, &line->inode, line->path) < 7) {
         return false;
     }
     line->device = (uint64_t)major << 32 | minor;
@@ -67,4 +77,109 @@ int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *
     }
     fclose(file);
     return next >= end ? 0 : EINVAL;
+}
+
+/* --- handing mappings to another program --- */
+
+static bool begins_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Segments that the library has made (vipl_shm_create()) are for the processes that it gave them to. */
+static bool is_own(const struct line *line)
+{
+    return begins_with(line->path, "/memfd:vipl-link") || begins_with(line->path, "/memfd:vipl-window") ||
+           begins_with(line->path, "/memfd:vipl-shared");
+}
+
+/* Of a device, or of something that only looks like a file. */
+static bool is_device(const struct line *line)
+{
+    bool in_dev = begins_with(line->path, "/dev/") && !begins_with(line->path, "/dev/shm/") &&
+                  !begins_with(line->path, "/dev/zero") && !begins_with(line->path, "/dev/hugepages/");
+    return in_dev || (line->path[0] != '/' && !begins_with(line->path, "[anon_shmem"));
+}
+
+static bool is_of(int fd, const struct line *line)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_ino == line->inode &&
+           ((uint64_t)major(st.st_dev) << 32 | minor(st.st_dev)) == line->device;
+}
+
+static int open_path(const char *path, const struct line *line)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd >= 0 && !is_of(fd, line)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* By a descriptor of the program's own: a memfd has no path. */
+static int open_descriptor(const struct line *line)
+{
+    int found = -1;
+    DIR *folder = opendir("/proc/self/fd");
+    struct dirent *entry;
+    while (folder != NULL && found < 0 && (entry = readdir(folder)) != NULL) {
+        char path[64];
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] != '.' && is_of(fd, line)) {
+            snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+            found = open_path(path, line);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return found;
+}
+
+/* A descriptor of what is mapped; -1: there is none to be had. The kernel's own list of mapped files needs a capability. */
+static int open_mapped(const struct line *line)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/map_files/%" PRIx64 "-%" PRIx64, line->begin, line->end);
+    int fd = open_path(path, line);
+    fd = fd >= 0 ? fd : open_path(line->path, line);
+    return fd >= 0 ? fd : open_descriptor(line);
+}
+
+int vipl_shared_files(struct vipl_shared_file *out, unsigned most, unsigned *count)
+{
+    struct line line;
+    int error = 0;
+    FILE *file = fopen("/proc/self/maps", "re");
+    *count = 0;
+    if (file == NULL) {
+        return errno;
+    }
+    while (error == 0 && read_line(file, &line)) {
+        if (!line.shared || is_own(&line) || is_device(&line)) {
+            continue;
+        }
+        int fd = *count == most ? -1 : open_mapped(&line);
+        error = vipl_fd_lift(&fd) != 0 ? ENOTSUP : 0;
+        if (error == 0) {
+            out[(*count)++] = (struct vipl_shared_file){fd, (uintptr_t)line.begin,
+                                                        (size_t)(line.end - line.begin), line.offset};
+        }
+    }
+    fclose(file);
+    return error;
+}
+
+int vipl_shared_file_map(const struct vipl_shared_file *file)
+{
+    void *address = (void *)file->address;
+    void *base = mmap(address, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
+                      file->fd, (off_t)file->offset);
+    if (base != MAP_FAILED && base != address) { /* a kernel that does not know the flag */
+        munmap(base, file->bytes);
+        return EEXIST;
+    }
+    return base == MAP_FAILED ? errno : 0;
 }

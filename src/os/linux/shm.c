@@ -16,15 +16,20 @@
 
 #include "os/os.h"
 
-static int map(struct vipl_shm *shm, bool writable)
+/* Maps it at `address`, or (NULL) where the system likes. */
+static int map(struct vipl_shm *shm, bool writable, void *address)
 {
     if (vipl_resource_fails(ENOMEM)) {
         return errno;
     }
-    void *base =
-        mmap(NULL, shm->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, shm->fd, 0);
+    void *base = mmap(address, shm->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                      MAP_SHARED | (address == NULL ? 0 : MAP_FIXED_NOREPLACE), shm->fd, 0);
     if (base == MAP_FAILED) {
         return errno;
+    }
+    if (address != NULL && base != address) { /* a kernel that does not know the flag */
+        munmap(base, shm->bytes);
+        return EEXIST;
     }
     shm->base = base;
     return 0;
@@ -67,6 +72,24 @@ static int set_size_within_limit(int fd, size_t bytes, bool now)
     return rc;
 }
 
+/* At an address that is free in other programs too, most likely: between where systems put programs, and where they put
+ * libraries and stacks, of any width of addresses; else where the system likes. */
+static int map_apart(struct vipl_shm *shm)
+{
+    static const uint64_t places[] = {UINT64_C(1) << 45, UINT64_C(1) << 40, UINT64_C(1) << 37,
+                                      UINT64_C(1) << 30};
+    enum { GRAIN_BITS = 21 };
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        uint64_t random = 0;
+        (void)vipl_entropy(&random, sizeof(random));
+        uint64_t address = places[i] + (random % (places[i] >> (GRAIN_BITS + 1)) << GRAIN_BITS);
+        if (address + shm->bytes < UINTPTR_MAX && map(shm, true, (void *)(uintptr_t)address) == 0) {
+            return 0;
+        }
+    }
+    return map(shm, true, NULL);
+}
+
 static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now)
 {
     vipl_fd_begin();
@@ -83,7 +106,7 @@ static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now)
         rc = errno;
     }
     if (rc == 0) {
-        rc = map(shm, true);
+        rc = now ? map(shm, true, NULL) : map_apart(shm);
     }
     if (rc != 0) {
         vipl_shm_close_fd(shm);
@@ -126,7 +149,7 @@ int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable)
     }
     shm->fd = fd;
     shm->bytes = bytes;
-    return keep_from_children(shm, map(shm, writable));
+    return keep_from_children(shm, map(shm, writable, NULL));
 }
 
 void vipl_shm_close_fd(struct vipl_shm *shm)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process of the library's own: a grandchild of the program's, so that the program's wait() never sees it,
- * and forked without exec, so that it needs no file and finds shared memory where the program has it.
+ * A process of the library's own: a grandchild of the program's, so that the program's wait() never sees it. It runs a program of
+ * its own, or is forked without exec: then it needs no file, and finds shared memory where the program has it.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,6 +79,18 @@ static void begin(const char *name, const int *keep, unsigned count)
     }
 }
 
+/* Waits for a child that ends soon. Its exit status; 0 if another wait() of the program's had it. */
+static int reap(pid_t child)
+{
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) {
+            return 0;
+        }
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
+}
+
 int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count)
 {
     pid_t child = vipl_resource_fails(EAGAIN) ? -1 : fork();
@@ -93,11 +107,70 @@ int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep
         run(arg);
         _exit(0);
     }
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) {
-            return 0; /* the program waited for it: the new process will report itself, or not */
-        }
+    return reap(child);
+}
+
+/* A descriptor that takes its own place is inherited, whatever its flag says. */
+static int pass_all(posix_spawn_file_actions_t *actions, const int *pass, unsigned count)
+{
+    int error = 0;
+    for (unsigned i = 0; error == 0 && i < count; i++) {
+        error = posix_spawn_file_actions_adddup2(actions, pass[i], pass[i]);
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
+    return error;
+}
+
+int vipl_spawn_program(char *const arguments[], const int *pass, unsigned count)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t all;
+    pid_t child;
+    if (posix_spawn_file_actions_init(&actions) != 0) {
+        return ENOMEM;
+    }
+    sigfillset(&all);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    int error = vipl_resource_fails(EAGAIN) ? errno : pass_all(&actions, pass, count);
+    if (error ==
+        0) { /* the C library makes a process that shares this one's memory until it runs the program */
+        error = posix_spawn(&child, arguments[0], &actions, &attributes, arguments, environ);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return error == 0 ? reap(child) : error;
+}
+
+int vipl_detach(const char *name, const int *keep, unsigned count)
+{
+    setsid();
+    pid_t child = fork();
+    if (child > 0) {
+        _exit(0);
+    }
+    if (child == 0) {
+        begin(name, keep, count);
+    }
+    return child == 0 ? 0 : errno;
+}
+
+struct vipl_sender vipl_parent(void)
+{
+    return (struct vipl_sender){(int)getppid(), (uint32_t)getuid(), (uint32_t)getgid()};
+}
+
+void vipl_process_end(void)
+{
+    _exit(0);
+}
+
+const char *vipl_trusted_environment(const char *name)
+{
+#ifdef __linux__
+    return secure_getenv(name);
+#else
+    return issetugid() ? NULL : getenv(name);
+#endif
 }

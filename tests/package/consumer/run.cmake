@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # cmake -DKIND=<kind> -DSOURCE=<checkout> -DPREFIX=<installed tree> -DWORK=<scratch folder>
 #       -DCC=<compiler> [-DTOOLCHAIN=<file>] [-DEMULATOR=<command>] [-DLIBDIR=<folder>] [-DLIBUV_DIR=<folder>]
+#       [-DSERVER=<installed program>]
 #       -P run.cmake
 # Kinds: installed, add_subdirectory, slim, FetchContent, pkg_config, pkg_config_static, meson.
 cmake_minimum_required(VERSION 3.20)
@@ -30,6 +31,12 @@ endif()
 set(configure ${CMAKE_COMMAND} -B ${WORK} ${compiler} -DCMAKE_C_FLAGS=-Werror)
 
 if(KIND STREQUAL "installed")
+    if(SERVER) # without arguments it says what it is
+        execute_process(COMMAND ${EMULATOR} ${SERVER} RESULT_VARIABLE result ERROR_QUIET)
+        if(NOT result EQUAL 2)
+            message(FATAL_ERROR "${SERVER}: ${result}")
+        endif()
+    endif()
     run(${configure} -S ${here}/installed -Dvipl_DIR=${PREFIX}/${LIBDIR}/cmake/vipl)
 elseif(KIND MATCHES "add_subdirectory|FetchContent")
     run(${configure} -S ${here}/embedded -DVIPL_SOURCE=${SOURCE} -DEMBED_WITH=${KIND})
