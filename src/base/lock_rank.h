@@ -12,8 +12,9 @@
 enum vipl_lock_rank {
     VIPL_RANK_NOTES = 1, /* server.c: messages of one client are read and handled in their order */
     VIPL_RANK_SHARE, /* client.c, server_objects.c, server_heap.c: a client's channels; the server's objects */
-    VIPL_RANK_REGIONS,     /* mem.h: one region ends or changes at a time, at the backend too */
-    VIPL_RANK_BACKEND,     /* a backend's connection set-up and links */
+    VIPL_RANK_REGIONS, /* mem.h: one region ends or changes at a time, at the backend too */
+    VIPL_RANK_LISTEN,  /* listener.c: a NIC handle begins or ceases to take requests, at the backend too */
+    VIPL_RANK_BACKEND, /* a backend's connection set-up and links */
     VIPL_RANK_BACKEND_MEM, /* a backend's tables of registered memory */
     VIPL_RANK_BACKEND_RX,  /* a backend's receiving side: one thread makes progress */
     VIPL_RANK_NIC,         /* nic.h: an opened device's lists of objects, its users */

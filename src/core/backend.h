@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/address.h"
 #include "base/iov.h"
@@ -41,6 +42,15 @@ struct vipl_address {
     uint8_t host[VIPL_MAX_HOST_ADDRESS];
     uint8_t disc[VIPL_MAX_DISCRIMINATOR];
 };
+
+static inline bool vipl_address_same_discriminator(const struct vipl_address *a, const struct vipl_address *b)
+{
+    return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
+}
+static inline bool vipl_address_same_host(const struct vipl_address *a, const struct vipl_address *b)
+{
+    return a->host_len == b->host_len && memcmp(a->host, b->host, a->host_len) == 0;
+}
 
 /* What one end of a connection tells the other about itself. */
 struct vipl_vi_params {
@@ -156,10 +166,14 @@ struct vipl_backend {
 
     /* --- connections. No lock held. ----------------------------------------------------------------- */
 
-    /* A call begins to wait for requests for this discriminator; unlisten: it waits no more. Requests still
-     * arrive between two such calls; a backend may stop that for what nobody has waited for lately. */
+    /* The NIC handle begins to take requests for this discriminator, which vipl_up_listens() knows from now on. Called once;
+     * unlisten, once, when core drops the discriminator, at the latest before close. The lock of rank LISTEN is held
+     * across both. listen may block for the requests that are there already, 100 ms at most. */
     VIP_RETURN (*listen)(struct vipl_be_nic *be, const struct vipl_address *local);
     void (*unlisten)(struct vipl_be_nic *be, const struct vipl_address *local);
+    /* A program is about to look for requests: those that have arrived by now are to be reported to core, also those
+     * that core had no room for before. Not blocking. */
+    void (*conns_look)(struct vipl_be_nic *be);
     /* Starts a request; the answer comes through vipl_up_connected() or vipl_up_connect_failed().
      * `peer` : symmetric. Not blocking. */
     VIP_RETURN(*connect)
@@ -168,13 +182,13 @@ struct vipl_backend {
     /* Ends a request whose time is up. The answer may still have come: VIP_SUCCESS then. Otherwise
      * the code that tells how far it got: VIP_TIMEOUT, VIP_NO_MATCH or VIP_NOT_REACHABLE. */
     VIP_RETURN (*connect_cancel)(struct vipl_be_nic *be, struct vipl_vi *vi);
-    /* A request is about to be handed to the program: the requester is told that a program has it. False: another
-     * process has it, or the requester has gone; the backend does not name the conn any more. */
+    /* A request is about to be handed to the program, which is the only one to have it from now on. False: another one
+     * has it, or the requester has gone; the backend does not name the conn any more. */
     bool (*conn_taken)(struct vipl_be_nic *be, struct vipl_conn *conn);
     /* Connects; may block for the requester's word. VIP_TIMEOUT: the requester has gone. On success
      * vipl_up_connected() was called for the VI. */
     VIP_RETURN (*conn_accept)(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi);
-    /* The request is over without a connection. `answer`: tell the requester of the rejection. */
+    /* The request is over without a connection; it may not have been taken. `answer`: tell the requester of the rejection. */
     void (*conn_reject)(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer);
     /* Both VI locks held, must not block; the VI leaves CONNECTED and its queues are about to be flushed:
      * a peer that fetches from a pending send's buffers must find out that it came too late. */

@@ -51,14 +51,14 @@ enum vipl_mem_fault vipl_up_rdma_fault(struct vipl_vi *vi, bool write, VIP_MEM_H
 void vipl_up_rdma_refuse(struct vipl_vi *vi, bool write);
 /* --- connections -------------------------------------------------------------------------------------------- */
 
-/* A request arrived. NULL: too many are waiting; the requester may try again. */
+/* Whether the NIC handle takes requests for the discriminator: the one list of listeners is core's. */
+bool vipl_up_listens(struct vipl_nic *nic, const struct vipl_address *local);
+/* A request arrived. NULL: too many are pending; the requester may try again. */
 struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_address *local,
                                        const struct vipl_address *remote,
                                        const struct vipl_vi_params *params);
 /* The requester went away before an answer. The backend must not name the conn any more. */
 void vipl_up_conn_gone(struct vipl_conn *conn);
-/* The request is to wait elsewhere. False: the program has it. Else the backend must not name the conn any more. */
-bool vipl_up_conn_withdraw(struct vipl_conn *conn);
 /* The VI is connected; false: it does not wait for that any more. */
 bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote);
 /* The VI's request failed with `rc`. */

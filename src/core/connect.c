@@ -7,6 +7,7 @@
 #include "base/handle.h"
 #include "base/lock_rank.h"
 #include "core/backend_up.h"
+#include "core/listener.h"
 #include "core/nic.h"
 #include "core/vi.h"
 
@@ -45,11 +46,6 @@ void vipl_address_write(const struct vipl_address *in, VIP_NET_ADDRESS *out)
     out->DiscriminatorLen = in->disc_len;
     memcpy(bytes, in->host, in->host_len);
     memcpy(bytes + in->host_len, in->disc, in->disc_len);
-}
-
-static bool same_discriminator(const struct vipl_address *a, const struct vipl_address *b)
-{
-    return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
 }
 
 VIP_RETURN vipl_params_agree(const struct vipl_vi_params *a, const struct vipl_vi_params *b)
@@ -109,21 +105,15 @@ static void free_locked(struct vipl_conn *conn)
     vipl_pool_put(&conn_pool, conn);
 }
 
-bool vipl_up_conn_withdraw(struct vipl_conn *conn)
+/* One that the program has ends with the program's answer. */
+void vipl_up_conn_gone(struct vipl_conn *conn)
 {
     struct vipl_nic *nic = conn->nic;
     vipl_mutex_lock(&nic->lock);
-    bool waiting = conn->state == VIPL_CONN_WAITING;
-    if (waiting) {
+    if (conn->state == VIPL_CONN_WAITING) {
         free_locked(conn);
     }
     vipl_mutex_unlock(&nic->lock);
-    return waiting;
-}
-
-void vipl_up_conn_gone(struct vipl_conn *conn)
-{
-    vipl_up_conn_withdraw(conn); /* one the program has ends with the program's answer */
 }
 
 void vipl_conns_close(struct vipl_nic *nic)
@@ -179,7 +169,7 @@ static VIP_RETURN attempt_conn(void *arg, struct vipl_waiter *waiter)
     vipl_mutex_lock(&nic->lock);
     for (struct vipl_list *l = nic->conns.next; l != &nic->conns && rc == VIP_NOT_DONE; l = l->next) {
         struct vipl_conn *conn = VIPL_CONTAINER(l, struct vipl_conn, link);
-        if (conn->state == VIPL_CONN_WAITING && same_discriminator(&conn->local, wait->local)) {
+        if (conn->state == VIPL_CONN_WAITING && vipl_address_same_discriminator(&conn->local, wait->local)) {
             rc = take_locked(conn);
             wait->conn = conn;
         }
@@ -206,7 +196,7 @@ static void leave_conn(void *arg, struct vipl_waiter *waiter, bool unused)
 static void cancelled_conn(void *arg)
 {
     struct wait_for_conn *wait = arg;
-    vipl_conn_unlisten(wait->nic, wait->local);
+    vipl_listener_end(wait->nic, wait->local);
 }
 
 static void write_attributes(const struct vipl_vi_params *params, VIP_VI_ATTRIBUTES *out)
@@ -221,7 +211,7 @@ static void write_attributes(const struct vipl_vi_params *params, VIP_VI_ATTRIBU
     }
 }
 
-/* Another process has the request that was taken here, or it is gone. */
+/* Another program has the request that was taken here, or it is gone. */
 static void drop_taken(struct vipl_conn *conn)
 {
     struct vipl_nic *nic = conn->nic;
@@ -231,32 +221,41 @@ static void drop_taken(struct vipl_conn *conn)
     vipl_mutex_unlock(&nic->lock);
 }
 
+/* Waits for a request that no other program has. */
+static VIP_RETURN take_request(struct wait_for_conn *wait, uint64_t deadline)
+{
+    struct vipl_nic *nic = wait->nic;
+    struct vipl_wait_for what = {attempt_conn, leave_conn, wait, NULL, true, cancelled_conn};
+    nic->ops->conns_look(nic->be);
+    for (;;) {
+        VIP_RETURN rc = vipl_wait(nic, &what, deadline);
+        if (rc != VIP_SUCCESS || vipl_nic_is_inherited(nic) || nic->ops->conn_taken(nic->be, wait->conn)) {
+            return rc;
+        }
+        drop_taken(wait->conn);
+    }
+}
+
 VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *local, VIP_ULONG timeout,
                              VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **handle)
 {
     struct wait_for_conn wait = {.nic = nic, .local = local};
-    struct vipl_wait_for what = {attempt_conn, leave_conn, &wait, NULL, true, cancelled_conn};
-    VIP_RETURN rc = nic->ops->listen(nic->be, local);
-    if (rc == VIP_SUCCESS) {
-        uint64_t deadline = vipl_deadline(timeout);
-        bool again;
-        do {
-            rc = vipl_wait(nic, &what, deadline);
-            if (vipl_nic_is_inherited(nic)) {
-                return VIP_INVALID_PARAMETER;
-            }
-            /* While this call still counts as a waiter: afterwards the request would look for another one. */
-            again = rc == VIP_SUCCESS && !nic->ops->conn_taken(nic->be, wait.conn);
-            if (again) {
-                drop_taken(wait.conn);
-            }
-        } while (again);
-        vipl_conn_unlisten(nic, local);
+    uint64_t deadline = vipl_deadline(timeout);
+    VIP_RETURN rc = vipl_listener_begin(nic, local);
+    bool listens = rc == VIP_SUCCESS;
+    if (listens && !vipl_nic_is_inherited(nic)) {
+        rc = take_request(&wait, deadline);
+    }
+    if (vipl_nic_is_inherited(nic)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (listens) {
+        vipl_listener_end(nic, local);
     }
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    /* Taken: nobody ends it before the program answers, but for closing, which waits for us. */
+    /* Taken: it ends with the program's answer or with the NIC handle, whose closing waits for this call. */
     vipl_address_write(&wait.conn->remote, remote);
     write_attributes(&wait.conn->params, attributes);
     *handle = wait.conn->handle;

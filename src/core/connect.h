@@ -41,10 +41,7 @@ VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, cons
 VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 
-/* listener.c: a wait for this address is over; the address may stay listened to. */
-void vipl_conn_unlisten(struct vipl_nic *nic, const struct vipl_address *local);
 void vipl_conns_close(struct vipl_nic *nic); /* no new requests; those here are rejected */
-void vipl_conns_fini(struct vipl_nic *nic);  /* the NIC has no users any more */
 void vipl_conn_abandon_pool(void);
 
 /* Addresses as programs lay them out. False: a length the device does not take. */

@@ -12,6 +12,7 @@
 #include "core/backend_up.h"
 #include "core/connect.h"
 #include "core/cq.h"
+#include "core/listener.h"
 #include "core/nic.h"
 #include "core/vi.h"
 #include "os/os.h"
@@ -119,6 +120,7 @@ static void reset(struct vipl_nic *nic)
     nic->generation = vipl_fork_generation();
     nic->closing = 0;
     nic->vi_count = nic->cq_count = nic->ptag_count = nic->last_tag = nic->conns_waiting = 0;
+    nic->listeners_idle = 0;
     memset(&nic->retired, 0, sizeof(nic->retired));
     nic->default_ptag = NULL;
     nic->discovered[0] = nic->discovered[1] = NULL;
@@ -298,7 +300,9 @@ VIP_RETURN vipl_device_close(void *handle)
     vipl_wake_sleepers(nic);
     wait_for_users(nic, in_callback ? 2 : 1); /* the handle's own; and the service thread's */
     vipl_ptag_drop_all(nic);
-    vipl_conns_fini(nic);
+    vipl_listeners_fini(nic);
+    vipl_ready_fd_free(nic->conn_ready_fd);
+    nic->conn_ready_fd = NULL;
     nic->ops->close(nic->be);
     vipl_mem_fini(&nic->mem);
     vipl_free(nic->discovered[0]);

@@ -1,81 +1,131 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A program with a descriptor for connection requests is not inside VipConnectWait() when they come. So what it has
- * waited for once since it has the descriptor stays listened to, as if a call went on waiting there.
- */
-#include <string.h>
+/* Listeners: the one list of them, and which of them are kept. */
+#include "core/listener.h"
 
-#include "core/connect.h"
+#include "core/backend_up.h"
 #include "core/nic.h"
 
-enum { MOST_KEPT = 1024 };
+enum { MOST_IDLE = 64, MOST_IDLE_WITH_FD = 1024 };
 
-struct vipl_kept {
-    struct vipl_list link; /* nic->conns_kept, the latest used last */
+/* Changes happen under the NIC's `listening`, the list changes under its `lock` too. */
+struct vipl_listener {
+    struct vipl_list link; /* nic->listeners, the latest used last */
     struct vipl_address local;
+    uint32_t waiting; /* calls of VipConnectWait(); guarded by listening */
 };
 
-static bool is_same(const struct vipl_address *a, const struct vipl_address *b)
+/* One of the two locks is held. */
+static struct vipl_listener *find(struct vipl_nic *nic, const struct vipl_address *local)
 {
-    return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
-}
-
-static struct vipl_kept *find_locked(struct vipl_nic *nic, const struct vipl_address *local)
-{
-    for (struct vipl_list *l = nic->conns_kept.next; l != &nic->conns_kept; l = l->next) {
-        struct vipl_kept *kept = VIPL_CONTAINER(l, struct vipl_kept, link);
-        if (is_same(&kept->local, local)) {
-            return kept;
+    for (struct vipl_list *l = nic->listeners.next; l != &nic->listeners; l = l->next) {
+        struct vipl_listener *listener = VIPL_CONTAINER(l, struct vipl_listener, link);
+        if (vipl_address_same_discriminator(&listener->local, local)) {
+            return listener;
         }
     }
     return NULL;
 }
 
-/* The address is kept from now on; false: it is already, or memory is short. *oldest had to make room, or is NULL. */
-static bool keep_locked(struct vipl_nic *nic, const struct vipl_address *local, struct vipl_kept **oldest)
+bool vipl_up_listens(struct vipl_nic *nic, const struct vipl_address *local)
 {
-    struct vipl_kept *known = find_locked(nic, local);
-    struct vipl_kept *kept = known != NULL ? known : vipl_zalloc(sizeof(*kept));
-    if (known != NULL) {
-        vipl_list_remove(&kept->link);
-    } else if (kept != NULL) {
-        kept->local = *local;
-        if (nic->conns_kept_count == MOST_KEPT) {
-            *oldest = VIPL_CONTAINER(vipl_list_take(&nic->conns_kept), struct vipl_kept, link);
-        } else {
-            nic->conns_kept_count++;
+    vipl_mutex_lock(&nic->lock);
+    bool listens = find(nic, local) != NULL;
+    vipl_mutex_unlock(&nic->lock);
+    return listens;
+}
+
+static void enter(struct vipl_nic *nic, struct vipl_listener *listener)
+{
+    vipl_mutex_lock(&nic->lock);
+    vipl_list_remove(&listener->link);
+    vipl_list_append(&nic->listeners, &listener->link);
+    vipl_mutex_unlock(&nic->lock);
+}
+
+static void forget(struct vipl_nic *nic, struct vipl_listener *listener)
+{
+    vipl_mutex_lock(&nic->lock);
+    vipl_list_remove(&listener->link);
+    vipl_mutex_unlock(&nic->lock);
+}
+
+/* In the list first: requests may come as soon as the backend listens. */
+static VIP_RETURN begin_new(struct vipl_nic *nic, const struct vipl_address *local)
+{
+    struct vipl_listener *listener = vipl_zalloc(sizeof(*listener));
+    if (listener == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_list_init(&listener->link);
+    listener->local = *local;
+    listener->waiting = 1;
+    enter(nic, listener);
+    VIP_RETURN rc = nic->ops->listen(nic->be, local);
+    if (rc != VIP_SUCCESS) {
+        forget(nic, listener);
+        vipl_free(listener);
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_listener_begin(struct vipl_nic *nic, const struct vipl_address *local)
+{
+    VIP_RETURN rc = VIP_SUCCESS;
+    vipl_mutex_lock(&nic->listening);
+    struct vipl_listener *listener = find(nic, local);
+    if (listener == NULL) {
+        rc = begin_new(nic, local);
+    } else if (listener->waiting++ == 0) {
+        nic->listeners_idle--;
+    }
+    vipl_mutex_unlock(&nic->listening);
+    return rc;
+}
+
+static void drop(struct vipl_nic *nic, struct vipl_listener *listener)
+{
+    forget(nic, listener);
+    nic->ops->unlisten(nic->be, &listener->local);
+    vipl_free(listener);
+}
+
+static void drop_oldest_idle(struct vipl_nic *nic)
+{
+    struct vipl_list *l = nic->listeners.next;
+    while (VIPL_CONTAINER(l, struct vipl_listener, link)->waiting > 0) {
+        l = l->next;
+    }
+    nic->listeners_idle--;
+    drop(nic, VIPL_CONTAINER(l, struct vipl_listener, link));
+}
+
+static uint32_t most_idle(struct vipl_nic *nic)
+{
+    vipl_mutex_lock(&nic->lock);
+    uint32_t most = nic->conn_ready_fd != NULL ? MOST_IDLE_WITH_FD : MOST_IDLE;
+    vipl_mutex_unlock(&nic->lock);
+    return most;
+}
+
+void vipl_listener_end(struct vipl_nic *nic, const struct vipl_address *local)
+{
+    vipl_mutex_lock(&nic->listening);
+    struct vipl_listener *listener = find(nic, local);
+    if (--listener->waiting == 0) {
+        enter(nic, listener);
+        if (++nic->listeners_idle > most_idle(nic)) {
+            drop_oldest_idle(nic);
         }
     }
-    if (kept != NULL) {
-        vipl_list_append(&nic->conns_kept, &kept->link);
-    }
-    return known == NULL && kept != NULL;
+    vipl_mutex_unlock(&nic->listening);
 }
 
-void vipl_conn_unlisten(struct vipl_nic *nic, const struct vipl_address *local)
+void vipl_listeners_fini(struct vipl_nic *nic)
 {
-    struct vipl_kept *oldest = NULL;
-    vipl_mutex_lock(&nic->lock);
-    bool stays = nic->conn_ready_fd != NULL && keep_locked(nic, local, &oldest);
-    vipl_mutex_unlock(&nic->lock);
-    if (!stays) {
-        nic->ops->unlisten(nic->be, local);
+    vipl_mutex_lock(&nic->listening);
+    while (!vipl_list_empty(&nic->listeners)) {
+        drop(nic, VIPL_CONTAINER(nic->listeners.next, struct vipl_listener, link));
     }
-    if (oldest != NULL) {
-        nic->ops->unlisten(nic->be, &oldest->local);
-        vipl_free(oldest);
-    }
-}
-
-void vipl_conns_fini(struct vipl_nic *nic)
-{
-    struct vipl_list *link;
-    vipl_mutex_lock(&nic->lock);
-    vipl_ready_fd_free(nic->conn_ready_fd);
-    nic->conn_ready_fd = NULL;
-    while ((link = vipl_list_take(&nic->conns_kept)) != NULL) { /* the backend forgets by itself */
-        vipl_free(VIPL_CONTAINER(link, struct vipl_kept, link));
-    }
-    nic->conns_kept_count = 0;
-    vipl_mutex_unlock(&nic->lock);
+    nic->listeners_idle = 0;
+    vipl_mutex_unlock(&nic->listening);
 }

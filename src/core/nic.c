@@ -20,7 +20,8 @@ static void nic_make(void *object)
     vipl_list_init(&nic->ptags);
     vipl_list_init(&nic->conns);
     vipl_list_init(&nic->conn_waiters);
-    vipl_list_init(&nic->conns_kept);
+    vipl_mutex_init(&nic->listening, VIPL_RANK_LISTEN);
+    vipl_list_init(&nic->listeners);
 }
 
 static struct vipl_pool nic_pool = VIPL_POOL_INIT(nic_pool, struct vipl_nic, free, nic_make);

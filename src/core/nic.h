@@ -57,8 +57,9 @@ struct vipl_nic {
     struct vipl_list conn_waiters; /* vipl_waiter.link: VipConnectWait(); guarded by lock */
     /* readable while conns_waiting > 0; NULL: the program has not asked for it; guarded by lock */
     struct vipl_ready_fd *conn_ready_fd;
-    struct vipl_list conns_kept;    /* vipl_kept.link, see listener.c; guarded by lock */
-    uint32_t conns_kept_count;      /* guarded by lock */
+    struct vipl_mutex listening;    /* rank LISTEN: held while the backend begins or ceases to listen */
+    struct vipl_list listeners;     /* vipl_listener.link; changed under both listening and lock */
+    uint32_t listeners_idle;        /* those that no call waits for; guarded by listening */
     VIP_NET_ADDRESS *discovered[2]; /* for VipQuerySystemManagementInfo(); guarded by lock */
 
     struct vipl_mem mem;

@@ -78,6 +78,20 @@ void vipl_check_destroy(struct vipl_checks *checks, const struct vipl_vi *vi)
 void vipl_check_close(struct vipl_checks *checks)
 {
     check(vipl_load_ordered(&checks->vis) == 0, "close", "no VI is left");
+    check(checks->listeners == 0, "close", "each listen was followed by its unlisten");
+}
+
+void vipl_check_listens(struct vipl_checks *checks)
+{
+    check(vipl_rank_held(VIPL_RANK_LISTEN), "listen", "the lock of rank LISTEN is held");
+    checks->listeners++;
+}
+
+void vipl_check_unlistens(struct vipl_checks *checks)
+{
+    check(vipl_rank_held(VIPL_RANK_LISTEN), "unlisten", "the lock of rank LISTEN is held");
+    check(checks->listeners > 0, "unlisten", "once for each listen");
+    checks->listeners--;
 }
 
 void vipl_check_connect_begins(struct vipl_checks *checks, struct vipl_vi *vi)

@@ -13,8 +13,10 @@
 enum { VIPL_CHECKED_CONNECTS = 16 };
 
 struct vipl_checks {
-    struct vipl_mutex lock;                            /* rank BACKEND_TX; guards connecting */
-    uint32_t vis;                                      /* atomic: created and not destroyed */
+    struct vipl_mutex lock;  /* rank BACKEND_TX; guards connecting */
+    uint32_t vis;            /* atomic: created and not destroyed */
+    uint32_t listeners;      /* that listen was called for; guarded by core's LISTEN lock */
+    uint64_t discriminators; /* the sum of their hashes; guarded by core's LISTEN lock */
     struct vipl_vi *connecting[VIPL_CHECKED_CONNECTS]; /* their connect operation is running */
 };
 
@@ -29,6 +31,9 @@ void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_addre
 void vipl_check_created(struct vipl_checks *checks);
 void vipl_check_destroy(struct vipl_checks *checks, const struct vipl_vi *vi);
 void vipl_check_close(struct vipl_checks *checks);
+/* Core begins to listen for a discriminator, and ceases to. */
+void vipl_check_listens(struct vipl_checks *checks);
+void vipl_check_unlistens(struct vipl_checks *checks);
 void vipl_check_connect_begins(struct vipl_checks *checks, struct vipl_vi *vi);
 void vipl_check_connect_ends(struct vipl_checks *checks, const struct vipl_vi *vi);
 void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed); /* bit rc of allowed */
@@ -63,6 +68,14 @@ static inline void vipl_check_destroy(struct vipl_checks *checks, const struct v
     (void)vi;
 }
 static inline void vipl_check_close(struct vipl_checks *checks)
+{
+    (void)checks;
+}
+static inline void vipl_check_listens(struct vipl_checks *checks)
+{
+    (void)checks;
+}
+static inline void vipl_check_unlistens(struct vipl_checks *checks)
 {
     (void)checks;
 }

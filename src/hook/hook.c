@@ -195,10 +195,14 @@ static VIP_RETURN hook_listen(struct vipl_be_nic *be, const struct vipl_address 
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("listen");
+    vipl_check_listens(&hook->checks); /* before: a signal handler may fork in the call */
     prepare_delays(be);
     VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->listen(hook->be, local);
+    if (rc != VIP_SUCCESS) {
+        vipl_check_unlistens(&hook->checks);
+    }
     vipl_trace(&hook->trace, "listen", NULL, "discriminator_bytes=%u -> %s", (unsigned)local->disc_len,
                vipl_trace_code(rc));
     return rc;
@@ -208,8 +212,16 @@ static void hook_unlisten(struct vipl_be_nic *be, const struct vipl_address *loc
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("unlisten");
+    vipl_check_unlistens(&hook->checks);
     hook->ops->unlisten(hook->be, local);
     vipl_trace(&hook->trace, "unlisten", NULL, "discriminator_bytes=%u", (unsigned)local->disc_len);
+}
+
+static void hook_conns_look(struct vipl_be_nic *be)
+{
+    struct hook_nic *hook = hook_of(be);
+    vipl_check_unlocked("conns_look");
+    hook->ops->conns_look(hook->be);
 }
 
 static VIP_RETURN hook_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
@@ -453,6 +465,7 @@ static const struct vipl_backend hook_ops = {
     .vi_destroy = hook_vi_destroy,
     .listen = hook_listen,
     .unlisten = hook_unlisten,
+    .conns_look = hook_conns_look,
     .connect = hook_connect,
     .connect_cancel = hook_connect_cancel,
     .conn_taken = hook_conn_taken,

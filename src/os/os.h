@@ -236,8 +236,9 @@ int vipl_local_listen(const void *name, size_t length, int *fd); /* EADDRINUSE: 
 int vipl_local_pair(int fds[2]); /* two ends that need no name; -1 both where there are none */
 /* Replaces another descriptor by an end of a pair: the number is never free in between. */
 int vipl_local_replace(int fd, int *by);
-int vipl_local_connect(const void *name, size_t length,
-                       int *fd); /* ECONNREFUSED: no listener; EAGAIN: its queue is full */
+/* ECONNREFUSED: there is no such name; EAGAIN: too many callers are before us. *fd is -1 at first, and after a failure what the
+ * next try is to use or the caller to close. */
+int vipl_local_connect(const void *name, size_t length, int *fd);
 int vipl_local_accept(int listener, int *fd);
 int vipl_local_peer(int fd, int *pid,
                     uint32_t *user); /* the process and user at the other end, from the system */

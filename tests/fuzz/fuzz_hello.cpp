@@ -14,15 +14,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     }
     const auto bytes = fuzz::exactly(data + 1, size - 1);
     const char *wrong = nullptr;
-    switch (data[0] % 3) {
+    switch (data[0] % 4) {
     case 0:
-        wrong = fuzz_loopback_hello(bytes.get(), size - 1);
+        wrong = fuzz_loopback_request(bytes.get(), size - 1);
         break;
     case 1:
-        wrong = fuzz_loopback_answer(bytes.get(), size - 1);
+        wrong = fuzz_loopback_reply(bytes.get(), size - 1);
+        break;
+    case 2:
+        wrong = fuzz_tcp_request(bytes.get(), size - 1);
         break;
     default:
-        wrong = fuzz_tcp_request(bytes.get(), size - 1);
+        wrong = fuzz_loopback_notice(bytes.get(), size - 1);
         break;
     }
     if (wrong != nullptr) {

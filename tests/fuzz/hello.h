@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 /* What is not as it should be, or NULL. `bytes` has room for exactly `length`. */
-const char *fuzz_loopback_hello(const uint8_t *bytes, size_t length);
-const char *fuzz_loopback_answer(const uint8_t *bytes, size_t length);
+const char *fuzz_loopback_request(const uint8_t *bytes, size_t length);
+const char *fuzz_loopback_reply(const uint8_t *bytes, size_t length);
+const char *fuzz_loopback_notice(const uint8_t *bytes, size_t length);
 const char *fuzz_tcp_request(const uint8_t *bytes, size_t length);
 
 #endif

@@ -155,12 +155,14 @@ def address(host, name):
     return struct.pack('>HH', len(host), len(name)) + host.ljust(16, b'\0') + name.ljust(64, b'\0')
 
 
-def loopback_hello(order=1, word=8, version=2, near=address(b'\x7f\0\0\1\0\0', b'me')):
-    return b'\0VLHO' + bytes([version, order, word, 1]) + bytes(range(32)) + struct.pack('>QQII', 1, 2, 3, 4) + \
-        PARAMS + near + address(b'\x7f\0\0\1\0\0', b'you')
+def loopback_request(order=1, word=8, version=2, near=address(b'\x7f\0\0\1\0\0', b'me')):
+    return b'\0VLCR' + bytes([version, order, word, 1]) + bytes(range(32)) + \
+        struct.pack('>QQIIIHBB', 1, 2, 3, 4, 5, 6, 7, 8) + PARAMS + near + address(b'\x7f\0\0\1\0\0', b'you')
 
 
-LOOPBACK_ANSWER = b'\1VLAN\7\0\1\1' + bytes(range(16)) + struct.pack('>QIIIIQ', 1, 64, 2, 3, 4, 5) + PARAMS
+LOOPBACK_REPLY = b'\1VLRE\7\0\1\1' + bytes(range(16)) + struct.pack('>QIIIIQ', 1, 64, 2, 3, 4, 5) + PARAMS
+
+LOOPBACK_NOTICE = b'\3VLNO\2\1\10\15'
 
 
 def socket_hello(near=b'me', far=b'you', claimed=None, version=2, flags=7, reserved=0):
@@ -169,14 +171,17 @@ def socket_hello(near=b'me', far=b'you', claimed=None, version=2, flags=7, reser
 
 
 HELLO = {
-    'loopback-64-little': loopback_hello(),
-    'loopback-64-big': loopback_hello(order=2),
-    'loopback-32-big': loopback_hello(order=2, word=4),
-    'loopback-version-0': loopback_hello(version=0),
-    'loopback-cut': loopback_hello()[:-1],
-    'loopback-host-too-long': loopback_hello(near=address(b'', b'').replace(b'\0\0', b'\0\x11', 1)),
-    'loopback-answer': LOOPBACK_ANSWER,
-    'loopback-answer-cut': LOOPBACK_ANSWER[:-1],
+    'loopback-64-little': loopback_request(),
+    'loopback-64-big': loopback_request(order=2),
+    'loopback-32-big': loopback_request(order=2, word=4),
+    'loopback-version-0': loopback_request(version=0),
+    'loopback-cut': loopback_request()[:-1],
+    'loopback-host-too-long': loopback_request(near=address(b'', b'').replace(b'\0\0', b'\0\x11', 1)),
+    'loopback-reply': LOOPBACK_REPLY,
+    'loopback-reply-cut': LOOPBACK_REPLY[:-1],
+    'loopback-notice': LOOPBACK_NOTICE,
+    'loopback-notice-cut': LOOPBACK_NOTICE[:-1],
+    'loopback-notice-other': b'\3VLNO\3\2\4',
     'socket': socket_hello(),
     'socket-longest': socket_hello(b'a' * 64, b'b' * 64),
     'socket-too-long': socket_hello(b'a' * 65),

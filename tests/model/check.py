@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the models: check.py offers | peers | mistakes | long. Casts must be free of violations; planted mistakes must be found."""
+"""Runs the models: check.py offers | peers | mistakes | long. Casts have no violations; planted mistakes are found."""
 import sys
 
 from explore import Violation, explore, walk

@@ -4,9 +4,9 @@
 
 usage: offers.py [--walk SECONDS] REQUESTERS LISTENERS CRASHES WAITS [MISTAKE]
 
-Each requester and each listener is a process of its own and begins at any time. A requester may give up once it sleeps; a listener
-calls VipConnectWait() so often (blocking, until any time; or with timeout 0) and accepts, rejects or ignores what it gets.
-So many processes are killed, at any step. MISTAKE plants one, to see that the check finds it:
+Each requester and each listener is a process of its own and begins at any time. A requester may give up once it sleeps. A
+listener calls VipConnectWait() so often (blocking, until any time; or with timeout 0) and accepts, rejects or ignores what
+it gets. So many processes are killed, at any step. MISTAKE plants one, to see that the check finds it:
 
   no-notice     new listeners do not tell those who have requests
   no-announce   a request that is available again is not announced

@@ -16,9 +16,9 @@ from collections import namedtuple
 from explore import Violation, explore
 
 # step: start, bind, offer (to the name `at`), sleep, busy, claimed, accepted (and about to say so), over, dead.
-# word: P, B, ('T', asker), ('A', asker's answerer), E. `of` is the connection that it answers, `other` whom it is connected to.
+# word: P, B, ('T', q), ('A', q) by the answering peer q, E. `at` is also whom it answers, `other` whom it is connected to.
 Peer = namedtuple('Peer', 'step at word bound result other')
-# The request of `asker`, before `asked`. to_asked, to_asker: packets under way. seen, by the asked one: nothing, available, stale.
+# The request of `asker`, before `asked`. to_asked, to_asker: packets under way. seen, by `asked`: nothing, available, stale.
 Connection = namedtuple('Connection', 'asker asked to_asked to_asker asker_open asked_open seen')
 
 

@@ -22,6 +22,7 @@ extern "C" {
 #include "base/pool.h"
 #include "core/backend.h"
 #include "core/backend_up.h"
+#include "core/connect.h"
 #include "core/cq.h"
 #include "core/descriptor.h"
 #include "core/device.h"
@@ -36,8 +37,11 @@ extern "C" {
 #pragma GCC diagnostic ignored "-Wshadow" // functions that are named as their structures
 #define vipl_vi_area(vi) static_cast<struct lo_vi *>((vipl_vi_area)(vi))
 #define vipl_conn_area(conn) static_cast<struct lo_conn *>((vipl_conn_area)(conn))
+#include "backends/loopback/calls.h"
+#include "backends/loopback/connect.h"
 #include "backends/loopback/exports.h"
 #include "backends/loopback/names.h"
+#include "backends/loopback/remote.h"
 #include "backends/loopback/request.h"
 #include "backends/loopback/ring.h"
 #include "backends/loopback/tx.h"

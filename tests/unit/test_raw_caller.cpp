@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// Callers at the rendezvous that do half of what they should: how long they are given, and how many there may be.
-// The clock is ours (-Wl,--wrap): no case waits for real. So is the moment before a request's token is taken.
+// Requesters that do half of what they should: how long they are given, how many there may be, and what their claim words
+// say. The clock is ours (-Wl,--wrap): no case waits for real.
 #include <catch2/catch.hpp>
 
 #include <atomic>
-#include <functional>
+#include <cerrno>
 #include <thread>
-#include <utility>
 
 #include <poll.h>
 
@@ -16,16 +15,11 @@
 extern "C" {
 std::uint64_t __real_vipl_now_ns(void);
 std::uint64_t __wrap_vipl_now_ns(void);
-bool __real_vipl_lo_token_take(int fd);
-bool __wrap_vipl_lo_token_take(int fd);
 }
 
 using namespace unit;
 
 namespace {
-
-std::atomic<std::uint64_t> g_ahead{0}; // ns that the library's clock is
-std::function<void()> g_before_take;   // once
 
 void pass_seconds(unsigned seconds)
 {
@@ -42,7 +36,7 @@ struct Listener : Victim {
         address.host_len = be->address.host_len;
         std::memcpy(address.host, be->address.host, sizeof address.host);
         address.disc_len = 8;
-        vipl_entropy(address.disc, 8); // nobody else's
+        vipl_entropy(address.disc, 8); // its own
         REQUIRE(wait(nullptr) == VIP_TIMEOUT);
     }
 
@@ -66,55 +60,64 @@ struct Listener : Victim {
     vipl_address address{};
 };
 
-/** A caller of another process, as it seems. */
+/** A requester of another process, as it seems: a connection to the listener, and its own claim words. */
 class Caller {
 public:
-    explicit Caller(Listener &listener) : listener_(listener)
+    static constexpr unsigned kGeneration = 7, kNumber = 3;
+
+    explicit Caller(Listener &listener, unsigned slot = 0) : listener_(listener), slot_(slot)
     {
         char name[96];
         const size_t length = vipl_lo_name_of(name, 'w', vipl_lo_hash_of(&listener.address), 0);
         REQUIRE(vipl_local_connect(name, length, &fd_) == 0);
-        REQUIRE(vipl_lo_token_make(token_));
+        REQUIRE(vipl_shm_create(&claims_, "claims", LO_CLAIMS * sizeof(std::uint32_t)) == 0);
+        set(LO_PENDING, 0);
         listener.progress();
     }
     ~Caller()
     {
         hang_up();
-        vipl_lo_token_close(token_);
+        vipl_shm_release(&claims_);
     }
     Caller(const Caller &) = delete;
     Caller &operator=(const Caller &) = delete;
 
-    void ask()
+    /** Send a CONNECT_REQUEST, the first time with descriptors. */
+    void ask(bool first = true)
     {
-        lo_hello hello{};
+        lo_connect_request request{};
         std::uint8_t bytes[LO_PACKET];
-        const int fds[2] = {token_[1], token_[1]}; // the first is no window, and taken for none
-        vipl_lo_hello_identify(&hello);
-        vipl_entropy(hello.process, sizeof hello.process);
-        vipl_entropy(hello.nic, sizeof hello.nic);
-        hello.params.max_transfer_size = 65536;
-        hello.params.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
-        hello.local = hello.remote = listener_.address;
-        REQUIRE(vipl_local_send(fd_, bytes, vipl_lo_hello_write(&hello, bytes), fds, 2) == 0);
+        const int fds[2] = {claims_.fd, claims_.fd}; // the first is no export table, and taken for none
+        request.writer = vipl_lo_own_kind();
+        vipl_entropy(request.process, sizeof request.process);
+        vipl_entropy(request.nic, sizeof request.nic);
+        request.generation = kGeneration;
+        request.slot = static_cast<std::uint16_t>(slot_);
+        request.number = kNumber;
+        request.params.max_transfer_size = 65536;
+        request.params.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
+        request.local = request.remote = listener_.address;
+        REQUIRE(vipl_local_send(fd_, bytes, vipl_lo_connect_request_write(&request, bytes), fds,
+                                first ? 2 : 0) == 0);
         listener_.progress();
     }
 
-    /** The type of the next answer; 0: none is there; -1: it was hung up. */
-    int hear()
+    /** The type of the next reply; 0: none is there; -1: it was hung up. */
+    int hear() const
     {
         std::uint8_t bytes[LO_PACKET];
         size_t length = 0;
         int fds[2];
-        lo_answer answer{};
-        if (vipl_local_receive(fd_, bytes, sizeof bytes, &length, fds) != 0) {
-            return 0;
+        lo_reply reply{};
+        const int error = vipl_local_receive(fd_, bytes, sizeof bytes, &length, fds);
+        if (error != 0) {
+            return error == EAGAIN ? 0 : -1;
         }
         vipl_fd_close(fds[0]);
         vipl_fd_close(fds[1]);
-        return length > 0 && vipl_lo_answer_read(&answer, bytes, length) ? answer.type : -1;
+        return length > 0 && vipl_lo_reply_read(&reply, bytes, length) ? reply.type : -1;
     }
-    bool await()
+    bool await() const
     {
         pollfd entry = {fd_, POLLIN, 0};
         return poll(&entry, 1, kPatienceMs) == 1;
@@ -124,13 +127,19 @@ public:
         vipl_fd_close(fd_);
         fd_ = -1;
     }
-    bool has_token() { return vipl_lo_token_take_own(token_); }
-    void return_token() { vipl_lo_token_return(token_); }
+    void set(lo_claim_state state, unsigned number) { *word() = lo_claim_word(kGeneration, state, number); }
+    bool is(lo_claim_state state, unsigned number) const
+    {
+        return *word() == lo_claim_word(kGeneration, state, number);
+    }
 
 private:
+    std::uint32_t *word() const { return static_cast<std::uint32_t *>(claims_.base) + slot_ % LO_CLAIMS; }
+
     Listener &listener_;
+    unsigned slot_;
     int fd_ = -1;
-    int token_[2];
+    vipl_shm claims_{};
 };
 
 VIP_VI_HANDLE make_vi(const Victim &victim)
@@ -150,20 +159,12 @@ std::uint64_t __wrap_vipl_now_ns(void)
     return __real_vipl_now_ns() + g_ahead;
 }
 
-bool __wrap_vipl_lo_token_take(int fd)
-{
-    if (const auto before = std::exchange(g_before_take, nullptr)) {
-        before();
-    }
-    return __real_vipl_lo_token_take(fd);
-}
-
 TEST_CASE("a caller that does not say what it wants is hung up after 10 seconds, though everybody sleeps",
           "[caller]")
 {
     Listener listener;
     Caller caller(listener);
-    REQUIRE(listener.remote->call_count == 1);
+    REQUIRE(listener.remote->incoming_count == 1);
     vipl_poll_hint hint{};
     vipl_lo_remote_prepare_wait(listener.be, &hint);
     vipl_lo_remote_finish_wait(listener.be, &hint);
@@ -175,7 +176,7 @@ TEST_CASE("a caller that does not say what it wants is hung up after 10 seconds,
     pass_seconds(6);
     listener.progress();
     CHECK(caller.hear() == -1);
-    CHECK(listener.remote->call_count == 0);
+    CHECK(listener.remote->incoming_count == 0);
 }
 
 TEST_CASE("a caller that does not take up an acceptance is given 5 seconds", "[caller]")
@@ -183,15 +184,16 @@ TEST_CASE("a caller that does not take up an acceptance is given 5 seconds", "[c
     Listener listener;
     Caller caller(listener);
     caller.ask();
-    REQUIRE(caller.hear() == LO_ANSWER_QUEUED);
+    CHECK(caller.is(LO_PENDING, 0));
     VIP_CONN_HANDLE connection = nullptr;
     REQUIRE(listener.wait(&connection) == VIP_SUCCESS);
-    REQUIRE(caller.hear() == LO_ANSWER_TAKEN);
+    CHECK(caller.is(LO_TAKEN, Caller::kNumber));
     VIP_VI_HANDLE vi = make_vi(listener);
     std::atomic<int> result{-1};
     std::thread acceptor([&] { result = VipConnectAccept(connection, vi); });
     CHECK(caller.await());
-    CHECK(caller.hear() == LO_ANSWER_ACCEPT);
+    CHECK(caller.hear() == LO_REPLY_ACCEPT);
+    CHECK(caller.is(LO_ACCEPTED, Caller::kNumber));
     CHECK(result == -1);
     pass_seconds(6);
     for (int i = 0; i < kPatienceMs && result == -1; ++i) {
@@ -206,14 +208,14 @@ TEST_CASE("a caller that does not take up an acceptance is given 5 seconds", "[c
 TEST_CASE("of callers that have not been answered a NIC handle keeps 1024", "[caller]")
 {
     Listener listener;
-    listener.remote->call_count += 1023; // as many as if they were there
+    listener.remote->incoming_count += 1023; // as many as if they were there
     Caller last(listener), one_more(listener);
     CHECK(last.hear() == 0);
     CHECK(one_more.hear() == -1);
-    listener.remote->call_count -= 1023;
+    listener.remote->incoming_count -= 1023;
 }
 
-TEST_CASE("a request beyond those that may wait for VipConnectWait is told no, and may come again",
+TEST_CASE("a request beyond those that may be pending is kept, and found by the next VipConnectWait",
           "[caller]")
 {
     Listener listener;
@@ -224,32 +226,74 @@ TEST_CASE("a request beyond those that may wait for VipConnectWait is told no, a
     first.ask();
     second.ask();
     third.ask();
-    CHECK(first.hear() == LO_ANSWER_QUEUED);
-    CHECK(second.hear() == LO_ANSWER_QUEUED);
-    CHECK(third.hear() == LO_ANSWER_NO);
+    CHECK(nic->conns_waiting == 2);
     VIP_CONN_HANDLE connection = nullptr;
-    REQUIRE(listener.wait(&connection) == VIP_SUCCESS);
-    Caller again(listener);
-    again.ask();
-    CHECK(again.hear() == LO_ANSWER_QUEUED);
-    REQUIRE(VipConnectReject(connection) == VIP_SUCCESS);
+    for (int i = 0; i < 3; ++i) {
+        REQUIRE(listener.wait(&connection) == VIP_SUCCESS);
+        REQUIRE(VipConnectReject(connection) == VIP_SUCCESS);
+    }
+    for (Caller *each : {&first, &second, &third}) {
+        CHECK(each->hear() == LO_REPLY_REJECT);
+    }
 }
 
-TEST_CASE("a request that has moved on since anybody looked is not handed out, and its token goes with it",
-          "[caller]")
+TEST_CASE("a request that another program has is not handed out, until it is available again", "[caller]")
 {
     Listener listener;
     Caller caller(listener);
-    REQUIRE(caller.has_token());
-    caller.ask();
-    REQUIRE(caller.hear() == LO_ANSWER_QUEUED);
-    g_before_take = [&] {
-        caller.hang_up();
-        caller.return_token();
-    };
     VIP_CONN_HANDLE connection = nullptr;
+    caller.ask();
+    caller.set(LO_TAKEN, 9);
     CHECK(listener.wait(&connection) == VIP_TIMEOUT);
-    CHECK(g_before_take == nullptr);
-    CHECK(caller.has_token());
-    CHECK(!caller.has_token());
+    CHECK(caller.is(LO_TAKEN, 9));
+    CHECK(caller.hear() == 0); // the connection stays
+    CHECK(listener.wait(&connection) == VIP_TIMEOUT);
+    caller.set(LO_PENDING, 0);
+    caller.ask(false);
+    REQUIRE(listener.wait(&connection) == VIP_SUCCESS);
+    CHECK(caller.is(LO_TAKEN, Caller::kNumber));
+    REQUIRE(VipConnectReject(connection) == VIP_SUCCESS);
+    CHECK(caller.hear() == LO_REPLY_REJECT);
+    CHECK(caller.hear() == -1);
+}
+
+TEST_CASE("an acceptance of a request whose word has changed is VIP_TIMEOUT, and is not sent", "[caller]")
+{
+    for (const lo_claim_state state : {LO_ENDED, LO_PENDING, LO_BUSY, LO_ACCEPTED}) {
+        Listener listener;
+        Caller caller(listener);
+        VIP_CONN_HANDLE connection = nullptr;
+        caller.ask();
+        REQUIRE(listener.wait(&connection) == VIP_SUCCESS);
+        caller.set(state, 0);
+        VIP_VI_HANDLE vi = make_vi(listener);
+        CHECK(VipConnectAccept(connection, vi) == VIP_TIMEOUT);
+        listener.progress();
+        CHECK(caller.hear() == -1);
+        CHECK(caller.is(state, 0));
+        CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+    }
+}
+
+TEST_CASE("a caller whose claim words are not what they should be is hung up", "[caller]")
+{
+    Listener listener;
+    Caller caller(listener, LO_CLAIMS);
+    caller.ask();
+    CHECK(caller.hear() == -1);
+    Caller silent(listener); // no descriptors
+    silent.ask(false);
+    CHECK(silent.hear() == -1);
+    CHECK(listener.remote->incoming_count == 0);
+}
+
+TEST_CASE("a caller that has hung up is not handed out", "[caller]")
+{
+    Listener listener;
+    Caller caller(listener);
+    VIP_CONN_HANDLE connection = nullptr;
+    caller.ask();
+    caller.hang_up();
+    CHECK(listener.wait(&connection) == VIP_TIMEOUT);
+    CHECK(listener.remote->incoming_count == 0);
 }

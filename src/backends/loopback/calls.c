@@ -1,380 +1,493 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls: others who want to connect to us. */
+/* Incoming connections: what other processes want of us, and our answers. */
+#include "backends/loopback/calls.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "backends/loopback/claims.h"
+#include "backends/loopback/connect.h"
 #include "backends/loopback/exports.h"
-#include "backends/loopback/names.h"
+#include "backends/loopback/offers.h"
+#include "backends/loopback/remote.h"
 #include "backends/loopback/tx.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
 enum {
-    MOST_CALLS = 1024, /* unanswered, a NIC handle */
-    HELLO_MS = 10000,  /* to say what one wants */
-    OPEN_MS = 5000,    /* for a requester to take up an acceptance */
-    LOOK_MS = 20,      /* between looks whether it is still there */
-    GONE_MS = 200      /* to find what a caller that hung up had said before */
+    MOST_INCOMING = 1024, /* unanswered, per NIC handle */
+    FIRST_WORD_MS = 10000,
+    OPEN_MS = 5000, /* for a requester to take up an acceptance */
+    LOOK_MS = 20,   /* between looks whether it is still there */
+    GONE_MS = 200   /* to find what a requester that hung up had sent before */
 };
 
-void vipl_lo_call_end(struct lo_call *call)
+/* --- one connection --- */
+
+static struct lo_incoming *incoming_new(struct lo_remote *remote, int fd)
 {
-    struct lo_remote *remote = call->remote;
-    if (call->conn != NULL) {
-        lo_conn_of(call->conn)->call = NULL;
-        vipl_up_conn_gone(call->conn);
+    struct lo_incoming *in = remote->incoming_count < MOST_INCOMING ? vipl_zalloc(sizeof(*in)) : NULL;
+    if (in == NULL || vipl_pollset_add(&remote->setup, fd, &in->source) != 0) {
+        vipl_free(in);
+        return NULL;
     }
-    if (call->request != NULL) {
-        call->request->matched = NULL;
-    }
-    if (call->source.fd >= 0) {
-        vipl_pollset_remove(&remote->set, call->source.fd);
-        vipl_fd_close(call->source.fd);
-    }
-    vipl_fd_close(call->window_fd);
-    vipl_fd_close(call->token_fd);
-    vipl_list_remove(&call->link);
-    remote->call_count--;
-    vipl_free(call);
+    in->source.kind = LO_SOURCE_INCOMING;
+    in->source.fd = fd;
+    in->window_fd = -1;
+    in->claims.fd = -1;
+    in->remote = remote;
+    vipl_list_append(&remote->incomings, &in->link);
+    remote->incoming_count++;
+    return in;
 }
 
-static void answer(struct lo_call *call, enum lo_answer_type type, uint8_t code)
+static void incoming_end(struct lo_incoming *in)
+{
+    struct lo_remote *remote = in->remote;
+    if (in->conn != NULL) {
+        lo_conn_of(in->conn)->incoming = NULL;
+        vipl_up_conn_gone(in->conn);
+    }
+    if (in->request != NULL) {
+        in->request->matched = NULL;
+    }
+    if (in->source.fd >= 0) {
+        vipl_pollset_remove(&remote->setup, in->source.fd);
+        vipl_fd_close(in->source.fd);
+    }
+    vipl_fd_close(in->window_fd);
+    vipl_shm_release(&in->claims);
+    vipl_list_remove(&in->link);
+    remote->incoming_count--;
+    vipl_free(in);
+}
+
+static void reply(const struct lo_incoming *in, enum lo_reply_type type, uint8_t code)
 {
     uint8_t bytes[LO_PACKET];
-    struct lo_answer a = {.type = (uint8_t)type, .code = code};
-    vipl_local_send(call->source.fd, bytes, vipl_lo_answer_write(&a, bytes), NULL,
-                    0); /* a dead one hangs up */
+    struct lo_reply r = {.type = (uint8_t)type, .code = code};
+    vipl_local_send(in->source.fd, bytes, vipl_lo_reply_write(&r, bytes), NULL, 0); /* a dead one hangs up */
 }
 
-void vipl_lo_call_begin(struct lo_remote *remote, int fd)
+void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to, int fd)
 {
     int pid;
     uint32_t user;
     bool ours = vipl_local_peer(fd, &pid, &user) == 0 && user == vipl_local_user();
-    struct lo_call *call = ours && remote->call_count < MOST_CALLS ? vipl_zalloc(sizeof(*call)) : NULL;
-    if (call == NULL || vipl_pollset_add(&remote->set, fd, &call->source) != 0) {
-        vipl_log(VIPL_LOG_INFO, "a call was not taken: %s", ours ? "too many" : "another user");
-        vipl_free(call);
+    struct lo_incoming *in = ours ? incoming_new(remote, fd) : NULL;
+    if (in == NULL) {
+        vipl_log(VIPL_LOG_INFO, "another process was not taken in: %s",
+                 ours ? "there are too many" : "it is another user's");
         vipl_fd_close(fd);
         return;
     }
-    call->source.kind = LO_SOURCE_CALL;
-    call->source.fd = fd;
-    call->window_fd = -1;
-    call->token_fd = -1;
-    call->remote = remote;
-    call->deadline = vipl_lo_in_ms(HELLO_MS);
-    vipl_list_append(&remote->calls, &call->link);
-    remote->call_count++;
+    in->kind = to->kind;
+    in->hash = to->hash;
+    in->deadline = vipl_lo_in_ms(FIRST_WORD_MS);
+    vipl_store_relaxed(&remote->timed, 1);
 }
 
-bool vipl_lo_call_taken(struct lo_call *call)
+/* --- requests --- */
+
+static bool claim(const struct lo_incoming *in)
 {
-    bool has_it = vipl_lo_token_take(call->token_fd);
-    if (has_it && vipl_local_has_hung_up(call->source.fd)) { /* it was put in again after that, for another */
-        vipl_lo_token_give_back(call->token_fd);
-        has_it = false;
+    return lo_claim_take(in->word, in->wanted.generation, in->wanted.number);
+}
+
+static bool is_pending(const struct lo_incoming *in)
+{
+    return vipl_load_ordered(in->word) == /* pairs with lo_claim_take */
+           lo_claim_word(in->wanted.generation, LO_PENDING, 0);
+}
+
+/* The request may be claimed, for all we know: core gets it, if it has room. */
+static void arrive(struct lo_incoming *in)
+{
+    struct vipl_nic *core = in->remote->be->core;
+    if (in->conn == NULL && vipl_up_listens(core, &in->wanted.remote)) {
+        in->conn = vipl_up_conn_arrived(core, &in->wanted.remote, &in->wanted.local, &in->wanted.params);
+        if (in->conn != NULL) {
+            lo_conn_of(in->conn)->incoming = in;
+        }
     }
-    if (has_it) {
-        call->taken = true;
-        answer(call, LO_ANSWER_TAKEN, 0);
-        return true;
+}
+
+void vipl_lo_incomings_look(struct lo_remote *remote)
+{
+    for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = l->next) {
+        struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
+        if (in->state == LO_INCOMING_KNOWN && in->kind == 'w' && is_pending(in)) {
+            arrive(in);
+        }
     }
-    lo_conn_of(call->conn)->call = NULL;
-    call->conn = NULL;             /* core ends it */
-    answer(call, LO_ANSWER_NO, 0); /* it may come again: for moments the requester has the token itself */
-    vipl_lo_call_end(call);
-    return false;
 }
 
-void vipl_lo_call_reject(struct lo_call *call)
+bool vipl_lo_incoming_taken(struct lo_incoming *in)
 {
-    lo_conn_of(call->conn)->call = NULL;
-    call->conn = NULL; /* core ends it */
-    answer(call, LO_ANSWER_REJECT, 0);
-    vipl_lo_call_end(call);
+    in->taken = claim(in) && !vipl_local_has_hung_up(in->source.fd);
+    if (!in->taken) { /* core drops its part; the connection stays, for the request may become available again */
+        lo_conn_of(in->conn)->incoming = NULL;
+        in->conn = NULL;
+    }
+    return in->taken;
 }
 
-/* A link to the caller: the one there is, or a new one over the call's socket. */
-static struct lo_link *link_for(struct lo_call *call, bool *is_new)
+void vipl_lo_incoming_reject(struct lo_incoming *in)
 {
-    struct lo_remote *remote = call->remote;
-    struct lo_link *link = vipl_lo_link_by_uid(remote, call->hello.nic);
+    lo_conn_of(in->conn)->incoming = NULL;
+    in->conn = NULL; /* core ends it */
+    if (in->taken || claim(in)) {
+        reply(in, LO_REPLY_REJECT, 0);
+    }
+    incoming_end(in);
+}
+
+/* --- accepting --- */
+
+/* A link to the requester: the one there is, or a new one over the request's socket. */
+static struct lo_link *link_for(struct lo_incoming *in, bool *is_new)
+{
+    struct lo_remote *remote = in->remote;
+    struct lo_link *link = vipl_lo_link_by_uid(remote, in->wanted.nic);
     *is_new = link == NULL;
     if (link == NULL) {
-        link = vipl_lo_link_create(remote, call->source.fd, call->window_fd, call->hello.nic);
+        link = vipl_lo_link_create(remote, in->source.fd, in->window_fd, in->wanted.nic);
     }
     if (link != NULL && *is_new) {
-        call->window_fd = -1; /* the link's now */
-        bool reach = vipl_lo_can_reach(remote, link->pid, call->hello.probe_address, call->hello.probe_value);
-        vipl_store_relaxed(&link->can_reach, reach ? 1 : 0);
+        in->window_fd = -1; /* the link's now */
+        vipl_lo_link_probe(link, in->wanted.probe_address, in->wanted.probe_value);
     }
     return link;
 }
 
-static bool send_acceptance(struct lo_call *call, struct lo_link *link, bool is_new, struct vipl_vi *vi)
+static bool send_acceptance(struct lo_incoming *in, struct lo_link *link, bool is_new, struct vipl_vi *vi)
 {
-    struct lo_remote *remote = call->remote;
+    struct lo_remote *remote = in->remote;
     uint8_t bytes[LO_PACKET];
     int fds[2] = {link->shm.fd, vipl_lo_own_window(remote->be)};
-    struct lo_answer a = {
-        .type = LO_ANSWER_ACCEPT,
+    struct lo_reply r = {
+        .type = LO_REPLY_ACCEPT,
         .new_link = is_new,
         .can_reach = vipl_load_relaxed(&link->can_reach) != 0,
         .link = link->id,
         .slots = link->out.count,
-        .session = call->session->number,
+        .session = in->session->number,
         .tag = vipl_up_vi_tag(vi),
-        .probe_value = *vipl_lo_probe(),
-        .probe_address = (uint64_t)(uintptr_t)vipl_lo_probe(),
+        .probe_value = vipl_lo_probe_word,
+        .probe_address = (uint64_t)(uintptr_t)&vipl_lo_probe_word,
     };
-    memcpy(a.nic, remote->uid, LO_UID);
-    vipl_up_vi_params(vi, &a.params);
-    int error = vipl_local_send(call->source.fd, bytes, vipl_lo_answer_write(&a, bytes), fds, is_new ? 2 : 0);
+    memcpy(r.nic, remote->uid, LO_UID);
+    vipl_up_vi_params(vi, &r.params);
+    int error = vipl_local_send(in->source.fd, bytes, vipl_lo_reply_write(&r, bytes), fds, is_new ? 2 : 0);
     if (is_new) {
         vipl_shm_close_fd(&link->shm);
-        call->source.fd = -1; /* the link's now */
+        in->source.fd = -1; /* the link's now */
     }
     return error == 0;
 }
 
-/* Offers the VI to the caller. The session opens when the caller takes it up. */
-static VIP_RETURN offer(struct lo_call *call, struct vipl_vi *vi)
+/* The VI gets a session, then the request is ACCEPTED: after that only the sending may fail. The session opens when the
+ * requester takes it up. On failure nothing is left but the incoming connection, to be ended. */
+static VIP_RETURN accept_over(struct lo_incoming *in, struct vipl_vi *vi)
 {
     bool is_new;
-    call->opened = false;
-    struct lo_link *link = link_for(call, &is_new);
+    in->opened = false;
+    struct lo_link *link = link_for(in, &is_new);
     if (link == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    call->session = vipl_lo_session_open(link, vi, 0, &call->hello.params, call->hello.tag, &call->opened);
-    if (call->session == NULL) {
-        if (is_new) {
-            call->source.fd = -1;
+    in->session = vipl_lo_session_open(link, vi, 0, &in->wanted.params, in->wanted.tag, &in->opened);
+    bool accepted =
+        in->session != NULL && lo_claim_accept(in->word, in->wanted.generation, in->wanted.number);
+    if (!accepted) {
+        VIP_RETURN rc = in->session == NULL ? VIP_ERROR_RESOURCE : VIP_TIMEOUT;
+        if (in->session != NULL) {
+            vipl_lo_session_forget(in->session);
         }
-        return VIP_ERROR_RESOURCE;
+        if (is_new) {
+            in->source.fd = -1;
+            vipl_lo_link_drop(link);
+        }
+        return rc;
     }
-    call->state = CALL_ACCEPTING;
-    call->deadline = vipl_lo_in_ms(OPEN_MS);
-    if (!send_acceptance(call, link, is_new, vi)) {
-        call->gone = true;
-    }
+    in->state = LO_INCOMING_ACCEPTING;
+    in->deadline = vipl_lo_in_ms(OPEN_MS);
+    in->gone = !send_acceptance(in, link, is_new, vi);
     return VIP_SUCCESS;
 }
 
-/* Whether the caller took up the acceptance. If not, the session is still there, and *dead says whether its
- * link is. */
-bool vipl_lo_call_is_opened(const struct lo_call *call, bool *dead)
+/* Whether the requester has taken up the acceptance. If not, the session is still there, and *dead says whether its link is. */
+static bool is_opened(const struct lo_incoming *in, bool *dead)
 {
-    vipl_mutex_lock(&call->remote->rx);
-    bool opened = call->opened;
-    *dead = !opened && call->session->link->dead != 0;
-    vipl_mutex_unlock(&call->remote->rx);
+    vipl_mutex_lock(&in->remote->rx);
+    bool opened = in->opened;
+    *dead = !opened && in->session->link->dead != 0;
+    vipl_mutex_unlock(&in->remote->rx);
     return opened;
 }
 
-bool vipl_lo_call_is_open(const struct lo_request *request)
+/* False: not in time, or this is a forked child, which is to touch nothing. */
+static bool await_opened(struct lo_incoming *in, struct vipl_vi *vi, bool *forked)
 {
-    bool dead;
-    return request->matched != NULL && vipl_lo_call_is_opened(request->matched, &dead);
+    bool dead = false;
+    bool opened;
+    *forked = false;
+    while (!(opened = is_opened(in, &dead)) && !dead && vipl_now_ns() < in->deadline) {
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+        if (!vipl_up_await_connected(vi, LOOK_MS)) {
+            *forked = true;
+            return false;
+        }
+        vipl_mutex_lock(&vipl_lo_registry.lock);
+    }
+    if (!opened) {
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+        vipl_lo_remote_poll(in->remote->be); /* its last word may be in the ring */
+        vipl_mutex_lock(&vipl_lo_registry.lock);
+        opened = is_opened(in, &dead);
+    }
+    return opened;
 }
 
-VIP_RETURN vipl_lo_call_accept(struct vipl_be_nic *be, struct lo_call *call, struct vipl_vi *vi)
+VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in, struct vipl_vi *vi)
 {
-    lo_conn_of(call->conn)->call = NULL;
-    call->conn = NULL; /* core ends it, or keeps it for another try */
-    VIP_RETURN rc = call->gone ? VIP_TIMEOUT : offer(call, vi);
-    bool dead = false;
-    bool open = false;
-    bool hopeless = rc != VIP_SUCCESS;
-    while (!hopeless && !(open = vipl_lo_call_is_opened(call, &dead))) {
-        hopeless = dead || vipl_now_ns() >= call->deadline;
-        if (!hopeless) {
-            vipl_mutex_unlock(&vipl_lo_registry.lock);
-            if (!vipl_up_await_connected(vi, LOOK_MS)) {
-                return VIP_TIMEOUT;
-            }
-            vipl_mutex_lock(&vipl_lo_registry.lock);
+    bool forked;
+    lo_conn_of(in->conn)->incoming = NULL;
+    in->conn = NULL; /* core ends it, or keeps it for another try */
+    VIP_RETURN rc = vipl_local_has_hung_up(in->source.fd) ? VIP_TIMEOUT : accept_over(in, vi);
+    if (rc == VIP_SUCCESS && !await_opened(in, vi, &forked)) {
+        if (forked) {
+            return VIP_TIMEOUT;
         }
+        vipl_lo_session_forget(in->session);
+        rc = VIP_TIMEOUT;
     }
-    if (!open && call->session != NULL) {
-        vipl_mutex_unlock(&vipl_lo_registry.lock);
-        vipl_lo_remote_poll(be); /* its last word may be in the ring */
-        vipl_mutex_lock(&vipl_lo_registry.lock);
-        open = vipl_lo_call_is_opened(call, &dead);
-    }
-    if (!open) {
-        rc = rc == VIP_SUCCESS ? VIP_TIMEOUT : rc;
-        if (call->session != NULL) {
-            vipl_lo_session_forget(call->session);
-        }
-    }
-    vipl_lo_call_end(call);
+    incoming_end(in);
     return rc;
 }
 
-/* Of two requests that ask each other at once the one with the smaller id is answered. */
-static bool gives_way(const struct lo_request *request, uint64_t id)
+/* --- symmetric requests: of two that ask for each other the one with the smaller id is answered --- */
+
+static bool asks_for(const struct lo_incoming *in, const struct lo_request *request)
 {
-    return request->walk == NULL || !vipl_lo_walk_asks(request->walk) || request->walk->id > id;
+    return in->kind == 'p' && in->state == LO_INCOMING_KNOWN && request->peer &&
+           request->nic == in->remote->be && request->matched == NULL &&
+           vipl_lo_same_address(&request->local, &in->wanted.remote) &&
+           vipl_lo_same_address(&request->remote, &in->wanted.local);
 }
 
-/* A symmetric request of ours that the caller asks for, and that is free to answer. */
-static struct lo_request *find_peer_request(struct lo_call *call)
+/* While it answers, no other can answer it. True: our request is over. */
+static bool answer_with(struct lo_incoming *in, struct lo_request *request)
 {
-    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
-        struct lo_request *r = VIPL_CONTAINER(l, struct lo_request, link);
-        if (r->peer && r->matched == NULL && r->nic == call->remote->be && gives_way(r, call->hello.id) &&
-            vipl_lo_same_address(&r->local, &call->hello.remote) &&
-            vipl_lo_same_address(&r->remote, &call->hello.local)) {
-            return r;
-        }
-    }
-    return NULL;
-}
-
-static bool answer_peer(struct lo_call *call)
-{
-    struct lo_request *request = find_peer_request(call);
-    if (request == NULL) {
+    uint32_t word = vipl_lo_claim_read(&request->claim);
+    if (lo_claim_state_of(word) != LO_PENDING || !is_pending(in) ||
+        !vipl_lo_claim_move(&request->claim, word, LO_BUSY)) {
         return false;
     }
-    VIP_RETURN rc = vipl_params_agree(&request->params, &call->hello.params);
+    if (!claim(in)) {
+        vipl_lo_request_available(request);
+        return false;
+    }
+    VIP_RETURN rc = vipl_params_agree(&request->params, &in->wanted.params);
     if (rc != VIP_SUCCESS) {
         struct vipl_vi *vi = request->vi;
-        answer(call, LO_ANSWER_DISAGREE, (uint8_t)rc);
+        reply(in, LO_REPLY_DISAGREE, (uint8_t)rc);
+        incoming_end(in);
         vipl_lo_request_end(request);
         vipl_up_connect_failed(vi, rc);
-        vipl_lo_call_end(call);
         return true;
     }
-    if (request->walk != NULL) {
-        vipl_lo_walk_hang_up(request->walk);
-    }
-    if (offer(call, request->vi) != VIP_SUCCESS) {
+    if (accept_over(in, request->vi) != VIP_SUCCESS) {
+        incoming_end(in);
+        vipl_lo_request_available(request);
         return false;
     }
-    request->matched = call;
-    call->request = request;
-    return true;
+    request->matched = in;
+    in->request = request;
+    vipl_store_relaxed(&in->remote->timed, 1);
+    return false;
 }
 
-static void say_queued(struct lo_call *call, bool idle)
+/* A greater request of ours answers. A smaller one is to be answered: it may have begun when the other was not there yet. */
+static void meet(struct lo_incoming *in)
 {
-    call->idle = idle;
-    answer(call, LO_ANSWER_QUEUED, idle ? LO_IDLE : 0);
-}
-
-/* Who has a place already is told no where it would wait in vain too. */
-static bool queue_client(struct lo_call *call)
-{
-    struct lo_remote *remote = call->remote;
-    const struct lo_listener *listener = vipl_lo_find_listener(remote->be, &call->hello.remote);
-    bool idle = listener == NULL || listener->waiting == 0;
-    if (listener != NULL && !(idle && call->hello.beside)) {
-        call->conn = vipl_up_conn_arrived(remote->be->core, &call->hello.remote, &call->hello.local,
-                                          &call->hello.params);
-    }
-    if (call->conn == NULL) {
-        return false;
-    }
-    lo_conn_of(call->conn)->call = call;
-    call->state = CALL_QUEUED;
-    say_queued(call, idle);
-    return true;
-}
-
-void vipl_lo_calls_idle(struct vipl_be_nic *be, const struct vipl_address *local)
-{
-    struct lo_remote *remote = vipl_load_ptr(&be->remote);
-    if (remote == NULL) {
-        return;
-    }
-    for (struct vipl_list *l = remote->calls.next; l != &remote->calls; l = l->next) {
-        struct lo_call *call = VIPL_CONTAINER(l, struct lo_call, link);
-        if (call->state == CALL_QUEUED && !call->taken && !call->idle &&
-            vipl_lo_same_discriminator(&call->hello.remote, local)) {
-            say_queued(call, true);
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
+        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
+        if (!asks_for(in, request)) {
+            continue;
+        }
+        if (request->id < in->wanted.id) {
+            vipl_lo_offer_back(request, in->wanted.place);
+        } else if (vipl_lo_request_is_pending(request) && is_pending(in)) {
+            answer_with(in, request);
+            return;
         }
     }
 }
 
-static void on_hello(struct lo_call *call)
+bool vipl_lo_incomings_meet(struct lo_request *request)
 {
-    if (!vipl_lo_hello_fits(&call->hello)) {
-        vipl_log(VIPL_LOG_INFO, "refused a process with version %u, byte order %u, %u-byte words",
-                 call->hello.version, call->hello.byte_order, call->hello.word_bytes);
-        answer(call, LO_ANSWER_REFUSED, LO_VERSION);
-        vipl_lo_call_end(call);
+    struct lo_remote *remote = vipl_load_ptr(&request->nic->remote);
+    struct vipl_list *next;
+    for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = next) {
+        struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
+        next = l->next;
+        if (asks_for(in, request) && request->id > in->wanted.id && answer_with(in, request)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool vipl_lo_incoming_is_taken_up(const struct lo_incoming *in)
+{
+    bool dead;
+    return is_opened(in, &dead);
+}
+
+void vipl_lo_incoming_unmatch(struct lo_incoming *in)
+{
+    bool dead;
+    if (!is_opened(in, &dead)) {
+        vipl_lo_session_forget(in->session);
+    }
+    incoming_end(in);
+}
+
+/* --- packets --- */
+
+/* One that fits must make sense. */
+static bool is_sane(const struct lo_incoming *in, const struct lo_connect_request *r)
+{
+    bool own = memcmp(r->process, vipl_lo_process_uid, LO_UID) == 0;
+    return r->peer == (in->kind == 'p') && !own && r->number != 0 && r->generation < LO_GENERATIONS;
+}
+
+static void refuse(struct lo_incoming *in, const struct lo_writer *writer)
+{
+    vipl_log(VIPL_LOG_INFO, "refused a process with version %u, byte order %u, %u-byte words",
+             writer->version, writer->byte_order, writer->word_bytes);
+    reply(in, LO_REPLY_REFUSED, LO_VERSION);
+    incoming_end(in);
+}
+
+static void on_notice(struct lo_incoming *in, const struct lo_notice *notice)
+{
+    if (!vipl_lo_writer_fits(&notice->writer)) {
+        refuse(in, &notice->writer);
         return;
     }
-    bool own = memcmp(call->hello.process, vipl_lo_process_uid, LO_UID) == 0;
-    bool taken = !own && (call->hello.peer ? answer_peer(call) : queue_client(call));
-    if (!taken) {
-        answer(call, LO_ANSWER_NO, 0);
-        vipl_lo_call_end(call);
+    vipl_lo_offers_notice(in->remote, in->hash, notice->place);
+    incoming_end(in); /* the listener waits for that */
+}
+
+static void on_request(struct lo_incoming *in, const struct lo_connect_request *r, int fds[2])
+{
+    if (!vipl_lo_writer_fits(&r->writer)) {
+        refuse(in, &r->writer);
+        return;
+    }
+    if (in->state == LO_INCOMING_SILENT) {
+        in->wanted = *r;
+        in->word = is_sane(in, r) ? vipl_lo_claims_attach(&in->claims, fds[1], r->slot) : NULL;
+        if (in->word == NULL) {
+            incoming_end(in);
+            return;
+        }
+        in->window_fd = fds[0];
+        fds[0] = -1;
+        in->state = LO_INCOMING_KNOWN;
+    }
+    if (in->kind == 'p' && in->state == LO_INCOMING_KNOWN) {
+        meet(in);
+    } else if (in->kind == 'w' && !in->taken) {
+        arrive(in);
     }
 }
 
-void vipl_lo_call_event(struct lo_call *call, bool hangup)
+static void on_packet(struct lo_incoming *in, const uint8_t *bytes, size_t length, int fds[2])
+{
+    union {
+        struct lo_connect_request request;
+        struct lo_notice notice;
+    } packet;
+    if (in->kind != 'r' && vipl_lo_connect_request_read(&packet.request, bytes, length)) {
+        on_request(in, &packet.request, fds);
+    } else if (in->kind == 'r' && vipl_lo_notice_read(&packet.notice, bytes, length)) {
+        on_notice(in, &packet.notice);
+    } else {
+        incoming_end(in); /* it does not speak our language */
+    }
+}
+
+static void on_hang_up(struct lo_incoming *in)
+{
+    if (in->state != LO_INCOMING_ACCEPTING) {
+        incoming_end(in);
+        return;
+    }
+    in->gone = true; /* the thread that is accepting it finds out by the mark */
+    in->deadline = vipl_lo_in_ms(GONE_MS);
+    vipl_pollset_remove(&in->remote->setup, in->source.fd);
+}
+
+void vipl_lo_incoming_event(struct lo_incoming *in)
 {
     uint8_t bytes[LO_PACKET];
     size_t length = 0;
     int fds[2] = {-1, -1};
-    int error = hangup ? 0 : vipl_local_receive(call->source.fd, bytes, sizeof(bytes), &length, fds);
-    if (error == 0 && fds[0] >= 0) {
-        vipl_fd_close(call->window_fd);
-        call->window_fd = fds[0];
-    }
-    if (error == 0 && fds[1] >= 0) {
-        vipl_fd_close(call->token_fd);
-        call->token_fd = fds[1];
+    int error = vipl_local_receive(in->source.fd, bytes, sizeof(bytes), &length, fds);
+    if (error == ECONNRESET) { /* may come before what is there */
+        error = vipl_local_receive(in->source.fd, bytes, sizeof(bytes), &length, fds);
     }
     if (error == EAGAIN) {
         return;
     }
-    if (error != 0 || length == 0) { /* gone; the one who is accepting it finds out by the mark */
-        if (call->state == CALL_ACCEPTING) {
-            call->gone = true;
-            call->deadline = vipl_lo_in_ms(GONE_MS); /* its last word may still be in the ring */
-            vipl_pollset_remove(&call->remote->set, call->source.fd);
-        } else {
-            vipl_lo_call_end(call);
-        }
-        return;
-    }
-    if (call->state == CALL_NEW && vipl_lo_hello_read(&call->hello, bytes, length)) {
-        on_hello(call);
+    if (error != 0 || length == 0) {
+        on_hang_up(in);
     } else {
-        vipl_lo_call_end(call); /* speaks another language, or out of turn */
+        on_packet(in, bytes, length, fds);
     }
+    vipl_fd_close(fds[0]);
+    vipl_fd_close(fds[1]);
 }
 
-static void check_matched(struct lo_call *call, uint64_t now)
+/* --- time --- */
+
+static void check_matched(struct lo_incoming *in, uint64_t now)
 {
+    struct lo_request *request = in->request;
     bool dead = false;
-    if (vipl_lo_call_is_opened(call, &dead)) {
-        vipl_lo_request_end(call->request); /* with the call */
-    } else if (dead || now >= call->deadline) {
-        vipl_lo_session_forget(call->session);
-        call->session = NULL;
-        vipl_lo_call_end(call); /* the request goes on seeking */
+    if (is_opened(in, &dead)) {
+        vipl_lo_request_end(request); /* with the incoming one */
+    } else if (dead || now >= in->deadline) {
+        vipl_lo_session_forget(in->session);
+        incoming_end(in);
+        vipl_lo_request_available(request);
     }
 }
 
-void vipl_lo_calls_tick(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
+void vipl_lo_incomings_tick(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
 {
     struct vipl_list *next;
-    for (struct vipl_list *l = remote->calls.next; l != &remote->calls; l = next) {
-        struct lo_call *call = VIPL_CONTAINER(l, struct lo_call, link);
+    for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = next) {
+        struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
+        uint64_t deadline = in->deadline;
         next = l->next;
-        if (call->state == CALL_ACCEPTING && call->request != NULL) {
-            *soonest = call->deadline < *soonest ? call->deadline : *soonest;
-            check_matched(call, now);
-        } else if (call->state == CALL_NEW && now >= call->deadline) {
-            vipl_lo_call_end(call);
-        } else if (call->state == CALL_NEW) {
-            *soonest = call->deadline < *soonest ? call->deadline : *soonest;
+        if (in->state == LO_INCOMING_SILENT && now >= deadline) {
+            incoming_end(in);
+        } else if (in->state == LO_INCOMING_SILENT || in->request != NULL) {
+            *soonest = deadline < *soonest ? deadline : *soonest;
+            if (in->request != NULL) {
+                check_matched(in, now);
+            }
         }
+    }
+}
+
+void vipl_lo_incomings_close(struct lo_remote *remote)
+{
+    while (!vipl_list_empty(&remote->incomings)) {
+        incoming_end(VIPL_CONTAINER(remote->incomings.next, struct lo_incoming, link));
     }
 }

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connecting within one process: requests meet listeners, and each other. Everything runs under the
+ * Connecting: the operations of the contract, and how two VIs of one process come together. Everything runs under the
  * registry's lock, so that a request has exactly one end: answered, cancelled, or gone.
  */
-#include <string.h>
+#include "backends/loopback/connect.h"
 
-#include "backends/loopback/link.h"
-#include "backends/loopback/loopback.h"
+#include "backends/loopback/calls.h"
+#include "backends/loopback/claims.h"
+#include "backends/loopback/names.h"
+#include "backends/loopback/offers.h"
 #include "backends/loopback/remote.h"
 #include "backends/loopback/tx.h"
 #include "base/lock_rank.h"
+#include "os/os_atomic.h"
 
-enum { IDLE_LISTENERS = 64 };
+enum { LAST_WORD_MS = 1000 }; /* for a reply that is on its way when the time is up */
 
 struct vipl_lo_registry vipl_lo_registry = {
     .lock = {0, VIPL_RANK_BACKEND},
@@ -24,18 +27,56 @@ void vipl_lo_registry_abandon(void)
     vipl_mutex_init(&vipl_lo_registry.lock, VIPL_RANK_BACKEND);
     vipl_list_init(&vipl_lo_registry.nics);
     vipl_list_init(&vipl_lo_registry.requests);
-    vipl_lo_rendezvous_abandon();
-}
-
-bool vipl_lo_same_discriminator(const struct vipl_address *a, const struct vipl_address *b)
-{
-    return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
+    vipl_lo_setup_abandon();
 }
 
 bool vipl_lo_same_address(const struct vipl_address *a, const struct vipl_address *b)
 {
-    return a->host_len == b->host_len && memcmp(a->host, b->host, a->host_len) == 0 &&
-           vipl_lo_same_discriminator(a, b);
+    return vipl_address_same_host(a, b) && vipl_address_same_discriminator(a, b);
+}
+
+/* --- listening --- */
+
+VIP_RETURN vipl_lo_listen(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    struct lo_notices notices;
+    uint64_t hash = vipl_lo_hash_of(local);
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    struct lo_remote *remote = vipl_lo_prepare(be);
+    const struct lo_socket *s = remote == NULL ? NULL : vipl_lo_socket_open(remote, 'w', hash);
+    if (s != NULL) { /* first the name, then the notices: a requester that comes between finds the name */
+        vipl_lo_offers_look(be);
+        vipl_lo_notices_send(&notices, hash, s->place);
+    }
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+    if (s == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_lo_notices_await(&notices);
+    return VIP_SUCCESS;
+}
+
+void vipl_lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    struct lo_remote *remote = vipl_load_ptr(&be->remote);
+    vipl_lo_socket_close(remote, vipl_lo_socket_find(remote, 'w', vipl_lo_hash_of(local)));
+    vipl_lo_offers_forget(be, local);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+}
+
+void vipl_lo_conns_look(struct vipl_be_nic *be)
+{
+    struct lo_remote *remote = vipl_load_ptr(&be->remote);
+    if (remote != NULL) {
+        vipl_lo_setup_look(remote, true);
+    }
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    vipl_lo_offers_look(be);
+    if (remote != NULL) {
+        vipl_lo_incomings_look(remote);
+    }
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
 /* --- requests --- */
@@ -44,7 +85,7 @@ void vipl_lo_request_end(struct lo_request *request)
 {
     lo_vi_of(request->vi)->request = NULL;
     vipl_list_remove(&request->link);
-    vipl_lo_walk_end(request);
+    vipl_lo_offers_end(request);
     vipl_free(request);
 }
 
@@ -70,248 +111,54 @@ static void join(struct vipl_vi *acceptor, const struct vipl_vi_params *acceptor
     vipl_up_connected(requester, acceptor_params);
 }
 
-struct lo_listener *vipl_lo_find_listener(struct vipl_be_nic *be, const struct vipl_address *wanted)
+/* Both are ours and PENDING: while they are BUSY no other process gets one of them. */
+static bool take_both(struct lo_request *request, struct lo_request *other)
 {
-    for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
-        struct lo_listener *listener = VIPL_CONTAINER(l, struct lo_listener, link);
-        if (vipl_lo_same_discriminator(&listener->local, wanted)) {
-            return listener;
-        }
+    uint32_t word = vipl_lo_claim_read(&other->claim);
+    if (lo_claim_state_of(word) != LO_PENDING || !vipl_lo_claim_move(&other->claim, word, LO_BUSY)) {
+        return false;
     }
-    return NULL;
-}
-
-/* Puts the request before a listener of this process, where somebody waits now, or before one that is idle. */
-static bool offer_to(struct lo_request *request, bool waiting)
-{
-    for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
-        struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
-        const struct lo_listener *listener = vipl_lo_find_listener(be, &request->remote);
-        if (listener == NULL || (listener->waiting > 0) != waiting) {
-            continue;
-        }
-        request->conn = vipl_up_conn_arrived(be->core, &request->remote, &request->local, &request->params);
-        if (request->conn != NULL) {
-            lo_conn_of(request->conn)->request = request;
-            request->at = be;
-            if (waiting) {
-                vipl_lo_walk_end(request);
-            }
-            return true;
-        }
+    word = vipl_lo_claim_read(&request->claim);
+    if (lo_claim_state_of(word) == LO_PENDING && vipl_lo_claim_move(&request->claim, word, LO_BUSY)) {
+        return true;
     }
+    vipl_lo_request_available(other);
     return false;
 }
 
-/* True: somebody of this process waits for it. */
-static bool match_client(struct lo_request *request)
+static void meet(struct lo_request *request, struct lo_request *other)
 {
-    bool waited_for = offer_to(request, true);
-    if (!waited_for) {
-        offer_to(request, false);
-    }
-    return waited_for;
-}
-
-bool vipl_lo_request_leave(struct lo_request *request)
-{
-    const struct lo_listener *listener = vipl_lo_find_listener(request->at, &request->remote);
-    bool idle = !request->taken && (listener == NULL || listener->waiting == 0);
-    if (!idle || !vipl_up_conn_withdraw(request->conn)) {
-        return false;
-    }
-    request->conn = NULL;
-    return true;
-}
-
-void vipl_lo_request_drop_place(struct lo_request *request)
-{
-    if (request->conn != NULL) {
-        lo_conn_of(request->conn)->request = NULL;
-        vipl_up_conn_gone(request->conn);
-        request->conn = NULL;
+    VIP_RETURN rc = vipl_params_agree(&request->params, &other->params);
+    struct vipl_vi *vi = request->vi;
+    struct vipl_vi *other_vi = other->vi;
+    struct vipl_vi_params params = request->params;
+    vipl_lo_request_end(request);
+    if (rc == VIP_SUCCESS) {
+        join(vi, &params, other);
+    } else {
+        vipl_lo_request_end(other);
+        vipl_up_connect_failed(vi, rc);
+        vipl_up_connect_failed(other_vi, rc);
     }
 }
 
-/* Joins the request with another that asks for it, if there is one. True: it is over. */
-static bool match_peer(struct lo_request *request)
+bool vipl_lo_request_meet(struct lo_request *request)
 {
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *other = VIPL_CONTAINER(l, struct lo_request, link);
-        if (other == request || !other->peer || other->matched != NULL ||
-            !vipl_lo_same_address(&other->local, &request->remote) ||
-            !vipl_lo_same_address(&other->remote, &request->local)) {
-            continue;
-        }
-        VIP_RETURN rc = vipl_params_agree(&request->params, &other->params);
-        struct vipl_vi *vi = request->vi;
-        struct vipl_vi *other_vi = other->vi;
-        struct vipl_vi_params params = request->params;
-        vipl_lo_request_end(request);
-        if (rc == VIP_SUCCESS) {
-            join(vi, &params, other);
-        } else {
-            vipl_lo_request_end(other);
-            vipl_up_connect_failed(vi, rc);
-            vipl_up_connect_failed(other_vi, rc);
-        }
-        return true;
-    }
-    return false;
-}
-
-/* Nobody of this process waits for it: somebody of another one may. */
-static VIP_RETURN look_outside(struct lo_request *request)
-{
-    return request->walk != NULL ? VIP_SUCCESS : vipl_lo_walk_begin(request);
-}
-
-/* Whether the request may be given a place of this process; it has none then. */
-static bool is_free(struct lo_request *request)
-{
-    if (request->conn != NULL) {
-        return vipl_lo_request_leave(request);
-    }
-    return request->walk == NULL || (!vipl_lo_walk_is_over(request) && vipl_lo_walk_leave(request));
-}
-
-static void match_again(struct lo_request *request)
-{
-    if (!vipl_lo_walk_hold(request)) {
-        return;
-    }
-    if (is_free(request) && !match_client(request)) {
-        look_outside(request); /* else it stays where it is now */
-    }
-    vipl_lo_walk_let_go(request);
-}
-
-/* Somebody waits there now: for what nobody waits for elsewhere. */
-static void match_all(struct vipl_be_nic *be, const struct vipl_address *local)
-{
-    struct vipl_list *next;
-    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = next) {
-        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
-        next = l->next;
-        bool here = request->conn != NULL && request->at == be;
-        if (!request->peer && !here && vipl_lo_same_discriminator(&request->remote, local)) {
-            match_again(request);
-        }
-    }
-}
-
-static bool is_waited_for(const struct vipl_address *wanted)
-{
-    for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
-        const struct lo_listener *listener =
-            vipl_lo_find_listener(VIPL_CONTAINER(l, struct vipl_be_nic, link), wanted);
-        if (listener != NULL && listener->waiting > 0) {
+        if (other != request && other->peer && vipl_lo_same_address(&other->local, &request->remote) &&
+            vipl_lo_same_address(&other->remote, &request->local) && take_both(request, other)) {
+            meet(request, other);
             return true;
         }
     }
-    return false;
-}
-
-/* Nobody waits there any more: what is queued there goes on looking. */
-static void leave_all(struct vipl_be_nic *be, const struct vipl_address *local)
-{
-    bool waited_for = is_waited_for(local);
-    struct vipl_list *next;
-    vipl_lo_calls_idle(be, local);
-    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = next) {
-        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
-        next = l->next;
-        if (request->conn == NULL || request->at != be || request->taken ||
-            !vipl_lo_same_discriminator(&request->remote, local)) {
-            continue;
-        }
-        if (waited_for) {
-            match_again(request);
-        } else {
-            look_outside(request);
-        }
-    }
-}
-
-static struct lo_listener *add_listener(struct vipl_be_nic *be, const struct vipl_address *local)
-{
-    struct lo_listener *listener = vipl_zalloc(sizeof(*listener));
-    if (listener == NULL || vipl_lo_remote_listen(be, local) != VIP_SUCCESS) {
-        vipl_free(listener);
-        return NULL;
-    }
-    listener->local = *local;
-    listener->nic = be;
-    vipl_list_init(&listener->link);
-    be->idle_listeners++;
-    return listener;
-}
-
-VIP_RETURN vipl_lo_listen(struct vipl_be_nic *be, const struct vipl_address *local)
-{
-    vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_listener *listener = vipl_lo_find_listener(be, local);
-    if (listener == NULL) {
-        listener = add_listener(be, local);
-    }
-    if (listener != NULL) {
-        be->idle_listeners -= listener->waiting++ == 0 ? 1 : 0;
-        vipl_list_remove(&listener->link);
-        vipl_list_append(&be->listeners, &listener->link);
-        match_all(be, local);
-    }
-    vipl_mutex_unlock(&vipl_lo_registry.lock);
-    vipl_lo_remote_look(be); /* who has hung up is not to be found */
-    return listener == NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
-}
-
-/* A server that names each connection leaves many behind: the oldest that nobody waits on goes. */
-static void drop_oldest_idle(struct vipl_be_nic *be)
-{
-    for (struct vipl_list *l = be->listeners.next; l != &be->listeners; l = l->next) {
-        struct lo_listener *listener = VIPL_CONTAINER(l, struct lo_listener, link);
-        if (listener->waiting == 0) {
-            vipl_list_remove(&listener->link);
-            vipl_lo_remote_unlisten(be, &listener->local);
-            vipl_free(listener);
-            be->idle_listeners--;
-            return;
-        }
-    }
-}
-
-void vipl_lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
-{
-    vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_listener *listener = vipl_lo_find_listener(be, local);
-    if (--listener->waiting == 0) {
-        be->idle_listeners++;
-        leave_all(be, local);
-    }
-    if (be->idle_listeners > IDLE_LISTENERS) {
-        drop_oldest_idle(be);
-    }
-    vipl_mutex_unlock(&vipl_lo_registry.lock);
-}
-
-void vipl_lo_drop_listeners(struct vipl_be_nic *be)
-{
-    struct vipl_list *link;
-    while ((link = vipl_list_take(&be->listeners)) != NULL) {
-        vipl_free(VIPL_CONTAINER(link, struct lo_listener, link));
-    }
-}
-
-static bool is_this_host(const struct vipl_be_nic *be, const struct vipl_address *address)
-{
-    return address->host_len == be->address.host_len &&
-           memcmp(address->host, be->address.host, address->host_len) == 0;
+    return vipl_load_ptr(&request->nic->remote) != NULL && vipl_lo_incomings_meet(request);
 }
 
 VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
                            const struct vipl_address *remote, bool peer)
 {
-    if (!is_this_host(be, remote)) {
+    if (!vipl_address_same_host(remote, &be->address)) {
         return VIP_NOT_REACHABLE;
     }
     struct lo_request *request = vipl_zalloc(sizeof(*request));
@@ -325,55 +172,60 @@ VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const str
     request->peer = peer;
     vipl_up_vi_params(vi, &request->params);
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    lo_vi_of(vi)->request = request;
-    vipl_list_append(&vipl_lo_registry.requests, &request->link);
-    VIP_RETURN rc = VIP_SUCCESS;
-    bool over = peer ? match_peer(request) : match_client(request);
-    if (!over) {
-        rc = look_outside(request);
-        if (rc != VIP_SUCCESS && request->conn == NULL) {
-            vipl_lo_request_end(request);
-        } else {
-            rc = VIP_SUCCESS; /* it has a place */
+    VIP_RETURN rc = vipl_lo_offers_begin(request);
+    if (rc == VIP_SUCCESS) {
+        lo_vi_of(vi)->request = request;
+        vipl_list_append(&vipl_lo_registry.requests, &request->link);
+        if (peer) {
+            vipl_lo_request_meet(request);
         }
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
+    if (rc != VIP_SUCCESS) {
+        vipl_free(request);
+    }
     return rc;
+}
+
+/* What wakes it may come to another thread, or never: it looks itself. */
+static void await_reply(int fd, uint64_t deadline)
+{
+    uint64_t now = vipl_now_ns();
+    int ms = now >= deadline ? 0 : (int)((deadline - now) / 1000000) + 1;
+    vipl_poll(&fd, 1, ms, NULL);
 }
 
 VIP_RETURN vipl_lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
-    VIP_RETURN rc = VIP_SUCCESS; /* no request: it has been answered */
+    uint64_t deadline = vipl_lo_in_ms(LAST_WORD_MS);
+    uint32_t generation = vipl_fork_generation();
+    VIP_RETURN rc = VIP_NOT_DONE;
     (void)be;
-    vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_request *request = lo_vi_of(vi)->request;
-    if (request != NULL && vipl_lo_call_is_open(request)) {
-        vipl_lo_request_end(request);
-    } else if (request != NULL) {
-        bool listener =
-            request->conn != NULL || request->matched != NULL || vipl_lo_walk_met_listener(request);
-        rc = listener ? VIP_TIMEOUT : VIP_NO_MATCH;
-        vipl_lo_request_drop_place(request);
-        vipl_lo_request_end(request);
+    while (rc == VIP_NOT_DONE && vipl_fork_generation() == generation) {
+        int fd = -1;
+        vipl_mutex_lock(&vipl_lo_registry.lock);
+        bool answered = lo_vi_of(vi)->request == NULL;
+        rc = answered ? VIP_SUCCESS : vipl_lo_offers_cancel(vi, vipl_now_ns() >= deadline, &fd);
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+        if (rc == VIP_NOT_DONE) {
+            await_reply(fd, deadline);
+        }
     }
-    vipl_mutex_unlock(&vipl_lo_registry.lock);
-    return rc;
+    return rc == VIP_NOT_DONE ? VIP_TIMEOUT : rc; /* not done: a forked child, which core leaves at once */
 }
 
 /* --- answers --- */
 
-/* False: a program of another process has it, of which the walk hears. */
-static bool take_here(struct vipl_conn *conn)
+/* Core drops its part of what another program has. */
+static bool take_here(struct lo_offer *offer)
 {
-    struct lo_request *request = lo_conn_of(conn)->request;
-    if (!vipl_lo_walk_hold(request)) {
-        lo_conn_of(conn)->request = NULL;
-        request->conn = NULL;
-        return false;
+    struct vipl_conn *conn = offer->conn;
+    bool taken = lo_claim_take(offer->request->claim.word, offer->request->claim.generation, offer->number);
+    if (!taken) {
+        lo_conn_of(conn)->offer = NULL;
+        offer->conn = NULL;
     }
-    request->taken = true;
-    vipl_lo_walk_end(request);
-    return true;
+    return taken;
 }
 
 bool vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
@@ -381,47 +233,62 @@ bool vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
     bool taken = false; /* the requester has gone */
     (void)be;
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    if (lo_conn_of(conn)->request != NULL) {
-        taken = take_here(conn);
-    } else if (lo_conn_of(conn)->call != NULL) {
-        taken = vipl_lo_call_taken(lo_conn_of(conn)->call);
+    if (lo_conn_of(conn)->offer != NULL) {
+        taken = take_here(lo_conn_of(conn)->offer);
+    } else if (lo_conn_of(conn)->incoming != NULL) {
+        taken = vipl_lo_incoming_taken(lo_conn_of(conn)->incoming);
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     return taken;
 }
 
+static VIP_RETURN accept_here(struct lo_offer *offer, struct vipl_vi *vi)
+{
+    struct lo_request *request = offer->request;
+    struct vipl_vi_params params;
+    if (!lo_claim_accept(request->claim.word, request->claim.generation, offer->number)) {
+        return VIP_TIMEOUT;
+    }
+    vipl_up_vi_params(vi, &params);
+    join(vi, &params, request);
+    return VIP_SUCCESS;
+}
+
 VIP_RETURN vipl_lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi)
 {
     VIP_RETURN rc = VIP_TIMEOUT; /* the requester has gone */
+    (void)be;
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_conn *lo = lo_conn_of(conn);
-    if (lo->request != NULL) {
-        struct vipl_vi_params params;
-        vipl_up_vi_params(vi, &params);
-        join(vi, &params, lo->request);
-        lo->request = NULL;
-        rc = VIP_SUCCESS;
-    } else if (lo->call != NULL) {
-        rc = vipl_lo_call_accept(be, lo->call, vi); /* releases and retakes the lock */
+    if (lo_conn_of(conn)->offer != NULL) {
+        rc = accept_here(lo_conn_of(conn)->offer, vi);
+    } else if (lo_conn_of(conn)->incoming != NULL) {
+        rc = vipl_lo_incoming_accept(lo_conn_of(conn)->incoming, vi); /* releases and retakes the lock */
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     return rc;
 }
 
+/* It may be that no program here has it: the NIC handle is closing. */
+static void reject_here(struct lo_offer *offer)
+{
+    struct lo_request *request = offer->request;
+    struct vipl_vi *vi = request->vi;
+    uint32_t taken = lo_claim_word(request->claim.generation, LO_TAKEN, offer->number);
+    if (vipl_lo_claim_read(&request->claim) == taken || take_here(offer)) {
+        vipl_lo_request_end(request);
+        vipl_up_connect_failed(vi, VIP_REJECT);
+    }
+}
+
 void vipl_lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer)
 {
     (void)be;
+    (void)answer; /* one that has gone is not named any more */
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_conn *lo = lo_conn_of(conn);
-    if (lo->request != NULL) {
-        struct vipl_vi *vi = lo->request->vi;
-        vipl_lo_request_end(lo->request);
-        lo->request = NULL;
-        if (answer) {
-            vipl_up_connect_failed(vi, VIP_REJECT);
-        }
-    } else if (lo->call != NULL) {
-        vipl_lo_call_reject(lo->call);
+    if (lo_conn_of(conn)->offer != NULL) {
+        reject_here(lo_conn_of(conn)->offer);
+    } else if (lo_conn_of(conn)->incoming != NULL) {
+        vipl_lo_incoming_reject(lo_conn_of(conn)->incoming);
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/loopback/exports.h"
+#include "backends/loopback/names.h"
 #include "backends/loopback/remote.h"
 #include "backends/loopback/rx.h"
 #include "backends/loopback/tx.h"
@@ -19,9 +20,33 @@
 enum { ASK_CLOCK_EVERY = 8, MOST_EVENTS = 32 };
 static const uint32_t BYTE_ORDER_MARK = 0x01020304;
 
+uint8_t vipl_lo_process_uid[LO_UID];
+uint32_t vipl_lo_probe_word;
+
 static struct lo_remote *remote_of(struct vipl_be_nic *be)
 {
     return vipl_load_ptr(&be->remote);
+}
+
+/* Connecting has a poll set of its own, so that the data path does not pass through it. */
+static int open_pollsets(struct lo_remote *remote)
+{
+    int error = vipl_pollset_open(&remote->set);
+    if (error != 0) {
+        return error;
+    }
+    error = vipl_pollset_open(&remote->setup);
+    if (error == 0) {
+        remote->setup_source = (struct lo_source){LO_SOURCE_SETUP, remote->setup.fd};
+        error = vipl_pollset_add(&remote->set, remote->setup.fd, &remote->setup_source);
+        if (error != 0) {
+            vipl_pollset_close(&remote->setup);
+        }
+    }
+    if (error != 0) {
+        vipl_pollset_close(&remote->set);
+    }
+    return error;
 }
 
 struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be)
@@ -37,8 +62,7 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be)
     remote->be = be;
     vipl_mutex_init(&remote->rx, VIPL_RANK_BACKEND_RX);
     vipl_list_init(&remote->sockets);
-    vipl_list_init(&remote->calls);
-    vipl_list_init(&remote->walks);
+    vipl_list_init(&remote->incomings);
     vipl_list_init(&remote->links);
     if (vipl_lo_own_window(be) < 0) {
         vipl_free(remote);
@@ -46,7 +70,7 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be)
     }
     int error = vipl_entropy(remote->uid, sizeof(remote->uid));
     if (error == 0) {
-        error = vipl_pollset_open(&remote->set);
+        error = open_pollsets(remote);
     }
     if (error != 0) {
         vipl_log_os("preparing to talk to other processes", error);
@@ -121,7 +145,7 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     link->segment = link->shm.base;
     set_up_ring(&link->out, link->segment, slots, link->side);
     set_up_ring(&link->in, link->segment, slots, 1 - link->side);
-    vipl_pollset_remove(&remote->set, fd); /* it was watched as a call or a walk */
+    vipl_pollset_remove(&remote->setup, fd); /* where it was watched until now */
     int error = vipl_local_peer(fd, &link->pid, &user);
     if (error == 0) {
         error = vipl_pollset_add(&remote->set, fd, &link->source);
@@ -238,6 +262,30 @@ struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id)
     return found;
 }
 
+void vipl_lo_link_drop(struct lo_link *link)
+{
+    struct lo_remote *remote = remote_of(link->be);
+    vipl_mutex_lock(&remote->rx);
+    vipl_store_relaxed(&link->dead, 1);
+    vipl_pollset_remove(&remote->set, link->source.fd);
+    vipl_store_relaxed(&remote->dead_links, 1);
+    vipl_mutex_unlock(&remote->rx);
+}
+
+void vipl_lo_link_probe(struct lo_link *link, uint64_t address, uint32_t value)
+{
+    uint32_t seen = 0;
+    uint32_t setting = link->be->settings_pull;
+    struct vipl_iov local = {&seen, sizeof(seen)};
+    struct vipl_iov there = {(void *)(uintptr_t)address, sizeof(seen)};
+    int error =
+        setting == LO_PULL_OFF ? EPERM : vipl_peer_read(link->pid, &local, 1, &there, 1, sizeof(seen));
+    if (error != 0 && setting == LO_PULL_ON) {
+        vipl_log_os("VIPL_LOOPBACK_PULL=on, but the peer's memory is out of reach", error);
+    }
+    vipl_store_relaxed(&link->can_reach, error == 0 && seen == value ? 1 : 0);
+}
+
 /* --- ready_fds --- */
 
 void vipl_lo_link_wake(struct lo_link *link)
@@ -294,10 +342,11 @@ static bool is_torn_down(const struct lo_link *link)
     return true;
 }
 
-/* The registry's lock is held, so that nobody is about to use one. */
-static void remove_dead(struct lo_remote *remote)
+/* The registry's lock is held, so that no connection is about to use one. */
+static void remove_dead_locked(struct lo_remote *remote)
 {
     struct vipl_list *next;
+    bool left = false;
     vipl_mutex_lock(&remote->rx);
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
@@ -308,16 +357,27 @@ static void remove_dead(struct lo_remote *remote)
             vipl_lo_session_free_farewells(link);
             vipl_fd_close(link->source.fd);
             link_free(link);
+        } else {
+            left |= link->dead != 0;
         }
     }
+    vipl_store_relaxed(&remote->dead_links, left ? 1 : 0);
     vipl_mutex_unlock(&remote->rx);
 }
 
-void vipl_lo_link_event(struct lo_link *link, bool hangup)
+static void remove_dead(struct lo_remote *remote)
 {
-    struct lo_remote *remote = remote_of(link->be);
+    if (vipl_load_relaxed(&remote->dead_links) != 0) {
+        vipl_mutex_lock(&vipl_lo_registry.lock);
+        remove_dead_locked(remote);
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+    }
+}
+
+/* Something came over the socket; rx is held. */
+static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup)
+{
     drain_ready_fd(link);
-    vipl_mutex_lock(&remote->rx);
     if (remote->waiting_threads >
         0) { /* the ringer took the flag; others may still be asleep, and need the next ready_fd */
         vipl_store_ordered(&link->in.shared->asleep, 1);
@@ -325,7 +385,6 @@ void vipl_lo_link_event(struct lo_link *link, bool hangup)
     if (hangup) { /* its last messages come first, then it dies: receive_all */
         link->hung_up = true;
     }
-    vipl_mutex_unlock(&remote->rx);
 }
 
 /* --- progress --- */
@@ -351,22 +410,39 @@ static void receive_all(struct lo_remote *remote, bool certainly)
         }
     }
     if (dead) {
+        vipl_store_relaxed(&remote->dead_links, 1);
         vipl_store_relaxed(&remote->look_at_sockets, 1); /* where dead links are removed */
     }
     vipl_mutex_unlock(&remote->rx);
 }
 
-/* One event at a time: what one leads to may end the object of another. */
+/* Under rx, so that no link goes away meanwhile. True: something has come for connecting. */
+static bool look_at_links(struct lo_remote *remote)
+{
+    struct vipl_ready ready[MOST_EVENTS];
+    bool setup = false;
+    vipl_mutex_lock(&remote->rx);
+    unsigned n = vipl_pollset_ready(&remote->set, ready, MOST_EVENTS);
+    for (unsigned i = 0; i < n; i++) {
+        struct lo_source *source = ready[i].tag;
+        if (source->kind == LO_SOURCE_LINK) {
+            link_event(remote, (struct lo_link *)(void *)source, ready[i].hangup);
+        } else {
+            setup = true;
+        }
+    }
+    vipl_mutex_unlock(&remote->rx);
+    return setup;
+}
+
+/* The registry's lock is taken only if there is something to do for connecting. */
 static void look_at_sockets(struct lo_remote *remote)
 {
-    struct vipl_ready ready;
-    vipl_mutex_lock(&vipl_lo_registry.lock);
-    for (int i = 0; i < MOST_EVENTS && vipl_pollset_ready(&remote->set, &ready, 1) == 1; i++) {
-        vipl_lo_rendezvous_event(remote, ready.tag, ready.hangup);
+    bool setup = look_at_links(remote);
+    if (setup || vipl_load_relaxed(&remote->timed) != 0) {
+        vipl_lo_setup_look(remote, false);
     }
-    vipl_lo_rendezvous_tick(remote);
     remove_dead(remote);
-    vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
 /* Sockets cost a system call: a program that polls looks at them every millisecond, one that calls in
@@ -387,7 +463,7 @@ void vipl_lo_remote_poll(struct vipl_be_nic *be)
     }
     uint32_t polls = vipl_load_relaxed(&remote->polls) + 1;
     vipl_store_relaxed(&remote->polls, polls);
-    bool look = vipl_load_relaxed(&remote->walk_count) > 0 ||
+    bool look = vipl_load_relaxed(&remote->request_count) > 0 ||
                 vipl_load_relaxed(&remote->look_at_sockets) != 0 ||
                 (polls % ASK_CLOCK_EVERY == 0 && is_time_to_look(remote));
     if (look) {
@@ -396,14 +472,6 @@ void vipl_lo_remote_poll(struct vipl_be_nic *be)
     }
     if (vipl_load_relaxed(&remote->link_count) > 0) {
         receive_all(remote, look);
-    }
-}
-
-void vipl_lo_remote_look(struct vipl_be_nic *be)
-{
-    struct lo_remote *remote = remote_of(be);
-    if (remote != NULL) {
-        look_at_sockets(remote);
     }
 }
 
@@ -434,9 +502,11 @@ void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *
         hint->ms = 0;
         return;
     }
-    vipl_mutex_lock(&vipl_lo_registry.lock);
-    hint->ms = vipl_lo_rendezvous_tick(remote);
-    vipl_mutex_unlock(&vipl_lo_registry.lock);
+    if (vipl_load_relaxed(&remote->timed) != 0) {
+        vipl_mutex_lock(&vipl_lo_registry.lock);
+        hint->ms = vipl_lo_setup_tick(remote);
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+    }
 }
 
 void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
@@ -463,7 +533,7 @@ void vipl_lo_remote_close(struct vipl_be_nic *be)
         return;
     }
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    vipl_lo_rendezvous_close(remote);
+    vipl_lo_setup_close(remote);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     struct vipl_list *l;
     while ((l = vipl_list_take(&remote->links)) != NULL) {
@@ -472,6 +542,7 @@ void vipl_lo_remote_close(struct vipl_be_nic *be)
         vipl_fd_close(link->source.fd);
         link_free(link);
     }
+    vipl_pollset_close(&remote->setup);
     vipl_pollset_close(&remote->set);
     vipl_free(remote);
     be->remote = NULL;

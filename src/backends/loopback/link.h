@@ -18,7 +18,13 @@
 #include "backends/loopback/loopback.h"
 #include "backends/loopback/ring.h"
 
-enum lo_source_kind { LO_SOURCE_LISTENER, LO_SOURCE_CALL, LO_SOURCE_WALK, LO_SOURCE_LINK };
+enum lo_source_kind {
+    LO_SOURCE_LINK,
+    LO_SOURCE_SETUP, /* the poll set of connecting, in the one of links */
+    LO_SOURCE_SOCKET,
+    LO_SOURCE_INCOMING,
+    LO_SOURCE_OFFER
+};
 
 /* What a descriptor in the poll set belongs to: the first member of each such object. */
 struct lo_source {
@@ -151,16 +157,19 @@ struct lo_session {
 /* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. */
 struct lo_remote {
     struct vipl_be_nic *be;
-    uint8_t uid[LO_UID];      /* constant */
-    struct vipl_pollset set;  /* constant */
-    struct vipl_list sockets; /* lo_listening.link; registry */
-    struct vipl_list calls;   /* lo_call.link; registry */
-    struct vipl_list walks;   /* lo_walk.link; registry */
-    uint32_t call_count;      /* registry */
-    uint32_t resting;         /* registry: sockets that are not watched for a while */
-    uint32_t walk_count;      /* atomic: written under the registry */
-    uint32_t polls;           /* atomic: counts polls, so that sockets are looked at now and then */
-    uint32_t looked_at;       /* atomic: when last, in units of about a millisecond */
+    uint8_t uid[LO_UID];           /* constant */
+    struct vipl_pollset set;       /* constant: the links, and `setup` */
+    struct vipl_pollset setup;     /* constant: what connecting watches */
+    struct lo_source setup_source; /* constant */
+    struct vipl_list sockets;      /* lo_socket.link; registry */
+    struct vipl_list incomings;    /* lo_incoming.link; registry */
+    struct lo_claims *claims;      /* of our requests; NULL: there were none; registry */
+    uint32_t incoming_count;       /* registry */
+    uint32_t request_count;        /* atomic: our unanswered requests; written under the registry */
+    uint32_t timed;      /* atomic: something of connecting waits for a time; written under the registry */
+    uint32_t dead_links; /* atomic: links are to be removed; written under rx */
+    uint32_t polls;      /* atomic: counts polls, so that sockets are looked at now and then */
+    uint32_t looked_at;  /* atomic: when last, in units of about a millisecond */
     uint32_t look_at_sockets; /* atomic: a sleeper has been woken */
     struct vipl_mutex rx;     /* rank BACKEND_RX */
     struct vipl_list links;   /* rx */
@@ -169,6 +178,7 @@ struct lo_remote {
 };
 
 extern uint8_t vipl_lo_process_uid[LO_UID]; /* this copy of the library; registry */
+extern uint32_t vipl_lo_probe_word;         /* what a peer has to be able to read; registry */
 
 /* --- link.c --- */
 
@@ -182,7 +192,10 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
                                     uint32_t slots, const uint8_t peer_uid[LO_UID]);
 struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID]);
 struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id);
-void vipl_lo_link_event(struct lo_link *link, bool hangup);
+/* A new link that nothing came of: closes its descriptors, later. */
+void vipl_lo_link_drop(struct lo_link *link);
+/* Finds out whether we can access the peer's memory: the value is to be at that address. */
+void vipl_lo_link_probe(struct lo_link *link, uint64_t address, uint32_t value);
 void vipl_lo_link_wake(struct lo_link *link);
 
 /* A message whose place in the ring was claimed goes out. `tx` is held, and given back. */
@@ -196,13 +209,5 @@ static inline void lo_publish(struct lo_link *link, const struct lo_message *mes
 }
 /* Sends a message without payload; false: no room. */
 bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message);
-
-/* --- names.c --- */
-
-void vipl_lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source, bool hangup);
-/* Goes on with what waits for a time. Milliseconds until the next; -1: nothing waits. */
-int vipl_lo_rendezvous_tick(struct lo_remote *remote);
-void vipl_lo_rendezvous_close(struct lo_remote *remote);
-void vipl_lo_rendezvous_abandon(void);
 
 #endif

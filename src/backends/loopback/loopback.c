@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "backends/loopback/connect.h"
+#include "backends/loopback/offers.h"
 #include "backends/loopback/remote.h"
 #include "base/config.h"
 #include "base/hostname.h"
@@ -33,7 +35,6 @@ static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_
         return VIP_ERROR_RESOURCE;
     }
     be->core = nic;
-    vipl_list_init(&be->listeners);
     vipl_mutex_init(&be->window_lock, VIPL_RANK_BACKEND_MEM);
     be->window.fd = -1;
     be->settings_pull = pull_setting();
@@ -52,7 +53,7 @@ static void lo_close(struct vipl_be_nic *be)
 {
     vipl_mutex_lock(&vipl_lo_registry.lock);
     vipl_list_remove(&be->link);
-    vipl_lo_drop_listeners(be);
+    vipl_lo_offers_forget(be, NULL);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     vipl_lo_remote_close(be);
     vipl_shm_release(&be->window);
@@ -150,6 +151,7 @@ const struct vipl_backend vipl_loopback_ops = {
     .vi_destroy = lo_vi_destroy,
     .listen = vipl_lo_listen,
     .unlisten = vipl_lo_unlisten,
+    .conns_look = vipl_lo_conns_look,
     .connect = vipl_lo_connect,
     .connect_cancel = vipl_lo_connect_cancel,
     .conn_taken = vipl_lo_conn_taken,

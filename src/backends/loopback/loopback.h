@@ -3,10 +3,12 @@
  * The loopback emulator: VIs of one process, and of processes of one host.
  *
  *   loopback.c             the device, its limits and names, the operations table
- *   connect.c     requests and listeners: who connects to whom, within this process
- *   names.c  the same between processes, over local sockets; with it
- *   calls.c       what others ask of us, and
- *   walks.c       our own search
+ *   connect.c      connecting: the operations of the contract, and two VIs of this process
+ *   offers.c       our own requests, offered to listeners of this process and of others
+ *   claims.c       the word of each request that says which program has it
+ *   calls.c        requests of other processes
+ *   names.c        the sockets by which processes find each other
+ *   request.c      the packets that they exchange there
  *   inproc.c       data within one process: one copy, at once, from sender to receiver
  *   ring.c        the shared-memory ring between two processes
  *   link.c        two NIC handles of two processes: segment, rings, life and death
@@ -24,6 +26,7 @@
 #ifndef VIPL_LOOPBACK_LOOPBACK_H
 #define VIPL_LOOPBACK_LOOPBACK_H
 
+#include "backends/loopback/claims.h"
 #include "base/list.h"
 #include "core/backend.h"
 #include "core/backend_up.h"
@@ -31,8 +34,9 @@
 #include "os/os_mutex.h"
 
 struct lo_session;
-struct lo_call;
-struct lo_walk;
+struct lo_offer;
+struct lo_incoming;
+struct lo_socket;
 
 enum lo_pull { LO_PULL_AUTO, LO_PULL_ON, LO_PULL_OFF };
 
@@ -40,8 +44,6 @@ enum lo_pull { LO_PULL_AUTO, LO_PULL_ON, LO_PULL_OFF };
 struct vipl_be_nic {
     struct vipl_nic *core;       /* constant */
     struct vipl_list link;       /* registry.nics; guarded by the registry */
-    struct vipl_list listeners;  /* lo_listener.link, the latest used last; guarded by the registry */
-    uint32_t idle_listeners;     /* those nobody waits on; guarded by the registry */
     uint32_t settings_pull;      /* constant: enum lo_pull */
     uint32_t settings_inline;    /* constant: bytes up to which a payload travels in the ring */
     uint32_t settings_ring;      /* constant: bytes of a ring */
@@ -49,14 +51,6 @@ struct vipl_be_nic {
     void *remote;                /* lo_remote, what connects to other processes; set once, atomic; or NULL */
     struct vipl_mutex window_lock; /* rank BACKEND_MEM */
     struct vipl_shm window;        /* lo_window; guarded by window_lock; base NULL: nobody needed it yet */
-};
-
-/* A discriminator somebody waits, or has waited, for. */
-struct lo_listener {
-    struct vipl_list link;
-    struct vipl_address local;
-    struct vipl_be_nic *nic;
-    uint32_t waiting; /* calls that wait now */
 };
 
 /* What a VI wants: a connection. Lives from connect to its answer; guarded by the registry. */
@@ -68,11 +62,17 @@ struct lo_request {
     struct vipl_address remote;
     struct vipl_vi_params params;
     bool peer;
-    bool taken;              /* a program has it before it */
-    struct vipl_conn *conn;  /* where it waits, in this process; NULL: nowhere yet */
-    struct vipl_be_nic *at;  /* and the NIC handle that it waits at */
-    struct lo_walk *walk;    /* its search among other processes; NULL: none */
-    struct lo_call *matched; /* symmetric: the call of another process that it answers; NULL: none */
+    uint64_t id;              /* random; of two symmetric requests the smaller is answered */
+    struct lo_claim claim;    /* which program has it */
+    uint32_t own_word;        /* atomic: the claim's word if no other process can have the request */
+    struct vipl_list offers;  /* lo_offer.link */
+    unsigned last_number;     /* of an offer */
+    struct lo_socket *socket; /* where new listeners give notice, or symmetric requests ask; NULL: none yet */
+    uint64_t step_at;         /* when to offer it where it is not yet; UINT64_MAX: not for lack of time */
+    uint64_t again_at;        /* not before then to one that has hung up */
+    bool met_full;            /* a listener had too many callers before us */
+    uint32_t shunned;         /* places, a bit each, of listeners that this request has nothing to do with */
+    struct lo_incoming *matched; /* symmetric: the request of another process that it answers; NULL: none */
 };
 
 /* The backend's part of a VI. */
@@ -84,8 +84,8 @@ struct lo_vi {
 
 /* The backend's part of a connection request. */
 struct lo_conn {
-    struct lo_request *request; /* of a VI of this process */
-    struct lo_call *call;       /* of another process */
+    struct lo_offer *offer;       /* of a VI of this process */
+    struct lo_incoming *incoming; /* of another process */
 };
 
 _Static_assert(sizeof(struct lo_vi) <= VIPL_VI_AREA_BYTES, "the VI's area holds it");
@@ -100,36 +100,14 @@ static inline struct lo_conn *lo_conn_of(struct vipl_conn *conn)
     return vipl_conn_area(conn);
 }
 
-/* --- connect.c --- */
+/* --- connect.c: what is constant, and what its lock guards --- */
 
 struct vipl_lo_registry {
-    struct vipl_mutex lock;
+    struct vipl_mutex lock;    /* rank BACKEND */
     struct vipl_list nics;     /* vipl_be_nic.link: every open loopback device of this process */
     struct vipl_list requests; /* lo_request.link: unanswered */
 };
 extern struct vipl_lo_registry vipl_lo_registry;
-
-void vipl_lo_registry_abandon(void);
-bool vipl_lo_same_address(const struct vipl_address *a, const struct vipl_address *b);
-bool vipl_lo_same_discriminator(const struct vipl_address *a, const struct vipl_address *b);
-struct lo_listener *vipl_lo_find_listener(struct vipl_be_nic *be, const struct vipl_address *wanted);
-VIP_RETURN vipl_lo_listen(struct vipl_be_nic *be, const struct vipl_address *local);
-void vipl_lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local);
-VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
-                           const struct vipl_address *remote, bool peer);
-VIP_RETURN vipl_lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi);
-bool vipl_lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn);
-VIP_RETURN vipl_lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi);
-void vipl_lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer);
-void vipl_lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi);
-void vipl_lo_drop_listeners(struct vipl_be_nic *be);
-/* The request is over: frees it. The registry's lock is held. */
-void vipl_lo_request_end(struct lo_request *request);
-/* It has no place in this process any more. The registry's lock is held. */
-void vipl_lo_request_drop_place(struct lo_request *request);
-/* Takes the request back from where nobody waits, in this process. False: it stays, somebody has it or is about to.
- * The registry's lock is held. */
-bool vipl_lo_request_leave(struct lo_request *request);
 
 /* --- inproc.c --- */
 

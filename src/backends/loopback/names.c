@@ -1,39 +1,38 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Finding each other between processes: names, sockets, events and time. A discriminator hashes to a name; whoever
- * waits for it binds the first free of a few numbered sockets of that name, whoever looks for it walks all of them,
- * again and again, until its time is up. No daemon, nothing on disk, nothing left behind.
- */
+/* Names, sockets, notices, and the progress of connecting. */
 #include "backends/loopback/names.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/loopback/calls.h"
+#include "backends/loopback/offers.h"
+#include "backends/loopback/request.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
 enum {
     NS_PER_MS = 1000000,
-    REST_MS = 100 /* until there may be descriptors again */
+    REST_MS = 100,         /* until there may be descriptors again */
+    NOTICE_MS = 100,       /* for a requester to answer a notice with its offers */
+    MOST_EVENTS = 32,      /* of a look */
+    MOST_EVENTS_ALL = 4096 /* of one that is to find everything: as many as can come meanwhile */
 };
-
-uint8_t vipl_lo_process_uid[LO_UID];
-static uint32_t probe_word; /* what a peer has to be able to read; constant once set */
 
 struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be)
 {
     static const uint8_t none[LO_UID] = {0};
     struct lo_remote *remote = vipl_lo_remote_get(be);
     if (remote != NULL && memcmp(vipl_lo_process_uid, none, LO_UID) == 0 &&
-        (vipl_entropy(&probe_word, sizeof(probe_word)) != 0 ||
+        (vipl_entropy(&vipl_lo_probe_word, sizeof(vipl_lo_probe_word)) != 0 ||
          vipl_entropy(vipl_lo_process_uid, sizeof(vipl_lo_process_uid)) != 0)) {
         return NULL;
     }
     return remote;
 }
 
-void vipl_lo_rendezvous_abandon(void)
+void vipl_lo_setup_abandon(void)
 {
     memset(vipl_lo_process_uid, 0, sizeof(vipl_lo_process_uid)); /* a forked child is another process */
 }
@@ -60,10 +59,10 @@ size_t vipl_lo_name_of(char name[96], char kind, uint64_t hash, unsigned place)
                             (unsigned long long)hash, place);
 }
 
-static struct lo_listening *find_listening(struct lo_remote *remote, char kind, uint64_t hash)
+struct lo_socket *vipl_lo_socket_find(struct lo_remote *remote, char kind, uint64_t hash)
 {
     for (struct vipl_list *l = remote->sockets.next; l != &remote->sockets; l = l->next) {
-        struct lo_listening *s = VIPL_CONTAINER(l, struct lo_listening, link);
+        struct lo_socket *s = VIPL_CONTAINER(l, struct lo_socket, link);
         if (s->kind == kind && s->hash == hash) {
             return s;
         }
@@ -77,13 +76,13 @@ uint32_t vipl_lo_own_places(char kind, uint64_t hash)
     for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
         const struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
         struct lo_remote *remote = vipl_load_ptr(&be->remote);
-        const struct lo_listening *s = remote == NULL ? NULL : find_listening(remote, kind, hash);
+        const struct lo_socket *s = remote == NULL ? NULL : vipl_lo_socket_find(remote, kind, hash);
         places |= s == NULL ? 0 : UINT32_C(1) << s->place;
     }
     return places;
 }
 
-static int bind_somewhere(struct lo_listening *s)
+static int bind_somewhere(struct lo_socket *s)
 {
     char name[96];
     int error = EADDRINUSE;
@@ -94,9 +93,21 @@ static int bind_somewhere(struct lo_listening *s)
     return error;
 }
 
-struct lo_listening *vipl_lo_open_listening(struct lo_remote *remote, char kind, uint64_t hash)
+static int bind_and_watch(struct lo_remote *remote, struct lo_socket *s)
 {
-    struct lo_listening *s = find_listening(remote, kind, hash);
+    int error = bind_somewhere(s);
+    if (error == 0) {
+        error = vipl_pollset_add(&remote->setup, s->source.fd, &s->source);
+        if (error != 0) {
+            vipl_fd_close(s->source.fd);
+        }
+    }
+    return error;
+}
+
+struct lo_socket *vipl_lo_socket_open(struct lo_remote *remote, char kind, uint64_t hash)
+{
+    struct lo_socket *s = vipl_lo_socket_find(remote, kind, hash);
     if (s != NULL) {
         s->users++;
         return s;
@@ -105,19 +116,15 @@ struct lo_listening *vipl_lo_open_listening(struct lo_remote *remote, char kind,
     if (s == NULL) {
         return NULL;
     }
-    s->source.kind = LO_SOURCE_LISTENER;
+    s->source.kind = LO_SOURCE_SOCKET;
     s->kind = kind;
     s->hash = hash;
     s->users = 1;
-    int error = bind_somewhere(s);
-    if (error == 0) {
-        error = vipl_pollset_add(&remote->set, s->source.fd, &s->source);
-        if (error != 0) {
-            vipl_fd_close(s->source.fd);
-        }
-    }
+    int error = bind_and_watch(remote, s);
     if (error != 0) {
-        vipl_log_os("listening for other processes", error);
+        if (kind != 'r') { /* which is tried again and again */
+            vipl_log_os("listening for other processes", error);
+        }
         vipl_free(s);
         return NULL;
     }
@@ -126,130 +133,104 @@ struct lo_listening *vipl_lo_open_listening(struct lo_remote *remote, char kind,
     return s;
 }
 
-void vipl_lo_close_listening(struct lo_remote *remote, struct lo_listening *s)
+void vipl_lo_socket_close(struct lo_remote *remote, struct lo_socket *s)
 {
     if (s == NULL || --s->users > 0) {
         return;
     }
     vipl_list_remove(&s->link);
     if (s->resume_at == 0) {
-        vipl_pollset_remove(&remote->set, s->source.fd);
-    } else {
-        remote->resting--;
+        vipl_pollset_remove(&remote->setup, s->source.fd);
     }
     vipl_fd_close(s->source.fd);
     vipl_free(s);
 }
 
-VIP_RETURN vipl_lo_remote_listen(struct vipl_be_nic *be, const struct vipl_address *local)
+/* --- notices --- */
+
+void vipl_lo_notices_send(struct lo_notices *notices, uint64_t hash, unsigned place)
 {
-    struct lo_remote *remote = vipl_lo_prepare(be);
-    if (remote == NULL || vipl_lo_open_listening(remote, 'w', vipl_lo_hash_of(local)) == NULL) {
-        return VIP_ERROR_RESOURCE;
+    struct lo_notice notice = {.writer = vipl_lo_own_kind(), .place = (uint8_t)place};
+    uint8_t bytes[LO_PACKET];
+    char name[96];
+    size_t length = vipl_lo_notice_write(&notice, bytes);
+    uint32_t own = vipl_lo_own_places('r', hash);
+    int fd = -1;
+    notices->count = 0;
+    for (unsigned i = 0; i < LO_PLACES; i++) {
+        if ((own >> i & 1) == 0 && vipl_local_connect(name, vipl_lo_name_of(name, 'r', hash, i), &fd) == 0) {
+            vipl_local_send(fd, bytes, length, NULL, 0); /* a dead one has hung up */
+            notices->fds[notices->count++] = fd;
+            fd = -1;
+        }
     }
-    return VIP_SUCCESS;
+    vipl_fd_close(fd);
 }
 
-void vipl_lo_remote_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
+static void log_refusal(int fd)
 {
-    struct lo_remote *remote = vipl_load_ptr(&be->remote);
-    vipl_lo_close_listening(remote, find_listening(remote, 'w', vipl_lo_hash_of(local)));
-}
-
-/* --- tokens: a message in a socket that the processes share. Who receives it has it --- */
-
-bool vipl_lo_token_make(int token[2])
-{
-    int error = vipl_local_pair(token);
-    if (error != 0) {
-        token[0] = token[1] = -1;
-        vipl_log_os("asking other processes", error);
-        return false;
-    }
-    vipl_lo_token_return(token);
-    return true;
-}
-
-void vipl_lo_token_close(const int token[2])
-{
-    vipl_fd_close(token[0]);
-    vipl_fd_close(token[1]);
-}
-
-/* Never blocks, whatever the descriptor is that a peer sent us. */
-bool vipl_lo_token_take(int fd)
-{
-    char byte;
+    uint8_t bytes[LO_PACKET];
+    struct lo_reply reply;
     size_t length = 0;
-    int fds[2];
-    if (vipl_local_receive(fd, &byte, sizeof(byte), &length, fds) != 0) {
-        return false;
+    int fds[2] = {-1, -1};
+    if (vipl_local_receive(fd, bytes, sizeof(bytes), &length, fds) == 0 && length > 0 &&
+        vipl_lo_reply_read(&reply, bytes, length)) {
+        vipl_log(VIPL_LOG_ERROR,
+                 "a requester refused our notice: its loopback has version %u or another byte order",
+                 reply.code);
     }
     vipl_fd_close(fds[0]);
     vipl_fd_close(fds[1]);
-    return length > 0;
 }
 
-/* Backwards through the same socket: to the requester, and to nobody else. */
-void vipl_lo_token_give_back(int fd)
+/* False: not in time, or this is a forked child. */
+static bool await_readable(int fd, uint64_t deadline, uint32_t generation)
 {
-    vipl_local_send(fd, "!", 1, NULL, 0); /* a requester that has gone needs none */
-}
-
-/* As it was put in, or as somebody gave it back. */
-bool vipl_lo_token_take_own(const int token[2])
-{
-    return vipl_lo_token_take(token[1]) || vipl_lo_token_take(token[0]);
-}
-
-void vipl_lo_token_return(const int token[2])
-{
-    vipl_local_send(token[0], "!", 1, NULL, 0); /* there is room: there is one */
-}
-
-/* --- reaching into each other's memory --- */
-
-bool vipl_lo_can_reach(const struct lo_remote *remote, int pid, uint64_t address, uint32_t value)
-{
-    uint32_t seen = 0;
-    struct vipl_iov local = {&seen, sizeof(seen)};
-    struct vipl_iov there = {(void *)(uintptr_t)address, sizeof(seen)};
-    if (remote->be->settings_pull == LO_PULL_OFF) {
-        return false;
+    int error = EINTR;
+    while (error == EINTR && vipl_fork_generation() == generation) {
+        uint64_t now = vipl_now_ns();
+        int ms = now >= deadline ? 0 : (int)((deadline - now) / NS_PER_MS) + 1;
+        error = vipl_poll(&fd, 1, ms, NULL);
+        error = error == EINTR && ms == 0 ? ETIMEDOUT : error;
     }
-    int error = vipl_peer_read(pid, &local, 1, &there, 1, sizeof(seen));
-    if (error != 0 && remote->be->settings_pull == LO_PULL_ON) {
-        vipl_log_os("VIPL_LOOPBACK_PULL=on, but the peer's memory is out of reach", error);
-    }
-    return error == 0 && seen == value;
+    return error == 0 && vipl_fork_generation() == generation;
 }
-uint32_t *vipl_lo_probe(void)
+
+void vipl_lo_notices_await(struct lo_notices *notices)
 {
-    return &probe_word;
+    uint32_t generation = vipl_fork_generation();
+    uint64_t deadline = vipl_lo_in_ms(NOTICE_MS);
+    for (unsigned i = 0; i < notices->count; i++) {
+        if (await_readable(notices->fds[i], deadline, generation)) {
+            log_refusal(notices->fds[i]);
+        }
+        if (vipl_fork_generation() != generation) {
+            return; /* the child of a signal handler: its copies are closed */
+        }
+        vipl_fd_close(notices->fds[i]);
+    }
 }
 
 /* --- events and time --- */
 
-/* A socket with callers that cannot be taken in stays readable: whoever slept on it would not sleep. */
-static void rest(struct lo_remote *remote, struct lo_listening *s)
+/* A socket with callers that cannot be taken in stays readable: a thread that slept on it would not sleep. */
+static void rest(struct lo_remote *remote, struct lo_socket *s)
 {
-    vipl_pollset_remove(&remote->set, s->source.fd);
+    vipl_pollset_remove(&remote->setup, s->source.fd);
     s->resume_at = vipl_lo_in_ms(REST_MS);
-    remote->resting++;
+    vipl_store_relaxed(&remote->timed, 1);
 }
 
-/* Goes on with those that have rested; *soonest as in vipl_lo_calls_tick(). */
+/* Goes on with those that have rested; *soonest becomes the next such time if it is sooner. */
 static void resume(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
 {
-    for (struct vipl_list *l = remote->sockets.next; l != &remote->sockets && remote->resting > 0;
-         l = l->next) {
-        struct lo_listening *s = VIPL_CONTAINER(l, struct lo_listening, link);
+    for (struct vipl_list *l = remote->sockets.next; l != &remote->sockets; l = l->next) {
+        struct lo_socket *s = VIPL_CONTAINER(l, struct lo_socket, link);
         if (s->resume_at == 0) {
             continue;
         }
-        if (now >= s->resume_at && vipl_pollset_add(&remote->set, s->source.fd, &s->source) == 0) {
+        if (now >= s->resume_at && vipl_pollset_add(&remote->setup, s->source.fd, &s->source) == 0) {
             s->resume_at = 0;
-            remote->resting--;
             continue;
         }
         s->resume_at = now >= s->resume_at ? now + (uint64_t)REST_MS * NS_PER_MS : s->resume_at;
@@ -257,65 +238,82 @@ static void resume(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
     }
 }
 
-static void on_listener(struct lo_remote *remote, struct lo_listening *s)
+static void on_callers(struct lo_remote *remote, struct lo_socket *s)
 {
     int fd;
     int error = 0;
     for (int i = 0; i < 64 && (error = vipl_local_accept(s->source.fd, &fd)) == 0; i++) {
-        vipl_lo_call_begin(remote, fd);
+        vipl_lo_incoming_begin(remote, s, fd);
         s->short_of_fds = false;
     }
     if (error != 0 && error != EAGAIN) {
         if (!s->short_of_fds) {
-            vipl_log_os("taking a call from another process", error);
+            vipl_log_os("taking in another process", error);
         }
         s->short_of_fds = true;
         rest(remote, s);
     }
 }
 
-void vipl_lo_rendezvous_event(struct lo_remote *remote, struct lo_source *source, bool hangup)
+static void on_event(struct lo_remote *remote, struct lo_source *source)
 {
     switch (source->kind) {
-    case LO_SOURCE_LISTENER:
-        on_listener(remote, (struct lo_listening *)(void *)source);
+    case LO_SOURCE_SOCKET:
+        on_callers(remote, (struct lo_socket *)(void *)source);
         break;
-    case LO_SOURCE_CALL:
-        vipl_lo_call_event((struct lo_call *)(void *)source, hangup);
+    case LO_SOURCE_INCOMING:
+        vipl_lo_incoming_event((struct lo_incoming *)(void *)source);
         break;
-    case LO_SOURCE_WALK:
-        vipl_lo_walk_event((struct lo_asking *)(void *)source);
+    case LO_SOURCE_OFFER:
+        vipl_lo_offer_event((struct lo_offer *)(void *)source);
         break;
     case LO_SOURCE_LINK:
-        vipl_lo_link_event((struct lo_link *)(void *)source, hangup);
-        break;
+    case LO_SOURCE_SETUP:
+        break; /* of the other poll set */
     }
 }
 
-int vipl_lo_rendezvous_tick(struct lo_remote *remote)
+/* One event at a time: what one leads to may end the object of another. */
+void vipl_lo_setup_look(struct lo_remote *remote, bool all)
+{
+    struct vipl_ready ready;
+    int most = all ? MOST_EVENTS_ALL : MOST_EVENTS;
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    for (int i = 0; i < most && vipl_pollset_ready(&remote->setup, &ready, 1) == 1; i++) {
+        on_event(remote, ready.tag);
+    }
+    vipl_lo_setup_tick(remote);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+}
+
+int vipl_lo_setup_tick(struct lo_remote *remote)
 {
     uint64_t soonest = UINT64_MAX;
-    if (vipl_list_empty(&remote->walks) && vipl_list_empty(&remote->calls) && remote->resting == 0) {
+    if (vipl_load_relaxed(&remote->timed) == 0) {
         return -1;
     }
     uint64_t now = vipl_now_ns();
-    vipl_lo_calls_tick(remote, now, &soonest);
-    vipl_lo_walks_tick(remote, now, &soonest);
+    vipl_store_relaxed(&remote->timed, 0); /* what begins to wait for a time from here on sets it again */
+    vipl_lo_incomings_tick(remote, now, &soonest);
+    vipl_lo_offers_tick(remote, now, &soonest);
     resume(remote, now, &soonest);
+    if (vipl_load_relaxed(&remote->timed) != 0) {
+        return 1;
+    }
     if (soonest == UINT64_MAX) {
         return -1;
     }
+    vipl_store_relaxed(&remote->timed, 1);
     return soonest <= now ? 1 : (int)((soonest - now) / NS_PER_MS) + 1;
 }
 
-void vipl_lo_rendezvous_close(struct lo_remote *remote)
+void vipl_lo_setup_close(struct lo_remote *remote)
 {
-    while (!vipl_list_empty(&remote->calls)) {
-        vipl_lo_call_end(VIPL_CONTAINER(remote->calls.next, struct lo_call, link));
-    }
+    vipl_lo_incomings_close(remote);
     while (!vipl_list_empty(&remote->sockets)) {
-        struct lo_listening *s = VIPL_CONTAINER(remote->sockets.next, struct lo_listening, link);
+        struct lo_socket *s = VIPL_CONTAINER(remote->sockets.next, struct lo_socket, link);
         s->users = 1;
-        vipl_lo_close_listening(remote, s);
+        vipl_lo_socket_close(remote, s);
     }
+    vipl_lo_claims_close(remote);
 }

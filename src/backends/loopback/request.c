@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing and reading the rendezvous packets. */
+/* Writing and reading the packets of connecting. */
 #include "backends/loopback/request.h"
 
 #include <string.h>
 
-static const uint8_t hello_magic[4] = {'V', 'L', 'H', 'O'};
-static const uint8_t answer_magic[4] = {'V', 'L', 'A', 'N'};
+static const uint8_t request_magic[4] = {'V', 'L', 'C', 'R'};
+static const uint8_t notice_magic[4] = {'V', 'L', 'N', 'O'};
+static const uint8_t reply_magic[4] = {'V', 'L', 'R', 'E'};
 
-/* To an older reader all but 0 are symmetric: he answers the last with NO, and the request stays where it is. */
-enum { KIND_CLIENT, KIND_PEER, KIND_BESIDE };
-
-/* A place in a packet; `ok` turns false at its end. */
+/* A position in a packet; `ok` turns false at its end. */
 struct cursor {
     uint8_t *at;
     size_t left;
@@ -55,23 +53,23 @@ static void get_bytes(struct cursor *c, uint8_t *bytes, size_t n)
     c->left -= n;
 }
 
-static void put_params(struct cursor *c, const struct vipl_vi_params *f)
+static void put_params(struct cursor *c, const struct vipl_vi_params *p)
 {
-    put(c, f->max_transfer_size, 8);
-    put(c, f->reliability, 2);
-    put(c, (f->rdma_write ? 1u : 0u) | (f->rdma_read ? 2u : 0u) | (f->has_qos ? 4u : 0u), 1);
+    put(c, p->max_transfer_size, 8);
+    put(c, p->reliability, 2);
+    put(c, (p->rdma_write ? 1u : 0u) | (p->rdma_read ? 2u : 0u) | (p->has_qos ? 4u : 0u), 1);
 }
 
-static void get_params(struct cursor *c, struct vipl_vi_params *f)
+static void get_params(struct cursor *c, struct vipl_vi_params *p)
 {
-    f->max_transfer_size = get(c, 8);
-    f->reliability = (uint16_t)get(c, 2);
+    p->max_transfer_size = get(c, 8);
+    p->reliability = (uint16_t)get(c, 2);
     uint64_t bits = get(c, 1);
-    f->rdma_write = (bits & 1) != 0;
-    f->rdma_read = (bits & 2) != 0;
-    f->has_qos = (bits & 4) != 0;
-    f->foreign = false;
-    f->is_32_bit = sizeof(void *) == 4; /* or the two do not connect */
+    p->rdma_write = (bits & 1) != 0;
+    p->rdma_read = (bits & 2) != 0;
+    p->has_qos = (bits & 4) != 0;
+    p->foreign = false;
+    p->is_32_bit = sizeof(void *) == 4; /* or the two do not connect */
 }
 
 static void put_address(struct cursor *c, const struct vipl_address *a)
@@ -98,57 +96,119 @@ static bool has_magic(struct cursor *c, const uint8_t magic[4])
     return c->ok && memcmp(bytes, magic, 4) == 0;
 }
 
-size_t vipl_lo_hello_write(const struct lo_hello *h, uint8_t bytes[LO_PACKET])
+/* --- who writes --- */
+
+static uint8_t own_byte_order(void)
+{
+    const uint16_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first == 1 ? 1 : 2;
+}
+
+struct lo_writer vipl_lo_own_kind(void)
+{
+    return (struct lo_writer){LO_VERSION, own_byte_order(), sizeof(void *)};
+}
+
+bool vipl_lo_writer_fits(const struct lo_writer *writer)
+{
+    return writer->version == LO_VERSION && writer->byte_order == own_byte_order() &&
+           writer->word_bytes == sizeof(void *);
+}
+
+static void put_writer(struct cursor *c, const uint8_t magic[4], const struct lo_writer *writer)
+{
+    put_bytes(c, magic, 4);
+    put(c, writer->version, 1);
+    put(c, writer->byte_order, 1);
+    put(c, writer->word_bytes, 1);
+}
+
+static bool get_writer(struct cursor *c, const uint8_t magic[4], struct lo_writer *writer)
+{
+    if (!has_magic(c, magic)) {
+        return false;
+    }
+    writer->version = (uint8_t)get(c, 1);
+    writer->byte_order = (uint8_t)get(c, 1);
+    writer->word_bytes = (uint8_t)get(c, 1);
+    return c->ok;
+}
+
+/* --- packets --- */
+
+size_t vipl_lo_connect_request_write(const struct lo_connect_request *r, uint8_t bytes[LO_PACKET])
 {
     struct cursor c = {bytes, LO_PACKET, true};
-    put_bytes(&c, hello_magic, 4);
-    put(&c, h->version, 1);
-    put(&c, h->byte_order, 1);
-    put(&c, h->word_bytes, 1);
-    put(&c, h->peer ? KIND_PEER : h->beside ? KIND_BESIDE : KIND_CLIENT, 1);
-    put_bytes(&c, h->process, LO_UID);
-    put_bytes(&c, h->nic, LO_UID);
-    put(&c, h->id, 8);
-    put(&c, h->probe_address, 8);
-    put(&c, h->probe_value, 4);
-    put(&c, h->tag, 4);
-    put_params(&c, &h->params);
-    put_address(&c, &h->local);
-    put_address(&c, &h->remote);
+    put_writer(&c, request_magic, &r->writer);
+    put(&c, r->peer, 1);
+    put_bytes(&c, r->process, LO_UID);
+    put_bytes(&c, r->nic, LO_UID);
+    put(&c, r->id, 8);
+    put(&c, r->probe_address, 8);
+    put(&c, r->probe_value, 4);
+    put(&c, r->tag, 4);
+    put(&c, r->generation, 4);
+    put(&c, r->slot, 2);
+    put(&c, r->number, 1);
+    put(&c, r->place, 1);
+    put_params(&c, &r->params);
+    put_address(&c, &r->local);
+    put_address(&c, &r->remote);
     return (size_t)(c.at - bytes);
 }
 
-bool vipl_lo_hello_read(struct lo_hello *h, const uint8_t *bytes, size_t length)
+bool vipl_lo_connect_request_read(struct lo_connect_request *r, const uint8_t *bytes, size_t length)
 {
     struct cursor c = {(uint8_t *)(uintptr_t)bytes, length, true};
-    if (!has_magic(&c, hello_magic)) {
+    if (!get_writer(&c, request_magic, &r->writer)) {
         return false;
     }
-    h->version = (uint8_t)get(&c, 1);
-    h->byte_order = (uint8_t)get(&c, 1);
-    h->word_bytes = (uint8_t)get(&c, 1);
-    uint64_t kind = get(&c, 1);
-    h->beside = kind == KIND_BESIDE;
-    h->peer = kind != KIND_CLIENT && !h->beside;
-    if (!c.ok || !vipl_lo_hello_fits(h)) {
-        return c.ok; /* the caller refuses it; what follows may look different there */
+    if (!vipl_lo_writer_fits(&r->writer)) {
+        return true; /* the caller refuses it; what follows may look different there */
     }
-    get_bytes(&c, h->process, LO_UID);
-    get_bytes(&c, h->nic, LO_UID);
-    h->id = get(&c, 8);
-    h->probe_address = get(&c, 8);
-    h->probe_value = (uint32_t)get(&c, 4);
-    h->tag = (uint32_t)get(&c, 4);
-    get_params(&c, &h->params);
-    get_address(&c, &h->local);
-    get_address(&c, &h->remote);
+    r->peer = get(&c, 1) != 0;
+    get_bytes(&c, r->process, LO_UID);
+    get_bytes(&c, r->nic, LO_UID);
+    r->id = get(&c, 8);
+    r->probe_address = get(&c, 8);
+    r->probe_value = (uint32_t)get(&c, 4);
+    r->tag = (uint32_t)get(&c, 4);
+    r->generation = (uint32_t)get(&c, 4);
+    r->slot = (uint16_t)get(&c, 2);
+    r->number = (uint8_t)get(&c, 1);
+    r->place = (uint8_t)get(&c, 1);
+    get_params(&c, &r->params);
+    get_address(&c, &r->local);
+    get_address(&c, &r->remote);
     return c.ok;
 }
 
-size_t vipl_lo_answer_write(const struct lo_answer *a, uint8_t bytes[LO_PACKET])
+size_t vipl_lo_notice_write(const struct lo_notice *notice, uint8_t bytes[LO_PACKET])
 {
     struct cursor c = {bytes, LO_PACKET, true};
-    put_bytes(&c, answer_magic, 4);
+    put_writer(&c, notice_magic, &notice->writer);
+    put(&c, notice->place, 1);
+    return (size_t)(c.at - bytes);
+}
+
+bool vipl_lo_notice_read(struct lo_notice *notice, const uint8_t *bytes, size_t length)
+{
+    struct cursor c = {(uint8_t *)(uintptr_t)bytes, length, true};
+    if (!get_writer(&c, notice_magic, &notice->writer)) {
+        return false;
+    }
+    if (vipl_lo_writer_fits(&notice->writer)) {
+        notice->place = (uint8_t)get(&c, 1);
+    }
+    return c.ok;
+}
+
+size_t vipl_lo_reply_write(const struct lo_reply *a, uint8_t bytes[LO_PACKET])
+{
+    struct cursor c = {bytes, LO_PACKET, true};
+    put_bytes(&c, reply_magic, 4);
     put(&c, a->type, 1);
     put(&c, a->code, 1);
     put(&c, a->new_link, 1);
@@ -164,10 +224,10 @@ size_t vipl_lo_answer_write(const struct lo_answer *a, uint8_t bytes[LO_PACKET])
     return (size_t)(c.at - bytes);
 }
 
-bool vipl_lo_answer_read(struct lo_answer *a, const uint8_t *bytes, size_t length)
+bool vipl_lo_reply_read(struct lo_reply *a, const uint8_t *bytes, size_t length)
 {
     struct cursor c = {(uint8_t *)(uintptr_t)bytes, length, true};
-    if (!has_magic(&c, answer_magic)) {
+    if (!has_magic(&c, reply_magic)) {
         return false;
     }
     a->type = (uint8_t)get(&c, 1);
@@ -183,25 +243,4 @@ bool vipl_lo_answer_read(struct lo_answer *a, const uint8_t *bytes, size_t lengt
     a->probe_address = get(&c, 8);
     get_params(&c, &a->params);
     return c.ok;
-}
-
-static uint8_t own_byte_order(void)
-{
-    const uint16_t one = 1;
-    uint8_t first;
-    memcpy(&first, &one, 1);
-    return first == 1 ? 1 : 2;
-}
-
-void vipl_lo_hello_identify(struct lo_hello *hello)
-{
-    hello->version = LO_VERSION;
-    hello->byte_order = own_byte_order();
-    hello->word_bytes = sizeof(void *);
-}
-
-bool vipl_lo_hello_fits(const struct lo_hello *hello)
-{
-    return hello->version == LO_VERSION && hello->byte_order == own_byte_order() &&
-           hello->word_bytes == sizeof(void *);
 }

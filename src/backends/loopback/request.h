@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What two processes tell each other over a rendezvous socket, as bytes in big-endian order at fixed
- * offsets: a HELLO from the one who wants to connect, then ANSWERs. The first bytes (magic, version,
- * byte order, word size) never change place, so that any two versions can at least refuse each other.
+ * What two processes send each other while they connect, as bytes in big-endian order at fixed offsets: a CONNECT_REQUEST
+ * by the requester, a REPLY to it, a NOTICE by a new listener. The first seven bytes of CONNECT_REQUEST and NOTICE (magic,
+ * version, byte order, word size) never change place, so that any two versions can at least refuse each other.
  */
 #ifndef VIPL_LOOPBACK_REQUEST_H
 #define VIPL_LOOPBACK_REQUEST_H
@@ -11,36 +11,44 @@
 
 enum { LO_PACKET = 320 };
 
-struct lo_hello {
+/* What kind of process wrote a packet. */
+struct lo_writer {
     uint8_t version;
     uint8_t byte_order; /* 1 little, 2 big */
     uint8_t word_bytes;
-    bool peer;   /* symmetric */
-    bool beside; /* it has a place elsewhere, and only asks for somebody who waits now. Never both */
+};
+
+struct lo_connect_request {
+    struct lo_writer writer;
+    bool peer; /* symmetric */
     uint8_t process[LO_UID];
     uint8_t nic[LO_UID];
-    uint64_t id; /* of the request: the smaller of two that meet wins */
+    uint64_t id; /* of the request: of two symmetric ones the smaller is answered */
     uint64_t probe_address;
     uint32_t probe_value;
     uint32_t tag;
+    uint32_t generation; /* with slot and number: what a claim of it writes, see claims.h */
+    uint16_t slot;
+    uint8_t number; /* of the connection that this travels over */
+    uint8_t place;  /* symmetric: where the requester is to be found itself */
     struct vipl_vi_params params;
     struct vipl_address local;
     struct vipl_address remote;
 };
 
-enum lo_answer_type {
-    LO_ANSWER_NO = 1,  /* nobody here wants that; ask elsewhere */
-    LO_ANSWER_REFUSED, /* another version, byte order or word size */
-    LO_ANSWER_QUEUED, /* the request waits here; `code` is LO_IDLE if nobody waits for it. May be said again */
-    LO_ANSWER_TAKEN,  /* a program has it before it */
-    LO_ANSWER_REJECT,
-    LO_ANSWER_DISAGREE, /* symmetric: the two VIs do not fit; `code` says how */
-    LO_ANSWER_ACCEPT
+struct lo_notice {
+    struct lo_writer writer;
+    uint8_t place; /* where the new listener is to be found, under the name that it writes to */
 };
 
-enum { LO_IDLE = 1 };
+enum lo_reply_type {
+    LO_REPLY_REFUSED = 2, /* another version, byte order or word size; `code` is the version */
+    LO_REPLY_REJECT = 5,
+    LO_REPLY_DISAGREE, /* symmetric: the two VIs do not fit; `code` says how */
+    LO_REPLY_ACCEPT
+};
 
-struct lo_answer {
+struct lo_reply {
     uint8_t type;
     uint8_t code;
     bool new_link;  /* its descriptors come along */
@@ -55,12 +63,14 @@ struct lo_answer {
     struct vipl_vi_params params;
 };
 
-size_t vipl_lo_hello_write(const struct lo_hello *h, uint8_t bytes[LO_PACKET]);
-bool vipl_lo_hello_read(struct lo_hello *hello, const uint8_t *bytes, size_t length); /* false: not one */
-size_t vipl_lo_answer_write(const struct lo_answer *a, uint8_t bytes[LO_PACKET]);
-bool vipl_lo_answer_read(struct lo_answer *answer, const uint8_t *bytes, size_t length);
-/* Whether this process and the writer of the hello can share memory. */
-bool vipl_lo_hello_fits(const struct lo_hello *hello);
-void vipl_lo_hello_identify(struct lo_hello *hello);
+/* The readers return false for what is no such packet; of one by another kind of process they read the kind only. */
+size_t vipl_lo_connect_request_write(const struct lo_connect_request *request, uint8_t bytes[LO_PACKET]);
+bool vipl_lo_connect_request_read(struct lo_connect_request *request, const uint8_t *bytes, size_t length);
+size_t vipl_lo_notice_write(const struct lo_notice *notice, uint8_t bytes[LO_PACKET]);
+bool vipl_lo_notice_read(struct lo_notice *notice, const uint8_t *bytes, size_t length);
+size_t vipl_lo_reply_write(const struct lo_reply *reply, uint8_t bytes[LO_PACKET]);
+bool vipl_lo_reply_read(struct lo_reply *reply, const uint8_t *bytes, size_t length);
+struct lo_writer vipl_lo_own_kind(void);
+bool vipl_lo_writer_fits(const struct lo_writer *writer); /* this process and the writer can share memory */
 
 #endif

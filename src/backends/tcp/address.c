@@ -33,11 +33,6 @@ bool vipl_tcp_same_host(const struct vipl_inet *a, const struct vipl_inet *b)
     return a->host_len == b->host_len && memcmp(a->host, b->host, a->host_len) == 0;
 }
 
-bool vipl_tcp_same_discriminator(const struct vipl_address *a, const struct vipl_address *b)
-{
-    return a->disc_len == b->disc_len && memcmp(a->disc, b->disc, a->disc_len) == 0;
-}
-
 enum { MOST_STEP = 7 };
 
 unsigned vipl_tcp_probes(const struct tcp_settings *settings)

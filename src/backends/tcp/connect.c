@@ -370,8 +370,8 @@ static bool fits(const struct tcp_connect_op *op, const struct tcp_conn *conn,
                  const struct tcp_private_data *data)
 {
     return op->peer && op->conn == NULL && vipl_tcp_same_host(&op->target, &conn->peer) &&
-           vipl_tcp_same_discriminator(&op->local, &data->to) &&
-           vipl_tcp_same_discriminator(&op->remote, &data->from) && (!op->probing || op->tied);
+           vipl_address_same_discriminator(&op->local, &data->to) &&
+           vipl_address_same_discriminator(&op->remote, &data->from) && (!op->probing || op->tied);
 }
 
 bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_private_data *data)

@@ -11,7 +11,7 @@
 #include "backends/tcp/open.h"
 #include "base/log.h"
 
-enum { MOST_IDLE = 64, ACCEPT_AGAIN_MS = 100, ACCEPT_WAIT_MS = 1000 };
+enum { ACCEPT_AGAIN_MS = 100, ACCEPT_WAIT_MS = 1000 };
 
 /* --- listeners --- */
 
@@ -22,17 +22,11 @@ static struct tcp_listener *find(struct tcp_nic *nic, const struct vipl_address 
 {
     for (struct vipl_list *l = nic->listeners.next; l != &nic->listeners; l = l->next) {
         struct tcp_listener *listener = VIPL_CONTAINER(l, struct tcp_listener, link);
-        if (vipl_tcp_same_discriminator(&listener->local, local)) {
+        if (vipl_address_same_discriminator(&listener->local, local)) {
             return listener;
         }
     }
     return NULL;
-}
-
-/* Whether no call and no request uses it. */
-static bool is_idle(const struct tcp_listener *listener)
-{
-    return listener->waiting == 0 && listener->peers == 0;
 }
 
 static int bind_one(struct tcp_nic *nic, const struct vipl_address *local, unsigned probe, bool only, int *fd)
@@ -52,7 +46,6 @@ struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_ad
     struct tcp_listener *listener = find(nic, local);
     int fd;
     if (listener != NULL) {
-        nic->idle_listeners -= listener->waited && is_idle(listener) ? 1 : 0; /* about to be used */
         return listener;
     }
     int error = bind_one(nic, local, probe, only, &fd);
@@ -94,24 +87,8 @@ static void close_listener(struct tcp_listener *listener)
 
 void vipl_tcp_listener_release(struct tcp_listener *listener)
 {
-    struct tcp_nic *nic = listener->nic;
-    if (!is_idle(listener)) {
-        return;
-    }
-    if (!listener->waited) { /* only peer-to-peer requests have used it */
+    if (!listener->listening && listener->peers == 0) {
         close_listener(listener);
-        return;
-    }
-    vipl_list_remove(&listener->link);
-    vipl_list_append(&nic->listeners, &listener->link);
-    nic->idle_listeners++;
-    for (struct vipl_list *l = nic->listeners.next; nic->idle_listeners > MOST_IDLE; l = l->next) {
-        struct tcp_listener *oldest = VIPL_CONTAINER(l, struct tcp_listener, link);
-        if (is_idle(oldest)) {
-            nic->idle_listeners--;
-            close_listener(oldest);
-            return;
-        }
     }
 }
 
@@ -128,8 +105,7 @@ VIP_RETURN vipl_tcp_listen(struct vipl_be_nic *be, const struct vipl_address *lo
     vipl_mutex_lock(&nic->lock);
     struct tcp_listener *listener = vipl_tcp_listener(nic, local, 0, false);
     if (listener != NULL) {
-        listener->waited = true;
-        listener->waiting++;
+        listener->listening = true;
     }
     vipl_tcp_unlock(nic);
     return listener == NULL ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
@@ -141,7 +117,7 @@ void vipl_tcp_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
     vipl_mutex_lock(&nic->lock);
     struct tcp_listener *listener = find(nic, local);
     if (listener != NULL) {
-        listener->waiting--;
+        listener->listening = false;
         vipl_tcp_listener_release(listener);
     }
     vipl_tcp_unlock(nic);
@@ -291,12 +267,11 @@ static void request_arrived(struct tcp_conn *conn, const struct tcp_private_data
     memcpy(remote.disc, data->from.disc, remote.disc_len);
     local.disc_len = data->to.disc_len;
     memcpy(local.disc, data->to.disc, local.disc_len);
-    const struct tcp_listener *listener = find(nic, &local);
-    bool waited = listener != NULL && listener->waited;
+    bool listens = vipl_up_listens(nic->core, &local);
     struct vipl_conn *request =
-        waited ? vipl_up_conn_arrived(nic->core, &local, &remote, &data->params) : NULL;
+        listens ? vipl_up_conn_arrived(nic->core, &local, &remote, &data->params) : NULL;
     if (request == NULL) {
-        vipl_tcp_reply_refuse(conn, waited ? TCP_BUSY : TCP_NO_LISTENER, VIP_SUCCESS);
+        vipl_tcp_reply_refuse(conn, listens ? TCP_BUSY : TCP_NO_LISTENER, VIP_SUCCESS);
         return;
     }
     tcp_request_of(request)->conn = conn;

@@ -18,9 +18,8 @@ struct tcp_listener {
     struct vipl_list link;
     struct tcp_nic *nic;
     struct vipl_address local;
-    uint32_t waiting; /* calls that wait now */
-    bool waited;      /* some call has waited */
-    uint32_t peers;   /* peer-to-peer requests that use it */
+    bool listening; /* core takes requests for it */
+    uint32_t peers; /* peer-to-peer requests that use it */
     int fd;
     uv_poll_t watch;
 };
@@ -46,7 +45,7 @@ void vipl_tcp_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, boo
  * none is free. The device's lock is held, here and below. */
 struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_address *local, unsigned probe,
                                        bool only);
-/* The caller uses it no more. A listener that has no user is closed, or kept a while. */
+/* The caller uses it no more. A listener that has no user is closed. */
 void vipl_tcp_listener_release(struct tcp_listener *listener);
 void vipl_tcp_listeners_close(struct tcp_nic *nic);
 

@@ -355,6 +355,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .vi_destroy = tcp_vi_destroy,
     .listen = vipl_tcp_listen,
     .unlisten = vipl_tcp_unlisten,
+    .conns_look = vipl_tcp_poll,
     .connect = vipl_tcp_connect,
     .connect_cancel = vipl_tcp_connect_cancel,
     .conn_taken = tcp_conn_taken,

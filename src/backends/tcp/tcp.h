@@ -71,7 +71,6 @@ struct tcp_nic {
     struct vipl_list listeners;   /* tcp_listener.link, the latest used last */
     struct vipl_list connect_ops; /* tcp_connect_op.link */
     uint32_t half_open_count;
-    uint32_t idle_listeners;
     uint32_t conn_count;
     int highest_fd; /* that has been watched */
     uint32_t polls;

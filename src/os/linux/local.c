@@ -85,18 +85,12 @@ int vipl_local_connect(const void *name, size_t length, int *fd)
 {
     struct sockaddr_un a;
     socklen_t n = make_address(&a, name, length);
-    int s;
-    int rc = open_socket(&s);
+    int rc = *fd >= 0 ? 0 : open_socket(fd);
     if (rc != 0) {
+        *fd = -1;
         return rc;
     }
-    if (connect(s, (struct sockaddr *)&a, n) != 0) {
-        rc = errno;
-        vipl_fd_close(s);
-        return rc;
-    }
-    *fd = s;
-    return 0;
+    return connect(*fd, (struct sockaddr *)&a, n) == 0 ? 0 : errno;
 }
 
 int vipl_local_accept(int listener, int *fd)

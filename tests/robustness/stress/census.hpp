@@ -44,8 +44,8 @@ inline unsigned count_lines(const char *path, const std::string &text)
     return count;
 }
 
-/** The middle of a rendezvous socket's name: '@vipl/loopback/UID/w<hash>/PLACE' without the ends. */
-inline std::string rendezvous_name(char kind, const std::string &discriminator)
+/** The middle of a listening socket's name: '@vipl/loopback/UID/w<hash>/PLACE' without the ends. */
+inline std::string socket_name(char kind, const std::string &discriminator)
 {
     std::uint64_t hash = 0xcbf29ce484222325u;
     for (const char c : discriminator) {
@@ -57,11 +57,14 @@ inline std::string rendezvous_name(char kind, const std::string &discriminator)
     return text;
 }
 
-/** Rendezvous sockets, of any process, for this discriminator: bound ones and those accepted from them. */
+/** Listening sockets, of any process, for this discriminator: bound ones and those accepted from them. */
 inline unsigned count_sockets(const std::string &discriminator)
 {
-    return count_lines("/proc/net/unix", rendezvous_name('w', discriminator)) +
-           count_lines("/proc/net/unix", rendezvous_name('p', discriminator));
+    unsigned count = 0;
+    for (const char kind : {'w', 'r', 'p'}) {
+        count += count_lines("/proc/net/unix", socket_name(kind, discriminator));
+    }
+    return count;
 }
 
 struct Census {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A hostile process of the same user: it sends nonsense and mutated packets to the rendezvous sockets,
+// A hostile process of the same user: it sends nonsense and mutated packets to the listening sockets,
 // claims other versions, opens a thousand calls and says nothing, answers requests with lies, and
 // scribbles over the shared segments it is given. Meanwhile a good connection to another process
 // keeps working, and a good client still gets in.
@@ -19,13 +19,13 @@ constexpr unsigned kPackets = 10000, kHalfOpen = 1000;
 
 VIP_UINT8 expect_refused(const std::string &name, size_t spoiled, VIP_UINT8 value, Random &random)
 {
-    Bytes hello = make_hello(1, name, random);
-    hello[spoiled] = value;
+    Bytes request = make_request(1, name, random);
+    request[spoiled] = value;
     const Fd line = call(name);
-    send_packet(line, hello);
-    const Bytes answer = receive_packet(line, static_cast<int>(patience()));
-    EXPECT(is_answer(answer, kRefused));
-    return answer[5];
+    send_packet(line, request);
+    const Bytes reply = receive_packet(line, static_cast<int>(patience()));
+    EXPECT(is_reply(reply, kRefused));
+    return reply[5];
 }
 
 void throw_packets(const std::string &name, VIP_UINT8 version, Random &random)
@@ -33,29 +33,29 @@ void throw_packets(const std::string &name, VIP_UINT8 version, Random &random)
     const Fd null(open("/dev/null", O_RDWR | O_CLOEXEC));
     for (unsigned i = 0; i < kPackets;) {
         const Fd line = call(name);
-        const Token token;
+        const Claims claims(below(random, 16) != 0);
         bool whole = true;
         for (std::uint64_t n = 1 + below(random, 3); n > 0; --n, ++i) {
-            Bytes packet = below(random, 4) == 0 ? noise(random) : make_hello(version, name, random);
+            Bytes packet = below(random, 4) == 0 ? noise(random) : make_request(version, name, random);
             if (below(random, 16) != 0) {
                 mutate(packet, random);
                 whole = false;
             }
             std::vector<int> fds(below(random, 4) == 0 ? below(random, 5) : 0, null.get());
-            if (below(random, 2) == 0) { // without a token nobody takes it
-                fds = {null.get(), token.other.get()};
+            if (below(random, 2) == 0) { // without claim words no program gets it
+                fds = {null.get(), claims.fd.get()};
             }
             send_packet(line, packet, fds);
         }
         if (whole || below(random, 8) == 0) {
             Fd segment;
-            Bytes answer = receive_packet(line, 20);
-            while (!answer.empty() && !is_answer(answer, kRejected) && !is_answer(answer, kNo)) {
-                if (is_answer(answer, kAccept) && segment.get() >= 0) {
+            Bytes reply = receive_packet(line, 20);
+            while (!reply.empty() && !is_reply(reply, kRejected)) {
+                if (is_reply(reply, kAccept) && segment.get() >= 0) {
                     scribble(segment.get(), random);
                     send_packet(line, {'!'});
                 }
-                answer = receive_packet(line, 20, &segment);
+                reply = receive_packet(line, 20, &segment);
             }
         }
     }
@@ -92,7 +92,11 @@ void lie(const Scene &scene, Line &line)
     pollfd either[2] = {{listener.get(), POLLIN, 0}, {line.fd(), POLLIN, 0}};
     while (poll(either, 2, -1) > 0 && either[1].revents == 0) {
         const Fd caller(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        receive_packet(caller, static_cast<int>(patience()));
+        Fd window, claims;
+        const Bytes request = receive_packet(caller, static_cast<int>(patience()), &window, &claims);
+        if (below(random, 8) != 0) {
+            lie_about(request, claims.get(), random);
+        }
         const Fd segment(memfd_create("lie", MFD_CLOEXEC | MFD_ALLOW_SEALING));
         const size_t bytes = kSegmentHead + 2 * (kRingHead + 1024 * kSlot);
         EXPECT(ftruncate(segment.get(), static_cast<off_t>(below(random, 4) == 0 ? 4096 : bytes)) == 0);
@@ -101,18 +105,18 @@ void lie(const Scene &scene, Line &line)
         if (below(random, 4) != 0) {
             fcntl(segment.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
         }
-        Bytes answer = below(random, 8) == 0
-                           ? noise(random)
-                           : make_answer(static_cast<VIP_UINT8>(below(random, 3) != 0 ? +kAccept : random()),
-                                         random(), random);
+        Bytes reply = below(random, 8) == 0
+                          ? noise(random)
+                          : make_reply(static_cast<VIP_UINT8>(below(random, 3) != 0 ? +kAccept : random()),
+                                       random(), random);
         if (below(random, 3) == 0) {
-            mutate(answer, random);
+            mutate(reply, random);
         }
         const std::vector<int> fds(below(random, 4), segment.get());
         if (below(random, 2) == 0) {
             scribble(segment.get(), random);
         }
-        send_packet(caller, answer, fds);
+        send_packet(caller, reply, fds);
         receive_packet(caller, 20); // "!", or it hangs up
         scribble(segment.get(), random);
         send_packet(caller, {'!'});
@@ -153,7 +157,7 @@ void serve(const Nic &nic, const std::string &name, const std::atomic<bool> &sto
 
 } // namespace
 
-TEST_CASE("nonsense at the rendezvous hurts nobody else", "[hostile]")
+TEST_CASE("nonsense at a listening socket hurts nobody else", "[hostile]")
 {
     allow_many_descriptors();
     const Scene scene = make_scene();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The loopback rendezvous as an attacker sees it: raw sockets and bytes at the offsets of
-// request.h, a shared segment as link.h lays it out. Nothing here uses the library.
+// Connecting over loopback as an attacker sees it: raw sockets and bytes at the offsets of request.h, claim words and a
+// shared segment as claims.h and link.h lay them out. Nothing here uses the library.
 #ifndef VIPL_STRESS_HOSTILE_WIRE_HPP
 #define VIPL_STRESS_HOSTILE_WIRE_HPP
 
@@ -23,7 +23,7 @@ namespace stress {
 
 inline socklen_t make_name(sockaddr_un &address, const std::string &discriminator)
 {
-    const std::string name = rendezvous_name('w', discriminator) + '0';
+    const std::string name = socket_name('w', discriminator) + '0';
     address = {};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path + 1, name.data(), name.size());
@@ -51,17 +51,28 @@ inline Fd listen_as(const std::string &discriminator)
     return fd;
 }
 
-/** What goes along with a request: a message that the one who takes the request receives. */
-struct Token {
-    Token()
+/** States of a claim word, and a word. */
+enum ClaimState : std::uint32_t { kEnded, kPending, kBusy, kTaken, kAccepted };
+
+inline std::uint32_t claim_word(std::uint32_t generation, std::uint32_t state, std::uint32_t number = 0)
+{
+    return generation << 11 | number << 3 | state;
+}
+
+constexpr size_t kClaimBytes = 4096 * 4;
+
+/** What goes along with a request: the words that say which program has it. */
+struct Claims {
+    explicit Claims(bool sealed = true) : fd(memfd_create("claims", MFD_CLOEXEC | MFD_ALLOW_SEALING))
     {
-        int fds[2];
-        EXPECT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) == 0);
-        own = Fd(fds[0]);
-        other = Fd(fds[1]);
-        EXPECT(::send(own.get(), "!", 1, MSG_NOSIGNAL) == 1);
+        const std::uint32_t word = claim_word(1, kPending);
+        EXPECT(ftruncate(fd.get(), kClaimBytes) == 0);
+        EXPECT(pwrite(fd.get(), &word, sizeof word, 0) == sizeof word);
+        if (sealed) {
+            EXPECT(fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0);
+        }
     }
-    Fd own, other;
+    Fd fd;
 };
 
 /** Send a packet, with descriptors perhaps. The other side may have hung up. */
@@ -84,8 +95,8 @@ inline void send_packet(const Fd &to, const Bytes &bytes, const std::vector<int>
     sendmsg(to.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/** The next packet and the first descriptor that came along; empty: hung up, or nothing in time. */
-inline Bytes receive_packet(const Fd &from, int limit_ms, Fd *came = nullptr)
+/** The next packet and the descriptors that came along; empty: hung up, or nothing in time. */
+inline Bytes receive_packet(const Fd &from, int limit_ms, Fd *came = nullptr, Fd *came_second = nullptr)
 {
     pollfd entry = {from.get(), POLLIN, 0};
     Bytes bytes(400);
@@ -104,9 +115,12 @@ inline Bytes receive_packet(const Fd &from, int limit_ms, Fd *came = nullptr)
         int fds[2] = {-1, -1};
         std::memcpy(fds, CMSG_DATA(const_cast<cmsghdr *>(header)),
                     std::min<size_t>(header->cmsg_len - CMSG_LEN(0), sizeof fds));
-        const Fd first(fds[0]), second(fds[1]);
+        Fd first(fds[0]), second(fds[1]);
         if (came != nullptr) {
-            *came = Fd(dup(first.get()));
+            *came = std::move(first);
+        }
+        if (came_second != nullptr) {
+            *came_second = std::move(second);
         }
     }
     bytes.resize(got < 0 ? 0 : static_cast<size_t>(got));
@@ -122,51 +136,53 @@ inline VIP_UINT8 own_byte_order()
 }
 
 /** A request by a client of another process for that discriminator: as the library would write it. */
-inline Bytes make_hello(VIP_UINT8 version, const std::string &wanted, Random &random)
+inline Bytes make_request(VIP_UINT8 version, const std::string &wanted, Random &random)
 {
-    constexpr size_t kFacts = 64, kLocal = 75, kRemote = kLocal + 84;
-    Bytes hello(kRemote + 84);
-    std::memcpy(hello.data(), "VLHO", 4);
-    hello[4] = version;
-    hello[5] = own_byte_order();
-    hello[6] = sizeof(void *);
-    for (size_t at = 8; at < kFacts; at += 8) { // process, NIC handle, id, probe, tag
-        put(hello, at, random(), 8);
+    constexpr size_t kClaim = 64, kParams = 72, kLocal = 83, kRemote = kLocal + 84;
+    Bytes request(kRemote + 84);
+    std::memcpy(request.data(), "VLCR", 4);
+    request[4] = version;
+    request[5] = own_byte_order();
+    request[6] = sizeof(void *);
+    for (size_t at = 8; at < kClaim; at += 8) { // process, NIC handle, id, probe, tag
+        put(request, at, random(), 8);
     }
-    put(hello, kFacts, kTransferSize, 8);
-    put(hello, kFacts + 8, VIP_SERVICE_RELIABLE_DELIVERY, 2);
+    put(request, kClaim, 1, 4);     // generation, of slot 0
+    put(request, kClaim + 6, 1, 1); // number
+    put(request, kParams, kTransferSize, 8);
+    put(request, kParams + 8, VIP_SERVICE_RELIABLE_DELIVERY, 2);
     const std::string evil = "evil";
-    put(hello, kLocal, 6, 2);
-    put(hello, kLocal + 2, evil.size(), 2);
-    std::memcpy(&hello[kLocal + 4], "\x7f\0\0\1\0\0", 6);
-    std::memcpy(&hello[kLocal + 20], evil.data(), evil.size());
-    put(hello, kRemote, 6, 2);
-    put(hello, kRemote + 2, wanted.size(), 2);
-    std::memcpy(&hello[kRemote + 4], "\x7f\0\0\1\0\0", 6);
-    std::memcpy(&hello[kRemote + 20], wanted.data(), wanted.size());
-    return hello;
+    put(request, kLocal, 6, 2);
+    put(request, kLocal + 2, evil.size(), 2);
+    std::memcpy(&request[kLocal + 4], "\x7f\0\0\1\0\0", 6);
+    std::memcpy(&request[kLocal + 20], evil.data(), evil.size());
+    put(request, kRemote, 6, 2);
+    put(request, kRemote + 2, wanted.size(), 2);
+    std::memcpy(&request[kRemote + 4], "\x7f\0\0\1\0\0", 6);
+    std::memcpy(&request[kRemote + 20], wanted.data(), wanted.size());
+    return request;
 }
 
-enum AnswerType : VIP_UINT8 { kNo = 1, kRefused, kQueued, kTaken, kRejected, kDisagree, kAccept };
+enum ReplyType : VIP_UINT8 { kRefused = 2, kRejected = 5, kDisagree, kAccept };
 
-inline Bytes make_answer(VIP_UINT8 type, std::uint64_t link, Random &random)
+inline Bytes make_reply(VIP_UINT8 type, std::uint64_t link, Random &random)
 {
-    Bytes answer(67);
-    std::memcpy(answer.data(), "VLAN", 4);
-    answer[4] = type;
-    answer[6] = 1; // a new link
-    put(answer, 8, random(), 8);
-    put(answer, 24, link, 8);
-    put(answer, 32, 1024, 4);        // slots
-    put(answer, 36, 1 << 12 | 1, 4); // session
-    put(answer, 56, kTransferSize, 8);
-    put(answer, 64, VIP_SERVICE_RELIABLE_DELIVERY, 2);
-    return answer;
+    Bytes reply(67);
+    std::memcpy(reply.data(), "VLRE", 4);
+    reply[4] = type;
+    reply[6] = 1; // a new link
+    put(reply, 8, random(), 8);
+    put(reply, 24, link, 8);
+    put(reply, 32, 1024, 4);        // slots
+    put(reply, 36, 1 << 12 | 1, 4); // session
+    put(reply, 56, kTransferSize, 8);
+    put(reply, 64, VIP_SERVICE_RELIABLE_DELIVERY, 2);
+    return reply;
 }
 
-inline bool is_answer(const Bytes &bytes, VIP_UINT8 type)
+inline bool is_reply(const Bytes &bytes, VIP_UINT8 type)
 {
-    return bytes.size() > 5 && std::memcmp(bytes.data(), "VLAN", 4) == 0 && bytes[4] == type;
+    return bytes.size() > 5 && std::memcmp(bytes.data(), "VLRE", 4) == 0 && bytes[4] == type;
 }
 
 inline void mutate(Bytes &bytes, Random &random)
@@ -184,9 +200,37 @@ inline Bytes noise(Random &random)
     Bytes bytes(1 + below(random, 400));
     std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<VIP_UINT8>(random()); });
     if (below(random, 2) == 0 && bytes.size() >= 4) {
-        std::memcpy(bytes.data(), below(random, 2) == 0 ? "VLHO" : "VLAN", 4);
+        std::memcpy(bytes.data(), below(random, 2) == 0 ? "VLCR" : "VLRE", 4);
     }
     return bytes;
+}
+
+/** Write what may be claimed of the request, or nonsense, into its word. */
+inline void lie_about(const Bytes &request, int claims, Random &random)
+{
+    if (request.size() < 71) {
+        return;
+    }
+    const auto get = [&](size_t at, unsigned bytes) {
+        std::uint32_t value = 0;
+        for (unsigned i = 0; i < bytes; ++i) {
+            value = value << 8 | request[at + i];
+        }
+        return value;
+    };
+    const std::uint32_t generation = get(64, 4), slot = get(68, 2), number = get(70, 1);
+    const std::uint32_t lies[] = {claim_word(generation, kAccepted, number),
+                                  claim_word(generation, kTaken, number),
+                                  claim_word(generation, kAccepted, number + 1),
+                                  claim_word(generation + 1, kAccepted, number),
+                                  claim_word(generation, kBusy),
+                                  static_cast<std::uint32_t>(random())};
+    const std::uint32_t word = lies[below(random, 2) == 0 ? 0 : below(random, std::size(lies))];
+    void *base = mmap(nullptr, kClaimBytes, PROT_READ | PROT_WRITE, MAP_SHARED, claims, 0);
+    if (base != MAP_FAILED) {
+        __atomic_store_n(static_cast<std::uint32_t *>(base) + slot % 4096, word, __ATOMIC_SEQ_CST);
+        munmap(base, kClaimBytes);
+    }
 }
 
 constexpr size_t kSegmentHead = 64 + 2 * 1024 * 4, kRingHead = 3 * 64 + 256 * 4, kSlot = 64;

@@ -19,18 +19,18 @@ constexpr int kAtOnceMs = 8000; // the library waits ten seconds for a stranger'
 constexpr uid_t kNobody = 65534;
 constexpr VIP_UINT8 kVersion = 2; // of the language: another one is refused
 
-/** Asks, as that user, at the place of the program's user, over a line that stays: the answer; empty: hung up. */
+/** Asks, as that user, at the place of the program's user, over a line that stays: the reply; empty: hung up. */
 Bytes ask_as(uid_t user, const std::string &wanted, Fd &line)
 {
     Random random;
-    const Token token;
+    const Claims claims;
     const Fd window(open("/dev/null", O_RDWR | O_CLOEXEC)); // which is none, and taken for none
     sockaddr_un address;
     const socklen_t length = make_name(address, wanted); // which has the user's number in it
     EXPECT(user == geteuid() || setuid(user) == 0);
     line = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     EXPECT(connect(line.get(), reinterpret_cast<sockaddr *>(&address), length) == 0);
-    send_packet(line, make_hello(kVersion, wanted, random), {window.get(), token.other.get()});
+    send_packet(line, make_request(kVersion, wanted, random), {window.get(), claims.fd.get()});
     pollfd entry = {line.get(), POLLIN, 0};
     EXPECT(poll(&entry, 1, kAtOnceMs) == 1); // no time limit is behind it
     return receive_packet(line, 0);
@@ -46,17 +46,17 @@ bool arrives(const Nic &nic, uid_t user)
     REQUIRE_RC(VIP_TIMEOUT, VipConnectWait(nic, local, 0, remote, &attributes, &request));
     Forked child([&](const ParentLine &parent) {
         Fd line;
-        const Bytes answer = ask_as(user, name, line);
-        EXPECT(user == kNobody ? answer.empty() : is_answer(answer, kQueued));
+        const Bytes reply = ask_as(user, name, line);
+        EXPECT(user == kNobody ? reply.empty() : is_reply(reply, kRejected));
         parent.await();
     });
     const VIP_RETURN rc =
         VipConnectWait(nic, local, user == kNobody ? 1000 : patience(), remote, &attributes, &request);
-    child.tell();
-    child.finish();
     if (rc == VIP_SUCCESS) {
         VipConnectReject(request);
     }
+    child.tell();
+    child.finish();
     return rc == VIP_SUCCESS;
 }
 

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* The words of requests: given out, read, changed by their owner. */
+#include "backends/loopback/claims.h"
+
+static uint32_t *words(const struct lo_claims *claims)
+{
+    return claims->shm.base;
+}
+
+/* Numbers from 1 on: memory that was never used is of generation 0, and ENDED. */
+static void begin_generation(struct lo_claims *claims, struct lo_claim *claim)
+{
+    uint32_t *generation = &claims->generations[claim->slot];
+    *generation = (*generation + 1) % LO_GENERATIONS;
+    claim->generation = *generation;
+    vipl_store_ordered(claim->word, lo_claim_word(*generation, LO_PENDING, 0)); /* pairs with lo_claim_take */
+}
+
+bool vipl_lo_claim_begin(struct lo_claims *claims, struct lo_claim *claim)
+{
+    for (uint32_t i = 1; i <= LO_CLAIMS; i++) {
+        uint32_t slot = (claims->last + i) % LO_CLAIMS;
+        if (!claims->used[slot]) {
+            claims->used[slot] = true;
+            claims->last = slot;
+            claim->slot = (uint16_t)slot;
+            claim->word = &words(claims)[slot];
+            begin_generation(claims, claim);
+            return true;
+        }
+    }
+    return false;
+}
+
+void vipl_lo_claim_end(struct lo_claims *claims, const struct lo_claim *claim)
+{
+    vipl_store_ordered(claim->word,
+                       lo_claim_word(claim->generation, LO_ENDED, 0)); /* pairs with lo_claim_take */
+    claims->used[claim->slot] = false;
+}
+
+void vipl_lo_claim_renew(struct lo_claims *claims, struct lo_claim *claim)
+{
+    begin_generation(claims, claim);
+}
+
+uint32_t vipl_lo_claim_read(const struct lo_claim *claim)
+{
+    uint32_t word = vipl_load_ordered(claim->word); /* pairs with lo_claim_take */
+    enum lo_claim_state state = lo_claim_state_of(word);
+    bool numbered = state == LO_TAKEN || state == LO_ACCEPTED;
+    bool sane = word == lo_claim_word(claim->generation, state, lo_claim_number_of(word)) &&
+                state <= LO_ACCEPTED && (lo_claim_number_of(word) != 0) == numbered;
+    return sane ? word : lo_claim_word(claim->generation, LO_ENDED, 0);
+}
+
+bool vipl_lo_claim_move(const struct lo_claim *claim, uint32_t seen, enum lo_claim_state to)
+{
+    return vipl_compare_exchange(claim->word, seen, lo_claim_word(claim->generation, to, 0));
+}
+
+uint32_t *vipl_lo_claims_attach(struct vipl_shm *shm, int fd, uint16_t slot)
+{
+    bool attached =
+        fd >= 0 && slot < LO_CLAIMS && vipl_shm_attach(shm, fd, LO_CLAIMS * sizeof(uint32_t), true) == 0;
+    shm->fd = -1; /* the mapping does not need it; the caller closes it */
+    return attached ? (uint32_t *)shm->base + slot : NULL;
+}

@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: MIT */
+/* Offers of our own requests. */
+#include "backends/loopback/offers.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "backends/loopback/calls.h"
+#include "backends/loopback/claims.h"
+#include "backends/loopback/connect.h"
+#include "backends/loopback/names.h"
+#include "backends/loopback/tx.h"
+#include "base/log.h"
+#include "os/os_atomic.h"
+
+enum {
+    FIRST_MS = 2,  /* for a program to take the request, before a pending socket is made */
+    AGAIN_MS = 100 /* between tries where something was short */
+};
+
+static const uint64_t NEVER = UINT64_MAX;
+
+static struct lo_remote *remote_of(const struct lo_request *request)
+{
+    return vipl_load_ptr(&request->nic->remote);
+}
+
+/* Its word is where other processes can claim it. */
+static bool is_shared(const struct lo_request *request)
+{
+    return request->claim.word != &request->own_word;
+}
+
+static char kind_of(const struct lo_request *request)
+{
+    return request->peer ? 'p' : 'w';
+}
+
+static void step_by(struct lo_request *request, uint64_t at)
+{
+    request->step_at = at < request->step_at ? at : request->step_at;
+    if (is_shared(request)) {
+        vipl_store_relaxed(&remote_of(request)->timed, 1);
+    }
+}
+
+/* --- one offer --- */
+
+/* NULL: no memory, or the request has no number left; it is offered anew later. */
+static struct lo_offer *offer_new(struct lo_request *request, int fd, unsigned place)
+{
+    struct lo_offer *offer = request->last_number < LO_LAST_NUMBER ? vipl_zalloc(sizeof(*offer)) : NULL;
+    if (offer == NULL) {
+        step_by(request, vipl_lo_in_ms(AGAIN_MS));
+        return NULL;
+    }
+    offer->source.kind = LO_SOURCE_OFFER;
+    offer->source.fd = fd;
+    offer->request = request;
+    offer->number = ++request->last_number;
+    offer->place = place;
+    vipl_list_append(&request->offers, &offer->link);
+    return offer;
+}
+
+static void offer_end(struct lo_offer *offer)
+{
+    if (offer->conn != NULL) {
+        lo_conn_of(offer->conn)->offer = NULL;
+        vipl_up_conn_gone(offer->conn);
+    }
+    if (offer->source.fd >= 0) {
+        vipl_pollset_remove(&remote_of(offer->request)->setup, offer->source.fd);
+        vipl_fd_close(offer->source.fd);
+    }
+    vipl_list_remove(&offer->link);
+    vipl_free(offer);
+}
+
+/* The descriptors go along the first time. False: it could not be sent. */
+static bool send_request(const struct lo_offer *offer, bool first)
+{
+    const struct lo_request *request = offer->request;
+    struct lo_remote *remote = remote_of(request);
+    uint8_t bytes[LO_PACKET];
+    struct lo_connect_request packet = {
+        .writer = vipl_lo_own_kind(),
+        .peer = request->peer,
+        .id = request->id,
+        .probe_address = (uint64_t)(uintptr_t)&vipl_lo_probe_word,
+        .probe_value = vipl_lo_probe_word,
+        .tag = vipl_up_vi_tag(request->vi),
+        .generation = request->claim.generation,
+        .slot = request->claim.slot,
+        .number = (uint8_t)offer->number,
+        .place = (uint8_t)(request->peer ? request->socket->place : 0),
+        .params = request->params,
+        .local = request->local,
+        .remote = request->remote,
+    };
+    memcpy(packet.process, vipl_lo_process_uid, LO_UID);
+    memcpy(packet.nic, remote->uid, LO_UID);
+    int fds[2] = {vipl_lo_own_window(remote->be), remote->claims->shm.fd};
+    size_t length = vipl_lo_connect_request_write(&packet, bytes);
+    return vipl_local_send(offer->source.fd, bytes, length, fds, first ? 2 : 0) == 0;
+}
+
+/* Over a connection, which is the offer's from now on, or closed. */
+static void offer_over(struct lo_request *request, int fd, unsigned place)
+{
+    struct lo_offer *offer = offer_new(request, fd, place);
+    if (offer == NULL) {
+        vipl_fd_close(fd);
+    } else if (vipl_pollset_add(&remote_of(request)->setup, fd, &offer->source) != 0 ||
+               !send_request(offer, true)) {
+        offer_end(offer);
+        step_by(request, vipl_lo_in_ms(AGAIN_MS));
+    }
+}
+
+/* At that place, if a listener is there. *fd serves for several tries. */
+static void offer_to(struct lo_request *request, uint64_t hash, unsigned place, int *fd)
+{
+    char name[96];
+    int error = vipl_local_connect(name, vipl_lo_name_of(name, kind_of(request), hash, place), fd);
+    if (error == 0) {
+        offer_over(request, *fd, place);
+        *fd = -1;
+    } else if (error != ECONNREFUSED) {
+        request->met_full |= error == EAGAIN;
+        step_by(request, vipl_lo_in_ms(AGAIN_MS));
+    }
+}
+
+static void arrive(struct lo_offer *offer)
+{
+    const struct lo_request *request = offer->request;
+    offer->conn = vipl_up_conn_arrived(offer->at->core, &request->remote, &request->local, &request->params);
+    if (offer->conn != NULL) {
+        lo_conn_of(offer->conn)->offer = offer;
+    } /* else the NIC handle's next VipConnectWait() looks again */
+}
+
+static struct lo_offer *find_here(const struct lo_request *request, const struct vipl_be_nic *be)
+{
+    for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
+        struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
+        if (offer->at == be) {
+            return offer;
+        }
+    }
+    return NULL;
+}
+
+void vipl_lo_offer_here(struct lo_request *request, struct vipl_be_nic *be)
+{
+    struct lo_offer *offer = find_here(request, be);
+    if (offer == NULL && vipl_up_listens(be->core, &request->remote)) {
+        offer = offer_new(request, -1, LO_NO_PLACE);
+        if (offer != NULL) {
+            offer->at = be;
+        }
+    }
+    if (offer != NULL && offer->conn == NULL && vipl_lo_request_is_pending(request)) {
+        arrive(offer);
+    }
+}
+
+/* --- all offers of a request --- */
+
+static uint32_t places_of(const struct lo_request *request)
+{
+    uint32_t places = 0;
+    for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
+        const struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
+        places |= offer->place < LO_PLACES ? UINT32_C(1) << offer->place : 0;
+    }
+    return places;
+}
+
+/* To every listener that does not have it. */
+static void offer_everywhere(struct lo_request *request)
+{
+    request->met_full = false;
+    for (struct vipl_list *l = vipl_lo_registry.nics.next; !request->peer && l != &vipl_lo_registry.nics;
+         l = l->next) {
+        vipl_lo_offer_here(request, VIPL_CONTAINER(l, struct vipl_be_nic, link));
+    }
+    if (!is_shared(request)) {
+        return;
+    }
+    uint64_t hash = vipl_lo_hash_of(&request->remote);
+    uint32_t passed = vipl_lo_own_places(kind_of(request), hash) | places_of(request) | request->shunned;
+    int fd = -1;
+    for (unsigned place = 0; place < LO_PLACES; place++) {
+        if ((passed >> place & 1) == 0) {
+            offer_to(request, hash, place, &fd);
+        }
+    }
+    vipl_fd_close(fd);
+}
+
+/* The memory of the claim words, made at the first request. NULL: no resources. */
+static struct lo_claims *claims_of(struct lo_remote *remote)
+{
+    if (remote->claims == NULL) {
+        struct lo_claims *claims = vipl_zalloc(sizeof(*claims));
+        int error = claims == NULL
+                        ? ENOMEM
+                        : vipl_shm_create(&claims->shm, "vipl-claims", LO_CLAIMS * sizeof(uint32_t));
+        if (error != 0) {
+            vipl_log_os("preparing to ask other processes", error);
+            vipl_free(claims);
+            return NULL;
+        }
+        remote->claims = claims;
+    }
+    return remote->claims;
+}
+
+void vipl_lo_claims_close(struct lo_remote *remote)
+{
+    if (remote->claims != NULL) {
+        vipl_shm_release(&remote->claims->shm);
+        vipl_free(remote->claims);
+        remote->claims = NULL;
+    }
+}
+
+/* A word that other processes can claim; or without resources one of this process's own. */
+static void begin_claim(struct lo_request *request)
+{
+    struct lo_remote *remote = vipl_lo_prepare(request->nic);
+    struct lo_claims *claims = remote == NULL ? NULL : claims_of(remote);
+    if (claims == NULL || !vipl_lo_claim_begin(claims, &request->claim)) {
+        request->claim = (struct lo_claim){.word = &request->own_word, .generation = 1};
+        request->own_word = lo_claim_word(1, LO_PENDING, 0);
+    }
+}
+
+static void end_claim(struct lo_request *request)
+{
+    if (is_shared(request)) {
+        struct lo_remote *remote = remote_of(request);
+        vipl_lo_socket_close(remote, request->socket);
+        vipl_lo_claim_end(remote->claims, &request->claim);
+    }
+}
+
+VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
+{
+    vipl_list_init(&request->offers);
+    request->step_at = NEVER;
+    begin_claim(request);
+    bool shared = is_shared(request);
+    if (shared &&
+        request->peer) { /* first the name, then the offers: of two that begin at once one sees the other */
+        request->socket = vipl_lo_socket_open(remote_of(request), 'p', vipl_lo_hash_of(&request->local));
+    }
+    bool possible = shared && (!request->peer || request->socket != NULL) &&
+                    vipl_entropy(&request->id, sizeof(request->id)) == 0;
+    if (possible || !request->peer) {
+        offer_everywhere(request);
+    }
+    if (!possible && vipl_list_empty(&request->offers)) {
+        end_claim(request);
+        return VIP_ERROR_RESOURCE;
+    }
+    if (shared) {
+        struct lo_remote *remote = remote_of(request);
+        vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
+        step_by(request, request->peer ? NEVER : vipl_lo_in_ms(FIRST_MS));
+        vipl_up_wake(remote->be->core); /* a sleeper does not know the time */
+    }
+    return VIP_SUCCESS;
+}
+
+static void end_all_offers(struct lo_request *request)
+{
+    while (!vipl_list_empty(&request->offers)) {
+        offer_end(VIPL_CONTAINER(request->offers.next, struct lo_offer, link));
+    }
+}
+
+void vipl_lo_offers_end(struct lo_request *request)
+{
+    if (request->matched != NULL) {
+        vipl_lo_incoming_unmatch(request->matched);
+    }
+    end_all_offers(request);
+    if (is_shared(request)) {
+        struct lo_remote *remote = remote_of(request);
+        vipl_store_relaxed(&remote->request_count, remote->request_count - 1);
+    }
+    end_claim(request);
+}
+
+void vipl_lo_offers_look(struct vipl_be_nic *be)
+{
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
+        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
+        if (!request->peer) {
+            vipl_lo_offer_here(request, be);
+        }
+    }
+}
+
+void vipl_lo_offers_forget(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
+        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
+        struct lo_offer *offer = find_here(request, be);
+        if (offer == NULL) {
+            continue;
+        }
+        /* One that core has a conn of may be taken yet. */
+        if (local == NULL ||
+            (offer->conn == NULL && vipl_address_same_discriminator(&request->remote, local))) {
+            offer_end(offer);
+        }
+    }
+}
+
+/* --- the claim word --- */
+
+bool vipl_lo_request_is_pending(const struct lo_request *request)
+{
+    return lo_claim_state_of(vipl_lo_claim_read(&request->claim)) == LO_PENDING;
+}
+
+/* Says so to all that have the request, and offers it to those that do not. */
+static void announce(struct lo_request *request)
+{
+    for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
+        struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
+        if (offer->source.fd >= 0) {
+            send_request(offer,
+                         false); /* one that has gone hangs up; one with many unread reads of it anyway */
+        } else if (offer->conn == NULL) {
+            arrive(offer);
+        }
+    }
+    step_by(request, vipl_now_ns());
+}
+
+void vipl_lo_request_available(struct lo_request *request)
+{
+    uint32_t word = vipl_lo_claim_read(&request->claim);
+    if (lo_claim_state_of(word) == LO_BUSY && vipl_lo_claim_move(&request->claim, word, LO_PENDING)) {
+        announce(request);
+    }
+}
+
+/* The offer of that number is over: a program that had the request over it has not any more. */
+static void release(struct lo_request *request, unsigned number)
+{
+    uint32_t word = vipl_lo_claim_read(&request->claim);
+    while (lo_claim_number_of(word) == number) {
+        if (vipl_lo_claim_move(&request->claim, word, LO_PENDING)) {
+            announce(request);
+            return;
+        }
+        word = vipl_lo_claim_read(&request->claim);
+    }
+}
+
+/* --- replies --- */
+
+/* The other end has gone. Its listener may be there: it is asked again, though not without a pause. */
+static void on_hang_up(struct lo_offer *offer)
+{
+    struct lo_request *request = offer->request;
+    unsigned number = offer->number;
+    bool by_name = offer->place < LO_PLACES;
+    offer_end(offer);
+    release(request, number);
+    if (by_name) {
+        step_by(request, request->again_at);
+        request->again_at = vipl_lo_in_ms(AGAIN_MS);
+    }
+}
+
+/* The other end does not speak our language, or does not keep the rules: this request has nothing to do with it any more. */
+static void shun(struct lo_offer *offer)
+{
+    struct lo_request *request = offer->request;
+    unsigned number = offer->number;
+    request->shunned |= offer->place < LO_PLACES ? UINT32_C(1) << offer->place : 0;
+    offer_end(offer);
+    release(request, number);
+}
+
+/* The link of an acceptance: one we have, or a new one over the offer's socket. */
+static struct lo_link *link_of(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
+{
+    struct lo_remote *remote = remote_of(offer->request);
+    if (!reply->new_link) {
+        return vipl_lo_link_by_id(remote, reply->link);
+    }
+    struct lo_link *link =
+        vipl_lo_link_attach(remote, offer->source.fd, fds[0], fds[1], reply->link, reply->slots, reply->nic);
+    if (link != NULL) {
+        fds[0] = fds[1] = -1;  /* the link's now, */
+        offer->source.fd = -1; /* and so is this */
+        vipl_lo_link_probe(link, reply->probe_address, reply->probe_value);
+        vipl_store_relaxed(&link->peer_can_reach, reply->can_reach ? 1 : 0);
+    }
+    return link;
+}
+
+static void on_acceptance(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
+{
+    struct lo_request *request = offer->request;
+    struct vipl_vi *vi = request->vi;
+    struct lo_link *link = link_of(offer, reply, fds);
+    struct lo_session *session =
+        link == NULL ? NULL
+                     : vipl_lo_session_open(link, vi, reply->session, &reply->params, reply->tag, NULL);
+    bool opened = false;
+    if (session != NULL) {
+        struct lo_message open = {
+            .type = LO_OPEN,
+            .session = reply->session,
+            .total = session->number,
+            .immediate = vipl_load_relaxed(&link->can_reach),
+        };
+        vipl_lo_session_begin(session);
+        opened = vipl_lo_link_reply(link, &open);
+        if (!opened) {
+            vipl_lo_session_forget(session);
+        }
+    }
+    vipl_lo_request_end(request);
+    if (opened) {
+        vipl_up_connected(vi, &reply->params);
+    } else {
+        vipl_up_connect_failed(vi, VIP_ERROR_RESOURCE);
+    }
+}
+
+static void fail(struct lo_request *request, VIP_RETURN rc)
+{
+    struct vipl_vi *vi = request->vi;
+    vipl_lo_request_end(request);
+    vipl_up_connect_failed(vi, rc);
+}
+
+/* Only the program that has the request may answer it, and the word says which that is. */
+static void on_reply(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
+{
+    uint32_t word = vipl_lo_claim_read(&offer->request->claim);
+    enum lo_claim_state state =
+        lo_claim_number_of(word) == offer->number ? lo_claim_state_of(word) : LO_ENDED;
+    if (reply->type == LO_REPLY_ACCEPT && state == LO_ACCEPTED) {
+        on_acceptance(offer, reply, fds);
+    } else if (reply->type == LO_REPLY_REJECT && state == LO_TAKEN) {
+        fail(offer->request, VIP_REJECT);
+    } else if (reply->type == LO_REPLY_DISAGREE && state == LO_TAKEN && reply->code <= VIP_INTERRUPTED) {
+        fail(offer->request, (VIP_RETURN)reply->code);
+    } else {
+        if (reply->type == LO_REPLY_REFUSED) {
+            vipl_log(VIPL_LOG_ERROR,
+                     "another process refused us: its loopback has version %u or another byte order",
+                     reply->code);
+        }
+        shun(offer);
+    }
+}
+
+/* What the other end has sent: one packet, and the offer is over. */
+static void receive(struct lo_offer *offer)
+{
+    struct lo_reply reply;
+    uint8_t bytes[LO_PACKET];
+    size_t length = 0;
+    int fds[2] = {-1, -1};
+    int error = vipl_local_receive(offer->source.fd, bytes, sizeof(bytes), &length, fds);
+    if (error == ECONNRESET) { /* may come before what is there */
+        error = vipl_local_receive(offer->source.fd, bytes, sizeof(bytes), &length, fds);
+    }
+    if (error == EAGAIN) {
+        return;
+    }
+    if (error != 0 || length == 0) {
+        on_hang_up(offer);
+    } else if (vipl_lo_reply_read(&reply, bytes, length)) {
+        on_reply(offer, &reply, fds);
+    } else {
+        shun(offer);
+    }
+    vipl_fd_close(fds[0]);
+    vipl_fd_close(fds[1]);
+}
+
+void vipl_lo_offer_event(struct lo_offer *offer)
+{
+    receive(offer);
+}
+
+/* --- time --- */
+
+/* No number is left: what has the request over an old connection cannot claim it any more. */
+static void renew(struct lo_request *request)
+{
+    uint32_t word = vipl_lo_claim_read(&request->claim);
+    if (is_shared(request) && lo_claim_state_of(word) == LO_PENDING &&
+        vipl_lo_claim_move(&request->claim, word, LO_ENDED)) {
+        end_all_offers(request);
+        request->last_number = 0;
+        vipl_lo_claim_renew(remote_of(request)->claims, &request->claim);
+    }
+}
+
+/* The next step of a request that no program has. */
+static void step(struct lo_request *request)
+{
+    struct lo_remote *remote = remote_of(request);
+    request->step_at = NEVER;
+    if (!vipl_lo_request_is_pending(request)) {
+        return; /* the step is made if it is PENDING again */
+    }
+    if (request->last_number == LO_LAST_NUMBER) {
+        renew(request);
+    }
+    if (request->socket ==
+        NULL) { /* first the name, then the offers: a listener that is new then gives notice */
+        request->socket = vipl_lo_socket_open(remote, 'r', vipl_lo_hash_of(&request->remote));
+        step_by(request, request->socket == NULL ? vipl_lo_in_ms(AGAIN_MS) : NEVER);
+    }
+    offer_everywhere(request);
+}
+
+void vipl_lo_offers_tick(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
+{
+    struct vipl_list *next;
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = next) {
+        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
+        next = l->next;
+        if (request->nic != remote->be || !is_shared(request)) {
+            continue;
+        }
+        if (now >= request->step_at) {
+            step(request);
+            if (request->peer && vipl_lo_request_meet(request)) {
+                vipl_store_relaxed(&remote->timed, 1);
+                return; /* more than one request may be over: the next tick goes on */
+            }
+        }
+        *soonest = request->step_at < *soonest ? request->step_at : *soonest;
+    }
+}
+
+/* A listener that is dead, and not yet known to be, has left its place to the new one. */
+static void hear_of_end(struct lo_request *request, unsigned place)
+{
+    for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
+        struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
+        if (offer->place == place && vipl_local_has_hung_up(offer->source.fd)) {
+            offer->place = LO_NO_PLACE; /* what it has said comes with its event */
+            return;
+        }
+    }
+}
+
+void vipl_lo_offer_back(struct lo_request *request, unsigned place)
+{
+    int fd = -1;
+    if (place >= LO_PLACES) {
+        return;
+    }
+    hear_of_end(request, place);
+    if ((places_of(request) >> place & 1) == 0) {
+        offer_to(request, vipl_lo_hash_of(&request->remote), place, &fd);
+        vipl_fd_close(fd);
+    }
+}
+
+void vipl_lo_offers_notice(struct lo_remote *remote, uint64_t hash, unsigned place)
+{
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
+        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
+        if (!request->peer && request->nic == remote->be && is_shared(request) &&
+            vipl_lo_hash_of(&request->remote) == hash) {
+            vipl_lo_offer_back(request, place);
+        }
+    }
+}
+
+/* --- the end of its time --- */
+
+/* What has been said by now counts. */
+static void receive_all(struct vipl_vi *vi)
+{
+    struct lo_request *request = lo_vi_of(vi)->request;
+    struct vipl_list *next;
+    for (struct vipl_list *l = request->offers.next; l != &request->offers; l = next) {
+        struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
+        next = l->next;
+        if (offer->source.fd >= 0) {
+            receive(offer);
+            if (lo_vi_of(vi)->request == NULL) {
+                return;
+            }
+        }
+    }
+}
+
+/* The connection of an acceptance whose reply is missing; -1: there is none. */
+static int reply_fd(const struct lo_request *request, uint32_t word)
+{
+    for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
+        const struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
+        if (lo_claim_state_of(word) == LO_ACCEPTED && offer->number == lo_claim_number_of(word)) {
+            return offer->source.fd;
+        }
+    }
+    return -1;
+}
+
+VIP_RETURN vipl_lo_offers_cancel(struct vipl_vi *vi, bool last, int *fd)
+{
+    receive_all(vi);
+    struct lo_request *request = lo_vi_of(vi)->request;
+    if (request == NULL) {
+        return VIP_SUCCESS; /* answered */
+    }
+    VIP_RETURN rc = VIP_TIMEOUT;
+    uint32_t word;
+    do {
+        word = vipl_lo_claim_read(&request->claim);
+        *fd = last ? -1 : reply_fd(request, word);
+        if (*fd >= 0) {
+            return VIP_NOT_DONE;
+        }
+    } while (lo_claim_state_of(word) != LO_ENDED && !vipl_lo_claim_move(&request->claim, word, LO_ENDED));
+    bool met = !vipl_list_empty(&request->offers) || request->met_full;
+    if (request->matched != NULL) {
+        rc = vipl_lo_incoming_is_taken_up(request->matched) ? VIP_SUCCESS : VIP_TIMEOUT;
+    } else if (lo_claim_state_of(word) == LO_PENDING && !met) {
+        rc = VIP_NO_MATCH;
+    }
+    vipl_lo_request_end(request);
+    return rc;
+}
