@@ -136,7 +136,7 @@ typedef enum {
 
 #define VIP_ERROR VIP_DESCRIPTOR_ERROR
 
-/** Where a VI is in its life; see VipQueryVi(). */
+/** The states of a VI; see VipQueryVi(). */
 typedef enum {
     VIP_STATE_IDLE = 0,
     VIP_STATE_CONNECTED = 1,
@@ -204,7 +204,7 @@ typedef struct _VIP_NIC_ATTRIBUTES {
     VIP_ULONG MaxRegisterRegions;                  /**< Regions at once. */
     VIP_ULONG MaxRegisterBlockBytes;               /**< In one region. */
     VIP_ULONG MaxVI;                               /**< VIs at once. */
-    VIP_ULONG MaxDescriptorsPerQueue;              /**< Posted and not reaped, a queue. */
+    VIP_ULONG MaxDescriptorsPerQueue;              /**< Posted and not reaped, per queue. */
     VIP_ULONG MaxSegmentsPerDesc;                  /**< SegCount, an RDMA address segment included. */
     VIP_ULONG MaxCQ;                               /**< Completion queues at once. */
     VIP_ULONG MaxCQEntries;                        /**< EntryCount of one completion queue. */
@@ -273,15 +273,14 @@ typedef union _VIP_PVOID64 {
 } VIP_PVOID64;
 
 /**
- * The first 32 bytes of a descriptor. The library writes Status, Length and ImmediateData only. They are volatile, as they were
- * in the originals, since it writes them from other threads: a program may poll Status. When it
- * sees #VIP_STATUS_DONE there, it takes the descriptor with VipSendDone() or VipRecvDone() before it reads the rest: that
- * orders the accesses on every CPU.
+ * The first 32 bytes of a descriptor. The library writes Status, Length and ImmediateData only. They are volatile, as in the
+ * originals, because other threads write them: a program may poll Status. When it sees #VIP_STATUS_DONE there, it takes the
+ * descriptor with VipSendDone() or VipRecvDone() before it reads the rest: that orders the accesses on every CPU.
  *
- * Length is not looked at when a descriptor is posted: how much moves is the sum of the data segments' lengths, in a
- * send queue and in a receive queue, and a program that writes the sum here, as the originals asked, may go on doing so.
- * When the descriptor is complete without an error, Length is the bytes moved: of a receive those of the message, and of a
- * receive that an RDMA Write with immediate data used those written to the other place. With an error it is 0.
+ * Length is ignored when a descriptor is posted: the bytes to move are the sum of the data segments' lengths, in a send
+ * queue and in a receive queue. A program that writes the sum here, as the originals required, may go on doing so. When the
+ * descriptor is complete without an error, Length is the number of bytes moved: those of the message for a receive, and those
+ * written to the remote address for a receive that an RDMA Write with immediate data used. With an error it is 0.
  */
 typedef struct _VIP_CONTROL_SEGMENT {
     VIP_PVOID64 Next;                  /**< The program's own; neither read nor written. */
@@ -290,7 +289,7 @@ typedef struct _VIP_CONTROL_SEGMENT {
     VIP_UINT16 Control;                /**< VIP_CONTROL_... bits. */
     VIP_UINT32 Reserved;               /**< Zero. */
     volatile VIP_UINT32 ImmediateData; /**< In: of a send. Out: of a receive that got some. */
-    volatile VIP_UINT32 Length;        /**< In: not looked at. Out: bytes moved. */
+    volatile VIP_UINT32 Length;        /**< In: ignored. Out: bytes moved. */
     volatile VIP_UINT32 Status;        /**< VIP_STATUS_... bits; written last, so it may be polled. */
 } VIP_CONTROL_SEGMENT;
 
@@ -405,7 +404,7 @@ typedef void(VI_CALL *VIP_CQ_CALLBACK)(VIP_PVOID Context, VIP_NIC_HANDLE NicHand
 VIPL_API VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle);
 
 /**
- * Close a NIC handle. What it still owns is destroyed: VIs are disconnected (their peers go to
+ * Close a NIC handle. Objects that it still owns are destroyed: VIs are disconnected (their peers go to
  * #VIP_STATE_ERROR), blocked calls return #VIP_INVALID_PARAMETER, and memory and descriptors are
  * not touched any more, so a program may have freed them before [ours].
  *
@@ -640,7 +639,7 @@ VIPL_API VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *                            or is stopped [ours].
  * @retval VIP_REJECT         The listener rejected it.
  * @retval VIP_NO_MATCH       The host is there and no open NIC handle has waited on that discriminator. A NIC
- *                            handle is still listening on the last 64 that it has waited on and waits on no more
+ *                            handle goes on listening on the last 64 that its program has waited on
  *                            [ours].
  * @retval VIP_NOT_REACHABLE  No such host on this device.
  * @retval VIP_INVALID_STATE  The VI is not IDLE.
@@ -652,14 +651,14 @@ VIPL_API VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_AD
                                               VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
 /**
- * End a connection, or a pending connect. The VI is IDLE afterwards; what its queues still held is
+ * End a connection, or a pending connect. The VI is IDLE afterwards; descriptors still in its queues are
  * flushed and can be reaped; the peer goes to #VIP_STATE_ERROR with #VIP_ERROR_CONN_LOST. On a
  * reliable VI what was sent before is delivered first, waiting up to VIPL_LINGER milliseconds for
  * a peer that has yet to fetch it [ours]. Succeeds on a VI that is idle, or whose peer has gone.
  *
- * RDMA operations of the peer through this VI are over when it returns. There is one exception: what a peer on this
- * host has begun and, being stopped, does not finish within a second. The memory it names stays registered; only
- * VipDeregisterMem() tells that not one byte of it can change any more [ours].
+ * RDMA operations of the peer through this VI are over when it returns. There is one exception: an operation that a peer on
+ * this host has begun and, being stopped, does not finish within a second. The memory that it names stays registered; only the
+ * success of VipDeregisterMem() means that not one byte of it can change any more [ours].
  *
  * @param ViHandle  From VipCreateVi().
  */
