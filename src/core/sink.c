@@ -5,9 +5,9 @@
 #include "core/nic.h"
 #include "core/vi.h"
 
-void vipl_sink_attach(void *handle, struct vipl_sink *const sinks[2], uint32_t limit)
+void vipl_sink_attach(void *vi_handle, struct vipl_sink *const sinks[2], uint32_t limit)
 {
-    struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
+    struct vipl_vi *vi = vipl_vi_lock_quiet(vi_handle);
     if (vi != NULL) {
         vi->send.sink = sinks[0];
         vi->recv.sink = sinks[1];
@@ -16,9 +16,9 @@ void vipl_sink_attach(void *handle, struct vipl_sink *const sinks[2], uint32_t l
     }
 }
 
-void vipl_sink_taken(void *handle, bool recv, uint32_t taken)
+void vipl_sink_taken(void *vi_handle, bool recv, uint32_t taken)
 {
-    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
+    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(vi_handle) : vipl_vi_lock_send(vi_handle);
     if (vi != NULL) {
         struct vipl_queue *q = recv ? &vi->recv : &vi->send;
         if (taken - q->reaped <= q->completed - q->reaped) {
@@ -28,9 +28,9 @@ void vipl_sink_taken(void *handle, bool recv, uint32_t taken)
     }
 }
 
-VIP_RETURN vipl_sink_serve(void *handle)
+VIP_RETURN vipl_sink_serve(void *nic_handle)
 {
-    struct vipl_nic *nic = vipl_nic_get(handle);
+    struct vipl_nic *nic = vipl_nic_get(nic_handle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }

@@ -40,15 +40,15 @@ struct vipl_sink {
     bool (*deliver)(struct vipl_sink *sink, struct vipl_work *work); /* constant */
 };
 
-/* For an owner of sinks outside core: the server of shared objects. `vi` and `nic` are handles of this process. */
+/* For an owner of sinks outside core: the server of shared objects. The handles are those of this process. */
 
 /* The queues of a VI on which nothing has been posted deliver to these sinks (send, receive) from now on, and take `limit`
  * descriptors each at most. */
-void vipl_sink_attach(void *vi, struct vipl_sink *const sinks[2], uint32_t limit);
+void vipl_sink_attach(void *vi_handle, struct vipl_sink *const sinks[2], uint32_t limit);
 /* Of the works that were delivered those before `taken`, counted from the first one, are reaped. A number that cannot be
  * right is ignored. */
-void vipl_sink_taken(void *vi, bool recv, uint32_t taken);
+void vipl_sink_taken(void *vi_handle, bool recv, uint32_t taken);
 /* The service thread of a NIC handle runs for good: its completions are awaited where core does not see it. */
-VIP_RETURN vipl_sink_serve(void *nic);
+VIP_RETURN vipl_sink_serve(void *nic_handle);
 
 #endif

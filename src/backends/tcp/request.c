@@ -36,24 +36,24 @@ enum {
 
 static const uint8_t magic[4] = {'V', 'I', 'P', 'L'};
 
-size_t vipl_tcp_private_data_write(uint8_t *out, const struct tcp_private_data *h)
+size_t vipl_tcp_private_data_write(uint8_t *out, const struct tcp_private_data *data)
 {
     memset(out, 0, FIXED);
     memcpy(out, magic, sizeof(magic));
     out[4] = VERSION;
-    out[5] = h->kind;
-    out[6] = (uint8_t)(h->reason << 5 | (h->params.rdma_write ? FLAG_WRITE : 0) |
-                       (h->params.rdma_read ? FLAG_READ : 0) | (h->params.has_qos ? FLAG_QOS : 0) |
-                       (h->params.is_32_bit ? FLAG_32_BIT : 0));
-    out[7] = h->code;
-    vipl_put16(out + 8, h->params.reliability);
-    vipl_put64(out + 12, h->params.max_transfer_size);
-    vipl_put32(out + 20, h->segment);
-    out[24] = (uint8_t)h->from.disc_len;
-    out[25] = (uint8_t)h->to.disc_len;
-    memcpy(out + FIXED, h->from.disc, h->from.disc_len);
-    memcpy(out + FIXED + h->from.disc_len, h->to.disc, h->to.disc_len);
-    return FIXED + (size_t)h->from.disc_len + h->to.disc_len;
+    out[5] = data->kind;
+    out[6] = (uint8_t)(data->reason << 5 | (data->params.rdma_write ? FLAG_WRITE : 0) |
+                       (data->params.rdma_read ? FLAG_READ : 0) | (data->params.has_qos ? FLAG_QOS : 0) |
+                       (data->params.is_32_bit ? FLAG_32_BIT : 0));
+    out[7] = data->code;
+    vipl_put16(out + 8, data->params.reliability);
+    vipl_put64(out + 12, data->params.max_transfer_size);
+    vipl_put32(out + 20, data->segment);
+    out[24] = (uint8_t)data->from.disc_len;
+    out[25] = (uint8_t)data->to.disc_len;
+    memcpy(out + FIXED, data->from.disc, data->from.disc_len);
+    memcpy(out + FIXED + data->from.disc_len, data->to.disc, data->to.disc_len);
+    return FIXED + (size_t)data->from.disc_len + data->to.disc_len;
 }
 
 bool vipl_tcp_private_data_is_vipl(const uint8_t *bytes, size_t length)
