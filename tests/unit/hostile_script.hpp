@@ -128,14 +128,14 @@ private:
         message.type = static_cast<std::uint8_t>(script_.near(LO_SEND) % 11);
         message.flags = script_.byte();
         message.session = script_.near(pick().number);
-        message.ticket =
-            script_.byte() % 4 == 0 ? script_.word() : lo_ticket_name(script_.byte() % 4, script_.byte() % 4);
+        message.slot =
+            script_.byte() % 4 == 0 ? script_.word() : lo_slot_name(script_.byte() % 4, script_.byte() % 4);
         message.immediate = script_.byte();
         const std::uint32_t bytes = script_.near(64) % (LO_MAX_CHUNK + 64);
         message.total = script_.near(bytes);
         message.offset = script_.near(0);
         std::vector<unsigned char> payload(bytes, 0x22);
-        if (message.type == LO_PULL) {
+        if (message.type == LO_RENDEZVOUS) {
             for (std::uint32_t i = 0; i + 16 <= bytes; i += 16) {
                 const std::uint64_t piece[2] = {reinterpret_cast<std::uintptr_t>(text_.data()),
                                                 script_.near(message.total)};
@@ -177,10 +177,10 @@ private:
         const std::uint32_t value = script_.near(ring.at / ring.count * 2 + 1);
         if (which < 64) {
             const std::uint32_t slot = (ring.at + which / 8) % ring.count;
-            write(&slots[slot * (LO_SLOT / 4) + which % 8], value);
+            write(&slots[slot * (LO_RING_SLOT / 4) + which % 8], value);
         } else {
             std::uint32_t *const words[] = {&ring.shared->head, &ring.shared->asleep, &ring.shared->wanting,
-                                            &ring.shared->lives[which % 8]};
+                                            &ring.shared->generations[which % 8]};
             write(words[which % 4], which % 4 == 0 ? script_.near(ring.at) : value);
         }
     }

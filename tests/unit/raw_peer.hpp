@@ -160,7 +160,7 @@ private:
 /** A VI of the victim's that is connected to the peer. */
 class VictimVi {
 public:
-    static constexpr std::uint32_t kPeerNumber = 1 << LO_LIFE_BITS | 5;
+    static constexpr std::uint32_t kPeerNumber = 1 << LO_GENERATION_BITS | 5;
 
     VictimVi(const Victim &victim, RawPeer &peer, VIP_RELIABILITY_LEVEL level)
     {
@@ -221,7 +221,7 @@ inline lo_message whole_send(const VictimVi &to, std::uint32_t total)
     message.type = LO_SEND;
     message.flags = LO_FLAG_LAST | LO_FLAG_ACK;
     message.session = to.number;
-    message.ticket = lo_ticket_name(9, 0);
+    message.slot = lo_slot_name(9, 0);
     message.total = total;
     return message;
 }

@@ -18,9 +18,9 @@ public:
     /** `at`: where both ends start, as if that many slots had been used before. */
     explicit Ring(std::uint32_t count, std::uint32_t at = 0)
         : shared_(static_cast<lo_ring_shared *>(std::calloc(1, sizeof(lo_ring_shared)))),
-          slots_(static_cast<unsigned char *>(std::aligned_alloc(64, std::size_t{count} * LO_SLOT)))
+          slots_(static_cast<unsigned char *>(std::aligned_alloc(64, std::size_t{count} * LO_RING_SLOT)))
     {
-        std::memset(slots_.get(), 0, std::size_t{count} * LO_SLOT);
+        std::memset(slots_.get(), 0, std::size_t{count} * LO_RING_SLOT);
         for (lo_ring *end : {&out, &in}) {
             *end = {shared_.get(), slots_.get(), count, at, at};
         }
@@ -59,7 +59,7 @@ inline bool put_numbered(lo_ring &ring, std::uint32_t number, std::uint32_t byte
     message.flags = static_cast<std::uint8_t>(number);
     message.session = number;
     message.bytes = bytes;
-    message.ticket = number + 1;
+    message.slot = number + 1;
     message.immediate = number + 2;
     message.total = number + 3;
     message.offset = number + 4;
@@ -71,7 +71,7 @@ inline bool put_numbered(lo_ring &ring, std::uint32_t number, std::uint32_t byte
 inline bool is_numbered(const lo_message &m, const unsigned char *payload, std::uint32_t number)
 {
     bool good = m.type == LO_SEND && m.flags == static_cast<std::uint8_t>(number) && m.session == number &&
-                m.ticket == number + 1 && m.immediate == number + 2 && m.total == number + 3 &&
+                m.slot == number + 1 && m.immediate == number + 2 && m.total == number + 3 &&
                 m.offset == number + 4;
     for (std::uint32_t i = 0; i < m.bytes; ++i) {
         good = good && payload[i] == payload_byte(number, i);

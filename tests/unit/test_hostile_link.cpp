@@ -42,9 +42,9 @@ private:
         auto *control = reinterpret_cast<std::uint32_t *>(peer.in.shared);
         for (;;) {
             const auto word = static_cast<std::uint32_t>(random());
-            std::uint32_t *at = &slots[word % 64 * (LO_SLOT / 4) + word / 64 % 16];
+            std::uint32_t *at = &slots[word % 64 * (LO_RING_SLOT / 4) + word / 64 % 16];
             const std::uint32_t values[] = {
-                1, word >> 16, word % 64, word, LO_SEND | 0x200 | 2u << 16, LO_PULL | 0x600 | 1u << 16};
+                1, word >> 16, word % 64, word, LO_SEND | 0x200 | 2u << 16, LO_RENDEZVOUS | 0x600 | 1u << 16};
             at = word % 97 == 0 ? &control[word / 97 % (sizeof(lo_ring_shared) / 4)] : at;
             __atomic_store_n(at, values[word / 1024 % 6], __ATOMIC_RELAXED);
         }

@@ -41,13 +41,13 @@ struct Scene {
     VictimVi vi;
 };
 
-lo_message message_of(std::uint8_t type, std::uint8_t flags, std::uint32_t total, std::uint32_t ticket = 0)
+lo_message message_of(std::uint8_t type, std::uint8_t flags, std::uint32_t total, std::uint32_t slot = 0)
 {
     lo_message message{};
     message.type = type;
     message.flags = flags;
     message.total = total;
-    message.ticket = ticket;
+    message.slot = slot;
     return message;
 }
 
@@ -74,7 +74,7 @@ std::vector<std::uint64_t> pieces(const std::vector<unsigned char> &bytes, std::
 
 lo_message pull(std::uint32_t total, std::uint32_t life = 0)
 {
-    return message_of(LO_PULL, LO_FLAG_LAST | LO_FLAG_ACK, total, lo_ticket_name(kTicket, life));
+    return message_of(LO_RENDEZVOUS, LO_FLAG_LAST | LO_FLAG_ACK, total, lo_slot_name(kTicket, life));
 }
 
 } // namespace
@@ -85,7 +85,7 @@ TEST_CASE("a fetched message whose send was flushed meanwhile is dropped, and th
     s.memory.post_recv(s.vi, 1024, 4096);
     const std::vector<unsigned char> text(4096, 0x11);
     const auto list = pieces(text, text.size());
-    s.peer.out.shared->lives[kTicket] = 7; // it was 6 when the message was written
+    s.peer.out.shared->generations[kTicket] = 7; // it was 6 when the message was written
     CHECK(s.say(pull(4096, 6), list.data(), 16).total == 0);
     CHECK(s.received() == VIP_NOT_DONE);
     CHECK(s.vi.state() == VIP_STATE_CONNECTED);
@@ -216,14 +216,14 @@ TEST_CASE("a disconnect that finds the ring full is said when there is room", "[
 TEST_CASE("no session of a link has number 0, however many there have been", "[peer]")
 {
     Scene s;
-    const std::uint32_t slot = s.vi.number >> LO_LIFE_BITS;
-    for (unsigned i = 0; i < (1u << LO_LIFE_BITS) + 2; ++i) {
-        s.peer.link->session_lives++;
+    const std::uint32_t slot = s.vi.number >> LO_GENERATION_BITS;
+    for (unsigned i = 0; i < (1u << LO_GENERATION_BITS) + 2; ++i) {
+        s.peer.link->sessions_opened++;
     }
     for (unsigned i = 0; i < 3; ++i) {
-        s.peer.link->session_lives = (1u << LO_LIFE_BITS) - 2 + i;
+        s.peer.link->sessions_opened = (1u << LO_GENERATION_BITS) - 2 + i;
         VictimVi next(s.victim, s.peer, VIP_SERVICE_RELIABLE_DELIVERY);
-        CHECK(next.number % (1u << LO_LIFE_BITS) != 0);
-        CHECK(next.number >> LO_LIFE_BITS != slot);
+        CHECK(next.number % (1u << LO_GENERATION_BITS) != 0);
+        CHECK(next.number >> LO_GENERATION_BITS != slot);
     }
 }

@@ -45,7 +45,7 @@ void nearly_right(Random &random, std::uint32_t &kind, std::uint32_t &bytes)
 {
     const auto slots = static_cast<std::uint32_t>(1 + below(random, 40));
     kind = static_cast<std::uint32_t>(1 + below(random, 9)) | slots << 16;
-    bytes = slots * LO_SLOT - LO_HEAD - static_cast<std::uint32_t>(below(random, 40));
+    bytes = slots * LO_RING_SLOT - LO_HEAD - static_cast<std::uint32_t>(below(random, 40));
 }
 
 /** Look at what is there as a receiver does; whether it stays within the ring. */
@@ -56,7 +56,7 @@ bool look(Ring &ring, std::uint64_t &sum, unsigned counts[3])
     const lo_peek peek = vipl_lo_ring_peek(&ring.in, &message, &payload);
     counts[peek]++;
     if (peek == LO_PEEK_OK) {
-        const unsigned char *start = ring.in.slots, *end = start + kCount * LO_SLOT;
+        const unsigned char *start = ring.in.slots, *end = start + kCount * LO_RING_SLOT;
         if (payload < start + LO_HEAD || payload > end ||
             message.bytes > static_cast<size_t>(end - payload)) {
             return false;
@@ -87,7 +87,7 @@ TEST_CASE("a ring full of nonsense is read within bounds", "[ring]")
         Ring ring(kCount, at);
         for (unsigned i = 0; i < 64; ++i) { // some slots from here on, most with a right lap
             const std::uint32_t position = at + i;
-            std::uint32_t *head = ring.words() + (position % kCount) * (LO_SLOT / 4);
+            std::uint32_t *head = ring.words() + (position % kCount) * (LO_RING_SLOT / 4);
             for (unsigned word = 0; word < 8; ++word) {
                 head[word] = nasty(random, ring.in);
             }
@@ -109,7 +109,7 @@ TEST_CASE("padding is believed only up to the end of the ring", "[ring]")
     for (const std::uint32_t at : {0u, 1u, 1000u, kCount - 1}) {
         for (std::uint32_t slots = 0; slots < 2 * kCount; ++slots) {
             Ring ring(kCount, at);
-            std::uint32_t *head = ring.words() + at * (LO_SLOT / 4);
+            std::uint32_t *head = ring.words() + at * (LO_RING_SLOT / 4);
             head[0] = 1;
             head[1] = LO_PAD | slots << 16;
             lo_message message{};
@@ -131,7 +131,7 @@ TEST_CASE("a length that does not match its slots is broken", "[ring]")
         ring.words()[3] = bytes;
         lo_message message{};
         const unsigned char *payload = nullptr;
-        const bool right = bytes > 2 * LO_SLOT - LO_HEAD && bytes <= 3 * LO_SLOT - LO_HEAD;
+        const bool right = bytes > 2 * LO_RING_SLOT - LO_HEAD && bytes <= 3 * LO_RING_SLOT - LO_HEAD;
         REQUIRE(vipl_lo_ring_peek(&ring.in, &message, &payload) == (right ? LO_PEEK_OK : LO_PEEK_BROKEN));
     }
 }
@@ -158,7 +158,7 @@ TEST_CASE("words that change under a consumer's eyes are read within bounds", "[
         Random random(15);
         while (!stop) {
             const auto at = static_cast<std::uint32_t>(below(random, kCount));
-            std::uint32_t *head = ring.words() + at * (LO_SLOT / 4);
+            std::uint32_t *head = ring.words() + at * (LO_RING_SLOT / 4);
             std::uint32_t words[8];
             for (std::uint32_t &word : words) {
                 word = nasty(random, ring.out); // whose position the consumer does not touch

@@ -33,7 +33,7 @@ static struct lo_incoming *incoming_new(struct lo_remote *remote, int fd)
     }
     in->source.kind = LO_SOURCE_INCOMING;
     in->source.fd = fd;
-    in->window_fd = -1;
+    in->exports_fd = -1;
     in->claims.fd = -1;
     in->remote = remote;
     vipl_list_append(&remote->incomings, &in->link);
@@ -55,7 +55,7 @@ static void incoming_end(struct lo_incoming *in)
         vipl_pollset_remove(&remote->setup, in->source.fd);
         vipl_fd_close(in->source.fd);
     }
-    vipl_fd_close(in->window_fd);
+    vipl_fd_close(in->exports_fd);
     vipl_shm_release(&in->claims);
     vipl_list_remove(&in->link);
     remote->incoming_count--;
@@ -151,10 +151,10 @@ static struct lo_link *link_for(struct lo_incoming *in, bool *is_new)
     struct lo_link *link = vipl_lo_link_by_uid(remote, in->wanted.nic);
     *is_new = link == NULL;
     if (link == NULL) {
-        link = vipl_lo_link_create(remote, in->source.fd, in->window_fd, in->wanted.nic);
+        link = vipl_lo_link_create(remote, in->source.fd, in->exports_fd, in->wanted.nic);
     }
     if (link != NULL && *is_new) {
-        in->window_fd = -1; /* the link's now */
+        in->exports_fd = -1; /* the link's now */
         vipl_lo_link_probe(link, in->wanted.probe_address, in->wanted.probe_value);
     }
     return link;
@@ -164,11 +164,11 @@ static bool send_acceptance(struct lo_incoming *in, struct lo_link *link, bool i
 {
     struct lo_remote *remote = in->remote;
     uint8_t bytes[LO_PACKET];
-    int fds[2] = {link->shm.fd, vipl_lo_own_window(remote->be)};
+    int fds[2] = {link->shm.fd, vipl_lo_own_exports(remote->be)};
     struct lo_reply r = {
         .type = LO_REPLY_ACCEPT,
         .new_link = is_new,
-        .can_reach = vipl_load_relaxed(&link->can_reach) != 0,
+        .direct_access = vipl_load_relaxed(&link->direct_access) != 0,
         .link = link->id,
         .slots = link->out.count,
         .session = in->session->number,
@@ -394,7 +394,7 @@ static void on_request(struct lo_incoming *in, const struct lo_connect_request *
             incoming_end(in);
             return;
         }
-        in->window_fd = fds[0];
+        in->exports_fd = fds[0];
         fds[0] = -1;
         in->state = LO_INCOMING_KNOWN;
     }

@@ -29,16 +29,16 @@ static void split(uint32_t *low, uint32_t *high, uint64_t value)
     vipl_store_relaxed(high, (uint32_t)(value >> 32));
 }
 
-static struct lo_window_entry *probe(struct lo_window *window, VIP_MEM_HANDLE handle, unsigned i)
+static struct lo_export *probe(struct lo_exports *exports, VIP_MEM_HANDLE handle, unsigned i)
 {
-    return &window->entries[(handle + i) & (LO_WINDOW_ENTRIES - 1)];
+    return &exports->entries[(handle + i) & (LO_EXPORTS - 1)];
 }
 
 /* A crowded neighbourhood leaves the region out: its RDMA then goes through the rings. */
-void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_params *region)
+void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region)
 {
-    for (unsigned i = 0; i < LO_WINDOW_PROBES; i++) {
-        struct lo_window_entry *e = probe(window, region->handle, i);
+    for (unsigned i = 0; i < LO_EXPORT_PROBES; i++) {
+        struct lo_export *e = probe(exports, region->handle, i);
         if (vipl_load_relaxed(&e->handle) != 0) {
             continue;
         }
@@ -46,15 +46,15 @@ void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_par
         vipl_store_relaxed(&e->rights, (region->rdma_write ? 1u : 0u) | (region->rdma_read ? 2u : 0u));
         split(&e->address_low, &e->address_high, (uint64_t)(uintptr_t)region->address);
         split(&e->bytes_low, &e->bytes_high, region->bytes);
-        vipl_store_release(&e->handle, region->handle); /* pairs with vipl_lo_window_allows */
+        vipl_store_release(&e->handle, region->handle); /* pairs with vipl_lo_exports_allow */
         return;
     }
 }
 
-struct lo_window_entry *vipl_lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle)
+struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HANDLE handle)
 {
-    for (unsigned i = 0; i < LO_WINDOW_PROBES; i++) {
-        struct lo_window_entry *e = probe(window, handle, i);
+    for (unsigned i = 0; i < LO_EXPORT_PROBES; i++) {
+        struct lo_export *e = probe(exports, handle, i);
         if (vipl_load_relaxed(&e->handle) == handle) {
             vipl_store_ordered(&e->handle, 0); /* before the counts are looked at */
             return e;
@@ -63,17 +63,17 @@ struct lo_window_entry *vipl_lo_window_leave(struct lo_window *window, VIP_MEM_H
     return NULL;
 }
 
-void vipl_lo_window_return(struct lo_window_entry *entry, VIP_MEM_HANDLE handle)
+void vipl_lo_exports_restore(struct lo_export *entry, VIP_MEM_HANDLE handle)
 {
-    vipl_store_release(&entry->handle, handle); /* pairs with vipl_lo_window_allows */
+    vipl_store_release(&entry->handle, handle); /* pairs with vipl_lo_exports_allow */
 }
 
-bool vipl_lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
+bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
                            uint64_t address, uint64_t bytes)
 {
-    bool is_shut = vipl_load_ordered(&window->shut) != 0; /* pairs with vipl_lo_regions_end */
-    for (unsigned i = 0; handle != 0 && !is_shut && i < LO_WINDOW_PROBES; i++) {
-        struct lo_window_entry *e = probe((struct lo_window *)(uintptr_t)window, handle, i);
+    bool is_shut = vipl_load_ordered(&exports->shut) != 0; /* pairs with vipl_lo_regions_end */
+    for (unsigned i = 0; handle != 0 && !is_shut && i < LO_EXPORT_PROBES; i++) {
+        struct lo_export *e = probe((struct lo_exports *)(uintptr_t)exports, handle, i);
         if (vipl_load_ordered(&e->handle) != handle) {
             continue;
         }
@@ -94,17 +94,17 @@ static struct lo_remote *remote_of(struct vipl_be_nic *be)
     return vipl_load_ptr(&be->remote);
 }
 
-int vipl_lo_own_window(struct vipl_be_nic *be)
+int vipl_lo_own_exports(struct vipl_be_nic *be)
 {
     int error = 0;
-    vipl_mutex_lock(&be->window_lock);
-    if (be->window.base == NULL) {
-        error = vipl_shm_create(&be->window, "vipl-window", sizeof(struct lo_window));
+    vipl_mutex_lock(&be->exports_lock);
+    if (be->exports.base == NULL) {
+        error = vipl_shm_create(&be->exports, "vipl-exports", sizeof(struct lo_exports));
     }
-    int fd = be->window.fd;
-    vipl_mutex_unlock(&be->window_lock);
+    int fd = be->exports.fd;
+    vipl_mutex_unlock(&be->exports_lock);
     if (error != 0) {
-        vipl_log_os("making a window of registered memory", error);
+        vipl_log_os("making an export table", error);
         return -1;
     }
     return fd;
@@ -114,7 +114,8 @@ int vipl_lo_own_window(struct vipl_be_nic *be)
 
 static bool counts(const struct lo_link *link, unsigned parity)
 {
-    return vipl_load_ordered(&link->segment->direct[1 - link->side][parity]) != 0; /* pairs with reach() */
+    return vipl_load_ordered(&link->segment->direct[1 - link->side][parity]) !=
+           0; /* pairs with access_directly() */
 }
 
 /* Whether the peer has accesses of that parity under way. One that has gone writes no more: its socket is closed
@@ -167,28 +168,29 @@ static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only,
 }
 
 /* Waits for all accesses that have begun before this call. Those of the other parity are left over from a wait in
- * vain, or their peers read the epoch before it last changed. The window's lock is held. */
+ * vain, or their peers read the epoch before it last changed. The exports's lock is held. */
 static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
 {
     struct lo_remote *remote = remote_of(be);
-    struct lo_window *window = be->window.base;
+    struct lo_exports *exports = be->exports.base;
     if (remote == NULL) {
         return true;
     }
-    uint32_t epoch = vipl_load_relaxed(&window->epoch);
+    uint32_t epoch = vipl_load_relaxed(&exports->epoch);
     if (!wait_for_peers(remote, only, (epoch + 1) & 1)) {
         return false;
     }
-    vipl_store_ordered(&window->epoch, epoch + 1); /* pairs with reach(): new ones count elsewhere */
+    vipl_store_ordered(&exports->epoch,
+                       epoch + 1); /* pairs with access_directly(): new ones count elsewhere */
     return wait_for_peers(remote, only, epoch & 1);
 }
 
 void vipl_lo_session_revoke(struct lo_session *session)
 {
     struct vipl_be_nic *be = session->link->be;
-    vipl_mutex_lock(&be->window_lock);
+    vipl_mutex_lock(&be->exports_lock);
     end_accesses(be, session->link); /* in vain: the regions say so when they are to end */
-    vipl_mutex_unlock(&be->window_lock);
+    vipl_mutex_unlock(&be->exports_lock);
 }
 
 /* --- regions --- */
@@ -198,56 +200,56 @@ VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_p
     if (!region->rdma_write && !region->rdma_read) {
         return VIP_SUCCESS;
     }
-    if (vipl_lo_own_window(be) < 0) {
+    if (vipl_lo_own_exports(be) < 0) {
         return VIP_ERROR_RESOURCE;
     }
-    vipl_mutex_lock(&be->window_lock);
-    vipl_lo_window_enter(be->window.base, region);
-    vipl_mutex_unlock(&be->window_lock);
+    vipl_mutex_lock(&be->exports_lock);
+    vipl_lo_exports_add(be->exports.base, region);
+    vipl_mutex_unlock(&be->exports_lock);
     return VIP_SUCCESS;
 }
 
-/* The window's lock is held. */
+/* The exports's lock is held. */
 static VIP_RETURN remove_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
-    struct lo_window *window = be->window.base;
-    struct lo_window_entry *entry = window == NULL ? NULL : vipl_lo_window_leave(window, handle);
+    struct lo_exports *exports = be->exports.base;
+    struct lo_export *entry = exports == NULL ? NULL : vipl_lo_exports_remove(exports, handle);
     if (entry == NULL || end_accesses(be, NULL)) {
         return VIP_SUCCESS;
     }
-    vipl_lo_window_return(entry, handle);
+    vipl_lo_exports_restore(entry, handle);
     return VIP_ERROR_RESOURCE;
 }
 
 VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
-    vipl_mutex_lock(&be->window_lock);
+    vipl_mutex_lock(&be->exports_lock);
     VIP_RETURN rc = remove_locked(be, handle);
-    vipl_mutex_unlock(&be->window_lock);
+    vipl_mutex_unlock(&be->exports_lock);
     return rc;
 }
 
 VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
-    if ((region->rdma_write || region->rdma_read) && vipl_lo_own_window(be) < 0) {
+    if ((region->rdma_write || region->rdma_read) && vipl_lo_own_exports(be) < 0) {
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_lo_region_remove(be, region->handle);
-    return rc == VIP_SUCCESS ? vipl_lo_region_add(be, region) : rc; /* which has its window */
+    return rc == VIP_SUCCESS ? vipl_lo_region_add(be, region) : rc; /* which has its exports */
 }
 
 VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be)
 {
     VIP_RETURN rc = VIP_SUCCESS;
-    vipl_mutex_lock(&be->window_lock);
-    struct lo_window *window = be->window.base;
-    if (window != NULL && vipl_load_relaxed(&window->shut) == 0) {
-        vipl_store_ordered(&window->shut, 1); /* before the counts are looked at */
+    vipl_mutex_lock(&be->exports_lock);
+    struct lo_exports *exports = be->exports.base;
+    if (exports != NULL && vipl_load_relaxed(&exports->shut) == 0) {
+        vipl_store_ordered(&exports->shut, 1); /* before the counts are looked at */
         if (!end_accesses(be, NULL)) {
-            vipl_store_ordered(&window->shut, 0);
+            vipl_store_ordered(&exports->shut, 0);
             rc = VIP_ERROR_RESOURCE;
         }
     }
-    vipl_mutex_unlock(&be->window_lock);
+    vipl_mutex_unlock(&be->exports_lock);
     return rc;
 }

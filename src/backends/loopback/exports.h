@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The window: a table, in memory that peers may only read, of what this NIC handle has registered for
+ * The exports: a table, in memory that peers may only read, of what this NIC handle has registered for
  * RDMA. With it a peer that the kernel lets into our memory checks tag, rights and range itself and
  * then reads or writes directly, without our help.
  *
  * Ending a region is synchronous all the same: the entry is taken out, then every link's count of
  * direct accesses under way is waited for. The counts come in two parities so that
- * new accesses do not prolong the wait: the window's epoch says which one to use.
+ * new accesses do not prolong the wait: the table's epoch says which one to use.
  */
 #ifndef VIPL_LOOPBACK_EXPORTS_H
 #define VIPL_LOOPBACK_EXPORTS_H
@@ -17,10 +17,10 @@
 #include "os/os.h"
 #include "vipl/vipl.h"
 
-enum { LO_WINDOW_ENTRIES = 2048, LO_WINDOW_PROBES = 16 };
+enum { LO_EXPORTS = 2048, LO_EXPORT_PROBES = 16 };
 
 /* One region. `handle` is written last and cleared first. */
-struct lo_window_entry {
+struct lo_export {
     uint32_t handle;
     uint32_t tag;
     uint32_t rights; /* 1 write, 2 read */
@@ -31,30 +31,30 @@ struct lo_window_entry {
     uint32_t pad;
 };
 
-struct lo_window {
+struct lo_exports {
     uint32_t epoch;
-    uint32_t shut; /* 1: the NIC handle is closing, and nothing in the window holds any more */
+    uint32_t shut; /* 1: the NIC handle is closing, and nothing in the table holds any more */
     uint32_t pad[14];
-    struct lo_window_entry entries[LO_WINDOW_ENTRIES];
+    struct lo_export entries[LO_EXPORTS];
 };
 
 struct lo_session;
 struct vipl_be_nic;
 struct vipl_region_params;
 
-void vipl_lo_window_enter(struct lo_window *window, const struct vipl_region_params *region);
+void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region);
 /* The entry that the region had, or NULL. Nobody finds it any more; who has found it may still use it. */
-struct lo_window_entry *vipl_lo_window_leave(struct lo_window *window, VIP_MEM_HANDLE handle);
+struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HANDLE handle);
 /* The region has its entry again, as it was. */
-void vipl_lo_window_return(struct lo_window_entry *entry, VIP_MEM_HANDLE handle);
-/* Whether a peer whose VI may name `tag` (0: any) finds the range in the window with the right. */
-bool vipl_lo_window_allows(const struct lo_window *window, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
+void vipl_lo_exports_restore(struct lo_export *entry, VIP_MEM_HANDLE handle);
+/* Whether a peer whose VI may name `tag` (0: any) finds the range in the table with the right. */
+bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
                            uint64_t address, uint64_t bytes);
 
 /* --- our own table --- */
 
-int vipl_lo_own_window(
-    struct vipl_be_nic *be); /* the descriptor of our window, made now if need be; -1: none */
+int vipl_lo_own_exports(
+    struct vipl_be_nic *be); /* the descriptor of our exports, made now if need be; -1: none */
 /* The VI is not open to direct access any more: waits for what the peer has begun, as long as for a region. */
 void vipl_lo_session_revoke(struct lo_session *session);
 VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region);

@@ -64,7 +64,7 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be)
     vipl_list_init(&remote->sockets);
     vipl_list_init(&remote->incomings);
     vipl_list_init(&remote->links);
-    if (vipl_lo_own_window(be) < 0) {
+    if (vipl_lo_own_exports(be) < 0) {
         vipl_free(remote);
         return NULL;
     }
@@ -85,13 +85,13 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be)
 
 static size_t segment_bytes(uint32_t slots)
 {
-    return sizeof(struct lo_segment) + 2 * (sizeof(struct lo_ring_shared) + (size_t)slots * LO_SLOT);
+    return sizeof(struct lo_segment) + 2 * (sizeof(struct lo_ring_shared) + (size_t)slots * LO_RING_SLOT);
 }
 
 /* The segment's own number of slots is not looked at again: the peer may have changed it since it was checked. */
 static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32_t slots, unsigned which)
 {
-    size_t each = sizeof(struct lo_ring_shared) + (size_t)slots * LO_SLOT;
+    size_t each = sizeof(struct lo_ring_shared) + (size_t)slots * LO_RING_SLOT;
     unsigned char *start = (unsigned char *)(segment + 1) + which * each;
     ring->shared = (struct lo_ring_shared *)(void *)start;
     ring->slots = start + sizeof(struct lo_ring_shared);
@@ -100,7 +100,7 @@ static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32
     ring->known = 0;
 }
 
-/* The part both makers share: everything but the segment's contents. */
+/* The close_session both makers share: everything but the segment's contents. */
 static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid[LO_UID])
 {
     struct lo_link *link = vipl_zalloc(sizeof(*link));
@@ -111,31 +111,32 @@ static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid
     link->source.fd = -1;
     link->be = remote->be;
     link->shm.fd = -1;
-    link->window.fd = -1;
+    link->exports.fd = -1;
     memcpy(link->peer_uid, peer_uid, LO_UID);
     vipl_mutex_init(&link->tx, VIPL_RANK_BACKEND_TX);
     vipl_list_init(&link->blocked);
-    vipl_list_init(&link->farewells);
-    link->free_tickets = LO_TICKETS;
+    vipl_list_init(&link->pending_closes);
+    link->free_slots = LO_REQUEST_SLOTS;
     return link;
 }
 
 static void link_free(struct lo_link *link)
 {
     vipl_shm_release(&link->shm);
-    vipl_shm_release(&link->window);
+    vipl_shm_release(&link->exports);
     vipl_free(link->sessions);
     vipl_free(link);
 }
 
-/* Maps the peer's window. Without one its memory is reached through the rings only. */
-static void map_window(struct lo_link *link, int window_fd)
+/* Maps the peer's exports. Without one its memory is reached through the rings only. */
+static void map_exports(struct lo_link *link, int exports_fd)
 {
-    if (window_fd >= 0 && vipl_shm_attach(&link->window, window_fd, sizeof(struct lo_window), false) != 0) {
-        link->window.base = NULL;
+    if (exports_fd >= 0 &&
+        vipl_shm_attach(&link->exports, exports_fd, sizeof(struct lo_exports), false) != 0) {
+        link->exports.base = NULL;
     }
-    link->window.fd = -1;
-    vipl_fd_close(window_fd);
+    link->exports.fd = -1;
+    vipl_fd_close(exports_fd);
 }
 
 /* Puts a finished link to work; on failure it is freed and fd stays the caller's. */
@@ -166,7 +167,7 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     return link;
 }
 
-struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int window_fd,
+struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int exports_fd,
                                     const uint8_t peer_uid[LO_UID])
 {
     struct lo_link *link = link_new(remote, peer_uid);
@@ -174,7 +175,7 @@ struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int window
         return NULL;
     }
     uint32_t slots = 1024;
-    while (slots * LO_SLOT < remote->be->settings_ring) {
+    while (slots * LO_RING_SLOT < remote->be->settings_ring) {
         slots *= 2;
     }
     int error = vipl_entropy(&link->id, sizeof(link->id));
@@ -194,7 +195,7 @@ struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int window
     segment->slots = slots;
     link = link_start(remote, link, fd, slots);
     if (link != NULL) {
-        map_window(link, window_fd);
+        map_exports(link, exports_fd);
     }
     return link;
 }
@@ -206,7 +207,7 @@ static bool segment_is_ours(const struct lo_segment *segment, uint32_t slots)
            segment->slots == slots;
 }
 
-struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int window_fd, uint64_t id,
+struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int exports_fd, uint64_t id,
                                     uint32_t slots, const uint8_t peer_uid[LO_UID])
 {
     struct lo_link *link = link_new(remote, peer_uid);
@@ -231,7 +232,7 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
     link->shm.fd = -1; /* closed by us on success, by the caller otherwise */
     link = link_start(remote, link, fd, slots);
     if (link != NULL) {
-        map_window(link, window_fd);
+        map_exports(link, exports_fd);
         vipl_fd_close(shm_fd);
     }
     return link;
@@ -275,15 +276,15 @@ void vipl_lo_link_drop(struct lo_link *link)
 void vipl_lo_link_probe(struct lo_link *link, uint64_t address, uint32_t value)
 {
     uint32_t seen = 0;
-    uint32_t setting = link->be->settings_pull;
+    uint32_t setting = link->be->settings_rendezvous;
     struct vipl_iov local = {&seen, sizeof(seen)};
     struct vipl_iov there = {(void *)(uintptr_t)address, sizeof(seen)};
     int error =
-        setting == LO_PULL_OFF ? EPERM : vipl_peer_read(link->pid, &local, 1, &there, 1, sizeof(seen));
-    if (error != 0 && setting == LO_PULL_ON) {
-        vipl_log_os("VIPL_LOOPBACK_PULL=on, but the peer's memory is out of reach", error);
+        setting == LO_RENDEZVOUS_OFF ? EPERM : vipl_peer_read(link->pid, &local, 1, &there, 1, sizeof(seen));
+    if (error != 0 && setting == LO_RENDEZVOUS_ON) {
+        vipl_log_os("VIPL_LOOPBACK_PULL=on, but the peer's memory is out of access_directly", error);
     }
-    vipl_store_relaxed(&link->can_reach, error == 0 && seen == value ? 1 : 0);
+    vipl_store_relaxed(&link->direct_access, error == 0 && seen == value ? 1 : 0);
 }
 
 /* --- ready_fds --- */
@@ -295,14 +296,14 @@ void vipl_lo_link_wake(struct lo_link *link)
 
 bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
 {
-    bool ring = false;
+    bool wake = false;
     vipl_mutex_lock(&link->tx);
     bool room = vipl_lo_ring_claim(&link->out, 0, true) != NULL;
     if (room) {
-        ring = vipl_lo_ring_publish(&link->out, message);
+        wake = vipl_lo_ring_publish(&link->out, message);
     }
     vipl_mutex_unlock(&link->tx);
-    if (ring) {
+    if (wake) {
         vipl_lo_link_wake(link);
     }
     return room;
@@ -319,7 +320,7 @@ static void drain_ready_fd(struct lo_link *link)
     }
 }
 
-/* --- life and death; rx is held --- */
+/* --- generation and death; rx is held --- */
 
 static void link_die(struct lo_remote *remote, struct lo_link *link)
 {
@@ -354,7 +355,7 @@ static void remove_dead_locked(struct lo_remote *remote)
         if (link->dead != 0 && is_torn_down(link)) {
             vipl_list_remove(&link->link);
             vipl_store_relaxed(&remote->link_count, remote->link_count - 1);
-            vipl_lo_session_free_farewells(link);
+            vipl_lo_link_free_closes(link);
             vipl_fd_close(link->source.fd);
             link_free(link);
         } else {
@@ -476,7 +477,7 @@ void vipl_lo_remote_poll(struct vipl_be_nic *be)
 }
 
 /* True: there is something to do right now. */
-static bool arm_links(struct lo_remote *remote)
+static bool prepare_links(struct lo_remote *remote)
 {
     bool work = false;
     vipl_mutex_lock(&remote->rx);
@@ -498,7 +499,7 @@ void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *
     if (remote == NULL) {
         return;
     }
-    if (arm_links(remote)) {
+    if (prepare_links(remote)) {
         hint->ms = 0;
         return;
     }
@@ -538,7 +539,7 @@ void vipl_lo_remote_close(struct vipl_be_nic *be)
     struct vipl_list *l;
     while ((l = vipl_list_take(&remote->links)) != NULL) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        vipl_lo_session_free_farewells(link);
+        vipl_lo_link_free_closes(link);
         vipl_fd_close(link->source.fd);
         link_free(link);
     }

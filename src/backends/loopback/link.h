@@ -5,11 +5,11 @@
  * so a VI costs neither descriptor nor ring.
  *
  * Locks: `rx` of the NIC's lo_remote (rank BACKEND_RX) guards the links, their receiving side and
- * their table of sessions; a link's `tx` (rank BACKEND_TX) guards its sending side and its tickets.
+ * their table of sessions; a link's `tx` (rank BACKEND_TX) guards its sending side and its request_slots.
  *
- * A ticket stands for something the peer owes us an answer to. There are LO_TICKETS a link, which
- * bounds the answers under way. Its life is counted up when the send it stood for is flushed: a
- * peer that was fetching that send's data then finds the life changed and drops what it has.
+ * A slot stands for something the peer owes us an answer to. There are LO_REQUEST_SLOTS a link, which
+ * bounds the answers under way. Its generation is counted up when the send it stood for is flushed: a
+ * peer that was fetching that send's data then finds the generation changed and drops what it has.
  */
 #ifndef VIPL_LOOPBACK_LINK_H
 #define VIPL_LOOPBACK_LINK_H
@@ -36,7 +36,7 @@ enum {
     LO_SEGMENT_MAGIC = 0x56504C31,
     LO_VERSION = 2,
     LO_UID = 16,
-    LO_LIFE_BITS = 12,
+    LO_GENERATION_BITS = 12,
     LO_GATES = 1024,
     LO_MAX_CHUNK = 16384,
     LO_RDMA_PREFIX = 16
@@ -49,7 +49,7 @@ struct lo_segment {
     uint32_t byte_order; /* 0x01020304 as its writer stores it */
     uint32_t word_bits;
     uint32_t slots;        /* of each ring */
-    uint32_t direct[2][2]; /* [side][parity]: direct accesses by that side under way, see window */
+    uint32_t direct[2][2]; /* [side][parity]: direct accesses by that side under way, see exports */
     uint32_t pad[7];
     /* [side]: sessions of that side which are open to direct access, see lo_gate() */
     uint32_t gates[2][LO_GATES];
@@ -59,34 +59,34 @@ struct lo_segment {
  * want one gate: the later one does without, and its RDMA goes through the rings. */
 static inline uint32_t *lo_gate(struct lo_segment *segment, unsigned side, uint32_t number)
 {
-    return &segment->gates[side][(number >> LO_LIFE_BITS) % LO_GATES];
+    return &segment->gates[side][(number >> LO_GENERATION_BITS) % LO_GATES];
 }
 
-/* A ticket's name in messages: never 0. */
-static inline uint32_t lo_ticket_name(uint32_t number, uint32_t life)
+/* A slot's name in messages: never 0. */
+static inline uint32_t lo_slot_name(uint32_t number, uint32_t generation)
 {
-    return UINT32_C(0x80000000) | number << 16 | (life & 0xFFFF);
+    return UINT32_C(0x80000000) | number << 16 | (generation & 0xFFFF);
 }
-static inline uint32_t lo_ticket_number(uint32_t name)
+static inline uint32_t lo_slot_number(uint32_t name)
 {
-    return name >> 16 & (LO_TICKETS - 1);
+    return name >> 16 & (LO_REQUEST_SLOTS - 1);
 }
 
-struct lo_ticket {
+struct lo_request_slot {
     struct lo_session *session; /* NULL: free, or its send was flushed */
     uint32_t name;              /* as in messages */
     uint32_t sequence;
     uint32_t bytes;
     uint32_t resent; /* bytes that have gone through the ring after all */
     bool busy;
-    bool offered;   /* for a message that the peer fetches */
-    bool resending; /* the peer cannot: it is sent again, through the ring */
+    bool rendezvous; /* for a message that the peer fetches */
+    bool resending;  /* the peer cannot: it is sent again, through the ring */
 };
 
 /* An RDMA Read of the peer's that is answered in chunks. */
 struct lo_read {
     uint32_t session; /* ours */
-    uint32_t ticket;
+    uint32_t slot;
     uint32_t handle;
     uint32_t total;
     uint32_t offset;
@@ -103,39 +103,39 @@ struct lo_link {
     unsigned side;            /* constant: 0 creator, 1 the other */
     struct vipl_shm shm;      /* constant */
     struct lo_segment *segment;
-    struct vipl_shm window;  /* constant: the peer's registered memory, read-only */
-    uint32_t can_reach;      /* atomic: we may access the peer's memory */
-    uint32_t peer_can_reach; /* atomic: the peer may access ours */
-    bool confirmed;          /* rx: both ends have it, so that connections may share it */
-    bool hung_up;            /* rx: the peer has gone, its last messages may be in the ring */
-    bool stuck;              /* rx: the peer has been waited for in vain, and is still inside our memory */
-    uint32_t dead;           /* atomic: written under rx */
+    struct vipl_shm exports;     /* constant: the peer's registered memory, read-only */
+    uint32_t direct_access;      /* atomic: we may access the peer's memory */
+    uint32_t peer_direct_access; /* atomic: the peer may access ours */
+    bool confirmed;              /* rx: both ends have it, so that connections may share it */
+    bool hung_up;                /* rx: the peer has gone, its last messages may be in the ring */
+    bool stuck;    /* rx: the peer has been waited for in vain, and is still inside our memory */
+    uint32_t dead; /* atomic: written under rx */
 
     struct vipl_mutex tx;
-    struct lo_ring out;                   /* tx */
-    struct vipl_list blocked;             /* lo_session.blocked: told AGAIN; tx */
-    struct vipl_list farewells;           /* lo_session.blocked: ended, CLOSE not yet sent; tx */
-    struct lo_ticket tickets[LO_TICKETS]; /* tx */
-    uint32_t waiting;      /* atomic: blocked or farewells may not be empty; written under tx */
-    uint32_t next_ticket;  /* tx */
-    uint32_t free_tickets; /* tx */
-    bool resending;        /* rx: there may be tickets that are */
-    size_t held_bytes;     /* rx: of all sessions' held messages */
+    struct lo_ring out;              /* tx */
+    struct vipl_list blocked;        /* lo_session.blocked: told AGAIN; tx */
+    struct vipl_list pending_closes; /* lo_session.blocked: ended, CLOSE not yet sent; tx */
+    struct lo_request_slot request_slots[LO_REQUEST_SLOTS]; /* tx */
+    uint32_t waiting;    /* atomic: blocked or pending_closes may not be empty; written under tx */
+    uint32_t next_slot;  /* tx */
+    uint32_t free_slots; /* tx */
+    bool resending;      /* rx: there may be request_slots that are */
+    size_t held_bytes;   /* rx: of all sessions' held messages */
 
-    struct lo_ring in;                /* rx */
-    struct lo_session **sessions;     /* rx: by number; NULL: free */
-    uint32_t session_slots;           /* rx */
-    uint32_t session_lives;           /* rx: counts sessions ever opened */
-    struct lo_read reads[LO_TICKETS]; /* rx: a queue */
-    uint32_t reads_first;             /* rx */
-    uint32_t reads_count;             /* rx */
+    struct lo_ring in;                      /* rx */
+    struct lo_session **sessions;           /* rx: by number; NULL: free */
+    uint32_t session_slots;                 /* rx */
+    uint32_t sessions_opened;               /* rx: counts sessions ever opened */
+    struct lo_read reads[LO_REQUEST_SLOTS]; /* rx: a queue */
+    uint32_t reads_first;                   /* rx */
+    uint32_t reads_count;                   /* rx */
 };
 
 /* One VI's connection over a link. Written under the registry's lock and rx; fields as noted. */
 struct lo_session {
     struct lo_link *link;         /* constant */
     struct vipl_vi *vi;           /* constant */
-    uint32_t number;              /* constant: ours; slot << LO_LIFE_BITS | life; never 0 */
+    uint32_t number;              /* constant: ours; slot << LO_GENERATION_BITS | generation; never 0 */
     uint32_t peer_number;         /* constant once open */
     struct vipl_vi_params params; /* constant once open: the peer VI's */
     uint32_t peer_tag;            /* constant once open: the memory the peer VI may name; 0: any */
@@ -143,12 +143,12 @@ struct lo_session {
     bool *opened;                 /* to be set when it opens; may be NULL; rx */
     bool broken;                  /* rx: on the list of those to be told */
     bool gated;                   /* it got its gate; written under rx before the VI is connected */
-    struct vipl_list blocked;     /* link->blocked or ->farewells; tx */
+    struct vipl_list blocked;     /* link->blocked or ->pending_closes; tx */
     uint32_t tx_offset;           /* bytes of the head of the send queue already in the ring; send lock */
-    uint32_t tx_ticket;           /* of that send; send lock */
+    uint32_t tx_slot;             /* of that send; send lock */
     uint32_t tx_refusal;          /* VIP_STATUS error bits: the peer will not have its rest; send lock */
     bool tx_held;                 /* a message is sent again, and others wait; send lock */
-    uint32_t awaited;             /* ticket of the message that is to be sent again; 0: none; rx */
+    uint32_t awaited;             /* slot of the message that is to be sent again; 0: none; rx */
     struct vipl_list held;        /* lo_held.link: what followed it; rx */
     bool rx_dropping;             /* the rest of a message nobody takes is thrown away; rx */
     uint32_t rx_status;           /* why, for the sender; rx */
@@ -182,13 +182,13 @@ extern uint32_t vipl_lo_probe_word;         /* what a peer has to be able to rea
 
 /* --- link.c --- */
 
-/* The NIC's remote part, made now if need be. The registry's lock is held. */
+/* The NIC's remote close_session, made now if need be. The registry's lock is held. */
 struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be);
 /* A link over a connected socket, as its creator or from what the creator sent. NULL: no resources, or a
  * segment that is not what it should be. Takes over all descriptors on success. Registry held. */
-struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int window_fd,
+struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int exports_fd,
                                     const uint8_t peer_uid[LO_UID]);
-struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int window_fd, uint64_t id,
+struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int exports_fd, uint64_t id,
                                     uint32_t slots, const uint8_t peer_uid[LO_UID]);
 struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID]);
 struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id);
@@ -201,9 +201,9 @@ void vipl_lo_link_wake(struct lo_link *link);
 /* A message whose place in the ring was claimed goes out. `tx` is held, and given back. */
 static inline void lo_publish(struct lo_link *link, const struct lo_message *message)
 {
-    bool ring = vipl_lo_ring_publish(&link->out, message);
+    bool wake = vipl_lo_ring_publish(&link->out, message);
     vipl_mutex_unlock(&link->tx);
-    if (ring) {
+    if (wake) {
         vipl_lo_link_wake(link);
     }
 }

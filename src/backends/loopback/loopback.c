@@ -15,14 +15,14 @@
 
 static const uint8_t host_address[6] = {127, 0, 0, 1, 0, 0}; /* IPv4 and two zero bytes: programs expect 6 */
 
-static enum lo_pull pull_setting(void)
+static enum lo_rendezvous pull_setting(void)
 {
     char text[16];
     vipl_config_text("VIPL_LOOPBACK_PULL", text, sizeof(text));
     if (strcmp(text, "on") == 0) {
-        return LO_PULL_ON;
+        return LO_RENDEZVOUS_ON;
     }
-    return strcmp(text, "off") == 0 ? LO_PULL_OFF : LO_PULL_AUTO;
+    return strcmp(text, "off") == 0 ? LO_RENDEZVOUS_OFF : LO_RENDEZVOUS_AUTO;
 }
 
 static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_be_nic **out)
@@ -35,9 +35,9 @@ static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_
         return VIP_ERROR_RESOURCE;
     }
     be->core = nic;
-    vipl_mutex_init(&be->window_lock, VIPL_RANK_BACKEND_MEM);
-    be->window.fd = -1;
-    be->settings_pull = pull_setting();
+    vipl_mutex_init(&be->exports_lock, VIPL_RANK_BACKEND_MEM);
+    be->exports.fd = -1;
+    be->settings_rendezvous = pull_setting();
     be->settings_inline = vipl_config_number("VIPL_LOOPBACK_INLINE", 2048, 0, 16384);
     be->settings_ring = vipl_config_number("VIPL_LOOPBACK_RING", 262144, 65536, 16777216);
     be->address.host_len = sizeof(host_address);
@@ -56,7 +56,7 @@ static void lo_close(struct vipl_be_nic *be)
     vipl_lo_offers_forget(be, NULL);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     vipl_lo_remote_close(be);
-    vipl_shm_release(&be->window);
+    vipl_shm_release(&be->exports);
     vipl_free(be);
 }
 

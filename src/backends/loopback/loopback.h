@@ -4,15 +4,15 @@
  *
  *   loopback.c             the device, its limits and names, the operations table
  *   connect.c      connecting: the operations of the contract, and two VIs of this process
- *   offers.c       our own requests, offered to listeners of this process and of others
+ *   offers.c       our own requests, rendezvous to listeners of this process and of others
  *   claims.c       the word of each request that says which program has it
  *   calls.c        requests of other processes
  *   names.c        the sockets by which processes find each other
  *   request.c      the packets that they exchange there
  *   inproc.c       data within one process: one copy, at once, from sender to receiver
  *   ring.c        the shared-memory ring between two processes
- *   link.c        two NIC handles of two processes: segment, rings, life and death
- *   tx.c          sessions, which travel in the rings: their life, and sending
+ *   link.c        two NIC handles of two processes: segment, rings, generation and death
+ *   tx.c          sessions, which travel in the rings: their generation, and sending
  *   rx.c          receiving
  *   exports.c      the table of registered memory that peers access directly, and how it is taken back
  *
@@ -38,19 +38,19 @@ struct lo_offer;
 struct lo_incoming;
 struct lo_socket;
 
-enum lo_pull { LO_PULL_AUTO, LO_PULL_ON, LO_PULL_OFF };
+enum lo_rendezvous { LO_RENDEZVOUS_AUTO, LO_RENDEZVOUS_ON, LO_RENDEZVOUS_OFF };
 
 /* An opened loopback device. */
 struct vipl_be_nic {
-    struct vipl_nic *core;       /* constant */
-    struct vipl_list link;       /* registry.nics; guarded by the registry */
-    uint32_t settings_pull;      /* constant: enum lo_pull */
-    uint32_t settings_inline;    /* constant: bytes up to which a payload travels in the ring */
-    uint32_t settings_ring;      /* constant: bytes of a ring */
-    struct vipl_address address; /* constant */
-    void *remote;                /* lo_remote, what connects to other processes; set once, atomic; or NULL */
-    struct vipl_mutex window_lock; /* rank BACKEND_MEM */
-    struct vipl_shm window;        /* lo_window; guarded by window_lock; base NULL: nobody needed it yet */
+    struct vipl_nic *core;        /* constant */
+    struct vipl_list link;        /* registry.nics; guarded by the registry */
+    uint32_t settings_rendezvous; /* constant: enum lo_rendezvous */
+    uint32_t settings_inline;     /* constant: bytes up to which a payload travels in the ring */
+    uint32_t settings_ring;       /* constant: bytes of a ring */
+    struct vipl_address address;  /* constant */
+    void *remote;                 /* lo_remote, what connects to other processes; set once, atomic; or NULL */
+    struct vipl_mutex exports_lock; /* rank BACKEND_MEM */
+    struct vipl_shm exports;        /* lo_exports; guarded by exports_lock; base NULL: nobody needed it yet */
 };
 
 /* What a VI wants: a connection. Lives from connect to its answer; guarded by the registry. */
@@ -75,14 +75,14 @@ struct lo_request {
     struct lo_incoming *matched; /* symmetric: the request of another process that it answers; NULL: none */
 };
 
-/* The backend's part of a VI. */
+/* The backend's close_session of a VI. */
 struct lo_vi {
     struct vipl_vi *peer;       /* connected within this process */
     struct lo_request *request; /* connecting */
     struct lo_session *session; /* connected to another process; written under both queue locks */
 };
 
-/* The backend's part of a connection request. */
+/* The backend's close_session of a connection request. */
 struct lo_conn {
     struct lo_offer *offer;       /* of a VI of this process */
     struct lo_incoming *incoming; /* of another process */

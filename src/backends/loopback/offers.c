@@ -46,7 +46,7 @@ static void step_by(struct lo_request *request, uint64_t at)
 
 /* --- one offer --- */
 
-/* NULL: no memory, or the request has no number left; it is offered anew later. */
+/* NULL: no memory, or the request has no number left; it is offered again later. */
 static struct lo_offer *offer_new(struct lo_request *request, int fd, unsigned place)
 {
     struct lo_offer *offer = request->last_number < LO_LAST_NUMBER ? vipl_zalloc(sizeof(*offer)) : NULL;
@@ -100,7 +100,7 @@ static bool send_request(const struct lo_offer *offer, bool first)
     };
     memcpy(packet.process, vipl_lo_process_uid, LO_UID);
     memcpy(packet.nic, remote->uid, LO_UID);
-    int fds[2] = {vipl_lo_own_window(remote->be), remote->claims->shm.fd};
+    int fds[2] = {vipl_lo_own_exports(remote->be), remote->claims->shm.fd};
     size_t length = vipl_lo_connect_request_write(&packet, bytes);
     return vipl_local_send(offer->source.fd, bytes, length, fds, first ? 2 : 0) == 0;
 }
@@ -403,7 +403,7 @@ static struct lo_link *link_of(struct lo_offer *offer, const struct lo_reply *re
         fds[0] = fds[1] = -1;  /* the link's now, */
         offer->source.fd = -1; /* and so is this */
         vipl_lo_link_probe(link, reply->probe_address, reply->probe_value);
-        vipl_store_relaxed(&link->peer_can_reach, reply->can_reach ? 1 : 0);
+        vipl_store_relaxed(&link->peer_direct_access, reply->direct_access ? 1 : 0);
     }
     return link;
 }
@@ -422,7 +422,7 @@ static void on_acceptance(struct lo_offer *offer, const struct lo_reply *reply, 
             .type = LO_OPEN,
             .session = reply->session,
             .total = session->number,
-            .immediate = vipl_load_relaxed(&link->can_reach),
+            .immediate = vipl_load_relaxed(&link->direct_access),
         };
         vipl_lo_session_begin(session);
         opened = vipl_lo_link_reply(link, &open);

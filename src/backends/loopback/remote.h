@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the rest of the backend uses of the part that talks to other processes. */
+/* What the rest of the backend uses of the close_session that talks to other processes. */
 #ifndef VIPL_LOOPBACK_REMOTE_H
 #define VIPL_LOOPBACK_REMOTE_H
 

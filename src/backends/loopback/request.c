@@ -212,7 +212,7 @@ size_t vipl_lo_reply_write(const struct lo_reply *a, uint8_t bytes[LO_PACKET])
     put(&c, a->type, 1);
     put(&c, a->code, 1);
     put(&c, a->new_link, 1);
-    put(&c, a->can_reach, 1);
+    put(&c, a->direct_access, 1);
     put_bytes(&c, a->nic, LO_UID);
     put(&c, a->link, 8);
     put(&c, a->slots, 4);
@@ -233,7 +233,7 @@ bool vipl_lo_reply_read(struct lo_reply *a, const uint8_t *bytes, size_t length)
     a->type = (uint8_t)get(&c, 1);
     a->code = (uint8_t)get(&c, 1);
     a->new_link = get(&c, 1) != 0;
-    a->can_reach = get(&c, 1) != 0;
+    a->direct_access = get(&c, 1) != 0;
     get_bytes(&c, a->nic, LO_UID);
     a->link = get(&c, 8);
     a->slots = (uint32_t)get(&c, 4);

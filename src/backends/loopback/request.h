@@ -51,8 +51,8 @@ enum lo_reply_type {
 struct lo_reply {
     uint8_t type;
     uint8_t code;
-    bool new_link;  /* its descriptors come along */
-    bool can_reach; /* the acceptor may access the requester's memory */
+    bool new_link;      /* its descriptors come along */
+    bool direct_access; /* the acceptor may access the requester's memory */
     uint8_t nic[LO_UID];
     uint64_t link;
     uint32_t slots;

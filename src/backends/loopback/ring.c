@@ -12,7 +12,7 @@ enum {
     H_KIND = 4,
     H_SESSION = 8,
     H_BYTES = 12,
-    H_TICKET = 16,
+    H_SLOT = 16,
     H_IMMEDIATE = 20,
     H_TOTAL = 24,
     H_OFFSET = 28
@@ -20,12 +20,12 @@ enum {
 
 static uint32_t slots_for(uint32_t bytes)
 {
-    return (LO_HEAD + bytes + LO_SLOT - 1) / LO_SLOT;
+    return (LO_HEAD + bytes + LO_RING_SLOT - 1) / LO_RING_SLOT;
 }
 
 static unsigned char *slot_at(const struct lo_ring *ring, uint32_t position)
 {
-    return ring->slots + (size_t)(position & (ring->count - 1)) * LO_SLOT;
+    return ring->slots + (size_t)(position & (ring->count - 1)) * LO_RING_SLOT;
 }
 
 static uint32_t *word_at(unsigned char *head, unsigned offset)
@@ -72,7 +72,7 @@ static void write_head(struct lo_ring *ring, const struct lo_message *m, uint32_
     *word_at(head, H_KIND) = m->type | (uint32_t)m->flags << 8 | slots << 16;
     *word_at(head, H_SESSION) = m->session;
     *word_at(head, H_BYTES) = m->bytes;
-    *word_at(head, H_TICKET) = m->ticket;
+    *word_at(head, H_SLOT) = m->slot;
     *word_at(head, H_IMMEDIATE) = m->immediate;
     *word_at(head, H_TOTAL) = m->total;
     *word_at(head, H_OFFSET) = m->offset;
@@ -118,7 +118,7 @@ uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most)
         uint32_t behind = room - to_end(ring);
         room = behind > to_end(ring) ? behind : to_end(ring);
     }
-    uint32_t bytes = room * LO_SLOT - LO_HEAD;
+    uint32_t bytes = room * LO_RING_SLOT - LO_HEAD;
     return bytes < most ? bytes : most;
 }
 
@@ -145,11 +145,11 @@ enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, con
         out->flags = kind >> 8 & 0xFF;
         out->session = vipl_load_relaxed(word_at(head, H_SESSION));
         out->bytes = vipl_load_relaxed(word_at(head, H_BYTES));
-        out->ticket = vipl_load_relaxed(word_at(head, H_TICKET));
+        out->slot = vipl_load_relaxed(word_at(head, H_SLOT));
         out->immediate = vipl_load_relaxed(word_at(head, H_IMMEDIATE));
         out->total = vipl_load_relaxed(word_at(head, H_TOTAL));
         out->offset = vipl_load_relaxed(word_at(head, H_OFFSET));
-        if (out->bytes > slots * LO_SLOT - LO_HEAD || slots_for(out->bytes) != slots) {
+        if (out->bytes > slots * LO_RING_SLOT - LO_HEAD || slots_for(out->bytes) != slots) {
             return LO_PEEK_BROKEN;
         }
         *payload = head + LO_HEAD;

@@ -18,24 +18,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LO_SLOT = 64, LO_HEAD = 32, LO_RESERVE = 512, LO_TICKETS = 256 };
+enum { LO_RING_SLOT = 64, LO_HEAD = 32, LO_RESERVE = 512, LO_REQUEST_SLOTS = 256 };
 
 enum lo_type {
-    LO_PAD = 1, /* nothing: the rest of the ring up to its end */
-    LO_OPEN,    /* the requester has accepted the acceptance */
-    LO_SEND,    /* a chunk of a message */
-    LO_PULL,    /* a message to be fetched: payload lists where it lies */
-    LO_WRITE,   /* a chunk of an RDMA Write */
-    LO_READ,    /* an RDMA Read request */
-    LO_DATA,    /* a chunk of its answer */
-    LO_ACK,     /* what came of a ticket */
-    LO_CLOSE    /* the session is over */
+    LO_PAD = 1,    /* nothing: the rest of the ring up to its end */
+    LO_OPEN,       /* the requester has accepted the acceptance */
+    LO_SEND,       /* a chunk of a message */
+    LO_RENDEZVOUS, /* a message to be fetched: payload lists where it lies */
+    LO_WRITE,      /* a chunk of an RDMA Write */
+    LO_READ,       /* an RDMA Read request */
+    LO_DATA,       /* a chunk of its reply */
+    LO_ACK,        /* what came of a slot */
+    LO_CLOSE       /* the session is over */
 };
 
 enum {
     LO_FLAG_IMMEDIATE = 1, /* `immediate` is valid */
     LO_FLAG_LAST = 2,      /* the last chunk */
-    LO_FLAG_ACK = 4,       /* the ticket wants an answer */
+    LO_FLAG_ACK = 4,       /* the sender wants a reply for its slot */
     LO_FLAG_PLACED = 8,    /* of an RDMA Write: the data is there already */
     LO_FLAG_AGAIN = 16     /* of an ACK: the message is to come through the ring; of a SEND: it will not */
 };
@@ -46,7 +46,7 @@ struct lo_message {
     uint8_t flags;
     uint32_t session; /* the receiver's number of it */
     uint32_t bytes;   /* of payload */
-    uint32_t ticket;  /* its number and life, see link.h; an ACK has the status in `total` */
+    uint32_t slot;    /* its number and generation, see link.h; an ACK has the status in `total` */
     uint32_t immediate;
     uint32_t total;  /* bytes of the whole transfer */
     uint32_t offset; /* of this chunk in it */
@@ -60,7 +60,7 @@ struct lo_ring_shared {
     uint32_t pad1[15];
     uint32_t wanting; /* set by the producer who waits for room, taken by the consumer who rings */
     uint32_t pad2[15];
-    uint32_t lives[LO_TICKETS]; /* the producer's tickets: the life that is current */
+    uint32_t generations[LO_REQUEST_SLOTS]; /* the producer's request_slots: the generation that is current */
 };
 
 struct lo_ring {

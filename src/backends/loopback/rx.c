@@ -2,7 +2,7 @@
 /*
  * Sessions, the receiving side: what comes out of a link's ring. Runs under the NIC's rx lock, in
  * whichever thread makes progress. Each message's head was copied and checked by the ring; session
- * numbers, tickets, offsets and addresses are checked here. A peer that breaks the rules loses the
+ * numbers, request_slots, offsets and addresses are checked here. A peer that breaks the rules loses the
  * link.
  */
 #include "backends/loopback/rx.h"
@@ -48,27 +48,27 @@ struct lo_held {
     unsigned char payload[];
 };
 
-static bool query_again(struct lo_session *session, const struct lo_message *m)
+static bool request_again(struct lo_session *session, const struct lo_message *m)
 {
     struct lo_message message = {.type = LO_ACK,
                                  .flags = LO_FLAG_AGAIN,
-                                 .ticket = m->ticket,
+                                 .slot = m->slot,
                                  .total =
                                      VIP_STATUS_TRANSPORT_ERROR}; /* to one that does not know the flag */
-    session->awaited = m->ticket;
+    session->awaited = m->slot;
     return vipl_lo_link_reply(session->link, &message);
 }
 
 static bool is_held(const struct lo_session *session, const struct lo_message *m)
 {
     bool follows = m->type != LO_CLOSE && m->type != LO_OPEN;
-    return session->awaited != 0 && follows && !(m->type == LO_SEND && m->ticket == session->awaited);
+    return session->awaited != 0 && follows && !(m->type == LO_SEND && m->slot == session->awaited);
 }
 
-static bool turn_away(struct lo_link *link, const struct lo_message *m)
+static bool refuse(struct lo_link *link, const struct lo_message *m)
 {
     bool last = (m->flags & LO_FLAG_LAST) != 0 || m->type == LO_READ;
-    struct lo_message message = {.type = LO_ACK, .ticket = m->ticket, .total = VIP_STATUS_TRANSPORT_ERROR};
+    struct lo_message message = {.type = LO_ACK, .slot = m->slot, .total = VIP_STATUS_TRANSPORT_ERROR};
     return (m->flags & LO_FLAG_ACK) == 0 || !last || vipl_lo_link_reply(link, &message);
 }
 
@@ -101,53 +101,53 @@ static struct lo_held *take_held(struct lo_session *session, const struct lo_mes
     return held;
 }
 
-/* The peer gets its tickets back. */
+/* The peer gets its request_slots back. */
 void vipl_lo_drop_held(struct lo_session *session)
 {
     const struct lo_message *m;
     const unsigned char *payload;
     struct lo_held *held;
     struct lo_message awaited = {
-        .type = LO_PULL, .flags = LO_FLAG_ACK | LO_FLAG_LAST, .ticket = session->awaited};
+        .type = LO_RENDEZVOUS, .flags = LO_FLAG_ACK | LO_FLAG_LAST, .slot = session->awaited};
     if (session->awaited != 0) {
-        turn_away(session->link, &awaited);
+        refuse(session->link, &awaited);
     }
     while ((held = take_held(session, &m, &payload)) != NULL) {
-        turn_away(session->link, m);
+        refuse(session->link, m);
         vipl_free(held);
     }
 }
 
 /* --- answers --- */
 
-/* There is always room for one: the peer has no more than LO_TICKETS questions open. */
-static bool answer(struct lo_link *link, uint32_t ticket, uint32_t status)
+/* There is always room for one: the peer has no more than LO_REQUEST_SLOTS questions open. */
+static bool reply(struct lo_link *link, uint32_t slot, uint32_t status)
 {
-    struct lo_message message = {.type = LO_ACK, .ticket = ticket, .total = status};
+    struct lo_message message = {.type = LO_ACK, .slot = slot, .total = status};
     return vipl_lo_link_reply(link, &message);
 }
 
-static bool life_is_current(const struct lo_link *link, uint32_t ticket)
+static bool generation_is_current(const struct lo_link *link, uint32_t slot)
 {
-    uint32_t number = lo_ticket_number(ticket);
-    return lo_ticket_name(number, vipl_load_ordered(&link->in.shared->lives[number])) == ticket;
+    uint32_t number = lo_slot_number(slot);
+    return lo_slot_name(number, vipl_load_ordered(&link->in.shared->generations[number])) == slot;
 }
 
-/* Gives a ticket back; NULL: it stands for nothing any more. */
-static struct vipl_vi *redeem(struct lo_link *link, uint32_t name, bool last, uint32_t *sequence,
-                              uint32_t *bytes)
+/* Gives a slot back; NULL: it stands for nothing any more. */
+static struct vipl_vi *complete(struct lo_link *link, uint32_t name, bool last, uint32_t *sequence,
+                                uint32_t *bytes)
 {
-    struct lo_ticket *ticket = &link->tickets[lo_ticket_number(name)];
+    struct lo_request_slot *slot = &link->request_slots[lo_slot_number(name)];
     struct vipl_vi *vi = NULL;
     vipl_mutex_lock(&link->tx);
-    if (ticket->busy) {
-        vi = ticket->session == NULL ? NULL : ticket->session->vi;
-        *sequence = ticket->sequence;
-        *bytes = ticket->bytes;
+    if (slot->busy) {
+        vi = slot->session == NULL ? NULL : slot->session->vi;
+        *sequence = slot->sequence;
+        *bytes = slot->bytes;
         if (last) {
-            ticket->busy = false;
-            ticket->session = NULL;
-            link->free_tickets++;
+            slot->busy = false;
+            slot->session = NULL;
+            link->free_slots++;
         }
     }
     vipl_mutex_unlock(&link->tx);
@@ -155,11 +155,11 @@ static struct vipl_vi *redeem(struct lo_link *link, uint32_t name, bool last, ui
 }
 
 /* The peer will not have the rest of a message that is not all in the ring, and not pending yet. */
-static void refuse_half(struct vipl_vi *vi, uint32_t ticket, uint32_t status)
+static void refuse_half(struct vipl_vi *vi, uint32_t slot, uint32_t status)
 {
     vipl_up_send_lock(vi);
     struct lo_session *session = lo_vi_of(vi)->session;
-    bool half = session != NULL && session->tx_offset > 0 && session->tx_ticket == ticket;
+    bool half = session != NULL && session->tx_offset > 0 && session->tx_slot == slot;
     if (half) {
         session->tx_refusal = status;
     }
@@ -175,15 +175,15 @@ static void on_ack(struct lo_link *link, const struct lo_message *m)
     uint32_t bytes;
     uint32_t status = m->total & VIP_STATUS_ERROR_MASK;
     if ((m->flags & LO_FLAG_AGAIN) != 0) {
-        vipl_lo_resend_begin(link, m->ticket);
+        vipl_lo_resend_begin(link, m->slot);
         return;
     }
-    struct vipl_vi *vi = redeem(link, m->ticket, true, &sequence, &bytes);
+    struct vipl_vi *vi = complete(link, m->slot, true, &sequence, &bytes);
     if (vi == NULL) {
         return;
     }
     if (status != 0) {
-        refuse_half(vi, m->ticket, status);
+        refuse_half(vi, m->slot, status);
     }
     vipl_up_send_done(vi, sequence, status, bytes);
 }
@@ -224,13 +224,13 @@ static uint32_t for_sender(const struct lo_session *s, uint32_t status)
 
 /* A sender that wants to know hears of a refusal at once, before it hears that the connection is lost for it; else when the
  * message is all there. */
-static void answer_send(struct lo_session *s, const struct lo_message *m, bool was_refused)
+static void reply_send(struct lo_session *s, const struct lo_message *m, bool was_refused)
 {
     bool reception = s->params.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
     bool over = (m->flags & LO_FLAG_LAST) != 0 || (reception && s->rx_status != 0);
     bool answered = reception && was_refused;
     if ((m->flags & LO_FLAG_ACK) != 0 && over && !answered) {
-        answer(s->link, m->ticket, for_sender(s, s->rx_status));
+        reply(s->link, m->slot, for_sender(s, s->rx_status));
     }
 }
 
@@ -248,7 +248,7 @@ static void place_chunk(struct lo_session *s, const struct lo_message *m, const 
     s->rx_status = s->rx_dropping ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
 }
 
-/* A chunk of a message. The receive is claimed anew for each chunk: it stays the oldest until finished. */
+/* A chunk of a message. The receive is claimed again for each chunk: it stays the oldest until finished. */
 static void on_send(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     vipl_up_recv_lock(s->vi);
@@ -261,7 +261,7 @@ static void on_send(struct lo_session *s, const struct lo_message *m, const unsi
         place_chunk(s, m, payload);
     }
     vipl_up_recv_unlock(s->vi);
-    answer_send(s, m, was_refused);
+    reply_send(s, m, was_refused);
 }
 
 /* The list of pieces in the peer's memory, copied out of the ring once. False: it does not add up. */
@@ -297,13 +297,14 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const st
     }
     trim(&to, m->total);
     int error = vipl_peer_read(s->link->pid, to.iov, to.count, from->iov, from->count, m->total);
-    if (!life_is_current(s->link, m->ticket)) {
+    if (!generation_is_current(s->link, m->slot)) {
         return 0; /* the send was flushed meanwhile: what we have may be anything */
     }
     if (error != 0 && error != EFAULT) {
         *again = true;
-        if (vipl_exchange(&s->link->can_reach, 0) != 0) {
-            vipl_log(VIPL_LOG_INFO, "the memory of process %d is out of reach by now", s->link->pid);
+        if (vipl_exchange(&s->link->direct_access, 0) != 0) {
+            vipl_log(VIPL_LOG_INFO, "the memory of process %d is out of access_directly by now",
+                     s->link->pid);
         }
         return 0;
     }
@@ -316,7 +317,7 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const st
     return 0;
 }
 
-static bool on_pull(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
+static bool on_rendezvous(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     struct vipl_sg from;
     if (!read_pieces(m, payload, &from)) {
@@ -327,12 +328,12 @@ static bool on_pull(struct lo_session *s, const struct lo_message *m, const unsi
     uint32_t status = fetch(s, m, &from, &again);
     vipl_up_recv_unlock(s->vi);
     if (again) {
-        return query_again(s, m);
+        return request_again(s, m);
     }
-    return answer(s->link, m->ticket, for_sender(s, status));
+    return reply(s->link, m->slot, for_sender(s, status));
 }
 
-/* --- RDMA for a peer that cannot reach us itself --- */
+/* --- RDMA for a peer that cannot access_directly us itself --- */
 
 struct target {
     uint64_t address;
@@ -395,13 +396,13 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         return true; /* the sender knows */
     }
     bool answers = (m->flags & LO_FLAG_LAST) != 0 || (reliable && s->rx_status != 0);
-    return !answers || answer(s->link, m->ticket, for_sender(s, s->rx_status));
+    return !answers || reply(s->link, m->slot, for_sender(s, s->rx_status));
 }
 
 static bool on_read(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     struct lo_link *link = s->link;
-    if (m->bytes != LO_RDMA_PREFIX || link->reads_count == LO_TICKETS) {
+    if (m->bytes != LO_RDMA_PREFIX || link->reads_count == LO_REQUEST_SLOTS) {
         return false;
     }
     struct target t = target_of(payload);
@@ -409,11 +410,11 @@ static bool on_read(struct lo_session *s, const struct lo_message *m, const unsi
     bool allowed = vipl_up_rdma_allowed(s->vi, false, t.handle, t.address, m->total);
     vipl_up_recv_unlock(s->vi);
     if (!allowed || m->total == 0) {
-        return answer(link, m->ticket, allowed ? 0 : VIP_STATUS_RDMA_PROT_ERROR);
+        return reply(link, m->slot, allowed ? 0 : VIP_STATUS_RDMA_PROT_ERROR);
     }
-    struct lo_read *read = &link->reads[(link->reads_first + link->reads_count++) % LO_TICKETS];
+    struct lo_read *read = &link->reads[(link->reads_first + link->reads_count++) % LO_REQUEST_SLOTS];
     read->session = s->number;
-    read->ticket = m->ticket;
+    read->slot = m->slot;
     read->handle = t.handle;
     read->total = m->total;
     read->offset = 0;
@@ -423,7 +424,7 @@ static bool on_read(struct lo_session *s, const struct lo_message *m, const unsi
 
 static struct lo_session *session_by(struct lo_link *link, uint32_t number)
 {
-    uint32_t slot = number >> LO_LIFE_BITS;
+    uint32_t slot = number >> LO_GENERATION_BITS;
     struct lo_session *s = slot < link->session_slots ? link->sessions[slot] : NULL;
     return s != NULL && s->number == number ? s : NULL;
 }
@@ -436,7 +437,7 @@ static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
     vipl_mutex_lock(&link->tx);
     uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
     unsigned char *payload = bytes == 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
-    bool ring = false;
+    bool wake = false;
     *there = payload == NULL ||
              vipl_iov_bytes(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
     if (payload != NULL && *there) {
@@ -444,17 +445,17 @@ static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
             .type = LO_DATA,
             .flags = bytes == left ? LO_FLAG_LAST : 0,
             .bytes = bytes,
-            .ticket = read->ticket,
+            .slot = read->slot,
             .total = read->total,
             .offset = read->offset,
         };
         read->offset += bytes;
-        ring = vipl_lo_ring_publish(&link->out, &message);
+        wake = vipl_lo_ring_publish(&link->out, &message);
     } else if (payload == NULL) {
         vipl_store_ordered(&link->out.shared->wanting, 1);
     }
     vipl_mutex_unlock(&link->tx);
-    if (ring) {
+    if (wake) {
         vipl_lo_link_wake(link);
     }
     return payload != NULL && *there;
@@ -480,12 +481,12 @@ static bool serve_read(struct lo_link *link)
             return false;
         }
         if (!allowed) {
-            answer(link, read->ticket, VIP_STATUS_RDMA_PROT_ERROR);
+            reply(link, read->slot, VIP_STATUS_RDMA_PROT_ERROR);
         }
         over = !allowed || read->offset == read->total;
     }
     if (over) {
-        link->reads_first = (link->reads_first + 1) % LO_TICKETS;
+        link->reads_first = (link->reads_first + 1) % LO_REQUEST_SLOTS;
         link->reads_count--;
     }
     return true;
@@ -497,7 +498,7 @@ static void on_data(struct lo_link *link, const struct lo_message *m, const unsi
     struct vipl_sg to;
     uint32_t sequence;
     uint32_t bytes;
-    struct vipl_vi *vi = redeem(link, m->ticket, last, &sequence, &bytes);
+    struct vipl_vi *vi = complete(link, m->slot, last, &sequence, &bytes);
     if (vi == NULL) {
         return;
     }
@@ -518,7 +519,7 @@ static void on_open(struct lo_session *s, const struct lo_message *m)
         return;
     }
     s->peer_number = m->total;
-    vipl_store_relaxed(&s->link->peer_can_reach, m->immediate != 0);
+    vipl_store_relaxed(&s->link->peer_direct_access, m->immediate != 0);
     vipl_lo_session_begin_locked(s);
     if (!vipl_up_connected(s->vi, &s->params)) {
         cut_off(s);
@@ -536,7 +537,7 @@ static bool hold(struct lo_session *s, const struct lo_message *m, const unsigne
                  s->link->pid);
     }
     cut_off(s);
-    return turn_away(s->link, m);
+    return refuse(s->link, m);
 }
 
 static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload);
@@ -572,7 +573,7 @@ static bool dispatch(struct lo_link *link, const struct lo_message *m, const uns
     }
     struct lo_session *s = session_by(link, m->session);
     if (s == NULL || (!s->open && m->type != LO_OPEN && m->type != LO_CLOSE)) {
-        return turn_away(link, m);
+        return refuse(link, m);
     }
     if (is_held(s, m)) {
         return hold(s, m, payload);
@@ -586,9 +587,9 @@ static bool dispatch(struct lo_link *link, const struct lo_message *m, const uns
             return false;
         }
         on_send(s, m, payload);
-        return m->ticket == 0 || m->ticket != s->awaited || (m->flags & LO_FLAG_LAST) == 0 || go_on(s);
-    case LO_PULL:
-        return on_pull(s, m, payload);
+        return m->slot == 0 || m->slot != s->awaited || (m->flags & LO_FLAG_LAST) == 0 || go_on(s);
+    case LO_RENDEZVOUS:
+        return on_rendezvous(s, m, payload);
     case LO_WRITE:
         return on_write(s, m, payload);
     case LO_READ:

@@ -16,7 +16,7 @@
 
 enum { MOST_A_TURN = 256 };
 
-/* --- life of a session; the registry's lock or nothing is held --- */
+/* --- making and ending a session; the registry's lock or nothing is held --- */
 
 static struct lo_remote *remote_of(const struct lo_link *link)
 {
@@ -33,7 +33,7 @@ static bool find_slot(struct lo_link *link, uint32_t *slot)
     }
     uint32_t slots = link->session_slots == 0 ? 16 : link->session_slots * 2;
     struct lo_session **table = vipl_zalloc(slots * sizeof(struct lo_session *));
-    if (table == NULL || slots > 1u << (32 - LO_LIFE_BITS)) {
+    if (table == NULL || slots > 1u << (32 - LO_GENERATION_BITS)) {
         vipl_free(table);
         return false;
     }
@@ -74,8 +74,9 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     vipl_mutex_lock(&remote_of(link)->rx);
     bool room = link->dead == 0 && find_slot(link, &slot);
     if (room) {
-        uint32_t life = link->session_lives++ % ((1u << LO_LIFE_BITS) - 1) + 1; /* not 0, nor is the number */
-        session->number = slot << LO_LIFE_BITS | life;
+        uint32_t generation =
+            link->sessions_opened++ % ((1u << LO_GENERATION_BITS) - 1) + 1; /* not 0, nor is the number */
+        session->number = slot << LO_GENERATION_BITS | generation;
         link->sessions[slot] = session;
     }
     vipl_mutex_unlock(&remote_of(link)->rx);
@@ -101,7 +102,7 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
     if (own.rdma_write || own.rdma_read) {
         struct lo_link *link = session->link;
         uint32_t *gate = lo_gate(link->segment, link->side, session->number);
-        session->gated = vipl_compare_exchange(gate, 0, session->number); /* pairs with reach() */
+        session->gated = vipl_compare_exchange(gate, 0, session->number); /* pairs with access_directly() */
         vipl_up_need_service(session->link->be->core);
     }
 }
@@ -119,49 +120,49 @@ static void shut_gate(const struct lo_session *session)
     struct lo_link *link = session->link;
     if (session->gated) {
         vipl_compare_exchange(lo_gate(link->segment, link->side, session->number), session->number,
-                              0); /* pairs with reach() */
+                              0); /* pairs with access_directly() */
     }
 }
 
-static void clear_tickets(struct lo_session *session)
+static void clear_slots(struct lo_session *session)
 {
     struct lo_link *link = session->link;
-    for (uint32_t i = 0; i < LO_TICKETS; i++) {
-        if (link->tickets[i].session == session) {
-            link->tickets[i].session = NULL; /* busy until the peer's answer, which then finds nobody */
-            vipl_store_ordered(&link->out.shared->lives[i],
-                               vipl_load_relaxed(&link->out.shared->lives[i]) + 1);
+    for (uint32_t i = 0; i < LO_REQUEST_SLOTS; i++) {
+        if (link->request_slots[i].session == session) {
+            link->request_slots[i].session = NULL; /* busy until the peer's reply, which then finds nobody */
+            vipl_store_ordered(&link->out.shared->generations[i],
+                               vipl_load_relaxed(&link->out.shared->generations[i]) + 1);
         }
     }
 }
 
-/* Says farewell, now or when there is room; then the session is freed. The link may be gone afterwards. */
-static void part(struct lo_session *session)
+/* Sends CLOSE, now or when there is room; then the session is freed. The link may be gone afterwards. */
+static void close_session(struct lo_session *session)
 {
     struct lo_link *link = session->link;
     struct lo_message message = {.type = LO_CLOSE, .session = session->peer_number};
     vipl_mutex_lock(&remote_of(link)->rx); /* keeps the link */
     vipl_lo_drop_held(session);
     vipl_mutex_lock(&link->tx);
-    clear_tickets(session);
+    clear_slots(session);
     shut_gate(session);
     vipl_list_remove(&session->blocked);
-    bool ring = false;
-    bool said = link->dead != 0 || session->peer_number == 0;
-    if (!said && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
-        ring = vipl_lo_ring_publish(&link->out, &message);
-        said = true;
-    } else if (!said) {
-        vipl_list_append(&link->farewells, &session->blocked);
+    bool wake = false;
+    bool sent = link->dead != 0 || session->peer_number == 0;
+    if (!sent && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
+        wake = vipl_lo_ring_publish(&link->out, &message);
+        sent = true;
+    } else if (!sent) {
+        vipl_list_append(&link->pending_closes, &session->blocked);
         vipl_store_relaxed(&link->waiting, 1);
     }
     vipl_mutex_unlock(&link->tx);
-    if (ring) {
+    if (wake) {
         vipl_lo_link_wake(link);
     }
-    link->sessions[session->number >> LO_LIFE_BITS] = NULL;
+    link->sessions[session->number >> LO_GENERATION_BITS] = NULL;
     vipl_mutex_unlock(&remote_of(link)->rx);
-    if (said) {
+    if (sent) {
         vipl_free(session);
     }
 }
@@ -170,7 +171,7 @@ void vipl_lo_session_forget(struct lo_session *session)
 {
     set_session(session->vi, NULL);
     session->peer_number = 0;
-    part(session);
+    close_session(session);
 }
 
 void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
@@ -187,7 +188,7 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
         if (session->gated) {
             vipl_lo_session_revoke(session);
         }
-        part(session);
+        close_session(session);
     }
 }
 
@@ -198,38 +199,38 @@ void vipl_lo_session_cut(struct vipl_be_nic *be, struct vipl_vi *vi)
     if (session != NULL) {
         shut_gate(session);
         vipl_mutex_lock(&session->link->tx);
-        clear_tickets(session);
+        clear_slots(session);
         vipl_mutex_unlock(&session->link->tx);
     }
 }
 
-void vipl_lo_session_free_farewells(struct lo_link *link)
+void vipl_lo_link_free_closes(struct lo_link *link)
 {
     struct vipl_list *l;
-    while ((l = vipl_list_take(&link->farewells)) != NULL) {
+    while ((l = vipl_list_take(&link->pending_closes)) != NULL) {
         vipl_free(VIPL_CONTAINER(l, struct lo_session, blocked));
     }
 }
 
-/* --- tickets; tx is held --- */
+/* --- request slots; tx is held --- */
 
-static uint32_t take_ticket(struct lo_session *session, const struct vipl_send *send)
+static uint32_t take_slot(struct lo_session *session, const struct vipl_send *send)
 {
     struct lo_link *link = session->link;
-    for (uint32_t n = 0; n < LO_TICKETS; n++) {
-        uint32_t i = (link->next_ticket + n) % LO_TICKETS;
-        struct lo_ticket *ticket = &link->tickets[i];
-        if (!ticket->busy) {
-            link->next_ticket = i + 1;
-            ticket->busy = true;
-            ticket->offered = ticket->resending = false;
-            link->free_tickets--;
-            ticket->session = session;
-            ticket->sequence = send->sequence;
-            ticket->bytes = (uint32_t)send->local.bytes;
-            uint32_t life = vipl_load_relaxed(&link->out.shared->lives[i]);
-            ticket->name = lo_ticket_name(i, life);
-            return ticket->name;
+    for (uint32_t n = 0; n < LO_REQUEST_SLOTS; n++) {
+        uint32_t i = (link->next_slot + n) % LO_REQUEST_SLOTS;
+        struct lo_request_slot *slot = &link->request_slots[i];
+        if (!slot->busy) {
+            link->next_slot = i + 1;
+            slot->busy = true;
+            slot->rendezvous = slot->resending = false;
+            link->free_slots--;
+            slot->session = session;
+            slot->sequence = send->sequence;
+            slot->bytes = (uint32_t)send->local.bytes;
+            uint32_t generation = vipl_load_relaxed(&link->out.shared->generations[i]);
+            slot->name = lo_slot_name(i, generation);
+            return slot->name;
         }
     }
     return 0;
@@ -237,7 +238,7 @@ static uint32_t take_ticket(struct lo_session *session, const struct vipl_send *
 
 /* --- waiting for room --- */
 
-/* Called under the send lock when there is none: whoever makes progress on the link resumes the VI. */
+/* Called under the send lock when there is none: the next thread that makes progress on the link resumes the VI. */
 static enum vipl_posted block(struct lo_session *session)
 {
     struct lo_link *link = session->link;
@@ -254,16 +255,16 @@ static enum vipl_posted block(struct lo_session *session)
 bool vipl_lo_link_has_room(struct lo_link *link)
 {
     vipl_mutex_lock(&link->tx);
-    bool blocked = !vipl_list_empty(&link->blocked) || !vipl_list_empty(&link->farewells);
-    bool wanted = link->reads_count > 0 || link->resending || (blocked && link->free_tickets > 0);
-    bool room = wanted && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT;
+    bool blocked = !vipl_list_empty(&link->blocked) || !vipl_list_empty(&link->pending_closes);
+    bool wanted = link->reads_count > 0 || link->resending || (blocked && link->free_slots > 0);
+    bool room = wanted && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_RING_SLOT;
     vipl_mutex_unlock(&link->tx);
     return room;
 }
 
 /* --- sending --- */
 
-static bool wants_answer(const struct vipl_send *send)
+static bool wants_reply(const struct vipl_send *send)
 {
     return send->op != VIP_CONTROL_OP_SENDRECV || send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
 }
@@ -275,14 +276,14 @@ static void put_address(unsigned char *to, const struct vipl_send *send)
     memset(to + 12, 0, 4);
 }
 
-/* The send ends without its last chunk, and no answer comes. */
-static void give_back_ticket(struct lo_session *session)
+/* The send ends without its last chunk, and no reply comes. */
+static void give_back_slot(struct lo_session *session)
 {
-    struct lo_ticket *ticket = &session->link->tickets[lo_ticket_number(session->tx_ticket)];
-    if (session->tx_ticket != 0 && ticket->session == session) {
-        ticket->busy = false;
-        ticket->session = NULL;
-        session->link->free_tickets++;
+    struct lo_request_slot *slot = &session->link->request_slots[lo_slot_number(session->tx_slot)];
+    if (session->tx_slot != 0 && slot->session == session) {
+        slot->busy = false;
+        slot->session = NULL;
+        session->link->free_slots++;
     }
 }
 
@@ -296,10 +297,10 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     uint32_t left = placed ? 0 : (uint32_t)send->local.bytes - session->tx_offset;
     vipl_mutex_lock(&link->tx);
     uint32_t bytes = left;
-    if (left > LO_SLOT) { /* as much as fits; a short message whole */
+    if (left > LO_RING_SLOT) { /* as much as fits; a short message whole */
         uint32_t room =
             vipl_lo_ring_room(&link->out, left + prefix < LO_MAX_CHUNK ? left + prefix : LO_MAX_CHUNK);
-        bytes = room < prefix + LO_SLOT ? left : room - prefix < left ? room - prefix : left;
+        bytes = room < prefix + LO_RING_SLOT ? left : room - prefix < left ? room - prefix : left;
     }
     bool first = session->tx_offset == 0;
     unsigned char *payload =
@@ -307,12 +308,12 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     *there = payload == NULL || vipl_iov_gather(payload + prefix, &send->local, session->tx_offset, bytes);
     if (!*there) {
         payload = NULL;
-        if (!first && wants_answer(send)) {
-            give_back_ticket(session);
+        if (!first && wants_reply(send)) {
+            give_back_slot(session);
         }
-    } else if (payload != NULL && first && wants_answer(send)) {
-        session->tx_ticket = take_ticket(session, send);
-        payload = session->tx_ticket == 0 ? NULL : payload;
+    } else if (payload != NULL && first && wants_reply(send)) {
+        session->tx_slot = take_slot(session, send);
+        payload = session->tx_slot == 0 ? NULL : payload;
     }
     if (payload == NULL) {
         vipl_mutex_unlock(&link->tx);
@@ -323,12 +324,11 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     }
     struct lo_message message = {
         .type = rdma ? LO_WRITE : LO_SEND,
-        .flags =
-            (uint8_t)(flags | (bytes == left ? LO_FLAG_LAST : 0) | (send->immediate ? LO_FLAG_IMMEDIATE : 0) |
-                      (wants_answer(send) ? LO_FLAG_ACK : 0)),
+        .flags = (uint8_t)(flags | (bytes == left ? LO_FLAG_LAST : 0) |
+                           (send->immediate ? LO_FLAG_IMMEDIATE : 0) | (wants_reply(send) ? LO_FLAG_ACK : 0)),
         .session = session->peer_number,
         .bytes = bytes + prefix,
-        .ticket = session->tx_ticket,
+        .slot = session->tx_slot,
         .immediate = send->immediate_data,
         .total = (uint32_t)send->local.bytes,
         .offset = session->tx_offset,
@@ -362,18 +362,18 @@ static enum vipl_posted send_through_ring(struct lo_session *session, struct vip
     } while ((flags & LO_FLAG_PLACED) == 0 && session->tx_offset < send->local.bytes);
     session->tx_offset = 0;
     send->status = 0;
-    return wants_answer(send) ? VIPL_POSTED_PENDING : VIPL_POSTED_DONE;
+    return wants_reply(send) ? VIPL_POSTED_PENDING : VIPL_POSTED_DONE;
 }
 
 /* The message stays where it is; the receiver fetches it. */
-static enum vipl_posted offer(struct lo_session *session, struct vipl_send *send)
+static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_send *send)
 {
     struct lo_link *link = session->link;
     uint32_t bytes = send->local.count * 16;
     vipl_mutex_lock(&link->tx);
     unsigned char *payload = vipl_lo_ring_claim(&link->out, bytes, false);
-    uint32_t ticket = payload == NULL ? 0 : take_ticket(session, send);
-    if (ticket == 0) {
+    uint32_t slot = payload == NULL ? 0 : take_slot(session, send);
+    if (slot == 0) {
         vipl_mutex_unlock(&link->tx);
         return block(session);
     }
@@ -381,13 +381,13 @@ static enum vipl_posted offer(struct lo_session *session, struct vipl_send *send
         uint64_t piece[2] = {(uint64_t)(uintptr_t)send->local.iov[i].base, send->local.iov[i].len};
         memcpy(payload + (size_t)i * 16, piece, 16);
     }
-    link->tickets[lo_ticket_number(ticket)].offered = true;
+    link->request_slots[lo_slot_number(slot)].rendezvous = true;
     struct lo_message message = {
-        .type = LO_PULL,
+        .type = LO_RENDEZVOUS,
         .flags = (uint8_t)(LO_FLAG_LAST | LO_FLAG_ACK | (send->immediate ? LO_FLAG_IMMEDIATE : 0)),
         .session = session->peer_number,
         .bytes = bytes,
-        .ticket = ticket,
+        .slot = slot,
         .immediate = send->immediate_data,
         .total = (uint32_t)send->local.bytes,
     };
@@ -395,13 +395,13 @@ static enum vipl_posted offer(struct lo_session *session, struct vipl_send *send
     return VIPL_POSTED_PENDING;
 }
 
-static enum vipl_posted ask_to_read(struct lo_session *session, struct vipl_send *send)
+static enum vipl_posted request_read(struct lo_session *session, struct vipl_send *send)
 {
     struct lo_link *link = session->link;
     vipl_mutex_lock(&link->tx);
     unsigned char *payload = vipl_lo_ring_claim(&link->out, LO_RDMA_PREFIX, false);
-    uint32_t ticket = payload == NULL ? 0 : take_ticket(session, send);
-    if (ticket == 0) {
+    uint32_t slot = payload == NULL ? 0 : take_slot(session, send);
+    if (slot == 0) {
         vipl_mutex_unlock(&link->tx);
         return block(session);
     }
@@ -411,7 +411,7 @@ static enum vipl_posted ask_to_read(struct lo_session *session, struct vipl_send
         .flags = LO_FLAG_ACK,
         .session = session->peer_number,
         .bytes = LO_RDMA_PREFIX,
-        .ticket = ticket,
+        .slot = slot,
         .total = (uint32_t)send->local.bytes,
     };
     lo_publish(link, &message);
@@ -435,27 +435,27 @@ static unsigned remote_pieces(struct vipl_iov out[2], const struct vipl_send *se
 }
 
 /* Whether the kernel and the peer VI let us; if not, the rings are to do it, and the peer says what is wrong. */
-static bool may_reach(const struct lo_session *session, const struct vipl_send *send)
+static bool may_access_directly(const struct lo_session *session, const struct vipl_send *send)
 {
     bool enabled =
         send->op == VIP_CONTROL_OP_RDMAWRITE ? session->params.rdma_write : session->params.rdma_read;
-    return enabled && send->local.bytes > 0 && session->link->window.base != NULL &&
-           vipl_load_relaxed(&session->link->can_reach) != 0 &&
+    return enabled && send->local.bytes > 0 && session->link->exports.base != NULL &&
+           vipl_load_relaxed(&session->link->direct_access) != 0 &&
            (sizeof(void *) == 8 || send->remote_address <= UINT32_MAX);
 }
 
-/* Reads or writes the peer's memory, if its window has the range. */
-static bool reach(struct lo_session *session, const struct vipl_send *send)
+/* Reads or writes the peer's memory, if its export table has the range. */
+static bool access_directly(struct lo_session *session, const struct vipl_send *send)
 {
     struct lo_link *link = session->link;
     bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
-    const struct lo_window *window = link->window.base;
+    const struct lo_exports *exports = link->exports.base;
     struct vipl_iov remote[2];
-    uint32_t *under_way = &link->segment->direct[link->side][vipl_load_ordered(&window->epoch) & 1];
-    vipl_fetch_add(under_way, 1); /* before the looks at gate and window: see exports.c */
+    uint32_t *under_way = &link->segment->direct[link->side][vipl_load_ordered(&exports->epoch) & 1];
+    vipl_fetch_add(under_way, 1); /* before the looks at gate and export table: see exports.c */
     uint32_t *gate = lo_gate(link->segment, 1 - link->side, session->peer_number);
     bool done = vipl_load_ordered(gate) == session->peer_number &&
-                vipl_lo_window_allows(window, session->peer_tag, write, send->remote_handle,
+                vipl_lo_exports_allow(exports, session->peer_tag, write, send->remote_handle,
                                       send->remote_address, send->local.bytes);
     if (done) {
         unsigned n = remote_pieces(remote, send, write);
@@ -466,7 +466,7 @@ static bool reach(struct lo_session *session, const struct vipl_send *send)
         done = error == 0;
         if (error != 0 &&
             error != EFAULT) { /* one of us has another user by now, say: the rings do it from now on */
-            vipl_store_relaxed(&link->can_reach, 0);
+            vipl_store_relaxed(&link->direct_access, 0);
         }
     }
     vipl_fetch_add(under_way, (uint32_t)-1);
@@ -475,16 +475,16 @@ static bool reach(struct lo_session *session, const struct vipl_send *send)
 
 static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *send)
 {
-    if (session->tx_offset == 0 && may_reach(session, send)) {
+    if (session->tx_offset == 0 && may_access_directly(session, send)) {
         if (send->has_outstanding) {
             return VIPL_POSTED_AGAIN; /* core comes back when the earlier ones are done */
         }
-        if (reach(session, send)) {
+        if (access_directly(session, send)) {
             send->status = 0;
             return send->immediate ? send_through_ring(session, send, LO_FLAG_PLACED) : VIPL_POSTED_DONE;
         }
     }
-    return send->op == VIP_CONTROL_OP_RDMAREAD ? ask_to_read(session, send)
+    return send->op == VIP_CONTROL_OP_RDMAREAD ? request_read(session, send)
                                                : send_through_ring(session, send, 0);
 }
 
@@ -498,8 +498,8 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
         return send_rdma(session, send);
     }
     bool large = send->local.bytes > session->link->be->settings_inline;
-    if (large && session->tx_offset == 0 && vipl_load_relaxed(&session->link->peer_can_reach) != 0) {
-        return offer(session, send);
+    if (large && session->tx_offset == 0 && vipl_load_relaxed(&session->link->peer_direct_access) != 0) {
+        return send_rendezvous(session, send);
     }
     return send_through_ring(session, send, 0);
 }
@@ -516,32 +516,32 @@ static void hold_back(struct lo_session *session, bool back)
 
 void vipl_lo_resend_begin(struct lo_link *link, uint32_t name)
 {
-    struct lo_ticket *ticket = &link->tickets[lo_ticket_number(name)];
+    struct lo_request_slot *slot = &link->request_slots[lo_slot_number(name)];
     vipl_mutex_lock(&link->tx);
-    struct lo_session *session = ticket->busy && ticket->offered ? ticket->session : NULL;
-    if (session != NULL && !ticket->resending) {
-        ticket->resending = true;
-        ticket->resent = 0;
+    struct lo_session *session = slot->busy && slot->rendezvous ? slot->session : NULL;
+    if (session != NULL && !slot->resending) {
+        slot->resending = true;
+        slot->resent = 0;
         link->resending = true;
     }
     vipl_mutex_unlock(&link->tx);
     if (session != NULL) {
         vipl_log(VIPL_LOG_INFO, "process %d cannot read our memory any more", link->pid);
-        vipl_store_relaxed(&link->peer_can_reach, 0);
+        vipl_store_relaxed(&link->peer_direct_access, 0);
         hold_back(session, true);
     }
 }
 
 /* One that is to be sent again; NULL: none is left. */
-static struct lo_ticket *next_resend(struct lo_link *link, struct lo_session **session)
+static struct lo_request_slot *next_resend(struct lo_link *link, struct lo_session **session)
 {
-    struct lo_ticket *found = NULL;
+    struct lo_request_slot *found = NULL;
     vipl_mutex_lock(&link->tx);
-    for (unsigned i = 0; i < LO_TICKETS && found == NULL; i++) {
-        struct lo_ticket *ticket = &link->tickets[i];
-        bool live = ticket->busy && ticket->session != NULL; /* else the send was flushed */
-        found = ticket->resending && live ? ticket : NULL;
-        ticket->resending = ticket->resending && live;
+    for (unsigned i = 0; i < LO_REQUEST_SLOTS && found == NULL; i++) {
+        struct lo_request_slot *slot = &link->request_slots[i];
+        bool live = slot->busy && slot->session != NULL; /* else the send was flushed */
+        found = slot->resending && live ? slot : NULL;
+        slot->resending = slot->resending && live;
     }
     *session = found == NULL ? NULL : found->session;
     link->resending = found != NULL;
@@ -551,16 +551,16 @@ static struct lo_ticket *next_resend(struct lo_link *link, struct lo_session **s
 
 /* One more chunk; all in one and empty, if the send is not valid, or its memory is found not to be there now. False: no
  * room in the ring. */
-static bool put_again(struct lo_session *session, struct lo_ticket *ticket, const struct vipl_send *send,
+static bool put_again(struct lo_session *session, struct lo_request_slot *slot, const struct vipl_send *send,
                       bool *valid)
 {
     struct lo_link *link = session->link;
     vipl_mutex_lock(&link->tx);
-    if (ticket->session != session || !ticket->resending) {
+    if (slot->session != session || !slot->resending) {
         vipl_mutex_unlock(&link->tx); /* flushed just now */
         return true;
     }
-    uint32_t offset = *valid ? ticket->resent : 0;
+    uint32_t offset = *valid ? slot->resent : 0;
     uint32_t total = *valid ? (uint32_t)send->local.bytes : 0;
     uint32_t left = total - offset;
     uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
@@ -581,14 +581,14 @@ static bool put_again(struct lo_session *session, struct lo_ticket *ticket, cons
                            (immediate ? LO_FLAG_IMMEDIATE : 0) | (*valid ? 0 : LO_FLAG_AGAIN)),
         .session = session->peer_number,
         .bytes = bytes,
-        .ticket = ticket->name,
+        .slot = slot->name,
         .immediate = immediate ? send->immediate_data : 0,
         .total = total,
         .offset = offset,
     };
-    ticket->resent = offset + bytes;
+    slot->resent = offset + bytes;
     if (bytes == left) {
-        ticket->resending = false;
+        slot->resending = false;
         session->tx_held = false;
     }
     lo_publish(link, &message);
@@ -599,15 +599,14 @@ static bool resend(struct lo_link *link)
 {
     struct lo_session *session;
     struct vipl_send send;
-    struct lo_ticket *ticket = next_resend(link, &session);
-    if (ticket == NULL) {
+    struct lo_request_slot *slot = next_resend(link, &session);
+    if (slot == NULL) {
         return true;
     }
-    uint32_t sequence =
-        ticket->sequence; /* under rx no other send gets the ticket, as only an answer frees it */
+    uint32_t sequence = slot->sequence; /* under rx no other send gets the slot, as only a reply frees it */
     vipl_up_send_lock(session->vi);
-    bool valid = vipl_up_pending_send(session->vi, sequence, &send) && send.local.bytes == ticket->bytes;
-    bool room = put_again(session, ticket, &send, &valid);
+    bool valid = vipl_up_pending_send(session->vi, sequence, &send) && send.local.bytes == slot->bytes;
+    bool room = put_again(session, slot, &send, &valid);
     vipl_up_send_unlock(session->vi);
     if (!valid && room) {
         vipl_up_send_done(session->vi, sequence, VIP_STATUS_PROTECTION_ERROR, 0);
@@ -621,29 +620,29 @@ static struct lo_session *next_blocked(struct lo_link *link)
 {
     vipl_mutex_lock(&link->tx);
     struct vipl_list *l = NULL;
-    if (link->free_tickets > 0 && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_SLOT) {
+    if (link->free_slots > 0 && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_RING_SLOT) {
         l = vipl_list_take(&link->blocked);
     }
     vipl_mutex_unlock(&link->tx);
     return l == NULL ? NULL : VIPL_CONTAINER(l, struct lo_session, blocked);
 }
 
-static void say_farewells(struct lo_link *link)
+static void send_pending_closes(struct lo_link *link)
 {
     struct vipl_list *l;
-    bool ring = false;
+    bool wake = false;
     vipl_mutex_lock(&link->tx);
-    while (!vipl_list_empty(&link->farewells) && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
-        l = vipl_list_take(&link->farewells);
+    while (!vipl_list_empty(&link->pending_closes) && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
+        l = vipl_list_take(&link->pending_closes);
         struct lo_session *s = VIPL_CONTAINER(l, struct lo_session, blocked);
         struct lo_message message = {.type = LO_CLOSE, .session = s->peer_number};
-        ring |= vipl_lo_ring_publish(&link->out, &message);
+        wake |= vipl_lo_ring_publish(&link->out, &message);
         vipl_free(s);
     }
     vipl_store_relaxed(&link->waiting,
-                       !vipl_list_empty(&link->farewells) || !vipl_list_empty(&link->blocked));
+                       !vipl_list_empty(&link->pending_closes) || !vipl_list_empty(&link->blocked));
     vipl_mutex_unlock(&link->tx);
-    if (ring) {
+    if (wake) {
         vipl_lo_link_wake(link);
     }
 }
@@ -659,5 +658,5 @@ void vipl_lo_link_resume(struct lo_link *link)
     for (unsigned n = 0; n < MOST_A_TURN && (s = next_blocked(link)) != NULL; n++) {
         vipl_up_send_resume(s->vi);
     }
-    say_farewells(link);
+    send_pending_closes(link);
 }

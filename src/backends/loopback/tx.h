@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Sessions: their life, and their sending side. */
+/* Sessions: their generation, and their sending side. */
 #ifndef VIPL_LOOPBACK_TX_H
 #define VIPL_LOOPBACK_TX_H
 
 #include "backends/loopback/link.h"
 
-/* --- life; the registry's lock or nothing is held unless it says otherwise --- */
+/* --- generation; the registry's lock or nothing is held unless it says otherwise --- */
 
 struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
                                         const struct vipl_vi_params *params, uint32_t peer_tag, bool *opened);
@@ -25,7 +25,7 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
 bool vipl_lo_link_has_room(struct lo_link *link); /* for something that waits for room */
 /* There may be room: goes on with sends, messages that are sent again, and ends of sessions. */
 void vipl_lo_link_resume(struct lo_link *link);
-void vipl_lo_session_free_farewells(struct lo_link *link);
+void vipl_lo_link_free_closes(struct lo_link *link);
 /* The peer asks for a message that it cannot fetch: it is sent again, through the ring. */
 void vipl_lo_resend_begin(struct lo_link *link, uint32_t name);
 

@@ -92,8 +92,8 @@ void lie(const Scene &scene, Line &line)
     pollfd either[2] = {{listener.get(), POLLIN, 0}, {line.fd(), POLLIN, 0}};
     while (poll(either, 2, -1) > 0 && either[1].revents == 0) {
         const Fd caller(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        Fd window, claims;
-        const Bytes request = receive_packet(caller, static_cast<int>(patience()), &window, &claims);
+        Fd exports, claims;
+        const Bytes request = receive_packet(caller, static_cast<int>(patience()), &exports, &claims);
         if (below(random, 8) != 0) {
             lie_about(request, claims.get(), random);
         }

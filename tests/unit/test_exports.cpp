@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+//
+// The exports of registered memory that peers read: ranges, rights, tags, crowded neighbourhoods, and
+// look-ups while regions come and go.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "internal.hpp"
+
+using namespace unit;
+
+namespace {
+
+constexpr std::uint64_t kAddress = 0x10000, kBytes = 0x1000;
+
+vipl_region_params params(VIP_MEM_HANDLE handle, bool write = true, bool read = true)
+{
+    return {reinterpret_cast<void *>(kAddress), kBytes, handle, 7, write, read};
+}
+
+bool allows(const lo_exports &w, VIP_MEM_HANDLE handle, std::uint64_t address, std::uint64_t bytes)
+{
+    const bool write = vipl_lo_exports_allow(&w, 0, true, handle, address, bytes);
+    REQUIRE(vipl_lo_exports_allow(&w, 0, false, handle, address, bytes) == write);
+    return write;
+}
+
+} // namespace
+
+TEST_CASE("the exports allows what lies inside a region, and not a byte more", "[exports]")
+{
+    const auto exports = std::make_unique<lo_exports>();
+    const vipl_region_params region = params(0xABCD1234);
+    REQUIRE_FALSE(allows(*exports, region.handle, kAddress, 1));
+    vipl_lo_exports_add(exports.get(), &region);
+    const std::uint64_t end = kAddress + kBytes;
+    REQUIRE(allows(*exports, region.handle, kAddress, kBytes));
+    REQUIRE(allows(*exports, region.handle, kAddress, 0));
+    REQUIRE(allows(*exports, region.handle, end, 0));
+    REQUIRE(allows(*exports, region.handle, end - 1, 1));
+    REQUIRE_FALSE(allows(*exports, region.handle, end, 1));
+    REQUIRE_FALSE(allows(*exports, region.handle, end + 1, 0));
+    REQUIRE_FALSE(allows(*exports, region.handle, kAddress - 1, 1));
+    REQUIRE_FALSE(allows(*exports, region.handle, kAddress, kBytes + 1));
+    REQUIRE_FALSE(allows(*exports, region.handle, kAddress + 1, ~std::uint64_t{0})); // wraps around
+    REQUIRE_FALSE(allows(*exports, region.handle, ~std::uint64_t{0}, 2));
+    REQUIRE_FALSE(allows(*exports, region.handle + 1, kAddress, 1));
+    REQUIRE_FALSE(allows(*exports, 0, kAddress, 1));
+    REQUIRE(vipl_lo_exports_remove(exports.get(), region.handle));
+    REQUIRE_FALSE(vipl_lo_exports_remove(exports.get(), region.handle));
+    REQUIRE_FALSE(allows(*exports, region.handle, kAddress, 1));
+}
+
+TEST_CASE("the exports keeps rights and tags", "[exports]")
+{
+    for (const bool write : {false, true}) {
+        for (const bool read : {false, true}) {
+            const auto exports = std::make_unique<lo_exports>();
+            const vipl_region_params region = params(5, write, read);
+            vipl_lo_exports_add(exports.get(), &region);
+            for (const std::uint32_t tag : {0u, 7u, 8u}) {
+                const bool tagged = tag != 8;
+                REQUIRE(vipl_lo_exports_allow(exports.get(), tag, true, 5, kAddress, 1) == (write && tagged));
+                REQUIRE(vipl_lo_exports_allow(exports.get(), tag, false, 5, kAddress, 1) == (read && tagged));
+            }
+        }
+    }
+}
+
+TEST_CASE("a crowded neighbourhood leaves regions out, and takes others when some have left", "[exports]")
+{
+    const auto exports = std::make_unique<lo_exports>();
+    const auto handle_at = [](unsigned i) { return (i + 1) * LO_EXPORTS + 9; }; // all want one entry
+    unsigned entered = 0;
+    for (unsigned i = 0; i < 20; ++i) {
+        const vipl_region_params region = params(handle_at(i));
+        vipl_lo_exports_add(exports.get(), &region);
+        entered += allows(*exports, region.handle, kAddress, 1) ? 1 : 0;
+    }
+    REQUIRE(entered == LO_EXPORT_PROBES);
+    REQUIRE_FALSE(vipl_lo_exports_remove(exports.get(), handle_at(19)));
+    REQUIRE(vipl_lo_exports_remove(exports.get(), handle_at(3)));
+    REQUIRE(allows(*exports, handle_at(15), kAddress, 1)); // behind the gap
+    const vipl_region_params late = params(handle_at(19));
+    vipl_lo_exports_add(exports.get(), &late);
+    REQUIRE(allows(*exports, late.handle, kAddress, 1));
+}
+
+TEST_CASE("handles at the end of the table continue at its start", "[exports]")
+{
+    const auto exports = std::make_unique<lo_exports>();
+    for (unsigned i = 1; i <= LO_EXPORT_PROBES; ++i) {
+        const vipl_region_params region = params(i * LO_EXPORTS - 1);
+        vipl_lo_exports_add(exports.get(), &region);
+        REQUIRE(allows(*exports, region.handle, kAddress, kBytes));
+    }
+}
+
+TEST_CASE("look-ups while a region comes and goes never see half of it", "[exports]")
+{
+    const auto exports = std::make_unique<lo_exports>();
+    std::atomic<bool> stop{false};
+    std::atomic<unsigned> wrong{0}, seen{0};
+    std::thread reader([&] {
+        while (!stop) { // bytes that no life of the region had
+            seen += vipl_lo_exports_allow(exports.get(), 7, true, 42, kAddress + 8, 8) ? 1 : 0;
+            wrong += vipl_lo_exports_allow(exports.get(), 7, true, 42, kAddress + kBytes, 1) ? 1 : 0;
+        }
+    });
+    for (unsigned i = 0; i < 100000 || seen == 0; ++i) {
+        const vipl_region_params region = params(42);
+        vipl_lo_exports_add(exports.get(), &region);
+        wrong += vipl_lo_exports_remove(exports.get(), 42) ? 0 : 1;
+        if (i > 100000) {
+            std::this_thread::yield();
+        }
+    }
+    stop = true;
+    reader.join();
+    REQUIRE(wrong == 0);
+}
