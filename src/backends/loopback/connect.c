@@ -152,7 +152,7 @@ bool vipl_lo_request_meet(struct lo_request *request)
             return true;
         }
     }
-    return vipl_load_ptr(&request->nic->remote) != NULL && vipl_lo_incomings_meet(request);
+    return vipl_lo_incomings_meet(request);
 }
 
 VIP_RETURN vipl_lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,

@@ -64,7 +64,6 @@ struct lo_request {
     bool peer;
     uint64_t id;              /* random; of two symmetric requests the smaller is answered */
     struct lo_claim claim;    /* which program has it */
-    uint32_t own_word;        /* atomic: the claim's word if no other process can have the request */
     struct vipl_list offers;  /* lo_offer.link */
     unsigned last_number;     /* of an offer */
     struct lo_socket *socket; /* where new listeners give notice, or symmetric requests ask; NULL: none yet */

@@ -25,12 +25,6 @@ static struct lo_remote *remote_of(const struct lo_request *request)
     return vipl_load_ptr(&request->nic->remote);
 }
 
-/* Its word is where other processes can claim it. */
-static bool is_shared(const struct lo_request *request)
-{
-    return request->claim.word != &request->own_word;
-}
-
 static char kind_of(const struct lo_request *request)
 {
     return request->peer ? 'p' : 'w';
@@ -39,9 +33,7 @@ static char kind_of(const struct lo_request *request)
 static void step_by(struct lo_request *request, uint64_t at)
 {
     request->step_at = at < request->step_at ? at : request->step_at;
-    if (is_shared(request)) {
-        vipl_store_relaxed(&remote_of(request)->timed, 1);
-    }
+    vipl_store_relaxed(&remote_of(request)->timed, 1);
 }
 
 /* --- one offer --- */
@@ -186,9 +178,6 @@ static void offer_everywhere(struct lo_request *request)
          l = l->next) {
         vipl_lo_offer_here(request, VIPL_CONTAINER(l, struct vipl_be_nic, link));
     }
-    if (!is_shared(request)) {
-        return;
-    }
     uint64_t hash = vipl_lo_hash_of(&request->remote);
     uint32_t passed = vipl_lo_own_places(kind_of(request), hash) | places_of(request) | request->shunned;
     int fd = -1;
@@ -227,51 +216,28 @@ void vipl_lo_claims_close(struct lo_remote *remote)
     }
 }
 
-/* A word that other processes can claim; or without resources one of this process's own. */
-static void begin_claim(struct lo_request *request)
+/* A symmetric request has its name first, then it is offered: of two that begin at once one sees the other. */
+VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
 {
     struct lo_remote *remote = vipl_lo_prepare(request->nic);
     struct lo_claims *claims = remote == NULL ? NULL : claims_of(remote);
-    if (claims == NULL || !vipl_lo_claim_begin(claims, &request->claim)) {
-        request->claim = (struct lo_claim){.word = &request->own_word, .generation = 1};
-        request->own_word = lo_claim_word(1, LO_PENDING, 0);
-    }
-}
-
-static void end_claim(struct lo_request *request)
-{
-    if (is_shared(request)) {
-        struct lo_remote *remote = remote_of(request);
-        vipl_lo_socket_close(remote, request->socket);
-        vipl_lo_claim_end(remote->claims, &request->claim);
-    }
-}
-
-VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
-{
     vipl_list_init(&request->offers);
     request->step_at = NEVER;
-    begin_claim(request);
-    bool shared = is_shared(request);
-    if (shared &&
-        request->peer) { /* first the name, then the offers: of two that begin at once one sees the other */
-        request->socket = vipl_lo_socket_open(remote_of(request), 'p', vipl_lo_hash_of(&request->local));
-    }
-    bool possible = shared && (!request->peer || request->socket != NULL) &&
-                    vipl_entropy(&request->id, sizeof(request->id)) == 0;
-    if (possible || !request->peer) {
-        offer_everywhere(request);
-    }
-    if (!possible && vipl_list_empty(&request->offers)) {
-        end_claim(request);
+    if (claims == NULL || vipl_entropy(&request->id, sizeof(request->id)) != 0 ||
+        !vipl_lo_claim_begin(claims, &request->claim)) {
         return VIP_ERROR_RESOURCE;
     }
-    if (shared) {
-        struct lo_remote *remote = remote_of(request);
-        vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
-        step_by(request, request->peer ? NEVER : vipl_lo_in_ms(FIRST_MS));
-        vipl_up_wake(remote->be->core); /* a sleeper does not know the time */
+    if (request->peer) {
+        request->socket = vipl_lo_socket_open(remote, 'p', vipl_lo_hash_of(&request->local));
+        if (request->socket == NULL) {
+            vipl_lo_claim_end(claims, &request->claim);
+            return VIP_ERROR_RESOURCE;
+        }
     }
+    offer_everywhere(request);
+    vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
+    step_by(request, request->peer ? NEVER : vipl_lo_in_ms(FIRST_MS));
+    vipl_up_wake(remote->be->core); /* a sleeper does not know the time */
     return VIP_SUCCESS;
 }
 
@@ -288,11 +254,10 @@ void vipl_lo_offers_end(struct lo_request *request)
         vipl_lo_incoming_unmatch(request->matched);
     }
     end_all_offers(request);
-    if (is_shared(request)) {
-        struct lo_remote *remote = remote_of(request);
-        vipl_store_relaxed(&remote->request_count, remote->request_count - 1);
-    }
-    end_claim(request);
+    struct lo_remote *remote = remote_of(request);
+    vipl_store_relaxed(&remote->request_count, remote->request_count - 1);
+    vipl_lo_socket_close(remote, request->socket);
+    vipl_lo_claim_end(remote->claims, &request->claim);
 }
 
 void vipl_lo_offers_look(struct vipl_be_nic *be)
@@ -468,7 +433,7 @@ static void on_reply(struct lo_offer *offer, const struct lo_reply *reply, int f
 }
 
 /* What the other end has sent: one packet, and the offer is over. */
-static void receive(struct lo_offer *offer)
+void vipl_lo_offer_event(struct lo_offer *offer)
 {
     struct lo_reply reply;
     uint8_t bytes[LO_PACKET];
@@ -492,19 +457,13 @@ static void receive(struct lo_offer *offer)
     vipl_fd_close(fds[1]);
 }
 
-void vipl_lo_offer_event(struct lo_offer *offer)
-{
-    receive(offer);
-}
-
 /* --- time --- */
 
 /* No number is left: what has the request over an old connection cannot claim it any more. */
 static void renew(struct lo_request *request)
 {
     uint32_t word = vipl_lo_claim_read(&request->claim);
-    if (is_shared(request) && lo_claim_state_of(word) == LO_PENDING &&
-        vipl_lo_claim_move(&request->claim, word, LO_ENDED)) {
+    if (lo_claim_state_of(word) == LO_PENDING && vipl_lo_claim_move(&request->claim, word, LO_ENDED)) {
         end_all_offers(request);
         request->last_number = 0;
         vipl_lo_claim_renew(remote_of(request)->claims, &request->claim);
@@ -536,7 +495,7 @@ void vipl_lo_offers_tick(struct lo_remote *remote, uint64_t now, uint64_t *soone
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
         next = l->next;
-        if (request->nic != remote->be || !is_shared(request)) {
+        if (request->nic != remote->be) {
             continue;
         }
         if (now >= request->step_at) {
@@ -579,8 +538,7 @@ void vipl_lo_offers_notice(struct lo_remote *remote, uint64_t hash, unsigned pla
 {
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
-        if (!request->peer && request->nic == remote->be && is_shared(request) &&
-            vipl_lo_hash_of(&request->remote) == hash) {
+        if (!request->peer && request->nic == remote->be && vipl_lo_hash_of(&request->remote) == hash) {
             vipl_lo_offer_back(request, place);
         }
     }
@@ -597,7 +555,7 @@ static void receive_all(struct vipl_vi *vi)
         struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
         next = l->next;
         if (offer->source.fd >= 0) {
-            receive(offer);
+            vipl_lo_offer_event(offer);
             if (lo_vi_of(vi)->request == NULL) {
                 return;
             }
