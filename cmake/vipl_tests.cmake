@@ -98,7 +98,7 @@ function(vipl_test name)
     elseif(kind STREQUAL "stress")
         set(cost 1)
     endif()
-    if(TARGET vipl_server) # this build's own, unless the test has something to say about it
+    if(TARGET vipl_server AND NOT CMAKE_CROSSCOMPILING) # an emulator runs no other program of its CPU's
         list(PREPEND arg_ENVIRONMENT VIPL_SERVER=$<TARGET_FILE:vipl_server>)
     endif()
     add_test(NAME ${name} COMMAND ${arg_COMMAND})

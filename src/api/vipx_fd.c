@@ -11,25 +11,25 @@
 
 /* The descriptor of an object: that of its ready_fd, or of `fresh`, which becomes its ready_fd. If there is neither, fd is -1 and
  * nic that of the object, with a reference. */
-struct ask {
+struct query {
     struct vipl_ready_fd *fresh;
     struct vipl_nic *nic;
     int fd;
 };
 
 /* The lock of the object is held. */
-static VIP_RETURN attach_locked(struct ask *ask, struct vipl_ready_fd **at, bool something,
+static VIP_RETURN attach_locked(struct query *query, struct vipl_ready_fd **at, bool something,
                                 struct vipl_nic *nic)
 {
-    ask->fd = vipl_ready_fd_attach(at, &ask->fresh, something);
-    if (ask->fd < 0 && !vipl_nic_ref(nic)) {
+    query->fd = vipl_ready_fd_attach(at, &query->fresh, something);
+    if (query->fd < 0 && !vipl_nic_ref(nic)) {
         return VIP_INVALID_PARAMETER;
     }
-    ask->nic = nic;
+    query->nic = nic;
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN of_queue(struct ask *ask, void *handle, bool recv)
+static VIP_RETURN of_queue(struct query *query, void *handle, bool recv)
 {
     struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
     if (vi == NULL) {
@@ -38,46 +38,46 @@ static VIP_RETURN of_queue(struct ask *ask, void *handle, bool recv)
     struct vipl_queue *q = recv ? &vi->recv : &vi->send;
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     if (q->cq == NULL) {
-        rc = attach_locked(ask, &q->ready_fd, q->reaped != q->completed, vi->nic);
+        rc = attach_locked(query, &q->ready_fd, q->reaped != q->completed, vi->nic);
     }
     vipl_mutex_unlock(&q->lock);
     return rc;
 }
 
-static VIP_RETURN of_cq(struct ask *ask, void *handle)
+static VIP_RETURN of_cq(struct query *query, void *handle)
 {
     struct vipl_cq *cq = vipl_cq_lock(handle);
     if (cq == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = attach_locked(ask, &cq->ready_fd, cq->count > 0, cq->nic);
+    VIP_RETURN rc = attach_locked(query, &cq->ready_fd, cq->count > 0, cq->nic);
     vipl_mutex_unlock(&cq->lock);
     return rc;
 }
 
-static VIP_RETURN of_requests(struct ask *ask, void *handle)
+static VIP_RETURN of_requests(struct query *query, void *handle)
 {
     struct vipl_nic *nic = vipl_nic_get(handle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
     vipl_mutex_lock(&nic->lock);
-    VIP_RETURN rc = attach_locked(ask, &nic->conn_ready_fd, nic->conns_waiting > 0, nic);
+    VIP_RETURN rc = attach_locked(query, &nic->conn_ready_fd, nic->conns_waiting > 0, nic);
     vipl_mutex_unlock(&nic->lock);
     vipl_nic_put(nic);
     return rc;
 }
 
-static VIP_RETURN hang(struct ask *ask, VIPX_FD_KIND kind, void *handle)
+static VIP_RETURN attach(struct query *query, VIPX_FD_KIND kind, void *handle)
 {
     switch (kind) {
     case VIPX_FD_SEND:
     case VIPX_FD_RECV:
-        return of_queue(ask, handle, kind == VIPX_FD_RECV);
+        return of_queue(query, handle, kind == VIPX_FD_RECV);
     case VIPX_FD_CQ:
-        return of_cq(ask, handle);
+        return of_cq(query, handle);
     case VIPX_FD_CONNECT:
-        return of_requests(ask, handle);
+        return of_requests(query, handle);
     }
     return VIP_INVALID_PARAMETER;
 }
@@ -98,7 +98,7 @@ static bool is_kind_of(VIPX_FD_KIND kind, const void *handle)
 
 static VIP_RETURN get_fd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
 {
-    struct ask ask = {.fresh = NULL};
+    struct query query = {.fresh = NULL};
     if (Fd == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -107,18 +107,18 @@ static VIP_RETURN get_fd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
         return is_kind_of(Kind, Handle) ? vipl_share_fd(Handle, Kind == VIPX_FD_RECV, Fd)
                                         : VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = hang(&ask, Kind, Handle);
-    if (rc == VIP_SUCCESS && ask.fd < 0) {
-        struct vipl_nic *nic = ask.nic;
-        rc = vipl_ready_fd_new(nic, &ask.fresh);
+    VIP_RETURN rc = attach(&query, Kind, Handle);
+    if (rc == VIP_SUCCESS && query.fd < 0) {
+        struct vipl_nic *nic = query.nic;
+        rc = vipl_ready_fd_new(nic, &query.fresh);
         if (rc == VIP_SUCCESS) {
-            rc = hang(&ask, Kind, Handle);
-            vipl_ready_fd_free(ask.fresh); /* another thread was faster, or the object is gone */
+            rc = attach(&query, Kind, Handle);
+            vipl_ready_fd_free(query.fresh); /* another thread was faster, or the object is gone */
         }
         vipl_nic_put(nic);
     }
     if (rc == VIP_SUCCESS) {
-        *Fd = ask.fd;
+        *Fd = query.fd;
     }
     return rc;
 }

@@ -96,7 +96,7 @@ VIP_RETURN vipl_share_close(void *nic)
     struct vipl_call_nothing a;
     VIP_RETURN rc = call_CLOSE(nic, &a);
     if (rc == VIP_SUCCESS) {
-        vipl_share_events_settle();
+        vipl_share_events_finish();
     }
     return rc;
 }

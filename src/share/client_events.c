@@ -58,7 +58,7 @@ static void run(void *arg)
 }
 
 /* A forked child has no thread yet; with a new server another thread is needed, and that of the old one sleeps for ever. */
-static void begin_anew(struct vipl_arena *arena)
+static void begin_again(struct vipl_arena *arena)
 {
     if (events.pid != vipl_pid()) {
         vipl_mutex_init(&events.lock, VIPL_RANK_SERVICE);
@@ -96,7 +96,7 @@ VIP_RETURN vipl_share_events_start(void)
     if (vipl_config_text("VIPL_PROGRESS", mode, sizeof(mode)) && strcmp(mode, "inline") == 0) {
         return VIP_ERROR_NOT_SUPPORTED;
     }
-    begin_anew(arena);
+    begin_again(arena);
     if (vipl_load_ptr((void *const *)&events.ring) != NULL) {
         return VIP_SUCCESS;
     }
@@ -110,7 +110,7 @@ VIP_RETURN vipl_share_events_start(void)
     return rc;
 }
 
-void vipl_share_events_settle(void)
+void vipl_share_events_finish(void)
 {
     struct vipl_event_ring *ring = vipl_load_ptr((void *const *)&events.ring);
     if (ring == NULL || events.pid != vipl_pid() || vipl_thread_is_self(&events.thread)) {

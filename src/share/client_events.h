@@ -7,6 +7,6 @@
 
 VIP_RETURN vipl_share_events_start(void); /* repeatable: starts the thread */
 /* Waits until the handlers have returned that were to be called before this, unless it is called by one of them. */
-void vipl_share_events_settle(void);
+void vipl_share_events_finish(void);
 
 #endif

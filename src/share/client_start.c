@@ -180,7 +180,7 @@ static void run_forked(void *arg)
     struct beginning *b = arg;
     b->forked();
     vipl_shm_close_fd(&b->shm);
-    vipl_server_run(b->arena, b->socket[1]);
+    vipl_server_in_fork(b->arena, b->socket[1]);
 }
 
 static int fork_server(struct beginning *b)
@@ -192,7 +192,7 @@ static int fork_server(struct beginning *b)
     return error;
 }
 
-/* --- */
+/* --- the one or the other --- */
 
 static void finish(struct vipl_line *line, struct beginning *b)
 {

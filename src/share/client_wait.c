@@ -62,7 +62,7 @@ static int left_ms(uint64_t deadline)
 
 /* Clears the ready descriptor if nothing is left to take. If it is signalled, some process has asked for it; this one asks for it
  * too, the first time that it takes the last completion. */
-static void quiet_if_empty(const struct source *source)
+static void clear_if_empty(const struct source *source)
 {
     struct vipl_waker *ready_fd;
     if (vipl_load_relaxed(source->signalled) == 0 || source->ready(source) ||
@@ -194,7 +194,7 @@ static bool queue_source(struct source *source, void *vi, bool recv)
 static bool cq_source(struct source *source, void *cq);
 
 /* After a reap: the completion queue of the work queue may have nothing else to name. */
-static void quiet_cq(const struct vipl_ring *queue)
+static void clear_cq(const struct vipl_ring *queue)
 {
     struct source source;
     if (queue->cq == 0 || queue->cq > VIPL_SHARE_CQS) {
@@ -202,7 +202,7 @@ static void quiet_cq(const struct vipl_ring *queue)
     }
     struct vipl_cq_ring *cq = &vipl_share_arena()->cqs[queue->cq - 1];
     if (vipl_load_relaxed(&cq->signalled) != 0 && cq_source(&source, vipl_load_ptr(&cq->handle))) {
-        quiet_if_empty(&source);
+        clear_if_empty(&source);
     }
 }
 
@@ -214,8 +214,8 @@ VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out)
         return unknown();
     }
     VIP_RETURN rc = take_descriptor(&source);
-    quiet_if_empty(&source);
-    quiet_cq(&source.vi_rings->queues[recv ? 1 : 0]);
+    clear_if_empty(&source);
+    clear_cq(&source.vi_rings->queues[recv ? 1 : 0]);
     *out = source.descriptor;
     return rc == VIP_NOT_DONE ? nothing() : rc;
 }
@@ -231,7 +231,7 @@ VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *m
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = wait_for(&source, timeout, mask);
-    quiet_if_empty(&source);
+    clear_if_empty(&source);
     *out = source.descriptor;
     return rc;
 }
@@ -290,7 +290,7 @@ static bool cq_source(struct source *source, void *cq)
     return true;
 }
 
-static VIP_RETURN tell(const struct source *source, VIP_RETURN rc, void **vi, VIP_BOOLEAN *recv)
+static VIP_RETURN hand_out(const struct source *source, VIP_RETURN rc, void **vi, VIP_BOOLEAN *recv)
 {
     if (rc == VIP_SUCCESS) {
         *vi = source->completion.vi;
@@ -307,8 +307,8 @@ VIP_RETURN vipl_share_cq_done(void *cq, void **vi, VIP_BOOLEAN *recv)
         return unknown();
     }
     VIP_RETURN rc = take_completion(&source);
-    quiet_if_empty(&source);
-    tell(&source, rc, vi, recv);
+    clear_if_empty(&source);
+    hand_out(&source, rc, vi, recv);
     return rc == VIP_NOT_DONE ? nothing() : rc;
 }
 
@@ -320,8 +320,8 @@ VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, voi
         return unknown();
     }
     VIP_RETURN rc = wait_for(&source, timeout, mask);
-    quiet_if_empty(&source);
-    return tell(&source, rc, vi, recv);
+    clear_if_empty(&source);
+    return hand_out(&source, rc, vi, recv);
 }
 
 /* --- descriptors --- */
@@ -333,7 +333,7 @@ static VIP_RETURN fd_of_source(const struct source *source, int *fd)
         return vipl_share_holds(source->handle) ? VIP_ERROR_RESOURCE : VIP_INVALID_PARAMETER;
     }
     *fd = ready_fd->fd;
-    quiet_if_empty(source);
+    clear_if_empty(source);
     return VIP_SUCCESS;
 }
 

@@ -446,7 +446,7 @@ static void log_refusal(struct client *client, const struct vipl_sender *sender)
     }
 }
 
-/* Keeps a call that needs rights for its channel's thread. The system said which process sent it, and its rights are compared
+/* Stores a call that needs rights for its channel's thread. The system said which process sent it, and its rights are compared
  * before the client can have changed them for this call. */
 static void note_call(struct client *client, const struct vipl_call_note *note,
                       const struct vipl_sender *sender)

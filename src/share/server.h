@@ -24,6 +24,9 @@ enum {
 #define VIPL_SERVER_MAPPING "%d:%llx:%llx:%llx"
 
 /* What the server's process does, from its end of the first client's socket to the end of the last client. */
-void vipl_server_run(struct vipl_arena *arena, int socket);
+typedef void vipl_server_entry(struct vipl_arena *arena, int socket);
+vipl_server_entry vipl_server_run;
+/* The same, for clients whose server is a fork; the build puts it here (backend_table.c). */
+extern vipl_server_entry *const vipl_server_in_fork;
 
 #endif

@@ -143,7 +143,7 @@ static bool release_one(uint32_t kind, const void *handle, unsigned client)
 {
     struct vipl_server_object *object;
     if (vipl_server_drop(kind, handle, client, &object) == VIPL_SERVER_WAS_LAST && !end_object(object)) {
-        vipl_server_keep_on(object, client);
+        vipl_server_give_back(object, client);
         return false;
     }
     return true;
@@ -209,7 +209,7 @@ static VIP_RETURN close_nic(struct job *job)
         return VIP_INVALID_PARAMETER;
     case VIPL_SERVER_WAS_LAST:
         if (!end_object(nic)) {
-            vipl_server_keep_on(nic, job->client);
+            vipl_server_give_back(nic, job->client);
             return VIP_ERROR_RESOURCE;
         }
         break;
@@ -219,7 +219,7 @@ static VIP_RETURN close_nic(struct job *job)
     return VIP_SUCCESS;
 }
 
-/* LocalNicAddress has to point into the caller's memory, so its bytes travel beside it. */
+/* LocalNicAddress has to point into the caller's memory, so its bytes travel with the attributes. */
 static VIP_RETURN query_nic(struct job *job)
 {
     VIP_NIC_ATTRIBUTES *a = &job->a->nic.attributes;
@@ -270,7 +270,7 @@ static VIP_RETURN drop(uint32_t kind, const void *handle, unsigned client,
     if (rc == VIP_SUCCESS) {
         vipl_server_object_free(object);
     } else {
-        vipl_server_keep_on(object, client);
+        vipl_server_give_back(object, client);
     }
     return rc;
 }
@@ -436,7 +436,7 @@ static VIP_RETURN create_cq(struct job *job)
 
 static VIP_RETURN act_cq(struct vipl_server_object *cq)
 {
-    if (cq->users > 0) { /* `ending`, so nobody changes it now */
+    if (cq->users > 0) { /* it is `ending`, so that this does not change */
         return VIP_ERROR_RESOURCE;
     }
     clear_cq(cq);

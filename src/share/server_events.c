@@ -63,15 +63,15 @@ void vipl_server_event(unsigned client, const struct vipl_call_handler *event)
 
 static void VI_CALL on_error(VIP_PVOID nic, VIP_ERROR_DESCRIPTOR *error)
 {
-    VIP_ERROR_DESCRIPTOR told = *error;
-    told.NicHandle = nic;
-    told.ViHandle = vipl_server_handle_of(VIPL_KIND_VI, error->ViHandle);
+    VIP_ERROR_DESCRIPTOR shared = *error;
+    shared.NicHandle = nic;
+    shared.ViHandle = vipl_server_handle_of(VIPL_KIND_VI, error->ViHandle);
     vipl_mutex_lock(&events.lock);
     for (struct vipl_list *link = events.listeners.next; link != &events.listeners; link = link->next) {
         struct listener *listener = VIPL_CONTAINER(link, struct listener, link);
         if (listener->event.nic == nic &&
-            (told.ViHandle == NULL || vipl_arena_holds(events.arena, listener->client, told.ViHandle))) {
-            listener->event.error = told;
+            (shared.ViHandle == NULL || vipl_arena_holds(events.arena, listener->client, shared.ViHandle))) {
+            listener->event.error = shared;
             write_locked(listener->client, &listener->event);
         }
     }

@@ -281,7 +281,7 @@ enum vipl_server_dropped vipl_server_drop(uint32_t kind, const void *handle, uns
     return dropped;
 }
 
-void vipl_server_keep_on(struct vipl_server_object *object, unsigned client)
+void vipl_server_give_back(struct vipl_server_object *object, unsigned client)
 {
     vipl_mutex_lock(&objects.lock);
     object->ending = false;
@@ -408,13 +408,13 @@ void *vipl_server_next_held(uint32_t kind, const void *nic, unsigned client)
     return found;
 }
 
-void vipl_server_for_each(uint32_t kind, void (*visit)(struct vipl_server_object *object))
+void vipl_server_for_each(uint32_t kind, void (*call)(struct vipl_server_object *object))
 {
     vipl_mutex_lock(&objects.lock);
     for (uint32_t i = 0; i < objects.tables[kind].count; i++) {
         struct vipl_server_object *object = objects.tables[kind].slots[i];
         if (object != NULL && object->kind != 0 && !object->ending) {
-            visit(object);
+            call(object);
         }
     }
     vipl_mutex_unlock(&objects.lock);

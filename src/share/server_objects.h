@@ -53,8 +53,8 @@ void *vipl_server_block(const void *address);    /* its handle, or NULL */
 /* Drops a client's reference. WAS_LAST: the object is the caller's, to end or to give back. */
 enum vipl_server_dropped vipl_server_drop(uint32_t kind, const void *handle, unsigned client,
                                           struct vipl_server_object **out);
-void vipl_server_keep_on(struct vipl_server_object *object,
-                         unsigned client); /* gives back: it could not be ended */
+void vipl_server_give_back(struct vipl_server_object *object,
+                           unsigned client); /* which cannot be ended now */
 void vipl_server_inherit(unsigned parent, unsigned child);
 /* Drops a client's references to objects that other clients hold, too: no object ends by that. */
 void vipl_server_leave_to_others(unsigned client);
@@ -63,7 +63,7 @@ struct vipl_shared_cq *vipl_server_use_cq(const void *handle, const void *nic, i
 /* The next object of a kind (and NIC handle, if one is given) that `client` holds, or NULL. */
 void *vipl_server_next_held(uint32_t kind, const void *nic, unsigned client);
 /* Under the lock. */
-void vipl_server_for_each(uint32_t kind, void (*visit)(struct vipl_server_object *object));
+void vipl_server_for_each(uint32_t kind, void (*call)(struct vipl_server_object *object));
 
 /* What follows is for a client that holds a VI (recv: of which queue) or completion queue, with an ordinary handle. */
 

@@ -123,7 +123,7 @@ TWO_PROCESS_CASE("without its program the server is a fork of the one that began
             EXPECT(setenv("VIPL_SERVER", "/nonexistent/vipl-server", 1) == 0);
             SharedPair shared;
             const std::string process = std::to_string(server_of_this());
-            EXPECT_EQ(target_of("/proc/self/exe"), target_of("/proc/" + process + "/exe"));
+            EXPECT(!mapping_of(process, target_of("/proc/self/exe").c_str()).empty());
             shared.exchange();
         });
         child.finish();

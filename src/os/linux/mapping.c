@@ -162,7 +162,7 @@ int vipl_shared_files(struct vipl_shared_file *out, unsigned most, unsigned *cou
             continue;
         }
         int fd = *count == most ? -1 : open_mapped(&line);
-        error = vipl_fd_lift(&fd) != 0 ? ENOTSUP : 0;
+        error = fd < 0 || vipl_fd_adopt(&fd) != 0 ? ENOTSUP : 0;
         if (error == 0) {
             out[(*count)++] = (struct vipl_shared_file){fd, (uintptr_t)line.begin,
                                                         (size_t)(line.end - line.begin), line.offset};
