@@ -6,6 +6,7 @@
 
 #include "base/lock_rank.h"
 #include "core/nic.h"
+#include "core/ptag.h"
 #include "os/os.h"
 
 enum { FIRST_CAPACITY = 64, RANDOM_BITS = 24 };

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Protection tags: a number that regions and VIs share, and a count of the regions and VIs that use it. */
+#include "core/ptag.h"
+
 #include <string.h>
 
 #include "base/handle.h"
 #include "base/lock_rank.h"
-#include "core/mem.h"
+#include "base/pool.h"
 #include "core/nic.h"
 
 static void ptag_make(void *object)

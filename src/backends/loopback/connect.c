@@ -7,9 +7,9 @@
 
 #include "backends/loopback/calls.h"
 #include "backends/loopback/claims.h"
+#include "backends/loopback/link.h"
 #include "backends/loopback/names.h"
 #include "backends/loopback/offers.h"
-#include "backends/loopback/remote.h"
 #include "backends/loopback/tx.h"
 #include "base/lock_rank.h"
 #include "os/os_atomic.h"

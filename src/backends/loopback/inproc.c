@@ -5,6 +5,8 @@
  * send lock and the receiver's receive lock.
  */
 
+#include "backends/loopback/inproc.h"
+
 #include "backends/loopback/loopback.h"
 #include "base/iov.h"
 

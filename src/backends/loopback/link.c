@@ -9,8 +9,6 @@
 #include <string.h>
 
 #include "backends/loopback/exports.h"
-#include "backends/loopback/names.h"
-#include "backends/loopback/remote.h"
 #include "backends/loopback/rx.h"
 #include "backends/loopback/tx.h"
 #include "base/lock_rank.h"
@@ -49,7 +47,7 @@ static int open_pollsets(struct lo_remote *remote)
     return error;
 }
 
-struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be)
+struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_setup *connecting)
 {
     struct lo_remote *remote = remote_of(be);
     if (remote != NULL) {
@@ -60,6 +58,7 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be)
         return NULL;
     }
     remote->be = be;
+    remote->connecting = connecting;
     vipl_mutex_init(&remote->rx, VIPL_RANK_BACKEND_RX);
     vipl_list_init(&remote->sockets);
     vipl_list_init(&remote->incomings);
@@ -100,7 +99,7 @@ static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32
     ring->known = 0;
 }
 
-/* The close_session both makers share: everything but the segment's contents. */
+/* The part that both makers share: everything but the segment's contents. */
 static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid[LO_UID])
 {
     struct lo_link *link = vipl_zalloc(sizeof(*link));
@@ -441,7 +440,7 @@ static void look_at_sockets(struct lo_remote *remote)
 {
     bool setup = look_at_links(remote);
     if (setup || vipl_load_relaxed(&remote->timed) != 0) {
-        vipl_lo_setup_look(remote, false);
+        remote->connecting->look(remote);
     }
     remove_dead(remote);
 }
@@ -505,7 +504,7 @@ void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *
     }
     if (vipl_load_relaxed(&remote->timed) != 0) {
         vipl_mutex_lock(&vipl_lo_registry.lock);
-        hint->ms = vipl_lo_setup_tick(remote);
+        hint->ms = remote->connecting->tick(remote);
         vipl_mutex_unlock(&vipl_lo_registry.lock);
     }
 }
@@ -534,7 +533,7 @@ void vipl_lo_remote_close(struct vipl_be_nic *be)
         return;
     }
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    vipl_lo_setup_close(remote);
+    remote->connecting->close(remote);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     struct vipl_list *l;
     while ((l = vipl_list_take(&remote->links)) != NULL) {

@@ -154,18 +154,29 @@ struct lo_session {
     uint32_t rx_status;           /* why, for the sender; rx */
 };
 
+struct lo_remote;
+/* Connecting, as far as the links know of it. */
+struct lo_setup {
+    /* Goes on with what other processes have sent, and with what waits for a time. Takes the registry's lock. */
+    void (*look)(struct lo_remote *remote);
+    /* Goes on with what waits for a time. Milliseconds until the next; -1: nothing waits. The registry's lock is held. */
+    int (*tick)(struct lo_remote *remote);
+    void (*close)(struct lo_remote *remote); /* the registry's lock is held */
+};
+
 /* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. */
 struct lo_remote {
     struct vipl_be_nic *be;
-    uint8_t uid[LO_UID];           /* constant */
-    struct vipl_pollset set;       /* constant: the links, and `setup` */
-    struct vipl_pollset setup;     /* constant: what connecting watches */
-    struct lo_source setup_source; /* constant */
-    struct vipl_list sockets;      /* lo_socket.link; registry */
-    struct vipl_list incomings;    /* lo_incoming.link; registry */
-    struct lo_claims *claims;      /* of our requests; NULL: there were none; registry */
-    uint32_t incoming_count;       /* registry */
-    uint32_t request_count;        /* atomic: our unanswered requests; written under the registry */
+    const struct lo_setup *connecting; /* constant */
+    uint8_t uid[LO_UID];               /* constant */
+    struct vipl_pollset set;           /* constant: the links, and `setup` */
+    struct vipl_pollset setup;         /* constant: what connecting watches */
+    struct lo_source setup_source;     /* constant */
+    struct vipl_list sockets;          /* lo_socket.link; registry */
+    struct vipl_list incomings;        /* lo_incoming.link; registry */
+    struct lo_claims *claims;          /* of our requests; NULL: there were none; registry */
+    uint32_t incoming_count;           /* registry */
+    uint32_t request_count;            /* atomic: our unanswered requests; written under the registry */
     uint32_t timed;      /* atomic: something of connecting waits for a time; written under the registry */
     uint32_t dead_links; /* atomic: links are to be removed; written under rx */
     uint32_t polls;      /* atomic: counts polls, so that sockets are looked at now and then */
@@ -182,8 +193,8 @@ extern uint32_t vipl_lo_probe_word;         /* what a peer has to be able to rea
 
 /* --- link.c --- */
 
-/* The NIC's remote close_session, made now if need be. The registry's lock is held. */
-struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be);
+/* The NIC's remote part, made now if need be. The registry's lock is held. */
+struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_setup *connecting);
 /* A link over a connected socket, as its creator or from what the creator sent. NULL: no resources, or a
  * segment that is not what it should be. Takes over all descriptors on success. Registry held. */
 struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int exports_fd,
@@ -209,5 +220,12 @@ static inline void lo_publish(struct lo_link *link, const struct lo_message *mes
 }
 /* Sends a message without payload; false: no room. */
 bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message);
+
+/* --- progress over all links of a NIC handle; no lock is held --- */
+
+void vipl_lo_remote_poll(struct vipl_be_nic *be);
+void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
+void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint);
+void vipl_lo_remote_close(struct vipl_be_nic *be);
 
 #endif

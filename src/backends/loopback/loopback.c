@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "backends/loopback/connect.h"
+#include "backends/loopback/inproc.h"
+#include "backends/loopback/link.h"
 #include "backends/loopback/offers.h"
-#include "backends/loopback/remote.h"
 #include "base/config.h"
 #include "base/hostname.h"
 #include "base/lock_rank.h"

@@ -11,8 +11,8 @@
  *   request.c      the packets that they exchange there
  *   inproc.c       data within one process: one copy, at once, from sender to receiver
  *   ring.c        the shared-memory ring between two processes
- *   link.c        two NIC handles of two processes: segment, rings, generation and death
- *   tx.c          sessions, which travel in the rings: their generation, and sending
+ *   link.c        two NIC handles of two processes: segment, rings, beginning and end
+ *   tx.c          sessions, which travel in the rings: their beginning and end, and sending
  *   rx.c          receiving
  *   exports.c      the table of registered memory that peers access directly, and how it is taken back
  *
@@ -74,7 +74,7 @@ struct lo_request {
     struct lo_incoming *matched; /* symmetric: the request of another process that it answers; NULL: none */
 };
 
-/* The backend's close_session of a VI. */
+/* The backend's part of a VI. */
 struct lo_vi {
     struct vipl_vi *peer;       /* connected within this process */
     struct lo_request *request; /* connecting */
@@ -107,9 +107,5 @@ struct vipl_lo_registry {
     struct vipl_list requests; /* lo_request.link: unanswered */
 };
 extern struct vipl_lo_registry vipl_lo_registry;
-
-/* --- inproc.c --- */
-
-enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send);
 
 #endif

@@ -20,18 +20,6 @@ enum {
     MOST_EVENTS_ALL = 4096 /* of one that is to find everything: as many as can come meanwhile */
 };
 
-struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be)
-{
-    static const uint8_t none[LO_UID] = {0};
-    struct lo_remote *remote = vipl_lo_remote_get(be);
-    if (remote != NULL && memcmp(vipl_lo_process_uid, none, LO_UID) == 0 &&
-        (vipl_entropy(&vipl_lo_probe_word, sizeof(vipl_lo_probe_word)) != 0 ||
-         vipl_entropy(vipl_lo_process_uid, sizeof(vipl_lo_process_uid)) != 0)) {
-        return NULL;
-    }
-    return remote;
-}
-
 void vipl_lo_setup_abandon(void)
 {
     memset(vipl_lo_process_uid, 0, sizeof(vipl_lo_process_uid)); /* a forked child is another process */
@@ -273,20 +261,7 @@ static void on_event(struct lo_remote *remote, struct lo_source *source)
     }
 }
 
-/* One event at a time: what one leads to may end the object of another. */
-void vipl_lo_setup_look(struct lo_remote *remote, bool all)
-{
-    struct vipl_ready ready;
-    int most = all ? MOST_EVENTS_ALL : MOST_EVENTS;
-    vipl_mutex_lock(&vipl_lo_registry.lock);
-    for (int i = 0; i < most && vipl_pollset_ready(&remote->setup, &ready, 1) == 1; i++) {
-        on_event(remote, ready.tag);
-    }
-    vipl_lo_setup_tick(remote);
-    vipl_mutex_unlock(&vipl_lo_registry.lock);
-}
-
-int vipl_lo_setup_tick(struct lo_remote *remote)
+static int tick(struct lo_remote *remote)
 {
     uint64_t soonest = UINT64_MAX;
     if (vipl_load_relaxed(&remote->timed) == 0) {
@@ -307,7 +282,25 @@ int vipl_lo_setup_tick(struct lo_remote *remote)
     return soonest <= now ? 1 : (int)((soonest - now) / NS_PER_MS) + 1;
 }
 
-void vipl_lo_setup_close(struct lo_remote *remote)
+/* One event at a time: what one leads to may end the object of another. */
+void vipl_lo_setup_look(struct lo_remote *remote, bool all)
+{
+    struct vipl_ready ready;
+    int most = all ? MOST_EVENTS_ALL : MOST_EVENTS;
+    vipl_mutex_lock(&vipl_lo_registry.lock);
+    for (int i = 0; i < most && vipl_pollset_ready(&remote->setup, &ready, 1) == 1; i++) {
+        on_event(remote, ready.tag);
+    }
+    tick(remote);
+    vipl_mutex_unlock(&vipl_lo_registry.lock);
+}
+
+static void look(struct lo_remote *remote)
+{
+    vipl_lo_setup_look(remote, false);
+}
+
+static void close_all(struct lo_remote *remote)
 {
     vipl_lo_incomings_close(remote);
     while (!vipl_list_empty(&remote->sockets)) {
@@ -316,4 +309,17 @@ void vipl_lo_setup_close(struct lo_remote *remote)
         vipl_lo_socket_close(remote, s);
     }
     vipl_lo_claims_close(remote);
+}
+
+struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be)
+{
+    static const uint8_t none[LO_UID] = {0};
+    static const struct lo_setup connecting = {look, tick, close_all};
+    struct lo_remote *remote = vipl_lo_remote_get(be, &connecting);
+    if (remote != NULL && memcmp(vipl_lo_process_uid, none, LO_UID) == 0 &&
+        (vipl_entropy(&vipl_lo_probe_word, sizeof(vipl_lo_probe_word)) != 0 ||
+         vipl_entropy(vipl_lo_process_uid, sizeof(vipl_lo_process_uid)) != 0)) {
+        return NULL;
+    }
+    return remote;
 }

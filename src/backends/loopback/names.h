@@ -53,9 +53,6 @@ void vipl_lo_notices_await(struct lo_notices *notices);
 /* Goes on with what other processes have sent, and with what waits for a time. `all`: with everything that is there. Takes the
  * registry's lock. */
 void vipl_lo_setup_look(struct lo_remote *remote, bool all);
-/* Goes on with what waits for a time. Milliseconds until the next; -1: nothing waits. The registry's lock is held. */
-int vipl_lo_setup_tick(struct lo_remote *remote);
-void vipl_lo_setup_close(struct lo_remote *remote); /* registry held */
 void vipl_lo_setup_abandon(void);
 
 #endif
