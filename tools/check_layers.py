@@ -12,22 +12,22 @@ import sys
 import tempfile
 
 # Which rooms a room's files may include, besides the public headers; an entry with a slash is one header, or with a star
-# headers. src/share is three rooms: what clients and the server share, the clients, the server.
+# headers. src/share is two rooms: what clients and the server share, and the clients.
 CONTRACT = {'core/backend.h', 'core/backend_up.h'}
-SHARED = {'share/arena.h', 'share/call.h', 'share/note.h', 'share/rings.h'}
+SHARED = {'share/arena.h', 'share/call.h', 'share/note.h', 'share/rings.h', 'share/start.h'}
 ROOMS = {
     'src/api': {'api', 'core', 'share/client*.h', 'base', 'os'},
     'src/core': {'core', 'base', 'os'},
     'src/share': SHARED | {'base', 'os'},
-    'src/share/client': SHARED | {'share/client*.h', 'share/server.h', 'base', 'os'},
-    'src/share/server': SHARED | {'share/server*.h', 'core/sink.h', 'base', 'os'},
+    'src/share/client': SHARED | {'share/client*.h', 'base', 'os'},
+    'src/server': SHARED | {'server', 'core/sink.h', 'base', 'os'},
     'src/hook': {'hook', 'core', 'base', 'os'},
     'src/base': {'base', 'os'},
     'src/iwarp': {'iwarp'},
     'src/os': {'os'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
-INSIDE = {'api', 'core', 'base', 'share', 'hook', 'os', 'backends', 'iwarp'}
+INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp'}
 
 # The C library's headers that need no operating system, for everything outside src/os.
 STANDARD = {'assert.h', 'ctype.h', 'errno.h', 'inttypes.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdbool.h',
@@ -61,8 +61,7 @@ def blank(match):
 def layer_of(path):
     parts = path.split('/')
     if parts[:2] == ['src', 'share'] and len(parts) > 2:
-        side = re.match('client|server', parts[2])
-        return 'src/share/' + side.group(0) if side else 'src/share'
+        return 'src/share/client' if parts[2].startswith('client') else 'src/share'
     if parts[0] == 'src' and len(parts) > 2:
         return 'src/backends/' + parts[2] if parts[1] == 'backends' else 'src/' + parts[1]
     if parts[0] == 'tests' and len(parts) > 1:
@@ -190,17 +189,17 @@ SAMPLES = {
                        'clock_gettime(0, &t); @@ call of the system',
                        'x = vipl_loopback_ops; @@ core names a backend',
                        '#include "api/api.h" @@ src/core does not include this',
-                       '#include "share/server_rings.h" @@ src/core does not include this'],
+                       '#include "server/rings.h" @@ src/core does not include this'],
     'src/api/good.c': ['#include "share/client_call.h"', '#include "core/vi.h"'],
-    'src/api/bad.c': ['#include "share/server.h" @@ src/api does not include this',
+    'src/api/bad.c': ['#include "server/server.h" @@ src/api does not include this',
                       '#include "share/arena.h" @@ src/api does not include this'],
     'src/share/rings.c': ['#include "share/arena.h"', '#include "core/sink.h" @@ src/share does not include this'],
     'src/share/client_call.c': ['#include "share/call.h"',
                                 '#include "core/nic.h" @@ src/share/client does not include this',
-                                '#include "share/server_calls.h" @@ src/share/client does not include this'],
-    'src/share/server_calls.c': ['#include "core/sink.h"', '#include "share/server_heap.h"',
-                                 '#include "core/vi.h" @@ src/share/server does not include this',
-                                 '#include "share/client.h" @@ src/share/server does not include this'],
+                                '#include "server/calls.h" @@ src/share/client does not include this'],
+    'src/server/calls.c': ['#include "core/sink.h"', '#include "server/heap.h"',
+                           '#include "core/vi.h" @@ src/server does not include this',
+                           '#include "share/client.h" @@ src/server does not include this'],
     'src/base/bad.c': ['#include "core/vi.h" @@ src/base does not include this'],
     'src/os/posix/good.c': ['#include <pthread.h>', '#include "os/os.h"', '#ifdef __linux__', 'free(p);'],
     'src/os/posix/bad.c': ['#include "base/log.h" @@ src/os does not include this'],
@@ -230,7 +229,8 @@ def self_test():
             file.write('pass\n')
         with open(os.path.join(root, 'CMakeLists.txt'), 'w', encoding='utf-8') as file:
             file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/core good.c bad.c)\nvipl_layer(src/base bad.c)\n'
-                       'vipl_layer(src/api good.c bad.c)\nvipl_layer(src/share rings.c client_call.c server_calls.c)\n'
+                       'vipl_layer(src/api good.c bad.c)\nvipl_layer(src/share rings.c client_call.c)\n'
+                       'vipl_layer(src/server calls.c)\n'
                        'vipl_layer(src/os/posix good.c bad.c)\nvipl_backend(loopback good.c bad.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:
             file.write('/* SPDX-License-Identifier: MIT */\n')

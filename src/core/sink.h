@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where the completions of a work queue go. By default the program takes them from the queue itself, by its VI. A sink takes
- * them in its place: a completion queue (cq.h), or a ring in memory that several processes share (share/server_rings.h).
+ * them in its place: a completion queue (cq.h), or a ring in memory that several processes share (server/rings.h).
  */
 #ifndef VIPL_CORE_SINK_H
 #define VIPL_CORE_SINK_H

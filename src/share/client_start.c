@@ -14,7 +14,7 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
-#include "share/server.h"
+#include "share/start.h"
 #include "vipl/version.h"
 
 enum {

@@ -19,7 +19,7 @@
 #include "support/tasks.hpp"
 
 extern "C" {
-#include "share/server_calls.h"
+#include "server/calls.h"
 VIP_RETURN __real_VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 VIP_RETURN __wrap_VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 bool __real_vipl_server_needs_rights(const vipl_call *call);

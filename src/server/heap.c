@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The server's heap: which units of the shared memory are in a block. */
-#include "share/server_heap.h"
+#include "server/heap.h"
 
 #include <string.h>
 

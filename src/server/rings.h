@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Completions of shared queues, in the server: the rings are filled here, and handlers and ready descriptors told. */
-#ifndef VIPL_SHARE_SERVER_RINGS_H
-#define VIPL_SHARE_SERVER_RINGS_H
+#ifndef VIPL_SERVER_RINGS_H
+#define VIPL_SERVER_RINGS_H
 
 #include "base/list.h"
 #include "core/sink.h"

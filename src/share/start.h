@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The server's process: its clients and their channels. */
-#ifndef VIPL_SHARE_SERVER_H
-#define VIPL_SHARE_SERVER_H
+/* Starting the server: what a client and the server's program, or its fork, agree on. */
+#ifndef VIPL_SHARE_START_H
+#define VIPL_SHARE_START_H
 
 #include "share/arena.h"
 
@@ -25,8 +25,7 @@ enum {
 
 /* What the server's process does, from its end of the first client's socket to the end of the last client. */
 typedef void vipl_server_entry(struct vipl_arena *arena, int socket);
-vipl_server_entry vipl_server_run;
-/* The same, for clients whose server is a fork; the build puts it here (backend_table.c). */
+/* For clients whose server is a fork; the build puts it here (backend_table.c). */
 extern vipl_server_entry *const vipl_server_in_fork;
 
 #endif

@@ -3,7 +3,7 @@
  * The server makes its clients' calls: handles and memory are translated and checked here, the call itself is
  * that of any program.
  */
-#include "share/server_calls.h"
+#include "server/calls.h"
 
 #include <string.h>
 
@@ -12,10 +12,10 @@
 #include "base/log.h"
 #include "core/sink.h"
 #include "os/os_atomic.h"
-#include "share/server_events.h"
-#include "share/server_heap.h"
-#include "share/server_objects.h"
-#include "share/server_rings.h"
+#include "server/events.h"
+#include "server/heap.h"
+#include "server/objects.h"
+#include "server/rings.h"
 
 /* A call that is being made. */
 struct job {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "share/server.h"
+#include "server/server.h"
 #include "vipl/version.h"
 
 enum { VERSION = 1, LAYOUT, SOCKET, LIFELINE, ARENA };

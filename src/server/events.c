@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Handlers that clients have registered, and the rings that tell clients to call them. */
-#include "share/server_events.h"
+#include "server/events.h"
 
 #include <string.h>
 
@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "os/os_atomic.h"
 #include "os/os_mutex.h"
+#include "server/objects.h"
 #include "share/rings.h"
-#include "share/server_objects.h"
 
 /* A client's error handler on a NIC handle. */
 struct listener {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The server's heap: which units of the shared memory are in a block. */
-#ifndef VIPL_SHARE_SERVER_HEAP_H
-#define VIPL_SHARE_SERVER_HEAP_H
+#ifndef VIPL_SERVER_HEAP_H
+#define VIPL_SERVER_HEAP_H
 
 #include "share/arena.h"
 

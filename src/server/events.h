@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Handlers that clients have registered. They are called in the client, for what happens in the server. */
-#ifndef VIPL_SHARE_SERVER_EVENTS_H
-#define VIPL_SHARE_SERVER_EVENTS_H
+#ifndef VIPL_SERVER_EVENTS_H
+#define VIPL_SERVER_EVENTS_H
 
 #include "share/arena.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tables of the server's objects by kind, and of the clients that hold them. */
-#include "share/server_objects.h"
+#include "server/objects.h"
 
 #include <string.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Filling the rings: each shared queue is a sink of the server's own queue. */
-#include "share/server_rings.h"
+#include "server/rings.h"
 
 #include <string.h>
 
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
+#include "server/events.h"
 #include "share/rings.h"
-#include "share/server_events.h"
 
 static bool is_ready(const void *what)
 {

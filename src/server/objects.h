@@ -6,11 +6,11 @@
  * used outside it, and if it ends meanwhile the call on it says VIP_INVALID_PARAMETER as in any program. So the
  * object's own memory is touched under the lock only, except by the thread that ends it.
  */
-#ifndef VIPL_SHARE_SERVER_OBJECTS_H
-#define VIPL_SHARE_SERVER_OBJECTS_H
+#ifndef VIPL_SERVER_OBJECTS_H
+#define VIPL_SERVER_OBJECTS_H
 
+#include "server/rings.h"
 #include "share/arena.h"
-#include "share/server_rings.h"
 
 /* Kinds of objects beside those of handle.h; their handles are known to the server only. */
 enum { VIPL_KIND_REGION = VIPL_KINDS, VIPL_KIND_BLOCK, VIPL_SHARE_KINDS };

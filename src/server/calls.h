@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The server makes its clients' calls. */
-#ifndef VIPL_SHARE_SERVER_CALLS_H
-#define VIPL_SHARE_SERVER_CALLS_H
+#ifndef VIPL_SERVER_CALLS_H
+#define VIPL_SERVER_CALLS_H
 
 #include "share/arena.h"
 

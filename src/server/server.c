@@ -3,7 +3,7 @@
  * The server's process: its first thread watches the sockets of all clients, and each channel has a thread of its own. When a
  * client's socket ends, its calls are cancelled, their threads end, and the last of these drops its references.
  */
-#include "share/server.h"
+#include "server/server.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,12 +12,12 @@
 #include "base/log.h"
 #include "os/os_atomic.h"
 #include "os/os_mutex.h"
+#include "server/calls.h"
+#include "server/events.h"
+#include "server/heap.h"
+#include "server/objects.h"
+#include "server/rings.h"
 #include "share/note.h"
-#include "share/server_calls.h"
-#include "share/server_events.h"
-#include "share/server_heap.h"
-#include "share/server_objects.h"
-#include "share/server_rings.h"
 
 enum { SPINS = 2000, READY = 32, RELEASE_MS = 100 };
 
