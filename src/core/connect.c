@@ -242,16 +242,17 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     struct wait_for_conn wait = {.nic = nic, .local = local};
     uint64_t deadline = vipl_deadline(timeout);
     VIP_RETURN rc = vipl_listener_begin(nic, local);
-    bool listens = rc == VIP_SUCCESS;
-    if (listens && !vipl_nic_is_inherited(nic)) {
-        rc = take_request(&wait, deadline);
-    }
     if (vipl_nic_is_inherited(nic)) {
         return VIP_INVALID_PARAMETER;
     }
-    if (listens) {
-        vipl_listener_end(nic, local);
+    if (rc != VIP_SUCCESS) {
+        return rc;
     }
+    rc = take_request(&wait, deadline);
+    if (vipl_nic_is_inherited(nic)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    vipl_listener_end(nic, local);
     if (rc != VIP_SUCCESS) {
         return rc;
     }

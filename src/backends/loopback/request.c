@@ -138,50 +138,50 @@ static bool get_writer(struct cursor *c, const uint8_t magic[4], struct lo_write
 
 /* --- packets --- */
 
-size_t vipl_lo_connect_request_write(const struct lo_connect_request *r, uint8_t bytes[LO_PACKET])
+size_t vipl_lo_connect_request_write(const struct lo_connect_request *request, uint8_t bytes[LO_PACKET])
 {
     struct cursor c = {bytes, LO_PACKET, true};
-    put_writer(&c, request_magic, &r->writer);
-    put(&c, r->peer, 1);
-    put_bytes(&c, r->process, LO_UID);
-    put_bytes(&c, r->nic, LO_UID);
-    put(&c, r->id, 8);
-    put(&c, r->probe_address, 8);
-    put(&c, r->probe_value, 4);
-    put(&c, r->tag, 4);
-    put(&c, r->generation, 4);
-    put(&c, r->slot, 2);
-    put(&c, r->number, 1);
-    put(&c, r->place, 1);
-    put_params(&c, &r->params);
-    put_address(&c, &r->local);
-    put_address(&c, &r->remote);
+    put_writer(&c, request_magic, &request->writer);
+    put(&c, request->peer, 1);
+    put_bytes(&c, request->process, LO_UID);
+    put_bytes(&c, request->nic, LO_UID);
+    put(&c, request->id, 8);
+    put(&c, request->probe_address, 8);
+    put(&c, request->probe_value, 4);
+    put(&c, request->tag, 4);
+    put(&c, request->generation, 4);
+    put(&c, request->slot, 2);
+    put(&c, request->number, 1);
+    put(&c, request->place, 1);
+    put_params(&c, &request->params);
+    put_address(&c, &request->local);
+    put_address(&c, &request->remote);
     return (size_t)(c.at - bytes);
 }
 
-bool vipl_lo_connect_request_read(struct lo_connect_request *r, const uint8_t *bytes, size_t length)
+bool vipl_lo_connect_request_read(struct lo_connect_request *request, const uint8_t *bytes, size_t length)
 {
     struct cursor c = {(uint8_t *)(uintptr_t)bytes, length, true};
-    if (!get_writer(&c, request_magic, &r->writer)) {
+    if (!get_writer(&c, request_magic, &request->writer)) {
         return false;
     }
-    if (!vipl_lo_writer_fits(&r->writer)) {
+    if (!vipl_lo_writer_fits(&request->writer)) {
         return true; /* the caller refuses it; what follows may look different there */
     }
-    r->peer = get(&c, 1) != 0;
-    get_bytes(&c, r->process, LO_UID);
-    get_bytes(&c, r->nic, LO_UID);
-    r->id = get(&c, 8);
-    r->probe_address = get(&c, 8);
-    r->probe_value = (uint32_t)get(&c, 4);
-    r->tag = (uint32_t)get(&c, 4);
-    r->generation = (uint32_t)get(&c, 4);
-    r->slot = (uint16_t)get(&c, 2);
-    r->number = (uint8_t)get(&c, 1);
-    r->place = (uint8_t)get(&c, 1);
-    get_params(&c, &r->params);
-    get_address(&c, &r->local);
-    get_address(&c, &r->remote);
+    request->peer = get(&c, 1) != 0;
+    get_bytes(&c, request->process, LO_UID);
+    get_bytes(&c, request->nic, LO_UID);
+    request->id = get(&c, 8);
+    request->probe_address = get(&c, 8);
+    request->probe_value = (uint32_t)get(&c, 4);
+    request->tag = (uint32_t)get(&c, 4);
+    request->generation = (uint32_t)get(&c, 4);
+    request->slot = (uint16_t)get(&c, 2);
+    request->number = (uint8_t)get(&c, 1);
+    request->place = (uint8_t)get(&c, 1);
+    get_params(&c, &request->params);
+    get_address(&c, &request->local);
+    get_address(&c, &request->remote);
     return c.ok;
 }
 
@@ -205,42 +205,42 @@ bool vipl_lo_notice_read(struct lo_notice *notice, const uint8_t *bytes, size_t 
     return c.ok;
 }
 
-size_t vipl_lo_reply_write(const struct lo_reply *a, uint8_t bytes[LO_PACKET])
+size_t vipl_lo_reply_write(const struct lo_reply *reply, uint8_t bytes[LO_PACKET])
 {
     struct cursor c = {bytes, LO_PACKET, true};
     put_bytes(&c, reply_magic, 4);
-    put(&c, a->type, 1);
-    put(&c, a->code, 1);
-    put(&c, a->new_link, 1);
-    put(&c, a->direct_access, 1);
-    put_bytes(&c, a->nic, LO_UID);
-    put(&c, a->link, 8);
-    put(&c, a->slots, 4);
-    put(&c, a->session, 4);
-    put(&c, a->tag, 4);
-    put(&c, a->probe_value, 4);
-    put(&c, a->probe_address, 8);
-    put_params(&c, &a->params);
+    put(&c, reply->type, 1);
+    put(&c, reply->code, 1);
+    put(&c, reply->new_link, 1);
+    put(&c, reply->direct_access, 1);
+    put_bytes(&c, reply->nic, LO_UID);
+    put(&c, reply->link, 8);
+    put(&c, reply->slots, 4);
+    put(&c, reply->session, 4);
+    put(&c, reply->tag, 4);
+    put(&c, reply->probe_value, 4);
+    put(&c, reply->probe_address, 8);
+    put_params(&c, &reply->params);
     return (size_t)(c.at - bytes);
 }
 
-bool vipl_lo_reply_read(struct lo_reply *a, const uint8_t *bytes, size_t length)
+bool vipl_lo_reply_read(struct lo_reply *reply, const uint8_t *bytes, size_t length)
 {
     struct cursor c = {(uint8_t *)(uintptr_t)bytes, length, true};
     if (!has_magic(&c, reply_magic)) {
         return false;
     }
-    a->type = (uint8_t)get(&c, 1);
-    a->code = (uint8_t)get(&c, 1);
-    a->new_link = get(&c, 1) != 0;
-    a->direct_access = get(&c, 1) != 0;
-    get_bytes(&c, a->nic, LO_UID);
-    a->link = get(&c, 8);
-    a->slots = (uint32_t)get(&c, 4);
-    a->session = (uint32_t)get(&c, 4);
-    a->tag = (uint32_t)get(&c, 4);
-    a->probe_value = (uint32_t)get(&c, 4);
-    a->probe_address = get(&c, 8);
-    get_params(&c, &a->params);
+    reply->type = (uint8_t)get(&c, 1);
+    reply->code = (uint8_t)get(&c, 1);
+    reply->new_link = get(&c, 1) != 0;
+    reply->direct_access = get(&c, 1) != 0;
+    get_bytes(&c, reply->nic, LO_UID);
+    reply->link = get(&c, 8);
+    reply->slots = (uint32_t)get(&c, 4);
+    reply->session = (uint32_t)get(&c, 4);
+    reply->tag = (uint32_t)get(&c, 4);
+    reply->probe_value = (uint32_t)get(&c, 4);
+    reply->probe_address = get(&c, 8);
+    get_params(&c, &reply->params);
     return c.ok;
 }
