@@ -12,10 +12,6 @@ import sys
 COVERED = ('include', 'src', 'docs', 'tools', 'examples', 'README.md', 'CONTRIBUTING.md')
 ENDINGS = ('.c', '.h', '.md', '.py', '.sh', '.1', '.in', '.txt')
 
-# Folders and files that still have retired words. The list is to become empty.
-NOT_YET = (
-    'docs/sharing.md',
-)
 # Documents that name the words on purpose, or that are written by a tool from the names of test cases.
 EXEMPT = ('docs/glossary.md', 'docs/spec-coverage.md')
 
@@ -77,7 +73,7 @@ def covered(root):
         for folder, _, files in os.walk(whole):
             for name in files:
                 path = os.path.relpath(os.path.join(folder, name), root)
-                if name.endswith(ENDINGS) and not path.startswith(NOT_YET) and path not in EXEMPT:
+                if name.endswith(ENDINGS) and path not in EXEMPT:
                     yield path
 
 
