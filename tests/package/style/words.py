@@ -20,7 +20,6 @@ OTHER_MEANINGS = {
     'pin': ('tools',),  # a process to a CPU
     'arm': ('src/iwarp/crc32c.c',),  # the CPU
     'walk': ('tools/check_layers.py', 'tools/coverage.py'),  # Python's os.walk()
-    'walks': ('docs/architecture.md',),  # a file of the loopback
 }
 
 # Rules that no list of words expresses: a subject without a noun, and "a message" for "per message".
