@@ -84,7 +84,7 @@ void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to
     in->kind = to->kind;
     in->hash = to->hash;
     in->deadline = vipl_lo_in_ms(FIRST_WORD_MS);
-    vipl_store_relaxed(&remote->timed, 1);
+    lo_set_timed(remote);
 }
 
 /* --- requests --- */
@@ -304,7 +304,7 @@ static bool answer_with(struct lo_incoming *in, struct lo_request *request)
     }
     request->matched = in;
     in->request = request;
-    vipl_store_relaxed(&in->remote->timed, 1);
+    lo_set_timed(in->remote);
     return false;
 }
 

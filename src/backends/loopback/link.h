@@ -17,6 +17,7 @@
 #include "backends/loopback/exports.h"
 #include "backends/loopback/loopback.h"
 #include "backends/loopback/ring.h"
+#include "os/os_atomic.h"
 
 enum lo_source_kind {
     LO_SOURCE_LINK,
@@ -177,16 +178,26 @@ struct lo_remote {
     struct lo_claims *claims;          /* of our requests; NULL: there were none; registry */
     uint32_t incoming_count;           /* registry */
     uint32_t request_count;            /* atomic: our unanswered requests; written under the registry */
-    uint32_t timed;      /* atomic: something of connecting waits for a time; written under the registry */
-    uint32_t dead_links; /* atomic: links are to be removed; written under rx */
-    uint32_t polls;      /* atomic: counts polls, so that sockets are looked at now and then */
-    uint32_t looked_at;  /* atomic: when last, in units of about a millisecond */
+    /* atomic: something of connecting waits for a time; written under the registry. A thread that is about to sleep reads it
+     * without: it is never 0 meanwhile. */
+    uint32_t timed;
+    bool timed_again;         /* so does something else, since the last tick began; registry */
+    uint32_t dead_links;      /* atomic: links are to be removed; written under rx */
+    uint32_t polls;           /* atomic: counts polls, so that sockets are looked at now and then */
+    uint32_t looked_at;       /* atomic: when last, in units of about a millisecond */
     uint32_t look_at_sockets; /* atomic: a sleeper has been woken */
     struct vipl_mutex rx;     /* rank BACKEND_RX */
     struct vipl_list links;   /* rx */
     uint32_t link_count;      /* atomic: written under rx */
     uint32_t waiting_threads; /* rx: sleepers */
 };
+
+/* Something of connecting waits for a time from now on. The registry's lock is held. */
+static inline void lo_set_timed(struct lo_remote *remote)
+{
+    vipl_store_relaxed(&remote->timed, 1);
+    remote->timed_again = true;
+}
 
 extern uint8_t vipl_lo_process_uid[LO_UID]; /* this copy of the library; registry */
 extern uint32_t vipl_lo_probe_word;         /* what a peer has to be able to read; registry */

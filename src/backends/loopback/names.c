@@ -206,7 +206,7 @@ static void rest(struct lo_remote *remote, struct lo_socket *s)
 {
     vipl_pollset_remove(&remote->setup, s->source.fd);
     s->resume_at = vipl_lo_in_ms(REST_MS);
-    vipl_store_relaxed(&remote->timed, 1);
+    lo_set_timed(remote);
 }
 
 /* Goes on with those that have rested; *soonest becomes the next such time if it is sooner. */
@@ -268,17 +268,17 @@ static int tick(struct lo_remote *remote)
         return -1;
     }
     uint64_t now = vipl_now_ns();
-    vipl_store_relaxed(&remote->timed, 0); /* what begins to wait for a time from here on sets it again */
+    remote->timed_again = false;
     vipl_lo_incomings_tick(remote, now, &soonest);
     vipl_lo_offers_tick(remote, now, &soonest);
     resume(remote, now, &soonest);
-    if (vipl_load_relaxed(&remote->timed) != 0) {
+    if (remote->timed_again) {
         return 1;
     }
     if (soonest == UINT64_MAX) {
+        vipl_store_relaxed(&remote->timed, 0);
         return -1;
     }
-    vipl_store_relaxed(&remote->timed, 1);
     return soonest <= now ? 1 : (int)((soonest - now) / NS_PER_MS) + 1;
 }
 

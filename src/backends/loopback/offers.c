@@ -33,7 +33,7 @@ static char kind_of(const struct lo_request *request)
 static void step_by(struct lo_request *request, uint64_t at)
 {
     request->step_at = at < request->step_at ? at : request->step_at;
-    vipl_store_relaxed(&remote_of(request)->timed, 1);
+    lo_set_timed(remote_of(request));
 }
 
 /* --- one offer --- */
@@ -501,7 +501,7 @@ void vipl_lo_offers_tick(struct lo_remote *remote, uint64_t now, uint64_t *soone
         if (now >= request->step_at) {
             step(request);
             if (request->peer && vipl_lo_request_meet(request)) {
-                vipl_store_relaxed(&remote->timed, 1);
+                lo_set_timed(remote);
                 return; /* more than one request may be over: the next tick goes on */
             }
         }
