@@ -392,7 +392,6 @@ static void leave_connected_locked(struct vipl_vi *vi, VIP_VI_STATE state)
     vi->nic->ops->revoke(vi->nic->be, vi);
     vi->state = state;
     vi->reads = 0;
-    vipl_store_relaxed(&vi->failure, 0);
     vipl_queue_flush_locked(&vi->send);
     vipl_queue_flush_locked(&vi->recv);
 }
@@ -407,9 +406,8 @@ static void finish_failure(struct vipl_deferred *work)
     if (connected) {
         leave_connected_locked(vi, VIP_STATE_ERROR);
         vi->connections_lost++;
-    } else {
-        vipl_store_relaxed(&vi->failure, 0);
     }
+    vipl_store_relaxed(&vi->failure, 0); /* here only: while it is set, the VI is on this thread's list */
     vipl_vi_unlock(vi);
     if (connected) {
         vi->nic->ops->disconnect(vi->nic->be, vi);
@@ -423,8 +421,8 @@ static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
 {
     struct vipl_vi *vi = arg;
     vipl_mutex_lock(&vi->send.lock);
-    bool over = vi->state != VIP_STATE_CONNECTED || vipl_load_relaxed(&vi->failure) != 0 ||
-                vi->send.completed == vi->send.posted;
+    bool over =
+        vi->state != VIP_STATE_CONNECTED || vipl_up_has_failed(vi) || vi->send.completed == vi->send.posted;
     if (!over && waiter != NULL) {
         vipl_list_append(&vi->send.waiters, &waiter->link);
     }
@@ -517,7 +515,7 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
 
 /* --- destruction --- */
 
-/* Both locks held, not held, IDLE; releases the locks. */
+/* Both locks are held; the VI is IDLE, and nothing holds it. Releases the locks. */
 static void end_locked(struct vipl_vi *vi, void *handle)
 {
     struct vipl_nic *nic = vi->nic;

@@ -64,7 +64,7 @@ void vipl_vi_abandon_pool(void);
 struct vipl_vi *vipl_vi_lock_send(void *handle);
 struct vipl_vi *vipl_vi_lock_recv(void *handle);
 struct vipl_nic *vipl_vi_nic(void *handle); /* with a reference; NULL: no such VI */
-/* Both locks, and not held. NULL: no such VI. */
+/* Both locks, once nothing holds the VI. NULL: no such VI. */
 struct vipl_vi *vipl_vi_lock_quiet(void *handle);
 void vipl_vi_lock(struct vipl_vi *vi);
 void vipl_vi_unlock(struct vipl_vi *vi);
