@@ -297,3 +297,28 @@ TEST_CASE("a caller that has hung up is not handed out", "[caller]")
     CHECK(listener.wait(&connection) == VIP_TIMEOUT);
     CHECK(listener.remote->incoming_count == 0);
 }
+
+TEST_CASE("a thread that is about to sleep learns what waits for a time, while another thread looks",
+          "[caller]")
+{
+    Listener listener;
+    Caller silent(listener); // it has ten seconds for its request
+    std::atomic<bool> over{false};
+    std::atomic<unsigned> asked{0};
+    unsigned missed = 0;
+    std::thread sleeper([&] {
+        while (!over) {
+            vipl_poll_hint hint;
+            ++asked;
+            vipl_lo_remote_prepare_wait(listener.be, &hint);
+            missed += hint.ms < 0 ? 1 : 0;
+            vipl_lo_remote_finish_wait(listener.be, &hint);
+        }
+    });
+    while (asked < 20000) { // beside each other, also on one CPU
+        vipl_lo_setup_look(listener.remote, false);
+    }
+    over = true;
+    sleeper.join();
+    CHECK(missed == 0);
+}
