@@ -59,7 +59,7 @@ struct vipl_vi_params {
     bool rdma_write;
     bool rdma_read;
     bool has_qos;
-    bool foreign;   /* no VI at all: what it says of transfer sizes and QoS binds nobody */
+    bool foreign;   /* no VI at all: its transfer sizes and QoS bind no VI */
     bool is_32_bit; /* its program's addresses are; false if that is not known */
 };
 
@@ -209,7 +209,7 @@ struct vipl_backend {
     /* The caller is about to sleep: says on what and for how long. A descriptor made later comes with a call
      * of vipl_up_wake(). */
     void (*prepare_wait)(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
-    /* The sleeper is back: peers need not ring any more. Once for each prepare_wait, with what that said. */
+    /* The sleeper is back: peers need not wake it any more. Once for each prepare_wait, with what that said. */
     void (*finish_wait)(struct vipl_be_nic *be, const struct vipl_poll_hint *hint);
 };
 

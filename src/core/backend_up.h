@@ -74,7 +74,7 @@ bool vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms);
  * thread holds no lock (after a post, after poll, at the end of a call), core leaves CONNECTED, flushes the queues and
  * reports `code`. Only the first failure of a connection counts. */
 void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code);
-/* Whether that has happened, by whomever. A relaxed look: a moment later the answer may be another. */
+/* Whether that has happened, in any thread. A relaxed look: a moment later the answer may be another. */
 bool vipl_up_has_failed(const struct vipl_vi *vi);
 
 /* --- params -------------------------------------------------------------------------------------------------------- */

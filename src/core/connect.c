@@ -388,7 +388,7 @@ static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRES
     vi->connect_rc = VIP_NOT_DONE;
     vi->connect_is_peer = peer;
     vi->connect_deadline = deadline;
-    vipl_vi_hold(vi); /* who wants to end it again waits until the backend knows of it */
+    vipl_vi_hold(vi); /* a thread that is to end it waits until the backend knows of it */
     vipl_vi_unlock(vi);
     VIP_RETURN rc = nic->ops->connect(nic->be, vi, &from, &to, peer);
     if (rc != VIP_SUCCESS) {

@@ -168,7 +168,7 @@ static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only,
 }
 
 /* Waits for all accesses that have begun before this call. Those of the other parity are left over from a wait in
- * vain, or their peers read the epoch before it last changed. The exports's lock is held. */
+ * vain, or their peers read the epoch before it last changed. The export lock is held. */
 static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
 {
     struct lo_remote *remote = remote_of(be);
@@ -209,7 +209,7 @@ VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_p
     return VIP_SUCCESS;
 }
 
-/* The exports's lock is held. */
+/* The export lock is held. */
 static VIP_RETURN remove_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
     struct lo_exports *exports = be->exports.base;
@@ -235,7 +235,7 @@ VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_regio
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_lo_region_remove(be, region->handle);
-    return rc == VIP_SUCCESS ? vipl_lo_region_add(be, region) : rc; /* which has its exports */
+    return rc == VIP_SUCCESS ? vipl_lo_region_add(be, region) : rc; /* its table is there */
 }
 
 VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be)

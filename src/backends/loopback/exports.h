@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exports: a table, in memory that peers may only read, of what this NIC handle has registered for
+ * The export table: a table, in memory that peers may only read, of what this NIC handle has registered for
  * RDMA. With it a peer that the kernel lets into our memory checks tag, rights and range itself and
  * then reads or writes directly, without our help.
  *
@@ -43,7 +43,7 @@ struct vipl_be_nic;
 struct vipl_region_params;
 
 void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region);
-/* The entry that the region had, or NULL. Nobody finds it any more; who has found it may still use it. */
+/* The entry that the region had, or NULL. No peer finds it any more; one that has found it may still use it. */
 struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HANDLE handle);
 /* The region has its entry again, as it was. */
 void vipl_lo_exports_restore(struct lo_export *entry, VIP_MEM_HANDLE handle);
@@ -54,7 +54,7 @@ bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool 
 /* --- our own table --- */
 
 int vipl_lo_own_exports(
-    struct vipl_be_nic *be); /* the descriptor of our exports, made now if need be; -1: none */
+    struct vipl_be_nic *be); /* the descriptor of our export table, made now if need be; -1: none */
 /* The VI is not open to direct access any more: waits for what the peer has begun, as long as for a region. */
 void vipl_lo_session_revoke(struct lo_session *session);
 VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region);

@@ -127,7 +127,7 @@ static void link_free(struct lo_link *link)
     vipl_free(link);
 }
 
-/* Maps the peer's exports. Without one its memory is reached through the rings only. */
+/* Maps the peer's export table. Without it the peer's memory is reached through the rings only. */
 static void map_exports(struct lo_link *link, int exports_fd)
 {
     if (exports_fd >= 0 &&
@@ -286,7 +286,7 @@ void vipl_lo_link_probe(struct lo_link *link, uint64_t address, uint32_t value)
     vipl_store_relaxed(&link->direct_access, error == 0 && seen == value ? 1 : 0);
 }
 
-/* --- ready_fds --- */
+/* --- waking --- */
 
 void vipl_lo_link_wake(struct lo_link *link)
 {
@@ -308,7 +308,7 @@ bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
     return room;
 }
 
-static void drain_ready_fd(struct lo_link *link)
+static void drain_wakeups(struct lo_link *link)
 {
     char bytes[8];
     size_t n;
@@ -319,7 +319,7 @@ static void drain_ready_fd(struct lo_link *link)
     }
 }
 
-/* --- generation and death; rx is held --- */
+/* --- hang-up and end; rx is held --- */
 
 static void link_die(struct lo_remote *remote, struct lo_link *link)
 {
@@ -377,9 +377,9 @@ static void remove_dead(struct lo_remote *remote)
 /* Something came over the socket; rx is held. */
 static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup)
 {
-    drain_ready_fd(link);
+    drain_wakeups(link);
     if (remote->waiting_threads >
-        0) { /* the ringer took the flag; others may still be asleep, and need the next ready_fd */
+        0) { /* the peer that woke one took the flag; others may still be asleep, and need the next wake-up */
         vipl_store_ordered(&link->in.shared->asleep, 1);
     }
     if (hangup) { /* its last messages come first, then it dies: receive_all */
@@ -389,7 +389,7 @@ static void link_event(struct lo_remote *remote, struct lo_link *link, bool hang
 
 /* --- progress --- */
 
-/* `certainly`: a ready_fd was heard, which another thread that is at it may not have seen. */
+/* `certainly`: a peer has woken this thread for something that another thread which is at it may not have seen. */
 static void receive_all(struct lo_remote *remote, bool certainly)
 {
     if (certainly) {
@@ -513,7 +513,7 @@ void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_h
 {
     struct lo_remote *remote = remote_of(be);
     if (hint->fd < 0) {
-        return; /* there was nothing to prepare_wait */
+        return; /* nothing was prepared */
     }
     vipl_mutex_lock(&remote->rx);
     if (--remote->waiting_threads == 0) {

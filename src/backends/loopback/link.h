@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A link: two NIC handles of two processes. One socket (its hang-up is the peer's death, its bytes are
- * the ready_fd of a sleeper) and one shared segment with a ring each way serve every VI between the two,
+ * A link: two NIC handles of two processes. One socket (its hang-up is the peer's death, its bytes
+ * wake a sleeper) and one shared segment with a ring each way serve every VI between the two,
  * so a VI costs neither descriptor nor ring.
  *
  * Locks: `rx` of the NIC's lo_remote (rank BACKEND_RX) guards the links, their receiving side and
- * their table of sessions; a link's `tx` (rank BACKEND_TX) guards its sending side and its request_slots.
+ * their table of sessions; a link's `tx` (rank BACKEND_TX) guards its sending side and its request slots.
  *
- * A slot stands for something the peer owes us an answer to. There are LO_REQUEST_SLOTS a link, which
- * bounds the answers under way. Its generation is counted up when the send it stood for is flushed: a
+ * A request slot stands for something to which the peer owes us a reply. There are LO_REQUEST_SLOTS per link, which
+ * bounds the replies under way. Its generation is counted up when the send it stood for is flushed: a
  * peer that was fetching that send's data then finds the generation changed and drops what it has.
  */
 #ifndef VIPL_LOOPBACK_LINK_H
@@ -50,7 +50,7 @@ struct lo_segment {
     uint32_t byte_order; /* 0x01020304 as its writer stores it */
     uint32_t word_bits;
     uint32_t slots;        /* of each ring */
-    uint32_t direct[2][2]; /* [side][parity]: direct accesses by that side under way, see exports */
+    uint32_t direct[2][2]; /* [side][parity]: direct accesses by that side under way, see exports.h */
     uint32_t pad[7];
     /* [side]: sessions of that side which are open to direct access, see lo_gate() */
     uint32_t gates[2][LO_GATES];
@@ -63,7 +63,7 @@ static inline uint32_t *lo_gate(struct lo_segment *segment, unsigned side, uint3
     return &segment->gates[side][(number >> LO_GENERATION_BITS) % LO_GATES];
 }
 
-/* A slot's name in messages: never 0. */
+/* A request slot's name in messages: never 0. */
 static inline uint32_t lo_slot_name(uint32_t number, uint32_t generation)
 {
     return UINT32_C(0x80000000) | number << 16 | (generation & 0xFFFF);
@@ -80,7 +80,7 @@ struct lo_request_slot {
     uint32_t bytes;
     uint32_t resent; /* bytes that have gone through the ring after all */
     bool busy;
-    bool rendezvous; /* for a message that the peer fetches */
+    bool rendezvous; /* a message that the peer fetches */
     bool resending;  /* the peer cannot: it is sent again, through the ring */
 };
 
@@ -120,7 +120,7 @@ struct lo_link {
     uint32_t waiting;    /* atomic: blocked or pending_closes may not be empty; written under tx */
     uint32_t next_slot;  /* tx */
     uint32_t free_slots; /* tx */
-    bool resending;      /* rx: there may be request_slots that are */
+    bool resending;      /* rx: some request slots may be */
     size_t held_bytes;   /* rx: of all sessions' held messages */
 
     struct lo_ring in;                      /* rx */

@@ -2,19 +2,19 @@
 /*
  * The loopback emulator: VIs of one process, and of processes of one host.
  *
- *   loopback.c             the device, its limits and names, the operations table
- *   connect.c      connecting: the operations of the contract, and two VIs of this process
- *   offers.c       our own requests, rendezvous to listeners of this process and of others
- *   claims.c       the word of each request that says which program has it
- *   calls.c        requests of other processes
- *   names.c        the sockets by which processes find each other
- *   request.c      the packets that they exchange there
- *   inproc.c       data within one process: one copy, at once, from sender to receiver
- *   ring.c        the shared-memory ring between two processes
- *   link.c        two NIC handles of two processes: segment, rings, beginning and end
- *   tx.c          sessions, which travel in the rings: their beginning and end, and sending
- *   rx.c          receiving
- *   exports.c      the table of registered memory that peers access directly, and how it is taken back
+ *   loopback.c   the device, its limits and names, the operations table
+ *   connect.c    connecting: the operations of the contract, and two VIs of this process
+ *   offers.c     our own requests, offered to listeners of this process and of others
+ *   claims.c     the word of each request that says which program has it
+ *   calls.c      requests of other processes
+ *   names.c      the sockets by which processes find each other
+ *   request.c    the packets that they exchange there
+ *   inproc.c     data within one process: one copy, at once, from sender to receiver
+ *   ring.c       the shared-memory ring between two processes
+ *   link.c       two NIC handles of two processes: segment, rings, beginning and end
+ *   tx.c         sessions, which travel in the rings: their beginning and end, and sending
+ *   rx.c         receiving
+ *   exports.c    the table of registered memory that peers access directly, and how it is taken back
  *
  * Copies: within a process a payload is copied once. Between processes a small one is copied into the
  * ring and out of it (two copies beat a system call below a few KiB), a large one is copied once, by
@@ -50,7 +50,7 @@ struct vipl_be_nic {
     struct vipl_address address;  /* constant */
     void *remote;                 /* lo_remote, what connects to other processes; set once, atomic; or NULL */
     struct vipl_mutex exports_lock; /* rank BACKEND_MEM */
-    struct vipl_shm exports;        /* lo_exports; guarded by exports_lock; base NULL: nobody needed it yet */
+    struct vipl_shm exports; /* lo_exports; guarded by exports_lock; base NULL: it was not needed yet */
 };
 
 /* What a VI wants: a connection. Lives from connect to its answer; guarded by the registry. */
@@ -81,7 +81,7 @@ struct lo_vi {
     struct lo_session *session; /* connected to another process; written under both queue locks */
 };
 
-/* The backend's close_session of a connection request. */
+/* The backend's part of a connection request. */
 struct lo_conn {
     struct lo_offer *offer;       /* of a VI of this process */
     struct lo_incoming *incoming; /* of another process */

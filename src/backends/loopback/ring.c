@@ -55,7 +55,7 @@ static uint32_t to_end(const struct lo_ring *ring)
 
 /* What lies behind the message must not look like the head of the next one. Old payload may, a head of an
  * earlier lap does not: so this is a load, and hardly ever a store that would take the line from the
- * consumer who is looking at it. */
+ * consumer that is looking at it. */
 static void clear_behind(struct lo_ring *ring, uint32_t slots)
 {
     uint32_t next = ring->at + slots;

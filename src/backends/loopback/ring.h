@@ -28,7 +28,7 @@ enum lo_type {
     LO_WRITE,      /* a chunk of an RDMA Write */
     LO_READ,       /* an RDMA Read request */
     LO_DATA,       /* a chunk of its reply */
-    LO_ACK,        /* what came of a slot */
+    LO_ACK,        /* what came of a request slot */
     LO_CLOSE       /* the session is over */
 };
 
@@ -58,9 +58,9 @@ struct lo_ring_shared {
     uint32_t pad0[15];
     uint32_t asleep; /* set by the consumer before it sleeps, taken by the producer who rings */
     uint32_t pad1[15];
-    uint32_t wanting; /* set by the producer who waits for room, taken by the consumer who rings */
+    uint32_t wanting; /* set by a producer that waits for room, taken by the consumer that wakes it */
     uint32_t pad2[15];
-    uint32_t generations[LO_REQUEST_SLOTS]; /* the producer's request_slots: the generation that is current */
+    uint32_t generations[LO_REQUEST_SLOTS]; /* of the producer's request slots: the current ones */
 };
 
 struct lo_ring {

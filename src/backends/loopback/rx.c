@@ -101,7 +101,7 @@ static struct lo_held *take_held(struct lo_session *session, const struct lo_mes
     return held;
 }
 
-/* The peer gets its request_slots back. */
+/* The peer gets its request slots back. */
 void vipl_lo_drop_held(struct lo_session *session)
 {
     const struct lo_message *m;
@@ -133,7 +133,7 @@ static bool generation_is_current(const struct lo_link *link, uint32_t slot)
     return lo_slot_name(number, vipl_load_ordered(&link->in.shared->generations[number])) == slot;
 }
 
-/* Gives a slot back; NULL: it stands for nothing any more. */
+/* Gives a request slot back; NULL: it stands for nothing any more. */
 static struct vipl_vi *complete(struct lo_link *link, uint32_t name, bool last, uint32_t *sequence,
                                 uint32_t *bytes)
 {

@@ -129,7 +129,8 @@ static void clear_slots(struct lo_session *session)
     struct lo_link *link = session->link;
     for (uint32_t i = 0; i < LO_REQUEST_SLOTS; i++) {
         if (link->request_slots[i].session == session) {
-            link->request_slots[i].session = NULL; /* busy until the peer's reply, which then finds nobody */
+            link->request_slots[i].session =
+                NULL; /* busy until the peer's reply, which then finds no session */
             vipl_store_ordered(&link->out.shared->generations[i],
                                vipl_load_relaxed(&link->out.shared->generations[i]) + 1);
         }

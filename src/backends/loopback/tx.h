@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Sessions: their generation, and their sending side. */
+/* Sessions: their beginning and end, and their sending side. */
 #ifndef VIPL_LOOPBACK_TX_H
 #define VIPL_LOOPBACK_TX_H
 
 #include "backends/loopback/link.h"
 
-/* --- generation; the registry's lock or nothing is held unless it says otherwise --- */
+/* --- beginning and end; the registry's lock or nothing is held unless it says otherwise --- */
 
 struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
                                         const struct vipl_vi_params *params, uint32_t peer_tag, bool *opened);
