@@ -9,9 +9,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "support/role_case.hpp"
+#include "family.hpp"
 
-using namespace vipl_test;
+using namespace vipl_conformance;
 
 namespace {
 
@@ -233,7 +233,37 @@ void leave_in_the_middle(Peer &peer, bool drops)
     peer.sync();
 }
 
+/** Where requests came from the former user's programs, they come from the new user's now. */
+void be_found_again()
+{
+    must_be_root();
+    expect_fresh(); // else the suite's processes share, and stay who they are
+    const Nic nic;
+    const std::string name = unique_discriminator();
+    NetAddress local = nic.address(name), remote;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE request = nullptr;
+    REQUIRE_RC(VIP_TIMEOUT, VipConnectWait(nic, local, 0, remote, &attributes, &request));
+    become_nobody();
+    Fork child([&] {
+        const Nic own;
+        Vi vi(own);
+        NetAddress from = own.address(name + "c"), to = own.address(name);
+        REQUIRE_VIP(VipConnectRequest(vi, from, to, patience(), nullptr));
+    });
+    Vi vi(nic);
+    REQUIRE_VIP(VipConnectWait(nic, local, patience(), remote, &attributes, &request));
+    REQUIRE_VIP(VipConnectAccept(request, vi));
+    child.finish();
+}
+
 } // namespace
+
+TWO_PROCESS_CASE("a program that becomes another user and listens on is found by that user's programs",
+                 "[VipConnectWait][posix][user]") = {
+    nobody,
+    [](Peer &) { be_found_again(); },
+};
 
 VIPL_TEST_ROLES("connections that end while their messages are sent again disturb no other",
                 "[VipDisconnect][posix][user]", two_processes_only(), reliable_levels()) = {

@@ -65,7 +65,7 @@ uint32_t vipl_lo_own_places(char kind, uint64_t hash)
         const struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
         struct lo_remote *remote = vipl_load_ptr(&be->remote);
         const struct lo_socket *s = remote == NULL ? NULL : vipl_lo_socket_find(remote, kind, hash);
-        places |= s == NULL ? 0 : UINT32_C(1) << s->place;
+        places |= s == NULL || s->user != vipl_local_user() ? 0 : UINT32_C(1) << s->place;
     }
     return places;
 }
@@ -74,6 +74,7 @@ static int bind_somewhere(struct lo_socket *s)
 {
     char name[96];
     int error = EADDRINUSE;
+    s->user = vipl_local_user();
     for (unsigned place = 0; place < LO_PLACES && error == EADDRINUSE; place++) {
         s->place = place;
         error = vipl_local_listen(name, vipl_lo_name_of(name, s->kind, s->hash, place), &s->source.fd);
@@ -132,6 +133,37 @@ void vipl_lo_socket_close(struct lo_remote *remote, struct lo_socket *s)
     }
     vipl_fd_close(s->source.fd);
     vipl_free(s);
+}
+
+struct lo_socket *vipl_lo_socket_of_other_user(struct lo_remote *remote)
+{
+    uint32_t user = vipl_local_user();
+    for (struct vipl_list *l = remote->sockets.next; l != &remote->sockets; l = l->next) {
+        struct lo_socket *s = VIPL_CONTAINER(l, struct lo_socket, link);
+        if (s->kind == 'w' && s->user != user) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+bool vipl_lo_socket_rename(struct lo_remote *remote, struct lo_socket *s)
+{
+    struct lo_socket former = *s;
+    int error = bind_and_watch(remote, s);
+    if (error != 0) {
+        vipl_log_os("listening as another user", error);
+        s->source.fd = former.source.fd;
+        s->place = former.place;
+        s->user = former.user;
+        return false;
+    }
+    if (former.resume_at == 0) {
+        vipl_pollset_remove(&remote->setup, former.source.fd);
+    }
+    vipl_fd_close(former.source.fd);
+    s->resume_at = 0;
+    return true;
 }
 
 /* --- notices --- */

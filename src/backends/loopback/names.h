@@ -21,6 +21,7 @@ struct lo_socket {
     struct lo_source source;
     struct vipl_list link; /* remote->sockets */
     uint64_t hash;
+    uint32_t user; /* in its name */
     unsigned place;
     char kind;
     uint64_t resume_at; /* not watched until then: there are no descriptors for callers; 0: watched */
@@ -38,6 +39,9 @@ size_t vipl_lo_name_of(char name[96], char kind, uint64_t hash, unsigned place);
 struct lo_socket *vipl_lo_socket_open(struct lo_remote *remote, char kind, uint64_t hash);
 void vipl_lo_socket_close(struct lo_remote *remote, struct lo_socket *s); /* NULL is harmless */
 struct lo_socket *vipl_lo_socket_find(struct lo_remote *remote, char kind, uint64_t hash);
+/* A listener's socket that has another user's name: this process has become another user since. NULL: none. */
+struct lo_socket *vipl_lo_socket_of_other_user(struct lo_remote *remote);
+bool vipl_lo_socket_rename(struct lo_remote *remote, struct lo_socket *s); /* False: it has its old name */
 /* The places of sockets of this process, a bit each: within a process requests do not go over sockets. */
 uint32_t vipl_lo_own_places(char kind, uint64_t hash);
 
