@@ -43,10 +43,11 @@ extern "C" {
  * - **Forks** may come from any thread, from several threads at once, and from signal handlers, and they do not wait. There
  *   is one exception: if the server (see below) is stopped and a few hundred forks have not reached it, a fork waits for one
  *   second at most, and its child then has no shared objects.
- * - **Rights** are those that the program had when it opened its first shareable NIC handle. A process that has changed its
- *   users, groups or capabilities since then can use the objects it has. In such a process VipxOpenNic() with
- *   #VIPX_SHAREABLE, VipConnectWait(), VipConnectRequest(), VipConnectPeerRequest(), the name service, and VipRegisterMem()
- *   of memory that is not from VipxAllocShared() return VIP_ERROR_RESOURCE.
+ * - **Rights** are those that the program had when it opened its first shareable NIC handle, while any of its processes
+ *   has these. A process that has changed its users, groups or capabilities while another one has not can use the objects it
+ *   has. In such a process VipxOpenNic() with #VIPX_SHAREABLE, VipConnectWait(), VipConnectRequest(),
+ *   VipConnectPeerRequest(), the name service, and VipRegisterMem() of memory that is not from VipxAllocShared() return
+ *   VIP_ERROR_RESOURCE. When no process has the former users and groups any more, the rights are those of one that is left.
  * - **Completions** go to the first process that takes them, each one once. If a process is killed after a completion queue
  *   named a completion to it and before it took the completion, the queue names it to another process. So after a death the
  *   queue may name a work queue whose completion has just been taken: VipRecvDone() then returns VIP_NOT_DONE. A process is
@@ -138,7 +139,8 @@ VIPL_API VIP_RETURN VI_CALL VipxFreeShared(VIP_PVOID Address);
 
 /**
  * Choose whether a blocking call goes on after a signal handler ran in its thread, with the time that it had left, or ends
- * with #VIP_INTERRUPTED. The setting VIPL_RESTART is the choice of a new NIC handle; without it, calls end.
+ * with #VIP_INTERRUPTED. The setting VIPL_RESTART is the choice of a new NIC handle; without it, calls end. The C library's
+ * setuid(), setgid() and their like also run a handler in every other thread of the process, one of its own.
  *
  * The choice applies to calls that begin afterwards, on this NIC handle and on the objects created on it.
  *

@@ -257,9 +257,19 @@ struct vipl_sender {
 int vipl_local_name_senders(int fd); /* the system adds the sender to all messages sent to it from now on */
 int vipl_local_receive_from(int fd, void *bytes, size_t size, size_t *length, int fds[2],
                             struct vipl_sender *sender);
-/* Whether the sender's process has the users, groups and capabilities of this one. */
-bool vipl_has_same_rights(const struct vipl_sender *sender);
-struct vipl_sender vipl_parent(void); /* the process that started this one, with this one's user and group */
+/* This process's users, groups and capabilities beside those of another process. */
+enum vipl_rights {
+    VIPL_RIGHTS_SAME,
+    VIPL_RIGHTS_FEWER,  /* the same users and groups, and not all of the capabilities */
+    VIPL_RIGHTS_OTHER,  /* something that the other process lacks, other users or groups; or it is gone */
+    VIPL_RIGHTS_UNKNOWN /* the system does not tell */
+};
+enum vipl_rights vipl_compare_rights(int pid);
+bool vipl_is_own_identity(const struct vipl_sender *sender); /* whether user and group are this process's */
+/* This process, with all its threads, gets the users and groups of another one, and loses capabilities as the system takes them
+ * from a process that does so. 0, or an errno value: it may have some of the groups, and none of the users. */
+int vipl_take_rights(int pid);
+int vipl_parent(void); /* the process that started this one */
 
 /* --- stream sockets between hosts: they never block, raise no signal, and do not survive exec ------- */
 

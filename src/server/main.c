@@ -38,12 +38,12 @@ static int map_all(char *const mappings[], struct vipl_arena **arena)
 /* Everything that may keep this program from being the server. */
 static enum vipl_server_start prepare(char **arguments, struct vipl_arena **arena)
 {
-    struct vipl_sender program = vipl_parent();
+    enum vipl_rights rights = vipl_compare_rights(vipl_parent());
     if (strcmp(arguments[VERSION], VIPL_VERSION_STRING) != 0 ||
         atol(arguments[LAYOUT]) != (long)VIPL_SERVER_LAYOUT) {
         return VIPL_SERVER_OTHER_VERSION;
     }
-    if (!vipl_has_same_rights(&program)) {
+    if (rights != VIPL_RIGHTS_SAME && rights != VIPL_RIGHTS_UNKNOWN) {
         return VIPL_SERVER_OTHER_RIGHTS;
     }
     return map_all(arguments + ARENA, arena) == 0 ? VIPL_SERVER_RUNS : VIPL_SERVER_ADDRESS_TAKEN;

@@ -16,6 +16,7 @@
 #include "server/events.h"
 #include "server/heap.h"
 #include "server/objects.h"
+#include "server/rights.h"
 #include "server/rings.h"
 #include "share/note.h"
 
@@ -25,7 +26,6 @@ struct client {
     struct vipl_mutex reading; /* rank NOTES; guards receiving notes, and doing what they ask for */
     int fd;                    /* constant */
     unsigned number;           /* constant */
-    bool refused;              /* guarded by reading: that a call was refused is in the log already */
     uint32_t channels; /* guarded by the server's lock: threads of channels, and the first thread's watch */
 };
 
@@ -195,6 +195,7 @@ static void end_stale_calls(void)
 static void make_call(struct worker *worker, struct vipl_call *call)
 {
     uint32_t properties = vipl_calls[call->name].properties;
+    vipl_server_rights_look();
     read_notes(worker);
     if ((properties & VIPL_ENDS) != 0) {
         end_stale_calls();
@@ -337,8 +338,10 @@ static int new_client(int fd, const struct client *parent)
     client->channels = 1; /* the first thread's watch */
     int error = find_number(client) ? 0 : EAGAIN;
     if (error == 0) {
+        vipl_server_rights_begin(client->number);
         error = welcome(client, parent);
         if (error != 0) {
+            vipl_server_rights_end(client->number);
             forget_number(client);
         }
     }
@@ -388,6 +391,7 @@ static void end_channels(const struct client *client)
 static void client_ended(struct client *client)
 {
     vipl_server_forget_handlers(client->number);
+    vipl_server_rights_end(client->number);
     vipl_pollset_remove(&server.sockets, client->fd);
     vipl_server_for_each(VIPL_KIND_VI, reannounce_vi);
     vipl_server_for_each(VIPL_KIND_CQ, reannounce_cq);
@@ -434,28 +438,14 @@ static void ready_fd_of(unsigned client, const struct vipl_note *note, int fds[2
     }
 }
 
-static void log_refusal(struct client *client, const struct vipl_sender *sender)
-{
-    if (!client->refused) {
-        client->refused = true;
-        vipl_log(VIPL_LOG_ERROR,
-                 "process %d has other users, groups or capabilities than when shared objects were first "
-                 "opened: it "
-                 "uses what it has, but does not open, listen, connect or register",
-                 sender->pid);
-    }
-}
-
 /* Stores a call that needs rights for its channel's thread. The system said which process sent it, and its rights are compared
  * before the client can have changed them for this call. */
-static void note_call(struct client *client, const struct vipl_call_note *note,
+static void note_call(const struct client *client, const struct vipl_call_note *note,
                       const struct vipl_sender *sender)
 {
     struct vipl_call *checked = NULL;
-    if (vipl_has_same_rights(sender)) {
+    if (vipl_server_rights_allow(client->number, sender)) {
         checked = vipl_alloc(vipl_call_bytes(note->call.name));
-    } else {
-        log_refusal(client, sender);
     }
     if (checked != NULL) {
         memcpy(checked, &note->call, vipl_call_bytes(note->call.name));
@@ -507,6 +497,8 @@ static void do_note(struct client *client, struct vipl_call_note *whole, const s
     case VIPL_NOTE_FORK:
         note_fork(client, fd);
         return; /* the socket is the child's */
+    case VIPL_NOTE_HERE:
+        break;
     case VIPL_NOTE_CALL:
         note_call(client, whole, sender);
         break;
@@ -557,6 +549,7 @@ static bool read_note(struct client *client)
         vipl_fd_close(fds[0]);
         return length != 0;
     }
+    vipl_server_rights_known(client->number, &sender);
     do_note(client, &note, &sender, fds[0]);
     return true;
 }
@@ -587,6 +580,7 @@ void vipl_server_run(struct vipl_arena *arena, int socket)
     struct vipl_ready ready[READY];
     server.arena = arena;
     vipl_mutex_init(&server.lock, VIPL_RANK_SHARE);
+    vipl_server_rights_init();
     vipl_server_objects_init(arena);
     vipl_server_heap_init(&arena->heap);
     vipl_server_calls_init(arena);

@@ -221,7 +221,10 @@ static void after_fork_in_child(void)
         vipl_fd_close(socket < 0 ? -1 : share.lifeline);
         share.socket = share.lifeline = -1;
         vipl_store_ptr((void **)&share.arena, NULL);
+        return;
     }
+    struct vipl_note note = {.name = VIPL_NOTE_HERE};
+    vipl_local_send(socket, &note, sizeof(note), NULL, 0); /* into an empty socket */
 }
 
 /* --- joining --- */

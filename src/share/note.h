@@ -10,6 +10,7 @@ enum vipl_note_name {
     VIPL_NOTE_CHANNEL, /* asks for a channel: its number is the answer */
     VIPL_NOTE_READY_FD, /* asks for the ready descriptor of a queue or completion queue: attached to the answer */
     VIPL_NOTE_FORK,     /* a child is about to be forked: its socket is attached; no answer */
+    VIPL_NOTE_HERE,     /* the child's first: the system says which process it is; no answer */
     VIPL_NOTE_CALL,     /* a call that needs rights, before the channel makes it; no answer */
     VIPL_NOTE_CANCEL /* ends the blocking call of a channel; no answer */
 };

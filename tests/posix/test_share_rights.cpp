@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // POSIX extensions: a process with shared objects becomes another user. What it has it goes on using, as with an open
-// descriptor; it gets nothing new through the process that has the objects, which is still the former user's.
+// descriptor; it gets nothing new through the server while that is still the former user's for others. When all have become
+// other users, so does the server.
 #include <vipl/posix.h>
+
+#include <fstream>
+#include <iterator>
 
 #include <grp.h>
 #include <sys/mman.h>
@@ -87,6 +91,34 @@ void become_nobody()
     EXPECT(setgroups(0, nullptr) == 0 && setgid(kNobody) == 0 && setuid(kNobody) == 0);
 }
 
+/** Whether all of a process's threads are that user, group, and nothing else. */
+bool is_nobody(pid_t process)
+{
+    const std::string folder = "/proc/" + std::to_string(process) + "/task";
+    const std::string id = std::to_string(kNobody), four = id + "\t" + id + "\t" + id + "\t" + id;
+    DIR *const tasks = opendir(folder.c_str());
+    EXPECT(tasks != nullptr);
+    bool all = true;
+    while (const dirent *entry = readdir(tasks)) {
+        if (entry->d_name[0] != '.') {
+            std::ifstream file(folder + "/" + entry->d_name + "/status");
+            const std::string status(std::istreambuf_iterator<char>(file), {});
+            for (const std::string &line :
+                 {"Uid:\t" + four, "Gid:\t" + four, std::string("Groups:\t \n"),
+                  std::string("CapPrm:\t0000000000000000"), std::string("CapEff:\t0000000000000000")}) {
+                all = all && (status.empty() || status.find(line) != std::string::npos);
+            }
+        }
+    }
+    closedir(tasks);
+    return all;
+}
+
+void expect_nobody(pid_t process)
+{
+    EXPECT(is_nobody(process));
+}
+
 struct Change {
     const char *name;
     void (*change)();
@@ -138,22 +170,135 @@ TWO_PROCESS_CASE("a process that becomes another user uses what it shares, and g
     },
 };
 
-TWO_PROCESS_CASE("the process that opened first and becomes another user gets nothing new",
+TWO_PROCESS_CASE("a program that becomes another user takes the server along", "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_root();
+        void *const mapping = shared_page();
+        SharedPair shared;
+        const pid_t process = server();
+        shared.exchange();
+        become_nobody();
+        expect_served(shared, mapping);
+        expect_nobody(process);
+        expect_use(shared);
+        Fork child([&] {
+            expect_served(shared, mapping);
+            expect_use(shared);
+        });
+        child.finish();
+    },
+};
+
+TWO_PROCESS_CASE("the server drops its rights with the last of its processes, whatever that calls",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_root();
+        SharedPair shared;
+        const pid_t process = server();
+        REQUIRE_VIP(
+            VipxSetRestart(shared.nic, VIP_TRUE)); // the C library signals the threads of who calls setuid
+        std::future<void> waiting;
+        begin_call(waiting, [&] { // which is not disturbed
+            NetAddress from, local = shared.nic.address(unique_discriminator());
+            VIP_VI_ATTRIBUTES attributes{};
+            VIP_CONN_HANDLE request = nullptr;
+            REQUIRE_RC(VIP_TIMEOUT,
+                       VipConnectWait(shared.nic, local, 2 * a_second(), from, &attributes, &request));
+        });
+        become_nobody();
+        const unsigned long long end = now_ms() + patience();
+        while (!is_nobody(process) && now_ms() < end) {
+            shared.idle.state();
+        }
+        expect_nobody(process);
+        waiting.get();
+        shared.exchange();
+    },
+};
+
+TWO_PROCESS_CASE("rights that are set aside for a while are set aside by the server too, and come back",
                  "[sharing][posix]") = {
     nobody,
     [](Peer &) {
         expect_root();
         void *const mapping = shared_page();
         SharedPair shared;
-        shared.exchange();
-        become_nobody();
-        expect_refused(shared, mapping);
-        expect_use(shared);
-        Fork child([&] {
+        for (unsigned round = 0; round < 2; ++round) {
+            EXPECT(setegid(kNobody) == 0 && seteuid(kNobody) == 0);
+            expect_served(shared, mapping);
+            EXPECT(seteuid(0) == 0 && setegid(0) == 0);
+            expect_served(shared, mapping);
+        }
+        Fork child([&] { // and then they are set aside for one of two only
+            EXPECT(seteuid(kNobody) == 0);
             expect_refused(shared, mapping);
-            expect_use(shared);
         });
         child.finish();
+        EXPECT(seteuid(kNobody) == 0);
+        expect_served(shared, mapping);
+        const gid_t groups[] = {1, kNobody}; // which only a server that takes its rights back can follow
+        EXPECT(seteuid(0) == 0 && setgroups(2, groups) == 0);
+        expect_served(shared, mapping);
+    },
+};
+
+TWO_PROCESS_CASE("a child that has made no call keeps the server's rights, or drops them, as others do",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_root();
+        void *const mapping = shared_page();
+        const Gate keep, drop, dropped, end;
+        SharedPair shared;
+        Fork keeper([&] {
+            keep.pass();
+            expect_served(shared, mapping);
+        });
+        Fork dropper([&] {
+            drop.pass();
+            become_nobody();
+            dropped.open();
+            end.pass();
+        });
+        become_nobody();
+        expect_refused(shared, mapping); // the keeper may call yet
+        keep.open();
+        keeper.finish();
+        drop.open();
+        dropped.pass();
+        expect_served(shared, mapping);
+        end.open();
+        dropper.finish();
+    },
+};
+
+TWO_PROCESS_CASE("the server drops its rights when the last process that has them ends",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_root();
+        const Gate ready, left, told;
+        Fork parent([&] {
+            SharedPair shared;
+            const pid_t process = server();
+            Fork::orphan([&, process] {
+                become_nobody();
+                expect_refused(shared, shared_page());
+                ready.open();
+                left.pass(); // the last that has them has ended
+                const unsigned long long end = now_ms() + patience();
+                while (!is_nobody(process) && now_ms() < end) { // makes no call
+                    std::this_thread::yield();
+                }
+                told.open(is_nobody(process));
+            });
+            ready.pass();
+        });
+        parent.finish();
+        left.open();
+        EXPECT_EQ(1, told.pass());
     },
 };
 

@@ -3,7 +3,9 @@
  * What a process may do, as the system tells it: its users, groups and capabilities. The sender's identity comes with the
  * message and cannot be forged; the rest is read from /proc, where there is one.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +20,18 @@ struct reader {
     char bytes[1024];
 };
 
+enum { REAL, EFFECTIVE, SAVED, OF_FILES, KINDS };
+enum { FEW_GROUPS = 32, MOST_GROUPS = 65536 };
+
+struct rights {
+    uint32_t users[KINDS];
+    uint32_t groups[KINDS];
+    uint64_t capabilities[4]; /* inheritable, permitted, effective, ambient */
+    gid_t *others;            /* supplementary groups, in the system's order */
+    size_t count;
+    size_t room;
+};
+
 static int next(struct reader *reader)
 {
     if (reader->at == reader->length) {
@@ -28,88 +42,186 @@ static int next(struct reader *reader)
     return reader->at == reader->length ? -1 : (unsigned char)reader->bytes[reader->at++];
 }
 
-static bool is_about_rights(const char *name)
+static unsigned digit_of(int c)
 {
-    static const char *const names[] = {"Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapAmb"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 16;
 }
 
-/* Moves behind the name of the next line that is about rights. False: no more such lines. */
-static bool find_line(struct reader *reader)
-{
-    char name[16];
-    for (;;) {
-        size_t length = 0;
-        int c;
-        while ((c = next(reader)) >= 0 && c != ':' && c != '\n') {
-            name[length] = (char)c;
-            length += length < sizeof(name) - 1 ? 1 : 0;
-        }
-        name[length] = '\0';
-        if (c == ':' && is_about_rights(name)) {
-            return true;
-        }
-        while (c >= 0 && c != '\n') {
-            c = next(reader);
-        }
-        if (c < 0) {
-            return false;
-        }
-    }
-}
-
-static bool is_same_line(struct reader *one, struct reader *other)
+/* The next number of a line, in decimal or hexadecimal. False: the line is over. */
+static bool read_number(struct reader *reader, unsigned base, uint64_t *number)
 {
     int c;
-    do {
-        c = next(one);
-        if (c != next(other)) {
+    bool any = false;
+    *number = 0;
+    while ((c = next(reader)) >= 0 && c != '\n') {
+        unsigned digit = digit_of(c);
+        if (digit < base) {
+            *number = *number * base + digit;
+            any = true;
+        } else if (any) {
+            return true;
+        }
+    }
+    reader->at -= c == '\n' ? 1 : 0; /* which ends the line for the next look, too */
+    return any;
+}
+
+/* False: no memory. */
+static bool add_group(struct rights *rights, gid_t group)
+{
+    if (rights->count == rights->room) {
+        size_t room = rights->room == 0 ? FEW_GROUPS : 2 * rights->room;
+        gid_t *others = room > MOST_GROUPS ? NULL : vipl_alloc(room * sizeof(*others));
+        if (others == NULL) {
             return false;
         }
-    } while (c >= 0 && c != '\n');
+        if (rights->count > 0) {
+            memcpy(others, rights->others, rights->count * sizeof(*others));
+        }
+        vipl_free(rights->others);
+        rights->others = others;
+        rights->room = room;
+    }
+    rights->others[rights->count++] = group;
     return true;
 }
 
-static bool open_status(struct reader *reader, int pid)
+static bool read_line(struct reader *reader, const char *name, struct rights *rights)
 {
+    static const char *const capabilities[] = {"CapInh", "CapPrm", "CapEff", "CapAmb"};
+    uint64_t number;
+    bool uid = strcmp(name, "Uid") == 0;
+    if (uid || strcmp(name, "Gid") == 0) {
+        for (unsigned i = 0; i < KINDS && read_number(reader, 10, &number); i++) {
+            (uid ? rights->users : rights->groups)[i] = (uint32_t)number;
+        }
+        return true;
+    }
+    bool fits = true;
+    while (strcmp(name, "Groups") == 0 && fits && read_number(reader, 10, &number)) {
+        fits = add_group(rights, (gid_t)number);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        if (strcmp(name, capabilities[i]) == 0) {
+            read_number(reader, 16, &rights->capabilities[i]);
+        }
+    }
+    return fits;
+}
+
+/* Reads the name of the next line. False: there is none. */
+static bool read_name(struct reader *reader, char name[16])
+{
+    size_t length = 0;
+    int c;
+    while ((c = next(reader)) >= 0 && c != ':' && c != '\n') {
+        name[length] = (char)c;
+        length += length < 15 ? 1 : 0;
+    }
+    name[length] = '\0';
+    reader->at -= c == '\n' ? 1 : 0;
+    return c >= 0;
+}
+
+static bool read_status(struct reader *reader, struct rights *rights)
+{
+    char name[16];
+    while (read_name(reader, name)) {
+        if (!read_line(reader, name, rights)) {
+            return false;
+        }
+        for (int c = 0; c >= 0 && c != '\n';) {
+            c = next(reader);
+        }
+    }
+    return true;
+}
+
+/* False: the process is gone, its status is not to be seen, or there is no memory. The list is the caller's to free. */
+static bool read_rights(int pid, struct rights *rights)
+{
+    struct reader reader = {0};
     char path[64];
+    memset(rights, 0, sizeof(*rights));
     snprintf(path, sizeof(path), "/proc/%d/status", pid);
     vipl_fd_begin();
-    reader->fd = open(path, O_RDONLY | O_CLOEXEC);
-    vipl_fd_own(reader->fd);
+    reader.fd = open(path, O_RDONLY | O_CLOEXEC);
+    vipl_fd_own(reader.fd);
     vipl_fd_end();
-    reader->at = reader->length = 0;
-    return reader->fd >= 0;
-}
-
-static bool is_same_status(struct reader *own, struct reader *other)
-{
-    bool found;
-    bool same = true;
-    do {
-        found = find_line(own);
-        same = find_line(other) == found && (!found || is_same_line(own, other));
-    } while (found && same);
-    return same;
-}
-
-bool vipl_has_same_rights(const struct vipl_sender *sender)
-{
-    struct reader own;
-    struct reader other;
-    if (sender->pid <= 0 || sender->user != (uint32_t)getuid() || sender->group != (uint32_t)getgid()) {
+    if (reader.fd < 0) {
         return false;
     }
-    if (!open_status(&own, (int)getpid())) {
-        return true; /* no /proc here: the identity that came with the message has to do */
+    bool read_all = read_status(&reader, rights);
+    vipl_fd_close(reader.fd);
+    return read_all;
+}
+
+static bool same_groups(const struct rights *one, const struct rights *other)
+{
+    return one->count == other->count &&
+           (one->count == 0 || memcmp(one->others, other->others, one->count * sizeof(gid_t)) == 0);
+}
+
+static enum vipl_rights compare(const struct rights *own, const struct rights *other)
+{
+    if (memcmp(own->users, other->users, sizeof(own->users)) != 0 ||
+        memcmp(own->groups, other->groups, sizeof(own->groups)) != 0 || !same_groups(own, other)) {
+        return VIPL_RIGHTS_OTHER;
     }
-    bool same = open_status(&other, sender->pid) && is_same_status(&own, &other);
-    vipl_fd_close(own.fd);
-    vipl_fd_close(other.fd);
-    return same;
+    enum vipl_rights found = VIPL_RIGHTS_SAME;
+    for (unsigned i = 0; i < 4; i++) {
+        if ((own->capabilities[i] & ~other->capabilities[i]) != 0) {
+            return VIPL_RIGHTS_OTHER;
+        }
+        found = own->capabilities[i] == other->capabilities[i] ? found : VIPL_RIGHTS_FEWER;
+    }
+    return found;
+}
+
+bool vipl_is_own_identity(const struct vipl_sender *sender)
+{
+    return sender->user == (uint32_t)getuid() && sender->group == (uint32_t)getgid();
+}
+
+enum vipl_rights vipl_compare_rights(int pid)
+{
+    struct rights own;
+    struct rights other = {0};
+    enum vipl_rights found = VIPL_RIGHTS_UNKNOWN;
+    if (read_rights((int)getpid(), &own)) {
+        found = pid > 0 && read_rights(pid, &other) ? compare(&own, &other) : VIPL_RIGHTS_OTHER;
+    }
+    vipl_free(own.others);
+    vipl_free(other.others);
+    return found;
+}
+
+/* Users last, for the change of the others takes their rights. */
+static int become(const struct rights *own, const struct rights *wanted)
+{
+    if (own->users[EFFECTIVE] != own->users[SAVED] && seteuid(own->users[SAVED]) != 0) { /* set aside */
+        return errno;
+    }
+    if (!same_groups(own, wanted) && setgroups(wanted->count, wanted->others) != 0) {
+        return errno;
+    }
+    const uint32_t *groups = wanted->groups;
+    const uint32_t *users = wanted->users;
+    return setresgid(groups[REAL], groups[EFFECTIVE], groups[SAVED]) == 0 &&
+                   setresuid(users[REAL], users[EFFECTIVE], users[SAVED]) == 0
+               ? 0
+               : errno;
+}
+
+int vipl_take_rights(int pid)
+{
+    struct rights own;
+    struct rights wanted = {0};
+    int error = ESRCH;
+    if (read_rights((int)getpid(), &own) && read_rights(pid, &wanted)) {
+        error = become(&own, &wanted);
+    }
+    vipl_free(own.others);
+    vipl_free(wanted.others);
+    return error;
 }

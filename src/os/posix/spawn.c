@@ -156,9 +156,9 @@ int vipl_detach(const char *name, const int *keep, unsigned count)
     return child == 0 ? 0 : errno;
 }
 
-struct vipl_sender vipl_parent(void)
+int vipl_parent(void)
 {
-    return (struct vipl_sender){(int)getppid(), (uint32_t)getuid(), (uint32_t)getgid()};
+    return (int)getppid();
 }
 
 void vipl_process_end(void)
