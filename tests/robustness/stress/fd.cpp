@@ -200,16 +200,18 @@ void caller(const Scene &scene, Line &line)
                                 timeout_scale())); // it may take that long
     const auto order = line.receive<Order>();
     End end(order.mode);
+    line.sync(); // the other side has a descriptor for requests
     REQUIRE_VIP(request_to(end.nic, scene.name(), end.vi));
     talk(end, false, scene.seed, order.total);
     line.sync(); // both have everything
 }
 
 /** Accepts, asleep on a descriptor too. */
-void accept(const End &end, const Scene &scene)
+void accept(const End &end, const Scene &scene, Line &line)
 {
     const Sleeper requests(fd_of(VIPX_FD_CONNECT, end.nic), false);
     EXPECT_EQ(VIP_TIMEOUT, accept_on(end.nic, scene.name(), end.vi, 0));
+    line.sync();
     requests.await_readable();
     REQUIRE_VIP(accept_on(end.nic, scene.name(), end.vi, 0));
     EXPECT(requests.is_quiet());
@@ -225,7 +227,7 @@ TEST_CASE("no wake-up is missed between two processes", "[fd]")
         Child child(caller, scene);
         child.line.send(order);
         End end(order.mode);
-        accept(end, scene);
+        accept(end, scene, child.line);
         talk(end, true, scene.seed, order.total);
         child.line.sync();
         child.finish();
