@@ -213,6 +213,22 @@ TEST_CASE("a disconnect that finds the ring full is said when there is room", "[
     CHECK(other.state() == VIP_STATE_CONNECTED);
 }
 
+TEST_CASE("a requester that takes up an acceptance too late is told that its connection is over", "[peer]")
+{
+    Scene s;
+    VictimVi other(s.victim, s.peer, VIP_SERVICE_RELIABLE_DELIVERY);
+    lo_message open = message_of(LO_OPEN, 0, VictimVi::kPeerNumber);
+    open.session = s.vi.number;
+    REQUIRE(VipDisconnect(s.vi.handle) == VIP_SUCCESS);
+    lo_message message{};
+    REQUIRE(s.peer.receive(LO_CLOSE, message)); // of the disconnect
+    REQUIRE(s.peer.send(open));
+    s.victim.progress();
+    REQUIRE(s.peer.receive(LO_CLOSE, message));
+    CHECK(message.session == VictimVi::kPeerNumber);
+    CHECK(other.state() == VIP_STATE_CONNECTED);
+}
+
 TEST_CASE("no session of a link has number 0, however many there have been", "[peer]")
 {
     Scene s;

@@ -526,6 +526,13 @@ static void on_open(struct lo_session *s, const struct lo_message *m)
     }
 }
 
+/* The requester has taken up the acceptance when the acceptor had given it up: its connection ends at once. */
+static bool refuse_open(struct lo_link *link, const struct lo_message *m)
+{
+    struct lo_message message = {.type = LO_CLOSE, .session = m->total};
+    return vipl_lo_link_reply(link, &message);
+}
+
 /* Keeps a message until the awaited one is there. Where that cannot be, the connection ends, and none of the rest is taken. */
 static bool hold(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
@@ -572,6 +579,9 @@ static bool dispatch(struct lo_link *link, const struct lo_message *m, const uns
         return sane;
     }
     struct lo_session *s = session_by(link, m->session);
+    if (s == NULL && m->type == LO_OPEN) {
+        return refuse_open(link, m);
+    }
     if (s == NULL || (!s->open && m->type != LO_OPEN && m->type != LO_CLOSE)) {
         return refuse(link, m);
     }
