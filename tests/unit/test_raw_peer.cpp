@@ -206,11 +206,52 @@ TEST_CASE("a disconnect that finds the ring full is said when there is room", "[
     }
     REQUIRE(VipDisconnect(s.vi.handle) == VIP_SUCCESS);
     lo_message message{};
+    CHECK(s.peer.in.shared->wanting == 1); // a sleeper is woken when there is room
     CHECK_FALSE(s.peer.receive(LO_CLOSE, message));
     s.victim.progress();
     REQUIRE(s.peer.receive(LO_CLOSE, message));
     CHECK(message.session == VictimVi::kPeerNumber);
     CHECK(other.state() == VIP_STATE_CONNECTED);
+}
+
+TEST_CASE("a program that waits for room for a message of many pieces sleeps until there is enough", "[peer]")
+{
+    constexpr unsigned kPieces = 252, kBytes = 16, kMessages = 8; // of which the ring takes seven
+    struct alignas(64) Large {
+        VIP_DESCRIPTOR descriptor{};
+        VIP_DESCRIPTOR_SEGMENT more[kPieces]{};
+    };
+    Scene s;
+    std::vector<Large> large(kMessages);
+    VIP_MEM_ATTRIBUTES attributes{};
+    VIP_MEM_HANDLE handle = 0;
+    const auto bytes = static_cast<VIP_ULONG>(large.size() * sizeof(Large));
+    REQUIRE(VipRegisterMem(s.victim.handle, large.data(), bytes, &attributes, &handle) == VIP_SUCCESS);
+    s.peer.link->peer_direct_access = 1;
+    for (Large &each : large) {
+        VIP_DESCRIPTOR *descriptor = &each.descriptor;
+        descriptor->CS.SegCount = kPieces;
+        descriptor->CS.Length = kPieces * kBytes;
+        for (unsigned i = 0; i < kPieces; ++i) {
+            VIP_DATA_SEGMENT &piece = descriptor->DS[i].Local;
+            piece.Data.Address = s.memory.data();
+            piece.Handle = s.memory.handle;
+            piece.Length = kBytes;
+        }
+        REQUIRE(VipPostSend(s.vi.handle, descriptor, handle) == VIP_SUCCESS);
+    }
+    vipl_poll_hint hint{};
+    vipl_lo_remote_prepare_wait(s.victim.be, &hint);
+    vipl_lo_remote_finish_wait(s.victim.be, &hint);
+    CHECK(hint.ms == -1);
+    CHECK(s.peer.in.shared->wanting == 1);
+    lo_message message{};
+    for (unsigned i = 0; i < kMessages; ++i) {
+        CHECK(s.peer.receive(LO_RENDEZVOUS, message));
+        s.victim.progress();
+    }
+    REQUIRE(VipDisconnect(s.vi.handle) == VIP_SUCCESS);
+    CHECK(VipDeregisterMem(s.victim.handle, large.data(), handle) == VIP_SUCCESS);
 }
 
 TEST_CASE("a requester that takes up an acceptance too late is told that its connection is over", "[peer]")

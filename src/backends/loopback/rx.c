@@ -452,7 +452,7 @@ static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
         read->offset += bytes;
         wake = vipl_lo_ring_publish(&link->out, &message);
     } else if (payload == NULL) {
-        vipl_store_ordered(&link->out.shared->wanting, 1);
+        vipl_lo_link_want_room(link);
     }
     vipl_mutex_unlock(&link->tx);
     if (wake) {

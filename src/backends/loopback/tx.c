@@ -14,7 +14,11 @@
 #include "base/log.h"
 #include "os/os_atomic.h"
 
-enum { MOST_A_TURN = 256 };
+enum {
+    MOST_A_TURN = 256,
+    PIECE_BYTES = 16,                              /* of a rendezvous send: address and length */
+    ENOUGH_ROOM = VIPL_MAX_SEGMENTS * PIECE_BYTES, /* for the largest message that is not cut into chunks */
+};
 
 /* --- making and ending a session; the registry's lock or nothing is held --- */
 
@@ -137,6 +141,24 @@ static void clear_slots(struct lo_session *session)
     }
 }
 
+/* --- waiting for room; tx is held --- */
+
+static bool has_room(struct lo_link *link)
+{
+    return vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= ENOUGH_ROOM;
+}
+
+void vipl_lo_link_want_room(struct lo_link *link)
+{
+    vipl_store_relaxed(&link->waiting, 1);
+    vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
+    if (link->free_slots > 0 && has_room(link)) {
+        vipl_up_wake(link->be->core); /* the peer has read everything meanwhile, and did not see it */
+    }
+}
+
+/* --- the end of a session --- */
+
 /* Sends CLOSE, now or when there is room; then the session is freed. The link may be gone afterwards. */
 static void close_session(struct lo_session *session)
 {
@@ -155,7 +177,7 @@ static void close_session(struct lo_session *session)
         sent = true;
     } else if (!sent) {
         vipl_list_append(&link->pending_closes, &session->blocked);
-        vipl_store_relaxed(&link->waiting, 1);
+        vipl_lo_link_want_room(link);
     }
     vipl_mutex_unlock(&link->tx);
     if (wake) {
@@ -246,9 +268,8 @@ static enum vipl_posted block(struct lo_session *session)
     vipl_mutex_lock(&link->tx);
     if (vipl_list_empty(&session->blocked)) {
         vipl_list_append(&link->blocked, &session->blocked);
-        vipl_store_relaxed(&link->waiting, 1);
     }
-    vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
+    vipl_lo_link_want_room(link);
     vipl_mutex_unlock(&link->tx);
     return VIPL_POSTED_AGAIN;
 }
@@ -256,9 +277,13 @@ static enum vipl_posted block(struct lo_session *session)
 bool vipl_lo_link_has_room(struct lo_link *link)
 {
     vipl_mutex_lock(&link->tx);
-    bool blocked = !vipl_list_empty(&link->blocked) || !vipl_list_empty(&link->pending_closes);
-    bool wanted = link->reads_count > 0 || link->resending || (blocked && link->free_slots > 0);
-    bool room = wanted && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_RING_SLOT;
+    bool blocked = !vipl_list_empty(&link->blocked) && link->free_slots > 0;
+    bool wanted =
+        blocked || link->reads_count > 0 || link->resending || !vipl_list_empty(&link->pending_closes);
+    if (wanted) { /* the mark first: the peer may have taken the last one, and given less room than is wanted */
+        vipl_store_ordered(&link->out.shared->wanting, 1);
+    }
+    bool room = wanted && has_room(link);
     vipl_mutex_unlock(&link->tx);
     return room;
 }
@@ -370,7 +395,7 @@ static enum vipl_posted send_through_ring(struct lo_session *session, struct vip
 static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_send *send)
 {
     struct lo_link *link = session->link;
-    uint32_t bytes = send->local.count * 16;
+    uint32_t bytes = send->local.count * PIECE_BYTES;
     vipl_mutex_lock(&link->tx);
     unsigned char *payload = vipl_lo_ring_claim(&link->out, bytes, false);
     uint32_t slot = payload == NULL ? 0 : take_slot(session, send);
@@ -380,7 +405,7 @@ static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_
     }
     for (unsigned i = 0; i < send->local.count; i++) {
         uint64_t piece[2] = {(uint64_t)(uintptr_t)send->local.iov[i].base, send->local.iov[i].len};
-        memcpy(payload + (size_t)i * 16, piece, 16);
+        memcpy(payload + (size_t)i * PIECE_BYTES, piece, PIECE_BYTES);
     }
     link->request_slots[lo_slot_number(slot)].rendezvous = true;
     struct lo_message message = {
@@ -567,7 +592,7 @@ static bool put_again(struct lo_session *session, struct lo_request_slot *slot, 
     uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
     unsigned char *payload = bytes == 0 && left > 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
     if (payload == NULL) {
-        vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
+        vipl_lo_link_want_room(link);
         vipl_mutex_unlock(&link->tx);
         return false;
     }
@@ -621,7 +646,7 @@ static struct lo_session *next_blocked(struct lo_link *link)
 {
     vipl_mutex_lock(&link->tx);
     struct vipl_list *l = NULL;
-    if (link->free_slots > 0 && vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= LO_RING_SLOT) {
+    if (link->free_slots > 0 && has_room(link)) {
         l = vipl_list_take(&link->blocked);
     }
     vipl_mutex_unlock(&link->tx);

@@ -23,6 +23,8 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
 /* --- what is not in the ring yet; rx is held --- */
 
 bool vipl_lo_link_has_room(struct lo_link *link); /* for something that waits for room */
+/* Something has to wait: the peer wakes a sleeper of this process when it has read. tx is held. */
+void vipl_lo_link_want_room(struct lo_link *link);
 /* There may be room: goes on with sends, messages that are sent again, and ends of sessions. */
 void vipl_lo_link_resume(struct lo_link *link);
 void vipl_lo_link_free_closes(struct lo_link *link);
