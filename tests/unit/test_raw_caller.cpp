@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include "raw_peer.hpp"
 
@@ -127,6 +128,9 @@ public:
         vipl_fd_close(fd_);
         fd_ = -1;
     }
+    /** Nothing can be sent to it any more, though it has not hung up. */
+    void stop_reading() { REQUIRE(shutdown(fd_, SHUT_RD) == 0); }
+    bool was_hung_up() const { return vipl_local_has_hung_up(fd_); }
     void set(lo_claim_state state, unsigned number) { *word() = lo_claim_word(kGeneration, state, number); }
     bool is(lo_claim_state state, unsigned number) const
     {
@@ -202,6 +206,22 @@ TEST_CASE("a caller that does not take up an acceptance is given 5 seconds", "[c
     CHECK(result == VIP_TIMEOUT);
     caller.hang_up(); // lets one go that waits for ever
     acceptor.join();
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+TEST_CASE("an acceptance that cannot be sent is VIP_TIMEOUT at once, and the caller is hung up", "[caller]")
+{
+    Listener listener;
+    Caller caller(listener);
+    caller.ask();
+    VIP_CONN_HANDLE connection = nullptr;
+    REQUIRE(listener.wait(&connection) == VIP_SUCCESS);
+    caller.stop_reading();
+    VIP_VI_HANDLE vi = make_vi(listener);
+    CHECK(VipConnectAccept(connection, vi) == VIP_TIMEOUT);
+    CHECK(caller.is(LO_ACCEPTED, Caller::kNumber)); // its own to change, when it finds the hang-up
+    listener.progress();
+    CHECK(caller.was_hung_up());
     CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
 }
 

@@ -187,7 +187,8 @@ static bool send_acceptance(struct lo_incoming *in, struct lo_link *link, bool i
 }
 
 /* The VI gets a session, then the request is ACCEPTED: after that only the sending may fail. The session opens when the
- * requester takes it up. On failure nothing is left but the incoming connection, to be ended. */
+ * requester takes it up. On failure nothing is left but the incoming connection, to be ended: its hang-up makes an ACCEPTED
+ * request PENDING again. */
 static VIP_RETURN accept_over(struct lo_incoming *in, struct vipl_vi *vi)
 {
     bool is_new;
@@ -197,8 +198,11 @@ static VIP_RETURN accept_over(struct lo_incoming *in, struct vipl_vi *vi)
         return VIP_ERROR_RESOURCE;
     }
     in->session = vipl_lo_session_open(link, vi, 0, &in->wanted.params, in->wanted.tag, &in->opened);
-    bool accepted =
-        in->session != NULL && lo_claim_accept(in->word, in->wanted.generation, in->wanted.number);
+    in->state = LO_INCOMING_ACCEPTING;
+    in->deadline = vipl_lo_in_ms(OPEN_MS);
+    bool accepted = in->session != NULL &&
+                    lo_claim_accept(in->word, in->wanted.generation, in->wanted.number) &&
+                    send_acceptance(in, link, is_new, vi);
     if (!accepted) {
         VIP_RETURN rc = in->session == NULL ? VIP_ERROR_RESOURCE : VIP_TIMEOUT;
         if (in->session != NULL) {
@@ -210,9 +214,6 @@ static VIP_RETURN accept_over(struct lo_incoming *in, struct vipl_vi *vi)
         }
         return rc;
     }
-    in->state = LO_INCOMING_ACCEPTING;
-    in->deadline = vipl_lo_in_ms(OPEN_MS);
-    in->gone = !send_acceptance(in, link, is_new, vi);
     return VIP_SUCCESS;
 }
 
@@ -426,7 +427,6 @@ static void on_hang_up(struct lo_incoming *in)
         incoming_end(in);
         return;
     }
-    in->gone = true; /* the thread that is accepting it finds out by the mark */
     in->deadline = vipl_lo_in_ms(GONE_MS);
     vipl_pollset_remove(&in->remote->setup, in->source.fd);
 }

@@ -33,7 +33,6 @@ struct lo_incoming {
     struct lo_session *session; /* what came of it */
     bool opened;    /* the requester has taken it up; the session may be over again. Guarded by rx */
     int exports_fd; /* of the requester's export table; -1: none, or the link has it */
-    bool gone;      /* the requester has hung up */
 };
 
 void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to, int fd);
