@@ -318,6 +318,35 @@ TEST_CASE("a caller that has hung up is not handed out", "[caller]")
     CHECK(listener.remote->incoming_count == 0);
 }
 
+TEST_CASE("of listeners of a process that became another user, one that finds no place does not keep others "
+          "from it",
+          "[caller]")
+{
+    Listener listener;
+    const std::uint64_t first = vipl_lo_hash_of(&listener.address);
+    listener.address.disc[0] ^= 1;
+    REQUIRE(listener.wait(nullptr) == VIP_TIMEOUT);
+    const std::uint64_t second = vipl_lo_hash_of(&listener.address);
+    int taken[LO_PLACES];
+    for (unsigned place = 1; place < LO_PLACES; ++place) { // the first one's own name is place 0 still
+        char name[96];
+        const size_t length = vipl_lo_name_of(name, 'w', first, place);
+        REQUIRE(vipl_local_listen(name, length, &taken[place]) == 0);
+    }
+    lo_socket *without = vipl_lo_socket_find(listener.remote, 'w', first);
+    lo_socket *with = vipl_lo_socket_find(listener.remote, 'w', second);
+    const std::uint32_t other_user = vipl_local_user() + 1;
+    without->user = with->user = other_user;
+    CHECK(listener.wait(nullptr) == VIP_TIMEOUT);
+    CHECK(without->user == other_user);
+    CHECK(with->user == vipl_local_user());
+    for (unsigned place = 1; place < LO_PLACES; ++place) {
+        vipl_fd_close(taken[place]);
+    }
+    CHECK(listener.wait(nullptr) == VIP_TIMEOUT);
+    CHECK(without->user == vipl_local_user());
+}
+
 TEST_CASE("a thread that is about to sleep learns what waits for a time, while another thread looks",
           "[caller]")
 {

@@ -65,28 +65,11 @@ void vipl_lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
     vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
-/* A listener whose process has become another user gets that user's name. False: none, or it could not be done. */
-static bool rename_one(struct lo_remote *remote)
-{
-    struct lo_notices notices = {0};
-    vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_socket *s = vipl_lo_socket_of_other_user(remote);
-    bool renamed = s != NULL && vipl_lo_socket_rename(remote, s);
-    if (renamed) {
-        vipl_lo_notices_send(&notices, s->hash, s->place);
-    }
-    vipl_mutex_unlock(&vipl_lo_registry.lock);
-    vipl_lo_notices_await(&notices);
-    return renamed;
-}
-
 void vipl_lo_conns_look(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = vipl_load_ptr(&be->remote);
-    uint32_t generation = vipl_fork_generation();
     if (remote != NULL) {
-        while (rename_one(remote) && vipl_fork_generation() == generation) {
-        }
+        vipl_lo_listeners_rename(remote);
         vipl_lo_setup_look(remote, true);
     }
     vipl_mutex_lock(&vipl_lo_registry.lock);

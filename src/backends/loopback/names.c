@@ -70,6 +70,14 @@ uint32_t vipl_lo_own_places(char kind, uint64_t hash)
     return places;
 }
 
+static void log_once(struct lo_socket *s, const char *what, int error)
+{
+    if (!s->logged) {
+        vipl_log_os(what, error);
+    }
+    s->logged = true;
+}
+
 static int bind_somewhere(struct lo_socket *s)
 {
     char name[96];
@@ -133,37 +141,6 @@ void vipl_lo_socket_close(struct lo_remote *remote, struct lo_socket *s)
     }
     vipl_fd_close(s->source.fd);
     vipl_free(s);
-}
-
-struct lo_socket *vipl_lo_socket_of_other_user(struct lo_remote *remote)
-{
-    uint32_t user = vipl_local_user();
-    for (struct vipl_list *l = remote->sockets.next; l != &remote->sockets; l = l->next) {
-        struct lo_socket *s = VIPL_CONTAINER(l, struct lo_socket, link);
-        if (s->kind == 'w' && s->user != user) {
-            return s;
-        }
-    }
-    return NULL;
-}
-
-bool vipl_lo_socket_rename(struct lo_remote *remote, struct lo_socket *s)
-{
-    struct lo_socket former = *s;
-    int error = bind_and_watch(remote, s);
-    if (error != 0) {
-        vipl_log_os("listening as another user", error);
-        s->source.fd = former.source.fd;
-        s->place = former.place;
-        s->user = former.user;
-        return false;
-    }
-    if (former.resume_at == 0) {
-        vipl_pollset_remove(&remote->setup, former.source.fd);
-    }
-    vipl_fd_close(former.source.fd);
-    s->resume_at = 0;
-    return true;
 }
 
 /* --- notices --- */
@@ -231,6 +208,58 @@ void vipl_lo_notices_await(struct lo_notices *notices)
     }
 }
 
+/* --- another user --- */
+
+/* False: it has its old name. */
+static bool rename_socket(struct lo_remote *remote, struct lo_socket *s)
+{
+    struct lo_socket former = *s;
+    int error = bind_and_watch(remote, s);
+    if (error != 0) {
+        log_once(s, "listening as another user", error);
+        s->source.fd = former.source.fd;
+        s->place = former.place;
+        s->user = former.user;
+        return false;
+    }
+    if (former.resume_at == 0) {
+        vipl_pollset_remove(&remote->setup, former.source.fd);
+    }
+    vipl_fd_close(former.source.fd);
+    s->resume_at = 0;
+    s->logged = false;
+    return true;
+}
+
+/* False: none needs it, or none could be renamed. */
+static bool rename_one(struct lo_remote *remote, struct lo_notices *notices)
+{
+    uint32_t user = vipl_local_user();
+    for (struct vipl_list *l = remote->sockets.next; l != &remote->sockets; l = l->next) {
+        struct lo_socket *s = VIPL_CONTAINER(l, struct lo_socket, link);
+        if (s->kind == 'w' && s->user != user && rename_socket(remote, s)) {
+            vipl_lo_notices_send(notices, s->hash, s->place);
+            return true;
+        }
+    }
+    return false;
+}
+
+void vipl_lo_listeners_rename(struct lo_remote *remote)
+{
+    struct lo_notices notices;
+    uint32_t generation = vipl_fork_generation();
+    bool renamed = true;
+    while (renamed && vipl_fork_generation() == generation) {
+        vipl_mutex_lock(&vipl_lo_registry.lock);
+        renamed = rename_one(remote, &notices);
+        vipl_mutex_unlock(&vipl_lo_registry.lock);
+        if (renamed) {
+            vipl_lo_notices_await(&notices);
+        }
+    }
+}
+
 /* --- events and time --- */
 
 /* A socket with callers that cannot be taken in stays readable: a thread that slept on it would not sleep. */
@@ -264,13 +293,10 @@ static void on_callers(struct lo_remote *remote, struct lo_socket *s)
     int error = 0;
     for (int i = 0; i < 64 && (error = vipl_local_accept(s->source.fd, &fd)) == 0; i++) {
         vipl_lo_incoming_begin(remote, s, fd);
-        s->short_of_fds = false;
+        s->logged = false;
     }
     if (error != 0 && error != EAGAIN) {
-        if (!s->short_of_fds) {
-            vipl_log_os("taking in another process", error);
-        }
-        s->short_of_fds = true;
+        log_once(s, "taking in another process", error);
         rest(remote, s);
     }
 }

@@ -7,7 +7,7 @@
  * a symmetric request, by its local address. PLACE is 0 to 15: several processes may have a socket of one kind and
  * hash. The hash only finds; addresses are compared in full. Nothing is on disk, and nothing is left behind.
  *
- * Everything about connecting runs under the registry's lock, but for vipl_lo_notices_await().
+ * Everything about connecting runs under the registry's lock; the functions that take it, or must not hold it, say so.
  */
 #ifndef VIPL_LOOPBACK_NAMES_H
 #define VIPL_LOOPBACK_NAMES_H
@@ -25,7 +25,7 @@ struct lo_socket {
     unsigned place;
     char kind;
     uint64_t resume_at; /* not watched until then: there are no descriptors for callers; 0: watched */
-    bool short_of_fds;  /* as the last caller found out */
+    bool logged;        /* a failure of what was done last */
     uint32_t users;     /* listeners, or requests, that need it */
 };
 
@@ -39,9 +39,6 @@ size_t vipl_lo_name_of(char name[96], char kind, uint64_t hash, unsigned place);
 struct lo_socket *vipl_lo_socket_open(struct lo_remote *remote, char kind, uint64_t hash);
 void vipl_lo_socket_close(struct lo_remote *remote, struct lo_socket *s); /* NULL is harmless */
 struct lo_socket *vipl_lo_socket_find(struct lo_remote *remote, char kind, uint64_t hash);
-/* A listener's socket that has another user's name: this process has become another user since. NULL: none. */
-struct lo_socket *vipl_lo_socket_of_other_user(struct lo_remote *remote);
-bool vipl_lo_socket_rename(struct lo_remote *remote, struct lo_socket *s); /* False: it has its old name */
 /* The places of sockets of this process, a bit each: within a process requests do not go over sockets. */
 uint32_t vipl_lo_own_places(char kind, uint64_t hash);
 
@@ -53,6 +50,8 @@ struct lo_notices {
 void vipl_lo_notices_send(struct lo_notices *notices, uint64_t hash, unsigned place);
 /* Until all offers have been made, 100 ms at most. The registry's lock is not held. */
 void vipl_lo_notices_await(struct lo_notices *notices);
+/* Listeners whose process has become another user get that user's names, and give notice. Takes the registry's lock. */
+void vipl_lo_listeners_rename(struct lo_remote *remote);
 
 /* Goes on with what other processes have sent, and with what waits for a time. `all`: with everything that is there. Takes the
  * registry's lock. */
