@@ -39,7 +39,6 @@ extern "C" {
 #define vipl_vi_area(vi) static_cast<struct lo_vi *>((vipl_vi_area)(vi))
 #define vipl_conn_area(conn) static_cast<struct lo_conn *>((vipl_conn_area)(conn))
 #include "backends/loopback/calls.h"
-#include "backends/loopback/connect.h"
 #include "backends/loopback/exports.h"
 #include "backends/loopback/link.h"
 #include "backends/loopback/names.h"

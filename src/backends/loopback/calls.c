@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "backends/loopback/claims.h"
-#include "backends/loopback/connect.h"
 #include "backends/loopback/exports.h"
 #include "backends/loopback/link.h"
 #include "backends/loopback/offers.h"
@@ -273,8 +272,8 @@ static bool asks_for(const struct lo_incoming *in, const struct lo_request *requ
 {
     return in->kind == 'p' && in->state == LO_INCOMING_KNOWN && request->peer &&
            request->nic == in->remote->be && request->matched == NULL &&
-           vipl_lo_same_address(&request->local, &in->wanted.remote) &&
-           vipl_lo_same_address(&request->remote, &in->wanted.local);
+           lo_same_address(&request->local, &in->wanted.remote) &&
+           lo_same_address(&request->remote, &in->wanted.local);
 }
 
 /* While it answers, no other can answer it. True: our request is over. */

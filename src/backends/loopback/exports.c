@@ -63,11 +63,6 @@ struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HAN
     return NULL;
 }
 
-void vipl_lo_exports_restore(struct lo_export *entry, VIP_MEM_HANDLE handle)
-{
-    vipl_store_release(&entry->handle, handle); /* pairs with vipl_lo_exports_allow */
-}
-
 bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
                            uint64_t address, uint64_t bytes)
 {
@@ -217,7 +212,7 @@ static VIP_RETURN remove_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
     if (entry == NULL || end_accesses(be, NULL)) {
         return VIP_SUCCESS;
     }
-    vipl_lo_exports_restore(entry, handle);
+    vipl_store_release(&entry->handle, handle); /* as it was; pairs with vipl_lo_exports_allow */
     return VIP_ERROR_RESOURCE;
 }
 

@@ -45,8 +45,6 @@ struct vipl_region_params;
 void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region);
 /* The entry that the region had, or NULL. No peer finds it any more; one that has found it may still use it. */
 struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HANDLE handle);
-/* The region has its entry again, as it was. */
-void vipl_lo_exports_restore(struct lo_export *entry, VIP_MEM_HANDLE handle);
 /* Whether a peer whose VI may name `tag` (0: any) finds the range in the table with the right. */
 bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
                            uint64_t address, uint64_t bytes);

@@ -2,8 +2,7 @@
 /*
  * The loopback emulator: VIs of one process, and of processes of one host.
  *
- *   loopback.c   the device, its limits and names, the operations table
- *   connect.c    connecting: the operations of the contract, and two VIs of this process
+ *   loopback.c   the operations of the contract: the device, and connecting, also of two VIs of this process
  *   offers.c     our own requests, offered to listeners of this process and of others
  *   claims.c     the word of each request that says which program has it
  *   calls.c      requests of other processes
@@ -94,12 +93,16 @@ static inline struct lo_vi *lo_vi_of(struct vipl_vi *vi)
 {
     return vipl_vi_area(vi);
 }
+static inline bool lo_same_address(const struct vipl_address *a, const struct vipl_address *b)
+{
+    return vipl_address_same_host(a, b) && vipl_address_same_discriminator(a, b);
+}
 static inline struct lo_conn *lo_conn_of(struct vipl_conn *conn)
 {
     return vipl_conn_area(conn);
 }
 
-/* --- connect.c: what is constant, and what its lock guards --- */
+/* --- loopback.c --- */
 
 struct vipl_lo_registry {
     struct vipl_mutex lock;    /* rank BACKEND */
@@ -107,5 +110,10 @@ struct vipl_lo_registry {
     struct vipl_list requests; /* lo_request.link: unanswered */
 };
 extern struct vipl_lo_registry vipl_lo_registry;
+
+/* The request is over: frees it. The registry's lock is held. */
+void vipl_lo_request_end(struct lo_request *request);
+/* Joins a symmetric request with one that asks for it, if there is one. True: it is over. The registry's lock is held. */
+bool vipl_lo_request_meet(struct lo_request *request);
 
 #endif

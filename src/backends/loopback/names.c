@@ -20,11 +20,6 @@ enum {
     MOST_EVENTS_ALL = 4096 /* of one that is to find everything: as many as can come meanwhile */
 };
 
-void vipl_lo_setup_abandon(void)
-{
-    memset(vipl_lo_process_uid, 0, sizeof(vipl_lo_process_uid)); /* a forked child is another process */
-}
-
 uint64_t vipl_lo_in_ms(uint32_t ms)
 {
     return vipl_now_ns() + (uint64_t)ms * NS_PER_MS;

@@ -56,6 +56,5 @@ void vipl_lo_listeners_rename(struct lo_remote *remote);
 /* Goes on with what other processes have sent, and with what waits for a time. `all`: with everything that is there. Takes the
  * registry's lock. */
 void vipl_lo_setup_look(struct lo_remote *remote, bool all);
-void vipl_lo_setup_abandon(void);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include "backends/loopback/calls.h"
 #include "backends/loopback/claims.h"
-#include "backends/loopback/connect.h"
 #include "backends/loopback/names.h"
 #include "backends/loopback/tx.h"
 #include "base/log.h"
@@ -144,7 +143,8 @@ static struct lo_offer *find_here(const struct lo_request *request, const struct
     return NULL;
 }
 
-void vipl_lo_offer_here(struct lo_request *request, struct vipl_be_nic *be)
+/* To a NIC handle of this process, if it listens. */
+static void offer_here(struct lo_request *request, struct vipl_be_nic *be)
 {
     struct lo_offer *offer = find_here(request, be);
     if (offer == NULL && vipl_up_listens(be->core, &request->remote)) {
@@ -176,7 +176,7 @@ static void offer_everywhere(struct lo_request *request)
     request->met_full = false;
     for (struct vipl_list *l = vipl_lo_registry.nics.next; !request->peer && l != &vipl_lo_registry.nics;
          l = l->next) {
-        vipl_lo_offer_here(request, VIPL_CONTAINER(l, struct vipl_be_nic, link));
+        offer_here(request, VIPL_CONTAINER(l, struct vipl_be_nic, link));
     }
     uint64_t hash = vipl_lo_hash_of(&request->remote);
     uint32_t passed = vipl_lo_own_places(kind_of(request), hash) | places_of(request) | request->shunned;
@@ -265,7 +265,7 @@ void vipl_lo_offers_look(struct vipl_be_nic *be)
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
         if (!request->peer) {
-            vipl_lo_offer_here(request, be);
+            offer_here(request, be);
         }
     }
 }

@@ -30,8 +30,6 @@ struct lo_offer {
 /* Offers the new request to every listener. VIP_ERROR_RESOURCE: that is not possible, and nothing was begun. */
 VIP_RETURN vipl_lo_offers_begin(struct lo_request *request);
 void vipl_lo_offers_end(struct lo_request *request);
-/* To a NIC handle of this process, if it listens. */
-void vipl_lo_offer_here(struct lo_request *request, struct vipl_be_nic *be);
 /* A program asks `be` for requests: those whose offer core has no conn of get one, if they are PENDING. */
 void vipl_lo_offers_look(struct vipl_be_nic *be);
 /* The NIC handle does not listen for that any more; NULL: for nothing, for good. */
