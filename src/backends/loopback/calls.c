@@ -147,7 +147,7 @@ void vipl_lo_incoming_reject(struct lo_incoming *in)
 static struct lo_link *link_for(struct lo_incoming *in, bool *is_new)
 {
     struct lo_remote *remote = in->remote;
-    struct lo_link *link = vipl_lo_link_by_uid(remote, in->wanted.nic);
+    struct lo_link *link = vipl_lo_link_find(remote, in->wanted.nic, 0);
     *is_new = link == NULL;
     if (link == NULL) {
         link = vipl_lo_link_create(remote, in->source.fd, in->exports_fd, in->wanted.nic);
@@ -327,7 +327,7 @@ static void meet(struct lo_incoming *in)
 
 bool vipl_lo_incomings_meet(struct lo_request *request)
 {
-    struct lo_remote *remote = vipl_load_ptr(&request->nic->remote);
+    struct lo_remote *remote = lo_remote_of(request->nic);
     struct vipl_list *next;
     for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = next) {
         struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);

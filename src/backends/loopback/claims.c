@@ -2,13 +2,8 @@
 /* The words of requests: given out, read, changed by their owner. */
 #include "backends/loopback/claims.h"
 
-static uint32_t *words(const struct lo_claims *claims)
-{
-    return claims->shm.base;
-}
-
 /* Numbers from 1 on: memory that was never used is of generation 0, and ENDED. */
-static void begin_generation(struct lo_claims *claims, struct lo_claim *claim)
+void vipl_lo_claim_renew(struct lo_claims *claims, struct lo_claim *claim)
 {
     uint32_t *generation = &claims->generations[claim->slot];
     *generation = (*generation + 1) % LO_GENERATIONS;
@@ -24,8 +19,8 @@ bool vipl_lo_claim_begin(struct lo_claims *claims, struct lo_claim *claim)
             claims->used[slot] = true;
             claims->last = slot;
             claim->slot = (uint16_t)slot;
-            claim->word = &words(claims)[slot];
-            begin_generation(claims, claim);
+            claim->word = (uint32_t *)claims->shm.base + slot;
+            vipl_lo_claim_renew(claims, claim);
             return true;
         }
     }
@@ -37,11 +32,6 @@ void vipl_lo_claim_end(struct lo_claims *claims, const struct lo_claim *claim)
     vipl_store_ordered(claim->word,
                        lo_claim_word(claim->generation, LO_ENDED, 0)); /* pairs with lo_claim_take */
     claims->used[claim->slot] = false;
-}
-
-void vipl_lo_claim_renew(struct lo_claims *claims, struct lo_claim *claim)
-{
-    begin_generation(claims, claim);
 }
 
 uint32_t vipl_lo_claim_read(const struct lo_claim *claim)

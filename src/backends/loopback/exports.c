@@ -84,11 +84,6 @@ bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool 
 
 /* --- our own --- */
 
-static struct lo_remote *remote_of(struct vipl_be_nic *be)
-{
-    return vipl_load_ptr(&be->remote);
-}
-
 int vipl_lo_own_exports(struct vipl_be_nic *be)
 {
     int error = 0;
@@ -166,7 +161,7 @@ static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only,
  * vain, or their peers read the epoch before it last changed. The export lock is held. */
 static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
 {
-    struct lo_remote *remote = remote_of(be);
+    struct lo_remote *remote = lo_remote_of(be);
     struct lo_exports *exports = be->exports.base;
     if (remote == NULL) {
         return true;

@@ -21,9 +21,16 @@ static const uint32_t BYTE_ORDER_MARK = 0x01020304;
 uint8_t vipl_lo_process_uid[LO_UID];
 uint32_t vipl_lo_probe_word;
 
-static struct lo_remote *remote_of(struct vipl_be_nic *be)
+/* The NIC handle's identity, and this process's. */
+static int make_identity(struct lo_remote *remote)
 {
-    return vipl_load_ptr(&be->remote);
+    static const uint8_t none[LO_UID] = {0};
+    int error = vipl_entropy(remote->uid, sizeof(remote->uid));
+    if (error == 0 && memcmp(vipl_lo_process_uid, none, LO_UID) == 0) {
+        error = vipl_entropy(&vipl_lo_probe_word, sizeof(vipl_lo_probe_word));
+        error = error != 0 ? error : vipl_entropy(vipl_lo_process_uid, sizeof(vipl_lo_process_uid));
+    }
+    return error;
 }
 
 /* Connecting has a poll set of its own, so that the data path does not pass through it. */
@@ -49,7 +56,7 @@ static int open_pollsets(struct lo_remote *remote)
 
 struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_setup *connecting)
 {
-    struct lo_remote *remote = remote_of(be);
+    struct lo_remote *remote = lo_remote_of(be);
     if (remote != NULL) {
         return remote;
     }
@@ -67,7 +74,7 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_set
         vipl_free(remote);
         return NULL;
     }
-    int error = vipl_entropy(remote->uid, sizeof(remote->uid));
+    int error = make_identity(remote);
     if (error == 0) {
         error = open_pollsets(remote);
     }
@@ -76,7 +83,7 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_set
         vipl_free(remote);
         return NULL;
     }
-    vipl_store_ptr(&be->remote, remote); /* pairs with remote_of */
+    vipl_store_ptr(&be->remote, remote); /* pairs with lo_remote_of */
     return remote;
 }
 
@@ -215,20 +222,17 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
     }
     bool sane = slots >= 1024 && slots <= 1u << 20 && (slots & (slots - 1)) == 0;
     int error = sane ? vipl_shm_attach(&link->shm, shm_fd, segment_bytes(slots), true) : EINVAL;
+    link->shm.fd = -1; /* closed by us on success, by the caller otherwise */
     if (error == 0 && !segment_is_ours(link->shm.base, slots)) {
         error = EINVAL;
     }
     if (error != 0) {
         vipl_log_os("mapping another process's segment", error);
-        if (link->shm.fd >= 0) {
-            link->shm.fd = -1; /* the caller closes it */
-        }
         link_free(link);
         return NULL;
     }
     link->id = id;
     link->side = 1;
-    link->shm.fd = -1; /* closed by us on success, by the caller otherwise */
     link = link_start(remote, link, fd, slots);
     if (link != NULL) {
         map_exports(link, exports_fd);
@@ -237,26 +241,15 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
     return link;
 }
 
-struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID])
+struct lo_link *vipl_lo_link_find(struct lo_remote *remote, const uint8_t *peer_uid, uint64_t id)
 {
     struct lo_link *found = NULL;
     vipl_mutex_lock(&remote->rx);
     for (struct vipl_list *l = remote->links.next; l != &remote->links && found == NULL; l = l->next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        found =
-            link->dead == 0 && link->confirmed && memcmp(link->peer_uid, peer_uid, LO_UID) == 0 ? link : NULL;
-    }
-    vipl_mutex_unlock(&remote->rx);
-    return found;
-}
-
-struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id)
-{
-    struct lo_link *found = NULL;
-    vipl_mutex_lock(&remote->rx);
-    for (struct vipl_list *l = remote->links.next; l != &remote->links && found == NULL; l = l->next) {
-        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        found = link->dead == 0 && link->id == id ? link : NULL;
+        bool same = peer_uid == NULL ? link->id == id
+                                     : link->confirmed && memcmp(link->peer_uid, peer_uid, LO_UID) == 0;
+        found = link->dead == 0 && same ? link : NULL;
     }
     vipl_mutex_unlock(&remote->rx);
     return found;
@@ -264,7 +257,7 @@ struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id)
 
 void vipl_lo_link_drop(struct lo_link *link)
 {
-    struct lo_remote *remote = remote_of(link->be);
+    struct lo_remote *remote = lo_remote_of(link->be);
     vipl_mutex_lock(&remote->rx);
     vipl_store_relaxed(&link->dead, 1);
     vipl_pollset_remove(&remote->set, link->source.fd);
@@ -295,17 +288,13 @@ void vipl_lo_link_wake(struct lo_link *link)
 
 bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
 {
-    bool wake = false;
     vipl_mutex_lock(&link->tx);
-    bool room = vipl_lo_ring_claim(&link->out, 0, true) != NULL;
-    if (room) {
-        wake = vipl_lo_ring_publish(&link->out, message);
+    if (vipl_lo_ring_claim(&link->out, 0, true) == NULL) {
+        vipl_mutex_unlock(&link->tx);
+        return false;
     }
-    vipl_mutex_unlock(&link->tx);
-    if (wake) {
-        vipl_lo_link_wake(link);
-    }
-    return room;
+    lo_publish(link, message);
+    return true;
 }
 
 static void drain_wakeups(struct lo_link *link)
@@ -440,7 +429,7 @@ static void look_at_sockets(struct lo_remote *remote)
 {
     bool setup = look_at_links(remote);
     if (setup || vipl_load_relaxed(&remote->timed) != 0) {
-        remote->connecting->look(remote);
+        remote->connecting->look(remote, false);
     }
     remove_dead(remote);
 }
@@ -457,7 +446,7 @@ static bool is_time_to_look(struct lo_remote *remote)
 
 void vipl_lo_remote_poll(struct vipl_be_nic *be)
 {
-    struct lo_remote *remote = remote_of(be);
+    struct lo_remote *remote = lo_remote_of(be);
     if (remote == NULL) {
         return;
     }
@@ -493,7 +482,7 @@ static bool prepare_links(struct lo_remote *remote)
 
 void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
-    struct lo_remote *remote = remote_of(be);
+    struct lo_remote *remote = lo_remote_of(be);
     *hint = (struct vipl_poll_hint){.fd = remote == NULL ? -1 : remote->set.fd, .ms = -1};
     if (remote == NULL) {
         return;
@@ -511,7 +500,7 @@ void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *
 
 void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
 {
-    struct lo_remote *remote = remote_of(be);
+    struct lo_remote *remote = lo_remote_of(be);
     if (hint->fd < 0) {
         return; /* nothing was prepared */
     }
@@ -528,7 +517,7 @@ void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_h
 /* At close: no VI is left, so no session is. */
 void vipl_lo_remote_close(struct vipl_be_nic *be)
 {
-    struct lo_remote *remote = remote_of(be);
+    struct lo_remote *remote = lo_remote_of(be);
     if (remote == NULL) {
         return;
     }

@@ -158,8 +158,9 @@ struct lo_session {
 struct lo_remote;
 /* Connecting, as far as the links know of it. */
 struct lo_setup {
-    /* Goes on with what other processes have sent, and with what waits for a time. Takes the registry's lock. */
-    void (*look)(struct lo_remote *remote);
+    /* Goes on with what other processes have sent, and with what waits for a time. `all`: with everything that is there.
+     * Takes the registry's lock. */
+    void (*look)(struct lo_remote *remote, bool all);
     /* Goes on with what waits for a time. Milliseconds until the next; -1: nothing waits. The registry's lock is held. */
     int (*tick)(struct lo_remote *remote);
     void (*close)(struct lo_remote *remote); /* the registry's lock is held */
@@ -192,6 +193,11 @@ struct lo_remote {
     uint32_t waiting_threads; /* rx: sleepers */
 };
 
+static inline struct lo_remote *lo_remote_of(const struct vipl_be_nic *be) /* NULL: none was needed yet */
+{
+    return (struct lo_remote *)vipl_load_ptr(&be->remote); /* pairs with vipl_lo_remote_get */
+}
+
 /* Something of connecting waits for a time from now on. The registry's lock is held. */
 static inline void lo_set_timed(struct lo_remote *remote)
 {
@@ -204,7 +210,7 @@ extern uint32_t vipl_lo_probe_word;         /* what a peer has to be able to rea
 
 /* --- link.c --- */
 
-/* The NIC's remote part, made now if need be. The registry's lock is held. */
+/* The NIC's remote part, made now if need be, with this process's identity. NULL: no resources. The registry's lock is held. */
 struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_setup *connecting);
 /* A link over a connected socket, as its creator or from what the creator sent. NULL: no resources, or a
  * segment that is not what it should be. Takes over all descriptors on success. Registry held. */
@@ -212,8 +218,8 @@ struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int export
                                     const uint8_t peer_uid[LO_UID]);
 struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd, int exports_fd, uint64_t id,
                                     uint32_t slots, const uint8_t peer_uid[LO_UID]);
-struct lo_link *vipl_lo_link_by_uid(struct lo_remote *remote, const uint8_t peer_uid[LO_UID]);
-struct lo_link *vipl_lo_link_by_id(struct lo_remote *remote, uint64_t id);
+/* The live link to that NIC handle, if both ends are known to have it; or, for NULL, the one with that number. NULL: none. */
+struct lo_link *vipl_lo_link_find(struct lo_remote *remote, const uint8_t *peer_uid, uint64_t id);
 /* A new link that nothing came of: closes its descriptors, later. */
 void vipl_lo_link_drop(struct lo_link *link);
 /* Finds out whether we can access the peer's memory: the value is to be at that address. */

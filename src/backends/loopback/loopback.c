@@ -158,7 +158,7 @@ static VIP_RETURN lo_listen(struct vipl_be_nic *be, const struct vipl_address *l
 static void lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    struct lo_remote *remote = vipl_load_ptr(&be->remote);
+    struct lo_remote *remote = lo_remote_of(be);
     vipl_lo_socket_close(remote, vipl_lo_socket_find(remote, 'w', vipl_lo_hash_of(local)));
     vipl_lo_offers_forget(be, local);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
@@ -166,7 +166,7 @@ static void lo_unlisten(struct vipl_be_nic *be, const struct vipl_address *local
 
 static void lo_conns_look(struct vipl_be_nic *be)
 {
-    struct lo_remote *remote = vipl_load_ptr(&be->remote);
+    struct lo_remote *remote = lo_remote_of(be);
     if (remote != NULL) {
         vipl_lo_listeners_rename(remote);
         vipl_lo_setup_look(remote, true);

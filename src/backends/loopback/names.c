@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "backends/loopback/calls.h"
 #include "backends/loopback/offers.h"
@@ -58,7 +57,7 @@ uint32_t vipl_lo_own_places(char kind, uint64_t hash)
     uint32_t places = 0;
     for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
         const struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
-        struct lo_remote *remote = vipl_load_ptr(&be->remote);
+        struct lo_remote *remote = lo_remote_of(be);
         const struct lo_socket *s = remote == NULL ? NULL : vipl_lo_socket_find(remote, kind, hash);
         places |= s == NULL || s->user != vipl_local_user() ? 0 : UINT32_C(1) << s->place;
     }
@@ -348,11 +347,6 @@ void vipl_lo_setup_look(struct lo_remote *remote, bool all)
     vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
-static void look(struct lo_remote *remote)
-{
-    vipl_lo_setup_look(remote, false);
-}
-
 static void close_all(struct lo_remote *remote)
 {
     vipl_lo_incomings_close(remote);
@@ -366,13 +360,6 @@ static void close_all(struct lo_remote *remote)
 
 struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be)
 {
-    static const uint8_t none[LO_UID] = {0};
-    static const struct lo_setup connecting = {look, tick, close_all};
-    struct lo_remote *remote = vipl_lo_remote_get(be, &connecting);
-    if (remote != NULL && memcmp(vipl_lo_process_uid, none, LO_UID) == 0 &&
-        (vipl_entropy(&vipl_lo_probe_word, sizeof(vipl_lo_probe_word)) != 0 ||
-         vipl_entropy(vipl_lo_process_uid, sizeof(vipl_lo_process_uid)) != 0)) {
-        return NULL;
-    }
-    return remote;
+    static const struct lo_setup connecting = {vipl_lo_setup_look, tick, close_all};
+    return vipl_lo_remote_get(be, &connecting);
 }

@@ -29,7 +29,7 @@ struct lo_socket {
     uint32_t users;     /* listeners, or requests, that need it */
 };
 
-/* The NIC handle's remote part, made now if need be, and this process's identity. NULL: no resources. */
+/* The NIC handle's remote part, made now if need be. NULL: no resources. */
 struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be);
 uint64_t vipl_lo_in_ms(uint32_t ms); /* that moment */
 uint64_t vipl_lo_hash_of(const struct vipl_address *address);
@@ -53,8 +53,7 @@ void vipl_lo_notices_await(struct lo_notices *notices);
 /* Listeners whose process has become another user get that user's names, and give notice. Takes the registry's lock. */
 void vipl_lo_listeners_rename(struct lo_remote *remote);
 
-/* Goes on with what other processes have sent, and with what waits for a time. `all`: with everything that is there. Takes the
- * registry's lock. */
+/* As lo_setup.look, of link.h. */
 void vipl_lo_setup_look(struct lo_remote *remote, bool all);
 
 #endif

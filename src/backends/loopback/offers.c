@@ -19,11 +19,6 @@ enum {
 
 static const uint64_t NEVER = UINT64_MAX;
 
-static struct lo_remote *remote_of(const struct lo_request *request)
-{
-    return vipl_load_ptr(&request->nic->remote);
-}
-
 static char kind_of(const struct lo_request *request)
 {
     return request->peer ? 'p' : 'w';
@@ -32,7 +27,7 @@ static char kind_of(const struct lo_request *request)
 static void step_by(struct lo_request *request, uint64_t at)
 {
     request->step_at = at < request->step_at ? at : request->step_at;
-    lo_set_timed(remote_of(request));
+    lo_set_timed(lo_remote_of(request->nic));
 }
 
 /* --- one offer --- */
@@ -61,7 +56,7 @@ static void offer_end(struct lo_offer *offer)
         vipl_up_conn_gone(offer->conn);
     }
     if (offer->source.fd >= 0) {
-        vipl_pollset_remove(&remote_of(offer->request)->setup, offer->source.fd);
+        vipl_pollset_remove(&lo_remote_of(offer->request->nic)->setup, offer->source.fd);
         vipl_fd_close(offer->source.fd);
     }
     vipl_list_remove(&offer->link);
@@ -72,7 +67,7 @@ static void offer_end(struct lo_offer *offer)
 static bool send_request(const struct lo_offer *offer, bool first)
 {
     const struct lo_request *request = offer->request;
-    struct lo_remote *remote = remote_of(request);
+    struct lo_remote *remote = lo_remote_of(request->nic);
     uint8_t bytes[LO_PACKET];
     struct lo_connect_request packet = {
         .writer = vipl_lo_own_kind(),
@@ -102,7 +97,7 @@ static void offer_over(struct lo_request *request, int fd, unsigned place)
     struct lo_offer *offer = offer_new(request, fd, place);
     if (offer == NULL) {
         vipl_fd_close(fd);
-    } else if (vipl_pollset_add(&remote_of(request)->setup, fd, &offer->source) != 0 ||
+    } else if (vipl_pollset_add(&lo_remote_of(request->nic)->setup, fd, &offer->source) != 0 ||
                !send_request(offer, true)) {
         offer_end(offer);
         step_by(request, vipl_lo_in_ms(AGAIN_MS));
@@ -254,7 +249,7 @@ void vipl_lo_offers_end(struct lo_request *request)
         vipl_lo_incoming_unmatch(request->matched);
     }
     end_all_offers(request);
-    struct lo_remote *remote = remote_of(request);
+    struct lo_remote *remote = lo_remote_of(request->nic);
     vipl_store_relaxed(&remote->request_count, remote->request_count - 1);
     vipl_lo_socket_close(remote, request->socket);
     vipl_lo_claim_end(remote->claims, &request->claim);
@@ -358,9 +353,9 @@ static void shun(struct lo_offer *offer)
 /* The link of an acceptance: one we have, or a new one over the offer's socket. */
 static struct lo_link *link_of(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
 {
-    struct lo_remote *remote = remote_of(offer->request);
+    struct lo_remote *remote = lo_remote_of(offer->request->nic);
     if (!reply->new_link) {
-        return vipl_lo_link_by_id(remote, reply->link);
+        return vipl_lo_link_find(remote, NULL, reply->link);
     }
     struct lo_link *link =
         vipl_lo_link_attach(remote, offer->source.fd, fds[0], fds[1], reply->link, reply->slots, reply->nic);
@@ -466,14 +461,14 @@ static void renew(struct lo_request *request)
     if (lo_claim_state_of(word) == LO_PENDING && vipl_lo_claim_move(&request->claim, word, LO_ENDED)) {
         end_all_offers(request);
         request->last_number = 0;
-        vipl_lo_claim_renew(remote_of(request)->claims, &request->claim);
+        vipl_lo_claim_renew(lo_remote_of(request->nic)->claims, &request->claim);
     }
 }
 
 /* The next step of a request that no program has. */
 static void step(struct lo_request *request)
 {
-    struct lo_remote *remote = remote_of(request);
+    struct lo_remote *remote = lo_remote_of(request->nic);
     request->step_at = NEVER;
     if (!vipl_lo_request_is_pending(request)) {
         return; /* the step is made if it is PENDING again */

@@ -22,11 +22,6 @@ enum {
 
 /* --- making and ending a session; the registry's lock or nothing is held --- */
 
-static struct lo_remote *remote_of(const struct lo_link *link)
-{
-    return vipl_load_ptr(&link->be->remote);
-}
-
 /* A free slot of the table; rx is held. */
 static bool find_slot(struct lo_link *link, uint32_t *slot)
 {
@@ -75,7 +70,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     session->params = *params;
     session->peer_tag = peer_tag;
     session->opened = opened;
-    vipl_mutex_lock(&remote_of(link)->rx);
+    vipl_mutex_lock(&lo_remote_of(link->be)->rx);
     bool room = link->dead == 0 && find_slot(link, &slot);
     if (room) {
         uint32_t generation =
@@ -83,7 +78,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
         session->number = slot << LO_GENERATION_BITS | generation;
         link->sessions[slot] = session;
     }
-    vipl_mutex_unlock(&remote_of(link)->rx);
+    vipl_mutex_unlock(&lo_remote_of(link->be)->rx);
     if (!room) {
         vipl_free(session);
         return NULL;
@@ -113,9 +108,9 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
 
 void vipl_lo_session_begin(struct lo_session *session)
 {
-    vipl_mutex_lock(&remote_of(session->link)->rx);
+    vipl_mutex_lock(&lo_remote_of(session->link->be)->rx);
     vipl_lo_session_begin_locked(session);
-    vipl_mutex_unlock(&remote_of(session->link)->rx);
+    vipl_mutex_unlock(&lo_remote_of(session->link->be)->rx);
 }
 
 /* From now on the peer begins no direct access in the name of this VI; one may be under way. */
@@ -164,7 +159,7 @@ static void close_session(struct lo_session *session)
 {
     struct lo_link *link = session->link;
     struct lo_message message = {.type = LO_CLOSE, .session = session->peer_number};
-    vipl_mutex_lock(&remote_of(link)->rx); /* keeps the link */
+    vipl_mutex_lock(&lo_remote_of(link->be)->rx); /* keeps the link */
     vipl_lo_drop_held(session);
     vipl_mutex_lock(&link->tx);
     clear_slots(session);
@@ -184,7 +179,7 @@ static void close_session(struct lo_session *session)
         vipl_lo_link_wake(link);
     }
     link->sessions[session->number >> LO_GENERATION_BITS] = NULL;
-    vipl_mutex_unlock(&remote_of(link)->rx);
+    vipl_mutex_unlock(&lo_remote_of(link->be)->rx);
     if (sent) {
         vipl_free(session);
     }
