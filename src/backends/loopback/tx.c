@@ -154,35 +154,51 @@ void vipl_lo_link_want_room(struct lo_link *link)
 
 /* --- the end of a session --- */
 
-/* Sends CLOSE, now or when there is room; then the session is freed. The link may be gone afterwards. */
-static void close_session(struct lo_session *session)
+/* rx is held. */
+static void send_pending_closes(struct lo_link *link)
 {
-    struct lo_link *link = session->link;
-    struct lo_message message = {.type = LO_CLOSE, .session = session->peer_number};
-    vipl_mutex_lock(&lo_remote_of(link->be)->rx); /* keeps the link */
-    vipl_lo_drop_held(session);
-    vipl_mutex_lock(&link->tx);
-    clear_slots(session);
-    shut_gate(session);
-    vipl_list_remove(&session->blocked);
     bool wake = false;
-    bool sent = link->dead != 0 || session->peer_number == 0;
-    if (!sent && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
-        wake = vipl_lo_ring_publish(&link->out, &message);
-        sent = true;
-    } else if (!sent) {
-        vipl_list_append(&link->pending_closes, &session->blocked);
+    vipl_mutex_lock(&link->tx);
+    while (!vipl_list_empty(&link->pending_closes) && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
+        struct lo_session *s =
+            VIPL_CONTAINER(vipl_list_take(&link->pending_closes), struct lo_session, blocked);
+        struct lo_message message = {.type = LO_CLOSE, .session = s->peer_number};
+        wake |= vipl_lo_ring_publish(&link->out, &message);
+        vipl_free(s);
+    }
+    vipl_store_relaxed(&link->waiting, !vipl_list_empty(&link->blocked));
+    if (!vipl_list_empty(&link->pending_closes)) {
         vipl_lo_link_want_room(link);
     }
     vipl_mutex_unlock(&link->tx);
     if (wake) {
         vipl_lo_link_wake(link);
     }
+}
+
+/* Sends CLOSE, now or when there is room; then the session is freed. The link may be gone afterwards. */
+static void close_session(struct lo_session *session)
+{
+    struct lo_link *link = session->link;
+    struct lo_remote *remote = lo_remote_of(link->be);
+    vipl_mutex_lock(&remote->rx); /* keeps the link */
+    bool silent = link->dead != 0 || session->peer_number == 0;
+    vipl_lo_drop_held(session);
     link->sessions[session->number >> LO_GENERATION_BITS] = NULL;
-    vipl_mutex_unlock(&lo_remote_of(link->be)->rx);
-    if (sent) {
-        vipl_free(session);
+    vipl_mutex_lock(&link->tx);
+    clear_slots(session);
+    shut_gate(session);
+    vipl_list_remove(&session->blocked);
+    if (!silent) {
+        vipl_list_append(&link->pending_closes, &session->blocked);
     }
+    vipl_mutex_unlock(&link->tx);
+    if (silent) {
+        vipl_free(session);
+    } else {
+        send_pending_closes(link);
+    }
+    vipl_mutex_unlock(&remote->rx);
 }
 
 void vipl_lo_session_forget(struct lo_session *session)
@@ -308,6 +324,17 @@ static void give_back_slot(struct lo_session *session)
     }
 }
 
+/* How much of the rest goes into the next chunk, behind a prefix: as much as fits, but a short message whole. */
+static uint32_t chunk_bytes(struct lo_link *link, uint32_t left, uint32_t prefix)
+{
+    if (left <= LO_RING_SLOT) {
+        return left;
+    }
+    uint32_t room =
+        vipl_lo_ring_room(&link->out, left + prefix < LO_MAX_CHUNK ? left + prefix : LO_MAX_CHUNK);
+    return room < prefix + LO_RING_SLOT ? left : room - prefix < left ? room - prefix : left;
+}
+
 /* One more chunk of the send at the head of the queue. False: no room, or *there says that the memory is not there. */
 static bool put_chunk(struct lo_session *session, const struct vipl_send *send, uint32_t flags, bool *there)
 {
@@ -316,14 +343,9 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     uint32_t prefix = rdma ? LO_RDMA_PREFIX : 0;
     bool placed = (flags & LO_FLAG_PLACED) != 0;
     uint32_t left = placed ? 0 : (uint32_t)send->local.bytes - session->tx_offset;
-    vipl_mutex_lock(&link->tx);
-    uint32_t bytes = left;
-    if (left > LO_RING_SLOT) { /* as much as fits; a short message whole */
-        uint32_t room =
-            vipl_lo_ring_room(&link->out, left + prefix < LO_MAX_CHUNK ? left + prefix : LO_MAX_CHUNK);
-        bytes = room < prefix + LO_RING_SLOT ? left : room - prefix < left ? room - prefix : left;
-    }
     bool first = session->tx_offset == 0;
+    vipl_mutex_lock(&link->tx);
+    uint32_t bytes = chunk_bytes(link, left, prefix);
     unsigned char *payload =
         bytes > LO_MAX_CHUNK ? NULL : vipl_lo_ring_claim(&link->out, bytes + prefix, false);
     *there = payload == NULL || vipl_iov_gather(payload + prefix, &send->local, session->tx_offset, bytes);
@@ -646,26 +668,6 @@ static struct lo_session *next_blocked(struct lo_link *link)
     }
     vipl_mutex_unlock(&link->tx);
     return l == NULL ? NULL : VIPL_CONTAINER(l, struct lo_session, blocked);
-}
-
-static void send_pending_closes(struct lo_link *link)
-{
-    struct vipl_list *l;
-    bool wake = false;
-    vipl_mutex_lock(&link->tx);
-    while (!vipl_list_empty(&link->pending_closes) && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
-        l = vipl_list_take(&link->pending_closes);
-        struct lo_session *s = VIPL_CONTAINER(l, struct lo_session, blocked);
-        struct lo_message message = {.type = LO_CLOSE, .session = s->peer_number};
-        wake |= vipl_lo_ring_publish(&link->out, &message);
-        vipl_free(s);
-    }
-    vipl_store_relaxed(&link->waiting,
-                       !vipl_list_empty(&link->pending_closes) || !vipl_list_empty(&link->blocked));
-    vipl_mutex_unlock(&link->tx);
-    if (wake) {
-        vipl_lo_link_wake(link);
-    }
 }
 
 void vipl_lo_link_resume(struct lo_link *link)
