@@ -10,7 +10,7 @@
 #include "backends/loopback/loopback.h"
 #include "base/iov.h"
 
-/* What the sender hears of a message that its peer did not get. */
+/* The status of a send whose message the peer did not get. */
 static uint32_t undelivered(const struct vipl_send *send)
 {
     return send->reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
@@ -96,7 +96,7 @@ static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
 enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send)
 {
     vipl_up_recv_lock(peer);
-    if (lo_vi_of(peer)->peer != vi) { /* it has just left; this end hears of it in a moment */
+    if (lo_vi_of(peer)->peer != vi) { /* it has just left; this end is told in a moment */
         vipl_up_recv_unlock(peer);
         return VIPL_POSTED_AGAIN;
     }

@@ -274,7 +274,7 @@ void vipl_lo_link_probe(struct lo_link *link, uint64_t address, uint32_t value)
     int error =
         setting == LO_RENDEZVOUS_OFF ? EPERM : vipl_peer_read(link->pid, &local, 1, &there, 1, sizeof(seen));
     if (error != 0 && setting == LO_RENDEZVOUS_ON) {
-        vipl_log_os("VIPL_LOOPBACK_PULL=on, but the peer's memory is out of access_directly", error);
+        vipl_log_os("VIPL_LOOPBACK_PULL=on, but the peer's memory cannot be read", error);
     }
     vipl_store_relaxed(&link->direct_access, error == 0 && seen == value ? 1 : 0);
 }

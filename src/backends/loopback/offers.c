@@ -505,7 +505,7 @@ void vipl_lo_offers_tick(struct lo_remote *remote, uint64_t now, uint64_t *soone
 }
 
 /* A listener that is dead, and not yet known to be, has left its place to the new one. */
-static void hear_of_end(struct lo_request *request, unsigned place)
+static void note_end(struct lo_request *request, unsigned place)
 {
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
         struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
@@ -522,7 +522,7 @@ void vipl_lo_offer_back(struct lo_request *request, unsigned place)
     if (place >= LO_PLACES) {
         return;
     }
-    hear_of_end(request, place);
+    note_end(request, place);
     if ((places_of(request) >> place & 1) == 0) {
         offer_to(request, vipl_lo_hash_of(&request->remote), place, &fd);
         vipl_fd_close(fd);

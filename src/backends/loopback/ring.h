@@ -56,7 +56,7 @@ struct lo_message {
 struct lo_ring_shared {
     uint32_t head; /* the consumer's position, in slots */
     uint32_t pad0[15];
-    uint32_t asleep; /* set by the consumer before it sleeps, taken by the producer who rings */
+    uint32_t asleep; /* set by the consumer before it sleeps, taken by the producer that wakes it */
     uint32_t pad1[15];
     uint32_t wanting; /* set by a producer that waits for room, taken by the consumer that wakes it */
     uint32_t pad2[15];
@@ -76,7 +76,7 @@ struct lo_ring {
 /* Room for a message of `bytes` payload: where to write the payload, or NULL. `reply` may use the reserve
  * that requests leave free for replies. */
 unsigned char *vipl_lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool reply);
-/* Publishes the claimed message. True: the consumer sleeps, and this call is the one to ring. */
+/* Publishes the claimed message. True: the consumer sleeps, and the caller is to wake it. */
 bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message);
 /* The largest payload that would fit now, up to `most`. */
 uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most);
@@ -88,7 +88,7 @@ enum lo_peek { LO_PEEK_EMPTY, LO_PEEK_OK, LO_PEEK_BROKEN };
 enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, const unsigned char **payload);
 void vipl_lo_ring_pop(struct lo_ring *ring, const struct lo_message *message);
 bool vipl_lo_ring_is_empty(const struct lo_ring *ring);
-/* Tells the producer how far it got. True: it waits for room, and this call is the one to ring. */
+/* Tells the producer how far it got. True: it waits for room, and the caller is to wake it. */
 bool vipl_lo_ring_release(struct lo_ring *ring);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Sessions, the receiving side: what comes out of a link's ring. Runs under the NIC's rx lock, in
  * whichever thread makes progress. Each message's head was copied and checked by the ring; session
- * numbers, request_slots, offsets and addresses are checked here. A peer that breaks the rules loses the
+ * numbers, request slots, offsets and addresses are checked here. A peer that breaks the rules loses the
  * link.
  */
 #include "backends/loopback/rx.h"
@@ -37,6 +37,21 @@ void vipl_lo_link_teardown(struct lo_link *link)
     }
 }
 
+/* --- replies --- */
+
+/* There is always room for one: the peer has no more than LO_REQUEST_SLOTS requests open. */
+static bool reply(struct lo_link *link, uint32_t slot, uint32_t status)
+{
+    struct lo_message message = {.type = LO_ACK, .slot = slot, .total = status};
+    return vipl_lo_link_reply(link, &message);
+}
+
+static bool refuse(struct lo_link *link, const struct lo_message *m)
+{
+    bool last = (m->flags & LO_FLAG_LAST) != 0 || m->type == LO_READ;
+    return (m->flags & LO_FLAG_ACK) == 0 || !last || reply(link, m->slot, VIP_STATUS_TRANSPORT_ERROR);
+}
+
 /* --- messages that come again: one was to be fetched, and the system does not allow that any more, as one of the two processes
  * has another user by now, say. It is asked for, and comes through the ring. What had followed it already is kept meanwhile,
  * session by session, so that the order stays. --- */
@@ -63,13 +78,6 @@ static bool is_held(const struct lo_session *session, const struct lo_message *m
 {
     bool follows = m->type != LO_CLOSE && m->type != LO_OPEN;
     return session->awaited != 0 && follows && !(m->type == LO_SEND && m->slot == session->awaited);
-}
-
-static bool refuse(struct lo_link *link, const struct lo_message *m)
-{
-    bool last = (m->flags & LO_FLAG_LAST) != 0 || m->type == LO_READ;
-    struct lo_message message = {.type = LO_ACK, .slot = m->slot, .total = VIP_STATUS_TRANSPORT_ERROR};
-    return (m->flags & LO_FLAG_ACK) == 0 || !last || vipl_lo_link_reply(link, &message);
 }
 
 static bool keep(struct lo_session *session, const struct lo_message *m, const unsigned char *payload)
@@ -118,14 +126,7 @@ void vipl_lo_drop_held(struct lo_session *session)
     }
 }
 
-/* --- answers --- */
-
-/* There is always room for one: the peer has no more than LO_REQUEST_SLOTS questions open. */
-static bool reply(struct lo_link *link, uint32_t slot, uint32_t status)
-{
-    struct lo_message message = {.type = LO_ACK, .slot = slot, .total = status};
-    return vipl_lo_link_reply(link, &message);
-}
+/* --- request slots --- */
 
 static bool generation_is_current(const struct lo_link *link, uint32_t slot)
 {
@@ -303,8 +304,7 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const st
     if (error != 0 && error != EFAULT) {
         *again = true;
         if (vipl_exchange(&s->link->direct_access, 0) != 0) {
-            vipl_log(VIPL_LOG_INFO, "the memory of process %d is out of access_directly by now",
-                     s->link->pid);
+            vipl_log(VIPL_LOG_INFO, "the memory of process %d cannot be read any more", s->link->pid);
         }
         return 0;
     }
@@ -333,7 +333,7 @@ static bool on_rendezvous(struct lo_session *s, const struct lo_message *m, cons
     return reply(s->link, m->slot, for_sender(s, status));
 }
 
-/* --- RDMA for a peer that cannot access_directly us itself --- */
+/* --- RDMA for a peer that cannot access our memory directly --- */
 
 struct target {
     uint64_t address;
@@ -437,28 +437,26 @@ static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
     vipl_mutex_lock(&link->tx);
     uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
     unsigned char *payload = bytes == 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
-    bool wake = false;
     *there = payload == NULL ||
              vipl_iov_bytes(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
-    if (payload != NULL && *there) {
-        struct lo_message message = {
-            .type = LO_DATA,
-            .flags = bytes == left ? LO_FLAG_LAST : 0,
-            .bytes = bytes,
-            .slot = read->slot,
-            .total = read->total,
-            .offset = read->offset,
-        };
-        read->offset += bytes;
-        wake = vipl_lo_ring_publish(&link->out, &message);
-    } else if (payload == NULL) {
-        vipl_lo_link_want_room(link);
+    if (payload == NULL || !*there) {
+        if (payload == NULL) {
+            vipl_lo_link_want_room(link);
+        }
+        vipl_mutex_unlock(&link->tx);
+        return false;
     }
-    vipl_mutex_unlock(&link->tx);
-    if (wake) {
-        vipl_lo_link_wake(link);
-    }
-    return payload != NULL && *there;
+    struct lo_message message = {
+        .type = LO_DATA,
+        .flags = bytes == left ? LO_FLAG_LAST : 0,
+        .bytes = bytes,
+        .slot = read->slot,
+        .total = read->total,
+        .offset = read->offset,
+    };
+    read->offset += bytes;
+    lo_publish(link, &message);
+    return true;
 }
 
 /* Goes on with the oldest read. False: it has to wait. */
