@@ -10,6 +10,7 @@
 #include "backends/loopback/link.h"
 #include "backends/loopback/offers.h"
 #include "backends/loopback/tx.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
@@ -82,7 +83,7 @@ void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to
     }
     in->kind = to->kind;
     in->hash = to->hash;
-    in->deadline = vipl_lo_in_ms(FIRST_WORD_MS);
+    in->deadline = vipl_deadline(FIRST_WORD_MS);
     lo_set_timed(remote);
 }
 
@@ -198,7 +199,7 @@ static VIP_RETURN accept_over(struct lo_incoming *in, struct vipl_vi *vi)
     }
     in->session = vipl_lo_session_open(link, vi, 0, &in->wanted.params, in->wanted.tag, &in->opened);
     in->state = LO_INCOMING_ACCEPTING;
-    in->deadline = vipl_lo_in_ms(OPEN_MS);
+    in->deadline = vipl_deadline(OPEN_MS);
     bool accepted = in->session != NULL &&
                     lo_claim_accept(in->word, in->wanted.generation, in->wanted.number) &&
                     send_acceptance(in, link, is_new, vi);
@@ -279,9 +280,7 @@ static bool asks_for(const struct lo_incoming *in, const struct lo_request *requ
 /* While it answers, no other can answer it. True: our request is over. */
 static bool answer_with(struct lo_incoming *in, struct lo_request *request)
 {
-    uint32_t word = vipl_lo_claim_read(&request->claim);
-    if (lo_claim_state_of(word) != LO_PENDING || !is_pending(in) ||
-        !vipl_lo_claim_move(&request->claim, word, LO_BUSY)) {
+    if (!is_pending(in) || !vipl_lo_claim_change(&request->claim, LO_PENDING, LO_BUSY)) {
         return false;
     }
     if (!claim(in)) {
@@ -339,19 +338,15 @@ bool vipl_lo_incomings_meet(struct lo_request *request)
     return false;
 }
 
-bool vipl_lo_incoming_is_taken_up(const struct lo_incoming *in)
+bool vipl_lo_incoming_unmatch(struct lo_incoming *in)
 {
     bool dead;
-    return is_opened(in, &dead);
-}
-
-void vipl_lo_incoming_unmatch(struct lo_incoming *in)
-{
-    bool dead;
-    if (!is_opened(in, &dead)) {
+    bool opened = is_opened(in, &dead);
+    if (!opened) {
         vipl_lo_session_forget(in->session);
     }
     incoming_end(in);
+    return opened;
 }
 
 /* --- packets --- */
@@ -426,7 +421,7 @@ static void on_hang_up(struct lo_incoming *in)
         incoming_end(in);
         return;
     }
-    in->deadline = vipl_lo_in_ms(GONE_MS);
+    in->deadline = vipl_deadline(GONE_MS);
     vipl_pollset_remove(&in->remote->setup, in->source.fd);
 }
 

@@ -47,10 +47,8 @@ VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in,
 
 /* Symmetric: answers one that asks for the request, which is PENDING. True: the request is over. */
 bool vipl_lo_incomings_meet(struct lo_request *request);
-/* The requester has taken up the acceptance by a symmetric request. */
-bool vipl_lo_incoming_is_taken_up(const struct lo_incoming *in);
-/* The request that it met is over. */
-void vipl_lo_incoming_unmatch(struct lo_incoming *in);
+/* The request that it met is over. True: the requester has taken up the acceptance. */
+bool vipl_lo_incoming_unmatch(struct lo_incoming *in);
 
 /* Ends what has waited too long; *soonest becomes the next such time if it is sooner. */
 void vipl_lo_incomings_tick(struct lo_remote *remote, uint64_t now, uint64_t *soonest);

@@ -49,6 +49,11 @@ bool vipl_lo_claim_move(const struct lo_claim *claim, uint32_t seen, enum lo_cla
     return vipl_compare_exchange(claim->word, seen, lo_claim_word(claim->generation, to, 0));
 }
 
+bool vipl_lo_claim_change(const struct lo_claim *claim, enum lo_claim_state from, enum lo_claim_state to)
+{
+    return vipl_lo_claim_move(claim, lo_claim_word(claim->generation, from, 0), to);
+}
+
 uint32_t *vipl_lo_claims_attach(struct vipl_shm *shm, int fd, uint16_t slot)
 {
     bool attached =

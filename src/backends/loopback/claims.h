@@ -79,8 +79,10 @@ void vipl_lo_claim_end(struct lo_claims *claims, const struct lo_claim *claim);
 void vipl_lo_claim_renew(struct lo_claims *claims, struct lo_claim *claim);
 /* The word as it is now. One that breaks the rules reads as LO_ENDED. */
 uint32_t vipl_lo_claim_read(const struct lo_claim *claim);
-/* The owner takes the word from this state to that one, without a number. False: it has changed since it was read. */
+/* The owner takes the word, as it was read, to that state, without a number. False: it has changed since. */
 bool vipl_lo_claim_move(const struct lo_claim *claim, uint32_t seen, enum lo_claim_state to);
+/* Likewise, from a state that has no number. False: the word is in another state. */
+bool vipl_lo_claim_change(const struct lo_claim *claim, enum lo_claim_state from, enum lo_claim_state to);
 
 /* A requester's words, mapped by a program that the request was offered to; fd stays the caller's. NULL: they are not what
  * they should be. */

@@ -17,6 +17,7 @@
 #include "backends/loopback/offers.h"
 #include "backends/loopback/tx.h"
 #include "base/config.h"
+#include "base/deadline.h"
 #include "base/hostname.h"
 #include "base/lock_rank.h"
 #include "os/os_atomic.h"
@@ -214,12 +215,10 @@ static void join(struct vipl_vi *acceptor, const struct vipl_vi_params *acceptor
 /* Both are ours and PENDING: while they are BUSY no other process gets one of them. */
 static bool take_both(struct lo_request *request, struct lo_request *other)
 {
-    uint32_t word = vipl_lo_claim_read(&other->claim);
-    if (lo_claim_state_of(word) != LO_PENDING || !vipl_lo_claim_move(&other->claim, word, LO_BUSY)) {
+    if (!vipl_lo_claim_change(&other->claim, LO_PENDING, LO_BUSY)) {
         return false;
     }
-    word = vipl_lo_claim_read(&request->claim);
-    if (lo_claim_state_of(word) == LO_PENDING && vipl_lo_claim_move(&request->claim, word, LO_BUSY)) {
+    if (vipl_lo_claim_change(&request->claim, LO_PENDING, LO_BUSY)) {
         return true;
     }
     vipl_lo_request_available(other);
@@ -297,7 +296,7 @@ static void await_reply(int fd, uint64_t deadline)
 
 static VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
-    uint64_t deadline = vipl_lo_in_ms(LAST_WORD_MS);
+    uint64_t deadline = vipl_deadline(LAST_WORD_MS);
     uint32_t generation = vipl_fork_generation();
     VIP_RETURN rc = VIP_NOT_DONE;
     (void)be;

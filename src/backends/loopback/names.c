@@ -8,6 +8,7 @@
 #include "backends/loopback/calls.h"
 #include "backends/loopback/offers.h"
 #include "backends/loopback/request.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
@@ -18,11 +19,6 @@ enum {
     MOST_EVENTS = 32,      /* of a look */
     MOST_EVENTS_ALL = 4096 /* of one that is to find everything: as many as can come meanwhile */
 };
-
-uint64_t vipl_lo_in_ms(uint32_t ms)
-{
-    return vipl_now_ns() + (uint64_t)ms * NS_PER_MS;
-}
 
 /* --- names and sockets --- */
 
@@ -190,7 +186,7 @@ static bool await_readable(int fd, uint64_t deadline, uint32_t generation)
 void vipl_lo_notices_await(struct lo_notices *notices)
 {
     uint32_t generation = vipl_fork_generation();
-    uint64_t deadline = vipl_lo_in_ms(NOTICE_MS);
+    uint64_t deadline = vipl_deadline(NOTICE_MS);
     for (unsigned i = 0; i < notices->count; i++) {
         if (await_readable(notices->fds[i], deadline, generation)) {
             log_refusal(notices->fds[i]);
@@ -260,7 +256,7 @@ void vipl_lo_listeners_rename(struct lo_remote *remote)
 static void rest(struct lo_remote *remote, struct lo_socket *s)
 {
     vipl_pollset_remove(&remote->setup, s->source.fd);
-    s->resume_at = vipl_lo_in_ms(REST_MS);
+    s->resume_at = vipl_deadline(REST_MS);
     lo_set_timed(remote);
 }
 

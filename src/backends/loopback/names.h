@@ -31,7 +31,6 @@ struct lo_socket {
 
 /* The NIC handle's remote part, made now if need be. NULL: no resources. */
 struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be);
-uint64_t vipl_lo_in_ms(uint32_t ms); /* that moment */
 uint64_t vipl_lo_hash_of(const struct vipl_address *address);
 size_t vipl_lo_name_of(char name[96], char kind, uint64_t hash, unsigned place);
 

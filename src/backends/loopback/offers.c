@@ -9,6 +9,7 @@
 #include "backends/loopback/claims.h"
 #include "backends/loopback/names.h"
 #include "backends/loopback/tx.h"
+#include "base/deadline.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
@@ -16,8 +17,6 @@ enum {
     FIRST_MS = 2,  /* for a program to take the request, before a pending socket is made */
     AGAIN_MS = 100 /* between tries where something was short */
 };
-
-static const uint64_t NEVER = UINT64_MAX;
 
 static char kind_of(const struct lo_request *request)
 {
@@ -37,7 +36,7 @@ static struct lo_offer *offer_new(struct lo_request *request, int fd, unsigned p
 {
     struct lo_offer *offer = request->last_number < LO_LAST_NUMBER ? vipl_zalloc(sizeof(*offer)) : NULL;
     if (offer == NULL) {
-        step_by(request, vipl_lo_in_ms(AGAIN_MS));
+        step_by(request, vipl_deadline(AGAIN_MS));
         return NULL;
     }
     offer->source.kind = LO_SOURCE_OFFER;
@@ -100,7 +99,7 @@ static void offer_over(struct lo_request *request, int fd, unsigned place)
     } else if (vipl_pollset_add(&lo_remote_of(request->nic)->setup, fd, &offer->source) != 0 ||
                !send_request(offer, true)) {
         offer_end(offer);
-        step_by(request, vipl_lo_in_ms(AGAIN_MS));
+        step_by(request, vipl_deadline(AGAIN_MS));
     }
 }
 
@@ -114,7 +113,7 @@ static void offer_to(struct lo_request *request, uint64_t hash, unsigned place, 
         *fd = -1;
     } else if (error != ECONNREFUSED) {
         request->met_full |= error == EAGAIN;
-        step_by(request, vipl_lo_in_ms(AGAIN_MS));
+        step_by(request, vipl_deadline(AGAIN_MS));
     }
 }
 
@@ -217,7 +216,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
     struct lo_remote *remote = vipl_lo_prepare(request->nic);
     struct lo_claims *claims = remote == NULL ? NULL : claims_of(remote);
     vipl_list_init(&request->offers);
-    request->step_at = NEVER;
+    request->step_at = VIPL_NO_DEADLINE;
     if (claims == NULL || vipl_entropy(&request->id, sizeof(request->id)) != 0 ||
         !vipl_lo_claim_begin(claims, &request->claim)) {
         return VIP_ERROR_RESOURCE;
@@ -231,7 +230,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
     }
     offer_everywhere(request);
     vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
-    step_by(request, request->peer ? NEVER : vipl_lo_in_ms(FIRST_MS));
+    step_by(request, request->peer ? VIPL_NO_DEADLINE : vipl_deadline(FIRST_MS));
     vipl_up_wake(remote->be->core); /* a sleeper does not know the time */
     return VIP_SUCCESS;
 }
@@ -305,8 +304,7 @@ static void announce(struct lo_request *request)
 
 void vipl_lo_request_available(struct lo_request *request)
 {
-    uint32_t word = vipl_lo_claim_read(&request->claim);
-    if (lo_claim_state_of(word) == LO_BUSY && vipl_lo_claim_move(&request->claim, word, LO_PENDING)) {
+    if (vipl_lo_claim_change(&request->claim, LO_BUSY, LO_PENDING)) {
         announce(request);
     }
 }
@@ -336,7 +334,7 @@ static void on_hang_up(struct lo_offer *offer)
     release(request, number);
     if (by_name) {
         step_by(request, request->again_at);
-        request->again_at = vipl_lo_in_ms(AGAIN_MS);
+        request->again_at = vipl_deadline(AGAIN_MS);
     }
 }
 
@@ -457,8 +455,7 @@ void vipl_lo_offer_event(struct lo_offer *offer)
 /* No number is left: what has the request over an old connection cannot claim it any more. */
 static void renew(struct lo_request *request)
 {
-    uint32_t word = vipl_lo_claim_read(&request->claim);
-    if (lo_claim_state_of(word) == LO_PENDING && vipl_lo_claim_move(&request->claim, word, LO_ENDED)) {
+    if (vipl_lo_claim_change(&request->claim, LO_PENDING, LO_ENDED)) {
         end_all_offers(request);
         request->last_number = 0;
         vipl_lo_claim_renew(lo_remote_of(request->nic)->claims, &request->claim);
@@ -469,7 +466,7 @@ static void renew(struct lo_request *request)
 static void step(struct lo_request *request)
 {
     struct lo_remote *remote = lo_remote_of(request->nic);
-    request->step_at = NEVER;
+    request->step_at = VIPL_NO_DEADLINE;
     if (!vipl_lo_request_is_pending(request)) {
         return; /* the step is made if it is PENDING again */
     }
@@ -479,7 +476,7 @@ static void step(struct lo_request *request)
     if (request->socket ==
         NULL) { /* first the name, then the offers: a listener that is new then gives notice */
         request->socket = vipl_lo_socket_open(remote, 'r', vipl_lo_hash_of(&request->remote));
-        step_by(request, request->socket == NULL ? vipl_lo_in_ms(AGAIN_MS) : NEVER);
+        step_by(request, request->socket == NULL ? vipl_deadline(AGAIN_MS) : VIPL_NO_DEADLINE);
     }
     offer_everywhere(request);
 }
@@ -588,7 +585,7 @@ VIP_RETURN vipl_lo_offers_cancel(struct vipl_vi *vi, bool last, int *fd)
     } while (lo_claim_state_of(word) != LO_ENDED && !vipl_lo_claim_move(&request->claim, word, LO_ENDED));
     bool met = !vipl_list_empty(&request->offers) || request->met_full;
     if (request->matched != NULL) {
-        rc = vipl_lo_incoming_is_taken_up(request->matched) ? VIP_SUCCESS : VIP_TIMEOUT;
+        rc = vipl_lo_incoming_unmatch(request->matched) ? VIP_SUCCESS : VIP_TIMEOUT;
     } else if (lo_claim_state_of(word) == LO_PENDING && !met) {
         rc = VIP_NO_MATCH;
     }
