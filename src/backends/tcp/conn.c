@@ -112,16 +112,16 @@ void vipl_tcp_conn_close(struct tcp_conn *conn)
 
 /* --- the end of the stream --- */
 
-/* Throws away what has come. True: the peer has ended the stream, or the stream is broken. */
+/* Throws away what has come, up to a limit. True: the peer has ended the stream, or the stream is broken. */
 static bool drain(struct tcp_conn *conn)
 {
     struct vipl_iov all = {conn->nic->scratch, TCP_SCRATCH};
-    size_t n = 0;
-    int error;
-    do {
+    size_t n = 1;
+    int error = 0;
+    for (int i = 0; i < TCP_TURN && error == 0 && n > 0; i++) {
         error = vipl_socket_receive(conn->fd, &all, 1, &n);
-    } while (error == 0 && n > 0);
-    return error != EAGAIN;
+    }
+    return error == 0 ? n == 0 : error != EAGAIN;
 }
 
 static void ending_ready(struct tcp_conn *conn, int events)

@@ -236,15 +236,17 @@ static void on_incoming(uv_poll_t *watch, int status, int events)
     struct vipl_inet peer;
     int fd;
     int error;
+    int accepted = 0;
     (void)status;
     (void)events;
-    bool any = false;
     while ((error = vipl_socket_accept(listener->fd, &fd, &peer)) == 0) {
         accept_one(listener, fd, &peer);
-        any = true;
+        if (++accepted == TCP_TURN) {
+            return; /* the loop comes here again */
+        }
     }
     bool short_of = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-    if (short_of && any) {
+    if (short_of && accepted > 0) {
         return; /* the system says so even if no connection waits any more; if one does, the loop comes here again */
     }
     if (short_of && !close_ended(nic) && !make_way(nic)) {

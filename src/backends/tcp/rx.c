@@ -706,6 +706,8 @@ static bool receive_direct(struct tcp_conn *conn)
 
 void vipl_tcp_receive(struct tcp_conn *conn)
 {
-    while (!conn->broken && (conn->rx.direct > 0 ? receive_direct(conn) : receive_stream(conn))) {
+    bool more = true;
+    for (int i = 0; i < TCP_TURN && more && !conn->broken; i++) {
+        more = conn->rx.direct > 0 ? receive_direct(conn) : receive_stream(conn);
     }
 }

@@ -49,7 +49,7 @@ struct tcp_receiving {
     bool response_lost;      /* not all of it could be placed */
 };
 
-/* Receives what there is. TCP_REPLY_SENT, TCP_AWAIT_FIRST_FPDU or TCP_OPEN; the device's lock is held. */
+/* Receives what there is, up to a limit. TCP_REPLY_SENT, TCP_AWAIT_FIRST_FPDU or TCP_OPEN; the device's lock is held. */
 void vipl_tcp_receive(struct tcp_conn *conn);
 
 #endif

@@ -42,7 +42,8 @@ enum {
      * head: Wireshark loses its way where TCP's segment ends 4 bytes into an FPDU. */
     TCP_SEGMENT = 65500,
     TCP_TRANSFER_SIZE = 4 << 20,
-    TCP_SCRATCH = 256 * 1024
+    TCP_SCRATCH = 256 * 1024,
+    TCP_TURN = 16 /* system calls in a row for one socket: its peer may send faster than we receive */
 };
 
 enum tcp_crc { TCP_CRC_AUTO, TCP_CRC_ON, TCP_CRC_OFF };

@@ -325,3 +325,36 @@ TEST_CASE("when descriptors are short streams that we have ended give way, and a
     EXPECT(rc == VIP_SUCCESS);
     EXPECT(VipConnectReject(connection) == VIP_SUCCESS);
 }
+
+TEST_CASE("a peer that sends without end does not keep a call of the program", "[flood]")
+{
+    constexpr unsigned kFrames = 50000;
+    const Nic nic;
+    const std::string name = unique_discriminator();
+    open_port(nic, name);
+    const Vi vi(nic);
+    const Fd fd = accept_raw(nic, name, vi);
+    const Bytes smallest = ready_frame(false);
+    Bytes stream;
+    for (unsigned i = 0; i < kFrames; ++i) { // small ones arrive faster than they can be handled
+        stream.insert(stream.end(), smallest.begin(), smallest.end());
+    }
+    std::atomic<unsigned> rounds{0};
+    Crew crew;
+    crew.add([&] {
+        const unsigned long long end = now_ms() + patience();
+        while (now_ms() < end && put_out(fd, stream)) {
+            rounds++;
+        }
+    });
+    while (rounds < 10) {
+        VIP_DESCRIPTOR *done = nullptr;
+        const unsigned long long start = now_ms();
+        REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(vi, &done));
+        EXPECT(now_ms() - start < patience() / 2);
+    }
+    const unsigned long long start = now_ms();
+    REQUIRE_VIP(VipDisconnect(vi));
+    EXPECT(now_ms() - start < patience() / 2);
+    crew.join();
+}
