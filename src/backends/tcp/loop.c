@@ -102,6 +102,12 @@ int vipl_tcp_loop_open(struct tcp_nic *nic)
     return error;
 }
 
+/* It carries a VI's messages: what is being set up ends when its time is up. */
+static bool is_open(const struct tcp_conn *conn)
+{
+    return (conn->state == TCP_OPEN || conn->state == TCP_AWAIT_FIRST_FPDU) && !conn->broken;
+}
+
 /* Whether the program has closed the loop's descriptor, without which libuv would end the process. */
 static bool loop_is_lost(struct tcp_nic *nic)
 {
@@ -110,8 +116,7 @@ static bool loop_is_lost(struct tcp_nic *nic)
         nic->lost = true;
         for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
             struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
-            if (conn->state == TCP_OPEN &&
-                !conn->broken) { /* what is being set up ends when its time is up */
+            if (is_open(conn)) {
                 vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
             }
         }
@@ -172,10 +177,7 @@ static void on_keepalive(uv_timer_t *timer)
     vipl_store_relaxed(&nic->tx_active, 0); /* first: what is sent from here on starts the timer again */
     for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
         struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
-        if (conn->state != TCP_OPEN || conn->broken) {
-            continue;
-        }
-        if (is_lost(conn, period, &owing)) {
+        if (is_open(conn) && is_lost(conn, period, &owing)) {
             vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
         }
     }
@@ -222,7 +224,7 @@ static void watch_tx_pending(struct tcp_nic *nic)
 {
     struct tcp_conn *conn;
     while (vipl_load_relaxed(&nic->has_tx_pending) != 0 && (conn = take_tx_pending(nic)) != NULL) {
-        if ((conn->state == TCP_OPEN || conn->state == TCP_AWAIT_FIRST_FPDU) && !conn->broken) {
+        if (is_open(conn)) {
             vipl_tcp_conn_watch(conn, conn->events | UV_WRITABLE);
         }
     }

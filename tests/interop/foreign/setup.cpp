@@ -295,6 +295,34 @@ TEST_CASE("a server that is not heard is nudged, and no more once it is", "[setu
     CHECK(peer.quiet(0));
 }
 
+/** Close the sets of descriptors that libraries watch, as a program that closes all descriptors does. */
+static void close_pollers()
+{
+    for (int fd = 3; fd < 1100; ++fd) {
+        char kind[64] = "";
+        const std::string path = "/proc/self/fd/" + std::to_string(fd);
+        if (readlink(path.c_str(), kind, sizeof kind - 1) > 0 &&
+            std::strcmp(kind, "anon_inode:[eventpoll]") == 0) {
+            close(fd);
+        }
+    }
+}
+
+TEST_CASE("a connection from which nothing has come is lost with the library's descriptors", "[setup]")
+{
+    const std::uint16_t port = free_port();
+    Side side(port);
+    std::future<VIP_RETURN> accepted = std::async(std::launch::async, [&] { return side.wait_and_accept(); });
+    Peer peer(call(port));
+    peer.write(Peer::start(frame(1), {}));
+    peer.read_start();
+    REQUIRE_VIP(accepted.get());
+    close_pollers();
+    VIP_DESCRIPTOR *done = nullptr;
+    REQUIRE_RC(VIP_DESCRIPTOR_ERROR, VipRecvWait(side.vi, patience(), &done));
+    CHECK(side.vi.state() == VIP_STATE_ERROR);
+}
+
 TEST_CASE("a VI of another level does not agree with a foreign peer", "[setup]")
 {
     const auto level = GENERATE(VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_RECEPTION);
