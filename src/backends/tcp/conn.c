@@ -15,6 +15,7 @@ static void on_closed(uv_handle_t *handle)
     struct tcp_conn *conn = handle->data;
     if (--conn->handles == 0) {
         vipl_free(conn->rx.buffer);
+        vipl_free(conn->tx.snapshot);
         vipl_free(conn->marking);
         vipl_free(conn);
     }

@@ -19,7 +19,7 @@
  * Copies: a send leaves from the program's memory by one system call. Received payload is copied once,
  * out of the buffer that one system call fills for many messages; large payload of connections without CRC is
  * received to where it goes. With CRC payload is copied in any case, because it must not be placed before its CRC
- * is known to be right.
+ * is known to be right; and so is the payload of responses before it is sent, because its memory may change.
  *
  * Locks: `lock` of the device (rank BACKEND_RX) guards everything but a connection's sending side, which
  * has a lock of its own (rank BACKEND_TX). A VI's area is written under both queue locks in addition.

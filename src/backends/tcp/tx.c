@@ -35,6 +35,7 @@ struct frame {
     size_t head_bytes;
     size_t offset; /* in the message's memory */
     size_t payload;
+    const uint8_t *copy; /* of the payload; NULL: it goes from the message's memory */
     uint8_t trail[TRAIL];
     size_t trail_bytes;
 };
@@ -105,6 +106,7 @@ static void begin_frame(struct frame *f, const struct vipl_ddp *ddp, const uint8
     }
     f->head_bytes = VIPL_MPA_HEADER_BYTES + header + more_bytes;
     f->payload = payload;
+    f->copy = NULL;
     vipl_put16(f->head, (uint16_t)(header + more_bytes + payload));
 }
 
@@ -131,7 +133,11 @@ static void add_frame(struct batch *batch, const struct tcp_conn *conn, const st
     struct vipl_iov *pieces = &batch->pieces[batch->count];
     pieces[0] = (struct vipl_iov){f->head, f->head_bytes};
     unsigned n = 1;
-    n += f->payload > 0 ? vipl_iov_slice(pieces + 1, sg, f->offset, f->payload) : 0;
+    if (f->copy != NULL) {
+        pieces[n++] = (struct vipl_iov){(void *)(uintptr_t)f->copy, f->payload};
+    } else if (f->payload > 0) {
+        n += vipl_iov_slice(pieces + 1, sg, f->offset, f->payload);
+    }
     batch->fault |= !end_frame(f, conn->crc, pieces + 1, n - 1);
     pieces[n++] = (struct vipl_iov){f->trail, f->trail_bytes};
     batch->bytes += frame_bytes(f) - skip;
@@ -293,6 +299,25 @@ static bool is_mid_post(const struct tcp_sending *tx)
     return !tx->responding && is_begun(&tx->at);
 }
 
+/* The memory that a peer reads may change until the socket has taken all of it, and the CRC would be that of the
+ * old contents. So such payload is copied first, as much at a time as the snapshot has room for. False: the batch
+ * is to be sent before the snapshot can have this frame's. */
+static bool copy_payload(struct batch *batch, struct frame *f, const struct message *m,
+                         struct tcp_snapshot *snapshot)
+{
+    if (f->offset + f->payload > snapshot->offset + snapshot->bytes) {
+        if (batch->frames > 0) {
+            return false;
+        }
+        size_t left = m->memory->bytes - f->offset;
+        snapshot->offset = f->offset;
+        snapshot->bytes = left < TCP_SEGMENT ? left : TCP_SEGMENT;
+        batch->fault = !vipl_iov_gather(snapshot->data, m->memory, f->offset, snapshot->bytes);
+    }
+    f->copy = snapshot->data + (f->offset - snapshot->offset);
+    return true;
+}
+
 /* Fills a batch with what comes next of the message. A stream with markers keeps the FPDU that has begun by
  * itself. */
 static void fill_batch(struct batch *batch, const struct tcp_conn *conn, const struct message *m)
@@ -306,6 +331,10 @@ static void fill_batch(struct batch *batch, const struct tcp_conn *conn, const s
             put_post(f, conn, m->send, i);
         } else {
             put_response(f, conn, m->read, i);
+            if (conn->tx.snapshot != NULL && f->payload > 0 &&
+                !copy_payload(batch, f, m, conn->tx.snapshot)) {
+                return;
+            }
         }
         add_frame(batch, conn, m->memory, skip);
         skip = 0;
@@ -684,14 +713,28 @@ static void refuse_response(struct tcp_conn *conn, const struct tcp_read_respons
     conn->tx.responding = false;
 }
 
+static void begin_response(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
+{
+    struct tcp_sending *tx = &conn->tx;
+    if (conn->foreign) {
+        vipl_tcp_resegment(conn);
+    }
+    if (conn->crc && conn->marking == NULL && read->bytes > 0 && tx->snapshot == NULL) {
+        tx->snapshot = vipl_alloc(sizeof(*tx->snapshot));
+    }
+    if (tx->snapshot != NULL) {
+        tx->snapshot->offset = tx->snapshot->bytes = 0;
+    }
+}
+
 /* The receive lock is held: the region is looked up again for each part. */
 static bool respond_one(struct tcp_conn *conn, struct refusal *refusal)
 {
     struct tcp_sending *tx = &conn->tx;
     const struct tcp_read_response *response = &tx->responses[tx->first_response];
     const struct vipl_rdmap_read *read = &response->read;
-    if (conn->foreign && !tx->responding) {
-        vipl_tcp_resegment(conn);
+    if (!tx->responding) {
+        begin_response(conn, read);
     }
     if (read->bytes > 0 &&
         !vipl_up_rdma_allowed(conn->vi, false, read->source_stag, read->source_offset, read->bytes)) {

@@ -29,6 +29,13 @@ struct tcp_cursor {
     size_t byte;    /* bytes of that FPDU that are in the stream; with markers 1: it has begun */
 };
 
+/* A part of a response's payload, as its CRCs have it. */
+struct tcp_snapshot {
+    size_t offset; /* in the response */
+    size_t bytes;
+    uint8_t data[TCP_SEGMENT];
+};
+
 /* Guarded by `lock`. */
 struct tcp_sending {
     struct vipl_mutex lock; /* rank BACKEND_TX */
@@ -46,6 +53,7 @@ struct tcp_sending {
     uint32_t pending_count;
     uint32_t first_response;
     uint32_t response_count;
+    struct tcp_snapshot *snapshot; /* NULL: no response has needed one, or there was no memory for it */
     struct tcp_pending pending[TCP_READS];
     struct tcp_read_response responses[TCP_READS];
 };

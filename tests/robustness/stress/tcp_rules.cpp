@@ -305,16 +305,47 @@ void ask_for_much(const Scenery &scenery, const Session &session, const RemoteSp
     post_recv(session.vi, receive);
     Bytes stream;
     for (std::uint32_t msn = 1; msn <= times; ++msn) {
-        const Bytes read = read_frame(from, bytes, msn);
+        const Bytes read = read_frame(from, bytes, msn, session.crc);
         stream.insert(stream.end(), read.begin(), read.end());
     }
     stream.insert(stream.end(), rest.begin(), rest.end());
     session.put(stream);
-    session.put(fpdu(segment(untagged(VIPL_RDMAP_SEND, VIPL_DDP_QUEUE_SEND, 1), Bytes(5)), false));
+    session.put(fpdu(segment(untagged(VIPL_RDMAP_SEND, VIPL_DDP_QUEUE_SEND, 1), Bytes(5)), session.crc));
     EXPECT(received(session.vi) == receive.desc);
 }
 
+/** So many bytes of the stream that comes. */
+Bytes take_exactly(const Session &session, size_t bytes)
+{
+    Bytes all;
+    while (all.size() < bytes) {
+        const Bytes more = take_in(session.fd, bytes - all.size());
+        EXPECT(!more.empty());
+        all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+}
+
 } // namespace
+
+TEST_CASE("the CRC of a response is right although its memory changes while it is sent", "[rules]")
+{
+    constexpr VIP_UINT32 kBytes = 4 << 20;
+    Scenery scenery;
+    Memory memory(scenery.nic, kBytes, rdma_memory(scenery.own));
+    const Session session(scenery, VIP_SERVICE_RELIABLE_DELIVERY, true);
+    ask_for_much(scenery, session, {reinterpret_cast<uintptr_t>(memory.data()), memory.handle()}, kBytes, 8);
+    VIP_UINT8 value = 0; // now the socket is full, most likely in the middle of an FPDU
+    for (size_t payload = 0; payload < size_t{8} * kBytes;) {
+        std::memset(memory.data(), ++value, kBytes);
+        Bytes frame = take_exactly(session, VIPL_MPA_HEADER_BYTES);
+        const size_t ulpdu = vipl_get16(frame.data());
+        const Bytes rest = take_exactly(session, vipl_mpa_fpdu_bytes(ulpdu) - frame.size());
+        frame.insert(frame.end(), rest.begin(), rest.end());
+        EXPECT(vipl_mpa_crc_is_right(frame.data(), frame.size()));
+        payload += ulpdu - VIPL_DDP_TAGGED_BYTES;
+    }
+}
 
 TEST_CASE("an answer to an RDMA Read stops where its memory is deregistered", "[rules]")
 {
