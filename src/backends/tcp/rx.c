@@ -230,26 +230,6 @@ static bool on_immediate(struct tcp_conn *conn, struct segment *s)
 
 /* --- RDMA --- */
 
-/* The code for memory that a peer may not write. DDP has one for each fault but a missing right, which is
- * RDMAP's. */
-static uint16_t write_reason(enum vipl_mem_fault fault)
-{
-    switch (fault) {
-    case VIPL_MEM_UNKNOWN:
-        return VIPL_TERM_DDP_TAGGED_STAG;
-    case VIPL_MEM_OTHER_TAG:
-        return VIPL_TERM_DDP_TAGGED_NOT_ASSOCIATED;
-    case VIPL_MEM_WRAPS:
-        return VIPL_TERM_DDP_TAGGED_WRAP;
-    case VIPL_MEM_OUTSIDE:
-        return VIPL_TERM_DDP_TAGGED_BOUNDS;
-    case VIPL_MEM_NO_RIGHT:
-        return VIPL_TERM_RDMAP_ACCESS;
-    default: /* it has changed since it was refused */
-        return VIPL_TERM_RDMAP_PROTECTION_UNSPECIFIED;
-    }
-}
-
 /* How many bytes the peer must be allowed to write before a segment is placed: those to the message's end, where
  * that is known. For a segment that goes beyond the end, is the last one and stops before it, or is further from
  * it than a message may be long, they are more than any region has. */
@@ -273,7 +253,7 @@ static bool write_allowed(struct tcp_conn *conn, const struct segment *s, uint16
     if (rx->write_refused && !before) {
         bool beyond = extent == UINT64_MAX;
         *reason = beyond ? VIPL_TERM_DDP_TAGGED_BOUNDS
-                         : write_reason(vipl_up_rdma_fault(conn->vi, true, ddp->stag, ddp->offset, extent));
+                         : vipl_tcp_memory_reason(conn, true, ddp->stag, ddp->offset, extent);
     }
     return !rx->write_refused;
 }
@@ -344,7 +324,9 @@ static bool on_read(struct tcp_conn *conn, struct segment *s)
     }
     bool allowed = read.bytes == 0 ||
                    vipl_up_rdma_allowed(conn->vi, false, read.source_stag, read.source_offset, read.bytes);
-    reason = allowed ? 0 : vipl_tcp_read_reason(conn, &read);
+    if (!allowed) {
+        reason = vipl_tcp_memory_reason(conn, false, read.source_stag, read.source_offset, read.bytes);
+    }
     if (!unlock_about(conn, reason, &(struct tcp_about){.ddp = &s->ddp, .read = &read})) {
         return false;
     }

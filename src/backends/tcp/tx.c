@@ -667,22 +667,20 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
 
 /* --- RDMA Reads of the peer's --- */
 
-uint16_t vipl_tcp_read_reason(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
+/* Of a read and of a write: for writes DDP has a code for each fault but a missing right. VIPL_MEM_NO_FAULT: it has
+ * changed since it was refused. */
+uint16_t vipl_tcp_memory_reason(struct tcp_conn *conn, bool write, uint32_t stag, uint64_t offset,
+                                uint64_t bytes)
 {
-    switch (vipl_up_rdma_fault(conn->vi, false, read->source_stag, read->source_offset, read->bytes)) {
-    case VIPL_MEM_UNKNOWN:
-        return VIPL_TERM_RDMAP_INVALID_STAG;
-    case VIPL_MEM_OTHER_TAG:
-        return VIPL_TERM_RDMAP_STAG_NOT_ASSOCIATED;
-    case VIPL_MEM_WRAPS:
-        return VIPL_TERM_RDMAP_TO_WRAP;
-    case VIPL_MEM_OUTSIDE:
-        return VIPL_TERM_RDMAP_BASE_BOUNDS;
-    case VIPL_MEM_NO_RIGHT:
-        return VIPL_TERM_RDMAP_ACCESS;
-    default:
-        return VIPL_TERM_RDMAP_PROTECTION_UNSPECIFIED;
-    }
+    static const uint16_t reasons[][2] = {
+        [VIPL_MEM_NO_FAULT] = {VIPL_TERM_RDMAP_PROTECTION_UNSPECIFIED,
+                               VIPL_TERM_RDMAP_PROTECTION_UNSPECIFIED},
+        [VIPL_MEM_UNKNOWN] = {VIPL_TERM_RDMAP_INVALID_STAG, VIPL_TERM_DDP_TAGGED_STAG},
+        [VIPL_MEM_OTHER_TAG] = {VIPL_TERM_RDMAP_STAG_NOT_ASSOCIATED, VIPL_TERM_DDP_TAGGED_NOT_ASSOCIATED},
+        [VIPL_MEM_WRAPS] = {VIPL_TERM_RDMAP_TO_WRAP, VIPL_TERM_DDP_TAGGED_WRAP},
+        [VIPL_MEM_OUTSIDE] = {VIPL_TERM_RDMAP_BASE_BOUNDS, VIPL_TERM_DDP_TAGGED_BOUNDS},
+        [VIPL_MEM_NO_RIGHT] = {VIPL_TERM_RDMAP_ACCESS, VIPL_TERM_RDMAP_ACCESS}};
+    return reasons[vipl_up_rdma_fault(conn->vi, write, stag, offset, bytes)][write ? 1 : 0];
 }
 
 /* As much of the oldest response as the socket takes. Both locks are held: the memory stays registered. */
@@ -706,7 +704,8 @@ struct refusal {
 static void refuse_response(struct tcp_conn *conn, const struct tcp_read_response *response,
                             struct refusal *out)
 {
-    out->reason = vipl_tcp_read_reason(conn, &response->read);
+    const struct vipl_rdmap_read *read = &response->read;
+    out->reason = vipl_tcp_memory_reason(conn, false, read->source_stag, read->source_offset, read->bytes);
     out->response = *response;
     conn->tx.closed |= is_begun(&conn->tx.at);
     conn->tx.at = (struct tcp_cursor){0, 0};

@@ -81,8 +81,9 @@ bool vipl_tcp_oldest_pending(struct tcp_conn *conn, struct tcp_pending *out);
 /* The response has come: the operation is over, and a post that waited for its place may go. */
 void vipl_tcp_end_pending(struct tcp_conn *conn, const struct tcp_pending *p, uint32_t status);
 
-/* Why an RDMA Read of the peer's has just been refused. The VI's receive lock is held. */
-uint16_t vipl_tcp_read_reason(struct tcp_conn *conn, const struct vipl_rdmap_read *read);
+/* The reason to give for memory that the peer may not write (read). The VI's receive lock is held. */
+uint16_t vipl_tcp_memory_reason(struct tcp_conn *conn, bool write, uint32_t stag, uint64_t offset,
+                                uint64_t bytes);
 /* An RDMA Read of the peer's is to be responded to. False: more are under way than were agreed. */
 bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *response);
 /* There may be room again, or the peer's first FPDU has come: responses go on, then posts. */
