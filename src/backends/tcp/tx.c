@@ -33,8 +33,8 @@ enum {
 struct frame {
     uint8_t head[HEAD];
     size_t head_bytes;
-    size_t offset; /* in the message's memory */
     size_t payload;
+    size_t offset;       /* of the payload, in the message's memory */
     const uint8_t *copy; /* of the payload; NULL: it goes from the message's memory */
     uint8_t trail[TRAIL];
     size_t trail_bytes;
@@ -126,7 +126,7 @@ static void clear_batch(struct batch *batch)
     batch->fault = false;
 }
 
-/* Puts a begun frame into the batch, without its first `skip` bytes. */
+/* Puts a begun frame into the batch, without its first `skip` bytes. `sg` NULL: it has no payload. */
 static void add_frame(struct batch *batch, const struct tcp_conn *conn, const struct vipl_sg *sg, size_t skip)
 {
     struct frame *f = &batch->frame[batch->frames++];
@@ -150,12 +150,6 @@ static void add_frame(struct batch *batch, const struct tcp_conn *conn, const st
     }
 }
 
-static void put_small(struct frame *f, const struct vipl_ddp *ddp, const uint8_t *more, size_t more_bytes)
-{
-    f->offset = 0;
-    begin_frame(f, ddp, more, more_bytes, 0);
-}
-
 static struct vipl_ddp read_request_header(uint32_t msn)
 {
     return (struct vipl_ddp){.last = true,
@@ -170,7 +164,7 @@ static void put_read_request(struct frame *f, uint32_t msn, const struct vipl_rd
     uint8_t payload[VIPL_RDMAP_READ_REQUEST_BYTES];
     struct vipl_ddp ddp = read_request_header(msn);
     vipl_rdmap_read_write(payload, read);
-    put_small(f, &ddp, payload, sizeof(payload));
+    begin_frame(f, &ddp, payload, sizeof(payload), 0);
 }
 
 /* --- a message --- */
@@ -206,34 +200,40 @@ static unsigned all_frames(const struct tcp_conn *conn, const struct vipl_send *
            (send->immediate ? 1u : 0u) + (confirms(conn, send) ? 1u : 0u);
 }
 
-static void put_announcement(struct frame *f, const struct vipl_send *send)
+/* The header of a message's data, as that of its first byte. */
+static struct vipl_ddp data_header(const struct tcp_conn *conn, const struct message *m)
 {
-    struct vipl_ddp ddp = {.tagged = true,
-                           .op = VIPL_RDMAP_WRITE,
-                           .stag = send->remote_handle,
-                           .offset = send->remote_address + send->local.bytes};
-    put_small(f, &ddp, NULL, 0);
-}
-
-static void put_data(struct frame *f, const struct tcp_conn *conn, const struct vipl_send *send, unsigned i)
-{
-    size_t offset = (size_t)i * conn->segment;
-    size_t left = send->local.bytes - offset;
-    bool last = left <= conn->segment;
-    bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
-    struct vipl_ddp ddp = {.tagged = write, .last = last};
-    if (write) {
+    const struct vipl_send *send = m->send;
+    struct vipl_ddp ddp = {.tagged = true};
+    if (send == NULL) {
+        ddp.op = VIPL_RDMAP_READ_RESPONSE;
+        ddp.stag = m->read->sink_stag;
+        ddp.offset = m->read->sink_offset;
+    } else if (send->op == VIP_CONTROL_OP_RDMAWRITE) {
         ddp.op = VIPL_RDMAP_WRITE;
         ddp.stag = send->remote_handle;
-        ddp.offset = send->remote_address + offset;
+        ddp.offset = send->remote_address;
     } else {
+        ddp.tagged = false;
         ddp.op = send->immediate ? VIPL_RDMAP_SEND_SE : VIPL_RDMAP_SEND;
         ddp.queue = VIPL_DDP_QUEUE_SEND;
         ddp.msn = conn->tx.send_msn;
-        ddp.mo = (uint32_t)offset;
     }
-    f->offset = offset;
-    begin_frame(f, &ddp, NULL, 0, last ? left : conn->segment);
+    return ddp;
+}
+
+static void put_data(struct frame *f, const struct tcp_conn *conn, const struct message *m, unsigned i)
+{
+    struct vipl_ddp ddp = data_header(conn, m);
+    f->offset = (size_t)i * conn->segment;
+    size_t left = m->memory->bytes - f->offset;
+    ddp.last = left <= conn->segment;
+    if (ddp.tagged) {
+        ddp.offset += f->offset;
+    } else {
+        ddp.mo = (uint32_t)f->offset;
+    }
+    begin_frame(f, &ddp, NULL, 0, ddp.last ? left : conn->segment);
 }
 
 static void put_immediate(struct frame *f, const struct tcp_conn *conn, const struct vipl_send *send)
@@ -245,45 +245,35 @@ static void put_immediate(struct frame *f, const struct tcp_conn *conn, const st
                            .queue = VIPL_DDP_QUEUE_SEND,
                            .msn = conn->tx.send_msn + before};
     vipl_rdmap_immediate_write(payload, send->immediate_data);
-    put_small(f, &ddp, payload, sizeof(payload));
+    begin_frame(f, &ddp, payload, sizeof(payload), 0);
 }
 
-/* The i-th FPDU of a post, but for its trailer. */
-static void put_post(struct frame *f, const struct tcp_conn *conn, const struct vipl_send *send, unsigned i)
+/* The i-th FPDU of a message, but for its trailer. */
+static void put_frame(struct frame *f, const struct tcp_conn *conn, const struct message *m, unsigned i)
 {
+    const struct vipl_send *send = m->send;
+    if (send == NULL) {
+        put_data(f, conn, m, i);
+        return;
+    }
     unsigned data = data_frames(conn, send->local.bytes);
+    struct vipl_rdmap_read read = {.sink_stag = send->sequence}; /* empty: it confirms the message */
     if (announces(conn, send) && i-- == 0) {
-        put_announcement(f, send);
+        struct vipl_ddp end = data_header(conn, m);
+        end.offset += send->local.bytes;
+        begin_frame(f, &end, NULL, 0, 0);
     } else if (send->op == VIP_CONTROL_OP_RDMAREAD) {
-        struct vipl_rdmap_read read = {.sink_stag = send->sequence,
-                                       .bytes = (uint32_t)send->local.bytes,
-                                       .source_stag = send->remote_handle,
-                                       .source_offset = send->remote_address};
+        read.bytes = (uint32_t)send->local.bytes;
+        read.source_stag = send->remote_handle;
+        read.source_offset = send->remote_address;
         put_read_request(f, conn->tx.read_msn, &read);
     } else if (i < data) {
-        put_data(f, conn, send, i);
+        put_data(f, conn, m, i);
     } else if (i == data && send->immediate) {
         put_immediate(f, conn, send);
     } else {
-        struct vipl_rdmap_read read = {.sink_stag = send->sequence};
         put_read_request(f, conn->tx.read_msn, &read);
     }
-}
-
-/* The i-th FPDU of a response, but for its trailer. */
-static void put_response(struct frame *f, const struct tcp_conn *conn, const struct vipl_rdmap_read *read,
-                         unsigned i)
-{
-    size_t offset = (size_t)i * conn->segment;
-    size_t left = read->bytes - offset;
-    bool last = left <= conn->segment;
-    struct vipl_ddp ddp = {.tagged = true,
-                           .last = last,
-                           .op = VIPL_RDMAP_READ_RESPONSE,
-                           .stag = read->sink_stag,
-                           .offset = read->sink_offset + offset};
-    f->offset = offset;
-    begin_frame(f, &ddp, NULL, 0, last ? left : conn->segment);
 }
 
 /* --- the stream --- */
@@ -327,14 +317,10 @@ static void fill_batch(struct batch *batch, const struct tcp_conn *conn, const s
     clear_batch(batch);
     for (unsigned i = at->frame; i < m->frames && batch->frames < FRAMES; i++) {
         struct frame *f = &batch->frame[batch->frames];
-        if (m->send != NULL) {
-            put_post(f, conn, m->send, i);
-        } else {
-            put_response(f, conn, m->read, i);
-            if (conn->tx.snapshot != NULL && f->payload > 0 &&
-                !copy_payload(batch, f, m, conn->tx.snapshot)) {
-                return;
-            }
+        put_frame(f, conn, m, i);
+        if (m->send == NULL && conn->tx.snapshot != NULL && f->payload > 0 &&
+            !copy_payload(batch, f, m, conn->tx.snapshot)) {
+            return;
         }
         add_frame(batch, conn, m->memory, skip);
         skip = 0;
@@ -439,12 +425,6 @@ static int push(struct tcp_conn *conn, const struct message *m)
     return 0;
 }
 
-static int push_post(struct tcp_conn *conn, const struct vipl_send *send)
-{
-    struct message m = {.send = send, .memory = &send->local, .frames = all_frames(conn, send)};
-    return push(conn, &m);
-}
-
 /* The message's memory is not there. What is in the stream cannot be taken back: that ends it, at any level. */
 static void end_half(struct tcp_conn *conn, struct vipl_send *send)
 {
@@ -492,8 +472,9 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     } else if (may && conn->foreign && !is_begun(&tx->at) && !foreign_allows(conn, send)) {
         posted = VIPL_POSTED_DONE;
     } else if (may) {
+        struct message m = {.send = send, .memory = &send->local, .frames = all_frames(conn, send)};
         tx->op = send->op;
-        int error = push_post(conn, send);
+        int error = push(conn, &m);
         if (error == 0) {
             posted = sent(conn, send);
         } else if (error == EFAULT) {
@@ -597,10 +578,9 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
  * ends the stream. */
 static bool send_small(struct tcp_conn *conn, struct batch *batch)
 {
-    static const struct vipl_sg nothing = {.count = 0};
     struct tcp_cursor at = {0, 0};
     clear_batch(batch);
-    add_frame(batch, conn, &nothing, 0);
+    add_frame(batch, conn, NULL, 0);
     bool whole = emit(conn, batch, &at) == 0;
     conn->tx.closed |= is_begun(&at) && !whole;
     return whole;
@@ -609,17 +589,16 @@ static bool send_small(struct tcp_conn *conn, struct batch *batch)
 /* A response to an empty Read Request ends no post. */
 void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
 {
-    static const struct vipl_rdmap_read nothing;
     struct tcp_sending *tx = &conn->tx;
     struct batch batch;
     struct vipl_ddp ddp = {.tagged = op == VIPL_RDMAP_WRITE, .last = true, .op = op, .msn = 1};
     vipl_mutex_lock(&tx->lock);
     bool idle = !tx->closed && !tx->blocked && !tx->responding;
     if (idle && op == VIPL_RDMAP_READ_REQUEST) {
-        put_read_request(&batch.frame[0], tx->read_msn++, &nothing);
+        put_read_request(&batch.frame[0], tx->read_msn++, &(struct vipl_rdmap_read){0});
         tx->pending[tx->pending_count++] = (struct tcp_pending){.op = OP_READY, .confirms = true};
     } else if (idle) {
-        put_small(&batch.frame[0], &ddp, NULL, 0);
+        begin_frame(&batch.frame[0], &ddp, NULL, 0, 0);
         tx->send_msn += op == VIPL_RDMAP_SEND ? 1 : 0;
     }
     if (idle && !send_small(conn, &batch)) {
@@ -631,7 +610,7 @@ void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
 /* RFC 5040: what the error is about comes along, unless the layer below or a catastrophe is the reason. */
 static void add_headers(struct vipl_rdmap_terminate *terminate, const struct tcp_about *about)
 {
-    if (about == NULL || about->ddp == NULL) {
+    if (about->ddp == NULL) {
         return;
     }
     terminate->with_ddp = true;
@@ -658,7 +637,7 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
     size_t bytes = vipl_rdmap_terminate_write(payload, &terminate);
     vipl_mutex_lock(&conn->tx.lock);
     if (!conn->tx.closed && !is_begun(&conn->tx.at) && !conn->tx.responding) {
-        put_small(&batch.frame[0], &ddp, payload, bytes);
+        begin_frame(&batch.frame[0], &ddp, payload, bytes, 0);
         send_small(conn, &batch); /* if there is no room, the peer sees the end of the stream only */
     }
     conn->tx.closed = true;
