@@ -35,11 +35,6 @@ bool vipl_tcp_same_host(const struct vipl_inet *a, const struct vipl_inet *b)
 
 enum { MOST_STEP = 7 };
 
-unsigned vipl_tcp_probes(const struct tcp_settings *settings)
-{
-    return settings->ports < TCP_PROBES ? settings->ports : TCP_PROBES;
-}
-
 uint16_t vipl_tcp_port(const struct tcp_settings *settings, const struct vipl_address *address,
                        unsigned probe)
 {

@@ -10,9 +10,8 @@ bool vipl_tcp_from_address(const struct vipl_address *in, const struct vipl_inet
                            struct vipl_inet *out);
 void vipl_tcp_to_address(const struct vipl_inet *in, struct vipl_address *out);
 bool vipl_tcp_same_host(const struct vipl_inet *a, const struct vipl_inet *b);
-/* The probe-th port of a discriminator, probe < vipl_tcp_probes(). */
+/* The probe-th port of a discriminator, probe < settings->probes. */
 uint16_t vipl_tcp_port(const struct tcp_settings *settings, const struct vipl_address *address,
                        unsigned probe);
-unsigned vipl_tcp_probes(const struct tcp_settings *settings); /* how many ports a discriminator has */
 
 #endif

@@ -122,7 +122,7 @@ static bool try_to_listen(struct tcp_connect_op *op)
         return false;
     }
     struct tcp_listener *listener =
-        vipl_tcp_listener(op->nic, &op->local, op->round % vipl_tcp_probes(&op->nic->settings), true);
+        vipl_tcp_listener(op->nic, &op->local, op->round % op->nic->settings.probes, true);
     if (listener == NULL || listener->peers > 0) {
         return false;
     }
@@ -138,7 +138,7 @@ static void probe_ports(struct tcp_connect_op *op)
     if (op->probe == 0 && try_to_listen(op)) {
         return;
     }
-    for (; op->probe < vipl_tcp_probes(&nic->settings); op->probe++) {
+    for (; op->probe < nic->settings.probes; op->probe++) {
         struct vipl_inet target = op->target;
         int fd;
         if (op->outstanding[op->probe] != NULL) {
@@ -238,6 +238,17 @@ static void on_connected(struct tcp_conn *conn)
 
 /* --- the reply --- */
 
+/* The connection is open. False: the VI does not wait for it any more, and it ends. */
+static bool tell_vi(struct tcp_conn *conn)
+{
+    if (vipl_up_connected(conn->vi, &conn->params)) {
+        return true;
+    }
+    vipl_tcp_conn_detach(conn);
+    vipl_tcp_conn_end(conn);
+    return false;
+}
+
 /* The operation has got its connection. */
 static void take_up(struct tcp_conn *conn)
 {
@@ -255,10 +266,7 @@ static void take_up(struct tcp_conn *conn)
     if (!conn->foreign || vipl_tcp_foreign_gets_ready(conn)) { /* before any of the program's messages */
         vipl_tcp_send_empty(conn, conn->foreign ? vipl_tcp_ready_op(&conn->enhanced) : VIPL_RDMAP_WRITE);
     }
-    if (!vipl_up_connected(vi, &conn->params)) {
-        vipl_tcp_conn_detach(conn);
-        vipl_tcp_conn_end(conn);
-    }
+    tell_vi(conn);
 }
 
 static void accepted(struct tcp_conn *conn, const struct tcp_private_data *data)
@@ -400,21 +408,15 @@ bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_private_data 
     return true;
 }
 
-/* Peer-to-peer: the peer has our reply. False: our side does not want the connection any more. */
+/* Peer-to-peer: the peer has our reply. */
 static bool op_opened(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
-    struct vipl_vi *vi = op->vi;
     op->conn = NULL;
     conn->connect_op = NULL;
     end_op(op);
     vipl_tcp_open(conn);
-    bool opened = vipl_up_connected(vi, &conn->params);
-    if (!opened) {
-        vipl_tcp_conn_detach(conn);
-        vipl_tcp_conn_end(conn);
-    }
-    return opened;
+    return tell_vi(conn);
 }
 
 /* --- operations begin and end --- */

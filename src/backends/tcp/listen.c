@@ -33,7 +33,7 @@ static int bind_one(struct tcp_nic *nic, const struct vipl_address *local, unsig
 {
     struct vipl_inet inet = nic->inet;
     int error = EADDRINUSE;
-    for (unsigned i = probe; i < (only ? probe + 1 : vipl_tcp_probes(&nic->settings)) && error != 0; i++) {
+    for (unsigned i = probe; i < (only ? probe + 1 : nic->settings.probes) && error != 0; i++) {
         inet.port = vipl_tcp_port(&nic->settings, local, i);
         error = vipl_socket_listen(&inet, fd);
     }
@@ -360,15 +360,18 @@ static struct tcp_conn *take(struct vipl_conn *request)
     return conn;
 }
 
-/* No message is agreed on that only says that the peer is ready to receive: until its first FPDU comes, posts
- * wait. */
-static void open_quiet(struct tcp_conn *conn)
+/* The connection is open. False: the VI does not wait for it any more, and conn_accept ends the connection. */
+static bool end_acceptance(struct tcp_conn *conn)
 {
     struct tcp_acceptance *acceptance = conn->acceptance;
     conn->acceptance = NULL;
-    vipl_tcp_open_foreign(conn, true);
     acceptance->opened = vipl_up_connected(conn->vi, &conn->params);
     acceptance->over = true;
+    if (!acceptance->opened) {
+        conn->broken = true;
+        vipl_tcp_conn_watch(conn, 0);
+    }
+    return acceptance->opened;
 }
 
 VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *request, struct vipl_vi *vi)
@@ -384,7 +387,8 @@ VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *reques
         conn->acceptance = &acceptance;
         acceptance.over = !vipl_tcp_reply_accept(conn, &params, &accepting);
         if (!acceptance.over && conn->foreign && !vipl_tcp_foreign_gets_ready(conn)) {
-            open_quiet(conn); /* it may send when it likes */
+            vipl_tcp_open_foreign(conn, true); /* until its first FPDU comes, posts wait */
+            end_acceptance(conn);
         }
         while (!acceptance.over) {
             vipl_tcp_unlock(nic);
@@ -438,19 +442,11 @@ static void accepting_expired(struct tcp_conn *conn)
     }
 }
 
-/* The requester has our reply. False: the VI does not wait for it any more, and conn_accept ends the connection. */
+/* The requester has our reply. */
 static bool accepting_first_fpdu(struct tcp_conn *conn)
 {
-    struct tcp_acceptance *acceptance = conn->acceptance;
-    conn->acceptance = NULL;
     vipl_tcp_open(conn);
-    acceptance->opened = vipl_up_connected(conn->vi, &conn->params);
-    acceptance->over = true;
-    if (!acceptance->opened) {
-        conn->broken = true;
-        vipl_tcp_conn_watch(conn, 0);
-    }
-    return acceptance->opened;
+    return end_acceptance(conn);
 }
 
 /* TCP_REPLY_SENT: conn_accept ends the connection. */

@@ -22,32 +22,27 @@ enum {
 
 /* --- room in the loop --- */
 
-struct room {
-    uv_poll_t watch;
-};
-
-static void on_room_closed(uv_handle_t *handle)
+static void on_watch_closed(uv_handle_t *handle)
 {
-    vipl_free(handle->data);
+    vipl_free(handle);
 }
 
 /* The loop has a table as long as the largest descriptor it watches, which libuv takes from the C library's
  * heap: so it grows ahead, by a descriptor of that number which is watched for a moment. */
 static void make_room(struct tcp_nic *nic, int least)
 {
-    struct room *room = vipl_zalloc(sizeof(*room));
+    uv_poll_t *watch = vipl_zalloc(sizeof(*watch));
     struct vipl_waker waker;
     int fd = -1;
-    if (room == NULL || vipl_waker_open(&waker) != 0) {
-        vipl_free(room);
+    if (watch == NULL || vipl_waker_open(&waker) != 0) {
+        vipl_free(watch);
         return;
     }
-    if (vipl_fd_duplicate(waker.fd, least, &fd) != 0 || uv_poll_init(&nic->loop, &room->watch, fd) != 0) {
-        vipl_free(room); /* the system's limit is lower, or near */
+    if (vipl_fd_duplicate(waker.fd, least, &fd) != 0 || uv_poll_init(&nic->loop, watch, fd) != 0) {
+        vipl_free(watch); /* the system's limit is lower, or near */
     } else {
-        room->watch.data = room;
-        uv_poll_start(&room->watch, UV_READABLE, NULL);
-        uv_close((uv_handle_t *)&room->watch, on_room_closed);
+        uv_poll_start(watch, UV_READABLE, NULL);
+        uv_close((uv_handle_t *)watch, on_watch_closed);
     }
     vipl_fd_close(fd);
     vipl_waker_close(&waker);

@@ -64,12 +64,15 @@ bool vipl_tcp_private_data_is_vipl(const uint8_t *bytes, size_t length)
 bool vipl_tcp_private_data_read(const uint8_t *bytes, size_t length, struct tcp_private_data *out)
 {
     memset(out, 0, sizeof(*out));
-    if (length >= FIXED && vipl_tcp_private_data_is_vipl(bytes, length) && bytes[4] != VERSION) {
+    if (length < FIXED || !vipl_tcp_private_data_is_vipl(bytes, length)) {
+        return false;
+    }
+    if (bytes[4] != VERSION) {
         vipl_log(VIPL_LOG_INFO, "a peer has version %u of the connect request, this library %u: refused",
                  (unsigned)bytes[4], (unsigned)VERSION);
+        return false;
     }
-    if (length < FIXED || memcmp(bytes, magic, sizeof(magic)) != 0 || bytes[4] != VERSION ||
-        bytes[24] > VIPL_MAX_DISCRIMINATOR || bytes[25] > VIPL_MAX_DISCRIMINATOR ||
+    if (bytes[24] > VIPL_MAX_DISCRIMINATOR || bytes[25] > VIPL_MAX_DISCRIMINATOR ||
         length != FIXED + (size_t)bytes[24] + bytes[25]) {
         return false;
     }
@@ -236,12 +239,6 @@ bool vipl_tcp_foreign_begin(struct tcp_conn *conn, const struct vipl_mpa_start *
 
 /* --- replies --- */
 
-static struct vipl_mpa_start reply_to(const struct tcp_conn *conn, bool reject)
-{
-    return (struct vipl_mpa_start){
-        .reply = true, .crc = conn->crc, .reject = reject, .revision = conn->start.revision};
-}
-
 static bool send_reply(struct tcp_conn *conn, bool reject, const struct tcp_private_data *data)
 {
     struct vipl_mpa_enhanced ours = {.ird = TCP_READS,
@@ -252,7 +249,9 @@ static bool send_reply(struct tcp_conn *conn, bool reject, const struct tcp_priv
         ours = foreign_reply(&conn->enhanced);
         data = NULL; /* it could not read it */
     }
-    return vipl_tcp_start_send(conn, reply_to(conn, reject), conn->start.enhanced ? &ours : NULL, data);
+    struct vipl_mpa_start start = {
+        .reply = true, .crc = conn->crc, .reject = reject, .revision = conn->start.revision};
+    return vipl_tcp_start_send(conn, start, conn->start.enhanced ? &ours : NULL, data);
 }
 
 bool vipl_tcp_reply_accept(struct tcp_conn *conn, const struct vipl_vi_params *params,

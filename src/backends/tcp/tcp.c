@@ -56,6 +56,7 @@ static uint32_t read_crc(void)
 static void read_settings(struct tcp_settings *settings)
 {
     read_ports(settings);
+    settings->probes = settings->ports < TCP_PROBES ? settings->ports : TCP_PROBES;
     settings->crc = read_crc();
     settings->handshake_ms = vipl_config_number("VIPL_TCP_HANDSHAKE_MS", 10000, 10, 600000);
     settings->half_open = vipl_config_number("VIPL_TCP_HALF_OPEN", 256, 1, 65536);

@@ -13,7 +13,8 @@
  *   tx.c       posts and responses to RDMA Reads, into the stream
  *   rx.c       the stream into receives, registered memory and outcomes
  *   foreign.c  FPDUs for foreign peers: they fit TCP's segments, with markers for peers that ask for them
-  * A VIPL peer is another instance of this library, which describes its VI in MPA's private data. A foreign peer speaks iWARP
+ *
+ * A VIPL peer is another instance of this library, which describes its VI in MPA's private data. A foreign peer speaks iWARP
  * without that.
  *
  * Copies: a send leaves from the program's memory by one system call. Received payload is copied once,
@@ -35,7 +36,7 @@
 #include "os/os_mutex.h"
 
 enum {
-    TCP_PROBES = 8, /* ports that a discriminator may have */
+    TCP_PROBES = 8, /* ports that a discriminator has, at most */
     TCP_READS = 64, /* IRD and ORD between VIPL peers */
     /* Payload bytes of a DDP segment between VIPL peers. An FPDU of an RDMA Write or of a read response is a
      * multiple of 16 bytes with that, and what is sent in multiples of pages ends nowhere in the middle of its
@@ -51,6 +52,7 @@ enum tcp_crc { TCP_CRC_AUTO, TCP_CRC_ON, TCP_CRC_OFF };
 struct tcp_settings {
     uint32_t first_port;
     uint32_t ports;
+    uint32_t probes;       /* how many of them a discriminator has */
     uint32_t crc;          /* enum tcp_crc */
     uint32_t handshake_ms; /* a half-open connection sends its request within this time */
     uint32_t half_open;    /* such connections at most; beyond, the host that has the most loses its oldest */
