@@ -136,40 +136,22 @@ bool vipl_mpa_crc_is_right(const uint8_t *fpdu, size_t bytes)
 
 enum { MARKED_BYTES = VIPL_MPA_MARKER_SPACING - VIPL_MPA_MARKER_BYTES }; /* between two markers */
 
-/* How many bytes at `position` come before the next marker; 0: there is one. */
-static size_t before_marker(uint32_t position)
-{
-    return (0 - position) % VIPL_MPA_MARKER_SPACING;
-}
-
-/* `length` bytes at `position`, with the markers among and before them. */
-static size_t marked_at(uint32_t position, size_t length)
-{
-    size_t before = before_marker(position);
-    return length <= before
-               ? length
-               : length + (length - before + MARKED_BYTES - 1) / MARKED_BYTES * VIPL_MPA_MARKER_BYTES;
-}
-
 /* What the marker at this offset of an FPDU says, if the length field is at that. */
 static uint16_t marker_distance(size_t at, size_t header)
 {
     return (uint16_t)(at < header ? 0 : at - header);
 }
 
-static size_t header_offset(uint32_t position)
-{
-    return before_marker(position) == 0 ? VIPL_MPA_MARKER_BYTES : 0;
-}
-
 size_t vipl_mpa_marked_bytes(size_t length)
 {
-    return marked_at(0, length);
+    return length + (length + MARKED_BYTES - 1) / MARKED_BYTES * VIPL_MPA_MARKER_BYTES;
 }
 
 size_t vipl_mpa_mark(uint8_t *to, const uint8_t *fpdu, size_t bytes, bool with_crc, uint32_t *position)
 {
-    size_t header = header_offset(*position), next = before_marker(*position), at = 0;
+    size_t next =
+        (0 - *position) % VIPL_MPA_MARKER_SPACING; /* bytes before the next marker; 0: there is one */
+    size_t header = next == 0 ? VIPL_MPA_MARKER_BYTES : 0, at = 0;
     while (bytes > 0) {
         if (at == next) {
             vipl_put16(to + at, 0);

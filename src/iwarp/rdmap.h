@@ -79,9 +79,7 @@ void vipl_rdmap_immediate_write(uint8_t to[VIPL_RDMAP_IMMEDIATE_BYTES], uint32_t
 
 /* --- Terminate (RFC 5040 section 4.8) ------------------------------------------------------------ */
 
-enum vipl_rdmap_layer { VIPL_LAYER_RDMAP = 0, VIPL_LAYER_DDP = 1, VIPL_LAYER_LLP = 2 };
-
-/* layer << 12 | error type << 8 | error code: the reasons that this library sends and knows. */
+/* layer (0 RDMAP, 1 DDP, 2 MPA) << 12 | error type << 8 | error code: the reasons that this library sends and knows. */
 enum vipl_terminate {
     VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC = 0x0000,
     VIPL_TERM_RDMAP_INVALID_STAG = 0x0100,

@@ -86,7 +86,6 @@ void vipl_fd_close(int fd);  /* < 0: nothing */
 int vipl_fd_adopt(int *fd);
 int vipl_fd_adopt_pair(int fds[2]); /* the same for two that one call has made: both, or none */
 bool vipl_fd_is_poller(int fd); /* whether it is open, and of the kind that poll sets and libuv's loops use */
-int vipl_fd_lift(int *fd);      /* the same for one that forked children keep */
 /* A duplicate of the descriptor whose number is `least` or more, and not below 3. */
 int vipl_fd_duplicate(int fd, int least, int *out);
 /* A file to append to, made if need be; forked children keep it. */
@@ -150,7 +149,7 @@ void vipl_waker_reset(struct vipl_waker *waker);
 struct vipl_waker *vipl_thread_waker(void); /* the calling thread's; NULL: no descriptors left */
 
 /* Sleeps until a descriptor is readable or hung up, timeout_ms is over (-1: never) or a signal
- * handler ran. Descriptors < 0 are left out. 0: readable; ETIMEDOUT; EINTR. */
+ * handler ran. Descriptors < 0 are left out. `mask`: a sigset_t, the signals that are blocked meanwhile; NULL: as they are. 0: readable; ETIMEDOUT; EINTR. */
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask);
 /* The same, and the thread may be cancelled meanwhile, if that is what vipl_cancel_off() had found: `cancelled` is called
  * then, and the thread ends. */

@@ -6,7 +6,6 @@
 #include "backends/tcp/loop.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,6 +66,12 @@ static void read_settings(struct tcp_settings *settings)
 
 /* --- addresses and names --- */
 
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
 static bool from_sockaddr(const struct sockaddr *in, struct vipl_inet *out)
 {
     memset(out, 0, sizeof(*out));
@@ -84,11 +89,7 @@ static bool from_sockaddr(const struct sockaddr *in, struct vipl_inet *out)
 
 static bool parse(const char *text, struct vipl_inet *out)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } address;
+    union address address;
     return (uv_ip4_addr(text, 0, &address.v4) == 0 || uv_ip6_addr(text, 0, &address.v6) == 0) &&
            from_sockaddr(&address.any, out);
 }
@@ -104,17 +105,17 @@ static int suits(const uv_interface_address_t *each, const char *device, const s
     return 1 + (each->is_internal ? 0 : 4) + (inet->host_len == 4 ? 2 : 0) + (link_local ? 0 : 1);
 }
 
-/* The address of an interface, of the host itself, or what the name says. 0, or ENODEV. */
-static int choose_address(const char *device, struct vipl_inet *out)
+/* The address of an interface, of the host itself, or what the name says. False: there is none. */
+static bool choose_address(const char *device, struct vipl_inet *out)
 {
     uv_interface_address_t *list;
     int count;
     int best = 0;
     if (parse(device, out)) {
-        return 0;
+        return true;
     }
     if (uv_interface_addresses(&list, &count) != 0) {
-        return UV_ENODEV;
+        return false;
     }
     for (int i = 0; i < count; i++) {
         struct vipl_inet inet;
@@ -125,7 +126,7 @@ static int choose_address(const char *device, struct vipl_inet *out)
         }
     }
     uv_free_interface_addresses(list, count);
-    return best > 0 ? 0 : UV_ENODEV;
+    return best > 0;
 }
 
 static bool look_up(struct tcp_nic *nic, const char *name, uint32_t index, struct vipl_inet *out)
@@ -166,11 +167,7 @@ static VIP_RETURN tcp_reverse(struct vipl_be_nic *be, const struct vipl_address 
     struct tcp_nic *nic = tcp_nic_of(be);
     struct vipl_inet inet;
     uv_getnameinfo_t request;
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } address;
+    union address address;
     memset(&address, 0, sizeof(address));
     if (!vipl_tcp_from_address(host, &nic->inet, &inet)) {
         return VIP_ERROR_NAMESERVICE;
@@ -197,8 +194,7 @@ static VIP_RETURN tcp_reverse(struct vipl_be_nic *be, const struct vipl_address 
 static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vipl_be_nic **out)
 {
     struct vipl_inet inet;
-    int error = choose_address(device, &inet);
-    if (error != 0) {
+    if (!choose_address(device, &inet)) {
         vipl_log(VIPL_LOG_ERROR, "tcp: \"%s\" is no interface or address of this host", device);
         return VIP_ERROR_RESOURCE;
     }
@@ -302,12 +298,6 @@ static VIP_RETURN tcp_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
     return VIP_SUCCESS; /* an idle VI costs the backend nothing */
 }
 
-static void tcp_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
-{
-    (void)be;
-    (void)vi;
-}
-
 static bool tcp_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
 {
     (void)be;
@@ -315,10 +305,12 @@ static bool tcp_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
     return true;
 }
 
-static void tcp_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
+/* An idle VI costs the backend nothing. No peer reads from our buffers directly, and what is received finds the
+ * queues empty: there is nothing to revoke. */
+static void tcp_vi_nothing(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     (void)be;
-    (void)vi; /* no peer reads from our buffers directly, and what is received finds the queues empty */
+    (void)vi;
 }
 
 static void tcp_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
@@ -353,7 +345,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .region_change = tcp_region_add,
     .regions_end = tcp_regions_end,
     .vi_create = tcp_vi_create,
-    .vi_destroy = tcp_vi_destroy,
+    .vi_destroy = tcp_vi_nothing,
     .listen = vipl_tcp_listen,
     .unlisten = vipl_tcp_unlisten,
     .conns_look = vipl_tcp_poll,
@@ -362,7 +354,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .conn_taken = tcp_conn_taken,
     .conn_accept = vipl_tcp_conn_accept,
     .conn_reject = vipl_tcp_conn_reject,
-    .revoke = tcp_revoke,
+    .revoke = tcp_vi_nothing,
     .disconnect = tcp_disconnect,
     .post_send = vipl_tcp_post_send,
     .poll = vipl_tcp_poll,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping on descriptors. poll() and ppoll() are never restarted after a handler, whatever SA_RESTART says.
+ * Sleeping on descriptors. ppoll() is never restarted after a handler, whatever SA_RESTART says.
  */
 #include <errno.h>
 #include <poll.h>
@@ -11,13 +11,6 @@
 #include "os/os.h"
 
 enum { MAX_FDS = 4 };
-
-/* poll(), with those signals blocked meanwhile. */
-static int poll_masked(struct pollfd *set, nfds_t count, int timeout_ms, const sigset_t *mask)
-{
-    struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
-    return ppoll(set, count, timeout_ms < 0 ? NULL : &timeout, mask);
-}
 
 /* The system refuses to watch these descriptors: the program has closed them, or may open no descriptors at all,
  * or there is no memory. The caller tries again after a while. */
@@ -47,6 +40,7 @@ static bool are_closed(const struct pollfd *set, nfds_t count)
 
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
 {
+    struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
     struct pollfd set[MAX_FDS];
     nfds_t n = 0;
     for (unsigned i = 0; i < count && n < MAX_FDS; i++) {
@@ -56,7 +50,7 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
             set[n++].revents = 0;
         }
     }
-    int ready = mask == NULL ? poll(set, n, timeout_ms) : poll_masked(set, n, timeout_ms, mask);
+    int ready = ppoll(set, n, timeout_ms < 0 ? NULL : &timeout, mask);
     if (ready < 0) {
         return errno == EINTR ? EINTR : pause_briefly(timeout_ms);
     }

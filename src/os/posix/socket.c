@@ -80,45 +80,39 @@ static int new_accepted(int listener, union address *peer, socklen_t *size)
 {
     return accept4(listener, &peer->any, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
-
+#else
 static int set_flags(int fd)
 {
-    (void)fd;
-    return 0;
+    int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0) {
+        return fd;
+    }
+    int error = errno;
+    if (fd >= 0) {
+        close(fd);
+    }
+    errno = error;
+    return -1;
 }
-#else
+
 static int new_socket(int family)
 {
-    return socket(family, SOCK_STREAM, 0);
+    return set_flags(socket(family, SOCK_STREAM, 0));
 }
 
 static int new_accepted(int listener, union address *peer, socklen_t *size)
 {
-    return accept(listener, &peer->any, size);
-}
-
-static int set_flags(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-    bool set =
-        flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
-    return set ? 0 : errno;
+    return set_flags(accept(listener, &peer->any, size));
 }
 #endif
 
-/* What every socket of ours has. Closes the socket on failure. */
-static int prepare(int fd)
+/* What every socket of ours has. */
+static void prepare(int fd)
 {
-    int error = set_flags(fd);
-    if (error != 0) {
-        vipl_fd_close(fd);
-        return error;
-    }
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 #ifdef SO_NOSIGPIPE
     set(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
 #endif
-    return 0;
 }
 
 static int open_socket(const struct vipl_inet *local, int *out)
@@ -128,9 +122,7 @@ static int open_socket(const struct vipl_inet *local, int *out)
     int error = vipl_fd_adopt(&fd);
     vipl_fd_end();
     if (error == 0) {
-        error = prepare(fd);
-    }
-    if (error == 0) {
+        prepare(fd);
         *out = fd;
     }
     return error;
@@ -179,9 +171,7 @@ int vipl_socket_accept(int listener, int *fd, struct vipl_inet *peer)
     error = error == EWOULDBLOCK ? EAGAIN : error;
     vipl_fd_end();
     if (error == 0) {
-        error = prepare(made);
-    }
-    if (error == 0) {
+        prepare(made);
         from_system(&address, peer);
         *fd = made;
     }

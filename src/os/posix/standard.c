@@ -16,7 +16,8 @@
 
 enum { STANDARD = 3 };
 
-int vipl_fd_lift(int *fd)
+/* Moves a descriptor that has just been opened above the three. Returns as vipl_fd_adopt() does. */
+static int lift(int *fd)
 {
     if (*fd < 0) {
         return errno;
@@ -33,7 +34,7 @@ int vipl_fd_lift(int *fd)
 
 int vipl_fd_adopt(int *fd)
 {
-    int error = vipl_fd_lift(fd);
+    int error = lift(fd);
     vipl_fd_own(*fd);
     return error;
 }
@@ -63,7 +64,7 @@ bool vipl_fd_is_poller(int fd)
 int vipl_fd_append(const char *path, int *fd)
 {
     *fd = vipl_resource_fails(EMFILE) ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    return vipl_fd_lift(fd);
+    return lift(fd);
 }
 
 int vipl_fd_duplicate(int fd, int least, int *out)

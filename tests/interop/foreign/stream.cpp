@@ -225,7 +225,7 @@ Bytes terminate_about(unsigned reason, const Bytes &ulpdu)
     const bool read = reason >> 8 == VIPL_TERM_RDMAP_INVALID_STAG >> 8 && (ulpdu[0] & 0x80) == 0;
     Bytes all(4);
     vipl_put16(all.data(), static_cast<std::uint16_t>(reason));
-    if (reason >> 12 == VIPL_LAYER_LLP) {
+    if (reason >> 12 == VIPL_TERM_MPA_CRC >> 12) {
         return all;
     }
     all[2] = read ? 0xE0 : 0xC0;
