@@ -161,8 +161,10 @@ int vipl_shared_files(struct vipl_shared_file *out, unsigned most, unsigned *cou
         if (!line.shared || is_own(&line) || is_device(&line)) {
             continue;
         }
+        vipl_fd_begin();
         int fd = *count == most ? -1 : open_mapped(&line);
         error = fd < 0 || vipl_fd_adopt(&fd) != 0 ? ENOTSUP : 0;
+        vipl_fd_end();
         if (error == 0) {
             out[(*count)++] = (struct vipl_shared_file){fd, (uintptr_t)line.begin,
                                                         (size_t)(line.end - line.begin), line.offset};

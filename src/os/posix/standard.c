@@ -69,8 +69,12 @@ int vipl_fd_append(const char *path, int *fd)
 
 int vipl_fd_duplicate(int fd, int least, int *out)
 {
+    vipl_fd_begin();
     *out = vipl_resource_fails(EMFILE) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, least < STANDARD ? STANDARD : least);
-    return *out < 0 ? errno : 0;
+    int error = *out < 0 ? errno : 0;
+    vipl_fd_own(*out);
+    vipl_fd_end();
+    return error;
 }
 
 /* A folder can be neither read nor written: to a program the number still looks closed. */
