@@ -86,7 +86,7 @@ void vipl_fd_close(int fd);  /* < 0: nothing */
 int vipl_fd_adopt(int *fd);
 int vipl_fd_adopt_pair(int fds[2]); /* the same for two that one call has made: both, or none */
 bool vipl_fd_is_poller(int fd); /* whether it is open, and of the kind that poll sets and libuv's loops use */
-/* A duplicate of the descriptor whose number is `least` or more, and not below 3. */
+/* A duplicate of the descriptor, registered too, whose number is `least` or more, and not below 3. */
 int vipl_fd_duplicate(int fd, int least, int *out);
 /* A file to append to, made if need be; forked children keep it. */
 int vipl_fd_append(const char *path, int *fd);
@@ -279,6 +279,12 @@ struct vipl_inet {
     uint16_t port;
     uint32_t scope; /* of a link-local IPv6 address */
 };
+/* The index-th address of a host's name, of those that have host_len bytes. False: there is none. May block. */
+bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, struct vipl_inet *out);
+/* The host's name, or its address as text where it has none or no name service can be asked. False: it does not fit.
+ * May block. */
+bool vipl_inet_reverse(const struct vipl_inet *inet, char *name, size_t size);
+
 struct vipl_socket_tuning {
     uint32_t idle_ms;    /* milliseconds without data, after which the peer's host is sent a keepalive */
     uint32_t timeout_ms; /* milliseconds without a reply, after which the connection is lost */

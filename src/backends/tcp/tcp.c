@@ -66,12 +66,6 @@ static void read_settings(struct tcp_settings *settings)
 
 /* --- addresses and names --- */
 
-union address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
 static bool from_sockaddr(const struct sockaddr *in, struct vipl_inet *out)
 {
     memset(out, 0, sizeof(*out));
@@ -89,7 +83,11 @@ static bool from_sockaddr(const struct sockaddr *in, struct vipl_inet *out)
 
 static bool parse(const char *text, struct vipl_inet *out)
 {
-    union address address;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
     return (uv_ip4_addr(text, 0, &address.v4) == 0 || uv_ip6_addr(text, 0, &address.v6) == 0) &&
            from_sockaddr(&address.any, out);
 }
@@ -129,31 +127,14 @@ static bool choose_address(const char *device, struct vipl_inet *out)
     return best > 0;
 }
 
-static bool look_up(struct tcp_nic *nic, const char *name, uint32_t index, struct vipl_inet *out)
-{
-    uv_getaddrinfo_t request;
-    struct addrinfo hints;
-    memset(&hints, 0, sizeof(hints));
-    hints.ai_family = nic->inet.host_len == 4 ? AF_INET : AF_INET6;
-    hints.ai_socktype = SOCK_STREAM;
-    if (uv_getaddrinfo(&nic->loop, &request, NULL, name, NULL, &hints) != 0) {
-        return false;
-    }
-    bool found = false;
-    for (const struct addrinfo *each = request.addrinfo; each != NULL && !found; each = each->ai_next) {
-        found = from_sockaddr(each->ai_addr, out) && index-- == 0;
-    }
-    uv_freeaddrinfo(request.addrinfo);
-    return found;
-}
-
 static VIP_RETURN tcp_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
                               struct vipl_address *out)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     struct vipl_inet inet =
         nic->inet; /* this host's name is the device's address, whatever else the host has */
-    bool found = vipl_hostname_is_own(name) ? index == 0 : look_up(nic, name, index, &inet);
+    bool found =
+        vipl_hostname_is_own(name) ? index == 0 : vipl_inet_resolve(name, index, nic->inet.host_len, &inet);
     if (!found) {
         return VIP_ERROR_NAMESERVICE;
     }
@@ -164,29 +145,10 @@ static VIP_RETURN tcp_resolve(struct vipl_be_nic *be, const char *name, uint32_t
 static VIP_RETURN tcp_reverse(struct vipl_be_nic *be, const struct vipl_address *host, char *name,
                               size_t size)
 {
-    struct tcp_nic *nic = tcp_nic_of(be);
     struct vipl_inet inet;
-    uv_getnameinfo_t request;
-    union address address;
-    memset(&address, 0, sizeof(address));
-    if (!vipl_tcp_from_address(host, &nic->inet, &inet)) {
-        return VIP_ERROR_NAMESERVICE;
-    }
-    if (inet.host_len == 4) {
-        address.v4.sin_family = AF_INET;
-        memcpy(&address.v4.sin_addr, inet.host, 4);
-    } else {
-        address.v6.sin6_family = AF_INET6;
-        memcpy(&address.v6.sin6_addr, inet.host, 16);
-    }
-    /* A name service that cannot be asked is as good as one that knows no name. */
-    if ((uv_getnameinfo(&nic->loop, &request, NULL, &address.any, 0) != 0 &&
-         uv_getnameinfo(&nic->loop, &request, NULL, &address.any, NI_NUMERICHOST) != 0) ||
-        strlen(request.host) >= size) {
-        return VIP_ERROR_NAMESERVICE;
-    }
-    memcpy(name, request.host, strlen(request.host) + 1);
-    return VIP_SUCCESS;
+    bool found =
+        vipl_tcp_from_address(host, &tcp_nic_of(be)->inet, &inet) && vipl_inet_reverse(&inet, name, size);
+    return found ? VIP_SUCCESS : VIP_ERROR_NAMESERVICE;
 }
 
 /* --- the device --- */

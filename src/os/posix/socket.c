@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* TCP sockets. */
+/* TCP sockets, and the names of hosts. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -61,6 +62,39 @@ static void from_system(const union address *in, struct vipl_inet *out)
         out->scope = in->v6.sin6_scope_id;
         memcpy(out->host, &in->v6.sin6_addr, 16);
     }
+}
+
+bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, struct vipl_inet *out)
+{
+    struct addrinfo hints = {.ai_family = host_len == 4 ? AF_INET : AF_INET6, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list;
+    if (getaddrinfo(name, NULL, &hints, &list) != 0) {
+        return false;
+    }
+    const struct addrinfo *each = list;
+    while (each != NULL && index-- > 0) {
+        each = each->ai_next;
+    }
+    bool found = each != NULL;
+    if (found) {
+        from_system((const union address *)(const void *)each->ai_addr, out);
+    }
+    freeaddrinfo(list);
+    return found;
+}
+
+bool vipl_inet_reverse(const struct vipl_inet *inet, char *name, size_t size)
+{
+    union address address;
+    char host[NI_MAXHOST];
+    socklen_t length = to_system(inet, &address);
+    bool found = getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, 0) == 0 ||
+                 getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, NI_NUMERICHOST) == 0;
+    if (!found || strlen(host) >= size) {
+        return false;
+    }
+    memcpy(name, host, strlen(host) + 1);
+    return true;
 }
 
 static void set(int fd, int level, int option, int value)

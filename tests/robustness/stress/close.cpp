@@ -330,3 +330,26 @@ TEST_CASE("a NIC handle may be closed while threads post and reap between proces
         close_under_remote_traffic(round % 2 == 0 ? "auto" : "off");
     }
 }
+
+TEST_CASE("a NIC handle closes after several threads have looked names up at once", "[close]")
+{
+    constexpr unsigned kThreads = 4, kLookups = 20000;
+    VIP_NIC_HANDLE nic = nullptr;
+    REQUIRE_VIP(VipOpenNic(device_under_test(), &nic));
+    {
+        Crew crew;
+        for (unsigned i = 0; i < kThreads; ++i) {
+            crew.add([nic] {
+                char name[] = "127.0.0.1"; // no other host is asked
+                NetAddress found;
+                for (unsigned k = 0; k < kLookups; ++k) {
+                    VipNSGetHostByName(nic, name, found, 0);
+                }
+            });
+        }
+        crew.join();
+    }
+    const unsigned long long start = now_ms();
+    REQUIRE_VIP(VipCloseNic(nic));
+    REQUIRE(now_ms() - start < patience());
+}
