@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "exercise.hpp"
+#include "support/forked.hpp"
 
 using namespace foreign;
 
@@ -295,6 +296,8 @@ TEST_CASE("a server that is not heard is nudged, and no more once it is", "[setu
     CHECK(peer.quiet(0));
 }
 
+constexpr unsigned kSeconds = 30; // of a child that hangs
+
 /** Close the sets of descriptors that libraries watch, as a program that closes all descriptors does. */
 static void close_pollers()
 {
@@ -310,17 +313,23 @@ static void close_pollers()
 
 TEST_CASE("a connection from which nothing has come is lost with the library's descriptors", "[setup]")
 {
-    const std::uint16_t port = free_port();
-    Side side(port);
-    std::future<VIP_RETURN> accepted = std::async(std::launch::async, [&] { return side.wait_and_accept(); });
-    Peer peer(call(port));
-    peer.write(Peer::start(frame(1), {}));
-    peer.read_start();
-    REQUIRE_VIP(accepted.get());
-    close_pollers();
-    VIP_DESCRIPTOR *done = nullptr;
-    REQUIRE_RC(VIP_DESCRIPTOR_ERROR, VipRecvWait(side.vi, patience(), &done));
-    CHECK(side.vi.state() == VIP_STATE_ERROR);
+    Forked child(
+        [](const ParentLine &) { // which ends without what the library cannot free any more
+            const std::uint16_t port = free_port();
+            Side side(port);
+            std::future<VIP_RETURN> accepted =
+                std::async(std::launch::async, [&] { return side.wait_and_accept(); });
+            Peer peer(call(port));
+            peer.write(Peer::start(frame(1), {}));
+            peer.read_start();
+            REQUIRE_VIP(accepted.get());
+            close_pollers();
+            VIP_DESCRIPTOR *done = nullptr;
+            const VIP_RETURN rc = VipRecvWait(side.vi, patience(), &done);
+            _exit(rc == VIP_DESCRIPTOR_ERROR && side.vi.state() == VIP_STATE_ERROR ? 7 : 8);
+        },
+        kSeconds);
+    child.finish_with_exit(7);
 }
 
 TEST_CASE("a VI of another level does not agree with a foreign peer", "[setup]")
