@@ -299,9 +299,8 @@ void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     uv_update_time(&nic->loop);
     hint->fd = lost ? -1 : uv_backend_fd(&nic->loop);
     hint->ms = !lost && uv_loop_alive(&nic->loop) ? uv_backend_timeout(&nic->loop) : -1;
-    bool changed = vipl_load_relaxed(&nic->changed) != 0;
-    vipl_mutex_unlock(&nic->lock);
-    if (changed) {
+    if (vipl_load_relaxed(&nic->changed) != 0) {
         hint->ms = 0;
     }
+    vipl_mutex_unlock(&nic->lock);
 }
