@@ -167,12 +167,15 @@ bool vipl_server_release(unsigned client, const void *nic)
 
 /* --- NIC handles --- */
 
+/* Its calls go on after signals: the only ones here are those by which the C library changes the users of all threads
+ * (rights.h). The clients' signals end calls by cancelling them. */
 static VIP_RETURN open_real(const char *device, void **real)
 {
     VIP_RETURN rc = VipOpenNic(device[0] == '\0' ? NULL : device, real);
     if (rc != VIP_SUCCESS) {
         return rc;
     }
+    VipxSetRestart(*real, VIP_TRUE);
     rc = vipl_sink_serve(*real);
     if (rc != VIP_SUCCESS) {
         VipCloseNic(*real);

@@ -5,6 +5,7 @@
 // other users, so does the server.
 #include <vipl/posix.h>
 
+#include <atomic>
 #include <fstream>
 #include <iterator>
 
@@ -215,6 +216,34 @@ TWO_PROCESS_CASE("the server drops its rights with the last of its processes, wh
         expect_nobody(process);
         waiting.get();
         shared.exchange();
+    },
+};
+
+TWO_PROCESS_CASE("a wait ends in time, however often the server changes its rights meanwhile",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_root();
+        SharedPair shared;
+        REQUIRE_VIP(VipxSetRestart(shared.nic, VIP_TRUE));
+        std::atomic<bool> over{false};
+        std::future<void> waiting;
+        begin_call(waiting, [&] {
+            NetAddress from, local = shared.nic.address(unique_discriminator());
+            VIP_VI_ATTRIBUTES attributes{};
+            VIP_CONN_HANDLE request = nullptr;
+            const VIP_RETURN rc = VipConnectWait(shared.nic, local, a_second(), from, &attributes, &request);
+            over = true;
+            REQUIRE_RC(VIP_TIMEOUT, rc);
+        });
+        const unsigned long long end = now_ms() + patience();
+        for (unsigned user = kNobody; !over && now_ms() < end; user = kNobody - user) {
+            EXPECT(seteuid(user) == 0);
+            const Nic another(device_under_test(), true);
+        }
+        EXPECT(over);
+        EXPECT(seteuid(0) == 0);
+        waiting.get();
     },
 };
 
