@@ -85,12 +85,11 @@ static void clear_vi(struct vipl_server_object *vi)
     for (int i = 0; i < 2; i++) {
         vipl_shared_queue_forget(&vi->queues[i], VIPL_SHARE_CLIENTS);
         vipl_shared_ready_end(&vi->queues[i].ready_fd, &vi_rings(vi)->queues[i].signalled);
-        if (vi->cqs[i] != NULL) {
-            vipl_server_use_cq(vi->cqs[i], vi->nic, -1);
-        }
+        vipl_server_leave_cq(vi->cqs[i]);
     }
 }
 
+/* No process holds it, though VIs may report to it still. */
 static void clear_cq(const struct vipl_server_object *cq)
 {
     vipl_store_ptr(&cq->cq->ring->handle, NULL);
@@ -439,7 +438,7 @@ static VIP_RETURN create_cq(struct job *job)
 
 static VIP_RETURN act_cq(struct vipl_server_object *cq)
 {
-    if (cq->users > 0) { /* it is `ending`, so that this does not change */
+    if (vipl_load_acquire(&cq->users) > 0) { /* it is `ending`, so that there will not be more */
         return VIP_ERROR_RESOURCE;
     }
     clear_cq(cq);
@@ -512,11 +511,9 @@ static VIP_RETURN use_cqs(unsigned client, void *const handles[2], struct vipl_s
     for (int i = 0; i < 2; i++) {
         void *none;
         bool held = vipl_server_held(VIPL_KIND_CQ, handles[i], client, &none);
-        cqs[i] = held ? vipl_server_use_cq(handles[i], vi->nic, 1) : NULL;
+        cqs[i] = held ? vipl_server_use_cq(handles[i], vi->nic) : NULL;
         if (handles[i] != NULL && cqs[i] == NULL) {
-            if (i == 1 && cqs[0] != NULL) {
-                vipl_server_use_cq(handles[0], vi->nic, -1);
-            }
+            vipl_server_leave_cq(vi->cqs[0]);
             return VIP_INVALID_PARAMETER;
         }
         vi->cqs[i] = handles[i];
@@ -539,11 +536,8 @@ static VIP_RETURN make_vi(unsigned client, void *nic, struct vipl_server_object 
         attach_rings(vi, cqs);
         return VIP_SUCCESS;
     }
-    for (int i = 0; i < 2; i++) {
-        if (cqs[i] != NULL) {
-            vipl_server_use_cq(vi->cqs[i], vi->nic, -1);
-        }
-    }
+    vipl_server_leave_cq(vi->cqs[0]);
+    vipl_server_leave_cq(vi->cqs[1]);
     return rc;
 }
 

@@ -151,6 +151,23 @@ void vipl_server_object_enter(struct vipl_server_object *object, unsigned client
     vipl_mutex_unlock(&objects.lock);
 }
 
+/* Gives the slot back, if nothing uses the object any more. Its memory is the caller's to free, or (false) is still used. */
+static bool leave_slot_locked(const struct vipl_server_object *object)
+{
+    bool over = object->ended && vipl_load_relaxed(&object->users) == 0;
+    if (over) {
+        objects.tables[vipl_handle_kind(object->handle)].slots[vipl_handle_slot(object->handle)] = NULL;
+    }
+    return over;
+}
+
+static void free_memory(struct vipl_server_object *object)
+{
+    vipl_free(object->queues);
+    vipl_free(object->cq);
+    vipl_free(object);
+}
+
 void vipl_server_object_free(struct vipl_server_object *object)
 {
     vipl_mutex_lock(&objects.lock);
@@ -159,20 +176,27 @@ void vipl_server_object_free(struct vipl_server_object *object)
         publish(object, client, false);
         set_held(object, client, false);
     }
-    objects.tables[vipl_handle_kind(object->handle)].slots[vipl_handle_slot(object->handle)] = NULL;
+    object->ended = true;
+    bool over = leave_slot_locked(object);
     vipl_mutex_unlock(&objects.lock);
-    vipl_free(object->queues);
-    vipl_free(object->cq);
-    vipl_free(object);
+    if (over) {
+        free_memory(object);
+    }
 }
 
-static struct vipl_server_object *find_locked(uint32_t kind, const void *handle)
+/* An entered object, even if it is ending. */
+static struct vipl_server_object *at_locked(uint32_t kind, const void *handle)
 {
     uint32_t slot = vipl_handle_slot(handle);
     struct vipl_server_object *object =
         slot < objects.tables[kind].count ? objects.tables[kind].slots[slot] : NULL;
-    return object != NULL && object->handle == handle && object->kind == kind && !object->ending ? object
-                                                                                                 : NULL;
+    return object != NULL && object->handle == handle && object->kind == kind ? object : NULL;
+}
+
+static struct vipl_server_object *find_locked(uint32_t kind, const void *handle)
+{
+    struct vipl_server_object *object = at_locked(kind, handle);
+    return object != NULL && !object->ending ? object : NULL;
 }
 
 static struct vipl_server_object *find_held_locked(uint32_t kind, const void *handle, unsigned client)
@@ -292,7 +316,7 @@ void vipl_server_give_back(struct vipl_server_object *object, unsigned client)
 /* If it turns out that it cannot be ended, the client has it still, and so has the client's child. */
 static bool is_about_to_end(const struct vipl_server_object *object, unsigned client)
 {
-    return object->ending && object->last == client;
+    return object->ending && !object->ended && object->last == client;
 }
 
 void vipl_server_inherit(unsigned parent, unsigned child)
@@ -336,17 +360,32 @@ void vipl_server_leave_to_others(unsigned client)
     vipl_mutex_unlock(&objects.lock);
 }
 
-struct vipl_shared_cq *vipl_server_use_cq(const void *handle, const void *nic, int by)
+struct vipl_shared_cq *vipl_server_use_cq(const void *handle, const void *nic)
 {
     struct vipl_shared_cq *cq = NULL;
     vipl_mutex_lock(&objects.lock);
     struct vipl_server_object *object = find_locked(VIPL_KIND_CQ, handle);
     if (object != NULL && object->nic == nic) {
-        object->users += (uint32_t)by;
+        vipl_fetch_add(&object->users, 1); /* pairs with the load of the thread that would end it */
         cq = object->cq;
     }
     vipl_mutex_unlock(&objects.lock);
     return cq;
+}
+
+/* Another thread may be about to end it, and may be refused that; or it has no client any more, and the queue was its last use. */
+void vipl_server_leave_cq(const void *handle)
+{
+    vipl_mutex_lock(&objects.lock);
+    struct vipl_server_object *object = handle == NULL ? NULL : at_locked(VIPL_KIND_CQ, handle);
+    if (object != NULL) {
+        vipl_fetch_add(&object->users, UINT32_MAX);
+    }
+    bool over = object != NULL && leave_slot_locked(object);
+    vipl_mutex_unlock(&objects.lock);
+    if (over) {
+        free_memory(object);
+    }
 }
 
 bool vipl_server_cq_hand_on(unsigned client, const void *handle, uint32_t code)

@@ -17,12 +17,14 @@ enum { VIPL_KIND_REGION = VIPL_KINDS, VIPL_KIND_BLOCK, VIPL_SHARE_KINDS };
 
 /* All guarded by the objects' lock, unless constant. */
 struct vipl_server_object {
-    void *handle;   /* constant: the clients' */
-    void *real;     /* constant: this process's; that of a completion queue, region or block is NULL */
-    void *nic;      /* constant: the clients' NIC handle it was made on, or NULL */
-    uint32_t kind;  /* 0 until it is entered */
-    uint32_t users; /* queues on a completion queue */
-    bool ending;    /* its last client is about to end it */
+    void *handle;  /* constant: the clients' */
+    void *real;    /* constant: this process's; that of a completion queue, region or block is NULL */
+    void *nic;     /* constant: the clients' NIC handle it was made on, or NULL */
+    uint32_t kind; /* 0 until it is entered */
+    uint32_t
+        users; /* atomic, changed under the lock: queues on a completion queue, which has its slot as long */
+    bool ending; /* its last client is about to end it, or has done so */
+    bool ended;  /* it has no client any more */
     uint32_t clients[VIPL_SHARE_CLIENTS / 32];
     unsigned last;                    /* the client that is about to end it */
     struct vipl_shared_queue *queues; /* constant: a VI's two */
@@ -58,8 +60,9 @@ void vipl_server_give_back(struct vipl_server_object *object,
 void vipl_server_inherit(unsigned parent, unsigned child);
 /* Drops a client's references to objects that other clients hold, too: no object ends by that. */
 void vipl_server_leave_to_others(unsigned client);
-/* One more queue (by: 1) or one less (-1) on a completion queue; NULL: there is no such one on the NIC handle. */
-struct vipl_shared_cq *vipl_server_use_cq(const void *handle, const void *nic, int by);
+/* One more queue on a completion queue; NULL: there is no such one on the NIC handle. */
+struct vipl_shared_cq *vipl_server_use_cq(const void *handle, const void *nic);
+void vipl_server_leave_cq(const void *handle); /* one less; NULL: the queue had none */
 /* The next object of a kind (and NIC handle, if one is given) that `client` holds, or NULL. */
 void *vipl_server_next_held(uint32_t kind, const void *nic, unsigned client);
 /* Under the lock. */

@@ -208,6 +208,7 @@ void vipl_shared_cq_forget(struct vipl_shared_cq *cq, unsigned client)
 
 /* --- completions --- */
 
+/* False: there is no room. A completion queue that no process holds any more takes no entries, and is never full. */
 static bool push(struct vipl_shared_cq *cq, uint32_t code)
 {
     struct vipl_cq_ring *ring = cq->ring;
@@ -219,7 +220,7 @@ static bool push(struct vipl_shared_cq *cq, uint32_t code)
     vipl_mutex_unlock(&cq->lock);
     signal_if(vipl_load_ordered(&ring->pushed) != vipl_load_ordered(&ring->taken), &cq->ready_fd,
               &ring->signalled);
-    return fits;
+    return fits || vipl_load_ptr(&ring->handle) == NULL;
 }
 
 /* There is room: it was taken from here. */

@@ -12,6 +12,7 @@
 #include "support/held_thread.hpp"
 
 using namespace vipl_conformance;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -102,6 +103,62 @@ TEST_CASE("who destroys a completion queue drops it, and others go on", "[sharin
     REQUIRE_VIP(VipDestroyCQ(cq));
     expect_no_cq(cq);
 }
+
+TEST_CASE("a completion queue that is refused its end, while another thread destroys its VI, ends after that",
+          "[sharing][posix]")
+{
+    const Nic nic(device_under_test(), true);
+    for (int round = 0; round < 2000; ++round) {
+        VIP_CQ_HANDLE cq = nullptr;
+        REQUIRE_VIP(VipCreateCQ(nic, 16, &cq));
+        VIP_VI_HANDLE vi = nullptr;
+        VIP_VI_ATTRIBUTES attributes = vi_attributes();
+        REQUIRE_VIP(VipCreateVi(nic, &attributes, cq, cq, &vi));
+        std::future<VIP_RETURN> destroyed = std::async(std::launch::async, [&] { return VipDestroyVi(vi); });
+        VIP_RETURN rc = VIP_ERROR_RESOURCE;
+        while (rc == VIP_ERROR_RESOURCE && destroyed.wait_for(0s) != std::future_status::ready) {
+            rc = VipDestroyCQ(cq);
+        }
+        REQUIRE_VIP(destroyed.get());
+        REQUIRE_VIP(rc == VIP_ERROR_RESOURCE ? VipDestroyCQ(cq) : rc);
+    }
+}
+
+TWO_PROCESS_CASE("a VI outlives its completion queue, which only ended processes held",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_fresh();
+        EXPECT(setenv("VIPL_STRICT", "cq", 1) == 0); // so that it has room for no more than is said here
+        const Nic nic(device_under_test(), true), own(device_under_test(), false);
+        Memory memory(nic), own_memory(own);
+        VIP_CQ_HANDLE cq = nullptr;
+        REQUIRE_VIP(VipCreateCQ(nic, 2, &cq));
+        const Vi server(nic, vi_attributes(), nullptr, cq), client(own);
+        connect_pair(nic, server, own, client);
+        const Gate end;
+        Fork last([&] { end.pass(); }); // holds both until it ends
+        REQUIRE_VIP(VipDestroyCQ(cq));
+        end.open();
+        last.finish();
+        for (int n = 0; n < 5; ++n) { // more than the completion queue had room for
+            const Cq other(nic, 2);
+            const Work in = memory.transfer(memory.bytes(8));
+            post_recv(server, in);
+            post_send(client, own_memory.transfer(own_memory.text("there")));
+            VIP_DESCRIPTOR *done = nullptr;
+            const unsigned long long limit = now_ms() + patience();
+            VIP_RETURN rc = VIP_NOT_DONE;
+            while ((rc = VipRecvDone(server, &done)) == VIP_NOT_DONE && now_ms() < limit) {
+                let_moments_pass(other, 1); // which is told of nothing
+            }
+            REQUIRE_VIP(rc);
+            EXPECT(done == in.desc);
+            sent(client);
+        }
+        EXPECT_EQ(VIP_STATE_CONNECTED, server.state());
+    },
+};
 
 TEST_CASE("what a process that has ended held counts no more", "[sharing][posix]")
 {
