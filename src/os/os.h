@@ -261,7 +261,7 @@ enum vipl_rights {
     VIPL_RIGHTS_SAME,
     VIPL_RIGHTS_FEWER,  /* the same users and groups, and not all of the capabilities */
     VIPL_RIGHTS_OTHER,  /* something that the other process lacks, other users or groups; or it is gone */
-    VIPL_RIGHTS_UNKNOWN /* the system does not tell */
+    VIPL_RIGHTS_UNKNOWN /* the system does not tell: there is no /proc, or it is that of another name space */
 };
 enum vipl_rights vipl_compare_rights(int pid);
 bool vipl_is_own_identity(const struct vipl_sender *sender); /* whether user and group are this process's */

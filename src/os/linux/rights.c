@@ -24,6 +24,7 @@ enum { REAL, EFFECTIVE, SAVED, OF_FILES, KINDS };
 enum { FEW_GROUPS = 32, MOST_GROUPS = 65536 };
 
 struct rights {
+    uint64_t pid; /* as /proc counts processes */
     uint32_t users[KINDS];
     uint32_t groups[KINDS];
     uint64_t capabilities[4]; /* inheritable, permitted, effective, ambient */
@@ -97,6 +98,9 @@ static bool read_line(struct reader *reader, const char *name, struct rights *ri
         }
         return true;
     }
+    if (strcmp(name, "Pid") == 0) {
+        read_number(reader, 10, &rights->pid);
+    }
     bool fits = true;
     while (strcmp(name, "Groups") == 0 && fits && read_number(reader, 10, &number)) {
         fits = add_group(rights, (gid_t)number);
@@ -138,12 +142,10 @@ static bool read_status(struct reader *reader, struct rights *rights)
 }
 
 /* False: the process is gone, its status is not to be seen, or there is no memory. The list is the caller's to free. */
-static bool read_rights(int pid, struct rights *rights)
+static bool read_rights(const char *path, struct rights *rights)
 {
     struct reader reader = {0};
-    char path[64];
     memset(rights, 0, sizeof(*rights));
-    snprintf(path, sizeof(path), "/proc/%d/status", pid);
     vipl_fd_begin();
     reader.fd = open(path, O_RDONLY | O_CLOEXEC);
     vipl_fd_own(reader.fd);
@@ -154,6 +156,19 @@ static bool read_rights(int pid, struct rights *rights)
     bool read_all = read_status(&reader, rights);
     vipl_fd_close(reader.fd);
     return read_all;
+}
+
+/* False also where /proc has the numbers of another name space: then it tells of other processes than those meant. */
+static bool read_own(struct rights *rights)
+{
+    return read_rights("/proc/self/status", rights) && rights->pid == (uint64_t)getpid();
+}
+
+static bool read_other(int pid, struct rights *rights)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    return read_rights(path, rights);
 }
 
 static bool same_groups(const struct rights *one, const struct rights *other)
@@ -188,8 +203,8 @@ enum vipl_rights vipl_compare_rights(int pid)
     struct rights own;
     struct rights other = {0};
     enum vipl_rights found = VIPL_RIGHTS_UNKNOWN;
-    if (read_rights((int)getpid(), &own)) {
-        found = pid > 0 && read_rights(pid, &other) ? compare(&own, &other) : VIPL_RIGHTS_OTHER;
+    if (read_own(&own)) {
+        found = pid > 0 && read_other(pid, &other) ? compare(&own, &other) : VIPL_RIGHTS_OTHER;
     }
     vipl_free(own.others);
     vipl_free(other.others);
@@ -218,7 +233,7 @@ int vipl_take_rights(int pid)
     struct rights own;
     struct rights wanted = {0};
     int error = ESRCH;
-    if (read_rights((int)getpid(), &own) && read_rights(pid, &wanted)) {
+    if (read_own(&own) && read_other(pid, &wanted)) {
         error = become(&own, &wanted);
     }
     vipl_free(own.others);
