@@ -273,6 +273,26 @@ TWO_PROCESS_CASE("rights that are set aside for a while are set aside by the ser
     },
 };
 
+TWO_PROCESS_CASE("a server that is root only as its real user, or only as the effective one, follows",
+                 "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_root();
+        void *const mapping = shared_page();
+        SharedPair shared;
+        const pid_t process = server();
+        EXPECT(setresuid(0, kNobody, kNobody) == 0);
+        expect_served(shared, mapping);
+        EXPECT(seteuid(0) == 0 && setegid(1) == 0);
+        expect_served(shared, mapping);
+        EXPECT(setresuid(kNobody, 0, kNobody) == 0);
+        expect_served(shared, mapping);
+        become_nobody();
+        expect_served(shared, mapping);
+        expect_nobody(process);
+    },
+};
+
 TWO_PROCESS_CASE("a child that has made no call keeps the server's rights, or drops them, as others do",
                  "[sharing][posix]") = {
     nobody,

@@ -211,10 +211,11 @@ enum vipl_rights vipl_compare_rights(int pid)
     return found;
 }
 
-/* Users last, for the change of the others takes their rights. */
+/* Root, if it was set aside, comes first, for the changes of groups take its rights; users are last, for that gives them away. */
 static int become(const struct rights *own, const struct rights *wanted)
 {
-    if (own->users[EFFECTIVE] != own->users[SAVED] && seteuid(own->users[SAVED]) != 0) { /* set aside */
+    bool is_aside = own->users[EFFECTIVE] != 0 && (own->users[REAL] == 0 || own->users[SAVED] == 0);
+    if (is_aside && seteuid(0) != 0) {
         return errno;
     }
     if (!same_groups(own, wanted) && setgroups(wanted->count, wanted->others) != 0) {
