@@ -266,8 +266,9 @@ enum vipl_rights {
 enum vipl_rights vipl_compare_rights(int pid);
 bool vipl_is_own_identity(const struct vipl_sender *sender); /* whether user and group are this process's */
 /* This process, with all its threads, gets the users and groups of another one, and loses capabilities as the system takes them
- * from a process that does so. 0, or an errno value: it may have some of the groups, and none of the users. */
-int vipl_take_rights(int pid);
+ * from a process that does so. 0, or an errno value: it may have some of the groups, and none of the users. ESRCH: that process
+ * has ended, as its end of `socket` tells even if another process has its number already. */
+int vipl_take_rights(int pid, int socket);
 int vipl_parent(void); /* the process that started this one */
 
 /* --- stream sockets between hosts: they never block, raise no signal, and do not survive exec ------- */

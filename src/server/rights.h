@@ -10,10 +10,10 @@
 #include "os/os.h"
 
 void vipl_server_rights_init(void);
-/* A client has come, whose process is not known before its first note, or has gone. */
-void vipl_server_rights_begin(unsigned client);
-void vipl_server_rights_end(unsigned client);
+/* A client has come, with its socket. Its process is not known before its first note, and is gone at its end. */
+void vipl_server_rights_begin(unsigned client, int socket);
 void vipl_server_rights_known(unsigned client, const struct vipl_sender *sender);
+void vipl_server_rights_end(unsigned client);
 /* Whether a client may have what needs the server's rights. The first refusal is logged. */
 bool vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender);
 /* Drops the server's rights if it is time; once a second at most. */

@@ -338,7 +338,7 @@ static int new_client(int fd, const struct client *parent)
     client->channels = 1; /* the first thread's watch */
     int error = find_number(client) ? 0 : EAGAIN;
     if (error == 0) {
-        vipl_server_rights_begin(client->number);
+        vipl_server_rights_begin(client->number, fd);
         error = welcome(client, parent);
         if (error != 0) {
             vipl_server_rights_end(client->number);

@@ -229,12 +229,12 @@ static int become(const struct rights *own, const struct rights *wanted)
                : errno;
 }
 
-int vipl_take_rights(int pid)
+int vipl_take_rights(int pid, int socket)
 {
     struct rights own;
     struct rights wanted = {0};
     int error = ESRCH;
-    if (read_own(&own) && read_other(pid, &wanted)) {
+    if (read_own(&own) && read_other(pid, &wanted) && !vipl_local_has_hung_up(socket)) { /* in this order */
         error = become(&own, &wanted);
     }
     vipl_free(own.others);
