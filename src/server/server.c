@@ -31,7 +31,7 @@ struct client {
 
 /* A channel's thread. */
 struct worker {
-    struct client *client;
+    struct client *client; /* constant while it is taken, as the channel is */
     struct vipl_channel *channel;
     struct vipl_waker *waker; /* atomic: the thread's, once it runs */
     uint32_t over;    /* atomic: its client has ended; what the channel says has no meaning any more */
@@ -257,6 +257,11 @@ static struct worker *take_channel(struct client *client, uint32_t *number)
         if (!server.workers[i].taken) {
             worker = &server.workers[i];
             worker->taken = true;
+            vipl_store_ordered(&worker->over, 0);
+            worker->client = client;
+            worker->channel = &server.arena->channels[i];
+            worker->read = 0;
+            memset(worker->channel, 0, sizeof(*worker->channel));
             client->channels++;
             *number = i;
         }
@@ -272,11 +277,6 @@ static int open_channel(struct client *client, uint32_t *number)
     if (worker == NULL) {
         return EAGAIN;
     }
-    vipl_store_ordered(&worker->over, 0);
-    worker->client = client;
-    worker->read = 0;
-    worker->channel = &server.arena->channels[*number];
-    memset(worker->channel, 0, sizeof(*worker->channel));
     int error = vipl_thread_start(&thread, serve, worker);
     if (error != 0) {
         vipl_mutex_lock(&server.lock);
