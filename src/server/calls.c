@@ -37,22 +37,28 @@ void vipl_server_calls_init(struct vipl_arena *shared)
     arena = shared;
 }
 
+/* A new object is there from now on, if it could be made, and the caller holds it. */
+static VIP_RETURN enter(const struct job *job, struct vipl_server_object *made, VIP_RETURN rc)
+{
+    if (rc == VIP_SUCCESS) {
+        vipl_server_object_enter(made, job->client);
+    } else {
+        vipl_server_object_free(made);
+    }
+    return rc;
+}
+
 /* --- shared memory --- */
 
 static VIP_RETURN alloc_block(struct job *job)
 {
-    struct vipl_server_object *block = vipl_server_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS);
+    struct vipl_server_object *block = vipl_server_object_new(VIPL_KIND_BLOCK, VIPL_SHARE_OBJECTS, NULL);
     if (block == NULL) {
         return VIP_ERROR_RESOURCE;
     }
     block->address = vipl_server_heap_take(job->a->block.length, &block->bytes);
-    if (block->address == NULL) {
-        vipl_server_object_free(block);
-        return VIP_ERROR_RESOURCE;
-    }
     job->a->block.address = block->address;
-    vipl_server_object_enter(block, job->client);
-    return VIP_SUCCESS;
+    return enter(job, block, block->address != NULL ? VIP_SUCCESS : VIP_ERROR_RESOURCE);
 }
 
 /* Whether the memory is of the heap, or the server has the same mapping at the same address. */
@@ -105,13 +111,13 @@ static void end_vi(struct vipl_server_object *vi)
     clear_vi(vi);
 }
 
-/* False: it cannot be ended now, and is there as before. */
-static bool end_object(struct vipl_server_object *object)
+/* Ends an object that has no client. VIP_ERROR_RESOURCE: not now. */
+static VIP_RETURN end_object(struct vipl_server_object *object)
 {
-    bool ended = true;
+    VIP_RETURN rc = VIP_SUCCESS;
     switch (object->kind) {
     case VIPL_KIND_NIC:
-        ended = VipCloseNic(object->real) != VIP_ERROR_RESOURCE;
+        rc = VipCloseNic(object->real);
         break;
     case VIPL_KIND_VI:
         end_vi(object);
@@ -126,26 +132,35 @@ static bool end_object(struct vipl_server_object *object)
         VipConnectReject(object->real);
         break;
     case VIPL_KIND_REGION:
-        ended = act_region(object) != VIP_ERROR_RESOURCE;
+        rc = act_region(object);
         break;
     default:
         vipl_server_heap_give(object->address, object->bytes);
         break;
     }
-    if (ended) {
-        vipl_server_object_free(object);
-    }
-    return ended;
+    return rc == VIP_ERROR_RESOURCE ? rc : VIP_SUCCESS;
 }
 
-static bool release_one(uint32_t kind, const void *handle, unsigned client)
+/* Drops a reference; the last one acts, and stays if that is refused. */
+static VIP_RETURN drop(uint32_t kind, const void *handle, unsigned client,
+                       VIP_RETURN (*act)(struct vipl_server_object *object))
 {
     struct vipl_server_object *object;
-    if (vipl_server_drop(kind, handle, client, &object) == VIPL_SERVER_WAS_LAST && !end_object(object)) {
-        vipl_server_give_back(object, client);
-        return false;
+    switch (vipl_server_drop(kind, handle, client, &object)) {
+    case VIPL_SERVER_NOT_HELD:
+        return VIP_INVALID_PARAMETER;
+    case VIPL_SERVER_DROPPED:
+        return VIP_SUCCESS;
+    default:
+        break;
     }
-    return true;
+    VIP_RETURN rc = act(object);
+    if (rc == VIP_SUCCESS) {
+        vipl_server_object_free(object);
+    } else {
+        vipl_server_give_back(object, client);
+    }
+    return rc;
 }
 
 /* Users before what they use. */
@@ -156,7 +171,7 @@ bool vipl_server_release(unsigned client, const void *nic)
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         void *handle;
         while ((handle = vipl_server_next_held(order[i], nic, client)) != NULL) {
-            if (!release_one(order[i], handle, client)) {
+            if (drop(order[i], handle, client, end_object) == VIP_ERROR_RESOURCE) {
                 return false;
             }
         }
@@ -184,41 +199,21 @@ static VIP_RETURN open_real(const char *device, void **real)
 
 static VIP_RETURN open_nic(struct job *job)
 {
-    struct vipl_server_object *nic = vipl_server_object_new(VIPL_KIND_NIC, VIPL_SHARE_NICS);
+    struct vipl_server_object *nic = vipl_server_object_new(VIPL_KIND_NIC, VIPL_SHARE_NICS, NULL);
     if (nic == NULL) {
         return VIP_ERROR_RESOURCE;
     }
     job->a->open.device[sizeof(job->a->open.device) - 1] = '\0';
-    VIP_RETURN rc = open_real(job->a->open.device, &nic->real);
-    if (rc != VIP_SUCCESS) {
-        vipl_server_object_free(nic);
-        return rc;
-    }
     job->a->open.nic = nic->handle;
-    vipl_server_object_enter(nic, job->client);
-    return VIP_SUCCESS;
+    return enter(job, nic, open_real(job->a->open.device, &nic->real));
 }
 
 static VIP_RETURN close_nic(struct job *job)
 {
-    struct vipl_server_object *nic;
     vipl_server_forget_nic(job->object, job->client);
-    if (!vipl_server_release(job->client, job->object)) {
-        return VIP_ERROR_RESOURCE;
-    }
-    switch (vipl_server_drop(VIPL_KIND_NIC, job->object, job->client, &nic)) {
-    case VIPL_SERVER_NOT_HELD:
-        return VIP_INVALID_PARAMETER;
-    case VIPL_SERVER_WAS_LAST:
-        if (!end_object(nic)) {
-            vipl_server_give_back(nic, job->client);
-            return VIP_ERROR_RESOURCE;
-        }
-        break;
-    default:
-        break;
-    }
-    return VIP_SUCCESS;
+    return vipl_server_release(job->client, job->object)
+               ? drop(VIPL_KIND_NIC, job->object, job->client, end_object)
+               : VIP_ERROR_RESOURCE;
 }
 
 /* LocalNicAddress has to point into the caller's memory, so its bytes travel with the attributes. */
@@ -240,41 +235,12 @@ static VIP_RETURN query_nic(struct job *job)
 
 static VIP_RETURN create_ptag(struct job *job)
 {
-    struct vipl_server_object *tag = vipl_server_object_new(VIPL_KIND_PTAG, VIPL_SHARE_OBJECTS);
+    struct vipl_server_object *tag = vipl_server_object_new(VIPL_KIND_PTAG, VIPL_SHARE_OBJECTS, job->object);
     if (tag == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    VIP_RETURN rc = VipCreatePtag(job->real, &tag->real);
-    if (rc != VIP_SUCCESS) {
-        vipl_server_object_free(tag);
-        return rc;
-    }
-    tag->nic = job->object;
     job->a->ptag.ptag = tag->handle;
-    vipl_server_object_enter(tag, job->client);
-    return VIP_SUCCESS;
-}
-
-/* Drops a reference; the last one acts as VIPL says, and stays if VIPL refuses. */
-static VIP_RETURN drop(uint32_t kind, const void *handle, unsigned client,
-                       VIP_RETURN (*act)(struct vipl_server_object *object))
-{
-    struct vipl_server_object *object;
-    switch (vipl_server_drop(kind, handle, client, &object)) {
-    case VIPL_SERVER_NOT_HELD:
-        return VIP_INVALID_PARAMETER;
-    case VIPL_SERVER_DROPPED:
-        return VIP_SUCCESS;
-    default:
-        break;
-    }
-    VIP_RETURN rc = act(object);
-    if (rc == VIP_SUCCESS) {
-        vipl_server_object_free(object);
-    } else {
-        vipl_server_give_back(object, client);
-    }
-    return rc;
+    return enter(job, tag, VipCreatePtag(job->real, &tag->real));
 }
 
 static VIP_RETURN act_ptag(struct vipl_server_object *tag)
@@ -312,22 +278,16 @@ static VIP_RETURN register_mem(struct job *job)
                  mem->address);
         return VIP_INVALID_PARAMETER;
     }
-    struct vipl_server_object *region = vipl_server_object_new(VIPL_KIND_REGION, VIPL_SHARE_OBJECTS);
+    struct vipl_server_object *region =
+        vipl_server_object_new(VIPL_KIND_REGION, VIPL_SHARE_OBJECTS, job->object);
     if (region == NULL) {
         return VIP_ERROR_RESOURCE;
     }
     mem->attributes.Ptag = real_ptag(job->client, mem->attributes.Ptag);
     VIP_RETURN rc = VipRegisterMem(job->real, mem->address, mem->length, &mem->attributes, &mem->memory);
-    if (rc != VIP_SUCCESS) {
-        vipl_server_object_free(region);
-        return rc;
-    }
-    region->nic = job->object;
     region->address = mem->address;
-    region->bytes = mem->length;
     region->memory = mem->memory;
-    vipl_server_object_enter(region, job->client);
-    return VIP_SUCCESS;
+    return enter(job, region, rc);
 }
 
 static void *region_of(const struct job *job)
@@ -367,15 +327,9 @@ static VIP_RETURN change_mem(struct job *job)
     return VipSetMemAttributes(job->real, mem->address, mem->memory, &mem->attributes);
 }
 
-static VIP_RETURN act_block(struct vipl_server_object *block)
-{
-    vipl_server_heap_give(block->address, block->bytes);
-    return VIP_SUCCESS;
-}
-
 static VIP_RETURN free_block(struct job *job)
 {
-    return drop(VIPL_KIND_BLOCK, vipl_server_block(job->a->block.address), job->client, act_block);
+    return drop(VIPL_KIND_BLOCK, vipl_server_block(job->a->block.address), job->client, end_object);
 }
 
 /* Slots up to this one are in use; threads of several channels may say so at once. */
@@ -419,21 +373,19 @@ static VIP_RETURN create_cq(struct job *job)
     if (entries == 0) {
         return VIP_INVALID_PARAMETER;
     }
-    struct vipl_server_object *cq =
-        entries > VIPL_SHARE_ENTRIES ? NULL : vipl_server_object_new(VIPL_KIND_CQ, VIPL_SHARE_CQS);
+    struct vipl_server_object *cq = entries > VIPL_SHARE_ENTRIES
+                                        ? NULL
+                                        : vipl_server_object_new(VIPL_KIND_CQ, VIPL_SHARE_CQS, job->object);
     if (cq == NULL) {
         return VIP_ERROR_RESOURCE;
     }
     cq->cq = vipl_zalloc(sizeof(*cq->cq));
     if (cq->cq == NULL) {
-        vipl_server_object_free(cq);
-        return VIP_ERROR_RESOURCE;
+        return enter(job, cq, VIP_ERROR_RESOURCE);
     }
-    cq->nic = job->object;
     init_cq(cq, entries);
     job->a->cq.cq = cq->handle;
-    vipl_server_object_enter(cq, job->client);
-    return VIP_SUCCESS;
+    return enter(job, cq, VIP_SUCCESS);
 }
 
 static VIP_RETURN act_cq(struct vipl_server_object *cq)
@@ -543,19 +495,12 @@ static VIP_RETURN make_vi(unsigned client, void *nic, struct vipl_server_object 
 
 static VIP_RETURN create_vi(struct job *job)
 {
-    struct vipl_server_object *vi = vipl_server_object_new(VIPL_KIND_VI, VIPL_SHARE_VIS);
+    struct vipl_server_object *vi = vipl_server_object_new(VIPL_KIND_VI, VIPL_SHARE_VIS, job->object);
     if (vi == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    vi->nic = job->object;
-    VIP_RETURN rc = make_vi(job->client, job->real, vi, &job->a->create_vi);
-    if (rc != VIP_SUCCESS) {
-        vipl_server_object_free(vi);
-        return rc;
-    }
     job->a->create_vi.vi = vi->handle;
-    vipl_server_object_enter(vi, job->client);
-    return VIP_SUCCESS;
+    return enter(job, vi, make_vi(job->client, job->real, vi, &job->a->create_vi));
 }
 
 static VIP_RETURN act_vi(struct vipl_server_object *vi)
@@ -615,20 +560,14 @@ static VIP_RETURN post_recv(struct job *job)
 static VIP_RETURN connect_wait(struct job *job)
 {
     struct vipl_call_connect *a = &job->a->connect;
-    struct vipl_server_object *conn = vipl_server_object_new(VIPL_KIND_CONN, VIPL_SHARE_OBJECTS);
+    struct vipl_server_object *conn = vipl_server_object_new(VIPL_KIND_CONN, VIPL_SHARE_OBJECTS, job->object);
     if (conn == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    VIP_RETURN rc = VipConnectWait(job->real, &a->local.address, a->timeout, &a->remote.address,
-                                   &a->attributes, &conn->real);
-    if (rc != VIP_SUCCESS) {
-        vipl_server_object_free(conn);
-        return rc;
-    }
-    conn->nic = job->object;
     a->conn = conn->handle;
-    vipl_server_object_enter(conn, job->client);
-    return VIP_SUCCESS;
+    return enter(job, conn,
+                 VipConnectWait(job->real, &a->local.address, a->timeout, &a->remote.address, &a->attributes,
+                                &conn->real));
 }
 
 /* A request that was answered is over for all clients. */

@@ -69,7 +69,7 @@ static bool find_free(struct table *table, uint32_t most, uint32_t *slot)
     return false;
 }
 
-struct vipl_server_object *vipl_server_object_new(uint32_t kind, uint32_t most)
+struct vipl_server_object *vipl_server_object_new(uint32_t kind, uint32_t most, void *nic)
 {
     struct vipl_server_object *object = vipl_zalloc(sizeof(*object));
     uint32_t slot;
@@ -80,6 +80,7 @@ struct vipl_server_object *vipl_server_object_new(uint32_t kind, uint32_t most)
     bool found = find_free(&objects.tables[kind], most, &slot);
     if (found) {
         uintptr_t stamp = (uintptr_t)++objects.generation << VIPL_KIND_BITS | VIPL_KIND_SHARED | kind;
+        object->nic = nic;
         object->handle = (void *)(stamp << VIPL_SLOT_BITS | slot);
         objects.tables[kind].slots[slot] = object;
     }

@@ -31,15 +31,16 @@ struct vipl_server_object {
     void *cqs[2];                     /* constant: a VI's, the clients' handles or NULL */
     struct vipl_shared_cq *cq;        /* constant: a completion queue's */
     unsigned char *address;           /* constant: of a region or block */
-    size_t bytes;                     /* constant */
+    size_t bytes;                     /* constant: of a block */
     VIP_MEM_HANDLE memory;            /* constant: of a region */
 };
 
 enum vipl_server_dropped { VIPL_SERVER_NOT_HELD, VIPL_SERVER_DROPPED, VIPL_SERVER_WAS_LAST };
 
 void vipl_server_objects_init(struct vipl_arena *arena);
-/* Room for an object of a kind, which is not found before it is entered; NULL: there is none. `most`: how many there may be. */
-struct vipl_server_object *vipl_server_object_new(uint32_t kind, uint32_t most);
+/* Room for an object of a kind, which is not found before it is entered; NULL: there is none. `most`: how many there may be.
+ * `nic`: the clients' NIC handle that it is made on, or NULL. */
+struct vipl_server_object *vipl_server_object_new(uint32_t kind, uint32_t most, void *nic);
 /* It is there from now on, and `client` holds it. */
 void vipl_server_object_enter(struct vipl_server_object *object, unsigned client);
 void vipl_server_object_free(struct vipl_server_object *object);
