@@ -10,6 +10,7 @@
 #include "share/arena.h"
 
 enum { NONE = 0, NOT_KNOWN = -1 };
+enum { STEPS = 3 }; /* of a process that becomes another user: its list of groups, its group, its user */
 enum { LOOK_MS = 1000, NS_PER_MS = 1000000 };
 
 static struct {
@@ -120,10 +121,12 @@ static void log_refusal(unsigned client, int pid)
 bool vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender)
 {
     vipl_mutex_lock(&rights.lock);
-    if (!has_rights(sender->pid)) {
+    bool allowed = has_rights(sender->pid);
+    for (int i = 0; !allowed && i < STEPS; i++) { /* another thread of its may be in the middle of them */
         follow(client);
+        allowed = has_rights(sender->pid);
     }
-    bool allowed = has_rights(sender->pid) && vipl_is_own_identity(sender);
+    allowed = allowed && vipl_is_own_identity(sender);
     if (!allowed) {
         log_refusal(client, sender->pid);
     }
