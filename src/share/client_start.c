@@ -2,7 +2,7 @@
 /*
  * Starting the server. It is a program of its own, vipl-server, so that it has nothing of this program's but what it is given: its
  * end of the first client's socket, the arena, and the shared memory that the program has. If there is no such program, or it
- * says that it cannot be this program's server (server.h), the server is a fork of this process.
+ * says that it cannot be this program's server (start.h), the server is a fork of this process.
  */
 #include "share/client_start.h"
 
