@@ -269,19 +269,17 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
 static struct vipl_conn *begin_answer(void *handle)
 {
     struct vipl_conn *conn = vipl_handle_find(VIPL_KIND_CONN, handle);
-    struct vipl_nic *nic = conn == NULL ? NULL : conn->nic;
-    if (nic == NULL || !vipl_nic_ref(nic)) {
+    if (conn == NULL) {
         return NULL;
     }
+    struct vipl_nic *nic = conn->nic; /* no more than a hint until its lock is held */
     vipl_mutex_lock(&nic->lock);
-    bool mine = conn->nic == nic && conn->handle == handle && conn->state == VIPL_CONN_TAKEN;
+    bool mine = conn->nic == nic && conn->handle == handle && conn->state == VIPL_CONN_TAKEN &&
+                vipl_nic_ref(nic);
     if (mine) {
         conn->state = VIPL_CONN_ANSWERING;
     }
     vipl_mutex_unlock(&nic->lock);
-    if (!mine) {
-        vipl_nic_put(nic);
-    }
     return mine ? conn : NULL;
 }
 

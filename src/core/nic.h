@@ -70,7 +70,9 @@ struct vipl_nic {
 struct vipl_nic *vipl_nic_new(void); /* from the pool, with one reference; NULL: no memory */
 void vipl_nic_abandon_pool(void);
 struct vipl_nic *vipl_nic_get(void *handle); /* a reference, or NULL: not a live handle */
-bool vipl_nic_ref(struct vipl_nic *nic);     /* another reference; false: it is closing */
+/* Another reference; false: it is closing. The caller has a reference, or the lock of a live object of the NIC handle,
+ * which keeps the closing thread's reference there: one on a NIC in the pool must not be taken and put. */
+bool vipl_nic_ref(struct vipl_nic *nic);
 void vipl_nic_put(struct vipl_nic *nic);
 /* Whether this process was forked while a call, or a callback, was under way here, and has returned into it. Then
  * nothing may be touched any more, not even a lock. */

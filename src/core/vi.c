@@ -497,11 +497,11 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    struct vipl_nic *nic = vi->nic;
+    struct vipl_nic *nic = vipl_nic_ref(vi->nic) ? vi->nic : NULL;
     bool must_drain =
         vi->state == VIP_STATE_CONNECTED && vipl_vi_is_reliable(vi) && vi->send.completed != vi->send.posted;
     vipl_mutex_unlock(&vi->send.lock);
-    if (!vipl_nic_ref(nic)) {
+    if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
     bool was_pending = cancel_connect(vi, handle, VIP_INVALID_STATE);
