@@ -118,27 +118,17 @@ void vipl_up_conn_gone(struct vipl_conn *conn)
 
 void vipl_conns_close(struct vipl_nic *nic)
 {
-    for (;;) {
-        vipl_mutex_lock(&nic->lock);
-        vipl_wake_all_locked(&nic->conn_waiters);
-        struct vipl_conn *conn = NULL;
-        for (struct vipl_list *l = nic->conns.next; l != &nic->conns && conn == NULL; l = l->next) {
-            conn = VIPL_CONTAINER(l, struct vipl_conn, link);
-            conn = conn->state == VIPL_CONN_ANSWERING ? NULL : conn; /* its answerer ends it */
-        }
-        if (conn != NULL) {
-            count_waiting_locked(nic, conn->state == VIPL_CONN_WAITING ? (uint32_t)-1 : 0);
-            conn->state = VIPL_CONN_ANSWERING;
-        }
+    vipl_mutex_lock(&nic->lock);
+    while (!vipl_list_empty(&nic->conns)) {
+        struct vipl_conn *conn = VIPL_CONTAINER(nic->conns.next, struct vipl_conn, link);
+        count_waiting_locked(nic, conn->state == VIPL_CONN_WAITING ? (uint32_t)-1 : 0);
+        conn->state = VIPL_CONN_ANSWERING;
         vipl_mutex_unlock(&nic->lock);
-        if (conn == NULL) {
-            return;
-        }
         nic->ops->conn_reject(nic->be, conn, true);
         vipl_mutex_lock(&nic->lock);
         free_locked(conn);
-        vipl_mutex_unlock(&nic->lock);
     }
+    vipl_mutex_unlock(&nic->lock);
 }
 
 /* --- VipConnectWait --- */

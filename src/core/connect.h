@@ -41,7 +41,8 @@ VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, cons
 VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 
-void vipl_conns_close(struct vipl_nic *nic); /* no new requests; those here are rejected */
+/* The NIC handle is closing, and no call uses it any more: requests that have no answer are rejected. */
+void vipl_conns_close(struct vipl_nic *nic);
 void vipl_conn_abandon_pool(void);
 
 /* Addresses as programs lay them out. False: a length the device does not take. */

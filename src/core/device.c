@@ -287,6 +287,7 @@ VIP_RETURN vipl_device_close(void *handle)
         nic->handle = NULL;
         vipl_store_ordered(&nic->closing, 1);
         log_statistics(nic);
+        vipl_wake_all_locked(&nic->conn_waiters);
     }
     vipl_mutex_unlock(&nic->lock);
     vipl_nic_put(nic);
@@ -295,11 +296,11 @@ VIP_RETURN vipl_device_close(void *handle)
     }
     vipl_handle_destroy(handle);
     bool in_callback = vipl_service_stop(nic);
-    vipl_conns_close(nic);
     destroy_vis(nic);
     destroy_cqs(nic);
     vipl_wake_sleepers(nic);
     wait_for_users(nic, in_callback ? 2 : 1); /* the handle's own; and the service thread's */
+    vipl_conns_close(nic);
     vipl_ptag_drop_all(nic);
     vipl_listeners_fini(nic);
     vipl_ready_fd_free(nic->conn_ready_fd);

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+//
+// Calls that wait while other threads close, disconnect or reap. A table of operations between core and the device lets a
+// case decide when a send is complete, and what happens while core hands a request out.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <future>
+
+#include "internal.hpp"
+#include "support/net_address.hpp"
+#include "support/objects.hpp"
+#include "support/os_hooks.hpp"
+#include "support/tasks.hpp"
+
+using namespace vipl_test;
+
+namespace {
+
+/** The operations of a NIC handle's device, of which some are replaced for the life of the object. */
+class Replaced {
+public:
+    explicit Replaced(VIP_NIC_HANDLE handle)
+        : nic(static_cast<vipl_nic *>(vipl_handle_find(VIPL_KIND_NIC, handle))), before(nic->ops), ops(*before)
+    {
+        nic->ops = &ops;
+    }
+    ~Replaced() { nic->ops = before; }
+    Replaced(const Replaced &) = delete;
+    Replaced &operator=(const Replaced &) = delete;
+
+    vipl_nic *const nic;
+    const vipl_backend *const before;
+    vipl_backend ops;
+};
+
+} // namespace
+
+TEST_CASE("a request that a thread is about to get is not rejected before by closing", "[waiting]")
+{
+    static const Replaced *layer;
+    static std::atomic<bool> rejected, rejected_early;
+    static std::future<void> closing;
+    const Nic nic, peer_nic;
+    const Vi peer(peer_nic);
+    Replaced replaced(nic);
+    layer = &replaced;
+    rejected = rejected_early = false;
+    replaced.ops.conn_taken = [](vipl_be_nic *be, vipl_conn *conn) {
+        begin_call(closing, [] { VipCloseNic(layer->nic->public_handle); });
+        rejected_early = rejected.load();
+        return rejected_early || layer->before->conn_taken(be, conn);
+    };
+    replaced.ops.conn_reject = [](vipl_be_nic *be, vipl_conn *conn, bool answer) {
+        rejected = true;
+        layer->before->conn_reject(be, conn, answer);
+    };
+    std::future<VIP_RETURN> request = std::async(std::launch::async, [&] {
+        VIP_VI_ATTRIBUTES attributes{};
+        return VipConnectRequest(peer, peer_nic.address("peer"), peer_nic.address("waiting"), patience(), &attributes);
+    });
+    NetAddress local = nic.address("waiting"), remote;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE conn = nullptr;
+    CHECK(VipConnectWait(nic, local, patience(), remote, &attributes, &conn) == VIP_SUCCESS);
+    closing.get();
+    CHECK_FALSE(rejected_early);
+    CHECK(request.get() == VIP_REJECT);
+    CHECK(VipConnectReject(conn) == VIP_INVALID_PARAMETER);
+}
