@@ -253,6 +253,26 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     return VIP_SUCCESS;
 }
 
+/* --- a VI begins to connect: both its locks are held --- */
+
+/* `closing` is set before the closing thread takes these locks to end what the VI is about: it misses no connect. */
+static VIP_RETURN check_idle_locked(const struct vipl_vi *vi)
+{
+    if (vipl_load_relaxed(&vi->nic->closing) != 0) {
+        return VIP_INVALID_PARAMETER;
+    }
+    return vi->state == VIP_STATE_IDLE ? VIP_SUCCESS : VIP_INVALID_STATE;
+}
+
+/* A thread that is to end the VI waits until the backend knows of the connect, since the VI is held. */
+static void begin_connect_locked(struct vipl_vi *vi, bool peer)
+{
+    vi->state = VIP_STATE_CONNECT_PENDING;
+    vi->connect_rc = VIP_NOT_DONE;
+    vi->connect_is_peer = peer;
+    vipl_vi_hold(vi);
+}
+
 /* --- answers --- */
 
 /* The request, marked as being answered, with a reference on its NIC; NULL: no such handle. */
@@ -295,14 +315,12 @@ static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_
         return VIP_INVALID_PARAMETER;
     }
     vipl_up_vi_params(vi, &params);
-    VIP_RETURN rc = vi->nic != conn->nic          ? VIP_INVALID_PARAMETER
-                    : vi->state != VIP_STATE_IDLE ? VIP_INVALID_STATE
-                                                  : vipl_params_agree(&params, &conn->params);
+    VIP_RETURN rc = vi->nic != conn->nic ? VIP_INVALID_PARAMETER : check_idle_locked(vi);
     if (rc == VIP_SUCCESS) {
-        vi->state = VIP_STATE_CONNECT_PENDING;
-        vi->connect_rc = VIP_NOT_DONE;
-        vi->connect_is_peer = false;
-        vipl_vi_hold(vi);
+        rc = vipl_params_agree(&params, &conn->params);
+    }
+    if (rc == VIP_SUCCESS) {
+        begin_connect_locked(vi, false);
         *out = vi;
     }
     vipl_vi_unlock(vi);
@@ -368,17 +386,16 @@ static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRES
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    if (vi->state != VIP_STATE_IDLE) {
-        vipl_vi_unlock(vi);
-        return VIP_INVALID_STATE;
+    VIP_RETURN rc = check_idle_locked(vi);
+    if (rc == VIP_SUCCESS) {
+        begin_connect_locked(vi, peer);
+        vi->connect_deadline = deadline;
     }
-    vi->state = VIP_STATE_CONNECT_PENDING;
-    vi->connect_rc = VIP_NOT_DONE;
-    vi->connect_is_peer = peer;
-    vi->connect_deadline = deadline;
-    vipl_vi_hold(vi); /* a thread that is to end it waits until the backend knows of it */
     vipl_vi_unlock(vi);
-    VIP_RETURN rc = nic->ops->connect(nic->be, vi, &from, &to, peer);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    rc = nic->ops->connect(nic->be, vi, &from, &to, peer);
     if (rc != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, rc);
     }
