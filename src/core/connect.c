@@ -270,6 +270,7 @@ static void begin_connect_locked(struct vipl_vi *vi, bool peer)
     vi->state = VIP_STATE_CONNECT_PENDING;
     vi->connect_rc = VIP_NOT_DONE;
     vi->connect_is_peer = peer;
+    vi->send.overrun = vi->recv.overrun = false; /* that was another connection's */
     vipl_vi_hold(vi);
 }
 

@@ -41,6 +41,50 @@ TWO_PROCESS_CASE_WITH("VIPL_STRICT=cq",
     },
 };
 
+TWO_PROCESS_CASE_WITH("VIPL_STRICT=cq",
+                      "VIPL_STRICT=cq breaks the connection that overflows, and not the next one of the VI",
+                      "[VipErrorCallback][full]") = {
+    [](Peer &peer) {
+        Endpoint end(peer);
+        for (int messages : {6, 1}) {
+            end.connect();
+            peer.sync();
+            for (int i = 0; i < messages; ++i) {
+                post_send(end.vi, end.memory.transfer(end.memory.text("over")));
+            }
+            if (messages > 1) {
+                end.vi.await(VIP_STATE_ERROR);
+            }
+            peer.sync();
+            EXPECT_EQ(VIP_SUCCESS, VipDisconnect(end.vi));
+            for (VIP_DESCRIPTOR *done = nullptr; VipSendDone(end.vi, &done) != VIP_NOT_DONE;) {
+            }
+        }
+    },
+    [](Peer &peer) {
+        ErrorLog errors(peer.nic());
+        const Cq cq(peer.nic(), 2);
+        Endpoint end(peer, kTransferSize, nullptr, cq);
+        for (int i = 0; i < 8; ++i) {
+            end.receive(8);
+        }
+        end.connect();
+        peer.sync();
+        EXPECT_EQ(VIP_ERROR_VI_OVERRUN, errors.next(end.vi).ErrorCode);
+        peer.sync();
+        EXPECT_EQ(VIP_SUCCESS, VipDisconnect(end.vi));
+        for (VIP_DESCRIPTOR *done = nullptr; VipRecvDone(end.vi, &done) != VIP_NOT_DONE;) {
+        }
+        end.receive(8);
+        end.connect();
+        peer.sync();
+        cq.expect(end.vi, VIP_TRUE);
+        errors.expect_none(end.vi);
+        EXPECT_EQ(VIP_STATE_CONNECTED, end.vi.state());
+        peer.sync();
+    },
+};
+
 namespace {
 
 /** Signals a thread again and again until it goes out of scope. */
