@@ -135,6 +135,16 @@ static inline void deliver(struct vipl_queue *q, struct vipl_work *work)
     }
 }
 
+/* A completion is for one waiter; but when there is nothing more to complete, a disconnect may wait for just that. */
+static void wake_waiters(struct vipl_queue *q)
+{
+    if (q->completed == q->posted) {
+        vipl_wake_all_locked(&q->waiters);
+    } else {
+        vipl_wake_one_locked(&q->waiters);
+    }
+}
+
 static void publish_locked(struct vipl_queue *q)
 {
     while (q->completed != q->posted) {
@@ -151,7 +161,7 @@ static void publish_locked(struct vipl_queue *q)
         }
         deliver(q, work);
         if (!vipl_list_empty(&q->waiters)) {
-            vipl_wake_one_locked(&q->waiters);
+            wake_waiters(q);
         }
     }
 }

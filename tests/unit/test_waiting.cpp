@@ -68,3 +68,44 @@ TEST_CASE("a request that a thread is about to get is not rejected before by clo
     CHECK(request.get() == VIP_REJECT);
     CHECK(VipConnectReject(conn) == VIP_INVALID_PARAMETER);
 }
+
+TEST_CASE("a disconnect that waits for a send hears of it beside threads that reap", "[waiting]")
+{
+    static VIP_DESCRIPTOR *reaped;
+    ConnectedPair pair;
+    const Vi watched(pair.client_nic);
+    std::future<void> leader, reaper, disconnecting;
+    Replaced replaced(pair.client_nic);
+    replaced.ops.post_send = [](vipl_be_nic *, vipl_vi *, vipl_send *) { return VIPL_POSTED_PENDING; };
+    const Work send = pair.client_memory.transfer(pair.client_memory.text("late"));
+    post_send(pair.client, send);
+    auto *vi = static_cast<vipl_vi *>(vipl_handle_find(VIPL_KIND_VI, pair.client));
+    const auto end = now_ms() + 2000;
+    begin_call(leader, [&] { // neither of the others watches the device, and passes that on
+        VIP_DESCRIPTOR *none = nullptr;
+        VipRecvWait(watched, VIP_INFINITE, &none);
+    });
+    SECTION("that wait before it")
+    {
+        begin_call(reaper, [&] { VipSendWait(pair.client, patience(), &reaped); });
+        begin_call(disconnecting, [&] { VipDisconnect(pair.client); });
+    }
+    SECTION("that wait behind it")
+    {
+        begin_call(disconnecting, [&] { VipDisconnect(pair.client); });
+        begin_call(reaper, [&] { VipSendWait(pair.client, patience(), &reaped); });
+    }
+    vipl_up_send_done(vi, 0, 0, 4);
+    disconnecting.get();
+    reaper.get();
+    CHECK(now_ms() < end);
+    CHECK(reaped == send.desc);
+    CHECK(send.status() == VIP_STATUS_DONE);
+    Work wake = pair.client_memory.work(0); // an idle VI's receive that is flushed
+    REQUIRE(vipl_vi_lock_recv(watched) != nullptr);
+    auto *other = static_cast<vipl_vi *>(vipl_handle_find(VIPL_KIND_VI, watched));
+    REQUIRE(vipl_queue_post_locked(&other->recv, wake.desc, 0) == VIP_SUCCESS);
+    vipl_queue_flush_locked(&other->recv);
+    vipl_mutex_unlock(&other->recv.lock);
+    leader.get();
+}
