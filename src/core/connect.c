@@ -560,7 +560,8 @@ VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes
             give_up(nic, vi_handle);
         }
         if (rc != VIP_INTERRUPTED && rc != VIP_INVALID_PARAMETER) {
-            rc = take_peer_result(vi_handle, &deadline);
+            VIP_RETURN result = take_peer_result(vi_handle, &deadline);
+            rc = result != VIP_NOT_DONE ? result : rc; /* there was no memory to sleep */
         }
     }
     rc = connected_result(vi_handle, rc, attributes);

@@ -109,3 +109,18 @@ TEST_CASE("a disconnect that waits for a send hears of it beside threads that re
     vipl_mutex_unlock(&other->recv.lock);
     leader.get();
 }
+
+TEST_CASE("VipConnectPeerWait that cannot sleep says so, and the request goes on", "[waiting]")
+{
+    const Nic nic;
+    const Vi vi(nic);
+    VIP_VI_ATTRIBUTES attributes{};
+    REQUIRE_VIP(VipConnectPeerRequest(vi, nic.address("one"), nic.address("other"), patience()));
+    std::async(std::launch::async, [&] { // a thread that has no waker yet
+        vipl_resource_fail_after(1);
+        CHECK(VipConnectPeerWait(vi, &attributes) == VIP_ERROR_RESOURCE);
+        CHECK(vipl_resource_fail_after(-1));
+    }).get();
+    CHECK(VipConnectPeerDone(vi, &attributes) == VIP_NOT_DONE);
+    REQUIRE_VIP(VipDisconnect(vi));
+}
