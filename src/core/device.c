@@ -69,10 +69,10 @@ static const struct vipl_backend *by_name(const char *device, const char **rest)
 
 const struct vipl_backend *vipl_device_find(const char *device, char name[64], const char **rest)
 {
+    snprintf(name, 64, "%s", device == NULL ? "" : device);
     if (device != NULL && strlen(device) >= 64) {
         return NULL;
     }
-    snprintf(name, 64, "%s", device == NULL ? "" : device);
     if (!replace_alias(name) && means_default(name)) {
         if (!vipl_config_text("VIPL_DEVICE", name, 64) || name[0] == '\0') {
             snprintf(name, 64, "%s", vipl_backends[0]->name);
@@ -136,7 +136,7 @@ static VIP_RETURN open_backend(struct vipl_nic *nic, const char *device)
     const char *rest;
     const struct vipl_backend *backend = vipl_device_find(device, nic->name, &rest);
     if (backend == NULL) {
-        vipl_log(VIPL_LOG_INFO, "no device %s", device);
+        vipl_log(VIPL_LOG_INFO, "no device %s", nic->name);
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_backend_open(backend, nic, rest, &nic->ops, &nic->be);

@@ -14,7 +14,7 @@ VIP_RETURN vipl_device_open(const char *device, void **handle);
 /* Ends all objects of the NIC handle, and waits for the calls that use it. */
 VIP_RETURN vipl_device_close(void *handle);
 
-/* Finds the device's backend: aliases, spellings, default; `name` is the real name then, *rest the part behind the
+/* Finds the device's backend: aliases, spellings, default; `name` is what they stand for, *rest the part behind the
  * backend's name. NULL: no such device. */
 const struct vipl_backend *vipl_device_find(const char *device, char name[64], const char **rest);
 

@@ -208,6 +208,21 @@ TEST_CASE("device names, spellings of old programs, and aliases", "[device]")
     REQUIRE(device("") == "loopback|");
 }
 
+TEST_CASE("the log names the device that is not there, whatever asked for it", "[device]")
+{
+    const File file("");
+    setenv("VIPL_DEVICE", "nosuch:z", 1);
+    setenv("VIPL_LOG", "info", 1);
+    for (const char *asked : {static_cast<const char *>(nullptr), "VINIC", "nosuch:z"}) {
+        const std::string log = stderr_of([asked] {
+            VIP_NIC_HANDLE nic;
+            REQUIRE(VipOpenNic(asked, &nic) == VIP_ERROR_RESOURCE);
+        });
+        CHECK(log.find("no device nosuch:z\n") != std::string::npos);
+    }
+    unsetenv("VIPL_LOG");
+}
+
 TEST_CASE("deadlines do not overflow, and both infinities never end", "[wait]")
 {
     REQUIRE(vipl_deadline(VIP_INFINITE) == VIPL_NO_DEADLINE);
