@@ -101,8 +101,9 @@ static void insert(struct vipl_region_table *table, struct vipl_region *region)
     vipl_store_ptr(&table->slots[i], region); /* pairs with find_in */
 }
 
-/* Makes room for one more: a table is at most half full, tombstones included. */
-static bool reserve_locked(struct vipl_mem *mem)
+/* Makes room for one more: a table is at most half full, tombstones included. *outgrown: the table that it replaces, in which
+ * readers may still be. */
+static bool reserve_locked(struct vipl_mem *mem, struct vipl_region_table **outgrown)
 {
     struct vipl_region_table *old = mem->table;
     if (old != NULL && (mem->used + 1) * 2 <= old->capacity) {
@@ -117,7 +118,6 @@ static bool reserve_locked(struct vipl_mem *mem)
         return false;
     }
     table->capacity = capacity;
-    table->older = old;
     for (uint32_t i = 0; old != NULL && i < old->capacity; i++) {
         if (old->slots[i] != NULL && old->slots[i] != &tombstone) {
             insert(table, old->slots[i]);
@@ -125,6 +125,7 @@ static bool reserve_locked(struct vipl_mem *mem)
     }
     mem->used = mem->live;
     vipl_store_ptr(&mem->table, table); /* pairs with find */
+    *outgrown = old;
     return true;
 }
 
@@ -138,11 +139,7 @@ void vipl_mem_fini(struct vipl_mem *mem)
             vipl_pool_put(&region_pool, region);
         }
     }
-    while (table != NULL) {
-        struct vipl_region_table *older = table->older;
-        vipl_free(table);
-        table = older;
-    }
+    vipl_free(table);
     mem->table = NULL;
 }
 
@@ -191,11 +188,12 @@ static struct vipl_region_params params_of(const struct vipl_region *region, uin
 static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
 {
     struct vipl_mem *mem = &nic->mem;
+    struct vipl_region_table *outgrown = NULL;
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     vipl_mutex_lock(&mem->lock);
     VIP_MEM_HANDLE handle;
     if (mem->live < nic->limits.max_regions && region->bytes <= nic->limits.max_register_bytes - mem->bytes &&
-        reserve_locked(mem)) {
+        reserve_locked(mem, &outgrown)) {
         rc = new_handle_locked(mem, &handle);
     }
     if (rc == VIP_SUCCESS) {
@@ -206,6 +204,10 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
         mem->bytes += region->bytes;
     }
     vipl_mutex_unlock(&mem->lock);
+    if (outgrown != NULL) {
+        vipl_nic_synchronize(nic); /* afterwards no reader is in it */
+        vipl_free(outgrown);
+    }
     return rc;
 }
 

@@ -5,6 +5,7 @@
  * Look-ups are on the data path and take no lock: they run under a queue lock of some VI of this NIC handle. The
  * thread that ends a region or changes it publishes that first, and then takes and releases every such lock once
  * before it returns. So no transfer that saw the old region is under way any more, and its record may be used again.
+ * A table that became too small is freed in the same way.
  */
 #ifndef VIPL_CORE_MEM_H
 #define VIPL_CORE_MEM_H
@@ -35,8 +36,6 @@ struct vipl_region {
 };
 
 struct vipl_region_table {
-    /* a table that became too small; freed with the NIC handle, because readers may be in it */
-    struct vipl_region_table *older;
     uint32_t capacity; /* a power of two */
     void *slots[];     /* struct vipl_region, NULL, or a tombstone; atomic */
 };

@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 #include "internal.hpp"
 #include "support/os_hooks.hpp"
@@ -208,6 +211,28 @@ TEST_CASE("the table grows, forgets and is used again without an end", "[regions
     const auto *table = static_cast<const vipl_region_table *>(device.nic->mem.table);
     REQUIRE(table->capacity <= 131072); // bounded by what lives, not by what has lived
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they keep what was given back, or notes of it
+TEST_CASE("registrations that come and go take no more and more memory", "[regions]")
+{
+    const auto resident = [] {
+        unsigned long size = 0, pages = 0;
+        std::ifstream("/proc/self/statm") >> size >> pages;
+        return pages * static_cast<unsigned long>(sysconf(_SC_PAGESIZE));
+    };
+    Device device;
+    const auto register_often = [&device](unsigned times) {
+        for (unsigned i = 0; i < times; ++i) {
+            const VIP_MEM_HANDLE mem = device.enter(at(4096), 64);
+            REQUIRE(VipDeregisterMem(device.handle, at(4096), mem) == VIP_SUCCESS);
+        }
+    };
+    register_often(1000);
+    const unsigned long before = resident();
+    register_often(100000);
+    REQUIRE(resident() < before + 512 * 1024);
+}
+#endif
 
 TEST_CASE("a registration that fails for want of memory leaves nothing", "[regions]")
 {
