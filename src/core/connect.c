@@ -285,8 +285,8 @@ static struct vipl_conn *begin_answer(void *handle)
     }
     struct vipl_nic *nic = conn->nic; /* no more than a hint until its lock is held */
     vipl_mutex_lock(&nic->lock);
-    bool mine = conn->nic == nic && conn->handle == handle && conn->state == VIPL_CONN_TAKEN &&
-                vipl_nic_ref(nic);
+    bool mine =
+        conn->nic == nic && conn->handle == handle && conn->state == VIPL_CONN_TAKEN && vipl_nic_ref(nic);
     if (mine) {
         conn->state = VIPL_CONN_ANSWERING;
     }

@@ -432,7 +432,8 @@ static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
 
 static void leave_drained(void *arg, struct vipl_waiter *waiter, bool unused)
 {
-    (void)unused; /* always: it takes no completion, so another waiter has to be told of the one that woke it */
+    (void)
+        unused; /* always: it takes no completion, so another waiter has to be told of the one that woke it */
     struct vipl_vi *vi = arg;
     vipl_mutex_lock(&vi->send.lock);
     vipl_unlist_locked(&vi->send.waiters, waiter, true);

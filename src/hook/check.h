@@ -2,7 +2,7 @@
 /*
  * The contract of backend.h, checked in debug builds at each call: the duties of core towards a backend (locks,
  * order, life times) and those of a backend towards core. No program can break it; a breach is a fault of this
- * library, so a message says which one, and the process aborts. Builds without debug have none of this.
+ * library, so a message says which one, and the process aborts. Other builds find nothing broken.
  */
 #ifndef VIPL_HOOK_CHECK_H
 #define VIPL_HOOK_CHECK_H
@@ -13,16 +13,17 @@
 enum { VIPL_CHECKED_CONNECTS = 16 };
 
 struct vipl_checks {
-    struct vipl_mutex lock;  /* rank BACKEND_TX; guards connecting */
-    uint32_t vis;            /* atomic: created and not destroyed */
-    uint32_t listeners;      /* that listen was called for; guarded by core's LISTEN lock */
-    uint64_t discriminators; /* the sum of their hashes; guarded by core's LISTEN lock */
+    struct vipl_mutex lock; /* rank BACKEND_TX; guards connecting */
+    uint32_t vis;           /* atomic: created and not destroyed */
+    uint32_t listeners;     /* that listen was called for; guarded by core's LISTEN lock */
     struct vipl_vi *connecting[VIPL_CHECKED_CONNECTS]; /* their connect operation is running */
 };
 
-#ifndef NDEBUG
-
+#ifdef NDEBUG
+enum { VIPL_CHECKING = 0 };
+#else
 enum { VIPL_CHECKING = 1 };
+#endif
 
 void vipl_checks_init(struct vipl_checks *checks);
 /* No lock of the library is held by this thread. */
@@ -40,76 +41,5 @@ void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed); /* bit rc
 void vipl_check_revoke(struct vipl_vi *vi);
 void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send);
 void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted);
-
-#else
-
-enum { VIPL_CHECKING = 0 };
-
-static inline void vipl_checks_init(struct vipl_checks *checks)
-{
-    (void)checks;
-}
-static inline void vipl_check_unlocked(const char *op)
-{
-    (void)op;
-}
-static inline void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_address *address)
-{
-    (void)limits;
-    (void)address;
-}
-static inline void vipl_check_created(struct vipl_checks *checks)
-{
-    (void)checks;
-}
-static inline void vipl_check_destroy(struct vipl_checks *checks, const struct vipl_vi *vi)
-{
-    (void)checks;
-    (void)vi;
-}
-static inline void vipl_check_close(struct vipl_checks *checks)
-{
-    (void)checks;
-}
-static inline void vipl_check_listens(struct vipl_checks *checks)
-{
-    (void)checks;
-}
-static inline void vipl_check_unlistens(struct vipl_checks *checks)
-{
-    (void)checks;
-}
-static inline void vipl_check_connect_begins(struct vipl_checks *checks, struct vipl_vi *vi)
-{
-    (void)checks;
-    (void)vi;
-}
-static inline void vipl_check_connect_ends(struct vipl_checks *checks, const struct vipl_vi *vi)
-{
-    (void)checks;
-    (void)vi;
-}
-static inline void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed)
-{
-    (void)op;
-    (void)rc;
-    (void)allowed;
-}
-static inline void vipl_check_revoke(struct vipl_vi *vi)
-{
-    (void)vi;
-}
-static inline void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send)
-{
-    (void)vi;
-    (void)send;
-}
-static inline void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted)
-{
-    (void)send;
-    (void)posted;
-}
-
-#endif
 
 #endif

@@ -21,7 +21,8 @@ namespace {
 class Replaced {
 public:
     explicit Replaced(VIP_NIC_HANDLE handle)
-        : nic(static_cast<vipl_nic *>(vipl_handle_find(VIPL_KIND_NIC, handle))), before(nic->ops), ops(*before)
+        : nic(static_cast<vipl_nic *>(vipl_handle_find(VIPL_KIND_NIC, handle))), before(nic->ops),
+          ops(*before)
     {
         nic->ops = &ops;
     }
@@ -57,7 +58,8 @@ TEST_CASE("a request that a thread is about to get is not rejected before by clo
     };
     std::future<VIP_RETURN> request = std::async(std::launch::async, [&] {
         VIP_VI_ATTRIBUTES attributes{};
-        return VipConnectRequest(peer, peer_nic.address("peer"), peer_nic.address("waiting"), patience(), &attributes);
+        return VipConnectRequest(peer, peer_nic.address("peer"), peer_nic.address("waiting"), patience(),
+                                 &attributes);
     });
     NetAddress local = nic.address("waiting"), remote;
     VIP_VI_ATTRIBUTES attributes{};
@@ -116,11 +118,13 @@ TEST_CASE("VipConnectPeerWait that cannot sleep says so, and the request goes on
     const Vi vi(nic);
     VIP_VI_ATTRIBUTES attributes{};
     REQUIRE_VIP(VipConnectPeerRequest(vi, nic.address("one"), nic.address("other"), patience()));
-    std::async(std::launch::async, [&] { // a thread that has no waker yet
-        vipl_resource_fail_after(1);
-        CHECK(VipConnectPeerWait(vi, &attributes) == VIP_ERROR_RESOURCE);
-        CHECK(vipl_resource_fail_after(-1));
-    }).get();
+    std::async(std::launch::async,
+               [&] { // a thread that has no waker yet
+                   vipl_resource_fail_after(1);
+                   CHECK(VipConnectPeerWait(vi, &attributes) == VIP_ERROR_RESOURCE);
+                   CHECK(vipl_resource_fail_after(-1));
+               })
+        .get();
     CHECK(VipConnectPeerDone(vi, &attributes) == VIP_NOT_DONE);
     REQUIRE_VIP(VipDisconnect(vi));
 }
