@@ -2,6 +2,7 @@
 /* Entry points of posix.h that stand alone: texts, and what a NIC handle does after signals. */
 #include "base/guard.h"
 #include "base/handle.h"
+#include "base/log.h"
 #include "core/nic.h"
 #include "share/client_call.h"
 #include "vipl/posix.h"
@@ -35,26 +36,7 @@ const char *VI_CALL VipxVersion(void)
 
 const char *VI_CALL VipxStrError(VIP_RETURN Code)
 {
-    static const char *const names[] = {"VIP_SUCCESS",
-                                        "VIP_NOT_DONE",
-                                        "VIP_INVALID_PARAMETER",
-                                        "VIP_ERROR_RESOURCE",
-                                        "VIP_TIMEOUT",
-                                        "VIP_REJECT",
-                                        "VIP_INVALID_RELIABILITY_LEVEL",
-                                        "VIP_INVALID_MTU",
-                                        "VIP_INVALID_QOS",
-                                        "VIP_INVALID_PTAG",
-                                        "VIP_INVALID_RDMAREAD",
-                                        "VIP_DESCRIPTOR_ERROR",
-                                        "VIP_INVALID_STATE",
-                                        "VIP_ERROR_NAMESERVICE",
-                                        "VIP_NO_MATCH",
-                                        "VIP_NOT_REACHABLE",
-                                        "VIP_ERROR_NOT_SUPPORTED",
-                                        "VIP_INTERRUPTED"};
-    size_t number = (size_t)(unsigned)Code;
-    return number < sizeof(names) / sizeof(names[0]) ? names[number] : "VIP_RETURN ?";
+    return vipl_log_code(Code);
 }
 
 /* A text that is written as far as there is room, and counted beyond. */

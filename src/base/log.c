@@ -45,6 +45,30 @@ void vipl_log(enum vipl_log_level level, const char *format, ...)
     vipl_print_error(line, strlen(line));
 }
 
+const char *vipl_log_code(VIP_RETURN code)
+{
+    static const char *const names[] = {"VIP_SUCCESS",
+                                        "VIP_NOT_DONE",
+                                        "VIP_INVALID_PARAMETER",
+                                        "VIP_ERROR_RESOURCE",
+                                        "VIP_TIMEOUT",
+                                        "VIP_REJECT",
+                                        "VIP_INVALID_RELIABILITY_LEVEL",
+                                        "VIP_INVALID_MTU",
+                                        "VIP_INVALID_QOS",
+                                        "VIP_INVALID_PTAG",
+                                        "VIP_INVALID_RDMAREAD",
+                                        "VIP_DESCRIPTOR_ERROR",
+                                        "VIP_INVALID_STATE",
+                                        "VIP_ERROR_NAMESERVICE",
+                                        "VIP_NO_MATCH",
+                                        "VIP_NOT_REACHABLE",
+                                        "VIP_ERROR_NOT_SUPPORTED",
+                                        "VIP_INTERRUPTED"};
+    size_t number = (size_t)(unsigned)code;
+    return number < sizeof(names) / sizeof(names[0]) ? names[number] : "VIP_RETURN ?";
+}
+
 /* The C library may read the text of an error from its catalogues, under a lock. */
 void vipl_log_os(const char *what, int error)
 {

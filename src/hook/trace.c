@@ -59,25 +59,7 @@ void vipl_trace_close(struct vipl_trace *trace)
 
 const char *vipl_trace_code(VIP_RETURN rc)
 {
-    static const char *const names[] = {"SUCCESS",
-                                        "NOT_DONE",
-                                        "INVALID_PARAMETER",
-                                        "ERROR_RESOURCE",
-                                        "TIMEOUT",
-                                        "REJECT",
-                                        "INVALID_RELIABILITY_LEVEL",
-                                        "INVALID_MTU",
-                                        "INVALID_QOS",
-                                        "INVALID_PTAG",
-                                        "INVALID_RDMAREAD",
-                                        "DESCRIPTOR_ERROR",
-                                        "INVALID_STATE",
-                                        "ERROR_NAMESERVICE",
-                                        "NO_MATCH",
-                                        "NOT_REACHABLE",
-                                        "ERROR_NOT_SUPPORTED",
-                                        "INTERRUPTED"};
-    return (unsigned)rc < sizeof(names) / sizeof(names[0]) ? names[rc] : "?";
+    return vipl_log_code(rc) + sizeof("VIP_") - 1;
 }
 
 void vipl_trace(struct vipl_trace *trace, const char *op, const void *vi, const char *format, ...)

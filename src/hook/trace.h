@@ -20,7 +20,7 @@ struct vipl_trace {
 
 void vipl_trace_open(struct vipl_trace *trace, const char *path, void *nic);
 void vipl_trace_close(struct vipl_trace *trace);
-const char *vipl_trace_code(VIP_RETURN rc);
+const char *vipl_trace_code(VIP_RETURN rc); /* its name, without VIP_ */
 
 /* A line of operation `op`; does nothing without a trace. */
 #if defined(__GNUC__)
