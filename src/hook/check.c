@@ -7,7 +7,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/lock_rank.h"
 #include "core/vi.h"
@@ -22,7 +21,6 @@ static void check(bool kept, const char *op, const char *rule)
 
 void vipl_checks_init(struct vipl_checks *checks)
 {
-    memset(checks, 0, sizeof(*checks));
     vipl_mutex_init(&checks->lock, VIPL_RANK_BACKEND_TX);
 }
 

@@ -25,7 +25,7 @@ enum { VIPL_CHECKING = 0 };
 enum { VIPL_CHECKING = 1 };
 #endif
 
-void vipl_checks_init(struct vipl_checks *checks);
+void vipl_checks_init(struct vipl_checks *checks); /* in zeroed memory */
 /* No lock of the library is held by this thread. */
 void vipl_check_unlocked(const char *op);
 void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_address *address);

@@ -7,13 +7,29 @@
 #include "hook/hook.h"
 
 #include "base/config.h"
+#include "base/lock_rank.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
 #include "core/vi.h"
 #include "hook/check.h"
-#include "hook/delay.h"
 #include "hook/faults.h"
 #include "hook/trace.h"
+
+enum { DELAYS = 64 };
+
+struct delay {
+    struct vipl_vi *vi; /* NULL: free */
+    uint32_t sequence;  /* vipl_send.sequence */
+    uint32_t number;    /* the send's number in the fault plan */
+    uint32_t polls;     /* polls that are still to come; 0: the send may go */
+};
+
+struct delays {
+    struct vipl_mutex lock; /* rank BACKEND_TX; guards all below */
+    uint32_t used;          /* entries; also read without the lock: 0 is the usual case */
+    uint32_t waiting;       /* of them with polls left; likewise */
+    struct delay entries[DELAYS];
+};
 
 /* An opened device with the hook around it. */
 struct hook_nic {
@@ -21,7 +37,7 @@ struct hook_nic {
     const struct vipl_backend *ops; /* constant: the backend's */
     struct vipl_be_nic *be;         /* constant: the backend's */
     struct vipl_faults faults;
-    struct vipl_delays delays;
+    struct delays delays;
     struct vipl_trace trace;
     struct vipl_checks checks;
 };
@@ -30,6 +46,84 @@ struct hook_nic {
 static struct hook_nic *hook_of(struct vipl_be_nic *be)
 {
     return (struct hook_nic *)(void *)be;
+}
+
+/* --- sends that are kept back: told VIPL_POSTED_AGAIN until the device has been polled a few times. Core offers such a send
+ * again and again; this table tells that from a new one. A VI has one entry at most, for the send at the head of what it has
+ * not executed, and none once it has left CONNECTED. When the table is full a send is not delayed. A plan without `delay` and
+ * a device that is never full leave it empty, and then its lock is not taken. --- */
+
+static struct delay *entry_of_locked(struct delays *delays, const struct vipl_vi *vi)
+{
+    for (unsigned i = 0; i < DELAYS; i++) {
+        if (delays->entries[i].vi == vi) {
+            return &delays->entries[i];
+        }
+    }
+    return NULL;
+}
+
+static void add(uint32_t *counter, uint32_t change)
+{
+    vipl_store_relaxed(counter, *counter + change); /* one writer at a time: the lock is held */
+}
+
+static void free_locked(struct delays *delays, struct delay *entry)
+{
+    add(&delays->waiting, entry->polls > 0 ? (uint32_t)-1 : 0);
+    add(&delays->used, (uint32_t)-1);
+    entry->vi = NULL;
+}
+
+/* The number of this send, 0 if it has no entry; *polls are those still to come. An entry of this VI can only have been made
+ * under the send lock, which the caller holds: what `used` says about it is not stale. */
+static uint32_t find_delayed(struct delays *delays, const struct vipl_vi *vi, uint32_t sequence,
+                             uint32_t *polls)
+{
+    uint32_t number = 0;
+    if (vipl_load_relaxed(&delays->used) == 0) {
+        return 0;
+    }
+    vipl_mutex_lock(&delays->lock);
+    struct delay *entry = entry_of_locked(delays, vi);
+    if (entry != NULL && entry->sequence == sequence) {
+        number = entry->number;
+        *polls = entry->polls;
+    }
+    vipl_mutex_unlock(&delays->lock);
+    return number;
+}
+
+/* Adds a send that waits for `polls` polls; false: no room. The VI's send lock is held. */
+static bool delay_send(struct delays *delays, struct vipl_vi *vi, uint32_t sequence, uint32_t number,
+                       uint32_t polls)
+{
+    vipl_mutex_lock(&delays->lock);
+    struct delay *entry = entry_of_locked(delays, vi);
+    if (entry != NULL) {
+        free_locked(delays, entry); /* of a send that was flushed */
+    }
+    entry = entry_of_locked(delays, NULL);
+    if (entry != NULL) {
+        *entry = (struct delay){.vi = vi, .sequence = sequence, .number = number, .polls = polls};
+        add(&delays->used, 1);
+        add(&delays->waiting, polls > 0 ? 1 : 0);
+    }
+    vipl_mutex_unlock(&delays->lock);
+    return entry != NULL;
+}
+
+static void drop_delayed(struct delays *delays, const struct vipl_vi *vi)
+{
+    if (vipl_load_relaxed(&delays->used) == 0) {
+        return;
+    }
+    vipl_mutex_lock(&delays->lock);
+    struct delay *entry = entry_of_locked(delays, vi);
+    if (entry != NULL) {
+        free_locked(delays, entry);
+    }
+    vipl_mutex_unlock(&delays->lock);
 }
 
 /* --- the device --- */
@@ -174,7 +268,7 @@ static void hook_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("vi_destroy");
     vipl_check_destroy(&hook->checks, vi);
-    vipl_delays_drop(&hook->delays, vi);
+    drop_delayed(&hook->delays, vi);
     vipl_trace(&hook->trace, "vi_destroy", vi, "begins");
     hook->ops->vi_destroy(hook->be, vi);
 }
@@ -183,9 +277,8 @@ static void hook_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 /* A delayed send goes on when the device is polled. A NIC handle that connects gets the service thread, which
  * polls if the program does not. */
-static void prepare_delays(struct vipl_be_nic *be)
+static void prepare_delays(struct hook_nic *hook)
 {
-    struct hook_nic *hook = hook_of(be);
     if (vipl_faults_has(&hook->faults, VIPL_FAULT_DELAY)) {
         (void)vipl_up_need_service(hook->core); /* if that fails, the calls of the program have to do */
     }
@@ -196,7 +289,7 @@ static VIP_RETURN hook_listen(struct vipl_be_nic *be, const struct vipl_address 
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("listen");
     vipl_check_listens(&hook->checks); /* before: a signal handler may fork in the call */
-    prepare_delays(be);
+    prepare_delays(hook);
     VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->listen(hook->be, local);
@@ -232,7 +325,7 @@ static VIP_RETURN hook_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const
     bool reach = vipl_faults_strikes(&hook->faults, VIPL_FAULT_REACH);
     VIP_RETURN rc = resource ? VIP_ERROR_RESOURCE : VIP_NOT_REACHABLE;
     vipl_check_unlocked("connect");
-    prepare_delays(be);
+    prepare_delays(hook);
     if (!resource && !reach) {
         vipl_check_connect_begins(&hook->checks, vi);
         rc = hook->ops->connect(hook->be, vi, local, remote, peer);
@@ -295,12 +388,10 @@ static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("disconnect");
-    vipl_delays_drop(&hook->delays, vi);
+    drop_delayed(&hook->delays, vi);
     vipl_trace(&hook->trace, "disconnect", vi, "begins");
     hook->ops->disconnect(hook->be, vi);
 }
-
-/* --- data: under the VI's send lock --- */
 
 /* --- sends under a fault plan: each gets a number when it first comes and keeps it while core offers it again, so that the
  * same sends meet the same faults. A failure of the connection is noted under the VI's send lock (vipl_up_fail()). --- */
@@ -350,7 +441,7 @@ static void return_number(struct hook_nic *hook, struct vipl_vi *vi, const struc
                           uint32_t number)
 {
     if (!vipl_compare_exchange(&hook->faults.sends, number, number - 1)) {
-        vipl_delays_hold(&hook->delays, vi, send->sequence, number, 0); /* others were numbered since */
+        delay_send(&hook->delays, vi, send->sequence, number, 0); /* others were numbered since */
     }
 }
 
@@ -359,7 +450,7 @@ static enum vipl_posted send_by_plan(struct hook_nic *hook, struct vipl_vi *vi, 
 {
     struct vipl_send_faults faults;
     uint32_t polls = 0;
-    uint32_t number = vipl_delays_find(&hook->delays, vi, send->sequence, &polls);
+    uint32_t number = find_delayed(&hook->delays, vi, send->sequence, &polls);
     bool held = number != 0;
     if (polls > 0) {
         return VIPL_POSTED_AGAIN;
@@ -368,8 +459,7 @@ static enum vipl_posted send_by_plan(struct hook_nic *hook, struct vipl_vi *vi, 
         number = vipl_fetch_add(&hook->faults.sends, 1) + 1;
     }
     vipl_faults_of_send(&hook->faults, number, &faults);
-    if (!held && faults.polls > 0 &&
-        vipl_delays_hold(&hook->delays, vi, send->sequence, number, faults.polls)) {
+    if (!held && faults.polls > 0 && delay_send(&hook->delays, vi, send->sequence, number, faults.polls)) {
         vipl_up_wake(hook->core);
         return VIPL_POSTED_AGAIN;
     }
@@ -381,7 +471,7 @@ static enum vipl_posted send_by_plan(struct hook_nic *hook, struct vipl_vi *vi, 
         return posted;
     }
     if (held) {
-        vipl_delays_drop(&hook->delays, vi);
+        drop_delayed(&hook->delays, vi);
     }
     for (uint32_t code = 0; faults.events >> code != 0; code++) {
         if ((faults.events >> code & 1) != 0) {
@@ -395,10 +485,19 @@ static enum vipl_posted send_by_plan(struct hook_nic *hook, struct vipl_vi *vi, 
 }
 
 /* The device was polled: delayed sends whose time has come go on. No lock held. */
-static void resume_delayed(struct hook_nic *hook)
+static void resume_delayed(struct delays *delays)
 {
-    struct vipl_vi *due[VIPL_DELAYS];
-    unsigned count = vipl_delays_polled(&hook->delays, due);
+    struct vipl_vi *due[DELAYS];
+    unsigned count = 0;
+    vipl_mutex_lock(&delays->lock);
+    for (unsigned i = 0; i < DELAYS; i++) {
+        struct delay *entry = &delays->entries[i];
+        if (entry->vi != NULL && entry->polls > 0 && --entry->polls == 0) {
+            due[count++] = entry->vi;
+            add(&delays->waiting, (uint32_t)-1);
+        }
+    }
+    vipl_mutex_unlock(&delays->lock);
     for (unsigned i = 0; i < count; i++) { /* one that was destroyed meanwhile has nothing to send */
         vipl_up_send_resume(due[i]);
     }
@@ -427,7 +526,7 @@ static void hook_poll(struct vipl_be_nic *be)
     vipl_check_unlocked("poll");
     hook->ops->poll(hook->be);
     if (vipl_load_relaxed(&hook->delays.waiting) > 0) {
-        resume_delayed(hook);
+        resume_delayed(&hook->delays);
     }
 }
 
@@ -497,7 +596,7 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
     hook->core = nic;
     hook->ops = backend;
     vipl_faults_read(&hook->faults, plan);
-    vipl_delays_init(&hook->delays);
+    vipl_mutex_init(&hook->delays.lock, VIPL_RANK_BACKEND_TX);
     vipl_checks_init(&hook->checks);
     if (traced) {
         vipl_trace_open(&hook->trace, path, nic->public_handle);
