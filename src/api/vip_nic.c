@@ -7,7 +7,6 @@
 #include "core/device.h"
 #include "core/mem.h"
 #include "core/nic.h"
-#include "core/ptag.h"
 #include "share/client_call.h"
 #include "vipl/version.h"
 #include "vipl/vipl.h"

@@ -19,7 +19,9 @@ static void grow_locked(struct vipl_pool *pool)
     char *slab = vipl_alloc_slab(count * pool->object_bytes);
     for (size_t i = 0; slab != NULL && i < count; i++) {
         void *object = slab + i * pool->object_bytes;
-        pool->make(object);
+        if (pool->make != NULL) {
+            pool->make(object);
+        }
         vipl_list_append(&pool->free, link_of(pool, object));
     }
 }

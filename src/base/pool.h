@@ -18,7 +18,7 @@ struct vipl_pool {
     struct vipl_list *left;     /* in a forked child: what was free in its parent, for leak checkers */
     size_t object_bytes;        /* constant; a multiple of 64 */
     size_t link_offset;         /* constant: a vipl_list in the object, unused while it lives */
-    void (*make)(void *object); /* constant: prepares the locks of zeroed memory, once */
+    void (*make)(void *object); /* constant: prepares the locks of zeroed memory, once; NULL: it has none */
 };
 
 #define VIPL_POOL_INIT(pool, type, link, make_fn) \

@@ -11,12 +11,7 @@
 #include "core/nic.h"
 #include "core/vi.h"
 
-static void conn_make(void *object)
-{
-    (void)object;
-}
-
-static struct vipl_pool conn_pool = VIPL_POOL_INIT(conn_pool, struct vipl_conn, link, conn_make);
+static struct vipl_pool conn_pool = VIPL_POOL_INIT(conn_pool, struct vipl_conn, link, NULL);
 
 void vipl_conn_abandon_pool(void)
 {

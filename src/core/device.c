@@ -14,7 +14,6 @@
 #include "core/cq.h"
 #include "core/listener.h"
 #include "core/nic.h"
-#include "core/ptag.h"
 #include "core/vi.h"
 #include "os/os.h"
 

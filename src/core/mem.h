@@ -21,7 +21,15 @@
 #include "vipl/vipl.h"
 
 struct vipl_nic;
-struct vipl_ptag;
+
+/* A protection tag: a number that regions and VIs share. From the pool; live while `handle` is set. */
+struct vipl_ptag {
+    struct vipl_list nic_link; /* nic->ptags, guarded by the NIC's lock; in the pool: free link */
+    void *handle;              /* atomic; NULL: not a live tag */
+    struct vipl_nic *nic;      /* constant while live */
+    uint32_t number;           /* constant while live; unique in the NIC handle, never 0 */
+    uint32_t users;            /* regions and VIs; guarded by the NIC's lock */
+};
 
 enum { VIPL_RIGHT_RDMA_WRITE = 1, VIPL_RIGHT_RDMA_READ = 2 };
 
@@ -69,6 +77,13 @@ bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t addre
 /* Why vipl_mem_covers() says no. */
 enum vipl_mem_fault vipl_mem_fault(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address,
                                    uint64_t bytes, uint32_t tag, uint32_t rights);
+
+VIP_RETURN vipl_ptag_create(struct vipl_nic *nic, void **handle);
+VIP_RETURN vipl_ptag_destroy(struct vipl_nic *nic, void *handle);
+/* Takes a use of a tag; NULL handle: the default tag. VIP_INVALID_PTAG: not a live tag of this NIC. The
+ * NIC's lock is held. */
+VIP_RETURN vipl_ptag_use_locked(struct vipl_nic *nic, void *handle, struct vipl_ptag **out);
+void vipl_ptag_drop_all(struct vipl_nic *nic); /* at close */
 
 void vipl_mem_abandon_pools(void);
 

@@ -9,7 +9,6 @@
 #include "base/lock_rank.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
-#include "core/ptag.h"
 #include "core/service.h"
 #include "core/wait.h"
 #include "os/os.h"

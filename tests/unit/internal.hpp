@@ -28,7 +28,6 @@ extern "C" {
 #include "core/device.h"
 #include "core/mem.h"
 #include "core/nic.h"
-#include "core/ptag.h"
 #include "core/queue.h"
 #include "core/vi.h"
 #include "core/wait.h"
