@@ -2,7 +2,6 @@
 /* Pools grow by slabs. A slab's address is kept nowhere but in its objects: it is never freed. */
 #include "base/pool.h"
 
-#include "base/lock_rank.h"
 #include "os/os.h"
 
 enum { SLAB_BYTES = 65536 };

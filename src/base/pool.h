@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/list.h"
+#include "base/lock_rank.h"
 #include "os/os_mutex.h"
 
 struct vipl_pool {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/handle.h"
-#include "base/lock_rank.h"
 #include "core/backend_up.h"
 #include "core/listener.h"
 #include "core/nic.h"

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/handle.h"
 #include "base/iov.h"
+#include "base/lock_rank.h"
 #include "base/log.h"
 #include "core/backend_up.h"
 #include "core/connect.h"
@@ -114,20 +115,27 @@ static void read_settings(struct vipl_nic *nic)
     nic->linger_ms = vipl_config_number("VIPL_LINGER", 5000, 0, 3600000);
 }
 
-/* A pooled NIC with everything at its beginning but what vipl_nic_new() prepared. */
+/* A pooled NIC with everything at its beginning, and one reference. A thread with a stale handle may still take its lock, and
+ * sees that it has no handle. */
 static void reset(struct vipl_nic *nic)
 {
+    const size_t kept = offsetof(struct vipl_nic, public_handle);
+    memset((char *)nic + kept, 0, sizeof(*nic) - kept);
+    nic->users = 1;
     nic->generation = vipl_fork_generation();
-    nic->closing = 0;
-    nic->vi_count = nic->cq_count = nic->ptag_count = nic->last_tag = nic->conns_waiting = 0;
-    nic->listeners_idle = 0;
-    memset(&nic->retired, 0, sizeof(nic->retired));
-    nic->default_ptag = NULL;
-    nic->discovered[0] = nic->discovered[1] = NULL;
-    nic->be = NULL;
-    vipl_mem_init(&nic->mem);
-    vipl_sleepers_init(&nic->sleepers);
-    vipl_service_init(&nic->service);
+    vipl_list_init(&nic->vis);
+    vipl_list_init(&nic->cqs);
+    vipl_list_init(&nic->ptags);
+    vipl_list_init(&nic->conns);
+    vipl_list_init(&nic->conn_waiters);
+    vipl_mutex_init(&nic->listening, VIPL_RANK_LISTEN);
+    vipl_list_init(&nic->listeners);
+    vipl_mutex_init(&nic->mem.changing, VIPL_RANK_REGIONS);
+    vipl_mutex_init(&nic->mem.lock, VIPL_RANK_MEM);
+    vipl_mutex_init(&nic->sleepers.lock, VIPL_RANK_WAIT);
+    vipl_list_init(&nic->sleepers.followers);
+    vipl_mutex_init(&nic->service.lock, VIPL_RANK_SERVICE);
+    vipl_list_init(&nic->service.events);
 }
 
 static VIP_RETURN open_backend(struct vipl_nic *nic, const char *device)
@@ -303,7 +311,6 @@ VIP_RETURN vipl_device_close(void *handle)
     vipl_ptag_drop_all(nic);
     vipl_listeners_fini(nic);
     vipl_ready_fd_free(nic->conn_ready_fd);
-    nic->conn_ready_fd = NULL;
     nic->ops->close(nic->be);
     vipl_mem_fini(&nic->mem);
     vipl_free(nic->discovered[0]);

@@ -2,10 +2,7 @@
 /* Regions: an open-addressed table of pointers, keyed by the random handle itself. And protection tags. */
 #include "core/mem.h"
 
-#include <string.h>
-
 #include "base/handle.h"
-#include "base/lock_rank.h"
 #include "core/nic.h"
 #include "os/os.h"
 
@@ -16,13 +13,6 @@ static struct vipl_pool region_pool = VIPL_POOL_INIT(region_pool, struct vipl_re
 static struct vipl_pool ptag_pool = VIPL_POOL_INIT(ptag_pool, struct vipl_ptag, nic_link, NULL);
 
 static struct vipl_region tombstone; /* its handle is 0: matches nothing */
-
-void vipl_mem_init(struct vipl_mem *mem)
-{
-    memset(mem, 0, sizeof(*mem));
-    vipl_mutex_init(&mem->changing, VIPL_RANK_REGIONS);
-    vipl_mutex_init(&mem->lock, VIPL_RANK_MEM);
-}
 
 /* The region of a handle, or NULL, and its slot. Ends at an empty slot: the table is never full. */
 static inline struct vipl_region *find_in(struct vipl_region_table *table, VIP_MEM_HANDLE handle, void ***out)
@@ -137,7 +127,6 @@ void vipl_mem_fini(struct vipl_mem *mem)
         }
     }
     vipl_free(table);
-    mem->table = NULL;
 }
 
 /* Random, so that it cannot be guessed, except for the highest bits, which are counted: the same number does not

@@ -58,7 +58,6 @@ struct vipl_mem {
     uint64_t bytes;             /* guarded by lock */
 };
 
-void vipl_mem_init(struct vipl_mem *mem);
 void vipl_mem_fini(struct vipl_mem *mem); /* no reader is left */
 
 VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,

@@ -5,7 +5,6 @@
 #include "base/deferred.h"
 #include "base/guard.h"
 #include "base/handle.h"
-#include "base/lock_rank.h"
 #include "core/vi.h"
 #include "os/os.h"
 
@@ -13,15 +12,6 @@ static void nic_make(void *object)
 {
     struct vipl_nic *nic = object;
     vipl_mutex_init(&nic->lock, VIPL_RANK_NIC);
-    vipl_mutex_init(&nic->sleepers.lock, VIPL_RANK_WAIT);
-    vipl_mutex_init(&nic->service.lock, VIPL_RANK_SERVICE);
-    vipl_list_init(&nic->vis);
-    vipl_list_init(&nic->cqs);
-    vipl_list_init(&nic->ptags);
-    vipl_list_init(&nic->conns);
-    vipl_list_init(&nic->conn_waiters);
-    vipl_mutex_init(&nic->listening, VIPL_RANK_LISTEN);
-    vipl_list_init(&nic->listeners);
 }
 
 static struct vipl_pool nic_pool = VIPL_POOL_INIT(nic_pool, struct vipl_nic, free, nic_make);
@@ -33,11 +23,7 @@ void vipl_nic_abandon_pool(void)
 
 struct vipl_nic *vipl_nic_new(void)
 {
-    struct vipl_nic *nic = vipl_pool_get(&nic_pool);
-    if (nic != NULL) {
-        nic->users = 1;
-    }
-    return nic;
+    return vipl_pool_get(&nic_pool);
 }
 
 struct vipl_nic *vipl_nic_get(void *handle)

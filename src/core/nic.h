@@ -22,13 +22,13 @@ struct vipl_cq;
 
 enum vipl_progress_mode { VIPL_PROGRESS_AUTO, VIPL_PROGRESS_INLINE, VIPL_PROGRESS_THREAD };
 
-/* From the pool; live while `handle` is set. */
+/* From the pool; live while `handle` is set. What follows `handle` begins at zero, but for locks and lists. */
 struct vipl_nic {
     struct vipl_mutex lock; /* rank NIC */
     struct vipl_list free;  /* in the pool */
     void *handle;           /* guarded by lock; NULL: not live, or closing */
     void *public_handle;    /* the same, constant while live: for callbacks */
-    uint32_t users;         /* atomic: references; closing waits until it is 0 */
+    uint32_t users;         /* atomic: references; closing waits until only its own is left */
     uint32_t closing;       /* atomic; set once under lock */
     uint32_t generation;    /* constant while live: of the process that opened it */
 
@@ -67,7 +67,7 @@ struct vipl_nic {
     struct vipl_service service;
 };
 
-struct vipl_nic *vipl_nic_new(void); /* from the pool, with one reference; NULL: no memory */
+struct vipl_nic *vipl_nic_new(void); /* from the pool, as it was left there; NULL: no memory */
 void vipl_nic_abandon_pool(void);
 struct vipl_nic *vipl_nic_get(void *handle); /* a reference, or NULL: not a live handle */
 /* Another reference; false: it is closing. The caller has a reference, or the lock of a live object of the NIC handle,

@@ -7,7 +7,6 @@
 
 #include "base/deferred.h"
 #include "base/guard.h"
-#include "base/lock_rank.h"
 #include "base/log.h"
 #include "core/backend_up.h"
 #include "core/cq.h"
@@ -21,19 +20,6 @@ enum {
     MOST_ERRORS = 1024, /* that wait to be reported */
     HEAR_MS = 1000      /* how long the thread may take to notice that it is to end */
 };
-
-void vipl_service_init(struct vipl_service *service)
-{
-    vipl_list_init(&service->events);
-    service->wanted = 0;
-    service->errors = 0;
-    service->errors_lost = 0;
-    service->error_handler = NULL;
-    service->ready_fds = 0;
-    service->over = 0;
-    service->running = false;
-    service->stopping = false;
-}
 
 struct vipl_event *vipl_event_new(enum vipl_event_kind kind, void *context)
 {

@@ -56,7 +56,6 @@ struct vipl_service {
     bool stopping;   /* it is to end */
 };
 
-void vipl_service_init(struct vipl_service *service);
 VIP_RETURN vipl_service_start(struct vipl_nic *nic); /* repeatable; NOT_SUPPORTED: VIPL_PROGRESS=inline */
 /* A program has one descriptor more, or less, to sleep on: see above. */
 void vipl_service_attend(struct vipl_nic *nic, bool more);

@@ -7,7 +7,6 @@
 
 #include "base/deferred.h"
 #include "base/guard.h"
-#include "base/lock_rank.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
 
@@ -24,14 +23,6 @@ static int ms_left(uint64_t deadline)
     }
     uint64_t ms = (deadline - now + NS_PER_MS - 1) / NS_PER_MS;
     return ms > INT_MAX ? INT_MAX : (int)ms;
-}
-
-void vipl_sleepers_init(struct vipl_sleepers *s)
-{
-    s->leader = NULL;
-    s->idle = NULL;
-    s->activity = 0;
-    vipl_list_init(&s->followers);
 }
 
 static void wake_locked(struct vipl_list *link)

@@ -59,7 +59,6 @@ struct vipl_sleepers {
     uint32_t activity;          /* atomic: counts application calls that made progress; read by service.c */
 };
 
-void vipl_sleepers_init(struct vipl_sleepers *s);
 /* The service thread's sleep. `lead`: it leads if no thread does. `idle`: it sleeps without a limit while an
  * application thread leads, which passes the lead on when it is done. Otherwise it sleeps for `ms`. Its waker
  * ends any of these. True: it was idle. */
