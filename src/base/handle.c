@@ -65,13 +65,13 @@ static void grow_locked(void)
     if (chunk == NULL) {
         return;
     }
-    int32_t call_state = (table.first_chunk + table.used_chunks) % CHUNKS;
-    int32_t base = call_state << CHUNK_BITS;
+    int32_t chunk_at = (table.first_chunk + table.used_chunks) % CHUNKS;
+    int32_t base = chunk_at << CHUNK_BITS;
     for (int32_t i = 0; i < CHUNK; i++) {
         chunk[i].stamp = (salt + (uint32_t)i * 0x9E3779B9u) << KIND_BITS & STAMP_MASK;
     }
     table.used_chunks++;
-    vipl_store_ptr(&table.chunks[call_state], chunk); /* pairs with entry_at */
+    vipl_store_ptr(&table.chunks[chunk_at], chunk); /* pairs with entry_at */
     for (int32_t i = 0; i < CHUNK; i++) {
         append_free_locked(base + i);
     }
@@ -129,9 +129,9 @@ void vipl_handle_abandon(void)
 {
     vipl_mutex_init(&table.lock, VIPL_RANK_HANDLE);
     for (int32_t i = 0; i < table.used_chunks; i++) {
-        int32_t call_state = (table.first_chunk + i) % CHUNKS;
-        table.left[call_state] = table.chunks[call_state];
-        table.chunks[call_state] = NULL; /* not found here any more, untouched in the parent */
+        int32_t chunk_at = (table.first_chunk + i) % CHUNKS;
+        table.left[chunk_at] = table.chunks[chunk_at];
+        table.chunks[chunk_at] = NULL; /* not found here any more, untouched in the parent */
     }
     table.first_chunk = (table.first_chunk + table.used_chunks) % CHUNKS; /* its slots are not used here */
     table.used_chunks = 0;

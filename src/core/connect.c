@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The listening side: requests that arrive, wait, are taken and answered. */
+/* Connecting. The listening side: requests that arrive, wait, are taken and answered. The requesting side: a VI's own request. */
 #include "core/connect.h"
 
 #include <string.h>
