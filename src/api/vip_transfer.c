@@ -52,15 +52,9 @@ struct reap {
     VIP_DESCRIPTOR *descriptor;
 };
 
-static struct vipl_queue *lock_queue(void *handle, bool recv)
-{
-    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
-    return vi == NULL ? NULL : recv ? &vi->recv : &vi->send;
-}
-
 static inline VIP_RETURN reap_now(void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
-    struct vipl_queue *q = lock_queue(handle, recv);
+    struct vipl_queue *q = vipl_vi_lock_queue(handle, recv);
     if (q == NULL) {
         *out = NULL;
         return VIP_INVALID_PARAMETER;
@@ -73,7 +67,7 @@ static inline VIP_RETURN reap_now(void *handle, bool recv, VIP_DESCRIPTOR **out)
 static VIP_RETURN attempt_reap(void *arg, struct vipl_waiter *waiter)
 {
     struct reap *reap = arg;
-    struct vipl_queue *q = lock_queue(reap->handle, reap->recv);
+    struct vipl_queue *q = vipl_vi_lock_queue(reap->handle, reap->recv);
     if (q == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -88,7 +82,7 @@ static VIP_RETURN attempt_reap(void *arg, struct vipl_waiter *waiter)
 static void leave_reap(void *arg, struct vipl_waiter *waiter, bool unused)
 {
     struct reap *reap = arg;
-    struct vipl_queue *q = lock_queue(reap->handle, reap->recv);
+    struct vipl_queue *q = vipl_vi_lock_queue(reap->handle, reap->recv);
     if (q != NULL) { /* else the VI was destroyed, and emptied its lists */
         vipl_unlist_locked(&q->waiters, waiter, unused);
         vipl_mutex_unlock(&q->lock);
@@ -144,7 +138,7 @@ VIP_RETURN VI_CALL VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **Descript
 /* The NIC of a VI whose queue may be waited for on the VI itself, with a reference. */
 static VIP_RETURN waitable(void *handle, bool recv, struct vipl_nic **out)
 {
-    struct vipl_queue *q = lock_queue(handle, recv);
+    struct vipl_queue *q = vipl_vi_lock_queue(handle, recv);
     if (q == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -207,7 +201,7 @@ VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, c
 static VIP_RETURN enlist(VIP_VI_HANDLE handle, bool recv, struct vipl_event *event)
 {
     VIP_DESCRIPTOR *descriptor;
-    struct vipl_queue *q = lock_queue(handle, recv);
+    struct vipl_queue *q = vipl_vi_lock_queue(handle, recv);
     if (q == NULL) {
         vipl_free(event);
         return VIP_INVALID_PARAMETER;

@@ -31,14 +31,13 @@ static VIP_RETURN attach_locked(struct query *query, struct vipl_ready_fd **at, 
 
 static VIP_RETURN of_queue(struct query *query, void *handle, bool recv)
 {
-    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
-    if (vi == NULL) {
+    struct vipl_queue *q = vipl_vi_lock_queue(handle, recv);
+    if (q == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    struct vipl_queue *q = recv ? &vi->recv : &vi->send;
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     if (q->cq == NULL) {
-        rc = attach_locked(query, &q->ready_fd, q->reaped != q->completed, vi->nic);
+        rc = attach_locked(query, &q->ready_fd, q->reaped != q->completed, q->vi->nic);
     }
     vipl_mutex_unlock(&q->lock);
     return rc;

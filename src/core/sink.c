@@ -18,9 +18,8 @@ void vipl_sink_attach(void *vi_handle, struct vipl_sink *const sinks[2], uint32_
 
 void vipl_sink_taken(void *vi_handle, bool recv, uint32_t taken)
 {
-    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(vi_handle) : vipl_vi_lock_send(vi_handle);
-    if (vi != NULL) {
-        struct vipl_queue *q = recv ? &vi->recv : &vi->send;
+    struct vipl_queue *q = vipl_vi_lock_queue(vi_handle, recv);
+    if (q != NULL) {
         if (taken - q->reaped <= q->completed - q->reaped) {
             q->reaped = taken;
         }

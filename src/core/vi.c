@@ -47,32 +47,30 @@ void vipl_vi_unlock(struct vipl_vi *vi)
     vipl_mutex_unlock(&vi->send.lock);
 }
 
-struct vipl_vi *vipl_vi_lock_send(void *handle)
+/* `recv` is a constant at each call. */
+static inline struct vipl_vi *lock_one(void *handle, bool recv)
 {
     struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
     if (vi == NULL) {
         return NULL;
     }
-    vipl_mutex_lock(&vi->send.lock);
+    struct vipl_mutex *lock = recv ? &vi->recv.lock : &vi->send.lock;
+    vipl_mutex_lock(lock);
     if (vi->handle != handle) {
-        vipl_mutex_unlock(&vi->send.lock);
+        vipl_mutex_unlock(lock);
         return NULL;
     }
     return vi;
 }
 
+struct vipl_vi *vipl_vi_lock_send(void *handle)
+{
+    return lock_one(handle, false);
+}
+
 struct vipl_vi *vipl_vi_lock_recv(void *handle)
 {
-    struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
-    if (vi == NULL) {
-        return NULL;
-    }
-    vipl_mutex_lock(&vi->recv.lock);
-    if (vi->handle != handle) {
-        vipl_mutex_unlock(&vi->recv.lock);
-        return NULL;
-    }
-    return vi;
+    return lock_one(handle, true);
 }
 
 struct vipl_vi *vipl_vi_lock_quiet(void *handle)

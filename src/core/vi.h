@@ -60,9 +60,14 @@ VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_vi_disconnect(void *handle);
 void vipl_vi_abandon_pool(void);
 
-/* The queue with its lock held, or NULL: no such VI. */
+/* With the lock of that queue held; NULL: no such VI. */
 struct vipl_vi *vipl_vi_lock_send(void *handle);
 struct vipl_vi *vipl_vi_lock_recv(void *handle);
+static inline struct vipl_queue *vipl_vi_lock_queue(void *handle, bool recv)
+{
+    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
+    return vi == NULL ? NULL : recv ? &vi->recv : &vi->send;
+}
 struct vipl_nic *vipl_vi_nic(void *handle); /* with a reference; NULL: no such VI */
 /* Both locks, once nothing holds the VI. NULL: no such VI. */
 struct vipl_vi *vipl_vi_lock_quiet(void *handle);
