@@ -16,8 +16,7 @@ static const VIP_DESCRIPTOR_SEGMENT *segment_at(const VIP_DESCRIPTOR *descriptor
 
 static uint64_t segments_bytes(unsigned count)
 {
-    uint64_t bytes = sizeof(VIP_CONTROL_SEGMENT) + (uint64_t)count * sizeof(VIP_DESCRIPTOR_SEGMENT);
-    return bytes;
+    return sizeof(VIP_CONTROL_SEGMENT) + (uint64_t)count * sizeof(VIP_DESCRIPTOR_SEGMENT);
 }
 
 VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,

@@ -14,6 +14,9 @@
 
 enum { FIRST_CAPACITY = 8 };
 
+const uint32_t vipl_send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE, VIP_STATUS_OP_RDMA_READ,
+                                        VIP_STATUS_OP_SEND};
+
 void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv)
 {
     vipl_mutex_init(&q->lock, is_recv ? VIPL_RANK_RECV : VIPL_RANK_SEND);
@@ -178,9 +181,7 @@ void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_work *work, uint
 
 static uint32_t flush_status(const struct vipl_queue *q, const struct vipl_work *work)
 {
-    static const uint32_t send_ops[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE, VIP_STATUS_OP_RDMA_READ,
-                                        VIP_STATUS_OP_SEND};
-    uint32_t op = q->is_recv ? VIP_STATUS_OP_RECEIVE : send_ops[work->op & VIP_CONTROL_OP_MASK];
+    uint32_t op = q->is_recv ? VIP_STATUS_OP_RECEIVE : vipl_send_status_op[work->op];
     return op | VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_DONE;
 }
 

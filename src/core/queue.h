@@ -51,6 +51,8 @@ struct vipl_queue {
     uint64_t works_failed;    /* completed with an error, including flushed ones */
 };
 
+extern const uint32_t vipl_send_status_op[4]; /* the VIP_STATUS_OP_... of a VIP_CONTROL_OP_... */
+
 void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv); /* once, in new memory */
 void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit);
 void vipl_queue_reset_stats(struct vipl_queue *q);  /* its statistics */

@@ -12,9 +12,6 @@
 #include "core/nic.h"
 #include "core/vi.h"
 
-static const uint32_t send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE,
-                                          VIP_STATUS_OP_RDMA_READ, VIP_STATUS_OP_SEND};
-
 /* --- sending: under the send lock --- */
 
 /* A failed send ends a reliable connection, but for one that the backend refused before the peer knew of it. */
@@ -22,7 +19,7 @@ static void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t sta
                         bool refused)
 {
     bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
-    vipl_queue_finish_locked(&vi->send, work, status | send_status_op[work->op],
+    vipl_queue_finish_locked(&vi->send, work, status | vipl_send_status_op[work->op],
                              failed ? 0 : (uint32_t)bytes);
     if (failed && !refused && vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
@@ -89,29 +86,19 @@ static void execute_and_unlock(struct vipl_vi *vi)
     vipl_mutex_unlock(&q->lock);
 }
 
-static void report_post(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint32_t op)
-{
-    vipl_vi_report(vi, VIP_RESOURCE_DESCRIPTOR, VIP_ERROR_POST_DESC, op, descriptor);
-}
-
 /* The descriptor was admitted but is to complete with an error, in its turn. */
 static void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t status)
 {
     struct vipl_work *work = vipl_queue_at(q, q->posted - 1);
     VIP_DESCRIPTOR *descriptor = work->descriptor;
-    bool idle = vi->state != VIP_STATE_CONNECTED;
-    if (q->is_recv) {
-        vipl_queue_finish_locked(q, work, status | VIP_STATUS_OP_RECEIVE, 0);
-    } else {
-        work->op = VIP_CONTROL_OP_SENDRECV;
-        vipl_queue_finish_locked(q, work,
-                                 (idle ? VIP_STATUS_DESC_FLUSHED_ERROR : status) | VIP_STATUS_OP_SEND, 0);
-    }
+    bool flushed = !q->is_recv && vi->state != VIP_STATE_CONNECTED;
+    uint32_t op = q->is_recv ? VIP_STATUS_OP_RECEIVE : VIP_STATUS_OP_SEND;
+    vipl_queue_finish_locked(q, work, (flushed ? VIP_STATUS_DESC_FLUSHED_ERROR : status) | op, 0);
     if (vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
     }
     if (status == VIP_STATUS_FORMAT_ERROR && ((uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT) != 0) {
-        report_post(vi, descriptor, q->is_recv ? VIP_STATUS_OP_RECEIVE : VIP_STATUS_OP_SEND);
+        vipl_vi_report(vi, VIP_RESOURCE_DESCRIPTOR, VIP_ERROR_POST_DESC, op, descriptor);
     }
 }
 
@@ -215,8 +202,9 @@ bool vipl_up_pending_send(struct vipl_vi *vi, uint32_t sequence, struct vipl_sen
 {
     assert(vipl_mutex_is_held(&vi->send.lock));
     struct vipl_work *work = pending_send(&vi->send, sequence);
-    return work != NULL && send_status_op[work->op] == VIP_STATUS_OP_SEND &&
-           vipl_descriptor_read_send(vi, work, out) == 0 && send_status_op[out->op] == VIP_STATUS_OP_SEND;
+    return work != NULL && vipl_send_status_op[work->op] == VIP_STATUS_OP_SEND &&
+           vipl_descriptor_read_send(vi, work, out) == 0 &&
+           vipl_send_status_op[out->op] == VIP_STATUS_OP_SEND;
 }
 
 /* --- receiving: under the receive lock --- */

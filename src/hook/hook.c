@@ -399,7 +399,6 @@ static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 static void report_event(struct hook_nic *hook, struct vipl_vi *vi, const struct vipl_send *send,
                          uint32_t code)
 {
-    static const uint32_t op_bits[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE, VIP_STATUS_OP_RDMA_READ};
     VIP_ERROR_DESCRIPTOR error = {
         .NicHandle = hook->core->public_handle,
         .ViHandle = vi->handle,
@@ -415,7 +414,7 @@ static void report_event(struct hook_nic *hook, struct vipl_vi *vi, const struct
     } else if (code == VIP_ERROR_COMP_PROT || code == VIP_ERROR_POST_DESC) {
         error.ResourceCode = VIP_RESOURCE_DESCRIPTOR;
         error.DescriptorPtr = vipl_queue_at(&vi->send, send->sequence)->descriptor;
-        error.OpCode = op_bits[send->op];
+        error.OpCode = vipl_send_status_op[send->op];
     }
     vipl_error_report(hook->core, &error);
 }
