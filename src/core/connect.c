@@ -512,7 +512,10 @@ static VIP_RETURN take_peer_result(void *handle, uint64_t *deadline)
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vi->connect_is_peer ? vi->connect_rc : VIP_INVALID_STATE;
+    bool closing = vipl_load_relaxed(&vi->nic->closing) != 0; /* which has ended what there was to ask for */
+    VIP_RETURN rc = vi->connect_is_peer ? vi->connect_rc
+                    : closing           ? VIP_INVALID_PARAMETER
+                                        : VIP_INVALID_STATE;
     *deadline = vi->connect_deadline;
     if (rc != VIP_NOT_DONE) {
         vi->connect_is_peer = false;
