@@ -35,9 +35,14 @@ struct ready_fd {
     struct vipl_waker waker;
 };
 
-/* The ready descriptors that this process has, by slot: large, and mostly untouched. */
+/* What this process has of one server: large, and mostly untouched. */
 struct tables {
-    struct tables *older; /* those of a server that has died: other threads may still use them */
+    struct tables *older;        /* those of a server that has died: other threads may still use them */
+    struct vipl_arena *arena;    /* constant */
+    uint32_t channel_count;      /* atomic: grows */
+    uint32_t channels[CHANNELS]; /* numbers in the arena; constant once counted */
+    uint32_t busy[CHANNELS];     /* atomic: a call is under way */
+    /* By slot: */
     struct ready_fd vi_ready_fds[VIPL_SHARE_VIS][2];
     struct ready_fd cq_ready_fds[VIPL_SHARE_CQS];
     struct ready_fd nic_ready_fds[VIPL_SHARE_NICS]; /* for connection requests */
@@ -47,16 +52,13 @@ static struct {
     struct vipl_mutex
         talk; /* rank SHARE; guards questions on the socket, and adding channels and ready descriptors */
     struct vipl_arena *arena; /* atomic; NULL: none */
-    int pid;         /* the process that has these channels: a child that the handlers did not see has none */
-    int socket;      /* once there is one, its number stays: a fork may be about to use it */
-    int lifeline;    /* likewise */
-    bool watching;   /* the fork handlers are registered; guarded by talk */
-    uint32_t number; /* atomic, written under talk: which client this is; UINT32_MAX: not known yet */
-    uint32_t sent;   /* atomic: notes without an answer, counted when they are sent */
-    uint32_t channel_count;      /* atomic: grows */
-    uint32_t channels[CHANNELS]; /* numbers in the arena; constant once counted */
-    uint32_t busy[CHANNELS];     /* atomic: a call is under way */
-    struct tables *mine;         /* constant once the arena is there */
+    int pid; /* the process that has the tables' channels: a child that the handlers did not see has none */
+    int socket;          /* once there is one, its number stays: a fork may be about to use it */
+    int lifeline;        /* likewise */
+    bool watching;       /* the fork handlers are registered; guarded by talk */
+    uint32_t number;     /* atomic, written under talk: which client this is; UINT32_MAX: not known yet */
+    uint32_t sent;       /* atomic: notes without an answer, counted when they are sent */
+    struct tables *mine; /* atomic, before the arena: of the last server; NULL: there was none */
 } share = {.talk = {0, VIPL_RANK_SHARE}, .socket = -1, .lifeline = -1, .number = UINT32_MAX};
 
 /* The sockets of the children that this thread is about to fork; -1: a child that has none. */
@@ -212,8 +214,10 @@ static void after_fork_in_child(void)
     vipl_mutex_init(&share.talk, VIPL_RANK_SHARE); /* another thread of the parent may have held it */
     share.number = UINT32_MAX;
     share.sent = 0;
-    share.channel_count = 0;
-    memset(share.busy, 0, sizeof(share.busy));
+    if (share.mine != NULL) {
+        share.mine->channel_count = 0;
+        memset(share.mine->busy, 0, sizeof(share.mine->busy));
+    }
     share.pid = vipl_pid();
     share.socket = socket;
     if (socket < 0 || vipl_share_arena() == NULL) {
@@ -296,10 +300,9 @@ static VIP_RETURN join_locked(bool fork_handlers)
         return VIP_ERROR_RESOURCE;
     }
     mine->older = share.mine;
-    share.mine = mine;
+    mine->arena = arena;
+    vipl_store_ptr((void **)&share.mine, mine);
     share.pid = vipl_pid();
-    share.channel_count = 0;
-    memset(share.busy, 0, sizeof(share.busy));
     vipl_store_release(&share.number, UINT32_MAX);
     vipl_store_ptr((void **)&share.arena, arena);
     return meet_locked() == 0 ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
@@ -315,28 +318,29 @@ VIP_RETURN vipl_share_join(bool fork_handlers)
 
 /* --- channels --- */
 
-static bool take_free(uint32_t *index)
+static bool take_free(struct tables *mine, uint32_t *index)
 {
-    uint32_t count = vipl_load_acquire(&share.channel_count); /* pairs with add_channel()'s release */
+    uint32_t count = vipl_load_acquire(&mine->channel_count); /* pairs with add_channel()'s release */
     for (*index = 0; *index < count; ++*index) {
-        if (vipl_compare_exchange(&share.busy[*index], 0, 1)) {
+        if (vipl_compare_exchange(&mine->busy[*index], 0, 1)) {
             return true;
         }
     }
     return false;
 }
 
-static bool add_channel(uint32_t *index)
+static bool add_channel(struct tables *mine, uint32_t *index)
 {
     struct vipl_note note = {.name = VIPL_NOTE_CHANNEL};
     int none[2];
     vipl_mutex_lock(&share.talk);
-    uint32_t count = share.channel_count;
-    bool added = count < CHANNELS && exchange_locked(&note, none) == 0 && note.number < VIPL_SHARE_CHANNELS;
+    uint32_t count = mine->channel_count;
+    bool added = mine == share.mine && count < CHANNELS && exchange_locked(&note, none) == 0 &&
+                 note.number < VIPL_SHARE_CHANNELS;
     if (added) {
-        share.channels[count] = note.number;
-        vipl_store_relaxed(&share.busy[count], 1);
-        vipl_store_release(&share.channel_count, count + 1);
+        mine->channels[count] = note.number;
+        vipl_store_relaxed(&mine->busy[count], 1);
+        vipl_store_release(&mine->channel_count, count + 1);
         *index = count;
     }
     vipl_mutex_unlock(&share.talk);
@@ -442,18 +446,19 @@ static bool make_call(struct vipl_arena *arena, uint32_t number, enum vipl_call_
 VIP_RETURN vipl_share_call(enum vipl_call_name name, void *object, void *arguments, bool restart)
 {
     struct vipl_arena *arena = vipl_share_arena();
+    struct tables *mine = vipl_load_ptr((void *const *)&share.mine);
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     uint32_t index;
-    if (arena == NULL || share.pid != vipl_pid()) {
+    if (arena == NULL || share.pid != vipl_pid() || mine->arena != arena) { /* of a server that has ended */
         return VIP_INVALID_PARAMETER;
     }
-    if (!take_free(&index) && !add_channel(&index)) {
+    if (!take_free(mine, &index) && !add_channel(mine, &index)) {
         return vipl_share_arena() == NULL ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
     }
-    uint32_t number = share.channels[index];
+    uint32_t number = mine->channels[index];
     if (make_call(arena, number, name, object, arguments, restart)) { /* else the channel is not used again */
         rc = arena->channels[number].call.rc;
-        vipl_store_release(&share.busy[index], 0);
+        vipl_store_release(&mine->busy[index], 0);
     }
     return rc;
 }
@@ -463,16 +468,17 @@ VIP_RETURN vipl_share_call(enum vipl_call_name name, void *object, void *argumen
 static struct ready_fd *ready_fd_of(const void *handle, bool recv)
 {
     uint32_t slot = vipl_handle_slot(handle);
-    if (share.mine == NULL) {
+    struct tables *mine = vipl_load_ptr((void *const *)&share.mine);
+    if (mine == NULL) {
         return NULL;
     }
     switch (vipl_handle_kind(handle)) {
     case VIPL_KIND_VI:
-        return slot < VIPL_SHARE_VIS ? &share.mine->vi_ready_fds[slot][recv ? 1 : 0] : NULL;
+        return slot < VIPL_SHARE_VIS ? &mine->vi_ready_fds[slot][recv ? 1 : 0] : NULL;
     case VIPL_KIND_CQ:
-        return slot < VIPL_SHARE_CQS ? &share.mine->cq_ready_fds[slot] : NULL;
+        return slot < VIPL_SHARE_CQS ? &mine->cq_ready_fds[slot] : NULL;
     case VIPL_KIND_NIC:
-        return slot < VIPL_SHARE_NICS ? &share.mine->nic_ready_fds[slot] : NULL;
+        return slot < VIPL_SHARE_NICS ? &mine->nic_ready_fds[slot] : NULL;
     default:
         return NULL;
     }
@@ -513,6 +519,16 @@ struct vipl_waker *vipl_share_ready_fd(const void *handle, bool recv)
         vipl_mutex_unlock(&share.talk);
     }
     return ready_fd != NULL && vipl_load_ptr(&ready_fd->handle) == handle ? &ready_fd->waker : NULL;
+}
+
+void vipl_share_lock(void)
+{
+    vipl_mutex_lock(&share.talk);
+}
+
+void vipl_share_unlock(void)
+{
+    vipl_mutex_unlock(&share.talk);
 }
 
 unsigned vipl_share_number(void)

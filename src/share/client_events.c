@@ -2,24 +2,20 @@
 /* The thread of a client that calls the handlers of shared objects, one after the other, in the order of the server's ring. */
 #include "share/client_events.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "base/config.h"
-#include "base/lock_rank.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
-#include "os/os_mutex.h"
 #include "share/client.h"
 
+/* Guarded by the client's lock, see vipl_share_lock(). */
 static struct {
-    struct vipl_mutex lock;       /* rank SERVICE; guards starting */
     struct vipl_event_ring *ring; /* atomic: what the thread reads; NULL: there is no thread */
-    struct vipl_arena
-        *arena; /* where the ring lies: that of a server which has died is not used again; guarded by lock */
-    struct vipl_thread thread; /* written under lock, before ring */
-    int pid;                   /* the process that has the thread */
-} events = {.lock = {0, VIPL_RANK_SERVICE}};
+    struct vipl_arena *arena;     /* where the ring lies: that of a server which has died is not used again */
+    struct vipl_thread thread;    /* written before ring */
+    int pid;                      /* the process that has the thread */
+} events;
 
 static void call(const struct vipl_call_handler *event)
 {
@@ -58,31 +54,21 @@ static void run(void *arg)
 }
 
 /* A forked child has no thread yet; with a new server another thread is needed, and that of the old one sleeps for ever. */
-static void begin_again(struct vipl_arena *arena)
+static VIP_RETURN start_locked(struct vipl_arena *arena, unsigned number)
 {
-    if (events.pid != vipl_pid()) {
-        vipl_mutex_init(&events.lock, VIPL_RANK_SERVICE);
-        vipl_store_ptr((void **)&events.ring, NULL);
-        events.pid = vipl_pid();
+    if (events.ring != NULL && events.pid == vipl_pid() && events.arena == arena) {
+        return VIP_SUCCESS;
     }
-    vipl_mutex_lock(&events.lock);
-    if (events.arena != arena) {
-        vipl_store_ptr((void **)&events.ring, NULL);
-        events.arena = arena;
-    }
-    vipl_mutex_unlock(&events.lock);
-}
-
-static VIP_RETURN start_locked(struct vipl_event_ring *ring)
-{
-    int error = events.ring == NULL ? vipl_thread_start(&events.thread, run, ring) : EALREADY;
-    if (error == 0) {
-        vipl_thread_detach(&events.thread);
-        vipl_store_ptr((void **)&events.ring, ring);
-    } else if (error != EALREADY) {
+    vipl_store_ptr((void **)&events.ring, NULL);
+    events.pid = vipl_pid();
+    events.arena = arena;
+    int error = vipl_thread_start(&events.thread, run, &arena->events[number]);
+    if (error != 0) {
         vipl_log_os("starting the thread that calls handlers", error);
         return VIP_ERROR_RESOURCE;
     }
+    vipl_thread_detach(&events.thread);
+    vipl_store_ptr((void **)&events.ring, &arena->events[number]);
     return VIP_SUCCESS;
 }
 
@@ -96,17 +82,13 @@ VIP_RETURN vipl_share_events_start(void)
     if (vipl_config_text("VIPL_PROGRESS", mode, sizeof(mode)) && strcmp(mode, "inline") == 0) {
         return VIP_ERROR_NOT_SUPPORTED;
     }
-    begin_again(arena);
-    if (vipl_load_ptr((void *const *)&events.ring) != NULL) {
-        return VIP_SUCCESS;
-    }
     unsigned number = vipl_share_number();
     if (number == VIPL_SHARE_CLIENTS) {
         return VIP_ERROR_RESOURCE;
     }
-    vipl_mutex_lock(&events.lock);
-    VIP_RETURN rc = start_locked(&arena->events[number]);
-    vipl_mutex_unlock(&events.lock);
+    vipl_share_lock();
+    VIP_RETURN rc = start_locked(arena, number);
+    vipl_share_unlock();
     return rc;
 }
 
