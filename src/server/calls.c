@@ -689,4 +689,7 @@ void vipl_server_make_call(unsigned client, struct vipl_call *call)
     uint32_t kind = vipl_calls[call->name].kind;
     bool known = kind == VIPL_KIND_NONE || vipl_server_held(kind, job.object, client, &job.real);
     call->rc = known ? functions[call->name](&job) : VIP_INVALID_PARAMETER;
+    if (call->rc == VIP_INVALID_STATE && !vipl_server_held(kind, job.object, client, &job.real)) {
+        call->rc = VIP_INVALID_PARAMETER; /* another thread was ending the object step by step */
+    }
 }
