@@ -3,6 +3,8 @@
 #ifndef VIPL_BASE_DEADLINE_H
 #define VIPL_BASE_DEADLINE_H
 
+#include <limits.h>
+
 #include "os/os.h"
 #include "vipl/vipl.h"
 
@@ -18,6 +20,18 @@ static inline uint64_t vipl_deadline(VIP_ULONG timeout)
     uint64_t now = vipl_now_ns();
     return (VIPL_NO_DEADLINE - now) / ns_per_ms <= timeout ? VIPL_NO_DEADLINE
                                                            : now + (uint64_t)timeout * ns_per_ms;
+}
+
+/* The milliseconds until then, rounded up, for a call that sleeps: 0 if it is over, -1 if it never comes. */
+static inline int vipl_ms_left(uint64_t deadline)
+{
+    const uint64_t ns_per_ms = 1000000;
+    if (deadline == VIPL_NO_DEADLINE) {
+        return -1;
+    }
+    uint64_t now = vipl_now_ns();
+    uint64_t ms = now >= deadline ? 0 : (deadline - now + ns_per_ms - 1) / ns_per_ms;
+    return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
 #endif

@@ -3,27 +3,12 @@
 #include "core/wait.h"
 
 #include <errno.h>
-#include <limits.h>
 
+#include "base/deadline.h"
 #include "base/deferred.h"
 #include "base/guard.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
-
-enum { NS_PER_MS = 1000000 };
-
-static int ms_left(uint64_t deadline)
-{
-    if (deadline == VIPL_NO_DEADLINE) {
-        return -1;
-    }
-    uint64_t now = vipl_now_ns();
-    if (now >= deadline) {
-        return 0;
-    }
-    uint64_t ms = (deadline - now + NS_PER_MS - 1) / NS_PER_MS;
-    return ms > INT_MAX ? INT_MAX : (int)ms;
-}
 
 static void wake_locked(struct vipl_list *link)
 {
@@ -197,7 +182,7 @@ static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, str
                      uint64_t deadline)
 {
     struct sleep sleep = {.nic = nic, .what = what, .waiter = waiter};
-    int ms = ms_left(deadline);
+    int ms = vipl_ms_left(deadline);
     int rc;
     if (ms == 0) {
         return ETIMEDOUT;

@@ -49,17 +49,6 @@ struct source {
     bool handed_on; /* the last look found entries that only other processes can take */
 };
 
-static int left_ms(uint64_t deadline)
-{
-    enum { NS_PER_MS = 1000000, LONGEST = 3600000 };
-    if (deadline == VIPL_NO_DEADLINE) {
-        return -1;
-    }
-    uint64_t now = vipl_now_ns();
-    uint64_t ms = now >= deadline ? 0 : (deadline - now + NS_PER_MS - 1) / NS_PER_MS;
-    return ms > LONGEST ? LONGEST : (int)ms;
-}
-
 /* Clears the ready descriptor if nothing is left to take. If it is signalled, some process has asked for it; this one asks for it
  * too, the first time that it takes the last completion. */
 static void clear_if_empty(const struct source *source)
@@ -89,7 +78,7 @@ static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *rea
 {
     enum { LOOK_MS = 1000, OTHERS_MS = 5 };
     int most = source->handed_on ? OTHERS_MS : LOOK_MS;
-    int ms = left_ms(deadline);
+    int ms = vipl_ms_left(deadline);
     if (ms == 0) {
         return VIP_TIMEOUT;
     }

@@ -286,14 +286,6 @@ static VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     return rc;
 }
 
-/* What wakes it may come to another thread, or never: it looks itself. */
-static void await_reply(int fd, uint64_t deadline)
-{
-    uint64_t now = vipl_now_ns();
-    int ms = now >= deadline ? 0 : (int)((deadline - now) / 1000000) + 1;
-    vipl_poll(&fd, 1, ms, NULL);
-}
-
 static VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     uint64_t deadline = vipl_deadline(LAST_WORD_MS);
@@ -307,7 +299,7 @@ static VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
         rc = answered ? VIP_SUCCESS : vipl_lo_offers_cancel(vi, vipl_now_ns() >= deadline, &fd);
         vipl_mutex_unlock(&vipl_lo_registry.lock);
         if (rc == VIP_NOT_DONE) {
-            await_reply(fd, deadline);
+            vipl_poll(&fd, 1, vipl_ms_left(deadline), NULL); /* what wakes it may come to another thread */
         }
     }
     return rc == VIP_NOT_DONE ? VIP_TIMEOUT : rc; /* not done: a forked child, which core leaves at once */

@@ -175,8 +175,7 @@ static bool await_readable(int fd, uint64_t deadline, uint32_t generation)
 {
     int error = EINTR;
     while (error == EINTR && vipl_fork_generation() == generation) {
-        uint64_t now = vipl_now_ns();
-        int ms = now >= deadline ? 0 : (int)((deadline - now) / NS_PER_MS) + 1;
+        int ms = vipl_ms_left(deadline);
         error = vipl_poll(&fd, 1, ms, NULL);
         error = error == EINTR && ms == 0 ? ETIMEDOUT : error;
     }
