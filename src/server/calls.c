@@ -690,6 +690,6 @@ void vipl_server_make_call(unsigned client, struct vipl_call *call)
     bool known = kind == VIPL_KIND_NONE || vipl_server_held(kind, job.object, client, &job.real);
     call->rc = known ? functions[call->name](&job) : VIP_INVALID_PARAMETER;
     if (call->rc == VIP_INVALID_STATE && !vipl_server_held(kind, job.object, client, &job.real)) {
-        call->rc = VIP_INVALID_PARAMETER; /* another thread was ending the object step by step */
+        call->rc = VIP_INVALID_PARAMETER; /* it was being disconnected for its end */
     }
 }

@@ -195,7 +195,7 @@ static void end_stale_calls(void)
 static void make_call(struct worker *worker, struct vipl_call *call)
 {
     uint32_t properties = vipl_calls[call->name].properties;
-    vipl_server_rights_look();
+    vipl_server_rights_look(); /* reads the clock: nothing else tells of a setuid() in a client */
     read_notes(worker);
     if ((properties & VIPL_ENDS) != 0) {
         end_stale_calls();

@@ -120,6 +120,16 @@ void expect_nobody(pid_t process)
     EXPECT(is_nobody(process));
 }
 
+/** Waits for a request that never comes. The C library signals all threads of a process that calls setuid(). */
+VIP_RETURN wait_undisturbed(const SharedPair &shared, VIP_ULONG timeout)
+{
+    NetAddress from, local = shared.nic.address(unique_discriminator());
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE request = nullptr;
+    REQUIRE_VIP(VipxSetRestart(shared.nic, VIP_TRUE));
+    return VipConnectWait(shared.nic, local, timeout, from, &attributes, &request);
+}
+
 struct Change {
     const char *name;
     void (*change)();
@@ -198,16 +208,8 @@ TWO_PROCESS_CASE("the server drops its rights with the last of its processes, wh
         expect_root();
         SharedPair shared;
         const pid_t process = server();
-        REQUIRE_VIP(
-            VipxSetRestart(shared.nic, VIP_TRUE)); // the C library signals the threads of who calls setuid
         std::future<void> waiting;
-        begin_call(waiting, [&] { // which is not disturbed
-            NetAddress from, local = shared.nic.address(unique_discriminator());
-            VIP_VI_ATTRIBUTES attributes{};
-            VIP_CONN_HANDLE request = nullptr;
-            REQUIRE_RC(VIP_TIMEOUT,
-                       VipConnectWait(shared.nic, local, 2 * a_second(), from, &attributes, &request));
-        });
+        begin_call(waiting, [&] { REQUIRE_RC(VIP_TIMEOUT, wait_undisturbed(shared, 2 * a_second())); });
         become_nobody();
         const unsigned long long end = now_ms() + patience();
         while (!is_nobody(process) && now_ms() < end) {
@@ -225,14 +227,10 @@ TWO_PROCESS_CASE("a wait ends in time, however often the server changes its righ
     [](Peer &) {
         expect_root();
         SharedPair shared;
-        REQUIRE_VIP(VipxSetRestart(shared.nic, VIP_TRUE));
         std::atomic<bool> over{false};
         std::future<void> waiting;
         begin_call(waiting, [&] {
-            NetAddress from, local = shared.nic.address(unique_discriminator());
-            VIP_VI_ATTRIBUTES attributes{};
-            VIP_CONN_HANDLE request = nullptr;
-            const VIP_RETURN rc = VipConnectWait(shared.nic, local, a_second(), from, &attributes, &request);
+            const VIP_RETURN rc = wait_undisturbed(shared, a_second());
             over = true;
             REQUIRE_RC(VIP_TIMEOUT, rc);
         });
