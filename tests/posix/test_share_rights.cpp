@@ -7,7 +7,7 @@
 
 #include <atomic>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include <grp.h>
 #include <sys/mman.h>
@@ -102,8 +102,9 @@ bool is_nobody(pid_t process)
     bool all = true;
     while (const dirent *entry = readdir(tasks)) {
         if (entry->d_name[0] != '.') {
-            std::ifstream file(folder + "/" + entry->d_name + "/status");
-            const std::string status(std::istreambuf_iterator<char>(file), {});
+            std::ostringstream text; // stays empty if the thread ends meanwhile
+            text << std::ifstream(folder + "/" + entry->d_name + "/status").rdbuf();
+            const std::string status = text.str();
             for (const std::string &line :
                  {"Uid:\t" + four, "Gid:\t" + four, std::string("Groups:\t \n"),
                   std::string("CapPrm:\t0000000000000000"), std::string("CapEff:\t0000000000000000")}) {
