@@ -463,7 +463,7 @@ enum {
     RNIC_ERROR_RING_INDEX = 17, /* A producer index is more than a ring ahead. */
     RNIC_ERROR_CQ_OVERRUN = 18, /* A completion found its queue full: CATASTROPHIC. */
     RNIC_ERROR_RING_DMA = 19, /* A ring could not be read or written: CATASTROPHIC where it was the command, answer, event or completion ring. */
-    RNIC_ERROR_BAD_DISABLE = 20 /* A ring base was not valid when ENABLE was set. */
+    RNIC_ERROR_BAD_SETUP = 20 /* A ring base was not valid when ENABLE was set. */
 };
 
 /*
