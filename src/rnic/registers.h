@@ -14,7 +14,7 @@ enum {
     RNIC_VECTORS = 16, /* MSI-X vectors of a function; vector 0 is for events and commands, the others are for completion queues */
     RNIC_BAR0_BYTES = 0x200000, /* control, trapped; not prefetchable */
     RNIC_BAR2_BYTES = 0x1000000, /* doorbells, mapped whole */
-    RNIC_MSIX_TABLE = 0x2000, /* offset of the MSI-X table in BAR0, 16 bytes a vector */
+    RNIC_MSIX_TABLE = 0x2000, /* offset of the MSI-X table in BAR0, 16 bytes for each vector */
     RNIC_MSIX_PBA = 0x3000, /* offset of the pending bits in BAR0 */
     RNIC_AOTF = 0x100000, /* offset of the AOTF space in BAR0; reserved in this version */
     RNIC_COMMAND_BYTES = 64, /* size of a command */
@@ -81,7 +81,7 @@ enum {
     RNIC_REG_INT_COUNT = 0x06C, /* rw; ... or at once after so many events; 0: only the time counts. */
     RNIC_REG_MAC_LO = 0x070, /* ro; First four bytes of the card's address, the first in the lowest bits. */
     RNIC_REG_MAC_HI = 0x074, /* ro; The other two. */
-    RNIC_REG_FUNCTION = 0x078, /* ro; Who this is. */
+    RNIC_REG_FUNCTION = 0x078, /* ro; The number of this function. */
     RNIC_FUNCTION_NUMBER_SHIFT = 0, /* This function. */
     RNIC_FUNCTION_NUMBER_MASK = 0xFFFF, /* of the field */
     RNIC_FUNCTION_COUNT_SHIFT = 16, /* Functions of the card. */
@@ -138,8 +138,8 @@ enum {
     RNIC_DB_EVENT_CONSUMER = 0x0080, /* driver; Running index of the next event to be taken. */
     RNIC_DB_QP_HINTS = 0x10000, /* both; 1,024 bytes: byte i is set by the driver after a doorbell of the queue pairs 64 i to 64 i + 63 was written. */
     RNIC_DB_CQ_HINTS = 0x10400, /* both; 1,024 bytes: the same for completion queues. */
-    RNIC_DB_QP = 0x400000, /* driver; 64 bytes a queue pair: QP_SQ at 0, QP_RQ at 4. */
-    RNIC_DB_CQ = 0x800000, /* driver; 64 bytes a completion queue: CQ_CONSUMER at 0, CQ_ARM at 4. */
+    RNIC_DB_QP = 0x400000, /* driver; 64 bytes for each queue pair: QP_SQ at 0, QP_RQ at 4. */
+    RNIC_DB_CQ = 0x800000, /* driver; 64 bytes for each completion queue: CQ_CONSUMER at 0, CQ_ARM at 4. */
     RNIC_DB_WINDOWS = 0xC00000 /* driver; 1,024 pages for programmed I/O; reserved in this version. */
 };
 
@@ -382,7 +382,7 @@ enum {
 enum {
     /*
      * Nothing is fetched; frames that name it are refused. Entries that are posted stay. From ERROR: both queues
-     * begin anew, at the indices that the doorbells have then.
+     * begin again, at the indices that the doorbells have then.
      */
     RNIC_QP_STATE_IDLE = 0,
     RNIC_QP_STATE_RECEIVE = 1, /* The peer is known; receives are executed, sends are not. */

@@ -17,8 +17,11 @@ EXEMPT = ('docs/glossary.md', 'docs/spec-coverage.md')
 
 # A word that means something else, and is the right one, in a file or folder.
 OTHER_MEANINGS = {
-    'pin': ('tools',),  # a process to a CPU
-    'arm': ('src/iwarp/crc32c.c',),  # the CPU
+    'pin': ('tools', 'docs/rnic', 'src/devices', 'src/adapter'),  # a process to a CPU; of a chip
+    # the CPU; what a driver does to a completion queue of the card
+    'arm': ('src/iwarp/crc32c.c', 'src/rnic', 'src/devices', 'src/backends/rnic', 'docs/rnic'),
+    'arms': ('src/rnic', 'docs/rnic'),
+    'armed': ('src/rnic', 'src/devices', 'src/backends/rnic', 'docs/rnic'),
     'walk': ('tools/check_layers.py', 'tools/coverage.py'),  # Python's os.walk()
 }
 
