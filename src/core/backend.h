@@ -75,13 +75,31 @@ struct vipl_send {
     bool has_outstanding; /* an earlier send of this VI is still under way */
     uint32_t status;      /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
     bool refused;         /* out, with an error: the peer has seen nothing of it, and the connection lives */
+    VIP_MEM_HANDLE
+        handles[VIPL_MAX_SEGMENTS]; /* of the registered memory in which each piece of local lies */
+    struct vipl_sg local;
+};
+
+/*
+ * A receive descriptor, read once, for a device that takes receives when they are posted. `local` is the memory that a message
+ * may fill. It ends where the segments leave memory of the VI's, which is no fault as long as messages are short. A longer
+ * message fails with VIP_STATUS_LENGTH_ERROR: core turns that into the right error. It fills nothing.
+ */
+struct vipl_recv {
+    uint32_t
+        sequence; /* names this receive in vipl_up_recv_done(); later ones have higher numbers, with gaps */
+    bool
+        invalid; /* local is empty, and a message that finds this receive fails, also one without data; only an
+                        * RDMA Write with immediate data, which places nothing here, succeeds */
+    VIP_MEM_HANDLE handles[VIPL_MAX_SEGMENTS]; /* as in struct vipl_send */
     struct vipl_sg local;
 };
 
 enum vipl_posted {
     VIPL_POSTED_DONE,    /* complete: send->status says how */
-    VIPL_POSTED_PENDING, /* the backend will call vipl_up_send_done() */
-    VIPL_POSTED_AGAIN    /* no room: core calls again, with the same send, after vipl_up_send_resume() */
+    VIPL_POSTED_PENDING, /* the backend will call vipl_up_send_done(), or vipl_up_recv_done() */
+    /* no room: core calls again, with the same send or receive, after vipl_up_send_resume() or vipl_up_recv_resume() */
+    VIPL_POSTED_AGAIN
 };
 
 struct vipl_limits {
@@ -130,6 +148,8 @@ struct vipl_poll_hint {
 
 struct vipl_backend {
     const char *name; /* "loopback": what devices of it start with */
+    /* The device assigns the handles of registered memory (hardware calls them STags or keys): region_add sets them. */
+    bool chooses_handles;
 
     /* --- the device. Called from application threads with no lock held; may block. ------------- */
 
@@ -148,8 +168,10 @@ struct vipl_backend {
 
     /* --- memory. At most the lock of rank REGIONS is held. -------------------------------------- */
 
-    /* A region begins. On failure nothing has changed. */
-    VIP_RETURN (*region_add)(struct vipl_be_nic *be, const struct vipl_region_params *region);
+    /* A region begins. On failure nothing has changed. With chooses_handles it sets region->handle, to a number that is
+     * neither 0 nor 0xFFFFFFFF nor that of another region which region_remove has not ended; no program knows it, and core
+     * accepts no access by it, until this has returned. */
+    VIP_RETURN (*region_add)(struct vipl_be_nic *be, struct vipl_region_params *region);
     /* A region ends; core's look-ups follow. When this succeeds no peer reaches the region directly.
      * VIP_ERROR_RESOURCE: a peer may, for it does not finish what it has begun, and nothing has changed. */
     VIP_RETURN (*region_remove)(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
@@ -193,6 +215,15 @@ struct vipl_backend {
     /* Both VI locks held, must not block; the VI leaves CONNECTED and its queues are about to be flushed:
      * a peer that fetches from a pending send's buffers must find out that it came too late. */
     void (*revoke)(struct vipl_be_nic *be, struct vipl_vi *vi);
+    /* NULL: the backend touches no memory of a program but in a call of core's or under a VI's lock. Otherwise a device does,
+     * and a buffer may be given back to the program only when the device has finished with it. No lock is held, the VI is
+     * held, and nothing is posted to it meanwhile; may block for a second. When it returns, the device neither reads nor writes
+     * memory for the sends and receives of this VI, and reports none of them any more. Those that it had finished are to be
+     * reported by then: they complete as they are, in order. What is left is flushed afterwards.
+     * Called once each time: after revoke, before the flush, when the VI leaves CONNECTED; and when receives that were handed
+     * over for a connection which did not come about are to be flushed or forgotten. Any thread, also between prepare_wait and
+     * finish_wait; one of the async-signal-safe functions only if the NIC handle has no service thread that could do it. */
+    void (*quiesce)(struct vipl_be_nic *be, struct vipl_vi *vi);
     /* The VI has left CONNECTED: forget the peer and tell it. */
     void (*disconnect)(struct vipl_be_nic *be, struct vipl_vi *vi);
 
@@ -200,6 +231,15 @@ struct vipl_backend {
 
     /* The VI's send lock is held; must not block. Called in posting order. */
     enum vipl_posted (*post_send)(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
+    /* NULL: messages take receives by vipl_up_recv_claim(). Otherwise the device takes them, from the moment that the VI begins
+     * to connect or to accept (before `connect` and `conn_accept`): first those that were posted before, then each when it is
+     * posted. The VI's receive lock is held, perhaps the send lock too; must not block. Called in posting order. PENDING or
+     * AGAIN. Core holds those behind an AGAIN back, so the backend must not let a message find that there is no receive before
+     * it has called vipl_up_recv_resume(): the message waits.
+     * When a connection does not come about, the receives that are not done are core's again: connect, connect_cancel or
+     * conn_accept has failed, or vipl_up_connect_failed() was called. From then on the backend reports none of them. At the
+     * next try they are handed over again, under the same numbers. */
+    enum vipl_posted (*post_recv)(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_recv *recv);
 
     /* --- progress. No lock held. ------------------------------------------------------------------------- */
 

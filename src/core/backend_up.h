@@ -40,6 +40,20 @@ enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl
 /* Completes the claimed receive: error bits or 0. `rdma`: by an RDMA Write with immediate. */
 void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, bool rdma,
                          const uint32_t *immediate);
+/*
+ * For a device that takes receives when they are posted (post_recv). These three take the receive lock themselves.
+ *
+ * A receive that was handed over is over: VIP_STATUS error bits or 0; `length` is the bytes placed, and with
+ * VIP_STATUS_LENGTH_ERROR those of the message, as far as known; `rdma`: by an RDMA Write with immediate data; `immediate` may
+ * be NULL. After a failed receive the connection of a reliable VI ends. A number that names no receive which the backend has is
+ * ignored, and logged once for a VI.
+ */
+void vipl_up_recv_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length, bool rdma,
+                       const uint32_t *immediate);
+/* There may be room again for receives that were told VIPL_POSTED_AGAIN. */
+void vipl_up_recv_resume(struct vipl_vi *vi);
+/* A message came and found no receive: as VIPL_CLAIM_EMPTY. */
+void vipl_up_recv_missing(struct vipl_vi *vi);
 /* Whether the peer may write (read) these bytes of this program. If not, it is reported here, and on a
  * reliable VI the connection ends. */
 bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,

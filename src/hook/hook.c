@@ -203,7 +203,7 @@ static VIP_RETURN hook_reverse(struct vipl_be_nic *be, const struct vipl_address
 
 /* --- memory and VIs --- */
 
-static VIP_RETURN hook_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region)
+static VIP_RETURN hook_region_add(struct vipl_be_nic *be, struct vipl_region_params *region)
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("region_add");

@@ -185,7 +185,7 @@ void vipl_lo_session_revoke(struct lo_session *session)
 
 /* --- regions --- */
 
-VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region)
+static VIP_RETURN add(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
     if (!region->rdma_write && !region->rdma_read) {
         return VIP_SUCCESS;
@@ -197,6 +197,11 @@ VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, const struct vipl_region_p
     vipl_lo_exports_add(be->exports.base, region);
     vipl_mutex_unlock(&be->exports_lock);
     return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, struct vipl_region_params *region)
+{
+    return add(be, region);
 }
 
 /* The export lock is held. */
@@ -225,7 +230,7 @@ VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_regio
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_lo_region_remove(be, region->handle);
-    return rc == VIP_SUCCESS ? vipl_lo_region_add(be, region) : rc; /* its table is there */
+    return rc == VIP_SUCCESS ? add(be, region) : rc; /* its table is there */
 }
 
 VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be)

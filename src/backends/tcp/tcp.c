@@ -233,7 +233,14 @@ static void tcp_abandon(void)
 }
 
 /* Peers reach registered memory through this program only: core's own table is all there is. */
-static VIP_RETURN tcp_region_add(struct vipl_be_nic *be, const struct vipl_region_params *region)
+static VIP_RETURN tcp_region_add(struct vipl_be_nic *be, struct vipl_region_params *region)
+{
+    (void)be;
+    (void)region;
+    return VIP_SUCCESS;
+}
+
+static VIP_RETURN tcp_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
     (void)be;
     (void)region;
@@ -304,7 +311,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .abandon = tcp_abandon,
     .region_add = tcp_region_add,
     .region_remove = tcp_region_remove,
-    .region_change = tcp_region_add,
+    .region_change = tcp_region_change,
     .regions_end = tcp_regions_end,
     .vi_create = tcp_vi_create,
     .vi_destroy = tcp_vi_nothing,
