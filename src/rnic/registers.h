@@ -138,15 +138,16 @@ enum {
     RNIC_DB_EVENT_CONSUMER = 0x0080, /* driver; Running index of the next event to be taken. */
     RNIC_DB_QP_HINTS = 0x10000, /* both; 1,024 bytes: byte i is set by the driver after a doorbell of the queue pairs 64 i to 64 i + 63 was written. */
     RNIC_DB_CQ_HINTS = 0x10400, /* both; 1,024 bytes: the same for completion queues. */
-    RNIC_DB_QP = 0x400000, /* driver; 64 bytes for each queue pair: QP_SQ at 0, QP_RQ at 4. */
-    RNIC_DB_CQ = 0x800000, /* driver; 64 bytes for each completion queue: CQ_CONSUMER at 0, CQ_ARM at 4. */
+    RNIC_DB_QP = 0x400000, /* driver; 64 bytes for each queue pair: QP_DOORBELL below. */
+    RNIC_DB_CQ = 0x800000, /* driver; 64 bytes for each completion queue: CQ_DOORBELL below. */
     RNIC_DB_WINDOWS = 0xC00000 /* driver; 1,024 pages for programmed I/O; reserved in this version. */
 };
 
 /* QP_DOORBELL, 64 bytes: A queue pair's doorbell in BAR2. */
 enum {
     RNIC_QPDB_SQ = 0, /* u32; Running index behind the last entry of the send queue. */
-    RNIC_QPDB_RQ = 4 /* u32; The same of the receive queue. */
+    RNIC_QPDB_RQ = 4, /* u32; The same of the receive queue. */
+    RNIC_QPDB_RQ_HELD = 8 /* u32; Not 0: the driver holds receives for which the ring has no room yet. A message that finds no receive waits. */
 };
 
 /* CQ_DOORBELL, 64 bytes: A completion queue's doorbell in BAR2. */
