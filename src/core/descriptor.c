@@ -69,9 +69,10 @@ bool vipl_descriptor_is_fenced(const struct vipl_work *work)
 
 /* Lists the first `most` bytes of the data segments from `first` on, and adds up the lengths of all of them. Only
  * segments that are listed are checked: an empty segment has no memory to protect, nor has one behind these
- * bytes. Each is read once. */
-static uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, unsigned first, unsigned count,
-                       size_t most, struct vipl_sg *out, uint64_t *all)
+ * bytes. Each is read once. `send`: gets the handles of what is listed; NULL: they are not asked for. */
+static inline uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, unsigned first,
+                              unsigned count, size_t most, struct vipl_sg *out, struct vipl_send *send,
+                              uint64_t *all)
 {
     uint32_t status = 0;
     size_t left = most;
@@ -84,9 +85,13 @@ static uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, uns
         if (bytes == 0) {
             continue;
         }
-        struct vipl_iov *iov = &out->iov[out->count++];
+        unsigned at = out->count++;
+        struct vipl_iov *iov = &out->iov[at];
         iov->base = local_address(&segment);
         iov->len = bytes;
+        if (send != NULL) { /* a constant at each call */
+            send->handles[at] = segment.Handle;
+        }
         left -= bytes;
         if (!vipl_mem_covers(&vi->nic->mem, segment.Handle, (uintptr_t)iov->base, bytes, vi->tag, 0)) {
             status = VIP_STATUS_PROTECTION_ERROR;
@@ -137,7 +142,7 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
         first = 1;
     }
     uint64_t all;
-    uint32_t status = gather(vi, descriptor, first, count, SIZE_MAX, &out->local, &all);
+    uint32_t status = gather(vi, descriptor, first, count, SIZE_MAX, &out->local, out, &all);
     if (status == 0 && all > vi->attributes.MaxTransferSize) {
         status = VIP_STATUS_LENGTH_ERROR;
     }
@@ -158,7 +163,7 @@ uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *w
         return VIP_STATUS_FORMAT_ERROR;
     }
     uint64_t all;
-    uint32_t status = gather(vi, descriptor, 0, count, bytes, out, &all);
+    uint32_t status = gather(vi, descriptor, 0, count, bytes, out, NULL, &all);
     if (all > vi->attributes.MaxTransferSize) {
         return VIP_STATUS_FORMAT_ERROR;
     }
