@@ -76,7 +76,7 @@ struct vipl_send {
     uint32_t status;      /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
     bool refused;         /* out, with an error: the peer has seen nothing of it, and the connection lives */
     VIP_MEM_HANDLE
-        handles[VIPL_MAX_SEGMENTS]; /* of the registered memory in which each piece of local lies */
+    handles[VIPL_MAX_SEGMENTS]; /* of the registered memory in which each piece of local lies */
     struct vipl_sg local;
 };
 

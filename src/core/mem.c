@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Regions: an open-addressed table of pointers, keyed by the random handle itself. And protection tags. */
+/* Regions: an open-addressed table of pointers, keyed by the handle. And protection tags. */
 #include "core/mem.h"
 
 #include "base/handle.h"
+#include "base/log.h"
 #include "core/nic.h"
 #include "os/os.h"
 
-enum { FIRST_CAPACITY = 64, RANDOM_BITS = 24 };
+enum { FIRST_BITS = 6, FIRST_CAPACITY = 1 << FIRST_BITS, RANDOM_BITS = 24 };
 
 static struct vipl_pool region_pool = VIPL_POOL_INIT(region_pool, struct vipl_region, free, NULL);
 
@@ -14,11 +15,22 @@ static struct vipl_pool ptag_pool = VIPL_POOL_INIT(ptag_pool, struct vipl_ptag, 
 
 static struct vipl_region tombstone; /* its handle is 0: matches nothing */
 
+/* Where the search for a handle begins. Multiplying by 2^32 divided by the golden ratio spreads the numbers that a device
+ * chooses, too: they may count in any of their bits. */
+static inline uint32_t first_slot(const struct vipl_region_table *table, VIP_MEM_HANDLE handle)
+{
+    return handle * 2654435769u >> table->shift;
+}
+
+static inline uint32_t next_slot(const struct vipl_region_table *table, uint32_t slot)
+{
+    return (slot + 1) & (table->capacity - 1);
+}
+
 /* The region of a handle, or NULL, and its slot. Ends at an empty slot: the table is never full. */
 static inline struct vipl_region *find_in(struct vipl_region_table *table, VIP_MEM_HANDLE handle, void ***out)
 {
-    uint32_t mask = table->capacity - 1;
-    for (uint32_t i = handle & mask;; i = (i + 1) & mask) {           /* it is random: no hashing needed */
+    for (uint32_t i = first_slot(table, handle);; i = next_slot(table, i)) {
         struct vipl_region *region = vipl_load_ptr(&table->slots[i]); /* pairs with insert */
         if (region == NULL || vipl_load_relaxed(&region->handle) == handle) {
             *out = &table->slots[i];
@@ -80,10 +92,9 @@ enum vipl_mem_fault vipl_mem_fault(struct vipl_mem *mem, VIP_MEM_HANDLE handle, 
 
 static void insert(struct vipl_region_table *table, struct vipl_region *region)
 {
-    uint32_t mask = table->capacity - 1;
-    uint32_t i = region->handle & mask;
+    uint32_t i = first_slot(table, region->handle);
     while (table->slots[i] != NULL) {
-        i = (i + 1) & mask;
+        i = next_slot(table, i);
     }
     vipl_store_ptr(&table->slots[i], region); /* pairs with find_in */
 }
@@ -97,14 +108,17 @@ static bool reserve_locked(struct vipl_mem *mem, struct vipl_region_table **outg
         return true;
     }
     uint32_t capacity = FIRST_CAPACITY;
+    uint32_t shift = 32 - FIRST_BITS;
     while (capacity < (mem->live + 1) * 4) {
         capacity *= 2;
+        shift--;
     }
     struct vipl_region_table *table = vipl_zalloc(sizeof(*table) + capacity * sizeof(table->slots[0]));
     if (table == NULL) {
         return false;
     }
     table->capacity = capacity;
+    table->shift = shift;
     for (uint32_t i = 0; old != NULL && i < old->capacity; i++) {
         if (old->slots[i] != NULL && old->slots[i] != &tombstone) {
             insert(table, old->slots[i]);
@@ -130,7 +144,7 @@ void vipl_mem_fini(struct vipl_mem *mem)
 }
 
 /* Random, so that it cannot be guessed, except for the highest bits, which are counted: the same number does not
- * come again within as many registrations as they can count. The low bits choose the slot in the table. */
+ * come again within as many registrations as they can count. */
 static VIP_RETURN new_handle_locked(struct vipl_mem *mem, VIP_MEM_HANDLE *out)
 {
     VIP_MEM_HANDLE handle;
@@ -170,24 +184,33 @@ static struct vipl_region_params params_of(const struct vipl_region *region, uin
     return params;
 }
 
-/* Enters the region into the table, within the limits. The NIC's lock is held. */
+/* The region's handle is known: look-ups find it. */
+static void publish_locked(struct vipl_mem *mem, struct vipl_region *region, VIP_MEM_HANDLE handle)
+{
+    vipl_store_relaxed(&region->handle, handle);
+    insert(mem->table, region);
+}
+
+/* Makes room for the region, within the limits. It enters the table with a random handle, unless the backend is to choose
+ * one. The NIC's lock is held. */
 static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
 {
     struct vipl_mem *mem = &nic->mem;
     struct vipl_region_table *outgrown = NULL;
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    VIP_MEM_HANDLE handle = 0;
     vipl_mutex_lock(&mem->lock);
-    VIP_MEM_HANDLE handle;
     if (mem->live < nic->limits.max_regions && region->bytes <= nic->limits.max_register_bytes - mem->bytes &&
         reserve_locked(mem, &outgrown)) {
-        rc = new_handle_locked(mem, &handle);
+        rc = nic->ops->chooses_handles ? VIP_SUCCESS : new_handle_locked(mem, &handle);
     }
     if (rc == VIP_SUCCESS) {
-        vipl_store_relaxed(&region->handle, handle);
-        insert(mem->table, region);
         mem->used++;
         mem->live++;
         mem->bytes += region->bytes;
+    }
+    if (handle != 0) {
+        publish_locked(mem, region, handle);
     }
     vipl_mutex_unlock(&mem->lock);
     if (outgrown != NULL) {
@@ -195,6 +218,38 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
         vipl_free(outgrown);
     }
     return rc;
+}
+
+/* Enters the region, for which there is room, with the handle that the backend has chosen. */
+static VIP_RETURN adopt(struct vipl_mem *mem, struct vipl_region *region, VIP_MEM_HANDLE handle)
+{
+    vipl_mutex_lock(&mem->lock);
+    bool unique = handle != 0 && handle != 0xFFFFFFFFu && find(mem, handle) == NULL;
+    if (unique) {
+        publish_locked(mem, region, handle);
+    }
+    vipl_mutex_unlock(&mem->lock);
+    if (!unique) {
+        vipl_log(VIPL_LOG_ERROR,
+                 "the device chose 0x%x for new memory, which cannot be a handle or is in use",
+                 (unsigned)handle);
+    }
+    return unique ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
+}
+
+/* Gives up the room for a region that has no handle. */
+static void withdraw(struct vipl_nic *nic, struct vipl_region *region)
+{
+    struct vipl_mem *mem = &nic->mem;
+    vipl_mutex_lock(&nic->lock);
+    vipl_mutex_lock(&mem->lock);
+    mem->used--;
+    mem->live--;
+    mem->bytes -= region->bytes;
+    vipl_mutex_unlock(&mem->lock);
+    region->ptag->users--;
+    vipl_mutex_unlock(&nic->lock);
+    vipl_pool_put(&region_pool, region);
 }
 
 /* Takes the region out of the table: no new look-up finds it. */
@@ -211,6 +266,45 @@ static void leave(struct vipl_nic *nic, struct vipl_region *region)
     vipl_mutex_unlock(&mem->lock);
 }
 
+/* A region of the tag and with the rights of the attributes, and room for it. */
+static VIP_RETURN make(struct vipl_nic *nic, struct vipl_region *region, const VIP_MEM_ATTRIBUTES *attributes)
+{
+    VIP_RETURN rc = vipl_ptag_use_locked(nic, attributes->Ptag, &region->ptag);
+    if (rc == VIP_SUCCESS) {
+        vipl_store_relaxed(&region->tag, region->ptag->number);
+        vipl_store_relaxed(&region->rights, rights_of(attributes));
+        rc = enter(nic, region);
+        region->ptag->users -= rc == VIP_SUCCESS ? 0 : 1;
+    }
+    return rc;
+}
+
+/* Tells the backend of a region whose handle is set. */
+static VIP_RETURN announce(struct vipl_nic *nic, struct vipl_region_params *params)
+{
+    VIP_RETURN rc = nic->ops->region_add(nic->be, params);
+    if (rc != VIP_SUCCESS) {
+        vipl_mem_deregister(nic, params->address, params->handle);
+    }
+    return rc;
+}
+
+/* Tells the backend of a region for which it chooses the handle. No region ends meanwhile: the backend may choose a handle
+ * again as soon as it has ended the region that had it, which core still has in its table for a moment. */
+static VIP_RETURN obtain(struct vipl_nic *nic, struct vipl_region *region, struct vipl_region_params *params)
+{
+    vipl_mutex_lock(&nic->mem.changing);
+    VIP_RETURN rc = nic->ops->region_add(nic->be, params);
+    if (rc == VIP_SUCCESS) {
+        rc = adopt(&nic->mem, region, params->handle);
+    }
+    vipl_mutex_unlock(&nic->mem.changing);
+    if (rc != VIP_SUCCESS) {
+        withdraw(nic, region);
+    }
+    return rc;
+}
+
 VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
                              const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out)
 {
@@ -218,42 +312,24 @@ VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    if (bytes > nic->limits.max_block_bytes) {
-        return VIP_ERROR_RESOURCE;
-    }
-    struct vipl_region *region = vipl_pool_get(&region_pool);
+    struct vipl_region *region = bytes > nic->limits.max_block_bytes ? NULL : vipl_pool_get(&region_pool);
     if (region == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    vipl_mutex_lock(&nic->lock);
-    rc = vipl_ptag_use_locked(nic, attributes->Ptag, &region->ptag);
-    if (rc != VIP_SUCCESS) {
-        goto put_region;
-    }
     region->address = address;
     region->bytes = bytes;
-    vipl_store_relaxed(&region->tag, region->ptag->number);
-    vipl_store_relaxed(&region->rights, rights_of(attributes));
-    rc = enter(nic, region);
-    if (rc != VIP_SUCCESS) {
-        goto drop_tag;
-    }
-    VIP_MEM_HANDLE handle = region->handle;
-    struct vipl_region_params params = params_of(region, region->ptag->number, region->rights);
+    vipl_mutex_lock(&nic->lock);
+    rc = make(nic, region, attributes);
+    struct vipl_region_params params = params_of(region, region->tag, region->rights);
     vipl_mutex_unlock(&nic->lock);
-    rc = nic->ops->region_add(nic->be, &params);
     if (rc != VIP_SUCCESS) {
-        vipl_mem_deregister(nic, address, handle);
+        vipl_pool_put(&region_pool, region);
         return rc;
     }
-    *out = handle;
-    return VIP_SUCCESS;
-
-drop_tag:
-    region->ptag->users--;
-put_region:
-    vipl_mutex_unlock(&nic->lock);
-    vipl_pool_put(&region_pool, region);
+    rc = nic->ops->chooses_handles ? obtain(nic, region, &params) : announce(nic, &params);
+    if (rc == VIP_SUCCESS) {
+        *out = params.handle;
+    }
     return rc;
 }
 

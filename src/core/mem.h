@@ -45,6 +45,7 @@ struct vipl_region {
 
 struct vipl_region_table {
     uint32_t capacity; /* a power of two */
+    uint32_t shift;    /* 32 less its logarithm */
     void *slots[];     /* struct vipl_region, NULL, or a tombstone; atomic */
 };
 
@@ -52,8 +53,8 @@ struct vipl_mem {
     struct vipl_mutex changing; /* rank REGIONS: a region ends or changes, here and at the backend */
     struct vipl_mutex lock;     /* rank MEM: changes of the table */
     void *table;                /* struct vipl_region_table; atomic; NULL: no region yet */
-    uint32_t used;              /* slots that are not NULL; guarded by lock */
-    uint32_t live;              /* guarded by lock */
+    uint32_t used;              /* slots that are not NULL, or are about to be; guarded by lock */
+    uint32_t live;              /* regions, and those about to be; guarded by lock */
     uint32_t generation;        /* of the last handle; guarded by lock */
     uint64_t bytes;             /* guarded by lock */
 };

@@ -117,6 +117,16 @@ void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed)
     check((unsigned)rc < 32 && (allowed >> rc & 1) != 0, op, "it returns a code that the contract names");
 }
 
+void vipl_check_handle(VIP_MEM_HANDLE handle)
+{
+    check(handle != 0 && handle != 0xFFFFFFFFu, "region_add", "a handle is neither 0 nor 0xFFFFFFFF");
+}
+
+void vipl_check_held(const char *op, struct vipl_vi *vi)
+{
+    check(vipl_load_ordered(&vi->holds) != 0, op, "core holds the VI");
+}
+
 /* --- data --- */
 
 void vipl_check_revoke(struct vipl_vi *vi)
@@ -152,4 +162,23 @@ void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted)
           "DONE, PENDING or AGAIN");
     check(posted != VIPL_POSTED_DONE || (send->status & ~(uint32_t)VIP_STATUS_ERROR_MASK) == 0, op,
           "status has error bits only");
+}
+
+void vipl_check_recv(struct vipl_vi *vi, const struct vipl_recv *recv)
+{
+    static const char op[] = "post_recv";
+    check(vipl_rank_held(VIPL_RANK_RECV) && vipl_mutex_is_held(&vi->recv.lock), op,
+          "the VI's receive lock is held");
+    check(vi->state == VIP_STATE_CONNECTED || vi->state == VIP_STATE_CONNECT_PENDING, op,
+          "the VI is connected or connects");
+    check(recv->sequence == vi->recv.executed && recv->sequence != vi->recv.posted, op,
+          "receives come in posting order");
+    check(recv->local.count <= VIPL_MAX_SEGMENTS && recv->local.bytes <= vi->attributes.MaxTransferSize &&
+              (!recv->invalid || recv->local.count == 0),
+          op, "core has checked the descriptor");
+}
+
+void vipl_check_recv_posted(enum vipl_posted posted)
+{
+    check(posted == VIPL_POSTED_PENDING || posted == VIPL_POSTED_AGAIN, "post_recv", "PENDING or AGAIN");
 }

@@ -38,8 +38,12 @@ void vipl_check_unlistens(struct vipl_checks *checks);
 void vipl_check_connect_begins(struct vipl_checks *checks, struct vipl_vi *vi);
 void vipl_check_connect_ends(struct vipl_checks *checks, const struct vipl_vi *vi);
 void vipl_check_code(const char *op, VIP_RETURN rc, uint32_t allowed); /* bit rc of allowed */
+void vipl_check_handle(VIP_MEM_HANDLE handle);                         /* as region_add left it */
+void vipl_check_held(const char *op, struct vipl_vi *vi);
 void vipl_check_revoke(struct vipl_vi *vi);
 void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send);
 void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted);
+void vipl_check_recv(struct vipl_vi *vi, const struct vipl_recv *recv);
+void vipl_check_recv_posted(enum vipl_posted posted);
 
 #endif

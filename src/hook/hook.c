@@ -34,6 +34,7 @@ struct delays {
 /* An opened device with the hook around it. */
 struct hook_nic {
     struct vipl_nic *core;          /* constant */
+    struct vipl_backend table;      /* constant: what core has as the backend's operations */
     const struct vipl_backend *ops; /* constant: the backend's */
     struct vipl_be_nic *be;         /* constant: the backend's */
     struct vipl_faults faults;
@@ -210,6 +211,9 @@ static VIP_RETURN hook_region_add(struct vipl_be_nic *be, struct vipl_region_par
     VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->region_add(hook->be, region);
+    if (rc == VIP_SUCCESS) {
+        vipl_check_handle(region->handle);
+    }
     vipl_trace(&hook->trace, "region_add", NULL,
                "address=%p bytes=%zu handle=0x%x tag=%u write=%d read=%d -> %s", region->address,
                region->bytes, (unsigned)region->handle, (unsigned)region->tag, (int)region->rdma_write,
@@ -384,6 +388,16 @@ static void hook_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
     hook->ops->revoke(hook->be, vi);
 }
 
+static void hook_quiesce(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct hook_nic *hook = hook_of(be);
+    vipl_check_unlocked("quiesce");
+    vipl_check_held("quiesce", vi);
+    vipl_trace(&hook->trace, "quiesce", vi, "begins");
+    hook->ops->quiesce(hook->be, vi);
+    vipl_trace(&hook->trace, "quiesce", vi, "ends");
+}
+
 static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct hook_nic *hook = hook_of(be);
@@ -502,11 +516,12 @@ static void resume_delayed(struct delays *delays)
     }
 }
 
+static const char *const posted_names[] = {"DONE", "PENDING", "AGAIN"};
+
 static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
 {
     struct hook_nic *hook = hook_of(be);
     static const char *const op_names[] = {"send", "rdma_write", "rdma_read"};
-    static const char *const posted_names[] = {"DONE", "PENDING", "AGAIN"};
     vipl_check_send(vi, send);
     enum vipl_posted posted =
         hook->faults.count == 0 ? hook->ops->post_send(hook->be, vi, send) : send_by_plan(hook, vi, send);
@@ -514,6 +529,17 @@ static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *v
     vipl_trace(&hook->trace, "post_send", vi, "handle=%p op=%s sequence=%u bytes=%zu -> %s status=0x%x",
                vi->handle, op_names[send->op], (unsigned)send->sequence, send->local.bytes,
                posted_names[posted], (unsigned)send->status);
+    return posted;
+}
+
+static enum vipl_posted hook_post_recv(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_recv *recv)
+{
+    struct hook_nic *hook = hook_of(be);
+    vipl_check_recv(vi, recv);
+    enum vipl_posted posted = hook->ops->post_recv(hook->be, vi, recv);
+    vipl_check_recv_posted(posted);
+    vipl_trace(&hook->trace, "post_recv", vi, "handle=%p sequence=%u bytes=%zu invalid=%d -> %s", vi->handle,
+               (unsigned)recv->sequence, recv->local.bytes, (int)recv->invalid, posted_names[posted]);
     return posted;
 }
 
@@ -577,6 +603,15 @@ static const struct vipl_backend hook_ops = {
     .finish_wait = hook_finish_wait,
 };
 
+/* The operations above, without those that the backend has not. */
+static void fill_table(struct vipl_backend *table, const struct vipl_backend *backend)
+{
+    *table = hook_ops;
+    table->chooses_handles = backend->chooses_handles;
+    table->quiesce = backend->quiesce == NULL ? NULL : hook_quiesce;
+    table->post_recv = backend->post_recv == NULL ? NULL : hook_post_recv;
+}
+
 VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *nic, const char *device,
                           const struct vipl_backend **ops, struct vipl_be_nic **be)
 {
@@ -594,6 +629,7 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
     }
     hook->core = nic;
     hook->ops = backend;
+    fill_table(&hook->table, backend);
     vipl_faults_read(&hook->faults, plan);
     vipl_mutex_init(&hook->delays.lock, VIPL_RANK_BACKEND_TX);
     vipl_checks_init(&hook->checks);
@@ -611,7 +647,7 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
         vipl_free(hook);
         return rc;
     }
-    *ops = &hook_ops;
+    *ops = &hook->table;
     *be = (struct vipl_be_nic *)(void *)hook;
     return VIP_SUCCESS;
 }
