@@ -113,7 +113,7 @@ void vipl_vi_hold(struct vipl_vi *vi)
 void vipl_vi_put(struct vipl_vi *vi)
 {
     if (vipl_fetch_add(&vi->holds, (uint32_t)-1) == 1) {
-        vipl_futex_wake_one(&vi->holds);
+        vipl_futex_wake_all(&vi->holds);
     }
 }
 
@@ -291,29 +291,41 @@ put_vi:
     return rc;
 }
 
+/* Waits, so the NIC's lock is not held: a thread that holds the VI may need it. */
+static VIP_RETURN change(void *handle, const VIP_VI_ATTRIBUTES *attributes, VIP_RETURN tag_rc,
+                         struct vipl_ptag **ptag)
+{
+    struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = vi->state != VIP_STATE_IDLE ? VIP_INVALID_STATE : check_attributes(vi->nic, attributes);
+    rc = rc == VIP_SUCCESS ? tag_rc : rc;
+    if (rc == VIP_SUCCESS) {
+        struct vipl_ptag *before = vi->ptag;
+        set_attributes(vi, attributes, *ptag);
+        *ptag = before;
+    }
+    vipl_vi_unlock(vi);
+    return rc;
+}
+
 VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes)
 {
     struct vipl_nic *nic = vipl_vi_nic(handle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    struct vipl_ptag *ptag = NULL;
+    struct vipl_ptag *ptag = NULL; /* first the one to use, then the one not to use any more */
     vipl_mutex_lock(&nic->lock);
-    struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
-    VIP_RETURN rc = vi == NULL                    ? VIP_INVALID_PARAMETER
-                    : vi->state != VIP_STATE_IDLE ? VIP_INVALID_STATE
-                                                  : check_attributes(nic, attributes);
-    if (rc == VIP_SUCCESS) {
-        rc = vipl_ptag_use_locked(nic, attributes->Ptag, &ptag);
-    }
-    if (rc == VIP_SUCCESS) {
-        vi->ptag->users--;
-        set_attributes(vi, attributes, ptag);
-    }
-    if (vi != NULL) {
-        vipl_vi_unlock(vi);
-    }
+    VIP_RETURN rc = vipl_ptag_use_locked(nic, attributes->Ptag, &ptag);
     vipl_mutex_unlock(&nic->lock);
+    rc = change(handle, attributes, rc, &ptag);
+    if (ptag != NULL) {
+        vipl_mutex_lock(&nic->lock);
+        ptag->users--;
+        vipl_mutex_unlock(&nic->lock);
+    }
     vipl_nic_put(nic);
     return rc;
 }

@@ -128,3 +128,86 @@ TEST_CASE("VipConnectPeerWait that cannot sleep says so, and the request goes on
     CHECK(VipConnectPeerDone(vi, &attributes) == VIP_NOT_DONE);
     REQUIRE_VIP(VipDisconnect(vi));
 }
+
+namespace {
+
+/** A VI that a thread of the library holds, as while it tells the backend of the end of a connection. */
+class Held {
+public:
+    explicit Held(VIP_VI_HANDLE handle) : vi_(static_cast<vipl_vi *>(vipl_handle_find(VIPL_KIND_VI, handle)))
+    {
+        vipl_vi_hold(vi_);
+    }
+    ~Held() { put(); }
+    Held(const Held &) = delete;
+    Held &operator=(const Held &) = delete;
+    void put()
+    {
+        if (vi_ != nullptr) {
+            vipl_vi_put(vi_);
+        }
+        vi_ = nullptr;
+    }
+
+private:
+    vipl_vi *vi_;
+};
+
+} // namespace
+
+TEST_CASE("all threads that wait until a VI is not held go on, not only one", "[waiting]")
+{
+    const Nic nic;
+    const Vi vi(nic);
+    std::future<void> changing[3];
+    std::atomic<unsigned> changed{0};
+    {
+        Held held(vi);
+        for (auto &each : changing) {
+            begin_call(each, [&] {
+                VIP_VI_ATTRIBUTES attributes = vi_attributes();
+                changed += VipSetViAttributes(vi, &attributes) == VIP_SUCCESS ? 1 : 0;
+            });
+        }
+        CHECK(changed == 0);
+    }
+    for (auto &each : changing) {
+        const bool over = each.wait_for(std::chrono::milliseconds(patience())) == std::future_status::ready;
+        CHECK(over);
+        if (!over) { // let it end
+            vipl_futex_wake_all(
+                &static_cast<vipl_vi *>(vipl_handle_find(VIPL_KIND_VI, VIP_VI_HANDLE(vi)))->holds);
+        }
+    }
+    CHECK(changed == 3);
+}
+
+TEST_CASE("a thread that waits to change a VI leaves the NIC handle to others, who may end the wait",
+          "[waiting]")
+{
+    const Nic nic;
+    const Vi vi(nic);
+    const Ptag tag(nic);
+    std::future<void> changing, other;
+    Held held(vi);
+    begin_call(changing, [&] {
+        VIP_VI_ATTRIBUTES attributes = vi_attributes();
+        attributes.Ptag = tag;
+        CHECK(VipSetViAttributes(vi, &attributes) == VIP_SUCCESS);
+    });
+    other = std::async(std::launch::async, [&] { const Ptag another(nic); });
+    const bool passed = other.wait_for(std::chrono::milliseconds(patience())) == std::future_status::ready;
+    held.put();
+    changing.get();
+    other.get();
+    CHECK(passed);
+    CHECK(VipDestroyPtag(nic, tag) == VIP_ERROR_RESOURCE); // the VI uses it
+    VIP_VI_ATTRIBUTES attributes = vi_attributes();
+    attributes.MaxTransferSize = 0;
+    attributes.Ptag = tag;
+    CHECK(VipSetViAttributes(vi, &attributes) == VIP_INVALID_MTU);
+    attributes = vi_attributes();
+    REQUIRE_VIP(VipSetViAttributes(vi, &attributes));
+    CHECK(VipDestroyPtag(nic, tag) ==
+          VIP_SUCCESS); // the VI has another, and the attempt that failed left none
+}
