@@ -231,7 +231,7 @@ struct vipl_backend {
 
     /* The VI's send lock is held; must not block. Called in posting order. */
     enum vipl_posted (*post_send)(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
-    /* NULL: messages take receives by vipl_up_recv_claim(). Otherwise the device takes them, from the moment that the VI begins
+    /* NULL: messages take receives by vipl_up_recv_claim(). Otherwise (and then there is `quiesce` too) the device takes them, from the moment that the VI begins
      * to connect or to accept (before `connect` and `conn_accept`): first those that were posted before, then each when it is
      * posted. The VI's receive lock is held, perhaps the send lock too; must not block. Called in posting order. PENDING or
      * AGAIN. Core holds those behind an AGAIN back, so the backend must not let a message find that there is no receive before

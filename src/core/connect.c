@@ -8,6 +8,7 @@
 #include "core/backend_up.h"
 #include "core/listener.h"
 #include "core/nic.h"
+#include "core/transfer.h"
 #include "core/vi.h"
 
 static struct vipl_pool conn_pool = VIPL_POOL_INIT(conn_pool, struct vipl_conn, link, NULL);
@@ -266,6 +267,16 @@ static void begin_connect_locked(struct vipl_vi *vi, bool peer)
     vi->connect_is_peer = peer;
     vi->send.overrun = vi->recv.overrun = false; /* that was another connection's */
     vipl_vi_hold(vi);
+    vipl_recvs_hand_over_locked(vi);
+}
+
+/* A call of one of the async-signal-safe functions may find that the connection has failed, and must not wait until the device
+ * is quiesced: the service thread is to do that. If there is none, such a call has to. */
+static void prepare_to_quiesce(struct vipl_nic *nic)
+{
+    if (nic->ops->quiesce != NULL) {
+        (void)vipl_up_need_service(nic);
+    }
 }
 
 /* --- answers --- */
@@ -327,6 +338,7 @@ static void withdraw_vi(struct vipl_vi *vi)
     vipl_vi_lock(vi);
     if (vi->state == VIP_STATE_CONNECT_PENDING) {
         vi->state = VIP_STATE_IDLE;
+        vipl_recvs_take_back_locked(vi);
     }
     vipl_vi_unlock(vi);
     vipl_vi_put(vi);
@@ -340,6 +352,7 @@ VIP_RETURN vipl_connect_accept(void *conn_handle, void *vi_handle)
         return VIP_INVALID_PARAMETER;
     }
     struct vipl_nic *nic = conn->nic;
+    prepare_to_quiesce(nic);
     VIP_RETURN rc = offer_vi(conn, vi_handle, &vi);
     if (rc == VIP_SUCCESS) {
         rc = nic->ops->conn_accept(nic->be, conn, vi);
@@ -377,6 +390,7 @@ static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRES
     if (!vipl_address_read(nic, local, &from) || !vipl_address_read(nic, remote, &to)) {
         return VIP_INVALID_PARAMETER;
     }
+    prepare_to_quiesce(nic);
     struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;

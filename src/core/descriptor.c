@@ -149,23 +149,84 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     return status;
 }
 
+static bool is_legal_recv(const struct vipl_work *work, unsigned segments)
+{
+    uint16_t control = work->descriptor->CS.Control;
+    return segments <= work->segments && (control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_SENDRECV &&
+           (control & VIP_CONTROL_RESERVED) == 0;
+}
+
 uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes,
                                    struct vipl_sg *out)
 {
-    const VIP_DESCRIPTOR *descriptor = work->descriptor;
     if (!is_there(work)) {
         return VIP_STATUS_PROTECTION_ERROR;
     }
-    uint16_t control = descriptor->CS.Control;
-    unsigned count = descriptor->CS.SegCount;
-    if (count > work->segments || (control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_SENDRECV ||
-        (control & VIP_CONTROL_RESERVED) != 0) {
+    unsigned count = work->descriptor->CS.SegCount;
+    if (!is_legal_recv(work, count)) {
         return VIP_STATUS_FORMAT_ERROR;
     }
     uint64_t all;
-    uint32_t status = gather(vi, descriptor, 0, count, bytes, out, NULL, &all);
+    uint32_t status = gather(vi, work->descriptor, 0, count, bytes, out, NULL, &all);
     if (all > vi->attributes.MaxTransferSize) {
         return VIP_STATUS_FORMAT_ERROR;
     }
     return bytes > all ? VIP_STATUS_LENGTH_ERROR : status;
+}
+
+/* Lists the data segments up to the first byte that is not the VI's, and adds up the lengths of all of them. Each is read
+ * once. */
+static uint64_t gather_reachable(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, unsigned count,
+                                 struct vipl_recv *out)
+{
+    uint64_t all = 0;
+    out->local.count = 0;
+    out->local.bytes = 0;
+    for (unsigned i = 0; i < count; i++) {
+        VIP_DATA_SEGMENT segment = segment_at(descriptor, i)->Local;
+        bool goes_on = out->local.bytes == all; /* so far all of them were reachable */
+        void *base = local_address(&segment);
+        all += segment.Length;
+        if (segment.Length == 0 || !goes_on) {
+            continue;
+        }
+        uint64_t reach = vipl_mem_reach(&vi->nic->mem, segment.Handle, (uintptr_t)base, vi->tag);
+        size_t bytes = segment.Length < reach ? segment.Length : (size_t)reach;
+        if (bytes > 0) {
+            unsigned at = out->local.count++;
+            out->local.iov[at] = (struct vipl_iov){base, bytes};
+            out->handles[at] = segment.Handle;
+            out->local.bytes += bytes;
+        }
+    }
+    return all;
+}
+
+/* Nothing of it can be used. */
+static uint32_t mark_invalid(struct vipl_recv *out, uint32_t status)
+{
+    out->invalid = true;
+    out->local.count = 0;
+    out->local.bytes = 0;
+    return status;
+}
+
+uint32_t vipl_descriptor_read_posted(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_recv *out,
+                                     uint32_t *bytes)
+{
+    *bytes = 0;
+    out->invalid = false;
+    if (!is_there(work)) {
+        return mark_invalid(out, VIP_STATUS_PROTECTION_ERROR);
+    }
+    unsigned count = work->descriptor->CS.SegCount;
+    if (!is_legal_recv(work, count)) {
+        return mark_invalid(out, VIP_STATUS_FORMAT_ERROR);
+    }
+    uint64_t all = gather_reachable(vi, work->descriptor, count, out);
+    if (all > vi->attributes.MaxTransferSize) {
+        return mark_invalid(out, VIP_STATUS_FORMAT_ERROR);
+    }
+    *bytes = (uint32_t)all;
+    return out->local.bytes < all ? VIP_STATUS_PROTECTION_ERROR : 0;
 }

@@ -21,5 +21,10 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
  * Returns 0, or error bits. */
 uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes,
                                    struct vipl_sg *out);
+/* Reads a receive for a device, which takes it before there is a message: lists the memory that a message may fill, and says
+ * what becomes of a longer one, up to `bytes`, the length of the receive. 0: nothing. Error bits: it fails with them; with
+ * out->invalid set, any message does. */
+uint32_t vipl_descriptor_read_posted(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_recv *out,
+                                     uint32_t *bytes);
 
 #endif

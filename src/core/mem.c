@@ -72,6 +72,15 @@ bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t addre
            has_rights(region, rights);
 }
 
+uint64_t vipl_mem_reach(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint32_t tag)
+{
+    struct vipl_region *region = find(mem, handle);
+    if (region == NULL || !lies_in(region, address, 0) || !has_tag(region, tag)) {
+        return 0;
+    }
+    return region->bytes - (address - (uint64_t)(uintptr_t)region->address);
+}
+
 enum vipl_mem_fault vipl_mem_fault(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address,
                                    uint64_t bytes, uint32_t tag, uint32_t rights)
 {

@@ -74,6 +74,9 @@ VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE h
 bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes,
                      uint32_t tag, uint32_t rights);
 
+/* How many bytes from `address` on lie in the region, if its tag is `tag` (0: any). As above. */
+uint64_t vipl_mem_reach(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint32_t tag);
+
 /* Why vipl_mem_covers() says no. */
 enum vipl_mem_fault vipl_mem_fault(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address,
                                    uint64_t bytes, uint32_t tag, uint32_t rights);

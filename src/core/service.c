@@ -89,12 +89,46 @@ void vipl_event_fire_cq(struct vipl_cq *cq, const struct vipl_queue *q)
 
 /* --- the thread --- */
 
+bool vipl_service_takes(struct vipl_nic *nic, struct vipl_deferred *work)
+{
+    struct vipl_service *service = &nic->service;
+    if (!vipl_guard_is_safe_call()) {
+        return false;
+    }
+    vipl_mutex_lock(&service->lock);
+    bool takes = service->running && !service->stopping && !service->calling;
+    if (takes) {
+        work->next = service->works;
+        service->works = work;
+        vipl_waker_signal(&service->waker);
+    }
+    vipl_mutex_unlock(&service->lock);
+    return takes;
+}
+
+static void work_off(struct vipl_service *service)
+{
+    vipl_mutex_lock(&service->lock);
+    struct vipl_deferred *works = service->works;
+    service->works = NULL;
+    vipl_mutex_unlock(&service->lock);
+    while (works != NULL) {
+        struct vipl_deferred *work = works;
+        works = work->next;
+        vipl_defer(work);
+    }
+    vipl_deferred_run();
+}
+
+/* NULL: there is none, or work has been taken that comes first, or the thread is to stop. */
 static struct vipl_event *next_event(struct vipl_service *service, bool *stop)
 {
     vipl_mutex_lock(&service->lock);
-    struct vipl_list *link = service->stopping ? NULL : vipl_list_take(&service->events);
+    bool wait = service->stopping || service->works != NULL;
+    struct vipl_list *link = wait ? NULL : vipl_list_take(&service->events);
     struct vipl_event *event = link == NULL ? NULL : VIPL_CONTAINER(link, struct vipl_event, link);
     service->errors -= event != NULL && event->kind == VIPL_EVENT_ERROR ? 1 : 0;
+    service->calling = event != NULL;
     *stop = service->stopping;
     vipl_mutex_unlock(&service->lock);
     return event;
@@ -149,6 +183,7 @@ static void service_main(void *arg)
     vipl_list_init(&self.nic_link);
     nic->service.cancel = vipl_cancel_off();
     while (!stop) {
+        work_off(&nic->service);
         struct vipl_event *event = next_event(&nic->service, &stop);
         if (event != NULL) {
             call(handle, event);
@@ -160,6 +195,7 @@ static void service_main(void *arg)
             watch(nic, &self, &view);
         }
     }
+    work_off(&nic->service); /* what was taken just before it was to stop */
     vipl_service_over(nic);
 }
 
@@ -249,6 +285,7 @@ bool vipl_service_stop(struct vipl_nic *nic)
         vipl_thread_detach(&service->thread);
     } else if (running) {
         await_end(service);
+        work_off(service); /* of a thread that was cancelled */
     }
     return self;
 }

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "base/deferred.h"
 #include "base/list.h"
 #include "os/os.h"
 #include "os/os_mutex.h"
@@ -41,8 +42,11 @@ struct vipl_event {
 struct vipl_service {
     struct vipl_mutex lock;  /* rank SERVICE; guards all below */
     struct vipl_list events; /* vipl_event.link: calls to make, oldest first */
-    uint32_t errors;         /* of them, reports of errors */
-    uint32_t errors_lost;    /* reports of errors for which there was no room, since there last was */
+    /* what calls that must not block have found, and what may block; done before the next handler is called */
+    struct vipl_deferred *works;
+    bool calling;         /* it calls a handler of the program */
+    uint32_t errors;      /* of them, reports of errors */
+    uint32_t errors_lost; /* reports of errors for which there was no room, since there last was */
     VIP_ERROR_HANDLER error_handler;
     void *error_context;
     struct vipl_waker waker;
@@ -61,6 +65,11 @@ VIP_RETURN vipl_service_start(struct vipl_nic *nic); /* repeatable; NOT_SUPPORTE
 void vipl_service_attend(struct vipl_nic *nic, bool more);
 /* Ends it after the callback that runs. True: called from that callback; the thread ends later. */
 bool vipl_service_stop(struct vipl_nic *nic);
+
+/* Work that may block. True: this is a call of one of the async-signal-safe functions, and the service thread does the work
+ * in its place. It does so at once: it does not take any while it is in a handler of the program, which may be waiting for
+ * what the work is about. */
+bool vipl_service_takes(struct vipl_nic *nic, struct vipl_deferred *work);
 
 /* the thread's last call: it ends, or is cancelled in its sleep */
 void vipl_service_over(struct vipl_nic *nic);

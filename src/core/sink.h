@@ -26,12 +26,15 @@ struct vipl_work {
     struct vipl_list cq_link; /* guarded by the completion queue's lock */
     struct vipl_queue *queue; /* constant */
     VIP_DESCRIPTOR *descriptor;
-    uint32_t status;    /* outcome, valid from FINISHED on */
-    uint32_t length;    /* bytes moved, likewise */
+    /* Valid from FINISHED on: outcome, and bytes moved. Of a receive that a device has, until then: what becomes of a message
+     * that it is too short for, and its length (see vipl_descriptor_read_posted). */
+    uint32_t status;
+    uint32_t length;
     uint32_t immediate; /* received immediate data, if status has VIP_STATUS_IMMEDIATE */
     uint16_t op;        /* what is under way: VIP_CONTROL_OP_... */
     uint16_t segments;  /* SegCount when it was admitted */
     uint8_t state;      /* enum vipl_work_state */
+    bool invalid;       /* of a receive that a device has: any message that it gets fails */
 };
 
 struct vipl_sink {

@@ -7,6 +7,7 @@
 
 #include <assert.h>
 
+#include "base/log.h"
 #include "core/backend_up.h"
 #include "core/descriptor.h"
 #include "core/nic.h"
@@ -143,13 +144,16 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     } else if (rc == VIP_SUCCESS && status != 0) {
         refuse_posted(vi, &vi->recv, status);
     }
+    if (vi->takes_recvs) {
+        vipl_recvs_hand_over_locked(vi);
+    }
     vipl_mutex_unlock(&vi->recv.lock);
     vipl_deferred_run();
     return rc;
 }
 
-/* The send that is under way as `sequence`, or NULL. */
-static struct vipl_work *pending_send(struct vipl_queue *q, uint32_t sequence)
+/* The work that the backend has as `sequence`, or NULL. */
+static struct vipl_work *pending_work(struct vipl_queue *q, uint32_t sequence)
 {
     if (sequence - q->completed >= q->executed - q->completed) {
         return NULL;
@@ -161,7 +165,7 @@ static struct vipl_work *pending_send(struct vipl_queue *q, uint32_t sequence)
 void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
 {
     vipl_mutex_lock(&vi->send.lock);
-    struct vipl_work *work = pending_send(&vi->send, sequence);
+    struct vipl_work *work = pending_work(&vi->send, sequence);
     if (work != NULL) {
         vi->reads -= work->op == VIP_CONTROL_OP_RDMAREAD ? 1 : 0;
         finish_send(vi, work, status, length, false);
@@ -189,7 +193,7 @@ bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *
 {
     struct vipl_send send;
     assert(vipl_mutex_is_held(&vi->send.lock));
-    struct vipl_work *work = pending_send(&vi->send, sequence);
+    struct vipl_work *work = pending_work(&vi->send, sequence);
     if (work == NULL || work->op != VIP_CONTROL_OP_RDMAREAD ||
         vipl_descriptor_read_send(vi, work, &send) != 0) {
         return false;
@@ -201,7 +205,7 @@ bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *
 bool vipl_up_pending_send(struct vipl_vi *vi, uint32_t sequence, struct vipl_send *out)
 {
     assert(vipl_mutex_is_held(&vi->send.lock));
-    struct vipl_work *work = pending_send(&vi->send, sequence);
+    struct vipl_work *work = pending_work(&vi->send, sequence);
     return work != NULL && vipl_send_status_op[work->op] == VIP_STATUS_OP_SEND &&
            vipl_descriptor_read_send(vi, work, out) == 0 &&
            vipl_send_status_op[out->op] == VIP_STATUS_OP_SEND;
@@ -222,7 +226,6 @@ void vipl_up_recv_unlock(struct vipl_vi *vi)
 static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, uint32_t length)
 {
     bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
-    vi->recv.executed++;
     vipl_queue_finish_locked(&vi->recv, work, status, failed ? 0 : length);
     if (failed && vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
@@ -232,7 +235,7 @@ static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t sta
     }
 }
 
-/* The oldest receive that nothing has claimed or finished. */
+/* The oldest receive that nothing has claimed, taken or finished. */
 static struct vipl_work *next_recv(struct vipl_queue *q)
 {
     while (q->executed != q->posted && vipl_queue_at(q, q->executed)->state != VIPL_WORK_POSTED) {
@@ -250,13 +253,19 @@ static void report_empty(struct vipl_vi *vi)
     }
 }
 
+/* Whether messages may find receives. */
+static inline bool is_receiving(const struct vipl_vi *vi)
+{
+    bool open =
+        vi->handle != NULL && (vi->state == VIP_STATE_CONNECTED || vi->state == VIP_STATE_CONNECT_PENDING);
+    return open && !vipl_up_has_failed(vi);
+}
+
 enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl_sg *out)
 {
     struct vipl_queue *q = &vi->recv;
     assert(vipl_mutex_is_held(&q->lock));
-    bool open =
-        vi->handle != NULL && (vi->state == VIP_STATE_CONNECTED || vi->state == VIP_STATE_CONNECT_PENDING);
-    if (!open || vipl_up_has_failed(vi)) {
+    if (!is_receiving(vi)) {
         return VIPL_CLAIM_GONE;
     }
     struct vipl_work *work = next_recv(q);
@@ -269,10 +278,22 @@ enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl
     }
     uint32_t status = vipl_descriptor_read_recv(vi, work, bytes, out);
     if (status != 0) {
+        q->executed++;
         finish_recv(vi, work, status | VIP_STATUS_OP_RECEIVE, 0);
         return VIPL_CLAIM_FAILED;
     }
     return VIPL_CLAIM_OK;
+}
+
+/* The status bits of how the receive was used. */
+static inline uint32_t describe(struct vipl_work *work, bool rdma, const uint32_t *immediate)
+{
+    uint32_t bits = rdma ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RECEIVE;
+    if (immediate != NULL) {
+        bits |= VIP_STATUS_IMMEDIATE;
+        work->immediate = *immediate;
+    }
+    return bits;
 }
 
 void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, bool rdma,
@@ -282,13 +303,98 @@ void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, b
     if (work == NULL) { /* flushed since it was claimed */
         return;
     }
-    status |= rdma ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RECEIVE;
-    if (immediate != NULL) {
-        status |= VIP_STATUS_IMMEDIATE;
-        work->immediate = *immediate;
-    }
+    vi->recv.executed++;
+    status |= describe(work, rdma, immediate);
     finish_recv(vi, work, status, length);
 }
+
+/* --- receives that a device takes when they are posted: under the receive lock --- */
+
+/* Hands over the next receive; false: the device has no room now. */
+static bool hand_over(struct vipl_vi *vi, struct vipl_work *work)
+{
+    struct vipl_recv recv; /* large, so not cleared */
+    work->status = vipl_descriptor_read_posted(vi, work, &recv, &work->length);
+    work->invalid = recv.invalid;
+    recv.sequence = vi->recv.executed;
+    if (vi->nic->ops->post_recv(vi->nic->be, vi, &recv) != VIPL_POSTED_PENDING) {
+        return false;
+    }
+    vi->recv.executed++;
+    vi->recvs_given = true;
+    work->state = VIPL_WORK_PENDING;
+    return true;
+}
+
+void vipl_recvs_hand_over_locked(struct vipl_vi *vi)
+{
+    struct vipl_work *work;
+    assert(vipl_mutex_is_held(&vi->recv.lock));
+    if (!vi->takes_recvs || !is_receiving(vi)) {
+        return;
+    }
+    do {
+        work = next_recv(&vi->recv);
+    } while (work != NULL && hand_over(vi, work));
+}
+
+void vipl_recvs_take_back_locked(struct vipl_vi *vi)
+{
+    struct vipl_queue *q = &vi->recv;
+    assert(vipl_mutex_is_held(&q->lock));
+    if (!vi->takes_recvs) {
+        return;
+    }
+    for (uint32_t i = q->completed; i != q->executed; i++) {
+        struct vipl_work *work = vipl_queue_at(q, i);
+        if (work->state == VIPL_WORK_PENDING) {
+            work->state = VIPL_WORK_POSTED;
+        }
+    }
+    q->executed = q->completed;
+}
+
+void vipl_up_recv_resume(struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&vi->recv.lock);
+    vipl_recvs_hand_over_locked(vi);
+    vipl_mutex_unlock(&vi->recv.lock);
+}
+
+void vipl_up_recv_missing(struct vipl_vi *vi)
+{
+    vipl_mutex_lock(&vi->recv.lock);
+    if (is_receiving(vi)) {
+        report_empty(vi);
+    }
+    vipl_mutex_unlock(&vi->recv.lock);
+}
+
+/* The device knows of a receive only what was handed over: a message that was too long for that may have fitted into the
+ * receive, but not into memory of the VI's. */
+static uint32_t outcome(const struct vipl_work *work, uint32_t status, uint32_t length)
+{
+    bool beyond = (status & VIP_STATUS_LENGTH_ERROR) != 0 && length <= work->length;
+    return work->status != 0 && (work->invalid || beyond) ? work->status : status;
+}
+
+void vipl_up_recv_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length, bool rdma,
+                       const uint32_t *immediate)
+{
+    vipl_mutex_lock(&vi->recv.lock);
+    struct vipl_work *work = pending_work(&vi->recv, sequence);
+    if (work != NULL) {
+        status = rdma ? status : outcome(work, status, length);
+        finish_recv(vi, work, status | describe(work, rdma, immediate), length);
+    } else if (!vi->astray_logged) {
+        vi->astray_logged = true;
+        vipl_log(VIPL_LOG_ERROR, "the device reports receive %u of vi %p, which it does not have",
+                 (unsigned)sequence, vi->handle);
+    }
+    vipl_mutex_unlock(&vi->recv.lock);
+}
+
+/* --- RDMA: under the receive lock --- */
 
 bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
                           uint64_t bytes)

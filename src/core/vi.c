@@ -10,6 +10,7 @@
 #include "core/backend_up.h"
 #include "core/nic.h"
 #include "core/service.h"
+#include "core/transfer.h"
 #include "core/wait.h"
 #include "os/os.h"
 
@@ -241,6 +242,8 @@ static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *att
     vi->state = VIP_STATE_IDLE;
     vi->reads = 0;
     vi->connect_rc = VIP_INVALID_STATE;
+    vi->takes_recvs = vi->nic->ops->post_recv != NULL;
+    vi->recvs_given = vi->astray_logged = false;
     vipl_store_relaxed(&vi->failure, 0);
     vipl_store_ptr(&vi->user_data, NULL);
     set_attributes(vi, attributes, ptag);
@@ -354,6 +357,7 @@ void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
         vi->state = VIP_STATE_IDLE;
         vi->connect_rc = rc;
         vi->requests_refused += rc == VIP_REJECT ? 1 : 0;
+        vipl_recvs_take_back_locked(vi);
         vipl_wake_all_locked(&vi->connect_waiters);
     }
     vipl_vi_unlock(vi);
@@ -361,11 +365,17 @@ void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
 
 /* --- out of CONNECTED --- */
 
+/* It is held first: a thread that sees the failure and waits until nothing holds the VI does wait. */
 void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
+    if (vipl_up_has_failed(vi)) {
+        return;
+    }
+    vipl_vi_hold(vi);
     if (vipl_compare_exchange(&vi->failure, 0, 1u + (uint32_t)code)) {
-        vipl_vi_hold(vi);
         vipl_defer(&vi->end_failed);
+    } else {
+        vipl_vi_put(vi);
     }
 }
 
@@ -395,25 +405,51 @@ void vipl_vi_report(struct vipl_vi *vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CO
     vipl_error_report(vi->nic, &error);
 }
 
-/* Both locks held, the VI is CONNECTED: it is `state` afterwards, with empty or flushed queues. */
-static void leave_connected_locked(struct vipl_vi *vi, VIP_VI_STATE state)
+/* Both locks are held, and are released meanwhile; the VI is held, and nothing is posted to its device: that finishes with the
+ * program's memory. False: this is a child that was forked meanwhile, and touches nothing any more. */
+static bool quiesce_locked(struct vipl_vi *vi)
+{
+    struct vipl_nic *nic = vi->nic;
+    vi->recvs_given = false;
+    vipl_vi_unlock(vi);
+    nic->ops->quiesce(nic->be, vi);
+    if (vipl_nic_is_inherited(nic)) {
+        vipl_deferred_first = NULL; /* that was the parent's */
+        return false;
+    }
+    vipl_vi_lock(vi);
+    return true;
+}
+
+/* Both locks held, the VI is CONNECTED and held; if it has a device to quiesce, `failure` is set, so nothing more is posted. It
+ * is `state` afterwards, with empty or flushed queues. False: as above. */
+static bool leave_connected_locked(struct vipl_vi *vi, VIP_VI_STATE state)
 {
     vi->nic->ops->revoke(vi->nic->be, vi);
+    if (vi->nic->ops->quiesce != NULL && !quiesce_locked(vi)) {
+        return false;
+    }
     vi->state = state;
     vi->reads = 0;
     vipl_queue_flush_locked(&vi->send);
     vipl_queue_flush_locked(&vi->recv);
+    return true;
 }
 
 /* Ends the connection of a VI that has failed. That may break another one of this process, which is deferred in turn. */
 static void finish_failure(struct vipl_deferred *work)
 {
     struct vipl_vi *vi = VIPL_CONTAINER(work, struct vipl_vi, end_failed);
+    if (vi->nic->ops->quiesce != NULL && vipl_service_takes(vi->nic, work)) {
+        return;
+    }
     vipl_vi_lock(vi);
     uint32_t failure = vipl_load_relaxed(&vi->failure);
     bool connected = vi->handle != NULL && vi->state == VIP_STATE_CONNECTED;
     if (connected) {
-        leave_connected_locked(vi, VIP_STATE_ERROR);
+        if (!leave_connected_locked(vi, VIP_STATE_ERROR)) {
+            return;
+        }
         vi->connections_lost++;
     }
     vipl_store_relaxed(&vi->failure, 0); /* here only: while it is set, the VI is on this thread's list */
@@ -461,27 +497,68 @@ static void linger(struct vipl_vi *vi)
     } while (rc == VIP_INTERRUPTED); /* not a blocking call to the program: goes on */
 }
 
-static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
+/* Both locks once nothing holds the VI. If it is CONNECTED and has a device to quiesce, nothing more is posted from now on, and
+ * no failure found: the caller ends the connection. NULL: no such VI. */
+static struct vipl_vi *lock_to_disconnect(void *handle)
 {
-    if (vipl_vi_lock_quiet(handle) == NULL) {
+    struct vipl_vi *vi;
+    while ((vi = vipl_vi_lock_quiet(handle)) != NULL) {
+        if (vi->state != VIP_STATE_CONNECTED || vi->nic->ops->quiesce == NULL ||
+            vipl_compare_exchange(&vi->failure, 0, VIPL_VI_LEAVING)) {
+            return vi;
+        }
+        vipl_vi_unlock(vi); /* a failure was found just now: it holds the VI */
+    }
+    return NULL;
+}
+
+/* The VI is connected, and both locks are held. They are released. */
+static void disconnect_and_unlock(struct vipl_vi *vi)
+{
+    vipl_vi_hold(vi);
+    if (!leave_connected_locked(vi, VIP_STATE_IDLE)) {
         return;
     }
-    bool connected = vi->state == VIP_STATE_CONNECTED;
-    vi->connect_is_peer = false;
-    if (connected) {
-        leave_connected_locked(vi, VIP_STATE_IDLE);
-        vipl_vi_hold(vi);
-    } else if (vi->state == VIP_STATE_ERROR) {
-        vi->state = VIP_STATE_IDLE;
-    } else if (was_pending) { /* receives posted for the connection that will not be */
-        vipl_queue_flush_locked(&vi->recv);
+    if (vi->nic->ops->quiesce != NULL) {
+        vipl_store_relaxed(&vi->failure, 0); /* it was LEAVING */
     }
     vipl_vi_unlock(vi);
-    if (connected) {
-        vi->nic->ops->disconnect(vi->nic->be, vi);
-        vipl_vi_put(vi);
-        vipl_deferred_run();
+    vi->nic->ops->disconnect(vi->nic->be, vi);
+    vipl_vi_put(vi);
+    vipl_deferred_run();
+}
+
+/* Flushes the receives that were posted for a connection that will not be. Both locks are held, and released. */
+static void flush_and_unlock(struct vipl_vi *vi)
+{
+    vipl_vi_hold(vi);
+    if (vi->recvs_given && !quiesce_locked(vi)) {
+        return;
     }
+    vipl_queue_flush_locked(&vi->recv);
+    vipl_vi_unlock(vi);
+    vipl_vi_put(vi);
+    vipl_deferred_run();
+}
+
+static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
+{
+    if (lock_to_disconnect(handle) == NULL) {
+        return;
+    }
+    vi->connect_is_peer = false;
+    if (vi->state == VIP_STATE_CONNECTED) {
+        disconnect_and_unlock(vi);
+        return;
+    }
+    if (vi->state == VIP_STATE_IDLE && was_pending) {
+        flush_and_unlock(vi);
+        return;
+    }
+    if (vi->state == VIP_STATE_ERROR) {
+        vi->state = VIP_STATE_IDLE;
+    }
+    vipl_vi_unlock(vi);
 }
 
 /* A connect under way ends without a connection, for the reason `why`; or the connection is there, and
@@ -526,6 +603,22 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
 
 /* --- destruction --- */
 
+/* Both locks once nothing holds the VI, nor a device any receive of one that is IDLE. NULL: no such VI. */
+static struct vipl_vi *lock_to_end(void *handle)
+{
+    struct vipl_vi *vi;
+    while ((vi = vipl_vi_lock_quiet(handle)) != NULL && vi->state == VIP_STATE_IDLE && vi->recvs_given) {
+        vipl_vi_hold(vi);
+        if (!quiesce_locked(vi)) {
+            return NULL;
+        }
+        vipl_vi_unlock(vi);
+        vipl_vi_put(vi);
+        vipl_deferred_run();
+    }
+    return vi;
+}
+
 /* Both locks are held; the VI is IDLE, and nothing holds it. Releases the locks. */
 static void end_locked(struct vipl_vi *vi, void *handle)
 {
@@ -550,7 +643,7 @@ VIP_RETURN vipl_vi_destroy(void *handle)
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = VIP_INVALID_PARAMETER;
-    struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
+    struct vipl_vi *vi = lock_to_end(handle);
     if (vi != NULL && vi->state != VIP_STATE_IDLE) {
         vipl_vi_unlock(vi);
         rc = VIP_INVALID_STATE;
@@ -566,7 +659,7 @@ void vipl_vi_close(struct vipl_vi *vi, void *handle)
 {
     vipl_deferred_run();
     disconnect(vi, handle, cancel_connect(vi, handle, VIP_INVALID_PARAMETER));
-    if (vipl_vi_lock_quiet(handle) != NULL) {
+    if (lock_to_end(handle) != NULL) {
         end_locked(vi, handle);
     }
 }

@@ -22,6 +22,9 @@
 
 struct vipl_nic;
 
+/* In place of a failure: a thread disconnects the VI, and has released its locks until the device is quiesced. */
+enum { VIPL_VI_LEAVING = 0x7FFFFFFF };
+
 /* From the pool; live while `handle` is set. */
 struct vipl_vi {
     uint64_t area[VIPL_VI_AREA_BYTES / 8]; /* the backend's part; first, see vipl_vi_area() */
@@ -32,7 +35,10 @@ struct vipl_vi {
     uint32_t tag; /* the tag's number; 0: memory of any tag of the NIC handle */
     VIP_VI_ATTRIBUTES attributes;
     struct vipl_ptag *ptag; /* the tag that the VI uses */
-    uint32_t failure;       /* atomic: 0, or 1 + VIP_ERROR_CODE; set by the thread whose list it is on */
+    uint32_t failure;   /* atomic: 0; 1 + VIP_ERROR_CODE, set by the thread whose list it is on; or LEAVING */
+    bool takes_recvs;   /* constant while live: the device takes receives when they are posted */
+    bool recvs_given;   /* it was given some since it last quiesced; guarded by the receive lock */
+    bool astray_logged; /* one was reported done that it had not; guarded by the receive lock */
     struct vipl_deferred end_failed; /* of the thread that set `failure` */
     uint32_t holds;                  /* atomic */
     uint32_t reads;                  /* RDMA Reads under way; guarded by the send lock */

@@ -31,6 +31,11 @@ void vipl_check_unlocked(const char *op)
     }
 }
 
+void vipl_check_table(const struct vipl_backend *backend)
+{
+    check(backend->post_recv == NULL || backend->quiesce != NULL, "open", "with post_recv there is quiesce");
+}
+
 void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_address *address)
 {
     static const char op[] = "limits";

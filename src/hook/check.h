@@ -28,6 +28,7 @@ enum { VIPL_CHECKING = 1 };
 void vipl_checks_init(struct vipl_checks *checks); /* in zeroed memory */
 /* No lock of the library is held by this thread. */
 void vipl_check_unlocked(const char *op);
+void vipl_check_table(const struct vipl_backend *backend);
 void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_address *address);
 void vipl_check_created(struct vipl_checks *checks);
 void vipl_check_destroy(struct vipl_checks *checks, const struct vipl_vi *vi);

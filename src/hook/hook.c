@@ -637,6 +637,7 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
         vipl_trace_open(&hook->trace, path, nic->public_handle);
     }
     vipl_check_unlocked("open");
+    vipl_check_table(backend);
     VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : backend->open(nic, device, &hook->be);
