@@ -35,7 +35,8 @@ struct rnic_card_config {
     uint8_t mac[6];
     uint64_t seed; /* of epochs, tags and impairments */
     enum rnic_card_profile profile;
-    bool simulated; /* protocol timers and costs are both of simulated time; otherwise costs are only added up */
+    bool
+        simulated; /* protocol timers and costs are both of simulated time; otherwise costs are only added up */
 };
 
 /* One access that crosses the card's edge, in either direction, at the moment it happens. */
@@ -85,8 +86,9 @@ struct rnic_card_host {
 struct rnic_card {
     void *area;
     const struct rnic_card_host *host;
-    void *context;                            /* of the callbacks */
-    uint8_t *bar2[RNIC_CARD_MOST_FUNCTIONS]; /* doorbells, shared with the function's driver; NULL: nobody is attached */
+    void *context; /* of the callbacks */
+    uint8_t *bar2
+        [RNIC_CARD_MOST_FUNCTIONS]; /* doorbells, shared with the function's driver; NULL: nobody is attached */
 };
 
 size_t rnic_card_bytes(const struct rnic_card_config *config);
@@ -101,8 +103,10 @@ void rnic_card_detach(struct rnic_card *card, unsigned fn);
 
 /* PCI configuration space and BARs; offsets and widths (1, 2, 4 or 8) may be anything: what is not there reads as zeros. */
 uint32_t rnic_card_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes);
-void rnic_card_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes, uint32_t value);
-uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset, unsigned bytes);
+void rnic_card_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes,
+                            uint32_t value);
+uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset,
+                            unsigned bytes);
 /* BAR2 may also be written so: hint and wake are implied. */
 void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset, unsigned bytes,
                          uint64_t value);

@@ -16,7 +16,7 @@ struct rnic_impair_config {
     uint32_t loss;
     uint32_t reorder;   /* held back for up to 100 us more than the others, which overtake it */
     uint32_t duplicate; /* comes twice */
-    uint32_t corrupt;   /* one to eight of its bits are flipped */
+    uint32_t corrupt;   /* one to seven of its bits are flipped */
     uint64_t delay_ns;
     uint64_t jitter_ns; /* the delay is at most so much longer or shorter, evenly */
     uint64_t rate;      /* bits in a second; 0: any number */
@@ -41,6 +41,7 @@ struct rnic_impair {
 /* What becomes of a frame: it comes `copies` times, at these times. */
 struct rnic_fate {
     unsigned copies;   /* 0 to 2 */
+    bool overflow;     /* lost because too many wait for the rate; copies is 0 */
     uint64_t due[2];   /* never before now */
     bool corrupted[2]; /* rnic_impair_corrupt() is to be called for that copy, in this order */
 };

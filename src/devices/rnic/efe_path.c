@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The window is judged once per round, that is when a frame that was sent after the last judgement has arrived. The least round
+ * trip time of the round, less the least of late, is the time that frames stand in a queue. Is it too long, the window becomes so
+ * small that the queue empties; otherwise it grows by a frame, if it was used up. That a frame is lost says nothing about queues:
+ * the window becomes smaller only if very many are.
+ */
+#include "devices/rnic/efe_path.h"
+
+#include <string.h>
+
+enum {
+    FRAMES_FIRST = 16, /* of the window */
+    FRAMES_LEAST = 2,
+    FRAMES_MOST = 1024,
+    JUDGED_FRAMES = 128, /* losses are judged over so many frames: */
+    LOST_MANY = 3,       /* more than so many ... */
+    LOST_OF = 10         /* ... of so many are lost by congestion */
+};
+#define BASE_INTERVAL (5000 * EFE_MS)
+#define QUEUE_SIMULATED (100 * EFE_US)
+#define QUEUE_WALL EFE_MS
+#define SLACK_WALL (100 * EFE_US)
+#define TAIL_LEAST EFE_MS
+#define TIMEOUT_LEAST_SIMULATED EFE_MS
+#define TIMEOUT_LEAST_WALL (10 * EFE_MS)
+#define TIMEOUT_MOST (100 * EFE_MS)
+
+/* The window counts whole frames as Ethernet carries them. */
+static uint32_t path_frame(const struct efe_state *s)
+{
+    return EFE_ETHERNET_BYTES + s->config.mtu;
+}
+
+void efe_path_init(const struct efe_state *s, struct efe_path *path, const uint8_t mac[6])
+{
+    memset(path, 0, sizeof *path);
+    memcpy(path->mac, mac, 6);
+    path->starting = true;
+    path->blocked_next = path->ready_first = path->ready_last = EFE_NONE;
+    path->window = FRAMES_FIRST * path_frame(s);
+    path->order = path->round_end = 1;
+    path->round_rtt = path->base[0] = path->base[1] = EFE_NEVER;
+}
+
+/* --- Round trips ----------------------------------------------------------------------------- */
+
+uint64_t efe_path_base(const struct efe_path *path)
+{
+    uint64_t base = path->base[0] < path->base[1] ? path->base[0] : path->base[1];
+    return base == EFE_NEVER ? 0 : base;
+}
+
+static void path_smooth(struct efe_path *path, uint64_t rtt)
+{
+    if (!path->measured) {
+        path->measured = true;
+        path->rtt = rtt;
+        path->deviation = rtt / 2;
+        return;
+    }
+    uint64_t error = rtt > path->rtt ? rtt - path->rtt : path->rtt - rtt;
+    path->deviation = (3 * path->deviation + error) / 4;
+    path->rtt = (7 * path->rtt + rtt) / 8;
+}
+
+void efe_path_sample(struct efe_path *path, uint64_t now, uint64_t rtt)
+{
+    path_smooth(path, rtt);
+    if (rtt < path->round_rtt) {
+        path->round_rtt = rtt;
+    }
+    if (now >= path->base_until) {
+        path->base[1] = path->base[0];
+        path->base[0] = EFE_NEVER;
+        path->base_until = now + BASE_INTERVAL;
+    }
+    if (rtt < path->base[0]) {
+        path->base[0] = rtt;
+    }
+}
+
+uint64_t efe_path_tail_time(const struct efe_path *path)
+{
+    return 2 * path->rtt > TAIL_LEAST ? 2 * path->rtt : TAIL_LEAST;
+}
+
+uint64_t efe_path_timeout_time(const struct efe_state *s, const struct efe_path *path, uint32_t backoff)
+{
+    uint64_t least = s->config.simulated ? TIMEOUT_LEAST_SIMULATED : TIMEOUT_LEAST_WALL;
+    uint64_t time = path->rtt + 4 * path->deviation;
+    time = time > least ? time : least;
+    for (; backoff > 0 && time < TIMEOUT_MOST; backoff--) {
+        time = 2 * time < TIMEOUT_MOST ? 2 * time : TIMEOUT_MOST;
+    }
+    return time;
+}
+
+/* --- The window ------------------------------------------------------------------------------ */
+
+static void path_set_window(const struct efe_state *s, struct efe_path *path, uint64_t window)
+{
+    uint64_t least = FRAMES_LEAST * path_frame(s), most = (uint64_t)FRAMES_MOST * path_frame(s);
+    path->window = (uint32_t)(window < least ? least : window > most ? most : window);
+}
+
+/* How much longer than the least a round trip may take. */
+static uint64_t path_queue_allowed(const struct efe_state *s, uint64_t base)
+{
+    uint64_t least = s->config.simulated ? QUEUE_SIMULATED : QUEUE_WALL;
+    return base / 2 > least ? base / 2 : least;
+}
+
+static bool path_lost_many(struct efe_path *path)
+{
+    uint32_t all = path->arrived + path->lost;
+    if (all < JUDGED_FRAMES) {
+        return false;
+    }
+    bool many = path->lost * LOST_OF > all * LOST_MANY;
+    path->arrived = path->lost = 0;
+    return many;
+}
+
+static void path_judge(const struct efe_state *s, struct efe_path *path)
+{
+    uint64_t base = efe_path_base(path), window = path->window;
+    if (path->round_rtt != EFE_NEVER && path->round_rtt > base + path_queue_allowed(s, base)) {
+        path->starting = false;
+        path_set_window(s, path, window * base / path->round_rtt * 7 / 8);
+    } else if (path_lost_many(path)) {
+        path->starting = false;
+        path_set_window(s, path, window / 2);
+    } else if (path->limited) {
+        path_set_window(s, path, window + (path->starting ? window : path_frame(s)));
+    }
+    path->limited = false;
+    path->round_rtt = EFE_NEVER;
+    path->round_end = path->order;
+}
+
+void efe_path_arrived(const struct efe_state *s, struct efe_path *path, uint64_t order)
+{
+    path->arrived++;
+    if (order >= path->round_end) {
+        path_judge(s, path);
+    }
+}
+
+void efe_path_lost(struct efe_path *path)
+{
+    path->lost++;
+}
+
+void efe_path_timeout(const struct efe_state *s, struct efe_path *path, uint64_t now)
+{
+    if (now < path->cut_until) {
+        return; /* flows of one path time out together: that is one event */
+    }
+    path->cut_until = now + (path->rtt > EFE_MS ? path->rtt : EFE_MS);
+    path_set_window(s, path, path->window / 2);
+    path->starting = path->window == FRAMES_LEAST * path_frame(s);
+}
+
+/* --- The pace -------------------------------------------------------------------------------- */
+
+static uint64_t path_slack(const struct efe_state *s)
+{
+    return s->config.simulated ? 0 : SLACK_WALL;
+}
+
+bool efe_path_may_send(const struct efe_state *s, struct efe_path *path, uint64_t now, uint32_t bytes)
+{
+    if (path->in_flight > 0 && path->in_flight + bytes > path->window) {
+        path->limited = true;
+        return false;
+    }
+    return path->next_send <= now + path_slack(s);
+}
+
+uint64_t efe_path_next_send(const struct efe_state *s, const struct efe_path *path)
+{
+    return path->next_send - path_slack(s);
+}
+
+/* A window in a round trip, and a quarter more than that; twice as much at the start. */
+void efe_path_sent(struct efe_path *path, uint64_t now, uint32_t bytes)
+{
+    uint64_t takes = bytes * path->rtt / path->window;
+    takes = path->starting ? takes / 2 : takes * 4 / 5;
+    path->next_send = (path->next_send > now ? path->next_send : now) + takes;
+}
