@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // A receive is posted, the peer is told so by other means, and sends at once: VIPL_STRESS_RECEIVES times the message finds the
-// receive. Told through memory that both share, which is fastest, and through a pipe. A message that found none would
+// receive. Told through memory that both share, which is fastest, and through a socket. A message that found none would
 // break the connection.
 #include "partner.hpp"
 #include "stress.hpp"
@@ -11,17 +11,16 @@ using namespace stress;
 
 namespace {
 
-/** Running numbers of receives that are posted, and the pipe that tells of each. */
+/** The running number of the receive that is posted. */
 struct Board {
     std::atomic<std::uint64_t> posted;
-    int pipe[2];
 };
 
-enum class Way : unsigned { memory, pipe };
+enum class Way : unsigned { memory, socket };
 
 Way way_of(const Scene &scene)
 {
-    return scene.seed % 2 == 0 ? Way::memory : Way::pipe;
+    return scene.seed % 2 == 0 ? Way::memory : Way::socket;
 }
 
 unsigned rounds_of(Way way)
@@ -30,13 +29,13 @@ unsigned rounds_of(Way way)
     return way == Way::memory ? rounds : rounds / 4 + 1;
 }
 
-void await_told(Board &board, Way way, std::uint64_t round)
+void await_told(Way way, Line &line, std::uint64_t round)
 {
-    char one;
-    if (way == Way::pipe) {
-        EXPECT(read(board.pipe[0], &one, 1) == 1);
+    if (way == Way::socket) {
+        EXPECT_EQ(round, line.receive<std::uint64_t>());
         return;
     }
+    const Board &board = shared<Board>();
     const unsigned long long end = now_ms() + 2 * patience();
     for (unsigned turns = 0; board.posted < round; ++turns) {
         if (turns % 64 == 63) { // first at once
@@ -46,18 +45,17 @@ void await_told(Board &board, Way way, std::uint64_t round)
     }
 }
 
-void tell(Board &board, Way way, std::uint64_t round)
+void tell(Way way, Line &line, std::uint64_t round)
 {
-    if (way == Way::pipe) {
-        EXPECT(write(board.pipe[1], "", 1) == 1);
+    if (way == Way::socket) {
+        line.send(round);
     } else {
-        board.posted = round;
+        shared<Board>().posted = round;
     }
 }
 
 void sender(const Scene &scene, Line &line)
 {
-    Board &board = shared<Board>();
     const Way way = way_of(scene);
     const Nic nic;
     Memory memory(nic, 4096);
@@ -66,7 +64,7 @@ void sender(const Scene &scene, Line &line)
     const Work work = memory.transfer(memory.bytes(8));
     for (std::uint64_t round = 1; round <= rounds_of(way); ++round) {
         std::memcpy(work.buffer.data, &round, sizeof round);
-        await_told(board, way, round);
+        await_told(way, line, round);
         post_send(vi, work);
         EXPECT(sent(vi) == work.desc);
     }
@@ -75,8 +73,7 @@ void sender(const Scene &scene, Line &line)
 
 void race(Where where, Way way)
 {
-    Board &board = *new (g_shared) Board();
-    EXPECT(pipe(board.pipe) == 0);
+    shared<Board>().posted = 0;
     Scene scene = make_scene();
     scene.seed = static_cast<unsigned>(way);
     Partner partner(where, sender, scene);
@@ -89,15 +86,13 @@ void race(Where where, Way way)
     for (std::uint64_t round = 1; round <= rounds_of(way); ++round) {
         work.desc->CS.Length = 8;
         post_recv(vi, work);
-        tell(board, way, round);
+        tell(way, partner.line(), round);
         EXPECT(received(vi) == work.desc);
         EXPECT(std::memcmp(work.buffer.data, &round, sizeof round) == 0);
     }
     log.expect_none();
     partner.line().sync();
     partner.finish();
-    close(board.pipe[0]);
-    close(board.pipe[1]);
 }
 
 } // namespace
@@ -112,7 +107,14 @@ TEST_CASE("a receive that the sender knows of is found, between processes", "[re
     race(Where::process, Way::memory);
 }
 
-TEST_CASE("a receive that the sender was told of through a pipe is found", "[receives][inproc]")
+TEST_CASE("a receive that the sender was told of through a socket is found, in one process",
+          "[receives][inproc]")
 {
-    race(Where::thread, Way::pipe);
+    race(Where::thread, Way::socket);
+}
+
+TEST_CASE("a receive that the sender was told of through a socket is found, between processes",
+          "[receives][procs]")
+{
+    race(Where::process, Way::socket);
 }

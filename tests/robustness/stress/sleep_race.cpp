@@ -72,7 +72,8 @@ void race(Where where)
             look_until_sent(vi, work);
         }
         work.desc->CS.Status = 0;
-        spin(std::chrono::nanoseconds(below(random, 4) == 0 ? below(random, kMostDelay) : below(random, 500)));
+        spin(
+            std::chrono::nanoseconds(below(random, 4) == 0 ? below(random, kMostDelay) : below(random, 500)));
     }
     partner.line().send('E');
     EXPECT_EQ(std::uint64_t{rounds}, partner.line().receive<std::uint64_t>());
