@@ -98,6 +98,7 @@ public:
         Given one{};
         if (take(vi_of(vi), &one)) {
             vipl_up_recv_done(one.vi, one.sequence, status, length, false, nullptr);
+            vipl_deferred_run(); // as behind a poll
         }
     }
     /** The next poll by this thread does it. */
