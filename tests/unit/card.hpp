@@ -149,6 +149,7 @@ private:
     static void fill_connecting(vipl_backend &table);
     enum vipl_posted take_recv(vipl_vi *vi, const vipl_recv *recv);
     VIP_RETURN become_connected(vipl_vi *vi);
+    bool take_event(std::function<void()> *out);
     void poll();
 
     std::mutex mutex_;
@@ -216,22 +217,26 @@ inline enum vipl_posted Card::take_recv(vipl_vi *vi, const vipl_recv *recv)
     return VIPL_POSTED_PENDING;
 }
 
-inline void Card::poll()
+/** Allocates nothing: a signal handler may poll. */
+inline bool Card::take_event(std::function<void()> *out)
 {
-    std::vector<Event> due;
-    {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        for (std::size_t i = 0; i < events_.size();) {
-            if (events_[i].thread == std::this_thread::get_id()) {
-                due.push_back(std::move(events_[i]));
-                events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(i));
-            } else {
-                ++i;
-            }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (Event &each : events_) {
+        if (each.thread == std::this_thread::get_id()) {
+            *out = std::move(each.event);
+            std::swap(each, events_.back());
+            events_.pop_back();
+            return true;
         }
     }
-    for (const Event &each : due) {
-        each.event();
+    return false;
+}
+
+inline void Card::poll()
+{
+    std::function<void()> event;
+    while (take_event(&event)) {
+        event();
     }
 }
 
