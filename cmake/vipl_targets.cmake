@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The only build vocabulary: vipl_objects, vipl_layer, vipl_backend, vipl_library; vipl_program; and
+# The only build vocabulary: vipl_objects, vipl_layer, vipl_card, vipl_backend, vipl_library; vipl_program; and
 # vipl_test, vipl_catch_program in vipl_tests.cmake.
 
 include(CheckCSourceCompiles)
@@ -108,6 +108,15 @@ endfunction()
 function(vipl_layer folder)
     list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
     target_sources(vipl_objects PRIVATE ${ARGN})
+endfunction()
+
+# vipl_card(<target> <folder> <file>...): the model of a device, an object library that needs nothing but the codecs of src/iwarp.
+function(vipl_card target folder)
+    list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
+    add_library(${target} OBJECT EXCLUDE_FROM_ALL ${ARGN})
+    vipl_own(${target})
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
 # vipl_backend(<name> <file>...): adds src/backends/<name> and its line in the table, if VIPL_BACKEND_<NAME> is on.

@@ -34,10 +34,11 @@ function(vipl_test_support)
     target_precompile_headers(vipl_test_support PRIVATE <catch2/catch.hpp>)
 endfunction()
 
-# vipl_catch_program(<target> [INTERNAL] <source>...): a test program; INTERNAL ones see src/ and link
-# the static library, whose hidden symbols they may call; the others see what every program sees.
+# vipl_catch_program(<target> [INTERNAL|CARD] <source>...): a test program; INTERNAL ones see src/ and link
+# the static library, whose hidden symbols they may call; CARD ones see src/ and link the model of the card and
+# the codecs that it uses, alone; the others see what every program sees.
 function(vipl_catch_program target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL" "" "")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "INTERNAL;CARD" "" "")
     add_executable(${target} ${arg_UNPARSED_ARGUMENTS})
     vipl_own(${target})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
@@ -48,12 +49,23 @@ function(vipl_catch_program target)
     if(arg_INTERNAL)
         vipl_internal_includes(${target})
         target_link_libraries(${target} PRIVATE vipl_static)
+    elseif(arg_CARD)
+        target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+        target_link_libraries(${target} PRIVATE vipl_test_card)
     else()
         target_link_libraries(${target} PRIVATE vipl)
     endif()
     if(TARGET vipl_test_support)
         target_precompile_headers(${target} REUSE_FROM vipl_test_support)
     endif()
+endfunction()
+
+# vipl_test_card(): the model of the card and the codecs, an archive.
+function(vipl_test_card)
+    add_library(vipl_test_card STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:vipl_rnic_card>
+                ${PROJECT_SOURCE_DIR}/src/iwarp/crc32c.c ${PROJECT_SOURCE_DIR}/src/iwarp/rdmap.c)
+    vipl_own(vipl_test_card)
+    target_include_directories(vipl_test_card PRIVATE ${PROJECT_SOURCE_DIR}/src)
 endfunction()
 
 # vipl_left_out(<file>): what an emulator is not given. Sets VIPL_LEFT_OUT_TESTS, expressions for names of tests, and

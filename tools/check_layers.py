@@ -24,10 +24,11 @@ ROOMS = {
     'src/hook': {'hook', 'core', 'base', 'os'},
     'src/base': {'base', 'os'},
     'src/iwarp': {'iwarp'},
+    'src/devices': {'devices', 'iwarp'},
     'src/os': {'os'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
-INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp'}
+INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp', 'devices'}
 
 # The C library's headers that need no operating system, for everything outside src/os.
 STANDARD = {'assert.h', 'ctype.h', 'errno.h', 'inttypes.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdbool.h',
@@ -76,7 +77,7 @@ def include_error(layer, kind, name):
         library = layer == 'src/backends/tcp' and name == 'uv.h'
         return 'system header outside src/os' if inside and name not in STANDARD and not library else None
     folder = name.split('/')[0] if '/' in name else 'os' if name.startswith('os_') else ''
-    public = (folder == 'vipl' or name == 'vipl.h') and layer not in ('src/os', 'src/iwarp')
+    public = (folder == 'vipl' or name == 'vipl.h') and layer not in ('src/os', 'src/iwarp', 'src/devices')
     if layer.startswith('src/backends/'):
         own = layer[len('src/'):] + '/'
         if public or name.startswith(own) or folder in BACKEND or name in BACKEND:
@@ -126,9 +127,10 @@ def check_file(root, path, backends):
 
 
 def sources_of(cmake):
-    """The paths of what vipl_layer(), vipl_server() and vipl_backend() list."""
+    """The paths of what vipl_layer(), vipl_server(), vipl_backend() and vipl_card() list."""
     built = set()
-    for kind, folder, names in re.findall(r'vipl_(layer|server|backend)\((\S+)\s+([^)]*)\)', cmake):
+    cmake = re.sub(r'vipl_card\(\S+', 'vipl_layer(', cmake)
+    for kind, folder, names in re.findall(r'vipl_(layer|server|backend)\(\s*(\S+)\s+([^)]*)\)', cmake):
         where = 'src/backends/' + folder if kind == 'backend' else folder
         built.update(where + '/' + name for name in names.split())
     return built
@@ -208,6 +210,11 @@ SAMPLES = {
     'src/backends/loopback/bad.c': ['#include "core/vi.h" @@ a backend sees its contract',
                                     '#include "backends/tcp/tcp.h" @@ a backend sees its contract'],
     'src/backends/tcp/tcp.h': [],
+    'src/devices/rnic/good.c': ['#include "devices/rnic/card.h"', '#include "iwarp/bytes.h"', '#include <string.h>'],
+    'src/devices/rnic/bad.c': ['#include "base/list.h" @@ src/devices does not include this',
+                               '#include <vipl/vipl.h> @@ src/devices does not include this',
+                               '#include <time.h> @@ system header outside src/os',
+                               'void *p = malloc(1); @@ call of the system'],
     'tests/conformance/bad.cpp': ['#include "core/vi.h" @@ public headers only'],
     'tools/bad.c': ['#include "os/os.h" @@ public headers only'],
 }
@@ -230,7 +237,7 @@ def self_test():
         with open(os.path.join(root, 'CMakeLists.txt'), 'w', encoding='utf-8') as file:
             file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/core good.c bad.c)\nvipl_layer(src/base bad.c)\n'
                        'vipl_layer(src/api good.c bad.c)\nvipl_layer(src/share rings.c client_call.c)\n'
-                       'vipl_layer(src/server calls.c)\n'
+                       'vipl_layer(src/server calls.c)\nvipl_card(card src/devices/rnic good.c bad.c)\n'
                        'vipl_layer(src/os/posix good.c bad.c)\nvipl_backend(loopback good.c bad.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:
             file.write('/* SPDX-License-Identifier: MIT */\n')

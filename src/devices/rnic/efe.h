@@ -136,7 +136,7 @@ uint32_t efe_open(struct efe *efe, uint64_t now, uint16_t local_fn, const uint8_
 /* A user, such as a connected QP: the flow is not given up for others while it has any. Death ends all use. */
 void efe_hold(struct efe *efe, uint32_t flow);
 void efe_release(struct efe *efe, uint32_t flow);
-void efe_flow_info(const struct efe *efe, uint32_t flow, struct efe_flow_info *out);
+void efe_describe(const struct efe *efe, uint32_t flow, struct efe_flow_info *out);
 
 /* A buffer of efe_payload_most() bytes for the next frame of the flow; asked for again before commit or cancel, the same one.
  * NULL: no room by the peer's window or in the pool; room() says when there is. */
@@ -159,6 +159,6 @@ void efe_unblock(struct efe *efe, uint64_t now);
 void efe_advance(struct efe *efe, uint64_t now);
 /* When the next thing is due; UINT64_MAX: nothing is. */
 uint64_t efe_deadline(const struct efe *efe);
-const struct efe_counters *efe_counters(const struct efe *efe);
+const struct efe_counters *efe_counted(const struct efe *efe);
 
 #endif

@@ -180,7 +180,7 @@ bool efe_path_may_send(const struct efe_state *s, struct efe_path *path, uint64_
 
 uint64_t efe_path_next_send(const struct efe_state *s, const struct efe_path *path)
 {
-    return path->next_send - path_slack(s);
+    return path->next_send > path_slack(s) ? path->next_send - path_slack(s) : 0;
 }
 
 /* A window in a round trip, and a quarter more than that; twice as much at the start. */

@@ -130,10 +130,11 @@ struct efe_state {
     uint64_t answers_at;           /* the limit of answers to strangers: when the last of them was paid for */
     uint32_t flow_free, path_free; /* lists, by hash_next */
     uint32_t idle_first, idle_last;
-    uint32_t blocked_first;         /* paths */
-    uint32_t pool_first, pool_last; /* flows that want a buffer, in order */
-    uint32_t sending, receiving;    /* buffers in use for each */
-    uint32_t buckets;               /* of each hash table: a power of two */
+    uint32_t blocked_first;                     /* paths */
+    uint32_t pool_first, pool_last, pool_count; /* flows that want a buffer, in order */
+    bool pool_freed;                            /* a buffer became free since they were told */
+    uint32_t sending, receiving;                /* buffers in use for each */
+    uint32_t buckets;                           /* of each hash table: a power of two */
     uint64_t hash_seed;
     uint32_t timers;      /* that are set */
     uint8_t enabled[256]; /* functions */

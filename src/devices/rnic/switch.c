@@ -124,7 +124,7 @@ void rnic_switch_impair(struct rnic_switch *sw, const struct rnic_impair_config 
     s->perfect = rnic_impair_is_perfect(impair);
 }
 
-const struct rnic_switch_counters *rnic_switch_counters(const struct rnic_switch *sw)
+const struct rnic_switch_counters *rnic_switch_counted(const struct rnic_switch *sw)
 {
     return &state_of(sw)->counters;
 }

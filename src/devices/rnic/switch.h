@@ -65,6 +65,6 @@ bool rnic_switch_send(struct rnic_switch *sw, uint64_t now, const uint8_t *frame
 uint32_t rnic_switch_advance(struct rnic_switch *sw, uint64_t now, uint32_t most);
 /* When something is due: 0: at once; UINT64_MAX: nothing is. */
 uint64_t rnic_switch_deadline(const struct rnic_switch *sw);
-const struct rnic_switch_counters *rnic_switch_counters(const struct rnic_switch *sw);
+const struct rnic_switch_counters *rnic_switch_counted(const struct rnic_switch *sw);
 
 #endif

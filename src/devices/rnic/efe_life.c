@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A reset can be lost like any frame, and a peer that only receives would not find out. So an ended flow stays in its place for a
+ * while, found by no frame, and its reset is repeated; such places are the first to be used for new flows.
+ */
+#include "devices/rnic/efe_life.h"
+
+#include "devices/rnic/efe_flying.h"
+#include "devices/rnic/efe_path.h"
+#include "devices/rnic/efe_room.h"
+#include "devices/rnic/efe_send.h"
+#include "devices/rnic/efe_table.h"
+#include "devices/rnic/efe_timer.h"
+
+enum { FRAMES_BEFORE_HEARD = 16, RESETS = 6 };
+#define REPEAT_TIME (2 * EFE_MS)
+
+static void flow_init(struct efe_flow *flow, uint64_t now)
+{
+    flow->first = flow->unsent = flow->end = flow->epoch;
+    flow->edge = flow->epoch + FRAMES_BEFORE_HEARD;
+    flow->reserved = flow->flying_first = flow->flying_last = EFE_NONE;
+    flow->ack_at = flow->tail_at = flow->timeout_at = flow->probe_at = EFE_NEVER;
+    flow->valid_at = now;
+    for (uint32_t i = 0; i < EFE_WINDOW_MOST; i++) {
+        flow->outgoing[i] = flow->incoming[i] = EFE_NONE;
+    }
+}
+
+/* The flow that has been idle for longest, or an ended one, is free. */
+static void life_reclaim(struct efe *efe, uint64_t now)
+{
+    struct efe_state *s = efe_state(efe);
+    if (s->idle_first == EFE_NONE) {
+        return;
+    }
+    struct efe_flow *flow = efe_flow(s, s->idle_first);
+    if (flow->state == EFE_FLOW_OPEN) {
+        efe_send_reset(efe, now, flow);
+        efe_table_remove(s, flow);
+        s->counters.reclaimed++;
+    }
+    efe_table_set_idle(s, flow, false);
+    efe_timer_set(s, efe_index(s, flow), EFE_NEVER);
+    efe_table_free(s, flow);
+}
+
+struct efe_flow *efe_life_begin(struct efe *efe, uint64_t now, uint16_t local_fn, const uint8_t remote_mac[6],
+                                uint16_t remote_fn)
+{
+    struct efe_state *s = efe_state(efe);
+    if (s->flow_free == EFE_NONE) {
+        life_reclaim(efe, now);
+    }
+    struct efe_flow *flow = efe_table_make(s, local_fn, remote_mac, remote_fn);
+    if (flow == NULL) {
+        s->counters.no_flow++;
+        return NULL;
+    }
+    flow_init(flow, now);
+    efe_send_refresh(s, flow);
+    return flow;
+}
+
+/* All buffers of the flow are free. */
+static void life_empty(struct efe_state *s, struct efe_flow *flow)
+{
+    for (; flow->first != flow->end; flow->first++) {
+        uint32_t slot = *efe_outgoing(flow, flow->first);
+        efe_flying_forget(s, flow, slot);
+        efe_room_give(s, slot);
+    }
+    if (flow->reserved != EFE_NONE) {
+        efe_room_give(s, flow->reserved);
+        flow->reserved = EFE_NONE;
+    }
+    for (uint32_t i = 0; i < EFE_WINDOW_MOST; i++) {
+        if (flow->incoming[i] != EFE_NONE) {
+            efe_room_give(s, flow->incoming[i]);
+            flow->incoming[i] = EFE_NONE;
+        }
+    }
+}
+
+void efe_life_end(struct efe *efe, uint64_t now, struct efe_flow *flow, enum efe_death why)
+{
+    struct efe_state *s = efe_state(efe);
+    life_empty(s, flow);
+    efe_send_forget(s, flow);
+    efe_room_forget(s, flow);
+    efe_table_remove(s, flow);
+    flow->state = EFE_FLOW_ENDED;
+    flow->users = flow->backoff = 0;
+    flow->ack_at = flow->tail_at = flow->timeout_at = EFE_NEVER;
+    efe_timer_set(s, efe_index(s, flow), EFE_NEVER);
+    efe->host->dead(efe->context, efe_index(s, flow), why);
+    if (why == EFE_DEAD_RESET) {
+        efe_table_free(s, flow);
+        return;
+    }
+    efe_table_set_useless(s, flow);
+    efe_life_repeat(efe, now, flow);
+}
+
+void efe_life_repeat(struct efe *efe, uint64_t now, struct efe_flow *flow)
+{
+    struct efe_state *s = efe_state(efe);
+    efe_send_reset(efe, now, flow);
+    if (++flow->backoff < RESETS) {
+        efe_timer_set(s, efe_index(s, flow), now + (REPEAT_TIME << flow->backoff));
+        return;
+    }
+    efe_timer_set(s, efe_index(s, flow), EFE_NEVER);
+    efe_table_set_idle(s, flow, false);
+    efe_table_free(s, flow);
+}

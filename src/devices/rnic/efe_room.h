@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* EFE's buffers: who may have how many, and which flows wait for one. Half of them are for frames to send, half for received ones. */
+#ifndef DEVICES_RNIC_EFE_ROOM_H
+#define DEVICES_RNIC_EFE_ROOM_H
+
+#include "devices/rnic/efe_state.h"
+
+/* The slot that is reserved for the flow's next frame to send; EFE_NONE: it may not have one now, and is told when it may. */
+uint32_t efe_room_reserve(struct efe_state *s, struct efe_flow *flow);
+/* A slot for a frame that the flow received; EFE_NONE: it may not have one. */
+uint32_t efe_room_keep(struct efe_state *s, struct efe_flow *flow);
+/* A slot of either kind is free again. */
+void efe_room_give(struct efe_state *s, uint32_t slot);
+/* The flow waits no more. */
+void efe_room_forget(struct efe_state *s, struct efe_flow *flow);
+/* Frames that a flow may be told to send beyond what has come. */
+uint32_t efe_room_credit(const struct efe_state *s);
+
+/* Tells the flow that it has room, if it waits and has. */
+void efe_room_tell(struct efe *efe, struct efe_flow *flow);
+/* ... and those that wait for a buffer, the one that has waited longest first. */
+void efe_room_tell_all(struct efe *efe);
+
+#endif
