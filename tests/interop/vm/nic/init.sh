@@ -33,6 +33,43 @@ cards() {
     done
 }
 
+# show_card ADDRESS: what Linux says of it.
+show_card() {
+    folder=/sys/bus/pci/devices/$1
+    for name in vendor device class irq; do
+        echo "$1 $name: $(cat "$folder/$name")"
+    done
+    number=0
+    while read -r first last flags; do
+        [ $((last)) -eq 0 ] || echo "$1 region $number: $((last - first + 1))"
+        number=$((number + 1))
+    done <"$folder/resource"
+    echo "$1 config: $(hexdump -v -n 4096 -e '1/1 "%02x"' "$folder/config")"
+    group=$(readlink "$folder/iommu_group") && echo "$1 group: ${group##*/}"
+}
+
+# use_vfio ADDRESS: the kernel's driver that hands it to a process.
+use_vfio() {
+    echo vfio-pci >"/sys/bus/pci/devices/$1/driver_override"
+    echo "$1" >/sys/bus/pci/drivers_probe
+    [ -e "/sys/bus/pci/drivers/vfio-pci/$1" ]
+}
+
+# with_interrupts ADDRESS COMMAND...: and says meanwhile how often each vector of the function fired, as far as it was seen.
+with_interrupts() {
+    address=$1
+    shift
+    "$@" &
+    child=$!
+    while kill -0 $child 2>/dev/null; do
+        grep -F "($address)" /proc/interrupts >/tmp/counts && cp /tmp/counts /tmp/interrupts
+        usleep 100000
+    done
+    [ ! -s /tmp/interrupts ] || sed "s/^/interrupts: /" /tmp/interrupts
+    rm -f /tmp/interrupts
+    wait $child
+}
+
 echo
 echo "guest is up: $(uname -m) $(uname -r)"
 . /script
