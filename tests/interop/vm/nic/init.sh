@@ -44,7 +44,7 @@ show_card() {
         [ $((last)) -eq 0 ] || echo "$1 region $number: $((last - first + 1))"
         number=$((number + 1))
     done <"$folder/resource"
-    echo "$1 config: $(hexdump -v -n 4096 -e '1/1 "%02x"' "$folder/config")"
+    echo "$1 config: $(hexdump -v -n 256 -e '1/1 "%02x"' "$folder/config")"
     group=$(readlink "$folder/iommu_group") && echo "$1 group: ${group##*/}"
 }
 

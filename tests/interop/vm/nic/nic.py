@@ -1,18 +1,36 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Guests that have the library.
+"""The RDMA card in guests: QEMU attaches functions of an adapter, Linux enumerates them, and the library uses them there.
 
     nic.py CASE FOLDER-OF-PACKAGES FOLDER-OF-PROGRAMS [FOLDER-OF-PROGRAMS-FOR-S390X]
 
 KEEP=1 shows the guests' consoles in any case.
 """
+import json
 import os
+import re
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 
-from guest import Failed, Guest
+from guest import SCALE, Failed, Guest, dies_with_us
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = ["vipl-conformance", "vipl-info", "vipl-ping", "vipl-perf"]
+# What a guest takes a minute for: everything that programs need first, and the operations that a card does by itself.
+QUICK = "--level early"
+
+
+def numbers():
+    """The constants of the card's description, from which its header and data sheet are made."""
+    path = os.path.join(HERE, "../../../../src/rnic/registers.json")
+    with open(path, encoding="utf-8") as file:
+        return {name: int(value, 0) for name, value, _ in json.load(file)["constants"]}
+
+
+CARD = numbers()
 
 
 def expect(what, found, meant):
@@ -20,12 +38,39 @@ def expect(what, found, meant):
         raise Failed("%s: %s, not %s" % (what, found, meant))
 
 
+class Adapter:
+    """A card as a process, with a socket for each of its functions."""
+
+    def __init__(self, program, folder, functions, *options):
+        os.mkdir(folder)
+        self.sockets = [os.path.join(folder, "fn-%d.sock" % number) for number in range(functions)]
+        self.process = subprocess.Popen([program, "--functions", str(functions), "--fixed", folder, *options],
+                                        preexec_fn=dies_with_us)
+        end = time.monotonic() + 20 * SCALE
+        while not all(os.path.exists(path) for path in self.sockets):
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise Failed("the adapter does not serve")
+            time.sleep(0.01)
+
+    def end(self):
+        """It is still there, and ends when it is told so."""
+        code = self.process.poll()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30 * SCALE)
+        return code
+
+
 class Case:
     """What a case has: places, and all that it started."""
 
     def __init__(self, cache, work, folders):
         self.cache, self.work, self.folders = cache, work, folders
-        self.guests = []
+        self.guests, self.adapters = [], []
+
+    def adapter(self, name, functions, *options):
+        program = os.path.join(self.folders["amd64"], "vipl-rnicd")
+        self.adapters.append(Adapter(program, os.path.join(self.work, name), functions, *options))
+        return self.adapters[-1]
 
     def guest(self, name, script, machine="amd64", **more):
         folder = self.folders[machine]
@@ -36,6 +81,135 @@ class Case:
     def end(self):
         for guest in self.guests:
             guest.end()
+        return [adapter.end() for adapter in self.adapters]
+
+
+# --- what Linux says of a function ---------------------------------------------------------------------------------------
+
+
+def capabilities(config):
+    """Number of a capability: where it is in configuration space."""
+    found, at = {}, config[0x34]
+    while at != 0 and len(found) < 48:
+        found[config[at]] = at
+        at = config[at + 1]
+    return found
+
+
+def word(config, at, size=2):
+    return int.from_bytes(config[at:at + size], "little")
+
+
+def check_config(address, config):
+    """Configuration space against the data sheet: no INTx pin, PCI Express with function-level reset, MSI-X in BAR0."""
+    found = capabilities(config)
+    expect(address + " capabilities", sorted(found), [0x10, 0x11])
+    express, msix = found[0x10], found[0x11]
+    expect(address + " function-level reset", word(config, express + 4, 4) >> 28 & 1, 1)
+    expect(address + " pin", config[0x3D], 0)
+    expect(address + " vectors", (word(config, msix + 2) & 0x7FF) + 1, CARD["VECTORS"])
+    expect(address + " vector table", word(config, msix + 4, 4), CARD["MSIX_TABLE"])
+    expect(address + " pending bits", word(config, msix + 8, 4), CARD["MSIX_PBA"])
+
+
+def check_card(guest, address, grouped):
+    """What show_card said. Each function is a group of its own behind an IOMMU, and of none without."""
+    said = {name: guest.said("%s %s: " % (address, name))
+            for name in ("vendor", "device", "class", "region 0", "region 2", "region 4", "config", "group")}
+    meant = {"vendor": ["0x%04x" % CARD["PCI_VENDOR"]], "device": ["0x%04x" % CARD["PCI_DEVICE"]],
+             "class": ["0x%06x" % CARD["PCI_CLASS"]], "region 0": [str(CARD["BAR0_BYTES"])],
+             "region 2": [str(CARD["BAR2_BYTES"])], "region 4": []}
+    for name, value in meant.items():
+        expect("%s %s" % (address, name), said[name], value)
+    expect(address + " groups", len(said["group"]), 1 if grouped else 0)
+    check_config(address, bytes.fromhex(said["config"][0]))
+    return said["group"]
+
+
+def check_interrupts(guest):
+    """Events and completions came by vectors of the function: the kernel counted them."""
+    counts = {}
+    for line in guest.said("interrupts: "):
+        fields = re.match(r"\s*\d+:((?:\s+\d+)+).*vfio-msix\[(\d+)\]", line)
+        counts[int(fields.group(2))] = sum(int(count) for count in fields.group(1).split())
+    expect("vectors that the library asked for, of %s" % counts, 0 in counts and len(counts) > 1, True)
+    expect("vectors that fired, of %s" % counts, counts[0] > 0 and sum(counts.values()) > counts[0], True)
+
+
+def check_steps(guest, *names):
+    for name in names:
+        expect("%s: %s" % (guest.name, name), guest.said("step %s: " % name), ["0"])
+
+
+# --- cases ---------------------------------------------------------------------------------------------------------------
+
+LOOK = """
+for card in $(cards); do
+    show_card $card
+done
+"""
+VFIO = LOOK + """
+for card in $(cards); do
+    step vfio.$card use_vfio $card
+done
+"""
+# Behind no IOMMU the card has the addresses that the memory has now: nothing may move it.
+PHYSICAL = LOOK + """
+settle() {
+    echo 0 >"$1" 2>/dev/null || true
+}
+settle /proc/sys/vm/compact_unevictable_allowed
+settle /proc/sys/kernel/numa_balancing
+[ ! -e /sys/kernel/mm/transparent_hugepage/enabled ] || echo never >/sys/kernel/mm/transparent_hugepage/enabled
+[ ! -e /sys/kernel/mm/ksm/run ] || echo 2 >/sys/kernel/mm/ksm/run
+"""
+
+
+def conformance(addresses, quick):
+    """In one process on the first function, and between two, with a function each."""
+    first, second = ["rnic:pci:" + address for address in addresses]
+    common = "vipl-conformance --device %s %s" % (first, QUICK if quick else "")
+    return """
+step info vipl-info --device %s
+step inproc with_interrupts %s %s --mode inproc
+step procs %s --peer-device %s --mode procs '[procs]'
+""" % (first, addresses[0], common, common, second)
+
+
+X86 = ["0000:00:05.0", "0000:00:06.0"]
+S390X = ["0001:00:00.0", "0002:00:00.0"]
+
+
+def iommu(case, quick=True):
+    """VFIO behind Intel's IOMMU: mapped doorbells, interrupts, a translation for each page."""
+    adapter = case.adapter("card", 2)
+    guest = case.guest("iommu", VFIO + conformance(X86, quick), sockets=adapter.sockets, iommu="intel")
+    guest.finish(120 if quick else 1200)
+    groups = [check_card(guest, address, True) for address in X86]
+    expect("IOMMU groups", len(set(map(tuple, groups))), 2)
+    check_steps(guest, "vfio." + X86[0], "vfio." + X86[1], "info", "inproc", "procs")
+    check_interrupts(guest)
+
+
+def physical(case, quick=True):
+    """No IOMMU: files of sysfs, physical addresses, no interrupts."""
+    adapter = case.adapter("card", 2)
+    guest = case.guest("physical", PHYSICAL + conformance(X86, quick), sockets=adapter.sockets)
+    guest.finish(120 if quick else 1200)
+    for address in X86:
+        check_card(guest, address, False)
+    check_steps(guest, "info", "inproc", "procs")
+
+
+def s390x(case, quick=True):
+    """Big-endian, and BARs that cannot be mapped."""
+    adapter = case.adapter("card", 2)
+    guest = case.guest("s390x", VFIO + conformance(S390X, quick), machine="s390x", sockets=adapter.sockets)
+    guest.finish(120 if quick else 1200)
+    for address in S390X:
+        check_card(guest, address, True)
+    check_steps(guest, "vfio." + S390X[0], "vfio." + S390X[1], "info", "inproc", "procs")
+    check_interrupts(guest)
 
 
 def boot(case):
@@ -43,10 +217,13 @@ def boot(case):
     for machine in ("amd64", "s390x"):
         guest = case.guest(machine, "step loopback vipl-conformance --device loopback --level early\n", machine)
         guest.finish(90)
-        expect("loopback on " + machine, guest.said("step loopback: "), ["0"])
+        check_steps(guest, "loopback")
 
 
 CASES = {"boot": boot}
+
+
+# --- the program ---------------------------------------------------------------------------------------------------------
 
 
 def need(*folders):
@@ -56,24 +233,31 @@ def need(*folders):
         sys.exit(77)
 
 
+def run(case, name):
+    """Whether all is well."""
+    good = False
+    try:
+        CASES[name](case)
+        good = True
+    except Failed as error:
+        print("FAILED: %s" % error)
+    finally:
+        codes = case.end()
+        if not good or os.environ.get("KEEP"):
+            print("".join(guest.console() for guest in case.guests))
+    if any(code is not None for code in codes):
+        print("FAILED: an adapter ended by itself: %s" % codes)
+        return False
+    return good
+
+
 def main():
     if len(sys.argv) not in (4, 5) or sys.argv[1] not in CASES:
         sys.exit(__doc__)
     cache, folders = sys.argv[2], dict(zip(("amd64", "s390x"), sys.argv[3:]))
     need(*[os.path.join(cache, part) for part in ("qemu", "amd64", "s390x")], *folders.values())
     with tempfile.TemporaryDirectory(prefix="vipl-nic.") as work:
-        case = Case(cache, work, folders)
-        failed = True
-        try:
-            CASES[sys.argv[1]](case)
-            failed = False
-        except Failed as error:
-            print("FAILED: %s" % error)
-        finally:
-            case.end()
-            if failed or os.environ.get("KEEP"):
-                print("".join(guest.console() for guest in case.guests))
-        sys.exit(1 if failed else 0)
+        sys.exit(0 if run(Case(cache, work, folders), sys.argv[1]) else 1)
 
 
 if __name__ == "__main__":
