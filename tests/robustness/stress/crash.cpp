@@ -13,7 +13,9 @@ using namespace stress;
 
 namespace {
 
-/** What a survivor says of the victim of this generation. */
+constexpr unsigned kSurvivors = 1u << 20; // their numbers; those of victims are below
+
+/** What a survivor says of the last victim that has come to it. */
 struct Survivor {
     std::atomic<unsigned> met, turns, lost; // generations, but for the turns
 };
@@ -25,45 +27,37 @@ struct Board {
     Survivor survivors[2];
 };
 
-std::string place(const Scene &scene, unsigned survivor, unsigned generation)
+std::string place(const Scene &scene, unsigned survivor)
 {
-    return scene.name(survivor == 0 ? "x" : "y") + std::to_string(generation % 1000);
+    return scene.name(survivor == 0 ? "x" : "y");
 }
 
-/** Until the victim dies. Whether it came. */
-bool serve_victim(const Nic &nic, ErrorLog &log, const std::string &name, Survivor &self, unsigned generation)
+/** Serve the one that comes, until it dies. It may have died before it was accepted; its number is its generation. */
+void serve_victim(const Nic &nic, ErrorLog &log, const std::string &name, Survivor &self)
 {
-    Exchange exchange(nic, 100);
+    Exchange exchange(nic, kSurvivors);
     const VIP_RETURN rc = accept_on(nic, name, exchange.vi, 50);
-    if (rc != VIP_SUCCESS) { // not yet, or it died as it connected
+    if (rc != VIP_SUCCESS) {
         EXPECT(rc == VIP_TIMEOUT || rc == VIP_ERROR_RESOURCE);
-        return false;
+        return;
     }
-    self.turns = 0;
-    self.met = generation;
     bool lives = exchange.greet();
+    self.turns = 0;
+    self.met = exchange.peer();
     while (lives) {
         lives = exchange.turn();
         self.turns += lives ? 1 : 0;
     }
     log.expect(exchange.vi, VIP_ERROR_CONN_LOST);
     exchange.take_back();
-    self.lost = generation;
-    return true;
+    self.lost = exchange.peer();
 }
 
 void serve_victims(const Nic &nic, const Scene &scene, Board &board, unsigned number)
 {
-    Survivor &self = board.survivors[number];
     ErrorLog log(nic);
-    unsigned over = 0; // the last generation that is
     while (!board.stop) {
-        const unsigned generation = board.generation;
-        if (generation == over) {
-            std::this_thread::yield();
-        } else if (serve_victim(nic, log, place(scene, number, generation), self, generation)) {
-            over = generation;
-        }
+        serve_victim(nic, log, place(scene, number), board.survivors[number]);
     }
 }
 
@@ -73,8 +67,8 @@ void survivor(const Scene &scene, Line &line)
     const auto number = line.receive<unsigned>();
     const Nic nic;
     Crew crew;
-    crew.add([&] { exchange_steadily(nic, scene.name(), board.steady, number, 2 * patience()); });
-    crew.add([&] { serve_victims(nic, scene, board, number); });
+    crew.add(or_end([&] { exchange_steadily(nic, scene.name(), board.steady, number, 2 * patience()); }));
+    crew.add(or_end([&] { serve_victims(nic, scene, board, number); }));
     crew.join();
     line.sync();
 }
@@ -85,9 +79,9 @@ void victim(const Scene &scene, Line &line)
     line.send('B');
     const unsigned generation = shared<Board>().generation;
     const Nic nic;
-    Exchange first(nic, 200), second(nic, 201);
-    REQUIRE_VIP(request_to(nic, place(scene, 0, generation), first.vi));
-    REQUIRE_VIP(request_to(nic, place(scene, 1, generation), second.vi));
+    Exchange first(nic, generation), second(nic, generation);
+    REQUIRE_VIP(request_to(nic, place(scene, 0), first.vi));
+    REQUIRE_VIP(request_to(nic, place(scene, 1), second.vi));
     EXPECT(first.greet() && second.greet());
     for (;;) {
         first.post();

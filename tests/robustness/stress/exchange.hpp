@@ -158,6 +158,8 @@ public:
     }
 
     unsigned turns() const { return turn_; }
+    /** The other side's number, once it has greeted. */
+    unsigned peer() const { return theirs_.number; }
 
     /** After the end of the connection: every descriptor comes back, once. */
     void take_back()

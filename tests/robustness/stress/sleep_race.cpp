@@ -53,7 +53,7 @@ void look_until_sent(VIP_VI_HANDLE vi, const Work &work)
 
 void race(Where where)
 {
-    const unsigned rounds = times("VIPL_STRESS_SLEEPS", 20000);
+    const unsigned rounds = times("VIPL_STRESS_SLEEPS", 50000);
     const Scene scene = make_scene();
     Random random = scene.random();
     Partner partner(where, target, scene);

@@ -126,8 +126,8 @@ void sender(const Scene &scene, Line &line)
     const auto number = line.receive<unsigned>();
     const Nic nic;
     Crew crew;
-    crew.add([&] { exchange_steadily(nic, scene.name(), board.steady, number, long_wait()); });
-    crew.add([&] { write_to_stopped(nic, scene, board, number); });
+    crew.add(or_end([&] { exchange_steadily(nic, scene.name(), board.steady, number, long_wait()); }));
+    crew.add(or_end([&] { write_to_stopped(nic, scene, board, number); }));
     crew.join();
     line.sync();
 }
@@ -185,11 +185,11 @@ void stopped(const Scene &scene, Line &line)
     line.send(getpid());
     Crew crew;
     for (unsigned i = 0; i < 2; ++i) {
-        crew.add([&, i] {
+        crew.add(or_end([&, i] {
             REQUIRE_VIP(accept_on(nic, place(scene, i), targets[i].vi));
             targets[i].tell();
             look_at_bursts(targets[i], i, board);
-        });
+        }));
     }
     crew.join();
     line.sync();

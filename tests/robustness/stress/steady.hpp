@@ -15,6 +15,19 @@ struct Steady {
     std::atomic<bool> stop;
 };
 
+/** A thread of a role that others of the same role would outlive: what it complains of ends the process. */
+inline std::function<void()> or_end(std::function<void()> body)
+{
+    return [body = std::move(body)] {
+        try {
+            body();
+        } catch (const std::exception &error) {
+            std::cerr << "[child] " << error.what() << std::endl;
+            _exit(1);
+        }
+    };
+}
+
 /** Side 0 accepts, side 1 requests; then turns until `stop`. Side 0 says which turn is the last one: the other is one turn
  * ahead at most, and begins none after that before side 0 has begun its next one. */
 inline void exchange_steadily(const Nic &nic, const std::string &name, Steady &steady, unsigned side,
