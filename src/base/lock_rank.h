@@ -16,19 +16,22 @@ enum vipl_lock_rank {
     VIPL_RANK_REGIONS, /* mem.h: one region ends or changes at a time, at the backend too */
     VIPL_RANK_LISTEN,  /* listener.c: a NIC handle begins or ceases to take requests, at the backend too */
     VIPL_RANK_BACKEND, /* a backend's connection set-up and links */
-    VIPL_RANK_BACKEND_MEM, /* a backend's tables of registered memory */
-    VIPL_RANK_BACKEND_RX,  /* a backend's receiving side: one thread makes progress */
-    VIPL_RANK_NIC,         /* nic.h: an opened device's lists of objects, its users */
-    VIPL_RANK_SEND,        /* queue.h: a VI's send queue; with RECV, the VI's state */
-    VIPL_RANK_RECV,        /* queue.h: a VI's receive queue */
-    VIPL_RANK_CQ,          /* cq.h: entries and waiters of a completion queue */
-    VIPL_RANK_BACKEND_TX,  /* a backend's sending side */
-    VIPL_RANK_MEM,         /* mem.h: changes of the region table (look-ups take no lock) */
-    VIPL_RANK_SERVICE,     /* service.h: events waiting for the callback thread */
-    VIPL_RANK_WAIT,        /* wait.h: the sleeping threads of a NIC handle */
-    VIPL_RANK_HANDLE,      /* handle.h: free slots of the handle table */
-    VIPL_RANK_POOL,        /* pool.h: free objects */
-    VIPL_RANK_LOG          /* log.h */
+    VIPL_RANK_BACKEND_MEM,  /* a backend's tables of registered memory */
+    VIPL_RANK_BACKEND_RX,   /* a backend's receiving side: one thread makes progress */
+    VIPL_RANK_NIC,          /* nic.h: an opened device's lists of objects, its users */
+    VIPL_RANK_SEND,         /* queue.h: a VI's send queue; with RECV, the VI's state */
+    VIPL_RANK_RECV,         /* queue.h: a VI's receive queue */
+    VIPL_RANK_CQ,           /* cq.h: entries and waiters of a completion queue */
+    VIPL_RANK_BACKEND_TX,   /* a backend's sending side */
+    VIPL_RANK_RNIC_COMMAND, /* backends/rnic: commands to the card, one at a time */
+    VIPL_RANK_RNIC_SLAB,    /* backends/rnic: memory for rings */
+    VIPL_RANK_RNIC_PCI, /* backends/rnic: the way to the card; the card itself, where it is in this process */
+    VIPL_RANK_MEM,      /* mem.h: changes of the region table (look-ups take no lock) */
+    VIPL_RANK_SERVICE,  /* service.h: events waiting for the callback thread */
+    VIPL_RANK_WAIT,     /* wait.h: the sleeping threads of a NIC handle */
+    VIPL_RANK_HANDLE,   /* handle.h: free slots of the handle table */
+    VIPL_RANK_POOL,     /* pool.h: free objects */
+    VIPL_RANK_LOG       /* log.h */
 };
 
 #endif

@@ -72,6 +72,11 @@ static inline uint32_t vipl_load_ordered(const uint32_t *p)
 {
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 }
+/* The same for a byte of a word whose other bytes have other writers. */
+static inline void vipl_store_byte_ordered(uint8_t *p, uint8_t v)
+{
+    __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
+}
 
 /* Between a thread and a signal handler that interrupts it: for the compiler, no instruction. */
 static inline void vipl_signal_fence(void)

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* open_rnic: a function from its reset to its end. Registers and doorbells. */
+#include "backends/rnic/verbs_function.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "os/os.h"
+#include "rnic/entry.h"
+
+enum {
+    RESET_MS = 200, /* the data sheet promises 100 */
+    PCI_COMMAND = 4,
+    PCI_MEMORY_AND_MASTER = 6
+};
+static const uint32_t ALL_ONES = 0xFFFFFFFFu;
+
+void vipl_rnic_die(struct vipl_rnic *rnic, const char *why)
+{
+    if (vipl_exchange(&rnic->dead, 1) == 0) {
+        vipl_log(VIPL_LOG_ERROR, "rnic: %s", why);
+    }
+}
+
+/* --- doorbells --- */
+
+static uint32_t *word_at(const struct vipl_rnic *rnic, uint32_t doorbell)
+{
+    return (uint32_t *)(void *)(rnic->pci->doorbells + doorbell);
+}
+
+void vipl_rnic_store(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value)
+{
+    if (rnic->pci->doorbells == NULL) {
+        rnic->pci->ops->write(rnic->pci, 2, doorbell, value);
+    } else {
+        vipl_store_release(word_at(rnic, doorbell), value); /* pairs with the card's load, acquire */
+    }
+}
+
+void vipl_rnic_hint(struct vipl_rnic *rnic, uint32_t hint)
+{
+    if (rnic->pci->doorbells != NULL) {
+        vipl_store_byte_ordered(rnic->pci->doorbells + hint, 1); /* pairs with the card's exchange */
+    }
+}
+
+/* The fence is in the two ordered accesses. They pair with the card's fence between its store of ASLEEP and its last scan. */
+void vipl_rnic_ring(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value, uint32_t hint)
+{
+    uint8_t *doorbells = rnic->pci->doorbells;
+    vipl_rnic_store(rnic, doorbell, value);
+    if (doorbells == NULL) {
+        return; /* such a store wakes the card by itself */
+    }
+    if (hint != 0) {
+        vipl_rnic_hint(rnic, hint);
+    } else {
+        vipl_store_ordered(word_at(rnic, doorbell), value);
+    }
+    if (vipl_load_ordered(word_at(rnic, RNIC_DB_ASLEEP)) != 0) {
+        rnic->pci->ops->write(rnic->pci, 0, RNIC_REG_WAKE, 1);
+    }
+}
+
+/* --- opening --- */
+
+static void read_mac(struct vipl_rnic *rnic)
+{
+    uint32_t low = rnic_register(rnic, RNIC_REG_MAC_LO);
+    uint32_t high = rnic_register(rnic, RNIC_REG_MAC_HI);
+    for (unsigned i = 0; i < 6; i++) {
+        rnic->caps.mac[i] = (uint8_t)((i < 4 ? low >> 8 * i : high >> 8 * (i - 4)) & 0xFF);
+    }
+}
+
+static void read_caps(struct vipl_rnic *rnic)
+{
+    struct vipl_rnic_caps *caps = &rnic->caps;
+    uint32_t slots = rnic_register(rnic, RNIC_REG_READ_SLOTS);
+    caps->version = rnic_register(rnic, RNIC_REG_VERSION);
+    caps->qps = rnic_register(rnic, RNIC_REG_MAX_QPS);
+    caps->cqs = rnic_register(rnic, RNIC_REG_MAX_CQS);
+    caps->stags = rnic_register(rnic, RNIC_REG_MAX_STAGS);
+    caps->pbl_entries = rnic_register(rnic, RNIC_REG_MAX_PBL);
+    caps->work_log2 = rnic_register(rnic, RNIC_REG_MAX_WORK);
+    caps->completions_log2 = rnic_register(rnic, RNIC_REG_MAX_COMPLETIONS);
+    caps->segments = rnic_register(rnic, RNIC_REG_MAX_SEGMENTS);
+    caps->transfer = rnic_register(rnic, RNIC_REG_MAX_TRANSFER);
+    caps->mtu = rnic_register(rnic, RNIC_REG_MTU);
+    caps->ird = (uint16_t)(slots >> RNIC_READ_SLOTS_IRD_SHIFT & RNIC_READ_SLOTS_IRD_MASK);
+    caps->ord = (uint16_t)(slots >> RNIC_READ_SLOTS_ORD_SHIFT & RNIC_READ_SLOTS_ORD_MASK);
+    caps->function = (uint16_t)(rnic_register(rnic, RNIC_REG_FUNCTION) & RNIC_FUNCTION_NUMBER_MASK);
+    read_mac(rnic);
+}
+
+/* Numbers that the driver counts on, from a card that may be broken. */
+static bool caps_are_sane(const struct vipl_rnic_caps *caps)
+{
+    return caps->version >> 16 == 1 && caps->qps - 1 < RNIC_MOST_QPS && caps->cqs - 1 < RNIC_MOST_QPS &&
+           caps->work_log2 >= 4 && caps->work_log2 <= 16 && caps->completions_log2 >= 4 &&
+           caps->completions_log2 <= 24 && caps->segments >= RNIC_INLINE_SEGMENTS && caps->transfer >= 4096;
+}
+
+static bool await_status(struct vipl_rnic *rnic, uint32_t bit)
+{
+    uint64_t deadline = vipl_now_ns() + RESET_MS * UINT64_C(1000000);
+    for (;;) {
+        uint32_t status = rnic_register(rnic, RNIC_REG_STATUS);
+        if (status == ALL_ONES) {
+            return false;
+        }
+        if ((status & bit) != 0) {
+            return true;
+        }
+        if (vipl_now_ns() > deadline) {
+            return false;
+        }
+        vipl_rnic_progress(rnic);
+    }
+}
+
+static void set_base(struct vipl_rnic *rnic, uint32_t low, uint64_t iova)
+{
+    rnic->pci->ops->write(rnic->pci, 0, low, (uint32_t)iova);
+    rnic->pci->ops->write(rnic->pci, 0, low + 4, (uint32_t)(iova >> 32));
+}
+
+static int enable(struct vipl_rnic *rnic)
+{
+    struct rnic_pci *pci = rnic->pci;
+    set_base(rnic, RNIC_REG_COMMAND_BASE_LO, rnic->commands.ring.iova);
+    set_base(rnic, RNIC_REG_ANSWER_BASE_LO, rnic->commands.answers.iova);
+    set_base(rnic, RNIC_REG_EVENT_BASE_LO, rnic->events.ring.iova);
+    pci->ops->write(pci, 0, RNIC_REG_COMMAND_LOG2, RNIC_COMMANDS_LOG2);
+    pci->ops->write(pci, 0, RNIC_REG_EVENT_LOG2, RNIC_EVENTS_LOG2);
+    uint32_t ctrl = rnic->big ? RNIC_CTRL_BYTE_ORDER : 0;
+    pci->ops->write(pci, 0, RNIC_REG_CTRL, ctrl);
+    pci->ops->write(pci, 0, RNIC_REG_CTRL, ctrl | RNIC_CTRL_ENABLE);
+    if (!await_status(rnic, RNIC_STATUS_ENABLED)) {
+        return EIO;
+    }
+    rnic->started = true;
+    return 0;
+}
+
+/* From any state that another driver has left. */
+static int begin(struct vipl_rnic *rnic)
+{
+    struct rnic_pci *pci = rnic->pci;
+    if (rnic_register(rnic, RNIC_REG_ID) != RNIC_ID_VALUE) {
+        return ENODEV;
+    }
+    int error = pci->ops->reset(pci);
+    if (error != 0) {
+        return error;
+    }
+    uint32_t command = pci->ops->config_read(pci, PCI_COMMAND, 2);
+    pci->ops->config_write(pci, PCI_COMMAND, 2, command | PCI_MEMORY_AND_MASTER);
+    if (!await_status(rnic, RNIC_STATUS_READY)) {
+        return ENODEV;
+    }
+    read_caps(rnic);
+    return caps_are_sane(&rnic->caps) ? 0 : ENOTSUP;
+}
+
+static bool processor_is_big(void)
+{
+    const uint32_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first == 0;
+}
+
+int vipl_rnic_start(struct rnic_pci *pci, struct vipl_rnic **out)
+{
+    struct vipl_rnic *rnic = vipl_zalloc(sizeof(*rnic));
+    if (rnic == NULL) {
+        return ENOMEM;
+    }
+    rnic->pci = pci;
+    rnic->big = processor_is_big();
+    vipl_rnic_slabs_init(&rnic->slabs, pci);
+    int error = begin(rnic);
+    error = error != 0 ? error : vipl_rnic_commands_open(rnic);
+    error = error != 0 ? error : vipl_rnic_events_open(rnic);
+    error = error != 0 ? error : enable(rnic);
+    if (error != 0) {
+        (void)pci->ops->reset(pci);
+        vipl_rnic_slabs_fini(&rnic->slabs);
+        vipl_free(rnic);
+        return error;
+    }
+    *out = rnic;
+    return 0;
+}
+
+int vipl_rnic_open(const char *device, struct vipl_rnic **out)
+{
+    struct rnic_pci *pci;
+    int error = rnic_pci_open(device, &pci);
+    if (error != 0) {
+        return error;
+    }
+    error = vipl_rnic_start(pci, out);
+    if (error != 0) {
+        pci->ops->close(pci);
+    }
+    return error;
+}
+
+void vipl_rnic_close(struct vipl_rnic *rnic)
+{
+    struct rnic_pci *pci = rnic->pci;
+    (void)pci->ops->reset(pci); /* of one that is gone it fails, and closing ends what it may do */
+    vipl_rnic_slabs_fini(&rnic->slabs);
+    pci->ops->close(pci);
+    vipl_free(rnic);
+}
+
+void vipl_rnic_abandon(struct vipl_rnic *rnic)
+{
+    rnic->pci->ops->abandon(rnic->pci);
+}
+
+/* --- what it is --- */
+
+const struct vipl_rnic_caps *vipl_rnic_query(const struct vipl_rnic *rnic)
+{
+    return &rnic->caps;
+}
+
+bool vipl_rnic_has_link(struct vipl_rnic *rnic)
+{
+    return (rnic_register(rnic, RNIC_REG_STATUS) & RNIC_STATUS_LINK_UP) != 0;
+}
+
+bool vipl_rnic_is_dead(struct vipl_rnic *rnic)
+{
+    if (vipl_load_relaxed(&rnic->dead) == 0 && rnic->pci->ops->is_gone(rnic->pci)) {
+        vipl_rnic_die(rnic, "the card is gone");
+    }
+    return vipl_load_relaxed(&rnic->dead) != 0;
+}
+
+bool vipl_rnic_probe(struct vipl_rnic *rnic)
+{
+    if (vipl_rnic_is_dead(rnic)) {
+        return true;
+    }
+    uint32_t status = rnic_register(rnic, RNIC_REG_STATUS);
+    if (status == ALL_ONES) {
+        vipl_rnic_die(rnic, "the card does not answer any more");
+    } else if ((status & RNIC_STATUS_CATASTROPHIC) != 0 || (status & RNIC_STATUS_ENABLED) == 0) {
+        vipl_rnic_die(rnic, "the card has stopped");
+    }
+    return vipl_load_relaxed(&rnic->dead) != 0;
+}
+
+void vipl_rnic_progress(struct vipl_rnic *rnic)
+{
+    if (rnic->pci->ops->progress != NULL) {
+        rnic->pci->ops->progress(rnic->pci);
+    }
+}
+
+int vipl_rnic_interrupt_fd(struct vipl_rnic *rnic, unsigned vector)
+{
+    return rnic->pci->ops->interrupt_fd(rnic->pci, vector);
+}
+
+void vipl_rnic_interrupt_clear(struct vipl_rnic *rnic, unsigned vector)
+{
+    rnic->pci->ops->interrupt_clear(rnic->pci, vector);
+}
+
+void vipl_rnic_wait_hint(struct vipl_rnic *rnic, int *fd, int *ms)
+{
+    rnic->pci->ops->wait_hint(rnic->pci, fd, ms);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* An opened function, inside the driver: what its parts share. */
+#ifndef BACKENDS_RNIC_VERBS_FUNCTION_H
+#define BACKENDS_RNIC_VERBS_FUNCTION_H
+
+#include "backends/rnic/verbs.h"
+#include "backends/rnic/verbs_command.h"
+#include "backends/rnic/verbs_event.h"
+#include "backends/rnic/verbs_slab.h"
+#include "os/os_atomic.h"
+
+enum { RNIC_REALMS = 65536 };
+
+struct vipl_rnic {
+    struct rnic_pci *pci;       /* constant */
+    struct vipl_rnic_caps caps; /* constant */
+    bool big;                   /* constant: this processor's byte order, and that of the rings */
+    bool started;               /* constant once it is opened: the function is enabled */
+    uint32_t dead;              /* atomic, relaxed: the card is gone, or does not answer; never 0 again */
+    uint32_t realms[RNIC_REALMS / 32]; /* atomic: a bit for each one that is taken */
+    uint32_t last_realm;               /* atomic, relaxed: where to look for the next one */
+    struct rnic_slabs slabs;
+    struct rnic_commands commands;
+    struct rnic_events events;
+};
+
+/* For good: nothing is asked of the card any more. */
+void vipl_rnic_die(struct vipl_rnic *rnic, const char *why);
+
+static inline uint32_t rnic_register(struct vipl_rnic *rnic, uint32_t offset)
+{
+    return rnic->pci->ops->read(rnic->pci, 0, offset);
+}
+
+/* Steps 2 to 5 of section 4 of the data sheet. The entries have been written. `hint`: offset of the hint byte, 0 for none. */
+void vipl_rnic_ring(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value, uint32_t hint);
+/* A word of BAR2, and its hint byte: for what the card need not wake. */
+void vipl_rnic_store(struct vipl_rnic *rnic, uint32_t doorbell, uint32_t value);
+
+void vipl_rnic_hint(struct vipl_rnic *rnic, uint32_t hint);
+
+static inline uint32_t rnic_qp_doorbell(uint32_t qp, uint32_t field)
+{
+    return RNIC_DB_QP + qp * 64 + field;
+}
+static inline uint32_t rnic_qp_hint(uint32_t qp)
+{
+    return RNIC_DB_QP_HINTS + qp / RNIC_GROUP;
+}
+static inline uint32_t rnic_cq_doorbell(uint32_t cq, uint32_t field)
+{
+    return RNIC_DB_CQ + cq * 64 + field;
+}
+static inline uint32_t rnic_cq_hint(uint32_t cq)
+{
+    return RNIC_DB_CQ_HINTS + cq / RNIC_GROUP;
+}
+
+/* The word by which the card says that an entry is there; the driver and the card have the same byte order. */
+static inline uint32_t rnic_owner(const uint8_t *word)
+{
+    return vipl_load_acquire((const uint32_t *)(const void *)word); /* pairs with the card's store, release */
+}
+
+#endif
