@@ -98,7 +98,8 @@ struct vipl_recv {
 enum vipl_posted {
     VIPL_POSTED_DONE,    /* complete: send->status says how */
     VIPL_POSTED_PENDING, /* the backend will call vipl_up_send_done(), or vipl_up_recv_done() */
-    /* no room: core calls again, with the same send or receive, after vipl_up_send_resume() or vipl_up_recv_resume() */
+    /* no room: core calls again, with the same send or receive, when another one is posted, and after vipl_up_send_resume() or
+     * vipl_up_recv_resume() */
     VIPL_POSTED_AGAIN
 };
 

@@ -85,8 +85,8 @@ bool vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms);
 
 /* The VI's connection has failed. The caller holds a lock of the VI's, or the lock of the backend's that `disconnect` takes.
  * From here on nothing more is executed or received. The VI is held, and put on a list of the calling thread; once the
- * thread holds no lock (after a post, after poll, at the end of a call), core leaves CONNECTED, flushes the queues and
- * reports `code`. Only the first failure of a connection counts. */
+ * thread holds no lock (after a post, after poll, at the end of a call), core quiesces a device that has to be, leaves
+ * CONNECTED, flushes the queues and reports `code`. Only the first failure of a connection counts. */
 void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code);
 /* Whether that has happened, in any thread. A relaxed look: a moment later the answer may be another. */
 bool vipl_up_has_failed(const struct vipl_vi *vi);
