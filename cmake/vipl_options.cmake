@@ -14,11 +14,12 @@ option(VIPL_BUILD_STATIC "Build the static library, vipl::static" ON)
 option(VIPL_SHARING "Objects that several processes share (VIPX_SHAREABLE, VipxAllocShared)" ON)
 option(VIPL_BACKEND_LOOPBACK "The emulator: VIs of one process and of the processes of one host" ON)
 
+# The card needs what only Linux has: memory that is passed to other processes by descriptors.
 set(vipl_is_linux OFF)
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     set(vipl_is_linux ON)
 endif()
-option(VIPL_BACKEND_RNIC "The driver of the RDMA card, and the card's model" ${vipl_is_linux})
+option(VIPL_BACKEND_RNIC "The emulated RDMA card: its model, its adapter process, and its driver" ${vipl_is_linux})
 
 # libuv is all that the sockets need: they are built where it is.
 find_path(VIPL_LIBUV_INCLUDE uv.h)

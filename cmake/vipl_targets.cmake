@@ -119,6 +119,20 @@ function(vipl_card target folder)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
+# vipl_adapter(<folder> <file>...): the code of the adapter process. It calls the model of the card, which is not part of it: a test may
+# put another one in its place.
+function(vipl_adapter folder)
+    list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
+    if(NOT TARGET vipl_adapter_objects)
+        add_library(vipl_adapter_objects OBJECT)
+        vipl_own(vipl_adapter_objects)
+        vipl_internal_includes(vipl_adapter_objects)
+        set_target_properties(vipl_adapter_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+        target_link_libraries(vipl_adapter_objects PRIVATE Threads::Threads)
+    endif()
+    target_sources(vipl_adapter_objects PRIVATE ${ARGN})
+endfunction()
+
 # vipl_backend(<name> <file>...): adds src/backends/<name> and its line in the table, if VIPL_BACKEND_<NAME> is on.
 macro(vipl_backend name)
     string(TOUPPER "VIPL_BACKEND_${name}" vipl_backend_option)

@@ -24,14 +24,17 @@ ROOMS = {
     'src/hook': {'hook', 'core', 'base', 'os'},
     'src/base': {'base', 'os'},
     'src/iwarp': {'iwarp'},
-    'src/devices': {'devices', 'iwarp'},
+    'src/rnic': {'rnic'},
+    'src/devices/rnic': {'devices/rnic', 'iwarp', 'rnic'},
+    'src/vfio_user': {'vfio_user', 'base', 'os'},
+    'src/adapter': {'adapter', 'devices/rnic', 'vfio_user', 'rnic', 'base', 'os'},
     'src/os': {'os'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
-# What one backend, or one file of it, includes besides.
-OF_ONE_BACKEND = {'src/backends/rnic': {'rnic'}}
-OF_ONE_FILE = {'src/backends/rnic/pci_inproc.c': {'devices/rnic/card.h'}}
-INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp', 'devices'}
+# The driver of the card has the card's registers and a bus, and one bus that has the card in this process.
+DRIVER = CONTRACT | {'base', 'os', 'rnic', 'vfio_user'}
+MODEL = {'src/backends/rnic/pci_inproc.c': {'devices/rnic/card.h'}}
+INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter'}
 
 # The C library's headers that need no operating system, for everything outside src/os.
 STANDARD = {'assert.h', 'ctype.h', 'errno.h', 'inttypes.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdbool.h',
@@ -67,10 +70,16 @@ def layer_of(path):
     if parts[:2] == ['src', 'share'] and len(parts) > 2:
         return 'src/share/client' if parts[2].startswith('client') else 'src/share'
     if parts[0] == 'src' and len(parts) > 2:
-        return 'src/backends/' + parts[2] if parts[1] == 'backends' else 'src/' + parts[1]
+        return '/'.join(parts[:3]) if parts[1] in ('backends', 'devices') else 'src/' + parts[1]
     if parts[0] == 'tests' and len(parts) > 1:
         return 'tests/' + parts[1]
     return parts[0]
+
+
+def is_in(allowed, folder, name):
+    """Whether a set of rooms, and of headers that may have stars, has the header."""
+    rooms = {folder, '/'.join(name.split('/')[:2])}
+    return bool(rooms & allowed) or any(fnmatch.fnmatch(name, one) for one in allowed)
 
 
 def include_error(path, layer, kind, name):
@@ -80,15 +89,14 @@ def include_error(path, layer, kind, name):
         library = layer == 'src/backends/tcp' and name == 'uv.h'
         return 'system header outside src/os' if inside and name not in STANDARD and not library else None
     folder = name.split('/')[0] if '/' in name else 'os' if name.startswith('os_') else ''
-    public = (folder == 'vipl' or name == 'vipl.h') and layer not in ('src/os', 'src/iwarp', 'src/devices')
+    public = (folder == 'vipl' or name == 'vipl.h') and layer not in ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic')
     if layer.startswith('src/backends/'):
-        own = layer[len('src/'):] + '/'
-        more = OF_ONE_BACKEND.get(layer, set()) | OF_ONE_FILE.get(path, set())
-        if public or name.startswith(own) or folder in BACKEND | more or name in BACKEND | more:
+        allowed = (DRIVER if layer == 'src/backends/rnic' else BACKEND) | {layer[len('src/'):]} | MODEL.get(path, set())
+        if public or is_in(allowed, folder, name):
             return None
-        return 'a backend sees its contract, base, os, iwarp and itself'
+        return 'a backend sees its contract, base, os, iwarp and itself; that of the card, the card\'s registers and buses'
     if layer in ROOMS:
-        if public or folder in ROOMS[layer] or any(fnmatch.fnmatch(name, one) for one in ROOMS[layer]):
+        if public or is_in(ROOMS[layer], folder, name):
             return None
         return layer + ' does not include this'
     if layer in ('include', 'tools', 'bench', 'examples', 'tests/conformance', 'tests/posix', 'tests/package'):
@@ -131,10 +139,10 @@ def check_file(root, path, backends):
 
 
 def sources_of(cmake):
-    """The paths of what vipl_layer(), vipl_server(), vipl_backend() and vipl_card() list."""
+    """The paths of what vipl_layer(), vipl_server(), vipl_adapter(), vipl_backend() and vipl_card() list."""
     built = set()
     cmake = re.sub(r'vipl_card\(\S+', 'vipl_layer(', cmake)
-    for kind, folder, names in re.findall(r'vipl_(layer|server|backend)\(\s*(\S+)\s+([^)]*)\)', cmake):
+    for kind, folder, names in re.findall(r'vipl_(layer|server|adapter|backend)\(\s*(\S+)\s+([^)]*)\)', cmake):
         where = 'src/backends/' + folder if kind == 'backend' else folder
         built.update(where + '/' + name for name in names.split())
     return built
@@ -185,9 +193,6 @@ def check_tree(root):
 SAMPLES = {
     'src/core/good.c': ['#include "core/vi.h"', '#include <string.h>', 'void f(void) { pool->free(x); } /* malloc() */',
                         'const char *s = "free(";', 'void vipl_free(void *p);'],
-    'src/backends/rnic/pci_inproc.c': ['#include "rnic/entry.h"', '#include "devices/rnic/card.h"'],
-    'src/backends/rnic/verbs_qp.c': ['#include "rnic/entry.h"',
-                                     '#include "devices/rnic/card.h" @@ a backend sees its contract'],
     'src/core/bad.c': ['#include "backends/loopback/loopback.h" @@ src/core does not include this',
                        '#include <pthread.h> @@ system header outside src/os',
                        '#ifdef __linux__ @@ operating system asked for',
@@ -217,9 +222,22 @@ SAMPLES = {
     'src/backends/loopback/bad.c': ['#include "core/vi.h" @@ a backend sees its contract',
                                     '#include "backends/tcp/tcp.h" @@ a backend sees its contract'],
     'src/backends/tcp/tcp.h': [],
-    'src/devices/rnic/good.c': ['#include "devices/rnic/card.h"', '#include "iwarp/bytes.h"', '#include <string.h>'],
-    'src/devices/rnic/bad.c': ['#include "base/list.h" @@ src/devices does not include this',
-                               '#include <vipl/vipl.h> @@ src/devices does not include this',
+    'src/backends/rnic/pci_inproc.c': ['#include "devices/rnic/card.h"', '#include "backends/rnic/pci.h"',
+                                       '#include "devices/rnic/efe.h" @@ a backend sees its contract'],
+    'src/backends/rnic/verbs.c': ['#include "rnic/registers.h"', '#include "vfio_user/message.h"',
+                                  '#include "devices/rnic/card.h" @@ a backend sees its contract',
+                                  '#include "adapter/adapter.h" @@ a backend sees its contract',
+                                  '#include "iwarp/mpa.h" @@ a backend sees its contract'],
+    'src/devices/rnic/card.c': ['#include "devices/rnic/card.h"', '#include "iwarp/rdmap.h"', '#include "rnic/registers.h"',
+                                '#include "os/os.h" @@ src/devices/rnic does not include this',
+                                '#include "base/list.h" @@ src/devices/rnic does not include this',
+                                '#include "vipl/vipl.h" @@ src/devices/rnic does not include this'],
+    'src/rnic/entry.h': ['#include "rnic/registers.h"', '#include "base/little.h" @@ src/rnic does not include this'],
+    'src/vfio_user/message.c': ['#include "base/little.h"', '#include "rnic/registers.h" @@ src/vfio_user does not include this'],
+    'src/adapter/dma.c': ['#include "vfio_user/message.h"', '#include "devices/rnic/card.h"',
+                          '#include "backends/rnic/pci.h" @@ src/adapter does not include this',
+                          '#include "core/vi.h" @@ src/adapter does not include this'],
+    'src/devices/rnic/bad.c': ['#include "base/list.h" @@ src/devices/rnic does not include this',
                                '#include <time.h> @@ system header outside src/os',
                                'void *p = malloc(1); @@ call of the system'],
     'tests/conformance/bad.cpp': ['#include "core/vi.h" @@ public headers only'],
@@ -244,9 +262,10 @@ def self_test():
         with open(os.path.join(root, 'CMakeLists.txt'), 'w', encoding='utf-8') as file:
             file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/core good.c bad.c)\nvipl_layer(src/base bad.c)\n'
                        'vipl_layer(src/api good.c bad.c)\nvipl_layer(src/share rings.c client_call.c)\n'
-                       'vipl_layer(src/server calls.c)\nvipl_card(card src/devices/rnic good.c bad.c)\n'
+                       'vipl_layer(src/server calls.c)\nvipl_card(card src/devices/rnic card.c bad.c)\n'
                        'vipl_layer(src/os/posix good.c bad.c)\nvipl_backend(loopback good.c bad.c)\n'
-                       'vipl_backend(rnic pci_inproc.c verbs_qp.c)\n')
+                       'vipl_backend(rnic pci_inproc.c verbs.c)\n'
+                       'vipl_layer(src/vfio_user message.c)\nvipl_adapter(src/adapter dma.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:
             file.write('/* SPDX-License-Identifier: MIT */\n')
         with open(os.path.join(root, 'tools/CMakeLists.txt'), 'w', encoding='utf-8') as file:

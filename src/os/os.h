@@ -21,6 +21,9 @@ void *vipl_zalloc(size_t bytes);
 void vipl_free(void *p);
 void *vipl_alloc_slab(size_t bytes); /* zeroed whole pages, never given back */
 void vipl_alloc_abandon(void);       /* in a forked child: free memory stays unused */
+/* Zeroed pages, as many as may ever be needed: each is found when it is first touched. */
+void *vipl_reserve(size_t bytes);
+void vipl_unreserve(void *pages, size_t bytes); /* NULL: nothing */
 
 /* --- what the system may refuse: tests make the Nth such call fail ----------------------------- */
 
@@ -43,6 +46,7 @@ uint64_t vipl_now_ns(void); /* monotonic */
 /* --- process --------------------------------------------------------------------------------- */
 
 int vipl_pid(void);
+unsigned vipl_cpu_count(void); /* that are there for all processes; at least 1 */
 /* Runs `run` in a process of its own, which no wait() of this one sees: forked without exec, in a session of
  * its own, with all signals blocked and no descriptors but `keep` and the standard error output. */
 int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count);
@@ -172,6 +176,10 @@ int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag);
 void vipl_pollset_remove(struct vipl_pollset *set, int fd);
 unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out,
                             unsigned max); /* never blocks */
+/* What a member is watched for from now on, besides its end. */
+int vipl_pollset_change(struct vipl_pollset *set, int fd, void *tag, bool readable, bool writable);
+/* Sleeps until a member is ready, but not longer (UINT64_MAX: for ever) nor after a signal handler has run. */
+void vipl_pollset_wait(struct vipl_pollset *set, uint64_t timeout_ns);
 
 /* --- shared memory: anonymous, sized for good, passed by descriptor ------------------------------ */
 
@@ -270,6 +278,60 @@ bool vipl_is_own_identity(const struct vipl_sender *sender); /* whether user and
  * has ended, as its end of `socket` tells even if another process has its number already. */
 int vipl_take_rights(int pid, int socket);
 int vipl_parent(void); /* the process that started this one */
+
+/* --- local stream sockets that have a path; descriptors go along with bytes. They never block, raise no signal, and do not
+ * survive exec ------------------------------------------------------------------------------------------------------------- */
+
+enum { VIPL_STREAM_FDS = 16 }; /* descriptors that go along, at most */
+
+/* Takes the path for this process, as long as it lives: EADDRINUSE if another one has it. What a dead one has left there is
+ * removed. `lock` is to be given to vipl_stream_unlisten(). Other users have no access. */
+int vipl_stream_listen(const char *path, int *listener, int *lock);
+void vipl_stream_unlisten(const char *path, int listener, int lock);
+int vipl_stream_connect(const char *path, int *fd); /* ENOENT, ECONNREFUSED: nothing listens there */
+int vipl_stream_pair(int fds[2]);
+/* Moves what can be moved at once; EAGAIN: nothing. Descriptors go along as duplicates if any byte goes. */
+int vipl_stream_send(int fd, const void *bytes, size_t length, const int *pass, unsigned count, size_t *sent);
+/* Received 0 with result 0: the stream has ended. At most `most` descriptors, which are the library's own; EMSGSIZE: there were
+ * more, or not all could be received; none is left open then. */
+int vipl_stream_receive(int fd, void *bytes, size_t size, size_t *length, int *fds, unsigned most,
+                        unsigned *count);
+/* A descriptor that becomes readable when the process at the other end, as it was when it connected, has ended; -1: the system has
+ * none. */
+int vipl_stream_peer_process(int fd);
+/* A folder of this user's, of mode 0700, in which sockets have their paths; it is made if need be. EPERM: it is another user's, or open to
+ * others. */
+int vipl_private_folder(const char *path);
+
+/* --- events: descriptors that count, made by this process or another one ---------------------------- */
+
+bool vipl_event_is(int fd); /* whether signalling it is safe, whoever has made it */
+void vipl_event_signal(int fd);
+
+/* --- files as the memory of a device ---------------------------------------------------------------- */
+
+enum vipl_file_kind {
+    VIPL_FILE_OTHER,    /* nothing is to be expected of it: access may block, or raise a signal */
+    VIPL_FILE_MAPPABLE, /* shared memory whose pages cannot be taken away while it is mapped */
+    VIPL_FILE_MEMORY,   /* other shared memory: to be read and written as a file */
+    VIPL_FILE_PROCESS   /* /proc/N/mem: a process's memory; the offset is the address */
+};
+struct vipl_file {
+    enum vipl_file_kind kind;
+    uint64_t device;
+    uint64_t inode;
+    uint64_t bytes; /* not of a process's memory */
+};
+/* What a descriptor from another process stands for. The file is sealed against shrinking if that makes it mappable. */
+int vipl_file_identify(int fd, struct vipl_file *out);
+/* All of a mappable file, shared; read-only where writing is not allowed. */
+int vipl_file_map(int fd, uint64_t bytes, void **base, bool *writable);
+void vipl_file_unmap(void *base, uint64_t bytes);
+/* All bytes at that offset, or an errno value; EFAULT: there are not as many. The file does not grow. */
+int vipl_file_read(int fd, uint64_t offset, void *out, size_t bytes);
+int vipl_file_write(int fd, uint64_t offset, const void *in, size_t bytes);
+/* This process's own memory, for another one to read and write. */
+int vipl_own_memory(int *fd);
 
 /* --- stream sockets between hosts: they never block, raise no signal, and do not survive exec ------- */
 

@@ -22,8 +22,9 @@ struct rnic_pci_ops;
 /* An opened function; each way of access has its own part behind this. */
 struct rnic_pci {
     const struct rnic_pci_ops *ops;
-    uint8_t *doorbells; /* BAR2, mapped and shared with the card; NULL: it cannot be mapped, and is written by `write` */
-    bool linear;        /* a mapped range is one range for the card; false: it is a list of pages, see pages() */
+    uint8_t *
+        doorbells; /* BAR2, mapped and shared with the card; NULL: it cannot be mapped, and is written by `write` */
+    bool linear; /* a mapped range is one range for the card; false: it is a list of pages, see pages() */
 };
 
 /* Memory for rings: pages of this process that no forked child has, mapped for DMA both ways. */
@@ -54,8 +55,8 @@ struct rnic_pci_ops {
     int (*map)(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova);
     void (*unmap)(struct rnic_pci *pci, uint64_t iova, size_t bytes);
     /* Without `linear`: the addresses on the bus of the pages (of *page_bytes each) that [address, bytes) lies in; at most `most`. */
-    int (*pages)(struct rnic_pci *pci, const void *address, size_t bytes, uint64_t *out, size_t most, size_t *count,
-                 size_t *page_bytes);
+    int (*pages)(struct rnic_pci *pci, const void *address, size_t bytes, uint64_t *out, size_t most,
+                 size_t *count, size_t *page_bytes);
 
     int (*slab)(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out);
     void (*free_slab)(struct rnic_pci *pci, struct rnic_pci_slab *slab);

@@ -4,7 +4,9 @@
  * do to them. It is pure and deterministic: no sockets, no threads, no clock of its own, no allocation after the start. All its
  * state lies in one area without pointers. It knows nothing of the rest of the library but the codecs of src/iwarp.
  *
- * The caller sees to it that one thread at a time is in here. A callback must not call the model.
+ * The caller sees to it that one thread at a time is in here. A callback must not call the model, with one exception: while the card
+ * accesses memory, registers may be read (rnic_card_config_read(), rnic_card_bar_read()), of any function. The access may depend on it: a
+ * program may hand out its memory only after it has got the register that it is reading. Reading has no effects, and accesses no memory.
  */
 #ifndef DEVICES_RNIC_CARD_H
 #define DEVICES_RNIC_CARD_H

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Poll sets are epoll descriptors. */
 #include <errno.h>
+#include <poll.h>
 #include <sys/epoll.h>
+#include <time.h>
 
 #include "os/os.h"
 
@@ -51,4 +53,20 @@ unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out, un
         out[i].hangup = (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0;
     }
     return n < 0 ? 0 : (unsigned)n;
+}
+
+int vipl_pollset_change(struct vipl_pollset *set, int fd, void *tag, bool readable, bool writable)
+{
+    struct epoll_event event = {.events = (readable ? EPOLLIN | EPOLLRDHUP : 0u) | (writable ? EPOLLOUT : 0u),
+                                .data = {.ptr = tag}};
+    return epoll_ctl(set->fd, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : errno;
+}
+
+void vipl_pollset_wait(struct vipl_pollset *set, uint64_t timeout_ns)
+{
+    const uint64_t second = 1000000000;
+    struct pollfd entry = {.fd = set->fd, .events = POLLIN};
+    struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / second % INT32_MAX),
+                               .tv_nsec = (long)(timeout_ns % second)};
+    (void)ppoll(&entry, 1, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
 }

@@ -184,6 +184,22 @@ void vipl_alloc_abandon(void)
 
 #endif
 
+void *vipl_reserve(size_t bytes)
+{
+    void *p = MAP_FAILED;
+    if (!must_fail()) {
+        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    }
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void vipl_unreserve(void *pages, size_t bytes)
+{
+    if (pages != NULL) {
+        munmap(pages, bytes);
+    }
+}
+
 void *vipl_zalloc(size_t bytes)
 {
     void *p = vipl_alloc(bytes);

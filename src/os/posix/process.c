@@ -22,6 +22,12 @@ int vipl_pid(void)
     return (int)getpid();
 }
 
+unsigned vipl_cpu_count(void)
+{
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : (unsigned)count;
+}
+
 int vipl_host_name(char *name, size_t size)
 {
     if (gethostname(name, size) != 0) {

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* The adapter's turns, its sleep, and what the card does to the world outside. */
+#include "adapter/adapter.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum { READY_A_TURN = 32 };
+static const uint64_t SPIN_NS =
+    50000; /* without anything to do, before it sleeps; on one CPU that would keep the driver from running */
+static const uint64_t LINGER_NS = UINT64_C(2000000000);
+
+/* --- the card's callbacks --- */
+
+static struct rnic_function *function_of(void *context, unsigned fn)
+{
+    struct rnic_adapter *a = context;
+    a->is_active = true;
+    return &a->functions[fn];
+}
+
+static bool read_memory(void *context, unsigned fn, uint64_t iova, void *out, uint32_t bytes)
+{
+    return rnic_function_dma(function_of(context, fn), &(struct rnic_dma_access){iova, out, bytes, false});
+}
+
+static bool write_memory(void *context, unsigned fn, uint64_t iova, const void *in, uint32_t bytes)
+{
+    struct rnic_dma_access access = {iova, (uint8_t *)(uintptr_t)in, bytes, true}; /* it is only read */
+    return rnic_function_dma(function_of(context, fn), &access);
+}
+
+static bool publish(void *context, unsigned fn, uint64_t iova, const uint8_t word[4])
+{
+    return write_memory(context, fn, iova, word, 4);
+}
+
+static void interrupt(void *context, unsigned fn, unsigned vector)
+{
+    struct rnic_function *f = function_of(context, fn);
+    if (vector < RNIC_VECTORS && f->events[vector] >= 0) {
+        vipl_event_signal(f->events[vector]);
+    }
+}
+
+static void transmit(void *context, const uint8_t *frame, uint32_t bytes)
+{
+    struct rnic_adapter *a = context;
+    (void)frame;
+    (void)bytes;
+    a->is_active = true;
+}
+
+static const struct rnic_card_host host = {.dma_read = read_memory,
+                                           .dma_write = write_memory,
+                                           .dma_publish = publish,
+                                           .interrupt = interrupt,
+                                           .transmit = transmit};
+
+/* --- its life --- */
+
+static int power_up(struct rnic_adapter *a)
+{
+    void *area = vipl_reserve(rnic_card_bytes(&a->config));
+    if (area == NULL) {
+        return ENOMEM;
+    }
+    rnic_card_init(&a->card, area, &a->config, &host, a);
+    return 0;
+}
+
+static int make_functions(struct rnic_adapter *a, bool fixed)
+{
+    unsigned count = a->config.functions;
+    a->functions = vipl_alloc(count * sizeof(*a->functions));
+    a->fixed = fixed ? vipl_alloc(count * sizeof(*a->fixed)) : NULL;
+    if (a->functions == NULL || (fixed && a->fixed == NULL)) {
+        return ENOMEM;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        rnic_function_init(&a->functions[i], a, i);
+        if (fixed) {
+            rnic_listener_init(&a->fixed[i], a, &a->functions[i]);
+        }
+    }
+    return 0;
+}
+
+static int open_sockets(struct rnic_adapter *a, const struct rnic_adapter_config *config)
+{
+    int error = config->socket == NULL ? 0 : rnic_listener_open(&a->pool, config->socket);
+    for (unsigned i = 0; error == 0 && a->fixed != NULL && i < a->config.functions; i++) {
+        char path[RNIC_MOST_PATH];
+        int length = snprintf(path, sizeof(path), "%s/fn-%u.sock", config->folder, i);
+        error = length < (int)sizeof(path) ? rnic_listener_open(&a->fixed[i], path) : ENAMETOOLONG;
+    }
+    return error;
+}
+
+static void end_ready(struct rnic_source *source)
+{
+    VIPL_CONTAINER(source, struct rnic_adapter, end_source)->is_ended = true;
+}
+
+static int open_set(struct rnic_adapter *a)
+{
+    a->end_source.ready = end_ready;
+    int error = vipl_pollset_open(&a->set);
+    error = error == 0 ? vipl_waker_open(&a->end) : error;
+    return error == 0 ? vipl_pollset_add(&a->set, a->end.fd, &a->end_source) : error;
+}
+
+int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out)
+{
+    struct rnic_adapter *a = vipl_zalloc(sizeof(*a));
+    if (a == NULL) {
+        return ENOMEM;
+    }
+    a->config = config->card;
+    a->lingers = config->lingers;
+    a->set.fd = a->end.fd = -1;
+    a->used_at = vipl_now_ns();
+    rnic_listener_init(&a->pool, a, NULL);
+    int error = open_set(a);
+    error = error == 0 ? make_functions(a, config->folder != NULL) : error;
+    error = error == 0 ? power_up(a) : error;
+    error = error == 0 ? open_sockets(a, config) : error;
+    if (error != 0) {
+        rnic_adapter_destroy(a);
+        return error;
+    }
+    *out = a;
+    return 0;
+}
+
+void rnic_adapter_destroy(struct rnic_adapter *adapter)
+{
+    rnic_listener_close(&adapter->pool);
+    for (unsigned i = 0; adapter->functions != NULL && i < adapter->config.functions; i++) {
+        if (adapter->fixed != NULL) {
+            rnic_listener_close(&adapter->fixed[i]);
+        }
+        rnic_function_detach(&adapter->functions[i]);
+    }
+    vipl_pollset_close(&adapter->set);
+    vipl_waker_close(&adapter->end);
+    vipl_unreserve(adapter->card.area, rnic_card_bytes(&adapter->config));
+    vipl_free(adapter->fixed);
+    vipl_free(adapter->functions);
+    vipl_free(adapter);
+}
+
+void rnic_adapter_user_gone(struct rnic_adapter *adapter)
+{
+    adapter->users--;
+    adapter->used_at = vipl_now_ns();
+    rnic_listener_resume(&adapter->pool);
+    for (unsigned i = 0; adapter->fixed != NULL && i < adapter->config.functions; i++) {
+        rnic_listener_resume(&adapter->fixed[i]);
+    }
+}
+
+void rnic_adapter_end(struct rnic_adapter *adapter)
+{
+    vipl_waker_signal(&adapter->end);
+}
+
+/* --- its turns --- */
+
+static bool serve_sources(struct rnic_adapter *a)
+{
+    struct vipl_ready ready[READY_A_TURN];
+    unsigned count = vipl_pollset_ready(&a->set, ready, READY_A_TURN);
+    for (unsigned i = 0; i < count; i++) {
+        struct rnic_source *source = ready[i].tag;
+        source->ready(source);
+    }
+    return count > 0;
+}
+
+static void settle(struct rnic_adapter *a)
+{
+    while (a->is_unsettled) {
+        a->is_unsettled = false;
+        for (unsigned i = 0; i < a->config.functions; i++) {
+            rnic_function_settle(&a->functions[i]);
+        }
+    }
+}
+
+void rnic_adapter_turn(struct rnic_adapter *adapter)
+{
+    adapter->is_active = serve_sources(adapter) || adapter->is_active;
+    settle(adapter);
+    adapter->now = vipl_now_ns();
+    rnic_card_advance(&adapter->card, adapter->now);
+    settle(adapter);
+}
+
+/* When the adapter has to look at the clock again without being woken. */
+static uint64_t next_time(const struct rnic_adapter *a)
+{
+    uint64_t next = rnic_card_deadline(&a->card);
+    uint64_t end = a->lingers && a->users == 0 ? a->used_at + LINGER_NS : UINT64_MAX;
+    return next < end ? next : end;
+}
+
+static void sleep_until(struct rnic_adapter *a, uint64_t time)
+{
+    uint64_t now = vipl_now_ns();
+    vipl_pollset_wait(&a->set, time == UINT64_MAX ? UINT64_MAX : time > now ? time - now : 0);
+}
+
+void rnic_adapter_run(struct rnic_adapter *adapter)
+{
+    uint64_t spin = vipl_cpu_count() > 1 ? SPIN_NS : 0;
+    uint64_t active_at = 0;
+    while (!adapter->is_ended) {
+        adapter->is_active = false;
+        rnic_adapter_turn(adapter);
+        bool is_due = rnic_card_deadline(&adapter->card) <= adapter->now;
+        active_at = adapter->is_active || is_due ? adapter->now : active_at;
+        if (adapter->now - active_at >= spin && !is_due && rnic_card_sleep(&adapter->card)) {
+            sleep_until(adapter, next_time(adapter));
+            rnic_card_wake(&adapter->card);
+        }
+        adapter->is_ended |= adapter->lingers && adapter->users == 0 && adapter->now >= adapter->used_at &&
+                             adapter->now - adapter->used_at >= LINGER_NS;
+    }
+}

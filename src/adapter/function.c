@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of a function: from the program that connects to the one that has gone. */
+#include "adapter/function.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "adapter/access.h"
+#include "adapter/adapter.h"
+#include "adapter/requests.h"
+#include "base/little.h"
+
+enum { REQUESTS_A_TURN = 16 };
+
+static void close_events(struct rnic_function *f)
+{
+    for (unsigned i = 0; i < RNIC_VECTORS; i++) {
+        vipl_fd_close(f->events[i]);
+        f->events[i] = -1;
+    }
+}
+
+/* True: nothing of it has to wait any more. */
+static bool serve_one(struct rnic_function *f)
+{
+    int error = rnic_request_serve(f, false);
+    f->is_blocked = error == EBUSY; /* not here: the card is not waiting */
+    f->is_over = f->is_over || (error != 0 && error != EAGAIN);
+    rnic_function_settle(f);
+    return error == 0 && f->channel.fd >= 0;
+}
+
+/* While replies are kept, room for them is waited for, and nothing is read. */
+static void watch(struct rnic_function *f)
+{
+    bool is_behind = f->channel.out_bytes > 0;
+    if (f->channel.fd >= 0 && is_behind != f->is_behind) {
+        f->is_behind = is_behind;
+        (void)vipl_pollset_change(&f->adapter->set, f->channel.fd, &f->socket_source, !is_behind, is_behind);
+    }
+}
+
+static void socket_ready(struct rnic_source *source)
+{
+    struct rnic_function *f = VIPL_CONTAINER(source, struct rnic_function, socket_source);
+    for (int i = 0; i < REQUESTS_A_TURN && f->channel.fd >= 0 && serve_one(f); i++) {
+    }
+    watch(f);
+}
+
+static void process_ready(struct rnic_source *source)
+{
+    struct rnic_function *f = VIPL_CONTAINER(source, struct rnic_function, process_source);
+    if (f->process >= 0 &&
+        vipl_poll(&f->process, 1, 0, NULL) == 0) { /* else it was another program's, just now */
+        rnic_function_detach(f);
+    }
+}
+
+void rnic_function_init(struct rnic_function *function, struct rnic_adapter *adapter, unsigned number)
+{
+    memset(function, 0, sizeof(*function));
+    function->adapter = adapter;
+    function->number = number;
+    function->channel.fd = -1;
+    function->process = -1;
+    function->bar2.fd = -1;
+    function->socket_source.ready = socket_ready;
+    function->process_source.ready = process_ready;
+    for (unsigned i = 0; i < RNIC_VECTORS; i++) {
+        function->events[i] = -1;
+    }
+}
+
+static int watch_program(struct rnic_function *f)
+{
+    uint32_t user;
+    int error = vipl_pollset_add(&f->adapter->set, f->channel.fd, &f->socket_source);
+    if (vipl_local_peer(f->channel.fd, &f->pid, &user) != 0) {
+        f->pid = 0;
+    }
+    f->process = vipl_stream_peer_process(f->channel.fd);
+    if (error == 0 && f->process >= 0) {
+        error = vipl_pollset_add(&f->adapter->set, f->process, &f->process_source);
+    }
+    return error;
+}
+
+static void forget_program(struct rnic_function *f)
+{
+    if (f->channel.fd >= 0) {
+        vipl_pollset_remove(&f->adapter->set, f->channel.fd);
+    }
+    if (f->process >= 0) {
+        vipl_pollset_remove(&f->adapter->set, f->process);
+        vipl_fd_close(f->process);
+    }
+    vfu_channel_close(&f->channel);
+    vipl_shm_release(&f->bar2);
+    vipl_free(f->kept);
+    rnic_function_init(f, f->adapter, f->number);
+}
+
+int rnic_function_attach(struct rnic_function *function, int fd)
+{
+    int error = vfu_channel_open(&function->channel, fd);
+    function->kept = vipl_alloc(RNIC_MOST_KEPT * sizeof(*function->kept));
+    error = error == 0 && function->kept == NULL ? ENOMEM : error;
+    error = error == 0 ? vipl_shm_reserve(&function->bar2, "rnic-doorbells", RNIC_BAR2_BYTES) : error;
+    error = error == 0 ? watch_program(function) : error;
+    if (error != 0) {
+        forget_program(function);
+        return error;
+    }
+    rnic_dma_init(&function->dma);
+    rnic_card_attach(&function->adapter->card, function->number, function->bar2.base);
+    function->adapter->users++;
+    return 0;
+}
+
+void rnic_function_detach(struct rnic_function *function)
+{
+    if (function->channel.fd < 0) {
+        return;
+    }
+    rnic_card_detach(&function->adapter->card, function->number);
+    rnic_dma_clear(&function->dma);
+    close_events(function);
+    forget_program(function);
+    rnic_adapter_user_gone(function->adapter);
+}
+
+void rnic_function_reset(struct rnic_function *function)
+{
+    rnic_card_detach(&function->adapter->card, function->number);
+    vipl_shm_clear(function->bar2.base, function->bar2.bytes);
+    rnic_card_attach(&function->adapter->card, function->number, function->bar2.base);
+}
+
+/* While the first one is made, others may come. */
+static void make_stores(struct rnic_function *f)
+{
+    while (f->kept_count > 0) {
+        struct rnic_kept_write kept = f->kept[f->first_kept];
+        struct vfu_access access = {kept.offset, kept.region, kept.bytes};
+        uint8_t bytes[RNIC_KEPT_BYTES];
+        vipl_put_little(bytes, kept.value, kept.bytes);
+        f->first_kept = (f->first_kept + 1) % RNIC_MOST_KEPT;
+        f->kept_count--;
+        rnic_access_write(f, &access, bytes);
+    }
+}
+
+void rnic_function_settle(struct rnic_function *function)
+{
+    do {
+        make_stores(function);
+        if (function->is_blocked && !function->is_over) {
+            int error = rnic_request_serve(function, false);
+            function->is_blocked = error == EBUSY;
+            function->is_over = function->is_over || (error != 0 && error != EAGAIN && error != EBUSY);
+        }
+    } while (function->kept_count > 0 || (function->is_blocked && !function->is_over));
+    if (function->is_over) {
+        rnic_function_detach(function);
+    }
+}

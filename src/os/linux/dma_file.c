@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files that other processes name as memory for a device, and descriptors that they name as its interrupts. Such a process is not
+ * trusted: a file may be cut off while it is mapped (a signal), lie on a file system of the process's own (an access that never
+ * ends) or be one that only this process may write (an access in its name).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+/* What the system calls the open file. */
+static bool read_name(int fd, char *name, size_t size)
+{
+    char link[64];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, name, size - 1);
+    name[n < 0 ? 0 : n] = '\0';
+    return n > 0 && (size_t)n < size - 1;
+}
+
+/* /proc/N/mem, and no other file of /proc: writing those is this process's own doing. */
+static bool is_process_memory(int fd)
+{
+    char name[64];
+    struct statfs fs;
+    int end = 0;
+    if (fstatfs(fd, &fs) != 0 || fs.f_type != PROC_SUPER_MAGIC || !read_name(fd, name, sizeof(name))) {
+        return false;
+    }
+    return sscanf(name, "/proc/%*u/mem%n", &end) == 0 && end > 0 && name[end] == '\0';
+}
+
+/* Shared memory has seals, even if it takes no more of them. */
+static enum vipl_file_kind kind_of_memory(int fd)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0) {
+        return VIPL_FILE_OTHER;
+    }
+    if ((seals & F_SEAL_SHRINK) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0) {
+        seals |= F_SEAL_SHRINK;
+    }
+    return (seals & F_SEAL_SHRINK) != 0 ? VIPL_FILE_MAPPABLE : VIPL_FILE_MEMORY;
+}
+
+int vipl_file_identify(int fd, struct vipl_file *out)
+{
+    struct stat st;
+    enum vipl_file_kind kind = VIPL_FILE_OTHER;
+    if (fstat(fd, &st) != 0) {
+        return errno;
+    }
+    if (S_ISREG(st.st_mode)) {
+        kind = is_process_memory(fd) ? VIPL_FILE_PROCESS : kind_of_memory(fd);
+    }
+    if (kind != VIPL_FILE_OTHER && fstat(fd, &st) != 0) { /* its size, once it cannot shrink */
+        return errno;
+    }
+    *out = (struct vipl_file){kind, (uint64_t)st.st_dev, (uint64_t)st.st_ino,
+                              st.st_size < 0 ? 0 : (uint64_t)st.st_size};
+    return 0;
+}
+
+int vipl_file_map(int fd, uint64_t bytes, void **base, bool *writable)
+{
+    if (bytes == 0 || bytes > SIZE_MAX / 2) {
+        return EFBIG;
+    }
+    if (vipl_resource_fails(ENOMEM)) {
+        return errno;
+    }
+    *writable = true;
+    /* Huge pages are reserved here, or this fails: nothing is missing when a page is touched. */
+    void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED && (errno == EACCES || errno == EPERM)) {
+        *writable = false;
+        at = mmap(NULL, (size_t)bytes, PROT_READ, MAP_SHARED, fd, 0);
+    }
+    if (at == MAP_FAILED) {
+        return errno;
+    }
+    madvise(at, (size_t)bytes, MADV_DONTFORK);
+    *base = at;
+    return 0;
+}
+
+void vipl_file_unmap(void *base, uint64_t bytes)
+{
+    munmap(base, (size_t)bytes);
+}
+
+static int outcome(ssize_t n)
+{
+    return n == 0 ? EFAULT : n < 0 && errno == EIO ? EFAULT : errno;
+}
+
+/* Calls that move a part go on with the rest. */
+int vipl_file_read(int fd, uint64_t offset, void *out, size_t bytes)
+{
+    char *to = out;
+    while (bytes > 0) {
+        ssize_t n = pread(fd, to, bytes, (off_t)offset);
+        if (n <= 0 && (n == 0 || errno != EINTR)) {
+            return outcome(n);
+        }
+        n = n < 0 ? 0 : n;
+        to += n;
+        offset += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int vipl_file_write(int fd, uint64_t offset, const void *in, size_t bytes)
+{
+    const char *from = in;
+    while (bytes > 0) {
+        ssize_t n = pwrite(fd, from, bytes, (off_t)offset);
+        if (n <= 0 && (n == 0 || errno != EINTR)) {
+            return outcome(n);
+        }
+        n = n < 0 ? 0 : n;
+        from += n;
+        offset += (uint64_t)n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+int vipl_own_memory(int *fd)
+{
+    vipl_fd_begin();
+    int made = vipl_resource_fails(EMFILE) ? -1 : open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    int error = vipl_fd_adopt(&made);
+    vipl_fd_end();
+    if (error == 0) {
+        *fd = made;
+    }
+    return error;
+}
+
+/* --- events --- */
+
+bool vipl_event_is(int fd)
+{
+    char name[64];
+    if (!read_name(fd, name, sizeof(name)) || strcmp(name, "anon_inode:[eventfd]") != 0) {
+        return false;
+    }
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
+/* Its maker has the same open file, and may make it block again: then it loses its interrupts, and not this thread. */
+void vipl_event_signal(int fd)
+{
+    uint64_t one = 1;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0 && (flags & O_NONBLOCK) != 0) {
+        ssize_t n = write(fd, &one, sizeof(one)); /* EAGAIN: already signalled 2^64-2 times */
+        (void)n;
+    }
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Local stream sockets with a path. A path outlives its process, so that a file beside it, PATH.lock, says whether somebody is
+ * listening: the listener has it locked for as long as it lives. It is never removed, for the next one to lock the same file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+enum { BACKLOG = 128 };
+
+static int make_address(struct sockaddr_un *a, const char *path)
+{
+    memset(a, 0, sizeof(*a));
+    a->sun_family = AF_UNIX;
+    if (strlen(path) >= sizeof(a->sun_path)) {
+        return ENAMETOOLONG;
+    }
+    strcpy(a->sun_path, path);
+    return 0;
+}
+
+static int open_socket(int *fd)
+{
+    vipl_fd_begin();
+    *fd = vipl_resource_fails(EMFILE) ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = vipl_fd_adopt(fd);
+    vipl_fd_end();
+    return error;
+}
+
+static int lock_path(const char *path, int *lock)
+{
+    char name[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
+    snprintf(name, sizeof(name), "%s.lock", path);
+    vipl_fd_begin();
+    int fd = vipl_resource_fails(EMFILE) ? -1 : open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int error = vipl_fd_adopt(&fd);
+    vipl_fd_end();
+    if (error == 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        error = errno == EWOULDBLOCK ? EADDRINUSE : errno;
+        vipl_fd_close(fd);
+    }
+    *lock = error == 0 ? fd : -1;
+    return error;
+}
+
+static int bind_and_listen(int s, const struct sockaddr_un *a)
+{
+    mode_t mask = umask(0177); /* the listening process has one thread */
+    int error = bind(s, (const struct sockaddr *)a, sizeof(*a)) == 0 ? 0 : errno;
+    umask(mask);
+    return error == 0 && listen(s, BACKLOG) != 0 ? errno : error;
+}
+
+int vipl_stream_listen(const char *path, int *listener, int *lock)
+{
+    struct sockaddr_un a;
+    int s = -1;
+    int held = -1;
+    int error = make_address(&a, path);
+    error = error == 0 ? lock_path(path, &held) : error;
+    error = error == 0 ? open_socket(&s) : error;
+    if (error == 0) {
+        struct stat st;
+        if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) { /* a dead one's, for the lock is ours */
+            unlink(path);
+        }
+        error = bind_and_listen(s, &a);
+    }
+    if (error != 0) {
+        vipl_fd_close(s);
+        vipl_fd_close(held);
+        return error;
+    }
+    *listener = s;
+    *lock = held;
+    return 0;
+}
+
+void vipl_stream_unlisten(const char *path, int listener, int lock)
+{
+    unlink(path); /* first, while nobody else may have made it */
+    vipl_fd_close(listener);
+    vipl_fd_close(lock);
+}
+
+int vipl_stream_connect(const char *path, int *fd)
+{
+    struct sockaddr_un a;
+    int s;
+    int error = make_address(&a, path);
+    error = error == 0 ? open_socket(&s) : error;
+    if (error != 0) {
+        return error;
+    }
+    if (connect(s, (struct sockaddr *)&a, sizeof(a)) != 0) {
+        error = errno;
+        vipl_fd_close(s);
+        return error;
+    }
+    *fd = s;
+    return 0;
+}
+
+int vipl_stream_pair(int fds[2])
+{
+    vipl_fd_begin();
+    bool made = !vipl_resource_fails(EMFILE) &&
+                socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0;
+    int error = made ? vipl_fd_adopt_pair(fds) : errno;
+    vipl_fd_end();
+    return error;
+}
+
+union control {
+    struct cmsghdr header; /* for its alignment */
+    char bytes[CMSG_SPACE(VIPL_STREAM_FDS * sizeof(int))];
+};
+
+int vipl_stream_send(int fd, const void *bytes, size_t length, const int *pass, unsigned count, size_t *sent)
+{
+    union control control;
+    struct iovec iov = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = length};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    ssize_t n;
+    if (count > 0) {
+        memset(&control, 0, sizeof(control));
+        msg.msg_control = control.bytes;
+        msg.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), pass, count * sizeof(int));
+    }
+    int cancel = vipl_cancel_off();
+    do {
+        n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    vipl_cancel_restore(cancel);
+    if (n < 0) {
+        return errno == EWOULDBLOCK ? EAGAIN : errno;
+    }
+    *sent = (size_t)n;
+    return 0;
+}
+
+/* True: all that came are in the list. Each is the library's own from now on. */
+static bool collect(struct msghdr *msg, int *fds, unsigned most, unsigned *count)
+{
+    bool good = (msg->msg_flags & MSG_CTRUNC) == 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+        size_t came = c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS
+                          ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int)
+                          : 0;
+        for (size_t i = 0; i < came; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+            if (*count == most) {
+                close(fd);
+                good = false;
+            } else if (vipl_fd_adopt(&fd) != 0) {
+                good = false;
+            } else {
+                fds[(*count)++] = fd;
+            }
+        }
+    }
+    return good;
+}
+
+int vipl_stream_receive(int fd, void *bytes, size_t size, size_t *length, int *fds, unsigned most,
+                        unsigned *count)
+{
+    union control control;
+    struct iovec iov = {.iov_base = bytes, .iov_len = size};
+    struct msghdr msg = {.msg_iov = &iov,
+                         .msg_iovlen = 1,
+                         .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
+    ssize_t n;
+    *count = 0;
+    vipl_fd_begin();
+    do {
+        n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    } while (n < 0 && errno == EINTR);
+    int error = n >= 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
+    bool all = error != 0 || collect(&msg, fds, most, count);
+    vipl_fd_end();
+    if (!all) {
+        while (*count > 0) {
+            vipl_fd_close(fds[--*count]);
+        }
+        return EMSGSIZE;
+    }
+    *length = error == 0 ? (size_t)n : 0;
+    return error;
+}
+
+static int peer_pidfd(int fd)
+{
+    int pidfd = -1;
+    socklen_t n = sizeof(pidfd);
+    struct ucred who;
+    socklen_t size = sizeof(who);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &n) == 0) {
+        return pidfd;
+    }
+#ifdef SYS_pidfd_open
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid > 0) {
+        return (int)syscall(SYS_pidfd_open, who.pid, 0);
+    }
+#endif
+    return -1;
+}
+
+int vipl_stream_peer_process(int fd)
+{
+    vipl_fd_begin();
+    int pidfd = peer_pidfd(fd);
+    if (vipl_fd_adopt(&pidfd) != 0) {
+        pidfd = -1;
+    }
+    vipl_fd_end();
+    return pidfd;
+}
+
+int vipl_private_folder(const char *path)
+{
+    struct stat st;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        return errno;
+    }
+    if (lstat(path, &st) != 0) {
+        return errno;
+    }
+    return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0 ? 0 : EPERM;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+//
+// The C headers of the adapter for C++ tests.
+#ifndef VIPL_ADAPTER_INTERNAL_HPP
+#define VIPL_ADAPTER_INTERNAL_HPP
+
+#define _Static_assert static_assert
+
+extern "C" {
+#include "adapter/adapter.h"
+#include "base/ranges.h"
+#include "os/os.h"
+#include "rnic/registers.h"
+#include "vfio_user/capabilities.h"
+#include "vfio_user/channel.h"
+#include "vfio_user/message.h"
+
+#include "fake_card.h"
+}
+
+#endif

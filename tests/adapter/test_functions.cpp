@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+//
+// Who gets which function, and when it is free again.
+#include "raw_client.hpp"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+using namespace adapter_test;
+
+namespace {
+
+/** How often each function has begun tells functions apart that were begun differently often. */
+std::uint32_t attaches(Client &client)
+{
+    return client.get(FAKE_ATTACHES);
+}
+
+bool gets_function(const std::string &path)
+{
+    Client client(path, false);
+    Bytes question(VFU_HEADER_BYTES + VFU_VERSION_BYTES);
+    const vfu_header header = {1, VFU_VERSION, VFU_HEADER_BYTES + VFU_VERSION_BYTES, 0, 0};
+    size_t sent = 0;
+    vfu_header_write(question.data(), &header);
+    (void)vipl_stream_send(client.fd, question.data(), question.size(), nullptr, 0,
+                           &sent); // it may be refused already
+    const Message told = client.receive();
+    REQUIRE(!told.ended);
+    return told.header.error != EBUSY;
+}
+
+/** A process that ends with the test. */
+struct Process {
+    ~Process() { end(); }
+    void end()
+    {
+        if (pid > 0) {
+            kill(pid, SIGKILL);
+            waitpid(pid, nullptr, 0); // not for a grandchild
+        }
+        pid = -1;
+    }
+    pid_t pid;
+};
+
+} // namespace
+
+TEST_CASE("each connection gets the next free function, and what it leaves begins anew", "[functions]")
+{
+    const Adapter adapter(2);
+    Client first(adapter.socket);
+    first.set(FAKE_SCRATCH, 1);
+    Client second(adapter.socket);
+    second.set(FAKE_SCRATCH, 2);
+    CHECK(first.get(FAKE_SCRATCH) == 1);
+    CHECK_FALSE(gets_function(adapter.socket));
+    first.hang_up();
+    Client third(adapter.socket);
+    CHECK(third.get(FAKE_SCRATCH) == 0);
+    CHECK(attaches(third) == 2);
+    CHECK(second.get(FAKE_SCRATCH) == 2);
+    CHECK(attaches(second) == 1);
+}
+
+TEST_CASE("a refused connection is told that it is, whatever it asks", "[functions]")
+{
+    const Adapter adapter(1);
+    Client first(adapter.socket);
+    Client second(adapter.socket, false);
+    const Message told = second.receive();
+    CHECK((told.header.command == VFU_VERSION && told.header.error == EBUSY));
+    CHECK(second.receive().ended);
+    CHECK(first.get(FAKE_ID) == RNIC_ID_VALUE);
+}
+
+TEST_CASE("functions may have sockets of their own, one connection each", "[functions]")
+{
+    const Adapter adapter(3, true);
+    Client one(adapter.folder.path + "/fn-1.sock");
+    one.set(FAKE_SCRATCH, 11);
+    CHECK_FALSE(gets_function(adapter.folder.path + "/fn-1.sock"));
+    Client pool(adapter.socket); // the last one, so that the low ones stay free
+    CHECK(gets_function(adapter.folder.path + "/fn-0.sock"));
+    CHECK_FALSE(gets_function(adapter.folder.path + "/fn-2.sock"));
+    one.hang_up();
+    Client again(adapter.folder.path + "/fn-1.sock");
+    CHECK(attaches(again) == 2);
+    struct stat st {};
+    REQUIRE(stat(adapter.socket.c_str(), &st) == 0);
+    CHECK((st.st_mode & 0777) == 0600);
+}
+
+TEST_CASE("one adapter at a time has a path, and a dead one's is taken over", "[functions]")
+{
+    const Folder folder;
+    const std::string path = folder.path + "/s";
+    int first = -1, first_lock = -1, second = -1, second_lock = -1;
+    REQUIRE(vipl_stream_listen(path.c_str(), &first, &first_lock) == 0);
+    CHECK(vipl_stream_listen(path.c_str(), &second, &second_lock) == EADDRINUSE);
+    int fd = -1;
+    REQUIRE(vipl_stream_connect(path.c_str(), &fd) == 0); // and the first one was not disturbed
+    vipl_fd_close(fd);
+    vipl_fd_close(first); // as if it had died: the path stays
+    vipl_fd_close(first_lock);
+    CHECK(vipl_stream_connect(path.c_str(), &fd) == ECONNREFUSED);
+    REQUIRE(vipl_stream_listen(path.c_str(), &second, &second_lock) == 0);
+    vipl_stream_unlisten(path.c_str(), second, second_lock);
+    CHECK(vipl_stream_connect(path.c_str(), &fd) == ENOENT);
+    const std::string long_path = folder.path + "/" + std::string(200, 'x');
+    CHECK(vipl_stream_listen(long_path.c_str(), &first, &first_lock) == ENAMETOOLONG);
+    CHECK(vipl_stream_connect(long_path.c_str(), &fd) == ENAMETOOLONG);
+    CHECK(vipl_stream_listen((folder.path + "/no/s").c_str(), &first, &first_lock) == ENOENT);
+}
+
+TEST_CASE("a folder for sockets is this user's alone", "[functions]")
+{
+    const Folder folder;
+    CHECK(vipl_private_folder((folder.path + "/mine").c_str()) == 0);
+    CHECK(vipl_private_folder((folder.path + "/mine").c_str()) == 0);
+    REQUIRE(chmod((folder.path + "/mine").c_str(), 0770) == 0);
+    CHECK(vipl_private_folder((folder.path + "/mine").c_str()) == EPERM);
+    REQUIRE(symlink("/tmp", (folder.path + "/link").c_str()) == 0);
+    CHECK(vipl_private_folder((folder.path + "/link").c_str()) == EPERM);
+    REQUIRE(close(open((folder.path + "/file").c_str(), O_CREAT | O_WRONLY, 0600)) == 0);
+    CHECK(vipl_private_folder((folder.path + "/file").c_str()) == EPERM);
+    CHECK(vipl_private_folder((folder.path + "/no/folder").c_str()) == ENOENT);
+}
+
+#if !defined(__SANITIZE_THREAD__) // a child of a program with threads
+TEST_CASE("a function is free once its program is dead, even if a child has its socket", "[functions]")
+{
+    const Adapter adapter(1);
+    int tell[2];
+    REQUIRE(pipe(tell) == 0);
+    Process program{fork()};
+    if (program.pid == 0) {
+        close(tell[0]);
+        int fd = -1;
+        const bool connected = vipl_stream_connect(adapter.socket.c_str(), &fd) == 0;
+        const pid_t child = connected ? fork() : -1;
+        if (child == 0) { // keeps the socket for as long as it lives
+            sleep(1000);
+            _exit(0);
+        }
+        (void)!write(tell[1], &child, sizeof child);
+        sleep(1000);
+        _exit(0);
+    }
+    Process child{-1};
+    REQUIRE(read(tell[0], &child.pid, sizeof child.pid) == sizeof child.pid);
+    REQUIRE(child.pid > 0);
+    REQUIRE_FALSE(gets_function(adapter.socket));
+    program.end();
+    while (!gets_function(adapter.socket)) { // CTest's time limit ends this
+        sched_yield();
+    }
+    CHECK(kill(child.pid, 0) == 0);
+    close(tell[0]);
+    close(tell[1]);
+}
+#endif
+
+TEST_CASE("an adapter that lingers ends two seconds after its last program", "[functions]")
+{
+    const Folder folder;
+    const std::string path = folder.path + "/s";
+    rnic_adapter_config config{};
+    config.card.functions = 1;
+    config.socket = path.c_str();
+    config.lingers = true;
+    rnic_adapter *adapter = nullptr;
+    REQUIRE(rnic_adapter_create(&config, &adapter) == 0);
+    std::uint64_t hung_up = 0;
+    std::thread program([&] {
+        Client client(path);
+        for (std::uint64_t end = vipl_now_ns() + 2500000000; vipl_now_ns() < end;) { // longer than it lingers
+            client.get(FAKE_ID);
+        }
+        hung_up = vipl_now_ns();
+    });
+    rnic_adapter_run(adapter);
+    const std::uint64_t ended = vipl_now_ns();
+    program.join();
+    CHECK(ended - hung_up > 1900000000);
+    CHECK(ended - hung_up < 3000000000 * vipl_test::timeout_scale());
+    rnic_adapter_destroy(adapter);
+    CHECK(access(path.c_str(), F_OK) != 0);
+}
