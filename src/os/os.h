@@ -375,4 +375,61 @@ int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, size
 int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received);
 void vipl_socket_finish(int fd); /* nothing more will be sent */
 
+/* --- PCI functions of this machine, named by an address such as 0000:00:05.0 ------------------------------------ */
+
+/* A function in the hands of the kernel's vfio-pci. */
+struct vipl_vfio {
+    int device;    /* its regions are ranges of this file */
+    int group;     /* of functions that no IOMMU tells apart */
+    int container; /* the IOMMU */
+};
+struct vipl_span {
+    uint64_t first;
+    uint64_t last;
+};
+/* ENODEV: there is no such function, or it is not vfio-pci's. EBUSY: another process has it. EPERM: not all functions of its group are
+ * vfio-pci's. */
+int vipl_vfio_open(const char *address, struct vipl_vfio *out);
+void vipl_vfio_close(const struct vipl_vfio *vfio);
+/* Where a BAR (0 to 5) or the configuration space (7) is in the file. */
+int vipl_vfio_region(const struct vipl_vfio *vfio, unsigned index, uint64_t *offset, uint64_t *bytes);
+/* Addresses that memory may have on the bus, in order; *page_bytes: what they and its addresses and lengths are multiples of. */
+int vipl_vfio_spans(const struct vipl_vfio *vfio, struct vipl_span *out, unsigned most, unsigned *count,
+                    size_t *page_bytes);
+/* Locks memory and maps it for DMA. EFAULT: it is not there, or not writable; ENOMEM: the limit of locked memory; ENOSPC: that of
+ * maps. */
+int vipl_vfio_map(const struct vipl_vfio *vfio, void *address, uint64_t iova, size_t bytes, bool writable);
+void vipl_vfio_unmap(const struct vipl_vfio *vfio, uint64_t iova, size_t bytes);
+/* Descriptors, each of which is readable once the MSI-X vector of its number has fired. */
+int vipl_vfio_interrupts(const struct vipl_vfio *vfio, int *fds, unsigned count);
+void vipl_vfio_interrupt_clear(int fd);
+int vipl_vfio_reset(const struct vipl_vfio *vfio);
+
+/* A function's file in sysfs, to be read and written. ENODEV: there is no such function; EBUSY: another process has opened the file by
+ * this call. */
+int vipl_pci_open(const char *address, const char *name, int *fd);
+int vipl_pci_set(const char *address, const char *name, const char *value); /* a file that takes a word */
+bool vipl_pci_is_address(const char *address);                              /* whether it looks like one */
+bool vipl_pci_has_iommu(const char *address);
+/* One access of 1, 2 or 4 bytes. False: it failed. */
+bool vipl_pci_read(int fd, uint64_t offset, void *out, size_t bytes);
+bool vipl_pci_write(int fd, uint64_t offset, const void *in, size_t bytes);
+/* Registers or doorbells as memory, which forked children do not have. NULL: that cannot be mapped. */
+void *vipl_pci_map(int fd, uint64_t offset, size_t bytes);
+void vipl_pci_unmap(void *base, size_t bytes);
+
+/* --- memory for DMA ------------------------------------------------------------------------------------------------ */
+
+/* Zeroed pages of this process that forked children do not have, aligned to 2 MiB. `physical`: 2 MiB exactly, which are one range of
+ * physical addresses; the system has set such pages aside, or there are none. */
+void *vipl_dma_pages(size_t bytes, bool physical);
+void vipl_dma_pages_free(void *pages, size_t bytes);
+size_t vipl_page_bytes(void);
+/* Keeps pages in memory until they are unlocked, once, however often they were locked. ENOMEM: not all of it is there, or the limit of
+ * locked memory. */
+int vipl_memory_lock(const void *address, size_t bytes);
+void vipl_memory_unlock(const void *address, size_t bytes);
+/* The physical addresses of whole pages. EPERM: the process may not know them; EFAULT: one is not there. */
+int vipl_physical_pages(const void *address, size_t count, uint64_t *out);
+
 #endif
