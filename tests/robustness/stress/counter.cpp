@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A program polls counters of eight bytes that a peer moves on by RDMA Writes (VIPL_STRESS_COUNTS of them): one alone, and a
-// thousand in one message, which is several frames. The counters are aligned; where the peer takes them from has each
-// alignment in turn. No counter is ever seen half written, and none goes back. A card promises more: in one message those at
-// lower addresses are not behind those at higher ones.
+// A program polls a counter of eight bytes that a peer moves on by RDMA Writes (VIPL_STRESS_COUNTS of them). It is aligned; where
+// the peer takes it from has each alignment in turn. It is never seen half written, and never goes back. The card
+// promises this of every aligned item, and that those at lower addresses are not behind those at higher ones: there
+// it is a thousand in one message, too, which is several frames.
 #include <algorithm>
 #include <vector>
 
@@ -109,12 +109,11 @@ void writer(const Scene &scene, Line &line)
 class Reader {
 public:
     Reader(const VIP_UINT8 *target, unsigned counters)
-        : target_(reinterpret_cast<const std::uint64_t *>(target)), last_(counters, 0),
-          in_address_order_(std::strncmp(device_under_test(), "rnic", 4) == 0)
+        : target_(reinterpret_cast<const std::uint64_t *>(target)), last_(counters, 0)
     {
     }
 
-    /** From the last to the first: in the order of addresses each is as new as the one read before, or newer. */
+    /** From the last to the first: each is as new as the one read before, or newer. */
     void look()
     {
         std::uint32_t least = 0;
@@ -125,8 +124,7 @@ public:
                               std::to_string(std::max(last_[i], least)));
             }
             changes_ += count != last_[i] ? 1 : 0;
-            last_[i] = count;
-            least = in_address_order_ ? count : 0;
+            least = last_[i] = count;
         }
     }
 
@@ -139,7 +137,6 @@ public:
 private:
     const std::uint64_t *target_;
     std::vector<std::uint32_t> last_;
-    bool in_address_order_;
     unsigned long changes_ = 0;
 };
 
@@ -180,7 +177,9 @@ void count_both(Where where)
 {
     const unsigned writes = times("VIPL_STRESS_COUNTS", 20000);
     count(where, 1, writes);
-    count(where, kCounters, writes / 10 + 1);
+    if (std::strncmp(device_under_test(), "rnic", 4) == 0) {
+        count(where, kCounters, writes / 10 + 1);
+    }
 }
 
 } // namespace

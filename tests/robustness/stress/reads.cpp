@@ -82,8 +82,8 @@ public:
         }
         EXPECT(sent(vi) == out_.desc);
         take();
-        VIP_UINT64 word;
-        std::memcpy(&word, word_.data, sizeof word);
+        const VIP_UINT64 word = // the next one may come meanwhile
+            __atomic_load_n(reinterpret_cast<const VIP_UINT64 *>(word_.data), __ATOMIC_ACQUIRE);
         EXPECT(word == round || word == round + 1u);
     }
 

@@ -23,9 +23,7 @@ void target(const Scene &scene, Line &line)
     const Span word = memory.bytes(8);
     line.send(word.remote());
     line.receive<char>(10000 * patience());
-    std::uint64_t seen;
-    std::memcpy(&seen, word.data, sizeof seen);
-    line.send(seen);
+    line.send(__atomic_load_n(reinterpret_cast<const std::uint64_t *>(word.data), __ATOMIC_ACQUIRE));
     line.sync();
 }
 
