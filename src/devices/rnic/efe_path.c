@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The window is judged once per round, that is when a frame that was sent after the last judgement has arrived. The least round
- * trip time of the round, less the least of late, is the time that frames stand in a queue. Is it too long, the window becomes so
- * small that the queue empties; otherwise it grows by a frame, if it was used up. That a frame is lost says nothing about queues:
- * the window becomes smaller only if very many are.
+ * The window is judged once per round, that is when a frame that was sent after the last judgement has arrived. The mean round trip
+ * time of the round, less the least of late, is the time that frames stand in a queue. Is it too long, the window becomes so small
+ * that the queue empties, but not less than half in one round; otherwise it grows by a frame, if it was used up. The mean, and not
+ * the least of the round: it is the same for a path that sends much in a round and for one that sends little. That a frame is lost
+ * says nothing about queues: the window becomes smaller only if very many are.
  */
 #include "devices/rnic/efe_path.h"
 
@@ -11,14 +12,15 @@
 
 enum {
     FRAMES_FIRST = 16, /* of the window */
-    FRAMES_LEAST = 2,
+    FRAMES_LEAST = 2,  /* after timeouts and losses */
+    PARTS_LEAST = 2,   /* after delay: the pace makes less than a frame of it */
     FRAMES_MOST = 1024,
     JUDGED_FRAMES = 128, /* losses are judged over so many frames: */
     LOST_MANY = 3,       /* more than so many ... */
     LOST_OF = 10         /* ... of so many are lost by congestion */
 };
 #define BASE_INTERVAL (5000 * EFE_MS)
-#define QUEUE_SIMULATED (100 * EFE_US)
+#define QUEUE_SIMULATED (200 * EFE_US)
 #define QUEUE_WALL EFE_MS
 #define SLACK_WALL (100 * EFE_US)
 #define TAIL_LEAST EFE_MS
@@ -40,7 +42,7 @@ void efe_path_init(const struct efe_state *s, struct efe_path *path, const uint8
     path->blocked_next = path->ready_first = path->ready_last = EFE_NONE;
     path->window = FRAMES_FIRST * path_frame(s);
     path->order = path->round_end = 1;
-    path->round_rtt = path->base[0] = path->base[1] = EFE_NEVER;
+    path->base[0] = path->base[1] = EFE_NEVER;
 }
 
 /* --- Round trips ----------------------------------------------------------------------------- */
@@ -67,9 +69,8 @@ static void path_smooth(struct efe_path *path, uint64_t rtt)
 void efe_path_sample(struct efe_path *path, uint64_t now, uint64_t rtt)
 {
     path_smooth(path, rtt);
-    if (rtt < path->round_rtt) {
-        path->round_rtt = rtt;
-    }
+    path->round_rtt += rtt;
+    path->round_samples++;
     if (now >= path->base_until) {
         path->base[1] = path->base[0];
         path->base[0] = EFE_NEVER;
@@ -98,10 +99,23 @@ uint64_t efe_path_timeout_time(const struct efe_state *s, const struct efe_path 
 
 /* --- The window ------------------------------------------------------------------------------ */
 
-static void path_set_window(const struct efe_state *s, struct efe_path *path, uint64_t window)
+static void path_set_window(const struct efe_state *s, struct efe_path *path, uint64_t window, uint64_t least)
 {
-    uint64_t least = FRAMES_LEAST * path_frame(s), most = (uint64_t)FRAMES_MOST * path_frame(s);
+    uint64_t most = (uint64_t)FRAMES_MOST * path_frame(s);
     path->window = (uint32_t)(window < least ? least : window > most ? most : window);
+}
+
+static void path_halve(const struct efe_state *s, struct efe_path *path)
+{
+    uint64_t least = FRAMES_LEAST * path_frame(s);
+    path_set_window(s, path, path->window / 2, path->window < least ? path->window : least);
+}
+
+/* A frame more, or twice as much. */
+static void path_grow(const struct efe_state *s, struct efe_path *path)
+{
+    uint64_t window = path->window, frame = path_frame(s);
+    path_set_window(s, path, window + (path->starting || window < frame ? window : frame), 0);
 }
 
 /* How much longer than the least a round trip may take. */
@@ -124,18 +138,20 @@ static bool path_lost_many(struct efe_path *path)
 
 static void path_judge(const struct efe_state *s, struct efe_path *path)
 {
-    uint64_t base = efe_path_base(path), window = path->window;
-    if (path->round_rtt != EFE_NEVER && path->round_rtt > base + path_queue_allowed(s, base)) {
+    uint64_t base = efe_path_base(path),
+             rtt = path->round_samples > 0 ? path->round_rtt / path->round_samples : 0;
+    if (rtt > base + path_queue_allowed(s, base)) {
         path->starting = false;
-        path_set_window(s, path, window * base / path->round_rtt * 7 / 8);
+        uint64_t window = path->window * base / rtt * 7 / 8, half = path->window / 2;
+        path_set_window(s, path, window > half ? window : half, path_frame(s) / PARTS_LEAST);
     } else if (path_lost_many(path)) {
         path->starting = false;
-        path_set_window(s, path, window / 2);
+        path_halve(s, path);
     } else if (path->limited) {
-        path_set_window(s, path, window + (path->starting ? window : path_frame(s)));
+        path_grow(s, path);
     }
     path->limited = false;
-    path->round_rtt = EFE_NEVER;
+    path->round_rtt = path->round_samples = 0;
     path->round_end = path->order;
 }
 
@@ -158,8 +174,8 @@ void efe_path_timeout(const struct efe_state *s, struct efe_path *path, uint64_t
         return; /* flows of one path time out together: that is one event */
     }
     path->cut_until = now + (path->rtt > EFE_MS ? path->rtt : EFE_MS);
-    path_set_window(s, path, path->window / 2);
-    path->starting = path->window == FRAMES_LEAST * path_frame(s);
+    path_halve(s, path);
+    path->starting = path->window <= FRAMES_LEAST * path_frame(s);
 }
 
 /* --- The pace -------------------------------------------------------------------------------- */
@@ -175,6 +191,7 @@ bool efe_path_may_send(const struct efe_state *s, struct efe_path *path, uint64_
         path->limited = true;
         return false;
     }
+    path->limited |= path->next_send > now;
     return path->next_send <= now + path_slack(s);
 }
 

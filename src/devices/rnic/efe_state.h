@@ -114,7 +114,8 @@ struct efe_path {
     uint64_t order;          /* of the next transmission, from 1 */
     uint64_t round_end;      /* the round ends when a transmission of this order or a later one has arrived */
     uint32_t arrived, lost;  /* frames, since losses were judged last */
-    uint64_t round_rtt;      /* the least of the round; EFE_NEVER: none */
+    uint64_t round_rtt;      /* the sum of the round trip times of the round ... */
+    uint32_t round_samples;  /* ... so many */
     uint64_t rtt, deviation; /* smoothed, in ns */
     bool measured;           /* they are known */
     uint64_t base[2];        /* the least round trip time of this interval and of the one before; EFE_NEVER */

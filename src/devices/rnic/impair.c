@@ -11,8 +11,8 @@ enum {
     CERTAIN = 1000000000, /* a probability of 1 */
     CHANCE_DIGITS = 9,
     REORDER_NS = 100000,
-    QUEUE_DEFAULT = 1000,
-    QUEUE_MOST = 1000000,
+    QUEUE_DEFAULT = 1000000,
+    QUEUE_MOST = 1000000000,
     CORRUPT_BITS_MOST = 8
 };
 #define SECOND_NS UINT64_C(1000000000)
@@ -52,7 +52,7 @@ static const char *const kinds[] = {
     [KIND_CHANCE] = "a decimal fraction of 0 to 1",
     [KIND_TIME] = "a time of at most 10 s that ends in ns, us, ms or s",
     [KIND_RATE] = "a rate of 1K to 1T bits in a second",
-    [KIND_QUEUE] = "a number of frames of 1 to 1000000",
+    [KIND_QUEUE] = "a number of bytes of 1 to 1G",
 };
 
 struct unit {
@@ -60,8 +60,8 @@ struct unit {
     uint64_t factor;
 };
 static const struct unit times[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}, {"s", SECOND_NS}, {NULL, 0}};
-static const struct unit rates[] = {{"", 1},          {"K", 1000},           {"M", 1000000},
-                                    {"G", SECOND_NS}, {"T", 1000000000000u}, {NULL, 0}};
+static const struct unit amounts[] = {{"", 1},          {"K", 1000},           {"M", 1000000},
+                                      {"G", SECOND_NS}, {"T", 1000000000000u}, {NULL, 0}};
 
 /* A part of a text, not ended by a zero byte. */
 struct part {
@@ -154,9 +154,9 @@ static bool read_value(enum kind kind, struct part part, uint64_t *out)
     case KIND_TIME:
         return read_with_unit(part, times, 0, TIME_MOST_NS, out);
     case KIND_RATE:
-        return read_with_unit(part, rates, RATE_LEAST, RATE_MOST, out);
+        return read_with_unit(part, amounts, RATE_LEAST, RATE_MOST, out);
     case KIND_QUEUE:
-        return read_with_unit(part, plain, 1, QUEUE_MOST, out);
+        return read_with_unit(part, amounts, 1, QUEUE_MOST, out);
     default:
         return read_with_unit(part, plain, 0, UINT64_MAX, out);
     }
@@ -245,7 +245,7 @@ static bool impair_happens(struct rnic_impair *impair, uint32_t chance)
     return chance > 0 && rnic_dice_below(&impair->random, CERTAIN) < chance;
 }
 
-/* When the last bit of a frame is through, by the rate. False: too many wait for that. */
+/* When the last bit of a frame is through, by the rate. False: too much waits for that. */
 static bool impair_queue(struct rnic_impair *impair, uint64_t now, uint32_t bytes, uint64_t *through)
 {
     if (impair->config.rate == 0) {
@@ -254,7 +254,8 @@ static bool impair_queue(struct rnic_impair *impair, uint64_t now, uint32_t byte
     }
     uint64_t takes = (uint64_t)bytes * 8 * SECOND_NS / impair->config.rate;
     uint64_t start = impair->busy_until > now ? impair->busy_until : now;
-    if (start - now > impair->config.queue * takes) {
+    uint64_t queue_takes = (uint64_t)impair->config.queue * 8 * SECOND_NS / impair->config.rate;
+    if (start + takes - now > queue_takes && start > now) {
         return false;
     }
     impair->busy_until = start + takes;

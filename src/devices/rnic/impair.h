@@ -20,13 +20,12 @@ struct rnic_impair_config {
     uint64_t delay_ns;
     uint64_t jitter_ns; /* the delay is at most so much longer or shorter, evenly */
     uint64_t rate;      /* bits in a second; 0: any number */
-    uint32_t queue;     /* frames that wait for the rate; what exceeds them is lost */
+    uint32_t queue; /* bytes that wait for the rate; a frame that exceeds them is lost, unless it is alone */
 };
 
-/* The words of a text such as "seed=7,loss=0.05,delay=100us,jitter=20us,reorder=0.05,duplicate=0.01,corrupt=0.01,rate=1G,queue=100".
+/* The words of a text such as "seed=7,loss=0.05,delay=100us,jitter=20us,reorder=0.05,duplicate=0.01,corrupt=0.01,rate=1G,queue=100K".
  * Keys may be left out; none may come twice. Probabilities are decimal fractions of 0 to 1; times end in ns, us, ms or s and are at
- * most 10 s; rates are bits in a second, 1K to 1T, ending in K, M, G or T or in nothing; queue is 1 to 1,000,000, and 1,000 unless
- * given. An empty text is a perfect wire. False: `error` has why, in one line, and *out is as it was. */
+ * most 10 s; rates are bits in a second, 1K to 1T, queues bytes, 1 to 1G, and 1M unless given; both end in K, M, G, T or in nothing. An empty text is a perfect wire. False: `error` has why, in one line, and *out is as it was. */
 bool rnic_impair_parse(const char *text, struct rnic_impair_config *out, char *error, size_t error_bytes);
 /* Whether frames pass as if there was none. */
 bool rnic_impair_is_perfect(const struct rnic_impair_config *config);
@@ -41,7 +40,7 @@ struct rnic_impair {
 /* What becomes of a frame: it comes `copies` times, at these times. */
 struct rnic_fate {
     unsigned copies;   /* 0 to 2 */
-    bool overflow;     /* lost because too many wait for the rate; copies is 0 */
+    bool overflow;     /* lost because too much waits for the rate; copies is 0 */
     uint64_t due[2];   /* never before now */
     bool corrupted[2]; /* rnic_impair_corrupt() is to be called for that copy, in this order */
 };
