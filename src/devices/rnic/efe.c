@@ -98,7 +98,7 @@ void efe_function_reset(struct efe *efe, uint64_t now, uint16_t fn)
             efe_life_end(efe, now, flow, EFE_DEAD_LOCAL);
         }
     }
-    efe_room_tell_all(efe);
+    efe_room_tell(efe);
 }
 
 /* --- Flows ----------------------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ void efe_resume(struct efe *efe, uint64_t now, uint32_t index)
         efe_send_ack(efe, now, flow); /* the window is open again */
     }
     efe_send_refresh(efe_state(efe), flow);
-    efe_room_tell_all(efe);
+    efe_room_tell(efe);
 }
 
 /* --- Wire and clock -------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ void efe_receive(struct efe *efe, uint64_t now, const uint8_t *frame, uint32_t b
         s->counters.not_ours++;
     } else {
         efe_receive_frame(efe, now, &header, frame);
-        efe_room_tell_all(efe);
+        efe_room_tell(efe);
     }
 }
 
@@ -293,7 +293,7 @@ void efe_advance(struct efe *efe, uint64_t now)
             efe_send_pump(efe, now, efe_path(s, timer - s->config.flows));
         }
     }
-    efe_room_tell_all(efe);
+    efe_room_tell(efe);
 }
 
 uint64_t efe_deadline(const struct efe *efe)

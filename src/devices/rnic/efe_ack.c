@@ -116,7 +116,7 @@ void efe_ack_receive(struct efe *efe, uint64_t now, struct efe_flow *flow, const
     if (progress) {
         ack_progress(s, now, flow);
     }
-    efe_room_tell(efe, flow);
+    efe_room_queue(s, flow);
     efe_send_schedule(s, flow);
     efe_send_pump(efe, now, efe_path_of(s, flow));
     efe_ack_watch_window(s, now, flow);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A flow may have as many buffers as are free: alone it gets half of its kind's, with others an equal share, and a few at any rate.
- * A flow waits by itself for its window; those that wait for a buffer are in a list.
+ * A flow may have as many buffers as are free: alone it gets half of its kind's, with others an equal share. The last quarter is for
+ * flows whose peers take frames, so that those that have stopped leave something to the others. Flows that wait for a buffer are in a
+ * list and are told in turn; while there are any, no other flow gets one.
  */
 #include "devices/rnic/efe_room.h"
 
-enum {
-    FLOW_LEAST = 4, /* frames of a flow, however few buffers are free, or however small its window is */
-    CREDIT_SHARE = 4
-};
+enum { CREDIT_SHARE = 4, LAST_SHARE = 4 };
 
 static uint32_t room_half(const struct efe_state *s)
 {
@@ -21,22 +19,22 @@ uint32_t efe_room_credit(const struct efe_state *s)
     return credit < EFE_WINDOW_MOST ? credit : EFE_WINDOW_MOST;
 }
 
-static bool room_is_fair(uint32_t free, uint32_t has)
+static bool room_is_open(const struct efe_flow *flow)
 {
-    return free > 0 && (has < free || has < FLOW_LEAST);
+    return efe_ahead(flow->end, flow->edge) > 0;
 }
 
 static bool room_in_pool(const struct efe_state *s, const struct efe_flow *flow)
 {
-    return room_is_fair(room_half(s) - s->sending, efe_outstanding(flow));
+    uint32_t free = room_half(s) - s->sending, last = room_is_open(flow) ? 0 : room_half(s) / LAST_SHARE;
+    return free > last && efe_outstanding(flow) < free;
 }
 
-/* What cannot be sent now is of no use in a buffer, except a little that is at hand when the window opens. */
+/* What cannot be sent now is of no use in a buffer, except one frame, for which the window is asked. */
 static bool room_in_window(const struct efe_flow *flow)
 {
     uint32_t outstanding = efe_outstanding(flow);
-    return outstanding < FLOW_LEAST ||
-           (outstanding < EFE_WINDOW_MOST && efe_ahead(flow->end, flow->edge) > 0);
+    return outstanding == 0 || (outstanding < EFE_WINDOW_MOST && room_is_open(flow));
 }
 
 /* --- Flows that wait ------------------------------------------------------------------------- */
@@ -74,21 +72,14 @@ void efe_room_forget(struct efe_state *s, struct efe_flow *flow)
     flow->wants_room = false;
 }
 
-void efe_room_tell(struct efe *efe, struct efe_flow *flow)
+void efe_room_queue(struct efe_state *s, struct efe_flow *flow)
 {
-    struct efe_state *s = efe_state(efe);
-    if (!flow->wants_room || !room_in_window(flow)) {
-        return;
-    }
-    if (room_in_pool(s, flow)) {
-        efe_room_forget(s, flow);
-        efe->host->room(efe->context, efe_index(s, flow));
-    } else if (!flow->wants_pool) {
+    if (flow->wants_room && !flow->wants_pool && room_in_window(flow)) {
         pool_append(s, flow);
     }
 }
 
-void efe_room_tell_all(struct efe *efe)
+void efe_room_tell(struct efe *efe)
 {
     struct efe_state *s = efe_state(efe);
     s->pool_freed = false;
@@ -96,7 +87,16 @@ void efe_room_tell_all(struct efe *efe)
          count--) {
         struct efe_flow *flow = efe_flow(s, s->pool_first);
         pool_remove(s, flow);
-        efe_room_tell(efe, flow); /* behind the others again, if it may have none */
+        if (!room_in_window(flow)) {
+            continue; /* it comes back when its window opens */
+        }
+        if (!room_in_pool(s, flow)) {
+            pool_append(s, flow);
+            continue;
+        }
+        flow->wants_room = false;
+        flow->told = true;
+        efe->host->room(efe->context, efe_index(s, flow));
     }
 }
 
@@ -115,26 +115,24 @@ static uint32_t room_take(struct efe_state *s, enum efe_slot_state state)
 
 uint32_t efe_room_reserve(struct efe_state *s, struct efe_flow *flow)
 {
-    if (flow->reserved == EFE_NONE && room_in_window(flow) && room_in_pool(s, flow)) {
+    bool in_turn = flow->told || s->pool_count == 0;
+    if (flow->reserved == EFE_NONE && in_turn && room_in_window(flow) && room_in_pool(s, flow)) {
         flow->reserved = room_take(s, EFE_SLOT_RESERVED);
     }
     if (flow->reserved != EFE_NONE) {
         efe_room_forget(s, flow);
         return flow->reserved;
     }
+    flow->told = false;
     flow->wants_room = true;
-    if (room_in_window(flow) && !flow->wants_pool) {
-        pool_append(s, flow);
-    }
+    efe_room_queue(s, flow);
     return EFE_NONE;
 }
 
 uint32_t efe_room_keep(struct efe_state *s, struct efe_flow *flow)
 {
-    if (!room_is_fair(s->config.frames - room_half(s) - s->receiving, flow->kept)) {
-        return EFE_NONE;
-    }
-    return room_take(s, EFE_SLOT_KEPT);
+    uint32_t free = s->config.frames - room_half(s) - s->receiving;
+    return flow->kept < free ? room_take(s, EFE_SLOT_KEPT) : EFE_NONE;
 }
 
 void efe_room_give(struct efe_state *s, uint32_t slot)

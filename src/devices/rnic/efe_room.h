@@ -16,9 +16,9 @@ void efe_room_forget(struct efe_state *s, struct efe_flow *flow);
 /* Frames that a flow may be told to send beyond what has come. */
 uint32_t efe_room_credit(const struct efe_state *s);
 
-/* Tells the flow that it has room, if it waits and has. */
-void efe_room_tell(struct efe *efe, struct efe_flow *flow);
-/* ... and those that wait for a buffer, the one that has waited longest first. */
-void efe_room_tell_all(struct efe *efe);
+/* The flow is told in its turn, if it waits and its window is open. After whatever may open it. */
+void efe_room_queue(struct efe_state *s, struct efe_flow *flow);
+/* Tells those that wait and have room, the one that has waited longest first. */
+void efe_room_tell(struct efe *efe);
 
 #endif

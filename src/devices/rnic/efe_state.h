@@ -66,7 +66,8 @@ struct efe_flow {
     uint32_t ready_next; /* in its path's list of flows that may send */
     bool ready;
     bool wants_room; /* efe_reserve() has failed */
-    bool wants_pool; /* for want of a buffer: in the list of such flows */
+    bool wants_pool; /* it is in the list of flows that are told in turn */
+    bool told;       /* of room, and no failure since */
     uint32_t pool_next;
 
     /* Receiving. */
