@@ -193,6 +193,19 @@ Adapter::Adapter(World &its_world, unsigned its_number, const Settings &its_sett
     }
 }
 
+void Adapter::restart(std::uint64_t seed)
+{
+    settings.seed = seed;
+    std::memset(efe_area.get(), 0, efe_area_bytes(settings, mac));
+    const efe_config config = efe_config_of(settings, mac);
+    efe_init(&efe, efe_area.get(), &config, &kEfeHost, this);
+    for (std::uint32_t fn = 0; fn < settings.functions; ++fn) {
+        efe_function_enable(&efe, static_cast<std::uint16_t>(fn));
+    }
+    streams.clear();
+    numbers.clear();
+}
+
 std::uint32_t Adapter::open(std::uint16_t local, const Adapter &peer, std::uint16_t remote)
 {
     const std::uint32_t flow = efe_open(&efe, world.now, local, peer.mac.data(), remote);
@@ -368,6 +381,27 @@ bool World::is_done() const
         }
     }
     return true;
+}
+
+void World::become(const World &other)
+{
+    now = other.now;
+    lines = other.lines;
+    on_wire = other.on_wire;
+    for (std::size_t i = 0; i < adapters.size(); ++i) {
+        Adapter &to = *adapters[i];
+        const Adapter &from = *other.adapters[i];
+        to.efe_area.become(from.efe_area);
+        to.switch_area.become(from.switch_area);
+        efe_attach(&to.efe, to.efe_area.get(), &kEfeHost, &to);
+        rnic_switch_attach(&to.sw, to.switch_area.get(), &kSwitchHost, &to);
+        to.streams = from.streams;
+        to.numbers = from.numbers;
+        to.stopped = from.stopped;
+        to.trace = from.trace;
+        to.traced = from.traced;
+        to.most_payload = from.most_payload;
+    }
 }
 
 std::string World::wrong() const

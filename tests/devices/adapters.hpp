@@ -51,12 +51,10 @@ class Area {
 public:
     explicit Area(std::size_t bytes) : bytes_(bytes), lines_(new Line[bytes / sizeof(Line)]()) {}
     void *get() { return lines_.get(); }
-    Bytes save() const
+    void become(const Area &other)
     {
-        const auto *from = reinterpret_cast<const std::uint8_t *>(lines_.get());
-        return Bytes(from, from + bytes_);
+        std::memcpy(static_cast<void *>(lines_.get()), other.lines_.get(), bytes_);
     }
-    void restore(const Bytes &from) { std::memcpy(static_cast<void *>(lines_.get()), from.data(), bytes_); }
 
 private:
     struct alignas(64) Line {
@@ -119,6 +117,8 @@ public:
     void stop(std::uint16_t fn) { stopped.insert(fn); }
     void go_on(std::uint16_t fn);
     void reset(std::uint16_t fn);
+    /** It is switched off and on: another life of all its functions. */
+    void restart(std::uint64_t seed);
     void receive(const Bytes &frame);
     void feed(const Ends &ends);
     void run();
@@ -168,6 +168,8 @@ public:
     }
     /** All frames that were wanted are delivered and acknowledged. */
     bool is_done() const;
+    /** Everything becomes as it is in the other world, which has the same adapters; areas are copied byte for byte. */
+    void become(const World &other);
     std::string wrong() const;
 
     std::uint64_t now = 1000 * ms;

@@ -1,2 +1,310 @@
 // SPDX-License-Identifier: MIT
+//
+// How flows begin again and end: silence, resets, lost and late frames of former lives, tables that are full, numbers that wrap.
 #include <catch2/catch.hpp>
+
+#include "adapters.hpp"
+#include "frames.hpp"
+
+using namespace adapters;
+
+namespace {
+
+bool is_reset(const Bytes &frame)
+{
+    return (frame[14] & 0x0F) == EFE_RESET;
+}
+
+using Deaths = std::vector<efe_death>;
+
+} // namespace
+
+TEST_CASE("a flow whose peer has vanished dies after five seconds, and not before", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    a.send(0, b, 0, 100);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    world.run_for(3 * second);
+    b.absent = true;
+    const std::uint64_t from = world.now;
+    a.send(0, b, 0, 10);
+    const bool more_later = GENERATE(false, true);
+    if (more_later) {
+        world.run_for(4 * second);
+        a.send(0, b, 0, 10); // that the program goes on says nothing about the peer
+    }
+    Stream &stream = a.stream(0, b, 0);
+    REQUIRE(world.run_until([&] { return !stream.deaths.empty(); }, 10 * second));
+    CHECK(stream.deaths == Deaths{EFE_DEAD_SILENT});
+    CHECK(stream.died_at[0] == from + 5 * second);
+    CHECK(a.counted().timeouts >= 40); // at most every 100 ms
+    CHECK(a.counted().timeouts <= 60);
+}
+
+TEST_CASE("a flow lives as long as anything valid comes within five seconds", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    a.send(0, b, 0, 100);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    a.send(0, b, 0, 1000);
+    // The wire works for a hundredth of the time.
+    for (unsigned i = 0; i < 6; ++i) {
+        b.absent = true;
+        world.run_for(4850 * ms);
+        b.absent = false;
+        world.run_for(110 * ms);
+        b.absent = true;
+        a.send(0, b, 0, 20000);
+    }
+    CHECK(a.stream(0, b, 0).deaths.empty());
+    b.absent = false;
+    REQUIRE(world.run_until([&] { return world.is_done(); }, 5 * second));
+    CHECK(world.wrong() == "");
+}
+
+TEST_CASE("an idle flow has nothing to do, and its peer may vanish", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    a.send(0, b, 0, 100);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    world.run_for(second);
+    CHECK(a.deadline() == UINT64_MAX);
+    CHECK(b.deadline() == UINT64_MAX);
+    b.absent = true;
+    world.run_for(20 * second);
+    CHECK(a.stream(0, b, 0).deaths.empty());
+}
+
+TEST_CASE("a function's reset ends its flows at both ends, and no others", "[efe][end]")
+{
+    const bool within = GENERATE(false, true);
+    CAPTURE(within);
+    World world;
+    Settings settings;
+    settings.impair = "delay=50us";
+    Adapter &a = world.add(settings), &other = world.add(settings);
+    Adapter &b = within ? a : other;
+    a.send(1, b, 2, 5000);
+    a.send(1, b, 3, 5000);
+    b.send(3, a, 0, 5000);
+    world.run_for(400 * us);
+    REQUIRE(b.stream(2, a, 1).delivered > 0);
+    a.reset(1);
+    CHECK(a.stream(1, b, 2).deaths == Deaths{EFE_DEAD_LOCAL});
+    CHECK(a.stream(1, b, 3).deaths == Deaths{EFE_DEAD_LOCAL});
+    world.run_for(ms);
+    CHECK(b.stream(2, a, 1).deaths == Deaths{EFE_DEAD_RESET});
+    CHECK(b.stream(3, a, 1).deaths == Deaths{EFE_DEAD_RESET});
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    CHECK(b.stream(3, a, 0).deaths.empty());
+    CHECK(a.stream(0, b, 3).delivered == 5000);
+    CHECK(a.open(1, b, 2) == EFE_NO_FLOW); // the function is disabled
+    efe_function_enable(&a.efe, 1);
+    a.send(1, b, 2, 500);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    CHECK(b.stream(2, a, 1).delivered == 500);
+    CHECK(world.wrong() == "");
+}
+
+TEST_CASE("a reset that is lost is repeated", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    a.send(0, b, 0, 100);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    unsigned resets = 0;
+    world.passes = [&](const Bytes &frame) { return !is_reset(frame) || ++resets > 5; };
+    a.reset(0);
+    world.run_for(second);
+    CHECK(b.stream(0, a, 0).deaths == Deaths{EFE_DEAD_RESET});
+    CHECK(resets == 6);
+    world.run_for(20 * second);
+    CHECK(resets == 6);
+}
+
+TEST_CASE("a peer that was told of no reset finds out by its next frame", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    a.send(0, b, 0, 1000);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    b.absent = true;
+    a.reset(0);
+    world.run_for(second);
+    b.absent = false;
+    const bool alive_again = GENERATE(false, true);
+    if (alive_again) {
+        efe_function_enable(&a.efe, 0);
+    }
+    b.send(0, a, 0, 1);
+    world.run_for(10 * ms);
+    CHECK(b.stream(0, a, 0).deaths == Deaths{EFE_DEAD_RESET});
+    CHECK(a.stream(0, b, 0).delivered == 0);
+}
+
+TEST_CASE("an adapter that begins again ends its peers' old flows and gets new ones", "[efe][end]")
+{
+    const bool both = GENERATE(false, true); // the peer has something to send as well
+    CAPTURE(both);
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    a.send(0, b, 0, 1000);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    a.restart(77);
+    if (both) {
+        b.send(0, a, 0, 10);
+    }
+    a.send(0, b, 0, 500);
+    REQUIRE(world.run_until([&] { return !b.stream(0, a, 0).deaths.empty(); }, second));
+    CHECK(b.stream(0, a, 0).deaths == Deaths{EFE_DEAD_RESET});
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    CHECK(b.stream(0, a, 0).delivered == 500);
+    CHECK(a.stream(0, b, 0).deaths.empty());
+    CHECK(world.wrong() == "");
+}
+
+TEST_CASE("frames of a former life that come late do nothing", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    std::vector<std::pair<std::uint64_t, Bytes>> old;
+    world.captured = &old;
+    a.send(0, b, 0, 300);
+    b.send(0, a, 0, 300);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    a.reset(0);
+    world.run_for(second);
+    world.captured = nullptr;
+    efe_function_enable(&a.efe, 0);
+    a.send(0, b, 0, 100);
+    b.send(0, a, 0, 100);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    const std::uint64_t deaths = b.stream(0, a, 0).deaths.size();
+    REQUIRE(old.size() > 300);
+    for (const auto &frame : old) {
+        (frame.second[5] == a.mac[5] ? a : b).receive(frame.second);
+    }
+    world.run_for(second);
+    CHECK(b.stream(0, a, 0).deaths.size() == deaths);
+    CHECK(a.stream(0, b, 0).delivered == 100);
+    CHECK(b.stream(0, a, 0).delivered == 100);
+    a.send(0, b, 0, 100);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    CHECK(world.wrong() == "");
+}
+
+TEST_CASE("both ends may reset at once", "[efe][end]")
+{
+    World world;
+    Settings settings;
+    settings.impair = "delay=50us,loss=0.2,seed=3";
+    Adapter &a = world.add(settings), &b = world.add(settings);
+    for (unsigned round = 0; round < 20; ++round) {
+        CAPTURE(round);
+        a.send(0, b, 0, 200);
+        b.send(0, a, 0, 200);
+        world.run_for(round * 20 * us);
+        a.reset(0);
+        if (round % 2 == 0) {
+            b.reset(0);
+        }
+        world.run_for(second);
+        efe_function_enable(&a.efe, 0);
+        efe_function_enable(&b.efe, 0);
+        // What the layers above had to say was of the former life.
+        for (Adapter *one : {&a, &b}) {
+            one->streams.clear();
+            one->wrong.clear();
+        }
+        a.send(0, b, 0, 50);
+        REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+        CHECK(world.wrong() == "");
+    }
+}
+
+TEST_CASE("whoever calls a function that is not there is told so", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    const std::uint16_t fn = GENERATE(1, 4, 5000); // disabled, too great, far too great
+    b.reset(1);
+    a.send(0, b, fn, 10);
+    world.run_for(ms);
+    CHECK(a.stream(0, b, fn).deaths == Deaths{EFE_DEAD_RESET});
+    CHECK(b.counted().no_function > 0);
+    a.send(0, b, EFE_ADAPTER, 10);
+    REQUIRE(world.run_until([&] { return b.stream(EFE_ADAPTER, a, 0).delivered == 10; }, second));
+}
+
+TEST_CASE("idle flows give way, those in use do not", "[efe][end]")
+{
+    World world;
+    Settings settings;
+    settings.flows = 4;
+    settings.functions = 200;
+    Adapter &a = world.add(settings), &b = world.add(settings);
+    const std::uint32_t held = a.open(0, b, 0);
+    efe_hold(&a.efe, held);
+    for (std::uint16_t fn = 1; fn < 200; ++fn) {
+        CAPTURE(fn);
+        a.send(fn, b, fn, 3);
+        REQUIRE(world.run_until([&] { return a.stream(fn, b, fn).acknowledged == 3; }, second));
+        world.run_for(ms);
+    }
+    CHECK(a.counted().reclaimed > 100);
+    CHECK(a.open(0, b, 0) == held);
+    efe_flow_info info = a.info(0, b, 0);
+    CHECK(info.users == 1);
+    CHECK(a.stream(0, b, 0).deaths.empty());
+    std::vector<std::uint32_t> flows;
+    for (std::uint16_t fn = 1; fn < 4; ++fn) {
+        flows.push_back(a.open(fn, b, fn));
+        REQUIRE(flows.back() != EFE_NO_FLOW);
+        efe_hold(&a.efe, flows.back());
+    }
+    CHECK(a.open(4, b, 4) == EFE_NO_FLOW);
+    CHECK(a.counted().no_flow == 1);
+    efe_release(&a.efe, flows[1]);
+    CHECK(a.open(4, b, 4) == flows[1]);
+}
+
+TEST_CASE("numbers of frames wrap around", "[efe][end]")
+{
+    World world;
+    Settings settings;
+    settings.first_epoch = 0xFFFFFF80;
+    settings.impair = "loss=0.1,reorder=0.1,delay=30us,seed=8";
+    Adapter &a = world.add(settings), &b = world.add(settings);
+    a.send(0, b, 0, 1000);
+    b.send(0, a, 0, 1000);
+    b.stop(0);
+    world.run_for(2 * ms);
+    b.go_on(0);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, 10 * second));
+    CHECK(world.wrong() == "");
+    CHECK(a.counted().died == 0);
+}
+
+TEST_CASE("the clock of frames wraps around", "[efe][end]")
+{
+    World world;
+    world.now = (UINT64_C(0x100000000) * 1000) - 3 * ms;
+    Settings settings;
+    settings.impair = "loss=0.05,delay=30us,rate=1G,seed=8";
+    Adapter &a = world.add(settings), &b = world.add(settings);
+    a.send(0, b, 0, 50000);
+    b.stop(0);
+    world.run_for(2900 * us);
+    b.go_on(0);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, 10 * second));
+    CHECK(world.now > UINT64_C(0x100000000) * 1000);
+    CHECK(world.wrong() == "");
+    world.run_for(UINT64_C(3000) *
+                  second); // so long that the next window's time looks older than the last one's
+    a.send(0, b, 0, 1000);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    CHECK(a.info(0, b, 0).rtt_ns < ms);
+}
