@@ -93,8 +93,9 @@ struct rnic_card {
         [RNIC_CARD_MOST_FUNCTIONS]; /* doorbells, shared with the function's driver; NULL: nobody is attached */
 };
 
+/* A multiple of 64. */
 size_t rnic_card_bytes(const struct rnic_card_config *config);
-/* Powers the card up in an area of so many zeroed bytes. */
+/* Powers the card up in an area of so many zeroed bytes, aligned to 64. */
 void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_config *config,
                     const struct rnic_card_host *host, void *context);
 
@@ -102,6 +103,13 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
 void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2);
 /* It has gone: the same as a function-level reset; the doorbells are not looked at any more. */
 void rnic_card_detach(struct rnic_card *card, unsigned fn);
+
+/* The wire carries frames, or does not: STATUS.LINK_UP. It does at first. */
+void rnic_card_link(struct rnic_card *card, bool up);
+/* Makes the wire bad, by a text as impair.h has it; or the card, by one as faults.h has it. An empty text: good again. False: `error` has why in
+ * one line, and nothing has changed. */
+bool rnic_card_impair(struct rnic_card *card, const char *text, char *error, size_t error_bytes);
+bool rnic_card_faults(struct rnic_card *card, const char *text, char *error, size_t error_bytes);
 
 /* PCI configuration space and BARs; offsets and widths (1, 2, 4 or 8) may be anything: what is not there reads as zeros. */
 uint32_t rnic_card_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* The command ring and its answers. */
+#ifndef DEVICES_RNIC_COMMAND_H
+#define DEVICES_RNIC_COMMAND_H
+
+#include "devices/rnic/state.h"
+#include "rnic/entry.h"
+
+struct rnic_answer {
+    uint32_t info;
+    uint32_t length;
+    uint32_t immediate;
+};
+
+/* A command as it was copied from the ring. A command's function returns its status: a value of STATUS, or RNIC_COMMAND_WAITS. */
+struct rnic_command {
+    uint8_t bytes[RNIC_COMMAND_BYTES];
+    bool big;
+    unsigned fn;
+    uint32_t object;
+    struct rnic_answer answer;
+};
+enum { RNIC_COMMAND_WAITS = 0xFFFF }; /* it is to be executed again later */
+
+static inline uint16_t rnic_command16(const struct rnic_command *command, unsigned at)
+{
+    return rnic_get16(command->bytes + at, command->big);
+}
+static inline uint32_t rnic_command32(const struct rnic_command *command, unsigned at)
+{
+    return rnic_get32(command->bytes + at, command->big);
+}
+static inline uint64_t rnic_command64(const struct rnic_command *command, unsigned at)
+{
+    return rnic_get64(command->bytes + at, command->big);
+}
+
+/* Executes what the functions have posted, at most `most` commands. Returns how many. */
+uint32_t rnic_command_run(struct rnic_card *card, uint32_t most);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The event ring. */
+#ifndef DEVICES_RNIC_EVENT_H
+#define DEVICES_RNIC_EVENT_H
+
+#include "devices/rnic/state.h"
+
+/* A control message that arrived. */
+struct rnic_message {
+    const uint8_t *bytes;
+    uint32_t length;
+    const uint8_t *from_mac;
+    uint16_t from_fn;
+    uint32_t object;
+};
+/* False: the ring is full. */
+bool rnic_event_control(struct rnic_card *card, unsigned fn, const struct rnic_message *message);
+/* A queue pair's error is told, now or when there is room. */
+void rnic_event_qp(struct rnic_card *card, uint32_t qp, uint16_t code);
+/* STATUS.LINK_UP has changed, for all functions. */
+void rnic_event_link(struct rnic_card *card);
+/* There may be room: what was kept is told. */
+void rnic_event_flush(struct rnic_card *card, unsigned fn);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The listen table: which function takes the requests for a discriminator. */
+#ifndef DEVICES_RNIC_LISTEN_H
+#define DEVICES_RNIC_LISTEN_H
+
+#include "devices/rnic/command.h"
+
+/* Who listens. NULL: nobody. */
+const struct rnic_listen *rnic_listen_find(const struct rnic_card *card, const uint8_t *text,
+                                           uint32_t length);
+/* The function listens for nothing any more. */
+void rnic_listen_forget(struct rnic_card *card, unsigned fn);
+
+/* Commands. */
+uint16_t rnic_listen_begin(struct rnic_card *card, struct rnic_command *command);
+uint16_t rnic_listen_end(struct rnic_card *card, struct rnic_command *command);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Control messages, by which drivers connect. */
+#ifndef DEVICES_RNIC_MESSAGE_H
+#define DEVICES_RNIC_MESSAGE_H
+
+#include "devices/rnic/command.h"
+
+/* The command SEND_CONTROL. */
+uint16_t rnic_message_send(struct rnic_card *card, struct rnic_command *command);
+/* A control frame of a flow, in its order. False: it cannot be taken yet. */
+bool rnic_message_take(struct rnic_card *card, uint32_t flow, const struct efe_header *header,
+                       const uint8_t *payload);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* How a function begins and ends. */
+#ifndef DEVICES_RNIC_RESET_H
+#define DEVICES_RNIC_RESET_H
+
+#include "devices/rnic/state.h"
+
+/* CTRL.ENABLE was set. Bad ring bases: it stays disabled, and the error log says so. */
+void rnic_enable(struct rnic_card *card, unsigned fn);
+/* CTRL.RESET: all objects and flows end, registers are as after power-up; what PCI defines stays. */
+void rnic_reset(struct rnic_card *card, unsigned fn);
+/* Function-level reset: that, and what PCI defines. */
+void rnic_reset_whole(struct rnic_card *card, unsigned fn);
+
+/* The driver cannot be told in another way: the function does nothing more until it is reset. */
+void rnic_catastrophe(struct rnic_card *card, unsigned fn, uint32_t code, uint32_t object);
+/* Whether the function does anything. */
+static inline bool rnic_works(const struct rnic_card *card, unsigned fn)
+{
+    return rnic_fn(card, fn)->enabled && !rnic_fn(card, fn)->catastrophic;
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Who sends the next frame: functions in turn, of each its flows in turn, of each its queue pairs in turn. */
+#ifndef DEVICES_RNIC_SCHEDULE_H
+#define DEVICES_RNIC_SCHEDULE_H
+
+#include "devices/rnic/state.h"
+
+/* What became of a queue pair's turn. */
+enum rnic_turn {
+    RNIC_TURN_IDLE,   /* there was nothing to send */
+    RNIC_TURN_SENT,   /* a frame, or at least something was done; there may be more */
+    RNIC_TURN_BLOCKED /* the flow has no room for a frame */
+};
+
+/* The queue pair may have something to send. */
+void rnic_schedule(struct rnic_card *card, uint32_t qp);
+/* The flow has room again. */
+void rnic_schedule_unblock(struct rnic_card *card, uint32_t flow);
+/* The function sends nothing more: its flows are not in turn any more. */
+void rnic_schedule_forget(struct rnic_card *card, unsigned fn);
+/* Gives at most so many turns. Returns how many. */
+uint32_t rnic_schedule_run(struct rnic_card *card, uint32_t most);
+/* Whether anything is to be sent and can be. */
+static inline bool rnic_schedule_any(const struct rnic_card *card)
+{
+    return rnic_state(card)->first_fn != 0 || rnic_state(card)->lost.first != 0;
+}
+
+#endif

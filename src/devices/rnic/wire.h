@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* The way to EFE and the switch: the only file of the card that calls them. */
+#ifndef DEVICES_RNIC_WIRE_H
+#define DEVICES_RNIC_WIRE_H
+
+#include "devices/rnic/state.h"
+
+size_t rnic_wire_efe_bytes(const struct rnic_card_config *config);
+size_t rnic_wire_switch_bytes(const struct rnic_card_config *config);
+void rnic_wire_init(struct rnic_card *card);
+/* Another wire from now on. */
+void rnic_wire_impair(struct rnic_card *card, const struct rnic_impair_config *impair);
+
+/* The function sends and receives; its flows end, and their peers are told. Not to be called by EFE's callbacks. */
+void rnic_wire_enable(struct rnic_card *card, unsigned fn);
+void rnic_wire_reset(struct rnic_card *card, unsigned fn);
+
+/* Frames: handed out by the switch, sent again, found lost. At most so many of the first kind; returns how many those were. */
+uint32_t rnic_wire_advance(struct rnic_card *card, uint32_t most);
+/* Frames that could not be taken before are tried again. */
+void rnic_wire_retry(struct rnic_card *card);
+uint64_t rnic_wire_deadline(const struct rnic_card *card);
+/* The wire's rate in millions of bits in a second; 0: not limited. */
+uint32_t rnic_wire_mbits(const struct rnic_card *card);
+/* Puts what EFE has counted since the last time into the counters of the function that it was for. */
+void rnic_wire_count(struct rnic_card *card);
+
+/* Flows; as EFE has them. */
+uint32_t rnic_wire_open(struct rnic_card *card, unsigned fn, const uint8_t mac[6], uint16_t peer_fn);
+void rnic_wire_hold(struct rnic_card *card, uint32_t flow);
+void rnic_wire_release(struct rnic_card *card, uint32_t flow);
+uint8_t *rnic_wire_reserve(struct rnic_card *card, uint32_t flow);
+void rnic_wire_cancel(struct rnic_card *card, uint32_t flow);
+/* The reserved buffer is a frame of that function. */
+void rnic_wire_commit(struct rnic_card *card, unsigned fn, uint32_t flow, const struct efe_send *send,
+                      uint32_t bytes, uint64_t tag);
+/* The reserved buffer becomes a Terminate with these bytes of content. */
+void rnic_wire_terminate(struct rnic_card *card, unsigned fn, uint32_t flow, uint8_t *payload, uint16_t to_qp,
+                         uint16_t from_qp, const uint8_t *content, uint32_t bytes);
+
+#endif
