@@ -36,6 +36,7 @@ struct sysfs_pci {
     uint8_t *registers;
     struct vipl_mutex lock;  /* rank RNIC_PCI; guards what follows */
     struct vipl_list locked; /* struct locked.link */
+    uint32_t gone;           /* atomic, only set; read by is_gone() */
 };
 
 static struct sysfs_pci *self(struct rnic_pci *pci)
@@ -58,10 +59,20 @@ static uint32_t little(uint32_t word)
     return rnic_get32(bytes, false);
 }
 
-static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+static uint32_t read_word(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
     uint32_t word = vipl_load_acquire(register_at(pci, bar, offset));
     return bar == 0 ? little(word) : word;
+}
+
+/* A bus without a card there reads as ones: then its identification does too. */
+static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+{
+    uint32_t value = read_word(pci, bar, offset);
+    if (value == ALL_ONES && read_word(pci, 0, RNIC_REG_ID) == ALL_ONES) {
+        vipl_store_relaxed(&self(pci)->gone, 1);
+    }
+    return value;
 }
 
 static void write_register(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
@@ -240,8 +251,7 @@ static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 
 static bool is_gone(struct rnic_pci *pci)
 {
-    (void)pci;
-    return false; /* its registers say so */
+    return vipl_load_relaxed(&self(pci)->gone) != 0;
 }
 
 /* --- opening and closing --- */

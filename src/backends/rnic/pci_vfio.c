@@ -76,18 +76,27 @@ static bool is_big(unsigned bar)
     return bar == 2 && rnic_get16((const uint8_t *)&one, true) == 1;
 }
 
-static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+static uint32_t read_word(struct vfio_pci *vfio, unsigned bar, uint32_t offset)
 {
-    struct vfio_pci *vfio = self(pci);
     uint8_t bytes[4] = {0xFF, 0xFF, 0xFF, 0xFF};
     if (is_mapped(vfio, bar, offset)) {
         uint32_t word = vipl_load_acquire((const uint32_t *)(const void *)(vfio->registers + offset));
         memcpy(bytes, &word, sizeof(bytes));
     } else if (!vipl_pci_read(vfio->vfio.device, vfio->bar[bar] + offset, bytes, sizeof(bytes))) {
-        vipl_store_relaxed(&vfio->gone, 1);
         return ALL_ONES;
     }
     return rnic_get32(bytes, is_big(bar));
+}
+
+/* A bus without a card there reads as ones: then its identification does too. */
+static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+{
+    struct vfio_pci *vfio = self(pci);
+    uint32_t value = read_word(vfio, bar, offset);
+    if (value == ALL_ONES && read_word(vfio, 0, RNIC_REG_ID) == ALL_ONES) {
+        vipl_store_relaxed(&vfio->gone, 1);
+    }
+    return value;
 }
 
 static void write_register(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
