@@ -18,7 +18,7 @@ import time
 from guest import SCALE, Failed, Guest, dies_with_us
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PROGRAMS = ["vipl-conformance", "vipl-info", "vipl-ping", "vipl-perf"]
+PROGRAMS = ["vipl-conformance", "vipl-info", "vipl-ping", "vipl-perf", "vipl-rnic-bus"]
 # What a guest takes a minute for: everything that programs need first, and the operations that a card does by itself.
 QUICK = "--level early"
 
@@ -160,6 +160,7 @@ settle() {
 }
 settle /proc/sys/vm/compact_unevictable_allowed
 settle /proc/sys/kernel/numa_balancing
+echo 32 >/proc/sys/vm/nr_hugepages
 [ ! -e /sys/kernel/mm/transparent_hugepage/enabled ] || echo never >/sys/kernel/mm/transparent_hugepage/enabled
 [ ! -e /sys/kernel/mm/ksm/run ] || echo 2 >/sys/kernel/mm/ksm/run
 """
@@ -170,10 +171,11 @@ def conformance(addresses, quick):
     first, second = ["rnic:pci:" + address for address in addresses]
     common = "vipl-conformance --device %s %s" % (first, QUICK if quick else "")
     return """
+step bus vipl-rnic-bus pci:%s
 step info vipl-info --device %s
 step inproc with_interrupts %s %s --mode inproc
 step procs %s --peer-device %s --mode procs '[procs]'
-""" % (first, addresses[0], common, common, second)
+""" % (addresses[0], first, addresses[0], common, common, second)
 
 
 X86 = ["0000:00:05.0", "0000:00:06.0"]
@@ -187,7 +189,7 @@ def iommu(case, quick=True):
     guest.finish(120 if quick else 1200)
     groups = [check_card(guest, address, True) for address in X86]
     expect("IOMMU groups", len(set(map(tuple, groups))), 2)
-    check_steps(guest, "vfio." + X86[0], "vfio." + X86[1], "info", "inproc", "procs")
+    check_steps(guest, "vfio." + X86[0], "vfio." + X86[1], "bus", "info", "inproc", "procs")
     check_interrupts(guest)
 
 
@@ -198,7 +200,7 @@ def physical(case, quick=True):
     guest.finish(120 if quick else 1200)
     for address in X86:
         check_card(guest, address, False)
-    check_steps(guest, "info", "inproc", "procs")
+    check_steps(guest, "bus", "info", "inproc", "procs")
 
 
 def s390x(case, quick=True):
@@ -208,7 +210,7 @@ def s390x(case, quick=True):
     guest.finish(120 if quick else 1200)
     for address in S390X:
         check_card(guest, address, True)
-    check_steps(guest, "vfio." + S390X[0], "vfio." + S390X[1], "info", "inproc", "procs")
+    check_steps(guest, "vfio." + S390X[0], "vfio." + S390X[1], "bus", "info", "inproc", "procs")
     check_interrupts(guest)
 
 
