@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+//
+// PCI functions of this machine, and memory for them: names that no function has, and what the pages for DMA promise.
+#include <catch2/catch.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "internal.hpp"
+
+extern "C" {
+#include "backends/rnic/pci.h"
+}
+
+namespace {
+
+constexpr size_t kLarge = 2 << 20;
+
+/** Whether the calling process has a page there. */
+bool is_mapped(const void *page)
+{
+    unsigned char present;
+    return mincore(const_cast<void *>(page), 1, &present) == 0;
+}
+
+} // namespace
+
+TEST_CASE("names that are no PCI address are refused before a file is opened")
+{
+    for (const char *name : {"", "0000:00:05", "0000:00:05.00", "000g:00:05.0", "0000-00-05.0",
+                             "../../../tmp", "0000:00:05.0/", " 000:00:05.0"}) {
+        INFO(name);
+        CHECK_FALSE(vipl_pci_is_address(name));
+        vipl_vfio vfio;
+        int fd;
+        CHECK(vipl_vfio_open(name, &vfio) == ENODEV);
+        CHECK(vipl_pci_open(name, "config", &fd) == ENODEV);
+        CHECK(vipl_pci_set(name, "enable", "1") == ENODEV);
+        CHECK_FALSE(vipl_pci_has_iommu(name));
+    }
+    CHECK(vipl_pci_is_address("0000:00:05.0"));
+    CHECK(vipl_pci_is_address("00fF:aB:1f.7"));
+}
+
+TEST_CASE("a function that is not there is no device, by VFIO and by sysfs")
+{
+    const char *const absent = "pci:ffff:ff:1f.7";
+    rnic_pci *pci = nullptr;
+    CHECK(rnic_pci_vfio_open(absent, &pci) == ENODEV);
+    CHECK(rnic_pci_sysfs_open(absent, &pci) == ENODEV);
+    CHECK(rnic_pci_vfio_open("inproc", &pci) == ENODEV);
+    CHECK(rnic_pci_sysfs_open("pci", &pci) == ENODEV);
+    CHECK(rnic_pci_sysfs_open("", &pci) == ENODEV);
+    CHECK(pci == nullptr);
+}
+
+TEST_CASE("pages for DMA are zeroed, aligned to 2 MiB, and not a forked child's")
+{
+    for (const size_t bytes : {kLarge, 3 * kLarge}) {
+        auto *pages = static_cast<unsigned char *>(vipl_dma_pages(bytes, false));
+        REQUIRE(pages != nullptr);
+        CHECK(reinterpret_cast<uintptr_t>(pages) % kLarge == 0);
+        CHECK(pages[0] == 0);
+        CHECK(pages[bytes - 1] == 0);
+        std::memset(pages, 0x5A, bytes);
+        const pid_t child = fork();
+        if (child == 0) {
+            _exit(is_mapped(pages) || is_mapped(pages + bytes - 1) ? 1 : 0);
+        }
+        int status;
+        REQUIRE(waitpid(child, &status, 0) == child);
+        CHECK(status == 0);
+        vipl_dma_pages_free(pages, bytes);
+        CHECK_FALSE(is_mapped(pages));
+    }
+}
+
+TEST_CASE("one physical range is 2 MiB, or refused")
+{
+    CHECK(vipl_dma_pages(2 * kLarge, true) == nullptr);
+    CHECK(vipl_dma_pages(4096, true) == nullptr);
+}
+
+TEST_CASE("two addresses of one page have one physical address, and a page that was not touched has none")
+{
+    const size_t page = vipl_page_bytes();
+    const int file = memfd_create("pages", MFD_CLOEXEC);
+    REQUIRE(file >= 0);
+    REQUIRE(ftruncate(file, static_cast<off_t>(3 * page)) == 0);
+    auto *one = static_cast<char *>(mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    auto *other = static_cast<char *>(mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    REQUIRE(one != MAP_FAILED);
+    REQUIRE(other != MAP_FAILED);
+    one[0] = one[page] = other[0] = other[page] = 1;
+    uint64_t found[3], again[2];
+    const int error = vipl_physical_pages(one, 2, found);
+    if (error == EPERM || error == ENOENT) {
+        SUCCEED("this process may not know");
+    } else {
+        CHECK(error == 0);
+        CHECK(vipl_physical_pages(other, 2, again) == 0);
+        CHECK(found[0] == again[0]);
+        CHECK(found[1] == again[1]);
+        CHECK(found[0] != found[1]);
+        CHECK(found[0] % page == 0);
+        CHECK(vipl_physical_pages(one, 3, found) == EFAULT);
+    }
+    munmap(one, 3 * page);
+    munmap(other, 3 * page);
+    close(file);
+}
