@@ -194,11 +194,15 @@ TEST_CASE("threads register and deregister with a device that reuses handles at 
         free.push_back(handle);
         return VIP_SUCCESS;
     };
+    const Vi vi(card.nic);
     const auto work = [&] {
         for (int i = 0; i < 500; ++i) {
             VIP_MEM_HANDLE handle = 0;
             if (enter(card, &handle) == VIP_SUCCESS) {
-                EXPECT(covers(card, handle));
+                vipl_up_recv_lock(vi_of(vi)); // as look-ups do
+                const bool found = covers(card, handle);
+                vipl_up_recv_unlock(vi_of(vi));
+                EXPECT(found);
                 REQUIRE_VIP(VipDeregisterMem(card.nic, bytes, handle));
             }
         }
