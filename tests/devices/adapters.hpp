@@ -137,10 +137,10 @@ public:
     std::set<std::uint16_t> stopped;
     std::uint32_t trace = 0; // CRC of all frames that EFE sent, and when
     std::uint64_t traced = 0;
-    std::vector<std::string> wrong; // what must not happen
-    std::function<void(const efe_header &)> seen_delivered;
-    std::uint32_t most_payload = 200; // of the frames that it sends
-    bool absent = false;              // unplugged: neither sends nor receives
+    std::vector<std::string> wrong;           // what must not happen
+    std::function<bool(const Ends &)> judges; // whose contents are checked; none: all
+    std::uint32_t most_payload = 200;         // of the frames that it sends
+    bool absent = false;                      // unplugged: neither sends nor receives
 };
 
 /** All adapters, the wires between them, and the time. */

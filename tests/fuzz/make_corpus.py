@@ -272,10 +272,61 @@ LINK = {
     'empty': b'',
 }
 
+# --- EFE: steps, each an opcode and its arguments ----------------------------------------------------
+
+RAW, CRAFTED, TIME, GOOD, REPLAYED, ABOVE = (bytes([step]) for step in range(6))
+DATA_FRAME, ACK_FRAME, CONTROL_FRAME, MESSAGE_ACK, PROBE, RESET = range(1, 7)
+FIRST_LAST, ACK_NOW, NEW = 0xc0, 0x20, 0x10
+SOME = GOOD + b'\x20' + GOOD + b'\x21'
+
+
+def efe_frame(kind, flags, source=1, from_fn=1, to_fn=1, epoch=b'EPOC', offset=0, expected=b'NEXT', window=256, times=(1, 0, 0),
+              payload=0, fill=0):
+    return (CRAFTED + bytes([source, kind, flags, from_fn, to_fn]) + epoch + struct.pack('>h', offset) + expected +
+            struct.pack('>HHHHBB', window, *times, payload // 2, fill))
+
+
+def efe_raw(kind, payload, claimed=None, padding=b''):
+    head = (bytes.fromhex('02000000000202000000000388b5') + bytes([0x10 | kind, NEW]) +
+            struct.pack('>H', len(payload) if claimed is None else claimed) + bytes(3) + b'\1' + b'EPOCEPOC')
+    frame = head.ljust(62, b'\0') + payload
+    frame += crc32c(frame) + padding
+    return RAW + struct.pack('>H', len(frame)) + frame
+
+
+def wait(milliseconds):
+    return TIME + struct.pack('>H', milliseconds * 100)
+
+
+EFE = {
+    'good-alone': SOME + wait(1) + SOME + wait(100),
+    'new-flow': SOME + efe_frame(DATA_FRAME, NEW | FIRST_LAST, payload=64) + SOME,
+    'new-flow-on-the-wire': efe_raw(DATA_FRAME, b'hello', padding=bytes(20)) + SOME,
+    'new-flow-to-the-adapter': efe_frame(CONTROL_FRAME, NEW, to_fn=0xff, payload=32) + SOME,
+    'new-flow-with-a-gap': efe_frame(DATA_FRAME, NEW, offset=2) + efe_frame(DATA_FRAME, NEW, offset=1) + wait(600) * 10 + SOME,
+    'many-new-flows': b''.join(efe_frame(DATA_FRAME, NEW, from_fn=fn, source=1 + fn % 3) for fn in range(20)) + SOME + wait(1),
+    'far-outside': efe_frame(DATA_FRAME, NEW) + efe_frame(DATA_FRAME, NEW, offset=300) + efe_frame(DATA_FRAME, NEW, offset=-5) + SOME,
+    'unknown-epoch': efe_frame(DATA_FRAME, 0, source=0, from_fn=0, to_fn=0, payload=8) * 80 + SOME,
+    'new-life-claimed': efe_frame(DATA_FRAME, NEW, source=0, from_fn=0, to_fn=0) * 3 + SOME,
+    'ack-of-nothing': efe_frame(ACK_FRAME, 0, payload=32, fill=0xff) + efe_frame(DATA_FRAME, NEW) +
+                      efe_frame(ACK_FRAME, 0, payload=32, fill=0xff) + SOME,
+    'ack-too-short': efe_frame(ACK_FRAME, NEW, payload=30) + SOME,
+    'probes': efe_frame(DATA_FRAME, NEW) + efe_frame(PROBE, NEW | ACK_NOW) * 5 + SOME,
+    'resets': efe_frame(DATA_FRAME, NEW) + efe_frame(RESET, 0) + efe_frame(RESET, 0, source=0, from_fn=0, to_fn=0) + SOME,
+    'function-not-there': efe_frame(MESSAGE_ACK, NEW, to_fn=100) * 3 + SOME,
+    'window-0': efe_frame(DATA_FRAME, NEW, window=0) + wait(200) + SOME,
+    'stopped-above': ABOVE + b'\x06' + efe_frame(DATA_FRAME, NEW) * 2 + efe_frame(DATA_FRAME, NEW, offset=1) + ABOVE + b'\x09' + SOME,
+    'reset-above': efe_frame(DATA_FRAME, NEW) + ABOVE + b'\0' + wait(5) + efe_frame(DATA_FRAME, NEW) + ABOVE + b'\3' + SOME,
+    'replayed': SOME + wait(10) + b''.join(REPLAYED + struct.pack('>HH', i, i % 3) for i in range(60)) + SOME,
+    'type-unknown': efe_frame(7, 0) + efe_frame(0, 0) + efe_frame(0x21, 0) + SOME,
+    'length-lies': efe_raw(DATA_FRAME, b'hello', claimed=500) + efe_raw(DATA_FRAME, b'hello', claimed=4) + RAW + b'\0\5short' + SOME,
+    'empty': b'',
+}
+
 
 def main():
     for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO),
-                           ('command_line', COMMAND_LINE), ('link', LINK)):
+                           ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)
         for name, data in inputs.items():

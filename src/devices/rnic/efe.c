@@ -273,7 +273,7 @@ static void advance_flow(struct efe *efe, uint64_t now, struct efe_flow *flow)
         efe_life_repeat(efe, now, flow);
         return;
     }
-    if (efe_outstanding(flow) > 0 && now >= efe_send_dead_at(flow)) {
+    if (now >= efe_send_dead_at(flow)) {
         s->counters.died++;
         efe_life_end(efe, now, flow, EFE_DEAD_SILENT);
         return;

@@ -34,9 +34,9 @@ struct efe_config {
 
 /* Why a flow died. */
 enum efe_death {
-    EFE_DEAD_SILENT, /* nothing valid came for five seconds while something was outstanding */
-    EFE_DEAD_RESET,  /* the peer has ended it, or does not know it any more */
-    EFE_DEAD_LOCAL   /* efe_function_reset() */
+    EFE_DEAD_SILENT, /* nothing valid came for five seconds while something was outstanding, or a frame was missing */
+    EFE_DEAD_RESET, /* the peer has ended it, or does not know it any more */
+    EFE_DEAD_LOCAL  /* efe_function_reset() */
 };
 
 /* What EFE does to its surroundings. */

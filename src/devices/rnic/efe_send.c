@@ -303,17 +303,15 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 uint64_t efe_send_dead_at(const struct efe_flow *flow)
 {
-    return flow->valid_at + DEAD_TIME;
+    bool gap = flow->kept > flow->expected - flow->undelivered;
+    return efe_outstanding(flow) > 0 || gap ? flow->valid_at + DEAD_TIME : EFE_NEVER;
 }
 
 void efe_send_refresh(struct efe_state *s, struct efe_flow *flow)
 {
     bool outstanding = efe_outstanding(flow) > 0;
     uint64_t due = earlier(earlier(flow->ack_at, flow->tail_at), earlier(flow->timeout_at, flow->probe_at));
-    if (outstanding) {
-        due = earlier(due, efe_send_dead_at(flow));
-    }
-    efe_timer_set(s, efe_index(s, flow), due);
+    efe_timer_set(s, efe_index(s, flow), earlier(due, efe_send_dead_at(flow)));
     efe_table_set_idle(s, flow,
                        flow->users == 0 && !outstanding && flow->kept == 0 && flow->unacknowledged == 0 &&
                            flow->reserved == EFE_NONE && !flow->wants_room);
