@@ -112,7 +112,8 @@ TEST_CASE("an entry with a fence begins when all reads before it are complete", 
     std::size_t sent = 0, placed = 0; // when the send left, and when the read's last bytes came
     for (std::size_t i = 0; i < two.host.crossings.size(); ++i) {
         const Crossing &crossing = two.host.crossings[i];
-        const bool data = crossing.kind == RNIC_CROSSING_FRAME_SENT && (crossing.bytes_moved[14] & 15) == RNIC_EFE_TYPE_DATA;
+        const bool data = crossing.kind == RNIC_CROSSING_FRAME_SENT &&
+                          (crossing.bytes_moved[14] & 15) == RNIC_EFE_TYPE_DATA;
         sent = data && (crossing.bytes_moved[63] & 15) == 3 ? i : sent;
         placed = crossing.kind == RNIC_CROSSING_DMA_WRITE && crossing.bytes > 64 ? i : placed;
     }

@@ -163,7 +163,8 @@ TEST_CASE("remote access that is not allowed moves nothing and is named on both 
     Work work = read ? two.read(5000, 100) : two.write(5000, 100);
     std::uint64_t other = 0;
     if (which == 1) {
-        work.remote_stag = two.b.memory(8192, &other, read ? RNIC_RIGHT_REMOTE_WRITE : RNIC_RIGHT_REMOTE_READ);
+        work.remote_stag =
+            two.b.memory(8192, &other, read ? RNIC_RIGHT_REMOTE_WRITE : RNIC_RIGHT_REMOTE_READ);
         work.remote_address = other;
     } else if (which == 2) {
         work.remote_stag ^= 1;
@@ -220,8 +221,8 @@ TEST_CASE("a queue pair without a domain uses any memory of its realm", "[card]"
     work.remote_stag = tag;
     work.remote_address = other;
     two.post_a(work);
-    CHECK(two.next_a().status ==
-          (realm == 1 ? static_cast<unsigned>(RNIC_STATUS_OK) : static_cast<unsigned>(RNIC_STATUS_REMOTE_ACCESS)));
+    CHECK(two.next_a().status == (realm == 1 ? static_cast<unsigned>(RNIC_STATUS_OK)
+                                             : static_cast<unsigned>(RNIC_STATUS_REMOTE_ACCESS)));
 }
 
 TEST_CASE("an entry that is wrong completes so, behind those before it", "[card]")

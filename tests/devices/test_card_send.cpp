@@ -127,7 +127,8 @@ TEST_CASE("messages of one queue pair arrive in their order, and those of many t
     }
     std::vector<unsigned> order; // of the queue pairs whose data frames left
     for (const Crossing &crossing : two.host.crossings) {
-        if (crossing.kind == RNIC_CROSSING_FRAME_SENT && crossing.fn == 0 && (crossing.bytes_moved[14] & 15) == 1) {
+        if (crossing.kind == RNIC_CROSSING_FRAME_SENT && crossing.fn == 0 &&
+            (crossing.bytes_moved[14] & 15) == 1) {
             order.push_back(rnic_get16(&crossing.bytes_moved[14 + RNIC_EFE_SOURCE_QP], true));
         }
     }

@@ -127,10 +127,9 @@ bool rnic_card_impair(struct rnic_card *card, const char *text, char *error, siz
 static uint64_t read_control(struct rnic_card *card, unsigned fn, uint64_t offset, unsigned bytes)
 {
     uint64_t value = 0;
-    for (unsigned i = 0; i < bytes; i++) {
-        uint64_t at = offset + i;
-        uint32_t word = at < RNIC_BAR0_BYTES ? rnic_control_read(card, fn, (uint32_t)at & ~3u) : 0;
-        value |= (uint64_t)(word >> 8 * (at % 4) & 0xFF) << 8 * i;
+    for (unsigned i = 0; i < bytes && offset < RNIC_BAR0_BYTES - i; i++) {
+        uint32_t at = (uint32_t)offset + i;
+        value |= (uint64_t)(rnic_control_read(card, fn, at & ~3u) >> 8 * (at % 4) & 0xFF) << 8 * i;
     }
     return value;
 }
@@ -166,7 +165,7 @@ static void write_control(struct rnic_card *card, unsigned fn, uint64_t offset, 
     if (offset % 4 != 0 || bytes % 4 != 0) {
         return;
     }
-    for (unsigned i = 0; i < bytes && offset + i < RNIC_BAR0_BYTES; i += 4) {
+    for (unsigned i = 0; i < bytes && offset < RNIC_BAR0_BYTES - i; i += 4) {
         rnic_control_write(card, fn, (uint32_t)offset + i, (uint32_t)(value >> 8 * i));
     }
 }

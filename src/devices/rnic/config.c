@@ -91,7 +91,7 @@ uint32_t rnic_card_config_read(struct rnic_card *card, unsigned fn, uint32_t off
     put_image(image, rnic_fn(card, fn));
     uint32_t value = 0;
     for (unsigned i = 0; i < bytes && i < 4; i++) {
-        uint32_t byte = rnic_state(card)->removed ? 0xFF : offset + i < SPACE ? image[offset + i] : 0;
+        uint32_t byte = rnic_state(card)->removed ? 0xFF : offset < SPACE - i ? image[offset + i] : 0;
         value |= byte << 8 * i;
     }
     rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_CONFIG_READ,

@@ -249,7 +249,7 @@ void rnic_doorbell_asleep(struct rnic_card *card, bool asleep)
 uint64_t rnic_doorbell_bus_read(const struct rnic_card *card, unsigned fn, uint64_t offset, unsigned bytes)
 {
     uint64_t value = 0;
-    for (unsigned i = 0; i < bytes && offset + i < RNIC_BAR2_BYTES && card->bar2[fn] != NULL; i++) {
+    for (unsigned i = 0; i < bytes && offset < RNIC_BAR2_BYTES - i && card->bar2[fn] != NULL; i++) {
         value |= (uint64_t)__atomic_load_n(card->bar2[fn] + offset + i, __ATOMIC_RELAXED) << 8 * i;
     }
     return value;

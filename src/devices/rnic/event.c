@@ -56,7 +56,6 @@ static void tell(struct rnic_card *card, unsigned fn, const struct event *event)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
     if (!store(card, fn, event)) {
-        f->tell_catastrophe = false;
         rnic_catastrophe(card, fn, RNIC_ERROR_RING_DMA, 0);
         return;
     }
@@ -98,14 +97,18 @@ void rnic_event_link(struct rnic_card *card)
     }
 }
 
+void rnic_event_catastrophe(struct rnic_card *card, unsigned fn, uint16_t code)
+{
+    struct rnic_fn *f = rnic_fn(card, fn);
+    if (has_room(f) && store(card, fn, &(struct event){.kind = RNIC_EVENT_CATASTROPHIC, .code = code})) {
+        f->event.next++;
+    }
+}
+
 void rnic_event_flush(struct rnic_card *card, unsigned fn)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
     uint32_t qp;
-    if (f->tell_catastrophe && rnic_works(card, fn) && has_room(f)) {
-        f->tell_catastrophe = false;
-        tell(card, fn, &(struct event){.kind = RNIC_EVENT_CATASTROPHIC, .code = (uint16_t)f->error_code});
-    }
     if (f->tell_link && rnic_works(card, fn) && has_room(f)) {
         f->tell_link = false;
         tell(card, fn, &(struct event){.kind = RNIC_EVENT_LINK});

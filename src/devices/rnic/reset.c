@@ -105,10 +105,9 @@ void rnic_catastrophe(struct rnic_card *card, unsigned fn, uint32_t code, uint32
         return;
     }
     rnic_error_log(card, fn, code, object, 0);
-    f->tell_catastrophe = true;
-    rnic_event_flush(card, fn);
     f->catastrophic = true;
     f->cut = true;
     rnic_state(card)->cut++;
+    rnic_event_catastrophe(card, fn, (uint16_t)code);
     rnic_interrupt_raise(card, fn, 0);
 }

@@ -330,8 +330,7 @@ struct rnic_fn {
     struct rnic_ring event; /* .producer: EVENT_CONSUMER as it was seen last */
     uint32_t lost_events;   /* that were kept since the last one was written */
     uint8_t tell_link;      /* a LINK event is to be written */
-    uint8_t tell_catastrophe;
-    uint16_t reserved16;
+    uint8_t reserved8[3];
     uint32_t error_code;
     uint32_t error_object;
     uint64_t error_address;
