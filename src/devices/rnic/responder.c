@@ -464,12 +464,11 @@ static bool refuse_frame(struct rnic_card *card, uint32_t flow, const struct efe
         struct vipl_rdmap_terminate terminate = {.reason = VIPL_TERM_RDMAP_STREAM_CATASTROPHIC};
         uint8_t bytes[VIPL_RDMAP_MAX_TERMINATE_BYTES];
         uint8_t *payload = rnic_wire_reserve(card, flow);
-        if (payload == NULL) {
-            return false;
+        if (payload != NULL) { /* else the flow is full of such frames, perhaps, and waits for itself: a later one is answered */
+            size_t length = vipl_rdmap_terminate_write(bytes, &terminate);
+            rnic_wire_terminate(card, header->to_fn, flow, payload, header->from_qp, header->to_qp, bytes,
+                                (uint32_t)length);
         }
-        size_t length = vipl_rdmap_terminate_write(bytes, &terminate);
-        rnic_wire_terminate(card, header->to_fn, flow, payload, header->from_qp, header->to_qp, bytes,
-                            (uint32_t)length);
     }
     rnic_count(card, header->to_fn, RNIC_COUNT_DROPPED, 1);
     return true;
