@@ -19,7 +19,8 @@ ROOMS = {
     'src/api': {'api', 'core', 'share/client*.h', 'base', 'os'},
     'src/core': {'core', 'base', 'os'},
     'src/share': SHARED | {'base', 'os'},
-    'src/share/client': SHARED | {'share/client*.h', 'base', 'os'},
+    'src/share/client': SHARED | {'share/client*.h', 'start', 'base', 'os'},
+    'src/start': {'start', 'base', 'os'},
     'src/server': SHARED | {'server', 'core/sink.h', 'base', 'os'},
     'src/hook': {'hook', 'core', 'base', 'os'},
     'src/base': {'base', 'os'},
@@ -32,9 +33,9 @@ ROOMS = {
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
 # The driver of the card has the card's registers and a bus, and one bus that has the card in this process.
-DRIVER = CONTRACT | {'base', 'os', 'rnic', 'vfio_user'}
+DRIVER = CONTRACT | {'start', 'base', 'os', 'rnic', 'vfio_user'}
 MODEL = {'src/backends/rnic/pci_inproc.c': {'devices/rnic/card.h'}}
-INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter'}
+INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter', 'start'}
 
 # The C library's headers that need no operating system, for everything outside src/os.
 STANDARD = {'assert.h', 'ctype.h', 'errno.h', 'inttypes.h', 'limits.h', 'stdalign.h', 'stdarg.h', 'stdbool.h',

@@ -9,6 +9,7 @@ enum { READY_A_TURN = 32 };
 static const uint64_t SPIN_NS =
     50000; /* without anything to do, before it sleeps; on one CPU that would keep the driver from running */
 static const uint64_t LINGER_NS = UINT64_C(2000000000);
+static const uint64_t AGAIN_NS = 100000000; /* until what the system has refused is tried again */
 
 /* --- the card's callbacks --- */
 
@@ -154,10 +155,6 @@ void rnic_adapter_user_gone(struct rnic_adapter *adapter)
 {
     adapter->users--;
     adapter->used_at = vipl_now_ns();
-    rnic_listener_resume(&adapter->pool);
-    for (unsigned i = 0; adapter->fixed != NULL && i < adapter->config.functions; i++) {
-        rnic_listener_resume(&adapter->fixed[i]);
-    }
 }
 
 void rnic_adapter_end(struct rnic_adapter *adapter)
@@ -176,6 +173,19 @@ static bool serve_sources(struct rnic_adapter *a)
         source->ready(source);
     }
     return count > 0;
+}
+
+/* Whoever could not be accepted is tried again. */
+static void listen_again(struct rnic_adapter *a)
+{
+    if (!a->is_deaf) {
+        return;
+    }
+    a->is_deaf = false;
+    rnic_listener_resume(&a->pool);
+    for (unsigned i = 0; a->fixed != NULL && i < a->config.functions; i++) {
+        rnic_listener_resume(&a->fixed[i]);
+    }
 }
 
 static void settle(struct rnic_adapter *a)
@@ -202,6 +212,8 @@ static uint64_t next_time(const struct rnic_adapter *a)
 {
     uint64_t next = rnic_card_deadline(&a->card);
     uint64_t end = a->lingers && a->users == 0 ? a->used_at + LINGER_NS : UINT64_MAX;
+    uint64_t again = a->is_deaf ? a->now + AGAIN_NS : UINT64_MAX;
+    end = again < end ? again : end;
     return next < end ? next : end;
 }
 
@@ -223,6 +235,7 @@ void rnic_adapter_run(struct rnic_adapter *adapter)
         if (adapter->now - active_at >= spin && !is_due && rnic_card_sleep(&adapter->card)) {
             sleep_until(adapter, next_time(adapter));
             rnic_card_wake(&adapter->card);
+            listen_again(adapter);
         }
         adapter->is_ended |= adapter->lingers && adapter->users == 0 && adapter->now >= adapter->used_at &&
                              adapter->now - adapter->used_at >= LINGER_NS;

@@ -28,6 +28,7 @@ struct rnic_adapter {
     struct rnic_listener pool;
     struct rnic_listener *fixed; /* one a function, or NULL */
     unsigned users;              /* functions with a program */
+    bool is_deaf;                /* a listener has not accepted somebody, for want of descriptors */
     bool lingers;
     bool is_unsettled; /* a function may have something to do that had to wait for the card */
     bool is_active;    /* the card has accessed memory, interrupted or sent since this was cleared */

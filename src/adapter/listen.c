@@ -58,6 +58,7 @@ static void listener_ready(struct rnic_source *source)
         accept_one(l, fd);
     } else if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS) {
         l->is_deaf = vipl_pollset_change(&l->adapter->set, l->fd, &l->source, false, false) == 0;
+        l->adapter->is_deaf = true;
     }
 }
 

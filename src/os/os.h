@@ -56,6 +56,8 @@ int vipl_spawn_program(char *const arguments[], const int *pass, unsigned count)
 /* For such a program: goes on in a session of its own, in a process whose parent ends here, with no descriptors but `keep` and the
  * standard error output. 0 in that process; else an errno value. */
 int vipl_detach(const char *name, const int *keep, unsigned count);
+/* Calls the handler when the system or its user asks this program to end (SIGTERM, SIGINT, SIGHUP), as a handler of that signal. */
+void vipl_on_end(void (*handler)(void));
 void vipl_process_end(void);                  /* at once: no handler of the program runs */
 int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
 int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
@@ -94,6 +96,7 @@ bool vipl_fd_is_poller(int fd); /* whether it is open, and of the kind that poll
 int vipl_fd_duplicate(int fd, int least, int *out);
 /* A file to append to, made if need be; forked children keep it. */
 int vipl_fd_append(const char *path, int *fd);
+void vipl_fd_raise_limit(void);        /* as many may be opened as the system allows this process */
 int vipl_fd_available(unsigned count); /* whether so many may be opened, 16 at most: 0, or why not */
 /* Occupies those of 0 to 2 that are free, while other code (libuv) opens descriptors for the library; and frees
  * them again. */
@@ -296,6 +299,7 @@ int vipl_stream_send(int fd, const void *bytes, size_t length, const int *pass, 
  * more, or not all could be received; none is left open then. */
 int vipl_stream_receive(int fd, void *bytes, size_t size, size_t *length, int *fds, unsigned most,
                         unsigned *count);
+void vipl_stream_shutdown(int fd); /* both ends see the stream end */
 /* A descriptor that becomes readable when the process at the other end, as it was when it connected, has ended; -1: the system has
  * none. */
 int vipl_stream_peer_process(int fd);

@@ -11,16 +11,15 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "base/deadline.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 #include "share/start.h"
+#include "start/launch.h"
 #include "vipl/version.h"
 
 enum {
     MIB = 1 << 20,
-    ATTEMPTS = 4,     /* addresses may be taken in the server's program, which has others each time */
-    START_MS = 30000, /* until the server's program has said that it runs */
+    ATTEMPTS = 4, /* addresses may be taken in the server's program, which has others each time */
     TEXT = 24
 };
 #if UINTPTR_MAX > 0xFFFFFFFFu
@@ -87,22 +86,6 @@ static int prepare(struct beginning *b)
 
 /* --- a program of its own --- */
 
-/* What the server's program has said on the lifeline. */
-static enum vipl_server_start await_start(int lifeline)
-{
-    enum vipl_server_start said = VIPL_SERVER_FAILED;
-    uint64_t end = vipl_deadline(START_MS);
-    unsigned char byte;
-    size_t length = 0;
-    int none[2];
-    while (vipl_poll(&lifeline, 1, START_MS, NULL) != 0 && vipl_now_ns() < end) {
-    }
-    if (vipl_local_receive(lifeline, &byte, 1, &length, none) == 0 && length == 1) {
-        said = (enum vipl_server_start)byte;
-    }
-    return said;
-}
-
 /* vipl-server VERSION LAYOUT SOCKET LIFELINE, then for the arena and each mapping FD:ADDRESS:BYTES:OFFSET. */
 static enum vipl_server_start run_program(const char *path, struct beginning *b,
                                           const struct vipl_shared_file *files, unsigned count)
@@ -126,9 +109,9 @@ static enum vipl_server_start run_program(const char *path, struct beginning *b,
         arguments[5 + i] = mappings[i];
         pass[2 + i] = file->fd;
     }
-    int error = vipl_spawn_program(arguments, pass, 3 + count);
-    close_ends(b->socket, b->life, 1); /* so that the end of the program ends the wait for what it says */
-    return error == 0                           ? await_start(b->life[0])
+    unsigned char said;
+    int error = vipl_launch_program(arguments, pass, 3 + count, b->life, &said);
+    return error == 0                           ? (enum vipl_server_start)said
            : error == ENOENT || error == EACCES ? VIPL_SERVER_MISSING
                                                 : VIPL_SERVER_FAILED;
 }
@@ -148,11 +131,9 @@ static enum vipl_server_start run_with_mappings(const char *path, struct beginni
     return started;
 }
 
-/* The path of the program; "": there is none to be run. */
 static const char *program(void)
 {
-    const char *named = vipl_trusted_environment("VIPL_SERVER");
-    return named != NULL ? named : VIPL_SERVER_PROGRAM;
+    return vipl_launch_path("VIPL_SERVER", VIPL_SERVER_PROGRAM);
 }
 
 static void log_fork(enum vipl_server_start started)
@@ -186,10 +167,7 @@ static void run_forked(void *arg)
 static int fork_server(struct beginning *b)
 {
     int const servers[2] = {b->socket[1], b->life[1]};
-    vipl_fd_pass(b->socket[1], b->life[1]);
-    int error = vipl_spawn("vipl-server", run_forked, b, servers, 2);
-    vipl_fd_pass(-1, -1);
-    return error;
+    return vipl_launch_fork("vipl-server", run_forked, b, servers);
 }
 
 /* --- the one or the other --- */

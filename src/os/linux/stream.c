@@ -210,6 +210,11 @@ int vipl_stream_receive(int fd, void *bytes, size_t size, size_t *length, int *f
     return error;
 }
 
+void vipl_stream_shutdown(int fd)
+{
+    (void)shutdown(fd, SHUT_RDWR); /* fails only where it is shut */
+}
+
 static int peer_pidfd(int fd)
 {
     int pidfd = -1;

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef __linux__
@@ -81,6 +82,15 @@ int vipl_fd_duplicate(int fd, int least, int *out)
 static int open_nothing(void)
 {
     return vipl_resource_fails(EMFILE) ? -1 : open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+void vipl_fd_raise_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* else it stays as it is */
+    }
 }
 
 int vipl_fd_available(unsigned count)

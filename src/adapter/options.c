@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* Options have long names; a value follows, or stands behind "=". */
+#include "adapter/options.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char rnic_options_help[] =
+    "usage: vipl-rnicd [OPTION]...\n"
+    "Serves an emulated RDMA card: a function of it to each program or virtual machine that connects.\n"
+    "\n"
+    "  --socket PATH      where programs connect (vfio-user); each gets the next free function\n"
+    "  --dir FOLDER       FOLDER/fn-0.sock, fn-1.sock, ...: a socket for each function, for virtual "
+    "machines\n"
+    "  --functions N      how many there are, 1 to 256 (256)\n"
+    "  --mac ADDRESS      of the card, xx:xx:xx:xx:xx:xx\n"
+    "  --mtu BYTES        payload of a frame, 576 to 9000 (9000)\n"
+    "  --profile NAME     costs that are added up: none, expether2008, martini2002, modern (none)\n"
+    "  --seed NUMBER      of everything that is random about the card\n"
+    "  --linger           end two seconds after the last program has gone\n"
+    "  --help, --version\n";
+
+void rnic_options_init(struct rnic_options *options)
+{
+    memset(options, 0, sizeof(*options));
+    options->lifeline = -1;
+    options->adapter.card = (struct rnic_card_config){.functions = RNIC_CARD_MOST_FUNCTIONS,
+                                                      .qps = 65536,
+                                                      .cqs = 65536,
+                                                      .stags = 65535,
+                                                      .pbl_entries = 4 << 20,
+                                                      .flows = 1024,
+                                                      .frames = 16384,
+                                                      .mtu = 9000,
+                                                      .profile = RNIC_PROFILE_NONE};
+    (void)vipl_entropy(&options->adapter.card.seed, sizeof(options->adapter.card.seed));
+    (void)vipl_entropy(options->adapter.card.mac, sizeof(options->adapter.card.mac));
+    options->adapter.card.mac[0] =
+        (uint8_t)((options->adapter.card.mac[0] & 0xFC) | 2); /* a single card's, chosen here */
+}
+
+/* --- values --- */
+
+static bool read_number(const char *value, uint64_t least, uint64_t most, uint64_t *out)
+{
+    char *end;
+    unsigned long long number = strtoull(value, &end, 0);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || number < least || number > most) {
+        return false;
+    }
+    *out = number;
+    return true;
+}
+
+static bool read_u32(const char *value, uint32_t least, uint32_t most, uint32_t *out)
+{
+    uint64_t number;
+    if (!read_number(value, least, most, &number)) {
+        return false;
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+static bool read_mac(const char *value, uint8_t mac[6])
+{
+    unsigned bytes[6];
+    int end = 0;
+    if (sscanf(value, "%2x:%2x:%2x:%2x:%2x:%2x%n", &bytes[0], &bytes[1], &bytes[2], &bytes[3], &bytes[4],
+               &bytes[5], &end) != 6 ||
+        value[end] != '\0' || (bytes[0] & 1) != 0) { /* which would be a group of cards */
+        return false;
+    }
+    for (int i = 0; i < 6; i++) {
+        mac[i] = (uint8_t)bytes[i];
+    }
+    return true;
+}
+
+static bool read_profile(const char *value, enum rnic_card_profile *out)
+{
+    static const char *const names[] = {"none", "expether2008", "martini2002", "modern"};
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(value, names[i]) == 0) {
+            *out = (enum rnic_card_profile)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_path(const char *value, const char **out)
+{
+    *out = value;
+    return value[0] != '\0';
+}
+
+/* --- options --- */
+
+static bool set_socket(struct rnic_options *o, const char *value)
+{
+    return read_path(value, &o->adapter.socket);
+}
+static bool set_folder(struct rnic_options *o, const char *value)
+{
+    return read_path(value, &o->adapter.folder);
+}
+static bool set_functions(struct rnic_options *o, const char *value)
+{
+    return read_u32(value, 1, RNIC_CARD_MOST_FUNCTIONS, &o->adapter.card.functions);
+}
+static bool set_mac(struct rnic_options *o, const char *value)
+{
+    return read_mac(value, o->adapter.card.mac);
+}
+static bool set_mtu(struct rnic_options *o, const char *value)
+{
+    return read_u32(value, 576, 9000, &o->adapter.card.mtu);
+}
+static bool set_profile(struct rnic_options *o, const char *value)
+{
+    return read_profile(value, &o->adapter.card.profile);
+}
+static bool set_seed(struct rnic_options *o, const char *value)
+{
+    return read_number(value, 0, UINT64_MAX, &o->adapter.card.seed);
+}
+static bool set_lifeline(struct rnic_options *o, const char *value)
+{
+    uint32_t fd;
+    bool good = read_u32(value, 3, INT_MAX, &fd);
+    o->lifeline = good ? (int)fd : -1;
+    return good;
+}
+static bool set_linger(struct rnic_options *o, const char *value)
+{
+    o->adapter.lingers = value == NULL;
+    return value == NULL;
+}
+
+struct option {
+    const char *name;
+    bool has_value;
+    bool (*set)(struct rnic_options *options,
+                const char *value); /* NULL: one that ends the reading, with `ends` */
+    enum rnic_option_result ends;
+};
+static const struct option known[] = {{"socket", true, set_socket, RNIC_OPTIONS_RUN},
+                                      {"dir", true, set_folder, RNIC_OPTIONS_RUN},
+                                      {"functions", true, set_functions, RNIC_OPTIONS_RUN},
+                                      {"mac", true, set_mac, RNIC_OPTIONS_RUN},
+                                      {"mtu", true, set_mtu, RNIC_OPTIONS_RUN},
+                                      {"profile", true, set_profile, RNIC_OPTIONS_RUN},
+                                      {"seed", true, set_seed, RNIC_OPTIONS_RUN},
+                                      {"lifeline", true, set_lifeline, RNIC_OPTIONS_RUN},
+                                      {"linger", false, set_linger, RNIC_OPTIONS_RUN},
+                                      {"help", false, NULL, RNIC_OPTIONS_HELP},
+                                      {"version", false, NULL, RNIC_OPTIONS_VERSION}};
+
+/* The option that the argument names, and the value behind its "=", or NULL. */
+static const struct option *find(const char *argument, const char **value)
+{
+    size_t length = strcspn(argument, "=");
+    *value = argument[length] == '=' ? argument + length + 1 : NULL;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (length > 2 && strncmp(argument, "--", 2) == 0 && strlen(known[i].name) == length - 2 &&
+            strncmp(argument + 2, known[i].name, length - 2) == 0) {
+            return &known[i];
+        }
+    }
+    return NULL;
+}
+
+enum rnic_option_result rnic_options_read(struct rnic_options *options, int count, char **arguments,
+                                          char *text, size_t size)
+{
+    for (int i = 1; i < count; i++) {
+        const char *value;
+        const struct option *option = find(arguments[i], &value);
+        if (option == NULL) {
+            snprintf(text, size, "there is no option %s", arguments[i]);
+            return RNIC_OPTIONS_WRONG;
+        }
+        if (option->set == NULL) {
+            return option->ends;
+        }
+        if (option->has_value && value == NULL && i + 1 < count) {
+            value = arguments[++i];
+        }
+        if ((option->has_value && value == NULL) || !option->set(options, value)) {
+            snprintf(text, size, "--%s: %s", option->name,
+                     value == NULL ? "its value is missing" : "not such a value");
+            return RNIC_OPTIONS_WRONG;
+        }
+    }
+    if (options->adapter.socket == NULL && options->adapter.folder == NULL) {
+        snprintf(text, size, "--socket or --dir has to say where to serve");
+        return RNIC_OPTIONS_WRONG;
+    }
+    return RNIC_OPTIONS_RUN;
+}

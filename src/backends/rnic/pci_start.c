@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The adapter of this user. Its socket's path decides who it is: of two that are started at once, the one that gets the path serves both
+ * programs. One that ends just now, because nobody has used it, leaves a caller with a connection that ends: then it is started again.
+ */
+#include "backends/rnic/pci_start.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "os/os.h"
+#include "rnic/start.h"
+#include "start/launch.h"
+
+enum { MOST_PATH = 108, TEXT = 12, ATTEMPTS = 5 };
+
+/* In the user's folder, which is checked: in /tmp anybody could have made it. */
+static int default_path(char path[MOST_PATH])
+{
+    char folder[MOST_PATH];
+    const char *runtime = vipl_trusted_environment("XDG_RUNTIME_DIR");
+    int length = runtime != NULL && runtime[0] == '/'
+                     ? snprintf(folder, sizeof(folder), "%s/vipl", runtime)
+                     : snprintf(folder, sizeof(folder), "/tmp/vipl-%u", (unsigned)vipl_local_user());
+    if (length >= (int)sizeof(folder)) {
+        return ENAMETOOLONG;
+    }
+    int error = vipl_private_folder(folder);
+    if (error == 0 && snprintf(path, MOST_PATH, "%s/rnic.sock", folder) >= MOST_PATH) {
+        error = ENAMETOOLONG;
+    }
+    return error;
+}
+
+static int path_of(char path[MOST_PATH])
+{
+    if (!vipl_config_text("VIPL_RNIC", path, MOST_PATH)) {
+        return default_path(path);
+    }
+    return path[0] == '/' ? 0 : EINVAL; /* the adapter is in another folder */
+}
+
+/* --- starting it --- */
+
+struct beginning {
+    const char *path;
+    int lifeline[2];
+};
+
+static int run_program(struct beginning *b, unsigned char *said)
+{
+    char lifeline[TEXT];
+    const char *program = vipl_launch_path("VIPL_RNICD", VIPL_RNICD_PROGRAM);
+    snprintf(lifeline, sizeof(lifeline), "%d", b->lifeline[1]);
+    const char *const arguments[] = {program, "--socket", b->path, "--linger", "--lifeline", lifeline, NULL};
+    return program[0] == '\0' ? ENOENT
+                              : vipl_launch_program((char *const *)(uintptr_t)arguments, &b->lifeline[1], 1,
+                                                    b->lifeline, said);
+}
+
+static void run_forked(void *arg)
+{
+    const struct beginning *b = arg;
+    rnic_adapter_in_fork(b->path, b->lifeline[1]);
+}
+
+static int run_fork(struct beginning *b, unsigned char *said)
+{
+    int const keep[2] = {b->lifeline[1], -1};
+    if (rnic_adapter_in_fork == NULL) {
+        return ENOTSUP;
+    }
+    int error = vipl_launch_fork("vipl-rnicd", run_forked, b, keep);
+    vipl_fd_close(b->lifeline[1]);
+    b->lifeline[1] = -1;
+    if (error == 0) {
+        *said = vipl_launch_await(b->lifeline[0]);
+    }
+    return error;
+}
+
+/* The program if there is one, else a fork of this one. */
+static int start(const char *path)
+{
+    struct beginning b = {path, {-1, -1}};
+    unsigned char said = RNIC_ADAPTER_FAILED;
+    int error = vipl_local_pair(b.lifeline);
+    error = error == 0 ? run_program(&b, &said) : error;
+    if (error == ENOENT || error == EACCES) {
+        error = run_fork(&b, &said);
+    }
+    vipl_fd_close(b.lifeline[0]);
+    vipl_fd_close(b.lifeline[1]);
+    return error == 0 && said != RNIC_ADAPTER_RUNS ? ECONNREFUSED : error;
+}
+
+/* --- connecting --- */
+
+static bool is_unserved(int error)
+{
+    return error == ENOENT || error == ECONNREFUSED;
+}
+
+static int connect_or_start(int *fd)
+{
+    char path[MOST_PATH];
+    int error = path_of(path);
+    if (error != 0) {
+        vipl_log_os("the path of the socket of the card's adapter (VIPL_RNIC)", error);
+        return error;
+    }
+    error = vipl_stream_connect(path, fd);
+    for (int i = 0; is_unserved(error) && i < ATTEMPTS; i++) {
+        error = start(path);
+        error = error == 0 ? vipl_stream_connect(path, fd) : error;
+    }
+    return error;
+}
+
+int rnic_pci_connect(const char *device, int *fd)
+{
+    static const char prefix[] = "socket:";
+    if (device[0] == '\0') {
+        return connect_or_start(fd);
+    }
+    return strncmp(device, prefix, sizeof(prefix) - 1) == 0
+               ? vipl_stream_connect(device + sizeof(prefix) - 1, fd)
+               : ENODEV;
+}

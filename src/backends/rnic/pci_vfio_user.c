@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The card's function from an adapter process, over vfio-user. The adapter reaches memory of this program by itself where it can: slabs are
+ * shared memory, the rest is read and written through this process's /proc/self/mem, which is tried out first. Where that does not show
+ * the memory as this program sees it, the adapter asks, and a thread answers.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/rnic/iova.h"
+#include "backends/rnic/pci.h"
+#include "backends/rnic/pci_start.h"
+#include "base/list.h"
+#include "base/little.h"
+#include "base/log.h"
+#include "os/os.h"
+#include "os/os_atomic.h"
+#include "rnic/registers.h"
+#include "vfio_user/client.h"
+
+enum { COOKIE_BYTES = 8, CHECK_MS = 10, ATTEMPTS = 5 };
+
+struct function {
+    struct rnic_pci pci;
+    struct vfu_client client;
+    struct rnic_iova iova;
+    struct vipl_shm bar2;                   /* constant once it is open, as all that follows but the last */
+    struct vipl_waker events[RNIC_VECTORS]; /* fd -1: none yet */
+    uint8_t cookie[2 * COOKIE_BYTES];       /* the adapter writes there: see prove_memory() */
+    bool by_file;                           /* the adapter has this process's memory */
+    struct vipl_thread thread;              /* answers the adapter; not if by_file */
+    struct vipl_waker end;                  /* of the thread */
+    bool has_thread;
+    uint32_t checked_at; /* atomic, relaxed: milliseconds; when the connection was last looked at */
+};
+
+static struct function *function_of(struct rnic_pci *pci)
+{
+    return VIPL_CONTAINER(pci, struct function, pci);
+}
+
+/* --- registers --- */
+
+static int read_region(struct function *f, unsigned region, uint32_t offset, unsigned bytes, uint32_t *value)
+{
+    uint8_t payload[VFU_ACCESS_BYTES];
+    uint8_t reply[VFU_ACCESS_BYTES + sizeof(*value)];
+    struct vfu_request request = {.command = VFU_REGION_READ,
+                                  .payload = payload,
+                                  .bytes = sizeof(payload),
+                                  .reply = reply,
+                                  .reply_bytes = VFU_ACCESS_BYTES + bytes};
+    vfu_access_write(payload, &(struct vfu_access){offset, region, bytes});
+    int error = vfu_client_ask(&f->client, &request);
+    if (error == 0) {
+        *value = (uint32_t)vipl_get_little(reply + VFU_ACCESS_BYTES, bytes);
+    }
+    return error;
+}
+
+static void write_region(struct function *f, unsigned region, uint32_t offset, unsigned bytes, uint32_t value)
+{
+    uint8_t data[sizeof(value)];
+    vipl_put_little(data, value, bytes);
+    vfu_client_post(&f->client, &(struct vfu_access){offset, region, bytes}, data);
+}
+
+static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+{
+    uint32_t value;
+    return read_region(function_of(pci), VFU_REGION_BAR0 + bar, offset, sizeof(value), &value) == 0
+               ? value
+               : UINT32_MAX;
+}
+
+static void write_register(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
+{
+    write_region(function_of(pci), VFU_REGION_BAR0 + bar, offset, sizeof(value), value);
+}
+
+static uint32_t config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
+{
+    uint32_t value;
+    return read_region(function_of(pci), VFU_REGION_CONFIG, offset, bytes, &value) == 0 ? value : UINT32_MAX;
+}
+
+static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
+{
+    write_region(function_of(pci), VFU_REGION_CONFIG, offset, bytes, value);
+}
+
+static int reset(struct rnic_pci *pci)
+{
+    struct vfu_request request = {.command = VFU_RESET};
+    return vfu_client_ask(&function_of(pci)->client, &request);
+}
+
+/* --- memory --- */
+
+static int send_map(struct function *f, const struct vfu_dma_map *map, const int *fd)
+{
+    uint8_t payload[VFU_DMA_MAP_BYTES];
+    struct vfu_request request = {.command = VFU_DMA_MAP,
+                                  .payload = payload,
+                                  .bytes = sizeof(payload),
+                                  .pass = fd,
+                                  .count = fd == NULL ? 0 : 1};
+    vfu_dma_map_write(payload, map);
+    return vfu_client_ask(&f->client, &request);
+}
+
+/* `fd`: what the memory is a part of, from `offset` on; NULL: nothing goes along. */
+static int map_for_card(struct function *f, void *address, size_t bytes, unsigned access, const int *fd,
+                        uint64_t offset, uint64_t *iova)
+{
+    struct vfu_dma_map map = {access & (VFU_DMA_READABLE | VFU_DMA_WRITEABLE), offset, 0, bytes};
+    if (fd == NULL && f->by_file) {
+        map.flags |= VFU_DMA_MEMORY_FILE;
+        map.offset = (uintptr_t)address;
+    }
+    int error = rnic_iova_take(&f->iova, address, bytes, access, &map.address);
+    if (error != 0) {
+        return error;
+    }
+    error = send_map(f, &map, fd);
+    if (error != 0) {
+        rnic_iova_give(&f->iova, map.address);
+        return error;
+    }
+    *iova = map.address;
+    return 0;
+}
+
+static int map_memory(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
+{
+    return map_for_card(function_of(pci), address, bytes, access, NULL, 0, iova);
+}
+
+static void unmap_memory(struct rnic_pci *pci, uint64_t iova, size_t bytes)
+{
+    struct function *f = function_of(pci);
+    uint8_t payload[VFU_DMA_UNMAP_BYTES];
+    struct vfu_request request = {.command = VFU_DMA_UNMAP, .payload = payload, .bytes = sizeof(payload)};
+    vfu_dma_unmap_write(payload, &(struct vfu_dma_unmap){0, iova, bytes});
+    (void)vfu_client_ask(&f->client, &request); /* an adapter that is gone has unmapped everything */
+    rnic_iova_give(&f->iova, iova);
+}
+
+static int make_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
+{
+    struct vipl_shm shm;
+    int error = vipl_shm_create(&shm, "rnic-slab", bytes);
+    if (error != 0) {
+        return error;
+    }
+    uint64_t iova;
+    error =
+        map_for_card(function_of(pci), shm.base, bytes, RNIC_PCI_READ | RNIC_PCI_WRITE, &shm.fd, 0, &iova);
+    if (error != 0) {
+        vipl_shm_release(&shm);
+        return error;
+    }
+    vipl_shm_close_fd(&shm);
+    *out = (struct rnic_pci_slab){shm.base, iova, bytes};
+    return 0;
+}
+
+static void free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
+{
+    struct vipl_shm shm = {-1, slab->base, slab->bytes};
+    unmap_memory(pci, slab->iova, slab->bytes);
+    vipl_shm_release(&shm);
+}
+
+static int list_pages(struct rnic_pci *pci, const void *address, size_t bytes, uint64_t *out, size_t most,
+                      size_t *count, size_t *page_bytes)
+{
+    (void)pci;
+    (void)address;
+    (void)bytes;
+    (void)out;
+    (void)most;
+    (void)count;
+    (void)page_bytes;
+    return ENOTSUP; /* ranges are whole */
+}
+
+/* The adapter asks for memory. The program may have taken it away. */
+static int access_memory(void *context, const struct vfu_dma *dma, void *data, bool is_write)
+{
+    struct function *f = context;
+    void *at = rnic_iova_find(&f->iova, dma->address, dma->bytes, is_write ? RNIC_PCI_WRITE : RNIC_PCI_READ);
+    if (at == NULL) {
+        return EFAULT;
+    }
+    return is_write ? vipl_copy_checked(at, data, dma->bytes) : vipl_copy_checked(data, at, dma->bytes);
+}
+
+static void answer_adapter(void *context)
+{
+    struct function *f = context;
+    const int fds[2] = {f->client.channel.fd, f->end.fd};
+    bool is_over = false;
+    while (!is_over && !vfu_client_is_gone(&f->client)) {
+        (void)vipl_poll(fds, 2, -1, NULL);
+        is_over = vipl_poll(&f->end.fd, 1, 0, NULL) == 0;
+        vfu_client_serve(&f->client);
+    }
+}
+
+/* Tries out whether the adapter sees this process's memory through its descriptor as the process does. */
+static bool prove_memory(struct function *f)
+{
+    struct vfu_dma_map map = {VFU_DMA_READABLE | VFU_DMA_WRITEABLE | VFU_DMA_MEMORY_FILE,
+                              (uintptr_t)f->cookie, 0, sizeof(f->cookie)};
+    int fd;
+    if (!f->client.theirs.memory_file || vipl_entropy(f->cookie, COOKIE_BYTES) != 0 ||
+        vipl_own_memory(&fd) != 0) {
+        return false;
+    }
+    bool proven = rnic_iova_take(&f->iova, f->cookie, sizeof(f->cookie), 0, &map.address) == 0; /* it stays */
+    proven = proven && send_map(f, &map, &fd) == 0;
+    vipl_fd_close(fd);
+    for (int i = 0; i < COOKIE_BYTES; i++) {
+        const volatile uint8_t *seen = f->cookie; /* written by another process */
+        proven = proven && (seen[COOKIE_BYTES + i] ^ seen[i]) == UINT8_MAX;
+    }
+    return proven;
+}
+
+/* --- interrupts --- */
+
+static int interrupt_fd(struct rnic_pci *pci, unsigned vector)
+{
+    return vector < RNIC_VECTORS ? function_of(pci)->events[vector].fd : -1;
+}
+
+static void interrupt_clear(struct rnic_pci *pci, unsigned vector)
+{
+    vipl_waker_reset(&function_of(pci)->events[vector]);
+}
+
+static int open_events(struct function *f)
+{
+    uint8_t payload[VFU_IRQ_SET_BYTES];
+    int fds[RNIC_VECTORS];
+    int error = 0;
+    for (unsigned i = 0; error == 0 && i < RNIC_VECTORS; i++) {
+        error = vipl_waker_open(&f->events[i]);
+        fds[i] = f->events[i].write_fd;
+    }
+    struct vfu_request request = {.command = VFU_SET_IRQS,
+                                  .payload = payload,
+                                  .bytes = sizeof(payload),
+                                  .pass = fds,
+                                  .count = RNIC_VECTORS};
+    vfu_irq_set_write(payload, &(struct vfu_irq_set){VFU_IRQ_DATA_EVENTFD | VFU_IRQ_TRIGGER, VFU_IRQ_MSIX, 0,
+                                                     RNIC_VECTORS});
+    return error == 0 ? vfu_client_ask(&f->client, &request) : error;
+}
+
+/* --- progress --- */
+
+/* The adapter's end shows at its socket; a program that never sleeps looks now and then. */
+static void progress(struct rnic_pci *pci)
+{
+    struct function *f = function_of(pci);
+    uint32_t now = (uint32_t)(vipl_now_ns() / 1000000);
+    if (now - vipl_load_relaxed(&f->checked_at) >= CHECK_MS) {
+        vipl_store_relaxed(&f->checked_at, now);
+        vfu_client_progress(&f->client);
+    }
+}
+
+static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
+{
+    *fd = function_of(pci)->client.channel.fd;
+    *ms = -1;
+}
+
+static bool is_gone(struct rnic_pci *pci)
+{
+    struct function *f = function_of(pci);
+    vfu_client_progress(&f->client);
+    return vfu_client_is_gone(&f->client);
+}
+
+/* --- its life --- */
+
+static void close_function(struct function *f)
+{
+    if (f->has_thread) {
+        vipl_waker_signal(&f->end);
+        vipl_thread_join(&f->thread);
+        vipl_waker_close(&f->end);
+    }
+    vfu_client_close(&f->client);
+    vipl_shm_release(&f->bar2);
+    for (unsigned i = 0; i < RNIC_VECTORS; i++) {
+        vipl_waker_close(&f->events[i]);
+    }
+    rnic_iova_fini(&f->iova);
+    vipl_free(f);
+}
+
+static void close_pci(struct rnic_pci *pci)
+{
+    close_function(function_of(pci));
+}
+
+/* A child has neither the descriptors nor the doorbells: os.h sees to that. */
+static void abandon(struct rnic_pci *pci)
+{
+    pci->doorbells = NULL;
+}
+
+static const struct rnic_pci_ops ops = {.name = "vfio-user",
+                                        .close = close_pci,
+                                        .abandon = abandon,
+                                        .read = read_register,
+                                        .write = write_register,
+                                        .config_read = config_read,
+                                        .config_write = config_write,
+                                        .reset = reset,
+                                        .map = map_memory,
+                                        .unmap = unmap_memory,
+                                        .pages = list_pages,
+                                        .slab = make_slab,
+                                        .free_slab = free_slab,
+                                        .interrupt_fd = interrupt_fd,
+                                        .interrupt_clear = interrupt_clear,
+                                        .progress = progress,
+                                        .wait_hint = wait_hint,
+                                        .is_gone = is_gone};
+
+static int map_doorbells(struct function *f)
+{
+    uint8_t payload[VFU_REGION_INFO_BYTES];
+    uint8_t reply[VFU_REGION_INFO_BYTES];
+    int fd;
+    struct vfu_region_info info = {.index = VFU_REGION_BAR0 + 2};
+    struct vfu_request request = {.command = VFU_GET_REGION_INFO,
+                                  .payload = payload,
+                                  .bytes = sizeof(payload),
+                                  .reply = reply,
+                                  .reply_bytes = sizeof(reply),
+                                  .reply_fd = &fd};
+    vfu_region_info_write(payload, &info);
+    int error = vfu_client_ask(&f->client, &request);
+    if (error != 0 || fd < 0) {
+        return error; /* without: they are stored to by messages */
+    }
+    vfu_region_info_read(reply, sizeof(reply), &info);
+    bool is_usable =
+        (info.flags & VFU_REGION_CAN_MAP) != 0 && info.bytes == RNIC_BAR2_BYTES && info.offset == 0;
+    error = is_usable ? vipl_shm_attach(&f->bar2, fd, RNIC_BAR2_BYTES, true) : EINVAL;
+    if (error != 0) {
+        vipl_fd_close(fd);
+        return error;
+    }
+    vipl_shm_close_fd(&f->bar2);
+    f->pci.doorbells = f->bar2.base;
+    return 0;
+}
+
+static int start_thread(struct function *f)
+{
+    f->by_file = prove_memory(f);
+    if (f->by_file) {
+        return 0;
+    }
+    vipl_log(VIPL_LOG_INFO,
+             "the card's adapter cannot read this program's memory by itself: it asks a thread");
+    int error = vipl_waker_open(&f->end);
+    if (error != 0) {
+        return error;
+    }
+    error = vipl_thread_start(&f->thread, answer_adapter, f);
+    f->has_thread = error == 0;
+    if (error != 0) {
+        vipl_waker_close(&f->end);
+    }
+    return error;
+}
+
+static int begin(struct function *f, int fd)
+{
+    static const struct rnic_iova_window window = {UINT64_C(1) << 32, (UINT64_C(1) << 48) - 1};
+    f->pci.ops = &ops;
+    f->pci.linear = true;
+    f->bar2.fd = -1;
+    for (unsigned i = 0; i < RNIC_VECTORS; i++) {
+        f->events[i].fd = -1;
+        f->events[i].generation = vipl_fork_generation();
+    }
+    rnic_iova_init(&f->iova, &window, 1);
+    int error = vfu_client_open(&f->client, fd, access_memory, f);
+    error = error == 0 ? map_doorbells(f) : error;
+    error = error == 0 ? open_events(f) : error;
+    return error == 0 ? start_thread(f) : error;
+}
+
+static int open_function(const char *device, struct rnic_pci **out)
+{
+    int fd;
+    int error = rnic_pci_connect(device, &fd);
+    if (error != 0) {
+        return error;
+    }
+    struct function *f = vipl_zalloc(sizeof(*f));
+    if (f == NULL) {
+        vipl_fd_close(fd);
+        return ENOMEM;
+    }
+    error = begin(f, fd);
+    if (error != 0) {
+        close_function(f);
+        return error == ENODEV ? ECONNRESET : error; /* the connection has ended */
+    }
+    *out = &f->pci;
+    return 0;
+}
+
+/* An adapter that ends because it has no programs may take the connection with it: once more. */
+int rnic_pci_vfio_user_open(const char *device, struct rnic_pci **out)
+{
+    int error = open_function(device, out);
+    for (int i = 0; error == ECONNRESET && device[0] == '\0' && i < ATTEMPTS; i++) {
+        error = open_function(device, out);
+    }
+    return error;
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+//
+// The command line of vipl-rnicd.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "internal.hpp"
+
+namespace {
+
+struct Line {
+    rnic_options options{};
+    char text[128] = "";
+    std::vector<std::string> words;
+    rnic_option_result read(std::vector<std::string> given)
+    {
+        words = std::move(given);
+        words.insert(words.begin(), "vipl-rnicd");
+        std::vector<char *> arguments;
+        for (auto &word : words) {
+            arguments.push_back(word.data());
+        }
+        rnic_options_init(&options);
+        return rnic_options_read(&options, static_cast<int>(arguments.size()), arguments.data(), text,
+                                 sizeof text);
+    }
+};
+
+} // namespace
+
+TEST_CASE("options of vipl-rnicd say what the card is like and where it is served", "[options]")
+{
+    Line line;
+    REQUIRE(line.read({"--socket", "/a/b", "--dir=/c", "--functions=7", "--mac", "02:0a:ff:00:01:FE", "--mtu",
+                       "1400", "--profile", "martini2002", "--seed=0x10", "--linger", "--lifeline=5"}) ==
+            RNIC_OPTIONS_RUN);
+    const rnic_adapter_config &adapter = line.options.adapter;
+    CHECK(std::string(adapter.socket) == "/a/b");
+    CHECK(std::string(adapter.folder) == "/c");
+    CHECK(adapter.card.functions == 7);
+    CHECK(std::memcmp(adapter.card.mac, "\x02\x0A\xFF\x00\x01\xFE", 6) == 0);
+    CHECK((adapter.card.mtu == 1400 && adapter.card.profile == RNIC_PROFILE_MARTINI_2002 &&
+           adapter.card.seed == 16));
+    CHECK((adapter.lingers && line.options.lifeline == 5));
+}
+
+TEST_CASE("a card of which nothing is said has 256 functions and an address of its own", "[options]")
+{
+    Line one, other;
+    REQUIRE(one.read({"--socket", "/a"}) == RNIC_OPTIONS_RUN);
+    REQUIRE(other.read({"--socket", "/a"}) == RNIC_OPTIONS_RUN);
+    const rnic_card_config &card = one.options.adapter.card;
+    CHECK((card.functions == 256 && card.mtu == 9000 && !one.options.adapter.lingers &&
+           one.options.lifeline == -1));
+    CHECK((card.mac[0] & 3) == 2); // locally administered, and not a group
+    CHECK(std::memcmp(card.mac, other.options.adapter.card.mac, 6) != 0);
+    CHECK(card.seed != other.options.adapter.card.seed);
+}
+
+TEST_CASE("wrong options are named, and nothing is served", "[options]")
+{
+    Line line;
+    for (const std::vector<std::string> &wrong :
+         {std::vector<std::string>{},
+          {"--functions=1"},
+          {"--socket"},
+          {"--socket="},
+          {"--sock", "/a"},
+          {"-s", "/a"},
+          {"--"},
+          {"x"},
+          {"--socket", "/a", "--functions", "0"},
+          {"--socket", "/a", "--functions", "257"},
+          {"--socket", "/a", "--functions", "1x"},
+          {"--socket", "/a", "--functions", "-1"},
+          {"--socket", "/a", "--functions", " 1"},
+          {"--socket", "/a", "--functions="},
+          {"--socket", "/a", "--functions", "99999999999999999999999"},
+          {"--socket", "/a", "--mac", "01:00:00:00:00:00"},
+          {"--socket", "/a", "--mac", "02:00:00:00:00"},
+          {"--socket", "/a", "--mac", "02:00:00:00:00:00x"},
+          {"--socket", "/a", "--mtu=575"},
+          {"--socket", "/a", "--mtu=9001"},
+          {"--socket", "/a", "--profile", "fast"},
+          {"--socket", "/a", "--linger=1"},
+          {"--socket", "/a", "--lifeline=2"}}) {
+        INFO((wrong.empty() ? "" : wrong.back()));
+        CHECK(line.read(wrong) == RNIC_OPTIONS_WRONG);
+        CHECK(line.text[0] != '\0');
+    }
+    CHECK(line.read({"--help"}) == RNIC_OPTIONS_HELP);
+    CHECK(line.read({"--version"}) == RNIC_OPTIONS_VERSION);
+}
+
+TEST_CASE("every option of vipl-rnicd that is for people is in its help", "[options]")
+{
+    for (const char *name : {"--socket ", "--dir ", "--functions ", "--mac ", "--mtu ", "--profile ",
+                             "--seed ", "--linger ", "--help", "--version"}) {
+        CHECK(std::strstr(rnic_options_help, name) != nullptr);
+    }
+}

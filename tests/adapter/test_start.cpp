@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+//
+// An adapter that the library starts: once for all programs of a user, and gone after the last of them.
+#include "raw_client.hpp"
+
+#include <atomic>
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+using namespace adapter_test;
+
+namespace {
+
+/** Programs of a user whose adapter is this build's. */
+struct User {
+    User() : socket(folder.path + "/rnic.sock")
+    {
+        setenv("VIPL_RNIC", socket.c_str(), 1);
+        setenv("VIPL_RNICD", FAKE_RNICD, 1);
+    }
+    ~User()
+    {
+        unsetenv("VIPL_RNIC");
+        unsetenv("VIPL_RNICD");
+        unsetenv("XDG_RUNTIME_DIR");
+    }
+    Folder folder;
+    std::string socket;
+};
+
+std::uint32_t get(rnic_pci *pci, std::uint32_t offset)
+{
+    return pci->ops->read(pci, 0, offset);
+}
+
+bool is_served(const std::string &path)
+{
+    int fd = -1;
+    const bool served = vipl_stream_connect(path.c_str(), &fd) == 0;
+    vipl_fd_close(fd);
+    return served;
+}
+
+/** Without connecting, which would make it wait longer. */
+void await_end(const std::string &path)
+{
+    while (access(path.c_str(), F_OK) == 0) { // CTest's time limit ends this
+        usleep(1000);
+    }
+}
+
+} // namespace
+
+TEST_CASE("the first program starts the adapter, others find it, and it ends after the last", "[start]")
+{
+    const User user;
+    rnic_pci *first = nullptr, *second = nullptr;
+    REQUIRE(rnic_pci_vfio_user_open("", &first) == 0);
+    REQUIRE(rnic_pci_vfio_user_open("", &second) == 0);
+    first->ops->write(first, 0, FAKE_SCRATCH, 1);
+    second->ops->write(second, 0, FAKE_SCRATCH, 2);
+    CHECK((get(first, FAKE_SCRATCH) == 1 && get(second, FAKE_SCRATCH) == 2)); // two functions
+    CHECK(waitpid(-1, nullptr, WNOHANG) == -1); // the adapter is no child of this program
+    CHECK(errno == ECHILD);
+    first->ops->close(first);
+    CHECK(get(second, FAKE_SCRATCH) == 2);
+    second->ops->close(second);
+    await_end(user.socket);
+    CHECK(access(user.socket.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("programs that start at the same time have one adapter", "[start]")
+{
+    const User user;
+    std::atomic<unsigned> failed{0};
+    std::vector<rnic_pci *> opened(8);
+    std::vector<std::thread> programs;
+    for (auto &pci : opened) {
+        programs.emplace_back([&pci, &failed] { failed += rnic_pci_vfio_user_open("", &pci) == 0 ? 0 : 1; });
+    }
+    for (auto &program : programs) {
+        program.join();
+    }
+    REQUIRE(failed == 0);
+    for (rnic_pci *pci : opened) {
+        CHECK(get(pci, FAKE_ATTACHES) == 1); // each its own function of the one card
+        pci->ops->close(pci);
+    }
+    await_end(user.socket);
+}
+
+TEST_CASE("an adapter that was killed is started again", "[start]")
+{
+    const User user;
+    rnic_pci *pci = nullptr;
+    REQUIRE(rnic_pci_vfio_user_open("", &pci) == 0);
+    int fd = -1, pid = 0;
+    std::uint32_t uid = 0;
+    REQUIRE(vipl_stream_connect(user.socket.c_str(), &fd) == 0);
+    REQUIRE(vipl_local_peer(fd, &pid, &uid) == 0); // of whoever listens
+    REQUIRE(pid != getpid());
+    REQUIRE(kill(pid, SIGKILL) == 0);
+    while (!pci->ops->is_gone(pci)) {
+    }
+    vipl_fd_close(fd);
+    pci->ops->close(pci);
+    REQUIRE(rnic_pci_vfio_user_open("", &pci) == 0);
+    CHECK(get(pci, FAKE_ID) == RNIC_ID_VALUE);
+    pci->ops->close(pci);
+    await_end(user.socket);
+}
+
+TEST_CASE("without a setting the socket is in the user's own folder", "[start]")
+{
+    const User user;
+    unsetenv("VIPL_RNIC");
+    setenv("XDG_RUNTIME_DIR", user.folder.path.c_str(), 1);
+    rnic_pci *pci = nullptr;
+    REQUIRE(rnic_pci_vfio_user_open("", &pci) == 0);
+    struct stat st {};
+    REQUIRE(stat((user.folder.path + "/vipl").c_str(), &st) == 0);
+    CHECK((st.st_mode & 0777) == 0700);
+    CHECK(is_served(user.folder.path + "/vipl/rnic.sock"));
+    pci->ops->close(pci);
+    await_end(user.folder.path + "/vipl/rnic.sock");
+    REQUIRE(chmod((user.folder.path + "/vipl").c_str(), 0777) == 0);
+    setenv("VIPL_LOG", "off", 1);
+    CHECK(rnic_pci_vfio_user_open("", &pci) == EPERM);
+    setenv("VIPL_RNIC", "relative.sock", 1);
+    CHECK(rnic_pci_vfio_user_open("", &pci) == EINVAL);
+    unsetenv("VIPL_LOG");
+}
+
+TEST_CASE("an adapter that cannot be started is an error", "[start]")
+{
+    const User user;
+    rnic_pci *pci = nullptr;
+    setenv("VIPL_RNICD", "/bin/true", 1);
+    CHECK(rnic_pci_vfio_user_open("", &pci) == ECONNREFUSED);
+    setenv("VIPL_RNIC", (user.folder.path + "/no/folder.sock").c_str(), 1);
+    setenv("VIPL_RNICD", FAKE_RNICD, 1);
+    CHECK(rnic_pci_vfio_user_open("", &pci) == ECONNREFUSED);
+    CHECK(pci == nullptr);
+}
+
+TEST_CASE("an adapter that is asked to end leaves no socket behind", "[start]")
+{
+    const User user;
+    const pid_t child = fork();
+    if (child == 0) {
+        execl(FAKE_RNICD, FAKE_RNICD, "--socket", user.socket.c_str(), "--functions=2", nullptr);
+        _exit(127);
+    }
+    while (!is_served(user.socket)) {
+        usleep(1000);
+    }
+    kill(child, SIGTERM);
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+    CHECK(access(user.socket.c_str(), F_OK) != 0);
+}
