@@ -10,7 +10,7 @@
 #include "adapter/requests.h"
 #include "base/little.h"
 
-enum { REQUESTS_A_TURN = 16 };
+enum { REQUESTS_A_TURN = 16, VECTOR_BYTES = 16, VECTOR_CONTROL = 12 };
 
 static void close_events(struct rnic_function *f)
 {
@@ -135,6 +135,23 @@ void rnic_function_reset(struct rnic_function *function)
     rnic_card_detach(&function->adapter->card, function->number);
     vipl_shm_clear(function->bar2.base, function->bar2.bytes);
     rnic_card_attach(&function->adapter->card, function->number, function->bar2.base);
+    function->vectors_changed = true;
+}
+
+/*
+ * A program that has events for vectors keeps their table itself, as QEMU does for its guest: that is never stored to here. To the card a
+ * vector is masked that has no event.
+ */
+static void mask_vectors(struct rnic_function *f)
+{
+    struct rnic_card *card = &f->adapter->card;
+    for (unsigned i = 0; i < RNIC_VECTORS; i++) {
+        uint64_t control = RNIC_MSIX_TABLE + i * VECTOR_BYTES + VECTOR_CONTROL;
+        uint64_t mask = f->events[i] >= 0 ? 0 : 1;
+        if (rnic_card_bar_read(card, f->number, 0, control, 4) != mask) {
+            rnic_card_bar_write(card, f->number, 0, control, 4, mask);
+        }
+    }
 }
 
 /* While the first one is made, others may come. */
@@ -148,6 +165,7 @@ static void make_stores(struct rnic_function *f)
         f->first_kept = (f->first_kept + 1) % RNIC_MOST_KEPT;
         f->kept_count--;
         rnic_access_write(f, &access, bytes);
+        f->vectors_changed = f->vectors_changed || access.region == VFU_REGION_CONFIG; /* a reset, perhaps */
     }
 }
 
@@ -155,12 +173,17 @@ void rnic_function_settle(struct rnic_function *function)
 {
     do {
         make_stores(function);
+        if (function->vectors_changed) {
+            function->vectors_changed = false;
+            mask_vectors(function);
+        }
         if (function->is_blocked && !function->is_over) {
             int error = rnic_request_serve(function, false);
             function->is_blocked = error == EBUSY;
             function->is_over = function->is_over || (error != 0 && error != EAGAIN && error != EBUSY);
         }
-    } while (function->kept_count > 0 || (function->is_blocked && !function->is_over));
+    } while (function->kept_count > 0 || function->vectors_changed ||
+             (function->is_blocked && !function->is_over));
     if (function->is_over) {
         rnic_function_detach(function);
     }

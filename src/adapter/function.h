@@ -58,12 +58,13 @@ struct rnic_function {
     struct rnic_kept_write *kept; /* a ring of RNIC_MOST_KEPT, as the next two say */
     unsigned first_kept;
     unsigned kept_count;
-    bool greeted;     /* VERSION has been answered */
-    bool memory_file; /* the program knows VFU_DMA_MEMORY_FILE: it is this library */
-    bool is_blocked;  /* its next request, which has been received, has to wait for the card */
-    bool is_over;     /* the connection is to be closed */
-    bool is_behind;   /* the poll set looks for room in the socket, and not for requests */
-    int pid;          /* of the program; 0: not known */
+    bool greeted;         /* VERSION has been answered */
+    bool memory_file;     /* the program knows VFU_DMA_MEMORY_FILE: it is this library */
+    bool vectors_changed; /* the card's vector table may not say which vectors have events */
+    bool is_blocked;      /* its next request, which has been received, has to wait for the card */
+    bool is_over;         /* the connection is to be closed */
+    bool is_behind;       /* the poll set looks for room in the socket, and not for requests */
+    int pid;              /* of the program; 0: not known */
 };
 
 void rnic_function_init(struct rnic_function *function, struct rnic_adapter *adapter, unsigned number);

@@ -120,6 +120,7 @@ static void set_event(struct rnic_function *f, uint32_t vector, int fd)
 {
     vipl_fd_close(f->events[vector]);
     f->events[vector] = fd;
+    f->vectors_changed = true;
 }
 
 /* As many descriptors as vectors, or none: then these have no event any more. */

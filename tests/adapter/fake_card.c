@@ -48,6 +48,9 @@ static void begin(struct function *f)
     memset(f->config, 0, sizeof(f->config));
     memset(f->registers, 0, sizeof(f->registers));
     memset(f->table, 0, sizeof(f->table));
+    for (unsigned i = 0; i < RNIC_VECTORS; i++) {
+        f->table[i * 16 + 12] = 1; /* masked */
+    }
     put(f->registers + FAKE_ID, RNIC_ID_VALUE, 4);
     f->command = 0;
     put(c, RNIC_PCI_VENDOR, 2);

@@ -231,6 +231,32 @@ TEST_CASE("interrupts signal the program's events, those it has named", "[reques
     close(second);
 }
 
+TEST_CASE("vectors that have events are open, also after a reset", "[requests]")
+{
+    const auto masked = [](Client &client) {
+        std::string mask;
+        for (std::uint32_t i = 0; i < RNIC_VECTORS; i++) {
+            mask += client.get(RNIC_MSIX_TABLE + i * 16 + 12) == 0 ? '.' : 'm';
+        }
+        return mask;
+    };
+    const Adapter adapter;
+    Client client(adapter.socket);
+    CHECK(masked(client) == "mmmmmmmmmmmmmmmm");
+    const int event = eventfd(0, EFD_CLOEXEC);
+    REQUIRE(client.error_of(VFU_SET_IRQS, numbers({20, 0x24, 2, 1, 2}), {event, event}) == 0);
+    CHECK(masked(client) == "m..mmmmmmmmmmmmm");
+    client.write(VFU_REGION_CONFIG, 0x48, {0, 0x80}); // a function-level reset
+    CHECK(masked(client) == "m..mmmmmmmmmmmmm");
+    REQUIRE(client.error_of(VFU_RESET, {}) == 0);
+    CHECK(masked(client) == "m..mmmmmmmmmmmmm");
+    REQUIRE(client.error_of(VFU_SET_IRQS, numbers({20, 0x24, 2, 2, 1})) == 0);
+    CHECK(masked(client) == "m.mmmmmmmmmmmmmm");
+    REQUIRE(client.error_of(VFU_SET_IRQS, numbers({20, 0x21, 2, 0, 0})) == 0);
+    CHECK(masked(client) == "mmmmmmmmmmmmmmmm");
+    close(event);
+}
+
 TEST_CASE("events that could block the adapter are refused", "[requests]")
 {
     const Adapter adapter;
