@@ -30,6 +30,9 @@ ROOMS = {
     'src/vfio_user': {'vfio_user', 'base', 'os'},
     'src/adapter': {'adapter', 'devices/rnic', 'vfio_user', 'rnic', 'base', 'os'},
     'src/os': {'os'},
+    # Figures of the card itself: its driver, its model, and what its users have of the system.
+    'bench/papers': {'backends/rnic/verbs.h', 'backends/rnic/pci.h', 'devices/rnic/card.h', 'devices/rnic/impair.h',
+                     'rnic/registers.h', 'os/os.h', 'endpoint.h', 'sim.h', 'table.h'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
 # The driver of the card has the card's registers and a bus, and one bus that has the card in this process.
@@ -74,7 +77,7 @@ def layer_of(path):
         return '/'.join(parts[:3]) if parts[1] in ('backends', 'devices') else 'src/' + parts[1]
     if parts[0] == 'tests' and len(parts) > 1:
         return 'tests/' + parts[1]
-    return parts[0]
+    return 'bench/papers' if parts[:2] == ['bench', 'papers'] else parts[0]
 
 
 def is_in(allowed, folder, name):
@@ -242,6 +245,8 @@ SAMPLES = {
                                '#include <time.h> @@ system header outside src/os',
                                'void *p = malloc(1); @@ call of the system'],
     'tests/conformance/bad.cpp': ['#include "core/vi.h" @@ public headers only'],
+    'bench/papers/bad.c': ['#include "sim.h"', '#include "devices/rnic/card.h"',
+                           '#include "devices/rnic/state.h" @@ bench/papers does not include this'],
     'tools/bad.c': ['#include "os/os.h" @@ public headers only'],
 }
 
@@ -273,6 +278,7 @@ def self_test():
             file.write('# SPDX-License-Identifier: MIT\nset(sources bad.c)\n')
         wanted.append(('src/core/forgotten.c', 1, 'not in CMakeLists.txt'))
         wanted.append(('tests/conformance/bad.cpp', 1, 'not in CMakeLists.txt'))
+        wanted.append(('bench/papers/bad.c', 1, 'not in CMakeLists.txt'))
         wanted.append(('tools/unlicensed.py', 1, 'no SPDX line'))
         found = check_tree(root)
     missed = [w for w in wanted if not any(f[:2] == w[:2] and f[2].startswith(w[2]) for f in found)]

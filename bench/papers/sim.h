@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Models of the card in this process, joined by wires, in simulated time: each has one function, which the driver's verbs take over
+ * by vipl_rnic_start(). Nothing here reads a clock; the time moves from one event to the next, and only inside sim_go_on(), which
+ * the driver's own waits call too. One thread.
+ */
+#ifndef BENCH_SIM_H
+#define BENCH_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backends/rnic/verbs.h"
+#include "devices/rnic/card.h"
+
+enum { SIM_MOST_CARDS = 4 };
+
+struct sim;
+
+struct sim_config {
+    unsigned cards;
+    uint32_t mtu;
+    enum rnic_card_profile profile;
+    const char
+        *wire; /* what all frames to a card pass, as rnic_impair_parse() has it; it has its own for each */
+};
+
+/* Ends the process with a message where something is missing. */
+struct sim *sim_create(const struct sim_config *config);
+void sim_destroy(struct sim *sim);
+/* The access to the card's function, for one vipl_rnic_start(). */
+struct rnic_pci *sim_function(struct sim *sim, unsigned card);
+uint64_t sim_now(const struct sim *sim); /* ns */
+/* Everything that is due now is done, what the driver has just posted included. */
+void sim_run(struct sim *sim);
+/* The time goes on to what comes next; to be called when there is nothing more to do now. False: nothing is to come. */
+bool sim_go_on(struct sim *sim);
+
+#endif
