@@ -44,7 +44,10 @@ class Scene {
 public:
     explicit Scene(Input &input) : input_(input), good_(world_.add(settings())), card_(world_.add(settings()))
     {
-        card_.judges = good_.judges = [](const Ends &ends) { return ends.local == 0 && ends.remote == 0; };
+        card_.judges = good_.judges = [this](const Ends &ends) {
+            const bool known = ends.remote_mac == good_.mac || ends.remote_mac == card_.mac;
+            return known && ends.local == 0 && ends.remote == 0;
+        };
         world_.captured = &frames_;
         good_.send(0, card_, 0, 5);
         card_.send(0, good_, 0, 5);
