@@ -65,6 +65,7 @@ bool efe_delivers(void *context, std::uint32_t flow, const efe_header *header, c
     Adapter &adapter = adapter_of(context);
     const Ends ends = ends_of(adapter, flow);
     Stream &stream = adapter.streams[ends];
+    adapter.numbers[flow] = ends; // to know it when it dies
     if (adapter.stopped.count(ends.local) != 0) {
         ++stream.refusals;
         return false;
@@ -226,6 +227,22 @@ void Adapter::send(std::uint16_t local, const Adapter &peer, std::uint16_t remot
     feed(ends);
 }
 
+/** The bytes that the receiver expects. */
+static std::uint32_t make_checkable(const Ends &ends, std::uint64_t index, std::uint8_t *payload,
+                                    std::uint32_t most)
+{
+    const std::uint32_t bytes = payload_bytes(index, most);
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+        payload[i] = payload_byte(ends.local, ends.remote, index, i);
+    }
+    return bytes;
+}
+
+static std::uint8_t type_of(std::uint64_t index)
+{
+    return index % 7 == 3 ? EFE_CONTROL : index % 13 == 5 ? EFE_MESSAGE_ACK : EFE_DATA;
+}
+
 /** Hands EFE as many frames as it takes. */
 void Adapter::feed(const Ends &ends)
 {
@@ -238,17 +255,14 @@ void Adapter::feed(const Ends &ends)
             return;
         }
         const std::uint64_t index = stream.committed++;
-        const std::uint32_t bytes = payload_bytes(index, most_payload);
-        for (std::uint32_t i = 0; i < bytes; ++i) {
-            payload[i] = payload_byte(ends.local, ends.remote, index, i);
-        }
+        const std::uint8_t type = type_of(index);
+        const std::uint32_t bytes = makes && type == EFE_DATA
+                                        ? makes(index, payload)
+                                        : make_checkable(ends, index, payload, most_payload);
         const bool last = stream.committed == stream.wanted;
-        const efe_send send{static_cast<std::uint8_t>(index % 7 == 3 ? EFE_CONTROL : EFE_DATA),
-                            static_cast<std::uint8_t>(EFE_FIRST | EFE_LAST | (last ? EFE_ACK_NOW : 0)),
-                            11,
-                            22,
-                            bytes,
-                            static_cast<std::uint32_t>(index)};
+        const efe_send send{type,  static_cast<std::uint8_t>(EFE_FIRST | EFE_LAST | (last ? EFE_ACK_NOW : 0)),
+                            11,    22,
+                            bytes, static_cast<std::uint32_t>(index)};
         efe_commit(&efe, world.now, flow, &send, bytes, index);
     }
     efe_cancel(&efe, flow);
@@ -273,14 +287,6 @@ void Adapter::reset(std::uint16_t fn)
 void Adapter::receive(const Bytes &frame)
 {
     efe_receive(&efe, world.now, frame.data(), static_cast<std::uint32_t>(frame.size()));
-    // The layer above notes which flows came about, to know them when they die.
-    for (std::uint32_t flow = 0; flow < settings.flows && !frame.empty(); ++flow) {
-        efe_flow_info info;
-        efe_describe(&efe, flow, &info);
-        if (info.remote_mac[0] != 0) {
-            numbers[flow] = ends_of(*this, flow);
-        }
-    }
 }
 
 void Adapter::run()

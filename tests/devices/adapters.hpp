@@ -139,8 +139,10 @@ public:
     std::uint64_t traced = 0;
     std::vector<std::string> wrong;           // what must not happen
     std::function<bool(const Ends &)> judges; // whose contents are checked; none: all
-    std::uint32_t most_payload = 200;         // of the frames that it sends
-    bool absent = false;                      // unplugged: neither sends nor receives
+    /** Writes a data frame's payload, returns its bytes; none: contents that can be checked. */
+    std::function<std::uint32_t(std::uint64_t index, std::uint8_t *payload)> makes;
+    std::uint32_t most_payload = 200; // of the frames that it sends
+    bool absent = false;              // unplugged: neither sends nor receives
 };
 
 /** All adapters, the wires between them, and the time. */
