@@ -7,10 +7,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/iova.h"
 #include "backends/rnic/pci.h"
+#include "backends/rnic/pci_iova.h"
 #include "base/log.h"
-#include "os/os.h"
 #include "os/os_atomic.h"
 #include "rnic/entry.h"
 #include "rnic/registers.h"
@@ -162,12 +161,11 @@ static int map(struct rnic_pci *pci, void *address, size_t bytes, unsigned acces
     size_t before;
     size_t whole = whole_pages(vfio, (uintptr_t)address, bytes, &before);
     uint64_t first;
-    uint8_t *pages = (uint8_t *)address - before;
-    int error = whole >= bytes ? rnic_iova_take(&vfio->iova, pages, whole, access, &first) : EINVAL;
+    int error = whole >= bytes ? rnic_iova_take(&vfio->iova, whole, vfio->page_bytes, &first) : EINVAL;
     if (error != 0) {
         return error;
     }
-    error = map_pages(vfio, pages, first, whole, access);
+    error = map_pages(vfio, (uint8_t *)address - before, first, whole, access);
     if (error != 0) {
         rnic_iova_give(&vfio->iova, first);
         return error;
@@ -188,19 +186,18 @@ static void unmap(struct rnic_pci *pci, uint64_t iova, size_t bytes)
 static int slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
 {
     struct vfio_pci *vfio = self(pci);
-    struct rnic_pci_slab made = {.base = vipl_dma_pages(bytes, false), .bytes = bytes};
-    if (made.base == NULL) {
-        return ENOMEM;
-    }
-    int error = rnic_iova_take(&vfio->iova, made.base, bytes, RNIC_PCI_READ | RNIC_PCI_WRITE, &made.iova);
-    if (error == 0) {
-        error = vipl_vfio_map(&vfio->vfio, made.base, made.iova, bytes, true);
-        if (error != 0) {
-            rnic_iova_give(&vfio->iova, made.iova);
-        }
-    }
+    struct rnic_pci_slab made = {.bytes = bytes};
+    int error = rnic_iova_take(&vfio->iova, bytes, RNIC_PCI_SLAB_BYTES, &made.iova);
     if (error != 0) {
-        vipl_dma_pages_free(made.base, bytes);
+        return error;
+    }
+    made.base = vipl_dma_pages(bytes, false);
+    error = made.base == NULL ? ENOMEM : vipl_vfio_map(&vfio->vfio, made.base, made.iova, bytes, true);
+    if (error != 0) {
+        if (made.base != NULL) {
+            vipl_dma_pages_free(made.base, bytes);
+        }
+        rnic_iova_give(&vfio->iova, made.iova);
         return error;
     }
     *out = made;
@@ -271,23 +268,13 @@ static int find_regions(struct vfio_pci *vfio)
     return error != 0 ? error : bytes[0] >= REGISTER_BYTES && bytes[1] >= RNIC_BAR2_BYTES ? 0 : ENXIO;
 }
 
-/* Address 0 and what is near it is not given out. */
 static int find_addresses(struct vfio_pci *vfio)
 {
-    static const uint64_t least = 2 << 20;
-    struct vipl_span spans[RNIC_IOVA_MOST_WINDOWS];
-    struct rnic_iova_window windows[RNIC_IOVA_MOST_WINDOWS];
+    struct vipl_span spans[RNIC_IOVA_MOST_SPANS];
     unsigned count;
-    unsigned used = 0;
-    int error = vipl_vfio_spans(&vfio->vfio, spans, RNIC_IOVA_MOST_WINDOWS, &count, &vfio->page_bytes);
-    for (unsigned i = 0; error == 0 && i < count; i++) {
-        if (spans[i].last >= least) {
-            windows[used].first = spans[i].first > least ? spans[i].first : least;
-            windows[used++].last = spans[i].last;
-        }
-    }
+    int error = vipl_vfio_spans(&vfio->vfio, spans, RNIC_IOVA_MOST_SPANS, &count, &vfio->page_bytes);
     if (error == 0) {
-        rnic_iova_init(&vfio->iova, windows, used);
+        rnic_iova_init(&vfio->iova, spans, count);
     }
     return error;
 }
