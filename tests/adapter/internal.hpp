@@ -9,7 +9,6 @@
 extern "C" {
 #include "adapter/adapter.h"
 #include "adapter/options.h"
-#include "backends/rnic/iova.h"
 #include "backends/rnic/pci.h"
 #include "base/ranges.h"
 #include "os/os.h"

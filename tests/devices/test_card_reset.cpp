@@ -71,20 +71,22 @@ TEST_CASE("a reset ends everything of its function, and its peers hear of it", "
     CHECK((host_b.reg(two.b.fn, RNIC_REG_STATUS) & RNIC_STATUS_READY) != 0);
     two.host.run_for(20000000);
     for (const Crossing &crossing : host_b.crossings) {
-        const bool dma = crossing.kind == RNIC_CROSSING_DMA_READ || crossing.kind == RNIC_CROSSING_DMA_WRITE ||
-                         crossing.kind == RNIC_CROSSING_INTERRUPT;
+        const bool dma = crossing.kind == RNIC_CROSSING_DMA_READ ||
+                         crossing.kind == RNIC_CROSSING_DMA_WRITE || crossing.kind == RNIC_CROSSING_INTERRUPT;
         CHECK_FALSE((dma && crossing.fn == two.b.fn && &host_b != &two.host));
     }
     two.a.drain(two.pair->cq_a);
     const Completion query = two.a.simple(RNIC_COMMAND_QUERY_QP, two.pair->qp_a);
     CHECK(query.info == RNIC_QP_STATE_ERROR);
     CHECK(query.length == RNIC_ERROR_CONNECTION_LOST);
-    for (const std::uint32_t used : {RNIC_REG_QPS_USED, RNIC_REG_CQS_USED, RNIC_REG_STAGS_USED, RNIC_REG_PBL_USED}) {
+    for (const std::uint32_t used :
+         {RNIC_REG_QPS_USED, RNIC_REG_CQS_USED, RNIC_REG_STAGS_USED, RNIC_REG_PBL_USED}) {
         CHECK(host_b.reg(two.b.fn, used) == 0);
     }
-    for (std::uint32_t at : {static_cast<std::uint32_t>(RNIC_DB_COMMAND_PRODUCER), static_cast<std::uint32_t>(RNIC_DB_ASLEEP),
-                             RNIC_DB_QP + 64 * two.pair->qp_b, RNIC_DB_QP + 64 * two.pair->qp_b + 4,
-                             RNIC_DB_CQ + 64 * two.pair->cq_b, RNIC_DB_CQ + 64 * two.pair->cq_b + 4}) {
+    for (std::uint32_t at :
+         {static_cast<std::uint32_t>(RNIC_DB_COMMAND_PRODUCER), static_cast<std::uint32_t>(RNIC_DB_ASLEEP),
+          RNIC_DB_QP + 64 * two.pair->qp_b, RNIC_DB_QP + 64 * two.pair->qp_b + 4,
+          RNIC_DB_CQ + 64 * two.pair->cq_b, RNIC_DB_CQ + 64 * two.pair->cq_b + 4}) {
         CHECK(two.b.load(at) == 0);
     }
     // A new life, beside stale doorbells of the old one.
@@ -149,7 +151,8 @@ TEST_CASE("a completion queue that overflows is a catastrophe of its function al
 {
     Two two;
     const std::uint32_t small = two.b.create_cq(2);
-    const std::uint32_t qp = two.b.create_qp(0, small, small), peer = two.a.create_qp(0, two.pair->cq_a, two.pair->cq_a);
+    const std::uint32_t qp = two.b.create_qp(0, small, small),
+                        peer = two.a.create_qp(0, two.pair->cq_a, two.pair->cq_a);
     REQUIRE(two.b.modify(qp, towards(two.a, peer)).status == 0);
     REQUIRE(two.a.modify(peer, towards(two.b, qp)).status == 0);
     for (unsigned i = 0; i < 5; ++i) {
@@ -177,7 +180,8 @@ TEST_CASE("room that the driver has told of late is found before an overflow is 
 {
     Two two;
     const std::uint32_t small = two.b.create_cq(2);
-    const std::uint32_t qp = two.b.create_qp(0, small, small), peer = two.a.create_qp(0, two.pair->cq_a, two.pair->cq_a);
+    const std::uint32_t qp = two.b.create_qp(0, small, small),
+                        peer = two.a.create_qp(0, two.pair->cq_a, two.pair->cq_a);
     REQUIRE(two.b.modify(qp, towards(two.a, peer)).status == 0);
     REQUIRE(two.a.modify(peer, towards(two.b, qp)).status == 0);
     Completion got;
@@ -196,9 +200,9 @@ TEST_CASE("DMA that fails costs the queue pair, or where nothing could be told t
     setup.level = GENERATE(0u, 1u, 2u);
     const unsigned where = GENERATE(0u, 1u, 2u, 3u, 4u, 5u);
     Two two(setup);
-    const std::uint64_t places[] = {two.mem_a + 3000,                         // a send's memory
-                                    two.mem_b + 3000,                         // a receive's memory
-                                    two.a.qps[two.pair->qp_a].sq.base,        // rings
+    const std::uint64_t places[] = {two.mem_a + 3000,                  // a send's memory
+                                    two.mem_b + 3000,                  // a receive's memory
+                                    two.a.qps[two.pair->qp_a].sq.base, // rings
                                     two.b.qps[two.pair->qp_b].rq.base,
                                     two.a.cqs[two.pair->cq_a].base,
                                     two.b.commands.base + (two.b.commands.index % 16) * RNIC_COMMAND_BYTES};
@@ -235,8 +239,10 @@ TEST_CASE("DMA that fails costs the queue pair, or where nothing could be told t
     CHECK(done.back().opcode == RNIC_WORK_DRAINED);
     const Event event = Two::event_of(hurt);
     CHECK(event.object == qp);
-    CHECK(event.code == (where < 2 ? static_cast<unsigned>(RNIC_ERROR_DMA) : static_cast<unsigned>(RNIC_ERROR_RING_DMA)));
-    CHECK(well.simple(RNIC_COMMAND_QUERY_QP, a_hurt ? two.pair->qp_b : two.pair->qp_a).info == RNIC_QP_STATE_ERROR);
+    CHECK(event.code ==
+          (where < 2 ? static_cast<unsigned>(RNIC_ERROR_DMA) : static_cast<unsigned>(RNIC_ERROR_RING_DMA)));
+    CHECK(well.simple(RNIC_COMMAND_QUERY_QP, a_hurt ? two.pair->qp_b : two.pair->qp_a).info ==
+          RNIC_QP_STATE_ERROR);
     Pair again(two.a, two.b, setup.level); // the functions are unharmed
     again.connect();
     two.b.post(again.qp_b, two.receive(64, 3));

@@ -18,12 +18,10 @@ struct World {
     bool saw = false; ///< the device has the post
     auto key() const
     {
-        return std::make_tuple(doorbell, hint, asleep, wake, hint_pending, asleep_pending, driver, device, saw);
+        return std::make_tuple(doorbell, hint, asleep, wake, hint_pending, asleep_pending, driver, device,
+                               saw);
     }
-    bool operator<(const World &other) const
-    {
-        return key() < other.key();
-    }
+    bool operator<(const World &other) const { return key() < other.key(); }
 };
 
 /** The driver: store doorbell; store hint; fence; load ASLEEP; if it is set, WAKE. */
@@ -35,7 +33,8 @@ bool step_driver(World &w, bool fences)
         ++w.driver;
         return true;
     case 1:
-        (fences ? w.hint : w.hint_pending) = true; // without the fence the store may leave later than the load below
+        (fences ? w.hint : w.hint_pending) =
+            true; // without the fence the store may leave later than the load below
         ++w.driver;
         return true;
     case 2:
@@ -86,7 +85,9 @@ std::set<World> all_ends(bool fences)
         bool any = false;
         for (unsigned what = 0; what < 4; ++what) {
             World next = world;
-            bool moved = what == 0 ? step_driver(next, fences) : what == 1 ? step_device(next, fences) : false;
+            bool moved = what == 0   ? step_driver(next, fences)
+                         : what == 1 ? step_device(next, fences)
+                                     : false;
             if (what == 2 && next.hint_pending) {
                 next.hint_pending = false;
                 moved = next.hint = true;

@@ -7,23 +7,26 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/iova.h"
 #include "backends/rnic/pci.h"
+#include "backends/rnic/pci_iova.h"
 #include "backends/rnic/pci_start.h"
 #include "base/list.h"
 #include "base/little.h"
+#include "base/lock_rank.h"
 #include "base/log.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 #include "rnic/registers.h"
 #include "vfio_user/client.h"
 
-enum { COOKIE_BYTES = 8, CHECK_MS = 10, ATTEMPTS = 5 };
+enum { COOKIE_BYTES = 8, CHECK_MS = 10, ATTEMPTS = 5, PAGE = 65536 };
 
 struct function {
     struct rnic_pci pci;
     struct vfu_client client;
     struct rnic_iova iova;
+    struct vipl_mutex maps_lock;            /* rank VIPL_RANK_IOVA; may be taken under the client's lock */
+    struct vipl_ranges maps;                /* struct mapping; guarded by maps_lock */
     struct vipl_shm bar2;                   /* constant once it is open, as all that follows but the last */
     struct vipl_waker events[RNIC_VECTORS]; /* fd -1: none yet */
     uint8_t cookie[2 * COOKIE_BYTES];       /* the adapter writes there: see prove_memory() */
@@ -32,6 +35,13 @@ struct function {
     struct vipl_waker end;                  /* of the thread */
     bool has_thread;
     uint32_t checked_at; /* atomic, relaxed: milliseconds; when the connection was last looked at */
+};
+
+/* Memory that is mapped for the card. */
+struct mapping {
+    struct vipl_range range; /* by its IOVA */
+    uint8_t *memory;
+    unsigned access;
 };
 
 static struct function *function_of(struct rnic_pci *pci)
@@ -109,6 +119,72 @@ static int send_map(struct function *f, const struct vfu_dma_map *map, const int
     return vfu_client_ask(&f->client, &request);
 }
 
+static int take_addresses(struct function *f, const void *memory, size_t bytes, uint64_t *iova)
+{
+    uint64_t align =
+        bytes >= RNIC_PCI_SLAB_BYTES ? RNIC_PCI_SLAB_BYTES : PAGE; /* a multiple of every system's page */
+    uint64_t lead = (uintptr_t)memory % align;
+    uint64_t first;
+    int error =
+        bytes == 0 || bytes > SIZE_MAX / 2 ? EINVAL : rnic_iova_take(&f->iova, lead + bytes, align, &first);
+    if (error == 0) {
+        *iova = first + lead;
+    }
+    return error;
+}
+
+static void give_addresses(struct function *f, uint64_t iova, size_t bytes)
+{
+    uint64_t align = bytes >= RNIC_PCI_SLAB_BYTES ? RNIC_PCI_SLAB_BYTES : PAGE;
+    rnic_iova_give(&f->iova, iova / align * align);
+}
+
+static int remember(struct function *f, uint64_t iova, void *memory, size_t bytes, unsigned access)
+{
+    struct mapping *made = vipl_zalloc(sizeof(*made));
+    if (made == NULL) {
+        return ENOMEM;
+    }
+    made->range.first = iova;
+    made->range.last = iova + (bytes - 1);
+    made->memory = memory;
+    made->access = access;
+    vipl_mutex_lock(&f->maps_lock);
+    vipl_ranges_add(&f->maps, &made->range); /* its addresses are its own */
+    vipl_mutex_unlock(&f->maps_lock);
+    return 0;
+}
+
+static struct mapping *mapping_at(const struct function *f, uint64_t iova)
+{
+    struct vipl_range *range = vipl_ranges_at_or_after(&f->maps, iova);
+    return range == NULL || range->first > iova ? NULL : VIPL_CONTAINER(range, struct mapping, range);
+}
+
+static void forget(struct function *f, uint64_t iova)
+{
+    vipl_mutex_lock(&f->maps_lock);
+    struct mapping *found = mapping_at(f, iova);
+    if (found != NULL) {
+        vipl_ranges_remove(&f->maps, &found->range);
+    }
+    vipl_mutex_unlock(&f->maps_lock);
+    vipl_free(found);
+}
+
+/* The memory of an access; NULL: not all of it is mapped so. */
+static void *find(struct function *f, const struct vfu_dma *dma, unsigned access)
+{
+    void *found = NULL;
+    vipl_mutex_lock(&f->maps_lock);
+    const struct mapping *m = mapping_at(f, dma->address);
+    if (m != NULL && (m->access & access) != 0 && dma->bytes <= m->range.last - dma->address + 1) {
+        found = m->memory + (dma->address - m->range.first);
+    }
+    vipl_mutex_unlock(&f->maps_lock);
+    return found;
+}
+
 /* `fd`: what the memory is a part of, from `offset` on; NULL: nothing goes along. */
 static int map_for_card(struct function *f, void *address, size_t bytes, unsigned access, const int *fd,
                         uint64_t offset, uint64_t *iova)
@@ -118,13 +194,15 @@ static int map_for_card(struct function *f, void *address, size_t bytes, unsigne
         map.flags |= VFU_DMA_MEMORY_FILE;
         map.offset = (uintptr_t)address;
     }
-    int error = rnic_iova_take(&f->iova, address, bytes, access, &map.address);
+    int error = take_addresses(f, address, bytes, &map.address);
     if (error != 0) {
         return error;
     }
-    error = send_map(f, &map, fd);
+    error = remember(f, map.address, address, bytes, access);
+    error = error == 0 ? send_map(f, &map, fd) : error;
     if (error != 0) {
-        rnic_iova_give(&f->iova, map.address);
+        forget(f, map.address);
+        give_addresses(f, map.address, bytes);
         return error;
     }
     *iova = map.address;
@@ -143,7 +221,8 @@ static void unmap_memory(struct rnic_pci *pci, uint64_t iova, size_t bytes)
     struct vfu_request request = {.command = VFU_DMA_UNMAP, .payload = payload, .bytes = sizeof(payload)};
     vfu_dma_unmap_write(payload, &(struct vfu_dma_unmap){0, iova, bytes});
     (void)vfu_client_ask(&f->client, &request); /* an adapter that is gone has unmapped everything */
-    rnic_iova_give(&f->iova, iova);
+    forget(f, iova);
+    give_addresses(f, iova, bytes);
 }
 
 static int make_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
@@ -189,7 +268,7 @@ static int list_pages(struct rnic_pci *pci, const void *address, size_t bytes, u
 static int access_memory(void *context, const struct vfu_dma *dma, void *data, bool is_write)
 {
     struct function *f = context;
-    void *at = rnic_iova_find(&f->iova, dma->address, dma->bytes, is_write ? RNIC_PCI_WRITE : RNIC_PCI_READ);
+    void *at = find(f, dma, is_write ? RNIC_PCI_WRITE : RNIC_PCI_READ);
     if (at == NULL) {
         return EFAULT;
     }
@@ -218,7 +297,7 @@ static bool prove_memory(struct function *f)
         vipl_own_memory(&fd) != 0) {
         return false;
     }
-    bool proven = rnic_iova_take(&f->iova, f->cookie, sizeof(f->cookie), 0, &map.address) == 0; /* it stays */
+    bool proven = take_addresses(f, f->cookie, sizeof(f->cookie), &map.address) == 0; /* it stays */
     proven = proven && send_map(f, &map, &fd) == 0;
     vipl_fd_close(fd);
     for (int i = 0; i < COOKIE_BYTES; i++) {
@@ -298,6 +377,9 @@ static void close_function(struct function *f)
     vipl_shm_release(&f->bar2);
     for (unsigned i = 0; i < RNIC_VECTORS; i++) {
         vipl_waker_close(&f->events[i]);
+    }
+    while (f->maps.root != NULL) {
+        forget(f, f->maps.root->first);
     }
     rnic_iova_fini(&f->iova);
     vipl_free(f);
@@ -385,7 +467,7 @@ static int start_thread(struct function *f)
 
 static int begin(struct function *f, int fd)
 {
-    static const struct rnic_iova_window window = {UINT64_C(1) << 32, (UINT64_C(1) << 48) - 1};
+    static const struct vipl_span all = {UINT64_C(1) << 32, (UINT64_C(1) << 48) - 1};
     f->pci.ops = &ops;
     f->pci.linear = true;
     f->bar2.fd = -1;
@@ -393,7 +475,9 @@ static int begin(struct function *f, int fd)
         f->events[i].fd = -1;
         f->events[i].generation = vipl_fork_generation();
     }
-    rnic_iova_init(&f->iova, &window, 1);
+    rnic_iova_init(&f->iova, &all, 1);
+    vipl_mutex_init(&f->maps_lock, VIPL_RANK_IOVA);
+    vipl_ranges_init(&f->maps);
     int error = vfu_client_open(&f->client, fd, access_memory, f);
     error = error == 0 ? map_doorbells(f) : error;
     error = error == 0 ? open_events(f) : error;
