@@ -10,7 +10,7 @@
 
 #include "devices/rnic/dice.h"
 #include "devices/rnic/event.h"
-#include "devices/rnic/reset.h"
+#include "devices/rnic/schedule.h"
 
 enum { RULES = 16, CERTAIN = 1000000000, ITEM = 64, LATE_US = 1000 };
 
@@ -299,6 +299,18 @@ void rnic_fault_link(struct rnic_card *card)
     }
 }
 
+/* When the next function that does nothing is to go on. */
+static uint64_t next_due(const struct rnic_card *card)
+{
+    const struct rnic_state *state = rnic_state(card);
+    uint64_t due = UINT64_MAX;
+    for (unsigned fn = 0; fn < state->config.functions; fn++) {
+        uint64_t until = rnic_fn(card, fn)->deaf_until;
+        due = until > state->now ? earlier(due, until) : due;
+    }
+    return due;
+}
+
 void rnic_fault_advance(struct rnic_card *card)
 {
     struct rnic_state *state = rnic_state(card);
@@ -308,7 +320,8 @@ void rnic_fault_advance(struct rnic_card *card)
         rnic_card_link(card, true);
     }
     if (faults->due <= state->now) {
-        faults->due = UINT64_MAX; /* doorbells are looked at in each advance anyway */
+        faults->due = next_due(card); /* doorbells are looked at in each advance anyway */
+        rnic_schedule_revive(card);
     }
 }
 

@@ -145,20 +145,27 @@ static uint32_t run_lost(struct rnic_card *card, uint32_t most)
     return done;
 }
 
+void rnic_schedule_revive(struct rnic_card *card)
+{
+    for (unsigned fn = 0; fn < rnic_state(card)->config.functions; fn++) {
+        if (rnic_fn(card, fn)->first_flow != 0) {
+            append_fn(card, fn);
+        }
+    }
+}
+
 uint32_t rnic_schedule_run(struct rnic_card *card, uint32_t most)
 {
     const struct rnic_state *state = rnic_state(card);
     uint32_t done = run_lost(card, most);
-    uint32_t deaf = 0;
-    while (done < most && state->first_fn != 0 && deaf < state->config.functions) {
+    while (done < most && state->first_fn != 0) {
         unsigned fn = pop_fn(card);
         const struct rnic_fn *f = rnic_fn(card, fn);
-        if (f->deaf_until > state->now) {
-            deaf++;
-        } else if (f->first_flow != 0) {
-            run_flow(card, pop_flow(card, fn));
-            done++;
+        if (f->deaf_until > state->now || f->first_flow == 0) {
+            continue;
         }
+        run_flow(card, pop_flow(card, fn));
+        done++;
         if (f->first_flow != 0) {
             append_fn(card, fn);
         }

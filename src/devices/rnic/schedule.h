@@ -18,6 +18,8 @@ void rnic_schedule(struct rnic_card *card, uint32_t qp);
 void rnic_schedule_unblock(struct rnic_card *card, uint32_t flow);
 /* The function sends nothing more: its flows are not in turn any more. */
 void rnic_schedule_forget(struct rnic_card *card, unsigned fn);
+/* Functions that a fault kept from sending may send again. */
+void rnic_schedule_revive(struct rnic_card *card);
 /* Gives at most so many turns. Returns how many. */
 uint32_t rnic_schedule_run(struct rnic_card *card, uint32_t most);
 /* Whether anything is to be sent and can be. */
