@@ -13,6 +13,7 @@
 
 extern "C" {
 #include "backends/rnic/pci.h"
+#include "rnic/registers.h"
 }
 
 namespace {
@@ -26,7 +27,37 @@ bool is_mapped(const void *page)
     return mincore(const_cast<void *>(page), 1, &present) == 0;
 }
 
+/** A function of which only CTRL and STATUS are there. */
+struct Resettable : rnic_pci {
+    explicit Resettable(uint32_t status_after) : rnic_pci{}, status(0), after(status_after)
+    {
+        table.read = [](rnic_pci *pci, unsigned bar, uint32_t offset) {
+            REQUIRE(bar == 0);
+            REQUIRE(offset == RNIC_REG_STATUS);
+            return static_cast<Resettable *>(pci)->status;
+        };
+        table.write = [](rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value) {
+            REQUIRE(bar == 0);
+            REQUIRE(offset == RNIC_REG_CTRL);
+            REQUIRE(value == RNIC_CTRL_RESET);
+            static_cast<Resettable *>(pci)->status = static_cast<Resettable *>(pci)->after;
+        };
+        ops = &table;
+    }
+    rnic_pci_ops table{};
+    uint32_t status, after;
+};
+
 } // namespace
+
+TEST_CASE(
+    "a reset by register is over when the card says so; one that has gone, or does not obey, is told apart")
+{
+    Resettable good(RNIC_STATUS_READY | RNIC_STATUS_LINK_UP), gone(0xFFFFFFFF), stuck(RNIC_STATUS_LINK_UP);
+    CHECK(rnic_pci_reset_by_register(&good) == 0);
+    CHECK(rnic_pci_reset_by_register(&gone) == ENODEV);
+    CHECK(rnic_pci_reset_by_register(&stuck) == ETIMEDOUT);
+}
 
 TEST_CASE("names that are no PCI address are refused before a file is opened")
 {

@@ -4,6 +4,12 @@
 
 #include <errno.h>
 
+#include "os/os.h"
+#include "rnic/registers.h"
+
+static const uint64_t RESET_NS = UINT64_C(200000000); /* the data sheet promises half of that */
+static const uint32_t ALL_ONES = 0xFFFFFFFFu;
+
 typedef int opener(const char *device, struct rnic_pci **out);
 
 int rnic_pci_open(const char *device, struct rnic_pci **out)
@@ -16,4 +22,22 @@ int rnic_pci_open(const char *device, struct rnic_pci **out)
         }
     }
     return ENODEV;
+}
+
+int rnic_pci_reset_by_register(struct rnic_pci *pci)
+{
+    uint64_t end = vipl_now_ns() + RESET_NS;
+    pci->ops->write(pci, 0, RNIC_REG_CTRL, RNIC_CTRL_RESET);
+    for (;;) {
+        uint32_t status = pci->ops->read(pci, 0, RNIC_REG_STATUS);
+        if (status == ALL_ONES) {
+            return ENODEV;
+        }
+        if ((status & RNIC_STATUS_READY) != 0) {
+            return 0;
+        }
+        if (vipl_now_ns() > end) {
+            return ETIMEDOUT;
+        }
+    }
 }

@@ -47,7 +47,7 @@ struct rnic_pci_ops {
     /* Configuration space: 1, 2 or 4 bytes. */
     uint32_t (*config_read)(struct rnic_pci *pci, uint32_t offset, unsigned bytes);
     void (*config_write)(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value);
-    /* Function-level reset; everything stays mapped. */
+    /* Function reset; everything stays mapped. */
     int (*reset)(struct rnic_pci *pci);
 
     /* Maps memory of the program for DMA, at an IOVA of its own that keeps the offset in the page. `access`: what the card
@@ -74,6 +74,10 @@ struct rnic_pci_ops {
     /* Whether the card, its adapter or the connection to it is gone for good. */
     bool (*is_gone)(struct rnic_pci *pci);
 };
+
+/* The reset by CTRL.RESET, for those ways to a card on which a function-level reset takes the system a tenth of a second. ENODEV: the card has
+ * gone; ETIMEDOUT: it does not obey. */
+int rnic_pci_reset_by_register(struct rnic_pci *pci);
 
 /* `device`: what follows "rnic:" in the device name. Each of them returns ENODEV for a name that is not its own. */
 int rnic_pci_open(const char *device, struct rnic_pci **out);

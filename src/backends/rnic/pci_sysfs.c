@@ -96,7 +96,8 @@ static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, 
 /* The kernel keeps configuration space over the reset. */
 static int reset(struct rnic_pci *pci)
 {
-    return vipl_pci_set(self(pci)->address, "reset", "1");
+    int error = rnic_pci_reset_by_register(pci);
+    return error == ETIMEDOUT ? vipl_pci_set(self(pci)->address, "reset", "1") : error;
 }
 
 /* --- memory --- */

@@ -134,7 +134,8 @@ static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, 
 
 static int reset(struct rnic_pci *pci)
 {
-    return vipl_vfio_reset(&self(pci)->vfio);
+    int error = rnic_pci_reset_by_register(pci);
+    return error == ETIMEDOUT ? vipl_vfio_reset(&self(pci)->vfio) : error;
 }
 
 /* --- memory --- */
