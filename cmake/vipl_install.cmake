@@ -56,9 +56,11 @@ foreach(name IN ITEMS vipl vipl-compat)
             COMPONENT development)
 endforeach()
 
-if(TARGET vipl_server)
-    install(TARGETS vipl_server RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT runtime)
-endif()
+foreach(program IN ITEMS vipl_server vipl_rnicd)
+    if(TARGET ${program})
+        install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT runtime)
+    endif()
+endforeach()
 
 # Tools, found beside the library wherever the tree is put.
 set(tools "")

@@ -156,8 +156,8 @@ function(vipl_backend_table)
         set(sharing_entry "vipl_server_entry *const vipl_server_in_fork = vipl_server_run;\n")
     endif()
     if(VIPL_BACKEND_RNIC)
-        set(rnic_include "#include \"rnic/start.h\"\n")
-        set(rnic_entry "rnic_adapter_entry *const rnic_adapter_in_fork = NULL;\n")
+        set(rnic_include "#include \"adapter/command.h\"\n#include \"rnic/start.h\"\n")
+        set(rnic_entry "rnic_adapter_entry *const rnic_adapter_in_fork = rnic_adapter_fork;\n")
     endif()
     set(table ${PROJECT_BINARY_DIR}/src/core/backend_table.c)
     configure_file(${PROJECT_SOURCE_DIR}/cmake/backend_table.c.in ${table} @ONLY)
@@ -173,10 +173,16 @@ function(vipl_public_includes target folder installed)
     endif()
 endfunction()
 
+# What the library, and each program that has its code, is linked from.
+set(vipl_library_objects $<TARGET_OBJECTS:vipl_objects>)
+if(VIPL_BACKEND_RNIC)
+    list(APPEND vipl_library_objects $<TARGET_OBJECTS:vipl_adapter_objects> $<TARGET_OBJECTS:vipl_rnic_card>)
+endif()
+
 # vipl_library(<shared|static> <SHARED|STATIC>): the target vipl_<kind>, alias vipl::<kind>.
 function(vipl_library kind type)
     set(target vipl_${kind})
-    add_library(${target} ${type} $<TARGET_OBJECTS:vipl_objects>)
+    add_library(${target} ${type} ${vipl_library_objects})
     add_library(vipl::${kind} ALIAS ${target})
     vipl_own(${target})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME vipl EXPORT_NAME ${kind} LINKER_LANGUAGE C)
@@ -216,16 +222,16 @@ macro(vipl_default_library)
     target_link_libraries(vipl_compat INTERFACE vipl)
 endmacro()
 
-# vipl_server(<folder> <file>...): the program that the library runs for shared objects, installed as libexec/vipl-server. It has
-# the library's code in it, because it is of the same version.
-function(vipl_server folder)
+# vipl_helper(<target> <name> <folder> <file>...): a program that the library runs, installed as libexec/<name>. It has the library's code
+# in it, because it is of the same version.
+function(vipl_helper target name folder)
     list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
-    add_executable(vipl_server ${ARGN} $<TARGET_OBJECTS:vipl_objects>)
-    vipl_own(vipl_server)
-    vipl_internal_includes(vipl_server)
-    set_target_properties(vipl_server PROPERTIES OUTPUT_NAME vipl-server LINKER_LANGUAGE C
+    add_executable(${target} ${ARGN} ${vipl_library_objects})
+    vipl_own(${target})
+    vipl_internal_includes(${target})
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C
                           RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/libexec)
-    target_link_libraries(vipl_server PRIVATE ${vipl_private_libraries})
+    target_link_libraries(${target} PRIVATE ${vipl_private_libraries})
 endfunction()
 
 # vipl_program(<target> <source>...): a C program of this project, on the public interface.

@@ -113,6 +113,9 @@ function(vipl_test name)
     if(TARGET vipl_server AND NOT CMAKE_CROSSCOMPILING) # an emulator runs no other program of its CPU's
         list(PREPEND arg_ENVIRONMENT VIPL_SERVER=$<TARGET_FILE:vipl_server>)
     endif()
+    if(TARGET vipl_rnicd AND NOT CMAKE_CROSSCOMPILING)
+        list(PREPEND arg_ENVIRONMENT VIPL_RNICD=$<TARGET_FILE:vipl_rnicd>)
+    endif()
     add_test(NAME ${name} COMMAND ${arg_COMMAND})
     set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${limit} COST ${cost} SKIP_RETURN_CODE 77
                          ENVIRONMENT "${arg_ENVIRONMENT}")

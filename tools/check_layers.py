@@ -143,10 +143,10 @@ def check_file(root, path, backends):
 
 
 def sources_of(cmake):
-    """The paths of what vipl_layer(), vipl_server(), vipl_adapter(), vipl_backend() and vipl_card() list."""
+    """The paths of what vipl_layer(), vipl_helper(), vipl_adapter(), vipl_backend() and vipl_card() list."""
     built = set()
-    cmake = re.sub(r'vipl_card\(\S+', 'vipl_layer(', cmake)
-    for kind, folder, names in re.findall(r'vipl_(layer|server|adapter|backend)\(\s*(\S+)\s+([^)]*)\)', cmake):
+    cmake = re.sub(r'vipl_card\(\S+|vipl_helper\(\S+\s+\S+', 'vipl_layer(', cmake)
+    for kind, folder, names in re.findall(r'vipl_(layer|adapter|backend)\(\s*(\S+)\s+([^)]*)\)', cmake):
         where = 'src/backends/' + folder if kind == 'backend' else folder
         built.update(where + '/' + name for name in names.split())
     return built

@@ -2,6 +2,7 @@
 /* See fake_card.h. */
 #include "fake_card.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ struct area {
     uint32_t functions;
     uint64_t now;
     uint32_t sleeps;
+    bool link_is_down;
     struct function f[];
 };
 
@@ -168,6 +170,25 @@ void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint
         f->command = (uint32_t)value;
         put(f->registers + FAKE_RESULT, 0, 4);
     }
+}
+
+void rnic_card_link(struct rnic_card *card, bool up)
+{
+    area_of(card)->link_is_down = !up;
+}
+
+bool rnic_card_impair(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
+{
+    (void)card;
+    snprintf(error, error_bytes, "the wire of this card cannot be bad");
+    return text[0] == '\0';
+}
+
+bool rnic_card_faults(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
+{
+    (void)card;
+    snprintf(error, error_bytes, "this card has no faults");
+    return text[0] == '\0';
 }
 
 void rnic_card_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
