@@ -210,6 +210,9 @@ struct vipl_mapping {
 /* EINVAL: not all of the bytes are one shared mapping that may be read and written. */
 int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *out);
 
+/* Whether the program may write to the bytes, as far as they are mapped now. */
+bool vipl_may_write(const void *address, size_t bytes);
+
 /* A shared mapping of the program's, to be made in another program at the same address. */
 struct vipl_shared_file {
     int fd;

@@ -250,7 +250,7 @@ TEST_CASE("what the card refuses is an error, and leaves nothing behind", "[verb
         fake.answer = [&row](const FakeFunction::Command &) {
             return Answer{static_cast<std::uint16_t>(row.status)};
         };
-        CHECK(vipl_rnic_listen(opened.rnic, 1, "abc", 3) == row.error);
+        CHECK(vipl_rnic_listen_for(opened.rnic, 1, "abc", 3) == row.error);
     }
 }
 
@@ -761,14 +761,14 @@ TEST_CASE("control messages and discriminators are where the command says", "[ve
     CHECK(std::memcmp(FakeFunction::at(fake.u64(fake.last(), RNIC_CMD_CONTROL_ADDRESS)), message, 20) == 0);
     const std::size_t sent = fake.commands.size();
     CHECK(vipl_rnic_send_control(opened.rnic, mac, 1, message, 465) == EINVAL);
-    CHECK(vipl_rnic_listen(opened.rnic, 1, message, 65) == EINVAL);
+    CHECK(vipl_rnic_listen_for(opened.rnic, 1, message, 65) == EINVAL);
     CHECK(fake.commands.size() == sent);
-    REQUIRE(vipl_rnic_listen(opened.rnic, 99, "name", 4) == 0);
+    REQUIRE(vipl_rnic_listen_for(opened.rnic, 99, "name", 4) == 0);
     CHECK(fake.u16(fake.last(), RNIC_CMD_OPCODE) == RNIC_COMMAND_LISTEN);
     CHECK(fake.u32(fake.last(), RNIC_CMD_OBJECT) == 99);
     CHECK(fake.u16(fake.last(), RNIC_CMD_LISTEN_LENGTH) == 4);
     CHECK(std::memcmp(FakeFunction::at(fake.u64(fake.last(), RNIC_CMD_LISTEN_ADDRESS)), "name", 4) == 0);
-    REQUIRE(vipl_rnic_unlisten(opened.rnic, 99, "name", 4) == 0);
+    REQUIRE(vipl_rnic_listen_end(opened.rnic, 99, "name", 4) == 0);
     CHECK(fake.u16(fake.last(), RNIC_CMD_OPCODE) == RNIC_COMMAND_UNLISTEN);
 }
 

@@ -66,6 +66,8 @@ bool vipl_rnic_has_link(struct vipl_rnic *rnic);
 bool vipl_rnic_is_dead(struct vipl_rnic *rnic);
 /* The same, asking the card itself: reads a register, which a card that was pulled out answers with ones. */
 bool vipl_rnic_probe(struct vipl_rnic *rnic);
+/* From now on it is dead: the caller has found that it breaks its word. No DMA is under way afterwards. */
+void vipl_rnic_fail(struct vipl_rnic *rnic, const char *why);
 /* Lets the card work where it has no time of its own. Never blocks. */
 void vipl_rnic_progress(struct vipl_rnic *rnic);
 /* The descriptor of an interrupt vector, -1 where there are no interrupts; and forgets that it has fired. */
@@ -215,7 +217,7 @@ struct vipl_rnic_qp_connection {
     uint32_t max_message;
 };
 
-/* create_qp: it is IDLE, and has no rings. The completion queue needs room for what it completes by itself: ENOSPC, none. */
+/* create_qp: it is IDLE, and has no rings. ENOBUFS: the completion queue has no room for what it completes by itself. */
 int vipl_rnic_create_qp(struct vipl_rnic *rnic, struct vipl_rnic_cq *cq,
                         const struct vipl_rnic_qp_attributes *attributes, struct vipl_rnic_qp *out);
 /* It is IDLE, or it is ERROR and its DRAINED has been taken. EBUSY: it is not. */
@@ -270,7 +272,7 @@ void vipl_rnic_hold_rq(struct vipl_rnic_qp *qp, bool held);
 int vipl_rnic_send_control(struct vipl_rnic *rnic, const uint8_t mac[6], uint16_t function,
                            const uint8_t *message, size_t bytes);
 /* Requests for the discriminator come as events with `object`. EADDRINUSE: another function has it. */
-int vipl_rnic_listen(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
-int vipl_rnic_unlisten(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
+int vipl_rnic_listen_for(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
+int vipl_rnic_listen_end(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
 
 #endif

@@ -109,8 +109,7 @@ static int execute_locked(struct vipl_rnic *rnic, const struct rnic_command *com
     const uint8_t *answer = place(&commands->answers, commands->producer, RNIC_COMPLETION_BYTES);
     post_locked(rnic, command);
     if (!await_locked(rnic, answer)) {
-        vipl_rnic_die(rnic, "the card does not answer a command");
-        (void)rnic->pci->ops->reset(rnic->pci); /* no DMA of a card that may still be alive goes on */
+        vipl_rnic_fail(rnic, "the card does not answer a command");
         return ENODEV;
     }
     if (out != NULL) {

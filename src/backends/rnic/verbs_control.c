@@ -37,12 +37,12 @@ static int change_listen(struct vipl_rnic *rnic, unsigned opcode, uint32_t objec
     return vipl_rnic_execute(rnic, &command, NULL);
 }
 
-int vipl_rnic_listen(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes)
+int vipl_rnic_listen_for(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes)
 {
     return change_listen(rnic, RNIC_COMMAND_LISTEN, object, discriminator, bytes);
 }
 
-int vipl_rnic_unlisten(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes)
+int vipl_rnic_listen_end(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes)
 {
     return change_listen(rnic, RNIC_COMMAND_UNLISTEN, object, discriminator, bytes);
 }

@@ -53,7 +53,7 @@ static int make(struct vipl_rnic_cq *cq)
     error = vipl_rnic_execute(rnic, &command, &answer);
     cq->number = error == 0 ? answer.info : 0;
     if (error == 0 && cq->number >= RNIC_MOST_QPS) {
-        vipl_rnic_die(rnic, "the card numbers a completion queue wrongly");
+        vipl_rnic_fail(rnic, "the card numbers a completion queue wrongly");
         error = ENODEV;
     }
     if (error != 0) {

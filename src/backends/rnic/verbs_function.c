@@ -16,10 +16,11 @@ enum {
 };
 static const uint32_t ALL_ONES = 0xFFFFFFFFu;
 
-void vipl_rnic_die(struct vipl_rnic *rnic, const char *why)
+void vipl_rnic_fail(struct vipl_rnic *rnic, const char *why)
 {
-    if (vipl_exchange(&rnic->dead, 1) == 0) {
+    if (rnic->generation == vipl_fork_generation() && vipl_exchange(&rnic->dead, 1) == 0) {
         vipl_log(VIPL_LOG_ERROR, "rnic: %s", why);
+        (void)rnic->pci->ops->reset(rnic->pci);
     }
 }
 
@@ -138,11 +139,7 @@ static int enable(struct vipl_rnic *rnic)
     uint32_t ctrl = rnic->big ? RNIC_CTRL_BYTE_ORDER : 0;
     pci->ops->write(pci, 0, RNIC_REG_CTRL, ctrl);
     pci->ops->write(pci, 0, RNIC_REG_CTRL, ctrl | RNIC_CTRL_ENABLE);
-    if (!await_status(rnic, RNIC_STATUS_ENABLED)) {
-        return EIO;
-    }
-    rnic->started = true;
-    return 0;
+    return await_status(rnic, RNIC_STATUS_ENABLED) ? 0 : EIO;
 }
 
 /* From any state that another driver has left. */
@@ -181,6 +178,7 @@ int vipl_rnic_start(struct rnic_pci *pci, struct vipl_rnic **out)
     }
     rnic->pci = pci;
     rnic->big = processor_is_big();
+    rnic->generation = vipl_fork_generation();
     vipl_rnic_slabs_init(&rnic->slabs, pci);
     int error = begin(rnic);
     error = error != 0 ? error : vipl_rnic_commands_open(rnic);
@@ -238,8 +236,11 @@ bool vipl_rnic_has_link(struct vipl_rnic *rnic)
 
 bool vipl_rnic_is_dead(struct vipl_rnic *rnic)
 {
+    if (rnic->generation != vipl_fork_generation()) {
+        return true; /* this is a child that was forked meanwhile: the function is its parent's */
+    }
     if (vipl_load_relaxed(&rnic->dead) == 0 && rnic->pci->ops->is_gone(rnic->pci)) {
-        vipl_rnic_die(rnic, "the card is gone");
+        vipl_rnic_fail(rnic, "the card is gone");
     }
     return vipl_load_relaxed(&rnic->dead) != 0;
 }
@@ -251,9 +252,9 @@ bool vipl_rnic_probe(struct vipl_rnic *rnic)
     }
     uint32_t status = rnic_register(rnic, RNIC_REG_STATUS);
     if (status == ALL_ONES) {
-        vipl_rnic_die(rnic, "the card does not answer any more");
+        vipl_rnic_fail(rnic, "the card does not answer any more");
     } else if ((status & RNIC_STATUS_CATASTROPHIC) != 0 || (status & RNIC_STATUS_ENABLED) == 0) {
-        vipl_rnic_die(rnic, "the card has stopped");
+        vipl_rnic_fail(rnic, "the card has stopped");
     }
     return vipl_load_relaxed(&rnic->dead) != 0;
 }

@@ -15,7 +15,7 @@ struct vipl_rnic {
     struct rnic_pci *pci;       /* constant */
     struct vipl_rnic_caps caps; /* constant */
     bool big;                   /* constant: this processor's byte order, and that of the rings */
-    bool started;               /* constant once it is opened: the function is enabled */
+    uint32_t generation;        /* constant: of the process that opened it */
     uint32_t dead;              /* atomic, relaxed: the card is gone, or does not answer; never 0 again */
     uint32_t realms[RNIC_REALMS / 32]; /* atomic: a bit for each one that is taken */
     uint32_t last_realm;               /* atomic, relaxed: where to look for the next one */
@@ -23,9 +23,6 @@ struct vipl_rnic {
     struct rnic_commands commands;
     struct rnic_events events;
 };
-
-/* For good: nothing is asked of the card any more. */
-void vipl_rnic_die(struct vipl_rnic *rnic, const char *why);
 
 static inline uint32_t rnic_register(struct vipl_rnic *rnic, uint32_t offset)
 {

@@ -39,7 +39,7 @@ static int make(struct vipl_rnic_qp *qp, const struct vipl_rnic_qp_attributes *a
     rnic_put32(command.entry + RNIC_CMD_QP_RECV_CQ, qp->cq->number, qp->rnic->big);
     int error = vipl_rnic_execute(qp->rnic, &command, &answer);
     if (error == 0 && answer.info >= qp->rnic->caps.qps) {
-        vipl_rnic_die(qp->rnic, "the card numbers a queue pair wrongly");
+        vipl_rnic_fail(qp->rnic, "the card numbers a queue pair wrongly");
         error = ENODEV;
     }
     qp->number = error == 0 ? answer.info : 0;
@@ -51,7 +51,7 @@ int vipl_rnic_create_qp(struct vipl_rnic *rnic, struct vipl_rnic_cq *cq,
 {
     struct vipl_rnic_qp qp = {.rnic = rnic, .cq = cq};
     if (!vipl_rnic_reserve_cq(cq, DRAINED_ROOM)) {
-        return ENOSPC;
+        return ENOBUFS;
     }
     int error = make(&qp, attributes);
     if (error != 0) {
@@ -247,7 +247,7 @@ bool vipl_rnic_retire(struct vipl_rnic_qp *qp, const struct vipl_rnic_completion
         &qp->queues[completion->opcode == RNIC_WORK_RECEIVE ? VIPL_RNIC_RQ : VIPL_RNIC_SQ];
     uint32_t consumer = queue->consumer;
     if (completion->index - consumer - 1 >= vipl_load_relaxed(&queue->producer) - consumer) {
-        vipl_rnic_die(qp->rnic, "the card completes what was not posted");
+        vipl_rnic_fail(qp->rnic, "the card completes what was not posted");
         return false;
     }
     vipl_rnic_drop_lists(qp->rnic, queue, consumer, completion->index);

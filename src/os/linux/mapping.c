@@ -22,6 +22,7 @@ struct line {
     uint64_t device;
     uint64_t inode;
     bool shared; /* and writable */
+    bool writable;
     char path
         [256]; /* what the kernel calls it: a path, which may be cut off or end in " (deleted)", or another name */
 };
@@ -44,6 +45,7 @@ static bool read_line(FILE *file, struct line *line)
         return false;
     }
     line->device = (uint64_t)major << 32 | minor;
+    line->writable = rights[1] == 'w';
     line->shared = rights[0] == 'r' && rights[1] == 'w' && rights[3] == 's';
     return true;
 }
@@ -81,6 +83,22 @@ int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *
 
 /* --- handing mappings to another program --- */
 
+bool vipl_may_write(const void *address, size_t bytes)
+{
+    uint64_t first = (uint64_t)(uintptr_t)address;
+    uint64_t end = first + bytes;
+    struct line line;
+    bool may = true;
+    FILE *file = fopen("/proc/self/maps", "re");
+    while (file != NULL && may && read_line(file, &line) && line.begin < end) {
+        may = line.end <= first || line.writable;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return may;
+}
+
 static bool begins_with(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
@@ -90,7 +108,7 @@ static bool begins_with(const char *text, const char *with)
 static bool is_own(const struct line *line)
 {
     return begins_with(line->path, "/memfd:vipl-link") || begins_with(line->path, "/memfd:vipl-window") ||
-           begins_with(line->path, "/memfd:vipl-shared");
+           begins_with(line->path, "/memfd:vipl-shared") || begins_with(line->path, "/memfd:vipl-rnic");
 }
 
 /* Of a device, or of something that only looks like a file. */

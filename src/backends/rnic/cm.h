@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Control messages of VIPL's driver: how connections begin and end. Each begins with the header CONTROL of the data sheet; what
+ * follows is big-endian too:
+ *
+ *   REQUEST     the discriminator that is asked for, then the attributes, then the requester's own discriminator
+ *   ACCEPT      the attributes
+ *   REJECT      REASON says why; with CM_DISAGREES four bytes, a VIP_RETURN
+ *   CANCEL      the discriminator that was asked for
+ *   READY, DISCONNECT   nothing
+ *   REFUSED     from a card: at least the header of the request
+ *
+ * Attributes, 16 bytes: version (1); flags (1): 1 peer-to-peer, 2 RDMA Write, 4 RDMA Read, 8 QoS, 16 addresses of 32 bits;
+ * reliability (2), a VIP_SERVICE_...; MaxTransferSize (8); IRD (1); ORD (1); bytes of the requester's discriminator (2).
+ *
+ * REJECT with CM_PENDING is no end: a program is to answer, sooner or later. ACCEPT, REJECT and READY name the queue pair and the
+ * serial number of the request that they belong to; so do CANCEL and DISCONNECT, and anything that does not fit is ignored or, where
+ * the other side would wait for ever, answered by CANCEL or DISCONNECT.
+ */
+#ifndef BACKENDS_RNIC_CM_H
+#define BACKENDS_RNIC_CM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/backend.h"
+
+/* REASON of a REJECT. */
+enum {
+    CM_REJECTED = 1, /* by the program */
+    CM_DISAGREES,    /* what the two VIs are does not fit */
+    CM_NO_MATCH,     /* no program takes such requests now */
+    CM_FULL,         /* too many requests wait: try again */
+    CM_PENDING       /* the request has arrived and waits for an answer */
+};
+
+enum { CM_MOST_BYTES = 16 + VIPL_MAX_DISCRIMINATOR + 16 + VIPL_MAX_DISCRIMINATOR };
+
+struct cm_discriminator {
+    uint16_t length;
+    uint8_t bytes[VIPL_MAX_DISCRIMINATOR];
+};
+
+struct cm_message {
+    uint8_t kind;   /* RNIC_CONTROL_... */
+    uint8_t reason; /* REJECT: CM_...; REFUSED: RNIC_REFUSED_... */
+    uint32_t source_qp;
+    uint32_t destination_qp;
+    uint32_t serial;
+    uint32_t code;              /* REJECT, CM_DISAGREES */
+    struct cm_discriminator to; /* REQUEST, CANCEL */
+    struct cm_discriminator from;  /* REQUEST */
+    bool peer;                     /* REQUEST */
+    struct vipl_vi_params params;  /* REQUEST, ACCEPT, as the next two */
+    uint8_t ird;
+    uint8_t ord;
+};
+
+size_t vipl_rnic_cm_write(const struct cm_message *message, uint8_t out[CM_MOST_BYTES]);
+/* False: it is no valid message. */
+bool vipl_rnic_cm_read(const uint8_t *bytes, size_t length, struct cm_message *out);
+
+#endif

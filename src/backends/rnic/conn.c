@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connections once there is a request: acceptance, READY, errors of the queue pair, the end. A message is heard only if it comes from
+ * the peer's card and function and names both queue pairs and the serial number of the request; else it belongs to something that is
+ * over. The sender of such a message may wait for ever, or believe that it is connected: it is told.
+ */
+#include "backends/rnic/conn.h"
+
+#include <string.h>
+
+#include "backends/rnic/connect.h"
+#include "backends/rnic/listen.h"
+#include "backends/rnic/vi.h"
+#include "base/log.h"
+
+/* --- sending --- */
+
+void vipl_rnic_conn_send(struct rnic_device *device, const uint8_t mac[6], uint16_t function,
+                         const struct cm_message *message)
+{
+    uint8_t bytes[CM_MOST_BYTES];
+    size_t length = vipl_rnic_cm_write(message, bytes);
+    int error = vipl_rnic_send_control(device->rnic, mac, function, bytes, length);
+    if (error != 0) {
+        vipl_log(VIPL_LOG_DEBUG, "rnic: control message %u was not sent: %d", (unsigned)message->kind, error);
+    }
+}
+
+void vipl_rnic_conn_notify(struct rnic_device *device, const struct vipl_rnic_peer *peer, uint8_t kind,
+                           uint32_t source_qp, uint32_t serial)
+{
+    struct cm_message message = {
+        .kind = kind, .source_qp = source_qp, .destination_qp = peer->qp, .serial = serial};
+    vipl_rnic_conn_send(device, peer->mac, peer->function, &message);
+}
+
+void vipl_rnic_conn_refuse(struct rnic_device *device, const struct vipl_rnic_peer *peer, uint32_t serial,
+                           uint8_t reason, VIP_RETURN code)
+{
+    struct cm_message message = {.kind = RNIC_CONTROL_REJECT,
+                                 .reason = reason,
+                                 .destination_qp = peer->qp,
+                                 .serial = serial,
+                                 .code = (uint32_t)code};
+    vipl_rnic_conn_send(device, peer->mac, peer->function, &message);
+}
+
+/* --- accepting --- */
+
+bool vipl_rnic_conn_accept(struct rnic_vi *rv, const struct vipl_rnic_peer *peer,
+                           const struct cm_message *request, const struct vipl_vi_params *own)
+{
+    struct rnic_nic *nic = rnic_nic_of_vi(rv);
+    const struct vipl_rnic_caps *caps = vipl_rnic_query(nic->rnic);
+    struct cm_message accept = {.kind = RNIC_CONTROL_ACCEPT,
+                                .source_qp = rv->qp.number,
+                                .destination_qp = peer->qp,
+                                .serial = request->serial,
+                                .params = *own,
+                                .ird = (uint8_t)caps->ird,
+                                .ord = (uint8_t)caps->ord};
+    rv->peer = *peer;
+    rv->serial = request->serial;
+    rv->peer_params = request->params;
+    rv->peer_gone = rv->was_connected = false;
+    if (vipl_rnic_vi_receive(rv, request, false) != 0) { /* first: the peer may send as soon as it is told */
+        return false;
+    }
+    rnic_vi_set(rv, RNIC_VI_ACCEPTING);
+    vipl_rnic_conn_send(nic->device, peer->mac, peer->function, &accept);
+    return true;
+}
+
+void vipl_rnic_conn_give_up(struct rnic_vi *rv)
+{
+    if (rv->op != NULL) { /* peer-to-peer: another request may come */
+        rnic_vi_set(rv, RNIC_VI_WAITING);
+        vipl_rnic_vi_restart(rv);
+        return;
+    }
+    rnic_vi_set(rv, RNIC_VI_IDLE);
+    vipl_rnic_vi_stop(rv);
+    vipl_up_connect_failed(rv->vi, VIP_TIMEOUT); /* conn_accept waits for it */
+}
+
+struct rnic_vi *vipl_rnic_conn_accepting(struct rnic_device *device, const struct vipl_rnic_peer *peer, uint32_t serial)
+{
+    for (struct vipl_list *l = device->accepting.next; l != &device->accepting; l = l->next) {
+        struct rnic_vi *rv = VIPL_CONTAINER(l, struct rnic_vi, accepting);
+        if (rv->serial == serial && rnic_same_peer(&rv->peer, peer)) {
+            return rv;
+        }
+    }
+    return NULL;
+}
+
+/* --- what comes from peers --- */
+
+static struct vipl_rnic_peer sender_of(const struct vipl_rnic_event *event, const struct cm_message *message)
+{
+    struct vipl_rnic_peer peer = {.function = event->function, .qp = message->source_qp};
+    memcpy(peer.mac, event->mac, sizeof(peer.mac));
+    return peer;
+}
+
+/* The VI that the message is for, in one of two states; NULL: there is none. */
+static struct rnic_vi *addressee(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                                 const struct cm_message *message, enum rnic_vi_state a, enum rnic_vi_state b)
+{
+    struct rnic_vi *rv = rnic_vi_at(device, message->destination_qp);
+    bool fits = rv != NULL && (rv->state == a || rv->state == b) && rv->serial == message->serial &&
+                rnic_same_peer(&rv->peer, from);
+    return fits ? rv : NULL;
+}
+
+static void on_ready(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                     const struct cm_message *message)
+{
+    struct rnic_vi *rv = addressee(device, from, message, RNIC_VI_ACCEPTING, RNIC_VI_ACCEPTING);
+    if (rv == NULL) {
+        if (addressee(device, from, message, RNIC_VI_CONNECTED, RNIC_VI_CONNECTED) == NULL) {
+            vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp, message->serial);
+        }
+        return;
+    }
+    if (vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_CONNECTED, NULL) != 0) {
+        return; /* it has failed: the event of that follows */
+    }
+    if (rv->op != NULL) {
+        vipl_rnic_connect_end(rv->op);
+    }
+    rnic_vi_set(rv, RNIC_VI_CONNECTED);
+    rv->was_connected = true;
+    if (!vipl_up_connected(rv->vi, &rv->peer_params)) {
+        rnic_vi_set(rv, RNIC_VI_IDLE);
+        vipl_rnic_vi_stop(rv);
+        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, rv->qp.number, message->serial);
+    }
+}
+
+/* The connection is no more, for the reason `code`. */
+static void lose(struct rnic_vi *rv, VIP_ERROR_CODE code)
+{
+    vipl_store_relaxed(&rv->broken, 1);
+    vipl_up_fail(rv->vi, code);
+}
+
+static void on_disconnect(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                          const struct cm_message *message)
+{
+    struct rnic_vi *rv = addressee(device, from, message, RNIC_VI_ACCEPTING, RNIC_VI_CONNECTED);
+    if (rv == NULL) {
+        return;
+    }
+    rv->peer_gone = true;
+    if (rv->state == RNIC_VI_ACCEPTING) {
+        vipl_rnic_conn_give_up(rv);
+    } else {
+        lose(rv, VIP_ERROR_CONN_LOST);
+    }
+}
+
+/* The request is withdrawn: one that waits here, or one that a VI has accepted. */
+static void on_cancel(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                      const struct cm_message *message)
+{
+    vipl_rnic_listen_cancel(device, from, message->serial);
+    struct rnic_vi *rv = vipl_rnic_conn_accepting(device, from, message->serial);
+    if (rv != NULL) {
+        vipl_rnic_conn_give_up(rv);
+    }
+}
+
+static void on_control(struct rnic_device *device, const struct vipl_rnic_event *event)
+{
+    struct cm_message message;
+    if (!vipl_rnic_cm_read(event->message, event->length, &message)) {
+        vipl_log(VIPL_LOG_DEBUG, "rnic: a control message that is not valid was ignored");
+        return;
+    }
+    struct vipl_rnic_peer from = sender_of(event, &message);
+    switch (message.kind) {
+    case RNIC_CONTROL_REQUEST:
+        vipl_rnic_listen_request(device, &from, &message);
+        break;
+    case RNIC_CONTROL_CANCEL:
+        on_cancel(device, &from, &message);
+        break;
+    case RNIC_CONTROL_READY:
+        on_ready(device, &from, &message);
+        break;
+    case RNIC_CONTROL_DISCONNECT:
+        on_disconnect(device, &from, &message);
+        break;
+    default:
+        vipl_rnic_connect_reply(device, &from, &message);
+        break;
+    }
+}
+
+/* --- what comes from the card --- */
+
+/* A message or access was refused at an Unreliable VI, whose connection stays; or the connection has ended so. */
+static void report(struct rnic_vi *rv, uint16_t code)
+{
+    switch (code) {
+    case RNIC_ERROR_RECV_EMPTY:
+        vipl_up_recv_missing(rv->vi);
+        break;
+    case RNIC_ERROR_WRITE_DENIED:
+    case RNIC_ERROR_READ_DENIED:
+        vipl_up_recv_lock(rv->vi);
+        vipl_up_rdma_refuse(rv->vi, code == RNIC_ERROR_WRITE_DENIED);
+        vipl_up_recv_unlock(rv->vi);
+        break;
+    default:
+        lose(rv, VIP_ERROR_CONN_LOST);
+        break;
+    }
+}
+
+static void on_qp_error(struct rnic_device *device, const struct vipl_rnic_event *event)
+{
+    struct rnic_vi *rv = rnic_vi_at(device, event->object);
+    vipl_log(VIPL_LOG_DEBUG, "rnic: queue pair %u: error %u", (unsigned)event->object, (unsigned)event->code);
+    if (rv == NULL || rv->ending) {
+        return;
+    }
+    if (rv->state == RNIC_VI_ACCEPTING) {
+        vipl_rnic_conn_give_up(rv);
+    } else if (rv->state == RNIC_VI_CONNECTED) {
+        report(rv, event->code);
+    }
+}
+
+void vipl_rnic_conn_events(struct rnic_device *device)
+{
+    struct vipl_rnic_event event;
+    while (vipl_rnic_next_event(device->rnic, &event)) {
+        switch (event.kind) {
+        case RNIC_EVENT_CONTROL:
+            on_control(device, &event);
+            break;
+        case RNIC_EVENT_QP_ERROR:
+            on_qp_error(device, &event);
+            break;
+        case RNIC_EVENT_CATASTROPHIC:
+            vipl_rnic_fail(device->rnic, "the card has stopped: the driver is at fault");
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+/* --- the end --- */
+
+static void bury_vi(struct rnic_vi *rv)
+{
+    if (rv->op != NULL) {
+        vipl_rnic_connect_end(rv->op);
+    }
+    if (rv->state == RNIC_VI_CONNECTED) {
+        lose(rv, VIP_ERROR_CONN_LOST);
+    } else if (rv->state != RNIC_VI_IDLE) {
+        rnic_vi_set(rv, RNIC_VI_IDLE);
+        vipl_store_relaxed(&rv->stale, 1);
+        vipl_up_connect_failed(rv->vi, VIP_NOT_REACHABLE);
+    }
+}
+
+void vipl_rnic_conn_bury(struct rnic_device *device)
+{
+    if (vipl_load_relaxed(&device->buried) != 0) {
+        return;
+    }
+    vipl_store_relaxed(&device->buried, 1);
+    vipl_list_remove(&device->link); /* the next NIC handle opens the card anew */
+    vipl_rnic_listen_bury(device);
+    for (struct vipl_list *n = device->nics.next; n != &device->nics; n = n->next) {
+        struct rnic_nic *nic = VIPL_CONTAINER(n, struct rnic_nic, link);
+        for (struct vipl_list *l = nic->vis.next; l != &nic->vis; l = l->next) {
+            bury_vi(VIPL_CONTAINER(l, struct rnic_vi, link));
+        }
+        vipl_up_wake(nic->core);
+    }
+}
+
+void vipl_rnic_conn_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct rnic_vi *rv = rnic_vi_of(vi);
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    bool connected = rv->state == RNIC_VI_CONNECTED;
+    rnic_vi_set(rv, RNIC_VI_IDLE);
+    if (connected && !rv->peer_gone) {
+        vipl_rnic_conn_notify(rnic_nic_of(be)->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number,
+                              rv->serial);
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+}

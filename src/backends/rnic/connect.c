@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests. A request goes to the peer's card, which knows the function that takes requests for the discriminator. As long as there is
+ * none it is sent again, after pauses that grow; one that waits for a program is sent again now and then, because that program may have
+ * been replaced by another one. The receiver knows it by its serial number.
+ *
+ * Peer-to-peer: of the two names the higher one's side sends the request, the lower one's listens. Where both names are equal, the
+ * one that gets the discriminator listens.
+ */
+#include "backends/rnic/connect.h"
+
+#include <string.h>
+
+#include "backends/rnic/conn.h"
+#include "backends/rnic/listen.h"
+#include "backends/rnic/vi.h"
+#include "base/deadline.h"
+
+enum {
+    FIRST_PAUSE_US = 500,
+    ROUNDS = 7,          /* in which the pause doubles: 64 ms */
+    PENDING_MS = 1000,   /* until a request that waits for a program is sent again */
+    LISTEN_AGAIN_MS = 20, /* until a discriminator that another process has is tried again */
+    LAST_WORD_MS = 500   /* for the first answer to a request, when its time is up */
+};
+static const uint64_t ns_per_ms = 1000000;
+
+static struct rnic_nic *nic_of(const struct rnic_connect_op *op)
+{
+    return rnic_nic_of_vi(op->rv);
+}
+
+static void set_timed(struct rnic_device *device)
+{
+    vipl_store_relaxed(&device->timed, 1);
+}
+
+void vipl_rnic_connect_end(struct rnic_connect_op *op)
+{
+    if (op->listener != NULL) {
+        vipl_rnic_listener_put(nic_of(op)->device, op->listener);
+    }
+    op->rv->op = NULL;
+    vipl_list_remove(&op->link);
+    vipl_free(op);
+}
+
+/* The request is over without a connection. */
+static void fail(struct rnic_connect_op *op, VIP_RETURN rc)
+{
+    struct rnic_vi *rv = op->rv;
+    vipl_rnic_connect_end(op);
+    rnic_vi_set(rv, RNIC_VI_IDLE);
+    vipl_rnic_vi_stop(rv);
+    vipl_up_connect_failed(rv->vi, rc);
+}
+
+/* --- sending --- */
+
+static struct cm_discriminator discriminator_of(const struct vipl_address *address)
+{
+    struct cm_discriminator out = {.length = address->disc_len};
+    memcpy(out.bytes, address->disc, address->disc_len);
+    return out;
+}
+
+static void send_request(struct rnic_connect_op *op)
+{
+    struct rnic_device *device = nic_of(op)->device;
+    const struct vipl_rnic_caps *caps = vipl_rnic_query(device->rnic);
+    struct cm_message message = {.kind = RNIC_CONTROL_REQUEST,
+                                 .source_qp = op->rv->qp.number,
+                                 .serial = op->serial,
+                                 .to = discriminator_of(&op->remote),
+                                 .from = discriminator_of(&op->local),
+                                 .peer = op->peer,
+                                 .params = op->params,
+                                 .ird = (uint8_t)caps->ird,
+                                 .ord = (uint8_t)caps->ord};
+    op->at = vipl_now_ns() + PENDING_MS * ns_per_ms;
+    set_timed(device);
+    vipl_rnic_conn_send(device, op->mac, RNIC_FUNCTION_ADAPTER, &message);
+}
+
+static void send_cancel(const struct rnic_connect_op *op)
+{
+    struct cm_message message = {.kind = RNIC_CONTROL_CANCEL,
+                                 .source_qp = op->rv->qp.number,
+                                 .serial = op->serial,
+                                 .to = discriminator_of(&op->remote)};
+    uint16_t function = op->heard == RNIC_HEARD_PENDING ? op->function : RNIC_FUNCTION_ADAPTER;
+    vipl_rnic_conn_send(nic_of(op)->device, op->mac, function, &message);
+}
+
+/* --- who sends the request --- */
+
+static void begin_requesting(struct rnic_connect_op *op)
+{
+    rnic_vi_set(op->rv, RNIC_VI_REQUESTING);
+    send_request(op);
+}
+
+static bool is_waiting_for(const struct rnic_connect_op *op, const struct rnic_connect_op *other)
+{
+    return other != op && other->rv->state == RNIC_VI_WAITING && other->listener != NULL &&
+           vipl_address_same_discriminator(&other->local, &op->remote) &&
+           vipl_address_same_discriminator(&other->remote, &op->local);
+}
+
+static bool has_partner_here(const struct rnic_connect_op *op)
+{
+    struct vipl_list *ops = &nic_of(op)->device->ops;
+    for (struct vipl_list *l = ops->next; l != ops; l = l->next) {
+        if (is_waiting_for(op, VIPL_CONTAINER(l, struct rnic_connect_op, link))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Waits for the other side's request; if another process has the discriminator, until that is free. With equal names that other
+ * process is the one to ask, and one VI that waits here is enough. */
+static void begin_waiting(struct rnic_connect_op *op)
+{
+    struct rnic_device *device = nic_of(op)->device;
+    bool partner = op->tied && has_partner_here(op);
+    if (!partner && op->listener == NULL) {
+        op->listener = vipl_rnic_listener_get(device, &op->local);
+    }
+    if (op->tied && (partner || op->listener == NULL)) {
+        begin_requesting(op);
+        return;
+    }
+    rnic_vi_set(op->rv, RNIC_VI_WAITING);
+    op->at = op->listener == NULL ? vipl_now_ns() + LISTEN_AGAIN_MS * ns_per_ms : UINT64_MAX;
+    set_timed(device);
+}
+
+static int compare(const void *a, size_t a_length, const void *b, size_t b_length)
+{
+    int bytes = memcmp(a, b, a_length < b_length ? a_length : b_length);
+    return bytes != 0 ? bytes : (a_length > b_length) - (a_length < b_length);
+}
+
+static int order(const struct vipl_address *a, const struct vipl_address *b)
+{
+    int hosts = compare(a->host, a->host_len, b->host, b->host_len);
+    return hosts != 0 ? hosts : compare(a->disc, a->disc_len, b->disc, b->disc_len);
+}
+
+static void begin(struct rnic_connect_op *op)
+{
+    int by_name = op->peer ? order(&op->local, &op->remote) : 1;
+    op->tied = by_name == 0;
+    if (by_name > 0) {
+        begin_requesting(op);
+    } else {
+        begin_waiting(op);
+    }
+}
+
+VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
+                             const struct vipl_address *remote, bool peer)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    struct rnic_vi *rv = rnic_vi_of(vi);
+    const uint8_t *own = vipl_rnic_query(nic->rnic)->mac;
+    if (remote->host_len != 6 ||
+        (memcmp(remote->host, own, 6) != 0 && !vipl_rnic_has_link(nic->rnic))) {
+        return VIP_NOT_REACHABLE;
+    }
+    struct rnic_connect_op *op = vipl_zalloc(sizeof(*op));
+    VIP_RETURN rc = op == NULL ? VIP_ERROR_RESOURCE : vipl_rnic_vi_prepare(rv);
+    if (rc != VIP_SUCCESS) {
+        vipl_free(op);
+        return rc;
+    }
+    op->rv = rv;
+    op->local = *local;
+    op->remote = *remote;
+    op->peer = peer;
+    memcpy(op->mac, remote->host, sizeof(op->mac));
+    vipl_up_vi_params(vi, &op->params);
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    op->serial = ++vipl_rnic_registry.last_serial;
+    rv->op = op;
+    rv->serial = op->serial;
+    vipl_list_append(&nic->device->ops, &op->link);
+    begin(op);
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+    vipl_up_wake(nic->core); /* a sleeping thread does not know of the time when to send again */
+    return VIP_SUCCESS;
+}
+
+/* --- replies --- */
+
+static void try_again(struct rnic_connect_op *op, enum rnic_heard heard)
+{
+    uint64_t pause = (uint64_t)FIRST_PAUSE_US * 1000 << (op->round < ROUNDS ? op->round : ROUNDS);
+    op->heard = heard;
+    op->round++;
+    op->at = vipl_now_ns() + pause;
+    set_timed(nic_of(op)->device);
+}
+
+static void on_no_match(struct rnic_connect_op *op)
+{
+    try_again(op, RNIC_HEARD_NO_MATCH);
+    if (op->tied && !has_partner_here(op) &&
+        (op->listener = vipl_rnic_listener_get(nic_of(op)->device, &op->local)) != NULL) {
+        rnic_vi_set(op->rv, RNIC_VI_WAITING);
+        op->at = UINT64_MAX;
+    }
+}
+
+static void on_reject(struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
+                      const struct cm_message *message)
+{
+    switch (message->reason) {
+    case CM_PENDING:
+        op->heard = RNIC_HEARD_PENDING;
+        op->function = from->function;
+        break;
+    case CM_NO_MATCH:
+        on_no_match(op);
+        break;
+    case CM_FULL:
+        try_again(op, RNIC_HEARD_BUSY);
+        break;
+    case CM_DISAGREES:
+        fail(op, message->code == VIP_INVALID_MTU || message->code == VIP_INVALID_QOS ||
+                         message->code == VIP_INVALID_RELIABILITY_LEVEL
+                     ? (VIP_RETURN)message->code
+                     : VIP_REJECT);
+        break;
+    default:
+        fail(op, VIP_REJECT);
+        break;
+    }
+}
+
+/* The peer waits for READY; the queue pair is to send from then on, and receives at once. */
+static void on_accept(struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
+                      const struct cm_message *message)
+{
+    struct rnic_vi *rv = op->rv;
+    struct rnic_device *device = nic_of(op)->device;
+    VIP_RETURN rc = vipl_params_agree(&op->params, &message->params);
+    rv->peer = *from;
+    rv->peer_gone = false;
+    if (rc == VIP_SUCCESS && vipl_rnic_vi_receive(rv, message, true) != 0) {
+        rc = VIP_ERROR_RESOURCE;
+    }
+    if (rc != VIP_SUCCESS) {
+        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, rv->qp.number, op->serial);
+        fail(op, rc);
+        return;
+    }
+    vipl_rnic_conn_notify(device, from, RNIC_CONTROL_READY, rv->qp.number, op->serial);
+    vipl_rnic_connect_end(op);
+    rnic_vi_set(rv, RNIC_VI_CONNECTED);
+    if (!vipl_up_connected(rv->vi, &message->params)) {
+        rnic_vi_set(rv, RNIC_VI_IDLE);
+        vipl_rnic_vi_stop(rv);
+        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, rv->qp.number, rv->serial);
+    }
+}
+
+/* What is told of a request that is over here. */
+static void answer_late(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                        const struct cm_message *message)
+{
+    const struct rnic_vi *rv = rnic_vi_at(device, message->destination_qp);
+    bool known = rv != NULL && rv->state == RNIC_VI_CONNECTED && rv->serial == message->serial &&
+                 rnic_same_peer(&rv->peer, from);
+    if (message->kind == RNIC_CONTROL_ACCEPT && !known) {
+        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp, message->serial);
+    }
+}
+
+void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                             const struct cm_message *message)
+{
+    const struct rnic_vi *rv = rnic_vi_at(device, message->destination_qp);
+    struct rnic_connect_op *op = rv == NULL ? NULL : rv->op;
+    if (op == NULL || rv->state != RNIC_VI_REQUESTING || op->serial != message->serial ||
+        memcmp(op->mac, from->mac, sizeof(op->mac)) != 0) {
+        answer_late(device, from, message);
+    } else if (message->kind == RNIC_CONTROL_ACCEPT) {
+        on_accept(op, from, message);
+    } else if (message->kind == RNIC_CONTROL_REJECT) {
+        on_reject(op, from, message);
+    } else if (message->reason == RNIC_REFUSED_NO_LISTENER) {
+        on_no_match(op);
+    } else {
+        try_again(op, RNIC_HEARD_BUSY);
+    }
+}
+
+/* --- peer-to-peer requests that come --- */
+
+static bool same_discriminator(const struct vipl_address *address, const struct cm_discriminator *name)
+{
+    return address->disc_len == name->length && memcmp(address->disc, name->bytes, name->length) == 0;
+}
+
+static struct rnic_connect_op *find_waiting(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                                            const struct cm_message *message)
+{
+    for (struct vipl_list *l = device->ops.next; l != &device->ops; l = l->next) {
+        struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
+        if (op->peer && op->rv->state == RNIC_VI_WAITING && memcmp(op->mac, from->mac, sizeof(op->mac)) == 0 &&
+            same_discriminator(&op->local, &message->to) && same_discriminator(&op->remote, &message->from)) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                             const struct cm_message *message)
+{
+    struct rnic_connect_op *op = find_waiting(device, from, message);
+    if (op == NULL) {
+        return false;
+    }
+    VIP_RETURN rc = vipl_params_agree(&op->params, &message->params);
+    if (rc != VIP_SUCCESS) {
+        vipl_rnic_conn_refuse(device, from, message->serial, CM_DISAGREES, rc);
+        fail(op, rc);
+        return true;
+    }
+    if (!vipl_rnic_conn_accept(op->rv, from, message, &op->params)) {
+        vipl_rnic_conn_refuse(device, from, message->serial, CM_FULL, VIP_SUCCESS);
+    }
+    return true;
+}
+
+/* --- time --- */
+
+static void advance(struct rnic_connect_op *op)
+{
+    if (op->rv->state == RNIC_VI_REQUESTING) {
+        send_request(op);
+    } else if (op->rv->state == RNIC_VI_WAITING) {
+        begin_waiting(op);
+    }
+}
+
+uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now)
+{
+    uint64_t next = UINT64_MAX;
+    for (struct vipl_list *l = device->ops.next; l != &device->ops; l = l->next) {
+        struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
+        if (op->at <= now) {
+            advance(op);
+        }
+        next = op->at < next ? op->at : next;
+    }
+    return next;
+}
+
+/* --- giving up --- */
+
+/* Whether the card, or a peer, has still to say its first word about the request. */
+static bool awaits_word(const struct rnic_connect_op *op)
+{
+    return op->rv->state == RNIC_VI_ACCEPTING ||
+           (op->rv->state == RNIC_VI_REQUESTING && op->heard == RNIC_HEARD_NOTHING);
+}
+
+static VIP_RETURN how_far(const struct rnic_connect_op *op)
+{
+    if (op->heard == RNIC_HEARD_PENDING || op->heard == RNIC_HEARD_BUSY || op->rv->state == RNIC_VI_ACCEPTING) {
+        return VIP_TIMEOUT;
+    }
+    if (op->heard == RNIC_HEARD_NO_MATCH || op->rv->state == RNIC_VI_WAITING) {
+        return VIP_NO_MATCH;
+    }
+    const uint8_t *own = vipl_rnic_query(nic_of(op)->rnic)->mac;
+    return memcmp(op->mac, own, sizeof(op->mac)) == 0 ? VIP_TIMEOUT : VIP_NOT_REACHABLE;
+}
+
+/* The registry's lock is held. VIP_SUCCESS: it has been answered. */
+static VIP_RETURN give_up(struct rnic_vi *rv, bool at_once)
+{
+    struct rnic_connect_op *op = rv->op;
+    vipl_rnic_conn_events(rnic_nic_of_vi(rv)->device);
+    op = rv->op;
+    if (op == NULL) {
+        return VIP_SUCCESS;
+    }
+    if (!at_once && awaits_word(op)) {
+        return VIP_NOT_DONE;
+    }
+    VIP_RETURN rc = how_far(op);
+    if (rv->state == RNIC_VI_REQUESTING) {
+        send_cancel(op);
+    } else if (rv->state == RNIC_VI_ACCEPTING) {
+        vipl_rnic_conn_notify(rnic_nic_of_vi(rv)->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number, rv->serial);
+    }
+    vipl_rnic_connect_end(op);
+    rnic_vi_set(rv, RNIC_VI_IDLE);
+    vipl_rnic_vi_stop(rv);
+    return rc;
+}
+
+VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    uint64_t deadline = vipl_deadline(LAST_WORD_MS);
+    uint32_t generation = vipl_fork_generation();
+    VIP_RETURN rc = VIP_NOT_DONE;
+    while (rc == VIP_NOT_DONE && vipl_fork_generation() == generation) {
+        vipl_rnic_progress(nic->rnic);
+        vipl_mutex_lock(&vipl_rnic_registry.lock);
+        bool at_once = vipl_ms_left(deadline) == 0 || vipl_rnic_is_dead(nic->rnic);
+        rc = give_up(rnic_vi_of(vi), at_once);
+        vipl_mutex_unlock(&vipl_rnic_registry.lock);
+        if (rc == VIP_NOT_DONE) {
+            vipl_poll(NULL, 0, 1, NULL);
+        }
+    }
+    return rc == VIP_NOT_DONE ? VIP_TIMEOUT : rc; /* not done: a forked child, which core leaves at once */
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* The requesting side of connections, and peer-to-peer requests on both sides. */
+#ifndef BACKENDS_RNIC_CONNECT_H
+#define BACKENDS_RNIC_CONNECT_H
+
+#include "backends/rnic/rnic.h"
+
+/* How far a request has got. */
+enum rnic_heard {
+    RNIC_HEARD_NOTHING,
+    RNIC_HEARD_NO_MATCH, /* the card, or a driver, has no listener for it */
+    RNIC_HEARD_BUSY,     /* there is no room for it now */
+    RNIC_HEARD_PENDING   /* it waits for a program */
+};
+
+/* A request under way, of either model. Guarded by the registry. */
+struct rnic_connect_op {
+    struct vipl_list link; /* device->ops */
+    struct rnic_vi *rv;    /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
+    struct vipl_address local;
+    struct vipl_address remote;
+    struct vipl_vi_params params;
+    uint8_t mac[6];
+    bool peer;
+    bool tied;                      /* peer-to-peer, and both sides have the same name: either may send the request */
+    uint32_t serial;
+    enum rnic_heard heard;
+    uint16_t function;              /* PENDING: that has the request */
+    unsigned round;                 /* of tries without a listener */
+    uint64_t at;                    /* REQUESTING: when it is sent again */
+    struct rnic_listener *listener; /* WAITING: where the request is to come; NULL: none yet */
+};
+
+VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
+                             const struct vipl_address *remote, bool peer);
+VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi);
+
+/* The rest under the registry's lock. */
+
+void vipl_rnic_connect_end(struct rnic_connect_op *op); /* frees it */
+/* ACCEPT, REJECT, REFUSED. */
+void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                             const struct cm_message *message);
+/* A peer-to-peer request: accepted if a VI waits for it. False: none does. */
+bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                             const struct cm_message *message);
+/* Sends again what is due. When there is something to be done next, by vipl_now_ns(); UINT64_MAX: never. */
+uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now);
+
+#endif

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Listeners, and requests that wait for a program. A function of the card has a discriminator once; which NIC handles of this process
+ * take requests for it is core's to know (vipl_up_listens()). A request is offered to all of them, and the first to take it has it.
+ */
+#include "backends/rnic/listen.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "backends/rnic/conn.h"
+#include "backends/rnic/connect.h"
+#include "backends/rnic/vi.h"
+#include "base/deadline.h"
+
+enum {
+    AGAIN_MS = 20,
+    READY_MS = 1000 /* for the requester's READY */
+};
+
+/* Guarded by the registry, as all here. */
+struct rnic_listener {
+    struct vipl_list link; /* device->listeners */
+    struct vipl_address local;
+    uint32_t object;
+    unsigned users; /* NIC handles, and peer-to-peer requests */
+    bool installed; /* the card knows it; false: another process has the discriminator */
+    uint64_t at;    /* when to try again */
+};
+
+/* A request. It lives until it is answered or withdrawn. */
+struct rnic_incoming {
+    struct vipl_list link; /* device->incomings */
+    struct vipl_rnic_peer peer;
+    struct cm_message request;
+    struct vipl_address local;
+    struct vipl_address remote;
+    struct vipl_list offers; /* rnic_offer.link */
+    struct rnic_offer *taken; /* by the program; NULL: not yet */
+};
+
+/* A request at one NIC handle. */
+struct rnic_offer {
+    struct vipl_list link;
+    struct rnic_incoming *incoming;
+    struct rnic_nic *nic;
+    struct vipl_conn *conn;
+};
+
+/* --- listeners --- */
+
+static struct rnic_listener *find_listener(struct rnic_device *device, const struct vipl_address *local)
+{
+    for (struct vipl_list *l = device->listeners.next; l != &device->listeners; l = l->next) {
+        struct rnic_listener *listener = VIPL_CONTAINER(l, struct rnic_listener, link);
+        if (vipl_address_same_discriminator(&listener->local, local)) {
+            return listener;
+        }
+    }
+    return NULL;
+}
+
+/* 0; EADDRINUSE: later. */
+static int install(struct rnic_device *device, struct rnic_listener *listener)
+{
+    int error = vipl_rnic_listen_for(device->rnic, listener->object, listener->local.disc, listener->local.disc_len);
+    listener->installed = error == 0;
+    if (error == EADDRINUSE) {
+        listener->at = vipl_now_ns() + (uint64_t)AGAIN_MS * 1000000;
+        vipl_store_relaxed(&device->timed, 1);
+    }
+    return error;
+}
+
+static struct rnic_listener *add_listener(struct rnic_device *device, const struct vipl_address *local)
+{
+    struct rnic_listener *listener = vipl_zalloc(sizeof(*listener));
+    if (listener != NULL) {
+        listener->local = *local;
+        listener->object = ++device->last_listener;
+        vipl_list_append(&device->listeners, &listener->link);
+    }
+    return listener;
+}
+
+static void drop_listener(struct rnic_listener *listener)
+{
+    vipl_list_remove(&listener->link);
+    vipl_free(listener);
+}
+
+struct rnic_listener *vipl_rnic_listener_get(struct rnic_device *device, const struct vipl_address *local)
+{
+    struct rnic_listener *listener = find_listener(device, local);
+    if (listener == NULL) {
+        listener = add_listener(device, local);
+    }
+    if (listener == NULL || (!listener->installed && install(device, listener) != 0)) {
+        if (listener != NULL && listener->users == 0) {
+            drop_listener(listener);
+        }
+        return NULL;
+    }
+    listener->users++;
+    return listener;
+}
+
+void vipl_rnic_listener_put(struct rnic_device *device, struct rnic_listener *listener)
+{
+    if (--listener->users > 0) {
+        return;
+    }
+    if (listener->installed) {
+        (void)vipl_rnic_listen_end(device->rnic, listener->object, listener->local.disc, listener->local.disc_len);
+    }
+    drop_listener(listener);
+}
+
+uint64_t vipl_rnic_listen_timers(struct rnic_device *device, uint64_t now)
+{
+    uint64_t next = UINT64_MAX;
+    for (struct vipl_list *l = device->listeners.next; l != &device->listeners; l = l->next) {
+        struct rnic_listener *listener = VIPL_CONTAINER(l, struct rnic_listener, link);
+        if (!listener->installed && listener->at <= now) {
+            (void)install(device, listener);
+        }
+        next = !listener->installed && listener->at < next ? listener->at : next;
+    }
+    return next;
+}
+
+/* --- offers --- */
+
+static void end_offer(struct rnic_offer *offer, bool gone)
+{
+    rnic_conn_of(offer->conn)->offer = NULL;
+    if (gone) {
+        vipl_up_conn_gone(offer->conn);
+    }
+    vipl_list_remove(&offer->link);
+    vipl_free(offer);
+}
+
+/* No program has it any more. */
+static void end_incoming(struct rnic_incoming *incoming)
+{
+    while (!vipl_list_empty(&incoming->offers)) {
+        end_offer(VIPL_CONTAINER(incoming->offers.next, struct rnic_offer, link), true);
+    }
+    vipl_list_remove(&incoming->link);
+    vipl_free(incoming);
+}
+
+static bool has_offer(const struct rnic_incoming *incoming, const struct rnic_nic *nic)
+{
+    for (const struct vipl_list *l = incoming->offers.next; l != &incoming->offers; l = l->next) {
+        if (VIPL_CONTAINER(l, struct rnic_offer, link)->nic == nic) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool offer_to(struct rnic_incoming *incoming, struct rnic_nic *nic)
+{
+    struct rnic_offer *offer = vipl_zalloc(sizeof(*offer));
+    struct vipl_conn *conn =
+        offer == NULL ? NULL
+                      : vipl_up_conn_arrived(nic->core, &incoming->local, &incoming->remote, &incoming->request.params);
+    if (conn == NULL) { /* too many wait there */
+        vipl_free(offer);
+        return false;
+    }
+    offer->incoming = incoming;
+    offer->nic = nic;
+    offer->conn = conn;
+    vipl_list_append(&incoming->offers, &offer->link);
+    rnic_conn_of(conn)->offer = offer;
+    return true;
+}
+
+/* What is told of a request that came: that it waits, that there is no room for it, or that it is for nobody. */
+static uint8_t offer_to_all(struct rnic_device *device, struct rnic_incoming *incoming)
+{
+    uint8_t outcome = CM_NO_MATCH;
+    for (struct vipl_list *l = device->nics.next; l != &device->nics; l = l->next) {
+        struct rnic_nic *nic = VIPL_CONTAINER(l, struct rnic_nic, link);
+        if (vipl_up_listens(nic->core, &incoming->local)) {
+            outcome = offer_to(incoming, nic) || outcome == CM_PENDING ? CM_PENDING : CM_FULL;
+        }
+    }
+    return outcome;
+}
+
+/* --- requests that come --- */
+
+static struct rnic_incoming *find_incoming(struct rnic_device *device, const struct vipl_rnic_peer *from)
+{
+    for (struct vipl_list *l = device->incomings.next; l != &device->incomings; l = l->next) {
+        struct rnic_incoming *incoming = VIPL_CONTAINER(l, struct rnic_incoming, link);
+        if (rnic_same_peer(&incoming->peer, from)) {
+            return incoming;
+        }
+    }
+    return NULL;
+}
+
+static void set_address(struct vipl_address *out, const uint8_t mac[6], const struct cm_discriminator *name)
+{
+    memset(out, 0, sizeof(*out));
+    out->host_len = 6;
+    memcpy(out->host, mac, 6);
+    out->disc_len = name->length;
+    memcpy(out->disc, name->bytes, name->length);
+}
+
+static struct rnic_incoming *incoming_new(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                                          const struct cm_message *message)
+{
+    struct rnic_incoming *incoming = vipl_zalloc(sizeof(*incoming));
+    if (incoming != NULL) {
+        incoming->peer = *from;
+        incoming->request = *message;
+        set_address(&incoming->local, vipl_rnic_query(device->rnic)->mac, &message->to);
+        set_address(&incoming->remote, from->mac, &message->from);
+        vipl_list_init(&incoming->offers);
+        vipl_list_append(&device->incomings, &incoming->link);
+    }
+    return incoming;
+}
+
+/* A VI has one request at a time: an older one is over, even if its end has not been heard of. */
+static bool is_known(struct rnic_device *device, const struct vipl_rnic_peer *from, uint32_t serial)
+{
+    struct rnic_incoming *incoming = find_incoming(device, from);
+    if (incoming != NULL && incoming->request.serial != serial) {
+        end_incoming(incoming);
+        return false;
+    }
+    return incoming != NULL;
+}
+
+void vipl_rnic_listen_request(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                              const struct cm_message *message)
+{
+    uint8_t outcome = CM_NO_MATCH;
+    if (vipl_rnic_conn_accepting(device, from, message->serial) != NULL) {
+        return; /* it is repeated, and the acceptance is on its way */
+    }
+    if (message->peer) {
+        if (vipl_rnic_connect_match(device, from, message)) {
+            return;
+        }
+    } else if (is_known(device, from, message->serial)) {
+        outcome = CM_PENDING;
+    } else {
+        struct rnic_incoming *incoming = incoming_new(device, from, message);
+        outcome = incoming == NULL ? CM_FULL : offer_to_all(device, incoming);
+        if (incoming != NULL && outcome != CM_PENDING) {
+            end_incoming(incoming);
+        }
+    }
+    vipl_rnic_conn_refuse(device, from, message->serial, outcome, VIP_SUCCESS);
+}
+
+void vipl_rnic_listen_cancel(struct rnic_device *device, const struct vipl_rnic_peer *from, uint32_t serial)
+{
+    struct rnic_incoming *incoming = find_incoming(device, from);
+    if (incoming != NULL && incoming->request.serial == serial) {
+        end_incoming(incoming);
+    }
+}
+
+void vipl_rnic_listen_bury(struct rnic_device *device)
+{
+    while (!vipl_list_empty(&device->incomings)) {
+        end_incoming(VIPL_CONTAINER(device->incomings.next, struct rnic_incoming, link));
+    }
+}
+
+/* --- the operations --- */
+
+/* Requests that came before this NIC handle listened, or when it had no room. */
+static void offer_waiting(struct rnic_nic *nic)
+{
+    struct vipl_list *incomings = &nic->device->incomings;
+    for (struct vipl_list *l = incomings->next; l != incomings; l = l->next) {
+        struct rnic_incoming *incoming = VIPL_CONTAINER(l, struct rnic_incoming, link);
+        if (incoming->taken == NULL && !has_offer(incoming, nic) && vipl_up_listens(nic->core, &incoming->local)) {
+            (void)offer_to(incoming, nic);
+        }
+    }
+}
+
+VIP_RETURN vipl_rnic_listen(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    struct rnic_listener *listener = find_listener(nic->device, local);
+    if (listener == NULL) {
+        listener = add_listener(nic->device, local);
+    }
+    int error = listener == NULL ? ENOMEM : listener->installed ? 0 : install(nic->device, listener);
+    if (error == 0 || error == EADDRINUSE) { /* another process has it: its requests are this one's when that has ended */
+        listener->users++;
+        offer_waiting(nic);
+        rc = VIP_SUCCESS;
+    } else if (listener != NULL && listener->users == 0) {
+        drop_listener(listener);
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+    vipl_up_wake(nic->core);
+    return rc;
+}
+
+void vipl_rnic_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
+{
+    struct rnic_device *device = rnic_nic_of(be)->device;
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    struct rnic_listener *listener = find_listener(device, local);
+    if (listener != NULL) {
+        vipl_rnic_listener_put(device, listener);
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+}
+
+void vipl_rnic_conns_look(struct vipl_be_nic *be)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    vipl_rnic_progress(nic->rnic);
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    vipl_rnic_conn_events(nic->device);
+    offer_waiting(nic);
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+}
+
+bool vipl_rnic_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
+{
+    (void)be;
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    struct rnic_offer *offer = rnic_conn_of(conn)->offer;
+    bool taken = offer != NULL && offer->incoming->taken == NULL;
+    if (taken) {
+        struct vipl_list *offers = &offer->incoming->offers;
+        offer->incoming->taken = offer;
+        for (struct vipl_list *l = offers->next, *next = l->next; l != offers; l = next, next = l->next) {
+            struct rnic_offer *other = VIPL_CONTAINER(l, struct rnic_offer, link);
+            if (other != offer) {
+                end_offer(other, true);
+            }
+        }
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+    return taken;
+}
+
+/* The VI answers the request, which is over here. */
+static bool answer(struct rnic_vi *rv, struct rnic_incoming *incoming)
+{
+    struct vipl_vi_params own;
+    vipl_up_vi_params(rv->vi, &own);
+    struct vipl_rnic_peer peer = incoming->peer;
+    struct cm_message request = incoming->request;
+    end_offer(incoming->taken, false);
+    end_incoming(incoming);
+    if (vipl_rnic_conn_accept(rv, &peer, &request, &own)) {
+        return true;
+    }
+    vipl_rnic_conn_refuse(rnic_nic_of_vi(rv)->device, &peer, request.serial, CM_REJECTED, VIP_SUCCESS);
+    vipl_rnic_vi_stop(rv);
+    return false;
+}
+
+/* Waits for READY. VIP_TIMEOUT: the requester has gone. */
+static VIP_RETURN await_ready(struct rnic_nic *nic, struct rnic_vi *rv)
+{
+    uint64_t deadline = vipl_deadline(READY_MS);
+    bool waits;
+    do {
+        int ms = vipl_ms_left(deadline);
+        if (ms > 0 && !vipl_up_await_connected(rv->vi, (uint32_t)ms)) {
+            return VIP_TIMEOUT; /* a forked child, which core leaves at once */
+        }
+        vipl_mutex_lock(&vipl_rnic_registry.lock);
+        waits = rv->state == RNIC_VI_ACCEPTING;
+        if (waits && vipl_ms_left(deadline) == 0) {
+            vipl_rnic_conn_notify(nic->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number, rv->serial);
+            vipl_rnic_conn_give_up(rv);
+            waits = false;
+        }
+        bool connected = rv->was_connected;
+        vipl_mutex_unlock(&vipl_rnic_registry.lock);
+        if (connected) {
+            return VIP_SUCCESS;
+        }
+    } while (waits);
+    return VIP_TIMEOUT;
+}
+
+VIP_RETURN vipl_rnic_conn_accept_request(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    struct rnic_vi *rv = rnic_vi_of(vi);
+    VIP_RETURN rc = vipl_rnic_vi_prepare(rv);
+    if (rc != VIP_SUCCESS) {
+        return rc;
+    }
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    vipl_rnic_conn_events(nic->device); /* the requester may have gone */
+    struct rnic_offer *offer = rnic_conn_of(conn)->offer;
+    bool asked = offer != NULL && answer(rv, offer->incoming);
+    if (!asked) {
+        vipl_store_relaxed(&rv->stale, 1);
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+    return asked ? await_ready(nic, rv) : VIP_TIMEOUT;
+}
+
+void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool told)
+{
+    struct rnic_device *device = rnic_nic_of(be)->device;
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    struct rnic_offer *offer = rnic_conn_of(conn)->offer;
+    if (offer != NULL) {
+        struct rnic_incoming *incoming = offer->incoming;
+        bool mine = incoming->taken == offer || incoming->taken == NULL;
+        end_offer(offer, false);
+        if (mine) {
+            if (told) {
+                vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED, VIP_SUCCESS);
+            }
+            end_incoming(incoming);
+        }
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+}

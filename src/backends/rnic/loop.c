@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Progress: events of the function, which any of its NIC handles handles for all, and completions of the NIC handle's own queue. A thread
+ * sleeps on one descriptor for both interrupts. It forgets those that have fired, arms the completion queue, and then looks once more:
+ * what came before is found, and what comes after fires.
+ */
+#include "backends/rnic/loop.h"
+
+#include "backends/rnic/conn.h"
+#include "backends/rnic/connect.h"
+#include "backends/rnic/data.h"
+#include "backends/rnic/listen.h"
+#include "base/deadline.h"
+
+enum {
+    POLL_MS = 1 /* between two looks, where there are no interrupts */
+};
+
+/* --- opening --- */
+
+static bool watch(struct rnic_nic *nic, int fd)
+{
+    return fd < 0 || vipl_pollset_add(&nic->waits, fd, nic) == 0;
+}
+
+bool vipl_rnic_loop_open(struct rnic_nic *nic)
+{
+    int events = vipl_rnic_interrupt_fd(nic->rnic, 0);
+    int completions = vipl_rnic_interrupt_fd(nic->rnic, nic->vector);
+    int ms;
+    nic->waits.fd = -1;
+    vipl_rnic_wait_hint(nic->rnic, &nic->card_fd, &ms);
+    if (events < 0 || completions < 0) {
+        return true; /* it polls */
+    }
+    if (vipl_pollset_open(&nic->waits) != 0) {
+        return false;
+    }
+    if (!watch(nic, events) || !watch(nic, completions) || !watch(nic, nic->card_fd)) {
+        vipl_pollset_close(&nic->waits);
+        return false;
+    }
+    return true;
+}
+
+void vipl_rnic_loop_close(struct rnic_nic *nic)
+{
+    if (nic->waits.fd >= 0) {
+        vipl_pollset_close(&nic->waits);
+    }
+}
+
+/* --- progress --- */
+
+/* When the next one is due. The registry's lock is held. */
+static uint64_t run_timers(struct rnic_device *device)
+{
+    uint64_t now = vipl_now_ns();
+    uint64_t ops = vipl_rnic_connect_timers(device, now);
+    uint64_t listeners = vipl_rnic_listen_timers(device, now);
+    uint64_t next = ops < listeners ? ops : listeners;
+    vipl_store_relaxed(&device->timed, next == UINT64_MAX ? 0 : 1);
+    return next;
+}
+
+static void handle_events(struct rnic_device *device)
+{
+    bool dead = vipl_rnic_is_dead(device->rnic);
+    if (dead && vipl_load_relaxed(&device->buried) != 0) {
+        return;
+    }
+    if (!dead && !vipl_rnic_has_event(device->rnic) && vipl_load_relaxed(&device->timed) == 0) {
+        return;
+    }
+    if (!vipl_mutex_trylock(&vipl_rnic_registry.lock)) {
+        return; /* another thread is at it, or this one will be next time */
+    }
+    if (dead) {
+        vipl_rnic_conn_bury(device);
+    } else {
+        vipl_rnic_conn_events(device);
+        if (vipl_load_relaxed(&device->timed) != 0) {
+            (void)run_timers(device);
+        }
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+}
+
+void vipl_rnic_poll(struct vipl_be_nic *be)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    vipl_rnic_progress(nic->rnic);
+    handle_events(nic->device);
+    if (vipl_mutex_trylock(&nic->rx)) {
+        (void)vipl_rnic_data_complete(nic);
+        if (vipl_load_relaxed(&nic->has_wanting) != 0) {
+            vipl_rnic_data_make_room(nic);
+        }
+        vipl_mutex_unlock(&nic->rx);
+    }
+}
+
+/* --- sleeping --- */
+
+/* Interrupts of a vector that several NIC handles share are for all of them: whoever forgets that one fired tells the others. */
+static void clear_shared(struct rnic_nic *nic)
+{
+    int fd = vipl_rnic_interrupt_fd(nic->rnic, nic->vector);
+    if (vipl_poll(&fd, 1, 0, NULL) != 0) {
+        return;
+    }
+    vipl_rnic_interrupt_clear(nic->rnic, nic->vector);
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    for (struct vipl_list *l = nic->device->nics.next; l != &nic->device->nics; l = l->next) {
+        struct rnic_nic *other = VIPL_CONTAINER(l, struct rnic_nic, link);
+        if (other != nic && other->vector == nic->vector) {
+            vipl_up_wake(other->core);
+        }
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+}
+
+static void clear_interrupts(struct rnic_nic *nic)
+{
+    vipl_rnic_interrupt_clear(nic->rnic, 0);
+    if (vipl_load_relaxed(&nic->shares_vector) != 0) {
+        clear_shared(nic);
+    } else {
+        vipl_rnic_interrupt_clear(nic->rnic, nic->vector);
+    }
+}
+
+static int shorter(int a, int b)
+{
+    return a < 0 ? b : b < 0 || a < b ? a : b;
+}
+
+static int ms_to_timers(struct rnic_device *device)
+{
+    if (vipl_load_relaxed(&device->timed) == 0) {
+        return -1;
+    }
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    uint64_t next = run_timers(device);
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+    return next == UINT64_MAX ? -1 : vipl_ms_left(next);
+}
+
+void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    int fd;
+    bool interrupts = nic->waits.fd >= 0;
+    if (interrupts) {
+        clear_interrupts(nic);
+        vipl_mutex_lock(&nic->rx);
+        vipl_rnic_arm_cq(nic->cq);
+        vipl_mutex_unlock(&nic->rx);
+    }
+    hint->fd = nic->waits.fd;
+    vipl_rnic_wait_hint(nic->rnic, &fd, &hint->ms);
+    hint->ms = shorter(hint->ms, ms_to_timers(nic->device));
+    if (!interrupts) {
+        hint->ms = shorter(hint->ms, POLL_MS);
+    }
+    if (vipl_rnic_has_event(nic->rnic) || (vipl_rnic_is_dead(nic->rnic) && vipl_load_relaxed(&nic->device->buried) == 0)) {
+        hint->ms = 0;
+    }
+}
+
+void vipl_rnic_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
+{
+    (void)be;
+    (void)hint; /* an interrupt more does no harm */
+}

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * "inproc": the model of the card in this process, one for all that this process opens, each of which gets a function of its own. The
+ * card works in the threads that call: when a register is written, above all WAKE, and in progress(). So it sleeps whenever no thread is
+ * in here, and a post is executed before it returns. Memory is reached by the addresses that were mapped, and by no others.
+ *
+ * One lock guards the card and everything below it.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "backends/rnic/pci.h"
+#include "base/config.h"
+#include "base/deadline.h"
+#include "base/iov.h"
+#include "base/lock_rank.h"
+#include "base/log.h"
+#include "base/ranges.h"
+#include "devices/rnic/card.h"
+#include "os/os.h"
+#include "os/os_atomic.h"
+#include "os/os_mutex.h"
+#include "rnic/registers.h"
+
+enum {
+    FUNCTIONS = 8,
+    ROUNDS = 64, /* of work in one call */
+    PAGE = 4096,
+    MSIX_CONTROL = 0x42, /* in configuration space */
+    MSIX_ENABLE = 0x8000,
+    DEVICE_CONTROL = 0x68,
+    FUNCTION_RESET = 0x8000,
+    VECTOR_CONTROL = 12 /* in an entry of the MSI-X table */
+};
+static const uint64_t FIRST_IOVA = 0x100000000;
+static const uint64_t LAST_IOVA = UINT64_C(1) << 62;
+
+/* Memory that a function may use. */
+struct inproc_map {
+    struct vipl_range range; /* of IOVAs; first */
+    uint8_t *address;        /* of its first byte */
+    unsigned access;
+    struct vipl_shm slab; /* the memory, if it is a slab: always there; base NULL: the program's */
+};
+
+struct inproc_function {
+    struct rnic_pci pci; /* first */
+    unsigned number;     /* constant */
+    struct vipl_ranges maps;
+    uint64_t next_iova;
+    struct vipl_waker wakers[RNIC_VECTORS];
+    bool interrupts[RNIC_VECTORS]; /* whose waker is open */
+    struct vipl_waker timer;       /* the card has something to do earlier than was said */
+    uint64_t promised;             /* when it was said that the card has something to do */
+};
+
+static struct inproc {
+    struct vipl_mutex lock; /* rank RNIC_PCI; guards all below, and the functions */
+    struct rnic_card card;
+    void *area; /* of area_bytes; NULL: there is no card now */
+    size_t area_bytes;
+    struct inproc_function *functions[FUNCTIONS];
+    uint64_t deadline; /* when the card wants to work by itself */
+    bool asleep;
+} inproc = {.lock = {0, VIPL_RANK_RNIC_PCI}};
+
+static struct inproc_function *self(struct rnic_pci *pci)
+{
+    return (struct inproc_function *)(void *)pci;
+}
+
+/* --- what the card may do --- */
+
+/* The memory behind [iova, bytes), if the function has it mapped as a whole for that access. */
+static const struct inproc_map *find(unsigned fn, uint64_t iova, uint32_t bytes, unsigned access)
+{
+    const struct inproc_function *f = inproc.functions[fn];
+    if (f == NULL || bytes == 0) {
+        return NULL;
+    }
+    const struct inproc_map *map = (const void *)vipl_ranges_at_or_after(&f->maps, iova);
+    bool inside = map != NULL && map->range.first <= iova && bytes - 1 <= map->range.last - iova;
+    return inside && (map->access & access) != 0 ? map : NULL;
+}
+
+static uint8_t *memory_of(const struct inproc_map *map, uint64_t iova)
+{
+    return map->address + (iova - map->range.first);
+}
+
+static bool dma_read(void *context, unsigned fn, uint64_t iova, void *out, uint32_t bytes)
+{
+    const struct inproc_map *map = find(fn, iova, bytes, RNIC_PCI_READ);
+    (void)context;
+    if (map == NULL) {
+        return bytes == 0;
+    }
+    if (map->slab.base != NULL) {
+        memcpy(out, memory_of(map, iova), bytes);
+        return true;
+    }
+    return vipl_iov_bytes(out, memory_of(map, iova), bytes);
+}
+
+static bool write_ordered(uint8_t *to, const void *in, uint32_t bytes)
+{
+    struct vipl_sg from; /* large, so not cleared */
+    from.bytes = bytes;
+    from.count = 1;
+    from.iov[0].base = (void *)(uintptr_t)in;
+    from.iov[0].len = bytes;
+    return vipl_iov_ordered(to, &from) == VIPL_IOV_DONE;
+}
+
+static bool dma_write(void *context, unsigned fn, uint64_t iova, const void *in, uint32_t bytes)
+{
+    const struct inproc_map *map = find(fn, iova, bytes, RNIC_PCI_WRITE);
+    (void)context;
+    if (map == NULL) {
+        return bytes == 0;
+    }
+    if (map->slab.base != NULL) {
+        memcpy(memory_of(map, iova), in, bytes);
+        return true;
+    }
+    return write_ordered(memory_of(map, iova), in, bytes);
+}
+
+/* Only rings have such words, and they lie in slabs. */
+static bool dma_publish(void *context, unsigned fn, uint64_t iova, const uint8_t word[4])
+{
+    const struct inproc_map *map = find(fn, iova, 4, RNIC_PCI_WRITE);
+    uint32_t value;
+    (void)context;
+    if (map == NULL || map->slab.base == NULL || iova % 4 != 0) {
+        return false;
+    }
+    memcpy(&value, word, sizeof(value));
+    vipl_store_release((uint32_t *)(void *)memory_of(map, iova), value); /* pairs with the driver's load of OWNER */
+    return true;
+}
+
+static void interrupt(void *context, unsigned fn, unsigned vector)
+{
+    struct inproc_function *f = inproc.functions[fn];
+    (void)context;
+    if (f != NULL && vector < RNIC_VECTORS && f->interrupts[vector]) {
+        vipl_waker_signal(&f->wakers[vector]);
+    }
+}
+
+/* There is no wire: the card's link is down. */
+static void transmit(void *context, const uint8_t *frame, uint32_t bytes)
+{
+    (void)context;
+    (void)frame;
+    (void)bytes;
+}
+
+static const struct rnic_card_host host = {.dma_read = dma_read,
+                                           .dma_write = dma_write,
+                                           .dma_publish = dma_publish,
+                                           .interrupt = interrupt,
+                                           .transmit = transmit};
+
+/* --- its work: under the lock --- */
+
+/* A thread that sleeps until a time that was right before has to wake earlier. */
+static void tell_sleepers(void)
+{
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
+        struct inproc_function *f = inproc.functions[i];
+        if (f != NULL && inproc.deadline < f->promised) {
+            f->promised = inproc.deadline;
+            vipl_waker_signal(&f->timer);
+        }
+    }
+}
+
+static void run_locked(void)
+{
+    rnic_card_wake(&inproc.card);
+    inproc.asleep = false;
+    for (unsigned i = 0; i < ROUNDS && !inproc.asleep; i++) {
+        rnic_card_advance(&inproc.card, vipl_now_ns());
+        inproc.asleep = rnic_card_sleep(&inproc.card);
+    }
+    inproc.deadline = rnic_card_deadline(&inproc.card);
+    tell_sleepers();
+}
+
+/* --- the access --- */
+
+static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+{
+    vipl_mutex_lock(&inproc.lock);
+    uint64_t value = rnic_card_bar_read(&inproc.card, self(pci)->number, bar, offset, 4);
+    vipl_mutex_unlock(&inproc.lock);
+    return (uint32_t)value;
+}
+
+static void write_register(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
+{
+    vipl_mutex_lock(&inproc.lock);
+    rnic_card_bar_write(&inproc.card, self(pci)->number, bar, offset, 4, value);
+    run_locked();
+    vipl_mutex_unlock(&inproc.lock);
+}
+
+static uint32_t config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
+{
+    vipl_mutex_lock(&inproc.lock);
+    uint32_t value = rnic_card_config_read(&inproc.card, self(pci)->number, offset, bytes);
+    vipl_mutex_unlock(&inproc.lock);
+    return value;
+}
+
+static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
+{
+    vipl_mutex_lock(&inproc.lock);
+    rnic_card_config_write(&inproc.card, self(pci)->number, offset, bytes, value);
+    run_locked();
+    vipl_mutex_unlock(&inproc.lock);
+}
+
+static int reset(struct rnic_pci *pci)
+{
+    config_write(pci, DEVICE_CONTROL, 2, config_read(pci, DEVICE_CONTROL, 2) | FUNCTION_RESET);
+    return 0;
+}
+
+static void progress(struct rnic_pci *pci)
+{
+    (void)pci;
+    if (!vipl_mutex_trylock(&inproc.lock)) {
+        return; /* another thread lets it work */
+    }
+    if (!inproc.asleep || inproc.deadline <= vipl_now_ns()) {
+        run_locked();
+    }
+    vipl_mutex_unlock(&inproc.lock);
+}
+
+static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
+{
+    struct inproc_function *f = self(pci);
+    vipl_mutex_lock(&inproc.lock);
+    vipl_waker_reset(&f->timer);
+    f->promised = inproc.asleep ? inproc.deadline : 0;
+    *fd = f->timer.fd;
+    *ms = vipl_ms_left(f->promised);
+    vipl_mutex_unlock(&inproc.lock);
+}
+
+static bool is_gone(struct rnic_pci *pci)
+{
+    (void)pci;
+    return false; /* a card that a fault removes is found by its registers */
+}
+
+/* --- memory --- */
+
+static uint64_t round_up(uint64_t value)
+{
+    return (value + PAGE - 1) / PAGE * PAGE;
+}
+
+/* IOVAs are given out in ascending order, with a page that is nobody's between two maps. */
+static int enter_locked(struct inproc_function *f, struct inproc_map *map, size_t bytes)
+{
+    uint64_t offset = (uintptr_t)map->address % PAGE;
+    do {
+        uint64_t first = f->next_iova + offset;
+        if (LAST_IOVA - first < bytes) {
+            f->next_iova = FIRST_IOVA;
+            return ENOSPC;
+        }
+        map->range.first = first;
+        map->range.last = first + (bytes - 1);
+        f->next_iova = round_up(first + bytes) + PAGE;
+    } while (!vipl_ranges_add(&f->maps, &map->range));
+    return 0;
+}
+
+static struct inproc_map *new_map(uint8_t *address, unsigned access)
+{
+    struct inproc_map *map = vipl_zalloc(sizeof(*map));
+    if (map != NULL) {
+        map->address = address;
+        map->access = access;
+        map->slab.fd = -1;
+    }
+    return map;
+}
+
+static int enter(struct inproc_function *f, struct inproc_map *map, size_t bytes, uint64_t *iova)
+{
+    vipl_mutex_lock(&inproc.lock);
+    int error = enter_locked(f, map, bytes);
+    *iova = map->range.first;
+    vipl_mutex_unlock(&inproc.lock);
+    return error;
+}
+
+static int map_memory(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
+{
+    struct inproc_map *map = new_map(address, access);
+    if (map == NULL) {
+        return ENOMEM;
+    }
+    int error = enter(self(pci), map, bytes, iova);
+    if (error != 0) {
+        vipl_free(map);
+    }
+    return error;
+}
+
+static void unmap_memory(struct rnic_pci *pci, uint64_t iova, size_t bytes)
+{
+    struct inproc_function *f = self(pci);
+    (void)bytes;
+    vipl_mutex_lock(&inproc.lock);
+    struct inproc_map *map = (void *)vipl_ranges_at_or_after(&f->maps, iova);
+    vipl_ranges_remove(&f->maps, &map->range);
+    vipl_mutex_unlock(&inproc.lock);
+    vipl_shm_release(&map->slab);
+    vipl_free(map);
+}
+
+static int get_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
+{
+    struct vipl_shm memory = {.fd = -1};
+    int error = vipl_shm_create(&memory, "vipl-rnic", bytes);
+    if (error != 0) {
+        return error;
+    }
+    vipl_shm_close_fd(&memory);
+    struct inproc_map *map = new_map(memory.base, RNIC_PCI_READ | RNIC_PCI_WRITE);
+    error = map == NULL ? ENOMEM : enter(self(pci), map, bytes, &out->iova);
+    if (error != 0) {
+        vipl_free(map);
+        vipl_shm_release(&memory);
+        return error;
+    }
+    map->slab = memory;
+    out->base = memory.base;
+    out->bytes = bytes;
+    return 0;
+}
+
+static void free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
+{
+    unmap_memory(pci, slab->iova, slab->bytes);
+}
+
+/* --- interrupts --- */
+
+static int interrupt_fd(struct rnic_pci *pci, unsigned vector)
+{
+    struct inproc_function *f = self(pci);
+    vipl_mutex_lock(&inproc.lock);
+    if (!f->interrupts[vector] && vipl_waker_open(&f->wakers[vector]) == 0) {
+        uint32_t control = rnic_card_config_read(&inproc.card, f->number, MSIX_CONTROL, 2);
+        f->interrupts[vector] = true;
+        rnic_card_config_write(&inproc.card, f->number, MSIX_CONTROL, 2, control | MSIX_ENABLE);
+        rnic_card_bar_write(&inproc.card, f->number, 0, RNIC_MSIX_TABLE + 16 * vector + VECTOR_CONTROL, 4, 0);
+    }
+    int fd = f->interrupts[vector] ? f->wakers[vector].fd : -1;
+    vipl_mutex_unlock(&inproc.lock);
+    return fd;
+}
+
+static void interrupt_clear(struct rnic_pci *pci, unsigned vector)
+{
+    vipl_waker_reset(&self(pci)->wakers[vector]);
+}
+
+/* --- the card, from its first function to its last --- */
+
+static void power_down_locked(void)
+{
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
+        if (inproc.functions[i] != NULL) {
+            return;
+        }
+    }
+    vipl_unreserve(inproc.area, inproc.area_bytes);
+    inproc.area = NULL;
+}
+
+/* The settings that make the card or its wire bad. */
+static void spoil_locked(void)
+{
+    char text[512];
+    char error[128];
+    if (vipl_config_text("VIPL_RNIC_IMPAIR", text, sizeof(text)) &&
+        !rnic_card_impair(&inproc.card, text, error, sizeof(error))) {
+        vipl_log(VIPL_LOG_ERROR, "VIPL_RNIC_IMPAIR: %s", error);
+    }
+    if (vipl_config_text("VIPL_RNIC_FAULTS", text, sizeof(text)) &&
+        !rnic_card_faults(&inproc.card, text, error, sizeof(error))) {
+        vipl_log(VIPL_LOG_ERROR, "VIPL_RNIC_FAULTS: %s", error);
+    }
+}
+
+static int power_up_locked(void)
+{
+    struct rnic_card_config config = {.functions = FUNCTIONS,
+                                      .qps = RNIC_MOST_QPS,
+                                      .cqs = 4096,
+                                      .stags = 65536,
+                                      .pbl_entries = 4096,
+                                      .flows = 256,
+                                      .frames = 2048,
+                                      .mtu = 9000,
+                                      .mac = {0x02, 'V', 'I', 0, 0, 1},
+                                      .seed = vipl_config_number("VIPL_RNIC_SEED", 1, 0, UINT32_MAX)};
+    inproc.area_bytes = rnic_card_bytes(&config);
+    inproc.area = vipl_reserve(inproc.area_bytes);
+    if (inproc.area == NULL) {
+        return ENOMEM;
+    }
+    rnic_card_init(&inproc.card, inproc.area, &config, &host, NULL);
+    rnic_card_link(&inproc.card, false);
+    spoil_locked();
+    run_locked();
+    return 0;
+}
+
+/* --- opening and closing --- */
+
+static const struct rnic_pci_ops inproc_ops;
+
+static int attach_locked(struct inproc_function *f)
+{
+    while (f->number < FUNCTIONS && inproc.functions[f->number] != NULL) {
+        f->number++;
+    }
+    if (f->number == FUNCTIONS) {
+        return EBUSY;
+    }
+    int error = inproc.area == NULL ? power_up_locked() : 0;
+    if (error == 0) {
+        inproc.functions[f->number] = f;
+        rnic_card_attach(&inproc.card, f->number, f->pci.doorbells);
+        run_locked();
+    }
+    return error;
+}
+
+static void end(struct inproc_function *f)
+{
+    for (unsigned i = 0; i < RNIC_VECTORS; i++) {
+        if (f->interrupts[i]) {
+            vipl_waker_close(&f->wakers[i]);
+        }
+    }
+    vipl_waker_close(&f->timer);
+    vipl_unreserve(f->pci.doorbells, RNIC_BAR2_BYTES);
+    vipl_free(f);
+}
+
+int rnic_pci_inproc_open(const char *device, struct rnic_pci **out)
+{
+    if (strcmp(device, "inproc") != 0) {
+        return ENODEV;
+    }
+    struct inproc_function *f = vipl_zalloc(sizeof(*f));
+    int error = f == NULL ? ENOMEM : vipl_waker_open(&f->timer);
+    if (error != 0) {
+        vipl_free(f);
+        return error;
+    }
+    f->pci = (struct rnic_pci){.ops = &inproc_ops, .doorbells = vipl_reserve(RNIC_BAR2_BYTES), .linear = true};
+    f->next_iova = FIRST_IOVA;
+    vipl_ranges_init(&f->maps);
+    error = ENOMEM;
+    if (f->pci.doorbells != NULL) {
+        vipl_mutex_lock(&inproc.lock);
+        error = attach_locked(f);
+        vipl_mutex_unlock(&inproc.lock);
+    }
+    if (error != 0) {
+        end(f);
+        return error;
+    }
+    *out = &f->pci;
+    return 0;
+}
+
+static void close_pci(struct rnic_pci *pci)
+{
+    struct inproc_function *f = self(pci);
+    struct inproc_map *map;
+    vipl_mutex_lock(&inproc.lock);
+    rnic_card_detach(&inproc.card, f->number);
+    run_locked(); /* its peers are told */
+    inproc.functions[f->number] = NULL;
+    power_down_locked();
+    vipl_mutex_unlock(&inproc.lock);
+    while ((map = (void *)vipl_ranges_at_or_after(&f->maps, 0)) != NULL) {
+        vipl_ranges_remove(&f->maps, &map->range);
+        vipl_shm_release(&map->slab);
+        vipl_free(map);
+    }
+    end(f);
+}
+
+/* The child has a card of its own, if it opens one. */
+static void abandon(struct rnic_pci *pci)
+{
+    (void)pci;
+    memset(&inproc, 0, sizeof(inproc));
+    vipl_mutex_init(&inproc.lock, VIPL_RANK_RNIC_PCI);
+}
+
+static const struct rnic_pci_ops inproc_ops = {
+    .name = "inproc",
+    .close = close_pci,
+    .abandon = abandon,
+    .read = read_register,
+    .write = write_register,
+    .config_read = config_read,
+    .config_write = config_write,
+    .reset = reset,
+    .map = map_memory,
+    .unmap = unmap_memory,
+    .slab = get_slab,
+    .free_slab = free_slab,
+    .interrupt_fd = interrupt_fd,
+    .interrupt_clear = interrupt_clear,
+    .progress = progress,
+    .wait_hint = wait_hint,
+    .is_gone = is_gone,
+};

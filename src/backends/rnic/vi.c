@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A VI is a queue pair from its creation on; the rings come with the first posts. Between two connections the queue pair goes through
+ * ERROR, where the card gives up what was posted and says DRAINED, back to IDLE.
+ */
+#include "backends/rnic/vi.h"
+
+#include <errno.h>
+
+#include "backends/rnic/conn.h"
+#include "backends/rnic/data.h"
+#include "base/deadline.h"
+#include "base/log.h"
+#include "base/pool.h"
+
+enum {
+    CLOSING_MS = 1100, /* the card allows a second for what was posted before */
+    DRAIN_MS = 1000
+};
+
+static void make(void *object)
+{
+    struct rnic_vi *rv = object;
+    vipl_rnic_data_init(rv);
+}
+
+static struct vipl_pool pool = VIPL_POOL_INIT(pool, struct rnic_vi, link, make);
+
+void vipl_rnic_vi_abandon(void)
+{
+    vipl_pool_abandon(&pool);
+}
+
+/* --- beginning and end --- */
+
+static uint8_t level_of(uint16_t reliability)
+{
+    return reliability == VIP_SERVICE_UNRELIABLE         ? RNIC_LEVEL_UNRELIABLE
+           : reliability == VIP_SERVICE_RELIABLE_DELIVERY ? RNIC_LEVEL_DELIVERY
+                                                          : RNIC_LEVEL_RECEPTION;
+}
+
+static struct vipl_rnic_qp_attributes attributes_of(const struct rnic_nic *nic, struct vipl_vi *vi)
+{
+    struct vipl_vi_params params;
+    vipl_up_vi_params(vi, &params);
+    struct vipl_rnic_qp_attributes attributes = {
+        .pd = {.realm = nic->pd.realm, .domain = vipl_up_vi_tag(vi)},
+        .level = level_of(params.reliability),
+        .rights = (uint8_t)((params.rdma_write ? RNIC_RIGHT_REMOTE_WRITE : 0) |
+                            (params.rdma_read ? RNIC_RIGHT_REMOTE_READ : 0)),
+    };
+    return attributes;
+}
+
+/* The registry's lock and rx are held. False: no memory. */
+static bool enter_locked(struct rnic_device *device, struct rnic_vi *rv)
+{
+    void **slot = &device->vis[rv->qp.number / RNIC_QP_CHUNK];
+    if (*slot == NULL) {
+        void **chunk = vipl_zalloc(RNIC_QP_CHUNK * sizeof(*chunk));
+        if (chunk == NULL) {
+            return false;
+        }
+        vipl_store_ptr(slot, chunk); /* pairs with rnic_vi_at() */
+    }
+    void **chunk = *slot;
+    vipl_store_ptr(&chunk[rv->qp.number % RNIC_QP_CHUNK], rv);
+    return true;
+}
+
+static bool enter(struct rnic_nic *nic, struct rnic_vi *rv)
+{
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    vipl_mutex_lock(&nic->rx);
+    bool entered = enter_locked(nic->device, rv);
+    vipl_mutex_unlock(&nic->rx);
+    if (entered) {
+        vipl_list_append(&nic->vis, &rv->link);
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+    return entered;
+}
+
+static void leave(struct rnic_nic *nic, struct rnic_vi *rv)
+{
+    void **chunk = nic->device->vis[rv->qp.number / RNIC_QP_CHUNK];
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    vipl_mutex_lock(&nic->rx);
+    vipl_store_ptr(&chunk[rv->qp.number % RNIC_QP_CHUNK], NULL);
+    vipl_mutex_unlock(&nic->rx);
+    vipl_list_remove(&rv->link);
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+}
+
+static void reset(struct rnic_vi *rv, struct rnic_nic *nic, struct vipl_vi *vi)
+{
+    rv->vi = vi;
+    rv->state = RNIC_VI_IDLE;
+    vipl_list_init(&rv->accepting);
+    rv->op = NULL;
+    rv->peer_gone = rv->ending = rv->held = false;
+    vipl_store_relaxed(&rv->active, 0);
+    vipl_store_relaxed(&rv->stale, 0);
+    vipl_store_relaxed(&rv->broken, 0);
+    vipl_store_relaxed(&rv->drained, 0);
+    vipl_list_init(&rv->link);
+    vipl_store_ptr(&rv->nic, nic);
+}
+
+/* A completion queue that has no room for one more queue pair is doubled. */
+static int create_qp(struct rnic_nic *nic, const struct vipl_rnic_qp_attributes *attributes,
+                     struct vipl_rnic_qp *out)
+{
+    vipl_mutex_lock(&nic->rx);
+    int error = vipl_rnic_create_qp(nic->rnic, nic->cq, attributes, out);
+    while (error == ENOBUFS) {
+        while (vipl_rnic_data_complete(nic)) { /* so that the ring before this one is free */
+        }
+        error = vipl_rnic_grow_cq(nic->cq);
+        error = error == 0 ? vipl_rnic_create_qp(nic->rnic, nic->cq, attributes, out) : error;
+    }
+    vipl_mutex_unlock(&nic->rx);
+    return error;
+}
+
+VIP_RETURN vipl_rnic_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    struct rnic_vi *rv = vipl_pool_get(&pool);
+    if (rv == NULL) {
+        return VIP_ERROR_RESOURCE;
+    }
+    struct vipl_rnic_qp_attributes attributes = {.pd = {.realm = nic->pd.realm}}; /* the VI's come when it connects */
+    int error = create_qp(nic, &attributes, &rv->qp);
+    if (error != 0) {
+        vipl_pool_put(&pool, rv);
+        return VIP_ERROR_RESOURCE;
+    }
+    reset(rv, nic, vi);
+    if (!enter(nic, rv)) {
+        (void)vipl_rnic_destroy_qp(&rv->qp);
+        vipl_store_ptr(&rv->nic, NULL);
+        vipl_pool_put(&pool, rv);
+        return VIP_ERROR_RESOURCE;
+    }
+    ((struct rnic_vi_area *)vipl_vi_area(vi))->rv = rv;
+    return VIP_SUCCESS;
+}
+
+void vipl_rnic_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    struct rnic_vi *rv = rnic_vi_of(vi);
+    vipl_rnic_data_forget(nic, rv);
+    leave(nic, rv);
+    int error = vipl_rnic_destroy_qp(&rv->qp);
+    if (error != 0 && error != ENODEV) {
+        vipl_log_os("rnic: ending a queue pair", error);
+    }
+    vipl_store_ptr(&rv->nic, NULL);
+    vipl_pool_put(&pool, rv);
+}
+
+/* --- from one connection to the next --- */
+
+/* Takes completions until this queue pair's last one has been taken, for `ms` at most. */
+static bool drain(struct rnic_nic *nic, struct rnic_vi *rv, unsigned ms)
+{
+    uint64_t deadline = vipl_deadline(ms);
+    for (unsigned i = 0;; i++) {
+        vipl_rnic_progress(nic->rnic);
+        vipl_mutex_lock(&nic->rx);
+        (void)vipl_rnic_data_complete(nic);
+        vipl_mutex_unlock(&nic->rx);
+        if (vipl_load_relaxed(&rv->drained) != 0) {
+            return true;
+        }
+        if (vipl_rnic_is_dead(nic->rnic) || vipl_ms_left(deadline) == 0) {
+            return false;
+        }
+        if (i > 100) {
+            vipl_poll(NULL, 0, 1, NULL);
+        }
+    }
+}
+
+/* Orderly: what was posted before is sent, if the connection stands. */
+static void close_qp(struct rnic_nic *nic, struct rnic_vi *rv)
+{
+    if (vipl_load_relaxed(&rv->active) != 0 && vipl_load_relaxed(&rv->broken) == 0 &&
+        vipl_load_relaxed(&rv->drained) == 0 &&
+        vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_CLOSING, NULL) == 0) {
+        (void)drain(nic, rv, CLOSING_MS);
+    }
+}
+
+static bool has_posts(const struct rnic_vi *rv)
+{
+    const struct vipl_rnic_queue *queues = rv->qp.queues;
+    return queues[VIPL_RNIC_SQ].producer != queues[VIPL_RNIC_SQ].consumer ||
+           queues[VIPL_RNIC_RQ].producer != queues[VIPL_RNIC_RQ].consumer;
+}
+
+/* Back to IDLE, with empty queues or with the receives as they are. No lock but the registry's is held. */
+static int renew(struct rnic_nic *nic, struct rnic_vi *rv, bool keep_receives)
+{
+    int error = 0;
+    if (vipl_load_relaxed(&rv->active) != 0 || has_posts(rv)) {
+        error = vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_ERROR, NULL);
+        if (error == 0 && !drain(nic, rv, DRAIN_MS)) {
+            vipl_rnic_fail(nic->rnic, "a queue pair does not end");
+            error = ENODEV;
+        }
+        if (error == 0) {
+            vipl_mutex_lock(&nic->rx);
+            error = vipl_rnic_renew_qp(&rv->qp, keep_receives);
+            vipl_mutex_unlock(&nic->rx);
+        }
+    }
+    if (error == 0) {
+        vipl_store_relaxed(&rv->active, 0);
+        vipl_store_relaxed(&rv->broken, 0);
+        vipl_store_relaxed(&rv->drained, 0);
+        vipl_store_relaxed(&rv->stale, 0);
+    }
+    return error;
+}
+
+static void set_ending(struct rnic_vi *rv, bool ending)
+{
+    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    if (!ending) { /* what the card had to say about this connection has been said, and is not heard by the next one */
+        vipl_rnic_conn_events(rnic_nic_of_vi(rv)->device);
+    }
+    rv->ending = ending;
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+}
+
+void vipl_rnic_vi_quiesce(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    struct rnic_nic *nic = rnic_nic_of(be);
+    struct rnic_vi *rv = rnic_vi_of(vi);
+    uint32_t generation = vipl_fork_generation();
+    set_ending(rv, true);
+    close_qp(nic, rv);
+    (void)renew(nic, rv, false); /* a card that fails here is dead, and makes no DMA any more */
+    if (vipl_fork_generation() == generation) {
+        set_ending(rv, false);
+    }
+}
+
+void vipl_rnic_vi_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
+{
+    (void)be;
+    (void)vi; /* quiesce does it */
+}
+
+VIP_RETURN vipl_rnic_vi_prepare(struct rnic_vi *rv)
+{
+    struct rnic_nic *nic = rnic_nic_of_vi(rv);
+    bool stale = vipl_load_relaxed(&rv->stale) != 0;
+    int error = stale ? renew(nic, rv, false) : 0;
+    if (error == 0) {
+        struct vipl_rnic_qp_attributes attributes = attributes_of(nic, rv->vi);
+        error = vipl_rnic_set_qp(&rv->qp, &attributes);
+    }
+    if (error != 0) {
+        return VIP_ERROR_RESOURCE;
+    }
+    vipl_up_recv_resume(rv->vi);
+    vipl_mutex_lock(&nic->rx);
+    vipl_rnic_data_make_room(nic);
+    vipl_mutex_unlock(&nic->rx);
+    return VIP_SUCCESS;
+}
+
+/* --- its peer --- */
+
+static uint8_t least(unsigned a, unsigned b)
+{
+    return (uint8_t)(a < b ? a : b);
+}
+
+int vipl_rnic_vi_receive(struct rnic_vi *rv, const struct cm_message *peer, bool sending)
+{
+    const struct vipl_rnic_caps *caps = vipl_rnic_query(rnic_nic_of_vi(rv)->rnic);
+    struct vipl_rnic_qp_connection connection = {
+        .peer = rv->peer,
+        .ird = least(caps->ird, peer->ord),
+        .ord = least(caps->ord, peer->ird),
+    };
+    vipl_store_relaxed(&rv->active, 1);
+    int error = vipl_rnic_modify_qp(&rv->qp, sending ? RNIC_QP_STATE_CONNECTED : RNIC_QP_STATE_RECEIVE, &connection);
+    if (error != 0) {
+        vipl_store_relaxed(&rv->active, 0);
+    }
+    return error;
+}
+
+void vipl_rnic_vi_stop(struct rnic_vi *rv)
+{
+    vipl_store_relaxed(&rv->stale, 1);
+    vipl_store_relaxed(&rv->broken, 1);
+    if (vipl_load_relaxed(&rv->active) != 0) {
+        (void)vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_ERROR, NULL); /* one that fails is dead */
+    }
+}
+
+void vipl_rnic_vi_restart(struct rnic_vi *rv)
+{
+    if (renew(rnic_nic_of_vi(rv), rv, true) != 0) {
+        vipl_rnic_vi_stop(rv);
+    }
+}

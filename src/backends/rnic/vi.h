@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* A VI's queue pair: its beginning, its end, and what comes between two connections. */
+#ifndef BACKENDS_RNIC_VI_H
+#define BACKENDS_RNIC_VI_H
+
+#include "backends/rnic/rnic.h"
+
+VIP_RETURN vipl_rnic_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi);
+void vipl_rnic_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi);
+void vipl_rnic_vi_quiesce(struct vipl_be_nic *be, struct vipl_vi *vi);
+void vipl_rnic_vi_revoke(struct vipl_be_nic *be, struct vipl_vi *vi);
+void vipl_rnic_vi_abandon(void);
+
+/* Before a VI connects or accepts: its queue pair is idle and empty, has the VI's attributes, and the receives that core has for it.
+ * No lock is held. */
+VIP_RETURN vipl_rnic_vi_prepare(struct rnic_vi *rv);
+
+/* The queue pair knows its peer and receives; with `sending` it sends too. The registry's lock is held. Errors of the card as
+ * verbs.h says. */
+int vipl_rnic_vi_receive(struct rnic_vi *rv, const struct cm_message *peer, bool sending);
+/* The connection is no more, or has not come about: nothing is received from now on, and core has back the receives, or will. The
+ * registry's lock is held. */
+void vipl_rnic_vi_stop(struct rnic_vi *rv);
+/* The same, but the receives stay the card's: another connection is to come about. */
+void vipl_rnic_vi_restart(struct rnic_vi *rv);
+
+#endif
