@@ -94,6 +94,47 @@ TEST_CASE("a message that cannot be received is refused before a byte of it move
     CHECK(Two::event_of(two.a).code == RNIC_ERROR_REMOTE_RECEIVE);
 }
 
+TEST_CASE("a message waits for receives that the driver holds back", "[card]")
+{
+    Setup setup;
+    setup.level = GENERATE(0u, 1u, 2u);
+    Two two(setup);
+    const std::uint32_t held = RNIC_DB_QP + 64 * two.pair->qp_b + RNIC_QPDB_RQ_HELD;
+    const auto hold = [&](std::uint32_t value) {
+        two.b.store(held, value);
+        two.b.hint(RNIC_DB_QP_HINTS, two.pair->qp_b);
+    };
+    hold(1);
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        two.post_a(two.send(3000, 40 + i));
+    }
+    CHECK(two.quiet_b());
+    CHECK(Two::event_of(two.b).kind == 0);
+    for (std::uint32_t i = 0; i < 2; ++i) { // handed over one after the other
+        two.post_b(two.receive(3000, 70 + i));
+        const Completion got = two.next_b();
+        CHECK(got.cookie == 70 + i);
+        CHECK(got.status == RNIC_STATUS_OK);
+        CHECK(two.quiet_b());
+    }
+    SECTION("the last of them comes, and no more is held")
+    {
+        two.post_b(two.receive(3000, 72));
+        hold(0);
+        CHECK(two.next_b().cookie == 72);
+        for (std::uint32_t i = 0; i < 3; ++i) {
+            CHECK(two.next_a().status == RNIC_STATUS_OK);
+        }
+        check_alive(two);
+    }
+    SECTION("there is none after all")
+    {
+        hold(0);
+        two.host.run_for(10000000);
+        CHECK(Two::event_of(two.b).code == RNIC_ERROR_RECV_EMPTY);
+    }
+}
+
 TEST_CASE("a message that finds no receive", "[card]")
 {
     Setup setup;

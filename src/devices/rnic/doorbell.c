@@ -77,6 +77,11 @@ uint32_t rnic_doorbell_rq(const struct rnic_card *card, uint32_t qp)
     return load(card, rnic_qp(card, qp)->fn, qp_at(qp) + RNIC_QPDB_RQ);
 }
 
+bool rnic_doorbell_holds(const struct rnic_card *card, uint32_t qp)
+{
+    return load(card, rnic_qp(card, qp)->fn, qp_at(qp) + RNIC_QPDB_RQ_HELD) != 0;
+}
+
 static void tell_change(struct rnic_card *card, unsigned fn, uint32_t offset, uint32_t before, uint32_t now)
 {
     if (before != now) {

@@ -17,6 +17,8 @@ void rnic_doorbell_look_qp(struct rnic_card *card, uint32_t qp);
 void rnic_doorbell_look_cq(struct rnic_card *card, uint32_t cq, uint32_t *consumer, uint32_t *arm);
 uint32_t rnic_doorbell_sq(const struct rnic_card *card, uint32_t qp);
 uint32_t rnic_doorbell_rq(const struct rnic_card *card, uint32_t qp);
+/* Whether the driver has receives that the ring has no room for yet. */
+bool rnic_doorbell_holds(const struct rnic_card *card, uint32_t qp);
 /* Makes one zero, as for a new object. */
 void rnic_doorbell_clear_qp(struct rnic_card *card, unsigned fn, uint32_t qp);
 void rnic_doorbell_clear_cq(struct rnic_card *card, unsigned fn, uint32_t cq);
