@@ -65,7 +65,7 @@ TEST_CASE("65,536 connected queue pairs on one card, at most 512 bytes each", "[
 {
     const rnic_card_config config = large_config();
     Host host(config);
-    CHECK(resident(host, config) < 2 << 20); // a card that nobody uses
+    CHECK(resident(host, config) < 16 << 20); // a card that nobody uses: EFE begins with its tables of flows
     Driver drivers[2] = {{host, 0}, {host, 255}};
     std::vector<std::uint32_t> qps[2];
     std::uint32_t cqs[2];
