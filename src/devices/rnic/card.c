@@ -81,6 +81,7 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
     state->random = config->seed;
     state->link_up = true;
     state->interrupt_due = UINT64_MAX;
+    state->control_due = UINT64_MAX;
     rnic_pbl_init(card);
     rnic_wire_init(card);
     rnic_card_faults(card, "", NULL, 0);
@@ -255,6 +256,7 @@ uint64_t rnic_card_deadline(const struct rnic_card *card)
         return UINT64_MAX;
     }
     uint64_t due = state->kick || rnic_schedule_any(card) ? 0 : state->interrupt_due;
+    due = earlier(due, state->control_due);
     due = earlier(due, rnic_wire_deadline(card));
     due = earlier(due, rnic_qp_deadline(card));
     due = earlier(due, rnic_fault_deadline(card));

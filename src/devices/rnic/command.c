@@ -105,9 +105,16 @@ static bool run_one(struct rnic_card *card, unsigned fn)
     return true;
 }
 
+void rnic_command_until(struct rnic_card *card, uint64_t time)
+{
+    struct rnic_state *state = rnic_state(card);
+    state->control_due = time < state->control_due ? time : state->control_due;
+}
+
 uint32_t rnic_command_run(struct rnic_card *card, uint32_t most)
 {
     uint32_t done = 0;
+    rnic_state(card)->control_due = UINT64_MAX; /* those that wait say so again */
     for (unsigned fn = 0; fn < rnic_state(card)->config.functions; fn++) {
         const struct rnic_fn *f = rnic_fn(card, fn);
         for (uint32_t n = 0; n < most && rnic_works(card, fn) && f->command.next != f->command.producer;

@@ -35,6 +35,8 @@ static inline uint64_t rnic_command64(const struct rnic_command *command, unsign
     return rnic_get64(command->bytes + at, command->big);
 }
 
+/* The command waits until then at the longest. */
+void rnic_command_until(struct rnic_card *card, uint64_t time);
 /* Executes what the functions have posted, at most `most` commands. Returns how many. */
 uint32_t rnic_command_run(struct rnic_card *card, uint32_t most);
 

@@ -15,8 +15,8 @@
 #include "iwarp/bytes.h"
 
 enum { HEADER = 16, MESSAGE_MOST = HEADER + RNIC_CONTROL_PAYLOAD };
-static const uint64_t patience_ns =
-    500000000; /* for room in the flow; a command is answered within a second */
+/* For room in a flow: all commands are answered within a second. */
+static const uint64_t patience_ns = 100000000;
 
 /* --- sending ------------------------------------------------------------------------------------------------ */
 
@@ -29,19 +29,21 @@ static bool names_listener(const uint8_t *message, uint32_t length)
            text <= length - HEADER;
 }
 
-/* There is no room in the flow: the command waits, but not for ever. */
-static uint16_t wait_for_room(struct rnic_card *card, unsigned fn)
+/* There is no room in the flow: the command waits, but not for ever, and only once for a peer that takes nothing. */
+static uint16_t wait_for_room(struct rnic_card *card, unsigned fn, uint32_t number)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
+    struct rnic_flow *flow = rnic_flow(card, number);
     uint64_t now = rnic_state(card)->now;
-    if (!f->control_wait) {
-        f->control_wait = true;
+    if (f->control_until == 0) {
         f->control_until = now + patience_ns;
     }
-    if (now < f->control_until) {
+    if (!flow->refuses && now < f->control_until) {
+        rnic_command_until(card, f->control_until);
         return RNIC_COMMAND_WAITS;
     }
-    f->control_wait = false;
+    flow->refuses = true;
+    f->control_until = 0;
     return RNIC_STATUS_BUSY;
 }
 
@@ -73,9 +75,9 @@ uint16_t rnic_message_send(struct rnic_card *card, struct rnic_command *command)
     }
     uint8_t *payload = rnic_wire_reserve(card, flow);
     if (payload == NULL) {
-        return wait_for_room(card, command->fn);
+        return wait_for_room(card, command->fn, flow);
     }
-    rnic_fn(card, command->fn)->control_wait = false;
+    rnic_fn(card, command->fn)->control_until = 0;
     memcpy(payload, message, length);
     commit(card, command->fn, flow, length);
     return RNIC_STATUS_OK;

@@ -259,7 +259,7 @@ struct rnic_flow {
     uint8_t queued;  /* it is in the list of those that may send */
     uint8_t blocked; /* EFE had no room for its next frame */
     uint8_t stalled; /* it is in the list of those with a frame that could not be taken */
-    uint8_t reserved;
+    uint8_t refuses; /* there was no room for a control message for too long, and there has been none since */
 };
 
 /* --- functions --------------------------------------------------------------------------------------- */
@@ -315,10 +315,9 @@ struct rnic_fn {
     uint8_t catastrophic;
     uint8_t scan_all;     /* all doorbells are to be looked at, whatever the hints say */
     uint8_t runnable;     /* it is in the card's list of functions that have something to send */
-    uint8_t control_wait; /* the next command waits for room in its flow, until control_until */
     uint8_t command_dead; /* a fault: no command is answered any more */
     uint16_t behind;      /* the next function in the list of those that have something to send, plus 1 */
-    uint64_t control_until;
+    uint64_t control_until; /* the next command waits for room in its flow, until then; 0: it does not */
     uint64_t deaf_until; /* a fault: until then its doorbells are not looked at, and nothing of it is sent */
     uint64_t command_base; /* the registers; the rings below have what was taken over */
     uint64_t answer_base;
@@ -375,6 +374,7 @@ struct rnic_state {
     struct rnic_list lost;    /* RNIC_LIST_RUN: queue pairs whose flow has died */
     struct rnic_list closing; /* RNIC_LIST_CLOSING */
     uint64_t interrupt_due;   /* when a moderated interrupt may fire; UINT64_MAX: there is none */
+    uint64_t control_due;     /* when a command has waited long enough; UINT64_MAX: none waits */
     uint32_t stalled;         /* the first flow with a frame that could not be taken, plus 1 */
     uint16_t first_fn;        /* that has something to send, plus 1 */
     uint16_t last_fn;

@@ -229,6 +229,7 @@ static void on_acknowledged(void *context, uint32_t flow, uint64_t tag)
 static void on_room(void *context, uint32_t flow)
 {
     struct rnic_card *card = context;
+    rnic_flow(card, flow)->refuses = false;
     rnic_schedule_unblock(card, flow);
     rnic_state(card)->kick = true;
 }
@@ -246,6 +247,7 @@ static void on_dead(void *context, uint32_t number, enum efe_death why)
         rnic_list_append(card, &rnic_state(card)->lost, RNIC_LIST_RUN, qp);
     }
     flow->blocked = false;
+    flow->refuses = false;
     rnic_state(card)->kick = true;
 }
 
