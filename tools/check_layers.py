@@ -28,7 +28,7 @@ ROOMS = {
     'src/rnic': {'rnic'},
     'src/devices/rnic': {'devices/rnic', 'iwarp', 'rnic'},
     'src/vfio_user': {'vfio_user', 'base', 'os'},
-    'src/adapter': {'adapter', 'devices/rnic', 'vfio_user', 'rnic', 'base', 'os'},
+    'src/adapter': {'adapter', 'devices/rnic', 'vfio_user', 'rnic', 'start', 'base', 'os'},
     'src/os': {'os'},
     # Figures of the card itself: its driver, its model, and what its users have of the system.
     'bench/papers': {'backends/rnic/verbs.h', 'backends/rnic/pci.h', 'devices/rnic/card.h', 'devices/rnic/impair.h',

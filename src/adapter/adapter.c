@@ -4,8 +4,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { READY_A_TURN = 32 };
+enum { READY_A_TURN = 32, FRAMES_A_TURN = 64, RNIC_LEAST_MTU = 576 };
 static const uint64_t SPIN_NS =
     50000; /* without anything to do, before it sleeps; on one CPU that would keep the driver from running */
 static const uint64_t LINGER_NS = UINT64_C(2000000000);
@@ -47,9 +48,18 @@ static void interrupt(void *context, unsigned fn, unsigned vector)
 static void transmit(void *context, const uint8_t *frame, uint32_t bytes)
 {
     struct rnic_adapter *a = context;
-    (void)frame;
-    (void)bytes;
     a->is_active = true;
+    if (a->wire != NULL) {
+        rnic_adapter_wire_send(a->wire, frame, bytes);
+    }
+}
+
+static void crossing(void *context, const struct rnic_crossing *c)
+{
+    struct rnic_adapter *a = context;
+    if (!a->is_quiet) {
+        rnic_log_write(a->log, c);
+    }
 }
 
 static const struct rnic_card_host host = {.dma_read = read_memory,
@@ -57,8 +67,44 @@ static const struct rnic_card_host host = {.dma_read = read_memory,
                                            .dma_publish = publish,
                                            .interrupt = interrupt,
                                            .transmit = transmit};
+static const struct rnic_card_host logging_host = {.dma_read = read_memory,
+                                                   .dma_write = write_memory,
+                                                   .dma_publish = publish,
+                                                   .interrupt = interrupt,
+                                                   .transmit = transmit,
+                                                   .crossing = crossing};
 
 /* --- its life --- */
+
+static void wire_ready(struct rnic_source *source)
+{
+    struct rnic_adapter *a = VIPL_CONTAINER(source, struct rnic_adapter, wire_source);
+    for (unsigned i = 0; i < FRAMES_A_TURN; i++) {
+        uint32_t bytes = rnic_adapter_wire_receive(a->wire, a->frame, sizeof(a->frame));
+        if (bytes == 0) {
+            return;
+        }
+        rnic_card_receive(&a->card, a->frame, bytes);
+    }
+}
+
+/* An interface's own address and frames are the card's, unless others were chosen. */
+static int open_wire(struct rnic_adapter *a, const struct rnic_adapter_config *config)
+{
+    struct rnic_adapter_wire_address address;
+    int error = rnic_adapter_wire_open(config->wire == NULL ? "switch" : config->wire, &a->wire, &address);
+    if (error != 0) {
+        return error;
+    }
+    if (address.has_mac && !config->has_mac) {
+        memcpy(a->config.mac, address.mac, sizeof(a->config.mac));
+    }
+    if (address.mtu != 0 && (!config->has_mtu || address.mtu < a->config.mtu)) {
+        a->config.mtu = address.mtu < RNIC_LEAST_MTU ? RNIC_LEAST_MTU : address.mtu < a->config.mtu ? address.mtu : a->config.mtu;
+    }
+    a->wire_source.ready = wire_ready;
+    return a->wire == NULL ? 0 : vipl_pollset_add(&a->set, rnic_adapter_wire_fd(a->wire), &a->wire_source);
+}
 
 static int power_up(struct rnic_adapter *a)
 {
@@ -66,8 +112,15 @@ static int power_up(struct rnic_adapter *a)
     if (area == NULL) {
         return ENOMEM;
     }
-    rnic_card_init(&a->card, area, &a->config, &host, a);
+    rnic_card_init(&a->card, area, &a->config, a->log == NULL ? &host : &logging_host, a);
     return 0;
+}
+
+static int set_faults(struct rnic_adapter *a, const struct rnic_adapter_config *config, char *error, size_t size)
+{
+    bool good = (config->impair == NULL || rnic_card_impair(&a->card, config->impair, error, size)) &&
+                (config->faults == NULL || rnic_card_faults(&a->card, config->faults, error, size));
+    return good ? 0 : EINVAL;
 }
 
 static int make_functions(struct rnic_adapter *a, bool fixed)
@@ -90,6 +143,7 @@ static int make_functions(struct rnic_adapter *a, bool fixed)
 static int open_sockets(struct rnic_adapter *a, const struct rnic_adapter_config *config)
 {
     int error = config->socket == NULL ? 0 : rnic_listener_open(&a->pool, config->socket);
+    error = error == 0 && config->socket != NULL ? rnic_stats_open(&a->stats, a, config->socket) : error;
     for (unsigned i = 0; error == 0 && a->fixed != NULL && i < a->config.functions; i++) {
         char path[RNIC_MOST_PATH];
         int length = snprintf(path, sizeof(path), "%s/fn-%u.sock", config->folder, i);
@@ -111,7 +165,32 @@ static int open_set(struct rnic_adapter *a)
     return error == 0 ? vipl_pollset_add(&a->set, a->end.fd, &a->end_source) : error;
 }
 
-int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out)
+/* One thing after the other; `error`: what it was that failed. */
+static int set_up(struct rnic_adapter *a, const struct rnic_adapter_config *config, char *error, size_t size)
+{
+    snprintf(error, size, "the adapter");
+    int result = open_set(a);
+    result = result == 0 ? make_functions(a, config->folder != NULL) : result;
+    if (result == 0) { /* first of all: whoever has the path is the adapter */
+        snprintf(error, size, "%s", config->socket != NULL ? config->socket : config->folder);
+        result = open_sockets(a, config);
+    }
+    if (result == 0) {
+        snprintf(error, size, "%s", config->wire == NULL ? "" : config->wire);
+        result = open_wire(a, config);
+    }
+    if (result == 0 && config->log != NULL) {
+        snprintf(error, size, "%s", config->log);
+        result = rnic_log_open(config->log, &a->log);
+    }
+    if (result == 0) {
+        snprintf(error, size, "the card's memory");
+        result = power_up(a);
+    }
+    return result == 0 ? set_faults(a, config, error, size) : result;
+}
+
+int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *error, size_t size)
 {
     struct rnic_adapter *a = vipl_zalloc(sizeof(*a));
     if (a == NULL) {
@@ -119,16 +198,14 @@ int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_ad
     }
     a->config = config->card;
     a->lingers = config->lingers;
-    a->set.fd = a->end.fd = -1;
+    a->set.fd = a->end.fd = a->stats.fd = -1;
+    a->end.generation = vipl_fork_generation();
     a->used_at = vipl_now_ns();
     rnic_listener_init(&a->pool, a, NULL);
-    int error = open_set(a);
-    error = error == 0 ? make_functions(a, config->folder != NULL) : error;
-    error = error == 0 ? power_up(a) : error;
-    error = error == 0 ? open_sockets(a, config) : error;
-    if (error != 0) {
+    int result = set_up(a, config, error, size);
+    if (result != 0) {
         rnic_adapter_destroy(a);
-        return error;
+        return result;
     }
     *out = a;
     return 0;
@@ -136,6 +213,7 @@ int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_ad
 
 void rnic_adapter_destroy(struct rnic_adapter *adapter)
 {
+    rnic_stats_close(&adapter->stats);
     rnic_listener_close(&adapter->pool);
     for (unsigned i = 0; adapter->functions != NULL && i < adapter->config.functions; i++) {
         if (adapter->fixed != NULL) {
@@ -145,6 +223,8 @@ void rnic_adapter_destroy(struct rnic_adapter *adapter)
     }
     vipl_pollset_close(&adapter->set);
     vipl_waker_close(&adapter->end);
+    rnic_adapter_wire_close(adapter->wire);
+    rnic_log_close(adapter->log);
     vipl_unreserve(adapter->card.area, rnic_card_bytes(&adapter->config));
     vipl_free(adapter->fixed);
     vipl_free(adapter->functions);
@@ -233,6 +313,9 @@ void rnic_adapter_run(struct rnic_adapter *adapter)
         bool is_due = rnic_card_deadline(&adapter->card) <= adapter->now;
         active_at = adapter->is_active || is_due ? adapter->now : active_at;
         if (adapter->now - active_at >= spin && !is_due && rnic_card_sleep(&adapter->card)) {
+            if (adapter->log != NULL) {
+                rnic_log_flush(adapter->log);
+            }
             sleep_until(adapter, next_time(adapter));
             rnic_card_wake(&adapter->card);
             listen_again(adapter);

@@ -8,14 +8,25 @@
 
 #include "adapter/function.h"
 #include "adapter/listen.h"
+#include "adapter/log.h"
+#include "adapter/stats.h"
+#include "adapter/wire.h"
 #include "devices/rnic/card.h"
 #include "os/os.h"
+
+enum { RNIC_MOST_FRAME = 9000 + 14 + 64 }; /* bytes, padding and more included: then it is not valid */
 
 struct rnic_adapter_config {
     struct rnic_card_config card;
     const char *socket; /* path at which each connection gets the next free function; NULL: none */
     const char *folder; /* where fn-0.sock, fn-1.sock, ... are, one for each function; NULL: nowhere */
-    bool lingers;       /* ends some time after its last program has gone; else it never does */
+    const char *wire;   /* see wire.h; NULL: "switch" */
+    const char *impair; /* how bad it is, and what faults the card has, see card.h; NULL: none */
+    const char *faults;
+    const char *log; /* path of the transaction log; NULL: none is kept */
+    bool has_mac;    /* card.mac was chosen; else it is the wire's, if that has one; likewise card.mtu */
+    bool has_mtu;
+    bool lingers; /* ends some time after its last program has gone; else it never does */
 };
 
 struct rnic_adapter {
@@ -27,6 +38,11 @@ struct rnic_adapter {
     struct rnic_function *functions; /* config.functions of them */
     struct rnic_listener pool;
     struct rnic_listener *fixed; /* one a function, or NULL */
+    struct rnic_stats stats;
+    struct rnic_adapter_wire *wire; /* NULL: there is none */
+    struct rnic_source wire_source;
+    struct rnic_log *log;        /* NULL: none is kept */
+    bool is_quiet;               /* what crosses the card's edge is not to be in the log */
     unsigned users;              /* functions with a program */
     bool is_deaf;                /* a listener has not accepted somebody, for want of descriptors */
     bool lingers;
@@ -36,10 +52,11 @@ struct rnic_adapter {
     uint64_t now;      /* of the last turn */
     uint64_t used_at;  /* when the last program has gone */
     uint8_t data[RNIC_MOST_ACCESS]; /* of the reply that is being sent */
+    uint8_t frame[RNIC_MOST_FRAME]; /* that has come by the wire */
 };
 
-/* 0, or an errno value: EADDRINUSE: another adapter has one of the sockets. */
-int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out);
+/* 0, or an errno value: EADDRINUSE: another adapter has one of the sockets. `error`: what could not be had. */
+int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *error, size_t size);
 void rnic_adapter_destroy(struct rnic_adapter *adapter);
 /* One turn, without sleeping; the time is vipl_now_ns(). */
 void rnic_adapter_turn(struct rnic_adapter *adapter);

@@ -7,6 +7,7 @@
 
 #include "adapter/options.h"
 #include "rnic/start.h"
+#include "start/socket_path.h"
 #include "vipl/version.h"
 
 static struct rnic_adapter *running; /* for a signal's handler; NULL: not yet */
@@ -28,10 +29,10 @@ static void say(int lifeline, enum rnic_adapter_start what)
 }
 
 /* Until it is to end. Another adapter that has the path already is as good to a program that waits. */
-static int serve(const struct rnic_options *options)
+static int serve(const struct rnic_options *options, char *what, size_t size)
 {
     struct rnic_adapter *adapter;
-    int error = rnic_adapter_create(&options->adapter, &adapter);
+    int error = rnic_adapter_create(&options->adapter, &adapter, what, size);
     if (error == 0) {
         running = adapter;
         vipl_on_end(end);
@@ -48,6 +49,7 @@ static int serve(const struct rnic_options *options)
 static int run(const struct rnic_options *options)
 {
     char text[128];
+    char what[256];
     if (options->lifeline >= 0) {
         int error = vipl_detach("vipl-rnicd", &options->lifeline, 1);
         if (error != 0) {
@@ -55,33 +57,64 @@ static int run(const struct rnic_options *options)
         }
     }
     vipl_fd_raise_limit(); /* each program has some twenty descriptors here */
-    int error = serve(options);
+    int error = serve(options, what, sizeof(what));
     if (error != 0 && options->lifeline < 0) {
-        fprintf(stderr, "vipl-rnicd: %s\n",
-                error == EADDRINUSE ? "another adapter serves that socket"
-                                    : vipl_os_error(error, text, sizeof(text)));
+        fprintf(stderr, "vipl-rnicd: %s: %s\n", what,
+                error == EADDRINUSE ? "it is served already" : vipl_os_error(error, text, sizeof(text)));
     }
     return error == 0 ? 0 : 1;
+}
+
+static int print_stats(const struct rnic_options *options)
+{
+    char text[128];
+    int error = rnic_stats_print(options->adapter.socket, options->stats_seconds);
+    if (error != 0) {
+        fprintf(stderr, "vipl-rnicd: %s: %s\n", options->adapter.socket,
+                error == ENOENT || error == ECONNREFUSED ? "no adapter serves it"
+                                                         : vipl_os_error(error, text, sizeof(text)));
+    }
+    return error == 0 ? 0 : 1;
+}
+
+/* Where programs of this user look for the adapter, if nothing else was said. */
+static int choose_socket(struct rnic_options *options, char path[VIPL_SOCKET_PATH_BYTES])
+{
+    char text[128];
+    if (options->adapter.socket != NULL || (options->adapter.folder != NULL && !options->asks_stats)) {
+        return 0;
+    }
+    int error = vipl_socket_path("VIPL_RNIC", "rnic.sock", path);
+    if (error != 0) {
+        fprintf(stderr, "vipl-rnicd: the user's folder for sockets: %s\n", vipl_os_error(error, text, sizeof(text)));
+    }
+    options->adapter.socket = path;
+    return error;
 }
 
 int rnic_adapter_command(int count, char **arguments)
 {
     struct rnic_options options;
+    char path[VIPL_SOCKET_PATH_BYTES];
     char text[128];
     rnic_options_init(&options);
-    switch (rnic_options_read(&options, count, arguments, text, sizeof(text))) {
-    case RNIC_OPTIONS_RUN:
-        return run(&options);
-    case RNIC_OPTIONS_HELP:
+    enum rnic_option_result result = rnic_options_read(&options, count, arguments, text, sizeof(text));
+    if (result == RNIC_OPTIONS_HELP) {
         fputs(rnic_options_help, stdout);
         return 0;
-    case RNIC_OPTIONS_VERSION:
+    }
+    if (result == RNIC_OPTIONS_VERSION) {
         puts("vipl-rnicd " VIPL_VERSION_STRING);
         return 0;
-    default:
+    }
+    if (result == RNIC_OPTIONS_WRONG) {
         fprintf(stderr, "vipl-rnicd: %s\n%s", text, rnic_options_help);
         return 2;
     }
+    if (choose_socket(&options, path) != 0) {
+        return 1;
+    }
+    return result == RNIC_OPTIONS_STATS ? print_stats(&options) : run(&options);
 }
 
 void rnic_adapter_fork(const char *path, int lifeline)
@@ -91,6 +124,7 @@ void rnic_adapter_fork(const char *path, int lifeline)
     options.adapter.socket = path;
     options.adapter.lingers = true;
     options.lifeline = lifeline;
+    char what[256];
     vipl_fd_raise_limit();
-    (void)serve(&options);
+    (void)serve(&options, what, sizeof(what));
 }

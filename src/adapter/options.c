@@ -11,14 +11,21 @@ const char rnic_options_help[] =
     "usage: vipl-rnicd [OPTION]...\n"
     "Serves an emulated RDMA card: a function of it to each program or virtual machine that connects.\n"
     "\n"
-    "  --socket PATH      where programs connect (vfio-user); each gets the next free function\n"
+    "  --socket PATH      where programs connect (vfio-user); each gets the next free function (the user's, where\n"
+    "                     programs look)\n"
     "  --dir FOLDER       FOLDER/fn-0.sock, fn-1.sock, ...: a socket for each function, for virtual "
     "machines\n"
+    "  --wire WIRE        what joins it to other cards: switch, udp:ADDRESS:PORT[,peer=[MAC@]ADDRESS:PORT]...,\n"
+    "                     packet:INTERFACE, tap:INTERFACE (switch)\n"
+    "  --impair TEXT      a bad wire: seed=N,loss=P,reorder=P,duplicate=P,corrupt=P,delay=T,jitter=T,rate=R,queue=N\n"
+    "  --fault TEXT       a bad card: NAME[=P|@N[/M]],...: dma_fail, command_timeout, interrupt_lost, removed, ...\n"
     "  --functions N      how many there are, 1 to 256 (256)\n"
-    "  --mac ADDRESS      of the card, xx:xx:xx:xx:xx:xx\n"
-    "  --mtu BYTES        payload of a frame, 576 to 9000 (9000)\n"
+    "  --mac ADDRESS      of the card, xx:xx:xx:xx:xx:xx (the interface's, or a random one)\n"
+    "  --mtu BYTES        payload of a frame, 576 to 9000 (9000, or the wire's)\n"
     "  --profile NAME     costs that are added up: none, expether2008, martini2002, modern (none)\n"
     "  --seed NUMBER      of everything that is random about the card\n"
+    "  --log FILE         what crosses the card's edge: text if it ends in .txt, else pcapng\n"
+    "  --stats[=SECONDS]  what the adapter that serves the socket tells about itself, every so many seconds\n"
     "  --linger           end two seconds after the last program has gone\n"
     "  --help, --version\n";
 
@@ -113,11 +120,13 @@ static bool set_functions(struct rnic_options *o, const char *value)
 }
 static bool set_mac(struct rnic_options *o, const char *value)
 {
-    return read_mac(value, o->adapter.card.mac);
+    o->adapter.has_mac = read_mac(value, o->adapter.card.mac);
+    return o->adapter.has_mac;
 }
 static bool set_mtu(struct rnic_options *o, const char *value)
 {
-    return read_u32(value, 576, 9000, &o->adapter.card.mtu);
+    o->adapter.has_mtu = read_u32(value, 576, 9000, &o->adapter.card.mtu);
+    return o->adapter.has_mtu;
 }
 static bool set_profile(struct rnic_options *o, const char *value)
 {
@@ -133,6 +142,30 @@ static bool set_lifeline(struct rnic_options *o, const char *value)
     bool good = read_u32(value, 3, INT_MAX, &fd);
     o->lifeline = good ? (int)fd : -1;
     return good;
+}
+static bool set_wire(struct rnic_options *o, const char *value)
+{
+    return read_path(value, &o->adapter.wire);
+}
+static bool set_impair(struct rnic_options *o, const char *value)
+{
+    o->adapter.impair = value;
+    return true;
+}
+static bool set_fault(struct rnic_options *o, const char *value)
+{
+    o->adapter.faults = value;
+    return true;
+}
+static bool set_log(struct rnic_options *o, const char *value)
+{
+    return read_path(value, &o->adapter.log);
+}
+/* Its value stands behind "=" or is missing. */
+static bool set_stats(struct rnic_options *o, const char *value)
+{
+    o->asks_stats = true;
+    return value == NULL || read_u32(value, 1, 3600, &o->stats_seconds);
 }
 static bool set_linger(struct rnic_options *o, const char *value)
 {
@@ -155,6 +188,11 @@ static const struct option known[] = {{"socket", true, set_socket, RNIC_OPTIONS_
                                       {"profile", true, set_profile, RNIC_OPTIONS_RUN},
                                       {"seed", true, set_seed, RNIC_OPTIONS_RUN},
                                       {"lifeline", true, set_lifeline, RNIC_OPTIONS_RUN},
+                                      {"wire", true, set_wire, RNIC_OPTIONS_RUN},
+                                      {"impair", true, set_impair, RNIC_OPTIONS_RUN},
+                                      {"fault", true, set_fault, RNIC_OPTIONS_RUN},
+                                      {"log", true, set_log, RNIC_OPTIONS_RUN},
+                                      {"stats", false, set_stats, RNIC_OPTIONS_RUN},
                                       {"linger", false, set_linger, RNIC_OPTIONS_RUN},
                                       {"help", false, NULL, RNIC_OPTIONS_HELP},
                                       {"version", false, NULL, RNIC_OPTIONS_VERSION}};
@@ -195,9 +233,5 @@ enum rnic_option_result rnic_options_read(struct rnic_options *options, int coun
             return RNIC_OPTIONS_WRONG;
         }
     }
-    if (options->adapter.socket == NULL && options->adapter.folder == NULL) {
-        snprintf(text, size, "--socket or --dir has to say where to serve");
-        return RNIC_OPTIONS_WRONG;
-    }
-    return RNIC_OPTIONS_RUN;
+    return options->asks_stats ? RNIC_OPTIONS_STATS : RNIC_OPTIONS_RUN;
 }

@@ -439,4 +439,18 @@ void vipl_memory_unlock(const void *address, size_t bytes);
 /* The physical addresses of whole pages. EPERM: the process may not know them; EFAULT: one is not there. */
 int vipl_physical_pages(const void *address, size_t count, uint64_t *out);
 
+/* --- whole frames: they never block. EAGAIN: nothing has come, or there is no room now ------------------- */
+
+/* As datagrams between hosts. A datagram that is longer than `size` is cut. */
+int vipl_datagram_open(const struct vipl_inet *local, int *fd); /* EADDRINUSE: the port is taken */
+int vipl_datagram_send(int fd, const struct vipl_inet *to, const void *bytes, size_t length);
+int vipl_datagram_receive(int fd, struct vipl_inet *from, void *bytes, size_t size, size_t *length);
+/* On a network interface, from destination address on: frames of one EtherType. EPERM: this process may not. ENODEV: there is no such
+ * Ethernet interface. */
+int vipl_packet_open(const char *interface, uint16_t type, uint8_t mac[6], uint32_t *mtu, int *fd);
+/* Through a virtual interface, made if need be: what is sent here arrives there. */
+int vipl_tap_open(const char *interface, int *fd);
+int vipl_frame_send(int fd, const void *frame, size_t length);
+int vipl_frame_receive(int fd, void *frame, size_t size, size_t *length);
+
 #endif

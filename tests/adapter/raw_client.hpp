@@ -47,10 +47,11 @@ public:
     explicit Adapter(unsigned functions = 4, bool fixed = false) : socket(folder.path + "/pool")
     {
         rnic_adapter_config config{};
+        char what[256];
         config.card.functions = functions;
         config.socket = socket.c_str();
         config.folder = fixed ? folder.path.c_str() : nullptr;
-        REQUIRE(rnic_adapter_create(&config, &adapter_) == 0);
+        REQUIRE(rnic_adapter_create(&config, &adapter_, what, sizeof what) == 0);
         thread_ = std::thread([this] { rnic_adapter_run(adapter_); });
     }
     ~Adapter()

@@ -166,11 +166,12 @@ TEST_CASE("an adapter that lingers ends two seconds after its last program", "[f
     const Folder folder;
     const std::string path = folder.path + "/s";
     rnic_adapter_config config{};
+    char what[256];
     config.card.functions = 1;
     config.socket = path.c_str();
     config.lingers = true;
     rnic_adapter *adapter = nullptr;
-    REQUIRE(rnic_adapter_create(&config, &adapter) == 0);
+    REQUIRE(rnic_adapter_create(&config, &adapter, what, sizeof what) == 0);
     std::uint64_t hung_up = 0;
     std::thread program([&] {
         Client client(path);

@@ -95,6 +95,20 @@ TEST_CASE("wrong options are named, and nothing is served", "[options]")
     CHECK(line.read({"--version"}) == RNIC_OPTIONS_VERSION);
 }
 
+TEST_CASE("what is kept of the wire, faults and the log is as it was written", "[options]")
+{
+    Line line;
+    REQUIRE(line.read({"--wire", "udp:127.0.0.1:9", "--impair=loss=0.1,seed=3", "--fault", "dma_fail=@3", "--log=/x.txt"}) == RNIC_OPTIONS_RUN);
+    const rnic_adapter_config &adapter = line.options.adapter;
+    CHECK((adapter.socket == nullptr && std::string(adapter.wire) == "udp:127.0.0.1:9"));
+    CHECK((std::string(adapter.impair) == "loss=0.1,seed=3" && std::string(adapter.faults) == "dma_fail=@3"));
+    CHECK((std::string(adapter.log) == "/x.txt" && !adapter.has_mac && !adapter.has_mtu));
+    CHECK((line.read({"--stats"}) == RNIC_OPTIONS_STATS && line.options.stats_seconds == 0));
+    CHECK((line.read({"--stats=5", "--socket=/a"}) == RNIC_OPTIONS_STATS && line.options.stats_seconds == 5));
+    CHECK(line.read({"--stats=0"}) == RNIC_OPTIONS_WRONG);
+    CHECK(line.read({"--stats", "5"}) == RNIC_OPTIONS_WRONG);
+}
+
 TEST_CASE("every option of vipl-rnicd that is for people is in its help", "[options]")
 {
     for (const char *name : {"--socket ", "--dir ", "--functions ", "--mac ", "--mtu ", "--profile ",

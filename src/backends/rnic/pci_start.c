@@ -9,39 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/config.h"
 #include "base/log.h"
 #include "os/os.h"
 #include "rnic/start.h"
 #include "start/launch.h"
+#include "start/socket_path.h"
 
-enum { MOST_PATH = 108, TEXT = 12, ATTEMPTS = 5 };
-
-/* In the user's folder, which is checked: in /tmp anybody could have made it. */
-static int default_path(char path[MOST_PATH])
-{
-    char folder[MOST_PATH];
-    const char *runtime = vipl_trusted_environment("XDG_RUNTIME_DIR");
-    int length = runtime != NULL && runtime[0] == '/'
-                     ? snprintf(folder, sizeof(folder), "%s/vipl", runtime)
-                     : snprintf(folder, sizeof(folder), "/tmp/vipl-%u", (unsigned)vipl_local_user());
-    if (length >= (int)sizeof(folder)) {
-        return ENAMETOOLONG;
-    }
-    int error = vipl_private_folder(folder);
-    if (error == 0 && snprintf(path, MOST_PATH, "%s/rnic.sock", folder) >= MOST_PATH) {
-        error = ENAMETOOLONG;
-    }
-    return error;
-}
-
-static int path_of(char path[MOST_PATH])
-{
-    if (!vipl_config_text("VIPL_RNIC", path, MOST_PATH)) {
-        return default_path(path);
-    }
-    return path[0] == '/' ? 0 : EINVAL; /* the adapter is in another folder */
-}
+enum { TEXT = 12, ATTEMPTS = 5 };
 
 /* --- starting it --- */
 
@@ -106,8 +80,8 @@ static bool is_unserved(int error)
 
 static int connect_or_start(int *fd)
 {
-    char path[MOST_PATH];
-    int error = path_of(path);
+    char path[VIPL_SOCKET_PATH_BYTES];
+    int error = vipl_socket_path("VIPL_RNIC", "rnic.sock", path);
     if (error != 0) {
         vipl_log_os("the path of the socket of the card's adapter (VIPL_RNIC)", error);
         return error;

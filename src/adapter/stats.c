@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* Registers and counters of all functions that have programs. They are read as a driver would, but do not get into the log. */
+#include "adapter/stats.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "adapter/adapter.h"
+#include "rnic/registers.h"
+
+enum { TEXT_BYTES = 256 * 1024, WAIT_MS = 10000 };
+
+struct text {
+    char *at;
+    size_t length;
+    size_t size;
+};
+
+static void add(struct text *t, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(t->at + t->length, t->size - t->length, format, arguments);
+    va_end(arguments);
+    t->length += length < 0                               ? 0
+                 : (size_t)length < t->size - t->length ? (size_t)length
+                                                          : t->size - t->length - 1;
+}
+
+static uint32_t get(struct rnic_adapter *a, unsigned fn, uint32_t offset)
+{
+    return (uint32_t)rnic_card_bar_read(&a->card, fn, 0, offset, 4);
+}
+
+struct named {
+    const char *name;
+    uint32_t offset;
+};
+
+static void add_registers(struct text *t, struct rnic_adapter *a, unsigned fn)
+{
+    static const struct named registers[] = {
+        {"ctrl", RNIC_REG_CTRL},           {"status", RNIC_REG_STATUS},     {"errors", RNIC_REG_ERROR_COUNT},
+        {"error", RNIC_REG_ERROR_CODE},    {"object", RNIC_REG_ERROR_OBJECT}, {"qps", RNIC_REG_QPS_USED},
+        {"cqs", RNIC_REG_CQS_USED},        {"stags", RNIC_REG_STAGS_USED},  {"pbl", RNIC_REG_PBL_USED}};
+    static const struct named counters[] = {
+        {"tx_frames", RNIC_REG_TX_FRAMES_LO}, {"rx_frames", RNIC_REG_RX_FRAMES_LO}, {"tx_bytes", RNIC_REG_TX_BYTES_LO},
+        {"rx_bytes", RNIC_REG_RX_BYTES_LO},   {"resent", RNIC_REG_RESENT_LO},       {"dropped", RNIC_REG_DROPPED_LO},
+        {"dma_reads", RNIC_REG_DMA_READS_LO}, {"dma_writes", RNIC_REG_DMA_WRITES_LO}, {"dma_failed", RNIC_REG_DMA_FAILED_LO},
+        {"interrupts", RNIC_REG_INTERRUPTS_LO}, {"commands", RNIC_REG_COMMANDS_LO}, {"wakes", RNIC_REG_WAKES_LO}};
+    for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++) {
+        add(t, "%s%s=%u", i == 0 ? "  " : " ", registers[i].name, get(a, fn, registers[i].offset));
+    }
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
+        uint64_t low = get(a, fn, counters[i].offset);
+        uint64_t high = get(a, fn, counters[i].offset + 4);
+        add(t, "%s%s=%llu", i == 0 ? "\n  " : " ", counters[i].name, (unsigned long long)(high << 32 | low));
+    }
+    add(t, "\n");
+}
+
+/* What one queue pair more takes of the card. */
+static size_t bytes_per_qp(const struct rnic_card_config *config)
+{
+    struct rnic_card_config less = *config;
+    less.qps = config->qps / 2;
+    size_t difference = rnic_card_bytes(config) - rnic_card_bytes(&less);
+    return config->qps == less.qps ? 0 : difference / (config->qps - less.qps);
+}
+
+static void add_card(struct text *t, struct rnic_adapter *a)
+{
+    const uint8_t *mac = a->config.mac;
+    add(t, "card %02x:%02x:%02x:%02x:%02x:%02x mtu=%u functions=%u programs=%u qps=%u bytes_per_qp=%zu\n", mac[0],
+        mac[1], mac[2], mac[3], mac[4], mac[5], a->config.mtu, a->config.functions, a->users, a->config.qps,
+        bytes_per_qp(&a->config));
+    if (a->wire != NULL) {
+        const struct rnic_adapter_wire_counters *w = rnic_adapter_wire_counted(a->wire);
+        add(t, "wire sent=%llu received=%llu lost=%llu\n", (unsigned long long)w->sent,
+            (unsigned long long)w->received, (unsigned long long)w->lost);
+    }
+    if (a->log != NULL && rnic_log_error(a->log) != 0) {
+        char reason[64];
+        add(t, "log ended: %s\n", vipl_os_error(rnic_log_error(a->log), reason, sizeof(reason)));
+    }
+}
+
+size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size)
+{
+    struct text t = {text, 0, size};
+    adapter->is_quiet = true;
+    add_card(&t, adapter);
+    for (unsigned i = 0; i < adapter->config.functions; i++) {
+        const struct rnic_function *f = &adapter->functions[i];
+        if (f->channel.fd >= 0) {
+            add(&t, "function %u pid=%d maps=%zu files=%u\n", i, f->pid, f->dma.maps.count, f->dma.file_count);
+            add_registers(&t, adapter, i);
+        }
+    }
+    adapter->is_quiet = false;
+    return t.length;
+}
+
+/* One who asks gets the whole text in the socket's buffer, or a part, and is not waited for. */
+static void stats_ready(struct rnic_source *source)
+{
+    struct rnic_stats *s = VIPL_CONTAINER(source, struct rnic_stats, source);
+    size_t sent;
+    int fd;
+    if (vipl_local_accept(s->fd, &fd) != 0) {
+        return;
+    }
+    char *text = vipl_alloc(TEXT_BYTES);
+    if (text != NULL) {
+        size_t length = rnic_stats_write(s->adapter, text, TEXT_BYTES);
+        (void)vipl_stream_send(fd, text, length, NULL, 0, &sent);
+    }
+    vipl_free(text);
+    vipl_fd_close(fd);
+}
+
+int rnic_stats_open(struct rnic_stats *stats, struct rnic_adapter *adapter, const char *socket)
+{
+    stats->source.ready = stats_ready;
+    stats->adapter = adapter;
+    if (snprintf(stats->path, sizeof(stats->path), "%s.stats", socket) >= (int)sizeof(stats->path)) {
+        return ENAMETOOLONG;
+    }
+    int error = vipl_stream_listen(stats->path, &stats->fd, &stats->lock);
+    return error == 0 ? vipl_pollset_add(&adapter->set, stats->fd, &stats->source) : error;
+}
+
+void rnic_stats_close(struct rnic_stats *stats)
+{
+    if (stats->fd >= 0) {
+        vipl_stream_unlisten(stats->path, stats->fd, stats->lock);
+        stats->fd = -1;
+    }
+}
+
+/* --- the one who asks --- */
+
+static int print_once(const char *path)
+{
+    char part[4096];
+    size_t length = 1;
+    unsigned none;
+    int fd;
+    int error = vipl_stream_connect(path, &fd);
+    if (error != 0) {
+        return error;
+    }
+    while (error == 0 && length > 0) {
+        error = vipl_stream_receive(fd, part, sizeof(part), &length, NULL, 0, &none);
+        if (error == EAGAIN) {
+            error = vipl_poll(&fd, 1, WAIT_MS, NULL);
+            length = 1;
+        } else if (error == 0) {
+            fwrite(part, 1, length, stdout);
+        }
+    }
+    vipl_fd_close(fd);
+    fflush(stdout);
+    return error;
+}
+
+int rnic_stats_print(const char *socket, unsigned seconds)
+{
+    enum { MS = 1000 };
+    char path[sizeof(((struct rnic_stats *)0)->path)];
+    if (snprintf(path, sizeof(path), "%s.stats", socket) >= (int)sizeof(path)) {
+        return ENAMETOOLONG;
+    }
+    int error = print_once(path);
+    while (error == 0 && seconds > 0) {
+        (void)vipl_poll(NULL, 0, (int)seconds * MS, NULL);
+        error = print_once(path);
+    }
+    return error;
+}
