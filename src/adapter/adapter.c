@@ -100,7 +100,9 @@ static int open_wire(struct rnic_adapter *a, const struct rnic_adapter_config *c
         memcpy(a->config.mac, address.mac, sizeof(a->config.mac));
     }
     if (address.mtu != 0 && (!config->has_mtu || address.mtu < a->config.mtu)) {
-        a->config.mtu = address.mtu < RNIC_LEAST_MTU ? RNIC_LEAST_MTU : address.mtu < a->config.mtu ? address.mtu : a->config.mtu;
+        a->config.mtu = address.mtu < RNIC_LEAST_MTU  ? RNIC_LEAST_MTU
+                        : address.mtu < a->config.mtu ? address.mtu
+                                                      : a->config.mtu;
     }
     a->wire_source.ready = wire_ready;
     return a->wire == NULL ? 0 : vipl_pollset_add(&a->set, rnic_adapter_wire_fd(a->wire), &a->wire_source);
@@ -116,7 +118,8 @@ static int power_up(struct rnic_adapter *a)
     return 0;
 }
 
-static int set_faults(struct rnic_adapter *a, const struct rnic_adapter_config *config, char *error, size_t size)
+static int set_faults(struct rnic_adapter *a, const struct rnic_adapter_config *config, char *error,
+                      size_t size)
 {
     bool good = (config->impair == NULL || rnic_card_impair(&a->card, config->impair, error, size)) &&
                 (config->faults == NULL || rnic_card_faults(&a->card, config->faults, error, size));
@@ -190,7 +193,8 @@ static int set_up(struct rnic_adapter *a, const struct rnic_adapter_config *conf
     return result == 0 ? set_faults(a, config, error, size) : result;
 }
 
-int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *error, size_t size)
+int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *error,
+                        size_t size)
 {
     struct rnic_adapter *a = vipl_zalloc(sizeof(*a));
     if (a == NULL) {

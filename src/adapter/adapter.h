@@ -41,10 +41,10 @@ struct rnic_adapter {
     struct rnic_stats stats;
     struct rnic_adapter_wire *wire; /* NULL: there is none */
     struct rnic_source wire_source;
-    struct rnic_log *log;        /* NULL: none is kept */
-    bool is_quiet;               /* what crosses the card's edge is not to be in the log */
-    unsigned users;              /* functions with a program */
-    bool is_deaf;                /* a listener has not accepted somebody, for want of descriptors */
+    struct rnic_log *log; /* NULL: none is kept */
+    bool is_quiet;        /* what crosses the card's edge is not to be in the log */
+    unsigned users;       /* functions with a program */
+    bool is_deaf;         /* a listener has not accepted somebody, for want of descriptors */
     bool lingers;
     bool is_unsettled; /* a function may have something to do that had to wait for the card */
     bool is_active;    /* the card has accessed memory, interrupted or sent since this was cleared */
@@ -56,7 +56,8 @@ struct rnic_adapter {
 };
 
 /* 0, or an errno value: EADDRINUSE: another adapter has one of the sockets. `error`: what could not be had. */
-int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *error, size_t size);
+int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *error,
+                        size_t size);
 void rnic_adapter_destroy(struct rnic_adapter *adapter);
 /* One turn, without sleeping; the time is vipl_now_ns(). */
 void rnic_adapter_turn(struct rnic_adapter *adapter);

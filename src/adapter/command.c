@@ -10,12 +10,16 @@
 #include "start/socket_path.h"
 #include "vipl/version.h"
 
-static struct rnic_adapter *running; /* for a signal's handler; NULL: not yet */
+/* Of this thread and the handler of the signals that end it. */
+static struct rnic_adapter *volatile running; /* NULL: not yet, or not any more */
+static volatile bool is_asked_to_end;
 
 static void end(void)
 {
-    if (running != NULL) {
-        rnic_adapter_end(running);
+    struct rnic_adapter *adapter = running;
+    is_asked_to_end = true;
+    if (adapter != NULL) {
+        rnic_adapter_end(adapter);
     }
 }
 
@@ -31,11 +35,12 @@ static void say(int lifeline, enum rnic_adapter_start what)
 /* Until it is to end. Another adapter that has the path already is as good to a program that waits. */
 static int serve(const struct rnic_options *options, char *what, size_t size)
 {
-    struct rnic_adapter *adapter;
+    struct rnic_adapter *adapter = NULL;
+    vipl_on_end(end);
     int error = rnic_adapter_create(&options->adapter, &adapter, what, size);
-    if (error == 0) {
-        running = adapter;
-        vipl_on_end(end);
+    running = adapter;
+    if (is_asked_to_end && adapter != NULL) { /* meanwhile */
+        rnic_adapter_end(adapter);
     }
     say(options->lifeline, error == 0 || error == EADDRINUSE ? RNIC_ADAPTER_RUNS : RNIC_ADAPTER_FAILED);
     if (error == 0) {
@@ -86,7 +91,8 @@ static int choose_socket(struct rnic_options *options, char path[VIPL_SOCKET_PAT
     }
     int error = vipl_socket_path("VIPL_RNIC", "rnic.sock", path);
     if (error != 0) {
-        fprintf(stderr, "vipl-rnicd: the user's folder for sockets: %s\n", vipl_os_error(error, text, sizeof(text)));
+        fprintf(stderr, "vipl-rnicd: the user's folder for sockets: %s\n",
+                vipl_os_error(error, text, sizeof(text)));
     }
     options->adapter.socket = path;
     return error;

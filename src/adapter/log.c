@@ -45,9 +45,9 @@ static void put(struct rnic_log *log, const void *bytes, size_t count)
 
 /* --- text --- */
 
-static const char *const names[] = {"config-read",  "config-write", "register-read", "register-write",
-                                    "doorbell",     "dma-read",     "dma-write",     "interrupt",
-                                    "frame-sent",   "frame-received", "reset",       "sleep"};
+static const char *const names[] = {"config-read", "config-write",   "register-read", "register-write",
+                                    "doorbell",    "dma-read",       "dma-write",     "interrupt",
+                                    "frame-sent",  "frame-received", "reset",         "sleep"};
 
 static void put_hex(struct rnic_log *log, const uint8_t *data, uint32_t bytes)
 {
@@ -62,11 +62,12 @@ static void write_line(struct rnic_log *log, const struct rnic_crossing *c)
 {
     const uint64_t second = 1000000000;
     char line[192];
-    int length = snprintf(line, sizeof(line),
-                          "%" PRIu64 ".%09" PRIu64 " fn=%u %s%s bar=%u address=0x%" PRIx64 " value=0x%" PRIx64
-                          " bytes=%" PRIu32 "%s",
-                          c->time / second, c->time % second, c->fn, names[c->kind], c->failed ? " failed" : "", c->bar,
-                          c->address, c->value, c->bytes, c->data == NULL ? "" : " data=");
+    int length =
+        snprintf(line, sizeof(line),
+                 "%" PRIu64 ".%09" PRIu64 " fn=%u %s%s bar=%u address=0x%" PRIx64 " value=0x%" PRIx64
+                 " bytes=%" PRIu32 "%s",
+                 c->time / second, c->time % second, c->fn, names[c->kind], c->failed ? " failed" : "",
+                 c->bar, c->address, c->value, c->bytes, c->data == NULL ? "" : " data=");
     put(log, line, (size_t)length);
     if (c->data != NULL) {
         put_hex(log, c->data, c->bytes);
@@ -140,8 +141,8 @@ static void put_interface(struct rnic_log *log, uint16_t link_type, const char *
 
 static void put_head(struct rnic_log *log, const struct rnic_crossing *c)
 {
-    uint8_t head[RNIC_LOG_HEAD_BYTES] = {RNIC_LOG_VERSION, (uint8_t)c->kind, (uint8_t)(c->fn >> 8), (uint8_t)c->fn,
-                                         c->bar, c->failed ? 1 : 0};
+    uint8_t head[RNIC_LOG_HEAD_BYTES] = {RNIC_LOG_VERSION, (uint8_t)c->kind, (uint8_t)(c->fn >> 8),
+                                         (uint8_t)c->fn,   c->bar,           c->failed ? 1 : 0};
     for (unsigned i = 0; i < 8; i++) { /* big-endian, as frames are */
         head[8 + i] = (uint8_t)(c->address >> (56 - 8 * i));
         head[16 + i] = (uint8_t)(c->value >> (56 - 8 * i));

@@ -24,9 +24,9 @@ static void add(struct text *t, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(t->at + t->length, t->size - t->length, format, arguments);
     va_end(arguments);
-    t->length += length < 0                               ? 0
+    t->length += length < 0                             ? 0
                  : (size_t)length < t->size - t->length ? (size_t)length
-                                                          : t->size - t->length - 1;
+                                                        : t->size - t->length - 1;
 }
 
 static uint32_t get(struct rnic_adapter *a, unsigned fn, uint32_t offset)
@@ -42,14 +42,16 @@ struct named {
 static void add_registers(struct text *t, struct rnic_adapter *a, unsigned fn)
 {
     static const struct named registers[] = {
-        {"ctrl", RNIC_REG_CTRL},           {"status", RNIC_REG_STATUS},     {"errors", RNIC_REG_ERROR_COUNT},
-        {"error", RNIC_REG_ERROR_CODE},    {"object", RNIC_REG_ERROR_OBJECT}, {"qps", RNIC_REG_QPS_USED},
-        {"cqs", RNIC_REG_CQS_USED},        {"stags", RNIC_REG_STAGS_USED},  {"pbl", RNIC_REG_PBL_USED}};
+        {"ctrl", RNIC_REG_CTRL},        {"status", RNIC_REG_STATUS},       {"errors", RNIC_REG_ERROR_COUNT},
+        {"error", RNIC_REG_ERROR_CODE}, {"object", RNIC_REG_ERROR_OBJECT}, {"qps", RNIC_REG_QPS_USED},
+        {"cqs", RNIC_REG_CQS_USED},     {"stags", RNIC_REG_STAGS_USED},    {"pbl", RNIC_REG_PBL_USED}};
     static const struct named counters[] = {
-        {"tx_frames", RNIC_REG_TX_FRAMES_LO}, {"rx_frames", RNIC_REG_RX_FRAMES_LO}, {"tx_bytes", RNIC_REG_TX_BYTES_LO},
-        {"rx_bytes", RNIC_REG_RX_BYTES_LO},   {"resent", RNIC_REG_RESENT_LO},       {"dropped", RNIC_REG_DROPPED_LO},
-        {"dma_reads", RNIC_REG_DMA_READS_LO}, {"dma_writes", RNIC_REG_DMA_WRITES_LO}, {"dma_failed", RNIC_REG_DMA_FAILED_LO},
-        {"interrupts", RNIC_REG_INTERRUPTS_LO}, {"commands", RNIC_REG_COMMANDS_LO}, {"wakes", RNIC_REG_WAKES_LO}};
+        {"tx_frames", RNIC_REG_TX_FRAMES_LO},   {"rx_frames", RNIC_REG_RX_FRAMES_LO},
+        {"tx_bytes", RNIC_REG_TX_BYTES_LO},     {"rx_bytes", RNIC_REG_RX_BYTES_LO},
+        {"resent", RNIC_REG_RESENT_LO},         {"dropped", RNIC_REG_DROPPED_LO},
+        {"dma_reads", RNIC_REG_DMA_READS_LO},   {"dma_writes", RNIC_REG_DMA_WRITES_LO},
+        {"dma_failed", RNIC_REG_DMA_FAILED_LO}, {"interrupts", RNIC_REG_INTERRUPTS_LO},
+        {"commands", RNIC_REG_COMMANDS_LO},     {"wakes", RNIC_REG_WAKES_LO}};
     for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++) {
         add(t, "%s%s=%u", i == 0 ? "  " : " ", registers[i].name, get(a, fn, registers[i].offset));
     }
@@ -73,9 +75,9 @@ static size_t bytes_per_qp(const struct rnic_card_config *config)
 static void add_card(struct text *t, struct rnic_adapter *a)
 {
     const uint8_t *mac = a->config.mac;
-    add(t, "card %02x:%02x:%02x:%02x:%02x:%02x mtu=%u functions=%u programs=%u qps=%u bytes_per_qp=%zu\n", mac[0],
-        mac[1], mac[2], mac[3], mac[4], mac[5], a->config.mtu, a->config.functions, a->users, a->config.qps,
-        bytes_per_qp(&a->config));
+    add(t, "card %02x:%02x:%02x:%02x:%02x:%02x mtu=%u functions=%u programs=%u qps=%u bytes_per_qp=%zu\n",
+        mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], a->config.mtu, a->config.functions, a->users,
+        a->config.qps, bytes_per_qp(&a->config));
     if (a->wire != NULL) {
         const struct rnic_adapter_wire_counters *w = rnic_adapter_wire_counted(a->wire);
         add(t, "wire sent=%llu received=%llu lost=%llu\n", (unsigned long long)w->sent,
@@ -95,7 +97,8 @@ size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size)
     for (unsigned i = 0; i < adapter->config.functions; i++) {
         const struct rnic_function *f = &adapter->functions[i];
         if (f->channel.fd >= 0) {
-            add(&t, "function %u pid=%d maps=%zu files=%u\n", i, f->pid, f->dma.maps.count, f->dma.file_count);
+            add(&t, "function %u pid=%d maps=%zu files=%u\n", i, f->pid, f->dma.maps.count,
+                f->dma.file_count);
             add_registers(&t, adapter, i);
         }
     }

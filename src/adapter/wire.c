@@ -72,7 +72,8 @@ static bool is_same(const struct vipl_inet *one, const struct vipl_inet *other)
 
 /* A frame that passes the check tells where its sender is. Whoever can make such frames can also make others' come to him: the wire
  * protects from accidents, and from nobody. */
-static void learn(struct rnic_adapter_wire *w, const uint8_t *frame, uint32_t bytes, const struct vipl_inet *from)
+static void learn(struct rnic_adapter_wire *w, const uint8_t *frame, uint32_t bytes,
+                  const struct vipl_inet *from)
 {
     struct efe_header header;
     struct peer *p = bytes < EFE_ETHERNET_BYTES ? NULL : find_peer(w, frame + MAC_BYTES);
@@ -178,8 +179,8 @@ static bool read_peer(const char *text, struct peer *out)
     if (at != NULL) {
         int end = 0;
         unsigned char *m = out->mac;
-        if (sscanf(text, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5], &end) !=
-                6 ||
+        if (sscanf(text, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5],
+                   &end) != 6 ||
             text + end != at) {
             return false;
         }
@@ -223,7 +224,8 @@ static int open_by_text(struct rnic_adapter_wire *w, char *text, struct rnic_ada
     return strncmp(text, "tap:", 4) == 0 ? vipl_tap_open(text + 4, &w->fd) : EINVAL;
 }
 
-int rnic_adapter_wire_open(const char *text, struct rnic_adapter_wire **out, struct rnic_adapter_wire_address *address)
+int rnic_adapter_wire_open(const char *text, struct rnic_adapter_wire **out,
+                           struct rnic_adapter_wire_address *address)
 {
     char copy[MOST_TEXT];
     memset(address, 0, sizeof(*address));

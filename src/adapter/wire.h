@@ -28,7 +28,8 @@ struct rnic_adapter_wire_address {
 };
 
 /* *out is NULL for "switch". EINVAL: not such a text; else the system's error. The last two are what the wire has of its own. */
-int rnic_adapter_wire_open(const char *text, struct rnic_adapter_wire **out, struct rnic_adapter_wire_address *address);
+int rnic_adapter_wire_open(const char *text, struct rnic_adapter_wire **out,
+                           struct rnic_adapter_wire_address *address);
 void rnic_adapter_wire_close(struct rnic_adapter_wire *wire); /* NULL: nothing */
 int rnic_adapter_wire_fd(const struct rnic_adapter_wire *wire);
 /* A frame that the system does not take is lost, as on any wire. */

@@ -98,7 +98,8 @@ TEST_CASE("wrong options are named, and nothing is served", "[options]")
 TEST_CASE("what is kept of the wire, faults and the log is as it was written", "[options]")
 {
     Line line;
-    REQUIRE(line.read({"--wire", "udp:127.0.0.1:9", "--impair=loss=0.1,seed=3", "--fault", "dma_fail=@3", "--log=/x.txt"}) == RNIC_OPTIONS_RUN);
+    REQUIRE(line.read({"--wire", "udp:127.0.0.1:9", "--impair=loss=0.1,seed=3", "--fault", "dma_fail=@3",
+                       "--log=/x.txt"}) == RNIC_OPTIONS_RUN);
     const rnic_adapter_config &adapter = line.options.adapter;
     CHECK((adapter.socket == nullptr && std::string(adapter.wire) == "udp:127.0.0.1:9"));
     CHECK((std::string(adapter.impair) == "loss=0.1,seed=3" && std::string(adapter.faults) == "dma_fail=@3"));

@@ -144,6 +144,27 @@ TEST_CASE("an adapter that cannot be started is an error", "[start]")
     CHECK(pci == nullptr);
 }
 
+#if !defined(__SANITIZE_THREAD__) // a child of a program with threads
+TEST_CASE("where there is no program for it, the adapter is a fork of the program", "[start]")
+{
+    const User user;
+    setenv("VIPL_RNICD", "", 1);
+    rnic_pci *first = nullptr, *second = nullptr;
+    REQUIRE(rnic_pci_vfio_user_open("", &first) == 0);
+    setenv("VIPL_RNICD", "/nowhere/at/all", 1);
+    REQUIRE(rnic_pci_vfio_user_open("", &second) == 0); // by the one that runs
+    CHECK((get(first, FAKE_ID) == RNIC_ID_VALUE && get(second, FAKE_ATTACHES) == 1));
+    CHECK((waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD));
+    first->ops->close(first);
+    second->ops->close(second);
+    await_end(user.socket);
+    REQUIRE(rnic_pci_vfio_user_open("", &first) == 0); // by a fork again
+    CHECK(get(first, FAKE_ID) == RNIC_ID_VALUE);
+    first->ops->close(first);
+    await_end(user.socket);
+}
+#endif
+
 TEST_CASE("an adapter that is asked to end leaves no socket behind", "[start]")
 {
     const User user;

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+//
+// What a running adapter tells about itself.
+#include "raw_client.hpp"
+
+using namespace adapter_test;
+
+namespace {
+
+std::string told(const std::string &socket)
+{
+    FILE *output =
+        popen((std::string(FAKE_RNICD) + " --stats --socket=" + socket + " 2>&1; echo $?").c_str(), "r");
+    REQUIRE(output != nullptr);
+    std::string text;
+    char line[1024];
+    while (fgets(line, sizeof line, output) != nullptr) {
+        text += line;
+    }
+    pclose(output);
+    return text;
+}
+
+} // namespace
+
+TEST_CASE("an adapter tells of its card, its functions and their programs", "[stats]")
+{
+    const Adapter adapter(3);
+    CHECK(told(adapter.socket).find("functions=3 programs=0 ") != std::string::npos);
+    Client first(adapter.socket),
+        second(adapter.socket, true, R"({"capabilities":{"vipl_memory_file":true}})");
+    const int memory = memory_file(4096, true);
+    REQUIRE(second.map(0x10000, 4096, {memory}) == 0);
+    REQUIRE(second.map(0x20000, 4096, {memory}) == 0);
+    second.set(RNIC_REG_TX_BYTES_LO, 5); // which the card of this test keeps
+    second.set(RNIC_REG_TX_BYTES_HI, 2);
+    second.set(RNIC_REG_QPS_USED, 7);
+    first.hang_up();
+    std::string text;
+    do {
+        text = told(adapter.socket);
+    } while (text.find("function 0") != std::string::npos); // it has not noticed yet
+    CHECK(text.find("programs=1 ") != std::string::npos);
+    CHECK(text.find("function 1 pid=" + std::to_string(getpid()) + " maps=2 files=1\n") != std::string::npos);
+    CHECK(text.find(" qps=7 ") != std::string::npos);
+    CHECK(text.find(" tx_bytes=8589934597 ") != std::string::npos);
+    CHECK(text.substr(text.size() - 2) == "0\n");
+    close(memory);
+}
+
+TEST_CASE("an adapter that does not run tells nothing", "[stats]")
+{
+    const Folder folder;
+    const std::string text = told(folder.path + "/none");
+    CHECK(text.find("no adapter serves it") != std::string::npos);
+    CHECK(text.substr(text.size() - 2) == "1\n");
+}
+
+TEST_CASE("those who ask and do not listen do not hold the adapter up", "[stats]")
+{
+    const Adapter adapter(1);
+    Client client(adapter.socket);
+    std::vector<int> askers;
+    for (int i = 0; i < 20; ++i) {
+        int fd = -1;
+        REQUIRE(vipl_stream_connect((adapter.socket + ".stats").c_str(), &fd) == 0);
+        askers.push_back(fd);
+        CHECK(client.get(FAKE_ID) == RNIC_ID_VALUE);
+    }
+    for (const int fd : askers) {
+        vipl_fd_close(fd);
+    }
+}
