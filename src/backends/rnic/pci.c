@@ -8,6 +8,7 @@
 #include "rnic/registers.h"
 
 static const uint64_t RESET_NS = UINT64_C(200000000); /* the data sheet promises half of that */
+enum { FREE_TRIES = 100, FREE_MS = 10 };
 static const uint32_t ALL_ONES = 0xFFFFFFFFu;
 
 typedef int opener(const char *device, struct rnic_pci **out);
@@ -40,4 +41,13 @@ int rnic_pci_reset_by_register(struct rnic_pci *pci)
             return ETIMEDOUT;
         }
     }
+}
+
+bool rnic_pci_wait_until_free(unsigned *tried)
+{
+    if (++*tried > FREE_TRIES) {
+        return false;
+    }
+    (void)vipl_poll(NULL, 0, FREE_MS, NULL);
+    return true;
 }

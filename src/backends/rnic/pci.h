@@ -79,6 +79,10 @@ struct rnic_pci_ops {
  * gone; ETIMEDOUT: it does not obey. */
 int rnic_pci_reset_by_register(struct rnic_pci *pci);
 
+/* For a function that another process has: it may be one that has just ended, whose function the system is still resetting. True: a moment has
+ * passed, and trying again makes sense; false: it is used. `tried`: how often that has been so, 0 at first. */
+bool rnic_pci_wait_until_free(unsigned *tried);
+
 /* `device`: what follows "rnic:" in the device name. Each of them returns ENODEV for a name that is not its own. */
 int rnic_pci_open(const char *device, struct rnic_pci **out);
 int rnic_pci_inproc_open(const char *device, struct rnic_pci **out);    /* "inproc" */

@@ -324,7 +324,11 @@ static int open_bars(struct sysfs_pci *sysfs)
 /* The function of another vendor is not touched. */
 static int open_function(struct sysfs_pci *sysfs)
 {
-    int error = vipl_pci_open(sysfs->address, "config", &sysfs->config);
+    unsigned tried = 0;
+    int error;
+    do {
+        error = vipl_pci_open(sysfs->address, "config", &sysfs->config);
+    } while (error == EBUSY && rnic_pci_wait_until_free(&tried));
     if (error == 0 && config_read(&sysfs->pci, 0, 4) != (RNIC_PCI_VENDOR | (uint32_t)RNIC_PCI_DEVICE << 16)) {
         error = ENXIO;
     }

@@ -305,7 +305,10 @@ int rnic_pci_vfio_open(const char *device, struct rnic_pci **out)
     if (error != 0 || (vfio = vipl_zalloc(sizeof(*vfio))) == NULL) {
         return error != 0 ? error : ENOMEM;
     }
-    error = vipl_vfio_open(device + 4, &vfio->vfio);
+    unsigned tried = 0;
+    do {
+        error = vipl_vfio_open(device + 4, &vfio->vfio);
+    } while (error == EBUSY && rnic_pci_wait_until_free(&tried));
     if (error != 0) {
         vipl_free(vfio);
         return error;
