@@ -232,6 +232,20 @@ TEST_CASE("an interrupt makes its vector's descriptor readable, until it is clea
     CHECK(pci->ops->interrupt_fd(pci, RNIC_VECTORS) == -1);
 }
 
+TEST_CASE("a driver's function has MSI-X on, which a reset turns off", "[client]")
+{
+    const Adapter adapter;
+    const Pci p(adapter.socket);
+    rnic_pci *pci = p.pci;
+    CHECK(pci->ops->reset(pci) == 0);
+    std::uint32_t at = pci->ops->config_read(pci, 0x34, 1);
+    while (at != 0 && pci->ops->config_read(pci, at, 1) != 0x11) {
+        at = pci->ops->config_read(pci, at + 1, 1);
+    }
+    REQUIRE(at != 0);
+    CHECK((pci->ops->config_read(pci, at + 2, 2) & 0xC000) == 0x8000); // on, and not all vectors masked
+}
+
 TEST_CASE("threads of one driver use its function at the same time", "[client]")
 {
     const Adapter adapter;

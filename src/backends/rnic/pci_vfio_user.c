@@ -19,7 +19,17 @@
 #include "rnic/registers.h"
 #include "vfio_user/client.h"
 
-enum { COOKIE_BYTES = 8, CHECK_MS = 10, ATTEMPTS = 5, PAGE = 65536 };
+enum {
+    COOKIE_BYTES = 8,
+    CHECK_MS = 10,
+    ATTEMPTS = 5,
+    PAGE = 65536,
+    CAPABILITIES = 0x34, /* in configuration space */
+    MOST_CAPABILITIES = 48,
+    MSIX = 0x11,
+    MSIX_CONTROL = 2, /* of the capability */
+    MSIX_ENABLE = 0x8000
+};
 
 struct function {
     struct rnic_pci pci;
@@ -99,10 +109,27 @@ static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, 
     write_region(function_of(pci), VFU_REGION_CONFIG, offset, bytes, value);
 }
 
+/* The adapter opens vectors that have descriptors; MSI-X itself is off after each reset. */
+static void enable_msix(struct rnic_pci *pci)
+{
+    uint32_t at = config_read(pci, CAPABILITIES, 1);
+    for (unsigned i = 0; i < MOST_CAPABILITIES && at != 0 && at < UINT8_MAX; i++) {
+        if (config_read(pci, at, 1) == MSIX) {
+            config_write(pci, at + MSIX_CONTROL, 2, config_read(pci, at + MSIX_CONTROL, 2) | MSIX_ENABLE);
+            return;
+        }
+        at = config_read(pci, at + 1, 1);
+    }
+}
+
 static int reset(struct rnic_pci *pci)
 {
     struct vfu_request request = {.command = VFU_RESET};
-    return vfu_client_ask(&function_of(pci)->client, &request);
+    int error = vfu_client_ask(&function_of(pci)->client, &request);
+    if (error == 0) {
+        enable_msix(pci);
+    }
+    return error;
 }
 
 /* --- memory --- */
