@@ -2,8 +2,8 @@
 //
 // A program polls a counter of eight bytes that a peer moves on by RDMA Writes (VIPL_STRESS_COUNTS of them). It is aligned; where
 // the peer takes it from has each alignment in turn. It is never seen half written, and never goes back. The card
-// promises this of every aligned item, and that those at lower addresses are not behind those at higher ones: there
-// it is a thousand in one message, too, which is several frames.
+// promises this of every aligned item, and that the last one of a message comes last: there it is a thousand in one message,
+// too, which is several frames.
 #include <algorithm>
 #include <vector>
 
@@ -113,7 +113,7 @@ public:
     {
     }
 
-    /** From the last to the first: each is as new as the one read before, or newer. */
+    /** The last one first: the others are as new as it was, or newer. */
     void look()
     {
         std::uint32_t least = 0;
@@ -124,7 +124,8 @@ public:
                               std::to_string(std::max(last_[i], least)));
             }
             changes_ += count != last_[i] ? 1 : 0;
-            least = last_[i] = count;
+            last_[i] = count;
+            least = last_.back();
         }
     }
 
