@@ -329,6 +329,9 @@ TWO_ROLE_CASE_EACH_LEVEL("a send of more than the VI's MaxTransferSize is FORMAT
         EXPECT(send_failed(e.end.vi) == out.desc);
         const VIP_UINT32 errors = out.status() & VIP_STATUS_ERROR_MASK;
         EXPECT(errors == VIP_STATUS_FORMAT_ERROR || errors == VIP_STATUS_LENGTH_ERROR);
+        if (peer.reliable()) {
+            e.end.vi.await(VIP_STATE_ERROR); // a device of its own may have to be quiesced first
+        }
         EXPECT_EQ(peer.reliable() ? VIP_STATE_ERROR : VIP_STATE_CONNECTED, e.end.vi.state());
         peer.sync();
         peer.sync();
