@@ -323,10 +323,69 @@ EFE = {
     'empty': b'',
 }
 
+# --- the card: steps of a driver that does anything, each an opcode and its arguments --------------------------------------
+
+(REGISTER, CONFIG, MEMORY, QP_DOORBELL, CQ_DOORBELL, BUS, PASS, FAIL_DMA, WORK, FRAME, CARD_RESET, SLEEP, READ,
+ COMMAND) = (bytes([step]) for step in range(14))
+SEND, WRITE, RDMA_READ, RECEIVE = 1, 2, 3, 16
+
+
+def work(opcode, length, flags=0, segments=1, at=0, remote_tag=0, tag=0, second=b''):
+    return (WORK + bytes([opcode == RECEIVE, opcode, flags, segments]) + struct.pack('>H', length) + bytes([0, remote_tag]) +
+            struct.pack('>H', at) + bytes([tag, len(second)]) + second)
+
+
+def card_command(opcode, thing=0, fields=b'', kind=0):
+    return COMMAND + bytes([opcode, kind, thing, len(fields)]) + fields
+
+
+def register(offset, value):
+    return REGISTER + struct.pack('>HI', offset, value)
+
+
+def some_time(microseconds=1000):
+    return PASS + struct.pack('>H', microseconds)
+
+
+CARD = {
+    'sends-to-itself': (work(RECEIVE, 2000) * 3 + work(SEND, 1500) * 3 + some_time()) * 3,
+    'sends-without-receives': work(SEND, 100) + some_time() + CARD_RESET + work(WRITE, 100, flags=1) + some_time(),
+    'too-long': work(RECEIVE, 20) + work(SEND, 2000) + some_time(),
+    'rdma': work(WRITE, 3000) + work(RDMA_READ, 3000) * 6 + work(SEND, 0, flags=2) + some_time() * 4,
+    'wrong-tags': work(WRITE, 10, remote_tag=255) + some_time() + CARD_RESET + work(SEND, 10, tag=255) + some_time() +
+                  CARD_RESET + work(RECEIVE, 10, tag=255) + work(SEND, 10) + some_time(),
+    'lists': MEMORY + b'\x40\x00\x40' + struct.pack('<QII', 0x4000, 8, 0) * 4 + work(SEND, 32, flags=4, segments=4) + some_time() +
+             work(SEND, 32, flags=4, segments=255) + some_time(),
+    'wrong-entries': work(99, 5) + some_time() + CARD_RESET + work(SEND, 5, segments=3) + some_time() + CARD_RESET +
+                     work(SEND, 5, flags=0xF8) + some_time(),
+    'dma-fails': b''.join(work(RECEIVE, 2000) + FAIL_DMA + bytes([n]) + work(SEND, 1500) + some_time() + CARD_RESET
+                          for n in range(6)),
+    'doorbells': QP_DOORBELL + b'\x20\xff\xff' + some_time() + CARD_RESET + CQ_DOORBELL + b'\x20\xff\xff' + some_time(),
+    'too-many-commands': BUS + b'\x00\x00\x40\x04' + struct.pack('>I', 1000) + some_time(),
+    'every-command': b''.join(card_command(op, thing, b'\1' * 52) for op in range(16) for thing in (0, 2, 255)) + some_time(),
+    'states': b''.join(card_command(5, 2, bytes(16) + bytes([to]) + bytes(30)) + some_time(10) for to in (3, 4, 0, 1, 2, 4, 0, 4)),
+    'destroys': b''.join(card_command(op, thing) for op in (7, 3, 11) for thing in (0, 1, 2, 255)) + work(SEND, 9) + some_time(),
+    'page-lists': card_command(9, 0, struct.pack('<HBBIIQQQ', 0, 3, 12, 1, 2, 0x4000, 0x1800, 0x4000)) + some_time() +
+                  card_command(9, 0, struct.pack('<HBBIIQQQ', 0, 3, 12, 1, 0xFFFFFFFF, 0, 0xFFFFFFFF000, 0x4000)),
+    'control-messages': card_command(12, 1, struct.pack('<HHQ', 4, 0, 0x4000)) + MEMORY + b'\x40\x10\x14' +
+                        bytes.fromhex('01000004000000020000000000000001') + bytes(4) +
+                        card_command(14, 0, struct.pack('<HHQQ6sH', 20, 0, 0x4010, 0, b'\2\0\0\0\0\1', 0xFFFF)) * 12 +
+                        card_command(14, 0, struct.pack('<HHQQ6sH', 20, 0, 0x4010, 0, b'\2\0\0\0\0\1', 0)) * 12 + some_time(),
+    'bus-master-off': CONFIG + b'\x04\2' + bytes(4) + work(SEND, 10) + some_time() + CONFIG + b'\x04\2\0\0\0\6' + CARD_RESET,
+    'function-level-reset': work(SEND, 2000) + CONFIG + b'\x68\2\0\0\x80\0' + some_time() + CARD_RESET + work(RECEIVE, 9) + some_time(),
+    'big-endian': register(0x40, 2) + register(0x40, 4) + register(0x80, 0x1000) + register(0x40, 5) + some_time() + CARD_RESET,
+    'interrupts': register(0x68, 100) + register(0x6C, 2) + register(0x64, 0xFFFF) + work(WRITE, 1) * 3 + some_time() +
+                  register(0x64, 0) + CQ_DOORBELL + b'\x21\0\1' + some_time(10) + some_time(),
+    'sleeps': SLEEP + work(WRITE, 8) + SLEEP + some_time() + SLEEP + register(0xC0, 1) + SLEEP,
+    'reads': READ + b'\0\0\0\0\0\10' + READ + b'\2\xff\xff\xff\xff\10' + READ + b'\7\0\0\1\0\4',
+    'strange-frames': FRAME + b'\1\x40\16' + bytes(100) + FRAME + b'\0\0\0' + FRAME + b'\2\xbb\14' + b'\x88\xb5\x11\x10',
+    'empty': b'',
+}
+
 
 def main():
     for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO),
-                           ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE)):
+                           ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE), ('card', CARD)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)
         for name, data in inputs.items():

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: MIT
+//
+// A function whose driver does anything at all, beside two that do what the data sheet says: registers, rings, lists, doorbells, frames and
+// failing DMA as the input has them. Whatever it does, the two exchange their messages.
+#include "fuzz.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+
+extern "C" {
+#include "devices/rnic/card.h"
+#include "rnic/entry.h"
+#include "rnic/registers.h"
+}
+
+namespace {
+
+constexpr std::uint32_t kMemory = 1 << 16;
+constexpr unsigned kFunctions = 3, kBad = 2;
+constexpr unsigned kMostCrossings = 20000; // of one advance
+
+// Where things are in each function's memory. Everything from kPlay on is the messages'.
+constexpr std::uint32_t kCommands = 0x1000, kAnswers = 0x1400, kEvents = 0x1800, kSends = 0x2800, kReceives = 0x2C00,
+                        kCompletions = 0x3000, kPlay = 0x4000, kPlayBytes = 0x8000;
+constexpr unsigned kLog2 = 4, kEventLog2 = 3;
+constexpr std::uint8_t kMac[6] = {2, 0, 0, 0, 0, 1};
+
+class Input {
+public:
+    Input(const std::uint8_t *data, std::size_t size) : at_(data), end_(data + size) {}
+    bool more() const { return at_ != end_; }
+    std::uint32_t number(unsigned bytes)
+    {
+        std::uint32_t value = 0;
+        for (unsigned i = 0; i < bytes; ++i) {
+            value = value << 8 | (more() ? *at_++ : 0u);
+        }
+        return value;
+    }
+    void fill(std::uint8_t *to, std::size_t count)
+    {
+        for (std::size_t i = 0; i < count && more(); ++i) {
+            to[i] = *at_++;
+        }
+    }
+
+private:
+    const std::uint8_t *at_, *end_;
+};
+
+/** Memory that is zero again whenever it is asked for. The kernel does that faster than the allocator under a checker. */
+class Zeros {
+public:
+    std::uint8_t *get(std::size_t bytes)
+    {
+        if (at_ == nullptr) {
+            void *const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            FUZZ_CHECK(at != MAP_FAILED);
+            at_ = static_cast<std::uint8_t *>(at);
+            bytes_ = bytes;
+        }
+        FUZZ_CHECK(bytes == bytes_ && madvise(at_, bytes, MADV_DONTNEED) == 0);
+        return at_;
+    }
+
+private:
+    std::uint8_t *at_ = nullptr;
+    std::size_t bytes_ = 0;
+};
+Zeros all_bar2[kFunctions], whole_area;
+
+/** A function as its driver sees it. */
+struct Function {
+    std::array<std::uint8_t, kMemory> memory{};
+    std::uint8_t *bar2 = nullptr;
+    std::uint32_t commands = 0, completions = 0, sends = 0, receives = 0, cq = 0, qp = 0, tag = 0;
+};
+
+class Scene {
+public:
+    explicit Scene(Input &input);
+    void step();
+    void exchange();
+
+private:
+    static bool read(void *context, unsigned fn, std::uint64_t iova, void *out, std::uint32_t bytes);
+    static bool write(void *context, unsigned fn, std::uint64_t iova, const void *in, std::uint32_t bytes);
+    static bool publish(void *context, unsigned fn, std::uint64_t iova, const std::uint8_t word[4]);
+    static void interrupt(void *context, unsigned fn, unsigned vector);
+    static void transmit(void *context, const std::uint8_t *frame, std::uint32_t bytes);
+    static void crossing(void *context, const rnic_crossing *crossing);
+
+    void advance(std::uint64_t ns);
+    void enable(unsigned fn);
+    std::uint32_t execute(unsigned fn, const std::uint8_t *entry);
+    void make_objects(unsigned fn);
+    void connect(unsigned fn, unsigned peer, std::uint32_t qp, std::uint32_t peer_qp);
+    void post(unsigned fn, const std::uint8_t *entry, bool receive);
+    void post_message(unsigned fn, unsigned opcode, std::uint32_t at, std::uint32_t bytes);
+    void expect(unsigned fn, unsigned opcode, std::uint32_t bytes);
+    void store(unsigned fn, std::uint32_t offset, std::uint32_t value);
+    void bad_command();
+    void bad_work();
+    void bad_frame();
+
+    Input &input_;
+    rnic_card card_{};
+    std::array<Function, kFunctions> fns_;
+    std::uint64_t now_ = 1000;
+    std::uint32_t failing_ = 0; ///< so many DMAs of the bad function fail
+    unsigned crossings_ = 0;
+    std::uint32_t messages_ = 0;
+};
+
+bool Scene::read(void *context, unsigned fn, std::uint64_t iova, void *out, std::uint32_t bytes)
+{
+    Scene &scene = *static_cast<Scene *>(context);
+    const bool mapped = iova <= kMemory && bytes <= kMemory - iova;
+    FUZZ_CHECK(fn < kFunctions && (fn == kBad || mapped));
+    if (fn == kBad && scene.failing_ > 0) {
+        --scene.failing_;
+        return false;
+    }
+    if (mapped) {
+        std::memcpy(out, &scene.fns_[fn].memory[iova], bytes);
+    }
+    return mapped;
+}
+
+bool Scene::write(void *context, unsigned fn, std::uint64_t iova, const void *in, std::uint32_t bytes)
+{
+    Scene &scene = *static_cast<Scene *>(context);
+    const bool mapped = iova <= kMemory && bytes <= kMemory - iova;
+    FUZZ_CHECK(fn < kFunctions && (fn == kBad || (mapped && iova >= kAnswers)));
+    if (fn == kBad && scene.failing_ > 0) {
+        --scene.failing_;
+        return false;
+    }
+    if (mapped) {
+        std::memcpy(&scene.fns_[fn].memory[iova], in, bytes);
+    }
+    return mapped;
+}
+
+bool Scene::publish(void *context, unsigned fn, std::uint64_t iova, const std::uint8_t word[4])
+{
+    FUZZ_CHECK(iova % 4 == 0);
+    return write(context, fn, iova, word, 4);
+}
+
+void Scene::interrupt(void *context, unsigned fn, unsigned vector)
+{
+    Scene &scene = *static_cast<Scene *>(context);
+    FUZZ_CHECK(fn < kFunctions && vector < RNIC_VECTORS);
+    FUZZ_CHECK((rnic_card_config_read(&scene.card_, fn, 4, 2) & 4) != 0);
+}
+
+void Scene::transmit(void *, const std::uint8_t *frame, std::uint32_t bytes)
+{
+    FUZZ_CHECK(bytes >= 66);
+    FUZZ_CHECK(std::memcmp(frame, kMac, 6) != 0); // else it was for this card
+}
+
+void Scene::crossing(void *context, const rnic_crossing *)
+{
+    ++static_cast<Scene *>(context)->crossings_;
+}
+
+void Scene::advance(std::uint64_t ns)
+{
+    now_ += ns;
+    for (unsigned i = 0; i < 64; ++i) {
+        crossings_ = 0;
+        rnic_card_advance(&card_, now_);
+        FUZZ_CHECK(crossings_ < kMostCrossings);
+        if (rnic_card_deadline(&card_) > now_) {
+            break;
+        }
+    }
+}
+
+void Scene::store(unsigned fn, std::uint32_t offset, std::uint32_t value)
+{
+    rnic_put32(&fns_[fn].bar2[offset], value, false);
+}
+
+void Scene::enable(unsigned fn)
+{
+    const std::pair<std::uint32_t, std::uint32_t> registers[] = {
+        {RNIC_REG_COMMAND_BASE_LO, kCommands}, {RNIC_REG_COMMAND_LOG2, kLog2},
+        {RNIC_REG_ANSWER_BASE_LO, kAnswers},   {RNIC_REG_EVENT_BASE_LO, kEvents},
+        {RNIC_REG_EVENT_LOG2, kEventLog2},     {RNIC_REG_CTRL, RNIC_CTRL_ENABLE}};
+    Function &f = fns_[fn];
+    f.commands = f.completions = f.sends = f.receives = 0;
+    std::fill(f.memory.begin() + kAnswers, f.memory.begin() + kSends, std::uint8_t(0));
+    std::fill(f.memory.begin() + kCompletions, f.memory.begin() + kPlay, std::uint8_t(0));
+    rnic_card_config_write(&card_, fn, 4, 2, 6);
+    rnic_card_config_write(&card_, fn, 0x42, 2, 0x8000);
+    for (const auto &[offset, value] : registers) {
+        rnic_card_bar_write(&card_, fn, 0, offset, 4, value);
+    }
+    advance(1000);
+}
+
+/** Posts a command; its answer's INFO, if the driver behaves well enough for one. */
+std::uint32_t Scene::execute(unsigned fn, const std::uint8_t *entry)
+{
+    Function &f = fns_[fn];
+    const std::uint32_t place = f.commands & ((1u << kLog2) - 1);
+    std::memcpy(&f.memory[kCommands + 64 * place], entry, 64);
+    store(fn, RNIC_DB_COMMAND_PRODUCER, ++f.commands);
+    advance(1000);
+    const std::uint8_t *const answer = &f.memory[kAnswers + 32 * place];
+    FUZZ_CHECK(fn == kBad || (rnic_get32(answer + RNIC_CQE_OWNER, false) == f.commands &&
+                              rnic_get16(answer + RNIC_CQE_STATUS, false) == RNIC_STATUS_OK));
+    return rnic_get32(answer + RNIC_CQE_INFO, false);
+}
+
+/** A completion queue, a queue pair with its rings, and memory. */
+void Scene::make_objects(unsigned fn)
+{
+    Function &f = fns_[fn];
+    std::uint8_t cq[64] = {RNIC_COMMAND_CREATE_CQ};
+    cq[RNIC_CMD_CQ_LOG2] = 6;
+    cq[RNIC_CMD_CQ_VECTOR] = 1;
+    rnic_put64(cq + RNIC_CMD_CQ_BASE, kCompletions, false);
+    f.cq = execute(fn, cq);
+    std::uint8_t qp[64] = {RNIC_COMMAND_CREATE_QP};
+    qp[RNIC_CMD_QP_LEVEL] = RNIC_LEVEL_RECEPTION;
+    qp[RNIC_CMD_QP_RIGHTS] = 3;
+    rnic_put32(qp + RNIC_CMD_QP_DOMAIN, 1, false);
+    rnic_put32(qp + RNIC_CMD_QP_SEND_CQ, f.cq, false);
+    rnic_put32(qp + RNIC_CMD_QP_RECV_CQ, f.cq, false);
+    f.qp = execute(fn, qp);
+    for (unsigned queue = 0; queue < 2; ++queue) {
+        std::uint8_t ring[64] = {RNIC_COMMAND_SET_RING};
+        ring[RNIC_CMD_OBJECT_KIND] = static_cast<std::uint8_t>(queue);
+        ring[RNIC_CMD_RING_LOG2] = kLog2;
+        rnic_put32(ring + RNIC_CMD_OBJECT, f.qp, false);
+        rnic_put64(ring + RNIC_CMD_RING_BASE, queue == 0 ? kSends : kReceives, false);
+        execute(fn, ring);
+    }
+    std::uint8_t mr[64] = {RNIC_COMMAND_REGISTER};
+    mr[RNIC_CMD_MR_RIGHTS] = 3;
+    rnic_put32(mr + RNIC_CMD_MR_DOMAIN, 1, false);
+    rnic_put64(mr + RNIC_CMD_MR_VIRTUAL, kPlay, false);
+    rnic_put64(mr + RNIC_CMD_MR_LENGTH, kPlayBytes, false);
+    rnic_put64(mr + RNIC_CMD_MR_IOVA, kPlay, false);
+    f.tag = execute(fn, mr);
+}
+
+void Scene::connect(unsigned fn, unsigned peer, std::uint32_t qp, std::uint32_t peer_qp)
+{
+    std::uint8_t modify[64] = {RNIC_COMMAND_MODIFY_QP};
+    modify[RNIC_CMD_QP_STATE] = RNIC_QP_STATE_CONNECTED;
+    modify[RNIC_CMD_QP_IRD] = modify[RNIC_CMD_QP_ORD] = 4;
+    std::memcpy(modify + RNIC_CMD_QP_PEER_MAC, kMac, 6);
+    rnic_put32(modify + RNIC_CMD_OBJECT, qp, false);
+    rnic_put16(modify + RNIC_CMD_QP_PEER_FUNCTION, static_cast<std::uint16_t>(peer), false);
+    rnic_put32(modify + RNIC_CMD_QP_PEER_QP, peer_qp, false);
+    execute(fn, modify);
+}
+
+void Scene::post(unsigned fn, const std::uint8_t *entry, bool receive)
+{
+    Function &f = fns_[fn];
+    std::uint32_t &index = receive ? f.receives : f.sends;
+    const std::uint32_t place = (receive ? kReceives : kSends) + 64 * (index & ((1u << kLog2) - 1));
+    std::memcpy(&f.memory[place], entry, 64);
+    store(fn, RNIC_DB_QP + 64 * f.qp + (receive ? 4 : 0), ++index);
+    f.bar2[RNIC_DB_QP_HINTS + f.qp / 64] = 1;
+}
+
+Scene::Scene(Input &input) : input_(input)
+{
+    static const rnic_card_host host = {read, write, publish, interrupt, transmit, crossing};
+    rnic_card_config config{};
+    config.functions = kFunctions;
+    config.qps = config.cqs = config.stags = 8;
+    config.pbl_entries = 32;
+    config.flows = 16;
+    config.frames = 128;
+    config.mtu = 576;
+    std::memcpy(config.mac, kMac, 6);
+    config.seed = 1;
+    rnic_card_init(&card_, whole_area.get(rnic_card_bytes(&config)), &config, &host, this);
+    for (unsigned fn = 0; fn < kFunctions; ++fn) {
+        fns_[fn].bar2 = all_bar2[fn].get(RNIC_BAR2_BYTES);
+        rnic_card_attach(&card_, fn, fns_[fn].bar2);
+        enable(fn);
+        make_objects(fn);
+    }
+    connect(0, 1, fns_[0].qp, fns_[1].qp);
+    connect(1, 0, fns_[1].qp, fns_[0].qp);
+    connect(kBad, kBad, fns_[kBad].qp, fns_[kBad].qp); // with itself
+    exchange();
+}
+
+/** A message between the two that do as they should. */
+void Scene::post_message(unsigned fn, unsigned opcode, std::uint32_t at, std::uint32_t bytes)
+{
+    std::uint8_t entry[64] = {static_cast<std::uint8_t>(opcode)};
+    rnic_put16(entry + RNIC_WQE_SEGMENTS, 1, false);
+    rnic_put32(entry + RNIC_WQE_LENGTH, bytes, false);
+    rnic_put64(entry + RNIC_WQE_REMOTE_ADDRESS, at, false);
+    rnic_put32(entry + RNIC_WQE_REMOTE_STAG, fns_[1 - fn].tag, false);
+    rnic_put64(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_ADDRESS, at, false);
+    rnic_put32(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_LENGTH, bytes, false);
+    rnic_put32(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_STAG, fns_[fn].tag, false);
+    post(fn, entry, opcode == RNIC_WORK_RECEIVE);
+}
+
+void Scene::expect(unsigned fn, unsigned opcode, std::uint32_t bytes)
+{
+    Function &f = fns_[fn];
+    const std::uint8_t *const entry = &f.memory[kCompletions + 32 * (f.completions & 63)];
+    FUZZ_CHECK(rnic_get32(entry + RNIC_CQE_OWNER, false) == f.completions + 1);
+    FUZZ_CHECK(entry[RNIC_CQE_OPCODE] == opcode);
+    FUZZ_CHECK(rnic_get16(entry + RNIC_CQE_STATUS, false) == RNIC_STATUS_OK);
+    FUZZ_CHECK(rnic_get32(entry + RNIC_CQE_LENGTH, false) == bytes);
+    store(fn, RNIC_DB_CQ + 64 * f.cq, ++f.completions);
+}
+
+void Scene::exchange()
+{
+    const std::uint32_t bytes = 700 + messages_ % 700, at = kPlay + 8 * (messages_ % 100);
+    const unsigned from = messages_ % 2, opcode = RNIC_WORK_SEND + messages_ % 3;
+    Function &sender = fns_[from], &receiver = fns_[1 - from];
+    ++messages_;
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+        (opcode == RNIC_WORK_READ ? receiver : sender).memory[at + i] = static_cast<std::uint8_t>(i * messages_ + 1);
+    }
+    if (opcode == RNIC_WORK_SEND) {
+        post_message(1 - from, RNIC_WORK_RECEIVE, at, bytes);
+    }
+    post_message(from, opcode, at, bytes);
+    for (unsigned i = 0; i < 20; ++i) {
+        advance(1000000);
+    }
+    expect(from, opcode, bytes);
+    if (opcode == RNIC_WORK_SEND) {
+        expect(1 - from, RNIC_WORK_RECEIVE, bytes);
+    }
+    FUZZ_CHECK(std::equal(sender.memory.begin() + at, sender.memory.begin() + at + bytes, receiver.memory.begin() + at));
+    for (unsigned fn = 0; fn < kBad; ++fn) {
+        FUZZ_CHECK(rnic_card_bar_read(&card_, fn, 0, RNIC_REG_ERROR_COUNT, 4) == 0);
+        FUZZ_CHECK(rnic_card_bar_read(&card_, fn, 0, RNIC_REG_STATUS, 4) == 11);
+    }
+}
+
+/** A command with fields of the input's, small numbers where it wants small ones. */
+void Scene::bad_command()
+{
+    std::uint8_t entry[64] = {static_cast<std::uint8_t>(input_.number(1) % 16)};
+    rnic_put16(entry + RNIC_CMD_OBJECT_KIND, static_cast<std::uint16_t>(input_.number(1) % 3), false);
+    const std::uint32_t object = input_.number(1);
+    rnic_put32(entry + RNIC_CMD_OBJECT, object < 200 ? object % 10 : fns_[kBad].tag, false);
+    input_.fill(entry + 12, input_.number(1) % 53);
+    execute(kBad, entry);
+}
+
+void Scene::bad_work()
+{
+    Function &f = fns_[kBad];
+    std::uint8_t entry[64] = {};
+    const bool receive = input_.number(1) % 2 != 0;
+    entry[RNIC_WQE_OPCODE] = static_cast<std::uint8_t>(input_.number(1));
+    entry[RNIC_WQE_FLAGS] = static_cast<std::uint8_t>(input_.number(1));
+    const std::uint32_t segments = input_.number(1), length = input_.number(2);
+    rnic_put16(entry + RNIC_WQE_SEGMENTS, static_cast<std::uint16_t>(segments), false);
+    rnic_put32(entry + RNIC_WQE_LENGTH, length, false);
+    rnic_put64(entry + RNIC_WQE_REMOTE_ADDRESS, kPlay + input_.number(1), false);
+    rnic_put32(entry + RNIC_WQE_REMOTE_STAG, f.tag ^ (input_.number(1) / 200), false);
+    rnic_put64(entry + RNIC_WQE_SEGMENT0, kPlay + input_.number(2), false);
+    rnic_put32(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_LENGTH, length, false);
+    rnic_put32(entry + RNIC_WQE_SEGMENT0 + RNIC_SEG_STAG, f.tag ^ (input_.number(1) / 200), false);
+    input_.fill(entry + RNIC_WQE_SEGMENT1, input_.number(1) % 17);
+    post(kBad, entry, receive);
+}
+
+void Scene::bad_frame()
+{
+    std::uint8_t frame[720] = {};
+    std::memcpy(frame, kMac, 6);
+    frame[6] = 2;
+    frame[12] = 0x88;
+    frame[13] = 0xB5;
+    const std::uint32_t bytes = input_.number(2) % 700, at = input_.number(1) % 15;
+    input_.fill(frame + at, bytes);
+    rnic_card_receive(&card_, frame, bytes);
+}
+
+void Scene::step()
+{
+    Function &bad = fns_[kBad];
+    const std::uint32_t what = input_.number(1) % 14;
+    if (what == 0) {
+        const std::uint32_t offset = input_.number(2);
+        rnic_card_bar_write(&card_, kBad, 0, offset, 4, input_.number(4));
+    } else if (what == 1) {
+        const std::uint32_t offset = input_.number(1), bytes = input_.number(1) % 5;
+        rnic_card_config_write(&card_, kBad, offset, bytes, input_.number(4));
+    } else if (what == 2) {
+        const std::uint32_t at = input_.number(2);
+        input_.fill(&bad.memory[at], std::min(input_.number(1), kMemory - at));
+    } else if (what == 3) {
+        store(kBad, RNIC_DB_QP + 4 * (input_.number(1)), input_.number(2));
+        bad.bar2[RNIC_DB_QP_HINTS] = 1;
+    } else if (what == 4) {
+        store(kBad, RNIC_DB_CQ + 4 * (input_.number(1)), input_.number(2));
+        bad.bar2[RNIC_DB_CQ_HINTS] = 1;
+    } else if (what == 5) {
+        const std::uint32_t offset = input_.number(3), bytes = input_.number(1) % 10;
+        rnic_card_bar_write(&card_, kBad, 2, offset, bytes, input_.number(4));
+    } else if (what == 6) {
+        advance(input_.number(2) * 1000ull);
+    } else if (what == 7) {
+        failing_ = input_.number(1);
+    } else if (what == 8) {
+        bad_work();
+    } else if (what == 9) {
+        bad_frame();
+    } else if (what == 10) {
+        failing_ = 0;
+        rnic_card_bar_write(&card_, kBad, 0, RNIC_REG_CTRL, 4, RNIC_CTRL_RESET);
+        enable(kBad);
+        make_objects(kBad);
+    } else if (what == 11) {
+        if (rnic_card_sleep(&card_)) {
+            FUZZ_CHECK(rnic_card_deadline(&card_) > now_);
+            rnic_card_wake(&card_);
+        }
+    } else if (what == 12) {
+        const std::uint32_t bar = input_.number(1), offset = input_.number(4);
+        rnic_card_bar_read(&card_, kBad, bar, offset, input_.number(1) % 9);
+        rnic_card_config_read(&card_, kBad, offset, 4);
+    } else {
+        bad_command();
+    }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size)
+{
+    Input input(data, size);
+    Scene scene(input);
+    for (unsigned steps = 0; input.more() && steps < 200; ++steps) {
+        scene.step();
+        if (steps % 16 == 15) {
+            scene.exchange();
+        }
+    }
+    scene.exchange();
+    return 0;
+}
