@@ -334,7 +334,7 @@ enum {
     RNIC_EFE_TYPE_DATA = 1, /* A DDP segment. Numbered. */
     RNIC_EFE_TYPE_ACK = 2, /* Nothing, or 32 bytes of selective acknowledgment: bit i of byte j tells that frame NEXT + 1 + 8 j + i has arrived. */
     RNIC_EFE_TYPE_CONTROL = 3, /* A control message. Numbered. */
-    RNIC_EFE_TYPE_MESSAGE_ACK = 4, /* Message acknowledgments: 8 bytes each. Numbered. */
+    RNIC_EFE_TYPE_MESSAGE_ACK = 4, /* A message acknowledgment of 8 bytes. Numbered. */
     RNIC_EFE_TYPE_PROBE = 5, /* Asks for an ACK. */
     RNIC_EFE_TYPE_RESET = 6 /* The sender knows nothing of the flow (any more). */
 };
@@ -428,7 +428,7 @@ enum {
     RNIC_STATUS_INVALID = 16, /* A command with a value that is not allowed. */
     RNIC_STATUS_NO_OBJECT = 17, /* It names an object that is not there, or another function's. */
     RNIC_STATUS_WRONG_STATE = 18, /* Not in this state. */
-    RNIC_STATUS_BUSY = 19, /* The object is in use. */
+    RNIC_STATUS_BUSY = 19, /* The object is in use, or the peer takes no frames now. */
     RNIC_STATUS_NO_ROOM = 20, /* The card's table is full. */
     RNIC_STATUS_IN_USE = 21, /* Another function has it. */
     RNIC_STATUS_DMA = 22 /* The command's own DMA failed. */

@@ -115,6 +115,7 @@ void rnic_doorbell_clear_qp(struct rnic_card *card, unsigned fn, uint32_t qp)
 {
     store(card, fn, qp_at(qp) + RNIC_QPDB_SQ, 0);
     store(card, fn, qp_at(qp) + RNIC_QPDB_RQ, 0);
+    store(card, fn, qp_at(qp) + RNIC_QPDB_RQ_HELD, 0);
 }
 
 void rnic_doorbell_clear_cq(struct rnic_card *card, unsigned fn, uint32_t cq)

@@ -113,7 +113,8 @@ static void complete_receive(const struct arrival *a, uint16_t status, uint8_t f
 }
 
 /* There is no receive. If the driver holds some back, the message waits in its flow: the doorbell that changes that makes the card look
- * again. When it no longer does, the doorbell of the last of them has been rung before. Otherwise the bus may carry a doorbell that the driver rang before: it gets the time until the next advance. */
+ * again; when it holds none any more, it has rung the doorbell of the last of them before. Otherwise the bus may carry a doorbell that the
+ * driver rang before: it gets the time until the next advance. */
 static enum opening find_none(const struct arrival *a)
 {
     struct rnic_qp *row = a->row;
