@@ -383,9 +383,84 @@ CARD = {
 }
 
 
+# --- vfio_user: steps of two bytes, what goes along (3 bits) and how many bytes follow (13 bits), and those bytes -------------------
+
+EVENT, SEALABLE, UNSEALABLE, DEVICE, NOTHING = range(5)
+VERSION, DMA_MAP, DMA_UNMAP, GET_INFO, GET_REGION_INFO, GET_REGION_IO_FDS, GET_IRQ_INFO, SET_IRQS, REGION_READ, REGION_WRITE = range(1, 11)
+DMA_READ, DMA_WRITE, DEVICE_RESET, WRITE_MULTI = 11, 12, 13, 15
+
+
+def step(data, along=NOTHING):
+    return struct.pack('>H', along << 13 | len(data)) + data
+
+
+def vfu(command, payload=b'', along=NOTHING, flags=0, claimed=None):
+    size = 16 + len(payload) if claimed is None else claimed
+    return step(struct.pack('<HHIII', 7, command, size, flags, 0) + payload, along)
+
+
+def greet(capabilities=b''):
+    return vfu(VERSION, struct.pack('<HH', 0, 0) + capabilities)
+
+
+def access(command, region, offset, count, data=b''):
+    return vfu(command, struct.pack('<QII', offset, region, count) + data)
+
+
+def dma_map(address, size, along=NOTHING, flags=3, offset=0):
+    return vfu(DMA_MAP, struct.pack('<IIQQQ', 32, flags, offset, address, size), along)
+
+
+def dma_unmap(address, size):
+    return vfu(DMA_UNMAP, struct.pack('<IIQQ', 24, 0, address, size))
+
+
+def irqs(flags, index, first, count, along=NOTHING, data=b''):
+    return vfu(SET_IRQS, struct.pack('<IIIII', 20 + len(data), flags, index, first, count) + data, along)
+
+
+ASKS = vfu(GET_INFO, bytes(16)) + b''.join(vfu(GET_REGION_INFO, struct.pack('<IIIIQQ', 32, 0, i, 0, 0, 0)) for i in range(10)) + b''.join(
+    vfu(GET_IRQ_INFO, struct.pack('<IIII', 16, 0, i, 0)) for i in range(6))
+OURS = b'{"capabilities":{"max_msg_fds":16,"vipl_memory_file":true,"write_multiple":true}}\0'
+VFIO_USER = {
+    'as-qemu': greet(b'{"capabilities":{"migration":{"pgsize":4096},"max_msg_fds":16,"write_multiple":true}}\0') + ASKS +
+               access(REGION_READ, 7, 0, 4) + access(REGION_WRITE, 7, 0x10, 4, b'\xff' * 4) + access(REGION_READ, 7, 0x10, 4) +
+               dma_map(0, 65536, SEALABLE) + dma_unmap(0, 1 << 32) + irqs(0x24, 2, 0, 1, EVENT) + irqs(0x21, 2, 0, 0),
+    'not-greeted': vfu(GET_INFO, bytes(16)),
+    'greeted-twice': greet() + greet(),
+    'greeting-not-json': greet(b'{"capabilities":') + greet(b'[[[[[[[[[[[[[[[[[[[[') + greet(b'{"a":"\\'),
+    'other-version': vfu(VERSION, struct.pack('<HH', 1, 0)),
+    'header-alone': step(struct.pack('<HHIII', 1, 1, 16, 0, 0)),
+    'too-long': vfu(VERSION, bytes(4), claimed=0xffffffff),
+    'too-short': vfu(VERSION, bytes(4), claimed=15),
+    'neither-command-nor-reply': vfu(VERSION, bytes(4), flags=2),
+    'cut': vfu(VERSION, bytes(4))[:-3],
+    'in-pieces': step(struct.pack('<HHI', 7, VERSION, 20), EVENT) + step(bytes(8)) + step(bytes(4), SEALABLE) + ASKS,
+    'replies-unasked': greet() + vfu(DMA_READ, bytes(16), flags=1),
+    'maps': greet(OURS) + dma_map(0, 4096, SEALABLE) + dma_map(4096, 4096, UNSEALABLE) + dma_map(8192, 4096, DEVICE) + dma_map(16384, 4096, EVENT) +
+            dma_map(0, 4096, SEALABLE) + dma_map(1 << 20, 1 << 40, SEALABLE) + dma_map((1 << 64) - 1, 2) + dma_map(1 << 30, 16, SEALABLE, 0x40000003) +
+            dma_unmap(4096, 4096) + dma_unmap(0, 100) + dma_unmap(0, (1 << 64) - 1) + dma_unmap(1, 0),
+    'irqs': greet() + irqs(0x24, 2, 0, 1, SEALABLE) + irqs(0x24, 2, 15, 1, EVENT) + irqs(0x24, 2, 16, 1, EVENT) + irqs(0x22, 2, 15, 1, data=b'\1') +
+            irqs(0x24, 2, 0xffffffff, 2, EVENT) + irqs(0x09, 2, 0, 1) + irqs(0x24, 0, 0, 1, EVENT) + irqs(0x24, 2, 15, 1) + irqs(0x21, 2, 0, 16),
+    'registers': greet() + access(REGION_READ, 0, 0, 4096) + access(REGION_READ, 2, 0xffffff, 1) + access(REGION_READ, 2, 0xffffff, 2) +
+                 access(REGION_WRITE, 0, 0x40, 4, b'\1\0\0\0') + access(REGION_WRITE, 0, 0x2000, 256, b'\xff' * 256) + access(REGION_READ, 1, 0, 0) +
+                 access(REGION_WRITE, 0, 0, 100, b'few') + access(REGION_READ, 0, (1 << 64) - 4, 8),
+    'multi': greet() + vfu(WRITE_MULTI, struct.pack('<Q', 2) + struct.pack('<QIIQ', 0x60, 0, 4, 5) * 2) + vfu(WRITE_MULTI, struct.pack('<Q', 1 << 60)) +
+             vfu(WRITE_MULTI, struct.pack('<Q', 1) + struct.pack('<QIIQ', 0x60, 0, 9, 5)) + vfu(WRITE_MULTI),
+    'resets': greet() + vfu(DEVICE_RESET) + access(REGION_WRITE, 0, 0x40, 4, b'\2\0\0\0') + vfu(DEVICE_RESET, b'more'),
+    'bus-master-and-enabled': greet() + access(REGION_WRITE, 7, 4, 2, b'\6\0') + dma_map(0, 65536, SEALABLE) +
+                              access(REGION_WRITE, 0, 0x80, 12, struct.pack('<III', 0, 0, 4)) + access(REGION_WRITE, 0, 0x90, 8, struct.pack('<II', 8192, 0)) +
+                              access(REGION_WRITE, 0, 0xa0, 12, struct.pack('<III', 16384, 0, 4)) + access(REGION_WRITE, 0, 0x40, 4, b'\1\0\0\0') +
+                              access(REGION_WRITE, 2, 0x40, 4, b'\3\0\0\0') + access(REGION_WRITE, 2, 0x400000, 8, bytes(8)),
+    'unknown-commands': greet() + vfu(14) + vfu(16, bytes(8)) + vfu(0) + vfu(0xffff) + vfu(GET_REGION_IO_FDS, bytes(16)),
+    'empty': b'',
+}
+
+
 def main():
     for target, inputs in (('mpa_start', MPA_START), ('fpdu', FPDU), ('rdmap', RDMAP), ('hello', HELLO),
-                           ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE), ('card', CARD)):
+                            ('command_line', COMMAND_LINE), ('link', LINK), ('efe', EFE), ('card', CARD),
+                            ('vfio_user', VFIO_USER)):
         folder = os.path.join(HERE, 'corpus', target)
         os.makedirs(folder, exist_ok=True)
         for name, data in inputs.items():
