@@ -61,6 +61,9 @@ foreach(program IN ITEMS vipl_server vipl_rnicd)
         install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT runtime)
     endif()
 endforeach()
+if(TARGET vipl_rnicd)
+    install(FILES tools/man/vipl-rnicd.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT runtime)
+endif()
 
 # Tools, found beside the library wherever the tree is put.
 set(tools "")

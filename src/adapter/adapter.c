@@ -174,7 +174,7 @@ static int set_up(struct rnic_adapter *a, const struct rnic_adapter_config *conf
     snprintf(error, size, "the adapter");
     int result = open_set(a);
     result = result == 0 ? make_functions(a, config->folder != NULL) : result;
-    if (result == 0) { /* first of all: whoever has the path is the adapter */
+    if (result == 0) { /* first of all: the process that has the path is the adapter */
         snprintf(error, size, "%s", config->socket != NULL ? config->socket : config->folder);
         result = open_sockets(a, config);
     }
@@ -259,7 +259,7 @@ static bool serve_sources(struct rnic_adapter *a)
     return count > 0;
 }
 
-/* Whoever could not be accepted is tried again. */
+/* Connections that could not be accepted are tried again. */
 static void listen_again(struct rnic_adapter *a)
 {
     if (!a->is_deaf) {
@@ -272,12 +272,12 @@ static void listen_again(struct rnic_adapter *a)
     }
 }
 
-static void settle(struct rnic_adapter *a)
+static void resume_functions(struct rnic_adapter *a)
 {
-    while (a->is_unsettled) {
-        a->is_unsettled = false;
+    while (a->has_held_back) {
+        a->has_held_back = false;
         for (unsigned i = 0; i < a->config.functions; i++) {
-            rnic_function_settle(&a->functions[i]);
+            rnic_function_resume(&a->functions[i]);
         }
     }
 }
@@ -285,10 +285,10 @@ static void settle(struct rnic_adapter *a)
 void rnic_adapter_turn(struct rnic_adapter *adapter)
 {
     adapter->is_active = serve_sources(adapter) || adapter->is_active;
-    settle(adapter);
+    resume_functions(adapter);
     adapter->now = vipl_now_ns();
     rnic_card_advance(&adapter->card, adapter->now);
-    settle(adapter);
+    resume_functions(adapter);
 }
 
 /* When the adapter has to look at the clock again without being woken. */

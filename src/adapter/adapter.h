@@ -44,13 +44,13 @@ struct rnic_adapter {
     struct rnic_log *log; /* NULL: none is kept */
     bool is_quiet;        /* what crosses the card's edge is not to be in the log */
     unsigned users;       /* functions with a program */
-    bool is_deaf;         /* a listener has not accepted somebody, for want of descriptors */
+    bool is_deaf;         /* a listener has not accepted a connection, for want of descriptors */
     bool lingers;
-    bool is_unsettled; /* a function may have something to do that had to wait for the card */
-    bool is_active;    /* the card has accessed memory, interrupted or sent since this was cleared */
-    bool is_ended;     /* it is to end */
-    uint64_t now;      /* of the last turn */
-    uint64_t used_at;  /* when the last program has gone */
+    bool has_held_back; /* a function may have something to do that had to wait for the card */
+    bool is_active;     /* the card has accessed memory, interrupted or sent since this was cleared */
+    bool is_ended;      /* it is to end */
+    uint64_t now;       /* of the last turn */
+    uint64_t used_at;   /* when the last program has gone */
     uint8_t data[RNIC_MOST_ACCESS]; /* of the reply that is being sent */
     uint8_t frame[RNIC_MOST_FRAME]; /* that has come by the wire */
 };

@@ -64,7 +64,7 @@ static bool exchange(struct rnic_function *f, const struct rnic_dma_access *acce
     x->bytes = bytes;
     x->is_write = access->is_write;
     x->failed = false;
-    f->adapter->is_unsettled = true; /* what comes meanwhile is done when the card has finished */
+    f->adapter->has_held_back = true; /* what comes meanwhile is done when the card has finished */
     int error = send_command(f);
     error = error == 0 ? await_reply(f) : error;
     if (error == 0) {

@@ -26,7 +26,7 @@ static bool serve_one(struct rnic_function *f)
     int error = rnic_request_serve(f, false);
     f->is_blocked = error == EBUSY; /* not here: the card is not waiting */
     f->is_over = f->is_over || (error != 0 && error != EAGAIN);
-    rnic_function_settle(f);
+    rnic_function_resume(f);
     return error == 0 && f->channel.fd >= 0;
 }
 
@@ -169,7 +169,7 @@ static void make_stores(struct rnic_function *f)
     }
 }
 
-void rnic_function_settle(struct rnic_function *function)
+void rnic_function_resume(struct rnic_function *function)
 {
     do {
         make_stores(function);

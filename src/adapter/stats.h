@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a running adapter tells about itself: text, to whoever connects to its socket's path with ".stats" behind it. */
+/* What a running adapter tells about itself: text, to a process that connects to its socket's path with ".stats" behind it. */
 #ifndef ADAPTER_STATS_H
 #define ADAPTER_STATS_H
 

@@ -312,7 +312,7 @@ int vipl_private_folder(const char *path);
 
 /* --- events: descriptors that count, made by this process or another one ---------------------------- */
 
-bool vipl_event_is(int fd); /* whether signalling it is safe, whoever has made it */
+bool vipl_event_is(int fd); /* whether signalling it is safe, also if another process has made it */
 void vipl_event_signal(int fd);
 
 /* --- files as the memory of a device ---------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Local stream sockets with a path. A path outlives its process, so that a file beside it, PATH.lock, says whether somebody is
+ * Local stream sockets with a path. A path outlives its process, so that a file beside it, PATH.lock, says whether a process is
  * listening: the listener has it locked for as long as it lives. It is never removed, for the next one to lock the same file.
  */
 #include <errno.h>
