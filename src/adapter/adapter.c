@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "adapter/exchange.h"
+
 enum { READY_A_TURN = 32, FRAMES_A_TURN = 64, RNIC_LEAST_MTU = 576 };
 static const uint64_t SPIN_NS =
     50000; /* without anything to do, before it sleeps; on one CPU that would keep the driver from running */

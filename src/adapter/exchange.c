@@ -7,7 +7,7 @@
  * Meanwhile the program's own requests are served, as far as they do not change the card: QEMU answers only once it has its reply. A request
  * that cannot be served ends the exchange.
  */
-#include "adapter/function.h"
+#include "adapter/exchange.h"
 
 #include <errno.h>
 

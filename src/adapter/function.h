@@ -77,7 +77,5 @@ void rnic_function_reset(struct rnic_function *function);
 
 /* Requests and stores that had to wait for the card, and a connection that is over. Not from within the card's callbacks. */
 void rnic_function_resume(struct rnic_function *function);
-/* The card accesses the program's memory; for its callbacks. False: it is not there. */
-bool rnic_function_dma(struct rnic_function *function, const struct rnic_dma_access *access);
 
 #endif
