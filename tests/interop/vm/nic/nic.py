@@ -19,8 +19,9 @@ from guest import SCALE, Failed, Guest, dies_with_us
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = ["vipl-conformance", "vipl-info", "vipl-ping", "vipl-perf", "vipl-rnic-bus"]
-# What a guest takes a minute for: everything that programs need first, and the operations that a card does by itself.
-QUICK = "--level early"
+# Some cases of the conformance suite between processes: each of them opens two functions, which the kernel resets, a tenth of a
+# second each time.
+QUICK_PROCS = "[procs][VipRecvWait][early],[procs][VipDisconnect][early]"
 
 
 def numbers():
@@ -44,7 +45,7 @@ class Adapter:
     def __init__(self, program, folder, functions, *options):
         os.mkdir(folder)
         self.sockets = [os.path.join(folder, "fn-%d.sock" % number) for number in range(functions)]
-        self.process = subprocess.Popen([program, "--functions", str(functions), "--fixed", folder, *options],
+        self.process = subprocess.Popen([program, "--functions", str(functions), "--dir", folder, *options],
                                         preexec_fn=dies_with_us)
         end = time.monotonic() + 20 * SCALE
         while not all(os.path.exists(path) for path in self.sockets):
@@ -166,52 +167,110 @@ echo 32 >/proc/sys/vm/nr_hugepages
 """
 
 
+# No resets by the kernel where every case opens the function and closes it again, but no process is killed.
+NO_RESETS = """
+for card in $(cards); do
+    echo >"/sys/bus/pci/devices/$card/reset_method"
+done
+"""
+RESETS = NO_RESETS.replace("echo >", "echo flr >")
+
+
 def conformance(addresses, quick):
     """In one process on the first function, and between two, with a function each."""
     first, second = ["rnic:pci:" + address for address in addresses]
-    common = "vipl-conformance --device %s %s" % (first, QUICK if quick else "")
     return """
 step bus vipl-rnic-bus pci:%s
 step info vipl-info --device %s
-step inproc with_interrupts %s %s --mode inproc
-step procs %s --peer-device %s --mode procs '[procs]'
-""" % (addresses[0], first, addresses[0], common, common, second)
+step blocking with_interrupts %s vipl-perf --local --device %s --wait block --test lat --iters 1000 --cpus none
+%s
+step inproc vipl-conformance --device %s --mode inproc %s
+%s
+step procs vipl-conformance --device %s --peer-device %s --mode procs '%s'
+""" % (addresses[0], first, addresses[0], first, NO_RESETS, first, "--level early" if quick else "", RESETS, first, second,
+       QUICK_PROCS if quick else "[procs]")
 
 
 X86 = ["0000:00:05.0", "0000:00:06.0"]
 S390X = ["0001:00:00.0", "0002:00:00.0"]
+STEPS = ["bus", "info", "blocking", "inproc", "procs"]
+
+
+def alone(case, name, addresses, quick, setup=VFIO, **more):
+    """A guest that has two functions, and runs everything on them."""
+    adapter = case.adapter("card", 2)
+    guest = case.guest(name, setup + conformance(addresses, quick), sockets=adapter.sockets, **more)
+    guest.finish(150 if quick else 1500)
+    check_steps(guest, *STEPS)
+    return guest
 
 
 def iommu(case, quick=True):
     """VFIO behind Intel's IOMMU: mapped doorbells, interrupts, a translation for each page."""
-    adapter = case.adapter("card", 2)
-    guest = case.guest("iommu", VFIO + conformance(X86, quick), sockets=adapter.sockets, iommu="intel")
-    guest.finish(120 if quick else 1200)
+    guest = alone(case, "iommu", X86, quick, iommu="intel")
     groups = [check_card(guest, address, True) for address in X86]
     expect("IOMMU groups", len(set(map(tuple, groups))), 2)
-    check_steps(guest, "vfio." + X86[0], "vfio." + X86[1], "bus", "info", "inproc", "procs")
+    check_steps(guest, *["vfio." + address for address in X86])
     check_interrupts(guest)
 
 
 def physical(case, quick=True):
     """No IOMMU: files of sysfs, physical addresses, no interrupts."""
-    adapter = case.adapter("card", 2)
-    guest = case.guest("physical", PHYSICAL + conformance(X86, quick), sockets=adapter.sockets)
-    guest.finish(120 if quick else 1200)
+    guest = alone(case, "physical", X86, quick, setup=PHYSICAL)
     for address in X86:
         check_card(guest, address, False)
-    check_steps(guest, "bus", "info", "inproc", "procs")
 
 
 def s390x(case, quick=True):
     """Big-endian, and BARs that cannot be mapped."""
-    adapter = case.adapter("card", 2)
-    guest = case.guest("s390x", VFIO + conformance(S390X, quick), machine="s390x", sockets=adapter.sockets)
-    guest.finish(120 if quick else 1200)
+    guest = alone(case, "s390x", S390X, quick, machine="s390x")
     for address in S390X:
         check_card(guest, address, True)
-    check_steps(guest, "vfio." + S390X[0], "vfio." + S390X[1], "bus", "info", "inproc", "procs")
+    check_steps(guest, *["vfio." + address for address in S390X])
     check_interrupts(guest)
+
+
+SERVER = VFIO + """
+device=rnic:pci:0000:00:05.0
+vipl-ping --server --quiet --device $device &
+ping=$!
+vipl-perf --server --device $device --discriminator perf &
+perf=$!
+echo "serving at $(vipl-info --device $device | awk '$1 == "address" { print $2 }')"
+read word </dev/console
+step ping kill $ping
+step perf kill $perf
+wait
+"""
+CLIENT = VFIO + """
+device=rnic:pci:0000:00:05.0
+until_served() {
+    for i in $(seq 100); do
+        vipl-ping --client=$address --device $device --count 1 --quiet && return 0
+        usleep 100000
+    done
+    return 1
+}
+read address </dev/console
+step served until_served
+for size in 1 4096 1M; do
+    step ping.$size vipl-ping --client=$address --device $device --quiet --count 200 --size $size
+done
+step perf vipl-perf --client=$address --device $device --discriminator perf --test lat,bw --op all --size 1..64K \
+    --iters 100 --warmup 0 --verify
+"""
+
+
+def pair(case):
+    """Two guests, with a card each, that exchange data and look at every byte."""
+    server, client = [case.guest(name, script, sockets=case.adapter("card-" + name, 1).sockets, iommu="intel")
+                      for name, script in (("server", SERVER), ("client", CLIENT))]
+    client.tell(server.wait_for("serving at ", 60))
+    client.finish(120)
+    check_steps(client, "served", "ping.1", "ping.4096", "ping.1M", "perf")
+    server.tell("done")
+    server.finish(60)
+    check_steps(server, "ping", "perf")
 
 
 def boot(case):
@@ -222,7 +281,12 @@ def boot(case):
         check_steps(guest, "loopback")
 
 
-CASES = {"boot": boot}
+def everything(quick):
+    return lambda case: quick(case, quick=False)
+
+
+CASES = {"iommu": iommu, "physical": physical, "s390x": s390x, "pair": pair, "boot": boot}
+CASES.update({"%s.all" % name: everything(CASES[name]) for name in ("iommu", "physical", "s390x")})
 
 
 # --- the program ---------------------------------------------------------------------------------------------------------
