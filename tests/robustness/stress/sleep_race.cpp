@@ -1,31 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
 // Posts that race with a device that is about to rest: VIPL_STRESS_SLEEPS times, one thing is posted, completes, and after a
-// random moment the next one is posted, just as whatever carries it out finds nothing more to do. One that is missed would
-// wait for ever. Half of the completions are looked for, the other half waited for, which races in the same way with
-// what arms the wait. Run it with a device that does not spin before it rests.
+// random moment the next one is posted, just as whatever carries it out finds nothing more to do. One that is missed
+// waits for ever, if no timer of the device comes to its help: so some moments are longer than those. Half of the completions
+// are looked for, the other half waited for, which races in the same way with what arms the wait. One side posts, so that
+// nothing else wakes the device; or both do, where it works in the threads of its callers. Run it with a device that does not
+// spin before it rests.
 #include "partner.hpp"
 #include "stress.hpp"
 
 using namespace stress;
 
 namespace {
-
-constexpr unsigned kMostDelay = 20000; // nanoseconds
-
-/** A target that does nothing but to be there. */
-void target(const Scene &scene, Line &line)
-{
-    const Nic nic;
-    Memory memory(nic, 4096, rdma_memory());
-    const Vi vi(nic);
-    REQUIRE_VIP(accept_on(nic, scene.name(), vi));
-    const Span word = memory.bytes(8);
-    line.send(word.remote());
-    line.receive<char>(10000 * patience());
-    line.send(__atomic_load_n(reinterpret_cast<const std::uint64_t *>(word.data), __ATOMIC_ACQUIRE));
-    line.sync();
-}
 
 void spin(std::chrono::nanoseconds time)
 {
@@ -49,33 +35,89 @@ void look_until_sent(VIP_VI_HANDLE vi, const Work &work)
     EXPECT(done == work.desc);
 }
 
-void race(Where where)
+/** Nanoseconds: at once, as the device has done its work, or as its timers have run out. */
+std::chrono::nanoseconds some_moment(Random &random)
 {
-    const unsigned rounds = times("VIPL_STRESS_SLEEPS", 50000);
-    const Scene scene = make_scene();
-    Random random = scene.random();
-    Partner partner(where, target, scene);
-    const Nic nic;
-    Memory memory(nic, 4096);
-    const Vi vi(nic);
-    REQUIRE_VIP(request_to(nic, scene.name(), vi));
-    const auto remote = partner.line().receive<RemoteSpan>();
-    const Work work = memory.rdma(VIP_CONTROL_OP_RDMAWRITE, remote, memory.bytes(8));
-    for (std::uint64_t round = 1; round <= rounds; ++round) {
-        std::memcpy(work.buffer.data, &round, sizeof round);
-        post_send(vi, work);
-        if (round % 2 == 0) {
-            EXPECT(sent(vi) == work.desc);
-        } else {
-            look_until_sent(vi, work);
-        }
-        work.desc->CS.Status = 0;
-        spin(
-            std::chrono::nanoseconds(below(random, 4) == 0 ? below(random, kMostDelay) : below(random, 500)));
+    const std::uint64_t kind = below(random, 8);
+    return std::chrono::nanoseconds(kind < 4   ? below(random, 500)
+                                    : kind < 6 ? below(random, 20000)
+                                               : below(random, 250000));
+}
+
+/** One side: it writes running numbers to the other's word. */
+class Racer {
+public:
+    Racer() : memory_(nic, 4096, rdma_memory()), vi(nic), word_(memory_.bytes(8)), from_(memory_.bytes(8)) {}
+
+    RemoteSpan word() const { return word_.remote(); }
+    std::uint64_t seen() const
+    {
+        return __atomic_load_n(reinterpret_cast<const std::uint64_t *>(word_.data), __ATOMIC_ACQUIRE);
     }
-    partner.line().send('E');
-    EXPECT_EQ(std::uint64_t{rounds}, partner.line().receive<std::uint64_t>());
-    partner.line().sync();
+
+    void race(RemoteSpan remote, unsigned rounds, Random random)
+    {
+        const Work work = memory_.rdma(VIP_CONTROL_OP_RDMAWRITE, remote, from_);
+        for (std::uint64_t round = 1; round <= rounds; ++round) {
+            std::memcpy(from_.data, &round, sizeof round);
+            post_send(vi, work);
+            if (round % 2 == 0) {
+                EXPECT(sent(vi) == work.desc);
+            } else {
+                look_until_sent(vi, work);
+            }
+            work.desc->CS.Status = 0;
+            spin(some_moment(random));
+        }
+    }
+
+    const Nic nic;
+
+private:
+    Memory memory_;
+
+public:
+    const Vi vi;
+
+private:
+    Span word_, from_;
+};
+
+/** What a side is told of the other. */
+struct Greeting {
+    RemoteSpan word;
+    unsigned rounds;
+};
+
+void other_side(const Scene &scene, Line &line)
+{
+    Racer racer;
+    REQUIRE_VIP(accept_on(racer.nic, scene.name(), racer.vi));
+    line.send(racer.word());
+    const auto greeting = line.receive<Greeting>();
+    racer.race(greeting.word, greeting.rounds, scene.random());
+    const auto last = line.receive<std::uint64_t>(10000 * patience());
+    EXPECT_EQ(last, racer.seen());
+    line.sync();
+}
+
+enum class Who { one, both };
+
+void race(Where where, Who who)
+{
+    const unsigned rounds = times("VIPL_STRESS_SLEEPS", 20000);
+    const unsigned theirs = who == Who::both ? rounds : 0;
+    const Scene scene = make_scene();
+    Partner partner(where, other_side, scene);
+    Racer racer;
+    REQUIRE_VIP(request_to(racer.nic, scene.name(), racer.vi));
+    const auto remote = partner.line().receive<RemoteSpan>();
+    partner.line().send(Greeting{racer.word(), theirs});
+    racer.race(remote, rounds, Random(scene.seed + 1));
+    partner.line().send(std::uint64_t{rounds});
+    EXPECT_EQ('S', partner.line().receive<char>(10000 * patience()));
+    EXPECT_EQ(std::uint64_t{theirs}, racer.seen());
+    partner.line().send('S');
     partner.finish();
 }
 
@@ -83,10 +125,15 @@ void race(Where where)
 
 TEST_CASE("no post is missed by a device that is about to rest, in one process", "[sleeps][inproc]")
 {
-    race(Where::thread);
+    race(Where::thread, Who::one);
+}
+
+TEST_CASE("no post is missed by a device that is about to rest, where both sides post", "[sleeps][inproc]")
+{
+    race(Where::thread, Who::both);
 }
 
 TEST_CASE("no post is missed by a device that is about to rest, between processes", "[sleeps][procs]")
 {
-    race(Where::process);
+    race(Where::process, Who::one);
 }

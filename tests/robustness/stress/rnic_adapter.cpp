@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+//
+// The adapter, which is a process, is killed while three programs exchange over it, VIPL_STRESS_ADAPTERS times. All of them see it
+// within a second, whatever they wait for; every descriptor comes back; and with a new NIC handle they go on, over a new adapter.
+#include "exchange.hpp"
+
+#include <memory>
+
+#include <sys/un.h>
+
+using namespace stress;
+
+namespace {
+
+constexpr unsigned kPrograms = 3, kTurnsBefore = 3;
+
+/** What each program says of each round: its number, once that is reached. */
+struct Program {
+    std::atomic<unsigned> exchanges, lost, closed;
+    std::atomic<pid_t> adapter; // that it has a connection to
+};
+
+struct Board {
+    Program programs[kPrograms];
+    std::atomic<unsigned> round;
+    std::atomic<bool> stop;
+};
+
+/** The process at the other end of a UNIX socket of this one that is an adapter's; 0: there is none. */
+pid_t find_adapter()
+{
+    for (int fd = 0; fd < 1024; ++fd) {
+        sockaddr_un name{};
+        socklen_t name_bytes = sizeof name;
+        ucred peer{};
+        socklen_t bytes = sizeof peer;
+        if (getpeername(fd, reinterpret_cast<sockaddr *>(&name), &name_bytes) == 0 &&
+            name.sun_family == AF_UNIX && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+            peer.pid != getpid() &&
+            std::string(name.sun_path + (name.sun_path[0] == '\0' ? 1 : 0)).find("rnic") !=
+                std::string::npos) {
+            return peer.pid;
+        }
+    }
+    return 0;
+}
+
+/** Its exchanges with the two others, in one thread: numbers are those of programs. */
+class Links {
+public:
+    Links(const Nic &nic, const Scene &scene, unsigned self, unsigned round)
+    {
+        for (unsigned other = 0; other < kPrograms; ++other) {
+            if (other == self) {
+                continue;
+            }
+            all_.push_back(std::make_unique<Exchange>(nic, 1 + self));
+            const bool accepts = self < other;
+            const std::string name =
+                scene.name("r") + std::to_string(round % 8) + std::to_string(self + other);
+            const Vi &vi = all_.back()->vi;
+            REQUIRE_VIP(accepts ? accept_on(nic, name, vi) : request_to(nic, name, vi));
+        }
+        for (const auto &one : all_) {
+            EXPECT(one->greet());
+        }
+    }
+
+    bool turn()
+    {
+        for (const auto &one : all_) {
+            one->post();
+        }
+        for (const auto &one : all_) {
+            if (!one->collect()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /** Every VI is told that its connection is lost. */
+    void expect_lost()
+    {
+        for (const auto &one : all_) {
+            one->vi.await(VIP_STATE_ERROR);
+            one->take_back();
+        }
+    }
+
+private:
+    std::vector<std::unique_ptr<Exchange>> all_;
+};
+
+void one_life(const Scene &scene, Board &board, unsigned self, unsigned round)
+{
+    Program &program = board.programs[self];
+    {
+        const Nic nic;
+        Links links(nic, scene, self, round);
+        program.adapter = find_adapter();
+        EXPECT(program.adapter != 0);
+        program.exchanges = 0;
+        while (links.turn()) {
+            program.exchanges++;
+        }
+        program.lost = round;
+        links.expect_lost();
+    }
+    program.closed = round;
+}
+
+void program(const Scene &scene, Line &line)
+{
+    Board &board = shared<Board>();
+    const auto self = line.receive<unsigned>();
+    for (unsigned round = 1; !board.stop; ++round) {
+        await([&] { return board.round >= round || board.stop; });
+        if (!board.stop) {
+            one_life(scene, board, self, round);
+        }
+    }
+    line.sync();
+}
+
+class Director {
+public:
+    Director() : scene_(make_scene()), board_(*new (g_shared) Board()), random_(scene_.random())
+    {
+        for (unsigned i = 0; i < kPrograms; ++i) {
+            programs_[i] = std::make_unique<Child>(program, scene_);
+            programs_[i]->line.send(i);
+        }
+    }
+
+    void kill_adapter()
+    {
+        for (Program &one : board_.programs) {
+            one.exchanges = 0;
+            one.adapter = 0;
+        }
+        const unsigned round = ++board_.round;
+        const unsigned turns = kTurnsBefore + static_cast<unsigned>(below(random_, 30));
+        await_all([&](const Program &one) { return one.adapter != 0 && one.exchanges >= turns; },
+                  2 * patience());
+        const pid_t adapter = board_.programs[0].adapter;
+        for (const Program &one : board_.programs) {
+            EXPECT_EQ(adapter, one.adapter.load());
+        }
+        EXPECT(adapter != last_);
+        last_ = adapter;
+        EXPECT(kill(adapter, SIGKILL) == 0);
+        const unsigned long long killed = now_ms();
+        await_all([&](const Program &one) { return one.lost == round; }, a_second());
+        worst_ = std::max(worst_, now_ms() - killed);
+        await_all([&](const Program &one) { return one.closed == round; }, 2 * patience());
+    }
+
+    void finish()
+    {
+        board_.stop = true;
+        for (const auto &one : programs_) {
+            EXPECT_EQ('S', one->line.receive<char>());
+            one->line.send('S');
+            one->finish();
+        }
+        std::cout << board_.round << " adapters killed, seen by all within " << worst_ << " ms" << std::endl;
+    }
+
+private:
+    template <class Condition>
+    void await_all(const Condition &condition, unsigned long long limit)
+    {
+        const unsigned long long end = now_ms() + limit;
+        for (const Program &one : board_.programs) {
+            while (!condition(one)) {
+                if (now_ms() > end) {
+                    throw Failure("program " + std::to_string(&one - board_.programs) +
+                                  " does not come so far in time");
+                }
+                std::this_thread::yield();
+            }
+        }
+    }
+
+    Scene scene_;
+    Board &board_;
+    Random random_;
+    std::unique_ptr<Child> programs_[kPrograms];
+    pid_t last_ = 0;
+    unsigned long long worst_ = 0;
+};
+
+} // namespace
+
+TEST_CASE("the adapter is killed: all programs see it within a second, and go on over a new one", "[adapter]")
+{
+    const unsigned kills = times("VIPL_STRESS_ADAPTERS", 5);
+    Director director;
+    for (unsigned i = 0; i < kills; ++i) {
+        INFO("adapter " << i);
+        REQUIRE_NOTHROW(director.kill_adapter());
+    }
+    REQUIRE_NOTHROW(director.finish());
+}
