@@ -16,7 +16,9 @@
 #include "devices/rnic/pbl.h"
 #include "devices/rnic/qp.h"
 #include "devices/rnic/reset.h"
+#include "devices/rnic/scan.h"
 #include "devices/rnic/schedule.h"
+#include "devices/rnic/turns.h"
 #include "devices/rnic/wire.h"
 
 enum { ALIGNMENT = 64, REUSE_AFTER = 1024 };
@@ -204,6 +206,8 @@ static void cut(struct rnic_card *card)
         } else if (f->cut) {
             f->cut = false;
             state->cut--;
+            rnic_event_catastrophe(card, fn);
+            rnic_interrupt_raise(card, fn, 0);
             rnic_wire_reset(card, fn);
         }
     }
@@ -214,7 +218,7 @@ static uint32_t work(struct rnic_card *card, uint32_t most)
 {
     uint32_t done = rnic_wire_advance(card, most);
     done += rnic_command_run(card, most);
-    done += rnic_schedule_run(card, most);
+    done += rnic_turns_run(card, most);
     cut(card);
     return done;
 }
@@ -233,7 +237,7 @@ void rnic_card_advance(struct rnic_card *card, uint64_t now)
     }
     rnic_fault_advance(card);
     rnic_cq_advance(card);
-    rnic_doorbell_scan(card);
+    rnic_scan(card);
     rnic_wire_retry(card);
     rnic_interrupt_advance(card);
     rnic_qp_advance(card);
@@ -269,9 +273,9 @@ bool rnic_card_sleep(struct rnic_card *card)
     if (rnic_card_deadline(card) <= state->now) {
         return false;
     }
-    rnic_doorbell_asleep(card, true);
-    if (rnic_doorbell_any(card)) {
-        rnic_doorbell_asleep(card, false);
+    rnic_scan_asleep(card, true);
+    if (rnic_scan_any(card)) {
+        rnic_scan_asleep(card, false);
         return false;
     }
     state->sleeping = true;
@@ -284,7 +288,7 @@ void rnic_card_wake(struct rnic_card *card)
     struct rnic_state *state = rnic_state(card);
     if (state->sleeping) {
         state->sleeping = false;
-        rnic_doorbell_asleep(card, false);
+        rnic_scan_asleep(card, false);
         rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_SLEEP});
     }
 }

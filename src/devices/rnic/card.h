@@ -17,6 +17,8 @@
 
 enum { RNIC_CARD_MOST_FUNCTIONS = 256 };
 
+struct efe_host;
+
 /* How long things take: the costs of section "Time" of the data sheet. */
 enum rnic_card_profile {
     RNIC_PROFILE_NONE, /* nothing takes time */
@@ -89,8 +91,9 @@ struct rnic_card {
     void *area;
     const struct rnic_card_host *host;
     void *context; /* of the callbacks */
-    uint8_t *bar2
-        [RNIC_CARD_MOST_FUNCTIONS]; /* doorbells, shared with the function's driver; NULL: nobody is attached */
+    /* Doorbells, shared with the function's driver; NULL: nobody is attached. */
+    uint8_t *bar2[RNIC_CARD_MOST_FUNCTIONS];
+    const struct efe_host *flows; /* the card's own, set by rnic_card_init() */
 };
 
 /* A multiple of 64. */

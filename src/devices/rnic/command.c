@@ -4,13 +4,13 @@
 
 #include "devices/rnic/cq.h"
 #include "devices/rnic/dma.h"
+#include "devices/rnic/error.h"
 #include "devices/rnic/faults.h"
 #include "devices/rnic/interrupt.h"
 #include "devices/rnic/listen.h"
 #include "devices/rnic/message.h"
 #include "devices/rnic/mr.h"
 #include "devices/rnic/qp_command.h"
-#include "devices/rnic/reset.h"
 
 static uint16_t do_nothing(struct rnic_card *card, struct rnic_command *command)
 {

@@ -7,10 +7,10 @@
 
 #include "devices/rnic/dma.h"
 #include "devices/rnic/doorbell.h"
+#include "devices/rnic/error.h"
 #include "devices/rnic/faults.h"
 #include "devices/rnic/interrupt.h"
 #include "devices/rnic/numbers.h"
-#include "devices/rnic/reset.h"
 #include "rnic/entry.h"
 
 static uint64_t entry_at(const struct rnic_ring *ring, uint32_t index)
@@ -95,7 +95,7 @@ void rnic_cq_advance(struct rnic_card *card)
     }
 }
 
-void rnic_cq_doorbell(struct rnic_card *card, uint32_t cq)
+void rnic_cq_look(struct rnic_card *card, uint32_t cq)
 {
     struct rnic_cq *row = rnic_cq(card, cq);
     uint32_t arm;

@@ -28,7 +28,7 @@ bool rnic_completion_publish(struct rnic_card *card, unsigned fn, uint32_t objec
 /* Completes: the entry, its OWNER word, the interrupt if the queue is armed. */
 void rnic_cq_complete(struct rnic_card *card, uint32_t cq, const struct rnic_completion *completion);
 /* Its doorbell may have changed. */
-void rnic_cq_doorbell(struct rnic_card *card, uint32_t cq);
+void rnic_cq_look(struct rnic_card *card, uint32_t cq);
 /* Entries that a fault has kept back until now are published. */
 void rnic_cq_advance(struct rnic_card *card);
 void rnic_cq_free(struct rnic_card *card, uint32_t cq);

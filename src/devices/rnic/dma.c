@@ -3,6 +3,7 @@
 #include "devices/rnic/dma.h"
 
 #include "devices/rnic/cost.h"
+#include "devices/rnic/error.h"
 #include "devices/rnic/faults.h"
 #include "rnic/entry.h"
 
@@ -14,17 +15,6 @@ void rnic_cross(struct rnic_card *card, struct rnic_crossing crossing)
         crossing.time = rnic_state(card)->now;
         card->host->crossing(card->context, &crossing);
     }
-}
-
-void rnic_error_log(struct rnic_card *card, unsigned fn, uint32_t code, uint32_t object, uint64_t address)
-{
-    struct rnic_fn *f = rnic_fn(card, fn);
-    if (f->error_count == 0) {
-        f->error_code = code;
-        f->error_object = object;
-        f->error_address = address;
-    }
-    f->error_count += f->error_count != UINT32_MAX;
 }
 
 static bool may_access(struct rnic_card *card, unsigned fn, uint64_t iova, uint32_t bytes)

@@ -13,8 +13,6 @@ bool rnic_dma_write(struct rnic_card *card, unsigned fn, uint32_t object, uint64
 /* One aligned word in the function's byte order, stored whole and behind everything that was written before. */
 bool rnic_dma_publish(struct rnic_card *card, unsigned fn, uint32_t object, uint64_t iova, uint32_t value);
 
-/* Makes the error known in the function's error log. */
-void rnic_error_log(struct rnic_card *card, unsigned fn, uint32_t code, uint32_t object, uint64_t address);
 /* Something crosses the card's edge, now; the time is filled in. */
 void rnic_cross(struct rnic_card *card, struct rnic_crossing crossing);
 

@@ -5,15 +5,12 @@
 
 #include "devices/rnic/state.h"
 
-/* Looks at everything whose hint is set, of all functions that work. */
-void rnic_doorbell_scan(struct rnic_card *card);
-/* Whether such a look would find something. */
-bool rnic_doorbell_any(const struct rnic_card *card);
-/* Tells the drivers that the card sleeps, or does not. */
-void rnic_doorbell_asleep(struct rnic_card *card, bool asleep);
+/* A word of it, in the function's byte order, acquire and release; zero if nobody has attached. */
+uint32_t rnic_doorbell_load(const struct rnic_card *card, unsigned fn, uint32_t offset);
+void rnic_doorbell_store(const struct rnic_card *card, unsigned fn, uint32_t offset, uint32_t value);
 
-/* Looks at a queue pair's, or a completion queue's, doorbell now. */
-void rnic_doorbell_look_qp(struct rnic_card *card, uint32_t qp);
+/* A queue pair's words, a completion queue's; looked at for the log, too. */
+void rnic_doorbell_look_qp(struct rnic_card *card, uint32_t qp, uint32_t *sq, uint32_t *rq);
 void rnic_doorbell_look_cq(struct rnic_card *card, uint32_t cq, uint32_t *consumer, uint32_t *arm);
 uint32_t rnic_doorbell_sq(const struct rnic_card *card, uint32_t qp);
 uint32_t rnic_doorbell_rq(const struct rnic_card *card, uint32_t qp);

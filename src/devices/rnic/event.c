@@ -9,9 +9,9 @@
 
 #include "devices/rnic/dma.h"
 #include "devices/rnic/doorbell.h"
+#include "devices/rnic/error.h"
 #include "devices/rnic/interrupt.h"
 #include "devices/rnic/list.h"
-#include "devices/rnic/reset.h"
 #include "rnic/entry.h"
 
 struct event {
@@ -97,10 +97,11 @@ void rnic_event_link(struct rnic_card *card)
     }
 }
 
-void rnic_event_catastrophe(struct rnic_card *card, unsigned fn, uint16_t code)
+void rnic_event_catastrophe(struct rnic_card *card, unsigned fn)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
-    if (has_room(f) && store(card, fn, &(struct event){.kind = RNIC_EVENT_CATASTROPHIC, .code = code})) {
+    if (has_room(f) &&
+        store(card, fn, &(struct event){.kind = RNIC_EVENT_CATASTROPHIC, .code = (uint16_t)f->error_code})) {
         f->event.next++;
     }
 }

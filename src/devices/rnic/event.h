@@ -20,7 +20,7 @@ void rnic_event_qp(struct rnic_card *card, uint32_t qp, uint16_t code);
 /* STATUS.LINK_UP has changed, for all functions. */
 void rnic_event_link(struct rnic_card *card);
 /* The function is in a catastrophe. The last event of all, if there is room for it and the ring can be written. */
-void rnic_event_catastrophe(struct rnic_card *card, unsigned fn, uint16_t code);
+void rnic_event_catastrophe(struct rnic_card *card, unsigned fn);
 /* There may be room: what was kept is told. */
 void rnic_event_flush(struct rnic_card *card, unsigned fn);
 

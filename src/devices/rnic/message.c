@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "devices/rnic/dma.h"
+#include "devices/rnic/error.h"
 #include "devices/rnic/event.h"
+#include "devices/rnic/flow.h"
 #include "devices/rnic/listen.h"
-#include "devices/rnic/reset.h"
-#include "devices/rnic/wire.h"
 #include "iwarp/bytes.h"
 
 enum { HEADER = 16, MESSAGE_MOST = HEADER + RNIC_CONTROL_PAYLOAD };
@@ -50,7 +50,7 @@ static uint16_t wait_for_room(struct rnic_card *card, unsigned fn, uint32_t numb
 static void commit(struct rnic_card *card, unsigned fn, uint32_t flow, uint32_t bytes)
 {
     struct efe_send send = {.type = EFE_CONTROL, .flags = EFE_FIRST | EFE_LAST, .left = bytes};
-    rnic_wire_commit(card, fn, flow, &send, bytes, 0);
+    rnic_flow_commit(card, fn, flow, &send, bytes, 0);
 }
 
 uint16_t rnic_message_send(struct rnic_card *card, struct rnic_command *command)
@@ -69,11 +69,11 @@ uint16_t rnic_message_send(struct rnic_card *card, struct rnic_command *command)
     if (to == RNIC_FUNCTION_ADAPTER && !names_listener(message, length)) {
         return RNIC_STATUS_INVALID;
     }
-    uint32_t flow = rnic_wire_open(card, command->fn, command->bytes + RNIC_CMD_CONTROL_PEER_MAC, to);
+    uint32_t flow = rnic_flow_open(card, command->fn, command->bytes + RNIC_CMD_CONTROL_PEER_MAC, to);
     if (flow == EFE_NO_FLOW) {
         return RNIC_STATUS_NO_ROOM;
     }
-    uint8_t *payload = rnic_wire_reserve(card, flow);
+    uint8_t *payload = rnic_flow_reserve(card, flow);
     if (payload == NULL) {
         return wait_for_room(card, command->fn, flow);
     }
@@ -99,7 +99,7 @@ static bool hand_over(struct rnic_card *card, unsigned fn, uint32_t object, cons
 /* The requester hears why its request was not delivered. False: there is no room for the answer. */
 static bool answer_refused(struct rnic_card *card, uint32_t flow, const uint8_t *request, uint8_t reason)
 {
-    uint8_t *payload = rnic_wire_reserve(card, flow);
+    uint8_t *payload = rnic_flow_reserve(card, flow);
     if (payload == NULL) {
         return false;
     }

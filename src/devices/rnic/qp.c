@@ -8,22 +8,24 @@
 #include "devices/rnic/cq.h"
 #include "devices/rnic/dma.h"
 #include "devices/rnic/doorbell.h"
+#include "devices/rnic/error.h"
 #include "devices/rnic/event.h"
+#include "devices/rnic/flow.h"
 #include "devices/rnic/list.h"
 #include "devices/rnic/numbers.h"
 #include "devices/rnic/request.h"
-#include "devices/rnic/reset.h"
 #include "devices/rnic/schedule.h"
-#include "devices/rnic/wire.h"
 
 static bool is_ahead(const struct rnic_ring *ring, uint32_t producer)
 {
     return ring->log2 != 0 && producer - ring->next > 1u << ring->log2;
 }
 
-void rnic_qp_doorbell(struct rnic_card *card, uint32_t qp, uint32_t sq, uint32_t rq)
+void rnic_qp_look(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
+    uint32_t sq, rq;
+    rnic_doorbell_look_qp(card, qp, &sq, &rq);
     bool changed = sq != row->sq.producer || rq != row->rq.producer;
     row->sq.producer = sq;
     row->rq.producer = rq;
@@ -45,7 +47,7 @@ void rnic_qp_attach(struct rnic_card *card, uint32_t qp, uint32_t flow)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
     row->flow = flow + 1;
-    rnic_wire_hold(card, flow);
+    rnic_flow_hold(card, flow);
     rnic_flow(card, flow)->fn = row->fn;
     rnic_list_append(card, &rnic_flow(card, flow)->users, RNIC_LIST_FLOW, qp);
 }
@@ -60,7 +62,7 @@ void rnic_qp_detach(struct rnic_card *card, uint32_t qp)
     struct rnic_flow *flow = rnic_flow(card, row->flow - 1);
     rnic_list_remove(card, &flow->run, RNIC_LIST_RUN, qp);
     rnic_list_remove(card, &flow->users, RNIC_LIST_FLOW, qp);
-    rnic_wire_release(card, row->flow - 1);
+    rnic_flow_release(card, row->flow - 1);
     row->flow = 0;
 }
 

@@ -6,8 +6,8 @@
 #include "devices/rnic/state.h"
 #include "iwarp/rdmap.h"
 
-/* Its doorbell was looked at. */
-void rnic_qp_doorbell(struct rnic_card *card, uint32_t qp, uint32_t sq, uint32_t rq);
+/* Its doorbell may have changed. */
+void rnic_qp_look(struct rnic_card *card, uint32_t qp);
 
 /* It goes to ERROR by itself, for this reason: a value of ERROR. The peer is told by a Terminate, if there is one to be sent; then DRAINED
  * and the event follow. Nothing happens to one that is in ERROR. */

@@ -3,11 +3,11 @@
 #include "devices/rnic/qp_command.h"
 
 #include "devices/rnic/doorbell.h"
+#include "devices/rnic/flow.h"
 #include "devices/rnic/list.h"
 #include "devices/rnic/numbers.h"
 #include "devices/rnic/qp.h"
 #include "devices/rnic/schedule.h"
-#include "devices/rnic/wire.h"
 
 enum {
     CHANGE_RIGHTS = 1,
@@ -107,7 +107,7 @@ uint16_t rnic_qp_set_ring(struct rnic_card *card, struct rnic_command *command)
     ring->base = base;
     ring->log2 = log2;
     ring->producer = ring->next; /* what was stored before there was a ring counts as changed */
-    rnic_doorbell_look_qp(card, command->object);
+    rnic_qp_look(card, command->object);
     return RNIC_STATUS_OK;
 }
 
@@ -151,7 +151,7 @@ static uint16_t meet_peer(struct rnic_card *card, const struct rnic_command *com
         peer_qp >= RNIC_MOST_QPS || most > RNIC_TRANSFER_MOST) {
         return RNIC_STATUS_INVALID;
     }
-    uint32_t flow = rnic_wire_open(card, command->fn, command->bytes + RNIC_CMD_QP_PEER_MAC, peer_fn);
+    uint32_t flow = rnic_flow_open(card, command->fn, command->bytes + RNIC_CMD_QP_PEER_MAC, peer_fn);
     if (flow == EFE_NO_FLOW) {
         return RNIC_STATUS_NO_ROOM;
     }
@@ -169,7 +169,7 @@ static uint16_t close_qp(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_state *state = rnic_state(card);
     struct rnic_qp *row = rnic_qp(card, qp);
-    rnic_doorbell_look_qp(card, qp);
+    rnic_qp_look(card, qp);
     if (row->state != RNIC_QP_STATE_CONNECTED) {
         return RNIC_STATUS_OK; /* the doorbell broke a rule */
     }

@@ -5,12 +5,13 @@
  */
 #include "devices/rnic/reads.h"
 
+#include "devices/rnic/complete.h"
 #include "devices/rnic/cost.h"
+#include "devices/rnic/flow.h"
 #include "devices/rnic/mr.h"
 #include "devices/rnic/qp.h"
 #include "devices/rnic/request.h"
 #include "devices/rnic/terminate.h"
-#include "devices/rnic/wire.h"
 #include "devices/rnic/work.h"
 
 /* --- the peer's -------------------------------------------------------------------------------------------- */
@@ -43,7 +44,7 @@ static enum rnic_turn fail(struct rnic_card *card, uint32_t qp, enum rnic_refusa
                                        VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES);
         error = RNIC_ERROR_READ_DENIED;
     }
-    rnic_wire_cancel(card, row->flow - 1);
+    rnic_flow_cancel(card, row->flow - 1);
     rnic_qp_fail(card, qp, error, &terminate);
     return RNIC_TURN_SENT;
 }
@@ -75,7 +76,7 @@ static void commit(struct rnic_card *card, uint32_t qp, uint32_t bytes, uint32_t
         .from_qp = (uint16_t)qp,
         .left = left,
         .message = row->responses};
-    rnic_wire_commit(card, row->fn, row->flow - 1, &send, VIPL_DDP_TAGGED_BYTES + bytes, 0);
+    rnic_flow_commit(card, row->fn, row->flow - 1, &send, VIPL_DDP_TAGGED_BYTES + bytes, 0);
     row->read_moved += bytes;
     if (bytes == left) {
         next_answer(row);
@@ -89,7 +90,7 @@ enum rnic_turn rnic_reads_turn(struct rnic_card *card, uint32_t qp)
         return RNIC_TURN_IDLE;
     }
     const struct rnic_inbound *read = rnic_inbound(card, qp, row->first_in);
-    uint8_t *payload = rnic_wire_reserve(card, row->flow - 1);
+    uint8_t *payload = rnic_flow_reserve(card, row->flow - 1);
     if (payload == NULL) {
         return RNIC_TURN_BLOCKED;
     }
@@ -120,7 +121,7 @@ static void complete(struct rnic_card *card, uint32_t qp, struct rnic_request *r
     row->first_out = (uint8_t)((row->first_out + 1) % RNIC_READ_SLOTS);
     row->reads_out--;
     request->wait = RNIC_WAIT_NOTHING;
-    rnic_requests_complete(card, qp);
+    rnic_complete_requests(card, qp);
 }
 
 /* The read fails here: what its memory or the bus refuses. */
@@ -128,7 +129,7 @@ static void give_up(struct rnic_card *card, uint32_t qp, struct rnic_request *re
                     enum rnic_outcome outcome)
 {
     request->status = RNIC_STATUS_LOCAL_PROTECTION;
-    rnic_request_complete_alone(card, qp, request);
+    rnic_complete_alone(card, qp, request);
     rnic_qp_fail(card, qp, outcome == RNIC_WORK_BUS ? RNIC_ERROR_DMA : RNIC_ERROR_SEND_PROTECTION,
                  &(struct vipl_rdmap_terminate){.reason = VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC});
 }

@@ -5,10 +5,8 @@
  */
 #include "devices/rnic/request.h"
 
-#include "devices/rnic/cq.h"
 #include "devices/rnic/list.h"
 #include "devices/rnic/numbers.h"
-#include "devices/rnic/qp.h"
 #include "devices/rnic/schedule.h"
 
 void rnic_requests_reset(struct rnic_card *card, unsigned fn)
@@ -96,8 +94,7 @@ static void give(struct rnic_card *card, unsigned fn, struct rnic_request *reque
     }
 }
 
-/* Takes the oldest one off. */
-static void drop_first(struct rnic_card *card, uint32_t qp)
+void rnic_request_drop_first(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
     struct rnic_request *request = rnic_request_first(card, qp);
@@ -107,41 +104,12 @@ static void drop_first(struct rnic_card *card, uint32_t qp)
     give(card, row->fn, request);
 }
 
-void rnic_request_complete_alone(struct rnic_card *card, uint32_t qp, const struct rnic_request *request)
-{
-    const struct rnic_work *work = &request->work;
-    struct rnic_completion completion = {.qp = qp,
-                                         .cookie = work->cookie,
-                                         .length = request->status == RNIC_STATUS_OK ? work->length : 0,
-                                         .info = work->behind,
-                                         .status = request->status,
-                                         .opcode = work->opcode};
-    rnic_cq_complete(card, rnic_qp(card, qp)->send_cq, &completion);
-}
-
-void rnic_requests_complete(struct rnic_card *card, uint32_t qp)
-{
-    struct rnic_request *request;
-    while ((request = rnic_request_first(card, qp)) != NULL && request->wait == RNIC_WAIT_NOTHING) {
-        uint16_t error = request->error;
-        rnic_request_complete_alone(card, qp, request);
-        drop_first(card, qp);
-        if (error != RNIC_ERROR_NONE) {
-            rnic_qp_fail(card, qp, error,
-                         &(struct vipl_rdmap_terminate){.reason = VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC});
-            return;
-        }
-    }
-    rnic_schedule(card, qp);
-    rnic_qp_check_closing(card, qp);
-}
-
 void rnic_requests_drop(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
     rnic_list_remove(card, &rnic_fn(card, row->fn)->waiting, RNIC_LIST_REQUEST, qp);
     while (row->first_request != 0) {
-        drop_first(card, qp);
+        rnic_request_drop_first(card, qp);
     }
     row->reads_out = 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries of send queues that are under way: from their copying to their completion, in order. */
+/* Entries of send queues that are under way: a table of them. */
 #ifndef DEVICES_RNIC_REQUEST_H
 #define DEVICES_RNIC_REQUEST_H
 
@@ -19,10 +19,8 @@ struct rnic_request *rnic_request_behind(const struct rnic_card *card, const str
 uint64_t rnic_request_tag(const struct rnic_card *card, const struct rnic_request *request);
 struct rnic_request *rnic_request_find(const struct rnic_card *card, unsigned fn, uint64_t tag);
 
-/* Completes those at the head that wait for nothing any more. */
-void rnic_requests_complete(struct rnic_card *card, uint32_t qp);
-/* Completes this one alone, whatever is before it: it is what its queue pair fails for. */
-void rnic_request_complete_alone(struct rnic_card *card, uint32_t qp, const struct rnic_request *request);
+/* Gives back the row of the oldest one. */
+void rnic_request_drop_first(struct rnic_card *card, uint32_t qp);
 /* Gives up all that are under way: none is completed any more. */
 void rnic_requests_drop(struct rnic_card *card, uint32_t qp);
 

@@ -5,10 +5,11 @@
  */
 #include "devices/rnic/requester.h"
 
+#include "devices/rnic/complete.h"
 #include "devices/rnic/cost.h"
+#include "devices/rnic/flow.h"
 #include "devices/rnic/qp.h"
 #include "devices/rnic/request.h"
-#include "devices/rnic/wire.h"
 #include "devices/rnic/work.h"
 #include "iwarp/bytes.h"
 #include "iwarp/rdmap.h"
@@ -29,7 +30,7 @@ static enum rnic_turn give_up(struct rnic_card *card, struct rnic_request *reque
     request->error = goes_on ? (uint16_t)RNIC_ERROR_NONE : request->error;
     request->wait = RNIC_WAIT_NOTHING;
     row->halted = !goes_on;
-    rnic_requests_complete(card, request->qp);
+    rnic_complete_requests(card, request->qp);
     return RNIC_TURN_SENT;
 }
 
@@ -130,11 +131,11 @@ static void commit(struct rnic_card *card, struct rnic_request *request, uint32_
         tag = rnic_request_tag(card, request);
         send.flags |= row->sq.next == row->sq.producer ? EFE_ACK_NOW : 0;
     }
-    rnic_wire_commit(card, row->fn, row->flow - 1, &send, bytes, tag);
+    rnic_flow_commit(card, row->fn, row->flow - 1, &send, bytes, tag);
     request->begun = true;
     if (last) {
         request->wait = wait_of(row, &request->work);
-        rnic_requests_complete(card, request->qp);
+        rnic_complete_requests(card, request->qp);
     }
 }
 
@@ -179,7 +180,7 @@ static enum rnic_turn send_data(struct rnic_card *card, struct rnic_request *req
     enum rnic_outcome outcome =
         rnic_work_gather(card, request->qp, work, &request->at, payload + header, bytes);
     if (outcome != RNIC_WORK_GOOD) {
-        rnic_wire_cancel(card, row->flow - 1);
+        rnic_flow_cancel(card, row->flow - 1);
         return give_up(card, request, outcome);
     }
     request->moved += bytes;
@@ -238,7 +239,7 @@ enum rnic_turn rnic_requester_turn(struct rnic_card *card, uint32_t qp)
     if (must_wait(row, request)) {
         return RNIC_TURN_IDLE;
     }
-    uint8_t *payload = rnic_wire_reserve(card, row->flow - 1);
+    uint8_t *payload = rnic_flow_reserve(card, row->flow - 1);
     if (payload == NULL) {
         return RNIC_TURN_BLOCKED;
     }
@@ -254,7 +255,7 @@ enum rnic_turn rnic_requester_turn(struct rnic_card *card, uint32_t qp)
 enum rnic_turn rnic_requester_acknowledge(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
-    uint8_t *payload = rnic_wire_reserve(card, row->flow - 1);
+    uint8_t *payload = rnic_flow_reserve(card, row->flow - 1);
     if (payload == NULL) {
         return RNIC_TURN_BLOCKED;
     }
@@ -262,18 +263,18 @@ enum rnic_turn rnic_requester_acknowledge(struct rnic_card *card, uint32_t qp)
     vipl_put32(payload + 4, 0);
     row->ack_due = false;
     struct efe_send send = {.type = EFE_MESSAGE_ACK, .to_qp = row->peer_qp, .from_qp = (uint16_t)qp};
-    rnic_wire_commit(card, row->fn, row->flow - 1, &send, MESSAGE_ACK_BYTES, 0);
+    rnic_flow_commit(card, row->fn, row->flow - 1, &send, MESSAGE_ACK_BYTES, 0);
     return RNIC_TURN_SENT;
 }
 
 enum rnic_turn rnic_requester_terminate(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
-    uint8_t *payload = rnic_wire_reserve(card, row->flow - 1);
+    uint8_t *payload = rnic_flow_reserve(card, row->flow - 1);
     if (payload == NULL) {
         return RNIC_TURN_BLOCKED;
     }
-    rnic_wire_terminate(card, row->fn, row->flow - 1, payload, row->peer_qp, (uint16_t)qp, row->in.bytes,
+    rnic_flow_terminate(card, row->fn, row->flow - 1, payload, row->peer_qp, (uint16_t)qp, row->in.bytes,
                         row->terminate);
     rnic_qp_drain(card, qp);
     return RNIC_TURN_IDLE;
@@ -284,7 +285,7 @@ void rnic_requester_frame_acked(struct rnic_card *card, unsigned fn, uint64_t ta
     struct rnic_request *request = rnic_request_find(card, fn, tag);
     if (request != NULL && request->wait == RNIC_WAIT_FRAME_ACK) {
         request->wait = RNIC_WAIT_NOTHING;
-        rnic_requests_complete(card, request->qp);
+        rnic_complete_requests(card, request->qp);
     }
 }
 
@@ -301,5 +302,5 @@ void rnic_requester_message_acked(struct rnic_card *card, uint32_t qp, const uin
             request->wait = RNIC_WAIT_NOTHING;
         }
     }
-    rnic_requests_complete(card, qp);
+    rnic_complete_requests(card, qp);
 }

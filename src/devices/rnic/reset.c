@@ -11,6 +11,7 @@
 #include "devices/rnic/cq.h"
 #include "devices/rnic/dma.h"
 #include "devices/rnic/doorbell.h"
+#include "devices/rnic/error.h"
 #include "devices/rnic/event.h"
 #include "devices/rnic/interrupt.h"
 #include "devices/rnic/listen.h"
@@ -96,18 +97,4 @@ void rnic_reset_whole(struct rnic_card *card, unsigned fn)
     rnic_reset(card, fn);
     rnic_config_reset(rnic_fn(card, fn));
     rnic_msix_reset(rnic_fn(card, fn));
-}
-
-void rnic_catastrophe(struct rnic_card *card, unsigned fn, uint32_t code, uint32_t object)
-{
-    struct rnic_fn *f = rnic_fn(card, fn);
-    if (f->catastrophic) {
-        return;
-    }
-    rnic_error_log(card, fn, code, object, 0);
-    f->catastrophic = true;
-    f->cut = true;
-    rnic_state(card)->cut++;
-    rnic_event_catastrophe(card, fn, (uint16_t)code);
-    rnic_interrupt_raise(card, fn, 0);
 }

@@ -12,12 +12,4 @@ void rnic_reset(struct rnic_card *card, unsigned fn);
 /* Function-level reset: that, and what PCI defines. */
 void rnic_reset_whole(struct rnic_card *card, unsigned fn);
 
-/* The driver cannot be told in another way: the function does nothing more until it is reset. */
-void rnic_catastrophe(struct rnic_card *card, unsigned fn, uint32_t code, uint32_t object);
-/* Whether the function does anything. */
-static inline bool rnic_works(const struct rnic_card *card, unsigned fn)
-{
-    return rnic_fn(card, fn)->enabled && !rnic_fn(card, fn)->catastrophic;
-}
-
 #endif

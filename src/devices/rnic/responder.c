@@ -9,12 +9,12 @@
 #include "devices/rnic/cq.h"
 #include "devices/rnic/doorbell.h"
 #include "devices/rnic/event.h"
+#include "devices/rnic/flow.h"
 #include "devices/rnic/numbers.h"
 #include "devices/rnic/qp.h"
 #include "devices/rnic/reads.h"
 #include "devices/rnic/schedule.h"
 #include "devices/rnic/terminate.h"
-#include "devices/rnic/wire.h"
 #include "devices/rnic/work.h"
 
 /* A segment that has arrived at a queue pair. */
@@ -147,7 +147,7 @@ static enum opening find_receive(const struct arrival *a)
         return OPENED;
     }
     if (row->rq.log2 == 0 || row->rq.next == row->rq.producer) {
-        rnic_doorbell_look_qp(a->card, a->qp);
+        rnic_qp_look(a->card, a->qp);
         if (row->state == RNIC_QP_STATE_ERROR) {
             return CLOSED;
         }
@@ -469,10 +469,11 @@ static bool refuse_frame(struct rnic_card *card, uint32_t flow, const struct efe
     if (!quiet) {
         struct vipl_rdmap_terminate terminate = {.reason = VIPL_TERM_RDMAP_STREAM_CATASTROPHIC};
         uint8_t bytes[VIPL_RDMAP_MAX_TERMINATE_BYTES];
-        uint8_t *payload = rnic_wire_reserve(card, flow);
-        if (payload != NULL) { /* else the flow is full of such frames, perhaps, and waits for itself: a later one is answered */
+        uint8_t *payload = rnic_flow_reserve(card, flow);
+        if (payload !=
+            NULL) { /* else the flow is full of such frames, perhaps, and waits for itself: a later one is answered */
             size_t length = vipl_rdmap_terminate_write(bytes, &terminate);
-            rnic_wire_terminate(card, header->to_fn, flow, payload, header->from_qp, header->to_qp, bytes,
+            rnic_flow_terminate(card, header->to_fn, flow, payload, header->from_qp, header->to_qp, bytes,
                                 (uint32_t)length);
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who sends the next frame: functions in turn, of each its flows in turn, of each its queue pairs in turn. */
+/* What has something to send: functions, of each its flows, of each its queue pairs. */
 #ifndef DEVICES_RNIC_SCHEDULE_H
 #define DEVICES_RNIC_SCHEDULE_H
 
@@ -14,14 +14,18 @@ enum rnic_turn {
 
 /* The queue pair may have something to send. */
 void rnic_schedule(struct rnic_card *card, uint32_t qp);
+/* The flow, or the function, joins its list if any of it has something to send and can. */
+void rnic_schedule_flow(struct rnic_card *card, uint32_t flow);
+void rnic_schedule_fn(struct rnic_card *card, unsigned fn);
+/* Takes the first function, or the first flow of a function, off its list; there is one. */
+unsigned rnic_schedule_pop_fn(struct rnic_card *card);
+uint32_t rnic_schedule_pop_flow(struct rnic_card *card, unsigned fn);
 /* The flow has room again. */
 void rnic_schedule_unblock(struct rnic_card *card, uint32_t flow);
 /* The function sends nothing more: its flows are not in turn any more. */
 void rnic_schedule_forget(struct rnic_card *card, unsigned fn);
 /* Functions that a fault kept from sending may send again. */
 void rnic_schedule_revive(struct rnic_card *card);
-/* Gives at most so many turns. Returns how many. */
-uint32_t rnic_schedule_run(struct rnic_card *card, uint32_t most);
 /* Whether anything is to be sent and can be. */
 static inline bool rnic_schedule_any(const struct rnic_card *card)
 {

@@ -313,10 +313,10 @@ struct rnic_fn {
     uint8_t enabled;
     uint8_t big; /* byte order */
     uint8_t catastrophic;
-    uint8_t scan_all;     /* all doorbells are to be looked at, whatever the hints say */
-    uint8_t runnable;     /* it is in the card's list of functions that have something to send */
-    uint8_t command_dead; /* a fault: no command is answered any more */
-    uint16_t behind;      /* the next function in the list of those that have something to send, plus 1 */
+    uint8_t scan_all;       /* all doorbells are to be looked at, whatever the hints say */
+    uint8_t runnable;       /* it is in the card's list of functions that have something to send */
+    uint8_t command_dead;   /* a fault: no command is answered any more */
+    uint16_t behind;        /* the next function in the list of those that have something to send, plus 1 */
     uint64_t control_until; /* the next command waits for room in its flow, until then; 0: it does not */
     uint64_t deaf_until; /* a fault: until then its doorbells are not looked at, and nothing of it is sent */
     uint64_t command_base; /* the registers; the rings below have what was taken over */

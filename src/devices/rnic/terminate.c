@@ -2,6 +2,7 @@
 /* Terminates, by the codes of RFC 5040 (section 4.8) and RFC 5041. */
 #include "devices/rnic/terminate.h"
 
+#include "devices/rnic/complete.h"
 #include "devices/rnic/qp.h"
 #include "devices/rnic/request.h"
 
@@ -113,7 +114,7 @@ static void confirm_before(struct rnic_card *card, uint32_t qp, const struct rni
             request->wait = RNIC_WAIT_NOTHING;
         }
     }
-    rnic_requests_complete(card, qp);
+    rnic_complete_requests(card, qp);
 }
 
 static uint16_t status_of(const struct rnic_qp *row, const struct rnic_request *request, uint16_t error)
@@ -141,7 +142,7 @@ void rnic_terminate_received(struct rnic_card *card, uint32_t qp, const uint8_t 
         confirm_before(card, qp, culprit);
         if (status != RNIC_STATUS_OK && row->state != RNIC_QP_STATE_ERROR) {
             culprit->status = status;
-            rnic_request_complete_alone(card, qp, culprit);
+            rnic_complete_alone(card, qp, culprit);
         }
     }
     rnic_qp_fail(card, qp, error, NULL);

@@ -9,25 +9,21 @@
 
 #include "devices/rnic/cost.h"
 #include "devices/rnic/dma.h"
+#include "devices/rnic/error.h"
 #include "devices/rnic/faults.h"
+#include "devices/rnic/flow.h"
 #include "devices/rnic/list.h"
 #include "devices/rnic/message.h"
 #include "devices/rnic/requester.h"
-#include "devices/rnic/reset.h"
 #include "devices/rnic/responder.h"
 #include "devices/rnic/schedule.h"
 #include "iwarp/bytes.h"
-#include "iwarp/rdmap.h"
 
 enum { FROM_FN_AT = 18, TO_FN_AT = 20 /* of a frame */ };
 
 static const struct efe_host efe_callbacks;
 static const struct rnic_switch_host switch_callbacks;
 
-static struct efe efe_of(const struct rnic_card *card)
-{
-    return (struct efe){rnic_at(card, rnic_state(card)->efe), &efe_callbacks, (void *)(uintptr_t)card};
-}
 static struct rnic_switch switch_of(const struct rnic_card *card)
 {
     return (struct rnic_switch){rnic_at(card, rnic_state(card)->wire_switch), &switch_callbacks,
@@ -77,7 +73,8 @@ void rnic_wire_init(struct rnic_card *card)
 {
     struct efe_config efe_config = efe_config_of(&rnic_state(card)->config);
     struct rnic_switch_config switch_config = switch_config_of(&rnic_state(card)->config);
-    struct efe efe = efe_of(card);
+    card->flows = &efe_callbacks;
+    struct efe efe = rnic_flow_efe(card);
     struct rnic_switch wire = switch_of(card);
     efe_init(&efe, efe.area, &efe_config, &efe_callbacks, card);
     rnic_switch_init(&wire, wire.area, &switch_config, &switch_callbacks, card);
@@ -110,7 +107,7 @@ static void tell_frame(struct rnic_card *card, enum rnic_crossing_kind kind, con
 void rnic_wire_count(struct rnic_card *card)
 {
     struct rnic_state *state = rnic_state(card);
-    struct efe efe = efe_of(card);
+    struct efe efe = rnic_flow_efe(card);
     uint64_t resent = efe_counted(&efe)->resent;
     if (state->last_sender < state->config.functions) {
         rnic_count(card, state->last_sender, RNIC_COUNT_RESENT, resent - state->resent);
@@ -146,7 +143,7 @@ static void on_leave(void *context, const uint8_t *frame, uint32_t bytes)
 static void on_arrive(void *context, const uint8_t *frame, uint32_t bytes)
 {
     struct rnic_card *card = context;
-    struct efe efe = efe_of(card);
+    struct efe efe = rnic_flow_efe(card);
     tell_frame(card, RNIC_CROSSING_FRAME_RECEIVED, frame, bytes);
     efe_receive(&efe, now_of(card), frame, bytes);
 }
@@ -262,20 +259,20 @@ static const struct rnic_switch_host switch_callbacks = {.transmit = on_leave, .
 
 void rnic_wire_enable(struct rnic_card *card, unsigned fn)
 {
-    struct efe efe = efe_of(card);
+    struct efe efe = rnic_flow_efe(card);
     efe_function_enable(&efe, (uint16_t)fn);
 }
 
 void rnic_wire_reset(struct rnic_card *card, unsigned fn)
 {
-    struct efe efe = efe_of(card);
+    struct efe efe = rnic_flow_efe(card);
     efe_function_reset(&efe, now_of(card), (uint16_t)fn);
     rnic_schedule_forget(card, fn);
 }
 
 uint32_t rnic_wire_advance(struct rnic_card *card, uint32_t most)
 {
-    struct efe efe = efe_of(card);
+    struct efe efe = rnic_flow_efe(card);
     struct rnic_switch wire = switch_of(card);
     efe_advance(&efe, now_of(card));
     uint32_t done = rnic_switch_advance(&wire, now_of(card), most);
@@ -287,7 +284,7 @@ uint32_t rnic_wire_advance(struct rnic_card *card, uint32_t most)
 void rnic_wire_retry(struct rnic_card *card)
 {
     struct rnic_state *state = rnic_state(card);
-    struct efe efe = efe_of(card);
+    struct efe efe = rnic_flow_efe(card);
     uint32_t number = state->stalled;
     state->stalled = 0;
     while (number != 0) {
@@ -301,64 +298,9 @@ void rnic_wire_retry(struct rnic_card *card)
 
 uint64_t rnic_wire_deadline(const struct rnic_card *card)
 {
-    struct efe efe = efe_of(card);
+    struct efe efe = rnic_flow_efe(card);
     struct rnic_switch wire = switch_of(card);
     uint64_t flows = efe_deadline(&efe);
     uint64_t frames = rnic_switch_deadline(&wire);
     return flows < frames ? flows : frames;
-}
-
-/* --- flows ------------------------------------------------------------------------------------------------------------- */
-
-uint32_t rnic_wire_open(struct rnic_card *card, unsigned fn, const uint8_t mac[6], uint16_t peer_fn)
-{
-    struct efe efe = efe_of(card);
-    return efe_open(&efe, now_of(card), (uint16_t)fn, mac, peer_fn);
-}
-
-void rnic_wire_hold(struct rnic_card *card, uint32_t flow)
-{
-    struct efe efe = efe_of(card);
-    efe_hold(&efe, flow);
-}
-
-void rnic_wire_release(struct rnic_card *card, uint32_t flow)
-{
-    struct efe efe = efe_of(card);
-    efe_release(&efe, flow);
-}
-
-uint8_t *rnic_wire_reserve(struct rnic_card *card, uint32_t flow)
-{
-    struct efe efe = efe_of(card);
-    return efe_reserve(&efe, flow);
-}
-
-void rnic_wire_cancel(struct rnic_card *card, uint32_t flow)
-{
-    struct efe efe = efe_of(card);
-    efe_cancel(&efe, flow);
-}
-
-void rnic_wire_commit(struct rnic_card *card, unsigned fn, uint32_t flow, const struct efe_send *send,
-                      uint32_t bytes, uint64_t tag)
-{
-    struct efe efe = efe_of(card);
-    efe_commit(&efe, now_of(card), flow, send, bytes, tag);
-    if (fn < rnic_state(card)->config.functions && send->type == EFE_DATA) {
-        rnic_count(card, fn, RNIC_COUNT_TX_FRAMES, 1);
-        rnic_count(card, fn, RNIC_COUNT_TX_BYTES, bytes);
-    }
-}
-
-void rnic_wire_terminate(struct rnic_card *card, unsigned fn, uint32_t flow, uint8_t *payload, uint16_t to_qp,
-                         uint16_t from_qp, const uint8_t *content, uint32_t bytes)
-{
-    struct vipl_ddp ddp = {
-        .last = true, .op = VIPL_RDMAP_TERMINATE, .queue = VIPL_DDP_QUEUE_TERMINATE, .msn = 1};
-    struct efe_send send = {
-        .type = EFE_DATA, .flags = EFE_FIRST | EFE_LAST, .to_qp = to_qp, .from_qp = from_qp, .left = bytes};
-    vipl_ddp_write(payload, &ddp);
-    memcpy(payload + VIPL_DDP_UNTAGGED_BYTES, content, bytes);
-    rnic_wire_commit(card, fn, flow, &send, VIPL_DDP_UNTAGGED_BYTES + bytes, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The way to EFE and the switch: the only file of the card that calls them. */
+/* EFE and the switch: their place in the area, what they call, their time. */
 #ifndef DEVICES_RNIC_WIRE_H
 #define DEVICES_RNIC_WIRE_H
 
@@ -24,18 +24,5 @@ uint64_t rnic_wire_deadline(const struct rnic_card *card);
 uint32_t rnic_wire_mbits(const struct rnic_card *card);
 /* Puts what EFE has counted since the last time into the counters of the function that it was for. */
 void rnic_wire_count(struct rnic_card *card);
-
-/* Flows; as EFE has them. */
-uint32_t rnic_wire_open(struct rnic_card *card, unsigned fn, const uint8_t mac[6], uint16_t peer_fn);
-void rnic_wire_hold(struct rnic_card *card, uint32_t flow);
-void rnic_wire_release(struct rnic_card *card, uint32_t flow);
-uint8_t *rnic_wire_reserve(struct rnic_card *card, uint32_t flow);
-void rnic_wire_cancel(struct rnic_card *card, uint32_t flow);
-/* The reserved buffer is a frame of that function. */
-void rnic_wire_commit(struct rnic_card *card, unsigned fn, uint32_t flow, const struct efe_send *send,
-                      uint32_t bytes, uint64_t tag);
-/* The reserved buffer becomes a Terminate with these bytes of content. */
-void rnic_wire_terminate(struct rnic_card *card, unsigned fn, uint32_t flow, uint8_t *payload, uint16_t to_qp,
-                         uint16_t from_qp, const uint8_t *content, uint32_t bytes);
 
 #endif
