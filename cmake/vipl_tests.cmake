@@ -90,9 +90,10 @@ macro(vipl_left_out file)
     endif()
 endmacro()
 
-# vipl_test(<kind.name> TIMEOUT <seconds> [ENVIRONMENT <var=value>...] COMMAND <command>...)
+# vipl_test(<kind.name> TIMEOUT <seconds> [CONFIGURATION <name>] [ENVIRONMENT <var=value>...] COMMAND <command>...): one that has a
+# configuration is there for `ctest -C <name>` only.
 function(vipl_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "ENVIRONMENT;COMMAND" )
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CONFIGURATION" "ENVIRONMENT;COMMAND" )
     foreach(expression IN LISTS VIPL_LEFT_OUT_TESTS)
         if(name MATCHES "${expression}")
             return()
@@ -116,7 +117,7 @@ function(vipl_test name)
     if(TARGET vipl_rnicd AND NOT CMAKE_CROSSCOMPILING)
         list(PREPEND arg_ENVIRONMENT VIPL_RNICD=$<TARGET_FILE:vipl_rnicd>)
     endif()
-    add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    add_test(NAME ${name} COMMAND ${arg_COMMAND} CONFIGURATIONS ${arg_CONFIGURATION})
     set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${limit} COST ${cost} SKIP_RETURN_CODE 77
                          ENVIRONMENT "${arg_ENVIRONMENT}")
 endfunction()

@@ -55,18 +55,19 @@ use_vfio() {
     [ -e "/sys/bus/pci/drivers/vfio-pci/$1" ]
 }
 
-# with_interrupts ADDRESS COMMAND...: and says meanwhile how often each vector of the function fired, as far as it was seen.
+# with_interrupts ADDRESS COMMAND...: and says how often each vector of the function had fired, whenever that was looked at: the
+# counts begin again with each process that opens the function.
 with_interrupts() {
     address=$1
     shift
     "$@" &
     child=$!
+    : >/tmp/interrupts
     while kill -0 $child 2>/dev/null; do
-        grep -F "($address)" /proc/interrupts >/tmp/counts && cp /tmp/counts /tmp/interrupts
-        usleep 100000
+        grep -F "($address)" /proc/interrupts | grep -v ': *0 ' >>/tmp/interrupts
+        usleep 20000
     done
-    [ ! -s /tmp/interrupts ] || sed "s/^/interrupts: /" /tmp/interrupts
-    rm -f /tmp/interrupts
+    sort -u /tmp/interrupts | sed "s/^/interrupts: /"
     wait $child
 }
 
