@@ -255,7 +255,7 @@ void vipl_rnic_conn_events(struct rnic_device *device)
 
 /* --- the end --- */
 
-static void bury_vi(struct rnic_vi *rv)
+static void tear_down_vi(struct rnic_vi *rv)
 {
     if (rv->op != NULL) {
         vipl_rnic_connect_end(rv->op);
@@ -269,18 +269,18 @@ static void bury_vi(struct rnic_vi *rv)
     }
 }
 
-void vipl_rnic_conn_bury(struct rnic_device *device)
+void vipl_rnic_conn_tear_down(struct rnic_device *device)
 {
-    if (vipl_load_relaxed(&device->buried) != 0) {
+    if (vipl_load_relaxed(&device->torn_down) != 0) {
         return;
     }
-    vipl_store_relaxed(&device->buried, 1);
-    vipl_list_remove(&device->link); /* the next NIC handle opens the card anew */
-    vipl_rnic_listen_bury(device);
+    vipl_store_relaxed(&device->torn_down, 1);
+    vipl_list_remove(&device->link); /* the next NIC handle opens the card again */
+    vipl_rnic_listen_tear_down(device);
     for (struct vipl_list *n = device->nics.next; n != &device->nics; n = n->next) {
         struct rnic_nic *nic = VIPL_CONTAINER(n, struct rnic_nic, link);
         for (struct vipl_list *l = nic->vis.next; l != &nic->vis; l = l->next) {
-            bury_vi(VIPL_CONTAINER(l, struct rnic_vi, link));
+            tear_down_vi(VIPL_CONTAINER(l, struct rnic_vi, link));
         }
         vipl_up_wake(nic->core);
     }

@@ -9,7 +9,7 @@
 /* Handles the events that are there. */
 void vipl_rnic_conn_events(struct rnic_device *device);
 /* The card is dead: all that depends on it is told, once. */
-void vipl_rnic_conn_bury(struct rnic_device *device);
+void vipl_rnic_conn_tear_down(struct rnic_device *device);
 
 /* A control message to where an event came from, or elsewhere. What cannot be sent is lost with its flow, or with the card. */
 void vipl_rnic_conn_send(struct rnic_device *device, const uint8_t mac[6], uint16_t function,

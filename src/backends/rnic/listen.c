@@ -271,7 +271,7 @@ void vipl_rnic_listen_cancel(struct rnic_device *device, const struct vipl_rnic_
     }
 }
 
-void vipl_rnic_listen_bury(struct rnic_device *device)
+void vipl_rnic_listen_tear_down(struct rnic_device *device)
 {
     while (!vipl_list_empty(&device->incomings)) {
         end_incoming(VIPL_CONTAINER(device->incomings.next, struct rnic_incoming, link));

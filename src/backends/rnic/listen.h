@@ -26,7 +26,7 @@ void vipl_rnic_listen_request(struct rnic_device *device, const struct vipl_rnic
 /* The request is withdrawn. */
 void vipl_rnic_listen_cancel(struct rnic_device *device, const struct vipl_rnic_peer *from, uint32_t serial);
 /* The card is dead: no request that came by it can be answered. */
-void vipl_rnic_listen_bury(struct rnic_device *device);
+void vipl_rnic_listen_tear_down(struct rnic_device *device);
 /* Tries again to listen where another process had the discriminator; as vipl_rnic_connect_timers(). */
 uint64_t vipl_rnic_listen_timers(struct rnic_device *device, uint64_t now);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Progress: events of the function, which any of its NIC handles handles for all, and completions of the NIC handle's own queue. A thread
- * sleeps on one descriptor for both interrupts. It forgets those that have fired, arms the completion queue, and then looks once more:
+ * sleeps on one descriptor for both interrupts. It forgets those that have fired, asks for one interrupt of the completion queue, and then looks once more:
  * what came before is found, and what comes after fires.
  */
 #include "backends/rnic/loop.h"
@@ -66,7 +66,7 @@ static uint64_t run_timers(struct rnic_device *device)
 static void handle_events(struct rnic_device *device)
 {
     bool dead = vipl_rnic_is_dead(device->rnic);
-    if (dead && vipl_load_relaxed(&device->buried) != 0) {
+    if (dead && vipl_load_relaxed(&device->torn_down) != 0) {
         return;
     }
     if (!dead && !vipl_rnic_has_event(device->rnic) && vipl_load_relaxed(&device->timed) == 0) {
@@ -76,7 +76,7 @@ static void handle_events(struct rnic_device *device)
         return; /* another thread is at it, or this one will be next time */
     }
     if (dead) {
-        vipl_rnic_conn_bury(device);
+        vipl_rnic_conn_tear_down(device);
     } else {
         vipl_rnic_conn_events(device);
         if (vipl_load_relaxed(&device->timed) != 0) {
@@ -102,7 +102,7 @@ void vipl_rnic_poll(struct vipl_be_nic *be)
 
 /* --- sleeping --- */
 
-/* Interrupts of a vector that several NIC handles share are for all of them: whoever forgets that one fired tells the others. */
+/* Interrupts of a vector that several NIC handles share are for all of them: the thread that forgets that one fired tells the others. */
 static void clear_shared(struct rnic_nic *nic)
 {
     int fd = vipl_rnic_interrupt_fd(nic->rnic, nic->vector);
@@ -163,7 +163,7 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     if (!interrupts) {
         hint->ms = shorter(hint->ms, POLL_MS);
     }
-    if (vipl_rnic_has_event(nic->rnic) || (vipl_rnic_is_dead(nic->rnic) && vipl_load_relaxed(&nic->device->buried) == 0)) {
+    if (vipl_rnic_has_event(nic->rnic) || (vipl_rnic_is_dead(nic->rnic) && vipl_load_relaxed(&nic->device->torn_down) == 0)) {
         hint->ms = 0;
     }
 }

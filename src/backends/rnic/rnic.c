@@ -85,7 +85,7 @@ static void device_put(struct rnic_device *device)
         return;
     }
     vipl_list_remove(&device->link);
-    vipl_rnic_listen_bury(device);
+    vipl_rnic_listen_tear_down(device);
     vipl_rnic_close(device->rnic);
     for (unsigned i = 0; i < sizeof(device->vis) / sizeof(device->vis[0]); i++) {
         vipl_free(device->vis[i]);

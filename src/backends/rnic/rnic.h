@@ -48,7 +48,7 @@ struct rnic_device {
     struct vipl_rnic *rnic;      /* constant */
     struct vipl_list nics;       /* rnic_nic.link */
     unsigned nic_count;
-    uint32_t buried;            /* atomic, relaxed: it is dead, and all that depended on it has been told */
+    uint32_t torn_down;            /* atomic, relaxed: it is dead, and all that depended on it has been told */
     struct vipl_list listeners; /* rnic_listener.link */
     struct vipl_list incomings; /* rnic_incoming.link */
     struct vipl_list ops;       /* rnic_connect_op.link */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * create_cq, poll_cq, arm_cq. The card never looks whether a completion queue has room: whoever gives it work reserves a place
+ * create_cq, poll_cq, arm_cq. The card never looks whether a completion queue has room: the caller that gives it work reserves a place
  * first, which comes back when the completion has been taken and the card has been told so.
  */
 #include "backends/rnic/verbs_cq.h"
@@ -198,7 +198,7 @@ unsigned vipl_rnic_poll_cq(struct vipl_rnic_cq *cq, struct vipl_rnic_completion 
 
 void vipl_rnic_arm_cq(struct vipl_rnic_cq *cq)
 {
-    cq->arms++;
+    cq->arm_count++;
     vipl_rnic_store(cq->rnic, rnic_cq_doorbell(cq->number, RNIC_CQDB_CONSUMER), cq->consumer);
-    vipl_rnic_ring(cq->rnic, rnic_cq_doorbell(cq->number, RNIC_CQDB_ARM), cq->arms, rnic_cq_hint(cq->number));
+    vipl_rnic_ring(cq->rnic, rnic_cq_doorbell(cq->number, RNIC_CQDB_ARM), cq->arm_count, rnic_cq_hint(cq->number));
 }

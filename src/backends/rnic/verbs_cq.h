@@ -18,7 +18,7 @@ struct vipl_rnic_cq {
     unsigned old_log2;
     uint32_t old_end;
     uint32_t consumer;
-    uint32_t arms;
+    uint32_t arm_count;
     uint32_t room; /* atomic: entries that are not promised to any work */
 };
 
