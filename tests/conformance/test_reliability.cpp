@@ -20,7 +20,8 @@ TWO_ROLE_CASE_AT(VIP_SERVICE_RELIABLE_RECEPTION,
         if (!peer.in_other_process()) { // else what a library thread wrote is seen only after a call
             EXPECT(in.buffer.holds(4));
         }
-        EXPECT(received(end.vi) == in.desc); // Status may be written only now: a device of its own does not write there
+        EXPECT(received(end.vi) ==
+               in.desc); // Status may be written only now: a device of its own does not write there
         EXPECT(in.buffer.holds(4));
         peer.sync();
     },

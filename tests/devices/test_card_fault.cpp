@@ -32,10 +32,11 @@ TEST_CASE("plans of faults that are none are refused and change nothing", "[card
 {
     Two two;
     REQUIRE(plan(two, "dma_fail=@1"));
-    for (const char *text : {"x", "dma_fail=", "dma_fail=2", "dma_fail=1.5", "dma_fail=@0", "dma_fail=@1/0", "dma_fail=@",
-                             "dma_fail=@1x", "dma_fail @1", ",", "dma_fail,,reset", "late=", "late=x", "late=4294967296",
-                             "seed", "DMA_FAIL", "dma_fail=-1", "dma_fail=0.5.5",
-                             "reset=@1234567890123456789012345678901234567890123456789012345678901234567890"}) {
+    for (const char *text :
+         {"x", "dma_fail=", "dma_fail=2", "dma_fail=1.5", "dma_fail=@0", "dma_fail=@1/0", "dma_fail=@",
+          "dma_fail=@1x", "dma_fail @1", ",", "dma_fail,,reset", "late=", "late=x", "late=4294967296", "seed",
+          "DMA_FAIL", "dma_fail=-1", "dma_fail=0.5.5",
+          "reset=@1234567890123456789012345678901234567890123456789012345678901234567890"}) {
         INFO(text);
         char error[200] = "";
         CHECK_FALSE(rnic_card_faults(&two.host.card, text, error, sizeof error));
@@ -46,7 +47,8 @@ TEST_CASE("plans of faults that are none are refused and change nothing", "[card
         many += ",reset=@999";
     }
     CHECK_FALSE(plan(two, many));
-    CHECK(plan(two, "seed=7,late=5,dma_fail=0.5,dma_poison=.25,interrupt_lost=@3/4,reset=0,removed=0,link_down=@7"));
+    CHECK(plan(
+        two, "seed=7,late=5,dma_fail=0.5,dma_poison=.25,interrupt_lost=@3/4,reset=0,removed=0,link_down=@7"));
     CHECK(plan(two, ""));
     send_one(two);
     CHECK(two.next_b().status == 0);
@@ -120,7 +122,8 @@ TEST_CASE("faults of interrupts: lost, late, spurious", "[card]")
     two.b.arm(two.pair->cq_b);
     two.host.run();
     const unsigned which = GENERATE(0u, 1u, 2u);
-    const char *const names[] = {"interrupt_lost=@1", "interrupt_late=@1,late=20000", "interrupt_spurious=@1"};
+    const char *const names[] = {"interrupt_lost=@1", "interrupt_late=@1,late=20000",
+                                 "interrupt_spurious=@1"};
     REQUIRE(plan(two, names[which]));
     send_one(two);
     two.host.run_for(late(10));

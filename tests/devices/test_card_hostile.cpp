@@ -33,7 +33,8 @@ void carry(Two &two, const Lie &lie)
             REQUIRE(efe_frame_read(frame.data(), frame.size(), &header) == EFE_FRAME_OK);
             if (header.type == EFE_DATA && seen++ == lie.frame) {
                 vipl_ddp ddp;
-                REQUIRE(vipl_ddp_read(frame.data() + EFE_PAYLOAD_AT, header.payload_bytes, &ddp) == VIPL_DDP_OK);
+                REQUIRE(vipl_ddp_read(frame.data() + EFE_PAYLOAD_AT, header.payload_bytes, &ddp) ==
+                        VIPL_DDP_OK);
                 Bytes payload(frame.begin() + static_cast<std::ptrdiff_t>(EFE_PAYLOAD_AT + ddp.header_bytes),
                               frame.begin() + EFE_PAYLOAD_AT + header.payload_bytes);
                 lie.tell(header, ddp, payload);
@@ -59,55 +60,59 @@ void carry(Two &two, const Lie &lie)
 }
 
 #define LIE(name, frame, what) \
-    Lie{name, frame, []([[maybe_unused]] efe_header &header, [[maybe_unused]] vipl_ddp &ddp, \
-                        [[maybe_unused]] Bytes &payload) { what; }}
+    Lie \
+    { \
+        name, frame, \
+            []([[maybe_unused]] efe_header &header, [[maybe_unused]] vipl_ddp &ddp, \
+               [[maybe_unused]] Bytes &payload) { what; } \
+    }
 
 /** Lies about a Send with immediate data of three frames and its immediate data. */
 std::vector<Lie> lies_of_sends()
 {
-    return {
+    return
+    {
         LIE("another number of the message", 1, header.message++),
-        LIE("a first frame in the middle", 1, header.flags |= EFE_FIRST),
-        LIE("no first frame", 0, header.flags &= static_cast<std::uint8_t>(~EFE_FIRST)),
-        LIE("the last frame in the middle", 1, header.flags |= EFE_LAST),
-        LIE("more is left than was", 1, header.left += 100),
-        LIE("less is left than there is", 1, header.left = 10),
-        LIE("the last segment in the middle", 1, ddp.last = true),
-        LIE("the last segment is not the last", 2, ddp.last = false),
-        LIE("another offset", 1, ddp.mo += 8),
-        LIE("another message's number", 1, ddp.msn++),
-        LIE("the first message's number is wrong", 0, ddp.msn = 5),
-        LIE("another queue", 1, ddp.queue = 1),
-        LIE("bytes are missing", 1, payload.pop_back()),
-        LIE("a Send that promises nothing", 1, ddp.op = VIPL_RDMAP_SEND),
-        LIE("a Send that invalidates", 0, ddp.op = VIPL_RDMAP_SEND_INVALIDATE),
-        LIE("a Write in the middle", 1, ddp.tagged = true; ddp.op = VIPL_RDMAP_WRITE),
-        LIE("a Read Request in the middle", 1, ddp.op = VIPL_RDMAP_READ_REQUEST; ddp.queue = 1),
-        LIE("an answer to no read", 0, ddp.tagged = true; ddp.op = VIPL_RDMAP_READ_RESPONSE; ddp.stag = 0x10000),
-        LIE("an unknown operation", 0, ddp.op = 15),
-        LIE("immediate data that is too short", 3, payload.pop_back()),
-        LIE("immediate data that is too long", 3, payload.push_back(1)),
-        LIE("immediate data with another number", 3, ddp.msn--),
-        LIE("immediate data that is not last", 3, ddp.last = false),
-        LIE("a Send where immediate data is due", 3, ddp.op = VIPL_RDMAP_SEND),
-        LIE("an empty Send where immediate data is due", 3, ddp.op = VIPL_RDMAP_SEND_SE; payload.clear()),
-        LIE("immediate data that nobody promised", 0, ddp.op = VIPL_RDMAP_IMMEDIATE),
+            LIE("a first frame in the middle", 1, header.flags |= EFE_FIRST),
+            LIE("no first frame", 0, header.flags &= static_cast<std::uint8_t>(~EFE_FIRST)),
+            LIE("the last frame in the middle", 1, header.flags |= EFE_LAST),
+            LIE("more is left than was", 1, header.left += 100),
+            LIE("less is left than there is", 1, header.left = 10),
+            LIE("the last segment in the middle", 1, ddp.last = true),
+            LIE("the last segment is not the last", 2, ddp.last = false),
+            LIE("another offset", 1, ddp.mo += 8), LIE("another message's number", 1, ddp.msn++),
+            LIE("the first message's number is wrong", 0, ddp.msn = 5),
+            LIE("another queue", 1, ddp.queue = 1), LIE("bytes are missing", 1, payload.pop_back()),
+            LIE("a Send that promises nothing", 1, ddp.op = VIPL_RDMAP_SEND),
+            LIE("a Send that invalidates", 0, ddp.op = VIPL_RDMAP_SEND_INVALIDATE),
+            LIE("a Write in the middle", 1, ddp.tagged = true; ddp.op = VIPL_RDMAP_WRITE),
+            LIE("a Read Request in the middle", 1, ddp.op = VIPL_RDMAP_READ_REQUEST; ddp.queue = 1),
+            LIE("an answer to no read", 0, ddp.tagged = true; ddp.op = VIPL_RDMAP_READ_RESPONSE;
+                ddp.stag = 0x10000),
+            LIE("an unknown operation", 0, ddp.op = 15),
+            LIE("immediate data that is too short", 3, payload.pop_back()),
+            LIE("immediate data that is too long", 3, payload.push_back(1)),
+            LIE("immediate data with another number", 3, ddp.msn--),
+            LIE("immediate data that is not last", 3, ddp.last = false),
+            LIE("a Send where immediate data is due", 3, ddp.op = VIPL_RDMAP_SEND),
+            LIE("an empty Send where immediate data is due", 3, ddp.op = VIPL_RDMAP_SEND_SE; payload.clear()),
+            LIE("immediate data that nobody promised", 0, ddp.op = VIPL_RDMAP_IMMEDIATE),
     };
 }
 
 std::vector<Lie> lies_of_writes()
 {
-    return {
-        LIE("another tag", 1, ddp.stag ^= 1),
-        LIE("an address further on", 1, ddp.offset += 8),
-        LIE("an address before", 2, ddp.offset -= 16),
-        LIE("more is left than was", 1, header.left += 1),
-        LIE("last too early", 1, ddp.last = true),
-        LIE("the message's last too early", 1, header.flags |= EFE_LAST),
-        LIE("never last", 2, ddp.last = false),
-        LIE("bytes are missing", 0, payload.pop_back()),
-        LIE("a Send in the middle", 1, payload.resize(payload.size() - 4); ddp.tagged = false; ddp.op = VIPL_RDMAP_SEND; ddp.msn = 1),
-        LIE("immediate data in the middle", 1, payload.resize(8); ddp.tagged = false; ddp.op = VIPL_RDMAP_IMMEDIATE; ddp.msn = 1),
+    return
+    {
+        LIE("another tag", 1, ddp.stag ^= 1), LIE("an address further on", 1, ddp.offset += 8),
+            LIE("an address before", 2, ddp.offset -= 16), LIE("more is left than was", 1, header.left += 1),
+            LIE("last too early", 1, ddp.last = true),
+            LIE("the message's last too early", 1, header.flags |= EFE_LAST),
+            LIE("never last", 2, ddp.last = false), LIE("bytes are missing", 0, payload.pop_back()),
+            LIE("a Send in the middle", 1, payload.resize(payload.size() - 4); ddp.tagged = false;
+                ddp.op = VIPL_RDMAP_SEND; ddp.msn = 1),
+            LIE("immediate data in the middle", 1, payload.resize(8); ddp.tagged = false;
+                ddp.op = VIPL_RDMAP_IMMEDIATE; ddp.msn = 1),
     };
 }
 
@@ -134,7 +139,8 @@ void check_ended(Two &two, Lie lie, unsigned level)
     CHECK(two.b.drain(two.pair->cq_b).back().opcode == RNIC_WORK_DRAINED);
     CHECK(two.a.simple(RNIC_COMMAND_QUERY_QP, two.pair->qp_a).info == RNIC_QP_STATE_ERROR);
     CHECK(Bytes(two.b.at(two.mem_b + 5000), two.b.at(two.mem_b + Two::kBytes)) == beyond);
-    CHECK(two.other->reg(0, RNIC_REG_STATUS) == (RNIC_STATUS_READY | RNIC_STATUS_ENABLED | RNIC_STATUS_LINK_UP));
+    CHECK(two.other->reg(0, RNIC_REG_STATUS) ==
+          (RNIC_STATUS_READY | RNIC_STATUS_ENABLED | RNIC_STATUS_LINK_UP));
     Pair again(two.a, two.b, level); // only that connection is the price
     again.connect();
     two.b.post(again.qp_b, two.receive(64, 3));
@@ -191,15 +197,14 @@ TEST_CASE("a peer that lies about its RDMA Reads", "[card]")
     }
 }
 
-TEST_CASE("an answer to a read of an earlier life is dropped, another wrong one ends the connection", "[card]")
+TEST_CASE("an answer to a read of an earlier life is dropped, another wrong one ends the connection",
+          "[card]")
 {
     // b reads from a: a's data frames are the answers.
     const unsigned which = GENERATE(0u, 1u, 2u, 3u, 4u);
     const Lie lies[] = {
-        LIE("another generation", 0, ddp.stag ^= 0x55),
-        LIE("another slot", 0, ddp.stag += 0x10000),
-        LIE("another offset", 1, ddp.offset += 8),
-        LIE("another length", 0, header.left--),
+        LIE("another generation", 0, ddp.stag ^= 0x55), LIE("another slot", 0, ddp.stag += 0x10000),
+        LIE("another offset", 1, ddp.offset += 8),      LIE("another length", 0, header.left--),
         LIE("last too early", 0, ddp.last = true),
     };
     Setup setup;

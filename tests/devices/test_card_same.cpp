@@ -21,7 +21,8 @@ std::uint32_t play(std::uint64_t seed, bool simulated)
     setup.config.profile = RNIC_PROFILE_EXPETHER_2008;
     Two two(setup);
     char error[100];
-    const std::string wire = "loss=0.02,reorder=0.05,duplicate=0.02,corrupt=0.02,delay=5us,jitter=2us,seed=" + std::to_string(seed);
+    const std::string wire = "loss=0.02,reorder=0.05,duplicate=0.02,corrupt=0.02,delay=5us,jitter=2us,seed=" +
+                             std::to_string(seed);
     REQUIRE(rnic_card_impair(&two.host.card, wire.c_str(), error, sizeof error));
     REQUIRE(rnic_card_faults(&two.host.card, "interrupt_lost=0.1,seed=3", error, sizeof error));
     for (unsigned i = 0; i < 30; ++i) {

@@ -40,7 +40,8 @@ std::size_t resident(const Host &host, const rnic_card_config &config)
 }
 
 /** Posts so many commands, a ring at a time; how many were answered otherwise than OK. */
-template <typename Make, typename Take> unsigned many(Driver &driver, unsigned count, Make make, Take take)
+template <typename Make, typename Take>
+unsigned many(Driver &driver, unsigned count, Make make, Take take)
 {
     unsigned wrong = 0;
     for (unsigned done = 0; done < count;) {
@@ -83,8 +84,9 @@ TEST_CASE("65,536 connected queue pairs on one card, at most 512 bytes each", "[
         rnic_put16(&create[RNIC_CMD_QP_REALM], 1, false);
         rnic_put32(&create[RNIC_CMD_QP_SEND_CQ], cqs[side], false);
         rnic_put32(&create[RNIC_CMD_QP_RECV_CQ], cqs[side], false);
-        CHECK(many(driver, 32768, [&](unsigned) { return create; },
-                   [&](unsigned i, std::uint32_t qp) { qps[side][i] = qp; }) == 0);
+        CHECK(many(
+                  driver, 32768, [&](unsigned) { return create; },
+                  [&](unsigned i, std::uint32_t qp) { qps[side][i] = qp; }) == 0);
     }
     Bytes one_more = drivers[0].command(RNIC_COMMAND_CREATE_QP);
     rnic_put32(&one_more[RNIC_CMD_QP_SEND_CQ], cqs[0], false);
@@ -139,12 +141,14 @@ TEST_CASE("every tag and queue of the card, and all of them again after a reset"
         Bytes memory = driver.command(RNIC_COMMAND_REGISTER);
         rnic_put32(&memory[RNIC_CMD_MR_DOMAIN], 1, false);
         rnic_put64(&memory[RNIC_CMD_MR_LENGTH], 1, false);
-        CHECK(many(driver, 65536, [&](unsigned) { return memory; }, [](unsigned, std::uint32_t) {}) == 0);
+        CHECK(many(
+                  driver, 65536, [&](unsigned) { return memory; }, [](unsigned, std::uint32_t) {}) == 0);
         CHECK(driver.execute(memory).status == RNIC_STATUS_NO_ROOM);
         Bytes queue = driver.command(RNIC_COMMAND_CREATE_CQ);
         rnic_put16(&queue[RNIC_CMD_CQ_LOG2], 2, false);
         rnic_put16(&queue[RNIC_CMD_CQ_VECTOR], 1, false);
-        CHECK(many(driver, 65536, [&](unsigned) { return queue; }, [](unsigned, std::uint32_t) {}) == 0);
+        CHECK(many(
+                  driver, 65536, [&](unsigned) { return queue; }, [](unsigned, std::uint32_t) {}) == 0);
         CHECK(driver.execute(queue).status == RNIC_STATUS_NO_ROOM);
         host.set_reg(7, RNIC_REG_CTRL, RNIC_CTRL_RESET);
     }

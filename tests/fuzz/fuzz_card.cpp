@@ -22,8 +22,8 @@ constexpr unsigned kFunctions = 3, kBad = 2;
 constexpr unsigned kMostCrossings = 20000; // of one advance
 
 // Where things are in each function's memory. Everything from kPlay on is the messages'.
-constexpr std::uint32_t kCommands = 0x1000, kAnswers = 0x1400, kEvents = 0x1800, kSends = 0x2800, kReceives = 0x2C00,
-                        kCompletions = 0x3000, kPlay = 0x4000, kPlayBytes = 0x8000;
+constexpr std::uint32_t kCommands = 0x1000, kAnswers = 0x1400, kEvents = 0x1800, kSends = 0x2800,
+                        kReceives = 0x2C00, kCompletions = 0x3000, kPlay = 0x4000, kPlayBytes = 0x8000;
 constexpr unsigned kLog2 = 4, kEventLog2 = 3;
 constexpr std::uint8_t kMac[6] = {2, 0, 0, 0, 0, 1};
 
@@ -330,7 +330,8 @@ void Scene::exchange()
     Function &sender = fns_[from], &receiver = fns_[1 - from];
     ++messages_;
     for (std::uint32_t i = 0; i < bytes; ++i) {
-        (opcode == RNIC_WORK_READ ? receiver : sender).memory[at + i] = static_cast<std::uint8_t>(i * messages_ + 1);
+        (opcode == RNIC_WORK_READ ? receiver : sender).memory[at + i] =
+            static_cast<std::uint8_t>(i * messages_ + 1);
     }
     if (opcode == RNIC_WORK_SEND) {
         post_message(1 - from, RNIC_WORK_RECEIVE, at, bytes);
@@ -343,7 +344,8 @@ void Scene::exchange()
     if (opcode == RNIC_WORK_SEND) {
         expect(1 - from, RNIC_WORK_RECEIVE, bytes);
     }
-    FUZZ_CHECK(std::equal(sender.memory.begin() + at, sender.memory.begin() + at + bytes, receiver.memory.begin() + at));
+    FUZZ_CHECK(std::equal(sender.memory.begin() + at, sender.memory.begin() + at + bytes,
+                          receiver.memory.begin() + at));
     for (unsigned fn = 0; fn < kBad; ++fn) {
         FUZZ_CHECK(rnic_card_bar_read(&card_, fn, 0, RNIC_REG_ERROR_COUNT, 4) == 0);
         FUZZ_CHECK(rnic_card_bar_read(&card_, fn, 0, RNIC_REG_STATUS, 4) == 11);

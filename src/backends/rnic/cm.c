@@ -144,7 +144,8 @@ static bool read_request(struct rest *rest, uint16_t named, struct cm_message *o
 static bool read_reject(struct rest *rest, struct cm_message *out)
 {
     const uint8_t *code = out->reason == CM_DISAGREES ? take(rest, 4) : NULL;
-    if (out->reason < CM_REJECTED || out->reason > CM_PENDING || (out->reason == CM_DISAGREES && code == NULL)) {
+    if (out->reason < CM_REJECTED || out->reason > CM_PENDING ||
+        (out->reason == CM_DISAGREES && code == NULL)) {
         return false;
     }
     out->code = code == NULL ? 0 : rnic_get32(code, true);

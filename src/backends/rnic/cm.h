@@ -48,11 +48,11 @@ struct cm_message {
     uint32_t source_qp;
     uint32_t destination_qp;
     uint32_t serial;
-    uint32_t code;              /* REJECT, CM_DISAGREES */
-    struct cm_discriminator to; /* REQUEST, CANCEL */
-    struct cm_discriminator from;  /* REQUEST */
-    bool peer;                     /* REQUEST */
-    struct vipl_vi_params params;  /* REQUEST, ACCEPT, as the next two */
+    uint32_t code;                /* REJECT, CM_DISAGREES */
+    struct cm_discriminator to;   /* REQUEST, CANCEL */
+    struct cm_discriminator from; /* REQUEST */
+    bool peer;                    /* REQUEST */
+    struct vipl_vi_params params; /* REQUEST, ACCEPT, as the next two */
     uint8_t ird;
     uint8_t ord;
 };

@@ -83,7 +83,8 @@ void vipl_rnic_conn_give_up(struct rnic_vi *rv)
     vipl_up_connect_failed(rv->vi, VIP_TIMEOUT); /* conn_accept waits for it */
 }
 
-struct rnic_vi *vipl_rnic_conn_accepting(struct rnic_device *device, const struct vipl_rnic_peer *peer, uint32_t serial)
+struct rnic_vi *vipl_rnic_conn_accepting(struct rnic_device *device, const struct vipl_rnic_peer *peer,
+                                         uint32_t serial)
 {
     for (struct vipl_list *l = device->accepting.next; l != &device->accepting; l = l->next) {
         struct rnic_vi *rv = VIPL_CONTAINER(l, struct rnic_vi, accepting);
@@ -119,7 +120,8 @@ static void on_ready(struct rnic_device *device, const struct vipl_rnic_peer *fr
     struct rnic_vi *rv = addressee(device, from, message, RNIC_VI_ACCEPTING, RNIC_VI_ACCEPTING);
     if (rv == NULL) {
         if (addressee(device, from, message, RNIC_VI_CONNECTED, RNIC_VI_CONNECTED) == NULL) {
-            vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp, message->serial);
+            vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp,
+                                  message->serial);
         }
         return;
     }

@@ -18,10 +18,10 @@
 
 enum {
     FIRST_PAUSE_US = 500,
-    ROUNDS = 7,          /* in which the pause doubles: 64 ms */
-    PENDING_MS = 1000,   /* until a request that waits for a program is sent again */
+    ROUNDS = 7,           /* in which the pause doubles: 64 ms */
+    PENDING_MS = 1000,    /* until a request that waits for a program is sent again */
     LISTEN_AGAIN_MS = 20, /* until a discriminator that another process has is tried again */
-    LAST_WORD_MS = 500   /* for the first answer to a request, when its time is up */
+    LAST_WORD_MS = 500    /* for the first answer to a request, when its time is up */
 };
 static const uint64_t ns_per_ms = 1000000;
 
@@ -165,8 +165,7 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     struct rnic_nic *nic = rnic_nic_of(be);
     struct rnic_vi *rv = rnic_vi_of(vi);
     const uint8_t *own = vipl_rnic_query(nic->rnic)->mac;
-    if (remote->host_len != 6 ||
-        (memcmp(remote->host, own, 6) != 0 && !vipl_rnic_has_link(nic->rnic))) {
+    if (remote->host_len != 6 || (memcmp(remote->host, own, 6) != 0 && !vipl_rnic_has_link(nic->rnic))) {
         return VIP_NOT_REACHABLE;
     }
     struct rnic_connect_op *op = vipl_zalloc(sizeof(*op));
@@ -274,7 +273,8 @@ static void answer_late(struct rnic_device *device, const struct vipl_rnic_peer 
     bool known = rv != NULL && rv->state == RNIC_VI_CONNECTED && rv->serial == message->serial &&
                  rnic_same_peer(&rv->peer, from);
     if (message->kind == RNIC_CONTROL_ACCEPT && !known) {
-        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp, message->serial);
+        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp,
+                              message->serial);
     }
 }
 
@@ -309,7 +309,8 @@ static struct rnic_connect_op *find_waiting(struct rnic_device *device, const st
 {
     for (struct vipl_list *l = device->ops.next; l != &device->ops; l = l->next) {
         struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
-        if (op->peer && op->rv->state == RNIC_VI_WAITING && memcmp(op->mac, from->mac, sizeof(op->mac)) == 0 &&
+        if (op->peer && op->rv->state == RNIC_VI_WAITING &&
+            memcmp(op->mac, from->mac, sizeof(op->mac)) == 0 &&
             same_discriminator(&op->local, &message->to) && same_discriminator(&op->remote, &message->from)) {
             return op;
         }
@@ -371,7 +372,8 @@ static bool awaits_word(const struct rnic_connect_op *op)
 
 static VIP_RETURN how_far(const struct rnic_connect_op *op)
 {
-    if (op->heard == RNIC_HEARD_PENDING || op->heard == RNIC_HEARD_BUSY || op->rv->state == RNIC_VI_ACCEPTING) {
+    if (op->heard == RNIC_HEARD_PENDING || op->heard == RNIC_HEARD_BUSY ||
+        op->rv->state == RNIC_VI_ACCEPTING) {
         return VIP_TIMEOUT;
     }
     if (op->heard == RNIC_HEARD_NO_MATCH || op->rv->state == RNIC_VI_WAITING) {
@@ -397,7 +399,8 @@ static VIP_RETURN give_up(struct rnic_vi *rv, bool at_once)
     if (rv->state == RNIC_VI_REQUESTING) {
         send_cancel(op);
     } else if (rv->state == RNIC_VI_ACCEPTING) {
-        vipl_rnic_conn_notify(rnic_nic_of_vi(rv)->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number, rv->serial);
+        vipl_rnic_conn_notify(rnic_nic_of_vi(rv)->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number,
+                              rv->serial);
     }
     vipl_rnic_connect_end(op);
     rnic_vi_set(rv, RNIC_VI_IDLE);

@@ -16,13 +16,13 @@ enum rnic_heard {
 /* A request under way, of either model. Guarded by the registry. */
 struct rnic_connect_op {
     struct vipl_list link; /* device->ops */
-    struct rnic_vi *rv;    /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
+    struct rnic_vi *rv; /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
     struct vipl_address local;
     struct vipl_address remote;
     struct vipl_vi_params params;
     uint8_t mac[6];
     bool peer;
-    bool tied;                      /* peer-to-peer, and both sides have the same name: either may send the request */
+    bool tied; /* peer-to-peer, and both sides have the same name: either may send the request */
     uint32_t serial;
     enum rnic_heard heard;
     uint16_t function;              /* PENDING: that has the request */

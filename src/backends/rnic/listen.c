@@ -35,7 +35,7 @@ struct rnic_incoming {
     struct cm_message request;
     struct vipl_address local;
     struct vipl_address remote;
-    struct vipl_list offers; /* rnic_offer.link */
+    struct vipl_list offers;  /* rnic_offer.link */
     struct rnic_offer *taken; /* by the program; NULL: not yet */
 };
 
@@ -63,7 +63,8 @@ static struct rnic_listener *find_listener(struct rnic_device *device, const str
 /* 0; EADDRINUSE: later. */
 static int install(struct rnic_device *device, struct rnic_listener *listener)
 {
-    int error = vipl_rnic_listen_for(device->rnic, listener->object, listener->local.disc, listener->local.disc_len);
+    int error =
+        vipl_rnic_listen_for(device->rnic, listener->object, listener->local.disc, listener->local.disc_len);
     listener->installed = error == 0;
     if (error == EADDRINUSE) {
         listener->at = vipl_now_ns() + (uint64_t)AGAIN_MS * 1000000;
@@ -111,7 +112,8 @@ void vipl_rnic_listener_put(struct rnic_device *device, struct rnic_listener *li
         return;
     }
     if (listener->installed) {
-        (void)vipl_rnic_listen_end(device->rnic, listener->object, listener->local.disc, listener->local.disc_len);
+        (void)vipl_rnic_listen_end(device->rnic, listener->object, listener->local.disc,
+                                   listener->local.disc_len);
     }
     drop_listener(listener);
 }
@@ -165,8 +167,9 @@ static bool offer_to(struct rnic_incoming *incoming, struct rnic_nic *nic)
 {
     struct rnic_offer *offer = vipl_zalloc(sizeof(*offer));
     struct vipl_conn *conn =
-        offer == NULL ? NULL
-                      : vipl_up_conn_arrived(nic->core, &incoming->local, &incoming->remote, &incoming->request.params);
+        offer == NULL
+            ? NULL
+            : vipl_up_conn_arrived(nic->core, &incoming->local, &incoming->remote, &incoming->request.params);
     if (conn == NULL) { /* too many wait there */
         vipl_free(offer);
         return false;
@@ -286,7 +289,8 @@ static void offer_waiting(struct rnic_nic *nic)
     struct vipl_list *incomings = &nic->device->incomings;
     for (struct vipl_list *l = incomings->next; l != incomings; l = l->next) {
         struct rnic_incoming *incoming = VIPL_CONTAINER(l, struct rnic_incoming, link);
-        if (incoming->taken == NULL && !has_offer(incoming, nic) && vipl_up_listens(nic->core, &incoming->local)) {
+        if (incoming->taken == NULL && !has_offer(incoming, nic) &&
+            vipl_up_listens(nic->core, &incoming->local)) {
             (void)offer_to(incoming, nic);
         }
     }
@@ -302,7 +306,8 @@ VIP_RETURN vipl_rnic_listen(struct vipl_be_nic *be, const struct vipl_address *l
         listener = add_listener(nic->device, local);
     }
     int error = listener == NULL ? ENOMEM : listener->installed ? 0 : install(nic->device, listener);
-    if (error == 0 || error == EADDRINUSE) { /* another process has it: its requests are this one's when that has ended */
+    if (error == 0 ||
+        error == EADDRINUSE) { /* another process has it: its requests are this one's when that has ended */
         listener->users++;
         offer_waiting(nic);
         rc = VIP_SUCCESS;
@@ -428,7 +433,8 @@ void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool 
         end_offer(offer, false);
         if (mine) {
             if (told) {
-                vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED, VIP_SUCCESS);
+                vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED,
+                                      VIP_SUCCESS);
             }
             end_incoming(incoming);
         }

@@ -163,7 +163,8 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     if (!interrupts) {
         hint->ms = shorter(hint->ms, POLL_MS);
     }
-    if (vipl_rnic_has_event(nic->rnic) || (vipl_rnic_is_dead(nic->rnic) && vipl_load_relaxed(&nic->device->torn_down) == 0)) {
+    if (vipl_rnic_has_event(nic->rnic) ||
+        (vipl_rnic_is_dead(nic->rnic) && vipl_load_relaxed(&nic->device->torn_down) == 0)) {
         hint->ms = 0;
     }
 }

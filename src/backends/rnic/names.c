@@ -17,8 +17,8 @@ static bool parse_mac(const char *text, uint8_t mac[MAC_BYTES])
 {
     unsigned byte[MAC_BYTES];
     char rest;
-    if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%c", &byte[0], &byte[1], &byte[2], &byte[3], &byte[4], &byte[5], &rest) !=
-        MAC_BYTES) {
+    if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%c", &byte[0], &byte[1], &byte[2], &byte[3], &byte[4], &byte[5],
+               &rest) != MAC_BYTES) {
         return false;
     }
     for (unsigned i = 0; i < MAC_BYTES; i++) {
@@ -75,7 +75,8 @@ static bool find_name(const uint8_t mac[MAC_BYTES], char name[LINE])
     return found;
 }
 
-VIP_RETURN vipl_rnic_resolve(struct vipl_be_nic *be, const char *name, uint32_t index, struct vipl_address *out)
+VIP_RETURN vipl_rnic_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
+                             struct vipl_address *out)
 {
     uint8_t mac[MAC_BYTES];
     bool found;

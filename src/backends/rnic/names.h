@@ -5,7 +5,9 @@
 
 #include "backends/rnic/rnic.h"
 
-VIP_RETURN vipl_rnic_resolve(struct vipl_be_nic *be, const char *name, uint32_t index, struct vipl_address *out);
-VIP_RETURN vipl_rnic_reverse(struct vipl_be_nic *be, const struct vipl_address *host, char *name, size_t size);
+VIP_RETURN vipl_rnic_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
+                             struct vipl_address *out);
+VIP_RETURN vipl_rnic_reverse(struct vipl_be_nic *be, const struct vipl_address *host, char *name,
+                             size_t size);
 
 #endif

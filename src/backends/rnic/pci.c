@@ -15,7 +15,8 @@ typedef int opener(const char *device, struct rnic_pci **out);
 
 int rnic_pci_open(const char *device, struct rnic_pci **out)
 {
-    static opener *const openers[] = {rnic_pci_inproc_open, rnic_pci_vfio_user_open, rnic_pci_vfio_open, rnic_pci_sysfs_open, NULL};
+    static opener *const openers[] = {rnic_pci_inproc_open, rnic_pci_vfio_user_open, rnic_pci_vfio_open,
+                                      rnic_pci_sysfs_open, NULL};
     for (unsigned i = 0; openers[i] != NULL; i++) {
         int error = openers[i](device, out);
         if (error != ENODEV) {

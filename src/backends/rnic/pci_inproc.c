@@ -136,7 +136,8 @@ static bool dma_publish(void *context, unsigned fn, uint64_t iova, const uint8_t
         return false;
     }
     memcpy(&value, word, sizeof(value));
-    vipl_store_release((uint32_t *)(void *)memory_of(map, iova), value); /* pairs with the driver's load of OWNER */
+    vipl_store_release((uint32_t *)(void *)memory_of(map, iova),
+                       value); /* pairs with the driver's load of OWNER */
     return true;
 }
 
@@ -471,7 +472,8 @@ int rnic_pci_inproc_open(const char *device, struct rnic_pci **out)
         vipl_free(f);
         return error;
     }
-    f->pci = (struct rnic_pci){.ops = &inproc_ops, .doorbells = vipl_reserve(RNIC_BAR2_BYTES), .linear = true};
+    f->pci =
+        (struct rnic_pci){.ops = &inproc_ops, .doorbells = vipl_reserve(RNIC_BAR2_BYTES), .linear = true};
     f->next_iova = FIRST_IOVA;
     vipl_ranges_init(&f->maps);
     error = ENOMEM;

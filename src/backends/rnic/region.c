@@ -35,14 +35,16 @@ static struct rnic_region *find_locked(struct rnic_nic *nic, uint32_t stag)
 
 static unsigned rights_of(const struct vipl_region_params *params)
 {
-    return (params->rdma_write ? RNIC_RIGHT_REMOTE_WRITE : 0u) | (params->rdma_read ? RNIC_RIGHT_REMOTE_READ : 0u);
+    return (params->rdma_write ? RNIC_RIGHT_REMOTE_WRITE : 0u) |
+           (params->rdma_read ? RNIC_RIGHT_REMOTE_READ : 0u);
 }
 
 static void log_failure(const struct rnic_nic *nic, int error)
 {
     if (error == ENOSPC) {
         vipl_log(VIPL_LOG_ERROR, "rnic: the card's table of tags or pages is full: it has %u tags, %u pages",
-                 (unsigned)vipl_rnic_query(nic->rnic)->stags, (unsigned)vipl_rnic_query(nic->rnic)->pbl_entries);
+                 (unsigned)vipl_rnic_query(nic->rnic)->stags,
+                 (unsigned)vipl_rnic_query(nic->rnic)->pbl_entries);
     } else {
         vipl_log_os("rnic: registering memory", error);
     }
@@ -139,7 +141,8 @@ VIP_RETURN vipl_rnic_regions_end(struct vipl_be_nic *be)
         struct vipl_list *link;
         while ((link = vipl_list_take(&nic->regions[i])) != NULL) {
             struct rnic_region *region = VIPL_CONTAINER(link, struct rnic_region, link);
-            if (end(nic, region) != VIP_SUCCESS) { /* no command of the driver's is wrong: the card is at fault */
+            if (end(nic, region) !=
+                VIP_SUCCESS) { /* no command of the driver's is wrong: the card is at fault */
                 vipl_rnic_fail(nic->rnic, "the card does not end a tag");
             }
             vipl_free(region);

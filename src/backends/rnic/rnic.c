@@ -26,7 +26,8 @@ struct vipl_rnic_registry vipl_rnic_registry = {
 /* What lies in memory stays there: its locks may be held by threads that the child does not have. */
 static void rnic_abandon(void)
 {
-    for (struct vipl_list *l = vipl_rnic_registry.devices.next; l != &vipl_rnic_registry.devices; l = l->next) {
+    for (struct vipl_list *l = vipl_rnic_registry.devices.next; l != &vipl_rnic_registry.devices;
+         l = l->next) {
         vipl_rnic_abandon(VIPL_CONTAINER(l, struct rnic_device, link)->rnic);
     }
     vipl_mutex_init(&vipl_rnic_registry.lock, VIPL_RANK_BACKEND);
@@ -60,7 +61,8 @@ static int device_open(const char *name, struct rnic_device **out)
 
 static struct rnic_device *device_find(const char *name)
 {
-    for (struct vipl_list *l = vipl_rnic_registry.devices.next; l != &vipl_rnic_registry.devices; l = l->next) {
+    for (struct vipl_list *l = vipl_rnic_registry.devices.next; l != &vipl_rnic_registry.devices;
+         l = l->next) {
         struct rnic_device *device = VIPL_CONTAINER(l, struct rnic_device, link);
         if (strcmp(device->name, name) == 0 && !vipl_rnic_probe(device->rnic)) {
             return device;

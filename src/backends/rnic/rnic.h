@@ -48,12 +48,12 @@ struct rnic_device {
     struct vipl_rnic *rnic;      /* constant */
     struct vipl_list nics;       /* rnic_nic.link */
     unsigned nic_count;
-    uint32_t torn_down;            /* atomic, relaxed: it is dead, and all that depended on it has been told */
+    uint32_t torn_down;         /* atomic, relaxed: it is dead, and all that depended on it has been told */
     struct vipl_list listeners; /* rnic_listener.link */
     struct vipl_list incomings; /* rnic_incoming.link */
     struct vipl_list ops;       /* rnic_connect_op.link */
     struct vipl_list accepting; /* rnic_vi.accepting */
-    uint32_t timed;             /* atomic, relaxed: some of them wait for a time; written under the registry's lock */
+    uint32_t timed; /* atomic, relaxed: some of them wait for a time; written under the registry's lock */
     uint32_t last_listener;
     /* struct rnic_vi * of each queue pair, in chunks; atomic: set under the registry's lock and `rx` of the VI's NIC handle, and
      * read under either */
@@ -62,22 +62,23 @@ struct rnic_device {
 
 /* An opened NIC handle: what core passes to the operations. */
 struct rnic_nic {
-    struct vipl_nic *core;       /* constant */
-    struct rnic_device *device;  /* constant */
-    struct vipl_rnic *rnic;      /* constant: the device's */
-    struct vipl_list link;       /* device->nics; guarded by the registry */
-    struct vipl_rnic_pd pd;      /* constant: the realm */
-    unsigned vector;             /* constant: of the completion queue */
-    uint32_t shares_vector;      /* atomic, relaxed: others have it too; never 0 again */
-    struct vipl_rnic_cq *cq;     /* constant */
-    struct vipl_mutex rx;        /* rank BACKEND_RX: completions are taken, queues grow */
-    struct vipl_list vis;        /* rnic_vi.link; guarded by the registry */
+    struct vipl_nic *core;          /* constant */
+    struct rnic_device *device;     /* constant */
+    struct vipl_rnic *rnic;         /* constant: the device's */
+    struct vipl_list link;          /* device->nics; guarded by the registry */
+    struct vipl_rnic_pd pd;         /* constant: the realm */
+    unsigned vector;                /* constant: of the completion queue */
+    uint32_t shares_vector;         /* atomic, relaxed: others have it too; never 0 again */
+    struct vipl_rnic_cq *cq;        /* constant */
+    struct vipl_mutex rx;           /* rank BACKEND_RX: completions are taken, queues grow */
+    struct vipl_list vis;           /* rnic_vi.link; guarded by the registry */
     struct vipl_mutex wanting_lock; /* rank BACKEND_TX */
-    struct vipl_list wanting;    /* rnic_vi.wanting: a post found no room; guarded by wanting_lock */
-    uint32_t has_wanting;        /* atomic, relaxed: the list is not empty; written under wanting_lock */
-    struct vipl_pollset waits;   /* constant: the interrupts, and the way to the card; fd -1: there are no interrupts */
-    int card_fd;                 /* constant: among these, of the way to the card itself; -1: none */
-    struct vipl_mutex regions_lock; /* rank BACKEND_MEM; guards the next two */
+    struct vipl_list wanting;       /* rnic_vi.wanting: a post found no room; guarded by wanting_lock */
+    uint32_t has_wanting;           /* atomic, relaxed: the list is not empty; written under wanting_lock */
+    struct vipl_pollset
+        waits;   /* constant: the interrupts, and the way to the card; fd -1: there are no interrupts */
+    int card_fd; /* constant: among these, of the way to the card itself; -1: none */
+    struct vipl_mutex regions_lock;                /* rank BACKEND_MEM; guards the next two */
     struct vipl_list regions[RNIC_REGION_BUCKETS]; /* rnic_region.link, by tag */
     bool regions_ended;
 };
@@ -97,23 +98,23 @@ struct rnic_vi {
     struct vipl_vi *vi;    /* constant while live */
     void *nic;             /* struct rnic_nic; atomic; NULL: not live */
     struct vipl_rnic_qp qp;
-    enum rnic_vi_state state;   /* set by rnic_vi_set() */
-    struct vipl_list accepting; /* device->accepting, while it is ACCEPTING */
-    bool was_connected;         /* since it began to accept */
-    struct vipl_rnic_peer peer; /* ACCEPTING, CONNECTED */
-    uint32_t serial;            /* of the request under way, or of the connection */
-    struct rnic_connect_op *op; /* REQUESTING, WAITING; and ACCEPTING, peer-to-peer */
+    enum rnic_vi_state state;          /* set by rnic_vi_set() */
+    struct vipl_list accepting;        /* device->accepting, while it is ACCEPTING */
+    bool was_connected;                /* since it began to accept */
+    struct vipl_rnic_peer peer;        /* ACCEPTING, CONNECTED */
+    uint32_t serial;                   /* of the request under way, or of the connection */
+    struct rnic_connect_op *op;        /* REQUESTING, WAITING; and ACCEPTING, peer-to-peer */
     struct vipl_vi_params peer_params; /* ACCEPTING */
-    bool peer_gone;    /* the peer need not be told of the end */
-    bool ending;       /* it is being quiesced: errors of the queue pair are no news */
-    uint32_t active;   /* atomic, relaxed: the queue pair has left IDLE */
-    uint32_t stale;    /* atomic, relaxed: the queues have posts that are core's again */
-    uint32_t broken;   /* atomic, relaxed: the connection has failed: nothing more can be sent */
-    uint32_t drained;  /* atomic, relaxed: DRAINED was taken; written under rx */
-    bool held;         /* the card knows that receives are held back; guarded by the receive lock */
-    struct vipl_list wanting;   /* nic->wanting; guarded by wanting_lock */
-    struct vipl_deferred grow;  /* of the thread that has set `deferred` */
-    uint32_t deferred;          /* atomic: enum in data.c */
+    bool peer_gone;                    /* the peer need not be told of the end */
+    bool ending;                       /* it is being quiesced: errors of the queue pair are no news */
+    uint32_t active;                   /* atomic, relaxed: the queue pair has left IDLE */
+    uint32_t stale;                    /* atomic, relaxed: the queues have posts that are core's again */
+    uint32_t broken;           /* atomic, relaxed: the connection has failed: nothing more can be sent */
+    uint32_t drained;          /* atomic, relaxed: DRAINED was taken; written under rx */
+    bool held;                 /* the card knows that receives are held back; guarded by the receive lock */
+    struct vipl_list wanting;  /* nic->wanting; guarded by wanting_lock */
+    struct vipl_deferred grow; /* of the thread that has set `deferred` */
+    uint32_t deferred;         /* atomic: enum in data.c */
 };
 
 /* The backend's part of a VI in core's. */

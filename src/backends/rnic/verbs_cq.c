@@ -200,5 +200,6 @@ void vipl_rnic_arm_cq(struct vipl_rnic_cq *cq)
 {
     cq->arm_count++;
     vipl_rnic_store(cq->rnic, rnic_cq_doorbell(cq->number, RNIC_CQDB_CONSUMER), cq->consumer);
-    vipl_rnic_ring(cq->rnic, rnic_cq_doorbell(cq->number, RNIC_CQDB_ARM), cq->arm_count, rnic_cq_hint(cq->number));
+    vipl_rnic_ring(cq->rnic, rnic_cq_doorbell(cq->number, RNIC_CQDB_ARM), cq->arm_count,
+                   rnic_cq_hint(cq->number));
 }

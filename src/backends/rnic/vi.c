@@ -35,7 +35,7 @@ void vipl_rnic_vi_abandon(void)
 
 static uint8_t level_of(uint16_t reliability)
 {
-    return reliability == VIP_SERVICE_UNRELIABLE         ? RNIC_LEVEL_UNRELIABLE
+    return reliability == VIP_SERVICE_UNRELIABLE          ? RNIC_LEVEL_UNRELIABLE
            : reliability == VIP_SERVICE_RELIABLE_DELIVERY ? RNIC_LEVEL_DELIVERY
                                                           : RNIC_LEVEL_RECEPTION;
 }
@@ -131,7 +131,8 @@ VIP_RETURN vipl_rnic_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
     if (rv == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    struct vipl_rnic_qp_attributes attributes = {.pd = {.realm = nic->pd.realm}}; /* the VI's come when it connects */
+    struct vipl_rnic_qp_attributes attributes = {
+        .pd = {.realm = nic->pd.realm}}; /* the VI's come when it connects */
     int error = create_qp(nic, &attributes, &rv->qp);
     if (error != 0) {
         vipl_pool_put(&pool, rv);
@@ -291,7 +292,8 @@ int vipl_rnic_vi_receive(struct rnic_vi *rv, const struct cm_message *peer, bool
         .ord = least(caps->ord, peer->ird),
     };
     vipl_store_relaxed(&rv->active, 1);
-    int error = vipl_rnic_modify_qp(&rv->qp, sending ? RNIC_QP_STATE_CONNECTED : RNIC_QP_STATE_RECEIVE, &connection);
+    int error =
+        vipl_rnic_modify_qp(&rv->qp, sending ? RNIC_QP_STATE_CONNECTED : RNIC_QP_STATE_RECEIVE, &connection);
     if (error != 0) {
         vipl_store_relaxed(&rv->active, 0);
     }

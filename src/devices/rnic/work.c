@@ -136,7 +136,7 @@ static enum rnic_outcome use_piece(struct rnic_card *card, uint32_t qp, struct u
 }
 
 static enum rnic_outcome each_piece(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,
-                              struct rnic_cursor *at, uint32_t bytes, struct use *use)
+                                    struct rnic_cursor *at, uint32_t bytes, struct use *use)
 {
     struct part part = {0};
     while (bytes > 0) {
