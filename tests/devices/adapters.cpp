@@ -39,6 +39,9 @@ void add_to_trace(Adapter &adapter, const std::uint8_t *frame, std::uint32_t byt
 bool efe_transmits(void *context, const std::uint8_t *frame, std::uint32_t bytes)
 {
     Adapter &adapter = adapter_of(context);
+    if (adapter.refuses && adapter.refuses(Bytes(frame, frame + bytes))) {
+        return false;
+    }
     if (adapter.world.captured != nullptr) {
         adapter.world.captured->emplace_back(adapter.world.now, Bytes(frame, frame + bytes));
     }

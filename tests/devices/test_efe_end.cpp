@@ -271,6 +271,94 @@ TEST_CASE("idle flows give way, those in use do not", "[efe][end]")
     CHECK(a.open(4, b, 4) == flows[1]);
 }
 
+TEST_CASE("a reset ends the peer's flow even if only one of them has heard from the other", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    const bool hears = GENERATE(false, true); // the one that is reset
+    world.passes = [&](const Bytes &frame) { return is_reset(frame) || frame[11] == (hears ? b : a).mac[5]; };
+    a.send(0, b, 0, 5);
+    b.send(0, a, 0, 5);
+    world.run_for(ms);
+    a.reset(0);
+    world.run_for(ms);
+    CHECK(b.stream(0, a, 0).deaths == Deaths{EFE_DEAD_RESET});
+}
+
+TEST_CASE("the peer of a flow that gave way is told", "[efe][end]")
+{
+    World world;
+    Settings one;
+    one.flows = 1;
+    Adapter &a = world.add(one), &b = world.add();
+    a.send(0, b, 0, 5);
+    REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+    world.run_for(ms);
+    CHECK(a.open(1, b, 1) != EFE_NO_FLOW);
+    world.run_for(ms);
+    CHECK(b.stream(0, a, 0).deaths == Deaths{EFE_DEAD_RESET});
+}
+
+TEST_CASE("the place of a flow that has ended is used before that of an idle one", "[efe][end]")
+{
+    World world;
+    Settings two;
+    two.flows = 2;
+    Adapter &a = world.add(two), &b = world.add();
+    const std::uint32_t idle = a.open(0, b, 0), ended = a.open(1, b, 1);
+    a.reset(1);
+    CHECK(a.open(2, b, 2) == ended);
+    CHECK(a.open(0, b, 0) == idle);
+    CHECK(a.counted().reclaimed == 0);
+}
+
+TEST_CASE("a flow that ends while it waits for its turn, for a buffer or for the switch leaves no trace",
+          "[efe][end]")
+{
+    World world;
+    Settings settings;
+    settings.flows = 4;
+    settings.frames = 16;
+    settings.switch_frames = 16;
+    Adapter &a = world.add(settings);
+    for (unsigned round = 0; round < 50; ++round) {
+        CAPTURE(round);
+        bool full = true;
+        a.refuses = [&](const Bytes &) { return full; };
+        a.send(0, a, 1, 100);
+        a.send(2, a, 1, 100);
+        a.reset(round % 3 == 0 ? 1 : 0);
+        if (round % 2 == 0) {
+            a.reset(2);
+        }
+        for (const std::uint16_t fn : {0, 1, 2}) {
+            efe_function_enable(&a.efe, fn);
+        }
+        full = round % 5 == 0;
+        world.run_for(ms);
+        full = false;
+        efe_unblock(&a.efe, world.now);
+        world.run_for(200 * ms);
+        for (const std::uint16_t fn : {0, 1, 2}) {
+            a.reset(fn);
+            efe_function_enable(&a.efe, fn);
+        }
+        world.run_for(200 * ms);
+        a.streams.clear();
+        a.wrong.clear();
+        a.send(0, a, 1, 100);
+        a.send(2, a, 1, 100);
+        REQUIRE(world.run_until([&] { return world.is_done(); }, second));
+        CHECK(world.wrong() == "");
+        for (const std::uint16_t fn : {0, 1, 2}) {
+            a.reset(fn);
+            efe_function_enable(&a.efe, fn);
+        }
+        world.run_for(200 * ms);
+        a.streams.clear();
+    }
+}
+
 TEST_CASE("numbers of frames wrap around", "[efe][end]")
 {
     World world;

@@ -123,6 +123,7 @@ TEST_CASE("a selective acknowledgment of what was never sent is passed over", "[
     Bench bench;
     bench.a.absent = true;
     bench.b.send(0, bench.a, 0, 5);
+    bench.world.run_for(10 * us);
     efe_header header = bench.last;
     header.type = EFE_ACK;
     header.payload_bytes = EFE_SACK_BYTES;
@@ -131,6 +132,8 @@ TEST_CASE("a selective acknowledgment of what was never sent is passed over", "[
     CHECK(bench.b.stream(0, bench.a, 0).acknowledged == 20);
     bench.a.absent = false;
     bench.world.run_for(second);
+    CHECK(bench.a.stream(0, bench.b, 0).delivered ==
+          21); // the oldest frame is never acknowledged in this way
     // The lie was about b's own frames: they count as arrived until the flow dies of it, and nothing else is touched.
     CHECK(bench.b.counted().impossible == 0);
     bench.b.send(1, bench.a, 1, 100);
@@ -206,6 +209,24 @@ TEST_CASE("a stranger that claims to be a new life of the peer is asked, and end
     CHECK(bench.b.counted().acks == acks + 1);
     CHECK(bench.b.counted().unknown_epoch == 1);
     CHECK(bench.b.stream(0, bench.a, 0).delivered == 20);
+    bench.check_whole();
+}
+
+TEST_CASE("a new flow that begins far behind its epoch is none", "[efe][hostile]")
+{
+    Bench bench;
+    efe_header header = bench.last;
+    header.flags |= EFE_NEW;
+    header.from_fn = 3;
+    header.message = 0;
+    header.sequence = header.epoch + 257;
+    bench.b.receive(frame_of(header));
+    CHECK(bench.b.counted().unknown_epoch == 1);
+    CHECK(bench.b.counted().resets_sent == 1);
+    header.epoch = 0;
+    header.sequence = 0;
+    bench.b.receive(frame_of(header));
+    CHECK(bench.b.counted().unknown_epoch == 2);
     bench.check_whole();
 }
 

@@ -170,6 +170,8 @@ TEST_CASE("a buffer that is given back unused goes to a flow that waits", "[efe]
     REQUIRE(a.stream(4, b, 0).committed == 0);
     efe_cancel(&a.efe, undecided);
     CHECK(a.deadline() <= world.now);
+    a.send(5, b, 0, 1);
+    CHECK(a.stream(5, b, 0).committed == 0); // another waits already
     a.run();
     CHECK(a.stream(4, b, 0).committed == 1);
 }
