@@ -281,7 +281,7 @@ TEST_CASE("a reset ends the peer's flow even if only one of them has heard from 
     b.send(0, a, 0, 5);
     world.run_for(ms);
     a.reset(0);
-    world.run_for(ms);
+    world.run_for(100 * us); // sooner than b sends anything again, which would be answered
     CHECK(b.stream(0, a, 0).deaths == Deaths{EFE_DEAD_RESET});
 }
 
@@ -335,6 +335,7 @@ TEST_CASE("a flow that ends while it waits for its turn, for a buffer or for the
             efe_function_enable(&a.efe, fn);
         }
         full = round % 5 == 0;
+        a.send(0, a, 1, 10);
         world.run_for(ms);
         full = false;
         efe_unblock(&a.efe, world.now);
