@@ -181,7 +181,7 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     memcpy(op->mac, remote->host, sizeof(op->mac));
     vipl_up_vi_params(vi, &op->params);
     vipl_mutex_lock(&vipl_rnic_registry.lock);
-    op->serial = ++vipl_rnic_registry.last_serial;
+    op->serial = ++nic->device->last_serial;
     rv->op = op;
     rv->serial = op->serial;
     vipl_list_append(&nic->device->ops, &op->link);

@@ -43,7 +43,8 @@ static int device_open(const char *name, struct rnic_device **out)
     if (device == NULL) {
         return ENOMEM;
     }
-    int error = vipl_rnic_open(name, &device->rnic);
+    int error = vipl_entropy(&device->last_serial, sizeof(device->last_serial));
+    error = error == 0 ? vipl_rnic_open(name, &device->rnic) : error;
     if (error != 0) {
         vipl_free(device);
         return error;

@@ -55,6 +55,8 @@ struct rnic_device {
     struct vipl_list accepting; /* rnic_vi.accepting */
     uint32_t timed; /* atomic, relaxed: some of them wait for a time; written under the registry's lock */
     uint32_t last_listener;
+    uint32_t
+        last_serial; /* of a request; begins anywhere: another process may have had this function before, and the same queue pairs */
     /* struct rnic_vi * of each queue pair, in chunks; atomic: set under the registry's lock and `rx` of the VI's NIC handle, and
      * read under either */
     void *vis[RNIC_MOST_QPS / RNIC_QP_CHUNK];
@@ -130,7 +132,6 @@ struct rnic_conn_area {
 struct vipl_rnic_registry {
     struct vipl_mutex lock; /* rank BACKEND */
     struct vipl_list devices;
-    uint32_t last_serial;
 };
 extern struct vipl_rnic_registry vipl_rnic_registry;
 
