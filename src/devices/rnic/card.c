@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "devices/rnic/command.h"
+#include "devices/rnic/commands.h"
 #include "devices/rnic/config.h"
 #include "devices/rnic/control.h"
 #include "devices/rnic/cq.h"
@@ -86,7 +86,7 @@ void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_c
     state->control_due = UINT64_MAX;
     rnic_pbl_init(card);
     rnic_wire_init(card);
-    rnic_card_faults(card, "", NULL, 0);
+    rnic_fault_plan(card, "", NULL, 0);
     for (unsigned fn = 0; fn < config->functions; fn++) {
         rnic_msix_reset(rnic_fn(card, fn));
     }
@@ -108,10 +108,12 @@ void rnic_card_detach(struct rnic_card *card, unsigned fn)
 
 void rnic_card_link(struct rnic_card *card, bool up)
 {
-    if (rnic_state(card)->link_up != up) {
-        rnic_state(card)->link_up = up;
-        rnic_event_link(card);
-    }
+    rnic_event_link(card, up);
+}
+
+bool rnic_card_faults(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
+{
+    return rnic_fault_plan(card, text, error, error_bytes);
 }
 
 bool rnic_card_impair(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
@@ -124,7 +126,20 @@ bool rnic_card_impair(struct rnic_card *card, const char *text, char *error, siz
     return true;
 }
 
-/* --- BARs --------------------------------------------------------------------------------------------------------------- */
+/* --- configuration space and BARs --------------------------------------------------------------------------------- */
+
+uint32_t rnic_card_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes)
+{
+    return rnic_config_read(card, fn, offset, bytes);
+}
+
+void rnic_card_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes,
+                            uint32_t value)
+{
+    if (rnic_config_write(card, fn, offset, bytes, value)) {
+        rnic_reset_whole(card, fn);
+    }
+}
 
 /* Bytes of BAR0 are those of its words. */
 static uint64_t read_control(struct rnic_card *card, unsigned fn, uint64_t offset, unsigned bytes)
@@ -193,6 +208,13 @@ void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint
     }
 }
 
+/* --- the wire -------------------------------------------------------------------------------------------------------- */
+
+void rnic_card_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
+{
+    rnic_wire_receive(card, frame, bytes);
+}
+
 /* --- time --------------------------------------------------------------------------------------------------------------- */
 
 /* Functions in a catastrophe, whose peers are to be told, and those that a fault resets. */
@@ -217,7 +239,7 @@ static void cut(struct rnic_card *card)
 static uint32_t work(struct rnic_card *card, uint32_t most)
 {
     uint32_t done = rnic_wire_advance(card, most);
-    done += rnic_command_run(card, most);
+    done += rnic_commands_run(card, most);
     done += rnic_turns_run(card, most);
     cut(card);
     return done;
@@ -236,6 +258,9 @@ void rnic_card_advance(struct rnic_card *card, uint64_t now)
         return;
     }
     rnic_fault_advance(card);
+    if (rnic_fault_link_returns(card)) {
+        rnic_event_link(card, true);
+    }
     rnic_cq_advance(card);
     rnic_scan(card);
     rnic_wire_retry(card);

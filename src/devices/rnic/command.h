@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command ring and its answers. */
+/* A command, as the functions that execute it see it. */
 #ifndef DEVICES_RNIC_COMMAND_H
 #define DEVICES_RNIC_COMMAND_H
 
@@ -36,8 +36,10 @@ static inline uint64_t rnic_command64(const struct rnic_command *command, unsign
 }
 
 /* The command waits until then at the longest. */
-void rnic_command_until(struct rnic_card *card, uint64_t time);
-/* Executes what the functions have posted, at most `most` commands. Returns how many. */
-uint32_t rnic_command_run(struct rnic_card *card, uint32_t most);
+static inline void rnic_command_until(const struct rnic_card *card, uint64_t time)
+{
+    struct rnic_state *state = rnic_state(card);
+    state->control_due = time < state->control_due ? time : state->control_due;
+}
 
 #endif

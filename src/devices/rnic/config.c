@@ -9,7 +9,6 @@
 
 #include "devices/rnic/dma.h"
 #include "devices/rnic/interrupt.h"
-#include "devices/rnic/reset.h"
 #include "rnic/entry.h"
 
 enum {
@@ -85,7 +84,7 @@ static void put_image(uint8_t image[SPACE], const struct rnic_fn *f)
     put_express(image, f);
 }
 
-uint32_t rnic_card_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes)
+uint32_t rnic_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes)
 {
     uint8_t image[SPACE];
     put_image(image, rnic_fn(card, fn));
@@ -102,8 +101,8 @@ uint32_t rnic_card_config_read(struct rnic_card *card, unsigned fn, uint32_t off
     return value;
 }
 
-/* The 32-bit word at `at` becomes this, where it may be written. */
-static void write_word(struct rnic_card *card, unsigned fn, unsigned at, uint32_t value)
+/* The 32-bit word at `at` becomes this, where it may be written. True: it asks for a reset. */
+static bool write_word(struct rnic_card *card, unsigned fn, unsigned at, uint32_t value)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
     if (at == COMMAND) {
@@ -116,10 +115,9 @@ static void write_word(struct rnic_card *card, unsigned fn, unsigned at, uint32_
         f->msix_control = (uint16_t)(value >> 16 & MSIX_WRITABLE);
     } else if (at == DEVICE_CONTROL) {
         f->device_control = (uint16_t)(value & DEVICE_CONTROL_WRITABLE);
-        if ((value & FUNCTION_RESET) != 0) {
-            rnic_reset_whole(card, fn);
-        }
+        return (value & FUNCTION_RESET) != 0;
     }
+    return false;
 }
 
 /* The bytes of a write that fall into the word at `at`, over what it has. */
@@ -135,8 +133,7 @@ static uint32_t merge(const uint8_t *image, unsigned at, uint32_t offset, unsign
     return rnic_get32(word, false);
 }
 
-void rnic_card_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes,
-                            uint32_t value)
+bool rnic_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes, uint32_t value)
 {
     rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_CONFIG_WRITE,
                                             .fn = (uint16_t)fn,
@@ -145,14 +142,16 @@ void rnic_card_config_write(struct rnic_card *card, unsigned fn, uint32_t offset
                                             .bytes = bytes});
     bytes = bytes < 4 ? bytes : 4;
     if (offset >= SPACE || bytes == 0 || rnic_state(card)->removed) {
-        return;
+        return false;
     }
+    bool resets = false;
     uint8_t image[SPACE];
     put_image(image, rnic_fn(card, fn));
     for (unsigned at = offset & ~3u; at < offset + bytes && at < SPACE; at += 4) {
-        write_word(card, fn, at, merge(image, at, offset, bytes, value));
+        resets |= write_word(card, fn, at, merge(image, at, offset, bytes, value));
     }
     rnic_interrupt_unmasked(card, fn);
+    return resets;
 }
 
 void rnic_config_reset(struct rnic_fn *f)

@@ -12,6 +12,9 @@ enum {
     RNIC_MSIX_MASK_ALL = 0x4000
 };
 
+uint32_t rnic_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes);
+/* True: what was written asks for a reset of the function. */
+bool rnic_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes, uint32_t value);
 /* Configuration space as after power-up. */
 void rnic_config_reset(struct rnic_fn *f);
 

@@ -87,8 +87,12 @@ void rnic_event_qp(struct rnic_card *card, uint32_t qp, uint16_t code)
     rnic_event_flush(card, row->fn);
 }
 
-void rnic_event_link(struct rnic_card *card)
+void rnic_event_link(struct rnic_card *card, bool up)
 {
+    if (rnic_state(card)->link_up == up) {
+        return;
+    }
+    rnic_state(card)->link_up = up;
     for (unsigned fn = 0; fn < rnic_state(card)->config.functions; fn++) {
         if (rnic_works(card, fn)) {
             rnic_fn(card, fn)->tell_link = true;

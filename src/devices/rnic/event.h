@@ -17,8 +17,8 @@ struct rnic_message {
 bool rnic_event_control(struct rnic_card *card, unsigned fn, const struct rnic_message *message);
 /* A queue pair's error is told, now or when there is room. */
 void rnic_event_qp(struct rnic_card *card, uint32_t qp, uint16_t code);
-/* STATUS.LINK_UP has changed, for all functions. */
-void rnic_event_link(struct rnic_card *card);
+/* The wire carries frames, or does not: STATUS.LINK_UP of all functions. */
+void rnic_event_link(struct rnic_card *card, bool up);
 /* The function is in a catastrophe. The last event of all, if there is room for it and the ring can be written. */
 void rnic_event_catastrophe(struct rnic_card *card, unsigned fn);
 /* There may be room: what was kept is told. */

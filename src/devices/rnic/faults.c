@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "devices/rnic/dice.h"
-#include "devices/rnic/event.h"
 #include "devices/rnic/schedule.h"
 
 enum { RULES = 16, CERTAIN = 1000000000, ITEM = 64, LATE_US = 1000 };
@@ -162,7 +161,7 @@ static bool read_item(const char *item, struct faults *plan)
     return read_setting(item, "late", &plan->late_us) || read_rule(item, plan);
 }
 
-bool rnic_card_faults(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
+bool rnic_fault_plan(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
 {
     struct faults *faults = faults_of(card);
     struct faults plan = {.late_us = LATE_US, .due = UINT64_MAX};
@@ -290,13 +289,22 @@ void rnic_fault_forgets(struct rnic_card *card, uint32_t cq)
     faults->late_cq = faults->late_cq == cq + 1 ? 0 : faults->late_cq;
 }
 
-void rnic_fault_link(struct rnic_card *card)
+bool rnic_fault_link(struct rnic_card *card)
 {
     struct faults *faults = faults_of(card);
-    if (strikes(card, RNIC_FAULT_LINK_DOWN)) {
+    bool down = strikes(card, RNIC_FAULT_LINK_DOWN);
+    if (down) {
         faults->link_until = rnic_state(card)->now + rnic_fault_lateness(card);
-        rnic_card_link(card, false);
     }
+    return down;
+}
+
+bool rnic_fault_link_returns(struct rnic_card *card)
+{
+    struct faults *faults = faults_of(card);
+    bool up = faults->link_until != 0 && faults->link_until <= rnic_state(card)->now;
+    faults->link_until = up ? 0 : faults->link_until;
+    return up;
 }
 
 /* When the next function that does nothing is to go on. */
@@ -315,10 +323,6 @@ void rnic_fault_advance(struct rnic_card *card)
 {
     struct rnic_state *state = rnic_state(card);
     struct faults *faults = faults_of(card);
-    if (faults->link_until != 0 && faults->link_until <= state->now) {
-        faults->link_until = 0;
-        rnic_card_link(card, true);
-    }
     if (faults->due <= state->now) {
         faults->due = next_due(card); /* doorbells are looked at in each advance anyway */
         rnic_schedule_revive(card);

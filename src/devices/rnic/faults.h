@@ -41,6 +41,8 @@ enum rnic_fault {
 };
 
 size_t rnic_fault_bytes(void);
+/* As rnic_card_faults(). */
+bool rnic_fault_plan(struct rnic_card *card, const char *text, char *error, size_t error_bytes);
 
 /* It could happen now: does it? */
 bool rnic_fault_strikes(struct rnic_card *card, unsigned fn, enum rnic_fault fault);
@@ -57,8 +59,9 @@ bool rnic_fault_keeps_back(struct rnic_card *card, uint32_t cq);
 bool rnic_fault_releases(struct rnic_card *card, uint32_t *cq);
 /* The queue is no more. */
 void rnic_fault_forgets(struct rnic_card *card, uint32_t cq);
-/* A frame is about to leave by the wire; the link's time may be up. */
-void rnic_fault_link(struct rnic_card *card);
+/* A frame is about to leave by the wire: whether the link goes down; and whether it is up again. */
+bool rnic_fault_link(struct rnic_card *card);
+bool rnic_fault_link_returns(struct rnic_card *card);
 /* What was late until now happens. */
 void rnic_fault_advance(struct rnic_card *card);
 uint64_t rnic_fault_deadline(const struct rnic_card *card);

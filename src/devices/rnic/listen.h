@@ -5,7 +5,7 @@
 
 #include "devices/rnic/command.h"
 
-/* The function that listens. NULL: nobody. */
+/* The row of a discriminator. NULL: no function listens for it. */
 const struct rnic_listen *rnic_listen_find(const struct rnic_card *card, const uint8_t *text,
                                            uint32_t length);
 /* The function listens for nothing any more. */

@@ -10,6 +10,7 @@
 #include "devices/rnic/cost.h"
 #include "devices/rnic/dma.h"
 #include "devices/rnic/error.h"
+#include "devices/rnic/event.h"
 #include "devices/rnic/faults.h"
 #include "devices/rnic/flow.h"
 #include "devices/rnic/list.h"
@@ -133,7 +134,9 @@ static bool on_transmit(void *context, const uint8_t *frame, uint32_t bytes)
 static void on_leave(void *context, const uint8_t *frame, uint32_t bytes)
 {
     struct rnic_card *card = context;
-    rnic_fault_link(card);
+    if (rnic_fault_link(card)) {
+        rnic_event_link(card, false);
+    }
     if (rnic_state(card)->link_up) {
         card->host->transmit(card->context, frame, bytes);
     }
@@ -148,7 +151,7 @@ static void on_arrive(void *context, const uint8_t *frame, uint32_t bytes)
     efe_receive(&efe, now_of(card), frame, bytes);
 }
 
-void rnic_card_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
+void rnic_wire_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
 {
     if (rnic_state(card)->link_up) {
         on_arrive(card, frame, bytes);

@@ -17,6 +17,8 @@ void rnic_wire_reset(struct rnic_card *card, unsigned fn);
 
 /* Frames: handed out by the switch, sent again, found lost. At most so many of the first kind; returns how many those were. */
 uint32_t rnic_wire_advance(struct rnic_card *card, uint32_t most);
+/* A frame came by the wire. */
+void rnic_wire_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes);
 /* Frames that could not be taken before are tried again. */
 void rnic_wire_retry(struct rnic_card *card);
 uint64_t rnic_wire_deadline(const struct rnic_card *card);

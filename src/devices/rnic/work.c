@@ -135,8 +135,8 @@ static enum rnic_outcome use_piece(struct rnic_card *card, uint32_t qp, struct u
     return RNIC_WORK_GOOD;
 }
 
-static enum rnic_outcome each_piece(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,
-                                    struct rnic_cursor *at, uint32_t bytes, struct use *use)
+static enum rnic_outcome use_bytes(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,
+                                   struct rnic_cursor *at, uint32_t bytes, struct use *use)
 {
     struct part part = {0};
     while (bytes > 0) {
@@ -168,19 +168,19 @@ enum rnic_outcome rnic_work_check(struct rnic_card *card, uint32_t qp, const str
 {
     struct rnic_cursor copy = *at;
     struct use use = {.access = access};
-    return each_piece(card, qp, work, &copy, bytes, &use);
+    return use_bytes(card, qp, work, &copy, bytes, &use);
 }
 
 enum rnic_outcome rnic_work_gather(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,
                                    struct rnic_cursor *at, uint8_t *out, uint32_t bytes)
 {
     struct use use = {.access = RNIC_ACCESS_LOCAL_READ, .out = out};
-    return each_piece(card, qp, work, at, bytes, &use);
+    return use_bytes(card, qp, work, at, bytes, &use);
 }
 
 enum rnic_outcome rnic_work_scatter(struct rnic_card *card, uint32_t qp, const struct rnic_work *work,
                                     struct rnic_cursor *at, const uint8_t *in, uint32_t bytes)
 {
     struct use use = {.access = RNIC_ACCESS_LOCAL_WRITE, .in = in};
-    return each_piece(card, qp, work, at, bytes, &use);
+    return use_bytes(card, qp, work, at, bytes, &use);
 }

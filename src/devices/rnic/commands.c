@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The command ring: each entry is copied, executed by the file that its object belongs to, and answered at the same index. */
-#include "devices/rnic/command.h"
+#include "devices/rnic/commands.h"
 
+#include "devices/rnic/command.h"
 #include "devices/rnic/cq.h"
 #include "devices/rnic/dma.h"
 #include "devices/rnic/error.h"
@@ -105,13 +106,7 @@ static bool run_one(struct rnic_card *card, unsigned fn)
     return true;
 }
 
-void rnic_command_until(struct rnic_card *card, uint64_t time)
-{
-    struct rnic_state *state = rnic_state(card);
-    state->control_due = time < state->control_due ? time : state->control_due;
-}
-
-uint32_t rnic_command_run(struct rnic_card *card, uint32_t most)
+uint32_t rnic_commands_run(struct rnic_card *card, uint32_t most)
 {
     uint32_t done = 0;
     rnic_state(card)->control_due = UINT64_MAX; /* those that wait say so again */
