@@ -360,7 +360,7 @@ enum {
     RNIC_COMMAND_REGISTER = 9, /* A steering tag. */
     RNIC_COMMAND_CHANGE_MR = 10, /* Other rights. */
     RNIC_COMMAND_INVALIDATE = 11, /* The tag OBJECT ends. The answer comes when all DMA that was begun under it is over. */
-    RNIC_COMMAND_LISTEN = 12, /* Refused (IN_USE) if another function of the card has the discriminator. */
+    RNIC_COMMAND_LISTEN = 12, /* Other functions of the card may listen for the same discriminator. */
     RNIC_COMMAND_UNLISTEN = 13, /* The requests for it that are queued are answered REFUSED. */
     RNIC_COMMAND_SEND_CONTROL = 14 /* A control message. */
 };
@@ -430,7 +430,7 @@ enum {
     RNIC_STATUS_WRONG_STATE = 18, /* Not in this state. */
     RNIC_STATUS_BUSY = 19, /* The object is in use, or the peer takes no frames now. */
     RNIC_STATUS_NO_ROOM = 20, /* The card's table is full. */
-    RNIC_STATUS_IN_USE = 21, /* Another function has it. */
+    RNIC_STATUS_IN_USE = 21, /* Reserved. */
     RNIC_STATUS_DMA = 22 /* The command's own DMA failed. */
 };
 

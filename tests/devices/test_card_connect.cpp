@@ -73,16 +73,41 @@ TEST_CASE("who listens, and who does no more", "[card]")
 {
     Two two;
     CHECK(two.a.listen("d", 1).status == 0);
-    CHECK(two.b.listen("d", 2).status == RNIC_STATUS_IN_USE);
     CHECK(two.b.listen("d", 2, false).status == RNIC_STATUS_NO_OBJECT);
     CHECK(two.a.listen("d", 3).status == 0); // again: the new number counts
     CHECK(two.a.listen(std::string(65, 'x'), 1).status == RNIC_STATUS_INVALID);
     CHECK(two.a.listen("d", 3, false).status == 0);
     CHECK(two.a.listen("d", 3, false).status == RNIC_STATUS_NO_OBJECT);
-    CHECK(two.b.listen("d", 2).status == 0);
-    two.host.set_reg(1, RNIC_REG_CTRL, RNIC_CTRL_RESET);
+}
+
+TEST_CASE("a request, and its end, go to all functions that listen", "[card]")
+{
+    Two two;
+    const unsigned kind = GENERATE(unsigned{RNIC_CONTROL_REQUEST}, unsigned{RNIC_CONTROL_CANCEL});
+    const auto object_at = [](Driver &driver) {
+        const Event event = Two::event_of(driver);
+        return event.kind == 0 ? 0 : event.object;
+    };
+    const auto send = [&] {
+        REQUIRE(two.a.send_control(message(kind, "d"), Mac(two.b).bytes, RNIC_FUNCTION_ADAPTER).status == 0);
+        two.host.run_for(1000000);
+    };
+    REQUIRE(two.a.listen("d", 1).status == 0);
+    REQUIRE(two.a.listen("another", 7).status == 0);
+    REQUIRE(two.b.listen("d", 2).status == 0);
+    send();
+    CHECK(object_at(two.a) == 1);
+    CHECK(object_at(two.b) == 2);
+    CHECK(object_at(two.a) == 0);
+    CHECK(two.a.listen("d", 1, false).status == 0); // the other one goes on
+    send();
+    CHECK(object_at(two.a) == 0);
+    CHECK(object_at(two.b) == 2);
+    REQUIRE(two.a.listen("d", 4).status == 0);
+    two.host.set_reg(1, RNIC_REG_CTRL, RNIC_CTRL_RESET); // so it does when the function of one is reset
     two.host.run();
-    CHECK(two.a.listen("d", 4).status == 0);
+    send();
+    CHECK(object_at(two.a) == 4);
 }
 
 TEST_CASE("many listeners, and those that share a place in the table", "[card]")

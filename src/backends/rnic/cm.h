@@ -6,7 +6,7 @@
  *   REQUEST     the discriminator that is asked for, then the attributes, then the requester's own discriminator
  *   ACCEPT      the attributes
  *   REJECT      REASON says why; with CM_DISAGREES four bytes, a VIP_RETURN
- *   CANCEL      the discriminator that was asked for
+ *   CANCEL      the discriminator that was asked for; with REASON CM_ELSEWHERE, it is not for the queue pair that it names as its destination
  *   READY, DISCONNECT   nothing
  *   REFUSED     from a card: at least the header of the request
  *
@@ -25,6 +25,9 @@
 #include <stdint.h>
 
 #include "core/backend.h"
+
+/* REASON of a CANCEL: another queue pair has accepted. */
+enum { CM_ELSEWHERE = 1 };
 
 /* REASON of a REJECT. */
 enum {

@@ -74,8 +74,8 @@ bool vipl_rnic_conn_accept(struct rnic_vi *rv, const struct vipl_rnic_peer *peer
 void vipl_rnic_conn_give_up(struct rnic_vi *rv)
 {
     if (rv->op != NULL) { /* peer-to-peer: another request may come */
-        rnic_vi_set(rv, RNIC_VI_WAITING);
         vipl_rnic_vi_restart(rv);
+        vipl_rnic_connect_again(rv->op);
         return;
     }
     rnic_vi_set(rv, RNIC_VI_IDLE);
@@ -166,7 +166,8 @@ static void on_cancel(struct rnic_device *device, const struct vipl_rnic_peer *f
 {
     vipl_rnic_listen_cancel(device, from, message->serial);
     struct rnic_vi *rv = vipl_rnic_conn_accepting(device, from, message->serial);
-    if (rv != NULL) {
+    bool accepted = message->reason == CM_ELSEWHERE && rv != NULL && message->destination_qp == rv->qp.number;
+    if (rv != NULL && !accepted) {
         vipl_rnic_conn_give_up(rv);
     }
 }

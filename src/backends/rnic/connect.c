@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests. A request goes to the peer's card, which knows the function that takes requests for the discriminator. As long as there is
- * none it is sent again, after pauses that grow; one that waits for a program is sent again now and then, because that program may have
- * been replaced by another one. The receiver knows it by its serial number.
+ * Requests. A request goes to the peer's card, which knows the functions that take requests for the discriminator. As long as there is
+ * none it is sent again, after pauses that grow; one that waits for a program is sent again now and then, because another program may
+ * begin to wait. Receivers know it by its serial number. The first acceptance counts.
  *
- * Peer-to-peer: of the two names the higher one's side sends the request, the lower one's listens. Where both names are equal, the
- * one that gets the discriminator listens.
+ * Peer-to-peer: of the two names the higher one's side sends the request, the lower one's listens. Where both names are equal, both do
+ * both, and only the queue pair with the higher number accepts.
  */
 #include "backends/rnic/connect.h"
 
@@ -18,10 +18,9 @@
 
 enum {
     FIRST_PAUSE_US = 500,
-    ROUNDS = 7,           /* in which the pause doubles: 64 ms */
-    PENDING_MS = 1000,    /* until a request that waits for a program is sent again */
-    LISTEN_AGAIN_MS = 20, /* until a discriminator that another process has is tried again */
-    LAST_WORD_MS = 500    /* for the first answer to a request, when its time is up */
+    ROUNDS = 7,          /* in which the pause doubles: 64 ms */
+    PENDING_MS = 100,    /* until a request that waits for a program is sent again */
+    LAST_WORD_MS = 500   /* for the first answer to a request, when its time is up */
 };
 static const uint64_t ns_per_ms = 1000000;
 
@@ -78,18 +77,24 @@ static void send_request(struct rnic_connect_op *op)
                                  .ird = (uint8_t)caps->ird,
                                  .ord = (uint8_t)caps->ord};
     op->at = vipl_now_ns() + PENDING_MS * ns_per_ms;
+    op->answered = false;
     set_timed(device);
     vipl_rnic_conn_send(device, op->mac, RNIC_FUNCTION_ADAPTER, &message);
 }
 
-static void send_cancel(const struct rnic_connect_op *op)
+/* To all that listen, and to one that may not do so any more. */
+static void send_cancel(const struct rnic_connect_op *op, uint8_t reason)
 {
     struct cm_message message = {.kind = RNIC_CONTROL_CANCEL,
+                                 .reason = reason,
                                  .source_qp = op->rv->qp.number,
+                                 .destination_qp = reason == CM_ELSEWHERE ? op->rv->peer.qp : 0,
                                  .serial = op->serial,
                                  .to = discriminator_of(&op->remote)};
-    uint16_t function = op->heard == RNIC_HEARD_PENDING ? op->function : RNIC_FUNCTION_ADAPTER;
-    vipl_rnic_conn_send(nic_of(op)->device, op->mac, function, &message);
+    vipl_rnic_conn_send(nic_of(op)->device, op->mac, RNIC_FUNCTION_ADAPTER, &message);
+    if (op->heard == RNIC_HEARD_PENDING && reason != CM_ELSEWHERE) {
+        vipl_rnic_conn_send(nic_of(op)->device, op->mac, op->function, &message);
+    }
 }
 
 /* --- who sends the request --- */
@@ -98,42 +103,6 @@ static void begin_requesting(struct rnic_connect_op *op)
 {
     rnic_vi_set(op->rv, RNIC_VI_REQUESTING);
     send_request(op);
-}
-
-static bool is_waiting_for(const struct rnic_connect_op *op, const struct rnic_connect_op *other)
-{
-    return other != op && other->rv->state == RNIC_VI_WAITING && other->listener != NULL &&
-           vipl_address_same_discriminator(&other->local, &op->remote) &&
-           vipl_address_same_discriminator(&other->remote, &op->local);
-}
-
-static bool has_partner_here(const struct rnic_connect_op *op)
-{
-    struct vipl_list *ops = &nic_of(op)->device->ops;
-    for (struct vipl_list *l = ops->next; l != ops; l = l->next) {
-        if (is_waiting_for(op, VIPL_CONTAINER(l, struct rnic_connect_op, link))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Waits for the other side's request; if another process has the discriminator, until that is free. With equal names that other
- * process is the one to ask, and one VI that waits here is enough. */
-static void begin_waiting(struct rnic_connect_op *op)
-{
-    struct rnic_device *device = nic_of(op)->device;
-    bool partner = op->tied && has_partner_here(op);
-    if (!partner && op->listener == NULL) {
-        op->listener = vipl_rnic_listener_get(device, &op->local);
-    }
-    if (op->tied && (partner || op->listener == NULL)) {
-        begin_requesting(op);
-        return;
-    }
-    rnic_vi_set(op->rv, RNIC_VI_WAITING);
-    op->at = op->listener == NULL ? vipl_now_ns() + LISTEN_AGAIN_MS * ns_per_ms : UINT64_MAX;
-    set_timed(device);
 }
 
 static int compare(const void *a, size_t a_length, const void *b, size_t b_length)
@@ -148,14 +117,31 @@ static int order(const struct vipl_address *a, const struct vipl_address *b)
     return hosts != 0 ? hosts : compare(a->disc, a->disc_len, b->disc, b->disc_len);
 }
 
-static void begin(struct rnic_connect_op *op)
+static VIP_RETURN begin(struct rnic_connect_op *op)
 {
     int by_name = op->peer ? order(&op->local, &op->remote) : 1;
     op->tied = by_name == 0;
-    if (by_name > 0) {
+    if (by_name <= 0) {
+        op->listener = vipl_rnic_listener_get(nic_of(op)->device, &op->local);
+        if (op->listener == NULL) {
+            return VIP_ERROR_RESOURCE;
+        }
+    }
+    if (by_name >= 0) {
         begin_requesting(op);
     } else {
-        begin_waiting(op);
+        rnic_vi_set(op->rv, RNIC_VI_WAITING);
+        op->at = UINT64_MAX;
+    }
+    return VIP_SUCCESS;
+}
+
+void vipl_rnic_connect_again(struct rnic_connect_op *op)
+{
+    if (op->tied) {
+        begin_requesting(op);
+    } else {
+        rnic_vi_set(op->rv, RNIC_VI_WAITING);
     }
 }
 
@@ -165,7 +151,8 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     struct rnic_nic *nic = rnic_nic_of(be);
     struct rnic_vi *rv = rnic_vi_of(vi);
     const uint8_t *own = vipl_rnic_query(nic->rnic)->mac;
-    if (remote->host_len != 6 || (memcmp(remote->host, own, 6) != 0 && !vipl_rnic_has_link(nic->rnic))) {
+    if (remote->host_len != 6 ||
+        (memcmp(remote->host, own, 6) != 0 && !vipl_rnic_has_link(nic->rnic))) {
         return VIP_NOT_REACHABLE;
     }
     struct rnic_connect_op *op = vipl_zalloc(sizeof(*op));
@@ -181,35 +168,55 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     memcpy(op->mac, remote->host, sizeof(op->mac));
     vipl_up_vi_params(vi, &op->params);
     vipl_mutex_lock(&vipl_rnic_registry.lock);
-    op->serial = ++nic->device->last_serial;
+    op->serial = ++vipl_rnic_registry.last_serial;
     rv->op = op;
     rv->serial = op->serial;
     vipl_list_append(&nic->device->ops, &op->link);
-    begin(op);
+    rc = begin(op);
+    if (rc != VIP_SUCCESS) {
+        vipl_rnic_connect_end(op);
+        vipl_store_relaxed(&rv->stale, 1);
+    }
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
     vipl_up_wake(nic->core); /* a sleeping thread does not know of the time when to send again */
-    return VIP_SUCCESS;
+    return rc;
 }
 
 /* --- replies --- */
 
+/* An answer that is no end. Of several, the best counts. False: it is not the best. */
+static bool hear(struct rnic_connect_op *op, enum rnic_heard heard)
+{
+    bool best = !op->answered || heard >= op->heard;
+    op->heard = best ? heard : op->heard;
+    op->answered = true;
+    return best;
+}
+
 static void try_again(struct rnic_connect_op *op, enum rnic_heard heard)
 {
     uint64_t pause = (uint64_t)FIRST_PAUSE_US * 1000 << (op->round < ROUNDS ? op->round : ROUNDS);
-    op->heard = heard;
-    op->round++;
-    op->at = vipl_now_ns() + pause;
-    set_timed(nic_of(op)->device);
+    if (hear(op, heard)) {
+        op->round++;
+        op->at = vipl_now_ns() + pause;
+        set_timed(nic_of(op)->device);
+    }
 }
 
-static void on_no_match(struct rnic_connect_op *op)
+static void on_pending(struct rnic_connect_op *op, const struct vipl_rnic_peer *from)
 {
-    try_again(op, RNIC_HEARD_NO_MATCH);
-    if (op->tied && !has_partner_here(op) &&
-        (op->listener = vipl_rnic_listener_get(nic_of(op)->device, &op->local)) != NULL) {
-        rnic_vi_set(op->rv, RNIC_VI_WAITING);
-        op->at = UINT64_MAX;
+    if (op->answered && op->heard == RNIC_HEARD_PENDING && op->function != from->function) {
+        op->is_shared = true;
     }
+    op->function = from->function;
+    (void)hear(op, RNIC_HEARD_PENDING);
+    op->at = vipl_now_ns() + PENDING_MS * ns_per_ms;
+}
+
+static void on_disagreement(struct rnic_connect_op *op, uint32_t code)
+{
+    bool valid = code == VIP_INVALID_MTU || code == VIP_INVALID_QOS || code == VIP_INVALID_RELIABILITY_LEVEL;
+    fail(op, valid ? (VIP_RETURN)code : VIP_REJECT);
 }
 
 static void on_reject(struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
@@ -217,22 +224,21 @@ static void on_reject(struct rnic_connect_op *op, const struct vipl_rnic_peer *f
 {
     switch (message->reason) {
     case CM_PENDING:
-        op->heard = RNIC_HEARD_PENDING;
-        op->function = from->function;
+        on_pending(op, from);
         break;
     case CM_NO_MATCH:
-        on_no_match(op);
+        try_again(op, RNIC_HEARD_NO_MATCH);
         break;
     case CM_FULL:
         try_again(op, RNIC_HEARD_BUSY);
         break;
     case CM_DISAGREES:
-        fail(op, message->code == VIP_INVALID_MTU || message->code == VIP_INVALID_QOS ||
-                         message->code == VIP_INVALID_RELIABILITY_LEVEL
-                     ? (VIP_RETURN)message->code
-                     : VIP_REJECT);
+        on_disagreement(op, message->code);
         break;
     default:
+        if (op->is_shared) {
+            send_cancel(op, 0);
+        }
         fail(op, VIP_REJECT);
         break;
     }
@@ -246,6 +252,7 @@ static void on_accept(struct rnic_connect_op *op, const struct vipl_rnic_peer *f
     struct rnic_device *device = nic_of(op)->device;
     VIP_RETURN rc = vipl_params_agree(&op->params, &message->params);
     rv->peer = *from;
+    rv->serial = op->serial;
     rv->peer_gone = false;
     if (rc == VIP_SUCCESS && vipl_rnic_vi_receive(rv, message, true) != 0) {
         rc = VIP_ERROR_RESOURCE;
@@ -256,6 +263,9 @@ static void on_accept(struct rnic_connect_op *op, const struct vipl_rnic_peer *f
         return;
     }
     vipl_rnic_conn_notify(device, from, RNIC_CONTROL_READY, rv->qp.number, op->serial);
+    if (op->is_shared) {
+        send_cancel(op, CM_ELSEWHERE);
+    }
     vipl_rnic_connect_end(op);
     rnic_vi_set(rv, RNIC_VI_CONNECTED);
     if (!vipl_up_connected(rv->vi, &message->params)) {
@@ -273,8 +283,7 @@ static void answer_late(struct rnic_device *device, const struct vipl_rnic_peer 
     bool known = rv != NULL && rv->state == RNIC_VI_CONNECTED && rv->serial == message->serial &&
                  rnic_same_peer(&rv->peer, from);
     if (message->kind == RNIC_CONTROL_ACCEPT && !known) {
-        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp,
-                              message->serial);
+        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp, message->serial);
     }
 }
 
@@ -290,10 +299,8 @@ void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_
         on_accept(op, from, message);
     } else if (message->kind == RNIC_CONTROL_REJECT) {
         on_reject(op, from, message);
-    } else if (message->reason == RNIC_REFUSED_NO_LISTENER) {
-        on_no_match(op);
     } else {
-        try_again(op, RNIC_HEARD_BUSY);
+        try_again(op, message->reason == RNIC_REFUSED_NO_LISTENER ? RNIC_HEARD_NO_MATCH : RNIC_HEARD_BUSY);
     }
 }
 
@@ -304,15 +311,27 @@ static bool same_discriminator(const struct vipl_address *address, const struct 
     return address->disc_len == name->length && memcmp(address->disc, name->bytes, name->length) == 0;
 }
 
-static struct rnic_connect_op *find_waiting(struct rnic_device *device, const struct vipl_rnic_peer *from,
+static bool fits(const struct rnic_connect_op *op, const struct vipl_rnic_peer *from, const struct cm_message *message)
+{
+    return op->peer && memcmp(op->mac, from->mac, sizeof(op->mac)) == 0 &&
+           same_discriminator(&op->local, &message->to) && same_discriminator(&op->remote, &message->from);
+}
+
+/* The request whose VI accepts this one; NULL: none. With equal names, those that do not accept are to send theirs at once. */
+static struct rnic_connect_op *find_partner(struct rnic_device *device, const struct vipl_rnic_peer *from,
                                             const struct cm_message *message)
 {
     for (struct vipl_list *l = device->ops.next; l != &device->ops; l = l->next) {
         struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
-        if (op->peer && op->rv->state == RNIC_VI_WAITING &&
-            memcmp(op->mac, from->mac, sizeof(op->mac)) == 0 &&
-            same_discriminator(&op->local, &message->to) && same_discriminator(&op->remote, &message->from)) {
+        bool asks = op->rv->state == RNIC_VI_REQUESTING && op->tied;
+        if ((op->rv->state != RNIC_VI_WAITING && !asks) || !fits(op, from, message)) {
+            continue;
+        }
+        if (!asks || from->qp < op->rv->qp.number) {
             return op;
+        }
+        if (from->qp > op->rv->qp.number) {
+            op->at = 0;
         }
     }
     return NULL;
@@ -321,7 +340,7 @@ static struct rnic_connect_op *find_waiting(struct rnic_device *device, const st
 bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_peer *from,
                              const struct cm_message *message)
 {
-    struct rnic_connect_op *op = find_waiting(device, from, message);
+    struct rnic_connect_op *op = find_partner(device, from, message);
     if (op == NULL) {
         return false;
     }
@@ -339,22 +358,16 @@ bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_
 
 /* --- time --- */
 
-static void advance(struct rnic_connect_op *op)
-{
-    if (op->rv->state == RNIC_VI_REQUESTING) {
-        send_request(op);
-    } else if (op->rv->state == RNIC_VI_WAITING) {
-        begin_waiting(op);
-    }
-}
-
 uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now)
 {
     uint64_t next = UINT64_MAX;
     for (struct vipl_list *l = device->ops.next; l != &device->ops; l = l->next) {
         struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
+        if (op->rv->state != RNIC_VI_REQUESTING) {
+            continue;
+        }
         if (op->at <= now) {
-            advance(op);
+            send_request(op);
         }
         next = op->at < next ? op->at : next;
     }
@@ -367,13 +380,12 @@ uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now)
 static bool awaits_word(const struct rnic_connect_op *op)
 {
     return op->rv->state == RNIC_VI_ACCEPTING ||
-           (op->rv->state == RNIC_VI_REQUESTING && op->heard == RNIC_HEARD_NOTHING);
+           (op->rv->state == RNIC_VI_REQUESTING && op->heard == RNIC_HEARD_NOTHING && !op->answered);
 }
 
 static VIP_RETURN how_far(const struct rnic_connect_op *op)
 {
-    if (op->heard == RNIC_HEARD_PENDING || op->heard == RNIC_HEARD_BUSY ||
-        op->rv->state == RNIC_VI_ACCEPTING) {
+    if (op->heard == RNIC_HEARD_PENDING || op->heard == RNIC_HEARD_BUSY || op->rv->state == RNIC_VI_ACCEPTING) {
         return VIP_TIMEOUT;
     }
     if (op->heard == RNIC_HEARD_NO_MATCH || op->rv->state == RNIC_VI_WAITING) {
@@ -397,10 +409,9 @@ static VIP_RETURN give_up(struct rnic_vi *rv, bool at_once)
     }
     VIP_RETURN rc = how_far(op);
     if (rv->state == RNIC_VI_REQUESTING) {
-        send_cancel(op);
+        send_cancel(op, 0);
     } else if (rv->state == RNIC_VI_ACCEPTING) {
-        vipl_rnic_conn_notify(rnic_nic_of_vi(rv)->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number,
-                              rv->serial);
+        vipl_rnic_conn_notify(rnic_nic_of_vi(rv)->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number, rv->serial);
     }
     vipl_rnic_connect_end(op);
     rnic_vi_set(rv, RNIC_VI_IDLE);

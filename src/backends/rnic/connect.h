@@ -10,25 +10,27 @@ enum rnic_heard {
     RNIC_HEARD_NOTHING,
     RNIC_HEARD_NO_MATCH, /* the card, or a driver, has no listener for it */
     RNIC_HEARD_BUSY,     /* there is no room for it now */
-    RNIC_HEARD_PENDING   /* it waits for a program */
+    RNIC_HEARD_PENDING   /* it waits for a program: which counts, when several drivers have been asked */
 };
 
 /* A request under way, of either model. Guarded by the registry. */
 struct rnic_connect_op {
     struct vipl_list link; /* device->ops */
-    struct rnic_vi *rv; /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
+    struct rnic_vi *rv;    /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
     struct vipl_address local;
     struct vipl_address remote;
     struct vipl_vi_params params;
     uint8_t mac[6];
     bool peer;
-    bool tied; /* peer-to-peer, and both sides have the same name: either may send the request */
+    bool tied; /* peer-to-peer, and both sides have the same name: REQUESTING, it may also accept */
     uint32_t serial;
-    enum rnic_heard heard;
-    uint16_t function;              /* PENDING: that has the request */
-    unsigned round;                 /* of tries without a listener */
-    uint64_t at;                    /* REQUESTING: when it is sent again */
-    struct rnic_listener *listener; /* WAITING: where the request is to come; NULL: none yet */
+    enum rnic_heard heard; /* of the last request that has been answered */
+    bool answered;         /* the last one has been */
+    uint16_t function;     /* PENDING: the first that has the request */
+    bool is_shared;        /* others have it too */
+    unsigned round;        /* of tries without a listener */
+    uint64_t at;           /* REQUESTING: when it is sent again */
+    struct rnic_listener *listener; /* where the other side's request is to come; NULL: nowhere */
 };
 
 VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
@@ -38,6 +40,8 @@ VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi);
 /* The rest under the registry's lock. */
 
 void vipl_rnic_connect_end(struct rnic_connect_op *op); /* frees it */
+/* Its VI has accepted a peer-to-peer request, of which nothing has become. */
+void vipl_rnic_connect_again(struct rnic_connect_op *op);
 /* ACCEPT, REJECT, REFUSED. */
 void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_peer *from,
                              const struct cm_message *message);

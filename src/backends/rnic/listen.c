@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Listeners, and requests that wait for a program. A function of the card has a discriminator once; which NIC handles of this process
- * take requests for it is core's to know (vipl_up_listens()). A request is offered to all of them, and the first to take it has it.
+ * Listeners, and requests that wait for a program. The function listens for a discriminator once; which NIC handles of this process
+ * take requests for it is core's to know (vipl_up_listens()). A request is offered to all of them, and the first to take it has it here.
+ * Other processes may have it too: then the requester takes the first acceptance, and the others find that it has gone.
  */
 #include "backends/rnic/listen.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "backends/rnic/conn.h"
@@ -13,10 +13,7 @@
 #include "backends/rnic/vi.h"
 #include "base/deadline.h"
 
-enum {
-    AGAIN_MS = 20,
-    READY_MS = 1000 /* for the requester's READY */
-};
+enum { READY_MS = 1000 /* for the requester's READY */ };
 
 /* Guarded by the registry, as all here. */
 struct rnic_listener {
@@ -24,8 +21,6 @@ struct rnic_listener {
     struct vipl_address local;
     uint32_t object;
     unsigned users; /* NIC handles, and peer-to-peer requests */
-    bool installed; /* the card knows it; false: another process has the discriminator */
-    uint64_t at;    /* when to try again */
 };
 
 /* A request. It lives until it is answered or withdrawn. */
@@ -35,7 +30,7 @@ struct rnic_incoming {
     struct cm_message request;
     struct vipl_address local;
     struct vipl_address remote;
-    struct vipl_list offers;  /* rnic_offer.link */
+    struct vipl_list offers; /* rnic_offer.link */
     struct rnic_offer *taken; /* by the program; NULL: not yet */
 };
 
@@ -60,49 +55,31 @@ static struct rnic_listener *find_listener(struct rnic_device *device, const str
     return NULL;
 }
 
-/* 0; EADDRINUSE: later. */
-static int install(struct rnic_device *device, struct rnic_listener *listener)
-{
-    int error =
-        vipl_rnic_listen_for(device->rnic, listener->object, listener->local.disc, listener->local.disc_len);
-    listener->installed = error == 0;
-    if (error == EADDRINUSE) {
-        listener->at = vipl_now_ns() + (uint64_t)AGAIN_MS * 1000000;
-        vipl_store_relaxed(&device->timed, 1);
-    }
-    return error;
-}
-
-static struct rnic_listener *add_listener(struct rnic_device *device, const struct vipl_address *local)
+static struct rnic_listener *listener_new(struct rnic_device *device, const struct vipl_address *local)
 {
     struct rnic_listener *listener = vipl_zalloc(sizeof(*listener));
-    if (listener != NULL) {
-        listener->local = *local;
-        listener->object = ++device->last_listener;
-        vipl_list_append(&device->listeners, &listener->link);
+    if (listener == NULL) {
+        return NULL;
     }
+    listener->local = *local;
+    listener->object = ++device->last_listener;
+    if (vipl_rnic_listen_for(device->rnic, listener->object, local->disc, local->disc_len) != 0) {
+        vipl_free(listener);
+        return NULL;
+    }
+    vipl_list_append(&device->listeners, &listener->link);
     return listener;
-}
-
-static void drop_listener(struct rnic_listener *listener)
-{
-    vipl_list_remove(&listener->link);
-    vipl_free(listener);
 }
 
 struct rnic_listener *vipl_rnic_listener_get(struct rnic_device *device, const struct vipl_address *local)
 {
     struct rnic_listener *listener = find_listener(device, local);
     if (listener == NULL) {
-        listener = add_listener(device, local);
+        listener = listener_new(device, local);
     }
-    if (listener == NULL || (!listener->installed && install(device, listener) != 0)) {
-        if (listener != NULL && listener->users == 0) {
-            drop_listener(listener);
-        }
-        return NULL;
+    if (listener != NULL) {
+        listener->users++;
     }
-    listener->users++;
     return listener;
 }
 
@@ -111,24 +88,9 @@ void vipl_rnic_listener_put(struct rnic_device *device, struct rnic_listener *li
     if (--listener->users > 0) {
         return;
     }
-    if (listener->installed) {
-        (void)vipl_rnic_listen_end(device->rnic, listener->object, listener->local.disc,
-                                   listener->local.disc_len);
-    }
-    drop_listener(listener);
-}
-
-uint64_t vipl_rnic_listen_timers(struct rnic_device *device, uint64_t now)
-{
-    uint64_t next = UINT64_MAX;
-    for (struct vipl_list *l = device->listeners.next; l != &device->listeners; l = l->next) {
-        struct rnic_listener *listener = VIPL_CONTAINER(l, struct rnic_listener, link);
-        if (!listener->installed && listener->at <= now) {
-            (void)install(device, listener);
-        }
-        next = !listener->installed && listener->at < next ? listener->at : next;
-    }
-    return next;
+    (void)vipl_rnic_listen_end(device->rnic, listener->object, listener->local.disc, listener->local.disc_len);
+    vipl_list_remove(&listener->link);
+    vipl_free(listener);
 }
 
 /* --- offers --- */
@@ -167,9 +129,8 @@ static bool offer_to(struct rnic_incoming *incoming, struct rnic_nic *nic)
 {
     struct rnic_offer *offer = vipl_zalloc(sizeof(*offer));
     struct vipl_conn *conn =
-        offer == NULL
-            ? NULL
-            : vipl_up_conn_arrived(nic->core, &incoming->local, &incoming->remote, &incoming->request.params);
+        offer == NULL ? NULL
+                      : vipl_up_conn_arrived(nic->core, &incoming->local, &incoming->remote, &incoming->request.params);
     if (conn == NULL) { /* too many wait there */
         vipl_free(offer);
         return false;
@@ -289,8 +250,7 @@ static void offer_waiting(struct rnic_nic *nic)
     struct vipl_list *incomings = &nic->device->incomings;
     for (struct vipl_list *l = incomings->next; l != incomings; l = l->next) {
         struct rnic_incoming *incoming = VIPL_CONTAINER(l, struct rnic_incoming, link);
-        if (incoming->taken == NULL && !has_offer(incoming, nic) &&
-            vipl_up_listens(nic->core, &incoming->local)) {
+        if (incoming->taken == NULL && !has_offer(incoming, nic) && vipl_up_listens(nic->core, &incoming->local)) {
             (void)offer_to(incoming, nic);
         }
     }
@@ -299,24 +259,13 @@ static void offer_waiting(struct rnic_nic *nic)
 VIP_RETURN vipl_rnic_listen(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     struct rnic_nic *nic = rnic_nic_of(be);
-    VIP_RETURN rc = VIP_ERROR_RESOURCE;
     vipl_mutex_lock(&vipl_rnic_registry.lock);
-    struct rnic_listener *listener = find_listener(nic->device, local);
-    if (listener == NULL) {
-        listener = add_listener(nic->device, local);
-    }
-    int error = listener == NULL ? ENOMEM : listener->installed ? 0 : install(nic->device, listener);
-    if (error == 0 ||
-        error == EADDRINUSE) { /* another process has it: its requests are this one's when that has ended */
-        listener->users++;
+    bool listens = vipl_rnic_listener_get(nic->device, local) != NULL;
+    if (listens) {
         offer_waiting(nic);
-        rc = VIP_SUCCESS;
-    } else if (listener != NULL && listener->users == 0) {
-        drop_listener(listener);
     }
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
-    vipl_up_wake(nic->core);
-    return rc;
+    return listens ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
 
 void vipl_rnic_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
@@ -433,8 +382,7 @@ void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool 
         end_offer(offer, false);
         if (mine) {
             if (told) {
-                vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED,
-                                      VIP_SUCCESS);
+                vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED, VIP_SUCCESS);
             }
             end_incoming(incoming);
         }

@@ -17,7 +17,7 @@ void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool 
 
 /* The rest under the registry's lock. */
 
-/* NULL: another process has the discriminator, or memory is short. Put once for each get. */
+/* NULL: memory is short, the card's too. Put once for each get. */
 struct rnic_listener *vipl_rnic_listener_get(struct rnic_device *device, const struct vipl_address *local);
 void vipl_rnic_listener_put(struct rnic_device *device, struct rnic_listener *listener);
 
@@ -27,7 +27,4 @@ void vipl_rnic_listen_request(struct rnic_device *device, const struct vipl_rnic
 void vipl_rnic_listen_cancel(struct rnic_device *device, const struct vipl_rnic_peer *from, uint32_t serial);
 /* The card is dead: no request that came by it can be answered. */
 void vipl_rnic_listen_tear_down(struct rnic_device *device);
-/* Tries again to listen where another process had the discriminator; as vipl_rnic_connect_timers(). */
-uint64_t vipl_rnic_listen_timers(struct rnic_device *device, uint64_t now);
-
 #endif

@@ -9,7 +9,6 @@
 #include "backends/rnic/conn.h"
 #include "backends/rnic/connect.h"
 #include "backends/rnic/data.h"
-#include "backends/rnic/listen.h"
 #include "base/deadline.h"
 
 enum {
@@ -55,10 +54,7 @@ void vipl_rnic_loop_close(struct rnic_nic *nic)
 /* When the next one is due. The registry's lock is held. */
 static uint64_t run_timers(struct rnic_device *device)
 {
-    uint64_t now = vipl_now_ns();
-    uint64_t ops = vipl_rnic_connect_timers(device, now);
-    uint64_t listeners = vipl_rnic_listen_timers(device, now);
-    uint64_t next = ops < listeners ? ops : listeners;
+    uint64_t next = vipl_rnic_connect_timers(device, vipl_now_ns());
     vipl_store_relaxed(&device->timed, next == UINT64_MAX ? 0 : 1);
     return next;
 }

@@ -271,7 +271,7 @@ void vipl_rnic_hold_rq(struct vipl_rnic_qp *qp, bool held);
 /* To a function, or to RNIC_FUNCTION_ADAPTER. `message` begins with its header. */
 int vipl_rnic_send_control(struct vipl_rnic *rnic, const uint8_t mac[6], uint16_t function,
                            const uint8_t *message, size_t bytes);
-/* Requests for the discriminator come as events with `object`. EADDRINUSE: another function has it. */
+/* Requests for the discriminator come as events with `object`. ENOSPC: the card's table of listeners is full. */
 int vipl_rnic_listen_for(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
 int vipl_rnic_listen_end(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
 

@@ -8,15 +8,20 @@
 #include "devices/rnic/numbers.h"
 #include "iwarp/crc32c.h"
 
-/* The link that leads to a discriminator's row, or the empty one at the end of its bucket. */
-static uint32_t *link_to(const struct rnic_card *card, const uint8_t *text, uint32_t length)
+static bool is_for(const struct rnic_listen *row, const uint8_t *text, uint32_t length)
+{
+    return row->length == length && memcmp(row->text, text, length) == 0;
+}
+
+/* The link that leads to the function's row of a discriminator, or the empty one at the end of its bucket. */
+static uint32_t *link_to(const struct rnic_card *card, unsigned fn, const uint8_t *text, uint32_t length)
 {
     struct rnic_state *state = rnic_state(card);
     uint32_t buckets = sizeof(state->listen_bucket) / sizeof(state->listen_bucket[0]);
     uint32_t *link = &state->listen_bucket[vipl_crc32c(0, text, length) % buckets];
     while (*link != 0) {
         struct rnic_listen *row = rnic_listen(card, *link - 1);
-        if (row->length == length && memcmp(row->text, text, length) == 0) {
+        if (row->fn == fn && is_for(row, text, length)) {
             break;
         }
         link = &row->behind;
@@ -24,10 +29,16 @@ static uint32_t *link_to(const struct rnic_card *card, const uint8_t *text, uint
     return link;
 }
 
-const struct rnic_listen *rnic_listen_find(const struct rnic_card *card, const uint8_t *text, uint32_t length)
+const struct rnic_listen *rnic_listen_find(const struct rnic_card *card, const uint8_t *text, uint32_t length,
+                                           const struct rnic_listen *after)
 {
-    uint32_t number = *link_to(card, text, length);
-    return number == 0 ? NULL : rnic_listen(card, number - 1);
+    const struct rnic_state *state = rnic_state(card);
+    uint32_t buckets = sizeof(state->listen_bucket) / sizeof(state->listen_bucket[0]);
+    uint32_t next = after != NULL ? after->behind : state->listen_bucket[vipl_crc32c(0, text, length) % buckets];
+    while (next != 0 && !is_for(rnic_listen(card, next - 1), text, length)) {
+        next = rnic_listen(card, next - 1)->behind;
+    }
+    return next == 0 ? NULL : rnic_listen(card, next - 1);
 }
 
 static void remove_row(struct rnic_card *card, uint32_t *link)
@@ -41,7 +52,7 @@ void rnic_listen_forget(struct rnic_card *card, unsigned fn)
 {
     for (uint32_t i = 0; rnic_numbers_find(card, &rnic_state(card)->listens, fn, &i); i++) {
         const struct rnic_listen *row = rnic_listen(card, i);
-        remove_row(card, link_to(card, row->text, row->length));
+        remove_row(card, link_to(card, fn, row->text, row->length));
     }
 }
 
@@ -68,13 +79,9 @@ uint16_t rnic_listen_begin(struct rnic_card *card, struct rnic_command *command)
         return status;
     }
     new.length = (uint8_t)length;
-    uint32_t *link = link_to(card, new.text, length);
+    uint32_t *link = link_to(card, command->fn, new.text, length);
     if (*link != 0) {
-        struct rnic_listen *row = rnic_listen(card, *link - 1);
-        if (row->fn != command->fn) {
-            return RNIC_STATUS_IN_USE;
-        }
-        row->object = command->object;
+        rnic_listen(card, *link - 1)->object = command->object;
         return RNIC_STATUS_OK;
     }
     if (!rnic_numbers_take(card, &rnic_state(card)->listens, command->fn, &index)) {
@@ -93,8 +100,8 @@ uint16_t rnic_listen_end(struct rnic_card *card, struct rnic_command *command)
     if (status != RNIC_STATUS_OK) {
         return status;
     }
-    uint32_t *link = link_to(card, text, length);
-    if (*link == 0 || rnic_listen(card, *link - 1)->fn != command->fn) {
+    uint32_t *link = link_to(card, command->fn, text, length);
+    if (*link == 0) {
         return RNIC_STATUS_NO_OBJECT;
     }
     remove_row(card, link);

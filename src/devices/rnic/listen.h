@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The listen table: which function takes the requests for a discriminator. */
+/* The listen table: which functions take the requests for a discriminator. */
 #ifndef DEVICES_RNIC_LISTEN_H
 #define DEVICES_RNIC_LISTEN_H
 
 #include "devices/rnic/command.h"
 
-/* The row of a discriminator. NULL: no function listens for it. */
-const struct rnic_listen *rnic_listen_find(const struct rnic_card *card, const uint8_t *text,
-                                           uint32_t length);
+/* Who listens: the first row, or the one after `after`. NULL: there is none. */
+const struct rnic_listen *rnic_listen_find(const struct rnic_card *card, const uint8_t *text, uint32_t length,
+                                           const struct rnic_listen *after);
 /* The function listens for nothing any more. */
 void rnic_listen_forget(struct rnic_card *card, unsigned fn);
 

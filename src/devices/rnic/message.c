@@ -112,7 +112,7 @@ static bool answer_refused(struct rnic_card *card, uint32_t flow, const uint8_t 
     return true;
 }
 
-/* A message to this adapter: for who listens. */
+/* A message to this adapter: for all who listen, as far as their rings have room. */
 static bool take_for_listener(struct rnic_card *card, uint32_t flow, const struct efe_header *header,
                               const uint8_t *payload)
 {
@@ -120,15 +120,20 @@ static bool take_for_listener(struct rnic_card *card, uint32_t flow, const struc
         return true; /* no driver sends that: the card would not let it */
     }
     bool request = payload[RNIC_CTL_KIND] == RNIC_CONTROL_REQUEST;
-    const struct rnic_listen *listen =
-        rnic_listen_find(card, payload + HEADER, vipl_get16(payload + RNIC_CTL_DISCRIMINATOR_LENGTH));
-    if (listen == NULL || !rnic_works(card, listen->fn)) {
+    bool found = false;
+    bool taken = false;
+    const uint8_t *text = payload + HEADER;
+    uint32_t length = vipl_get16(payload + RNIC_CTL_DISCRIMINATOR_LENGTH);
+    const struct rnic_listen *listen = rnic_listen_find(card, text, length, NULL);
+    for (; listen != NULL; listen = rnic_listen_find(card, text, length, listen)) {
+        bool works = rnic_works(card, listen->fn);
+        found = found || works;
+        taken = (works && hand_over(card, listen->fn, listen->object, header, payload)) || taken;
+    }
+    if (!found) {
         return !request || answer_refused(card, flow, payload, RNIC_REFUSED_NO_LISTENER);
     }
-    if (hand_over(card, listen->fn, listen->object, header, payload)) {
-        return true;
-    }
-    return request && answer_refused(card, flow, payload, RNIC_REFUSED_BUSY);
+    return taken || (request && answer_refused(card, flow, payload, RNIC_REFUSED_BUSY));
 }
 
 bool rnic_message_take(struct rnic_card *card, uint32_t flow, const struct efe_header *header,
