@@ -22,11 +22,11 @@ from packages import qemu_command
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCALE = int(os.environ.get("VIPL_TEST_TIMEOUT_SCALE", "1"))  # of every time limit
+SLOWNESS = 3  # of an emulated processor
 LAST_WORD = "guest is done: "
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
-MEMORY = "512M"
 # How QEMU and the kernel are called, and where the programs' libraries and tools for them are.
 MACHINES = {
     "amd64": {
@@ -132,7 +132,8 @@ def initramfs(cache, machine, programs, script, path):
     for folder in ("proc", "sys", "dev", "tmp"):
         archive.folder(folder)
     archive.add("init", read(os.path.join(HERE, "init.sh")))
-    archive.add("script", script.encode())
+    settings = "export VIPL_TEST_TIMEOUT_SCALE=%d\n" % (SLOWNESS * SCALE)
+    archive.add("script", (settings + script).encode())
     archive.close()
 
 
@@ -157,7 +158,7 @@ def dies_with_us():
 class Guest:
     """Boots at once; end() at the latest ends it."""
 
-    def __init__(self, cache, work, name, script, programs, machine="amd64", sockets=(), iommu="none"):
+    def __init__(self, cache, work, name, script, programs, machine="amd64", sockets=(), iommu="none", memory="512M"):
         self.name = name
         self.lines, self.ended = [], False
         self.changed = threading.Condition()
@@ -169,7 +170,7 @@ class Guest:
             # With a second processor to come, even if it never does, QEMU keeps the barriers that atomic instructions of
             # x86 are; the card is another processor, of which it knows nothing.
             "-accel", "tcg", "-cpu", "max", "-smp", "1,maxcpus=2", "-nodefaults", "-no-reboot", "-nographic",
-            "-m", MEMORY, "-object", "memory-backend-memfd,id=ram,share=on,size=" + MEMORY,
+            "-m", memory, "-object", "memory-backend-memfd,id=ram,share=on,size=" + memory,
             "-kernel", os.path.join(cache, machine, "kernel"), "-initrd", ram,
             "-append", "panic=-1 quiet random.trust_cpu=on %s %s" % (how["append"], words)]
         self.started = time.monotonic()

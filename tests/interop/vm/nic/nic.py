@@ -153,7 +153,9 @@ for card in $(cards); do
     show_card $card
 done
 """
+# Behind an IOMMU the card's memory is mapped page by page, and large ones are fewer: an adapter has 65,535 at most.
 VFIO = LOOK + """
+[ ! -e /sys/kernel/mm/transparent_hugepage/enabled ] || echo always >/sys/kernel/mm/transparent_hugepage/enabled
 for card in $(cards); do
     step vfio.$card use_vfio $card
 done
@@ -203,7 +205,8 @@ STEPS = ["bus", "info", "blocking", "inproc", "procs"]
 def alone(case, name, addresses, quick, setup=VFIO, without="", **more):
     """A guest that has two functions, and runs everything on them."""
     adapter = case.adapter("card", 2)
-    guest = case.guest(name, setup + conformance(addresses, quick, without), sockets=adapter.sockets, **more)
+    guest = case.guest(name, setup + conformance(addresses, quick, without), sockets=adapter.sockets,
+                       memory="512M" if quick else "2G", **more)
     guest.finish(150 if quick else 1500)
     check_steps(guest, *STEPS)
     return guest
