@@ -132,3 +132,13 @@ function(vipl_tcp_test name)
     set_property(GLOBAL PROPERTY VIPL_TCP_PORT ${next})
     vipl_test(${name} TIMEOUT 300 ENVIRONMENT VIPL_TEST_DEVICE=tcp:127.0.0.1 VIPL_TCP_PORTS=${first}-${last} ${ARGN})
 endfunction()
+
+# vipl_rnic_test(<kind.name> [ADAPTER <option>...] [ENVIRONMENT <var=value>...] COMMAND <target> <argument>...): a test of the device
+# rnic, on an adapter of its own, started with these options.
+function(vipl_rnic_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ADAPTER;ENVIRONMENT;COMMAND")
+    list(POP_FRONT arg_COMMAND program)
+    vipl_test(${name} TIMEOUT 300 ENVIRONMENT VIPL_TEST_DEVICE=rnic ${arg_ENVIRONMENT}
+              COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/support/with_adapter.py $<TARGET_FILE:vipl_rnicd>
+                      ${arg_ADAPTER} -- $<TARGET_FILE:${program}> ${arg_COMMAND})
+endfunction()

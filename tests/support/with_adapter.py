@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Runs a program on an adapter of its own, an emulated RDMA card that no other program knows.
+
+    with_adapter.py VIPL-RNICD [OPTION...] -- PROGRAM [ARGUMENT...]
+
+The options are the adapter's. Ends as the program does; and with 1 if the adapter did not outlive it. "-" for VIPL-RNICD: there is
+none yet, and the program's first NIC handle starts one.
+"""
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT_S = 20
+
+
+def await_socket(adapter, path):
+    end = time.monotonic() + LIMIT_S * int(os.environ.get("VIPL_TEST_TIMEOUT_SCALE", "1"))
+    while time.monotonic() < end and adapter.poll() is None:
+        with socket.socket(socket.AF_UNIX) as one:
+            try:
+                one.connect(path)
+                return True
+            except OSError:
+                time.sleep(0.01)
+    return False
+
+
+def exit_code(result):
+    return result if result >= 0 else 128 - result
+
+
+def main(arguments):
+    if "--" not in arguments or arguments.index("--") < 1:
+        sys.exit(__doc__.strip())
+    end = arguments.index("--")
+    with tempfile.TemporaryDirectory(prefix="vipl-") as folder:
+        path = os.path.join(folder, "rnic")
+        program = arguments[end + 1:]
+        environment = dict(os.environ, VIPL_RNIC=path)
+        if arguments[0] == "-":
+            return exit_code(subprocess.run(program, env=environment, check=False).returncode)
+        adapter = subprocess.Popen(arguments[:1] + ["--socket", path] + arguments[1:end])
+        try:
+            if not await_socket(adapter, path):
+                print("with_adapter: the adapter does not serve", file=sys.stderr)
+                return 1
+            result = subprocess.run(program, env=environment, check=False).returncode
+            if adapter.poll() is not None:
+                print("with_adapter: the adapter has ended with %d" % adapter.returncode, file=sys.stderr)
+                return 1
+            return exit_code(result)
+        finally:
+            if adapter.poll() is None:
+                adapter.send_signal(signal.SIGTERM)
+                try:
+                    adapter.wait(LIMIT_S)
+                except subprocess.TimeoutExpired:
+                    adapter.kill()
+                    adapter.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
