@@ -21,9 +21,10 @@ void vipl_rnic_conn_send(struct rnic_device *device, const uint8_t mac[6], uint1
     uint8_t bytes[CM_MOST_BYTES];
     size_t length = vipl_rnic_cm_write(message, bytes);
     int error = vipl_rnic_send_control(device->rnic, mac, function, bytes, length);
-    vipl_log(VIPL_LOG_DEBUG, "rnic: queue pair %u sends message %u.%u to function %u, queue pair %u, serial %u: %d",
-             (unsigned)message->source_qp, (unsigned)message->kind, (unsigned)message->reason, (unsigned)function,
-             (unsigned)message->destination_qp, (unsigned)message->serial, error);
+    vipl_log(VIPL_LOG_DEBUG,
+             "rnic: queue pair %u sends message %u.%u to function %u, queue pair %u, serial %u: %d",
+             (unsigned)message->source_qp, (unsigned)message->kind, (unsigned)message->reason,
+             (unsigned)function, (unsigned)message->destination_qp, (unsigned)message->serial, error);
 }
 
 void vipl_rnic_conn_notify(struct rnic_device *device, const struct vipl_rnic_peer *peer, uint8_t kind,
@@ -125,7 +126,8 @@ static void on_ready(struct rnic_device *device, const struct vipl_rnic_peer *fr
         }
         return;
     }
-    (void)vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_CONNECTED, NULL); /* a connection that has failed already: an event of that follows */
+    (void)vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_CONNECTED,
+                              NULL); /* a connection that has failed already: an event of that follows */
     if (rv->op != NULL) {
         vipl_rnic_connect_end(rv->op);
     }
@@ -180,9 +182,10 @@ static void on_control(struct rnic_device *device, const struct vipl_rnic_event 
         return;
     }
     struct vipl_rnic_peer from = sender_of(event, &message);
-    vipl_log(VIPL_LOG_DEBUG, "rnic: queue pair %u gets message %u.%u of function %u, queue pair %u, serial %u",
-             (unsigned)message.destination_qp, (unsigned)message.kind, (unsigned)message.reason, (unsigned)from.function,
-             (unsigned)from.qp, (unsigned)message.serial);
+    vipl_log(VIPL_LOG_DEBUG,
+             "rnic: queue pair %u gets message %u.%u of function %u, queue pair %u, serial %u",
+             (unsigned)message.destination_qp, (unsigned)message.kind, (unsigned)message.reason,
+             (unsigned)from.function, (unsigned)from.qp, (unsigned)message.serial);
     switch (message.kind) {
     case RNIC_CONTROL_REQUEST:
         vipl_rnic_listen_request(device, &from, &message);

@@ -18,9 +18,9 @@
 
 enum {
     FIRST_PAUSE_US = 500,
-    ROUNDS = 7,          /* in which the pause doubles: 64 ms */
-    PENDING_MS = 100,    /* until a request that waits for a program is sent again */
-    LAST_WORD_MS = 500   /* for the first answer to a request, when its time is up */
+    ROUNDS = 7,        /* in which the pause doubles: 64 ms */
+    PENDING_MS = 100,  /* until a request that waits for a program is sent again */
+    LAST_WORD_MS = 500 /* for the first answer to a request, when its time is up */
 };
 static const uint64_t ns_per_ms = 1000000;
 
@@ -151,8 +151,7 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     struct rnic_nic *nic = rnic_nic_of(be);
     struct rnic_vi *rv = rnic_vi_of(vi);
     const uint8_t *own = vipl_rnic_query(nic->rnic)->mac;
-    if (remote->host_len != 6 ||
-        (memcmp(remote->host, own, 6) != 0 && !vipl_rnic_has_link(nic->rnic))) {
+    if (remote->host_len != 6 || (memcmp(remote->host, own, 6) != 0 && !vipl_rnic_has_link(nic->rnic))) {
         return VIP_NOT_REACHABLE;
     }
     struct rnic_connect_op *op = vipl_zalloc(sizeof(*op));
@@ -168,7 +167,7 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     memcpy(op->mac, remote->host, sizeof(op->mac));
     vipl_up_vi_params(vi, &op->params);
     vipl_mutex_lock(&vipl_rnic_registry.lock);
-    op->serial = ++vipl_rnic_registry.last_serial;
+    op->serial = ++nic->device->last_serial;
     rv->op = op;
     rv->serial = op->serial;
     vipl_list_append(&nic->device->ops, &op->link);
@@ -283,7 +282,8 @@ static void answer_late(struct rnic_device *device, const struct vipl_rnic_peer 
     bool known = rv != NULL && rv->state == RNIC_VI_CONNECTED && rv->serial == message->serial &&
                  rnic_same_peer(&rv->peer, from);
     if (message->kind == RNIC_CONTROL_ACCEPT && !known) {
-        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp, message->serial);
+        vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp,
+                              message->serial);
     }
 }
 
@@ -311,7 +311,8 @@ static bool same_discriminator(const struct vipl_address *address, const struct 
     return address->disc_len == name->length && memcmp(address->disc, name->bytes, name->length) == 0;
 }
 
-static bool fits(const struct rnic_connect_op *op, const struct vipl_rnic_peer *from, const struct cm_message *message)
+static bool fits(const struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
+                 const struct cm_message *message)
 {
     return op->peer && memcmp(op->mac, from->mac, sizeof(op->mac)) == 0 &&
            same_discriminator(&op->local, &message->to) && same_discriminator(&op->remote, &message->from);
@@ -385,7 +386,8 @@ static bool awaits_word(const struct rnic_connect_op *op)
 
 static VIP_RETURN how_far(const struct rnic_connect_op *op)
 {
-    if (op->heard == RNIC_HEARD_PENDING || op->heard == RNIC_HEARD_BUSY || op->rv->state == RNIC_VI_ACCEPTING) {
+    if (op->heard == RNIC_HEARD_PENDING || op->heard == RNIC_HEARD_BUSY ||
+        op->rv->state == RNIC_VI_ACCEPTING) {
         return VIP_TIMEOUT;
     }
     if (op->heard == RNIC_HEARD_NO_MATCH || op->rv->state == RNIC_VI_WAITING) {
@@ -411,7 +413,8 @@ static VIP_RETURN give_up(struct rnic_vi *rv, bool at_once)
     if (rv->state == RNIC_VI_REQUESTING) {
         send_cancel(op, 0);
     } else if (rv->state == RNIC_VI_ACCEPTING) {
-        vipl_rnic_conn_notify(rnic_nic_of_vi(rv)->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number, rv->serial);
+        vipl_rnic_conn_notify(rnic_nic_of_vi(rv)->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number,
+                              rv->serial);
     }
     vipl_rnic_connect_end(op);
     rnic_vi_set(rv, RNIC_VI_IDLE);

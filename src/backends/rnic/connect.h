@@ -16,7 +16,7 @@ enum rnic_heard {
 /* A request under way, of either model. Guarded by the registry. */
 struct rnic_connect_op {
     struct vipl_list link; /* device->ops */
-    struct rnic_vi *rv;    /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
+    struct rnic_vi *rv; /* REQUESTING: this side sends the request; WAITING, ACCEPTING: the other one does */
     struct vipl_address local;
     struct vipl_address remote;
     struct vipl_vi_params params;
@@ -24,12 +24,12 @@ struct rnic_connect_op {
     bool peer;
     bool tied; /* peer-to-peer, and both sides have the same name: REQUESTING, it may also accept */
     uint32_t serial;
-    enum rnic_heard heard; /* of the last request that has been answered */
-    bool answered;         /* the last one has been */
-    uint16_t function;     /* PENDING: the first that has the request */
-    bool is_shared;        /* others have it too */
-    unsigned round;        /* of tries without a listener */
-    uint64_t at;           /* REQUESTING: when it is sent again */
+    enum rnic_heard heard;          /* of the last request that has been answered */
+    bool answered;                  /* the last one has been */
+    uint16_t function;              /* PENDING: the first that has the request */
+    bool is_shared;                 /* others have it too */
+    unsigned round;                 /* of tries without a listener */
+    uint64_t at;                    /* REQUESTING: when it is sent again */
     struct rnic_listener *listener; /* where the other side's request is to come; NULL: nowhere */
 };
 

@@ -30,7 +30,7 @@ struct rnic_incoming {
     struct cm_message request;
     struct vipl_address local;
     struct vipl_address remote;
-    struct vipl_list offers; /* rnic_offer.link */
+    struct vipl_list offers;  /* rnic_offer.link */
     struct rnic_offer *taken; /* by the program; NULL: not yet */
 };
 
@@ -88,7 +88,8 @@ void vipl_rnic_listener_put(struct rnic_device *device, struct rnic_listener *li
     if (--listener->users > 0) {
         return;
     }
-    (void)vipl_rnic_listen_end(device->rnic, listener->object, listener->local.disc, listener->local.disc_len);
+    (void)vipl_rnic_listen_end(device->rnic, listener->object, listener->local.disc,
+                               listener->local.disc_len);
     vipl_list_remove(&listener->link);
     vipl_free(listener);
 }
@@ -129,8 +130,9 @@ static bool offer_to(struct rnic_incoming *incoming, struct rnic_nic *nic)
 {
     struct rnic_offer *offer = vipl_zalloc(sizeof(*offer));
     struct vipl_conn *conn =
-        offer == NULL ? NULL
-                      : vipl_up_conn_arrived(nic->core, &incoming->local, &incoming->remote, &incoming->request.params);
+        offer == NULL
+            ? NULL
+            : vipl_up_conn_arrived(nic->core, &incoming->local, &incoming->remote, &incoming->request.params);
     if (conn == NULL) { /* too many wait there */
         vipl_free(offer);
         return false;
@@ -250,7 +252,8 @@ static void offer_waiting(struct rnic_nic *nic)
     struct vipl_list *incomings = &nic->device->incomings;
     for (struct vipl_list *l = incomings->next; l != incomings; l = l->next) {
         struct rnic_incoming *incoming = VIPL_CONTAINER(l, struct rnic_incoming, link);
-        if (incoming->taken == NULL && !has_offer(incoming, nic) && vipl_up_listens(nic->core, &incoming->local)) {
+        if (incoming->taken == NULL && !has_offer(incoming, nic) &&
+            vipl_up_listens(nic->core, &incoming->local)) {
             (void)offer_to(incoming, nic);
         }
     }
@@ -382,7 +385,8 @@ void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool 
         end_offer(offer, false);
         if (mine) {
             if (told) {
-                vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED, VIP_SUCCESS);
+                vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED,
+                                      VIP_SUCCESS);
             }
             end_incoming(incoming);
         }

@@ -34,7 +34,8 @@ const struct rnic_listen *rnic_listen_find(const struct rnic_card *card, const u
 {
     const struct rnic_state *state = rnic_state(card);
     uint32_t buckets = sizeof(state->listen_bucket) / sizeof(state->listen_bucket[0]);
-    uint32_t next = after != NULL ? after->behind : state->listen_bucket[vipl_crc32c(0, text, length) % buckets];
+    uint32_t next =
+        after != NULL ? after->behind : state->listen_bucket[vipl_crc32c(0, text, length) % buckets];
     while (next != 0 && !is_for(rnic_listen(card, next - 1), text, length)) {
         next = rnic_listen(card, next - 1)->behind;
     }

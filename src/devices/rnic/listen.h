@@ -5,7 +5,7 @@
 
 #include "devices/rnic/command.h"
 
-/* Who listens: the first row, or the one after `after`. NULL: there is none. */
+/* The functions that listen: the first row, or the one after `after`. NULL: there is none. */
 const struct rnic_listen *rnic_listen_find(const struct rnic_card *card, const uint8_t *text, uint32_t length,
                                            const struct rnic_listen *after);
 /* The function listens for nothing any more. */
