@@ -182,17 +182,21 @@ done
 RESETS = NO_RESETS.replace("echo >", "echo flr >")
 
 
+# What a guest has no memory for: everything that is registered is locked.
+LARGE = '~"*more than 4 GiB*"'
+
+
 def conformance(addresses, quick, without):
     """In one process on the first function, and between two, with a function each."""
     first, second = ["rnic:pci:" + address for address in addresses]
     program = "vipl-conformance --device %s" % first
-    procs = ",".join(case + without for case in (QUICK_PROCS if quick else ["[procs]"]))
+    procs = ",".join(case + without for case in (QUICK_PROCS if quick else ["[procs]" + LARGE]))
     return "\n".join([
         "step bus vipl-rnic-bus pci:" + addresses[0],
         "step info vipl-info --device " + first,
         "step blocking with_interrupts %s %s --mode inproc '[VipRecvWait][early]'" % (addresses[0], program),
         NO_RESETS,
-        "step inproc %s --mode inproc %s" % (program, "--level early" if quick else ""),
+        "step inproc %s --mode inproc %s" % (program, "--level early" if quick else "'%s'" % LARGE),
         RESETS,
         "step procs %s --peer-device %s --mode procs '%s'" % (program, second, procs), ""])
 
