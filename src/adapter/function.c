@@ -106,7 +106,7 @@ int rnic_function_attach(struct rnic_function *function, int fd)
     int error = vfu_channel_open(&function->channel, fd);
     function->kept = vipl_alloc(RNIC_MOST_KEPT * sizeof(*function->kept));
     error = error == 0 && function->kept == NULL ? ENOMEM : error;
-    error = error == 0 ? vipl_shm_reserve(&function->bar2, "rnic-doorbells", RNIC_BAR2_BYTES) : error;
+    error = error == 0 ? vipl_shm_create_sparse(&function->bar2, "rnic-doorbells", RNIC_BAR2_BYTES) : error;
     error = error == 0 ? watch_program(function) : error;
     if (error != 0) {
         forget_program(function);

@@ -192,7 +192,9 @@ struct vipl_shm {
     size_t bytes;
 };
 int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes);
-/* The same, but pages are found when they are first touched, and forked children have it too. Its address is free in most
+/* The same, but pages are found when they are first touched. */
+int vipl_shm_create_sparse(struct vipl_shm *shm, const char *label, size_t bytes);
+/* The same as that, and forked children have it too. Its address is free in most
  * other programs, so that they can have it there: vipl_shared_file_map(). */
 int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes);
 void vipl_shm_clear(void *pages, size_t bytes); /* gives pages of one back: they read as zeros */

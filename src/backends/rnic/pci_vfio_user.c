@@ -24,6 +24,7 @@ enum {
     CHECK_MS = 10,
     ATTEMPTS = 5,
     PAGE = 65536,
+    ITEM = 8,
     CAPABILITIES = 0x34, /* in configuration space */
     MOST_CAPABILITIES = 48,
     MSIX = 0x11,
@@ -291,6 +292,15 @@ static int list_pages(struct rnic_pci *pci, const void *address, size_t bytes, u
     return ENOTSUP; /* ranges are whole */
 }
 
+/* The last aligned item comes by itself, after all others: the program may spin on it. It is as whole as the kernel stores it. */
+static int write_memory(uint8_t *at, const uint8_t *data, uint64_t bytes)
+{
+    uint64_t end = (uintptr_t)at + bytes;
+    size_t tail = bytes <= ITEM ? 0 : end % ITEM == 0 ? ITEM : (size_t)(end % ITEM);
+    int error = vipl_copy_checked(at, data, bytes - tail);
+    return error == 0 && tail > 0 ? vipl_copy_checked(at + bytes - tail, data + bytes - tail, tail) : error;
+}
+
 /* The adapter asks for memory. The program may have taken it away. */
 static int access_memory(void *context, const struct vfu_dma *dma, void *data, bool is_write)
 {
@@ -299,7 +309,7 @@ static int access_memory(void *context, const struct vfu_dma *dma, void *data, b
     if (at == NULL) {
         return EFAULT;
     }
-    return is_write ? vipl_copy_checked(at, data, dma->bytes) : vipl_copy_checked(data, at, dma->bytes);
+    return is_write ? write_memory(at, data, dma->bytes) : vipl_copy_checked(data, at, dma->bytes);
 }
 
 static void answer_adapter(void *context)

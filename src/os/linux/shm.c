@@ -90,7 +90,7 @@ static int map_apart(struct vipl_shm *shm)
     return map(shm, true, NULL);
 }
 
-static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now)
+static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now, bool apart)
 {
     vipl_fd_begin();
     int fd = vipl_resource_fails(EMFILE) ? -1 : memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -106,7 +106,7 @@ static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now)
         rc = errno;
     }
     if (rc == 0) {
-        rc = now ? map(shm, true, NULL) : map_apart(shm);
+        rc = apart ? map_apart(shm) : map(shm, true, NULL);
     }
     if (rc != 0) {
         vipl_shm_close_fd(shm);
@@ -116,12 +116,17 @@ static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now)
 
 int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
 {
-    return keep_from_children(shm, make(shm, label, bytes, true));
+    return keep_from_children(shm, make(shm, label, bytes, true, false));
 }
 
 int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes)
 {
-    return make(shm, label, bytes, false);
+    return make(shm, label, bytes, false, true);
+}
+
+int vipl_shm_create_sparse(struct vipl_shm *shm, const char *label, size_t bytes)
+{
+    return keep_from_children(shm, make(shm, label, bytes, false, false));
 }
 
 void vipl_shm_clear(void *pages, size_t bytes)
