@@ -138,7 +138,7 @@ void check_ended(Two &two, Lie lie, unsigned level)
     CHECK(answer.length == RNIC_ERROR_PROTOCOL);
     CHECK(two.b.drain(two.pair->cq_b).back().opcode == RNIC_WORK_DRAINED);
     CHECK(two.a.simple(RNIC_COMMAND_QUERY_QP, two.pair->qp_a).info == RNIC_QP_STATE_ERROR);
-    CHECK(Bytes(two.b.at(two.mem_b + 5000), two.b.at(two.mem_b + Two::kBytes)) == beyond);
+    CHECK((Bytes(two.b.at(two.mem_b + 5000), two.b.at(two.mem_b + Two::kBytes)) == beyond));
     CHECK(two.other->reg(0, RNIC_REG_STATUS) ==
           (RNIC_STATUS_READY | RNIC_STATUS_ENABLED | RNIC_STATUS_LINK_UP));
     Pair again(two.a, two.b, level); // only that connection is the price
@@ -223,7 +223,7 @@ TEST_CASE("an answer to a read of an earlier life is dropped, another wrong one 
     CHECK(answer.info == RNIC_QP_STATE_ERROR);
     CHECK(answer.length == RNIC_ERROR_PROTOCOL); // of the first, too: the second frame comes out of place
     if (which != 2) {
-        CHECK(Bytes(two.b.at(two.mem_b), two.b.at(two.mem_b + 4000)) == before);
+        CHECK((Bytes(two.b.at(two.mem_b), two.b.at(two.mem_b + 4000)) == before));
     }
 }
 

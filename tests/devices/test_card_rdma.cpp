@@ -47,7 +47,7 @@ TEST_CASE("an RDMA Write with immediate data takes a receive and leaves its memo
     CHECK(got.flags == (RNIC_CQE_FLAG_IMMEDIATE | RNIC_CQE_FLAG_RDMA));
     CHECK(got.immediate == 77);
     CHECK(two.same(0, 30000, bytes));
-    CHECK(Bytes(two.b.at(two.mem_b), two.b.at(two.mem_b + 10)) == before);
+    CHECK((Bytes(two.b.at(two.mem_b), two.b.at(two.mem_b + 10)) == before));
     CHECK(two.next_a().status == RNIC_STATUS_OK);
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("a message that cannot be received is refused before a byte of it move
     CHECK(got.cookie == 1);
     CHECK(got.status == cases[which].status);
     CHECK(got.length == 0);
-    CHECK(memory_of(two.b, two.mem_b) == before);
+    CHECK((memory_of(two.b, two.mem_b) == before));
     if (setup.level == RNIC_LEVEL_UNRELIABLE) {
         CHECK(two.next_a().status == RNIC_STATUS_OK);
         CHECK(Two::event_of(two.b).kind == 0);
@@ -225,7 +225,7 @@ TEST_CASE("remote access that is not allowed moves nothing and is named on both 
         CHECK(two.next_a().status == RNIC_STATUS_OK);
         two.host.run_for(1000000);
         CHECK(Two::event_of(two.b).code == error);
-        CHECK(memory_of(two.b, two.mem_b) == before);
+        CHECK((memory_of(two.b, two.mem_b) == before));
         check_alive(two);
         return;
     }
@@ -235,8 +235,8 @@ TEST_CASE("remote access that is not allowed moves nothing and is named on both 
     CHECK(got.length == 0);
     check_error(two, two.a, two.pair->qp_a, two.pair->cq_a, RNIC_ERROR_REMOTE_ACCESS);
     check_error(two, two.b, two.pair->qp_b, two.pair->cq_b, error);
-    CHECK(memory_of(two.b, two.mem_b) == before);
-    CHECK(memory_of(two.a, two.mem_a) == mine);
+    CHECK((memory_of(two.b, two.mem_b) == before));
+    CHECK((memory_of(two.a, two.mem_a) == mine));
 }
 
 TEST_CASE("an access of no bytes names no memory", "[card]")
@@ -332,7 +332,7 @@ TEST_CASE("a read whose own memory is gone when the answer comes", "[card]")
     Completion answer;
     REQUIRE(two.a.answered(&answer));
     check_error(two, two.a, two.pair->qp_a, two.pair->cq_a, RNIC_ERROR_SEND_PROTECTION);
-    CHECK(memory_of(two.a, two.mem_a) == before);
+    CHECK((memory_of(two.a, two.mem_a) == before));
 }
 
 TEST_CASE("memory that ends in the middle of a peer's message takes no byte after that", "[card]")

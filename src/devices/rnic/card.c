@@ -21,7 +21,7 @@
 #include "devices/rnic/turns.h"
 #include "devices/rnic/wire.h"
 
-enum { ALIGNMENT = 64, REUSE_AFTER = 1024 };
+enum { ALIGNMENT = 64, REUSE_AFTER = 1024, COMMANDS = 16 /* of a function, in a row */ };
 
 /* --- the area ------------------------------------------------------------------------------------------------------ */
 
@@ -239,7 +239,7 @@ static void cut(struct rnic_card *card)
 static uint32_t work(struct rnic_card *card, uint32_t most)
 {
     uint32_t done = rnic_wire_advance(card, most);
-    done += rnic_commands_run(card, most);
+    done += rnic_commands_run(card, most < COMMANDS ? most : COMMANDS);
     done += rnic_turns_run(card, most);
     cut(card);
     return done;

@@ -43,6 +43,7 @@ bool rnic_completion_publish(struct rnic_card *card, unsigned fn, uint32_t objec
 static void publish(struct rnic_card *card, uint32_t cq)
 {
     struct rnic_cq *row = rnic_cq(card, cq);
+    bool any = row->published != row->ring.next;
     while (row->published != row->ring.next) {
         if (!rnic_completion_publish(card, row->fn, cq, &row->ring, row->published)) {
             rnic_catastrophe(card, row->fn, RNIC_ERROR_RING_DMA, cq);
@@ -50,7 +51,7 @@ static void publish(struct rnic_card *card, uint32_t cq)
         }
         row->published++;
     }
-    if (row->armed) {
+    if (any && row->armed) {
         row->armed = false;
         rnic_interrupt_raise(card, row->fn, row->vector);
     }

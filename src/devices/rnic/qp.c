@@ -142,18 +142,18 @@ void rnic_qp_check_closing(struct rnic_card *card, uint32_t qp)
     }
 }
 
-void rnic_qp_advance(struct rnic_card *card)
-{
-    struct rnic_state *state = rnic_state(card);
-    while (state->closing.first != 0 && rnic_qp(card, state->closing.first - 1)->closing <= state->now) {
-        rnic_qp_stop(card, state->closing.first - 1);
-    }
-}
-
 uint64_t rnic_qp_deadline(const struct rnic_card *card)
 {
     const struct rnic_state *state = rnic_state(card);
     return state->closing.first == 0 ? UINT64_MAX : rnic_qp(card, state->closing.first - 1)->closing;
+}
+
+void rnic_qp_advance(struct rnic_card *card)
+{
+    struct rnic_state *state = rnic_state(card);
+    for (unsigned n = 0; n < RNIC_BUDGET && rnic_qp_deadline(card) <= state->now; n++) {
+        rnic_qp_stop(card, state->closing.first - 1);
+    }
 }
 
 /* --- its row ------------------------------------------------------------------------------------------------- */

@@ -7,12 +7,15 @@
 #include "devices/rnic/reads.h"
 #include "devices/rnic/requester.h"
 
-/* Of responses and requests each has every other frame while both have something to send. */
+static enum rnic_turn send(struct rnic_card *card, uint32_t qp, bool answers)
+{
+    return answers ? rnic_reads_turn(card, qp) : rnic_requester_turn(card, qp);
+}
+
+/* Of answers and requests each has every other frame while both have something to send. */
 static enum rnic_turn take_turn(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
-    enum rnic_turn (*const both[])(struct rnic_card * card, uint32_t qp) = {rnic_requester_turn,
-                                                                            rnic_reads_turn};
     if (row->ack_due) {
         return rnic_requester_acknowledge(card, qp);
     }
@@ -20,8 +23,8 @@ static enum rnic_turn take_turn(struct rnic_card *card, uint32_t qp)
         return rnic_requester_terminate(card, qp);
     }
     row->turn ^= 1;
-    enum rnic_turn turn = both[row->turn](card, qp);
-    return turn == RNIC_TURN_IDLE ? both[row->turn ^ 1](card, qp) : turn;
+    enum rnic_turn turn = send(card, qp, row->turn != 0);
+    return turn == RNIC_TURN_IDLE ? send(card, qp, row->turn == 0) : turn;
 }
 
 /* One turn of the flow whose turn it is. */
