@@ -153,7 +153,10 @@ static void completion_table(const struct options *options)
 {
     double *times = malloc(options->samples * sizeof(*times));
     double none = 0;
-    endpoint_must("memory", times == NULL ? ENOMEM : 0);
+    if (times == NULL) {
+        endpoint_must("memory", ENOMEM);
+        return;
+    }
     table_begin("P2.5 completion time of 4 KiB writes, one after the other", TABLE_SIMULATED, "us",
                 options->json);
     for (unsigned i = 0; i < LOSSES; i++) {

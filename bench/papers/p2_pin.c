@@ -130,8 +130,9 @@ static void measure(struct vipl_rnic *rnic, uint64_t bytes)
     table_row(name, paper_pbl, pbl, "mlock", paper_lock > 0 ? paper_pbl / paper_lock : TABLE_NONE,
               pbl / lock);
     name_size(name, sizeof(name), "get_pbl, a page of", bytes);
-    table_row(name, paper_pbl > 0 ? paper_pbl / (double)(bytes / PAGE) : TABLE_NONE,
-              pbl / (double)(bytes / PAGE), NULL, TABLE_NONE, TABLE_NONE);
+    double pages = (double)bytes / PAGE;
+    table_row(name, paper_pbl > 0 ? paper_pbl / pages : TABLE_NONE, pbl / pages, NULL, TABLE_NONE,
+              TABLE_NONE);
 }
 
 /* ---- main ----------------------------------------------------------------------------------------------------------- */

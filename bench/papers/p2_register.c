@@ -174,9 +174,11 @@ int main(int argc, char **argv)
     }
     double *samples = malloc(options.samples * sizeof(*samples));
     struct rnic_pci *pci;
-    endpoint_must("memory", samples == NULL ? ENOMEM : 0);
     endpoint_must("open", rnic_pci_open(options.device, &pci));
-    endpoint_must("doorbells", pci->doorbells == NULL ? ENODEV : 0);
+    if (samples == NULL || pci->doorbells == NULL) {
+        endpoint_must(samples == NULL ? "memory" : "doorbells", samples == NULL ? ENOMEM : ENODEV);
+        return 1;
+    }
     register_table(&options, pci, samples);
     pci->ops->close(pci);
     post_table(&options, samples);

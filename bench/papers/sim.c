@@ -405,8 +405,8 @@ struct sim *sim_create(const struct sim_config *config)
 
 void sim_destroy(struct sim *sim)
 {
-    while (sim->frames > 0) {
-        free(pop(sim).data);
+    for (size_t i = 0; i < sim->frames; i++) {
+        free(sim->heap[i].data);
     }
     for (unsigned i = 0; i < sim->card_count; i++) {
         munmap(sim->cards[i].bar2, RNIC_BAR2_BYTES);

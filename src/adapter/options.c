@@ -179,27 +179,27 @@ static bool set_linger(struct rnic_options *o, const char *value)
 
 struct option {
     const char *name;
-    bool has_value;
-    bool (*set)(struct rnic_options *options,
-                const char *value); /* NULL: one that ends the reading, with `ends` */
+    /* NULL: one that ends the reading, with `ends` */
+    bool (*set)(struct rnic_options *options, const char *value);
     enum rnic_option_result ends;
+    bool has_value;
 };
-static const struct option known[] = {{"socket", true, set_socket, RNIC_OPTIONS_RUN},
-                                      {"dir", true, set_folder, RNIC_OPTIONS_RUN},
-                                      {"functions", true, set_functions, RNIC_OPTIONS_RUN},
-                                      {"mac", true, set_mac, RNIC_OPTIONS_RUN},
-                                      {"mtu", true, set_mtu, RNIC_OPTIONS_RUN},
-                                      {"profile", true, set_profile, RNIC_OPTIONS_RUN},
-                                      {"seed", true, set_seed, RNIC_OPTIONS_RUN},
-                                      {"lifeline", true, set_lifeline, RNIC_OPTIONS_RUN},
-                                      {"wire", true, set_wire, RNIC_OPTIONS_RUN},
-                                      {"impair", true, set_impair, RNIC_OPTIONS_RUN},
-                                      {"fault", true, set_fault, RNIC_OPTIONS_RUN},
-                                      {"log", true, set_log, RNIC_OPTIONS_RUN},
-                                      {"stats", false, set_stats, RNIC_OPTIONS_RUN},
-                                      {"linger", false, set_linger, RNIC_OPTIONS_RUN},
-                                      {"help", false, NULL, RNIC_OPTIONS_HELP},
-                                      {"version", false, NULL, RNIC_OPTIONS_VERSION}};
+static const struct option known[] = {{"socket", set_socket, RNIC_OPTIONS_RUN, true},
+                                      {"dir", set_folder, RNIC_OPTIONS_RUN, true},
+                                      {"functions", set_functions, RNIC_OPTIONS_RUN, true},
+                                      {"mac", set_mac, RNIC_OPTIONS_RUN, true},
+                                      {"mtu", set_mtu, RNIC_OPTIONS_RUN, true},
+                                      {"profile", set_profile, RNIC_OPTIONS_RUN, true},
+                                      {"seed", set_seed, RNIC_OPTIONS_RUN, true},
+                                      {"lifeline", set_lifeline, RNIC_OPTIONS_RUN, true},
+                                      {"wire", set_wire, RNIC_OPTIONS_RUN, true},
+                                      {"impair", set_impair, RNIC_OPTIONS_RUN, true},
+                                      {"fault", set_fault, RNIC_OPTIONS_RUN, true},
+                                      {"log", set_log, RNIC_OPTIONS_RUN, true},
+                                      {"stats", set_stats, RNIC_OPTIONS_RUN, false},
+                                      {"linger", set_linger, RNIC_OPTIONS_RUN, false},
+                                      {"help", NULL, RNIC_OPTIONS_HELP, false},
+                                      {"version", NULL, RNIC_OPTIONS_VERSION, false}};
 
 /* The option that the argument names, and the value behind its "=", or NULL. */
 static const struct option *find(const char *argument, const char **value)

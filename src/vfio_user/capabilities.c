@@ -27,7 +27,7 @@ static char peek(struct reader *r)
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) {
         r->at++;
     }
-    return r->at < r->end ? *r->at : '\0';
+    return (char)(r->at < r->end ? *r->at : '\0');
 }
 
 static bool take(struct reader *r, char wanted)

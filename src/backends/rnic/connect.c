@@ -400,9 +400,8 @@ static VIP_RETURN how_far(const struct rnic_connect_op *op)
 /* The registry's lock is held. VIP_SUCCESS: it has been answered. */
 static VIP_RETURN give_up(struct rnic_vi *rv, bool at_once)
 {
-    struct rnic_connect_op *op = rv->op;
     vipl_rnic_conn_events(rnic_nic_of_vi(rv)->device);
-    op = rv->op;
+    struct rnic_connect_op *op = rv->op;
     if (op == NULL) {
         return VIP_SUCCESS;
     }

@@ -374,7 +374,7 @@ VIP_RETURN vipl_rnic_conn_accept_request(struct vipl_be_nic *be, struct vipl_con
     return asked ? await_ready(nic, rv) : VIP_TIMEOUT;
 }
 
-void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool told)
+void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer)
 {
     struct rnic_device *device = rnic_nic_of(be)->device;
     vipl_mutex_lock(&vipl_rnic_registry.lock);
@@ -384,7 +384,7 @@ void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool 
         bool mine = incoming->taken == offer || incoming->taken == NULL;
         end_offer(offer, false);
         if (mine) {
-            if (told) {
+            if (answer) {
                 vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED,
                                       VIP_SUCCESS);
             }

@@ -329,7 +329,7 @@ static bool prove_memory(struct function *f)
 {
     struct vfu_dma_map map = {VFU_DMA_READABLE | VFU_DMA_WRITEABLE | VFU_DMA_MEMORY_FILE,
                               (uintptr_t)f->cookie, 0, sizeof(f->cookie)};
-    int fd;
+    int fd = -1;
     if (!f->client.theirs.memory_file || vipl_entropy(f->cookie, COOKIE_BYTES) != 0 ||
         vipl_own_memory(&fd) != 0) {
         return false;
@@ -456,7 +456,7 @@ static int map_doorbells(struct function *f)
 {
     uint8_t payload[VFU_REGION_INFO_BYTES];
     uint8_t reply[VFU_REGION_INFO_BYTES];
-    int fd;
+    int fd = -1;
     struct vfu_region_info info = {.index = VFU_REGION_BAR0 + 2};
     struct vfu_request request = {.command = VFU_GET_REGION_INFO,
                                   .payload = payload,
@@ -523,7 +523,7 @@ static int begin(struct function *f, int fd)
 
 static int open_function(const char *device, struct rnic_pci **out)
 {
-    int fd;
+    int fd = -1;
     int error = rnic_pci_connect(device, &fd);
     if (error != 0) {
         return error;

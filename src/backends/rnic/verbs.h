@@ -236,7 +236,7 @@ int vipl_rnic_query_qp(struct vipl_rnic_qp *qp, unsigned *state, unsigned *error
 /* Only the thread that takes the completions may call these two.
  * After a post that found no room: makes some, or finds what there is by now; posts go on afterwards. Nothing to do: 0 too. EAGAIN:
  * when more is complete. ENOMEM, ENOSPC: nothing has changed, and posts still find no room. */
-int vipl_rnic_grow_queue(struct vipl_rnic_qp *qp, unsigned queue);
+int vipl_rnic_grow_queue(struct vipl_rnic_qp *qp, unsigned which);
 /* The completion is one of this queue pair, not DRAINED: the entries up to it are over. False: it cannot be, the card is at fault
  * and dead. Never blocks. */
 bool vipl_rnic_retire(struct vipl_rnic_qp *qp, const struct vipl_rnic_completion *completion);

@@ -45,7 +45,7 @@ struct efe_host {
     bool (*transmit)(void *context, const uint8_t *frame, uint32_t bytes);
     /* A numbered frame: the next one of its flow, once. False: the layer above has no room; EFE keeps the frame, closes the
      * flow's window and delivers it again at efe_resume(). Payload and header are valid during the call only. */
-    bool (*deliver)(void *context, uint32_t flow, const struct efe_header *header, const uint8_t *payload);
+    bool (*deliver)(void *context, uint32_t index, const struct efe_header *header, const uint8_t *payload);
     /* The frame that was committed with this tag is in the peer adapter's memory, as are all before it. In order of commit. */
     void (*acknowledged)(void *context, uint32_t flow, uint64_t tag);
     /* efe_reserve() has failed for this flow and would not now. Once per failure; another flow may be faster. */
@@ -134,20 +134,20 @@ void efe_function_reset(struct efe *efe, uint64_t now, uint16_t fn);
 uint32_t efe_open(struct efe *efe, uint64_t now, uint16_t local_fn, const uint8_t remote_mac[6],
                   uint16_t remote_fn);
 /* A user, such as a connected QP: the flow is not given up for others while it has any. Death ends all use. */
-void efe_hold(struct efe *efe, uint32_t flow);
-void efe_release(struct efe *efe, uint32_t flow);
-void efe_describe(const struct efe *efe, uint32_t flow, struct efe_flow_info *out);
+void efe_hold(struct efe *efe, uint32_t index);
+void efe_release(struct efe *efe, uint32_t index);
+void efe_describe(const struct efe *efe, uint32_t index, struct efe_flow_info *out);
 
 /* A buffer of efe_payload_most() bytes for the next frame of the flow; asked for again before commit or cancel, the same one.
  * NULL: no room by the peer's window or in the pool; room() says when there is. */
-uint8_t *efe_reserve(struct efe *efe, uint32_t flow);
+uint8_t *efe_reserve(struct efe *efe, uint32_t index);
 /* The reserved buffer has so many bytes of payload: the frame is numbered, and sent as soon as window and pace allow. */
-void efe_commit(struct efe *efe, uint64_t now, uint32_t flow, const struct efe_send *send,
+void efe_commit(struct efe *efe, uint64_t now, uint32_t index, const struct efe_send *send,
                 uint32_t payload_bytes, uint64_t tag);
 /* The reserved buffer, if any, is not needed. */
-void efe_cancel(struct efe *efe, uint32_t flow);
+void efe_cancel(struct efe *efe, uint32_t index);
 /* The layer above has room again: what was refused is delivered, until it refuses once more. */
-void efe_resume(struct efe *efe, uint64_t now, uint32_t flow);
+void efe_resume(struct efe *efe, uint64_t now, uint32_t index);
 
 /* --- Wire and clock -------------------------------------------------------------------------- */
 

@@ -105,11 +105,10 @@ static void receive_numbered(struct efe *efe, uint64_t now, struct efe_flow *flo
 {
     struct efe_counters *counters = &efe_state(efe)->counters;
     bool at_once = header->sequence != flow->expected || flow->kept > 0 || (header->flags & EFE_ACK_NOW) != 0;
-    if (efe_ahead(flow->expected, header->sequence) < 0) {
-        counters->duplicates++;
-    } else if (header->sequence - flow->undelivered >= EFE_WINDOW_MOST) {
+    bool is_past = efe_ahead(flow->expected, header->sequence) < 0;
+    if (!is_past && header->sequence - flow->undelivered >= EFE_WINDOW_MOST) {
         counters->outside++;
-    } else if (*efe_incoming(flow, header->sequence) != EFE_NONE) {
+    } else if (is_past || *efe_incoming(flow, header->sequence) != EFE_NONE) {
         counters->duplicates++;
     } else {
         receive_new(efe, flow, header, frame);

@@ -15,7 +15,7 @@ enum rnic_turn {
 /* The queue pair may have something to send. */
 void rnic_schedule(struct rnic_card *card, uint32_t qp);
 /* The flow, or the function, joins its list if any of it has something to send and can. */
-void rnic_schedule_flow(struct rnic_card *card, uint32_t flow);
+void rnic_schedule_flow(struct rnic_card *card, uint32_t number);
 void rnic_schedule_fn(struct rnic_card *card, unsigned fn);
 /* Takes the first function, or the first flow of a function, off its list; there is one. */
 unsigned rnic_schedule_pop_fn(struct rnic_card *card);
