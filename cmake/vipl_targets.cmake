@@ -120,18 +120,18 @@ function(vipl_card target folder)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# vipl_adapter(<folder> <file>...): the code of the adapter process. It calls the model of the card, which is not part of it: a test may
-# put another one in its place.
-function(vipl_adapter folder)
+# vipl_part(<target> <folder> <file>...): objects apart from the library's: the adapter process, which calls the model of the card, so that a
+# test may put another one in its place; and what only its program has.
+function(vipl_part target folder)
     list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
-    if(NOT TARGET vipl_adapter_objects)
-        add_library(vipl_adapter_objects OBJECT)
-        vipl_own(vipl_adapter_objects)
-        vipl_internal_includes(vipl_adapter_objects)
-        set_target_properties(vipl_adapter_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
-        target_link_libraries(vipl_adapter_objects PRIVATE Threads::Threads)
+    if(NOT TARGET ${target})
+        add_library(${target} OBJECT)
+        vipl_own(${target})
+        vipl_internal_includes(${target})
+        set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+        target_link_libraries(${target} PRIVATE Threads::Threads)
     endif()
-    target_sources(vipl_adapter_objects PRIVATE ${ARGN})
+    target_sources(${target} PRIVATE ${ARGN})
 endfunction()
 
 # vipl_backend(<name> <file>...): adds src/backends/<name> and its line in the table, if VIPL_BACKEND_<NAME> is on.
@@ -156,7 +156,7 @@ function(vipl_backend_table)
         set(sharing_entry "vipl_server_entry *const vipl_server_in_fork = vipl_server_run;\n")
     endif()
     if(VIPL_BACKEND_RNIC)
-        set(rnic_include "#include \"adapter/command.h\"\n#include \"rnic/start.h\"\n")
+        set(rnic_include "#include \"adapter/serve.h\"\n#include \"rnic/start.h\"\n")
         set(rnic_entry "rnic_adapter_entry *const rnic_adapter_in_fork = rnic_adapter_fork;\n")
     endif()
     set(table ${PROJECT_BINARY_DIR}/src/core/backend_table.c)

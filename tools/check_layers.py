@@ -143,10 +143,10 @@ def check_file(root, path, backends):
 
 
 def sources_of(cmake):
-    """The paths of what vipl_layer(), vipl_helper(), vipl_adapter(), vipl_backend() and vipl_card() list."""
+    """The paths of what vipl_layer(), vipl_helper(), vipl_part(), vipl_backend() and vipl_card() list."""
     built = set()
-    cmake = re.sub(r'vipl_card\(\S+|vipl_helper\(\S+\s+\S+', 'vipl_layer(', cmake)
-    for kind, folder, names in re.findall(r'vipl_(layer|adapter|backend)\(\s*(\S+)\s+([^)]*)\)', cmake):
+    cmake = re.sub(r'vipl_(?:card|part)\(\S+|vipl_helper\(\S+\s+\S+', 'vipl_layer(', cmake)
+    for kind, folder, names in re.findall(r'vipl_(layer|backend)\(\s*(\S+)\s+([^)]*)\)', cmake):
         where = 'src/backends/' + folder if kind == 'backend' else folder
         built.update(where + '/' + name for name in names.split())
     return built
@@ -271,7 +271,7 @@ def self_test():
                        'vipl_layer(src/server calls.c)\nvipl_card(card src/devices/rnic card.c bad.c)\n'
                        'vipl_layer(src/os/posix good.c bad.c)\nvipl_backend(loopback good.c bad.c)\n'
                        'vipl_backend(rnic pci_inproc.c verbs.c)\n'
-                       'vipl_layer(src/vfio_user message.c)\nvipl_adapter(src/adapter dma.c)\n')
+                       'vipl_layer(src/vfio_user message.c)\nvipl_part(part src/adapter dma.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:
             file.write('/* SPDX-License-Identifier: MIT */\n')
         with open(os.path.join(root, 'tools/CMakeLists.txt'), 'w', encoding='utf-8') as file:

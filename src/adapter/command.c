@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 #include "adapter/options.h"
-#include "rnic/start.h"
+#include "adapter/serve.h"
+#include "adapter/stats_print.h"
 #include "start/socket_path.h"
 #include "vipl/version.h"
 
@@ -23,32 +24,12 @@ static void end(void)
     }
 }
 
-static void say(int lifeline, enum rnic_adapter_start what)
+static void adapter_runs(struct rnic_adapter *adapter)
 {
-    unsigned char byte = (unsigned char)what;
-    if (lifeline >= 0) {
-        (void)vipl_local_send(lifeline, &byte, 1, NULL, 0);
-        vipl_fd_close(lifeline);
-    }
-}
-
-/* Until it is to end. Another adapter that has the path already is as good to a program that waits. */
-static int serve(const struct rnic_options *options, char *what, size_t size)
-{
-    struct rnic_adapter *adapter = NULL;
-    vipl_on_end(end);
-    int error = rnic_adapter_create(&options->adapter, &adapter, what, size);
     running = adapter;
     if (is_asked_to_end && adapter != NULL) { /* meanwhile */
         rnic_adapter_end(adapter);
     }
-    say(options->lifeline, error == 0 || error == EADDRINUSE ? RNIC_ADAPTER_RUNS : RNIC_ADAPTER_FAILED);
-    if (error == 0) {
-        rnic_adapter_run(adapter);
-        running = NULL;
-        rnic_adapter_destroy(adapter);
-    }
-    return error;
 }
 
 static int run(const struct rnic_options *options)
@@ -61,8 +42,8 @@ static int run(const struct rnic_options *options)
             return 1;
         }
     }
-    vipl_fd_raise_limit(); /* each program has some twenty descriptors here */
-    int error = serve(options, what, sizeof(what));
+    vipl_on_end(end);
+    int error = rnic_adapter_serve(&options->adapter, options->lifeline, adapter_runs, what, sizeof(what));
     if (error != 0 && options->lifeline < 0) {
         fprintf(stderr, "vipl-rnicd: %s: %s\n", what,
                 error == EADDRINUSE ? "it is served already" : vipl_os_error(error, text, sizeof(text)));
@@ -121,16 +102,4 @@ int rnic_adapter_command(int count, char **arguments)
         return 1;
     }
     return result == RNIC_OPTIONS_STATS ? print_stats(&options) : run(&options);
-}
-
-void rnic_adapter_fork(const char *path, int lifeline)
-{
-    struct rnic_options options;
-    rnic_options_init(&options);
-    options.adapter.socket = path;
-    options.adapter.lingers = true;
-    options.lifeline = lifeline;
-    char what[256];
-    vipl_fd_raise_limit();
-    (void)serve(&options, what, sizeof(what));
 }

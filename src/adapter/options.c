@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapter/serve.h"
+
 const char rnic_options_help[] =
     "usage: vipl-rnicd [OPTION]...\n"
     "Serves an emulated RDMA card: a function of it to each program or virtual machine that connects.\n"
@@ -35,21 +37,8 @@ const char rnic_options_help[] =
 
 void rnic_options_init(struct rnic_options *options)
 {
-    memset(options, 0, sizeof(*options));
-    options->lifeline = -1;
-    options->adapter.card = (struct rnic_card_config){.functions = RNIC_CARD_MOST_FUNCTIONS,
-                                                      .qps = 65536,
-                                                      .cqs = 65536,
-                                                      .stags = 65535,
-                                                      .pbl_entries = 4 << 20,
-                                                      .flows = 1024,
-                                                      .frames = 16384,
-                                                      .mtu = 9000,
-                                                      .profile = RNIC_PROFILE_NONE};
-    (void)vipl_entropy(&options->adapter.card.seed, sizeof(options->adapter.card.seed));
-    (void)vipl_entropy(options->adapter.card.mac, sizeof(options->adapter.card.mac));
-    options->adapter.card.mac[0] =
-        (uint8_t)((options->adapter.card.mac[0] & 0xFC) | 2); /* a single card's, chosen here */
+    *options = (struct rnic_options){.lifeline = -1};
+    rnic_adapter_defaults(&options->adapter);
 }
 
 /* --- values --- */

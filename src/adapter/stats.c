@@ -10,7 +10,7 @@
 #include "adapter/adapter.h"
 #include "rnic/registers.h"
 
-enum { TEXT_BYTES = 256 * 1024, WAIT_MS = 10000 };
+enum { TEXT_BYTES = 256 * 1024 };
 
 struct text {
     char *at;
@@ -141,45 +141,4 @@ void rnic_stats_close(struct rnic_stats *stats)
         vipl_stream_unlisten(stats->path, stats->fd, stats->lock);
         stats->fd = -1;
     }
-}
-
-/* --- the one who asks --- */
-
-static int print_once(const char *path)
-{
-    char part[4096];
-    size_t length = 1;
-    unsigned none;
-    int fd;
-    int error = vipl_stream_connect(path, &fd);
-    if (error != 0) {
-        return error;
-    }
-    while (error == 0 && length > 0) {
-        error = vipl_stream_receive(fd, part, sizeof(part), &length, NULL, 0, &none);
-        if (error == EAGAIN) {
-            error = vipl_poll(&fd, 1, WAIT_MS, NULL);
-            length = 1;
-        } else if (error == 0) {
-            fwrite(part, 1, length, stdout);
-        }
-    }
-    vipl_fd_close(fd);
-    fflush(stdout);
-    return error;
-}
-
-int rnic_stats_print(const char *socket, unsigned seconds)
-{
-    enum { MS = 1000 };
-    char path[sizeof(((struct rnic_stats *)0)->path)];
-    if (snprintf(path, sizeof(path), "%s.stats", socket) >= (int)sizeof(path)) {
-        return ENAMETOOLONG;
-    }
-    int error = print_once(path);
-    while (error == 0 && seconds > 0) {
-        (void)vipl_poll(NULL, 0, (int)seconds * MS, NULL);
-        error = print_once(path);
-    }
-    return error;
 }

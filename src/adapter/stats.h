@@ -20,8 +20,4 @@ void rnic_stats_close(struct rnic_stats *stats);
 /* The text. Returns its length. */
 size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size);
 
-/* Asks the adapter of that socket and prints what it tells, once, or (seconds > 0) again and again. 0, or an errno value: it does not
- * run. */
-int rnic_stats_print(const char *socket, unsigned seconds);
-
 #endif

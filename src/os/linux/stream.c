@@ -60,10 +60,11 @@ static int lock_path(const char *path, int *lock)
 
 static int bind_and_listen(int s, const struct sockaddr_un *a)
 {
-    mode_t mask = umask(0177); /* the listening process has one thread */
-    int error = bind(s, (const struct sockaddr *)a, sizeof(*a)) == 0 ? 0 : errno;
-    umask(mask);
-    return error == 0 && listen(s, BACKLOG) != 0 ? errno : error;
+    /* The path gets the mode that the socket has. */
+    return fchmod(s, 0600) == 0 && bind(s, (const struct sockaddr *)a, sizeof(*a)) == 0 &&
+                   listen(s, BACKLOG) == 0
+               ? 0
+               : errno;
 }
 
 int vipl_stream_listen(const char *path, int *listener, int *lock)

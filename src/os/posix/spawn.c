@@ -156,31 +156,6 @@ int vipl_detach(const char *name, const int *keep, unsigned count)
     return child == 0 ? 0 : errno;
 }
 
-static void (*end_handler)(void); /* set before the signals can come */
-
-static void asked_to_end(int number)
-{
-    int saved = errno;
-    (void)number;
-    end_handler();
-    errno = saved;
-}
-
-void vipl_on_end(void (*handler)(void))
-{
-    const int signals[] = {SIGTERM, SIGINT, SIGHUP};
-    struct sigaction action = {.sa_handler = asked_to_end};
-    sigset_t set;
-    sigemptyset(&set);
-    sigemptyset(&action.sa_mask);
-    end_handler = handler;
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        sigaction(signals[i], &action, NULL);
-        sigaddset(&set, signals[i]);
-    }
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a program in the background has begun with all blocked */
-}
-
 int vipl_parent(void)
 {
     return (int)getppid();

@@ -50,7 +50,7 @@ def exports(nm, folder, version_map, library):
 
 def archive(nm, library):
     names = [line.split()[-1] for line in lines_of(nm, '-g', '--defined-only', library) if len(line.split()) == 3]
-    bad = sorted(name for name in names if not re.match(r'(Vip|vipl_)', name))
+    bad = sorted(name for name in names if not re.match(r'(Vip|vipl_|rnic_|vfu_|efe_)', name))
     for name in bad:
         print('%s: %s has no prefix' % (library, name))
     doubles = sorted({name for name in names if names.count(name) > 1})

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* Beginning, telling a program that waits for it, serving, and ending. */
+#include "adapter/serve.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "rnic/start.h"
+
+void rnic_adapter_defaults(struct rnic_adapter_config *config)
+{
+    memset(config, 0, sizeof(*config));
+    config->card = (struct rnic_card_config){.functions = RNIC_CARD_MOST_FUNCTIONS,
+                                             .qps = 65536,
+                                             .cqs = 65536,
+                                             .stags = 65535,
+                                             .pbl_entries = 4 << 20,
+                                             .flows = 1024,
+                                             .frames = 16384,
+                                             .mtu = 9000,
+                                             .profile = RNIC_PROFILE_NONE};
+    (void)vipl_entropy(&config->card.seed, sizeof(config->card.seed));
+    (void)vipl_entropy(config->card.mac, sizeof(config->card.mac));
+    config->card.mac[0] = (uint8_t)((config->card.mac[0] & 0xFC) | 2); /* a single card's, chosen here */
+}
+
+static void say(int lifeline, enum rnic_adapter_start what)
+{
+    unsigned char byte = (unsigned char)what;
+    if (lifeline >= 0) {
+        (void)vipl_local_send(lifeline, &byte, 1, NULL, 0);
+        vipl_fd_close(lifeline);
+    }
+}
+
+static void tell(void (*runs)(struct rnic_adapter *adapter), struct rnic_adapter *adapter)
+{
+    if (runs != NULL) {
+        runs(adapter);
+    }
+}
+
+/* To a program that waits another adapter that has the path already is as good. */
+int rnic_adapter_serve(const struct rnic_adapter_config *config, int lifeline,
+                       void (*runs)(struct rnic_adapter *adapter), char *what, size_t size)
+{
+    struct rnic_adapter *adapter;
+    vipl_fd_raise_limit(); /* each program has some twenty descriptors here */
+    int error = rnic_adapter_create(config, &adapter, what, size);
+    say(lifeline, error == 0 || error == EADDRINUSE ? RNIC_ADAPTER_RUNS : RNIC_ADAPTER_FAILED);
+    if (error == 0) {
+        tell(runs, adapter);
+        rnic_adapter_run(adapter);
+        tell(runs, NULL);
+        rnic_adapter_destroy(adapter);
+    }
+    return error;
+}
+
+void rnic_adapter_fork(const char *path, int lifeline)
+{
+    struct rnic_adapter_config config;
+    char what[256];
+    rnic_adapter_defaults(&config);
+    config.socket = path;
+    config.lingers = true;
+    (void)rnic_adapter_serve(&config, lifeline, NULL, what, sizeof(what));
+}

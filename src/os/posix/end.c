@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Signals that ask a program to end. Not part of the library, which leaves the program's signals alone. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include "os/os.h"
+
+static void (*end_handler)(void); /* set before the signals can come */
+
+static void asked_to_end(int number)
+{
+    int saved = errno;
+    (void)number;
+    end_handler();
+    errno = saved;
+}
+
+void vipl_on_end(void (*handler)(void))
+{
+    const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+    struct sigaction action = {.sa_handler = asked_to_end};
+    sigset_t set;
+    sigemptyset(&set);
+    sigemptyset(&action.sa_mask);
+    end_handler = handler;
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        sigaction(signals[i], &action, NULL);
+        sigaddset(&set, signals[i]);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a program in the background has begun with all blocked */
+}
