@@ -78,6 +78,83 @@ public:
     std::string socket;
 };
 
+/** A server that says yes to everything, and does nothing. */
+class LyingServer {
+public:
+    LyingServer() : path(folder_.path + "/s")
+    {
+        REQUIRE(vipl_stream_listen(path.c_str(), &listener_, &lock_) == 0);
+        thread_ = std::thread([this] { serve(); });
+    }
+    ~LyingServer()
+    {
+        end();
+        vipl_stream_unlisten(path.c_str(), listener_, lock_);
+    }
+    LyingServer(const LyingServer &) = delete;
+    LyingServer &operator=(const LyingServer &) = delete;
+    void end()
+    {
+        if (thread_.joinable()) {
+            thread_.join();
+        }
+    }
+
+    std::atomic<bool> talks_nonsense{false};
+    bool saw_end = false;
+    std::vector<vfu_dma_map> maps;
+
+private:
+    void serve()
+    {
+        int fd = -1;
+        vfu_channel channel;
+        vfu_message m;
+        if (vipl_poll(&listener_, 1, wait_ms(), nullptr) != 0 || vipl_local_accept(listener_, &fd) != 0 ||
+            vfu_channel_open(&channel, fd) != 0) {
+            return;
+        }
+        int error = 0;
+        while (error == 0) {
+            error = vfu_channel_receive(&channel, &m);
+            if (error == EAGAIN) {
+                error = vipl_poll(&channel.fd, 1, wait_ms(), nullptr);
+            } else if (error == 0) {
+                reply(channel, m);
+                vfu_channel_next(&channel);
+            }
+        }
+        saw_end = error == EPIPE;
+        vfu_channel_close(&channel);
+    }
+    void reply(vfu_channel &channel, const vfu_message &m)
+    {
+        std::uint8_t bytes[VFU_HEADER_BYTES + 512] = {};
+        size_t length = VFU_HEADER_BYTES + m.bytes;
+        vfu_dma_map map;
+        if (m.header.command == VFU_DMA_MAP && vfu_dma_map_read(m.payload, m.bytes, &map)) {
+            maps.push_back(map);
+            length = VFU_HEADER_BYTES;
+        } else if (m.header.command == VFU_REGION_READ) {
+            length += 4;
+        }
+        std::memcpy(bytes + VFU_HEADER_BYTES, m.payload, m.bytes); // also of VERSION: the same capabilities
+        const vfu_header header = {static_cast<std::uint16_t>(m.header.id + (talks_nonsense ? 1 : 0)),
+                                   m.header.command, static_cast<std::uint32_t>(length), VFU_REPLY, 0};
+        vfu_header_write(bytes, &header);
+        if ((m.header.flags & VFU_NO_REPLY) == 0) {
+            (void)vfu_channel_send(&channel, bytes, length, nullptr, 0, nullptr, 0);
+        }
+    }
+
+    Folder folder_;
+    int listener_ = -1, lock_ = -1;
+    std::thread thread_;
+
+public:
+    std::string path;
+};
+
 /** Whether the card writes memory while no thread of this program's calls anything. */
 bool writes_by_thread(rnic_pci *pci)
 {
@@ -213,6 +290,35 @@ TEST_CASE("whatever the system refuses, a driver has its function or an error", 
         }
     }
     CHECK(was_answered);
+}
+
+TEST_CASE("an adapter that has not proven that it sees the program's memory is not sent there", "[client]")
+{
+    LyingServer server;
+    std::vector<std::uint8_t> memory(1000);
+    rnic_pci *pci = nullptr;
+    REQUIRE(rnic_pci_vfio_user_open(("socket:" + server.path).c_str(), &pci) == 0);
+    std::uint64_t iova = 0;
+    REQUIRE(pci->ops->map(pci, memory.data(), memory.size(), RNIC_PCI_READ, &iova) == 0);
+    pci->ops->close(pci);
+    server.end();
+    REQUIRE(server.maps.size() == 2);
+    CHECK(server.maps[0].flags == (VFU_DMA_READABLE | VFU_DMA_WRITEABLE | VFU_DMA_MEMORY_FILE));
+    CHECK((server.maps[1].flags == VFU_DMA_READABLE && server.maps[1].offset == 0 &&
+           server.maps[1].bytes == 1000));
+}
+
+TEST_CASE("an adapter that talks nonsense is hung up on at once", "[client]")
+{
+    LyingServer server;
+    rnic_pci *pci = nullptr;
+    REQUIRE(rnic_pci_vfio_user_open(("socket:" + server.path).c_str(), &pci) == 0);
+    server.talks_nonsense = true;
+    CHECK(pci->ops->read(pci, 0, 0) == UINT32_MAX);
+    CHECK(pci->ops->is_gone(pci));
+    server.end(); // which its stream's end makes it do, though the function is still open here
+    CHECK(server.saw_end);
+    pci->ops->close(pci);
 }
 
 TEST_CASE("an interrupt makes its vector's descriptor readable, until it is cleared", "[client]")

@@ -63,6 +63,28 @@ TEST_CASE("each connection gets the next free function, and what it leaves begin
     CHECK(attaches(second) == 1);
 }
 
+TEST_CASE("a program that connects just before another one ends gets its function", "[functions]")
+{
+    const Folder folder;
+    const std::string path = folder.path + "/s";
+    rnic_adapter_config config{};
+    char what[256];
+    config.card.functions = 1;
+    config.socket = path.c_str();
+    rnic_adapter *adapter = nullptr;
+    REQUIRE(rnic_adapter_create(&config, &adapter, what, sizeof what) == 0);
+    Client first(path, false);
+    rnic_adapter_turn(adapter);
+    REQUIRE(adapter->users == 1);
+    Client second(path, false); // what the adapter finds first, in the same turn
+    first.hang_up();
+    rnic_adapter_turn(adapter);
+    second.send(VFU_VERSION, {0, 0, 0, 0});
+    rnic_adapter_turn(adapter);
+    CHECK(second.receive().header.flags == VFU_REPLY);
+    rnic_adapter_destroy(adapter);
+}
+
 TEST_CASE("a refused connection is told that it is, whatever it asks", "[functions]")
 {
     const Adapter adapter(1);

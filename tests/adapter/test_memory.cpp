@@ -4,6 +4,8 @@
 #include "raw_client.hpp"
 
 #include <dirent.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 
 using namespace adapter_test;
@@ -303,6 +305,36 @@ TEST_CASE("a descriptor that is not the program's memory proves nothing", "[memo
     }
     vipl_fd_close(own);
 }
+
+#if !defined(__SANITIZE_THREAD__) // a child of a program with threads
+TEST_CASE("a file that is only called like a process's memory is none", "[memory]")
+{
+    const Folder folder;
+    const pid_t child = fork();
+    if (child == 0) { // with mounts of its own
+        const std::string file = folder.path + "/proc/1/mem";
+        vipl_file is{};
+        if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+            mount("none", folder.path.c_str(), "tmpfs", 0, nullptr) != 0) {
+            _exit(77);
+        }
+        bool good = std::system(("mkdir -p " + folder.path + "/proc/1").c_str()) == 0;
+        const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        good = good && fd >= 0 && umount2(folder.path.c_str(), MNT_DETACH) == 0; // its path begins there now
+        char name[64] = "";
+        (void)!readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1);
+        good = good && std::string(name) == "/proc/1/mem" && vipl_file_identify(fd, &is) == 0;
+        _exit(good && is.kind == VIPL_FILE_MEMORY ? 0 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        WARN("this process may not mount anything");
+    } else {
+        CHECK(status == 0);
+    }
+}
+#endif
 
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) // a child of a program with threads
 TEST_CASE("the memory of a dead program is not there any more", "[memory]")
