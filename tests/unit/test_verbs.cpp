@@ -685,34 +685,9 @@ TEST_CASE("a renewed queue pair has lost what was posted, and its room is there 
             opened.must_post(VIPL_RNIC_SQ, i, 3);
             opened.must_post(VIPL_RNIC_RQ, i, 3);
         }
-        REQUIRE(vipl_rnic_renew_qp(&opened.qp, false) == 0);
+        REQUIRE(vipl_rnic_renew_qp(&opened.qp) == 0);
         CHECK(opened.fake.last()[RNIC_CMD_QP_STATE] == RNIC_QP_STATE_IDLE);
         CHECK(opened.fake.doorbell(kSqDoorbell) == 7 * (round + 1));
-    }
-}
-
-TEST_CASE("a renewed queue pair may keep its receives, at the indices where it begins again", "[verbs]")
-{
-    Opened opened;
-    for (std::uint32_t i = 0; i < 12; ++i) {
-        opened.must_post(VIPL_RNIC_RQ, i, 3);
-    }
-    opened.complete(RNIC_WORK_RECEIVE, 2);
-    REQUIRE(opened.poll() == 1);
-    opened.must_post(VIPL_RNIC_SQ, 0);
-    REQUIRE(vipl_rnic_renew_qp(&opened.qp, true) == 0);
-    CHECK(opened.fake.doorbell(kRqDoorbell) == 22);
-    for (std::uint32_t i = 0; i < 10; ++i) {
-        CHECK(opened.cookie(1, 12 + i) == 2 + i);
-        const std::uint64_t list = rnic_get64(opened.entry(1, 12 + i) + RNIC_WQE_SEGMENT0, opened.fake.big());
-        CHECK(rnic_get32(FakeFunction::at(list) + RNIC_SEG_STAG, opened.fake.big()) == 0x77);
-    }
-    for (std::uint32_t i = 13; i <= 22; ++i) {
-        opened.complete(RNIC_WORK_RECEIVE, i);
-        CHECK(opened.poll() == 1);
-    }
-    for (std::uint32_t i = 0; i < 14; ++i) { // all the room is there
-        opened.must_post(VIPL_RNIC_RQ, i);
     }
 }
 

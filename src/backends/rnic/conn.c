@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/rnic/connect.h"
+#include "backends/rnic/data.h"
 #include "backends/rnic/listen.h"
 #include "backends/rnic/vi.h"
 #include "base/log.h"
@@ -137,7 +138,9 @@ static void on_ready(struct rnic_device *device, const struct vipl_rnic_peer *fr
         rnic_vi_set(rv, RNIC_VI_IDLE);
         vipl_rnic_vi_stop(rv);
         vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, rv->qp.number, message->serial);
+        return;
     }
+    vipl_rnic_data_open(rnic_nic_of_vi(rv), rv);
 }
 
 /* The connection is no more, for the reason `code`. */
@@ -271,7 +274,6 @@ static void tear_down_vi(struct rnic_vi *rv)
         lose(rv, VIP_ERROR_CONN_LOST);
     } else if (rv->state != RNIC_VI_IDLE) {
         rnic_vi_set(rv, RNIC_VI_IDLE);
-        vipl_store_relaxed(&rv->stale, 1);
         vipl_up_connect_failed(rv->vi, VIP_NOT_REACHABLE);
     }
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "backends/rnic/conn.h"
+#include "backends/rnic/data.h"
 #include "backends/rnic/listen.h"
 #include "backends/rnic/vi.h"
 #include "base/deadline.h"
@@ -174,7 +175,6 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     rc = begin(op);
     if (rc != VIP_SUCCESS) {
         vipl_rnic_connect_end(op);
-        vipl_store_relaxed(&rv->stale, 1);
     }
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
     vipl_up_wake(nic->core); /* a sleeping thread does not know of the time when to send again */
@@ -271,7 +271,9 @@ static void on_accept(struct rnic_connect_op *op, const struct vipl_rnic_peer *f
         rnic_vi_set(rv, RNIC_VI_IDLE);
         vipl_rnic_vi_stop(rv);
         vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, rv->qp.number, rv->serial);
+        return;
     }
+    vipl_rnic_data_open(rnic_nic_of_vi(rv), rv);
 }
 
 /* What is told of a request that is over here. */

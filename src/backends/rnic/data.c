@@ -3,6 +3,9 @@
  * Posts, completions, and room for more. A post runs under a queue lock of its VI, where nothing may wait for the card. When it finds no
  * room the VI goes on a list, and the posting thread makes the room at the end of its call (base/deferred.h); so when a call that posts
  * returns, the card has the post, unless memory is short. Meanwhile the card lets messages wait for receives that are held back.
+ *
+ * So are those that are posted before core knows that the VI is connected: a message that comes earlier would be complete on a VI that
+ * is not connected yet.
  */
 #include "backends/rnic/data.h"
 
@@ -145,11 +148,11 @@ enum vipl_posted vipl_rnic_data_recv(struct vipl_be_nic *be, struct vipl_vi *vi,
                                   .cookie = recv->sequence,
                                   .segment = segments};
     (void)be;
-    if (vipl_load_relaxed(&rv->stale) != 0) {
-        return VIPL_POSTED_AGAIN; /* connecting and accepting empty the queue first, and then ask for it again */
+    enum vipl_posted outcome = VIPL_POSTED_AGAIN;
+    if (vipl_load_relaxed(&rv->open) != 0) {
+        work.segments = list_segments(&recv->local, recv->handles, segments);
+        outcome = posted(rv, vipl_rnic_post_rq(&rv->qp, &work));
     }
-    work.segments = list_segments(&recv->local, recv->handles, segments);
-    enum vipl_posted outcome = posted(rv, vipl_rnic_post_rq(&rv->qp, &work));
     if (outcome == VIPL_POSTED_AGAIN && !rv->held) {
         rv->held = true;
         vipl_rnic_hold_rq(&rv->qp, true);
@@ -163,7 +166,8 @@ enum vipl_posted vipl_rnic_data_recv(struct vipl_be_nic *be, struct vipl_vi *vi,
 static void end_hold(struct rnic_vi *rv)
 {
     vipl_up_recv_lock(rv->vi);
-    if (rv->held && vipl_load_relaxed(&rv->qp.queues[VIPL_RNIC_RQ].wants) == 0) {
+    if (rv->held && vipl_load_relaxed(&rv->open) != 0 &&
+        vipl_load_relaxed(&rv->qp.queues[VIPL_RNIC_RQ].wants) == 0) {
         rv->held = false;
         vipl_rnic_hold_rq(&rv->qp, false);
     }
@@ -208,6 +212,28 @@ void vipl_rnic_data_make_room(struct rnic_nic *nic)
         vipl_store_relaxed(&nic->has_wanting, 1);
     }
     vipl_mutex_unlock(&nic->wanting_lock);
+}
+
+void vipl_rnic_data_open(struct rnic_nic *nic, struct rnic_vi *rv)
+{
+    vipl_store_relaxed(&rv->open,
+                       1); /* first: a receive that is posted meanwhile is handed over here, or then */
+    vipl_up_recv_resume(rv->vi);
+    vipl_mutex_lock(&nic->rx);
+    vipl_rnic_data_make_room(nic);
+    vipl_mutex_unlock(&nic->rx);
+    end_hold(rv);
+}
+
+void vipl_rnic_data_shut(struct rnic_vi *rv)
+{
+    vipl_up_recv_lock(rv->vi);
+    vipl_store_relaxed(&rv->open, 0);
+    if (rv->held) {
+        rv->held = false;
+        vipl_rnic_hold_rq(&rv->qp, false);
+    }
+    vipl_up_recv_unlock(rv->vi);
 }
 
 /* --- completions --- */

@@ -367,9 +367,6 @@ VIP_RETURN vipl_rnic_conn_accept_request(struct vipl_be_nic *be, struct vipl_con
     vipl_rnic_conn_events(nic->device); /* the requester may have gone */
     struct rnic_offer *offer = rnic_conn_of(conn)->offer;
     bool asked = offer != NULL && answer(rv, offer->incoming);
-    if (!asked) {
-        vipl_store_relaxed(&rv->stale, 1);
-    }
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
     return asked ? await_ready(nic, rv) : VIP_TIMEOUT;
 }

@@ -110,10 +110,10 @@ struct rnic_vi {
     bool peer_gone;                    /* the peer need not be told of the end */
     bool ending;                       /* it is being quiesced: errors of the queue pair are no news */
     uint32_t active;                   /* atomic, relaxed: the queue pair has left IDLE */
-    uint32_t stale;                    /* atomic, relaxed: the queues have posts that are core's again */
-    uint32_t broken;           /* atomic, relaxed: the connection has failed: nothing more can be sent */
-    uint32_t drained;          /* atomic, relaxed: DRAINED was taken; written under rx */
-    bool held;                 /* the card knows that receives are held back; guarded by the receive lock */
+    uint32_t open;    /* atomic, relaxed: core knows that it is connected, and the card gets its receives */
+    uint32_t broken;  /* atomic, relaxed: the connection has failed: nothing more can be sent */
+    uint32_t drained; /* atomic, relaxed: DRAINED was taken; written under rx */
+    bool held;        /* the card knows that receives are held back; guarded by the receive lock */
     struct vipl_list wanting;  /* nic->wanting; guarded by wanting_lock */
     struct vipl_deferred grow; /* of the thread that has set `deferred` */
     uint32_t deferred;         /* atomic: enum in data.c */

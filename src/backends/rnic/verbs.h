@@ -227,9 +227,9 @@ int vipl_rnic_set_qp(struct vipl_rnic_qp *qp, const struct vipl_rnic_qp_attribut
 /* modify_qp. `connection`: for RECEIVE, and for CONNECTED from IDLE; else NULL. EALREADY: not from the state that it has. */
 int vipl_rnic_modify_qp(struct vipl_rnic_qp *qp, unsigned state,
                         const struct vipl_rnic_qp_connection *connection);
-/* From ERROR, with DRAINED taken, to IDLE. What had been posted and was not completed is given up; the queues begin again empty,
- * or with `keep_receives`, with the receives that were given up. Nothing is posted meanwhile. */
-int vipl_rnic_renew_qp(struct vipl_rnic_qp *qp, bool keep_receives);
+/* From ERROR, with DRAINED taken, to IDLE. What had been posted and was not completed is given up; the queues begin again empty.
+ * Nothing is posted meanwhile. */
+int vipl_rnic_renew_qp(struct vipl_rnic_qp *qp);
 /* query_qp: the state, and the first error. */
 int vipl_rnic_query_qp(struct vipl_rnic_qp *qp, unsigned *state, unsigned *error);
 

@@ -256,55 +256,11 @@ bool vipl_rnic_retire(struct vipl_rnic_qp *qp, const struct vipl_rnic_completion
     return true;
 }
 
-/* The receives from `consumer` on once more, at the producer index: the card has not seen these places since the ring was made, or
- * is through with them. */
-static int post_again(struct vipl_rnic_qp *qp)
-{
-    struct vipl_rnic_queue *queue = &qp->queues[VIPL_RNIC_RQ];
-    struct vipl_rnic_queue fresh;
-    struct vipl_rnic_queue old = *queue;
-    uint32_t consumer = queue->consumer;
-    uint32_t count = queue->producer - consumer;
-    if (count == 0) {
-        return 0;
-    }
-    int error = make_ring(qp, queue, queue->entries, &fresh);
-    if (error != 0) {
-        return error;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t to = (queue->producer + i) & (queue->entries - 1);
-        uint32_t from = (consumer + i) & (queue->entries - 1);
-        memcpy(fresh.ring + to * (size_t)RNIC_WORK_BYTES, queue->ring + from * (size_t)RNIC_WORK_BYTES,
-               RNIC_WORK_BYTES);
-        if (queue->lists != NULL) {
-            fresh.lists[to] = queue->lists[from];
-        }
-    }
-    error = set_ring(qp, VIPL_RNIC_RQ, &fresh);
-    if (error != 0) {
-        drop_ring(qp->rnic, &fresh);
-        return error;
-    }
-    fresh.producer = queue->producer + count;
-    fresh.consumer = queue->producer;
-    *queue = fresh;
-    drop_ring(qp->rnic, &old);
-    vipl_rnic_ring(qp->rnic, rnic_qp_doorbell(qp->number, RNIC_QPDB_RQ), fresh.producer,
-                   rnic_qp_hint(qp->number));
-    return 0;
-}
-
-int vipl_rnic_renew_qp(struct vipl_rnic_qp *qp, bool keep_receives)
+int vipl_rnic_renew_qp(struct vipl_rnic_qp *qp)
 {
     int error = vipl_rnic_modify_qp(qp, RNIC_QP_STATE_IDLE, NULL);
-    if (error != 0) {
-        return error;
+    for (unsigned i = 0; error == 0 && i < 2; i++) {
+        give_up(qp, &qp->queues[i]);
     }
-    give_up(qp, &qp->queues[VIPL_RNIC_SQ]);
-    if (keep_receives) {
-        return post_again(qp);
-    }
-    give_up(qp, &qp->queues[VIPL_RNIC_RQ]);
-    return 0;
+    return error;
 }

@@ -31,6 +31,8 @@ void vipl_rnic_vi_abandon(void)
     vipl_pool_abandon(&pool);
 }
 
+static int renew(struct rnic_nic *nic, struct rnic_vi *rv);
+
 /* --- beginning and end --- */
 
 static uint8_t level_of(uint16_t reliability)
@@ -101,7 +103,7 @@ static void reset(struct rnic_vi *rv, struct rnic_nic *nic, struct vipl_vi *vi)
     rv->op = NULL;
     rv->peer_gone = rv->ending = rv->held = false;
     vipl_store_relaxed(&rv->active, 0);
-    vipl_store_relaxed(&rv->stale, 0);
+    vipl_store_relaxed(&rv->open, 0);
     vipl_store_relaxed(&rv->broken, 0);
     vipl_store_relaxed(&rv->drained, 0);
     vipl_list_init(&rv->link);
@@ -154,6 +156,10 @@ void vipl_rnic_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
     struct rnic_nic *nic = rnic_nic_of(be);
     struct rnic_vi *rv = rnic_vi_of(vi);
     vipl_rnic_data_forget(nic, rv);
+    if (vipl_load_relaxed(&rv->active) !=
+        0) { /* of a connection that has not come about: its last completion is taken */
+        (void)renew(nic, rv);
+    }
     leave(nic, rv);
     int error = vipl_rnic_destroy_qp(&rv->qp);
     if (error != 0 && error != ENODEV) {
@@ -203,10 +209,11 @@ static bool has_posts(const struct rnic_vi *rv)
            queues[VIPL_RNIC_RQ].producer != queues[VIPL_RNIC_RQ].consumer;
 }
 
-/* Back to IDLE, with empty queues or with the receives as they are. No lock but the registry's is held. */
-static int renew(struct rnic_nic *nic, struct rnic_vi *rv, bool keep_receives)
+/* Back to IDLE, with empty queues. No lock but the registry's is held. */
+static int renew(struct rnic_nic *nic, struct rnic_vi *rv)
 {
     int error = 0;
+    vipl_rnic_data_shut(rv);
     if (vipl_load_relaxed(&rv->active) != 0 || has_posts(rv)) {
         error = vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_ERROR, NULL);
         if (error == 0 && !drain(nic, rv, DRAIN_MS)) {
@@ -215,7 +222,7 @@ static int renew(struct rnic_nic *nic, struct rnic_vi *rv, bool keep_receives)
         }
         if (error == 0) {
             vipl_mutex_lock(&nic->rx);
-            error = vipl_rnic_renew_qp(&rv->qp, keep_receives);
+            error = vipl_rnic_renew_qp(&rv->qp);
             vipl_mutex_unlock(&nic->rx);
         }
     }
@@ -223,7 +230,6 @@ static int renew(struct rnic_nic *nic, struct rnic_vi *rv, bool keep_receives)
         vipl_store_relaxed(&rv->active, 0);
         vipl_store_relaxed(&rv->broken, 0);
         vipl_store_relaxed(&rv->drained, 0);
-        vipl_store_relaxed(&rv->stale, 0);
     }
     return error;
 }
@@ -245,7 +251,7 @@ void vipl_rnic_vi_quiesce(struct vipl_be_nic *be, struct vipl_vi *vi)
     uint32_t generation = vipl_fork_generation();
     set_ending(rv, true);
     close_qp(nic, rv);
-    (void)renew(nic, rv, false); /* a card that fails here is dead, and makes no DMA any more */
+    (void)renew(nic, rv); /* a card that fails here is dead, and makes no DMA any more */
     if (vipl_fork_generation() == generation) {
         set_ending(rv, false);
     }
@@ -260,20 +266,11 @@ void vipl_rnic_vi_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
 VIP_RETURN vipl_rnic_vi_prepare(struct rnic_vi *rv)
 {
     struct rnic_nic *nic = rnic_nic_of_vi(rv);
-    bool stale = vipl_load_relaxed(&rv->stale) != 0;
-    int error = stale ? renew(nic, rv, false) : 0;
-    if (error == 0) {
-        struct vipl_rnic_qp_attributes attributes = attributes_of(nic, rv->vi);
-        error = vipl_rnic_set_qp(&rv->qp, &attributes);
-    }
-    if (error != 0) {
-        return VIP_ERROR_RESOURCE;
-    }
-    vipl_up_recv_resume(rv->vi);
-    vipl_mutex_lock(&nic->rx);
-    vipl_rnic_data_make_room(nic);
-    vipl_mutex_unlock(&nic->rx);
-    return VIP_SUCCESS;
+    struct vipl_rnic_qp_attributes attributes = attributes_of(nic, rv->vi);
+    int error = vipl_load_relaxed(&rv->active) != 0 ? renew(nic, rv)
+                                                    : 0; /* of a connection that has not come about */
+    error = error != 0 ? error : vipl_rnic_set_qp(&rv->qp, &attributes);
+    return error == 0 ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
 
 /* --- its peer --- */
@@ -302,7 +299,6 @@ int vipl_rnic_vi_receive(struct rnic_vi *rv, const struct cm_message *peer, bool
 
 void vipl_rnic_vi_stop(struct rnic_vi *rv)
 {
-    vipl_store_relaxed(&rv->stale, 1);
     vipl_store_relaxed(&rv->broken, 1);
     if (vipl_load_relaxed(&rv->active) != 0) {
         (void)vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_ERROR, NULL); /* one that fails is dead */
@@ -311,7 +307,7 @@ void vipl_rnic_vi_stop(struct rnic_vi *rv)
 
 void vipl_rnic_vi_restart(struct rnic_vi *rv)
 {
-    if (renew(rnic_nic_of_vi(rv), rv, true) != 0) {
+    if (renew(rnic_nic_of_vi(rv), rv) != 0) {
         vipl_rnic_vi_stop(rv);
     }
 }
