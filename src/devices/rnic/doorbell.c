@@ -49,21 +49,12 @@ static uint32_t cq_at(uint32_t cq)
 
 /* --- one doorbell ------------------------------------------------------------------------------------ */
 
-uint32_t rnic_doorbell_sq(const struct rnic_card *card, uint32_t qp)
-{
-    return rnic_doorbell_load(card, rnic_qp(card, qp)->fn, qp_at(qp) + RNIC_QPDB_SQ);
-}
-uint32_t rnic_doorbell_rq(const struct rnic_card *card, uint32_t qp)
-{
-    return rnic_doorbell_load(card, rnic_qp(card, qp)->fn, qp_at(qp) + RNIC_QPDB_RQ);
-}
-
 bool rnic_doorbell_holds(const struct rnic_card *card, uint32_t qp)
 {
     return rnic_doorbell_load(card, rnic_qp(card, qp)->fn, qp_at(qp) + RNIC_QPDB_RQ_HELD) != 0;
 }
 
-static void tell_change(struct rnic_card *card, unsigned fn, uint32_t offset, uint32_t before, uint32_t now)
+void rnic_doorbell_tell(struct rnic_card *card, unsigned fn, uint32_t offset, uint32_t before, uint32_t now)
 {
     if (before != now) {
         rnic_cross(card,
@@ -75,10 +66,10 @@ static void tell_change(struct rnic_card *card, unsigned fn, uint32_t offset, ui
 void rnic_doorbell_look_qp(struct rnic_card *card, uint32_t qp, uint32_t *sq, uint32_t *rq)
 {
     const struct rnic_qp *row = rnic_qp(card, qp);
-    *sq = rnic_doorbell_sq(card, qp);
-    *rq = rnic_doorbell_rq(card, qp);
-    tell_change(card, row->fn, qp_at(qp) + RNIC_QPDB_SQ, row->sq.producer, *sq);
-    tell_change(card, row->fn, qp_at(qp) + RNIC_QPDB_RQ, row->rq.producer, *rq);
+    *sq = rnic_doorbell_load(card, row->fn, qp_at(qp) + RNIC_QPDB_SQ);
+    *rq = rnic_doorbell_load(card, row->fn, qp_at(qp) + RNIC_QPDB_RQ);
+    rnic_doorbell_tell(card, row->fn, qp_at(qp) + RNIC_QPDB_SQ, row->sq.producer, *sq);
+    rnic_doorbell_tell(card, row->fn, qp_at(qp) + RNIC_QPDB_RQ, row->rq.producer, *rq);
 }
 
 void rnic_doorbell_look_cq(struct rnic_card *card, uint32_t cq, uint32_t *consumer, uint32_t *arm)
@@ -87,8 +78,8 @@ void rnic_doorbell_look_cq(struct rnic_card *card, uint32_t cq, uint32_t *consum
     /* The counter first: the consumer index that was stored before it is seen with it. */
     *arm = rnic_doorbell_load(card, row->fn, cq_at(cq) + RNIC_CQDB_ARM);
     *consumer = rnic_doorbell_load(card, row->fn, cq_at(cq) + RNIC_CQDB_CONSUMER);
-    tell_change(card, row->fn, cq_at(cq) + RNIC_CQDB_CONSUMER, row->ring.producer, *consumer);
-    tell_change(card, row->fn, cq_at(cq) + RNIC_CQDB_ARM, row->arm, *arm);
+    rnic_doorbell_tell(card, row->fn, cq_at(cq) + RNIC_CQDB_CONSUMER, row->ring.producer, *consumer);
+    rnic_doorbell_tell(card, row->fn, cq_at(cq) + RNIC_CQDB_ARM, row->arm, *arm);
 }
 
 void rnic_doorbell_clear_qp(struct rnic_card *card, unsigned fn, uint32_t qp)

@@ -9,11 +9,11 @@
 uint32_t rnic_doorbell_load(const struct rnic_card *card, unsigned fn, uint32_t offset);
 void rnic_doorbell_store(const struct rnic_card *card, unsigned fn, uint32_t offset, uint32_t value);
 
+/* For the log: the word was this and is that now. */
+void rnic_doorbell_tell(struct rnic_card *card, unsigned fn, uint32_t offset, uint32_t before, uint32_t now);
 /* A queue pair's words, a completion queue's; looked at for the log, too. */
 void rnic_doorbell_look_qp(struct rnic_card *card, uint32_t qp, uint32_t *sq, uint32_t *rq);
 void rnic_doorbell_look_cq(struct rnic_card *card, uint32_t cq, uint32_t *consumer, uint32_t *arm);
-uint32_t rnic_doorbell_sq(const struct rnic_card *card, uint32_t qp);
-uint32_t rnic_doorbell_rq(const struct rnic_card *card, uint32_t qp);
 /* Whether the driver has receives that the ring has no room for yet. */
 bool rnic_doorbell_holds(const struct rnic_card *card, uint32_t qp);
 /* Makes one zero, as for a new object. */

@@ -198,8 +198,9 @@ static void begin_again(struct rnic_card *card, uint32_t qp)
                           .rq = row->rq};
     rnic_list_remove(card, &rnic_fn(card, row->fn)->events, RNIC_LIST_EVENT, qp);
     *row = new;
-    row->sq.next = row->sq.producer = rnic_doorbell_sq(card, qp);
-    row->rq.next = row->rq.producer = rnic_doorbell_rq(card, qp);
+    rnic_doorbell_look_qp(card, qp, &row->sq.next, &row->rq.next);
+    row->sq.producer = row->sq.next;
+    row->rq.producer = row->rq.next;
 }
 
 static uint16_t to_state(struct rnic_card *card, const struct rnic_command *command, uint8_t to)

@@ -66,8 +66,11 @@ static void scan_function(struct rnic_card *card, unsigned fn)
     struct rnic_fn *f = rnic_fn(card, fn);
     bool all = f->scan_all;
     f->scan_all = false;
-    f->command.producer = rnic_doorbell_load(card, fn, RNIC_DB_COMMAND_PRODUCER);
+    uint32_t producer = rnic_doorbell_load(card, fn, RNIC_DB_COMMAND_PRODUCER);
     uint32_t consumer = rnic_doorbell_load(card, fn, RNIC_DB_EVENT_CONSUMER);
+    rnic_doorbell_tell(card, fn, RNIC_DB_COMMAND_PRODUCER, f->command.producer, producer);
+    rnic_doorbell_tell(card, fn, RNIC_DB_EVENT_CONSUMER, f->event.producer, consumer);
+    f->command.producer = producer;
     if (consumer != f->event.producer) {
         f->event.producer = consumer;
         rnic_event_flush(card, fn);
