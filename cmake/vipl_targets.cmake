@@ -65,6 +65,9 @@ function(vipl_own target)
                                $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize=undefined>
                                # gcc 12 takes instrumented library code for uninitialised.
                                $<$<CXX_COMPILER_ID:GNU>:$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>>)
+        if(VIPL_SANITIZE MATCHES "thread" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+            target_compile_options(${target} PRIVATE -Wno-tsan) # fences, which ThreadSanitizer does not follow
+        endif()
         target_link_options(${target} PRIVATE -fsanitize=${sanitizers})
     endif()
     if(vipl_asan_forgets_forks)

@@ -177,6 +177,7 @@ int main(int argc, char **argv)
     endpoint_must("open", rnic_pci_open(options.device, &pci));
     if (samples == NULL || pci->doorbells == NULL) {
         endpoint_must(samples == NULL ? "memory" : "doorbells", samples == NULL ? ENOMEM : ENODEV);
+        free(samples);
         return 1;
     }
     register_table(&options, pci, samples);
