@@ -12,10 +12,13 @@ using namespace card;
 
 namespace {
 
+/** All that the data sheet promises, if their windows have addresses. */
+constexpr unsigned kFunctions = sizeof(void *) >= 8 ? 256 : 8;
+
 rnic_card_config large_config()
 {
     rnic_card_config config = small_config();
-    config.functions = 256;
+    config.functions = kFunctions;
     config.qps = config.cqs = config.stags = 65536;
     config.pbl_entries = 4 << 20;
     config.flows = 4096;
@@ -67,7 +70,7 @@ TEST_CASE("65,536 connected queue pairs on one card, at most 512 bytes each", "[
     const rnic_card_config config = large_config();
     Host host(config);
     CHECK(resident(host, config) < 16 << 20); // a card that nobody uses: EFE begins with its tables of flows
-    Driver drivers[2] = {{host, 0}, {host, 255}};
+    Driver drivers[2] = {{host, 0}, {host, kFunctions - 1}};
     std::vector<std::uint32_t> qps[2];
     std::uint32_t cqs[2];
     for (unsigned side = 0; side < 2; ++side) {
