@@ -225,6 +225,25 @@ TEST_CASE("what was received before the message that could not be", "[card]")
     check_error(two, two.a, two.pair->qp_a, two.pair->cq_a, RNIC_ERROR_REMOTE_RECEIVE);
 }
 
+TEST_CASE("what was received before the end is acknowledged before it", "[card]")
+{
+    Setup setup = apart();
+    setup.level = RNIC_LEVEL_RECEPTION;
+    Two two(setup);
+    two.post_b(two.receive(100, 1));
+    two.host.run();
+    // Seen when the second message looks for a receive.
+    two.b.store(RNIC_DB_QP + 64 * two.pair->qp_b + RNIC_QPDB_RQ, 999);
+    two.a.post(two.pair->qp_a, two.send(8, 1), false);
+    two.post_a(two.send(8, 2));
+    const Completion got = two.next_a();
+    CHECK(got.cookie == 1);
+    CHECK(got.status == 0);
+    check_error(two, two.a, two.pair->qp_a, two.pair->cq_a, RNIC_ERROR_TERMINATED);
+    two.b.drain(two.pair->cq_b);
+    CHECK(two.b.simple(RNIC_COMMAND_QUERY_QP, two.pair->qp_b).length == RNIC_ERROR_RING_INDEX);
+}
+
 TEST_CASE("a MODIFY_QP that is refused leaves rights and domain as they were", "[card]")
 {
     Two two;
