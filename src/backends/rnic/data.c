@@ -292,6 +292,7 @@ bool vipl_rnic_data_complete(struct rnic_nic *nic)
         for (unsigned j = 0; j < count; j++) {
             take(nic, &batch[j]);
         }
+        nic->silent_since = count > 0 ? 0 : nic->silent_since;
     }
     return count == BATCH;
 }

@@ -12,8 +12,10 @@
 #include "base/deadline.h"
 
 enum {
-    POLL_MS = 1 /* between two looks, where there are no interrupts */
+    POLL_MS = 1,    /* between two looks, where there are no interrupts */
+    SILENT_MS = 400 /* without a completion, until the card is asked for a sign of life */
 };
+static const uint64_t ns_per_ms = 1000000;
 
 /* --- opening --- */
 
@@ -82,6 +84,19 @@ static void handle_events(struct rnic_device *device)
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }
 
+/* A card that is pulled out, or whose adapter has stopped, says nothing: no completion, no event. So one that is silent is asked, whether
+ * it owes an answer or not, because a program that waits for a message or a connection wants to know too. `rx` is held. */
+static void watch_card(struct rnic_nic *nic)
+{
+    uint64_t now = vipl_now_ns();
+    if (nic->silent_since == 0) {
+        nic->silent_since = now;
+    } else if (now - nic->silent_since >= SILENT_MS * ns_per_ms) {
+        nic->silent_since = now;
+        (void)vipl_rnic_probe(nic->rnic); /* what it finds shows at the next poll */
+    }
+}
+
 void vipl_rnic_poll(struct vipl_be_nic *be)
 {
     struct rnic_nic *nic = rnic_nic_of(be);
@@ -89,6 +104,7 @@ void vipl_rnic_poll(struct vipl_be_nic *be)
     handle_events(nic->device);
     if (vipl_mutex_trylock(&nic->rx)) {
         (void)vipl_rnic_data_complete(nic);
+        watch_card(nic);
         if (vipl_load_relaxed(&nic->has_wanting) != 0) {
             vipl_rnic_data_make_room(nic);
         }
@@ -155,6 +171,7 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     }
     hint->fd = nic->waits.fd;
     vipl_rnic_wait_hint(nic->rnic, &fd, &hint->ms);
+    hint->ms = shorter(hint->ms, SILENT_MS);
     hint->ms = shorter(hint->ms, ms_to_timers(nic->device));
     if (!interrupts) {
         hint->ms = shorter(hint->ms, POLL_MS);
