@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: MIT
+//
+// The device rnic beside a driver that does what it likes: a second function of the same card sends control messages that are wrong, late,
+// repeated, or of connections that are not its own. A program's connections stay, and its calls end.
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/net_address.hpp"
+#include "support/objects.hpp"
+
+#define _Static_assert static_assert
+extern "C" {
+#include "backends/rnic/cm.h"
+#include "backends/rnic/verbs.h"
+#include "os/os.h"
+}
+
+using namespace vipl_test;
+
+namespace {
+
+constexpr const char *kDevice = "rnic:inproc";
+constexpr VIP_ULONG kLong = 5000, kShort = 100;
+
+cm_discriminator named(const std::string &text)
+{
+    cm_discriminator out = {};
+    out.length = static_cast<std::uint16_t>(text.size());
+    std::memcpy(out.bytes, text.data(), text.size());
+    return out;
+}
+
+/** A NIC handle on the card, without the test's usual device. */
+struct Handle {
+    Handle() { REQUIRE(VipOpenNic(const_cast<char *>(kDevice), &nic) == VIP_SUCCESS); }
+    ~Handle() { VipCloseNic(nic); }
+    Handle(const Handle &) = delete;
+    Handle &operator=(const Handle &) = delete;
+
+    VIP_VI_HANDLE vi()
+    {
+        VIP_VI_ATTRIBUTES attributes = {};
+        attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+        attributes.MaxTransferSize = 4096;
+        VIP_VI_HANDLE out = nullptr;
+        REQUIRE(VipCreateVi(nic, &attributes, nullptr, nullptr, &out) == VIP_SUCCESS);
+        return out;
+    }
+    NetAddress address(const std::string &discriminator) const
+    {
+        VIP_NIC_ATTRIBUTES attributes;
+        REQUIRE(VipQueryNic(nic, &attributes) == VIP_SUCCESS);
+        return NetAddress(
+            std::string(reinterpret_cast<const char *>(attributes.LocalNicAddress), attributes.NicAddressLen),
+            discriminator);
+    }
+    static VIP_VI_STATE state(VIP_VI_HANDLE vi)
+    {
+        VIP_VI_STATE state = VIP_STATE_ERROR;
+        VIP_VI_ATTRIBUTES attributes;
+        VIP_BOOLEAN send, recv;
+        REQUIRE(VipQueryVi(vi, &state, &attributes, &send, &recv) == VIP_SUCCESS);
+        return state;
+    }
+    VIP_NIC_HANDLE nic = nullptr;
+};
+
+/** The other driver: a function with one queue pair, and messages by hand. */
+struct Stranger {
+    Stranger()
+    {
+        REQUIRE(vipl_rnic_open("inproc", &rnic) == 0);
+        REQUIRE(vipl_rnic_allocate_pd(rnic, &pd) == 0);
+        REQUIRE(vipl_rnic_create_cq(rnic, 6, 1, &cq) == 0);
+        const vipl_rnic_qp_attributes attributes = {pd, RNIC_LEVEL_DELIVERY, 0};
+        REQUIRE(vipl_rnic_create_qp(rnic, cq, &attributes, &qp) == 0);
+    }
+    ~Stranger()
+    {
+        vipl_rnic_modify_qp(&qp, RNIC_QP_STATE_ERROR, nullptr);
+        vipl_rnic_destroy_qp(&qp);
+        vipl_rnic_destroy_cq(cq);
+        vipl_rnic_close(rnic);
+    }
+    Stranger(const Stranger &) = delete;
+    Stranger &operator=(const Stranger &) = delete;
+
+    void send(std::uint16_t function, const cm_message &m)
+    {
+        std::uint8_t bytes[CM_MOST_BYTES];
+        const std::size_t length = vipl_rnic_cm_write(&m, bytes);
+        REQUIRE(vipl_rnic_send_control(rnic, vipl_rnic_query(rnic)->mac, function, bytes, length) == 0);
+    }
+    void send_raw(std::uint16_t function, const std::vector<std::uint8_t> &bytes)
+    {
+        REQUIRE(vipl_rnic_send_control(rnic, vipl_rnic_query(rnic)->mac, function, bytes.data(),
+                                       bytes.size()) == 0);
+    }
+    cm_message request(const std::string &to, std::uint32_t serial) const
+    {
+        cm_message m = {};
+        m.kind = RNIC_CONTROL_REQUEST;
+        m.source_qp = qp.number;
+        m.serial = serial;
+        m.to = named(to);
+        m.from = named("stranger");
+        m.params.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
+        m.params.max_transfer_size = 4096;
+        m.ird = m.ord = 8;
+        return m;
+    }
+    cm_message about(const cm_message &got, std::uint8_t kind) const
+    {
+        cm_message m = {};
+        m.kind = kind;
+        m.source_qp = qp.number;
+        m.destination_qp = got.source_qp;
+        m.serial = got.serial;
+        return m;
+    }
+    /** The next control message of that kind; kind 0 in it: none came. */
+    cm_message await(std::uint8_t kind, std::uint8_t reason = 0, unsigned ms = 5000)
+    {
+        const std::uint64_t end = vipl_now_ns() + std::uint64_t{ms} * 1000000;
+        vipl_rnic_event event;
+        cm_message m = {};
+        do {
+            vipl_rnic_progress(rnic);
+            while (vipl_rnic_next_event(rnic, &event)) {
+                from = event.function;
+                if (event.kind == RNIC_EVENT_CONTROL && vipl_rnic_cm_read(event.message, event.length, &m) &&
+                    m.kind == kind && m.reason == reason) {
+                    return m;
+                }
+            }
+        } while (vipl_now_ns() < end);
+        return cm_message{};
+    }
+    vipl_rnic *rnic = nullptr;
+    vipl_rnic_pd pd = {};
+    vipl_rnic_cq *cq = nullptr;
+    vipl_rnic_qp qp = {};
+    std::uint16_t from = 0;
+};
+
+/** The result of a call in a thread of its own. */
+struct Call {
+    explicit Call(std::function<VIP_RETURN()> f) : thread([this, f] { rc = f(); }) {}
+    VIP_RETURN join()
+    {
+        thread.join();
+        return rc;
+    }
+    VIP_RETURN rc = VIP_NOT_DONE;
+    std::thread thread;
+};
+
+/** Two VIs of one NIC handle that are connected. */
+struct Connected {
+    Connected() : a(handle.vi()), b(handle.vi())
+    {
+        NetAddress local = handle.address("pair"), from = handle.address("");
+        Call accept([&] {
+            VIP_VI_ATTRIBUTES attributes;
+            VIP_CONN_HANDLE conn;
+            const VIP_RETURN rc = VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn);
+            return rc != VIP_SUCCESS ? rc : VipConnectAccept(conn, b);
+        });
+        NetAddress own = handle.address("x"), remote = handle.address("pair");
+        VIP_VI_ATTRIBUTES seen;
+        const VIP_RETURN rc = VipConnectRequest(a, own, remote, kLong, &seen);
+        REQUIRE(accept.join() == VIP_SUCCESS);
+        REQUIRE(rc == VIP_SUCCESS);
+    }
+    ~Connected()
+    {
+        VipDisconnect(a);
+        VipDisconnect(b);
+        VipDestroyVi(a);
+        VipDestroyVi(b);
+    }
+    void check_alive()
+    {
+        CHECK(Handle::state(a) == VIP_STATE_CONNECTED);
+        CHECK(Handle::state(b) == VIP_STATE_CONNECTED);
+    }
+    Handle handle;
+    VIP_VI_HANDLE a, b;
+};
+
+} // namespace
+
+TEST_CASE("a stranger's messages about a connection do not touch it", "[rnic_hostile]")
+{
+    Connected pair;
+    Stranger stranger;
+    for (std::uint32_t qp = 0; qp < 8; ++qp) {
+        for (const unsigned kind : {RNIC_CONTROL_ACCEPT, RNIC_CONTROL_REJECT, RNIC_CONTROL_READY,
+                                    RNIC_CONTROL_DISCONNECT, RNIC_CONTROL_CANCEL, RNIC_CONTROL_REFUSED}) {
+            cm_message m = {};
+            m.kind = static_cast<std::uint8_t>(kind);
+            m.reason = kind == RNIC_CONTROL_REJECT || kind == RNIC_CONTROL_REFUSED ? 1 : 0;
+            m.source_qp = qp;
+            m.destination_qp = qp;
+            m.params.reliability = VIP_SERVICE_RELIABLE_DELIVERY;
+            stranger.send(0, m);
+        }
+    }
+    pair.check_alive();
+}
+
+TEST_CASE("bytes that are no message cost nobody anything", "[rnic_hostile]")
+{
+    Connected pair;
+    Stranger stranger;
+    std::mt19937 random(7);
+    for (unsigned i = 0; i < 2000; ++i) {
+        std::vector<std::uint8_t> bytes(16 + random() % 100);
+        for (std::uint8_t &each : bytes) {
+            each = static_cast<std::uint8_t>(random() % 3 == 0 ? random() : random() % 5);
+        }
+        bytes[0] = static_cast<std::uint8_t>(3 + random() % 6); // what may go from function to function
+        stranger.send_raw(0, bytes);
+        pair.check_alive();
+    }
+}
+
+TEST_CASE("a request that is withdrawn is gone, in every step", "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    NetAddress local = handle.address("here"), from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr;
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) ==
+            VIP_TIMEOUT); // it listens from now on
+    const cm_message request = stranger.request("here", 5);
+    cm_message cancel = request;
+    cancel.kind = RNIC_CONTROL_CANCEL;
+    stranger.send(RNIC_FUNCTION_ADAPTER, request);
+    const VIP_VI_HANDLE vi = handle.vi();
+    SECTION("before a program takes it")
+    {
+        (void)VipConnectWait(handle.nic, handle.address("elsewhere"), 0, from, &attributes,
+                             &conn); // the driver looks
+        CHECK(stranger.await(RNIC_CONTROL_REJECT, CM_PENDING).serial == 5);
+        stranger.send(RNIC_FUNCTION_ADAPTER, cancel);
+        CHECK(VipConnectWait(handle.nic, local, kShort, from, &attributes, &conn) == VIP_TIMEOUT);
+    }
+    SECTION("before it is accepted")
+    {
+        REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+        stranger.send(RNIC_FUNCTION_ADAPTER, cancel);
+        CHECK(VipConnectAccept(conn, vi) == VIP_TIMEOUT);
+    }
+    SECTION("while it is accepted")
+    {
+        REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+        Call accept([&] { return VipConnectAccept(conn, vi); });
+        CHECK(stranger.await(RNIC_CONTROL_ACCEPT).serial == 5);
+        stranger.send(RNIC_FUNCTION_ADAPTER, cancel);
+        CHECK(accept.join() == VIP_TIMEOUT);
+    }
+    SECTION("by another attempt of the same queue pair")
+    {
+        stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 6));
+        REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+        Call accept([&] { return VipConnectAccept(conn, vi); });
+        CHECK(stranger.await(RNIC_CONTROL_ACCEPT).serial == 6);
+        stranger.send(stranger.from, stranger.about(stranger.request("here", 6), RNIC_CONTROL_DISCONNECT));
+        (void)accept.join();
+        CHECK(VipConnectWait(handle.nic, local, kShort, from, &attributes, &conn) == VIP_TIMEOUT);
+    }
+    CHECK(Handle::state(vi) == VIP_STATE_IDLE);
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+TEST_CASE("a requester that does not answer the acceptance is given up, and told", "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    NetAddress local = handle.address("here"), from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr;
+    const VIP_VI_HANDLE vi = handle.vi();
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5));
+    REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+    CHECK(VipConnectAccept(conn, vi) == VIP_TIMEOUT);
+    CHECK(Handle::state(vi) == VIP_STATE_IDLE);
+    const cm_message accept = stranger.await(RNIC_CONTROL_ACCEPT);
+    CHECK(accept.serial == 5);
+    CHECK(stranger.await(RNIC_CONTROL_DISCONNECT).serial == 5);
+    stranger.send(stranger.from, stranger.about(accept, RNIC_CONTROL_READY)); // late
+    CHECK(Handle::state(vi) == VIP_STATE_IDLE);
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+TEST_CASE("repeated requests, acceptances and words of readiness count once", "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    NetAddress local = handle.address("here"), from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr, other = nullptr;
+    const VIP_VI_HANDLE vi = handle.vi();
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    for (unsigned i = 0; i < 3; ++i) {
+        stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5));
+    }
+    REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+    CHECK(VipConnectWait(handle.nic, local, kShort, from, &attributes, &other) == VIP_TIMEOUT);
+    Call accept([&] { return VipConnectAccept(conn, vi); });
+    const cm_message accepted = stranger.await(RNIC_CONTROL_ACCEPT);
+    REQUIRE(accepted.serial == 5);
+    stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5));
+    for (unsigned i = 0; i < 3; ++i) {
+        stranger.send(stranger.from, stranger.about(accepted, RNIC_CONTROL_READY));
+    }
+    CHECK(accept.join() == VIP_SUCCESS);
+    CHECK(Handle::state(vi) == VIP_STATE_CONNECTED);
+    CHECK(stranger.await(RNIC_CONTROL_DISCONNECT, 0, 100).kind == 0);
+    cm_message wrong = stranger.about(accepted, RNIC_CONTROL_DISCONNECT);
+    wrong.serial++;
+    stranger.send(stranger.from, wrong);
+    CHECK(Handle::state(vi) == VIP_STATE_CONNECTED);
+    stranger.send(stranger.from, stranger.about(accepted, RNIC_CONTROL_DISCONNECT));
+    for (const std::uint64_t end = vipl_now_ns() + 5000000000;
+         Handle::state(vi) != VIP_STATE_ERROR && vipl_now_ns() < end;) {
+        std::this_thread::yield();
+    }
+    CHECK(Handle::state(vi) == VIP_STATE_ERROR);
+    CHECK(VipDisconnect(vi) == VIP_SUCCESS);
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+TEST_CASE("an acceptance of what was not asked for, or is over, is answered", "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "stranger", 8) == 0);
+    const VIP_VI_HANDLE vi = handle.vi();
+    NetAddress local = handle.address("x"), remote = handle.address("stranger");
+    VIP_VI_ATTRIBUTES seen;
+    CHECK(VipConnectRequest(vi, local, remote, kShort, &seen) ==
+          VIP_TIMEOUT); // it was heard, and not answered
+    const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
+    REQUIRE(request.kind == RNIC_CONTROL_REQUEST);
+    cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
+    accept.params = request.params;
+    stranger.send(stranger.from, accept);
+    CHECK(stranger.await(RNIC_CONTROL_DISCONNECT).serial == request.serial);
+    CHECK(Handle::state(vi) == VIP_STATE_IDLE);
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+TEST_CASE("an acceptance that does not fit the request ends it with the reason", "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "stranger", 8) == 0);
+    const VIP_VI_HANDLE vi = handle.vi();
+    NetAddress local = handle.address("x"), remote = handle.address("stranger");
+    VIP_VI_ATTRIBUTES seen;
+    Call connect([&] { return VipConnectRequest(vi, local, remote, kLong, &seen); });
+    const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
+    cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
+    accept.params = request.params;
+    VIP_RETURN expected = VIP_SUCCESS;
+    SECTION("another transfer size")
+    {
+        accept.params.max_transfer_size++;
+        expected = VIP_INVALID_MTU;
+    }
+    SECTION("another level")
+    {
+        accept.params.reliability = VIP_SERVICE_UNRELIABLE;
+        expected = VIP_INVALID_RELIABILITY_LEVEL;
+    }
+    SECTION("a queue pair that no card has")
+    {
+        accept.source_qp = 0x10000000;
+        expected = VIP_ERROR_RESOURCE;
+    }
+    SECTION("a rejection with a code that is none")
+    {
+        accept.kind = RNIC_CONTROL_REJECT;
+        accept.reason = CM_DISAGREES;
+        accept.code = 12345;
+        expected = VIP_REJECT;
+    }
+    stranger.send(stranger.from, accept);
+    CHECK(connect.join() == expected);
+    CHECK(Handle::state(vi) == VIP_STATE_IDLE);
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+TEST_CASE("more requests than a NIC handle keeps are told to try again", "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    NetAddress local = handle.address("here"), from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr;
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    unsigned full = 0;
+    for (std::uint32_t qp = 0; qp < 1100; ++qp) {
+        cm_message m = stranger.request("here", 1);
+        m.source_qp = qp;
+        stranger.send(RNIC_FUNCTION_ADAPTER, m);
+        (void)VipConnectWait(handle.nic, handle.address("elsewhere"), 0, from, &attributes, &conn);
+        full += stranger.await(RNIC_CONTROL_REJECT, CM_FULL, 0).kind != 0 ? 1 : 0;
+    }
+    CHECK(full == 1100 - 1024);
+}
+
+TEST_CASE("a card that is pulled out breaks connections within a second, and ends what waits",
+          "[rnic_hostile]")
+{
+    setenv("VIPL_RNIC_FAULTS", "removed=@400", 1);
+    Connected pair;
+    unsetenv("VIPL_RNIC_FAULTS");
+    VIP_VI_HANDLE waiting = pair.handle.vi();
+    NetAddress local = pair.handle.address("x"), remote = pair.handle.address("nobody");
+    VIP_VI_ATTRIBUTES seen;
+    std::chrono::steady_clock::time_point begun;
+    Call connect([&] { return VipConnectRequest(waiting, local, remote, 60000, &seen); });
+    {
+        Stranger stranger;
+        REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "nobody", 6) == 0);
+        REQUIRE(stranger.await(RNIC_CONTROL_REQUEST).kind == RNIC_CONTROL_REQUEST); // it is under way
+        for (unsigned i = 0; i < 400 && !vipl_rnic_probe(stranger.rnic); ++i) {
+        }
+        begun = std::chrono::steady_clock::now();
+        CHECK(vipl_rnic_is_dead(stranger.rnic));
+    }
+    CHECK(connect.join() == VIP_NOT_REACHABLE);
+    while (Handle::state(pair.a) != VIP_STATE_ERROR &&
+           std::chrono::steady_clock::now() - begun < std::chrono::seconds(10)) {
+        std::this_thread::yield();
+    }
+    CHECK(std::chrono::steady_clock::now() - begun <
+          std::chrono::seconds(3)); // one, and what a busy machine takes
+    CHECK(Handle::state(pair.a) == VIP_STATE_ERROR);
+    CHECK(Handle::state(pair.b) == VIP_STATE_ERROR);
+    CHECK(VipDestroyVi(waiting) == VIP_SUCCESS);
+}
