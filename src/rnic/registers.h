@@ -287,7 +287,7 @@ enum {
     RNIC_EVT_KIND = 0, /* u16; A value of EVENT. */
     RNIC_EVT_CODE = 2, /* u16; QP_ERROR: a value of ERROR. */
     RNIC_EVT_OBJECT = 4, /* u32; The queue pair; of a REQUEST the OBJECT of its LISTEN. */
-    RNIC_EVT_PEER_MAC = 8, /* 6 bytes; CONTROL: where from. */
+    RNIC_EVT_PEER_MAC = 8, /* 6 bytes; CONTROL: where from. PEER_LOST: of what card. */
     RNIC_EVT_PEER_FUNCTION = 14, /* u16 */
     RNIC_EVT_LENGTH = 16, /* u32; CONTROL: bytes of the message. */
     RNIC_EVT_MISSED = 20, /* u32; Events of queue pairs that did not fit since the last entry, whose errors QUERY_QP tells. */
@@ -439,7 +439,12 @@ enum {
     RNIC_EVENT_CONTROL = 1, /* A control message. */
     RNIC_EVENT_QP_ERROR = 2, /* A queue pair went to ERROR; CODE says why. Not when the driver asked for it. */
     RNIC_EVENT_LINK = 3, /* STATUS.LINK_UP has changed. */
-    RNIC_EVENT_CATASTROPHIC = 4 /* STATUS.CATASTROPHIC is set. */
+    RNIC_EVENT_CATASTROPHIC = 4, /* STATUS.CATASTROPHIC is set. */
+    /*
+     * The function PEER_FUNCTION of the card PEER_MAC, which has sent to this adapter, was reset, or its card is
+     * silent: its REQUESTs are void.
+     */
+    RNIC_EVENT_PEER_LOST = 5
 };
 
 /* Errors of queue pairs, and of the error log. */

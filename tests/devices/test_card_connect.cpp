@@ -50,6 +50,39 @@ TEST_CASE("a request goes to the function that listens", "[card]")
     CHECK(Two::event_of(two.a).kind == 0);
 }
 
+TEST_CASE("whoever listens is told that a function that sent to the adapter was reset", "[card]")
+{
+    Setup setup;
+    setup.two_cards = GENERATE(false, true);
+    const bool by_request = GENERATE(false, true), listens = GENERATE(false, true);
+    Two two(setup);
+    if (listens) {
+        REQUIRE(two.b.listen("here", 1).status == 0);
+    }
+    const unsigned to = by_request ? static_cast<unsigned>(RNIC_FUNCTION_ADAPTER) : two.b.fn;
+    REQUIRE(two.a
+                .send_control(message(RNIC_CONTROL_REQUEST, "here"), Mac(two.b).bytes,
+                              static_cast<std::uint16_t>(to))
+                .status == 0);
+    two.host.run_for(1000000);
+    if (listens || !by_request) {
+        CHECK(Two::event_of(two.b).kind == RNIC_EVENT_CONTROL);
+    }
+    const Mac mac(two.a);
+    two.host.set_reg(two.a.fn, RNIC_REG_CTRL, RNIC_CTRL_RESET);
+    two.host.run_for(20000000);
+    unsigned told = 0;
+    for (Event event = Two::event_of(two.b); event.kind != 0;
+         event = Two::event_of(two.b)) { // of its queue pair, too
+        if (event.kind == RNIC_EVENT_PEER_LOST) {
+            ++told;
+            CHECK(event.peer_fn == two.a.fn);
+            CHECK(std::memcmp(event.mac.data(), mac.bytes, 6) == 0);
+        }
+    }
+    CHECK(told == (listens && by_request ? 1 : 0));
+}
+
 TEST_CASE("a request that nobody listens for is answered", "[card]")
 {
     Setup setup;

@@ -282,6 +282,40 @@ TEST_CASE("a request that is withdrawn is gone, in every step", "[rnic_hostile]"
     CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
 }
 
+TEST_CASE("a request of a function that has ended is gone", "[rnic_hostile]")
+{
+    Handle handle;
+    NetAddress local = handle.address("here"), from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr;
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    {
+        Stranger stranger;
+        stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5));
+        (void)VipConnectWait(handle.nic, handle.address("elsewhere"), 0, from, &attributes,
+                             &conn); // the driver looks
+        CHECK(stranger.await(RNIC_CONTROL_REJECT, CM_PENDING).serial == 5);
+    }
+    CHECK(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+}
+
+TEST_CASE("a request that is not repeated is dropped after a while", "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    NetAddress local = handle.address("here"), elsewhere = handle.address("elsewhere"),
+               from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr;
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5));
+    CHECK(VipConnectWait(handle.nic, elsewhere, 2500, from, &attributes, &conn) == VIP_TIMEOUT);
+    CHECK(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5)); // it lives after all
+    REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+    CHECK(VipConnectReject(conn) == VIP_SUCCESS);
+}
+
 TEST_CASE("a requester that does not answer the acceptance is given up, and told", "[rnic_hostile]")
 {
     Handle handle;
@@ -419,6 +453,33 @@ TEST_CASE("more requests than a NIC handle keeps are told to try again", "[rnic_
         full += stranger.await(RNIC_CONTROL_REJECT, CM_FULL, 0).kind != 0 ? 1 : 0;
     }
     CHECK(full == 1100 - 1024);
+}
+
+TEST_CASE("a card that is pulled out is noticed by a program that only waits for a message", "[rnic_hostile]")
+{
+    setenv("VIPL_RNIC_FAULTS", "removed=@400", 1);
+    Connected pair;
+    unsetenv("VIPL_RNIC_FAULTS");
+    alignas(64) static VIP_DESCRIPTOR receive;
+    VIP_MEM_ATTRIBUTES memory = {};
+    VIP_MEM_HANDLE tag = 0;
+    REQUIRE(VipRegisterMem(pair.handle.nic, &receive, sizeof(receive), &memory, &tag) == VIP_SUCCESS);
+    receive = VIP_DESCRIPTOR{};
+    receive.CS.Control = VIP_CONTROL_OP_SENDRECV;
+    REQUIRE(VipPostRecv(pair.a, &receive, tag) == VIP_SUCCESS);
+    Call wait([&] {
+        VIP_DESCRIPTOR *done = nullptr;
+        return VipRecvWait(pair.a, 10000, &done);
+    });
+    Stranger stranger;
+    for (unsigned i = 0; i < 400 && !vipl_rnic_probe(stranger.rnic); ++i) {
+    }
+    const auto begun = std::chrono::steady_clock::now();
+    CHECK(vipl_rnic_is_dead(stranger.rnic));
+    CHECK(wait.join() == VIP_DESCRIPTOR_ERROR);
+    CHECK(std::chrono::steady_clock::now() - begun <
+          std::chrono::seconds(3)); // one, and what a busy machine takes
+    CHECK(VipDeregisterMem(pair.handle.nic, &receive, tag) == VIP_SUCCESS);
 }
 
 TEST_CASE("a card that is pulled out breaks connections within a second, and ends what waits",

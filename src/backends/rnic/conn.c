@@ -254,6 +254,9 @@ void vipl_rnic_conn_events(struct rnic_device *device)
         case RNIC_EVENT_QP_ERROR:
             on_qp_error(device, &event);
             break;
+        case RNIC_EVENT_PEER_LOST:
+            vipl_rnic_listen_peer_lost(device, event.mac, event.function);
+            break;
         case RNIC_EVENT_CATASTROPHIC:
             vipl_rnic_fail(device->rnic, "the card has stopped: the driver is at fault");
             break;

@@ -13,7 +13,11 @@
 #include "backends/rnic/vi.h"
 #include "base/deadline.h"
 
-enum { READY_MS = 1000 /* for the requester's READY */ };
+enum {
+    READY_MS = 1000,  /* for the requester's READY */
+    REPEAT_MS = 2000, /* a requester sends its request again much sooner */
+    NS_PER_MS = 1000000
+};
 
 /* Guarded by the registry, as all here. */
 struct rnic_listener {
@@ -32,6 +36,7 @@ struct rnic_incoming {
     struct vipl_address remote;
     struct vipl_list offers;  /* rnic_offer.link */
     struct rnic_offer *taken; /* by the program; NULL: not yet */
+    uint64_t heard_at;        /* when the request came last */
 };
 
 /* A request at one NIC handle. */
@@ -187,6 +192,7 @@ static struct rnic_incoming *incoming_new(struct rnic_device *device, const stru
     if (incoming != NULL) {
         incoming->peer = *from;
         incoming->request = *message;
+        incoming->heard_at = vipl_now_ns();
         set_address(&incoming->local, vipl_rnic_query(device->rnic)->mac, &message->to);
         set_address(&incoming->remote, from->mac, &message->from);
         vipl_list_init(&incoming->offers);
@@ -202,6 +208,9 @@ static bool is_known(struct rnic_device *device, const struct vipl_rnic_peer *fr
     if (incoming != NULL && incoming->request.serial != serial) {
         end_incoming(incoming);
         return false;
+    }
+    if (incoming != NULL) {
+        incoming->heard_at = vipl_now_ns();
     }
     return incoming != NULL;
 }
@@ -234,6 +243,32 @@ void vipl_rnic_listen_cancel(struct rnic_device *device, const struct vipl_rnic_
     struct rnic_incoming *incoming = find_incoming(device, from);
     if (incoming != NULL && incoming->request.serial == serial) {
         end_incoming(incoming);
+    }
+}
+
+/* One that a program has taken is its own to answer: then it finds out. */
+void vipl_rnic_listen_peer_lost(struct rnic_device *device, const uint8_t mac[6], uint16_t function)
+{
+    for (struct vipl_list *l = device->incomings.next, *next = l->next; l != &device->incomings;
+         l = next, next = l->next) {
+        struct rnic_incoming *incoming = VIPL_CONTAINER(l, struct rnic_incoming, link);
+        if (incoming->taken == NULL && incoming->peer.function == function &&
+            memcmp(incoming->peer.mac, mac, sizeof(incoming->peer.mac)) == 0) {
+            end_incoming(incoming);
+        }
+    }
+}
+
+/* Requests that are repeated no more: the requester's end has not been heard of. */
+static void drop_stale(struct rnic_device *device)
+{
+    uint64_t now = vipl_now_ns();
+    for (struct vipl_list *l = device->incomings.next, *next = l->next; l != &device->incomings;
+         l = next, next = l->next) {
+        struct rnic_incoming *incoming = VIPL_CONTAINER(l, struct rnic_incoming, link);
+        if (incoming->taken == NULL && now - incoming->heard_at > (uint64_t)REPEAT_MS * NS_PER_MS) {
+            end_incoming(incoming);
+        }
     }
 }
 
@@ -288,6 +323,7 @@ void vipl_rnic_conns_look(struct vipl_be_nic *be)
     vipl_rnic_progress(nic->rnic);
     vipl_mutex_lock(&vipl_rnic_registry.lock);
     vipl_rnic_conn_events(nic->device);
+    drop_stale(nic->device);
     offer_waiting(nic);
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }

@@ -25,6 +25,8 @@ void vipl_rnic_listen_request(struct rnic_device *device, const struct vipl_rnic
                               const struct cm_message *message);
 /* The request is withdrawn. */
 void vipl_rnic_listen_cancel(struct rnic_device *device, const struct vipl_rnic_peer *from, uint32_t serial);
+/* The function has ended: requests of it that no program has taken are void. */
+void vipl_rnic_listen_peer_lost(struct rnic_device *device, const uint8_t mac[6], uint16_t function);
 /* The card is dead: no request that came by it can be answered. */
 void vipl_rnic_listen_tear_down(struct rnic_device *device);
 #endif

@@ -82,7 +82,7 @@ struct vipl_rnic_event {
     uint16_t kind; /* RNIC_EVENT_... */
     uint16_t code; /* QP_ERROR: RNIC_ERROR_... */
     uint32_t object;
-    uint8_t mac[6]; /* CONTROL: where from, as the next one */
+    uint8_t mac[6]; /* CONTROL: where from, as the next one; PEER_LOST: who */
     uint16_t function;
     uint32_t missed;
     uint32_t length; /* CONTROL: bytes of the message, its header included */

@@ -145,6 +145,14 @@ void efe_release(struct efe *efe, uint32_t index)
     }
 }
 
+void efe_ends_of(const struct efe *efe, uint32_t index, struct efe_ends *out)
+{
+    const struct efe_flow *flow = efe_flow(efe_state(efe), index);
+    memcpy(out->remote_mac, flow->remote_mac, sizeof(out->remote_mac));
+    out->local_fn = flow->local_fn;
+    out->remote_fn = flow->remote_fn;
+}
+
 void efe_describe(const struct efe *efe, uint32_t index, struct efe_flow_info *out)
 {
     const struct efe_flow *flow = flow_at(efe, index);

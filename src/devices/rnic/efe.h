@@ -101,6 +101,13 @@ struct efe_flow_info {
     uint32_t in_flight;   /* bytes of the path, sent and neither acknowledged nor lost */
 };
 
+/* The two functions of a flow. */
+struct efe_ends {
+    uint8_t remote_mac[6];
+    uint16_t local_fn;
+    uint16_t remote_fn;
+};
+
 /* The header's fields that are the sender's to choose. */
 struct efe_send {
     uint8_t type;  /* EFE_DATA, EFE_CONTROL or EFE_MESSAGE_ACK */
@@ -137,6 +144,8 @@ uint32_t efe_open(struct efe *efe, uint64_t now, uint16_t local_fn, const uint8_
 void efe_hold(struct efe *efe, uint32_t index);
 void efe_release(struct efe *efe, uint32_t index);
 void efe_describe(const struct efe *efe, uint32_t index, struct efe_flow_info *out);
+/* Who the flow is between; within dead(), who it was. */
+void efe_ends_of(const struct efe *efe, uint32_t index, struct efe_ends *out);
 
 /* A buffer of efe_payload_most() bytes for the next frame of the flow; asked for again before commit or cancel, the same one.
  * NULL: no room by the peer's window or in the pool; room() says when there is. */

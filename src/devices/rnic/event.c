@@ -74,6 +74,14 @@ bool rnic_event_control(struct rnic_card *card, unsigned fn, const struct rnic_m
     return true;
 }
 
+void rnic_event_peer_lost(struct rnic_card *card, unsigned fn, const uint8_t mac[6], uint16_t peer_fn)
+{
+    struct rnic_message none = {.bytes = mac, .from_mac = mac, .from_fn = peer_fn};
+    if (has_room(rnic_fn(card, fn))) {
+        tell(card, fn, &(struct event){.kind = RNIC_EVENT_PEER_LOST, .message = &none});
+    }
+}
+
 void rnic_event_qp(struct rnic_card *card, uint32_t qp, uint16_t code)
 {
     struct rnic_qp *row = rnic_qp(card, qp);

@@ -15,6 +15,8 @@ struct rnic_message {
 };
 /* False: the ring is full. */
 bool rnic_event_control(struct rnic_card *card, unsigned fn, const struct rnic_message *message);
+/* A function of another driver has ended. Not told if the ring is full. */
+void rnic_event_peer_lost(struct rnic_card *card, unsigned fn, const uint8_t mac[6], uint16_t peer_fn);
 /* A queue pair's error is told, now or when there is room. */
 void rnic_event_qp(struct rnic_card *card, uint32_t qp, uint16_t code);
 /* The wire carries frames, or does not: STATUS.LINK_UP of all functions. */

@@ -12,6 +12,7 @@
 #include "devices/rnic/event.h"
 #include "devices/rnic/flow.h"
 #include "devices/rnic/listen.h"
+#include "devices/rnic/numbers.h"
 #include "iwarp/bytes.h"
 
 enum { HEADER = 16, MESSAGE_MOST = HEADER + RNIC_CONTROL_PAYLOAD };
@@ -146,4 +147,15 @@ bool rnic_message_take(struct rnic_card *card, uint32_t flow, const struct efe_h
         return take_for_listener(card, flow, header, payload);
     }
     return hand_over(card, header->to_fn, 0, header, payload);
+}
+
+void rnic_message_peer_lost(struct rnic_card *card, const uint8_t mac[6], uint16_t peer_fn)
+{
+    struct rnic_state *state = rnic_state(card);
+    for (unsigned fn = 0; fn < state->config.functions; fn++) {
+        uint32_t row = 0;
+        if (rnic_works(card, fn) && rnic_numbers_find(card, &state->listens, fn, &row)) {
+            rnic_event_peer_lost(card, fn, mac, peer_fn);
+        }
+    }
 }

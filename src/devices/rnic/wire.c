@@ -239,8 +239,14 @@ static void on_dead(void *context, uint32_t number, enum efe_death why)
 {
     struct rnic_card *card = context;
     struct rnic_flow *flow = rnic_flow(card, number);
+    struct efe efe = rnic_flow_efe(card);
+    struct efe_ends ends;
     uint32_t qp;
     (void)why;
+    efe_ends_of(&efe, number, &ends);
+    if (ends.local_fn == RNIC_FUNCTION_ADAPTER) {
+        rnic_message_peer_lost(card, ends.remote_mac, ends.remote_fn);
+    }
     while (rnic_list_pop(card, &flow->users, RNIC_LIST_FLOW, &qp)) {
         rnic_list_remove(card, &flow->run, RNIC_LIST_RUN, qp);
         rnic_qp(card, qp)->flow = 0;
