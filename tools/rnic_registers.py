@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Makes everything that describes the RDMA card's registers and entries from src/rnic/registers.json.
 
-    rnic_registers.py            rewrites src/rnic/registers.h, and the parts of other files between the marks
-                                 "rnic_registers: NAME" and "rnic_registers: end"
+    rnic_registers.py            rewrites src/rnic/registers.h and registers.py, and the parts of other files between
+                                 the marks "rnic_registers: NAME" and "rnic_registers: end"
     rnic_registers.py --check    says what is not as it would be written, and fails
-    rnic_registers.py --python   prints the constants as a Python module
 """
 import json
 import os
@@ -15,6 +14,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = 'src/rnic/registers.json'
 HEADER = 'src/rnic/registers.h'
+MODULE = 'src/rnic/registers.py'
 MARKED = ['docs/rnic-hardware.md', 'docs/rnic-efe.md', 'tools/wireshark/efe.lua']
 MARK = re.compile(r'(?P<begin>[^\n]*rnic_registers: (?!end)(?P<name>[^\n>-]+?)(?: -->)?\n).*?(?P<end>[^\n]*rnic_registers: end[^\n]*)', re.S)
 WIDTHS = {1: 'u8', 2: 'u16', 4: 'u32', 8: 'u64'}
@@ -77,7 +77,7 @@ def header(data):
 
 
 def python(data):
-    out = ['# SPDX-License-Identifier: MIT\n"""The RDMA card\'s registers and entries; made by rnic_registers.py."""\n']
+    out = ['# SPDX-License-Identifier: MIT\n"""The RDMA card\'s registers and entries; made by tools/rnic_registers.py from registers.json."""\n']
     for title, group in constants(data):
         out.append('\n# ' + title + '\n')
         out += ['%s = %s\n' % (name, value) for name, value, _ in group]
@@ -165,10 +165,7 @@ def read(path):
 def main():
     data = json.loads(read(SOURCE))
     check_layout(data)
-    if sys.argv[1:] == ['--python']:
-        sys.stdout.write(python(data))
-        return 0
-    files = {HEADER: header(data)}
+    files = {HEADER: header(data), MODULE: python(data)}
     for path in MARKED:
         if os.path.exists(os.path.join(ROOT, path)):
             files[path] = marked(read(path), parts(data), path)

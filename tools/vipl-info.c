@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <vipl/posix.h>
 #include <vipl/version.h>
 
 #include "info.h"
@@ -21,6 +22,7 @@ struct device {
     const char *asked; /* the name given to VipOpenNic(); "" is the default device */
     VIP_RETURN opened;
     VIP_NIC_ATTRIBUTES attributes;
+    VIPX_DEVICE_PROPERTIES properties; /* what the device has beyond them */
     char address[3 * TOOL_HOST_BYTES];
 };
 
@@ -83,6 +85,7 @@ static void query(struct device *device)
     device->opened = VipQueryNic(nic, &device->attributes);
     if (device->opened == VIP_SUCCESS) {
         write_address(device);
+        device->opened = VipQuerySystemManagementInfo(nic, VIPX_SMI_DEVICE_PROPERTIES, &device->properties);
     }
     VipCloseNic(nic);
 }
@@ -108,6 +111,29 @@ static void print_version_number(VIP_ULONG version)
     printf("%lu.%lu.%lu", version >> 16, (version >> 8) & 0xff, version & 0xff);
 }
 
+/* Their names are words for a script; people get them with spaces. */
+static void print_properties(const VIPX_DEVICE_PROPERTIES *properties)
+{
+    if (properties->Count > 0) {
+        puts("  the device itself");
+    }
+    for (size_t i = 0; i < properties->Count; i++) {
+        const VIPX_PROPERTY *property = &properties->Property[i];
+        char label[sizeof(property->Name)];
+
+        memcpy(label, property->Name, sizeof(label));
+        for (char *c = label; *c != '\0'; c++) {
+            *c = *c == '_' ? ' ' : *c;
+        }
+        printf("    %-30s ", label);
+        if (property->Text[0] != '\0') {
+            puts(property->Text);
+        } else {
+            printf("%llu\n", (unsigned long long)property->Number);
+        }
+    }
+}
+
 static void print_device(const struct device *device)
 {
     const VIP_NIC_ATTRIBUTES *attributes = &device->attributes;
@@ -129,6 +155,7 @@ static void print_device(const struct device *device)
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         printf("  %-32s %lu\n", limits[i].label, limit_value(attributes, &limits[i]));
     }
+    print_properties(&device->properties);
 }
 
 static void json_levels(const char *key, VIP_RELIABILITY_LEVEL set)
@@ -143,6 +170,24 @@ static void json_levels(const char *key, VIP_RELIABILITY_LEVEL set)
         }
     }
     printf("]");
+}
+
+static void json_properties(const VIPX_DEVICE_PROPERTIES *properties)
+{
+    printf(", \"properties\": {");
+    for (size_t i = 0; i < properties->Count; i++) {
+        const VIPX_PROPERTY *property = &properties->Property[i];
+
+        printf("%s", i > 0 ? ", " : "");
+        tool_json_string(stdout, property->Name);
+        printf(": ");
+        if (property->Text[0] != '\0') {
+            tool_json_string(stdout, property->Text);
+        } else {
+            printf("%llu", (unsigned long long)property->Number);
+        }
+    }
+    printf("}");
 }
 
 static void json_attributes(const struct device *device)
@@ -164,6 +209,7 @@ static void json_attributes(const struct device *device)
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         printf(", \"%s\": %lu", limits[i].key, limit_value(attributes, &limits[i]));
     }
+    json_properties(&device->properties);
 }
 
 static void json_device(const struct device *device, bool last)

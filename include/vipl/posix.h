@@ -283,6 +283,26 @@ typedef struct _VIPX_VI_STATISTICS {
 } VIPX_VI_STATISTICS;
 
 /* ---------------------------------------------------------------------------------------------
+ * Properties of a device: what it has beyond the attributes of VIPL 1.0, for people and for scripts.
+ * ------------------------------------------------------------------------------------------ */
+
+/** For VipQuerySystemManagementInfo(): a VIPX_DEVICE_PROPERTIES. Not of shareable NIC handles: #VIP_ERROR_NOT_SUPPORTED. */
+#define VIPX_SMI_DEVICE_PROPERTIES ((VIP_ULONG)0x56490003)
+
+/** A property of a device: a number, or a text. */
+typedef struct _VIPX_PROPERTY {
+    VIP_UINT64 Number; /**< Its value, if Text is empty. */
+    VIP_CHAR Name[32]; /**< Words of small letters with '_' between them, for example "queue_pairs". */
+    VIP_CHAR Text[64]; /**< Its value, or empty. */
+} VIPX_PROPERTY;
+
+/** Filled by VipQuerySystemManagementInfo() with #VIPX_SMI_DEVICE_PROPERTIES. The names are the device's own. */
+typedef struct _VIPX_DEVICE_PROPERTIES {
+    VIP_UINT64 Count; /**< How many there are; 0: the attributes say all. */
+    VIPX_PROPERTY Property[32];
+} VIPX_DEVICE_PROPERTIES;
+
+/* ---------------------------------------------------------------------------------------------
  * Texts. These functions are async-signal-safe.
  * ------------------------------------------------------------------------------------------ */
 

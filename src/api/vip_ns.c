@@ -52,6 +52,14 @@ static VIP_RETURN discover(struct vipl_nic *nic, VIP_AUTODISCOVERY_LIST *list)
     return rc;
 }
 
+static void describe(struct vipl_nic *nic, VIPX_DEVICE_PROPERTIES *out)
+{
+    memset(out, 0, sizeof(*out));
+    if (nic->ops->describe != NULL) {
+        nic->ops->describe(nic->be, out);
+    }
+}
+
 static VIP_RETURN query_info(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType, VIP_PVOID SysManInfo)
 {
     if (vipl_handle_is_shared(NicHandle) && SysManInfo != NULL) {
@@ -71,6 +79,9 @@ static VIP_RETURN query_info(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType, VIP_P
         break;
     case VIPX_SMI_VI_STATISTICS:
         rc = vipl_stats_vi(nic, SysManInfo);
+        break;
+    case VIPX_SMI_DEVICE_PROPERTIES:
+        describe(nic, SysManInfo);
         break;
     default:
         rc = VIP_ERROR_NOT_SUPPORTED;

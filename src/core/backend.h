@@ -17,6 +17,7 @@
 #include "base/address.h"
 #include "base/iov.h"
 #include "os/os.h"
+#include "vipl/posix.h"
 #include "vipl/vipl.h"
 
 struct vipl_nic;    /* core's opened device */
@@ -160,6 +161,8 @@ struct vipl_backend {
     void (*close)(struct vipl_be_nic *be);
     void (*limits)(struct vipl_be_nic *be, struct vipl_limits *out);
     void (*address)(struct vipl_be_nic *be, struct vipl_address *out); /* host part only */
+    /* NULL: limits and address say all. Otherwise what else there is to know about the device; *out is cleared. */
+    void (*describe)(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out);
     /* The index-th address of a host; VIP_ERROR_NAMESERVICE if there is none. */
     VIP_RETURN (*resolve)(struct vipl_be_nic *be, const char *name, uint32_t index, struct vipl_address *out);
     VIP_RETURN (*reverse)(struct vipl_be_nic *be, const struct vipl_address *host, char *name, size_t size);

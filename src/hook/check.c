@@ -50,6 +50,19 @@ void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_addre
           "a host part, and no discriminator");
 }
 
+void vipl_check_properties(const VIPX_DEVICE_PROPERTIES *properties)
+{
+    static const char op[] = "describe";
+    enum { MOST = sizeof(properties->Property) / sizeof(properties->Property[0]) };
+    check(properties->Count <= MOST, op, "as many properties as there is room for");
+    for (unsigned i = 0; i < MOST && i < properties->Count; i++) {
+        const VIPX_PROPERTY *each = &properties->Property[i];
+        check(each->Name[0] != '\0' && memchr(each->Name, '\0', sizeof(each->Name)) != NULL, op,
+              "each has a name, and an end of it");
+        check(memchr(each->Text, '\0', sizeof(each->Text)) != NULL, op, "a text has an end");
+    }
+}
+
 /* --- life times --- */
 
 static struct vipl_vi **connecting_locked(struct vipl_checks *checks, const struct vipl_vi *vi)

@@ -30,6 +30,7 @@ void vipl_checks_init(struct vipl_checks *checks); /* in zeroed memory */
 void vipl_check_unlocked(const char *op);
 void vipl_check_table(const struct vipl_backend *backend);
 void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_address *address);
+void vipl_check_properties(const VIPX_DEVICE_PROPERTIES *properties);
 void vipl_check_created(struct vipl_checks *checks);
 void vipl_check_destroy(struct vipl_checks *checks, const struct vipl_vi *vi);
 void vipl_check_close(struct vipl_checks *checks);

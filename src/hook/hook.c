@@ -603,11 +603,21 @@ static const struct vipl_backend hook_ops = {
     .finish_wait = hook_finish_wait,
 };
 
+static void hook_describe(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out)
+{
+    struct hook_nic *hook = hook_of(be);
+    vipl_check_unlocked("describe");
+    hook->ops->describe(hook->be, out);
+    vipl_check_properties(out);
+    vipl_trace(&hook->trace, "describe", NULL, "properties=%u", (unsigned)out->Count);
+}
+
 /* The operations above, without those that the backend has not. */
 static void fill_table(struct vipl_backend *table, const struct vipl_backend *backend)
 {
     *table = hook_ops;
     table->chooses_handles = backend->chooses_handles;
+    table->describe = backend->describe == NULL ? NULL : hook_describe;
     table->quiesce = backend->quiesce == NULL ? NULL : hook_quiesce;
     table->post_recv = backend->post_recv == NULL ? NULL : hook_post_recv;
 }

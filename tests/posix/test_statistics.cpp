@@ -3,6 +3,10 @@
 // POSIX extensions: what a NIC handle and a VI have done, by VipQuerySystemManagementInfo.
 #include <vipl/posix.h>
 
+#include <cstring>
+#include <set>
+#include <string>
+
 #include "conformance/connect_roles.hpp"
 
 using namespace vipl_conformance;
@@ -201,6 +205,32 @@ TEST_CASE("statistics count what there is", "[VipQuerySystemManagementInfo][posi
     EXPECT_EQ(before.ProtectionTags, of_nic(nic).ProtectionTags);
 }
 
+TEST_CASE("the properties of a device have names, each once, and the rest of the list is cleared",
+          "[VipQuerySystemManagementInfo][posix][private]")
+{
+    const Nic nic(device_under_test(), false);
+    std::set<std::string> names;
+    VIPX_DEVICE_PROPERTIES properties;
+    std::memset(&properties, 0xA5, sizeof properties);
+    REQUIRE_VIP(VipQuerySystemManagementInfo(nic, VIPX_SMI_DEVICE_PROPERTIES, &properties));
+    const std::size_t most = sizeof properties.Property / sizeof *properties.Property;
+    REQUIRE(properties.Count <= most);
+    for (std::size_t i = 0; i < most; ++i) {
+        const VIPX_PROPERTY &each = properties.Property[i];
+        const std::string name(each.Name, strnlen(each.Name, sizeof each.Name));
+        EXPECT(name.size() < sizeof each.Name);
+        EXPECT(strnlen(each.Text, sizeof each.Text) < sizeof each.Text);
+        if (i < properties.Count) {
+            EXPECT(!name.empty());
+            EXPECT(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos);
+            EXPECT(names.insert(name).second);
+        } else {
+            EXPECT(name.empty());
+            EXPECT_EQ(0u, each.Number);
+        }
+    }
+}
+
 TEST_CASE("statistics check their arguments", "[VipQuerySystemManagementInfo][posix]")
 {
     const Nic nic, other;
@@ -216,5 +246,5 @@ TEST_CASE("statistics check their arguments", "[VipQuerySystemManagementInfo][po
     REQUIRE_RC(VIP_INVALID_PARAMETER,
                VipQuerySystemManagementInfo(nullptr, VIPX_SMI_VI_STATISTICS, &statistics));
     REQUIRE_RC(VIP_ERROR_NOT_SUPPORTED,
-               VipQuerySystemManagementInfo(nic, VIPX_SMI_VI_STATISTICS + 1, &statistics));
+               VipQuerySystemManagementInfo(nic, VIPX_SMI_DEVICE_PROPERTIES + 1, &statistics));
 }

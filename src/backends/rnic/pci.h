@@ -24,7 +24,8 @@ struct rnic_pci {
     const struct rnic_pci_ops *ops;
     uint8_t *
         doorbells; /* BAR2, mapped and shared with the card; NULL: it cannot be mapped, and is written by `write` */
-    bool linear; /* a mapped range is one range for the card; false: it is a list of pages, see pages() */
+    bool linear;     /* a mapped range is one range for the card; false: it is a list of pages, see pages() */
+    const char *dma; /* constant: how the card gets at memory, in words for people */
 };
 
 /* Memory for rings: pages of this process that no forked child has, mapped for DMA both ways. */

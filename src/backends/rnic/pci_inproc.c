@@ -472,8 +472,10 @@ int rnic_pci_inproc_open(const char *device, struct rnic_pci **out)
         vipl_free(f);
         return error;
     }
-    f->pci =
-        (struct rnic_pci){.ops = &inproc_ops, .doorbells = vipl_reserve(RNIC_BAR2_BYTES), .linear = true};
+    f->pci = (struct rnic_pci){.ops = &inproc_ops,
+                               .doorbells = vipl_reserve(RNIC_BAR2_BYTES),
+                               .dma = "copies in this process",
+                               .linear = true};
     f->next_iova = FIRST_IOVA;
     vipl_ranges_init(&f->maps);
     error = ENOMEM;

@@ -485,6 +485,7 @@ static int map_doorbells(struct function *f)
 static int start_thread(struct function *f)
 {
     f->by_file = prove_memory(f);
+    f->pci.dma = f->by_file ? "files" : "messages";
     if (f->by_file) {
         return 0;
     }

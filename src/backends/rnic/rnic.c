@@ -8,6 +8,7 @@
 #include "backends/rnic/conn.h"
 #include "backends/rnic/connect.h"
 #include "backends/rnic/data.h"
+#include "backends/rnic/describe.h"
 #include "backends/rnic/listen.h"
 #include "backends/rnic/loop.h"
 #include "backends/rnic/names.h"
@@ -250,6 +251,7 @@ const struct vipl_backend vipl_rnic_ops = {
     .close = rnic_close,
     .limits = rnic_limits,
     .address = rnic_address,
+    .describe = vipl_rnic_describe,
     .resolve = vipl_rnic_resolve,
     .reverse = vipl_rnic_reverse,
     .abandon = rnic_abandon,

@@ -3,6 +3,7 @@
  * The device "rnic": VIs on an RDMA card. VIPL's backend in terms of the verbs of verbs.h.
  *
  *   rnic.c      the operations of the contract: opening and closing, limits; the cards that this process has open
+ *   describe.c  what the card is, in words and numbers
  *   names.c     the name service: names of hosts and addresses of cards
  *   region.c    registered memory: maps and steering tags
  *   vi.c        a VI's queue pair: its beginning, its end, and what comes between two connections

@@ -36,10 +36,12 @@ struct vipl_rnic; /* an opened function */
 struct vipl_rnic_caps {
     uint8_t mac[6];
     uint16_t function; /* the number of this one */
-    uint32_t qps;      /* of the card, as the next three */
+    uint16_t functions;
+    uint32_t qps; /* of the card, as the next four */
     uint32_t cqs;
     uint32_t stags;
     uint32_t pbl_entries;
+    uint32_t listens;
     uint32_t work_log2; /* entries of the largest work ring */
     uint32_t completions_log2;
     uint32_t segments;
@@ -47,6 +49,8 @@ struct vipl_rnic_caps {
     uint32_t mtu;
     uint16_t ird;
     uint16_t ord;
+    uint32_t link_mbits; /* 0: not limited */
+    uint32_t features;   /* RNIC_CAPS_... */
     uint32_t version;
 };
 
@@ -60,6 +64,8 @@ void vipl_rnic_close(struct vipl_rnic *rnic);
 void vipl_rnic_abandon(struct vipl_rnic *rnic);
 
 const struct vipl_rnic_caps *vipl_rnic_query(const struct vipl_rnic *rnic);
+/* The way to the card; constant while it is open. */
+const struct rnic_pci *vipl_rnic_access(const struct vipl_rnic *rnic);
 /* Whether frames reach other cards now. Reads a register. */
 bool vipl_rnic_has_link(struct vipl_rnic *rnic);
 /* Whether the card is gone, or has stopped to answer: for good, as far as this opening is concerned. Never blocks. */

@@ -85,6 +85,7 @@ static void read_caps(struct vipl_rnic *rnic)
     caps->cqs = rnic_register(rnic, RNIC_REG_MAX_CQS);
     caps->stags = rnic_register(rnic, RNIC_REG_MAX_STAGS);
     caps->pbl_entries = rnic_register(rnic, RNIC_REG_MAX_PBL);
+    caps->listens = rnic_register(rnic, RNIC_REG_MAX_LISTENS);
     caps->work_log2 = rnic_register(rnic, RNIC_REG_MAX_WORK);
     caps->completions_log2 = rnic_register(rnic, RNIC_REG_MAX_COMPLETIONS);
     caps->segments = rnic_register(rnic, RNIC_REG_MAX_SEGMENTS);
@@ -92,7 +93,11 @@ static void read_caps(struct vipl_rnic *rnic)
     caps->mtu = rnic_register(rnic, RNIC_REG_MTU);
     caps->ird = (uint16_t)(slots >> RNIC_READ_SLOTS_IRD_SHIFT & RNIC_READ_SLOTS_IRD_MASK);
     caps->ord = (uint16_t)(slots >> RNIC_READ_SLOTS_ORD_SHIFT & RNIC_READ_SLOTS_ORD_MASK);
-    caps->function = (uint16_t)(rnic_register(rnic, RNIC_REG_FUNCTION) & RNIC_FUNCTION_NUMBER_MASK);
+    uint32_t function = rnic_register(rnic, RNIC_REG_FUNCTION);
+    caps->function = (uint16_t)(function >> RNIC_FUNCTION_NUMBER_SHIFT & RNIC_FUNCTION_NUMBER_MASK);
+    caps->functions = (uint16_t)(function >> RNIC_FUNCTION_COUNT_SHIFT & RNIC_FUNCTION_COUNT_MASK);
+    caps->link_mbits = rnic_register(rnic, RNIC_REG_LINK_MBITS);
+    caps->features = rnic_register(rnic, RNIC_REG_CAPS);
     read_mac(rnic);
 }
 
@@ -227,6 +232,11 @@ void vipl_rnic_abandon(struct vipl_rnic *rnic)
 const struct vipl_rnic_caps *vipl_rnic_query(const struct vipl_rnic *rnic)
 {
     return &rnic->caps;
+}
+
+const struct rnic_pci *vipl_rnic_access(const struct vipl_rnic *rnic)
+{
+    return rnic->pci;
 }
 
 bool vipl_rnic_has_link(struct vipl_rnic *rnic)

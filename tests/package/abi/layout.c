@@ -138,6 +138,13 @@ static const struct row {
     MEMBER(VIPX_VI_STATISTICS, SendsPosted),
     MEMBER(VIPX_VI_STATISTICS, ReceivesPosted),
     MEMBER(VIPX_VI_STATISTICS, ViHandle),
+    TYPE(VIPX_PROPERTY),
+    MEMBER(VIPX_PROPERTY, Number),
+    MEMBER(VIPX_PROPERTY, Name),
+    MEMBER(VIPX_PROPERTY, Text),
+    TYPE(VIPX_DEVICE_PROPERTIES),
+    MEMBER(VIPX_DEVICE_PROPERTIES, Count),
+    MEMBER(VIPX_DEVICE_PROPERTIES, Property),
 };
 
 enum { ROWS = sizeof(table) / sizeof(table[0]), LINE = 128 };
