@@ -65,17 +65,16 @@ struct rnic_device {
 
 /* An opened NIC handle: what core passes to the operations. */
 struct rnic_nic {
-    struct vipl_nic *core;      /* constant */
-    struct rnic_device *device; /* constant */
-    struct vipl_rnic *rnic;     /* constant: the device's */
-    struct vipl_list link;      /* device->nics; guarded by the registry */
-    struct vipl_rnic_pd pd;     /* constant: the realm */
-    unsigned vector;            /* constant: of the completion queue */
-    uint32_t shares_vector;     /* atomic, relaxed: others have it too; never 0 again */
-    struct vipl_rnic_cq *cq;    /* constant */
-    struct vipl_mutex rx;       /* rank BACKEND_RX: completions are taken, queues grow */
-    uint64_t
-        silent_since; /* there has been no completion since, and the card was there; 0: not known. Guarded by rx */
+    struct vipl_nic *core;          /* constant */
+    struct rnic_device *device;     /* constant */
+    struct vipl_rnic *rnic;         /* constant: the device's */
+    struct vipl_list link;          /* device->nics; guarded by the registry */
+    struct vipl_rnic_pd pd;         /* constant: the realm */
+    unsigned vector;                /* constant: of the completion queue */
+    uint32_t shares_vector;         /* atomic, relaxed: others have it too; never 0 again */
+    struct vipl_rnic_cq *cq;        /* constant */
+    struct vipl_mutex rx;           /* rank BACKEND_RX: completions are taken, queues grow */
+    uint64_t silent_since;          /* no completion since then, in ns; 0: not known. Guarded by rx */
     struct vipl_list vis;           /* rnic_vi.link; guarded by the registry */
     struct vipl_mutex wanting_lock; /* rank BACKEND_TX */
     struct vipl_list wanting;       /* rnic_vi.wanting: a post found no room; guarded by wanting_lock */
