@@ -144,7 +144,7 @@ uint32_t efe_open(struct efe *efe, uint64_t now, uint16_t local_fn, const uint8_
 void efe_hold(struct efe *efe, uint32_t index);
 void efe_release(struct efe *efe, uint32_t index);
 void efe_describe(const struct efe *efe, uint32_t index, struct efe_flow_info *out);
-/* Who the flow is between; within dead(), who it was. */
+/* The functions that the flow is between; within dead(), was between. */
 void efe_ends_of(const struct efe *efe, uint32_t index, struct efe_ends *out);
 
 /* A buffer of efe_payload_most() bytes for the next frame of the flow; asked for again before commit or cancel, the same one.
