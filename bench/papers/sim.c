@@ -386,7 +386,8 @@ static void power_up(struct sim *sim, unsigned number, const struct sim_config *
     memset(card->area, 0, bytes);
     card->bar2 =
         must(mmap(NULL, RNIC_BAR2_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    card->pci = (struct rnic_pci){.ops = &pci_ops, .doorbells = card->bar2, .dma = "simulated", .linear = true};
+    card->pci =
+        (struct rnic_pci){.ops = &pci_ops, .doorbells = card->bar2, .dma = "simulated", .linear = true};
     set_wire(card, config->wire, number);
     rnic_card_init(&card->card, card->area, &made, &host, card);
     rnic_card_attach(&card->card, 0, card->bar2);
