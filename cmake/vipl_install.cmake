@@ -61,8 +61,13 @@ foreach(program IN ITEMS vipl_server vipl_rnicd)
         install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT runtime)
     endif()
 endforeach()
+# The card: what others need to write a driver or hardware, and to read its frames.
 if(TARGET vipl_rnicd)
     install(FILES tools/man/vipl-rnicd.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT runtime)
+    install(FILES src/rnic/registers.json src/rnic/registers.h src/rnic/registers.py tools/wireshark/efe.lua
+            DESTINATION ${CMAKE_INSTALL_DATADIR}/vipl/rnic COMPONENT development)
+    install(FILES docs/rnic.md docs/rnic-efe.md docs/rnic-guest.md docs/rnic-hardware.md docs/rnic-log.md
+            DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
 endif()
 
 # Tools, found beside the library wherever the tree is put.
@@ -85,4 +90,4 @@ endif()
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
         COMPONENT development)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
-        FILES_MATCHING PATTERN "*.[ch]")
+        FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.py")

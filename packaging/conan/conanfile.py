@@ -17,7 +17,7 @@ class ViplConan(ConanFile):
 
     def export_sources(self):
         top = os.path.join(self.recipe_folder, '..', '..')
-        for pattern in ('CMakeLists.txt', 'LICENSE', '*.md', 'cmake/*', 'include/*', 'src/*', 'examples/*'):
+        for pattern in ('CMakeLists.txt', 'LICENSE', '*.md', 'cmake/*', 'include/*', 'src/*', 'examples/*', 'tools/*', 'docs/*'):
             copy(self, pattern, top, self.export_sources_folder)
 
     def layout(self):
