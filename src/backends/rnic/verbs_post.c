@@ -129,7 +129,8 @@ static int post(struct vipl_rnic_qp *qp, struct vipl_rnic_queue *queue, uint32_t
     if (queue->lists != NULL) {
         queue->lists[place] = list;
     }
-    vipl_store_relaxed(&queue->producer, queue->producer + 1);
+    /* pairs with vipl_rnic_retire(): the list is stored */
+    vipl_store_release(&queue->producer, queue->producer + 1);
     vipl_rnic_ring(rnic, rnic_qp_doorbell(qp->number, doorbell), queue->producer, rnic_qp_hint(qp->number));
     return 0;
 }

@@ -246,7 +246,9 @@ bool vipl_rnic_retire(struct vipl_rnic_qp *qp, const struct vipl_rnic_completion
     struct vipl_rnic_queue *queue =
         &qp->queues[completion->opcode == RNIC_WORK_RECEIVE ? VIPL_RNIC_RQ : VIPL_RNIC_SQ];
     uint32_t consumer = queue->consumer;
-    if (completion->index - consumer - 1 >= vipl_load_relaxed(&queue->producer) - consumer) {
+    /* pairs with post(): the lists up to it are stored, whenever the card says that it is through with them */
+    uint32_t producer = vipl_load_acquire(&queue->producer);
+    if (completion->index - consumer - 1 >= producer - consumer) {
         vipl_rnic_fail(qp->rnic, "the card completes what was not posted");
         return false;
     }
