@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Runs libFuzzer's programs from the kept inputs, as many at a time as there are CPUs.
 
-    run.py SECONDS FOLDER-OF-THE-PROGRAMS FOLDER-FOR-WHAT-IS-FOUND
+    run.py FOLDER-OF-THE-PROGRAMS FOLDER-FOR-WHAT-IS-FOUND SECONDS [NAME=SECONDS...]
 
+Each has SECONDS but those that are named, which have their own. Those with the most begin, so that none runs last by itself.
 New inputs stay in the last folder, and with them one that crashes, leaks or takes too long: its path is printed,
 and the exit code is 1. Such a one belongs into corpus/, under a name that says what it shows.
 """
@@ -47,19 +48,28 @@ def fuzz(program, seconds, folder):
     return line, right
 
 
+def seconds_of_each(programs, most, exceptions):
+    """[(program, its seconds)], the longest first. A name that no program has ends it: a misspelt one must not run shorter."""
+    named = dict(exception.split("=") for exception in exceptions)
+    own = {program: named.pop(os.path.basename(program)[len(PREFIX):], most) for program in programs}
+    if named:
+        sys.exit("run.py: no program is called %s" % ", ".join(sorted(named)))
+    return sorted(((program, int(seconds)) for program, seconds in own.items()), key=lambda pair: (-pair[1], pair[0]))
+
+
 def main():
-    if len(sys.argv) != 4:
-        sys.exit("usage: %s SECONDS FOLDER-OF-THE-PROGRAMS FOLDER-FOR-WHAT-IS-FOUND" % sys.argv[0])
-    seconds = int(sys.argv[1])
-    folder = os.path.abspath(sys.argv[3])
-    programs = sorted(glob.glob(os.path.join(os.path.abspath(sys.argv[2]), PREFIX + "*")))
-    if not programs or seconds < 1:
+    if len(sys.argv) < 4:
+        sys.exit("usage: %s FOLDER-OF-THE-PROGRAMS FOLDER-FOR-WHAT-IS-FOUND SECONDS [NAME=SECONDS...]" % sys.argv[0])
+    folder = os.path.abspath(sys.argv[2])
+    programs = glob.glob(os.path.join(os.path.abspath(sys.argv[1]), PREFIX + "*"))
+    runs = seconds_of_each(programs, sys.argv[3], sys.argv[4:])
+    if not runs or runs[-1][1] < 1:
         sys.exit("run.py: no programs, or no time to run them")
-    workers = min(len(programs), os.cpu_count() or 1)
-    print("%d programs, %d at a time, %d s each" % (len(programs), workers, seconds), flush=True)
+    workers = min(len(runs), os.cpu_count() or 1)
+    print("%d programs, %d at a time, %d to %d s each" % (len(runs), workers, runs[-1][1], runs[0][1]), flush=True)
     good = True
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        for line, right in pool.map(lambda program: fuzz(program, seconds, folder), programs):
+        for line, right in pool.map(lambda run: fuzz(run[0], run[1], folder), runs):
             print(line, flush=True)
             good = good and bool(right)
     sys.exit(0 if good else 1)
