@@ -455,6 +455,45 @@ TEST_CASE("more requests than a NIC handle keeps are told to try again", "[rnic_
     CHECK(full == 1100 - 1024);
 }
 
+TEST_CASE("a function that is reset while it exchanges is noticed within a second, and can be opened again",
+          "[rnic_hostile]")
+{
+    auto last = std::chrono::steady_clock::now();
+    {
+        setenv("VIPL_RNIC_FAULTS", "reset=@2000", 1);
+        Connected pair;
+        unsetenv("VIPL_RNIC_FAULTS");
+        alignas(64) static VIP_DESCRIPTOR works[2];
+        VIP_MEM_ATTRIBUTES memory = {};
+        VIP_MEM_HANDLE tag = 0;
+        REQUIRE(VipRegisterMem(pair.handle.nic, works, sizeof(works), &memory, &tag) == VIP_SUCCESS);
+        VIP_DESCRIPTOR *done = nullptr;
+        VIP_RETURN rc = VIP_SUCCESS;
+        unsigned count = 0;
+        for (; rc == VIP_SUCCESS && count < 5000; ++count) {
+            last = std::chrono::steady_clock::now();
+            for (VIP_DESCRIPTOR &each : works) {
+                each = VIP_DESCRIPTOR{};
+                each.CS.Control = VIP_CONTROL_OP_SENDRECV;
+            }
+            REQUIRE(VipPostRecv(pair.b, &works[0], tag) == VIP_SUCCESS);
+            REQUIRE(VipPostSend(pair.a, &works[1], tag) == VIP_SUCCESS);
+            const VIP_RETURN received = VipRecvWait(pair.b, 10000, &done),
+                             sent = VipSendWait(pair.a, 10000, &done);
+            rc = received != VIP_SUCCESS ? received : sent;
+        }
+        CHECK(rc == VIP_DESCRIPTOR_ERROR);
+        CHECK(count > 10);
+        CHECK(std::chrono::steady_clock::now() - last <
+              std::chrono::seconds(3)); // one, and what a busy machine takes
+        CHECK(Handle::state(pair.a) == VIP_STATE_ERROR);
+        CHECK(Handle::state(pair.b) == VIP_STATE_ERROR);
+        CHECK(VipDeregisterMem(pair.handle.nic, works, tag) == VIP_SUCCESS);
+    }
+    Connected again;
+    again.check_alive();
+}
+
 TEST_CASE("a card that is pulled out is noticed by a program that only waits for a message", "[rnic_hostile]")
 {
     setenv("VIPL_RNIC_FAULTS", "removed=@400", 1);

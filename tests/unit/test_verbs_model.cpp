@@ -37,7 +37,8 @@ private:
 struct End {
     explicit End(unsigned level = RNIC_LEVEL_DELIVERY, unsigned memory_rights = 3)
     {
-        REQUIRE(vipl_rnic_open("inproc", &rnic) == 0);
+        REQUIRE(rnic_pci_open("inproc", &pci) == 0);
+        REQUIRE(vipl_rnic_start(pci, &rnic) == 0);
         REQUIRE(vipl_rnic_allocate_pd(rnic, &pd) == 0);
         REQUIRE(vipl_rnic_create_cq(rnic, 4, 3, &cq) == 0);
         const vipl_rnic_qp_attributes attributes = {pd, static_cast<std::uint8_t>(level), 3};
@@ -130,6 +131,7 @@ struct End {
     }
 
     alignas(4096) std::array<std::uint8_t, kBytes> bytes{};
+    rnic_pci *pci = nullptr; // the function's
     vipl_rnic *rnic = nullptr;
     vipl_rnic_pd pd = {};
     vipl_rnic_cq *cq = nullptr;
@@ -343,6 +345,49 @@ TEST_CASE("a function that closes breaks its peer's queue pair", "[verbs_model]"
     CHECK(event.kind == RNIC_EVENT_QP_ERROR);
     CHECK(event.object == pair.b->qp.number);
     CHECK(event.code == RNIC_ERROR_CONNECTION_LOST);
+}
+
+TEST_CASE("a function that is reset under load takes its own connections with it, and no others",
+          "[verbs_model]")
+{
+    Pair whole(GENERATE(1u, 2u)), cut;
+    for (std::uint32_t i = 0; i < 300; ++i) {
+        if (i < 100) {
+            cut.b->receive(i, 0, 60000);
+            cut.a->send(i, 0, 60000);
+        } else if (i == 100) { // as one that does not know of the driver may: several are under way
+            cut.a->pci->ops->write(cut.a->pci, 0, RNIC_REG_CTRL, RNIC_CTRL_RESET);
+        }
+        const std::size_t place = i % 10 * 6000;
+        whole.b->receive(i, place, 6000);
+        fill(*whole.a, place, 6000, i);
+        whole.a->send(i, place, 6000);
+        const vipl_rnic_completion in = whole.b->next(), out = whole.a->next();
+        REQUIRE(in.status == RNIC_STATUS_OK);
+        REQUIRE(in.cookie == i);
+        REQUIRE(out.status == RNIC_STATUS_OK);
+        REQUIRE(out.cookie == i);
+        REQUIRE(same(*whole.b, place, *whole.a, place, 6000));
+    }
+    CHECK(vipl_rnic_probe(cut.a->rnic));
+    CHECK(vipl_rnic_listen_for(cut.a->rnic, 1, "a", 1) == ENODEV);
+    std::uint32_t received = 0;
+    vipl_rnic_completion each = cut.b->next();
+    for (; each.opcode != RNIC_WORK_DRAINED; each = cut.b->next()) {
+        REQUIRE(each.status == RNIC_STATUS_OK);
+        REQUIRE(each.cookie == received++);
+    }
+    CHECK(received <= 100);
+    vipl_rnic_event event;
+    REQUIRE(vipl_rnic_next_event(cut.b->rnic, &event));
+    CHECK(event.kind == RNIC_EVENT_QP_ERROR);
+    CHECK(event.object == cut.b->qp.number);
+    CHECK(event.code == RNIC_ERROR_CONNECTION_LOST);
+    Pair again;
+    again.b->receive(1, 0, 8);
+    again.a->send(2, 0, 8);
+    CHECK(again.b->next().cookie == 1);
+    CHECK(again.a->next().cookie == 2);
 }
 
 TEST_CASE("a queue pair connects again after an error, with empty queues", "[verbs_model]")

@@ -3,7 +3,7 @@
 // Bad arguments: every public function with each argument NULL, stale, foreign, of another kind,
 // misaligned, huge and random, on idle, connected and broken VIs. One spoiled argument must give an
 // error code and change nothing; then thousands of calls with random arguments must not crash.
-// VIPL_STRESS_SEED repeats a run.
+// VIPL_STRESS_SEED repeats a run; VIPL_STRESS_WORLDS is how often what the calls may name is made anew.
 #include "stress.hpp"
 
 #include <algorithm>
@@ -314,7 +314,8 @@ TEST_CASE("calls with random arguments never crash", "[badargs]")
 {
     Random random(seed());
     std::uint64_t counts[VIP_INTERRUPTED + 1] = {};
-    for (unsigned round = 0; round < 100; ++round) {
+    const unsigned rounds = times("VIPL_STRESS_WORLDS", 100);
+    for (unsigned round = 0; round < rounds; ++round) {
         World world;
         for (unsigned i = 0; i < 1000; ++i) {
             const Call &call = pick(random, all_calls());
