@@ -5,7 +5,9 @@
 
 #include <atomic>
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 using namespace adapter_test;
@@ -181,4 +183,22 @@ TEST_CASE("an adapter that is asked to end leaves no socket behind", "[start]")
     REQUIRE(waitpid(child, &status, 0) == child);
     CHECK(status == 0);
     CHECK(access(user.socket.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("an adapter that is there and says nothing is given up after one try", "[start]")
+{
+    const User user;
+    const int silent = socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    REQUIRE(user.socket.size() < sizeof(name.sun_path));
+    user.socket.copy(name.sun_path, user.socket.size());
+    REQUIRE(bind(silent, reinterpret_cast<const sockaddr *>(&name), sizeof(name)) == 0);
+    REQUIRE(listen(silent, 16) == 0);
+    const std::uint64_t begun = vipl_now_ns();
+    rnic_pci *pci = nullptr;
+    CHECK(rnic_pci_vfio_user_open("", &pci) == ECONNRESET);
+    CHECK(pci == nullptr);
+    CHECK(vipl_now_ns() - begun < std::uint64_t{9000000000}); // five seconds, and what a busy machine takes
+    close(silent);
 }

@@ -10,6 +10,7 @@
 #include "backends/rnic/pci.h"
 #include "backends/rnic/pci_iova.h"
 #include "backends/rnic/pci_start.h"
+#include "base/deadline.h"
 #include "base/list.h"
 #include "base/little.h"
 #include "base/lock_rank.h"
@@ -23,6 +24,7 @@ enum {
     COOKIE_BYTES = 8,
     CHECK_MS = 10,
     ATTEMPTS = 5,
+    OPENING_MS = 4000, /* for these; less than a reply may take */
     PAGE = 65536,
     ITEM = 8,
     CAPABILITIES = 0x34, /* in configuration space */
@@ -543,11 +545,14 @@ static int open_function(const char *device, struct rnic_pci **out)
     return 0;
 }
 
-/* An adapter that ends because it has no programs may take the connection with it: once more. */
+/* An adapter that ends because it has no programs may take the connection with it: once more. Not if it was silent until its time was up: each
+ * further try would take as long. */
 int rnic_pci_vfio_user_open(const char *device, struct rnic_pci **out)
 {
+    uint64_t deadline = vipl_deadline(OPENING_MS);
     int error = open_function(device, out);
-    for (int i = 0; error == ECONNRESET && device[0] == '\0' && i < ATTEMPTS; i++) {
+    for (int i = 0; error == ECONNRESET && device[0] == '\0' && i < ATTEMPTS && vipl_ms_left(deadline) > 0;
+         i++) {
         error = open_function(device, out);
     }
     return error;
