@@ -388,7 +388,11 @@ enum {
     RNIC_QP_STATE_IDLE = 0,
     RNIC_QP_STATE_RECEIVE = 1, /* The peer is known; receives are executed, sends are not. */
     RNIC_QP_STATE_CONNECTED = 2, /* Both are executed. */
-    RNIC_QP_STATE_CLOSING = 3, /* What was posted before is sent, for a second at most; then ERROR. */
+    /*
+     * What was posted before is sent, and what was received before is acknowledged and answered, for a second at
+     * most; then ERROR.
+     */
+    RNIC_QP_STATE_CLOSING = 3,
     RNIC_QP_STATE_ERROR = 4, /* Nothing is fetched, arriving frames are dropped; after DMA that was begun, DRAINED is completed. */
     RNIC_QP_STATE_KEEP = 255 /* MODIFY_QP: the state stays. */
 };

@@ -140,6 +140,47 @@ TEST_CASE("CLOSING sends what was posted before, and nothing that is posted late
     CHECK(Two::event_of(two.a).kind == 0);
 }
 
+TEST_CASE("CLOSING acknowledges what was received before", "[card]")
+{
+    Setup setup;
+    setup.two_cards = true;
+    setup.level = RNIC_LEVEL_RECEPTION;
+    Two two(setup);
+    two.post_b(two.receive(100, 1));
+    two.host.run();
+    two.a.post(two.pair->qp_a, two.send(8, 2));
+    rnic_card_advance(&two.host.card, two.host.now);
+    for (; !two.host.wire.empty(); two.host.wire.pop_front()) {
+        rnic_card_receive(&two.other->card, two.host.wire.front().data(),
+                          static_cast<std::uint32_t>(two.host.wire.front().size()));
+    }
+    REQUIRE(two.b.modify(two.pair->qp_b, to(RNIC_QP_STATE_CLOSING)).status == 0);
+    CHECK(two.next_b().cookie == 1);
+    const Completion sent = two.next_a();
+    CHECK(sent.cookie == 2);
+    CHECK(sent.status == 0);
+    CHECK(two.next_b().opcode == RNIC_WORK_DRAINED);
+}
+
+TEST_CASE("CLOSING answers RDMA Reads that came before", "[card]")
+{
+    Setup setup;
+    setup.two_cards = true;
+    Two two(setup);
+    two.host.run();
+    two.a.post(two.pair->qp_a, two.read(30000, 0, 2));
+    rnic_card_advance(&two.host.card, two.host.now);
+    for (; !two.host.wire.empty(); two.host.wire.pop_front()) {
+        rnic_card_receive(&two.other->card, two.host.wire.front().data(),
+                          static_cast<std::uint32_t>(two.host.wire.front().size()));
+    }
+    REQUIRE(two.b.modify(two.pair->qp_b, to(RNIC_QP_STATE_CLOSING)).status == 0);
+    const Completion read = two.next_a();
+    CHECK(read.cookie == 2);
+    CHECK(read.status == 0);
+    CHECK(two.next_b().opcode == RNIC_WORK_DRAINED);
+}
+
 TEST_CASE("CLOSING takes a second at most", "[card]")
 {
     Setup setup;

@@ -137,7 +137,9 @@ void rnic_qp_stop(struct rnic_card *card, uint32_t qp)
 void rnic_qp_check_closing(struct rnic_card *card, uint32_t qp)
 {
     const struct rnic_qp *row = rnic_qp(card, qp);
-    if (row->state == RNIC_QP_STATE_CLOSING && row->requests == 0 && row->sq.next == row->closing_at) {
+    bool owes = row->ack_due || row->reads_in != 0; /* to the peer, for what came before */
+    if (row->state == RNIC_QP_STATE_CLOSING && row->requests == 0 && row->sq.next == row->closing_at &&
+        !owes) {
         rnic_qp_stop(card, qp);
     }
 }

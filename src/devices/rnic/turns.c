@@ -40,6 +40,7 @@ static void run_flow(struct rnic_card *card, uint32_t number)
             flow->blocked = true;
             rnic_list_prepend(card, &flow->run, RNIC_LIST_RUN, qp);
         }
+        rnic_qp_check_closing(card, qp);
     }
     rnic_schedule_flow(card, number);
 }
