@@ -123,7 +123,9 @@ static void print_properties(const VIPX_DEVICE_PROPERTIES *properties)
 
         memcpy(label, property->Name, sizeof(label));
         for (char *c = label; *c != '\0'; c++) {
-            *c = *c == '_' ? ' ' : *c;
+            if (*c == '_') {
+                *c = ' ';
+            }
         }
         printf("    %-30s ", label);
         if (property->Text[0] != '\0') {

@@ -188,17 +188,21 @@ static int open_event(int *fd)
     return error;
 }
 
+/* The kernel's structure ends in an array of bytes: room for it and for the descriptors that go there. */
+union irq_set {
+    struct vfio_irq_set head;
+    uint8_t bytes[sizeof(struct vfio_irq_set) + MOST_VECTORS * sizeof(int32_t)];
+};
+
 static int set_events(const struct vipl_vfio *vfio, const int *fds, unsigned count)
 {
-    struct {
-        struct vfio_irq_set head;
-        int32_t fds[MOST_VECTORS];
-    } set = {.head = {.argsz = (uint32_t)(sizeof(set.head) + count * sizeof(set.fds[0])),
-                      .flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER,
-                      .index = VFIO_PCI_MSIX_IRQ_INDEX,
-                      .count = count}};
+    union irq_set set = {.head = {.argsz = (uint32_t)(sizeof(set.head) + count * sizeof(int32_t)),
+                                  .flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER,
+                                  .index = VFIO_PCI_MSIX_IRQ_INDEX,
+                                  .count = count}};
     for (unsigned i = 0; i < count; i++) {
-        set.fds[i] = fds[i];
+        int32_t fd = fds[i];
+        memcpy(set.bytes + sizeof(set.head) + i * sizeof(fd), &fd, sizeof(fd));
     }
     return ioctl(vfio->device, VFIO_DEVICE_SET_IRQS, &set) == 0 ? 0 : errno;
 }
