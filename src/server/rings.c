@@ -208,12 +208,32 @@ void vipl_shared_cq_forget(struct vipl_shared_cq *cq, unsigned client)
 
 /* --- completions --- */
 
+static uint32_t entries_of(struct vipl_cq_ring *cq, uint32_t code)
+{
+    uint32_t found = 0;
+    uint32_t pushed = vipl_load_acquire(&cq->pushed);
+    uint32_t taken = vipl_load_acquire(&cq->taken);
+    taken = pushed - taken > VIPL_SHARE_ENTRIES ? pushed : taken; /* a faulty program has written over it */
+    for (uint32_t i = taken; i != pushed; i++) {
+        found += vipl_load_relaxed(&cq->entries[i % VIPL_SHARE_ENTRIES]) == code ? 1 : 0;
+    }
+    return found;
+}
+
+/* An entry stays when its completion is reaped from the queue itself: where the completion queue is full of those, one of them
+ * does for the next completion, which is visible already: who takes the entry away before this looks has seen it. */
+static bool has_entry(const struct vipl_shared_cq *cq, uint32_t code)
+{
+    const struct vipl_vi_rings *vi = &cq->arena->vis[code >> 1 & (VIPL_SHARE_VIS - 1)];
+    return entries_of(cq->ring, code) >= vipl_ring_to_announce(&vi->queues[code & 1]);
+}
+
 /* False: there is no room. A completion queue that no process holds any more takes no entries, and is never full. */
 static bool push(struct vipl_shared_cq *cq, uint32_t code)
 {
     struct vipl_cq_ring *ring = cq->ring;
     vipl_mutex_lock(&cq->lock);
-    bool fits = append_entry(ring, code, vipl_load_relaxed(&ring->limit));
+    bool fits = append_entry(ring, code, vipl_load_relaxed(&ring->limit)) || has_entry(cq, code);
     if (fits) {
         fire_all_cq(cq);
     }
@@ -261,18 +281,6 @@ void vipl_shared_queue_init(struct vipl_shared_queue *shared, struct vipl_ring *
     shared->sink.deliver = deliver;
     shared->ring = ring;
     shared->cq = cq;
-}
-
-static uint32_t entries_of(struct vipl_cq_ring *cq, uint32_t code)
-{
-    uint32_t found = 0;
-    uint32_t pushed = vipl_load_acquire(&cq->pushed);
-    uint32_t taken = vipl_load_acquire(&cq->taken);
-    taken = pushed - taken > VIPL_SHARE_ENTRIES ? pushed : taken; /* a faulty program has written over it */
-    for (uint32_t i = taken; i != pushed; i++) {
-        found += vipl_load_relaxed(&cq->entries[i % VIPL_SHARE_ENTRIES]) == code ? 1 : 0;
-    }
-    return found;
 }
 
 /* One entry too many does no harm (see vipl_cq_ring_take()), one too few would lose a completion. */

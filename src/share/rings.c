@@ -71,11 +71,16 @@ static struct naming look(const struct vipl_ring *ring)
     return now;
 }
 
+uint32_t vipl_ring_to_announce(const struct vipl_ring *ring)
+{
+    struct naming now = look(ring);
+    return now.completed - now.named;
+}
+
 /* Whether the queue has a completion that was not named yet. */
 static bool is_to_announce(const struct vipl_ring *ring)
 {
-    struct naming now = look(ring);
-    return now.named != now.completed;
+    return vipl_ring_to_announce(ring) != 0;
 }
 
 /* Names one more, to this process. False: there is none. */

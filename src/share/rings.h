@@ -36,4 +36,7 @@ VIP_RETURN vipl_cq_ring_take(struct vipl_arena *arena, struct vipl_cq_ring *cq, 
 /* Whether a VI, completion queue or NIC handle is there and the client holds it. */
 bool vipl_arena_holds(const struct vipl_arena *arena, unsigned client, const void *handle);
 
+/* How many completions of the queue no process has been told of by a completion queue. */
+uint32_t vipl_ring_to_announce(const struct vipl_ring *ring);
+
 #endif
