@@ -221,7 +221,7 @@ struct vipl_backend {
     void (*revoke)(struct vipl_be_nic *be, struct vipl_vi *vi);
     /* NULL: the backend touches no memory of a program but in a call of core's or under a VI's lock. Otherwise a device does,
      * and a buffer may be given back to the program only when the device has finished with it. No lock is held, the VI is
-     * held, and nothing is posted to it meanwhile; may block for a second. When it returns, the device neither reads nor writes
+     * held, and nothing is posted to it meanwhile; may block for seconds. When it returns, the device neither reads nor writes
      * memory for the sends and receives of this VI, and reports none of them any more. Those that it had finished are to be
      * reported by then: they complete as they are, in order. What is left is flushed afterwards.
      * Called once each time: after revoke, before the flush, when the VI leaves CONNECTED; and when receives that were handed

@@ -16,7 +16,7 @@
  * Results are errno values, 0 for success: ENODEV means that the card is gone or does not answer, and then every later call says
  * so. An object that could not be made leaves nothing behind. Threads: any of them may call, except where a function says that
  * the caller lets one thread at a time do it for an object. What may be called from where a queue is locked says "never blocks";
- * all others wait for the card's answer to a command, for a second at most.
+ * all others wait for the card's answer to a command: microseconds, and VIPL_RNIC_PATIENCE_MS at most.
  */
 #ifndef BACKENDS_RNIC_VERBS_H
 #define BACKENDS_RNIC_VERBS_H
@@ -27,6 +27,10 @@
 
 #include "backends/rnic/pci.h"
 #include "rnic/registers.h"
+
+/* A card that has not done for so long what it has to do is taken for dead. Cards take microseconds; but an adapter is a process, which may
+ * have to wait for its turn behind hundreds of busy ones. One that has ended is noticed without this. */
+enum { VIPL_RNIC_PATIENCE_MS = 5000 };
 
 struct vipl_rnic; /* an opened function */
 
@@ -72,6 +76,13 @@ bool vipl_rnic_has_link(struct vipl_rnic *rnic);
 bool vipl_rnic_is_dead(struct vipl_rnic *rnic);
 /* The same, asking the card itself: reads a register, which a card that was pulled out answers with ones. */
 bool vipl_rnic_probe(struct vipl_rnic *rnic);
+/* A turn of a wait for the card: without a pause at first, then with one of a millisecond. Now and then the card is asked whether it is
+ * there. False: it is dead, or has been waited for in vain. Begins as {0}. */
+struct vipl_rnic_wait {
+    uint64_t begun, asked; /* nanoseconds */
+    unsigned turns;
+};
+bool vipl_rnic_wait_on(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait);
 /* From now on it is dead: the caller has found that it breaks its word. No DMA is under way afterwards. */
 void vipl_rnic_fail(struct vipl_rnic *rnic, const char *why);
 /* Lets the card work where it has no time of its own. Never blocks. */

@@ -10,11 +10,13 @@
 #include "rnic/entry.h"
 
 enum {
-    RESET_MS = 200, /* the data sheet promises 100 */
-    PCI_COMMAND = 4,
-    PCI_MEMORY_AND_MASTER = 6
+    SPIN_US = 200, /* a card that is awake takes some microseconds */
+    TURNS_BY_CLOCK = 16,
+    ASK_MS = 200 /* until a card that says nothing is asked whether it is there */
 };
+enum { PCI_COMMAND = 4, PCI_MEMORY_AND_MASTER = 6 };
 static const uint32_t ALL_ONES = 0xFFFFFFFFu;
+static const uint64_t ns_per_ms = 1000000;
 
 void vipl_rnic_fail(struct vipl_rnic *rnic, const char *why)
 {
@@ -111,7 +113,7 @@ static bool caps_are_sane(const struct vipl_rnic_caps *caps)
 
 static bool await_status(struct vipl_rnic *rnic, uint32_t bit)
 {
-    uint64_t deadline = vipl_now_ns() + RESET_MS * UINT64_C(1000000);
+    uint64_t deadline = vipl_now_ns() + VIPL_RNIC_PATIENCE_MS * ns_per_ms;
     for (;;) {
         uint32_t status = rnic_register(rnic, RNIC_REG_STATUS);
         if (status == ALL_ONES) {
@@ -267,6 +269,27 @@ bool vipl_rnic_probe(struct vipl_rnic *rnic)
         vipl_rnic_fail(rnic, "the card has stopped");
     }
     return vipl_load_relaxed(&rnic->dead) != 0;
+}
+
+bool vipl_rnic_wait_on(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
+{
+    vipl_rnic_progress(rnic);
+    if (wait->turns++ % TURNS_BY_CLOCK != 0) {
+        return true;
+    }
+    uint64_t now = vipl_now_ns();
+    if (wait->begun == 0) {
+        wait->begun = wait->asked = now;
+    }
+    bool asks = now - wait->asked > ASK_MS * ns_per_ms;
+    wait->asked = asks ? now : wait->asked;
+    if (asks ? vipl_rnic_probe(rnic) : vipl_rnic_is_dead(rnic)) {
+        return false;
+    }
+    if (now - wait->begun > SPIN_US * UINT64_C(1000)) {
+        vipl_poll(NULL, 0, 1, NULL);
+    }
+    return now - wait->begun <= VIPL_RNIC_PATIENCE_MS * ns_per_ms;
 }
 
 void vipl_rnic_progress(struct vipl_rnic *rnic)

@@ -13,11 +13,6 @@
 #include "base/log.h"
 #include "base/pool.h"
 
-enum {
-    CLOSING_MS = 1100, /* the card allows a second for what was posted before */
-    DRAIN_MS = 1000
-};
-
 static void make(void *object)
 {
     struct rnic_vi *rv = object;
@@ -171,25 +166,19 @@ void vipl_rnic_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 /* --- from one connection to the next --- */
 
-/* Takes completions until this queue pair's last one has been taken, for `ms` at most. */
-static bool drain(struct rnic_nic *nic, struct rnic_vi *rv, unsigned ms)
+/* Takes completions until this queue pair's last one has been taken. False: it does not come. */
+static bool drain(struct rnic_nic *nic, struct rnic_vi *rv)
 {
-    uint64_t deadline = vipl_deadline(ms);
-    for (unsigned i = 0;; i++) {
-        vipl_rnic_progress(nic->rnic);
+    struct vipl_rnic_wait wait = {0};
+    do {
         vipl_mutex_lock(&nic->rx);
         (void)vipl_rnic_data_complete(nic);
         vipl_mutex_unlock(&nic->rx);
         if (vipl_load_relaxed(&rv->drained) != 0) {
             return true;
         }
-        if (vipl_rnic_is_dead(nic->rnic) || vipl_ms_left(deadline) == 0) {
-            return false;
-        }
-        if (i > 100) {
-            vipl_poll(NULL, 0, 1, NULL);
-        }
-    }
+    } while (vipl_rnic_wait_on(nic->rnic, &wait));
+    return false;
 }
 
 /* Orderly: what was posted before is sent, if the connection stands. */
@@ -198,7 +187,7 @@ static void close_qp(struct rnic_nic *nic, struct rnic_vi *rv)
     if (vipl_load_relaxed(&rv->active) != 0 && vipl_load_relaxed(&rv->broken) == 0 &&
         vipl_load_relaxed(&rv->drained) == 0 &&
         vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_CLOSING, NULL) == 0) {
-        (void)drain(nic, rv, CLOSING_MS);
+        (void)drain(nic, rv);
     }
 }
 
@@ -216,7 +205,7 @@ static int renew(struct rnic_nic *nic, struct rnic_vi *rv)
     vipl_rnic_data_shut(rv);
     if (vipl_load_relaxed(&rv->active) != 0 || has_posts(rv)) {
         error = vipl_rnic_modify_qp(&rv->qp, RNIC_QP_STATE_ERROR, NULL);
-        if (error == 0 && !drain(nic, rv, DRAIN_MS)) {
+        if (error == 0 && !drain(nic, rv)) {
             vipl_rnic_fail(nic->rnic, "a queue pair does not end");
             error = ENODEV;
         }
