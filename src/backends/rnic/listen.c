@@ -12,6 +12,7 @@
 #include "backends/rnic/connect.h"
 #include "backends/rnic/vi.h"
 #include "base/deadline.h"
+#include "base/log.h"
 
 enum {
     READY_MS = 1000,  /* for the requester's READY */
@@ -68,7 +69,9 @@ static struct rnic_listener *listener_new(struct rnic_device *device, const stru
     }
     listener->local = *local;
     listener->object = ++device->last_listener;
-    if (vipl_rnic_listen_for(device->rnic, listener->object, local->disc, local->disc_len) != 0) {
+    int error = vipl_rnic_listen_for(device->rnic, listener->object, local->disc, local->disc_len);
+    if (error != 0) {
+        vipl_log(VIPL_LOG_ERROR, "rnic: the card does not listen for a name: %s", strerror(error));
         vipl_free(listener);
         return NULL;
     }
