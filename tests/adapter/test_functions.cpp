@@ -162,11 +162,11 @@ TEST_CASE("a function is free once its program is dead, even if a child has its 
         const bool connected = vipl_stream_connect(adapter.socket.c_str(), &fd) == 0;
         const pid_t child = connected ? fork() : -1;
         if (child == 0) { // keeps the socket for as long as it lives
-            sleep(1000);
+            pause();
             _exit(0);
         }
         (void)!write(tell[1], &child, sizeof child);
-        sleep(1000);
+        pause();
         _exit(0);
     }
     Process child{-1};
