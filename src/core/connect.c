@@ -453,7 +453,7 @@ static VIP_RETURN give_up(struct vipl_nic *nic, void *handle)
     }
     vipl_vi_hold(vi);
     vipl_mutex_unlock(&vi->recv.lock);
-    VIP_RETURN rc = nic->ops->connect_cancel(nic->be, vi);
+    VIP_RETURN rc = nic->ops->connect_cancel(nic->be, vi, false);
     if (rc != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, rc);
     }

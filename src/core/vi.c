@@ -571,7 +571,7 @@ static bool cancel_connect(struct vipl_vi *vi, void *handle, VIP_RETURN why)
     bool pending = vi->state == VIP_STATE_CONNECT_PENDING;
     vipl_vi_hold(vi);
     vipl_vi_unlock(vi);
-    if (pending && vi->nic->ops->connect_cancel(vi->nic->be, vi) != VIP_SUCCESS) {
+    if (pending && vi->nic->ops->connect_cancel(vi->nic->be, vi, true) != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, why);
     }
     vipl_vi_put(vi);

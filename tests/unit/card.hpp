@@ -134,7 +134,8 @@ public:
     std::function<VIP_RETURN(VIP_MEM_HANDLE)> on_remove;
 
     // What core did.
-    std::atomic<unsigned> quiesces{0}, revokes{0}, disconnects{0}, recvs_offered{0}, destroyed{0};
+    std::atomic<unsigned> quiesces{0}, revokes{0}, disconnects{0}, withdrawals{0}, recvs_offered{0},
+        destroyed{0};
     std::atomic<std::thread::id> quiesced_by{};
 
     const vipl_backend *table() const { return &table_; }
@@ -324,7 +325,8 @@ inline void Card::fill_connecting(vipl_backend &table)
     table.connect = [](vipl_be_nic *be, vipl_vi *vi, const vipl_address *, const vipl_address *, bool) {
         return of(be).on_connect ? of(be).on_connect(vi) : of(be).become_connected(vi);
     };
-    table.connect_cancel = [](vipl_be_nic *be, vipl_vi *vi) {
+    table.connect_cancel = [](vipl_be_nic *be, vipl_vi *vi, bool withdrawn) {
+        of(be).withdrawals += withdrawn ? 1 : 0;
         return of(be).on_cancel ? of(be).on_cancel(vi) : VIP_TIMEOUT;
     };
     table.conn_accept = [](vipl_be_nic *be, vipl_conn *, vipl_vi *vi) {

@@ -313,6 +313,7 @@ TEST_CASE("receives of a connection that did not come about go back when the dev
             std::async(std::launch::async, [&] { late = bench.receive(); }).get();
         };
         REQUIRE_VIP(VipDisconnect(bench.vi));
+        CHECK(bench.card.withdrawals == 1);
         CHECK(locks_free);
         CHECK(bench.card.quiesces == 1);
         for (const Work &each : {recvs[0], recvs[1], late}) {
@@ -324,6 +325,7 @@ TEST_CASE("receives of a connection that did not come about go back when the dev
     SECTION("the VI is destroyed")
     {
         CHECK(bench.card.connect(bench.vi, 1) == VIP_TIMEOUT);
+        CHECK(bench.card.withdrawals == 0);
         REQUIRE_VIP(VipDisconnect(bench.vi)); // changes nothing
         CHECK(bench.card.quiesces == 0);
         bench.card.on_quiesce = [&](vipl_vi *) {

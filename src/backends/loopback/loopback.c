@@ -286,12 +286,13 @@ static VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     return rc;
 }
 
-static VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
+static VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn)
 {
     uint64_t deadline = vipl_deadline(LAST_WORD_MS);
     uint32_t generation = vipl_fork_generation();
     VIP_RETURN rc = VIP_NOT_DONE;
     (void)be;
+    (void)withdrawn; /* what is waited for is an answer that is on its way: the other side is connected */
     while (rc == VIP_NOT_DONE && vipl_fork_generation() == generation) {
         int fd = -1;
         vipl_mutex_lock(&vipl_lo_registry.lock);

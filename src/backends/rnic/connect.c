@@ -423,7 +423,7 @@ static VIP_RETURN give_up(struct rnic_vi *rv, bool at_once)
     return rc;
 }
 
-VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
+VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn)
 {
     struct rnic_nic *nic = rnic_nic_of(be);
     uint64_t deadline = vipl_deadline(LAST_WORD_MS);
@@ -432,7 +432,7 @@ VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
     while (rc == VIP_NOT_DONE && vipl_fork_generation() == generation) {
         vipl_rnic_progress(nic->rnic);
         vipl_mutex_lock(&vipl_rnic_registry.lock);
-        bool at_once = vipl_ms_left(deadline) == 0 || vipl_rnic_is_dead(nic->rnic);
+        bool at_once = withdrawn || vipl_ms_left(deadline) == 0 || vipl_rnic_is_dead(nic->rnic);
         rc = give_up(rnic_vi_of(vi), at_once);
         vipl_mutex_unlock(&vipl_rnic_registry.lock);
         if (rc == VIP_NOT_DONE) {

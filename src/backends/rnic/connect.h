@@ -35,7 +35,7 @@ struct rnic_connect_op {
 
 VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
                              const struct vipl_address *remote, bool peer);
-VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi);
+VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn);
 
 /* The rest under the registry's lock. */
 

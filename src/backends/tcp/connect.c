@@ -499,10 +499,11 @@ static VIP_RETURN how_far(const struct tcp_connect_op *op)
     return op->unreachable ? VIP_NOT_REACHABLE : VIP_TIMEOUT;
 }
 
-VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi)
+VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     VIP_RETURN rc = VIP_SUCCESS;
+    (void)withdrawn; /* nothing is waited for */
     vipl_mutex_lock(&nic->lock);
     struct tcp_connect_op *op = tcp_vi_of(vi)->connect_op;
     if (op != NULL) {

@@ -33,7 +33,7 @@ struct tcp_connect_op {
 /* The backend's operations of these names; no lock is held. */
 VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
                             const struct vipl_address *remote, bool peer);
-VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi);
+VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn);
 
 /* A peer-to-peer request has come. False: this side has none that it fits. The device's lock is held. */
 bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_private_data *data);

@@ -57,7 +57,7 @@ vipl_backend made_up_device()
         }
         return VIP_SUCCESS;
     };
-    ops.connect_cancel = [](vipl_be_nic *, vipl_vi *) { return answers.cancelled; };
+    ops.connect_cancel = [](vipl_be_nic *, vipl_vi *, bool) { return answers.cancelled; };
     ops.conn_accept = [](vipl_be_nic *, vipl_conn *, vipl_vi *) { return answers.accepted; };
     ops.revoke = [](vipl_be_nic *, vipl_vi *) {};
     ops.post_send = [](vipl_be_nic *, vipl_vi *, vipl_send *send) {
@@ -228,7 +228,7 @@ TEST_CASE("answers that a device must not give", "[contract]")
     });
     found("connect_cancel", "a code that the contract names", [](Hooked &h) {
         answers.cancelled = VIP_NOT_DONE;
-        h.ops->connect_cancel(h.be, h.vi.get());
+        h.ops->connect_cancel(h.be, h.vi.get(), false);
     });
     found("conn_accept", "a code that the contract names", [](Hooked &h) {
         answers.accepted = VIP_NOT_REACHABLE;
