@@ -9,8 +9,6 @@
 #include "adapter/exchange.h"
 
 enum { READY_A_TURN = 32, FRAMES_A_TURN = 64, RNIC_LEAST_MTU = 576 };
-static const uint64_t SPIN_NS =
-    50000; /* without anything to do, before it sleeps; on one CPU that would keep the driver from running */
 static const uint64_t LINGER_NS = UINT64_C(2000000000);
 static const uint64_t AGAIN_NS = 100000000; /* until what the system has refused is tried again */
 
@@ -204,6 +202,7 @@ int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_ad
     }
     a->config = config->card;
     a->lingers = config->lingers;
+    a->spin_ns = config->spin_ns;
     a->set.fd = a->end.fd = a->stats.fd = -1;
     a->end.generation = vipl_fork_generation();
     a->used_at = vipl_now_ns();
@@ -311,14 +310,13 @@ static void sleep_until(struct rnic_adapter *a, uint64_t time)
 
 void rnic_adapter_run(struct rnic_adapter *adapter)
 {
-    uint64_t spin = vipl_cpu_count() > 1 ? SPIN_NS : 0;
     uint64_t active_at = 0;
     while (!adapter->is_ended) {
         adapter->is_active = false;
         rnic_adapter_turn(adapter);
         bool is_due = rnic_card_deadline(&adapter->card) <= adapter->now;
         active_at = adapter->is_active || is_due ? adapter->now : active_at;
-        if (adapter->now - active_at >= spin && !is_due && rnic_card_sleep(&adapter->card)) {
+        if (adapter->now - active_at >= adapter->spin_ns && !is_due && rnic_card_sleep(&adapter->card)) {
             if (adapter->log != NULL) {
                 rnic_log_flush(adapter->log);
             }

@@ -26,7 +26,8 @@ struct rnic_adapter_config {
     const char *log; /* path of the transaction log; NULL: none is kept */
     bool has_mac;    /* card.mac was chosen; else it is the wire's, if that has one; likewise card.mtu */
     bool has_mtu;
-    bool lingers; /* ends some time after its last program has gone; else it never does */
+    bool lingers;     /* ends some time after its last program has gone; else it never does */
+    uint64_t spin_ns; /* how long it goes on looking for something to do before it sleeps */
 };
 
 struct rnic_adapter {
@@ -46,6 +47,7 @@ struct rnic_adapter {
     unsigned users;       /* functions with a program */
     bool is_deaf;         /* a listener has not accepted a connection, for want of descriptors */
     bool lingers;
+    uint64_t spin_ns;
     bool has_held_back; /* a function may have something to do that had to wait for the card */
     bool is_active;     /* the card has accessed memory, interrupted or sent since this was cleared */
     bool is_ended;      /* it is to end */

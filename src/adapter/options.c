@@ -31,6 +31,8 @@ const char rnic_options_help[] =
     "  --profile NAME     costs that are added up: none, expether2008, martini2002, modern (none)\n"
     "  --seed NUMBER      of everything that is random about the card\n"
     "  --log FILE         what crosses the card's edge: text if it ends in .txt, else pcapng\n"
+    "  --spin US          how long it goes on looking for something to do before it sleeps (50; 0 on one "
+    "CPU)\n"
     "  --stats[=SECONDS]  what the adapter that serves the socket tells about itself, every so many seconds\n"
     "  --linger           end two seconds after the last program has gone\n"
     "  --help, --version\n";
@@ -129,6 +131,13 @@ static bool set_seed(struct rnic_options *o, const char *value)
 {
     return read_number(value, 0, UINT64_MAX, &o->adapter.card.seed);
 }
+static bool set_spin(struct rnic_options *o, const char *value)
+{
+    uint32_t us = 0;
+    bool good = read_u32(value, 0, 1000000, &us);
+    o->adapter.spin_ns = us * UINT64_C(1000);
+    return good;
+}
 static bool set_lifeline(struct rnic_options *o, const char *value)
 {
     uint32_t fd;
@@ -180,6 +189,7 @@ static const struct option known[] = {{"socket", set_socket, RNIC_OPTIONS_RUN, t
                                       {"mtu", set_mtu, RNIC_OPTIONS_RUN, true},
                                       {"profile", set_profile, RNIC_OPTIONS_RUN, true},
                                       {"seed", set_seed, RNIC_OPTIONS_RUN, true},
+                                      {"spin", set_spin, RNIC_OPTIONS_RUN, true},
                                       {"lifeline", set_lifeline, RNIC_OPTIONS_RUN, true},
                                       {"wire", set_wire, RNIC_OPTIONS_RUN, true},
                                       {"impair", set_impair, RNIC_OPTIONS_RUN, true},

@@ -7,6 +7,9 @@
 
 #include "rnic/start.h"
 
+/* On one CPU looking on would keep the driver from running. */
+static const uint64_t SPIN_NS = 50000;
+
 void rnic_adapter_defaults(struct rnic_adapter_config *config)
 {
     memset(config, 0, sizeof(*config));
@@ -19,6 +22,7 @@ void rnic_adapter_defaults(struct rnic_adapter_config *config)
                                              .frames = 16384,
                                              .mtu = 9000,
                                              .profile = RNIC_PROFILE_NONE};
+    config->spin_ns = vipl_cpu_count() > 1 ? SPIN_NS : 0;
     (void)vipl_entropy(&config->card.seed, sizeof(config->card.seed));
     (void)vipl_entropy(config->card.mac, sizeof(config->card.mac));
     config->card.mac[0] = (uint8_t)((config->card.mac[0] & 0xFC) | 2); /* a single card's, chosen here */

@@ -35,8 +35,8 @@ TEST_CASE("options of vipl-rnicd say what the card is like and where it is serve
 {
     Line line;
     REQUIRE(line.read({"--socket", "/a/b", "--dir=/c", "--functions=7", "--mac", "02:0a:ff:00:01:FE", "--mtu",
-                       "1400", "--profile", "martini2002", "--seed=0x10", "--linger", "--lifeline=5"}) ==
-            RNIC_OPTIONS_RUN);
+                       "1400", "--profile", "martini2002", "--seed=0x10", "--spin", "7", "--linger",
+                       "--lifeline=5"}) == RNIC_OPTIONS_RUN);
     const rnic_adapter_config &adapter = line.options.adapter;
     CHECK(std::string(adapter.socket) == "/a/b");
     CHECK(std::string(adapter.folder) == "/c");
@@ -44,7 +44,7 @@ TEST_CASE("options of vipl-rnicd say what the card is like and where it is serve
     CHECK(std::memcmp(adapter.card.mac, "\x02\x0A\xFF\x00\x01\xFE", 6) == 0);
     CHECK((adapter.card.mtu == 1400 && adapter.card.profile == RNIC_PROFILE_MARTINI_2002 &&
            adapter.card.seed == 16));
-    CHECK((adapter.lingers && line.options.lifeline == 5));
+    CHECK((adapter.spin_ns == 7000 && adapter.lingers && line.options.lifeline == 5));
 }
 
 TEST_CASE("a card of which nothing is said has 256 functions and an address of its own", "[options]")
@@ -76,6 +76,7 @@ TEST_CASE("wrong options are named, and nothing is served", "[options]")
           {"--socket", "/a", "--functions", "-1"},
           {"--socket", "/a", "--functions", " 1"},
           {"--socket", "/a", "--functions="},
+          {"--socket", "/a", "--spin", "1000001"},
           {"--socket", "/a", "--functions", "99999999999999999999999"},
           {"--socket", "/a", "--mac", "01:00:00:00:00:00"},
           {"--socket", "/a", "--mac", "02:00:00:00:00"},
@@ -111,7 +112,7 @@ TEST_CASE("what is kept of the wire, faults and the log is as it was written", "
 TEST_CASE("every option of vipl-rnicd that is for people is in its help", "[options]")
 {
     for (const char *name : {"--socket ", "--dir ", "--functions ", "--mac ", "--mtu ", "--profile ",
-                             "--seed ", "--linger ", "--help", "--version"}) {
+                             "--spin ", "--seed ", "--linger ", "--help", "--version"}) {
         CHECK(std::strstr(rnic_options_help, name) != nullptr);
     }
 }
