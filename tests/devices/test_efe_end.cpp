@@ -397,3 +397,34 @@ TEST_CASE("the clock of frames wraps around", "[efe][end]")
     REQUIRE(world.run_until([&] { return world.is_done(); }, second));
     CHECK(a.info(0, b, 0).rtt_ns < ms);
 }
+
+namespace {
+
+/** Hands EFE so many data frames of so many bytes. */
+void commit(Adapter &from, std::uint32_t flow, unsigned frames, std::uint32_t bytes)
+{
+    for (unsigned i = 0; i < frames; ++i) {
+        REQUIRE(efe_reserve(&from.efe, flow) != nullptr);
+        const efe_send send{EFE_DATA, 0, 0, 0, bytes, 0};
+        efe_commit(&from.efe, from.world.now, flow, &send, bytes, 0);
+    }
+}
+
+} // namespace
+
+TEST_CASE("what a flow's end leaves of its path's window goes to the others", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    b.judges = [](const Ends &) { return false; };
+    b.absent = true;
+    commit(a, a.open(0, b, 0), 16, 1400);
+    commit(a, a.open(1, b, 1), 16, 1400); // more than the window of a path that begins
+    REQUIRE(a.info(1, b, 1).in_flight + 1400 > a.info(1, b, 1).congestion);
+    commit(a, a.open(2, b, 2), 1, 1400);
+    b.absent = false;
+    a.reset(0);
+    a.reset(1);
+    world.run_for(ms);
+    CHECK(b.stream(2, a, 2).delivered == 1);
+}

@@ -88,6 +88,7 @@ void efe_life_end(struct efe *efe, uint64_t now, struct efe_flow *flow, enum efe
     life_empty(s, flow);
     efe_send_forget(s, flow);
     efe_room_forget(s, flow);
+    efe_send_again(s, now, flow); /* others of its path may have waited for what it had in flight */
     efe_table_remove(s, flow);
     flow->state = EFE_FLOW_ENDED;
     flow->users = flow->backoff = 0;

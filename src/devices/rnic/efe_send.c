@@ -294,6 +294,11 @@ void efe_send_pump(struct efe *efe, uint64_t now, struct efe_path *path)
                   paced ? efe_path_next_send(s, path) : EFE_NEVER);
 }
 
+void efe_send_again(struct efe_state *s, uint64_t now, const struct efe_flow *flow)
+{
+    efe_timer_set(s, s->config.flows + flow->path, now);
+}
+
 /* --- Timers ---------------------------------------------------------------------------------- */
 
 static uint64_t earlier(uint64_t a, uint64_t b)

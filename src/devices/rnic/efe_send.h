@@ -9,6 +9,8 @@
 void efe_send_schedule(struct efe_state *s, struct efe_flow *flow);
 /* What window, pace and switch allow is sent. */
 void efe_send_pump(struct efe *efe, uint64_t now, struct efe_path *path);
+/* The same at the next efe_advance(), for the path of this flow. */
+void efe_send_again(struct efe_state *s, uint64_t now, const struct efe_flow *flow);
 /* Whether the peer's window keeps all back that could be sent. */
 bool efe_send_is_stopped(const struct efe_flow *flow);
 /* The flow is not in its path's turns any more. */
