@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // How flows begin again and end: silence, resets, lost and late frames of former lives, tables that are full, numbers that wrap.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "adapters.hpp"
@@ -427,4 +428,50 @@ TEST_CASE("what a flow's end leaves of its path's window goes to the others", "[
     a.reset(1);
     world.run_for(ms);
     CHECK(b.stream(2, a, 2).delivered == 1);
+}
+
+TEST_CASE("a flow that gives way leaves nothing behind in its path's turns", "[efe][end]")
+{
+    World world;
+    Settings settings;
+    settings.flows = 3;
+    Adapter &a = world.add(settings), &b = world.add(), &c = world.add();
+    b.absent = true;
+    std::vector<std::pair<std::uint64_t, Bytes>> frames;
+    world.captured = &frames;
+    const auto answer = [&](std::uint16_t fn, std::uint32_t next_expected,
+                            const std::vector<unsigned> &bits) {
+        const auto mine = std::find_if(frames.begin(), frames.end(), [&](const auto &frame) {
+            return header_of(frame.second).from_fn == fn;
+        });
+        efe_header header = header_of(mine->second);
+        std::swap_ranges(header.to_mac, header.to_mac + 6, header.from_mac);
+        header.type = EFE_ACK;
+        header.flags = 0;
+        header.payload_bytes = EFE_SACK_BYTES;
+        header.next_expected = header.epoch + next_expected;
+        header.epoch = header.sequence = 1000;
+        header.window = 256;
+        header.echo = header.sent;
+        Bytes sack(EFE_SACK_BYTES);
+        for (const unsigned bit : bits) {
+            efe_sack_set(sack.data(), bit);
+        }
+        a.receive(frame_of(header, sack));
+    };
+    a.judges = b.judges = c.judges = [](const Ends &) { return false; };
+    commit(a, a.open(0, b, 0), 4, 1);
+    answer(0, 0, {1, 2}); // nothing waited for the window up to here: it does not grow
+    commit(a, a.open(1, b, 1), 16, 1448);
+    commit(a, a.open(2, b, 2), 1, 1448); // has to wait for the path's window ...
+    answer(0, 0, {1, 2, 3});             // ... and behind it the first flow, one of whose frames is lost
+    a.streams.clear();
+    a.wrong.clear();
+    answer(0, 4, {});                            // it had arrived: the flow has nothing to do any more ...
+    const std::uint32_t other = a.open(0, c, 0); // ... and gives way
+    REQUIRE(a.counted().reclaimed == 1);
+    answer(1, 16, {});
+    commit(a, other, 1, 1);
+    world.run_for(ms);
+    CHECK(c.stream(0, a, 0).delivered == 1);
 }

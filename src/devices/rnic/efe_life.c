@@ -37,6 +37,7 @@ static void life_reclaim(struct efe *efe, uint64_t now)
     struct efe_flow *flow = efe_flow(s, s->idle_first);
     if (flow->state == EFE_FLOW_OPEN) {
         efe_send_reset(efe, now, flow);
+        efe_send_forget(s, flow); /* it may have a turn for a frame that has arrived in the meantime */
         efe_table_remove(s, flow);
         s->counters.reclaimed++;
     }
