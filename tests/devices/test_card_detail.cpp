@@ -420,3 +420,34 @@ TEST_CASE("a CANCEL waits for room in the listener's ring", "[card]")
     CHECK(kinds[RNIC_CONTROL_CANCEL] == 1);
     CHECK(Two::event_of(two.a).kind == 0);
 }
+
+TEST_CASE("an entry whose memory ends before its first frame has no number", "[card]")
+{
+    Setup setup = apart();
+    setup.level = RNIC_LEVEL_UNRELIABLE;
+    Two two(setup);
+    REQUIRE(two.a.set_ring(two.pair->qp_a, 0, 5).status == 0);
+    REQUIRE(two.b.set_ring(two.pair->qp_b, 1, 5).status == 0);
+    std::uint64_t place = 0;
+    Work fails = two.send(8, 16);
+    fails.segments[0].stag = two.a.memory(64, &place);
+    fails.segments[0].address = place;
+    for (unsigned i = 0; i < 18; ++i) {
+        two.b.post(two.pair->qp_b, two.receive(64, i), false);
+        two.a.post(two.pair->qp_a, i == 16 ? fails : two.send(8, i), false);
+    }
+    two.b.ring(two.pair->qp_b);
+    two.a.ring(two.pair->qp_a);
+    step(two); // a flow that has not heard from its peer sends sixteen frames; the next entry was looked at
+    two.a.post_command(two.a.command(RNIC_COMMAND_INVALIDATE, fails.segments[0].stag));
+    step(two);
+    two.host.run_for(1000000);
+    const std::vector<Completion> sent = two.a.drain(two.pair->cq_a);
+    REQUIRE(sent.size() == 18);
+    for (unsigned i = 0; i < 18; ++i) {
+        CHECK(sent[i].cookie == i);
+        CHECK(sent[i].status == (i == 16 ? static_cast<unsigned>(RNIC_STATUS_LOCAL_PROTECTION) : 0u));
+    }
+    CHECK(two.b.drain(two.pair->cq_b).size() == 17);
+    CHECK(two.state_of(two.b, two.pair->qp_b) == RNIC_QP_STATE_CONNECTED);
+}

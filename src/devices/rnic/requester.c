@@ -29,6 +29,7 @@ static enum rnic_turn give_up(struct rnic_card *card, struct rnic_request *reque
                                                 : RNIC_ERROR_SEND_PROTECTION;
     request->error = goes_on ? (uint16_t)RNIC_ERROR_NONE : request->error;
     request->wait = RNIC_WAIT_NOTHING;
+    row->message -= !request->begun; /* nothing of it was sent: its number is the next one's */
     row->halted = !goes_on;
     rnic_complete_requests(card, request->qp);
     return RNIC_TURN_SENT;
@@ -84,7 +85,6 @@ static struct rnic_request *begin(struct rnic_card *card, uint32_t qp, enum rnic
     }
     outcome = examine(card, qp, &request->work);
     if (outcome != RNIC_WORK_GOOD) {
-        row->message--; /* nothing of it is sent */
         *turn = give_up(card, request, outcome);
         return NULL;
     }
