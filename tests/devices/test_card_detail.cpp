@@ -451,3 +451,52 @@ TEST_CASE("an entry whose memory ends before its first frame has no number", "[c
     CHECK(two.b.drain(two.pair->cq_b).size() == 17);
     CHECK(two.state_of(two.b, two.pair->qp_b) == RNIC_QP_STATE_CONNECTED);
 }
+
+TEST_CASE("what was received before the message that failed completes, though a read before it does not",
+          "[card]")
+{
+    Setup setup = apart();
+    setup.level = GENERATE(1u, 2u);
+    Two two(setup);
+    two.post_b(two.receive(64));
+    two.a.post(two.pair->qp_a, two.read(100, 0, 1), false);
+    two.a.post(two.pair->qp_a, two.send(8, 2), false);
+    two.post_a(two.write(8, Two::kBytes, 3)); // beyond the end
+    step(two);
+    carry(two.host, *two.other); // all at once: the read is not answered before the write is refused
+    Completion got = two.next_a();
+    CHECK(got.cookie == 2);
+    CHECK(got.status == 0);
+    got = two.next_a();
+    CHECK(got.cookie == 3);
+    CHECK(got.status == RNIC_STATUS_REMOTE_ACCESS);
+    check_error(two, two.a, two.pair->qp_a, two.pair->cq_a, RNIC_ERROR_REMOTE_ACCESS);
+}
+
+TEST_CASE("what was received before a read whose own memory is gone completes before it", "[card]")
+{
+    Two two(apart());
+    std::uint64_t place = 0;
+    Work fails = two.read(8, 0, 2);
+    fails.segments[0].stag = two.a.memory(64, &place);
+    fails.segments[0].address = place;
+    two.post_b(two.receive(64));
+    two.a.post(two.pair->qp_a, two.send(8, 1), false);
+    two.post_a(fails);
+    step(two);
+    two.a.post_command(two.a.command(RNIC_COMMAND_INVALIDATE, fails.segments[0].stag));
+    step(two);
+    carry(two.host, *two.other);
+    step(two);
+    carry(*two.other, two.host, RNIC_EFE_TYPE_ACK); // that the send has arrived is told by the answer alone
+    two.other->wire.clear();
+    Completion got = two.next_a();
+    Completion answer;
+    REQUIRE(two.a.answered(&answer));
+    CHECK(got.cookie == 1);
+    CHECK(got.status == 0);
+    got = two.next_a();
+    CHECK(got.cookie == 2);
+    CHECK(got.status == RNIC_STATUS_LOCAL_PROTECTION);
+    check_error(two, two.a, two.pair->qp_a, two.pair->cq_a, RNIC_ERROR_SEND_PROTECTION);
+}

@@ -19,6 +19,16 @@ void rnic_complete_alone(struct rnic_card *card, uint32_t qp, const struct rnic_
     rnic_cq_complete(card, rnic_qp(card, qp)->send_cq, &completion);
 }
 
+void rnic_complete_before(struct rnic_card *card, uint32_t qp, const struct rnic_request *end)
+{
+    for (const struct rnic_request *request = rnic_request_first(card, qp); request != end;
+         request = rnic_request_behind(card, request)) {
+        if (request->wait != RNIC_WAIT_DATA) {
+            rnic_complete_alone(card, qp, request);
+        }
+    }
+}
+
 void rnic_complete_requests(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_request *request;

@@ -129,6 +129,7 @@ static void give_up(struct rnic_card *card, uint32_t qp, struct rnic_request *re
                     enum rnic_outcome outcome)
 {
     request->status = RNIC_STATUS_LOCAL_PROTECTION;
+    rnic_complete_before(card, qp, request);
     rnic_complete_alone(card, qp, request);
     rnic_qp_fail(card, qp, outcome == RNIC_WORK_BUS ? RNIC_ERROR_DMA : RNIC_ERROR_SEND_PROTECTION,
                  &(struct vipl_rdmap_terminate){.reason = VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC});

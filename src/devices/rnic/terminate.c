@@ -106,17 +106,6 @@ static struct rnic_request *find(struct rnic_card *card, uint32_t qp,
     return request;
 }
 
-static void confirm_before(struct rnic_card *card, uint32_t qp, const struct rnic_request *end)
-{
-    for (struct rnic_request *request = rnic_request_first(card, qp); request != end;
-         request = rnic_request_behind(card, request)) {
-        if (request->wait != RNIC_WAIT_DATA) {
-            request->wait = RNIC_WAIT_NOTHING;
-        }
-    }
-    rnic_complete_requests(card, qp);
-}
-
 static uint16_t status_of(const struct rnic_qp *row, const struct rnic_request *request, uint16_t error)
 {
     if (error == RNIC_ERROR_REMOTE_ACCESS && request->work.opcode != RNIC_WORK_SEND) {
@@ -138,10 +127,9 @@ void rnic_terminate_received(struct rnic_card *card, uint32_t qp, const uint8_t 
     uint16_t error = error_of(&terminate);
     struct rnic_request *culprit = terminate.with_ddp ? find(card, qp, &terminate) : NULL;
     if (culprit != NULL) {
-        uint16_t status = status_of(row, culprit, error);
-        confirm_before(card, qp, culprit);
-        if (status != RNIC_STATUS_OK && row->state != RNIC_QP_STATE_ERROR) {
-            culprit->status = status;
+        culprit->status = status_of(row, culprit, error);
+        rnic_complete_before(card, qp, culprit);
+        if (culprit->status != RNIC_STATUS_OK) {
             rnic_complete_alone(card, qp, culprit);
         }
     }
