@@ -252,3 +252,25 @@ TEST_CASE("DMA that fails costs the queue pair, or where nothing could be told t
     REQUIRE(two.b.poll(again.cq_b, &got));
     CHECK(got.cookie == 3);
 }
+
+TEST_CASE("a function in a catastrophe fetches and sends nothing more", "[card]")
+{
+    Two two;
+    const std::uint32_t small = two.a.create_cq(2);
+    const std::uint32_t qp = two.a.create_qp(0, small, small),
+                        peer = two.b.create_qp(0, two.pair->cq_b, two.pair->cq_b);
+    REQUIRE(two.b.modify(peer, towards(two.a, qp)).status == 0);
+    REQUIRE(two.a.modify(qp, towards(two.b, peer)).status == 0);
+    std::uint64_t fetched = 0;
+    const std::uint64_t ring = two.a.qps[qp].sq.base;
+    two.host.moved = [&](unsigned fn, std::uint64_t iova, std::uint32_t bytes, bool write) {
+        fetched += fn == 0 && !write && bytes == RNIC_WORK_BYTES && iova >= ring && iova < ring + 1024;
+    };
+    for (unsigned i = 0; i < 10; ++i) {
+        two.a.post(qp, two.send(8, i), false);
+    }
+    two.a.ring(qp);
+    two.host.run_for(1000000);
+    CHECK(two.host.reg(0, RNIC_REG_ERROR_CODE) == RNIC_ERROR_CQ_OVERRUN);
+    CHECK(fetched == 5); // the fifth has no place
+}

@@ -2,6 +2,7 @@
 /* Turns: a frame for each queue pair, one after the other. */
 #include "devices/rnic/turns.h"
 
+#include "devices/rnic/error.h"
 #include "devices/rnic/list.h"
 #include "devices/rnic/qp.h"
 #include "devices/rnic/reads.h"
@@ -68,7 +69,7 @@ uint32_t rnic_turns_run(struct rnic_card *card, uint32_t most)
     while (done < most && state->first_fn != 0) {
         unsigned fn = rnic_schedule_pop_fn(card);
         const struct rnic_fn *f = rnic_fn(card, fn);
-        if (f->deaf_until > state->now || f->first_flow == 0) {
+        if (!rnic_works(card, fn) || f->deaf_until > state->now || f->first_flow == 0) {
             continue;
         }
         run_flow(card, rnic_schedule_pop_flow(card, fn));
