@@ -193,3 +193,22 @@ TEST_CASE("no more than a window is outstanding, and what is reserved twice is o
     REQUIRE(buffer != nullptr);
     CHECK(efe_reserve(&a.efe, flow) == buffer);
 }
+
+TEST_CASE("a flow that has room does not wait for those that have none", "[efe][window]")
+{
+    World world;
+    Settings settings;
+    settings.frames = 64;
+    settings.functions = 32;
+    Adapter &a = world.add(settings), &b = world.add(settings);
+    for (std::uint16_t fn = 1; fn < 31; ++fn) {
+        b.stop(fn);
+        a.send(fn, b, fn, 100);
+    }
+    world.run_for(second + 5 * ms);
+    for (unsigned i = 0; i < 10; ++i) {
+        a.send(0, b, 0, 5);
+        world.run_for(ms);
+        CHECK(b.stream(0, a, 0).delivered == 5 * (i + 1));
+    }
+}

@@ -116,9 +116,12 @@ static uint32_t room_take(struct efe_state *s, enum efe_slot_state state)
 uint32_t efe_room_reserve(struct efe_state *s, struct efe_flow *flow)
 {
     bool in_turn = flow->told || s->pool_count == 0;
-    if (flow->reserved == EFE_NONE && in_turn && room_in_window(flow) && room_in_pool(s, flow)) {
+    bool room = flow->reserved == EFE_NONE && room_in_window(flow) && room_in_pool(s, flow);
+    if (room && in_turn) {
         flow->reserved = room_take(s, EFE_SLOT_RESERVED);
     }
+    s->pool_freed |=
+        room && !in_turn; /* those before it in the list may have none: its turn is to come at once */
     if (flow->reserved != EFE_NONE) {
         efe_room_forget(s, flow);
         return flow->reserved;
