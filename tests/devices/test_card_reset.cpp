@@ -274,3 +274,30 @@ TEST_CASE("a function in a catastrophe fetches and sends nothing more", "[card]"
     CHECK(two.host.reg(0, RNIC_REG_ERROR_CODE) == RNIC_ERROR_CQ_OVERRUN);
     CHECK(fetched == 5); // the fifth has no place
 }
+
+TEST_CASE("DMA that fails for a receive ends the connection, and the peer is told why", "[card]")
+{
+    Setup setup;
+    setup.level = GENERATE(0u, 1u, 2u);
+    const bool list = GENERATE(false, true); // of the receive's segments; or the receive queue's ring
+    Two two(setup);
+    Work receive = two.receive(0);
+    receive.segments = {two.in_b(0, 8), two.in_b(8, 8), two.in_b(16, 8)};
+    two.post_b(receive);
+    const std::uint64_t entry = two.b.qps[two.pair->qp_b].rq.base;
+    const std::uint64_t place = list ? rnic_get64(two.b.at(entry + RNIC_WQE_SEGMENT0), false) : entry;
+    two.host.allows = [&](unsigned fn, std::uint64_t iova, std::uint32_t, bool) {
+        return fn != 1 || iova != place;
+    };
+    two.post_a(two.send(20, 40));
+    two.host.run_for(10000000);
+    if (list) {
+        const Completion got = two.next_b();
+        CHECK(got.status == RNIC_STATUS_LOCAL_PROTECTION);
+        CHECK(got.opcode == RNIC_WORK_RECEIVE);
+    }
+    check_error(two, two.b, two.pair->qp_b, two.pair->cq_b, list ? RNIC_ERROR_DMA : RNIC_ERROR_RING_DMA);
+    CHECK(two.a.simple(RNIC_COMMAND_QUERY_QP, two.pair->qp_a).length ==
+          (list ? static_cast<unsigned>(RNIC_ERROR_REMOTE_RECEIVE)
+                : static_cast<unsigned>(RNIC_ERROR_TERMINATED)));
+}

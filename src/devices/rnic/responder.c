@@ -157,11 +157,19 @@ static enum opening find_receive(const struct arrival *a)
     }
     row->looked = false;
     if (rnic_work_fetch(a->card, a->qp, &row->rq, &row->in.receive) != RNIC_WORK_GOOD) {
-        fail(a, RNIC_ERROR_RING_DMA, VIPL_TERM_DDP_LOCAL_CATASTROPHIC);
+        fail(a, RNIC_ERROR_RING_DMA, VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC);
         return CLOSED;
     }
     row->has_receive = true;
     return OPENED;
+}
+
+static uint16_t error_of(enum rnic_outcome outcome)
+{
+    return outcome == RNIC_WORK_GOOD  ? RNIC_ERROR_NONE
+           : outcome == RNIC_WORK_BAD ? RNIC_ERROR_RECV_FORMAT
+           : outcome == RNIC_WORK_BUS ? RNIC_ERROR_DMA
+                                      : RNIC_ERROR_RECV_PROTECTION;
 }
 
 /* What is wrong with the receive for a message of which so many bytes go there. */
@@ -171,29 +179,28 @@ static uint16_t judge_receive(const struct arrival *a, uint32_t bytes)
     const struct rnic_qp *row = a->row;
     const struct rnic_work *work = &row->in.receive;
     if (work->opcode != RNIC_WORK_RECEIVE || (work->flags & ~RNIC_WORK_FLAG_LIST) != 0) {
-        return RNIC_STATUS_LOCAL_FORMAT;
+        return RNIC_ERROR_RECV_FORMAT;
     }
     enum rnic_outcome outcome = rnic_work_measure(a->card, a->qp, work);
-    if (outcome != RNIC_WORK_GOOD) {
-        return outcome == RNIC_WORK_BAD ? RNIC_STATUS_LOCAL_FORMAT : RNIC_STATUS_LOCAL_PROTECTION;
+    if (outcome == RNIC_WORK_GOOD && (bytes > work->length || bytes > row->max_message)) {
+        return RNIC_ERROR_RECV_LENGTH;
     }
-    if (bytes > work->length || bytes > row->max_message) {
-        return RNIC_STATUS_LOCAL_LENGTH;
+    if (outcome == RNIC_WORK_GOOD) {
+        outcome = rnic_work_check(a->card, a->qp, work, &start, bytes, RNIC_ACCESS_LOCAL_WRITE);
     }
-    outcome = rnic_work_check(a->card, a->qp, work, &start, bytes, RNIC_ACCESS_LOCAL_WRITE);
-    return outcome == RNIC_WORK_GOOD ? RNIC_STATUS_OK : RNIC_STATUS_LOCAL_PROTECTION;
+    return error_of(outcome);
 }
 
-/* The receive ends so, and the message with it. */
-static bool close_receive(const struct arrival *a, uint16_t status)
+/* The receive ends for this reason, and the message with it; after a refused DMA the connection too, whatever its level. */
+static bool close_receive(const struct arrival *a, uint16_t error)
 {
-    uint16_t error = status == RNIC_STATUS_LOCAL_LENGTH   ? RNIC_ERROR_RECV_LENGTH
-                     : status == RNIC_STATUS_LOCAL_FORMAT ? RNIC_ERROR_RECV_FORMAT
-                                                          : RNIC_ERROR_RECV_PROTECTION;
-    uint16_t reason = status == RNIC_STATUS_LOCAL_LENGTH ? VIPL_TERM_DDP_UNTAGGED_TOO_LONG
-                                                         : VIPL_TERM_DDP_LOCAL_CATASTROPHIC;
+    uint16_t status = error == RNIC_ERROR_RECV_LENGTH   ? RNIC_STATUS_LOCAL_LENGTH
+                      : error == RNIC_ERROR_RECV_FORMAT ? RNIC_STATUS_LOCAL_FORMAT
+                                                        : RNIC_STATUS_LOCAL_PROTECTION;
+    uint16_t reason =
+        error == RNIC_ERROR_RECV_LENGTH ? VIPL_TERM_DDP_UNTAGGED_TOO_LONG : VIPL_TERM_DDP_LOCAL_CATASTROPHIC;
     complete_receive(a, status, 0, 0);
-    return refuse(a, error, reason);
+    return error == RNIC_ERROR_DMA ? fail(a, error, reason) : refuse(a, error, reason);
 }
 
 /* The receive for a message of which so many bytes go there. */
@@ -203,9 +210,9 @@ static enum opening open_receive(const struct arrival *a, uint32_t bytes)
     if (opening != OPENED) {
         return opening;
     }
-    uint16_t status = judge_receive(a, bytes);
-    if (status != RNIC_STATUS_OK) {
-        close_receive(a, status);
+    uint16_t error = judge_receive(a, bytes);
+    if (error != RNIC_ERROR_NONE) {
+        close_receive(a, error);
         return CLOSED;
     }
     a->row->at = (struct rnic_cursor){0};
@@ -232,12 +239,8 @@ static bool place_send(const struct arrival *a)
     struct rnic_qp *row = a->row;
     enum rnic_outcome outcome =
         rnic_work_scatter(a->card, a->qp, &row->in.receive, &row->at, a->payload, a->bytes);
-    if (outcome == RNIC_WORK_BUS) {
-        complete_receive(a, RNIC_STATUS_LOCAL_PROTECTION, 0, 0);
-        return fail(a, RNIC_ERROR_DMA, VIPL_TERM_DDP_LOCAL_CATASTROPHIC);
-    }
     if (outcome != RNIC_WORK_GOOD) {
-        return close_receive(a, RNIC_STATUS_LOCAL_PROTECTION);
+        return close_receive(a, error_of(outcome));
     }
     row->got += a->bytes;
     row->left -= a->bytes;
