@@ -202,3 +202,20 @@ TEST_CASE("fault link_down: drivers are told twice, and nothing is lost", "[card
     CHECK(Two::event_of(two.a).kind == RNIC_EVENT_LINK);
     CHECK(two.host.reg(0, RNIC_REG_RESENT_LO) > 0);
 }
+
+TEST_CASE("fault removed: frames that come find no card", "[card]")
+{
+    Setup setup;
+    setup.two_cards = true;
+    Two two(setup);
+    const Bytes before(two.b.at(two.mem_b), two.b.at(two.mem_b + 8));
+    char error[200] = "";
+    REQUIRE(rnic_card_faults(&two.other->card, "removed=@1", error, sizeof error));
+    REQUIRE(two.other->reg(0, RNIC_REG_ID) == 0xFFFFFFFF);
+    two.other->record = true;
+    two.post_a(two.write(8));
+    two.host.run_for(late(100));
+    CHECK((Bytes(two.b.at(two.mem_b), two.b.at(two.mem_b + 8)) == before));
+    CHECK(two.other->crossings.empty());
+    CHECK(two.other->wire.empty());
+}

@@ -153,7 +153,7 @@ static void on_arrive(void *context, const uint8_t *frame, uint32_t bytes)
 
 void rnic_wire_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
 {
-    if (rnic_state(card)->link_up) {
+    if (rnic_state(card)->link_up && !rnic_state(card)->removed) {
         on_arrive(card, frame, bytes);
         rnic_state(card)->kick = true;
     }
