@@ -50,6 +50,38 @@ TEST_CASE("an armed queue fires once", "[card]")
     CHECK((two.host.reg(1, RNIC_REG_INT_CAUSE) & 2) == 0);
 }
 
+TEST_CASE("a queue is armed by another counter, not by a larger one", "[card]")
+{
+    Two two;
+    for (const std::uint32_t counter : {0xFFFFFFFFu, 0u, 7u, 3u}) { // it wraps around
+        const unsigned before = fired(two);
+        two.b.arms[two.pair->cq_b] = counter - 1;
+        two.b.arm(two.pair->cq_b);
+        two.host.run();
+        send_one(two);
+        CHECK(fired(two) == before + 1);
+        two.b.drain(two.pair->cq_b);
+        two.b.hint(RNIC_DB_CQ_HINTS, two.pair->cq_b);
+        two.host.run();
+    }
+}
+
+TEST_CASE("a resized queue fires the vector that it was given then", "[card]")
+{
+    Two two;
+    const std::uint64_t base = two.b.allocate(RNIC_COMPLETION_BYTES << 7);
+    Bytes resize = two.b.command(RNIC_COMMAND_RESIZE_CQ, two.pair->cq_b);
+    rnic_put16(&resize[RNIC_CMD_CQ_LOG2], 7, false);
+    rnic_put16(&resize[RNIC_CMD_CQ_VECTOR], 9, false);
+    rnic_put64(&resize[RNIC_CMD_CQ_BASE], base, false);
+    REQUIRE(two.b.execute(resize).status == 0);
+    two.b.arm(two.pair->cq_b);
+    two.host.run();
+    send_one(two);
+    CHECK(fired(two, 9) == 1);
+    CHECK(fired(two, 1) == 0);
+}
+
 TEST_CASE("a masked vector is pending and fires when it is unmasked", "[card]")
 {
     Two two;
