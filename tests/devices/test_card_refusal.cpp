@@ -369,3 +369,15 @@ TEST_CASE("memory that ends in the middle of a peer's message takes no byte afte
     CHECK(after == 0);
     check_error(two, two.b, two.pair->qp_b, two.pair->cq_b, RNIC_ERROR_WRITE_DENIED);
 }
+
+TEST_CASE("a new queue pair holds no receives, whatever its doorbell had before", "[card]")
+{
+    Two two;
+    for (std::uint32_t qp = two.pair->qp_b + 1; qp < two.pair->qp_b + 4; ++qp) {
+        two.b.store(RNIC_DB_QP + 64 * qp + RNIC_QPDB_RQ_HELD, 1);
+    }
+    Pair fresh(two.a, two.b, RNIC_LEVEL_DELIVERY);
+    fresh.connect();
+    two.a.post(fresh.qp_a, two.send(8)); // does not wait for a receive
+    check_error(two, two.b, fresh.qp_b, fresh.cq_b, RNIC_ERROR_RECV_EMPTY);
+}

@@ -301,3 +301,27 @@ TEST_CASE("DMA that fails for a receive ends the connection, and the peer is tol
           (list ? static_cast<unsigned>(RNIC_ERROR_REMOTE_RECEIVE)
                 : static_cast<unsigned>(RNIC_ERROR_TERMINATED)));
 }
+
+TEST_CASE("a reset zeroes the doorbells of the function's page and all hints", "[card]")
+{
+    const unsigned how = GENERATE(0u, 1u, 2u);
+    Host host;
+    Driver driver(host, 0);
+    driver.enable();
+    const std::uint32_t words[] = {RNIC_DB_COMMAND_PRODUCER, RNIC_DB_EVENT_CONSUMER};
+    const std::uint32_t hints[] = {RNIC_DB_QP_HINTS, RNIC_DB_QP_HINTS + 1023, RNIC_DB_CQ_HINTS,
+                                   RNIC_DB_CQ_HINTS + 1023};
+    for (const std::uint32_t word : words) {
+        driver.store(word, 3);
+    }
+    for (const std::uint32_t hint : hints) {
+        host.bar2(0)[hint] = 1;
+    }
+    reset(host, 0, how);
+    for (const std::uint32_t word : words) {
+        CHECK(driver.load(word) == 0);
+    }
+    for (const std::uint32_t hint : hints) {
+        CHECK(host.bar2(0)[hint] == 0);
+    }
+}
