@@ -163,6 +163,11 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     struct rnic_nic *nic = rnic_nic_of(be);
     int fd;
     bool interrupts = nic->waits.fd >= 0;
+    if (vipl_load_relaxed(&nic->device->torn_down) != 0) {
+        /* Nothing comes from the card any more, and the way to it, which has ended, is readable for ever. */
+        hint->fd = hint->ms = -1;
+        return;
+    }
     if (interrupts) {
         clear_interrupts(nic);
         vipl_mutex_lock(&nic->rx);

@@ -4,6 +4,7 @@
 // within a second, whatever they wait for; every descriptor comes back; and with a new NIC handle they go on, over a new adapter.
 #include "exchange.hpp"
 
+#include <ctime>
 #include <memory>
 
 #include <sys/un.h>
@@ -92,6 +93,18 @@ private:
     std::vector<std::unique_ptr<Exchange>> all_;
 };
 
+/** A dead card keeps no thread busy: neither one that waits, nor the library's. */
+void expect_idle(const Nic &nic)
+{
+    constexpr VIP_ULONG wait_ms = 400;
+    const Cq cq(nic, 4);
+    VIP_VI_HANDLE vi = nullptr;
+    VIP_BOOLEAN is_recv = VIP_FALSE;
+    const std::clock_t before = std::clock();
+    EXPECT_EQ(VIP_TIMEOUT, VipCQWait(cq, wait_ms, &vi, &is_recv));
+    EXPECT((std::clock() - before) * 1000 / CLOCKS_PER_SEC < static_cast<long>(wait_ms / 20));
+}
+
 void one_life(const Scene &scene, Board &board, unsigned self, unsigned round)
 {
     Program &program = board.programs[self];
@@ -106,6 +119,7 @@ void one_life(const Scene &scene, Board &board, unsigned self, unsigned round)
         }
         program.lost = round;
         links.expect_lost();
+        expect_idle(nic);
     }
     program.closed = round;
 }
