@@ -4,6 +4,7 @@
 // repeated, or of connections that are not its own. A program's connections stay, and its calls end.
 #include <catch2/catch.hpp>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -147,7 +148,41 @@ struct Stranger {
     vipl_rnic_pd pd = {};
     vipl_rnic_cq *cq = nullptr;
     vipl_rnic_qp qp = {};
+    /** The queue pair meets the one that a message is from. */
+    void meet(const cm_message &got, unsigned state)
+    {
+        vipl_rnic_qp_connection connection = {{{}, from, got.source_qp}, 8, 8, 0};
+        std::memcpy(connection.peer.mac, vipl_rnic_query(rnic)->mac, sizeof(connection.peer.mac));
+        REQUIRE(vipl_rnic_modify_qp(&qp, state, &connection) == 0);
+    }
+    /** A message of no bytes, or room for one. */
+    void post(unsigned which)
+    {
+        vipl_rnic_work work = {};
+        work.opcode = which == VIPL_RNIC_RQ ? RNIC_WORK_RECEIVE : RNIC_WORK_SEND;
+        const auto post_one = which == VIPL_RNIC_RQ ? vipl_rnic_post_rq : vipl_rnic_post_sq;
+        REQUIRE(post_one(&qp, &work) == EAGAIN); // it has no ring yet
+        REQUIRE(vipl_rnic_grow_queue(&qp, which) == 0);
+        REQUIRE(post_one(&qp, &work) == 0);
+    }
     std::uint16_t from = 0;
+};
+
+/** Memory with a descriptor of no bytes. */
+struct Descriptor {
+    explicit Descriptor(VIP_NIC_HANDLE handle) : nic(handle)
+    {
+        VIP_MEM_ATTRIBUTES attributes = {};
+        work.CS.Control = VIP_CONTROL_OP_SENDRECV;
+        REQUIRE(VipRegisterMem(nic, &work, sizeof(work), &attributes, &tag) == VIP_SUCCESS);
+    }
+    ~Descriptor() { VipDeregisterMem(nic, &work, tag); }
+    Descriptor(const Descriptor &) = delete;
+    Descriptor &operator=(const Descriptor &) = delete;
+
+    alignas(64) VIP_DESCRIPTOR work = {};
+    VIP_NIC_HANDLE nic;
+    VIP_MEM_HANDLE tag = 0;
 };
 
 /** The result of a call in a thread of its own. */
@@ -551,4 +586,42 @@ TEST_CASE("a card that is pulled out breaks connections within a second, and end
     CHECK(Handle::state(pair.a) == VIP_STATE_ERROR);
     CHECK(Handle::state(pair.b) == VIP_STATE_ERROR);
     CHECK(VipDestroyVi(waiting) == VIP_SUCCESS);
+}
+
+TEST_CASE("a message that comes before the word of readiness waits, also after an attempt that failed",
+          "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    NetAddress local = handle.address("here"), from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr;
+    Descriptor receive(handle.nic);
+    const VIP_VI_HANDLE vi = handle.vi();
+    REQUIRE(VipPostRecv(vi, &receive.work, receive.tag) == VIP_SUCCESS);
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    const unsigned attempts = GENERATE(0u, 1u, 2u);
+    for (std::uint32_t serial = 1; serial <= attempts; ++serial) {
+        stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", serial));
+        REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+        Call accept([&] { return VipConnectAccept(conn, vi); });
+        stranger.send(stranger.from,
+                      stranger.about(stranger.await(RNIC_CONTROL_ACCEPT), RNIC_CONTROL_DISCONNECT));
+        REQUIRE(accept.join() == VIP_TIMEOUT);
+    }
+    stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 9));
+    REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+    Call accept([&] { return VipConnectAccept(conn, vi); });
+    const cm_message accepted = stranger.await(RNIC_CONTROL_ACCEPT);
+    REQUIRE(accepted.serial == 9);
+    stranger.meet(accepted, RNIC_QP_STATE_CONNECTED);
+    stranger.post(VIPL_RNIC_SQ);
+    // Readiness would be behind the message. So the acceptor gives up; until then nothing is refused.
+    CHECK(accept.join() == VIP_TIMEOUT);
+    vipl_rnic_event event;
+    vipl_rnic_progress(stranger.rnic);
+    while (vipl_rnic_next_event(stranger.rnic, &event)) {
+        CHECK(event.kind != RNIC_EVENT_QP_ERROR);
+    }
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
 }

@@ -139,6 +139,15 @@ enum vipl_posted vipl_rnic_data_send(struct vipl_be_nic *be, struct vipl_vi *vi,
     return posted(rv, vipl_rnic_post_sq(&rv->qp, &work));
 }
 
+/* The receive lock is held. */
+static void begin_hold(struct rnic_vi *rv)
+{
+    if (!rv->held) {
+        rv->held = true;
+        vipl_rnic_hold_rq(&rv->qp, true);
+    }
+}
+
 enum vipl_posted vipl_rnic_data_recv(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_recv *recv)
 {
     struct rnic_vi *rv = rnic_vi_of(vi);
@@ -153,11 +162,17 @@ enum vipl_posted vipl_rnic_data_recv(struct vipl_be_nic *be, struct vipl_vi *vi,
         work.segments = list_segments(&recv->local, recv->handles, segments);
         outcome = posted(rv, vipl_rnic_post_rq(&rv->qp, &work));
     }
-    if (outcome == VIPL_POSTED_AGAIN && !rv->held) {
-        rv->held = true;
-        vipl_rnic_hold_rq(&rv->qp, true);
+    if (outcome == VIPL_POSTED_AGAIN) {
+        begin_hold(rv);
     }
     return outcome;
+}
+
+void vipl_rnic_data_hold(struct rnic_vi *rv)
+{
+    vipl_up_recv_lock(rv->vi);
+    begin_hold(rv);
+    vipl_up_recv_unlock(rv->vi);
 }
 
 /* --- room --- */

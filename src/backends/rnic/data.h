@@ -12,6 +12,8 @@ void vipl_rnic_data_init(struct rnic_vi *rv); /* once, in new memory */
 /* The VI is on no list any more, and no thread is about to make room for it. No lock is held. */
 void vipl_rnic_data_forget(struct rnic_nic *nic, struct rnic_vi *rv);
 
+/* Messages that come from now on wait for that: */
+void vipl_rnic_data_hold(struct rnic_vi *rv);
 /* Core knows that the VI is connected: the card gets the receives that are there. The registry's lock is held, or none. */
 void vipl_rnic_data_open(struct rnic_nic *nic, struct rnic_vi *rv);
 /* It is no more: what is posted from now on is for the next connection. */
