@@ -45,10 +45,10 @@ struct Handle {
     Handle(const Handle &) = delete;
     Handle &operator=(const Handle &) = delete;
 
-    VIP_VI_HANDLE vi()
+    VIP_VI_HANDLE vi(VIP_USHORT level = VIP_SERVICE_RELIABLE_DELIVERY)
     {
         VIP_VI_ATTRIBUTES attributes = {};
-        attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+        attributes.ReliabilityLevel = level;
         attributes.MaxTransferSize = 4096;
         VIP_VI_HANDLE out = nullptr;
         REQUIRE(VipCreateVi(nic, &attributes, nullptr, nullptr, &out) == VIP_SUCCESS);
@@ -75,12 +75,12 @@ struct Handle {
 
 /** The other driver: a function with one queue pair, and messages by hand. */
 struct Stranger {
-    Stranger()
+    explicit Stranger(std::uint8_t level = RNIC_LEVEL_DELIVERY)
     {
         REQUIRE(vipl_rnic_open("inproc", &rnic) == 0);
         REQUIRE(vipl_rnic_allocate_pd(rnic, &pd) == 0);
         REQUIRE(vipl_rnic_create_cq(rnic, 6, 1, &cq) == 0);
-        const vipl_rnic_qp_attributes attributes = {pd, RNIC_LEVEL_DELIVERY, 0};
+        const vipl_rnic_qp_attributes attributes = {pd, level, 0};
         REQUIRE(vipl_rnic_create_qp(rnic, cq, &attributes, &qp) == 0);
     }
     ~Stranger()
@@ -623,5 +623,46 @@ TEST_CASE("a message that comes before the word of readiness waits, also after a
     while (vipl_rnic_next_event(stranger.rnic, &event)) {
         CHECK(event.kind != RNIC_EVENT_QP_ERROR);
     }
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+TEST_CASE("what was posted before a disconnect is sent, also if an attempt to connect had failed before",
+          "[rnic_hostile]")
+{
+    setenv("VIPL_LINGER", "0", 1);
+    Handle handle;
+    unsetenv("VIPL_LINGER");
+    Stranger stranger(RNIC_LEVEL_RECEPTION); // a send is complete when its message has been taken
+    REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "stranger", 8) == 0);
+    Descriptor send(handle.nic);
+    const VIP_VI_HANDLE vi = handle.vi(VIP_SERVICE_RELIABLE_RECEPTION);
+    NetAddress local = handle.address("x"), remote = handle.address("stranger"),
+               nobody = handle.address("nobody");
+    VIP_VI_ATTRIBUTES seen;
+    const bool failed_before = GENERATE(false, true);
+    if (failed_before) {
+        REQUIRE(VipConnectRequest(vi, local, nobody, 0, &seen) == VIP_NO_MATCH);
+    }
+    Call connect([&] { return VipConnectRequest(vi, local, remote, kLong, &seen); });
+    const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
+    REQUIRE(request.kind == RNIC_CONTROL_REQUEST);
+    stranger.meet(request, RNIC_QP_STATE_RECEIVE);
+    vipl_rnic_hold_rq(&stranger.qp, true); // the message waits
+    cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
+    accept.params = request.params;
+    stranger.send(stranger.from, accept);
+    REQUIRE(connect.join() == VIP_SUCCESS);
+    REQUIRE(VipPostSend(vi, &send.work, send.tag) == VIP_SUCCESS);
+
+    Call disconnect([&] { return VipDisconnect(vi); });
+    for (const std::uint64_t end = vipl_now_ns() + kShort * UINT64_C(1000000);
+         Handle::state(vi) == VIP_STATE_CONNECTED && vipl_now_ns() < end;) {
+        std::this_thread::yield();
+    }
+    stranger.post(VIPL_RNIC_RQ);
+    vipl_rnic_hold_rq(&stranger.qp, false);
+    CHECK(disconnect.join() == VIP_SUCCESS);
+    VIP_DESCRIPTOR *done = nullptr;
+    CHECK(VipSendDone(vi, &done) == VIP_SUCCESS);
     CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
 }

@@ -278,6 +278,7 @@ int vipl_rnic_vi_receive(struct rnic_vi *rv, const struct cm_message *peer, bool
         .ord = least(caps->ord, peer->ird),
     };
     vipl_store_relaxed(&rv->active, 1);
+    vipl_store_relaxed(&rv->broken, 0); /* that was an attempt's before it */
     vipl_rnic_data_hold(rv); /* again: what was posted for an attempt before it is still held back */
     int error =
         vipl_rnic_modify_qp(&rv->qp, sending ? RNIC_QP_STATE_CONNECTED : RNIC_QP_STATE_RECEIVE, &connection);
