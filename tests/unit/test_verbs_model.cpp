@@ -11,8 +11,12 @@
 #include <memory>
 #include <vector>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 extern "C" {
 #include "backends/rnic/verbs.h"
+#include "core/device.h"
 #include "os/os.h"
 #include "rnic/registers.h"
 }
@@ -496,4 +500,50 @@ TEST_CASE("messages arrive over a bad wire, in order", "[verbs_model]")
         REQUIRE(in.cookie == i);
     }
     CHECK(same(*pair.b, 0, *pair.a, 0, 60000));
+}
+
+namespace {
+
+/** What the forking function has learned: in the child, that it is one. */
+bool g_is_child;
+unsigned g_turns; // of the wait
+constexpr unsigned kForksAt = 3;
+
+/** Forks in the middle of a wait for the card, as a signal handler of the program may. */
+void fork_in_progress(rnic_pci *)
+{
+    if (++g_turns == kForksAt) {
+        g_is_child = fork() == 0;
+    }
+}
+
+} // namespace
+
+TEST_CASE("a child that is forked while its parent waits for the card leaves the wait and touches nothing",
+          "[verbs_model]")
+{
+    bool handlers = true;
+    REQUIRE(vipl_device_watch_forks(&handlers) == 0);
+    rnic_pci *pci = nullptr;
+    vipl_rnic *rnic = nullptr;
+    {
+        const Setting setting("VIPL_RNIC_FAULTS", "command_timeout=@1");
+        REQUIRE(rnic_pci_open("inproc", &pci) == 0);
+        REQUIRE(vipl_rnic_start(pci, &rnic) == 0);
+    }
+    const rnic_pci_ops *usual = pci->ops;
+    rnic_pci_ops forking = *usual;
+    forking.progress = fork_in_progress;
+    forking.is_gone = [](rnic_pci *) { return g_turns >= kForksAt; }; // nothing is left to wait for then
+    pci->ops = &forking;
+    const int error = vipl_rnic_listen_for(rnic, 1, "a", 1);
+    if (g_is_child) {
+        _exit(error == ENODEV ? 0 : 1);
+    }
+    pci->ops = usual;
+    CHECK(error == ENODEV);
+    int status = -1;
+    CHECK(wait(&status) > 0);
+    CHECK(status == 0);
+    vipl_rnic_close(rnic);
 }

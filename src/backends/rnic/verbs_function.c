@@ -246,10 +246,16 @@ bool vipl_rnic_has_link(struct vipl_rnic *rnic)
     return (rnic_register(rnic, RNIC_REG_STATUS) & RNIC_STATUS_LINK_UP) != 0;
 }
 
+/* Whether this is a child that was forked meanwhile: the function is its parent's, and the rings are not there. */
+static bool is_inherited(const struct vipl_rnic *rnic)
+{
+    return rnic->generation != vipl_fork_generation();
+}
+
 bool vipl_rnic_is_dead(struct vipl_rnic *rnic)
 {
-    if (rnic->generation != vipl_fork_generation()) {
-        return true; /* this is a child that was forked meanwhile: the function is its parent's */
+    if (is_inherited(rnic)) {
+        return true;
     }
     if (vipl_load_relaxed(&rnic->dead) == 0 && rnic->pci->ops->is_gone(rnic->pci)) {
         vipl_rnic_fail(rnic, "the card is gone");
@@ -271,7 +277,7 @@ bool vipl_rnic_probe(struct vipl_rnic *rnic)
     return vipl_load_relaxed(&rnic->dead) != 0;
 }
 
-bool vipl_rnic_wait_on(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
+static bool wait_once(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
 {
     vipl_rnic_progress(rnic);
     if (wait->turns++ % TURNS_BY_CLOCK != 0) {
@@ -290,6 +296,12 @@ bool vipl_rnic_wait_on(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
         vipl_poll(NULL, 0, 1, NULL);
     }
     return now - wait->begun <= VIPL_RNIC_PATIENCE_MS * ns_per_ms;
+}
+
+/* A signal handler may have forked at any moment of it. */
+bool vipl_rnic_wait_on(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
+{
+    return !is_inherited(rnic) && wait_once(rnic, wait) && !is_inherited(rnic);
 }
 
 void vipl_rnic_progress(struct vipl_rnic *rnic)
