@@ -121,6 +121,9 @@ static int order(const struct vipl_address *a, const struct vipl_address *b)
 static VIP_RETURN begin(struct rnic_connect_op *op)
 {
     int by_name = op->peer ? order(&op->local, &op->remote) : 1;
+    if (vipl_load_relaxed(&nic_of(op)->device->torn_down) != 0) {
+        return VIP_ERROR_RESOURCE; /* the card has died just now: nothing would end this request any more */
+    }
     op->tied = by_name == 0;
     if (by_name <= 0) {
         op->listener = vipl_rnic_listener_get(nic_of(op)->device, &op->local);
