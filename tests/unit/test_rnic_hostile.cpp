@@ -45,11 +45,11 @@ struct Handle {
     Handle(const Handle &) = delete;
     Handle &operator=(const Handle &) = delete;
 
-    VIP_VI_HANDLE vi(VIP_USHORT level = VIP_SERVICE_RELIABLE_DELIVERY)
+    VIP_VI_HANDLE vi(VIP_USHORT level = VIP_SERVICE_RELIABLE_DELIVERY, VIP_ULONG most = 4096)
     {
         VIP_VI_ATTRIBUTES attributes = {};
         attributes.ReliabilityLevel = level;
-        attributes.MaxTransferSize = 4096;
+        attributes.MaxTransferSize = most;
         VIP_VI_HANDLE out = nullptr;
         REQUIRE(VipCreateVi(nic, &attributes, nullptr, nullptr, &out) == VIP_SUCCESS);
         return out;
@@ -665,4 +665,55 @@ TEST_CASE("what was posted before a disconnect is sent, also if an attempt to co
     VIP_DESCRIPTOR *done = nullptr;
     CHECK(VipSendDone(vi, &done) == VIP_SUCCESS);
     CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+TEST_CASE("a peer whose function takes nothing for a while hears of a disconnect afterwards",
+          "[rnic_hostile]")
+{
+    constexpr VIP_ULONG kBig = 4 << 20; // more than is under way at once
+    Handle handle;
+    Stranger stranger(RNIC_LEVEL_RECEPTION);
+    REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "stranger", 8) == 0);
+    std::vector<std::uint8_t> data(kBig);
+    VIP_MEM_ATTRIBUTES memory = {};
+    VIP_MEM_HANDLE tag = 0;
+    REQUIRE(VipRegisterMem(handle.nic, data.data(), kBig, &memory, &tag) == VIP_SUCCESS);
+    Descriptor send(handle.nic);
+    send.work.CS.SegCount = 1;
+    send.work.CS.Length = kBig;
+    send.work.DS[0].Local.Data.Address = data.data();
+    send.work.DS[0].Local.Handle = tag;
+    send.work.DS[0].Local.Length = kBig;
+    NetAddress local = handle.address("x"), remote = handle.address("stranger");
+    std::uint32_t serial = 0;
+    VIP_VI_HANDLE vis[2];
+    for (VIP_VI_HANDLE &vi : vis) { // only the first one has a queue pair at the other end
+        VIP_VI_ATTRIBUTES seen;
+        vi = handle.vi(VIP_SERVICE_RELIABLE_RECEPTION, kBig);
+        Call connect([&] { return VipConnectRequest(vi, local, remote, kLong, &seen); });
+        const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
+        REQUIRE(request.kind == RNIC_CONTROL_REQUEST);
+        cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
+        accept.params = request.params;
+        accept.source_qp += &vi == vis ? 0 : 1000;
+        if (&vi == vis) {
+            stranger.meet(request, RNIC_QP_STATE_RECEIVE);
+            vipl_rnic_hold_rq(&stranger.qp, true);
+        }
+        stranger.send(stranger.from, accept);
+        REQUIRE(connect.join() == VIP_SUCCESS);
+        serial = request.serial;
+    }
+    REQUIRE(VipPostSend(vis[0], &send.work, send.tag) == VIP_SUCCESS); // the function takes nothing behind it
+    CHECK(VipDisconnect(vis[1]) == VIP_SUCCESS);
+    vipl_rnic_hold_rq(&stranger.qp, false);
+    cm_message heard;
+    do {
+        heard = stranger.await(RNIC_CONTROL_DISCONNECT);
+    } while (heard.kind != 0 && heard.serial != serial);
+    CHECK(heard.serial == serial);
+    CHECK(VipDisconnect(vis[0]) == VIP_SUCCESS);
+    CHECK(VipDestroyVi(vis[0]) == VIP_SUCCESS);
+    CHECK(VipDestroyVi(vis[1]) == VIP_SUCCESS);
+    CHECK(VipDeregisterMem(handle.nic, data.data(), tag) == VIP_SUCCESS);
 }

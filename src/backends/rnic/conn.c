@@ -6,6 +6,7 @@
  */
 #include "backends/rnic/conn.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "backends/rnic/connect.h"
@@ -14,10 +15,21 @@
 #include "backends/rnic/vi.h"
 #include "base/log.h"
 
+enum { UNTOLD_MS = 50 /* until a peer whose card took nothing is told of an end again */ };
+static const uint64_t ns_per_ms = 1000000;
+
+/* The end of a connection of which the peer does not know, because its card takes no message now. */
+struct rnic_untold {
+    struct vipl_list link; /* device->untold */
+    struct vipl_rnic_peer peer;
+    uint32_t source_qp;
+    uint32_t serial;
+};
+
 /* --- sending --- */
 
-void vipl_rnic_conn_send(struct rnic_device *device, const uint8_t mac[6], uint16_t function,
-                         const struct cm_message *message)
+static int send_message(struct rnic_device *device, const uint8_t mac[6], uint16_t function,
+                        const struct cm_message *message)
 {
     uint8_t bytes[CM_MOST_BYTES];
     size_t length = vipl_rnic_cm_write(message, bytes);
@@ -26,6 +38,13 @@ void vipl_rnic_conn_send(struct rnic_device *device, const uint8_t mac[6], uint1
              "rnic: queue pair %u sends message %u.%u to function %u, queue pair %u, serial %u: %d",
              (unsigned)message->source_qp, (unsigned)message->kind, (unsigned)message->reason,
              (unsigned)function, (unsigned)message->destination_qp, (unsigned)message->serial, error);
+    return error;
+}
+
+void vipl_rnic_conn_send(struct rnic_device *device, const uint8_t mac[6], uint16_t function,
+                         const struct cm_message *message)
+{
+    (void)send_message(device, mac, function, message);
 }
 
 void vipl_rnic_conn_notify(struct rnic_device *device, const struct vipl_rnic_peer *peer, uint8_t kind,
@@ -298,6 +317,62 @@ void vipl_rnic_conn_tear_down(struct rnic_device *device)
     }
 }
 
+static int tell(struct rnic_device *device, const struct rnic_untold *end)
+{
+    struct cm_message message = {.kind = RNIC_CONTROL_DISCONNECT,
+                                 .source_qp = end->source_qp,
+                                 .destination_qp = end->peer.qp,
+                                 .serial = end->serial};
+    return send_message(device, end->peer.mac, end->peer.function, &message);
+}
+
+/* The peer would believe for ever that it is connected: what its card does not take now is said again. There is one for each connection at
+ * most, and none comes about with a card that takes nothing. */
+static void tell_end(struct rnic_nic *nic, const struct rnic_vi *rv)
+{
+    struct rnic_device *device = nic->device;
+    struct rnic_untold end = {.peer = rv->peer, .source_qp = rv->qp.number, .serial = rv->serial};
+    struct rnic_untold *kept = tell(device, &end) == EBUSY ? vipl_alloc(sizeof(*kept)) : NULL;
+    if (kept != NULL) {
+        *kept = end;
+        vipl_list_init(&kept->link);
+        vipl_list_append(&device->untold, &kept->link);
+        device->tell_at = vipl_now_ns() + UNTOLD_MS * ns_per_ms;
+        vipl_store_relaxed(&device->timed, 1);
+        vipl_up_wake(nic->core); /* a sleeping thread does not know of that time */
+    }
+}
+
+static void drop_untold(struct rnic_untold *end)
+{
+    vipl_list_remove(&end->link);
+    vipl_free(end);
+}
+
+uint64_t vipl_rnic_conn_timers(struct rnic_device *device, uint64_t now)
+{
+    struct vipl_list *l = device->untold.next;
+    if (now < device->tell_at && l != &device->untold) {
+        return device->tell_at;
+    }
+    while (l != &device->untold) {
+        struct rnic_untold *end = VIPL_CONTAINER(l, struct rnic_untold, link);
+        l = l->next;
+        if (tell(device, end) != EBUSY) {
+            drop_untold(end);
+        }
+    }
+    device->tell_at = vipl_now_ns() + UNTOLD_MS * ns_per_ms;
+    return vipl_list_empty(&device->untold) ? UINT64_MAX : device->tell_at;
+}
+
+void vipl_rnic_conn_forget_untold(struct rnic_device *device)
+{
+    while (!vipl_list_empty(&device->untold)) {
+        drop_untold(VIPL_CONTAINER(device->untold.next, struct rnic_untold, link));
+    }
+}
+
 void vipl_rnic_conn_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct rnic_vi *rv = rnic_vi_of(vi);
@@ -305,8 +380,7 @@ void vipl_rnic_conn_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
     bool connected = rv->state == RNIC_VI_CONNECTED;
     rnic_vi_set(rv, RNIC_VI_IDLE);
     if (connected && !rv->peer_gone) {
-        vipl_rnic_conn_notify(rnic_nic_of(be)->device, &rv->peer, RNIC_CONTROL_DISCONNECT, rv->qp.number,
-                              rv->serial);
+        tell_end(rnic_nic_of(be), rv);
     }
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }

@@ -56,7 +56,10 @@ void vipl_rnic_loop_close(struct rnic_nic *nic)
 /* When the next one is due. The registry's lock is held. */
 static uint64_t run_timers(struct rnic_device *device)
 {
-    uint64_t next = vipl_rnic_connect_timers(device, vipl_now_ns());
+    uint64_t now = vipl_now_ns();
+    uint64_t requests = vipl_rnic_connect_timers(device, now);
+    uint64_t ends = vipl_rnic_conn_timers(device, now);
+    uint64_t next = requests < ends ? requests : ends;
     vipl_store_relaxed(&device->timed, next == UINT64_MAX ? 0 : 1);
     return next;
 }

@@ -54,6 +54,8 @@ struct rnic_device {
     struct vipl_list incomings; /* rnic_incoming.link */
     struct vipl_list ops;       /* rnic_connect_op.link */
     struct vipl_list accepting; /* rnic_vi.accepting */
+    struct vipl_list untold;    /* rnic_untold.link */
+    uint64_t tell_at;           /* when they are told again */
     uint32_t timed; /* atomic, relaxed: some of them wait for a time; written under the registry's lock */
     uint32_t last_listener;
     uint32_t
