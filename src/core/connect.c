@@ -458,6 +458,8 @@ static VIP_RETURN give_up(struct vipl_nic *nic, void *handle)
         vipl_up_connect_failed(vi, rc);
     }
     vipl_vi_put(vi);
+    /* The connection may have come about and failed: then this thread holds the VI, and would wait for itself. */
+    vipl_deferred_run();
     return attempt_connected(handle, NULL);
 }
 

@@ -717,3 +717,33 @@ TEST_CASE("a peer whose function takes nothing for a while hears of a disconnect
     CHECK(VipDestroyVi(vis[1]) == VIP_SUCCESS);
     CHECK(VipDeregisterMem(handle.nic, data.data(), tag) == VIP_SUCCESS);
 }
+
+TEST_CASE("a connection that comes about and ends in the last moment of a peer's request does not hold up "
+          "its thread",
+          "[rnic_hostile]")
+{
+    setenv("VIPL_PROGRESS", "inline", 1); // no other thread hears of it
+    Handle handle;
+    unsetenv("VIPL_PROGRESS");
+    Stranger stranger;
+    REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "a", 1) == 0);
+    NetAddress local = handle.address("b"), remote = handle.address("a"); // the higher name requests
+    const VIP_VI_HANDLE vi = handle.vi();
+    const bool waits = GENERATE(false, true);
+    for (unsigned i = 0; i < 5; ++i) {
+        VIP_VI_ATTRIBUTES seen;
+        REQUIRE(VipConnectPeerRequest(vi, local, remote, 0) == VIP_SUCCESS);
+        const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
+        REQUIRE(request.kind == RNIC_CONTROL_REQUEST);
+        Call result([&] { return waits ? VipConnectPeerWait(vi, &seen) : VipConnectPeerDone(vi, &seen); });
+        // Nothing comes; but its time is up meanwhile, and it waits for the first word about the request.
+        REQUIRE(stranger.await(RNIC_CONTROL_CANCEL, 0, 50).kind == 0);
+        cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
+        accept.params = request.params;
+        stranger.send(stranger.from, accept);
+        stranger.send(stranger.from, stranger.about(request, RNIC_CONTROL_DISCONNECT));
+        CHECK(result.join() == VIP_SUCCESS);
+        CHECK(VipDisconnect(vi) == VIP_SUCCESS);
+    }
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
