@@ -49,6 +49,9 @@ static int await_reply(struct rnic_function *f)
     while (error == 0 && f->exchange.data != NULL) {
         error = rnic_request_serve(f, true);
         error = error == EAGAIN ? await_more(f, deadline) : error;
+        if (error == 0 && f->exchange.data != NULL && vipl_ms_left(deadline) == 0) {
+            error = ETIMEDOUT; /* also for a program whose own requests never cease */
+        }
     }
     return error;
 }

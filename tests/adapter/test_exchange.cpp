@@ -4,6 +4,7 @@
 // as far as it matters: it may answer only when its own request has been answered.
 #include "raw_client.hpp"
 
+#include <atomic>
 #include <chrono>
 
 using namespace adapter_test;
@@ -221,6 +222,36 @@ TEST_CASE("a program that does not answer delays the card once, for a second", "
     m = command(client, VFU_DMA_READ);
     answer(client, m, {4, 3, 2, 1});
     CHECK(client.result() == 1);
+}
+
+TEST_CASE("a program that never ceases to ask, and does not answer, has no more time than that", "[exchange]")
+{
+    const Adapter adapter;
+    Client client(adapter.socket), other(adapter.socket);
+    Bytes requests;
+    const Bytes read = Client::access(0, FAKE_BUFFER, 4096);
+    for (int i = 0; i < 1000; ++i) { // which need no reply, so that nothing holds them up
+        Bytes bytes(VFU_HEADER_BYTES);
+        const vfu_header header = {7, VFU_REGION_READ, VFU_HEADER_BYTES + VFU_ACCESS_BYTES, VFU_NO_REPLY, 0};
+        vfu_header_write(bytes.data(), &header);
+        requests.insert(requests.end(), bytes.begin(), bytes.end());
+        requests.insert(requests.end(), read.begin(), read.end());
+    }
+    client.begin(FAKE_DMA_READ, kIova, 4);
+    command(client, VFU_DMA_READ);
+    std::atomic<bool> enough{false};
+    std::thread flood([&] {
+        while (!enough) {
+            client.send_bytes(requests);
+        }
+    });
+    const int id = other.send(VFU_REGION_READ, Client::access(0, FAKE_ID, 4));
+    pollfd reply = {other.fd, POLLIN, 0};
+    CHECK(poll(&reply, 1, wait_ms()) == 1);
+    enough = true;
+    flood.join();
+    CHECK(other.receive().header.id == id);
+    CHECK(client.result() == 2);
 }
 
 TEST_CASE("a reply that is too short, or to nothing, ends the connection", "[exchange]")
