@@ -43,7 +43,6 @@ struct rnic_adapter {
     struct rnic_adapter_wire *wire; /* NULL: there is none */
     struct rnic_source wire_source;
     struct rnic_log *log; /* NULL: none is kept */
-    bool is_quiet;        /* what crosses the card's edge is not to be in the log */
     unsigned users;       /* functions with a program */
     bool is_deaf;         /* a listener has not accepted a connection, for want of descriptors */
     bool lingers;

@@ -151,6 +151,11 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
     return at == NULL ? 0 : vipl_get_little(at, bytes);
 }
 
+uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset)
+{
+    return (uint32_t)rnic_card_bar_read(card, fn, 0, offset, 4);
+}
+
 void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset, unsigned bytes,
                          uint64_t value)
 {

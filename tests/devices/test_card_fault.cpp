@@ -169,6 +169,17 @@ TEST_CASE("fault removed: registers read all ones, and nothing happens any more"
     CHECK(rnic_card_deadline(&two.host.card) == UINT64_MAX);
 }
 
+TEST_CASE("who looks at a card from outside makes no fault happen, and does not get into the log", "[card]")
+{
+    Two two;
+    REQUIRE(plan(two, "removed=@1"));
+    two.host.record = true;
+    CHECK(rnic_card_look(&two.host.card, 0, RNIC_REG_ID) == RNIC_ID_VALUE);
+    CHECK(two.host.crossings.empty());
+    CHECK(two.host.reg(0, RNIC_REG_ID) == 0xFFFFFFFF); // the first read
+    CHECK(rnic_card_look(&two.host.card, 0, RNIC_REG_ID) == 0xFFFFFFFF);
+}
+
 TEST_CASE("fault reset: the function is as after a reset, its peer has lost it", "[card]")
 {
     Two two;

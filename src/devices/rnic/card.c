@@ -176,6 +176,15 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
     return value;
 }
 
+uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset)
+{
+    if (rnic_state(card)->removed) {
+        return UINT32_MAX;
+    }
+    rnic_wire_count(card);
+    return rnic_control_read(card, fn, offset & ~3u);
+}
+
 /* BAR0 takes aligned words; of 8 bytes both. */
 static void write_control(struct rnic_card *card, unsigned fn, uint64_t offset, unsigned bytes,
                           uint64_t value)
