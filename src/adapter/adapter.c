@@ -141,10 +141,18 @@ static int make_functions(struct rnic_adapter *a, bool fixed)
     return 0;
 }
 
+/* Where programs connect, and where those ask who want to know about it. */
+static int open_pool(struct rnic_adapter *a, const char *socket)
+{
+    char path[RNIC_MOST_PATH];
+    int error = rnic_listener_open(&a->pool, socket);
+    error = error == 0 ? rnic_stats_path(socket, path) : error;
+    return error == 0 ? rnic_listener_open(&a->stats, path) : error;
+}
+
 static int open_sockets(struct rnic_adapter *a, const struct rnic_adapter_config *config)
 {
-    int error = config->socket == NULL ? 0 : rnic_listener_open(&a->pool, config->socket);
-    error = error == 0 && config->socket != NULL ? rnic_stats_open(&a->stats, a, config->socket) : error;
+    int error = config->socket == NULL ? 0 : open_pool(a, config->socket);
     for (unsigned i = 0; error == 0 && a->fixed != NULL && i < a->config.functions; i++) {
         char path[RNIC_MOST_PATH];
         int length = snprintf(path, sizeof(path), "%s/fn-%u.sock", config->folder, i);
@@ -201,10 +209,11 @@ int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_ad
     a->config = config->card;
     a->lingers = config->lingers;
     a->spin_ns = config->spin_ns;
-    a->set.fd = a->end.fd = a->stats.fd = -1;
+    a->set.fd = a->end.fd = -1;
     a->end.generation = vipl_fork_generation();
     a->used_at = vipl_now_ns();
     rnic_listener_init(&a->pool, a, NULL);
+    rnic_stats_init(&a->stats, a);
     int result = set_up(a, config, error, size);
     if (result != 0) {
         rnic_adapter_destroy(a);
@@ -216,7 +225,7 @@ int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_ad
 
 void rnic_adapter_destroy(struct rnic_adapter *adapter)
 {
-    rnic_stats_close(&adapter->stats);
+    rnic_listener_close(&adapter->stats);
     rnic_listener_close(&adapter->pool);
     for (unsigned i = 0; adapter->functions != NULL && i < adapter->config.functions; i++) {
         if (adapter->fixed != NULL) {
@@ -258,14 +267,15 @@ static bool serve_sources(struct rnic_adapter *a)
     return count > 0;
 }
 
-/* Connections that could not be accepted are tried again. */
+/* Connections that could not be accepted are tried again, now and then. */
 static void listen_again(struct rnic_adapter *a)
 {
-    if (!a->is_deaf) {
+    if (!a->is_deaf || a->now < a->deaf_at + AGAIN_NS) {
         return;
     }
     a->is_deaf = false;
     rnic_listener_resume(&a->pool);
+    rnic_listener_resume(&a->stats);
     for (unsigned i = 0; a->fixed != NULL && i < a->config.functions; i++) {
         rnic_listener_resume(&a->fixed[i]);
     }
@@ -286,6 +296,7 @@ void rnic_adapter_turn(struct rnic_adapter *adapter)
     adapter->is_active = serve_sources(adapter) || adapter->is_active;
     resume_functions(adapter);
     adapter->now = vipl_now_ns();
+    listen_again(adapter);
     rnic_card_advance(&adapter->card, adapter->now);
     resume_functions(adapter);
 }
@@ -295,7 +306,7 @@ static uint64_t next_time(const struct rnic_adapter *a)
 {
     uint64_t next = rnic_card_deadline(&a->card);
     uint64_t end = a->lingers && a->users == 0 ? a->used_at + LINGER_NS : UINT64_MAX;
-    uint64_t again = a->is_deaf ? a->now + AGAIN_NS : UINT64_MAX;
+    uint64_t again = a->is_deaf ? a->deaf_at + AGAIN_NS : UINT64_MAX;
     end = again < end ? again : end;
     return next < end ? next : end;
 }
@@ -320,7 +331,6 @@ void rnic_adapter_run(struct rnic_adapter *adapter)
             }
             sleep_until(adapter, next_time(adapter));
             rnic_card_wake(&adapter->card);
-            listen_again(adapter);
         }
         adapter->is_ended |= adapter->lingers && adapter->users == 0 && adapter->now >= adapter->used_at &&
                              adapter->now - adapter->used_at >= LINGER_NS;

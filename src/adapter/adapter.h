@@ -39,7 +39,7 @@ struct rnic_adapter {
     struct rnic_function *functions; /* config.functions of them */
     struct rnic_listener pool;
     struct rnic_listener *fixed; /* one a function, or NULL */
-    struct rnic_stats stats;
+    struct rnic_listener stats;
     struct rnic_adapter_wire *wire; /* NULL: there is none */
     struct rnic_source wire_source;
     struct rnic_log *log; /* NULL: none is kept */
@@ -50,6 +50,7 @@ struct rnic_adapter {
     bool has_held_back; /* a function may have something to do that had to wait for the card */
     bool is_active;     /* the card has accessed memory, interrupted or sent since this was cleared */
     bool is_ended;      /* it is to end */
+    uint64_t deaf_at;   /* since when it is_deaf */
     uint64_t now;       /* of the last turn */
     uint64_t used_at;   /* when the last program has gone */
     uint8_t data[RNIC_MOST_ACCESS]; /* of the reply that is being sent */

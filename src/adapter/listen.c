@@ -39,7 +39,7 @@ static void refuse(int fd)
     vipl_fd_close(fd);
 }
 
-static void accept_one(struct rnic_listener *l, int fd)
+static void give_function(struct rnic_listener *l, int fd)
 {
     struct rnic_function *f = l->function != NULL ? l->function : free_function(l->adapter);
     if (f == NULL || !is_free(f)) {
@@ -55,21 +55,29 @@ static void listener_ready(struct rnic_source *source)
     int fd = -1;
     int error = vipl_local_accept(l->fd, &fd);
     if (error == 0) {
-        accept_one(l, fd);
+        l->accepted(l, fd);
     } else if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS) {
         l->is_deaf = vipl_pollset_change(&l->adapter->set, l->fd, &l->source, false, false) == 0;
+        l->adapter->deaf_at = l->adapter->is_deaf ? l->adapter->deaf_at : vipl_now_ns();
         l->adapter->is_deaf = true;
     }
+}
+
+void rnic_listener_init_for(struct rnic_listener *listener, struct rnic_adapter *adapter,
+                            void (*accepted)(struct rnic_listener *listener, int fd))
+{
+    memset(listener, 0, sizeof(*listener));
+    listener->source.ready = listener_ready;
+    listener->adapter = adapter;
+    listener->accepted = accepted;
+    listener->fd = listener->lock = -1;
 }
 
 void rnic_listener_init(struct rnic_listener *listener, struct rnic_adapter *adapter,
                         struct rnic_function *function)
 {
-    memset(listener, 0, sizeof(*listener));
-    listener->source.ready = listener_ready;
-    listener->adapter = adapter;
+    rnic_listener_init_for(listener, adapter, give_function);
     listener->function = function;
-    listener->fd = listener->lock = -1;
 }
 
 int rnic_listener_open(struct rnic_listener *listener, const char *path)

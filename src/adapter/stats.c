@@ -105,38 +105,24 @@ size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size)
 }
 
 /* One who asks gets the whole text in the socket's buffer, or a part, and is not waited for. */
-static void stats_ready(struct rnic_source *source)
+static void tell(struct rnic_listener *listener, int fd)
 {
-    struct rnic_stats *s = VIPL_CONTAINER(source, struct rnic_stats, source);
     size_t sent;
-    int fd;
-    if (vipl_local_accept(s->fd, &fd) != 0) {
-        return;
-    }
     char *text = vipl_alloc(TEXT_BYTES);
     if (text != NULL) {
-        size_t length = rnic_stats_write(s->adapter, text, TEXT_BYTES);
+        size_t length = rnic_stats_write(listener->adapter, text, TEXT_BYTES);
         (void)vipl_stream_send(fd, text, length, NULL, 0, &sent);
     }
     vipl_free(text);
     vipl_fd_close(fd);
 }
 
-int rnic_stats_open(struct rnic_stats *stats, struct rnic_adapter *adapter, const char *socket)
+void rnic_stats_init(struct rnic_listener *stats, struct rnic_adapter *adapter)
 {
-    stats->source.ready = stats_ready;
-    stats->adapter = adapter;
-    if (snprintf(stats->path, sizeof(stats->path), "%s.stats", socket) >= (int)sizeof(stats->path)) {
-        return ENAMETOOLONG;
-    }
-    int error = vipl_stream_listen(stats->path, &stats->fd, &stats->lock);
-    return error == 0 ? vipl_pollset_add(&adapter->set, stats->fd, &stats->source) : error;
+    rnic_listener_init_for(stats, adapter, tell);
 }
 
-void rnic_stats_close(struct rnic_stats *stats)
+int rnic_stats_path(const char *socket, char path[RNIC_MOST_PATH])
 {
-    if (stats->fd >= 0) {
-        vipl_stream_unlisten(stats->path, stats->fd, stats->lock);
-        stats->fd = -1;
-    }
+    return snprintf(path, RNIC_MOST_PATH, "%s.stats", socket) < RNIC_MOST_PATH ? 0 : ENAMETOOLONG;
 }

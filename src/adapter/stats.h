@@ -3,20 +3,13 @@
 #ifndef ADAPTER_STATS_H
 #define ADAPTER_STATS_H
 
-#include "adapter/function.h"
+#include "adapter/listen.h"
 
 struct rnic_adapter;
 
-struct rnic_stats {
-    struct rnic_source source;
-    struct rnic_adapter *adapter;
-    int fd; /* -1: it does not listen */
-    int lock;
-    char path[112];
-};
-
-int rnic_stats_open(struct rnic_stats *stats, struct rnic_adapter *adapter, const char *socket);
-void rnic_stats_close(struct rnic_stats *stats);
+void rnic_stats_init(struct rnic_listener *stats, struct rnic_adapter *adapter);
+/* The path at which those ask who ask about the adapter that serves this socket. ENAMETOOLONG: it has none. */
+int rnic_stats_path(const char *socket, char path[RNIC_MOST_PATH]);
 /* The text. Returns its length. */
 size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size);
 

@@ -36,11 +36,9 @@ static int print_once(const char *path)
 int rnic_stats_print(const char *socket, unsigned seconds)
 {
     enum { MS = 1000 };
-    char path[sizeof(((struct rnic_stats *)0)->path)];
-    if (snprintf(path, sizeof(path), "%s.stats", socket) >= (int)sizeof(path)) {
-        return ENAMETOOLONG;
-    }
-    int error = print_once(path);
+    char path[RNIC_MOST_PATH];
+    int error = rnic_stats_path(socket, path);
+    error = error == 0 ? print_once(path) : error;
     while (error == 0 && seconds > 0) {
         (void)vipl_poll(NULL, 0, (int)seconds * MS, NULL);
         error = print_once(path);

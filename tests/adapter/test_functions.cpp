@@ -3,6 +3,7 @@
 // Who gets which function, and when it is free again.
 #include "raw_client.hpp"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -29,6 +30,27 @@ bool gets_function(const std::string &path)
     REQUIRE(!told.ended);
     return told.header.error != EBUSY;
 }
+
+/** No descriptor can be opened in this process for as long as it lives. */
+class NoDescriptors {
+public:
+    NoDescriptors()
+    {
+        REQUIRE(getrlimit(RLIMIT_NOFILE, &before_) == 0);
+        const int next = dup(STDERR_FILENO);
+        REQUIRE(next >= 0);
+        close(next);
+        rlimit limit = before_;
+        limit.rlim_cur = static_cast<rlim_t>(next);
+        REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    }
+    ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+    NoDescriptors(const NoDescriptors &) = delete;
+    NoDescriptors &operator=(const NoDescriptors &) = delete;
+
+private:
+    rlimit before_{};
+};
 
 /** A process that ends with the test. */
 struct Process {
@@ -82,6 +104,37 @@ TEST_CASE("a program that connects just before another one ends gets its functio
     second.send(VFU_VERSION, {0, 0, 0, 0});
     rnic_adapter_turn(adapter);
     CHECK(second.receive().header.flags == VFU_REPLY);
+    rnic_adapter_destroy(adapter);
+}
+
+TEST_CASE("who connects while there are no descriptors left is served later, by a busy adapter too",
+          "[functions]")
+{
+    const Folder folder;
+    const std::string path = folder.path + "/s";
+    rnic_adapter_config config{};
+    char what[256];
+    config.card.functions = 1;
+    config.socket = path.c_str();
+    rnic_adapter *adapter = nullptr;
+    REQUIRE(rnic_adapter_create(&config, &adapter, what, sizeof what) == 0);
+    Client client(path, false);
+    int asker = -1;
+    REQUIRE(vipl_stream_connect((path + ".stats").c_str(), &asker) == 0);
+    {
+        const NoDescriptors none;
+        rnic_adapter_turn(adapter);
+        CHECK(adapter->users == 0);
+        CHECK((adapter->pool.is_deaf && adapter->stats.is_deaf)); // what cannot be done keeps it not awake
+    }
+    pollfd told = {asker, POLLIN, 0};
+    const std::uint64_t end = vipl_now_ns() + std::uint64_t{10000000000} * vipl_test::timeout_scale();
+    while ((adapter->users == 0 || poll(&told, 1, 0) == 0) && vipl_now_ns() < end) {
+        rnic_adapter_turn(adapter); // one after the other, and never sleeps
+    }
+    CHECK(adapter->users == 1);
+    CHECK(poll(&told, 1, 0) == 1);
+    vipl_fd_close(asker);
     rnic_adapter_destroy(adapter);
 }
 
