@@ -43,6 +43,7 @@ static int run(const struct rnic_options *options)
         }
     }
     vipl_on_end(end);
+    vipl_writes_fail(); /* a log that cannot be written is no reason to end */
     int error = rnic_adapter_serve(&options->adapter, options->lifeline, adapter_runs, what, sizeof(what));
     if (error != 0 && options->lifeline < 0) {
         fprintf(stderr, "vipl-rnicd: %s: %s\n", what,

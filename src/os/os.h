@@ -59,6 +59,8 @@ int vipl_detach(const char *name, const int *keep, unsigned count);
 /* Calls the handler when the system or its user asks this program to end (SIGTERM, SIGINT, SIGHUP), as a handler of that signal.
  * For programs of our own: it is not in the library. */
 void vipl_on_end(void (*handler)(void));
+/* A write to a pipe that nobody reads, or beyond a limit, is an error (EPIPE, EFBIG) in place of the end of this program. Likewise. */
+void vipl_writes_fail(void);
 void vipl_process_end(void);                  /* at once: no handler of the program runs */
 int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
 int vipl_host_name(char *name, size_t size);  /* NUL-terminated */

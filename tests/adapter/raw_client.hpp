@@ -41,6 +41,20 @@ public:
     std::string path;
 };
 
+/** What a command prints, and its exit status in a line behind that. */
+inline std::string printed(const std::string &command)
+{
+    FILE *output = popen(("(" + command + ") 2>&1; echo $?").c_str(), "r");
+    REQUIRE(output != nullptr);
+    std::string text;
+    char line[1024];
+    while (fgets(line, sizeof line, output) != nullptr) {
+        text += line;
+    }
+    pclose(output);
+    return text;
+}
+
 /** A running adapter with the card of fake_card.h. */
 class Adapter {
 public:

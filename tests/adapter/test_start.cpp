@@ -4,7 +4,10 @@
 #include "raw_client.hpp"
 
 #include <atomic>
+#include <csignal>
 
+#include <spawn.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -51,6 +54,45 @@ void await_end(const std::string &path)
         sched_yield(); // CTest's time limit ends this
     }
 }
+
+/** An adapter in a process of its own, started by hand. It is killed if it does not end before. */
+class Started {
+public:
+    Started(const std::string &socket, std::vector<std::string> options)
+    {
+        options.insert(options.begin(), {FAKE_RNICD, "--socket", socket, "--functions=2"});
+        std::vector<char *> arguments;
+        for (auto &option : options) {
+            arguments.push_back(option.data());
+        }
+        arguments.push_back(nullptr);
+        REQUIRE(posix_spawn(&pid_, FAKE_RNICD, nullptr, nullptr, arguments.data(), environ) == 0);
+        while (!is_served(socket)) {
+            REQUIRE(waitpid(pid_, nullptr, WNOHANG) == 0);
+            sched_yield(); // CTest's time limit ends this
+        }
+    }
+    ~Started()
+    {
+        if (pid_ > 0) {
+            end(SIGKILL);
+        }
+    }
+    Started(const Started &) = delete;
+    Started &operator=(const Started &) = delete;
+    /** The status that it ends with. */
+    int end(int signal)
+    {
+        int status = -1;
+        kill(pid_, signal);
+        waitpid(pid_, &status, 0);
+        pid_ = -1;
+        return status;
+    }
+
+private:
+    pid_t pid_ = -1;
+};
 
 } // namespace
 
@@ -170,19 +212,42 @@ TEST_CASE("where there is no program for it, the adapter is a fork of the progra
 TEST_CASE("an adapter that is asked to end leaves no socket behind", "[start]")
 {
     const User user;
-    const pid_t child = fork();
-    if (child == 0) {
-        execl(FAKE_RNICD, FAKE_RNICD, "--socket", user.socket.c_str(), "--functions=2", nullptr);
-        _exit(127);
-    }
-    while (!is_served(user.socket)) {
-        sched_yield(); // CTest's time limit ends this
-    }
-    kill(child, SIGTERM);
-    int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
+    Started adapter(user.socket, {});
+    CHECK(adapter.end(SIGTERM) == 0);
     CHECK(access(user.socket.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("an adapter whose log cannot be written goes on, and says why", "[start]")
+{
+    const User user;
+    const std::string log = user.folder.path + "/log";
+    const std::string stats = std::string(FAKE_RNICD) + " --stats --socket " + user.socket;
+    SECTION("nobody reads the pipe any more")
+    {
+        REQUIRE(mkfifo(log.c_str(), 0600) == 0);
+        const int reader = open(log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        REQUIRE(reader >= 0);
+        Started adapter(user.socket, {"--log", log});
+        close(reader);
+        Client client(user.socket);
+        client.set(FAKE_SCRATCH, 1); // which goes into the log
+        while (printed(stats).find("log ended: Broken pipe") == std::string::npos) { // as above
+        }
+        CHECK(client.get(FAKE_SCRATCH) == 1);
+        CHECK(adapter.end(SIGTERM) == 0);
+    }
+    SECTION("its files may not be so large")
+    {
+        rlimit before{};
+        REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+        const rlimit none = {0, before.rlim_max};
+        REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0); // which a program inherits
+        Started adapter(user.socket, {"--log", log});
+        setrlimit(RLIMIT_FSIZE, &before);
+        while (printed(stats).find("log ended: File too large") == std::string::npos) { // as above
+        }
+        CHECK(adapter.end(SIGTERM) == 0);
+    }
 }
 
 TEST_CASE("an adapter that is there and says nothing is given up after one try", "[start]")

@@ -9,16 +9,7 @@ namespace {
 
 std::string told(const std::string &socket)
 {
-    FILE *output =
-        popen((std::string(FAKE_RNICD) + " --stats --socket=" + socket + " 2>&1; echo $?").c_str(), "r");
-    REQUIRE(output != nullptr);
-    std::string text;
-    char line[1024];
-    while (fgets(line, sizeof line, output) != nullptr) {
-        text += line;
-    }
-    pclose(output);
-    return text;
+    return printed(std::string(FAKE_RNICD) + " --stats --socket=" + socket);
 }
 
 } // namespace

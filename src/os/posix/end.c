@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that ask a program to end. Not part of the library, which leaves the program's signals alone. */
+/* Signals that end a program. Not part of the library, which leaves the program's signals alone. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -29,4 +29,13 @@ void vipl_on_end(void (*handler)(void))
         sigaddset(&set, signals[i]);
     }
     pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a program in the background has begun with all blocked */
+}
+
+void vipl_writes_fail(void)
+{
+    const int signals[] = {SIGPIPE, SIGXFSZ};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        sigaction(signals[i], &ignore, NULL);
+    }
 }
