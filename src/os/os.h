@@ -56,8 +56,8 @@ int vipl_spawn_program(char *const arguments[], const int *pass, unsigned count)
 /* For such a program: goes on in a session of its own, in a process whose parent ends here, with no descriptors but `keep` and the
  * standard error output. 0 in that process; else an errno value. */
 int vipl_detach(const char *name, const int *keep, unsigned count);
-/* Calls the handler when the system or its user asks this program to end (SIGTERM, SIGINT, SIGHUP), as a handler of that signal.
- * For programs of our own: it is not in the library. */
+/* Calls the handler when the system or its user asks this program to end (SIGTERM, SIGINT, and SIGHUP unless that is
+ * ignored already), as a handler of that signal. For programs of our own: it is not in the library. */
 void vipl_on_end(void (*handler)(void));
 /* A write to a pipe that nobody reads, or beyond a limit, is an error (EPIPE, EFBIG) in place of the end of this program. Likewise. */
 void vipl_writes_fail(void);

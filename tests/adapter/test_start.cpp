@@ -80,11 +80,12 @@ public:
     }
     Started(const Started &) = delete;
     Started &operator=(const Started &) = delete;
+    void send(int signal) const { kill(pid_, signal); }
     /** The status that it ends with. */
     int end(int signal)
     {
         int status = -1;
-        kill(pid_, signal);
+        send(signal);
         waitpid(pid_, &status, 0);
         pid_ = -1;
         return status;
@@ -215,6 +216,24 @@ TEST_CASE("an adapter that is asked to end leaves no socket behind", "[start]")
     Started adapter(user.socket, {});
     CHECK(adapter.end(SIGTERM) == 0);
     CHECK(access(user.socket.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("an adapter of nohup outlives its terminal, another one ends with it", "[start]")
+{
+    const User user;
+    {
+        Started adapter(user.socket, {});
+        CHECK(adapter.end(SIGHUP) == 0);
+    }
+    const auto before = std::signal(SIGHUP, SIG_IGN); // which a program inherits
+    Started adapter(user.socket, {});
+    std::signal(SIGHUP, before);
+    adapter.send(SIGHUP);
+    Client client(user.socket);
+    for (int i = 0; i < 100; ++i) { // more than one that ends still serves
+        REQUIRE(client.get(FAKE_ID) == RNIC_ID_VALUE);
+    }
+    CHECK(adapter.end(SIGTERM) == 0);
 }
 
 TEST_CASE("an adapter whose log cannot be written goes on, and says why", "[start]")

@@ -16,6 +16,13 @@ static void asked_to_end(int number)
     errno = saved;
 }
 
+/* Whoever started the program with nohup(1) has seen to it that it goes on when the terminal is gone. */
+static bool outlives_its_terminal(int number)
+{
+    struct sigaction before;
+    return number == SIGHUP && sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+}
+
 void vipl_on_end(void (*handler)(void))
 {
     const int signals[] = {SIGTERM, SIGINT, SIGHUP};
@@ -25,7 +32,9 @@ void vipl_on_end(void (*handler)(void))
     sigemptyset(&action.sa_mask);
     end_handler = handler;
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        sigaction(signals[i], &action, NULL);
+        if (!outlives_its_terminal(signals[i])) {
+            sigaction(signals[i], &action, NULL);
+        }
         sigaddset(&set, signals[i]);
     }
     pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a program in the background has begun with all blocked */
