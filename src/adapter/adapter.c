@@ -150,15 +150,19 @@ static int open_pool(struct rnic_adapter *a, const char *socket)
     return error == 0 ? rnic_listener_open(&a->stats, path) : error;
 }
 
-static int open_sockets(struct rnic_adapter *a, const struct rnic_adapter_config *config)
+/* `what`: the one that failed. */
+static int open_sockets(struct rnic_adapter *a, const struct rnic_adapter_config *config, char *what,
+                        size_t size)
 {
+    snprintf(what, size, "%s", config->socket == NULL ? "" : config->socket);
     int error = config->socket == NULL ? 0 : open_pool(a, config->socket);
     for (unsigned i = 0; error == 0 && a->fixed != NULL && i < a->config.functions; i++) {
         char path[RNIC_MOST_PATH];
         int length = snprintf(path, sizeof(path), "%s/fn-%u.sock", config->folder, i);
+        snprintf(what, size, "%s/fn-%u.sock", config->folder, i);
         error = length < (int)sizeof(path) ? rnic_listener_open(&a->fixed[i], path) : ENAMETOOLONG;
     }
-    return error;
+    return error == EADDRINUSE ? EALREADY : error; /* a port can be in use too, and is no adapter */
 }
 
 static void end_ready(struct rnic_source *source)
@@ -181,15 +185,14 @@ static int set_up(struct rnic_adapter *a, const struct rnic_adapter_config *conf
     int result = open_set(a);
     result = result == 0 ? make_functions(a, config->folder != NULL) : result;
     if (result == 0) { /* first of all: the process that has the path is the adapter */
-        snprintf(error, size, "%s", config->socket != NULL ? config->socket : config->folder);
-        result = open_sockets(a, config);
+        result = open_sockets(a, config, error, size);
     }
     if (result == 0) {
-        snprintf(error, size, "%s", config->wire == NULL ? "" : config->wire);
+        snprintf(error, size, "--wire %s", config->wire == NULL ? "switch" : config->wire);
         result = open_wire(a, config);
     }
     if (result == 0 && config->log != NULL) {
-        snprintf(error, size, "%s", config->log);
+        snprintf(error, size, "--log %s", config->log);
         result = rnic_log_open(config->log, &a->log);
     }
     if (result == 0) {
@@ -204,6 +207,7 @@ int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_ad
 {
     struct rnic_adapter *a = vipl_zalloc(sizeof(*a));
     if (a == NULL) {
+        snprintf(error, size, "the adapter");
         return ENOMEM;
     }
     a->config = config->card;

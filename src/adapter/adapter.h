@@ -57,7 +57,7 @@ struct rnic_adapter {
     uint8_t frame[RNIC_MOST_FRAME]; /* that has come by the wire */
 };
 
-/* 0, or an errno value: EADDRINUSE: another adapter has one of the sockets. `error`: what could not be had. */
+/* 0, or an errno value: EALREADY: another adapter has one of the sockets. `error`: what could not be had. */
 int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *error,
                         size_t size);
 void rnic_adapter_destroy(struct rnic_adapter *adapter);

@@ -47,7 +47,7 @@ static int run(const struct rnic_options *options)
     int error = rnic_adapter_serve(&options->adapter, options->lifeline, adapter_runs, what, sizeof(what));
     if (error != 0 && options->lifeline < 0) {
         fprintf(stderr, "vipl-rnicd: %s: %s\n", what,
-                error == EADDRINUSE ? "it is served already" : vipl_os_error(error, text, sizeof(text)));
+                error == EALREADY ? "it is served already" : vipl_os_error(error, text, sizeof(text)));
     }
     return error == 0 ? 0 : 1;
 }
@@ -72,9 +72,13 @@ static int choose_socket(struct rnic_options *options, char path[VIPL_SOCKET_PAT
         return 0;
     }
     int error = vipl_socket_path("VIPL_RNIC", "rnic.sock", path);
-    if (error != 0) {
-        fprintf(stderr, "vipl-rnicd: the user's folder for sockets: %s\n",
-                vipl_os_error(error, text, sizeof(text)));
+    if (error == EINVAL) {
+        fprintf(stderr, "vipl-rnicd: VIPL_RNIC: not an absolute path\n");
+    } else if (error != 0) {
+        fprintf(stderr,
+                "vipl-rnicd: the user's folder for sockets, vipl in XDG_RUNTIME_DIR or /tmp/vipl-%u: %s\n",
+                (unsigned)vipl_local_user(),
+                error == EPERM ? "it is not this user's alone" : vipl_os_error(error, text, sizeof(text)));
     }
     options->adapter.socket = path;
     return error;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 
+#include <netinet/in.h>
 #include <spawn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -267,6 +268,41 @@ TEST_CASE("an adapter whose log cannot be written goes on, and says why", "[star
         }
         CHECK(adapter.end(SIGTERM) == 0);
     }
+}
+
+TEST_CASE("an adapter that cannot serve names what it could not have", "[start]")
+{
+    const User user;
+    const std::string program = std::string(FAKE_RNICD) + " ";
+    const std::string folder = user.folder.path;
+    const auto says = [](const std::string &command, const std::string &what) {
+        const std::string text = printed(command);
+        INFO(text);
+        return text == "vipl-rnicd: " + what + "\n1\n";
+    };
+    REQUIRE(close(open((folder + "/file").c_str(), O_CREAT | O_WRONLY, 0600)) == 0);
+    CHECK(says(program + "--socket " + folder + "/file", folder + "/file: File exists"));
+    CHECK(access((folder + "/file").c_str(), F_OK) == 0);
+    CHECK(says(program + "--dir " + folder + "/no", folder + "/no/fn-0.sock: No such file or directory"));
+    CHECK(says(program + "--socket " + folder + "/s --dir " + folder + "/no",
+               folder + "/no/fn-0.sock: No such file or directory"));
+    CHECK(says(program + "--wire 5", "--wire 5: Invalid argument"));
+    CHECK(says(program + "--log " + folder + "/no/log",
+               "--log " + folder + "/no/log: No such file or directory"));
+    const Adapter other;
+    CHECK(says(program + "--socket " + other.socket, other.socket + ": it is served already"));
+    CHECK(says("VIPL_RNIC=here " + program, "VIPL_RNIC: not an absolute path"));
+    int port = -1;
+    sockaddr_in name{};
+    socklen_t size = sizeof(name);
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE((port = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) >= 0);
+    REQUIRE(bind(port, reinterpret_cast<const sockaddr *>(&name), size) == 0);
+    REQUIRE(getsockname(port, reinterpret_cast<sockaddr *>(&name), &size) == 0);
+    const std::string wire = "--wire udp:127.0.0.1:" + std::to_string(ntohs(name.sin_port));
+    CHECK(says(program + wire, wire + ": Address already in use"));
+    close(port);
 }
 
 TEST_CASE("an adapter that is there and says nothing is given up after one try", "[start]")

@@ -67,6 +67,19 @@ static int bind_and_listen(int s, const struct sockaddr_un *a)
                : errno;
 }
 
+/* A socket that is there is a dead process's, for its lock is ours. Anything else is not ours to remove. */
+static int remove_dead(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) != 0) {
+        return 0;
+    }
+    if (!S_ISSOCK(st.st_mode)) {
+        return EEXIST;
+    }
+    return unlink(path) == 0 ? 0 : errno;
+}
+
 int vipl_stream_listen(const char *path, int *listener, int *lock)
 {
     struct sockaddr_un a;
@@ -76,11 +89,8 @@ int vipl_stream_listen(const char *path, int *listener, int *lock)
     error = error == 0 ? lock_path(path, &held) : error;
     error = error == 0 ? open_socket(&s) : error;
     if (error == 0) {
-        struct stat st;
-        if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) { /* a dead one's, for the lock is ours */
-            unlink(path);
-        }
-        error = bind_and_listen(s, &a);
+        error = remove_dead(path);
+        error = error == 0 ? bind_and_listen(s, &a) : error;
     }
     if (error != 0) {
         vipl_fd_close(s);
