@@ -158,6 +158,8 @@ void vipl_waker_signal(struct vipl_waker *waker); /* async-signal-safe */
 void vipl_waker_reset(struct vipl_waker *waker);
 struct vipl_waker *vipl_thread_waker(void); /* the calling thread's; NULL: no descriptors left */
 
+/* Sleeps for so many nanoseconds, less than a second, or until a signal handler ran. */
+void vipl_pause(uint64_t ns);
 /* Sleeps until a descriptor is readable or hung up, timeout_ms is over (-1: never) or a signal
  * handler ran. Descriptors < 0 are left out. `mask`: a sigset_t, the signals that are blocked meanwhile; NULL: as they are. 0: readable; ETIMEDOUT; EINTR. */
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask);

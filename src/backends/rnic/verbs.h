@@ -76,10 +76,10 @@ bool vipl_rnic_has_link(struct vipl_rnic *rnic);
 bool vipl_rnic_is_dead(struct vipl_rnic *rnic);
 /* The same, asking the card itself: reads a register, which a card that was pulled out answers with ones. */
 bool vipl_rnic_probe(struct vipl_rnic *rnic);
-/* A turn of a wait for the card: without a pause at first, then with one of a millisecond. Now and then the card is asked whether it is
+/* A turn of a wait for the card: without a pause at first, then with pauses that grow to a millisecond. Now and then the card is asked whether it is
  * there. False: it is dead, or has been waited for in vain. Begins as {0}. */
 struct vipl_rnic_wait {
-    uint64_t begun, asked; /* nanoseconds */
+    uint64_t begun, asked, pause; /* nanoseconds */
     unsigned turns;
 };
 bool vipl_rnic_wait_on(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait);

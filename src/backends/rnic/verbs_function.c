@@ -11,6 +11,7 @@
 
 enum {
     SPIN_US = 200, /* a card that is awake takes some microseconds */
+    PAUSE_US = 20, /* the first: one that works for others, or waits for a processor, takes longer */
     TURNS_BY_CLOCK = 16,
     ASK_MS = 200 /* until a card that says nothing is asked whether it is there */
 };
@@ -286,6 +287,7 @@ static bool wait_once(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
     uint64_t now = vipl_now_ns();
     if (wait->begun == 0) {
         wait->begun = wait->asked = now;
+        wait->pause = PAUSE_US * UINT64_C(1000);
     }
     bool asks = now - wait->asked > ASK_MS * ns_per_ms;
     wait->asked = asks ? now : wait->asked;
@@ -293,7 +295,8 @@ static bool wait_once(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
         return false;
     }
     if (now - wait->begun > SPIN_US * UINT64_C(1000)) {
-        vipl_poll(NULL, 0, 1, NULL);
+        vipl_pause(wait->pause);
+        wait->pause = wait->pause < ns_per_ms / 2 ? 2 * wait->pause : ns_per_ms;
     }
     return now - wait->begun <= VIPL_RNIC_PATIENCE_MS * ns_per_ms;
 }

@@ -38,6 +38,12 @@ static bool are_closed(const struct pollfd *set, nfds_t count)
     return closed;
 }
 
+void vipl_pause(uint64_t ns)
+{
+    struct timespec time = {.tv_nsec = (long)ns};
+    (void)nanosleep(&time, NULL);
+}
+
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
 {
     struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = timeout_ms % 1000 * 1000000L};
