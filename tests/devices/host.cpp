@@ -165,7 +165,18 @@ bool Host::write(void *context, unsigned fn, std::uint64_t iova, const void *in,
 
 bool Host::publish(void *context, unsigned fn, std::uint64_t iova, const std::uint8_t word[4])
 {
-    return write(context, fn, iova, word, 4);
+    Host &host = *static_cast<Host *>(context);
+    if (!host.reaches(fn, iova, 4, true)) {
+        return false;
+    }
+    std::uint32_t value; // a store by itself, behind all others: the driver may be another thread
+    std::memcpy(&value, word, 4);
+    __atomic_store_n(reinterpret_cast<std::uint32_t *>(host.memory_[fn].data() + iova), value,
+                     __ATOMIC_RELEASE);
+    if (host.moved) {
+        host.moved(fn, iova, 4, true);
+    }
+    return true;
 }
 
 void Host::interrupt(void *context, unsigned fn, unsigned vector)
