@@ -216,6 +216,17 @@ std::uint32_t Adapter::open(std::uint16_t local, const Adapter &peer, std::uint1
     return flow;
 }
 
+void Adapter::commit(std::uint32_t flow, unsigned frames, std::uint32_t bytes)
+{
+    for (unsigned i = 0; i < frames; ++i) {
+        if (efe_reserve(&efe, flow) == nullptr) {
+            throw std::logic_error("there is no room for a frame");
+        }
+        const efe_send send{EFE_DATA, 0, 0, 0, bytes, 0};
+        efe_commit(&efe, world.now, flow, &send, bytes, 0);
+    }
+}
+
 efe_flow_info Adapter::info(std::uint16_t local, const Adapter &peer, std::uint16_t remote)
 {
     efe_flow_info info;

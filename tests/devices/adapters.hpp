@@ -112,6 +112,8 @@ public:
         return streams[Ends{local, peer.mac, remote}];
     }
     std::uint32_t open(std::uint16_t local, const Adapter &peer, std::uint16_t remote);
+    /** Hands EFE so many data frames of so many bytes, which belong to no stream. */
+    void commit(std::uint32_t flow, unsigned frames, std::uint32_t bytes);
     efe_flow_info info(std::uint16_t local, const Adapter &peer, std::uint16_t remote);
     /** The function's layer above refuses frames, until it goes on. */
     void stop(std::uint16_t fn) { stopped.insert(fn); }

@@ -310,3 +310,48 @@ TEST_CASE("what moves in both directions over a bad wire is not held up by timer
     CAPTURE((world.now - start) / us, a.counted().timeouts, a.counted().resent, b.counted().acks);
     CHECK(world.now - start < 60 * ms);
 }
+
+TEST_CASE("a reset ends a flow that has not heard from its peer by that flow's epoch alone", "[efe][detail]")
+{
+    Sender sender;
+    efe_header reset{};
+    std::copy(sender.a.mac.begin(), sender.a.mac.end(), reset.to_mac);
+    std::copy(sender.b.mac.begin(), sender.b.mac.end(), reset.from_mac);
+    reset.type = EFE_RESET;
+    reset.next_expected = sender.first.epoch + 1; // as an answer to a frame of another life
+    sender.a.receive(frame_of(reset));
+    CHECK(sender.a.info(0, sender.b, 0).outstanding == 10);
+    reset.next_expected = sender.first.epoch;
+    sender.a.receive(frame_of(reset));
+    CHECK(sender.a.info(0, sender.b, 0).outstanding == 0);
+}
+
+TEST_CASE("what came behind a gap is told, whatever else is sent", "[efe][detail]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    a.judges = [](const Ends &) { return false; };
+    b.absent = true;
+    std::vector<std::pair<std::uint64_t, Bytes>> frames;
+    world.captured = &frames;
+    a.commit(a.open(0, b, 0), 10, 1448);
+    a.commit(a.open(1, b, 1), 6, 1448); // the path's window is used up
+    a.commit(a.open(0, b, 0), 1, 1448);
+    REQUIRE(frames.size() == 16);
+    efe_header header = header_of(frames.at(0).second);
+    std::swap_ranges(header.to_mac, header.to_mac + 6, header.from_mac);
+    header.flags = 0;
+    header.payload_bytes = 1;
+    header.next_expected = header.epoch + 10;
+    header.window = 256;
+    header.echo = header.sent;
+    header.epoch = 1000;
+    header.sequence = 1001;
+    frames.clear();
+    a.receive(frame_of(header)); // acknowledges ten, and comes behind a gap
+    REQUIRE(frames.size() == 2);
+    CHECK(type_of(frames[0].second) == EFE_DATA);
+    REQUIRE(type_of(frames[1].second) == EFE_ACK);
+    CHECK(header_of(frames[1].second).next_expected == 1000);
+    CHECK(efe_sack_get(&frames[1].second[EFE_PAYLOAD_AT], 1));
+}

@@ -399,30 +399,16 @@ TEST_CASE("the clock of frames wraps around", "[efe][end]")
     CHECK(a.info(0, b, 0).rtt_ns < ms);
 }
 
-namespace {
-
-/** Hands EFE so many data frames of so many bytes. */
-void commit(Adapter &from, std::uint32_t flow, unsigned frames, std::uint32_t bytes)
-{
-    for (unsigned i = 0; i < frames; ++i) {
-        REQUIRE(efe_reserve(&from.efe, flow) != nullptr);
-        const efe_send send{EFE_DATA, 0, 0, 0, bytes, 0};
-        efe_commit(&from.efe, from.world.now, flow, &send, bytes, 0);
-    }
-}
-
-} // namespace
-
 TEST_CASE("what a flow's end leaves of its path's window goes to the others", "[efe][end]")
 {
     World world;
     Adapter &a = world.add(), &b = world.add();
     b.judges = [](const Ends &) { return false; };
     b.absent = true;
-    commit(a, a.open(0, b, 0), 16, 1400);
-    commit(a, a.open(1, b, 1), 16, 1400); // more than the window of a path that begins
+    a.commit(a.open(0, b, 0), 16, 1400);
+    a.commit(a.open(1, b, 1), 16, 1400); // more than the window of a path that begins
     REQUIRE(a.info(1, b, 1).in_flight + 1400 > a.info(1, b, 1).congestion);
-    commit(a, a.open(2, b, 2), 1, 1400);
+    a.commit(a.open(2, b, 2), 1, 1400);
     b.absent = false;
     a.reset(0);
     a.reset(1);
@@ -460,18 +446,18 @@ TEST_CASE("a flow that gives way leaves nothing behind in its path's turns", "[e
         a.receive(frame_of(header, sack));
     };
     a.judges = b.judges = c.judges = [](const Ends &) { return false; };
-    commit(a, a.open(0, b, 0), 4, 1);
+    a.commit(a.open(0, b, 0), 4, 1);
     answer(0, 0, {1, 2}); // nothing waited for the window up to here: it does not grow
-    commit(a, a.open(1, b, 1), 16, 1448);
-    commit(a, a.open(2, b, 2), 1, 1448); // has to wait for the path's window ...
-    answer(0, 0, {1, 2, 3});             // ... and behind it the first flow, one of whose frames is lost
+    a.commit(a.open(1, b, 1), 16, 1448);
+    a.commit(a.open(2, b, 2), 1, 1448); // has to wait for the path's window ...
+    answer(0, 0, {1, 2, 3});            // ... and behind it the first flow, one of whose frames is lost
     a.streams.clear();
     a.wrong.clear();
     answer(0, 4, {});                            // it had arrived: the flow has nothing to do any more ...
     const std::uint32_t other = a.open(0, c, 0); // ... and gives way
     REQUIRE(a.counted().reclaimed == 1);
     answer(1, 16, {});
-    commit(a, other, 1, 1);
+    a.commit(other, 1, 1);
     world.run_for(ms);
     CHECK(c.stream(0, a, 0).delivered == 1);
 }
