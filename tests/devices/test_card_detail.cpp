@@ -500,3 +500,26 @@ TEST_CASE("what was received before a read whose own memory is gone completes be
     CHECK(got.status == RNIC_STATUS_LOCAL_PROTECTION);
     check_error(two, two.a, two.pair->qp_a, two.pair->cq_a, RNIC_ERROR_SEND_PROTECTION);
 }
+
+TEST_CASE("an error that was not reported yet is forgotten when its queue pair begins again", "[card]")
+{
+    Setup setup;
+    setup.level = RNIC_LEVEL_UNRELIABLE;
+    Two two(setup);
+    for (unsigned i = 0; i < 8; ++i) {
+        two.post_a(two.send(8)); // no receive: the ring's eight places are taken
+        two.host.run_for(10000);
+    }
+    Pair pair(two.a, two.b, RNIC_LEVEL_DELIVERY);
+    pair.connect();
+    two.a.post(pair.qp_a, two.send(8));
+    two.host.run_for(1000000);
+    REQUIRE(two.state_of(two.b, pair.qp_b) == RNIC_QP_STATE_ERROR);
+    REQUIRE(two.b.modify(pair.qp_b, to(RNIC_QP_STATE_IDLE)).status == 0);
+    unsigned events = 0;
+    for (Event event; two.b.event(&event); two.host.run_for(10000)) {
+        CHECK(event.object == two.pair->qp_b);
+        ++events;
+    }
+    CHECK(events == 8);
+}

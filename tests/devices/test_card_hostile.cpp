@@ -286,3 +286,40 @@ TEST_CASE("message acknowledgments that were never earned complete nothing that 
     two.host.run_for(1000000);
     CHECK_FALSE(two.a.poll(two.pair->cq_a, &got));
 }
+
+TEST_CASE("a Terminate about an entry that was not begun completes nothing", "[card]")
+{
+    Setup setup;
+    setup.two_cards = true;
+    Two two(setup);
+    Work read = two.receive(100, 1), write = read;
+    read.opcode = RNIC_WORK_READ;
+    write.opcode = RNIC_WORK_WRITE;
+    write.flags = RNIC_WORK_FLAG_FENCE; // waits for the read, which is not answered
+    write.remote_address = read.remote_address = two.mem_a;
+    write.remote_stag = read.remote_stag = two.tag_a;
+    two.post_b(read);
+    two.post_b(write);
+    rnic_card_advance(&two.other->card, two.host.now);
+    two.post_a(two.send(8));
+    vipl_ddp denied{};
+    denied.tagged = denied.last = true;
+    denied.op = VIPL_RDMAP_WRITE;
+    denied.stag = two.tag_a;
+    denied.offset = two.mem_a;
+    carry(two, {"", 0, [&](efe_header &, vipl_ddp &ddp, Bytes &payload) {
+                    vipl_rdmap_terminate terminate{};
+                    terminate.reason = VIPL_TERM_DDP_TAGGED_STAG;
+                    terminate.with_ddp = true;
+                    terminate.ddp = denied;
+                    payload.resize(VIPL_RDMAP_MAX_TERMINATE_BYTES);
+                    payload.resize(vipl_rdmap_terminate_write(payload.data(), &terminate));
+                    ddp.op = VIPL_RDMAP_TERMINATE;
+                    ddp.queue = VIPL_DDP_QUEUE_TERMINATE;
+                    ddp.msn = 1;
+                }});
+    const std::vector<Completion> done = two.b.drain(two.pair->cq_b);
+    REQUIRE(done.size() == 1);
+    CHECK(done[0].opcode == RNIC_WORK_DRAINED);
+    CHECK(two.b.simple(RNIC_COMMAND_QUERY_QP, two.pair->qp_b).length == RNIC_ERROR_REMOTE_ACCESS);
+}

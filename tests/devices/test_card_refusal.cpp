@@ -189,6 +189,20 @@ TEST_CASE("a receive that the bus brings until the next advance is found", "[car
     CHECK(two.next_a().status == RNIC_STATUS_OK);
 }
 
+TEST_CASE("when no receive is held any more, the bus has the same time to bring one", "[card]")
+{
+    Two two;
+    const std::uint32_t doorbell = RNIC_DB_QP + 64 * two.pair->qp_b;
+    two.b.post(two.pair->qp_b, two.receive(64, 5), false);
+    two.post_a(two.send(8));
+    for (const std::uint32_t held : {0u, 1u, 0u}) {
+        two.b.store(doorbell + RNIC_QPDB_RQ_HELD, held);
+        rnic_card_advance(&two.host.card, two.host.now); // the message has come, and there is no receive
+    }
+    rnic_card_bar_write(&two.host.card, 1, 2, doorbell + RNIC_QPDB_RQ, 4, 1);
+    CHECK(two.next_b().cookie == 5);
+}
+
 TEST_CASE("remote access that is not allowed moves nothing and is named on both sides", "[card]")
 {
     Setup setup;
