@@ -284,3 +284,30 @@ TEST_CASE("rights and domain change while a queue pair is connected", "[card]")
     two.post_a(two.write(8));
     CHECK(two.next_a().status == RNIC_STATUS_REMOTE_ACCESS);
 }
+
+TEST_CASE("a frame for nobody that could not be answered for want of room is answered when it is repeated",
+          "[card]")
+{
+    Setup setup;
+    setup.two_cards = true;
+    Two two(setup);
+    Pair first(two.a, two.b, RNIC_LEVEL_RECEPTION), second(two.a, two.b, RNIC_LEVEL_RECEPTION);
+    REQUIRE(two.a.modify(first.qp_a, towards(two.b, first.qp_b)).status == 0); // b's are IDLE
+    REQUIRE(two.a.modify(second.qp_a, towards(two.b, second.qp_b)).status == 0);
+    const Bytes message(16, RNIC_CONTROL_READY);
+    for (unsigned i = 0; i < 9; ++i) { // a's event ring is full: it takes nothing of b any more
+        REQUIRE(two.b.send_control(message, towards(two.a, 0).mac.data(), 0).status == 0);
+        two.host.run_for(10000);
+    }
+    two.a.post(first.qp_a, two.send(8));
+    two.host.run_for(10000);
+    two.a.post(second.qp_a, two.send(8)); // b has a frame for a already that it cannot send
+    two.host.run_for(10000);
+    CHECK(two.state_of(two.a, first.qp_a) == RNIC_QP_STATE_CONNECTED);
+    for (Event event; two.a.event(&event); two.host.run_for(1000000)) {
+    }
+    CHECK(two.state_of(two.a, first.qp_a) == RNIC_QP_STATE_ERROR);
+    two.a.post(second.qp_a, two.send(8));
+    two.host.run_for(1000000);
+    CHECK(two.a.simple(RNIC_COMMAND_QUERY_QP, second.qp_a).length == RNIC_ERROR_CONNECTION_LOST);
+}
