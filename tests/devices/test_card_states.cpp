@@ -311,3 +311,34 @@ TEST_CASE("a frame for nobody that could not be answered for want of room is ans
     two.host.run_for(1000000);
     CHECK(two.a.simple(RNIC_COMMAND_QUERY_QP, second.qp_a).length == RNIC_ERROR_CONNECTION_LOST);
 }
+
+TEST_CASE("a queue pair hears its peer alone, not another function's queue pair of the same number", "[card]")
+{
+    Setup setup;
+    setup.two_cards = true;
+    Two two(setup);
+    Driver third(*two.other, 1); // beside b
+    third.enable();
+    const std::uint32_t cq = third.create_cq(), same = third.create_qp(1, cq, cq);
+    std::unique_ptr<Pair> pair;
+    do {
+        pair = std::make_unique<Pair>(two.a, two.b, RNIC_LEVEL_DELIVERY);
+    } while (pair->qp_a < same);
+    REQUIRE(pair->qp_a == same);
+    pair->connect();
+    std::uint64_t place = 0;
+    Work work;
+    work.segments = {{place, 8, third.memory(64, &place)}};
+    work.segments[0].address = place;
+    two.b.post(pair->qp_b, two.receive(64, 1));
+    REQUIRE(third.modify(same, towards(two.b, pair->qp_b)).status == 0);
+    third.post(same, work);
+    two.host.run_for(1000000);
+    CHECK(third.simple(RNIC_COMMAND_QUERY_QP, same).length == RNIC_ERROR_CONNECTION_LOST);
+    Completion got;
+    CHECK_FALSE(two.b.poll(pair->cq_b, &got));
+    two.a.post(pair->qp_a, two.send(9));
+    two.host.run_for(1000000);
+    REQUIRE(two.b.poll(pair->cq_b, &got));
+    CHECK(got.length == 9);
+}

@@ -461,3 +461,36 @@ TEST_CASE("a flow that gives way leaves nothing behind in its path's turns", "[e
     world.run_for(ms);
     CHECK(c.stream(0, a, 0).delivered == 1);
 }
+
+TEST_CASE("a flow that owes an acknowledgment does not give way", "[efe][end]")
+{
+    World world;
+    Settings settings;
+    settings.flows = 1;
+    Adapter &a = world.add(settings), &b = world.add(), &c = world.add();
+    a.judges = [](const Ends &) { return false; };
+    b.commit(b.open(0, a, 0), 1, 8);
+    world.run_for(10 * us);
+    REQUIRE(a.stream(0, b, 0).delivered == 1);
+    CHECK(a.open(0, c, 0) == EFE_NO_FLOW);
+    world.run_for(200 * us);
+    CHECK(a.open(0, c, 0) != EFE_NO_FLOW);
+    CHECK(b.info(0, a, 0).outstanding == 0);
+}
+
+TEST_CASE("a buffer that is reserved keeps its flow, and comes back with its end", "[efe][end]")
+{
+    World world;
+    Settings settings;
+    settings.flows = 1;
+    settings.frames = 16;
+    Adapter &a = world.add(settings), &b = world.add(), &c = world.add();
+    for (unsigned i = 0; i < 20; ++i) {
+        const std::uint32_t flow = a.open(0, b, 0);
+        REQUIRE(efe_reserve(&a.efe, flow) != nullptr);
+        CHECK(a.open(0, c, 0) == EFE_NO_FLOW);
+        a.reset(0);
+        efe_function_enable(&a.efe, 0);
+    }
+    CHECK(a.open(0, c, 0) != EFE_NO_FLOW);
+}
