@@ -355,3 +355,18 @@ TEST_CASE("what came behind a gap is told, whatever else is sent", "[efe][detail
     CHECK(header_of(frames[1].second).next_expected == 1000);
     CHECK(efe_sack_get(&frames[1].second[EFE_PAYLOAD_AT], 1));
 }
+
+TEST_CASE("round trips of before a long silence say nothing about the way as it is", "[efe][detail]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    world.bottleneck(b, "delay=50us");
+    a.send(0, b, 0, 100);
+    world.run_for(second);
+    REQUIRE(a.info(0, b, 0).base_rtt_ns < 100 * us);
+    world.run_for(60 * second);
+    world.bottleneck(b, "delay=1ms");
+    a.send(0, b, 0, 100);
+    world.run_for(second);
+    CHECK(a.info(0, b, 0).base_rtt_ns >= ms);
+}

@@ -72,7 +72,9 @@ void efe_path_sample(struct efe_path *path, uint64_t now, uint64_t rtt)
     path->round_rtt += rtt;
     path->round_samples++;
     if (now >= path->base_until) {
-        path->base[1] = path->base[0];
+        bool follows =
+            now < path->base_until + BASE_INTERVAL; /* otherwise nothing came in the interval before */
+        path->base[1] = follows ? path->base[0] : EFE_NEVER;
         path->base[0] = EFE_NEVER;
         path->base_until = now + BASE_INTERVAL;
     }
