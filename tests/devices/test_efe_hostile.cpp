@@ -209,6 +209,11 @@ TEST_CASE("a stranger that claims to be a new life of the peer is asked, and end
     CHECK(bench.b.counted().acks == acks + 1);
     CHECK(bench.b.counted().unknown_epoch == 1);
     CHECK(bench.b.stream(0, bench.a, 0).delivered == 20);
+    for (unsigned i = 0; i < 200; ++i) { // not as often as it likes
+        bench.b.receive(frame_of(header));
+    }
+    CHECK(bench.b.counted().acks == acks + 64);
+    CHECK(bench.b.counted().silent == 200 - 63);
     bench.check_whole();
 }
 
