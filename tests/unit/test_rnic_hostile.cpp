@@ -407,6 +407,7 @@ TEST_CASE("repeated requests, acceptances and words of readiness count once", "[
     }
     CHECK(Handle::state(vi) == VIP_STATE_ERROR);
     CHECK(VipDisconnect(vi) == VIP_SUCCESS);
+    CHECK(stranger.await(RNIC_CONTROL_DISCONNECT, 0, 100).kind == 0); // it has said so itself
     CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
 }
 
@@ -780,6 +781,53 @@ TEST_CASE("what is posted is the card's when the call returns, also where a ring
     CHECK(first.status == RNIC_STATUS_OK);
     VIP_DESCRIPTOR *done = nullptr;
     CHECK(VipSendWait(vi, kLong, &done) == VIP_SUCCESS);
+    CHECK(VipDisconnect(vi) == VIP_SUCCESS);
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+TEST_CASE("a request that is repeated stays, however long it takes, and an older one's end does not touch it",
+          "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    NetAddress local = handle.address("here"), elsewhere = handle.address("elsewhere"),
+               from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr;
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    cm_message cancel = stranger.request("here", 4);
+    cancel.kind = RNIC_CONTROL_CANCEL;
+    for (unsigned i = 0; i < 4; ++i) {
+        stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5));
+        stranger.send(RNIC_FUNCTION_ADAPTER, cancel);
+        CHECK(VipConnectWait(handle.nic, elsewhere, 700, from, &attributes, &conn) == VIP_TIMEOUT);
+    }
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_SUCCESS);
+    CHECK(VipConnectReject(conn) == VIP_SUCCESS);
+    CHECK(stranger.await(RNIC_CONTROL_REJECT, CM_REJECTED).serial == 5);
+}
+
+TEST_CASE("a requester that has several acceptances keeps the one that it names", "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    NetAddress local = handle.address("here"), from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr;
+    const VIP_VI_HANDLE vi = handle.vi();
+    const bool is_named = GENERATE(false, true);
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5));
+    REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+    Call accept([&] { return VipConnectAccept(conn, vi); });
+    const cm_message accepted = stranger.await(RNIC_CONTROL_ACCEPT);
+    cm_message cancel = stranger.request("here", 5);
+    cancel.kind = RNIC_CONTROL_CANCEL;
+    cancel.reason = CM_ELSEWHERE;
+    cancel.destination_qp = accepted.source_qp + (is_named ? 0 : 1);
+    stranger.send(stranger.from, cancel);
+    stranger.send(stranger.from, stranger.about(accepted, RNIC_CONTROL_READY));
+    CHECK(accept.join() == (is_named ? VIP_SUCCESS : VIP_TIMEOUT));
     CHECK(VipDisconnect(vi) == VIP_SUCCESS);
     CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
 }
