@@ -7,6 +7,7 @@
 #include <ctime>
 #include <memory>
 
+#include <sys/resource.h>
 #include <sys/un.h>
 
 using namespace stress;
@@ -206,6 +207,27 @@ private:
 };
 
 } // namespace
+
+TEST_CASE("a program that waits for something sleeps, also when the adapter has been killed", "[adapter]")
+{
+    constexpr VIP_ULONG kWait = 2000;
+    const Nic nic;
+    const Cq cq(nic, 4);
+    const pid_t adapter = find_adapter();
+    REQUIRE(adapter != 0);
+    rusage before{}, after{};
+    REQUIRE(getrusage(RUSAGE_THREAD, &before) == 0);
+    REQUIRE(kill(adapter, SIGKILL) == 0);
+    VIP_VI_HANDLE vi = nullptr;
+    VIP_BOOLEAN is_recv = VIP_FALSE;
+    CHECK(VipCQWait(cq, kWait, &vi, &is_recv) == VIP_TIMEOUT);
+    REQUIRE(getrusage(RUSAGE_THREAD, &after) == 0);
+    const auto ms = [](const rusage &used) {
+        return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000 +
+               (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1000;
+    };
+    CHECK(ms(after) - ms(before) < static_cast<long>(kWait) / 10);
+}
 
 TEST_CASE("the adapter is killed: all programs see it within a second, and go on over a new one", "[adapter]")
 {
