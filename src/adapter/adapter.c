@@ -80,9 +80,13 @@ static void wire_ready(struct rnic_source *source)
     for (unsigned i = 0; i < FRAMES_A_TURN; i++) {
         uint32_t bytes = rnic_adapter_wire_receive(a->wire, a->frame, sizeof(a->frame));
         if (bytes == 0) {
-            return;
+            break;
         }
         rnic_card_receive(&a->card, a->frame, bytes);
+    }
+    if (rnic_adapter_wire_is_gone(a->wire)) {
+        vipl_pollset_remove(&a->set, rnic_adapter_wire_fd(a->wire));
+        rnic_card_link(&a->card, false);
     }
 }
 

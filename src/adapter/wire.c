@@ -21,6 +21,7 @@ struct peer {
 struct rnic_adapter_wire {
     int fd;
     bool is_datagram;
+    bool is_gone;
     struct peer peers[RNIC_ADAPTER_WIRE_MOST_PEERS]; /* of datagrams */
     unsigned peer_count;
     unsigned oldest; /* of those that were learnt: the next one to be replaced */
@@ -35,6 +36,11 @@ int rnic_adapter_wire_fd(const struct rnic_adapter_wire *wire)
 const struct rnic_adapter_wire_counters *rnic_adapter_wire_counted(const struct rnic_adapter_wire *wire)
 {
     return &wire->counters;
+}
+
+bool rnic_adapter_wire_is_gone(const struct rnic_adapter_wire *wire)
+{
+    return wire->is_gone;
 }
 
 /* --- peers --- */
@@ -136,6 +142,7 @@ uint32_t rnic_adapter_wire_receive(struct rnic_adapter_wire *wire, uint8_t *fram
     int error = wire->is_datagram ? vipl_datagram_receive(wire->fd, &from, frame, size, &length)
                                   : vipl_frame_receive(wire->fd, frame, size, &length);
     if (error != 0) {
+        wire->is_gone = wire->is_gone || error == ENODEV;
         return 0;
     }
     wire->counters.received++;

@@ -36,6 +36,8 @@ int rnic_adapter_wire_fd(const struct rnic_adapter_wire *wire);
 void rnic_adapter_wire_send(struct rnic_adapter_wire *wire, const uint8_t *frame, uint32_t bytes);
 /* The next frame that has come, of `size` bytes at most; 0: none has. */
 uint32_t rnic_adapter_wire_receive(struct rnic_adapter_wire *wire, uint8_t *frame, uint32_t size);
+/* Its interface has been removed: nothing comes any more, though its descriptor is readable for ever. */
+bool rnic_adapter_wire_is_gone(const struct rnic_adapter_wire *wire);
 
 struct rnic_adapter_wire_counters {
     uint64_t sent;

@@ -458,6 +458,7 @@ int vipl_packet_open(const char *interface, uint16_t type, uint8_t mac[6], uint3
 /* Through a virtual interface, made if need be: what is sent here arrives there. */
 int vipl_tap_open(const char *interface, int *fd);
 int vipl_frame_send(int fd, const void *frame, size_t length);
-int vipl_frame_receive(int fd, void *frame, size_t size, size_t *length);
+int vipl_frame_receive(int fd, void *frame, size_t size,
+                       size_t *length); /* ENODEV: the interface is gone, for good */
 
 #endif

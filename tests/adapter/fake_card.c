@@ -196,6 +196,11 @@ void rnic_card_link(struct rnic_card *card, bool up)
     area_of(card)->link_is_down = !up;
 }
 
+bool fake_card_link_is_down(const struct rnic_card *card)
+{
+    return area_of(card)->link_is_down;
+}
+
 bool rnic_card_impair(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
 {
     (void)card;

@@ -6,6 +6,10 @@
 #ifndef TESTS_ADAPTER_FAKE_CARD_H
 #define TESTS_ADAPTER_FAKE_CARD_H
 
+#include <stdbool.h>
+
+struct rnic_card;
+
 /* Registers of BAR0. */
 enum {
     FAKE_ID = 0x000,       /* RNIC_ID_VALUE */
@@ -29,5 +33,8 @@ enum {
     FAKE_INTERRUPT, /* the vector in FAKE_BYTES */
     FAKE_CRAWL      /* DMA_READ, a byte at a time */
 };
+
+/* What the adapter has said last of the wire. */
+bool fake_card_link_is_down(const struct rnic_card *card);
 
 #endif

@@ -216,8 +216,46 @@ TEST_CASE("frames go through an interface of the system, as real frames", "[wire
             good = receive(tap) == out;
             rnic_adapter_wire_send(tap, in.data(), static_cast<std::uint32_t>(in.size()));
             good = receive(packet) == in && good;
+            good = good && !rnic_adapter_wire_is_gone(tap) && std::system("ip link delete vipltest0") == 0;
+            good = good && receive(tap).empty() && rnic_adapter_wire_is_gone(tap);
         }
         _exit(good ? 0 : up ? 1 : 77);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) {
+        WARN("this process may not make interfaces");
+    } else {
+        CHECK(WEXITSTATUS(status) == 0);
+    }
+}
+
+TEST_CASE("an adapter whose interface is removed has no link any more, and sleeps", "[wire]")
+{
+    const pid_t child = fork();
+    if (child == 0) { // in a network of its own
+        const Folder folder;
+        const std::string path = folder.path + "/s";
+        rnic_adapter_config config{};
+        char what[256];
+        rnic_adapter *adapter = nullptr;
+        config.card.functions = 1;
+        config.socket = path.c_str();
+        config.wire = "tap:vipltest1";
+        if (unshare(CLONE_NEWNET) != 0 || rnic_adapter_create(&config, &adapter, what, sizeof what) != 0) {
+            _exit(77);
+        }
+        const bool removed = std::system("ip link delete vipltest1") == 0;
+        const std::uint64_t end = vipl_now_ns() + std::uint64_t{10000000000} * vipl_test::timeout_scale();
+        do { // it is told of the end, and then of nothing more
+            adapter->is_active = false;
+            rnic_adapter_turn(adapter);
+        } while (removed && (adapter->is_active || !fake_card_link_is_down(&adapter->card)) &&
+                 vipl_now_ns() < end);
+        const bool good = !adapter->is_active && fake_card_link_is_down(&adapter->card);
+        rnic_adapter_destroy(adapter);
+        _exit(good ? 0 : removed ? 1 : 77);
     }
     int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child);

@@ -198,7 +198,9 @@ int vipl_frame_receive(int fd, void *frame, size_t size, size_t *length)
         n = read(fd, frame, size);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
-        return errno == EWOULDBLOCK ? EAGAIN : errno;
+        return errno == EWOULDBLOCK ? EAGAIN
+               : errno == EBADFD    ? ENODEV
+                                    : errno; /* EBADFD: a tap's way to say so */
     }
     *length = (size_t)n;
     return 0;
