@@ -2,6 +2,7 @@
 #include "base/deferred.h"
 
 _Thread_local struct vipl_deferred *vipl_deferred_first;
+_Thread_local struct vipl_deferred *vipl_deferred_last;
 
 void vipl_deferred_run_all(void)
 {

@@ -15,14 +15,20 @@ struct vipl_deferred {
     void (*run)(struct vipl_deferred *work); /* constant; may defer more */
 };
 
-/* This thread's, the latest first. */
+/* This thread's, the oldest first: however much is found meanwhile, each has its turn. The last one counts only if there is a first. */
 extern _Thread_local struct vipl_deferred *vipl_deferred_first VIPL_FAST_THREAD_LOCAL;
+extern _Thread_local struct vipl_deferred *vipl_deferred_last VIPL_FAST_THREAD_LOCAL;
 
 /* The work is on no list. */
 static inline void vipl_defer(struct vipl_deferred *work)
 {
-    work->next = vipl_deferred_first;
-    vipl_deferred_first = work;
+    work->next = NULL;
+    if (vipl_deferred_first == NULL) {
+        vipl_deferred_first = work;
+    } else {
+        vipl_deferred_last->next = work;
+    }
+    vipl_deferred_last = work;
 }
 
 void vipl_deferred_run_all(void);

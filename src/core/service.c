@@ -110,11 +110,18 @@ static void work_off(struct vipl_service *service)
 {
     vipl_mutex_lock(&service->lock);
     struct vipl_deferred *works = service->works;
+    struct vipl_deferred *oldest = NULL;
     service->works = NULL;
     vipl_mutex_unlock(&service->lock);
     while (works != NULL) {
         struct vipl_deferred *work = works;
         works = work->next;
+        work->next = oldest;
+        oldest = work;
+    }
+    while (oldest != NULL) {
+        struct vipl_deferred *work = oldest;
+        oldest = work->next;
         vipl_defer(work);
     }
     vipl_deferred_run();

@@ -43,10 +43,10 @@ struct vipl_service {
     struct vipl_mutex lock;  /* rank SERVICE; guards all below */
     struct vipl_list events; /* vipl_event.link: calls to make, oldest first */
     /* what calls that must not block have found, and what may block; done before the next handler is called */
-    struct vipl_deferred *works;
-    bool calling;         /* it calls a handler of the program */
-    uint32_t errors;      /* of them, reports of errors */
-    uint32_t errors_lost; /* reports of errors for which there was no room, since there last was */
+    struct vipl_deferred *works; /* the latest first */
+    bool calling;                /* it calls a handler of the program */
+    uint32_t errors;             /* of them, reports of errors */
+    uint32_t errors_lost;        /* reports of errors for which there was no room, since there last was */
     VIP_ERROR_HANDLER error_handler;
     void *error_context;
     struct vipl_waker waker;

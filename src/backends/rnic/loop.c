@@ -177,9 +177,7 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
         vipl_rnic_arm_cq(nic->cq);
         vipl_mutex_unlock(&nic->rx);
     }
-    /* The connection to an adapter that has gone is readable for ever, and of a dead card everybody has been told. */
-    bool is_over = vipl_load_relaxed(&nic->device->torn_down) != 0;
-    hint->fd = is_over ? -1 : nic->waits.fd;
+    hint->fd = nic->waits.fd;
     vipl_rnic_wait_hint(nic->rnic, &fd, &hint->ms);
     hint->ms = shorter(hint->ms, SILENT_MS);
     hint->ms = shorter(hint->ms, ms_to_timers(nic->device));

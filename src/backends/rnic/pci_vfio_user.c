@@ -398,9 +398,7 @@ static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 
 static bool is_gone(struct rnic_pci *pci)
 {
-    struct function *f = function_of(pci);
-    vfu_client_progress(&f->client);
-    return vfu_client_is_gone(&f->client);
+    return vfu_client_is_gone(&function_of(pci)->client); /* as progress() has found it */
 }
 
 /* --- its life --- */
