@@ -248,8 +248,9 @@ TEST_CASE("an adapter whose log cannot be written goes on, and says why", "[star
         const int reader = open(log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         REQUIRE(reader >= 0);
         Started adapter(user.socket, {"--log", log});
+        Client client(user.socket); // one that serves has opened its log
+        REQUIRE(client.get(FAKE_ID) == RNIC_ID_VALUE);
         close(reader);
-        Client client(user.socket);
         client.set(FAKE_SCRATCH, 1); // which goes into the log
         while (printed(stats).find("log ended: Broken pipe") == std::string::npos) { // as above
         }

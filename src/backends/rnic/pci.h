@@ -72,7 +72,7 @@ struct rnic_pci_ops {
     /* Milliseconds until progress has something to do by itself (-1: never), and a descriptor that becomes readable when it has
      * before (-1: none). */
     void (*wait_hint)(struct rnic_pci *pci, int *fd, int *ms);
-    /* Whether the card, its adapter or the connection to it is gone for good. */
+    /* Whether the card, its adapter or the connection to it is gone for good: known after some ten milliseconds, or with the next access. */
     bool (*is_gone)(struct rnic_pci *pci);
 };
 

@@ -398,7 +398,8 @@ static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 
 static bool is_gone(struct rnic_pci *pci)
 {
-    return vfu_client_is_gone(&function_of(pci)->client); /* as progress() has found it */
+    progress(pci); /* each poll asks this: a system call each time would be its whole cost */
+    return vfu_client_is_gone(&function_of(pci)->client);
 }
 
 /* --- its life --- */
