@@ -16,7 +16,7 @@ static void asked_to_end(int number)
     errno = saved;
 }
 
-/* Whoever started the program with nohup(1) has seen to it that it goes on when the terminal is gone. */
+/* nohup(1) has seen to it that the program goes on when its terminal is gone. */
 static bool outlives_its_terminal(int number)
 {
     struct sigaction before;
