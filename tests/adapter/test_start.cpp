@@ -240,11 +240,13 @@ TEST_CASE("an adapter that is asked to end leaves no socket behind", "[start]")
 TEST_CASE("an adapter of nohup outlives its terminal, another one ends with it", "[start]")
 {
     const User user;
+    const auto before =
+        std::signal(SIGHUP, SIG_DFL); // which a program inherits, and these tests may run under nohup
     {
         Started adapter(user.socket, {});
         CHECK(adapter.end(SIGHUP) == 0);
     }
-    const auto before = std::signal(SIGHUP, SIG_IGN); // which a program inherits
+    std::signal(SIGHUP, SIG_IGN);
     Started adapter(user.socket, {});
     std::signal(SIGHUP, before);
     adapter.send(SIGHUP);
