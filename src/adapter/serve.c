@@ -51,6 +51,9 @@ int rnic_adapter_serve(const struct rnic_adapter_config *config, int lifeline,
     struct rnic_adapter *adapter;
     vipl_fd_raise_limit(); /* each program has some twenty descriptors here */
     int error = rnic_adapter_create(config, &adapter, what, size);
+    if (lifeline >= 0) {
+        vipl_silence(); /* it has nothing more to say there, and outlives the program */
+    }
     say(lifeline, error == 0 || error == EALREADY ? RNIC_ADAPTER_RUNS : RNIC_ADAPTER_FAILED);
     if (error == 0) {
         tell(runs, adapter);

@@ -56,6 +56,9 @@ int vipl_spawn_program(char *const arguments[], const int *pass, unsigned count)
 /* For such a program: goes on in a session of its own, in a process whose parent ends here, with no descriptors but `keep` and the
  * standard error output. 0 in that process; else an errno value. */
 int vipl_detach(const char *name, const int *keep, unsigned count);
+/* In a process in the background: its standard error output goes nowhere from now on, so that the program that reads the starter's by a pipe is
+ * at its end when the starter is. */
+void vipl_silence(void);
 /* Calls the handler when the system or its user asks this program to end (SIGTERM, SIGINT, and SIGHUP unless that is
  * ignored already), as a handler of that signal. For programs of our own: it is not in the library. */
 void vipl_on_end(void (*handler)(void));

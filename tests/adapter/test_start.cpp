@@ -154,6 +154,33 @@ TEST_CASE("programs that start at the same time have one adapter", "[start]")
     await_end(user.socket);
 }
 
+TEST_CASE("what reads a program's errors by a pipe is not held up by the adapter that the program started",
+          "[start]")
+{
+    const User user;
+    if (GENERATE(false, true)) {
+        setenv("VIPL_RNICD", "", 1); // a fork of the program
+    }
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    const int own = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    REQUIRE(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+    close(ends[1]);
+    rnic_pci *pci = nullptr;
+    const int error = rnic_pci_vfio_user_open("", &pci);
+    dup2(own, STDERR_FILENO);
+    close(own);
+    REQUIRE(error == 0);
+    char byte;
+    pollfd entry{ends[0], POLLIN, 0};
+    REQUIRE(poll(&entry, 1, wait_ms()) == 1);
+    CHECK(read(ends[0], &byte, 1) == 0); // no process has the other end any more
+    CHECK(get(pci, FAKE_ID) == RNIC_ID_VALUE);
+    close(ends[0]);
+    pci->ops->close(pci);
+    await_end(user.socket);
+}
+
 TEST_CASE("an adapter that was killed is started again", "[start]")
 {
     const User user;

@@ -156,6 +156,15 @@ int vipl_detach(const char *name, const int *keep, unsigned count)
     return child == 0 ? 0 : errno;
 }
 
+void vipl_silence(void)
+{
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd >= 0 && fd != STDERR_FILENO) {
+        (void)dup2(fd, STDERR_FILENO);
+        close(fd);
+    }
+}
+
 int vipl_parent(void)
 {
     return (int)getppid();
