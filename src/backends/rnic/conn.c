@@ -332,8 +332,13 @@ static void tell_end(struct rnic_nic *nic, const struct rnic_vi *rv)
 {
     struct rnic_device *device = nic->device;
     struct rnic_untold end = {.peer = rv->peer, .source_qp = rv->qp.number, .serial = rv->serial};
-    struct rnic_untold *kept = tell(device, &end) == EBUSY ? vipl_alloc(sizeof(*kept)) : NULL;
-    if (kept != NULL) {
+    if (tell(device, &end) != EBUSY) {
+        return;
+    }
+    struct rnic_untold *kept = vipl_alloc(sizeof(*kept));
+    if (kept == NULL) {
+        vipl_log(VIPL_LOG_ERROR, "rnic: no memory: a peer does not hear of the end of its connection");
+    } else {
         *kept = end;
         vipl_list_init(&kept->link);
         vipl_list_append(&device->untold, &kept->link);
