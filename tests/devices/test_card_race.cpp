@@ -76,7 +76,7 @@ private:
 
     Two &two_;
     std::atomic<bool> wake_{false}, over_{false};
-    std::atomic<std::uint64_t> sleeps_{0};
+    std::atomic<std::uint32_t> sleeps_{0};
     std::thread thread_;
 };
 
