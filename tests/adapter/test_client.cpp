@@ -58,7 +58,7 @@ public:
         }
         int fd = -1;
         while (vipl_stream_connect(socket.c_str(), &fd) != 0) {
-            sched_yield(); // CTest's time limit ends this
+            vipl_test::give_way(); // CTest's time limit ends this
         }
         vipl_fd_close(fd);
     }

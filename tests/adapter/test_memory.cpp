@@ -4,7 +4,6 @@
 #include "raw_client.hpp"
 
 #include <dirent.h>
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 

@@ -52,7 +52,7 @@ bool is_served(const std::string &path)
 void await_end(const std::string &path)
 {
     while (access(path.c_str(), F_OK) == 0) {
-        sched_yield(); // CTest's time limit ends this
+        vipl_test::give_way(); // CTest's time limit ends this
     }
 }
 
@@ -70,7 +70,7 @@ public:
         REQUIRE(posix_spawn(&pid_, FAKE_RNICD, nullptr, nullptr, arguments.data(), environ) == 0);
         while (!is_served(socket)) {
             REQUIRE(waitpid(pid_, nullptr, WNOHANG) == 0);
-            sched_yield(); // CTest's time limit ends this
+            vipl_test::give_way(); // CTest's time limit ends this
         }
     }
     ~Started()

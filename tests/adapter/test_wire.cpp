@@ -3,7 +3,6 @@
 // Wires: frames between adapters as datagrams, on interfaces and through virtual ones.
 #include "raw_client.hpp"
 
-#include <sched.h>
 #include <sys/wait.h>
 
 extern "C" {

@@ -29,7 +29,7 @@ bool await_flag(const std::atomic<int> &flag, int value)
 {
     const unsigned long long end = now_ms() + patience();
     while (flag.load(std::memory_order_acquire) != value && now_ms() < end) {
-        std::this_thread::yield();
+        give_way();
     }
     return flag.load(std::memory_order_acquire) == value;
 }

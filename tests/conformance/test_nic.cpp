@@ -174,7 +174,7 @@ VIP_RETURN closed_under(VIP_NIC_HANDLE nic, Call call)
         returned = call();
     });
     while (!started.load(std::memory_order_acquire)) {
-        std::this_thread::yield();
+        give_way();
     }
     let_a_moment_pass(); // so that the call blocks; had it not started yet, it must answer the same
     const VIP_RETURN closed = VipCloseNic(nic);
@@ -268,7 +268,7 @@ TEST_CASE("VipCloseNic may be called from within a callback", "[VipCloseNic][ful
     REQUIRE_VIP(VipPostSend(vi, &descriptor, memory)); // an idle VI flushes it: that completes it
     const unsigned long long end = now_ms() + patience();
     while (closing.result.load(std::memory_order_acquire) < 0 && now_ms() < end) {
-        std::this_thread::yield();
+        give_way();
     }
     EXPECT_EQ(static_cast<int>(VIP_SUCCESS), closing.result.load(std::memory_order_acquire));
     REQUIRE_RC(VIP_INVALID_PARAMETER, VipCloseNic(handle));
@@ -284,7 +284,7 @@ TEST_CASE("VipCloseNic waits for a callback that is running", "[VipCloseNic][ful
             slow->entered.store(true, std::memory_order_release);
             const unsigned long long end = now_ms() + kMoment;
             while (now_ms() < end) {
-                std::this_thread::yield();
+                give_way();
             }
             slow->left.store(true, std::memory_order_release);
         }
@@ -300,7 +300,7 @@ TEST_CASE("VipCloseNic waits for a callback that is running", "[VipCloseNic][ful
     REQUIRE_VIP(VipSendNotify(vi, &slow, &Slow::handler));
     REQUIRE_VIP(VipPostSend(vi, &descriptor, memory));
     while (!slow.entered.load(std::memory_order_acquire)) {
-        std::this_thread::yield();
+        give_way();
     }
     REQUIRE_VIP(VipCloseNic(handle));
     EXPECT(slow.left.load(std::memory_order_acquire));

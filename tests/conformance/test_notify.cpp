@@ -233,14 +233,14 @@ TWO_ROLE_CASE_ONE_NIC("VipRecvNotify's handler may register again, post, and wai
         while (echo.answers.load(std::memory_order_acquire) + echo.failures.load(std::memory_order_acquire) <
                    20 &&
                now_ms() < stop) {
-            std::this_thread::yield();
+            give_way();
         }
         EXPECT_EQ(20, echo.answers.load(std::memory_order_acquire));
         EXPECT_EQ(0, echo.failures.load(std::memory_order_acquire));
         peer.sync();
         REQUIRE_VIP(VipDisconnect(end.vi)); // flushes the last receive to the last registration
         while (echo.failures.load(std::memory_order_acquire) < 1 && now_ms() < stop) {
-            std::this_thread::yield();
+            give_way();
         }
         EXPECT_EQ(1, echo.failures.load(std::memory_order_acquire));
     },
@@ -367,7 +367,7 @@ TEST_CASE("VipCQNotify's handler may reap and register again", "[VipCQNotify][fu
     }
     const unsigned long long stop = now_ms() + patience();
     while (rearm.calls.load(std::memory_order_acquire) < 50 && now_ms() < stop) {
-        std::this_thread::yield();
+        give_way();
     }
     EXPECT_EQ(50, rearm.calls.load(std::memory_order_acquire));
     EXPECT_EQ(0, rearm.failures.load(std::memory_order_acquire));
@@ -384,7 +384,7 @@ TEST_CASE("callbacks of one NIC handle never run two at once", "[VipSendNotify][
             if (gate->inside.fetch_add(1) != 0) {
                 gate->overlaps.fetch_add(1);
             }
-            std::this_thread::yield();
+            give_way();
             gate->inside.fetch_sub(1);
             gate->calls.fetch_add(1, std::memory_order_release);
         }
@@ -401,7 +401,7 @@ TEST_CASE("callbacks of one NIC handle never run two at once", "[VipSendNotify][
     }
     const unsigned long long stop = now_ms() + patience();
     while (gate.calls.load(std::memory_order_acquire) < 60 && now_ms() < stop) {
-        std::this_thread::yield();
+        give_way();
     }
     EXPECT_EQ(60, gate.calls.load(std::memory_order_acquire));
     EXPECT_EQ(0, gate.overlaps.load());

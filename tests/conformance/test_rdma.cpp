@@ -5,7 +5,6 @@
 // is refused is in test_rdma_denied.cpp.
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "support/role_case.hpp"
@@ -29,7 +28,7 @@ void await_written(const Span &bytes, unsigned seed)
     const unsigned long long end = now_ms() + patience();
     while (bytes.poll_last() != kLast) {
         EXPECT(now_ms() < end);
-        std::this_thread::yield();
+        give_way();
     }
     EXPECT(bytes.part(0, bytes.size - 1).holds(seed));
 }

@@ -75,7 +75,7 @@ public:
         thread_ = std::thread([this] {
             while (!over_.load(std::memory_order_acquire)) {
                 pthread_kill(target_, SIGUSR1);
-                std::this_thread::yield();
+                give_way();
             }
         });
     }

@@ -85,7 +85,7 @@ public:
         const unsigned long long end = now_ms() + patience();
         while (count_ < count) {
             EXPECT(now_ms() < end);
-            std::this_thread::yield();
+            give_way();
         }
     }
     unsigned count() const { return count_; }

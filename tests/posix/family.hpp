@@ -236,7 +236,7 @@ inline void expect_end_of(pid_t process)
 {
     const unsigned long long end = now_ms() + patience();
     while (lives(process) && now_ms() < end) {
-        std::this_thread::yield();
+        give_way();
     }
     EXPECT(!lives(process));
 }

@@ -61,7 +61,7 @@ public:
         std::string problem;
         std::thread later([&] {
             while (!begun) {
-                std::this_thread::yield();
+                give_way();
             }
             try {
                 await_state(caller, 'S');

@@ -399,7 +399,7 @@ TWO_ROLE_CASE("a connection request that is withdrawn is not readable any more",
         peer.sync(); // it has timed out
         const unsigned long long stop = now_ms() + patience();
         while (is_readable(fd) && now_ms() < stop) {
-            std::this_thread::yield();
+            give_way();
         }
         expect_quiet(fd);
     },

@@ -369,7 +369,7 @@ void fork_from_callback(bool returns)
         post_send(pair.client, pair.client_memory.transfer(pair.client_memory.text("fork")));
         sent(pair.client);
         for (const unsigned long long end = now_ms() + 2 * patience(); seen.result == -1 && now_ms() < end;) {
-            std::this_thread::yield();
+            give_way();
         }
         const int status = seen.result;
         EXPECT(WIFEXITED(status));
@@ -455,7 +455,7 @@ void forks_while_asleep(const std::function<VIP_RETURN()> &call)
         }
     });
     while (thread == 0 || state_of(task_of(thread)) != 'S') {
-        std::this_thread::yield();
+        give_way();
     }
     pthread_kill(caller.native_handle(), SIGUSR1);
     caller.join();

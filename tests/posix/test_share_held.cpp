@@ -343,7 +343,7 @@ TEST_CASE("a handler on a completion queue is told of no VI that its process doe
     const Work next = world.arrive(vi);
     const unsigned long long limit = now_ms() + patience();
     while (calls == 0 && now_ms() < limit) {
-        std::this_thread::yield();
+        give_way();
     }
     EXPECT_EQ(1, calls.load());
     EXPECT(taken(vi) == next.desc);

@@ -338,7 +338,7 @@ TWO_PROCESS_CASE("the server drops its rights when the last process that has the
                 left.pass(); // the last that has them has ended
                 const unsigned long long end = now_ms() + patience();
                 while (!is_nobody(process) && now_ms() < end) { // makes no call
-                    std::this_thread::yield();
+                    give_way();
                 }
                 told.open(is_nobody(process));
             });

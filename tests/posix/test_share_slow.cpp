@@ -35,7 +35,7 @@ TEST_CASE("a signal ends VipConnectWait on a shared object that the server has n
             await_state(task, 'S');
             pthread_kill(caller.native_handle(), SIGUSR1);
             while (Handler::calls == 0) {
-                std::this_thread::yield();
+                give_way();
             }
             await_state(task, 'S'); // it has told the server
         } catch (const Failure &failure) {

@@ -211,7 +211,7 @@ TEST_CASE("VipxRecvWaitMask takes what is there, a signal pending or not", "[Vip
     post_send(pair.client, pair.client_memory.transfer(pair.client_memory.text("there")));
     sent(pair.client);
     while (!pair.server.recv_queue_empty() && (in.poll() & VIP_STATUS_DONE) == 0) {
-        std::this_thread::yield();
+        give_way();
     }
     pthread_kill(pthread_self(), SIGUSR1);
     const sigset_t none = set_of({});

@@ -51,7 +51,7 @@ void expect_threads(size_t count)
 {
     const unsigned long long end = now_ms() + patience();
     while (thread_count() != count && now_ms() < end) {
-        std::this_thread::yield();
+        give_way();
     }
     EXPECT_EQ(count, thread_count());
 }
@@ -459,7 +459,7 @@ public:
         const unsigned long long end = now_ms() + patience();
         while (id_ == 0) {
             EXPECT(now_ms() < end);
-            std::this_thread::yield();
+            give_way();
         }
         await_rest(task_of(id_));
     }

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -118,6 +119,11 @@ unsigned long long now_ms()
     using namespace std::chrono;
     return static_cast<unsigned long long>(
         duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count());
+}
+
+void give_way()
+{
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
 std::string unique_discriminator()

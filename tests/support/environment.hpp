@@ -54,6 +54,13 @@ unsigned case_limit();
 /** Milliseconds on a monotonic clock. */
 unsigned long long now_ms();
 
+/**
+ * Between two looks at what another thread or process does: leaves it the CPU for some microseconds. Not
+ * sched_yield(): Linux 6.18 puts off a caller further with each, so that after many of them it, or who wakes on the same
+ * CPU, may wait for minutes beside a program that computes.
+ */
+void give_way();
+
 /** A discriminator that no other case of this or any other process uses; 16 characters at most. */
 std::string unique_discriminator();
 

@@ -251,7 +251,7 @@ void Vi::await(VIP_VI_STATE wanted) const
 {
     const unsigned long long end = now_ms() + patience();
     while (state() != wanted && now_ms() < end) {
-        std::this_thread::yield();
+        give_way();
     }
     EXPECT_EQ(wanted, state());
 }

@@ -35,7 +35,7 @@ inline void await_state(const std::string &task, char state)
     const unsigned long long end = now_ms() + patience();
     while (state_of(task) != state) {
         EXPECT(now_ms() < end);
-        std::this_thread::yield();
+        give_way();
     }
 }
 
@@ -47,7 +47,7 @@ inline void await_rest(const std::string &task)
         const char state = state_of(task);
         looks = state == 'S' || state == '?' ? looks : 0;
         EXPECT(now_ms() < end);
-        std::this_thread::yield();
+        give_way();
     }
 }
 

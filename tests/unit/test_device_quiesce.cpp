@@ -91,7 +91,7 @@ void await_quiesces(const Card &card, unsigned count)
     const unsigned long long end = now_ms() + patience();
     while (card.quiesces < count) {
         EXPECT(now_ms() < end);
-        std::this_thread::yield();
+        give_way();
     }
 }
 
@@ -618,7 +618,7 @@ TEST_CASE("threads post, disconnect, fail and connect again: each descriptor com
     for (unsigned i = 0; i < rounds; ++i) {
         const VIP_RETURN rc = bench.card.connect(bench.vi);
         EXPECT(rc == VIP_SUCCESS || rc == VIP_INVALID_STATE);
-        std::this_thread::yield();
+        give_way();
         std::future<void> other = std::async(std::launch::async, [&] { VipDisconnect(bench.vi); });
         VipDisconnect(bench.vi);
         other.get();

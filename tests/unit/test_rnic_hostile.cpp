@@ -403,7 +403,7 @@ TEST_CASE("repeated requests, acceptances and words of readiness count once", "[
     stranger.send(stranger.from, stranger.about(accepted, RNIC_CONTROL_DISCONNECT));
     for (const std::uint64_t end = vipl_now_ns() + 5000000000;
          Handle::state(vi) != VIP_STATE_ERROR && vipl_now_ns() < end;) {
-        std::this_thread::yield();
+        give_way();
     }
     CHECK(Handle::state(vi) == VIP_STATE_ERROR);
     CHECK(VipDisconnect(vi) == VIP_SUCCESS);
@@ -580,7 +580,7 @@ TEST_CASE("a card that is pulled out breaks connections within a second, and end
     CHECK(connect.join() == VIP_NOT_REACHABLE);
     while (Handle::state(pair.a) != VIP_STATE_ERROR &&
            std::chrono::steady_clock::now() - begun < std::chrono::seconds(10)) {
-        std::this_thread::yield();
+        give_way();
     }
     CHECK(std::chrono::steady_clock::now() - begun <
           std::chrono::seconds(3)); // one, and what a busy machine takes
@@ -658,7 +658,7 @@ TEST_CASE("what was posted before a disconnect is sent, also if an attempt to co
     Call disconnect([&] { return VipDisconnect(vi); });
     for (const std::uint64_t end = vipl_now_ns() + kShort * UINT64_C(1000000);
          Handle::state(vi) == VIP_STATE_CONNECTED && vipl_now_ns() < end;) {
-        std::this_thread::yield();
+        give_way();
     }
     stranger.post(VIPL_RNIC_RQ);
     vipl_rnic_hold_rq(&stranger.qp, false);

@@ -69,7 +69,7 @@ struct Pair {
             rc = VipRecvWait(vis[1], kLong, &done);
         });
         while (!waits) {
-            std::this_thread::yield();
+            give_way();
         }
         VIP_DESCRIPTOR *done = nullptr;
         (void)VipRecvWait(vis[0], 2, &done); // nothing comes, and the other thread falls asleep meanwhile

@@ -75,7 +75,7 @@ void await(const std::atomic<int> &calls, int wanted)
 {
     const unsigned long long end = now_ms() + patience();
     while (calls.load() < wanted && now_ms() < end) {
-        std::this_thread::yield();
+        give_way();
     }
     REQUIRE(calls.load() == wanted);
 }

@@ -296,7 +296,7 @@ TEST_CASE("17 VIP_INTERRUPTED: a signal handler runs in a waiting thread", "[ret
     std::thread caller([&] {
         while (!over.load()) { // until one of them finds it asleep
             pthread_kill(waiting, SIGUSR1);
-            std::this_thread::yield();
+            give_way();
         }
     });
     VIP_DESCRIPTOR *done = nullptr;

@@ -40,7 +40,7 @@ public:
                 EXPECT(now_ms() < end);
                 EXPECT(!waiter->back);
                 seen = waiter->thread != 0 && state_of(task_of(waiter->thread)) == 'S' ? seen + 1 : 0;
-                std::this_thread::yield();
+                give_way();
             }
         }
     }
@@ -213,7 +213,7 @@ void close_under_traffic(Random &random)
     const Traffic traffic(*ours, vi, waiters), back(theirs, other, waiters);
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(below(random, 2000));
     while (std::chrono::steady_clock::now() < until) {
-        std::this_thread::yield();
+        give_way();
     }
     REQUIRE_VIP(VipCloseNic(*ours));
     REQUIRE_VIP(VipCloseNic(theirs));

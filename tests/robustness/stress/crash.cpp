@@ -160,7 +160,7 @@ private:
                 if (now_ms() > killed + a_second()) {
                     throw Failure("a survivor does not see the end for a second");
                 }
-                std::this_thread::yield();
+                give_way();
             }
             ++seen_;
         }
@@ -177,7 +177,7 @@ private:
                 if (now_ms() > end) {
                     throw Failure("a survivor does nothing for a second");
                 }
-                std::this_thread::yield();
+                give_way();
             }
         }
     }

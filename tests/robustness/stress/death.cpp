@@ -172,11 +172,11 @@ void kill_at_some_point(Child &child, const Party &party, Random &random, const 
     const unsigned long long end = now_ms() + patience();
     while (party.progress < steps && !crew.failed()) {
         EXPECT(now_ms() < end);
-        std::this_thread::yield();
+        give_way();
     }
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(below(random, 3000));
     while (std::chrono::steady_clock::now() < until) {
-        std::this_thread::yield();
+        give_way();
     }
     child.kill();
 }
@@ -240,7 +240,7 @@ struct Reports {
     {
         const unsigned long long end = now_ms() + patience();
         while (lost < least && now_ms() < end) {
-            std::this_thread::yield();
+            give_way();
         }
         EXPECT(lost >= least);
         EXPECT_EQ(0u, others.load());

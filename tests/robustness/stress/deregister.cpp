@@ -72,7 +72,7 @@ void await(const Condition &condition, const Crew &crew)
     while (!condition()) {
         EXPECT(!crew.failed());
         EXPECT(now_ms() < end);
-        std::this_thread::yield();
+        give_way();
     }
 }
 

@@ -314,7 +314,7 @@ private:
                 if (now_ms() > end) {
                     throw Failure("worker " + std::to_string(i) + " does nothing for a second");
                 }
-                std::this_thread::yield();
+                give_way();
             }
         }
     }
@@ -324,7 +324,7 @@ private:
         const unsigned victim = static_cast<unsigned>(below(random_, kWorkers));
         const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(below(random_, 4000));
         while (std::chrono::steady_clock::now() < until) {
-            std::this_thread::yield();
+            give_way();
         }
         kill(workers_[victim], SIGKILL);
         reap(victim, true);
@@ -362,7 +362,7 @@ private:
             while ((message = post_one(shared_, random_, pair)) == 0) {
                 complain();
                 EXPECT(now_ms() < end);
-                std::this_thread::yield();
+                give_way();
             }
             expect_seen(message, end);
         }
@@ -375,7 +375,7 @@ private:
             if (now_ms() > end) {
                 throw Failure("a completion is told to nobody");
             }
-            std::this_thread::yield();
+            give_way();
         }
     }
 
@@ -396,7 +396,7 @@ private:
                 }
                 EXPECT(now_ms() < end);
                 kill(workers_[i], SIGUSR1);
-                std::this_thread::yield();
+                give_way();
             }
             reap(i, false);
         }

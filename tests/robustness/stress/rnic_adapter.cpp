@@ -193,7 +193,7 @@ private:
                     throw Failure("program " + std::to_string(&one - board_.programs) +
                                   " does not come so far in time");
                 }
-                std::this_thread::yield();
+                give_way();
             }
         }
     }

@@ -236,7 +236,7 @@ private:
             return wait(*vi_, 2 * patience(), done);
         case 1:
             while ((rc = look(*vi_, done)) == VIP_NOT_DONE && now_ms() < end) {
-                std::this_thread::yield();
+                give_way();
             }
             return rc;
         default:

@@ -290,7 +290,7 @@ void await(const Condition &condition)
     const unsigned long long end = now_ms() + 2 * patience();
     while (!condition()) {
         EXPECT(now_ms() < end);
-        std::this_thread::yield();
+        give_way();
     }
 }
 

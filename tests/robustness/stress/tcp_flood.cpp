@@ -97,7 +97,7 @@ void wait_for_descriptors(unsigned count)
     const unsigned long long end = now_ms() + 4 * patience();
     while (count_entries("/proc/self/fd") < count) {
         EXPECT(now_ms() < end);
-        std::this_thread::yield();
+        give_way();
     }
 }
 

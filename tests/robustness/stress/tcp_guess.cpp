@@ -83,7 +83,7 @@ void await_byte(const Span &where, VIP_UINT8 value)
 {
     const unsigned long long end = now_ms() + patience();
     while (where.poll_last() != value && now_ms() < end) {
-        std::this_thread::yield();
+        give_way();
     }
     EXPECT_EQ(value, where.poll_last());
 }

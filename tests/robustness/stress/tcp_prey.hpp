@@ -55,7 +55,7 @@ struct Reports {
     {
         const unsigned long long end = now_ms() + 2 * patience();
         while (of[code] < count && now_ms() < end) {
-            std::this_thread::yield();
+            give_way();
         }
         EXPECT_EQ(count, of[code].load());
     }
