@@ -220,6 +220,7 @@ int rnic_adapter_create(const struct rnic_adapter_config *config, struct rnic_ad
     a->set.fd = a->end.fd = -1;
     a->end.generation = vipl_fork_generation();
     a->used_at = vipl_now_ns();
+    rnic_clock_init(&a->clock, a->used_at);
     rnic_listener_init(&a->pool, a, NULL);
     rnic_stats_init(&a->stats, a);
     int result = set_up(a, config, error, size);
@@ -305,14 +306,19 @@ void rnic_adapter_turn(struct rnic_adapter *adapter)
     resume_functions(adapter);
     adapter->now = vipl_now_ns();
     listen_again(adapter);
-    rnic_card_advance(&adapter->card, adapter->now);
+    rnic_card_advance(&adapter->card, rnic_clock_look(&adapter->clock, adapter->now));
     resume_functions(adapter);
+}
+
+static uint64_t card_deadline(const struct rnic_adapter *a)
+{
+    return rnic_clock_system(&a->clock, rnic_card_deadline(&a->card));
 }
 
 /* When the adapter has to look at the clock again without being woken. */
 static uint64_t next_time(const struct rnic_adapter *a)
 {
-    uint64_t next = rnic_card_deadline(&a->card);
+    uint64_t next = card_deadline(a);
     uint64_t end = a->lingers && a->users == 0 ? a->used_at + LINGER_NS : UINT64_MAX;
     uint64_t again = a->is_deaf ? a->deaf_at + AGAIN_NS : UINT64_MAX;
     end = again < end ? again : end;
@@ -322,6 +328,7 @@ static uint64_t next_time(const struct rnic_adapter *a)
 static void sleep_until(struct rnic_adapter *a, uint64_t time)
 {
     uint64_t now = vipl_now_ns();
+    rnic_clock_sleep(&a->clock, time);
     vipl_pollset_wait(&a->set, time == UINT64_MAX ? UINT64_MAX : time > now ? time - now : 0);
 }
 
@@ -331,7 +338,7 @@ void rnic_adapter_run(struct rnic_adapter *adapter)
     while (!adapter->is_ended) {
         adapter->is_active = false;
         rnic_adapter_turn(adapter);
-        bool is_due = rnic_card_deadline(&adapter->card) <= adapter->now;
+        bool is_due = card_deadline(adapter) <= adapter->now;
         active_at = adapter->is_active || is_due ? adapter->now : active_at;
         if (adapter->now - active_at >= adapter->spin_ns && !is_due && rnic_card_sleep(&adapter->card)) {
             if (adapter->log != NULL) {

@@ -6,6 +6,7 @@
 #ifndef ADAPTER_ADAPTER_H
 #define ADAPTER_ADAPTER_H
 
+#include "adapter/clock.h"
 #include "adapter/function.h"
 #include "adapter/listen.h"
 #include "adapter/log.h"
@@ -52,7 +53,8 @@ struct rnic_adapter {
     bool is_ended;      /* it is to end */
     uint64_t deaf_at;   /* since when it is_deaf */
     uint64_t now;       /* of the last turn */
-    uint64_t used_at;   /* when the last program has gone */
+    struct rnic_clock clock;
+    uint64_t used_at;               /* when the last program has gone */
     uint8_t data[RNIC_MOST_ACCESS]; /* of the reply that is being sent */
     uint8_t frame[RNIC_MOST_FRAME]; /* that has come by the wire */
 };

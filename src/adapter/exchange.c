@@ -29,10 +29,9 @@ static int send_command(struct rnic_function *f)
     return vfu_channel_send(&f->channel, message, sizeof(message), x->data, data_bytes, NULL, 0);
 }
 
-/* Nothing has come: waits for more, or until the time is up. */
-static int await_more(const struct rnic_function *f, uint64_t deadline)
+/* Nothing has come: waits for more; `ms` are left. */
+static int await_more(const struct rnic_function *f, int ms)
 {
-    int ms = vipl_ms_left(deadline);
     if (ms == 0) {
         return ETIMEDOUT;
     }
@@ -47,9 +46,11 @@ static int await_reply(struct rnic_function *f)
     uint64_t deadline = vipl_deadline(REPLY_MS);
     int error = 0;
     while (error == 0 && f->exchange.data != NULL) {
+        int ms = vipl_ms_left(
+            deadline); /* when that is over, one look more: the card may have been kept from it */
         error = rnic_request_serve(f, true);
-        error = error == EAGAIN ? await_more(f, deadline) : error;
-        if (error == 0 && f->exchange.data != NULL && vipl_ms_left(deadline) == 0) {
+        error = error == EAGAIN ? await_more(f, ms) : error;
+        if (error == 0 && f->exchange.data != NULL && ms == 0) {
             error = ETIMEDOUT; /* also for a program whose own requests never cease */
         }
     }

@@ -2,7 +2,8 @@
 /*
  * One request at a time: the thread that makes it holds the lock until the reply is there, and answers meanwhile what the server asks,
  * which may be waiting for that before it replies. A server that says nothing for too long is taken for gone, and hung up on: whatever it
- * had of this process is no longer its.
+ * had of this process is no longer its. That is long, since the end of one shows by its socket at once: one that is only not run, on a
+ * machine that is too busy or by its user's will, shall not cost connections.
  */
 #include "vfio_user/client.h"
 
@@ -14,7 +15,8 @@
 #include "os/os_atomic.h"
 
 enum {
-    REPLY_MS = 5000,
+    GREETING_MS = 5000, /* of what may be no server at all */
+    REPLY_MS = 30000,
     ROOM_MS = 1,
     MOST_REQUEST = 64 + VFU_MOST_TEXT, /* without data */
     MOST_TEXT = 4096                   /* of a server's capabilities */
@@ -56,7 +58,7 @@ static int send_message(struct vfu_client *c, const struct vfu_header *header, c
     }
     int error = vfu_channel_send(&c->channel, message, VFU_HEADER_BYTES + r->bytes, data, data_bytes, r->pass,
                                  r->count);
-    return error == 0 ? flush(c, vipl_deadline(REPLY_MS)) : hang_up(c);
+    return error == 0 ? flush(c, vipl_deadline(c->patience_ms)) : hang_up(c);
 }
 
 /* --- what the server asks --- */
@@ -144,13 +146,14 @@ static int take_message(struct vfu_client *c, const struct vfu_request *r, bool 
 
 static int await_reply(struct vfu_client *c, const struct vfu_request *r)
 {
-    uint64_t deadline = vipl_deadline(REPLY_MS);
+    uint64_t deadline = vipl_deadline(c->patience_ms);
     bool is_reply = false;
     int error = 0;
     while (!is_reply) {
+        int ms = vipl_ms_left(
+            deadline); /* when that is over, one look more: this thread may have been kept from it */
         int result = take_message(c, r, &is_reply, &error);
         if (result == EAGAIN) {
-            int ms = vipl_ms_left(deadline);
             result = ms == 0 ? hang_up(c) : 0;
             (void)vipl_poll(&c->channel.fd, 1, ms, NULL);
         }
@@ -262,7 +265,9 @@ int vfu_client_open(struct vfu_client *client, int fd, vfu_client_dma *dma, void
     int error = vfu_channel_open(&client->channel, fd);
     client->data = vipl_alloc(VFU_MOST_DATA);
     error = error == 0 && client->data == NULL ? ENOMEM : error;
+    client->patience_ms = GREETING_MS;
     error = error == 0 ? greet(client) : error;
+    client->patience_ms = REPLY_MS;
     if (error != 0) {
         vfu_client_close(client);
     }

@@ -18,6 +18,7 @@ struct vfu_client {
     struct vfu_channel channel;     /* its descriptor is constant until the end */
     uint16_t id;                    /* of the last request */
     uint32_t gone;                  /* atomic: the connection is over, for good */
+    unsigned patience_ms;           /* for a reply; constant once the server has said what it is */
     uint8_t *data;                  /* VFU_MOST_DATA for an answer, allocated */
     vfu_client_dma *dma;            /* constant, as the next two */
     void *context;                  /* of it */

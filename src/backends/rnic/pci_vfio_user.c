@@ -24,7 +24,7 @@ enum {
     COOKIE_BYTES = 8,
     CHECK_MS = 10,
     ATTEMPTS = 5,
-    OPENING_MS = 4000, /* for these; less than a reply may take */
+    OPENING_MS = 4000, /* for these; less than a greeting may take */
     PAGE = 65536,
     ITEM = 8,
     CAPABILITIES = 0x34, /* in configuration space */

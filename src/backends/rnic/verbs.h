@@ -16,7 +16,7 @@
  * Results are errno values, 0 for success: ENODEV means that the card is gone or does not answer, and then every later call says
  * so. An object that could not be made leaves nothing behind. Threads: any of them may call, except where a function says that
  * the caller lets one thread at a time do it for an object. What may be called from where a queue is locked says "never blocks";
- * all others wait for the card's answer to a command: microseconds, and VIPL_RNIC_PATIENCE_MS at most.
+ * all others wait for the card's answer to a command: microseconds, and VIPL_RNIC_PATIENCE_MS at most while the card runs.
  */
 #ifndef BACKENDS_RNIC_VERBS_H
 #define BACKENDS_RNIC_VERBS_H
@@ -77,9 +77,11 @@ bool vipl_rnic_is_dead(struct vipl_rnic *rnic);
 /* The same, asking the card itself: reads a register, which a card that was pulled out answers with ones. */
 bool vipl_rnic_probe(struct vipl_rnic *rnic);
 /* A turn of a wait for the card: without a pause at first, then with pauses that grow to a millisecond. Now and then the card is asked whether it is
- * there. False: it is dead, or has been waited for in vain. Begins as {0}. */
+ * there. False: it is dead, or has been waited for in vain: time in which this thread did not run, or the card took to say that it is there, does
+ * not count. Begins as {0}. */
 struct vipl_rnic_wait {
-    uint64_t begun, asked, pause; /* nanoseconds */
+    uint64_t looked, asked; /* at the clock; the card: when */
+    uint64_t waited, pause; /* so far; the next: nanoseconds */
     unsigned turns;
 };
 bool vipl_rnic_wait_on(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait);

@@ -13,7 +13,8 @@ enum {
     SPIN_US = 200, /* a card that is awake takes some microseconds */
     PAUSE_US = 20, /* the first: one that works for others, or waits for a processor, takes longer */
     TURNS_BY_CLOCK = 16,
-    ASK_MS = 200 /* until a card that says nothing is asked whether it is there */
+    ASK_MS = 200, /* until a card that says nothing is asked whether it is there */
+    LATE_MS = 20  /* between two looks at the clock: then this thread was not run */
 };
 enum { PCI_COMMAND = 4, PCI_MEMORY_AND_MASTER = 6 };
 static const uint32_t ALL_ONES = 0xFFFFFFFFu;
@@ -278,6 +279,23 @@ bool vipl_rnic_probe(struct vipl_rnic *rnic)
     return vipl_load_relaxed(&rnic->dead) != 0;
 }
 
+/* The time since the last look, as far as this thread has run. */
+static uint64_t time_waited(const struct vipl_rnic_wait *wait, uint64_t now)
+{
+    uint64_t time = now - wait->looked;
+    return time < LATE_MS * ns_per_ms ? time : LATE_MS * ns_per_ms;
+}
+
+static bool ask_or_look(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
+{
+    if (wait->looked - wait->asked <= ASK_MS * ns_per_ms) {
+        return vipl_rnic_is_dead(rnic);
+    }
+    bool is_dead = vipl_rnic_probe(rnic);
+    wait->asked = wait->looked = vipl_now_ns(); /* a process answers when it is run */
+    return is_dead;
+}
+
 static bool wait_once(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
 {
     vipl_rnic_progress(rnic);
@@ -285,20 +303,20 @@ static bool wait_once(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
         return true;
     }
     uint64_t now = vipl_now_ns();
-    if (wait->begun == 0) {
-        wait->begun = wait->asked = now;
+    if (wait->looked == 0) {
+        wait->looked = wait->asked = now;
         wait->pause = PAUSE_US * UINT64_C(1000);
     }
-    bool asks = now - wait->asked > ASK_MS * ns_per_ms;
-    wait->asked = asks ? now : wait->asked;
-    if (asks ? vipl_rnic_probe(rnic) : vipl_rnic_is_dead(rnic)) {
+    wait->waited += time_waited(wait, now);
+    wait->looked = now;
+    if (ask_or_look(rnic, wait)) {
         return false;
     }
-    if (now - wait->begun > SPIN_US * UINT64_C(1000)) {
+    if (wait->waited > SPIN_US * UINT64_C(1000)) {
         vipl_pause(wait->pause);
         wait->pause = wait->pause < ns_per_ms / 2 ? 2 * wait->pause : ns_per_ms;
     }
-    return now - wait->begun <= VIPL_RNIC_PATIENCE_MS * ns_per_ms;
+    return wait->waited <= VIPL_RNIC_PATIENCE_MS * ns_per_ms;
 }
 
 /* A signal handler may have forked at any moment of it. */

@@ -2,9 +2,13 @@
 //
 // The adapter, which is a process, is killed while three programs exchange over it, VIPL_STRESS_ADAPTERS times. All of them see it
 // within a second, whatever they wait for; every descriptor comes back; and with a new NIC handle they go on, over a new adapter.
+// One that only does not run for a while, as on a machine that is too busy, costs them that time alone.
 #include "exchange.hpp"
 
+#include <chrono>
 #include <ctime>
+#include <functional>
+#include <future>
 #include <memory>
 
 #include <sys/resource.h>
@@ -206,7 +210,82 @@ private:
     unsigned long long worst_ = 0;
 };
 
+/** Something that is done again and again by a thread of its own, until it is told to stop. */
+class Busy {
+public:
+    explicit Busy(std::function<void()> turn)
+    {
+        end_ = std::async(std::launch::async, [this, turn = std::move(turn)] {
+            while (!stop_) {
+                turn();
+                ++turns_;
+            }
+        });
+    }
+    ~Busy() { stop_ = true; }
+    Busy(const Busy &) = delete;
+    Busy &operator=(const Busy &) = delete;
+
+    void await_turns(unsigned count) const
+    {
+        const unsigned enough = turns_ + count;
+        await([&] { return has_failed() || turns_ >= enough; });
+    }
+    bool has_failed() const { return end_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+    void finish()
+    {
+        stop_ = true;
+        end_.get();
+    }
+
+private:
+    std::atomic<bool> stop_{false};
+    std::atomic<unsigned> turns_{0};
+    std::future<void> end_; // waited for first
+};
+
+/** A message to the other VI. */
+void pass_on(Work &receive, Work &send, VIP_VI_HANDLE from, VIP_VI_HANDLE to)
+{
+    VIP_DESCRIPTOR *done = nullptr;
+    post_recv(to, receive);
+    post_send(from, send);
+    REQUIRE_VIP(VipRecvWait(to, 2 * patience(), &done));
+    REQUIRE_VIP(VipSendWait(from, 2 * patience(), &done));
+}
+
+void outlast_a_pause()
+{
+    constexpr unsigned long long kPause =
+        7000; // a card that runs has five seconds for an answer, and so have peers
+    const Nic nic;
+    Memory memory(nic);
+    const Vi from(nic, vi_attributes(VIP_SERVICE_RELIABLE_DELIVERY)),
+        to(nic, vi_attributes(VIP_SERVICE_RELIABLE_DELIVERY));
+    connect_pair(nic, from, nic, to);
+    Work receive = memory.transfer(memory.bytes(64)), send = memory.transfer(memory.bytes(64));
+    Busy messages([&] { pass_on(receive, send, from, to); });
+    Busy commands([&] { const Memory other(nic, 4096); });
+    messages.await_turns(10);
+    commands.await_turns(10);
+    const pid_t adapter = find_adapter();
+    EXPECT(kill(adapter, SIGSTOP) == 0);
+    const unsigned long long end = now_ms() + kPause;
+    await([&] { return messages.has_failed() || commands.has_failed() || now_ms() >= end; });
+    EXPECT(kill(adapter, SIGCONT) == 0);
+    messages.await_turns(10);
+    commands.await_turns(10);
+    messages.finish();
+    commands.finish();
+    EXPECT_EQ(VIP_STATE_CONNECTED, from.state());
+}
+
 } // namespace
+
+TEST_CASE("an adapter that does not run for some seconds costs that time alone", "[adapter]")
+{
+    REQUIRE_NOTHROW(outlast_a_pause());
+}
 
 TEST_CASE("a program that waits for something sleeps, also when the adapter has been killed", "[adapter]")
 {
