@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "adapter/exchange.h"
+#include "adapter/mac.h"
 
 enum { READY_A_TURN = 32, FRAMES_A_TURN = 64, RNIC_LEAST_MTU = 576 };
 static const uint64_t LINGER_NS = UINT64_C(2000000000);
@@ -90,7 +91,7 @@ static void wire_ready(struct rnic_source *source)
     }
 }
 
-/* An interface's own address and frames are the card's, unless others were chosen. */
+/* An interface's own address and frames are the card's, unless others were chosen. Without an interface its address is made. */
 static int open_wire(struct rnic_adapter *a, const struct rnic_adapter_config *config)
 {
     struct rnic_adapter_wire_address address;
@@ -100,6 +101,8 @@ static int open_wire(struct rnic_adapter *a, const struct rnic_adapter_config *c
     }
     if (address.has_mac && !config->has_mac) {
         memcpy(a->config.mac, address.mac, sizeof(a->config.mac));
+    } else if (!config->has_mac) {
+        rnic_mac_choose(config->socket != NULL ? config->socket : config->folder, a->config.mac);
     }
     if (address.mtu != 0 && (!config->has_mtu || address.mtu < a->config.mtu)) {
         a->config.mtu = address.mtu < RNIC_LEAST_MTU  ? RNIC_LEAST_MTU

@@ -25,7 +25,7 @@ struct rnic_adapter_config {
     const char *impair; /* how bad it is, and what faults the card has, see card.h; NULL: none */
     const char *faults;
     const char *log; /* path of the transaction log; NULL: none is kept */
-    bool has_mac;    /* card.mac was chosen; else it is the wire's, if that has one; likewise card.mtu */
+    bool has_mac;    /* card.mac was chosen; else it is the wire's, or made here (mac.h); likewise card.mtu */
     bool has_mtu;
     bool lingers;     /* ends some time after its last program has gone; else it never does */
     uint64_t spin_ns; /* how long it goes on looking for something to do before it sleeps */

@@ -24,8 +24,6 @@ void rnic_adapter_defaults(struct rnic_adapter_config *config)
                                              .profile = RNIC_PROFILE_NONE};
     config->spin_ns = vipl_cpu_count() > 1 ? SPIN_NS : 0;
     (void)vipl_entropy(&config->card.seed, sizeof(config->card.seed));
-    (void)vipl_entropy(config->card.mac, sizeof(config->card.mac));
-    config->card.mac[0] = (uint8_t)((config->card.mac[0] & 0xFC) | 2); /* a single card's, chosen here */
 }
 
 static void say(int lifeline, enum rnic_adapter_start what)

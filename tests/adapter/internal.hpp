@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "adapter/adapter.h"
+#include "adapter/mac.h"
 #include "adapter/options.h"
 #include "backends/rnic/pci.h"
 #include "base/ranges.h"
