@@ -51,6 +51,7 @@ option(VIPL_WERROR "Warnings are errors" OFF)
 option(VIPL_COVERAGE "Instrument for gcov" OFF)
 set(VIPL_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
 set(VIPL_NATIVE_TOOLS "" CACHE PATH "Cross builds: the tools built for this machine, to talk to this build's in a test")
+set(VIPL_TEST_RNICD "" CACHE FILEPATH "The adapter on which tests of the device rnic run; empty: the one of this build")
 set(VIPL_TEST_TIMEOUT_SCALE 1 CACHE STRING "Multiplies every test's time limit (emulators, sanitizers)")
 set(VIPL_TEST_BUSY 1 CACHE STRING "Multiplies it again, where others may have most of the machine for minutes (CI)")
 

@@ -90,6 +90,11 @@ macro(vipl_left_out file)
     endif()
 endmacro()
 
+set(vipl_test_rnicd $<TARGET_FILE:vipl_rnicd>)
+if(VIPL_TEST_RNICD)
+    set(vipl_test_rnicd ${VIPL_TEST_RNICD})
+endif()
+
 # vipl_test(<kind.name> TIMEOUT <seconds> [CONFIGURATION <name>] [ENVIRONMENT <var=value>...] COMMAND <command>...): one that has a
 # configuration is there for `ctest -C <name>` only.
 function(vipl_test name)
@@ -115,7 +120,7 @@ function(vipl_test name)
         list(PREPEND arg_ENVIRONMENT VIPL_SERVER=$<TARGET_FILE:vipl_server>)
     endif()
     if(TARGET vipl_rnicd AND NOT CMAKE_CROSSCOMPILING)
-        list(PREPEND arg_ENVIRONMENT VIPL_RNICD=$<TARGET_FILE:vipl_rnicd>)
+        list(PREPEND arg_ENVIRONMENT VIPL_RNICD=${vipl_test_rnicd})
     endif()
     add_test(NAME ${name} COMMAND ${arg_COMMAND} CONFIGURATIONS ${arg_CONFIGURATION})
     set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${limit} COST ${cost} SKIP_RETURN_CODE 77
@@ -139,6 +144,6 @@ function(vipl_rnic_test name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ADAPTER;ENVIRONMENT;COMMAND")
     list(POP_FRONT arg_COMMAND program)
     vipl_test(${name} TIMEOUT 300 ENVIRONMENT VIPL_TEST_DEVICE=rnic ${arg_ENVIRONMENT}
-              COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/support/with_adapter.py $<TARGET_FILE:vipl_rnicd>
+              COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/support/with_adapter.py ${vipl_test_rnicd}
                       ${arg_ADAPTER} -- $<TARGET_FILE:${program}> ${arg_COMMAND})
 endfunction()
