@@ -202,12 +202,25 @@ typedef uintptr_t wide __attribute__((may_alias));
 
 /* Not memmove(): where the processor has an instruction for strings (x86's REP MOVSB) it uses that, which is interrupted at any byte, and
  * whose stores are seen in any order. `volatile` keeps the compiler from using it here. */
+static inline void store_wide(unsigned char *to, const unsigned char *from)
+{
+    wide held;
+    memcpy(&held, from, sizeof(held));
+    *(volatile wide *)(void *)to = held;
+}
+
 static void copy_wide(unsigned char *to, const unsigned char *from, size_t n)
 {
-    for (size_t done = 0; done < n; done += sizeof(wide)) {
-        wide held;
-        memcpy(&held, from + done, sizeof(held));
-        *(volatile wide *)(void *)(to + done) = held;
+    const size_t each = sizeof(wide);
+    size_t done = 0;
+    for (; n - done >= 4 * each; done += 4 * each) {
+        store_wide(to + done, from + done);
+        store_wide(to + done + each, from + done + each);
+        store_wide(to + done + 2 * each, from + done + 2 * each);
+        store_wide(to + done + 3 * each, from + done + 3 * each);
+    }
+    for (; done < n; done += each) {
+        store_wide(to + done, from + done);
     }
 }
 
