@@ -193,20 +193,30 @@ static void copy_short(unsigned char *to, const unsigned char *from, size_t n)
     copy_by_items(to, held, n);
 }
 
-/* What is one store, of whole items, where it is aligned. */
-#if defined(__SSE2__) || defined(__aarch64__)
+/* Not memmove(): where the processor has an instruction for strings (x86's REP MOVSB) it uses that, which is interrupted at any byte, and
+ * whose stores are seen in any order. What is stored here is aligned, and one store, or several of whole items; `volatile`
+ * keeps the compiler from that instruction. To ThreadSanitizer words alone can be atomic. */
+#if (defined(__SSE2__) || defined(__aarch64__)) && !defined(__SANITIZE_THREAD__)
 typedef uint32_t wide __attribute__((vector_size(16), may_alias));
+
+static inline void put_wide(unsigned char *to, wide held)
+{
+    *(volatile wide *)(void *)to = held;
+}
 #else
 typedef uintptr_t wide __attribute__((may_alias));
+
+static inline void put_wide(unsigned char *to, wide held)
+{
+    __atomic_store_n((wide *)(void *)to, held, __ATOMIC_RELAXED);
+}
 #endif
 
-/* Not memmove(): where the processor has an instruction for strings (x86's REP MOVSB) it uses that, which is interrupted at any byte, and
- * whose stores are seen in any order. `volatile` keeps the compiler from using it here. */
-static inline void store_wide(unsigned char *to, const unsigned char *from)
+static inline void move_wide(unsigned char *to, const unsigned char *from)
 {
     wide held;
     memcpy(&held, from, sizeof(held));
-    *(volatile wide *)(void *)to = held;
+    put_wide(to, held);
 }
 
 static void copy_wide(unsigned char *to, const unsigned char *from, size_t n)
@@ -214,13 +224,13 @@ static void copy_wide(unsigned char *to, const unsigned char *from, size_t n)
     const size_t each = sizeof(wide);
     size_t done = 0;
     for (; n - done >= 4 * each; done += 4 * each) {
-        store_wide(to + done, from + done);
-        store_wide(to + done + each, from + done + each);
-        store_wide(to + done + 2 * each, from + done + 2 * each);
-        store_wide(to + done + 3 * each, from + done + 3 * each);
+        move_wide(to + done, from + done);
+        move_wide(to + done + each, from + done + each);
+        move_wide(to + done + 2 * each, from + done + 2 * each);
+        move_wide(to + done + 3 * each, from + done + 3 * each);
     }
     for (; done < n; done += each) {
-        store_wide(to + done, from + done);
+        move_wide(to + done, from + done);
     }
 }
 
