@@ -245,7 +245,7 @@ static void copy_long(unsigned char *to, const unsigned char *from, size_t n)
     copy_by_items(to + head + body, from + head + body, n - head - body);
 }
 
-/* Nobody waits for bytes in memory from which they come. */
+/* No program spins on memory from which the bytes come. */
 static void copy_run(unsigned char *to, const unsigned char *from, size_t n)
 {
     if (n <= SHORT_RUN) {
