@@ -56,7 +56,8 @@ bool vipl_iov_gather(void *to, const struct vipl_sg *from, size_t offset, size_t
 /* The pieces of a list's bytes [offset, offset + bytes); returns how many, at most as many as the list has. */
 unsigned vipl_iov_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes);
 /* Copies in address order, aligned items of 4 bytes (8, on 64-bit hosts) whole, the tail last: a receiver may spin on
- * any word. Source and target may overlap; then only the bytes are promised. Through the kernel the tail is last too, and as whole as the kernel stores 4 or 8 aligned bytes. */
+ * any word. Source and target may overlap; then only the bytes are promised. Through the kernel the tail is last too, and
+ * as whole as the kernel stores 4 or 8 aligned bytes; the items before it are as the kernel likes. */
 enum vipl_iov_result vipl_iov_ordered(unsigned char *to, const struct vipl_sg *from);
 
 #endif
