@@ -46,6 +46,7 @@ option(VIPL_INSTALL "Add the install rules" ${vipl_top_level})
 # What systems without event descriptors have: built and tested here too.
 option(VIPL_WAKER_PIPE "Threads are woken by pipes instead of eventfds" OFF)
 
+option(VIPL_LTO "Link-time optimisation of the shared library in optimised builds, with compilers that have it (gcc)" ON)
 option(VIPL_FUZZ "Build libFuzzer programs, which ./dev fuzz runs (clang)" OFF)
 option(VIPL_WERROR "Warnings are errors" OFF)
 option(VIPL_COVERAGE "Instrument for gcov" OFF)

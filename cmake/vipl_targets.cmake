@@ -2,6 +2,7 @@
 # The only build vocabulary: vipl_objects, vipl_layer, vipl_card, vipl_backend, vipl_library; vipl_program; and
 # vipl_test, vipl_catch_program in vipl_tests.cmake.
 
+include(CheckCCompilerFlag)
 include(CheckCSourceCompiles)
 include(CheckLinkerFlag)
 if(VIPL_INSTALL)
@@ -34,6 +35,18 @@ endif()
 set(vipl_version_script "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/vipl.map")
 check_linker_flag(C "${vipl_version_script}" VIPL_LINKER_HAS_VERSION_SCRIPT)
 check_linker_flag(C "LINKER:-z,nodelete" VIPL_LINKER_HAS_NODELETE)
+
+# Link-time optimisation, of the shared library. The objects have both forms of their code; in the static library the compiler's own form is
+# taken out, because another version of the compiler refuses it, and because it would make each link of a program slow. clang's
+# objects have only one form.
+set(vipl_lto OFF)
+if(VIPL_LTO AND CMAKE_OBJCOPY AND NOT VIPL_SANITIZE AND NOT VIPL_COVERAGE AND CMAKE_C_COMPILER_ID STREQUAL "GNU"
+   AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
+    set(CMAKE_REQUIRED_LINK_OPTIONS -flto=auto)
+    check_c_compiler_flag("-flto=auto -ffat-lto-objects" VIPL_COMPILER_HAS_LTO)
+    unset(CMAKE_REQUIRED_LINK_OPTIONS)
+    set(vipl_lto ${VIPL_COMPILER_HAS_LTO})
+endif()
 
 # A forked child's malloc() may stand still there; asan_fork.c says why.
 set(vipl_asan_forgets_forks OFF)
@@ -103,6 +116,9 @@ function(vipl_objects target)
                                VIPL_SERVER_PROGRAM="$<$<BOOL:${VIPL_INSTALL}>:${CMAKE_INSTALL_FULL_LIBEXECDIR}/vipl-server>"
                                VIPL_RNICD_PROGRAM="$<$<BOOL:${VIPL_INSTALL}>:${CMAKE_INSTALL_FULL_LIBEXECDIR}/vipl-rnicd>")
     target_link_libraries(${target} PRIVATE Threads::Threads)
+    if(vipl_lto)
+        target_compile_options(${target} PRIVATE -flto=auto -ffat-lto-objects)
+    endif()
     if(VIPL_BACKEND_TCP)
         target_include_directories(${target} SYSTEM PRIVATE ${VIPL_LIBUV_INCLUDE})
     endif()
@@ -191,10 +207,17 @@ function(vipl_library kind type)
     set_target_properties(${target} PROPERTIES OUTPUT_NAME vipl EXPORT_NAME ${kind} LINKER_LANGUAGE C)
     vipl_public_includes(${target} include "")
     target_link_libraries(${target} PRIVATE ${vipl_private_libraries})
+    if(vipl_lto AND type STREQUAL "STATIC")
+        add_custom_command(TARGET ${target} POST_BUILD COMMAND ${CMAKE_OBJCOPY} "--remove-section=.gnu.lto_*"
+                           "--remove-section=.gnu.debuglto_*" $<TARGET_FILE:${target}> VERBATIM)
+    endif()
     if(type STREQUAL "SHARED")
         set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
         if(WIN32)
             target_compile_definitions(${target} INTERFACE VIPL_SHARED)
+        endif()
+        if(vipl_lto)
+            target_link_options(${target} PRIVATE -flto=auto)
         endif()
         if(VIPL_LINKER_HAS_VERSION_SCRIPT)
             target_link_options(${target} PRIVATE ${vipl_version_script})
@@ -234,6 +257,9 @@ function(vipl_helper target name folder)
     vipl_internal_includes(${target})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C
                           RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/libexec)
+    if(vipl_lto)
+        target_link_options(${target} PRIVATE -fno-lto) # it is linked fast
+    endif()
     target_link_libraries(${target} PRIVATE ${vipl_private_libraries})
 endfunction()
 

@@ -14,7 +14,7 @@ import tempfile
 # Which rooms a room's files may include, besides the public headers; an entry with a slash is one header, or with a star
 # headers. src/share is two rooms: what clients and the server share, and the clients.
 CONTRACT = {'core/backend.h', 'core/backend_up.h'}
-SHARED = {'share/arena.h', 'share/call.h', 'share/note.h', 'share/rings.h', 'share/start.h'}
+SHARED = {'share/arena.h', 'share/call.h', 'share/note.h', 'share/posts.h', 'share/rings.h', 'share/start.h'}
 ROOMS = {
     'src/api': {'api', 'core', 'share/client*.h', 'base', 'os'},
     'src/core': {'core', 'base', 'os'},
@@ -32,7 +32,7 @@ ROOMS = {
     'src/os': {'os'},
     # Figures of the card itself: its driver, its model, and what its users have of the system.
     'bench/papers': {'backends/rnic/verbs.h', 'backends/rnic/pci.h', 'devices/rnic/card.h', 'devices/rnic/impair.h',
-                     'rnic/registers.h', 'os/os.h', 'endpoint.h', 'sim.h', 'table.h'},
+                     'rnic/registers.h', 'os/os.h', 'endpoint.h', 'sim.h', 'table.h', 'tool_os.h', 'tool_text.h', 'tool_vipl.h'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
 # The driver of the card has the card's registers and a bus, and one bus that has the card in this process.

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <vipl/posix.h>
+
 #include "tool_os.h"
 #include "tool_text.h"
 
@@ -37,28 +39,59 @@ struct tool_device_name tool_device_name(VIP_NIC_HANDLE nic)
     return name;
 }
 
+bool tool_mem_is_shared;
+
+static void *allocate(size_t length, bool shared)
+{
+    void *base = NULL;
+
+    if (shared) {
+        VIP_RETURN rc = VipxAllocShared((VIP_ULONG)length, &base);
+
+        if (rc != VIP_SUCCESS) {
+            tool_complain_rc("VipxAllocShared", rc);
+        }
+        return rc == VIP_SUCCESS ? base : NULL;
+    }
+    if (posix_memalign(&base, 4096, length) != 0) {
+        tool_complain("no memory for %llu bytes", (unsigned long long)length);
+        return NULL;
+    }
+    return base;
+}
+
+static void give_back(void *base, bool shared)
+{
+    if (shared) {
+        VipxFreeShared(base);
+    } else {
+        free(base);
+    }
+}
+
 bool tool_mem_create(VIP_NIC_HANDLE nic, size_t length, bool rdma_write, bool rdma_read, struct tool_mem *mem)
 {
     VIP_MEM_ATTRIBUTES attributes = {NULL, rdma_write, rdma_read};
     size_t rounded = (length + 4095) & ~(size_t)4095;
-    void *base = NULL;
+    bool shared = tool_mem_is_shared;
+    void *base = allocate(rounded, shared);
     VIP_RETURN rc;
 
     memset(mem, 0, sizeof(*mem));
-    if (posix_memalign(&base, 4096, rounded) != 0) {
-        tool_complain("no memory for %llu bytes", (unsigned long long)rounded);
+    if (base == NULL) {
         return false;
     }
     memset(base, 0, rounded);
     rc = VipRegisterMem(nic, base, (VIP_ULONG)rounded, &attributes, &mem->handle);
     if (rc != VIP_SUCCESS) {
         tool_complain_rc("VipRegisterMem", rc);
-        free(base);
+        give_back(base, shared);
         return false;
     }
     mem->nic = nic;
     mem->base = base;
     mem->length = rounded;
+    mem->is_shared = shared;
     return true;
 }
 
@@ -66,7 +99,7 @@ void tool_mem_destroy(struct tool_mem *mem)
 {
     if (mem->base != NULL) {
         VipDeregisterMem(mem->nic, mem->base, mem->handle);
-        free(mem->base);
+        give_back(mem->base, mem->is_shared);
         memset(mem, 0, sizeof(*mem));
     }
 }

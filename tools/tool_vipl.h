@@ -33,6 +33,7 @@ struct tool_mem {
     VIP_MEM_HANDLE handle;
     unsigned char *base; /* NULL: none */
     size_t length;
+    bool is_shared;
 };
 
 /* NULL names the default device. On failure *nic is NULL. */
@@ -43,6 +44,9 @@ struct tool_device_name {
     char text[sizeof(((VIP_NIC_ATTRIBUTES *)NULL)->Name) + 1];
 };
 struct tool_device_name tool_device_name(VIP_NIC_HANDLE nic);
+
+/* Later memory is VipxAllocShared()'s: peers on this host map it. */
+extern bool tool_mem_is_shared;
 
 bool tool_mem_create(VIP_NIC_HANDLE nic, size_t length, bool rdma_write, bool rdma_read,
                      struct tool_mem *mem);

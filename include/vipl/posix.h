@@ -79,6 +79,9 @@ VIPL_API VIP_RETURN VI_CALL VipxOpenNic(const VIP_CHAR *DeviceName, VIP_ULONG Fl
  * Allocate memory for descriptors and buffers of shareable objects. It is cleared, aligned to 65,536 bytes, and at the same
  * address in this process and in all processes that share objects with it, including those that exist already.
  *
+ * It can be registered with NIC handles that are not shareable too. RDMA Writes and Reads between two processes of one host that go to such memory
+ * over the loopback device take no system call, where the system lets the processes into each other's memory.
+ *
  * Processes have references to it as to any shareable object. The setting VIPL_SHARED_MIB (default 1024; 64 on 32-bit
  * systems) says how many MiB there are in all; memory that has not been written costs nothing.
  *

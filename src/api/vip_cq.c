@@ -2,6 +2,7 @@
 /* Entry points: completion queues. */
 #include "base/guard.h"
 #include "base/handle.h"
+#include "base/often.h"
 #include "core/cq.h"
 #include "core/nic.h"
 #include "core/queue.h"
@@ -100,7 +101,7 @@ static struct vipl_work *oldest_locked(struct vipl_cq *cq)
     if (link == NULL) {
         return NULL;
     }
-    cq->count--;
+    vipl_store_relaxed(&cq->count, cq->count - 1);
     vipl_ready_fd_update(cq->ready_fd, cq->count > 0);
     return VIPL_CONTAINER(link, struct vipl_work, cq_link);
 }
@@ -155,30 +156,44 @@ static void hand_out(const struct take *take, VIP_VI_HANDLE *vi, VIP_BOOLEAN *re
     }
 }
 
+/* Makes progress for a queue that looked empty. False: there is nothing to be done. */
+static bool poll_for(const struct vipl_cq *cq, void *handle)
+{
+    struct vipl_nic *nic = vipl_load_ptr((void **)&cq->nic);
+    if (vipl_nic_is_quiet(nic)) {
+        return false;
+    }
+    if (!vipl_nic_poll_quickly(nic)) {
+        nic = nic_of(handle);
+        if (nic != NULL) {
+            vipl_nic_progress(nic);
+            vipl_nic_put(nic);
+        }
+    }
+    return true;
+}
+
 VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
     struct take take = {.handle = CQHandle};
     if (ViHandle == NULL || RecvQueue == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    *ViHandle = NULL;
     if (!vipl_guard_enter_safe()) {
-        *ViHandle = NULL;
         return VIP_NOT_DONE;
     }
-    VIP_RETURN rc = attempt_take(&take, NULL);
-    if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(CQHandle)) {
-        rc = vipl_share_cq_done(CQHandle, ViHandle, RecvQueue);
-        vipl_guard_leave_safe();
-        return rc;
-    }
-    struct vipl_nic *nic = rc == VIP_NOT_DONE ? nic_of(CQHandle) : NULL;
-    if (nic != NULL) {
-        vipl_nic_progress(nic);
-        vipl_nic_put(nic);
+    struct vipl_cq *empty = vipl_cq_if_empty(CQHandle);
+    VIP_RETURN rc = VIP_NOT_DONE;
+    if (empty == NULL || poll_for(empty, CQHandle)) {
         rc = attempt_take(&take, NULL);
     }
+    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(CQHandle)) {
+        rc = vipl_share_cq_done(CQHandle, ViHandle, RecvQueue);
+    } else {
+        hand_out(&take, ViHandle, RecvQueue, rc);
+    }
     vipl_guard_leave_safe();
-    hand_out(&take, ViHandle, RecvQueue, rc);
     return rc;
 }
 

@@ -2,6 +2,7 @@
 /* Entry points of the data path: posting, and taking what is complete from a work queue. */
 #include "base/guard.h"
 #include "base/handle.h"
+#include "base/often.h"
 #include "core/nic.h"
 #include "core/service.h"
 #include "core/transfer.h"
@@ -21,7 +22,7 @@ VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_post_send(ViHandle, DescriptorPtr, MemoryHandle);
-    if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(ViHandle)) {
+    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(ViHandle)) {
         rc = vipl_share_post(ViHandle, false, DescriptorPtr, MemoryHandle);
     }
     vipl_guard_leave_safe();
@@ -38,7 +39,7 @@ VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_post_recv(ViHandle, DescriptorPtr, MemoryHandle);
-    if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(ViHandle)) {
+    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(ViHandle)) {
         rc = vipl_share_post(ViHandle, true, DescriptorPtr, MemoryHandle);
     }
     vipl_guard_leave_safe();
@@ -74,6 +75,7 @@ static VIP_RETURN attempt_reap(void *arg, struct vipl_waiter *waiter)
     VIP_RETURN rc = vipl_queue_reap_locked(q, &reap->descriptor);
     if (rc == VIP_NOT_DONE && waiter != NULL) {
         vipl_list_append(&q->waiters, &waiter->link);
+        vipl_queue_watch(q);
     }
     vipl_mutex_unlock(&q->lock);
     return rc;
@@ -101,25 +103,68 @@ static bool progress_for(void *handle)
     return true;
 }
 
-static VIP_RETURN progress_and_reap(void *handle, bool recv, VIP_DESCRIPTOR **out)
+/* The queue looked empty, and there may be something to do; the thread is inside. */
+static VIPL_APART VIP_RETURN poll_and_reap(struct vipl_nic *nic, void *handle, bool recv,
+                                           VIP_DESCRIPTOR **out)
 {
-    return progress_for(handle) ? reap_now(handle, recv, out) : VIP_NOT_DONE;
+    VIP_RETURN rc = VIP_INVALID_PARAMETER;
+    *out = NULL;
+    if ((nic != NULL && vipl_nic_poll_quickly(nic)) || progress_for(handle)) {
+        rc = reap_now(handle, recv, out);
+    }
+    vipl_guard_leave_safe();
+    return rc;
+}
+
+/* A completion that not only this call is to know of. The queue's lock is held, the thread is inside. */
+static VIPL_APART VIP_RETURN reap_and_tell(struct vipl_queue *q, VIP_DESCRIPTOR **out)
+{
+    VIP_RETURN rc = vipl_queue_reap_locked(q, out);
+    vipl_mutex_unlock(&q->lock);
+    vipl_guard_leave_safe();
+    return rc;
+}
+
+/* It is no private VI of this process's; the thread is inside. */
+static VIPL_RARE VIP_RETURN done_elsewhere(void *handle, bool recv, VIP_DESCRIPTOR **out)
+{
+    *out = NULL;
+    VIP_RETURN rc =
+        vipl_handle_is_shared(handle) ? vipl_share_done(handle, recv, out) : VIP_INVALID_PARAMETER;
+    vipl_guard_leave_safe();
+    return rc;
 }
 
 static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **out)
 {
-    if (out == NULL) {
+    if (VIPL_SELDOM(out == NULL)) {
         return VIP_INVALID_PARAMETER;
     }
-    if (!vipl_guard_enter_safe()) {
+    if (VIPL_SELDOM(!vipl_guard_enter_safe())) {
         *out = NULL;
         return VIP_NOT_DONE;
     }
-    VIP_RETURN rc = reap_now(handle, recv, out);
-    if (rc == VIP_NOT_DONE) {
-        rc = progress_and_reap(handle, recv, out);
-    } else if (rc == VIP_INVALID_PARAMETER && vipl_handle_is_shared(handle)) {
-        rc = vipl_share_done(handle, recv, out);
+    struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
+    if (VIPL_SELDOM(vi == NULL)) {
+        return done_elsewhere(handle, recv, out);
+    }
+    VIP_RETURN rc = VIP_NOT_DONE;
+    struct vipl_queue *q = recv ? &vi->recv : &vi->send;
+    if (vipl_queue_looks_empty(q)) {
+        struct vipl_nic *nic = vipl_vi_nic_hint(vi, handle);
+        if (nic == NULL || !vipl_nic_is_quiet(nic)) {
+            return poll_and_reap(nic, handle, recv, out);
+        }
+        *out = NULL;
+    } else {
+        if (VIPL_SELDOM(!vipl_vi_lock_found(vi, handle, recv))) {
+            return done_elsewhere(handle, recv, out);
+        }
+        if (q->cq != NULL || q->ready_fd != NULL) {
+            return reap_and_tell(q, out);
+        }
+        rc = vipl_queue_reap_locked(q, out);
+        vipl_mutex_unlock(&q->lock);
     }
     vipl_guard_leave_safe();
     return rc;
@@ -207,6 +252,7 @@ static VIP_RETURN enlist(VIP_VI_HANDLE handle, bool recv, struct vipl_event *eve
         return VIP_INVALID_PARAMETER;
     }
     vipl_list_append(&q->notifies, &event->link);
+    vipl_queue_watch(q);
     if (vipl_queue_reap_locked(q, &descriptor) != VIP_NOT_DONE) {
         vipl_event_fire_vi(q, descriptor);
     }

@@ -38,6 +38,7 @@ static VIP_RETURN of_queue(struct query *query, void *handle, bool recv)
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     if (q->cq == NULL) {
         rc = attach_locked(query, &q->ready_fd, q->reaped != q->completed, q->vi->nic);
+        vipl_queue_watch(q);
     }
     vipl_mutex_unlock(&q->lock);
     return rc;

@@ -13,7 +13,12 @@
 #include "os/os.h"
 #include "os/os_mutex.h"
 
-enum { CHUNK_BITS = 10, CHUNK = 1 << CHUNK_BITS, KIND_BITS = VIPL_KIND_BITS, SLOT_BITS = VIPL_SLOT_BITS };
+enum {
+    CHUNK_BITS = VIPL_HANDLE_CHUNK_BITS,
+    CHUNK = VIPL_HANDLE_CHUNK,
+    KIND_BITS = VIPL_KIND_BITS,
+    SLOT_BITS = VIPL_SLOT_BITS
+};
 #if UINTPTR_MAX > 0xFFFFFFFFu
 #define STAMP_MASK UINT32_MAX
 #else
@@ -21,31 +26,25 @@ enum { CHUNK_BITS = 10, CHUNK = 1 << CHUNK_BITS, KIND_BITS = VIPL_KIND_BITS, SLO
 #endif
 enum { CHUNKS = (1 << SLOT_BITS) / CHUNK, NO_SLOT = -1 };
 
-struct entry {
-    void *object;      /* written before stamp is released; pairs with find's acquire */
-    uint32_t stamp;    /* 0 in its kind bits: free */
-    int32_t next_free; /* guarded by lock */
-};
+void *vipl_handle_chunks[CHUNKS];
 
 static struct {
     struct vipl_mutex lock; /* rank HANDLE; guards all but what find reads */
-    void *chunks[CHUNKS];   /* struct entry[CHUNK]; released once written */
     void *left[CHUNKS];     /* the parent's, for leak checkers: through them all of its objects are reached */
     int32_t first_chunk;    /* those of this process begin here and go round */
     int32_t used_chunks;
     int32_t first_free;
     int32_t last_free;
-} table = {.lock = {0, VIPL_RANK_HANDLE}, .first_free = NO_SLOT, .last_free = NO_SLOT};
+} table = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_HANDLE), .first_free = NO_SLOT, .last_free = NO_SLOT};
 
-static struct entry *entry_at(int32_t slot)
+static struct vipl_handle_entry *entry_at(int32_t slot)
 {
-    struct entry *chunk = vipl_load_ptr(&table.chunks[slot >> CHUNK_BITS]);
-    return chunk == NULL ? NULL : &chunk[slot & (CHUNK - 1)];
+    return vipl_handle_entry_at((uint32_t)slot);
 }
 
 static void append_free_locked(int32_t slot)
 {
-    struct entry *e = entry_at(slot);
+    struct vipl_handle_entry *e = entry_at(slot);
     e->next_free = NO_SLOT;
     if (table.first_free == NO_SLOT) {
         table.first_free = slot;
@@ -61,7 +60,7 @@ static void grow_locked(void)
     if (table.used_chunks == CHUNKS || vipl_entropy(&salt, sizeof(salt)) != 0) {
         return;
     }
-    struct entry *chunk = vipl_zalloc(sizeof(*chunk) * CHUNK);
+    struct vipl_handle_entry *chunk = vipl_zalloc(sizeof(*chunk) * CHUNK);
     if (chunk == NULL) {
         return;
     }
@@ -71,7 +70,7 @@ static void grow_locked(void)
         chunk[i].stamp = (salt + (uint32_t)i * 0x9E3779B9u) << KIND_BITS & STAMP_MASK;
     }
     table.used_chunks++;
-    vipl_store_ptr(&table.chunks[chunk_at], chunk); /* pairs with entry_at */
+    vipl_store_ptr(&vipl_handle_chunks[chunk_at], chunk); /* pairs with entry_at */
     for (int32_t i = 0; i < CHUNK; i++) {
         append_free_locked(base + i);
     }
@@ -88,7 +87,7 @@ void *vipl_handle_create(enum vipl_kind kind, void *object)
         vipl_mutex_unlock(&table.lock);
         return NULL;
     }
-    struct entry *e = entry_at(slot);
+    struct vipl_handle_entry *e = entry_at(slot);
     table.first_free = e->next_free;
     uint32_t stamp =
         ((e->stamp + (1u << KIND_BITS)) & STAMP_MASK & ~((1u << KIND_BITS) - 1)) | (uint32_t)kind;
@@ -106,23 +105,10 @@ static int32_t slot_of(const void *handle)
 void vipl_handle_destroy(void *handle)
 {
     vipl_mutex_lock(&table.lock);
-    struct entry *e = entry_at(slot_of(handle));
+    struct vipl_handle_entry *e = entry_at(slot_of(handle));
     vipl_store_release(&e->stamp, e->stamp & ~((1u << KIND_BITS) - 1));
     append_free_locked(slot_of(handle));
     vipl_mutex_unlock(&table.lock);
-}
-
-void *vipl_handle_find(enum vipl_kind kind, const void *handle)
-{
-    uintptr_t stamp = (uintptr_t)handle >> SLOT_BITS;
-    if ((stamp & ((1u << KIND_BITS) - 1)) != (uintptr_t)kind) {
-        return NULL;
-    }
-    struct entry *e = entry_at(slot_of(handle));
-    if (e == NULL || vipl_load_acquire(&e->stamp) != stamp) { /* pairs with create's release */
-        return NULL;
-    }
-    return vipl_load_ptr(&e->object);
 }
 
 void vipl_handle_abandon(void)
@@ -130,8 +116,8 @@ void vipl_handle_abandon(void)
     vipl_mutex_init(&table.lock, VIPL_RANK_HANDLE);
     for (int32_t i = 0; i < table.used_chunks; i++) {
         int32_t chunk_at = (table.first_chunk + i) % CHUNKS;
-        table.left[chunk_at] = table.chunks[chunk_at];
-        table.chunks[chunk_at] = NULL; /* not found here any more, untouched in the parent */
+        table.left[chunk_at] = vipl_handle_chunks[chunk_at];
+        vipl_handle_chunks[chunk_at] = NULL; /* not found here any more, untouched in the parent */
     }
     table.first_chunk = (table.first_chunk + table.used_chunks) % CHUNKS; /* its slots are not used here */
     table.used_chunks = 0;

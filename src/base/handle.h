@@ -11,7 +11,10 @@
 #define VIPL_BASE_HANDLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "os/os_atomic.h"
 
 enum vipl_kind { VIPL_KIND_NIC = 1, VIPL_KIND_VI, VIPL_KIND_CQ, VIPL_KIND_PTAG, VIPL_KIND_CONN, VIPL_KINDS };
 
@@ -43,7 +46,36 @@ static inline uint32_t vipl_handle_slot(const void *handle)
 /* A handle for a new object, NULL if the table is full or memory is short. */
 void *vipl_handle_create(enum vipl_kind kind, void *object);
 void vipl_handle_destroy(void *handle);
-void *vipl_handle_find(enum vipl_kind kind, const void *handle); /* NULL: not a live handle of that kind */
-void vipl_handle_abandon(void);                                  /* in a forked child */
+void vipl_handle_abandon(void); /* in a forked child */
+
+enum { VIPL_HANDLE_CHUNK_BITS = 10, VIPL_HANDLE_CHUNK = 1 << VIPL_HANDLE_CHUNK_BITS };
+
+struct vipl_handle_entry {
+    void *object;      /* atomic: written before stamp is released; pairs with find's acquire */
+    uint32_t stamp;    /* atomic; 0 in its kind bits: free */
+    int32_t next_free; /* guarded by the table's lock */
+};
+
+/* atomic: struct vipl_handle_entry[VIPL_HANDLE_CHUNK]; released once written, see handle.c */
+extern void *vipl_handle_chunks[(1 << VIPL_SLOT_BITS) / VIPL_HANDLE_CHUNK];
+
+static inline struct vipl_handle_entry *vipl_handle_entry_at(uint32_t slot)
+{
+    struct vipl_handle_entry *chunk =
+        (struct vipl_handle_entry *)vipl_load_ptr(&vipl_handle_chunks[slot >> VIPL_HANDLE_CHUNK_BITS]);
+    return chunk == NULL ? NULL : &chunk[slot & (VIPL_HANDLE_CHUNK - 1)];
+}
+
+/* NULL: not a live handle of that kind. On the path of each message, so here. */
+static inline void *vipl_handle_find(enum vipl_kind kind, const void *handle)
+{
+    uintptr_t stamp = (uintptr_t)handle >> VIPL_SLOT_BITS;
+    const struct vipl_handle_entry *e = vipl_handle_entry_at(vipl_handle_slot(handle));
+    if (e == NULL || vipl_load_acquire(&e->stamp) != stamp || /* pairs with create's release */
+        (stamp & ((1u << VIPL_KIND_BITS) - 1)) != (uintptr_t)kind) {
+        return NULL;
+    }
+    return vipl_load_ptr(&e->object);
+}
 
 #endif

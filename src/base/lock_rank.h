@@ -12,6 +12,7 @@
 enum vipl_lock_rank {
     VIPL_RANK_NOTES = 1, /* server.c: messages of one client are read and handled in their order */
     VIPL_RANK_RIGHTS,    /* server/rights.c: the clients' processes, and what the server itself may do */
+    VIPL_RANK_POSTS,     /* share/client_post.c: a client's ring of posts; server/posts.c: all of them */
     VIPL_RANK_SHARE, /* share/client.c, server/objects.c, server/heap.c: a client's channels; the server's objects */
     VIPL_RANK_REGIONS, /* mem.h: one region ends or changes at a time, at the backend too */
     VIPL_RANK_LISTEN,  /* listener.c: a NIC handle begins or ceases to take requests, at the backend too */

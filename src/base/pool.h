@@ -24,8 +24,8 @@ struct vipl_pool {
 
 #define VIPL_POOL_INIT(pool, type, link, make_fn) \
     { \
-        .lock = {0, VIPL_RANK_POOL}, .free = {&(pool).free, &(pool).free}, .object_bytes = sizeof(type), \
-        .link_offset = offsetof(type, link), .make = (make_fn), \
+        .lock = VIPL_MUTEX_INIT(VIPL_RANK_POOL), .free = {&(pool).free, &(pool).free}, \
+        .object_bytes = sizeof(type), .link_offset = offsetof(type, link), .make = (make_fn), \
     }
 
 void *vipl_pool_get(struct vipl_pool *pool); /* NULL: no memory. The contents are those of the last put. */

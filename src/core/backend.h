@@ -16,6 +16,7 @@
 
 #include "base/address.h"
 #include "base/iov.h"
+#include "core/quick.h"
 #include "os/os.h"
 #include "vipl/posix.h"
 #include "vipl/vipl.h"
@@ -74,6 +75,7 @@ struct vipl_send {
     uint64_t remote_address; /* RDMA */
     VIP_MEM_HANDLE remote_handle;
     bool has_outstanding; /* an earlier send of this VI is still under way */
+    bool has_unreaped;    /* or the program has not asked for its completion yet */
     uint32_t status;      /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
     bool refused;         /* out, with an error: the peer has seen nothing of it, and the connection lives */
     VIP_MEM_HANDLE
@@ -251,6 +253,10 @@ struct vipl_backend {
     /* Moves what can be moved, without blocking. Any thread, at any time; one that finds another at
      * work returns. */
     void (*poll)(struct vipl_be_nic *be);
+    /* NULL, or what a program that polls looks at in place of that (quick.h), for as long as the device is open. */
+    struct vipl_quick *(*quick)(struct vipl_be_nic *be);
+    /* NULL, or what vipl_up_summon() is about: does it, if nobody has meanwhile. Returns whether there was something. */
+    bool (*tend)(struct vipl_be_nic *be);
     /* The caller is about to sleep: says on what and for how long. A descriptor made later comes with a call
      * of vipl_up_wake(). */
     void (*prepare_wait)(struct vipl_be_nic *be, struct vipl_poll_hint *hint);

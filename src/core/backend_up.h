@@ -12,6 +12,12 @@
 
 /* A pending send is over, with VIP_STATUS error bits (0: success) and the bytes moved. */
 void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length);
+/* Pending sends that are over, without error and in posting order. */
+struct vipl_sent {
+    uint32_t sequence;
+    uint32_t length;
+};
+void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_sent *sent, unsigned count);
 /* There may be room again for sends that were told VIPL_POSTED_AGAIN. */
 void vipl_up_send_resume(struct vipl_vi *vi);
 /* The pieces of the pending RDMA Read `sequence`, checked again; false: no such read, or it is not valid. The VI's
@@ -37,6 +43,9 @@ enum vipl_claim {
  * they go. It may be NULL for a message that places nothing (RDMA Write with immediate). Until vipl_up_recv_finish() the
  * same receive is claimed again. */
 enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl_sg *out);
+/* Claims the oldest receive, copies the whole message into it and completes it, if that is simple: one piece, in memory that
+ * received before. False: nothing has happened. The bytes are in this process's own memory, or in a ring. */
+bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes);
 /* Completes the claimed receive: error bits or 0. `rdma`: by an RDMA Write with immediate. */
 void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, bool rdma,
                          const uint32_t *immediate);
@@ -98,6 +107,9 @@ void vipl_up_vi_params(struct vipl_vi *vi, struct vipl_vi_params *out);
 uint32_t vipl_up_vi_tag(struct vipl_vi *vi);
 /* Something must advance with nobody calling in from now on: the NIC handle gets its service thread. */
 VIP_RETURN vipl_up_need_service(struct vipl_nic *nic);
+/* Something is to be done within a moment, at best by the program's next call that looks at the device: if it makes none, the
+ * service thread calls vipl_backend.tend, soon enough (service.h). False: it cannot. A lock of the backend's may be held. */
+bool vipl_up_summon(struct vipl_nic *nic);
 /* Wakes the thread that sleeps for the backend, which has found something new to wait for. */
 void vipl_up_wake(struct vipl_nic *nic);
 /* VIP_SUCCESS, or how the two ends of a connection disagree. */

@@ -6,6 +6,7 @@
 
 #include "base/handle.h"
 #include "base/lock_rank.h"
+#include "base/often.h"
 #include "core/nic.h"
 #include "core/queue.h"
 #include "core/service.h"
@@ -22,7 +23,7 @@ static bool push(struct vipl_sink *sink, struct vipl_work *work)
         vipl_event_fire_cq(cq, work->queue);
     } else {
         vipl_list_append(&cq->entries, &work->cq_link);
-        cq->count++;
+        vipl_store_relaxed(&cq->count, cq->count + 1);
         vipl_ready_fd_update(cq->ready_fd, true);
         if (!vipl_list_empty(&cq->waiters)) {
             vipl_wake_one_locked(&cq->waiters);
@@ -63,6 +64,13 @@ struct vipl_cq *vipl_cq_lock(void *handle)
     return cq;
 }
 
+struct vipl_cq *vipl_cq_if_empty(void *handle)
+{
+    struct vipl_cq *cq = vipl_handle_find(VIPL_KIND_CQ, handle);
+    bool empty = cq != NULL && vipl_load_relaxed(&cq->count) == 0 && vipl_load_ptr(&cq->handle) == handle;
+    return empty ? cq : NULL;
+}
+
 VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle)
 {
     struct vipl_cq *cq = vipl_pool_get(&cq_pool);
@@ -79,11 +87,11 @@ VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle
     if (room) {
         nic->cq_count++;
         vipl_mutex_lock(&cq->lock);
-        cq->nic = nic;
+        vipl_store_ptr((void **)&cq->nic, nic);
         cq->queues = 0;
         cq->limit = (uint32_t)entries;
-        cq->count = 0;
-        cq->handle = h;
+        vipl_store_relaxed(&cq->count, 0);
+        vipl_store_ptr(&cq->handle, h);
         vipl_list_append(&nic->cqs, &cq->nic_link);
         vipl_mutex_unlock(&cq->lock);
     }
@@ -108,7 +116,7 @@ VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle)
         rc = VIP_ERROR_RESOURCE;
     } else {
         assert(vipl_list_empty(&cq->entries));
-        cq->handle = NULL;
+        vipl_store_ptr(&cq->handle, NULL);
         vipl_wake_all_locked(&cq->waiters);
         vipl_events_drop_locked(&cq->notifies);
         vipl_ready_fd_free(cq->ready_fd);
@@ -127,12 +135,12 @@ VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle)
     return rc;
 }
 
-void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)
+VIPL_APART void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)
 {
     vipl_mutex_lock(&cq->lock);
     if (!vipl_list_empty(&work->cq_link)) {
         vipl_list_remove(&work->cq_link);
-        cq->count--;
+        vipl_store_relaxed(&cq->count, cq->count - 1);
         vipl_ready_fd_update(cq->ready_fd, cq->count > 0);
     }
     vipl_mutex_unlock(&cq->lock);

@@ -19,12 +19,12 @@ struct vipl_nic;
 struct vipl_cq {
     struct vipl_sink sink;     /* of the queues bound here */
     struct vipl_mutex lock;    /* rank CQ */
-    void *handle;              /* written under the NIC's lock and lock; NULL: not a live queue */
-    struct vipl_nic *nic;      /* constant while live */
+    void *handle;              /* atomic: written under the NIC's lock and lock; NULL: not a live queue */
+    struct vipl_nic *nic;      /* constant while live; atomic, for threads that poll */
     struct vipl_list nic_link; /* nic->cqs; guarded by the NIC's lock. In the pool: free link */
     uint32_t queues;           /* work queues bound here; guarded by the NIC's lock */
     uint32_t limit;            /* EntryCount; guarded by lock */
-    uint32_t count;            /* entries; guarded by lock */
+    uint32_t count;            /* entries; atomic: written under lock, threads that poll look without */
     struct vipl_list entries;  /* vipl_work.cq_link; guarded by lock */
     struct vipl_list waiters;  /* vipl_waiter.link; guarded by lock */
     struct vipl_list notifies; /* vipl_event.link, registered handlers; guarded by lock */
@@ -36,6 +36,8 @@ void vipl_cq_make(void *object); /* a vipl_cq, once, in new memory */
 VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle);
 VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle);
 struct vipl_cq *vipl_cq_lock(void *handle); /* NULL: no such queue */
+/* For a thread that polls, without a lock: the queue, if it has no entry; NULL: it may have, or is no more. */
+struct vipl_cq *vipl_cq_if_empty(void *handle);
 
 /* The work is reaped or forgotten: its entry is removed, if it is still there. */
 void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work);

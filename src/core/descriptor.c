@@ -7,37 +7,27 @@
 
 enum { TOUCHABLE_ALIGNMENT = 8 }; /* below this address even Status could not be written on every CPU */
 
-static const VIP_DESCRIPTOR_SEGMENT *segment_at(const VIP_DESCRIPTOR *descriptor, unsigned i)
+VIPL_RARE VIP_RETURN vipl_descriptor_admit(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor,
+                                           VIP_MEM_HANDLE handle, uint32_t *status, uint16_t *segments)
 {
-    return (const VIP_DESCRIPTOR_SEGMENT *)(const void *)((const char *)descriptor +
-                                                          sizeof(VIP_CONTROL_SEGMENT)) +
-           i;
-}
-
-static uint64_t segments_bytes(unsigned count)
-{
-    return sizeof(VIP_CONTROL_SEGMENT) + (uint64_t)count * sizeof(VIP_DESCRIPTOR_SEGMENT);
-}
-
-VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
-                                 uint32_t *status, uint16_t *segments)
-{
-    struct vipl_mem *mem = &vi->nic->mem;
+    struct vipl_nic *nic = q->vi->nic;
+    vipl_queue_reads(q);
+    const struct vipl_region *region = vipl_mem_find(&nic->mem, handle);
     uint64_t address = (uint64_t)(uintptr_t)descriptor;
-    *status = 0;
-    if (address % TOUCHABLE_ALIGNMENT != 0 ||
-        !vipl_mem_covers(mem, handle, address, segments_bytes(0), 0, 0) ||
-        !vipl_iov_can_read(descriptor, (size_t)segments_bytes(0))) {
+    if (region == NULL || address % TOUCHABLE_ALIGNMENT != 0 ||
+        !vipl_region_has(region, address, vipl_descriptor_bytes(0)) ||
+        !vipl_iov_can_read(descriptor, (size_t)vipl_descriptor_bytes(0))) {
         return VIP_INVALID_PARAMETER;
     }
     uint16_t count = descriptor->CS.SegCount;
     *segments = count;
-    if (address % VIP_DESCRIPTOR_ALIGNMENT != 0 || count > vi->nic->limits.max_segments) {
+    *status = 0;
+    if (address % VIP_DESCRIPTOR_ALIGNMENT != 0 || count > nic->limits.max_segments ||
+        !vipl_region_has(region, address, vipl_descriptor_bytes(count))) {
         *status = VIP_STATUS_FORMAT_ERROR;
-    } else if (!vipl_mem_covers(mem, handle, address, segments_bytes(count), vi->tag, 0)) {
-        *status = vipl_mem_covers(mem, handle, address, segments_bytes(count), 0, 0)
-                      ? VIP_STATUS_PROTECTION_ERROR
-                      : VIP_STATUS_FORMAT_ERROR;
+    } else if (!vipl_mem_look_up(&nic->mem, &q->descriptors, handle, address, vipl_descriptor_bytes(count),
+                                 q->vi->tag)) {
+        *status = VIP_STATUS_PROTECTION_ERROR;
     }
     return VIP_SUCCESS;
 }
@@ -59,7 +49,7 @@ static uint64_t remote_address(const struct vipl_vi *vi, const VIP_ADDRESS_SEGME
 /* Once admitted, a descriptor stays where it is. With VIPL_SAFE_COPY its memory is checked first. */
 static bool is_there(const struct vipl_work *work)
 {
-    return vipl_iov_can_read(work->descriptor, (size_t)segments_bytes(work->segments));
+    return vipl_iov_can_read(work->descriptor, (size_t)vipl_descriptor_bytes(work->segments));
 }
 
 bool vipl_descriptor_is_fenced(const struct vipl_work *work)
@@ -67,10 +57,22 @@ bool vipl_descriptor_is_fenced(const struct vipl_work *work)
     return is_there(work) && (work->descriptor->CS.Control & VIP_CONTROL_QFENCE) != 0;
 }
 
+static VIPL_RARE bool is_found(struct vipl_queue *q, VIP_MEM_HANDLE handle, uint64_t address, size_t bytes)
+{
+    vipl_queue_reads(q);
+    return vipl_mem_look_up(&q->vi->nic->mem, &q->data, handle, address, bytes, q->vi->tag);
+}
+
+static inline bool is_covered(struct vipl_queue *q, VIP_MEM_HANDLE handle, uint64_t address, size_t bytes)
+{
+    return VIPL_OFTEN(bytes <= vipl_recent_room(&q->data, &q->vi->nic->mem, handle, address)) ||
+           is_found(q, handle, address, bytes);
+}
+
 /* Lists the first `most` bytes of the data segments from `first` on, and adds up the lengths of all of them. Only
  * segments that are listed are checked: an empty segment has no memory to protect, nor has one behind these
  * bytes. Each is read once. `send`: gets the handles of what is listed; NULL: they are not asked for. */
-static inline uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, unsigned first,
+static inline uint32_t gather(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor, unsigned first,
                               unsigned count, size_t most, struct vipl_sg *out, struct vipl_send *send,
                               uint64_t *all)
 {
@@ -79,7 +81,7 @@ static inline uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descript
     out->count = 0;
     *all = 0;
     for (unsigned i = first; i < count; i++) {
-        VIP_DATA_SEGMENT segment = segment_at(descriptor, i)->Local;
+        VIP_DATA_SEGMENT segment = vipl_descriptor_segment(descriptor, i)->Local;
         size_t bytes = segment.Length < left ? segment.Length : left;
         *all += segment.Length;
         if (bytes == 0) {
@@ -93,7 +95,7 @@ static inline uint32_t gather(struct vipl_vi *vi, const VIP_DESCRIPTOR *descript
             send->handles[at] = segment.Handle;
         }
         left -= bytes;
-        if (!vipl_mem_covers(&vi->nic->mem, segment.Handle, (uintptr_t)iov->base, bytes, vi->tag, 0)) {
+        if (VIPL_SELDOM(!is_covered(q, segment.Handle, (uintptr_t)iov->base, bytes))) {
             status = VIP_STATUS_PROTECTION_ERROR;
             left = 0; /* the rest is only added up */
         }
@@ -132,21 +134,36 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     out->reliability = vi->attributes.ReliabilityLevel;
     out->status = 0;
     out->refused = false;
-    if (count > work->segments || !op_is_legal(vi, control, count)) {
+    if (VIPL_SELDOM(count > work->segments || !op_is_legal(vi, control, count))) {
         return VIP_STATUS_FORMAT_ERROR;
     }
     if (out->op != VIP_CONTROL_OP_SENDRECV) {
-        VIP_ADDRESS_SEGMENT remote = segment_at(descriptor, 0)->Remote;
+        VIP_ADDRESS_SEGMENT remote = vipl_descriptor_segment(descriptor, 0)->Remote;
         out->remote_address = remote_address(vi, &remote);
         out->remote_handle = remote.Handle;
         first = 1;
     }
     uint64_t all;
-    uint32_t status = gather(vi, descriptor, first, count, SIZE_MAX, &out->local, out, &all);
+    uint32_t status = gather(&vi->send, descriptor, first, count, SIZE_MAX, &out->local, out, &all);
     if (status == 0 && all > vi->attributes.MaxTransferSize) {
         status = VIP_STATUS_LENGTH_ERROR;
     }
     return status;
+}
+
+void *vipl_descriptor_usual_target(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes)
+{
+    const VIP_DESCRIPTOR *descriptor = work->descriptor;
+    if (vipl_iov_is_safe() || descriptor->CS.Control != VIP_CONTROL_OP_SENDRECV ||
+        descriptor->CS.SegCount != 1 || work->segments != 1) {
+        return NULL;
+    }
+    VIP_DATA_SEGMENT segment = vipl_descriptor_segment(descriptor, 0)->Local; /* read once */
+    void *to = local_address(&segment);
+    bool fits = bytes <= segment.Length && segment.Length <= vi->attributes.MaxTransferSize;
+    return fits && bytes <= vipl_recent_room(&vi->recv.data, &vi->nic->mem, segment.Handle, (uintptr_t)to)
+               ? to
+               : NULL;
 }
 
 static bool is_legal_recv(const struct vipl_work *work, unsigned segments)
@@ -167,7 +184,7 @@ uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *w
         return VIP_STATUS_FORMAT_ERROR;
     }
     uint64_t all;
-    uint32_t status = gather(vi, work->descriptor, 0, count, bytes, out, NULL, &all);
+    uint32_t status = gather(&vi->recv, work->descriptor, 0, count, bytes, out, NULL, &all);
     if (all > vi->attributes.MaxTransferSize) {
         return VIP_STATUS_FORMAT_ERROR;
     }
@@ -180,10 +197,11 @@ static uint64_t gather_reachable(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
                                  struct vipl_recv *out)
 {
     uint64_t all = 0;
+    vipl_queue_reads(&vi->recv);
     out->local.count = 0;
     out->local.bytes = 0;
     for (unsigned i = 0; i < count; i++) {
-        VIP_DATA_SEGMENT segment = segment_at(descriptor, i)->Local;
+        VIP_DATA_SEGMENT segment = vipl_descriptor_segment(descriptor, i)->Local;
         bool goes_on = out->local.bytes == all; /* so far all of them were reachable */
         void *base = local_address(&segment);
         all += segment.Length;

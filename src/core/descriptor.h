@@ -3,15 +3,36 @@
 #ifndef VIPL_CORE_DESCRIPTOR_H
 #define VIPL_CORE_DESCRIPTOR_H
 
+#include "base/often.h"
 #include "core/backend.h"
+#include "core/nic.h"
 #include "core/vi.h"
 
 /* Whether a descriptor may be posted: VIP_SUCCESS, or VIP_INVALID_PARAMETER if it must not be touched at all. On
  * success, *status is 0 or the error bits with which the descriptor is to complete, and *segments is its
- * SegCount; later it may not be larger, since a peer may be allowed to write into the region. A queue lock of the
- * VI is held. */
-VIP_RETURN vipl_descriptor_admit(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
-                                 uint32_t *status, uint16_t *segments);
+ * SegCount; later it may not be larger, since a peer may be allowed to write into the region. The lock of the queue is held. */
+VIP_RETURN vipl_descriptor_admit(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor,
+                                 VIP_MEM_HANDLE handle, uint32_t *status, uint16_t *segments);
+
+static inline uint64_t vipl_descriptor_bytes(unsigned segments)
+{
+    return sizeof(VIP_CONTROL_SEGMENT) + (uint64_t)segments * sizeof(VIP_DESCRIPTOR_SEGMENT);
+}
+
+/* Whether it is without a fault and in the memory of the last one: the usual case. */
+static inline bool vipl_descriptor_admit_usual(struct vipl_vi *vi, struct vipl_queue *q,
+                                               const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
+                                               uint16_t *segments)
+{
+    uint64_t address = (uint64_t)(uintptr_t)descriptor;
+    uint64_t room = vipl_recent_room(&q->descriptors, &vi->nic->mem, handle, address);
+    if (room < vipl_descriptor_bytes(0) || address % VIP_DESCRIPTOR_ALIGNMENT != 0 || vipl_iov_is_safe()) {
+        return false;
+    }
+    *segments = descriptor->CS.SegCount;
+    return vipl_descriptor_bytes(*segments) <= room && *segments <= vi->nic->limits.max_segments;
+}
+
 /* Whether the send waits for earlier RDMA Reads. */
 bool vipl_descriptor_is_fenced(const struct vipl_work *work);
 /* Reads a send descriptor for execution. Returns 0, or error bits. */
@@ -21,6 +42,46 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
  * Returns 0, or error bits. */
 uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes,
                                    struct vipl_sg *out);
+static inline const VIP_DESCRIPTOR_SEGMENT *vipl_descriptor_segment(const VIP_DESCRIPTOR *descriptor,
+                                                                    unsigned i)
+{
+    return (const VIP_DESCRIPTOR_SEGMENT *)(const void *)((const char *)descriptor +
+                                                          sizeof(VIP_CONTROL_SEGMENT)) +
+           i;
+}
+
+/* vipl_descriptor_read_send() for a message of one piece in the memory of the last one, without immediate data. False: it is
+ * not that. */
+static inline bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work *work,
+                                                   struct vipl_send *out)
+{
+    const VIP_DESCRIPTOR *descriptor = work->descriptor;
+    if (vipl_iov_is_safe() || descriptor->CS.Control != VIP_CONTROL_OP_SENDRECV ||
+        descriptor->CS.SegCount != 1 || work->segments != 1) {
+        return false;
+    }
+    VIP_DATA_SEGMENT segment = vipl_descriptor_segment(descriptor, 0)->Local; /* read once */
+    uint64_t address = (uintptr_t)segment.Data.Address;
+    uint64_t room = vipl_recent_room(&vi->send.data, &vi->nic->mem, segment.Handle, address);
+    if (segment.Length == 0 || segment.Length > room || segment.Length > vi->attributes.MaxTransferSize) {
+        return false;
+    }
+    out->op = VIP_CONTROL_OP_SENDRECV;
+    out->immediate = false;
+    out->reliability = vi->attributes.ReliabilityLevel;
+    out->immediate_data = 0;
+    out->status = 0;
+    out->refused = false;
+    out->handles[0] = segment.Handle;
+    out->local.bytes = segment.Length;
+    out->local.count = 1;
+    out->local.iov[0] = (struct vipl_iov){segment.Data.Address, segment.Length};
+    return true;
+}
+
+/* Where a message of so many bytes, not 0, goes that finds this receive, if that is one piece in the memory of the last one.
+ * NULL: vipl_descriptor_read_recv() has to find out. */
+void *vipl_descriptor_usual_target(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes);
 /* Reads a receive for a device, which takes it before there is a message: lists the memory that a message may fill, and says
  * what becomes of a longer one, up to `bytes`, the length of the receive. 0: nothing. Error bits: it fails with them; with
  * out->invalid set, any message does. */

@@ -92,6 +92,7 @@ static void forget_parent(void)
     vipl_cq_abandon_pool();
     vipl_mem_abandon_pools();
     vipl_conn_abandon_pool();
+    vipl_shm_abandon();
     for (unsigned i = 0; vipl_backends[i] != NULL; i++) {
         vipl_backends[i]->abandon();
     }
@@ -130,8 +131,7 @@ static void reset(struct vipl_nic *nic)
     vipl_list_init(&nic->conn_waiters);
     vipl_mutex_init(&nic->listening, VIPL_RANK_LISTEN);
     vipl_list_init(&nic->listeners);
-    vipl_mutex_init(&nic->mem.changing, VIPL_RANK_REGIONS);
-    vipl_mutex_init(&nic->mem.lock, VIPL_RANK_MEM);
+    vipl_mem_init(&nic->mem);
     vipl_mutex_init(&nic->sleepers.lock, VIPL_RANK_WAIT);
     vipl_list_init(&nic->sleepers.followers);
     vipl_mutex_init(&nic->service.lock, VIPL_RANK_SERVICE);
@@ -150,8 +150,15 @@ static VIP_RETURN open_backend(struct vipl_nic *nic, const char *device)
     if (rc == VIP_SUCCESS) {
         nic->ops->limits(nic->be, &nic->limits);
         nic->ops->address(nic->be, &nic->address);
+        vipl_store_ptr(&nic->quick, nic->ops->quick == NULL ? NULL : nic->ops->quick(nic->be));
     }
     return rc;
+}
+
+static void close_backend(struct vipl_nic *nic)
+{
+    vipl_store_ptr(&nic->quick, NULL);
+    nic->ops->close(nic->be);
 }
 
 static VIP_RETURN make_default_ptag(struct vipl_nic *nic)
@@ -177,7 +184,7 @@ static VIP_RETURN open_parts(struct vipl_nic *nic, const char *device)
     if (rc != VIP_SUCCESS) {
         vipl_service_stop(nic);
         vipl_ptag_drop_all(nic);
-        nic->ops->close(nic->be);
+        close_backend(nic);
     }
     return rc;
 }
@@ -193,6 +200,7 @@ VIP_RETURN vipl_device_open(const char *device, void **handle)
     char level[16];
     vipl_log_set_level_text(vipl_config_text("VIPL_LOG", level, sizeof(level)) ? level : NULL);
     bool handlers;
+    vipl_barrier_prepare();
     int error = vipl_device_watch_forks(&handlers);
     struct vipl_nic *nic = error == 0 ? vipl_nic_new() : NULL;
     if (nic == NULL) {
@@ -311,7 +319,7 @@ VIP_RETURN vipl_device_close(void *handle)
     vipl_ptag_drop_all(nic);
     vipl_listeners_fini(nic);
     vipl_ready_fd_free(nic->conn_ready_fd);
-    nic->ops->close(nic->be);
+    close_backend(nic);
     vipl_mem_fini(&nic->mem);
     vipl_free(nic->discovered[0]);
     vipl_nic_put(nic);

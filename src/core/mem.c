@@ -4,7 +4,10 @@
 
 #include "base/handle.h"
 #include "base/log.h"
+#include "base/often.h"
 #include "core/nic.h"
+#include "core/queue.h"
+#include "core/vi.h"
 #include "os/os.h"
 
 enum { FIRST_BITS = 6, FIRST_CAPACITY = 1 << FIRST_BITS, RANDOM_BITS = 24 };
@@ -15,67 +18,24 @@ static struct vipl_pool ptag_pool = VIPL_POOL_INIT(ptag_pool, struct vipl_ptag, 
 
 static struct vipl_region tombstone; /* its handle is 0: matches nothing */
 
-/* Where the search for a handle begins. Multiplying by 2^32 divided by the golden ratio spreads the numbers that a device
- * chooses, too: they may count in any of their bits. */
-static inline uint32_t first_slot(const struct vipl_region_table *table, VIP_MEM_HANDLE handle)
+VIPL_RARE bool vipl_mem_look_up(struct vipl_mem *mem, struct vipl_recent *recent, VIP_MEM_HANDLE handle,
+                                uint64_t address, uint64_t bytes, uint32_t tag)
 {
-    return handle * 2654435769u >> table->shift;
-}
-
-static inline uint32_t next_slot(const struct vipl_region_table *table, uint32_t slot)
-{
-    return (slot + 1) & (table->capacity - 1);
-}
-
-/* The region of a handle, or NULL, and its slot. Ends at an empty slot: the table is never full. */
-static inline struct vipl_region *find_in(struct vipl_region_table *table, VIP_MEM_HANDLE handle, void ***out)
-{
-    for (uint32_t i = first_slot(table, handle);; i = next_slot(table, i)) {
-        struct vipl_region *region = vipl_load_ptr(&table->slots[i]); /* pairs with insert */
-        if (region == NULL || vipl_load_relaxed(&region->handle) == handle) {
-            *out = &table->slots[i];
-            return region;
-        }
+    uint32_t epoch = vipl_load_acquire(&mem->epoch); /* before the look-up; pairs with begin_epoch() */
+    const struct vipl_region *region = vipl_mem_find(mem, handle);
+    bool covered =
+        region != NULL && vipl_region_has(region, address, bytes) && vipl_region_has_tag(region, tag);
+    if (covered) {
+        *recent = (struct vipl_recent){handle, epoch, (uint64_t)(uintptr_t)region->address,
+                                       (uint64_t)region->bytes};
     }
-}
-
-static inline struct vipl_region *find(struct vipl_mem *mem, VIP_MEM_HANDLE handle)
-{
-    struct vipl_region_table *table = vipl_load_ptr(&mem->table); /* pairs with grow */
-    void **slot;
-    return table == NULL || handle == 0 ? NULL : find_in(table, handle, &slot);
-}
-
-/* --- what a region allows: three rules, one function for the answer and for the reason --- */
-
-static inline bool lies_in(const struct vipl_region *region, uint64_t address, uint64_t bytes)
-{
-    uint64_t start = (uint64_t)(uintptr_t)region->address;
-    return address >= start && address - start <= region->bytes && bytes <= region->bytes - (address - start);
-}
-
-static inline bool has_tag(const struct vipl_region *region, uint32_t tag)
-{
-    return tag == 0 || vipl_load_relaxed(&region->tag) == tag;
-}
-
-static inline bool has_rights(const struct vipl_region *region, uint32_t rights)
-{
-    return (vipl_load_relaxed(&region->rights) & rights) == rights;
-}
-
-bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes,
-                     uint32_t tag, uint32_t rights)
-{
-    struct vipl_region *region = find(mem, handle);
-    return region != NULL && lies_in(region, address, bytes) && has_tag(region, tag) &&
-           has_rights(region, rights);
+    return covered;
 }
 
 uint64_t vipl_mem_reach(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint32_t tag)
 {
-    struct vipl_region *region = find(mem, handle);
-    if (region == NULL || !lies_in(region, address, 0) || !has_tag(region, tag)) {
+    struct vipl_region *region = vipl_mem_find(mem, handle);
+    if (region == NULL || !vipl_region_has(region, address, 0) || !vipl_region_has_tag(region, tag)) {
         return 0;
     }
     return region->bytes - (address - (uint64_t)(uintptr_t)region->address);
@@ -84,26 +44,97 @@ uint64_t vipl_mem_reach(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t ad
 enum vipl_mem_fault vipl_mem_fault(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address,
                                    uint64_t bytes, uint32_t tag, uint32_t rights)
 {
-    struct vipl_region *region = find(mem, handle);
+    struct vipl_region *region = vipl_mem_find(mem, handle);
     if (region == NULL) {
         return VIPL_MEM_UNKNOWN;
     }
-    if (!has_tag(region, tag)) {
+    if (!vipl_region_has_tag(region, tag)) {
         return VIPL_MEM_OTHER_TAG;
     }
-    if (!lies_in(region, address, bytes)) {
+    if (!vipl_region_has(region, address, bytes)) {
         return bytes > 0 && address > UINT64_MAX - (bytes - 1) ? VIPL_MEM_WRAPS : VIPL_MEM_OUTSIDE;
     }
-    return has_rights(region, rights) ? VIPL_MEM_NO_FAULT : VIPL_MEM_NO_RIGHT;
+    return vipl_region_has_rights(region, rights) ? VIPL_MEM_NO_FAULT : VIPL_MEM_NO_RIGHT;
+}
+
+/* --- readers --- */
+
+void vipl_mem_init(struct vipl_mem *mem)
+{
+    vipl_mutex_init(&mem->changing, VIPL_RANK_REGIONS);
+    vipl_mutex_init(&mem->lock, VIPL_RANK_MEM);
+    vipl_list_init(&mem->readers);
+    mem->epoch = 1;
+}
+
+VIPL_RARE void vipl_queue_enlist_reader(struct vipl_queue *q)
+{
+    struct vipl_mem *mem = &q->vi->nic->mem;
+    vipl_mutex_lock(&mem->lock);
+    if (vipl_list_empty(&q->reading)) { /* else it is still waited for, see next_reader() */
+        vipl_list_append(&mem->readers, &q->reading);
+    }
+    q->reading_epoch = mem->epoch;
+    vipl_mutex_unlock(&mem->lock);
+}
+
+void vipl_queue_delist_reader(struct vipl_queue *q)
+{
+    if (q->reading_epoch == 0) {
+        return; /* it never was there */
+    }
+    struct vipl_mem *mem = &q->vi->nic->mem;
+    vipl_mutex_lock(&mem->lock);
+    vipl_list_remove(&q->reading);
+    q->reading_epoch = 0;
+    vipl_mutex_unlock(&mem->lock);
+}
+
+/* Begins a new epoch. The readers of the old one are those of `former`. */
+static void begin_epoch(struct vipl_mem *mem, struct vipl_list *former)
+{
+    vipl_mutex_lock(&mem->lock);
+    uint32_t next = mem->epoch + 1 == 0 ? 1 : mem->epoch + 1;
+    vipl_store_release(&mem->epoch, next); /* pairs with vipl_mem_look_up(), vipl_queue_reads() */
+    vipl_list_replace(&mem->readers, former);
+    vipl_list_init(&mem->readers);
+    vipl_mutex_unlock(&mem->lock);
+}
+
+/* One that is left; NULL: none. One that reads in the new epoch already, as it found itself on this list, goes to the new list
+ * now. Its VI may end meanwhile; its lock stays one. */
+static struct vipl_queue *next_reader(struct vipl_mem *mem, struct vipl_list *former)
+{
+    vipl_mutex_lock(&mem->lock);
+    struct vipl_list *link = vipl_list_take(former);
+    struct vipl_queue *q = link == NULL ? NULL : VIPL_CONTAINER(link, struct vipl_queue, reading);
+    if (q != NULL && q->reading_epoch == mem->epoch) {
+        vipl_list_append(&mem->readers, &q->reading);
+    }
+    vipl_mutex_unlock(&mem->lock);
+    return q;
+}
+
+/* What was found before is not to be relied on: the table, or the region, is changed already. When this returns, no transfer
+ * that has found it is under way. The NIC's lock is held: one epoch ends at a time. */
+static void end_epoch(struct vipl_mem *mem)
+{
+    struct vipl_list former;
+    struct vipl_queue *q;
+    begin_epoch(mem, &former);
+    bool seen = vipl_barrier_everywhere();
+    while ((q = next_reader(mem, &former)) != NULL) {
+        vipl_mutex_pass(&q->lock, seen);
+    }
 }
 
 /* --- the table --- */
 
 static void insert(struct vipl_region_table *table, struct vipl_region *region)
 {
-    uint32_t i = first_slot(table, region->handle);
+    uint32_t i = vipl_region_first_slot(table, region->handle);
     while (table->slots[i] != NULL) {
-        i = next_slot(table, i);
+        i = vipl_region_next_slot(table, i);
     }
     vipl_store_ptr(&table->slots[i], region); /* pairs with find_in */
 }
@@ -163,7 +194,7 @@ static VIP_RETURN new_handle_locked(struct vipl_mem *mem, VIP_MEM_HANDLE *out)
             return VIP_ERROR_RESOURCE;
         }
         handle = (handle & ((1u << RANDOM_BITS) - 1)) | mem->generation << RANDOM_BITS;
-    } while (handle == 0 || handle == 0xFFFFFFFFu || find(mem, handle) != NULL);
+    } while (handle == 0 || handle == 0xFFFFFFFFu || vipl_mem_find(mem, handle) != NULL);
     *out = handle;
     return VIP_SUCCESS;
 }
@@ -223,7 +254,7 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
     }
     vipl_mutex_unlock(&mem->lock);
     if (outgrown != NULL) {
-        vipl_nic_synchronize(nic); /* afterwards no reader is in it */
+        end_epoch(mem); /* afterwards no reader is in it */
         vipl_free(outgrown);
     }
     return rc;
@@ -233,7 +264,7 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
 static VIP_RETURN adopt(struct vipl_mem *mem, struct vipl_region *region, VIP_MEM_HANDLE handle)
 {
     vipl_mutex_lock(&mem->lock);
-    bool unique = handle != 0 && handle != 0xFFFFFFFFu && find(mem, handle) == NULL;
+    bool unique = handle != 0 && handle != 0xFFFFFFFFu && vipl_mem_find(mem, handle) == NULL;
     if (unique) {
         publish_locked(mem, region, handle);
     }
@@ -267,7 +298,7 @@ static void leave(struct vipl_nic *nic, struct vipl_region *region)
     struct vipl_mem *mem = &nic->mem;
     void **slot;
     vipl_mutex_lock(&mem->lock);
-    find_in(mem->table, region->handle, &slot);
+    vipl_region_find_in(mem->table, region->handle, &slot);
     vipl_store_ptr(slot, &tombstone);
     vipl_store_relaxed(&region->handle, 0);
     mem->live--;
@@ -345,7 +376,7 @@ VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
 /* The region registered at that address under that handle. The NIC's lock is held. */
 static struct vipl_region *find_exact(struct vipl_nic *nic, const void *address, VIP_MEM_HANDLE handle)
 {
-    struct vipl_region *region = find(&nic->mem, handle);
+    struct vipl_region *region = vipl_mem_find(&nic->mem, handle);
     return region != NULL && region->handle == handle && region->address == address ? region : NULL;
 }
 
@@ -355,7 +386,7 @@ static void end(struct vipl_nic *nic, struct vipl_region *region)
     vipl_mutex_lock(&nic->lock);
     leave(nic, region);
     region->ptag->users--;
-    vipl_nic_synchronize(nic);
+    end_epoch(&nic->mem);
     vipl_mutex_unlock(&nic->lock);
     vipl_pool_put(&region_pool, region);
 }
@@ -401,7 +432,7 @@ static VIP_RETURN change(struct vipl_nic *nic, struct vipl_region *region, struc
         region->ptag = ptag;
         vipl_store_relaxed(&region->tag, ptag->number);
         vipl_store_relaxed(&region->rights, rights);
-        vipl_nic_synchronize(nic);
+        end_epoch(&nic->mem);
     }
     unused->users--;
     vipl_mutex_unlock(&nic->lock);

@@ -3,9 +3,10 @@
  * Registered memory and protection tags of one NIC handle.
  *
  * Look-ups are on the data path and take no lock: they run under a queue lock of some VI of this NIC handle. The
- * thread that ends a region or changes it publishes that first, and then takes and releases every such lock once
+ * thread that ends a region or changes it publishes that first, and then waits for every such lock that is held
  * before it returns. So no transfer that saw the old region is under way any more, and its record may be used again.
- * A table that became too small is freed in the same way.
+ * Such an end or change begins a new epoch of the NIC handle. A queue remembers what its last look-ups found for one epoch,
+ * and puts itself on the list of readers before its first look-up in one: only these locks are waited for.
  */
 #ifndef VIPL_CORE_MEM_H
 #define VIPL_CORE_MEM_H
@@ -17,6 +18,7 @@
 #include "base/list.h"
 #include "base/pool.h"
 #include "core/backend.h"
+#include "os/os_atomic.h"
 #include "os/os_mutex.h"
 #include "vipl/vipl.h"
 
@@ -46,10 +48,21 @@ struct vipl_region {
 struct vipl_region_table {
     uint32_t capacity; /* a power of two */
     uint32_t shift;    /* 32 less its logarithm */
-    void *slots[];     /* struct vipl_region, NULL, or a tombstone; atomic */
+    void *slots[];     /* struct vipl_region, NULL, or a tombstone, whose handle is 0; atomic */
+};
+
+/* What a look-up found, so that the next one for the same handle need not search: most programs use one region again and
+ * again. All zero: nothing. Guarded by the lock of the queue that has it; the memory is of the tag that its VI uses. */
+struct vipl_recent {
+    uint32_t handle;
+    uint32_t epoch; /* of the look-up */
+    uint64_t start;
+    uint64_t bytes;
 };
 
 struct vipl_mem {
+    uint32_t epoch; /* atomic: counts regions that have ended or changed, never 0; written under lock */
+    struct vipl_list readers;   /* vipl_queue.reading: queues that look up in this epoch; guarded by lock */
     struct vipl_mutex changing; /* rank REGIONS: a region ends or changes, here and at the backend */
     struct vipl_mutex lock;     /* rank MEM: changes of the table */
     void *table;                /* struct vipl_region_table; atomic; NULL: no region yet */
@@ -59,6 +72,7 @@ struct vipl_mem {
     uint64_t bytes;             /* guarded by lock */
 };
 
+void vipl_mem_init(struct vipl_mem *mem); /* all zero */
 void vipl_mem_fini(struct vipl_mem *mem); /* no reader is left */
 
 VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
@@ -69,10 +83,83 @@ VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE ha
 VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,
                            const VIP_MEM_ATTRIBUTES *attributes);
 
-/* Whether [address, address + bytes) lies in the region, its tag is `tag` (0: any) and it has all of
- * `rights`. The caller holds a queue lock of a VI of this NIC handle. */
-bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint64_t bytes,
-                     uint32_t tag, uint32_t rights);
+/* --- look-ups: the caller holds the lock of a queue that has called vipl_queue_reads(). On the path of each message, so here. --- */
+
+/* Where the search for a handle begins. Multiplying by 2^32 divided by the golden ratio spreads the numbers that a device
+ * chooses, too: they may count in any of their bits. */
+static inline uint32_t vipl_region_first_slot(const struct vipl_region_table *table, VIP_MEM_HANDLE handle)
+{
+    return handle * 2654435769u >> table->shift;
+}
+
+static inline uint32_t vipl_region_next_slot(const struct vipl_region_table *table, uint32_t slot)
+{
+    return (slot + 1) & (table->capacity - 1);
+}
+
+/* The region of a handle, or NULL, and its slot. Ends at an empty slot: the table is never full. */
+static inline struct vipl_region *vipl_region_find_in(struct vipl_region_table *table, VIP_MEM_HANDLE handle,
+                                                      void ***out)
+{
+    for (uint32_t i = vipl_region_first_slot(table, handle);; i = vipl_region_next_slot(table, i)) {
+        struct vipl_region *region =
+            (struct vipl_region *)vipl_load_ptr(&table->slots[i]); /* pairs with insert */
+        if (region == NULL || vipl_load_relaxed(&region->handle) == handle) {
+            *out = &table->slots[i];
+            return region;
+        }
+    }
+}
+
+static inline struct vipl_region *vipl_mem_find(struct vipl_mem *mem, VIP_MEM_HANDLE handle)
+{
+    struct vipl_region_table *table =
+        (struct vipl_region_table *)vipl_load_ptr(&mem->table); /* pairs with grow */
+    void **slot;
+    return table == NULL || handle == 0 ? NULL : vipl_region_find_in(table, handle, &slot);
+}
+
+/* What a region allows: three rules. */
+
+static inline bool vipl_region_has(const struct vipl_region *region, uint64_t address, uint64_t bytes)
+{
+    uint64_t offset =
+        address - (uint64_t)(uintptr_t)region->address; /* of one before it: larger than any region */
+    return offset <= region->bytes && bytes <= region->bytes - offset;
+}
+
+static inline bool vipl_region_has_tag(const struct vipl_region *region, uint32_t tag) /* 0: any */
+{
+    return tag == 0 || vipl_load_relaxed(&region->tag) == tag;
+}
+
+static inline bool vipl_region_has_rights(const struct vipl_region *region, uint32_t rights)
+{
+    return (vipl_load_relaxed(&region->rights) & rights) == rights;
+}
+
+/* Whether [address, address + bytes) lies in the region, its tag is `tag` (0: any) and it has all of `rights`. */
+static inline bool vipl_mem_covers(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address,
+                                   uint64_t bytes, uint32_t tag, uint32_t rights)
+{
+    const struct vipl_region *region = vipl_mem_find(mem, handle);
+    return region != NULL && vipl_region_has(region, address, bytes) && vipl_region_has_tag(region, tag) &&
+           vipl_region_has_rights(region, rights);
+}
+
+/* How many bytes from `address` on lie in the region of the last look-up, if that had this handle and the region has neither
+ * ended nor changed since; else 0. */
+static inline uint64_t vipl_recent_room(const struct vipl_recent *recent, const struct vipl_mem *mem,
+                                        VIP_MEM_HANDLE handle, uint64_t address)
+{
+    uint64_t offset = address - recent->start; /* of an address before it: larger than any region */
+    bool same = recent->handle == handle && recent->epoch == vipl_load_relaxed(&mem->epoch);
+    return same && offset <= recent->bytes ? recent->bytes - offset : 0;
+}
+
+/* vipl_mem_covers() for local memory, and `recent` is that region from now on. */
+bool vipl_mem_look_up(struct vipl_mem *mem, struct vipl_recent *recent, VIP_MEM_HANDLE handle,
+                      uint64_t address, uint64_t bytes, uint32_t tag);
 
 /* How many bytes from `address` on lie in the region, if its tag is `tag` (0: any). As above. */
 uint64_t vipl_mem_reach(struct vipl_mem *mem, VIP_MEM_HANDLE handle, uint64_t address, uint32_t tag);

@@ -5,6 +5,7 @@
 #include "base/deferred.h"
 #include "base/guard.h"
 #include "base/handle.h"
+#include "base/often.h"
 #include "core/vi.h"
 #include "os/os.h"
 
@@ -69,22 +70,27 @@ void vipl_nic_put(struct vipl_nic *nic)
     }
 }
 
+static inline void note_activity(struct vipl_nic *nic)
+{
+    vipl_store_relaxed(&nic->activity, vipl_load_relaxed(&nic->activity) + 1);
+}
+
+bool vipl_nic_poll_quickly(struct vipl_nic *nic)
+{
+    struct vipl_quick *quick = vipl_load_ptr(&nic->quick);
+    if (quick == NULL || !quick->poll(quick)) {
+        return false;
+    }
+    note_activity(nic);
+    vipl_deferred_run();
+    return true;
+}
+
 void vipl_nic_progress(struct vipl_nic *nic)
 {
     int cancel = vipl_cancel_off();
-    vipl_store_relaxed(&nic->sleepers.activity, vipl_load_relaxed(&nic->sleepers.activity) + 1);
+    note_activity(nic);
     nic->ops->poll(nic->be);
     vipl_deferred_run();
     vipl_cancel_restore(cancel);
-}
-
-void vipl_nic_synchronize(struct vipl_nic *nic)
-{
-    for (struct vipl_list *link = nic->vis.next; link != &nic->vis; link = link->next) {
-        struct vipl_vi *vi = VIPL_CONTAINER(link, struct vipl_vi, nic_link);
-        vipl_mutex_lock(&vi->send.lock);
-        vipl_mutex_unlock(&vi->send.lock);
-        vipl_mutex_lock(&vi->recv.lock);
-        vipl_mutex_unlock(&vi->recv.lock);
-    }
 }

@@ -22,15 +22,18 @@ struct vipl_cq;
 
 enum vipl_progress_mode { VIPL_PROGRESS_AUTO, VIPL_PROGRESS_INLINE, VIPL_PROGRESS_THREAD };
 
-/* From the pool; live while `handle` is set. What follows `handle` begins at zero, but for locks and lists. */
+/* From the pool; live while `handle` is set. What follows `quick` begins at zero, but for locks and lists. */
 struct vipl_nic {
     struct vipl_mutex lock; /* rank NIC */
+    uint32_t activity;      /* atomic: counts application calls that made progress; read by service.c */
     struct vipl_list free;  /* in the pool */
     void *handle;           /* guarded by lock; NULL: not live, or closing */
-    void *public_handle;    /* the same, constant while live: for callbacks */
-    uint32_t users;         /* atomic: references; closing waits until only its own is left */
-    uint32_t closing;       /* atomic; set once under lock */
-    uint32_t generation;    /* constant while live: of the process that opened it */
+    /* Read by threads that poll, without lock or reference; see quick.h. */
+    void *quick;         /* atomic: struct vipl_quick; NULL: none */
+    void *public_handle; /* the same as handle, constant while live: for callbacks */
+    uint32_t users;      /* atomic: references; closing waits until only its own is left */
+    uint32_t closing;    /* atomic; set once under lock */
+    uint32_t generation; /* constant while live: of the process that opened it */
 
     const struct vipl_backend *ops; /* constant while live: the backend, or the hook around it */
     struct vipl_be_nic *be;         /* constant while live */
@@ -38,8 +41,8 @@ struct vipl_nic {
     struct vipl_address address;    /* constant while live */
     char name[64];                  /* constant while live: as opened */
     bool strict_cq;                 /* constant while live: VIPL_STRICT=cq */
-    uint32_t restart;               /* atomic: calls resume after a signal handler ran */
     uint8_t progress_mode;          /* constant while live: enum vipl_progress_mode */
+    uint32_t restart;               /* atomic: calls resume after a signal handler ran */
     uint32_t linger_ms;             /* constant while live: VIPL_LINGER */
 
     struct vipl_list vis;           /* vipl_vi.nic_link; guarded by lock */
@@ -53,13 +56,13 @@ struct vipl_nic {
     struct vipl_ptag *default_ptag; /* constant while live */
 
     struct vipl_list conns;        /* vipl_conn.link, all requests; guarded by lock */
-    uint32_t conns_waiting;        /* those not taken by VipConnectWait(); guarded by lock */
     struct vipl_list conn_waiters; /* vipl_waiter.link: VipConnectWait(); guarded by lock */
+    uint32_t conns_waiting;        /* those not taken by VipConnectWait(); guarded by lock */
     /* readable while conns_waiting > 0; NULL: the program has not asked for it; guarded by lock */
     struct vipl_ready_fd *conn_ready_fd;
     struct vipl_mutex listening;    /* rank LISTEN: held while the backend begins or ceases to listen */
-    struct vipl_list listeners;     /* vipl_listener.link; changed under both listening and lock */
     uint32_t listeners_idle;        /* those that no call waits for; guarded by listening */
+    struct vipl_list listeners;     /* vipl_listener.link; changed under both listening and lock */
     VIP_NET_ADDRESS *discovered[2]; /* for VipQuerySystemManagementInfo(); guarded by lock */
 
     struct vipl_mem mem;
@@ -81,10 +84,16 @@ static inline bool vipl_nic_is_inherited(const struct vipl_nic *nic)
     return nic->generation != vipl_fork_generation();
 }
 
+/* For a thread that polls, and has found nothing at an object of a NIC handle to which it has no reference: whether there is
+ * nothing to be done for it. */
+static inline bool vipl_nic_is_quiet(struct vipl_nic *nic)
+{
+    struct vipl_quick *quick = (struct vipl_quick *)vipl_load_ptr(&nic->quick);
+    return quick != NULL && vipl_quick_is_quiet(quick);
+}
+/* Does it. False: the thread has to take a reference and vipl_nic_progress(). */
+bool vipl_nic_poll_quickly(struct vipl_nic *nic);
 /* Lets the backend make progress on behalf of an application thread. No lock held. */
 void vipl_nic_progress(struct vipl_nic *nic);
-
-/* Takes and releases every queue lock of the NIC's VIs; its lock is held. See mem.h. */
-void vipl_nic_synchronize(struct vipl_nic *nic);
 
 #endif

@@ -5,14 +5,16 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/iov.h"
 #include "base/lock_rank.h"
+#include "base/often.h"
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
 #include "os/os.h"
 
-enum { FIRST_CAPACITY = 8 };
+enum { FIRST_CAPACITY = 2 }; /* with many busy VIs few slots in use are few cache lines */
+
+_Static_assert(sizeof(struct vipl_work) == 64, "its place in a ring is found by a shift");
 
 const uint32_t vipl_send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE, VIP_STATUS_OP_RDMA_READ,
                                         VIP_STATUS_OP_SEND};
@@ -24,15 +26,31 @@ void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv)
     q->vi = vi;
     vipl_list_init(&q->waiters);
     vipl_list_init(&q->notifies);
+    vipl_list_init(&q->reading);
+}
+
+static void restart(struct vipl_queue *q)
+{
+    q->posted = q->executed = 0;
+    vipl_store_relaxed(&q->completed, 0);
+    vipl_store_relaxed(&q->reaped, 0);
 }
 
 void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit)
 {
-    q->posted = q->executed = q->completed = q->reaped = 0;
+    restart(q);
     q->limit = limit;
     q->overrun = false;
+    vipl_queue_forget_memory(q);
     q->cq = cq;
     q->sink = cq == NULL ? NULL : &cq->sink;
+    q->is_watched = cq != NULL;
+}
+
+void vipl_queue_forget_memory(struct vipl_queue *q)
+{
+    memset(&q->descriptors, 0, sizeof(q->descriptors));
+    memset(&q->data, 0, sizeof(q->data));
 }
 
 void vipl_queue_reset_stats(struct vipl_queue *q)
@@ -47,6 +65,7 @@ void vipl_queue_close_locked(struct vipl_queue *q)
     for (uint32_t i = q->reaped; q->cq != NULL && i != q->completed; i++) {
         vipl_cq_forget(q->cq, vipl_queue_at(q, i));
     }
+    vipl_queue_delist_reader(q);
     vipl_wake_all_locked(&q->waiters);
     vipl_events_drop_locked(&q->notifies);
     vipl_ready_fd_free(q->ready_fd);
@@ -54,17 +73,21 @@ void vipl_queue_close_locked(struct vipl_queue *q)
     vipl_free(q->ring);
     q->ring = NULL;
     q->capacity = 0;
-    q->posted = q->executed = q->completed = q->reaped = 0;
+    restart(q);
     q->cq = NULL;
     q->sink = NULL;
 }
 
-static bool grow_locked(struct vipl_queue *q)
+VIPL_RARE bool vipl_queue_grow_locked(struct vipl_queue *q)
 {
     uint32_t capacity = q->capacity == 0 ? FIRST_CAPACITY : q->capacity * 2;
     struct vipl_work *ring = vipl_alloc(capacity * sizeof(*ring));
     if (ring == NULL) {
         return false;
+    }
+    for (uint32_t i = 0; i < capacity; i++) {
+        ring[i].queue = q;
+        vipl_list_init(&ring[i].cq_link);
     }
     for (uint32_t i = q->reaped; i != q->posted; i++) {
         struct vipl_work *from = vipl_queue_at(q, i);
@@ -82,50 +105,17 @@ static bool grow_locked(struct vipl_queue *q)
     return true;
 }
 
-VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor, uint16_t segments)
-{
-    assert(vipl_mutex_is_held(&q->lock));
-    uint32_t count = q->posted - q->reaped;
-    if (count >= q->limit || (count == q->capacity && !grow_locked(q))) {
-        return VIP_ERROR_RESOURCE;
-    }
-    struct vipl_work *work = vipl_queue_at(q, q->posted++);
-    vipl_list_init(&work->cq_link);
-    work->queue = q;
-    work->descriptor = descriptor;
-    work->segments = segments;
-    work->state = VIPL_WORK_POSTED;
-    work->op = VIP_CONTROL_OP_SENDRECV;
-    return VIP_SUCCESS;
-}
-
-/* The descriptor is the program's again once Status is stored: it may be polling it. */
-static void write_outcome(const struct vipl_work *work)
-{
-    VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
-    if (vipl_iov_is_safe() && !vipl_iov_may_write((uint32_t *)(uintptr_t)&cs->Length)) {
-        return; /* the descriptor is returned all the same, without an outcome in it */
-    }
-    if ((work->status & VIP_STATUS_IMMEDIATE) != 0) {
-        cs->ImmediateData = work->immediate;
-    }
-    cs->Length = work->length;
-    vipl_store_release(&cs->Status, work->status); /* pairs with the program's poll */
-}
-
 static void count(struct vipl_queue *q, const struct vipl_work *work)
 {
     if ((work->status & VIP_STATUS_ERROR_MASK) != 0) {
         q->works_failed++;
     } else {
-        struct vipl_done *done = &q->done[work->op];
-        done->works++;
-        done->bytes += work->length;
+        vipl_queue_count_done(q, work);
     }
 }
 
 /* Without a sink the completion is for a handler, or stays here until the program reaps it. */
-static inline void deliver(struct vipl_queue *q, struct vipl_work *work)
+static void deliver(struct vipl_queue *q, struct vipl_work *work)
 {
     if (q->sink != NULL) {
         q->overrun |= !q->sink->deliver(q->sink, work);
@@ -148,28 +138,34 @@ static void wake_waiters(struct vipl_queue *q)
     }
 }
 
-static void publish_locked(struct vipl_queue *q)
+static VIPL_APART void announce(struct vipl_queue *q, struct vipl_work *work)
+{
+    deliver(q, work);
+    if (!vipl_list_empty(&q->waiters)) {
+        wake_waiters(q);
+    }
+}
+
+static inline void publish_locked(struct vipl_queue *q)
 {
     while (q->completed != q->posted) {
         struct vipl_work *work = vipl_queue_at(q, q->completed);
         if (work->state != VIPL_WORK_FINISHED) {
             return;
         }
-        write_outcome(work);
+        vipl_work_write_outcome(work);
         count(q, work);
         work->state = VIPL_WORK_COMPLETE;
-        q->completed++;
-        if (q->executed - q->reaped < q->completed - q->reaped) {
-            q->executed = q->completed;
-        }
-        deliver(q, work);
-        if (!vipl_list_empty(&q->waiters)) {
-            wake_waiters(q);
+        q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
+        vipl_store_relaxed(&q->completed, q->completed + 1);
+        if (q->is_watched) {
+            announce(q, work);
         }
     }
 }
 
-void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status, uint32_t length)
+VIPL_APART void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
+                                             uint32_t length)
 {
     assert(vipl_mutex_is_held(&q->lock));
     assert(work->state < VIPL_WORK_FINISHED);
@@ -198,21 +194,4 @@ void vipl_queue_flush_locked(struct vipl_queue *q)
     }
     q->executed = q->posted;
     publish_locked(q);
-}
-
-VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRIPTOR **out)
-{
-    assert(vipl_mutex_is_held(&q->lock));
-    if (q->reaped == q->completed) {
-        *out = NULL;
-        return VIP_NOT_DONE;
-    }
-    struct vipl_work *work = vipl_queue_at(q, q->reaped++);
-    if (q->cq != NULL) {
-        vipl_cq_forget(q->cq, work);
-    } else {
-        vipl_ready_fd_update(q->ready_fd, q->reaped != q->completed);
-    }
-    *out = work->descriptor;
-    return (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
 }

@@ -12,8 +12,11 @@
 #ifndef VIPL_CORE_QUEUE_H
 #define VIPL_CORE_QUEUE_H
 
+#include "base/iov.h"
 #include "base/list.h"
+#include "base/often.h"
 #include "core/cq.h"
+#include "core/mem.h"
 #include "core/ready_fd.h"
 #include "core/sink.h"
 #include "os/os_mutex.h"
@@ -28,46 +31,144 @@ struct vipl_done {
     uint64_t bytes;
 };
 
-/* All fields are guarded by lock unless they say otherwise. */
+/* All fields are guarded by lock unless they say otherwise. What each message needs is in the first two cache lines: with
+ * many busy VIs these are what it costs. */
 struct vipl_queue {
-    struct vipl_mutex lock; /* rank SEND or RECV */
+    __attribute__((aligned(64))) struct vipl_mutex lock; /* rank SEND or RECV */
+    uint32_t capacity;                                   /* a power of two, or 0 */
     struct vipl_work *ring;
-    uint32_t capacity; /* a power of two, or 0 */
     uint32_t posted;
     uint32_t executed;
-    uint32_t completed;
+    uint32_t completed; /* atomic, as the next: written under lock; threads that poll compare them without */
     uint32_t reaped;
     uint32_t limit;
-    bool is_recv;              /* constant */
-    bool overrun;              /* a completion found its strict completion queue full */
-    struct vipl_vi *vi;        /* constant */
-    struct vipl_cq *cq;        /* constant while the VI is live; NULL: none */
-    struct vipl_sink *sink;    /* where completions go; NULL: the program takes them from here */
-    struct vipl_list waiters;  /* vipl_waiter.link */
-    struct vipl_list notifies; /* vipl_event.link, registered handlers */
+    bool is_recv; /* constant */
+    bool overrun; /* a completion found its strict completion queue full */
+    bool
+        is_watched; /* a completion may concern more than the program's next Done: a sink, or what follows below */
+    struct vipl_vi *vi;             /* constant */
+    struct vipl_sink *sink;         /* where completions go; NULL: the program takes them from here */
+    struct vipl_recent descriptors; /* the memory of the last one */
+    struct vipl_recent data;        /* and of the last segment */
+    struct vipl_list reading;       /* mem.readers; guarded by its lock */
+    uint32_t reading_epoch;         /* the latest in which it was put there; 0: none */
+    struct vipl_done done[4];       /* statistics, by VIP_CONTROL_OP_... */
+    struct vipl_cq *cq;             /* constant while the VI is live; NULL: none */
+    struct vipl_list waiters;       /* vipl_waiter.link */
+    struct vipl_list notifies;      /* vipl_event.link, registered handlers */
     struct vipl_ready_fd
         *ready_fd; /* readable while there is something to reap; NULL: the program has not asked for it */
-    struct vipl_done done[4]; /* statistics, by VIP_CONTROL_OP_... */
-    uint64_t works_failed;    /* completed with an error, including flushed ones */
+    uint64_t works_failed; /* statistics: completed with an error, including flushed ones */
 };
 
 extern const uint32_t vipl_send_status_op[4]; /* the VIP_STATUS_OP_... of a VIP_CONTROL_OP_... */
 
 void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv); /* once, in new memory */
 void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit);
-void vipl_queue_reset_stats(struct vipl_queue *q);  /* its statistics */
-void vipl_queue_close_locked(struct vipl_queue *q); /* forgets everything, touches no descriptor */
+void vipl_queue_forget_memory(struct vipl_queue *q); /* the VI begins, or uses another tag from now on */
+void vipl_queue_reset_stats(struct vipl_queue *q);   /* its statistics */
+void vipl_queue_close_locked(struct vipl_queue *q);  /* forgets everything, touches no descriptor */
 
 static inline struct vipl_work *vipl_queue_at(struct vipl_queue *q, uint32_t index)
 {
     return &q->ring[index & (q->capacity - 1)];
 }
 
-VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor, uint16_t segments);
-/* Sets a work's outcome and publishes what is in order. op_bits: VIP_STATUS_OP_... */
-void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status, uint32_t length);
-void vipl_queue_flush_locked(struct vipl_queue *q); /* every unfinished work: DESC_FLUSHED_ERROR */
+void vipl_queue_enlist_reader(struct vipl_queue *q); /* mem.c, as the next */
+void vipl_queue_delist_reader(struct vipl_queue *q);
+bool vipl_queue_grow_locked(struct vipl_queue *q); /* the ring, twofold; false: no memory */
+
+/* Posting and reaping are on the path of each message, so here. The queue's lock is held. */
+static inline VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
+                                                uint16_t segments)
+{
+    uint32_t count = q->posted - q->reaped;
+    if (count >= q->limit || (count == q->capacity && !vipl_queue_grow_locked(q))) {
+        return VIP_ERROR_RESOURCE;
+    }
+    struct vipl_work *work = vipl_queue_at(q, q->posted++);
+    work->descriptor = descriptor;
+    work->segments = segments;
+    work->state = VIPL_WORK_POSTED;
+    work->op = VIP_CONTROL_OP_SENDRECV;
+    return VIP_SUCCESS;
+}
+
 /* VIP_SUCCESS, VIP_DESCRIPTOR_ERROR or VIP_NOT_DONE; *out NULL in the last case. */
-VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRIPTOR **out);
+static inline VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRIPTOR **out)
+{
+    if (q->reaped == q->completed) {
+        *out = NULL;
+        return VIP_NOT_DONE;
+    }
+    struct vipl_work *work = vipl_queue_at(q, q->reaped);
+    vipl_store_relaxed(&q->reaped, q->reaped + 1);
+    if (q->cq != NULL) {
+        vipl_cq_forget(q->cq, work);
+    } else {
+        vipl_ready_fd_update(q->ready_fd, q->reaped != q->completed);
+    }
+    *out = work->descriptor;
+    return (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
+}
+
+/* Whether there was nothing to reap a moment ago: a look without the lock. */
+static inline bool vipl_queue_looks_empty(const struct vipl_queue *q)
+{
+    return vipl_load_relaxed(&q->completed) == vipl_load_relaxed(&q->reaped);
+}
+
+/* The next completion concerns more than the program's next Done: to be called when a sink, waiter, handler or ready fd is added. */
+static inline void vipl_queue_watch(struct vipl_queue *q)
+{
+    q->is_watched = true;
+}
+
+static inline void vipl_queue_count_done(struct vipl_queue *q, const struct vipl_work *work)
+{
+    struct vipl_done *done = &q->done[work->op];
+    done->works++;
+    done->bytes += work->length;
+}
+
+/* The descriptor is the program's again once Status is stored: it may be polling it. */
+static inline void vipl_work_write_outcome(const struct vipl_work *work)
+{
+    VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
+    if (VIPL_SELDOM(vipl_iov_is_safe()) && !vipl_iov_may_write((uint32_t *)(uintptr_t)&cs->Length)) {
+        return; /* the descriptor is returned all the same, without an outcome in it */
+    }
+    if ((work->status & VIP_STATUS_IMMEDIATE) != 0) {
+        cs->ImmediateData = work->immediate;
+    }
+    cs->Length = work->length;
+    vipl_store_release(&cs->Status, work->status); /* pairs with the program's poll */
+}
+
+void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
+                                  uint32_t length);
+
+/* Sets a work's outcome and publishes what is in order. At once for a success that is next in order, if only the program's
+ * next Done is to know of it. status: with VIP_STATUS_OP_... */
+static inline void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
+                                            uint32_t length)
+{
+    uint32_t next = q->completed + 1;
+    bool is_next = work == vipl_queue_at(q, q->completed);
+    bool is_alone = next == q->posted || vipl_queue_at(q, next)->state != VIPL_WORK_FINISHED;
+    if (VIPL_SELDOM(!is_next || !is_alone || (status & VIP_STATUS_ERROR_MASK) != 0 || q->is_watched)) {
+        vipl_queue_finish_any_locked(q, work, status, length);
+        return;
+    }
+    work->status = status | VIP_STATUS_DONE;
+    work->length = length;
+    work->state = VIPL_WORK_COMPLETE;
+    vipl_work_write_outcome(work);
+    vipl_queue_count_done(q, work);
+    q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
+    vipl_store_relaxed(&q->completed, next);
+}
+
+void vipl_queue_flush_locked(struct vipl_queue *q); /* every unfinished work: DESC_FLUSHED_ERROR */
 
 #endif

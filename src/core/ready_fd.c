@@ -2,6 +2,7 @@
 /* Descriptors for the event loops of programs. */
 #include "core/ready_fd.h"
 
+#include "base/often.h"
 #include "core/nic.h"
 
 VIP_RETURN vipl_ready_fd_new(struct vipl_nic *nic, struct vipl_ready_fd **out)
@@ -32,7 +33,7 @@ void vipl_ready_fd_free(struct vipl_ready_fd *ready_fd)
     }
 }
 
-void vipl_ready_fd_set(struct vipl_ready_fd *ready_fd, bool something)
+VIPL_APART void vipl_ready_fd_set(struct vipl_ready_fd *ready_fd, bool something)
 {
     if (something && ready_fd->signalled == 0) {
         ready_fd->signalled = 1;

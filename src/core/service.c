@@ -17,6 +17,13 @@
 
 enum {
     STEP_BACK_MS = 5,
+    MOMENT_MS = 1,
+    POLLS = 16, /* calls between two looks that tell a program which polls from one which posts */
+    LEAST_PAUSE_US = 50,
+    MOST_PAUSE_US = 1000,
+    QUIET = 4,       /* pauses without a summons, after which the thread goes to sleep */
+    LEAST_TRUST = 4, /* looks; twice as many after each time that the program was misjudged */
+    MOST_TRUST = 65536,
     MOST_ERRORS = 1024, /* that wait to be reported */
     HEAR_MS = 1000      /* how long the thread may take to notice that it is to end */
 };
@@ -161,7 +168,137 @@ static void call(void *nic_handle, const struct vipl_event *event)
 struct view {
     uint32_t activity; /* as it last was */
     bool idle;         /* the last sleep lasted until another thread passed the lead on */
+    uint32_t
+        leads; /* looks for which it leads although the application calls in, as that does not look for data */
+    uint32_t trust;    /* how many such looks the next time: more each time that it had to find out */
+    uint32_t pause_us; /* when it stands by */
 };
+
+static uint32_t calls_since(struct vipl_nic *nic, struct view *view)
+{
+    uint32_t before = view->activity;
+    view->activity = vipl_load_relaxed(&nic->activity);
+    return view->activity - before;
+}
+
+/* Whether the backend has something to do right now. */
+static bool has_something(struct vipl_nic *nic)
+{
+    struct vipl_poll_hint hint;
+    nic->ops->prepare_wait(nic->be, &hint);
+    vipl_deferred_run();
+    bool something = hint.ms == 0 || (hint.fd >= 0 && vipl_poll(&hint.fd, 1, 0, NULL) == 0);
+    nic->ops->finish_wait(nic->be, &hint);
+    return something;
+}
+
+/* An application that calls in now and then, to post for example, and spins on its own memory meanwhile, needs this thread as
+ * much as one that does not call. It is found out after a step back: something has come, and in a moment, for which the thread
+ * makes way, nobody calls in for it. */
+static bool is_left_to_us(struct vipl_nic *nic, struct view *view)
+{
+    if (!has_something(nic)) {
+        return false;
+    }
+    (void)calls_since(nic, view);
+    vipl_poll(NULL, 0, MOMENT_MS, NULL);
+    return calls_since(nic, view) == 0 && has_something(nic);
+}
+
+/* Whether the thread steps back, because the application looks for itself. */
+static bool steps_back(struct vipl_nic *nic, struct view *view)
+{
+    uint32_t calls = calls_since(nic, view);
+    if (calls == 0 || vipl_load_ordered(&nic->service.ready_fds) != 0) {
+        return false;
+    }
+    if (view->leads > 0) {
+        view->leads -= calls > POLLS ? 1 : 0; /* who calls in so often is polling, for a while at least */
+        return false;
+    }
+    if (view->idle || !is_left_to_us(nic, view)) {
+        return true;
+    }
+    view->trust = view->trust < MOST_TRUST ? view->trust * 2 : view->trust;
+    view->leads = view->trust;
+    return false;
+}
+
+/* --- standing by --- */
+
+/* The summons first, then how the thread is; the thread does it the other way round. */
+bool vipl_up_summon(struct vipl_nic *nic)
+{
+    struct vipl_service *service = &nic->service;
+    bool before = vipl_exchange(&service->summoned, 1) != 0;
+    uint32_t attention = vipl_load_ordered(&service->attention);
+    if (attention == VIPL_AWAY) {
+        return nic->progress_mode ==
+               VIPL_PROGRESS_INLINE; /* where all that happens, happens in the program's calls */
+    }
+    if (attention == VIPL_ASLEEP && !before) {
+        vipl_mutex_lock(&service->lock);
+        if (service->running) {
+            vipl_waker_signal(&service->waker);
+        }
+        vipl_mutex_unlock(&service->lock);
+    }
+    return true;
+}
+
+/* Whether it was summoned, and there was still something to do. */
+static bool heed(struct vipl_nic *nic, bool *summoned)
+{
+    *summoned = vipl_exchange(&nic->service.summoned, 0) != 0; /* pairs with vipl_up_summon() */
+    bool acts = *summoned && nic->ops->tend(nic->be);
+    vipl_deferred_run();
+    return acts;
+}
+
+static bool has_calls(struct vipl_service *service)
+{
+    vipl_mutex_lock(&service->lock);
+    bool calls = service->stopping || service->works != NULL || !vipl_list_empty(&service->events);
+    vipl_mutex_unlock(&service->lock);
+    return calls;
+}
+
+static void stand_by(struct vipl_nic *nic, struct view *view)
+{
+    struct vipl_service *service = &nic->service;
+    vipl_store_ordered(&service->attention, VIPL_STANDING_BY);
+    for (unsigned quiet = 0; quiet < QUIET && !has_calls(service);) {
+        bool summoned;
+        vipl_pause((uint64_t)view->pause_us * 1000);
+        bool acts = heed(nic, &summoned);
+        uint32_t longer = view->pause_us * 2 < MOST_PAUSE_US ? view->pause_us * 2 : MOST_PAUSE_US;
+        view->pause_us = acts ? LEAST_PAUSE_US : longer;
+        quiet = summoned ? 0 : quiet + 1;
+    }
+    vipl_store_ordered(&service->attention, VIPL_ASLEEP);
+}
+
+/* False: there may be more to do before the thread sleeps. */
+static bool stood_by(struct vipl_nic *nic, struct view *view)
+{
+    if (vipl_load_ordered(&nic->service.summoned) == 0) {
+        return true;
+    }
+    stand_by(nic, view);
+    return vipl_load_ordered(&nic->service.summoned) == 0;
+}
+
+/* Nobody is summoned while it is in a handler. */
+static void call_away(struct vipl_nic *nic, void *handle, const struct vipl_event *event)
+{
+    bool summoned;
+    vipl_store_ordered(&nic->service.attention, VIPL_AWAY);
+    (void)heed(nic, &summoned);
+    call(handle, event);
+    vipl_store_ordered(&nic->service.attention, VIPL_ASLEEP);
+}
+
+/* --- watching --- */
 
 /* One look at the backend and one sleep. The thread leads the sleepers unless the application was active since
  * the last look; then it only looks again soon. It does not even do that while an application thread leads, which
@@ -169,9 +306,7 @@ struct view {
  * An application that may sleep in its own event loop is never counted as active. */
 static void watch(struct vipl_nic *nic, struct vipl_waiter *self, struct view *view)
 {
-    uint32_t activity = vipl_load_relaxed(&nic->sleepers.activity);
-    bool active = activity != view->activity && vipl_load_ordered(&nic->service.ready_fds) == 0;
-    view->activity = activity;
+    bool active = steps_back(nic, view);
     if (!active) {
         nic->ops->poll(nic->be);
         vipl_deferred_run();
@@ -184,21 +319,23 @@ static void service_main(void *arg)
     struct vipl_nic *nic = arg;
     void *handle = nic->public_handle;
     struct vipl_waiter self = {.waker = &nic->service.waker};
-    struct view view = {.activity = vipl_load_relaxed(&nic->sleepers.activity)};
+    struct view view = {
+        .activity = vipl_load_relaxed(&nic->activity), .trust = LEAST_TRUST, .pause_us = LEAST_PAUSE_US};
     bool stop = false;
     vipl_list_init(&self.link);
     vipl_list_init(&self.nic_link);
     nic->service.cancel = vipl_cancel_off();
+    vipl_store_ordered(&nic->service.attention, VIPL_ASLEEP);
     while (!stop) {
         work_off(&nic->service);
         struct vipl_event *event = next_event(&nic->service, &stop);
         if (event != NULL) {
-            call(handle, event);
+            call_away(nic, handle, event);
             if (vipl_nic_is_inherited(nic)) {
                 return; /* forked in the callback: this is the child's only thread, and the device is not its own */
             }
             vipl_free(event);
-        } else if (!stop) {
+        } else if (!stop && stood_by(nic, &view)) {
             watch(nic, &self, &view);
         }
     }
@@ -208,6 +345,7 @@ static void service_main(void *arg)
 
 void vipl_service_over(struct vipl_nic *nic)
 {
+    vipl_store_ordered(&nic->service.attention, VIPL_AWAY);
     vipl_mutex_lock(&nic->service.lock);
     nic->service.running = false; /* no thread signals it from now on */
     vipl_waker_close(&nic->service.waker);

@@ -6,6 +6,9 @@
  * every few milliseconds) while the application is active. It does not step back while programs hold descriptors of
  * this NIC handle (ready_fd.h): then it watches whenever no application thread does, so that a program that goes to
  * sleep elsewhere misses nothing.
+ *
+ * A backend may leave something undone for a moment (vipl_up_summon()). The thread stands by then, and does it, if the program's
+ * calls have not done it meanwhile: 50 us later at first, and up to a millisecond later the more often it was not needed.
  */
 #ifndef VIPL_CORE_SERVICE_H
 #define VIPL_CORE_SERVICE_H
@@ -21,6 +24,12 @@
 struct vipl_nic;
 struct vipl_queue;
 struct vipl_cq;
+
+enum vipl_attention {
+    VIPL_AWAY,       /* there is no such thread, or it is in a handler of the program */
+    VIPL_ASLEEP,     /* it hears a signal */
+    VIPL_STANDING_BY /* it comes by itself in a moment */
+};
 
 enum vipl_event_kind { VIPL_EVENT_VI, VIPL_EVENT_CQ, VIPL_EVENT_ERROR };
 
@@ -53,11 +62,13 @@ struct vipl_service {
     struct vipl_thread thread;
     /* atomic: descriptors that programs have; while there are any it does not step back */
     uint32_t ready_fds;
-    uint32_t wanted; /* atomic: the thread is to be started by the next call that can do so */
-    uint32_t over;   /* atomic: the thread does nothing any more but end */
-    int cancel;      /* what vipl_cancel_off() returned to it; the thread's */
-    bool running;    /* the thread exists */
-    bool stopping;   /* it is to end */
+    uint32_t attention; /* atomic: enum vipl_attention, written by the thread; pairs with vipl_up_summon() */
+    uint32_t summoned;  /* atomic: since the thread looked last */
+    uint32_t wanted;    /* atomic: the thread is to be started by the next call that can do so */
+    uint32_t over;      /* atomic: the thread does nothing any more but end */
+    int cancel;         /* what vipl_cancel_off() returned to it; the thread's */
+    bool running;       /* the thread exists */
+    bool stopping;      /* it is to end */
 };
 
 VIP_RETURN vipl_service_start(struct vipl_nic *nic); /* repeatable; NOT_SUPPORTED: VIPL_PROGRESS=inline */

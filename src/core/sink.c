@@ -11,6 +11,8 @@ void vipl_sink_attach(void *vi_handle, struct vipl_sink *const sinks[2], uint32_
     if (vi != NULL) {
         vi->send.sink = sinks[0];
         vi->recv.sink = sinks[1];
+        vipl_queue_watch(&vi->send);
+        vipl_queue_watch(&vi->recv);
         vi->send.limit = vi->recv.limit = limit;
         vipl_vi_unlock(vi);
     }
@@ -21,7 +23,7 @@ void vipl_sink_taken(void *vi_handle, bool recv, uint32_t taken)
     struct vipl_queue *q = vipl_vi_lock_queue(vi_handle, recv);
     if (q != NULL) {
         if (taken - q->reaped <= q->completed - q->reaped) {
-            q->reaped = taken;
+            vipl_store_relaxed(&q->reaped, taken);
         }
         vipl_mutex_unlock(&q->lock);
     }

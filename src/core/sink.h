@@ -30,11 +30,12 @@ struct vipl_work {
      * that it is too short for, and its length (see vipl_descriptor_read_posted). */
     uint32_t status;
     uint32_t length;
-    uint32_t immediate; /* received immediate data, if status has VIP_STATUS_IMMEDIATE */
-    uint16_t op;        /* what is under way: VIP_CONTROL_OP_... */
-    uint16_t segments;  /* SegCount when it was admitted */
-    uint8_t state;      /* enum vipl_work_state */
-    bool invalid;       /* of a receive that a device has: any message that it gets fails */
+    uint32_t immediate;                   /* received immediate data, if status has VIP_STATUS_IMMEDIATE */
+    uint16_t op;                          /* what is under way: VIP_CONTROL_OP_... */
+    uint16_t segments;                    /* SegCount when it was admitted */
+    uint8_t state;                        /* enum vipl_work_state */
+    bool invalid;                         /* of a receive that a device has: any message that it gets fails */
+    uint8_t pad[46 - 4 * sizeof(void *)]; /* to 64 bytes: the place in a ring is a shift */
 };
 
 struct vipl_sink {

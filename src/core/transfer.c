@@ -6,8 +6,10 @@
 #include "core/transfer.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "base/often.h"
 #include "core/backend_up.h"
 #include "core/descriptor.h"
 #include "core/nic.h"
@@ -16,16 +18,16 @@
 /* --- sending: under the send lock --- */
 
 /* A failed send ends a reliable connection, but for one that the backend refused before the peer knew of it. */
-static void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, size_t bytes,
-                        bool refused)
+static inline void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, size_t bytes,
+                               bool refused)
 {
     bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
     vipl_queue_finish_locked(&vi->send, work, status | vipl_send_status_op[work->op],
                              failed ? 0 : (uint32_t)bytes);
-    if (failed && !refused && vipl_vi_is_reliable(vi)) {
+    if (VIPL_SELDOM(failed) && !refused && vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
     }
-    if (vi->send.overrun) {
+    if (VIPL_SELDOM(vi->send.overrun)) {
         vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
     }
 }
@@ -35,24 +37,18 @@ static bool is_fenced(struct vipl_vi *vi, const struct vipl_work *work)
     return vi->reads > 0 && vipl_descriptor_is_fenced(work);
 }
 
-/* One send, off to the backend. False: it and all behind it have to wait. */
-static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
+/* A send that was read goes off to the backend. False: it and all behind it have to wait. */
+static inline bool hand_to_backend(struct vipl_vi *vi, struct vipl_work *work, struct vipl_send *send)
 {
-    struct vipl_send send; /* large, so not cleared: descriptor_read_send() fills what is used */
     struct vipl_queue *q = &vi->send;
-    uint32_t status = vipl_descriptor_read_send(vi, work, &send);
-    work->op = send.op;
-    if (status != 0) {
-        q->executed++;
-        finish_send(vi, work, status, 0, false);
-        return true;
-    }
-    send.sequence = q->executed;
-    send.has_outstanding = q->completed != q->executed;
-    switch (vi->nic->ops->post_send(vi->nic->be, vi, &send)) {
+    work->op = send->op;
+    send->sequence = q->executed;
+    send->has_outstanding = q->completed != q->executed;
+    send->has_unreaped = vipl_load_relaxed(&q->reaped) != q->executed;
+    switch (vi->nic->ops->post_send(vi->nic->be, vi, send)) {
     case VIPL_POSTED_DONE:
         q->executed++;
-        finish_send(vi, work, send.status, send.local.bytes, send.refused);
+        finish_send(vi, work, send->status, send->local.bytes, send->refused);
         return true;
     case VIPL_POSTED_PENDING:
         q->executed++;
@@ -63,6 +59,35 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
         break;
     }
     return false;
+}
+
+static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
+{
+    struct vipl_send send; /* large, so not cleared: descriptor_read_send() fills what is used */
+    uint32_t status = vipl_descriptor_read_send(vi, work, &send);
+    if (status != 0) {
+        work->op = send.op;
+        vi->send.executed++;
+        finish_send(vi, work, status, 0, false);
+        return true;
+    }
+    return hand_to_backend(vi, work, &send);
+}
+
+/* The send that was just posted, if it is the only one to be executed and of the usual kind. False: the queue has to be gone
+ * through. */
+static inline bool execute_usual(struct vipl_vi *vi)
+{
+    struct vipl_send send; /* large, so not cleared */
+    struct vipl_queue *q = &vi->send;
+    struct vipl_work *work = vipl_queue_at(q, q->executed);
+    bool is_alone = q->executed + 1 == q->posted && work->state == VIPL_WORK_POSTED;
+    if (!is_alone || vi->state != VIP_STATE_CONNECTED || vipl_up_has_failed(vi) ||
+        !vipl_descriptor_read_usual_send(vi, work, &send)) {
+        return false;
+    }
+    hand_to_backend(vi, work, &send); /* if it has to wait, the queue goes on when there is room */
+    return true;
 }
 
 /* Executes what is posted and not executed, and releases the send lock. */
@@ -88,7 +113,7 @@ static void execute_and_unlock(struct vipl_vi *vi)
 }
 
 /* The descriptor was admitted but is to complete with an error, in its turn. */
-static void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t status)
+static VIPL_RARE void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t status)
 {
     struct vipl_work *work = vipl_queue_at(q, q->posted - 1);
     VIP_DESCRIPTOR *descriptor = work->descriptor;
@@ -103,49 +128,75 @@ static void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t sta
     }
 }
 
-VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+/* Whether it is admitted without more ado, and posted. */
+static inline bool post_usual(struct vipl_vi *vi, struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
+                              VIP_MEM_HANDLE memory)
+{
+    uint16_t segments;
+    return vipl_descriptor_admit_usual(vi, q, descriptor, memory, &segments) &&
+           vipl_queue_post_locked(q, descriptor, segments) == VIP_SUCCESS;
+}
+
+/* As any descriptor is admitted and posted; perhaps to complete with an error. */
+static VIPL_RARE VIP_RETURN post_any(struct vipl_vi *vi, struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
+                                     VIP_MEM_HANDLE memory)
 {
     uint32_t status;
     uint16_t segments;
+    VIP_RETURN rc = vipl_descriptor_admit(q, descriptor, memory, &status, &segments);
+    if (rc == VIP_SUCCESS) {
+        rc = vipl_queue_post_locked(q, descriptor, segments);
+    }
+    bool flushed = q->is_recv && vi->state == VIP_STATE_ERROR; /* by the caller */
+    if (rc == VIP_SUCCESS && status != 0 && !flushed) {
+        refuse_posted(vi, q, status);
+    }
+    return rc;
+}
+
+VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+{
     struct vipl_vi *vi = vipl_vi_lock_send(handle);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status, &segments);
-    if (rc == VIP_SUCCESS) {
-        rc = vipl_queue_post_locked(&vi->send, descriptor, segments);
+    if (VIPL_SELDOM(!post_usual(vi, &vi->send, descriptor, memory))) {
+        VIP_RETURN rc = post_any(vi, &vi->send, descriptor, memory);
+        if (rc != VIP_SUCCESS) {
+            vipl_mutex_unlock(&vi->send.lock);
+            return rc;
+        }
     }
-    if (rc != VIP_SUCCESS) {
+    if (VIPL_OFTEN(execute_usual(vi))) {
         vipl_mutex_unlock(&vi->send.lock);
-        return rc;
+    } else {
+        execute_and_unlock(vi);
     }
-    if (status != 0) {
-        refuse_posted(vi, &vi->send, status);
-    }
-    execute_and_unlock(vi);
     vipl_deferred_run();
     return VIP_SUCCESS;
 }
 
+/* Flushes what was just posted, or hands it over, if the state of the VI or its device asks for that. */
+static VIPL_RARE void tend_posted_recv(struct vipl_vi *vi)
+{
+    if (vi->state == VIP_STATE_ERROR) {
+        vipl_queue_flush_locked(&vi->recv);
+    }
+    vipl_recvs_hand_over_locked(vi);
+}
+
 VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
-    uint32_t status;
-    uint16_t segments;
     struct vipl_vi *vi = vipl_vi_lock_recv(handle);
+    VIP_RETURN rc = VIP_SUCCESS;
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vipl_descriptor_admit(vi, descriptor, memory, &status, &segments);
-    if (rc == VIP_SUCCESS) {
-        rc = vipl_queue_post_locked(&vi->recv, descriptor, segments);
+    if (VIPL_SELDOM(!post_usual(vi, &vi->recv, descriptor, memory))) {
+        rc = post_any(vi, &vi->recv, descriptor, memory);
     }
-    if (rc == VIP_SUCCESS && vi->state == VIP_STATE_ERROR) {
-        vipl_queue_flush_locked(&vi->recv);
-    } else if (rc == VIP_SUCCESS && status != 0) {
-        refuse_posted(vi, &vi->recv, status);
-    }
-    if (vi->takes_recvs) {
-        vipl_recvs_hand_over_locked(vi);
+    if (VIPL_SELDOM(vi->takes_recvs || vi->state == VIP_STATE_ERROR)) {
+        tend_posted_recv(vi);
     }
     vipl_mutex_unlock(&vi->recv.lock);
     vipl_deferred_run();
@@ -162,15 +213,29 @@ static struct vipl_work *pending_work(struct vipl_queue *q, uint32_t sequence)
     return work->state == VIPL_WORK_PENDING ? work : NULL;
 }
 
-void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
+static void finish_pending(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
 {
-    vipl_mutex_lock(&vi->send.lock);
     struct vipl_work *work = pending_work(&vi->send, sequence);
     if (work != NULL) {
         vi->reads -= work->op == VIP_CONTROL_OP_RDMAREAD ? 1 : 0;
         finish_send(vi, work, status, length, false);
     }
+}
+
+void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
+{
+    vipl_mutex_lock(&vi->send.lock);
+    finish_pending(vi, sequence, status, length);
     execute_and_unlock(vi); /* a fence may be open now */
+}
+
+void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_sent *sent, unsigned count)
+{
+    vipl_mutex_lock(&vi->send.lock);
+    for (unsigned i = 0; i < count; i++) {
+        finish_pending(vi, sent[i].sequence, 0, sent[i].length);
+    }
+    execute_and_unlock(vi);
 }
 
 void vipl_up_send_resume(struct vipl_vi *vi)
@@ -227,10 +292,10 @@ static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t sta
 {
     bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
     vipl_queue_finish_locked(&vi->recv, work, status, failed ? 0 : length);
-    if (failed && vipl_vi_is_reliable(vi)) {
+    if (VIPL_SELDOM(failed) && vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
     }
-    if (vi->recv.overrun) {
+    if (VIPL_SELDOM(vi->recv.overrun)) {
         vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
     }
 }
@@ -244,7 +309,7 @@ static struct vipl_work *next_recv(struct vipl_queue *q)
     return q->executed == q->posted ? NULL : vipl_queue_at(q, q->executed);
 }
 
-static void report_empty(struct vipl_vi *vi)
+static VIPL_RARE void report_empty(struct vipl_vi *vi)
 {
     if (vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_RECVQ_EMPTY); /* reported when the connection ends */
@@ -306,6 +371,28 @@ void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, b
     vi->recv.executed++;
     status |= describe(work, rdma, immediate);
     finish_recv(vi, work, status, length);
+}
+
+bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes)
+{
+    struct vipl_queue *q = &vi->recv;
+    assert(vipl_mutex_is_held(&q->lock));
+    if (q->executed == q->posted || !is_receiving(vi)) {
+        return false;
+    }
+    struct vipl_work *work = vipl_queue_at(q, q->executed);
+    void *to =
+        work->state == VIPL_WORK_POSTED && bytes > 0 ? vipl_descriptor_usual_target(vi, work, bytes) : NULL;
+    if (to == NULL) {
+        return false;
+    }
+    memmove(to, from, bytes);
+    q->executed++;
+    vipl_queue_finish_locked(q, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
+    if (VIPL_SELDOM(q->overrun)) {
+        vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
+    }
+    return true;
 }
 
 /* --- receives that a device takes when they are posted: under the receive lock --- */
@@ -401,6 +488,7 @@ bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle,
 {
     assert(vipl_mutex_is_held(&vi->recv.lock));
     bool enabled = (write ? vi->attributes.EnableRdmaWrite : vi->attributes.EnableRdmaRead) != VIP_FALSE;
+    vipl_queue_reads(&vi->recv);
     if (enabled && vi->handle != NULL &&
         (bytes == 0 || vipl_mem_covers(&vi->nic->mem, handle, address, bytes, vi->tag,
                                        write ? VIPL_RIGHT_RDMA_WRITE : VIPL_RIGHT_RDMA_READ))) {
@@ -429,6 +517,7 @@ enum vipl_mem_fault vipl_up_rdma_fault(struct vipl_vi *vi, bool write, VIP_MEM_H
     if ((write ? vi->attributes.EnableRdmaWrite : vi->attributes.EnableRdmaRead) == VIP_FALSE) {
         return VIPL_MEM_NO_RIGHT;
     }
+    vipl_queue_reads(&vi->recv);
     return vipl_mem_fault(&vi->nic->mem, handle, address, bytes, vi->tag,
                           write ? VIPL_RIGHT_RDMA_WRITE : VIPL_RIGHT_RDMA_READ);
 }

@@ -7,6 +7,7 @@
 
 #include "base/handle.h"
 #include "base/lock_rank.h"
+#include "base/often.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
 #include "core/service.h"
@@ -36,6 +37,9 @@ void vipl_vi_abandon_pool(void)
 
 /* --- locking --- */
 
+/* In `holds`: a thread sleeps until there is none. */
+#define HOLDS_AWAITED UINT32_C(0x80000000)
+
 void vipl_vi_lock(struct vipl_vi *vi)
 {
     vipl_mutex_lock(&vi->send.lock);
@@ -46,32 +50,6 @@ void vipl_vi_unlock(struct vipl_vi *vi)
 {
     vipl_mutex_unlock(&vi->recv.lock);
     vipl_mutex_unlock(&vi->send.lock);
-}
-
-/* `recv` is a constant at each call. */
-static inline struct vipl_vi *lock_one(void *handle, bool recv)
-{
-    struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
-    if (vi == NULL) {
-        return NULL;
-    }
-    struct vipl_mutex *lock = recv ? &vi->recv.lock : &vi->send.lock;
-    vipl_mutex_lock(lock);
-    if (vi->handle != handle) {
-        vipl_mutex_unlock(lock);
-        return NULL;
-    }
-    return vi;
-}
-
-struct vipl_vi *vipl_vi_lock_send(void *handle)
-{
-    return lock_one(handle, false);
-}
-
-struct vipl_vi *vipl_vi_lock_recv(void *handle)
-{
-    return lock_one(handle, true);
 }
 
 struct vipl_vi *vipl_vi_lock_quiet(void *handle)
@@ -85,12 +63,14 @@ struct vipl_vi *vipl_vi_lock_quiet(void *handle)
             return NULL;
         }
         holds = vipl_load_acquire(&vi->holds); /* pairs with vipl_vi_put */
-        if (holds == 0) {
+        if ((holds & ~HOLDS_AWAITED) == 0) {
             return vi;
         }
         vipl_vi_unlock(vi);
         assert(vipl_deferred_first == NULL); /* this thread may be the one that is to put it */
-        vipl_futex_wait(&vi->holds, holds);
+        if (vipl_compare_exchange(&vi->holds, holds, holds | HOLDS_AWAITED)) {
+            vipl_futex_wait(&vi->holds, holds | HOLDS_AWAITED);
+        }
     }
     return NULL;
 }
@@ -113,7 +93,9 @@ void vipl_vi_hold(struct vipl_vi *vi)
 
 void vipl_vi_put(struct vipl_vi *vi)
 {
-    if (vipl_fetch_add(&vi->holds, (uint32_t)-1) == 1) {
+    if (vipl_fetch_add(&vi->holds, (uint32_t)-1) == (1 | HOLDS_AWAITED)) {
+        vipl_fetch_and(&vi->holds,
+                       ~HOLDS_AWAITED); /* a thread that wants to sleep on the old value does not */
         vipl_futex_wake_all(&vi->holds);
     }
 }
@@ -144,6 +126,8 @@ static void set_attributes(struct vipl_vi *vi, const VIP_VI_ATTRIBUTES *a, struc
     vi->attributes = *a;
     vi->ptag = ptag;
     vi->tag = a->Ptag == NULL ? 0 : ptag->number;
+    vipl_queue_forget_memory(&vi->send);
+    vipl_queue_forget_memory(&vi->recv);
 }
 
 void vipl_up_vi_params(struct vipl_vi *vi, struct vipl_vi_params *out)
@@ -213,7 +197,7 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_han
     }
     if (rc == VIP_SUCCESS) {
         nic->vi_count++;
-        vi->nic = nic;
+        vipl_store_ptr((void **)&vi->nic, nic);
         vipl_list_append(&nic->vis, &vi->nic_link);
     }
     vipl_mutex_unlock(&nic->lock);
@@ -249,7 +233,7 @@ static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *att
     set_attributes(vi, attributes, ptag);
     vipl_queue_open(&vi->send, cqs[0], vi->nic->limits.max_descriptors);
     vipl_queue_open(&vi->recv, cqs[1], vi->nic->limits.max_descriptors);
-    vi->handle = handle;
+    vipl_store_ptr(&vi->handle, handle);
     vipl_vi_unlock(vi);
 }
 
@@ -366,7 +350,7 @@ void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
 /* --- out of CONNECTED --- */
 
 /* It is held first: a thread that sees the failure and waits until nothing holds the VI does wait. */
-void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
+VIPL_RARE void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
     if (vipl_up_has_failed(vi)) {
         return;
@@ -384,7 +368,7 @@ bool vipl_up_has_failed(const struct vipl_vi *vi)
     return vipl_load_relaxed(&vi->failure) != 0;
 }
 
-void vipl_vi_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
+VIPL_RARE void vipl_vi_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
     if (vi->state == VIP_STATE_CONNECTED) {
         vipl_up_fail(vi, code);
@@ -470,6 +454,7 @@ static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
         vi->state != VIP_STATE_CONNECTED || vipl_up_has_failed(vi) || vi->send.completed == vi->send.posted;
     if (!over && waiter != NULL) {
         vipl_list_append(&vi->send.waiters, &waiter->link);
+        vipl_queue_watch(&vi->send);
     }
     vipl_mutex_unlock(&vi->send.lock);
     return over ? VIP_SUCCESS : VIP_NOT_DONE;
@@ -628,7 +613,9 @@ static void end_locked(struct vipl_vi *vi, void *handle)
     vipl_wake_all_locked(&vi->connect_waiters);
     vipl_queue_close_locked(&vi->send);
     vipl_queue_close_locked(&vi->recv);
-    vi->handle = NULL; /* after them: who takes an entry of a completion queue reads it without our locks */
+    vipl_store_ptr(
+        &vi->handle,
+        NULL); /* after them: who takes an entry of a completion queue reads it without our locks */
     vipl_vi_unlock(vi);
     vipl_handle_destroy(handle);
     nic->ops->vi_destroy(nic->be, vi);

@@ -18,12 +18,12 @@
 #define VIPL_CORE_VI_H
 
 #include "base/deferred.h"
+#include "base/handle.h"
 #include "base/pool.h"
 #include "core/backend.h"
 #include "core/mem.h"
+#include "core/nic.h"
 #include "core/queue.h"
-
-struct vipl_nic;
 
 /* In place of a failure: a thread disconnects the VI, and has released its locks until the device is quiesced. */
 enum { VIPL_VI_LEAVING = 0x7FFFFFFF };
@@ -31,20 +31,20 @@ enum { VIPL_VI_LEAVING = 0x7FFFFFFF };
 /* From the pool; live while `handle` is set. */
 struct vipl_vi {
     uint64_t area[VIPL_VI_AREA_BYTES / 8]; /* the backend's part; first, see vipl_vi_area() */
-    void *handle;
-    struct vipl_nic *nic;      /* constant while live */
-    struct vipl_list nic_link; /* nic->vis; guarded by the NIC's lock. In the pool: free link */
+    void *handle; /* atomic: written under both locks, read under either; threads that poll look without */
+    struct vipl_nic *nic; /* constant while live; atomic, for threads that poll */
     VIP_VI_STATE state;
-    uint32_t tag; /* the tag's number; 0: memory of any tag of the NIC handle */
-    VIP_VI_ATTRIBUTES attributes;
-    struct vipl_ptag *ptag; /* the tag that the VI uses */
+    uint32_t tag;       /* the tag's number; 0: memory of any tag of the NIC handle */
     uint32_t failure;   /* atomic: 0; 1 + VIP_ERROR_CODE, set by the thread whose list it is on; or LEAVING */
+    uint32_t reads;     /* RDMA Reads under way; guarded by the send lock */
     bool takes_recvs;   /* constant while live: the device takes receives when they are posted */
     bool recvs_given;   /* it was given some since it last quiesced; guarded by the receive lock */
     bool astray_logged; /* one was reported done that it had not; guarded by the receive lock */
+    VIP_VI_ATTRIBUTES attributes;
+    struct vipl_ptag *ptag;          /* the tag that the VI uses */
+    struct vipl_list nic_link;       /* nic->vis; guarded by the NIC's lock. In the pool: free link */
     struct vipl_deferred end_failed; /* of the thread that set `failure` */
     uint32_t holds;                  /* atomic */
-    uint32_t reads;                  /* RDMA Reads under way; guarded by the send lock */
     void *user_data;                 /* atomic */
 
     VIP_RETURN connect_rc;             /* NOT_DONE while connecting; both locks */
@@ -69,13 +69,41 @@ VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_vi_disconnect(void *handle);
 void vipl_vi_abandon_pool(void);
 
-/* With the lock of that queue held; NULL: no such VI. */
-struct vipl_vi *vipl_vi_lock_send(void *handle);
-struct vipl_vi *vipl_vi_lock_recv(void *handle);
+/* Locks that queue of a VI that was found by its handle; false: it has ended meanwhile. `recv` is a constant at each call. */
+static inline bool vipl_vi_lock_found(struct vipl_vi *vi, const void *handle, bool recv)
+{
+    struct vipl_mutex *lock = recv ? &vi->recv.lock : &vi->send.lock;
+    vipl_mutex_lock(lock);
+    if (VIPL_SELDOM(vi->handle != handle)) {
+        vipl_mutex_unlock(lock);
+        return false;
+    }
+    return true;
+}
+/* The VI with the lock of that queue held; NULL: no such VI. */
+static inline struct vipl_vi *vipl_vi_lock_one(void *handle, bool recv)
+{
+    struct vipl_vi *vi = (struct vipl_vi *)vipl_handle_find(VIPL_KIND_VI, handle);
+    return vi != NULL && vipl_vi_lock_found(vi, handle, recv) ? vi : NULL;
+}
+static inline struct vipl_vi *vipl_vi_lock_send(void *handle)
+{
+    return vipl_vi_lock_one(handle, false);
+}
+static inline struct vipl_vi *vipl_vi_lock_recv(void *handle)
+{
+    return vipl_vi_lock_one(handle, true);
+}
 static inline struct vipl_queue *vipl_vi_lock_queue(void *handle, bool recv)
 {
-    struct vipl_vi *vi = recv ? vipl_vi_lock_recv(handle) : vipl_vi_lock_send(handle);
+    struct vipl_vi *vi = vipl_vi_lock_one(handle, recv);
     return vi == NULL ? NULL : recv ? &vi->recv : &vi->send;
+}
+/* For a thread that polls, without a lock: the VI's NIC handle, or NULL: no such VI. Both may have ended a moment ago. */
+static inline struct vipl_nic *vipl_vi_nic_hint(struct vipl_vi *vi, const void *handle)
+{
+    struct vipl_nic *nic = (struct vipl_nic *)vipl_load_ptr((void **)&vi->nic);
+    return vipl_load_ptr(&vi->handle) == handle ? nic : NULL;
 }
 struct vipl_nic *vipl_vi_nic(void *handle); /* with a reference; NULL: no such VI */
 /* Both locks, once nothing holds the VI. NULL: no such VI. */
@@ -86,6 +114,14 @@ void vipl_vi_unlock(struct vipl_vi *vi);
 static inline bool vipl_vi_is_reliable(const struct vipl_vi *vi)
 {
     return vi->attributes.ReliabilityLevel != VIP_SERVICE_UNRELIABLE;
+}
+
+/* The queue is about to look up registered memory (mem.h). Its lock is held. */
+static inline void vipl_queue_reads(struct vipl_queue *q)
+{
+    if (VIPL_SELDOM(q->reading_epoch != vipl_load_acquire(&q->vi->nic->mem.epoch))) {
+        vipl_queue_enlist_reader(q);
+    }
 }
 
 /* While held (by a thread that has one of its locks, or see vipl_up_fail()) a VI is neither connected again nor destroyed. */

@@ -257,8 +257,9 @@ static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *wh
         if (*why == ECHILD) {
             return VIP_INVALID_PARAMETER;
         }
+        what->leave(what->arg, waiter,
+                    false); /* first: what this thread finds now needs no wake-up of its own */
         vipl_nic_progress(nic);
-        what->leave(what->arg, waiter, false);
         rc = what->attempt(what->arg, NULL);
     }
     return rc;

@@ -56,7 +56,6 @@ struct vipl_sleepers {
     void *leader;               /* struct vipl_waiter; atomic, written under lock */
     struct vipl_list followers; /* guarded by lock */
     void *idle;                 /* the service thread's, asleep until a leader leaves; as leader */
-    uint32_t activity;          /* atomic: counts application calls that made progress; read by service.c */
 };
 
 /* The service thread's sleep. `lead`: it leads if no thread does. `idle`: it sleeps without a limit while an

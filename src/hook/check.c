@@ -167,6 +167,8 @@ void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send)
           "sends come in posting order, numbered one after the other");
     check(send->has_outstanding == (vi->send.completed != vi->send.executed), op,
           "has_outstanding: an earlier send is not complete");
+    check(send->has_unreaped == (vi->send.reaped != vi->send.executed), op,
+          "has_unreaped: an earlier send has not been reaped");
     check(send->status == 0, op, "core clears what the backend fills in");
     check(send->op < VIP_CONTROL_OP_RESERVED && send->local.count <= VIPL_MAX_SEGMENTS &&
               send->local.bytes <= vi->attributes.MaxTransferSize,

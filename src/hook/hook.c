@@ -555,6 +555,13 @@ static void hook_poll(struct vipl_be_nic *be)
     }
 }
 
+static bool hook_tend(struct vipl_be_nic *be)
+{
+    struct hook_nic *hook = hook_of(be);
+    vipl_check_unlocked("tend");
+    return hook->ops->tend(hook->be);
+}
+
 static void hook_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
     struct hook_nic *hook = hook_of(be);
@@ -620,6 +627,7 @@ static void fill_table(struct vipl_backend *table, const struct vipl_backend *ba
     table->describe = backend->describe == NULL ? NULL : hook_describe;
     table->quiesce = backend->quiesce == NULL ? NULL : hook_quiesce;
     table->post_recv = backend->post_recv == NULL ? NULL : hook_post_recv;
+    table->tend = backend->tend == NULL ? NULL : hook_tend;
 }
 
 VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *nic, const char *device,

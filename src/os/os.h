@@ -145,6 +145,14 @@ void vipl_futex_wake_all(uint32_t *word);
 /* Likewise, for `ms` at most. EINTR: a signal handler ran, whatever SA_RESTART says; ETIMEDOUT; else 0. */
 int vipl_futex_wait_for(uint32_t *word, uint32_t while_equal, int ms);
 
+/* --- barriers ---------------------------------------------------------------------------------- */
+
+/* Has the system make barriers in other threads from now on, if it can. Repeatable; see os_mutex.h. */
+void vipl_barrier_prepare(void);
+/* A full memory barrier in each running thread of this process: what a thread has stored by then is seen here, and what this
+ * thread has stored is seen there. False: the system cannot. Async-signal-safe. */
+bool vipl_barrier_everywhere(void);
+
 /* --- waiting for descriptors -------------------------------------------------------------------- */
 
 /* What wakes one thread: signalling it makes its descriptor readable until it is reset. */
@@ -210,6 +218,24 @@ void vipl_shm_clear(void *pages, size_t bytes); /* gives pages of one back: they
 int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable);
 void vipl_shm_close_fd(struct vipl_shm *shm); /* the mapping stays */
 void vipl_shm_release(struct vipl_shm *shm);
+/* The same for memory that a thread may still read, to find that it means nothing any more: the address stays, and is used
+ * for later memory of this size. */
+void vipl_shm_retire(struct vipl_shm *shm);
+void vipl_shm_abandon(void); /* in a forked child: forgets such addresses, and what is shown */
+
+/* Shows a process that the system lets into this one's memory where its shared memory is: there is one at a time. Takes the
+ * descriptor away. */
+void vipl_shm_show(struct vipl_shm *shm);
+/* Where in that memory an address lies. */
+struct vipl_shown {
+    uint32_t descriptor; /* of the process that shows it, plus 1; 0: it lies elsewhere */
+    uint64_t inode;
+    uint64_t offset;
+};
+void vipl_shm_shown(const void *address, size_t bytes, struct vipl_shown *out);
+/* Maps what the process shows, all of it. Nothing that it says is believed: EPERM if it is not sealed against shrinking, ESTALE if
+ * the descriptor is not of that inode; or the system does not let us. */
+int vipl_shm_fetch(struct vipl_shm *shm, int pid, const struct vipl_shown *where);
 
 /* Identifies the shared memory at an address: the same in every process that has mapped it there. */
 struct vipl_mapping {
@@ -370,13 +396,16 @@ struct vipl_socket_tuning {
     uint32_t timeout_ms; /* milliseconds without a reply, after which the connection is lost */
     uint32_t buffer;     /* bytes of the kernel's send and receive buffers each; 0: the system chooses */
 };
-int vipl_socket_listen(const struct vipl_inet *local, int *fd); /* EADDRINUSE: the port is taken */
-int vipl_socket_accept(int listener, int *fd, struct vipl_inet *peer);
+/* EADDRINUSE: the port is taken. */
+int vipl_socket_listen(const struct vipl_inet *local, const struct vipl_socket_tuning *tuning, int *fd);
+/* `tuning`: the listener's. */
+int vipl_socket_accept(int listener, const struct vipl_socket_tuning *tuning, int *fd,
+                       struct vipl_inet *peer);
 /* Starts to connect; the descriptor becomes writable when the outcome is known. `local`: the address to connect
  * from. */
-int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *fd);
+int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *remote,
+                        const struct vipl_socket_tuning *tuning, int *fd);
 int vipl_socket_connect_result(int fd); /* 0: connected, or why not */
-void vipl_socket_tune(int fd, const struct vipl_socket_tuning *tuning);
 /* Whether the peer's host still replies. False: the system itself ends connections whose peer does not. */
 struct vipl_socket_signs {
     uint32_t silent_ms; /* since the last data or acknowledgement */
@@ -386,7 +415,6 @@ struct vipl_socket_signs {
 };
 bool vipl_socket_signs_of_life(int fd, struct vipl_socket_signs *out);
 uint32_t vipl_socket_segment_bytes(int fd); /* the payload of one segment now; 536 if it is not known */
-bool vipl_socket_is_local(int fd);          /* both ends are on this host */
 /* Moves as many bytes as possible at once; EAGAIN: none. Received 0 with result 0: the stream has ended. */
 int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent);
 int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's only lock: one 32-bit word that sleeps in the kernel when contended, valid in zeroed memory, two
- * atomic operations when not contended. In debug builds each lock has a rank and a thread may only take locks of
+ * The library's only lock: a word that sleeps in the kernel when contended, valid in zeroed memory. When not contended it
+ * costs one atomic operation, at its taking. In debug builds each lock has a rank and a thread may only take locks of
  * ascending rank (base/lock_rank.h).
  *
- * Word: 0 free, 1 held, 2 held and there may be sleeping threads.
+ * Giving it back is a plain store and a look for sleepers. The look must not come before the store, which a processor only
+ * promises after a barrier; so a thread that is about to sleep has the system make that barrier in all other threads
+ * (os.h, vipl_barrier_everywhere()). Where the system cannot, giving back is an atomic operation too.
  */
 #ifndef VIPL_OS_MUTEX_H
 #define VIPL_OS_MUTEX_H
@@ -15,9 +17,18 @@
 #include "os_atomic.h"
 
 struct vipl_mutex {
-    uint32_t word;
-    uint32_t rank; /* constant after init */
+    uint32_t word;     /* atomic: 0 free, 1 held */
+    uint32_t sleepers; /* atomic: threads that sleep for it, or are about to */
+    uint32_t rank;     /* constant after init */
 };
+
+#define VIPL_MUTEX_INIT(its_rank) \
+    { \
+        .rank = (its_rank) \
+    }
+
+/* atomic: a thread that is about to sleep for a lock makes the barrier of those that give it back. Set once, by os/. */
+extern uint32_t vipl_sleepers_make_barriers;
 
 void vipl_mutex_lock_slow(struct vipl_mutex *m);
 void vipl_mutex_unlock_slow(struct vipl_mutex *m);
@@ -29,15 +40,16 @@ void vipl_rank_forget(void); /* this thread holds none: it has become a forked c
 static inline void vipl_mutex_init(struct vipl_mutex *m, uint32_t rank)
 {
     m->word = 0;
+    m->sleepers = 0;
     m->rank = rank;
 }
 
-static inline void vipl_mutex_lock(struct vipl_mutex *m)
+static inline __attribute__((always_inline)) void vipl_mutex_lock(struct vipl_mutex *m)
 {
 #ifndef NDEBUG
     vipl_rank_push(m->rank, true);
 #endif
-    if (!vipl_compare_exchange(&m->word, 0, 1)) {
+    if (__builtin_expect(!vipl_compare_exchange(&m->word, 0, 1), 0)) {
         vipl_mutex_lock_slow(m);
     }
 }
@@ -53,13 +65,29 @@ static inline bool vipl_mutex_trylock(struct vipl_mutex *m)
     return true;
 }
 
-static inline void vipl_mutex_unlock(struct vipl_mutex *m)
+static inline __attribute__((always_inline)) void vipl_mutex_unlock(struct vipl_mutex *m)
 {
 #ifndef NDEBUG
     vipl_rank_pop(m->rank);
 #endif
-    if (vipl_exchange(&m->word, 0) == 2) {
+    if (__builtin_expect(vipl_load_relaxed(&vipl_sleepers_make_barriers) != 0, 1)) {
+        vipl_store_release(&m->word, 0); /* then the look: pairs with vipl_mutex_lock_slow() */
+        vipl_signal_fence();
+    } else {
+        vipl_exchange(&m->word, 0);
+    }
+    if (__builtin_expect(vipl_load_relaxed(&m->sleepers) != 0, 0)) {
         vipl_mutex_unlock_slow(m);
+    }
+}
+
+/* Waits for a thread that has taken the lock before this call. `seen`: since then all threads have made a barrier, so that a look is
+ * enough. */
+static inline void vipl_mutex_pass(struct vipl_mutex *m, bool seen)
+{
+    if (!seen || vipl_load_acquire(&m->word) != 0) { /* pairs with vipl_mutex_unlock() */
+        vipl_mutex_lock(m);
+        vipl_mutex_unlock(m);
     }
 }
 

@@ -15,6 +15,7 @@
 #include "server/events.h"
 #include "server/heap.h"
 #include "server/objects.h"
+#include "server/posts.h"
 #include "server/rings.h"
 
 /* A call that is being made. */
@@ -76,6 +77,7 @@ static bool is_shared(const struct vipl_call_mem *mem)
 /* VIP_ERROR_RESOURCE: a peer may still write there, so that it is not over. */
 static VIP_RETURN act_region(struct vipl_server_object *region)
 {
+    vipl_server_posts_no_region(region->nic, region->memory); /* from now on clients ask by calls */
     return VipDeregisterMem(vipl_server_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
 }
 
@@ -287,6 +289,9 @@ static VIP_RETURN register_mem(struct job *job)
     VIP_RETURN rc = VipRegisterMem(job->real, mem->address, mem->length, &mem->attributes, &mem->memory);
     region->address = mem->address;
     region->memory = mem->memory;
+    if (rc == VIP_SUCCESS) {
+        vipl_server_posts_region(job->object, mem->address, mem->length, mem->memory);
+    }
     return enter(job, region, rc);
 }
 
@@ -450,6 +455,7 @@ static void attach_rings(struct vipl_server_object *vi, struct vipl_shared_cq *c
         vi->queues[i].code = vipl_handle_slot(vi->handle) << 1 | i;
         rings->queues[i].cq = cqs[i] == NULL ? 0 : 1 + vipl_handle_slot(vi->cqs[i]);
     }
+    vipl_server_posts_open(vi->handle);
     vipl_sink_attach(vi->real, sinks, VIPL_SHARE_DEPTH);
     vipl_store_ptr(&rings->nic, vi->nic);
     note_used(&arena->vis_used, vipl_handle_slot(vi->handle));
@@ -545,14 +551,20 @@ static VIP_RETURN get_user_data(struct job *job)
 
 static VIP_RETURN post_send(struct job *job)
 {
-    sync_queue(job->real, job->object, false);
-    return VipPostSend(job->real, job->a->post.descriptor, job->a->post.memory);
+    return vipl_server_post(job->client, job->object, &job->a->post);
 }
 
 static VIP_RETURN post_recv(struct job *job)
 {
     sync_queue(job->real, job->object, true);
     return VipPostRecv(job->real, job->a->post.descriptor, job->a->post.memory);
+}
+
+/* Before every call what clients have left in their rings is posted. */
+static VIP_RETURN look(struct job *job)
+{
+    (void)job;
+    return VIP_SUCCESS;
 }
 
 /* --- connections --- */

@@ -16,6 +16,7 @@
 #include "server/events.h"
 #include "server/heap.h"
 #include "server/objects.h"
+#include "server/posts.h"
 #include "server/rights.h"
 #include "server/rings.h"
 #include "share/note.h"
@@ -200,6 +201,7 @@ static void make_call(struct worker *worker, struct vipl_call *call)
     if ((properties & VIPL_ENDS) != 0) {
         end_stale_calls();
     }
+    vipl_server_posts_drain();
     if (vipl_server_needs_rights(call)) {
         make_checked(worker, call);
     } else if ((properties & VIPL_POSTS) != 0) {
@@ -338,6 +340,7 @@ static int new_client(int fd, const struct client *parent)
     client->channels = 1; /* the first thread's watch */
     int error = find_number(client) ? 0 : EAGAIN;
     if (error == 0) {
+        vipl_server_posts_begin(client->number);
         vipl_server_rights_begin(client->number, fd);
         error = welcome(client, parent);
         if (error != 0) {
@@ -395,6 +398,7 @@ static void client_ended(struct client *client)
     vipl_pollset_remove(&server.sockets, client->fd);
     vipl_server_for_each(VIPL_KIND_VI, reannounce_vi);
     vipl_server_for_each(VIPL_KIND_CQ, reannounce_cq);
+    vipl_server_posts_end(client->number);
     end_channels(client);
     vipl_server_leave_to_others(client->number);
     vipl_pollset_remove(&server.ends, client->fd); /* end_stale_calls() goes on */
@@ -586,7 +590,8 @@ void vipl_server_run(struct vipl_arena *arena, int socket)
     vipl_server_calls_init(arena);
     vipl_server_events_init(arena);
     if (vipl_pollset_open(&server.sockets) != 0 || vipl_pollset_open(&server.ends) != 0 ||
-        vipl_waker_open(&server.waker) != 0 || new_client(socket, NULL) != 0) {
+        vipl_waker_open(&server.waker) != 0 || !vipl_server_posts_start(arena) ||
+        new_client(socket, NULL) != 0) {
         return; /* the client sees the end of its socket */
     }
     while (has_clients()) {

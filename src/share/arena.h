@@ -8,6 +8,7 @@
  *
  *   channels   A call goes to the server through a channel: the client writes it there, the server's thread of that
  *              channel makes it and writes what it returned. So every rule of VIPL is applied in one place.
+ *   posts      Each client has a ring of its own for the sends that it posts, and goes on; the server posts them (posts.h).
  *   rings      The server writes the completions of a queue into the queue's ring, in order, and a client takes one with
  *              one compare-and-exchange. Reaping needs no call.
  *   heap       VipxAllocShared(): descriptors and buffers, which the server moves data from and to.
@@ -28,6 +29,9 @@ enum {
     VIPL_SHARE_PAGE = 65536,    /* the heap's unit: a multiple of every system's page */
     VIPL_SHARE_CLIENTS = 1024,  /* processes */
     VIPL_SHARE_NICS = 64,
+    VIPL_SHARE_POSTS =
+        128, /* descriptors that one client has posted and the server has not; a power of two */
+    VIPL_SHARE_REGIONS = 4096,   /* registered regions that clients can look up; a power of two */
     VIPL_SHARE_EVENTS = 256,     /* calls of handlers that one client has not made yet; a power of two */
     VIPL_SHARE_OBJECTS = 1 << 16 /* of each kind without a ring */
 };
@@ -57,7 +61,9 @@ struct vipl_ring {
                            there, set back to reaped by the server */
     uint32_t signalled; /* atomic: the ready descriptor is readable; see rings.h */
     uint32_t cq;        /* constant: 1 + slot of the completion queue, or 0 */
-    uint32_t filler[11];
+    uint32_t
+        claimed; /* atomic: of a send queue: how many descriptors were posted, or are about to be; see posts.h */
+    uint32_t filler[10];
     uint64_t entries[VIPL_SHARE_DEPTH]; /* atomic halves: a descriptor, and VIPL_RING_FAILED */
 };
 #define VIPL_RING_FAILED (UINT64_C(1) << 63)
@@ -87,6 +93,45 @@ struct vipl_event_ring {
     struct vipl_call_handler events[VIPL_SHARE_EVENTS];
 };
 
+/* A descriptor that is to be posted to a send queue. */
+struct vipl_submission {
+    void *vi; /* the clients' handle */
+    void *descriptor;
+    VIP_MEM_HANDLE memory;
+    uint32_t stamp; /* its place among the posts of all clients */
+};
+
+/* What one client has posted. Indices run on and wrap as in queue.h. */
+struct vipl_submissions {
+    uint32_t tail;     /* atomic: the client's, after the entry; pairs with the server's load */
+    uint32_t claiming; /* atomic: the client's; 1 + slot of the VI that it is posting to, or 0 */
+    uint32_t filler[14];
+    uint32_t head; /* atomic: the server's, after it has posted; pairs with the client's load */
+    uint32_t more_filler[15];
+    struct vipl_submission entries[VIPL_SHARE_POSTS];
+};
+
+/* A registered region, in the place to which its handle leads: another one may have it instead. */
+struct vipl_shared_region {
+    uint32_t version;      /* atomic: the server's; odd while it changes the rest */
+    VIP_MEM_HANDLE memory; /* atomic */
+    void *nic;             /* atomic: the clients' NIC handle; NULL: none here */
+    void *begin;           /* atomic */
+    void *end;             /* atomic */
+};
+
+/* Posting without a call. */
+struct vipl_posts {
+    uint32_t
+        asleep; /* atomic, set by the server, which then looks at pending and sleeps; a client that clears it wakes it */
+    uint32_t filler[15];
+    uint32_t stamp; /* atomic: of the next post; advanced by the client that posts */
+    uint32_t more_filler[15];
+    uint32_t pending[VIPL_SHARE_CLIENTS / 32]; /* atomic: bits of clients that may have posted something */
+    struct vipl_submissions clients[VIPL_SHARE_CLIENTS];
+    struct vipl_shared_region regions[VIPL_SHARE_REGIONS];
+};
+
 /* Which objects a client holds, by slot: written by the server. A handle is good if its object is in that slot, too. */
 struct vipl_holding {
     uint32_t vis[VIPL_SHARE_VIS / 32];   /* atomic */
@@ -110,6 +155,7 @@ struct vipl_arena {
     struct vipl_event_ring events[VIPL_SHARE_CLIENTS];
     void *nics[VIPL_SHARE_NICS]; /* atomic: the handle of a NIC handle; stays when that is closed */
     struct vipl_holding holdings[VIPL_SHARE_CLIENTS];
+    struct vipl_posts posts;
 };
 
 static inline bool vipl_share_is_heap(const struct vipl_heap *heap, const void *address, size_t bytes)

@@ -53,6 +53,7 @@ enum { VIPL_KIND_NONE = 0 };
     call(PEER_WAIT, peer_wait, VI, VIPL_WAITS, vi) \
     call(POST_SEND, post_send, VI, VIPL_POSTS, post) \
     call(POST_RECV, post_recv, VI, VIPL_POSTS, post) \
+    call(LOOK, look, NONE, VIPL_PLAIN, nothing) \
     call(CREATE_CQ, create_cq, NIC, VIPL_PLAIN, cq) \
     call(DESTROY_CQ, destroy_cq, CQ, VIPL_ENDS, nothing) \
     call(RESIZE_CQ, resize_cq, CQ, VIPL_PLAIN, cq) \

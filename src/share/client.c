@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "os/os_atomic.h"
 #include "os/os_mutex.h"
+#include "share/client_post.h"
 #include "share/client_start.h"
 #include "share/note.h"
 #include "share/rings.h"
@@ -59,7 +60,7 @@ static struct {
     uint32_t number;     /* atomic, written under talk: which client this is; UINT32_MAX: not known yet */
     uint32_t sent;       /* atomic: notes without an answer, counted when they are sent */
     struct tables *mine; /* atomic, before the arena: of the last server; NULL: there was none */
-} share = {.talk = {0, VIPL_RANK_SHARE}, .socket = -1, .lifeline = -1, .number = UINT32_MAX};
+} share = {.talk = VIPL_MUTEX_INIT(VIPL_RANK_SHARE), .socket = -1, .lifeline = -1, .number = UINT32_MAX};
 
 /* The sockets of the children that this thread is about to fork; -1: a child that has none. */
 static _Thread_local struct {
@@ -180,6 +181,12 @@ static void pass_last(void)
     }
 }
 
+/* Between its fork handlers a thread does not know whether it is the parent's or the child's. */
+bool vipl_share_is_forking(void)
+{
+    return forks.count != 0;
+}
+
 static void before_fork(void)
 {
     bool shares = vipl_share_arena() != NULL && share.pid == vipl_pid();
@@ -212,6 +219,7 @@ static void after_fork_in_child(void)
         vipl_fd_pass(-1, -1);
     }
     vipl_mutex_init(&share.talk, VIPL_RANK_SHARE); /* another thread of the parent may have held it */
+    vipl_share_submit_in_child();
     share.number = UINT32_MAX;
     share.sent = 0;
     if (share.mine != NULL) {

@@ -17,8 +17,9 @@ VIP_RETURN vipl_share_call(enum vipl_call_name name, void *object, void *argumen
  * none to be had. */
 struct vipl_waker *vipl_share_ready_fd(const void *handle, bool recv);
 bool vipl_share_server_lives(void);
-int vipl_share_lifeline(void); /* a descriptor that is readable once the server has ended */
-void vipl_share_lock(void);    /* rank SHARE; a forked child has one of its own, which is free */
+bool vipl_share_is_forking(void); /* this thread: in a handler that runs then only calls are right */
+int vipl_share_lifeline(void);    /* a descriptor that is readable once the server has ended */
+void vipl_share_lock(void);       /* rank SHARE; a forked child has one of its own, which is free */
 void vipl_share_unlock(void);
 /* Which client this process is. A child's first question waits for the server. VIPL_SHARE_CLIENTS: not a client. */
 unsigned vipl_share_number(void);

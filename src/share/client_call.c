@@ -10,6 +10,7 @@
 #include "os/os_atomic.h"
 #include "share/client.h"
 #include "share/client_events.h"
+#include "share/client_post.h"
 
 /* What this process has of a NIC handle: what its attributes point at (every thread that queries writes the same), and whether
  * calls go on after signals. */
@@ -365,8 +366,17 @@ void *vipl_share_get_user_data(void *vi)
 
 VIP_RETURN vipl_share_post(void *vi, bool recv, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
+    if (!recv && vipl_share_submit(vi, descriptor, memory)) {
+        return VIP_SUCCESS;
+    }
     struct vipl_call_post a = {descriptor, memory};
     return recv ? call_POST_RECV(vi, &a) : call_POST_SEND(vi, &a);
+}
+
+void vipl_share_call_server(void)
+{
+    struct vipl_call_nothing a;
+    call_LOOK(NULL, &a);
 }
 
 /* --- connections --- */

@@ -43,6 +43,8 @@ VIP_RETURN vipl_share_change_vi(void *vi, const VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_share_set_user_data(void *vi, void *data);
 void *vipl_share_get_user_data(void *vi);
 VIP_RETURN vipl_share_post(void *vi, bool recv, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
+void vipl_share_call_server(
+    void); /* which posts what was left to it before it makes a call, and does nothing else in this one */
 
 VIP_RETURN vipl_share_connect_wait(void *nic, const VIP_NET_ADDRESS *local, VIP_ULONG timeout,
                                    VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **conn);

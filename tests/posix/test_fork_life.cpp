@@ -447,17 +447,21 @@ void forks_while_asleep(const std::function<VIP_RETURN()> &call)
     VIP_RETURN rc = VIP_SUCCESS;
     g_forked = -1;
     g_fork_due = 1;
+    std::atomic<bool> over{false};
     std::thread caller([&] {
         thread = static_cast<pid_t>(syscall(SYS_gettid));
         rc = call();
         if (g_forked == 0) {
             _exit(static_cast<int>(rc));
         }
+        over = true;
     });
-    while (thread == 0 || state_of(task_of(thread)) != 'S') {
+    while (!over) { // a thread that has something to do now and then is not asleep for good
+        if (thread != 0 && state_of(task_of(thread)) == 'S') {
+            pthread_kill(caller.native_handle(), SIGUSR1);
+        }
         give_way();
     }
-    pthread_kill(caller.native_handle(), SIGUSR1);
     caller.join();
     sigaction(SIGUSR1, &saved, nullptr);
     int status = -1;

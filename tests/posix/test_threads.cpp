@@ -97,7 +97,13 @@ void VI_CALL on_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)
 
 } // namespace
 
-TEST_CASE("a program without callbacks and RDMA has no thread but its own", "[VipOpenNic][posix]")
+/** A connection of tcp gives its NIC handle a thread, which sees off what a program leaves behind. */
+size_t connected(size_t handles)
+{
+    return device_is_loopback() ? 0 : handles;
+}
+
+TEST_CASE("a program without callbacks and RDMA has no thread but the device's", "[VipOpenNic][posix]")
 {
     const size_t before = thread_count();
     const Nic left_nic, right_nic;
@@ -115,11 +121,11 @@ TEST_CASE("a program without callbacks and RDMA has no thread but its own", "[Vi
         REQUIRE_VIP(VipRecvDone(right, &done));
     }
     REQUIRE_VIP(VipErrorCallback(left_nic, nullptr, nullptr)); // the default handler
-    EXPECT_EQ(before, thread_count());
+    EXPECT_EQ(before + connected(2), thread_count());
     REQUIRE_VIP(VipDisconnect(left));
     right.await(VIP_STATE_ERROR);
     REQUIRE_VIP(VipDisconnect(right));
-    EXPECT_EQ(before, thread_count());
+    EXPECT_EQ(before + connected(2), thread_count());
 }
 
 TEST_CASE("each NIC handle that is asked for asynchrony has one thread, which ends with it",
@@ -160,7 +166,7 @@ TEST_CASE("each NIC handle that is asked for asynchrony has one thread, which en
     }
 }
 
-TEST_CASE("VIs with RDMA enabled have a thread where the device needs one", "[VipCreateVi][posix]")
+TEST_CASE("connected VIs have a thread where the device needs one", "[VipCreateVi][posix]")
 {
     const size_t before = thread_count();
     {
@@ -168,7 +174,7 @@ TEST_CASE("VIs with RDMA enabled have a thread where the device needs one", "[Vi
         const Vi left(left_nic), right(right_nic, without_rdma());
         EXPECT_EQ(before, thread_count());
         connect_alone(left_nic, left, right_nic, right);
-        EXPECT_EQ(before + (device_is_loopback() ? 0 : 1), thread_count());
+        EXPECT_EQ(before + connected(2), thread_count());
     }
     expect_threads(before);
 }

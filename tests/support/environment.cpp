@@ -63,6 +63,12 @@ bool objects_are_shareable()
     return value != nullptr && std::string(value) == "1";
 }
 
+bool memory_is_shared()
+{
+    const char *value = std::getenv("VIPL_TEST_SHARED_MEMORY");
+    return value != nullptr && std::string(value) == "1";
+}
+
 bool device_is_loopback()
 {
     return std::strcmp(device_under_test(), "loopback") == 0;

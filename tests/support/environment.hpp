@@ -27,6 +27,9 @@ bool device_is_loopback();
 /** VIPL_TEST_SHAREABLE=1: the cases' NIC handles are shareable, and their memory is. */
 bool objects_are_shareable();
 
+/** VIPL_TEST_SHARED_MEMORY=1: memory is VipxAllocShared()'s also on NIC handles that are not shareable. */
+bool memory_is_shared();
+
 /** VIPL_TEST_TIMEOUT_SCALE, at least 1: emulators and sanitizers are slow, and machines busy. */
 unsigned timeout_scale();
 

@@ -150,7 +150,8 @@ void Memory::Free::operator()(VIP_UINT8 *memory) const
 }
 
 Memory::Memory(const Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes)
-    : nic_(nic), size_((bytes + 63) / 64 * 64), data_(allocate(size_, nic.shareable()), Free{nic.shareable()})
+    : nic_(nic), size_((bytes + 63) / 64 * 64), data_(allocate(size_, nic.shareable() || memory_is_shared()),
+                                                      Free{nic.shareable() || memory_is_shared()})
 {
     EXPECT(data_ != nullptr);
     std::memset(data_.get(), 0, size_);

@@ -98,9 +98,13 @@ def limits():
     result = run(perf, "--pair", "--limits", "--test", "lat,bw", "--size", "4K", "--duration", "0.05", "--rounds",
                  "2", "--warmup", "50", "--json")
     for row in rows(result, "--limits", 2):
-        which = "shm" if row.get("test") == "lat" else "memcpy"
-        checks.that((row.get("limit_" + which) or 0) > 0 and (row.get("ratio_" + which) or 0) > 0,
-                    "%s has the limit %s and a ratio" % (row.get("test"), which), result)
+        checks.that((row.get("limit_shm") or 0) > 0 and (row.get("ratio_shm") or 0) > 0,
+                    "%s has the limit shm and a ratio" % row.get("test"), result)
+        checks.that(row.get("limit_memcpy") is None and row.get("limit_vmread") is None,
+                    "%s of a short send has no limit that is none" % row.get("test"), result)
+    result = run(perf, "--local", "--limits", "--test", "bw", "--size", "4K", "--duration", "0.05", "--warmup", "50", "--json")
+    for row in rows(result, "--limits in one process", 1):
+        checks.that((row.get("limit_memcpy") or 0) > 0 and row.get("limit_shm") is None, "one process has the limit memcpy", result)
     for wait in "poll", "block":
         result = run(perf, "--pair", "--compare", "--test", "lat,bw", "--size", "4K", "--duration", "0.05", "--wait", wait,
                      "--warmup", "50", "--json")

@@ -57,7 +57,7 @@ public:
     /** VIP_RETURN of admission; `status` has the error bits. */
     VIP_RETURN admit(const VIP_DESCRIPTOR *d)
     {
-        return vipl_descriptor_admit(vi, d, mem, &status, &segments);
+        return vipl_descriptor_admit(&vi->send, d, mem, &status, &segments);
     }
     std::uint32_t send(std::uint16_t admitted)
     {

@@ -23,8 +23,9 @@ vipl_region_params params(VIP_MEM_HANDLE handle, bool write = true, bool read = 
 
 bool allows(const lo_exports &w, VIP_MEM_HANDLE handle, std::uint64_t address, std::uint64_t bytes)
 {
-    const bool write = vipl_lo_exports_allow(&w, 0, true, handle, address, bytes);
-    REQUIRE(vipl_lo_exports_allow(&w, 0, false, handle, address, bytes) == write);
+    vipl_shown shown{};
+    const bool write = vipl_lo_exports_allow(&w, 0, true, handle, address, bytes, &shown);
+    REQUIRE(vipl_lo_exports_allow(&w, 0, false, handle, address, bytes, &shown) == write);
     return write;
 }
 
@@ -62,9 +63,12 @@ TEST_CASE("the exports keeps rights and tags", "[exports]")
             const vipl_region_params region = params(5, write, read);
             vipl_lo_exports_add(exports.get(), &region);
             for (const std::uint32_t tag : {0u, 7u, 8u}) {
+                vipl_shown shown{};
                 const bool tagged = tag != 8;
-                REQUIRE(vipl_lo_exports_allow(exports.get(), tag, true, 5, kAddress, 1) == (write && tagged));
-                REQUIRE(vipl_lo_exports_allow(exports.get(), tag, false, 5, kAddress, 1) == (read && tagged));
+                REQUIRE(vipl_lo_exports_allow(exports.get(), tag, true, 5, kAddress, 1, &shown) ==
+                        (write && tagged));
+                REQUIRE(vipl_lo_exports_allow(exports.get(), tag, false, 5, kAddress, 1, &shown) ==
+                        (read && tagged));
             }
         }
     }
@@ -105,9 +109,10 @@ TEST_CASE("look-ups while a region comes and goes never see half of it", "[expor
     std::atomic<bool> stop{false};
     std::atomic<unsigned> wrong{0}, seen{0};
     std::thread reader([&] {
+        vipl_shown shown{};
         while (!stop) { // bytes that no life of the region had
-            seen += vipl_lo_exports_allow(exports.get(), 7, true, 42, kAddress + 8, 8) ? 1 : 0;
-            wrong += vipl_lo_exports_allow(exports.get(), 7, true, 42, kAddress + kBytes, 1) ? 1 : 0;
+            seen += vipl_lo_exports_allow(exports.get(), 7, true, 42, kAddress + 8, 8, &shown) ? 1 : 0;
+            wrong += vipl_lo_exports_allow(exports.get(), 7, true, 42, kAddress + kBytes, 1, &shown) ? 1 : 0;
         }
     });
     for (unsigned i = 0; i < 100000 || seen == 0; ++i) {

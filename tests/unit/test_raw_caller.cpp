@@ -69,7 +69,8 @@ public:
     explicit Caller(Listener &listener, unsigned slot = 0) : listener_(listener), slot_(slot)
     {
         char name[96];
-        const size_t length = vipl_lo_name_of(name, 'w', vipl_lo_hash_of(&listener.address), 0);
+        const size_t length =
+            vipl_lo_name_of(name, vipl_local_user(), 'w', vipl_lo_hash_of(&listener.address), 0);
         REQUIRE(vipl_local_connect(name, length, &fd_) == 0);
         REQUIRE(vipl_shm_create(&claims_, "claims", LO_CLAIMS * sizeof(std::uint32_t)) == 0);
         set(LO_PENDING, 0);
@@ -330,7 +331,7 @@ TEST_CASE("of listeners of a process that became another user, one that finds no
     int taken[LO_PLACES];
     for (unsigned place = 1; place < LO_PLACES; ++place) { // the first one's own name is place 0 still
         char name[96];
-        const size_t length = vipl_lo_name_of(name, 'w', first, place);
+        const size_t length = vipl_lo_name_of(name, vipl_local_user(), 'w', first, place);
         REQUIRE(vipl_local_listen(name, length, &taken[place]) == 0);
     }
     lo_socket *without = vipl_lo_socket_find(listener.remote, 'w', first);

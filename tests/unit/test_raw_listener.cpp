@@ -103,7 +103,8 @@ public:
     Name(const vipl_address &address, unsigned place, char kind = 'p')
     {
         char name[96];
-        const size_t length = vipl_lo_name_of(name, kind, vipl_lo_hash_of(&address), place);
+        const size_t length =
+            vipl_lo_name_of(name, vipl_local_user(), kind, vipl_lo_hash_of(&address), place);
         REQUIRE(vipl_local_listen(name, length, &fd_) == 0);
     }
     ~Name() { vipl_fd_close(fd_); }
@@ -187,7 +188,7 @@ public:
     explicit Notice(const vipl_address &address)
     {
         char name[96];
-        const size_t length = vipl_lo_name_of(name, 'r', vipl_lo_hash_of(&address), 0);
+        const size_t length = vipl_lo_name_of(name, vipl_local_user(), 'r', vipl_lo_hash_of(&address), 0);
         for (int i = 0; i < 10000 && vipl_local_connect(name, length, &fd_) != 0; ++i) {
             poll(nullptr, 0, 1);
         }

@@ -154,7 +154,7 @@ TEST_CASE("a read that is answered in chunks stops when its region ends", "[peer
             refused |= message.type == LO_ACK && message.total == VIP_STATUS_RDMA_PROT_ERROR;
             vipl_lo_ring_pop(&s.peer.in, &message);
         }
-        vipl_lo_ring_release(&s.peer.in);
+        vipl_lo_ring_release(&s.peer.in, true);
         s.victim.progress();
     }
     CHECK(before > 0);
@@ -216,7 +216,7 @@ TEST_CASE("a disconnect that finds the ring full is said when there is room", "[
 
 TEST_CASE("a program that waits for room for a message of many pieces sleeps until there is enough", "[peer]")
 {
-    constexpr unsigned kPieces = 252, kBytes = 16, kMessages = 8; // of which the ring takes seven
+    constexpr unsigned kPieces = 252, kBytes = 32, kMessages = 8; // of which the ring takes seven
     struct alignas(64) Large {
         VIP_DESCRIPTOR descriptor{};
         VIP_DESCRIPTOR_SEGMENT more[kPieces]{};

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "internal.hpp"
+#include "support/environment.hpp"
 #include "support/os_hooks.hpp"
 
 using namespace unit;
@@ -264,7 +265,8 @@ TEST_CASE("look-ups that race with registration find a region or nothing", "[reg
     std::atomic<unsigned> wrong{0}, looked{0};
     std::thread reader([&] {
         while (!stop) {
-            vipl_vi *inside = vipl_vi_lock_send(vi); // look-ups are made under a queue's lock
+            vipl_vi *inside = vipl_vi_lock_send(vi); // look-ups are made under a queue's lock, as a reader
+            vipl_queue_reads(&inside->send);
             wrong += device.covers(fixed, 0x10000, 64) ? 0 : 1;
             wrong += device.covers(newest, 0x30000, 1) ? 1 : 0; // what no region covers
             vipl_mutex_unlock(&inside->send.lock);
@@ -284,4 +286,112 @@ TEST_CASE("look-ups that race with registration find a region or nothing", "[reg
     reader.join();
     REQUIRE(wrong == 0);
     REQUIRE(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
+namespace {
+
+/** A VI of the device, whose send queue looks up memory. */
+class Reader {
+public:
+    explicit Reader(Device &device)
+    {
+        VIP_VI_ATTRIBUTES attributes = {VIP_SERVICE_RELIABLE_DELIVERY, 4096, nullptr, nullptr, 0, 0};
+        REQUIRE(VipCreateVi(device.handle, &attributes, nullptr, nullptr, &handle_) == VIP_SUCCESS);
+    }
+    ~Reader() { VipDestroyVi(handle_); }
+    Reader(const Reader &) = delete;
+    Reader &operator=(const Reader &) = delete;
+
+    void begin()
+    {
+        vi_ = vipl_vi_lock_send(handle_);
+        vipl_queue_reads(&vi_->send);
+    }
+    void end() { vipl_mutex_unlock(&vi_->send.lock); }
+
+private:
+    VIP_VI_HANDLE handle_ = nullptr;
+    vipl_vi *vi_ = nullptr;
+};
+
+/** Ends a region in a thread of its own. */
+class Ending {
+public:
+    Ending(Device &device, VIP_MEM_HANDLE mem, std::uintptr_t address)
+        : thread_([this, &device, mem, address] {
+              VipDeregisterMem(device.handle, at(address), mem);
+              over_ = true;
+          })
+    {
+        while (device.covers(mem, address, 1)) { // gone, for a queue that looks now
+            vipl_test::give_way();
+        }
+    }
+    ~Ending() { thread_.join(); }
+    Ending(const Ending &) = delete;
+    Ending &operator=(const Ending &) = delete;
+
+    /** Whether it is over after a moment. */
+    bool is_over() const
+    {
+        for (unsigned i = 0; i < 100 && !over_; ++i) {
+            vipl_test::give_way();
+        }
+        return over_;
+    }
+
+private:
+    std::atomic<bool> over_{false};
+    std::thread thread_;
+};
+
+} // namespace
+
+TEST_CASE("the end of a region waits for a queue that looks up, and not for one that does not", "[regions]")
+{
+    Device device;
+    Reader reader(device);
+    VIP_VI_ATTRIBUTES attributes = {VIP_SERVICE_RELIABLE_DELIVERY, 4096, nullptr, nullptr, 0, 0};
+    VIP_VI_HANDLE other = nullptr;
+    REQUIRE(VipCreateVi(device.handle, &attributes, nullptr, nullptr, &other) == VIP_SUCCESS);
+    for (unsigned round = 0; round < 3; ++round) { // each end begins an epoch, in which it reads again
+        const VIP_MEM_HANDLE mem = device.enter(at(0x10000), 64);
+        reader.begin();
+        vipl_vi *rests = vipl_vi_lock_recv(other); // held all the time, and never a reader
+        {
+            const Ending ending(device, mem, 0x10000);
+            CHECK_FALSE(ending.is_over()); // the queue may still be using it
+            reader.end();
+        }
+        vipl_mutex_unlock(&rests->recv.lock);
+    }
+    REQUIRE(VipDestroyVi(other) == VIP_SUCCESS);
+}
+
+TEST_CASE("a queue that reads again while the end of a region has yet to wait for it is not forgotten",
+          "[regions]")
+{
+    Device device;
+    Reader first(device), second(device);
+    const VIP_MEM_HANDLE mem = device.enter(at(0x10000), 64), next = device.enter(at(0x20000), 64);
+    for (Reader *reader : {&first, &second}) {
+        reader->begin();
+        reader->end();
+    }
+    first.begin(); // both are readers, in this order; the lock of one is held
+    {
+        const Ending ending(device, mem, 0x10000);
+        CHECK_FALSE(ending.is_over());
+        std::thread([&] {
+            second.begin();
+            second.end();
+        }).join();
+        first.end();
+    }
+    second.begin();
+    {
+        const Ending ending(device, next, 0x20000);
+        CHECK_FALSE(ending.is_over());
+        second.end();
+    }
 }

@@ -57,7 +57,7 @@ void exchange(Ring &ring, Random &random, unsigned messages)
             take(ring, under_way.front().first, under_way.front().second);
             under_way.pop_front();
             if (below(random, 4) == 0 || under_way.empty()) {
-                vipl_lo_ring_release(&ring.in);
+                vipl_lo_ring_release(&ring.in, true);
             }
         } else {
             REQUIRE(is_empty(ring));
@@ -77,7 +77,7 @@ TEST_CASE("messages of every size come out as they went in", "[ring]")
         REQUIRE(is_empty(ring));
         REQUIRE(put_numbered(ring.out, number, bytes));
         take(ring, number++, bytes);
-        vipl_lo_ring_release(&ring.in);
+        vipl_lo_ring_release(&ring.in, true);
     }
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("requests leave the reserve to replies, and a full ring takes nothing"
         take(ring, i, 32);
     }
     REQUIRE(is_empty(ring));
-    vipl_lo_ring_release(&ring.in);
+    vipl_lo_ring_release(&ring.in, true);
     REQUIRE(put_numbered(ring.out, 7, 32));
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("the room that is reported can be claimed", "[ring]")
             REQUIRE(!under_way.empty());
             take(ring, under_way.front().first, under_way.front().second);
             under_way.pop_front();
-            vipl_lo_ring_release(&ring.in);
+            vipl_lo_ring_release(&ring.in, true);
         }
     }
 }
@@ -162,10 +162,10 @@ TEST_CASE("ready_fds are signalled once, for those who sleep", "[ring]")
     ring.in.shared->asleep = 1;
     REQUIRE(publish());
     REQUIRE_FALSE(publish());
-    REQUIRE_FALSE(vipl_lo_ring_release(&ring.in));
+    REQUIRE_FALSE(vipl_lo_ring_release(&ring.in, true));
     ring.out.shared->wanting = 1;
-    REQUIRE(vipl_lo_ring_release(&ring.in));
-    REQUIRE_FALSE(vipl_lo_ring_release(&ring.in));
+    REQUIRE(vipl_lo_ring_release(&ring.in, true));
+    REQUIRE_FALSE(vipl_lo_ring_release(&ring.in, true));
 }
 
 TEST_CASE("a million messages between two threads", "[ring]")
@@ -186,11 +186,11 @@ TEST_CASE("a million messages between two threads", "[ring]")
                 wrong += kMessages;
                 return;
             } else {
-                vipl_lo_ring_release(&ring.in);
+                vipl_lo_ring_release(&ring.in, true);
                 std::this_thread::yield();
             }
         }
-        vipl_lo_ring_release(&ring.in);
+        vipl_lo_ring_release(&ring.in, true);
     });
     for (std::uint32_t number = 0; number < kMessages && wrong < kMessages;) {
         if (put_numbered(ring.out, number, number % 61 == 0 ? 1500 : number % 90)) {

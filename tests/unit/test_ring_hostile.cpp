@@ -65,7 +65,7 @@ bool look(Ring &ring, std::uint64_t &sum, unsigned counts[3])
             sum += __atomic_load_n(&payload[i], __ATOMIC_RELAXED); // reads what it was told it may
         }
         vipl_lo_ring_pop(&ring.in, &message);
-        vipl_lo_ring_release(&ring.in);
+        vipl_lo_ring_release(&ring.in, true);
     }
     return true;
 }

@@ -40,6 +40,8 @@ static void print_help(void)
          "  -X, --compare             with --pair or --local: measure beside each figure a plain\n"
          "                            TCP connection that waits the same way, and print the ratio\n"
          "  -c, --cq                  reap through a completion queue\n"
+         "  -M, --memory KIND         heap, or shared: VipxAllocShared's, which peers of this host\n"
+         "                            map, so that RDMA takes no system call (default heap)\n"
          "  -r, --reliability LEVEL   unreliable, delivery or reception (default delivery)\n"
          "  -d, --device NAME         device (default: the default device)\n"
          "  -D, --discriminator TEXT  where the server waits (default " DEFAULT_DISCRIMINATOR ")\n"
@@ -74,6 +76,7 @@ static const struct option long_options[] = {
     {"limits", no_argument, NULL, 'L'},
     {"compare", no_argument, NULL, 'X'},
     {"cq", no_argument, NULL, 'c'},
+    {"memory", required_argument, NULL, 'M'},
     {"reliability", required_argument, NULL, 'r'},
     {"device", required_argument, NULL, 'd'},
     {"discriminator", required_argument, NULL, 'D'},
@@ -277,6 +280,9 @@ static bool take(void *into, int option)
         return parse_format(optarg, &options->format);
     case 'w':
         return parse_wait(optarg, &options->block);
+    case 'M':
+        options->shared_memory = strcmp(optarg, "shared") == 0;
+        return options->shared_memory || strcmp(optarg, "heap") == 0;
     case 'r':
         return tool_parse_level(optarg, &options->level);
     case 'd':

@@ -12,6 +12,7 @@
 #include "perf.h"
 #include "tool_os.h"
 #include "tool_text.h"
+#include "tool_vipl.h"
 
 static void pin(int cpu)
 {
@@ -121,6 +122,7 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
+    tool_mem_is_shared = options.shared_memory;
     tool_catch_stop();
     switch (options.role) {
     case PERF_ROLE_SERVER:

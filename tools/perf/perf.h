@@ -154,7 +154,8 @@ struct perf_options {
     bool block;
     bool verify;
     bool cq;
-    unsigned limits; /* bits by enum perf_limit */
+    bool shared_memory; /* of VipxAllocShared() */
+    unsigned limits;    /* bits by enum perf_limit */
     enum perf_format format;
     bool once;
 };

@@ -197,6 +197,7 @@ static void print_json_row(const struct perf_options *options, const struct perf
     tool_json_string(stdout, row->device.text);
     printf(", \"reliability\": \"%s\", \"processes\": %d, \"size\": %u, \"size_unit\": \"bytes\"",
            tool_level_text(options->level), options->role == PERF_ROLE_LOCAL ? 1 : 2, row->run.size);
+    printf(", \"memory\": \"%s\"", options->shared_memory ? "shared" : "heap");
     printf(", \"wait\": \"%s\", \"cq\": %s, \"depth\": %u, \"rounds\": %u, \"samples\": %llu",
            row->run.block ? "block" : "poll", options->cq ? "true" : "false", row->depth, row->rounds,
            (unsigned long long)row->samples);

@@ -13,6 +13,7 @@
 #include "tool_os.h"
 #include "tool_text.h"
 
+#define SHORT_SEND 4096 /* bytes that travel in a ring between the processes */
 #define MAX_FIGURES 512
 #define MAX_COUNT UINT64_C(4000000000)
 
@@ -78,6 +79,24 @@ static VIP_RETURN calibrate(struct bench *bench, struct figure *figure)
     return rc;
 }
 
+/* A limit is measured only where it is one: one process copies within its memory; two share memory, or the system copies
+ * between them, for which a short send has no use. */
+static bool is_limit(const struct bench *bench, enum perf_limit which, const struct perf_run *run)
+{
+    bool two = bench->local == NULL;
+
+    switch (which) {
+    case PERF_LIMIT_MEMCPY:
+        return !two;
+    case PERF_LIMIT_SHM:
+        return two;
+    case PERF_LIMIT_VMREAD:
+        return two && (run->op != PERF_SEND || run->size > SHORT_SEND);
+    default:
+        return true;
+    }
+}
+
 static void measure_limits(struct bench *bench, struct figure *figure, uint32_t round)
 {
     /* a third of a round in all: short enough to alternate with VIPL, long enough to be steady */
@@ -86,7 +105,8 @@ static void measure_limits(struct bench *bench, struct figure *figure, uint32_t 
     for (int which = 0; which < PERF_LIMIT_COUNT; which++) {
         double limit = NAN;
 
-        if (bench->limits != NULL && (bench->options->limits & (1u << which)) != 0) {
+        if (bench->limits != NULL && (bench->options->limits & (1u << which)) != 0 &&
+            is_limit(bench, (enum perf_limit)which, &figure->run)) {
             limit = perf_limits_measure(bench->limits, (enum perf_limit)which, &figure->run, duration);
         }
         figure->limits[which][round] = limit;

@@ -46,6 +46,11 @@ void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_pa
         vipl_store_relaxed(&e->rights, (region->rdma_write ? 1u : 0u) | (region->rdma_read ? 2u : 0u));
         split(&e->address_low, &e->address_high, (uint64_t)(uintptr_t)region->address);
         split(&e->bytes_low, &e->bytes_high, region->bytes);
+        struct vipl_shown shown;
+        vipl_shm_shown(region->address, region->bytes, &shown);
+        vipl_store_relaxed(&e->descriptor, shown.descriptor);
+        split(&e->inode_low, &e->inode_high, shown.inode);
+        split(&e->offset_low, &e->offset_high, shown.offset);
         vipl_store_release(&e->handle, region->handle); /* pairs with vipl_lo_exports_allow */
         return;
     }
@@ -64,7 +69,7 @@ struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HAN
 }
 
 bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
-                           uint64_t address, uint64_t bytes)
+                           uint64_t address, uint64_t bytes, struct vipl_shown *shown)
 {
     bool is_shut = vipl_load_ordered(&exports->shut) != 0; /* pairs with vipl_lo_regions_end */
     for (unsigned i = 0; handle != 0 && !is_shut && i < LO_EXPORT_PROBES; i++) {
@@ -76,6 +81,9 @@ bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool 
         uint64_t length = join(&e->bytes_low, &e->bytes_high);
         bool right = (vipl_load_relaxed(&e->rights) & (write ? 1u : 2u)) != 0;
         bool tagged = tag == 0 || vipl_load_relaxed(&e->tag) == tag;
+        shown->descriptor = vipl_load_relaxed(&e->descriptor);
+        shown->inode = join(&e->inode_low, &e->inode_high);
+        shown->offset = join(&e->offset_low, &e->offset_high) + (address - start);
         return right && tagged && address >= start && address - start <= length &&
                bytes <= length - (address - start);
     }

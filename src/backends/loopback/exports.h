@@ -28,7 +28,11 @@ struct lo_export {
     uint32_t address_high;
     uint32_t bytes_low;
     uint32_t bytes_high;
-    uint32_t pad;
+    uint32_t descriptor; /* vipl_shown: where the region lies in memory that peers may map */
+    uint32_t inode_low;
+    uint32_t inode_high;
+    uint32_t offset_low;
+    uint32_t offset_high;
 };
 
 struct lo_exports {
@@ -45,9 +49,10 @@ struct vipl_region_params;
 void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region);
 /* The entry that the region had, or NULL. No peer finds it any more; one that has found it may still use it. */
 struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HANDLE handle);
-/* Whether a peer whose VI may name `tag` (0: any) finds the range in the table with the right. */
+/* Whether a peer whose VI may name `tag` (0: any) finds the range in the table with the right. If so, *shown: where it lies in
+ * memory that peers may map, as the table says. */
 bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
-                           uint64_t address, uint64_t bytes);
+                           uint64_t address, uint64_t bytes, struct vipl_shown *shown);
 
 /* --- our own table --- */
 

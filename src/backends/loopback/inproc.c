@@ -34,7 +34,11 @@ static uint32_t deliver(struct vipl_vi *peer, struct vipl_send *send, const stru
 
 static uint32_t send_message(struct vipl_vi *peer, struct vipl_send *send)
 {
-    struct vipl_sg to;
+    struct vipl_sg to; /* large, so not cleared */
+    if (!send->immediate && send->local.count == 1 &&
+        vipl_up_recv_take(peer, send->local.iov[0].base, send->local.bytes)) {
+        return 0;
+    }
     switch (vipl_up_recv_claim(peer, send->local.bytes, &to)) {
     case VIPL_CLAIM_OK:
         return deliver(peer, send, &to);

@@ -5,17 +5,21 @@
 #include "backends/loopback/link.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backends/loopback/exports.h"
+#include "backends/loopback/mapped.h"
+#include "backends/loopback/quick.h"
 #include "backends/loopback/rx.h"
 #include "backends/loopback/tx.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
+#include "base/pool.h"
 #include "os/os_atomic.h"
 
-enum { ASK_CLOCK_EVERY = 8, MOST_EVENTS = 32 };
+enum { MOST_EVENTS = 32 };
 static const uint32_t BYTE_ORDER_MARK = 0x01020304;
 
 uint8_t vipl_lo_process_uid[LO_UID];
@@ -54,24 +58,59 @@ static int open_pollsets(struct lo_remote *remote)
     return error;
 }
 
+static void make_remote(void *object)
+{
+    struct lo_remote *remote = object;
+    vipl_mutex_init(&remote->rx, VIPL_RANK_BACKEND_RX);
+}
+
+static struct vipl_pool remote_pool = VIPL_POOL_INIT(remote_pool, struct lo_remote, free, make_remote);
+
+void vipl_lo_remotes_abandon(void)
+{
+    vipl_pool_abandon(&remote_pool);
+}
+
+/* From the pool, with everything at its beginning. */
+static struct lo_remote *remote_new(struct vipl_be_nic *be, const struct lo_setup *connecting)
+{
+    struct lo_remote *remote = vipl_pool_get(&remote_pool);
+    const size_t kept = offsetof(struct lo_remote, connecting);
+    if (remote == NULL) {
+        return NULL;
+    }
+    memset((char *)remote + kept, 0, sizeof(*remote) - kept);
+    remote->connecting = connecting;
+    vipl_list_init(&remote->sockets);
+    vipl_list_init(&remote->incomings);
+    vipl_list_init(&remote->links);
+    vipl_store_relaxed(&remote->request_count, 0);
+    vipl_mutex_lock(&remote->rx);
+    remote->be = be;
+    vipl_mutex_unlock(&remote->rx);
+    return remote;
+}
+
+static void remote_free(struct lo_remote *remote)
+{
+    vipl_mutex_lock(&remote->rx);
+    remote->be = NULL;
+    vipl_mutex_unlock(&remote->rx);
+    vipl_pool_put(&remote_pool, remote);
+}
+
 struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_setup *connecting)
 {
     struct lo_remote *remote = lo_remote_of(be);
     if (remote != NULL) {
         return remote;
     }
-    remote = vipl_zalloc(sizeof(*remote));
+    remote = remote_new(be, connecting);
     if (remote == NULL) {
         return NULL;
     }
-    remote->be = be;
-    remote->connecting = connecting;
-    vipl_mutex_init(&remote->rx, VIPL_RANK_BACKEND_RX);
-    vipl_list_init(&remote->sockets);
-    vipl_list_init(&remote->incomings);
-    vipl_list_init(&remote->links);
     if (vipl_lo_own_exports(be) < 0) {
-        vipl_free(remote);
+        remote_free(remote);
         return NULL;
     }
     int error = make_identity(remote);
@@ -80,10 +119,11 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_set
     }
     if (error != 0) {
         vipl_log_os("preparing to talk to other processes", error);
-        vipl_free(remote);
+        remote_free(remote);
         return NULL;
     }
     vipl_store_ptr(&be->remote, remote); /* pairs with lo_remote_of */
+    vipl_lo_quick_stir(be);
     return remote;
 }
 
@@ -128,8 +168,9 @@ static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid
 
 static void link_free(struct lo_link *link)
 {
-    vipl_shm_release(&link->shm);
+    vipl_shm_retire(&link->shm); /* a thread that polls may be looking at it */
     vipl_shm_release(&link->exports);
+    vipl_lo_mapped_free(link);
     vipl_free(link->sessions);
     vipl_free(link);
 }
@@ -166,6 +207,7 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     vipl_mutex_lock(&remote->rx);
     vipl_list_append(&remote->links, &link->link);
     vipl_store_relaxed(&remote->link_count, remote->link_count + 1);
+    vipl_lo_quick_stir(remote->be);
     if (remote->waiting_threads > 0) {
         vipl_store_ordered(&link->in.shared->asleep, 1);
     }
@@ -378,14 +420,8 @@ static void link_event(struct lo_remote *remote, struct lo_link *link, bool hang
 
 /* --- progress --- */
 
-/* `certainly`: a peer has woken this thread for something that another thread which is at it may not have seen. */
-static void receive_all(struct lo_remote *remote, bool certainly)
+static void receive_locked(struct lo_remote *remote)
 {
-    if (certainly) {
-        vipl_mutex_lock(&remote->rx);
-    } else if (!vipl_mutex_trylock(&remote->rx)) {
-        return; /* another thread is at it */
-    }
     bool dead = false;
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
@@ -402,9 +438,27 @@ static void receive_all(struct lo_remote *remote, bool certainly)
         vipl_store_relaxed(&remote->dead_links, 1);
         vipl_store_relaxed(&remote->look_at_sockets, 1); /* where dead links are removed */
     }
+    vipl_lo_quick_watch(remote);
+}
+
+/* `certainly`: a peer has woken this thread for something that another thread which is at it may not have seen. */
+static void receive_all(struct lo_remote *remote, const struct vipl_be_nic *be, bool certainly)
+{
+    if (certainly) {
+        vipl_mutex_lock(&remote->rx);
+    } else if (!vipl_mutex_trylock(&remote->rx)) {
+        return; /* another thread is at it */
+    }
+    if (remote->be == be) {
+        receive_locked(remote);
+    }
     vipl_mutex_unlock(&remote->rx);
 }
 
+void vipl_lo_remote_receive(struct lo_remote *remote, const struct vipl_be_nic *be)
+{
+    receive_all(remote, be, false);
+}
 /* Under rx, so that no link goes away meanwhile. True: something has come for connecting. */
 static bool look_at_links(struct lo_remote *remote)
 {
@@ -434,33 +488,20 @@ static void look_at_sockets(struct lo_remote *remote)
     remove_dead(remote);
 }
 
-/* Sockets cost a system call: a program that polls looks at them every millisecond, one that calls in
- * rarely at every eighth call. */
-static bool is_time_to_look(struct lo_remote *remote)
-{
-    uint32_t now = (uint32_t)(vipl_now_ns() >> 20);
-    bool due = now != vipl_load_relaxed(&remote->looked_at);
-    vipl_store_relaxed(&remote->looked_at, now);
-    return due;
-}
-
 void vipl_lo_remote_poll(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = lo_remote_of(be);
     if (remote == NULL) {
         return;
     }
-    uint32_t polls = vipl_load_relaxed(&remote->polls) + 1;
-    vipl_store_relaxed(&remote->polls, polls);
     bool look = vipl_load_relaxed(&remote->request_count) > 0 ||
-                vipl_load_relaxed(&remote->look_at_sockets) != 0 ||
-                (polls % ASK_CLOCK_EVERY == 0 && is_time_to_look(remote));
+                vipl_load_relaxed(&remote->look_at_sockets) != 0 || vipl_lo_quick_is_due(be, remote);
     if (look) {
         vipl_store_relaxed(&remote->look_at_sockets, 0);
         look_at_sockets(remote);
     }
     if (vipl_load_relaxed(&remote->link_count) > 0) {
-        receive_all(remote, look);
+        receive_all(remote, be, look);
     }
 }
 
@@ -512,6 +553,7 @@ void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_h
     }
     vipl_mutex_unlock(&remote->rx);
     vipl_store_relaxed(&remote->look_at_sockets, 1);
+    vipl_lo_quick_stir(be);
 }
 
 /* At close: no VI is left, so no session is. */
@@ -533,6 +575,6 @@ void vipl_lo_remote_close(struct vipl_be_nic *be)
     }
     vipl_pollset_close(&remote->setup);
     vipl_pollset_close(&remote->set);
-    vipl_free(remote);
-    be->remote = NULL;
+    vipl_store_ptr(&be->remote, NULL);
+    remote_free(remote);
 }

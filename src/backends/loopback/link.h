@@ -35,7 +35,7 @@ struct lo_source {
 
 enum {
     LO_SEGMENT_MAGIC = 0x56504C31,
-    LO_VERSION = 2,
+    LO_VERSION = 3,
     LO_UID = 16,
     LO_GENERATION_BITS = 12,
     LO_GATES = 1024,
@@ -104,7 +104,9 @@ struct lo_link {
     unsigned side;            /* constant: 0 creator, 1 the other */
     struct vipl_shm shm;      /* constant */
     struct lo_segment *segment;
-    struct vipl_shm exports;     /* constant: the peer's registered memory, read-only */
+    struct vipl_shm exports; /* constant: the peer's registered memory, read-only */
+    struct lo_mapped
+        *mapped; /* atomic: the peer's shared memory that we have mapped, the latest first; added under tx */
     uint32_t direct_access;      /* atomic: we may access the peer's memory */
     uint32_t peer_direct_access; /* atomic: the peer may access ours */
     bool confirmed;              /* rx: both ends have it, so that connections may share it */
@@ -166,9 +168,17 @@ struct lo_setup {
     void (*close)(struct lo_remote *remote); /* the registry's lock is held */
 };
 
-/* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. */
+/* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. From a pool: a thread that polls
+ * may come late, and sees under `rx` whose it is. What follows `be` begins at zero, but for lists. */
 struct lo_remote {
-    struct vipl_be_nic *be;
+    struct vipl_list free;    /* in the pool */
+    struct vipl_mutex rx;     /* rank BACKEND_RX */
+    uint32_t look_at_sockets; /* atomic: a sleeper has been woken */
+    uint32_t request_count;   /* atomic: our unanswered requests; written under the registry */
+    uint32_t polls;           /* atomic: counts polls, so that sockets are looked at now and then */
+    uint32_t looked_at;       /* atomic: when last, in units of about a millisecond */
+    uint32_t spacing;         /* atomic: quiet looks between two polls, to look at the clock about so often */
+    struct vipl_be_nic *be;   /* constant while live; written under rx; NULL: in the pool */
     const struct lo_setup *connecting; /* constant */
     uint8_t uid[LO_UID];               /* constant */
     struct vipl_pollset set;           /* constant: the links, and `setup` */
@@ -178,16 +188,11 @@ struct lo_remote {
     struct vipl_list incomings;        /* lo_incoming.link; registry */
     struct lo_claims *claims;          /* of our requests; NULL: there were none; registry */
     uint32_t incoming_count;           /* registry */
-    uint32_t request_count;            /* atomic: our unanswered requests; written under the registry */
     /* atomic: something of connecting waits for a time; written under the registry. A thread that is about to sleep reads it
      * without: it is never 0 meanwhile. */
     uint32_t timed;
     bool timed_again;         /* so does something else, since the last tick began; registry */
     uint32_t dead_links;      /* atomic: links are to be removed; written under rx */
-    uint32_t polls;           /* atomic: counts polls, so that sockets are looked at now and then */
-    uint32_t looked_at;       /* atomic: when last, in units of about a millisecond */
-    uint32_t look_at_sockets; /* atomic: a sleeper has been woken */
-    struct vipl_mutex rx;     /* rank BACKEND_RX */
     struct vipl_list links;   /* rx */
     uint32_t link_count;      /* atomic: written under rx */
     uint32_t waiting_threads; /* rx: sleepers */
@@ -241,6 +246,9 @@ bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message);
 /* --- progress over all links of a NIC handle; no lock is held --- */
 
 void vipl_lo_remote_poll(struct vipl_be_nic *be);
+/* Receives from all links, unless another thread is at it, or the remote part is not this NIC handle's any more. */
+void vipl_lo_remote_receive(struct lo_remote *remote, const struct vipl_be_nic *be);
+void vipl_lo_remotes_abandon(void); /* in a forked child */
 void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
 void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint);
 void vipl_lo_remote_close(struct vipl_be_nic *be);

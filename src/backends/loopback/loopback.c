@@ -6,6 +6,7 @@
  */
 #include "backends/loopback/loopback.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "backends/loopback/calls.h"
@@ -15,23 +16,36 @@
 #include "backends/loopback/link.h"
 #include "backends/loopback/names.h"
 #include "backends/loopback/offers.h"
+#include "backends/loopback/quick.h"
 #include "backends/loopback/tx.h"
 #include "base/config.h"
 #include "base/deadline.h"
 #include "base/hostname.h"
 #include "base/lock_rank.h"
+#include "base/pool.h"
 #include "os/os_atomic.h"
 
 enum { LAST_WORD_MS = 1000 }; /* for a reply that is on its way when the time is up */
 
 struct vipl_lo_registry vipl_lo_registry = {
-    .lock = {0, VIPL_RANK_BACKEND},
+    .lock = VIPL_MUTEX_INIT(VIPL_RANK_BACKEND),
     .nics = {&vipl_lo_registry.nics, &vipl_lo_registry.nics},
     .requests = {&vipl_lo_registry.requests, &vipl_lo_registry.requests},
 };
 
+static void make_nic(void *object)
+{
+    struct vipl_be_nic *be = object;
+    vipl_mutex_init(&be->exports_lock, VIPL_RANK_BACKEND_MEM);
+    be->quick.poll = vipl_lo_quick_poll;
+}
+
+static struct vipl_pool nic_pool = VIPL_POOL_INIT(nic_pool, struct vipl_be_nic, link, make_nic);
+
 static void lo_abandon(void)
 {
+    vipl_pool_abandon(&nic_pool);
+    vipl_lo_remotes_abandon();
     vipl_mutex_init(&vipl_lo_registry.lock, VIPL_RANK_BACKEND);
     vipl_list_init(&vipl_lo_registry.nics);
     vipl_list_init(&vipl_lo_registry.requests);
@@ -57,15 +71,17 @@ static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_
     if (device[0] != '\0') { /* there is one loopback device, without instances */
         return VIP_ERROR_RESOURCE;
     }
-    struct vipl_be_nic *be = vipl_zalloc(sizeof(*be));
+    struct vipl_be_nic *be = vipl_pool_get(&nic_pool);
     if (be == NULL) {
         return VIP_ERROR_RESOURCE;
     }
+    memset((char *)be + offsetof(struct vipl_be_nic, core), 0,
+           sizeof(*be) - offsetof(struct vipl_be_nic, core));
+    vipl_lo_quick_rest(be);
     be->core = nic;
-    vipl_mutex_init(&be->exports_lock, VIPL_RANK_BACKEND_MEM);
     be->exports.fd = -1;
     be->settings_rendezvous = pull_setting();
-    be->settings_inline = vipl_config_number("VIPL_LOOPBACK_INLINE", 2048, 0, 16384);
+    be->settings_inline = vipl_config_number("VIPL_LOOPBACK_INLINE", 4096, 0, 16384);
     be->settings_ring = vipl_config_number("VIPL_LOOPBACK_RING", 262144, 65536, 16777216);
     be->address.host_len = sizeof(host_address);
     memcpy(be->address.host, host_address, sizeof(host_address));
@@ -84,7 +100,7 @@ static void lo_close(struct vipl_be_nic *be)
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     vipl_lo_remote_close(be);
     vipl_shm_release(&be->exports);
-    vipl_free(be);
+    vipl_pool_put(&nic_pool, be);
 }
 
 static void lo_limits(struct vipl_be_nic *be, struct vipl_limits *out)
@@ -435,6 +451,11 @@ static void lo_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
     (void)vi;
 }
 
+static struct vipl_quick *lo_quick(struct vipl_be_nic *be)
+{
+    return &be->quick;
+}
+
 static enum vipl_posted lo_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
 {
     struct lo_vi *lo = lo_vi_of(vi);
@@ -475,6 +496,7 @@ const struct vipl_backend vipl_loopback_ops = {
     .disconnect = lo_disconnect,
     .post_send = lo_post_send,
     .poll = vipl_lo_remote_poll,
+    .quick = lo_quick,
     .prepare_wait = vipl_lo_remote_prepare_wait,
     .finish_wait = vipl_lo_remote_finish_wait,
 };

@@ -39,17 +39,18 @@ struct lo_socket;
 
 enum lo_rendezvous { LO_RENDEZVOUS_AUTO, LO_RENDEZVOUS_ON, LO_RENDEZVOUS_OFF };
 
-/* An opened loopback device. */
+/* An opened loopback device. From a pool: a thread that polls may come late. What follows `quick` begins at zero. */
 struct vipl_be_nic {
+    struct vipl_list link;          /* registry.nics; guarded by the registry. In the pool: free link */
+    struct vipl_mutex exports_lock; /* rank BACKEND_MEM */
+    void *remote;                 /* lo_remote, what connects to other processes; set once, atomic; or NULL */
+    struct vipl_quick quick;      /* written under the rx lock of `remote` */
     struct vipl_nic *core;        /* constant */
-    struct vipl_list link;        /* registry.nics; guarded by the registry */
     uint32_t settings_rendezvous; /* constant: enum lo_rendezvous */
     uint32_t settings_inline;     /* constant: bytes up to which a payload travels in the ring */
     uint32_t settings_ring;       /* constant: bytes of a ring */
     struct vipl_address address;  /* constant */
-    void *remote;                 /* lo_remote, what connects to other processes; set once, atomic; or NULL */
-    struct vipl_mutex exports_lock; /* rank BACKEND_MEM */
-    struct vipl_shm exports; /* lo_exports; guarded by exports_lock; base NULL: it was not needed yet */
+    struct vipl_shm exports;      /* lo_exports; guarded by exports_lock; base NULL: it was not needed yet */
 };
 
 /* What a VI wants: a connection. Lives from connect to its answer; guarded by the registry. */

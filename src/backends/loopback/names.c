@@ -31,9 +31,9 @@ uint64_t vipl_lo_hash_of(const struct vipl_address *address)
     return h;
 }
 
-size_t vipl_lo_name_of(char name[96], char kind, uint64_t hash, unsigned place)
+size_t vipl_lo_name_of(char name[96], uint32_t user, char kind, uint64_t hash, unsigned place)
 {
-    return (size_t)snprintf(name, 96, "vipl/loopback/%u/%c%016llx/%u", (unsigned)vipl_local_user(), kind,
+    return (size_t)snprintf(name, 96, "vipl/loopback/%u/%c%016llx/%u", (unsigned)user, kind,
                             (unsigned long long)hash, place);
 }
 
@@ -51,11 +51,12 @@ struct lo_socket *vipl_lo_socket_find(struct lo_remote *remote, char kind, uint6
 uint32_t vipl_lo_own_places(char kind, uint64_t hash)
 {
     uint32_t places = 0;
+    uint32_t user = vipl_local_user();
     for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
         const struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
         struct lo_remote *remote = lo_remote_of(be);
         const struct lo_socket *s = remote == NULL ? NULL : vipl_lo_socket_find(remote, kind, hash);
-        places |= s == NULL || s->user != vipl_local_user() ? 0 : UINT32_C(1) << s->place;
+        places |= s == NULL || s->user != user ? 0 : UINT32_C(1) << s->place;
     }
     return places;
 }
@@ -75,7 +76,8 @@ static int bind_somewhere(struct lo_socket *s)
     s->user = vipl_local_user();
     for (unsigned place = 0; place < LO_PLACES && error == EADDRINUSE; place++) {
         s->place = place;
-        error = vipl_local_listen(name, vipl_lo_name_of(name, s->kind, s->hash, place), &s->source.fd);
+        error =
+            vipl_local_listen(name, vipl_lo_name_of(name, s->user, s->kind, s->hash, place), &s->source.fd);
     }
     return error;
 }
@@ -142,10 +144,12 @@ void vipl_lo_notices_send(struct lo_notices *notices, uint64_t hash, unsigned pl
     char name[96];
     size_t length = vipl_lo_notice_write(&notice, bytes);
     uint32_t own = vipl_lo_own_places('r', hash);
+    uint32_t user = vipl_local_user();
     int fd = -1;
     notices->count = 0;
     for (unsigned i = 0; i < LO_PLACES; i++) {
-        if ((own >> i & 1) == 0 && vipl_local_connect(name, vipl_lo_name_of(name, 'r', hash, i), &fd) == 0) {
+        if ((own >> i & 1) == 0 &&
+            vipl_local_connect(name, vipl_lo_name_of(name, user, 'r', hash, i), &fd) == 0) {
             vipl_local_send(fd, bytes, length, NULL, 0); /* a dead one has hung up */
             notices->fds[notices->count++] = fd;
             fd = -1;

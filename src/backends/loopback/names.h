@@ -32,7 +32,8 @@ struct lo_socket {
 /* The NIC handle's remote part, made now if need be. NULL: no resources. */
 struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be);
 uint64_t vipl_lo_hash_of(const struct vipl_address *address);
-size_t vipl_lo_name_of(char name[96], char kind, uint64_t hash, unsigned place);
+/* `user`: vipl_local_user(), asked once for many names. */
+size_t vipl_lo_name_of(char name[96], uint32_t user, char kind, uint64_t hash, unsigned place);
 
 /* Uses of a socket of that kind and hash, bound now if need be. NULL: no resources, or no place is free. */
 struct lo_socket *vipl_lo_socket_open(struct lo_remote *remote, char kind, uint64_t hash);

@@ -8,6 +8,7 @@
 #include "backends/loopback/calls.h"
 #include "backends/loopback/claims.h"
 #include "backends/loopback/names.h"
+#include "backends/loopback/quick.h"
 #include "backends/loopback/tx.h"
 #include "base/deadline.h"
 #include "base/log.h"
@@ -104,10 +105,10 @@ static void offer_over(struct lo_request *request, int fd, unsigned place)
 }
 
 /* At that place, if a listener is there. *fd serves for several tries. */
-static void offer_to(struct lo_request *request, uint64_t hash, unsigned place, int *fd)
+static void offer_to(struct lo_request *request, uint32_t user, uint64_t hash, unsigned place, int *fd)
 {
     char name[96];
-    int error = vipl_local_connect(name, vipl_lo_name_of(name, kind_of(request), hash, place), fd);
+    int error = vipl_local_connect(name, vipl_lo_name_of(name, user, kind_of(request), hash, place), fd);
     if (error == 0) {
         offer_over(request, *fd, place);
         *fd = -1;
@@ -173,11 +174,12 @@ static void offer_everywhere(struct lo_request *request)
         offer_here(request, VIPL_CONTAINER(l, struct vipl_be_nic, link));
     }
     uint64_t hash = vipl_lo_hash_of(&request->remote);
+    uint32_t user = vipl_local_user();
     uint32_t passed = vipl_lo_own_places(kind_of(request), hash) | places_of(request) | request->shunned;
     int fd = -1;
     for (unsigned place = 0; place < LO_PLACES; place++) {
         if ((passed >> place & 1) == 0) {
-            offer_to(request, hash, place, &fd);
+            offer_to(request, user, hash, place, &fd);
         }
     }
     vipl_fd_close(fd);
@@ -230,6 +232,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
     }
     offer_everywhere(request);
     vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
+    vipl_lo_quick_stir(remote->be);
     step_by(request, request->peer ? VIPL_NO_DEADLINE : vipl_deadline(FIRST_MS));
     vipl_up_wake(remote->be->core); /* a sleeper does not know the time */
     return VIP_SUCCESS;
@@ -366,6 +369,31 @@ static struct lo_link *link_of(struct lo_offer *offer, const struct lo_reply *re
     return link;
 }
 
+/* Nothing of the peer's is taken before the VI is connected: the peer may send, and even end the connection, once it has OPEN.
+ * False: that cannot be sent. */
+static bool take_up(struct lo_session *session, const struct lo_reply *reply)
+{
+    struct lo_link *link = session->link;
+    struct lo_remote *remote = lo_remote_of(link->be);
+    struct lo_message open = {
+        .type = LO_OPEN,
+        .session = reply->session,
+        .total = session->number,
+        .immediate = vipl_load_relaxed(&link->direct_access),
+    };
+    vipl_mutex_lock(&remote->rx);
+    vipl_lo_session_begin_locked(session);
+    bool opened = vipl_lo_link_reply(link, &open);
+    if (opened) {
+        vipl_up_connected(session->vi, &reply->params);
+    }
+    vipl_mutex_unlock(&remote->rx);
+    if (!opened) {
+        vipl_lo_session_forget(session);
+    }
+    return opened;
+}
+
 static void on_acceptance(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
 {
     struct lo_request *request = offer->request;
@@ -374,24 +402,8 @@ static void on_acceptance(struct lo_offer *offer, const struct lo_reply *reply, 
     struct lo_session *session =
         link == NULL ? NULL
                      : vipl_lo_session_open(link, vi, reply->session, &reply->params, reply->tag, NULL);
-    bool opened = false;
-    if (session != NULL) {
-        struct lo_message open = {
-            .type = LO_OPEN,
-            .session = reply->session,
-            .total = session->number,
-            .immediate = vipl_load_relaxed(&link->direct_access),
-        };
-        vipl_lo_session_begin(session);
-        opened = vipl_lo_link_reply(link, &open);
-        if (!opened) {
-            vipl_lo_session_forget(session);
-        }
-    }
     vipl_lo_request_end(request);
-    if (opened) {
-        vipl_up_connected(vi, &reply->params);
-    } else {
+    if (session == NULL || !take_up(session, reply)) {
         vipl_up_connect_failed(vi, VIP_ERROR_RESOURCE);
     }
 }
@@ -521,7 +533,7 @@ void vipl_lo_offer_back(struct lo_request *request, unsigned place)
     }
     note_end(request, place);
     if ((places_of(request) >> place & 1) == 0) {
-        offer_to(request, vipl_lo_hash_of(&request->remote), place, &fd);
+        offer_to(request, vipl_local_user(), vipl_lo_hash_of(&request->remote), place, &fd);
         vipl_fd_close(fd);
     }
 }

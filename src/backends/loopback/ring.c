@@ -166,14 +166,26 @@ void vipl_lo_ring_pop(struct lo_ring *ring, const struct lo_message *message)
     }
 }
 
+uint32_t *vipl_lo_ring_next(const struct lo_ring *ring, uint32_t *value)
+{
+    *value = lap_of(ring, ring->at);
+    return word_at(slot_at(ring, ring->at), H_LAP);
+}
+
 bool vipl_lo_ring_is_empty(const struct lo_ring *ring)
 {
     return vipl_load_ordered(word_at(slot_at(ring, ring->at), H_LAP)) != lap_of(ring, ring->at);
 }
 
-bool vipl_lo_ring_release(struct lo_ring *ring)
+/* Ordered: either the producer sees the room, or we see that it waits. That is not needed as long as it surely knows of seven
+ * eighths of the ring, all read: then it can only come to wait after further messages, after which we are here again. */
+bool vipl_lo_ring_release(struct lo_ring *ring, bool empty)
 {
-    /* Ordered: either the producer sees the room, or we see that it waits. */
-    vipl_store_ordered(&ring->shared->head, ring->at);
+    if (empty && ring->at - ring->known < ring->count / 8) {
+        vipl_store_release(&ring->shared->head, ring->at);
+    } else {
+        vipl_store_ordered(&ring->shared->head, ring->at);
+        ring->known = ring->at;
+    }
     return vipl_load_ordered(&ring->shared->wanting) != 0 && vipl_exchange(&ring->shared->wanting, 0) != 0;
 }

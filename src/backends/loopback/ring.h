@@ -68,7 +68,8 @@ struct lo_ring {
     unsigned char *slots;
     uint32_t count; /* of slots, a power of two */
     uint32_t at;    /* next slot to write, or to read */
-    uint32_t known; /* producer: the consumer's position when last looked at */
+    uint32_t
+        known; /* producer: the consumer's position when last looked at; consumer: what the producer surely knows */
 };
 
 /* --- producer --- */
@@ -86,9 +87,12 @@ uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most);
 enum lo_peek { LO_PEEK_EMPTY, LO_PEEK_OK, LO_PEEK_BROKEN };
 /* The next message: its head copied and checked, its payload in place. */
 enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, const unsigned char **payload);
+/* The word that says that the next message is there, when it is *value. */
+uint32_t *vipl_lo_ring_next(const struct lo_ring *ring, uint32_t *value);
 void vipl_lo_ring_pop(struct lo_ring *ring, const struct lo_message *message);
 bool vipl_lo_ring_is_empty(const struct lo_ring *ring);
-/* Tells the producer how far it got. True: it waits for room, and the caller is to wake it. */
-bool vipl_lo_ring_release(struct lo_ring *ring);
+/* Tells the producer how far it got. `empty`: there is no further message. True: the producer waits for room, and the caller is to
+ * wake it. */
+bool vipl_lo_ring_release(struct lo_ring *ring, bool empty);
 
 #endif

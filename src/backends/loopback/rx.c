@@ -13,6 +13,7 @@
 #include "backends/loopback/tx.h"
 #include "base/iov.h"
 #include "base/log.h"
+#include "base/often.h"
 #include "os/os_atomic.h"
 
 enum {
@@ -562,8 +563,26 @@ static bool go_on(struct lo_session *s)
     return sane;
 }
 
+/* A message that is one chunk, without immediate data, for which no reply is wanted, into a receive of one piece. False: it is not
+ * that, and nothing has happened. */
+static inline bool take_short(struct lo_link *link, const struct lo_message *m, const unsigned char *payload)
+{
+    if (m->type != LO_SEND || m->flags != LO_FLAG_LAST || m->offset != 0 || m->bytes != m->total) {
+        return false;
+    }
+    struct lo_session *s = session_by(link, m->session);
+    if (s == NULL || !s->open || s->awaited != 0) {
+        return false;
+    }
+    vipl_up_recv_lock(s->vi);
+    bool taken = vipl_up_recv_take(s->vi, payload, m->bytes);
+    vipl_up_recv_unlock(s->vi);
+    return taken;
+}
+
 /* False: the peer breaks the rules. */
-static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload)
+static VIPL_APART bool dispatch(struct lo_link *link, const struct lo_message *m,
+                                const unsigned char *payload)
 {
     if (m->type == LO_ACK) {
         on_ack(link, m);
@@ -617,7 +636,7 @@ void vipl_lo_link_receive(struct lo_link *link)
     enum lo_peek peek = LO_PEEK_EMPTY;
     unsigned n = 0;
     while (n < MOST_A_TURN && (peek = vipl_lo_ring_peek(&link->in, &message, &payload)) == LO_PEEK_OK) {
-        bool sane = dispatch(link, &message, payload);
+        bool sane = take_short(link, &message, payload) || dispatch(link, &message, payload);
         vipl_lo_ring_pop(&link->in, &message);
         n++;
         if (!sane) {
@@ -630,7 +649,7 @@ void vipl_lo_link_receive(struct lo_link *link)
         vipl_store_relaxed(&link->dead, 1);
         return;
     }
-    if (n > 0 && vipl_lo_ring_release(&link->in)) {
+    if (n > 0 && vipl_lo_ring_release(&link->in, peek == LO_PEEK_EMPTY)) {
         vipl_lo_link_wake(link);
     }
     while (link->reads_count > 0 && serve_read(link)) {

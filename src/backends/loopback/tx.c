@@ -9,9 +9,12 @@
 #include <string.h>
 
 #include "backends/loopback/exports.h"
+#include "backends/loopback/mapped.h"
+#include "backends/loopback/quick.h"
 #include "backends/loopback/rx.h"
 #include "base/iov.h"
 #include "base/log.h"
+#include "base/often.h"
 #include "os/os_atomic.h"
 
 enum {
@@ -106,13 +109,6 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
     }
 }
 
-void vipl_lo_session_begin(struct lo_session *session)
-{
-    vipl_mutex_lock(&lo_remote_of(session->link->be)->rx);
-    vipl_lo_session_begin_locked(session);
-    vipl_mutex_unlock(&lo_remote_of(session->link->be)->rx);
-}
-
 /* From now on the peer begins no direct access in the name of this VI; one may be under way. */
 static void shut_gate(const struct lo_session *session)
 {
@@ -146,6 +142,7 @@ static bool has_room(struct lo_link *link)
 void vipl_lo_link_want_room(struct lo_link *link)
 {
     vipl_store_relaxed(&link->waiting, 1);
+    vipl_lo_quick_stir(link->be);
     vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
     if (link->free_slots > 0 && has_room(link)) {
         vipl_up_wake(link->be->core); /* the peer has read everything meanwhile, and did not see it */
@@ -487,30 +484,44 @@ static bool may_access_directly(const struct lo_session *session, const struct v
            (sizeof(void *) == 8 || send->remote_address <= UINT32_MAX);
 }
 
+/* By the system, between two processes. */
+static bool access_by_system(struct lo_link *link, const struct vipl_send *send, bool write)
+{
+    struct vipl_iov remote[2];
+    unsigned n = remote_pieces(remote, send, write);
+    int error =
+        write ? vipl_peer_write(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes)
+              : vipl_peer_read(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes);
+    if (error != 0 &&
+        error != EFAULT) { /* one of us has another user by now, say: the rings do it from now on */
+        vipl_store_relaxed(&link->direct_access, 0);
+    }
+    return error == 0;
+}
+
+/* In memory that both have mapped. */
+static bool access_mapped(unsigned char *there, const struct vipl_send *send, bool write)
+{
+    return write ? vipl_iov_ordered(there, &send->local) == VIPL_IOV_DONE
+                 : vipl_iov_scatter(&send->local, 0, there, send->local.bytes);
+}
+
 /* Reads or writes the peer's memory, if its export table has the range. */
 static bool access_directly(struct lo_session *session, const struct vipl_send *send)
 {
     struct lo_link *link = session->link;
     bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
     const struct lo_exports *exports = link->exports.base;
-    struct vipl_iov remote[2];
+    struct vipl_shown shown;
     uint32_t *under_way = &link->segment->direct[link->side][vipl_load_ordered(&exports->epoch) & 1];
     vipl_fetch_add(under_way, 1); /* before the looks at gate and export table: see exports.c */
     uint32_t *gate = lo_gate(link->segment, 1 - link->side, session->peer_number);
     bool done = vipl_load_ordered(gate) == session->peer_number &&
                 vipl_lo_exports_allow(exports, session->peer_tag, write, send->remote_handle,
-                                      send->remote_address, send->local.bytes);
+                                      send->remote_address, send->local.bytes, &shown);
     if (done) {
-        unsigned n = remote_pieces(remote, send, write);
-        int error =
-            write
-                ? vipl_peer_write(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes)
-                : vipl_peer_read(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes);
-        done = error == 0;
-        if (error != 0 &&
-            error != EFAULT) { /* one of us has another user by now, say: the rings do it from now on */
-            vipl_store_relaxed(&link->direct_access, 0);
-        }
+        unsigned char *there = vipl_lo_mapped_find(link, &shown, send->local.bytes);
+        done = there != NULL ? access_mapped(there, send, write) : access_by_system(link, send, write);
     }
     vipl_fetch_add(under_way, (uint32_t)-1);
     return done;
@@ -531,16 +542,49 @@ static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *
                                                : send_through_ring(session, send, 0);
 }
 
+/* A message that is one chunk and one piece, and wants no reply, when no earlier one is waiting. False: it takes the long way. */
+static bool send_short(struct lo_session *session, const struct vipl_send *send)
+{
+    struct lo_link *link = session->link;
+    uint32_t bytes = (uint32_t)send->local.bytes;
+    if (send->local.count != 1 || wants_reply(send) || vipl_iov_is_safe() || session->tx_refusal != 0 ||
+        session->tx_held || session->tx_offset != 0) {
+        return false;
+    }
+    vipl_mutex_lock(&link->tx);
+    unsigned char *payload = vipl_lo_ring_claim(&link->out, bytes, false);
+    if (payload == NULL) {
+        vipl_mutex_unlock(&link->tx);
+        return false;
+    }
+    memcpy(payload, send->local.iov[0].base, bytes);
+    struct lo_message message = {
+        .type = LO_SEND,
+        .flags = (uint8_t)(LO_FLAG_LAST | (send->immediate ? LO_FLAG_IMMEDIATE : 0)),
+        .session = session->peer_number,
+        .bytes = bytes,
+        .slot = 0,
+        .immediate = send->immediate_data,
+        .total = bytes,
+    };
+    lo_publish(link, &message);
+    return true;
+}
+
 enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send)
 {
     (void)vi;
-    if (vipl_load_relaxed(&session->link->dead) != 0) {
+    if (VIPL_SELDOM(vipl_load_relaxed(&session->link->dead) != 0)) {
         return VIPL_POSTED_AGAIN; /* the flush follows */
     }
     if (send->op != VIP_CONTROL_OP_SENDRECV) {
         return send_rdma(session, send);
     }
     bool large = send->local.bytes > session->link->be->settings_inline;
+    if (!large && send_short(session, send)) {
+        send->status = 0;
+        return VIPL_POSTED_DONE;
+    }
     if (large && session->tx_offset == 0 && vipl_load_relaxed(&session->link->peer_direct_access) != 0) {
         return send_rendezvous(session, send);
     }

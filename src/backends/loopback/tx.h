@@ -9,8 +9,7 @@
 
 struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi, uint32_t peer_number,
                                         const struct vipl_vi_params *params, uint32_t peer_tag, bool *opened);
-void vipl_lo_session_begin(struct lo_session *session);        /* both ends have agreed */
-void vipl_lo_session_begin_locked(struct lo_session *session); /* likewise; rx is held */
+void vipl_lo_session_begin_locked(struct lo_session *session); /* both ends have agreed; rx is held */
 /* Takes back a session that came to nothing. */
 void vipl_lo_session_forget(struct lo_session *session);
 void vipl_lo_session_cut(struct vipl_be_nic *be, struct vipl_vi *vi);

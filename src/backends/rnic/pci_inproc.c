@@ -62,7 +62,7 @@ static struct inproc {
     struct inproc_function *functions[FUNCTIONS];
     uint64_t deadline; /* when the card wants to work by itself */
     bool asleep;
-} inproc = {.lock = {0, VIPL_RANK_RNIC_PCI}};
+} inproc = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_RNIC_PCI)};
 
 static struct inproc_function *self(struct rnic_pci *pci)
 {

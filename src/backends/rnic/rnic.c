@@ -20,7 +20,7 @@
 enum { FIRST_COMPLETIONS_LOG2 = 8 };
 
 struct vipl_rnic_registry vipl_rnic_registry = {
-    .lock = {0, VIPL_RANK_BACKEND},
+    .lock = VIPL_MUTEX_INIT(VIPL_RANK_BACKEND),
     .devices = {&vipl_rnic_registry.devices, &vipl_rnic_registry.devices},
 };
 

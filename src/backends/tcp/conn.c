@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "backends/tcp/burst.h"
 #include "backends/tcp/loop.h"
 #include "base/lock_rank.h"
 
@@ -16,6 +17,7 @@ static void on_closed(uv_handle_t *handle)
     if (--conn->handles == 0) {
         vipl_free(conn->rx.buffer);
         vipl_free(conn->tx.snapshot);
+        vipl_free(conn->tx.burst);
         vipl_free(conn->marking);
         vipl_free(conn);
     }
@@ -65,7 +67,6 @@ struct tcp_conn *vipl_tcp_conn_new(struct tcp_nic *nic, int fd, enum tcp_state s
     vipl_list_init(&conn->tx_pending);
     vipl_list_append(&nic->conns, &conn->link);
     nic->conn_count++;
-    vipl_socket_tune(fd, &nic->settings.tuning);
     return conn;
 }
 
@@ -89,8 +90,8 @@ void vipl_tcp_conn_deadline(struct tcp_conn *conn, uint32_t ms)
     if (ms > 0) {
         uv_update_time(&conn->nic->loop);
         uv_timer_start(&conn->timer, on_deadline, ms, 0);
+        conn->nic->wake_sleeper = true;
     }
-    vipl_tcp_changed(conn->nic);
 }
 
 void vipl_tcp_conn_close(struct tcp_conn *conn)
@@ -159,6 +160,9 @@ void vipl_tcp_conn_end(struct tcp_conn *conn)
     nic->hot = nic->hot == conn ? NULL : nic->hot;
     conn->state = TCP_ENDING;
     conn->handler = &ending;
+    vipl_mutex_lock(&conn->tx.lock);
+    vipl_tcp_burst_flush(conn); /* an unreliable VI does not wait for them */
+    vipl_mutex_unlock(&conn->tx.lock);
     vipl_socket_finish(conn->fd);
     if (drain(conn)) {
         vipl_tcp_conn_close(conn);

@@ -132,29 +132,85 @@ static bool try_to_listen(struct tcp_connect_op *op)
     return true;
 }
 
-static void probe_ports(struct tcp_connect_op *op)
+/* 0; EAGAIN: TCP has not connected yet; else why there is no connection. */
+static int send_request(struct tcp_conn *conn)
+{
+    struct tcp_connect_op *op = conn->connect_op;
+    struct tcp_private_data data = {.kind = op->peer ? TCP_PEER_REQUEST : TCP_REQUEST,
+                                    .params = op->params,
+                                    .segment = TCP_SEGMENT,
+                                    .from = op->local,
+                                    .to = op->remote};
+    bool older = (op->older & 1u << conn->probe) != 0;
+    struct vipl_mpa_start start = {.crc = vipl_tcp_wants_crc(conn), .revision = older ? 1 : 2};
+    struct vipl_mpa_enhanced enhanced = {.ird = TCP_READS,
+                                         .ord = TCP_READS,
+                                         .peer_to_peer = true,
+                                         .rtr_send = true,
+                                         .rtr_write = true,
+                                         .rtr_read = true};
+    conn->crc = start.crc;
+    conn->start = start;
+    int error = vipl_tcp_start_send(conn, start, older ? NULL : &enhanced, &data);
+    return error == ENOTCONN ? EAGAIN : error; /* as some systems say it */
+}
+
+static void await_reply(struct tcp_conn *conn)
+{
+    vipl_log(VIPL_LOG_DEBUG, "port %u: request in revision %u", (unsigned)conn->peer.port,
+             (unsigned)conn->start.revision);
+    conn->state = TCP_REQUEST_SENT;
+    vipl_tcp_conn_deadline(conn, PARALLEL_MS);
+    vipl_tcp_conn_watch(conn, UV_READABLE);
+}
+
+static void await_connected(struct tcp_conn *conn)
+{
+    vipl_log(VIPL_LOG_DEBUG, "port %u: connecting", (unsigned)conn->peer.port);
+    vipl_tcp_conn_deadline(conn, PARALLEL_MS);
+    vipl_tcp_conn_watch(conn, UV_WRITABLE);
+}
+
+/* Within a host TCP has connected when the system's call is over. 0: a reply, or TCP, is waited for. */
+static int probe_port(struct tcp_connect_op *op, const struct vipl_inet *target)
 {
     struct tcp_nic *nic = op->nic;
+    int fd;
+    int error = vipl_socket_connect(&nic->inet, target, &nic->settings.tuning, &fd);
+    struct tcp_conn *conn = error == 0 ? vipl_tcp_conn_new(nic, fd, TCP_CONNECTING, &connecting) : NULL;
+    if (conn == NULL) {
+        return error == 0 ? ENOMEM : error;
+    }
+    conn->connect_op = op;
+    conn->peer = *target;
+    conn->probe = op->probe;
+    op->conn = conn;
+    error = send_request(conn);
+    if (error == 0) {
+        await_reply(conn);
+    } else if (error == EAGAIN) {
+        await_connected(conn);
+    } else {
+        drop(conn);
+        return error;
+    }
+    return 0;
+}
+
+static void probe_ports(struct tcp_connect_op *op)
+{
+    const struct tcp_settings *settings = &op->nic->settings;
     if (op->probe == 0 && try_to_listen(op)) {
         return;
     }
-    for (; op->probe < nic->settings.probes; op->probe++) {
+    for (; op->probe < settings->probes; op->probe++) {
         struct vipl_inet target = op->target;
-        int fd;
         if (op->outstanding[op->probe] != NULL) {
             continue;
         }
-        target.port = vipl_tcp_port(&nic->settings, &op->remote, op->probe);
-        int error = vipl_socket_connect(&nic->inet, &target, &fd);
-        struct tcp_conn *conn = error == 0 ? vipl_tcp_conn_new(nic, fd, TCP_CONNECTING, &connecting) : NULL;
-        if (conn != NULL) {
-            conn->connect_op = op;
-            conn->peer = target;
-            conn->probe = op->probe;
-            op->conn = conn;
-            vipl_log(VIPL_LOG_DEBUG, "port %u: connecting", (unsigned)target.port);
-            vipl_tcp_conn_deadline(conn, PARALLEL_MS);
-            vipl_tcp_conn_watch(conn, UV_WRITABLE);
+        target.port = vipl_tcp_port(settings, &op->remote, op->probe);
+        int error = probe_port(op, &target);
+        if (error == 0) {
             return;
         }
         note_error(op, error);
@@ -204,34 +260,12 @@ static void op_lost(struct tcp_conn *conn)
 /* TCP_CONNECTING: TCP has decided. */
 static void on_connected(struct tcp_conn *conn)
 {
-    struct tcp_connect_op *op = conn->connect_op;
     int error = vipl_socket_connect_result(conn->fd);
-    if (error != 0) {
-        note_error(op, error);
-        next_probe(conn);
-        return;
-    }
-    struct tcp_private_data data = {.kind = op->peer ? TCP_PEER_REQUEST : TCP_REQUEST,
-                                    .params = op->params,
-                                    .segment = TCP_SEGMENT,
-                                    .from = op->local,
-                                    .to = op->remote};
-    bool older = (op->older & 1u << conn->probe) != 0;
-    struct vipl_mpa_start start = {.crc = vipl_tcp_wants_crc(conn), .revision = older ? 1 : 2};
-    struct vipl_mpa_enhanced enhanced = {.ird = TCP_READS,
-                                         .ord = TCP_READS,
-                                         .peer_to_peer = true,
-                                         .rtr_send = true,
-                                         .rtr_write = true,
-                                         .rtr_read = true};
-    vipl_log(VIPL_LOG_DEBUG, "port %u: request in revision %u", (unsigned)conn->peer.port,
-             (unsigned)start.revision);
-    conn->state = TCP_REQUEST_SENT;
-    conn->crc = start.crc;
-    conn->start = start;
-    vipl_tcp_conn_deadline(conn, PARALLEL_MS);
-    vipl_tcp_conn_watch(conn, UV_READABLE);
-    if (!vipl_tcp_start_send(conn, start, older ? NULL : &enhanced, &data)) {
+    error = error == 0 ? send_request(conn) : error;
+    if (error == 0) {
+        await_reply(conn);
+    } else if (error != EAGAIN) {
+        note_error(conn->connect_op, error);
         next_probe(conn);
     }
 }

@@ -35,7 +35,7 @@ static int bind_one(struct tcp_nic *nic, const struct vipl_address *local, unsig
     int error = EADDRINUSE;
     for (unsigned i = probe; i < (only ? probe + 1 : nic->settings.probes) && error != 0; i++) {
         inet.port = vipl_tcp_port(&nic->settings, local, i);
-        error = vipl_socket_listen(&inet, fd);
+        error = vipl_socket_listen(&inet, &nic->settings.tuning, fd);
     }
     return error;
 }
@@ -239,7 +239,7 @@ static void on_incoming(uv_poll_t *watch, int status, int events)
     int accepted = 0;
     (void)status;
     (void)events;
-    while ((error = vipl_socket_accept(listener->fd, &fd, &peer)) == 0) {
+    while ((error = vipl_socket_accept(listener->fd, &nic->settings.tuning, &fd, &peer)) == 0) {
         accept_one(listener, fd, &peer);
         if (++accepted == TCP_TURN) {
             return; /* the loop comes here again */

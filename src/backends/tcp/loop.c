@@ -5,6 +5,7 @@
  */
 #include "backends/tcp/loop.h"
 
+#include "backends/tcp/burst.h"
 #include "base/guard.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
@@ -190,9 +191,9 @@ static void watch_keepalive(struct tcp_nic *nic)
     }
 }
 
-/* --- posts and read responses that wait for room in the socket --- */
+/* --- what waits to be sent --- */
 
-void vipl_tcp_set_tx_pending(struct tcp_conn *conn)
+static void put_tx_pending(struct tcp_conn *conn)
 {
     struct tcp_nic *nic = conn->nic;
     vipl_mutex_lock(&nic->tx_pending_lock);
@@ -201,7 +202,18 @@ void vipl_tcp_set_tx_pending(struct tcp_conn *conn)
         vipl_store_relaxed(&nic->has_tx_pending, 1);
     }
     vipl_mutex_unlock(&nic->tx_pending_lock);
-    vipl_up_wake(nic->core);
+}
+
+void vipl_tcp_set_tx_pending(struct tcp_conn *conn)
+{
+    put_tx_pending(conn);
+    vipl_up_wake(conn->nic->core);
+}
+
+bool vipl_tcp_summon(struct tcp_conn *conn)
+{
+    put_tx_pending(conn);
+    return vipl_up_summon(conn->nic->core);
 }
 
 static struct tcp_conn *take_tx_pending(struct tcp_nic *nic)
@@ -215,14 +227,28 @@ static struct tcp_conn *take_tx_pending(struct tcp_nic *nic)
     return link == NULL ? NULL : VIPL_CONTAINER(link, struct tcp_conn, tx_pending);
 }
 
-static void watch_tx_pending(struct tcp_nic *nic)
+/* A look: what is posted behind it does not belong to the same burst. */
+static void tend_tx_pending(struct tcp_nic *nic)
 {
     struct tcp_conn *conn;
+    vipl_store_relaxed(&nic->looks, vipl_load_relaxed(&nic->looks) + 1);
     while (vipl_load_relaxed(&nic->has_tx_pending) != 0 && (conn = take_tx_pending(nic)) != NULL) {
-        if (is_open(conn)) {
+        if (is_open(conn) && (vipl_tcp_burst_tend(conn) || vipl_tcp_is_waiting(conn))) {
             vipl_tcp_conn_watch(conn, conn->events | UV_WRITABLE);
         }
     }
+}
+
+bool vipl_tcp_tend(struct vipl_be_nic *be)
+{
+    struct tcp_nic *nic = tcp_nic_of(be);
+    if (vipl_load_relaxed(&nic->has_tx_pending) == 0) {
+        return false;
+    }
+    vipl_mutex_lock(&nic->lock);
+    tend_tx_pending(nic);
+    vipl_tcp_unlock(nic);
+    return true;
 }
 
 /* --- progress --- */
@@ -257,18 +283,18 @@ void vipl_tcp_unlock(struct tcp_nic *nic)
 static void make_progress(struct tcp_nic *nic)
 {
     bool found = false;
+    tend_tx_pending(nic);
     if (nic->hot != NULL) {
         struct tcp_conn *hot = nic->hot;
         hot->readable = false;
         hot->handler->ready(hot, UV_READABLE);
         found = nic->hot == hot && hot->readable;
     }
-    watch_tx_pending(nic);
     nic->check_poller |=
-        nic->hot == NULL; /* else receiving from it shows whether the program has closed descriptors */
+        nic->hot == NULL || !nic->heard; /* else receiving shows whether the program has closed descriptors */
     bool alone = nic->hot != NULL && nic->conn_count == 1;
     bool slept = vipl_load_relaxed(&nic->slept) != 0;
-    if (vipl_load_relaxed(&nic->changed) != 0 || ++nic->polls % RUN_EVERY == 0 ||
+    if (vipl_load_relaxed(&nic->changed) != 0 || vipl_load_relaxed(&nic->looks) % RUN_EVERY == 0 ||
         (!found && (slept || !alone))) {
         vipl_store_relaxed(&nic->slept, 0);
         run_loop(nic);
@@ -289,9 +315,9 @@ void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     vipl_mutex_lock(&nic->lock);
-    watch_tx_pending(nic);
+    tend_tx_pending(nic);
     watch_keepalive(nic);
-    nic->check_poller |= nic->hot == NULL; /* as in make_progress() */
+    nic->check_poller |= nic->hot == NULL || !nic->heard; /* as in make_progress() */
     if (vipl_load_relaxed(&nic->changed) != 0) {
         run_loop(nic);
     }
@@ -302,5 +328,6 @@ void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     if (vipl_load_relaxed(&nic->changed) != 0) {
         hint->ms = 0;
     }
+    nic->wake_sleeper = false; /* the thread that is about to sleep knows */
     vipl_mutex_unlock(&nic->lock);
 }

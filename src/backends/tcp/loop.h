@@ -17,8 +17,12 @@ bool vipl_tcp_has_room(struct tcp_nic *nic, int fd);
 void vipl_tcp_changed(struct tcp_nic *nic); /* the loop has something new to watch or to wait for */
 /* Lets the lock go, and wakes a sleeping thread that may have to wake sooner than it thinks. */
 void vipl_tcp_unlock(struct tcp_nic *nic);
+/* What a burst has left to be done, if anything. The lock is not held. */
+bool vipl_tcp_tend(struct vipl_be_nic *be);
 /* A post or a read response waits; the thread that polls next goes on with it. Any lock but tx_pending_lock and
  * a sending lock. */
 void vipl_tcp_set_tx_pending(struct tcp_conn *conn);
+/* A burst waits for the next look, or for the service thread. False: that cannot come. Locks as above. */
+bool vipl_tcp_summon(struct tcp_conn *conn);
 
 #endif

@@ -6,6 +6,8 @@
  */
 #include "backends/tcp/open.h"
 
+#include "backends/tcp/burst.h"
+
 enum { KICK_MS = 50, KICKS = 4 };
 
 static void open_ready(struct tcp_conn *conn, int events)
@@ -41,6 +43,7 @@ static bool open_first_fpdu(struct tcp_conn *conn)
 static void open_failed(struct tcp_conn *conn, VIP_ERROR_CODE code)
 {
     if (conn->vi != NULL) {
+        vipl_tcp_burst_tend(conn); /* what has left is complete */
         vipl_up_fail(conn->vi, code);
     }
 }
@@ -48,17 +51,17 @@ static void open_failed(struct tcp_conn *conn, VIP_ERROR_CODE code)
 static const struct tcp_handler open_handler = {
     .ready = open_ready, .expired = open_expired, .first_fpdu = open_first_fpdu, .failed = open_failed};
 
-/* Remote access is to work while the program does not call in: that takes the service thread. */
+/* Remote access is to work while the program does not call in, and a burst is to leave: that takes the service thread. */
 void vipl_tcp_open(struct tcp_conn *conn)
 {
-    struct vipl_vi_params own;
     conn->state = TCP_OPEN;
     conn->handler = &open_handler;
     vipl_tcp_conn_deadline(conn, 0);
-    vipl_up_vi_params(conn->vi, &own);
-    if (own.rdma_write || own.rdma_read) {
-        (void)vipl_up_need_service(conn->nic->core);
+    if (conn->nic->hot == NULL) {
+        conn->nic->hot = conn;
+        conn->nic->heard = false;
     }
+    (void)vipl_up_need_service(conn->nic->core);
 }
 
 void vipl_tcp_open_foreign(struct tcp_conn *conn, bool quiet)

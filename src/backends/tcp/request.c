@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "backends/tcp/address.h"
 #include "backends/tcp/foreign.h"
 #include "base/log.h"
 #include "iwarp/bytes.h"
@@ -95,8 +96,8 @@ bool vipl_tcp_private_data_read(const uint8_t *bytes, size_t length, struct tcp_
 
 /* --- start frames --- */
 
-bool vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
-                         const struct vipl_mpa_enhanced *enhanced, const struct tcp_private_data *data)
+int vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
+                        const struct vipl_mpa_enhanced *enhanced, const struct tcp_private_data *data)
 {
     uint8_t frame[VIPL_MPA_START_BYTES + VIPL_MPA_OUR_PRIVATE];
     uint8_t *end = frame + VIPL_MPA_START_BYTES;
@@ -111,8 +112,9 @@ bool vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
     start.private_bytes = (uint16_t)(end - frame - VIPL_MPA_START_BYTES);
     vipl_mpa_start_write(frame, &start);
     struct vipl_iov all = {frame, (size_t)(end - frame)};
-    size_t sent;
-    return vipl_socket_send(conn->fd, &all, 1, &sent) == 0 && sent == all.len; /* into an empty buffer */
+    size_t sent = 0;
+    int error = vipl_socket_send(conn->fd, &all, 1, &sent);
+    return error == 0 && sent < all.len ? ENOBUFS : error; /* the socket's buffer is empty */
 }
 
 static bool make_buffer(struct tcp_conn *conn)
@@ -177,10 +179,12 @@ const uint8_t *vipl_tcp_start_private(struct tcp_conn *conn, const struct vipl_m
     return from;
 }
 
+/* Not on this host, unless it is asked for: each socket is bound to the device's address. */
 bool vipl_tcp_wants_crc(const struct tcp_conn *conn)
 {
-    uint32_t setting = conn->nic->settings.crc;
-    return setting == TCP_CRC_ON || (setting == TCP_CRC_AUTO && !vipl_socket_is_local(conn->fd));
+    const struct tcp_nic *nic = conn->nic;
+    return nic->settings.crc == TCP_CRC_ON ||
+           (nic->settings.crc == TCP_CRC_AUTO && !vipl_tcp_same_host(&nic->inet, &conn->peer));
 }
 
 /* --- foreign peers --- */
@@ -251,7 +255,7 @@ static bool send_reply(struct tcp_conn *conn, bool reject, const struct tcp_priv
     }
     struct vipl_mpa_start start = {
         .reply = true, .crc = conn->crc, .reject = reject, .revision = conn->start.revision};
-    return vipl_tcp_start_send(conn, start, conn->start.enhanced ? &ours : NULL, data);
+    return vipl_tcp_start_send(conn, start, conn->start.enhanced ? &ours : NULL, data) == 0;
 }
 
 bool vipl_tcp_reply_accept(struct tcp_conn *conn, const struct vipl_vi_params *params,

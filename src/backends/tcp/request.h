@@ -29,9 +29,9 @@ bool vipl_tcp_private_data_is_vipl(const uint8_t *bytes, size_t length); /* it b
 
 /* --- start frames --- */
 
-/* Sends an MPA start frame with that data (NULL: without) in one piece. False: the connection is of no use. */
-bool vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
-                         const struct vipl_mpa_enhanced *enhanced, const struct tcp_private_data *data);
+/* Sends an MPA start frame with that data (NULL: without) in one piece: 0, or what the system says. */
+int vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
+                        const struct vipl_mpa_enhanced *enhanced, const struct tcp_private_data *data);
 /* Receives into the reassembly buffer until the start frame and its private data are there, and not a byte more. */
 enum vipl_parse vipl_tcp_start_receive(struct tcp_conn *conn, struct vipl_mpa_start *start, bool reply);
 /* The private data that has come with it, behind RFC 6581's part, which goes to conn->enhanced (else zeroes). */

@@ -194,6 +194,7 @@ static void tcp_close(struct vipl_be_nic *be)
     }
     vipl_tcp_loop_close(nic);
     vipl_mutex_unlock(&nic->lock);
+    vipl_free(nic->spare_burst);
     vipl_free(nic->scratch);
     vipl_free(nic);
 }
@@ -327,6 +328,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .disconnect = tcp_disconnect,
     .post_send = vipl_tcp_post_send,
     .poll = vipl_tcp_poll,
+    .tend = vipl_tcp_tend,
     .prepare_wait = vipl_tcp_prepare_wait,
     .finish_wait = tcp_finish_wait,
 };

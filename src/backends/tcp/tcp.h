@@ -10,6 +10,8 @@
  *   listen.c   the accepting side: ports, half-open connections, requests
  *   connect.c  the requesting side: the probe loop over ports, client-server and peer-to-peer requests
  *   open.c     an open connection: what its socket's readiness, the peer's first FPDU and its failure lead to
+ *   burst.c    what leaves together
+ *   message.c  a message as FPDUs, and how far it is in the stream
  *   tx.c       posts and responses to RDMA Reads, into the stream
  *   rx.c       the stream into receives, registered memory and outcomes
  *   foreign.c  FPDUs for foreign peers: they fit TCP's segments, with markers for peers that ask for them
@@ -17,7 +19,7 @@
  * A VIPL peer is another instance of this library, which describes its VI in MPA's private data. A foreign peer speaks iWARP
  * without that.
  *
- * Copies: a send leaves from the program's memory by one system call. Received payload is copied once,
+ * Copies: a send leaves from the program's memory by one system call; a short one, or one of a burst, is copied first. Received payload is copied once,
  * out of the buffer that one system call fills for many messages; large payload of connections without CRC is
  * received to where it goes. With CRC payload is copied in any case, because it must not be placed before its CRC
  * is known to be right; and so is the payload of responses before it is sent, because its memory may change.
@@ -75,20 +77,22 @@ struct tcp_nic {
     struct vipl_list connect_ops; /* tcp_connect_op.link */
     uint32_t half_open_count;
     uint32_t conn_count;
-    int highest_fd; /* that has been watched */
-    uint32_t polls;
+    int highest_fd;   /* that has been watched */
+    uint32_t looks;   /* atomic, relaxed: at the device, by any thread; written under `lock` */
     uint32_t changed; /* atomic, relaxed: the loop has watches that the kernel does not know of yet */
     /* The program may have closed the loop's descriptors: to be checked before the loop runs. */
     bool check_poller;
     bool lost;                         /* it has closed them, and the loop runs no more */
     bool wake_sleeper;                 /* a sleeping thread may have to wake earlier than it thinks */
     uint32_t slept;                    /* atomic, relaxed: a thread has slept since the loop ran last */
-    struct tcp_conn *hot;              /* received last; NULL: none */
+    struct tcp_conn *hot;              /* received last, or opened first; NULL: none */
+    bool heard;                        /* that has received something */
     uint8_t *scratch;                  /* TCP_SCRATCH bytes */
     struct vipl_mutex tx_pending_lock; /* rank BACKEND_TX; never held with a connection's */
-    /* tcp_conn.tx_pending, where posts wait for room, or read responses for their turn; guarded by
+    /* tcp_conn.tx_pending, where posts wait for room, read responses for their turn, or a burst for its end; guarded by
      * tx_pending_lock. */
     struct vipl_list tx_pending;
+    void *spare_burst;       /* atomic: a struct tcp_burst that no connection has; NULL: none */
     uint32_t has_tx_pending; /* atomic, relaxed: 0: `tx_pending` is empty. Written under tx_pending_lock */
     uint32_t tx_active;      /* atomic, relaxed: something has been sent since keepalive looked last */
 };

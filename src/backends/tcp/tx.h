@@ -41,14 +41,18 @@ struct tcp_sending {
     struct vipl_mutex lock; /* rank BACKEND_TX */
     uint32_t send_msn;      /* for the next Send, or Immediate Data */
     uint32_t read_msn;
-    struct tcp_cursor at; /* of the post or response under way; zero: the stream is between two messages */
-    uint16_t op;          /* of the post under way */
-    uint32_t refusal;     /* VIP_STATUS error bits: the peer will not have the rest of a post; 0: it may */
-    bool responding;      /* a response is under way, no post */
-    bool blocked;         /* a post waits for room */
-    bool quiet;           /* TCP_AWAIT_FIRST_FPDU, and the peer is to send first */
-    bool closed;          /* nothing is to be sent any more */
-    uint32_t reads;       /* ORD */
+    struct tcp_cursor at;    /* of the post or response under way; zero: the stream is between two messages */
+    struct tcp_burst *burst; /* NULL: nothing is collected */
+    uint32_t look;           /* the device's, in which a post left */
+    uint32_t answer_look;    /* in which an answer left */
+    bool rides;              /* the next answer waits for a post */
+    uint16_t op;             /* of the post under way */
+    uint32_t refusal;        /* VIP_STATUS error bits: the peer will not have the rest of a post; 0: it may */
+    bool responding;         /* a response is under way, no post */
+    bool blocked;            /* a post waits for room */
+    bool quiet;              /* TCP_AWAIT_FIRST_FPDU, and the peer is to send first */
+    bool closed;             /* nothing is to be sent any more */
+    uint32_t reads;          /* ORD */
     uint32_t first_pending;
     uint32_t pending_count;
     uint32_t first_response;
@@ -86,6 +90,10 @@ uint16_t vipl_tcp_memory_reason(struct tcp_conn *conn, bool write, uint32_t stag
                                 uint64_t bytes);
 /* An RDMA Read of the peer's is to be responded to. False: more are under way than were agreed. */
 bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *response);
+/* Something is sent. The first time in a while, a thread that sleeps is to look after hosts that do not acknowledge. */
+void vipl_tcp_note_activity(struct tcp_nic *nic);
+/* Whether a post or a response waits for room in the socket, or for its turn. */
+bool vipl_tcp_is_waiting(struct tcp_conn *conn);
 /* There may be room again, or the peer's first FPDU has come: responses go on, then posts. */
 void vipl_tcp_resume(struct tcp_conn *conn);
 

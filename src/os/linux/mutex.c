@@ -1,22 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* The contended paths of the lock. */
+/* The contended paths of the lock, and the barrier that makes the other ones cheap. */
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "os/os.h"
 #include "os/os_mutex.h"
 
-void vipl_mutex_lock_slow(struct vipl_mutex *m)
+enum { SPINS = 64 }; /* threads rarely hold a lock longer than a few hundred cycles */
+
+uint32_t vipl_sleepers_make_barriers;
+
+static int membarrier(int command)
 {
-    /* A short spin first: threads rarely hold a lock longer than a few hundred cycles. */
-    for (int i = 0; i < 64; i++) {
+    return (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
+/* The setting only ever goes from 0 to 1, and the system knows of it first: a thread that gives a lock back and sees 1 also
+ * sees the count of one that found the system unable to make a barrier. */
+void vipl_barrier_prepare(void)
+{
+    if (vipl_load_relaxed(&vipl_sleepers_make_barriers) == 0 &&
+        membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0) {
+        vipl_store_ordered(&vipl_sleepers_make_barriers, 1);
+    }
+}
+
+bool vipl_barrier_everywhere(void)
+{
+    int saved = errno;
+    bool made = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    errno = saved;
+    return made;
+}
+
+__attribute__((cold, noinline)) void vipl_mutex_lock_slow(struct vipl_mutex *m)
+{
+    for (int i = 0; i < SPINS; i++) {
         if (vipl_load_relaxed(&m->word) == 0 && vipl_compare_exchange(&m->word, 0, 1)) {
             return;
         }
     }
-    while (vipl_exchange(&m->word, 2) != 0) {
-        vipl_futex_wait(&m->word, 2);
+    vipl_fetch_add(&m->sleepers, 1); /* then a look at the word; pairs with vipl_mutex_unlock() */
+    vipl_barrier_everywhere();
+    while (!vipl_compare_exchange(&m->word, 0, 1)) {
+        vipl_futex_wait(&m->word, 1);
     }
+    vipl_fetch_add(&m->sleepers, (uint32_t)-1);
 }
 
-void vipl_mutex_unlock_slow(struct vipl_mutex *m)
+__attribute__((cold, noinline)) void vipl_mutex_unlock_slow(struct vipl_mutex *m)
 {
     vipl_futex_wake_one(&m->word);
 }

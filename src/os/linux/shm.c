@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -15,17 +16,79 @@
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/os_mutex.h"
 
-/* Maps it at `address`, or (NULL) where the system likes. */
+enum { LOCK_RANK = 30 }; /* above all that core has; below the heap's */
+
+/* Addresses of retired memory. */
+struct place {
+    struct place *next;
+    void *base;
+    size_t bytes;
+};
+
+static struct {
+    struct vipl_mutex lock; /* guards all below */
+    struct place *first;
+} retired = {.lock = VIPL_MUTEX_INIT(LOCK_RANK)};
+
+/* What this process shows. */
+static struct {
+    struct vipl_mutex lock; /* guards all below */
+    struct vipl_shm shm;    /* base NULL: nothing */
+    uint64_t inode;
+} shown = {.lock = VIPL_MUTEX_INIT(LOCK_RANK), .shm = {.fd = -1}};
+
+static void *take_place(size_t bytes)
+{
+    void *base = NULL;
+    vipl_mutex_lock(&retired.lock);
+    struct place **at = &retired.first;
+    while (*at != NULL && (*at)->bytes != bytes) {
+        at = &(*at)->next;
+    }
+    if (*at != NULL) {
+        struct place *place = *at;
+        *at = place->next;
+        base = place->base;
+        vipl_free(place);
+    }
+    vipl_mutex_unlock(&retired.lock);
+    return base;
+}
+
+/* False: no memory for the note. */
+static bool keep_place(void *base, size_t bytes)
+{
+    struct place *place = vipl_alloc(sizeof(*place));
+    if (place == NULL) {
+        return false;
+    }
+    place->base = base;
+    place->bytes = bytes;
+    vipl_mutex_lock(&retired.lock);
+    place->next = retired.first;
+    retired.first = place;
+    vipl_mutex_unlock(&retired.lock);
+    return true;
+}
+
+/* Maps it at `address`, or (NULL) where the system likes, or at an address that was retired. */
 static int map(struct vipl_shm *shm, bool writable, void *address)
 {
     if (vipl_resource_fails(ENOMEM)) {
         return errno;
     }
-    void *base = mmap(address, shm->bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ,
-                      MAP_SHARED | (address == NULL ? 0 : MAP_FIXED_NOREPLACE), shm->fd, 0);
+    void *place = address == NULL ? take_place(shm->bytes) : NULL;
+    int how = address != NULL ? MAP_FIXED_NOREPLACE : place != NULL ? MAP_FIXED : 0;
+    void *base = mmap(place != NULL ? place : address, shm->bytes,
+                      writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | how, shm->fd, 0);
     if (base == MAP_FAILED) {
-        return errno;
+        int error = errno;
+        if (place != NULL) { /* it is as it was */
+            (void)keep_place(place, shm->bytes);
+        }
+        return error;
     }
     if (address != NULL && base != address) { /* a kernel that does not know the flag */
         munmap(base, shm->bytes);
@@ -170,4 +233,89 @@ void vipl_shm_release(struct vipl_shm *shm)
     }
     shm->base = NULL;
     vipl_shm_close_fd(shm);
+}
+
+/* What is there reads as zeros from now on, and costs nothing. Without memory for the note the address is not used again. */
+void vipl_shm_retire(struct vipl_shm *shm)
+{
+    if (shm->base != NULL &&
+        mmap(shm->base, shm->bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0) == shm->base) {
+        (void)keep_place(shm->base, shm->bytes);
+    } /* else the memory stays */
+    shm->base = NULL;
+    vipl_shm_close_fd(shm);
+}
+
+void vipl_shm_abandon(void)
+{
+    vipl_mutex_init(&retired.lock, LOCK_RANK);
+    vipl_mutex_init(&shown.lock, LOCK_RANK);
+    retired.first = NULL;
+    shown.shm = (struct vipl_shm){.fd = -1}; /* the descriptor was the parent's */
+}
+
+/* --- memory that peers may map --- */
+
+void vipl_shm_show(struct vipl_shm *shm)
+{
+    struct stat st;
+    struct vipl_shm before = *shm;
+    if (fstat(shm->fd, &st) == 0) {
+        vipl_mutex_lock(&shown.lock);
+        before = shown.shm;
+        shown.shm = *shm;
+        shown.inode = st.st_ino;
+        vipl_mutex_unlock(&shown.lock);
+    }
+    vipl_shm_close_fd(&before);
+    shm->fd = -1;
+}
+
+void vipl_shm_shown(const void *address, size_t bytes, struct vipl_shown *out)
+{
+    *out = (struct vipl_shown){0};
+    vipl_mutex_lock(&shown.lock);
+    uintptr_t offset = (uintptr_t)address - (uintptr_t)shown.shm.base;
+    if (shown.shm.fd >= 0 && offset < shown.shm.bytes && bytes <= shown.shm.bytes - offset) {
+        *out = (struct vipl_shown){(uint32_t)shown.shm.fd + 1, shown.inode, offset};
+    }
+    vipl_mutex_unlock(&shown.lock);
+}
+
+/* Opens what another process has at a descriptor, if it is that file: nothing else is opened. */
+static int open_shown(int pid, const struct vipl_shown *where, int *fd)
+{
+    char path[40];
+    struct stat st;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%u", pid, where->descriptor - 1);
+    if (stat(path, &st) != 0) {
+        return errno;
+    }
+    if (!S_ISREG(st.st_mode) || st.st_ino != where->inode) {
+        return ESTALE;
+    }
+    vipl_fd_begin();
+    *fd = vipl_resource_fails(EMFILE) ? -1 : open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int error = vipl_fd_adopt(fd);
+    vipl_fd_end();
+    return error;
+}
+
+int vipl_shm_fetch(struct vipl_shm *shm, int pid, const struct vipl_shown *where)
+{
+    struct stat st;
+    int fd = -1;
+    int error = open_shown(pid, where, &fd);
+    if (error != 0) {
+        return error;
+    }
+    if (fstat(fd, &st) != 0 || st.st_ino != where->inode || (uint64_t)st.st_size > SIZE_MAX / 2) {
+        error = ESTALE;
+    } else {
+        error = vipl_shm_attach(shm, fd, (size_t)st.st_size, true);
+    }
+    vipl_fd_close(fd);
+    shm->fd = -1;
+    return error;
 }

@@ -81,7 +81,7 @@ static struct {
     struct spare *free[CLASSES];
     char *uncut[CLASSES]; /* of the class's latest slab */
     size_t uncut_bytes[CLASSES];
-} heap = {.lock = {0, LOCK_RANK}};
+} heap = {.lock = VIPL_MUTEX_INIT(LOCK_RANK)};
 
 static size_t class_bytes(uint32_t size_class)
 {

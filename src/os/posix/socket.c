@@ -140,23 +140,54 @@ static int new_accepted(int listener, union address *peer, socklen_t *size)
 }
 #endif
 
+static int seconds(uint32_t ms)
+{
+    return ms < 1000 ? 1 : (int)(ms / 1000);
+}
+
 /* What every socket of ours has. */
-static void prepare(int fd)
+static void tune(int fd, const struct vipl_socket_tuning *tuning)
 {
     set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 #ifdef SO_NOSIGPIPE
     set(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
 #endif
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+#ifdef TCP_KEEPIDLE
+    uint32_t left = tuning->timeout_ms > tuning->idle_ms ? tuning->timeout_ms - tuning->idle_ms : 1000;
+    int pause = seconds(left / 4);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, seconds(left) / pause); /* four, where there are as many seconds */
+#endif
+#if defined(TCP_USER_TIMEOUT) && !defined(__linux__)
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
+#endif
+    if (tuning->buffer > 0) {
+        set(fd, SOL_SOCKET, SO_SNDBUF, (int)tuning->buffer);
+        set(fd, SOL_SOCKET, SO_RCVBUF, (int)tuning->buffer);
+    }
 }
 
-static int open_socket(const struct vipl_inet *local, int *out)
+/* What Linux gives to an accepted socket with its listener's settings; elsewhere that is no rule for all of them. */
+static void tune_accepted(int fd, const struct vipl_socket_tuning *tuning)
+{
+#ifdef __linux__
+    (void)fd;
+    (void)tuning;
+#else
+    tune(fd, tuning);
+#endif
+}
+
+static int open_socket(const struct vipl_inet *local, const struct vipl_socket_tuning *tuning, int *out)
 {
     vipl_fd_begin();
     int fd = vipl_resource_fails(EMFILE) ? -1 : new_socket(local->host_len == 4 ? AF_INET : AF_INET6);
     int error = vipl_fd_adopt(&fd);
     vipl_fd_end();
     if (error == 0) {
-        prepare(fd);
+        tune(fd, tuning);
         *out = fd;
     }
     return error;
@@ -169,10 +200,10 @@ static int bind_to(int fd, const struct vipl_inet *local)
     return bind(fd, &address.any, size) == 0 ? 0 : errno;
 }
 
-int vipl_socket_listen(const struct vipl_inet *local, int *fd)
+int vipl_socket_listen(const struct vipl_inet *local, const struct vipl_socket_tuning *tuning, int *fd)
 {
     int made = -1; /* gcc at -O3 asks for a value */
-    int error = open_socket(local, &made);
+    int error = open_socket(local, tuning, &made);
     if (error != 0) {
         return error;
     }
@@ -192,7 +223,7 @@ int vipl_socket_listen(const struct vipl_inet *local, int *fd)
     return 0;
 }
 
-int vipl_socket_accept(int listener, int *fd, struct vipl_inet *peer)
+int vipl_socket_accept(int listener, const struct vipl_socket_tuning *tuning, int *fd, struct vipl_inet *peer)
 {
     union address address = {.any.sa_family = AF_UNSPEC};
     socklen_t size = sizeof(address);
@@ -205,19 +236,20 @@ int vipl_socket_accept(int listener, int *fd, struct vipl_inet *peer)
     error = error == EWOULDBLOCK ? EAGAIN : error;
     vipl_fd_end();
     if (error == 0) {
-        prepare(made);
+        tune_accepted(made, tuning);
         from_system(&address, peer);
         *fd = made;
     }
     return error;
 }
 
-int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *remote, int *fd)
+int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *remote,
+                        const struct vipl_socket_tuning *tuning, int *fd)
 {
     union address address;
     struct vipl_inet from = *local;
     int made = -1; /* gcc at -O3 asks for a value */
-    int error = open_socket(remote, &made);
+    int error = open_socket(remote, tuning, &made);
     if (error != 0) {
         return error;
     }
@@ -243,30 +275,6 @@ int vipl_socket_connect_result(int fd)
     int error = 0;
     socklen_t size = sizeof(error);
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
-}
-
-static int seconds(uint32_t ms)
-{
-    return ms < 1000 ? 1 : (int)(ms / 1000);
-}
-
-void vipl_socket_tune(int fd, const struct vipl_socket_tuning *tuning)
-{
-    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-#ifdef TCP_KEEPIDLE
-    uint32_t left = tuning->timeout_ms > tuning->idle_ms ? tuning->timeout_ms - tuning->idle_ms : 1000;
-    int pause = seconds(left / 4);
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, seconds(left) / pause); /* four, where there are as many seconds */
-#endif
-#if defined(TCP_USER_TIMEOUT) && !defined(__linux__)
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
-#endif
-    if (tuning->buffer > 0) {
-        set(fd, SOL_SOCKET, SO_SNDBUF, (int)tuning->buffer);
-        set(fd, SOL_SOCKET, SO_RCVBUF, (int)tuning->buffer);
-    }
 }
 
 /* Linux's TCP_USER_TIMEOUT also ends connections whose peer answers, but with a closed window because its program is
@@ -299,20 +307,6 @@ uint32_t vipl_socket_segment_bytes(int fd)
     socklen_t size = sizeof(bytes);
     bool known = getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) == 0;
     return known && bytes > LEAST_SEGMENT ? (uint32_t)bytes : LEAST_SEGMENT;
-}
-
-bool vipl_socket_is_local(int fd)
-{
-    union address ends[2] = {{.any.sa_family = AF_UNSPEC}, {.any.sa_family = AF_UNSPEC}};
-    struct vipl_inet own;
-    struct vipl_inet peer;
-    socklen_t size[2] = {sizeof(ends[0]), sizeof(ends[1])};
-    if (getsockname(fd, &ends[0].any, &size[0]) != 0 || getpeername(fd, &ends[1].any, &size[1]) != 0) {
-        return false;
-    }
-    from_system(&ends[0], &own);
-    from_system(&ends[1], &peer);
-    return own.host_len == peer.host_len && memcmp(own.host, peer.host, own.host_len) == 0;
 }
 
 static int moved(ssize_t n, size_t *bytes)

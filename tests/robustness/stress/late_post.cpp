@@ -20,6 +20,8 @@
 
 extern "C" {
 #include "server/calls.h"
+#include "share/client.h"
+#include "share/posts.h"
 VIP_RETURN __real_VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 VIP_RETURN __wrap_VipPostRecv(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 bool __real_vipl_server_needs_rights(const vipl_call *call);
@@ -196,4 +198,50 @@ TEST_CASE("a killed process whose call the server still makes holds nothing that
     REQUIRE_VIP(VipDestroyVi(vi));
     REQUIRE_VIP(VipDestroyCQ(cq));
     scene.release();
+}
+
+TEST_CASE("room that killed processes had claimed and not used is found again", "[sharing]")
+{
+    const Nic nic{device_under_test(), true};
+    const Vi vi{nic};
+    Memory memory{nic};
+    const Work send = memory.work();
+    vipl_ring &queue = vipl_share_arena()->vis[vipl_handle_slot(vi)].queues[0];
+    for (unsigned i = 0; i < VIPL_SHARE_DEPTH; i++) {
+        REQUIRE_VIP(VipPostSend(vi, send.desc, send.handle)); // flushed, and not reaped
+        if (i % 100 == 0) {
+            __atomic_fetch_add(&queue.claimed, 1, __ATOMIC_SEQ_CST);
+        }
+    }
+    REQUIRE(VipPostSend(vi, send.desc, send.handle) == VIP_ERROR_RESOURCE);
+}
+
+TEST_CASE("what is written into the rings of sends at random harms no other process", "[sharing]")
+{
+    const Nic nic{device_under_test(), true};
+    const Vi vi{nic};
+    Memory memory{nic};
+    const Work send = memory.work();
+    vipl_posts &posts = vipl_share_arena()->posts;
+    vipl_submissions &ring = posts.clients[vipl_share_number()];
+    const auto written = [&](const vipl_submission &entry, uint32_t more) {
+        ring.entries[ring.tail % VIPL_SHARE_POSTS] = entry;
+        __atomic_fetch_add(&ring.tail, more, __ATOMIC_SEQ_CST);
+        posts.pending[vipl_share_number() / 32] |= 1u << vipl_share_number() % 32;
+        VIP_VI_STATE state;
+        REQUIRE_VIP(VipQueryVi(vi, &state, nullptr, nullptr, nullptr));
+    };
+    written({nullptr, send.desc, send.handle, posts.stamp}, 1);
+    written({vi, nullptr, send.handle, posts.stamp + 1000}, 1);
+    written({vi, send.desc, send.handle + 1, posts.stamp - 1000}, 1);
+    written({reinterpret_cast<void *>(~uintptr_t{0}), send.desc, send.handle, 0}, 1);
+    written({vi, send.desc, send.handle, 0}, 100000);
+    Forked other([&](const ParentLine &) {
+        VIP_DESCRIPTOR *done = nullptr;
+        for (int i = 0; i < 300; i++) {
+            REQUIRE_VIP(VipPostSend(vi, send.desc, send.handle));
+            REQUIRE(VipSendWait(vi, 10000, &done) == VIP_DESCRIPTOR_ERROR);
+        }
+    });
+    other.finish();
 }

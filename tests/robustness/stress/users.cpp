@@ -17,7 +17,7 @@ namespace {
 constexpr int kAtOnceMs = 8000; // the library waits ten seconds for a stranger's first word
 
 constexpr uid_t kNobody = 65534;
-constexpr VIP_UINT8 kVersion = 2; // of the language: another one is refused
+constexpr VIP_UINT8 kVersion = 3; // of the language: another one is refused
 
 /** Asks, as that user, at the place of the program's user, over a line that stays: the reply; empty: hung up. */
 Bytes ask_as(uid_t user, const std::string &wanted, Fd &line)

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* A peer's shared memory that this process has mapped. */
+#include "backends/loopback/mapped.h"
+
+#include "backends/loopback/link.h"
+#include "base/log.h"
+#include "os/os_atomic.h"
+
+enum { MOST = 4 }; /* that a peer may show: a program has one, and another one after its server has ended */
+
+/* Constant, once it is in the list. */
+struct lo_mapped {
+    struct lo_mapped *next;
+    unsigned count; /* with those behind it */
+    uint32_t descriptor;
+    uint64_t inode;
+    struct vipl_shm shm; /* base NULL: it cannot be mapped */
+};
+
+static struct lo_mapped *first(struct lo_link *link)
+{
+    return vipl_load_ptr((void **)&link->mapped); /* pairs with add() */
+}
+
+static struct lo_mapped *search(struct lo_mapped *mapped, const struct vipl_shown *shown)
+{
+    while (mapped != NULL && (mapped->descriptor != shown->descriptor || mapped->inode != shown->inode)) {
+        mapped = mapped->next;
+    }
+    return mapped;
+}
+
+/* tx is held. NULL: the peer shows too much, or there is no memory for the note. */
+static struct lo_mapped *add(struct lo_link *link, const struct vipl_shown *shown)
+{
+    unsigned count = first(link) == NULL ? 0 : first(link)->count;
+    struct lo_mapped *mapped = count < MOST ? vipl_zalloc(sizeof(*mapped)) : NULL;
+    if (mapped == NULL) {
+        return NULL;
+    }
+    mapped->count = count + 1;
+    mapped->descriptor = shown->descriptor;
+    mapped->inode = shown->inode;
+    int error = vipl_shm_fetch(&mapped->shm, link->pid, shown);
+    if (error != 0) {
+        mapped->shm.base = NULL;
+        vipl_log(VIPL_LOG_INFO, "shared memory of process %d is not mapped: error %d", link->pid, error);
+    }
+    mapped->next = link->mapped;
+    vipl_store_ptr((void **)&link->mapped, mapped);
+    return mapped;
+}
+
+unsigned char *vipl_lo_mapped_find(struct lo_link *link, const struct vipl_shown *shown, size_t bytes)
+{
+    if (shown->descriptor == 0) {
+        return NULL;
+    }
+    struct lo_mapped *mapped = search(first(link), shown);
+    if (mapped == NULL) {
+        vipl_mutex_lock(&link->tx);
+        mapped = search(link->mapped, shown);
+        mapped = mapped != NULL ? mapped : add(link, shown);
+        vipl_mutex_unlock(&link->tx);
+    }
+    if (mapped == NULL || mapped->shm.base == NULL || shown->offset > mapped->shm.bytes ||
+        bytes > mapped->shm.bytes - shown->offset) {
+        return NULL;
+    }
+    return (unsigned char *)mapped->shm.base + shown->offset;
+}
+
+void vipl_lo_mapped_free(struct lo_link *link)
+{
+    while (link->mapped != NULL) {
+        struct lo_mapped *mapped = link->mapped;
+        link->mapped = mapped->next;
+        vipl_shm_release(&mapped->shm);
+        vipl_free(mapped);
+    }
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Polling between processes (core/quick.h): a program that polls looks at the next heads of up to four rings, and takes no lock
+ * until one is there. Where anything else waits for a poll, every look is one. That is noted without a lock of ours, so a note can
+ * be lost to one that is written at the same time; a poll is due after about a millisecond of quiet looks in any case.
+ */
+#include "backends/loopback/quick.h"
+
+#include "backends/loopback/link.h"
+
+enum { LEAST_SPACING = 8, MOST_SPACING = 8192 };
+
+void vipl_lo_quick_rest(struct vipl_be_nic *be)
+{
+    vipl_store_relaxed(&be->quick.left, UINT32_MAX);
+    vipl_store_release(&be->quick.watched, 1);
+}
+
+void vipl_lo_quick_stir(struct vipl_be_nic *be)
+{
+    vipl_store_relaxed(&be->quick.watched, 0);
+}
+
+/* Whether the link can do without polls until its peer sends. */
+static bool is_quiet(const struct lo_link *link)
+{
+    return link->reads_count == 0 && !link->resending && !link->hung_up &&
+           vipl_load_relaxed(&link->dead) == 0 && vipl_load_relaxed(&link->waiting) == 0;
+}
+
+void vipl_lo_quick_watch(struct lo_remote *remote)
+{
+    struct vipl_quick *quick = &remote->be->quick;
+    uint32_t n = 0;
+    bool quiet =
+        vipl_load_relaxed(&remote->request_count) == 0 && vipl_load_relaxed(&remote->look_at_sockets) == 0;
+    for (struct vipl_list *l = remote->links.next; l != &remote->links && quiet; l = l->next) {
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        quiet = n < VIPL_QUICK_WORDS && is_quiet(link);
+        if (quiet) {
+            uint32_t value;
+            vipl_store_ptr(&quick->words[n], vipl_lo_ring_next(&link->in, &value));
+            vipl_store_relaxed(&quick->values[n++], value);
+        }
+    }
+    vipl_store_release(&quick->watched, quiet ? n + 1 : 0);
+}
+
+/* Sockets cost a system call, and the clock some time: a program that polls looks at them every millisecond, one that calls in
+ * rarely at every eighth call. */
+bool vipl_lo_quick_is_due(struct vipl_be_nic *be, struct lo_remote *remote)
+{
+    uint32_t polls = vipl_load_relaxed(&remote->polls) + 1;
+    uint32_t spacing = vipl_load_relaxed(&remote->spacing);
+    bool rested = vipl_load_relaxed(&be->quick.left) == 0;
+    vipl_store_relaxed(&remote->polls, polls);
+    if (!rested && polls % LEAST_SPACING != 0) {
+        return false;
+    }
+    uint32_t now = (uint32_t)(vipl_now_ns() >> 20);
+    bool due = now != vipl_load_relaxed(&remote->looked_at);
+    vipl_store_relaxed(&remote->looked_at, now);
+    if (rested) {
+        spacing = due ? spacing / 2 : spacing * 2;
+        spacing = spacing < LEAST_SPACING ? LEAST_SPACING : spacing > MOST_SPACING ? MOST_SPACING : spacing;
+        vipl_store_relaxed(&remote->spacing, spacing);
+        vipl_store_relaxed(&be->quick.left, spacing);
+    }
+    return due;
+}
+
+bool vipl_lo_quick_poll(struct vipl_quick *quick)
+{
+    struct vipl_be_nic *be = VIPL_CONTAINER(quick, struct vipl_be_nic, quick);
+    struct lo_remote *remote = lo_remote_of(be);
+    if (remote == NULL) {
+        vipl_store_relaxed(&quick->left, UINT32_MAX);
+        return true;
+    }
+    if (vipl_lo_quick_is_due(be, remote)) {
+        vipl_store_relaxed(&remote->look_at_sockets, 1);
+    }
+    if (vipl_load_relaxed(&remote->request_count) > 0 || vipl_load_relaxed(&remote->look_at_sockets) != 0) {
+        return false;
+    }
+    vipl_lo_remote_receive(remote, be);
+    return true;
+}

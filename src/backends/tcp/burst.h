@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What leaves together. A message goes at once. Those that a program posts behind it, before it has reaped it, and before anybody has
+ * looked at the device again (tcp_nic.looks), are collected, and leave by one system call: at the next look, before the next sleep,
+ * when there is no more room, or when the service thread comes, which is asked to. An answer to the peer is collected too,
+ * where the program has posted something right behind the last one: so it takes this one along.
+ *
+ * A send is complete when the system has its last byte, never before; core is told so at the next look.
+ */
+#ifndef VIPL_TCP_BURST_H
+#define VIPL_TCP_BURST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/iov.h"
+
+struct tcp_conn;
+struct vipl_send;
+
+enum {
+    TCP_BURST_BYTES = 11 * 1024,
+    TCP_BURST_SENDS = 256, /* a power of two */
+    TCP_BURST_EACH =
+        1400 /* bytes of a message, at most: a longer one is worth a system call, and the kernel looks at its memory */
+};
+
+/* A send that is complete once it has left. */
+struct tcp_burst_send {
+    uint32_t sequence;
+    uint16_t end;    /* of its last byte in `data` */
+    uint16_t length; /* of its payload */
+};
+
+/* Guarded by the connection's tx.lock. */
+struct tcp_burst {
+    size_t bytes; /* in `data` */
+    size_t left;  /* of those, so many have left */
+    /* running numbers: told <= gone <= sends */
+    uint32_t sends;
+    uint32_t gone; /* which have left */
+    uint32_t told; /* of which core knows */
+    bool answer;   /* there is nothing in it but an answer */
+    struct tcp_burst_send send[TCP_BURST_SENDS];
+    uint8_t data[TCP_BURST_BYTES];
+};
+
+/* tx.lock is held, here and below. Whether so many bytes can be put into the burst, of a message that may be the next. */
+bool vipl_tcp_burst_has_room(struct tcp_conn *conn, size_t bytes);
+/* Puts them there. False: not all of the memory is there, and nothing has happened. */
+bool vipl_tcp_burst_add(struct tcp_conn *conn, const struct vipl_iov *pieces, unsigned count);
+/* What was added last ends a send, which is complete once it has left. */
+void vipl_tcp_burst_end_send(struct tcp_conn *conn, const struct vipl_send *send);
+/* Whether something in it has not left yet. */
+static inline bool vipl_tcp_burst_is_unsent(const struct tcp_burst *burst)
+{
+    return burst != NULL && burst->bytes > 0;
+}
+/* As much of it as the socket takes. True: nothing is left of it, the stream is between two messages. */
+bool vipl_tcp_burst_flush(struct tcp_conn *conn);
+
+/* A look, for the device's lock is held, and no other: what there is leaves, and core is told. True: the socket has no room for
+ * the rest. */
+bool vipl_tcp_burst_tend(struct tcp_conn *conn);
+
+#endif

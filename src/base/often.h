@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* What happens with each message, and what does not: for the compiler, which keeps the latter out of the way. */
+#ifndef VIPL_BASE_OFTEN_H
+#define VIPL_BASE_OFTEN_H
+
+#include <stdbool.h>
+
+#define VIPL_OFTEN(condition) __builtin_expect((condition), true)
+#define VIPL_SELDOM(condition) __builtin_expect((condition), false)
+/* A function that is not called for most messages. */
+#define VIPL_RARE __attribute__((cold, noinline))
+/* A function that other functions on the path of a message call, but that is not to be made part of them. */
+#define VIPL_APART __attribute__((noinline))
+
+#endif

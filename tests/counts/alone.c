@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* Both ends in one process and on one NIC handle. */
+#include "counts.h"
+
+#include "tool_text.h"
+
+static bool reap_send(VIP_VI_HANDLE vi)
+{
+    VIP_DESCRIPTOR *desc;
+    VIP_RETURN rc = VIP_NOT_DONE;
+
+    for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MOST_POLLS; polls++) {
+        rc = VipSendDone(vi, &desc);
+    }
+    return counts_right("VipSendDone", rc);
+}
+
+static bool reap_receive(VIP_VI_HANDLE vi)
+{
+    VIP_DESCRIPTOR *desc;
+    VIP_RETURN rc = VIP_NOT_DONE;
+
+    for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MOST_POLLS; polls++) {
+        rc = VipRecvDone(vi, &desc);
+    }
+    return counts_right("VipRecvDone", rc);
+}
+
+/* What the completion queue names next is taken from there. */
+static bool reap_named(VIP_CQ_HANDLE cq)
+{
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN is_receive;
+    VIP_RETURN rc = VIP_NOT_DONE;
+
+    for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MOST_POLLS; polls++) {
+        rc = VipCQDone(cq, &vi, &is_receive);
+    }
+    return counts_right("VipCQDone", rc) && (is_receive ? reap_receive(vi) : reap_send(vi));
+}
+
+static bool post(struct counts_end *end)
+{
+    return counts_right("VipPostSend", VipPostSend(end->vi, end->memory.sends, end->memory.handle));
+}
+
+static bool send_one(struct counts_end *one, struct counts_end *other)
+{
+    struct counts_memory *memory = &other->memory;
+
+    if (!counts_right("VipPostRecv", VipPostRecv(other->vi, memory->receives, memory->handle)) ||
+        !post(one)) {
+        return false;
+    }
+    if (one->cq != NULL) {
+        return reap_named(one->cq) && reap_named(other->cq);
+    }
+    return reap_send(one->vi) && reap_receive(other->vi);
+}
+
+static bool move_one(struct counts_end *one, struct counts_end *other)
+{
+    VIP_DESCRIPTOR *desc;
+
+    switch (one->plan->op) {
+    case COUNTS_SEND:
+        return send_one(one, other);
+    case COUNTS_WRITE:
+    case COUNTS_READ:
+        return post(one) && (one->cq != NULL ? reap_named(one->cq) : reap_send(one->vi));
+    case COUNTS_POLL:
+        return VipRecvDone(other->vi, &desc) == VIP_NOT_DONE;
+    default:
+        tool_complain("that takes two processes");
+        return false;
+    }
+}
+
+static bool move(struct counts_end *one, struct counts_end *other)
+{
+    for (uint32_t i = 0; i < one->plan->messages; i++) {
+        if (!move_one(one, other)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool counts_run_alone(const struct counts_plan *plan)
+{
+    struct counts_end one;
+    struct counts_end other;
+
+    if (!counts_end_create(plan, NULL, &one) || !counts_end_create(plan, one.nic, &other) ||
+        !counts_connect_both(&one, &other)) {
+        return false;
+    }
+    counts_write_sends(&one);
+    tool_desc_local(other.memory.receives, 0, other.memory.in, other.memory.handle, plan->size);
+    counts_stop_clock();
+    for (uint32_t part = 0; part <= plan->parts; part++) { /* the first is for what happens once */
+        counts_mark(part > 0);
+        if (!move(&one, &other)) {
+            return false;
+        }
+        counts_mark(false);
+    }
+    return true;
+}
