@@ -63,7 +63,9 @@ TABLES = [
         peer("UCX tag", "ucx_perftest", c.ucx, "posix,cma", "tag_bw", RATE)]),
     Table("latency-tcp", "TCP over the loopback interface, polling: latency one way, us", LAT, SMALL, FEW, [
         ours(TCP, LAT, "send", "VIPL send", [("tcp", RAW)], ["--compare"]),
+        ours(TCP, LAT, "write", "VIPL RDMA write", (), ["--receiver", "poll"]),
         peer("UCX tag", "ucx_perftest", c.ucx, "tcp", "tag_lat", LAT),
+        peer("UCX put", "ucx_perftest", c.ucx, "tcp", "ucp_put_lat", LAT),
         peer("libfabric tcp (mean)", "fi_pingpong", c.libfabric, "tcp", "msg", LAT),
         peer("Open MPI", "mpirun", c.openmpi, "tcp", LAT)]),
     Table("latency-tcp-blocking", "TCP over the loopback interface, sleeping: latency one way, us", LAT, (8, 4096), (8,), [

@@ -21,6 +21,8 @@ def usage():
     for wrong in ([], ["--pair", "--local"], ["--pair", "--test", "speed"], ["--pair", "--op", "lat"],
                   ["--pair", "--size", "8..4"], ["--pair", "--wait", "spin"], ["--server", "--limits"], ["--server", "--compare"],
                   ["--local", "--cq"], ["--pair", "--duration", "0"], ["--pair", "stray"],
+                  ["--local", "--threads", "2"], ["--local", "--connections", "2"], ["--pair", "--threads", "0"],
+                  ["--pair", "--connections", "2", "--verify"], ["--pair", "--receiver", "interrupt"], ["--pair", "--memory", "disk"],
                   ["--pair", "--depth", "0"], ["--pair", "--cpus", "x"], ["--pair", "--format", "xml"]):
         checks.code(run(perf, *wrong), 2, "wrong usage %r" % wrong)
 
@@ -69,7 +71,8 @@ def csv_rows():
     members = rows(run(perf, "--local", "--op", "all", "--verify", *SHORT), "the same as JSON", 3)
     checks.that(len(found) == 3, "--format csv: a row a figure", result)
     for row, member in zip(found, members):
-        for key in ("version", "test", "op", "device", "reliability", "size", "wait", "unit"):
+        for key in ("version", "test", "op", "device", "reliability", "size", "memory", "receiver", "threads", "connections", "wait",
+                    "unit"):
             checks.that(row.get(key) == str(member[key]), "csv: %s is %r" % (key, row.get(key)), result)
         for key in ("min", "median", "p90", "p99", "p999", "p9999", "max", "mean"):
             checks.that(float(row[key]) > 0, "csv: %s is %r" % (key, row.get(key)), result)
@@ -92,6 +95,37 @@ def local():
     result = run(perf, "--local", "--op", "all", "--test", "lat,bw", "--size", "8..64", "--verify", *SHORT)
     found = rows(result, "in one process", 3 * 2 * 4)
     checks.that(all(row.get("processes") == 1 for row in found), "rows say how many processes", result)
+
+
+def many():
+    """Connections that are used in turn, and threads: each row's figures are of all of them."""
+    for options, threads, connections in ((["--connections", "5", "--depth", "8"], 1, 5), (["--threads", "3"], 3, 1),
+                                          (["--threads", "2", "--connections", "3"], 2, 3)):
+        result = run(perf, "--pair", "--test", "all", "--op", "all", "--size", "64", "--wait", "block", *SHORT, *options)
+        for row in rows(result, "%r" % options, 12):
+            name = "%s %s, %r" % (row.get("test"), row.get("op"), options)
+            checks.that((row.get("threads"), row.get("connections")) == (threads, connections), name + ": says so", result)
+            checks.that(row.get("cq") is True or connections == 1, name + ": through a completion queue", result)
+            if row.get("test") == "lat":
+                checks.that(row.get("samples") == 200 * threads, name + ": samples of all threads", result)
+    rows(run(perf, "--pair", "--test", "all", "--op", "all", "--size", "64", "--wait", "block", "--verify", "--threads", "2", *SHORT),
+         "verified in two threads", 12)
+
+
+def receiver():
+    """RDMA Writes whose receiver looks at memory alone, and calls the library meanwhile."""
+    for kind in "memory", "poll":
+        for memory in "heap", "shared":
+            result = run(perf, "--pair", "--op", "write", "--verify", "--receiver", kind, "--memory", memory, *SHORT)
+            for row in rows(result, "--receiver %s, --memory %s" % (kind, memory), 1):
+                checks.that((row.get("receiver"), row.get("memory")) == (kind, memory), "rows say who looks where", result)
+
+
+def warm_up():
+    """A warm-up ends when its time is over: ten million messages would take half a minute and more."""
+    result = run(perf, "--pair", "--wait", "block", "--warmup", "10000000", "--duration", "0.1", "--json")
+    for row in rows(result, "a long warm-up", 1):
+        checks.that(0 < row["samples"] < 1000000, "as many messages as the duration has room for", result)
 
 
 def limits():
@@ -127,7 +161,8 @@ def server_survives():
     where = ["--discriminator", name]
     server = Running(perf, "--server", *where)
     checks.that(server.wait_line("waiting on") is not None, "a server says where it waits")
-    for options in (["--wait", "poll"], ["--wait", "block", "--test", "bw"], ["--op", "write"]):
+    for options in (["--wait", "poll"], ["--wait", "block", "--test", "bw"], ["--op", "write"],
+                    ["--wait", "block", "--threads", "2", "--connections", "2"]):
         client = Running(perf, "--client", *where, "--duration", "20", *options)
         checks.that(client.wait_line("median") is not None, "a client to be killed has connected")
         client.signal(signal.SIGKILL)
@@ -150,6 +185,9 @@ device()
 csv_rows()
 sizes()
 local()
+many()
+receiver()
+warm_up()
 limits()
 no_server()
 server_survives()

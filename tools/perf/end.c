@@ -30,7 +30,7 @@ static uint32_t slots_of(const struct perf_shape *shape, uint32_t verified)
 
 static uint32_t receives_of(const struct perf_shape *shape)
 {
-    return 2 * shape->depth + PERF_SPARE_RECEIVES;
+    return round_up(2 * shape->depth, shape->connections) + PERF_SPARE_RECEIVES;
 }
 
 static uint32_t stride_of(const struct perf_shape *shape)
@@ -43,23 +43,32 @@ bool perf_shape_fits(const struct perf_shape *shape)
     uint64_t slots;
 
     if (shape->size == 0 || shape->size > PERF_MAX_SIZE || shape->depth == 0 ||
-        shape->depth > PERF_MAX_DEPTH) {
+        shape->depth > PERF_MAX_DEPTH || shape->connections == 0 ||
+        shape->connections > PERF_MAX_CONNECTIONS) {
         return false;
     }
     slots = (uint64_t)slots_of(shape, receives_of(shape)) + slots_of(shape, shape->depth) * UINT64_C(3);
     return slots * stride_of(shape) <= PERF_MAX_MEMORY;
 }
 
-bool perf_end_create_vi(struct perf_end *end, bool cq, VIP_VI_ATTRIBUTES *attributes)
+bool perf_end_create_vis(struct perf_end *end, bool cq, uint32_t connections, VIP_VI_ATTRIBUTES *attributes)
 {
     VIP_RETURN rc = VIP_SUCCESS;
 
+    end->vis = calloc(connections, sizeof(VIP_VI_HANDLE));
+    end->taken = calloc(connections, sizeof(*end->taken));
+    if (end->vis == NULL || end->taken == NULL) {
+        tool_complain("no memory");
+        return false;
+    }
     if (cq) {
-        rc = VipCreateCQ(end->nic, 4 * PERF_MAX_DEPTH, &end->cq);
+        rc = VipCreateCQ(end->nic, 4 * PERF_MAX_DEPTH + connections, &end->cq);
     }
-    if (rc == VIP_SUCCESS) {
-        rc = VipCreateVi(end->nic, attributes, end->cq, end->cq, &end->vi);
+    while (rc == VIP_SUCCESS && end->connections < connections) {
+        rc = VipCreateVi(end->nic, attributes, end->cq, end->cq, &end->vis[end->connections]);
+        end->connections += rc == VIP_SUCCESS;
     }
+    end->vi = end->vis[0];
     if (rc != VIP_SUCCESS) {
         tool_complain_rc(end->vi == NULL && cq ? "VipCreateCQ or VipCreateVi" : "VipCreateVi", rc);
     }
@@ -103,6 +112,14 @@ static bool create_memory(struct perf_end *end)
            tool_mem_create(end->nic, (size_t)end->stride * end->window_slots * 2, true, true, &end->window);
 }
 
+/* The VI that a receive is posted to each time: each has its share of those for measured messages, the first one all others. */
+static uint32_t vi_of(const struct perf_end *end, const VIP_DESCRIPTOR *receive)
+{
+    uint32_t index = (uint32_t)(receive - end->receives);
+
+    return index + PERF_SPARE_RECEIVES < end->receive_count ? index % end->connections : 0;
+}
+
 static bool post_receives(struct perf_end *end)
 {
     for (uint32_t i = 0; i < end->receive_count; i++) {
@@ -110,7 +127,7 @@ static bool post_receives(struct perf_end *end)
         VIP_RETURN rc;
 
         tool_desc_local(&end->receives[i], 0, slot, end->ring.handle, end->stride);
-        rc = VipPostRecv(end->vi, &end->receives[i], end->ring.handle);
+        rc = VipPostRecv(end->vis[vi_of(end, &end->receives[i])], &end->receives[i], end->ring.handle);
         if (rc != VIP_SUCCESS) {
             tool_complain_rc("VipPostRecv", rc);
             return false;
@@ -132,18 +149,23 @@ bool perf_end_create_rings(struct perf_end *end, const struct perf_shape *shape)
 
 bool perf_end_create(struct perf_end *end, const struct perf_shape *shape, VIP_VI_ATTRIBUTES *attributes)
 {
-    return perf_end_create_vi(end, shape->cq, attributes) && perf_end_create_rings(end, shape);
+    return perf_end_create_vis(end, shape->cq, shape->connections, attributes) &&
+           perf_end_create_rings(end, shape);
 }
 
 void perf_end_destroy(struct perf_end *end)
 {
-    tool_vi_destroy(end->vi);
+    for (uint32_t i = 0; i < end->connections; i++) {
+        tool_vi_destroy(end->vis[i]);
+    }
     if (end->cq != NULL) {
         VipDestroyCQ(end->cq);
     }
     tool_mem_destroy(&end->ring);
     tool_mem_destroy(&end->window);
     free(end->held);
+    free(end->vis);
+    free(end->taken);
     memset(end, 0, sizeof(*end));
 }
 
@@ -206,6 +228,9 @@ void perf_prepare(struct perf_end *end, const struct perf_run *run)
 {
     end->block = run->block;
     end->turn = 0;
+    end->next_vi = 0;
+    end->in_order = 0;
+    memset(end->taken, 0, end->connections * sizeof(*end->taken));
     end->turns = run->test == PERF_LAT ? 2 : end->shape.depth;
     for (uint32_t turn = 0; turn < end->turns; turn++) {
         lay_out_send(end, run, turn);
@@ -220,16 +245,29 @@ void perf_prepare(struct perf_end *end, const struct perf_run *run)
 VIP_RETURN perf_repost(struct perf_end *end, VIP_DESCRIPTOR *desc)
 {
     desc->CS.Length = end->stride;
-    return VipPostRecv(end->vi, desc, end->ring.handle);
+    return VipPostRecv(end->vis[vi_of(end, desc)], desc, end->ring.handle);
+}
+
+uint32_t perf_count_received(struct perf_end *end, const VIP_DESCRIPTOR *desc)
+{
+    uint64_t before = end->in_order;
+
+    end->taken[vi_of(end, desc)]++;
+    while (end->taken[end->in_order % end->connections] > end->in_order / end->connections) {
+        end->in_order++;
+    }
+    return (uint32_t)(end->in_order - before);
 }
 
 VIP_RETURN perf_post(struct perf_end *end)
 {
     VIP_DESCRIPTOR *desc = &end->sends[end->turn];
+    VIP_VI_HANDLE vi = end->vis[end->next_vi];
 
     end->turn = end->turn + 1 < end->turns ? end->turn + 1 : 0;
+    end->next_vi = end->next_vi + 1 < end->connections ? end->next_vi + 1 : 0;
     end->data_out++;
-    return VipPostSend(end->vi, desc, end->ring.handle);
+    return VipPostSend(vi, desc, end->ring.handle);
 }
 
 /* The next control descriptor, its send reaped; with the bytes that belong to it. */

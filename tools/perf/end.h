@@ -21,8 +21,9 @@ struct perf_run {
     enum perf_op op;
     bool block;
     bool verify;
+    bool polls; /* who waits for an RDMA Write to be there calls the library between looks */
     uint32_t size;
-    uint64_t count;
+    uint64_t count; /* of one thread */
 };
 
 #define PERF_NOTES 16
@@ -38,6 +39,7 @@ struct perf_shape {
     bool verify;    /* then each message in flight has a buffer of its own */
     bool rdma;      /* then there is a window to write and read */
     bool cq;
+    uint32_t connections; /* VIs that are used in turn; more than one have a completion queue */
 };
 
 enum perf_queue { PERF_SENDS, PERF_RECEIVES };
@@ -50,14 +52,19 @@ struct perf_event {
 };
 
 /*
- * One VI and all it works with; used by one thread. `ring` holds descriptors, receive buffers and
+ * One VI, or several that are used in turn, and all they work with; used by one thread. `ring` holds descriptors, receive buffers and
  * the local ends of sends, writes and reads. `window` holds the slots the peer writes, then the
  * slots it reads. Without verification few buffers serve all descriptors, as in other benchmarks.
  */
 struct perf_end {
     VIP_NIC_HANDLE nic; /* not owned */
-    VIP_VI_HANDLE vi;
+    VIP_VI_HANDLE *vis;
+    VIP_VI_HANDLE vi; /* the first: what is not measured goes there */
     VIP_CQ_HANDLE cq;
+    uint32_t connections; /* of vis */
+    uint32_t next_vi;     /* of the next measured message */
+    uint64_t *taken;      /* messages of this run that each of vis has received */
+    uint64_t in_order;    /* of this run: no earlier one is missing */
     struct perf_shape shape;
     struct tool_mem ring;
     struct tool_mem window;
@@ -91,8 +98,8 @@ struct perf_end {
 bool perf_end_create(struct perf_end *end, const struct perf_shape *shape, VIP_VI_ATTRIBUTES *attributes);
 void perf_end_destroy(struct perf_end *end);
 
-/* A server's VI exists before it knows the shape: create in two steps. */
-bool perf_end_create_vi(struct perf_end *end, bool cq, VIP_VI_ATTRIBUTES *attributes);
+/* A server's VIs exist before it knows the shape: create in two steps. */
+bool perf_end_create_vis(struct perf_end *end, bool cq, uint32_t connections, VIP_VI_ATTRIBUTES *attributes);
 bool perf_end_create_rings(struct perf_end *end, const struct perf_shape *shape);
 
 /* Whether the shape is sane and its memory within PERF_MAX_MEMORY. */
@@ -122,6 +129,10 @@ VIP_RETURN perf_next_receive(struct perf_end *end, struct perf_event *event);
 /* Give a receive descriptor back to the VI. */
 VIP_RETURN perf_repost(struct perf_end *end, VIP_DESCRIPTOR *desc);
 
+/* A measured message was received: how many there are now, at the front, without a gap. Those of several VIs overtake each
+ * other. */
+uint32_t perf_count_received(struct perf_end *end, const VIP_DESCRIPTOR *desc);
+
 /* Post the next measured message. */
 VIP_RETURN perf_post(struct perf_end *end);
 
@@ -141,5 +152,8 @@ struct perf_watch {
     uint64_t since;
 };
 VIP_RETURN perf_watch(struct perf_end *end, struct perf_watch *watch);
+
+/* A call of the library that makes it go on; what completes is kept for perf_next(). */
+VIP_RETURN perf_stir(struct perf_end *end);
 
 #endif

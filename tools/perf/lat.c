@@ -8,8 +8,8 @@
  * the way and fills the next answer ahead, so little of that is in a sample either.
  *
  * RDMA Writes: when polling, the receiver spins on the last byte of a slot, which carries the number
- * of the message (a byte, so that ends of different byte order agree); when blocking, each write has
- * immediate data and completes a receive.
+ * of the message (a byte, so that ends of different byte order agree), and calls the library in between if it
+ * is asked to; when blocking, each write has immediate data and completes a receive.
  */
 #include "perf.h"
 
@@ -92,7 +92,8 @@ static VIP_RETURN await(struct lat *lat, uint64_t number)
 
         /* pairs with the peer's library, which writes the tail of an RDMA Write last */
         while (rc == VIP_SUCCESS && __atomic_load_n(last, __ATOMIC_ACQUIRE) != (unsigned char)number) {
-            rc = perf_watch(lat->end, &watch);
+            rc = lat->run->polls ? perf_stir(lat->end) : VIP_SUCCESS;
+            rc = rc == VIP_SUCCESS ? perf_watch(lat->end, &watch) : rc;
         }
         return rc;
     }

@@ -30,7 +30,8 @@ static void print_help(void)
          "  -w, --wait poll|block     how completions are awaited (default poll)\n"
          "  -T, --duration S          seconds a figure and round (default 1)\n"
          "  -i, --iters N             messages a figure and round, instead of a duration\n"
-         "  -W, --warmup N            messages before the clock runs (default 1000)\n"
+         "  -W, --warmup N            messages before the clock runs (default 1000), as long\n"
+         "                            as they take less than an eighth of the duration\n"
          "  -R, --rounds N            rounds over all figures, interleaved (default 1)\n"
          "  -q, --depth N             messages in flight in bw, bibw and rate (default 64)\n"
          "  -v, --verify              check every byte of every message; the time it takes is not\n"
@@ -42,11 +43,15 @@ static void print_help(void)
          "  -c, --cq                  reap through a completion queue\n"
          "  -M, --memory KIND         heap, or shared: VipxAllocShared's, which peers of this host\n"
          "                            map, so that RDMA takes no system call (default heap)\n"
+         "  -e, --receiver KIND       memory: who waits for an RDMA Write looks at its last byte;\n"
+         "                            poll: and calls VIPL in between (default memory)\n"
          "  -r, --reliability LEVEL   unreliable, delivery or reception (default delivery)\n"
          "  -d, --device NAME         device (default: the default device)\n"
          "  -D, --discriminator TEXT  where the server waits (default " DEFAULT_DISCRIMINATOR ")\n"
+         "  -N, --connections N       VIs that are used in turn, on a completion queue (default 1)\n"
+         "  -J, --threads N           threads at each end, each with its connections (default 1)\n"
          "  -P, --cpus A[,B]          CPUs of client and server, or none (default with --pair and\n"
-         "                            --local: the first two)\n"
+         "                            --local: the first two, unless there are threads)\n"
          "  -m, --timeout MS          give up after so long without progress (default 10000)\n"
          "  -1, --once                a server that serves one client and ends\n"
          "  -F, --format FORMAT       table, json (one object a row) or csv (default table)\n"
@@ -77,6 +82,9 @@ static const struct option long_options[] = {
     {"compare", no_argument, NULL, 'X'},
     {"cq", no_argument, NULL, 'c'},
     {"memory", required_argument, NULL, 'M'},
+    {"receiver", required_argument, NULL, 'e'},
+    {"connections", required_argument, NULL, 'N'},
+    {"threads", required_argument, NULL, 'J'},
     {"reliability", required_argument, NULL, 'r'},
     {"device", required_argument, NULL, 'd'},
     {"discriminator", required_argument, NULL, 'D'},
@@ -258,6 +266,10 @@ static bool take_number(struct perf_options *options, int option)
         return tool_parse_number(optarg, 1, PERF_MAX_ROUNDS, &options->rounds);
     case 'q':
         return tool_parse_number(optarg, 1, PERF_MAX_DEPTH, &options->depth);
+    case 'N':
+        return tool_parse_number(optarg, 1, PERF_MAX_CONNECTIONS, &options->connections);
+    case 'J':
+        return tool_parse_number(optarg, 1, PERF_MAX_THREADS, &options->threads);
     case 'm':
         return tool_parse_number(optarg, 1, 3600000, &options->timeout_ms);
     case 'P':
@@ -283,6 +295,9 @@ static bool take(void *into, int option)
     case 'M':
         options->shared_memory = strcmp(optarg, "shared") == 0;
         return options->shared_memory || strcmp(optarg, "heap") == 0;
+    case 'e':
+        options->polls = strcmp(optarg, "poll") == 0;
+        return options->polls || strcmp(optarg, "memory") == 0;
     case 'r':
         return tool_parse_level(optarg, &options->level);
     case 'd':
@@ -309,13 +324,14 @@ static void choose(struct perf_options *options)
     if (options->size_most == 0) {
         options->size_most = streams(options) ? PERF_DEFAULT_STREAM : PERF_DEFAULT_SMALL;
     }
-    if (here && !options->cpus_given && tool_cpus(options->cpus, 2) < 2) {
+    if (here && !options->cpus_given && (options->threads > 1 || tool_cpus(options->cpus, 2) < 2)) {
         options->cpus[0] = -1;
         options->cpus[1] = -1;
     }
     if (options->block && (options->tests & (1u << PERF_BIBW)) != 0) {
         options->cq = true; /* one thread can only sleep on both queues through a completion queue */
     }
+    options->cq = options->cq || options->connections > 1;
 }
 
 static bool consistent(const struct perf_options *options)
@@ -334,6 +350,14 @@ static bool consistent(const struct perf_options *options)
         tool_complain("--local polls, without a completion queue");
         return false;
     }
+    if (options->role == PERF_ROLE_LOCAL && (options->threads > 1 || options->connections > 1)) {
+        tool_complain("--local has one thread and one connection");
+        return false;
+    }
+    if (options->verify && options->connections > 1) {
+        tool_complain("--verify needs one connection: messages of several arrive in any order");
+        return false;
+    }
     return true;
 }
 
@@ -348,13 +372,15 @@ static void set_defaults(struct perf_options *options)
     options->duration_ns = UINT64_C(1000000000);
     options->warmup = 1000;
     options->rounds = 1;
+    options->threads = 1;
+    options->connections = 1;
     options->timeout_ms = 10000;
     options->cpus[0] = -1;
     options->cpus[1] = -1;
 }
 
-static const struct tool_command command = {"plsC::t:o:n:w:T:i:W:R:q:vLXcr:d:D:P:m:1F:jVh", long_options,
-                                            print_help, take};
+static const struct tool_command command = {"plsC::t:o:n:w:T:i:W:R:q:vLXcM:e:N:J:r:d:D:P:m:1F:jVh",
+                                            long_options, print_help, take};
 
 int perf_parse(int argc, char **argv, struct perf_options *options)
 {

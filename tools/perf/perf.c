@@ -23,18 +23,17 @@ static void pin(int cpu)
 
 static int run_client(const struct perf_options *options, struct perf_limits *limits)
 {
-    struct perf_end end = {0};
+    struct perf_team team = {0};
     VIP_NIC_HANDLE nic;
     int code = TOOL_FAILED;
 
     if (!tool_open(options->device, &nic)) {
         return TOOL_FAILED;
     }
-    end.nic = nic;
-    if (perf_client_connect(options, &end)) {
-        code = perf_measure(options, &end, NULL, limits);
+    if (perf_team_connect(options, nic, &team)) {
+        code = perf_measure(options, &team, NULL, limits);
     }
-    perf_end_destroy(&end);
+    perf_team_destroy(&team);
     VipCloseNic(nic);
     return tool_stop ? TOOL_INTERRUPTED : code;
 }

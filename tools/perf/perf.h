@@ -2,7 +2,7 @@
 /*
  * The parts of vipl-perf, from the bottom up: hist.c (samples), wire.c (control messages), end.c and reap.c (one connected
  * VI, its descriptors and buffers), lat.c and stream.c (the timed loops, run by both ends at once), session.c (the two ends'
- * agreement on what to run next), local.c (both VIs in one process), limits.c and tcp.c (what the machine can do without
+ * agreement on what to run next), meet.c (connections and threads), local.c (both VIs in one process), limits.c and tcp.c (what the machine can do without
  * VIPL), rounds.c (the plan of a measurement), report.c (tables and JSON), options.c (the command line), perf.c (processes).
  */
 #ifndef VIPL_PERF_H
@@ -29,6 +29,7 @@ struct perf_tally {
     uint64_t elapsed_ns;    /* the whole run, the last acknowledgement included */
     uint64_t window;        /* messages in one sample of bw, bibw and rate */
     uint64_t wrong;         /* messages whose bytes were not as they should be */
+    uint64_t messages;      /* of all threads */
 };
 
 VIP_RETURN perf_lat(struct perf_end *end, const struct perf_run *run, bool client, struct perf_tally *tally);
@@ -43,12 +44,32 @@ uint32_t perf_slot_seed(uint32_t slot);
 
 /* ---- session.c: agreement -------------------------------------------------------------------- */
 
-struct perf_options;
-
-bool perf_client_connect(const struct perf_options *options, struct perf_end *end);
+/* The first words between two connected ends. `patience` is how long the server shall wait for the next run, in ms. */
+VIP_RETURN perf_client_hello(struct perf_end *end, uint32_t patience);
 
 /* Run once on both ends. Failures have been explained; tally->wrong counts both ends' findings. */
 VIP_RETURN perf_client_run(struct perf_end *end, const struct perf_run *run, struct perf_tally *tally);
+
+/* A client's end from its first message, for which `desc` is posted, until it goes. */
+void perf_serve_end(struct perf_end *end, VIP_DESCRIPTOR *desc, const VIP_VI_ATTRIBUTES *attributes);
+
+/* ---- meet.c: connections and threads --------------------------------------------------------- */
+
+struct perf_options;
+
+/* A client's threads, each with an end of its own. */
+struct perf_team {
+    uint32_t threads;
+    struct perf_end *ends;
+    struct perf_hist *hists; /* of the run under way, one each */
+};
+
+/* In a zeroed team, which is to be destroyed in any case. */
+bool perf_team_connect(const struct perf_options *options, VIP_NIC_HANDLE nic, struct perf_team *team);
+void perf_team_destroy(struct perf_team *team);
+
+/* perf_client_run() in all threads at once; what they found is added up in the cleared tally. */
+VIP_RETURN perf_team_run(struct perf_team *team, const struct perf_run *run, struct perf_tally *tally);
 
 /* Serve clients, one at a time, until a stop; returns a tool's exit code. */
 int perf_serve(const struct perf_options *options);
@@ -104,8 +125,8 @@ struct perf_row {
     uint64_t wrong;
 };
 
-/* Fold the merged samples of all rounds into a row; `seconds` and `messages` are of the whole. */
-void perf_row_fill(struct perf_row *row, const struct perf_tally *tally, uint64_t messages);
+/* Fold the merged samples of all rounds into a row. */
+void perf_row_fill(struct perf_row *row, const struct perf_tally *tally);
 
 /* The one number of a round: us for lat (median), MB/s or messages/s (mean). */
 double perf_figure(const struct perf_run *run, const struct perf_tally *tally);
@@ -120,8 +141,8 @@ void perf_progress(const struct perf_run *run, uint32_t round, uint32_t rounds);
 
 #define PERF_MAX_ROUNDS 100
 
-/* With a connected end or a perf_local; limits may be NULL. Returns a tool's exit code. */
-int perf_measure(const struct perf_options *options, struct perf_end *end, struct perf_local *local,
+/* With a connected team or a perf_local; limits may be NULL. Returns a tool's exit code. */
+int perf_measure(const struct perf_options *options, struct perf_team *team, struct perf_local *local,
                  struct perf_limits *limits);
 
 /* ---- options.c: the command line ------------------------------------------------------------ */
@@ -148,6 +169,8 @@ struct perf_options {
     uint64_t iterations; /* 0: by duration */
     uint64_t warmup;
     uint64_t rounds;
+    uint64_t threads;
+    uint64_t connections; /* of each */
     uint64_t timeout_ms;
     int cpus[2]; /* client, server; -1: do not pin */
     bool cpus_given;
@@ -155,6 +178,7 @@ struct perf_options {
     bool verify;
     bool cq;
     bool shared_memory; /* of VipxAllocShared() */
+    bool polls;         /* the receiver of RDMA Writes calls the library between looks at memory */
     unsigned limits;    /* bits by enum perf_limit */
     enum perf_format format;
     bool once;

@@ -12,10 +12,10 @@
 /* Turns of a spin loop between two looks at the clock. */
 #define SPIN_TURNS 16384
 
-static VIP_RETURN done_of(struct perf_end *end, bool receive, struct perf_event *event)
+static VIP_RETURN done_of(VIP_VI_HANDLE vi, bool receive, struct perf_event *event)
 {
     event->queue = receive ? PERF_RECEIVES : PERF_SENDS;
-    return receive ? VipRecvDone(end->vi, &event->desc) : VipSendDone(end->vi, &event->desc);
+    return receive ? VipRecvDone(vi, &event->desc) : VipSendDone(vi, &event->desc);
 }
 
 /* The wanted queue first: under a steady stream of the one the other would never be looked at. */
@@ -25,10 +25,10 @@ static inline VIP_RETURN poll_queues(struct perf_end *end, enum perf_queue want,
     VIP_RETURN rc = VIP_NOT_DONE;
 
     if (want == PERF_RECEIVES || sends_out) {
-        rc = done_of(end, want == PERF_RECEIVES, event);
+        rc = done_of(end->vi, want == PERF_RECEIVES, event);
     }
     if (rc == VIP_NOT_DONE && (want == PERF_SENDS || sends_out)) {
-        rc = done_of(end, want == PERF_SENDS, event);
+        rc = done_of(end->vi, want == PERF_SENDS, event);
     }
     return rc;
 }
@@ -40,7 +40,7 @@ static inline VIP_RETURN poll_once(struct perf_end *end, enum perf_queue want, s
         VIP_BOOLEAN receive = VIP_FALSE;
         VIP_RETURN rc = VipCQDone(end->cq, &vi, &receive);
 
-        return rc == VIP_SUCCESS ? done_of(end, receive, event) : rc;
+        return rc == VIP_SUCCESS ? done_of(vi, receive, event) : rc;
     }
     return poll_queues(end, want, event);
 }
@@ -55,7 +55,7 @@ static VIP_RETURN block_once(struct perf_end *end, enum perf_queue want, VIP_ULO
         VIP_BOOLEAN receive = VIP_FALSE;
 
         rc = VipCQWait(end->cq, timeout, &vi, &receive);
-        return rc == VIP_SUCCESS ? done_of(end, receive, event) : rc;
+        return rc == VIP_SUCCESS ? done_of(vi, receive, event) : rc;
     }
     event->queue = want;
     return want == PERF_RECEIVES ? VipRecvWait(end->vi, timeout, &event->desc)
@@ -162,14 +162,34 @@ VIP_RETURN perf_next(struct perf_end *end, enum perf_queue want, struct perf_eve
     return next_completion(end, want, event);
 }
 
+static void keep(struct perf_end *end, const struct perf_event *event)
+{
+    end->held[(end->held_first + end->held_count) % end->held_room] = *event;
+    end->held_count++;
+}
+
 VIP_RETURN perf_reap_one(struct perf_end *end, bool keep_sends)
 {
     struct perf_event event = {PERF_SENDS, NULL, PERF_KIND_DATA, 0};
     VIP_RETURN rc = next_completion(end, PERF_SENDS, &event);
 
     if (rc == VIP_SUCCESS && (keep_sends || event.queue == PERF_RECEIVES)) {
-        end->held[(end->held_first + end->held_count) % end->held_room] = event;
-        end->held_count++;
+        keep(end, &event);
+    }
+    return rc;
+}
+
+VIP_RETURN perf_stir(struct perf_end *end)
+{
+    struct perf_event event = {PERF_RECEIVES, NULL, PERF_KIND_DATA, 0};
+    VIP_RETURN rc = poll_once(end, PERF_RECEIVES, &event);
+
+    if (rc == VIP_NOT_DONE) {
+        return VIP_SUCCESS;
+    }
+    rc = rc == VIP_SUCCESS ? account(end, &event) : explain(end, &event, rc);
+    if (rc == VIP_SUCCESS && event.queue == PERF_RECEIVES) {
+        keep(end, &event);
     }
     return rc;
 }

@@ -70,10 +70,10 @@ static double figure_at(const struct perf_run *run, const struct perf_tally *tal
 double perf_figure(const struct perf_run *run, const struct perf_tally *tally)
 {
     return run->test == PERF_LAT ? figure_at(run, tally, 0.5)
-                                 : speed(run, (double)run->count, (double)tally->elapsed_ns);
+                                 : speed(run, (double)tally->messages, (double)tally->elapsed_ns);
 }
 
-void perf_row_fill(struct perf_row *row, const struct perf_tally *tally, uint64_t messages)
+void perf_row_fill(struct perf_row *row, const struct perf_tally *tally)
 {
     const struct perf_run *run = &row->run;
     const struct perf_hist *hist = tally->hist;
@@ -95,7 +95,7 @@ void perf_row_fill(struct perf_row *row, const struct perf_tally *tally, uint64_
     row->p999 = figure_at(run, tally, 0.999);
     row->p9999 = figure_at(run, tally, 0.9999);
     row->mean = lat ? latency(run, tally, hist->count > 0 ? (double)hist->sum / (double)hist->count : NAN)
-                    : speed(run, (double)messages, (double)tally->elapsed_ns);
+                    : speed(run, (double)tally->messages, (double)tally->elapsed_ns);
     row->wrong = tally->wrong;
 }
 
@@ -197,7 +197,9 @@ static void print_json_row(const struct perf_options *options, const struct perf
     tool_json_string(stdout, row->device.text);
     printf(", \"reliability\": \"%s\", \"processes\": %d, \"size\": %u, \"size_unit\": \"bytes\"",
            tool_level_text(options->level), options->role == PERF_ROLE_LOCAL ? 1 : 2, row->run.size);
-    printf(", \"memory\": \"%s\"", options->shared_memory ? "shared" : "heap");
+    printf(", \"memory\": \"%s\", \"receiver\": \"%s\", \"threads\": %u, \"connections\": %u",
+           options->shared_memory ? "shared" : "heap", options->polls ? "poll" : "memory",
+           (unsigned)options->threads, (unsigned)options->connections);
     printf(", \"wait\": \"%s\", \"cq\": %s, \"depth\": %u, \"rounds\": %u, \"samples\": %llu",
            row->run.block ? "block" : "poll", options->cq ? "true" : "false", row->depth, row->rounds,
            (unsigned long long)row->samples);
@@ -221,9 +223,10 @@ static void print_json_row(const struct perf_options *options, const struct perf
 
 static void print_csv_head(void)
 {
-    printf("version,test,op,device,reliability,processes,size,wait,cq,depth,rounds,samples,unit,min,median,"
-           "p90,p99,"
-           "p999,p9999,max,mean,round_min,round_max");
+    printf(
+        "version,test,op,device,reliability,processes,size,memory,receiver,threads,connections,wait,cq,depth,"
+        "rounds,samples,unit,min,median,p90,p99,"
+        "p999,p9999,max,mean,round_min,round_max");
     for (size_t i = 0; i < PERF_LIMIT_COUNT; i++) {
         printf(",limit_%s,ratio_%s", limit_names[i], limit_names[i]);
     }
@@ -258,10 +261,11 @@ static void print_csv_row(const struct perf_options *options, const struct perf_
 
     printf("%s,%s,%s", VIPL_VERSION_STRING, perf_test_text(row->run.test), perf_op_text(row->run.op));
     csv_text(row->device.text);
-    printf(",%s,%d,%u,%s,%s,%u,%u,%llu,%s", tool_level_text(options->level),
-           options->role == PERF_ROLE_LOCAL ? 1 : 2, row->run.size, row->run.block ? "block" : "poll",
-           options->cq ? "true" : "false", row->depth, row->rounds, (unsigned long long)row->samples,
-           unit_key(row->unit));
+    printf(",%s,%d,%u,%s,%s,%u,%u", tool_level_text(options->level), options->role == PERF_ROLE_LOCAL ? 1 : 2,
+           row->run.size, options->shared_memory ? "shared" : "heap", options->polls ? "poll" : "memory",
+           (unsigned)options->threads, (unsigned)options->connections);
+    printf(",%s,%s,%u,%u,%llu,%s", row->run.block ? "block" : "poll", options->cq ? "true" : "false",
+           row->depth, row->rounds, (unsigned long long)row->samples, unit_key(row->unit));
     for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
         csv_figure(figures[i]);
     }

@@ -13,7 +13,8 @@
 #include "tool_os.h"
 #include "tool_text.h"
 
-#define SHORT_SEND 4096 /* bytes that travel in a ring between the processes */
+#define FIRST_MESSAGES 32 /* of a warm-up */
+#define SHORT_SEND 4096   /* bytes that travel in a ring between the processes */
 #define MAX_FIGURES 512
 #define MAX_COUNT UINT64_C(4000000000)
 
@@ -33,7 +34,7 @@ struct figure {
 /* Where runs happen: between two processes, or in this one. */
 struct bench {
     const struct perf_options *options;
-    struct perf_end *end;
+    struct perf_team *team;
     struct perf_local *local;
     struct perf_limits *limits;
     struct figure *figures;
@@ -47,12 +48,14 @@ static VIP_RETURN run_once(struct bench *bench, const struct perf_run *run, stru
     perf_hist_clear(tally->hist);
     tally->elapsed_ns = 0;
     tally->window = 0;
+    tally->messages = bench->local != NULL ? run->count : 0;
     rc = bench->local != NULL ? perf_local_run(bench->local, run, tally)
-                              : perf_client_run(bench->end, run, tally);
+                              : perf_team_run(bench->team, run, tally);
     return rc == VIP_SUCCESS && tool_stop ? VIP_INTERRUPTED : rc;
 }
 
-/* Warm up, and find how many messages take about the duration asked for. */
+/* Warm up, and find how many messages take about the duration asked for. The first messages are few, and not more follow than
+ * take an eighth of the time that a figure may take, however slow they are. */
 static VIP_RETURN calibrate(struct bench *bench, struct figure *figure)
 {
     static struct perf_hist scratch;
@@ -61,10 +64,10 @@ static VIP_RETURN calibrate(struct bench *bench, struct figure *figure)
     uint64_t target = options->duration_ns;
     VIP_RETURN rc;
 
-    figure->run.count = options->warmup;
+    figure->run.count = options->warmup < FIRST_MESSAGES ? options->warmup : FIRST_MESSAGES;
     rc = run_once(bench, &figure->run, &tally);
-    while (rc == VIP_SUCCESS && options->iterations == 0 && tally.elapsed_ns < target / 8 &&
-           figure->run.count < MAX_COUNT / 4) {
+    while (rc == VIP_SUCCESS && tally.elapsed_ns < target / 8 && figure->run.count < MAX_COUNT / 4 &&
+           (options->iterations == 0 || figure->run.count < options->warmup)) {
         figure->run.count *= 4;
         rc = run_once(bench, &figure->run, &tally);
     }
@@ -131,7 +134,7 @@ static VIP_RETURN measure(struct bench *bench, struct figure *figure, uint32_t r
     }
     perf_hist_merge(&figure->hist, &hist);
     figure->elapsed_ns += tally.elapsed_ns;
-    figure->messages += figure->run.count;
+    figure->messages += tally.messages;
     figure->window = tally.window;
     figure->rounds[round] = perf_figure(&figure->run, &tally);
     measure_limits(bench, figure, round);
@@ -152,6 +155,7 @@ static void add_figure(struct bench *bench, enum perf_test test, enum perf_op op
     figure->run.size = (uint32_t)size;
     figure->run.block = bench->options->block;
     figure->run.verify = bench->options->verify;
+    figure->run.polls = bench->options->polls;
     perf_hist_clear(&figure->hist);
     bench->figure_count++;
 }
@@ -183,13 +187,15 @@ static void plan(struct bench *bench)
 
 static void report(struct bench *bench, struct figure *figure)
 {
-    struct perf_tally tally = {&figure->hist, figure->elapsed_ns, figure->window, figure->wrong};
+    struct perf_tally tally = {&figure->hist, figure->elapsed_ns, figure->window, figure->wrong,
+                               figure->messages};
     struct perf_row row = {.run = figure->run, .rounds = (uint32_t)bench->options->rounds};
-    bool alone = figure->run.test == PERF_LAT || bench->end == NULL;
+    bool alone = figure->run.test == PERF_LAT || bench->team == NULL;
 
-    row.device = tool_device_name(bench->end != NULL ? bench->end->nic : perf_local_nic(bench->local));
-    row.depth = alone ? 1 : bench->end->shape.depth;
-    perf_row_fill(&row, &tally, figure->messages);
+    row.device =
+        tool_device_name(bench->team != NULL ? bench->team->ends[0].nic : perf_local_nic(bench->local));
+    row.depth = alone ? 1 : bench->team->ends[0].shape.depth;
+    perf_row_fill(&row, &tally);
     perf_median(figure->rounds, row.rounds); /* sorts */
     row.round_min = figure->rounds[0];
     row.round_max = figure->rounds[row.rounds - 1];
@@ -227,10 +233,10 @@ static int run_plan(struct bench *bench)
     return wrong > 0 ? TOOL_FAILED : TOOL_OK;
 }
 
-int perf_measure(const struct perf_options *options, struct perf_end *end, struct perf_local *local,
+int perf_measure(const struct perf_options *options, struct perf_team *team, struct perf_local *local,
                  struct perf_limits *limits)
 {
-    struct bench bench = {options, end, local, limits, NULL, 0};
+    struct bench bench = {options, team, local, limits, NULL, 0};
     int code;
 
     bench.figures = calloc(MAX_FIGURES, sizeof(*bench.figures));

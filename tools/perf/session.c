@@ -3,7 +3,7 @@
  * How the two ends agree. All of it travels over the measured VI itself:
  *
  *   client                                server
- *   connect, its name says "VPR", version, completion queue or not
+ *   connect                               (meet.c: all connections of all threads)
  *   HELLO   sizes, depth, window    ->
  *                                   <-    WELCOME  window
  *   RUN     what to measure         ->
@@ -79,40 +79,8 @@ static VIP_RETURN run_loops(struct perf_end *end, const struct perf_run *run, bo
 
 /* ---- client --------------------------------------------------------------------------------------- */
 
-static VIP_VI_ATTRIBUTES vi_attributes(const struct perf_options *options, uint32_t stride)
-{
-    VIP_VI_ATTRIBUTES attributes;
-
-    memset(&attributes, 0, sizeof(attributes));
-    attributes.ReliabilityLevel = options->level;
-    attributes.MaxTransferSize = stride;
-    attributes.EnableRdmaWrite = (options->ops & (1u << PERF_WRITE)) != 0;
-    attributes.EnableRdmaRead = (options->ops & (1u << PERF_READ)) != 0;
-    return attributes;
-}
-
-static bool request_connection(const struct perf_options *options, struct perf_end *end)
-{
-    unsigned char name[PERF_NAME_BYTES];
-    struct tool_address local;
-    struct tool_address remote;
-    VIP_VI_ATTRIBUTES remote_attributes;
-    VIP_RETURN rc;
-
-    perf_name_encode(end->shape.cq, name);
-    if (!tool_address_local(end->nic, name, sizeof(name), &local) ||
-        !tool_address_find(end->nic, options->host, options->discriminator, &remote)) {
-        return false;
-    }
-    rc = VipConnectRequest(end->vi, &local.u.net, &remote.u.net, end->timeout_ms, &remote_attributes);
-    if (rc != VIP_SUCCESS) {
-        tool_complain("connecting to \"%s\": %s", options->discriminator, VipxStrError(rc));
-    }
-    return rc == VIP_SUCCESS;
-}
-
 /* `patience` is how long the server shall wait for the next run, in ms. */
-static VIP_RETURN say_hello(struct perf_end *end, uint32_t patience)
+VIP_RETURN perf_client_hello(struct perf_end *end, uint32_t patience)
 {
     struct perf_message hello = {.type = PERF_HELLO};
     VIP_RETURN rc;
@@ -124,27 +92,6 @@ static VIP_RETURN say_hello(struct perf_end *end, uint32_t patience)
     describe_window(end, &hello);
     rc = perf_send_message(end, &hello);
     return rc == VIP_SUCCESS ? expect_message(end, PERF_WELCOME, &end->peer) : rc;
-}
-
-bool perf_client_connect(const struct perf_options *options, struct perf_end *end)
-{
-    struct perf_shape shape = {(uint32_t)options->size_most, (uint32_t)options->depth, options->verify,
-                               (options->ops & ~(1u << PERF_SEND)) != 0, options->cq};
-    uint64_t pause_ms = options->limits != 0 ? options->duration_ns / 1000000 + 1000 : 0;
-    uint32_t patience = (uint32_t)(options->timeout_ms + pause_ms);
-    VIP_VI_ATTRIBUTES attributes;
-
-    while (!perf_shape_fits(&shape) && shape.depth > 1) {
-        shape.depth /= 2; /* large messages need no deep queue, and their buffers would not fit */
-    }
-    if (!perf_shape_fits(&shape)) {
-        tool_complain("messages of %u bytes need too much memory", shape.size);
-        return false;
-    }
-    end->timeout_ms = (uint32_t)options->timeout_ms;
-    attributes = vi_attributes(options, (shape.size + 63) / 64 * 64);
-    return perf_end_create(end, &shape, &attributes) && request_connection(options, end) &&
-           say_hello(end, patience) == VIP_SUCCESS;
 }
 
 static VIP_RETURN finish_run(struct perf_end *end, struct perf_tally *tally)
@@ -172,6 +119,7 @@ VIP_RETURN perf_client_run(struct perf_end *end, const struct perf_run *run, str
     message.op = (uint8_t)run->op;
     message.block = run->block;
     message.verify = run->verify;
+    message.polls = run->polls;
     message.size = run->size;
     message.count = run->count;
     perf_prepare(end, run);
@@ -200,6 +148,7 @@ static bool read_run(const struct perf_end *end, const struct perf_message *mess
     run->op = (enum perf_op)message->op;
     run->block = message->block != 0;
     run->verify = message->verify != 0;
+    run->polls = message->polls != 0;
     run->size = message->size;
     run->count = message->count;
     return message->test < PERF_TESTS && message->op < PERF_OPS && run->size > 0 &&
@@ -209,7 +158,7 @@ static bool read_run(const struct perf_end *end, const struct perf_message *mess
 
 static VIP_RETURN serve_run(struct perf_end *end, const struct perf_run *run)
 {
-    static struct perf_hist scratch; /* the samples of a server are not reported */
+    static _Thread_local struct perf_hist scratch; /* the samples of a server are not reported */
     struct perf_tally tally = {.hist = &scratch};
     struct perf_message answer = {.type = PERF_READY};
     bool peer_ended = false;
@@ -260,7 +209,7 @@ static VIP_RETURN serve_runs(struct perf_end *end)
     return rc;
 }
 
-/* The first message of a client, for which one receive was posted, and the rings it asks for. */
+/* The first message of a client, and the rings it asks for. */
 static bool take_hello(struct perf_end *end, VIP_DESCRIPTOR *desc, const VIP_VI_ATTRIBUTES *attributes)
 {
     struct perf_shape shape;
@@ -278,88 +227,13 @@ static bool take_hello(struct perf_end *end, VIP_DESCRIPTOR *desc, const VIP_VI_
     shape.verify = end->peer.verify != 0;
     shape.rdma = attributes->EnableRdmaWrite || attributes->EnableRdmaRead;
     shape.cq = end->cq != NULL;
+    shape.connections = end->connections;
     return perf_shape_fits(&shape) && perf_end_create_rings(end, &shape);
 }
 
-/* Accept a request with a VI like the client's, and serve it. */
-static void serve_client(const struct perf_options *options, VIP_NIC_HANDLE nic, VIP_CONN_HANDLE request,
-                         VIP_VI_ATTRIBUTES *attributes, bool cq)
+void perf_serve_end(struct perf_end *end, VIP_DESCRIPTOR *desc, const VIP_VI_ATTRIBUTES *attributes)
 {
-    struct perf_end end = {.nic = nic, .timeout_ms = (uint32_t)options->timeout_ms, .quiet = true};
-    struct tool_mem first;
-    VIP_DESCRIPTOR *desc;
-    VIP_RETURN rc;
-
-    if (!tool_mem_create(nic, sizeof(*desc) + PERF_MESSAGE_BYTES, false, false, &first)) {
-        VipConnectReject(request);
-        return;
+    if (take_hello(end, desc, attributes)) {
+        serve_runs(end);
     }
-    desc = (VIP_DESCRIPTOR *)(void *)first.base;
-    tool_desc_local(desc, 0, first.base + sizeof(*desc), first.handle, PERF_MESSAGE_BYTES);
-    attributes->Ptag = NULL;
-    end.block = true;
-    if (!perf_end_create_vi(&end, cq, attributes) || VipPostRecv(end.vi, desc, first.handle) != VIP_SUCCESS) {
-        VipConnectReject(request);
-    } else if ((rc = VipConnectAccept(request, end.vi)) != VIP_SUCCESS) {
-        if (rc != VIP_TIMEOUT) {
-            VipConnectReject(request);
-        }
-    } else if (take_hello(&end, desc, attributes)) {
-        serve_runs(&end);
-    }
-    perf_end_destroy(&end);
-    tool_mem_destroy(&first);
-}
-
-static VIP_RETURN serve_next(const struct perf_options *options, VIP_NIC_HANDLE nic,
-                             struct tool_address *local)
-{
-    uint32_t timeout_ms = options->once ? (uint32_t)options->timeout_ms : UINT32_MAX;
-    struct tool_address remote;
-    VIP_VI_ATTRIBUTES attributes;
-    VIP_CONN_HANDLE request;
-    const unsigned char *name;
-    size_t length;
-    bool cq;
-    VIP_RETURN rc = tool_connect_wait(nic, local, timeout_ms, &remote, &attributes, &request);
-
-    if (rc != VIP_SUCCESS) {
-        return rc;
-    }
-    name = tool_address_discriminator(&remote, &length);
-    if (!perf_name_decode(name, length, &cq)) {
-        tool_complain("a client that is not vipl-perf, or of another version, was rejected");
-        VipConnectReject(request);
-    } else {
-        serve_client(options, nic, request, &attributes, cq);
-    }
-    return VIP_SUCCESS;
-}
-
-int perf_serve(const struct perf_options *options)
-{
-    struct tool_address local;
-    VIP_NIC_HANDLE nic;
-    VIP_RETURN rc;
-
-    if (!tool_open(options->device, &nic)) {
-        return TOOL_FAILED;
-    }
-    if (!tool_address_find(nic, NULL, options->discriminator, &local)) {
-        VipCloseNic(nic);
-        return TOOL_FAILED;
-    }
-    if (options->role == PERF_ROLE_SERVER) {
-        printf("waiting on \"%s\"\n", options->discriminator);
-        fflush(stdout);
-    }
-    do {
-        rc = serve_next(options, nic, &local);
-    } while (rc == VIP_SUCCESS && !options->once);
-    VipCloseNic(nic);
-    if (rc != VIP_SUCCESS && rc != VIP_INTERRUPTED) {
-        tool_complain_rc("VipConnectWait", rc);
-        return TOOL_FAILED;
-    }
-    return TOOL_OK;
 }

@@ -3,8 +3,8 @@
  * The bandwidth and rate loops: `depth` messages in flight, one way or both ways at once.
  *
  * Flow control. A measured message costs a credit. For sends the receiver keeps twice the depth of
- * receives posted and returns credits for each `depth` messages it has taken, so a reliable VI never
- * meets an empty receive queue. RDMA Reads need no credit. RDMA Writes need none either, except that
+ * receives posted and returns credits for each `depth` messages it has taken (of several VIs: without a gap), so a
+ * reliable VI never meets an empty receive queue. RDMA Reads need no credit. RDMA Writes need none either, except that
  * with verification the writer marks each `depth` messages and waits until they have been checked.
  * The receiver of the last message says FIN; the writer's last mark asks for it. A run's time ends
  * when FIN is there and every send is reaped; a sample is the time of `depth` completed messages.
@@ -142,9 +142,10 @@ static VIP_RETURN take_data(struct flow *flow, VIP_DESCRIPTOR *desc)
 
         flow->tally->wrong += !right;
     }
+    flow->uncredited += perf_count_received(flow->end, desc);
     rc = perf_repost(flow->end, desc);
-    if (rc == VIP_SUCCESS && ++flow->uncredited == flow->depth) {
-        flow->uncredited = 0;
+    while (rc == VIP_SUCCESS && flow->uncredited >= flow->depth) {
+        flow->uncredited -= flow->depth;
         rc = perf_note(flow->end, PERF_KIND_CREDIT, flow->depth);
     }
     return rc == VIP_SUCCESS ? send_fin(flow) : rc;

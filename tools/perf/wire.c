@@ -4,10 +4,12 @@
  *
  *    0 magic "VPR1"   8 test     12 size    24 address   36 stride   44 timeout
  *    4 version        9 op       16 count   32 handle    40 slots    48 depth
- *    6 type          10 block                                        52 zero, to 64
- *                    11 verify
+ *    6 type          10 block                                        52 polls
+ *                    11 verify                                      53 zero, to 64
  *
- * and the requester's name: "VPR", version, flags (1: completion queue), 0.
+ * and the requester's name:
+ *
+ *    0 "VPR"   3 version   4 flags (1: completion queue)   5 threads   6 connections   8 party
  */
 #include "wire.h"
 
@@ -33,6 +35,7 @@ void perf_message_encode(const struct perf_message *message, unsigned char *byte
     tool_put32(bytes + 40, message->slots);
     tool_put32(bytes + 44, message->timeout_ms);
     tool_put32(bytes + 48, message->depth);
+    bytes[52] = message->polls;
 }
 
 bool perf_message_decode(const unsigned char *bytes, uint32_t length, struct perf_message *message)
@@ -54,22 +57,29 @@ bool perf_message_decode(const unsigned char *bytes, uint32_t length, struct per
     message->slots = tool_get32(bytes + 40);
     message->timeout_ms = tool_get32(bytes + 44);
     message->depth = tool_get32(bytes + 48);
+    message->polls = bytes[52];
     return true;
 }
 
-void perf_name_encode(bool cq, unsigned char *name)
+void perf_name_encode(const struct perf_name *from, unsigned char *name)
 {
     memcpy(name, "VPR", 3);
     name[3] = PERF_VERSION;
-    name[4] = cq ? 1 : 0;
-    name[5] = 0;
+    name[4] = from->cq ? 1 : 0;
+    name[5] = (unsigned char)from->threads;
+    tool_put16(name + 6, (uint16_t)from->connections);
+    tool_put32(name + 8, from->party);
 }
 
-bool perf_name_decode(const unsigned char *name, size_t length, bool *cq)
+bool perf_name_decode(const unsigned char *name, size_t length, struct perf_name *to)
 {
     if (length != PERF_NAME_BYTES || memcmp(name, "VPR", 3) != 0 || name[3] != PERF_VERSION) {
         return false;
     }
-    *cq = name[4] == 1;
-    return true;
+    to->cq = name[4] == 1;
+    to->threads = name[5];
+    to->connections = tool_get16(name + 6);
+    to->party = tool_get32(name + 8);
+    return to->threads >= 1 && to->threads <= PERF_MAX_THREADS && to->connections >= 1 &&
+           to->connections <= PERF_MAX_CONNECTIONS;
 }

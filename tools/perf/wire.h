@@ -33,6 +33,7 @@ struct perf_message {
     uint8_t op;
     uint8_t block;
     uint8_t verify;
+    uint8_t polls;       /* RUN: who waits for an RDMA Write looks at memory and calls the library in turns */
     uint32_t size;       /* RUN: bytes per message; HELLO: the largest of the session */
     uint32_t depth;      /* HELLO: messages in flight */
     uint64_t count;      /* RUN: messages; RESULT: messages found wrong */
@@ -45,14 +46,25 @@ struct perf_message {
 
 #define PERF_MESSAGE_BYTES 64
 #define PERF_MAGIC UINT32_C(0x56505231)
-#define PERF_VERSION 1
+#define PERF_VERSION 2
 
 void perf_message_encode(const struct perf_message *message, unsigned char *bytes);
 bool perf_message_decode(const unsigned char *bytes, uint32_t length, struct perf_message *message);
 
-/* The requester's name tells the server, before it has a VI, what kind of VI to make. */
-#define PERF_NAME_BYTES 6
-void perf_name_encode(bool cq, unsigned char *name);
-bool perf_name_decode(const unsigned char *name, size_t length, bool *cq);
+#define PERF_MAX_THREADS 64
+#define PERF_MAX_CONNECTIONS 4096
+
+/* The requester's name tells the server, before it has a VI, what kind of VI to make, and of how many it is one: all requests
+ * of a client have the same name. */
+struct perf_name {
+    uint32_t party; /* the client, as opposed to others */
+    uint32_t threads;
+    uint32_t connections; /* of each thread */
+    bool cq;
+};
+
+#define PERF_NAME_BYTES 12
+void perf_name_encode(const struct perf_name *from, unsigned char *name);
+bool perf_name_decode(const unsigned char *name, size_t length, struct perf_name *to);
 
 #endif
