@@ -17,6 +17,8 @@
 
 #include "tool_wire.h"
 
+#define NAME_MAGIC (UINT32_C(0x56505200) | PERF_VERSION)
+
 void perf_message_encode(const struct perf_message *message, unsigned char *bytes)
 {
     memset(bytes, 0, PERF_MESSAGE_BYTES);
@@ -63,8 +65,7 @@ bool perf_message_decode(const unsigned char *bytes, uint32_t length, struct per
 
 void perf_name_encode(const struct perf_name *from, unsigned char *name)
 {
-    memcpy(name, "VPR", 3);
-    name[3] = PERF_VERSION;
+    tool_put32(name, NAME_MAGIC);
     name[4] = from->cq ? 1 : 0;
     name[5] = (unsigned char)from->threads;
     tool_put16(name + 6, (uint16_t)from->connections);
@@ -73,7 +74,7 @@ void perf_name_encode(const struct perf_name *from, unsigned char *name)
 
 bool perf_name_decode(const unsigned char *name, size_t length, struct perf_name *to)
 {
-    if (length != PERF_NAME_BYTES || memcmp(name, "VPR", 3) != 0 || name[3] != PERF_VERSION) {
+    if (length != PERF_NAME_BYTES || tool_get32(name) != NAME_MAGIC) {
         return false;
     }
     to->cq = name[4] == 1;
