@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <fstream>
 #include <mutex>
+#include <sstream>
 
 #include <dirent.h>
 #include <pthread.h>
@@ -36,9 +38,25 @@ std::vector<std::string> entries_of(const char *folder)
     return found;
 }
 
+/** Whether the thread has begun to end: it stays in /proc for a moment after it has been joined. */
+bool is_ending(const std::string &thread)
+{
+    constexpr unsigned kExiting = 4; // PF_EXITING, in the flags of proc(5)'s stat
+    std::ifstream file("/proc/self/task/" + thread + "/stat");
+    std::string line, state;
+    std::getline(file, line);
+    std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+    long long parent, group, session, terminal, foreground;
+    unsigned flags = 0;
+    const bool read =
+        !(fields >> state >> parent >> group >> session >> terminal >> foreground >> flags).fail();
+    return !read || (flags & kExiting) != 0;
+}
+
 size_t thread_count()
 {
-    return entries_of("/proc/self/task").size();
+    const std::vector<std::string> threads = entries_of("/proc/self/task");
+    return threads.size() - static_cast<size_t>(std::count_if(threads.begin(), threads.end(), is_ending));
 }
 
 size_t descriptor_count()
@@ -46,7 +64,7 @@ size_t descriptor_count()
     return entries_of("/proc/self/fd").size();
 }
 
-/** An ended thread stays in /proc for a moment after it has been joined. */
+/** A thread that nobody joins ends in its own time. */
 void expect_threads(size_t count)
 {
     const unsigned long long end = now_ms() + patience();

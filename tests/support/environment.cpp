@@ -132,6 +132,11 @@ void give_way()
     std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
+void give_way(unsigned turn)
+{
+    std::this_thread::sleep_for(std::chrono::microseconds(20u << std::min(turn / 16, 8u)));
+}
+
 std::string unique_discriminator()
 {
     static std::atomic<unsigned> counter{0};

@@ -63,6 +63,9 @@ unsigned long long now_ms();
  * CPU, may wait for minutes beside a program that computes.
  */
 void give_way();
+/** The same in a wait that may be long: its `turn`, counted from 0, is the longer the later, up to some milliseconds, so that many
+ * who wait leave the CPU to those who work. */
+void give_way(unsigned turn);
 
 /** A discriminator that no other case of this or any other process uses; 16 characters at most. */
 std::string unique_discriminator();

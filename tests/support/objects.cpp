@@ -251,8 +251,8 @@ VIP_VI_STATE Vi::state() const
 void Vi::await(VIP_VI_STATE wanted) const
 {
     const unsigned long long end = now_ms() + patience();
-    while (state() != wanted && now_ms() < end) {
-        give_way();
+    for (unsigned turn = 0; state() != wanted && now_ms() < end; ++turn) {
+        give_way(turn);
     }
     EXPECT_EQ(wanted, state());
 }

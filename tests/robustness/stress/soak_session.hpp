@@ -235,12 +235,13 @@ private:
         case 0:
             return wait(*vi_, 2 * patience(), done);
         case 1:
-            while ((rc = look(*vi_, done)) == VIP_NOT_DONE && now_ms() < end) {
-                give_way();
+            for (unsigned turn = 0; (rc = look(*vi_, done)) == VIP_NOT_DONE && now_ms() < end; ++turn) {
+                give_way(turn);
             }
             return rc;
         default:
-            while ((rc = wait(*vi_, below(random_, 3), done)) == VIP_TIMEOUT && now_ms() < end) {
+            for (unsigned turn = 0;
+                 (rc = wait(*vi_, below(random_, 3 + turn), done)) == VIP_TIMEOUT && now_ms() < end; ++turn) {
             }
             return rc;
         }
