@@ -29,21 +29,55 @@ VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
     return rc;
 }
 
-VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
-                               VIP_MEM_HANDLE MemoryHandle)
+/* Any receive; the thread is inside. */
+static VIPL_APART VIP_RETURN post_recv_any(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
-    if (DescriptorPtr == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    if (!vipl_guard_enter_safe()) {
-        return VIP_ERROR_RESOURCE;
-    }
-    VIP_RETURN rc = vipl_post_recv(ViHandle, DescriptorPtr, MemoryHandle);
-    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(ViHandle)) {
-        rc = vipl_share_post(ViHandle, true, DescriptorPtr, MemoryHandle);
+    VIP_RETURN rc = vipl_post_recv(handle, descriptor, memory);
+    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(handle)) {
+        rc = vipl_share_post(handle, true, descriptor, memory);
     }
     vipl_guard_leave_safe();
     return rc;
+}
+
+/* The same, with the receive lock of a VI that the handle was found to be of. */
+static VIPL_APART VIP_RETURN post_recv_held(struct vipl_vi *vi, void *handle, VIP_DESCRIPTOR *descriptor,
+                                            VIP_MEM_HANDLE memory)
+{
+    vipl_mutex_unlock(&vi->recv.lock);
+    return post_recv_any(handle, descriptor, memory);
+}
+
+/* The lock was given back, and threads sleep for it; the thread is inside. */
+static VIPL_RARE VIP_RETURN wake_and_leave(struct vipl_mutex *lock, VIP_RETURN rc)
+{
+    vipl_mutex_unlock_slow(lock);
+    vipl_guard_leave_safe();
+    return rc;
+}
+
+/* Of this function, and of done(), the usual way needs no stack: all else is done by a call at its end. */
+VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
+                               VIP_MEM_HANDLE MemoryHandle)
+{
+    if (VIPL_SELDOM(DescriptorPtr == NULL)) {
+        return VIP_INVALID_PARAMETER;
+    }
+    if (VIPL_SELDOM(!vipl_guard_enter_safe())) {
+        return VIP_ERROR_RESOURCE;
+    }
+    struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, ViHandle);
+    if (VIPL_SELDOM(vi == NULL || !vipl_mutex_trylock(&vi->recv.lock))) {
+        return post_recv_any(ViHandle, DescriptorPtr, MemoryHandle);
+    }
+    if (VIPL_SELDOM(!vipl_post_recv_usual_locked(vi, ViHandle, DescriptorPtr, MemoryHandle))) {
+        return post_recv_held(vi, ViHandle, DescriptorPtr, MemoryHandle);
+    }
+    if (VIPL_SELDOM(!vipl_mutex_give_back(&vi->recv.lock))) {
+        return wake_and_leave(&vi->recv.lock, VIP_SUCCESS);
+    }
+    vipl_guard_leave_safe();
+    return VIP_SUCCESS;
 }
 
 /* Which queue of which VI; and what reaping it returned. */
@@ -116,15 +150,6 @@ static VIPL_APART VIP_RETURN poll_and_reap(struct vipl_nic *nic, void *handle, b
     return rc;
 }
 
-/* A completion that not only this call is to know of. The queue's lock is held, the thread is inside. */
-static VIPL_APART VIP_RETURN reap_and_tell(struct vipl_queue *q, VIP_DESCRIPTOR **out)
-{
-    VIP_RETURN rc = vipl_queue_reap_locked(q, out);
-    vipl_mutex_unlock(&q->lock);
-    vipl_guard_leave_safe();
-    return rc;
-}
-
 /* It is no private VI of this process's; the thread is inside. */
 static VIPL_RARE VIP_RETURN done_elsewhere(void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
@@ -135,7 +160,29 @@ static VIPL_RARE VIP_RETURN done_elsewhere(void *handle, bool recv, VIP_DESCRIPT
     return rc;
 }
 
-static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **out)
+/* Any completion of a VI that the handle was found to be of, whose queue's lock is held; the thread is inside. */
+static VIPL_APART VIP_RETURN reap_held(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
+{
+    struct vipl_queue *q = recv ? &vi->recv : &vi->send;
+    if (vi->handle != handle) {
+        vipl_mutex_unlock(&q->lock);
+        return done_elsewhere(handle, recv, out);
+    }
+    VIP_RETURN rc = vipl_queue_reap_locked(q, out);
+    vipl_mutex_unlock(&q->lock);
+    vipl_guard_leave_safe();
+    return rc;
+}
+
+/* The same, when another thread has the lock. */
+static VIPL_APART VIP_RETURN reap_late(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
+{
+    vipl_mutex_lock(recv ? &vi->recv.lock : &vi->send.lock);
+    return reap_held(vi, handle, recv, out);
+}
+
+static inline __attribute__((always_inline)) VIP_RETURN done(VIP_VI_HANDLE handle, bool recv,
+                                                             VIP_DESCRIPTOR **out)
 {
     if (VIPL_SELDOM(out == NULL)) {
         return VIP_INVALID_PARAMETER;
@@ -148,7 +195,6 @@ static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **
     if (VIPL_SELDOM(vi == NULL)) {
         return done_elsewhere(handle, recv, out);
     }
-    VIP_RETURN rc = VIP_NOT_DONE;
     struct vipl_queue *q = recv ? &vi->recv : &vi->send;
     if (vipl_queue_looks_empty(q)) {
         struct vipl_nic *nic = vipl_vi_nic_hint(vi, handle);
@@ -156,15 +202,18 @@ static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool recv, VIP_DESCRIPTOR **
             return poll_and_reap(nic, handle, recv, out);
         }
         *out = NULL;
-    } else {
-        if (VIPL_SELDOM(!vipl_vi_lock_found(vi, handle, recv))) {
-            return done_elsewhere(handle, recv, out);
-        }
-        if (q->cq != NULL || q->ready_fd != NULL) {
-            return reap_and_tell(q, out);
-        }
-        rc = vipl_queue_reap_locked(q, out);
-        vipl_mutex_unlock(&q->lock);
+        vipl_guard_leave_safe();
+        return VIP_NOT_DONE;
+    }
+    if (VIPL_SELDOM(!vipl_mutex_trylock(&q->lock))) {
+        return reap_late(vi, handle, recv, out);
+    }
+    if (vi->handle != handle || q->reaped == q->completed || q->cq != NULL || q->ready_fd != NULL) {
+        return reap_held(vi, handle, recv, out);
+    }
+    VIP_RETURN rc = vipl_queue_reap_alone_locked(q, out);
+    if (VIPL_SELDOM(!vipl_mutex_give_back(&q->lock))) {
+        return wake_and_leave(&q->lock, rc);
     }
     vipl_guard_leave_safe();
     return rc;

@@ -160,7 +160,7 @@ static size_t item_bytes(const unsigned char *to, size_t n)
 }
 
 /* Pairs with the acquire load of the program that spins on the item. */
-static void store_item(unsigned char *to, const unsigned char *from, size_t n)
+static inline void store_item(unsigned char *to, const unsigned char *from, size_t n)
 {
     if (n == sizeof(void *) && n == 8) {
         void *word;
@@ -308,9 +308,11 @@ static void copy_long(unsigned char *to, const unsigned char *from, size_t n)
 }
 
 /* No program spins on memory from which the bytes come. */
-static void copy_run(unsigned char *to, const unsigned char *from, size_t n)
+static inline void copy_run(unsigned char *to, const unsigned char *from, size_t n)
 {
-    if (n <= SHORT_RUN) {
+    if (n == item_bytes(to, n)) {
+        store_item(to, from, n);
+    } else if (n <= SHORT_RUN) {
         copy_short(to, from, n);
     } else if ((uintptr_t)to - (uintptr_t)from < n) {
         memmove(to, from, n);
@@ -330,6 +332,11 @@ static enum vipl_iov_result copy_run_safely(unsigned char *to, const unsigned ch
     size_t tail = n > sizeof(void *) ? tail_bytes(to + n) : item_bytes(to, n) == n ? n : 1;
     enum vipl_iov_result fault = move(to, from, n - tail, true);
     return fault != VIPL_IOV_DONE ? fault : move(to + n - tail, from + n - tail, tail, true);
+}
+
+void vipl_iov_put(unsigned char *to, const void *from, size_t bytes)
+{
+    copy_run(to, from, bytes);
 }
 
 enum vipl_iov_result vipl_iov_ordered(unsigned char *to, const struct vipl_sg *from)

@@ -59,5 +59,7 @@ unsigned vipl_iov_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t o
  * any word. Source and target may overlap; then only the bytes are promised. Through the kernel the tail is last too, and
  * as whole as the kernel stores 4 or 8 aligned bytes; the items before it are as the kernel likes. */
 enum vipl_iov_result vipl_iov_ordered(unsigned char *to, const struct vipl_sg *from);
+void vipl_iov_put(unsigned char *to, const void *from,
+                  size_t bytes); /* the same, of one piece, without VIPL_SAFE_COPY */
 
 #endif

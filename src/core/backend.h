@@ -83,6 +83,16 @@ struct vipl_send {
     struct vipl_sg local;
 };
 
+/* RDMA of one piece, which is not empty, without immediate data. */
+struct vipl_rdma {
+    bool write; /* else a read */
+    void *local;
+    VIP_MEM_HANDLE local_handle;
+    size_t bytes;
+    uint64_t remote_address;
+    VIP_MEM_HANDLE remote_handle;
+};
+
 /*
  * A receive descriptor, read once, for a device that takes receives when they are posted. `local` is the memory that a message
  * may fill. It ends where the segments leave memory of the VI's, which is no fault as long as messages are short. A longer
@@ -238,6 +248,11 @@ struct vipl_backend {
 
     /* The VI's send lock is held; must not block. Called in posting order. */
     enum vipl_posted (*post_send)(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
+    /* NULL: none. As post_send, for a message of one piece, which is not empty, without immediate data, of a VI that is not RELIABLE_RECEPTION, when
+     * all earlier sends are done. True: this one is, too. False: nothing has happened, and it goes to post_send. */
+    bool (*send_short)(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes);
+    /* The same for RDMA; there if send_short is. */
+    bool (*rdma_short)(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_rdma *rdma);
     /* NULL: messages take receives by vipl_up_recv_claim(). Otherwise (and then there is `quiesce` too) the device takes them, from the moment that the VI begins
      * to connect or to accept (before `connect` and `conn_accept`): first those that were posted before, then each when it is
      * posted. The VI's receive lock is held, perhaps the send lock too; must not block. Called in posting order. PENDING or

@@ -65,6 +65,8 @@ void vipl_up_recv_resume(struct vipl_vi *vi);
 void vipl_up_recv_missing(struct vipl_vi *vi);
 /* Whether the peer may write (read) these bytes of this program. If not, it is reported here, and on a
  * reliable VI the connection ends. */
+bool vipl_up_rdma_allows(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
+                         uint64_t bytes); /* the same, and if not, nothing has happened */
 bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
                           uint64_t bytes);
 /* Why it did not: for a transport that tells the peer. */

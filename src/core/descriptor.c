@@ -151,6 +151,63 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     return status;
 }
 
+/* RDMA with no bit of Control set beside it, which the VI may ask for. */
+static inline bool is_usual_rdma(const struct vipl_vi *vi, uint16_t control)
+{
+    return control == VIP_CONTROL_OP_RDMAWRITE ||
+           (control == VIP_CONTROL_OP_RDMAREAD &&
+            (vi->attributes.ReliabilityLevel & vi->nic->limits.rdma_read_levels) != 0);
+}
+
+bool vipl_descriptor_read_short_rdma(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, uint16_t control,
+                                     struct vipl_rdma *out)
+{
+    VIP_DATA_SEGMENT piece;
+    if (!is_usual_rdma(vi, control) || descriptor->CS.SegCount != 2 ||
+        !vipl_descriptor_usual_piece(vi, &vi->send, descriptor, 1, &piece)) {
+        return false;
+    }
+    VIP_ADDRESS_SEGMENT remote = vipl_descriptor_segment(descriptor, 0)->Remote; /* read once */
+    out->write = control == VIP_CONTROL_OP_RDMAWRITE;
+    out->local = piece.Data.Address;
+    out->local_handle = piece.Handle;
+    out->bytes = piece.Length;
+    out->remote_address = remote_address(vi, &remote);
+    out->remote_handle = remote.Handle;
+    return true;
+}
+
+bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out)
+{
+    const VIP_DESCRIPTOR *descriptor = work->descriptor;
+    uint16_t control = vipl_iov_is_safe() ? VIP_CONTROL_RESERVED : descriptor->CS.Control; /* read once */
+    struct vipl_rdma rdma;
+    VIP_DATA_SEGMENT piece;
+    if (control != VIP_CONTROL_OP_SENDRECV) {
+        if (work->segments != 2 || !vipl_descriptor_read_short_rdma(vi, descriptor, control, &rdma)) {
+            return false;
+        }
+        out->remote_address = rdma.remote_address;
+        out->remote_handle = rdma.remote_handle;
+        piece = (VIP_DATA_SEGMENT){
+            .Data.Address = rdma.local, .Handle = rdma.local_handle, .Length = (VIP_ULONG)rdma.bytes};
+    } else if (work->segments != 1 || descriptor->CS.SegCount != 1 ||
+               !vipl_descriptor_usual_piece(vi, &vi->send, descriptor, 0, &piece)) {
+        return false;
+    }
+    out->op = control;
+    out->immediate = false;
+    out->reliability = vi->attributes.ReliabilityLevel;
+    out->immediate_data = 0;
+    out->status = 0;
+    out->refused = false;
+    out->handles[0] = piece.Handle;
+    out->local.bytes = piece.Length;
+    out->local.count = 1;
+    out->local.iov[0] = (struct vipl_iov){piece.Data.Address, piece.Length};
+    return true;
+}
+
 void *vipl_descriptor_usual_target(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes)
 {
     const VIP_DESCRIPTOR *descriptor = work->descriptor;

@@ -50,34 +50,33 @@ static inline const VIP_DESCRIPTOR_SEGMENT *vipl_descriptor_segment(const VIP_DE
            i;
 }
 
-/* vipl_descriptor_read_send() for a message of one piece in the memory of the last one, without immediate data. False: it is
- * not that. */
-static inline bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work *work,
-                                                   struct vipl_send *out)
+/* The data segment with that number, read once, if it is not empty and within the memory of the last one. */
+static inline bool vipl_descriptor_usual_piece(struct vipl_vi *vi, struct vipl_queue *q,
+                                               const VIP_DESCRIPTOR *descriptor, unsigned i,
+                                               VIP_DATA_SEGMENT *out)
 {
-    const VIP_DESCRIPTOR *descriptor = work->descriptor;
-    if (vipl_iov_is_safe() || descriptor->CS.Control != VIP_CONTROL_OP_SENDRECV ||
-        descriptor->CS.SegCount != 1 || work->segments != 1) {
-        return false;
-    }
-    VIP_DATA_SEGMENT segment = vipl_descriptor_segment(descriptor, 0)->Local; /* read once */
-    uint64_t address = (uintptr_t)segment.Data.Address;
-    uint64_t room = vipl_recent_room(&vi->send.data, &vi->nic->mem, segment.Handle, address);
-    if (segment.Length == 0 || segment.Length > room || segment.Length > vi->attributes.MaxTransferSize) {
-        return false;
-    }
-    out->op = VIP_CONTROL_OP_SENDRECV;
-    out->immediate = false;
-    out->reliability = vi->attributes.ReliabilityLevel;
-    out->immediate_data = 0;
-    out->status = 0;
-    out->refused = false;
-    out->handles[0] = segment.Handle;
-    out->local.bytes = segment.Length;
-    out->local.count = 1;
-    out->local.iov[0] = (struct vipl_iov){segment.Data.Address, segment.Length};
-    return true;
+    *out = vipl_descriptor_segment(descriptor, i)->Local;
+    uint64_t address = (uintptr_t)out->Data.Address;
+    return out->Length != 0 &&
+           out->Length <= vipl_recent_room(&q->data, &vi->nic->mem, out->Handle, address) &&
+           out->Length <= vi->attributes.MaxTransferSize;
 }
+
+/* Whether a descriptor with up to two segments is where it may be, in the memory of the last one. False: perhaps all the same. */
+static inline bool vipl_descriptor_is_near(const struct vipl_vi *vi, const struct vipl_queue *q,
+                                           const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle)
+{
+    uint64_t address = (uint64_t)(uintptr_t)descriptor;
+    return vipl_descriptor_bytes(2) <= vipl_recent_room(&q->descriptors, &vi->nic->mem, handle, address) &&
+           address % VIP_DESCRIPTOR_ALIGNMENT == 0 && !vipl_iov_is_safe();
+}
+
+/* Reads such a descriptor, which has that Control, as RDMA of one such piece. False: it is not that. */
+bool vipl_descriptor_read_short_rdma(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, uint16_t control,
+                                     struct vipl_rdma *out);
+
+/* vipl_descriptor_read_send() for a message or RDMA of one such piece, without immediate data or other bits. False: it is neither. */
+bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out);
 
 /* Where a message of so many bytes, not 0, goes that finds this receive, if that is one piece in the memory of the last one.
  * NULL: vipl_descriptor_read_recv() has to find out. */

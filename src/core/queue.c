@@ -110,7 +110,7 @@ static void count(struct vipl_queue *q, const struct vipl_work *work)
     if ((work->status & VIP_STATUS_ERROR_MASK) != 0) {
         q->works_failed++;
     } else {
-        vipl_queue_count_done(q, work);
+        vipl_queue_count_done(q, work->op, work->length);
     }
 }
 

@@ -79,6 +79,25 @@ void vipl_queue_delist_reader(struct vipl_queue *q);
 bool vipl_queue_grow_locked(struct vipl_queue *q); /* the ring, twofold; false: no memory */
 
 /* Posting and reaping are on the path of each message, so here. The queue's lock is held. */
+
+/* Whether one more can be posted without more memory. */
+static inline bool vipl_queue_has_room(const struct vipl_queue *q)
+{
+    uint32_t count = q->posted - q->reaped;
+    return count < q->limit && count != q->capacity;
+}
+
+static inline struct vipl_work *vipl_queue_put_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
+                                                      uint16_t segments)
+{
+    struct vipl_work *work = vipl_queue_at(q, q->posted++);
+    work->descriptor = descriptor;
+    work->segments = segments;
+    work->state = VIPL_WORK_POSTED;
+    work->op = VIP_CONTROL_OP_SENDRECV;
+    return work;
+}
+
 static inline VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
                                                 uint16_t segments)
 {
@@ -86,12 +105,23 @@ static inline VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRI
     if (count >= q->limit || (count == q->capacity && !vipl_queue_grow_locked(q))) {
         return VIP_ERROR_RESOURCE;
     }
-    struct vipl_work *work = vipl_queue_at(q, q->posted++);
-    work->descriptor = descriptor;
-    work->segments = segments;
-    work->state = VIPL_WORK_POSTED;
-    work->op = VIP_CONTROL_OP_SENDRECV;
+    vipl_queue_put_locked(q, descriptor, segments);
     return VIP_SUCCESS;
+}
+
+/* Whether all that was posted is complete. */
+static inline bool vipl_queue_is_idle(const struct vipl_queue *q)
+{
+    return q->posted == q->completed;
+}
+
+/* The oldest completion, of a queue that has one and no completion queue or ready fd. */
+static inline VIP_RETURN vipl_queue_reap_alone_locked(struct vipl_queue *q, VIP_DESCRIPTOR **out)
+{
+    struct vipl_work *work = vipl_queue_at(q, q->reaped);
+    vipl_store_relaxed(&q->reaped, q->reaped + 1);
+    *out = work->descriptor;
+    return (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
 }
 
 /* VIP_SUCCESS, VIP_DESCRIPTOR_ERROR or VIP_NOT_DONE; *out NULL in the last case. */
@@ -102,14 +132,13 @@ static inline VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRI
         return VIP_NOT_DONE;
     }
     struct vipl_work *work = vipl_queue_at(q, q->reaped);
-    vipl_store_relaxed(&q->reaped, q->reaped + 1);
+    VIP_RETURN rc = vipl_queue_reap_alone_locked(q, out);
     if (q->cq != NULL) {
         vipl_cq_forget(q->cq, work);
     } else {
         vipl_ready_fd_update(q->ready_fd, q->reaped != q->completed);
     }
-    *out = work->descriptor;
-    return (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
+    return rc;
 }
 
 /* Whether there was nothing to reap a moment ago: a look without the lock. */
@@ -124,11 +153,11 @@ static inline void vipl_queue_watch(struct vipl_queue *q)
     q->is_watched = true;
 }
 
-static inline void vipl_queue_count_done(struct vipl_queue *q, const struct vipl_work *work)
+static inline void vipl_queue_count_done(struct vipl_queue *q, unsigned op, uint32_t length)
 {
-    struct vipl_done *done = &q->done[work->op];
+    struct vipl_done *done = &q->done[op];
     done->works++;
-    done->bytes += work->length;
+    done->bytes += length;
 }
 
 /* The descriptor is the program's again once Status is stored: it may be polling it. */
@@ -143,6 +172,30 @@ static inline void vipl_work_write_outcome(const struct vipl_work *work)
     }
     cs->Length = work->length;
     vipl_store_release(&cs->Status, work->status); /* pairs with the program's poll */
+}
+
+/* Whether the next work to be executed is the next to complete as well, with none behind it that would complete with it, and its
+ * success concerns only the program's next Done. */
+static inline bool vipl_queue_is_plain(struct vipl_queue *q)
+{
+    uint32_t next = q->completed + 1;
+    return q->executed == q->completed && !q->is_watched &&
+           (next == q->posted || vipl_queue_at(q, next)->state != VIPL_WORK_FINISHED);
+}
+
+/* That work, in such a queue, is executed and has succeeded. Not with VIPL_SAFE_COPY. status: VIP_STATUS_OP_... */
+static inline void vipl_queue_finish_plain_locked(struct vipl_queue *q, struct vipl_work *work,
+                                                  uint32_t status, uint32_t length)
+{
+    VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
+    work->status = status | VIP_STATUS_DONE;
+    work->length = length;
+    work->state = VIPL_WORK_COMPLETE;
+    cs->Length = length;
+    vipl_store_release(&cs->Status, status | VIP_STATUS_DONE); /* as in vipl_work_write_outcome() */
+    vipl_queue_count_done(q, work->op, length);
+    q->executed++;
+    vipl_store_relaxed(&q->completed, q->executed);
 }
 
 void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
@@ -164,7 +217,7 @@ static inline void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_wo
     work->length = length;
     work->state = VIPL_WORK_COMPLETE;
     vipl_work_write_outcome(work);
-    vipl_queue_count_done(q, work);
+    vipl_queue_count_done(q, work->op, length);
     q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
     vipl_store_relaxed(&q->completed, next);
 }

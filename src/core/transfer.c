@@ -74,20 +74,83 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
     return hand_to_backend(vi, work, &send);
 }
 
-/* The send that was just posted, if it is the only one to be executed and of the usual kind. False: the queue has to be gone
- * through. */
-static inline bool execute_usual(struct vipl_vi *vi)
+/* --- the short path: the backend does at once what is to be sent, and then it is posted as if it had been before --- */
+
+static inline bool can_post_short(struct vipl_vi *vi)
+{
+    struct vipl_queue *q = &vi->send;
+    return vi->sends_short && vipl_queue_is_idle(q) && vipl_queue_has_room(q) &&
+           vi->state == VIP_STATE_CONNECTED && !vipl_up_has_failed(vi);
+}
+
+static inline void post_done(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint16_t segments, uint16_t op,
+                             uint32_t bytes)
+{
+    struct vipl_queue *q = &vi->send;
+    struct vipl_work *work = vipl_queue_put_locked(q, descriptor, segments);
+    work->op = op;
+    if (VIPL_OFTEN(!q->is_watched)) {
+        vipl_queue_finish_plain_locked(q, work, vipl_send_status_op[op], bytes);
+    } else {
+        q->executed++;
+        finish_send(vi, work, 0, bytes, false);
+    }
+}
+
+static inline bool send_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor)
+{
+    VIP_DATA_SEGMENT piece;
+    if (descriptor->CS.SegCount != 1 || !vipl_descriptor_usual_piece(vi, &vi->send, descriptor, 0, &piece) ||
+        !vi->nic->ops->send_short(vi->nic->be, vi, piece.Data.Address, piece.Length)) {
+        return false;
+    }
+    post_done(vi, descriptor, 1, VIP_CONTROL_OP_SENDRECV, piece.Length);
+    return true;
+}
+
+static VIPL_APART bool rdma_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint16_t control)
+{
+    struct vipl_rdma rdma;
+    if (!vipl_descriptor_read_short_rdma(vi, descriptor, control, &rdma) ||
+        !vi->nic->ops->rdma_short(vi->nic->be, vi, &rdma)) {
+        return false;
+    }
+    post_done(vi, descriptor, 2, control, (uint32_t)rdma.bytes);
+    return true;
+}
+
+/* False: nothing has happened. */
+static inline bool post_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+{
+    if (!can_post_short(vi) || !vipl_descriptor_is_near(vi, &vi->send, descriptor, memory)) {
+        return false;
+    }
+    uint16_t control = descriptor->CS.Control; /* read once */
+    return VIPL_OFTEN(control == VIP_CONTROL_OP_SENDRECV) ? send_short(vi, descriptor)
+                                                          : rdma_short(vi, descriptor, control);
+}
+
+/* --- */
+
+/* One piece of memory that goes off without more ado. False: nothing has happened. */
+static inline bool send_usual(struct vipl_vi *vi, struct vipl_work *work)
 {
     struct vipl_send send; /* large, so not cleared */
-    struct vipl_queue *q = &vi->send;
-    struct vipl_work *work = vipl_queue_at(q, q->executed);
-    bool is_alone = q->executed + 1 == q->posted && work->state == VIPL_WORK_POSTED;
-    if (!is_alone || vi->state != VIP_STATE_CONNECTED || vipl_up_has_failed(vi) ||
-        !vipl_descriptor_read_usual_send(vi, work, &send)) {
+    if (!vipl_descriptor_read_usual_send(vi, work, &send)) {
         return false;
     }
     hand_to_backend(vi, work, &send); /* if it has to wait, the queue goes on when there is room */
     return true;
+}
+
+/* The send that was just posted, if it is the only one to be executed and of the usual kind. False: the queue has to be gone
+ * through. */
+static inline bool execute_usual(struct vipl_vi *vi)
+{
+    struct vipl_queue *q = &vi->send;
+    struct vipl_work *work = vipl_queue_at(q, q->executed);
+    bool is_alone = q->executed + 1 == q->posted && work->state == VIPL_WORK_POSTED;
+    return is_alone && vi->state == VIP_STATE_CONNECTED && !vipl_up_has_failed(vi) && send_usual(vi, work);
 }
 
 /* Executes what is posted and not executed, and releases the send lock. */
@@ -128,15 +191,6 @@ static VIPL_RARE void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, ui
     }
 }
 
-/* Whether it is admitted without more ado, and posted. */
-static inline bool post_usual(struct vipl_vi *vi, struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
-                              VIP_MEM_HANDLE memory)
-{
-    uint16_t segments;
-    return vipl_descriptor_admit_usual(vi, q, descriptor, memory, &segments) &&
-           vipl_queue_post_locked(q, descriptor, segments) == VIP_SUCCESS;
-}
-
 /* As any descriptor is admitted and posted; perhaps to complete with an error. */
 static VIPL_RARE VIP_RETURN post_any(struct vipl_vi *vi, struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
                                      VIP_MEM_HANDLE memory)
@@ -154,13 +208,11 @@ static VIPL_RARE VIP_RETURN post_any(struct vipl_vi *vi, struct vipl_queue *q, V
     return rc;
 }
 
-VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+/* Posts and executes any send, and releases the send lock. */
+static VIPL_APART VIP_RETURN send_and_unlock(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor,
+                                             VIP_MEM_HANDLE memory)
 {
-    struct vipl_vi *vi = vipl_vi_lock_send(handle);
-    if (vi == NULL) {
-        return VIP_INVALID_PARAMETER;
-    }
-    if (VIPL_SELDOM(!post_usual(vi, &vi->send, descriptor, memory))) {
+    if (VIPL_SELDOM(!vipl_post_usual_locked(vi, &vi->send, descriptor, memory))) {
         VIP_RETURN rc = post_any(vi, &vi->send, descriptor, memory);
         if (rc != VIP_SUCCESS) {
             vipl_mutex_unlock(&vi->send.lock);
@@ -172,8 +224,23 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     } else {
         execute_and_unlock(vi);
     }
-    vipl_deferred_run();
     return VIP_SUCCESS;
+}
+
+VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+{
+    struct vipl_vi *vi = vipl_vi_lock_send(handle);
+    if (vi == NULL) {
+        return VIP_INVALID_PARAMETER;
+    }
+    VIP_RETURN rc = VIP_SUCCESS;
+    if (VIPL_OFTEN(post_short(vi, descriptor, memory))) {
+        vipl_mutex_unlock(&vi->send.lock);
+    } else {
+        rc = send_and_unlock(vi, descriptor, memory);
+    }
+    vipl_deferred_run();
+    return rc;
 }
 
 /* Flushes what was just posted, or hands it over, if the state of the VI or its device asks for that. */
@@ -192,7 +259,7 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    if (VIPL_SELDOM(!post_usual(vi, &vi->recv, descriptor, memory))) {
+    if (VIPL_SELDOM(!vipl_post_usual_locked(vi, &vi->recv, descriptor, memory))) {
         rc = post_any(vi, &vi->recv, descriptor, memory);
     }
     if (VIPL_SELDOM(vi->takes_recvs || vi->state == VIP_STATE_ERROR)) {
@@ -387,6 +454,10 @@ bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes)
         return false;
     }
     memmove(to, from, bytes);
+    if (VIPL_OFTEN(vipl_queue_is_plain(q))) {
+        vipl_queue_finish_plain_locked(q, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
+        return true;
+    }
     q->executed++;
     vipl_queue_finish_locked(q, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
     if (VIPL_SELDOM(q->overrun)) {
@@ -483,19 +554,25 @@ void vipl_up_recv_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
 
 /* --- RDMA: under the receive lock --- */
 
-bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
-                          uint64_t bytes)
+bool vipl_up_rdma_allows(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
+                         uint64_t bytes)
 {
     assert(vipl_mutex_is_held(&vi->recv.lock));
     bool enabled = (write ? vi->attributes.EnableRdmaWrite : vi->attributes.EnableRdmaRead) != VIP_FALSE;
     vipl_queue_reads(&vi->recv);
-    if (enabled && vi->handle != NULL &&
-        (bytes == 0 || vipl_mem_covers(&vi->nic->mem, handle, address, bytes, vi->tag,
-                                       write ? VIPL_RIGHT_RDMA_WRITE : VIPL_RIGHT_RDMA_READ))) {
-        return true;
+    return enabled && vi->handle != NULL &&
+           (bytes == 0 || vipl_mem_covers(&vi->nic->mem, handle, address, bytes, vi->tag,
+                                          write ? VIPL_RIGHT_RDMA_WRITE : VIPL_RIGHT_RDMA_READ));
+}
+
+bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
+                          uint64_t bytes)
+{
+    bool allowed = vipl_up_rdma_allows(vi, write, handle, address, bytes);
+    if (VIPL_SELDOM(!allowed)) {
+        vipl_up_rdma_refuse(vi, write);
     }
-    vipl_up_rdma_refuse(vi, write);
-    return false;
+    return allowed;
 }
 
 void vipl_up_rdma_refuse(struct vipl_vi *vi, bool write)

@@ -124,6 +124,8 @@ static VIP_RETURN check_attributes(const struct vipl_nic *nic, const VIP_VI_ATTR
 static void set_attributes(struct vipl_vi *vi, const VIP_VI_ATTRIBUTES *a, struct vipl_ptag *ptag)
 {
     vi->attributes = *a;
+    vi->sends_short =
+        vi->nic->ops->send_short != NULL && a->ReliabilityLevel != VIP_SERVICE_RELIABLE_RECEPTION;
     vi->ptag = ptag;
     vi->tag = a->Ptag == NULL ? 0 : ptag->number;
     vipl_queue_forget_memory(&vi->send);

@@ -38,6 +38,7 @@ struct vipl_vi {
     uint32_t failure;   /* atomic: 0; 1 + VIP_ERROR_CODE, set by the thread whose list it is on; or LEAVING */
     uint32_t reads;     /* RDMA Reads under way; guarded by the send lock */
     bool takes_recvs;   /* constant while live: the device takes receives when they are posted */
+    bool sends_short;   /* the device has send_short(), and the VI may use it; as attributes */
     bool recvs_given;   /* it was given some since it last quiesced; guarded by the receive lock */
     bool astray_logged; /* one was reported done that it had not; guarded by the receive lock */
     VIP_VI_ATTRIBUTES attributes;

@@ -65,7 +65,8 @@ static inline bool vipl_mutex_trylock(struct vipl_mutex *m)
     return true;
 }
 
-static inline __attribute__((always_inline)) void vipl_mutex_unlock(struct vipl_mutex *m)
+/* Gives it back. False: threads sleep for it, and the caller has to call vipl_mutex_unlock_slow(). */
+static inline __attribute__((always_inline)) bool vipl_mutex_give_back(struct vipl_mutex *m)
 {
 #ifndef NDEBUG
     vipl_rank_pop(m->rank);
@@ -76,7 +77,12 @@ static inline __attribute__((always_inline)) void vipl_mutex_unlock(struct vipl_
     } else {
         vipl_exchange(&m->word, 0);
     }
-    if (__builtin_expect(vipl_load_relaxed(&m->sleepers) != 0, 0)) {
+    return __builtin_expect(vipl_load_relaxed(&m->sleepers) == 0, 1);
+}
+
+static inline __attribute__((always_inline)) void vipl_mutex_unlock(struct vipl_mutex *m)
+{
+    if (!vipl_mutex_give_back(m)) {
         vipl_mutex_unlock_slow(m);
     }
 }

@@ -150,6 +150,7 @@ private:
         ring.shared = reinterpret_cast<lo_ring_shared *>(base + offset(theirs.shared));
         ring.slots = reinterpret_cast<unsigned char *>(base + offset(theirs.slots));
         ring.count = theirs.count;
+        ring.shift = theirs.shift;
         return ring;
     }
 

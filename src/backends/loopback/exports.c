@@ -68,8 +68,8 @@ struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HAN
     return NULL;
 }
 
-bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
-                           uint64_t address, uint64_t bytes, struct vipl_shown *shown)
+bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_MEM_HANDLE handle,
+                          struct lo_exported *out)
 {
     bool is_shut = vipl_load_ordered(&exports->shut) != 0; /* pairs with vipl_lo_regions_end */
     for (unsigned i = 0; handle != 0 && !is_shut && i < LO_EXPORT_PROBES; i++) {
@@ -77,17 +77,27 @@ bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool 
         if (vipl_load_ordered(&e->handle) != handle) {
             continue;
         }
-        uint64_t start = join(&e->address_low, &e->address_high);
-        uint64_t length = join(&e->bytes_low, &e->bytes_high);
-        bool right = (vipl_load_relaxed(&e->rights) & (write ? 1u : 2u)) != 0;
-        bool tagged = tag == 0 || vipl_load_relaxed(&e->tag) == tag;
-        shown->descriptor = vipl_load_relaxed(&e->descriptor);
-        shown->inode = join(&e->inode_low, &e->inode_high);
-        shown->offset = join(&e->offset_low, &e->offset_high) + (address - start);
-        return right && tagged && address >= start && address - start <= length &&
-               bytes <= length - (address - start);
+        out->rights = vipl_load_relaxed(&e->rights);
+        out->start = join(&e->address_low, &e->address_high);
+        out->bytes = join(&e->bytes_low, &e->bytes_high);
+        out->shown.descriptor = vipl_load_relaxed(&e->descriptor);
+        out->shown.inode = join(&e->inode_low, &e->inode_high);
+        out->shown.offset = join(&e->offset_low, &e->offset_high);
+        return tag == 0 || vipl_load_relaxed(&e->tag) == tag;
     }
     return false;
+}
+
+bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
+                           uint64_t address, uint64_t bytes, struct vipl_shown *shown)
+{
+    struct lo_exported found;
+    if (!vipl_lo_exports_find(exports, tag, handle, &found)) {
+        return false;
+    }
+    *shown = found.shown;
+    shown->offset += address - found.start;
+    return lo_exported_allows(found.rights, write, found.start, found.bytes, address, bytes);
 }
 
 /* --- our own --- */

@@ -49,6 +49,26 @@ struct vipl_region_params;
 void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region);
 /* The entry that the region had, or NULL. No peer finds it any more; one that has found it may still use it. */
 struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HANDLE handle);
+/* A region as the table shows it. */
+struct lo_exported {
+    uint32_t rights; /* 1 write, 2 read */
+    uint64_t start;
+    uint64_t bytes;
+    struct vipl_shown shown; /* where its start lies in memory that peers may map */
+};
+
+/* What a peer whose VI may name `tag` (0: any) finds in the table. False: nothing. */
+bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_MEM_HANDLE handle,
+                          struct lo_exported *out);
+
+static inline bool lo_exported_allows(uint32_t rights, bool write, uint64_t start, uint64_t length,
+                                      uint64_t address, uint64_t bytes)
+{
+    uint64_t offset = address - start; /* of an address before it: larger than any region */
+    return (rights & (write ? 1u : 2u)) != 0 && address >= start && offset <= length &&
+           bytes <= length - offset;
+}
+
 /* Whether a peer whose VI may name `tag` (0: any) finds the range in the table with the right. If so, *shown: where it lies in
  * memory that peers may map, as the table says. */
 bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,

@@ -7,6 +7,8 @@
 
 #include "backends/loopback/inproc.h"
 
+#include <string.h>
+
 #include "backends/loopback/loopback.h"
 #include "base/iov.h"
 
@@ -35,10 +37,6 @@ static uint32_t deliver(struct vipl_vi *peer, struct vipl_send *send, const stru
 static uint32_t send_message(struct vipl_vi *peer, struct vipl_send *send)
 {
     struct vipl_sg to; /* large, so not cleared */
-    if (!send->immediate && send->local.count == 1 &&
-        vipl_up_recv_take(peer, send->local.iov[0].base, send->local.bytes)) {
-        return 0;
-    }
     switch (vipl_up_recv_claim(peer, send->local.bytes, &to)) {
     case VIPL_CLAIM_OK:
         return deliver(peer, send, &to);
@@ -95,6 +93,29 @@ static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
     from.iov[0].len = send->local.bytes;
     enum vipl_iov_result fault = vipl_iov_copy(&send->local, &from);
     return fault == VIPL_IOV_DONE ? 0 : rdma_fault(peer, false, fault);
+}
+
+bool vipl_lo_local_send_short(struct vipl_vi *vi, struct vipl_vi *peer, const void *from, size_t bytes)
+{
+    vipl_up_recv_lock(peer);
+    bool taken = lo_vi_of(peer)->peer == vi && vipl_up_recv_take(peer, from, bytes);
+    vipl_up_recv_unlock(peer);
+    return taken;
+}
+
+bool vipl_lo_local_rdma_short(struct vipl_vi *vi, struct vipl_vi *peer, const struct vipl_rdma *rdma)
+{
+    unsigned char *remote = (unsigned char *)(uintptr_t)rdma->remote_address;
+    vipl_up_recv_lock(peer);
+    bool allowed = lo_vi_of(peer)->peer == vi && vipl_up_rdma_allows(peer, rdma->write, rdma->remote_handle,
+                                                                     rdma->remote_address, rdma->bytes);
+    if (allowed && rdma->write) {
+        vipl_iov_put(remote, rdma->local, rdma->bytes);
+    } else if (allowed) {
+        memmove(rdma->local, remote, rdma->bytes);
+    }
+    vipl_up_recv_unlock(peer);
+    return allowed;
 }
 
 enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send)

@@ -142,6 +142,10 @@ static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32
     ring->shared = (struct lo_ring_shared *)(void *)start;
     ring->slots = start + sizeof(struct lo_ring_shared);
     ring->count = slots;
+    ring->shift = 0;
+    while (UINT32_C(1) << ring->shift < slots) {
+        ring->shift++;
+    }
     ring->at = 0;
     ring->known = 0;
 }

@@ -134,6 +134,17 @@ struct lo_link {
     uint32_t reads_count;                   /* rx */
 };
 
+/* The region of the peer's that a session has used last: its export table need not be searched again while its
+ * epoch is the same, for no region has ended or changed then. All zero: none. */
+struct lo_recent {
+    uint32_t handle;
+    uint32_t rights; /* as in the table */
+    uint32_t epoch;
+    uint64_t start; /* the peer's address */
+    uint64_t bytes;
+    unsigned char *there; /* ours; NULL: it cannot be mapped */
+};
+
 /* One VI's connection over a link. Written under the registry's lock and rx; fields as noted. */
 struct lo_session {
     struct lo_link *link;         /* constant */
@@ -150,6 +161,7 @@ struct lo_session {
     uint32_t tx_offset;           /* bytes of the head of the send queue already in the ring; send lock */
     uint32_t tx_slot;             /* of that send; send lock */
     uint32_t tx_refusal;          /* VIP_STATUS error bits: the peer will not have its rest; send lock */
+    struct lo_recent recent;      /* send lock */
     bool tx_held;                 /* a message is sent again, and others wait; send lock */
     uint32_t awaited;             /* slot of the message that is to be sent again; 0: none; rx */
     struct vipl_list held;        /* lo_held.link: what followed it; rx */

@@ -469,6 +469,26 @@ static enum vipl_posted lo_post_send(struct vipl_be_nic *be, struct vipl_vi *vi,
     return VIPL_POSTED_AGAIN; /* the connection has just ended; the flush follows */
 }
 
+static bool lo_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes)
+{
+    struct lo_vi *lo = lo_vi_of(vi);
+    (void)be;
+    if (lo->peer != NULL) {
+        return vipl_lo_local_send_short(vi, lo->peer, from, bytes);
+    }
+    return lo->session != NULL && vipl_lo_session_send_short(lo->session, from, bytes);
+}
+
+static bool lo_rdma_short(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_rdma *rdma)
+{
+    struct lo_vi *lo = lo_vi_of(vi);
+    (void)be;
+    if (lo->peer != NULL) {
+        return vipl_lo_local_rdma_short(vi, lo->peer, rdma);
+    }
+    return lo->session != NULL && vipl_lo_session_rdma_short(lo->session, rdma);
+}
+
 const struct vipl_backend vipl_loopback_ops = {
     .name = "loopback",
     .open = lo_open,
@@ -495,6 +515,8 @@ const struct vipl_backend vipl_loopback_ops = {
     .revoke = vipl_lo_session_cut,
     .disconnect = lo_disconnect,
     .post_send = lo_post_send,
+    .send_short = lo_send_short,
+    .rdma_short = lo_rdma_short,
     .poll = vipl_lo_remote_poll,
     .quick = lo_quick,
     .prepare_wait = vipl_lo_remote_prepare_wait,

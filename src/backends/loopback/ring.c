@@ -35,7 +35,7 @@ static uint32_t *word_at(unsigned char *head, unsigned offset)
 
 static uint32_t lap_of(const struct lo_ring *ring, uint32_t position)
 {
-    return (position / ring->count) * 2 + 1; /* never 0 */
+    return (position >> ring->shift) * 2 + 1; /* never 0 */
 }
 
 static uint32_t free_slots(struct lo_ring *ring, uint32_t wanted)

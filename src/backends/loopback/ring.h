@@ -67,6 +67,7 @@ struct lo_ring {
     struct lo_ring_shared *shared;
     unsigned char *slots;
     uint32_t count; /* of slots, a power of two */
+    uint32_t shift; /* its logarithm */
     uint32_t at;    /* next slot to write, or to read */
     uint32_t
         known; /* producer: the consumer's position when last looked at; consumer: what the producer surely knows */

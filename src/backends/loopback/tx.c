@@ -475,13 +475,41 @@ static unsigned remote_pieces(struct vipl_iov out[2], const struct vipl_send *se
 }
 
 /* Whether the kernel and the peer VI let us; if not, the rings are to do it, and the peer says what is wrong. */
-static bool may_access_directly(const struct lo_session *session, const struct vipl_send *send)
+static inline bool may_access_directly(const struct lo_session *session, bool write, uint64_t address)
 {
-    bool enabled =
-        send->op == VIP_CONTROL_OP_RDMAWRITE ? session->params.rdma_write : session->params.rdma_read;
-    return enabled && send->local.bytes > 0 && session->link->exports.base != NULL &&
-           vipl_load_relaxed(&session->link->direct_access) != 0 &&
-           (sizeof(void *) == 8 || send->remote_address <= UINT32_MAX);
+    const struct lo_link *link = session->link;
+    bool enabled = write ? session->params.rdma_write : session->params.rdma_read;
+    return enabled && link->exports.base != NULL && vipl_load_relaxed(&link->direct_access) != 0 &&
+           (sizeof(void *) == 8 || address <= UINT32_MAX);
+}
+
+/* An access by this process that the peer can wait for: what the peer allows is looked at, and used, between these two (exports.c). */
+struct access {
+    const uint32_t *epoch;
+    uint32_t begun; /* in which */
+    uint32_t *under_way;
+};
+
+static inline struct access begin_access(struct lo_link *link)
+{
+    const struct lo_exports *exports = link->exports.base;
+    uint32_t epoch = vipl_load_ordered(&exports->epoch);
+    struct access access = {&exports->epoch, epoch, &link->segment->direct[link->side][epoch & 1]};
+    vipl_fetch_add(access.under_way, 1); /* before the looks at gate and export table */
+    return access;
+}
+
+static inline void end_access(const struct access *access)
+{
+    vipl_fetch_add(access->under_way, (uint32_t)-1);
+}
+
+/* Whether the peer's VI takes direct accesses. */
+static inline bool is_gate_open(const struct lo_session *session)
+{
+    const struct lo_link *link = session->link;
+    return vipl_load_ordered(lo_gate(link->segment, 1 - link->side, session->peer_number)) ==
+           session->peer_number;
 }
 
 /* By the system, between two processes. */
@@ -506,30 +534,102 @@ static bool access_mapped(unsigned char *there, const struct vipl_send *send, bo
                  : vipl_iov_scatter(&send->local, 0, there, send->local.bytes);
 }
 
-/* Reads or writes the peer's memory, if its export table has the range. */
+/* Reads or writes the peer's memory, if it is open. */
 static bool access_directly(struct lo_session *session, const struct vipl_send *send)
 {
     struct lo_link *link = session->link;
     bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
-    const struct lo_exports *exports = link->exports.base;
     struct vipl_shown shown;
-    uint32_t *under_way = &link->segment->direct[link->side][vipl_load_ordered(&exports->epoch) & 1];
-    vipl_fetch_add(under_way, 1); /* before the looks at gate and export table: see exports.c */
-    uint32_t *gate = lo_gate(link->segment, 1 - link->side, session->peer_number);
-    bool done = vipl_load_ordered(gate) == session->peer_number &&
-                vipl_lo_exports_allow(exports, session->peer_tag, write, send->remote_handle,
+    struct access access = begin_access(link);
+    bool done = is_gate_open(session) &&
+                vipl_lo_exports_allow(link->exports.base, session->peer_tag, write, send->remote_handle,
                                       send->remote_address, send->local.bytes, &shown);
     if (done) {
         unsigned char *there = vipl_lo_mapped_find(link, &shown, send->local.bytes);
         done = there != NULL ? access_mapped(there, send, write) : access_by_system(link, send, write);
     }
-    vipl_fetch_add(under_way, (uint32_t)-1);
+    end_access(&access);
     return done;
+}
+
+/* Finds the region in the peer's export table, and where it is mapped here. */
+static VIPL_APART bool look_up(struct lo_session *session, const struct access *access, VIP_MEM_HANDLE handle)
+{
+    struct lo_link *link = session->link;
+    struct lo_recent *recent = &session->recent;
+    struct lo_exported found;
+    recent->handle = 0;
+    if (!vipl_lo_exports_find(link->exports.base, session->peer_tag, handle, &found)) {
+        return false;
+    }
+    recent->there = vipl_lo_mapped_find(link, &found.shown, found.bytes);
+    recent->handle = handle;
+    recent->rights = found.rights;
+    recent->epoch = access->begun;
+    recent->start = found.start;
+    recent->bytes = found.bytes;
+    return true;
+}
+
+/* Whether the last look-up found that memory outside of what can be mapped: a hint, which is not asked for twice. */
+static inline bool is_elsewhere(const struct lo_session *session, VIP_MEM_HANDLE handle)
+{
+    const struct lo_recent *recent = &session->recent;
+    const struct lo_exports *exports = session->link->exports.base;
+    return recent->handle == handle && recent->there == NULL &&
+           recent->epoch == vipl_load_relaxed(&exports->epoch);
+}
+
+/* Whether what was looked up still holds, for an access that has begun in the epoch of the look-up while that still lasts: a peer
+ * that takes something back begins a new one, and then waits for this access. */
+static inline bool is_recent(const struct lo_session *session, const struct access *access,
+                             VIP_MEM_HANDLE handle)
+{
+    const struct lo_recent *recent = &session->recent;
+    return recent->handle == handle && recent->epoch == access->begun &&
+           vipl_load_ordered(access->epoch) == access->begun;
+}
+
+/* Where the peer's bytes are in memory that both have mapped. NULL: the long way finds out. */
+static inline unsigned char *reach(struct lo_session *session, const struct access *access,
+                                   const struct vipl_rdma *rdma)
+{
+    const struct lo_recent *recent = &session->recent;
+    if (rdma->remote_handle == 0 || !is_gate_open(session) ||
+        (VIPL_SELDOM(!is_recent(session, access, rdma->remote_handle)) &&
+         !look_up(session, access, rdma->remote_handle))) {
+        return NULL;
+    }
+    return recent->there != NULL && lo_exported_allows(recent->rights, rdma->write, recent->start,
+                                                       recent->bytes, rdma->remote_address, rdma->bytes)
+               ? recent->there + (rdma->remote_address - recent->start)
+               : NULL;
+}
+
+bool vipl_lo_session_rdma_short(struct lo_session *session, const struct vipl_rdma *rdma)
+{
+    struct lo_link *link = session->link;
+    if (vipl_load_relaxed(&link->dead) != 0 || session->tx_offset != 0 ||
+        !may_access_directly(session, rdma->write, rdma->remote_address) ||
+        is_elsewhere(session, rdma->remote_handle)) {
+        return false;
+    }
+    struct access access = begin_access(link);
+    unsigned char *there = reach(session, &access, rdma);
+    if (there != NULL && rdma->write) {
+        vipl_iov_put(there, rdma->local, rdma->bytes);
+    } else if (there != NULL) {
+        memcpy(rdma->local, there, rdma->bytes);
+    }
+    end_access(&access);
+    return there != NULL;
 }
 
 static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *send)
 {
-    if (session->tx_offset == 0 && may_access_directly(session, send)) {
+    bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
+    if (session->tx_offset == 0 && send->local.bytes > 0 &&
+        may_access_directly(session, write, send->remote_address)) {
         if (send->has_outstanding) {
             return VIPL_POSTED_AGAIN; /* core comes back when the earlier ones are done */
         }
@@ -543,12 +643,11 @@ static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *
 }
 
 /* A message that is one chunk and one piece, and wants no reply, when no earlier one is waiting. False: it takes the long way. */
-static bool send_short(struct lo_session *session, const struct vipl_send *send)
+static inline bool put_short(struct lo_session *session, const void *from, uint32_t bytes,
+                             const uint32_t *immediate)
 {
     struct lo_link *link = session->link;
-    uint32_t bytes = (uint32_t)send->local.bytes;
-    if (send->local.count != 1 || wants_reply(send) || vipl_iov_is_safe() || session->tx_refusal != 0 ||
-        session->tx_held || session->tx_offset != 0) {
+    if (session->tx_refusal != 0 || session->tx_held || session->tx_offset != 0) {
         return false;
     }
     vipl_mutex_lock(&link->tx);
@@ -557,18 +656,25 @@ static bool send_short(struct lo_session *session, const struct vipl_send *send)
         vipl_mutex_unlock(&link->tx);
         return false;
     }
-    memcpy(payload, send->local.iov[0].base, bytes);
+    memcpy(payload, from, bytes);
     struct lo_message message = {
         .type = LO_SEND,
-        .flags = (uint8_t)(LO_FLAG_LAST | (send->immediate ? LO_FLAG_IMMEDIATE : 0)),
+        .flags = (uint8_t)(LO_FLAG_LAST | (immediate != NULL ? LO_FLAG_IMMEDIATE : 0)),
         .session = session->peer_number,
         .bytes = bytes,
         .slot = 0,
-        .immediate = send->immediate_data,
+        .immediate = immediate != NULL ? *immediate : 0,
         .total = bytes,
     };
     lo_publish(link, &message);
     return true;
+}
+
+VIPL_APART bool vipl_lo_session_send_short(struct lo_session *session, const void *from, size_t bytes)
+{
+    const struct lo_link *link = session->link;
+    return vipl_load_relaxed(&link->dead) == 0 && bytes <= link->be->settings_inline &&
+           put_short(session, from, (uint32_t)bytes, NULL);
 }
 
 enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send)
@@ -581,7 +687,9 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
         return send_rdma(session, send);
     }
     bool large = send->local.bytes > session->link->be->settings_inline;
-    if (!large && send_short(session, send)) {
+    if (!large && send->local.count == 1 && !wants_reply(send) && !vipl_iov_is_safe() &&
+        put_short(session, send->local.iov[0].base, (uint32_t)send->local.bytes,
+                  send->immediate ? &send->immediate_data : NULL)) {
         send->status = 0;
         return VIPL_POSTED_DONE;
     }

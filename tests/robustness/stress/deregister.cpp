@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include <vipl/posix.h>
+
 using namespace stress;
 
 namespace {
@@ -129,17 +131,17 @@ void write_from_afar(const Scene &scene, Line &line)
     line.sync();
 }
 
-void revoke_from_afar(const char *pull, VIP_UINT32 bytes, unsigned rounds)
+void revoke_from_afar(const char *pull, VIP_UINT8 *target, VIP_UINT32 bytes, unsigned rounds)
 {
     use_pull(pull);
-    Board &ring = fresh_ring(g_target, bytes);
+    Board &ring = fresh_ring(target, bytes);
     const Scene scene = make_scene(pull);
     Child child(write_from_afar, scene);
     const Nic nic;
     REQUIRE_VIP(VipErrorCallback(nic, nullptr, ignore));
     const Vi vi(nic, lenient());
     REQUIRE_VIP(accept_on(nic, scene.name(), vi));
-    revoke(nic, ring, g_target, rounds, Crew());
+    revoke(nic, ring, target, rounds, Crew());
     ring.stop = true;
     child.line.sync();
     child.finish();
@@ -181,23 +183,41 @@ TEST_CASE("after VipDeregisterMem no byte changes, short and often, writer in th
 
 TEST_CASE("after VipDeregisterMem no byte changes, writer in another process", "[deregister][procs]")
 {
-    revoke_from_afar("auto", kBytes, 100);
+    revoke_from_afar("auto", g_target, kBytes, 100);
 }
 
 TEST_CASE("after VipDeregisterMem no byte changes, short and often, writer in another process",
           "[deregister][procs]")
 {
-    revoke_from_afar("auto", kShort, often());
+    revoke_from_afar("auto", g_target, kShort, often());
+}
+
+/** In memory that the writer maps, so that its writes are copies: of a region whose end it learns from the table alone. */
+TEST_CASE("after VipDeregisterMem no byte of shared memory changes, writer in another process",
+          "[deregister][procs]")
+{
+    VIP_PVOID memory = nullptr;
+    REQUIRE_VIP(VipxAllocShared(kGuard + kBytes + kGuard, &memory));
+    VIP_UINT8 *const target = static_cast<VIP_UINT8 *>(memory) + kGuard;
+    SECTION("long")
+    {
+        revoke_from_afar("auto", target, kBytes, 100);
+    }
+    SECTION("short and often")
+    {
+        revoke_from_afar("auto", target, kShort, often());
+    }
+    REQUIRE_VIP(VipxFreeShared(memory));
 }
 
 TEST_CASE("after VipDeregisterMem no byte changes, writer in another process that reaches directly",
           "[deregister]")
 {
-    revoke_from_afar("on", kBytes, 100);
+    revoke_from_afar("on", g_target, kBytes, 100);
 }
 
 TEST_CASE("after VipDeregisterMem no byte changes, writer in another process through the rings",
           "[deregister]")
 {
-    revoke_from_afar("off", kBytes, 100);
+    revoke_from_afar("off", g_target, kBytes, 100);
 }
