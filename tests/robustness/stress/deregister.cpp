@@ -192,12 +192,17 @@ TEST_CASE("after VipDeregisterMem no byte changes, short and often, writer in an
     revoke_from_afar("auto", g_target, kShort, often());
 }
 
+#if !defined(__SANITIZE_THREAD__) // which has no room for that memory
 /** In memory that the writer maps, so that its writes are copies: of a region whose end it learns from the table alone. */
 TEST_CASE("after VipDeregisterMem no byte of shared memory changes, writer in another process",
           "[deregister][procs]")
 {
     VIP_PVOID memory = nullptr;
-    REQUIRE_VIP(VipxAllocShared(kGuard + kBytes + kGuard, &memory));
+    const VIP_RETURN rc = VipxAllocShared(kGuard + kBytes + kGuard, &memory);
+    if (rc == VIP_ERROR_NOT_SUPPORTED) {
+        return; // a library that is built without sharing
+    }
+    REQUIRE_VIP(rc);
     VIP_UINT8 *const target = static_cast<VIP_UINT8 *>(memory) + kGuard;
     SECTION("long")
     {
@@ -209,6 +214,7 @@ TEST_CASE("after VipDeregisterMem no byte of shared memory changes, writer in an
     }
     REQUIRE_VIP(VipxFreeShared(memory));
 }
+#endif
 
 TEST_CASE("after VipDeregisterMem no byte changes, writer in another process that reaches directly",
           "[deregister]")
