@@ -127,11 +127,6 @@ unsigned long long now_ms()
         duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count());
 }
 
-void give_way()
-{
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-}
-
 void give_way(unsigned turn)
 {
     std::this_thread::sleep_for(std::chrono::microseconds(20u << std::min(turn / 16, 8u)));

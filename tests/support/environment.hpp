@@ -58,14 +58,12 @@ unsigned case_limit();
 unsigned long long now_ms();
 
 /**
- * Between two looks at what another thread or process does: leaves it the CPU for some microseconds. Not
+ * Between two looks at what another thread or process does: leaves it the CPU for some microseconds. In a wait that may be long, with
+ * the looks before this one, it is the longer the more there were, up to some milliseconds, so that many who wait leave the CPU to those who work. Not
  * sched_yield(): Linux 6.18 puts off a caller further with each, so that after many of them it, or who wakes on the same
  * CPU, may wait for minutes beside a program that computes.
  */
-void give_way();
-/** The same in a wait that may be long: its `turn`, counted from 0, is the longer the later, up to some milliseconds, so that many
- * who wait leave the CPU to those who work. */
-void give_way(unsigned turn);
+void give_way(unsigned turn = 0);
 
 /** A discriminator that no other case of this or any other process uses; 16 characters at most. */
 std::string unique_discriminator();
