@@ -142,37 +142,23 @@ static void serve_request(const struct ping_options *options, VIP_NIC_HANDLE nic
     ping_end_destroy(&end);
 }
 
-int ping_run_server(const struct ping_options *options)
+static VIP_RETURN serve_next(const void *its_options, VIP_NIC_HANDLE nic, struct tool_address *local)
 {
-    struct tool_address local;
+    const struct ping_options *options = its_options;
+    uint32_t timeout_ms = options->once ? (uint32_t)options->timeout_ms : UINT32_MAX;
     struct tool_address remote;
     VIP_VI_ATTRIBUTES attributes;
     VIP_CONN_HANDLE request;
-    VIP_NIC_HANDLE nic;
-    VIP_RETURN rc = VIP_SUCCESS;
+    VIP_RETURN rc = tool_connect_wait(nic, local, timeout_ms, &remote, &attributes, &request);
 
-    if (!tool_open(options->device, &nic)) {
-        return TOOL_FAILED;
+    if (rc == VIP_SUCCESS) {
+        serve_request(options, nic, request, &attributes);
     }
-    if (!tool_address_find(nic, NULL, options->discriminator, &local)) {
-        VipCloseNic(nic);
-        return TOOL_FAILED;
-    }
-    if (options->role == ROLE_SERVER) {
-        printf("waiting on \"%s\"\n", options->discriminator);
-        fflush(stdout);
-    }
-    do {
-        rc = tool_connect_wait(nic, &local, options->once ? (uint32_t)options->timeout_ms : UINT32_MAX,
-                               &remote, &attributes, &request);
-        if (rc == VIP_SUCCESS) {
-            serve_request(options, nic, request, &attributes);
-        }
-    } while (rc == VIP_SUCCESS && !options->once);
-    VipCloseNic(nic);
-    if (rc != VIP_SUCCESS && rc != VIP_INTERRUPTED) {
-        tool_complain_rc("VipConnectWait", rc);
-        return TOOL_FAILED;
-    }
-    return TOOL_OK;
+    return rc;
+}
+
+int ping_run_server(const struct ping_options *options)
+{
+    return tool_serve(options->device, options->discriminator, options->role == ROLE_SERVER, options->once,
+                      serve_next, options);
 }

@@ -6,6 +6,7 @@
 #include "tool_vipl.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,4 +264,33 @@ void tool_desc_rdma(VIP_DESCRIPTOR *desc, unsigned control, uint64_t remote, VIP
     desc->DS[1].Local.Data.AddressBits = (VIP_UINT64)(uintptr_t)data;
     desc->DS[1].Local.Handle = handle;
     desc->DS[1].Local.Length = length;
+}
+
+int tool_serve(const char *device, const char *discriminator, bool says, bool once, tool_next next,
+               const void *options)
+{
+    struct tool_address local;
+    VIP_NIC_HANDLE nic;
+    VIP_RETURN rc;
+
+    if (!tool_open(device, &nic)) {
+        return TOOL_FAILED;
+    }
+    if (!tool_address_find(nic, NULL, discriminator, &local)) {
+        VipCloseNic(nic);
+        return TOOL_FAILED;
+    }
+    if (says) {
+        printf("waiting on \"%s\"\n", discriminator);
+        fflush(stdout);
+    }
+    do {
+        rc = next(options, nic, &local);
+    } while (rc == VIP_SUCCESS && !once);
+    VipCloseNic(nic);
+    if (rc != VIP_SUCCESS && rc != VIP_INTERRUPTED) {
+        tool_complain_rc("VipConnectWait", rc);
+        return TOOL_FAILED;
+    }
+    return TOOL_OK;
 }

@@ -321,9 +321,9 @@ static void end_party(struct party *party)
     free(party->seats);
 }
 
-static VIP_RETURN serve_next(const struct perf_options *options, VIP_NIC_HANDLE nic,
-                             struct tool_address *local)
+static VIP_RETURN serve_next(const void *its_options, VIP_NIC_HANDLE nic, struct tool_address *local)
 {
+    const struct perf_options *options = its_options;
     uint32_t timeout_ms = options->once ? (uint32_t)options->timeout_ms : UINT32_MAX;
     struct party party = {.options = options, .nic = nic};
     VIP_VI_ATTRIBUTES attributes;
@@ -348,28 +348,6 @@ static VIP_RETURN serve_next(const struct perf_options *options, VIP_NIC_HANDLE 
 
 int perf_serve(const struct perf_options *options)
 {
-    struct tool_address local;
-    VIP_NIC_HANDLE nic;
-    VIP_RETURN rc;
-
-    if (!tool_open(options->device, &nic)) {
-        return TOOL_FAILED;
-    }
-    if (!tool_address_find(nic, NULL, options->discriminator, &local)) {
-        VipCloseNic(nic);
-        return TOOL_FAILED;
-    }
-    if (options->role == PERF_ROLE_SERVER) {
-        printf("waiting on \"%s\"\n", options->discriminator);
-        fflush(stdout);
-    }
-    do {
-        rc = serve_next(options, nic, &local);
-    } while (rc == VIP_SUCCESS && !options->once);
-    VipCloseNic(nic);
-    if (rc != VIP_SUCCESS && rc != VIP_INTERRUPTED) {
-        tool_complain_rc("VipConnectWait", rc);
-        return TOOL_FAILED;
-    }
-    return TOOL_OK;
+    return tool_serve(options->device, options->discriminator, options->role == PERF_ROLE_SERVER,
+                      options->once, serve_next, options);
 }
