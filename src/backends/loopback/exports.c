@@ -51,7 +51,7 @@ void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_pa
         vipl_store_relaxed(&e->descriptor, shown.descriptor);
         split(&e->inode_low, &e->inode_high, shown.inode);
         split(&e->offset_low, &e->offset_high, shown.offset);
-        vipl_store_release(&e->handle, region->handle); /* pairs with vipl_lo_exports_allow */
+        vipl_store_release(&e->handle, region->handle); /* pairs with vipl_lo_exports_find */
         return;
     }
 }
@@ -88,18 +88,6 @@ bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_ME
     return false;
 }
 
-bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
-                           uint64_t address, uint64_t bytes, struct vipl_shown *shown)
-{
-    struct lo_exported found;
-    if (!vipl_lo_exports_find(exports, tag, handle, &found)) {
-        return false;
-    }
-    *shown = found.shown;
-    shown->offset += address - found.start;
-    return lo_exported_allows(found.rights, write, found.start, found.bytes, address, bytes);
-}
-
 /* --- our own --- */
 
 int vipl_lo_own_exports(struct vipl_be_nic *be)
@@ -122,8 +110,7 @@ int vipl_lo_own_exports(struct vipl_be_nic *be)
 
 static bool counts(const struct lo_link *link, unsigned parity)
 {
-    return vipl_load_ordered(&link->segment->direct[1 - link->side][parity]) !=
-           0; /* pairs with access_directly() */
+    return vipl_load_ordered(&link->segment->direct[1 - link->side][parity]) != 0; /* pairs with direct.c */
 }
 
 /* Whether the peer has accesses of that parity under way. One that has gone writes no more: its socket is closed
@@ -188,8 +175,7 @@ static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
     if (!wait_for_peers(remote, only, (epoch + 1) & 1)) {
         return false;
     }
-    vipl_store_ordered(&exports->epoch,
-                       epoch + 1); /* pairs with access_directly(): new ones count elsewhere */
+    vipl_store_ordered(&exports->epoch, epoch + 1); /* pairs with direct.c: new ones count elsewhere */
     return wait_for_peers(remote, only, epoch & 1);
 }
 
@@ -230,7 +216,7 @@ static VIP_RETURN remove_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
     if (entry == NULL || end_accesses(be, NULL)) {
         return VIP_SUCCESS;
     }
-    vipl_store_release(&entry->handle, handle); /* as it was; pairs with vipl_lo_exports_allow */
+    vipl_store_release(&entry->handle, handle); /* as it was; pairs with vipl_lo_exports_find */
     return VIP_ERROR_RESOURCE;
 }
 

@@ -61,18 +61,13 @@ struct lo_exported {
 bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_MEM_HANDLE handle,
                           struct lo_exported *out);
 
-static inline bool lo_exported_allows(uint32_t rights, bool write, uint64_t start, uint64_t length,
-                                      uint64_t address, uint64_t bytes)
+static inline bool lo_exported_allows(const struct lo_exported *region, bool write, uint64_t address,
+                                      uint64_t bytes)
 {
-    uint64_t offset = address - start; /* of an address before it: larger than any region */
-    return (rights & (write ? 1u : 2u)) != 0 && address >= start && offset <= length &&
-           bytes <= length - offset;
+    uint64_t offset = address - region->start;
+    return (region->rights & (write ? 1u : 2u)) != 0 && address >= region->start && offset <= region->bytes &&
+           bytes <= region->bytes - offset;
 }
-
-/* Whether a peer whose VI may name `tag` (0: any) finds the range in the table with the right. If so, *shown: where it lies in
- * memory that peers may map, as the table says. */
-bool vipl_lo_exports_allow(const struct lo_exports *exports, uint32_t tag, bool write, VIP_MEM_HANDLE handle,
-                           uint64_t address, uint64_t bytes, struct vipl_shown *shown);
 
 /* --- our own table --- */
 

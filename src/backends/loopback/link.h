@@ -135,14 +135,12 @@ struct lo_link {
 };
 
 /* The region of the peer's that a session has used last: its export table need not be searched again while its
- * epoch is the same, for no region has ended or changed then. All zero: none. */
+ * epoch is the same, for no region has ended or changed then (direct.c). All zero: none. */
 struct lo_recent {
     uint32_t handle;
-    uint32_t rights; /* as in the table */
     uint32_t epoch;
-    uint64_t start; /* the peer's address */
-    uint64_t bytes;
-    unsigned char *there; /* ours; NULL: it cannot be mapped */
+    struct lo_exported region;
+    unsigned char *there; /* where its start is mapped here; NULL: it cannot be */
 };
 
 /* One VI's connection over a link. Written under the registry's lock and rx; fields as noted. */

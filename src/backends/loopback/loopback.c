@@ -11,6 +11,7 @@
 
 #include "backends/loopback/calls.h"
 #include "backends/loopback/claims.h"
+#include "backends/loopback/direct.h"
 #include "backends/loopback/exports.h"
 #include "backends/loopback/inproc.h"
 #include "backends/loopback/link.h"
@@ -486,7 +487,7 @@ static bool lo_rdma_short(struct vipl_be_nic *be, struct vipl_vi *vi, const stru
     if (lo->peer != NULL) {
         return vipl_lo_local_rdma_short(vi, lo->peer, rdma);
     }
-    return lo->session != NULL && vipl_lo_session_rdma_short(lo->session, rdma);
+    return lo->session != NULL && vipl_lo_direct_short(lo->session, rdma);
 }
 
 const struct vipl_backend vipl_loopback_ops = {

@@ -8,8 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/loopback/exports.h"
-#include "backends/loopback/mapped.h"
+#include "backends/loopback/direct.h"
 #include "backends/loopback/quick.h"
 #include "backends/loopback/rx.h"
 #include "base/iov.h"
@@ -104,7 +103,7 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
     if (own.rdma_write || own.rdma_read) {
         struct lo_link *link = session->link;
         uint32_t *gate = lo_gate(link->segment, link->side, session->number);
-        session->gated = vipl_compare_exchange(gate, 0, session->number); /* pairs with access_directly() */
+        session->gated = vipl_compare_exchange(gate, 0, session->number); /* pairs with direct.c */
         vipl_up_need_service(session->link->be->core);
     }
 }
@@ -115,7 +114,7 @@ static void shut_gate(const struct lo_session *session)
     struct lo_link *link = session->link;
     if (session->gated) {
         vipl_compare_exchange(lo_gate(link->segment, link->side, session->number), session->number,
-                              0); /* pairs with access_directly() */
+                              0); /* pairs with direct.c */
     }
 }
 
@@ -458,182 +457,15 @@ static enum vipl_posted request_read(struct lo_session *session, struct vipl_sen
     return VIPL_POSTED_PENDING;
 }
 
-/* --- RDMA without the peer's help --- */
-
-/* The remote range as one piece, or as two when it is written and ends in an aligned word: a receiver may
- * spin on that, and it has to come last. */
-static unsigned remote_pieces(struct vipl_iov out[2], const struct vipl_send *send, bool write)
-{
-    char *start = (char *)(uintptr_t)send->remote_address;
-    size_t bytes = send->local.bytes;
-    size_t tail = write && bytes > 8 && ((uintptr_t)(start + bytes) & 7) == 0 ? 8 : 0;
-    out[0].base = start;
-    out[0].len = bytes - tail;
-    out[1].base = start + bytes - tail;
-    out[1].len = tail;
-    return tail > 0 ? 2 : 1;
-}
-
-/* Whether the kernel and the peer VI let us; if not, the rings are to do it, and the peer says what is wrong. */
-static inline bool may_access_directly(const struct lo_session *session, bool write, uint64_t address)
-{
-    const struct lo_link *link = session->link;
-    bool enabled = write ? session->params.rdma_write : session->params.rdma_read;
-    return enabled && link->exports.base != NULL && vipl_load_relaxed(&link->direct_access) != 0 &&
-           (sizeof(void *) == 8 || address <= UINT32_MAX);
-}
-
-/* An access by this process that the peer can wait for: what the peer allows is looked at, and used, between these two (exports.c). */
-struct access {
-    const uint32_t *epoch;
-    uint32_t begun; /* in which */
-    uint32_t *under_way;
-};
-
-static inline struct access begin_access(struct lo_link *link)
-{
-    const struct lo_exports *exports = link->exports.base;
-    uint32_t epoch = vipl_load_ordered(&exports->epoch);
-    struct access access = {&exports->epoch, epoch, &link->segment->direct[link->side][epoch & 1]};
-    vipl_fetch_add(access.under_way, 1); /* before the looks at gate and export table */
-    return access;
-}
-
-static inline void end_access(const struct access *access)
-{
-    vipl_fetch_add(access->under_way, (uint32_t)-1);
-}
-
-/* Whether the peer's VI takes direct accesses. */
-static inline bool is_gate_open(const struct lo_session *session)
-{
-    const struct lo_link *link = session->link;
-    return vipl_load_ordered(lo_gate(link->segment, 1 - link->side, session->peer_number)) ==
-           session->peer_number;
-}
-
-/* By the system, between two processes. */
-static bool access_by_system(struct lo_link *link, const struct vipl_send *send, bool write)
-{
-    struct vipl_iov remote[2];
-    unsigned n = remote_pieces(remote, send, write);
-    int error =
-        write ? vipl_peer_write(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes)
-              : vipl_peer_read(link->pid, send->local.iov, send->local.count, remote, n, send->local.bytes);
-    if (error != 0 &&
-        error != EFAULT) { /* one of us has another user by now, say: the rings do it from now on */
-        vipl_store_relaxed(&link->direct_access, 0);
-    }
-    return error == 0;
-}
-
-/* In memory that both have mapped. */
-static bool access_mapped(unsigned char *there, const struct vipl_send *send, bool write)
-{
-    return write ? vipl_iov_ordered(there, &send->local) == VIPL_IOV_DONE
-                 : vipl_iov_scatter(&send->local, 0, there, send->local.bytes);
-}
-
-/* Reads or writes the peer's memory, if it is open. */
-static bool access_directly(struct lo_session *session, const struct vipl_send *send)
-{
-    struct lo_link *link = session->link;
-    bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
-    struct vipl_shown shown;
-    struct access access = begin_access(link);
-    bool done = is_gate_open(session) &&
-                vipl_lo_exports_allow(link->exports.base, session->peer_tag, write, send->remote_handle,
-                                      send->remote_address, send->local.bytes, &shown);
-    if (done) {
-        unsigned char *there = vipl_lo_mapped_find(link, &shown, send->local.bytes);
-        done = there != NULL ? access_mapped(there, send, write) : access_by_system(link, send, write);
-    }
-    end_access(&access);
-    return done;
-}
-
-/* Finds the region in the peer's export table, and where it is mapped here. */
-static VIPL_APART bool look_up(struct lo_session *session, const struct access *access, VIP_MEM_HANDLE handle)
-{
-    struct lo_link *link = session->link;
-    struct lo_recent *recent = &session->recent;
-    struct lo_exported found;
-    recent->handle = 0;
-    if (!vipl_lo_exports_find(link->exports.base, session->peer_tag, handle, &found)) {
-        return false;
-    }
-    recent->there = vipl_lo_mapped_find(link, &found.shown, found.bytes);
-    recent->handle = handle;
-    recent->rights = found.rights;
-    recent->epoch = access->begun;
-    recent->start = found.start;
-    recent->bytes = found.bytes;
-    return true;
-}
-
-/* Whether the last look-up found that memory outside of what can be mapped: a hint, which is not asked for twice. */
-static inline bool is_elsewhere(const struct lo_session *session, VIP_MEM_HANDLE handle)
-{
-    const struct lo_recent *recent = &session->recent;
-    const struct lo_exports *exports = session->link->exports.base;
-    return recent->handle == handle && recent->there == NULL &&
-           recent->epoch == vipl_load_relaxed(&exports->epoch);
-}
-
-/* Whether what was looked up still holds, for an access that has begun in the epoch of the look-up while that still lasts: a peer
- * that takes something back begins a new one, and then waits for this access. */
-static inline bool is_recent(const struct lo_session *session, const struct access *access,
-                             VIP_MEM_HANDLE handle)
-{
-    const struct lo_recent *recent = &session->recent;
-    return recent->handle == handle && recent->epoch == access->begun &&
-           vipl_load_ordered(access->epoch) == access->begun;
-}
-
-/* Where the peer's bytes are in memory that both have mapped. NULL: the long way finds out. */
-static inline unsigned char *reach(struct lo_session *session, const struct access *access,
-                                   const struct vipl_rdma *rdma)
-{
-    const struct lo_recent *recent = &session->recent;
-    if (rdma->remote_handle == 0 || !is_gate_open(session) ||
-        (VIPL_SELDOM(!is_recent(session, access, rdma->remote_handle)) &&
-         !look_up(session, access, rdma->remote_handle))) {
-        return NULL;
-    }
-    return recent->there != NULL && lo_exported_allows(recent->rights, rdma->write, recent->start,
-                                                       recent->bytes, rdma->remote_address, rdma->bytes)
-               ? recent->there + (rdma->remote_address - recent->start)
-               : NULL;
-}
-
-bool vipl_lo_session_rdma_short(struct lo_session *session, const struct vipl_rdma *rdma)
-{
-    struct lo_link *link = session->link;
-    if (vipl_load_relaxed(&link->dead) != 0 || session->tx_offset != 0 ||
-        !may_access_directly(session, rdma->write, rdma->remote_address) ||
-        is_elsewhere(session, rdma->remote_handle)) {
-        return false;
-    }
-    struct access access = begin_access(link);
-    unsigned char *there = reach(session, &access, rdma);
-    if (there != NULL && rdma->write) {
-        vipl_iov_put(there, rdma->local, rdma->bytes);
-    } else if (there != NULL) {
-        memcpy(rdma->local, there, rdma->bytes);
-    }
-    end_access(&access);
-    return there != NULL;
-}
-
 static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *send)
 {
     bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
     if (session->tx_offset == 0 && send->local.bytes > 0 &&
-        may_access_directly(session, write, send->remote_address)) {
+        vipl_lo_direct_may(session, write, send->remote_address)) {
         if (send->has_outstanding) {
             return VIPL_POSTED_AGAIN; /* core comes back when the earlier ones are done */
         }
-        if (access_directly(session, send)) {
+        if (vipl_lo_direct_access(session, send)) {
             send->status = 0;
             return send->immediate ? send_through_ring(session, send, LO_FLAG_PLACED) : VIPL_POSTED_DONE;
         }

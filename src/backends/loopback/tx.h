@@ -18,9 +18,8 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
 /* --- sending: the VI's send lock is held --- */
 
 enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send);
-/* As vipl_backend.send_short and .rdma_short. */
+/* As vipl_backend.send_short. */
 bool vipl_lo_session_send_short(struct lo_session *session, const void *from, size_t bytes);
-bool vipl_lo_session_rdma_short(struct lo_session *session, const struct vipl_rdma *rdma);
 
 /* --- what is not in the ring yet; rx is held --- */
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* RDMA without the peer's help. How a peer takes back what it has opened is in exports.c. */
+#include "backends/loopback/direct.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "backends/loopback/mapped.h"
+#include "base/iov.h"
+#include "base/often.h"
+#include "os/os_atomic.h"
+
+bool vipl_lo_direct_may(const struct lo_session *session, bool write, uint64_t address)
+{
+    const struct lo_link *link = session->link;
+    bool enabled = write ? session->params.rdma_write : session->params.rdma_read;
+    return enabled && link->exports.base != NULL && vipl_load_relaxed(&link->direct_access) != 0 &&
+           (sizeof(void *) == 8 || address <= UINT32_MAX);
+}
+
+/* --- what is open --- */
+
+/* An access by this process that the peer can wait for: what the peer allows is looked at, and used, between its begin and its end. */
+struct access {
+    const uint32_t *epoch;
+    uint32_t begun; /* in which */
+    uint32_t *under_way;
+};
+
+static inline struct access begin_access(struct lo_link *link)
+{
+    const struct lo_exports *exports = link->exports.base;
+    uint32_t epoch = vipl_load_ordered(&exports->epoch);
+    struct access access = {&exports->epoch, epoch, &link->segment->direct[link->side][epoch & 1]};
+    vipl_fetch_add(access.under_way, 1); /* before the looks at gate and export table */
+    return access;
+}
+
+static inline void end_access(const struct access *access)
+{
+    vipl_fetch_add(access->under_way, (uint32_t)-1);
+}
+
+/* Whether the peer's VI takes direct accesses. */
+static inline bool is_gate_open(const struct lo_session *session)
+{
+    const struct lo_link *link = session->link;
+    return vipl_load_ordered(lo_gate(link->segment, 1 - link->side, session->peer_number)) ==
+           session->peer_number;
+}
+
+/* Finds the region in the peer's export table, and where it is mapped here. */
+static VIPL_APART bool look_up(struct lo_session *session, const struct access *access, VIP_MEM_HANDLE handle)
+{
+    struct lo_link *link = session->link;
+    struct lo_recent *recent = &session->recent;
+    recent->handle = 0;
+    if (!vipl_lo_exports_find(link->exports.base, session->peer_tag, handle, &recent->region)) {
+        return false;
+    }
+    recent->there = vipl_lo_mapped_find(link, &recent->region.shown, recent->region.bytes);
+    recent->handle = handle;
+    recent->epoch = access->begun;
+    return true;
+}
+
+/* Whether what was looked up still holds, for an access that has begun in the epoch of the look-up while that still lasts: a peer
+ * that takes something back begins a new one, and then waits for this access. */
+static inline bool is_recent(const struct lo_session *session, const struct access *access,
+                             VIP_MEM_HANDLE handle)
+{
+    const struct lo_recent *recent = &session->recent;
+    return recent->handle == handle && recent->epoch == access->begun &&
+           vipl_load_ordered(access->epoch) == access->begun;
+}
+
+/* Whether the access may go there. If so, *there: where the bytes are in memory that both have mapped; NULL: they are not in such. */
+static inline bool reach(struct lo_session *session, const struct access *access, bool write,
+                         VIP_MEM_HANDLE handle, uint64_t address, size_t bytes, unsigned char **there)
+{
+    const struct lo_recent *recent = &session->recent;
+    if (handle == 0 || !is_gate_open(session) ||
+        (VIPL_SELDOM(!is_recent(session, access, handle)) && !look_up(session, access, handle)) ||
+        !lo_exported_allows(&recent->region, write, address, bytes)) {
+        return false;
+    }
+    *there = recent->there == NULL ? NULL : recent->there + (address - recent->region.start);
+    return true;
+}
+
+/* --- the copy --- */
+
+/* The remote range as one piece, or as two when it is written and ends in an aligned word: a receiver may
+ * spin on that, and it has to come last. */
+static unsigned remote_pieces(struct vipl_iov out[2], uint64_t address, size_t bytes, bool write)
+{
+    char *start = (char *)(uintptr_t)address;
+    size_t tail = write && bytes > 8 && ((uintptr_t)(start + bytes) & 7) == 0 ? 8 : 0;
+    out[0].base = start;
+    out[0].len = bytes - tail;
+    out[1].base = start + bytes - tail;
+    out[1].len = tail;
+    return tail > 0 ? 2 : 1;
+}
+
+/* By the system, between two processes. */
+static bool access_by_system(struct lo_link *link, bool write, const struct vipl_iov *local, unsigned count,
+                             uint64_t address, size_t bytes)
+{
+    struct vipl_iov remote[2];
+    unsigned n = remote_pieces(remote, address, bytes, write);
+    int error = write ? vipl_peer_write(link->pid, local, count, remote, n, bytes)
+                      : vipl_peer_read(link->pid, local, count, remote, n, bytes);
+    if (error != 0 &&
+        error != EFAULT) { /* one of us has another user by now, say: the rings do it from now on */
+        vipl_store_relaxed(&link->direct_access, 0);
+    }
+    return error == 0;
+}
+
+/* In memory that both have mapped. */
+static bool access_mapped(unsigned char *there, const struct vipl_send *send, bool write)
+{
+    return write ? vipl_iov_ordered(there, &send->local) == VIPL_IOV_DONE
+                 : vipl_iov_scatter(&send->local, 0, there, send->local.bytes);
+}
+
+bool vipl_lo_direct_access(struct lo_session *session, const struct vipl_send *send)
+{
+    bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
+    unsigned char *there;
+    struct access access = begin_access(session->link);
+    bool done =
+        reach(session, &access, write, send->remote_handle, send->remote_address, send->local.bytes, &there);
+    if (done) {
+        done = there != NULL ? access_mapped(there, send, write)
+                             : access_by_system(session->link, write, send->local.iov, send->local.count,
+                                                send->remote_address, send->local.bytes);
+    }
+    end_access(&access);
+    return done;
+}
+
+/* One piece, without VIPL_SAFE_COPY. */
+static inline bool access_short(struct lo_link *link, unsigned char *there, const struct vipl_rdma *rdma)
+{
+    if (there == NULL) {
+        struct vipl_iov local = {rdma->local, rdma->bytes};
+        return access_by_system(link, rdma->write, &local, 1, rdma->remote_address, rdma->bytes);
+    }
+    if (rdma->write) {
+        vipl_iov_put(there, rdma->local, rdma->bytes);
+    } else {
+        memcpy(rdma->local, there, rdma->bytes);
+    }
+    return true;
+}
+
+bool vipl_lo_direct_short(struct lo_session *session, const struct vipl_rdma *rdma)
+{
+    struct lo_link *link = session->link;
+    unsigned char *there;
+    if (vipl_load_relaxed(&link->dead) != 0 || session->tx_offset != 0 ||
+        !vipl_lo_direct_may(session, rdma->write, rdma->remote_address)) {
+        return false;
+    }
+    struct access access = begin_access(link);
+    bool done = reach(session, &access, rdma->write, rdma->remote_handle, rdma->remote_address, rdma->bytes,
+                      &there) &&
+                access_short(link, there, rdma);
+    end_access(&access);
+    return done;
+}
