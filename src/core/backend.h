@@ -248,8 +248,9 @@ struct vipl_backend {
 
     /* The VI's send lock is held; must not block. Called in posting order. */
     enum vipl_posted (*post_send)(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
-    /* NULL: none. As post_send, for a message of one piece, which is not empty, without immediate data, of a VI that is not RELIABLE_RECEPTION, when
-     * all earlier sends are done. True: this one is, too. False: nothing has happened, and it goes to post_send. */
+    /* NULL: none. As post_send, for a message of one piece, which is not empty, without immediate data, of a VI that is not
+     * RELIABLE_RECEPTION, when all earlier sends are done. True: this one is, too. False: nothing has happened, and it goes to
+     * post_send. */
     bool (*send_short)(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes);
     /* The same for RDMA; there if send_short is. */
     bool (*rdma_short)(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_rdma *rdma);

@@ -19,14 +19,22 @@ static inline uint64_t vipl_descriptor_bytes(unsigned segments)
     return sizeof(VIP_CONTROL_SEGMENT) + (uint64_t)segments * sizeof(VIP_DESCRIPTOR_SEGMENT);
 }
 
+/* How many bytes from a descriptor's address on lie in the memory of the last one; 0: its place is not of the usual kind. */
+static inline uint64_t vipl_descriptor_room(const struct vipl_vi *vi, const struct vipl_queue *q,
+                                            const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle)
+{
+    uint64_t address = (uint64_t)(uintptr_t)descriptor;
+    uint64_t room = vipl_recent_room(&q->descriptors, &vi->nic->mem, handle, address);
+    return address % VIP_DESCRIPTOR_ALIGNMENT == 0 && !vipl_iov_is_safe() ? room : 0;
+}
+
 /* Whether it is without a fault and in the memory of the last one: the usual case. */
 static inline bool vipl_descriptor_admit_usual(struct vipl_vi *vi, struct vipl_queue *q,
                                                const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
                                                uint16_t *segments)
 {
-    uint64_t address = (uint64_t)(uintptr_t)descriptor;
-    uint64_t room = vipl_recent_room(&q->descriptors, &vi->nic->mem, handle, address);
-    if (room < vipl_descriptor_bytes(0) || address % VIP_DESCRIPTOR_ALIGNMENT != 0 || vipl_iov_is_safe()) {
+    uint64_t room = vipl_descriptor_room(vi, q, descriptor, handle);
+    if (room < vipl_descriptor_bytes(0)) {
         return false;
     }
     *segments = descriptor->CS.SegCount;
@@ -62,16 +70,7 @@ static inline bool vipl_descriptor_usual_piece(struct vipl_vi *vi, struct vipl_q
            out->Length <= vi->attributes.MaxTransferSize;
 }
 
-/* Whether a descriptor with up to two segments is where it may be, in the memory of the last one. False: perhaps all the same. */
-static inline bool vipl_descriptor_is_near(const struct vipl_vi *vi, const struct vipl_queue *q,
-                                           const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle)
-{
-    uint64_t address = (uint64_t)(uintptr_t)descriptor;
-    return vipl_descriptor_bytes(2) <= vipl_recent_room(&q->descriptors, &vi->nic->mem, handle, address) &&
-           address % VIP_DESCRIPTOR_ALIGNMENT == 0 && !vipl_iov_is_safe();
-}
-
-/* Reads such a descriptor, which has that Control, as RDMA of one such piece. False: it is not that. */
+/* Reads a descriptor, which has that Control and room for two segments, as RDMA of one such piece. False: it is not that. */
 bool vipl_descriptor_read_short_rdma(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, uint16_t control,
                                      struct vipl_rdma *out);
 

@@ -76,6 +76,8 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
 
 /* --- the short path: the backend does at once what is to be sent, and then it is posted as if it had been before --- */
 
+enum { MOST_SHORT_SEGMENTS = 2 };
+
 static inline bool can_post_short(struct vipl_vi *vi)
 {
     struct vipl_queue *q = &vi->send;
@@ -122,7 +124,8 @@ static VIPL_APART bool rdma_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor
 /* False: nothing has happened. */
 static inline bool post_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
-    if (!can_post_short(vi) || !vipl_descriptor_is_near(vi, &vi->send, descriptor, memory)) {
+    if (!can_post_short(vi) || vipl_descriptor_room(vi, &vi->send, descriptor, memory) <
+                                   vipl_descriptor_bytes(MOST_SHORT_SEGMENTS)) {
         return false;
     }
     uint16_t control = descriptor->CS.Control; /* read once */
