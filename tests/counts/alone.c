@@ -4,26 +4,15 @@
 
 #include "tool_text.h"
 
-static bool reap_send(VIP_VI_HANDLE vi)
+static bool reap(VIP_VI_HANDLE vi, bool receive)
 {
     VIP_DESCRIPTOR *desc;
     VIP_RETURN rc = VIP_NOT_DONE;
 
     for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MOST_POLLS; polls++) {
-        rc = VipSendDone(vi, &desc);
+        rc = receive ? VipRecvDone(vi, &desc) : VipSendDone(vi, &desc);
     }
-    return counts_right("VipSendDone", rc);
-}
-
-static bool reap_receive(VIP_VI_HANDLE vi)
-{
-    VIP_DESCRIPTOR *desc;
-    VIP_RETURN rc = VIP_NOT_DONE;
-
-    for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MOST_POLLS; polls++) {
-        rc = VipRecvDone(vi, &desc);
-    }
-    return counts_right("VipRecvDone", rc);
+    return counts_right(receive ? "VipRecvDone" : "VipSendDone", rc);
 }
 
 /* What the completion queue names next is taken from there. */
@@ -36,7 +25,7 @@ static bool reap_named(VIP_CQ_HANDLE cq)
     for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MOST_POLLS; polls++) {
         rc = VipCQDone(cq, &vi, &is_receive);
     }
-    return counts_right("VipCQDone", rc) && (is_receive ? reap_receive(vi) : reap_send(vi));
+    return counts_right("VipCQDone", rc) && reap(vi, is_receive != VIP_FALSE);
 }
 
 static bool post(struct counts_end *end)
@@ -55,7 +44,7 @@ static bool send_one(struct counts_end *one, struct counts_end *other)
     if (one->cq != NULL) {
         return reap_named(one->cq) && reap_named(other->cq);
     }
-    return reap_send(one->vi) && reap_receive(other->vi);
+    return reap(one->vi, false) && reap(other->vi, true);
 }
 
 static bool move_one(struct counts_end *one, struct counts_end *other)
@@ -67,7 +56,7 @@ static bool move_one(struct counts_end *one, struct counts_end *other)
         return send_one(one, other);
     case COUNTS_WRITE:
     case COUNTS_READ:
-        return post(one) && (one->cq != NULL ? reap_named(one->cq) : reap_send(one->vi));
+        return post(one) && (one->cq != NULL ? reap_named(one->cq) : reap(one->vi, false));
     case COUNTS_POLL:
         return VipRecvDone(other->vi, &desc) == VIP_NOT_DONE;
     default:
