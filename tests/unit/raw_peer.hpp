@@ -6,7 +6,6 @@
 #ifndef VIPL_UNIT_RAW_PEER_HPP
 #define VIPL_UNIT_RAW_PEER_HPP
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,9 +18,6 @@
 #include "vipl/vipl.h"
 
 namespace unit {
-
-/** ns that the library's clock is ahead, in programs where it is ours (test_raw_caller.cpp). */
-inline std::atomic<std::uint64_t> g_ahead{0};
 
 inline void must(bool good, const char *what)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Requesters that do half of what they should: how long they are given, how many there may be, and what their claim words
-// say. The clock is ours (-Wl,--wrap): no case waits for real.
+// say. The clock is ours (clock.hpp): no case waits for real.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -11,21 +11,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "clock.hpp"
 #include "raw_peer.hpp"
-
-extern "C" {
-std::uint64_t __real_vipl_now_ns(void);
-std::uint64_t __wrap_vipl_now_ns(void);
-}
 
 using namespace unit;
 
 namespace {
-
-void pass_seconds(unsigned seconds)
-{
-    g_ahead += seconds * UINT64_C(1000000000);
-}
 
 /** What a case waits for, of another thread or the kernel; it comes within moments. */
 constexpr int kPatienceMs = 10000;
@@ -159,11 +150,6 @@ VIP_VI_HANDLE make_vi(const Victim &victim)
 
 } // namespace
 
-std::uint64_t __wrap_vipl_now_ns(void)
-{
-    return __real_vipl_now_ns() + g_ahead;
-}
-
 TEST_CASE("a caller that does not say what it wants is hung up after 10 seconds, though everybody sleeps",
           "[caller]")
 {
@@ -175,10 +161,10 @@ TEST_CASE("a caller that does not say what it wants is hung up after 10 seconds,
     vipl_lo_remote_finish_wait(listener.be, &hint);
     CHECK(hint.ms > 0);
     CHECK(hint.ms <= 10001);
-    pass_seconds(5);
+    pass_ms(5000);
     listener.progress();
     CHECK(caller.hear() == 0);
-    pass_seconds(6);
+    pass_ms(6000);
     listener.progress();
     CHECK(caller.hear() == -1);
     CHECK(listener.remote->incoming_count == 0);
@@ -200,7 +186,7 @@ TEST_CASE("a caller that does not take up an acceptance is given 5 seconds", "[c
     CHECK(caller.hear() == LO_REPLY_ACCEPT);
     CHECK(caller.is(LO_ACCEPTED, Caller::kNumber));
     CHECK(result == -1);
-    pass_seconds(6);
+    pass_ms(6000);
     for (int i = 0; i < kPatienceMs && result == -1; ++i) {
         poll(nullptr, 0, 1);
     }

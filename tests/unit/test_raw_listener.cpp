@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Listeners of another process, as it seems, that do what they like with a request of ours: with its packets and with its
-// claim word. The requests are symmetric ones, which do not block, and the clock is ours (test_raw_caller.cpp): no case
+// claim word. The requests are symmetric ones, which do not block, and the clock is ours (clock.hpp): no case
 // waits for real but where that is said.
 #include <catch2/catch.hpp>
 
@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 
+#include "clock.hpp"
 #include "raw_peer.hpp"
 
 using namespace unit;
@@ -171,7 +172,7 @@ struct Scene {
     }
     void progress(unsigned ms = 0) const
     {
-        g_ahead += ms * UINT64_C(1000000);
+        pass_ms(ms);
         victim.progress();
     }
     VIP_RETURN done() const { return VipConnectPeerDone(vi, nullptr); }
@@ -349,7 +350,7 @@ TEST_CASE("at the end of its time a request that is ACCEPTED waits a second for 
     Scene s;
     const auto a = s.first->take();
     a->word() = a->as(LO_ACCEPTED, a->request.number);
-    g_ahead += UINT64_C(20000000000);
+    pass_ms(20000);
     const std::uint64_t begun = vipl_now_ns();
     CHECK(s.done() == VIP_TIMEOUT); // for real
     CHECK(vipl_now_ns() - begun >= 900000000u);
