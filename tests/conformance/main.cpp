@@ -3,7 +3,7 @@
 // vipl-conformance: does a VIPL device keep the contract? Selects cases by level and by setting,
 // runs them with Catch2, and reports. The process that makes children is forked before anything
 // else; a watchdog ends a run whose case hangs, with the report as far as it got.
-#define CATCH_CONFIG_RUNNER
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <catch2/catch.hpp>
 
 #include <chrono>
@@ -17,6 +17,7 @@
 
 #include "options.hpp"
 #include "report.hpp"
+#include "support/catch2/session.hpp"
 #include "support/role_case.hpp"
 
 using namespace vipl_conformance;
@@ -235,18 +236,18 @@ int main(int argc, char **argv)
     setenv("VIPL_LOG", "off", 0); // cases provoke errors on purpose
     vipl_test::start_zygote();
 
-    Catch::Session session;
-    session.configData().reporterName = "quiet";
-    if (session.applyCommandLine(static_cast<int>(options.for_catch.size()), options.for_catch.data()) != 0) {
+    vipl_test::CatchSession session;
+    session.data().reporterName = "quiet";
+    if (session.apply(static_cast<int>(options.for_catch.size()), options.for_catch.data()) != 0) {
         return 2;
     }
-    restrict_filters(session.configData().testsOrTags, exclusions(options));
-    session.configData().listTests |= options.list;
+    restrict_filters(session.data().testsOrTags, exclusions(options));
+    session.data().listTests |= options.list;
     if (!options.shuffle.empty()) {
-        session.configData().runOrder = Catch::RunTests::InRandomOrder;
-        session.configData().rngSeed = static_cast<unsigned>(std::stoul(options.shuffle));
+        session.data().runOrder = Catch::RunTests::InRandomOrder;
+        session.data().rngSeed = static_cast<unsigned>(std::stoul(options.shuffle));
     }
-    const auto &config = session.configData();
+    const auto &config = session.data();
     if (config.listTests || config.listTags || config.listTestNamesOnly || config.listReporters ||
         config.showHelp) {
         session.run();

@@ -121,6 +121,12 @@ void expect_nobody(pid_t process)
     EXPECT(is_nobody(process));
 }
 
+/** How long: enough for the server to change its rights meanwhile, many times. */
+VIP_ULONG a_while()
+{
+    return 1000ul * slowness();
+}
+
 /** Waits for a request that never comes. The C library signals all threads of a process that calls setuid(). */
 VIP_RETURN wait_undisturbed(const SharedPair &shared, VIP_ULONG timeout)
 {
@@ -210,7 +216,7 @@ TWO_PROCESS_CASE("the server drops its rights with the last of its processes, wh
         SharedPair shared;
         const pid_t process = server();
         std::future<void> waiting;
-        begin_call(waiting, [&] { REQUIRE_RC(VIP_TIMEOUT, wait_undisturbed(shared, 2 * a_second())); });
+        begin_call(waiting, [&] { REQUIRE_RC(VIP_TIMEOUT, wait_undisturbed(shared, a_while())); });
         become_nobody();
         const unsigned long long end = now_ms() + patience();
         while (!is_nobody(process) && now_ms() < end) {
@@ -231,7 +237,7 @@ TWO_PROCESS_CASE("a wait ends in time, however often the server changes its righ
         std::atomic<bool> over{false};
         std::future<void> waiting;
         begin_call(waiting, [&] {
-            const VIP_RETURN rc = wait_undisturbed(shared, a_second());
+            const VIP_RETURN rc = wait_undisturbed(shared, a_while());
             over = true;
             REQUIRE_RC(VIP_TIMEOUT, rc);
         });

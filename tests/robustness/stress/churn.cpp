@@ -91,9 +91,7 @@ struct Plan {
 
 unsigned rounds(unsigned usual)
 {
-    const char *text = std::getenv("VIPL_STRESS_CONNECTIONS");
-    const long value = text != nullptr ? std::strtol(text, nullptr, 10) : 0;
-    return value < 1 ? usual : static_cast<unsigned>(value);
+    return times("VIPL_STRESS_CONNECTIONS", usual);
 }
 
 const unsigned g_remote_rounds = rounds(300);

@@ -17,11 +17,9 @@ constexpr unsigned kMostInBurst = 64;
 
 enum Mode : unsigned { kLevelQueue, kEdgeQueue, kLevelCq, kEdgeCq, kModes };
 
-unsigned long messages()
+unsigned messages()
 {
-    const char *text = std::getenv("VIPL_STRESS_MESSAGES");
-    const long value = text != nullptr ? std::strtol(text, nullptr, 10) : 1000000;
-    return value < 1 ? 1ul : static_cast<unsigned long>(value);
+    return times("VIPL_STRESS_MESSAGES", 1000000);
 }
 
 bool is_readable(int fd, int timeout)

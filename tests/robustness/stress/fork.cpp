@@ -30,9 +30,7 @@ constexpr bool kChildAllocates = true;
 
 unsigned forks()
 {
-    const char *text = std::getenv("VIPL_STRESS_FORKS");
-    const long value = text != nullptr ? std::strtol(text, nullptr, 10) : 300;
-    return value < 1 ? 1u : static_cast<unsigned>(value);
+    return times("VIPL_STRESS_FORKS", 300);
 }
 
 /** The log is written, but not shown. */

@@ -27,7 +27,7 @@ struct Board {
 
 unsigned stop_seconds()
 {
-    return times("VIPL_STRESS_STOP_SECONDS", 2);
+    return setting("VIPL_STRESS_STOP_SECONDS", 2);
 }
 
 VIP_ULONG long_wait()
@@ -275,7 +275,7 @@ private:
 
 TEST_CASE("a program that is stopped slows no other down and loses nothing", "[stalled]")
 {
-    const double allowed = times("VIPL_STRESS_SLOWER", 50);
+    const double allowed = setting("VIPL_STRESS_SLOWER", 50);
     Director director;
     double slower = 100;
     for (unsigned i = 0; i < kAttempts && slower > allowed; ++i) {

@@ -7,6 +7,7 @@
 #ifndef VIPL_STRESS_HPP
 #define VIPL_STRESS_HPP
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -47,12 +48,18 @@ inline unsigned seconds()
     return value < 1 ? 1u : static_cast<unsigned>(value);
 }
 
-/** How often, from an environment variable: what a test run has time for is the default. */
-inline unsigned times(const char *variable, unsigned usual)
+/** A number of 1 or more, from an environment variable. */
+inline unsigned setting(const char *variable, unsigned usual)
 {
     const char *text = std::getenv(variable);
     const long value = text != nullptr ? std::strtol(text, nullptr, 10) : 0;
     return value < 1 ? usual : static_cast<unsigned>(value);
+}
+
+/** How often, from an environment variable, or as often as a test run has time for: fewer times in a program that is slow. */
+inline unsigned times(const char *variable, unsigned usual)
+{
+    return setting(variable, std::max(usual / slowness(), 1u));
 }
 
 /** VIPL_STRESS_SEED, or another number each time; printed, so that a failure can be repeated. */

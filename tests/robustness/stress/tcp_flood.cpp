@@ -24,7 +24,7 @@ constexpr long kKibEach = 16;
 unsigned half_open()
 {
     constexpr unsigned kOthers = 200;
-    const unsigned wanted = times("VIPL_STRESS_HALF_OPEN", kUsual);
+    const unsigned wanted = setting("VIPL_STRESS_HALF_OPEN", kUsual);
     return std::min(wanted, allow_many_descriptors(wanted + kOthers) - kOthers);
 }
 

@@ -116,7 +116,7 @@ TEST_CASE("the first wrong guess of memory ends a reliable connection", "[guess]
 TEST_CASE("a million guesses hit nothing on an unreliable connection, which lives", "[guess]")
 {
     constexpr unsigned kBatch = 1000;
-    const unsigned guesses = times("VIPL_STRESS_GUESSES", kUsual);
+    const unsigned guesses = setting("VIPL_STRESS_GUESSES", kUsual);
     Target target;
     Claim claim;
     claim.level = VIP_SERVICE_UNRELIABLE;

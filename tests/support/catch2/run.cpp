@@ -4,9 +4,41 @@
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 
+#include "session.hpp"
+
 int vipl_catch_run(int argc, char **argv);
 
 int vipl_catch_run(int argc, char **argv)
 {
     return Catch::Session().run(argc, argv);
 }
+
+namespace vipl_test {
+
+CatchSession::CatchSession() : session_(new Catch::Session)
+{
+}
+
+CatchSession::~CatchSession() = default;
+
+Catch::ConfigData &CatchSession::data()
+{
+    return session_->configData();
+}
+
+Catch::Config &CatchSession::config()
+{
+    return session_->config();
+}
+
+int CatchSession::apply(int argc, const char *const *argv)
+{
+    return session_->applyCommandLine(argc, argv);
+}
+
+int CatchSession::run()
+{
+    return session_->run();
+}
+
+} // namespace vipl_test
