@@ -10,7 +10,7 @@ std::uint64_t __wrap_vipl_now_ns(void);
 
 namespace {
 
-std::atomic<std::uint64_t> g_ahead{0}; // of the real clock, modulo 2^64
+std::atomic<std::uint64_t> g_ahead{0};   // of the real clock, modulo 2^64
 std::atomic<std::uint64_t> g_stopped{0}; // what a stopped clock shows; 0: it runs
 
 } // namespace

@@ -339,7 +339,8 @@ public:
             g_stations[i++] = station;
         }
         g_bystander = &bystander;
-        (void)VipSendWait(bystander.vi, 0, &bystander.descriptor); // a thread's first sleep takes memory: not in a handler
+        (void)VipSendWait(bystander.vi, 0,
+                          &bystander.descriptor); // a thread's first sleep takes memory: not in a handler
         const sigset_t ours = just_ours();
         pthread_sigmask(SIG_BLOCK, &ours, nullptr); // for the threads from here on
         watchdog_ = std::thread([this] { watch(); });
