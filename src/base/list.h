@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An intrusive doubly linked list, the only container. A link not on a list points to itself. */
+/* An intrusive doubly linked list, the usual container. A link not on a list points to itself. */
 #ifndef VIPL_BASE_LIST_H
 #define VIPL_BASE_LIST_H
 

@@ -18,6 +18,8 @@ static void on_closed(uv_handle_t *handle)
         vipl_free(conn->rx.buffer);
         vipl_free(conn->tx.snapshot);
         vipl_free(conn->tx.burst);
+        vipl_fifo_free(&conn->tx.pending);
+        vipl_fifo_free(&conn->tx.responses);
         vipl_free(conn->marking);
         vipl_free(conn);
     }
@@ -62,6 +64,8 @@ struct tcp_conn *vipl_tcp_conn_new(struct tcp_nic *nic, int fd, enum tcp_state s
     conn->rx.send_msn = conn->rx.read_msn = 1;
     conn->tx.send_msn = conn->tx.read_msn = 1;
     conn->tx.reads = TCP_READS;
+    VIPL_FIFO_INIT(&conn->tx.pending, conn->tx.few_pending);
+    VIPL_FIFO_INIT(&conn->tx.responses, conn->tx.few_responses);
     vipl_mutex_init(&conn->tx.lock, VIPL_RANK_BACKEND_TX);
     vipl_list_init(&conn->half_open_link);
     vipl_list_init(&conn->tx_pending);

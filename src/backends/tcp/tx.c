@@ -23,6 +23,16 @@ static bool is_mid_post(const struct tcp_sending *tx)
     return !tx->responding && vipl_tcp_is_begun(&tx->at);
 }
 
+static const struct tcp_pending *oldest_pending(const struct tcp_sending *tx)
+{
+    return vipl_fifo_at(&tx->pending, 0);
+}
+
+static const struct tcp_read_response *oldest_response(const struct tcp_sending *tx)
+{
+    return vipl_fifo_at(&tx->responses, 0);
+}
+
 void vipl_tcp_note_activity(struct tcp_nic *nic)
 {
     if (vipl_load_relaxed(&nic->tx_active) == 0) {
@@ -43,7 +53,7 @@ static enum vipl_posted sent(struct tcp_conn *conn, struct vipl_send *send)
         return VIPL_POSTED_DONE;
     }
     tx->read_msn++;
-    tx->pending[(tx->first_pending + tx->pending_count++) % TCP_READS] =
+    *(struct tcp_pending *)vipl_fifo_append(&tx->pending) =
         (struct tcp_pending){send->sequence, (uint32_t)send->local.bytes, send->op, !read};
     return VIPL_POSTED_PENDING;
 }
@@ -223,9 +233,11 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     bool summons = false;
     vipl_mutex_lock(&tx->lock);
     bool waits = send->op == VIP_CONTROL_OP_RDMAREAD || vipl_tcp_confirms(conn, send);
-    bool full = (waits && tx->pending_count == tx->reads && tx->reads > 0) ||
+    bool full = (waits && tx->pending.count == tx->reads && tx->reads > 0) ||
                 tx->quiet; /* a response makes room, and resumes; so does the peer's first FPDU */
-    bool may = !tx->closed && !tx->responding && !full;
+    bool may = !tx->closed && !tx->responding && !full &&
+               (!waits || vipl_fifo_make_room(
+                              &tx->pending, TCP_READS)); /* if not, it is tried again, as for a full socket */
     if (tx->refusal != 0) {
         send->status = tx->refusal;
         tx->closed = true;
@@ -236,7 +248,7 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
         posted = send_or_collect(conn, send, &summons);
     }
     tx->blocked = posted == VIPL_POSTED_AGAIN;
-    bool tx_pending = !tx->closed && ((tx->blocked && !full) || (!tx->blocked && tx->response_count > 0));
+    bool tx_pending = !tx->closed && ((tx->blocked && !full) || (!tx->blocked && tx->responses.count > 0));
     vipl_mutex_unlock(&tx->lock);
     if (tx_pending) {
         vipl_tcp_set_tx_pending(conn);
@@ -252,9 +264,9 @@ bool vipl_tcp_oldest_pending(struct tcp_conn *conn, struct tcp_pending *out)
 {
     struct tcp_sending *tx = &conn->tx;
     vipl_mutex_lock(&tx->lock);
-    bool any = tx->pending_count > 0;
+    bool any = tx->pending.count > 0;
     if (any) {
-        *out = tx->pending[tx->first_pending];
+        *out = *oldest_pending(tx);
     }
     vipl_mutex_unlock(&tx->lock);
     return any;
@@ -264,8 +276,7 @@ void vipl_tcp_end_pending(struct tcp_conn *conn, const struct tcp_pending *p, ui
 {
     struct tcp_sending *tx = &conn->tx;
     vipl_mutex_lock(&tx->lock);
-    tx->first_pending = (tx->first_pending + 1) % TCP_READS;
-    tx->pending_count--;
+    vipl_fifo_drop(&tx->pending);
     bool resume = tx->blocked;
     vipl_mutex_unlock(&tx->lock);
     if (p->op != OP_READY) {
@@ -311,9 +322,9 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
     struct vipl_vi_params own;
     vipl_up_vi_params(conn->vi, &own);
     vipl_mutex_lock(&tx->lock);
-    bool pending = tx->pending_count > 0;
+    bool pending = tx->pending.count > 0;
     bool half = !pending && is_mid_post(tx);
-    struct tcp_pending p = pending ? tx->pending[tx->first_pending] : (struct tcp_pending){.op = tx->op};
+    struct tcp_pending p = pending ? *oldest_pending(tx) : (struct tcp_pending){.op = tx->op};
     uint32_t status =
         conn->foreign ? foreign_status_of(reason, p.op) : status_of(reason, p.op, own.reliability);
     tx->refusal = half ? status : 0;
@@ -349,7 +360,8 @@ void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
     bool idle = !tx->closed && !tx->blocked && !tx->responding;
     if (idle && op == VIPL_RDMAP_READ_REQUEST) {
         vipl_tcp_begin_read_request(&batch, tx->read_msn++, &(struct vipl_rdmap_read){0});
-        tx->pending[tx->pending_count++] = (struct tcp_pending){.op = OP_READY, .confirms = true};
+        *(struct tcp_pending *)vipl_fifo_append(&tx->pending) = /* the first of all */
+            (struct tcp_pending){.op = OP_READY, .confirms = true};
     } else if (idle) {
         vipl_tcp_begin_small(&batch, &ddp, NULL, 0);
         tx->send_msn += op == VIPL_RDMAP_SEND ? 1 : 0;
@@ -463,7 +475,7 @@ static void begin_response(struct tcp_conn *conn, const struct vipl_rdmap_read *
 static bool respond_one(struct tcp_conn *conn, struct refusal *refusal)
 {
     struct tcp_sending *tx = &conn->tx;
-    const struct tcp_read_response *response = &tx->responses[tx->first_response];
+    const struct tcp_read_response *response = oldest_response(tx);
     const struct vipl_rdmap_read *read = &response->read;
     if (!tx->responding) {
         begin_response(conn, read);
@@ -483,8 +495,7 @@ static bool respond_one(struct tcp_conn *conn, struct refusal *refusal)
         return false;
     }
     tx->responding = false;
-    tx->first_response = (tx->first_response + 1) % TCP_READS;
-    tx->response_count--;
+    vipl_fifo_drop(&tx->responses);
     return true;
 }
 
@@ -492,7 +503,7 @@ static bool respond_one(struct tcp_conn *conn, struct refusal *refusal)
 static bool collect_answer(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
-    const struct vipl_rdmap_read *read = &tx->responses[tx->first_response].read;
+    const struct vipl_rdmap_read *read = &oldest_response(tx)->read;
     bool unsent = vipl_tcp_burst_is_unsent(tx->burst);
     tx->answer_look = vipl_load_relaxed(&conn->nic->looks);
     if (!tx->rides || read->bytes > 0 || tx->responding || conn->foreign || conn->marking != NULL ||
@@ -507,8 +518,7 @@ static bool collect_answer(struct tcp_conn *conn)
     vipl_tcp_fill_batch(&batch, conn, &m);
     vipl_tcp_burst_add(conn, batch.pieces, batch.count);
     tx->burst->answer = !unsent;
-    tx->first_response = (tx->first_response + 1) % TCP_READS;
-    tx->response_count--;
+    vipl_fifo_drop(&tx->responses);
     return true;
 }
 
@@ -519,7 +529,7 @@ static void send_responses(struct tcp_conn *conn)
     struct vipl_vi *vi = conn->vi;
     struct refusal refusal = {.reason = 0};
     vipl_mutex_lock(&tx->lock);
-    bool any = tx->response_count > 0;
+    bool any = tx->responses.count > 0;
     vipl_mutex_unlock(&tx->lock);
     if (vi == NULL || !any) {
         return;
@@ -528,7 +538,7 @@ static void send_responses(struct tcp_conn *conn)
     vipl_mutex_lock(&tx->lock);
     bool collected = false;
     bool free = true;
-    while (free && tx->response_count > 0 && !tx->closed && !is_mid_post(tx)) {
+    while (free && tx->responses.count > 0 && !tx->closed && !is_mid_post(tx)) {
         bool collects = collect_answer(conn);
         collected |= collects;
         free = collects || (vipl_tcp_burst_flush(conn) && respond_one(conn, &refusal));
@@ -562,9 +572,9 @@ bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *res
 {
     struct tcp_sending *tx = &conn->tx;
     vipl_mutex_lock(&tx->lock);
-    bool room = tx->response_count < TCP_READS;
+    bool room = vipl_fifo_make_room(&tx->responses, TCP_READS);
     if (room) {
-        tx->responses[(tx->first_response + tx->response_count++) % TCP_READS] = *response;
+        *(struct tcp_read_response *)vipl_fifo_append(&tx->responses) = *response;
     }
     vipl_mutex_unlock(&tx->lock);
     if (room) {
@@ -577,7 +587,7 @@ bool vipl_tcp_is_waiting(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
     vipl_mutex_lock(&tx->lock);
-    bool waits = !tx->closed && (tx->blocked || tx->response_count > 0);
+    bool waits = !tx->closed && (tx->blocked || tx->responses.count > 0);
     vipl_mutex_unlock(&tx->lock);
     return waits;
 }

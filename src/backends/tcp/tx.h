@@ -4,6 +4,7 @@
 #define VIPL_TCP_TX_H
 
 #include "backends/tcp/tcp.h"
+#include "base/fifo.h"
 #include "iwarp/mpa.h"
 #include "iwarp/rdmap.h"
 
@@ -53,13 +54,11 @@ struct tcp_sending {
     bool quiet;              /* TCP_AWAIT_FIRST_FPDU, and the peer is to send first */
     bool closed;             /* nothing is to be sent any more */
     uint32_t reads;          /* ORD */
-    uint32_t first_pending;
-    uint32_t pending_count;
-    uint32_t first_response;
-    uint32_t response_count;
     struct tcp_snapshot *snapshot; /* NULL: no response has needed one, or there was no memory for it */
-    struct tcp_pending pending[TCP_READS];
-    struct tcp_read_response responses[TCP_READS];
+    struct vipl_fifo pending;      /* struct tcp_pending; TCP_READS at most, as the next one */
+    struct vipl_fifo responses;    /* struct tcp_read_response */
+    struct tcp_pending few_pending[4];
+    struct tcp_read_response few_responses[2];
 };
 
 /* The backend's operation; the VI's send lock is held. Else: the device's lock is held. */
