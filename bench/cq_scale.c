@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "pairs.h"
 #include "tool_os.h"
 #include "tool_text.h"
 #include "tool_vipl.h"
@@ -21,7 +21,6 @@
 #define FEW 9ul
 #define ROUNDS 7
 #define BYTES 8
-#define TIMEOUT_MS 20000
 #define SLOT (sizeof(VIP_DESCRIPTOR) + 64)
 
 /* Connected pairs of one NIC handle. */
@@ -36,14 +35,6 @@ struct world {
     const char *name; /* where the receivers wait */
 };
 
-static bool right(const char *what, VIP_RETURN rc)
-{
-    if (rc != VIP_SUCCESS) {
-        tool_complain_rc(what, rc);
-    }
-    return rc == VIP_SUCCESS;
-}
-
 static VIP_DESCRIPTOR *receive_of(const struct world *world, unsigned long pair)
 {
     return (VIP_DESCRIPTOR *)(void *)(world->receives.base + pair * SLOT);
@@ -54,61 +45,28 @@ static bool post_receive(struct world *world, unsigned long pair)
     VIP_DESCRIPTOR *desc = receive_of(world, pair);
 
     tool_desc_local(desc, 0, desc + 1, world->receives.handle, BYTES);
-    return right("VipPostRecv", VipPostRecv(world->receivers[pair], desc, world->receives.handle));
+    return bench_right("VipPostRecv", VipPostRecv(world->receivers[pair], desc, world->receives.handle));
 }
 
 /* ---- connecting ---------------------------------------------------------------------------------------------- */
 
-static void *accept_all(void *argument)
+static void *accept_all(void *end)
 {
-    struct world *world = argument;
-    struct tool_address local;
-    struct tool_address remote;
-    VIP_VI_ATTRIBUTES attributes;
-    VIP_CONN_HANDLE request;
-
-    if (!tool_address_local(world->nic, world->name, strlen(world->name), &local)) {
-        return NULL;
-    }
-    for (unsigned long i = 0; i < world->pairs; i++) {
-        if (!right("VipConnectWait",
-                   tool_connect_wait(world->nic, &local, TIMEOUT_MS, &remote, &attributes, &request)) ||
-            !right("VipConnectAccept", VipConnectAccept(request, world->receivers[i]))) {
-            return NULL;
-        }
-    }
-    return world;
+    return bench_accept(end) ? end : NULL;
 }
 
-static bool request_all(struct world *world)
+static bool connect_all(const struct world *world)
 {
-    struct tool_address local;
-    struct tool_address remote;
-    VIP_VI_ATTRIBUTES attributes;
-
-    if (!tool_address_local(world->nic, "me", 2, &local) ||
-        !tool_address_local(world->nic, world->name, strlen(world->name), &remote)) {
-        return false;
-    }
-    for (unsigned long i = 0; i < world->pairs; i++) {
-        if (!right("VipConnectRequest", VipConnectRequest(world->senders[i], &local.u.net, &remote.u.net,
-                                                          TIMEOUT_MS, &attributes))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool connect_all(struct world *world)
-{
+    const struct bench_end sending = {world->nic, world->name, world->senders, world->pairs};
+    struct bench_end receiving = {world->nic, world->name, world->receivers, world->pairs};
     pthread_t acceptor;
     void *accepted = NULL;
     bool requested;
 
-    if (pthread_create(&acceptor, NULL, accept_all, world) != 0) {
+    if (pthread_create(&acceptor, NULL, accept_all, &receiving) != 0) {
         return false;
     }
-    requested = request_all(world);
+    requested = bench_request(&sending, 0, sending.count);
     pthread_join(acceptor, &accepted);
     return requested && accepted != NULL;
 }
@@ -120,9 +78,10 @@ static bool create_pairs(struct world *world)
     VIP_VI_ATTRIBUTES attributes = {VIP_SERVICE_RELIABLE_DELIVERY, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
 
     for (unsigned long i = 0; i < world->pairs; i++) {
-        if (!right("VipCreateVi", VipCreateVi(world->nic, &attributes, NULL, NULL, &world->senders[i])) ||
-            !right("VipCreateVi",
-                   VipCreateVi(world->nic, &attributes, NULL, world->cq, &world->receivers[i])) ||
+        if (!bench_right("VipCreateVi",
+                         VipCreateVi(world->nic, &attributes, NULL, NULL, &world->senders[i])) ||
+            !bench_right("VipCreateVi",
+                         VipCreateVi(world->nic, &attributes, NULL, world->cq, &world->receivers[i])) ||
             !post_receive(world, i)) {
             return false;
         }
@@ -138,7 +97,7 @@ static bool create_world(struct world *world, const char *device, unsigned long 
     return world->senders != NULL && world->receivers != NULL && tool_open(device, &world->nic) &&
            tool_mem_create(world->nic, pairs * SLOT, false, false, &world->receives) &&
            tool_mem_create(world->nic, SLOT, false, false, &world->send) &&
-           right("VipCreateCQ", VipCreateCQ(world->nic, (VIP_ULONG)pairs, &world->cq)) &&
+           bench_right("VipCreateCQ", VipCreateCQ(world->nic, (VIP_ULONG)pairs, &world->cq)) &&
            create_pairs(world) && connect_all(world);
 }
 
@@ -172,7 +131,7 @@ static bool next_receive(struct world *world, unsigned long pair)
     do {
         rc = VipCQDone(world->cq, &vi, &receive);
     } while (rc == VIP_NOT_DONE && !tool_stop);
-    if (!right("VipCQDone", rc)) {
+    if (!bench_right("VipCQDone", rc)) {
         return false;
     }
     if (vi != world->receivers[pair] || VipRecvDone(vi, &desc) != VIP_SUCCESS ||
@@ -190,14 +149,14 @@ static bool exchange(struct world *world, unsigned long pair)
     VIP_RETURN rc;
 
     tool_desc_local(desc, 0, desc + 1, world->send.handle, BYTES);
-    if (!right("VipPostSend", VipPostSend(world->senders[pair], desc, world->send.handle)) ||
+    if (!bench_right("VipPostSend", VipPostSend(world->senders[pair], desc, world->send.handle)) ||
         !next_receive(world, pair)) {
         return false;
     }
     do {
         rc = VipSendDone(world->senders[pair], &done);
     } while (rc == VIP_NOT_DONE);
-    return right("VipSendDone", rc);
+    return bench_right("VipSendDone", rc);
 }
 
 /* ns of a message, over the first `used` pairs in an order that no prefetcher follows; below 0: it failed. */
@@ -253,17 +212,6 @@ static bool compare(struct world *few, struct world *many, unsigned long message
     return true;
 }
 
-/* Each connection of the tcp device costs a descriptor at both ends. */
-static void raise_limits(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 static const struct option options[] = {
     {"device", required_argument, NULL, 'd'},
     {"vis", required_argument, NULL, 'n'},
@@ -305,7 +253,7 @@ int main(int argc, char **argv)
         return 2;
     }
     tool_catch_stop();
-    raise_limits();
+    bench_raise_limits();
     well =
         create_world(&few, device, FEW) && create_world(&many, device, vis) && compare(&few, &many, messages);
     destroy_world(&many);
