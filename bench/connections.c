@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What many connections cost, in one process or between two: the memory of a connected VI, and how long one takes to connect and to
- * disconnect, for the first and the last quarter of them: a figure that grows says that something is looked for among all.
+ * disconnect, for the first and the last quarter of them: a figure that grows says that something is looked for among all. Exits with 1 if a
+ * VI takes more memory than a limit that is given.
  */
 #include <getopt.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,14 +172,14 @@ static void print_table(const struct figures *figures)
     const double *disconnect = figures->disconnect_us;
 
     printf("%-40s %10lu\n", "connected VIs of this process", figures->vis);
-    printf("%-40s %10.0f\n", "resident bytes a VI", figures->resident);
+    printf("%-40s %10.0f\n", "resident bytes per VI", figures->resident);
     printf("%-40s %10.1f %10.1f %8.2f\n", "us to connect: first, last quarter, ratio", connect[0],
            connect[QUARTERS - 1], connect[QUARTERS - 1] / connect[0]);
     printf("%-40s %10.1f %10.1f %8.2f\n", "us to disconnect: the same", disconnect[0],
            disconnect[QUARTERS - 1], disconnect[QUARTERS - 1] / disconnect[0]);
 }
 
-static bool run(const char *device, unsigned long pairs, bool between)
+static bool run(const char *device, unsigned long pairs, bool between, double limit)
 {
     struct bench_end requester = {.name = "bench-connections", .count = pairs};
     struct figures figures = {.vis = 0};
@@ -196,16 +198,18 @@ static bool run(const char *device, unsigned long pairs, bool between)
     }
     if (well) {
         print_table(&figures);
+        if (figures.resident > limit) {
+            tool_complain("%.0f bytes per VI, more than %.0f", figures.resident, limit);
+            well = false;
+        }
     }
     return well;
 }
 
 static const struct option options[] = {
-    {"device", required_argument, NULL, 'd'},
-    {"pairs", required_argument, NULL, 'n'},
-    {"between", no_argument, NULL, 'b'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"device", required_argument, NULL, 'd'}, {"pairs", required_argument, NULL, 'n'},
+    {"between", no_argument, NULL, 'b'},      {"limit", required_argument, NULL, 'l'},
+    {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
 };
 
 int main(int argc, char **argv)
@@ -213,10 +217,11 @@ int main(int argc, char **argv)
     const char *device = NULL;
     unsigned long pairs = DEFAULT_PAIRS;
     bool between = false;
+    double limit = HUGE_VAL;
     int option;
 
     tool_name = "vipl-bench-connections";
-    while ((option = getopt_long(argc, argv, "d:n:bh", options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "d:n:bl:h", options, NULL)) != -1) {
         switch (option) {
         case 'd':
             device = optarg;
@@ -227,8 +232,11 @@ int main(int argc, char **argv)
         case 'b':
             between = true;
             break;
+        case 'l':
+            limit = strtod(optarg, NULL);
+            break;
         case 'h':
-            puts("usage: vipl-bench-connections [--device NAME] [--pairs N] [--between]");
+            puts("usage: vipl-bench-connections [--device NAME] [--pairs N] [--between] [--limit BYTES]");
             return 0;
         default:
             return 2;
@@ -239,5 +247,5 @@ int main(int argc, char **argv)
     }
     tool_catch_stop();
     bench_raise_limits();
-    return run(device, pairs, between) ? 0 : 1;
+    return run(device, pairs, between, limit) ? 0 : 1;
 }

@@ -17,6 +17,7 @@ import time
 
 import contenders
 import report
+import scale
 from tables import TABLES
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -100,7 +101,9 @@ def main():
         with SameCongestionControl() as congestion, open(rows, "w", encoding="utf-8") as raw:
             rounds = measure(machine, arguments, raw)
         with open(facts, "w", encoding="utf-8") as file:
-            json.dump(facts_of(machine, rounds, congestion.text, (before, os.getloadavg()[0])), file)
+            found = facts_of(machine, rounds, congestion.text, (before, os.getloadavg()[0]))
+            found["scale"] = [] if arguments.quick or arguments.only else scale.measure(arguments.build)
+            json.dump(found, file)
     with open(rows, encoding="utf-8") as file:
         raw_rows = [json.loads(line) for line in file]
     with open(facts, encoding="utf-8") as file:

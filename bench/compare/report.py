@@ -4,6 +4,7 @@ import os
 import statistics
 
 import plot
+import scale
 from tables import BESIDE, LIMIT, TABLES
 
 PLOTTED = ("latency-loopback", "bandwidth-loopback", "latency-tcp", "bandwidth-tcp")
@@ -85,6 +86,8 @@ def write(rows, facts, folder):
             with open(os.path.join(folder, "performance-%s.svg" % table.key), "w", encoding="utf-8") as file:
                 file.write(plot.plot(table.title, drawing))
             lines += ["", "![%s](performance-%s.svg)" % (table.title, table.key)]
+    if facts.get("scale"):
+        lines += scale.show(facts["scale"])
     lines += ["", "## Notes", ""]
     lines += ["- %s" % text for text in facts["notes"]]
     with open(os.path.join(folder, "performance.md"), "w", encoding="utf-8") as file:
