@@ -28,22 +28,6 @@ struct figures {
     double resident; /* bytes a VI of this process */
 };
 
-/* Resident bytes of this process; 0 where the system does not say. */
-static double resident_bytes(void)
-{
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-
-    if (file == NULL) {
-        return 0;
-    }
-    if (fscanf(file, "%*s %lu", &pages) != 1) {
-        pages = 0;
-    }
-    fclose(file);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE);
-}
-
 static bool create(struct bench_end *end)
 {
     VIP_VI_ATTRIBUTES attributes = {VIP_SERVICE_RELIABLE_DELIVERY, 4096, NULL, NULL, VIP_FALSE, VIP_FALSE};
@@ -94,20 +78,15 @@ static bool in_quarters(const struct bench_end *end,
     return true;
 }
 
-static void *accept_all(void *end)
-{
-    return bench_accept(end) ? end : NULL;
-}
-
 /* Both ends here, on one NIC handle. */
 static bool measure_here(struct bench_end *requester, struct figures *figures)
 {
     struct bench_end acceptor = *requester;
-    double before = resident_bytes();
+    double before = tool_resident_bytes();
     pthread_t thread;
     void *accepted = NULL;
-    bool well =
-        create(requester) && create(&acceptor) && pthread_create(&thread, NULL, accept_all, &acceptor) == 0;
+    bool well = create(requester) && create(&acceptor) &&
+                pthread_create(&thread, NULL, bench_accept_thread, &acceptor) == 0;
 
     if (well) {
         well = in_quarters(requester, bench_request, figures->connect_us);
@@ -115,7 +94,7 @@ static bool measure_here(struct bench_end *requester, struct figures *figures)
         well = well && accepted != NULL;
     }
     figures->vis = 2 * requester->count;
-    figures->resident = (resident_bytes() - before) / (double)figures->vis;
+    figures->resident = (tool_resident_bytes() - before) / (double)figures->vis;
     well = well && in_quarters(requester, disconnect, figures->disconnect_us);
     destroy(&acceptor);
     destroy(requester);
@@ -155,10 +134,10 @@ static bool measure_between(const char *device, struct bench_end *requester, str
     close(ready[1]);
     close(over[0]);
     well = tool_open(device, &requester->nic) && read(ready[0], &byte, 1) == 1;
-    before = resident_bytes();
+    before = tool_resident_bytes();
     well = well && create(requester) && in_quarters(requester, bench_request, figures->connect_us);
     figures->vis = requester->count;
-    figures->resident = (resident_bytes() - before) / (double)figures->vis;
+    figures->resident = (tool_resident_bytes() - before) / (double)figures->vis;
     well = well && in_quarters(requester, disconnect, figures->disconnect_us);
     close(over[1]);
     close(ready[0]);

@@ -50,11 +50,6 @@ static bool post_receive(struct world *world, unsigned long pair)
 
 /* ---- connecting ---------------------------------------------------------------------------------------------- */
 
-static void *accept_all(void *end)
-{
-    return bench_accept(end) ? end : NULL;
-}
-
 static bool connect_all(const struct world *world)
 {
     const struct bench_end sending = {world->nic, world->name, world->senders, world->pairs};
@@ -63,7 +58,7 @@ static bool connect_all(const struct world *world)
     void *accepted = NULL;
     bool requested;
 
-    if (pthread_create(&acceptor, NULL, accept_all, &receiving) != 0) {
+    if (pthread_create(&acceptor, NULL, bench_accept_thread, &receiving) != 0) {
         return false;
     }
     requested = bench_request(&sending, 0, sending.count);

@@ -47,6 +47,11 @@ bool bench_accept(const struct bench_end *end)
     return true;
 }
 
+void *bench_accept_thread(void *end)
+{
+    return bench_accept(end) ? end : NULL;
+}
+
 bool bench_request(const struct bench_end *end, unsigned long first, unsigned long count)
 {
     struct tool_address local;

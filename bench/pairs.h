@@ -21,6 +21,8 @@ bool bench_right(const char *what, VIP_RETURN rc);
 void bench_raise_limits(void);
 /* Accepts for all of the end's VIs. */
 bool bench_accept(const struct bench_end *end);
+/* The same as a thread's main function; NULL: it failed. */
+void *bench_accept_thread(void *end);
 /* Requests, for VIs of the end; who accepts waits, or is about to. */
 bool bench_request(const struct bench_end *end, unsigned long first, unsigned long count);
 

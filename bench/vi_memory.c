@@ -11,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <vipl/vipl.h>
+
+#include "tool_os.h"
 
 #define DEFAULT_VIS 65536ul
 #define DEFAULT_LIMIT 2048.0
@@ -34,24 +35,6 @@ static double now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-/* Resident bytes of this process, from /proc; 0 where there is none. */
-static double resident_bytes(void)
-{
-    char line[256] = "";
-    char *second;
-    FILE *file = fopen("/proc/self/statm", "r");
-
-    if (file == NULL) {
-        return 0;
-    }
-    if (fgets(line, sizeof(line), file) == NULL) {
-        line[0] = '\0';
-    }
-    fclose(file);
-    second = strchr(line, ' ');
-    return second != NULL ? (double)strtoul(second, NULL, 10) * (double)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static double heap_bytes(void)
@@ -102,17 +85,17 @@ static bool measure(VIP_NIC_HANDLE nic, VIP_VI_HANDLE *vis, struct result *resul
     if (!create(nic, vis, WARMUP_VIS) || !destroy(vis, WARMUP_VIS)) {
         return false;
     }
-    resident = resident_bytes();
+    resident = tool_resident_bytes();
     heap = heap_bytes();
     start = now_ns();
     right = create(nic, vis, result->vis);
     result->create_ns = (now_ns() - start) / count;
-    result->resident = (resident_bytes() - resident) / count;
+    result->resident = (tool_resident_bytes() - resident) / count;
     result->heap = heap < 0 ? -1 : (heap_bytes() - heap) / count;
     start = now_ns();
     right = right && destroy(vis, result->vis);
     result->destroy_ns = (now_ns() - start) / count;
-    result->left = (resident_bytes() - resident) / count;
+    result->left = (tool_resident_bytes() - resident) / count;
     return right;
 }
 

@@ -145,3 +145,18 @@ int tool_wait_child(pid_t child, uint32_t timeout_ms)
     }
     return ended == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
+
+double tool_resident_bytes(void)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    if (file == NULL) {
+        return 0;
+    }
+    if (fscanf(file, "%*s %lu", &pages) != 1) {
+        pages = 0;
+    }
+    fclose(file);
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}

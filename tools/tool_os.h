@@ -50,6 +50,9 @@ pid_t tool_fork(void);
 /* Wait for a child at most `timeout_ms`, then kill it. Returns its exit code, or -1. */
 int tool_wait_child(pid_t child, uint32_t timeout_ms);
 
+/* Resident bytes of this process; 0 where the system does not say. */
+double tool_resident_bytes(void);
+
 /* Copy out of another process's memory in one system call; false where that cannot be. */
 bool tool_peer_read(pid_t process, void *to, const void *from, size_t length);
 
