@@ -138,12 +138,20 @@ static void wake_waiters(struct vipl_queue *q)
     }
 }
 
+/* Whether anything but the program's next Done is to know of completions. */
+static bool has_watcher(const struct vipl_queue *q)
+{
+    return q->sink != NULL || q->ready_fd != NULL || !vipl_list_empty(&q->waiters) ||
+           !vipl_list_empty(&q->notifies);
+}
+
 static VIPL_APART void announce(struct vipl_queue *q, struct vipl_work *work)
 {
     deliver(q, work);
     if (!vipl_list_empty(&q->waiters)) {
         wake_waiters(q);
     }
+    q->is_watched = has_watcher(q); /* who polls after a wait is as fast as before it */
 }
 
 static inline void publish_locked(struct vipl_queue *q)
