@@ -4,7 +4,7 @@ import math
 
 WIDTH, HEIGHT = 760, 460
 LEFT, RIGHT, TOP, BOTTOM = 70, 230, 40, 50
-COLOURS = {"limit": ("#888888", "#bbbbbb"), "ours": ("#c00020",),
+COLOURS = {"limit": ("#888888", "#bbbbbb"), "ours": ("#c00020", "#600010"),
            "our put": ("#f08020", "#f0c040"),
            "peer": ("#1060c0", "#108040", "#8040a0", "#807020"), "put": ("#30a0e0",)}
 

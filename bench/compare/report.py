@@ -18,6 +18,7 @@ largest round. In a round one contender runs after the other, server and client 
 minute is in all of them. A ratio of latencies is best small, one of bandwidths and rates best large. *Beside the limit*: what the same machine did without any
 library in the same run. *Beside the best peer*: the best of the others in this table; for RDMA write, of their "put", which goes to memory that
 both processes have mapped; that is comparable with VIPL's shared memory (`VipxAllocShared()`), not with memory of a program's heap.
+A send from shared memory is shown beside the peers' sends, which come from a heap: they know no other.
 
 What a message costs in instructions, locked operations and system calls does not depend on the machine: see [counts](counts.md).
 """

@@ -45,6 +45,7 @@ LARGE, TWO = (4096, 16384, 65536, 262144, 1048576), (65536, 1048576)
 TABLES = [
     Table("latency-loopback", "One host, two processes that poll: latency one way, us", LAT, SMALL, FEW, [
         ours("loopback", LAT, "send", "VIPL send", [("shm", SHM)], ["--limits"]),
+        ours("loopback", LAT, "send", "VIPL send, shared memory", (), ["--memory", "shared"]),
         ours("loopback", LAT, "write", "VIPL RDMA write, shared memory", (), ["--memory", "shared"]),
         ours("loopback", LAT, "write", "VIPL RDMA write, heap"),
         peer("UCX tag", "ucx_perftest", c.ucx, "posix,cma", "tag_lat", LAT),
@@ -53,6 +54,7 @@ TABLES = [
         peer("Open MPI", "mpirun", c.openmpi, "vader", LAT)]),
     Table("bandwidth-loopback", "One host, two processes that poll: bandwidth, 10^6 bytes/s", BW, LARGE, TWO, [
         ours("loopback", BW, "send", "VIPL send", [("shm", SHM), ("vmread", VMREAD)], ["--limits"]),
+        ours("loopback", BW, "send", "VIPL send, shared memory", (), ["--memory", "shared"]),
         ours("loopback", BW, "write", "VIPL RDMA write, shared memory", (), ["--memory", "shared"]),
         ours("loopback", BW, "write", "VIPL RDMA write, heap"),
         peer("UCX tag", "ucx_perftest", c.ucx, "posix,cma", "tag_bw", BW),

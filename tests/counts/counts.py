@@ -73,6 +73,7 @@ SCENARIOS = [
     procs("send.8", "--op send", (550, 4, 0)),
     procs("send.4096", "--op send --size 4096"),
     procs("send.65536", "--op send --size 65536"),
+    procs("send.65536.shared_memory", "--op send --size 65536 --shared-memory", (None, None, 0)),
     procs("send.8.in_flight_64", "--op send --in-flight 64", messages=4),
     procs("write.8", "--op write", (None, None, 1)),
     procs("write.8.shared_memory", "--op write --shared-memory", (300, None, 0)),

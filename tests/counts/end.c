@@ -171,8 +171,8 @@ bool counts_connect_both(struct counts_end *one, struct counts_end *other)
            counts_right("VipConnectPeerRequest",
                         VipConnectPeerRequest(other->vi, &there.u.net, &here.u.net, COUNTS_TIMEOUT_MS)) &&
            counts_right("VipConnectPeerWait", VipConnectPeerWait(one->vi, NULL)) &&
-           counts_right("VipConnectPeerWait", VipConnectPeerWait(other->vi, NULL)) &&
-           wait_in_vain(one) && wait_in_vain(other);
+           counts_right("VipConnectPeerWait", VipConnectPeerWait(other->vi, NULL)) && wait_in_vain(one) &&
+           wait_in_vain(other);
 }
 
 static bool accept_request(struct counts_end *end, struct tool_address *listen)

@@ -10,58 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "internal.hpp"
-
-extern "C" {
-#include "backends/loopback/mapped.h"
-}
+#include "shown.hpp"
 
 using namespace unit;
 
 namespace {
-
-constexpr std::size_t kBytes = 1 << 20;
-
-/** Memory that this process shows. */
-class Shown {
-public:
-    Shown()
-    {
-        vipl_shm shm{};
-        REQUIRE(vipl_shm_create(&shm, "vipl-test", kBytes) == 0);
-        base = static_cast<unsigned char *>(shm.base);
-        vipl_shm_show(&shm);
-        CHECK(shm.fd == -1);
-    }
-    vipl_shown at(std::size_t offset, std::size_t bytes = 1) const
-    {
-        vipl_shown where{};
-        vipl_shm_shown(base + offset, bytes, &where);
-        return where;
-    }
-
-    unsigned char *base;
-};
-
-/** A link to this process itself. */
-class Link {
-public:
-    Link()
-    {
-        link.pid = getpid();
-        vipl_mutex_init(&link.tx, VIPL_RANK_BACKEND_TX);
-    }
-    ~Link() { vipl_lo_mapped_free(&link); }
-    Link(const Link &) = delete;
-    Link &operator=(const Link &) = delete;
-
-    unsigned char *find(const vipl_shown &where, std::size_t bytes = 1)
-    {
-        return vipl_lo_mapped_find(&link, &where, bytes);
-    }
-
-    lo_link link{};
-};
 
 /** A file of the process, as a hostile one would show it. */
 vipl_shown show(int fd)
@@ -93,9 +46,9 @@ TEST_CASE("only what lies in the memory is shown", "[mapped]")
     vipl_shown where{};
     vipl_shm_shown(&elsewhere, sizeof elsewhere, &where);
     CHECK(where.descriptor == 0);
-    CHECK(shown.at(kBytes - 8, 8).descriptor != 0);
-    CHECK(shown.at(kBytes - 8, 9).descriptor == 0);
-    CHECK(shown.at(0, kBytes + 1).descriptor == 0);
+    CHECK(shown.at(Shown::kBytes - 8, 8).descriptor != 0);
+    CHECK(shown.at(Shown::kBytes - 8, 9).descriptor == 0);
+    CHECK(shown.at(0, Shown::kBytes + 1).descriptor == 0);
     Link link;
     CHECK(link.find(where) == nullptr);
 }
@@ -105,9 +58,9 @@ TEST_CASE("a peer that shows an offset outside of its memory is not followed", "
     const Shown shown;
     Link link;
     vipl_shown where = shown.at(0);
-    where.offset = kBytes;
+    where.offset = Shown::kBytes;
     CHECK(link.find(where) == nullptr);
-    where.offset = kBytes - 1;
+    where.offset = Shown::kBytes - 1;
     CHECK(link.find(where) != nullptr);
     CHECK(link.find(where, 2) == nullptr);
     where.offset = ~std::uint64_t{0};
@@ -146,7 +99,7 @@ TEST_CASE("a peer that shows another file, or one that it may cut off, is not fo
     {
         const int fd = memfd_create("vipl-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         REQUIRE(fd >= 0);
-        REQUIRE(ftruncate(fd, kBytes) == 0);
+        REQUIRE(ftruncate(fd, Shown::kBytes) == 0);
         where = show(fd);
         CHECK(vipl_shm_fetch(&shm, getpid(), &where) == EPERM);
         Link link;

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "raw_peer.hpp"
+#include "shown.hpp"
 
 using namespace unit;
 
@@ -95,6 +96,27 @@ TEST_CASE("a fetched message whose send was flushed meanwhile is dropped, and th
     }
     CHECK(s.say(pull(4096, 7), list.data(), 16).total == 0);
     CHECK(s.received() == VIP_SUCCESS);
+}
+
+TEST_CASE("a message in memory that the peer shows is copied from there, whatever its addresses are",
+          "[peer]")
+{
+    const Shown shown;
+    Scene s;
+    s.memory.post_recv(s.vi, 1024, 4096);
+    const vipl_shown where = shown.at(65536, 4096);
+    std::memset(shown.base + 65536, 0x5A, 4096);
+    const std::uint64_t start = 0x1000; // nothing is there
+    std::uint64_t list[5] = {start + 65536, 4096, where.descriptor, where.inode, start};
+    lo_message message = pull(4096);
+    message.flags |= LO_FLAG_SHOWN;
+    const std::uint32_t descriptor[2] = {where.descriptor, 0};
+    std::memcpy(&list[2], descriptor, 8);
+    CHECK(s.say(message, list, sizeof list).total == 0);
+    CHECK(s.received() == VIP_SUCCESS);
+    CHECK(s.memory.data()[1024] == 0x5A);
+    CHECK(s.memory.data()[1024 + 4095] == 0x5A);
+    CHECK(s.memory.is_whole(1024, 1024 + 4096));
 }
 
 TEST_CASE("pieces that do not add up to the message end the link, and nothing is fetched", "[peer]")

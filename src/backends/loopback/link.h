@@ -35,7 +35,7 @@ struct lo_source {
 
 enum {
     LO_SEGMENT_MAGIC = 0x56504C31,
-    LO_VERSION = 3,
+    LO_VERSION = 4,
     LO_UID = 16,
     LO_GENERATION_BITS = 12,
     LO_GATES = 1024,

@@ -26,6 +26,9 @@
 #include "base/pool.h"
 #include "os/os_atomic.h"
 
+enum {
+    MOST_INLINE_SHOWN = 2048 /* measured: fetching more than that is faster than two copies */
+};
 enum { LAST_WORD_MS = 1000 }; /* for a reply that is on its way when the time is up */
 
 struct vipl_lo_registry vipl_lo_registry = {
@@ -83,6 +86,8 @@ static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_
     be->exports.fd = -1;
     be->settings_rendezvous = pull_setting();
     be->settings_inline = vipl_config_number("VIPL_LOOPBACK_INLINE", 4096, 0, 16384);
+    be->settings_inline_shown =
+        be->settings_inline < MOST_INLINE_SHOWN ? be->settings_inline : MOST_INLINE_SHOWN;
     be->settings_ring = vipl_config_number("VIPL_LOOPBACK_RING", 262144, 65536, 16777216);
     be->address.host_len = sizeof(host_address);
     memcpy(be->address.host, host_address, sizeof(host_address));

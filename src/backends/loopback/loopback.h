@@ -48,9 +48,10 @@ struct vipl_be_nic {
     struct vipl_nic *core;        /* constant */
     uint32_t settings_rendezvous; /* constant: enum lo_rendezvous */
     uint32_t settings_inline;     /* constant: bytes up to which a payload travels in the ring */
-    uint32_t settings_ring;       /* constant: bytes of a ring */
-    struct vipl_address address;  /* constant */
-    struct vipl_shm exports;      /* lo_exports; guarded by exports_lock; base NULL: it was not needed yet */
+    uint32_t settings_inline_shown; /* constant: the same, of memory that the peer may map */
+    uint32_t settings_ring;         /* constant: bytes of a ring */
+    struct vipl_address address;    /* constant */
+    struct vipl_shm exports; /* lo_exports; guarded by exports_lock; base NULL: it was not needed yet */
 };
 
 /* What a VI wants: a connection. Lives from connect to its answer; guarded by the registry. */

@@ -37,7 +37,9 @@ enum {
     LO_FLAG_LAST = 2,      /* the last chunk */
     LO_FLAG_ACK = 4,       /* the sender wants a reply for its slot */
     LO_FLAG_PLACED = 8,    /* of an RDMA Write: the data is there already */
-    LO_FLAG_AGAIN = 16     /* of an ACK: the message is to come through the ring; of a SEND: it will not */
+    LO_FLAG_AGAIN = 16,    /* of an ACK: the message is to come through the ring; of a SEND: it will not */
+    LO_FLAG_SHOWN =
+        32 /* of a RENDEZVOUS: it says as well which memory that may be mapped the message lies in */
 };
 
 /* A message's head, in a process's own memory. Unused fields are 0. */

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "backends/loopback/pieces.h"
 #include "backends/loopback/tx.h"
 #include "base/iov.h"
 #include "base/log.h"
@@ -266,31 +267,19 @@ static void on_send(struct lo_session *s, const struct lo_message *m, const unsi
     reply_send(s, m, was_refused);
 }
 
-/* The list of pieces in the peer's memory, copied out of the ring once. False: it does not add up. */
-static bool read_pieces(const struct lo_message *m, const unsigned char *payload, struct vipl_sg *out)
+/* From memory that both have mapped, or by the system. 0, or an errno value. */
+static int copy_pieces(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
+                       const struct vipl_sg *to, struct vipl_sg *from)
 {
-    uint64_t sum = 0;
-    out->count = m->bytes / 16;
-    if (m->bytes % 16 != 0 || out->count > VIPL_MAX_SEGMENTS) {
-        return false;
+    if (vipl_lo_pieces_map(link, m, payload, from)) {
+        return vipl_iov_copy(to, from) == VIPL_IOV_DONE ? 0 : EFAULT;
     }
-    for (unsigned i = 0; i < out->count; i++) {
-        uint64_t piece[2];
-        memcpy(piece, payload + (size_t)i * 16, 16);
-        out->iov[i].base = (void *)(uintptr_t)piece[0];
-        out->iov[i].len = (size_t)piece[1];
-        if (piece[1] > UINT32_MAX) {
-            return false;
-        }
-        sum += piece[1];
-    }
-    out->bytes = (size_t)sum;
-    return sum == m->total;
+    return vipl_peer_read(link->pid, to->iov, to->count, from->iov, from->count, m->total);
 }
 
 /* `again`: the system does not let us read there (any more). A page of the sender's that is not there is no such case. */
-static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const struct vipl_sg *from,
-                      bool *again)
+static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
+                      struct vipl_sg *from, bool *again)
 {
     struct vipl_sg to;
     *again = false;
@@ -298,7 +287,7 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const st
         return VIP_STATUS_REMOTE_DESC_ERROR;
     }
     trim(&to, m->total);
-    int error = vipl_peer_read(s->link->pid, to.iov, to.count, from->iov, from->count, m->total);
+    int error = copy_pieces(s->link, m, payload, &to, from);
     if (!generation_is_current(s->link, m->slot)) {
         return 0; /* the send was flushed meanwhile: what we have may be anything */
     }
@@ -321,12 +310,12 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const st
 static bool on_rendezvous(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     struct vipl_sg from;
-    if (!read_pieces(m, payload, &from)) {
+    if (!vipl_lo_pieces_read(m, payload, &from)) {
         return false;
     }
     vipl_up_recv_lock(s->vi);
     bool again;
-    uint32_t status = fetch(s, m, &from, &again);
+    uint32_t status = fetch(s, m, payload, &from, &again);
     vipl_up_recv_unlock(s->vi);
     if (again) {
         return request_again(s, m);

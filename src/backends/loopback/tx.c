@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/loopback/direct.h"
+#include "backends/loopback/pieces.h"
 #include "backends/loopback/quick.h"
 #include "backends/loopback/rx.h"
 #include "base/iov.h"
@@ -18,8 +19,8 @@
 
 enum {
     MOST_A_TURN = 256,
-    PIECE_BYTES = 16,                              /* of a rendezvous send: address and length */
-    ENOUGH_ROOM = VIPL_MAX_SEGMENTS * PIECE_BYTES, /* for the largest message that is not cut into chunks */
+    ENOUGH_ROOM = VIPL_MAX_SEGMENTS * LO_PIECE +
+                  LO_SHOWN_BEHIND, /* for the largest message that is not cut into chunks */
 };
 
 /* --- making and ending a session; the registry's lock or nothing is held --- */
@@ -405,10 +406,11 @@ static enum vipl_posted send_through_ring(struct lo_session *session, struct vip
 }
 
 /* The message stays where it is; the receiver fetches it. */
-static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_send *send)
+static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_send *send,
+                                        const struct lo_pieces *pieces)
 {
     struct lo_link *link = session->link;
-    uint32_t bytes = send->local.count * PIECE_BYTES;
+    uint32_t bytes = vipl_lo_pieces_bytes(pieces);
     vipl_mutex_lock(&link->tx);
     unsigned char *payload = vipl_lo_ring_claim(&link->out, bytes, false);
     uint32_t slot = payload == NULL ? 0 : take_slot(session, send);
@@ -416,14 +418,12 @@ static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_
         vipl_mutex_unlock(&link->tx);
         return block(session);
     }
-    for (unsigned i = 0; i < send->local.count; i++) {
-        uint64_t piece[2] = {(uint64_t)(uintptr_t)send->local.iov[i].base, send->local.iov[i].len};
-        memcpy(payload + (size_t)i * PIECE_BYTES, piece, PIECE_BYTES);
-    }
+    vipl_lo_pieces_put(payload, pieces);
     link->request_slots[lo_slot_number(slot)].rendezvous = true;
     struct lo_message message = {
         .type = LO_RENDEZVOUS,
-        .flags = (uint8_t)(LO_FLAG_LAST | LO_FLAG_ACK | (send->immediate ? LO_FLAG_IMMEDIATE : 0)),
+        .flags = (uint8_t)(LO_FLAG_LAST | LO_FLAG_ACK | (send->immediate ? LO_FLAG_IMMEDIATE : 0) |
+                           (pieces->are_shown ? LO_FLAG_SHOWN : 0)),
         .session = session->peer_number,
         .bytes = bytes,
         .slot = slot,
@@ -502,11 +502,30 @@ static inline bool put_short(struct lo_session *session, const void *from, uint3
     return true;
 }
 
+/* Whether the peer may map the memory, so that it is better to let it fetch so much than to copy it twice. */
+static VIPL_APART bool is_shown(const void *from, size_t bytes)
+{
+    struct vipl_shown shown;
+    vipl_shm_shown(from, bytes, &shown);
+    return shown.descriptor != 0;
+}
+
 VIPL_APART bool vipl_lo_session_send_short(struct lo_session *session, const void *from, size_t bytes)
 {
     const struct lo_link *link = session->link;
     return vipl_load_relaxed(&link->dead) == 0 && bytes <= link->be->settings_inline &&
+           (VIPL_OFTEN(bytes <= link->be->settings_inline_shown) || !is_shown(from, bytes)) &&
            put_short(session, from, (uint32_t)bytes, NULL);
+}
+
+/* Whether the receiver is to fetch the message from where it is. */
+static bool is_large(const struct vipl_be_nic *be, const struct vipl_send *send, struct lo_pieces *pieces)
+{
+    if (send->local.bytes <= be->settings_inline_shown) {
+        return false;
+    }
+    vipl_lo_pieces_find(pieces, &send->local);
+    return pieces->are_shown || send->local.bytes > be->settings_inline;
 }
 
 enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send)
@@ -518,7 +537,8 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
     if (send->op != VIP_CONTROL_OP_SENDRECV) {
         return send_rdma(session, send);
     }
-    bool large = send->local.bytes > session->link->be->settings_inline;
+    struct lo_pieces pieces;
+    bool large = is_large(session->link->be, send, &pieces);
     if (!large && send->local.count == 1 && !wants_reply(send) && !vipl_iov_is_safe() &&
         put_short(session, send->local.iov[0].base, (uint32_t)send->local.bytes,
                   send->immediate ? &send->immediate_data : NULL)) {
@@ -526,7 +546,7 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
         return VIPL_POSTED_DONE;
     }
     if (large && session->tx_offset == 0 && vipl_load_relaxed(&session->link->peer_direct_access) != 0) {
-        return send_rendezvous(session, send);
+        return send_rendezvous(session, send, &pieces);
     }
     return send_through_ring(session, send, 0);
 }

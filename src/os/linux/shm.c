@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/os_atomic.h"
 #include "os/os_mutex.h"
 
 enum { LOCK_RANK = 30 }; /* above all that core has; below the heap's */
@@ -34,8 +35,10 @@ static struct {
 
 /* What this process shows. */
 static struct {
+    uint32_t
+        something; /* atomic: there is some; written under lock, read without: most programs show nothing */
     struct vipl_mutex lock; /* guards all below */
-    struct vipl_shm shm;    /* base NULL: nothing */
+    struct vipl_shm shm;    /* fd -1: nothing */
     uint64_t inode;
 } shown = {.lock = VIPL_MUTEX_INIT(LOCK_RANK), .shm = {.fd = -1}};
 
@@ -252,6 +255,7 @@ void vipl_shm_abandon(void)
     vipl_mutex_init(&retired.lock, LOCK_RANK);
     vipl_mutex_init(&shown.lock, LOCK_RANK);
     retired.first = NULL;
+    shown.something = 0;
     shown.shm = (struct vipl_shm){.fd = -1}; /* the descriptor was the parent's */
 }
 
@@ -266,6 +270,7 @@ void vipl_shm_show(struct vipl_shm *shm)
         before = shown.shm;
         shown.shm = *shm;
         shown.inode = st.st_ino;
+        vipl_store_relaxed(&shown.something, 1);
         vipl_mutex_unlock(&shown.lock);
     }
     vipl_shm_close_fd(&before);
@@ -275,6 +280,9 @@ void vipl_shm_show(struct vipl_shm *shm)
 void vipl_shm_shown(const void *address, size_t bytes, struct vipl_shown *out)
 {
     *out = (struct vipl_shown){0};
+    if (vipl_load_relaxed(&shown.something) == 0) {
+        return;
+    }
     vipl_mutex_lock(&shown.lock);
     uintptr_t offset = (uintptr_t)address - (uintptr_t)shown.shm.base;
     if (shown.shm.fd >= 0 && offset < shown.shm.bytes && bytes <= shown.shm.bytes - offset) {
