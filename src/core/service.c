@@ -21,8 +21,9 @@ enum {
     POLLS = 16, /* calls between two looks that tell a program which polls from one which posts */
     LEAST_PAUSE_US = 50,
     MOST_PAUSE_US = 1000,
-    QUIET = 4,       /* pauses without a summons, after which the thread goes to sleep */
-    LEAST_TRUST = 4, /* looks; twice as many after each time that the program was misjudged */
+    PATIENCE_US = 1000, /* with summonses that keep coming */
+    QUIET = 4,          /* pauses without a summons, after which the thread goes to sleep */
+    LEAST_TRUST = 4,    /* looks; twice as many after each time that the program was misjudged */
     MOST_TRUST = 65536,
     MOST_ERRORS = 1024, /* that wait to be reported */
     HEAR_MS = 1000      /* how long the thread may take to notice that it is to end */
@@ -230,7 +231,7 @@ static bool steps_back(struct vipl_nic *nic, struct view *view)
 bool vipl_up_summon(struct vipl_nic *nic)
 {
     struct vipl_service *service = &nic->service;
-    bool before = vipl_exchange(&service->summoned, 1) != 0;
+    bool before = vipl_exchange(&service->summoned, VIPL_JUST_SUMMONED) != VIPL_NOT_SUMMONED;
     uint32_t attention = vipl_load_ordered(&service->attention);
     if (attention == VIPL_AWAY) {
         return nic->progress_mode ==
@@ -249,7 +250,8 @@ bool vipl_up_summon(struct vipl_nic *nic)
 /* Whether it was summoned, and there was still something to do. */
 static bool heed(struct vipl_nic *nic, bool *summoned)
 {
-    *summoned = vipl_exchange(&nic->service.summoned, 0) != 0; /* pairs with vipl_up_summon() */
+    *summoned = vipl_exchange(&nic->service.summoned, VIPL_NOT_SUMMONED) !=
+                VIPL_NOT_SUMMONED; /* pairs with vipl_up_summon() */
     bool acts = *summoned && nic->ops->tend(nic->be);
     vipl_deferred_run();
     return acts;
@@ -263,17 +265,30 @@ static bool has_calls(struct vipl_service *service)
     return calls;
 }
 
+/* Whether it was summoned during the last pause; that is an earlier summons by the next time. */
+static bool is_summoned_again(struct vipl_service *service)
+{
+    return vipl_compare_exchange(&service->summoned, VIPL_JUST_SUMMONED, VIPL_SUMMONED);
+}
+
 static void stand_by(struct vipl_nic *nic, struct view *view)
 {
     struct vipl_service *service = &nic->service;
+    uint32_t waited_us = 0;
     vipl_store_ordered(&service->attention, VIPL_STANDING_BY);
     for (unsigned quiet = 0; quiet < QUIET && !has_calls(service);) {
         bool summoned;
-        vipl_pause((uint64_t)view->pause_us * 1000);
-        bool acts = heed(nic, &summoned);
         uint32_t longer = view->pause_us * 2 < MOST_PAUSE_US ? view->pause_us * 2 : MOST_PAUSE_US;
+        vipl_pause((uint64_t)view->pause_us * 1000);
+        waited_us += view->pause_us;
+        if (waited_us < PATIENCE_US && is_summoned_again(service)) {
+            view->pause_us = longer;
+            continue;
+        }
+        bool acts = heed(nic, &summoned);
         view->pause_us = acts ? LEAST_PAUSE_US : longer;
         quiet = summoned ? 0 : quiet + 1;
+        waited_us = 0;
     }
     vipl_store_ordered(&service->attention, VIPL_ASLEEP);
 }
@@ -281,11 +296,11 @@ static void stand_by(struct vipl_nic *nic, struct view *view)
 /* False: there may be more to do before the thread sleeps. */
 static bool stood_by(struct vipl_nic *nic, struct view *view)
 {
-    if (vipl_load_ordered(&nic->service.summoned) == 0) {
+    if (vipl_load_ordered(&nic->service.summoned) == VIPL_NOT_SUMMONED) {
         return true;
     }
     stand_by(nic, view);
-    return vipl_load_ordered(&nic->service.summoned) == 0;
+    return vipl_load_ordered(&nic->service.summoned) == VIPL_NOT_SUMMONED;
 }
 
 /* Nobody is summoned while it is in a handler. */

@@ -82,6 +82,8 @@ void counts_mark(bool counted);
 
 /* From now on the library's clock stands still: what it does after some time is not counted by chance. */
 void counts_stop_clock(void);
+/* From now on the library's random numbers are the same each time; others for another number. */
+void counts_choose_chance(uint64_t number);
 
 /* An end on `nic`, which has memory and a VI that is not connected; NULL: it opens the device. */
 bool counts_end_create(const struct counts_plan *plan, VIP_NIC_HANDLE nic, struct counts_end *end);

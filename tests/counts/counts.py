@@ -85,6 +85,7 @@ SCENARIOS = [
     procs("connect", "--op connect", (None, None, 8), messages=1, parts=48, only_calls=True),
     tcp("send.8", "--op send", (1200, None, 2)),
     tcp("send.8.in_flight_64", "--op send --in-flight 64", (None, None, 1 / 15), messages=4),
+    tcp("send.4096.in_flight_64", "--op send --size 4096 --in-flight 64", messages=4),
     tcp("send.1M", "--op send --size 1048576", messages=4, only_calls=True),
     tcp("write.8.ping_pong", "--op ping-pong"),
     tcp("empty_poll", "--op poll", (150, None, 1), ends=("first",)),

@@ -103,6 +103,7 @@ int main(int argc, char **argv)
     if (optind != argc) {
         return TOOL_USAGE;
     }
+    counts_choose_chance(plan.second ? 2 : 1);
     if (plan.line < 0) {
         right = counts_run_alone(&plan);
     } else {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What counts.py sees, and the clock. valgrind writes its counts out at each entry into counts_mark(), and lists the system call
+ * What counts.py sees, the clock, and chance. valgrind writes its counts out at each entry into counts_mark(), and lists the system call
  * that it makes, so both lists have the same parts.
  */
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 /* The program has one thread, and only the library's may ask for the time meanwhile: written before it is counted. */
 static bool stopped;
 static struct timespec stopped_at;
+static uint64_t chance;
 
 __attribute__((noinline, noclone, visibility("default"))) void counts_mark(bool counted)
 {
@@ -28,6 +30,24 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
         return 0;
     }
     return (int)syscall(SYS_clock_gettime, clock, now);
+}
+
+/* As is this one. The system is asked all the same, because calls are counted. */
+__attribute__((visibility("default"))) ssize_t getrandom(void *bytes, size_t length, unsigned flags)
+{
+    long got = syscall(SYS_getrandom, bytes, length, flags);
+    unsigned char *at = bytes;
+
+    for (long i = 0; i < got; i++) {
+        chance = chance * 6364136223846793005u + 1442695040888963407u;
+        at[i] = (unsigned char)(chance >> 56);
+    }
+    return got;
+}
+
+void counts_choose_chance(uint64_t number)
+{
+    chance = number;
 }
 
 void counts_stop_clock(void)

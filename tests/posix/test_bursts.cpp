@@ -19,16 +19,18 @@ using namespace vipl_conformance;
 namespace {
 
 constexpr unsigned kBurst = 64, kBytes = 16;
+constexpr unsigned kSizes[] = {kBytes, 4096, 20000}; // copied into a burst, or not
 
 /** Two connected VIs, and so many receives. */
 struct Pair : ConnectedPair {
-    explicit Pair(unsigned receives)
+    explicit Pair(unsigned receives, unsigned size = kBytes)
+        : out(client_memory.bytes(size)), in(server_memory.bytes(size))
     {
         for (unsigned i = 0; i < receives; ++i) {
-            post_recv(server, server_memory.transfer(server_memory.bytes(kBytes)));
+            post_recv(server, server_memory.transfer(in));
         }
     }
-    void post() { post_send(client, client_memory.transfer(client_memory.bytes(kBytes))); }
+    void post() { post_send(client, client_memory.transfer(out)); }
     void post(unsigned count)
     {
         for (unsigned i = 0; i < count; ++i) {
@@ -47,6 +49,8 @@ struct Pair : ConnectedPair {
             sent(client);
         }
     }
+
+    Span out, in;
 };
 
 /** What a child was told. */
@@ -70,27 +74,104 @@ private:
     Books *books_;
 };
 
-/** Posts bursts and takes note of each send that is complete, until it has been told so often enough to be killed. */
-void send_bursts(const std::string &to, unsigned enough, Books &books)
-{
-    const Nic nic;
-    Memory memory(nic);
-    const Vi vi(nic);
-    std::vector<Work> works;
-    for (unsigned i = 0; i < kBurst; ++i) {
-        works.push_back(memory.transfer(memory.bytes(kBytes)));
-    }
-    REQUIRE_VIP(request(vi, nic.address(to + "c"), nic.address(to)));
-    for (unsigned posted = 0, open = 0;; --open) {
-        for (; open < kBurst; ++open, ++posted) {
-            post_send(vi, works[posted % kBurst]);
+/** What the child posts, on a VI that is connected. */
+class Sender {
+public:
+    Sender(const std::string &to, unsigned size) : memory_(nic_), vi_(nic_)
+    {
+        const Span out = memory_.bytes(size);
+        for (unsigned i = 0; i < kBurst; ++i) {
+            works_.push_back(memory_.transfer(out));
         }
-        sent(vi);
+        post_recv(vi_, memory_.transfer(memory_.bytes(kBytes)));
+        REQUIRE_VIP(request(vi_, nic_.address(to + "c"), nic_.address(to)));
+    }
+    /** Until so many are open. */
+    void post(unsigned most = kBurst)
+    {
+        for (; open_ < most; ++open_, ++posted_) {
+            post_send(vi_, works_[posted_ % kBurst]);
+        }
+    }
+    void sent_one()
+    {
+        sent(vi_);
+        --open_;
+    }
+
+private:
+    const Nic nic_;
+    Memory memory_;
+    const Vi vi_;
+    std::vector<Work> works_;
+    unsigned posted_ = 0, open_ = 0;
+};
+
+/** Posts bursts and takes note of each send that is complete, until it has been told so often enough to be killed. */
+void send_bursts(const std::string &to, unsigned size, unsigned enough, Books &books)
+{
+    for (Sender sender(to, size);;) {
+        sender.post();
+        sender.sent_one();
         if (++books.told == enough) {
             raise(SIGKILL);
         }
     }
 }
+
+/** One burst, of which all is told as complete. It is killed when there is something that it has not received: for that the system
+    resets the connection, and sends nothing more. */
+void send_until_unread(const ParentLine &line, const std::string &to, unsigned size, unsigned enough,
+                       Books &books)
+{
+    setenv("VIPL_PROGRESS", "inline", 1); // nothing leaves but in its own calls
+    Sender sender(to, size);
+    sender.post(enough);
+    for (; books.told < enough; ++books.told) {
+        sender.sent_one();
+    }
+    line.tell();
+    line.await(); // something has come
+    raise(SIGKILL);
+}
+
+/** The other end of a child's connection. */
+struct Receiver {
+    explicit Receiver(unsigned receives, unsigned size) : memory(nic), vi(nic), in(memory.bytes(size))
+    {
+        for (unsigned i = 0; i < receives; ++i) {
+            post_recv(vi, memory.transfer(in));
+        }
+    }
+    void connect(Forked &child, const std::string &name)
+    {
+        std::future<Incoming> incoming =
+            std::async(std::launch::async, [&] { return wait_for_request(nic, nic.address(name)); });
+        child.tell();
+        REQUIRE_VIP(VipConnectAccept(incoming.get().connection, vi));
+    }
+    /** How many messages came of a child that was killed. */
+    unsigned came()
+    {
+        VIP_DESCRIPTOR *done = nullptr;
+        unsigned count = 0;
+        vi.await(VIP_STATE_ERROR);
+        while (VipRecvDone(vi, &done) == VIP_SUCCESS) {
+            ++count;
+        }
+        REQUIRE_VIP(VipDisconnect(vi));
+        while (VipRecvDone(vi, &done) != VIP_NOT_DONE) {
+        }
+        while (VipSendDone(vi, &done) != VIP_NOT_DONE) {
+        }
+        return count;
+    }
+
+    const Nic nic;
+    Memory memory;
+    const Vi vi;
+    const Span in;
+};
 
 } // namespace
 
@@ -106,57 +187,68 @@ TEST_CASE("a message that is posted alone leaves in the post", "[VipPostSend][po
 
 TEST_CASE("a burst arrives though its program calls nothing more", "[VipPostSend][posix][private]")
 {
-    Pair pair(4 * kBurst);
-    for (unsigned i = 0; i < 4; ++i) {
-        pair.post(kBurst);
-        pair.expect_received(kBurst);
-        pair.expect_sent(kBurst);
+    for (const unsigned size : kSizes) {
+        Pair pair(4 * kBurst, size);
+        for (unsigned i = 0; i < 4; ++i) {
+            pair.post(kBurst);
+            pair.expect_received(kBurst);
+            pair.expect_sent(kBurst);
+        }
     }
 }
 
 TEST_CASE("a burst arrives while the library's thread is in a handler", "[VipPostSend][posix][private]")
 {
-    Pair pair(kBurst + 1);
-    HeldHandler held;
-    REQUIRE_VIP(VipSendNotify(pair.client, &held, HeldHandler::handler));
-    pair.post();
-    held.await();
-    pair.post(kBurst);
-    pair.expect_received(kBurst + 1);
-    held.release();
-    pair.expect_sent(kBurst);
+    for (const unsigned size : kSizes) {
+        Pair pair(kBurst + 1, size);
+        HeldHandler held;
+        REQUIRE_VIP(VipSendNotify(pair.client, &held, HeldHandler::handler));
+        pair.post();
+        held.await();
+        pair.post(kBurst);
+        pair.expect_received(kBurst + 1);
+        held.release();
+        pair.expect_sent(kBurst);
+    }
 }
 
 TEST_CASE("a program that is killed in a burst loses nothing that it was told is complete",
           "[VipSendDone][posix][private][fork]")
 {
-    for (const unsigned enough : {1u, 2u, kBurst - 1, kBurst, kBurst + 1, 8 * kBurst + 3}) {
-        const SharedBooks books;
-        const std::string name = unique_discriminator();
-        Forked child([&](const ParentLine &line) {
-            line.await();
-            send_bursts(name, enough, *books.operator->());
-        });
-        const Nic nic;
-        Memory memory(nic);
-        const Vi vi(nic);
-        for (unsigned i = 0; i < enough + 2 * kBurst; ++i) {
-            post_recv(vi, memory.transfer(memory.bytes(kBytes)));
+    for (const unsigned size : {kBytes, 4096u}) {
+        for (const unsigned enough : {1u, 2u, kBurst - 1, kBurst, kBurst + 1, 8 * kBurst + 3}) {
+            const SharedBooks books;
+            const std::string name = unique_discriminator();
+            Forked child([&](const ParentLine &line) {
+                line.await();
+                send_bursts(name, size, enough, *books.operator->());
+            });
+            Receiver receiver(enough + 2 * kBurst, size);
+            receiver.connect(child, name);
+            child.finish_with_signal(SIGKILL);
+            EXPECT(receiver.came() >= books->told);
         }
-        std::future<Incoming> incoming =
-            std::async(std::launch::async, [&] { return wait_for_request(nic, nic.address(name)); });
-        child.tell();
-        REQUIRE_VIP(VipConnectAccept(incoming.get().connection, vi));
-        child.finish_with_signal(SIGKILL);
-        vi.await(VIP_STATE_ERROR);
-        unsigned came = 0;
-        VIP_DESCRIPTOR *done = nullptr;
-        while (VipRecvDone(vi, &done) == VIP_SUCCESS) {
-            ++came;
-        }
-        EXPECT(came >= books->told);
-        REQUIRE_VIP(VipDisconnect(vi));
-        while (VipRecvDone(vi, &done) != VIP_NOT_DONE) {
+    }
+}
+
+TEST_CASE("a program that is killed before it has received all loses nothing that it was told is complete",
+          "[VipSendDone][posix][private][fork]")
+{
+    for (const unsigned size : kSizes) {
+        for (const unsigned enough : {1u, 2u, 3u, kBurst}) {
+            const SharedBooks books;
+            const std::string name = unique_discriminator();
+            Forked child([&](const ParentLine &line) {
+                line.await();
+                send_until_unread(line, name, size, enough, *books.operator->());
+            });
+            Receiver receiver(enough + 2 * kBurst, size);
+            receiver.connect(child, name);
+            child.await();
+            post_send(receiver.vi, receiver.memory.transfer(receiver.memory.bytes(kBytes)));
+            child.tell();
+            child.finish_with_signal(SIGKILL);
+            EXPECT(receiver.came() >= books->told);
         }
     }
 }

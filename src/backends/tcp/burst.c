@@ -2,6 +2,7 @@
 /* What leaves together. */
 #include "backends/tcp/burst.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #include "backends/tcp/conn.h"
@@ -65,6 +66,16 @@ bool vipl_tcp_burst_add(struct tcp_conn *conn, const struct vipl_iov *pieces, un
     return true;
 }
 
+/* What is in `data` has left, so its bytes end there at 0: with those that leave next. */
+void vipl_tcp_burst_stay(struct tcp_conn *conn, const struct vipl_send *send)
+{
+    assert(!vipl_tcp_burst_is_unsent(conn->tx.burst));
+    conn->tx.stays = true;
+    if (send != NULL) {
+        vipl_tcp_burst_end_send(conn, send);
+    }
+}
+
 void vipl_tcp_burst_end_send(struct tcp_conn *conn, const struct vipl_send *send)
 {
     struct tcp_burst *burst = conn->tx.burst;
@@ -83,6 +94,17 @@ static void count_gone(struct tcp_burst *burst)
     }
 }
 
+/* What the system has, it sends. */
+static void push(struct tcp_conn *conn)
+{
+    struct tcp_sending *tx = &conn->tx;
+    if (tx->stays) {
+        vipl_socket_push(conn->fd);
+        tx->stays = false;
+        count_gone(tx->burst);
+    }
+}
+
 bool vipl_tcp_burst_flush(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
@@ -91,6 +113,7 @@ bool vipl_tcp_burst_flush(struct tcp_conn *conn)
         return true;
     }
     if (tx->closed) { /* the connection is about to fail, and the sends are flushed */
+        push(conn);
         burst->bytes = burst->left = 0;
         burst->sends = burst->gone;
         return false;
@@ -98,13 +121,23 @@ bool vipl_tcp_burst_flush(struct tcp_conn *conn)
     size_t sent = 0;
     struct vipl_iov rest = {burst->data + burst->left, burst->bytes - burst->left};
     vipl_tcp_note_activity(conn->nic);
-    int error = vipl_socket_send(conn->fd, &rest, 1, &sent);
+    int error = vipl_socket_send(conn->fd, &rest, 1, false, &sent);
     tx->closed |=
         error != 0 && error != EAGAIN; /* the receiving side meets the error too, and the VI fails there */
     burst->left += sent;
     burst->answer = false;
-    count_gone(burst);
+    tx->stays = tx->stays && sent == 0; /* what is sent without a word of more pushes what came before */
+    if (!tx->stays) {
+        count_gone(burst);
+    }
     return burst->bytes == 0;
+}
+
+bool vipl_tcp_burst_leave(struct tcp_conn *conn)
+{
+    bool all = vipl_tcp_burst_flush(conn);
+    push(conn);
+    return all;
 }
 
 /* What core has not been told of, as much as there is room for. */
@@ -136,7 +169,7 @@ bool vipl_tcp_burst_tend(struct tcp_conn *conn)
     do {
         vipl_mutex_lock(&tx->lock);
         tx->rides = tx->rides && !(tx->burst != NULL && tx->burst->answer);
-        rest = !vipl_tcp_burst_flush(conn) && !tx->closed;
+        rest = !vipl_tcp_burst_leave(conn) && !tx->closed;
         count = tx->burst == NULL ? 0 : take_gone(tx->burst, gone);
         drop_if_empty(conn);
         vipl_mutex_unlock(&tx->lock);

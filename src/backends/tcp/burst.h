@@ -5,7 +5,10 @@
  * when there is no more room, or when the service thread comes, which is asked to. An answer to the peer is collected too,
  * where the program has posted something right behind the last one: so it takes this one along.
  *
- * A send is complete when the system has its last byte, never before; core is told so at the next look.
+ * Longer messages (TCP_BURST_EACH) are not copied. They are sent by a call each, but as a part of the burst: the system may keep what
+ * does not fill a packet, and puts the next message behind it. At the burst's end it is told to send all.
+ *
+ * A send is complete when the system has its last byte and does not keep it, never before; core is told so at the next look.
  */
 #ifndef VIPL_TCP_BURST_H
 #define VIPL_TCP_BURST_H
@@ -59,6 +62,11 @@ static inline bool vipl_tcp_burst_is_unsent(const struct tcp_burst *burst)
 }
 /* As much of it as the socket takes. True: nothing is left of it, the stream is between two messages. */
 bool vipl_tcp_burst_flush(struct tcp_conn *conn);
+/* A message that was sent by itself, while nothing is collected, belongs to the burst all the same: the system may keep its end. The
+ * send is complete when that is pushed; NULL: when the peer says so. There is room for one more. */
+void vipl_tcp_burst_stay(struct tcp_conn *conn, const struct vipl_send *send);
+/* All of it leaves, as far as the socket takes it: what is collected, and what the system keeps. True as above. */
+bool vipl_tcp_burst_leave(struct tcp_conn *conn);
 
 /* A look, for the device's lock is held, and no other: what there is leaves, and core is told. True: the socket has no room for
  * the rest. */

@@ -95,7 +95,7 @@ static int flush(struct tcp_conn *conn)
     struct tcp_marking *m = conn->marking;
     struct vipl_iov rest = {m->marked + m->sent, m->have - m->sent};
     size_t n = 0;
-    int error = vipl_socket_send(conn->fd, &rest, 1, &n);
+    int error = vipl_socket_send(conn->fd, &rest, 1, false, &n);
     m->sent += n;
     return error == 0 && n < rest.len ? EAGAIN : error;
 }

@@ -294,13 +294,13 @@ static void advance(struct tcp_cursor *at, const struct tcp_batch *batch, size_t
 
 /* One system call for the whole batch. A short batch goes as one piece: to copy it costs less than what the
  * kernel does for three. */
-static int send_batch(struct tcp_conn *conn, const struct tcp_batch *batch, size_t *sent)
+static int send_batch(struct tcp_conn *conn, const struct tcp_batch *batch, bool more, size_t *sent)
 {
     uint8_t flat[FLAT];
     struct vipl_iov one = {flat, batch->bytes};
     size_t at = 0;
     if (batch->bytes > sizeof(flat)) {
-        return vipl_socket_send(conn->fd, batch->pieces, batch->count, sent);
+        return vipl_socket_send(conn->fd, batch->pieces, batch->count, more, sent);
     }
     for (unsigned i = 0; i < batch->count; i++) {
         if (!vipl_iov_bytes(flat + at, batch->pieces[i].base, batch->pieces[i].len)) {
@@ -308,12 +308,12 @@ static int send_batch(struct tcp_conn *conn, const struct tcp_batch *batch, size
         }
         at += batch->pieces[i].len;
     }
-    return vipl_socket_send(conn->fd, &one, 1, sent);
+    return vipl_socket_send(conn->fd, &one, 1, more, sent);
 }
 
 /* Sends the batch, and moves the cursor. 0: all of it went; EAGAIN: there is no room for the rest; EFAULT: what
  * comes next is memory of the program's that is not there. */
-static int emit(struct tcp_conn *conn, const struct tcp_batch *batch, struct tcp_cursor *at)
+static int emit(struct tcp_conn *conn, const struct tcp_batch *batch, bool more, struct tcp_cursor *at)
 {
     size_t sent = 0;
     vipl_tcp_note_activity(conn->nic);
@@ -323,19 +323,21 @@ static int emit(struct tcp_conn *conn, const struct tcp_batch *batch, struct tcp
     if (conn->marking != NULL) {
         return vipl_tcp_send_marked(conn, batch->pieces, batch->count, at);
     }
-    int error = send_batch(conn, batch, &sent);
+    int error = send_batch(conn, batch, more, &sent);
     advance(at, batch, sent);
     return error == 0 && sent < batch->bytes ? EAGAIN : error;
 }
 
-/* As much of the message as the socket takes. 0: all; EAGAIN: not all; EFAULT: the rest is not there. */
-int vipl_tcp_push(struct tcp_conn *conn, const struct tcp_message *m)
+/* As much of the message as the socket takes. 0: all; EAGAIN: not all; EFAULT: the rest is not there. `more`: the system may keep
+ * what does not fill a packet. */
+int vipl_tcp_push(struct tcp_conn *conn, const struct tcp_message *m, bool more)
 {
     struct tcp_sending *tx = &conn->tx;
     struct tcp_batch batch; /* large, so not cleared: vipl_tcp_fill_batch() fills what is used */
     while (tx->at.frame < m->frames) {
         vipl_tcp_fill_batch(&batch, conn, m);
-        int error = emit(conn, &batch, &tx->at);
+        bool is_last = tx->at.frame + batch.frames == m->frames;
+        int error = emit(conn, &batch, more || !is_last, &tx->at);
         if (error != 0 && error != EAGAIN && error != EFAULT) {
             tx->closed = true; /* the receiving side meets the error too, and the VI fails there */
             error = EAGAIN;
@@ -365,7 +367,7 @@ int vipl_tcp_emit_small(struct tcp_conn *conn, struct tcp_batch *batch, struct t
 {
     clear_batch(batch);
     add_frame(batch, conn, NULL, 0);
-    return emit(conn, batch, at);
+    return emit(conn, batch, false, at);
 }
 
 /* --- plain messages --- */

@@ -64,7 +64,7 @@ unsigned vipl_tcp_all_frames(const struct tcp_conn *conn, const struct vipl_send
 /* What comes next of the message, from the cursor of the connection on. */
 void vipl_tcp_fill_batch(struct tcp_batch *batch, const struct tcp_conn *conn, const struct tcp_message *m);
 /* As much of the message as the socket takes. 0: all; EAGAIN: not all; EFAULT: the rest is not there. */
-int vipl_tcp_push(struct tcp_conn *conn, const struct tcp_message *m);
+int vipl_tcp_push(struct tcp_conn *conn, const struct tcp_message *m, bool more);
 
 /* A batch of one FPDU without payload: its header, and what else there is. */
 void vipl_tcp_begin_small(struct tcp_batch *batch, const struct vipl_ddp *ddp, const uint8_t *more,

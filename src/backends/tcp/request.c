@@ -113,7 +113,7 @@ int vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
     vipl_mpa_start_write(frame, &start);
     struct vipl_iov all = {frame, (size_t)(end - frame)};
     size_t sent = 0;
-    int error = vipl_socket_send(conn->fd, &all, 1, &sent);
+    int error = vipl_socket_send(conn->fd, &all, 1, false, &sent);
     return error == 0 && sent < all.len ? ENOBUFS : error; /* the socket's buffer is empty */
 }
 

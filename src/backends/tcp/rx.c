@@ -22,7 +22,7 @@
 
 enum {
     DIRECT_LEAST = 8 * 1024, /* missing payload that is worth a system call of its own */
-    LARGE = 16 * 1024,       /* bytes of an FPDU after which more of its kind are expected */
+    LARGE = 48 * 1024,       /* bytes of an FPDU after which more of its kind are expected */
     EXPECTED = 4,            /* smaller FPDUs that may come in between */
     ROOM = 512,              /* bytes that are then received in addition: the head of the next */
     ITEM = 8                 /* bytes that are stored whole */

@@ -127,12 +127,20 @@ static enum vipl_posted collect_batch(struct tcp_conn *conn, const struct tcp_ba
     return VIPL_POSTED_PENDING;
 }
 
-static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send)
+/* `stays`: what does not fill a packet may wait for what follows, and the send is not complete before. */
+static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send,
+                                  bool stays)
 {
     conn->tx.op = send->op;
-    switch (vipl_tcp_push(conn, m)) {
+    switch (vipl_tcp_push(conn, m, stays)) {
     case 0:
-        return sent(conn, send);
+        if (sent(conn, send) == VIPL_POSTED_DONE && !stays) {
+            return VIPL_POSTED_DONE;
+        }
+        if (stays) {
+            vipl_tcp_burst_stay(conn, vipl_tcp_confirms(conn, send) ? NULL : send);
+        }
+        return VIPL_POSTED_PENDING;
     case EFAULT:
         end_half(conn, send);
         return VIPL_POSTED_DONE;
@@ -153,7 +161,7 @@ static enum vipl_posted send_plain(struct tcp_conn *conn, struct vipl_send *send
         return VIPL_POSTED_DONE;
     }
     vipl_tcp_note_activity(conn->nic);
-    int error = vipl_socket_send(conn->fd, &all, 1, &gone);
+    int error = vipl_socket_send(conn->fd, &all, 1, false, &gone);
     if (gone == all.len) {
         return sent(conn, send);
     }
@@ -191,6 +199,13 @@ static enum vipl_posted collect(struct tcp_conn *conn, const struct tcp_message 
     return vipl_tcp_burst_has_room(conn, batch.bytes) ? collect_batch(conn, &batch, send) : VIPL_POSTED_AGAIN;
 }
 
+/* Whether a message that follows another goes to the system as a part of the same burst: one that fills no packet by itself. */
+static bool may_stay(struct tcp_conn *conn, const struct tcp_message *m)
+{
+    return m->memory->bytes < TCP_SEGMENT && !conn->foreign && conn->marking == NULL &&
+           vipl_tcp_burst_has_room(conn, 0);
+}
+
 /* What can be sent is sent, or collected. *summons: for the latter. */
 static enum vipl_posted send_or_collect(struct tcp_conn *conn, struct vipl_send *send, bool *summons)
 {
@@ -206,7 +221,9 @@ static enum vipl_posted send_or_collect(struct tcp_conn *conn, struct vipl_send 
         *summons = posted != VIPL_POSTED_AGAIN && (follow || !vipl_tcp_burst_flush(conn));
     }
     if (posted == VIPL_POSTED_AGAIN && vipl_tcp_burst_flush(conn)) {
-        posted = push_post(conn, &m, send);
+        bool stays = follow && may_stay(conn, &m);
+        posted = push_post(conn, &m, send, stays);
+        *summons = stays && posted == VIPL_POSTED_PENDING;
     }
     return posted;
 }
@@ -216,7 +233,7 @@ static void summon(struct tcp_conn *conn)
 {
     if (!vipl_tcp_summon(conn)) {
         vipl_mutex_lock(&conn->tx.lock);
-        vipl_tcp_burst_flush(conn);
+        vipl_tcp_burst_leave(conn);
         vipl_mutex_unlock(&conn->tx.lock);
     }
 }
@@ -436,7 +453,7 @@ static int push_response(struct tcp_conn *conn, const struct vipl_rdmap_read *re
     memory.count = 1;
     memory.bytes = read->bytes;
     memory.iov[0] = (struct vipl_iov){(void *)(uintptr_t)read->source_offset, read->bytes};
-    return vipl_tcp_push(conn, &m);
+    return vipl_tcp_push(conn, &m, false);
 }
 
 /* The oldest response's memory has gone, or the right to read it: the reason is sent to the peer if nothing of

@@ -44,6 +44,7 @@ struct tcp_sending {
     uint32_t read_msn;
     struct tcp_cursor at;    /* of the post or response under way; zero: the stream is between two messages */
     struct tcp_burst *burst; /* NULL: nothing is collected */
+    bool stays;              /* the system may keep something that was sent, until it is pushed */
     uint32_t look;           /* the device's, in which a post left */
     uint32_t answer_look;    /* in which an answer left */
     bool rides;              /* the next answer waits for a post */

@@ -340,8 +340,15 @@ static void describe(struct msghdr *message, const struct vipl_iov *pieces, unsi
     message->msg_iovlen = count > MOST_PIECES ? MOST_PIECES : count;
 }
 
-int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, size_t *sent)
+#ifdef MSG_MORE
+enum { MORE = MSG_MORE };
+#else
+enum { MORE = 0 };
+#endif
+
+int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, bool more, size_t *sent)
 {
+    int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MORE : 0);
     struct msghdr message;
     struct vipl_iov few;
     ssize_t n;
@@ -352,11 +359,18 @@ int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, size
     describe(&message, pieces, count);
     int cancel = vipl_cancel_off();
     do { /* one piece: the kernel has less to look at */
-        n = count == 1 ? send(fd, pieces->base, pieces->len, MSG_NOSIGNAL | MSG_DONTWAIT)
-                       : sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = count == 1 ? send(fd, pieces->base, pieces->len, flags) : sendmsg(fd, &message, flags);
     } while (n < 0 && errno == EINTR);
     vipl_cancel_restore(cancel);
     return moved(n, sent);
+}
+
+/* Setting the option sends what is there, although it is set already. */
+void vipl_socket_push(int fd)
+{
+    if (MORE != 0) {
+        set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    }
 }
 
 int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received)
