@@ -138,12 +138,16 @@ static bool progress_for(void *handle)
 }
 
 /* The queue looked empty, and there may be something to do; the thread is inside. */
-static VIPL_APART VIP_RETURN poll_and_reap(struct vipl_nic *nic, void *handle, bool recv,
-                                           VIP_DESCRIPTOR **out)
+static VIPL_APART VIP_RETURN poll_and_reap(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
+    struct vipl_nic *nic = vipl_vi_nic_hint(vi, handle);
     VIP_RETURN rc = VIP_INVALID_PARAMETER;
     *out = NULL;
-    if ((nic != NULL && vipl_nic_poll_quickly(nic)) || progress_for(handle)) {
+    if (nic != NULL && vipl_nic_poll_quickly(nic)) {
+        bool none =
+            vipl_queue_looks_empty(recv ? &vi->recv : &vi->send) && vipl_load_ptr(&vi->handle) == handle;
+        rc = none ? VIP_NOT_DONE : reap_now(handle, recv, out);
+    } else if (progress_for(handle)) {
         rc = reap_now(handle, recv, out);
     }
     vipl_guard_leave_safe();
@@ -199,7 +203,7 @@ static inline __attribute__((always_inline)) VIP_RETURN done(VIP_VI_HANDLE handl
     if (vipl_queue_looks_empty(q)) {
         struct vipl_nic *nic = vipl_vi_nic_hint(vi, handle);
         if (nic == NULL || !vipl_nic_is_quiet(nic)) {
-            return poll_and_reap(nic, handle, recv, out);
+            return poll_and_reap(vi, handle, recv, out);
         }
         *out = NULL;
         vipl_guard_leave_safe();

@@ -249,10 +249,11 @@ struct vipl_backend {
     /* The VI's send lock is held; must not block. Called in posting order. */
     enum vipl_posted (*post_send)(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
     /* NULL: none. As post_send, for a message of one piece, which is not empty, without immediate data, of a VI that is not
-     * RELIABLE_RECEPTION, when all earlier sends are done. True: this one is, too. False: nothing has happened, and it goes to
-     * post_send. */
-    bool (*send_short)(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes);
-    /* The same for RDMA; there if send_short is. */
+     * RELIABLE_RECEPTION, when all earlier sends are done; `has_unreaped` as in vipl_send. True: this one is, too. False: it goes to post_send at once, before
+     * anything else happens to the VI; that goes on with what has been sent of it. */
+    bool (*send_short)(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes,
+                       bool has_unreaped);
+    /* The same for RDMA. */
     bool (*rdma_short)(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_rdma *rdma);
     /* NULL: messages take receives by vipl_up_recv_claim(). Otherwise (and then there is `quiesce` too) the device takes them, from the moment that the VI begins
      * to connect or to accept (before `connect` and `conn_accept`): first those that were posted before, then each when it is

@@ -103,7 +103,8 @@ static inline bool send_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor)
 {
     VIP_DATA_SEGMENT piece;
     if (descriptor->CS.SegCount != 1 || !vipl_descriptor_usual_piece(vi, &vi->send, descriptor, 0, &piece) ||
-        !vi->nic->ops->send_short(vi->nic->be, vi, piece.Data.Address, piece.Length)) {
+        !vi->nic->ops->send_short(vi->nic->be, vi, piece.Data.Address, piece.Length,
+                                  !vipl_queue_looks_empty(&vi->send))) {
         return false;
     }
     post_done(vi, descriptor, 1, VIP_CONTROL_OP_SENDRECV, piece.Length);
@@ -113,7 +114,8 @@ static inline bool send_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor)
 static VIPL_APART bool rdma_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint16_t control)
 {
     struct vipl_rdma rdma;
-    if (!vipl_descriptor_read_short_rdma(vi, descriptor, control, &rdma) ||
+    if (vi->nic->ops->rdma_short == NULL ||
+        !vipl_descriptor_read_short_rdma(vi, descriptor, control, &rdma) ||
         !vi->nic->ops->rdma_short(vi->nic->be, vi, &rdma)) {
         return false;
     }

@@ -70,6 +70,15 @@ enum vipl_ddp_fault vipl_ddp_read(const uint8_t *ulpdu, size_t length, struct vi
     return out->tagged || out->queue == queue_of_op(out->op) ? VIPL_DDP_OK : VIPL_DDP_FAULT_QUEUE;
 }
 
+bool vipl_ddp_is_whole_send(const uint8_t *ulpdu, size_t length, uint32_t msn)
+{
+    return length > VIPL_DDP_UNTAGGED_BYTES &&
+           (ulpdu[0] & (DDP_TAGGED | DDP_LAST | DDP_VERSION_BITS)) == (DDP_LAST | DDP_VERSION) &&
+           (ulpdu[1] & (RDMAP_VERSION_BITS | RDMAP_OP_BITS)) == (RDMAP_VERSION | VIPL_RDMAP_SEND) &&
+           vipl_get32(ulpdu + 6) == VIPL_DDP_QUEUE_SEND && vipl_get32(ulpdu + 10) == msn &&
+           vipl_get32(ulpdu + 14) == 0;
+}
+
 size_t vipl_ddp_write(uint8_t *to, const struct vipl_ddp *ddp)
 {
     to[0] = (uint8_t)((ddp->tagged ? DDP_TAGGED : 0) | (ddp->last ? DDP_LAST : 0) | DDP_VERSION);

@@ -59,6 +59,8 @@ enum vipl_ddp_fault {
 };
 
 enum vipl_ddp_fault vipl_ddp_read(const uint8_t *ulpdu, size_t length, struct vipl_ddp *out);
+/* Whether it is a Send of one segment, not empty, with that number: the usual message. */
+bool vipl_ddp_is_whole_send(const uint8_t *ulpdu, size_t length, uint32_t msn);
 /* Writes header_bytes of it, by `tagged`, and returns them. */
 size_t vipl_ddp_write(uint8_t *to, const struct vipl_ddp *ddp);
 

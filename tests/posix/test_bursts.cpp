@@ -235,7 +235,7 @@ TEST_CASE("a program that is killed before it has received all loses nothing tha
           "[VipSendDone][posix][private][fork]")
 {
     for (const unsigned size : kSizes) {
-        for (const unsigned enough : {1u, 2u, 3u, kBurst}) {
+        for (const unsigned enough : {1u, 2u, 3u}) { // for so much the receiver has room
             const SharedBooks books;
             const std::string name = unique_discriminator();
             Forked child([&](const ParentLine &line) {

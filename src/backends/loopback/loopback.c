@@ -475,8 +475,10 @@ static enum vipl_posted lo_post_send(struct vipl_be_nic *be, struct vipl_vi *vi,
     return VIPL_POSTED_AGAIN; /* the connection has just ended; the flush follows */
 }
 
-static bool lo_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes)
+static bool lo_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes,
+                          bool has_unreaped)
 {
+    (void)has_unreaped;
     struct lo_vi *lo = lo_vi_of(vi);
     (void)be;
     if (lo->peer != NULL) {

@@ -80,12 +80,29 @@ void vipl_tcp_conn_watch(struct tcp_conn *conn, int events)
         return;
     }
     conn->events = events;
+    conn->nic->resting = conn->nic->resting == conn ? NULL : conn->nic->resting;
     if (events == 0) {
         uv_poll_stop(&conn->watch);
     } else {
         uv_poll_start(&conn->watch, events, on_ready);
     }
     vipl_tcp_changed(conn->nic);
+}
+
+void vipl_tcp_conn_rest(struct tcp_conn *conn)
+{
+    conn->nic->resting = conn;
+    uv_poll_stop(&conn->watch);
+}
+
+void vipl_tcp_wake_resting(struct tcp_nic *nic)
+{
+    struct tcp_conn *conn = nic->resting;
+    if (conn != NULL) {
+        nic->resting = NULL;
+        uv_poll_start(&conn->watch, conn->events, on_ready);
+        vipl_tcp_changed(nic);
+    }
 }
 
 void vipl_tcp_conn_deadline(struct tcp_conn *conn, uint32_t ms)
@@ -110,6 +127,7 @@ void vipl_tcp_conn_close(struct tcp_conn *conn)
     vipl_list_remove(&conn->link);
     nic->conn_count--;
     nic->hot = nic->hot == conn ? NULL : nic->hot;
+    nic->resting = nic->resting == conn ? NULL : nic->resting;
     uv_close((uv_handle_t *)&conn->timer, on_closed);
     uv_close((uv_handle_t *)&conn->watch, on_closed);
     vipl_fd_close(conn->fd);

@@ -12,7 +12,10 @@
 #include "os/os_atomic.h"
 
 enum {
-    RUN_EVERY = 32, /* polls, even if the connection that received last has received again */
+    /* Polls between two runs, even if the connection that received last has received again: as many as take about so long. */
+    LEAST_SPACING = 32,
+    MOST_SPACING = 1024,
+    SPACING_NS = 100000,
     MOST_RUNS = 8,
     CHECKS = 10,        /* of acknowledgments, in the time after which a connection is lost */
     CHECKS_IN_VAIN = 9, /* after so many the peer's host is lost */
@@ -278,25 +281,61 @@ void vipl_tcp_unlock(struct tcp_nic *nic)
     }
 }
 
+/* From the connection that received last. True: something came. */
+static bool receive_hot(struct tcp_nic *nic)
+{
+    struct tcp_conn *hot = nic->hot;
+    hot->readable = false;
+    hot->handler->ready(hot, UV_READABLE);
+    return nic->hot == hot && hot->readable;
+}
+
+static bool is_run_due(const struct tcp_nic *nic, uint32_t look)
+{
+    return look - nic->ran >= nic->spacing;
+}
+
+static void space_runs(struct tcp_nic *nic)
+{
+    uint64_t now = vipl_now_ns();
+    uint64_t took = now - nic->spaced_at;
+    uint32_t spacing = took < SPACING_NS       ? nic->spacing * 2
+                       : took > 2 * SPACING_NS ? nic->spacing / 2
+                                               : nic->spacing;
+    nic->spacing = spacing < LEAST_SPACING ? LEAST_SPACING : spacing > MOST_SPACING ? MOST_SPACING : spacing;
+    nic->spaced_at = now;
+}
+
+/* A program has polled the only connection for a while, and no thread sleeps. */
+static bool may_rest(const struct tcp_nic *nic, const struct tcp_conn *conn)
+{
+    return nic->conn_count == 1 && conn != NULL && nic->resting == NULL && conn->state == TCP_OPEN &&
+           !conn->broken && conn->events == UV_READABLE && vipl_load_relaxed(&nic->sleeping) == 0;
+}
+
 /* Receives from the connection that received last; runs the loop, for the others, when nothing came from that,
  * and every so many polls. */
 static void make_progress(struct tcp_nic *nic)
 {
-    bool found = false;
     tend_tx_pending(nic);
-    if (nic->hot != NULL) {
-        struct tcp_conn *hot = nic->hot;
-        hot->readable = false;
-        hot->handler->ready(hot, UV_READABLE);
-        found = nic->hot == hot && hot->readable;
-    }
+    bool found = nic->hot != NULL && receive_hot(nic);
     nic->check_poller |=
         nic->hot == NULL || !nic->heard; /* else receiving shows whether the program has closed descriptors */
     bool alone = nic->hot != NULL && nic->conn_count == 1;
     bool slept = vipl_load_relaxed(&nic->slept) != 0;
-    if (vipl_load_relaxed(&nic->changed) != 0 || vipl_load_relaxed(&nic->looks) % RUN_EVERY == 0 ||
-        (!found && (slept || !alone))) {
+    bool due = is_run_due(nic, vipl_load_relaxed(&nic->looks));
+    if (due) {
+        space_runs(nic);
+        if (!slept && may_rest(nic, nic->hot)) {
+            vipl_tcp_conn_rest(nic->hot);
+        }
+    }
+    if (!alone) {
+        vipl_tcp_wake_resting(nic);
+    }
+    if (vipl_load_relaxed(&nic->changed) != 0 || due || (!found && (slept || !alone))) {
         vipl_store_relaxed(&nic->slept, 0);
+        nic->ran = vipl_load_relaxed(&nic->looks);
         run_loop(nic);
     }
 }
@@ -311,10 +350,38 @@ void vipl_tcp_poll(struct vipl_be_nic *be)
     vipl_tcp_unlock(nic);
 }
 
+/* Whether a poll need do no more than receive from the only connection. */
+static bool is_only_to_receive(const struct tcp_nic *nic)
+{
+    return nic->hot != NULL && nic->conn_count == 1 && vipl_load_relaxed(&nic->has_tx_pending) == 0 &&
+           vipl_load_relaxed(&nic->changed) == 0 && vipl_load_relaxed(&nic->slept) == 0 &&
+           !is_run_due(nic, vipl_load_relaxed(&nic->looks) + 1);
+}
+
+bool vipl_tcp_poll_quickly(struct vipl_quick *quick)
+{
+    struct tcp_nic *nic = VIPL_CONTAINER(quick, struct tcp_nic, quick);
+    if (!vipl_mutex_trylock(&nic->lock)) {
+        return true; /* another thread does it */
+    }
+    bool only = is_only_to_receive(nic);
+    if (only) {
+        int cancel = vipl_cancel_off();
+        vipl_store_relaxed(&nic->looks, vipl_load_relaxed(&nic->looks) + 1);
+        receive_hot(nic);
+        vipl_cancel_restore(cancel);
+        only = vipl_load_relaxed(&nic->changed) == 0;
+    }
+    vipl_tcp_unlock(nic);
+    return only;
+}
+
 void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     vipl_mutex_lock(&nic->lock);
+    vipl_fetch_add(&nic->sleeping, 1);
+    vipl_tcp_wake_resting(nic);
     tend_tx_pending(nic);
     watch_keepalive(nic);
     nic->check_poller |= nic->hot == NULL || !nic->heard; /* as in make_progress() */

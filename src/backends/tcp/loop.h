@@ -10,6 +10,8 @@ int vipl_tcp_loop_open(struct tcp_nic *nic);
 void vipl_tcp_loop_close(struct tcp_nic *nic); /* every handle has been closed */
 /* The backend's operations of these names; the lock is not held. */
 void vipl_tcp_poll(struct vipl_be_nic *be);
+/* The same where it takes no more than to receive from the one connection (quick.h). */
+bool vipl_tcp_poll_quickly(struct vipl_quick *quick);
 void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
 /* Whether the loop can watch the descriptor now. False: it would allocate memory, which this thread may not do;
  * another thread will. */

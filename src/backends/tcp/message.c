@@ -379,6 +379,24 @@ bool vipl_tcp_is_plain(const struct tcp_conn *conn, const struct vipl_send *send
            !vipl_tcp_is_begun(&conn->tx.at);
 }
 
+/* Writes what is around a payload that is there already; returns the FPDU's bytes. */
+static size_t close_plain(uint8_t *to, const struct tcp_conn *conn, size_t head, size_t bytes)
+{
+    size_t ulpdu = head - VIPL_MPA_HEADER_BYTES + bytes;
+    vipl_put16(to, (uint16_t)ulpdu);
+    uint32_t crc = conn->crc ? vipl_crc32c(0, to, head + bytes) : 0;
+    return head + bytes + vipl_mpa_trailer_write(to + head + bytes, ulpdu, crc, conn->crc);
+}
+
+size_t vipl_tcp_write_short(uint8_t *to, const struct tcp_conn *conn, const void *from, size_t bytes)
+{
+    struct vipl_ddp ddp = {
+        .last = true, .op = VIPL_RDMAP_SEND, .queue = VIPL_DDP_QUEUE_SEND, .msn = conn->tx.send_msn};
+    size_t head = VIPL_MPA_HEADER_BYTES + vipl_ddp_write(to + VIPL_MPA_HEADER_BYTES, &ddp);
+    memcpy(to + head, from, bytes);
+    return close_plain(to, conn, head, bytes);
+}
+
 size_t vipl_tcp_write_plain(uint8_t *to, const struct tcp_conn *conn, const struct vipl_send *send)
 {
     struct tcp_message m = {.send = send};
@@ -389,8 +407,5 @@ size_t vipl_tcp_write_plain(uint8_t *to, const struct tcp_conn *conn, const stru
     if (!vipl_iov_gather(to + head, &send->local, 0, bytes)) {
         return 0;
     }
-    size_t ulpdu = head - VIPL_MPA_HEADER_BYTES + bytes;
-    vipl_put16(to, (uint16_t)ulpdu);
-    uint32_t crc = conn->crc ? vipl_crc32c(0, to, head + bytes) : 0;
-    return head + bytes + vipl_mpa_trailer_write(to + head + bytes, ulpdu, crc, conn->crc);
+    return close_plain(to, conn, head, bytes);
 }

@@ -78,5 +78,7 @@ int vipl_tcp_emit_small(struct tcp_conn *conn, struct tcp_batch *batch, struct t
 bool vipl_tcp_is_plain(const struct tcp_conn *conn, const struct vipl_send *send);
 /* It, as it goes into the stream: TCP_PLAIN_FPDU bytes at most. 0: not all of its memory is there. */
 size_t vipl_tcp_write_plain(uint8_t *to, const struct tcp_conn *conn, const struct vipl_send *send);
+/* The same for a Send of one piece of memory, which is there. */
+size_t vipl_tcp_write_short(uint8_t *to, const struct tcp_conn *conn, const void *from, size_t bytes);
 
 #endif

@@ -166,18 +166,6 @@ static void end_send(struct tcp_conn *conn, uint8_t op)
     rx->send_msn++;
 }
 
-/* A Send that is all there and is received without more ado. The VI's receive lock is held. */
-static bool take_whole(struct tcp_conn *conn, const struct segment *s)
-{
-    struct tcp_receiving *rx = &conn->rx;
-    if (s->payload == NULL || !ends_message(s) || s->ddp.op != VIPL_RDMAP_SEND || rx->mo != 0 || rx->drop ||
-        conn->confirms_sends || !vipl_up_recv_take(conn->vi, s->payload, s->bytes)) {
-        return false;
-    }
-    rx->send_msn++;
-    return true;
-}
-
 static bool on_send(struct tcp_conn *conn, struct segment *s)
 {
     uint16_t fault = fault_of_send(&conn->rx, s);
@@ -185,9 +173,6 @@ static bool on_send(struct tcp_conn *conn, struct segment *s)
         return give_up(conn, fault, &s->ddp);
     }
     vipl_up_recv_lock(conn->vi);
-    if (take_whole(conn, s)) {
-        return unlock(conn, 0, NULL);
-    }
     uint16_t reason = place_send(conn, s);
     if (ends_message(s)) {
         end_send(conn, s->ddp.op);
@@ -499,12 +484,32 @@ static size_t fpdu_bytes(const uint8_t *at)
     return vipl_mpa_fpdu_bytes(vipl_get16(at));
 }
 
+/* A Send of one segment that is the next message and is received without more ado. False: it is not that, and nothing has
+ * happened. */
+static bool take_send(struct tcp_conn *conn, const uint8_t *fpdu)
+{
+    struct tcp_receiving *rx = &conn->rx;
+    const uint8_t *ulpdu = fpdu + VIPL_MPA_HEADER_BYTES;
+    size_t length = vipl_get16(fpdu);
+    if (conn->state != TCP_OPEN || conn->confirms_sends || rx->held != TCP_HELD_NOT || rx->mo != 0 ||
+        rx->drop || !vipl_ddp_is_whole_send(ulpdu, length, rx->send_msn)) {
+        return false;
+    }
+    vipl_up_recv_lock(conn->vi);
+    bool taken =
+        vipl_up_recv_take(conn->vi, ulpdu + VIPL_DDP_UNTAGGED_BYTES, length - VIPL_DDP_UNTAGGED_BYTES);
+    vipl_up_recv_unlock(conn->vi);
+    rx->send_msn += taken ? 1 : 0;
+    return taken;
+}
+
 static bool on_fpdu(struct tcp_conn *conn, const uint8_t *fpdu, size_t bytes)
 {
     if (conn->crc && !vipl_mpa_crc_is_right(fpdu, bytes)) {
         return give_up(conn, VIPL_TERM_MPA_CRC, NULL);
     }
-    return on_ulpdu(conn, fpdu + VIPL_MPA_HEADER_BYTES, vipl_get16(fpdu));
+    return take_send(conn, fpdu) ? vipl_tcp_still_works(conn)
+                                 : on_ulpdu(conn, fpdu + VIPL_MPA_HEADER_BYTES, vipl_get16(fpdu));
 }
 
 /* --- FPDUs that are not all there --- */

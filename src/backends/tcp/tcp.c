@@ -13,6 +13,7 @@
 #include "base/hostname.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
+#include "base/pool.h"
 #include "os/os_atomic.h"
 
 /* --- settings --- */
@@ -153,6 +154,34 @@ static VIP_RETURN tcp_reverse(struct vipl_be_nic *be, const struct vipl_address 
 
 /* --- the device --- */
 
+static void make_nic(void *object)
+{
+    struct tcp_nic *nic = object;
+    vipl_mutex_init(&nic->lock, VIPL_RANK_BACKEND_RX);
+    nic->quick.poll = vipl_tcp_poll_quickly;
+}
+
+static struct vipl_pool nic_pool = VIPL_POOL_INIT(nic_pool, struct tcp_nic, free, make_nic);
+
+static struct tcp_nic *new_nic(void)
+{
+    struct tcp_nic *nic = vipl_pool_get(&nic_pool);
+    if (nic != NULL) {
+        vipl_mutex_lock(&nic->lock);
+        memset((char *)nic + offsetof(struct tcp_nic, core), 0,
+               sizeof(*nic) - offsetof(struct tcp_nic, core));
+        vipl_mutex_unlock(&nic->lock);
+    }
+    return nic;
+}
+
+static void drop_nic(struct tcp_nic *nic)
+{
+    if (nic != NULL) {
+        vipl_pool_put(&nic_pool, nic);
+    }
+}
+
 static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vipl_be_nic **out)
 {
     struct vipl_inet inet;
@@ -160,11 +189,11 @@ static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vip
         vipl_log(VIPL_LOG_ERROR, "tcp: \"%s\" is no interface or address of this host", device);
         return VIP_ERROR_RESOURCE;
     }
-    struct tcp_nic *nic = vipl_zalloc(sizeof(*nic));
+    struct tcp_nic *nic = new_nic();
     uint8_t *scratch = vipl_alloc(TCP_SCRATCH);
     if (nic == NULL || scratch == NULL || vipl_tcp_loop_open(nic) != 0) {
         vipl_free(scratch);
-        vipl_free(nic);
+        drop_nic(nic);
         return VIP_ERROR_RESOURCE;
     }
     nic->core = core;
@@ -172,7 +201,6 @@ static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vip
     nic->scratch = scratch;
     vipl_tcp_to_address(&inet, &nic->address);
     read_settings(&nic->settings);
-    vipl_mutex_init(&nic->lock, VIPL_RANK_BACKEND_RX);
     vipl_mutex_init(&nic->tx_pending_lock, VIPL_RANK_BACKEND_TX);
     vipl_list_init(&nic->conns);
     vipl_list_init(&nic->half_open);
@@ -193,10 +221,11 @@ static void tcp_close(struct vipl_be_nic *be)
         vipl_tcp_conn_close(VIPL_CONTAINER(nic->conns.next, struct tcp_conn, link));
     }
     vipl_tcp_loop_close(nic);
+    nic->hot = NULL;
     vipl_mutex_unlock(&nic->lock);
     vipl_free(nic->spare_burst);
     vipl_free(nic->scratch);
-    vipl_free(nic);
+    drop_nic(nic);
 }
 
 static void tcp_limits(struct vipl_be_nic *be, struct vipl_limits *out)
@@ -230,7 +259,7 @@ static void tcp_address(struct vipl_be_nic *be, struct vipl_address *out)
 
 static void tcp_abandon(void)
 {
-    /* there is nothing of the process; a device's loop is left alone, its descriptors are closed (os.h) */
+    vipl_pool_abandon(&nic_pool); /* a device's loop is left alone, its descriptors are closed (os.h) */
 }
 
 /* Peers reach registered memory through this program only: core's own table is all there is. */
@@ -299,6 +328,12 @@ static void tcp_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint 
 {
     (void)hint;
     vipl_store_relaxed(&tcp_nic_of(be)->slept, 1); /* something may have happened on any connection */
+    vipl_fetch_add(&tcp_nic_of(be)->sleeping, (uint32_t)-1);
+}
+
+static struct vipl_quick *tcp_quick(struct vipl_be_nic *be)
+{
+    return &tcp_nic_of(be)->quick;
 }
 
 const struct vipl_backend vipl_tcp_ops = {
@@ -327,7 +362,9 @@ const struct vipl_backend vipl_tcp_ops = {
     .revoke = tcp_vi_nothing,
     .disconnect = tcp_disconnect,
     .post_send = vipl_tcp_post_send,
+    .send_short = vipl_tcp_send_short,
     .poll = vipl_tcp_poll,
+    .quick = tcp_quick,
     .tend = vipl_tcp_tend,
     .prepare_wait = vipl_tcp_prepare_wait,
     .finish_wait = tcp_finish_wait,

@@ -34,6 +34,7 @@
 
 #include "base/list.h"
 #include "core/backend.h"
+#include "core/quick.h"
 #include "os/os.h"
 #include "os/os_mutex.h"
 
@@ -61,13 +62,16 @@ struct tcp_settings {
     struct vipl_socket_tuning tuning;
 };
 
-/* An opened device. Fields without a remark are guarded by `lock`. */
+/* An opened device. From a pool: a thread that polls may come late, and finds under `lock` that there is nothing for it. Fields
+ * without a remark are guarded by `lock`; what follows `quick` begins at zero. */
 struct tcp_nic {
+    struct vipl_list free;        /* in the pool */
+    struct vipl_mutex lock;       /* rank BACKEND_RX */
+    struct vipl_quick quick;      /* constant: each look is a poll */
     struct vipl_nic *core;        /* constant */
     struct vipl_address address;  /* constant */
     struct vipl_inet inet;        /* constant: the same, as the system has it */
     struct tcp_settings settings; /* constant */
-    struct vipl_mutex lock;
     uv_loop_t loop;
     uv_timer_t accept_timer;      /* accepting goes on after a lack of descriptors */
     uv_timer_t keepalive_timer;   /* looks for hosts that have gone; runs while an acknowledgment is due */
@@ -82,12 +86,17 @@ struct tcp_nic {
     uint32_t changed; /* atomic, relaxed: the loop has watches that the kernel does not know of yet */
     /* The program may have closed the loop's descriptors: to be checked before the loop runs. */
     bool check_poller;
-    bool lost;                         /* it has closed them, and the loop runs no more */
-    bool wake_sleeper;                 /* a sleeping thread may have to wake earlier than it thinks */
-    uint32_t slept;                    /* atomic, relaxed: a thread has slept since the loop ran last */
-    struct tcp_conn *hot;              /* received last, or opened first; NULL: none */
-    bool heard;                        /* that has received something */
-    uint8_t *scratch;                  /* TCP_SCRATCH bytes */
+    bool lost;                /* it has closed them, and the loop runs no more */
+    bool wake_sleeper;        /* a sleeping thread may have to wake earlier than it thinks */
+    uint32_t slept;           /* atomic, relaxed: a thread has slept since the loop ran last */
+    uint32_t sleeping;        /* atomic: threads between prepare_wait and finish_wait */
+    uint32_t ran;             /* `looks` when the loop ran last */
+    uint32_t spacing;         /* looks until it is to run again */
+    uint64_t spaced_at;       /* ns: when it last ran for that */
+    struct tcp_conn *hot;     /* received last, or opened first; NULL: none */
+    struct tcp_conn *resting; /* the kernel does not watch it, because a program polls it; NULL: none */
+    bool heard;               /* that has received something */
+    uint8_t *scratch;         /* TCP_SCRATCH bytes */
     struct vipl_mutex tx_pending_lock; /* rank BACKEND_TX; never held with a connection's */
     /* tcp_conn.tx_pending, where posts wait for room, read responses for their turn, or a burst for its end; guarded by
      * tx_pending_lock. */

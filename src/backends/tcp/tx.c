@@ -10,6 +10,7 @@
 #include "backends/tcp/foreign.h"
 #include "backends/tcp/loop.h"
 #include "backends/tcp/message.h"
+#include "base/often.h"
 #include "os/os_atomic.h"
 
 enum {
@@ -273,6 +274,51 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
         summon(conn);
     }
     return posted;
+}
+
+/* Whether a plain message may leave at once, without a look at what else there is to be sent, and is not one that follows another
+ * closely. */
+static bool may_send_short(const struct tcp_conn *conn, bool has_unreaped)
+{
+    const struct tcp_sending *tx = &conn->tx;
+    return !tx->closed && !tx->responding && !tx->quiet && tx->refusal == 0 && tx->responses.count == 0 &&
+           !(has_unreaped && tx->look == vipl_load_relaxed(&conn->nic->looks)) &&
+           !vipl_tcp_burst_is_unsent(tx->burst) && !vipl_tcp_is_begun(&tx->at);
+}
+
+/* A part of it may have left: then vipl_tcp_post_send() sends the rest. */
+static bool send_short_locked(struct tcp_conn *conn, const void *from, size_t bytes)
+{
+    struct tcp_sending *tx = &conn->tx;
+    uint8_t fpdu[TCP_PLAIN_FPDU];
+    struct vipl_iov all = {fpdu, vipl_tcp_write_short(fpdu, conn, from, bytes)};
+    size_t gone = 0;
+    tx->look = vipl_load_relaxed(&conn->nic->looks);
+    note_ride(conn);
+    vipl_tcp_note_activity(conn->nic);
+    int error = vipl_socket_send(conn->fd, &all, 1, false, &gone);
+    if (VIPL_OFTEN(gone == all.len)) {
+        tx->send_msn++;
+        return true;
+    }
+    tx->op = VIP_CONTROL_OP_SENDRECV;
+    tx->at.byte = gone;
+    tx->closed |= error != 0 && error != EAGAIN; /* as in vipl_tcp_push() */
+    return false;
+}
+
+bool vipl_tcp_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes,
+                         bool has_unreaped)
+{
+    struct tcp_conn *conn = tcp_vi_of(vi)->conn;
+    (void)be;
+    if (conn == NULL || bytes > TCP_PLAIN || conn->foreign || conn->marking != NULL) {
+        return false;
+    }
+    vipl_mutex_lock(&conn->tx.lock);
+    bool sent = may_send_short(conn, has_unreaped) && send_short_locked(conn, from, bytes);
+    vipl_mutex_unlock(&conn->tx.lock);
+    return sent;
 }
 
 /* --- operations that wait for a response of the peer's --- */

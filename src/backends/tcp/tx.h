@@ -64,6 +64,9 @@ struct tcp_sending {
 
 /* The backend's operation; the VI's send lock is held. Else: the device's lock is held. */
 enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
+/* The backend's operation; likewise. */
+bool vipl_tcp_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes,
+                         bool has_unreaped);
 /* An empty RDMA Write, Send or Read Request, by which the peer learns that we are ready to receive. Our first
  * FPDU; later RDMA Writes only. Nothing is sent while something else is under way. */
 void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op);
