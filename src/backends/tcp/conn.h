@@ -92,7 +92,7 @@ static inline struct tcp_vi *tcp_vi_of(struct vipl_vi *vi)
 struct tcp_conn *vipl_tcp_conn_new(struct tcp_nic *nic, int fd, enum tcp_state state,
                                    const struct tcp_handler *handler);
 void vipl_tcp_conn_watch(struct tcp_conn *conn, int events);
-/* While a program polls the only connection, the kernel need not watch it as well: that costs whoever sends to it. */
+/* While a program polls the only connection, the kernel need not watch it as well: that costs its peer. */
 void vipl_tcp_conn_rest(struct tcp_conn *conn);
 void vipl_tcp_wake_resting(struct tcp_nic *nic);                 /* the kernel is to watch it again */
 void vipl_tcp_conn_deadline(struct tcp_conn *conn, uint32_t ms); /* 0: none */

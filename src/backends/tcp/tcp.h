@@ -34,7 +34,6 @@
 
 #include "base/list.h"
 #include "core/backend.h"
-#include "core/quick.h"
 #include "os/os.h"
 #include "os/os_mutex.h"
 
