@@ -335,3 +335,38 @@ TEST_CASE("without M a segment length is there, but says nothing", "[rdmap]")
     REQUIRE_FALSE(seen.with_ddp);
     REQUIRE_FALSE(seen.with_read);
 }
+
+TEST_CASE("a whole Send is what the header says, for any two control bytes and any number", "[rdmap]")
+{
+    const vipl_ddp send = untagged(VIPL_RDMAP_SEND, true, VIPL_DDP_QUEUE_SEND, 7, 0);
+    Bytes bytes(VIPL_DDP_UNTAGGED_BYTES + 1);
+    vipl_ddp_write(bytes.data(), &send);
+    const auto is_whole = [&bytes](std::uint32_t msn) {
+        const Exact exact(bytes);
+        return vipl_ddp_is_whole_send(exact.get(), bytes.size(), msn);
+    };
+    CHECK(is_whole(7));
+    CHECK(!is_whole(8));
+    for (unsigned first = 0; first < 256; ++first) {
+        for (unsigned second = 0; second < 256; ++second) {
+            bytes[0] = static_cast<std::uint8_t>(first);
+            bytes[1] = static_cast<std::uint8_t>(second);
+            vipl_ddp d{};
+            const bool wanted = read_ddp(bytes, &d) == VIPL_DDP_OK && d.op == VIPL_RDMAP_SEND && d.last;
+            if (is_whole(7) != wanted) {
+                FAIL("control bytes " << first << " " << second);
+            }
+        }
+    }
+    vipl_ddp_write(bytes.data(), &send);
+    for (const size_t field : {6u, 10u, 14u}) { // queue, number, offset
+        Bytes kept = bytes;
+        bytes[field + 3] ^= 1;
+        CHECK(!is_whole(7));
+        bytes = kept;
+    }
+    bytes.resize(VIPL_DDP_UNTAGGED_BYTES); // it is empty
+    CHECK(!is_whole(7));
+    bytes.resize(VIPL_DDP_UNTAGGED_BYTES - 1);
+    CHECK(!is_whole(7));
+}
