@@ -175,6 +175,17 @@ void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send)
           op, "core has checked the descriptor");
 }
 
+void vipl_check_short(struct vipl_vi *vi, size_t bytes)
+{
+    static const char op[] = "send_short, rdma_short";
+    check(vipl_rank_held(VIPL_RANK_SEND) && vipl_mutex_is_held(&vi->send.lock), op,
+          "the VI's send lock is held");
+    check(!vipl_rank_held(VIPL_RANK_RECV), op, "no receive lock is held");
+    check(vi->state == VIP_STATE_CONNECTED, op, "the VI is connected");
+    check(vi->send.completed == vi->send.posted, op, "all earlier sends are done");
+    check(bytes > 0 && bytes <= vi->attributes.MaxTransferSize, op, "core has checked the descriptor");
+}
+
 void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted)
 {
     static const char op[] = "post_send";

@@ -44,6 +44,7 @@ void vipl_check_handle(VIP_MEM_HANDLE handle);                         /* as reg
 void vipl_check_held(const char *op, struct vipl_vi *vi);
 void vipl_check_revoke(struct vipl_vi *vi);
 void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send);
+void vipl_check_short(struct vipl_vi *vi, size_t bytes);
 void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted);
 void vipl_check_recv(struct vipl_vi *vi, const struct vipl_recv *recv);
 void vipl_check_recv_posted(enum vipl_posted posted);

@@ -532,6 +532,21 @@ static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *v
     return posted;
 }
 
+static bool hook_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes,
+                            bool has_unreaped)
+{
+    struct hook_nic *hook = hook_of(be);
+    vipl_check_short(vi, bytes);
+    return hook->ops->send_short(hook->be, vi, from, bytes, has_unreaped);
+}
+
+static bool hook_rdma_short(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_rdma *rdma)
+{
+    struct hook_nic *hook = hook_of(be);
+    vipl_check_short(vi, rdma->bytes);
+    return hook->ops->rdma_short(hook->be, vi, rdma);
+}
+
 static enum vipl_posted hook_post_recv(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_recv *recv)
 {
     struct hook_nic *hook = hook_of(be);
@@ -619,8 +634,15 @@ static void hook_describe(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out)
     vipl_trace(&hook->trace, "describe", NULL, "properties=%u", (unsigned)out->Count);
 }
 
-/* The operations above, without those that the backend has not. */
-static void fill_table(struct vipl_backend *table, const struct vipl_backend *backend)
+static struct vipl_quick *hook_quick(struct vipl_be_nic *be)
+{
+    struct hook_nic *hook = hook_of(be);
+    return hook->ops->quick(hook->be);
+}
+
+/* The operations above, without those that the backend has not. `checks`: the hook does no more than check, so what is usual may
+ * take its short paths; in a trace, and for a plan of faults, each message is a post_send and each poll a poll. */
+static void fill_table(struct vipl_backend *table, const struct vipl_backend *backend, bool checks)
 {
     *table = hook_ops;
     table->chooses_handles = backend->chooses_handles;
@@ -628,6 +650,9 @@ static void fill_table(struct vipl_backend *table, const struct vipl_backend *ba
     table->quiesce = backend->quiesce == NULL ? NULL : hook_quiesce;
     table->post_recv = backend->post_recv == NULL ? NULL : hook_post_recv;
     table->tend = backend->tend == NULL ? NULL : hook_tend;
+    table->send_short = checks && backend->send_short != NULL ? hook_send_short : NULL;
+    table->rdma_short = checks && backend->rdma_short != NULL ? hook_rdma_short : NULL;
+    table->quick = checks && backend->quick != NULL ? hook_quick : NULL;
 }
 
 VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *nic, const char *device,
@@ -647,7 +672,7 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
     }
     hook->core = nic;
     hook->ops = backend;
-    fill_table(&hook->table, backend);
+    fill_table(&hook->table, backend, !faulty && !traced);
     vipl_faults_read(&hook->faults, plan);
     vipl_mutex_init(&hook->delays.lock, VIPL_RANK_BACKEND_TX);
     vipl_checks_init(&hook->checks);

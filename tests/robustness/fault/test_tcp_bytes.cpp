@@ -24,19 +24,24 @@ public:
     FewBytes &operator=(const FewBytes &) = delete;
 };
 
-void send_across(ConnectedPair &pair, VIP_UINT32 bytes, unsigned seed)
+/** With immediate data, or plain. */
+void send_across(ConnectedPair &pair, VIP_UINT32 bytes, unsigned seed, bool immediate)
 {
     const Span from = pair.client_memory.bytes(bytes + 1).part(0, bytes);
     const Span to = pair.server_memory.bytes(bytes + 1).part(0, bytes);
     from.fill(seed);
     Work in = pair.server_memory.transfer(to), out = pair.client_memory.transfer(from);
-    out.immediate(seed);
+    if (immediate) {
+        out.immediate(seed);
+    }
     post_recv(pair.server, in);
     post_send(pair.client, out);
     REQUIRE(received(pair.server) == in.desc);
     REQUIRE(sent(pair.client) == out.desc);
     CHECK(in.desc->CS.Length == bytes);
-    CHECK(in.desc->CS.ImmediateData == seed);
+    if (immediate) {
+        CHECK(in.desc->CS.ImmediateData == seed);
+    }
     CHECK(to.holds(seed));
 }
 
@@ -60,7 +65,8 @@ void exchange(std::uint32_t few, VIP_RELIABILITY_LEVEL level)
     const FewBytes limit(few, few);
     unsigned seed = 0;
     for (const VIP_UINT32 bytes : {0u, 1u, 2u, 3u, 4u, 5u, 63u, 64u, 65u, 1000u, 3001u}) {
-        send_across(pair, bytes, ++seed);
+        send_across(pair, bytes, ++seed, true);
+        send_across(pair, bytes, ++seed, false);
     }
     if (level != VIP_SERVICE_UNRELIABLE) {
         const Memory memory(pair.server_nic, 8192, rdma_memory());
