@@ -132,16 +132,15 @@ static enum vipl_posted collect_batch(struct tcp_conn *conn, const struct tcp_ba
 static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send,
                                   bool stays)
 {
+    enum vipl_posted posted;
     conn->tx.op = send->op;
     switch (vipl_tcp_push(conn, m, stays)) {
     case 0:
-        if (sent(conn, send) == VIPL_POSTED_DONE && !stays) {
-            return VIPL_POSTED_DONE;
-        }
+        posted = sent(conn, send);
         if (stays) {
-            vipl_tcp_burst_stay(conn, vipl_tcp_confirms(conn, send) ? NULL : send);
+            vipl_tcp_burst_stay(conn, posted == VIPL_POSTED_DONE ? send : NULL);
         }
-        return VIPL_POSTED_PENDING;
+        return stays ? VIPL_POSTED_PENDING : posted;
     case EFAULT:
         end_half(conn, send);
         return VIPL_POSTED_DONE;

@@ -3,6 +3,7 @@
 // Sockets that move one byte at a time, or a few: set-up, messages of all sizes, RDMA both ways and the end of a connection
 // are as ever.
 #include <string>
+#include <vector>
 
 #include "fault_scene.hpp"
 #include "support/os_hooks.hpp"
@@ -92,6 +93,32 @@ void exchange_at_all_levels(const char *crc)
 }
 
 } // namespace
+
+TEST_CASE("a read behind a burst that leaves in two parts is complete when its data is there", "[bytes]")
+{
+    ConnectedPair pair(VIP_SERVICE_RELIABLE_DELIVERY);
+    const Memory memory(pair.server_nic, 8192, rdma_memory());
+    const Span window = const_cast<Memory &>(memory).bytes(4096);
+    std::vector<Work> sends;
+    for (const VIP_UINT32 bytes : {8u, 1400u, 1400u, 1400u, 1400u, 1400u, 1400u, 1400u, 1200u}) {
+        post_recv(pair.server, pair.server_memory.transfer(pair.server_memory.bytes(bytes)));
+        sends.push_back(pair.client_memory.transfer(pair.client_memory.bytes(bytes)));
+    }
+    sends.back().immediate(1); // the burst is full: a read does not fit any more
+    window.fill(1);
+    const Span copy = pair.client_memory.bytes(4096);
+    const Work read = pair.client_memory.rdma(VIP_CONTROL_OP_RDMAREAD, window.remote(), copy);
+    const FewBytes limit(6000, 0);
+    for (const Work &send : sends) {
+        post_send(pair.client, send);
+    }
+    post_send(pair.client, read);
+    for (const Work &send : sends) {
+        REQUIRE(sent(pair.client) == send.desc);
+    }
+    REQUIRE(sent(pair.client) == read.desc);
+    CHECK(copy.holds(1));
+}
 
 TEST_CASE("a few bytes at a time: connections work, with CRC", "[bytes]")
 {
