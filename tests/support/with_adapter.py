@@ -18,15 +18,25 @@ import time
 LIMIT_S = 20
 
 
+def has_ended(adapter, seconds):
+    """Whether it ends within a moment."""
+    try:
+        adapter.wait(seconds)
+        return True
+    except subprocess.TimeoutExpired:
+        return False
+
+
 def await_socket(adapter, path):
     end = time.monotonic() + LIMIT_S * int(os.environ.get("VIPL_TEST_TIMEOUT_SCALE", "1"))
-    while time.monotonic() < end and adapter.poll() is None:
+    while time.monotonic() < end:
         with socket.socket(socket.AF_UNIX) as one:
             try:
                 one.connect(path)
                 return True
             except OSError:
-                time.sleep(0.01)
+                if has_ended(adapter, 0.01):
+                    return False
     return False
 
 

@@ -52,9 +52,16 @@ class Adapter:
                                         preexec_fn=dies_with_us)
         end = time.monotonic() + 20 * SCALE
         while not all(os.path.exists(path) for path in self.sockets):
-            if self.process.poll() is not None or time.monotonic() > end:
+            if self.has_ended(0.01) or time.monotonic() > end:
                 raise Failed("the adapter does not serve")
-            time.sleep(0.01)
+
+    def has_ended(self, seconds):
+        """Whether it ends within a moment."""
+        try:
+            self.process.wait(seconds)
+            return True
+        except subprocess.TimeoutExpired:
+            return False
 
     def end(self):
         """It is still there, and ends when it is told so."""
