@@ -137,10 +137,11 @@ static bool progress_for(void *handle)
     return true;
 }
 
-/* The queue looked empty, and there may be something to do; the thread is inside. */
-static VIPL_APART VIP_RETURN poll_and_reap(struct vipl_vi *vi, struct vipl_nic *nic, void *handle, bool recv,
-                                           VIP_DESCRIPTOR **out)
+/* The queue looked empty, and there may be something to do; the thread is inside. It looks the NIC handle up again: to be given it
+ * would cost the usual poll, which finds nothing to do, more than that. */
+static VIPL_APART VIP_RETURN poll_and_reap(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
+    struct vipl_nic *nic = vipl_vi_nic_hint(vi, handle);
     VIP_RETURN rc = VIP_INVALID_PARAMETER;
     *out = NULL;
     if (nic != NULL && vipl_nic_poll_quickly(nic)) {
@@ -203,7 +204,7 @@ static inline __attribute__((always_inline)) VIP_RETURN done(VIP_VI_HANDLE handl
     if (vipl_queue_looks_empty(q)) {
         struct vipl_nic *nic = vipl_vi_nic_hint(vi, handle);
         if (nic == NULL || !vipl_nic_is_quiet(nic)) {
-            return poll_and_reap(vi, nic, handle, recv, out);
+            return poll_and_reap(vi, handle, recv, out);
         }
         *out = NULL;
         vipl_guard_leave_safe();
