@@ -42,19 +42,29 @@ struct vipl_nic *vipl_nic_get(void *handle)
     return live ? nic : NULL;
 }
 
+/* While closing, the closing thread waits for the others. Its own reference is the last but for that of a service
+ * thread in whose callback it runs. */
+static void count_down(struct vipl_nic *nic)
+{
+    uint32_t before = vipl_fetch_add(&nic->users, (uint32_t)-1);
+    if (before == 1) {
+        vipl_pool_put(&nic_pool, nic);
+    } else if (vipl_load_ordered(&nic->closing) != 0) {
+        vipl_futex_wake_one(&nic->users);
+    }
+}
+
 /* The count first, then the flag: closing sets the flag first, then looks at the count. */
 bool vipl_nic_ref(struct vipl_nic *nic)
 {
     vipl_fetch_add(&nic->users, 1);
     if (vipl_load_ordered(&nic->closing) != 0) {
-        vipl_nic_put(nic);
+        count_down(nic); /* the caller may hold locks: what is deferred has to wait */
         return false;
     }
     return true;
 }
 
-/* While closing, the closing thread waits for the others. Its own reference is the last but for that of a service
- * thread in whose callback it runs. */
 void vipl_nic_put(struct vipl_nic *nic)
 {
     vipl_deferred_run();
@@ -62,12 +72,7 @@ void vipl_nic_put(struct vipl_nic *nic)
         vipl_store_relaxed(&nic->service.wanted, 0);
         (void)vipl_service_start(nic); /* without it the program's own calls have to do */
     }
-    uint32_t before = vipl_fetch_add(&nic->users, (uint32_t)-1);
-    if (before == 1) {
-        vipl_pool_put(&nic_pool, nic);
-    } else if (vipl_load_ordered(&nic->closing) != 0) {
-        vipl_futex_wake_one(&nic->users);
-    }
+    count_down(nic);
 }
 
 static inline void note_activity(struct vipl_nic *nic)
@@ -78,12 +83,15 @@ static inline void note_activity(struct vipl_nic *nic)
 bool vipl_nic_poll_quickly(struct vipl_nic *nic)
 {
     struct vipl_quick *quick = vipl_load_ptr(&nic->quick);
-    if (quick == NULL || !quick->poll(quick)) {
+    if (quick == NULL) {
         return false;
     }
-    note_activity(nic);
-    vipl_deferred_run();
-    return true;
+    bool enough = quick->poll(quick);
+    vipl_deferred_run(); /* also before a poll of the usual kind: that may find the NIC handle closed */
+    if (enough) {
+        note_activity(nic);
+    }
+    return enough;
 }
 
 void vipl_nic_progress(struct vipl_nic *nic)

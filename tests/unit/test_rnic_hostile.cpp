@@ -412,6 +412,26 @@ TEST_CASE("repeated requests, acceptances and words of readiness count once", "[
     CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
 }
 
+TEST_CASE("a request that is repeated when it has been rejected is rejected again", "[rnic_hostile]")
+{
+    Handle handle;
+    Stranger stranger;
+    NetAddress local = handle.address("here"), from = handle.address("");
+    VIP_VI_ATTRIBUTES attributes;
+    VIP_CONN_HANDLE conn = nullptr;
+    REQUIRE(VipConnectWait(handle.nic, local, 0, from, &attributes, &conn) == VIP_TIMEOUT);
+    stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5));
+    REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+    CHECK(VipConnectReject(conn) == VIP_SUCCESS);
+    CHECK(stranger.await(RNIC_CONTROL_REJECT, CM_REJECTED).serial == 5);
+    stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 5)); // it was on its way
+    CHECK(VipConnectWait(handle.nic, local, kShort, from, &attributes, &conn) == VIP_TIMEOUT);
+    CHECK(stranger.await(RNIC_CONTROL_REJECT, CM_REJECTED).serial == 5);
+    stranger.send(RNIC_FUNCTION_ADAPTER, stranger.request("here", 6)); // another one
+    REQUIRE(VipConnectWait(handle.nic, local, kLong, from, &attributes, &conn) == VIP_SUCCESS);
+    CHECK(VipConnectReject(conn) == VIP_SUCCESS);
+}
+
 TEST_CASE("an acceptance of what was not asked for, or is over, is answered", "[rnic_hostile]")
 {
     Handle handle;

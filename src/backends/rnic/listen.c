@@ -28,7 +28,7 @@ struct rnic_listener {
     unsigned users; /* NIC handles, and peer-to-peer requests */
 };
 
-/* A request. It lives until it is answered or withdrawn. */
+/* A request. It lives until it is accepted or withdrawn; a rejected one until it is not repeated any more. */
 struct rnic_incoming {
     struct vipl_list link; /* device->incomings */
     struct vipl_rnic_peer peer;
@@ -37,6 +37,7 @@ struct rnic_incoming {
     struct vipl_address remote;
     struct vipl_list offers;  /* rnic_offer.link */
     struct rnic_offer *taken; /* by the program; NULL: not yet */
+    bool rejected;            /* a repetition that was on its way is no new request */
     uint64_t heard_at;        /* when the request came last */
 };
 
@@ -115,11 +116,16 @@ static void end_offer(struct rnic_offer *offer, bool gone)
 }
 
 /* No program has it any more. */
-static void end_incoming(struct rnic_incoming *incoming)
+static void end_offers(struct rnic_incoming *incoming)
 {
     while (!vipl_list_empty(&incoming->offers)) {
         end_offer(VIPL_CONTAINER(incoming->offers.next, struct rnic_offer, link), true);
     }
+}
+
+static void end_incoming(struct rnic_incoming *incoming)
+{
+    end_offers(incoming);
     vipl_list_remove(&incoming->link);
     vipl_free(incoming);
 }
@@ -204,40 +210,47 @@ static struct rnic_incoming *incoming_new(struct rnic_device *device, const stru
     return incoming;
 }
 
-/* A VI has one request at a time: an older one is over, even if its end has not been heard of. */
-static bool is_known(struct rnic_device *device, const struct vipl_rnic_peer *from, uint32_t serial)
+/* The request that this one repeats; NULL: it is new. A VI has one request at a time: an older one is over, even if its end has not
+ * been heard of. */
+static struct rnic_incoming *find_repeated(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                                           uint32_t serial)
 {
     struct rnic_incoming *incoming = find_incoming(device, from);
     if (incoming != NULL && incoming->request.serial != serial) {
         end_incoming(incoming);
-        return false;
+        return NULL;
     }
     if (incoming != NULL) {
         incoming->heard_at = vipl_now_ns();
     }
-    return incoming != NULL;
+    return incoming;
+}
+
+static uint8_t take_in(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                       const struct cm_message *message)
+{
+    struct rnic_incoming *incoming = find_repeated(device, from, message->serial);
+    if (incoming != NULL) {
+        return incoming->rejected ? CM_REJECTED : CM_PENDING;
+    }
+    incoming = incoming_new(device, from, message);
+    uint8_t outcome = incoming == NULL ? CM_FULL : offer_to_all(device, incoming);
+    if (incoming != NULL && outcome != CM_PENDING) {
+        end_incoming(incoming);
+    }
+    return outcome;
 }
 
 void vipl_rnic_listen_request(struct rnic_device *device, const struct vipl_rnic_peer *from,
                               const struct cm_message *message)
 {
-    uint8_t outcome = CM_NO_MATCH;
     if (vipl_rnic_conn_accepting(device, from, message->serial) != NULL) {
         return; /* it is repeated, and the acceptance is on its way */
     }
-    if (message->peer) {
-        if (vipl_rnic_connect_match(device, from, message)) {
-            return;
-        }
-    } else if (is_known(device, from, message->serial)) {
-        outcome = CM_PENDING;
-    } else {
-        struct rnic_incoming *incoming = incoming_new(device, from, message);
-        outcome = incoming == NULL ? CM_FULL : offer_to_all(device, incoming);
-        if (incoming != NULL && outcome != CM_PENDING) {
-            end_incoming(incoming);
-        }
+    if (message->peer && vipl_rnic_connect_match(device, from, message)) {
+        return;
     }
+    uint8_t outcome = message->peer ? CM_NO_MATCH : take_in(device, from, message);
     vipl_rnic_conn_refuse(device, from, message->serial, outcome, VIP_SUCCESS);
 }
 
@@ -290,7 +303,7 @@ static void offer_waiting(struct rnic_nic *nic)
     struct vipl_list *incomings = &nic->device->incomings;
     for (struct vipl_list *l = incomings->next; l != incomings; l = l->next) {
         struct rnic_incoming *incoming = VIPL_CONTAINER(l, struct rnic_incoming, link);
-        if (incoming->taken == NULL && !has_offer(incoming, nic) &&
+        if (incoming->taken == NULL && !incoming->rejected && !has_offer(incoming, nic) &&
             vipl_up_listens(nic->core, &incoming->local)) {
             (void)offer_to(incoming, nic);
         }
@@ -419,11 +432,13 @@ void vipl_rnic_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool 
         struct rnic_incoming *incoming = offer->incoming;
         bool mine = incoming->taken == offer || incoming->taken == NULL;
         end_offer(offer, false);
-        if (mine) {
-            if (answer) {
-                vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED,
-                                      VIP_SUCCESS);
-            }
+        if (mine && answer) {
+            end_offers(incoming);
+            incoming->taken = NULL;
+            incoming->rejected = true;
+            vipl_rnic_conn_refuse(device, &incoming->peer, incoming->request.serial, CM_REJECTED,
+                                  VIP_SUCCESS);
+        } else if (mine) {
             end_incoming(incoming);
         }
     }

@@ -135,13 +135,15 @@ inline VIP_UINT8 own_byte_order()
     return first == 1 ? 1 : 2;
 }
 
+constexpr VIP_UINT8 kVersion = 4; // of the language: the one that the library answers a wrong one with (hostile.cpp)
+
 /** A request by a client of another process for that discriminator: as the library would write it. */
-inline Bytes make_request(VIP_UINT8 version, const std::string &wanted, Random &random)
+inline Bytes make_request(const std::string &wanted, Random &random)
 {
     constexpr size_t kClaim = 64, kParams = 72, kLocal = 83, kRemote = kLocal + 84;
     Bytes request(kRemote + 84);
     std::memcpy(request.data(), "VLCR", 4);
-    request[4] = version;
+    request[4] = kVersion;
     request[5] = own_byte_order();
     request[6] = sizeof(void *);
     for (size_t at = 8; at < kClaim; at += 8) { // process, NIC handle, id, probe, tag

@@ -17,7 +17,6 @@ namespace {
 constexpr int kAtOnceMs = 8000; // the library waits ten seconds for a stranger's first word
 
 constexpr uid_t kNobody = 65534;
-constexpr VIP_UINT8 kVersion = 3; // of the language: another one is refused
 
 /** Asks, as that user, at the place of the program's user, over a line that stays: the reply; empty: hung up. */
 Bytes ask_as(uid_t user, const std::string &wanted, Fd &line)
@@ -30,7 +29,7 @@ Bytes ask_as(uid_t user, const std::string &wanted, Fd &line)
     EXPECT(user == geteuid() || setuid(user) == 0);
     line = Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     EXPECT(connect(line.get(), reinterpret_cast<sockaddr *>(&address), length) == 0);
-    send_packet(line, make_request(kVersion, wanted, random), {window.get(), claims.fd.get()});
+    send_packet(line, make_request(wanted, random), {window.get(), claims.fd.get()});
     pollfd entry = {line.get(), POLLIN, 0};
     EXPECT(poll(&entry, 1, kAtOnceMs) == 1); // no time limit is behind it
     return receive_packet(line, 0);
