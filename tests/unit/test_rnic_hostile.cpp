@@ -748,6 +748,33 @@ TEST_CASE("a peer whose function takes nothing for a while hears of a disconnect
     CHECK(VipDeregisterMem(handle.nic, data.data(), tag) == VIP_SUCCESS);
 }
 
+TEST_CASE("a requester that hears in one go that it was accepted and that this is over asks again",
+          "[rnic_hostile]")
+{
+    setenv("VIPL_PROGRESS", "inline", 1); // no other thread hears of it
+    Handle handle;
+    unsetenv("VIPL_PROGRESS");
+    Stranger stranger;
+    REQUIRE(vipl_rnic_listen_for(stranger.rnic, 1, "a", 1) == 0);
+    NetAddress local = handle.address("b"), remote = handle.address("a"); // the higher name requests
+    const VIP_VI_HANDLE vi = handle.vi();
+    VIP_VI_ATTRIBUTES seen;
+    REQUIRE(VipConnectPeerRequest(vi, local, remote, kLong) == VIP_SUCCESS);
+    const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
+    cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
+    accept.params = request.params;
+    stranger.send(stranger.from, accept);
+    stranger.send(stranger.from, stranger.about(request, RNIC_CONTROL_DISCONNECT)); // it was stopped for too long
+    CHECK(VipConnectPeerDone(vi, &seen) == VIP_NOT_DONE);
+    CHECK(stranger.await(RNIC_CONTROL_REQUEST).serial == request.serial);
+    stranger.send(stranger.from, accept);
+    CHECK(VipConnectPeerDone(vi, &seen) == VIP_SUCCESS);
+    CHECK(stranger.await(RNIC_CONTROL_READY).serial == request.serial);
+    CHECK(Handle::state(vi) == VIP_STATE_CONNECTED);
+    CHECK(VipDisconnect(vi) == VIP_SUCCESS);
+    CHECK(VipDestroyVi(vi) == VIP_SUCCESS);
+}
+
 TEST_CASE("a connection that comes about and ends in the last moment of a peer's request does not hold up "
           "its thread",
           "[rnic_hostile]")

@@ -173,7 +173,7 @@ static void on_disconnect(struct rnic_device *device, const struct vipl_rnic_pee
                           const struct cm_message *message)
 {
     struct rnic_vi *rv = addressee(device, from, message, RNIC_VI_ACCEPTING, RNIC_VI_CONNECTED);
-    if (rv == NULL) {
+    if (vipl_rnic_connect_revoke(device, from, message) || rv == NULL) {
         return;
     }
     rv->peer_gone = true;
@@ -283,6 +283,7 @@ void vipl_rnic_conn_events(struct rnic_device *device)
             break;
         }
     }
+    vipl_rnic_connect_settle(device);
 }
 
 /* --- the end --- */

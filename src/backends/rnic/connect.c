@@ -246,12 +246,23 @@ static void on_reject(struct rnic_connect_op *op, const struct vipl_rnic_peer *f
     }
 }
 
-/* The peer waits for READY; the queue pair is to send from then on, and receives at once. */
+/* A process that had been stopped may hear in one go that it was accepted and that its peer waits no more. */
 static void on_accept(struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
                       const struct cm_message *message)
 {
+    op->accepted = true;
+    op->acceptor = *from;
+    op->acceptance = *message;
+    nic_of(op)->device->has_accepted = true;
+}
+
+/* The peer waits for READY; the queue pair is to send from then on, and receives at once. */
+static void finish(struct rnic_connect_op *op)
+{
     struct rnic_vi *rv = op->rv;
     struct rnic_device *device = nic_of(op)->device;
+    const struct vipl_rnic_peer acceptor = op->acceptor, *from = &acceptor;
+    const struct cm_message acceptance = op->acceptance, *message = &acceptance;
     VIP_RETURN rc = vipl_params_agree(&op->params, &message->params);
     rv->peer = *from;
     rv->serial = op->serial;
@@ -279,6 +290,42 @@ static void on_accept(struct rnic_connect_op *op, const struct vipl_rnic_peer *f
     vipl_rnic_data_open(rnic_nic_of_vi(rv), rv);
 }
 
+static bool has_acceptance(const struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
+                           const struct cm_message *message)
+{
+    return op != NULL && op->accepted && op->serial == message->serial &&
+           rnic_same_peer(&op->acceptor, from);
+}
+
+bool vipl_rnic_connect_revoke(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                              const struct cm_message *message)
+{
+    const struct rnic_vi *rv = rnic_vi_at(device, message->destination_qp);
+    bool mine = rv != NULL && has_acceptance(rv->op, from, message);
+    if (mine) {
+        rv->op->accepted = false;
+        on_pending(rv->op, from);
+        rv->op->at = 0; /* it is asked for again */
+        set_timed(device);
+    }
+    return mine;
+}
+
+void vipl_rnic_connect_settle(struct rnic_device *device)
+{
+    if (!device->has_accepted) {
+        return;
+    }
+    device->has_accepted = false;
+    for (struct vipl_list *l = device->ops.next, *next = l->next; l != &device->ops;
+         l = next, next = l->next) {
+        struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
+        if (op->accepted) {
+            finish(op);
+        }
+    }
+}
+
 /* What is told of a request that is over here. */
 static void answer_late(struct rnic_device *device, const struct vipl_rnic_peer *from,
                         const struct cm_message *message)
@@ -286,6 +333,7 @@ static void answer_late(struct rnic_device *device, const struct vipl_rnic_peer 
     const struct rnic_vi *rv = rnic_vi_at(device, message->destination_qp);
     bool known = rv != NULL && rv->state == RNIC_VI_CONNECTED && rv->serial == message->serial &&
                  rnic_same_peer(&rv->peer, from);
+    known = known || (rv != NULL && has_acceptance(rv->op, from, message));
     if (message->kind == RNIC_CONTROL_ACCEPT && !known) {
         vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp,
                               message->serial);
@@ -297,7 +345,7 @@ void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_
 {
     const struct rnic_vi *rv = rnic_vi_at(device, message->destination_qp);
     struct rnic_connect_op *op = rv == NULL ? NULL : rv->op;
-    if (op == NULL || rv->state != RNIC_VI_REQUESTING || op->serial != message->serial ||
+    if (op == NULL || rv->state != RNIC_VI_REQUESTING || op->accepted || op->serial != message->serial ||
         memcmp(op->mac, from->mac, sizeof(op->mac)) != 0) {
         answer_late(device, from, message);
     } else if (message->kind == RNIC_CONTROL_ACCEPT) {
@@ -329,7 +377,7 @@ static struct rnic_connect_op *find_partner(struct rnic_device *device, const st
 {
     for (struct vipl_list *l = device->ops.next; l != &device->ops; l = l->next) {
         struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
-        bool asks = op->rv->state == RNIC_VI_REQUESTING && op->tied;
+        bool asks = op->rv->state == RNIC_VI_REQUESTING && op->tied && !op->accepted;
         if ((op->rv->state != RNIC_VI_WAITING && !asks) || !fits(op, from, message)) {
             continue;
         }

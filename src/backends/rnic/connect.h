@@ -26,6 +26,9 @@ struct rnic_connect_op {
     uint32_t serial;
     enum rnic_heard heard;          /* of the last request that has been answered */
     bool answered;                  /* the last one has been */
+    bool accepted;                  /* by `acceptor`, with `acceptance`; nothing has been made of it yet */
+    struct vipl_rnic_peer acceptor;
+    struct cm_message acceptance;
     uint16_t function;              /* PENDING: the first that has the request */
     bool is_shared;                 /* others have it too */
     unsigned round;                 /* of tries without a listener */
@@ -45,6 +48,11 @@ void vipl_rnic_connect_again(struct rnic_connect_op *op);
 /* ACCEPT, REJECT, REFUSED. */
 void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_peer *from,
                              const struct cm_message *message);
+/* The sender ends what it had accepted. False: no request has its acceptance. */
+bool vipl_rnic_connect_revoke(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                              const struct cm_message *message);
+/* All that has come has been heard: VIs whose requests are accepted by now are CONNECTED. */
+void vipl_rnic_connect_settle(struct rnic_device *device);
 /* A peer-to-peer request: accepted if a VI waits for it. False: none does. */
 bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_peer *from,
                              const struct cm_message *message);

@@ -53,6 +53,7 @@ struct rnic_device {
     struct vipl_list listeners; /* rnic_listener.link */
     struct vipl_list incomings; /* rnic_incoming.link */
     struct vipl_list ops;       /* rnic_connect_op.link */
+    bool has_accepted;          /* one of them may be accepted */
     struct vipl_list accepting; /* rnic_vi.accepting */
     struct vipl_list untold;    /* rnic_untold.link */
     uint64_t tell_at;           /* when they are told again */
