@@ -764,7 +764,8 @@ TEST_CASE("a requester that hears in one go that it was accepted and that this i
     cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
     accept.params = request.params;
     stranger.send(stranger.from, accept);
-    stranger.send(stranger.from, stranger.about(request, RNIC_CONTROL_DISCONNECT)); // it was stopped for too long
+    stranger.send(stranger.from,
+                  stranger.about(request, RNIC_CONTROL_DISCONNECT)); // it was stopped for too long
     CHECK(VipConnectPeerDone(vi, &seen) == VIP_NOT_DONE);
     CHECK(stranger.await(RNIC_CONTROL_REQUEST).serial == request.serial);
     stranger.send(stranger.from, accept);

@@ -283,7 +283,7 @@ void vipl_rnic_conn_events(struct rnic_device *device)
             break;
         }
     }
-    vipl_rnic_connect_settle(device);
+    vipl_rnic_connect_finish(device);
 }
 
 /* --- the end --- */

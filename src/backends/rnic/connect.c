@@ -293,8 +293,7 @@ static void finish(struct rnic_connect_op *op)
 static bool has_acceptance(const struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
                            const struct cm_message *message)
 {
-    return op != NULL && op->accepted && op->serial == message->serial &&
-           rnic_same_peer(&op->acceptor, from);
+    return op != NULL && op->accepted && op->serial == message->serial && rnic_same_peer(&op->acceptor, from);
 }
 
 bool vipl_rnic_connect_revoke(struct rnic_device *device, const struct vipl_rnic_peer *from,
@@ -311,7 +310,7 @@ bool vipl_rnic_connect_revoke(struct rnic_device *device, const struct vipl_rnic
     return mine;
 }
 
-void vipl_rnic_connect_settle(struct rnic_device *device)
+void vipl_rnic_connect_finish(struct rnic_device *device)
 {
     if (!device->has_accepted) {
         return;

@@ -24,9 +24,9 @@ struct rnic_connect_op {
     bool peer;
     bool tied; /* peer-to-peer, and both sides have the same name: REQUESTING, it may also accept */
     uint32_t serial;
-    enum rnic_heard heard;          /* of the last request that has been answered */
-    bool answered;                  /* the last one has been */
-    bool accepted;                  /* by `acceptor`, with `acceptance`; nothing has been made of it yet */
+    enum rnic_heard heard; /* of the last request that has been answered */
+    bool answered;         /* the last one has been */
+    bool accepted;         /* by `acceptor`, with `acceptance`; nothing has been made of it yet */
     struct vipl_rnic_peer acceptor;
     struct cm_message acceptance;
     uint16_t function;              /* PENDING: the first that has the request */
@@ -52,7 +52,7 @@ void vipl_rnic_connect_reply(struct rnic_device *device, const struct vipl_rnic_
 bool vipl_rnic_connect_revoke(struct rnic_device *device, const struct vipl_rnic_peer *from,
                               const struct cm_message *message);
 /* All that has come has been heard: VIs whose requests are accepted by now are CONNECTED. */
-void vipl_rnic_connect_settle(struct rnic_device *device);
+void vipl_rnic_connect_finish(struct rnic_device *device);
 /* A peer-to-peer request: accepted if a VI waits for it. False: none does. */
 bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_peer *from,
                              const struct cm_message *message);

@@ -135,7 +135,8 @@ inline VIP_UINT8 own_byte_order()
     return first == 1 ? 1 : 2;
 }
 
-constexpr VIP_UINT8 kVersion = 4; // of the language: the one that the library answers a wrong one with (hostile.cpp)
+constexpr VIP_UINT8 kVersion =
+    4; // of the language: the one that the library answers a wrong one with (hostile.cpp)
 
 /** A request by a client of another process for that discriminator: as the library would write it. */
 inline Bytes make_request(const std::string &wanted, Random &random)

@@ -346,7 +346,8 @@ TEST_CASE("a peer that is stopped and continued again and again loses no message
     Peers peers(nic);
     Crew crew;
     crew.add([&] {
-        VIP_RETURN rc = VIP_TIMEOUT; // as it is if the requester is held for a second just when it is accepted
+        VIP_RETURN rc =
+            VIP_TIMEOUT; // as it is if the requester is held for a second just when it is accepted
         for (unsigned i = 0; i < 3 && rc == VIP_TIMEOUT; ++i) {
             rc = accept_on(nic, scene.name(), peers.vi);
         }
