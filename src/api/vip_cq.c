@@ -94,16 +94,10 @@ VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
     return vipl_guard_enter() ? vipl_guard_leave(resize_cq(CQHandle, EntryCount)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
-/* The oldest entry; NULL: there is none. */
-static struct vipl_work *oldest_locked(struct vipl_cq *cq)
+/* The work that the oldest entry names; NULL: there is none. */
+static inline struct vipl_work *oldest_locked(struct vipl_cq *cq)
 {
-    struct vipl_list *link = vipl_list_take(&cq->entries);
-    if (link == NULL) {
-        return NULL;
-    }
-    vipl_store_relaxed(&cq->count, cq->count - 1);
-    vipl_ready_fd_update(cq->ready_fd, cq->count > 0);
-    return VIPL_CONTAINER(link, struct vipl_work, cq_link);
+    return vipl_list_empty(&cq->entries) ? NULL : VIPL_CONTAINER(cq->entries.next, struct vipl_work, cq_link);
 }
 
 struct take {
@@ -112,7 +106,7 @@ struct take {
     VIP_BOOLEAN recv;
 };
 
-static VIP_RETURN take_locked(struct vipl_cq *cq, struct take *take)
+static inline VIP_RETURN take_locked(struct vipl_cq *cq, struct take *take)
 {
     struct vipl_work *work = oldest_locked(cq);
     if (work == NULL) {
@@ -120,6 +114,7 @@ static VIP_RETURN take_locked(struct vipl_cq *cq, struct take *take)
     }
     take->vi = work->queue->vi->handle; /* stays: the VI's end removes its entries first */
     take->recv = work->queue->is_recv ? VIP_TRUE : VIP_FALSE;
+    vipl_cq_unlist_locked(cq, work);
     return VIP_SUCCESS;
 }
 
@@ -156,13 +151,9 @@ static void hand_out(const struct take *take, VIP_VI_HANDLE *vi, VIP_BOOLEAN *re
     }
 }
 
-/* Makes progress for a queue that looked empty. False: there is nothing to be done. */
-static bool poll_for(const struct vipl_cq *cq, void *handle)
+/* Makes progress for a queue that looked empty. */
+static VIPL_APART void poll_for(struct vipl_nic *nic, void *handle)
 {
-    struct vipl_nic *nic = vipl_load_ptr((void **)&cq->nic);
-    if (vipl_nic_is_quiet(nic)) {
-        return false;
-    }
     if (!vipl_nic_poll_quickly(nic)) {
         nic = nic_of(handle);
         if (nic != NULL) {
@@ -170,31 +161,52 @@ static bool poll_for(const struct vipl_cq *cq, void *handle)
             vipl_nic_put(nic);
         }
     }
-    return true;
+}
+
+/* Any call but the usual ones; the thread is inside. */
+static VIPL_APART VIP_RETURN take_any(void *handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
+{
+    struct take take = {.handle = handle};
+    VIP_RETURN rc = attempt_take(&take, NULL);
+    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(handle)) {
+        rc = vipl_share_cq_done(handle, vi, recv);
+    } else {
+        hand_out(&take, vi, recv, rc);
+    }
+    vipl_guard_leave_safe();
+    return rc;
 }
 
 VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-    struct take take = {.handle = CQHandle};
-    if (ViHandle == NULL || RecvQueue == NULL) {
+    if (VIPL_SELDOM(ViHandle == NULL || RecvQueue == NULL)) {
         return VIP_INVALID_PARAMETER;
     }
     *ViHandle = NULL;
-    if (!vipl_guard_enter_safe()) {
+    if (VIPL_SELDOM(!vipl_guard_enter_safe())) {
         return VIP_NOT_DONE;
     }
-    struct vipl_cq *empty = vipl_cq_if_empty(CQHandle);
-    VIP_RETURN rc = VIP_NOT_DONE;
-    if (empty == NULL || poll_for(empty, CQHandle)) {
-        rc = attempt_take(&take, NULL);
+    struct vipl_cq *cq = vipl_handle_find(VIPL_KIND_CQ, CQHandle);
+    if (VIPL_OFTEN(cq != NULL) && vipl_cq_looks_empty(cq, CQHandle)) {
+        struct vipl_nic *nic = vipl_load_ptr((void **)&cq->nic);
+        if (vipl_nic_is_quiet(nic)) {
+            vipl_guard_leave_safe();
+            return VIP_NOT_DONE;
+        }
+        poll_for(nic, CQHandle);
     }
-    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(CQHandle)) {
-        rc = vipl_share_cq_done(CQHandle, ViHandle, RecvQueue);
-    } else {
-        hand_out(&take, ViHandle, RecvQueue, rc);
+    if (VIPL_SELDOM(cq == NULL || !vipl_mutex_trylock(&cq->lock))) {
+        return take_any(CQHandle, ViHandle, RecvQueue);
     }
+    struct take take = {.handle = CQHandle};
+    bool taken = cq->handle == CQHandle && take_locked(cq, &take) == VIP_SUCCESS;
+    vipl_mutex_unlock(&cq->lock);
+    if (VIPL_SELDOM(!taken)) {
+        return take_any(CQHandle, ViHandle, RecvQueue);
+    }
+    hand_out(&take, ViHandle, RecvQueue, VIP_SUCCESS);
     vipl_guard_leave_safe();
-    return rc;
+    return VIP_SUCCESS;
 }
 
 static VIP_RETURN wait_for(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask, VIP_VI_HANDLE *vi,
@@ -242,6 +254,7 @@ static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
     struct vipl_work *work = oldest_locked(cq);
     if (work != NULL) {
         vipl_event_fire_cq(cq, work->queue);
+        vipl_cq_unlist_locked(cq, work);
     }
     vipl_mutex_unlock(&cq->lock);
     return VIP_SUCCESS;

@@ -213,7 +213,8 @@ static inline __attribute__((always_inline)) VIP_RETURN done(VIP_VI_HANDLE handl
     if (VIPL_SELDOM(!vipl_mutex_trylock(&q->lock))) {
         return reap_late(vi, handle, recv, out);
     }
-    if (vi->handle != handle || q->reaped == q->completed || q->cq != NULL || q->ready_fd != NULL) {
+    if (vi->handle != handle || q->reaped == q->completed || q->ready_fd != NULL ||
+        vipl_work_is_listed(vipl_queue_at(q, q->reaped))) {
         return reap_held(vi, handle, recv, out);
     }
     VIP_RETURN rc = vipl_queue_reap_alone_locked(q, out);

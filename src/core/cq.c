@@ -19,10 +19,11 @@ static bool push(struct vipl_sink *sink, struct vipl_work *work)
     struct vipl_cq *cq = VIPL_CONTAINER(sink, struct vipl_cq, sink);
     vipl_mutex_lock(&cq->lock);
     bool fits = !cq->nic->strict_cq || cq->count < cq->limit;
-    if (!vipl_list_empty(&cq->notifies)) {
+    if (VIPL_SELDOM(!vipl_list_empty(&cq->notifies))) {
         vipl_event_fire_cq(cq, work->queue);
     } else {
         vipl_list_append(&cq->entries, &work->cq_link);
+        vipl_store_relaxed(&work->listed, 1);
         vipl_store_relaxed(&cq->count, cq->count + 1);
         vipl_ready_fd_update(cq->ready_fd, true);
         if (!vipl_list_empty(&cq->waiters)) {
@@ -62,13 +63,6 @@ struct vipl_cq *vipl_cq_lock(void *handle)
         return NULL;
     }
     return cq;
-}
-
-struct vipl_cq *vipl_cq_if_empty(void *handle)
-{
-    struct vipl_cq *cq = vipl_handle_find(VIPL_KIND_CQ, handle);
-    bool empty = cq != NULL && vipl_load_relaxed(&cq->count) == 0 && vipl_load_ptr(&cq->handle) == handle;
-    return empty ? cq : NULL;
 }
 
 VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle)
@@ -138,10 +132,8 @@ VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle)
 VIPL_APART void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)
 {
     vipl_mutex_lock(&cq->lock);
-    if (!vipl_list_empty(&work->cq_link)) {
-        vipl_list_remove(&work->cq_link);
-        vipl_store_relaxed(&cq->count, cq->count - 1);
-        vipl_ready_fd_update(cq->ready_fd, cq->count > 0);
+    if (vipl_work_is_listed(work)) {
+        vipl_cq_unlist_locked(cq, work);
     }
     vipl_mutex_unlock(&cq->lock);
 }

@@ -36,10 +36,23 @@ void vipl_cq_make(void *object); /* a vipl_cq, once, in new memory */
 VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle);
 VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle);
 struct vipl_cq *vipl_cq_lock(void *handle); /* NULL: no such queue */
-/* For a thread that polls, without a lock: the queue, if it has no entry; NULL: it may have, or is no more. */
-struct vipl_cq *vipl_cq_if_empty(void *handle);
 
-/* The work is reaped or forgotten: its entry is removed, if it is still there. */
+/* For a thread that polls, without a lock: whether a queue that the handle was found to be of has no entry. */
+static inline bool vipl_cq_looks_empty(const struct vipl_cq *cq, const void *handle)
+{
+    return vipl_load_relaxed(&cq->count) == 0 && vipl_load_ptr(&cq->handle) == handle;
+}
+
+/* An entry leaves. Its work is not the completion queue's to look at any more. */
+static inline void vipl_cq_unlist_locked(struct vipl_cq *cq, struct vipl_work *work)
+{
+    vipl_list_remove(&work->cq_link);
+    vipl_store_relaxed(&cq->count, cq->count - 1);
+    vipl_ready_fd_update(cq->ready_fd, cq->count > 0);
+    vipl_store_release(&work->listed, 0); /* pairs with vipl_work_is_listed() */
+}
+
+/* A listed work is reaped or forgotten: its entry is removed, if it is still there. */
 void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work);
 /* The work's memory moved: its entry follows. */
 void vipl_cq_move(struct vipl_cq *cq, struct vipl_work *from, struct vipl_work *to);

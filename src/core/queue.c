@@ -62,8 +62,11 @@ void vipl_queue_reset_stats(struct vipl_queue *q)
 void vipl_queue_close_locked(struct vipl_queue *q)
 {
     assert(vipl_mutex_is_held(&q->lock));
-    for (uint32_t i = q->reaped; q->cq != NULL && i != q->completed; i++) {
-        vipl_cq_forget(q->cq, vipl_queue_at(q, i));
+    for (uint32_t i = q->reaped; i != q->completed; i++) {
+        struct vipl_work *work = vipl_queue_at(q, i);
+        if (vipl_work_is_listed(work)) {
+            vipl_cq_forget(q->cq, work);
+        }
     }
     vipl_queue_delist_reader(q);
     vipl_wake_all_locked(&q->waiters);
@@ -87,6 +90,7 @@ VIPL_RARE bool vipl_queue_grow_locked(struct vipl_queue *q)
     }
     for (uint32_t i = 0; i < capacity; i++) {
         ring[i].queue = q;
+        ring[i].listed = 0;
         vipl_list_init(&ring[i].cq_link);
     }
     for (uint32_t i = q->reaped; i != q->posted; i++) {
@@ -145,7 +149,7 @@ static bool has_watcher(const struct vipl_queue *q)
            !vipl_list_empty(&q->notifies);
 }
 
-static VIPL_APART void announce(struct vipl_queue *q, struct vipl_work *work)
+VIPL_APART void vipl_queue_announce_locked(struct vipl_queue *q, struct vipl_work *work)
 {
     deliver(q, work);
     if (!vipl_list_empty(&q->waiters)) {
@@ -167,7 +171,7 @@ static inline void publish_locked(struct vipl_queue *q)
         q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
         vipl_store_relaxed(&q->completed, q->completed + 1);
         if (q->is_watched) {
-            announce(q, work);
+            vipl_queue_announce_locked(q, work);
         }
     }
 }

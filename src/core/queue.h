@@ -115,7 +115,7 @@ static inline bool vipl_queue_is_idle(const struct vipl_queue *q)
     return q->posted == q->completed;
 }
 
-/* The oldest completion, of a queue that has one and no completion queue or ready fd. */
+/* The oldest completion, of a queue that has one, which no completion queue names, and no ready fd. */
 static inline VIP_RETURN vipl_queue_reap_alone_locked(struct vipl_queue *q, VIP_DESCRIPTOR **out)
 {
     struct vipl_work *work = vipl_queue_at(q, q->reaped);
@@ -133,11 +133,10 @@ static inline VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRI
     }
     struct vipl_work *work = vipl_queue_at(q, q->reaped);
     VIP_RETURN rc = vipl_queue_reap_alone_locked(q, out);
-    if (q->cq != NULL) {
+    if (vipl_work_is_listed(work)) {
         vipl_cq_forget(q->cq, work);
-    } else {
-        vipl_ready_fd_update(q->ready_fd, q->reaped != q->completed);
     }
+    vipl_ready_fd_update(q->ready_fd, q->reaped != q->completed);
     return rc;
 }
 
@@ -174,16 +173,16 @@ static inline void vipl_work_write_outcome(const struct vipl_work *work)
     vipl_store_release(&cs->Status, work->status); /* pairs with the program's poll */
 }
 
-/* Whether the next work to be executed is the next to complete as well, with none behind it that would complete with it, and its
- * success concerns only the program's next Done. */
+/* Whether the next work to be executed is the next to complete as well, with none behind it that would complete with it. */
 static inline bool vipl_queue_is_plain(struct vipl_queue *q)
 {
     uint32_t next = q->completed + 1;
-    return q->executed == q->completed && !q->is_watched &&
+    return q->executed == q->completed &&
            (next == q->posted || vipl_queue_at(q, next)->state != VIPL_WORK_FINISHED);
 }
 
-/* That work, in such a queue, is executed and has succeeded. Not with VIPL_SAFE_COPY. status: VIP_STATUS_OP_... */
+/* That work, in such a queue, is executed and has succeeded; the caller announces it in a watched one. Not with VIPL_SAFE_COPY.
+ * status: VIP_STATUS_OP_... */
 static inline void vipl_queue_finish_plain_locked(struct vipl_queue *q, struct vipl_work *work,
                                                   uint32_t status, uint32_t length)
 {
@@ -198,18 +197,19 @@ static inline void vipl_queue_finish_plain_locked(struct vipl_queue *q, struct v
     vipl_store_relaxed(&q->completed, q->executed);
 }
 
+void vipl_queue_announce_locked(struct vipl_queue *q,
+                                struct vipl_work *work); /* it is complete, of a watched queue */
 void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
                                   uint32_t length);
 
-/* Sets a work's outcome and publishes what is in order. At once for a success that is next in order, if only the program's
- * next Done is to know of it. status: with VIP_STATUS_OP_... */
+/* Sets a work's outcome and publishes what is in order: at once a success that is next in order. status: with VIP_STATUS_OP_... */
 static inline void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
                                             uint32_t length)
 {
     uint32_t next = q->completed + 1;
     bool is_next = work == vipl_queue_at(q, q->completed);
     bool is_alone = next == q->posted || vipl_queue_at(q, next)->state != VIPL_WORK_FINISHED;
-    if (VIPL_SELDOM(!is_next || !is_alone || (status & VIP_STATUS_ERROR_MASK) != 0 || q->is_watched)) {
+    if (VIPL_SELDOM(!is_next || !is_alone || (status & VIP_STATUS_ERROR_MASK) != 0)) {
         vipl_queue_finish_any_locked(q, work, status, length);
         return;
     }
@@ -220,6 +220,9 @@ static inline void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_wo
     vipl_queue_count_done(q, work->op, length);
     q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
     vipl_store_relaxed(&q->completed, next);
+    if (q->is_watched) {
+        vipl_queue_announce_locked(q, work);
+    }
 }
 
 void vipl_queue_flush_locked(struct vipl_queue *q); /* every unfinished work: DESC_FLUSHED_ERROR */

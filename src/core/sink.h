@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "os/os_atomic.h"
 #include "vipl/vipl.h"
 
 struct vipl_queue;
@@ -31,12 +32,20 @@ struct vipl_work {
     uint32_t status;
     uint32_t length;
     uint32_t immediate;                   /* received immediate data, if status has VIP_STATUS_IMMEDIATE */
+    uint32_t listed;                      /* atomic: a completion queue names it, see vipl_work_is_listed() */
     uint16_t op;                          /* what is under way: VIP_CONTROL_OP_... */
     uint16_t segments;                    /* SegCount when it was admitted */
     uint8_t state;                        /* enum vipl_work_state */
     bool invalid;                         /* of a receive that a device has: any message that it gets fails */
-    uint8_t pad[46 - 4 * sizeof(void *)]; /* to 64 bytes: the place in a ring is a shift */
+    uint8_t pad[42 - 4 * sizeof(void *)]; /* to 64 bytes: the place in a ring is a shift */
 };
+
+/* Whether it is still to be taken out of a completion queue. The work's queue is locked, so it is not put there meanwhile. False: nothing
+ * in the completion queue refers to it any more. */
+static inline bool vipl_work_is_listed(const struct vipl_work *work)
+{
+    return vipl_load_acquire(&work->listed) != 0; /* pairs with vipl_cq_unlist_locked() */
+}
 
 struct vipl_sink {
     /* The next work of the queue, in posting order, is complete, and its descriptor is written. The queue's lock is held.

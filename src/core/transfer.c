@@ -32,6 +32,15 @@ static inline void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint3
     }
 }
 
+/* A success of a watched queue that was published without more ado. */
+static VIPL_APART void announce(struct vipl_vi *vi, struct vipl_queue *q, struct vipl_work *work)
+{
+    vipl_queue_announce_locked(q, work);
+    if (VIPL_SELDOM(q->overrun)) {
+        vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
+    }
+}
+
 static bool is_fenced(struct vipl_vi *vi, const struct vipl_work *work)
 {
     return vi->reads > 0 && vipl_descriptor_is_fenced(work);
@@ -91,11 +100,9 @@ static inline void post_done(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uin
     struct vipl_queue *q = &vi->send;
     struct vipl_work *work = vipl_queue_put_locked(q, descriptor, segments);
     work->op = op;
-    if (VIPL_OFTEN(!q->is_watched)) {
-        vipl_queue_finish_plain_locked(q, work, vipl_send_status_op[op], bytes);
-    } else {
-        q->executed++;
-        finish_send(vi, work, 0, bytes, false);
+    vipl_queue_finish_plain_locked(q, work, vipl_send_status_op[op], bytes);
+    if (q->is_watched) {
+        announce(vi, q, work);
     }
 }
 
@@ -461,12 +468,12 @@ bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes)
     memmove(to, from, bytes);
     if (VIPL_OFTEN(vipl_queue_is_plain(q))) {
         vipl_queue_finish_plain_locked(q, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
-        return true;
-    }
-    q->executed++;
-    vipl_queue_finish_locked(q, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
-    if (VIPL_SELDOM(q->overrun)) {
-        vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
+        if (q->is_watched) {
+            announce(vi, q, work);
+        }
+    } else {
+        q->executed++;
+        finish_recv(vi, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
     }
     return true;
 }
