@@ -59,10 +59,9 @@ public:
 
     explicit Caller(Listener &listener, unsigned slot = 0) : listener_(listener), slot_(slot)
     {
-        char name[96];
-        const size_t length =
-            vipl_lo_name_of(name, vipl_local_user(), 'w', vipl_lo_hash_of(&listener.address), 0);
-        REQUIRE(vipl_local_connect(name, length, &fd_) == 0);
+        lo_name name;
+        vipl_lo_name_begin(&name, vipl_local_user(), 'w', vipl_lo_hash_of(&listener.address));
+        REQUIRE(vipl_local_connect(name.text, vipl_lo_name_at(&name, 0), &fd_) == 0);
         REQUIRE(vipl_shm_create(&claims_, "claims", LO_CLAIMS * sizeof(std::uint32_t)) == 0);
         set(LO_PENDING, 0);
         listener.progress();
@@ -315,10 +314,10 @@ TEST_CASE("of listeners of a process that became another user, one that finds no
     REQUIRE(listener.wait(nullptr) == VIP_TIMEOUT);
     const std::uint64_t second = vipl_lo_hash_of(&listener.address);
     int taken[LO_PLACES];
+    lo_name name;
+    vipl_lo_name_begin(&name, vipl_local_user(), 'w', first);
     for (unsigned place = 1; place < LO_PLACES; ++place) { // the first one's own name is place 0 still
-        char name[96];
-        const size_t length = vipl_lo_name_of(name, vipl_local_user(), 'w', first, place);
-        REQUIRE(vipl_local_listen(name, length, &taken[place]) == 0);
+        REQUIRE(vipl_local_listen(name.text, vipl_lo_name_at(&name, place), &taken[place]) == 0);
     }
     lo_socket *without = vipl_lo_socket_find(listener.remote, 'w', first);
     lo_socket *with = vipl_lo_socket_find(listener.remote, 'w', second);

@@ -103,10 +103,9 @@ class Name {
 public:
     Name(const vipl_address &address, unsigned place, char kind = 'p')
     {
-        char name[96];
-        const size_t length =
-            vipl_lo_name_of(name, vipl_local_user(), kind, vipl_lo_hash_of(&address), place);
-        REQUIRE(vipl_local_listen(name, length, &fd_) == 0);
+        lo_name name;
+        vipl_lo_name_begin(&name, vipl_local_user(), kind, vipl_lo_hash_of(&address));
+        REQUIRE(vipl_local_listen(name.text, vipl_lo_name_at(&name, place), &fd_) == 0);
     }
     ~Name() { vipl_fd_close(fd_); }
     Name(const Name &) = delete;
@@ -188,9 +187,10 @@ class Notice {
 public:
     explicit Notice(const vipl_address &address)
     {
-        char name[96];
-        const size_t length = vipl_lo_name_of(name, vipl_local_user(), 'r', vipl_lo_hash_of(&address), 0);
-        for (int i = 0; i < 10000 && vipl_local_connect(name, length, &fd_) != 0; ++i) {
+        lo_name name;
+        vipl_lo_name_begin(&name, vipl_local_user(), 'r', vipl_lo_hash_of(&address));
+        const size_t length = vipl_lo_name_at(&name, 0);
+        for (int i = 0; i < 10000 && vipl_local_connect(name.text, length, &fd_) != 0; ++i) {
             poll(nullptr, 0, 1);
         }
     }
@@ -368,6 +368,27 @@ TEST_CASE("a listener of another version refuses, and is not asked again", "[lis
     CHECK(s.first->take() == nullptr);
     CHECK_FALSE(b->hear().hung_up);
     CHECK(s.done() == VIP_NOT_DONE);
+}
+
+TEST_CASE("a request goes where a listener was found before, and after a moment elsewhere as well",
+          "[listener]")
+{
+    Scene s(false);
+    const Name known(s.remote, 3, 'w');
+    VIP_RETURN rc = s.request(20, false);
+    CHECK(rc == VIP_TIMEOUT);
+    const auto before = known.take();
+    CHECK(before != nullptr);
+    const Name other(s.remote, 9, 'w');
+    std::thread requester([&] { rc = s.request(30000, false); });
+    CHECK(known.await());
+    CHECK(other.await());
+    const auto a = other.take();
+    REQUIRE(a != nullptr);
+    a->word() = a->as(LO_TAKEN, a->request.number);
+    a->say(LO_REPLY_REJECT);
+    requester.join();
+    CHECK(rc == VIP_REJECT);
 }
 
 TEST_CASE("a listener that gives notice gets the request, and one of another version does not", "[listener]")

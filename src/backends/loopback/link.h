@@ -40,7 +40,8 @@ enum {
     LO_GENERATION_BITS = 12,
     LO_GATES = 1024,
     LO_MAX_CHUNK = 16384,
-    LO_RDMA_PREFIX = 16
+    LO_RDMA_PREFIX = 16,
+    LO_KNOWN = 8 /* discriminators, of which a NIC handle remembers where their listeners are */
 };
 
 /* The start of a shared segment; two rings follow, the creator's outgoing one first. */
@@ -180,6 +181,12 @@ struct lo_setup {
 
 /* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. From a pool: a thread that polls
  * may come late, and sees under `rx` whose it is. What follows `be` begins at zero, but for lists. */
+/* Where listeners for a discriminator of that hash were found last; no more than a hint. */
+struct lo_known {
+    uint64_t hash;
+    uint32_t places; /* a bit each */
+};
+
 struct lo_remote {
     struct vipl_list free;    /* in the pool */
     struct vipl_mutex rx;     /* rank BACKEND_RX */
@@ -197,6 +204,7 @@ struct lo_remote {
     struct vipl_list sockets;          /* lo_socket.link; registry */
     struct vipl_list incomings;        /* lo_incoming.link; registry */
     struct lo_claims *claims;          /* of our requests; NULL: there were none; registry */
+    struct lo_known known[LO_KNOWN];   /* registry */
     uint32_t incoming_count;           /* registry */
     /* atomic: something of connecting waits for a time; written under the registry. A thread that is about to sleep reads it
      * without: it is never 0 meanwhile. */

@@ -31,10 +31,20 @@ uint64_t vipl_lo_hash_of(const struct vipl_address *address)
     return h;
 }
 
-size_t vipl_lo_name_of(char name[96], uint32_t user, char kind, uint64_t hash, unsigned place)
+void vipl_lo_name_begin(struct lo_name *name, uint32_t user, char kind, uint64_t hash)
 {
-    return (size_t)snprintf(name, 96, "vipl/loopback/%u/%c%016llx/%u", (unsigned)user, kind,
-                            (unsigned long long)hash, place);
+    name->stem = (size_t)snprintf(name->text, sizeof(name->text), "vipl/loopback/%u/%c%016llx/",
+                                  (unsigned)user, kind, (unsigned long long)hash);
+}
+
+size_t vipl_lo_name_at(struct lo_name *name, unsigned place)
+{
+    char *end = name->text + name->stem;
+    if (place >= 10) {
+        *end++ = (char)('0' + place / 10);
+    }
+    *end++ = (char)('0' + place % 10);
+    return (size_t)(end - name->text);
 }
 
 struct lo_socket *vipl_lo_socket_find(struct lo_remote *remote, char kind, uint64_t hash)
@@ -48,10 +58,9 @@ struct lo_socket *vipl_lo_socket_find(struct lo_remote *remote, char kind, uint6
     return NULL;
 }
 
-uint32_t vipl_lo_own_places(char kind, uint64_t hash)
+uint32_t vipl_lo_own_places(uint32_t user, char kind, uint64_t hash)
 {
     uint32_t places = 0;
-    uint32_t user = vipl_local_user();
     for (struct vipl_list *l = vipl_lo_registry.nics.next; l != &vipl_lo_registry.nics; l = l->next) {
         const struct vipl_be_nic *be = VIPL_CONTAINER(l, struct vipl_be_nic, link);
         struct lo_remote *remote = lo_remote_of(be);
@@ -71,13 +80,13 @@ static void log_once(struct lo_socket *s, const char *what, int error)
 
 static int bind_somewhere(struct lo_socket *s)
 {
-    char name[96];
+    struct lo_name name;
     int error = EADDRINUSE;
     s->user = vipl_local_user();
+    vipl_lo_name_begin(&name, s->user, s->kind, s->hash);
     for (unsigned place = 0; place < LO_PLACES && error == EADDRINUSE; place++) {
         s->place = place;
-        error =
-            vipl_local_listen(name, vipl_lo_name_of(name, s->user, s->kind, s->hash, place), &s->source.fd);
+        error = vipl_local_listen(name.text, vipl_lo_name_at(&name, place), &s->source.fd);
     }
     return error;
 }
@@ -141,15 +150,15 @@ void vipl_lo_notices_send(struct lo_notices *notices, uint64_t hash, unsigned pl
 {
     struct lo_notice notice = {.writer = vipl_lo_own_kind(), .place = (uint8_t)place};
     uint8_t bytes[LO_PACKET];
-    char name[96];
+    struct lo_name name;
     size_t length = vipl_lo_notice_write(&notice, bytes);
-    uint32_t own = vipl_lo_own_places('r', hash);
     uint32_t user = vipl_local_user();
+    uint32_t own = vipl_lo_own_places(user, 'r', hash);
     int fd = -1;
+    vipl_lo_name_begin(&name, user, 'r', hash);
     notices->count = 0;
     for (unsigned i = 0; i < LO_PLACES; i++) {
-        if ((own >> i & 1) == 0 &&
-            vipl_local_connect(name, vipl_lo_name_of(name, user, 'r', hash, i), &fd) == 0) {
+        if ((own >> i & 1) == 0 && vipl_local_connect(name.text, vipl_lo_name_at(&name, i), &fd) == 0) {
             vipl_local_send(fd, bytes, length, NULL, 0); /* a dead one has hung up */
             notices->fds[notices->count++] = fd;
             fd = -1;

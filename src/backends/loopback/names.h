@@ -32,15 +32,22 @@ struct lo_socket {
 /* The NIC handle's remote part, made now if need be. NULL: no resources. */
 struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be);
 uint64_t vipl_lo_hash_of(const struct vipl_address *address);
+
+/* The names of one kind and hash, which differ in their place. */
+struct lo_name {
+    char text[96];
+    size_t stem; /* bytes before the place */
+};
 /* `user`: vipl_local_user(), asked once for many names. */
-size_t vipl_lo_name_of(char name[96], uint32_t user, char kind, uint64_t hash, unsigned place);
+void vipl_lo_name_begin(struct lo_name *name, uint32_t user, char kind, uint64_t hash);
+size_t vipl_lo_name_at(struct lo_name *name, unsigned place); /* bytes of the text */
 
 /* Uses of a socket of that kind and hash, bound now if need be. NULL: no resources, or no place is free. */
 struct lo_socket *vipl_lo_socket_open(struct lo_remote *remote, char kind, uint64_t hash);
 void vipl_lo_socket_close(struct lo_remote *remote, struct lo_socket *s); /* NULL is harmless */
 struct lo_socket *vipl_lo_socket_find(struct lo_remote *remote, char kind, uint64_t hash);
 /* The places of sockets of this process, a bit each: within a process requests do not go over sockets. */
-uint32_t vipl_lo_own_places(char kind, uint64_t hash);
+uint32_t vipl_lo_own_places(uint32_t user, char kind, uint64_t hash);
 
 /* What a new listener tells those who have requests for its discriminator. */
 struct lo_notices {

@@ -104,11 +104,10 @@ static void offer_over(struct lo_request *request, int fd, unsigned place)
     }
 }
 
-/* At that place, if a listener is there. *fd serves for several tries. */
-static void offer_to(struct lo_request *request, uint32_t user, uint64_t hash, unsigned place, int *fd)
+/* At that place. *fd serves for several tries. False: no listener is there, or it takes no more. */
+static bool offer_to(struct lo_request *request, struct lo_name *name, unsigned place, int *fd)
 {
-    char name[96];
-    int error = vipl_local_connect(name, vipl_lo_name_of(name, user, kind_of(request), hash, place), fd);
+    int error = vipl_local_connect(name->text, vipl_lo_name_at(name, place), fd);
     if (error == 0) {
         offer_over(request, *fd, place);
         *fd = -1;
@@ -116,6 +115,21 @@ static void offer_to(struct lo_request *request, uint32_t user, uint64_t hash, u
         request->met_full |= error == EAGAIN;
         step_by(request, vipl_deadline(AGAIN_MS));
     }
+    return error == 0;
+}
+
+/* At each of those places. Returns where a listener is. */
+static uint32_t offer_at(struct lo_request *request, struct lo_name *name, uint32_t places)
+{
+    uint32_t found = 0;
+    int fd = -1;
+    for (unsigned place = 0; place < LO_PLACES; place++) {
+        if ((places >> place & 1) != 0 && offer_to(request, name, place, &fd)) {
+            found |= UINT32_C(1) << place;
+        }
+    }
+    vipl_fd_close(fd);
+    return found;
 }
 
 static void arrive(struct lo_offer *offer)
@@ -165,8 +179,8 @@ static uint32_t places_of(const struct lo_request *request)
     return places;
 }
 
-/* To every listener that does not have it. */
-static void offer_everywhere(struct lo_request *request)
+/* To every listener that does not have it; at first only where listeners for this were found before, if one is there still. */
+static void offer_everywhere(struct lo_request *request, bool at_first)
 {
     request->met_full = false;
     for (struct vipl_list *l = vipl_lo_registry.nics.next; !request->peer && l != &vipl_lo_registry.nics;
@@ -175,14 +189,20 @@ static void offer_everywhere(struct lo_request *request)
     }
     uint64_t hash = vipl_lo_hash_of(&request->remote);
     uint32_t user = vipl_local_user();
-    uint32_t passed = vipl_lo_own_places(kind_of(request), hash) | places_of(request) | request->shunned;
-    int fd = -1;
-    for (unsigned place = 0; place < LO_PLACES; place++) {
-        if ((passed >> place & 1) == 0) {
-            offer_to(request, user, hash, place, &fd);
-        }
+    uint32_t places =
+        ~(vipl_lo_own_places(user, kind_of(request), hash) | places_of(request) | request->shunned);
+    struct lo_known *known = &lo_remote_of(request->nic)->known[hash % LO_KNOWN];
+    struct lo_name name;
+    vipl_lo_name_begin(&name, user, kind_of(request), hash);
+    if (!request->peer && at_first && known->hash == hash &&
+        offer_at(request, &name, places & known->places) != 0) {
+        return; /* where else one listens has it after FIRST_MS */
     }
-    vipl_fd_close(fd);
+    (void)offer_at(request, &name, places & ~places_of(request));
+    if (!request->peer) {
+        known->hash = hash;
+        known->places = places_of(request);
+    }
 }
 
 /* The memory of the claim words, made at the first request. NULL: no resources. */
@@ -219,7 +239,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
     struct lo_claims *claims = remote == NULL ? NULL : claims_of(remote);
     vipl_list_init(&request->offers);
     request->step_at = VIPL_NO_DEADLINE;
-    if (claims == NULL || vipl_entropy(&request->id, sizeof(request->id)) != 0 ||
+    if (claims == NULL || (request->peer && vipl_entropy(&request->id, sizeof(request->id)) != 0) ||
         !vipl_lo_claim_begin(claims, &request->claim)) {
         return VIP_ERROR_RESOURCE;
     }
@@ -230,7 +250,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
             return VIP_ERROR_RESOURCE;
         }
     }
-    offer_everywhere(request);
+    offer_everywhere(request, true);
     vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
     vipl_lo_quick_stir(remote->be);
     step_by(request, request->peer ? VIPL_NO_DEADLINE : vipl_deadline(FIRST_MS));
@@ -490,7 +510,7 @@ static void step(struct lo_request *request)
         request->socket = vipl_lo_socket_open(remote, 'r', vipl_lo_hash_of(&request->remote));
         step_by(request, request->socket == NULL ? vipl_deadline(AGAIN_MS) : VIPL_NO_DEADLINE);
     }
-    offer_everywhere(request);
+    offer_everywhere(request, false);
 }
 
 void vipl_lo_offers_tick(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
@@ -527,14 +547,14 @@ static void note_end(struct lo_request *request, unsigned place)
 
 void vipl_lo_offer_back(struct lo_request *request, unsigned place)
 {
-    int fd = -1;
+    struct lo_name name;
     if (place >= LO_PLACES) {
         return;
     }
     note_end(request, place);
     if ((places_of(request) >> place & 1) == 0) {
-        offer_to(request, vipl_local_user(), vipl_lo_hash_of(&request->remote), place, &fd);
-        vipl_fd_close(fd);
+        vipl_lo_name_begin(&name, vipl_local_user(), kind_of(request), vipl_lo_hash_of(&request->remote));
+        (void)offer_at(request, &name, UINT32_C(1) << place);
     }
 }
 
