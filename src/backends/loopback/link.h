@@ -179,14 +179,14 @@ struct lo_setup {
     void (*close)(struct lo_remote *remote); /* the registry's lock is held */
 };
 
-/* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. From a pool: a thread that polls
- * may come late, and sees under `rx` whose it is. What follows `be` begins at zero, but for lists. */
 /* Where listeners for a discriminator of that hash were found last; no more than a hint. */
 struct lo_known {
     uint64_t hash;
     uint32_t places; /* a bit each */
 };
 
+/* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. From a pool: a thread that polls
+ * may come late, and sees under `rx` whose it is. What follows `be` begins at zero, but for lists. */
 struct lo_remote {
     struct vipl_list free;    /* in the pool */
     struct vipl_mutex rx;     /* rank BACKEND_RX */
