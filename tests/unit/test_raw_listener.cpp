@@ -124,6 +124,8 @@ public:
             return nullptr;
         }
         auto connection = std::make_unique<Connection>(fd);
+        pollfd entry = {fd, POLLIN, 0}; // the requester may be a thread that has not got further yet
+        REQUIRE(poll(&entry, 1, 10000) == 1);
         REQUIRE(connection->hear().something);
         return connection;
     }
