@@ -130,6 +130,8 @@ public:
     }
 
     size_t segment_bytes() const { return bytes_; }
+    /** Our end of the socket. */
+    int socket() const { return fd_; }
 
     lo_link *link;
     lo_segment *segment;

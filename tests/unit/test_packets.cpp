@@ -116,6 +116,9 @@ TEST_CASE("a reply has these bytes on every CPU", "[packets]")
     a.probe_value = 0x21222324;
     a.probe_address = 0x1112131415161718;
     a.params = {65536, 4, false, true, false, false, sizeof(void *) == 4};
+    a.generation = 0x00012345;
+    a.slot = 0x0678;
+    a.number = 9;
     const size_t length = vipl_lo_reply_write(&a, bytes);
     REQUIRE(hex(bytes, length) == "564c5245"
                                   "07090100"
@@ -126,7 +129,10 @@ TEST_CASE("a reply has these bytes on every CPU", "[packets]")
                                   "00000005"
                                   "21222324"
                                   "1112131415161718"
-                                  "0000000000010000000402");
+                                  "0000000000010000000402"
+                                  "00012345"
+                                  "0678"
+                                  "09");
 }
 
 TEST_CASE("what is written is read back", "[packets]")

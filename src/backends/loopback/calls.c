@@ -24,10 +24,11 @@ enum {
 
 /* --- one connection --- */
 
+/* fd -1: over a line. */
 static struct lo_incoming *incoming_new(struct lo_remote *remote, int fd)
 {
     struct lo_incoming *in = remote->incoming_count < MOST_INCOMING ? vipl_zalloc(sizeof(*in)) : NULL;
-    if (in == NULL || vipl_pollset_add(&remote->setup, fd, &in->source) != 0) {
+    if (in == NULL || (fd >= 0 && vipl_pollset_add(&remote->setup, fd, &in->source) != 0)) {
         vipl_free(in);
         return NULL;
     }
@@ -41,9 +42,35 @@ static struct lo_incoming *incoming_new(struct lo_remote *remote, int fd)
     return in;
 }
 
+/* Where the requester hears us. */
+static int fd_of(const struct lo_incoming *in)
+{
+    return in->over != NULL ? in->over->source.fd : in->source.fd;
+}
+
+static void say(int fd, const struct lo_connect_request *to, enum lo_reply_type type, uint8_t code)
+{
+    uint8_t bytes[LO_PACKET];
+    struct lo_reply r = {.type = (uint8_t)type,
+                         .code = code,
+                         .number = to->number,
+                         .slot = to->slot,
+                         .generation = to->generation};
+    vipl_local_send(fd, bytes, vipl_lo_reply_write(&r, bytes), NULL, 0); /* a dead one hangs up */
+}
+
+static void reply(struct lo_incoming *in, enum lo_reply_type type, uint8_t code)
+{
+    say(fd_of(in), &in->wanted, type, code);
+    in->answered = true;
+}
+
 static void incoming_end(struct lo_incoming *in)
 {
     struct lo_remote *remote = in->remote;
+    if (in->over != NULL && !in->answered) {
+        reply(in, LO_REPLY_GONE, 0);
+    }
     if (in->conn != NULL) {
         lo_conn_of(in->conn)->incoming = NULL;
         vipl_up_conn_gone(in->conn);
@@ -60,13 +87,6 @@ static void incoming_end(struct lo_incoming *in)
     vipl_list_remove(&in->link);
     remote->incoming_count--;
     vipl_free(in);
-}
-
-static void reply(const struct lo_incoming *in, enum lo_reply_type type, uint8_t code)
-{
-    uint8_t bytes[LO_PACKET];
-    struct lo_reply r = {.type = (uint8_t)type, .code = code};
-    vipl_local_send(in->source.fd, bytes, vipl_lo_reply_write(&r, bytes), NULL, 0); /* a dead one hangs up */
 }
 
 void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to, int fd)
@@ -122,9 +142,16 @@ void vipl_lo_incomings_look(struct lo_remote *remote)
     }
 }
 
+/* Over a line an answer that cannot be sent says so early enough. */
+static bool has_hung_up(const struct lo_incoming *in)
+{
+    return in->over != NULL ? vipl_load_relaxed(&in->over->dead) != 0
+                            : vipl_local_has_hung_up(in->source.fd);
+}
+
 bool vipl_lo_incoming_taken(struct lo_incoming *in)
 {
-    in->taken = claim(in) && !vipl_local_has_hung_up(in->source.fd);
+    in->taken = claim(in) && !has_hung_up(in);
     if (!in->taken) { /* core drops its part; the connection stays, for the request may become available again */
         lo_conn_of(in->conn)->incoming = NULL;
         in->conn = NULL;
@@ -148,7 +175,7 @@ void vipl_lo_incoming_reject(struct lo_incoming *in)
 static struct lo_link *link_for(struct lo_incoming *in, bool *is_new)
 {
     struct lo_remote *remote = in->remote;
-    struct lo_link *link = vipl_lo_link_find(remote, in->wanted.nic, 0);
+    struct lo_link *link = in->over != NULL ? in->over : vipl_lo_link_find(remote, in->wanted.nic, 0);
     *is_new = link == NULL;
     if (link == NULL) {
         link = vipl_lo_link_create(remote, in->source.fd, in->exports_fd, in->wanted.nic);
@@ -167,6 +194,9 @@ static bool send_acceptance(struct lo_incoming *in, struct lo_link *link, bool i
     int fds[2] = {link->shm.fd, vipl_lo_own_exports(remote->be)};
     struct lo_reply r = {
         .type = LO_REPLY_ACCEPT,
+        .number = in->wanted.number,
+        .slot = in->wanted.slot,
+        .generation = in->wanted.generation,
         .new_link = is_new,
         .direct_access = vipl_load_relaxed(&link->direct_access) != 0,
         .link = link->id,
@@ -178,7 +208,8 @@ static bool send_acceptance(struct lo_incoming *in, struct lo_link *link, bool i
     };
     memcpy(r.nic, remote->uid, LO_UID);
     vipl_up_vi_params(vi, &r.params);
-    int error = vipl_local_send(in->source.fd, bytes, vipl_lo_reply_write(&r, bytes), fds, is_new ? 2 : 0);
+    int error = vipl_local_send(fd_of(in), bytes, vipl_lo_reply_write(&r, bytes), fds, is_new ? 2 : 0);
+    in->answered = error == 0;
     if (is_new) {
         vipl_shm_close_fd(&link->shm);
         in->source.fd = -1; /* the link's now */
@@ -255,7 +286,7 @@ VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in, struct vipl_vi *vi)
     bool forked;
     lo_conn_of(in->conn)->incoming = NULL;
     in->conn = NULL; /* core ends it, or keeps it for another try */
-    VIP_RETURN rc = vipl_local_has_hung_up(in->source.fd) ? VIP_TIMEOUT : accept_over(in, vi);
+    VIP_RETURN rc = has_hung_up(in) ? VIP_TIMEOUT : accept_over(in, vi);
     if (rc == VIP_SUCCESS && !await_opened(in, vi, &forked)) {
         if (forked) {
             return VIP_TIMEOUT;
@@ -444,6 +475,90 @@ void vipl_lo_incoming_event(struct lo_incoming *in)
     }
     vipl_fd_close(fds[0]);
     vipl_fd_close(fds[1]);
+}
+
+/* --- over the lines of links --- */
+
+static struct lo_incoming *find_over(const struct lo_link *over, uint16_t slot, uint32_t generation,
+                                     uint8_t number)
+{
+    struct lo_remote *remote = lo_remote_of(over->be);
+    for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = l->next) {
+        struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
+        if (in->over == over && in->wanted.slot == slot && in->wanted.generation == generation &&
+            in->wanted.number == number) {
+            return in;
+        }
+    }
+    return NULL;
+}
+
+/* NULL: it is not for us, or there is no room for it. */
+static struct lo_incoming *begin_over(struct lo_link *over, const struct lo_connect_request *r,
+                                      const int fds[2])
+{
+    struct lo_remote *remote = lo_remote_of(over->be);
+    if (over->claims.base == NULL && vipl_lo_claims_attach(&over->claims, fds[1], r->slot) == NULL) {
+        return NULL;
+    }
+    struct lo_incoming *in = vipl_up_listens(remote->be->core, &r->remote) ? incoming_new(remote, -1) : NULL;
+    if (in != NULL) {
+        in->over = over;
+        in->kind = 'w';
+        in->hash = vipl_lo_hash_of(&r->remote);
+        in->wanted = *r;
+        in->word = (uint32_t *)over->claims.base + r->slot;
+        in->state = LO_INCOMING_KNOWN;
+    }
+    return in;
+}
+
+bool vipl_lo_incoming_over(struct lo_link *over, const struct lo_connect_request *r, const int fds[2])
+{
+    if (!vipl_lo_writer_fits(&r->writer) || r->peer || r->number == 0 || r->generation >= LO_GENERATIONS ||
+        r->slot >= LO_CLAIMS || memcmp(r->nic, over->peer_uid, LO_UID) != 0) {
+        return false;
+    }
+    struct lo_incoming *in = find_over(over, r->slot, r->generation, r->number);
+    in = in == NULL ? begin_over(over, r, fds) : in;
+    if (in == NULL) {
+        say(over->source.fd, r, LO_REPLY_GONE, 0);
+    } else if (!in->taken) {
+        arrive(in);
+    }
+    return true;
+}
+
+/* What has been accepted has a moment to be taken up: that may be in the ring. */
+static void gone(struct lo_incoming *in)
+{
+    in->answered = true;
+    if (in->state == LO_INCOMING_ACCEPTING) {
+        in->deadline = vipl_deadline(GONE_MS);
+    } else {
+        incoming_end(in);
+    }
+}
+
+void vipl_lo_incoming_withdrawn(struct lo_link *over, const struct lo_reply *r)
+{
+    struct lo_incoming *in = find_over(over, r->slot, r->generation, r->number);
+    if (in != NULL) {
+        gone(in);
+    }
+}
+
+void vipl_lo_incomings_hang_up(struct lo_link *over)
+{
+    struct lo_remote *remote = lo_remote_of(over->be);
+    struct vipl_list *next;
+    for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = next) {
+        struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
+        next = l->next;
+        if (in->over == over && !in->answered) {
+            gone(in);
+        }
+    }
 }
 
 /* --- time --- */

@@ -17,7 +17,9 @@ enum lo_incoming_state { LO_INCOMING_SILENT, LO_INCOMING_KNOWN, LO_INCOMING_ACCE
 
 /* Guarded by the registry, but for `opened`. */
 struct lo_incoming {
-    struct lo_source source; /* fd -1: the link has it */
+    struct lo_source source; /* fd -1: the link has it, or it came over a line */
+    struct lo_link *over;    /* whose line (letters.h); NULL: none */
+    bool answered;           /* over a line: the requester has been told, or has gone */
     struct vipl_list link;   /* remote->incomings */
     struct lo_remote *remote;
     enum lo_incoming_state state;
@@ -37,6 +39,10 @@ struct lo_incoming {
 
 void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to, int fd);
 void vipl_lo_incoming_event(struct lo_incoming *in);
+/* Over the line of a link: a request, which may have come before (false: it breaks the rules); its end; the end of the line. */
+bool vipl_lo_incoming_over(struct lo_link *over, const struct lo_connect_request *request, const int fds[2]);
+void vipl_lo_incoming_withdrawn(struct lo_link *over, const struct lo_reply *reply);
+void vipl_lo_incomings_hang_up(struct lo_link *over);
 /* A program asks for requests: those that core has no conn of get one, if they are PENDING. */
 void vipl_lo_incomings_look(struct lo_remote *remote);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "backends/loopback/exports.h"
+#include "backends/loopback/letters.h"
 #include "backends/loopback/mapped.h"
 #include "backends/loopback/quick.h"
 #include "backends/loopback/rx.h"
@@ -84,6 +85,7 @@ static struct lo_remote *remote_new(struct vipl_be_nic *be, const struct lo_setu
     vipl_list_init(&remote->sockets);
     vipl_list_init(&remote->incomings);
     vipl_list_init(&remote->links);
+    vipl_list_init(&remote->letters);
     vipl_store_relaxed(&remote->request_count, 0);
     vipl_mutex_lock(&remote->rx);
     remote->be = be;
@@ -162,6 +164,7 @@ static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid
     link->be = remote->be;
     link->shm.fd = -1;
     link->exports.fd = -1;
+    link->claims.fd = -1;
     memcpy(link->peer_uid, peer_uid, LO_UID);
     vipl_mutex_init(&link->tx, VIPL_RANK_BACKEND_TX);
     vipl_list_init(&link->blocked);
@@ -174,6 +177,7 @@ static void link_free(struct lo_link *link)
 {
     vipl_shm_retire(&link->shm); /* a thread that polls may be looking at it */
     vipl_shm_release(&link->exports);
+    vipl_shm_release(&link->claims);
     vipl_lo_mapped_free(link);
     vipl_free(link->sessions);
     vipl_free(link);
@@ -301,6 +305,15 @@ struct lo_link *vipl_lo_link_find(struct lo_remote *remote, const uint8_t *peer_
     return found;
 }
 
+bool vipl_lo_link_is_confirmed(struct lo_link *link)
+{
+    struct lo_remote *remote = lo_remote_of(link->be);
+    vipl_mutex_lock(&remote->rx);
+    bool confirmed = link->confirmed && link->dead == 0 && !link->hung_up;
+    vipl_mutex_unlock(&remote->rx);
+    return confirmed;
+}
+
 void vipl_lo_link_drop(struct lo_link *link)
 {
     struct lo_remote *remote = lo_remote_of(link->be);
@@ -343,17 +356,6 @@ bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
     return true;
 }
 
-static void drain_wakeups(struct lo_link *link)
-{
-    char bytes[8];
-    size_t n;
-    int fds[2];
-    while (vipl_local_receive(link->source.fd, bytes, sizeof(bytes), &n, fds) == 0 && n > 0) {
-        vipl_fd_close(fds[0]);
-        vipl_fd_close(fds[1]);
-    }
-}
-
 /* --- hang-up and end; rx is held --- */
 
 static void link_die(struct lo_remote *remote, struct lo_link *link)
@@ -377,9 +379,22 @@ static bool is_torn_down(const struct lo_link *link)
     return true;
 }
 
+static void tell_of_dead(struct lo_remote *remote)
+{
+    struct vipl_list *next;
+    for (struct vipl_list *l = remote->links.next; l != &remote->links; l = next) { /* links go under the registry only */
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        next = l->next;
+        if (vipl_load_relaxed(&link->dead) != 0) {
+            remote->connecting->gone(link);
+        }
+    }
+}
+
 /* The registry's lock is held, so that no connection is about to use one. */
 static void remove_dead_locked(struct lo_remote *remote)
 {
+    tell_of_dead(remote);
     struct vipl_list *next;
     bool left = false;
     vipl_mutex_lock(&remote->rx);
@@ -387,6 +402,7 @@ static void remove_dead_locked(struct lo_remote *remote)
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         next = l->next;
         if (link->dead != 0 && is_torn_down(link)) {
+            vipl_lo_letters_drop(link);
             vipl_list_remove(&link->link);
             vipl_store_relaxed(&remote->link_count, remote->link_count - 1);
             vipl_lo_link_free_closes(link);
@@ -412,7 +428,9 @@ static void remove_dead(struct lo_remote *remote)
 /* Something came over the socket; rx is held. */
 static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup)
 {
-    drain_wakeups(link);
+    if (!vipl_lo_letters_receive(link)) {
+        vipl_store_relaxed(&link->dead, 1); /* receive_all goes on */
+    }
     if (remote->waiting_threads >
         0) { /* the peer that woke one took the flag; others may still be asleep, and need the next wake-up */
         vipl_store_ordered(&link->in.shared->asleep, 1);
@@ -463,13 +481,14 @@ void vipl_lo_remote_receive(struct lo_remote *remote, const struct vipl_be_nic *
 {
     receive_all(remote, be, false);
 }
-/* Under rx, so that no link goes away meanwhile. True: something has come for connecting. */
-static bool look_at_links(struct lo_remote *remote)
+/* Under rx, so that no link goes away meanwhile. True: something has come for connecting. *full: more may have. */
+static bool look_at_links(struct lo_remote *remote, bool *full)
 {
     struct vipl_ready ready[MOST_EVENTS];
     bool setup = false;
     vipl_mutex_lock(&remote->rx);
     unsigned n = vipl_pollset_ready(&remote->set, ready, MOST_EVENTS);
+    *full = n == MOST_EVENTS;
     for (unsigned i = 0; i < n; i++) {
         struct lo_source *source = ready[i].tag;
         if (source->kind == LO_SOURCE_LINK) {
@@ -478,14 +497,25 @@ static bool look_at_links(struct lo_remote *remote)
             setup = true;
         }
     }
+    setup = setup || !vipl_list_empty(&remote->letters);
     vipl_mutex_unlock(&remote->rx);
     return setup;
+}
+
+void vipl_lo_links_look(struct lo_remote *remote)
+{
+    bool full = true;
+    uint32_t most = vipl_load_relaxed(&remote->link_count) / MOST_EVENTS + 1;
+    for (uint32_t i = 0; i < most && full; i++) {
+        (void)look_at_links(remote, &full);
+    }
 }
 
 /* The registry's lock is taken only if there is something to do for connecting. */
 static void look_at_sockets(struct lo_remote *remote)
 {
-    bool setup = look_at_links(remote);
+    bool full;
+    bool setup = look_at_links(remote, &full);
     if (setup || vipl_load_relaxed(&remote->timed) != 0) {
         remote->connecting->look(remote, false);
     }
@@ -573,6 +603,7 @@ void vipl_lo_remote_close(struct vipl_be_nic *be)
     struct vipl_list *l;
     while ((l = vipl_list_take(&remote->links)) != NULL) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        vipl_lo_letters_drop(link);
         vipl_lo_link_free_closes(link);
         vipl_fd_close(link->source.fd);
         link_free(link);

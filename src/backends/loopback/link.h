@@ -35,7 +35,7 @@ struct lo_source {
 
 enum {
     LO_SEGMENT_MAGIC = 0x56504C31,
-    LO_VERSION = 4,
+    LO_VERSION = 5,
     LO_UID = 16,
     LO_GENERATION_BITS = 12,
     LO_GATES = 1024,
@@ -110,6 +110,8 @@ struct lo_link {
         *mapped; /* atomic: the peer's shared memory that we have mapped, the latest first; added under tx */
     uint32_t direct_access;      /* atomic: we may access the peer's memory */
     uint32_t peer_direct_access; /* atomic: the peer may access ours */
+    bool told_claims;            /* the peer has had the descriptor of our claim words over the line; registry */
+    struct vipl_shm claims;      /* the peer's claim words; base NULL: it has not asked over the line; registry */
     bool confirmed;              /* rx: both ends have it, so that connections may share it */
     bool hung_up;                /* rx: the peer has gone, its last messages may be in the ring */
     bool stuck;    /* rx: the peer has been waited for in vain, and is still inside our memory */
@@ -177,12 +179,15 @@ struct lo_setup {
     /* Goes on with what waits for a time. Milliseconds until the next; -1: nothing waits. The registry's lock is held. */
     int (*tick)(struct lo_remote *remote);
     void (*close)(struct lo_remote *remote); /* the registry's lock is held */
+    /* The link is dead: nothing is asked or answered over it any more. The registry's lock is held, rx is not. */
+    void (*gone)(struct lo_link *link);
 };
 
 /* Where listeners for a discriminator of that hash were found last; no more than a hint. */
 struct lo_known {
     uint64_t hash;
     uint32_t places; /* a bit each */
+    uint64_t line;   /* the link over which the last one answered; 0: none */
 };
 
 /* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. From a pool: a thread that polls
@@ -205,6 +210,7 @@ struct lo_remote {
     struct vipl_list incomings;        /* lo_incoming.link; registry */
     struct lo_claims *claims;          /* of our requests; NULL: there were none; registry */
     struct lo_known known[LO_KNOWN];   /* registry */
+    struct vipl_list letters;          /* lo_letter.link: came over links' sockets, for connecting; rx */
     uint32_t incoming_count;           /* registry */
     /* atomic: something of connecting waits for a time; written under the registry. A thread that is about to sleep reads it
      * without: it is never 0 meanwhile. */
@@ -243,6 +249,10 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
                                     uint32_t slots, const uint8_t peer_uid[LO_UID]);
 /* The live link to that NIC handle, if both ends are known to have it; or, for NULL, the one with that number. NULL: none. */
 struct lo_link *vipl_lo_link_find(struct lo_remote *remote, const uint8_t *peer_uid, uint64_t id);
+/* Takes what has come over the links' sockets, all of it: letters.h. */
+void vipl_lo_links_look(struct lo_remote *remote);
+/* Whether both ends are known to have the link, and it is alive. */
+bool vipl_lo_link_is_confirmed(struct lo_link *link);
 /* A new link that nothing came of: closes its descriptors, later. */
 void vipl_lo_link_drop(struct lo_link *link);
 /* Finds out whether we can access the peer's memory: the value is to be at that address. */

@@ -8,6 +8,7 @@
  *   calls.c      requests of other processes
  *   names.c      the sockets by which processes find each other
  *   request.c    the packets that they exchange there
+ *   letters.c    the same over the socket of a link that is there
  *   inproc.c     data within one process: one copy, at once, from sender to receiver
  *   ring.c       the shared-memory ring between two processes
  *   link.c       two NIC handles of two processes: segment, rings, beginning and end

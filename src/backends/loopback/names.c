@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "backends/loopback/calls.h"
+#include "backends/loopback/letters.h"
 #include "backends/loopback/offers.h"
 #include "backends/loopback/request.h"
 #include "base/deadline.h"
@@ -342,12 +343,53 @@ static int tick(struct lo_remote *remote)
     return soonest <= now ? 1 : (int)((soonest - now) / NS_PER_MS) + 1;
 }
 
+/* False: it breaks the rules. */
+static bool read_letter(const struct lo_letter *letter)
+{
+    struct lo_connect_request request;
+    struct lo_reply reply;
+    if (vipl_lo_connect_request_read(&request, letter->bytes, letter->length)) {
+        return vipl_lo_incoming_over(letter->from, &request, letter->fds);
+    }
+    if (!vipl_lo_reply_read(&reply, letter->bytes, letter->length)) {
+        return false;
+    }
+    if (reply.type == LO_REPLY_WITHDRAWN) {
+        vipl_lo_incoming_withdrawn(letter->from, &reply);
+    } else {
+        vipl_lo_offer_answered(letter->from, &reply);
+    }
+    return true;
+}
+
+void vipl_lo_letters_read(struct lo_remote *remote)
+{
+    struct lo_letter *letter;
+    while ((letter = vipl_lo_letter_take(remote)) != NULL) {
+        if (vipl_load_relaxed(&letter->from->dead) == 0 && !read_letter(letter)) {
+            vipl_log(VIPL_LOG_ERROR, "process %d breaks the rules of connecting: cut", letter->from->pid);
+            vipl_store_relaxed(&letter->from->dead, 1);
+        }
+        vipl_lo_letter_free(letter);
+    }
+}
+
+static void line_gone(struct lo_link *link)
+{
+    vipl_lo_offers_hang_up(link);
+    vipl_lo_incomings_hang_up(link);
+}
+
 /* One event at a time: what one leads to may end the object of another. */
 void vipl_lo_setup_look(struct lo_remote *remote, bool all)
 {
     struct vipl_ready ready;
     int most = all ? MOST_EVENTS_ALL : MOST_EVENTS;
+    if (all) {
+        vipl_lo_links_look(remote);
+    }
     vipl_mutex_lock(&vipl_lo_registry.lock);
+    vipl_lo_letters_read(remote);
     for (int i = 0; i < most && vipl_pollset_ready(&remote->setup, &ready, 1) == 1; i++) {
         on_event(remote, ready.tag);
     }
@@ -368,6 +410,6 @@ static void close_all(struct lo_remote *remote)
 
 struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be)
 {
-    static const struct lo_setup connecting = {vipl_lo_setup_look, tick, close_all};
+    static const struct lo_setup connecting = {vipl_lo_setup_look, tick, close_all, line_gone};
     return vipl_lo_remote_get(be, &connecting);
 }

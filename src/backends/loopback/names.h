@@ -60,6 +60,8 @@ void vipl_lo_notices_await(struct lo_notices *notices);
 /* Listeners whose process has become another user get that user's names, and give notice. Takes the registry's lock. */
 void vipl_lo_listeners_rename(struct lo_remote *remote);
 
+/* Goes on with what has come over the lines of links. The registry's lock is held, rx is not. */
+void vipl_lo_letters_read(struct lo_remote *remote);
 /* As lo_setup.look, of link.h. */
 void vipl_lo_setup_look(struct lo_remote *remote, bool all);
 

@@ -49,11 +49,33 @@ static struct lo_offer *offer_new(struct lo_request *request, int fd, unsigned p
     return offer;
 }
 
+/* Where the other end of the offer hears us; -1: it is within this process. */
+static int fd_of(const struct lo_offer *offer)
+{
+    return offer->over != NULL ? offer->over->source.fd : offer->source.fd;
+}
+
+/* What a hang-up says of another offer. A line that takes nothing now is full of what the peer has not looked at: then it learns from
+ * the claim word that it is late. */
+static void withdraw(const struct lo_offer *offer)
+{
+    const struct lo_claim *claim = &offer->request->claim;
+    struct lo_reply reply = {.type = LO_REPLY_WITHDRAWN,
+                             .number = (uint8_t)offer->number,
+                             .slot = claim->slot,
+                             .generation = claim->generation};
+    uint8_t bytes[LO_PACKET];
+    (void)vipl_local_send(fd_of(offer), bytes, vipl_lo_reply_write(&reply, bytes), NULL, 0);
+}
+
 static void offer_end(struct lo_offer *offer)
 {
     if (offer->conn != NULL) {
         lo_conn_of(offer->conn)->offer = NULL;
         vipl_up_conn_gone(offer->conn);
+    }
+    if (offer->over != NULL && !offer->answered) {
+        withdraw(offer);
     }
     if (offer->source.fd >= 0) {
         vipl_pollset_remove(&lo_remote_of(offer->request->nic)->setup, offer->source.fd);
@@ -63,8 +85,8 @@ static void offer_end(struct lo_offer *offer)
     vipl_free(offer);
 }
 
-/* The descriptors go along the first time. False: it could not be sent. */
-static bool send_request(const struct lo_offer *offer, bool first)
+/* The descriptors go along the first time over a connection, or a line. False: it could not be sent. */
+static bool send_request(const struct lo_offer *offer, bool with_fds)
 {
     const struct lo_request *request = offer->request;
     struct lo_remote *remote = lo_remote_of(request->nic);
@@ -88,7 +110,7 @@ static bool send_request(const struct lo_offer *offer, bool first)
     memcpy(packet.nic, remote->uid, LO_UID);
     int fds[2] = {vipl_lo_own_exports(remote->be), remote->claims->shm.fd};
     size_t length = vipl_lo_connect_request_write(&packet, bytes);
-    return vipl_local_send(offer->source.fd, bytes, length, fds, first ? 2 : 0) == 0;
+    return vipl_local_send(fd_of(offer), bytes, length, fds, with_fds ? 2 : 0) == 0;
 }
 
 /* Over a connection, which is the offer's from now on, or closed. */
@@ -102,6 +124,23 @@ static void offer_over(struct lo_request *request, int fd, unsigned place)
         offer_end(offer);
         step_by(request, vipl_deadline(AGAIN_MS));
     }
+}
+
+/* Over the line of a link. Wherever its listener is: after FIRST_MS it is offered there as well. False: that is not possible now. */
+static bool offer_over_line(struct lo_request *request, struct lo_link *link)
+{
+    struct lo_offer *offer = offer_new(request, -1, LO_NO_PLACE);
+    if (offer == NULL) {
+        return false;
+    }
+    offer->over = link;
+    if (!send_request(offer, !link->told_claims)) {
+        offer->answered = true; /* nobody has it */
+        offer_end(offer);
+        return false;
+    }
+    link->told_claims = true;
+    return true;
 }
 
 /* At that place. *fd serves for several tries. False: no listener is there, or it takes no more. */
@@ -179,6 +218,17 @@ static uint32_t places_of(const struct lo_request *request)
     return places;
 }
 
+/* The only listener of another process that is known, and is at the other end of a link. False: there is none such. */
+static bool offer_to_peer(struct lo_request *request, const struct lo_known *known, uint32_t places)
+{
+    bool is_one = known->places != 0 && (known->places & (known->places - 1)) == 0;
+    if (known->line == 0 || !is_one || (known->places & places) == 0) {
+        return false;
+    }
+    struct lo_link *link = vipl_lo_link_find(lo_remote_of(request->nic), NULL, known->line);
+    return link != NULL && vipl_lo_link_is_confirmed(link) && offer_over_line(request, link);
+}
+
 /* To every listener that does not have it; at first only where listeners for this were found before, if one is there still. */
 static void offer_everywhere(struct lo_request *request, bool at_first)
 {
@@ -195,11 +245,12 @@ static void offer_everywhere(struct lo_request *request, bool at_first)
     struct lo_name name;
     vipl_lo_name_begin(&name, user, kind_of(request), hash);
     if (!request->peer && at_first && known->hash == hash &&
-        offer_at(request, &name, places & known->places) != 0) {
+        (offer_to_peer(request, known, places) || offer_at(request, &name, places & known->places) != 0)) {
         return; /* where else one listens has it after FIRST_MS */
     }
     (void)offer_at(request, &name, places & ~places_of(request));
     if (!request->peer) {
+        known->line = known->hash == hash ? known->line : 0;
         known->hash = hash;
         known->places = places_of(request);
     }
@@ -315,7 +366,7 @@ static void announce(struct lo_request *request)
 {
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
         struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
-        if (offer->source.fd >= 0) {
+        if (fd_of(offer) >= 0) {
             send_request(offer,
                          false); /* one that has gone hangs up; one with many unread reads of it anyway */
         } else if (offer->conn == NULL) {
@@ -352,10 +403,10 @@ static void on_hang_up(struct lo_offer *offer)
 {
     struct lo_request *request = offer->request;
     unsigned number = offer->number;
-    bool by_name = offer->place < LO_PLACES;
+    bool asked_again = offer->place < LO_PLACES || offer->over != NULL;
     offer_end(offer);
     release(request, number);
-    if (by_name) {
+    if (asked_again) {
         step_by(request, request->again_at);
         request->again_at = vipl_deadline(AGAIN_MS);
     }
@@ -414,11 +465,24 @@ static bool take_up(struct lo_session *session, const struct lo_reply *reply)
     return opened;
 }
 
+/* Where its next request goes first; NULL: not over a line. */
+static void remember_line(const struct lo_request *request, const struct lo_link *link)
+{
+    uint64_t hash = vipl_lo_hash_of(&request->remote);
+    struct lo_known *known = &lo_remote_of(request->nic)->known[hash % LO_KNOWN];
+    if (known->hash == hash) {
+        known->line = link == NULL ? 0 : link->id;
+    }
+}
+
 static void on_acceptance(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
 {
     struct lo_request *request = offer->request;
     struct vipl_vi *vi = request->vi;
     struct lo_link *link = link_of(offer, reply, fds);
+    if (link != NULL && !request->peer) {
+        remember_line(request, link);
+    }
     struct lo_session *session =
         link == NULL ? NULL
                      : vipl_lo_session_open(link, vi, reply->session, &reply->params, reply->tag, NULL);
@@ -480,6 +544,63 @@ void vipl_lo_offer_event(struct lo_offer *offer)
     }
     vipl_fd_close(fds[0]);
     vipl_fd_close(fds[1]);
+}
+
+/* --- over the lines of links --- */
+
+static struct lo_offer *offer_named(struct lo_link *over, const struct lo_reply *reply)
+{
+    for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
+        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
+        if (request->nic != over->be || request->claim.slot != reply->slot ||
+            request->claim.generation != reply->generation) {
+            continue;
+        }
+        for (struct vipl_list *o = request->offers.next; o != &request->offers; o = o->next) {
+            struct lo_offer *offer = VIPL_CONTAINER(o, struct lo_offer, link);
+            if (offer->over == over && offer->number == reply->number) {
+                return offer;
+            }
+        }
+    }
+    return NULL;
+}
+
+void vipl_lo_offer_answered(struct lo_link *over, const struct lo_reply *reply)
+{
+    int none[2] = {-1, -1};
+    struct lo_offer *offer = offer_named(over, reply);
+    if (offer == NULL) {
+        return; /* it is over */
+    }
+    offer->answered = true;
+    if (reply->type == LO_REPLY_GONE) {
+        remember_line(offer->request, NULL);
+        on_hang_up(offer);
+    } else if (reply->new_link) {
+        shun(offer); /* there is one */
+    } else {
+        on_reply(offer, reply, none);
+    }
+}
+
+/* Ends one after the other: what one leads to may end others. */
+void vipl_lo_offers_hang_up(struct lo_link *over)
+{
+    struct vipl_list *l = vipl_lo_registry.requests.next;
+    while (l != &vipl_lo_registry.requests) {
+        struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
+        struct lo_offer *found = NULL;
+        for (struct vipl_list *o = request->offers.next; o != &request->offers && found == NULL; o = o->next) {
+            struct lo_offer *offer = VIPL_CONTAINER(o, struct lo_offer, link);
+            found = offer->over == over ? offer : NULL;
+        }
+        l = found == NULL ? l->next : vipl_lo_registry.requests.next;
+        if (found != NULL) {
+            found->answered = true;
+            on_hang_up(found);
+        }
+    }
 }
 
 /* --- time --- */
@@ -570,6 +691,15 @@ void vipl_lo_offers_notice(struct lo_remote *remote, uint64_t hash, unsigned pla
 
 /* --- the end of its time --- */
 
+static bool is_over_a_line(const struct lo_request *request)
+{
+    bool over = false;
+    for (struct vipl_list *l = request->offers.next; l != &request->offers && !over; l = l->next) {
+        over = VIPL_CONTAINER(l, struct lo_offer, link)->over != NULL;
+    }
+    return over;
+}
+
 /* What has been said by now counts. */
 static void receive_all(struct vipl_vi *vi)
 {
@@ -585,6 +715,10 @@ static void receive_all(struct vipl_vi *vi)
             }
         }
     }
+    if (is_over_a_line(request)) {
+        vipl_lo_links_look(lo_remote_of(request->nic));
+        vipl_lo_letters_read(lo_remote_of(request->nic));
+    }
 }
 
 /* The connection of an acceptance whose reply is missing; -1: there is none. */
@@ -593,7 +727,7 @@ static int reply_fd(const struct lo_request *request, uint32_t word)
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
         const struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
         if (lo_claim_state_of(word) == LO_ACCEPTED && offer->number == lo_claim_number_of(word)) {
-            return offer->source.fd;
+            return fd_of(offer);
         }
     }
     return -1;

@@ -3,8 +3,9 @@
  * Offers: how a request of ours comes before the programs that may take it. It is offered to every listener, of this process and
  * of others, and the one that claims it (claims.h) answers. Nothing is moved; a request has one owner, the requester.
  *
- * An offer to another process is a connection. Its number tells it from the request's other offers in the claim word. When
- * it hangs up, and the word names it, the request is PENDING again, and all others are told so by another CONNECT_REQUEST.
+ * An offer to another process is a connection, or goes over the line of a link that the two NIC handles have (letters.h). Its number
+ * tells it from the request's other offers in the claim word. When it hangs up, and the word names it, the request is PENDING again,
+ * and all others are told so by another CONNECT_REQUEST.
  *
  * The registry's lock is held by the callers of all of these.
  */
@@ -18,9 +19,11 @@ enum { LO_NO_PLACE = 32 };
 
 /* Guarded by the registry. */
 struct lo_offer {
-    struct lo_source source; /* fd -1: within this process */
+    struct lo_source source; /* fd -1: within this process, or over a line */
+    struct lo_link *over;    /* whose line; NULL: none */
     struct vipl_list link;   /* request->offers */
     struct lo_request *request;
+    bool answered;          /* over a line: the other end has done with it */
     unsigned number;        /* in the claim word; never 0 */
     unsigned place;         /* of the listener; LO_NO_PLACE: within this process, or it has gone */
     struct vipl_be_nic *at; /* within this process: the NIC handle that listens */
@@ -39,6 +42,9 @@ void vipl_lo_offers_notice(struct lo_remote *remote, uint64_t hash, unsigned pla
 /* Symmetric: at that place is one that is to answer the request. */
 void vipl_lo_offer_back(struct lo_request *request, unsigned place);
 void vipl_lo_offer_event(struct lo_offer *offer);
+/* A reply has come over the link's line; and nothing comes there any more. */
+void vipl_lo_offer_answered(struct lo_link *over, const struct lo_reply *reply);
+void vipl_lo_offers_hang_up(struct lo_link *over);
 /* Whether the request may be claimed; and it may be again, after it was BUSY. */
 bool vipl_lo_request_is_pending(const struct lo_request *request);
 void vipl_lo_request_available(struct lo_request *request);

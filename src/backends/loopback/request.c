@@ -221,6 +221,9 @@ size_t vipl_lo_reply_write(const struct lo_reply *reply, uint8_t bytes[LO_PACKET
     put(&c, reply->probe_value, 4);
     put(&c, reply->probe_address, 8);
     put_params(&c, &reply->params);
+    put(&c, reply->generation, 4);
+    put(&c, reply->slot, 2);
+    put(&c, reply->number, 1);
     return (size_t)(c.at - bytes);
 }
 
@@ -242,5 +245,8 @@ bool vipl_lo_reply_read(struct lo_reply *reply, const uint8_t *bytes, size_t len
     reply->probe_value = (uint32_t)get(&c, 4);
     reply->probe_address = get(&c, 8);
     get_params(&c, &reply->params);
+    reply->generation = (uint32_t)get(&c, 4);
+    reply->slot = (uint16_t)get(&c, 2);
+    reply->number = (uint8_t)get(&c, 1);
     return c.ok;
 }

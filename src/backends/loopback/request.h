@@ -45,7 +45,9 @@ enum lo_reply_type {
     LO_REPLY_REFUSED = 2, /* another version, byte order or word size; `code` is the version */
     LO_REPLY_REJECT = 5,
     LO_REPLY_DISAGREE, /* symmetric: the two VIs do not fit; `code` says how */
-    LO_REPLY_ACCEPT
+    LO_REPLY_ACCEPT,
+    LO_REPLY_GONE,     /* over a line: the request has not been taken, as a hang-up says elsewhere */
+    LO_REPLY_WITHDRAWN /* over a line, by the requester itself: the offer is over */
 };
 
 struct lo_reply {
@@ -61,6 +63,9 @@ struct lo_reply {
     uint32_t probe_value;
     uint64_t probe_address;
     struct vipl_vi_params params;
+    uint32_t generation; /* with slot and number: what the reply is to, as in the request */
+    uint16_t slot;
+    uint8_t number;
 };
 
 /* The readers return false for what is no such packet; of one by another kind of process they read the kind only. */

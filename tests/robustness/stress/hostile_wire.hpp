@@ -136,7 +136,7 @@ inline VIP_UINT8 own_byte_order()
 }
 
 constexpr VIP_UINT8 kVersion =
-    4; // of the language: the one that the library answers a wrong one with (hostile.cpp)
+    5; // of the language: the one that the library answers a wrong one with (hostile.cpp)
 
 /** A request by a client of another process for that discriminator: as the library would write it. */
 inline Bytes make_request(const std::string &wanted, Random &random)
@@ -170,7 +170,7 @@ enum ReplyType : VIP_UINT8 { kRefused = 2, kRejected = 5, kDisagree, kAccept };
 
 inline Bytes make_reply(VIP_UINT8 type, std::uint64_t link, Random &random)
 {
-    Bytes reply(67);
+    Bytes reply(74);
     std::memcpy(reply.data(), "VLRE", 4);
     reply[4] = type;
     reply[6] = 1; // a new link
