@@ -121,8 +121,14 @@ TEST_CASE("a request over a line that nobody can have is answered at once", "[le
 {
     Scene s;
     lo_connect_request r = s.request();
-    SECTION("nobody listens") { r.remote.disc[0] ^= 1; }
-    SECTION("the words do not come along") { CHECK(s.hear().type == 0); }
+    SECTION("nobody listens")
+    {
+        r.remote.disc[0] ^= 1;
+    }
+    SECTION("the words do not come along")
+    {
+        CHECK(s.hear().type == 0);
+    }
     s.ask(r, r.remote.disc[0] != s.listener.address.disc[0]);
     check_named(s.hear(), LO_REPLY_GONE);
     CHECK(s.listener.remote->incoming_count == 0);

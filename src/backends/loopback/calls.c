@@ -145,8 +145,7 @@ void vipl_lo_incomings_look(struct lo_remote *remote)
 /* Over a line an answer that cannot be sent says so early enough. */
 static bool has_hung_up(const struct lo_incoming *in)
 {
-    return in->over != NULL ? vipl_load_relaxed(&in->over->dead) != 0
-                            : vipl_local_has_hung_up(in->source.fd);
+    return in->over != NULL ? vipl_load_relaxed(&in->over->dead) != 0 : vipl_local_has_hung_up(in->source.fd);
 }
 
 bool vipl_lo_incoming_taken(struct lo_incoming *in)

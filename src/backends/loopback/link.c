@@ -382,7 +382,8 @@ static bool is_torn_down(const struct lo_link *link)
 static void tell_of_dead(struct lo_remote *remote)
 {
     struct vipl_list *next;
-    for (struct vipl_list *l = remote->links.next; l != &remote->links; l = next) { /* links go under the registry only */
+    for (struct vipl_list *l = remote->links.next; l != &remote->links;
+         l = next) { /* links go under the registry only */
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         next = l->next;
         if (vipl_load_relaxed(&link->dead) != 0) {

@@ -110,12 +110,12 @@ struct lo_link {
         *mapped; /* atomic: the peer's shared memory that we have mapped, the latest first; added under tx */
     uint32_t direct_access;      /* atomic: we may access the peer's memory */
     uint32_t peer_direct_access; /* atomic: the peer may access ours */
-    bool told_claims;            /* the peer has had the descriptor of our claim words over the line; registry */
-    struct vipl_shm claims;      /* the peer's claim words; base NULL: it has not asked over the line; registry */
-    bool confirmed;              /* rx: both ends have it, so that connections may share it */
-    bool hung_up;                /* rx: the peer has gone, its last messages may be in the ring */
-    bool stuck;    /* rx: the peer has been waited for in vain, and is still inside our memory */
-    uint32_t dead; /* atomic: written under rx */
+    bool told_claims;       /* the peer has had the descriptor of our claim words over the line; registry */
+    struct vipl_shm claims; /* the peer's claim words; base NULL: it has not asked over the line; registry */
+    bool confirmed;         /* rx: both ends have it, so that connections may share it */
+    bool hung_up;           /* rx: the peer has gone, its last messages may be in the ring */
+    bool stuck;             /* rx: the peer has been waited for in vain, and is still inside our memory */
+    uint32_t dead;          /* atomic: written under rx */
 
     struct vipl_mutex tx;
     struct lo_ring out;              /* tx */

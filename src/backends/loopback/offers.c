@@ -591,7 +591,8 @@ void vipl_lo_offers_hang_up(struct lo_link *over)
     while (l != &vipl_lo_registry.requests) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
         struct lo_offer *found = NULL;
-        for (struct vipl_list *o = request->offers.next; o != &request->offers && found == NULL; o = o->next) {
+        for (struct vipl_list *o = request->offers.next; o != &request->offers && found == NULL;
+             o = o->next) {
             struct lo_offer *offer = VIPL_CONTAINER(o, struct lo_offer, link);
             found = offer->over == over ? offer : NULL;
         }
