@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Letters: two NIC handles that have a link connect further VIs over its socket, which carries wake-ups otherwise, and spare a socket for
- * each. What comes there for connecting is kept by whoever looks at the links, under rx, until it is read under the registry's lock. A
+ * each. What comes there for connecting is kept by the thread that looks at the links, under rx, until it is read under the registry's lock. A
  * letter about a request names it by its claim word (slot, generation) and the number of the offer.
  */
 #ifndef VIPL_LOOPBACK_LETTERS_H
