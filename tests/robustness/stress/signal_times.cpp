@@ -17,6 +17,7 @@ namespace {
 
 constexpr long kPeriodNs = 200 * 1000;
 constexpr VIP_ULONG kAsked = 1500; // milliseconds
+constexpr VIP_ULONG kMost = kAsked + kAsked / 5;
 constexpr unsigned kTimes = 3;
 
 /** What a thread of its own waits on. */
@@ -108,12 +109,16 @@ TEST_CASE("calls that resume last as long as asked under a signal every 200 us, 
         }
         REQUIRE_NOTHROW(crew.join());
     }
-    sigaction(SIGUSR2, &before, nullptr);
     REQUIRE(g_handled);
     for (size_t i = 0; i < std::size(kWaits); ++i) {
         INFO(kWaits[i].name << " for " << kAsked << " ms");
-        const unsigned long long shortest = *std::min_element(lasted[i].begin(), lasted[i].end());
+        unsigned long long shortest = *std::min_element(lasted[i].begin(), lasted[i].end());
+        for (unsigned more = 0; more < kTimes && shortest > kMost;
+             ++more) { // a busy machine makes some late, a defect all
+            shortest = std::min(shortest, bombarded(kWaits[i]));
+        }
         REQUIRE(shortest + 1 >= kAsked);
-        REQUIRE(shortest <= kAsked + kAsked / 5);
+        REQUIRE(shortest <= kMost);
     }
+    sigaction(SIGUSR2, &before, nullptr);
 }

@@ -100,7 +100,7 @@ void connect_crowds(const char *pull)
     child.line.send('S');
     crowd.exchange();
     EXPECT(take_census().fds <= with_one); // one link serves them all
-    EXPECT_EQ(3u, take_census().mappings); // and two windows
+    EXPECT_EQ(4u, take_census().mappings); // with its claim words, and two windows
     child.line.sync();
     child.line.sync();
     child.finish();
