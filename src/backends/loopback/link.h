@@ -131,6 +131,7 @@ struct lo_link {
     struct lo_ring in;                      /* rx */
     struct lo_session **sessions;           /* rx: by number; NULL: free */
     uint32_t session_slots;                 /* rx */
+    uint32_t first_free;                    /* rx: no slot before it is free */
     uint32_t sessions_opened;               /* rx: counts sessions ever opened */
     struct lo_read reads[LO_REQUEST_SLOTS]; /* rx: a queue */
     uint32_t reads_first;                   /* rx */

@@ -28,7 +28,7 @@ enum {
 /* A free slot of the table; rx is held. */
 static bool find_slot(struct lo_link *link, uint32_t *slot)
 {
-    for (*slot = 0; *slot < link->session_slots; ++*slot) {
+    for (*slot = link->first_free; *slot < link->session_slots; ++*slot) {
         if (link->sessions[*slot] == NULL) {
             return true;
         }
@@ -80,6 +80,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
             link->sessions_opened++ % ((1u << LO_GENERATION_BITS) - 1) + 1; /* not 0, nor is the number */
         session->number = slot << LO_GENERATION_BITS | generation;
         link->sessions[slot] = session;
+        link->first_free = slot + 1;
     }
     vipl_mutex_unlock(&lo_remote_of(link->be)->rx);
     if (!room) {
@@ -181,7 +182,9 @@ static void close_session(struct lo_session *session)
     vipl_mutex_lock(&remote->rx); /* keeps the link */
     bool silent = link->dead != 0 || session->peer_number == 0;
     vipl_lo_drop_held(session);
-    link->sessions[session->number >> LO_GENERATION_BITS] = NULL;
+    uint32_t slot = session->number >> LO_GENERATION_BITS;
+    link->sessions[slot] = NULL;
+    link->first_free = slot < link->first_free ? slot : link->first_free;
     vipl_mutex_lock(&link->tx);
     clear_slots(session);
     shut_gate(session);
