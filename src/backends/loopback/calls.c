@@ -512,16 +512,17 @@ static struct lo_incoming *begin_over(struct lo_link *over, const struct lo_conn
     return in;
 }
 
-bool vipl_lo_incoming_over(struct lo_link *over, const struct lo_connect_request *r, const int fds[2])
+bool vipl_lo_incoming_over(struct lo_link *over, const struct lo_connect_request *wanted, const int fds[2])
 {
-    if (!vipl_lo_writer_fits(&r->writer) || r->peer || r->number == 0 || r->generation >= LO_GENERATIONS ||
-        r->slot >= LO_CLAIMS || memcmp(r->nic, over->peer_uid, LO_UID) != 0) {
+    if (!vipl_lo_writer_fits(&wanted->writer) || wanted->peer || wanted->number == 0 ||
+        wanted->generation >= LO_GENERATIONS || wanted->slot >= LO_CLAIMS ||
+        memcmp(wanted->nic, over->peer_uid, LO_UID) != 0) {
         return false;
     }
-    struct lo_incoming *in = find_over(over, r->slot, r->generation, r->number);
-    in = in == NULL ? begin_over(over, r, fds) : in;
+    struct lo_incoming *in = find_over(over, wanted->slot, wanted->generation, wanted->number);
+    in = in == NULL ? begin_over(over, wanted, fds) : in;
     if (in == NULL) {
-        say(over->source.fd, r, LO_REPLY_GONE, 0);
+        say(over->source.fd, wanted, LO_REPLY_GONE, 0);
     } else if (!in->taken) {
         arrive(in);
     }
@@ -539,9 +540,9 @@ static void gone(struct lo_incoming *in)
     }
 }
 
-void vipl_lo_incoming_withdrawn(struct lo_link *over, const struct lo_reply *r)
+void vipl_lo_incoming_withdrawn(struct lo_link *over, const struct lo_reply *which)
 {
-    struct lo_incoming *in = find_over(over, r->slot, r->generation, r->number);
+    struct lo_incoming *in = find_over(over, which->slot, which->generation, which->number);
     if (in != NULL) {
         gone(in);
     }

@@ -40,8 +40,8 @@ struct lo_incoming {
 void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to, int fd);
 void vipl_lo_incoming_event(struct lo_incoming *in);
 /* Over the line of a link: a request, which may have come before (false: it breaks the rules); its end; the end of the line. */
-bool vipl_lo_incoming_over(struct lo_link *over, const struct lo_connect_request *request, const int fds[2]);
-void vipl_lo_incoming_withdrawn(struct lo_link *over, const struct lo_reply *reply);
+bool vipl_lo_incoming_over(struct lo_link *over, const struct lo_connect_request *wanted, const int fds[2]);
+void vipl_lo_incoming_withdrawn(struct lo_link *over, const struct lo_reply *which);
 void vipl_lo_incomings_hang_up(struct lo_link *over);
 /* A program asks for requests: those that core has no conn of get one, if they are PENDING. */
 void vipl_lo_incomings_look(struct lo_remote *remote);
