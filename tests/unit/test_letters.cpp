@@ -193,6 +193,24 @@ TEST_CASE("a letter that breaks the rules ends the link, and nothing else", "[le
     CHECK(s.listener.wait(nullptr) == VIP_TIMEOUT);
 }
 
+TEST_CASE("who takes a wake-up while looking for requests does what the sleeper was woken for", "[letters]")
+{
+    Scene s;
+    VictimMemory memory(s.listener);
+    memory.post_recv(s.vi, 1024, 4096);
+    const unsigned char text[16] = {0x5A};
+    REQUIRE(s.peer.send(whole_send(s.vi, sizeof text), text, sizeof text));
+    const int fds[2] = {s.claims.fd, s.claims.fd};
+    std::uint8_t bytes[LO_PACKET];
+    const lo_connect_request r = s.request();
+    REQUIRE(vipl_local_send(s.peer.socket(), "!", 1, fds, 0) == 0); // for a thread that sleeps
+    REQUIRE(vipl_local_send(s.peer.socket(), bytes, vipl_lo_connect_request_write(&r, bytes), fds, 2) == 0);
+    VIP_CONN_HANDLE connection = nullptr;
+    REQUIRE(s.listener.wait(&connection) == VIP_SUCCESS); // at the first look
+    CHECK(memory.data()[1024] == 0x5A);                   // though nobody has polled
+    CHECK(VipConnectReject(connection) == VIP_SUCCESS);
+}
+
 TEST_CASE("replies to what was not asked over the line are nothing", "[letters]")
 {
     Scene s;

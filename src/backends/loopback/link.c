@@ -510,6 +510,8 @@ void vipl_lo_links_look(struct lo_remote *remote)
     for (uint32_t i = 0; i < most && full; i++) {
         (void)look_at_links(remote, &full);
     }
+    receive_all(remote, remote->be,
+                true); /* a wake-up that was taken there may have been for another thread */
 }
 
 /* The registry's lock is taken only if there is something to do for connecting. */

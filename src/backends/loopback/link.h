@@ -250,7 +250,8 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
                                     uint32_t slots, const uint8_t peer_uid[LO_UID]);
 /* The live link to that NIC handle, if both ends are known to have it; or, for NULL, the one with that number. NULL: none. */
 struct lo_link *vipl_lo_link_find(struct lo_remote *remote, const uint8_t *peer_uid, uint64_t id);
-/* Takes what has come over the links' sockets, all of it: letters.h. */
+/* Takes what has come over the links' sockets, all of it (letters.h), and receives what the wake-ups among it were for. rx is not
+ * held; the registry's lock may be. */
 void vipl_lo_links_look(struct lo_remote *remote);
 /* Whether both ends are known to have the link, and it is alive. */
 bool vipl_lo_link_is_confirmed(struct lo_link *link);

@@ -23,9 +23,9 @@ struct lo_offer {
     struct lo_link *over;    /* whose line; NULL: none */
     struct vipl_list link;   /* request->offers */
     struct lo_request *request;
-    bool answered;          /* over a line: the other end has done with it */
-    unsigned number;        /* in the claim word; never 0 */
-    unsigned place;         /* of the listener; LO_NO_PLACE: within this process, or it has gone */
+    bool answered;   /* over a line: the other end has done with it */
+    unsigned number; /* in the claim word; never 0 */
+    unsigned place;  /* of the listener; LO_NO_PLACE: over a line, within this process, or it has gone */
     struct vipl_be_nic *at; /* within this process: the NIC handle that listens */
     struct vipl_conn *conn; /* and what core has of it; NULL: nothing now */
 };
