@@ -126,6 +126,13 @@ struct Stranger {
         m.serial = got.serial;
         return m;
     }
+    /** As a VI that fits accepts the request. */
+    cm_message acceptance(const cm_message &request) const
+    {
+        cm_message m = about(request, RNIC_CONTROL_ACCEPT);
+        m.params = request.params;
+        return m;
+    }
     /** The next control message of that kind; kind 0 in it: none came. */
     cm_message await(std::uint8_t kind, std::uint8_t reason = 0, unsigned ms = 5000)
     {

@@ -17,8 +17,7 @@ TEST_CASE("an acceptance of what was not asked for, or is over, is answered", "[
           VIP_TIMEOUT); // it was heard, and not answered
     const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
     REQUIRE(request.kind == RNIC_CONTROL_REQUEST);
-    cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
-    accept.params = request.params;
+    cm_message accept = stranger.acceptance(request);
     stranger.send(stranger.from, accept);
     CHECK(stranger.await(RNIC_CONTROL_DISCONNECT).serial == request.serial);
     CHECK(Handle::state(vi) == VIP_STATE_IDLE);
@@ -35,8 +34,7 @@ TEST_CASE("an acceptance that does not fit the request ends it with the reason",
     VIP_VI_ATTRIBUTES seen;
     Call connect([&] { return VipConnectRequest(vi, local, remote, kLong, &seen); });
     const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
-    cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
-    accept.params = request.params;
+    cm_message accept = stranger.acceptance(request);
     VIP_RETURN expected = VIP_SUCCESS;
     SECTION("another transfer size")
     {
@@ -79,8 +77,7 @@ TEST_CASE("a requester that hears in one go that it was accepted and that this i
     VIP_VI_ATTRIBUTES seen;
     REQUIRE(VipConnectPeerRequest(vi, local, remote, kLong) == VIP_SUCCESS);
     const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
-    cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
-    accept.params = request.params;
+    cm_message accept = stranger.acceptance(request);
     stranger.send(stranger.from, accept);
     stranger.send(stranger.from,
                   stranger.about(request, RNIC_CONTROL_DISCONNECT)); // it was stopped for too long
@@ -114,8 +111,7 @@ TEST_CASE("a connection that comes about and ends in the last moment of a peer's
         Call result([&] { return waits ? VipConnectPeerWait(vi, &seen) : VipConnectPeerDone(vi, &seen); });
         // Nothing comes; but its time is up meanwhile, and it waits for the first word about the request.
         (void)stranger.await(RNIC_CONTROL_CANCEL, 0, 50);
-        cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
-        accept.params = request.params;
+        cm_message accept = stranger.acceptance(request);
         stranger.send(stranger.from, accept);
         stranger.send(stranger.from, stranger.about(request, RNIC_CONTROL_DISCONNECT));
         const VIP_RETURN rc = result.join();

@@ -203,8 +203,7 @@ TEST_CASE("what was posted before a disconnect is sent, also if an attempt to co
     REQUIRE(request.kind == RNIC_CONTROL_REQUEST);
     stranger.meet(request, RNIC_QP_STATE_RECEIVE);
     vipl_rnic_hold_rq(&stranger.qp, true); // the message waits
-    cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
-    accept.params = request.params;
+    cm_message accept = stranger.acceptance(request);
     stranger.send(stranger.from, accept);
     REQUIRE(connect.join() == VIP_SUCCESS);
     REQUIRE(VipPostSend(vi, &send.work, send.tag) == VIP_SUCCESS);
@@ -248,8 +247,7 @@ TEST_CASE("a peer whose function takes nothing for a while hears of a disconnect
         Call connect([&] { return VipConnectRequest(vi, local, remote, kLong, &seen); });
         const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
         REQUIRE(request.kind == RNIC_CONTROL_REQUEST);
-        cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
-        accept.params = request.params;
+        cm_message accept = stranger.acceptance(request);
         accept.source_qp += &vi == vis ? 0 : 1000;
         if (&vi == vis) {
             stranger.meet(request, RNIC_QP_STATE_RECEIVE);
@@ -290,8 +288,7 @@ TEST_CASE("what is posted is the card's when the call returns, also where a ring
     REQUIRE(request.kind == RNIC_CONTROL_REQUEST);
     stranger.meet(request, RNIC_QP_STATE_RECEIVE);
     stranger.post(VIPL_RNIC_RQ);
-    cm_message accept = stranger.about(request, RNIC_CONTROL_ACCEPT);
-    accept.params = request.params;
+    cm_message accept = stranger.acceptance(request);
     stranger.send(stranger.from, accept);
     REQUIRE(connect.join() == VIP_SUCCESS);
     REQUIRE(VipPostSend(vi, &send.work, send.tag) == VIP_SUCCESS);
