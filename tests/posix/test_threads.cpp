@@ -53,25 +53,38 @@ bool is_ending(const std::string &thread)
     return !read || (flags & kExiting) != 0;
 }
 
-size_t thread_count()
-{
-    const std::vector<std::string> threads = entries_of("/proc/self/task");
-    return threads.size() - static_cast<size_t>(std::count_if(threads.begin(), threads.end(), is_ending));
-}
+/** The threads that have begun since the object was made: those that others left may end meanwhile. */
+class NewThreads {
+public:
+    NewThreads() : old_(entries_of("/proc/self/task")) {}
+
+    size_t count() const
+    {
+        size_t count = 0;
+        for (const std::string &thread : entries_of("/proc/self/task")) {
+            const bool is_old = std::find(old_.begin(), old_.end(), thread) != old_.end();
+            count += !is_old && !is_ending(thread) ? 1 : 0;
+        }
+        return count;
+    }
+
+    /** A thread that nobody joins ends in its own time. */
+    void expect_none_soon() const
+    {
+        const unsigned long long end = now_ms() + patience();
+        while (count() != 0 && now_ms() < end) {
+            give_way();
+        }
+        EXPECT_EQ(0U, count());
+    }
+
+private:
+    std::vector<std::string> old_;
+};
 
 size_t descriptor_count()
 {
     return entries_of("/proc/self/fd").size();
-}
-
-/** A thread that nobody joins ends in its own time. */
-void expect_threads(size_t count)
-{
-    const unsigned long long end = now_ms() + patience();
-    while (thread_count() != count && now_ms() < end) {
-        give_way();
-    }
-    EXPECT_EQ(count, thread_count());
 }
 
 /** An environment variable, for the life of the object. */
@@ -123,7 +136,7 @@ size_t connected(size_t handles)
 
 TEST_CASE("a program without callbacks and RDMA has no thread but the device's", "[VipOpenNic][posix]")
 {
-    const size_t before = thread_count();
+    const NewThreads threads;
     const Nic left_nic, right_nic;
     Memory left_memory(left_nic), right_memory(right_nic);
     const Cq cq(right_nic);
@@ -139,11 +152,11 @@ TEST_CASE("a program without callbacks and RDMA has no thread but the device's",
         REQUIRE_VIP(VipRecvDone(right, &done));
     }
     REQUIRE_VIP(VipErrorCallback(left_nic, nullptr, nullptr)); // the default handler
-    EXPECT_EQ(before + connected(2), thread_count());
+    EXPECT_EQ(connected(2), threads.count());
     REQUIRE_VIP(VipDisconnect(left));
     right.await(VIP_STATE_ERROR);
     REQUIRE_VIP(VipDisconnect(right));
-    EXPECT_EQ(before + connected(2), thread_count());
+    EXPECT_EQ(connected(2), threads.count());
 }
 
 TEST_CASE("each NIC handle that is asked for asynchrony has one thread, which ends with it",
@@ -166,57 +179,57 @@ TEST_CASE("each NIC handle that is asked for asynchrony has one thread, which en
         },
     };
     NotifyLog log;
-    const size_t before = thread_count();
+    const NewThreads threads;
     for (const Ask first : asks) {
         {
             const Nic nic, other;
-            EXPECT_EQ(before, thread_count());
+            EXPECT_EQ(0U, threads.count());
             first(nic, log);
-            EXPECT_EQ(before + 1, thread_count());
+            EXPECT_EQ(1U, threads.count());
             for (const Ask ask : asks) {
                 ask(nic, log);
             }
-            EXPECT_EQ(before + 1, thread_count()); // the same one
+            EXPECT_EQ(1U, threads.count()); // the same one
             first(other, log);
-            EXPECT_EQ(before + 2, thread_count());
+            EXPECT_EQ(2U, threads.count());
         }
-        expect_threads(before);
+        threads.expect_none_soon();
     }
 }
 
 TEST_CASE("connected VIs have a thread where the device needs one", "[VipCreateVi][posix]")
 {
-    const size_t before = thread_count();
+    const NewThreads threads;
     {
         const Nic left_nic, right_nic;
         const Vi left(left_nic), right(right_nic, without_rdma());
-        EXPECT_EQ(before, thread_count());
+        EXPECT_EQ(0U, threads.count());
         connect_alone(left_nic, left, right_nic, right);
-        EXPECT_EQ(before + connected(2), thread_count());
+        EXPECT_EQ(connected(2), threads.count());
     }
-    expect_threads(before);
+    threads.expect_none_soon();
 }
 
 TEST_CASE("VIPL_PROGRESS=thread gives each NIC handle its thread at once", "[VipOpenNic][posix]")
 {
-    const size_t before = thread_count();
+    const NewThreads threads;
     {
         const Environment setting("VIPL_PROGRESS", "thread");
         const Nic nic;
-        EXPECT_EQ(before + 1, thread_count());
+        EXPECT_EQ(1U, threads.count());
         NotifyLog log;
         const Vi vi(nic);
         REQUIRE_VIP(VipRecvNotify(vi, log.context(), NotifyLog::vi_handler));
-        EXPECT_EQ(before + 1, thread_count());
+        EXPECT_EQ(1U, threads.count());
     }
-    expect_threads(before);
+    threads.expect_none_soon();
 }
 
 TEST_CASE("VIPL_PROGRESS=inline forbids threads, and what needs one is VIP_ERROR_NOT_SUPPORTED",
           "[VipErrorCallback][posix]")
 {
     const Environment setting("VIPL_PROGRESS", "inline");
-    const size_t before = thread_count();
+    const NewThreads threads;
     const Nic left_nic, right_nic;
     Memory left_memory(left_nic), right_memory(right_nic);
     const Vi left(left_nic), right(right_nic); // with RDMA
@@ -232,7 +245,7 @@ TEST_CASE("VIPL_PROGRESS=inline forbids threads, and what needs one is VIP_ERROR
     post_recv(right, in);
     post_send(left, left_memory.transfer(left_memory.text("by itself")));
     EXPECT(received(right) == in.desc);
-    EXPECT_EQ(before, thread_count());
+    EXPECT_EQ(0U, threads.count());
 }
 
 // --- callbacks ---------------------------------------------------------------------------------------------------------
