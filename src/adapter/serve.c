@@ -5,7 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/deadline.h"
 #include "rnic/start.h"
+
+enum { PATH_MS = 5000 };
+static const uint64_t LOOK_NS = 5000000;
 
 /* On one CPU looking on would keep the driver from running. */
 static const uint64_t SPIN_NS = 50000;
@@ -42,13 +46,35 @@ static void tell(void (*runs)(struct rnic_adapter *adapter), struct rnic_adapter
     }
 }
 
+static bool is_served(const char *path)
+{
+    int fd = -1;
+    bool served = vipl_stream_connect(path, &fd) == 0;
+    vipl_fd_close(fd);
+    return served;
+}
+
+/* For a program that waits: who has the path may be an adapter that does not serve yet, or one that was killed and is not quite gone. */
+static int create_or_find(const struct rnic_adapter_config *config, struct rnic_adapter **out, char *what,
+                          size_t size)
+{
+    uint64_t end = vipl_deadline(PATH_MS);
+    int error = rnic_adapter_create(config, out, what, size);
+    while (error == EALREADY && !is_served(config->socket) && vipl_now_ns() < end) {
+        vipl_pause(LOOK_NS);
+        error = rnic_adapter_create(config, out, what, size);
+    }
+    return error;
+}
+
 /* To a program that waits another adapter that has the path already is as good. */
 int rnic_adapter_serve(const struct rnic_adapter_config *config, int lifeline,
                        void (*runs)(struct rnic_adapter *adapter), char *what, size_t size)
 {
     struct rnic_adapter *adapter;
     vipl_fd_raise_limit(); /* each program has some twenty descriptors here */
-    int error = rnic_adapter_create(config, &adapter, what, size);
+    int error = lifeline >= 0 ? create_or_find(config, &adapter, what, size)
+                              : rnic_adapter_create(config, &adapter, what, size);
     if (lifeline >= 0) {
         vipl_silence(); /* it has nothing more to say there, and outlives the program */
     }

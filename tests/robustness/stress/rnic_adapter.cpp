@@ -11,6 +11,8 @@
 #include <future>
 #include <memory>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 
@@ -280,7 +282,49 @@ void outlast_a_pause()
     EXPECT_EQ(VIP_STATE_CONNECTED, from.state());
 }
 
+/** The path that an adapter serves, held as by one that has been killed and is not quite gone, or that does not serve yet. */
+class HeldPath {
+public:
+    HeldPath() : fd_(open((std::string(std::getenv("VIPL_RNIC")) + ".lock").c_str(), O_RDWR | O_CREAT, 0600))
+    {
+        await([this] { return flock(fd_, LOCK_EX | LOCK_NB) == 0; }); // the last one is gone
+    }
+    ~HeldPath() { close(fd_); }
+    HeldPath(const HeldPath &) = delete;
+    HeldPath &operator=(const HeldPath &) = delete;
+
+private:
+    int fd_;
+};
+
+/** An adapter has been here, and was killed. */
+void kill_one()
+{
+    const Nic nic;
+    const pid_t adapter = find_adapter();
+    EXPECT(adapter != 0);
+    EXPECT(kill(adapter, SIGKILL) == 0);
+}
+
+VIP_RETURN open_and_close()
+{
+    VIP_NIC_HANDLE nic = nullptr;
+    const VIP_RETURN rc = VipOpenNic(device_under_test(), &nic);
+    return rc == VIP_SUCCESS ? VipCloseNic(nic) : rc;
+}
+
 } // namespace
+
+TEST_CASE("a program waits for an adapter that has its path and does not serve, be it about to or about to end",
+          "[adapter]")
+{
+    kill_one();
+    auto held = std::make_unique<HeldPath>();
+    auto opened = std::async(std::launch::async, open_and_close);
+    CHECK(opened.wait_for(std::chrono::seconds(1)) == std::future_status::timeout); // nothing to be seen
+    held.reset();
+    CHECK(opened.get() == VIP_SUCCESS);
+}
 
 TEST_CASE("an adapter that does not run for some seconds costs that time alone", "[adapter]")
 {
