@@ -315,8 +315,9 @@ VIP_RETURN open_and_close()
 
 } // namespace
 
-TEST_CASE("a program waits for an adapter that has its path and does not serve, be it about to or about to end",
-          "[adapter]")
+TEST_CASE(
+    "a program waits for an adapter that has its path and does not serve: it will, or it is about to end",
+    "[adapter]")
 {
     kill_one();
     auto held = std::make_unique<HeldPath>();
