@@ -366,10 +366,12 @@ bool vipl_tcp_poll_quickly(struct vipl_quick *quick)
     }
     bool only = is_only_to_receive(nic);
     if (only) {
-        int cancel = vipl_cancel_off();
         vipl_store_relaxed(&nic->looks, vipl_load_relaxed(&nic->looks) + 1);
-        receive_hot(nic);
-        vipl_cancel_restore(cancel);
+        if (!vipl_tcp_receive_usual(nic->hot)) {
+            int cancel = vipl_cancel_off();
+            receive_hot(nic);
+            vipl_cancel_restore(cancel);
+        }
         only = vipl_load_relaxed(&nic->changed) == 0;
     }
     vipl_tcp_unlock(nic);

@@ -18,6 +18,7 @@
 #include "backends/tcp/conn.h"
 #include "backends/tcp/request.h"
 #include "base/iov.h"
+#include "base/often.h"
 #include "iwarp/bytes.h"
 
 enum {
@@ -645,6 +646,13 @@ static bool on_stream(struct tcp_conn *conn, const uint8_t *at, size_t left)
     return on_fpdus(conn, at, left);
 }
 
+static void note_arrival(struct tcp_conn *conn)
+{
+    conn->readable = true;
+    conn->nic->hot = conn;
+    conn->nic->heard = true;
+}
+
 /* What a system call brought. False: nothing. */
 static bool arrived(struct tcp_conn *conn, int error, size_t n)
 {
@@ -655,9 +663,7 @@ static bool arrived(struct tcp_conn *conn, int error, size_t n)
         vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
         return false;
     }
-    conn->readable = true;
-    conn->nic->hot = conn;
-    conn->nic->heard = true;
+    note_arrival(conn);
     return true;
 }
 
@@ -707,10 +713,51 @@ static bool receive_direct(struct tcp_conn *conn)
            s.received == room;
 }
 
-void vipl_tcp_receive(struct tcp_conn *conn)
+static void receive(struct tcp_conn *conn, bool more, int turns)
 {
-    bool more = true;
-    for (int i = 0; i < TCP_TURN && more && !conn->broken; i++) {
+    for (int i = 0; i < turns && more && !conn->broken; i++) {
         more = conn->rx.direct > 0 ? receive_direct(conn) : receive_stream(conn);
     }
+}
+
+void vipl_tcp_receive(struct tcp_conn *conn)
+{
+    receive(conn, true, TCP_TURN);
+}
+
+/* What has come is one message that is received without more ado: nothing in there is a point at which a thread may be cancelled. */
+static bool take_alone(struct tcp_conn *conn, const uint8_t *at, size_t n)
+{
+    if (n < VIPL_MPA_HEADER_BYTES || fpdu_bytes(at) != n || (conn->crc && !vipl_mpa_crc_is_right(at, n)) ||
+        !take_send(conn, at)) {
+        return false;
+    }
+    note_arrival(conn);
+    expect(&conn->rx, n);
+    (void)vipl_tcp_still_works(conn);
+    return true;
+}
+
+static VIPL_APART void on_arrival(struct tcp_conn *conn, int error, const struct vipl_iov *room, size_t n)
+{
+    int cancel = vipl_cancel_off();
+    bool more =
+        arrived(conn, error, n) && on_stream(conn, room->base, n) && (n == room->len || conn->rx.direct > 0);
+    receive(conn, more, TCP_TURN - 1);
+    vipl_cancel_restore(cancel);
+}
+
+bool vipl_tcp_receive_usual(struct tcp_conn *conn)
+{
+    struct tcp_receiving *rx = &conn->rx;
+    struct vipl_iov room = {conn->nic->scratch, rx->large > 0 ? ROOM : TCP_SCRATCH};
+    size_t n = 0;
+    if (conn->state != TCP_OPEN || conn->broken || rx->need > 0 || rx->direct > 0) {
+        return false;
+    }
+    int error = vipl_socket_receive(conn->fd, &room, 1, &n);
+    if (error != EAGAIN && !(error == 0 && take_alone(conn, room.base, n))) {
+        on_arrival(conn, error, &room, n);
+    }
+    return true;
 }

@@ -51,5 +51,8 @@ struct tcp_receiving {
 
 /* Receives what there is, up to a limit. TCP_REPLY_SENT, TCP_AWAIT_FIRST_FPDU or TCP_OPEN; the device's lock is held. */
 void vipl_tcp_receive(struct tcp_conn *conn);
+/* The same, by a thread that may be cancelled, where mostly nothing has come, or one short message. False: something is under way
+ * already, and nothing has been done. */
+bool vipl_tcp_receive_usual(struct tcp_conn *conn);
 
 #endif
