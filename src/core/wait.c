@@ -196,6 +196,9 @@ static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, str
         return ECHILD;
     }
     leave(&nic->sleepers, waiter);
+    if (rc == VIPL_POLL_OTHERS) { /* nobody has signalled; who does so now ends the next sleep at once */
+        return 0;
+    }
     vipl_waker_reset(waiter->waker);
     return rc;
 }

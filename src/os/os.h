@@ -172,7 +172,9 @@ struct vipl_waker *vipl_thread_waker(void); /* the calling thread's; NULL: no de
 /* Sleeps for so many nanoseconds, less than a second, or until a signal handler ran. */
 void vipl_pause(uint64_t ns);
 /* Sleeps until a descriptor is readable or hung up, timeout_ms is over (-1: never) or a signal
- * handler ran. Descriptors < 0 are left out. `mask`: a sigset_t, the signals that are blocked meanwhile; NULL: as they are. 0: readable; ETIMEDOUT; EINTR. */
+ * handler ran. Descriptors < 0 are left out. `mask`: a sigset_t, the signals that are blocked meanwhile; NULL: as they are. 0: readable, at least the
+ * first; VIPL_POLL_OTHERS: not the first; ETIMEDOUT; EINTR. */
+enum { VIPL_POLL_OTHERS = -1 };
 int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask);
 /* The same, and the thread may be cancelled meanwhile, if that is what vipl_cancel_off() had found: `cancelled` is called
  * then, and the thread ends. */

@@ -94,7 +94,8 @@ static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *rea
     if (why == EINTR && !vipl_share_restarts(source->nic)) {
         return VIP_INTERRUPTED;
     }
-    return why == 0 && !vipl_share_server_lives() ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
+    bool is_readable = why == 0 || why == VIPL_POLL_OTHERS;
+    return is_readable && !vipl_share_server_lives() ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
 }
 
 /* NULL: the process does not hold the object any more, or descriptors are short. While another thread drops the reference both

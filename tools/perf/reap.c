@@ -45,6 +45,16 @@ static inline VIP_RETURN poll_once(struct perf_end *end, enum perf_queue want, s
     return poll_queues(end, want, event);
 }
 
+/* Before a sleep, which looks at the wanted queue by itself. */
+static inline VIP_RETURN look(struct perf_end *end, enum perf_queue want, struct perf_event *event)
+{
+    if (!end->block || end->cq != NULL) {
+        return poll_once(end, want, event);
+    }
+    return want == PERF_RECEIVES && end->data_out + end->notes_out > 0 ? done_of(end->vi, false, event)
+                                                                       : VIP_NOT_DONE;
+}
+
 static VIP_RETURN block_once(struct perf_end *end, enum perf_queue want, VIP_ULONG timeout,
                              struct perf_event *event)
 {
@@ -140,12 +150,12 @@ static VIP_RETURN idle(struct perf_end *end, enum perf_queue want, struct perf_e
 static VIP_RETURN next_completion(struct perf_end *end, enum perf_queue want, struct perf_event *event)
 {
     struct perf_watch watch = {0, 0};
-    VIP_RETURN rc = poll_once(end, want, event);
+    VIP_RETURN rc = look(end, want, event);
 
     while (rc == VIP_NOT_DONE) {
         rc = idle(end, want, event, &watch);
         if (rc == VIP_NOT_DONE) {
-            rc = poll_once(end, want, event);
+            rc = look(end, want, event);
         }
     }
     return rc == VIP_SUCCESS ? account(end, event) : explain(end, event, rc);

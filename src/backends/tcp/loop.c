@@ -332,6 +332,8 @@ static void make_progress(struct tcp_nic *nic)
     }
     if (!alone) {
         vipl_tcp_wake_resting(nic);
+    } else if (found) { /* what else there may be ends the next sleep at once */
+        vipl_store_relaxed(&nic->slept, 0);
     }
     if (vipl_load_relaxed(&nic->changed) != 0 || due || (!found && (slept || !alone))) {
         vipl_store_relaxed(&nic->slept, 0);

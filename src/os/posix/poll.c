@@ -63,7 +63,10 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
     if (ready > 0 && are_closed(set, n)) { /* hung up, as far as the caller asks; only not so often */
         return pause_briefly(timeout_ms) == EINTR ? EINTR : 0;
     }
-    return ready == 0 ? ETIMEDOUT : 0;
+    if (ready == 0) {
+        return ETIMEDOUT;
+    }
+    return fds[0] >= 0 && set[0].revents == 0 ? VIPL_POLL_OTHERS : 0;
 }
 
 int vipl_poll_cancellable(const int *fds, unsigned count, int timeout_ms, const void *mask, int cancel,
