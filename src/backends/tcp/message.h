@@ -16,8 +16,7 @@ enum {
         VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_MAX_TERMINATE_BYTES, /* the longest */
     TCP_TRAIL = 3 + VIPL_MPA_CRC_BYTES,
     TCP_PIECES = VIPL_MAX_SEGMENTS + 3 * TCP_FRAMES,
-    TCP_PLAIN =
-        4096, /* bytes of a message that is plain: so many are copied sooner than the system looks at three pieces */
+    TCP_PLAIN = 1400, /* bytes of a message that is plain */
     TCP_PLAIN_FPDU = TCP_PLAIN + TCP_HEAD + TCP_TRAIL
 };
 

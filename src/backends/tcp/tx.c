@@ -188,10 +188,8 @@ static enum vipl_posted collect_plain(struct tcp_conn *conn, struct vipl_send *s
 /* Another message into the burst. AGAIN: there is no room, or the message is too long. */
 static enum vipl_posted collect(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send)
 {
-    if (vipl_tcp_is_plain(conn, send) && send->local.bytes <= TCP_BURST_EACH) {
-        return vipl_tcp_burst_has_room(conn, TCP_BURST_EACH + TCP_HEAD + TCP_TRAIL)
-                   ? collect_plain(conn, send)
-                   : VIPL_POSTED_AGAIN;
+    if (vipl_tcp_is_plain(conn, send)) {
+        return vipl_tcp_burst_has_room(conn, TCP_PLAIN_FPDU) ? collect_plain(conn, send) : VIPL_POSTED_AGAIN;
     }
     struct tcp_batch batch; /* large, so not cleared */
     if (!is_short(conn, m)) {
