@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "adapter/stats.h"
 #include "base/deadline.h"
 #include "rnic/start.h"
 
@@ -46,10 +47,12 @@ static void tell(void (*runs)(struct rnic_adapter *adapter), struct rnic_adapter
     }
 }
 
-static bool is_served(const char *path)
+/* Whether one answers who asks about it: at the path itself it would be given to a program. */
+static bool is_served(const char *socket)
 {
+    char path[RNIC_MOST_PATH];
     int fd = -1;
-    bool served = vipl_stream_connect(path, &fd) == 0;
+    bool served = rnic_stats_path(socket, path) == 0 && vipl_stream_connect(path, &fd) == 0;
     vipl_fd_close(fd);
     return served;
 }
