@@ -52,7 +52,7 @@ static bool is_served(const char *socket)
 {
     char path[RNIC_MOST_PATH];
     int fd = -1;
-    bool served = rnic_stats_path(socket, path) == 0 && vipl_stream_connect(path, &fd) == 0;
+    bool served = socket != NULL && rnic_stats_path(socket, path) == 0 && vipl_stream_connect(path, &fd) == 0;
     vipl_fd_close(fd);
     return served;
 }

@@ -418,7 +418,8 @@ struct vipl_socket_signs {
 bool vipl_socket_signs_of_life(int fd, struct vipl_socket_signs *out);
 uint32_t vipl_socket_segment_bytes(int fd); /* the payload of one segment now; 536 if it is not known */
 /* Moves as many bytes as possible at once; EAGAIN: none. Received 0 with result 0: the stream has ended. `more`: the system
- * may keep what does not fill a packet until more is sent, or it is pushed. The thread is not cancelled meanwhile. */
+ * may keep what does not fill a packet until more is sent, or it is pushed. The thread is not cancelled meanwhile; when it
+ * receives, this holds for one piece. */
 int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, bool more, size_t *sent);
 void vipl_socket_push(int fd);
 int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, size_t *received);

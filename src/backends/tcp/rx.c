@@ -667,6 +667,19 @@ static bool arrived(struct tcp_conn *conn, int error, size_t n)
     return true;
 }
 
+/* What a system call brought: what the reassembly buffer lacks is in there, the rest in `scratch`. True: there may be more. */
+static bool on_received(struct tcp_conn *conn, int error, size_t n, size_t lacks, size_t room)
+{
+    if (!arrived(conn, error, n)) {
+        return false;
+    }
+    size_t collected = n < lacks ? n : lacks;
+    if (collected > 0 && !on_collected(conn, collected)) {
+        return false;
+    }
+    return on_stream(conn, conn->nic->scratch, n - collected) && (n == lacks + room || conn->rx.direct > 0);
+}
+
 /* One system call, while no FPDU is placed directly. True: there may be more. */
 static bool receive_stream(struct tcp_conn *conn)
 {
@@ -678,14 +691,7 @@ static bool receive_stream(struct tcp_conn *conn)
     unsigned skip = lacks == 0 ? 1 : 0;
     size_t n = 0;
     int error = vipl_socket_receive(conn->fd, pieces + skip, 2 - skip, &n);
-    if (!arrived(conn, error, n)) {
-        return false;
-    }
-    size_t collected = n < lacks ? n : lacks;
-    if (collected > 0 && !on_collected(conn, collected)) {
-        return false;
-    }
-    return on_stream(conn, scratch, n - collected) && (n == lacks + room || rx->direct > 0);
+    return on_received(conn, error, n, lacks, room);
 }
 
 /* One system call, while an FPDU is placed directly. True: there may be more. */
@@ -738,12 +744,10 @@ static bool take_alone(struct tcp_conn *conn, const uint8_t *at, size_t n)
     return true;
 }
 
-static VIPL_APART void on_arrival(struct tcp_conn *conn, int error, const struct vipl_iov *room, size_t n)
+static VIPL_APART void on_arrival(struct tcp_conn *conn, int error, size_t n, size_t room)
 {
     int cancel = vipl_cancel_off();
-    bool more =
-        arrived(conn, error, n) && on_stream(conn, room->base, n) && (n == room->len || conn->rx.direct > 0);
-    receive(conn, more, TCP_TURN - 1);
+    receive(conn, on_received(conn, error, n, 0, room), TCP_TURN - 1);
     vipl_cancel_restore(cancel);
 }
 
@@ -757,7 +761,7 @@ bool vipl_tcp_receive_usual(struct tcp_conn *conn)
     }
     int error = vipl_socket_receive(conn->fd, &room, 1, &n);
     if (error != EAGAIN && !(error == 0 && take_alone(conn, room.base, n))) {
-        on_arrival(conn, error, &room, n);
+        on_arrival(conn, error, n, room.len);
     }
     return true;
 }

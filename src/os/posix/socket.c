@@ -391,10 +391,7 @@ static ssize_t receive_pieces(int fd, const struct vipl_iov *pieces, unsigned co
 {
     struct msghdr message;
     describe(&message, pieces, count);
-    int cancel = vipl_cancel_off();
-    ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT);
-    vipl_cancel_restore(cancel);
-    return n;
+    return recvmsg(fd, &message, MSG_DONTWAIT);
 }
 
 int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, bool more, size_t *sent)
