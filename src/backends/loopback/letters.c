@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 
-enum { MOST_AT_ONCE = 64 }; /* the socket stays readable if there are more */
+enum { MOST_AT_ONCE = 64 };
 
 void vipl_lo_letter_free(struct lo_letter *letter)
 {
@@ -32,11 +32,12 @@ static bool keep(struct lo_link *link, const uint8_t *bytes, size_t length, cons
     return true;
 }
 
-bool vipl_lo_letters_receive(struct lo_link *link)
+bool vipl_lo_letters_receive(struct lo_link *link, bool all)
 {
     uint8_t bytes[LO_PACKET];
     size_t length = 0;
-    for (unsigned i = 0; i < MOST_AT_ONCE; i++) {
+    unsigned most = all ? MOST_AT_ONCE : 1;
+    for (unsigned i = 0; i < most; i++) {
         int fds[2] = {-1, -1};
         if (vipl_local_receive(link->source.fd, bytes, sizeof(bytes), &length, fds) != 0 || length == 0) {
             return true; /* nothing more, or it has hung up */

@@ -18,9 +18,9 @@ struct lo_letter {
     uint8_t bytes[LO_PACKET];
 };
 
-/* Takes what waits on the link's socket, up to a number; wake-ups are thrown away. False: there is no memory for a letter, and the link
- * has to end. rx is held. */
-bool vipl_lo_letters_receive(struct lo_link *link);
+/* Takes the first of what waits on the link's socket, or `all` of it, up to a number; wake-ups are thrown away. The socket stays
+ * readable if there is more. False: there is no memory for a letter, and the link has to end. rx is held. */
+bool vipl_lo_letters_receive(struct lo_link *link, bool all);
 /* The oldest; the caller frees it. NULL: none. rx is not held. */
 struct lo_letter *vipl_lo_letter_take(struct lo_remote *remote);
 void vipl_lo_letter_free(struct lo_letter *letter); /* and closes its descriptors */

@@ -427,9 +427,9 @@ static void remove_dead(struct lo_remote *remote)
 }
 
 /* Something came over the socket; rx is held. */
-static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup)
+static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup, bool all)
 {
-    if (!vipl_lo_letters_receive(link)) {
+    if (!vipl_lo_letters_receive(link, all)) {
         vipl_store_relaxed(&link->dead, 1); /* receive_all goes on */
     }
     if (remote->waiting_threads >
@@ -482,45 +482,54 @@ void vipl_lo_remote_receive(struct lo_remote *remote, const struct vipl_be_nic *
 {
     receive_all(remote, be, false);
 }
-/* Under rx, so that no link goes away meanwhile. True: something has come for connecting. *full: more may have. */
-static bool look_at_links(struct lo_remote *remote, bool *full)
+/* What a look at the poll set has found. */
+struct seen {
+    bool sockets; /* those of connecting have something */
+    bool letters; /* some wait to be read */
+    bool full;    /* there may be more */
+};
+
+/* Under rx, so that no link goes away meanwhile. `all`: with everything that has come over the links. */
+static struct seen look_at_links(struct lo_remote *remote, bool all)
 {
     struct vipl_ready ready[MOST_EVENTS];
-    bool setup = false;
+    struct seen seen = {false, false, false};
     vipl_mutex_lock(&remote->rx);
     unsigned n = vipl_pollset_ready(&remote->set, ready, MOST_EVENTS);
-    *full = n == MOST_EVENTS;
+    seen.full = n == MOST_EVENTS;
     for (unsigned i = 0; i < n; i++) {
         struct lo_source *source = ready[i].tag;
         if (source->kind == LO_SOURCE_LINK) {
-            link_event(remote, (struct lo_link *)(void *)source, ready[i].hangup);
+            link_event(remote, (struct lo_link *)(void *)source, ready[i].hangup, all);
         } else {
-            setup = true;
+            seen.sockets = true;
         }
     }
-    setup = setup || !vipl_list_empty(&remote->letters);
+    seen.letters = !vipl_list_empty(&remote->letters);
     vipl_mutex_unlock(&remote->rx);
-    return setup;
+    return seen;
 }
 
-void vipl_lo_links_look(struct lo_remote *remote)
+bool vipl_lo_links_look(struct lo_remote *remote)
 {
-    bool full = true;
+    struct seen seen = {false, false, true};
+    bool sockets = false;
     uint32_t most = vipl_load_relaxed(&remote->link_count) / MOST_EVENTS + 1;
-    for (uint32_t i = 0; i < most && full; i++) {
-        (void)look_at_links(remote, &full);
+    for (uint32_t i = 0; i < most && seen.full; i++) {
+        seen = look_at_links(remote, true);
+        sockets = sockets || seen.sockets;
     }
     receive_all(remote, remote->be,
                 true); /* a wake-up that was taken there may have been for another thread */
+    return sockets || seen.full;
 }
 
 /* The registry's lock is taken only if there is something to do for connecting. */
 static void look_at_sockets(struct lo_remote *remote)
 {
-    bool full;
-    bool setup = look_at_links(remote, &full);
-    if (setup || vipl_load_relaxed(&remote->timed) != 0) {
-        remote->connecting->look(remote, false);
+    struct seen seen = look_at_links(remote, false);
+    if (seen.sockets || seen.letters || vipl_load_relaxed(&remote->timed) != 0) {
+        remote->connecting->look(remote, seen.sockets);
     }
     remove_dead(remote);
 }

@@ -174,9 +174,9 @@ struct lo_session {
 struct lo_remote;
 /* Connecting, as far as the links know of it. */
 struct lo_setup {
-    /* Goes on with what other processes have sent, and with what waits for a time. `all`: with everything that is there.
+    /* Goes on with what other processes have sent, and with what waits for a time. `sockets`: those of connecting have something.
      * Takes the registry's lock. */
-    void (*look)(struct lo_remote *remote, bool all);
+    void (*look)(struct lo_remote *remote, bool sockets);
     /* Goes on with what waits for a time. Milliseconds until the next; -1: nothing waits. The registry's lock is held. */
     int (*tick)(struct lo_remote *remote);
     void (*close)(struct lo_remote *remote); /* the registry's lock is held */
@@ -250,9 +250,9 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
                                     uint32_t slots, const uint8_t peer_uid[LO_UID]);
 /* The live link to that NIC handle, if both ends are known to have it; or, for NULL, the one with that number. NULL: none. */
 struct lo_link *vipl_lo_link_find(struct lo_remote *remote, const uint8_t *peer_uid, uint64_t id);
-/* Takes what has come over the links' sockets, all of it (letters.h), and receives what the wake-ups among it were for. rx is not
- * held; the registry's lock may be. */
-void vipl_lo_links_look(struct lo_remote *remote);
+/* Takes what has come over the links' sockets, all of it (letters.h), and receives what the wake-ups among it were for. True: the
+ * sockets of connecting may have something. rx is not held; the registry's lock may be. */
+bool vipl_lo_links_look(struct lo_remote *remote);
 /* Whether both ends are known to have the link, and it is alive. */
 bool vipl_lo_link_is_confirmed(struct lo_link *link);
 /* A new link that nothing came of: closes its descriptors, later. */

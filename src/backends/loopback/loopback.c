@@ -192,7 +192,7 @@ static void lo_conns_look(struct vipl_be_nic *be)
     struct lo_remote *remote = lo_remote_of(be);
     if (remote != NULL) {
         vipl_lo_listeners_rename(remote);
-        vipl_lo_setup_look(remote, true);
+        vipl_lo_setup_look_at_all(remote);
     }
     vipl_mutex_lock(&vipl_lo_registry.lock);
     vipl_lo_offers_look(be);

@@ -380,14 +380,10 @@ static void line_gone(struct lo_link *link)
     vipl_lo_incomings_hang_up(link);
 }
 
-/* One event at a time: what one leads to may end the object of another. */
-void vipl_lo_setup_look(struct lo_remote *remote, bool all)
+/* With so many events of the sockets at most; one at a time: what one leads to may end the object of another. */
+static void look(struct lo_remote *remote, int most)
 {
     struct vipl_ready ready;
-    int most = all ? MOST_EVENTS_ALL : MOST_EVENTS;
-    if (all) {
-        vipl_lo_links_look(remote);
-    }
     vipl_mutex_lock(&vipl_lo_registry.lock);
     vipl_lo_letters_read(remote);
     for (int i = 0; i < most && vipl_pollset_ready(&remote->setup, &ready, 1) == 1; i++) {
@@ -395,6 +391,16 @@ void vipl_lo_setup_look(struct lo_remote *remote, bool all)
     }
     tick(remote);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
+}
+
+void vipl_lo_setup_look(struct lo_remote *remote, bool sockets)
+{
+    look(remote, sockets ? MOST_EVENTS : 0);
+}
+
+void vipl_lo_setup_look_at_all(struct lo_remote *remote)
+{
+    look(remote, vipl_lo_links_look(remote) ? MOST_EVENTS_ALL : 0);
 }
 
 static void close_all(struct lo_remote *remote)

@@ -219,10 +219,10 @@ static uint32_t places_of(const struct lo_request *request)
 }
 
 /* The only listener of another process that is known, and is at the other end of a link. False: there is none such. */
-static bool offer_to_peer(struct lo_request *request, const struct lo_known *known, uint32_t places)
+static bool offer_to_peer(struct lo_request *request, const struct lo_known *known)
 {
     bool is_one = known->places != 0 && (known->places & (known->places - 1)) == 0;
-    if (known->line == 0 || !is_one || (known->places & places) == 0) {
+    if (known->line == 0 || !is_one) {
         return false;
     }
     struct lo_link *link = vipl_lo_link_find(lo_remote_of(request->nic), NULL, known->line);
@@ -238,15 +238,18 @@ static void offer_everywhere(struct lo_request *request, bool at_first)
         offer_here(request, VIPL_CONTAINER(l, struct vipl_be_nic, link));
     }
     uint64_t hash = vipl_lo_hash_of(&request->remote);
+    struct lo_known *known = &lo_remote_of(request->nic)->known[hash % LO_KNOWN];
+    bool is_known = !request->peer && at_first && known->hash == hash;
+    if (is_known && offer_to_peer(request, known)) {
+        return; /* where else one listens has it after FIRST_MS */
+    }
     uint32_t user = vipl_local_user();
     uint32_t places =
         ~(vipl_lo_own_places(user, kind_of(request), hash) | places_of(request) | request->shunned);
-    struct lo_known *known = &lo_remote_of(request->nic)->known[hash % LO_KNOWN];
     struct lo_name name;
     vipl_lo_name_begin(&name, user, kind_of(request), hash);
-    if (!request->peer && at_first && known->hash == hash &&
-        (offer_to_peer(request, known, places) || offer_at(request, &name, places & known->places) != 0)) {
-        return; /* where else one listens has it after FIRST_MS */
+    if (is_known && offer_at(request, &name, places & known->places) != 0) {
+        return; /* as above */
     }
     (void)offer_at(request, &name, places & ~places_of(request));
     if (!request->peer) {
