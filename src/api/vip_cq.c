@@ -48,7 +48,7 @@ static struct vipl_nic *nic_of(VIP_CQ_HANDLE handle)
         return NULL;
     }
     struct vipl_nic *nic = vipl_nic_ref(cq->nic) ? cq->nic : NULL;
-    vipl_mutex_unlock(&cq->lock);
+    vipl_biased_unlock(&cq->lock);
     return nic;
 }
 
@@ -85,7 +85,7 @@ static VIP_RETURN resize_cq(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
         cq->limit = (uint32_t)EntryCount;
         rc = VIP_SUCCESS;
     }
-    vipl_mutex_unlock(&cq->lock);
+    vipl_biased_unlock(&cq->lock);
     return rc;
 }
 
@@ -129,7 +129,7 @@ static VIP_RETURN attempt_take(void *arg, struct vipl_waiter *waiter)
     if (rc == VIP_NOT_DONE && waiter != NULL) {
         vipl_list_append(&cq->waiters, &waiter->link);
     }
-    vipl_mutex_unlock(&cq->lock);
+    vipl_biased_unlock(&cq->lock);
     return rc;
 }
 
@@ -139,7 +139,7 @@ static void leave_take(void *arg, struct vipl_waiter *waiter, bool unused)
     struct vipl_cq *cq = vipl_cq_lock(take->handle);
     if (cq != NULL) {
         vipl_unlist_locked(&cq->waiters, waiter, unused);
-        vipl_mutex_unlock(&cq->lock);
+        vipl_biased_unlock(&cq->lock);
     }
 }
 
@@ -195,12 +195,12 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
         }
         poll_for(nic, CQHandle);
     }
-    if (VIPL_SELDOM(cq == NULL || !vipl_mutex_trylock(&cq->lock))) {
+    if (VIPL_SELDOM(cq == NULL || !vipl_biased_trylock_own(&cq->lock))) {
         return take_any(CQHandle, ViHandle, RecvQueue);
     }
     struct take take = {.handle = CQHandle};
     bool taken = cq->handle == CQHandle && take_locked(cq, &take) == VIP_SUCCESS;
-    vipl_mutex_unlock(&cq->lock);
+    vipl_biased_unlock(&cq->lock);
     if (VIPL_SELDOM(!taken)) {
         return take_any(CQHandle, ViHandle, RecvQueue);
     }
@@ -256,7 +256,7 @@ static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
         vipl_event_fire_cq(cq, work->queue);
         vipl_cq_unlist_locked(cq, work);
     }
-    vipl_mutex_unlock(&cq->lock);
+    vipl_biased_unlock(&cq->lock);
     return VIP_SUCCESS;
 }
 

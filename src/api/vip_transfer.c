@@ -44,19 +44,13 @@ static VIPL_APART VIP_RETURN post_recv_any(void *handle, VIP_DESCRIPTOR *descrip
 static VIPL_APART VIP_RETURN post_recv_held(struct vipl_vi *vi, void *handle, VIP_DESCRIPTOR *descriptor,
                                             VIP_MEM_HANDLE memory)
 {
-    vipl_mutex_unlock(&vi->recv.lock);
+    vipl_biased_unlock(&vi->recv.lock);
     return post_recv_any(handle, descriptor, memory);
 }
 
-/* The lock was given back, and threads sleep for it; the thread is inside. */
-static VIPL_RARE VIP_RETURN wake_and_leave(struct vipl_mutex *lock, VIP_RETURN rc)
-{
-    vipl_mutex_unlock_slow(lock);
-    vipl_guard_leave_safe();
-    return rc;
-}
-
-/* Of this function, and of done(), the usual way needs no stack: all else is done by a call at its end. */
+/* Of this function, and of done(), the usual way, of a thread that owns the queue's lock, needs no stack: all else is done by a call
+ * at its end. A thread that enters as the owner still has the VI that it has found by the handle: to end that, another thread takes the
+ * lock, which has no owner then. */
 VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                                VIP_MEM_HANDLE MemoryHandle)
 {
@@ -67,15 +61,13 @@ VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
         return VIP_ERROR_RESOURCE;
     }
     struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, ViHandle);
-    if (VIPL_SELDOM(vi == NULL || !vipl_mutex_trylock(&vi->recv.lock))) {
+    if (vi == NULL || !vipl_biased_enter(&vi->recv.lock)) {
         return post_recv_any(ViHandle, DescriptorPtr, MemoryHandle);
     }
-    if (VIPL_SELDOM(!vipl_post_recv_usual_locked(vi, ViHandle, DescriptorPtr, MemoryHandle))) {
+    if (VIPL_SELDOM(!vipl_post_recv_usual_locked(vi, DescriptorPtr, MemoryHandle))) {
         return post_recv_held(vi, ViHandle, DescriptorPtr, MemoryHandle);
     }
-    if (VIPL_SELDOM(!vipl_mutex_give_back(&vi->recv.lock))) {
-        return wake_and_leave(&vi->recv.lock, VIP_SUCCESS);
-    }
+    vipl_biased_leave(&vi->recv.lock);
     vipl_guard_leave_safe();
     return VIP_SUCCESS;
 }
@@ -95,7 +87,7 @@ static inline VIP_RETURN reap_now(void *handle, bool recv, VIP_DESCRIPTOR **out)
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = vipl_queue_reap_locked(q, out);
-    vipl_mutex_unlock(&q->lock);
+    vipl_biased_unlock(&q->lock);
     return rc;
 }
 
@@ -111,7 +103,7 @@ static VIP_RETURN attempt_reap(void *arg, struct vipl_waiter *waiter)
         vipl_list_append(&q->waiters, &waiter->link);
         vipl_queue_watch(q);
     }
-    vipl_mutex_unlock(&q->lock);
+    vipl_biased_unlock(&q->lock);
     return rc;
 }
 
@@ -121,7 +113,7 @@ static void leave_reap(void *arg, struct vipl_waiter *waiter, bool unused)
     struct vipl_queue *q = vipl_vi_lock_queue(reap->handle, reap->recv);
     if (q != NULL) { /* else the VI was destroyed, and emptied its lists */
         vipl_unlist_locked(&q->waiters, waiter, unused);
-        vipl_mutex_unlock(&q->lock);
+        vipl_biased_unlock(&q->lock);
     }
 }
 
@@ -170,19 +162,19 @@ static VIPL_APART VIP_RETURN reap_held(struct vipl_vi *vi, void *handle, bool re
 {
     struct vipl_queue *q = recv ? &vi->recv : &vi->send;
     if (vi->handle != handle) {
-        vipl_mutex_unlock(&q->lock);
+        vipl_biased_unlock(&q->lock);
         return done_elsewhere(handle, recv, out);
     }
     VIP_RETURN rc = vipl_queue_reap_locked(q, out);
-    vipl_mutex_unlock(&q->lock);
+    vipl_biased_unlock(&q->lock);
     vipl_guard_leave_safe();
     return rc;
 }
 
-/* The same, when another thread has the lock. */
-static VIPL_APART VIP_RETURN reap_late(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
+/* The same, by a thread that does not own the lock. */
+static VIPL_APART VIP_RETURN lock_and_reap(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
-    vipl_mutex_lock(recv ? &vi->recv.lock : &vi->send.lock);
+    vipl_biased_lock_and_own(recv ? &vi->recv.lock : &vi->send.lock);
     return reap_held(vi, handle, recv, out);
 }
 
@@ -210,17 +202,15 @@ static inline __attribute__((always_inline)) VIP_RETURN done(VIP_VI_HANDLE handl
         vipl_guard_leave_safe();
         return VIP_NOT_DONE;
     }
-    if (VIPL_SELDOM(!vipl_mutex_trylock(&q->lock))) {
-        return reap_late(vi, handle, recv, out);
+    if (!vipl_biased_enter(&q->lock)) {
+        return lock_and_reap(vi, handle, recv, out);
     }
-    if (vi->handle != handle || q->reaped == q->completed || q->ready_fd != NULL ||
-        vipl_work_is_listed(vipl_queue_at(q, q->reaped))) {
+    struct vipl_work *work = vipl_queue_at(q, q->reaped); /* nobody else has reaped it meanwhile */
+    if (q->ready_fd != NULL || vipl_work_is_listed(work)) {
         return reap_held(vi, handle, recv, out);
     }
-    VIP_RETURN rc = vipl_queue_reap_alone_locked(q, out);
-    if (VIPL_SELDOM(!vipl_mutex_give_back(&q->lock))) {
-        return wake_and_leave(&q->lock, rc);
-    }
+    VIP_RETURN rc = vipl_queue_reap_alone_locked(q, work, out);
+    vipl_biased_leave(&q->lock);
     vipl_guard_leave_safe();
     return rc;
 }
@@ -247,7 +237,7 @@ static VIP_RETURN waitable(void *handle, bool recv, struct vipl_nic **out)
         rc = VIP_INVALID_PARAMETER;
     }
     *out = q->vi->nic;
-    vipl_mutex_unlock(&q->lock);
+    vipl_biased_unlock(&q->lock);
     return rc;
 }
 
@@ -311,7 +301,7 @@ static VIP_RETURN enlist(VIP_VI_HANDLE handle, bool recv, struct vipl_event *eve
     if (vipl_queue_reap_locked(q, &descriptor) != VIP_NOT_DONE) {
         vipl_event_fire_vi(q, descriptor);
     }
-    vipl_mutex_unlock(&q->lock);
+    vipl_biased_unlock(&q->lock);
     return VIP_SUCCESS;
 }
 

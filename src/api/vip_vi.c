@@ -58,7 +58,7 @@ static VIP_RETURN query(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTR
     vipl_nic_progress(nic);
     struct vipl_vi *vi = vipl_vi_lock_send(ViHandle);
     if (vi != NULL) {
-        vipl_mutex_lock(&vi->recv.lock);
+        vipl_biased_lock(&vi->recv.lock);
         *State = vi->state;
         if (ViAttribs != NULL) {
             *ViAttribs = vi->attributes;
@@ -110,7 +110,7 @@ static VIP_RETURN set_user_data(VIP_VI_HANDLE ViHandle, VIP_PVOID UserData)
         return VIP_INVALID_PARAMETER;
     }
     vipl_store_ptr(&vi->user_data, UserData);
-    vipl_mutex_unlock(&vi->send.lock);
+    vipl_biased_unlock(&vi->send.lock);
     return VIP_SUCCESS;
 }
 
@@ -130,7 +130,7 @@ static VIP_RETURN get_user_data(VIP_VI_HANDLE ViHandle, void **data)
         return VIP_INVALID_PARAMETER;
     }
     *data = vipl_load_ptr(&vi->user_data);
-    vipl_mutex_unlock(&vi->send.lock);
+    vipl_biased_unlock(&vi->send.lock);
     return VIP_SUCCESS;
 }
 

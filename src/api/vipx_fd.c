@@ -40,7 +40,7 @@ static VIP_RETURN of_queue(struct query *query, void *handle, bool recv)
         rc = attach_locked(query, &q->ready_fd, q->reaped != q->completed, q->vi->nic);
         vipl_queue_watch(q);
     }
-    vipl_mutex_unlock(&q->lock);
+    vipl_biased_unlock(&q->lock);
     return rc;
 }
 
@@ -51,7 +51,7 @@ static VIP_RETURN of_cq(struct query *query, void *handle)
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = attach_locked(query, &cq->ready_fd, cq->count > 0, cq->nic);
-    vipl_mutex_unlock(&cq->lock);
+    vipl_biased_unlock(&cq->lock);
     return rc;
 }
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/often.h"
 #include "os/os_atomic.h"
 
 enum vipl_kind { VIPL_KIND_NIC = 1, VIPL_KIND_VI, VIPL_KIND_CQ, VIPL_KIND_PTAG, VIPL_KIND_CONN, VIPL_KINDS };
@@ -75,7 +76,9 @@ static inline void *vipl_handle_find(enum vipl_kind kind, const void *handle)
         (stamp & ((1u << VIPL_KIND_BITS) - 1)) != (uintptr_t)kind) {
         return NULL;
     }
-    return vipl_load_ptr(&e->object);
+    void *object = vipl_load_ptr(&e->object);
+    VIPL_SURELY(object != NULL); /* it stays there when the handle ends */
+    return object;
 }
 
 #endif

@@ -44,7 +44,8 @@ enum vipl_claim {
  * same receive is claimed again. */
 enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl_sg *out);
 /* Claims the oldest receive, copies the whole message into it and completes it, if that is simple: one piece, in memory that
- * received before. False: nothing has happened. The bytes are in this process's own memory, or in a ring. */
+ * received before. False: nothing has happened. The bytes are in this process's own memory, or in a ring. It takes the receive lock
+ * itself. */
 bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes);
 /* Completes the claimed receive: error bits or 0. `rdma`: by an RDMA Write with immediate. */
 void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, bool rdma,

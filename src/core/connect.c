@@ -422,7 +422,7 @@ static VIP_RETURN attempt_connected(void *arg, struct vipl_waiter *waiter)
     if (rc == VIP_NOT_DONE && waiter != NULL) {
         vipl_list_append(&vi->connect_waiters, &waiter->link);
     }
-    vipl_mutex_unlock(&vi->recv.lock);
+    vipl_biased_unlock(&vi->recv.lock);
     return rc;
 }
 
@@ -431,9 +431,9 @@ static void leave_connected(void *arg, struct vipl_waiter *waiter, bool unused)
     (void)unused; /* all waiters are woken */
     struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, arg);
     if (vi != NULL) { /* else the VI was destroyed, and emptied its list */
-        vipl_mutex_lock(&vi->recv.lock);
+        vipl_biased_lock(&vi->recv.lock);
         vipl_list_remove(&waiter->link);
-        vipl_mutex_unlock(&vi->recv.lock);
+        vipl_biased_unlock(&vi->recv.lock);
     }
 }
 
@@ -452,7 +452,7 @@ static VIP_RETURN give_up(struct vipl_nic *nic, void *handle)
         return VIP_INVALID_PARAMETER;
     }
     vipl_vi_hold(vi);
-    vipl_mutex_unlock(&vi->recv.lock);
+    vipl_biased_unlock(&vi->recv.lock);
     VIP_RETURN rc = nic->ops->connect_cancel(nic->be, vi, false);
     if (rc != VIP_SUCCESS) {
         vipl_up_connect_failed(vi, rc);
@@ -471,7 +471,7 @@ static VIP_RETURN connected_result(void *handle, VIP_RETURN rc, VIP_VI_ATTRIBUTE
             return VIP_INVALID_PARAMETER;
         }
         write_attributes(&vi->peer_params, attributes);
-        vipl_mutex_unlock(&vi->recv.lock);
+        vipl_biased_unlock(&vi->recv.lock);
     }
     return rc;
 }

@@ -17,7 +17,7 @@
 static bool push(struct vipl_sink *sink, struct vipl_work *work)
 {
     struct vipl_cq *cq = VIPL_CONTAINER(sink, struct vipl_cq, sink);
-    vipl_mutex_lock(&cq->lock);
+    vipl_biased_lock(&cq->lock);
     bool fits = !cq->nic->strict_cq || cq->count < cq->limit;
     if (VIPL_SELDOM(!vipl_list_empty(&cq->notifies))) {
         vipl_event_fire_cq(cq, work->queue);
@@ -30,7 +30,7 @@ static bool push(struct vipl_sink *sink, struct vipl_work *work)
             vipl_wake_one_locked(&cq->waiters);
         }
     }
-    vipl_mutex_unlock(&cq->lock);
+    vipl_biased_unlock(&cq->lock);
     return fits;
 }
 
@@ -38,7 +38,7 @@ void vipl_cq_make(void *object)
 {
     struct vipl_cq *cq = object;
     cq->sink.deliver = push;
-    vipl_mutex_init(&cq->lock, VIPL_RANK_CQ);
+    vipl_biased_init(&cq->lock, VIPL_RANK_CQ);
     vipl_list_init(&cq->entries);
     vipl_list_init(&cq->waiters);
     vipl_list_init(&cq->notifies);
@@ -57,9 +57,9 @@ struct vipl_cq *vipl_cq_lock(void *handle)
     if (cq == NULL) {
         return NULL;
     }
-    vipl_mutex_lock(&cq->lock);
+    vipl_biased_lock(&cq->lock);
     if (cq->handle != handle) {
-        vipl_mutex_unlock(&cq->lock);
+        vipl_biased_unlock(&cq->lock);
         return NULL;
     }
     return cq;
@@ -80,14 +80,15 @@ VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle
     bool room = nic->cq_count < nic->limits.max_cqs && vipl_load_relaxed(&nic->closing) == 0;
     if (room) {
         nic->cq_count++;
-        vipl_mutex_lock(&cq->lock);
+        vipl_biased_lock(&cq->lock);
         vipl_store_ptr((void **)&cq->nic, nic);
         cq->queues = 0;
         cq->limit = (uint32_t)entries;
         vipl_store_relaxed(&cq->count, 0);
         vipl_store_ptr(&cq->handle, h);
         vipl_list_append(&nic->cqs, &cq->nic_link);
-        vipl_mutex_unlock(&cq->lock);
+        vipl_biased_allow(&cq->lock);
+        vipl_biased_unlock(&cq->lock);
     }
     vipl_mutex_unlock(&nic->lock);
     if (!room) {
@@ -119,7 +120,7 @@ VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle)
         nic->cq_count--;
     }
     if (cq != NULL) {
-        vipl_mutex_unlock(&cq->lock);
+        vipl_biased_unlock(&cq->lock);
     }
     vipl_mutex_unlock(&nic->lock);
     if (rc == VIP_SUCCESS) {
@@ -131,17 +132,17 @@ VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle)
 
 VIPL_APART void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)
 {
-    vipl_mutex_lock(&cq->lock);
+    vipl_biased_lock(&cq->lock);
     if (vipl_work_is_listed(work)) {
         vipl_cq_unlist_locked(cq, work);
     }
-    vipl_mutex_unlock(&cq->lock);
+    vipl_biased_unlock(&cq->lock);
 }
 
 void vipl_cq_move(struct vipl_cq *cq, struct vipl_work *from, struct vipl_work *to)
 {
-    vipl_mutex_lock(&cq->lock);
+    vipl_biased_lock(&cq->lock);
     *to = *from;
     vipl_list_replace(&from->cq_link, &to->cq_link);
-    vipl_mutex_unlock(&cq->lock);
+    vipl_biased_unlock(&cq->lock);
 }

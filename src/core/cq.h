@@ -10,7 +10,7 @@
 #include "base/pool.h"
 #include "core/ready_fd.h"
 #include "core/sink.h"
-#include "os/os_mutex.h"
+#include "os/os_biased.h"
 #include "vipl/vipl.h"
 
 struct vipl_nic;
@@ -18,7 +18,7 @@ struct vipl_nic;
 /* From the pool; live while `handle` is set. */
 struct vipl_cq {
     struct vipl_sink sink;     /* of the queues bound here */
-    struct vipl_mutex lock;    /* rank CQ */
+    struct vipl_biased lock;   /* rank CQ */
     void *handle;              /* atomic: written under the NIC's lock and lock; NULL: not a live queue */
     struct vipl_nic *nic;      /* constant while live; atomic, for threads that poll */
     struct vipl_list nic_link; /* nic->cqs; guarded by the NIC's lock. In the pool: free link */

@@ -248,9 +248,9 @@ static void destroy_vis(struct vipl_nic *nic)
         struct vipl_vi *vi = link == &nic->vis ? NULL : VIPL_CONTAINER(link, struct vipl_vi, nic_link);
         void *handle = NULL;
         if (vi != NULL) { /* NULL handle: another thread is destroying it and takes it off the list */
-            vipl_mutex_lock(&vi->send.lock);
+            vipl_biased_lock(&vi->send.lock);
             handle = vi->handle;
-            vipl_mutex_unlock(&vi->send.lock);
+            vipl_biased_unlock(&vi->send.lock);
         }
         vipl_mutex_unlock(&nic->lock);
         if (vi == NULL) {

@@ -124,7 +124,7 @@ static void end_epoch(struct vipl_mem *mem)
     begin_epoch(mem, &former);
     bool seen = vipl_barrier_everywhere();
     while ((q = next_reader(mem, &former)) != NULL) {
-        vipl_mutex_pass(&q->lock, seen);
+        vipl_biased_pass(&q->lock, seen);
     }
 }
 

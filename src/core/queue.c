@@ -21,7 +21,7 @@ const uint32_t vipl_send_status_op[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_W
 
 void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv)
 {
-    vipl_mutex_init(&q->lock, is_recv ? VIPL_RANK_RECV : VIPL_RANK_SEND);
+    vipl_biased_init(&q->lock, is_recv ? VIPL_RANK_RECV : VIPL_RANK_SEND);
     q->is_recv = is_recv;
     q->vi = vi;
     vipl_list_init(&q->waiters);
@@ -61,7 +61,7 @@ void vipl_queue_reset_stats(struct vipl_queue *q)
 
 void vipl_queue_close_locked(struct vipl_queue *q)
 {
-    assert(vipl_mutex_is_held(&q->lock));
+    assert(vipl_biased_is_held(&q->lock));
     for (uint32_t i = q->reaped; i != q->completed; i++) {
         struct vipl_work *work = vipl_queue_at(q, i);
         if (vipl_work_is_listed(work)) {
@@ -179,7 +179,7 @@ static inline void publish_locked(struct vipl_queue *q)
 VIPL_APART void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
                                              uint32_t length)
 {
-    assert(vipl_mutex_is_held(&q->lock));
+    assert(vipl_biased_is_held(&q->lock));
     assert(work->state < VIPL_WORK_FINISHED);
     work->status = status | VIP_STATUS_DONE;
     work->length = length;
@@ -195,7 +195,7 @@ static uint32_t flush_status(const struct vipl_queue *q, const struct vipl_work 
 
 void vipl_queue_flush_locked(struct vipl_queue *q)
 {
-    assert(vipl_mutex_is_held(&q->lock));
+    assert(vipl_biased_is_held(&q->lock));
     for (uint32_t i = q->completed; i != q->posted; i++) {
         struct vipl_work *work = vipl_queue_at(q, i);
         if (work->state < VIPL_WORK_FINISHED) {

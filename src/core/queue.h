@@ -19,7 +19,7 @@
 #include "core/mem.h"
 #include "core/ready_fd.h"
 #include "core/sink.h"
-#include "os/os_mutex.h"
+#include "os/os_biased.h"
 #include "vipl/vipl.h"
 
 struct vipl_vi;
@@ -34,8 +34,8 @@ struct vipl_done {
 /* All fields are guarded by lock unless they say otherwise. What each message needs is in the first two cache lines: with
  * many busy VIs these are what it costs. */
 struct vipl_queue {
-    __attribute__((aligned(64))) struct vipl_mutex lock; /* rank SEND or RECV */
-    uint32_t capacity;                                   /* a power of two, or 0 */
+    __attribute__((aligned(64))) struct vipl_biased lock; /* rank SEND or RECV */
+    uint32_t capacity;                                    /* a power of two, or 0 */
     struct vipl_work *ring;
     uint32_t posted;
     uint32_t executed;
@@ -115,10 +115,10 @@ static inline bool vipl_queue_is_idle(const struct vipl_queue *q)
     return q->posted == q->completed;
 }
 
-/* The oldest completion, of a queue that has one, which no completion queue names, and no ready fd. */
-static inline VIP_RETURN vipl_queue_reap_alone_locked(struct vipl_queue *q, VIP_DESCRIPTOR **out)
+/* The oldest completion, which no completion queue names, of a queue without ready fd. */
+static inline VIP_RETURN vipl_queue_reap_alone_locked(struct vipl_queue *q, const struct vipl_work *work,
+                                                      VIP_DESCRIPTOR **out)
 {
-    struct vipl_work *work = vipl_queue_at(q, q->reaped);
     vipl_store_relaxed(&q->reaped, q->reaped + 1);
     *out = work->descriptor;
     return (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
@@ -132,7 +132,7 @@ static inline VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRI
         return VIP_NOT_DONE;
     }
     struct vipl_work *work = vipl_queue_at(q, q->reaped);
-    VIP_RETURN rc = vipl_queue_reap_alone_locked(q, out);
+    VIP_RETURN rc = vipl_queue_reap_alone_locked(q, work, out);
     if (vipl_work_is_listed(work)) {
         vipl_cq_forget(q->cq, work);
     }

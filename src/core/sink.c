@@ -25,7 +25,7 @@ void vipl_sink_taken(void *vi_handle, bool recv, uint32_t taken)
         if (taken - q->reaped <= q->completed - q->reaped) {
             vipl_store_relaxed(&q->reaped, taken);
         }
-        vipl_mutex_unlock(&q->lock);
+        vipl_biased_unlock(&q->lock);
     }
 }
 

@@ -68,7 +68,7 @@ VIP_RETURN vipl_stats_vi(struct vipl_nic *nic, VIPX_VI_STATISTICS *out)
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    vipl_mutex_lock(&vi->recv.lock);
+    vipl_biased_lock(&vi->recv.lock);
     bool mine = vi->nic == nic;
     if (mine) {
         memset(&out->Work, 0, sizeof(out->Work));

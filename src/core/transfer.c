@@ -169,7 +169,7 @@ static inline bool execute_usual(struct vipl_vi *vi)
 static void execute_and_unlock(struct vipl_vi *vi)
 {
     struct vipl_queue *q = &vi->send;
-    assert(vipl_mutex_is_held(&q->lock));
+    assert(vipl_biased_is_held(&q->lock));
     while (q->executed != q->posted) {
         struct vipl_work *work = vipl_queue_at(q, q->executed);
         if (work->state != VIPL_WORK_POSTED) {
@@ -184,7 +184,7 @@ static void execute_and_unlock(struct vipl_vi *vi)
             break;
         }
     }
-    vipl_mutex_unlock(&q->lock);
+    vipl_biased_unlock(&q->lock);
 }
 
 /* The descriptor was admitted but is to complete with an error, in its turn. */
@@ -227,27 +227,56 @@ static VIPL_APART VIP_RETURN send_and_unlock(struct vipl_vi *vi, VIP_DESCRIPTOR 
     if (VIPL_SELDOM(!vipl_post_usual_locked(vi, &vi->send, descriptor, memory))) {
         VIP_RETURN rc = post_any(vi, &vi->send, descriptor, memory);
         if (rc != VIP_SUCCESS) {
-            vipl_mutex_unlock(&vi->send.lock);
+            vipl_biased_unlock(&vi->send.lock);
             return rc;
         }
     }
     if (VIPL_OFTEN(execute_usual(vi))) {
-        vipl_mutex_unlock(&vi->send.lock);
+        vipl_biased_unlock(&vi->send.lock);
     } else {
         execute_and_unlock(vi);
     }
     return VIP_SUCCESS;
 }
 
-VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+/* The VI with the lock of that queue held; NULL: no such VI. */
+static struct vipl_vi *lock_to_post(void *handle, bool recv)
 {
-    struct vipl_vi *vi = vipl_vi_lock_send(handle);
+    struct vipl_vi *vi = (struct vipl_vi *)vipl_handle_find(VIPL_KIND_VI, handle);
+    struct vipl_queue *q = vi == NULL ? NULL : recv ? &vi->recv : &vi->send;
+    if (q == NULL) {
+        return NULL;
+    }
+    vipl_biased_lock_own(&q->lock);
+    if (vi->handle != handle) {
+        vipl_biased_unlock(&q->lock);
+        return NULL;
+    }
+    return vi;
+}
+
+/* By a thread that does not own the send queue's lock. */
+static VIPL_APART VIP_RETURN lock_and_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+{
+    struct vipl_vi *vi = lock_to_post(handle, false);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    if (post_short(vi, descriptor, memory)) {
+        vipl_biased_unlock(&vi->send.lock);
+        return VIP_SUCCESS;
+    }
+    return send_and_unlock(vi, descriptor, memory);
+}
+
+VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+{
+    struct vipl_vi *vi = (struct vipl_vi *)vipl_handle_find(VIPL_KIND_VI, handle);
     VIP_RETURN rc = VIP_SUCCESS;
-    if (VIPL_OFTEN(post_short(vi, descriptor, memory))) {
-        vipl_mutex_unlock(&vi->send.lock);
+    if (vi == NULL || !vipl_biased_enter(&vi->send.lock)) { /* as VipPostRecv() */
+        rc = lock_and_send(handle, descriptor, memory);
+    } else if (VIPL_OFTEN(post_short(vi, descriptor, memory))) {
+        vipl_biased_leave(&vi->send.lock);
     } else {
         rc = send_and_unlock(vi, descriptor, memory);
     }
@@ -266,7 +295,7 @@ static VIPL_RARE void tend_posted_recv(struct vipl_vi *vi)
 
 VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
-    struct vipl_vi *vi = vipl_vi_lock_recv(handle);
+    struct vipl_vi *vi = lock_to_post(handle, true);
     VIP_RETURN rc = VIP_SUCCESS;
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
@@ -277,7 +306,7 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     if (VIPL_SELDOM(vi->takes_recvs || vi->state == VIP_STATE_ERROR)) {
         tend_posted_recv(vi);
     }
-    vipl_mutex_unlock(&vi->recv.lock);
+    vipl_biased_unlock(&vi->recv.lock);
     vipl_deferred_run();
     return rc;
 }
@@ -303,14 +332,14 @@ static void finish_pending(struct vipl_vi *vi, uint32_t sequence, uint32_t statu
 
 void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length)
 {
-    vipl_mutex_lock(&vi->send.lock);
+    vipl_biased_lock(&vi->send.lock);
     finish_pending(vi, sequence, status, length);
     execute_and_unlock(vi); /* a fence may be open now */
 }
 
 void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_sent *sent, unsigned count)
 {
-    vipl_mutex_lock(&vi->send.lock);
+    vipl_biased_lock(&vi->send.lock);
     for (unsigned i = 0; i < count; i++) {
         finish_pending(vi, sent[i].sequence, 0, sent[i].length);
     }
@@ -319,24 +348,24 @@ void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_sent *sent, unsign
 
 void vipl_up_send_resume(struct vipl_vi *vi)
 {
-    vipl_mutex_lock(&vi->send.lock);
+    vipl_biased_lock(&vi->send.lock);
     execute_and_unlock(vi);
 }
 
 void vipl_up_send_lock(struct vipl_vi *vi)
 {
-    vipl_mutex_lock(&vi->send.lock);
+    vipl_biased_lock(&vi->send.lock);
 }
 
 void vipl_up_send_unlock(struct vipl_vi *vi)
 {
-    vipl_mutex_unlock(&vi->send.lock);
+    vipl_biased_unlock(&vi->send.lock);
 }
 
 bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *out)
 {
     struct vipl_send send;
-    assert(vipl_mutex_is_held(&vi->send.lock));
+    assert(vipl_biased_is_held(&vi->send.lock));
     struct vipl_work *work = pending_work(&vi->send, sequence);
     if (work == NULL || work->op != VIP_CONTROL_OP_RDMAREAD ||
         vipl_descriptor_read_send(vi, work, &send) != 0) {
@@ -348,7 +377,7 @@ bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *
 
 bool vipl_up_pending_send(struct vipl_vi *vi, uint32_t sequence, struct vipl_send *out)
 {
-    assert(vipl_mutex_is_held(&vi->send.lock));
+    assert(vipl_biased_is_held(&vi->send.lock));
     struct vipl_work *work = pending_work(&vi->send, sequence);
     return work != NULL && vipl_send_status_op[work->op] == VIP_STATUS_OP_SEND &&
            vipl_descriptor_read_send(vi, work, out) == 0 &&
@@ -359,12 +388,12 @@ bool vipl_up_pending_send(struct vipl_vi *vi, uint32_t sequence, struct vipl_sen
 
 void vipl_up_recv_lock(struct vipl_vi *vi)
 {
-    vipl_mutex_lock(&vi->recv.lock);
+    vipl_biased_lock_own(&vi->recv.lock);
 }
 
 void vipl_up_recv_unlock(struct vipl_vi *vi)
 {
-    vipl_mutex_unlock(&vi->recv.lock);
+    vipl_biased_unlock(&vi->recv.lock);
 }
 
 static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, uint32_t length)
@@ -408,7 +437,7 @@ static inline bool is_receiving(const struct vipl_vi *vi)
 enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl_sg *out)
 {
     struct vipl_queue *q = &vi->recv;
-    assert(vipl_mutex_is_held(&q->lock));
+    assert(vipl_biased_is_held(&q->lock));
     if (!is_receiving(vi)) {
         return VIPL_CLAIM_GONE;
     }
@@ -452,10 +481,9 @@ void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, b
     finish_recv(vi, work, status, length);
 }
 
-bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes)
+static inline bool take_locked(struct vipl_vi *vi, const void *from, size_t bytes)
 {
     struct vipl_queue *q = &vi->recv;
-    assert(vipl_mutex_is_held(&q->lock));
     if (q->executed == q->posted || !is_receiving(vi)) {
         return false;
     }
@@ -476,6 +504,14 @@ bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes)
         finish_recv(vi, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
     }
     return true;
+}
+
+bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes)
+{
+    vipl_biased_lock_own(&vi->recv.lock);
+    bool taken = take_locked(vi, from, bytes);
+    vipl_biased_unlock(&vi->recv.lock);
+    return taken;
 }
 
 /* --- receives that a device takes when they are posted: under the receive lock --- */
@@ -499,7 +535,7 @@ static bool hand_over(struct vipl_vi *vi, struct vipl_work *work)
 void vipl_recvs_hand_over_locked(struct vipl_vi *vi)
 {
     struct vipl_work *work;
-    assert(vipl_mutex_is_held(&vi->recv.lock));
+    assert(vipl_biased_is_held(&vi->recv.lock));
     if (!vi->takes_recvs || !is_receiving(vi)) {
         return;
     }
@@ -511,7 +547,7 @@ void vipl_recvs_hand_over_locked(struct vipl_vi *vi)
 void vipl_recvs_take_back_locked(struct vipl_vi *vi)
 {
     struct vipl_queue *q = &vi->recv;
-    assert(vipl_mutex_is_held(&q->lock));
+    assert(vipl_biased_is_held(&q->lock));
     if (!vi->takes_recvs) {
         return;
     }
@@ -526,18 +562,18 @@ void vipl_recvs_take_back_locked(struct vipl_vi *vi)
 
 void vipl_up_recv_resume(struct vipl_vi *vi)
 {
-    vipl_mutex_lock(&vi->recv.lock);
+    vipl_biased_lock(&vi->recv.lock);
     vipl_recvs_hand_over_locked(vi);
-    vipl_mutex_unlock(&vi->recv.lock);
+    vipl_biased_unlock(&vi->recv.lock);
 }
 
 void vipl_up_recv_missing(struct vipl_vi *vi)
 {
-    vipl_mutex_lock(&vi->recv.lock);
+    vipl_biased_lock(&vi->recv.lock);
     if (is_receiving(vi)) {
         report_empty(vi);
     }
-    vipl_mutex_unlock(&vi->recv.lock);
+    vipl_biased_unlock(&vi->recv.lock);
 }
 
 /* The device knows of a receive only what was handed over: a message that was too long for that may have fitted into the
@@ -551,7 +587,7 @@ static uint32_t outcome(const struct vipl_work *work, uint32_t status, uint32_t 
 void vipl_up_recv_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length, bool rdma,
                        const uint32_t *immediate)
 {
-    vipl_mutex_lock(&vi->recv.lock);
+    vipl_biased_lock(&vi->recv.lock);
     struct vipl_work *work = pending_work(&vi->recv, sequence);
     if (work != NULL) {
         status = rdma ? status : outcome(work, status, length);
@@ -561,7 +597,7 @@ void vipl_up_recv_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
         vipl_log(VIPL_LOG_ERROR, "the device reports receive %u of vi %p, which it does not have",
                  (unsigned)sequence, vi->handle);
     }
-    vipl_mutex_unlock(&vi->recv.lock);
+    vipl_biased_unlock(&vi->recv.lock);
 }
 
 /* --- RDMA: under the receive lock --- */
@@ -569,7 +605,7 @@ void vipl_up_recv_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
 bool vipl_up_rdma_allows(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle, uint64_t address,
                          uint64_t bytes)
 {
-    assert(vipl_mutex_is_held(&vi->recv.lock));
+    assert(vipl_biased_is_held(&vi->recv.lock));
     bool enabled = (write ? vi->attributes.EnableRdmaWrite : vi->attributes.EnableRdmaRead) != VIP_FALSE;
     vipl_queue_reads(&vi->recv);
     return enabled && vi->handle != NULL &&
@@ -590,7 +626,7 @@ bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle,
 void vipl_up_rdma_refuse(struct vipl_vi *vi, bool write)
 {
     VIP_ERROR_CODE code = write ? VIP_ERROR_RDMAW_PROT : VIP_ERROR_RDMAR_PROT;
-    assert(vipl_mutex_is_held(&vi->recv.lock));
+    assert(vipl_biased_is_held(&vi->recv.lock));
     if (vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, code);
     } else {
@@ -602,7 +638,7 @@ void vipl_up_rdma_refuse(struct vipl_vi *vi, bool write)
 enum vipl_mem_fault vipl_up_rdma_fault(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle,
                                        uint64_t address, uint64_t bytes)
 {
-    assert(vipl_mutex_is_held(&vi->recv.lock));
+    assert(vipl_biased_is_held(&vi->recv.lock));
     if ((write ? vi->attributes.EnableRdmaWrite : vi->attributes.EnableRdmaRead) == VIP_FALSE) {
         return VIPL_MEM_NO_RIGHT;
     }

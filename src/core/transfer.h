@@ -23,11 +23,11 @@ static inline bool vipl_post_usual_locked(struct vipl_vi *vi, struct vipl_queue 
     return true;
 }
 
-/* The short path of vipl_post_recv(), with the receive lock of a VI that was found by its handle. False: nothing has happened. */
-static inline bool vipl_post_recv_usual_locked(struct vipl_vi *vi, const void *handle,
-                                               VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+/* The short path of vipl_post_recv(), with the receive lock of the VI. False: nothing has happened. */
+static inline bool vipl_post_recv_usual_locked(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor,
+                                               VIP_MEM_HANDLE memory)
 {
-    return vi->handle == handle && !vi->takes_recvs && vi->state != VIP_STATE_ERROR &&
+    return !vi->takes_recvs && vi->state != VIP_STATE_ERROR &&
            vipl_post_usual_locked(vi, &vi->recv, descriptor, memory);
 }
 

@@ -42,14 +42,14 @@ void vipl_vi_abandon_pool(void)
 
 void vipl_vi_lock(struct vipl_vi *vi)
 {
-    vipl_mutex_lock(&vi->send.lock);
-    vipl_mutex_lock(&vi->recv.lock);
+    vipl_biased_lock(&vi->send.lock);
+    vipl_biased_lock(&vi->recv.lock);
 }
 
 void vipl_vi_unlock(struct vipl_vi *vi)
 {
-    vipl_mutex_unlock(&vi->recv.lock);
-    vipl_mutex_unlock(&vi->send.lock);
+    vipl_biased_unlock(&vi->recv.lock);
+    vipl_biased_unlock(&vi->send.lock);
 }
 
 struct vipl_vi *vipl_vi_lock_quiet(void *handle)
@@ -82,7 +82,7 @@ struct vipl_nic *vipl_vi_nic(void *handle)
         return NULL;
     }
     struct vipl_nic *nic = vipl_nic_ref(vi->nic) ? vi->nic : NULL;
-    vipl_mutex_unlock(&vi->send.lock);
+    vipl_biased_unlock(&vi->send.lock);
     return nic;
 }
 
@@ -157,7 +157,7 @@ static VIP_RETURN use_cqs(struct vipl_nic *nic, void *const handles[2], struct v
         cqs[i] = handles[i] == NULL ? NULL : vipl_cq_lock(handles[i]);
         bool good = handles[i] == NULL || (cqs[i] != NULL && cqs[i]->nic == nic);
         if (cqs[i] != NULL) { /* it stays: destroying one takes the NIC's lock */
-            vipl_mutex_unlock(&cqs[i]->lock);
+            vipl_biased_unlock(&cqs[i]->lock);
         }
         if (!good) {
             return VIP_INVALID_PARAMETER;
@@ -330,6 +330,8 @@ bool vipl_up_connected(struct vipl_vi *vi, const struct vipl_vi_params *remote)
         vi->connect_rc = VIP_SUCCESS;
         vi->connections++;
         vi->peer_params = *remote;
+        vipl_biased_allow(&vi->send.lock);
+        vipl_biased_allow(&vi->recv.lock);
         vipl_wake_all_locked(&vi->connect_waiters);
     }
     vipl_vi_unlock(vi);
@@ -451,14 +453,14 @@ static void finish_failure(struct vipl_deferred *work)
 static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
 {
     struct vipl_vi *vi = arg;
-    vipl_mutex_lock(&vi->send.lock);
+    vipl_biased_lock(&vi->send.lock);
     bool over =
         vi->state != VIP_STATE_CONNECTED || vipl_up_has_failed(vi) || vi->send.completed == vi->send.posted;
     if (!over && waiter != NULL) {
         vipl_list_append(&vi->send.waiters, &waiter->link);
         vipl_queue_watch(&vi->send);
     }
-    vipl_mutex_unlock(&vi->send.lock);
+    vipl_biased_unlock(&vi->send.lock);
     return over ? VIP_SUCCESS : VIP_NOT_DONE;
 }
 
@@ -467,9 +469,9 @@ static void leave_drained(void *arg, struct vipl_waiter *waiter, bool unused)
     (void)
         unused; /* always: it takes no completion, so another waiter has to be told of the one that woke it */
     struct vipl_vi *vi = arg;
-    vipl_mutex_lock(&vi->send.lock);
+    vipl_biased_lock(&vi->send.lock);
     vipl_unlist_locked(&vi->send.waiters, waiter, true);
-    vipl_mutex_unlock(&vi->send.lock);
+    vipl_biased_unlock(&vi->send.lock);
 }
 
 /* What was sent before a disconnect on a reliable VI is delivered first. The caller holds a
@@ -575,7 +577,7 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
     struct vipl_nic *nic = vipl_nic_ref(vi->nic) ? vi->nic : NULL;
     bool must_drain =
         vi->state == VIP_STATE_CONNECTED && vipl_vi_is_reliable(vi) && vi->send.completed != vi->send.posted;
-    vipl_mutex_unlock(&vi->send.lock);
+    vipl_biased_unlock(&vi->send.lock);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }

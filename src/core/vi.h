@@ -73,10 +73,10 @@ void vipl_vi_abandon_pool(void);
 /* Locks that queue of a VI that was found by its handle; false: it has ended meanwhile. `recv` is a constant at each call. */
 static inline bool vipl_vi_lock_found(struct vipl_vi *vi, const void *handle, bool recv)
 {
-    struct vipl_mutex *lock = recv ? &vi->recv.lock : &vi->send.lock;
-    vipl_mutex_lock(lock);
+    struct vipl_biased *lock = recv ? &vi->recv.lock : &vi->send.lock;
+    vipl_biased_lock(lock);
     if (VIPL_SELDOM(vi->handle != handle)) {
-        vipl_mutex_unlock(lock);
+        vipl_biased_unlock(lock);
         return false;
     }
     return true;

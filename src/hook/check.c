@@ -150,8 +150,8 @@ void vipl_check_held(const char *op, struct vipl_vi *vi)
 void vipl_check_revoke(struct vipl_vi *vi)
 {
     static const char op[] = "revoke";
-    check(vipl_rank_held(VIPL_RANK_SEND) && vipl_mutex_is_held(&vi->send.lock), op, "the send lock is held");
-    check(vipl_rank_held(VIPL_RANK_RECV) && vipl_mutex_is_held(&vi->recv.lock), op,
+    check(vipl_rank_held(VIPL_RANK_SEND) && vipl_biased_is_held(&vi->send.lock), op, "the send lock is held");
+    check(vipl_rank_held(VIPL_RANK_RECV) && vipl_biased_is_held(&vi->recv.lock), op,
           "the receive lock is held");
     check(vi->state == VIP_STATE_CONNECTED, op, "the VI is connected until now");
 }
@@ -159,7 +159,7 @@ void vipl_check_revoke(struct vipl_vi *vi)
 void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send)
 {
     static const char op[] = "post_send";
-    check(vipl_rank_held(VIPL_RANK_SEND) && vipl_mutex_is_held(&vi->send.lock), op,
+    check(vipl_rank_held(VIPL_RANK_SEND) && vipl_biased_is_held(&vi->send.lock), op,
           "the VI's send lock is held");
     check(!vipl_rank_held(VIPL_RANK_RECV), op, "no receive lock is held");
     check(vi->state == VIP_STATE_CONNECTED, op, "the VI is connected");
@@ -178,7 +178,7 @@ void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send)
 void vipl_check_short(struct vipl_vi *vi, size_t bytes)
 {
     static const char op[] = "send_short, rdma_short";
-    check(vipl_rank_held(VIPL_RANK_SEND) && vipl_mutex_is_held(&vi->send.lock), op,
+    check(vipl_rank_held(VIPL_RANK_SEND) && vipl_biased_is_held(&vi->send.lock), op,
           "the VI's send lock is held");
     check(!vipl_rank_held(VIPL_RANK_RECV), op, "no receive lock is held");
     check(vi->state == VIP_STATE_CONNECTED, op, "the VI is connected");
@@ -198,7 +198,7 @@ void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted)
 void vipl_check_recv(struct vipl_vi *vi, const struct vipl_recv *recv)
 {
     static const char op[] = "post_recv";
-    check(vipl_rank_held(VIPL_RANK_RECV) && vipl_mutex_is_held(&vi->recv.lock), op,
+    check(vipl_rank_held(VIPL_RANK_RECV) && vipl_biased_is_held(&vi->recv.lock), op,
           "the VI's receive lock is held");
     check(vi->state == VIP_STATE_CONNECTED || vi->state == VIP_STATE_CONNECT_PENDING, op,
           "the VI is connected or connects");

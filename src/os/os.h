@@ -152,6 +152,10 @@ void vipl_barrier_prepare(void);
 /* A full memory barrier in each running thread of this process: what a thread has stored by then is seen here, and what this
  * thread has stored is seen there. False: the system cannot. Async-signal-safe. */
 bool vipl_barrier_everywhere(void);
+/* The same in all processes that take part; with that, this one does. False: the system cannot. Repeatable; a forked child has to
+ * take part again. */
+bool vipl_barrier_take_part(void);
+bool vipl_barrier_in_all(void);
 
 /* --- waiting for descriptors -------------------------------------------------------------------- */
 

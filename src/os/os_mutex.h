@@ -87,14 +87,10 @@ static inline __attribute__((always_inline)) void vipl_mutex_unlock(struct vipl_
     }
 }
 
-/* Waits for a thread that has taken the lock before this call. `seen`: since then all threads have made a barrier, so that a look is
- * enough. */
-static inline void vipl_mutex_pass(struct vipl_mutex *m, bool seen)
+/* Whether some thread has it. If not, what the last one did under it is seen. */
+static inline bool vipl_mutex_is_taken(const struct vipl_mutex *m)
 {
-    if (!seen || vipl_load_acquire(&m->word) != 0) { /* pairs with vipl_mutex_unlock() */
-        vipl_mutex_lock(m);
-        vipl_mutex_unlock(m);
-    }
+    return vipl_load_acquire(&m->word) != 0; /* pairs with vipl_mutex_unlock() */
 }
 
 /* For assertions: some thread holds it. */

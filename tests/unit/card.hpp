@@ -54,6 +54,10 @@ inline bool is_free(vipl_mutex &lock)
     vipl_mutex_unlock(&lock);
     return true;
 }
+inline bool is_free(vipl_biased &lock)
+{
+    return !vipl_biased_is_held(&lock);
+}
 
 class Card {
 public:

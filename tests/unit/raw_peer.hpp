@@ -207,9 +207,9 @@ private:
         lo_session *session = vipl_lo_session_open(peer.link, vi, kPeerNumber, &params, 0, nullptr);
         must(session != nullptr, "a session");
         number = session->number;
-        vipl_mutex_lock(&lo_remote_of(session->link->be)->rx);
+        vipl_biased_lock(&lo_remote_of(session->link->be)->rx);
         vipl_lo_session_begin_locked(session);
-        vipl_mutex_unlock(&lo_remote_of(session->link->be)->rx);
+        vipl_biased_unlock(&lo_remote_of(session->link->be)->rx);
         vipl_mutex_unlock(&vipl_lo_registry.lock);
         must(vipl_up_connected(vi, &params), "the VI is connected");
     }

@@ -23,7 +23,8 @@ public:
         std::memset(slots_.get(), 0, std::size_t{count} * LO_RING_SLOT);
         for (lo_ring *end : {&out, &in}) {
             *end = {
-                shared_.get(), slots_.get(), count, static_cast<std::uint32_t>(__builtin_ctz(count)), at, at};
+                shared_.get(), slots_.get(), count, static_cast<std::uint32_t>(__builtin_ctz(count)), at, at,
+                false};
         }
         shared_->head = at;
     }

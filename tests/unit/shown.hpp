@@ -41,7 +41,7 @@ public:
     Link()
     {
         link.pid = vipl_pid();
-        vipl_mutex_init(&link.tx, VIPL_RANK_BACKEND_TX);
+        vipl_biased_init(&link.tx, VIPL_RANK_BACKEND_TX);
     }
     ~Link() { vipl_lo_mapped_free(&link); }
     Link(const Link &) = delete;

@@ -25,12 +25,12 @@ public:
         cq.nic = nic_.get();
         vipl_queue_make(&q, nullptr, is_recv);
         vipl_queue_open(&q, with_cq ? &cq : nullptr, limit);
-        vipl_mutex_lock(&q.lock);
+        vipl_biased_lock(&q.lock);
     }
     ~Bench()
     {
         vipl_queue_close_locked(&q);
-        vipl_mutex_unlock(&q.lock);
+        vipl_biased_unlock(&q.lock);
     }
 
     VIP_RETURN post(unsigned i) { return vipl_queue_post_locked(&q, &descriptors[i], 2); }

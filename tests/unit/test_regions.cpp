@@ -269,7 +269,7 @@ TEST_CASE("look-ups that race with registration find a region or nothing", "[reg
             vipl_queue_reads(&inside->send);
             wrong += device.covers(fixed, 0x10000, 64) ? 0 : 1;
             wrong += device.covers(newest, 0x30000, 1) ? 1 : 0; // what no region covers
-            vipl_mutex_unlock(&inside->send.lock);
+            vipl_biased_unlock(&inside->send.lock);
             ++looked;
         }
     });
@@ -307,7 +307,7 @@ public:
         vi_ = vipl_vi_lock_send(handle_);
         vipl_queue_reads(&vi_->send);
     }
-    void end() { vipl_mutex_unlock(&vi_->send.lock); }
+    void end() { vipl_biased_unlock(&vi_->send.lock); }
 
 private:
     VIP_VI_HANDLE handle_ = nullptr;
@@ -363,7 +363,7 @@ TEST_CASE("the end of a region waits for a queue that looks up, and not for one 
             CHECK_FALSE(ending.is_over()); // the queue may still be using it
             reader.end();
         }
-        vipl_mutex_unlock(&rests->recv.lock);
+        vipl_biased_unlock(&rests->recv.lock);
     }
     REQUIRE(VipDestroyVi(other) == VIP_SUCCESS);
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "ring.hpp"
+#include "support/environment.hpp"
 
 using namespace unit;
 
@@ -166,6 +167,86 @@ TEST_CASE("ready_fds are signalled once, for those who sleep", "[ring]")
     ring.out.shared->wanting = 1;
     REQUIRE(vipl_lo_ring_release(&ring.in, true));
     REQUIRE_FALSE(vipl_lo_ring_release(&ring.in, true));
+}
+
+namespace {
+
+/** Waits at first without leaving the CPU, so that two threads meet. */
+void linger(unsigned turn)
+{
+    if (turn > 1000) {
+        vipl_test::give_way();
+    }
+}
+
+} // namespace
+
+TEST_CASE("a producer relies on a consumer that sleeps properly, and tells it", "[ring]")
+{
+    Ring ring(kCount);
+    CHECK_FALSE(vipl_lo_ring_mark_asleep(&ring.in));
+    CHECK(ring.in.shared->asleep == 1);
+    vipl_lo_ring_rely(&ring.out);
+    CHECK_FALSE(ring.out.relies);
+    ring.in.shared->sleeps_properly = 1;
+    vipl_lo_ring_rely(&ring.out);
+    CHECK(ring.out.relies);
+    CHECK(vipl_lo_ring_mark_asleep(&ring.in));
+    REQUIRE(put_numbered(ring.out, 1, 8));
+    CHECK(ring.in.shared->asleep == 0); // it is to be woken
+    CHECK_FALSE(vipl_lo_ring_is_empty(&ring.in));
+}
+
+TEST_CASE("no message is slept through, with the consumer's barriers", "[ring]")
+{
+    constexpr std::uint32_t kMessages = 20000;
+    if (!vipl_barrier_take_part() || !vipl_barrier_in_all()) {
+        return; // then nobody relies on them
+    }
+    Ring ring(kCount);
+    std::atomic<std::uint32_t> taken{0};
+    std::atomic<bool> woken{false};
+    std::atomic<bool> slept_through{false};
+    ring.in.shared->sleeps_properly = 1;
+    vipl_lo_ring_rely(&ring.out);
+    std::thread consumer([&] {
+        while (taken < kMessages && !slept_through) {
+            lo_message message{};
+            const unsigned char *payload = nullptr;
+            if (vipl_lo_ring_peek(&ring.in, &message, &payload) == LO_PEEK_OK) {
+                vipl_lo_ring_pop(&ring.in, &message);
+                vipl_lo_ring_release(&ring.in, true);
+                ++taken;
+                continue;
+            }
+            woken = false;
+            if (vipl_lo_ring_mark_asleep(&ring.in)) {
+                vipl_barrier_in_all();
+            }
+            const bool sleeps = vipl_lo_ring_is_empty(&ring.in);
+            const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+            for (unsigned i = 0; sleeps && !woken && !slept_through; ++i) {
+                linger(i);
+                slept_through = std::chrono::steady_clock::now() > until;
+            }
+        }
+    });
+    lo_message message{};
+    message.type = LO_ACK;
+    for (std::uint32_t number = 0; number < kMessages && !slept_through; ++number) {
+        for (unsigned i = 0; taken < number && !slept_through; ++i) { // it is about to sleep, or does
+            linger(i);
+        }
+        for (volatile unsigned i = 0; i < number % 128; i = i + 1) {
+        }
+        REQUIRE(vipl_lo_ring_claim(&ring.out, 0, false) != nullptr);
+        if (vipl_lo_ring_publish(&ring.out, &message)) {
+            woken = true;
+        }
+    }
+    consumer.join();
+    CHECK_FALSE(slept_through);
+    CHECK(taken == kMessages);
 }
 
 TEST_CASE("a million messages between two threads", "[ring]")

@@ -108,7 +108,7 @@ TEST_CASE("a disconnect that waits for a send hears of it beside threads that re
     auto *other = static_cast<vipl_vi *>(vipl_handle_find(VIPL_KIND_VI, watched));
     REQUIRE(vipl_queue_post_locked(&other->recv, wake.desc, 0) == VIP_SUCCESS);
     vipl_queue_flush_locked(&other->recv);
-    vipl_mutex_unlock(&other->recv.lock);
+    vipl_biased_unlock(&other->recv.lock);
     leader.get();
 }
 

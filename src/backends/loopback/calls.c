@@ -250,10 +250,10 @@ static VIP_RETURN accept_over(struct lo_incoming *in, struct vipl_vi *vi)
 /* Whether the requester has taken up the acceptance. If not, the session is still there, and *dead says whether its link is. */
 static bool is_opened(const struct lo_incoming *in, bool *dead)
 {
-    vipl_mutex_lock(&in->remote->rx);
+    vipl_biased_lock(&in->remote->rx);
     bool opened = in->opened;
     *dead = !opened && in->session->link->dead != 0;
-    vipl_mutex_unlock(&in->remote->rx);
+    vipl_biased_unlock(&in->remote->rx);
     return opened;
 }
 

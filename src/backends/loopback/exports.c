@@ -147,14 +147,14 @@ static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only,
     for (;;) {
         bool inside = false;
         bool in_time = true;
-        vipl_mutex_lock(&remote->rx);
+        vipl_biased_lock(&remote->rx);
         for (struct vipl_list *l = remote->links.next; l != &remote->links && in_time; l = l->next) {
             struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
             if (only == NULL || only == link) {
                 in_time = look_at(link, parity, vipl_now_ns() - begin, &inside);
             }
         }
-        vipl_mutex_unlock(&remote->rx);
+        vipl_biased_unlock(&remote->rx);
         if (!inside || !in_time) {
             return in_time;
         }

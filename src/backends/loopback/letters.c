@@ -56,9 +56,9 @@ bool vipl_lo_letters_receive(struct lo_link *link, bool all)
 
 struct lo_letter *vipl_lo_letter_take(struct lo_remote *remote)
 {
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     struct vipl_list *l = vipl_list_take(&remote->letters);
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
     return l == NULL ? NULL : VIPL_CONTAINER(l, struct lo_letter, link);
 }
 

@@ -17,6 +17,7 @@
 #include "backends/loopback/tx.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
+#include "base/often.h"
 #include "base/pool.h"
 #include "os/os_atomic.h"
 
@@ -62,7 +63,7 @@ static int open_pollsets(struct lo_remote *remote)
 static void make_remote(void *object)
 {
     struct lo_remote *remote = object;
-    vipl_mutex_init(&remote->rx, VIPL_RANK_BACKEND_RX);
+    vipl_biased_init(&remote->rx, VIPL_RANK_BACKEND_RX);
 }
 
 static struct vipl_pool remote_pool = VIPL_POOL_INIT(remote_pool, struct lo_remote, free, make_remote);
@@ -87,17 +88,17 @@ static struct lo_remote *remote_new(struct vipl_be_nic *be, const struct lo_setu
     vipl_list_init(&remote->links);
     vipl_list_init(&remote->letters);
     vipl_store_relaxed(&remote->request_count, 0);
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     remote->be = be;
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
     return remote;
 }
 
 static void remote_free(struct lo_remote *remote)
 {
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     remote->be = NULL;
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
     vipl_pool_put(&remote_pool, remote);
 }
 
@@ -150,6 +151,7 @@ static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32
     }
     ring->at = 0;
     ring->known = 0;
+    ring->relies = false;
 }
 
 /* The part that both makers share: everything but the segment's contents. */
@@ -166,7 +168,8 @@ static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid
     link->exports.fd = -1;
     link->claims.fd = -1;
     memcpy(link->peer_uid, peer_uid, LO_UID);
-    vipl_mutex_init(&link->tx, VIPL_RANK_BACKEND_TX);
+    vipl_biased_init(&link->tx, VIPL_RANK_BACKEND_TX);
+    vipl_biased_allow(&link->tx);
     vipl_list_init(&link->blocked);
     vipl_list_init(&link->pending_closes);
     link->free_slots = LO_REQUEST_SLOTS;
@@ -212,14 +215,18 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
         return NULL;
     }
     link->source.fd = fd;
-    vipl_mutex_lock(&remote->rx);
+    link->takes_part = vipl_barrier_take_part() && vipl_barrier_in_all();
+    vipl_store_release(&link->in.shared->sleeps_properly,
+                       link->takes_part ? 1 : 0); /* pairs with vipl_lo_ring_rely() */
+    vipl_biased_lock(&remote->rx);
     vipl_list_append(&remote->links, &link->link);
     vipl_store_relaxed(&remote->link_count, remote->link_count + 1);
     vipl_lo_quick_stir(remote->be);
+    vipl_biased_allow(&remote->rx);
     if (remote->waiting_threads > 0) {
-        vipl_store_ordered(&link->in.shared->asleep, 1);
+        (void)vipl_lo_ring_mark_asleep(&link->in); /* nothing has been sent yet */
     }
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
     return link;
 }
 
@@ -294,34 +301,34 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
 struct lo_link *vipl_lo_link_find(struct lo_remote *remote, const uint8_t *peer_uid, uint64_t id)
 {
     struct lo_link *found = NULL;
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     for (struct vipl_list *l = remote->links.next; l != &remote->links && found == NULL; l = l->next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         bool same = peer_uid == NULL ? link->id == id
                                      : link->confirmed && memcmp(link->peer_uid, peer_uid, LO_UID) == 0;
         found = link->dead == 0 && same ? link : NULL;
     }
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
     return found;
 }
 
 bool vipl_lo_link_is_confirmed(struct lo_link *link)
 {
     struct lo_remote *remote = lo_remote_of(link->be);
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     bool confirmed = link->confirmed && link->dead == 0 && !link->hung_up;
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
     return confirmed;
 }
 
 void vipl_lo_link_drop(struct lo_link *link)
 {
     struct lo_remote *remote = lo_remote_of(link->be);
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     vipl_store_relaxed(&link->dead, 1);
     vipl_pollset_remove(&remote->set, link->source.fd);
     vipl_store_relaxed(&remote->dead_links, 1);
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
 }
 
 void vipl_lo_link_probe(struct lo_link *link, uint64_t address, uint32_t value)
@@ -347,9 +354,9 @@ void vipl_lo_link_wake(struct lo_link *link)
 
 bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
 {
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     if (vipl_lo_ring_claim(&link->out, 0, true) == NULL) {
-        vipl_mutex_unlock(&link->tx);
+        vipl_biased_unlock(&link->tx);
         return false;
     }
     lo_publish(link, message);
@@ -398,7 +405,7 @@ static void remove_dead_locked(struct lo_remote *remote)
     tell_of_dead(remote);
     struct vipl_list *next;
     bool left = false;
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         next = l->next;
@@ -414,7 +421,7 @@ static void remove_dead_locked(struct lo_remote *remote)
         }
     }
     vipl_store_relaxed(&remote->dead_links, left ? 1 : 0);
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
 }
 
 static void remove_dead(struct lo_remote *remote)
@@ -432,9 +439,10 @@ static void link_event(struct lo_remote *remote, struct lo_link *link, bool hang
     if (!vipl_lo_letters_receive(link, all)) {
         vipl_store_relaxed(&link->dead, 1); /* receive_all goes on */
     }
-    if (remote->waiting_threads >
-        0) { /* the peer that woke one took the flag; others may still be asleep, and need the next wake-up */
-        vipl_store_ordered(&link->in.shared->asleep, 1);
+    if (remote->waiting_threads > 0 &&
+        vipl_lo_ring_mark_asleep(
+            &link->in)) { /* the peer that woke one took the flag; others may still be asleep, and need the next wake-up */
+        (void)vipl_barrier_in_all();
     }
     if (hangup) { /* its last messages come first, then it dies: receive_all */
         link->hung_up = true;
@@ -443,39 +451,48 @@ static void link_event(struct lo_remote *remote, struct lo_link *link, bool hang
 
 /* --- progress --- */
 
-static void receive_locked(struct lo_remote *remote)
+/* A link that has more to do than to be watched. */
+static VIPL_APART void tend(struct lo_remote *remote, struct lo_link *link)
 {
-    bool dead = false;
-    for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
-        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        if (link->dead == 0) {
-            vipl_lo_link_receive(link);
-            vipl_lo_link_resume(link);
-        }
-        if (link->dead != 0 || (link->hung_up && vipl_lo_ring_is_empty(&link->in))) {
-            link_die(remote, link);
-            dead = true;
-        }
+    if (link->dead == 0) {
+        vipl_lo_link_resume(link);
     }
-    if (dead) {
+    if (link->dead != 0 || (link->hung_up && vipl_lo_ring_is_empty(&link->in))) {
+        link_die(remote, link);
         vipl_store_relaxed(&remote->dead_links, 1);
         vipl_store_relaxed(&remote->look_at_sockets, 1); /* where dead links are removed */
     }
-    vipl_lo_quick_watch(remote);
+}
+
+static void receive_locked(struct lo_remote *remote)
+{
+    uint32_t quiet = 0;
+    for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
+        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
+        if (VIPL_OFTEN(link->dead == 0)) {
+            vipl_lo_link_receive(link);
+        }
+        if (VIPL_OFTEN(vipl_lo_quick_watch(&remote->be->quick, quiet, link))) {
+            quiet++;
+        } else {
+            tend(remote, link);
+        }
+    }
+    vipl_lo_quick_end(remote, quiet);
 }
 
 /* `certainly`: a peer has woken this thread for something that another thread which is at it may not have seen. */
 static void receive_all(struct lo_remote *remote, const struct vipl_be_nic *be, bool certainly)
 {
     if (certainly) {
-        vipl_mutex_lock(&remote->rx);
-    } else if (!vipl_mutex_trylock(&remote->rx)) {
+        vipl_biased_lock(&remote->rx);
+    } else if (!vipl_biased_trylock_own(&remote->rx)) {
         return; /* another thread is at it */
     }
     if (remote->be == be) {
         receive_locked(remote);
     }
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
 }
 
 void vipl_lo_remote_receive(struct lo_remote *remote, const struct vipl_be_nic *be)
@@ -494,7 +511,7 @@ static struct seen look_at_links(struct lo_remote *remote, bool all)
 {
     struct vipl_ready ready[MOST_EVENTS];
     struct seen seen = {false, false, false};
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     unsigned n = vipl_pollset_ready(&remote->set, ready, MOST_EVENTS);
     seen.full = n == MOST_EVENTS;
     for (unsigned i = 0; i < n; i++) {
@@ -506,7 +523,7 @@ static struct seen look_at_links(struct lo_remote *remote, bool all)
         }
     }
     seen.letters = !vipl_list_empty(&remote->letters);
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
     return seen;
 }
 
@@ -551,20 +568,33 @@ void vipl_lo_remote_poll(struct vipl_be_nic *be)
     }
 }
 
-/* True: there is something to do right now. */
-static bool prepare_links(struct lo_remote *remote)
+/* Peers are to wake us from now on. False: one may not see that, since the system did not make a barrier. rx is held. */
+static bool mark_asleep_locked(struct lo_remote *remote)
 {
-    bool work = false;
-    vipl_mutex_lock(&remote->rx);
-    remote->waiting_threads++;
+    bool barrier = false;
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
-        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        vipl_store_ordered(&link->in.shared->asleep, 1);
-        work |= link->dead != 0 || link->hung_up || !vipl_lo_ring_is_empty(&link->in) ||
-                vipl_lo_link_has_room(link);
+        barrier |= vipl_lo_ring_mark_asleep(&VIPL_CONTAINER(l, struct lo_link, link)->in);
     }
-    vipl_mutex_unlock(&remote->rx);
-    return work;
+    return !barrier || vipl_barrier_in_all();
+}
+
+static bool has_work(struct lo_link *link)
+{
+    return link->dead != 0 || link->hung_up || !vipl_lo_ring_is_empty(&link->in) ||
+           vipl_lo_link_has_room(link);
+}
+
+/* Milliseconds to sleep at most; 0: there is something to do right now; -1: no limit. */
+static int prepare_links(struct lo_remote *remote)
+{
+    vipl_biased_lock(&remote->rx);
+    remote->waiting_threads++;
+    int ms = mark_asleep_locked(remote) ? -1 : 1;
+    for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
+        ms = has_work(VIPL_CONTAINER(l, struct lo_link, link)) ? 0 : ms;
+    }
+    vipl_biased_unlock(&remote->rx);
+    return ms;
 }
 
 void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
@@ -574,11 +604,8 @@ void vipl_lo_remote_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *
     if (remote == NULL) {
         return;
     }
-    if (prepare_links(remote)) {
-        hint->ms = 0;
-        return;
-    }
-    if (vipl_load_relaxed(&remote->timed) != 0) {
+    hint->ms = prepare_links(remote);
+    if (hint->ms < 0 && vipl_load_relaxed(&remote->timed) != 0) {
         vipl_mutex_lock(&vipl_lo_registry.lock);
         hint->ms = remote->connecting->tick(remote);
         vipl_mutex_unlock(&vipl_lo_registry.lock);
@@ -591,13 +618,13 @@ void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_h
     if (hint->fd < 0) {
         return; /* nothing was prepared */
     }
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     if (--remote->waiting_threads == 0) {
         for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
             vipl_store_relaxed(&VIPL_CONTAINER(l, struct lo_link, link)->in.shared->asleep, 0);
         }
     }
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
     vipl_store_relaxed(&remote->look_at_sockets, 1);
     vipl_lo_quick_stir(be);
 }

@@ -18,6 +18,7 @@
 #include "backends/loopback/loopback.h"
 #include "backends/loopback/ring.h"
 #include "os/os_atomic.h"
+#include "os/os_biased.h"
 
 enum lo_source_kind {
     LO_SOURCE_LINK,
@@ -110,6 +111,7 @@ struct lo_link {
         *mapped; /* atomic: the peer's shared memory that we have mapped, the latest first; added under tx */
     uint32_t direct_access;      /* atomic: we may access the peer's memory */
     uint32_t peer_direct_access; /* atomic: the peer may access ours */
+    bool takes_part;        /* constant: this process makes and takes part in barriers in all processes */
     bool told_claims;       /* the peer has had the descriptor of our claim words over the line; registry */
     struct vipl_shm claims; /* the peer's claim words; base NULL: it has not asked over the line; registry */
     bool confirmed;         /* rx: both ends have it, so that connections may share it */
@@ -117,7 +119,7 @@ struct lo_link {
     bool stuck;             /* rx: the peer has been waited for in vain, and is still inside our memory */
     uint32_t dead;          /* atomic: written under rx */
 
-    struct vipl_mutex tx;
+    struct vipl_biased tx;
     struct lo_ring out;              /* tx */
     struct vipl_list blocked;        /* lo_session.blocked: told AGAIN; tx */
     struct vipl_list pending_closes; /* lo_session.blocked: ended, CLOSE not yet sent; tx */
@@ -195,7 +197,7 @@ struct lo_known {
  * may come late, and sees under `rx` whose it is. What follows `be` begins at zero, but for lists. */
 struct lo_remote {
     struct vipl_list free;    /* in the pool */
-    struct vipl_mutex rx;     /* rank BACKEND_RX */
+    struct vipl_biased rx;    /* rank BACKEND_RX */
     uint32_t look_at_sockets; /* atomic: a sleeper has been woken */
     uint32_t request_count;   /* atomic: our unanswered requests; written under the registry */
     uint32_t polls;           /* atomic: counts polls, so that sockets are looked at now and then */
@@ -265,7 +267,7 @@ void vipl_lo_link_wake(struct lo_link *link);
 static inline void lo_publish(struct lo_link *link, const struct lo_message *message)
 {
     bool wake = vipl_lo_ring_publish(&link->out, message);
-    vipl_mutex_unlock(&link->tx);
+    vipl_biased_unlock(&link->tx);
     if (wake) {
         vipl_lo_link_wake(link);
     }

@@ -482,7 +482,7 @@ static bool lo_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void
     struct lo_vi *lo = lo_vi_of(vi);
     (void)be;
     if (lo->peer != NULL) {
-        return vipl_lo_local_send_short(vi, lo->peer, from, bytes);
+        return vipl_lo_local_send_short(lo->peer, from, bytes);
     }
     return lo->session != NULL && vipl_lo_session_send_short(lo->session, from, bytes);
 }

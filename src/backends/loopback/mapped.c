@@ -58,10 +58,10 @@ unsigned char *vipl_lo_mapped_find(struct lo_link *link, const struct vipl_shown
     }
     struct lo_mapped *mapped = search(first(link), shown);
     if (mapped == NULL) {
-        vipl_mutex_lock(&link->tx);
+        vipl_biased_lock(&link->tx);
         mapped = search(link->mapped, shown);
         mapped = mapped != NULL ? mapped : add(link, shown);
-        vipl_mutex_unlock(&link->tx);
+        vipl_biased_unlock(&link->tx);
     }
     if (mapped == NULL || mapped->shm.base == NULL || shown->offset > mapped->shm.bytes ||
         bytes > mapped->shm.bytes - shown->offset) {

@@ -455,13 +455,13 @@ static bool take_up(struct lo_session *session, const struct lo_reply *reply)
         .total = session->number,
         .immediate = vipl_load_relaxed(&link->direct_access),
     };
-    vipl_mutex_lock(&remote->rx);
+    vipl_biased_lock(&remote->rx);
     vipl_lo_session_begin_locked(session);
     bool opened = vipl_lo_link_reply(link, &open);
     if (opened) {
         vipl_up_connected(session->vi, &reply->params);
     }
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
     if (!opened) {
         vipl_lo_session_forget(session);
     }

@@ -7,6 +7,7 @@
 #include "backends/loopback/quick.h"
 
 #include "backends/loopback/link.h"
+#include "base/often.h"
 
 enum { LEAST_SPACING = 8, MOST_SPACING = 8192 };
 
@@ -28,22 +29,25 @@ static bool is_quiet(const struct lo_link *link)
            vipl_load_relaxed(&link->dead) == 0 && vipl_load_relaxed(&link->waiting) == 0;
 }
 
-void vipl_lo_quick_watch(struct lo_remote *remote)
+bool vipl_lo_quick_watch(struct vipl_quick *quick, uint32_t n, const struct lo_link *link)
 {
-    struct vipl_quick *quick = &remote->be->quick;
-    uint32_t n = 0;
-    bool quiet =
-        vipl_load_relaxed(&remote->request_count) == 0 && vipl_load_relaxed(&remote->look_at_sockets) == 0;
-    for (struct vipl_list *l = remote->links.next; l != &remote->links && quiet; l = l->next) {
-        struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        quiet = n < VIPL_QUICK_WORDS && is_quiet(link);
-        if (quiet) {
-            uint32_t value;
-            vipl_store_ptr(&quick->words[n], vipl_lo_ring_next(&link->in, &value));
-            vipl_store_relaxed(&quick->values[n++], value);
-        }
+    if (!is_quiet(link)) {
+        return false;
     }
-    vipl_store_release(&quick->watched, quiet ? n + 1 : 0);
+    if (VIPL_OFTEN(n < VIPL_QUICK_WORDS)) {
+        uint32_t value;
+        vipl_store_ptr(&quick->words[n], vipl_lo_ring_next(&link->in, &value));
+        vipl_store_relaxed(&quick->values[n], value);
+    }
+    return true;
+}
+
+void vipl_lo_quick_end(const struct lo_remote *remote, uint32_t quiet_links)
+{
+    bool quiet = quiet_links == vipl_load_relaxed(&remote->link_count) && quiet_links <= VIPL_QUICK_WORDS &&
+                 vipl_load_relaxed(&remote->request_count) == 0 &&
+                 vipl_load_relaxed(&remote->look_at_sockets) == 0;
+    vipl_store_release(&remote->be->quick.watched, quiet ? quiet_links + 1 : 0);
 }
 
 /* Sockets cost a system call, and the clock some time: a program that polls looks at them every millisecond, one that calls in
@@ -77,7 +81,8 @@ bool vipl_lo_quick_poll(struct vipl_quick *quick)
         vipl_store_relaxed(&quick->left, UINT32_MAX);
         return true;
     }
-    if (vipl_lo_quick_is_due(be, remote)) {
+    bool counted = vipl_load_relaxed(&quick->watched) != 0 && vipl_load_relaxed(&quick->left) != 0;
+    if (!counted && vipl_lo_quick_is_due(be, remote)) {
         vipl_store_relaxed(&remote->look_at_sockets, 1);
     }
     if (vipl_load_relaxed(&remote->request_count) > 0 || vipl_load_relaxed(&remote->look_at_sockets) != 0) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/often.h"
 #include "os/os_atomic.h"
 
 /* Words of a head, as offsets: the layout both processes share. */
@@ -100,10 +101,27 @@ bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message
 {
     uint32_t slots = slots_for(message->bytes);
     write_head(ring, message, slots);
-    /* Ordered: either we see the consumer asleep, or it sees the message before it sleeps. */
-    vipl_store_ordered(word_at(slot_at(ring, ring->at), H_LAP), lap_of(ring, ring->at));
+    uint32_t *lap = word_at(slot_at(ring, ring->at), H_LAP);
+    uint32_t value = lap_of(ring, ring->at);
+    /* Ordered, by us or by the consumer's barrier: either we see the consumer asleep, or it sees the message before it sleeps. */
+    if (VIPL_OFTEN(ring->relies)) {
+        vipl_store_release(lap, value);
+        vipl_signal_fence();
+    } else {
+        vipl_store_ordered(lap, value);
+    }
     ring->at += slots;
     return vipl_load_ordered(&ring->shared->asleep) != 0 && vipl_exchange(&ring->shared->asleep, 0) != 0;
+}
+
+/* Ordered: a consumer that sleeps already without a barrier is seen by the next message. */
+void vipl_lo_ring_rely(struct lo_ring *ring)
+{
+    if (!ring->relies &&
+        vipl_load_acquire(&ring->shared->sleeps_properly) != 0) { /* pairs with the consumer's link_start() */
+        vipl_store_ordered(&ring->shared->relies, 1);             /* pairs with vipl_lo_ring_mark_asleep() */
+        ring->relies = true;
+    }
 }
 
 uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most)
@@ -164,6 +182,12 @@ void vipl_lo_ring_pop(struct lo_ring *ring, const struct lo_message *message)
         0) { /* now and then within a long batch; the end of it is vipl_lo_ring_release() */
         vipl_store_release(&ring->shared->head, ring->at);
     }
+}
+
+bool vipl_lo_ring_mark_asleep(struct lo_ring *ring)
+{
+    vipl_store_ordered(&ring->shared->asleep, 1);
+    return vipl_load_ordered(&ring->shared->relies) != 0; /* pairs with vipl_lo_ring_rely() */
 }
 
 uint32_t *vipl_lo_ring_next(const struct lo_ring *ring, uint32_t *value)

@@ -57,11 +57,14 @@ struct lo_message {
 /* What two processes share of a ring, each word in a cache line of its writer. */
 struct lo_ring_shared {
     uint32_t head; /* the consumer's position, in slots */
-    uint32_t pad0[15];
+    uint32_t
+        sleeps_properly; /* set by a consumer before the first message: it makes a barrier in all processes before it sleeps */
+    uint32_t pad0[14];
     uint32_t asleep; /* set by the consumer before it sleeps, taken by the producer that wakes it */
     uint32_t pad1[15];
     uint32_t wanting; /* set by a producer that waits for room, taken by the consumer that wakes it */
-    uint32_t pad2[15];
+    uint32_t relies;  /* set by a producer from which on the consumer has to make that barrier */
+    uint32_t pad2[14];
     uint32_t generations[LO_REQUEST_SLOTS]; /* of the producer's request slots: the current ones */
 };
 
@@ -73,6 +76,7 @@ struct lo_ring {
     uint32_t at;    /* next slot to write, or to read */
     uint32_t
         known; /* producer: the consumer's position when last looked at; consumer: what the producer surely knows */
+    bool relies; /* producer: it has said so */
 };
 
 /* --- producer --- */
@@ -82,6 +86,9 @@ struct lo_ring {
 unsigned char *vipl_lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool reply);
 /* Publishes the claimed message. True: the consumer sleeps, and the caller is to wake it. */
 bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message);
+/* From now on publishing is a plain store, if the consumer makes its part of the barrier between its mark that it sleeps and its last
+ * look. This process takes part in barriers (os.h). */
+void vipl_lo_ring_rely(struct lo_ring *ring);
 /* The largest payload that would fit now, up to `most`. */
 uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most);
 
@@ -93,6 +100,9 @@ enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, con
 /* The word that says that the next message is there, when it is *value. */
 uint32_t *vipl_lo_ring_next(const struct lo_ring *ring, uint32_t *value);
 void vipl_lo_ring_pop(struct lo_ring *ring, const struct lo_message *message);
+/* The consumer is about to sleep: it says so, and then looks whether the ring is empty. True: between the two it has to make a barrier
+ * in all processes. */
+bool vipl_lo_ring_mark_asleep(struct lo_ring *ring);
 bool vipl_lo_ring_is_empty(const struct lo_ring *ring);
 /* Tells the producer how far it got. `empty`: there is no further message. True: the producer waits for room, and the caller is to
  * wake it. */

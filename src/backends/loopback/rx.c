@@ -142,7 +142,7 @@ static struct vipl_vi *complete(struct lo_link *link, uint32_t name, bool last, 
 {
     struct lo_request_slot *slot = &link->request_slots[lo_slot_number(name)];
     struct vipl_vi *vi = NULL;
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     if (slot->busy) {
         vi = slot->session == NULL ? NULL : slot->session->vi;
         *sequence = slot->sequence;
@@ -153,7 +153,7 @@ static struct vipl_vi *complete(struct lo_link *link, uint32_t name, bool last, 
             link->free_slots++;
         }
     }
-    vipl_mutex_unlock(&link->tx);
+    vipl_biased_unlock(&link->tx);
     return vi;
 }
 
@@ -424,7 +424,7 @@ static struct lo_session *session_by(struct lo_link *link, uint32_t number)
 static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
 {
     uint32_t left = read->total - read->offset;
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
     unsigned char *payload = bytes == 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
     *there = payload == NULL ||
@@ -433,7 +433,7 @@ static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
         if (payload == NULL) {
             vipl_lo_link_want_room(link);
         }
-        vipl_mutex_unlock(&link->tx);
+        vipl_biased_unlock(&link->tx);
         return false;
     }
     struct lo_message message = {
@@ -563,10 +563,7 @@ static inline bool take_short(struct lo_link *link, const struct lo_message *m, 
     if (s == NULL || !s->open || s->awaited != 0) {
         return false;
     }
-    vipl_up_recv_lock(s->vi);
-    bool taken = vipl_up_recv_take(s->vi, payload, m->bytes);
-    vipl_up_recv_unlock(s->vi);
-    return taken;
+    return vipl_up_recv_take(s->vi, payload, m->bytes);
 }
 
 /* False: the peer breaks the rules. */

@@ -73,7 +73,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     session->params = *params;
     session->peer_tag = peer_tag;
     session->opened = opened;
-    vipl_mutex_lock(&lo_remote_of(link->be)->rx);
+    vipl_biased_lock(&lo_remote_of(link->be)->rx);
     bool room = link->dead == 0 && find_slot(link, &slot);
     if (room) {
         uint32_t generation =
@@ -82,7 +82,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
         link->sessions[slot] = session;
         link->first_free = slot + 1;
     }
-    vipl_mutex_unlock(&lo_remote_of(link->be)->rx);
+    vipl_biased_unlock(&lo_remote_of(link->be)->rx);
     if (!room) {
         vipl_free(session);
         return NULL;
@@ -91,11 +91,22 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     return session;
 }
 
+/* The peer has set up its end. */
+static void rely(struct lo_link *link)
+{
+    if (link->takes_part) {
+        vipl_biased_lock(&link->tx);
+        vipl_lo_ring_rely(&link->out);
+        vipl_biased_unlock(&link->tx);
+    }
+}
+
 void vipl_lo_session_begin_locked(struct lo_session *session)
 {
     struct vipl_vi_params own;
     session->open = true;
     session->link->confirmed = true;
+    rely(session->link);
     if (session->opened != NULL) {
         *session->opened = true;
         session->opened = NULL;
@@ -156,7 +167,7 @@ void vipl_lo_link_want_room(struct lo_link *link)
 static void send_pending_closes(struct lo_link *link)
 {
     bool wake = false;
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     while (!vipl_list_empty(&link->pending_closes) && vipl_lo_ring_claim(&link->out, 0, true) != NULL) {
         struct lo_session *s =
             VIPL_CONTAINER(vipl_list_take(&link->pending_closes), struct lo_session, blocked);
@@ -168,7 +179,7 @@ static void send_pending_closes(struct lo_link *link)
     if (!vipl_list_empty(&link->pending_closes)) {
         vipl_lo_link_want_room(link);
     }
-    vipl_mutex_unlock(&link->tx);
+    vipl_biased_unlock(&link->tx);
     if (wake) {
         vipl_lo_link_wake(link);
     }
@@ -179,26 +190,26 @@ static void close_session(struct lo_session *session)
 {
     struct lo_link *link = session->link;
     struct lo_remote *remote = lo_remote_of(link->be);
-    vipl_mutex_lock(&remote->rx); /* keeps the link */
+    vipl_biased_lock(&remote->rx); /* keeps the link */
     bool silent = link->dead != 0 || session->peer_number == 0;
     vipl_lo_drop_held(session);
     uint32_t slot = session->number >> LO_GENERATION_BITS;
     link->sessions[slot] = NULL;
     link->first_free = slot < link->first_free ? slot : link->first_free;
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     clear_slots(session);
     shut_gate(session);
     vipl_list_remove(&session->blocked);
     if (!silent) {
         vipl_list_append(&link->pending_closes, &session->blocked);
     }
-    vipl_mutex_unlock(&link->tx);
+    vipl_biased_unlock(&link->tx);
     if (silent) {
         vipl_free(session);
     } else {
         send_pending_closes(link);
     }
-    vipl_mutex_unlock(&remote->rx);
+    vipl_biased_unlock(&remote->rx);
 }
 
 void vipl_lo_session_forget(struct lo_session *session)
@@ -232,9 +243,9 @@ void vipl_lo_session_cut(struct vipl_be_nic *be, struct vipl_vi *vi)
     (void)be;
     if (session != NULL) {
         shut_gate(session);
-        vipl_mutex_lock(&session->link->tx);
+        vipl_biased_lock(&session->link->tx);
         clear_slots(session);
-        vipl_mutex_unlock(&session->link->tx);
+        vipl_biased_unlock(&session->link->tx);
     }
 }
 
@@ -276,18 +287,18 @@ static uint32_t take_slot(struct lo_session *session, const struct vipl_send *se
 static enum vipl_posted block(struct lo_session *session)
 {
     struct lo_link *link = session->link;
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     if (vipl_list_empty(&session->blocked)) {
         vipl_list_append(&link->blocked, &session->blocked);
     }
     vipl_lo_link_want_room(link);
-    vipl_mutex_unlock(&link->tx);
+    vipl_biased_unlock(&link->tx);
     return VIPL_POSTED_AGAIN;
 }
 
 bool vipl_lo_link_has_room(struct lo_link *link)
 {
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     bool blocked = !vipl_list_empty(&link->blocked) && link->free_slots > 0;
     bool wanted =
         blocked || link->reads_count > 0 || link->resending || !vipl_list_empty(&link->pending_closes);
@@ -295,7 +306,7 @@ bool vipl_lo_link_has_room(struct lo_link *link)
         vipl_store_ordered(&link->out.shared->wanting, 1);
     }
     bool room = wanted && has_room(link);
-    vipl_mutex_unlock(&link->tx);
+    vipl_biased_unlock(&link->tx);
     return room;
 }
 
@@ -344,7 +355,7 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     bool placed = (flags & LO_FLAG_PLACED) != 0;
     uint32_t left = placed ? 0 : (uint32_t)send->local.bytes - session->tx_offset;
     bool first = session->tx_offset == 0;
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     uint32_t bytes = chunk_bytes(link, left, prefix);
     unsigned char *payload =
         bytes > LO_MAX_CHUNK ? NULL : vipl_lo_ring_claim(&link->out, bytes + prefix, false);
@@ -359,7 +370,7 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
         payload = session->tx_slot == 0 ? NULL : payload;
     }
     if (payload == NULL) {
-        vipl_mutex_unlock(&link->tx);
+        vipl_biased_unlock(&link->tx);
         return false;
     }
     if (rdma) {
@@ -414,11 +425,11 @@ static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_
 {
     struct lo_link *link = session->link;
     uint32_t bytes = vipl_lo_pieces_bytes(pieces);
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     unsigned char *payload = vipl_lo_ring_claim(&link->out, bytes, false);
     uint32_t slot = payload == NULL ? 0 : take_slot(session, send);
     if (slot == 0) {
-        vipl_mutex_unlock(&link->tx);
+        vipl_biased_unlock(&link->tx);
         return block(session);
     }
     vipl_lo_pieces_put(payload, pieces);
@@ -440,11 +451,11 @@ static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_
 static enum vipl_posted request_read(struct lo_session *session, struct vipl_send *send)
 {
     struct lo_link *link = session->link;
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     unsigned char *payload = vipl_lo_ring_claim(&link->out, LO_RDMA_PREFIX, false);
     uint32_t slot = payload == NULL ? 0 : take_slot(session, send);
     if (slot == 0) {
-        vipl_mutex_unlock(&link->tx);
+        vipl_biased_unlock(&link->tx);
         return block(session);
     }
     put_address(payload, send);
@@ -485,10 +496,10 @@ static inline bool put_short(struct lo_session *session, const void *from, uint3
     if (session->tx_refusal != 0 || session->tx_held || session->tx_offset != 0) {
         return false;
     }
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock_own(&link->tx);
     unsigned char *payload = vipl_lo_ring_claim(&link->out, bytes, false);
     if (payload == NULL) {
-        vipl_mutex_unlock(&link->tx);
+        vipl_biased_unlock(&link->tx);
         return false;
     }
     memcpy(payload, from, bytes);
@@ -567,14 +578,14 @@ static void hold_back(struct lo_session *session, bool back)
 void vipl_lo_resend_begin(struct lo_link *link, uint32_t name)
 {
     struct lo_request_slot *slot = &link->request_slots[lo_slot_number(name)];
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     struct lo_session *session = slot->busy && slot->rendezvous ? slot->session : NULL;
     if (session != NULL && !slot->resending) {
         slot->resending = true;
         slot->resent = 0;
         link->resending = true;
     }
-    vipl_mutex_unlock(&link->tx);
+    vipl_biased_unlock(&link->tx);
     if (session != NULL) {
         vipl_log(VIPL_LOG_INFO, "process %d cannot read our memory any more", link->pid);
         vipl_store_relaxed(&link->peer_direct_access, 0);
@@ -586,7 +597,7 @@ void vipl_lo_resend_begin(struct lo_link *link, uint32_t name)
 static struct lo_request_slot *next_resend(struct lo_link *link, struct lo_session **session)
 {
     struct lo_request_slot *found = NULL;
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     for (unsigned i = 0; i < LO_REQUEST_SLOTS && found == NULL; i++) {
         struct lo_request_slot *slot = &link->request_slots[i];
         bool live = slot->busy && slot->session != NULL; /* else the send was flushed */
@@ -595,7 +606,7 @@ static struct lo_request_slot *next_resend(struct lo_link *link, struct lo_sessi
     }
     *session = found == NULL ? NULL : found->session;
     link->resending = found != NULL;
-    vipl_mutex_unlock(&link->tx);
+    vipl_biased_unlock(&link->tx);
     return found;
 }
 
@@ -605,9 +616,9 @@ static bool put_again(struct lo_session *session, struct lo_request_slot *slot, 
                       bool *valid)
 {
     struct lo_link *link = session->link;
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     if (slot->session != session || !slot->resending) {
-        vipl_mutex_unlock(&link->tx); /* flushed just now */
+        vipl_biased_unlock(&link->tx); /* flushed just now */
         return true;
     }
     uint32_t offset = *valid ? slot->resent : 0;
@@ -617,7 +628,7 @@ static bool put_again(struct lo_session *session, struct lo_request_slot *slot, 
     unsigned char *payload = bytes == 0 && left > 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
     if (payload == NULL) {
         vipl_lo_link_want_room(link);
-        vipl_mutex_unlock(&link->tx);
+        vipl_biased_unlock(&link->tx);
         return false;
     }
     if (*valid && !vipl_iov_gather(payload, &send->local, offset, bytes)) {
@@ -668,12 +679,12 @@ static bool resend(struct lo_link *link)
 
 static struct lo_session *next_blocked(struct lo_link *link)
 {
-    vipl_mutex_lock(&link->tx);
+    vipl_biased_lock(&link->tx);
     struct vipl_list *l = NULL;
     if (link->free_slots > 0 && has_room(link)) {
         l = vipl_list_take(&link->blocked);
     }
-    vipl_mutex_unlock(&link->tx);
+    vipl_biased_unlock(&link->tx);
     return l == NULL ? NULL : VIPL_CONTAINER(l, struct lo_session, blocked);
 }
 

@@ -167,12 +167,12 @@ bool vipl_tcp_burst_tend(struct tcp_conn *conn)
     unsigned count;
     bool rest;
     do {
-        vipl_mutex_lock(&tx->lock);
+        vipl_biased_lock(&tx->lock);
         tx->rides = tx->rides && !(tx->burst != NULL && tx->burst->answer);
         rest = !vipl_tcp_burst_leave(conn) && !tx->closed;
         count = tx->burst == NULL ? 0 : take_gone(tx->burst, gone);
         drop_if_empty(conn);
-        vipl_mutex_unlock(&tx->lock);
+        vipl_biased_unlock(&tx->lock);
         if (count > 0 && conn->vi != NULL) {
             vipl_up_sends_done(conn->vi, gone, count);
         }

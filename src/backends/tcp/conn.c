@@ -66,7 +66,9 @@ struct tcp_conn *vipl_tcp_conn_new(struct tcp_nic *nic, int fd, enum tcp_state s
     conn->tx.reads = TCP_READS;
     VIPL_FIFO_INIT(&conn->tx.pending, conn->tx.few_pending);
     VIPL_FIFO_INIT(&conn->tx.responses, conn->tx.few_responses);
-    vipl_mutex_init(&conn->tx.lock, VIPL_RANK_BACKEND_TX);
+    vipl_biased_init(&conn->tx.lock, VIPL_RANK_BACKEND_TX);
+    vipl_biased_allow(&conn->tx.lock);
+    vipl_biased_allow(&nic->lock);
     vipl_list_init(&conn->half_open_link);
     vipl_list_init(&conn->tx_pending);
     vipl_list_append(&nic->conns, &conn->link);
@@ -182,9 +184,9 @@ void vipl_tcp_conn_end(struct tcp_conn *conn)
     nic->hot = nic->hot == conn ? NULL : nic->hot;
     conn->state = TCP_ENDING;
     conn->handler = &ending;
-    vipl_mutex_lock(&conn->tx.lock);
+    vipl_biased_lock(&conn->tx.lock);
     vipl_tcp_burst_flush(conn); /* an unreliable VI does not wait for them */
-    vipl_mutex_unlock(&conn->tx.lock);
+    vipl_biased_unlock(&conn->tx.lock);
     vipl_socket_finish(conn->fd);
     if (drain(conn)) {
         vipl_tcp_conn_close(conn);

@@ -503,7 +503,7 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
     if (peer && (op->params.rdma_write || op->params.rdma_read)) {
         (void)vipl_up_need_service(nic->core); /* the thread that sees the connection open may not start it */
     }
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     uv_timer_init(&nic->loop, &op->timer);
     op->timer.data = op;
     vipl_list_append(&nic->connect_ops, &op->link);
@@ -538,7 +538,7 @@ VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, b
     struct tcp_nic *nic = tcp_nic_of(be);
     VIP_RETURN rc = VIP_SUCCESS;
     (void)withdrawn; /* nothing is waited for */
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     struct tcp_connect_op *op = tcp_vi_of(vi)->connect_op;
     if (op != NULL) {
         rc = how_far(op);

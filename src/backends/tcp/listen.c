@@ -102,7 +102,7 @@ void vipl_tcp_listeners_close(struct tcp_nic *nic)
 VIP_RETURN vipl_tcp_listen(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     struct tcp_listener *listener = vipl_tcp_listener(nic, local, 0, false);
     if (listener != NULL) {
         listener->listening = true;
@@ -114,7 +114,7 @@ VIP_RETURN vipl_tcp_listen(struct vipl_be_nic *be, const struct vipl_address *lo
 void vipl_tcp_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     struct tcp_listener *listener = find(nic, local);
     if (listener != NULL) {
         listener->listening = false;
@@ -380,7 +380,7 @@ VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *reques
     struct tcp_acceptance acceptance = {false, false};
     struct vipl_vi_params params;
     vipl_up_vi_params(vi, &params);
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     struct tcp_conn *conn = take(request);
     if (conn != NULL) {
         vipl_tcp_conn_attach(conn, vi);
@@ -395,7 +395,7 @@ VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *reques
             if (!vipl_up_await_connected(vi, ACCEPT_WAIT_MS)) {
                 return VIP_TIMEOUT;
             }
-            vipl_mutex_lock(&nic->lock);
+            vipl_biased_lock(&nic->lock);
         }
         if (!acceptance.opened) { /* if it has, the connection may have ended by now */
             vipl_tcp_conn_detach(conn);
@@ -409,7 +409,7 @@ VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *reques
 void vipl_tcp_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, bool answer)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     struct tcp_conn *conn = take(request);
     if (conn != NULL && answer) {
         vipl_tcp_reply_refuse(conn, TCP_REJECTED, VIP_SUCCESS);

@@ -248,7 +248,7 @@ bool vipl_tcp_tend(struct vipl_be_nic *be)
     if (vipl_load_relaxed(&nic->has_tx_pending) == 0) {
         return false;
     }
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     tend_tx_pending(nic);
     vipl_tcp_unlock(nic);
     return true;
@@ -275,7 +275,7 @@ void vipl_tcp_unlock(struct tcp_nic *nic)
 {
     bool sooner = nic->wake_sleeper;
     nic->wake_sleeper = false;
-    vipl_mutex_unlock(&nic->lock);
+    vipl_biased_unlock(&nic->lock);
     if (sooner) {
         vipl_up_wake(nic->core);
     }
@@ -345,7 +345,7 @@ static void make_progress(struct tcp_nic *nic)
 void vipl_tcp_poll(struct vipl_be_nic *be)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
-    if (!vipl_mutex_trylock(&nic->lock)) {
+    if (!vipl_biased_trylock(&nic->lock)) {
         return; /* another thread does it */
     }
     make_progress(nic);
@@ -363,7 +363,7 @@ static bool is_only_to_receive(const struct tcp_nic *nic)
 bool vipl_tcp_poll_quickly(struct vipl_quick *quick)
 {
     struct tcp_nic *nic = VIPL_CONTAINER(quick, struct tcp_nic, quick);
-    if (!vipl_mutex_trylock(&nic->lock)) {
+    if (!vipl_biased_trylock_own(&nic->lock)) {
         return true; /* another thread does it */
     }
     bool only = is_only_to_receive(nic);
@@ -383,7 +383,7 @@ bool vipl_tcp_poll_quickly(struct vipl_quick *quick)
 void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     vipl_fetch_add(&nic->sleeping, 1);
     vipl_tcp_wake_resting(nic);
     tend_tx_pending(nic);
@@ -400,5 +400,5 @@ void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
         hint->ms = 0;
     }
     nic->wake_sleeper = false; /* the thread that is about to sleep knows */
-    vipl_mutex_unlock(&nic->lock);
+    vipl_biased_unlock(&nic->lock);
 }

@@ -496,10 +496,8 @@ static bool take_send(struct tcp_conn *conn, const uint8_t *fpdu)
         rx->drop || !vipl_ddp_is_whole_send(ulpdu, length, rx->send_msn)) {
         return false;
     }
-    vipl_up_recv_lock(conn->vi);
     bool taken =
         vipl_up_recv_take(conn->vi, ulpdu + VIPL_DDP_UNTAGGED_BYTES, length - VIPL_DDP_UNTAGGED_BYTES);
-    vipl_up_recv_unlock(conn->vi);
     rx->send_msn += taken ? 1 : 0;
     return taken;
 }

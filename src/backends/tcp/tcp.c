@@ -157,7 +157,7 @@ static VIP_RETURN tcp_reverse(struct vipl_be_nic *be, const struct vipl_address 
 static void make_nic(void *object)
 {
     struct tcp_nic *nic = object;
-    vipl_mutex_init(&nic->lock, VIPL_RANK_BACKEND_RX);
+    vipl_biased_init(&nic->lock, VIPL_RANK_BACKEND_RX);
     nic->quick.poll = vipl_tcp_poll_quickly;
 }
 
@@ -167,10 +167,10 @@ static struct tcp_nic *new_nic(void)
 {
     struct tcp_nic *nic = vipl_pool_get(&nic_pool);
     if (nic != NULL) {
-        vipl_mutex_lock(&nic->lock);
+        vipl_biased_lock(&nic->lock);
         memset((char *)nic + offsetof(struct tcp_nic, core), 0,
                sizeof(*nic) - offsetof(struct tcp_nic, core));
-        vipl_mutex_unlock(&nic->lock);
+        vipl_biased_unlock(&nic->lock);
     }
     return nic;
 }
@@ -214,7 +214,7 @@ static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vip
 static void tcp_close(struct vipl_be_nic *be)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     assert(vipl_list_empty(&nic->connect_ops));
     vipl_tcp_listeners_close(nic);
     while (!vipl_list_empty(&nic->conns)) {
@@ -222,7 +222,7 @@ static void tcp_close(struct vipl_be_nic *be)
     }
     vipl_tcp_loop_close(nic);
     nic->hot = NULL;
-    vipl_mutex_unlock(&nic->lock);
+    vipl_biased_unlock(&nic->lock);
     vipl_free(nic->spare_burst);
     vipl_free(nic->scratch);
     drop_nic(nic);
@@ -315,7 +315,7 @@ static void tcp_vi_nothing(struct vipl_be_nic *be, struct vipl_vi *vi)
 static void tcp_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
-    vipl_mutex_lock(&nic->lock);
+    vipl_biased_lock(&nic->lock);
     struct tcp_conn *conn = tcp_vi_of(vi)->conn;
     if (conn != NULL) {
         vipl_tcp_conn_detach(conn);

@@ -35,7 +35,7 @@
 #include "base/list.h"
 #include "core/backend.h"
 #include "os/os.h"
-#include "os/os_mutex.h"
+#include "os/os_biased.h"
 
 enum {
     TCP_PROBES = 8, /* ports that a discriminator has, at most */
@@ -65,7 +65,7 @@ struct tcp_settings {
  * without a remark are guarded by `lock`; what follows `quick` begins at zero. */
 struct tcp_nic {
     struct vipl_list free;        /* in the pool */
-    struct vipl_mutex lock;       /* rank BACKEND_RX */
+    struct vipl_biased lock;      /* rank BACKEND_RX */
     struct vipl_quick quick;      /* constant: each look is a poll */
     struct vipl_nic *core;        /* constant */
     struct vipl_address address;  /* constant */

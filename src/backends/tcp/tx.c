@@ -232,9 +232,9 @@ static enum vipl_posted send_or_collect(struct tcp_conn *conn, struct vipl_send 
 static void summon(struct tcp_conn *conn)
 {
     if (!vipl_tcp_summon(conn)) {
-        vipl_mutex_lock(&conn->tx.lock);
+        vipl_biased_lock(&conn->tx.lock);
         vipl_tcp_burst_leave(conn);
-        vipl_mutex_unlock(&conn->tx.lock);
+        vipl_biased_unlock(&conn->tx.lock);
     }
 }
 
@@ -248,7 +248,7 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     struct tcp_sending *tx = &conn->tx;
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
     bool summons = false;
-    vipl_mutex_lock(&tx->lock);
+    vipl_biased_lock(&tx->lock);
     bool waits = send->op == VIP_CONTROL_OP_RDMAREAD || vipl_tcp_confirms(conn, send);
     bool full = (waits && tx->pending.count == tx->reads && tx->reads > 0) ||
                 tx->quiet; /* a response makes room, and resumes; so does the peer's first FPDU */
@@ -266,7 +266,7 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     }
     tx->blocked = posted == VIPL_POSTED_AGAIN;
     bool tx_pending = !tx->closed && ((tx->blocked && !full) || (!tx->blocked && tx->responses.count > 0));
-    vipl_mutex_unlock(&tx->lock);
+    vipl_biased_unlock(&tx->lock);
     if (tx_pending) {
         vipl_tcp_set_tx_pending(conn);
     } else if (summons) {
@@ -314,9 +314,9 @@ bool vipl_tcp_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void 
     if (conn == NULL || bytes > TCP_PLAIN || conn->foreign || conn->marking != NULL) {
         return false;
     }
-    vipl_mutex_lock(&conn->tx.lock);
+    vipl_biased_lock_own(&conn->tx.lock);
     bool sent = may_send_short(conn, has_unreaped) && send_short_locked(conn, from, bytes);
-    vipl_mutex_unlock(&conn->tx.lock);
+    vipl_biased_unlock(&conn->tx.lock);
     return sent;
 }
 
@@ -325,22 +325,22 @@ bool vipl_tcp_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void 
 bool vipl_tcp_oldest_pending(struct tcp_conn *conn, struct tcp_pending *out)
 {
     struct tcp_sending *tx = &conn->tx;
-    vipl_mutex_lock(&tx->lock);
+    vipl_biased_lock(&tx->lock);
     bool any = tx->pending.count > 0;
     if (any) {
         *out = *oldest_pending(tx);
     }
-    vipl_mutex_unlock(&tx->lock);
+    vipl_biased_unlock(&tx->lock);
     return any;
 }
 
 void vipl_tcp_end_pending(struct tcp_conn *conn, const struct tcp_pending *p, uint32_t status)
 {
     struct tcp_sending *tx = &conn->tx;
-    vipl_mutex_lock(&tx->lock);
+    vipl_biased_lock(&tx->lock);
     vipl_fifo_drop(&tx->pending);
     bool resume = tx->blocked;
-    vipl_mutex_unlock(&tx->lock);
+    vipl_biased_unlock(&tx->lock);
     if (p->op != OP_READY) {
         vipl_up_send_done(conn->vi, p->sequence, status, p->bytes);
     }
@@ -383,7 +383,7 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
     struct tcp_sending *tx = &conn->tx;
     struct vipl_vi_params own;
     vipl_up_vi_params(conn->vi, &own);
-    vipl_mutex_lock(&tx->lock);
+    vipl_biased_lock(&tx->lock);
     bool pending = tx->pending.count > 0;
     bool half = !pending && is_mid_post(tx);
     struct tcp_pending p = pending ? *oldest_pending(tx) : (struct tcp_pending){.op = tx->op};
@@ -392,7 +392,7 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
     tx->refusal = half ? status : 0;
     /* A post that is half in the stream stays there: no other thread makes it pending meanwhile. */
     tx->closed = true;
-    vipl_mutex_unlock(&tx->lock);
+    vipl_biased_unlock(&tx->lock);
     if (pending) {
         vipl_tcp_end_pending(conn, &p, status);
     } else if (half && status != 0) {
@@ -418,7 +418,7 @@ void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
     struct tcp_sending *tx = &conn->tx;
     struct tcp_batch batch;
     struct vipl_ddp ddp = {.tagged = op == VIPL_RDMAP_WRITE, .last = true, .op = op, .msn = 1};
-    vipl_mutex_lock(&tx->lock);
+    vipl_biased_lock(&tx->lock);
     bool idle = !tx->closed && !tx->blocked && !tx->responding;
     if (idle && op == VIPL_RDMAP_READ_REQUEST) {
         vipl_tcp_begin_read_request(&batch, tx->read_msn++, &(struct vipl_rdmap_read){0});
@@ -431,7 +431,7 @@ void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
     if (idle && !send_small(conn, &batch)) {
         tx->closed |= op != VIPL_RDMAP_WRITE; /* its number is used up */
     }
-    vipl_mutex_unlock(&tx->lock);
+    vipl_biased_unlock(&tx->lock);
 }
 
 /* RFC 5040: what the error is about comes along, unless the layer below or a catastrophe is the reason. */
@@ -462,13 +462,13 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
         .last = true, .op = VIPL_RDMAP_TERMINATE, .queue = VIPL_DDP_QUEUE_TERMINATE, .msn = 1};
     add_headers(&terminate, about);
     size_t bytes = vipl_rdmap_terminate_write(payload, &terminate);
-    vipl_mutex_lock(&conn->tx.lock);
+    vipl_biased_lock(&conn->tx.lock);
     if (!conn->tx.closed && !vipl_tcp_is_begun(&conn->tx.at) && !conn->tx.responding) {
         vipl_tcp_begin_small(&batch, &ddp, payload, bytes);
         send_small(conn, &batch); /* if there is no room, the peer sees the end of the stream only */
     }
     conn->tx.closed = true;
-    vipl_mutex_unlock(&conn->tx.lock);
+    vipl_biased_unlock(&conn->tx.lock);
 }
 
 /* --- RDMA Reads of the peer's --- */
@@ -590,14 +590,14 @@ static void send_responses(struct tcp_conn *conn)
     struct tcp_sending *tx = &conn->tx;
     struct vipl_vi *vi = conn->vi;
     struct refusal refusal = {.reason = 0};
-    vipl_mutex_lock(&tx->lock);
+    vipl_biased_lock(&tx->lock);
     bool any = tx->responses.count > 0;
-    vipl_mutex_unlock(&tx->lock);
+    vipl_biased_unlock(&tx->lock);
     if (vi == NULL || !any) {
         return;
     }
     vipl_up_recv_lock(vi);
-    vipl_mutex_lock(&tx->lock);
+    vipl_biased_lock(&tx->lock);
     bool collected = false;
     bool free = true;
     while (free && tx->responses.count > 0 && !tx->closed && !is_mid_post(tx)) {
@@ -609,7 +609,7 @@ static void send_responses(struct tcp_conn *conn)
     bool wait = (tx->responding || (!free && unsent)) && !tx->closed;
     collected = collected && unsent;
     bool blocked = tx->blocked && !tx->responding;
-    vipl_mutex_unlock(&tx->lock);
+    vipl_biased_unlock(&tx->lock);
     vipl_up_recv_unlock(vi);
     if (collected && !wait) {
         summon(conn);
@@ -633,12 +633,12 @@ static void send_responses(struct tcp_conn *conn)
 bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *response)
 {
     struct tcp_sending *tx = &conn->tx;
-    vipl_mutex_lock(&tx->lock);
+    vipl_biased_lock(&tx->lock);
     bool room = vipl_fifo_make_room(&tx->responses, TCP_READS);
     if (room) {
         *(struct tcp_read_response *)vipl_fifo_append(&tx->responses) = *response;
     }
-    vipl_mutex_unlock(&tx->lock);
+    vipl_biased_unlock(&tx->lock);
     if (room) {
         send_responses(conn);
     }
@@ -648,17 +648,17 @@ bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *res
 bool vipl_tcp_is_waiting(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
-    vipl_mutex_lock(&tx->lock);
+    vipl_biased_lock(&tx->lock);
     bool waits = !tx->closed && (tx->blocked || tx->responses.count > 0);
-    vipl_mutex_unlock(&tx->lock);
+    vipl_biased_unlock(&tx->lock);
     return waits;
 }
 
 void vipl_tcp_resume(struct tcp_conn *conn)
 {
-    vipl_mutex_lock(&conn->tx.lock);
+    vipl_biased_lock(&conn->tx.lock);
     conn->tx.quiet = conn->tx.quiet && conn->state != TCP_OPEN;
-    vipl_mutex_unlock(&conn->tx.lock);
+    vipl_biased_unlock(&conn->tx.lock);
     if (vipl_tcp_burst_tend(conn)) {
         vipl_tcp_conn_watch(conn, UV_READABLE | UV_WRITABLE);
         return;

@@ -39,8 +39,8 @@ struct tcp_snapshot {
 
 /* Guarded by `lock`. */
 struct tcp_sending {
-    struct vipl_mutex lock; /* rank BACKEND_TX */
-    uint32_t send_msn;      /* for the next Send, or Immediate Data */
+    struct vipl_biased lock; /* rank BACKEND_TX */
+    uint32_t send_msn;       /* for the next Send, or Immediate Data */
     uint32_t read_msn;
     struct tcp_cursor at;    /* of the post or response under way; zero: the stream is between two messages */
     struct tcp_burst *burst; /* NULL: nothing is collected */

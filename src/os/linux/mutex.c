@@ -27,12 +27,27 @@ void vipl_barrier_prepare(void)
     }
 }
 
-bool vipl_barrier_everywhere(void)
+static bool make(int command)
 {
     int saved = errno;
-    bool made = membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    bool made = membarrier(command) == 0;
     errno = saved;
     return made;
+}
+
+bool vipl_barrier_everywhere(void)
+{
+    return make(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+bool vipl_barrier_take_part(void)
+{
+    return make(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+}
+
+bool vipl_barrier_in_all(void)
+{
+    return make(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
 __attribute__((cold, noinline)) void vipl_mutex_lock_slow(struct vipl_mutex *m)

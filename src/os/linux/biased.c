@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* How a lock gets an owner, and how that ends. */
+#include "os/os_biased.h"
+
+enum { SPINS = 64, PAUSE_MS = 1 };
+
+_Thread_local uint32_t vipl_thread_number = UINT32_MAX;
+
+/* A number for this thread. False: there are none any more. */
+static bool number_thread(void)
+{
+    static uint32_t next = VIPL_BIASED_NUMBERS; /* atomic */
+    uint32_t number = vipl_load_relaxed(&next);
+    while (vipl_thread_number == UINT32_MAX && number < UINT32_MAX) {
+        if (vipl_compare_exchange(&next, number, number + 1)) {
+            vipl_thread_number = number;
+        }
+        number = vipl_load_relaxed(&next);
+    }
+    return vipl_thread_number != UINT32_MAX;
+}
+
+/* The thread has `m`. */
+static void own(struct vipl_biased *b)
+{
+    if (vipl_load_relaxed(&b->owner) == VIPL_BIASED_ALLOWED && number_thread()) {
+        vipl_store_relaxed(&b->owner, vipl_thread_number);
+    }
+}
+
+__attribute__((noinline)) void vipl_biased_lock_and_own(struct vipl_biased *b)
+{
+    vipl_biased_lock(b);
+    own(b);
+}
+
+__attribute__((noinline)) bool vipl_biased_trylock_and_own(struct vipl_biased *b)
+{
+    bool taken = vipl_biased_trylock(b);
+    if (taken) {
+        own(b);
+    }
+    return taken;
+}
+
+/* A system that has begun to make barriers can do so; but an owner must not be taken for outside without one. */
+static void make_barrier(void)
+{
+    uint32_t none = 0;
+    while (!vipl_barrier_everywhere()) {
+        vipl_futex_wait_for(&none, 0, PAUSE_MS);
+    }
+}
+
+/* 0: nobody; pairs with vipl_biased_leave(). */
+static uint32_t who_is_inside(const struct vipl_biased *b)
+{
+    return vipl_load_acquire(&b->inside);
+}
+
+/* Until the owner is outside, which does not know that anybody waits. */
+static void await_nobody(struct vipl_biased *b)
+{
+    uint32_t who;
+    for (int i = 0; i < SPINS && who_is_inside(b) != 0; i++) {
+    }
+    while ((who = who_is_inside(b)) != 0) {
+        vipl_futex_wait_for(&b->inside, who, PAUSE_MS);
+    }
+}
+
+__attribute__((cold, noinline)) bool vipl_biased_end(struct vipl_biased *b, bool wait)
+{
+    if (vipl_load_relaxed(&b->owner) >= VIPL_BIASED_NUMBERS) {
+        vipl_store_relaxed(&b->owner, VIPL_BIASED_OVER); /* then a look: pairs with vipl_biased_enter() */
+        make_barrier();
+    }
+    if (wait) {
+        await_nobody(b);
+    } else if (who_is_inside(b) != 0) {
+        vipl_mutex_unlock(&b->m);
+        return false;
+    }
+    return true;
+}
