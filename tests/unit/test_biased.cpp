@@ -14,7 +14,7 @@
 
 namespace {
 
-enum { kThreads = 4, kTurns = 500, kRounds = 100, kLongEach = 64 };
+enum { kThreads = 4, kTurns = 500, kRounds = 40, kLongEach = 64 };
 
 /** A lock that may have an owner. */
 struct Favour {
