@@ -43,11 +43,12 @@ __attribute__((noinline)) bool vipl_biased_trylock_and_own(struct vipl_biased *b
     return taken;
 }
 
-/* A system that has begun to make barriers can do so; but an owner must not be taken for outside without one. */
+/* A system that has begun to make barriers can do so, unless the program has forbidden it meanwhile: then time is one, for no processor
+ * keeps a store back that long. */
 static void make_barrier(void)
 {
     uint32_t none = 0;
-    while (!vipl_barrier_everywhere()) {
+    if (!vipl_barrier_everywhere()) {
         vipl_futex_wait_for(&none, 0, PAUSE_MS);
     }
 }
