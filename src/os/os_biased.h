@@ -98,9 +98,11 @@ static inline __attribute__((always_inline)) void vipl_biased_leave(struct vipl_
 
 /* --- by any thread --- */
 
+/* If not, what the last owner did in it is seen: it may have been inside when another thread ended that it was. */
 static inline bool vipl_biased_has_owner(const struct vipl_biased *b)
 {
-    return (vipl_load_relaxed(&b->owner) / VIPL_BIASED_NUMBERS | vipl_load_relaxed(&b->inside)) != 0;
+    return (vipl_load_relaxed(&b->owner) / VIPL_BIASED_NUMBERS |
+            vipl_load_acquire(&b->inside)) != 0; /* pairs with vipl_biased_leave() */
 }
 
 static inline void vipl_biased_lock(struct vipl_biased *b)

@@ -186,6 +186,32 @@ TEST_CASE("while the owner is inside another thread is refused, and has ended th
     });
 }
 
+TEST_CASE("what an owner did that was inside when it was ended is seen by who comes next", "[biased]")
+{
+    Favour f;
+    f.own();
+    REQUIRE(vipl_biased_enter(&f.lock));
+    std::atomic<bool> refused{false}; // relaxed: for ThreadSanitizer nothing but the lock orders the two threads
+    std::atomic<bool> left{false};
+    std::thread other([&] {
+        CHECK_FALSE(vipl_biased_trylock(&f.lock));
+        refused.store(true, std::memory_order_relaxed);
+        while (!left.load(std::memory_order_relaxed)) {
+            vipl_test::give_way();
+        }
+        vipl_biased_lock(&f.lock);
+        CHECK(f.count == 1);
+        vipl_biased_unlock(&f.lock);
+    });
+    while (!refused.load(std::memory_order_relaxed)) {
+        vipl_test::give_way();
+    }
+    ++f.count;
+    vipl_biased_leave(&f.lock);
+    left.store(true, std::memory_order_relaxed);
+    other.join();
+}
+
 TEST_CASE("who needs what the owner has waits until it is outside", "[biased]")
 {
     const bool pass = GENERATE(false, true);

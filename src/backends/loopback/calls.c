@@ -233,8 +233,9 @@ static VIP_RETURN accept_over(struct lo_incoming *in, struct vipl_vi *vi)
     bool accepted = in->session != NULL &&
                     lo_claim_accept(in->word, in->wanted.generation, in->wanted.number) &&
                     send_acceptance(in, link, is_new, vi);
-    if (!accepted) {
-        VIP_RETURN rc = in->session == NULL ? VIP_ERROR_RESOURCE : VIP_TIMEOUT;
+    if (!accepted) { /* the requester may just have gone, and its link with it */
+        bool short_of = in->session == NULL && vipl_load_relaxed(&link->dead) == 0;
+        VIP_RETURN rc = short_of ? VIP_ERROR_RESOURCE : VIP_TIMEOUT;
         if (in->session != NULL) {
             vipl_lo_session_forget(in->session);
         }

@@ -109,7 +109,9 @@ private:
         Session session(nic_, plan, kServer, random_);
         const VIP_RETURN rc = VipConnectAccept(connection, session.vi());
         if (rc != VIP_SUCCESS) { // the client was killed
-            EXPECT(rc == VIP_TIMEOUT || rc == VIP_INVALID_PARAMETER);
+            if (rc != VIP_TIMEOUT && rc != VIP_INVALID_PARAMETER) {
+                throw Failure("VipConnectAccept of a client that was killed: " + std::to_string(rc));
+            }
             VipConnectReject(connection);
             return;
         }
