@@ -101,8 +101,8 @@ static inline __attribute__((always_inline)) void vipl_biased_leave(struct vipl_
 /* If not, what the last owner did in it is seen: it may have been inside when another thread ended that it was. */
 static inline bool vipl_biased_has_owner(const struct vipl_biased *b)
 {
-    return (vipl_load_relaxed(&b->owner) / VIPL_BIASED_NUMBERS |
-            vipl_load_acquire(&b->inside)) != 0; /* pairs with vipl_biased_leave() */
+    return (vipl_load_relaxed(&b->owner) / VIPL_BIASED_NUMBERS | vipl_load_acquire(&b->inside)) !=
+           0; /* pairs with vipl_biased_leave() */
 }
 
 static inline void vipl_biased_lock(struct vipl_biased *b)

@@ -191,7 +191,8 @@ TEST_CASE("what an owner did that was inside when it was ended is seen by who co
     Favour f;
     f.own();
     REQUIRE(vipl_biased_enter(&f.lock));
-    std::atomic<bool> refused{false}; // relaxed: for ThreadSanitizer nothing but the lock orders the two threads
+    std::atomic<bool> refused{
+        false}; // relaxed: for ThreadSanitizer nothing but the lock orders the two threads
     std::atomic<bool> left{false};
     std::thread other([&] {
         CHECK_FALSE(vipl_biased_trylock(&f.lock));
