@@ -165,11 +165,12 @@ static inline void publish_locked(struct vipl_queue *q)
         if (work->state != VIPL_WORK_FINISHED) {
             return;
         }
-        vipl_work_write_outcome(work);
         count(q, work);
         work->state = VIPL_WORK_COMPLETE;
         q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
-        vipl_store_relaxed(&q->completed, q->completed + 1);
+        vipl_store_relaxed(&q->completed,
+                           q->completed + 1); /* first: who sees Status finds the queue not empty */
+        vipl_work_write_outcome(work);
         if (q->is_watched) {
             vipl_queue_announce_locked(q, work);
         }

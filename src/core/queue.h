@@ -191,10 +191,10 @@ static inline void vipl_queue_finish_plain_locked(struct vipl_queue *q, struct v
     work->length = length;
     work->state = VIPL_WORK_COMPLETE;
     cs->Length = length;
-    vipl_store_release(&cs->Status, status | VIP_STATUS_DONE); /* as in vipl_work_write_outcome() */
     vipl_queue_count_done(q, work->op, length);
     q->executed++;
-    vipl_store_relaxed(&q->completed, q->executed);
+    vipl_store_relaxed(&q->completed, q->executed); /* first: who sees Status finds the queue not empty */
+    vipl_store_release(&cs->Status, status | VIP_STATUS_DONE); /* as in vipl_work_write_outcome() */
 }
 
 void vipl_queue_announce_locked(struct vipl_queue *q,
@@ -216,10 +216,10 @@ static inline void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_wo
     work->status = status | VIP_STATUS_DONE;
     work->length = length;
     work->state = VIPL_WORK_COMPLETE;
-    vipl_work_write_outcome(work);
     vipl_queue_count_done(q, work->op, length);
     q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
-    vipl_store_relaxed(&q->completed, next);
+    vipl_store_relaxed(&q->completed, next);            /* first, as above */
+    vipl_work_write_outcome(work);
     if (q->is_watched) {
         vipl_queue_announce_locked(q, work);
     }
