@@ -239,29 +239,14 @@ static VIPL_APART VIP_RETURN send_and_unlock(struct vipl_vi *vi, VIP_DESCRIPTOR 
     return VIP_SUCCESS;
 }
 
-/* The VI with the lock of that queue held; NULL: no such VI. */
-static struct vipl_vi *lock_to_post(void *handle, bool recv)
-{
-    struct vipl_vi *vi = (struct vipl_vi *)vipl_handle_find(VIPL_KIND_VI, handle);
-    struct vipl_queue *q = vi == NULL ? NULL : recv ? &vi->recv : &vi->send;
-    if (q == NULL) {
-        return NULL;
-    }
-    vipl_biased_lock_own(&q->lock);
-    if (vi->handle != handle) {
-        vipl_biased_unlock(&q->lock);
-        return NULL;
-    }
-    return vi;
-}
-
 /* By a thread that does not own the send queue's lock. */
 static VIPL_APART VIP_RETURN lock_and_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
-    struct vipl_vi *vi = lock_to_post(handle, false);
+    struct vipl_vi *vi = vipl_vi_lock_send(handle);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    vipl_biased_own(&vi->send.lock);
     if (post_short(vi, descriptor, memory)) {
         vipl_biased_unlock(&vi->send.lock);
         return VIP_SUCCESS;
@@ -295,11 +280,12 @@ static VIPL_RARE void tend_posted_recv(struct vipl_vi *vi)
 
 VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
-    struct vipl_vi *vi = lock_to_post(handle, true);
+    struct vipl_vi *vi = vipl_vi_lock_recv(handle);
     VIP_RETURN rc = VIP_SUCCESS;
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
+    vipl_biased_own(&vi->recv.lock);
     if (VIPL_SELDOM(!vipl_post_usual_locked(vi, &vi->recv, descriptor, memory))) {
         rc = post_any(vi, &vi->recv, descriptor, memory);
     }

@@ -36,6 +36,8 @@ extern _Thread_local uint32_t vipl_thread_number VIPL_FAST_THREAD_LOCAL;
 /* The thread has `m`, and another one owns the lock, or did a moment ago: it does not any more. False: it is inside; with `wait`
  * that is waited for. */
 bool vipl_biased_end(struct vipl_biased *b, bool wait);
+/* The caller has the lock: if that may have an owner, it is this thread, once it gives the lock back. */
+void vipl_biased_own(struct vipl_biased *b);
 /* As vipl_biased_lock() and vipl_biased_trylock(); if the lock may have an owner, it is this thread, once it gives the lock back. */
 void vipl_biased_lock_and_own(struct vipl_biased *b);
 bool vipl_biased_trylock_and_own(struct vipl_biased *b);

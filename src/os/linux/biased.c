@@ -20,8 +20,7 @@ static bool number_thread(void)
     return vipl_thread_number != UINT32_MAX;
 }
 
-/* The thread has `m`. */
-static void own(struct vipl_biased *b)
+void vipl_biased_own(struct vipl_biased *b)
 {
     if (vipl_load_relaxed(&b->owner) == VIPL_BIASED_ALLOWED && number_thread()) {
         vipl_store_relaxed(&b->owner, vipl_thread_number);
@@ -31,14 +30,14 @@ static void own(struct vipl_biased *b)
 __attribute__((noinline)) void vipl_biased_lock_and_own(struct vipl_biased *b)
 {
     vipl_biased_lock(b);
-    own(b);
+    vipl_biased_own(b);
 }
 
 __attribute__((noinline)) bool vipl_biased_trylock_and_own(struct vipl_biased *b)
 {
     bool taken = vipl_biased_trylock(b);
     if (taken) {
-        own(b);
+        vipl_biased_own(b);
     }
     return taken;
 }
