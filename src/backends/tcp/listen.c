@@ -258,7 +258,8 @@ static void on_incoming(uv_poll_t *watch, int status, int events)
 
 /* --- requests --- */
 
-/* Hands the request to core, for the program to accept or reject. */
+/* Hands the request to core, for the program to accept or reject. It is for the address of the port it came to, or for
+ * nobody: a requester that tries several of its ports, and finds others of our addresses there, has one request. */
 static void request_arrived(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
     struct tcp_nic *nic = conn->nic;
@@ -269,7 +270,8 @@ static void request_arrived(struct tcp_conn *conn, const struct tcp_private_data
     memcpy(remote.disc, data->from.disc, remote.disc_len);
     local.disc_len = data->to.disc_len;
     memcpy(local.disc, data->to.disc, local.disc_len);
-    bool listens = vipl_up_listens(nic->core, &local);
+    bool listens =
+        vipl_address_same_discriminator(&conn->local, &local) && vipl_up_listens(nic->core, &local);
     struct vipl_conn *request =
         listens ? vipl_up_conn_arrived(nic->core, &local, &remote, &data->params) : NULL;
     if (request == NULL) {
