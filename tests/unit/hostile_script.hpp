@@ -161,11 +161,10 @@ private:
         const size_t words = evil_.segment_bytes() / 4, head = sizeof(lo_segment) / 4;
         const std::uint32_t at = script_.word();
         const size_t which = at % 2 == 0 ? at / 2 % words : at / 2 % std::min(words, head + 300);
-        write(reinterpret_cast<std::uint32_t *>(evil_.segment) + which, script_.near(1));
-        for (unsigned i = 0; i < 4;
-             ++i) { // accesses that never end are another test's (robustness/stress/stopped.cpp)
-            write(&evil_.segment->direct[i / 2][i % 2], 0);
-        }
+        auto *word = reinterpret_cast<std::uint32_t *>(evil_.segment) + which;
+        const bool access = which * 4 >= offsetof(lo_segment, accesses) && which < head;
+        // accesses that never end are another test's (robustness/stress/stopped.cpp)
+        write(word, access ? script_.near(1) & ~1U : script_.near(1));
     }
 
     /** A word of the message that the victim reads next, or of the control words of either ring. */

@@ -12,33 +12,30 @@
 
 bool vipl_lo_direct_may(const struct lo_session *session, bool write, uint64_t address)
 {
-    const struct lo_link *link = session->link;
     bool enabled = write ? session->params.rdma_write : session->params.rdma_read;
-    return enabled && link->exports.base != NULL && vipl_load_relaxed(&link->direct_access) != 0 &&
+    return enabled && session->access != NULL && vipl_load_relaxed(&session->link->direct_access) != 0 &&
            (sizeof(void *) == 8 || address <= UINT32_MAX);
 }
 
 /* --- what is open --- */
 
-/* An access by this process that the peer can wait for: what the peer allows is looked at, and used, between its begin and its end. */
-struct access {
-    const uint32_t *epoch;
-    uint32_t begun; /* in which */
-    uint32_t *under_way;
-};
-
-static inline struct access begin_access(struct lo_link *link)
+/* An access by this process that the peer can wait for: what the peer allows is looked at, and used, between its begin and its end.
+ * The first of a session is an atomic operation, which tells the peer to make the barrier that the later ones do not (exports.c). */
+static inline void begin_access(struct lo_session *session)
 {
-    const struct lo_exports *exports = link->exports.base;
-    uint32_t epoch = vipl_load_ordered(&exports->epoch);
-    struct access access = {&exports->epoch, epoch, &link->segment->direct[link->side][epoch & 1]};
-    vipl_fetch_add(access.under_way, 1); /* before the looks at gate and export table */
-    return access;
+    uint32_t word = lo_access_under(session->recent.epoch);
+    if (VIPL_OFTEN(session->access_rest != 0)) {
+        vipl_store_relaxed(session->access, word);
+        vipl_signal_fence();
+    } else {
+        vipl_store_ordered(session->access, word);
+        session->access_rest = session->peer_makes_barriers ? LO_ACCESS_PLAIN : 0;
+    }
 }
 
-static inline void end_access(const struct access *access)
+static inline void end_access(struct lo_session *session)
 {
-    vipl_fetch_add(access->under_way, (uint32_t)-1);
+    vipl_store_release(session->access, session->access_rest);
 }
 
 /* Whether the peer's VI takes direct accesses. */
@@ -50,37 +47,36 @@ static inline bool is_gate_open(const struct lo_session *session)
 }
 
 /* Finds the region in the peer's export table, and where it is mapped here. */
-static VIPL_APART bool look_up(struct lo_session *session, const struct access *access, VIP_MEM_HANDLE handle)
+static VIPL_APART bool look_up(struct lo_session *session, uint32_t epoch, VIP_MEM_HANDLE handle)
 {
     struct lo_link *link = session->link;
     struct lo_recent *recent = &session->recent;
     recent->handle = 0;
+    recent->epoch = epoch;
     if (!vipl_lo_exports_find(link->exports.base, session->peer_tag, handle, &recent->region)) {
         return false;
     }
     recent->there = vipl_lo_mapped_find(link, &recent->region.shown, recent->region.bytes);
     recent->handle = handle;
-    recent->epoch = access->begun;
     return true;
 }
 
-/* Whether what was looked up still holds, for an access that has begun in the epoch of the look-up while that still lasts: a peer
- * that takes something back begins a new one, and then waits for this access. */
-static inline bool is_recent(const struct lo_session *session, const struct access *access,
-                             VIP_MEM_HANDLE handle)
+/* The region as it was looked up, if the table still has the epoch of that: a peer that takes something back begins another one, and then
+ * waits for the accesses that have begun and may not have seen it. */
+static inline bool find(struct lo_session *session, VIP_MEM_HANDLE handle)
 {
+    const struct lo_exports *exports = session->link->exports.base;
     const struct lo_recent *recent = &session->recent;
-    return recent->handle == handle && recent->epoch == access->begun &&
-           vipl_load_ordered(access->epoch) == access->begun;
+    uint32_t epoch = vipl_load_ordered(&exports->epoch); /* pairs with end_accesses() */
+    return VIPL_OFTEN(recent->handle == handle && recent->epoch == epoch) || look_up(session, epoch, handle);
 }
 
 /* Whether the access may go there. If so, *there: where the bytes are in memory that both have mapped; NULL: they are not in such. */
-static inline bool reach(struct lo_session *session, const struct access *access, bool write,
-                         VIP_MEM_HANDLE handle, uint64_t address, size_t bytes, unsigned char **there)
+static inline bool reach(struct lo_session *session, bool write, VIP_MEM_HANDLE handle, uint64_t address,
+                         size_t bytes, unsigned char **there)
 {
     const struct lo_recent *recent = &session->recent;
-    if (handle == 0 || !is_gate_open(session) ||
-        (VIPL_SELDOM(!is_recent(session, access, handle)) && !look_up(session, access, handle)) ||
+    if (handle == 0 || !is_gate_open(session) || !find(session, handle) ||
         !lo_exported_allows(&recent->region, write, address, bytes)) {
         return false;
     }
@@ -129,15 +125,14 @@ bool vipl_lo_direct_access(struct lo_session *session, const struct vipl_send *s
 {
     bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
     unsigned char *there;
-    struct access access = begin_access(session->link);
-    bool done =
-        reach(session, &access, write, send->remote_handle, send->remote_address, send->local.bytes, &there);
+    begin_access(session);
+    bool done = reach(session, write, send->remote_handle, send->remote_address, send->local.bytes, &there);
     if (done) {
         done = there != NULL ? access_mapped(there, send, write)
                              : access_by_system(session->link, write, send->local.iov, send->local.count,
                                                 send->remote_address, send->local.bytes);
     }
-    end_access(&access);
+    end_access(session);
     return done;
 }
 
@@ -164,10 +159,9 @@ bool vipl_lo_direct_short(struct lo_session *session, const struct vipl_rdma *rd
         !vipl_lo_direct_may(session, rdma->write, rdma->remote_address)) {
         return false;
     }
-    struct access access = begin_access(link);
-    bool done = reach(session, &access, rdma->write, rdma->remote_handle, rdma->remote_address, rdma->bytes,
-                      &there) &&
+    begin_access(session);
+    bool done = reach(session, rdma->write, rdma->remote_handle, rdma->remote_address, rdma->bytes, &there) &&
                 access_short(link, there, rdma);
-    end_access(&access);
+    end_access(session);
     return done;
 }

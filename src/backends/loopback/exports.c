@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The export table, and how what it shows is taken back: the entry goes, then every access that
- * a peer may have begun before that is waited for. A peer that is stopped in the middle of one (or hostile) keeps
- * its count up. It may still write, so what was to end then does not end, and the entry comes back.
+ * a peer may have begun before that is waited for. Of a peer that is stopped in the middle of one (or hostile) the word still says
+ * so. It may still write, so what was to end then does not end, and the entry comes back.
  */
 #include "backends/loopback/exports.h"
 
@@ -61,7 +61,7 @@ struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HAN
     for (unsigned i = 0; i < LO_EXPORT_PROBES; i++) {
         struct lo_export *e = probe(exports, handle, i);
         if (vipl_load_relaxed(&e->handle) == handle) {
-            vipl_store_ordered(&e->handle, 0); /* before the counts are looked at */
+            vipl_store_ordered(&e->handle, 0); /* before the epoch changes */
             return e;
         }
     }
@@ -108,24 +108,33 @@ int vipl_lo_own_exports(struct vipl_be_nic *be)
 
 /* --- waiting for peers --- */
 
-static bool counts(const struct lo_link *link, unsigned parity)
+/* Whether the peer's words show an access that began under another epoch than this one; and in *plain, whether one may be under way that
+ * they do not show yet. */
+static bool show_access(const struct lo_link *link, uint32_t epoch, bool *plain)
 {
-    return vipl_load_ordered(&link->segment->direct[1 - link->side][parity]) != 0; /* pairs with direct.c */
+    struct lo_accesses *accesses = &link->segment->accesses[1 - link->side];
+    uint32_t used = vipl_load_ordered(&accesses->used); /* pairs with vipl_lo_session_open() */
+    bool shown = false;
+    for (uint32_t i = 0; i < used && i < LO_ACCESSES; i++) {
+        uint32_t word = vipl_load_ordered(lo_access_word(accesses, i)); /* pairs with direct.c */
+        *plain |= word != 0;
+        shown |= (word & 1) != 0 && word != lo_access_under(epoch);
+    }
+    return shown;
 }
 
-/* Whether the peer has accesses of that parity under way. One that has gone writes no more: its socket is closed
- * after the last of its threads has ended. rx is held. */
-static bool is_inside(const struct lo_link *link, unsigned parity)
+/* A peer that has gone writes no more: its socket is closed after the last of its threads has ended. rx is held. */
+static bool has_gone(const struct lo_link *link)
 {
-    return counts(link, parity) && vipl_load_relaxed(&link->dead) == 0 && !link->hung_up &&
-           !vipl_local_has_hung_up(link->source.fd);
+    return vipl_load_relaxed(&link->dead) != 0 || link->hung_up || vipl_local_has_hung_up(link->source.fd);
 }
 
 /* One look at a link. *inside: it is to be looked at again. False: it has been waited for long enough. rx is held. */
-static bool look_at(struct lo_link *link, unsigned parity, uint64_t waited_ns, bool *inside)
+static bool look_at(struct lo_link *link, uint32_t epoch, uint64_t waited_ns, bool *inside)
 {
-    if (!is_inside(link, parity)) {
-        link->stuck = link->stuck && counts(link, 1 - parity);
+    bool plain = false;
+    if (!show_access(link, epoch, &plain) || has_gone(link)) {
+        link->stuck = false;
         return true;
     }
     *inside = true;
@@ -140,19 +149,46 @@ static bool look_at(struct lo_link *link, unsigned parity, uint64_t waited_ns, b
     return false;
 }
 
-/* Waits until no peer, or not this one (`only`), has accesses of that parity under way. False: one will not end. */
-static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only, unsigned parity)
+/* The links with peers, or this one alone (`only`), one after the other; rx is held. */
+static struct lo_link *next_link(struct lo_remote *remote, const struct lo_link *only, struct vipl_list **at)
+{
+    while ((*at = (*at)->next) != &remote->links) {
+        struct lo_link *link = VIPL_CONTAINER(*at, struct lo_link, link);
+        if (only == NULL || only == link) {
+            return link;
+        }
+    }
+    return NULL;
+}
+
+/* What peers have begun, the words show from now on. */
+static void make_accesses_seen(struct lo_remote *remote, const struct lo_link *only, uint32_t epoch)
+{
+    struct vipl_list *at = &remote->links;
+    struct lo_link *link;
+    bool plain = false;
+    vipl_biased_lock(&remote->rx);
+    while ((link = next_link(remote, only, &at)) != NULL) {
+        show_access(link, epoch, &plain);
+    }
+    vipl_biased_unlock(&remote->rx);
+    if (plain && !vipl_barrier_in_all()) {
+        vipl_poll(NULL, 0, 1, NULL); /* no processor keeps a store back that long */
+    }
+}
+
+/* Waits until no peer, or not this one (`only`), accesses under an earlier epoch. False: one will not end. */
+static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only, uint32_t epoch)
 {
     uint64_t begin = vipl_now_ns();
     for (;;) {
+        struct vipl_list *at = &remote->links;
+        struct lo_link *link;
         bool inside = false;
         bool in_time = true;
         vipl_biased_lock(&remote->rx);
-        for (struct vipl_list *l = remote->links.next; l != &remote->links && in_time; l = l->next) {
-            struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-            if (only == NULL || only == link) {
-                in_time = look_at(link, parity, vipl_now_ns() - begin, &inside);
-            }
+        while (in_time && (link = next_link(remote, only, &at)) != NULL) {
+            in_time = look_at(link, epoch, vipl_now_ns() - begin, &inside);
         }
         vipl_biased_unlock(&remote->rx);
         if (!inside || !in_time) {
@@ -162,8 +198,8 @@ static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only,
     }
 }
 
-/* Waits for all accesses that have begun before this call. Those of the other parity are left over from a wait in
- * vain, or their peers read the epoch before it last changed. The export lock is held. */
+/* Waits for all accesses that have begun before this call: those that begin later see the new epoch, and what was taken out before
+ * it. The export lock is held. */
 static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
 {
     struct lo_remote *remote = lo_remote_of(be);
@@ -171,12 +207,10 @@ static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
     if (remote == NULL) {
         return true;
     }
-    uint32_t epoch = vipl_load_relaxed(&exports->epoch);
-    if (!wait_for_peers(remote, only, (epoch + 1) & 1)) {
-        return false;
-    }
-    vipl_store_ordered(&exports->epoch, epoch + 1); /* pairs with direct.c: new ones count elsewhere */
-    return wait_for_peers(remote, only, epoch & 1);
+    uint32_t epoch = vipl_load_relaxed(&exports->epoch) + 1;
+    vipl_store_ordered(&exports->epoch, epoch); /* pairs with direct.c */
+    make_accesses_seen(remote, only, epoch);
+    return wait_for_peers(remote, only, epoch);
 }
 
 void vipl_lo_session_revoke(struct lo_session *session)
@@ -243,7 +277,7 @@ VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be)
     vipl_mutex_lock(&be->exports_lock);
     struct lo_exports *exports = be->exports.base;
     if (exports != NULL && vipl_load_relaxed(&exports->shut) == 0) {
-        vipl_store_ordered(&exports->shut, 1); /* before the counts are looked at */
+        vipl_store_ordered(&exports->shut, 1); /* before the epoch changes */
         if (!end_accesses(be, NULL)) {
             vipl_store_ordered(&exports->shut, 0);
             rc = VIP_ERROR_RESOURCE;

@@ -4,9 +4,9 @@
  * RDMA. With it a peer that the kernel lets into our memory checks tag, rights and range itself and
  * then reads or writes directly, without our help.
  *
- * Ending a region is synchronous all the same: the entry is taken out, then every link's count of
- * direct accesses under way is waited for. The counts come in two parities so that
- * new accesses do not prolong the wait: the table's epoch says which one to use.
+ * Ending a region is synchronous all the same: the entry is taken out, the table gets a new epoch, and the direct accesses that
+ * began before that are waited for. Each session has a word in its link's segment, where the peer sees that the session accesses, and
+ * under which epoch. New accesses, under the new epoch, do not prolong the wait.
  */
 #ifndef VIPL_LOOPBACK_EXPORTS_H
 #define VIPL_LOOPBACK_EXPORTS_H
@@ -36,11 +36,39 @@ struct lo_export {
 };
 
 struct lo_exports {
-    uint32_t epoch;
-    uint32_t shut; /* 1: the NIC handle is closing, and nothing in the table holds any more */
+    uint32_t epoch; /* another one each time that something is taken back */
+    uint32_t shut;  /* 1: the NIC handle is closing, and nothing in the table holds any more */
     uint32_t pad[14];
     struct lo_export entries[LO_EXPORTS];
 };
+
+enum { LO_ACCESSES = 1024, LO_ACCESS_LINES = 64 };
+
+/* What the sessions of one side of a link access, in the link's segment: written by that side. */
+struct lo_accesses {
+    uint32_t used; /* the words before this one may be used */
+    uint32_t pad[15];
+    uint32_t words[LO_ACCESSES]; /* see lo_access_word() */
+};
+
+/*
+ * A session's word. 0: the session does not access, and begins with an atomic operation. LO_ACCESS_PLAIN: it does not, but may begin with a
+ * plain store, so that who wants to see it makes a barrier in all processes first. Otherwise it accesses, under an epoch
+ * that was the table's when it began, or an earlier one.
+ */
+enum { LO_ACCESS_PLAIN = 2 };
+
+static inline uint32_t lo_access_under(uint32_t epoch)
+{
+    return epoch << 1 | 1;
+}
+
+/* The word of the session in that slot of its link. The first ones each have a cache line. */
+static inline uint32_t *lo_access_word(struct lo_accesses *accesses, uint32_t slot)
+{
+    return &accesses
+                ->words[slot % LO_ACCESS_LINES * (LO_ACCESSES / LO_ACCESS_LINES) + slot / LO_ACCESS_LINES];
+}
 
 struct lo_session;
 struct vipl_be_nic;

@@ -36,7 +36,7 @@ struct lo_source {
 
 enum {
     LO_SEGMENT_MAGIC = 0x56504C31,
-    LO_VERSION = 5,
+    LO_VERSION = 6,
     LO_UID = 16,
     LO_GENERATION_BITS = 12,
     LO_GATES = 1024,
@@ -51,11 +51,11 @@ struct lo_segment {
     uint32_t version;
     uint32_t byte_order; /* 0x01020304 as its writer stores it */
     uint32_t word_bits;
-    uint32_t slots;        /* of each ring */
-    uint32_t direct[2][2]; /* [side][parity]: direct accesses by that side under way, see exports.h */
-    uint32_t pad[7];
+    uint32_t slots; /* of each ring */
+    uint32_t pad[11];
     /* [side]: sessions of that side which are open to direct access, see lo_gate() */
     uint32_t gates[2][LO_GATES];
+    struct lo_accesses accesses[2]; /* [side]: what that side has under way, see exports.h */
 };
 
 /* Where a session's number stands while the peer may access directly what the session's VI may be asked for. Two that
@@ -135,6 +135,7 @@ struct lo_link {
     uint32_t session_slots;                 /* rx */
     uint32_t first_free;                    /* rx: no slot before it is free */
     uint32_t sessions_opened;               /* rx: counts sessions ever opened */
+    uint32_t access_words;                  /* rx: as we have told the peer, lo_accesses.used */
     struct lo_read reads[LO_REQUEST_SLOTS]; /* rx: a queue */
     uint32_t reads_first;                   /* rx */
     uint32_t reads_count;                   /* rx */
@@ -161,6 +162,9 @@ struct lo_session {
     bool *opened;                 /* to be set when it opens; may be NULL; rx */
     bool broken;                  /* rx: on the list of those to be told */
     bool gated;                   /* it got its gate; written under rx before the VI is connected */
+    bool peer_makes_barriers;     /* and this process takes part in them; as `gated` */
+    uint32_t *access;             /* constant: its word in the segment, see lo_accesses; NULL: it has none */
+    uint32_t access_rest;         /* of that word, while no access is under way; send lock */
     struct vipl_list blocked;     /* link->blocked or ->pending_closes; tx */
     uint32_t tx_offset;           /* bytes of the head of the send queue already in the ring; send lock */
     uint32_t tx_slot;             /* of that send; send lock */

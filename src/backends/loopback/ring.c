@@ -115,13 +115,14 @@ bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message
 }
 
 /* Ordered: a consumer that sleeps already without a barrier is seen by the next message. */
-void vipl_lo_ring_rely(struct lo_ring *ring)
+bool vipl_lo_ring_rely(struct lo_ring *ring)
 {
     if (!ring->relies &&
         vipl_load_acquire(&ring->shared->sleeps_properly) != 0) { /* pairs with the consumer's link_start() */
         vipl_store_ordered(&ring->shared->relies, 1);             /* pairs with vipl_lo_ring_mark_asleep() */
         ring->relies = true;
     }
+    return ring->relies;
 }
 
 uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most)

@@ -87,8 +87,8 @@ unsigned char *vipl_lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool rep
 /* Publishes the claimed message. True: the consumer sleeps, and the caller is to wake it. */
 bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message);
 /* From now on publishing is a plain store, if the consumer makes its part of the barrier between its mark that it sleeps and its last
- * look. This process takes part in barriers (os.h). */
-void vipl_lo_ring_rely(struct lo_ring *ring);
+ * look. This process takes part in barriers (os.h). False: it does not. */
+bool vipl_lo_ring_rely(struct lo_ring *ring);
 /* The largest payload that would fit now, up to `most`. */
 uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most);
 

@@ -48,6 +48,22 @@ static bool find_slot(struct lo_link *link, uint32_t *slot)
     return true;
 }
 
+/* The word by which the peer sees what the session in that slot accesses directly; NULL: it cannot. rx is held. */
+static uint32_t *take_access_word(struct lo_link *link, uint32_t slot)
+{
+    struct lo_accesses *ours = &link->segment->accesses[link->side];
+    if (link->exports.base == NULL || slot >= LO_ACCESSES) {
+        return NULL;
+    }
+    if (slot >= link->access_words) {
+        link->access_words = slot + 1;
+        vipl_store_ordered(&ours->used, slot + 1); /* before its first access; pairs with exports.c */
+    }
+    uint32_t *word = lo_access_word(ours, slot);
+    vipl_store_release(word, 0);
+    return word;
+}
+
 static void set_session(struct vipl_vi *vi, struct lo_session *session)
 {
     vipl_up_send_lock(vi);
@@ -79,6 +95,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
         uint32_t generation =
             link->sessions_opened++ % ((1u << LO_GENERATION_BITS) - 1) + 1; /* not 0, nor is the number */
         session->number = slot << LO_GENERATION_BITS | generation;
+        session->access = take_access_word(link, slot);
         link->sessions[slot] = session;
         link->first_free = slot + 1;
     }
@@ -91,14 +108,16 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     return session;
 }
 
-/* The peer has set up its end. */
-static void rely(struct lo_link *link)
+/* The peer has set up its end: from now on we may leave barriers to it. */
+static bool rely(struct lo_link *link)
 {
+    bool relies = false;
     if (link->takes_part) {
         vipl_biased_lock(&link->tx);
-        vipl_lo_ring_rely(&link->out);
+        relies = vipl_lo_ring_rely(&link->out);
         vipl_biased_unlock(&link->tx);
     }
+    return relies;
 }
 
 void vipl_lo_session_begin_locked(struct lo_session *session)
@@ -106,7 +125,7 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
     struct vipl_vi_params own;
     session->open = true;
     session->link->confirmed = true;
-    rely(session->link);
+    session->peer_makes_barriers = rely(session->link);
     if (session->opened != NULL) {
         *session->opened = true;
         session->opened = NULL;
