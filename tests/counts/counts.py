@@ -29,8 +29,11 @@ GROWTH = 0.03           # that is let pass: another version of the C library, fo
 LOCKED_GROWTH = 0.01    # likewise, of locked operations: one more in a message is seen
 OTHER_COMPILER = 0.25   # likewise, of instructions, where the record is of another compiler
 SLEEPERS_GROWTH = 0.25  # likewise, of the system calls of programs that sleep,
-SLEEPERS_CALL = 1       # and one call in any case: a server that is kept from running is waited for
+SLEEPERS_CALL = 1       # and one call in any case: a server that is kept from running is waited for,
+A_SLEEP = 4             # or those of one more sleep, where on a busy machine both ends wait for the other one
+WAITING = frozenset(("clock", "epoll_ctl", "epoll_wait", "futex", "membarrier", "ppoll", "read", "recvfrom", "recvmsg", "write"))
 SHRINK = 0.10           # beyond which the record is called old
+AGAIN = 4               # times that what has grown is counted again
 LIMIT_S = 60            # for one scenario; far above what any needs
 SKIPPED = 77
 
@@ -44,11 +47,12 @@ class Scenario:
     """One kind of message. `target` is (instructions, locked operations, system calls), None where there is none."""
 
     def __init__(self, name, options, target=(None, None, None), processes=2, messages=64, parts=4, ends=("first", "second"),
-                 only_calls=False):
+                 only_calls=False, slack=SLEEPERS_CALL):
         self.name, self.options, self.target = name, options.split(), target
         self.processes, self.messages, self.parts, self.ends = processes, messages, parts, ends
         self.only_calls = only_calls  # who sleeps and wakes is by chance: system calls alone are compared, and not their kinds
         self.growth = SLEEPERS_GROWTH if only_calls else GROWTH
+        self.slack = slack
         self.in_flight = int(self.options[self.options.index("--in-flight") + 1]) if "--in-flight" in self.options else 1
 
 
@@ -82,14 +86,14 @@ SCENARIOS = [
     procs("empty_poll", "--op poll", (60, 0, 0), ends=("first",)),
     procs("post.shareable", "--op post --shareable --in-flight 32", (400, None, 0), messages=1, parts=8, ends=("first",),
           only_calls=True),
-    procs("connect", "--op connect", (None, None, 8), messages=1, parts=48, only_calls=True),
+    procs("connect", "--op connect", (None, None, 8), messages=1, parts=48, only_calls=True, slack=A_SLEEP),
     tcp("send.8", "--op send", (1200, None, 2)),
     tcp("send.8.in_flight_64", "--op send --in-flight 64", (None, None, 1 / 15), messages=4),
     tcp("send.4096.in_flight_64", "--op send --size 4096 --in-flight 64", messages=4),
     tcp("send.1M", "--op send --size 1048576", messages=4, only_calls=True),
     tcp("write.8.ping_pong", "--op ping-pong"),
     tcp("empty_poll", "--op poll", (150, None, 1), ends=("first",)),
-    tcp("connect", "--op connect", (None, None, 30), messages=1, parts=48, only_calls=True),
+    tcp("connect", "--op connect", (None, None, 30), messages=1, parts=48, only_calls=True, slack=A_SLEEP),
 ]
 
 
@@ -272,6 +276,10 @@ class Count:
     def system_calls(self):
         return sum(count for name, count in self.calls.items() if name != "clock")
 
+    def calls_that_act(self):
+        """Those that are there however often an end sleeps."""
+        return sum(count for name, count in self.calls.items() if name not in WAITING)
+
 
 def add(one, other):
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
@@ -337,6 +345,22 @@ def count_all(program, scenarios):
     return counts, failures
 
 
+def least(one, other):
+    """Of two runs of a scenario the one that needed less."""
+    return min(one, other, key=lambda run: (run[""].system_calls(), run[""].instructions))
+
+
+def confirm(program, scenarios, counts, record, growth):
+    """Counts again what has grown, a few times and one at a time: a busy machine adds to a count, and takes nothing away."""
+    for scenario in scenarios:
+        tries = AGAIN
+        while (tries > 0 and scenario.name in counts and scenario.name in record
+               and differences(scenario, counts[scenario.name][""], record[scenario.name], growth)[0]):
+            tries -= 1
+            again, _ = count_all(program, [scenario])
+            counts[scenario.name] = least(counts[scenario.name], again.get(scenario.name, counts[scenario.name]))
+
+
 # ---- the record -----------------------------------------------------------------------------------------------------
 
 HEAD = """# What a message costs (docs/counts.md); `./dev counts --record` writes this file. A change that makes a count grow changes it in
@@ -383,7 +407,9 @@ def read_record():
 def differences(scenario, now, then, growth):
     """Two lists of text: what has grown, what has shrunk much."""
     pairs = [("system calls", now.system_calls(), then.system_calls(), scenario.growth)]
-    if not scenario.only_calls:
+    if scenario.only_calls:
+        pairs += [("calls other than those of waiting", now.calls_that_act(), then.calls_that_act(), GROWTH)]
+    else:
         kinds = sorted({**now.calls, **then.calls})
         pairs += [("calls of " + kind, now.calls.get(kind, 0), then.calls.get(kind, 0), GROWTH) for kind in kinds]
         pairs += [("locked operations", now.locked, then.locked, LOCKED_GROWTH),
@@ -391,7 +417,7 @@ def differences(scenario, now, then, growth):
     grown, shrunk = [], []
     for what, new, old, margin in pairs:
         text = "%s: %s: %s, the record has %s" % (scenario.name, what, number(new), number(old))
-        slack = SLEEPERS_CALL if scenario.only_calls else 0.006  # the record is rounded
+        slack = scenario.slack if what == "system calls" and scenario.only_calls else 0.006  # the record is rounded
         if new > old * (1 + margin) + slack:
             grown.append(text + (" (+%.1f %%)" % (100 * (new - old) / old) if old else ""))
         elif new < old * (1 - max(SHRINK, margin)) - slack:
@@ -417,12 +443,16 @@ def print_table(counts, record):
                                                                                    number(one.system_calls())))
 
 
-def compare(scenarios, counts, record, compilers):
+def allowed(compilers):
+    """By how much instructions may differ: of this compiler, and of the record's."""
+    if compilers[0] == compilers[1]:
+        return GROWTH
+    print("counts: the record is of %s, this is %s: instructions may differ by %.0f %%" % (*compilers[::-1], 100 * OTHER_COMPILER))
+    return OTHER_COMPILER
+
+
+def compare(scenarios, counts, record, growth):
     """Prints what differs; whether nothing has grown."""
-    growth = GROWTH
-    if compilers[0] != compilers[1]:
-        growth = OTHER_COMPILER
-        print("counts: the record is of %s, this is %s: instructions may differ by %.0f %%" % (*compilers[::-1], 100 * growth))
     grown, shrunk = [], []
     for scenario in scenarios:
         if scenario.name not in counts:
@@ -455,6 +485,10 @@ def self_test():
                                (Count(1000, 42, {"sendto": 1, "futex": 0.02}), 1, 0), (Count(800, 30, {"sendto": 1}), 0, 2)):
         found = differences(scenario, now, then, GROWTH)
         assert [len(texts) for texts in found] == [grown, shrunk], found
+    scenario = procs("two", "--op connect", only_calls=True, slack=A_SLEEP)
+    then = Count(1000, 42, {"sendto": 2, "ppoll": 2})
+    for calls, grown in (({"sendto": 2, "ppoll": 7}, 0), ({"sendto": 2, "ppoll": 8}, 1), ({"sendto": 2.1, "ppoll": 1}, 1)):
+        assert len(differences(scenario, Count(2000, 50, calls), then, GROWTH)[0]) == grown, calls
     return 0
 
 
@@ -492,7 +526,10 @@ def main():
     if options.record:
         write_record(counts, compiler)
         return 0
-    return 0 if compare(scenarios, counts, record, (compiler, before)) or options.table else 1
+    growth = allowed((compiler, before))
+    if not options.table:
+        confirm(program, scenarios, counts, record, growth)
+    return 0 if compare(scenarios, counts, record, growth) or options.table else 1
 
 
 if __name__ == "__main__":
