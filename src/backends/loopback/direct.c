@@ -41,9 +41,7 @@ static inline void end_access(struct lo_session *session)
 /* Whether the peer's VI takes direct accesses. */
 static inline bool is_gate_open(const struct lo_session *session)
 {
-    const struct lo_link *link = session->link;
-    return vipl_load_ordered(lo_gate(link->segment, 1 - link->side, session->peer_number)) ==
-           session->peer_number;
+    return vipl_load_ordered(session->peer_gate) == session->peer_number;
 }
 
 /* Finds the region in the peer's export table, and where it is mapped here. */

@@ -92,8 +92,9 @@ bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_ME
 static inline bool lo_exported_allows(const struct lo_exported *region, bool write, uint64_t address,
                                       uint64_t bytes)
 {
-    uint64_t offset = address - region->start;
-    return (region->rights & (write ? 1u : 2u)) != 0 && address >= region->start && offset <= region->bytes &&
+    uint64_t offset =
+        address - region->start; /* of an address before it: larger than any region of a process */
+    return (region->rights & (write ? 1u : 2u)) != 0 && offset <= region->bytes &&
            bytes <= region->bytes - offset;
 }
 

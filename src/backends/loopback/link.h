@@ -163,6 +163,7 @@ struct lo_session {
     bool broken;                  /* rx: on the list of those to be told */
     bool gated;                   /* it got its gate; written under rx before the VI is connected */
     bool peer_makes_barriers;     /* and this process takes part in them; as `gated` */
+    uint32_t *peer_gate;          /* constant once open: the gate of the peer's session, see lo_gate() */
     uint32_t *access;             /* constant: its word in the segment, see lo_accesses; NULL: it has none */
     uint32_t access_rest;         /* of that word, while no access is under way; send lock */
     struct vipl_list blocked;     /* link->blocked or ->pending_closes; tx */

@@ -126,6 +126,7 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
     session->open = true;
     session->link->confirmed = true;
     session->peer_makes_barriers = rely(session->link);
+    session->peer_gate = lo_gate(session->link->segment, 1 - session->link->side, session->peer_number);
     if (session->opened != NULL) {
         *session->opened = true;
         session->opened = NULL;
