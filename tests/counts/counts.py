@@ -361,6 +361,14 @@ def confirm(program, scenarios, counts, record, growth):
             counts[scenario.name] = least(counts[scenario.name], again.get(scenario.name, counts[scenario.name]))
 
 
+def repeat(program, scenarios, counts):
+    """For the record: where ends sleep the least of several runs is what is needed."""
+    for scenario in scenarios:
+        for _ in range(AGAIN if scenario.only_calls and scenario.name in counts else 0):
+            again, _ = count_all(program, [scenario])
+            counts[scenario.name] = least(counts[scenario.name], again.get(scenario.name, counts[scenario.name]))
+
+
 # ---- the record -----------------------------------------------------------------------------------------------------
 
 HEAD = """# What a message costs (docs/counts.md); `./dev counts --record` writes this file. A change that makes a count grow changes it in
@@ -518,6 +526,8 @@ def main():
     counts, failures = count_all(program, scenarios)
     for failure in failures:
         print("FAILED: " + failure)
+    if options.record:
+        repeat(program, scenarios, counts)
     before, record = read_record() if os.path.exists(RECORD) else (compiler, {})
     if options.table or options.record:
         print_table(counts, record)
