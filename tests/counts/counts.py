@@ -92,6 +92,7 @@ SCENARIOS = [
     tcp("send.4096.in_flight_64", "--op send --size 4096 --in-flight 64", messages=4),
     tcp("send.1M", "--op send --size 1048576", messages=4, only_calls=True),
     tcp("write.8.ping_pong", "--op ping-pong"),
+    tcp("write.4096.ping_pong", "--op ping-pong --size 4096"),
     tcp("empty_poll", "--op poll", (150, None, 1), ends=("first",)),
     tcp("connect", "--op connect", (None, None, 30), messages=1, parts=48, only_calls=True, slack=A_SLEEP),
 ]

@@ -119,6 +119,8 @@ VIP_RETURN perf_reap_one(struct perf_end *end, bool keep_sends);
 
 /* Reap until at most `left` measured messages are out; receives that come meanwhile are kept. */
 VIP_RETURN perf_reap_sends(struct perf_end *end, uint32_t left);
+/* Reap the oldest message that is out, if it is complete and there is no completion queue. */
+VIP_RETURN perf_reap_done(struct perf_end *end);
 
 /* Reap all sends, notes included. */
 VIP_RETURN perf_drain(struct perf_end *end);

@@ -139,8 +139,8 @@ static VIP_RETURN ping(struct lat *lat)
         if (rc == VIP_SUCCESS) {
             rc = give_back(lat);
         }
-        if (rc == VIP_SUCCESS && !lat->run->block) { /* while the message is on its way, as the server does */
-            rc = perf_reap_sends(lat->end, 0);
+        if (rc == VIP_SUCCESS && !lat->run->block) { /* while the message is on its way */
+            rc = perf_reap_done(lat->end);
         }
         if (rc == VIP_SUCCESS) {
             rc = await(lat, number);

@@ -214,6 +214,17 @@ VIP_RETURN perf_reap_sends(struct perf_end *end, uint32_t left)
     return rc;
 }
 
+VIP_RETURN perf_reap_done(struct perf_end *end)
+{
+    struct perf_event event = {PERF_SENDS, NULL, PERF_KIND_DATA, 0};
+    VIP_RETURN rc = end->cq == NULL && end->data_out > 0 ? done_of(end->vi, false, &event) : VIP_NOT_DONE;
+
+    if (rc == VIP_NOT_DONE) {
+        return VIP_SUCCESS;
+    }
+    return rc == VIP_SUCCESS ? account(end, &event) : explain(end, &event, rc);
+}
+
 VIP_RETURN perf_drain(struct perf_end *end)
 {
     VIP_RETURN rc = VIP_SUCCESS;

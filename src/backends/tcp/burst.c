@@ -105,7 +105,8 @@ static void push(struct tcp_conn *conn)
     }
 }
 
-bool vipl_tcp_burst_flush(struct tcp_conn *conn)
+/* `more`: something follows at once, and the system may keep this until then. There are no sends in it. */
+static bool flush(struct tcp_conn *conn, bool more)
 {
     struct tcp_sending *tx = &conn->tx;
     struct tcp_burst *burst = tx->burst;
@@ -121,16 +122,39 @@ bool vipl_tcp_burst_flush(struct tcp_conn *conn)
     size_t sent = 0;
     struct vipl_iov rest = {burst->data + burst->left, burst->bytes - burst->left};
     vipl_tcp_note_activity(conn->nic);
-    int error = vipl_socket_send(conn->fd, &rest, 1, false, &sent);
+    int error = vipl_socket_send(conn->fd, &rest, 1, more, &sent);
     tx->closed |=
         error != 0 && error != EAGAIN; /* the receiving side meets the error too, and the VI fails there */
     burst->left += sent;
     burst->answer = false;
-    tx->stays = tx->stays && sent == 0; /* what is sent without a word of more pushes what came before */
+    if (sent > 0) { /* what is sent without a word of more pushes what came before */
+        tx->stays = more;
+    }
     if (!tx->stays) {
         count_gone(burst);
+    } else if (more && burst->left == burst->bytes) {
+        burst->left = burst->bytes = 0;
     }
     return burst->bytes == 0;
+}
+
+bool vipl_tcp_burst_flush(struct tcp_conn *conn)
+{
+    return flush(conn, false);
+}
+
+bool vipl_tcp_burst_precede(struct tcp_conn *conn)
+{
+    const struct tcp_burst *burst = conn->tx.burst;
+    return flush(conn, burst != NULL && burst->sends == burst->gone);
+}
+
+void vipl_tcp_burst_pushed(struct tcp_conn *conn)
+{
+    if (conn->tx.stays) {
+        conn->tx.stays = false;
+        count_gone(conn->tx.burst);
+    }
 }
 
 bool vipl_tcp_burst_leave(struct tcp_conn *conn)

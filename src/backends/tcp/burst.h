@@ -62,6 +62,10 @@ static inline bool vipl_tcp_burst_is_unsent(const struct tcp_burst *burst)
 }
 /* As much of it as the socket takes. True: nothing is left of it, the stream is between two messages. */
 bool vipl_tcp_burst_flush(struct tcp_conn *conn);
+/* The same, and a message follows at once: an answer alone may stay with the system until then. */
+bool vipl_tcp_burst_precede(struct tcp_conn *conn);
+/* Something was sent that pushes what the system kept. */
+void vipl_tcp_burst_pushed(struct tcp_conn *conn);
 /* A message that was sent by itself, while nothing is collected, belongs to the burst all the same: the system may keep its end. The
  * send is complete when that is pushed; NULL: when the peer says so. There is room for one more. */
 void vipl_tcp_burst_stay(struct tcp_conn *conn, const struct vipl_send *send);

@@ -139,6 +139,8 @@ static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_messag
         posted = sent(conn, send);
         if (stays) {
             vipl_tcp_burst_stay(conn, posted == VIPL_POSTED_DONE ? send : NULL);
+        } else {
+            vipl_tcp_burst_pushed(conn);
         }
         return stays ? VIPL_POSTED_PENDING : posted;
     case EFAULT:
@@ -220,10 +222,11 @@ static enum vipl_posted send_or_collect(struct tcp_conn *conn, struct vipl_send 
         posted = collect(conn, &m, send);
         *summons = posted != VIPL_POSTED_AGAIN && (follow || !vipl_tcp_burst_flush(conn));
     }
-    if (posted == VIPL_POSTED_AGAIN && vipl_tcp_burst_flush(conn)) {
+    if (posted == VIPL_POSTED_AGAIN && vipl_tcp_burst_precede(conn)) {
         bool stays = follow && may_stay(conn, &m);
         posted = push_post(conn, &m, send, stays);
-        *summons = stays && posted == VIPL_POSTED_PENDING;
+        *summons =
+            conn->tx.stays && posted != VIPL_POSTED_AGAIN; /* also if the message's memory is not there */
     }
     return posted;
 }
