@@ -136,7 +136,7 @@ inline VIP_UINT8 own_byte_order()
 }
 
 constexpr VIP_UINT8 kVersion =
-    5; // of the language: the one that the library answers a wrong one with (hostile.cpp)
+    6; // of the language: the one that the library answers a wrong one with (hostile.cpp)
 
 /** A request by a client of another process for that discriminator: as the library would write it. */
 inline Bytes make_request(const std::string &wanted, Random &random)
