@@ -2,12 +2,14 @@
 /* Settings. The file is small and is read again for each setting: there is no state to keep up to date. */
 #include "base/config.h"
 
+#include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/settings.h"
 #include "os/os.h"
+
+enum { MOST_VALUE = 64 /* bytes, where a value is no text */ };
 
 static char *trim(char *s)
 {
@@ -19,32 +21,37 @@ static char *trim(char *s)
     return s;
 }
 
-static bool split_line(char *line, char **key, char **value)
+enum vipl_config_line vipl_config_split(char *line, char **name, char **value)
 {
     line[strcspn(line, "#")] = '\0';
     char *equals = strchr(line, '=');
     if (equals == NULL) {
-        return false;
+        return *trim(line) == '\0' ? VIPL_CONFIG_LINE_EMPTY : VIPL_CONFIG_LINE_BAD;
     }
     *equals = '\0';
-    *key = trim(line);
+    *name = trim(line);
     *value = trim(equals + 1);
-    return true;
+    return **name == '\0' ? VIPL_CONFIG_LINE_BAD : VIPL_CONFIG_LINE_SETTING;
+}
+
+const char *vipl_config_path(void)
+{
+    const char *path = vipl_environment("VIPL_CONFIG");
+    return path != NULL ? path : "/etc/vipl.conf";
 }
 
 static bool from_file(const char *name, char *text, size_t size)
 {
-    const char *path = vipl_environment("VIPL_CONFIG");
-    FILE *file = fopen(path != NULL ? path : "/etc/vipl.conf", "re");
+    FILE *file = fopen(vipl_config_path(), "re");
     if (file == NULL) {
         return false;
     }
-    char line[1024];
-    char *key;
+    char line[VIPL_CONFIG_LINE_BYTES];
+    char *each;
     char *value;
     bool found = false;
     while (!found && fgets(line, sizeof(line), file) != NULL) {
-        if (split_line(line, &key, &value) && strcmp(key, name) == 0) {
+        if (vipl_config_split(line, &each, &value) == VIPL_CONFIG_LINE_SETTING && strcmp(each, name) == 0) {
             snprintf(text, size, "%s", value);
             found = true;
         }
@@ -64,20 +71,41 @@ bool vipl_config_text(const char *name, char *text, size_t size)
     return from_file(name, text, size);
 }
 
-uint32_t vipl_config_number(const char *name, uint32_t otherwise, uint32_t min, uint32_t max)
+/* The setting, and its value, cut to fit. False: it is not set. */
+static bool value_of(const char *name, const struct vipl_setting **setting, char value[MOST_VALUE])
 {
-    char text[32];
-    if (!vipl_config_text(name, text, sizeof(text))) {
-        return otherwise;
+    *setting = vipl_setting_find(name);
+    assert(*setting != NULL);
+    return vipl_config_text(name, value, MOST_VALUE);
+}
+
+uint32_t vipl_config_number(const char *name)
+{
+    char value[MOST_VALUE];
+    const struct vipl_setting *setting;
+    uint32_t number;
+    bool is_set = value_of(name, &setting, value);
+    return is_set && vipl_setting_number(setting, value, &number) ? number : setting->otherwise;
+}
+
+void vipl_config_range(const char *name, uint32_t *first, uint32_t *last)
+{
+    char value[MOST_VALUE];
+    const struct vipl_setting *setting;
+    bool is_set = value_of(name, &setting, value);
+    if (!is_set || !vipl_setting_range(setting, value, first, last)) {
+        *first = setting->otherwise;
+        *last = setting->last;
     }
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
-    if (end == text || *end != '\0' || text[0] == '-' || value < min || value > max) {
-        vipl_log(VIPL_LOG_ERROR, "%s=%s is not a number from %u to %u: %u is used", name, text, (unsigned)min,
-                 (unsigned)max, (unsigned)otherwise);
-        return otherwise;
-    }
-    return (uint32_t)value;
+}
+
+unsigned vipl_config_word(const char *name)
+{
+    char value[MOST_VALUE];
+    const struct vipl_setting *setting;
+    unsigned which;
+    bool is_set = value_of(name, &setting, value);
+    return is_set && vipl_setting_word(setting, value, &which) ? which : 0;
 }
 
 bool vipl_config_has_word(const char *name, const char *word)

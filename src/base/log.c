@@ -19,17 +19,6 @@ void vipl_log_set_level(enum vipl_log_level level)
     vipl_store_relaxed(&current_level, (uint32_t)level);
 }
 
-void vipl_log_set_level_text(const char *text)
-{
-    enum vipl_log_level level = VIPL_LOG_ERROR;
-    for (unsigned i = 0; text != NULL && i < sizeof(level_names) / sizeof(level_names[0]); i++) {
-        if (strcmp(text, level_names[i]) == 0) {
-            level = (enum vipl_log_level)i;
-        }
-    }
-    vipl_log_set_level(level);
-}
-
 void vipl_log(enum vipl_log_level level, const char *format, ...)
 {
     char line[512];

@@ -9,7 +9,6 @@
 enum vipl_log_level { VIPL_LOG_OFF, VIPL_LOG_ERROR, VIPL_LOG_INFO, VIPL_LOG_DEBUG };
 
 void vipl_log_set_level(enum vipl_log_level level);
-void vipl_log_set_level_text(const char *text); /* NULL or unknown: errors only */
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))

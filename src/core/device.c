@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/config_check.h"
 #include "base/handle.h"
 #include "base/iov.h"
 #include "base/lock_rank.h"
@@ -100,20 +101,13 @@ static void forget_parent(void)
 
 static void read_settings(struct vipl_nic *nic)
 {
-    char text[32];
-    vipl_config_text("VIPL_PROGRESS", text, sizeof(text));
-    nic->progress_mode = VIPL_PROGRESS_AUTO;
-    if (strcmp(text, "inline") == 0) {
-        nic->progress_mode = VIPL_PROGRESS_INLINE;
-    } else if (strcmp(text, "thread") == 0) {
-        nic->progress_mode = VIPL_PROGRESS_THREAD;
-    }
+    nic->progress_mode = (enum vipl_progress_mode)vipl_config_word("VIPL_PROGRESS");
     nic->strict_cq = vipl_config_has_word("VIPL_STRICT", "cq");
-    nic->restart = vipl_config_number("VIPL_RESTART", 0, 0, 1);
-    if (vipl_config_number("VIPL_SAFE_COPY", 0, 0, 1) != 0) {
+    nic->restart = vipl_config_number("VIPL_RESTART");
+    if (vipl_config_number("VIPL_SAFE_COPY") != 0) {
         vipl_iov_set_safe();
     }
-    nic->linger_ms = vipl_config_number("VIPL_LINGER", 5000, 0, 3600000);
+    nic->linger_ms = vipl_config_number("VIPL_LINGER");
 }
 
 /* A pooled NIC with everything at its beginning, and one reference. A thread with a stale handle may still take its lock, and
@@ -191,14 +185,13 @@ static VIP_RETURN open_parts(struct vipl_nic *nic, const char *device)
 
 int vipl_device_watch_forks(bool *handlers)
 {
-    *handlers = vipl_config_number("VIPL_ATFORK", 1, 0, 1) != 0;
+    *handlers = vipl_config_number("VIPL_ATFORK") != 0;
     return vipl_fork_watch(forget_parent, *handlers);
 }
 
 VIP_RETURN vipl_device_open(const char *device, void **handle)
 {
-    char level[16];
-    vipl_log_set_level_text(vipl_config_text("VIPL_LOG", level, sizeof(level)) ? level : NULL);
+    vipl_config_begin();
     bool handlers;
     vipl_barrier_prepare();
     int error = vipl_device_watch_forks(&handlers);

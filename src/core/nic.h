@@ -8,6 +8,7 @@
 #ifndef VIPL_CORE_NIC_H
 #define VIPL_CORE_NIC_H
 
+#include "base/config.h"
 #include "base/list.h"
 #include "core/backend.h"
 #include "core/mem.h"
@@ -19,8 +20,6 @@
 
 struct vipl_vi;
 struct vipl_cq;
-
-enum vipl_progress_mode { VIPL_PROGRESS_AUTO, VIPL_PROGRESS_INLINE, VIPL_PROGRESS_THREAD };
 
 /* From the pool; live while `handle` is set. What follows `quick` begins at zero, but for locks and lists. */
 struct vipl_nic {

@@ -68,6 +68,7 @@ void vipl_process_end(void);                  /* at once: no handler of the prog
 int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
 int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
 const char *vipl_environment(const char *name);
+const char *vipl_environment_at(unsigned i);            /* "NAME=VALUE"; NULL: there are no more */
 const char *vipl_trusted_environment(const char *name); /* NULL in a program with more rights than its user */
 const char *vipl_os_error(int error, char *text, size_t size); /* errno value to text */
 void vipl_print_error(const char *text, size_t length); /* to the standard error output; async-signal-safe */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/config_check.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
@@ -582,6 +583,7 @@ static bool has_clients(void)
 void vipl_server_run(struct vipl_arena *arena, int socket)
 {
     struct vipl_ready ready[READY];
+    vipl_config_is_checked();
     server.arena = arena;
     vipl_mutex_init(&server.lock, VIPL_RANK_SHARE);
     vipl_server_rights_init();

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/config_check.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 #include "share/client.h"
@@ -75,8 +76,7 @@ static void get_address(VIP_NET_ADDRESS *to, const struct vipl_call_address *fro
 VIP_RETURN vipl_share_open(const char *device, bool fork_handlers, void **nic)
 {
     struct vipl_call_open a = {.nic = NULL};
-    char level[16];
-    vipl_log_set_level_text(vipl_config_text("VIPL_LOG", level, sizeof(level)) ? level : NULL);
+    vipl_config_begin();
     if (device != NULL && strlen(device) >= sizeof(a.device)) {
         return VIP_ERROR_RESOURCE;
     }
@@ -86,7 +86,7 @@ VIP_RETURN vipl_share_open(const char *device, bool fork_handlers, void **nic)
         rc = call_OPEN(NULL, &a);
     }
     if (rc == VIP_SUCCESS) {
-        vipl_store_relaxed(restart_of(a.nic), vipl_config_number("VIPL_RESTART", 0, 0, 1));
+        vipl_store_relaxed(restart_of(a.nic), vipl_config_number("VIPL_RESTART"));
         *nic = a.nic;
     }
     return rc;

@@ -2,8 +2,6 @@
 /* The thread of a client that calls the handlers of shared objects, one after the other, in the order of the server's ring. */
 #include "share/client_events.h"
 
-#include <string.h>
-
 #include "base/config.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
@@ -74,12 +72,11 @@ static VIP_RETURN start_locked(struct vipl_arena *arena, unsigned number)
 
 VIP_RETURN vipl_share_events_start(void)
 {
-    char mode[16];
     struct vipl_arena *arena = vipl_share_arena();
     if (arena == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    if (vipl_config_text("VIPL_PROGRESS", mode, sizeof(mode)) && strcmp(mode, "inline") == 0) {
+    if (vipl_config_word("VIPL_PROGRESS") == VIPL_PROGRESS_INLINE) {
         return VIP_ERROR_NOT_SUPPORTED;
     }
     unsigned number = vipl_share_number();

@@ -22,11 +22,6 @@ enum {
     ATTEMPTS = 4, /* addresses may be taken in the server's program, which has others each time */
     TEXT = 24
 };
-#if UINTPTR_MAX > 0xFFFFFFFFu
-enum { HEAP_MIB = 1024, MOST_HEAP_MIB = 1 << 20 };
-#else
-enum { HEAP_MIB = 64, MOST_HEAP_MIB = 1024 };
-#endif
 
 /* What a server is started with. Of the sockets the client's ends come first. */
 struct beginning {
@@ -41,7 +36,7 @@ struct beginning {
 static int make_arena(struct beginning *b)
 {
     size_t own = sizeof(struct vipl_arena) + VIPL_SHARE_PAGE;
-    size_t heap = (size_t)vipl_config_number("VIPL_SHARED_MIB", HEAP_MIB, 1, MOST_HEAP_MIB) * MIB;
+    size_t heap = (size_t)vipl_config_number("VIPL_SHARED_MIB") * MIB;
     int error = vipl_shm_reserve(&b->shm, "vipl-shared", own + heap);
     if (error != 0) {
         return error;

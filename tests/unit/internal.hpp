@@ -14,12 +14,14 @@
 
 extern "C" {
 #include "base/config.h"
+#include "base/config_check.h"
 #include "base/handle.h"
 #include "base/iov.h"
 #include "base/list.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "base/pool.h"
+#include "base/settings.h"
 #include "core/backend.h"
 #include "core/backend_up.h"
 #include "core/connect.h"

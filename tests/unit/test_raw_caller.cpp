@@ -16,6 +16,9 @@
 
 using namespace unit;
 
+// robustness/stress/hostile_wire.hpp knows these as an attacker does, from the documents.
+static_assert(LO_VERSION == 6 && sizeof(lo_segment) == 16576, "hostile_wire.hpp: kVersion, kSegmentHead");
+
 namespace {
 
 /** What a case waits for, of another thread or the kernel; it comes within moments. */

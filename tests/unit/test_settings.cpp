@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <tuple>
 
 #include <unistd.h>
 
@@ -29,7 +30,9 @@ public:
     ~File()
     {
         unlink(path_);
-        for (const char *name : {"VIPL_CONFIG", "VIPL_UNIT", "VIPL_DEVICE", "VIPL_DEVICE_ALIASES"}) {
+        for (const char *name :
+             {"VIPL_CONFIG", "VIPL_UNIT", "VIPL_DEVICE", "VIPL_DEVICE_ALIASES", "VIPL_LINGER", "VIPL_LOG",
+              "VIPL_STRICT", "VIPL_TCP_PORTS", "VIPL_PROGRESS", "VIPL_LINGERS", "VIPL_COFFEE"}) {
             unsetenv(name);
         }
     }
@@ -118,24 +121,150 @@ TEST_CASE("a file that is not there sets nothing", "[config]")
     REQUIRE(text_of("VIPL_UNIT", false).empty());
 }
 
-TEST_CASE("what is not a number in range is logged, and the default taken", "[config]")
+TEST_CASE("what is not a number in range is the default", "[config]")
 {
     const File file("");
-    vipl_log_set_level(VIPL_LOG_ERROR);
-    for (const char *good : {"10", "0", "100", "0042"}) {
-        setenv("VIPL_UNIT", good, 1);
-        const std::string log = stderr_of(
-            [&] { REQUIRE(vipl_config_number("VIPL_UNIT", 5, 0, 100) == std::strtoul(good, nullptr, 10)); });
-        REQUIRE(log.empty());
+    for (const char *good : {"10", "0", "3600000", "0042"}) {
+        setenv("VIPL_LINGER", good, 1);
+        REQUIRE(vipl_config_number("VIPL_LINGER") == std::strtoul(good, nullptr, 10));
     }
-    for (const char *bad : {"", "x", "10x", "-1", "101", "0x10", "99999999999999999999999", "1.5",
-                            "-18446744073709551615", " -1", "10 "}) {
-        setenv("VIPL_UNIT", bad, 1);
-        const std::string log = stderr_of([&] { REQUIRE(vipl_config_number("VIPL_UNIT", 5, 0, 100) == 5); });
-        REQUIRE(log.find("VIPL_UNIT") != std::string::npos);
+    for (const char *bad : {"", "x", "10x", "-1", "3600001", "0x10", "99999999999999999999999", "1.5",
+                            "-18446744073709551615", " -1", "10 ", "+1", "18446744073709551617"}) {
+        setenv("VIPL_LINGER", bad, 1);
+        REQUIRE(vipl_config_number("VIPL_LINGER") == 5000);
     }
-    unsetenv("VIPL_UNIT");
-    REQUIRE(vipl_config_number("VIPL_UNIT", 5, 0, 100) == 5);
+    unsetenv("VIPL_LINGER");
+    REQUIRE(vipl_config_number("VIPL_LINGER") == 5000);
+}
+
+TEST_CASE("a range has two numbers, in order", "[config]")
+{
+    const File file("");
+    std::uint32_t first = 0, last = 0;
+    for (const char *bad :
+         {"", "-", "1", "1-", "-1", "2-1", "0-5", "1-65536", "1-2-3", "a-b", "1 - 2", "1-2 "}) {
+        setenv("VIPL_TCP_PORTS", bad, 1);
+        vipl_config_range("VIPL_TCP_PORTS", &first, &last);
+        REQUIRE(first == 18514);
+        REQUIRE(last == 18769);
+    }
+    for (const auto &[good, from, to] :
+         {std::tuple{"1-65535", 1U, 65535U}, std::tuple{"7174-7174", 7174U, 7174U}}) {
+        setenv("VIPL_TCP_PORTS", good, 1);
+        vipl_config_range("VIPL_TCP_PORTS", &first, &last);
+        REQUIRE(first == from);
+        REQUIRE(last == to);
+    }
+}
+
+TEST_CASE("one of several words, or the first of them", "[config]")
+{
+    const File file("");
+    const std::pair<const char *, unsigned> words[] = {
+        {"auto", 0},    {"inline", 1}, {"thread", 2},      {"", 0},
+        {"threads", 0}, {"inlin", 0},  {"auto inline", 0}, {"Thread", 0}};
+    for (const auto &[word, which] : words) {
+        setenv("VIPL_PROGRESS", word, 1);
+        REQUIRE(vipl_config_word("VIPL_PROGRESS") == which);
+    }
+    unsetenv("VIPL_PROGRESS");
+    REQUIRE(vipl_config_word("VIPL_PROGRESS") == VIPL_PROGRESS_AUTO);
+}
+
+/* --- what is wrong is named --- */
+
+namespace {
+
+/** What opening a device says of the settings: lines, without what the log puts in front of each. */
+std::string complaints()
+{
+    std::string text = stderr_of([] { vipl_config_begin(); });
+    for (std::size_t at; (at = text.find("vipl[")) != std::string::npos;) {
+        text.erase(at, text.find("error: ", at) + 7 - at);
+    }
+    return text;
+}
+
+} // namespace
+
+TEST_CASE("a value that is not allowed is named once, with what is allowed", "[config]")
+{
+    const File file("");
+    setenv("VIPL_LINGER", "soon", 1);
+    CHECK(complaints() == "VIPL_LINGER=soon is not a number from 0 to 3600000: the default is used\n");
+    CHECK(complaints().empty());
+    setenv("VIPL_LINGER", "4000000", 1);
+    setenv("VIPL_PROGRESS", "yes", 1);
+    setenv("VIPL_STRICT", "cq, all", 1);
+    setenv("VIPL_TCP_PORTS", "7000", 1);
+    const std::string all = complaints();
+    CHECK(std::count(all.begin(), all.end(), '\n') == 4);
+    for (const char *line :
+         {"VIPL_LINGER=4000000 is not a number from 0 to 3600000: the default is used\n",
+          "VIPL_PROGRESS=yes is not auto, inline or thread: the default is used\n",
+          "VIPL_STRICT=cq, all is not a list of cq: the default is used\n",
+          "VIPL_TCP_PORTS=7000 is not first-last, of numbers from 1 to 65535: the default is used\n"}) {
+        CAPTURE(all, line);
+        CHECK(all.find(line) != std::string::npos);
+    }
+    setenv("VIPL_LINGER", "100", 1);
+    CHECK(complaints().empty());
+}
+
+TEST_CASE("a name that is no setting is named, with the one that it is like", "[config]")
+{
+    const File file("");
+    setenv("VIPL_LINGERS", "1", 1);
+    CHECK(complaints() == "VIPL_LINGERS is no setting: is VIPL_LINGER meant?\n");
+    unsetenv("VIPL_LINGERS");
+    setenv("VIPL_COFFEE", "1", 1);
+    CHECK(complaints() == "VIPL_COFFEE is no setting: docs/settings.md has them all\n");
+    setenv("VIPL_TEST_DEVICE", "1", 1); // of the tests
+    CHECK(complaints().empty());
+    unsetenv("VIPL_TEST_DEVICE");
+}
+
+TEST_CASE("of the file's lines those are named that say nothing", "[config]")
+{
+    const File file("# no\n\n \t\nVIPL_RESTART = 1 # yes\nVIPL_RESTRAT = 1\n= 5\nnonsense\nVIPL_SERVER = "
+                    "/x\nVIPL_ATFORK = 2\n");
+    std::string all = complaints();
+    const std::string path = std::getenv("VIPL_CONFIG");
+    for (std::size_t at; (at = all.find(path)) != std::string::npos;) {
+        all.replace(at, path.size(), "F");
+    }
+    CHECK(all == "F:5: VIPL_RESTRAT is no setting: is VIPL_RESTART meant?\n"
+                 "F:6: this is not NAME = value\n"
+                 "F:7: this is not NAME = value\n"
+                 "F:8: VIPL_SERVER is read from the environment only\n"
+                 "F:9: VIPL_ATFORK=2 is not a number from 0 to 1: the default is used\n");
+    CHECK(complaints().empty());
+}
+
+TEST_CASE("a file that was asked for and is not there is named", "[config]")
+{
+    const File file("");
+    setenv("VIPL_CONFIG", "/nonexistent/a", 1);
+    CHECK(complaints() == "VIPL_CONFIG=/nonexistent/a cannot be read: No such file or directory\n");
+    setenv("VIPL_CONFIG", "/tmp", 1);
+    CHECK(complaints() == "VIPL_CONFIG=/tmp cannot be read: Is a directory\n");
+    unsetenv("VIPL_CONFIG");
+    CHECK(complaints().empty());
+}
+
+TEST_CASE("each setting is found, and the default of each is allowed", "[config]")
+{
+    for (const char *name : {"VIPL_LINGER", "VIPL_TCP_PORTS", "VIPL_LOG", "VIPL_STRICT", "VIPL_DEVICE"}) {
+        const vipl_setting *setting = vipl_setting_find(name);
+        REQUIRE(setting != nullptr);
+        CHECK(std::string(setting->name) == name);
+        CHECK(vipl_setting_like(name) == setting);
+    }
+    CHECK(vipl_setting_find("VIPL_LINGE") == nullptr);
+    CHECK(vipl_setting_like("VIPL_LINGE") == vipl_setting_find("VIPL_LINGER"));
+    CHECK(vipl_setting_like("VIPL_TCP_PROTS") == vipl_setting_find("VIPL_TCP_PORTS"));
+    CHECK(vipl_setting_like("VIPL_") == nullptr);
+    CHECK(vipl_setting_like(std::string(5000, 'x').c_str()) == nullptr);
 }
 
 TEST_CASE("a list has its words, whole", "[config]")
@@ -152,10 +281,16 @@ TEST_CASE("a list has its words, whole", "[config]")
 
 TEST_CASE("the log says what its level lets through", "[log]")
 {
+    const File file("");
     const std::pair<const char *, int> levels[] = {{"off", 0},   {"error", 1},    {"info", 2}, {"debug", 3},
                                                    {nullptr, 1}, {"nonsense", 1}, {"", 1}};
     for (const auto &[name, lines] : levels) {
-        vipl_log_set_level_text(name);
+        if (name == nullptr) {
+            unsetenv("VIPL_LOG");
+        } else {
+            setenv("VIPL_LOG", name, 1);
+        }
+        stderr_of([] { vipl_config_begin(); });
         const std::string log = stderr_of([] {
             vipl_log(VIPL_LOG_ERROR, "first %d", 1);
             vipl_log(VIPL_LOG_INFO, "second");

@@ -60,18 +60,10 @@ static void lo_abandon(void)
 
 static const uint8_t host_address[6] = {127, 0, 0, 1, 0, 0}; /* IPv4 and two zero bytes: programs expect 6 */
 
-static enum lo_rendezvous pull_setting(void)
-{
-    char text[16];
-    vipl_config_text("VIPL_LOOPBACK_PULL", text, sizeof(text));
-    if (strcmp(text, "on") == 0) {
-        return LO_RENDEZVOUS_ON;
-    }
-    return strcmp(text, "off") == 0 ? LO_RENDEZVOUS_OFF : LO_RENDEZVOUS_AUTO;
-}
-
 static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_be_nic **out)
 {
+    static const enum lo_rendezvous pull[] = {LO_RENDEZVOUS_AUTO, LO_RENDEZVOUS_ON,
+                                              LO_RENDEZVOUS_OFF}; /* as the words of the setting */
     if (device[0] != '\0') { /* there is one loopback device, without instances */
         return VIP_ERROR_RESOURCE;
     }
@@ -84,11 +76,11 @@ static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_
     vipl_lo_quick_rest(be);
     be->core = nic;
     be->exports.fd = -1;
-    be->settings_rendezvous = pull_setting();
-    be->settings_inline = vipl_config_number("VIPL_LOOPBACK_INLINE", 4096, 0, 16384);
+    be->settings_rendezvous = pull[vipl_config_word("VIPL_LOOPBACK_PULL")];
+    be->settings_inline = vipl_config_number("VIPL_LOOPBACK_INLINE");
     be->settings_inline_shown =
         be->settings_inline < MOST_INLINE_SHOWN ? be->settings_inline : MOST_INLINE_SHOWN;
-    be->settings_ring = vipl_config_number("VIPL_LOOPBACK_RING", 262144, 65536, 16777216);
+    be->settings_ring = vipl_config_number("VIPL_LOOPBACK_RING");
     be->address.host_len = sizeof(host_address);
     memcpy(be->address.host, host_address, sizeof(host_address));
     vipl_mutex_lock(&vipl_lo_registry.lock);

@@ -415,7 +415,7 @@ static int power_up_locked(void)
                                       .frames = 2048,
                                       .mtu = 9000,
                                       .mac = {0x02, 'V', 'I', 0, 0, 1},
-                                      .seed = vipl_config_number("VIPL_RNIC_SEED", 1, 0, UINT32_MAX)};
+                                      .seed = vipl_config_number("VIPL_RNIC_SEED")};
     inproc.area_bytes = rnic_card_bytes(&config);
     inproc.area = vipl_reserve(inproc.area_bytes);
     if (inproc.area == NULL) {

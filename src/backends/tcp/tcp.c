@@ -18,51 +18,24 @@
 
 /* --- settings --- */
 
-/* Below the ports that systems hand out by themselves. */
-enum { FIRST_PORT = 18514, PORTS = 256 };
-
 static void read_ports(struct tcp_settings *settings)
 {
-    char text[32];
-    unsigned first;
-    unsigned last;
-    char rest;
-    settings->first_port = FIRST_PORT;
-    settings->ports = PORTS;
-    if (!vipl_config_text("VIPL_TCP_PORTS", text, sizeof(text))) {
-        return;
-    }
-    if (sscanf(text, "%5u-%5u%c", &first, &last, &rest) == 2 && first > 0 && last <= 65535 && last >= first) {
-        settings->first_port = first;
-        settings->ports = last - first + 1;
-    } else {
-        vipl_log(VIPL_LOG_ERROR, "VIPL_TCP_PORTS: \"%s\" is not first-last", text);
-    }
-}
-
-static uint32_t read_crc(void)
-{
-    char text[8];
-    if (!vipl_config_text("VIPL_MPA_CRC", text, sizeof(text)) || strcmp(text, "auto") == 0) {
-        return TCP_CRC_AUTO;
-    }
-    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0) {
-        vipl_log(VIPL_LOG_ERROR, "VIPL_MPA_CRC: \"%s\" is not auto, on or off", text);
-        return TCP_CRC_AUTO;
-    }
-    return strcmp(text, "on") == 0 ? TCP_CRC_ON : TCP_CRC_OFF;
+    uint32_t last;
+    vipl_config_range("VIPL_TCP_PORTS", &settings->first_port, &last);
+    settings->ports = last - settings->first_port + 1;
+    settings->probes = settings->ports < TCP_PROBES ? settings->ports : TCP_PROBES;
 }
 
 static void read_settings(struct tcp_settings *settings)
 {
+    static const uint32_t crc[] = {TCP_CRC_AUTO, TCP_CRC_ON, TCP_CRC_OFF}; /* as the words of the setting */
     read_ports(settings);
-    settings->probes = settings->ports < TCP_PROBES ? settings->ports : TCP_PROBES;
-    settings->crc = read_crc();
-    settings->handshake_ms = vipl_config_number("VIPL_TCP_HANDSHAKE_MS", 10000, 10, 600000);
-    settings->half_open = vipl_config_number("VIPL_TCP_HALF_OPEN", 256, 1, 65536);
-    settings->tuning.idle_ms = vipl_config_number("VIPL_TCP_IDLE_MS", 10000, 1000, 86400000);
-    settings->tuning.timeout_ms = vipl_config_number("VIPL_TCP_TIMEOUT_MS", 20000, 1000, 86400000);
-    settings->tuning.buffer = vipl_config_number("VIPL_TCP_BUFFER", 0, 0, 1u << 30);
+    settings->crc = crc[vipl_config_word("VIPL_MPA_CRC")];
+    settings->handshake_ms = vipl_config_number("VIPL_TCP_HANDSHAKE_MS");
+    settings->half_open = vipl_config_number("VIPL_TCP_HALF_OPEN");
+    settings->tuning.idle_ms = vipl_config_number("VIPL_TCP_IDLE_MS");
+    settings->tuning.timeout_ms = vipl_config_number("VIPL_TCP_TIMEOUT_MS");
+    settings->tuning.buffer = vipl_config_number("VIPL_TCP_BUFFER");
 }
 
 /* --- addresses and names --- */

@@ -42,6 +42,13 @@ const char *vipl_environment(const char *name)
     return getenv(name);
 }
 
+extern char **environ; /* POSIX has a program declare it */
+
+const char *vipl_environment_at(unsigned i)
+{
+    return environ == NULL ? NULL : environ[i];
+}
+
 const char *vipl_os_error(int error, char *text, size_t size)
 {
     if (strerror_r(error, text, size) != 0) {

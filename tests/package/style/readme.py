@@ -15,11 +15,11 @@ def text_of(path):
 
 
 def settings_in(*tops):
-    """Every name of a setting that a source file below the folders asks for."""
+    """Every name of a setting that a source file below the folders asks for; the table of them does not."""
     found = set()
     for top in tops:
         for folder, _, files in os.walk(os.path.join(root, top)):
-            for name in (name for name in files if name.endswith(('.c', '.h', '.cpp', '.hpp'))):
+            for name in (name for name in files if name.endswith(('.c', '.h', '.cpp', '.hpp')) and name != 'settings.c'):
                 found |= set(re.findall(r'"(VIPL_[A-Z_]+)"', text_of(os.path.join(folder, name))))
     return found
 
@@ -42,8 +42,11 @@ for path in re.findall(r'^\| `([\w./-]+)` \|', tree, re.M):
 library, _, tests = text_of('docs/settings.md').partition('## Settings of the tests')
 named = set(re.findall(r'^\| `(VIPL_[A-Z_]+)` \|', library, re.M))
 named_for_tests = set(re.findall(r'`(VIPL_[A-Z_]+)`', tests))
-read = settings_in('src')
+read = {name for name in settings_in('src') if not name.startswith(('VIPL_TEST_', 'VIPL_STRESS_'))}
 read_by_tests = {name for name in settings_in('tests') if name.startswith(('VIPL_TEST_', 'VIPL_STRESS_'))}
+table = set(re.findall(r'"(VIPL_[A-Z_]+)"', text_of('src/base/settings.c')))
+for wrong in sorted(named ^ table):
+    errors.append('docs/settings.md and src/base/settings.c do not both have ' + wrong)
 for missing in sorted((read - named) | (read_by_tests - named_for_tests)):
     errors.append('docs/settings.md: a setting is not described: ' + missing)
 for stray in sorted((named - read) | (named_for_tests - read_by_tests)):

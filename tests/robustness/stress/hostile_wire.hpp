@@ -236,7 +236,7 @@ inline void lie_about(const Bytes &request, int claims, Random &random)
     }
 }
 
-constexpr size_t kSegmentHead = 64 + 2 * 1024 * 4, kRingHead = 3 * 64 + 256 * 4, kSlot = 64;
+constexpr size_t kSegmentHead = 64 + 2 * 4096 + 2 * (64 + 4096), kRingHead = 3 * 64 + 256 * 4, kSlot = 64;
 
 /** Write nonsense into the rings of a shared segment, and heads of messages that pretend to be there. */
 inline void scribble(int segment, Random &random)

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* What is wrong with the settings. */
+#include "base/config_check.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "os/os.h"
+#include "os/os_atomic.h"
+
+enum { LINE = 256, MOST_SAID = 64 };
+
+static uint32_t said[MOST_SAID]; /* atomic: hashes of what was said; 0: nothing yet */
+static uint32_t all_said;        /* atomic */
+
+void vipl_config_is_checked(void)
+{
+    vipl_store_relaxed(&all_said, 1);
+}
+
+static uint32_t hash_of(const char *text)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    while (*text != '\0') {
+        hash = (hash ^ (unsigned char)*text++) * 16777619u;
+    }
+    return hash == 0 ? 1 : hash;
+}
+
+/* True: it was not said before. */
+static bool is_new(const char *text)
+{
+    uint32_t hash = hash_of(text);
+    for (unsigned i = 0; i < MOST_SAID; i++) {
+        if (vipl_load_relaxed(&said[i]) == 0 && vipl_compare_exchange(&said[i], 0, hash)) {
+            return true;
+        }
+        if (vipl_load_relaxed(&said[i]) == hash) {
+            return false;
+        }
+    }
+    return false;
+}
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+    char text[LINE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (is_new(text)) {
+        vipl_log(VIPL_LOG_ERROR, "%s", text);
+    }
+}
+
+/* `where`: in front of the text. */
+static void check_name(const char *where, const char *name)
+{
+    const struct vipl_setting *like = vipl_setting_like(name);
+    if (like != NULL) {
+        say("%s%s is no setting: is %s meant?", where, name, like->name);
+    } else {
+        say("%s%s is no setting: docs/settings.md has them all", where, name);
+    }
+}
+
+static void check_value(const char *where, const struct vipl_setting *setting, const char *value)
+{
+    char allowed[LINE / 2];
+    if (!vipl_setting_allows(setting, value)) {
+        vipl_setting_describe(setting, allowed, sizeof(allowed));
+        say("%s%s=%s is not %s: the default is used", where, setting->name, value, allowed);
+    }
+}
+
+/* --- the environment --- */
+
+static bool begins_with(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/* "NAME=VALUE" */
+static void check_variable(const char *variable)
+{
+    char name[LINE / 4];
+    size_t length = strcspn(variable, "=");
+    bool ours = begins_with(variable, "VIPL_") && !begins_with(variable, "VIPL_TEST_") &&
+                !begins_with(variable, "VIPL_STRESS_");
+    if (!ours || length >= sizeof(name) || variable[length] == '\0') {
+        return;
+    }
+    memcpy(name, variable, length);
+    name[length] = '\0';
+    const struct vipl_setting *setting = vipl_setting_find(name);
+    if (setting == NULL) {
+        check_name("", name);
+    } else {
+        check_value("", setting, variable + length + 1);
+    }
+}
+
+/* --- the file --- */
+
+static void check_line(const char *path, unsigned number, char *line)
+{
+    char where[LINE / 2];
+    char *name;
+    char *value;
+    snprintf(where, sizeof(where), "%s:%u: ", path, number);
+    switch (vipl_config_split(line, &name, &value)) {
+    case VIPL_CONFIG_LINE_EMPTY:
+        return;
+    case VIPL_CONFIG_LINE_BAD:
+        say("%sthis is not NAME = value", where);
+        return;
+    case VIPL_CONFIG_LINE_SETTING:
+        break;
+    }
+    const struct vipl_setting *setting = vipl_setting_find(name);
+    if (setting == NULL) {
+        check_name(where, name);
+    } else if (setting->environment_only) {
+        say("%s%s is read from the environment only", where, name);
+    } else {
+        check_value(where, setting, value);
+    }
+}
+
+static void check_file(void)
+{
+    const char *path = vipl_config_path();
+    char text[LINE / 2];
+    char line[VIPL_CONFIG_LINE_BYTES];
+    FILE *file = fopen(path, "re");
+    bool is_asked_for = vipl_environment("VIPL_CONFIG") != NULL;
+    for (unsigned number = 1; file != NULL && fgets(line, sizeof(line), file) != NULL; number++) {
+        check_line(path, number, line);
+    }
+    if ((file == NULL && is_asked_for) || (file != NULL && ferror(file) != 0)) {
+        int error = errno;
+        say("VIPL_CONFIG=%s cannot be read: %s", path, vipl_os_error(error, text, sizeof(text)));
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+static void check_all(void)
+{
+    const char *variable;
+    for (unsigned i = 0; (variable = vipl_environment_at(i)) != NULL; i++) {
+        check_variable(variable);
+    }
+    check_file();
+}
+
+void vipl_config_begin(void)
+{
+    static const enum vipl_log_level levels[] = {VIPL_LOG_ERROR, VIPL_LOG_INFO, VIPL_LOG_DEBUG,
+                                                 VIPL_LOG_OFF}; /* as the words of the setting */
+    vipl_log_set_level(levels[vipl_config_word("VIPL_LOG")]);
+    if (vipl_load_relaxed(&all_said) == 0) {
+        check_all();
+    }
+}
