@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* An address out of names: a hash (FNV-1a, its bits spread), of which 46 bits are used. */
+/* An address out of names: a hash, its bits spread, of which 46 bits are used. */
 #include "adapter/mac.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "os/os.h"
 
 enum { MOST_HOST = 256, MOST_ID = 64 };
@@ -12,11 +13,7 @@ enum { MOST_HOST = 256, MOST_ID = 64 };
 /* With its end, so that two texts do not run into each other. */
 static uint64_t add_text(uint64_t hash, const char *text)
 {
-    const uint64_t prime = UINT64_C(0x100000001B3);
-    do {
-        hash = (hash ^ (uint8_t)*text) * prime;
-    } while (*text++ != '\0');
-    return hash;
+    return vipl_hash(hash, text, strlen(text) + 1);
 }
 
 static uint64_t spread(uint64_t hash)
@@ -35,8 +32,7 @@ void rnic_mac_of(const char *machine, uint32_t user, const char *name, uint8_t m
 {
     char number[16];
     (void)snprintf(number, sizeof(number), "%lu", (unsigned long)user);
-    uint64_t hash = UINT64_C(0xCBF29CE484222325);
-    hash = spread(add_text(add_text(add_text(hash, machine), number), name));
+    uint64_t hash = spread(add_text(add_text(add_text(VIPL_HASH_OF_NOTHING, machine), number), name));
     for (int i = 0; i < RNIC_MAC_BYTES; i++) {
         mac[i] = (uint8_t)(hash >> 8 * i);
     }

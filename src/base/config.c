@@ -111,12 +111,5 @@ unsigned vipl_config_word(const char *name)
 bool vipl_config_has_word(const char *name, const char *word)
 {
     char text[256];
-    char *save = NULL;
-    vipl_config_text(name, text, sizeof(text));
-    for (char *w = strtok_r(text, ", ", &save); w != NULL; w = strtok_r(NULL, ", ", &save)) {
-        if (strcmp(w, word) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return vipl_config_text(name, text, sizeof(text)) && vipl_setting_lists(text, word);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "os/os.h"
@@ -23,19 +24,10 @@ void vipl_config_is_checked(void)
     vipl_store_relaxed(&all_said, 1);
 }
 
-static uint32_t hash_of(const char *text)
-{
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    while (*text != '\0') {
-        hash = (hash ^ (unsigned char)*text++) * 16777619u;
-    }
-    return hash == 0 ? 1 : hash;
-}
-
-/* True: it was not said before. */
+/* True: it was not said before. What there is no room for counts as new each time. */
 static bool is_new(const char *text)
 {
-    uint32_t hash = hash_of(text);
+    uint32_t hash = (uint32_t)vipl_hash(VIPL_HASH_OF_NOTHING, text, strlen(text)) | 1;
     for (unsigned i = 0; i < MOST_SAID; i++) {
         if (vipl_load_relaxed(&said[i]) == 0 && vipl_compare_exchange(&said[i], 0, hash)) {
             return true;
@@ -44,7 +36,7 @@ static bool is_new(const char *text)
             return false;
         }
     }
-    return false;
+    return true;
 }
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)

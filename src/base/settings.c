@@ -195,6 +195,18 @@ bool vipl_setting_word(const struct vipl_setting *setting, const char *value, un
     return find_word(setting, value, strlen(value), which);
 }
 
+bool vipl_setting_lists(const char *value, const char *word)
+{
+    size_t n;
+    while ((value = next_word(value, ", ", &n)) != NULL) {
+        if (n == strlen(word) && memcmp(value, word, n) == 0) {
+            return true;
+        }
+        value += n;
+    }
+    return false;
+}
+
 static bool allows_words(const struct vipl_setting *setting, const char *value)
 {
     unsigned which;

@@ -36,6 +36,7 @@ bool vipl_setting_number(const struct vipl_setting *setting, const char *value, 
 bool vipl_setting_range(const struct vipl_setting *setting, const char *value, uint32_t *first,
                         uint32_t *last);
 bool vipl_setting_word(const struct vipl_setting *setting, const char *value, unsigned *which);
+bool vipl_setting_lists(const char *value, const char *word); /* of WORDS: whether that one is among them */
 bool vipl_setting_allows(const struct vipl_setting *setting, const char *value);
 /* What is allowed, as words of a sentence: "a number from 0 to 5". */
 void vipl_setting_describe(const struct vipl_setting *setting, char *text, size_t size);

@@ -108,19 +108,37 @@ int vipl_lo_own_exports(struct vipl_be_nic *be)
 
 /* --- waiting for peers --- */
 
-/* Whether the peer's words show an access that began under another epoch than this one; and in *plain, whether one may be under way that
- * they do not show yet. */
-static bool show_access(const struct lo_link *link, uint32_t epoch, bool *plain)
+/* How many words the peer says that its sessions use, of those that there are. */
+static uint32_t words_of(const struct lo_link *link, struct lo_accesses **accesses)
 {
-    struct lo_accesses *accesses = &link->segment->accesses[1 - link->side];
-    uint32_t used = vipl_load_ordered(&accesses->used); /* pairs with vipl_lo_session_open() */
-    bool shown = false;
-    for (uint32_t i = 0; i < used && i < LO_ACCESSES; i++) {
-        uint32_t word = vipl_load_ordered(lo_access_word(accesses, i)); /* pairs with direct.c */
-        *plain |= word != 0;
-        shown |= (word & 1) != 0 && word != lo_access_under(epoch);
+    *accesses = &link->segment->accesses[1 - link->side];
+    uint32_t used = vipl_load_ordered(&(*accesses)->used); /* pairs with take_access_word() */
+    return used < LO_ACCESSES ? used : LO_ACCESSES;
+}
+
+/* Whether a session of the peer's may have begun an access that its word does not show yet. */
+static bool begins_plainly(const struct lo_link *link)
+{
+    struct lo_accesses *accesses;
+    uint32_t used = words_of(link, &accesses);
+    bool plainly = false;
+    for (uint32_t i = 0; i < used && !plainly; i++) {
+        plainly = vipl_load_ordered(lo_access_word(accesses, i)) != 0; /* pairs with direct.c */
     }
-    return shown;
+    return plainly;
+}
+
+/* Whether one shows an access that began under another epoch than this one. */
+static bool is_inside(const struct lo_link *link, uint32_t epoch)
+{
+    struct lo_accesses *accesses;
+    uint32_t used = words_of(link, &accesses);
+    bool inside = false;
+    for (uint32_t i = 0; i < used && !inside; i++) {
+        uint32_t word = vipl_load_ordered(lo_access_word(accesses, i)); /* pairs with direct.c */
+        inside = (word & 1) != 0 && word != lo_access_under(epoch);
+    }
+    return inside;
 }
 
 /* A peer that has gone writes no more: its socket is closed after the last of its threads has ended. rx is held. */
@@ -132,8 +150,7 @@ static bool has_gone(const struct lo_link *link)
 /* One look at a link. *inside: it is to be looked at again. False: it has been waited for long enough. rx is held. */
 static bool look_at(struct lo_link *link, uint32_t epoch, uint64_t waited_ns, bool *inside)
 {
-    bool plain = false;
-    if (!show_access(link, epoch, &plain) || has_gone(link)) {
+    if (!is_inside(link, epoch) || has_gone(link)) {
         link->stuck = false;
         return true;
     }
@@ -162,17 +179,17 @@ static struct lo_link *next_link(struct lo_remote *remote, const struct lo_link 
 }
 
 /* What peers have begun, the words show from now on. */
-static void make_accesses_seen(struct lo_remote *remote, const struct lo_link *only, uint32_t epoch)
+static void make_accesses_seen(struct lo_remote *remote, const struct lo_link *only)
 {
     struct vipl_list *at = &remote->links;
     struct lo_link *link;
-    bool plain = false;
+    bool plainly = false;
     vipl_biased_lock(&remote->rx);
-    while ((link = next_link(remote, only, &at)) != NULL) {
-        show_access(link, epoch, &plain);
+    while (!plainly && (link = next_link(remote, only, &at)) != NULL) {
+        plainly = begins_plainly(link);
     }
     vipl_biased_unlock(&remote->rx);
-    if (plain && !vipl_barrier_in_all()) {
+    if (plainly && !vipl_barrier_in_all()) {
         vipl_poll(NULL, 0, 1, NULL); /* no processor keeps a store back that long */
     }
 }
@@ -209,7 +226,7 @@ static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
     }
     uint32_t epoch = vipl_load_relaxed(&exports->epoch) + 1;
     vipl_store_ordered(&exports->epoch, epoch); /* pairs with direct.c */
-    make_accesses_seen(remote, only, epoch);
+    make_accesses_seen(remote, only);
     return wait_for_peers(remote, only, epoch);
 }
 

@@ -10,6 +10,7 @@
 #include "backends/loopback/offers.h"
 #include "backends/loopback/request.h"
 #include "base/deadline.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
@@ -25,11 +26,7 @@ enum {
 
 uint64_t vipl_lo_hash_of(const struct vipl_address *address)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
-    for (unsigned i = 0; i < address->disc_len; i++) {
-        h = (h ^ address->disc[i]) * 0x100000001b3u;
-    }
-    return h;
+    return vipl_hash(VIPL_HASH_OF_NOTHING, address->disc, address->disc_len);
 }
 
 void vipl_lo_name_begin(struct lo_name *name, uint32_t user, char kind, uint64_t hash)

@@ -94,18 +94,25 @@ static void count_gone(struct tcp_burst *burst)
     }
 }
 
-/* What the system has, it sends. */
-static void push(struct tcp_conn *conn)
+void vipl_tcp_burst_pushed(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
     if (tx->stays) {
-        vipl_socket_push(conn->fd);
         tx->stays = false;
         count_gone(tx->burst);
     }
 }
 
-/* `more`: something follows at once, and the system may keep this until then. There are no sends in it. */
+/* What the system has, it sends. */
+static void push(struct tcp_conn *conn)
+{
+    if (conn->tx.stays) {
+        vipl_socket_push(conn->fd);
+        vipl_tcp_burst_pushed(conn);
+    }
+}
+
+/* `more`: something follows at once, and the system may keep this until then; only if no send ends in it. */
 static bool flush(struct tcp_conn *conn, bool more)
 {
     struct tcp_sending *tx = &conn->tx;
@@ -132,7 +139,8 @@ static bool flush(struct tcp_conn *conn, bool more)
     }
     if (!tx->stays) {
         count_gone(burst);
-    } else if (more && burst->left == burst->bytes) {
+    } else if (more &&
+               burst->left == burst->bytes) { /* no send ends in it, so nothing is to be counted later */
         burst->left = burst->bytes = 0;
     }
     return burst->bytes == 0;
@@ -147,14 +155,6 @@ bool vipl_tcp_burst_precede(struct tcp_conn *conn)
 {
     const struct tcp_burst *burst = conn->tx.burst;
     return flush(conn, burst != NULL && burst->sends == burst->gone);
-}
-
-void vipl_tcp_burst_pushed(struct tcp_conn *conn)
-{
-    if (conn->tx.stays) {
-        conn->tx.stays = false;
-        count_gone(conn->tx.burst);
-    }
 }
 
 bool vipl_tcp_burst_leave(struct tcp_conn *conn)
