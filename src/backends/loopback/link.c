@@ -197,6 +197,18 @@ static void map_exports(struct lo_link *link, int exports_fd)
     vipl_fd_close(exports_fd);
 }
 
+/* Polls and sleepers see the link from now on; rx is held. */
+static void put_in_use(struct lo_remote *remote, struct lo_link *link)
+{
+    vipl_list_append(&remote->links, &link->link);
+    vipl_store_relaxed(&remote->link_count, remote->link_count + 1);
+    vipl_lo_quick_stir(remote->be);
+    vipl_biased_allow(&remote->rx);
+    if (remote->waiting_threads > 0) {
+        (void)vipl_lo_ring_mark_asleep(&link->in); /* nothing has been sent yet */
+    }
+}
+
 /* Puts a finished link to work; on failure it is freed and fd stays the caller's. */
 static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link, int fd, uint32_t slots)
 {
@@ -206,27 +218,23 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     set_up_ring(&link->in, link->segment, slots, 1 - link->side);
     vipl_pollset_remove(&remote->setup, fd); /* where it was watched until now */
     int error = vipl_local_peer(fd, &link->pid, &user);
-    if (error == 0) {
-        error = vipl_pollset_add(&remote->set, fd, &link->source);
-    }
-    if (error != 0) {
-        vipl_log_os("setting up a link to another process", error);
-        link_free(link);
-        return NULL;
-    }
     link->source.fd = fd;
     link->takes_part = vipl_barrier_take_part() && vipl_barrier_in_all();
     vipl_store_release(&link->in.shared->sleeps_properly,
                        link->takes_part ? 1 : 0); /* pairs with vipl_lo_ring_rely() */
     vipl_biased_lock(&remote->rx);
-    vipl_list_append(&remote->links, &link->link);
-    vipl_store_relaxed(&remote->link_count, remote->link_count + 1);
-    vipl_lo_quick_stir(remote->be);
-    vipl_biased_allow(&remote->rx);
-    if (remote->waiting_threads > 0) {
-        (void)vipl_lo_ring_mark_asleep(&link->in); /* nothing has been sent yet */
+    if (error == 0) { /* the last: another thread may get an event of it at once */
+        error = vipl_pollset_add(&remote->set, fd, &link->source);
+    }
+    if (error == 0) {
+        put_in_use(remote, link);
     }
     vipl_biased_unlock(&remote->rx);
+    if (error != 0) {
+        vipl_log_os("setting up a link to another process", error);
+        link_free(link);
+        return NULL;
+    }
     return link;
 }
 
