@@ -199,7 +199,8 @@ TEST_CASE("threads register and deregister with a device that reuses handles at 
         for (int i = 0; i < 500; ++i) {
             VIP_MEM_HANDLE handle = 0;
             if (enter(card, &handle) == VIP_SUCCESS) {
-                vipl_up_recv_lock(vi_of(vi)); // as look-ups do
+                vipl_up_recv_lock(vi_of(vi)); // as look-ups do: else the table may go during one
+                vipl_queue_reads(&vi_of(vi)->recv);
                 const bool found = covers(card, handle);
                 vipl_up_recv_unlock(vi_of(vi));
                 EXPECT(found);
