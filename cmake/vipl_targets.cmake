@@ -11,12 +11,16 @@ endif()
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
-# 64-bit atomics live in libatomic on some 32-bit CPUs (powerpc, mips, m68k).
+# Some atomics live in libatomic: of 64 bits on some 32-bit CPUs (powerpc, mips, m68k), of 8 bits on riscv64 with older compilers.
 set(vipl_atomics_source "
     #include <stdatomic.h>
     #include <stdint.h>
     static _Atomic uint64_t word;
-    int main(void) { return (int)atomic_fetch_add(&word, 1) + (int)atomic_exchange(&word, 2); }")
+    static _Atomic uint8_t byte;
+    int main(void)
+    {
+        return (int)atomic_fetch_add(&word, 1) + (int)atomic_exchange(&word, 2) + (int)atomic_exchange(&byte, 1);
+    }")
 check_c_source_compiles("${vipl_atomics_source}" VIPL_ATOMICS_BUILT_IN)
 set(vipl_private_libraries Threads::Threads)
 if(NOT VIPL_ATOMICS_BUILT_IN)
@@ -24,7 +28,7 @@ if(NOT VIPL_ATOMICS_BUILT_IN)
     check_c_source_compiles("${vipl_atomics_source}" VIPL_ATOMICS_IN_LIBATOMIC)
     unset(CMAKE_REQUIRED_LIBRARIES)
     if(NOT VIPL_ATOMICS_IN_LIBATOMIC)
-        message(FATAL_ERROR "No 64-bit atomics, neither in the compiler nor in libatomic")
+        message(FATAL_ERROR "No atomics of 8 and 64 bits, neither in the compiler nor in libatomic")
     endif()
     list(APPEND vipl_private_libraries atomic)
 endif()
@@ -162,6 +166,35 @@ macro(vipl_backend name)
     endif()
 endmacro()
 
+# vipl_build_options(<variable>): what VipxBuildOptions() returns.
+function(vipl_build_options variable)
+    string(REPLACE ";" "," devices "${vipl_backend_names}")
+    set(words devices=${devices})
+    foreach(option IN ITEMS SHARING LTO)
+        string(TOLOWER "${option}" word)
+        if(VIPL_${option})
+            list(APPEND words ${word}=on)
+        else()
+            list(APPEND words ${word}=off)
+        endif()
+    endforeach()
+    if(VIPL_WAKER_PIPE OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+        list(APPEND words waker=pipe)
+    else()
+        list(APPEND words waker=eventfd)
+    endif()
+    if(VIPL_SANITIZE)
+        list(APPEND words sanitize=${VIPL_SANITIZE})
+    endif()
+    list(APPEND words system=${CMAKE_SYSTEM_NAME} cpu=${CMAKE_SYSTEM_PROCESSOR}
+                compiler=${CMAKE_C_COMPILER_ID}-${CMAKE_C_COMPILER_VERSION})
+    if(CMAKE_BUILD_TYPE)
+        list(APPEND words build=${CMAKE_BUILD_TYPE})
+    endif()
+    string(JOIN " " text ${words})
+    set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
+
 # vipl_backend_table(): writes out the array of built-in backends.
 function(vipl_backend_table)
     set(declarations "")
@@ -178,6 +211,7 @@ function(vipl_backend_table)
         set(rnic_include "#include \"adapter/serve.h\"\n#include \"rnic/start.h\"\n")
         set(rnic_entry "rnic_adapter_entry *const rnic_adapter_in_fork = rnic_adapter_fork;\n")
     endif()
+    vipl_build_options(build_options)
     set(table ${PROJECT_BINARY_DIR}/src/core/backend_table.c)
     configure_file(${PROJECT_SOURCE_DIR}/cmake/backend_table.c.in ${table} @ONLY)
     target_sources(vipl_objects PRIVATE ${table})

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: MIT
 # How tests are built and named.
 
+# Whether an emulator runs this build's programs: not every program of another CPU needs one.
+set(VIPL_EMULATED OFF)
+if(CMAKE_CROSSCOMPILING_EMULATOR)
+    set(VIPL_EMULATED ON)
+endif()
+
 # vipl_catch_main(<source>...): Catch2 2.13, its code compiled once. The header is looked for on the
 # building machine, also when cross compiling: it is only text. It is copied into a folder of its own,
 # because /usr/include must not come before a cross compiler's.
@@ -69,12 +75,12 @@ function(vipl_test_card)
 endfunction()
 
 # vipl_left_out(<file>): what an emulator is not given. Sets VIPL_LEFT_OUT_TESTS, expressions for names of tests, and
-# VIPL_LEFT_OUT_TAGS; both are empty unless this build is for one.
+# VIPL_LEFT_OUT_CASES, an option of vipl-conformance that names its cases; both are empty unless this build is for one.
 macro(vipl_left_out file)
     set(VIPL_LEFT_OUT_TESTS)
-    set(VIPL_LEFT_OUT_TAGS)
+    set(VIPL_LEFT_OUT_CASES)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
-    if(CMAKE_CROSSCOMPILING)
+    if(VIPL_EMULATED)
         file(STRINGS ${file} lines REGEX "^test ")
         foreach(line IN LISTS lines)
             string(REGEX REPLACE "^test +([^ ]+) .*" "\\1" name "${line}")
@@ -82,11 +88,7 @@ macro(vipl_left_out file)
             string(REPLACE "*" ".*" name "${name}")
             list(APPEND VIPL_LEFT_OUT_TESTS "^${name}$")
         endforeach()
-        file(STRINGS ${file} lines REGEX "^cases ")
-        foreach(line IN LISTS lines)
-            string(REGEX REPLACE "^cases +.([a-z]+). .*" "\\1" tag "${line}")
-            list(APPEND VIPL_LEFT_OUT_TAGS ${tag})
-        endforeach()
+        set(VIPL_LEFT_OUT_CASES --left-out ${file})
     endif()
 endmacro()
 
@@ -118,10 +120,10 @@ function(vipl_test name)
     elseif(kind STREQUAL "stress")
         set(cost 1)
     endif()
-    if(TARGET vipl_server AND NOT CMAKE_CROSSCOMPILING) # an emulator runs no other program of its CPU's
+    if(TARGET vipl_server AND NOT VIPL_EMULATED) # an emulator runs no other program of its CPU's
         list(PREPEND arg_ENVIRONMENT VIPL_SERVER=$<TARGET_FILE:vipl_server>)
     endif()
-    if(TARGET vipl_rnicd AND NOT CMAKE_CROSSCOMPILING)
+    if(TARGET vipl_rnicd AND NOT VIPL_EMULATED)
         list(PREPEND arg_ENVIRONMENT VIPL_RNICD=${vipl_test_rnicd})
     endif()
     add_test(NAME ${name} COMMAND ${arg_COMMAND} CONFIGURATIONS ${arg_CONFIGURATION})

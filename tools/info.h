@@ -12,7 +12,8 @@
 struct info_options {
     bool json;
     size_t device_count;
-    char devices[INFO_MAX_DEVICES][INFO_NAME_BYTES]; /* names for VipOpenNic(), each once */
+    char devices[INFO_MAX_DEVICES]
+                [INFO_NAME_BYTES]; /* names for VipOpenNic(), each once; none: all that there are */
 };
 
 /* Returns a tool's exit code, or -1 to go on. */
@@ -20,8 +21,5 @@ int info_parse(int argc, char **argv, struct info_options *options);
 
 /* False: the name is too long, or there are too many. */
 bool info_add_device(struct info_options *options, const char *name, size_t length);
-
-/* The names before '=' in "name=device,name=device". */
-void info_add_aliases(struct info_options *options, const char *list);
 
 #endif

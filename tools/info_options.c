@@ -22,26 +22,14 @@ bool info_add_device(struct info_options *options, const char *name, size_t leng
     return true;
 }
 
-void info_add_aliases(struct info_options *options, const char *list)
-{
-    while (list != NULL && *list != '\0') {
-        size_t length = strcspn(list, ",");
-        size_t name = strcspn(list, "=,");
-
-        if (name > 0 && name < length) {
-            (void)info_add_device(options, list, name);
-        }
-        list += length + (list[length] == ',');
-    }
-}
-
 static void print_help(void)
 {
     puts("usage: vipl-info [--device NAME] [--json]\n"
-         "Lists the VIPL devices of this machine, their attributes and limits.\n"
+         "Lists the VIPL devices of this machine, their attributes and limits, and how the library\n"
+         "was built.\n"
          "\n"
-         "  -d, --device NAME  only this device (default: the default device, loopback and\n"
-         "                     every alias in VIPL_DEVICE_ALIASES)\n"
+         "  -d, --device NAME  only this device (default: each that the library knows here,\n"
+         "                     interfaces of tcp and aliases included)\n"
          "  -j, --json         one JSON object\n"
          "  -V, --version      print the version and exit\n"
          "  -h, --help         print this and exit\n"

@@ -41,7 +41,7 @@ static bool connect_client(const struct ping_options *options, struct ping_end *
     }
     rc = VipConnectRequest(end->vi, &local.u.net, &remote.u.net, end->timeout_ms, &remote_attributes);
     if (rc != VIP_SUCCESS) {
-        tool_complain("connecting to \"%s\": %s", options->discriminator, VipxStrError(rc));
+        tool_complain_connect(&remote, rc);
         return false;
     }
     return true;

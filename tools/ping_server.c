@@ -95,6 +95,12 @@ VIP_RETURN ping_repost(struct ping_end *end, VIP_DESCRIPTOR *desc)
     return VipPostRecv(end->vi, desc, end->mem.handle);
 }
 
+/* Whether this server has a terminal, or a log, of its own. */
+static bool says(const struct ping_options *options)
+{
+    return options->role == ROLE_SERVER && !options->quiet;
+}
+
 /* Check one message, echo it, say by the immediate data whether it was right. */
 static VIP_RETURN serve_message(struct ping_end *end, VIP_DESCRIPTOR *desc)
 {
@@ -109,16 +115,23 @@ static VIP_RETURN serve_message(struct ping_end *end, VIP_DESCRIPTOR *desc)
     return rc == VIP_SUCCESS ? ping_send(end, length, right ? seed : ~seed) : rc;
 }
 
-/* Until the client goes, says nothing for the timeout, or a stop. */
-static void serve_client(struct ping_end *end)
+/* A client that has lost an echo waits for the timeout before it goes on; an unreliable one may lose some in a row. */
+static uint32_t patience(const struct ping_end *end, const VIP_VI_ATTRIBUTES *attributes)
+{
+    return end->timeout_ms * (attributes->ReliabilityLevel == VIP_SERVICE_UNRELIABLE ? 10 : 2);
+}
+
+/* Until the client goes, says nothing for `silence_ms`, or a stop. Returns the messages. */
+static uint64_t serve_client(struct ping_end *end, uint32_t silence_ms)
 {
     VIP_DESCRIPTOR *desc;
+    uint64_t count = 0;
 
-    while (ping_wait(end, true, end->timeout_ms, &desc) == VIP_SUCCESS) {
-        if (serve_message(end, desc) != VIP_SUCCESS) {
-            return;
-        }
+    while (ping_wait(end, true, silence_ms, &desc) == VIP_SUCCESS &&
+           serve_message(end, desc) == VIP_SUCCESS) {
+        count++;
     }
+    return count;
 }
 
 static void serve_request(const struct ping_options *options, VIP_NIC_HANDLE nic, VIP_CONN_HANDLE request,
@@ -126,6 +139,7 @@ static void serve_request(const struct ping_options *options, VIP_NIC_HANDLE nic
 {
     struct ping_end end = {.nic = nic, .timeout_ms = (uint32_t)options->timeout_ms};
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
+    uint64_t count;
 
     attributes->Ptag = NULL;
     if (attributes->MaxTransferSize <= PING_MAX_SIZE) {
@@ -135,7 +149,11 @@ static void serve_request(const struct ping_options *options, VIP_NIC_HANDLE nic
         }
     }
     if (rc == VIP_SUCCESS) {
-        serve_client(&end);
+        count = serve_client(&end, patience(&end, attributes));
+        if (says(options)) {
+            printf("client gone after %llu messages\n", (unsigned long long)count);
+            fflush(stdout);
+        }
     } else if (rc != VIP_TIMEOUT) {
         VipConnectReject(request);
     }
@@ -151,6 +169,9 @@ static VIP_RETURN serve_next(const void *its_options, VIP_NIC_HANDLE nic, struct
     VIP_CONN_HANDLE request;
     VIP_RETURN rc = tool_connect_wait(nic, local, timeout_ms, &remote, &attributes, &request);
 
+    if (rc == VIP_SUCCESS && says(options)) {
+        tool_say_who(&remote, &attributes);
+    }
     if (rc == VIP_SUCCESS) {
         serve_request(options, nic, request, &attributes);
     }

@@ -26,11 +26,6 @@ void tool_complain(const char *format, ...)
     fputc('\n', stderr);
 }
 
-void tool_complain_rc(const char *what, VIP_RETURN rc)
-{
-    tool_complain("%s: %s", what, VipxStrError(rc));
-}
-
 const char *tool_status_text(VIP_UINT32 status, char *text, size_t room)
 {
     static const char *const names[] = {

@@ -22,9 +22,6 @@ extern const char *tool_name;
 /* One line on standard error. */
 void tool_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "what: VIP_TIMEOUT" on standard error. */
-void tool_complain_rc(const char *what, VIP_RETURN rc);
-
 /* The names of the error bits in a descriptor's Status, in `text`, which is returned. */
 const char *tool_status_text(VIP_UINT32 status, char *text, size_t room);
 

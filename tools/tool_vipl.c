@@ -15,17 +15,34 @@
 #include "tool_os.h"
 #include "tool_text.h"
 
+const char *tool_host_text(const unsigned char *host, size_t length, char text[3 * TOOL_HOST_BYTES])
+{
+    text[0] = '\0';
+    if (length == 4 ||
+        (length == 6 && host[4] == 0 && host[5] == 0)) { /* IPv4 has two zero bytes behind it */
+        snprintf(text, 16, "%u.%u.%u.%u", host[0], host[1], host[2], host[3]);
+        return text;
+    }
+    for (size_t i = 0; i < length && i < TOOL_HOST_BYTES; i++) {
+        snprintf(text + 3 * i, 4, "%02x%s", host[i], i + 1 < length ? ":" : "");
+    }
+    return text;
+}
+
 bool tool_open(const char *device, VIP_NIC_HANDLE *nic)
 {
+    char what[96];
     VIP_RETURN rc;
 
-    setenv("VIPL_LOG", "off", 0); /* a tool says itself what failed; a user's own choice stays */
+    tool_reasons_begin();
     *nic = NULL;
     rc = VipOpenNic(device, nic);
     if (rc != VIP_SUCCESS) {
-        tool_complain("device \"%s\" does not open: %s", device != NULL ? device : "", VipxStrError(rc));
+        snprintf(what, sizeof(what), "opening %s", device != NULL ? device : "the default device");
+        tool_complain_rc(what, rc);
         return false;
     }
+    tool_reasons_opened();
     return true;
 }
 
@@ -174,7 +191,10 @@ static bool resolve_name(VIP_NIC_HANDLE nic, const char *host, unsigned char *by
     VipNSInit(nic, NULL);
     rc = VipNSGetHostByName(nic, name, &found.u.net, 0);
     if (rc != VIP_SUCCESS || found.u.net.HostAddressLen > TOOL_HOST_BYTES) {
-        tool_complain("host \"%s\": %s", host, VipxStrError(rc));
+        char what[300];
+
+        snprintf(what, sizeof(what), "the host \"%s\"", host);
+        tool_complain_rc(what, rc);
         return false;
     }
     *length = found.u.net.HostAddressLen;
@@ -202,10 +222,33 @@ bool tool_address_find(VIP_NIC_HANDLE nic, const char *host, const char *discrim
     return true;
 }
 
+void tool_complain_connect(const struct tool_address *remote, VIP_RETURN rc)
+{
+    const unsigned char *host = remote->u.room + offsetof(VIP_NET_ADDRESS, HostAddress);
+    char text[3 * TOOL_HOST_BYTES];
+    char what[4 * TOOL_HOST_BYTES + TOOL_DISCRIMINATOR_BYTES];
+
+    snprintf(what, sizeof(what), "connecting to \"%.*s\" at %s", (int)remote->u.net.DiscriminatorLen,
+             (const char *)host + remote->u.net.HostAddressLen,
+             tool_host_text(host, remote->u.net.HostAddressLen, text));
+    tool_complain_rc(what, rc);
+}
+
 const unsigned char *tool_address_discriminator(const struct tool_address *address, size_t *length)
 {
     *length = address->u.net.DiscriminatorLen;
     return address->u.room + offsetof(VIP_NET_ADDRESS, HostAddress) + address->u.net.HostAddressLen;
+}
+
+void tool_say_who(const struct tool_address *remote, const VIP_VI_ATTRIBUTES *attributes)
+{
+    const unsigned char *host = remote->u.room + offsetof(VIP_NET_ADDRESS, HostAddress);
+    char text[3 * TOOL_HOST_BYTES];
+
+    printf("client at %s: up to %lu bytes per message, %s\n",
+           tool_host_text(host, remote->u.net.HostAddressLen, text),
+           (unsigned long)attributes->MaxTransferSize, tool_level_text(attributes->ReliabilityLevel));
+    fflush(stdout);
 }
 
 VIP_RETURN tool_connect_wait(VIP_NIC_HANDLE nic, struct tool_address *local, uint32_t timeout_ms,

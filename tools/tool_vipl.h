@@ -12,6 +12,8 @@
 
 #include <vipl/vipl.h>
 
+#include "tool_reason.h"
+
 /* Waits without an end are cut into pieces of this length, so that a stop flag is seen. */
 #define TOOL_SLICE_MS 500
 
@@ -35,6 +37,9 @@ struct tool_mem {
     size_t length;
     bool is_shared;
 };
+
+/* "127.0.0.1" where it is one, else bytes in hexadecimal. */
+const char *tool_host_text(const unsigned char *host, size_t length, char text[3 * TOOL_HOST_BYTES]);
 
 /* NULL names the default device. On failure *nic is NULL. */
 bool tool_open(const char *device, VIP_NIC_HANDLE *nic);
@@ -65,8 +70,14 @@ bool tool_address_local(VIP_NIC_HANDLE nic, const void *discriminator, size_t le
 bool tool_address_find(VIP_NIC_HANDLE nic, const char *host, const char *discriminator,
                        struct tool_address *to);
 
+/* "NAME at HOST" of a request to there that failed. */
+void tool_complain_connect(const struct tool_address *remote, VIP_RETURN rc);
+
 /* The discriminator's bytes in an address, and how many. */
 const unsigned char *tool_address_discriminator(const struct tool_address *address, size_t *length);
+
+/* Says on standard output who came, and what its VI is like. */
+void tool_say_who(const struct tool_address *remote, const VIP_VI_ATTRIBUTES *attributes);
 
 /*
  * VipConnectWait() until a request comes, tool_stop is set (VIP_INTERRUPTED) or `timeout_ms` has

@@ -2,16 +2,15 @@
 /*
  * vipl-info: the devices this library can open here, with their attributes and limits.
  *
- * Asks the default device, "loopback" and every alias of VIPL_DEVICE_ALIASES, as a table or as one
- * JSON object. Exits with 1 when none of them opens.
+ * Opens each device that VipxListDevices() tells of, as a table or as one JSON object. Exits with 1 when none of them opens.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include <vipl/posix.h>
-#include <vipl/version.h>
 
 #include "info.h"
+#include "tool_reason.h"
 #include "tool_text.h"
 #include "tool_vipl.h"
 
@@ -19,7 +18,10 @@
 #define SCHEMA 1
 
 struct device {
-    const char *asked; /* the name given to VipOpenNic(); "" is the default device */
+    const char *asked; /* the name given to VipOpenNic() */
+    const char *text;  /* what the list says it is, or "" */
+    bool is_default;
+    bool is_alias;
     VIP_RETURN opened;
     VIP_NIC_ATTRIBUTES attributes;
     VIPX_DEVICE_PROPERTIES properties; /* what the device has beyond them */
@@ -28,6 +30,7 @@ struct device {
 
 static struct device devices[INFO_MAX_DEVICES];
 static size_t device_count;
+static VIPX_DEVICE listed[INFO_MAX_DEVICES];
 
 /* One limit: its name for people, its name in JSON (unit included), where it is. */
 struct limit {
@@ -66,20 +69,32 @@ static VIP_ULONG limit_value(const VIP_NIC_ATTRIBUTES *attributes, const struct 
 static void write_address(struct device *device)
 {
     const VIP_NIC_ATTRIBUTES *attributes = &device->attributes;
-    size_t length = attributes->NicAddressLen < TOOL_HOST_BYTES ? attributes->NicAddressLen : TOOL_HOST_BYTES;
 
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = 0; i < attributes->NicAddressLen && i < TOOL_HOST_BYTES; i++) {
         snprintf(device->address + 3 * i, 4, "%02x%s", attributes->LocalNicAddress[i],
-                 i + 1 < length ? ":" : "");
+                 i + 1 < attributes->NicAddressLen ? ":" : "");
     }
+}
+
+/* "127.0.0.1", and the bytes that the program gives. */
+static void print_address(const struct device *device)
+{
+    char text[3 * TOOL_HOST_BYTES];
+
+    tool_host_text(device->attributes.LocalNicAddress, device->attributes.NicAddressLen, text);
+    printf("  %-32s %s", "address", text);
+    printf(strcmp(text, device->address) == 0 ? "\n" : " (%s)\n", device->address);
 }
 
 static void query(struct device *device)
 {
     VIP_NIC_HANDLE nic = NULL;
+    char what[INFO_NAME_BYTES + 16];
 
     device->opened = VipOpenNic(device->asked, &nic);
     if (device->opened != VIP_SUCCESS) {
+        snprintf(what, sizeof(what), "opening \"%s\"", device->asked);
+        tool_complain_rc(what, device->opened);
         return;
     }
     device->opened = VipQueryNic(nic, &device->attributes);
@@ -136,17 +151,46 @@ static void print_properties(const VIPX_DEVICE_PROPERTIES *properties)
     }
 }
 
+/* The largest that an address has is no limit that anybody reaches. */
+static void print_limit(const char *label, VIP_ULONG value)
+{
+    if (value >= UINTPTR_MAX / 2) {
+        printf("  %-32s unlimited\n", label);
+    } else {
+        printf("  %-32s %lu\n", label, value);
+    }
+}
+
+/* The library's "devices=loopback,tcp sharing=on ...", a line each. */
+static void print_build(void)
+{
+    const char *words = VipxBuildOptions();
+
+    printf("library %s\n", VipxVersion());
+    while (*words != '\0') {
+        size_t length = strcspn(words, " ");
+        size_t name = strcspn(words, "=");
+
+        printf("  %-32.*s %.*s\n", (int)name, words, (int)(length - name - 1), words + name + 1);
+        words += length + (words[length] == ' ');
+    }
+}
+
 static void print_device(const struct device *device)
 {
     const VIP_NIC_ATTRIBUTES *attributes = &device->attributes;
 
-    printf("%s\n", device->asked[0] != '\0' ? device->asked : "(default device)");
+    printf("%s%s%s%s\n", device->asked, device->is_default ? " (the default device)" : "",
+           device->text[0] != '\0' ? ": " : "", device->text);
     if (device->opened != VIP_SUCCESS) {
-        printf("  does not open: %s\n", VipxStrError(device->opened));
+        printf("  does not open: %s: %s\n", VipxStrError(device->opened), VipxExplainError(device->opened));
         return;
     }
+    if (device->is_alias) {
+        return; /* it is what it stands for */
+    }
     printf("  %-32s %.64s\n", "device", attributes->Name);
-    printf("  %-32s %s\n", "address", device->address);
+    print_address(device);
     printf("  %-32s ", "provider version");
     print_version_number(attributes->ProviderVersion);
     printf("\n  %-32s %lu\n", "hardware version", attributes->HardwareVersion);
@@ -155,7 +199,7 @@ static void print_device(const struct device *device)
     print_levels("RDMA Read at levels", attributes->RDMAReadSupport);
     printf("  %-32s %u\n", "bytes of a discriminator", attributes->MaxDiscriminatorLen);
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        printf("  %-32s %lu\n", limits[i].label, limit_value(attributes, &limits[i]));
+        print_limit(limits[i].label, limit_value(attributes, &limits[i]));
     }
     print_properties(&device->properties);
 }
@@ -218,7 +262,10 @@ static void json_device(const struct device *device, bool last)
 {
     printf("    {\"device\": ");
     tool_json_string(stdout, device->asked);
-    printf(", \"is_default\": %s", device->asked[0] == '\0' ? "true" : "false");
+    printf(", \"text\": ");
+    tool_json_string(stdout, device->text);
+    printf(", \"is_default\": %s", device->is_default ? "true" : "false");
+    printf(", \"is_alias\": %s", device->is_alias ? "true" : "false");
     printf(", \"opens\": %s", device->opened == VIP_SUCCESS ? "true" : "false");
     if (device->opened == VIP_SUCCESS) {
         json_attributes(device);
@@ -230,12 +277,39 @@ static void json_device(const struct device *device, bool last)
 
 static void print_json(void)
 {
-    printf("{\n  \"schema\": %d,\n  \"tool\": \"%s\",\n  \"version\": \"%s\",\n  \"devices\": [\n", SCHEMA,
-           tool_name, VIPL_VERSION_STRING);
+    printf("{\n  \"schema\": %d,\n  \"tool\": \"%s\",\n  \"version\": \"%s\",\n  \"build\": \"%s\",\n  "
+           "\"devices\": [\n",
+           SCHEMA, tool_name, VipxVersion(), VipxBuildOptions());
     for (size_t i = 0; i < device_count; i++) {
         json_device(&devices[i], i + 1 == device_count);
     }
     printf("  ]\n}\n");
+}
+
+/* What the library tells of, or the devices that the user names. False: it cannot be told. */
+static bool choose_devices(const struct info_options *options)
+{
+    VIP_ULONG count = INFO_MAX_DEVICES;
+    VIP_RETURN rc = VipxListDevices(listed, &count);
+
+    if (rc != VIP_SUCCESS) {
+        tool_complain_rc("VipxListDevices", rc);
+        return false;
+    }
+    count = count < INFO_MAX_DEVICES ? count : INFO_MAX_DEVICES;
+    device_count = options->device_count > 0 ? options->device_count : count;
+    for (size_t i = 0; i < device_count; i++) {
+        devices[i].asked = options->device_count > 0 ? options->devices[i] : listed[i].Name;
+        devices[i].text = "";
+        for (VIP_ULONG j = 0; j < count; j++) {
+            if (strcmp(listed[j].Name, devices[i].asked) == 0) {
+                devices[i].text = listed[j].Text;
+                devices[i].is_default = (listed[j].Flags & VIPX_DEVICE_IS_DEFAULT) != 0;
+                devices[i].is_alias = (listed[j].Flags & VIPX_DEVICE_IS_ALIAS) != 0;
+            }
+        }
+    }
+    return true;
 }
 
 int main(int argc, char **argv)
@@ -249,19 +323,18 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    if (options.device_count == 0) {
-        info_add_device(&options, "", 0);
-        info_add_device(&options, "loopback", strlen("loopback"));
-        info_add_aliases(&options, getenv("VIPL_DEVICE_ALIASES"));
+    tool_reasons_begin();
+    if (!choose_devices(&options)) {
+        return TOOL_FAILED;
     }
-    device_count = options.device_count;
     for (size_t i = 0; i < device_count; i++) {
-        devices[i].asked = options.devices[i];
         query(&devices[i]);
         any = any || devices[i].opened == VIP_SUCCESS;
     }
     if (options.json) {
         print_json();
+    } else {
+        print_build();
     }
     for (size_t i = 0; i < device_count && !options.json; i++) {
         print_device(&devices[i]);

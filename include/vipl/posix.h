@@ -306,6 +306,76 @@ typedef struct _VIPX_DEVICE_PROPERTIES {
 } VIPX_DEVICE_PROPERTIES;
 
 /* ---------------------------------------------------------------------------------------------
+ * What there is: devices, and the build.
+ * ------------------------------------------------------------------------------------------ */
+
+/** In VIPX_DEVICE: VipOpenNic() opens it by NULL, by "" and by the device names of old programs. One device has this. */
+#define VIPX_DEVICE_IS_DEFAULT ((VIP_UINT32)1)
+/** In VIPX_DEVICE: another name of a device, from the setting VIPL_DEVICE_ALIASES. */
+#define VIPX_DEVICE_IS_ALIAS ((VIP_UINT32)2)
+
+/** A device that VipOpenNic() knows. */
+typedef struct _VIPX_DEVICE {
+    VIP_CHAR Name[64];  /**< For VipOpenNic(). */
+    VIP_CHAR Text[128]; /**< What it is, for people: "interface eth0, 192.168.1.7" for example. */
+    VIP_UINT32 Flags;   /**< VIPX_DEVICE_IS_... */
+} VIPX_DEVICE;
+
+/**
+ * List the devices that this build knows and that this host has now: the loopback device, each interface of the host that the
+ * device tcp can use, the RDMA cards, and the aliases of the setting VIPL_DEVICE_ALIASES. Nothing is opened: VipOpenNic() may
+ * still fail for one of them, for lack of rights for example. The settings are read at each call.
+ *
+ * A program that does not know how many there are calls this twice, or gives it room for 64.
+ *
+ * @param Devices  Receives *Count devices at most; may be NULL if *Count is 0.
+ * @param Count    In: how many Devices has room for. Out: how many there are, which may be more.
+ * @return VIP_SUCCESS, also if not all of them had room; VIP_INVALID_PARAMETER; VIP_ERROR_NOT_SUPPORTED in a signal handler.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxListDevices(VIPX_DEVICE *Devices, VIP_ULONG *Count);
+
+/**
+ * Get how this library was built: words NAME=VALUE with a blank between them, for example "devices=loopback,tcp,rnic
+ * sharing=on waker=eventfd cpu=x86_64 compiler=GNU-12.2.0 build=Release". The text is constant. Async-signal-safe.
+ */
+VIPL_API const char *VI_CALL VipxBuildOptions(void);
+
+/* ---------------------------------------------------------------------------------------------
+ * The log
+ * ------------------------------------------------------------------------------------------ */
+
+/** How much a line of the log matters; the words of the setting VIPL_LOG. */
+typedef enum _VIPX_LOG_LEVEL {
+    VIPX_LOG_OFF,    /**< No line has this. */
+    VIPX_LOG_ERROR,  /**< An error that no function can return; wrong settings. */
+    VIPX_LOG_REASON, /**< Why a function fails, where its return code does not say it all. */
+    VIPX_LOG_INFO,   /**< Devices that are opened and closed, peers that come and go. */
+    VIPX_LOG_DEBUG   /**< Steps of connecting. */
+} VIPX_LOG_LEVEL;
+
+/**
+ * Receives a line of the log, without a line break. It runs on the thread that has something to say: one of the program's, in
+ * a call, or one of the library's, perhaps with locks held, perhaps in a signal handler that called the library. So it must not block, and all functions of the
+ * library but VipxStrError() and its like return VIP_ERROR_NOT_SUPPORTED in it. Several threads may call it at once.
+ */
+typedef void (*VIPX_LOG_HANDLER)(VIP_PVOID Context, VIPX_LOG_LEVEL Level, const char *Text);
+
+/**
+ * Have a function of the program receive the log. Standard error then gets what the setting VIPL_LOG asks for, and nothing if
+ * there is no such setting. There is one handler for the process, which forked children inherit. What the server of shared objects has to
+ * say goes to its standard error.
+ *
+ * Call it before other threads use the library, or while none of them does.
+ *
+ * @param Level    The handler receives lines up to this level; #VIPX_LOG_OFF: none.
+ * @param Handler  The function; NULL: none from now on.
+ * @param Context  Is given to it.
+ * @return VIP_SUCCESS; VIP_INVALID_PARAMETER for another level; VIP_ERROR_NOT_SUPPORTED in a signal handler.
+ */
+VIPL_API VIP_RETURN VI_CALL VipxSetLogHandler(VIPX_LOG_LEVEL Level, VIPX_LOG_HANDLER Handler,
+                                              VIP_PVOID Context);
+
+/* ---------------------------------------------------------------------------------------------
  * Texts. These functions are async-signal-safe.
  * ------------------------------------------------------------------------------------------ */
 
@@ -316,6 +386,14 @@ typedef struct _VIPX_DEVICE_PROPERTIES {
  * @param Code  What a function returned.
  */
 VIPL_API const char *VI_CALL VipxStrError(VIP_RETURN Code);
+
+/**
+ * Get a sentence about a return code, for people: what it means, whichever function returned it, without a full stop. The text
+ * is constant.
+ *
+ * @param Code  What a function returned.
+ */
+VIPL_API const char *VI_CALL VipxExplainError(VIP_RETURN Code);
 
 /**
  * Write the Status of a descriptor as text, for example "DONE RDMA_WRITE DESC_FLUSHED_ERROR": whether it is complete, the

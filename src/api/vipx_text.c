@@ -39,6 +39,11 @@ const char *VI_CALL VipxStrError(VIP_RETURN Code)
     return vipl_log_code(Code);
 }
 
+const char *VI_CALL VipxExplainError(VIP_RETURN Code)
+{
+    return vipl_log_explain(Code);
+}
+
 /* A text that is written as far as there is room, and counted beyond. */
 struct text {
     char *to;

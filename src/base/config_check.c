@@ -155,9 +155,12 @@ static void check_all(void)
 
 void vipl_config_begin(void)
 {
-    static const enum vipl_log_level levels[] = {VIPL_LOG_ERROR, VIPL_LOG_INFO, VIPL_LOG_DEBUG,
+    static const enum vipl_log_level levels[] = {VIPL_LOG_ERROR, VIPL_LOG_REASON, VIPL_LOG_INFO,
+                                                 VIPL_LOG_DEBUG,
                                                  VIPL_LOG_OFF}; /* as the words of the setting */
-    vipl_log_set_level(levels[vipl_config_word("VIPL_LOG")]);
+    char text[8];
+    bool asked = vipl_config_text("VIPL_LOG", text, sizeof(text)) && text[0] != '\0';
+    vipl_log_set_level(levels[vipl_config_word("VIPL_LOG")], !asked);
     if (vipl_load_relaxed(&all_said) == 0) {
         check_all();
     }

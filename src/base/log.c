@@ -10,19 +10,38 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-static uint32_t current_level = VIPL_LOG_ERROR; /* read and written relaxed: a setting */
+static uint32_t current_level = VIPL_LOG_ERROR; /* atomic, relaxed: a setting */
+static uint32_t level_is_default = 1;           /* likewise */
 
-static const char *const level_names[] = {"off", "error", "info", "debug"};
+static const char *const level_names[] = {"off", "error", "reason", "info", "debug"};
 
-void vipl_log_set_level(enum vipl_log_level level)
+/* The program's function: changed while no other thread is in the library. */
+static struct {
+    uint32_t level; /* VIPL_LOG_OFF: none */
+    VIPX_LOG_HANDLER handler;
+    void *context;
+} program;
+
+void vipl_log_set_level(enum vipl_log_level level, bool by_default)
 {
     vipl_store_relaxed(&current_level, (uint32_t)level);
+    vipl_store_relaxed(&level_is_default, by_default);
+}
+
+void vipl_log_set_handler(enum vipl_log_level level, VIPX_LOG_HANDLER handler, void *context)
+{
+    program.level = handler == NULL ? VIPL_LOG_OFF : (uint32_t)level;
+    program.handler = handler;
+    program.context = context;
 }
 
 void vipl_log(enum vipl_log_level level, const char *format, ...)
 {
     char line[512];
-    if ((uint32_t)level > vipl_load_relaxed(&current_level)) {
+    bool elsewhere = program.level != VIPL_LOG_OFF && vipl_load_relaxed(&level_is_default) != 0;
+    bool printed = !elsewhere && (uint32_t)level <= vipl_load_relaxed(&current_level);
+    bool told = (uint32_t)level <= program.level;
+    if (!printed && !told) {
         return;
     }
     int n = snprintf(line, sizeof(line), "vipl[%d] %s: ", vipl_pid(), level_names[level]);
@@ -30,8 +49,13 @@ void vipl_log(enum vipl_log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
     va_end(args);
-    strcat(line, "\n"); /* vsnprintf left room for it */
-    vipl_print_error(line, strlen(line));
+    if (told) {
+        program.handler(program.context, (VIPX_LOG_LEVEL)level, line + n);
+    }
+    if (printed) {
+        strcat(line, "\n"); /* vsnprintf left room for it */
+        vipl_print_error(line, strlen(line));
+    }
 }
 
 const char *vipl_log_code(VIP_RETURN code)
@@ -58,13 +82,45 @@ const char *vipl_log_code(VIP_RETURN code)
     return number < sizeof(names) / sizeof(names[0]) ? names[number] : "VIP_RETURN ?";
 }
 
+const char *vipl_log_explain(VIP_RETURN code)
+{
+    static const char *const sentences[] = {
+        [VIP_SUCCESS] = "the call has done what it was asked for",
+        [VIP_NOT_DONE] = "nothing is complete yet; the call may be repeated",
+        [VIP_INVALID_PARAMETER] = "an argument is not allowed, or a handle is not a live one of this process",
+        [VIP_ERROR_RESOURCE] =
+            "something that the call needs is not there: memory, a device, a limit's last unit, a right",
+        [VIP_TIMEOUT] = "the time that the call was given is over, and what it waited for has not come",
+        [VIP_REJECT] = "the program at the other end refused the connection",
+        [VIP_INVALID_RELIABILITY_LEVEL] =
+            "the reliability level is not supported, or the two ends have different ones",
+        [VIP_INVALID_MTU] =
+            "MaxTransferSize is beyond the device's limit, or the two ends have different ones",
+        [VIP_INVALID_QOS] = "a quality of service is not supported, or the two ends have different ones",
+        [VIP_INVALID_PTAG] = "the protection tag is not a live one of this NIC handle",
+        [VIP_INVALID_RDMAREAD] = "RDMA Reads are not supported at this reliability level",
+        [VIP_DESCRIPTOR_ERROR] = "the descriptor is complete with an error: its Status says which",
+        [VIP_INVALID_STATE] = "the VI is not in a state in which the call is allowed",
+        [VIP_ERROR_NAMESERVICE] = "the name service does not know the host, or was not initialised",
+        [VIP_NO_MATCH] = "the host was reached, and no program there waits for this name",
+        [VIP_NOT_REACHABLE] = "the host was not reached: the address is not one of this device's network",
+        [VIP_ERROR_NOT_SUPPORTED] =
+            "this device or build does not have the function, or it is not allowed here",
+        [VIP_INTERRUPTED] =
+            "a signal handler ran while the call slept; nothing was consumed, and it may be repeated",
+    };
+    size_t number = (size_t)(unsigned)code;
+    return number < sizeof(sentences) / sizeof(sentences[0]) ? sentences[number]
+                                                             : "this is no return code of VIPL";
+}
+
 /* The C library may read the text of an error from its catalogues, under a lock. */
-void vipl_log_os(const char *what, int error)
+void vipl_log_os(enum vipl_log_level level, const char *what, int error)
 {
     char text[128];
     if (vipl_guard_is_safe_call()) {
-        vipl_log(VIPL_LOG_ERROR, "%s: error %d", what, error);
+        vipl_log(level, "%s: error %d", what, error);
         return;
     }
-    vipl_log(VIPL_LOG_ERROR, "%s: %s (%d)", what, vipl_os_error(error, text, sizeof(text)), error);
+    vipl_log(level, "%s: %s (%d)", what, vipl_os_error(error, text, sizeof(text)), error);
 }

@@ -25,6 +25,7 @@ struct vipl_nic;    /* core's opened device */
 struct vipl_vi;     /* core's VI */
 struct vipl_conn;   /* core's pending connection request */
 struct vipl_be_nic; /* the backend's opened device */
+struct vipl_device_list;
 
 enum { VIPL_VI_AREA_BYTES = 128, VIPL_CONN_AREA_BYTES = 64 };
 
@@ -175,6 +176,8 @@ struct vipl_backend {
     void (*address)(struct vipl_be_nic *be, struct vipl_address *out); /* host part only */
     /* NULL: limits and address say all. Otherwise what else there is to know about the device; *out is cleared. */
     void (*describe)(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out);
+    /* What can be opened now, each by vipl_device_add(): `device` as for open, and a text for people. Opens nothing. */
+    void (*list)(struct vipl_device_list *to);
     /* The index-th address of a host; VIP_ERROR_NAMESERVICE if there is none. */
     VIP_RETURN (*resolve)(struct vipl_be_nic *be, const char *name, uint32_t index, struct vipl_address *out);
     VIP_RETURN (*reverse)(struct vipl_be_nic *be, const struct vipl_address *host, char *name, size_t size);
@@ -283,6 +286,12 @@ struct vipl_backend {
 
 /* Written out by the build: the backends it was configured with, NULL at the end. */
 extern const struct vipl_backend *const vipl_backends[];
+
+/* How the library was built: as VipxBuildOptions(). Written out by the build, too. */
+extern const char vipl_build_options[];
+
+/* For `list`. `device` is "" or what follows "name:". */
+void vipl_device_add(struct vipl_device_list *to, const char *device, const char *text);
 
 /* Opens one of them, perhaps with a layer of operations of its own around it: *ops and *be are what core uses. */
 typedef VIP_RETURN vipl_backend_opener(const struct vipl_backend *backend, struct vipl_nic *nic,

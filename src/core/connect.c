@@ -8,6 +8,7 @@
 #include "core/backend_up.h"
 #include "core/listener.h"
 #include "core/nic.h"
+#include "core/reason.h"
 #include "core/transfer.h"
 #include "core/vi.h"
 
@@ -324,6 +325,7 @@ static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_
     VIP_RETURN rc = vi->nic != conn->nic ? VIP_INVALID_PARAMETER : check_idle_locked(vi);
     if (rc == VIP_SUCCESS) {
         rc = vipl_params_agree(&params, &conn->params);
+        vipl_reason_disagree(&params, &conn->params, rc);
     }
     if (rc == VIP_SUCCESS) {
         begin_connect_locked(vi, false);
@@ -505,6 +507,7 @@ VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, c
         }
         rc = connected_result(vi_handle, rc, attributes);
     }
+    vipl_reason_connect(nic, remote, timeout, rc);
     vipl_nic_put(nic);
     return rc;
 }

@@ -24,8 +24,8 @@
 static const char *const default_spellings[] = {"VINIC",       "VINIC0",      "nic0",
                                                 "/dev/via_lo", "/etc/via_lo", "/dev/clanvi0"};
 
-/* VIPL_DEVICE_ALIASES="/dev/clanvi0=tcp:eth0,VINIC1=loopback": replaces `device` by the name that it stands for. */
-static bool replace_alias(char device[64])
+/* VIPL_DEVICE_ALIASES="/dev/clanvi0=tcp:eth0,VINIC1=loopback" */
+bool vipl_device_aliases(bool (*each)(void *arg, const char *alias, const char *device), void *arg)
 {
     char aliases[1024];
     char *save = NULL;
@@ -37,12 +37,21 @@ static bool replace_alias(char device[64])
         }
         *equals = '\0';
         const char *alias = entry + strspn(entry, " ");
-        if (alias[0] != '\0' && strcmp(alias, device) == 0) {
-            snprintf(device, 64, "%s", equals + 1);
+        if (alias[0] != '\0' && each(arg, alias, equals + 1)) {
             return true;
         }
     }
     return false;
+}
+
+/* Replaces the name, 64 bytes, by what it stands for. */
+static bool replace_alias(void *name, const char *alias, const char *device)
+{
+    bool found = strcmp(alias, name) == 0;
+    if (found) {
+        snprintf(name, 64, "%s", device);
+    }
+    return found;
 }
 
 static bool means_default(const char *device)
@@ -74,7 +83,7 @@ const struct vipl_backend *vipl_device_find(const char *device, char name[64], c
     if (device != NULL && strlen(device) >= 64) {
         return NULL;
     }
-    if (!replace_alias(name) && means_default(name)) {
+    if (!vipl_device_aliases(replace_alias, name) && means_default(name)) {
         if (!vipl_config_text("VIPL_DEVICE", name, 64) || name[0] == '\0') {
             snprintf(name, 64, "%s", vipl_backends[0]->name);
         }
@@ -137,7 +146,7 @@ static VIP_RETURN open_backend(struct vipl_nic *nic, const char *device)
     const char *rest;
     const struct vipl_backend *backend = vipl_device_find(device, nic->name, &rest);
     if (backend == NULL) {
-        vipl_log(VIPL_LOG_INFO, "no device %s", nic->name);
+        vipl_log(VIPL_LOG_REASON, "this build has no device \"%s\"", nic->name);
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_backend_open(backend, nic, rest, &nic->ops, &nic->be);

@@ -244,6 +244,12 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
         reserve_locked(mem, &outgrown)) {
         rc = nic->ops->chooses_handles ? VIP_SUCCESS : new_handle_locked(mem, &handle);
     }
+    if (rc != VIP_SUCCESS) {
+        vipl_log(VIPL_LOG_REASON,
+                 "%s: no more memory is registered: %u regions, %llu bytes are; %u and %llu are the most",
+                 nic->name, (unsigned)mem->live, (unsigned long long)mem->bytes,
+                 (unsigned)nic->limits.max_regions, (unsigned long long)nic->limits.max_register_bytes);
+    }
     if (rc == VIP_SUCCESS) {
         mem->used++;
         mem->live++;

@@ -397,7 +397,7 @@ VIP_RETURN vipl_service_start(struct vipl_nic *nic)
     }
     vipl_mutex_unlock(&service->lock);
     if (error != 0) {
-        vipl_log_os("starting the service thread", error);
+        vipl_log_os(VIPL_LOG_ERROR, "starting the service thread", error);
     }
     return rc;
 }

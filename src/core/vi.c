@@ -7,6 +7,7 @@
 
 #include "base/handle.h"
 #include "base/lock_rank.h"
+#include "base/log.h"
 #include "base/often.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
@@ -109,6 +110,8 @@ static VIP_RETURN check_attributes(const struct vipl_nic *nic, const VIP_VI_ATTR
         return VIP_INVALID_RELIABILITY_LEVEL;
     }
     if (a->MaxTransferSize == 0 || a->MaxTransferSize > nic->limits.max_transfer_size) {
+        vipl_log(VIPL_LOG_REASON, "%s: MaxTransferSize is %llu; 1 to %llu are allowed", nic->name,
+                 (unsigned long long)a->MaxTransferSize, (unsigned long long)nic->limits.max_transfer_size);
         return VIP_INVALID_MTU;
     }
     if (a->QoS != NULL) {
@@ -191,6 +194,8 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_han
         if (rc == VIP_SUCCESS &&
             (nic->vi_count >= nic->limits.max_vis || vipl_load_relaxed(&nic->closing) != 0)) {
             (*ptag)->users--;
+            vipl_log(VIPL_LOG_REASON, "%s: %u VIs are all that a NIC handle has", nic->name,
+                     (unsigned)nic->limits.max_vis);
             rc = VIP_ERROR_RESOURCE;
         }
         if (rc != VIP_SUCCESS) {

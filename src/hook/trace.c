@@ -43,7 +43,7 @@ void vipl_trace_open(struct vipl_trace *trace, const char *path, void *nic)
         error = error == 0 ? errno : error;
         vipl_fd_close(fd);
         snprintf(what, sizeof(what), "VIPL_TRACE=%s", path);
-        vipl_log_os(what, error);
+        vipl_log_os(VIPL_LOG_ERROR, what, error);
         return;
     }
     setvbuf(trace->file, NULL, _IOLBF, BUFSIZ);

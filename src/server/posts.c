@@ -255,7 +255,7 @@ bool vipl_server_posts_start(struct vipl_arena *arena)
     vipl_mutex_init(&posts.lock, VIPL_RANK_POSTS);
     int error = vipl_thread_start(&thread, run, NULL);
     if (error != 0) {
-        vipl_log_os("starting the thread that posts", error);
+        vipl_log_os(VIPL_LOG_ERROR, "starting the thread that posts", error);
         return false;
     }
     vipl_thread_detach(&thread);

@@ -375,7 +375,7 @@ static void drop_in_parallel(struct client *client)
     if (error == 0) {
         vipl_thread_detach(&thread);
     } else {
-        vipl_log_os("dropping a client's references in a thread", error);
+        vipl_log_os(VIPL_LOG_ERROR, "dropping a client's references in a thread", error);
         client_gone(client);
     }
 }
@@ -418,7 +418,7 @@ static void note_fork(const struct client *parent, int fd)
 {
     int error = fd < 0 ? EBADF : new_client(fd, parent);
     if (error != 0) {
-        vipl_log_os("a child has no shared objects: no room for it in the server", error);
+        vipl_log_os(VIPL_LOG_ERROR, "a child has no shared objects: no room for it in the server", error);
         vipl_fd_close(fd);
     }
 }
@@ -494,7 +494,7 @@ static void do_note(struct client *client, struct vipl_call_note *whole, const s
     case VIPL_NOTE_CHANNEL:
         error = open_channel(client, &note->number);
         if (error != 0) {
-            vipl_log_os("a channel of the server", error);
+            vipl_log_os(VIPL_LOG_ERROR, "a channel of the server", error);
             note->number = UINT32_MAX;
         }
         answer(client, note, ready_fds);

@@ -304,7 +304,7 @@ static VIP_RETURN join_locked(bool fork_handlers)
     int error = mine == NULL ? ENOMEM : start_server(&arena);
     if (error != 0) {
         vipl_free(mine);
-        vipl_log_os("starting the server of shared objects", error);
+        vipl_log_os(VIPL_LOG_ERROR, "starting the server of shared objects", error);
         return VIP_ERROR_RESOURCE;
     }
     mine->older = share.mine;

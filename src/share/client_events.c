@@ -62,7 +62,7 @@ static VIP_RETURN start_locked(struct vipl_arena *arena, unsigned number)
     events.arena = arena;
     int error = vipl_thread_start(&events.thread, run, &arena->events[number]);
     if (error != 0) {
-        vipl_log_os("starting the thread that calls handlers", error);
+        vipl_log_os(VIPL_LOG_ERROR, "starting the thread that calls handlers", error);
         return VIP_ERROR_RESOURCE;
     }
     vipl_thread_detach(&events.thread);

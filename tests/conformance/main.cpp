@@ -6,6 +6,7 @@
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -69,6 +70,13 @@ public:
     {
         options_ = options;
         watchdog_ = std::thread([this] { watch(); });
+    }
+
+    /** A case that is not run. */
+    void leave_out(CaseResult result)
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        results_.push_back(std::move(result));
     }
 
     void begin_case(const std::string &name)
@@ -211,14 +219,32 @@ struct QuietReporter : Catch::StreamingReporterBase<QuietReporter> {
 CATCH_REGISTER_REPORTER("quiet", QuietReporter)
 
 /** Every case has exactly one level and a function or topic; a slip of the suite is no result. */
-void check_tags(Catch::Config &config)
+void check_tags(vipl_test::CatchSession &session)
 {
-    for (const Catch::TestCase &one : Catch::getAllTestCasesSorted(config)) {
+    for (const auto &one : session.cases()) {
         if (level_of(one.tags) < 0 || function_of(one.tags).empty()) {
             std::cerr << "vipl-conformance: case '" << one.name << "' has no function or not one level\n";
             std::exit(2);
         }
     }
+}
+
+/** Selected cases with these tags are reported now, and not selected any longer. */
+void leave_out(vipl_test::CatchSession &session, const std::map<std::string, std::string> &tags)
+{
+    std::string filter;
+    for (const auto &one : session.cases()) {
+        const auto tag = std::find_if(one.tags.begin(), one.tags.end(),
+                                      [&](const std::string &each) { return tags.count(each) > 0; });
+        if (one.selected && tag != one.tags.end()) {
+            Run::get().leave_out({one.name, function_of(one.tags), level_of(one.tags), CaseResult::left_out,
+                                  tags.at(*tag), 0});
+        }
+    }
+    for (const auto &each : tags) {
+        filter += "~[" + each.first + ']';
+    }
+    restrict_filters(session.data().testsOrTags, filter);
 }
 
 } // namespace
@@ -253,7 +279,10 @@ int main(int argc, char **argv)
         session.run();
         return 0;
     }
-    check_tags(session.config());
+    check_tags(session);
+    if (!options.left_out.empty()) {
+        leave_out(session, options.left_out);
+    }
     Run::get().start(options);
     session.run();
     return Run::get().finish() ? 0 : 1;

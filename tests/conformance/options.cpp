@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iostream>
 #include <random>
 
@@ -25,6 +26,7 @@ const char kUsage[] =
     "  --peer-device NAME the device of the other process, where it has another\n"
     "  --peer-netns FILE  the network namespace of the other process (/run/netns/NAME; Linux)\n"
     "  --shuffle SEED     run the cases in an order that the seed decides: a number, or random\n"
+    "  --left-out FILE    do not run the cases of its lines \"cases [TAG] | REASON\"; they are reported\n"
     "  --list             list the selected cases with their tags and stop\n"
     "  --junit FILE       also write the results as JUnit XML\n"
     "  --tap              print the results as TAP version 13\n"
@@ -80,6 +82,20 @@ bool take_seed(Options &options, const char *value)
     return value[0] >= '0' && value[0] <= '9' && *end == '\0' && errno == 0 && number <= 0xffffffff;
 }
 
+/** Lines "cases [TAG] | REASON" of a file; others are not for this program. False: there is no such file, or no such line in it. */
+bool take_left_out(Options &options, const char *value)
+{
+    std::ifstream file(value);
+    for (std::string line; std::getline(file, line);) {
+        const size_t tag = line.find('['), end = line.find(']'), bar = line.find('|');
+        if (line.compare(0, 6, "cases ") == 0 && tag < end && end < bar && bar != std::string::npos) {
+            options.left_out[line.substr(tag + 1, end - tag - 1)] =
+                line.substr(line.find_first_not_of(" |", bar));
+        }
+    }
+    return !options.left_out.empty();
+}
+
 template <const char *const &Name>
 bool take_setting(Options &options, const char *value)
 {
@@ -98,6 +114,7 @@ const Valued kValued[] = {
     {"--level", take_level},
     {"--mode", take_mode},
     {"--shuffle", take_seed},
+    {"--left-out", take_left_out},
     {"--junit",
      [](Options &options, const char *value) {
          options.junit = value;

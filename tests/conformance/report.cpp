@@ -14,14 +14,15 @@ namespace vipl_conformance {
 namespace {
 
 struct Tally {
-    int cases = 0, passed = 0, failed = 0, not_applicable = 0; // cases: those that apply
+    int cases = 0, passed = 0, failed = 0, not_applicable = 0, left_out = 0; // cases: those that were run
 
     void add(const CaseResult &result)
     {
-        cases += result.outcome != CaseResult::not_applicable;
+        cases += !result.skipped();
         passed += result.outcome == CaseResult::passed;
         failed += result.outcome == CaseResult::failed;
         not_applicable += result.outcome == CaseResult::not_applicable;
+        left_out += result.outcome == CaseResult::left_out;
     }
 };
 
@@ -54,6 +55,34 @@ std::string xml_escape(const std::string &text)
         }
     }
     return out;
+}
+
+/** What does not apply: reasons, of many cases each. What was left out: by name as well. */
+void print_skipped(std::ostream &out, const std::vector<CaseResult> &results, const char *prefix)
+{
+    std::map<std::string, int> do_not_apply;
+    std::map<std::string, std::vector<std::string>> left_out;
+    int sum = 0;
+    for (const CaseResult &result : results) {
+        if (result.outcome == CaseResult::not_applicable) {
+            do_not_apply[result.text]++;
+            sum++;
+        } else if (result.outcome == CaseResult::left_out) {
+            left_out[result.text].push_back(result.function + ": " + result.name);
+        }
+    }
+    if (sum > 0) {
+        out << prefix << "Not applicable: " << sum << '\n';
+    }
+    for (const auto &[reason, count] : do_not_apply) {
+        out << prefix << "  " << count << ": " << reason << '\n';
+    }
+    for (const auto &[reason, names] : left_out) {
+        out << prefix << "Left out: " << names.size() << ": " << reason << '\n';
+        for (const std::string &name : names) {
+            out << prefix << "  " << name << '\n';
+        }
+    }
 }
 
 } // namespace
@@ -112,25 +141,15 @@ void print_tables(std::ostream &out, const std::vector<CaseResult> &results, int
         }
         out << prefix << row("", sum) << '\n';
     }
-    if (all.not_applicable > 0) {
-        out << prefix << "Not applicable: " << all.not_applicable << '\n';
-        std::map<std::string, int> reasons; // of many cases each
-        for (const CaseResult &result : results) {
-            reasons[result.text] += result.outcome == CaseResult::not_applicable;
-        }
-        for (const auto &[reason, count] : reasons) {
-            if (count > 0) {
-                out << prefix << "  " << count << ": " << reason << '\n';
-            }
-        }
-    }
+    print_skipped(out, results, prefix);
     for (const CaseResult &result : results) { // once more: a log's end is what is read
         if (result.outcome == CaseResult::failed) {
             out << prefix << "FAILED: " << result.function << ": " << result.name << '\n';
         }
     }
     out << prefix << kLevelNames[level] << ": " << all.cases << " cases, " << all.passed << " passed, "
-        << all.failed << " failed, " << all.not_applicable << " not applicable\n";
+        << all.failed << " failed, " << all.not_applicable << " not applicable, " << all.left_out
+        << " left out\n";
 }
 
 void print_tap(std::ostream &out, const std::vector<CaseResult> &results)
@@ -141,7 +160,7 @@ void print_tap(std::ostream &out, const std::vector<CaseResult> &results)
         std::string name = result.function + ": " + result.name;
         std::replace(name.begin(), name.end(), '#', '_');
         out << (result.outcome == CaseResult::failed ? "not ok " : "ok ") << ++number << " - " << name;
-        if (result.outcome == CaseResult::not_applicable) {
+        if (result.skipped()) {
             out << " # SKIP " << result.text;
         }
         out << '\n';
@@ -167,14 +186,14 @@ bool write_junit(const std::string &file, const std::vector<CaseResult> &results
     out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"vipl-conformance\" "
            "tests=\""
         << results.size() << "\" failures=\"" << all.failed << "\" errors=\"0\" skipped=\""
-        << all.not_applicable << "\" time=\"" << seconds << "\">\n";
+        << all.not_applicable + all.left_out << "\" time=\"" << seconds << "\">\n";
     for (const CaseResult &result : results) {
         out << "<testcase classname=\"" << kLevelTags[result.level] << '.' << xml_escape(result.function)
             << "\" name=\"" << xml_escape(result.name) << "\" time=\"" << result.seconds << "\">";
         if (result.outcome == CaseResult::failed) {
             out << "<failure message=\"" << xml_escape(result.text.substr(0, result.text.find('\n'))) << "\">"
                 << xml_escape(result.text) << "</failure>";
-        } else if (result.outcome == CaseResult::not_applicable) {
+        } else if (result.skipped()) {
             out << "<skipped message=\"" << xml_escape(result.text) << "\"/>";
         }
         out << "</testcase>\n";

@@ -77,7 +77,6 @@ const char *fuzz_info_options(int argc, char **argv)
     if (code != -1) {
         return is_code(code) ? NULL : "an unknown exit code of vipl-info";
     }
-    info_add_aliases(&o, argc > 1 ? argv[1] : NULL);
     for (size_t i = 0; i < o.device_count; i++) {
         if (i == INFO_MAX_DEVICES || memchr(o.devices[i], '\0', INFO_NAME_BYTES) == NULL) {
             return "more devices than there is room for, or a name without an end";

@@ -3,7 +3,7 @@
 """A process of this machine and one of another CPU, under its emulator, over sockets or over one emulated card: every operation, both
 roles.
 
-    endian.py NATIVE-FOLDER FOREIGN-FOLDER EMULATOR...
+    endian.py NATIVE-FOLDER FOREIGN-FOLDER [EMULATOR...]
 
 The folders hold the tools of the two builds. VIPL_TEST_DEVICE is the device: tcp:ADDRESS, or rnic, on a native adapter. Each tool checks every byte that it
 receives: sends (with immediate data), RDMA Writes (with and without) and RDMA Reads, of one FPDU and of many.
@@ -15,8 +15,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import toolrun  # noqa: E402
 from toolrun import Checks, Running, run, signal, unique  # noqa: E402
 
-if len(sys.argv) < 4:
-    sys.exit("usage: %s NATIVE-FOLDER FOREIGN-FOLDER EMULATOR..." % sys.argv[0])
+if len(sys.argv) < 3:
+    sys.exit("usage: %s NATIVE-FOLDER FOREIGN-FOLDER [EMULATOR...]" % sys.argv[0])
 NATIVE, FOREIGN = [], sys.argv[3:]
 FOLDERS = {"native": sys.argv[1], "foreign": sys.argv[2]}
 DEVICE = os.environ.get("VIPL_TEST_DEVICE", "tcp:127.0.0.1")

@@ -17,7 +17,14 @@ checks.common_options(info)
 
 result = run(info)
 checks.code(result, 0, "no option")
-checks.that("loopback" in result.out and "(default device)" in result.out, "the built-in devices are listed", result)
+checks.that(result.out.count("(the default device)") == 1, "the default device is marked once", result)
+lines = result.out.splitlines()
+checks.that(any(line.startswith("loopback") for line in lines), "loopback is listed", result)
+checks.that("9223372036854775807" not in result.out and "unlimited" in result.out, "what has no limit is unlimited", result)
+checks.that(lines[0].startswith("library ") and lines[1].split()[0] == "devices", "the build is shown", result)
+built = lines[1].split()[1].split(",")
+if "tcp" in built:
+    checks.that(any(line.startswith("tcp:lo:") and line.endswith("127.0.0.1") for line in lines), "interfaces are listed", result)
 
 result = run(info, "--json", "--device", "loopback")
 checks.code(result, 0, "--json --device loopback")
@@ -44,9 +51,13 @@ checks.that(device.get("device") == "no such\tdevice\"", "a name with odd charac
 aliases = {"VIPL_DEVICE_ALIASES": "/dev/clanvi7=loopback,broken=nowhere,junk,"}
 result = run(info, "--json", env=aliases)
 checks.code(result, 0, "aliases, one of them broken")
-found = {d.get("device"): d.get("opens") for d in checks.json(result.out, "aliases").get("devices", [])}
-checks.that(found == {"": True, "loopback": True, "/dev/clanvi7": True, "broken": False},
-            "each alias is listed once: %r" % found, result)
+devices = checks.json(result.out, "aliases").get("devices", [])
+found = {d.get("device"): d.get("opens") for d in devices if d.get("is_alias")}
+checks.that(found == {"/dev/clanvi7": True, "broken": False}, "each alias is listed: %r" % found, result)
+names = [d.get("device") for d in devices]
+checks.that(len(names) == len(set(names)), "each device is listed once: %r" % names, result)
+checks.that([d.get("device") for d in devices if d.get("is_default")] == ["loopback"], "one is the default", result)
+checks.that('"nowhere"' in result.err, "what does not open is explained", result)
 
 checks.code(run(info, "stray"), 2, "a stray argument")
 checks.finish()

@@ -2,6 +2,7 @@
 """vipl-ping: options, pairs of several sizes, the self-test, a server that outlives its clients."""
 import os
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
@@ -47,13 +48,44 @@ def no_server():
     result = run(ping, "--client", "--discriminator", unique("nobody"), "--timeout", "200")
     checks.code(result, 1, "a client without a server")
     checks.that(time.monotonic() - start < 5, "a client gives up at its timeout")
-    checks.code(run(ping, "--pair", "--device", "nowhere"), 1, "a device that does not exist")
+    checks.that("VIP_NO_MATCH: the host was reached" in result.err and "127.0.0.1" in result.err, "why is said", result)
+    result = run(ping, "--pair", "--device", "nowhere")
+    checks.code(result, 1, "a device that does not exist")
+    checks.that('no device "nowhere"' in result.err, "the device is named", result)
+    result = run(ping, "--pair", "--size", "5M")
+    checks.code(result, 1, "more than the device transfers at once")
+    checks.that("MaxTransferSize is 5242880; 1 to 4194304 are allowed" in result.err, "the limit is named", result)
+    checks.that("4M" in run(ping, "--help").out, "--help tells the limit")
+
+
+def settings():
+    result = run(ping, "--pair", "--quiet", env={"VIPL_LOG": "info"})
+    checks.that("opened loopback" in result.err, "VIPL_LOG of the environment", result)
+    result = run(ping, "--pair", "--quiet")
+    checks.that(result.err == "", "nothing is said by default", result)
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+        file.write("VIPL_LOG = info\n")
+        file.flush()
+        result = run(ping, "--pair", "--quiet", env={"VIPL_CONFIG": file.name})
+    checks.that("opened loopback" in result.err, "VIPL_LOG of the configuration file", result)
+
+
+def lost_messages():
+    """Each process loses the fourth and the sixth message that it sends: one of those the other end echoes."""
+    result = run(ping, "--pair", "--reliability", "unreliable", "--timeout", "300", "--count", "8",
+                 env={"VIPL_FAULTS": "drop=@4,drop=@6"})
+    checks.code(result, 1, "a pair that loses messages")
+    checks.that("8 sent, 4 intact, 4 lost, 0 corrupt" in result.out, "it goes on after lost ones", result)
 
 
 def server_survives():
     name = unique("ping")
     server = Running(ping, "--server", "--discriminator", name)
     checks.that(server.wait_line("waiting on") is not None, "a server says where it waits")
+    checks.code(run(ping, "--client", "--discriminator", name, "--size", "100", "--count", "3"), 0, "the first client")
+    line = server.wait_line("client at")
+    checks.that(line is not None and "127.0.0.1: up to 100 bytes per message, delivery" in line, "who came: %r" % line)
+    checks.that(server.wait_line("client gone after 3 messages") is not None, "what it did")
     for number in range(3):
         client = Running(ping, "--client", "--discriminator", name, "--count", "4000000000")
         checks.that(client.wait_line(" message 2,") is not None, "client %d is served" % number)
@@ -73,5 +105,7 @@ usage()
 pairs()
 corruption()
 no_server()
+settings()
+lost_messages()
 server_survives()
 checks.finish()

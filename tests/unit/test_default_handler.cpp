@@ -82,5 +82,5 @@ TEST_CASE("a denied access is one line too, and VIPL_LOG=off is none", "[default
         REQUIRE(lines_of(log) == (off ? 0 : 1));
         REQUIRE((log.find("error: RDMA write refused") != std::string::npos) == !off);
     }
-    vipl_log_set_level(VIPL_LOG_ERROR);
+    vipl_log_set_level(VIPL_LOG_ERROR, false);
 }

@@ -300,18 +300,45 @@ TEST_CASE("the log says what its level lets through", "[log]")
         REQUIRE((log.find("error: first 1\n") != std::string::npos) == (lines > 0));
         REQUIRE((log.find("debug: third\n") != std::string::npos) == (lines > 2));
     }
-    vipl_log_set_level(VIPL_LOG_ERROR);
+    vipl_log_set_level(VIPL_LOG_ERROR, false);
 }
 
 TEST_CASE("a log line is cut, and still ends", "[log]")
 {
-    vipl_log_set_level(VIPL_LOG_ERROR);
+    vipl_log_set_level(VIPL_LOG_ERROR, false);
     const std::string log = stderr_of([] { vipl_log(VIPL_LOG_ERROR, "%s", std::string(3000, 'y').c_str()); });
     REQUIRE(log.size() < 600);
     REQUIRE(log.back() == '\n');
     REQUIRE(std::count(log.begin(), log.end(), '\n') == 1);
-    const std::string system = stderr_of([] { vipl_log_os("opening it", 2); });
+    const std::string system = stderr_of([] { vipl_log_os(VIPL_LOG_ERROR, "opening it", 2); });
     REQUIRE(system.find("opening it: No such file or directory (2)\n") != std::string::npos);
+}
+
+TEST_CASE("with a handler of the program, standard error has what is asked for, and nothing by default",
+          "[log]")
+{
+    const File file("");
+    static unsigned heard;
+    heard = 0;
+    REQUIRE(VipxSetLogHandler(
+                VIPX_LOG_ERROR, [](VIP_PVOID, VIPX_LOG_LEVEL, const char *) { ++heard; }, nullptr) ==
+            VIP_SUCCESS);
+    const auto say = [] {
+        vipl_config_begin();
+        vipl_log(VIPL_LOG_ERROR, "first");
+        vipl_log(VIPL_LOG_REASON, "second");
+    };
+    unsetenv("VIPL_LOG");
+    CHECK(stderr_of(say).empty());
+    CHECK(heard == 1);
+    setenv("VIPL_LOG", "reason", 1);
+    const std::string log = stderr_of(say);
+    CHECK(std::count(log.begin(), log.end(), '\n') == 2);
+    CHECK(heard == 2);
+    unsetenv("VIPL_LOG");
+    REQUIRE(VipxSetLogHandler(VIPX_LOG_OFF, nullptr, nullptr) == VIP_SUCCESS);
+    CHECK(stderr_of(say).find("error: first") != std::string::npos);
+    CHECK(heard == 2);
 }
 
 TEST_CASE("device names, spellings of old programs, and aliases", "[device]")
@@ -353,7 +380,7 @@ TEST_CASE("the log names the device that is not there, whatever asked for it", "
             VIP_NIC_HANDLE nic;
             REQUIRE(VipOpenNic(asked, &nic) == VIP_ERROR_RESOURCE);
         });
-        CHECK(log.find("no device nosuch:z\n") != std::string::npos);
+        CHECK(log.find("no device \"nosuch:z\"\n") != std::string::npos);
     }
     unsetenv("VIPL_LOG");
 }

@@ -92,6 +92,7 @@ struct perf_end {
     uint32_t held_first;
     uint32_t held_count;
     bool quiet; /* a server: a client's end is no fault */
+    bool says;  /* a server: prints what it runs */
 };
 
 /* Make VI, memory and descriptors in a zeroed end whose nic is set, and post `first` receives. */

@@ -44,7 +44,7 @@ static bool request_connection(const struct perf_options *options, const struct 
     }
     rc = VipConnectRequest(vi, &local.u.net, &remote.u.net, end->timeout_ms, &remote_attributes);
     if (rc != VIP_SUCCESS) {
-        tool_complain("connecting to \"%s\": %s", options->discriminator, VipxStrError(rc));
+        tool_complain_connect(&remote, rc);
     }
     return rc == VIP_SUCCESS;
 }
@@ -212,6 +212,7 @@ static bool prepare_seat(struct party *party, struct seat *seat, const VIP_VI_AT
 {
     seat->end = (struct perf_end){
         .nic = party->nic, .timeout_ms = (uint32_t)party->options->timeout_ms, .quiet = true, .block = true};
+    seat->end.says = party->options->role == PERF_ROLE_SERVER && party->seated == 0;
     seat->attributes = *attributes;
     seat->attributes.Ptag = NULL;
     if (!tool_mem_create(party->nic, sizeof(*seat->desc) + PERF_MESSAGE_BYTES, false, false, &seat->first)) {
@@ -248,17 +249,16 @@ static bool seat_request(struct party *party, VIP_CONN_HANDLE request, const VIP
 
 /* The next request of a vipl-perf of this version: its name, and what its VI is like. */
 static VIP_RETURN next_request(VIP_NIC_HANDLE nic, struct tool_address *local, uint32_t timeout_ms,
-                               struct perf_name *name, VIP_VI_ATTRIBUTES *attributes,
-                               VIP_CONN_HANDLE *request)
+                               struct tool_address *remote, struct perf_name *name,
+                               VIP_VI_ATTRIBUTES *attributes, VIP_CONN_HANDLE *request)
 {
-    struct tool_address remote;
     size_t length;
-    VIP_RETURN rc = tool_connect_wait(nic, local, timeout_ms, &remote, attributes, request);
+    VIP_RETURN rc = tool_connect_wait(nic, local, timeout_ms, remote, attributes, request);
 
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    const unsigned char *bytes = tool_address_discriminator(&remote, &length);
+    const unsigned char *bytes = tool_address_discriminator(remote, &length);
     if (!perf_name_decode(bytes, length, name)) {
         tool_complain("a client that is not vipl-perf, or of another version, was rejected");
         VipConnectReject(*request);
@@ -273,8 +273,9 @@ static bool gather(struct party *party, struct tool_address *local)
     while (party->seated < party->name.threads) {
         VIP_VI_ATTRIBUTES attributes;
         VIP_CONN_HANDLE request;
+        struct tool_address remote;
         struct perf_name name;
-        VIP_RETURN rc = next_request(party->nic, local, (uint32_t)party->options->timeout_ms, &name,
+        VIP_RETURN rc = next_request(party->nic, local, (uint32_t)party->options->timeout_ms, &remote, &name,
                                      &attributes, &request);
 
         if (rc == VIP_SUCCESS && name.party != party->name.party) {
@@ -328,7 +329,8 @@ static VIP_RETURN serve_next(const void *its_options, VIP_NIC_HANDLE nic, struct
     struct party party = {.options = options, .nic = nic};
     VIP_VI_ATTRIBUTES attributes;
     VIP_CONN_HANDLE request;
-    VIP_RETURN rc = next_request(nic, local, timeout_ms, &party.name, &attributes, &request);
+    struct tool_address remote;
+    VIP_RETURN rc = next_request(nic, local, timeout_ms, &remote, &party.name, &attributes, &request);
 
     if (rc != VIP_SUCCESS) {
         return rc == VIP_REJECT ? VIP_SUCCESS : rc;
@@ -340,7 +342,14 @@ static VIP_RETURN serve_next(const void *its_options, VIP_NIC_HANDLE nic, struct
         return VIP_SUCCESS;
     }
     if (seat_request(&party, request, &attributes) && gather(&party, local)) {
+        if (options->role == PERF_ROLE_SERVER) {
+            tool_say_who(&remote, &attributes);
+        }
         serve_party(&party);
+        if (options->role == PERF_ROLE_SERVER) {
+            puts("client gone");
+            fflush(stdout);
+        }
     }
     end_party(&party);
     return VIP_SUCCESS;

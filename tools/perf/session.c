@@ -165,6 +165,10 @@ static VIP_RETURN serve_run(struct perf_end *end, const struct perf_run *run)
     VIP_RETURN rc;
 
     perf_prepare(end, run);
+    if (end->says) {
+        printf("  %s %s, %u bytes\n", perf_test_text(run->test), perf_op_text(run->op), run->size);
+        fflush(stdout);
+    }
     rc = perf_send_message(end, &answer);
     if (rc == VIP_SUCCESS) {
         rc = expect_note(end, PERF_KIND_GO);

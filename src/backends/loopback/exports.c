@@ -100,7 +100,7 @@ int vipl_lo_own_exports(struct vipl_be_nic *be)
     int fd = be->exports.fd;
     vipl_mutex_unlock(&be->exports_lock);
     if (error != 0) {
-        vipl_log_os("making an export table", error);
+        vipl_log_os(VIPL_LOG_ERROR, "making an export table", error);
         return -1;
     }
     return fd;

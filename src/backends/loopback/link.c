@@ -121,7 +121,7 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_set
         error = open_pollsets(remote);
     }
     if (error != 0) {
-        vipl_log_os("preparing to talk to other processes", error);
+        vipl_log_os(VIPL_LOG_ERROR, "preparing to talk to other processes", error);
         remote_free(remote);
         return NULL;
     }
@@ -231,7 +231,7 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     }
     vipl_biased_unlock(&remote->rx);
     if (error != 0) {
-        vipl_log_os("setting up a link to another process", error);
+        vipl_log_os(VIPL_LOG_ERROR, "setting up a link to another process", error);
         link_free(link);
         return NULL;
     }
@@ -254,7 +254,7 @@ struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int export
         error = vipl_shm_create(&link->shm, "vipl-link", segment_bytes(slots));
     }
     if (error != 0) {
-        vipl_log_os("making a shared segment", error);
+        vipl_log_os(VIPL_LOG_ERROR, "making a shared segment", error);
         vipl_free(link);
         return NULL;
     }
@@ -292,7 +292,7 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
         error = EINVAL;
     }
     if (error != 0) {
-        vipl_log_os("mapping another process's segment", error);
+        vipl_log_os(VIPL_LOG_ERROR, "mapping another process's segment", error);
         link_free(link);
         return NULL;
     }
@@ -348,7 +348,7 @@ void vipl_lo_link_probe(struct lo_link *link, uint64_t address, uint32_t value)
     int error =
         setting == LO_RENDEZVOUS_OFF ? EPERM : vipl_peer_read(link->pid, &local, 1, &there, 1, sizeof(seen));
     if (error != 0 && setting == LO_RENDEZVOUS_ON) {
-        vipl_log_os("VIPL_LOOPBACK_PULL=on, but the peer's memory cannot be read", error);
+        vipl_log_os(VIPL_LOG_ERROR, "VIPL_LOOPBACK_PULL=on, but the peer's memory cannot be read", error);
     }
     vipl_store_relaxed(&link->direct_access, error == 0 && seen == value ? 1 : 0);
 }

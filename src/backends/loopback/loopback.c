@@ -489,8 +489,14 @@ static bool lo_rdma_short(struct vipl_be_nic *be, struct vipl_vi *vi, const stru
     return lo->session != NULL && vipl_lo_direct_short(lo->session, rdma);
 }
 
+static void lo_list(struct vipl_device_list *to)
+{
+    vipl_device_add(to, "", "the threads and processes of this host");
+}
+
 const struct vipl_backend vipl_loopback_ops = {
     .name = "loopback",
+    .list = lo_list,
     .open = lo_open,
     .close = lo_close,
     .limits = lo_limits,

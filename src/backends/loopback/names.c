@@ -71,7 +71,7 @@ uint32_t vipl_lo_own_places(uint32_t user, char kind, uint64_t hash)
 static void log_once(struct lo_socket *s, const char *what, int error)
 {
     if (!s->logged) {
-        vipl_log_os(what, error);
+        vipl_log_os(VIPL_LOG_ERROR, what, error);
     }
     s->logged = true;
 }
@@ -119,7 +119,7 @@ struct lo_socket *vipl_lo_socket_open(struct lo_remote *remote, char kind, uint6
     int error = bind_and_watch(remote, s);
     if (error != 0) {
         if (kind != 'r') { /* which is tried again and again */
-            vipl_log_os("listening for other processes", error);
+            vipl_log_os(VIPL_LOG_ERROR, "listening for other processes", error);
         }
         vipl_free(s);
         return NULL;

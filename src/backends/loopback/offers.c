@@ -268,7 +268,7 @@ static struct lo_claims *claims_of(struct lo_remote *remote)
                         ? ENOMEM
                         : vipl_shm_create(&claims->shm, "vipl-claims", LO_CLAIMS * sizeof(uint32_t));
         if (error != 0) {
-            vipl_log_os("preparing to ask other processes", error);
+            vipl_log_os(VIPL_LOG_ERROR, "preparing to ask other processes", error);
             vipl_free(claims);
             return NULL;
         }

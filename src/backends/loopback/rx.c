@@ -299,7 +299,7 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const un
         return 0;
     }
     if (error != 0) {
-        vipl_log_os("fetching a message from another process", error);
+        vipl_log_os(VIPL_LOG_ERROR, "fetching a message from another process", error);
         vipl_up_recv_finish(s->vi, VIP_STATUS_TRANSPORT_ERROR, 0, false, NULL);
         return VIP_STATUS_TRANSPORT_ERROR;
     }

@@ -83,7 +83,7 @@ static int connect_or_start(int *fd)
     char path[VIPL_SOCKET_PATH_BYTES];
     int error = vipl_socket_path("VIPL_RNIC", "rnic.sock", path);
     if (error != 0) {
-        vipl_log_os("the path of the socket of the card's adapter (VIPL_RNIC)", error);
+        vipl_log_os(VIPL_LOG_REASON, "the path of the socket of the card's adapter (VIPL_RNIC)", error);
         return error;
     }
     error = vipl_stream_connect(path, fd);

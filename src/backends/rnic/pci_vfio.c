@@ -291,7 +291,7 @@ static void open_interrupts(struct vfio_pci *vfio)
 {
     int error = vipl_vfio_interrupts(&vfio->vfio, vfio->interrupts, RNIC_VECTORS);
     if (error != 0) {
-        vipl_log_os("rnic: no interrupts, the card is polled", error);
+        vipl_log_os(VIPL_LOG_ERROR, "rnic: no interrupts, the card is polled", error);
         for (unsigned i = 0; i < RNIC_VECTORS; i++) {
             vfio->interrupts[i] = -1;
         }

@@ -46,7 +46,7 @@ static void log_failure(const struct rnic_nic *nic, int error)
                  (unsigned)vipl_rnic_query(nic->rnic)->stags,
                  (unsigned)vipl_rnic_query(nic->rnic)->pbl_entries);
     } else {
-        vipl_log_os("rnic: registering memory", error);
+        vipl_log_os(VIPL_LOG_REASON, "rnic: registering memory", error);
     }
 }
 
@@ -85,7 +85,7 @@ static VIP_RETURN end(struct rnic_nic *nic, struct rnic_region *region)
 {
     int error = vipl_rnic_free_mr(nic->rnic, &region->mr);
     if (error != 0 && error != ENODEV) {
-        vipl_log_os("rnic: the card does not end a tag", error);
+        vipl_log_os(VIPL_LOG_ERROR, "rnic: the card does not end a tag", error);
         return VIP_ERROR_RESOURCE;
     }
     return VIP_SUCCESS;

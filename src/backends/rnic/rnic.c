@@ -16,6 +16,7 @@
 #include "backends/rnic/vi.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
+#include "start/socket_path.h"
 
 enum { FIRST_COMPLETIONS_LOG2 = 8 };
 
@@ -183,9 +184,9 @@ static VIP_RETURN rnic_open(struct vipl_nic *core, const char *device, struct vi
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
     if (error != 0) {
         if (error == ENODEV) {
-            vipl_log(VIPL_LOG_ERROR, "rnic: \"%s\" is no card that can be opened", device);
+            vipl_log(VIPL_LOG_REASON, "rnic: \"%s\" is no card that can be opened", device);
         } else {
-            vipl_log_os("rnic: opening the card", error);
+            vipl_log_os(VIPL_LOG_REASON, "rnic: opening the card", error);
         }
         vipl_free(nic);
         return VIP_ERROR_RESOURCE;
@@ -202,7 +203,7 @@ static void rnic_close(struct vipl_be_nic *be)
     vipl_rnic_loop_close(nic);
     int error = vipl_rnic_destroy_cq(nic->cq);
     if (error != 0 && error != ENODEV) {
-        vipl_log_os("rnic: ending a completion queue", error);
+        vipl_log_os(VIPL_LOG_ERROR, "rnic: ending a completion queue", error);
     }
     vipl_rnic_free_pd(nic->rnic, &nic->pd);
     device_put(nic->device);
@@ -246,8 +247,19 @@ static void rnic_address(struct vipl_be_nic *be, struct vipl_address *out)
     memcpy(out->host, vipl_rnic_query(rnic_nic_of(be)->rnic)->mac, 6);
 }
 
+static void rnic_list(struct vipl_device_list *to)
+{
+    char text[VIPL_SOCKET_PATH_BYTES + 64];
+    char path[VIPL_SOCKET_PATH_BYTES];
+    bool known = vipl_socket_path("VIPL_RNIC", "rnic.sock", path) == 0;
+    snprintf(text, sizeof(text), "the emulated RDMA card of the adapter at %s", known ? path : "VIPL_RNIC");
+    vipl_device_add(to, "", text);
+    vipl_device_add(to, "inproc", "an emulated RDMA card in this process, which only its threads reach");
+}
+
 const struct vipl_backend vipl_rnic_ops = {
     .name = "rnic",
+    .list = rnic_list,
     .chooses_handles = true,
     .open = rnic_open,
     .close = rnic_close,

@@ -158,7 +158,7 @@ void vipl_rnic_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
     leave(nic, rv);
     int error = vipl_rnic_destroy_qp(&rv->qp);
     if (error != 0 && error != ENODEV) {
-        vipl_log_os("rnic: ending a queue pair", error);
+        vipl_log_os(VIPL_LOG_ERROR, "rnic: ending a queue pair", error);
     }
     vipl_store_ptr(&rv->nic, NULL);
     vipl_pool_put(&pool, rv);

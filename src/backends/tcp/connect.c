@@ -108,6 +108,9 @@ static void note_error(struct tcp_connect_op *op, int error)
     if (error == ECONNREFUSED || error == ECONNRESET) {
         op->refused = true;
     } else if (error == EHOSTUNREACH || error == ENETUNREACH || error == EADDRNOTAVAIL || error == EINVAL) {
+        if (!op->unreachable) {
+            vipl_log_os(VIPL_LOG_REASON, "tcp: connecting", error);
+        }
         op->unreachable = true;
     } else {
         op->no_reply = true;

@@ -51,7 +51,7 @@ struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_ad
     int error = bind_one(nic, local, probe, only, &fd);
     if (error != 0) {
         if (!only) {
-            vipl_log_os("listening", error);
+            vipl_log_os(VIPL_LOG_REASON, "tcp: no port of VIPL_TCP_PORTS for this name", error);
         }
         return NULL;
     }
@@ -250,7 +250,7 @@ static void on_incoming(uv_poll_t *watch, int status, int events)
         return; /* the system says so even if no connection waits any more; if one does, the loop comes here again */
     }
     if (short_of && !close_ended(nic) && !make_way(nic)) {
-        vipl_log_os("accepting a connection", error);
+        vipl_log_os(VIPL_LOG_ERROR, "accepting a connection", error);
         uv_poll_stop(&listener->watch);
         uv_timer_start(&nic->accept_timer, on_accept_again, ACCEPT_AGAIN_MS, 0);
     }

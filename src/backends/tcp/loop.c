@@ -89,7 +89,7 @@ int vipl_tcp_loop_open(struct tcp_nic *nic)
     int uncovered = vipl_fork_cover(); /* libuv opens its descriptors again in a forked child */
     vipl_fd_end();
     if (uncovered != 0) {
-        vipl_log_os("preparing for forks", uncovered);
+        vipl_log_os(VIPL_LOG_ERROR, "preparing for forks", uncovered);
     }
     if (error == 0) {
         nic->loop.data = nic;

@@ -159,7 +159,7 @@ static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vip
 {
     struct vipl_inet inet;
     if (!choose_address(device, &inet)) {
-        vipl_log(VIPL_LOG_ERROR, "tcp: \"%s\" is no interface or address of this host", device);
+        vipl_log(VIPL_LOG_REASON, "tcp: \"%s\" is no interface or address of this host", device);
         return VIP_ERROR_RESOURCE;
     }
     struct tcp_nic *nic = new_nic();
@@ -304,6 +304,45 @@ static void tcp_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint 
     vipl_fetch_add(&tcp_nic_of(be)->sleeping, (uint32_t)-1);
 }
 
+static bool is_listed(const uv_interface_address_t *list, int before)
+{
+    for (int i = 0; i < before; i++) {
+        if (strcmp(list[i].name, list[before].name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* With the address that opening it would choose. */
+static void list_one(struct vipl_device_list *to, const char *interface)
+{
+    struct vipl_inet inet;
+    char address[INET6_ADDRSTRLEN] = "";
+    char text[128];
+    if (choose_address(interface, &inet)) {
+        (void)uv_inet_ntop(inet.host_len == 4 ? AF_INET : AF_INET6, inet.host, address, sizeof(address));
+        snprintf(text, sizeof(text), "other hosts by TCP, %s%s",
+                 interface[0] == '\0' ? "" : "by this interface, ", address);
+        vipl_device_add(to, interface, text);
+    }
+}
+
+static void tcp_list(struct vipl_device_list *to)
+{
+    uv_interface_address_t *list;
+    int count;
+    list_one(to, "");
+    if (uv_interface_addresses(&list, &count) == 0) {
+        for (int i = 0; i < count; i++) {
+            if (!is_listed(list, i)) {
+                list_one(to, list[i].name);
+            }
+        }
+        uv_free_interface_addresses(list, count);
+    }
+}
+
 static struct vipl_quick *tcp_quick(struct vipl_be_nic *be)
 {
     return &tcp_nic_of(be)->quick;
@@ -311,6 +350,7 @@ static struct vipl_quick *tcp_quick(struct vipl_be_nic *be)
 
 const struct vipl_backend vipl_tcp_ops = {
     .name = "tcp",
+    .list = tcp_list,
     .open = tcp_open,
     .close = tcp_close,
     .limits = tcp_limits,

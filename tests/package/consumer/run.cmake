@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # cmake -DKIND=<kind> -DSOURCE=<checkout> -DPREFIX=<installed tree> -DWORK=<scratch folder>
-#       -DCC=<compiler> [-DTOOLCHAIN=<file>] [-DEMULATOR=<command>] [-DLIBDIR=<folder>] [-DLIBUV_DIR=<folder>]
+#       -DCC=<compiler> [-DTOOLCHAIN=<file> -DTARGET=<name>] [-DLINK=<flags>] [-DEMULATOR=<command>] [-DLIBDIR=<folder>] [-DLIBUV_DIR=<folder>]
 #       [-DSERVER=<installed program>]
 #       -P run.cmake
 # Kinds: installed, add_subdirectory, slim, FetchContent, pkg_config, pkg_config_static, meson.
@@ -18,7 +18,7 @@ set(ENV{PKG_CONFIG_LIBDIR} ${PREFIX}/${LIBDIR}/pkgconfig)
 set(ENV{LD_LIBRARY_PATH} ${PREFIX}/${LIBDIR})
 if(LIBUV_DIR AND TOOLCHAIN)
     set(ENV{LD_LIBRARY_PATH} ${PREFIX}/${LIBDIR}:${LIBUV_DIR})
-    set(ENV{LDFLAGS} "-L${LIBUV_DIR} -Wl,-rpath-link,${LIBUV_DIR}")
+    set(ENV{LDFLAGS} "${LINK} -L${LIBUV_DIR} -Wl,-rpath-link,${LIBUV_DIR}")
 endif()
 set(here ${SOURCE}/tests/package/consumer)
 file(REMOVE_RECURSE ${WORK})
@@ -26,7 +26,7 @@ file(MAKE_DIRECTORY ${WORK})
 
 set(compiler -DCMAKE_C_COMPILER=${CC})
 if(TOOLCHAIN)
-    set(compiler -DCMAKE_TOOLCHAIN_FILE=${TOOLCHAIN} -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH)
+    set(compiler -DCMAKE_TOOLCHAIN_FILE=${TOOLCHAIN} -DVIPL_TARGET=${TARGET} -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH)
 endif()
 set(configure ${CMAKE_COMMAND} -B ${WORK} ${compiler} -DCMAKE_C_FLAGS=-Werror)
 

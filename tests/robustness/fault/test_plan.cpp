@@ -48,7 +48,7 @@ template <class Function>
 std::string said(Function function)
 {
     std::FILE *file = std::tmpfile();
-    vipl_log_set_level(VIPL_LOG_ERROR);
+    vipl_log_set_level(VIPL_LOG_ERROR, false);
     std::fflush(stderr);
     const int before = dup(STDERR_FILENO);
     dup2(fileno(file), STDERR_FILENO);

@@ -26,9 +26,16 @@ Catch::ConfigData &CatchSession::data()
     return session_->configData();
 }
 
-Catch::Config &CatchSession::config()
+std::vector<CatchSession::Case> CatchSession::cases()
 {
-    return session_->config();
+    session_->useConfigData(session_->configData()); // as it is now
+    const Catch::Config &config = session_->config();
+    std::vector<Case> all;
+    for (const Catch::TestCase &one : Catch::getAllTestCasesSorted(config)) {
+        all.push_back({one.name, one.tags, config.testSpec().matches(one)});
+    }
+    session_->useConfigData(session_->configData()); // which may be changed again
+    return all;
 }
 
 int CatchSession::apply(int argc, const char *const *argv)

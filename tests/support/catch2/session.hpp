@@ -6,6 +6,8 @@
 #define VIPL_TEST_CATCH2_SESSION_HPP
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace Catch {
 class Session;
@@ -21,7 +23,13 @@ public:
 
     /** What the command line says; may be changed before it is run. */
     Catch::ConfigData &data();
-    Catch::Config &config();
+    struct Case {
+        std::string name;
+        std::vector<std::string> tags;
+        bool selected; // by the filters
+    };
+    /** Each case there is. */
+    std::vector<Case> cases();
     /** 0, or it has been said on stderr what is wrong. */
     int apply(int argc, const char *const *argv);
     int run();

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# Debian's cross compilers: cmake --toolchain cmake/toolchain.cmake -DVIPL_TARGET=s390x, or another one of targets.txt. What Debian has
+# not for the target, ./dev cross builds and puts into build/root-<triplet>.
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES VIPL_TARGET)
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/targets.txt vipl_cross_line REGEX "^${VIPL_TARGET} ")
+if(NOT vipl_cross_line MATCHES "^[^ ]+ +([^ ]+) +([^ ]+) ")
+    message(FATAL_ERROR "VIPL_TARGET=${VIPL_TARGET} is not in cmake/targets.txt")
+endif()
+set(vipl_cross_triplet ${CMAKE_MATCH_1})
+set(vipl_cross_emulator ${CMAKE_MATCH_2})
+set(CMAKE_SYSTEM_NAME Linux)
+string(REGEX REPLACE "-.*" "" CMAKE_SYSTEM_PROCESSOR ${vipl_cross_triplet})
+set(CMAKE_C_COMPILER ${vipl_cross_triplet}-gcc)
+set(CMAKE_CXX_COMPILER ${vipl_cross_triplet}-g++)
+get_filename_component(vipl_cross_root ${CMAKE_CURRENT_LIST_DIR}/../build/root-${vipl_cross_triplet} ABSOLUTE)
+set(CMAKE_FIND_ROOT_PATH /usr/${vipl_cross_triplet} ${vipl_cross_root})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+if(NOT vipl_cross_emulator STREQUAL "-")
+    set(CMAKE_CROSSCOMPILING_EMULATOR qemu-${vipl_cross_emulator}-static;-L;/usr/${vipl_cross_triplet})
+else() # this kernel runs its programs, with the libraries of the compiler's package
+    file(GLOB vipl_cross_loader /usr/${vipl_cross_triplet}/lib/ld-linux*.so.*)
+    set(vipl_cross_link "-Wl,--dynamic-linker=${vipl_cross_loader} -Wl,--disable-new-dtags,-rpath,/usr/${vipl_cross_triplet}/lib")
+    set(CMAKE_EXE_LINKER_FLAGS_INIT "${vipl_cross_link}")
+endif()
