@@ -49,6 +49,7 @@ def run(target, quick):
     if os.path.exists(results):
         os.remove(results)
     names = "|".join(column[2 if quick else 1] for column in COLUMNS if not quick or column[2])
+    os.makedirs(os.path.join(TOP, "build"), exist_ok=True)
     log = os.path.join(TOP, "build", "matrix-%s.log" % target)
     with open(log, "w", encoding="utf-8") as out:
         code = subprocess.run([os.path.join(TOP, "dev"), "cross", target, "-DVIPL_TEST_WITHOUT=" + WITHOUT, "--output-junit", results,
