@@ -23,7 +23,7 @@ install(FILES ${PROJECT_BINARY_DIR}/vipl-config.cmake ${PROJECT_BINARY_DIR}/vipl
         DESTINATION ${package_dir} COMPONENT development)
 
 install(DIRECTORY include/vipl DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
 # pkg-config: paths relative to the file itself, so that an installed tree may be moved.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -90,4 +90,4 @@ endif()
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
         COMPONENT development)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
-        FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.py")
+        FILES_MATCHING PATTERN "*.[ch]" PATTERN "*.cpp" PATTERN "*.py")

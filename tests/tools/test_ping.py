@@ -55,6 +55,10 @@ def no_server():
     result = run(ping, "--pair", "--size", "5M")
     checks.code(result, 1, "more than the device transfers at once")
     checks.that("MaxTransferSize is 5242880; 1 to 4194304 are allowed" in result.err, "the limit is named", result)
+    result = run(ping, "--client", "127.0.0.2", "--timeout", "100")
+    checks.code(result, 1, "another host by loopback")
+    checks.that('"127.0.0.2" is not this host' in result.err, "the host is named", result)
+    checks.code(run(ping, "--client", "127.0.0.1", "--timeout", "1"), 1, "this host by its address")
     checks.that("4M" in run(ping, "--help").out, "--help tells the limit")
 
 

@@ -23,6 +23,7 @@
 #include "base/deadline.h"
 #include "base/hostname.h"
 #include "base/lock_rank.h"
+#include "base/log.h"
 #include "base/pool.h"
 #include "os/os_atomic.h"
 
@@ -133,7 +134,9 @@ static void lo_address(struct vipl_be_nic *be, struct vipl_address *out)
 static VIP_RETURN lo_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
                              struct vipl_address *out)
 {
-    if (index > 0 || !vipl_hostname_is_own(name)) {
+    bool own = strcmp(name, "127.0.0.1") == 0 || vipl_hostname_is_own(name); /* its address, as a text */
+    if (index > 0 || !own) {
+        vipl_log(VIPL_LOG_REASON, "loopback: \"%s\" is not this host", name);
         return VIP_ERROR_NAMESERVICE;
     }
     *out = be->address;

@@ -110,6 +110,7 @@ static VIP_RETURN tcp_resolve(struct vipl_be_nic *be, const char *name, uint32_t
     bool found =
         vipl_hostname_is_own(name) ? index == 0 : vipl_inet_resolve(name, index, nic->inet.host_len, &inet);
     if (!found) {
+        vipl_log(VIPL_LOG_REASON, "tcp: no address of the host \"%s\" is of this device's kind", name);
         return VIP_ERROR_NAMESERVICE;
     }
     vipl_tcp_to_address(&inet, out);

@@ -56,6 +56,9 @@ for compiler in "$@"; do
         try "$compiler" "$language" "$standard" vipl.h -I"$include/vipl/compat"
         try "$compiler" "$language" "$standard" vipl/posix.h
         try "$compiler" "$language" "$standard" vipl/posix.h -D_POSIX_C_SOURCE=200809L
+        case $standard in
+            c++17 | c++2*) try "$compiler" "$language" "$standard" vipl/vipl.hpp ;;
+        esac
     done
     # IN and OUT belong to programs, but for old ones, which may have their own.
     compat="-I$include/vipl/compat"
