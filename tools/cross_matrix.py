@@ -29,9 +29,9 @@ COLUMNS = (  # heading, tests, those of a quick run
 
 
 def table_lines():
-    """(target, triplet, emulator, bits, order, what it is here for) of each line."""
+    """(target, triplet, emulator, bits, order, flags, what it is here for) of each line."""
     with open(os.path.join(TOP, "cmake", "targets.txt"), encoding="utf-8") as file:
-        return [line.split(None, 5) for line in file if line.strip() and not line.startswith("#")]
+        return [line.split(None, 6) for line in file if line.strip() and not line.startswith("#")]
 
 
 def left_out():
@@ -118,7 +118,7 @@ def document(rows):
             "By %s and %s, on %s.\n" % (version(rows[0][0][1] + "-gcc", "--version"), version("qemu-aarch64-static", "--version"),
                                        platform.machine()), table(rows), "",
             "## What each is here for\n"]
-    text += ["- %s: %s." % (fact[0], fact[5].strip()) for fact, _ in rows]
+    text += ["- %s: %s." % (fact[0], fact[6].strip()) for fact, _ in rows]
     text += ["", "## What is left out under emulation, and why\n",
              "Each of these runs on this machine's own CPU (`style.emulation` looks after that). i386 is not emulated: nothing is left out.\n",
              "| tests, or [cases] | reason |", "|---|---|"]
