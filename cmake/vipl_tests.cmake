@@ -7,19 +7,25 @@ if(CMAKE_CROSSCOMPILING_EMULATOR)
     set(VIPL_EMULATED ON)
 endif()
 
-# vipl_catch_main(<source>...): Catch2 2.13, its code compiled once. The header is looked for on the
+# vipl_catch_main(<source>...): Catch2 2.13, its code compiled once, or Catch2 3. The header of the former is looked for on the
 # building machine, also when cross compiling: it is only text. It is copied into a folder of its own,
-# because /usr/include must not come before a cross compiler's.
+# because /usr/include must not come before a cross compiler's. The latter is a library, of this build's CPU.
 function(vipl_catch_main)
     find_path(VIPL_CATCH2_DIR catch2/catch.hpp NO_CMAKE_FIND_ROOT_PATH
               DOC "Folder that holds catch2/catch.hpp (Catch2 2.13)")
-    if(NOT VIPL_CATCH2_DIR)
-        message(FATAL_ERROR "Catch2 2.13 is not here: install catch2, or set VIPL_BUILD_TESTS=OFF")
-    endif()
-    set(copy ${PROJECT_BINARY_DIR}/catch2)
-    file(COPY ${VIPL_CATCH2_DIR}/catch2/catch.hpp DESTINATION ${copy}/catch2)
     add_library(vipl_catch INTERFACE)
-    target_include_directories(vipl_catch SYSTEM INTERFACE ${copy})
+    if(VIPL_CATCH2_DIR)
+        set(copy ${PROJECT_BINARY_DIR}/catch2)
+        file(COPY ${VIPL_CATCH2_DIR}/catch2/catch.hpp DESTINATION ${copy}/catch2)
+        target_include_directories(vipl_catch SYSTEM INTERFACE ${copy})
+    else()
+        find_package(Catch2 3 QUIET CONFIG)
+        if(NOT Catch2_FOUND)
+            message(FATAL_ERROR "Neither Catch2 2.13 nor Catch2 3 is here: install catch2, or set VIPL_BUILD_TESTS=OFF")
+        endif()
+        target_include_directories(vipl_catch SYSTEM INTERFACE ${PROJECT_SOURCE_DIR}/tests/support/catch2/catch3)
+        target_link_libraries(vipl_catch INTERFACE Catch2::Catch2)
+    endif()
     # An archive: a program that has its own main function does not get this one.
     add_library(vipl_catch_main STATIC EXCLUDE_FROM_ALL ${ARGN})
     vipl_own(vipl_catch_main)

@@ -40,9 +40,9 @@ def registered(build):
 def cases(command, tag):
     """Names of the cases with that tag; the command is a test's, an emulator before it perhaps."""
     end = next(i for i, word in enumerate(command) if os.path.basename(word) == "vipl-conformance") + 1
-    shown = subprocess.run(command[:end] + ["--level", "posix", "--list-test-names-only", tag],
+    shown = subprocess.run(command[:end] + ["--level", "posix", "--list", tag],
                            capture_output=True, text=True, check=False)
-    return {line for line in shown.stdout.splitlines() if line.strip()}
+    return set(shown.stdout.splitlines()[::2])
 
 
 def judge_tests(name, native, tests):

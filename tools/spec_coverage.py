@@ -30,18 +30,10 @@ def functions():
 
 
 def listed(program):
-    """(name, tags) of each case the program has; long names come in several lines."""
-    name, tags = '', ''
-    for line in subprocess.run([program, '--list'], check=True, capture_output=True, text=True).stdout.splitlines() + ['  ']:
-        indent = len(line) - len(line.lstrip())
-        if indent == 2 or line == '  ':
-            if tags:
-                yield name, re.findall(r'\[([^]]+)\]', tags)
-            name, tags = line.strip(), ''
-        elif indent == 4:
-            name += ' ' + line.strip()
-        elif indent > 4:
-            tags += line.strip()
+    """(name, tags) of each case the program has: a line each."""
+    lines = subprocess.run([program, '--list'], check=True, capture_output=True, text=True).stdout.splitlines()
+    for name, tags in zip(lines[::2], lines[1::2]):
+        yield name, re.findall(r'\[([^]]+)\]', tags)
 
 
 def cases(program):

@@ -163,8 +163,8 @@ private:
 };
 
 /** Hears of every case and assertion from Catch2. */
-struct ResultListener : Catch::TestEventListenerBase {
-    using TestEventListenerBase::TestEventListenerBase;
+struct ResultListener : vipl_test::CatchListener {
+    using vipl_test::CatchListener::CatchListener;
 
     void testCaseStarting(const Catch::TestCaseInfo &info) override
     {
@@ -174,7 +174,7 @@ struct ResultListener : Catch::TestEventListenerBase {
         Run::get().begin_case(info.name);
     }
 
-    bool assertionEnded(const Catch::AssertionStats &stats) override
+    vipl_test::CatchAssertionEnded assertionEnded(const Catch::AssertionStats &stats) override
     {
         const Catch::AssertionResult &result = stats.assertionResult;
         if (!result.isOk()) {
@@ -186,16 +186,16 @@ struct ResultListener : Catch::TestEventListenerBase {
             }
             text_ += text + std::string(result.getMessage()) + '\n';
         }
-        return true;
+        VIPL_CATCH_ASSERTION_ENDED;
     }
 
     void testCaseEnded(const Catch::TestCaseStats &stats) override
     {
         const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started_;
         const std::string reason = vipl_test::take_not_applicable();
+        const std::vector<std::string> tags = vipl_test::tags_of(vipl_test::case_of(stats));
         const bool good = stats.totals.testCases.failed == 0;
-        Run::get().end_case({stats.testInfo.name, function_of(stats.testInfo.tags),
-                             level_of(stats.testInfo.tags),
+        Run::get().end_case({vipl_test::case_of(stats).name, function_of(tags), level_of(tags),
                              !reason.empty() ? CaseResult::not_applicable
                              : good          ? CaseResult::passed
                                              : CaseResult::failed,
@@ -209,12 +209,15 @@ private:
 CATCH_REGISTER_LISTENER(ResultListener)
 
 /** Prints nothing: the listener's report is the default output. */
-struct QuietReporter : Catch::StreamingReporterBase<QuietReporter> {
-    using StreamingReporterBase::StreamingReporterBase;
+struct QuietReporter : vipl_test::CatchReporter<QuietReporter> {
+    using vipl_test::CatchReporter<QuietReporter>::CatchReporter;
 
     static std::string getDescription() { return "No output but the suite's own report"; }
     void assertionStarting(const Catch::AssertionInfo &) override {}
-    bool assertionEnded(const Catch::AssertionStats &) override { return true; }
+    vipl_test::CatchAssertionEnded assertionEnded(const Catch::AssertionStats &) override
+    {
+        VIPL_CATCH_ASSERTION_ENDED;
+    }
 };
 CATCH_REGISTER_REPORTER("quiet", QuietReporter)
 
@@ -225,6 +228,20 @@ void check_tags(vipl_test::CatchSession &session)
         if (level_of(one.tags) < 0 || function_of(one.tags).empty()) {
             std::cerr << "vipl-conformance: case '" << one.name << "' has no function or not one level\n";
             std::exit(2);
+        }
+    }
+}
+
+/** The selected cases: a line with the name, one with the tags. */
+void list(vipl_test::CatchSession &session)
+{
+    for (const auto &one : session.cases()) {
+        if (one.selected) {
+            std::cout << one.name << "\n   ";
+            for (const std::string &tag : one.tags) {
+                std::cout << " [" << tag << ']';
+            }
+            std::cout << '\n';
         }
     }
 }
@@ -244,7 +261,7 @@ void leave_out(vipl_test::CatchSession &session, const std::map<std::string, std
     for (const auto &each : tags) {
         filter += "~[" + each.first + ']';
     }
-    restrict_filters(session.data().testsOrTags, filter);
+    restrict_filters(session.filters(), filter);
 }
 
 } // namespace
@@ -263,19 +280,19 @@ int main(int argc, char **argv)
     vipl_test::start_zygote();
 
     vipl_test::CatchSession session;
-    session.data().reporterName = "quiet";
+    session.set_reporter("quiet");
     if (session.apply(static_cast<int>(options.for_catch.size()), options.for_catch.data()) != 0) {
         return 2;
     }
-    restrict_filters(session.data().testsOrTags, exclusions(options));
-    session.data().listTests |= options.list;
+    restrict_filters(session.filters(), exclusions(options));
     if (!options.shuffle.empty()) {
-        session.data().runOrder = Catch::RunTests::InRandomOrder;
-        session.data().rngSeed = static_cast<unsigned>(std::stoul(options.shuffle));
+        session.shuffle(static_cast<unsigned>(std::stoul(options.shuffle)));
     }
-    const auto &config = session.data();
-    if (config.listTests || config.listTags || config.listTestNamesOnly || config.listReporters ||
-        config.showHelp) {
+    if (session.take_list() || options.list) {
+        list(session);
+        return 0;
+    }
+    if (session.only_lists()) {
         session.run();
         return 0;
     }

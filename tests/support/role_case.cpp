@@ -46,7 +46,7 @@ const char *setting_tag(Setting setting)
 } // namespace
 
 // A case of Catch2's own that throws NotApplicable: the note decides, not the assertion Catch2 counts.
-CATCH_TRANSLATE_EXCEPTION(NotApplicable &reason)
+CATCH_TRANSLATE_EXCEPTION(const NotApplicable &reason)
 {
     note_not_applicable(reason.what());
     return std::string("not applicable: ") + reason.what();
@@ -55,7 +55,12 @@ CATCH_TRANSLATE_EXCEPTION(NotApplicable &reason)
 void register_case(const std::string &name, const std::string &tags, Catch::SourceLineInfo where,
                    std::function<void()> body)
 {
-    Catch::AutoReg(new FunctionInvoker(std::move(body)), where, Catch::StringRef(), {name, tags});
+#if CATCH_VERSION_MAJOR >= 3
+    auto invoker = Catch::Detail::make_unique<FunctionInvoker>(std::move(body));
+#else
+    auto *invoker = new FunctionInvoker(std::move(body));
+#endif
+    Catch::AutoReg(std::move(invoker), where, Catch::StringRef(), {name, tags});
 }
 
 void RoleCase::register_with(Role server, Role client) const

@@ -210,6 +210,8 @@ TEST_CASE("where the system forbids copying between processes a pipe does it", "
 TEST_CASE("a copy through the kernel has its last item whole, and last", "[safe_copy]")
 {
     in_child(item_comes_whole_and_last<std::uint32_t>);
-    in_child(item_comes_whole_and_last<std::uint64_t>);
+    if (sizeof(void *) == 8) { // iov.h: items of 8 bytes are whole on 64-bit hosts
+        in_child(item_comes_whole_and_last<std::uint64_t>);
+    }
 }
 #endif

@@ -65,9 +65,22 @@ static void keep_room(struct tcp_nic *nic)
     }
 }
 
-/* libuv opens and closes these itself; they are public names of the structure, and the same for the loop's life. */
-static void own_descriptors(const uv_loop_t *loop, void (*change)(int fd))
+/* From 1.45 on libuv also opens a ring of the kernel's, and keeps its number to itself: it was the second of the loop's, between the
+ * first and the third. Returns -1 where there is none. */
+static int find_ring(const uv_loop_t *loop)
 {
+    int fd = uv_version() < 0x012d00 ? loop->async_io_watcher.fd : uv_backend_fd(loop) + 1;
+    while (fd < loop->async_io_watcher.fd && !vipl_fd_is_ring(fd)) {
+        fd++;
+    }
+    return fd < loop->async_io_watcher.fd ? fd : -1;
+}
+
+/* libuv opens and closes these itself; they are public names of the structure, and the same for the loop's life. */
+static void own_descriptors(const struct tcp_nic *nic, void (*change)(int fd))
+{
+    const uv_loop_t *loop = &nic->loop;
+    change(nic->ring_fd);
     change(uv_backend_fd(loop));
     change(loop->async_io_watcher.fd);
     change(loop->async_wfd);
@@ -83,7 +96,8 @@ int vipl_tcp_loop_open(struct tcp_nic *nic)
     error = error != 0 ? error : vipl_fd_available(LIBUV_FDS);
     error = error != 0 ? error : uv_loop_init(&nic->loop);
     if (error == 0) {
-        own_descriptors(&nic->loop, vipl_fd_own);
+        nic->ring_fd = find_ring(&nic->loop);
+        own_descriptors(nic, vipl_fd_own);
     }
     vipl_standard_release(occupied);
     int uncovered = vipl_fork_cover(); /* libuv opens its descriptors again in a forked child */
@@ -130,7 +144,7 @@ void vipl_tcp_loop_close(struct tcp_nic *nic)
 {
     nic->check_poller = true;
     if (loop_is_lost(nic)) {
-        own_descriptors(&nic->loop, vipl_fd_disown);
+        own_descriptors(nic, vipl_fd_disown);
         return;
     }
     uv_close((uv_handle_t *)&nic->accept_timer, NULL);
@@ -138,7 +152,7 @@ void vipl_tcp_loop_close(struct tcp_nic *nic)
     while (uv_run(&nic->loop, UV_RUN_NOWAIT) != 0) {
     }
     vipl_fd_begin();
-    own_descriptors(&nic->loop, vipl_fd_disown);
+    own_descriptors(nic, vipl_fd_disown);
     uv_loop_close(&nic->loop);
     vipl_fd_end();
 }

@@ -80,6 +80,7 @@ struct tcp_nic {
     struct vipl_list connect_ops; /* tcp_connect_op.link */
     uint32_t half_open_count;
     uint32_t conn_count;
+    int ring_fd;      /* constant: the loop's, or -1 */
     int highest_fd;   /* that has been watched */
     uint32_t looks;   /* atomic, relaxed: at the device, by any thread; written under `lock` */
     uint32_t changed; /* atomic, relaxed: the loop has watches that the kernel does not know of yet */

@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -60,6 +62,16 @@ bool vipl_fd_is_poller(int fd)
 #else
     return fcntl(fd, F_GETFD) >= 0;
 #endif
+}
+
+bool vipl_fd_is_ring(int fd)
+{
+    static const char ring[] = "anon_inode:[io_uring]";
+    char name[32];
+    char link[sizeof(ring)];
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    return readlink(name, link, sizeof(link)) == (ssize_t)sizeof(ring) - 1 &&
+           memcmp(link, ring, sizeof(ring) - 1) == 0;
 }
 
 int vipl_fd_append(const char *path, int *fd)

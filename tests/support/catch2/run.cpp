@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Catch2's own code, which takes longer to compile than most tests: once, for all programs.
+// Catch2's own code, which takes longer to compile than most tests: once, for all programs. Catch2 3 is a library.
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 
@@ -15,15 +15,66 @@ int vipl_catch_run(int argc, char **argv)
 
 namespace vipl_test {
 
+std::vector<std::string> tags_of(const Catch::TestCaseInfo &info)
+{
+#if CATCH_VERSION_MAJOR >= 3
+    std::vector<std::string> tags;
+    for (const Catch::Tag &tag : info.tags) {
+        tags.emplace_back(tag.original.data(), tag.original.size());
+    }
+    return tags;
+#else
+    return info.tags;
+#endif
+}
+
 CatchSession::CatchSession() : session_(new Catch::Session)
 {
 }
 
 CatchSession::~CatchSession() = default;
 
-Catch::ConfigData &CatchSession::data()
+int CatchSession::apply(int argc, const char *const *argv)
 {
-    return session_->configData();
+    return session_->applyCommandLine(argc, argv);
+}
+
+std::vector<std::string> &CatchSession::filters()
+{
+    return session_->configData().testsOrTags;
+}
+
+void CatchSession::set_reporter(const std::string &name)
+{
+#if CATCH_VERSION_MAJOR >= 3
+    session_->configData().reporterSpecifications = {Catch::ReporterSpec(name, {}, {}, {})};
+#else
+    session_->configData().reporterName = name;
+#endif
+}
+
+void CatchSession::shuffle(unsigned seed)
+{
+#if CATCH_VERSION_MAJOR >= 3
+    session_->configData().runOrder = Catch::TestRunOrder::Randomized;
+#else
+    session_->configData().runOrder = Catch::RunTests::InRandomOrder;
+#endif
+    session_->configData().rngSeed = seed;
+}
+
+bool CatchSession::only_lists() const
+{
+    const Catch::ConfigData &data = session_->configData();
+    return data.listTags || data.listReporters || data.showHelp;
+}
+
+bool CatchSession::take_list()
+{
+    Catch::ConfigData &data = session_->configData();
+    const bool list = data.listTests;
+    data.listTests = false;
+    return list;
 }
 
 std::vector<CatchSession::Case> CatchSession::cases()
@@ -31,16 +82,16 @@ std::vector<CatchSession::Case> CatchSession::cases()
     session_->useConfigData(session_->configData()); // as it is now
     const Catch::Config &config = session_->config();
     std::vector<Case> all;
-    for (const Catch::TestCase &one : Catch::getAllTestCasesSorted(config)) {
-        all.push_back({one.name, one.tags, config.testSpec().matches(one)});
+    for (const auto &one : Catch::getAllTestCasesSorted(config)) {
+#if CATCH_VERSION_MAJOR >= 3
+        const Catch::TestCaseInfo &info = one.getTestCaseInfo();
+#else
+        const Catch::TestCaseInfo &info = one;
+#endif
+        all.push_back({info.name, tags_of(info), config.testSpec().matches(info)});
     }
     session_->useConfigData(session_->configData()); // which may be changed again
     return all;
-}
-
-int CatchSession::apply(int argc, const char *const *argv)
-{
-    return session_->applyCommandLine(argc, argv);
 }
 
 int CatchSession::run()
