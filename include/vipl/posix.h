@@ -301,8 +301,8 @@ typedef struct _VIPX_PROPERTY {
 
 /** Filled by VipQuerySystemManagementInfo() with #VIPX_SMI_DEVICE_PROPERTIES. The names are the device's own. */
 typedef struct _VIPX_DEVICE_PROPERTIES {
-    VIP_UINT64 Count; /**< How many there are; 0: the attributes say all. */
-    VIPX_PROPERTY Property[32];
+    VIP_UINT64 Count;           /**< How many there are; 0: the attributes say all. */
+    VIPX_PROPERTY Property[32]; /**< As many as Count says. */
 } VIPX_DEVICE_PROPERTIES;
 
 /* ---------------------------------------------------------------------------------------------

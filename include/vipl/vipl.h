@@ -32,6 +32,7 @@
 extern "C" {
 #endif
 
+/** @cond */ /* what compilers need */
 #if defined(__GNUC__)
 #define VIPL_EXTENSION __extension__ /* long long and unnamed unions in C89 and C++98 */
 #else
@@ -66,34 +67,36 @@ extern "C" {
 #define VIPL_MAY_ALIAS
 #endif
 
+/** @endcond */
+
 /* ---------------------------------------------------------------------------------------------
  * Scalar types
  * ------------------------------------------------------------------------------------------ */
 
-typedef void *VIP_PVOID;
-typedef int VIP_BOOLEAN; /**< #VIP_TRUE or #VIP_FALSE. */
-typedef char VIP_CHAR;
-typedef unsigned char VIP_UCHAR;
-typedef unsigned short VIP_USHORT;
-typedef short VIP_SHORT;
-typedef unsigned long VIP_ULONG;
-typedef long VIP_LONG;
-typedef unsigned char VIP_UINT8;
-typedef unsigned short VIP_UINT16;
-typedef unsigned int VIP_UINT32;
+typedef void *VIP_PVOID;           /**< An address. */
+typedef int VIP_BOOLEAN;           /**< #VIP_TRUE or #VIP_FALSE. */
+typedef char VIP_CHAR;             /**< A byte of a text. */
+typedef unsigned char VIP_UCHAR;   /**< As C has it. */
+typedef unsigned short VIP_USHORT; /**< As C has it. */
+typedef short VIP_SHORT;           /**< As C has it. */
+typedef unsigned long VIP_ULONG;   /**< As C has it: 4 or 8 bytes. */
+typedef long VIP_LONG;             /**< As C has it: 4 or 8 bytes. */
+typedef unsigned char VIP_UINT8;   /**< 8 bits. */
+typedef unsigned short VIP_UINT16; /**< 16 bits. */
+typedef unsigned int VIP_UINT32;   /**< 32 bits. */
 #if defined(__GNUC__) && defined(__cplusplus) && __cplusplus < 201103L
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wlong-long" /* g++ does not take __extension__ for this one */
 #endif
-VIPL_EXTENSION typedef unsigned long long VIP_UINT64;
+VIPL_EXTENSION typedef unsigned long long VIP_UINT64; /**< 64 bits. */
 #if defined(__GNUC__) && defined(__cplusplus) && __cplusplus < 201103L
 #pragma GCC diagnostic pop
 #endif
 
-#define VIP_TRUE 1
-#define VIP_FALSE 0
+#define VIP_TRUE 1  /**< Yes. */
+#define VIP_FALSE 0 /**< No. */
 
-typedef void *VIP_EVENT_HANDLE;
+typedef void *VIP_EVENT_HANDLE;      /**< Of old programs; no function here takes one. */
 typedef void *VIP_NIC_HANDLE;        /**< An opened device. */
 typedef void *VIP_VI_HANDLE;         /**< A virtual interface. */
 typedef void *VIP_CQ_HANDLE;         /**< A completion queue. */
@@ -114,42 +117,42 @@ typedef VIP_UINT32 VIP_MEM_HANDLE;   /**< A registered region; never 0, never 0x
 
 /** What a call returns. The values index string tables in old programs and never change. */
 typedef enum {
-    VIP_SUCCESS = 0,
-    VIP_NOT_DONE = 1,
-    VIP_INVALID_PARAMETER = 2,
-    VIP_ERROR_RESOURCE = 3,
-    VIP_TIMEOUT = 4,
-    VIP_REJECT = 5,
-    VIP_INVALID_RELIABILITY_LEVEL = 6,
-    VIP_INVALID_MTU = 7,
-    VIP_INVALID_QOS = 8,
-    VIP_INVALID_PTAG = 9,
-    VIP_INVALID_RDMAREAD = 10,
-    VIP_DESCRIPTOR_ERROR = 11,
-    VIP_INVALID_STATE = 12,
-    VIP_ERROR_NAMESERVICE = 13,
-    VIP_NO_MATCH = 14,
-    VIP_NOT_REACHABLE = 15,
-    VIP_ERROR_NOT_SUPPORTED = 16,
-    VIP_INTERRUPTED = 17 /**< [ours] A signal handler ran during a blocking call. */
+    VIP_SUCCESS = 0,           /**< Done. */
+    VIP_NOT_DONE = 1,          /**< Nothing is complete yet. */
+    VIP_INVALID_PARAMETER = 2, /**< An argument is not allowed, or a handle is not a live one. */
+    VIP_ERROR_RESOURCE = 3,    /**< Memory, a device, descriptors, a limit or rights do not suffice. */
+    VIP_TIMEOUT = 4,           /**< The time is over. */
+    VIP_REJECT = 5,            /**< The other program refused the connection. */
+    VIP_INVALID_RELIABILITY_LEVEL = 6, /**< Not supported, or the two ends differ. */
+    VIP_INVALID_MTU = 7,               /**< MaxTransferSize is not possible, or the two ends differ. */
+    VIP_INVALID_QOS = 8,               /**< Not supported, or the two ends differ. */
+    VIP_INVALID_PTAG = 9,              /**< The tag is not a live one of the NIC handle. */
+    VIP_INVALID_RDMAREAD = 10,         /**< No RDMA Read at this level. */
+    VIP_DESCRIPTOR_ERROR = 11,         /**< The descriptor has an error in its Status. */
+    VIP_INVALID_STATE = 12,            /**< Not in this state of the VI. */
+    VIP_ERROR_NAMESERVICE = 13,        /**< The name service does not know it. */
+    VIP_NO_MATCH = 14,                 /**< The host is there, and no program waits for the name. */
+    VIP_NOT_REACHABLE = 15,            /**< The host is not there. */
+    VIP_ERROR_NOT_SUPPORTED = 16,      /**< Not by this device or build, or not here. */
+    VIP_INTERRUPTED = 17               /**< [ours] A signal handler ran during a blocking call. */
 } VIP_RETURN;
 
-#define VIP_ERROR VIP_DESCRIPTOR_ERROR
+#define VIP_ERROR VIP_DESCRIPTOR_ERROR /**< Of old programs. */
 
 /** The states of a VI; see VipQueryVi(). */
 typedef enum {
-    VIP_STATE_IDLE = 0,
-    VIP_STATE_CONNECTED = 1,
-    VIP_STATE_CONNECT_PENDING = 2,
-    VIP_STATE_ERROR = 3
+    VIP_STATE_IDLE = 0,            /**< Not connected. */
+    VIP_STATE_CONNECTED = 1,       /**< Messages go both ways. */
+    VIP_STATE_CONNECT_PENDING = 2, /**< A connect is under way. */
+    VIP_STATE_ERROR = 3            /**< The connection is lost: to be disconnected. */
 } VIP_VI_STATE;
 
 /** What an asynchronous error is about. */
 typedef enum {
-    VIP_RESOURCE_NIC = 0,
-    VIP_RESOURCE_VI = 1,
-    VIP_RESOURCE_CQ = 2,
-    VIP_RESOURCE_DESCRIPTOR = 3
+    VIP_RESOURCE_NIC = 0,       /**< The device. */
+    VIP_RESOURCE_VI = 1,        /**< A VI. */
+    VIP_RESOURCE_CQ = 2,        /**< A completion queue. */
+    VIP_RESOURCE_DESCRIPTOR = 3 /**< A descriptor. */
 } VIP_RESOURCE_CODE;
 
 /** Asynchronous errors, reported through VipErrorCallback(). */
@@ -186,9 +189,9 @@ typedef VIP_USHORT VIP_RELIABILITY_LEVEL;
  * lengths. The library reads and writes nothing beyond the two lengths.
  */
 typedef struct _VIP_NET_ADDRESS {
-    VIP_UINT16 HostAddressLen;
-    VIP_UINT16 DiscriminatorLen;
-    VIP_UINT8 HostAddress[1];
+    VIP_UINT16 HostAddressLen;   /**< Bytes of the host's address. */
+    VIP_UINT16 DiscriminatorLen; /**< Bytes of the discriminator. */
+    VIP_UINT8 HostAddress[1];    /**< Both, one behind the other. */
 } VIP_NET_ADDRESS;
 
 /** What a device is and can do; see VipQueryNic(). */
@@ -256,7 +259,7 @@ struct _VIP_DESCRIPTOR;
  * clear it. To name memory of a 64-bit peer it assigns AddressBits.
  */
 typedef union _VIP_PVOID64 {
-    VIP_UINT64 AddressBits;
+    VIP_UINT64 AddressBits; /**< The address as a number. */
 #if defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) && defined(__SIZEOF_POINTER__) && \
     (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) && (__SIZEOF_POINTER__ == 4)
     VIPL_EXTENSION struct {
@@ -267,8 +270,8 @@ typedef union _VIP_PVOID64 {
         };
     };
 #else
-    VIP_PVOID Address;
-    struct _VIP_DESCRIPTOR *Descriptor;
+    VIP_PVOID Address;                  /**< The address as a pointer, */
+    struct _VIP_DESCRIPTOR *Descriptor; /**< or as one of a descriptor. */
 #endif
 } VIP_PVOID64;
 
@@ -307,9 +310,10 @@ typedef struct VIPL_MAY_ALIAS _VIP_DATA_SEGMENT {
     VIP_UINT32 Length;     /**< Bytes; 0 is legal. */
 } VIP_DATA_SEGMENT;
 
+/** A segment of a descriptor. */
 typedef union _VIP_DESCRIPTOR_SEGMENT {
-    VIP_ADDRESS_SEGMENT Remote;
-    VIP_DATA_SEGMENT Local;
+    VIP_ADDRESS_SEGMENT Remote; /**< The first one of an RDMA operation. */
+    VIP_DATA_SEGMENT Local;     /**< The others. */
 } VIP_DESCRIPTOR_SEGMENT;
 
 /**
@@ -330,16 +334,16 @@ VIPL_EXTENSION typedef struct _VIP_DESCRIPTOR {
     };
 } VIP_DESCRIPTOR;
 
-#define VIP_CONTROL_OP_SENDRECV 0x0000
-#define VIP_CONTROL_OP_RDMAWRITE 0x0001
-#define VIP_CONTROL_OP_RDMAREAD 0x0002
-#define VIP_CONTROL_OP_RESERVED 0x0003
-#define VIP_CONTROL_OP_MASK 0x0003
-#define VIP_CONTROL_IMMEDIATE 0x0004 /**< ImmediateData travels too. */
-#define VIP_CONTROL_QFENCE 0x0008    /**< Wait for this queue's earlier RDMA Reads. */
-#define VIP_CONTROL_RESERVED 0xFFF0
+#define VIP_CONTROL_OP_SENDRECV 0x0000  /**< A send or a receive. */
+#define VIP_CONTROL_OP_RDMAWRITE 0x0001 /**< An RDMA Write. */
+#define VIP_CONTROL_OP_RDMAREAD 0x0002  /**< An RDMA Read. */
+#define VIP_CONTROL_OP_RESERVED 0x0003  /**< Not an operation. */
+#define VIP_CONTROL_OP_MASK 0x0003      /**< The bits of the operation. */
+#define VIP_CONTROL_IMMEDIATE 0x0004    /**< ImmediateData travels too. */
+#define VIP_CONTROL_QFENCE 0x0008       /**< Wait for this queue's earlier RDMA Reads. */
+#define VIP_CONTROL_RESERVED 0xFFF0     /**< Bits that are 0. */
 
-#define VIP_STATUS_DONE 0x00000001
+#define VIP_STATUS_DONE 0x00000001               /**< Complete, well or not. */
 #define VIP_STATUS_FORMAT_ERROR 0x00000002       /**< The descriptor is malformed. */
 #define VIP_STATUS_PROTECTION_ERROR 0x00000004   /**< A local segment is outside its region or tag. */
 #define VIP_STATUS_LENGTH_ERROR 0x00000008       /**< The data does not fit. */
@@ -348,32 +352,34 @@ VIPL_EXTENSION typedef struct _VIP_DESCRIPTOR {
 #define VIP_STATUS_TRANSPORT_ERROR 0x00000040    /**< The transport failed. */
 #define VIP_STATUS_RDMA_PROT_ERROR 0x00000080    /**< The remote memory refused. */
 #define VIP_STATUS_REMOTE_DESC_ERROR 0x00000100  /**< The remote descriptor failed. */
-#define VIP_STATUS_ERROR_MASK 0x000001FE
+#define VIP_STATUS_ERROR_MASK 0x000001FE         /**< The bits of errors. */
 
-#define VIP_STATUS_OP_SEND 0x00000000
-#define VIP_STATUS_OP_RECEIVE 0x00010000
-#define VIP_STATUS_OP_RDMA_WRITE 0x00020000
+#define VIP_STATUS_OP_SEND 0x00000000              /**< It was a send. */
+#define VIP_STATUS_OP_RECEIVE 0x00010000           /**< It was a receive. */
+#define VIP_STATUS_OP_RDMA_WRITE 0x00020000        /**< It was an RDMA Write. */
 #define VIP_STATUS_OP_REMOTE_RDMA_WRITE 0x00030000 /**< A receive completed by RDMA Write with immediate. */
-#define VIP_STATUS_OP_RDMA_READ 0x00040000
-#define VIP_STATUS_OP_MASK 0x00070000
-#define VIP_STATUS_IMMEDIATE 0x00080000 /**< ImmediateData was received. */
-#define VIP_STATUS_RESERVED 0xFFF0FE00
+#define VIP_STATUS_OP_RDMA_READ 0x00040000         /**< It was an RDMA Read. */
+#define VIP_STATUS_OP_MASK 0x00070000              /**< The bits of the operation. */
+#define VIP_STATUS_IMMEDIATE 0x00080000            /**< ImmediateData was received. */
+#define VIP_STATUS_RESERVED 0xFFF0FE00             /**< Bits that are 0. */
 
 /** What VipErrorCallback()'s handler is given; valid during the call. */
 typedef struct _VIP_ERROR_DESCRIPTOR {
-    VIP_NIC_HANDLE NicHandle;
+    VIP_NIC_HANDLE NicHandle;       /**< Of the VI or completion queue. */
     VIP_VI_HANDLE ViHandle;         /**< NULL where the error is of no VI. */
     VIP_CQ_HANDLE CQHandle;         /**< NULL where the error is of no completion queue. */
     VIP_DESCRIPTOR *DescriptorPtr;  /**< NULL where the error is of no descriptor. */
     VIP_ULONG OpCode;               /**< VIP_STATUS_OP_... of the operation that failed. */
     VIP_RESOURCE_CODE ResourceCode; /**< Which of the above the error is about. */
-    VIP_ERROR_CODE ErrorCode;
+    VIP_ERROR_CODE ErrorCode;       /**< What has happened. */
 } VIP_ERROR_DESCRIPTOR;
 
+#ifndef DOXYGEN
 /* The layout above is the interface: refuse packing and alignment switches that would change it. */
 typedef char vipl_descriptor_is_64_bytes[sizeof(VIP_DESCRIPTOR) == 64 ? 1 : -1];
 typedef char vipl_control_segment_is_32_bytes[sizeof(VIP_CONTROL_SEGMENT) == 32 ? 1 : -1];
 typedef char vipl_data_segment_is_16_bytes[sizeof(VIP_DESCRIPTOR_SEGMENT) == 16 ? 1 : -1];
+#endif
 
 /** See VipErrorCallback(). */
 typedef void(VI_CALL *VIP_ERROR_HANDLER)(VIP_PVOID Context, VIP_ERROR_DESCRIPTOR *ErrorDesc);

@@ -92,10 +92,11 @@ inline std::error_code to_error_code(VIP_RETURN rc) noexcept
 
 } // namespace vipl
 
-/** An errc becomes a std::error_code by itself. */
+/** @cond */ /* an errc becomes a std::error_code by itself */
 template <>
 struct std::is_error_code_enum<vipl::errc> : std::true_type {
 };
+/** @endcond */
 
 namespace vipl {
 
@@ -179,10 +180,11 @@ inline VIP_ULONG to_timeout(std::chrono::milliseconds time) noexcept
 
 /** Bytes of the program's, not owned: what std::span<std::byte> is in C++20. */
 struct buffer {
-    void *data = nullptr;
-    std::size_t size = 0;
+    void *data = nullptr; /**< Where they are. */
+    std::size_t size = 0; /**< How many they are. */
 
     buffer() = default;
+    /** Bytes anywhere. */
     buffer(void *at, std::size_t bytes) noexcept : data(at), size(bytes) {}
     /** The items of an array, a std::vector, std::array, std::string or std::span. */
     template <class Items, class = decltype(sizeof(*std::data(std::declval<Items &>()))),
@@ -198,8 +200,8 @@ struct buffer {
 /** A host and a name on it: a VIP_NET_ADDRESS with the room that it needs. A value: it may be copied. */
 class address {
 public:
-    /** The longest parts of any device. */
-    static constexpr std::size_t max_host = 16, max_name = 64;
+    static constexpr std::size_t max_host = 16; /**< Bytes of a host's address, of any device. */
+    static constexpr std::size_t max_name = 64; /**< Bytes of a name. */
 
     /** Room for an address that a function writes. */
     address() noexcept { std::memset(&room_, 0, sizeof room_); }
@@ -224,10 +226,12 @@ public:
     /** For the functions of vipl.h, of which none changes what is only read. */
     VIP_NET_ADDRESS *net() const noexcept { return const_cast<VIP_NET_ADDRESS *>(&room_.net); }
 
+    /** The same host and name. */
     friend bool operator==(const address &a, const address &b) noexcept
     {
         return a.host() == b.host() && a.name() == b.name();
     }
+    /** Another host or name. */
     friend bool operator!=(const address &a, const address &b) noexcept { return !(a == b); }
 
 private:
@@ -263,8 +267,8 @@ inline std::vector<VIPX_DEVICE> list_devices()
 
 /** What a VI is like; both ends have the same reliability and transfer size. */
 struct vi_options {
-    VIP_RELIABILITY_LEVEL reliability = VIP_SERVICE_RELIABLE_DELIVERY;
-    VIP_ULONG max_transfer = 4096;        /**< Bytes of the largest message. */
+    VIP_RELIABILITY_LEVEL reliability = VIP_SERVICE_RELIABLE_DELIVERY; /**< One of VIP_SERVICE_... */
+    VIP_ULONG max_transfer = 4096;                                     /**< Bytes of the largest message. */
     bool rdma_write = false;              /**< The peer may write here, where a region allows it. */
     bool rdma_read = false;               /**< The peer may read here, where a region allows it. */
     VIP_PROTECTION_HANDLE ptag = nullptr; /**< nullptr: the default tag. */
@@ -276,6 +280,7 @@ struct vi_options {
           rdma_write(of.EnableRdmaWrite != 0), rdma_read(of.EnableRdmaRead != 0)
     {
     }
+    /** As vipl.h has them. */
     VIP_VI_ATTRIBUTES attributes() const noexcept
     {
         return {reliability, max_transfer, nullptr, ptag, rdma_write, rdma_read};
@@ -301,6 +306,7 @@ public:
                         [&](std::error_code &error) { *this = nic(device, flags, error); });
     }
 
+    /** For functions of vipl.h. */
     VIP_NIC_HANDLE handle() const noexcept { return handle_.get(); }
 
     /** Name, address and limits. */
@@ -381,9 +387,9 @@ enum class access { local = 0, rdma_write = 1, rdma_read = 2, rdma = 3 };
 
 /** Registered memory of a peer: what it has told of its own. Of fixed size and without padding, for messages between like CPUs. */
 struct remote_memory {
-    VIP_UINT64 at = 0;
-    VIP_MEM_HANDLE handle = 0;
-    VIP_UINT32 size = 0;
+    VIP_UINT64 at = 0;         /**< Its address in the peer. */
+    VIP_MEM_HANDLE handle = 0; /**< The peer's handle. */
+    VIP_UINT32 size = 0;       /**< Bytes. */
 
     /** From `offset` on. */
     remote_memory part(std::size_t offset) const noexcept
@@ -394,14 +400,15 @@ struct remote_memory {
 
 /** A piece of a region of this program. */
 struct slice {
-    void *data = nullptr;
-    std::size_t size = 0;
-    VIP_MEM_HANDLE handle = 0;
+    void *data = nullptr;      /**< Where it is. */
+    std::size_t size = 0;      /**< Bytes. */
+    VIP_MEM_HANDLE handle = 0; /**< Of its region. */
 };
 
 /** A registration of memory that the program owns. */
 class region {
 public:
+    /** Register memory. Not registered if there is an error. */
     region(const nic &on, buffer what, access allowed, std::error_code &error) noexcept
         : nic_(on.handle()), what_(what)
     {
@@ -417,7 +424,9 @@ public:
                         [&](std::error_code &error) { *this = region(on, what, allowed, error); });
     }
     region() = default;
+    /** The other one then is not a registration any more. */
     region(region &&other) noexcept { swap(other); }
+    /** The other one then has what this one had. */
     region &operator=(region &&other) noexcept
     {
         swap(other);
@@ -430,8 +439,11 @@ public:
         }
     }
 
+    /** For descriptors. */
     VIP_MEM_HANDLE handle() const noexcept { return handle_; }
+    /** Where it is. */
     void *data() const noexcept { return what_.data; }
+    /** Bytes. */
     std::size_t size() const noexcept { return what_.size; }
     /** `bytes` from `offset` on; the default is the rest. The library checks them when they are used. */
     slice part(std::size_t offset, std::size_t bytes = static_cast<std::size_t>(-1)) const noexcept
@@ -462,6 +474,7 @@ private:
 /** Memory that processes share; see VipxAllocShared(). */
 class shared_memory {
 public:
+    /** Allocate. Empty if there is an error. */
     shared_memory(std::size_t bytes, std::error_code &error) noexcept : size_(bytes)
     {
         void *at = nullptr;
@@ -475,8 +488,11 @@ public:
                         [&](std::error_code &error) { *this = shared_memory(bytes, error); });
     }
 
+    /** Where it is. */
     void *data() const noexcept { return memory_.get(); }
+    /** Bytes. */
     std::size_t size() const noexcept { return size_; }
+    /** For region. */
     operator buffer() const noexcept { return {data(), size()}; }
 
 private:
@@ -497,6 +513,7 @@ public:
     {
     }
 
+    /** Descriptors. */
     std::size_t size() const noexcept { return count_; }
     /** The number-th descriptor. */
     VIP_DESCRIPTOR *descriptor(std::size_t number) const noexcept
@@ -515,6 +532,7 @@ public:
             reinterpret_cast<const char *>(of) - reinterpret_cast<const char *>(memory_.get());
         return bytes(static_cast<std::size_t>(offset) / stride_);
     }
+    /** All of it. */
     const vipl::region &region() const noexcept { return region_; }
 
 private:
@@ -536,6 +554,7 @@ private:
 /** Writes a descriptor: work(d).local(bytes), work(d).rdma_write(there).local(bytes).immediate(7). It begins by clearing all but Next. */
 class work {
 public:
+    /** Clear the descriptor. */
     explicit work(VIP_DESCRIPTOR *to) noexcept : to_(to)
     {
         const VIP_PVOID64 next = to->CS.Next;
@@ -572,6 +591,7 @@ public:
         to_->CS.Control |= VIP_CONTROL_QFENCE;
         return *this;
     }
+    /** For the functions that post. */
     operator VIP_DESCRIPTOR *() const noexcept { return to_; }
 
 private:
@@ -592,11 +612,15 @@ private:
 class completion {
 public:
     completion() = default;
+    /** What came. */
     explicit completion(VIP_DESCRIPTOR *descriptor) noexcept : descriptor_(descriptor) {}
+    /** Whether there is one. */
     explicit operator bool() const noexcept { return descriptor_ != nullptr; }
+    /** The descriptor. */
     VIP_DESCRIPTOR *descriptor() const noexcept { return descriptor_; }
     /** Whether it is complete without an error. */
     bool good() const noexcept { return (status() & VIP_STATUS_ERROR_MASK) == 0; }
+    /** The Status of the descriptor. */
     VIP_UINT32 status() const noexcept { return descriptor_->CS.Status; }
     /** The status in words. */
     std::string status_text() const
@@ -635,13 +659,14 @@ inline completion to_completion(VIP_RETURN rc, VIP_DESCRIPTOR *descriptor, std::
 
 /** Which queue has a completion: it is then taken from there. */
 struct cq_entry {
-    VIP_VI_HANDLE vi = nullptr;
-    bool is_receive = false;
+    VIP_VI_HANDLE vi = nullptr; /**< The VI. */
+    bool is_receive = false;    /**< Its receive queue, or its send queue. */
 };
 
 /** A completion queue. */
 class cq {
 public:
+    /** Make one. None if there is an error. */
     cq(const nic &on, VIP_ULONG entries, std::error_code &error) noexcept
     {
         VIP_CQ_HANDLE handle = nullptr;
@@ -654,6 +679,7 @@ public:
         detail::checked("VipCreateCQ", [&](std::error_code &error) { *this = cq(on, entries, error); });
     }
 
+    /** For functions of vipl.h. */
     VIP_CQ_HANDLE handle() const noexcept { return handle_.get(); }
 
     /** Take an entry, if there is one. */
@@ -698,6 +724,7 @@ private:
 /** A virtual interface: one end of a connection. Its destructor disconnects it; descriptors that are posted then are forgotten. */
 class vi {
 public:
+    /** Make one. None if there is an error. */
     vi(const nic &on, const vi_options &options, const cq *sends, const cq *receives,
        std::error_code &error) noexcept
     {
@@ -716,7 +743,9 @@ public:
                         [&](std::error_code &error) { *this = vi(on, options, sends, receives, error); });
     }
 
+    /** For functions of vipl.h. */
     VIP_VI_HANDLE handle() const noexcept { return handle_.get(); }
+    /** Whether it is connected, or was. */
     VIP_VI_STATE state() const
     {
         VIP_VI_STATE out = VIP_STATE_ERROR;
@@ -833,6 +862,7 @@ private:
 /** A connection request that was taken; one that gets no answer is rejected by the destructor. */
 class request {
 public:
+    /** Of nic::wait(). */
     request(VIP_CONN_HANDLE handle, const address &from, const VIP_VI_ATTRIBUTES &attributes) noexcept
         : handle_(handle), from_(from), attributes_(attributes)
     {

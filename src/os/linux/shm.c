@@ -110,8 +110,11 @@ static int keep_from_children(const struct vipl_shm *shm, int rc)
     return rc;
 }
 
+/* Whole pages, as mappings are: an emulator whose pages are larger than the kernel's maps no others. */
 static int set_size(int fd, size_t bytes, bool now)
 {
+    size_t page = vipl_page_bytes();
+    bytes = (bytes + page - 1) / page * page;
     if (now) {
         return posix_fallocate(fd, 0, (off_t)bytes);
     }
