@@ -42,7 +42,9 @@ const char *vipl_config_path(void)
 
 static bool from_file(const char *name, char *text, size_t size)
 {
-    FILE *file = fopen(vipl_config_path(), "re");
+    const char *path = vipl_config_path();
+    FILE *file = vipl_path_is_readable(path) ? fopen(path, "re")
+                                             : NULL; /* most hosts have none: nothing is allocated then */
     if (file == NULL) {
         return false;
     }

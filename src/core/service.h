@@ -72,10 +72,10 @@ struct vipl_service {
     uint32_t attention; /* atomic: enum vipl_attention, written by the thread; pairs with vipl_up_summon() */
     uint32_t summoned;  /* atomic: enum vipl_summons, since the thread heeded the last one */
     uint32_t wanted;    /* atomic: the thread is to be started by the next call that can do so */
-    uint32_t over;      /* atomic: the thread does nothing any more but end */
-    int cancel;         /* what vipl_cancel_off() returned to it; the thread's */
-    bool running;       /* the thread exists */
-    bool stopping;      /* it is to end */
+    VIPL_SLEPT_ON uint32_t over; /* atomic: the thread does nothing any more but end */
+    int cancel;                  /* what vipl_cancel_off() returned to it; the thread's */
+    bool running;                /* the thread exists */
+    bool stopping;               /* it is to end */
 };
 
 VIP_RETURN vipl_service_start(struct vipl_nic *nic); /* repeatable; NOT_SUPPORTED: VIPL_PROGRESS=inline */

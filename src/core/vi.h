@@ -45,7 +45,7 @@ struct vipl_vi {
     struct vipl_ptag *ptag;          /* the tag that the VI uses */
     struct vipl_list nic_link;       /* nic->vis; guarded by the NIC's lock. In the pool: free link */
     struct vipl_deferred end_failed; /* of the thread that set `failure` */
-    uint32_t holds;                  /* atomic */
+    VIPL_SLEPT_ON uint32_t holds;    /* atomic */
     void *user_data;                 /* atomic */
 
     VIP_RETURN connect_rc;             /* NOT_DONE while connecting; both locks */

@@ -99,7 +99,8 @@ void vipl_fd_close(int fd);  /* < 0: nothing */
 int vipl_fd_adopt(int *fd);
 int vipl_fd_adopt_pair(int fds[2]); /* the same for two that one call has made: both, or none */
 bool vipl_fd_is_poller(int fd); /* whether it is open, and of the kind that poll sets and libuv's loops use */
-bool vipl_fd_is_ring(int fd);   /* one of Linux's io_uring */
+bool vipl_path_is_readable(const char *path);
+bool vipl_fd_is_ring(int fd); /* one of Linux's io_uring */
 /* A duplicate of the descriptor, registered too, whose number is `least` or more, and not below 3. */
 int vipl_fd_duplicate(int fd, int least, int *out);
 /* A file to append to, made if need be; forked children keep it. */

@@ -19,7 +19,7 @@ struct vipl_biased {
     struct vipl_mutex m;
     uint32_t
         owner; /* atomic: VIPL_BIASED_..., or the number of its owner; written by who has it. Pairs with `inside` */
-    uint32_t
+    VIPL_SLEPT_ON uint32_t
         inside; /* atomic: the number of an owner that has it, or is about to look whether it may; else 0 */
 };
 

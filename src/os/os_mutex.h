@@ -17,9 +17,9 @@
 #include "os_atomic.h"
 
 struct vipl_mutex {
-    uint32_t word;     /* atomic: 0 free, 1 held */
-    uint32_t sleepers; /* atomic: threads that sleep for it, or are about to */
-    uint32_t rank;     /* constant after init */
+    VIPL_SLEPT_ON uint32_t word; /* atomic: 0 free, 1 held */
+    uint32_t sleepers;           /* atomic: threads that sleep for it, or are about to */
+    uint32_t rank;               /* constant after init */
 };
 
 #define VIPL_MUTEX_INIT(its_rank) \

@@ -119,9 +119,9 @@ struct rnic_vi {
     uint32_t broken;  /* atomic, relaxed: the connection has failed: nothing more can be sent */
     uint32_t drained; /* atomic, relaxed: DRAINED was taken; written under rx */
     bool held;        /* the card knows that receives are held back; guarded by the receive lock */
-    struct vipl_list wanting;  /* nic->wanting; guarded by wanting_lock */
-    struct vipl_deferred grow; /* of the thread that has set `deferred` */
-    uint32_t deferred;         /* atomic: enum in data.c */
+    struct vipl_list wanting;        /* nic->wanting; guarded by wanting_lock */
+    struct vipl_deferred grow;       /* of the thread that has set `deferred` */
+    VIPL_SLEPT_ON uint32_t deferred; /* atomic: enum in data.c */
 };
 
 /* The backend's part of a VI in core's. */

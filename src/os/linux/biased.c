@@ -46,7 +46,7 @@ __attribute__((noinline)) bool vipl_biased_trylock_and_own(struct vipl_biased *b
  * keeps a store back that long. */
 static void make_barrier(void)
 {
-    uint32_t none = 0;
+    VIPL_SLEPT_ON uint32_t none = 0;
     if (!vipl_barrier_everywhere()) {
         vipl_futex_wait_for(&none, 0, PAUSE_MS);
     }

@@ -64,6 +64,11 @@ bool vipl_fd_is_poller(int fd)
 #endif
 }
 
+bool vipl_path_is_readable(const char *path)
+{
+    return access(path, R_OK) == 0;
+}
+
 bool vipl_fd_is_ring(int fd)
 {
     static const char ring[] = "anon_inode:[io_uring]";
