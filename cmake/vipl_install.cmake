@@ -87,6 +87,27 @@ if(tools)
     endif()
 endif()
 
+# Manual pages: vipl(7) as it is; a page for each function, from the headers' comments, and vipl.conf(5), from docs/settings.md.
+if(EXISTS ${PROJECT_SOURCE_DIR}/tools/man)
+    install(FILES tools/man/vipl.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT development)
+    find_program(VIPL_PYTHON python3)
+    mark_as_advanced(VIPL_PYTHON)
+    if(VIPL_PYTHON)
+        set(man ${PROJECT_BINARY_DIR}/man)
+        add_custom_command(OUTPUT ${man}/done
+            COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man3.py ${man}/man3 ${PROJECT_VERSION}
+                    ${PROJECT_SOURCE_DIR}/include/vipl/vipl.h ${PROJECT_SOURCE_DIR}/include/vipl/posix.h
+            COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man5.py ${PROJECT_SOURCE_DIR}/docs/settings.md ${man}/vipl.conf.5
+            COMMAND ${CMAKE_COMMAND} -E touch ${man}/done
+            DEPENDS include/vipl/vipl.h include/vipl/posix.h docs/settings.md tools/man3.py tools/man5.py VERBATIM)
+        add_custom_target(vipl_man ALL DEPENDS ${man}/done)
+        install(DIRECTORY ${man}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT development)
+        install(FILES ${man}/vipl.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT development)
+    endif()
+    install(FILES tools/gdb/vipl.py DESTINATION ${CMAKE_INSTALL_DATADIR}/vipl/gdb COMPONENT development)
+    install(FILES tools/wireshark/rdmap.lua DESTINATION ${CMAKE_INSTALL_DATADIR}/vipl/wireshark COMPONENT development)
+endif()
+
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
         COMPONENT development)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development

@@ -64,10 +64,12 @@ class Judge:
         self.counts = collections.Counter()
         self.opcodes = collections.Counter()
         self.problems = []
+        self.parts = []  # files, each by itself for Wireshark
         self.sides = collections.defaultdict(dict)  # stream: {port: Side}
         self.reset = set()
         for number, part in enumerate(Packets.read(file).without_reuse()):
             self.part = "%s.part%d" % (file, number)
+            self.parts.append(self.part)
             part.write(self.part)
             self.read_part()
         self.check_streams()

@@ -14,7 +14,7 @@ import tempfile
 
 from capture import Capture, Packets
 from hosts import SCALE, Host, need
-from judge import NAMES, TERMINATE, Judge, tshark
+from judge import IMMEDIATE, NAMES, TERMINATE, Judge, tshark
 
 PORTS = (30000, 30255)  # of a namespace of our own
 # A program whose own memory goes away ends its stream in the middle of an FPDU, and no peer has told it to: not these.
@@ -58,6 +58,11 @@ def judge_run(run, file):
     check(verdict.counts["FPDUs"] >= run["fpdus"], "there were fewer FPDUs than in a whole run")
     check(verdict.counts["good CRCs"] == (verdict.counts["FPDUs"] if run["crc"] == "on" else 0),
           "CRCs where they are wanted, and nowhere else")
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "wireshark", "rdmap.lua")
+    named = sum(line.count("Immediate Data") for part in verdict.parts for line in tshark(
+        part, "-X", "lua_script:" + script, "-Y", "vipl_rdmap.name", "-T", "fields", "-e", "vipl_rdmap.name"))
+    check(named == verdict.opcodes[IMMEDIATE], "%d messages are immediate data, and tools/wireshark/rdmap.lua names %d" % (
+        verdict.opcodes[IMMEDIATE], named))
     for operation, name in NAMES.items():
         check(verdict.opcodes[operation] >= LEAST, "fewer than %d of: %s" % (LEAST, name))
 
