@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Builds the Debian packages in a system that has nothing but what they say they need, installs them in another one, and uses them there:
+#
+#     packaging/build_debian.sh [SUITE [FOLDER]]       bookworm, build/package/bookworm
+#
+# Needs root and mmdebstrap. The systems are folders that are removed again; the packages stay in FOLDER.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+suite=${1:-bookworm}
+out=${2:-$PWD/build/package/$suite}
+mirror=${VIPL_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+mkdir -p "$out"
+work=$(mktemp -d "${TMPDIR:-/tmp}/vipl-debian.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+mkdir "$work/vipl-0"
+git ls-files -co --exclude-standard -z | xargs -0 tar -cf - | tar -xf - -C "$work/vipl-0"
+cp -r "$work/vipl-0/packaging/debian" "$work/vipl-0/debian"
+depends=$(sed -n '/^Build-Depends:/,/^[A-Z]/{/^Build-Depends:/{s/^[^:]*://p};/^ /p}' packaging/debian/control |
+    tr ',\n' '\n ' | sed 's/(.*)//; s/<!nocheck>//; s/=.*//; s/:any//; s/ //g; /^debhelper-compat/s/.*/debhelper/; /^g++$/d; /^catch2$/d; /^$/d' |
+    sort -u | paste -sd,)
+
+echo "== build in $suite, with: $depends"
+mmdebstrap --quiet --variant=apt --include="build-essential,fakeroot,$depends" \
+    --customize-hook="mkdir -p \"\$1/src\" && cp -r $work/vipl-0 \"\$1/src/vipl\"" \
+    --customize-hook='chroot "$1" sh -c "cd /src/vipl && DEB_BUILD_OPTIONS=nocheck DEB_BUILD_PROFILES=nocheck dpkg-buildpackage -us -uc -b >/src/log 2>&1 || { tail -n 60 /src/log; exit 1; }"' \
+    --customize-hook="cp \"\$1\"/src/*.deb $out/" "$suite" /dev/null "$mirror"
+ls "$out"
+
+echo "== install in another $suite, and use"
+mmdebstrap --quiet --variant=apt --include=gcc,libc6-dev,pkg-config,cmake,make \
+    --customize-hook="mkdir \"\$1/deb\" && cp $out/*.deb \"\$1/deb/\" && cp -r tests/package/consumer \"\$1/consumer\"" \
+    --customize-hook='chroot "$1" sh -c "apt-get install -y -qq /deb/libvipl0_*.deb /deb/libvipl-dev_*.deb /deb/vipl-tools_*.deb >/dev/null"' \
+    --customize-hook='chroot "$1" sh -ec "cd /tmp; cc /consumer/main.c \$(pkg-config --cflags --libs vipl) -o one && ./one; cc /consumer/main.c -static \$(pkg-config --static --cflags --libs vipl) -o two && ./two; vipl-info -d loopback -d tcp:lo | grep -c \"address  *127.0.0.1\"; vipl-ping --pair --quiet; vipl-ping --pair --quiet --device tcp:127.0.0.1; test -s /usr/share/man/man3/VipOpenNic.3.gz; test -s /usr/share/man/man5/vipl.conf.5.gz"' \
+    "$suite" /dev/null "$mirror"
+echo "debian: built, installed and used in $suite"
