@@ -88,8 +88,7 @@ const char *vipl_log_explain(VIP_RETURN code)
         [VIP_SUCCESS] = "the call has done what it was asked for",
         [VIP_NOT_DONE] = "nothing is complete yet; the call may be repeated",
         [VIP_INVALID_PARAMETER] = "an argument is not allowed, or a handle is not a live one of this process",
-        [VIP_ERROR_RESOURCE] =
-            "something that the call needs is not there: memory, a device, a limit's last unit, a right",
+        [VIP_ERROR_RESOURCE] = "memory, a device, descriptors, rights or a limit do not suffice for the call",
         [VIP_TIMEOUT] = "the time that the call was given is over, and what it waited for has not come",
         [VIP_REJECT] = "the program at the other end refused the connection",
         [VIP_INVALID_RELIABILITY_LEVEL] =

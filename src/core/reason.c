@@ -10,15 +10,15 @@
 
 enum { HOST_TEXT = 3 * VIPL_MAX_HOST_ADDRESS, NAME_TEXT = 2 * VIPL_MAX_DISCRIMINATOR + 3 };
 
-/* 4 bytes are an IPv4 address, 16 an IPv6 address, others bytes. */
+/* 4 bytes, or 6 of which the last two are 0 as old programs expect, are an IPv4 address; 16 an IPv6 address; others bytes. */
 static void host_text(const struct vipl_address *address, char text[HOST_TEXT])
 {
     const uint8_t *host = address->host;
-    bool v4 = address->host_len == 4;
+    bool v4 = address->host_len == 4 || (address->host_len == 6 && host[4] == 0 && host[5] == 0);
     bool v6 = address->host_len == 16;
     size_t used = 0;
     text[0] = '\0';
-    for (unsigned i = 0; i < address->host_len; i += v6 ? 2 : 1) {
+    for (unsigned i = 0; i < (v4 ? 4u : address->host_len); i += v6 ? 2 : 1) {
         char *to = text + used;
         const char *between = i == 0 ? "" : v4 ? "." : ":";
         if (v6) {

@@ -3,7 +3,7 @@
 #       -DCC=<compiler> [-DTOOLCHAIN=<file> -DTARGET=<name>] [-DLINK=<flags>] [-DEMULATOR=<command>] [-DLIBDIR=<folder>] [-DLIBUV_DIR=<folder>]
 #       [-DSERVER=<installed program>]
 #       -P run.cmake
-# Kinds: installed, add_subdirectory, slim, FetchContent, pkg_config, pkg_config_static, meson.
+# Kinds: installed, add_subdirectory, slim, FetchContent, pkg_config, pkg_config_static, meson, application.
 cmake_minimum_required(VERSION 3.20)
 
 function(run)
@@ -40,6 +40,17 @@ if(KIND STREQUAL "installed")
     run(${configure} -S ${here}/installed -Dvipl_DIR=${PREFIX}/${LIBDIR}/cmake/vipl)
 elseif(KIND MATCHES "add_subdirectory|FetchContent")
     run(${configure} -S ${here}/embedded -DVIPL_SOURCE=${SOURCE} -DEMBED_WITH=${KIND})
+elseif(KIND STREQUAL "application") # runs from where it is installed, with nothing of what it was built from
+    run(${configure} -S ${here}/application -DVIPL_SOURCE=${SOURCE} -DCMAKE_INSTALL_PREFIX=${WORK}/installed -DCMAKE_INSTALL_LIBDIR=lib)
+    run(${CMAKE_COMMAND} --build ${WORK})
+    run(${CMAKE_COMMAND} --install ${WORK})
+    file(RENAME ${WORK}/installed ${WORK}-installed)
+    file(REMOVE_RECURSE ${WORK})
+    set(ENV{LD_LIBRARY_PATH} ${LIBUV_DIR})
+    run(${EMULATOR} ${WORK}-installed/bin/application)
+    run(${EMULATOR} ${WORK}-installed/bin/sharing)
+    file(REMOVE_RECURSE ${WORK}-installed)
+    return()
 elseif(KIND STREQUAL "slim")
     run(${configure} -S ${here}/embedded -DVIPL_SOURCE=${SOURCE} -DVIPL_SHARING=OFF -DVIPL_BACKEND_TCP=OFF
         -DCMAKE_BUILD_TYPE=Debug) # at no optimisation, what is left out must not be asked for
