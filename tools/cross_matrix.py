@@ -40,7 +40,8 @@ def left_out():
         for line in file:
             if line.strip() and not line.startswith("#"):
                 what, reason = line.split("|", 1)
-                yield what.split()[1], reason.strip()
+                kind, name = what.split()
+                yield name, reason.strip() + (" (%s only)" % kind.partition("@")[2] if "@" in kind else "")
 
 
 def run(target, quick):

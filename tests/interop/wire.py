@@ -134,11 +134,20 @@ def run(host, tool, options, server, client, file):
     return sent[True], sent[False]
 
 
+def by_operation(units, drawn):
+    """Sends, writes, requests and responses each in their order. vipl-perf's ends send at the same time: which of them comes first is chance."""
+    groups = {}
+    for number, unit in enumerate(units):
+        key = unit[3] & 0x0F if drawn and number > 0 else None
+        groups.setdefault(key, []).append(unit)
+    return [unit for key in sorted(groups, key=str) for unit in groups[key]]
+
+
 def compare(what, native, foreign, drawn):
     check(len(native) == len(foreign) == 1 or len(native) == len(foreign), "%s: %d and %d connections" % (what, len(native), len(foreign)))
     count = 0
     for ours, theirs in zip(native, foreign):
-        ours, theirs = cut(ours, drawn), cut(theirs, drawn)
+        ours, theirs = by_operation(cut(ours, drawn), drawn), by_operation(cut(theirs, drawn), drawn)
         check(len(ours) == len(theirs), "%s: %d and %d frames" % (what, len(ours), len(theirs)))
         for number, (one, other) in enumerate(zip(ours, theirs)):
             differing = [at for at, (a, b) in enumerate(zip(one, other)) if a != b]
