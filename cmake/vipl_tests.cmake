@@ -132,8 +132,15 @@ function(vipl_test name)
     if(TARGET vipl_rnicd AND NOT VIPL_EMULATED)
         list(PREPEND arg_ENVIRONMENT VIPL_RNICD=${vipl_test_rnicd})
     endif()
+    set(labels ${kind})
+    foreach(expression IN LISTS VIPL_LONG_TESTS)
+        if(name MATCHES "${expression}")
+            list(APPEND labels long)
+            break()
+        endif()
+    endforeach()
     add_test(NAME ${name} COMMAND ${arg_COMMAND} CONFIGURATIONS ${arg_CONFIGURATION})
-    set_tests_properties(${name} PROPERTIES LABELS ${kind} TIMEOUT ${limit} COST ${cost} SKIP_RETURN_CODE 77
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${limit} COST ${cost} SKIP_RETURN_CODE 77
                          ENVIRONMENT "${arg_ENVIRONMENT}")
 endfunction()
 

@@ -25,6 +25,7 @@ def settings_in(*tops):
 
 
 documents = [name for name in os.listdir(root) if name.endswith('.md')]
+documents += ['examples/README.md', 'packaging/README.md']
 documents += ['docs/' + name for name in os.listdir(os.path.join(root, 'docs')) if name.endswith('.md')]
 errors = []
 if text_of('examples/hello.c') not in re.findall(r'```c\n(.*?)```', text_of('README.md'), re.S):
@@ -51,5 +52,14 @@ for missing in sorted((read - named) | (read_by_tests - named_for_tests)):
     errors.append('docs/settings.md: a setting is not described: ' + missing)
 for stray in sorted((named - read) | (named_for_tests - read_by_tests)):
     errors.append('docs/settings.md: nothing reads this setting: ' + stray)
+
+# Options of the build: those in the tables of docs/building.md are those that there are.
+options = set(re.findall(r'^\s*(?:option\(|set\()(VIPL_[A-Z_]+)(?= "[^"]*"| [^ ]+ CACHE| "" CACHE)', text_of('cmake/vipl_options.cmake'), re.M))
+options |= {'VIPL_LIBUV_INCLUDE', 'VIPL_LIBUV_LIBRARY', 'VIPL_TARGET'}  # found, or of the toolchain file
+described = set()
+for row in re.findall(r'^\| (`VIPL_[^|]*) \|', text_of('docs/building.md'), re.M):
+    described |= set(re.findall(r'`(VIPL_[A-Z_]+)`', row))
+for wrong in sorted(options ^ described):
+    errors.append('docs/building.md and cmake/vipl_options.cmake do not both have ' + wrong)
 print('\n'.join(errors + ['%d errors' % len(errors)]))
 sys.exit(1 if errors else 0)
