@@ -66,9 +66,12 @@ public:
         return run;
     }
 
-    void start(const Options &options)
+    void start(const Options &options, std::size_t cases)
     {
         options_ = options;
+        cases_ = cases;
+        shows_ = isatty(STDERR_FILENO) != 0 && !options.tap;
+        started_ = std::chrono::steady_clock::now();
         watchdog_ = std::thread([this] { watch(); });
     }
 
@@ -83,6 +86,7 @@ public:
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         running_ = name;
+        show_progress();
         deadline_ = std::chrono::system_clock::now() + std::chrono::seconds(2 * vipl_test::case_limit() + 10);
         changed_.notify_all();
     }
@@ -105,6 +109,9 @@ public:
             const std::lock_guard<std::mutex> lock(mutex_);
             finished_ = true;
             changed_.notify_all();
+            if (shows_) {
+                std::cerr << "\r\033[K" << std::flush;
+            }
         }
         watchdog_.join();
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -112,6 +119,25 @@ public:
     }
 
 private:
+    /** On a terminal: how far it is, and how long it goes on if the other cases take as long as those so far. */
+    void show_progress()
+    {
+        const std::size_t done = ++begun_ - 1;
+        if (!shows_ || done > cases_) {
+            return;
+        }
+        const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started_;
+        std::cerr << "\r\033[K" << done << " of " << cases_ << " cases";
+        if (done >= 10) {
+            std::cerr << ", about "
+                      << static_cast<int>(taken.count() / static_cast<double>(done) *
+                                              static_cast<double>(cases_ - done) +
+                                          1)
+                      << " s left";
+        }
+        std::cerr << ": " << running_.substr(0, 60) << std::flush;
+    }
+
     void watch()
     {
         std::unique_lock<std::mutex> lock(mutex_);
@@ -157,6 +183,9 @@ private:
     std::condition_variable changed_;
     std::thread watchdog_;
     bool finished_ = false;
+    bool shows_ = false;
+    std::size_t cases_ = 0, begun_ = 0;
+    std::chrono::steady_clock::time_point started_;
     std::string running_;
     std::chrono::system_clock::time_point deadline_;
     std::vector<CaseResult> results_;
@@ -300,7 +329,9 @@ int main(int argc, char **argv)
     if (!options.left_out.empty()) {
         leave_out(session, options.left_out);
     }
-    Run::get().start(options);
+    const auto all = session.cases();
+    Run::get().start(options, static_cast<std::size_t>(std::count_if(
+                                  all.begin(), all.end(), [](const auto &one) { return one.selected; })));
     session.run();
     return Run::get().finish() ? 0 : 1;
 }
