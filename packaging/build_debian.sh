@@ -2,12 +2,17 @@
 # SPDX-License-Identifier: MIT
 # Builds the Debian packages in a system that has nothing but what they say they need, installs them in another one, and uses them there:
 #
-#     packaging/build_debian.sh [SUITE [FOLDER]]       bookworm, build/package/bookworm
+#     packaging/build_debian.sh [--check] [SUITE [FOLDER]]       bookworm, build/package/bookworm
 #
-# Needs root and mmdebstrap. The systems are folders that are removed again; the packages stay in FOLDER.
+# --check: with the tests that a package build runs, by that suite's Catch2. Needs root and mmdebstrap. The systems are folders that are removed again; the packages stay in FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+nocheck=nocheck
+if [ "${1:-}" = --check ]; then
+    nocheck=
+    shift
+fi
 suite=${1:-bookworm}
 out=${2:-$PWD/build/package/$suite}
 mirror=${VIPL_DEBIAN_MIRROR:-http://deb.debian.org/debian}
@@ -19,13 +24,13 @@ mkdir "$work/vipl-0"
 git ls-files -co --exclude-standard -z | xargs -0 tar -cf - | tar -xf - -C "$work/vipl-0"
 cp -r "$work/vipl-0/packaging/debian" "$work/vipl-0/debian"
 depends=$(sed -n '/^Build-Depends:/,/^[A-Z]/{/^Build-Depends:/{s/^[^:]*://p};/^ /p}' packaging/debian/control |
-    tr ',\n' '\n ' | sed 's/(.*)//; s/<!nocheck>//; s/=.*//; s/:any//; s/ //g; /^debhelper-compat/s/.*/debhelper/; /^g++$/d; /^catch2$/d; /^$/d' |
+    tr ',\n' '\n ' | sed 's/(.*)//; s/<!nocheck>//; s/=.*//; s/:any//; s/ //g; /^debhelper-compat/s/.*/debhelper/; /^$/d' | { [ -n "$nocheck" ] && grep -vx 'g++\|catch2' || cat; } |
     sort -u | paste -sd,)
 
 echo "== build in $suite, with: $depends"
 mmdebstrap --quiet --variant=apt --include="build-essential,fakeroot,$depends" \
     --customize-hook="mkdir -p \"\$1/src\" && cp -r $work/vipl-0 \"\$1/src/vipl\"" \
-    --customize-hook='chroot "$1" sh -c "cd /src/vipl && DEB_BUILD_OPTIONS=nocheck DEB_BUILD_PROFILES=nocheck dpkg-buildpackage -us -uc -b >/src/log 2>&1 || { tail -n 60 /src/log; exit 1; }"' \
+    --customize-hook='chroot "$1" sh -c "cd /src/vipl && DEB_BUILD_OPTIONS='"$nocheck"' DEB_BUILD_PROFILES='"$nocheck"' dpkg-buildpackage -us -uc -b >/src/log 2>&1 || { tail -n 60 /src/log; exit 1; }; ! grep -E \"tests passed|tests failed\" /src/log || true"' \
     --customize-hook="cp \"\$1\"/src/*.deb $out/" "$suite" /dev/null "$mirror"
 ls "$out"
 

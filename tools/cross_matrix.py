@@ -5,8 +5,7 @@
     cross_matrix.py [--quick] [TARGET...]
 
 Prints a table of targets and of what runs there, with what is left out and why. A run of all targets that is not quick writes it
-into docs/targets.md. --quick: unit tests, conformance over loopback in one process, and the pair with a native program. The exit code is 1 if
-anything fails.
+into docs/targets.md. --quick: the pair with a native program, what both send, old programs and layouts. The exit code is 1 if anything fails.
 """
 import argparse
 import os
@@ -18,14 +17,20 @@ import time
 import xml.etree.ElementTree as xml
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-# Of tests/, what the table's columns do not need.
-WITHOUT = "adapter;counts;devices;fuzz;model;package;robustness;tools"
+# Of tests/, what the table's columns do not need; and those of a quick run.
+WITHOUT = "adapter;counts;cpp;devices;fuzz;model;package;robustness;tools"
+WITHOUT_QUICK = "adapter;conformance;counts;cpp;devices;fuzz;model;posix;robustness;tools;unit"
 COLUMNS = (  # heading, tests, those of a quick run
-    ("unit", r"unit\..*", r"unit\..*"),
-    ("conformance, loopback", r"conformance\.loopback\..*", r"conformance\.loopback\.inproc\..*"),
+    ("unit", r"unit\..*", None),
+    ("conformance, loopback", r"conformance\.loopback\..*", None),
     ("conformance, tcp", r"conformance\.tcp\..*", None),
     ("pair with native, tcp", r"interop\.(endian|wire)", r"interop\.(endian|wire)"),
+    ("old programs, layouts", None, r"abi\.(layout|old\..*)"),
 )
+
+
+def columns_of(quick):
+    return [column for column in COLUMNS if column[2 if quick else 1]]
 
 
 def table_lines():
@@ -49,11 +54,11 @@ def run(target, quick):
     results = os.path.join(TOP, "build", target, "results", "matrix.xml")
     if os.path.exists(results):
         os.remove(results)
-    names = "|".join(column[2 if quick else 1] for column in COLUMNS if not quick or column[2])
+    names = "|".join(column[2 if quick else 1] for column in columns_of(quick))
     os.makedirs(os.path.join(TOP, "build"), exist_ok=True)
     log = os.path.join(TOP, "build", "matrix-%s.log" % target)
     with open(log, "w", encoding="utf-8") as out:
-        code = subprocess.run([os.path.join(TOP, "dev"), "cross", target, "-DVIPL_TEST_WITHOUT=" + WITHOUT, "--output-junit", results,
+        code = subprocess.run([os.path.join(TOP, "dev"), "cross", target, "-DVIPL_TEST_WITHOUT=" + (WITHOUT_QUICK if quick else WITHOUT), "--output-junit", results,
                                "-R", "^(%s)$" % names, "-j", str(3 * (os.cpu_count() or 1))],
                               stdout=out, stderr=subprocess.STDOUT, check=False, cwd=TOP).returncode
     if code != 0:
@@ -77,15 +82,13 @@ def cases(target, name):
 
 def cell(target, results, pattern):
     """What a column says: tests, and cases where they have some."""
-    if pattern is None:
-        return "-"
     mine = {name: good for name, good in results.items() if re.fullmatch(pattern, name)}
     failed = sorted(name for name, good in mine.items() if not good)
     if failed or not mine:
         return "FAILED: " + (", ".join(failed) or "none was run")
     counts = [cases(target, name) for name in mine if name.startswith("conformance.")]
     if not counts:
-        return "%d tests" % len(mine)
+        return "%d test%s" % (len(mine), "" if len(mine) == 1 else "s")
     return "%d cases (%d skipped)" % (sum(count[0] for count in counts), sum(count[1] for count in counts))
 
 
@@ -93,9 +96,9 @@ def row(fact, quick):
     start = time.monotonic()
     print("%s: builds and runs" % fact[0], flush=True)
     results = run(fact[0], quick)
-    columns = ["does not build"] + ["-"] * len(COLUMNS)
+    columns = ["does not build"] + ["-"] * len(columns_of(quick))
     if results is not None:
-        columns = ["yes"] + [cell(fact[0], results, column[2 if quick else 1]) for column in COLUMNS]
+        columns = ["yes"] + [cell(fact[0], results, column[2 if quick else 1]) for column in columns_of(quick)]
     print("%s: %s, %.0f s" % (fact[0], "; ".join(columns), time.monotonic() - start), flush=True)
     return columns
 
@@ -104,9 +107,10 @@ def version(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout.splitlines()[0]
 
 
-def table(rows):
-    lines = ["| target | bits | byte order | builds | %s |" % " | ".join(column[0] for column in COLUMNS),
-             "|---|---|---|---|" + "---|" * len(COLUMNS)]
+def table(rows, quick):
+    columns = columns_of(quick)
+    lines = ["| target | bits | byte order | builds | %s |" % " | ".join(column[0] for column in columns),
+             "|---|---|---|---|" + "---|" * len(columns)]
     lines += ["| %s | %s | %s | %s |" % (fact[0], fact[3], fact[4], " | ".join(columns)) for fact, columns in rows]
     return "\n".join(lines)
 
@@ -117,7 +121,7 @@ def document(rows):
             "machine's kernel does not run its programs. `./dev cross all` does that for all of them, prints this table and writes this file.",
             "Skipped cases do not apply to the device, or are left out under emulation (below); each run names them with the reason.\n",
             "By %s and %s, on %s.\n" % (version(rows[0][0][1] + "-gcc", "--version"), version("qemu-aarch64-static", "--version"),
-                                       platform.machine()), table(rows), "",
+                                       platform.machine()), table(rows, False), "",
             "## What each is here for\n"]
     text += ["- %s: %s." % (fact[0], fact[6].strip()) for fact, _ in rows]
     text += ["", "## What is left out under emulation, and why\n",
@@ -138,7 +142,7 @@ def main():
         parser.error("no target: %s" % ", ".join(sorted(unknown)))
     chosen = [fact for fact in table_lines() if not options.targets or fact[0] in options.targets]
     rows = [(fact, row(fact, options.quick)) for fact in chosen]
-    print(table(rows))
+    print(table(rows, options.quick))
     if not options.quick and not options.targets:
         document(rows)
     bad = any(text.startswith(("FAILED", "does not")) for _, columns in rows for text in columns)
