@@ -4,8 +4,8 @@
 
     cross_matrix.py [--quick] [TARGET...]
 
-Prints a table of targets and of what runs there, with what is left out and why. A run of all targets that is not quick writes it
-into docs/targets.md. --quick: the pair with a native program, what both send, old programs and layouts. The exit code is 1 if anything fails.
+Prints a table of targets and of what runs there. A run that is not quick writes it into docs/targets.md, with what is left out and why; of
+targets that are not named it has the last run's results. --quick: the pair with a native program, what both send, old programs and layouts. The exit code is 1 if anything fails.
 """
 import argparse
 import os
@@ -49,9 +49,18 @@ def left_out():
                 yield name, reason.strip() + (" (%s only)" % kind.partition("@")[2] if "@" in kind else "")
 
 
+def results_of(target, quick):
+    return os.path.join(TOP, "build", target, "results", "quick.xml" if quick else "matrix.xml")
+
+
+def read(results):
+    """Name -> whether it passed, of each test that was run."""
+    return {case.get("name"): case.get("status") == "run" for case in xml.parse(results).iter("testcase")}
+
+
 def run(target, quick):
-    """Name -> whether it passed, of each test that was run; None if it does not build."""
-    results = os.path.join(TOP, "build", target, "results", "matrix.xml")
+    """As read(); None if it does not build."""
+    results = results_of(target, quick)
     if os.path.exists(results):
         os.remove(results)
     names = "|".join(column[2 if quick else 1] for column in columns_of(quick))
@@ -65,9 +74,7 @@ def run(target, quick):
         print("%s: %s says why. It ends:" % (target, os.path.relpath(log, TOP)))
         with open(log, encoding="utf-8", errors="replace") as text:
             print("".join(line for line in text if not re.search(r"Test +#.*Passed|^ +Start ", line))[-4000:])
-    if not os.path.exists(results):
-        return None
-    return {case.get("name"): case.get("status") == "run" for case in xml.parse(results).iter("testcase")}
+    return read(results) if os.path.exists(results) else None
 
 
 def cases(target, name):
@@ -92,13 +99,16 @@ def cell(target, results, pattern):
     return "%d cases (%d skipped)" % (sum(count[0] for count in counts), sum(count[1] for count in counts))
 
 
+def cells(target, results, quick):
+    if results is None:
+        return ["does not build"] + ["-"] * len(columns_of(quick))
+    return ["yes"] + [cell(target, results, column[2 if quick else 1]) for column in columns_of(quick)]
+
+
 def row(fact, quick):
     start = time.monotonic()
     print("%s: builds and runs" % fact[0], flush=True)
-    results = run(fact[0], quick)
-    columns = ["does not build"] + ["-"] * len(columns_of(quick))
-    if results is not None:
-        columns = ["yes"] + [cell(fact[0], results, column[2 if quick else 1]) for column in columns_of(quick)]
+    columns = cells(fact[0], run(fact[0], quick), quick)
     print("%s: %s, %.0f s" % (fact[0], "; ".join(columns), time.monotonic() - start), flush=True)
     return columns
 
@@ -143,8 +153,11 @@ def main():
     chosen = [fact for fact in table_lines() if not options.targets or fact[0] in options.targets]
     rows = [(fact, row(fact, options.quick)) for fact in chosen]
     print(table(rows, options.quick))
-    if not options.quick and not options.targets:
-        document(rows)
+    known = dict((fact[0], columns) for fact, columns in rows)
+    others = [fact[0] for fact in table_lines() if fact[0] not in known]
+    if not options.quick and all(os.path.exists(results_of(target, False)) for target in others):
+        known.update((target, cells(target, read(results_of(target, False)), False)) for target in others)
+        document([(fact, known[fact[0]]) for fact in table_lines()])
     bad = any(text.startswith(("FAILED", "does not")) for _, columns in rows for text in columns)
     sys.exit(1 if bad else 0)
 

@@ -12,6 +12,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from lua_tshark import with_script  # noqa: E402
+
 DATA, ACK, CONTROL, MESSAGE_ACK, PROBE, RESET = range(1, 7)
 TYPES = {DATA: 300, ACK: 50, CONTROL: 50, MESSAGE_ACK: 10, PROBE: 1, RESET: 1}  # so many frames at least
 OPCODES = (0, 1, 2, 3, 7)  # Write, Read Request, Read Response, Send, Terminate
@@ -96,7 +99,7 @@ def expected(frame):
 
 def seen_by_tshark(file, dissector, folder):
     names = SEEN + DDP + WRONG
-    command = ["tshark", "-X", "lua_script:" + dissector, "-r", file, "-T", "fields"]
+    command = with_script(dissector, folder) + ["-r", file, "-T", "fields"]
     for name in names:
         command += ["-e", name]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, check=False,
@@ -163,7 +166,7 @@ def judge_damage(file, dissector, folder):
         for _, frame in cases:
             stream.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
     for index, (name, _) in enumerate(cases, 1):
-        done = subprocess.run(["tshark", "-X", "lua_script:" + dissector, "-r", path, "-Y", name, "-T", "fields", "-e", "frame.number"],
+        done = subprocess.run(with_script(dissector, folder) + ["-r", path, "-Y", name, "-T", "fields", "-e", "frame.number"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True, check=True)
         check(str(index) in done.stdout.split(), "case %d is not named %s" % (index, name))
 

@@ -35,9 +35,9 @@ TCP_NOTES = re.compile(r"^(Connection (establish|finish|reset)|This frame |D-SAC
                        r"ACKed (lost|segment that wasn))", re.I)
 
 
-def tshark(file, *arguments):
+def tshark(file, *arguments, program=("tshark",)):
     """tshark's lines about a capture, one at a time."""
-    command = ["tshark", "-r", file] + OPTIONS + list(arguments)
+    command = list(program) + ["-r", file] + OPTIONS + list(arguments)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         yield from process.stdout
         complaint = process.stderr.read()
@@ -77,7 +77,8 @@ class Judge:
     def read_part(self):
         fields = [word for field in FIELDS for word in ("-e", field)]
         for line in tshark(self.part, "-T", "fields", "-E", "separator=/t", "-E", "aggregator=|", *fields):
-            packet = dict(zip(FIELDS, line.rstrip("\n").split("\t")))
+            line = re.sub(r"\bTrue\b", "1", re.sub(r"\bFalse\b", "0", line.rstrip("\n")))  # of versions from 4.2 on
+            packet = dict(zip(FIELDS, line.split("\t")))
             packet["tcp.stream"] += " of " + os.path.basename(self.part)
             self.packet(packet)
         self.check_sums(self.part)

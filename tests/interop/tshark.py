@@ -12,9 +12,11 @@ import subprocess
 import sys
 import tempfile
 
-from capture import Capture, Packets
-from hosts import SCALE, Host, need
-from judge import IMMEDIATE, NAMES, TERMINATE, Judge, tshark
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from capture import Capture, Packets  # noqa: E402
+from hosts import SCALE, Host, need  # noqa: E402
+from judge import IMMEDIATE, NAMES, TERMINATE, Judge, tshark  # noqa: E402
+from lua_tshark import with_script  # noqa: E402
 
 PORTS = (30000, 30255)  # of a namespace of our own
 # A program whose own memory goes away ends its stream in the middle of an FPDU, and no peer has told it to: not these.
@@ -59,8 +61,9 @@ def judge_run(run, file):
     check(verdict.counts["good CRCs"] == (verdict.counts["FPDUs"] if run["crc"] == "on" else 0),
           "CRCs where they are wanted, and nowhere else")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "wireshark", "rdmap.lua")
+    program = with_script(script, os.path.dirname(file))
     named = sum(line.count("Immediate Data") for part in verdict.parts for line in tshark(
-        part, "-X", "lua_script:" + script, "-Y", "vipl_rdmap.name", "-T", "fields", "-e", "vipl_rdmap.name"))
+        part, "-Y", "vipl_rdmap.name", "-T", "fields", "-e", "vipl_rdmap.name", program=program))
     check(named == verdict.opcodes[IMMEDIATE], "%d messages are immediate data, and tools/wireshark/rdmap.lua names %d" % (
         verdict.opcodes[IMMEDIATE], named))
     for operation, name in NAMES.items():
