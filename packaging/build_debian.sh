@@ -15,7 +15,12 @@ if [ "${1:-}" = --check ]; then
 fi
 suite=${1:-bookworm}
 out=${2:-$PWD/build/package/$suite}
-mirror=${VIPL_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+# The repository, and the proxy, that this system has.
+mirror=$(apt-get indextargets --no-release-info --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -m 1 '/debian/$' || true)
+mirror=${VIPL_DEBIAN_MIRROR:-${mirror:-http://deb.debian.org/debian}}
+proxy=()
+eval "$(apt-config shell http_proxy_of_apt Acquire::http::Proxy)"
+[ -z "${http_proxy_of_apt:-}" ] || proxy=(--aptopt="Acquire::http::Proxy \"$http_proxy_of_apt\"")
 mkdir -p "$out"
 work=$(mktemp -d "${TMPDIR:-/tmp}/vipl-debian.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -28,14 +33,14 @@ depends=$(sed -n '/^Build-Depends:/,/^[A-Z]/{/^Build-Depends:/{s/^[^:]*://p};/^ 
     sort -u | paste -sd,)
 
 echo "== build in $suite, with: $depends"
-mmdebstrap --quiet --variant=apt --include="build-essential,fakeroot,$depends" \
+mmdebstrap --quiet --variant=apt ${proxy[@]+"${proxy[@]}"} --include="build-essential,fakeroot,$depends" \
     --customize-hook="mkdir -p \"\$1/src\" && cp -r $work/vipl-0 \"\$1/src/vipl\"" \
     --customize-hook='chroot "$1" sh -c "cd /src/vipl && DEB_BUILD_OPTIONS='"$nocheck"' DEB_BUILD_PROFILES='"$nocheck"' dpkg-buildpackage -us -uc -b >/src/log 2>&1 || { tail -n 60 /src/log; exit 1; }; ! grep -E \"tests passed|tests failed\" /src/log || true"' \
     --customize-hook="cp \"\$1\"/src/*.deb $out/" "$suite" /dev/null "$mirror"
 ls "$out"
 
 echo "== install in another $suite, and use"
-mmdebstrap --quiet --variant=apt --include=gcc,libc6-dev,pkg-config,cmake,make \
+mmdebstrap --quiet --variant=apt ${proxy[@]+"${proxy[@]}"} --include=gcc,libc6-dev,pkg-config,cmake,make \
     --customize-hook="mkdir \"\$1/deb\" && cp $out/*.deb \"\$1/deb/\" && cp -r tests/package/consumer \"\$1/consumer\"" \
     --customize-hook='chroot "$1" sh -c "apt-get install -y -qq /deb/libvipl0_*.deb /deb/libvipl-dev_*.deb /deb/vipl-tools_*.deb >/dev/null"' \
     --customize-hook='chroot "$1" sh -ec "cd /tmp; cc /consumer/main.c \$(pkg-config --cflags --libs vipl) -o one && ./one; cc /consumer/main.c -static \$(pkg-config --static --cflags --libs vipl) -o two && ./two; vipl-info -d loopback -d tcp:lo | grep -c \"address  *127.0.0.1\"; vipl-ping --pair --quiet; vipl-ping --pair --quiet --device tcp:127.0.0.1; test -s /usr/share/man/man3/VipOpenNic.3.gz; test -s /usr/share/man/man5/vipl.conf.5.gz"' \
