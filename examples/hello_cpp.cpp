@@ -13,9 +13,9 @@ using namespace std::chrono_literals;
 
 static void child()
 {
-    vipl::nic nic; // the default device; each process opens its own
+    vipl::nic nic;                  // the default device; each process opens its own
+    vipl::messages out(nic, 1, 64); // before the VI, which may still use it when it ends
     vipl::vi vi(nic);
-    vipl::messages out(nic, 1, 64);
     const int length =
         std::snprintf(static_cast<char *>(out.bytes(0).data), 64, "hello from process %d", getpid());
     vi.connect(nic.local("a client"), nic.local("hello in C++"), 5s);

@@ -7,8 +7,9 @@
  * **Errors.** A function that may fail comes twice: one sets its last argument, a std::error_code, and throws nothing; the other one
  * throws std::system_error. Codes compare with vipl::errc, and their message() is a sentence.
  *
- * **Objects** can be moved and not copied, and end in their destructor. A nic must outlive what was made with it, a region the
- * descriptors that use it. handle() is for what is not here.
+ * **Objects** can be moved and not copied, and end in their destructor. A nic must outlive what was made with it. Descriptors and the
+ * memory that they name must outlive the VIs to whose queues they are posted, whose destructors complete them: so messages are declared before the
+ * vi. handle() is for what is not here.
  *
  * **Waiting** takes milliseconds; #vipl::forever has no end. When nothing comes in time, the result is empty and there is no error.
  */
@@ -500,7 +501,10 @@ private:
     std::size_t size_ = 0;
 };
 
-/** Descriptors and the bytes of messages, in one region: cleared memory, aligned for descriptors, that ends with its registration. */
+/**
+ * Descriptors and the bytes of messages, in one region: cleared memory, aligned for descriptors, that ends with its registration. It must
+ * outlive the VIs to whose queues they are posted: it is declared before them.
+ */
 class messages {
 public:
     /** `count` descriptors, each with `bytes` behind it. Throws. */

@@ -7,6 +7,8 @@
 #include <catch2/catch.hpp>
 
 #include <future>
+#include <memory>
+#include <vector>
 
 #include <vipl/vipl.hpp>
 
@@ -40,8 +42,16 @@ struct Pair {
         accepted.get();
     }
 
+    /** Messages that outlive the VIs, to whose queues they may be posted until the end. */
+    vipl::messages &messages(std::size_t count, std::size_t bytes)
+    {
+        kept.push_back(std::make_unique<vipl::messages>(nic, count, bytes));
+        return *kept.back();
+    }
+
     std::unique_ptr<vipl::nic> own;
     vipl::nic &nic;
+    std::vector<std::unique_ptr<vipl::messages>> kept;
     vipl::vi client, server;
     vipl::address from;
 };

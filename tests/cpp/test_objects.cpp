@@ -95,7 +95,7 @@ TEST_CASE("the destructor of a connected VI disconnects it")
     {
         const vipl::vi gone(std::move(pair.client));
     }
-    vipl::messages messages(pair.nic, 1, 64);
+    vipl::messages &messages = pair.messages(1, 64);
     std::error_code error;
     VIP_VI_STATE state = VIP_STATE_CONNECTED;
     pair.server.post_receive(vipl::work(messages.descriptor(0)).local(messages.bytes(0)),

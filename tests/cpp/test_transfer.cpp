@@ -24,7 +24,7 @@ TEST_CASE("a message with immediate data arrives in the receive that was posted"
 {
     Pair pair;
     CHECK(pair.from.name() == "client");
-    vipl::messages in(pair.nic, 2, 100), out(pair.nic, 1, 100);
+    vipl::messages &in = pair.messages(2, 100), &out = pair.messages(1, 100);
     for (std::size_t i = 0; i < in.size(); ++i) {
         pair.server.post_receive(vipl::work(in.descriptor(i)).local(in.bytes(i)), in.region().handle());
     }
@@ -45,7 +45,7 @@ TEST_CASE("a message with immediate data arrives in the receive that was posted"
 TEST_CASE("several pieces make one message, and a message without immediate data has none")
 {
     Pair pair;
-    vipl::messages in(pair.nic, 1, 100), out(pair.nic, 1, 100);
+    vipl::messages &in = pair.messages(1, 100), &out = pair.messages(1, 100);
     pair.server.post_receive(vipl::work(in.descriptor(0)).local(in.bytes(0)), in.region().handle());
     std::memcpy(out.bytes(0).data, "abcdefgh", 8);
     const auto base = sizeof(VIP_DESCRIPTOR);
@@ -62,7 +62,7 @@ TEST_CASE("several pieces make one message, and a message without immediate data
 TEST_CASE("a message that is too long is a completion with an error, not an exception")
 {
     Pair pair;
-    vipl::messages in(pair.nic, 1, 8), out(pair.nic, 1, 100);
+    vipl::messages &in = pair.messages(1, 8), &out = pair.messages(1, 100);
     pair.server.post_receive(vipl::work(in.descriptor(0)).local(in.bytes(0)), in.region().handle());
     pair.client.post_send(vipl::work(out.descriptor(0)).local(out.bytes(0)), out.region().handle());
     const vipl::completion done = pair.server.wait_receive(patience());
@@ -78,7 +78,7 @@ TEST_CASE("RDMA Write and RDMA Read move bytes to and from what the peer has tol
     Pair pair(options);
     std::vector<char> there(64, 'x');
     const vipl::region region(pair.nic, there, vipl::access::rdma);
-    vipl::messages here(pair.nic, 1, 64);
+    vipl::messages &here = pair.messages(1, 64);
     std::memcpy(here.bytes(0).data, "written", 8);
     const auto post = [&](vipl::work work) {
         pair.client.post_send(work.local(here.region().part(sizeof(VIP_DESCRIPTOR), 8)),
@@ -100,7 +100,7 @@ TEST_CASE("memory that may not be written from afar is not")
     Pair pair(options);
     std::vector<char> there(64, 'x');
     const vipl::region region(pair.nic, there, vipl::access::rdma_read);
-    vipl::messages here(pair.nic, 1, 64);
+    vipl::messages &here = pair.messages(1, 64);
     pair.client.post_send(vipl::work(here.descriptor(0)).rdma_write(region.remote()).local(here.bytes(0)),
                           here.region().handle());
     const vipl::completion done = pair.client.wait_send(patience());
@@ -114,7 +114,7 @@ TEST_CASE("a completion queue names the VI, and has a descriptor for event loops
     vipl::nic nic(vipl_test::device_under_test());
     const vipl::cq cq(nic, 16);
     Pair pair({}, &cq, &nic);
-    vipl::messages in(nic, 1, 64), out(nic, 1, 64);
+    vipl::messages &in = pair.messages(1, 64), &out = pair.messages(1, 64);
     CHECK(cq.fd() >= 0);
     pair.server.post_receive(vipl::work(in.descriptor(0)).local(in.bytes(0)), in.region().handle());
     pair.client.post_send(vipl::work(out.descriptor(0)).local(out.bytes(0)), out.region().handle());
