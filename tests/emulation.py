@@ -54,6 +54,8 @@ def judge_tests(name, native, tests):
 
 def judge_cases(tag, native, tests, names):
     suites = [tests[suite] for suite in SUITES if suite in tests]
+    if not suites and not native:
+        return 0, ""  # a build without the conformance test
     found = cases(suites[0], tag) if suites else set()
     names |= found
     if not found:

@@ -88,11 +88,14 @@ def imports(nm, library):
 
 def constructors(readelf, library):
     good = True
-    pointer = 4 if any('ELF32' in line for line in lines_of(readelf, '-h', library)) else 8
+    head = lines_of(readelf, '-h', library)
+    pointer = 4 if any('ELF32' in line for line in head) else 8
+    atomics = any('AArch64' in line for line in head)  # libgcc looks at load which atomic instructions there are
     for line in lines_of(readelf, '-SW', library):
         match = re.search(r'\.(init_array|fini_array|ctors|dtors)\s+\S+\s+\w+\s+\w+\s+(\w+)', line)
         # One entry each is the C compiler's own frame bookkeeping.
-        if match and int(match.group(2), 16) > pointer * (2 if match.group(1).endswith('tors') else 1):
+        own = 2 if match and (match.group(1).endswith('tors') or (atomics and match.group(1) == 'init_array')) else 1
+        if match and int(match.group(2), 16) > pointer * own:
             print('%s: %s holds more than the compiler\'s own entry' % (library, match.group(1)))
             good = False
     return good
