@@ -194,8 +194,10 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_han
         if (rc == VIP_SUCCESS &&
             (nic->vi_count >= nic->limits.max_vis || vipl_load_relaxed(&nic->closing) != 0)) {
             (*ptag)->users--;
-            vipl_log(VIPL_LOG_REASON, "%s: %u VIs are all that a NIC handle has", nic->name,
-                     (unsigned)nic->limits.max_vis);
+            if (nic->vi_count >= nic->limits.max_vis) {
+                vipl_log(VIPL_LOG_REASON, "%s: %u VIs are all that a NIC handle has", nic->name,
+                         (unsigned)nic->limits.max_vis);
+            }
             rc = VIP_ERROR_RESOURCE;
         }
         if (rc != VIP_SUCCESS) {

@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-from capture import Capture, Packets
-from hosts import SCALE, Host, need
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools", "support"))
+from capture import Capture, Packets  # noqa: E402
+from hosts import SCALE, Host, need  # noqa: E402
+from toolrun import Checks  # noqa: E402
 
 PORTS = (30000, 30255)  # of a namespace of our own
 LIMIT_S = 60 * SCALE
@@ -29,14 +31,7 @@ RUNS = [
     ("vipl-ping", ["--size", "200000", "--count", "2", "--reliability", "reception"], False),
     ("vipl-perf", ["--op", "all", "--test", "lat", "--size", "100..6400", "--iters", "3", "--warmup", "1", "--verify"], True),
 ]
-problems = 0
-
-
-def check(good, what):
-    global problems
-    if not good:
-        problems += 1
-        print("FAILED: " + what)
+checks = Checks()
 
 
 def streams(file):
@@ -58,7 +53,7 @@ def streams(file):
     for ports, (_, pieces) in found.items():
         data = b""
         for at in sorted(pieces):
-            check(at <= len(data), "a packet is missing in the capture")
+            checks.that(at <= len(data), "a packet is missing in the capture")
             data += pieces[at][len(data) - at:]
         whole[ports] = data
     return whole
@@ -77,7 +72,7 @@ def start_frame(data, draws_names):
     frame = bytearray(data[:length])
     private = START_BYTES + (4 if frame[16] & 0x10 and frame[17] == 2 else 0)  # behind RFC 6581's control
     at = data.find(b"VIPL", START_BYTES, length)
-    check(at in (private, START_BYTES, START_BYTES + 4), "a start frame without a VIPL peer's private data")
+    checks.that(at in (private, START_BYTES, START_BYTES + 4), "a start frame without a VIPL peer's private data")
     frame[at + 6] &= ~FLAG_32_BIT & 0xFF
     if draws_names:
         frame[at + 26:] = bytes(length - at - 26)
@@ -103,10 +98,10 @@ def cut(data, drawn):
     while at < len(data):
         length = struct.unpack("!H", data[at:at + 2])[0]
         padded = (2 + length + 3) & ~3
-        check(at + padded + CRC_BYTES <= len(data), "an FPDU is not whole")
+        checks.that(at + padded + CRC_BYTES <= len(data), "an FPDU is not whole")
         segment, changed = fpdu(data[at + 2:at + 2 + length], drawn)
         rest = data[at + 2 + length:at + padded]
-        check(rest == bytes(len(rest)), "padding that is not zero")
+        checks.that(rest == bytes(len(rest)), "padding that is not zero")
         units.append(data[at:at + 2] + segment + (b"" if changed else data[at + padded:at + padded + CRC_BYTES]))
         at += padded + CRC_BYTES
     return units
@@ -121,9 +116,9 @@ def run(host, tool, options, server, client, file):
         waiting = host.start(*server, *common, "--server", "--once", env=env, stdout=subprocess.PIPE, universal_newlines=True)
         waiting.stdout.readline()  # it waits
         done = host.start(*client, *common, "--client", *options, env=env, stdout=subprocess.DEVNULL)
-        check(done.wait(LIMIT_S) == 0, "%s %s: the client" % (tool, options))
+        checks.that(done.wait(LIMIT_S) == 0, "%s %s: the client" % (tool, options))
         waiting.communicate(timeout=LIMIT_S)
-        check(waiting.returncode == 0, "%s %s: the server" % (tool, options))
+        checks.that(waiting.returncode == 0, "%s %s: the server" % (tool, options))
         capture.stop()
     finally:
         capture.close()
@@ -144,14 +139,14 @@ def by_operation(units, drawn):
 
 
 def compare(what, native, foreign, drawn):
-    check(len(native) == len(foreign) == 1 or len(native) == len(foreign), "%s: %d and %d connections" % (what, len(native), len(foreign)))
+    checks.that(len(native) == len(foreign) == 1 or len(native) == len(foreign), "%s: %d and %d connections" % (what, len(native), len(foreign)))
     count = 0
     for ours, theirs in zip(native, foreign):
         ours, theirs = by_operation(cut(ours, drawn), drawn), by_operation(cut(theirs, drawn), drawn)
-        check(len(ours) == len(theirs), "%s: %d and %d frames" % (what, len(ours), len(theirs)))
+        checks.that(len(ours) == len(theirs), "%s: %d and %d frames" % (what, len(ours), len(theirs)))
         for number, (one, other) in enumerate(zip(ours, theirs)):
             differing = [at for at, (a, b) in enumerate(zip(one, other)) if a != b]
-            check(len(one) == len(other) and not differing, "%s: frame %d differs at %s:\n  %s\n  %s" % (
+            checks.that(len(one) == len(other) and not differing, "%s: frame %d differs at %s:\n  %s\n  %s" % (
                 what, number, differing[:8], one[:80].hex(), other[:80].hex()))
         count += len(ours)
     print("%s: %d frames are the same" % (what, count))
@@ -176,8 +171,8 @@ def main():
             name = "%s %s" % (tool, " ".join(options))
             frames += compare(name + ", a client", sent["native", "native"][0], sent["native", "foreign"][0], drawn)
             frames += compare(name + ", a server", sent["native", "native"][1], sent["foreign", "native"][1], drawn)
-    check(frames > 100, "only %d frames in all" % frames)
-    sys.exit(1 if problems else 0)
+    checks.that(frames > 100, "only %d frames in all" % frames)
+    checks.finish()
 
 
 if __name__ == "__main__":

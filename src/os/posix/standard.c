@@ -66,7 +66,7 @@ bool vipl_fd_is_poller(int fd)
 
 bool vipl_path_is_readable(const char *path)
 {
-    return access(path, R_OK) == 0;
+    return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0; /* as open() would have it */
 }
 
 bool vipl_fd_is_ring(int fd)
