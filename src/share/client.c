@@ -78,9 +78,15 @@ int vipl_share_lifeline(void)
     return share.lifeline;
 }
 
+/* A server that has ended sleeps for good, also if it was awake then: no post is accepted any more (client_post.c). */
 bool vipl_share_server_lives(void)
 {
-    return vipl_poll(&share.lifeline, 1, 0, NULL) != 0; /* a signal may end even a look */
+    bool lives = vipl_poll(&share.lifeline, 1, 0, NULL) != 0; /* a signal may end even a look */
+    struct vipl_arena *arena = vipl_share_arena();
+    if (!lives && arena != NULL) {
+        vipl_store_relaxed(&arena->posts.asleep, 1); /* pairs with server_may_live() */
+    }
+    return lives;
 }
 
 /* --- notes --- */

@@ -12,8 +12,11 @@
 #include <future>
 #include <memory>
 
+#include <poll.h>
+
 #include <vipl/posix.h>
 
+#include "posix/family.hpp"
 #include "support/forked.hpp"
 #include "support/held_thread.hpp"
 #include "support/tasks.hpp"
@@ -51,6 +54,13 @@ unsigned reap_all(VIP_VI_HANDLE vi)
         count++;
     }
     return count;
+}
+
+/** Whether the server has ended, as the system tells it. */
+bool server_has_ended()
+{
+    pollfd set = {vipl_share_lifeline(), POLLIN, 0};
+    return poll(&set, 1, 0) == 1;
 }
 
 /** In the server. */
@@ -244,4 +254,18 @@ TEST_CASE("what is written into the rings of sends at random harms no other proc
         }
     });
     other.finish();
+}
+
+TEST_CASE("a server that was awake when it was killed takes no post after a call has failed", "[sharing]")
+{
+    const Nic nic{device_under_test(), true};
+    const Vi vi{nic};
+    Memory memory{nic};
+    const Work send = memory.work();
+    VIP_VI_STATE state;
+    ::kill(vipl_conformance::server(), SIGKILL);
+    await([] { return server_has_ended(); });
+    __atomic_store_n(&vipl_share_arena()->posts.asleep, 0, __ATOMIC_SEQ_CST); // as such a server leaves it
+    REQUIRE(VipQueryVi(vi, &state, nullptr, nullptr, nullptr) == VIP_ERROR_RESOURCE);
+    REQUIRE(VipPostSend(vi, send.desc, send.handle) == VIP_ERROR_RESOURCE);
 }
