@@ -27,8 +27,8 @@ def main():
 
     text = HEADING.sub(group, text)
     if count:  # the last group ends before what ends the header
-        at = text.rindex("#ifdef __cplusplus")
-        text = text[:at] + "/** @} */ " + text[at:] if False else text[:at].rstrip("\n") + " /** @} */" + text[len(text[:at].rstrip("\n")):]
+        body, mark, end = text.rpartition("\n#ifdef __cplusplus")
+        text = body + " /** @} */" + mark + end
     sys.stdout.write(text)
 
 

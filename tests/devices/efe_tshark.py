@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from checks import Checks  # noqa: E402
 from lua_tshark import with_script  # noqa: E402
 
 DATA, ACK, CONTROL, MESSAGE_ACK, PROBE, RESET = range(1, 7)
@@ -27,14 +28,7 @@ SEEN = ["efe.version", "efe.type"] + [name for name, _ in FLAGS] + [name for nam
     "efe.sequence.relative", "efe.sacked", "efe.payload", "efe.crc", "efe.crc.status", "efe.padding"]
 DDP = ["iwarp_rdma.opcode", "iwarp_ddp.stag", "iwarp_ddp.tagged_offset", "iwarp_ddp.qn", "iwarp_ddp.msn", "iwarp_ddp.mo"]
 WRONG = ["_ws.malformed", "_ws.lua.error", "efe.cut", "efe.unknown", "efe.wrong_length"]
-problems = 0
-
-
-def check(good, what):
-    global problems
-    if not good:
-        problems += 1
-        print("FAILED: " + what)
+checks = Checks()
 
 
 def crc32c(data):
@@ -124,18 +118,18 @@ def compare(index, frame, seen):
             text = number(text)
         elif text is not None:
             text = text.replace(":", "")
-        check(value == text, "frame %d: %s is %r, and tshark has %r" % (index, name, value, text))
-    check(not any(name in seen for name in WRONG), "frame %d: tshark finds fault: %r" % (index, seen))
+        checks.that(value == text, "frame %d: %s is %r, and tshark has %r" % (index, name, value, text))
+    checks.that(not any(name in seen for name in WRONG), "frame %d: tshark finds fault: %r" % (index, seen))
     return wanted
 
 
 def judge(file, dissector, folder):
     types, opcodes, bad, selective = {}, {}, 0, 0
     frames, seen = list(records(file)), list(seen_by_tshark(file, dissector, folder))
-    check(len(frames) == len(seen), "%d frames, and tshark has %d" % (len(frames), len(seen)))
+    checks.that(len(frames) == len(seen), "%d frames, and tshark has %d" % (len(frames), len(seen)))
     for index, (frame, fields) in enumerate(zip(frames, seen), 1):
         if not is_whole(frame):
-            check("iwarp_rdma.opcode" not in fields, "frame %d is damaged, and tshark reads a segment in it" % index)
+            checks.that("iwarp_rdma.opcode" not in fields, "frame %d is damaged, and tshark reads a segment in it" % index)
             bad += 1
             continue
         wanted = compare(index, frame, fields)
@@ -145,13 +139,13 @@ def judge(file, dissector, folder):
         if "iwarp_rdma.opcode" in wanted:
             opcode = wanted["iwarp_rdma.opcode"]
             opcodes[opcode] = opcodes.get(opcode, 0) + 1
-            check(wanted.get("iwarp_ddp.qn") == UNTAGGED_QUEUES.get(opcode), "frame %d: its queue" % index)
+            checks.that(wanted.get("iwarp_ddp.qn") == UNTAGGED_QUEUES.get(opcode), "frame %d: its queue" % index)
     print("%d frames: types %r, operations %r, %d with a bad CRC, %d selective" % (len(frames), types, opcodes, bad, selective))
     for kind, least in TYPES.items():
-        check(types.get(kind, 0) >= least, "fewer than %d frames of type %d" % (least, kind))
-    check(all(opcodes.get(opcode, 0) >= 10 for opcode in OPCODES), "all operations")
-    check(bad >= 5, "frames with a bad CRC")
-    check(selective >= 10, "selective acknowledgments")
+        checks.that(types.get(kind, 0) >= least, "fewer than %d frames of type %d" % (least, kind))
+    checks.that(all(opcodes.get(opcode, 0) >= 10 for opcode in OPCODES), "all operations")
+    checks.that(bad >= 5, "frames with a bad CRC")
+    checks.that(selective >= 10, "selective acknowledgments")
 
 
 def judge_damage(file, dissector, folder):
@@ -168,7 +162,7 @@ def judge_damage(file, dissector, folder):
     for index, (name, _) in enumerate(cases, 1):
         done = subprocess.run(with_script(dissector, folder) + ["-r", path, "-Y", name, "-T", "fields", "-e", "frame.number"],
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True, check=True)
-        check(str(index) in done.stdout.split(), "case %d is not named %s" % (index, name))
+        checks.that(str(index) in done.stdout.split(), "case %d is not named %s" % (index, name))
 
 
 def main():
@@ -182,7 +176,7 @@ def main():
         subprocess.run([sys.argv[1], file], check=True)
         judge(file, sys.argv[2], folder)
         judge_damage(file, sys.argv[2], folder)
-    sys.exit(1 if problems else 0)
+    checks.finish()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 from capture import Capture, Packets  # noqa: E402
+from checks import Checks  # noqa: E402
 from hosts import SCALE, Host, need  # noqa: E402
 from judge import IMMEDIATE, NAMES, TERMINATE, Judge, tshark  # noqa: E402
 from lua_tshark import with_script  # noqa: E402
@@ -27,14 +28,7 @@ RUNS = [
 LEAST = 8  # of each operation
 # Two CPUs' packets may be captured in another order than sent; Wireshark knows MPA by the order in which a stream begins.
 ONE_CPU = str(min(os.sched_getaffinity(0)))
-problems = 0
-
-
-def check(good, what):
-    global problems
-    if not good:
-        problems += 1
-        print("FAILED: " + what)
+checks = Checks()
 
 
 def captured_run(programs, run, file):
@@ -45,7 +39,7 @@ def captured_run(programs, run, file):
         suite = host.start("taskset", "-c", ONE_CPU, os.path.join(programs, "vipl-conformance"), "--device", run["device"], *run["options"],
                            env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
         out, _ = suite.communicate(timeout=100 * SCALE)
-        check(suite.returncode == 0, "the conformance suite:\n" + out)
+        checks.that(suite.returncode == 0, "the conformance suite:\n" + out)
         print(out.splitlines()[-1])
         capture.stop()
     finally:
@@ -55,19 +49,19 @@ def captured_run(programs, run, file):
 def judge_run(run, file):
     verdict = Judge(file)
     print(verdict.report())
-    check(not verdict.problems, "%s, CRC %s: see above" % (run["device"], run["crc"]))
-    check(verdict.counts["connections"] >= run["connections"], "there were fewer connections than in a whole run")
-    check(verdict.counts["FPDUs"] >= run["fpdus"], "there were fewer FPDUs than in a whole run")
-    check(verdict.counts["good CRCs"] == (verdict.counts["FPDUs"] if run["crc"] == "on" else 0),
-          "CRCs where they are wanted, and nowhere else")
+    checks.that(not verdict.problems, "%s, CRC %s: see above" % (run["device"], run["crc"]))
+    checks.that(verdict.counts["connections"] >= run["connections"], "there were fewer connections than in a whole run")
+    checks.that(verdict.counts["FPDUs"] >= run["fpdus"], "there were fewer FPDUs than in a whole run")
+    checks.that(verdict.counts["good CRCs"] == (verdict.counts["FPDUs"] if run["crc"] == "on" else 0),
+                "CRCs where they are wanted, and nowhere else")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "wireshark", "rdmap.lua")
     program = with_script(script, os.path.dirname(file))
     named = sum(line.count("Immediate Data") for part in verdict.parts for line in tshark(
         part, "-Y", "vipl_rdmap.name", "-T", "fields", "-e", "vipl_rdmap.name", program=program))
-    check(named == verdict.opcodes[IMMEDIATE], "%d messages are immediate data, and tools/wireshark/rdmap.lua names %d" % (
+    checks.that(named == verdict.opcodes[IMMEDIATE], "%d messages are immediate data, and tools/wireshark/rdmap.lua names %d" % (
         verdict.opcodes[IMMEDIATE], named))
     for operation, name in NAMES.items():
-        check(verdict.opcodes[operation] >= LEAST, "fewer than %d of: %s" % (LEAST, name))
+        checks.that(verdict.opcodes[operation] >= LEAST, "fewer than %d of: %s" % (LEAST, name))
 
 
 def one_stream(file, out):
@@ -112,13 +106,13 @@ def judge_the_judge(files, folder):
     streams = [os.path.join(folder, "stream%d" % number) for number in range(len(files))]
     numbers = [one_stream(file, stream) for file, stream in zip(files, streams)]
     for stream in streams:
-        check(not Judge(stream).problems, "a stream by itself is good")
+        checks.that(not Judge(stream).problems, "a stream by itself is good")
     for run, what, spoil, expected in SPOILT:
         packets = Packets.read(streams[run])
         spoil(packets, numbers[run])
         packets.write(os.path.join(folder, "spoilt"))
         found = Judge(os.path.join(folder, "spoilt")).problems
-        check(any(expected in problem for problem in found), "%s spoilt: '%s' expected: %s" % (what, expected, found))
+        checks.that(any(expected in problem for problem in found), "%s spoilt: '%s' expected: %s" % (what, expected, found))
         print("%s spoilt: %s" % (what, found[0] if found else "not found"))
 
 
@@ -133,7 +127,7 @@ def main():
             captured_run(sys.argv[1], run, file)
             judge_run(run, file)
         judge_the_judge(files, folder)
-    sys.exit(1 if problems else 0)
+    checks.finish()
 
 
 if __name__ == "__main__":

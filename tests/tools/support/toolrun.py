@@ -12,6 +12,9 @@ import subprocess
 import sys
 import threading
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+import checks  # noqa: E402
+
 # For one program; far above what any needs.
 LIMIT_S = 60 * int(os.environ.get("VIPL_TEST_TIMEOUT_SCALE", "1"))
 
@@ -90,20 +93,13 @@ class Running:
             self.process.wait()
 
 
-class Checks:
-    """Counts what was checked; a failure is printed and the script goes on."""
-
-    def __init__(self):
-        self.count = 0
-        self.failed = 0
+class Checks(checks.Checks):
+    """Those of a tool's runs: of a failure, what the tool said is printed too."""
 
     def that(self, right, what, result=None):
-        self.count += 1
-        if not right:
-            self.failed += 1
-            print("FAILED: " + what)
-            if result is not None:
-                print("  code %s\n  out %r\n  err %r" % (result.code, result.out[-600:], result.err[-600:]))
+        super().that(right, what)
+        if not right and result is not None:
+            print("  code %s\n  out %r\n  err %r" % (result.code, result.out[-600:], result.err[-600:]))
 
     def code(self, result, code, what):
         self.that(result.code == code, "%s: exit code %s, not %s" % (what, result.code, code), result)
@@ -129,10 +125,6 @@ class Checks:
         except ValueError as error:
             self.that(False, "%s: %s in %r" % (what, error, text[:300]))
             return {}
-
-    def finish(self):
-        print("%d checks, %d failed" % (self.count, self.failed))
-        sys.exit(1 if self.failed else 0)
 
 
 __all__ = ["directory", "unique", "run", "Running", "Checks", "signal"]
