@@ -23,7 +23,7 @@ option(VIPL_BACKEND_RNIC "The emulated RDMA card: its model, its adapter process
 
 # libuv is all that the sockets need: they are built where it is.
 find_path(VIPL_LIBUV_INCLUDE uv.h)
-find_library(VIPL_LIBUV_LIBRARY uv)
+find_library(VIPL_LIBUV_LIBRARY NAMES uv uv_a NAMES_PER_DIR)
 mark_as_advanced(VIPL_LIBUV_INCLUDE VIPL_LIBUV_LIBRARY)
 set(vipl_has_libuv OFF)
 if(VIPL_LIBUV_INCLUDE AND VIPL_LIBUV_LIBRARY)

@@ -33,7 +33,7 @@ if(NOT VIPL_ATOMICS_BUILT_IN)
     list(APPEND vipl_private_libraries atomic)
 endif()
 if(VIPL_BACKEND_TCP)
-    list(APPEND vipl_private_libraries $<BUILD_INTERFACE:${VIPL_LIBUV_LIBRARY}> $<INSTALL_INTERFACE:uv>)
+    list(APPEND vipl_private_libraries $<BUILD_INTERFACE:${VIPL_LIBUV_LIBRARY}> $<INSTALL_INTERFACE:vipl::libuv>)
 endif()
 
 set(vipl_version_script "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/vipl.map")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Builds libuv, shared and static, for a machine or a C library that the distribution has no libuv package for:
+# Builds libuv, shared and static, where the distribution has no libuv package for the machine or the C library:
 #
-#     tools/build_libuv.sh PREFIX TOOLCHAIN-FILE [-DOPTION=VALUE...]
+#     tools/build_libuv.sh PREFIX [-DOPTION=VALUE...]
 #
 # The source is the distribution's own, fetched by apt as its user would, but with lists of our own: neither
 # deb-src lines nor root are needed, and the system stays as it is. Elsewhere, or without a network,
@@ -10,8 +10,7 @@
 set -euo pipefail
 
 prefix=$1
-toolchain=$2
-shift 2
+shift
 if [ -e "$prefix/lib/libuv.so" ] && [ -e "$prefix/include/uv.h" ]; then
     exit 0
 fi
@@ -43,7 +42,7 @@ if [ -n "${LIBUV_SOURCE:-}" ]; then
 else
     fetch
 fi
-cmake -S "$work/source" -B "$work/build" -GNinja -DCMAKE_TOOLCHAIN_FILE="$toolchain" "$@" -DCMAKE_BUILD_TYPE=Release \
+cmake -S "$work/source" -B "$work/build" -GNinja "$@" -DCMAKE_BUILD_TYPE=Release \
     -DBUILD_TESTING=OFF -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX="$prefix"
 cmake --build "$work/build" -- -j "$(nproc)"
 cmake --install "$work/build"

@@ -20,8 +20,8 @@ static struct {
     char lines[MOST][LINE];
 } reasons = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What is wrong with the settings is said when the first device is opened, and is for the user at once. Later errors are about
- * connections, of which a tool says itself what became. */
+/* What is wrong with the settings, or comes up while the device is opened, is for the user at once. Later errors are about connections, of
+ * which a tool says itself what became. */
 static void hear(VIP_PVOID context, VIPX_LOG_LEVEL level, const char *text)
 {
     (void)context;
@@ -38,8 +38,11 @@ static void hear(VIP_PVOID context, VIPX_LOG_LEVEL level, const char *text)
 
 void tool_reasons_begin(void)
 {
+    VIP_ULONG none = 0;
+
     reasons.opening = true;
     VipxSetLogHandler(VIPX_LOG_REASON, hear, NULL);
+    VipxListDevices(NULL, &none); /* names what is wrong with the settings */
 }
 
 void tool_reasons_opened(void)

@@ -9,6 +9,7 @@
 
 #include "ping.h"
 #include "tool_os.h"
+#include "tool_reason.h"
 #include "tool_text.h"
 
 /* Server and client in two processes; the client's exit code counts. */
@@ -22,6 +23,7 @@ static int run_pair(struct ping_options *options)
     snprintf(discriminator, sizeof(discriminator), "ping-%ld", (long)getpid());
     options->discriminator = discriminator;
     options->once = true;
+    tool_reasons_begin(); /* once for both */
     child = tool_fork();
     if (child < 0) {
         tool_complain("fork failed");

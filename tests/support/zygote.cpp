@@ -6,10 +6,12 @@
 #include "zygote.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -95,8 +97,17 @@ bool read_answer(T *answer)
     return got == static_cast<ssize_t>(sizeof *answer);
 }
 
+void die_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) { // it died before the line above
+        _exit(1);
+    }
+}
+
 [[noreturn]] void zygote_main(int line, ChildMain child_main)
 {
+    const pid_t zygote = getpid();
     for (;;) {
         Request request{};
         int fds[2] = {-1, -1};
@@ -107,6 +118,7 @@ bool read_answer(T *answer)
         if (request.wait_for == 0) {
             answer = fork();
             if (answer == 0) {
+                die_with(zygote);
                 close(line);
                 std::exit(child_main(request.order, fds[0], fds[1]));
             }
@@ -131,12 +143,14 @@ void zygote_start(ChildMain child_main)
         std::exit(2);
     }
     std::fflush(nullptr);
+    const pid_t suite = getpid();
     const pid_t zygote = fork();
     if (zygote < 0) {
         std::perror("fork");
         std::exit(2);
     }
     if (zygote == 0) {
+        die_with(suite);
         close(fds[0]);
         zygote_main(fds[1], child_main);
     }

@@ -2,7 +2,7 @@
 //
 // A process that makes children for the suite. It is forked before any thread exists and never
 // uses the library, so its children start clean; no exec takes part, which emulators cannot do.
-// It ends when the suite's process ends. Calls are for one thread at a time.
+// It ends when the suite's process ends, and with it its children, however long they may take otherwise. Calls are for one thread at a time.
 #ifndef VIPL_TESTS_ZYGOTE_HPP
 #define VIPL_TESTS_ZYGOTE_HPP
 

@@ -63,6 +63,11 @@ def device():
                         "%r: device %r" % (how, row.get("device")))
 
 
+def settings():
+    result = run(perf, "--pair", *SHORT, env={"VIPL_LOQ": "info"})
+    checks.that(result.err.count("VIPL_LOQ is no setting") == 1, "what is no setting is named once, not by each process", result)
+
+
 def csv_rows():
     """CSV says what JSON says."""
     result = run(perf, "--local", "--op", "all", "--verify", *[word for word in SHORT if word != "--json"], "--format", "csv")
@@ -182,6 +187,7 @@ def server_survives():
 usage()
 verified()
 device()
+settings()
 csv_rows()
 sizes()
 local()

@@ -72,6 +72,8 @@ def settings():
         file.flush()
         result = run(ping, "--pair", "--quiet", env={"VIPL_CONFIG": file.name})
     checks.that("opened loopback" in result.err, "VIPL_LOG of the configuration file", result)
+    result = run(ping, "--pair", "--quiet", env={"VIPL_LOQ": "info"})
+    checks.that(result.err.count("VIPL_LOQ is no setting") == 1, "what is no setting is named once, not by each process", result)
 
 
 def lost_messages():

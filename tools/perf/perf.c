@@ -11,6 +11,7 @@
 
 #include "perf.h"
 #include "tool_os.h"
+#include "tool_reason.h"
 #include "tool_text.h"
 #include "tool_vipl.h"
 
@@ -58,6 +59,7 @@ static pid_t start_server(struct perf_options *options)
     snprintf(discriminator, sizeof(discriminator), "perf-%ld", (long)getpid());
     options->discriminator = discriminator;
     options->once = true;
+    tool_reasons_begin(); /* once for both */
     child = tool_fork();
     if (child == 0) {
         int code;

@@ -194,8 +194,6 @@ struct Order {
 
 void caller(const Scene &scene, Line &line)
 {
-    alarm(static_cast<unsigned>((seconds() + 60 + messages() / 20000) *
-                                timeout_scale())); // it may take that long
     const auto order = line.receive<Order>();
     End end(order.mode);
     line.sync(); // the other side has a descriptor for requests

@@ -151,13 +151,6 @@ private:
     Crew crew_;
 };
 
-/** As be_good(), for as long as this test may take. */
-void be_good_throughout(const Scene &scene, Line &line)
-{
-    alarm((60 + forks() / 10) * timeout_scale());
-    be_good(scene, line);
-}
-
 void one_child(const Handles &handles)
 {
     expect_dead(Handles{}); // what the calls here need is there before the fork
@@ -183,7 +176,7 @@ TEST_CASE("forks while other threads are inside every call", "[fork]")
     const Census before = take_census();
     {
         const Logged logged;
-        Child good(be_good_throughout, scene);
+        Child good(be_good, scene);
         World world;
         Peers peers(world.pair.server_nic);
         Crew echoing;

@@ -322,7 +322,6 @@ void init_credits()
 
 void play_child(const Scene &scene, Line &line)
 {
-    alarm((seconds() + 120) * timeout_scale());
     Credits &credits = shared<Credits>();
     Hammer hammer(credits.receives[0], credits.receives[1]);
     for (unsigned i = 0; i < kVis; ++i) {

@@ -202,7 +202,6 @@ inline int run_role(const ChildOrder &order, int line_fd, int report)
     Scene scene;
     std::memcpy(&scene, order.scene, sizeof scene);
     close(report);
-    alarm((seconds() + 60) * timeout_scale()); // nobody may watch any more
     use_pull(scene.pull);
     try {
         Line line(line_fd);
