@@ -88,7 +88,8 @@ static bool connect_end(const struct perf_options *options, const struct perf_na
 
 bool perf_team_connect(const struct perf_options *options, VIP_NIC_HANDLE nic, struct perf_team *team)
 {
-    uint64_t pause_ms = options->limits != 0 ? options->duration_ns / 1000000 + 1000 : 0;
+    /* Limits are measured between runs; on a busy machine nobody knows how long that takes. The server has a limit of its own. */
+    uint32_t patience_ms = options->limits != 0 ? UINT32_MAX : (uint32_t)options->timeout_ms;
     struct perf_name whose = {(uint32_t)(tool_now_ns() ^ (uint64_t)getpid() << 16),
                               (uint32_t)options->threads, (uint32_t)options->connections, options->cq};
     struct perf_shape shape;
@@ -113,7 +114,7 @@ bool perf_team_connect(const struct perf_options *options, VIP_NIC_HANDLE nic, s
         return false;
     }
     for (i = 0; i < team->threads; i++) {
-        if (perf_client_hello(&team->ends[i], (uint32_t)(options->timeout_ms + pause_ms)) != VIP_SUCCESS) {
+        if (perf_client_hello(&team->ends[i], patience_ms) != VIP_SUCCESS) {
             return false;
         }
     }

@@ -98,7 +98,7 @@ static VIP_RETURN explain(struct perf_end *end, const struct perf_event *event, 
 {
     char text[160];
 
-    if (end->quiet || rc == VIP_INTERRUPTED) {
+    if (rc == VIP_INTERRUPTED || (end->quiet && rc != VIP_TIMEOUT)) {
         return rc;
     }
     if (rc == VIP_DESCRIPTOR_ERROR && event->desc != NULL) {
