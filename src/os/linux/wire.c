@@ -15,44 +15,7 @@
 #include <unistd.h>
 
 #include "os/os.h"
-
-union address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    struct sockaddr_ll link;
-};
-
-static socklen_t to_system(const struct vipl_inet *in, union address *out)
-{
-    memset(out, 0, sizeof(*out));
-    if (in->host_len == 4) {
-        out->v4.sin_family = AF_INET;
-        out->v4.sin_port = htons(in->port);
-        memcpy(&out->v4.sin_addr, in->host, 4);
-        return sizeof(out->v4);
-    }
-    out->v6.sin6_family = AF_INET6;
-    out->v6.sin6_port = htons(in->port);
-    out->v6.sin6_scope_id = in->scope;
-    memcpy(&out->v6.sin6_addr, in->host, 16);
-    return sizeof(out->v6);
-}
-
-static void from_system(const union address *in, struct vipl_inet *out)
-{
-    memset(out, 0, sizeof(*out));
-    if (in->any.sa_family == AF_INET) {
-        out->host_len = 4;
-        out->port = ntohs(in->v4.sin_port);
-        memcpy(out->host, &in->v4.sin_addr, 4);
-    } else if (in->any.sa_family == AF_INET6) {
-        out->host_len = 16;
-        out->port = ntohs(in->v6.sin6_port);
-        out->scope = in->v6.sin6_scope_id;
-        memcpy(out->host, &in->v6.sin6_addr, 16);
-    }
-}
+#include "os/posix/sockaddr.h"
 
 static int open_socket(int family, int type, int protocol, int *out)
 {
@@ -76,14 +39,14 @@ static void enlarge(int fd)
 
 int vipl_datagram_open(const struct vipl_inet *local, int *fd)
 {
-    union address address;
+    union vipl_sockaddr address;
     int made;
     int error = open_socket(local->host_len == 4 ? AF_INET : AF_INET6, SOCK_DGRAM, 0, &made);
     if (error != 0) {
         return error;
     }
     enlarge(made);
-    socklen_t size = to_system(local, &address);
+    socklen_t size = vipl_sockaddr_of(local, &address);
     if (bind(made, &address.any, size) != 0) {
         error = errno;
         vipl_fd_close(made);
@@ -107,7 +70,7 @@ static int ask_interface(int fd, const char *name, struct ifreq *request, unsign
 static int bind_to_interface(int fd, const char *name, uint16_t type, uint8_t mac[6], uint32_t *mtu)
 {
     struct ifreq request;
-    union address address = {.link = {.sll_family = AF_PACKET, .sll_protocol = htons(type)}};
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(type)};
     int error = ask_interface(fd, name, &request, SIOCGIFHWADDR);
     if (error != 0 || request.ifr_hwaddr.sa_family != ARPHRD_ETHER) {
         return error == 0 ? ENODEV : error;
@@ -116,8 +79,10 @@ static int bind_to_interface(int fd, const char *name, uint16_t type, uint8_t ma
     error = ask_interface(fd, name, &request, SIOCGIFMTU);
     *mtu = (uint32_t)request.ifr_mtu;
     error = error == 0 ? ask_interface(fd, name, &request, SIOCGIFINDEX) : error;
-    address.link.sll_ifindex = request.ifr_ifindex;
-    return error == 0 && bind(fd, &address.any, sizeof(address.link)) != 0 ? errno : error;
+    address.sll_ifindex = request.ifr_ifindex;
+    return error == 0 && bind(fd, (const struct sockaddr *)(const void *)&address, sizeof(address)) != 0
+               ? errno
+               : error;
 }
 
 int vipl_packet_open(const char *interface, uint16_t type, uint8_t mac[6], uint32_t *mtu, int *fd)
@@ -165,14 +130,14 @@ int vipl_tap_open(const char *interface, int *fd)
 
 int vipl_datagram_send(int fd, const struct vipl_inet *to, const void *bytes, size_t length)
 {
-    union address address;
-    socklen_t size = to_system(to, &address);
+    union vipl_sockaddr address;
+    socklen_t size = vipl_sockaddr_of(to, &address);
     return sendto(fd, bytes, length, MSG_DONTWAIT | MSG_NOSIGNAL, &address.any, size) < 0 ? errno : 0;
 }
 
 int vipl_datagram_receive(int fd, struct vipl_inet *from, void *bytes, size_t size, size_t *length)
 {
-    union address address = {.any.sa_family = AF_UNSPEC};
+    union vipl_sockaddr address = {.any.sa_family = AF_UNSPEC};
     socklen_t address_size = sizeof(address);
     ssize_t n;
     do {
@@ -181,7 +146,7 @@ int vipl_datagram_receive(int fd, struct vipl_inet *from, void *bytes, size_t si
     if (n < 0) {
         return errno == EWOULDBLOCK ? EAGAIN : errno;
     }
-    from_system(&address, from);
+    vipl_sockaddr_read(&address, from);
     *length = (size_t)n;
     return 0;
 }

@@ -17,6 +17,7 @@
 
 #include "os/os.h"
 #include "os/os_atomic.h"
+#include "os/posix/sockaddr.h"
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0 /* such a system has SO_NOSIGPIPE */
@@ -27,43 +28,6 @@ _Static_assert(offsetof(struct vipl_iov, len) == offsetof(struct iovec, iov_len)
                "the kernel reads our lists");
 
 enum { BACKLOG = 1024, LEAST_SEGMENT = 536, MOST_PIECES = 1024 };
-
-union address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
-static socklen_t to_system(const struct vipl_inet *in, union address *out)
-{
-    memset(out, 0, sizeof(*out));
-    if (in->host_len == 4) {
-        out->v4.sin_family = AF_INET;
-        out->v4.sin_port = htons(in->port);
-        memcpy(&out->v4.sin_addr, in->host, 4);
-        return sizeof(out->v4);
-    }
-    out->v6.sin6_family = AF_INET6;
-    out->v6.sin6_port = htons(in->port);
-    out->v6.sin6_scope_id = in->scope;
-    memcpy(&out->v6.sin6_addr, in->host, 16);
-    return sizeof(out->v6);
-}
-
-static void from_system(const union address *in, struct vipl_inet *out)
-{
-    memset(out, 0, sizeof(*out));
-    if (in->any.sa_family == AF_INET) {
-        out->host_len = 4;
-        out->port = ntohs(in->v4.sin_port);
-        memcpy(out->host, &in->v4.sin_addr, 4);
-    } else {
-        out->host_len = 16;
-        out->port = ntohs(in->v6.sin6_port);
-        out->scope = in->v6.sin6_scope_id;
-        memcpy(out->host, &in->v6.sin6_addr, 16);
-    }
-}
 
 bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, struct vipl_inet *out)
 {
@@ -78,7 +42,7 @@ bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, stru
     }
     bool found = each != NULL;
     if (found) {
-        from_system((const union address *)(const void *)each->ai_addr, out);
+        vipl_sockaddr_read((const union vipl_sockaddr *)(const void *)each->ai_addr, out);
     }
     freeaddrinfo(list);
     return found;
@@ -86,9 +50,9 @@ bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, stru
 
 bool vipl_inet_reverse(const struct vipl_inet *inet, char *name, size_t size)
 {
-    union address address;
+    union vipl_sockaddr address;
     char host[NI_MAXHOST];
-    socklen_t length = to_system(inet, &address);
+    socklen_t length = vipl_sockaddr_of(inet, &address);
     bool found = getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, 0) == 0 ||
                  getnameinfo(&address.any, length, host, sizeof(host), NULL, 0, NI_NUMERICHOST) == 0;
     if (!found || strlen(host) >= size) {
@@ -111,7 +75,7 @@ static int new_socket(int family)
     return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-static int new_accepted(int listener, union address *peer, socklen_t *size)
+static int new_accepted(int listener, union vipl_sockaddr *peer, socklen_t *size)
 {
     return accept4(listener, &peer->any, size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
@@ -135,7 +99,7 @@ static int new_socket(int family)
     return set_flags(socket(family, SOCK_STREAM, 0));
 }
 
-static int new_accepted(int listener, union address *peer, socklen_t *size)
+static int new_accepted(int listener, union vipl_sockaddr *peer, socklen_t *size)
 {
     return set_flags(accept(listener, &peer->any, size));
 }
@@ -196,8 +160,8 @@ static int open_socket(const struct vipl_inet *local, const struct vipl_socket_t
 
 static int bind_to(int fd, const struct vipl_inet *local)
 {
-    union address address;
-    socklen_t size = to_system(local, &address);
+    union vipl_sockaddr address;
+    socklen_t size = vipl_sockaddr_of(local, &address);
     return bind(fd, &address.any, size) == 0 ? 0 : errno;
 }
 
@@ -226,7 +190,7 @@ int vipl_socket_listen(const struct vipl_inet *local, const struct vipl_socket_t
 
 int vipl_socket_accept(int listener, const struct vipl_socket_tuning *tuning, int *fd, struct vipl_inet *peer)
 {
-    union address address = {.any.sa_family = AF_UNSPEC};
+    union vipl_sockaddr address = {.any.sa_family = AF_UNSPEC};
     socklen_t size = sizeof(address);
     int made;
     vipl_fd_begin();
@@ -238,7 +202,7 @@ int vipl_socket_accept(int listener, const struct vipl_socket_tuning *tuning, in
     vipl_fd_end();
     if (error == 0) {
         tune_accepted(made, tuning);
-        from_system(&address, peer);
+        vipl_sockaddr_read(&address, peer);
         *fd = made;
     }
     return error;
@@ -247,7 +211,7 @@ int vipl_socket_accept(int listener, const struct vipl_socket_tuning *tuning, in
 int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *remote,
                         const struct vipl_socket_tuning *tuning, int *fd)
 {
-    union address address;
+    union vipl_sockaddr address;
     struct vipl_inet from = *local;
     int made = -1; /* gcc at -O3 asks for a value */
     int error = open_socket(remote, tuning, &made);
@@ -259,7 +223,7 @@ int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *r
     set(made, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1); /* a port for each pair of ends, not for each end */
 #endif
     error = from.host_len == remote->host_len ? bind_to(made, &from) : 0;
-    socklen_t size = to_system(remote, &address);
+    socklen_t size = vipl_sockaddr_of(remote, &address);
     if (error == 0 && connect(made, &address.any, size) != 0 && errno != EINPROGRESS && errno != EINTR) {
         error = errno;
     }
