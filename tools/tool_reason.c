@@ -15,7 +15,8 @@ enum { MOST = 4, LINE = 256 };
 
 static struct {
     pthread_mutex_t lock;
-    bool opening;   /* written while there is one thread */
+    bool begun; /* as opening: written while there is one thread */
+    bool opening;
     unsigned count; /* guarded by lock, as the lines are */
     char lines[MOST][LINE];
 } reasons = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -41,8 +42,11 @@ void tool_reasons_begin(void)
     VIP_ULONG none = 0;
 
     reasons.opening = true;
-    VipxSetLogHandler(VIPX_LOG_REASON, hear, NULL);
-    VipxListDevices(NULL, &none); /* names what is wrong with the settings */
+    if (!reasons.begun) {
+        reasons.begun = true;
+        VipxSetLogHandler(VIPX_LOG_REASON, hear, NULL);
+        VipxListDevices(NULL, &none); /* names what is wrong with the settings */
+    }
 }
 
 void tool_reasons_opened(void)

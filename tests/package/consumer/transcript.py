@@ -4,18 +4,17 @@ import os
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+from checks import Checks  # noqa: E402
+
 LIMIT_S = 250 * int(os.environ.get("VIPL_TEST_TIMEOUT_SCALE", "1"))  # below that of the test
 
 
-class Transcript:
+class Transcript(Checks):
     def __init__(self, folder, environment):
+        super().__init__()
         self.folder = folder
         self.environment = environment
-        self.failed = []
-
-    def that(self, right, what):
-        if not right:
-            self.failed.append(what)
 
     def sh(self, command, code=0, expect=(), **more):
         """Types it. It must end with that code, and say those texts."""
@@ -26,7 +25,3 @@ class Transcript:
         self.that(done.returncode == code, "%s: exit code %d, not %d" % (command, done.returncode, code))
         for text in expect:
             self.that(text in done.stdout, "%s: it does not say: %s" % (command, text))
-
-    def finish(self):
-        print("\n".join(self.failed) + "\n%d failed" % len(self.failed))
-        sys.exit(1 if self.failed else 0)
