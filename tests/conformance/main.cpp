@@ -330,8 +330,11 @@ int main(int argc, char **argv)
         leave_out(session, options.left_out);
     }
     const auto all = session.cases();
-    Run::get().start(options, static_cast<std::size_t>(std::count_if(
-                                  all.begin(), all.end(), [](const auto &one) { return one.selected; })));
+    const auto selected = std::count_if(all.begin(), all.end(), [](const auto &one) { return one.selected; });
+    if (selected == 0) {
+        std::cerr << "vipl-conformance: no case is selected; --list names them all\n";
+    }
+    Run::get().start(options, static_cast<std::size_t>(selected));
     session.run();
     return Run::get().finish() ? 0 : 1;
 }
