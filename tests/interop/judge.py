@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 
-from capture import Packets
+from packets import Packets
 
 # What Sends look like by chance: RPC-over-RDMA, SMB Direct. Segments may be captured in another order than sent.
 OPTIONS = ["--disable-heuristic", "rpcrdma_iwarp", "--disable-heuristic", "smb_direct_iwarp",
@@ -70,7 +70,7 @@ class Judge:
         for number, part in enumerate(Packets.read(file).without_reuse()):
             self.part = "%s.part%d" % (file, number)
             self.parts.append(self.part)
-            part.write(self.part)
+            part.with_whole_starts().write(self.part)
             self.read_part()
         self.check_streams()
 

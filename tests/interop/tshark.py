@@ -13,11 +13,12 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from capture import Capture, Packets  # noqa: E402
+from capture import Capture  # noqa: E402
 from checks import Checks  # noqa: E402
 from hosts import SCALE, Host, need  # noqa: E402
 from judge import IMMEDIATE, NAMES, TERMINATE, Judge, tshark  # noqa: E402
 from lua_tshark import with_script  # noqa: E402
+from packets import Packets, cut  # noqa: E402
 
 PORTS = (30000, 30255)  # of a namespace of our own
 # A program whose own memory goes away ends its stream in the middle of an FPDU, and no peer has told it to: not these.
@@ -107,6 +108,13 @@ def judge_the_judge(files, folder):
     numbers = [one_stream(file, stream) for file, stream in zip(files, streams)]
     for stream in streams:
         checks.that(not Judge(stream).problems, "a stream by itself is good")
+    for size in range(4, 13, 4):  # TCP cuts where a window ends
+        packets = Packets.read(streams[1])
+        record = packets.records[numbers[1] - 1]
+        packets.records[numbers[1] - 1:numbers[1]] = [cut(record, 0, size), cut(record, size)]
+        packets.write(os.path.join(folder, "cut"))
+        found = Judge(os.path.join(folder, "cut")).problems
+        checks.that(not found, "a segment cut after %d bytes is as good: %s" % (size, found))
     for run, what, spoil, expected in SPOILT:
         packets = Packets.read(streams[run])
         spoil(packets, numbers[run])

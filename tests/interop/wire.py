@@ -15,9 +15,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-from capture import Capture, Packets  # noqa: E402
+from capture import Capture  # noqa: E402
 from checks import Checks  # noqa: E402
 from hosts import SCALE, Host, need  # noqa: E402
+from packets import Packets  # noqa: E402
 
 PORTS = (30000, 30255)  # of a namespace of our own
 LIMIT_S = 60 * SCALE
