@@ -55,7 +55,7 @@ set(VIPL_NATIVE_TOOLS "" CACHE PATH "Cross builds: the tools built for this mach
 set(VIPL_TEST_WITHOUT "" CACHE STRING "Folders of tests/ that are neither built nor run, for example devices;adapter")
 set(VIPL_TEST_RNICD "" CACHE FILEPATH "The adapter on which tests of the device rnic run; empty: the one of this build")
 set(VIPL_TEST_TIMEOUT_SCALE 1 CACHE STRING "Multiplies every test's time limit (emulators, sanitizers)")
-set(VIPL_TEST_BUSY 4 CACHE STRING "Multiplies it again: other programs may have most of the machine for minutes")
+set(VIPL_TEST_BUSY 4 CACHE STRING "Multiplies what tests wait for inside, by the clock: other programs may have most of the machine")
 
 if(VIPL_BUILD_TESTS AND NOT VIPL_BUILD_STATIC)
     message(FATAL_ERROR "The white box tests need the static library: set VIPL_BUILD_STATIC=ON")

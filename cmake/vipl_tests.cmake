@@ -113,8 +113,9 @@ function(vipl_test name)
         endif()
     endforeach()
     string(REGEX REPLACE "\\..*" "" kind ${name})
+    math(EXPR limit "${arg_TIMEOUT} * ${VIPL_TEST_TIMEOUT_SCALE}") # of the test's own time
+    math(EXPR limit_by_the_clock "${limit} * 50")
     math(EXPR scale "${VIPL_TEST_TIMEOUT_SCALE} * ${VIPL_TEST_BUSY}")
-    math(EXPR limit "${arg_TIMEOUT} * ${scale}")
     if(NOT scale EQUAL 1)
         list(APPEND arg_ENVIRONMENT VIPL_TEST_TIMEOUT_SCALE=${scale} VIPL_TEST_SLOWNESS=${VIPL_TEST_TIMEOUT_SCALE})
     endif()
@@ -139,8 +140,15 @@ function(vipl_test name)
             break()
         endif()
     endforeach()
-    add_test(NAME ${name} COMMAND ${arg_COMMAND} CONFIGURATIONS ${arg_CONFIGURATION})
-    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${limit} COST ${cost} SKIP_RETURN_CODE 77
+    list(POP_FRONT arg_COMMAND program)
+    if(TARGET "${program}") # add_test() does this for the first word of a command
+        list(PREPEND arg_COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${program}>)
+    else()
+        list(PREPEND arg_COMMAND ${program})
+    endif()
+    add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -I -S ${PROJECT_SOURCE_DIR}/tests/support/limit.py ${limit} ${arg_COMMAND}
+             CONFIGURATIONS ${arg_CONFIGURATION})
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${limit_by_the_clock} COST ${cost} SKIP_RETURN_CODE 77
                          ENVIRONMENT "${arg_ENVIRONMENT}")
 endfunction()
 
