@@ -140,13 +140,15 @@ function(vipl_test name)
             break()
         endif()
     endforeach()
-    list(POP_FRONT arg_COMMAND program)
-    if(TARGET "${program}") # add_test() does this for the first word of a command
-        list(PREPEND arg_COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${program}>)
-    else()
-        list(PREPEND arg_COMMAND ${program})
+    set(emulator)
+    list(GET arg_COMMAND 0 program)
+    if(TARGET "${program}") # add_test() does this for the first word of a command. A word may have semicolons in it: no list(POP_FRONT)
+        set(emulator ${CMAKE_CROSSCOMPILING_EMULATOR})
+        string(LENGTH "${program}" length)
+        string(SUBSTRING "${arg_COMMAND}" ${length} -1 arguments)
+        set(arg_COMMAND "$<TARGET_FILE:${program}>${arguments}")
     endif()
-    add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -I -S ${PROJECT_SOURCE_DIR}/tests/support/limit.py ${limit} ${arg_COMMAND}
+    add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -I -S ${PROJECT_SOURCE_DIR}/tests/support/limit.py ${limit} ${emulator} ${arg_COMMAND}
              CONFIGURATIONS ${arg_CONFIGURATION})
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${limit_by_the_clock} COST ${cost} SKIP_RETURN_CODE 77
                          ENVIRONMENT "${arg_ENVIRONMENT}")

@@ -22,7 +22,11 @@ public:
         sigevent event = {};
         event.sigev_notify = SIGEV_THREAD_ID;
         event.sigev_signo = SIGUSR2;
+#ifdef sigev_notify_thread_id
+        event.sigev_notify_thread_id = static_cast<pid_t>(syscall(SYS_gettid));
+#else // glibc has Linux's field without Linux's name for it
         event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
+#endif
         EXPECT(timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0);
         const itimerspec when = {{0, period_ns}, {0, period_ns}};
         EXPECT(timer_settime(timer_, 0, &when, nullptr) == 0);
