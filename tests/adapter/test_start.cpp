@@ -348,7 +348,7 @@ TEST_CASE("an adapter that cannot serve names what it could not have", "[start]"
     REQUIRE(bind(port, reinterpret_cast<const sockaddr *>(&name), size) == 0);
     REQUIRE(getsockname(port, reinterpret_cast<sockaddr *>(&name), &size) == 0);
     const std::string wire = "--wire udp:127.0.0.1:" + std::to_string(ntohs(name.sin_port));
-    CHECK(says(program + wire, wire + ": Address already in use"));
+    CHECK(says(program + wire, wire + ": " + std::strerror(EADDRINUSE)));
     close(port);
 }
 

@@ -173,7 +173,8 @@ struct Signals {
         for (int number = 1; number < NSIG; ++number) {
             text << sigismember(&mask, number);
         }
-        for (const auto timer : {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF}) { // an int, or of a type of its own
+        for (const auto timer :
+             {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF}) { // an int, or of a type of its own
             itimerval value = {};
             getitimer(timer, &value);
             text << ' ' << (value.it_value.tv_sec != 0 || value.it_value.tv_usec != 0);

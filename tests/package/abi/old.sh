@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Usage: old.sh INCLUDE_FOLDER PROGRAM_FOLDER LIBRARY COMPILER...
 # Old programs compile without a warning, optimised, in every standard that each compiler knows. With LIBRARY, which may be
-# "", they run under the undefined behaviour sanitizer, and the one that polls at every optimisation.
+# "-" for none, they run under the undefined behaviour sanitizer, and the one that polls at every optimisation.
 set -u
 include=$1 programs=$2 library=$3
 shift 3
@@ -33,7 +33,7 @@ for compiler in "$@"; do
                 "$programs/$name.c"
         done
     done
-    [ -n "$library" ] || continue
+    [ "$library" != - ] || continue
     for level in -O2 -O3; do
         must "$compiler" $level -pthread -I"$include/vipl/compat" "$programs/poll.c" -o "$scratch/poll" "$library" \
             -Wl,-rpath,"${library%/*}"

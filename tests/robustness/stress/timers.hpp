@@ -31,7 +31,10 @@ public:
         const itimerspec when = {{0, period_ns}, {0, period_ns}};
         EXPECT(timer_settime(timer_, 0, &when, nullptr) == 0);
     }
-    ~Pest() { timer_delete(timer_); }
+    ~Pest()
+    {
+        timer_delete(timer_);
+    }
     Pest(const Pest &) = delete;
     Pest &operator=(const Pest &) = delete;
 
