@@ -57,8 +57,7 @@ void add_handles(std::vector<Spoiler> &to, const std::string &name, Member membe
                  std::vector<VIP_RETURN> allowed = {VIP_INVALID_PARAMETER})
 {
     for (const auto &[what, value] : values) {
-        to.push_back(
-            {name + ' ' + what, [member, value = value](Arguments &a) { a.*member = value; }, allowed});
+        to.push_back({name + ' ' + what, [member, bad = value](Arguments &a) { a.*member = bad; }, allowed});
     }
 }
 
@@ -67,9 +66,9 @@ void add_addresses(std::vector<Spoiler> &to, const std::string &name, VIP_NET_AD
     to.push_back({name + " NULL", [member](Arguments &a) { a.*member = nullptr; }});
     for (const auto &[host, disc] : {std::pair{65535, 4}, {6, 65535}, {17, 4}, {6, 65}, {65535, 65535}}) {
         to.push_back({name + " with lengths " + std::to_string(host) + ", " + std::to_string(disc),
-                      [member, host = host, disc = disc](Arguments &a) {
-                          (a.*member)->HostAddressLen = static_cast<VIP_UINT16>(host);
-                          (a.*member)->DiscriminatorLen = static_cast<VIP_UINT16>(disc);
+                      [member, host_length = host, length = disc](Arguments &a) {
+                          (a.*member)->HostAddressLen = static_cast<VIP_UINT16>(host_length);
+                          (a.*member)->DiscriminatorLen = static_cast<VIP_UINT16>(length);
                       },
                       {VIP_INVALID_PARAMETER, VIP_INVALID_STATE, VIP_ERROR_NAMESERVICE}});
     }
