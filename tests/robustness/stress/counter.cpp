@@ -17,6 +17,7 @@ namespace {
 constexpr unsigned kCounters = 1000, kDepth = 4, kAlignments = 64;
 
 struct Board {
+    std::atomic<bool> seen; // the reader has seen the counter move; the writer's second half waits for that
     std::atomic<bool> done;
 };
 
@@ -54,6 +55,9 @@ public:
         for (std::uint32_t count = 1; count <= most; ++count) {
             if (count > kDepth) {
                 reap(count - kDepth);
+            }
+            if (count == most / 2 + 1) {
+                await([] { return shared<Board>().seen.load(); });
             }
             write(where, count);
         }
@@ -143,7 +147,8 @@ private:
 
 void count(Where where, unsigned counters, std::uint32_t most)
 {
-    shared<Board>().done = false;
+    Board &board = shared<Board>();
+    board.seen = board.done = false;
     const Scene scene = make_scene();
     Partner partner(where, writer, scene);
     const Nic nic;
@@ -158,8 +163,9 @@ void count(Where where, unsigned counters, std::uint32_t most)
     REQUIRE_VIP(accept_on(nic, scene.name(), vi));
     Reader reader(target.data, counters);
     const unsigned long long end = now_ms() + 100 * patience();
-    while (!shared<Board>().done) {
+    while (!board.done) {
         reader.look();
+        board.seen = reader.changes() > 0;
         EXPECT(now_ms() < end);
         std::this_thread::yield();
     }
