@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from capture import Capture  # noqa: E402
 from checks import Checks  # noqa: E402
 from hosts import SCALE, Host, need  # noqa: E402
-from packets import Packets  # noqa: E402
+from packets import SYN, Packets, flags_of, sequence_of  # noqa: E402
 
 PORTS = (30000, 30255)  # of a namespace of our own
 LIMIT_S = 60 * SCALE
@@ -43,9 +43,9 @@ def streams(file):
         frame, payload = packets.payload(number)
         tcp = 34
         ports = struct.unpack("!HH", frame[tcp:tcp + 4])
-        sequence = struct.unpack("!I", frame[tcp + 4:tcp + 8])[0]
+        sequence = sequence_of(frame)
         total = struct.unpack("!H", frame[16:18])[0] + 14  # without Ethernet's padding
-        if frame[tcp + 13] & 2:  # SYN
+        if flags_of(frame) & SYN:
             found[ports] = [sequence + 1, {}]
         elif ports in found and total > payload:
             first, pieces = found[ports]

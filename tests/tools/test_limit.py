@@ -5,7 +5,7 @@ import io
 import os
 import subprocess
 import sys
-import time
+import types
 
 support = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
 sys.path.insert(0, support)
@@ -13,48 +13,50 @@ import limit  # noqa: E402
 from checks import Checks  # noqa: E402
 
 SPIN = "while True: pass"
+SPIN_BELOW = "import subprocess, sys; subprocess.run([sys.executable, '-c', '%s'])" % SPIN
 WAIT = "import signal; signal.pause()"
 checks = Checks()
 
 
-def limited(seconds, program):
-    return subprocess.run([sys.executable, os.path.join(support, "limit.py"), str(seconds), sys.executable, "-c", program],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, check=False)
+def status_of(program):
+    return subprocess.run([sys.executable, os.path.join(support, "limit.py"), "60", sys.executable, "-c", program], check=False).returncode
 
 
-def spinners():
-    """Nothing of the machine is left."""
-    return [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(2 * len(os.sched_getaffinity(0)))]
-
-
-def is_ended(what, status, out):
-    checks.that(status == 1 and "1 s of the test's own time are over" in out, "who %s is ended: %s" % (what, out))
-    checks.that("python" in out, "and named: " + out)
-
-
-def limited_beside_an_idle_cpu(program):
-    """Whatever else the machine does."""
-    limit.idle_seconds = time.monotonic
+def is_ended(what, program, idle):
+    """A limit of one second, on a machine whose idle time `idle` tells, whatever else this one does."""
+    limit.idle_seconds = idle
     sys.argv = ["limit.py", "1", sys.executable, "-c", program]
     with contextlib.redirect_stdout(io.StringIO()) as out:
-        return limit.main(), out.getvalue()
+        status = limit.main()
+    checks.that(status == 1 and "1 s of the test's own time are over" in out.getvalue(), "who %s is ended: %s" % (what, out.getvalue()))
+    checks.that("python" in out.getvalue(), "and named: " + out.getvalue())
+
+
+def spent(passed, ran, idle):
+    """Of the test's own time, while so many seconds passed, its processes ran and CPUs had nothing to do."""
+    clock = types.SimpleNamespace(monotonic=lambda: now["passed"])
+    now = {"passed": 100, "ran": 0, "idle": 50}
+    real, limit.time = limit.time, clock
+    limit.idle_seconds = lambda: now["idle"]
+    listed, limit.processes_of = limit.processes_of, lambda _: {1: {"ran": now["ran"]}}
+    own = limit.OwnTime(1)
+    now = {"passed": 100 + passed, "ran": ran, "idle": 50 + idle}
+    own.look()
+    limit.time, limit.processes_of = real, listed
+    return own.spent
 
 
 for what, program, status in (("success", "pass", 0), ("a failure", "raise SystemExit(3)", 3), ("skipped", "raise SystemExit(77)", 77),
                               ("a signal", "import os; os.kill(os.getpid(), 15)", -15)):
-    result = limited(60, program)
-    checks.that(result.returncode == status, "%s is the test's own: %d" % (what, result.returncode))
-is_ended("hangs", *limited_beside_an_idle_cpu(WAIT))
-others = spinners()
-for what, program in (("runs beside others", SPIN),
-                      ("has a child that runs", "import subprocess, sys; subprocess.run([sys.executable, '-c', '%s'])" % SPIN)):
-    result = limited(1, program)
-    is_ended(what, result.returncode, result.stdout)
-result = limited(1, "import time; time.sleep(4)")  # longer than the limit, but it could not have run
-checks.that(result.returncode == 0, "who waits while others have the machine is not ended: " + result.stdout)
-result = limited(60, "import os; print(os.environ['VIPL_TEST_TIMEOUT_SCALE'])")
-checks.that(int(result.stdout) >= 2, "and allows itself more, for two wait for each CPU: " + result.stdout)
-for one in others:
-    one.kill()
-    one.wait()
+    checks.that(status_of(program) == status, "%s is the test's own" % what)
+is_ended("hangs", WAIT, limit.time.monotonic)
+is_ended("runs beside others", SPIN, lambda: 0)
+is_ended("has a child that runs beside others", SPIN_BELOW, lambda: 0)
+for arguments, expected in (((10, 0, 0), 0), ((10, 3, 0), 3), ((10, 0, 7), 7), ((10, 3, 7), 7), ((10, 20, 0), 10), ((10, 0, 20), 10)):
+    checks.that(spent(*arguments) == expected, "passed, ran, idle %s: %s" % (arguments, spent(*arguments)))
+limit.runnable = lambda: 9 * os.cpu_count()
+os.environ.update(VIPL_TEST_TIMEOUT_SCALE="8", VIPL_TEST_SLOWNESS="2")
+checks.that(limit.stretched()["VIPL_TEST_TIMEOUT_SCALE"] == "18", "nine wait for each CPU, of programs that are twice as slow")
+limit.runnable = lambda: 0
+checks.that(limit.stretched()["VIPL_TEST_TIMEOUT_SCALE"] == "8", "nobody waits")
 checks.finish()
