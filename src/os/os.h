@@ -222,6 +222,9 @@ int vipl_shm_create_sparse(struct vipl_shm *shm, const char *label, size_t bytes
 /* The same as that, and forked children have it too. Its address is free in most
  * other programs, so that they can have it there: vipl_shared_file_map(). */
 int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes);
+/* The nth of some addresses for so many bytes, on a multiple of 2 MiB, where programs have nothing, most likely: chosen at random
+ * between where systems put programs, and where they put libraries and stacks. 0: there is no nth one. */
+uintptr_t vipl_address_apart(unsigned nth, size_t bytes);
 void vipl_shm_clear(void *pages, size_t bytes); /* gives pages of one back: they read as zeros */
 /* Maps a peer's segment: refused unless it is sealed against shrinking and has `bytes` at least. */
 int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable);
@@ -282,11 +285,31 @@ struct vipl_iov {
     void *base;
     size_t len;
 };
-/* Copies between this process's iovs and process pid's. All bytes, or an errno value. */
-int vipl_peer_read(int pid, const struct vipl_iov *local, unsigned locals, const struct vipl_iov *remote,
-                   unsigned remotes, size_t bytes);
-int vipl_peer_write(int pid, const struct vipl_iov *local, unsigned locals, const struct vipl_iov *remote,
-                    unsigned remotes, size_t bytes);
+/*
+ * A word of a program, by which other processes know that they reach the memory of this program and of no other: at an address
+ * chosen at random, where programs have nothing. An exec ends it, and a forked child does not have it.
+ */
+struct vipl_peer_mark {
+    uint64_t address;
+    uint32_t value;
+};
+/* Makes the mark of this program; it lasts as long as the program. */
+int vipl_peer_mark_make(struct vipl_peer_mark *mark);
+
+/* Another process, as long as it runs the program that has told this mark. */
+struct vipl_peer {
+    int pid;
+    struct vipl_peer_mark mark;
+};
+enum { VIPL_PEER_PIECES = 16 }; /* of one call, each way; the first is the mark's */
+/*
+ * Copies `bytes` between pieces of this process and pieces of the peer, in one system call. The first piece of each list is left free by
+ * the caller, for the mark; `locals` and `remotes` count it. 0: all of them. ESRCH: the process has gone, runs another program by now, or its
+ * number is another process's; no byte of that one was read or written. EFAULT: memory is not there, or may not be accessed in this way;
+ * some bytes may have been copied. Other errno values: the system does not allow it.
+ */
+int vipl_peer_copy(const struct vipl_peer *peer, bool write, struct vipl_iov *local, unsigned locals,
+                   struct vipl_iov *remote, unsigned remotes, size_t bytes);
 
 /* --- local rendezvous: stream sockets in a name space of this host, any bytes as a name ----------- */
 

@@ -20,6 +20,7 @@ extern "C" {
 #include "base/list.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
+#include "base/peer_copy.h"
 #include "base/pool.h"
 #include "base/settings.h"
 #include "core/backend.h"

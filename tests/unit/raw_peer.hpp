@@ -78,6 +78,7 @@ public:
         fd_ = fds[1];
         vipl_mutex_lock(&vipl_lo_registry.lock);
         link = vipl_lo_link_create(victim.remote, fds[0], -1, uid);
+        link->peer.mark = vipl_lo_mark; // the peer is in this process
         vipl_mutex_unlock(&vipl_lo_registry.lock);
         must(link != nullptr, "a link");
         bytes_ = link->shm.bytes;

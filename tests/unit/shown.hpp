@@ -40,7 +40,7 @@ class Link {
 public:
     Link()
     {
-        link.pid = vipl_pid();
+        link.peer.pid = vipl_pid();
         vipl_biased_init(&link.tx, VIPL_RANK_BACKEND_TX);
     }
     ~Link() { vipl_lo_mapped_free(&link); }

@@ -37,8 +37,8 @@ lo_connect_request some_request()
         h.nic[i] = static_cast<std::uint8_t>(0x20 + i);
     }
     h.id = 0x0102030405060708;
-    h.probe_address = 0x1112131415161718;
-    h.probe_value = 0x21222324;
+    h.mark.address = 0x1112131415161718;
+    h.mark.value = 0x21222324;
     h.tag = 0x31323334;
     h.generation = 0x00151617;
     h.slot = 0x0a0b;
@@ -113,8 +113,8 @@ TEST_CASE("a reply has these bytes on every CPU", "[packets]")
     a.slots = 1024;
     a.session = 0x00001001;
     a.tag = 5;
-    a.probe_value = 0x21222324;
-    a.probe_address = 0x1112131415161718;
+    a.mark.value = 0x21222324;
+    a.mark.address = 0x1112131415161718;
     a.params = {65536, 4, false, true, false, false, sizeof(void *) == 4};
     a.generation = 0x00012345;
     a.slot = 0x0678;

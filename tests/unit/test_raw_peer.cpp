@@ -62,9 +62,10 @@ constexpr std::uint32_t kTicket = 3;
 
 bool may_fetch()
 {
-    int from = 1, to = 0;
-    const vipl_iov remote = {&from, sizeof from}, local = {&to, sizeof to};
-    return vipl_peer_read(vipl_pid(), &local, 1, &remote, 1, sizeof to) == 0;
+    vipl_peer self{};
+    self.pid = vipl_pid();
+    return vipl_peer_mark_make(&self.mark) == 0 &&
+           vipl_peer_copy_lists(&self, false, nullptr, 0, nullptr, 0, 0) == 0;
 }
 
 /** A payload of pieces: where a message lies, for the victim to fetch. */

@@ -181,7 +181,7 @@ static struct lo_link *link_for(struct lo_incoming *in, bool *is_new)
     }
     if (link != NULL && *is_new) {
         in->exports_fd = -1; /* the link's now */
-        vipl_lo_link_probe(link, in->wanted.probe_address, in->wanted.probe_value);
+        vipl_lo_link_probe(link, &in->wanted.mark);
     }
     return link;
 }
@@ -202,8 +202,7 @@ static bool send_acceptance(struct lo_incoming *in, struct lo_link *link, bool i
         .slots = link->out.count,
         .session = in->session->number,
         .tag = vipl_up_vi_tag(vi),
-        .probe_value = vipl_lo_probe_word,
-        .probe_address = (uint64_t)(uintptr_t)&vipl_lo_probe_word,
+        .mark = vipl_lo_mark,
     };
     memcpy(r.nic, remote->uid, LO_UID);
     vipl_up_vi_params(vi, &r.params);

@@ -8,6 +8,7 @@
 #include "backends/loopback/mapped.h"
 #include "base/iov.h"
 #include "base/often.h"
+#include "base/peer_copy.h"
 #include "os/os_atomic.h"
 
 bool vipl_lo_direct_may(const struct lo_session *session, bool write, uint64_t address)
@@ -84,6 +85,16 @@ static inline bool reach(struct lo_session *session, bool write, VIP_MEM_HANDLE 
 
 /* --- the copy --- */
 
+/* What became of an access by the system. Where it does not allow that any more, or the process there is another one by now, the rings
+ * do it from now on; a process that has gone is noticed there. */
+static bool is_done(struct lo_link *link, int error)
+{
+    if (error != 0 && error != EFAULT) {
+        vipl_store_relaxed(&link->direct_access, 0);
+    }
+    return error == 0;
+}
+
 /* The remote range as one piece, or as two when it is written and ends in an aligned word: a receiver may
  * spin on that, and it has to come last. */
 static unsigned remote_pieces(struct vipl_iov out[2], uint64_t address, size_t bytes, bool write)
@@ -98,18 +109,12 @@ static unsigned remote_pieces(struct vipl_iov out[2], uint64_t address, size_t b
 }
 
 /* By the system, between two processes. */
-static bool access_by_system(struct lo_link *link, bool write, const struct vipl_iov *local, unsigned count,
-                             uint64_t address, size_t bytes)
+static bool access_by_system(struct lo_link *link, const struct vipl_send *send, bool write)
 {
     struct vipl_iov remote[2];
-    unsigned n = remote_pieces(remote, address, bytes, write);
-    int error = write ? vipl_peer_write(link->pid, local, count, remote, n, bytes)
-                      : vipl_peer_read(link->pid, local, count, remote, n, bytes);
-    if (error != 0 &&
-        error != EFAULT) { /* one of us has another user by now, say: the rings do it from now on */
-        vipl_store_relaxed(&link->direct_access, 0);
-    }
-    return error == 0;
+    unsigned n = remote_pieces(remote, send->remote_address, send->local.bytes, write);
+    return is_done(link, vipl_peer_copy_lists(&link->peer, write, send->local.iov, send->local.count, remote,
+                                              n, send->local.bytes));
 }
 
 /* In memory that both have mapped. */
@@ -126,9 +131,8 @@ bool vipl_lo_direct_access(struct lo_session *session, const struct vipl_send *s
     begin_access(session);
     bool done = reach(session, write, send->remote_handle, send->remote_address, send->local.bytes, &there);
     if (done) {
-        done = there != NULL ? access_mapped(there, send, write)
-                             : access_by_system(session->link, write, send->local.iov, send->local.count,
-                                                send->remote_address, send->local.bytes);
+        done =
+            there != NULL ? access_mapped(there, send, write) : access_by_system(session->link, send, write);
     }
     end_access(session);
     return done;
@@ -138,8 +142,10 @@ bool vipl_lo_direct_access(struct lo_session *session, const struct vipl_send *s
 static inline bool access_short(struct lo_link *link, unsigned char *there, const struct vipl_rdma *rdma)
 {
     if (there == NULL) {
-        struct vipl_iov local = {rdma->local, rdma->bytes};
-        return access_by_system(link, rdma->write, &local, 1, rdma->remote_address, rdma->bytes);
+        struct vipl_iov local[2] = {[1] = {rdma->local, rdma->bytes}};
+        struct vipl_iov remote[3];
+        unsigned n = remote_pieces(remote + 1, rdma->remote_address, rdma->bytes, rdma->write);
+        return is_done(link, vipl_peer_copy(&link->peer, rdma->write, local, 2, remote, n + 1, rdma->bytes));
     }
     if (rdma->write) {
         vipl_iov_put(there, rdma->local, rdma->bytes);

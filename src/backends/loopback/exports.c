@@ -160,7 +160,7 @@ static bool look_at(struct lo_link *link, uint32_t epoch, uint64_t waited_ns, bo
     }
     if (!link->stuck) {
         vipl_log(VIPL_LOG_ERROR, "process %d has stopped in the middle of an access to registered memory",
-                 link->pid);
+                 link->peer.pid);
     }
     link->stuck = true;
     return false;

@@ -20,7 +20,7 @@ static bool keep(struct lo_link *link, const uint8_t *bytes, size_t length, cons
 {
     struct lo_letter *letter = vipl_alloc(sizeof(*letter));
     if (letter == NULL) {
-        vipl_log(VIPL_LOG_ERROR, "no memory for what process %d asks", link->pid);
+        vipl_log(VIPL_LOG_ERROR, "no memory for what process %d asks", link->peer.pid);
         return false;
     }
     letter->from = link;

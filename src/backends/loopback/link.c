@@ -18,6 +18,7 @@
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "base/often.h"
+#include "base/peer_copy.h"
 #include "base/pool.h"
 #include "os/os_atomic.h"
 
@@ -25,7 +26,7 @@ enum { MOST_EVENTS = 32 };
 static const uint32_t BYTE_ORDER_MARK = 0x01020304;
 
 uint8_t vipl_lo_process_uid[LO_UID];
-uint32_t vipl_lo_probe_word;
+struct vipl_peer_mark vipl_lo_mark;
 
 /* The NIC handle's identity, and this process's. */
 static int make_identity(struct lo_remote *remote)
@@ -33,7 +34,7 @@ static int make_identity(struct lo_remote *remote)
     static const uint8_t none[LO_UID] = {0};
     int error = vipl_entropy(remote->uid, sizeof(remote->uid));
     if (error == 0 && memcmp(vipl_lo_process_uid, none, LO_UID) == 0) {
-        error = vipl_entropy(&vipl_lo_probe_word, sizeof(vipl_lo_probe_word));
+        error = vipl_peer_mark_make(&vipl_lo_mark);
         error = error != 0 ? error : vipl_entropy(vipl_lo_process_uid, sizeof(vipl_lo_process_uid));
     }
     return error;
@@ -217,7 +218,7 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     set_up_ring(&link->out, link->segment, slots, link->side);
     set_up_ring(&link->in, link->segment, slots, 1 - link->side);
     vipl_pollset_remove(&remote->setup, fd); /* where it was watched until now */
-    int error = vipl_local_peer(fd, &link->pid, &user);
+    int error = vipl_local_peer(fd, &link->peer.pid, &user);
     link->source.fd = fd;
     link->takes_part = vipl_barrier_take_part() && vipl_barrier_in_all();
     vipl_store_release(&link->in.shared->sleeps_properly,
@@ -339,18 +340,16 @@ void vipl_lo_link_drop(struct lo_link *link)
     vipl_biased_unlock(&remote->rx);
 }
 
-void vipl_lo_link_probe(struct lo_link *link, uint64_t address, uint32_t value)
+void vipl_lo_link_probe(struct lo_link *link, const struct vipl_peer_mark *mark)
 {
-    uint32_t seen = 0;
     uint32_t setting = link->be->settings_rendezvous;
-    struct vipl_iov local = {&seen, sizeof(seen)};
-    struct vipl_iov there = {(void *)(uintptr_t)address, sizeof(seen)};
+    link->peer.mark = *mark;
     int error =
-        setting == LO_RENDEZVOUS_OFF ? EPERM : vipl_peer_read(link->pid, &local, 1, &there, 1, sizeof(seen));
+        setting == LO_RENDEZVOUS_OFF ? EPERM : vipl_peer_copy_lists(&link->peer, false, NULL, 0, NULL, 0, 0);
     if (error != 0 && setting == LO_RENDEZVOUS_ON) {
         vipl_log_os(VIPL_LOG_ERROR, "VIPL_LOOPBACK_PULL=on, but the peer's memory cannot be read", error);
     }
-    vipl_store_relaxed(&link->direct_access, error == 0 && seen == value ? 1 : 0);
+    vipl_store_relaxed(&link->direct_access, error == 0 ? 1 : 0);
 }
 
 /* --- waking --- */
@@ -378,7 +377,7 @@ static void link_die(struct lo_remote *remote, struct lo_link *link)
     if (link->dead == 0) {
         vipl_store_relaxed(&link->dead, 1);
         vipl_pollset_remove(&remote->set, link->source.fd);
-        vipl_log(VIPL_LOG_INFO, "process %d has gone", link->pid);
+        vipl_log(VIPL_LOG_INFO, "process %d has gone", link->peer.pid);
     }
     vipl_lo_link_teardown(link);
 }

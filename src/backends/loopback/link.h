@@ -102,7 +102,7 @@ struct lo_link {
     struct vipl_be_nic *be;
     uint64_t id;              /* constant: the creator's random number */
     uint8_t peer_uid[LO_UID]; /* constant: the other NIC handle */
-    int pid;                  /* constant: the other process */
+    struct vipl_peer peer;    /* the other process; its mark is constant from vipl_lo_link_probe() on */
     unsigned side;            /* constant: 0 creator, 1 the other */
     struct vipl_shm shm;      /* constant */
     struct lo_segment *segment;
@@ -243,7 +243,7 @@ static inline void lo_set_timed(struct lo_remote *remote)
 }
 
 extern uint8_t vipl_lo_process_uid[LO_UID]; /* this copy of the library; registry */
-extern uint32_t vipl_lo_probe_word;         /* what a peer has to be able to read; registry */
+extern struct vipl_peer_mark vipl_lo_mark;  /* by which peers know this process's memory; registry */
 
 /* --- link.c --- */
 
@@ -264,8 +264,8 @@ bool vipl_lo_links_look(struct lo_remote *remote);
 bool vipl_lo_link_is_confirmed(struct lo_link *link);
 /* A new link that nothing came of: closes its descriptors, later. */
 void vipl_lo_link_drop(struct lo_link *link);
-/* Finds out whether we can access the peer's memory: the value is to be at that address. */
-void vipl_lo_link_probe(struct lo_link *link, uint64_t address, uint32_t value);
+/* Notes the mark of the peer's program, and finds out whether this process can access its memory. */
+void vipl_lo_link_probe(struct lo_link *link, const struct vipl_peer_mark *mark);
 void vipl_lo_link_wake(struct lo_link *link);
 
 /* A message whose place in the ring was claimed goes out. `tx` is held, and given back. */

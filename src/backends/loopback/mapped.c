@@ -41,10 +41,10 @@ static struct lo_mapped *add(struct lo_link *link, const struct vipl_shown *show
     mapped->count = count + 1;
     mapped->descriptor = shown->descriptor;
     mapped->inode = shown->inode;
-    int error = vipl_shm_fetch(&mapped->shm, link->pid, shown);
+    int error = vipl_shm_fetch(&mapped->shm, link->peer.pid, shown);
     if (error != 0) {
         mapped->shm.base = NULL;
-        vipl_log(VIPL_LOG_INFO, "shared memory of process %d is not mapped: error %d", link->pid, error);
+        vipl_log(VIPL_LOG_INFO, "shared memory of process %d is not mapped: error %d", link->peer.pid, error);
     }
     mapped->next = link->mapped;
     vipl_store_ptr((void **)&link->mapped, mapped);

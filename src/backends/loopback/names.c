@@ -364,7 +364,8 @@ void vipl_lo_letters_read(struct lo_remote *remote)
     struct lo_letter *letter;
     while ((letter = vipl_lo_letter_take(remote)) != NULL) {
         if (vipl_load_relaxed(&letter->from->dead) == 0 && !read_letter(letter)) {
-            vipl_log(VIPL_LOG_ERROR, "process %d breaks the rules of connecting: cut", letter->from->pid);
+            vipl_log(VIPL_LOG_ERROR, "process %d breaks the rules of connecting: cut",
+                     letter->from->peer.pid);
             vipl_store_relaxed(&letter->from->dead, 1);
         }
         vipl_lo_letter_free(letter);

@@ -95,8 +95,7 @@ static bool send_request(const struct lo_offer *offer, bool with_fds)
         .writer = vipl_lo_own_kind(),
         .peer = request->peer,
         .id = request->id,
-        .probe_address = (uint64_t)(uintptr_t)&vipl_lo_probe_word,
-        .probe_value = vipl_lo_probe_word,
+        .mark = vipl_lo_mark,
         .tag = vipl_up_vi_tag(request->vi),
         .generation = request->claim.generation,
         .slot = request->claim.slot,
@@ -437,7 +436,7 @@ static struct lo_link *link_of(struct lo_offer *offer, const struct lo_reply *re
     if (link != NULL) {
         fds[0] = fds[1] = -1;  /* the link's now, */
         offer->source.fd = -1; /* and so is this */
-        vipl_lo_link_probe(link, reply->probe_address, reply->probe_value);
+        vipl_lo_link_probe(link, &reply->mark);
         vipl_store_relaxed(&link->peer_direct_access, reply->direct_access ? 1 : 0);
     }
     return link;

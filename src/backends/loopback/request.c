@@ -146,8 +146,8 @@ size_t vipl_lo_connect_request_write(const struct lo_connect_request *request, u
     put_bytes(&c, request->process, LO_UID);
     put_bytes(&c, request->nic, LO_UID);
     put(&c, request->id, 8);
-    put(&c, request->probe_address, 8);
-    put(&c, request->probe_value, 4);
+    put(&c, request->mark.address, 8);
+    put(&c, request->mark.value, 4);
     put(&c, request->tag, 4);
     put(&c, request->generation, 4);
     put(&c, request->slot, 2);
@@ -172,8 +172,8 @@ bool vipl_lo_connect_request_read(struct lo_connect_request *request, const uint
     get_bytes(&c, request->process, LO_UID);
     get_bytes(&c, request->nic, LO_UID);
     request->id = get(&c, 8);
-    request->probe_address = get(&c, 8);
-    request->probe_value = (uint32_t)get(&c, 4);
+    request->mark.address = get(&c, 8);
+    request->mark.value = (uint32_t)get(&c, 4);
     request->tag = (uint32_t)get(&c, 4);
     request->generation = (uint32_t)get(&c, 4);
     request->slot = (uint16_t)get(&c, 2);
@@ -218,8 +218,8 @@ size_t vipl_lo_reply_write(const struct lo_reply *reply, uint8_t bytes[LO_PACKET
     put(&c, reply->slots, 4);
     put(&c, reply->session, 4);
     put(&c, reply->tag, 4);
-    put(&c, reply->probe_value, 4);
-    put(&c, reply->probe_address, 8);
+    put(&c, reply->mark.value, 4);
+    put(&c, reply->mark.address, 8);
     put_params(&c, &reply->params);
     put(&c, reply->generation, 4);
     put(&c, reply->slot, 2);
@@ -242,8 +242,8 @@ bool vipl_lo_reply_read(struct lo_reply *reply, const uint8_t *bytes, size_t len
     reply->slots = (uint32_t)get(&c, 4);
     reply->session = (uint32_t)get(&c, 4);
     reply->tag = (uint32_t)get(&c, 4);
-    reply->probe_value = (uint32_t)get(&c, 4);
-    reply->probe_address = get(&c, 8);
+    reply->mark.value = (uint32_t)get(&c, 4);
+    reply->mark.address = get(&c, 8);
     get_params(&c, &reply->params);
     reply->generation = (uint32_t)get(&c, 4);
     reply->slot = (uint16_t)get(&c, 2);

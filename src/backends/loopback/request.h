@@ -23,9 +23,8 @@ struct lo_connect_request {
     bool peer; /* symmetric */
     uint8_t process[LO_UID];
     uint8_t nic[LO_UID];
-    uint64_t id; /* of the request: of two symmetric ones the smaller is answered */
-    uint64_t probe_address;
-    uint32_t probe_value;
+    uint64_t id;                /* of the request: of two symmetric ones the smaller is answered */
+    struct vipl_peer_mark mark; /* of the requester's program */
     uint32_t tag;
     uint32_t generation; /* with slot and number: what a claim of it writes, see claims.h */
     uint16_t slot;
@@ -60,8 +59,7 @@ struct lo_reply {
     uint32_t slots;
     uint32_t session; /* the acceptor's number */
     uint32_t tag;
-    uint32_t probe_value;
-    uint64_t probe_address;
+    struct vipl_peer_mark mark; /* of the acceptor's program */
     struct vipl_vi_params params;
     uint32_t generation; /* with slot and number: what the reply is to, as in the request */
     uint16_t slot;

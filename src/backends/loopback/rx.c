@@ -15,6 +15,7 @@
 #include "base/iov.h"
 #include "base/log.h"
 #include "base/often.h"
+#include "base/peer_copy.h"
 #include "os/os_atomic.h"
 
 enum {
@@ -274,7 +275,7 @@ static int copy_pieces(struct lo_link *link, const struct lo_message *m, const u
     if (vipl_lo_pieces_map(link, m, payload, from)) {
         return vipl_iov_copy(to, from) == VIPL_IOV_DONE ? 0 : EFAULT;
     }
-    return vipl_peer_read(link->pid, to->iov, to->count, from->iov, from->count, m->total);
+    return vipl_peer_copy_lists(&link->peer, false, to->iov, to->count, from->iov, from->count, m->total);
 }
 
 /* `again`: the system does not let us read there (any more). A page of the sender's that is not there is no such case. */
@@ -294,7 +295,7 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const un
     if (error != 0 && error != EFAULT) {
         *again = true;
         if (vipl_exchange(&s->link->direct_access, 0) != 0) {
-            vipl_log(VIPL_LOG_INFO, "the memory of process %d cannot be read any more", s->link->pid);
+            vipl_log(VIPL_LOG_INFO, "the memory of process %d cannot be read any more", s->link->peer.pid);
         }
         return 0;
     }
@@ -529,7 +530,7 @@ static bool hold(struct lo_session *s, const struct lo_message *m, const unsigne
     }
     if (!s->broken) {
         vipl_log(VIPL_LOG_ERROR, "process %d sent too much behind a message that it sends again",
-                 s->link->pid);
+                 s->link->peer.pid);
     }
     cut_off(s);
     return refuse(s->link, m);
@@ -631,7 +632,7 @@ void vipl_lo_link_receive(struct lo_link *link)
         }
     }
     if (peek == LO_PEEK_BROKEN) {
-        vipl_log(VIPL_LOG_ERROR, "process %d breaks the rules of the link: cut", link->pid);
+        vipl_log(VIPL_LOG_ERROR, "process %d breaks the rules of the link: cut", link->peer.pid);
         vipl_store_relaxed(&link->dead, 1);
         return;
     }

@@ -607,7 +607,7 @@ void vipl_lo_resend_begin(struct lo_link *link, uint32_t name)
     }
     vipl_biased_unlock(&link->tx);
     if (session != NULL) {
-        vipl_log(VIPL_LOG_INFO, "process %d cannot read our memory any more", link->pid);
+        vipl_log(VIPL_LOG_INFO, "process %d cannot read our memory any more", link->peer.pid);
         vipl_store_relaxed(&link->peer_direct_access, 0);
         hold_back(session, true);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Copying between two processes' memories in one system call, where the kernel allows it; entropy. */
 #include <errno.h>
-#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/uio.h>
 
@@ -12,29 +13,73 @@ _Static_assert(sizeof(struct vipl_iov) == sizeof(struct iovec) &&
                    offsetof(struct vipl_iov, len) == offsetof(struct iovec, iov_len),
                "vipl_iov is handed to the kernel as an iovec");
 
-static int outcome(ssize_t moved, size_t bytes)
+/* --- the mark --- */
+
+enum {
+    GRAIN = 2 << 20, /* of vipl_address_apart() */
+    TRIES = 8        /* more than it has */
+};
+
+/* A page at the nth address for it, or where the system likes; NULL: none. */
+static char *map_page(unsigned nth, size_t page)
 {
-    if (moved < 0) {
-        return errno;
+    uint64_t random = 0;
+    uintptr_t place = vipl_address_apart(nth, GRAIN);
+    (void)vipl_entropy(&random, sizeof(random));
+    if (place != 0) {
+        place += random % (GRAIN / page) * page;
     }
-    return (size_t)moved == bytes ? 0 : EFAULT; /* stopped at a page that is not there */
+    void *at = mmap((void *)place, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at != MAP_FAILED && place != 0 && at != (void *)place) {
+        munmap(at, page);
+        at = MAP_FAILED;
+    }
+    return at == MAP_FAILED ? NULL : at;
 }
 
-int vipl_peer_read(int pid, const struct vipl_iov *local, unsigned locals, const struct vipl_iov *remote,
-                   unsigned remotes, size_t bytes)
+int vipl_peer_mark_make(struct vipl_peer_mark *mark)
 {
-    return outcome(
-        process_vm_readv(pid, (const struct iovec *)local, locals, (const struct iovec *)remote, remotes, 0),
-        bytes);
+    size_t page = vipl_page_bytes();
+    char *at = NULL;
+    int error = vipl_entropy(&mark->value, sizeof(mark->value));
+    for (unsigned i = 0; error == 0 && at == NULL && i < TRIES; i++) {
+        at = map_page(i, page);
+    }
+    if (error == 0 && at == NULL) {
+        error = ENOMEM;
+    }
+    if (error == 0) {
+        madvise(at, page, MADV_DONTFORK); /* a child is another program */
+        memcpy(at, &mark->value, sizeof(mark->value));
+        mark->address = (uint64_t)(uintptr_t)at;
+    }
+    return error;
 }
 
-int vipl_peer_write(int pid, const struct vipl_iov *local, unsigned locals, const struct vipl_iov *remote,
-                    unsigned remotes, size_t bytes)
+/* --- copying. A call of the system's takes the memory of the process once, whatever the process does meanwhile, and goes through the
+ * pieces in order: the mark is the first of them. Where it is not mapped, nothing else is touched. It is read, and compared; or written,
+ * as it is. --- */
+
+int vipl_peer_copy(const struct vipl_peer *peer, bool write, struct vipl_iov *local, unsigned locals,
+                   struct vipl_iov *remote, unsigned remotes, size_t bytes)
 {
-    return outcome(
-        process_vm_writev(pid, (const struct iovec *)local, locals, (const struct iovec *)remote, remotes, 0),
-        bytes);
+    uint32_t mark = peer->mark.value;
+    local[0] = (struct vipl_iov){&mark, sizeof(mark)};
+    remote[0] = (struct vipl_iov){(void *)(uintptr_t)peer->mark.address, sizeof(mark)};
+    const struct iovec *here = (const struct iovec *)local;
+    const struct iovec *there = (const struct iovec *)remote;
+    ssize_t moved = write ? process_vm_writev(peer->pid, here, locals, there, remotes, 0)
+                          : process_vm_readv(peer->pid, here, locals, there, remotes, 0);
+    if (moved < 0) {
+        return errno == EFAULT ? ESRCH : errno; /* at the mark already */
+    }
+    if (mark != peer->mark.value) {
+        return ESRCH;
+    }
+    return (size_t)moved == bytes + sizeof(mark) ? 0 : EFAULT; /* stopped at a page that is not there */
 }
+
+/* --- entropy --- */
 
 int vipl_entropy(void *bytes, size_t length)
 {

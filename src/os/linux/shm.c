@@ -141,18 +141,29 @@ static int set_size_within_limit(int fd, size_t bytes, bool now)
     return rc;
 }
 
-/* At an address that is free in other programs too, most likely: between where systems put programs, and where they put
- * libraries and stacks, of any width of addresses; else where the system likes. */
-static int map_apart(struct vipl_shm *shm)
+/* One for each width of addresses that systems have. */
+uintptr_t vipl_address_apart(unsigned nth, size_t bytes)
 {
     static const uint64_t places[] = {UINT64_C(1) << 45, UINT64_C(1) << 40, UINT64_C(1) << 37,
                                       UINT64_C(1) << 30};
     enum { GRAIN_BITS = 21 };
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+    for (; nth < sizeof(places) / sizeof(places[0]); nth++) {
         uint64_t random = 0;
         (void)vipl_entropy(&random, sizeof(random));
-        uint64_t address = places[i] + (random % (places[i] >> (GRAIN_BITS + 1)) << GRAIN_BITS);
-        if (address + shm->bytes < UINTPTR_MAX && map(shm, true, (void *)(uintptr_t)address) == 0) {
+        uint64_t address = places[nth] + (random % (places[nth] >> (GRAIN_BITS + 1)) << GRAIN_BITS);
+        if (address + bytes < UINTPTR_MAX) {
+            return (uintptr_t)address;
+        }
+    }
+    return 0;
+}
+
+/* At an address that is free in other programs too, most likely; else where the system likes. */
+static int map_apart(struct vipl_shm *shm)
+{
+    uintptr_t address;
+    for (unsigned i = 0; (address = vipl_address_apart(i, shm->bytes)) != 0; i++) {
+        if (map(shm, true, (void *)address) == 0) {
             return 0;
         }
     }
