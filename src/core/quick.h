@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "os/os_atomic.h"
+#include "os/os_ticks.h"
 
 enum { VIPL_QUICK_WORDS = 4 };
 
@@ -21,7 +22,7 @@ struct vipl_quick {
      * be more to do, for which the caller needs a reference. */
     bool (*poll)(struct vipl_quick *quick); /* constant */
     uint32_t watched; /* atomic: 1 more than the words to look at; 0: always poll. Released after them */
-    uint32_t left;    /* atomic, a hint: looks, whatever they found, until a poll is due all the same */
+    uint32_t due;     /* atomic: vipl_ticks() from which on a poll is due, whatever the words say */
     uint32_t
         values[VIPL_QUICK_WORDS];  /* atomic: the value with which the word says that there is something */
     void *words[VIPL_QUICK_WORDS]; /* atomic: uint32_t */
@@ -31,11 +32,9 @@ struct vipl_quick {
 static inline bool vipl_quick_is_quiet(struct vipl_quick *quick)
 {
     uint32_t watched = vipl_load_acquire(&quick->watched); /* pairs with vipl_quick_watch() */
-    uint32_t left = vipl_load_relaxed(&quick->left);
-    if (watched == 0 || left == 0) {
+    if (watched == 0 || vipl_ticks_reached(vipl_load_relaxed(&quick->due))) {
         return false;
     }
-    vipl_store_relaxed(&quick->left, left - 1);
     for (uint32_t i = 0; i + 1 < watched; i++) {
         const uint32_t *word = (const uint32_t *)vipl_load_ptr(&quick->words[i]);
         if (vipl_load_relaxed(word) == vipl_load_relaxed(&quick->values[i])) {

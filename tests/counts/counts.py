@@ -60,8 +60,9 @@ def alone(name, options, target=(None, None, None)):
     return Scenario("loopback.inproc." + name, options, target, processes=1, ends=("first",))
 
 
-def procs(name, options, target=(None, None, None), **more):
-    return Scenario("loopback.procs." + name, options, target, **more)
+def procs(name, options, target=(None, None, None), messages=8, parts=32, **more):
+    """Short parts: about once a millisecond a call looks whether the peer has ended, and some parts are to have no such look in them."""
+    return Scenario("loopback.procs." + name, options, target, messages=messages, parts=parts, **more)
 
 
 def tcp(name, options, target=(None, None, None), **more):
@@ -78,7 +79,7 @@ SCENARIOS = [
     procs("send.4096", "--op send --size 4096"),
     procs("send.65536", "--op send --size 65536"),
     procs("send.65536.shared_memory", "--op send --size 65536 --shared-memory", (None, None, 0)),
-    procs("send.8.in_flight_64", "--op send --in-flight 64", messages=4),
+    procs("send.8.in_flight_64", "--op send --in-flight 64", messages=1),
     procs("write.8", "--op write", (None, None, 1)),
     procs("write.8.shared_memory", "--op write --shared-memory", (300, None, 0)),
     procs("read.8", "--op read"),

@@ -17,7 +17,7 @@ TEST_CASE("a look finds nothing until a word has its value", "[quick]")
 {
     std::uint32_t words[2] = {6, 6};
     vipl_quick quick{};
-    quick.left = 1000;
+    quick.due = vipl_ticks() + 1000000;
     quick.words[0] = &words[0];
     quick.words[1] = &words[1];
     quick.values[0] = quick.values[1] = 7;
@@ -34,15 +34,29 @@ TEST_CASE("a look finds nothing until a word has its value", "[quick]")
     CHECK_FALSE(vipl_quick_is_quiet(&quick));
 }
 
-TEST_CASE("after so many quiet looks a poll is due", "[quick]")
+TEST_CASE("a poll is due at its time, whatever the words say", "[quick]")
 {
     vipl_quick quick{};
     quick.watched = 1;
-    quick.left = 2;
+    quick.due = vipl_ticks() + 1000000;
     CHECK(vipl_quick_is_quiet(&quick));
-    CHECK(vipl_quick_is_quiet(&quick));
+    quick.due = vipl_ticks();
     CHECK_FALSE(vipl_quick_is_quiet(&quick));
+    quick.due = vipl_ticks() - 1000000;
     CHECK_FALSE(vipl_quick_is_quiet(&quick));
+}
+
+TEST_CASE("ticks go on, and are no longer than 200 microseconds", "[quick]")
+{
+    for (unsigned i = 0; i < 20; ++i) {
+        const std::uint64_t begin = vipl_now_ns();
+        const std::uint32_t first = vipl_ticks();
+        while (vipl_now_ns() - begin < 10000000) {
+        }
+        const std::uint32_t ticks = vipl_ticks() - first;
+        CHECK(ticks >= 10000000 / 200000);
+        CHECK(ticks < 10000000 / 100); // hours pass before they wrap
+    }
 }
 
 TEST_CASE("retired memory is there still, and empty, until it is used again", "[quick]")

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backends/loopback/mapped.h"
+#include "backends/loopback/quick.h"
 #include "base/iov.h"
 #include "base/often.h"
 #include "base/peer_copy.h"
@@ -159,7 +160,7 @@ bool vipl_lo_direct_short(struct lo_session *session, const struct vipl_rdma *rd
 {
     struct lo_link *link = session->link;
     unsigned char *there;
-    if (vipl_load_relaxed(&link->dead) != 0 || session->tx_offset != 0 ||
+    if (!lo_may_send(link) || session->tx_offset != 0 ||
         !vipl_lo_direct_may(session, rdma->write, rdma->remote_address)) {
         return false;
     }

@@ -127,7 +127,7 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_set
         return NULL;
     }
     vipl_store_ptr(&be->remote, remote); /* pairs with lo_remote_of */
-    vipl_lo_quick_stir(be);
+    vipl_lo_quick_begin(be);
     return remote;
 }
 
@@ -334,7 +334,7 @@ void vipl_lo_link_drop(struct lo_link *link)
 {
     struct lo_remote *remote = lo_remote_of(link->be);
     vipl_biased_lock(&remote->rx);
-    vipl_store_relaxed(&link->dead, 1);
+    lo_set_dead(link);
     vipl_pollset_remove(&remote->set, link->source.fd);
     vipl_store_relaxed(&remote->dead_links, 1);
     vipl_biased_unlock(&remote->rx);
@@ -375,7 +375,7 @@ bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
 static void link_die(struct lo_remote *remote, struct lo_link *link)
 {
     if (link->dead == 0) {
-        vipl_store_relaxed(&link->dead, 1);
+        lo_set_dead(link);
         vipl_pollset_remove(&remote->set, link->source.fd);
         vipl_log(VIPL_LOG_INFO, "process %d has gone", link->peer.pid);
     }
@@ -444,7 +444,7 @@ static void remove_dead(struct lo_remote *remote)
 static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup, bool all)
 {
     if (!vipl_lo_letters_receive(link, all)) {
-        vipl_store_relaxed(&link->dead, 1); /* receive_all goes on */
+        lo_set_dead(link); /* receive_all goes on */
     }
     if (remote->waiting_threads > 0 &&
         vipl_lo_ring_mark_asleep(
@@ -453,6 +453,7 @@ static void link_event(struct lo_remote *remote, struct lo_link *link, bool hang
     }
     if (hangup) { /* its last messages come first, then it dies: receive_all */
         link->hung_up = true;
+        vipl_store_relaxed(&link->over, 1);
     }
 }
 

@@ -118,6 +118,7 @@ struct lo_link {
     bool hung_up;           /* rx: the peer has gone, its last messages may be in the ring */
     bool stuck;             /* rx: the peer has been waited for in vain, and is still inside our memory */
     uint32_t dead;          /* atomic: written under rx */
+    uint32_t over;          /* atomic: nothing more is to be sent, for the peer has ended, or the link has */
 
     struct vipl_biased tx;
     struct lo_ring out;              /* tx */
@@ -205,9 +206,8 @@ struct lo_remote {
     struct vipl_biased rx;    /* rank BACKEND_RX */
     uint32_t look_at_sockets; /* atomic: a sleeper has been woken */
     uint32_t request_count;   /* atomic: our unanswered requests; written under the registry */
-    uint32_t polls;           /* atomic: counts polls, so that sockets are looked at now and then */
     uint32_t looked_at;       /* atomic: when last, in units of about a millisecond */
-    uint32_t spacing;         /* atomic: quiet looks between two polls, to look at the clock about so often */
+    uint32_t spacing;         /* atomic: ticks until the next time, about as many as make a millisecond */
     struct vipl_be_nic *be;   /* constant while live; written under rx; NULL: in the pool */
     const struct lo_setup *connecting; /* constant */
     uint8_t uid[LO_UID];               /* constant */
@@ -233,6 +233,13 @@ struct lo_remote {
 static inline struct lo_remote *lo_remote_of(const struct vipl_be_nic *be) /* NULL: none was needed yet */
 {
     return (struct lo_remote *)vipl_load_ptr(&be->remote); /* pairs with vipl_lo_remote_get */
+}
+
+/* The link is of no use any more. rx is held. */
+static inline void lo_set_dead(struct lo_link *link)
+{
+    vipl_store_relaxed(&link->dead, 1);
+    vipl_store_relaxed(&link->over, 1);
 }
 
 /* Something of connecting waits for a time from now on. The registry's lock is held. */

@@ -366,7 +366,7 @@ void vipl_lo_letters_read(struct lo_remote *remote)
         if (vipl_load_relaxed(&letter->from->dead) == 0 && !read_letter(letter)) {
             vipl_log(VIPL_LOG_ERROR, "process %d breaks the rules of connecting: cut",
                      letter->from->peer.pid);
-            vipl_store_relaxed(&letter->from->dead, 1);
+            lo_set_dead(letter->from);
         }
         vipl_lo_letter_free(letter);
     }

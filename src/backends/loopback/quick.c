@@ -2,24 +2,40 @@
 /*
  * Polling between processes (core/quick.h): a program that polls looks at the next heads of up to four rings, and takes no lock
  * until one is there. Where anything else waits for a poll, every look is one. That is noted without a lock of ours, so a note can
- * be lost to one that is written at the same time; a poll is due after about a millisecond of quiet looks in any case.
+ * be lost to one that is written at the same time; a poll is due about a millisecond after the last one in any case. So the end of a
+ * peer is noticed by the first call that is made a millisecond after it, whatever the program did before.
  */
 #include "backends/loopback/quick.h"
 
 #include "backends/loopback/link.h"
 #include "base/often.h"
 
-enum { LEAST_SPACING = 8, MOST_SPACING = 8192 };
+enum {
+    LEAST_SPACING = 1,
+    MOST_SPACING = 1 << 16 /* ticks: longer than a millisecond on any processor */
+};
+
+/* Nothing comes from other processes, whatever the time is. */
+static void set_never_due(struct vipl_quick *quick)
+{
+    vipl_store_relaxed(&quick->due, vipl_ticks() + INT32_MAX);
+}
 
 void vipl_lo_quick_rest(struct vipl_be_nic *be)
 {
-    vipl_store_relaxed(&be->quick.left, UINT32_MAX);
+    set_never_due(&be->quick);
     vipl_store_release(&be->quick.watched, 1);
 }
 
 void vipl_lo_quick_stir(struct vipl_be_nic *be)
 {
     vipl_store_relaxed(&be->quick.watched, 0);
+}
+
+void vipl_lo_quick_begin(struct vipl_be_nic *be)
+{
+    vipl_store_relaxed(&be->quick.due, vipl_ticks());
+    vipl_lo_quick_stir(be);
 }
 
 /* Whether the link can do without polls until its peer sends. */
@@ -50,26 +66,21 @@ void vipl_lo_quick_end(const struct lo_remote *remote, uint32_t quiet_links)
     vipl_store_release(&remote->be->quick.watched, quiet ? quiet_links + 1 : 0);
 }
 
-/* Sockets cost a system call, and the clock some time: a program that polls looks at them every millisecond, one that calls in
- * rarely at every eighth call. */
+/* Sockets cost a system call, and the time some more than the ticks: each is looked at when so many ticks have passed that it is
+ * about a millisecond since the last time. How many that are is found out here. */
 bool vipl_lo_quick_is_due(struct vipl_be_nic *be, struct lo_remote *remote)
 {
-    uint32_t polls = vipl_load_relaxed(&remote->polls) + 1;
-    uint32_t spacing = vipl_load_relaxed(&remote->spacing);
-    bool rested = vipl_load_relaxed(&be->quick.left) == 0;
-    vipl_store_relaxed(&remote->polls, polls);
-    if (!rested && polls % LEAST_SPACING != 0) {
+    if (!vipl_ticks_reached(vipl_load_relaxed(&be->quick.due))) {
         return false;
     }
     uint32_t now = (uint32_t)(vipl_now_ns() >> 20);
     bool due = now != vipl_load_relaxed(&remote->looked_at);
+    uint32_t spacing = vipl_load_relaxed(&remote->spacing);
+    spacing = due ? spacing / 2 : spacing * 2;
+    spacing = spacing < LEAST_SPACING ? LEAST_SPACING : spacing > MOST_SPACING ? MOST_SPACING : spacing;
     vipl_store_relaxed(&remote->looked_at, now);
-    if (rested) {
-        spacing = due ? spacing / 2 : spacing * 2;
-        spacing = spacing < LEAST_SPACING ? LEAST_SPACING : spacing > MOST_SPACING ? MOST_SPACING : spacing;
-        vipl_store_relaxed(&remote->spacing, spacing);
-        vipl_store_relaxed(&be->quick.left, spacing);
-    }
+    vipl_store_relaxed(&remote->spacing, spacing);
+    vipl_store_relaxed(&be->quick.due, vipl_ticks() + spacing);
     return due;
 }
 
@@ -78,11 +89,10 @@ bool vipl_lo_quick_poll(struct vipl_quick *quick)
     struct vipl_be_nic *be = VIPL_CONTAINER(quick, struct vipl_be_nic, quick);
     struct lo_remote *remote = lo_remote_of(be);
     if (remote == NULL) {
-        vipl_store_relaxed(&quick->left, UINT32_MAX);
+        set_never_due(quick);
         return true;
     }
-    bool counted = vipl_load_relaxed(&quick->watched) != 0 && vipl_load_relaxed(&quick->left) != 0;
-    if (!counted && vipl_lo_quick_is_due(be, remote)) {
+    if (vipl_lo_quick_is_due(be, remote)) {
         vipl_store_relaxed(&remote->look_at_sockets, 1);
     }
     if (vipl_load_relaxed(&remote->request_count) > 0 || vipl_load_relaxed(&remote->look_at_sockets) != 0) {
@@ -90,4 +100,18 @@ bool vipl_lo_quick_poll(struct vipl_quick *quick)
     }
     vipl_lo_remote_receive(remote, be);
     return true;
+}
+
+VIPL_APART bool vipl_lo_quick_look_at_peer(struct lo_link *link)
+{
+    struct vipl_be_nic *be = link->be;
+    struct lo_remote *remote = lo_remote_of(be);
+    if (vipl_lo_quick_is_due(be, remote)) { /* the next poll looks, in place of the one that was due */
+        vipl_store_relaxed(&remote->look_at_sockets, 1);
+        vipl_lo_quick_stir(be);
+        if (vipl_local_has_hung_up(link->source.fd)) {
+            vipl_store_relaxed(&link->over, 1);
+        }
+    }
+    return vipl_load_relaxed(&link->over) == 0;
 }

@@ -633,7 +633,7 @@ void vipl_lo_link_receive(struct lo_link *link)
     }
     if (peek == LO_PEEK_BROKEN) {
         vipl_log(VIPL_LOG_ERROR, "process %d breaks the rules of the link: cut", link->peer.pid);
-        vipl_store_relaxed(&link->dead, 1);
+        lo_set_dead(link);
         return;
     }
     if (n > 0 && vipl_lo_ring_release(&link->in, peek == LO_PEEK_EMPTY)) {

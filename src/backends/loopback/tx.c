@@ -546,8 +546,8 @@ static VIPL_APART bool is_shown(const void *from, size_t bytes)
 
 VIPL_APART bool vipl_lo_session_send_short(struct lo_session *session, const void *from, size_t bytes)
 {
-    const struct lo_link *link = session->link;
-    return vipl_load_relaxed(&link->dead) == 0 && bytes <= link->be->settings_inline &&
+    struct lo_link *link = session->link;
+    return lo_may_send(link) && bytes <= link->be->settings_inline &&
            (VIPL_OFTEN(bytes <= link->be->settings_inline_shown) || !is_shown(from, bytes)) &&
            put_short(session, from, (uint32_t)bytes, NULL);
 }
@@ -565,7 +565,7 @@ static bool is_large(const struct vipl_be_nic *be, const struct vipl_send *send,
 enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send)
 {
     (void)vi;
-    if (VIPL_SELDOM(vipl_load_relaxed(&session->link->dead) != 0)) {
+    if (VIPL_SELDOM(!lo_may_send(session->link))) {
         return VIPL_POSTED_AGAIN; /* the flush follows */
     }
     if (send->op != VIP_CONTROL_OP_SENDRECV) {
