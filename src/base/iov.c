@@ -51,13 +51,18 @@ VIPL_RARE bool vipl_iov_may_write(uint32_t *word)
            vipl_copy_checked(word, &held, sizeof(held)) == 0;
 }
 
-bool vipl_iov_bytes(void *to, const void *from, size_t bytes)
+static inline bool copy_bytes(void *to, const void *from, size_t bytes, bool is_safe)
 {
-    if (!vipl_iov_is_safe()) {
+    if (!is_safe) {
         memcpy(to, from, bytes);
         return true;
     }
     return vipl_copy_checked(to, from, bytes) == 0;
+}
+
+bool vipl_iov_bytes(void *to, const void *from, size_t bytes)
+{
+    return copy_bytes(to, from, bytes, vipl_iov_is_safe());
 }
 
 /* --- lists --- */
@@ -95,7 +100,8 @@ enum vipl_iov_result vipl_iov_copy(const struct vipl_sg *to, const struct vipl_s
     return vipl_iov_is_safe() ? copy_lists(to, from, true) : copy_lists(to, from, false);
 }
 
-bool vipl_iov_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes)
+static inline bool scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes,
+                           bool is_safe)
 {
     const unsigned char *next = from;
     bool good = true;
@@ -106,7 +112,7 @@ bool vipl_iov_scatter(const struct vipl_sg *to, size_t offset, const void *from,
             continue;
         }
         size_t n = len - offset < bytes ? len - offset : bytes;
-        good = vipl_iov_bytes((char *)to->iov[i].base + offset, next, n);
+        good = copy_bytes((char *)to->iov[i].base + offset, next, n, is_safe);
         next += n;
         bytes -= n;
         offset = 0;
@@ -114,7 +120,17 @@ bool vipl_iov_scatter(const struct vipl_sg *to, size_t offset, const void *from,
     return good;
 }
 
-bool vipl_iov_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes)
+bool vipl_iov_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes)
+{
+    return scatter(to, offset, from, bytes, vipl_iov_is_safe());
+}
+
+bool vipl_iov_scatter_checked(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes)
+{
+    return scatter(to, offset, from, bytes, true);
+}
+
+static inline bool gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes, bool is_safe)
 {
     unsigned char *next = to;
     bool good = true;
@@ -125,12 +141,22 @@ bool vipl_iov_gather(void *to, const struct vipl_sg *from, size_t offset, size_t
             continue;
         }
         size_t n = len - offset < bytes ? len - offset : bytes;
-        good = vipl_iov_bytes(next, (const char *)from->iov[i].base + offset, n);
+        good = copy_bytes(next, (const char *)from->iov[i].base + offset, n, is_safe);
         next += n;
         bytes -= n;
         offset = 0;
     }
     return good;
+}
+
+bool vipl_iov_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes)
+{
+    return gather(to, from, offset, bytes, vipl_iov_is_safe());
+}
+
+bool vipl_iov_gather_checked(void *to, const struct vipl_sg *from, size_t offset, size_t bytes)
+{
+    return gather(to, from, offset, bytes, true);
 }
 
 unsigned vipl_iov_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes)

@@ -53,6 +53,9 @@ enum vipl_iov_result vipl_iov_copy(const struct vipl_sg *to, const struct vipl_s
  * the list is not there. */
 bool vipl_iov_scatter(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes);
 bool vipl_iov_gather(void *to, const struct vipl_sg *from, size_t offset, size_t bytes);
+/* The same through the kernel, whether or not VIPL_SAFE_COPY is set. */
+bool vipl_iov_scatter_checked(const struct vipl_sg *to, size_t offset, const void *from, size_t bytes);
+bool vipl_iov_gather_checked(void *to, const struct vipl_sg *from, size_t offset, size_t bytes);
 /* The pieces of a list's bytes [offset, offset + bytes); returns how many, at most as many as the list has. */
 unsigned vipl_iov_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t offset, size_t bytes);
 /* Copies in address order, aligned items of 4 bytes (8, on 64-bit hosts) whole, the tail last: a receiver may spin on

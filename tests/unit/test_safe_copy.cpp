@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -148,6 +149,43 @@ void all_ways()
     NEED(!vipl_iov_may_write(reinterpret_cast<uint32_t *>(lost.bytes + kPage)));
 }
 
+#ifdef SYS_memfd_secret
+/** Memory that the system shows to the process itself alone. False: it has none. */
+bool secret_ways()
+{
+    const int file = static_cast<int>(syscall(SYS_memfd_secret, 0));
+    if (file < 0) {
+        return false;
+    }
+    const size_t bytes = 2 * kPage;
+    NEED(ftruncate(file, static_cast<off_t>(bytes)) == 0);
+    auto *secret =
+        static_cast<unsigned char *>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    if (secret == MAP_FAILED) {
+        return false; // more than may be locked
+    }
+    std::vector<unsigned char> in(bytes), out(bytes);
+    for (size_t i = 0; i < bytes; ++i) {
+        in[i] = static_cast<unsigned char>(i * 7);
+    }
+    NEED(vipl_copy_checked(secret, in.data(), bytes) == 0);
+    NEED(std::memcmp(secret, in.data(), bytes) == 0);
+    NEED(vipl_copy_checked(out.data(), secret, bytes) == 0);
+    NEED(out == in);
+    NEED(vipl_iov_can_read(secret, bytes));
+    NEED(vipl_iov_may_write(reinterpret_cast<uint32_t *>(secret)));
+    NEED(mprotect(secret + kPage, kPage, PROT_NONE) == 0);
+    NEED(vipl_copy_checked(out.data(), secret, bytes) == EFAULT);
+    Pages half; // and memory of which only the second half is secret
+    NEED(mmap(half.bytes + kPage, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) ==
+         half.bytes + kPage);
+    std::memset(half.bytes, 1, kPage);
+    NEED(vipl_copy_checked(out.data(), half.bytes, bytes) == 0);
+    NEED(std::memcmp(out.data(), half.bytes, bytes) == 0);
+    return true;
+}
+#endif
+
 /** A reader that spins on the last aligned item sees it whole, and all before it. */
 template <class Item>
 [[maybe_unused]] void item_comes_whole_and_last()
@@ -204,6 +242,19 @@ TEST_CASE("where the system forbids copying between processes a pipe does it", "
         NEED(vipl_copy_checked(&b, &a, 1) == 0 && b == 1);
         NEED(pipe(fds) == 0 && fds[0] == lowest);
     });
+}
+
+TEST_CASE("memory that the system shows to no other process is copied", "[safe_copy]")
+{
+#ifdef SYS_memfd_secret
+    in_child([] {
+        if (!secret_ways()) {
+            dprintf(2, "the system has no secret memory: not tried\n");
+        }
+    });
+#else
+    WARN("the system has no secret memory: not tried");
+#endif
 }
 
 #if !defined(__SANITIZE_THREAD__) // which takes the kernel's copy for no store that a program may spin on

@@ -39,7 +39,8 @@ enum {
     LO_FLAG_PLACED = 8,    /* of an RDMA Write: the data is there already */
     LO_FLAG_AGAIN = 16,    /* of an ACK: the message is to come through the ring; of a SEND: it will not */
     LO_FLAG_SHOWN =
-        32 /* of a RENDEZVOUS: it says as well which memory that may be mapped the message lies in */
+        32, /* of a RENDEZVOUS: it says as well which memory that may be mapped the message lies in */
+    LO_FLAG_ALONE = 64 /* of an ACK with AGAIN: that is so for this message's memory, and not for all */
 };
 
 /* A message's head, in a process's own memory. Unused fields are 0. */

@@ -55,9 +55,9 @@ static bool refuse(struct lo_link *link, const struct lo_message *m)
     return (m->flags & LO_FLAG_ACK) == 0 || !last || reply(link, m->slot, VIP_STATUS_TRANSPORT_ERROR);
 }
 
-/* --- messages that come again: one was to be fetched, and the system does not allow that any more, as one of the two processes
- * has another user by now, say. It is asked for, and comes through the ring. What had followed it already is kept meanwhile,
- * session by session, so that the order stays. --- */
+/* --- messages that come again: one was to be fetched, and the system does not allow that (any more). One of the two processes has
+ * another user by now, say; or the message lies in memory that the system shows to no other process. It is asked for, and comes through
+ * the ring. What had followed it already is kept meanwhile, session by session, so that the order stays. --- */
 
 /* A message behind the one that is awaited. */
 struct lo_held {
@@ -66,10 +66,11 @@ struct lo_held {
     unsigned char payload[];
 };
 
-static bool request_again(struct lo_session *session, const struct lo_message *m)
+/* `alone`: the next ones may be fetched again. */
+static bool request_again(struct lo_session *session, const struct lo_message *m, bool alone)
 {
     struct lo_message message = {.type = LO_ACK,
-                                 .flags = LO_FLAG_AGAIN,
+                                 .flags = LO_FLAG_AGAIN | (alone ? LO_FLAG_ALONE : 0),
                                  .slot = m->slot,
                                  .total =
                                      VIP_STATUS_TRANSPORT_ERROR}; /* to one that does not know the flag */
@@ -179,7 +180,7 @@ static void on_ack(struct lo_link *link, const struct lo_message *m)
     uint32_t bytes;
     uint32_t status = m->total & VIP_STATUS_ERROR_MASK;
     if ((m->flags & LO_FLAG_AGAIN) != 0) {
-        vipl_lo_resend_begin(link, m->slot);
+        vipl_lo_resend_begin(link, m->slot, (m->flags & LO_FLAG_ALONE) != 0);
         return;
     }
     struct vipl_vi *vi = complete(link, m->slot, true, &sequence, &bytes);
@@ -238,12 +239,21 @@ static void reply_send(struct lo_session *s, const struct lo_message *m, bool wa
     }
 }
 
+/* A message that comes again may do so because our memory for it is not there. */
+static bool scatter(const struct lo_session *s, const struct lo_message *m, const struct vipl_sg *to,
+                    const unsigned char *payload)
+{
+    bool comes_again = m->slot != 0 && m->slot == s->awaited;
+    return comes_again ? vipl_iov_scatter_checked(to, m->offset, payload, m->bytes)
+                       : vipl_iov_scatter(to, m->offset, payload, m->bytes);
+}
+
 static void place_chunk(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     struct vipl_sg to;
     if (vipl_up_recv_claim(s->vi, m->total, &to) != VIPL_CLAIM_OK) {
         s->rx_dropping = true;
-    } else if (!vipl_iov_scatter(&to, m->offset, payload, m->bytes)) {
+    } else if (!scatter(s, m, &to, payload)) {
         vipl_up_recv_finish(s->vi, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
         s->rx_dropping = true;
     } else if ((m->flags & LO_FLAG_LAST) != 0) {
@@ -278,12 +288,13 @@ static int copy_pieces(struct lo_link *link, const struct lo_message *m, const u
     return vipl_peer_copy_lists(&link->peer, false, to->iov, to->count, from->iov, from->count, m->total);
 }
 
-/* `again`: the system does not let us read there (any more). A page of the sender's that is not there is no such case. */
+/* `again`: an errno value, if the system does not let us copy; else 0. EFAULT: the memory is there for its own process alone, or it is
+ * not there at all, be it the sender's or ours. The ring finds that out. */
 static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
-                      struct vipl_sg *from, bool *again)
+                      struct vipl_sg *from, int *again)
 {
     struct vipl_sg to;
-    *again = false;
+    *again = 0;
     if (vipl_up_recv_claim(s->vi, m->total, &to) != VIPL_CLAIM_OK) {
         return VIP_STATUS_REMOTE_DESC_ERROR;
     }
@@ -292,17 +303,12 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const un
     if (!generation_is_current(s->link, m->slot)) {
         return 0; /* the send was flushed meanwhile: what we have may be anything */
     }
-    if (error != 0 && error != EFAULT) {
-        *again = true;
-        if (vipl_exchange(&s->link->direct_access, 0) != 0) {
+    if (error != 0) {
+        *again = error;
+        if (error != EFAULT && vipl_exchange(&s->link->direct_access, 0) != 0) {
             vipl_log(VIPL_LOG_INFO, "the memory of process %d cannot be read any more", s->link->peer.pid);
         }
         return 0;
-    }
-    if (error != 0) {
-        vipl_log_os(VIPL_LOG_ERROR, "fetching a message from another process", error);
-        vipl_up_recv_finish(s->vi, VIP_STATUS_TRANSPORT_ERROR, 0, false, NULL);
-        return VIP_STATUS_TRANSPORT_ERROR;
     }
     vipl_up_recv_finish(s->vi, 0, m->total, false, immediate_of(m));
     return 0;
@@ -315,11 +321,11 @@ static bool on_rendezvous(struct lo_session *s, const struct lo_message *m, cons
         return false;
     }
     vipl_up_recv_lock(s->vi);
-    bool again;
+    int again;
     uint32_t status = fetch(s, m, payload, &from, &again);
     vipl_up_recv_unlock(s->vi);
-    if (again) {
-        return request_again(s, m);
+    if (again != 0) {
+        return request_again(s, m, again == EFAULT);
     }
     return reply(s->link, m->slot, for_sender(s, status));
 }

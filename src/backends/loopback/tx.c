@@ -585,8 +585,8 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
     return send_through_ring(session, send, 0);
 }
 
-/* --- messages that are sent again through the ring, because the peer cannot fetch them any more: what would follow such a message
- * waits here. rx is held. --- */
+/* --- messages that are sent again through the ring, because the peer cannot fetch them: what would follow such a message waits here.
+ * They are copied by the kernel, for their memory may not be there. rx is held. --- */
 
 static void hold_back(struct lo_session *session, bool back)
 {
@@ -595,7 +595,7 @@ static void hold_back(struct lo_session *session, bool back)
     vipl_up_send_unlock(session->vi);
 }
 
-void vipl_lo_resend_begin(struct lo_link *link, uint32_t name)
+void vipl_lo_resend_begin(struct lo_link *link, uint32_t name, bool alone)
 {
     struct lo_request_slot *slot = &link->request_slots[lo_slot_number(name)];
     vipl_biased_lock(&link->tx);
@@ -606,9 +606,11 @@ void vipl_lo_resend_begin(struct lo_link *link, uint32_t name)
         link->resending = true;
     }
     vipl_biased_unlock(&link->tx);
-    if (session != NULL) {
+    if (session != NULL && !alone) {
         vipl_log(VIPL_LOG_INFO, "process %d cannot read our memory any more", link->peer.pid);
         vipl_store_relaxed(&link->peer_direct_access, 0);
+    }
+    if (session != NULL) {
         hold_back(session, true);
     }
 }
@@ -651,7 +653,7 @@ static bool put_again(struct lo_session *session, struct lo_request_slot *slot, 
         vipl_biased_unlock(&link->tx);
         return false;
     }
-    if (*valid && !vipl_iov_gather(payload, &send->local, offset, bytes)) {
+    if (*valid && !vipl_iov_gather_checked(payload, &send->local, offset, bytes)) {
         *valid = false;
         offset = total = left = bytes = 0;
     }

@@ -29,7 +29,7 @@ void vipl_lo_link_want_room(struct lo_link *link);
 /* There may be room: goes on with sends, messages that are sent again, and ends of sessions. */
 void vipl_lo_link_resume(struct lo_link *link);
 void vipl_lo_link_free_closes(struct lo_link *link);
-/* The peer asks for a message that it cannot fetch: it is sent again, through the ring. */
-void vipl_lo_resend_begin(struct lo_link *link, uint32_t name);
+/* The peer asks for a message that it cannot fetch: it is sent again, through the ring. `alone`: later ones may be fetched. */
+void vipl_lo_resend_begin(struct lo_link *link, uint32_t name, bool alone);
 
 #endif

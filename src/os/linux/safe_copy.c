@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Copying within this process by the kernel, which finds out what memory is not there without a signal. Where it does not
- * copy between processes (a seccomp filter, an emulator) a pipe takes the bytes out of memory and puts them back in.
+ * copy between processes (a seccomp filter, an emulator), and out of memory that it shows to the process itself alone (memfd_secret),
+ * a pipe takes the bytes out of memory and puts them back in.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,18 +16,17 @@ enum { PIPE_TURN = 4096 }; /* what an empty pipe always takes */
 
 static uint32_t use_pipe; /* atomic, relaxed: found out once; finding it out twice does no harm */
 
-static int by_process_vm(char *to, const char *from, size_t bytes)
+/* *done: how many bytes have been copied. */
+static int by_process_vm(char *to, const char *from, size_t bytes, size_t *done)
 {
-    while (bytes > 0) {
-        struct iovec local = {to, bytes};
-        struct iovec there = {(void *)(uintptr_t)from, bytes};
+    for (*done = 0; *done < bytes;) {
+        struct iovec local = {to + *done, bytes - *done};
+        struct iovec there = {(void *)(uintptr_t)(from + *done), bytes - *done};
         ssize_t n = process_vm_readv(getpid(), &local, 1, &there, 1, 0);
         if (n <= 0) {
             return n < 0 ? errno : EFAULT;
         }
-        to += n;
-        from += n;
-        bytes -= (size_t)n;
+        *done += (size_t)n;
     }
     return 0;
 }
@@ -81,12 +81,15 @@ static int by_pipe(char *to, const char *from, size_t bytes)
 
 int vipl_copy_checked(void *to, const void *from, size_t bytes)
 {
+    size_t done = 0;
     if (vipl_load_relaxed(&use_pipe) == 0) {
-        int error = by_process_vm(to, from, bytes);
-        if (error == 0 || error == EFAULT) {
-            return error;
+        int error = by_process_vm(to, from, bytes, &done);
+        if (error == 0) {
+            return 0;
         }
-        vipl_store_relaxed(&use_pipe, 1);
+        if (error != EFAULT) {
+            vipl_store_relaxed(&use_pipe, 1);
+        }
     }
-    return by_pipe(to, from, bytes);
+    return by_pipe((char *)to + done, (const char *)from + done, bytes - done);
 }
