@@ -275,8 +275,11 @@ struct vipl_backend {
     void (*poll)(struct vipl_be_nic *be);
     /* NULL, or what a program that polls looks at in place of that (quick.h), for as long as the device is open. */
     struct vipl_quick *(*quick)(struct vipl_be_nic *be);
-    /* NULL, or what vipl_up_summon() is about: does it, if nobody has meanwhile. Returns whether there was something. */
-    bool (*tend)(struct vipl_be_nic *be);
+    /* NULL, or what vipl_up_summon() is about: does it, if nobody has meanwhile. */
+    void (*tend)(struct vipl_be_nic *be);
+    /* With `tend`: how often that may have been done, by any thread's look at the device; wraps. What was to be done before a
+     * look that this counts has been. */
+    uint32_t (*looks)(struct vipl_be_nic *be);
     /* The caller is about to sleep: says on what and for how long. A descriptor made later comes with a call
      * of vipl_up_wake(). */
     void (*prepare_wait)(struct vipl_be_nic *be, struct vipl_poll_hint *hint);

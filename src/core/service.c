@@ -19,11 +19,9 @@ enum {
     STEP_BACK_MS = 5,
     MOMENT_MS = 1,
     POLLS = 16, /* calls between two looks that tell a program which polls from one which posts */
-    LEAST_PAUSE_US = 50,
-    MOST_PAUSE_US = 1000,
-    PATIENCE_US = 1000, /* with summonses that keep coming */
-    QUIET = 4,          /* pauses without a summons, after which the thread goes to sleep */
-    LEAST_TRUST = 4,    /* looks; twice as many after each time that the program was misjudged */
+    PAUSE_NS = 50000,
+    QUIET = 4,       /* pauses without a summons, after which the thread goes to sleep */
+    LEAST_TRUST = 4, /* looks; twice as many after each time that the program was misjudged */
     MOST_TRUST = 65536,
     MOST_ERRORS = 1024, /* that wait to be reported */
     HEAR_MS = 1000      /* how long the thread may take to notice that it is to end */
@@ -171,8 +169,7 @@ struct view {
     bool idle;         /* the last sleep lasted until another thread passed the lead on */
     uint32_t
         leads; /* looks for which it leads although the application calls in, as that does not look for data */
-    uint32_t trust;    /* how many such looks the next time: more each time that it had to find out */
-    uint32_t pause_us; /* when it stands by */
+    uint32_t trust; /* how many such looks the next time: more each time that it had to find out */
 };
 
 static uint32_t calls_since(struct vipl_nic *nic, struct view *view)
@@ -231,7 +228,7 @@ static bool steps_back(struct vipl_nic *nic, struct view *view)
 bool vipl_up_summon(struct vipl_nic *nic)
 {
     struct vipl_service *service = &nic->service;
-    bool before = vipl_exchange(&service->summoned, VIPL_JUST_SUMMONED) != VIPL_NOT_SUMMONED;
+    bool before = vipl_exchange(&service->summoned, 1) != 0;
     uint32_t attention = vipl_load_ordered(&service->attention);
     if (attention == VIPL_AWAY) {
         return nic->progress_mode ==
@@ -247,14 +244,16 @@ bool vipl_up_summon(struct vipl_nic *nic)
     return true;
 }
 
-/* Whether it was summoned, and there was still something to do. */
-static bool heed(struct vipl_nic *nic, bool *summoned)
+/* Whether it was summoned since this was asked last. */
+static bool take_summons(struct vipl_service *service)
 {
-    *summoned = vipl_exchange(&nic->service.summoned, VIPL_NOT_SUMMONED) !=
-                VIPL_NOT_SUMMONED; /* pairs with vipl_up_summon() */
-    bool acts = *summoned && nic->ops->tend(nic->be);
+    return vipl_exchange(&service->summoned, 0) != 0; /* pairs with vipl_up_summon() */
+}
+
+static void tend(struct vipl_nic *nic)
+{
+    nic->ops->tend(nic->be);
     vipl_deferred_run();
-    return acts;
 }
 
 static bool has_calls(struct vipl_service *service)
@@ -265,50 +264,47 @@ static bool has_calls(struct vipl_service *service)
     return calls;
 }
 
-/* Whether it was summoned during the last pause; that is an earlier summons by the next time. */
-static bool is_summoned_again(struct vipl_service *service)
-{
-    return vipl_compare_exchange(&service->summoned, VIPL_JUST_SUMMONED, VIPL_SUMMONED);
-}
-
-static void stand_by(struct vipl_nic *nic, struct view *view)
+/* A look of the program's does what there was to do before it. So what the thread was summoned for before a pause is still to be
+ * done after it if nobody has looked meanwhile, whatever was summoned for since; else only what is younger may be, and gets a pause
+ * of its own. Nothing waits for more than two pauses. */
+static void stand_by(struct vipl_nic *nic)
 {
     struct vipl_service *service = &nic->service;
-    uint32_t waited_us = 0;
     vipl_store_ordered(&service->attention, VIPL_STANDING_BY);
+    bool owed = take_summons(service);
+    uint32_t looks = nic->ops->looks(nic->be);
     for (unsigned quiet = 0; quiet < QUIET && !has_calls(service);) {
-        bool summoned;
-        uint32_t longer = view->pause_us * 2 < MOST_PAUSE_US ? view->pause_us * 2 : MOST_PAUSE_US;
-        vipl_pause((uint64_t)view->pause_us * 1000);
-        waited_us += view->pause_us;
-        if (waited_us < PATIENCE_US && is_summoned_again(service)) {
-            view->pause_us = longer;
-            continue;
+        vipl_pause(PAUSE_NS);
+        bool summoned = take_summons(service);
+        bool overdue = owed && nic->ops->looks(nic->be) == looks;
+        if (overdue) {
+            tend(nic);
         }
-        bool acts = heed(nic, &summoned);
-        view->pause_us = acts ? LEAST_PAUSE_US : longer;
+        looks = nic->ops->looks(nic->be);
+        owed = summoned && !overdue;
         quiet = summoned ? 0 : quiet + 1;
-        waited_us = 0;
     }
+    tend(nic); /* before a handler is called, and in case that a look has just missed something */
     vipl_store_ordered(&service->attention, VIPL_ASLEEP);
 }
 
 /* False: there may be more to do before the thread sleeps. */
-static bool stood_by(struct vipl_nic *nic, struct view *view)
+static bool stood_by(struct vipl_nic *nic)
 {
-    if (vipl_load_ordered(&nic->service.summoned) == VIPL_NOT_SUMMONED) {
+    if (vipl_load_ordered(&nic->service.summoned) == 0) {
         return true;
     }
-    stand_by(nic, view);
-    return vipl_load_ordered(&nic->service.summoned) == VIPL_NOT_SUMMONED;
+    stand_by(nic);
+    return vipl_load_ordered(&nic->service.summoned) == 0;
 }
 
 /* Nobody is summoned while it is in a handler. */
 static void call_away(struct vipl_nic *nic, void *handle, const struct vipl_event *event)
 {
-    bool summoned;
     vipl_store_ordered(&nic->service.attention, VIPL_AWAY);
-    (void)heed(nic, &summoned);
+    if (take_summons(&nic->service)) {
+        tend(nic);
+    }
     call(handle, event);
     vipl_store_ordered(&nic->service.attention, VIPL_ASLEEP);
 }
@@ -334,8 +330,7 @@ static void service_main(void *arg)
     struct vipl_nic *nic = arg;
     void *handle = nic->public_handle;
     struct vipl_waiter self = {.waker = &nic->service.waker};
-    struct view view = {
-        .activity = vipl_load_relaxed(&nic->activity), .trust = LEAST_TRUST, .pause_us = LEAST_PAUSE_US};
+    struct view view = {.activity = vipl_load_relaxed(&nic->activity), .trust = LEAST_TRUST};
     bool stop = false;
     vipl_list_init(&self.link);
     vipl_list_init(&self.nic_link);
@@ -350,7 +345,7 @@ static void service_main(void *arg)
                 return; /* forked in the callback: this is the child's only thread, and the device is not its own */
             }
             vipl_free(event);
-        } else if (!stop && stood_by(nic, &view)) {
+        } else if (!stop && stood_by(nic)) {
             watch(nic, &self, &view);
         }
     }

@@ -8,8 +8,8 @@
  * sleep elsewhere misses nothing.
  *
  * A backend may leave something undone for a moment (vipl_up_summon()). The thread stands by then, and does it, if the program's
- * calls have not done it meanwhile: 50 us later at first, and up to a millisecond later the more often it was not needed. While it
- * is summoned again and again, a program is about to post, and is not disturbed for a millisecond.
+ * calls have not done it meanwhile: it pauses for 50 us, as often as there is something to do, and goes to sleep after a few pauses
+ * in which it was not summoned. A program that looks at the device by itself is not disturbed: the thread only counts its looks.
  */
 #ifndef VIPL_CORE_SERVICE_H
 #define VIPL_CORE_SERVICE_H
@@ -25,12 +25,6 @@
 struct vipl_nic;
 struct vipl_queue;
 struct vipl_cq;
-
-enum vipl_summons {
-    VIPL_NOT_SUMMONED,
-    VIPL_SUMMONED, /* before its last pause, and not again */
-    VIPL_JUST_SUMMONED,
-};
 
 enum vipl_attention {
     VIPL_AWAY,       /* there is no such thread, or it is in a handler of the program */
@@ -70,7 +64,7 @@ struct vipl_service {
     /* atomic: descriptors that programs have; while there are any it does not step back */
     uint32_t ready_fds;
     uint32_t attention; /* atomic: enum vipl_attention, written by the thread; pairs with vipl_up_summon() */
-    uint32_t summoned;  /* atomic: enum vipl_summons, since the thread heeded the last one */
+    uint32_t summoned;  /* atomic: since the thread asked last; pairs with vipl_up_summon() */
     uint32_t wanted;    /* atomic: the thread is to be started by the next call that can do so */
     VIPL_SLEPT_ON uint32_t over; /* atomic: the thread does nothing any more but end */
     int cancel;                  /* what vipl_cancel_off() returned to it; the thread's */

@@ -570,11 +570,17 @@ static void hook_poll(struct vipl_be_nic *be)
     }
 }
 
-static bool hook_tend(struct vipl_be_nic *be)
+static void hook_tend(struct vipl_be_nic *be)
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("tend");
-    return hook->ops->tend(hook->be);
+    hook->ops->tend(hook->be);
+}
+
+static uint32_t hook_looks(struct vipl_be_nic *be)
+{
+    struct hook_nic *hook = hook_of(be);
+    return hook->ops->looks(hook->be);
 }
 
 static void hook_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
@@ -650,6 +656,7 @@ static void fill_table(struct vipl_backend *table, const struct vipl_backend *ba
     table->quiesce = backend->quiesce == NULL ? NULL : hook_quiesce;
     table->post_recv = backend->post_recv == NULL ? NULL : hook_post_recv;
     table->tend = backend->tend == NULL ? NULL : hook_tend;
+    table->looks = backend->looks == NULL ? NULL : hook_looks;
     table->send_short = checks && backend->send_short != NULL ? hook_send_short : NULL;
     table->rdma_short = checks && backend->rdma_short != NULL ? hook_rdma_short : NULL;
     table->quick = checks && backend->quick != NULL ? hook_quick : NULL;

@@ -5,6 +5,7 @@
 #define VIPL_TEST_UNIT_CLOCK_HPP
 
 #include <cstdint>
+#include <functional>
 
 namespace unit {
 
@@ -18,6 +19,15 @@ public:
     ~StoppedClock();
     StoppedClock(const StoppedClock &) = delete;
     StoppedClock &operator=(const StoppedClock &) = delete;
+};
+
+/** The library's pauses (vipl_pause()) are over when the function returns, which gets their length, and runs in the thread that pauses. */
+class Pauses {
+public:
+    explicit Pauses(std::function<void(std::uint64_t ns)> pause);
+    ~Pauses(); // when no thread pauses any more
+    Pauses(const Pauses &) = delete;
+    Pauses &operator=(const Pauses &) = delete;
 };
 
 } // namespace unit

@@ -256,16 +256,19 @@ static void tend_tx_pending(struct tcp_nic *nic)
     }
 }
 
-bool vipl_tcp_tend(struct vipl_be_nic *be)
+void vipl_tcp_tend(struct vipl_be_nic *be)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
-    if (vipl_load_relaxed(&nic->has_tx_pending) == 0) {
-        return false;
+    if (vipl_load_relaxed(&nic->has_tx_pending) != 0) {
+        vipl_biased_lock(&nic->lock);
+        tend_tx_pending(nic);
+        vipl_tcp_unlock(nic);
     }
-    vipl_biased_lock(&nic->lock);
-    tend_tx_pending(nic);
-    vipl_tcp_unlock(nic);
-    return true;
+}
+
+uint32_t vipl_tcp_looks(struct vipl_be_nic *be)
+{
+    return vipl_load_relaxed(&tcp_nic_of(be)->looks);
 }
 
 /* --- progress --- */

@@ -20,7 +20,8 @@ void vipl_tcp_changed(struct tcp_nic *nic); /* the loop has something new to wat
 /* Lets the lock go, and wakes a sleeping thread that may have to wake sooner than it thinks. */
 void vipl_tcp_unlock(struct tcp_nic *nic);
 /* What a burst has left to be done, if anything. The lock is not held. */
-bool vipl_tcp_tend(struct vipl_be_nic *be);
+void vipl_tcp_tend(struct vipl_be_nic *be);
+uint32_t vipl_tcp_looks(struct vipl_be_nic *be);
 /* A post or a read response waits; the thread that polls next goes on with it. Any lock but tx_pending_lock and
  * a sending lock. */
 void vipl_tcp_set_tx_pending(struct tcp_conn *conn);

@@ -380,6 +380,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .poll = vipl_tcp_poll,
     .quick = tcp_quick,
     .tend = vipl_tcp_tend,
+    .looks = vipl_tcp_looks,
     .prepare_wait = vipl_tcp_prepare_wait,
     .finish_wait = tcp_finish_wait,
 };
