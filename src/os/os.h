@@ -419,6 +419,9 @@ struct vipl_inet {
 };
 /* The index-th address of a host's name, of those that have host_len bytes. False: there is none. May block. */
 bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, struct vipl_inet *out);
+/* Whether an interface of this host has that address, whatever the system lets a program bind to; of a loopback interface, all
+ * addresses of its IPv4 network. */
+bool vipl_inet_is_own(const struct vipl_inet *inet);
 /* The host's name, or its address as text where it has none or no name service can be asked. False: it does not fit.
  * May block. */
 bool vipl_inet_reverse(const struct vipl_inet *inet, char *name, size_t size);

@@ -84,7 +84,7 @@ static bool choose_address(const char *device, struct vipl_inet *out)
     int count;
     int best = 0;
     if (parse(device, out)) {
-        return true;
+        return vipl_inet_is_own(out);
     }
     if (uv_interface_addresses(&list, &count) != 0) {
         return false;

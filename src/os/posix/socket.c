@@ -2,6 +2,8 @@
 /* TCP sockets, and the names of hosts. */
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -60,6 +62,57 @@ bool vipl_inet_reverse(const struct vipl_inet *inet, char *name, size_t size)
     }
     memcpy(name, host, strlen(host) + 1);
     return true;
+}
+
+static uint32_t ipv4_of(const struct vipl_inet *inet)
+{
+    uint32_t bits;
+    memcpy(&bits, inet->host, sizeof(bits));
+    return ntohl(bits);
+}
+
+/* A host of the network, which is neither the network itself nor all of its hosts. */
+static bool is_host_of(const struct vipl_inet *inet, const struct vipl_inet *own,
+                       const struct vipl_inet *mask)
+{
+    uint32_t host = ipv4_of(inet) & ~ipv4_of(mask);
+    bool same = ((ipv4_of(inet) ^ ipv4_of(own)) & ipv4_of(mask)) == 0;
+    return same && host != 0 && host != ~ipv4_of(mask);
+}
+
+static bool has_address(const struct ifaddrs *interface, const struct vipl_inet *inet)
+{
+    struct vipl_inet own;
+    struct vipl_inet mask;
+    if (interface->ifa_addr == NULL) {
+        return false;
+    }
+    vipl_sockaddr_read((const void *)interface->ifa_addr, &own);
+    if (own.host_len != inet->host_len) {
+        return false;
+    }
+    if (memcmp(own.host, inet->host, own.host_len) == 0) {
+        return own.scope == inet->scope;
+    }
+    if (own.host_len != 4 || (interface->ifa_flags & IFF_LOOPBACK) == 0 || interface->ifa_netmask == NULL) {
+        return false;
+    }
+    vipl_sockaddr_read((const void *)interface->ifa_netmask, &mask);
+    return mask.host_len == 4 && is_host_of(inet, &own, &mask);
+}
+
+bool vipl_inet_is_own(const struct vipl_inet *inet)
+{
+    struct ifaddrs *list;
+    bool own = false;
+    if (getifaddrs(&list) != 0) {
+        return false;
+    }
+    for (const struct ifaddrs *each = list; each != NULL && !own; each = each->ifa_next) {
+        own = has_address(each, inet);
+    }
+    freeifaddrs(list);
+    return own;
 }
 
 static void set(int fd, int level, int option, int value)
