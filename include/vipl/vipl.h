@@ -650,7 +650,7 @@ VIPL_API VIP_RETURN VI_CALL VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  * @retval VIP_NOT_REACHABLE  No such host on this device.
  * @retval VIP_INVALID_STATE  The VI is not IDLE.
  * @retval VIP_INTERRUPTED    A signal handler ran; the VI is IDLE again.
- * @retval VIP_ERROR_RESOURCE No memory or descriptors.
+ * @retval VIP_ERROR_RESOURCE No memory, descriptors or, over tcp, local ports.
  */
 VIPL_API VIP_RETURN VI_CALL VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
                                               VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,

@@ -221,7 +221,7 @@ struct vipl_backend {
     (struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
      const struct vipl_address *remote, bool peer);
     /* Ends a request whose time is up. The answer may still have come: VIP_SUCCESS then. Otherwise
-     * the code that tells how far it got: VIP_TIMEOUT, VIP_NO_MATCH or VIP_NOT_REACHABLE. `withdrawn`: the program takes
+     * the code that tells how far it got: VIP_TIMEOUT, VIP_NO_MATCH, VIP_NOT_REACHABLE or VIP_ERROR_RESOURCE. `withdrawn`: the program takes
      * the request back, how far it got is of no interest: nothing is waited for to find that out. */
     VIP_RETURN (*connect_cancel)(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn);
     /* A request is about to be handed to the program, which is the only one to have it from now on. False: another one

@@ -346,7 +346,8 @@ static VIP_RETURN hook_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi
     vipl_check_unlocked("connect_cancel");
     VIP_RETURN rc = hook->ops->connect_cancel(hook->be, vi, withdrawn);
     vipl_check_code("connect_cancel", rc,
-                    1u << VIP_SUCCESS | 1u << VIP_TIMEOUT | 1u << VIP_NO_MATCH | 1u << VIP_NOT_REACHABLE);
+                    1u << VIP_SUCCESS | 1u << VIP_TIMEOUT | 1u << VIP_NO_MATCH | 1u << VIP_NOT_REACHABLE |
+                        1u << VIP_ERROR_RESOURCE);
     vipl_trace(&hook->trace, "connect_cancel", vi, "-> %s", vipl_trace_code(rc));
     return rc;
 }

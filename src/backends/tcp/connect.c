@@ -103,11 +103,27 @@ static void pause_probing(struct tcp_connect_op *op)
     vipl_tcp_changed(op->nic);
 }
 
-static void note_error(struct tcp_connect_op *op, int error)
+/* What this host lacks: a port of its own for the connection, a descriptor, memory. */
+static bool is_lack(int error)
 {
+    return error == EADDRNOTAVAIL || error == EMFILE || error == ENFILE || error == ENOMEM ||
+           error == ENOBUFS;
+}
+
+/* Of the port `probe`. */
+static void note_error(struct tcp_connect_op *op, unsigned probe, int error)
+{
+    if (is_lack(error)) {
+        if (op->unasked == 0) {
+            vipl_log_os(VIPL_LOG_REASON, "tcp: connecting from this host", error);
+        }
+        op->unasked |= 1u << probe;
+        return;
+    }
+    op->unasked &= ~(1u << probe);
     if (error == ECONNREFUSED || error == ECONNRESET) {
         op->refused = true;
-    } else if (error == EHOSTUNREACH || error == ENETUNREACH || error == EADDRNOTAVAIL || error == EINVAL) {
+    } else if (error == EHOSTUNREACH || error == ENETUNREACH || error == EINVAL) {
         if (!op->unreachable) {
             vipl_log_os(VIPL_LOG_REASON, "tcp: connecting", error);
         }
@@ -214,9 +230,10 @@ static void probe_ports(struct tcp_connect_op *op)
         target.port = vipl_tcp_port(settings, &op->remote, op->probe);
         int error = probe_port(op, &target);
         if (error == 0) {
+            op->unasked &= ~(1u << op->probe);
             return;
         }
-        note_error(op, error);
+        note_error(op, op->probe, error);
     }
     pause_probing(op);
 }
@@ -268,7 +285,7 @@ static void on_connected(struct tcp_conn *conn)
     if (error == 0) {
         await_reply(conn);
     } else if (error != EAGAIN) {
-        note_error(conn->connect_op, error);
+        note_error(conn->connect_op, conn->probe, error);
         next_probe(conn);
     }
 }
@@ -519,8 +536,8 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
     return rc;
 }
 
-/* What the time that is up means: whether a peer has the request, no port belongs to it, or the host cannot be
- * reached. */
+/* What the time that is up means: whether a peer has the request, it may be at a port that could not be asked, no port belongs to
+ * it, or the host cannot be reached. */
 static VIP_RETURN how_far(const struct tcp_connect_op *op)
 {
     bool requested = op->conn != NULL && op->conn->state == TCP_REPLY_SENT;
@@ -529,6 +546,9 @@ static VIP_RETURN how_far(const struct tcp_connect_op *op)
     }
     if (requested) {
         return VIP_TIMEOUT; /* a peer has our request, and did not reply in time */
+    }
+    if (op->unasked != 0) {
+        return VIP_ERROR_RESOURCE;
     }
     if (op->refused || (op->conn == NULL && !op->probing)) {
         return VIP_NO_MATCH;

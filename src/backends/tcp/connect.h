@@ -23,6 +23,8 @@ struct tcp_connect_op {
     bool no_reply; /* some port did not react */
     bool unreachable;
     bool refused; /* some port has refused */
+    unsigned
+        unasked; /* a bit for each port that could not be asked last time: this host lacks something for it */
     unsigned probe;
     unsigned
         older; /* a bit for each port: its next request is in MPA revision 1, perhaps the only one known there */
