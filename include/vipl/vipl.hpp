@@ -7,9 +7,26 @@
  * **Errors.** A function that may fail comes twice: one sets its last argument, a std::error_code, and throws nothing; the other one
  * throws std::system_error. Codes compare with vipl::errc, and their message() is a sentence.
  *
- * **Objects** can be moved and not copied, and end in their destructor. A nic must outlive what was made with it. Descriptors and the
- * memory that they name must outlive the VIs to whose queues they are posted, whose destructors complete them: so messages are declared before the
- * vi. handle() is for what is not here.
+ * **Objects** can be moved and not copied, and end in their destructor, or earlier by close(). An
+ * object that was moved from, or closed, is empty: its handle() is nullptr or 0 and its size() is 0,
+ * its destructor and close() do nothing, its functions fail with errc::invalid_parameter, and it may
+ * be assigned to. An assignment ends what the object had before; an assignment to itself changes
+ * nothing. handle() is for what is not here.
+ *
+ * **Order.** Posted descriptors, and the memory that they name, must outlive the VIs to whose queues
+ * they are posted, whose destructors complete them: so messages are declared before the vi. Memory of
+ * the program's must outlive its region. All else may end in any order. A nic that ends closes the
+ * device, and with it ends what was made with it: what is left of that in C++ fails with
+ * errc::invalid_parameter and ends without harm. A completion queue lives until the last vi that uses
+ * it has ended too.
+ *
+ * **Memory that cannot be given back.** A peer of this host that was stopped in the middle of an RDMA
+ * operation may still write to the memory that it names: VipDeregisterMem() returns
+ * VIP_ERROR_RESOURCE, and close() fails with errc::resource. A destructor, or an assignment, leaves
+ * that memory registered and does not free what its region owns: this is kept until a later end of a
+ * region of the same nic finds that the peer is out of it, or until that nic is closed. Memory that a
+ * region does not own is the program's, which no destructor can keep: where a peer may use it, close()
+ * the region, and free the memory only if that succeeds, or let the region own it.
  *
  * **Waiting** takes milliseconds; #vipl::forever has no end. When nothing comes in time, the result is empty and there is no error.
  */
@@ -17,11 +34,13 @@
 #define VIPL_VIPL_HPP
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -135,7 +154,7 @@ auto checked(const char *what, Function function)
     }
 }
 
-/** A handle and what ends it. */
+/** A handle and what ends it. It is empty when it was moved from. */
 template <class Handle, VIP_RETURN(VI_CALL *End)(Handle)>
 class owner {
 public:
@@ -144,13 +163,15 @@ public:
     owner(owner &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
     owner &operator=(owner &&other) noexcept
     {
-        std::swap(handle_, other.handle_);
+        owner moved(std::move(other)); /* this one, perhaps */
+        std::swap(handle_, moved.handle_);
         return *this;
     }
-    ~owner()
+    ~owner() { end(); }
+    void end() noexcept
     {
         if (handle_ != nullptr) {
-            End(handle_);
+            End(release());
         }
     }
     Handle get() const noexcept { return handle_; }
@@ -159,6 +180,79 @@ public:
 private:
     Handle handle_ = nullptr;
 };
+
+/** What several objects use, made by one of them: nullptr if there is no memory. */
+template <class Handle, VIP_RETURN(VI_CALL *End)(Handle)>
+std::shared_ptr<owner<Handle, End>> share(Handle handle, std::error_code &error) noexcept
+{
+    owner<Handle, End> only(handle);
+    try {
+        return std::make_shared<owner<Handle, End>>(std::move(only));
+    } catch (const std::bad_alloc &) {
+        error = make_error_code(errc::resource);
+        return nullptr;
+    }
+}
+
+/** A registration, and the memory if it is the region's own. */
+class registration {
+public:
+    registration() = default;
+    registration(const registration &) = delete;
+    registration &operator=(const registration &) = delete;
+    virtual ~registration() = default;
+
+    /** End it. One whose NIC handle is closed has ended with that. After an error the memory must stay. */
+    std::error_code end() noexcept
+    {
+        const VIP_RETURN rc = handle == 0 ? VIP_SUCCESS : VipDeregisterMem(nic, at, handle);
+        return rc == VIP_INVALID_PARAMETER ? std::error_code() : to_error_code(rc);
+    }
+
+    VIP_NIC_HANDLE nic = nullptr;
+    void *at = nullptr;
+    std::size_t size = 0;
+    VIP_MEM_HANDLE handle = 0;
+    registration *next = nullptr; /* of those that are kept */
+};
+
+/** With the memory. */
+template <class Items>
+class owning_registration final : public registration {
+public:
+    explicit owning_registration(Items &&from) noexcept : items(std::move(from)) {}
+    Items items;
+};
+
+/** Registrations that could not be ended in their time. A list without a lock, which a fork could leave locked. */
+inline std::atomic<registration *> kept{nullptr};
+
+inline void keep(registration *one) noexcept
+{
+    one->next = kept.load(std::memory_order_relaxed);
+    while (!kept.compare_exchange_weak(one->next, one, std::memory_order_acq_rel)) {
+    }
+}
+
+/** Ends those of the NIC handle. After one that cannot be ended, which a stopped peer holds up, the
+ * others are left for later. */
+inline void end_kept(VIP_NIC_HANDLE nic) noexcept
+{
+    bool go_on = true;
+    registration *rest = kept.load(std::memory_order_relaxed) == nullptr
+                             ? nullptr
+                             : kept.exchange(nullptr, std::memory_order_acq_rel);
+    while (rest != nullptr) {
+        registration *one = std::exchange(rest, rest->next);
+        const bool tried = go_on && one->nic == nic;
+        go_on = go_on && !(tried && one->end());
+        if (tried && go_on) {
+            delete one;
+        } else {
+            keep(one);
+        }
+    }
+}
 
 } // namespace detail
 
@@ -290,7 +384,11 @@ struct vi_options {
 
 class request;
 
-/** An opened device. */
+/**
+ * An opened device. Its destructor closes it, and with it ends what was made with it. Where it cannot
+ * be closed because a peer may still write to memory that is registered with it, the destructor leaves
+ * it open until the program ends; close() says so and may be called again.
+ */
 class nic {
 public:
     /** A device by its name, nullptr: the default one; flags as for VipxOpenNic(). Closed if there is an error. */
@@ -298,13 +396,27 @@ public:
     {
         VIP_NIC_HANDLE handle = nullptr;
         error = to_error_code(VipxOpenNic(device, flags, &handle));
-        handle_ = owner(handle);
+        handle_ = owner(error ? nullptr : handle);
     }
     /** As above; throws. */
     explicit nic(const char *device = nullptr, VIP_ULONG flags = 0)
     {
         detail::checked("opening a device",
                         [&](std::error_code &error) { *this = nic(device, flags, error); });
+    }
+
+    /** Close it. errc::resource: it is open as before. */
+    void close(std::error_code &error) noexcept
+    {
+        error = end(handle());
+        if (!error) {
+            handle_.release();
+        }
+    }
+    /** As above; throws. */
+    void close()
+    {
+        detail::checked("closing a device", [&](std::error_code &error) { close(error); });
     }
 
     /** For functions of vipl.h. */
@@ -362,7 +474,21 @@ public:
     int request_fd() const;
 
 private:
-    using owner = detail::owner<VIP_NIC_HANDLE, VipCloseNic>;
+    /** A device that is not open any more is closed: by the program itself, or in the parent of this process. */
+    static std::error_code end(VIP_NIC_HANDLE handle) noexcept
+    {
+        const VIP_RETURN rc = handle == nullptr ? VIP_SUCCESS : VipCloseNic(handle);
+        if (rc != VIP_SUCCESS && rc != VIP_INVALID_PARAMETER) {
+            return to_error_code(rc);
+        }
+        detail::end_kept(handle);
+        return {};
+    }
+    static VIP_RETURN VI_CALL end_in_destructor(VIP_NIC_HANDLE handle)
+    {
+        return static_cast<VIP_RETURN>(end(handle).value());
+    }
+    using owner = detail::owner<VIP_NIC_HANDLE, end_in_destructor>;
     owner handle_;
 };
 
@@ -406,81 +532,19 @@ struct slice {
     VIP_MEM_HANDLE handle = 0; /**< Of its region. */
 };
 
-/** A registration of memory that the program owns. */
-class region {
-public:
-    /** Register memory. Not registered if there is an error. */
-    region(const nic &on, buffer what, access allowed, std::error_code &error) noexcept
-        : nic_(on.handle()), what_(what)
-    {
-        VIP_MEM_ATTRIBUTES attributes{nullptr, (static_cast<int>(allowed) & 1) != 0,
-                                      (static_cast<int>(allowed) & 2) != 0};
-        error = to_error_code(
-            VipRegisterMem(nic_, what.data, static_cast<VIP_ULONG>(what.size), &attributes, &handle_));
-    }
-    /** As above; throws. */
-    region(const nic &on, buffer what, access allowed = access::local)
-    {
-        detail::checked("registering memory",
-                        [&](std::error_code &error) { *this = region(on, what, allowed, error); });
-    }
-    region() = default;
-    /** The other one then is not a registration any more. */
-    region(region &&other) noexcept { swap(other); }
-    /** The other one then has what this one had. */
-    region &operator=(region &&other) noexcept
-    {
-        swap(other);
-        return *this;
-    }
-    ~region()
-    {
-        if (handle_ != 0) {
-            VipDeregisterMem(nic_, what_.data, handle_);
-        }
-    }
-
-    /** For descriptors. */
-    VIP_MEM_HANDLE handle() const noexcept { return handle_; }
-    /** Where it is. */
-    void *data() const noexcept { return what_.data; }
-    /** Bytes. */
-    std::size_t size() const noexcept { return what_.size; }
-    /** `bytes` from `offset` on; the default is the rest. The library checks them when they are used. */
-    slice part(std::size_t offset, std::size_t bytes = static_cast<std::size_t>(-1)) const noexcept
-    {
-        const std::size_t rest = offset < size() ? size() - offset : 0;
-        return {static_cast<char *>(data()) + offset, bytes < rest ? bytes : rest, handle_};
-    }
-    /** To tell a peer. */
-    remote_memory remote() const noexcept
-    {
-        return {static_cast<VIP_UINT64>(reinterpret_cast<std::uintptr_t>(data())), handle_,
-                static_cast<VIP_UINT32>(size())};
-    }
-
-private:
-    void swap(region &other) noexcept
-    {
-        std::swap(nic_, other.nic_);
-        std::swap(what_, other.what_);
-        std::swap(handle_, other.handle_);
-    }
-
-    VIP_NIC_HANDLE nic_ = nullptr;
-    buffer what_;
-    VIP_MEM_HANDLE handle_ = 0;
-};
-
-/** Memory that processes share; see VipxAllocShared(). */
+/** Memory that processes share; see VipxAllocShared(). It is given back when this object and the regions
+ * made of it have ended. */
 class shared_memory {
 public:
     /** Allocate. Empty if there is an error. */
-    shared_memory(std::size_t bytes, std::error_code &error) noexcept : size_(bytes)
+    shared_memory(std::size_t bytes, std::error_code &error) noexcept
     {
         void *at = nullptr;
         error = to_error_code(VipxAllocShared(static_cast<VIP_ULONG>(bytes), &at));
-        memory_ = detail::owner<void *, VipxFreeShared>(at);
+        if (!error) {
+            memory_ = detail::share<void *, VipxFreeShared>(at, error);
+        }
+        size_ = memory_ == nullptr ? 0 : bytes;
     }
     /** As above; throws. */
     explicit shared_memory(std::size_t bytes)
@@ -488,37 +552,229 @@ public:
         detail::checked("VipxAllocShared",
                         [&](std::error_code &error) { *this = shared_memory(bytes, error); });
     }
+    /** The other one is empty then. */
+    shared_memory(shared_memory &&other) noexcept
+        : memory_(std::move(other.memory_)), size_(std::exchange(other.size_, 0))
+    {
+    }
+    /** What this one had is given back, and the other one is empty then. */
+    shared_memory &operator=(shared_memory &&other) noexcept
+    {
+        shared_memory moved(std::move(other));
+        std::swap(memory_, moved.memory_);
+        std::swap(size_, moved.size_);
+        return *this;
+    }
+
+    /** Give it back. */
+    void close() noexcept
+    {
+        memory_.reset();
+        size_ = 0;
+    }
 
     /** Where it is. */
-    void *data() const noexcept { return memory_.get(); }
+    void *data() const noexcept { return memory_ == nullptr ? nullptr : memory_->get(); }
     /** Bytes. */
     std::size_t size() const noexcept { return size_; }
-    /** For region. */
+    /** For functions that do not keep it. */
     operator buffer() const noexcept { return {data(), size()}; }
 
 private:
-    detail::owner<void *, VipxFreeShared> memory_;
+    friend class region;
+    struct use; /* by a region */
+    std::shared_ptr<detail::owner<void *, VipxFreeShared>> memory_;
     std::size_t size_ = 0;
 };
 
+/** What a region of shared memory owns: the memory, together with others. */
+struct shared_memory::use {
+    explicit use(const shared_memory &of) noexcept : memory(of.memory_), size(of.size_) {}
+    operator buffer() const noexcept { return {memory == nullptr ? nullptr : memory->get(), size}; }
+    std::shared_ptr<detail::owner<void *, VipxFreeShared>> memory;
+    std::size_t size;
+};
+
 /**
- * Descriptors and the bytes of messages, in one region: cleared memory, aligned for descriptors, that ends with its registration. It must
- * outlive the VIs to whose queues they are posted: it is declared before them.
+ * A registration of memory. What was given as a buffer, or converts to one, is the program's and must
+ * outlive the registration. What was moved into the region, as `region(nic, std::move(vector))` does,
+ * is the region's, and shared_memory is also the region's: these end after the registration, or are
+ * kept if it cannot be ended.
+ */
+class region {
+    template <class Items>
+    static constexpr bool can_own =
+        !std::is_lvalue_reference_v<Items> && !std::is_const_v<Items> && !std::is_same_v<Items, buffer> &&
+        !std::is_same_v<Items, shared_memory> && std::is_nothrow_move_constructible_v<Items> &&
+        std::is_constructible_v<buffer, Items &>;
+
+public:
+    /** Register memory of the program's. Not registered if there is an error. */
+    region(const nic &on, buffer what, access allowed, std::error_code &error) noexcept
+    {
+        take(on, new (std::nothrow) detail::registration, what, allowed, error);
+    }
+    /** As above; throws. */
+    region(const nic &on, buffer what, access allowed = access::local)
+    {
+        detail::checked("registering memory",
+                        [&](std::error_code &error) { *this = region(on, what, allowed, error); });
+    }
+    /** Register the items of a std::vector, for example, which then are the region's. They are gone if
+     * there is an error. */
+    template <class Items, class = std::enable_if_t<can_own<Items>>>
+    region(const nic &on, Items &&items, access allowed, std::error_code &error) noexcept
+    {
+        own(on, std::move(items), allowed, error);
+    }
+    /** As above; throws. */
+    template <class Items, class = std::enable_if_t<can_own<Items>>>
+    region(const nic &on, Items &&items, access allowed = access::local)
+    {
+        detail::checked("registering memory",
+                        [&](std::error_code &error) { own(on, std::move(items), allowed, error); });
+    }
+    /** Register shared memory, which stays at least as long. Not registered if there is an error. */
+    region(const nic &on, const shared_memory &memory, access allowed, std::error_code &error) noexcept
+    {
+        own(on, shared_memory::use(memory), allowed, error);
+    }
+    /** As above; throws. */
+    region(const nic &on, const shared_memory &memory, access allowed = access::local)
+    {
+        detail::checked("registering memory",
+                        [&](std::error_code &error) { own(on, shared_memory::use(memory), allowed, error); });
+    }
+    /** Not registered. */
+    region() = default;
+    /** The other one then is not a registration any more. */
+    region(region &&) noexcept = default;
+    /** Ends what this one had, as its destructor would; the other one then is not a registration any more. */
+    region &operator=(region &&other) noexcept
+    {
+        region moved(std::move(other));
+        std::swap(it_, moved.it_);
+        return *this;
+    }
+    ~region()
+    {
+        std::error_code error;
+        close(error);
+        if (error) {
+            detail::keep(it_.release());
+        }
+    }
+
+    /** End the registration, and then the memory if it is the region's. errc::resource: nothing has
+     * changed, and the memory must stay. */
+    void close(std::error_code &error) noexcept
+    {
+        error = it_ == nullptr ? std::error_code() : it_->end();
+        if (it_ != nullptr && !error) {
+            const VIP_NIC_HANDLE nic = it_->nic;
+            it_.reset();
+            detail::end_kept(nic);
+        }
+    }
+    /** As above; throws. */
+    void close()
+    {
+        detail::checked("deregistering memory", [&](std::error_code &error) { close(error); });
+    }
+
+    /** For descriptors. */
+    VIP_MEM_HANDLE handle() const noexcept { return it_ == nullptr ? 0 : it_->handle; }
+    /** Where it is. */
+    void *data() const noexcept { return it_ == nullptr ? nullptr : it_->at; }
+    /** Bytes. */
+    std::size_t size() const noexcept { return it_ == nullptr ? 0 : it_->size; }
+    /** `bytes` from `offset` on; the default is the rest. The library checks them when they are used. */
+    slice part(std::size_t offset, std::size_t bytes = static_cast<std::size_t>(-1)) const noexcept
+    {
+        const std::size_t rest = offset < size() ? size() - offset : 0;
+        return {static_cast<char *>(data()) + offset, bytes < rest ? bytes : rest, handle()};
+    }
+    /** To tell a peer. */
+    remote_memory remote() const noexcept
+    {
+        return {static_cast<VIP_UINT64>(reinterpret_cast<std::uintptr_t>(data())), handle(),
+                static_cast<VIP_UINT32>(size())};
+    }
+
+private:
+    template <class Items>
+    void own(const nic &on, Items &&items, access allowed, std::error_code &error) noexcept
+    {
+        auto *fresh = new (std::nothrow) detail::owning_registration<Items>(std::move(items));
+        take(on, fresh, fresh == nullptr ? buffer() : static_cast<buffer>(fresh->items), allowed, error);
+    }
+    void take(const nic &on, detail::registration *fresh, buffer what, access allowed,
+              std::error_code &error) noexcept
+    {
+        it_.reset(fresh);
+        if (fresh == nullptr) {
+            error = make_error_code(errc::resource);
+            return;
+        }
+        VIP_MEM_ATTRIBUTES attributes{nullptr, (static_cast<int>(allowed) & 1) != 0,
+                                      (static_cast<int>(allowed) & 2) != 0};
+        error = to_error_code(VipRegisterMem(on.handle(), what.data, static_cast<VIP_ULONG>(what.size),
+                                             &attributes, &fresh->handle));
+        fresh->nic = on.handle();
+        fresh->at = what.data;
+        fresh->size = what.size;
+        if (error) {
+            it_.reset();
+        }
+    }
+
+    std::unique_ptr<detail::registration> it_;
+};
+
+/**
+ * Descriptors and the bytes of messages, in one region that owns them: cleared memory, aligned for
+ * descriptors. It must outlive the VIs to whose queues they are posted: it is declared before them. An
+ * assignment ends what the object had, none of which may be posted then.
  */
 class messages {
 public:
-    /** `count` descriptors, each with `bytes` behind it. Throws. */
-    messages(const nic &on, std::size_t count, std::size_t bytes, access allowed = access::local)
-        : stride_(sizeof(VIP_DESCRIPTOR) + (bytes + VIP_DESCRIPTOR_ALIGNMENT - 1) / VIP_DESCRIPTOR_ALIGNMENT *
-                                               VIP_DESCRIPTOR_ALIGNMENT),
-          bytes_(bytes), count_(count),
-          memory_(new block[(stride_ * count + sizeof(block) - 1) / sizeof(block)]()),
-          region_(on, {memory_.get(), stride_ * count}, allowed)
+    /** `count` descriptors, each with `bytes` behind it. None if there is an error. */
+    messages(const nic &on, std::size_t count, std::size_t bytes, access allowed,
+             std::error_code &error) noexcept
+        : bytes_(bytes)
     {
+        constexpr std::size_t unit = sizeof(block), most = static_cast<std::size_t>(-1) / 2;
+        static_assert(sizeof(VIP_DESCRIPTOR) % unit == 0);
+        if (bytes > most) {
+            error = make_error_code(errc::invalid_parameter);
+            return;
+        }
+        const std::size_t each = sizeof(VIP_DESCRIPTOR) / unit + (bytes + unit - 1) / unit;
+        stride_ = each * unit;
+        if (count > most / stride_) {
+            error = make_error_code(errc::invalid_parameter);
+            return;
+        }
+        try {
+            region_ = vipl::region(on, std::vector<block>(each * count), allowed, error);
+        } catch (const std::bad_alloc &) {
+            error = make_error_code(errc::resource);
+        }
+    }
+    /** As above; throws. */
+    messages(const nic &on, std::size_t count, std::size_t bytes, access allowed = access::local)
+    {
+        detail::checked("registering messages",
+                        [&](std::error_code &error) { *this = messages(on, count, bytes, allowed, error); });
     }
 
+    /** End them, as region::close() does. */
+    void close(std::error_code &error) noexcept { region_.close(error); }
+    /** As above; throws. */
+    void close() { region_.close(); }
+
     /** Descriptors. */
-    std::size_t size() const noexcept { return count_; }
+    std::size_t size() const noexcept { return region_.size() / stride_; }
     /** The number-th descriptor. */
     VIP_DESCRIPTOR *descriptor(std::size_t number) const noexcept
     {
@@ -532,8 +788,7 @@ public:
     /** Those of a descriptor that has come back. */
     slice bytes_of(const VIP_DESCRIPTOR *of) const noexcept
     {
-        const auto offset =
-            reinterpret_cast<const char *>(of) - reinterpret_cast<const char *>(memory_.get());
+        const auto offset = reinterpret_cast<const char *>(of) - at(0);
         return bytes(static_cast<std::size_t>(offset) / stride_);
     }
     /** All of it. */
@@ -545,12 +800,11 @@ private:
     };
     char *at(std::size_t number) const noexcept
     {
-        return reinterpret_cast<char *>(memory_.get()) + number * stride_;
+        return static_cast<char *>(region_.data()) + number * stride_;
     }
 
-    std::size_t stride_, bytes_, count_;
-    std::unique_ptr<block[]> memory_;
-    vipl::region region_; /* ends before the memory does */
+    std::size_t stride_ = sizeof(VIP_DESCRIPTOR), bytes_ = 0;
+    vipl::region region_;
 };
 
 /* --- descriptors --- */
@@ -667,7 +921,7 @@ struct cq_entry {
     bool is_receive = false;    /**< Its receive queue, or its send queue. */
 };
 
-/** A completion queue. */
+/** A completion queue. It is destroyed when this object and the VIs that use it have ended. */
 class cq {
 public:
     /** Make one. None if there is an error. */
@@ -675,16 +929,25 @@ public:
     {
         VIP_CQ_HANDLE handle = nullptr;
         error = to_error_code(VipCreateCQ(on.handle(), entries, &handle));
-        handle_ = owner(handle);
+        if (!error) {
+            it_ = detail::share<VIP_CQ_HANDLE, VipDestroyCQ>(handle, error);
+        }
     }
     /** As above; throws. */
     cq(const nic &on, VIP_ULONG entries)
     {
         detail::checked("VipCreateCQ", [&](std::error_code &error) { *this = cq(on, entries, error); });
     }
+    /** The other one is empty then. */
+    cq(cq &&) noexcept = default;
+    /** Ends this object's use of what it had; the other one is empty then. */
+    cq &operator=(cq &&) noexcept = default;
+
+    /** End this object's use of it. */
+    void close() noexcept { it_.reset(); }
 
     /** For functions of vipl.h. */
-    VIP_CQ_HANDLE handle() const noexcept { return handle_.get(); }
+    VIP_CQ_HANDLE handle() const noexcept { return it_ == nullptr ? nullptr : it_->get(); }
 
     /** Take an entry, if there is one. */
     std::optional<cq_entry> done(std::error_code &error) const noexcept { return take(error, std::nullopt); }
@@ -707,7 +970,8 @@ public:
     int fd() const { return detail::get_fd(VIPX_FD_CQ, handle()); }
 
 private:
-    using owner = detail::owner<VIP_CQ_HANDLE, VipDestroyCQ>;
+    friend class vi;
+    using shared = std::shared_ptr<detail::owner<VIP_CQ_HANDLE, VipDestroyCQ>>;
 
     std::optional<cq_entry> take(std::error_code &error,
                                  std::optional<std::chrono::milliseconds> time) const noexcept
@@ -722,22 +986,32 @@ private:
         return rc == VIP_SUCCESS ? std::optional<cq_entry>(entry) : std::nullopt;
     }
 
-    owner handle_;
+    shared it_;
 };
 
-/** A virtual interface: one end of a connection. Its destructor disconnects it; descriptors that are posted then are forgotten. */
+/**
+ * A virtual interface: one end of a connection. Its destructor disconnects it, which completes the
+ * descriptors that are posted: until then they, and the memory that they name, must be there.
+ */
 class vi {
 public:
-    /** Make one. None if there is an error. */
+    /** Make one. None if there is an error; a completion queue that is empty is one. */
     vi(const nic &on, const vi_options &options, const cq *sends, const cq *receives,
        std::error_code &error) noexcept
     {
+        if ((sends != nullptr && sends->handle() == nullptr) ||
+            (receives != nullptr && receives->handle() == nullptr)) {
+            error = make_error_code(errc::invalid_parameter);
+            return;
+        }
         VIP_VI_ATTRIBUTES attributes = options.attributes();
         VIP_VI_HANDLE handle = nullptr;
+        sends_ = sends == nullptr ? nullptr : sends->it_;
+        receives_ = receives == nullptr ? nullptr : receives->it_;
         error =
             to_error_code(VipCreateVi(on.handle(), &attributes, sends == nullptr ? nullptr : sends->handle(),
                                       receives == nullptr ? nullptr : receives->handle(), &handle));
-        handle_ = owner(handle);
+        handle_ = owner(error ? nullptr : handle);
     }
     /** As above; throws. Without completion queues, completions are taken from the VI's own queues. */
     explicit vi(const nic &on, const vi_options &options = {}, const cq *sends = nullptr,
@@ -746,6 +1020,20 @@ public:
         detail::checked("VipCreateVi",
                         [&](std::error_code &error) { *this = vi(on, options, sends, receives, error); });
     }
+    /** The other one is empty then. */
+    vi(vi &&) noexcept = default;
+    /** Ends what this one had, as its destructor would; the other one is empty then. */
+    vi &operator=(vi &&other) noexcept
+    {
+        vi moved(std::move(other));
+        std::swap(sends_, moved.sends_);
+        std::swap(receives_, moved.receives_);
+        std::swap(handle_, moved.handle_);
+        return *this;
+    }
+
+    /** Disconnect and end it. */
+    void close() noexcept { vi ended(std::move(*this)); }
 
     /** For functions of vipl.h. */
     VIP_VI_HANDLE handle() const noexcept { return handle_.get(); }
@@ -860,10 +1148,13 @@ private:
         return VipDestroyVi(handle);
     }
     using owner = detail::owner<VIP_VI_HANDLE, end>;
-    owner handle_;
+
+    cq::shared sends_, receives_;
+    owner handle_; /* ends before its completion queues do */
 };
 
-/** A connection request that was taken; one that gets no answer is rejected by the destructor. */
+/** A connection request that was taken. One that gets no answer is rejected by the destructor. One that
+ * was answered is empty, but for from() and attributes(). */
 class request {
 public:
     /** Of nic::wait(). */
