@@ -83,12 +83,11 @@ public:
             thread_.join();
         }
     }
-    /** A write fails, because the memory is not there for it any more. */
+    /** One of the next writes fails, because the memory is not there for it any more. */
     bool fails()
     {
-        if (thread_.joinable()) {
-            thread_.join();
-        }
+        wait_for(10);
+        stop();
         return failed_;
     }
     bool goes_on()
