@@ -107,6 +107,27 @@ TEST_CASE("works that finish out of order are published in order", "[queue]")
     REQUIRE(bench.reap() == 4);
 }
 
+TEST_CASE("a work that is finished before it is executed counts as executed when it is complete", "[queue]")
+{
+    const bool fails = GENERATE(false, true); // the short way, and the other one
+    Bench bench;
+    for (unsigned i = 0; i < 4; ++i) {
+        REQUIRE(bench.post(i) == VIP_SUCCESS);
+    }
+    bench.finish(0, fails ? VIP_STATUS_FORMAT_ERROR : 0);
+    CHECK(bench.q.completed == 1);
+    CHECK(bench.q.executed == 1);
+    bench.finish(2);
+    CHECK(bench.q.executed == 1); // the one before it is still to be executed
+    bench.finish(1, fails ? VIP_STATUS_FORMAT_ERROR : 0);
+    CHECK(bench.q.completed == 3);
+    CHECK(bench.q.executed == 3);
+    bench.q.executed++; // a backend has taken it
+    bench.finish(3);
+    CHECK(bench.q.completed == 4);
+    CHECK(bench.q.executed == 4);
+}
+
 TEST_CASE("any order of posting, finishing and reaping keeps the order", "[queue]")
 {
     Random random(3);
