@@ -106,6 +106,38 @@ TEST_CASE("a reset ends everything of its function, and its peers hear of it", "
     CHECK(got.cookie == 6);
 }
 
+TEST_CASE("a function listens to nothing after a reset, and its places in the table are free", "[card]")
+{
+    const unsigned how = GENERATE(0u, 1u, 2u);
+    Two two;
+    const auto ask = [&](Driver &driver, unsigned opcode, std::uint32_t i) {
+        std::uint8_t *const text = driver.at(0); // of no ring
+        rnic_put32(text, i, true);
+        Bytes entry = driver.command(opcode, i);
+        rnic_put16(&entry[RNIC_CMD_LISTEN_LENGTH], 4, driver.big);
+        rnic_put64(&entry[RNIC_CMD_LISTEN_ADDRESS], 0, driver.big);
+        return driver.execute(entry).status;
+    };
+    const std::uint32_t most = two.host.reg(two.b.fn, RNIC_REG_MAX_LISTENS);
+    unsigned wrong = ask(two.a, RNIC_COMMAND_LISTEN, 0) != RNIC_STATUS_OK;
+    for (std::uint32_t i = 1; i < most; ++i) {
+        wrong += ask(two.b, RNIC_COMMAND_LISTEN, i) != RNIC_STATUS_OK;
+    }
+    CHECK(wrong == 0);
+    CHECK(ask(two.a, RNIC_COMMAND_LISTEN, most) == RNIC_STATUS_NO_ROOM);
+    reset(two.host, two.b.fn, how);
+    two.host.run_for(20000000);
+    begin_again(two.host, two.b);
+    for (const std::uint32_t i : {std::uint32_t{1}, most / 2, most - 1}) {
+        CHECK(ask(two.b, RNIC_COMMAND_UNLISTEN, i) == RNIC_STATUS_NO_OBJECT);
+    }
+    for (std::uint32_t i = 1; i < most; ++i) {
+        wrong += ask(two.a, RNIC_COMMAND_LISTEN, i) != RNIC_STATUS_OK;
+    }
+    CHECK(wrong == 0);
+    CHECK(ask(two.a, RNIC_COMMAND_UNLISTEN, 0) == RNIC_STATUS_OK); // the other function's had stayed
+}
+
 TEST_CASE("a neighbour's garbage and resets do not touch a function", "[card]")
 {
     Two two;
