@@ -14,7 +14,8 @@ namespace {
 
 /** Two adapters with a flow that has been used both ways, and is in use. */
 struct Bench {
-    Bench() : a(world.add(settings())), b(world.add(settings()))
+    explicit Bench(std::uint32_t frames_of_each = 64)
+        : a(world.add(settings(frames_of_each))), b(world.add(settings(frames_of_each)))
     {
         world.captured = &frames;
         a.send(0, b, 0, 20);
@@ -34,11 +35,11 @@ struct Bench {
         last.sent = static_cast<std::uint32_t>(world.now / us);
         world.captured = nullptr;
     }
-    static Settings settings()
+    static Settings settings(std::uint32_t frames)
     {
         Settings settings;
         settings.flows = 8;
-        settings.frames = 64;
+        settings.frames = frames;
         return settings;
     }
     std::uint32_t epoch_of_b() const
@@ -153,6 +154,37 @@ TEST_CASE("a number far outside the window is not kept", "[efe][hostile]")
     CHECK(bench.b.counted().duplicates == 1);
     CHECK(bench.b.info(0, bench.a, 0).kept == 0);
     bench.check_whole();
+}
+
+TEST_CASE(
+    "beside frames that are kept, those again are duplicates, and numbers beyond their window are outside",
+    "[efe][hostile]")
+{
+    const std::uint32_t kept = GENERATE(1u, 3u, unsigned{EFE_WINDOW_MOST});
+    Bench bench(2048);
+    bench.b.stop(0); // the frames stay with EFE
+    bench.a.send(0, bench.b, 0, kept);
+    REQUIRE(bench.world.run_until([&] { return bench.b.info(0, bench.a, 0).kept == kept; }, second));
+    const auto receive = [&](std::uint32_t offset) {
+        efe_header header = bench.last;
+        header.sequence += offset;
+        bench.b.receive(frame_of(header));
+    };
+    const std::uint64_t duplicates = bench.b.counted().duplicates, outside = bench.b.counted().outside;
+    receive(0);
+    receive(kept - 1);
+    receive(0u - 1); // delivered long ago
+    receive(0u - EFE_WINDOW_MOST - 1);
+    CHECK(bench.b.counted().duplicates - duplicates == 4);
+    for (const std::uint32_t beyond : {0u, 1u, kept - 1, kept, unsigned{EFE_WINDOW_MOST} - 1}) {
+        receive(EFE_WINDOW_MOST + beyond);
+    }
+    CHECK(bench.b.counted().outside - outside == 5);
+    CHECK(bench.b.counted().duplicates - duplicates == 4);
+    CHECK(bench.b.info(0, bench.a, 0).kept == kept);
+    bench.b.go_on(0);
+    bench.check_whole();
+    CHECK(bench.b.stream(0, bench.a, 0).delivered == 20 + kept + 100);
 }
 
 TEST_CASE("a reset of another life ends nothing, and no reset is answered", "[efe][hostile]")
