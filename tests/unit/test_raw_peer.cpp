@@ -4,6 +4,8 @@
 // becomes of the link, the VI and the memory when it breaks them.
 #include <catch2/catch.hpp>
 
+#include <poll.h>
+
 #include "raw_peer.hpp"
 #include "shown.hpp"
 
@@ -275,6 +277,67 @@ TEST_CASE("a program that waits for room for a message of many pieces sleeps unt
     }
     REQUIRE(VipDisconnect(s.vi.handle) == VIP_SUCCESS);
     CHECK(VipDeregisterMem(s.victim.handle, large.data(), handle) == VIP_SUCCESS);
+}
+
+TEST_CASE("who asks for room that the peer has made meanwhile wakes a sleeper, for the peer does not",
+          "[peer]")
+{
+    Scene s;
+    auto *nic = s.victim.be->core;
+    vipl_waiter sleeper{};
+    sleeper.waker = vipl_thread_waker();
+    REQUIRE(sleeper.waker != nullptr);
+    vipl_list_init(&sleeper.link);
+    vipl_list_init(&sleeper.nic_link);
+    nic->sleepers.leader = &sleeper;
+    const auto is_woken_by_asking = [&] {
+        vipl_waker_reset(sleeper.waker);
+        vipl_biased_lock(&s.peer.link->tx);
+        vipl_lo_link_want_room(s.peer.link);
+        vipl_biased_unlock(&s.peer.link->tx);
+        CHECK(s.peer.in.shared->wanting == 1);
+        pollfd entry = {sleeper.waker->fd, POLLIN, 0};
+        return poll(&entry, 1, 0) == 1;
+    };
+    CHECK(is_woken_by_asking());
+    while (vipl_lo_ring_claim(&s.peer.link->out, 4096, false) != nullptr) {
+        s.memory.post_send(s.vi, 0, 4096);
+    }
+    CHECK_FALSE(is_woken_by_asking());
+    vipl_waker_reset(sleeper.waker);
+    nic->sleepers.leader = nullptr;
+}
+
+TEST_CASE("a short message waits behind one that is sent again, although the ring has room", "[peer]")
+{
+    constexpr std::uint32_t kLong = 60000, kShort = 64; // the ring takes about half of the long one
+    Scene s;
+    s.peer.link->peer_direct_access = 1;
+    REQUIRE(s.memory.post_send(s.vi, 0, kLong) == VIP_SUCCESS);
+    lo_message message{};
+    REQUIRE(s.peer.receive(LO_RENDEZVOUS, message));
+    lo_message again = message_of(LO_ACK, LO_FLAG_AGAIN, VIP_STATUS_TRANSPORT_ERROR, message.slot);
+    REQUIRE(s.peer.send(again));
+    s.victim.progress();
+    std::uint32_t come = 0;
+    bool is_short_sent = false;
+    for (unsigned turn = 0; turn < 8 && come < kLong; ++turn) {
+        while (come < kLong && s.peer.receive(LO_SEND, message)) {
+            REQUIRE(message.total == kLong); // the short one has not overtaken the rest
+            CHECK(message.offset == come);
+            come += message.bytes;
+        }
+        if (!is_short_sent) {
+            REQUIRE(come > 0);
+            REQUIRE(come < kLong);
+            REQUIRE(s.memory.post_send(s.vi, 0, kShort) == VIP_SUCCESS);
+            is_short_sent = true;
+        }
+        s.victim.progress();
+    }
+    CHECK(come == kLong);
+    REQUIRE(s.peer.receive(LO_SEND, message));
+    CHECK(message.total == kShort);
 }
 
 TEST_CASE("a requester that takes up an acceptance too late is told that its connection is over", "[peer]")
