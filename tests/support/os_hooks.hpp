@@ -25,11 +25,21 @@ inline bool vipl_resource_fail_after(long count)
                                static_cast<std::uint32_t>(count < 0 ? 0 : count), __ATOMIC_SEQ_CST) == 0;
 }
 
-/** Each call of vipl_socket_send() and vipl_socket_receive() moves so many bytes at most; 0: as many as can be. */
-inline void vipl_socket_move_at_most(std::uint32_t send, std::uint32_t receive)
-{
-    __atomic_store_n(&vipl_test_hooks.most_sent, send, __ATOMIC_RELAXED);
-    __atomic_store_n(&vipl_test_hooks.most_received, receive, __ATOMIC_RELAXED);
-}
+/** While the object lives, each call of vipl_socket_send() and vipl_socket_receive() moves so many
+ * bytes at most; 0: as many as can be. */
+class FewBytes {
+public:
+    FewBytes(std::uint32_t sent, std::uint32_t received) { move_at_most(sent, received); }
+    ~FewBytes() { move_at_most(0, 0); }
+    FewBytes(const FewBytes &) = delete;
+    FewBytes &operator=(const FewBytes &) = delete;
+
+private:
+    static void move_at_most(std::uint32_t sent, std::uint32_t received)
+    {
+        __atomic_store_n(&vipl_test_hooks.most_sent, sent, __ATOMIC_RELAXED);
+        __atomic_store_n(&vipl_test_hooks.most_received, received, __ATOMIC_RELAXED);
+    }
+};
 
 #endif

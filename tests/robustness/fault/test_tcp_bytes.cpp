@@ -16,15 +16,6 @@ using namespace vipl_test;
 
 namespace {
 
-/** What each call moves at most, while the object lives. */
-class FewBytes {
-public:
-    FewBytes(std::uint32_t sent, std::uint32_t received) { vipl_socket_move_at_most(sent, received); }
-    ~FewBytes() { vipl_socket_move_at_most(0, 0); }
-    FewBytes(const FewBytes &) = delete;
-    FewBytes &operator=(const FewBytes &) = delete;
-};
-
 /** With immediate data, or plain. */
 void send_across(ConnectedPair &pair, VIP_UINT32 bytes, unsigned seed, bool immediate)
 {

@@ -5,6 +5,7 @@
 // No call hangs: a request that is cut is tried again, and a connection that is cut is an error at both ends.
 #include "stress.hpp"
 
+#include "support/os_hooks.hpp"
 #include "tcp_wire.hpp"
 
 using namespace stress;
@@ -304,6 +305,40 @@ TEST_CASE("a reset behind data that has not been read ends the connection", "[cu
     REQUIRE_RC(VIP_DESCRIPTOR_ERROR, VipRecvWait(vi, patience(), &done));
     REQUIRE(now_ms() - start < patience() / 2); // it was seen, not found when the time was up
     REQUIRE(vi.state() == VIP_STATE_ERROR);
+}
+
+TEST_CASE("of a burst that a reset keeps from leaving no send is told as complete", "[cut]")
+{
+    constexpr unsigned kSends = 5, kBytes = 64, kFew = 16;
+    setenv("VIPL_PROGRESS", "inline", 1); // nothing leaves but in this thread's calls
+    const Nic nic;
+    unsetenv("VIPL_PROGRESS");
+    const std::string name = unique_discriminator();
+    open_port(nic, name);
+    Memory memory(nic);
+    const Vi vi(nic);
+    Fd peer = accept_raw(nic, name, vi);
+    const int library = facing(peer);
+    post_send(vi, memory.transfer(memory.bytes(kBytes))); // leaves at once
+    const FewBytes limit(kFew, kFew);
+    for (unsigned i = 1; i < kSends; ++i) {
+        post_send(vi, memory.transfer(memory.bytes(kBytes)));
+    }
+    put_out(peer, Bytes(10 * kFew)); // the end is not seen before these are received
+    reset_at_close(peer);
+    peer = Fd();
+    pollfd entry = {library, 0, 0};
+    REQUIRE(poll(&entry, 1, static_cast<int>(patience())) == 1);
+    unsigned complete = 0, flushed = 0;
+    await([&] {
+        VIP_DESCRIPTOR *done = nullptr;
+        const VIP_RETURN rc = VipSendDone(vi, &done);
+        complete += rc == VIP_SUCCESS ? 1 : 0;
+        flushed += rc == VIP_DESCRIPTOR_ERROR ? 1 : 0;
+        return complete + flushed == kSends;
+    });
+    REQUIRE(complete == 1);
+    REQUIRE(flushed == kSends - 1);
 }
 
 TEST_CASE("a connection that is cut after any byte to the server is an error, or tried again", "[cut]")

@@ -411,6 +411,21 @@ TEST_CASE("a connect request of another version of this library is not accepted"
     }
 }
 
+TEST_CASE("a request is for the discriminator of the port that it came to, or for nobody", "[rules]")
+{
+    const Nic nic;
+    const std::string here = unique_discriminator(), elsewhere = unique_discriminator();
+    open_port(nic, here); // which is where raw sockets go
+    NetAddress local = nic.address(elsewhere), from;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE connection = nullptr;
+    REQUIRE_RC(VIP_TIMEOUT, VipConnectWait(nic, local, 0, from, &attributes, &connection));
+    const Fd fd = dial();
+    put_out(fd, mpa_request(elsewhere));
+    REQUIRE_RC(VIP_TIMEOUT, VipConnectWait(nic, local, kMoment, from, &attributes, &connection));
+    REQUIRE_FALSE(mpa_accepted(fd)); // it has been refused, and does not wait
+}
+
 TEST_CASE("long writes through small socket buffers arrive whole, wherever they are cut", "[rules]")
 {
     constexpr VIP_UINT32 kSizes[] = {65501, 70001, 131000, 131001, 200003, 300000};

@@ -263,6 +263,22 @@ inline void open_port(const Nic &nic, const std::string &name)
     note_port();
 }
 
+/** The library's socket, in this process, at the other end of a raw one. */
+inline int facing(const Fd &raw)
+{
+    sockaddr_in own{}, peer{};
+    socklen_t size = sizeof own;
+    EXPECT(getsockname(raw.get(), reinterpret_cast<sockaddr *>(&own), &size) == 0);
+    for (int fd = 0; fd < 256; ++fd) {
+        size = sizeof peer;
+        if (getpeername(fd, reinterpret_cast<sockaddr *>(&peer), &size) == 0 && peer.sin_family == AF_INET &&
+            peer.sin_port == own.sin_port) {
+            return fd;
+        }
+    }
+    throw Failure("no socket of this process is at the other end");
+}
+
 /** Connect a VI to a raw socket. */
 inline Fd accept_raw(const Nic &nic, const std::string &name, VIP_VI_HANDLE vi, const Claim &claim = {})
 {
