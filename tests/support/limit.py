@@ -6,14 +6,18 @@
 
 A second counts as far as the test's processes ran, or a CPU had nothing to do and they might have run: on a machine with nobody else on
 it that is the clock's second. Where the system does not tell (/proc/stat), a quarter of each counts. Over the limit the processes are listed,
-and killed. What the test allows itself inside is stretched to what waits for each CPU as it starts: VIPL_TEST_TIMEOUT_SCALE.
+and killed; so they are when one case of theirs takes too long (case_watch.py). What the test allows itself inside is stretched to what waits for each CPU as it starts: VIPL_TEST_TIMEOUT_SCALE.
 """
+import atexit
 import os
 import resource
 import signal
 import subprocess
 import sys
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # python3 -I
+from case_watch import CaseWatch  # noqa: E402
 
 INTERVAL_S = 1
 UNKNOWN_SHARE = 0.25  # of a second, where nobody knows who had it
@@ -60,7 +64,7 @@ class OwnTime:
 
     def __init__(self, root):
         self.root = root
-        self.spent = 0.0
+        self.spent = self.passed = 0.0
         self.known = os.path.exists("/proc/stat")
         self.clock = time.monotonic()
         self.ran, self.idle = 0.0, idle_seconds() if self.known else 0.0
@@ -68,6 +72,7 @@ class OwnTime:
     def look(self):
         clock = time.monotonic()
         passed, self.clock = clock - self.clock, clock
+        self.passed = passed
         if not self.known:
             self.spent += passed * UNKNOWN_SHARE
             return
@@ -128,8 +133,10 @@ def end_like(test):
 
 def main():
     limit = float(sys.argv[1])
+    watch = CaseWatch()
+    atexit.register(watch.end)
     try:
-        test = subprocess.Popen(sys.argv[2:], env=stretched())
+        test = subprocess.Popen(sys.argv[2:], env=dict(stretched(), VIPL_TEST_CASE=watch.path))
     except OSError as error:
         sys.exit("FAILED: limit.py: %s: %s" % (sys.argv[2], error.strerror))
     own = OwnTime(test.pid)
@@ -138,8 +145,13 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test gets it as well
     while not has_ended(test, INTERVAL_S):
         own.look()
+        hung = watch.look(own.passed, own.spent, processes_of(test.pid)) if own.known else None
+        if hung is not None:
+            watch.tell_threads(processes_of(test.pid))
+            return kill(test, own, hung)
         if own.spent > limit:
             return kill(test, own, "%.0f s of the test's own time are over; by the clock %.0f s" % (limit, own.clock - start))
+    watch.end()
     if own.spent > WORTH_A_LINE * limit:
         print("limit.py: %.0f of %.0f s" % (own.spent, limit))
     return end_like(test)

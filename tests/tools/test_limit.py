@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""tests/support/limit.py ends a test that runs or hangs for too long, not one that others keep from running: test_limit.py"""
+"""tests/support/limit.py ends a test, or a case of one, that runs or hangs for too long, not one that others keep from running: test_limit.py"""
 import contextlib
 import io
 import os
@@ -9,12 +9,14 @@ import types
 
 support = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
 sys.path.insert(0, support)
+import case_watch  # noqa: E402
 import limit  # noqa: E402
 from checks import Checks  # noqa: E402
 
 SPIN = "while True: pass"
 SPIN_BELOW = "import subprocess, sys; subprocess.run([sys.executable, '-c', '%s'])" % SPIN
 WAIT = "import signal; signal.pause()"
+IN_CASE = "import os, signal; open(os.environ['VIPL_TEST_CASE'], 'w').write('1 1 a case that hangs\\n'); signal.pause()"
 checks = Checks()
 
 
@@ -30,6 +32,29 @@ def is_ended(what, program, idle):
         status = limit.main()
     checks.that(status == 1 and "1 s of the test's own time are over" in out.getvalue(), "who %s is ended: %s" % (what, out.getvalue()))
     checks.that("python" in out.getvalue(), "and named: " + out.getvalue())
+
+
+def case_is_ended(what, idle):
+    """A case of one second, in a program that has a minute."""
+    limit.idle_seconds = idle
+    sys.argv = ["limit.py", "60", sys.executable, "-c", IN_CASE]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        status = limit.main()
+    checks.that(status == 1 and 'the case "a case that hangs" does not end in 1 s' in out.getvalue(), "%s: %s" % (what, out.getvalue()))
+    checks.that("python" in out.getvalue() and " S " in out.getvalue(), "its threads are told: " + out.getvalue())
+
+
+def case_spent(lines, asleep):
+    """Whether a case is over its ten seconds when the program has had each of these lines for five of its own, of forty by the clock."""
+    case_watch.all_sleep = lambda _: asleep
+    watch = case_watch.CaseWatch()
+    over = None
+    for count, line in enumerate(lines, 1):
+        with open(watch.path, "w") as file:
+            file.write(line)
+        over = watch.look(40, 5 * count, []) is not None
+    watch.end()
+    return over
 
 
 def spent(passed, ran, idle):
@@ -54,6 +79,12 @@ is_ended("runs beside others", SPIN, lambda: 0)
 is_ended("has a child that runs beside others", SPIN_BELOW, lambda: 0)
 for arguments, expected in (((10, 0, 0), 0), ((10, 3, 0), 3), ((10, 0, 7), 7), ((10, 3, 7), 7), ((10, 20, 0), 10), ((10, 0, 20), 10)):
     checks.that(spent(*arguments) == expected, "passed, ran, idle %s: %s" % (arguments, spent(*arguments)))
+case_is_ended("a case that hangs is ended before its program", limit.time.monotonic)
+case_is_ended("beside programs that leave no CPU idle as well", lambda: 0)
+ONE, TWO, NONE, HALF = "1 10 one\n", "2 10 two\n", "3 10 \n", "1 10 on"
+for lines, asleep, expected in (([ONE] * 3, False, False), ([ONE] * 4, False, True), ([ONE, ONE], True, False), ([ONE, ONE, ONE], True, True),
+                                ([ONE, ONE, TWO, TWO], False, False), ([NONE] * 9, True, False), ([HALF] * 9, True, False), ([""] * 9, True, False)):
+    checks.that(case_spent(lines, asleep) == expected, "a case over its time: %s, asleep %s" % (lines, asleep))
 limit.runnable = lambda: 9 * os.cpu_count()
 os.environ.update(VIPL_TEST_TIMEOUT_SCALE="8", VIPL_TEST_SLOWNESS="2")
 checks.that(limit.stretched()["VIPL_TEST_TIMEOUT_SCALE"] == "18", "nine wait for each CPU, of programs that are twice as slow")

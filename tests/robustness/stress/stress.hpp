@@ -36,6 +36,8 @@
 #include "support/tasks.hpp"
 #include "support/zygote.hpp"
 
+extern unsigned vipl_catch_case_seconds; // catch2/run.cpp
+
 namespace stress {
 
 using namespace vipl_test;
@@ -314,6 +316,7 @@ T &shared()
 inline void start_stress()
 {
     setenv("VIPL_LOG", "off", 0); // errors are provoked here
+    vipl_catch_case_seconds = 45 + seconds();
     g_shared = mmap(nullptr, kSharedBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     seed();
     zygote_start(run_role);

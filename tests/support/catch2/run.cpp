@@ -4,7 +4,39 @@
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 
+#include <cstdlib>
+#include <fstream>
+
 #include "session.hpp"
+
+unsigned vipl_catch_case_seconds = 15; // several times what the longest takes
+
+namespace {
+
+/** Tells limit.py which case runs, and how many seconds it may take. */
+struct CaseTeller : vipl_test::CatchListener {
+    using vipl_test::CatchListener::CatchListener;
+
+    void testCaseStarting(const Catch::TestCaseInfo &info) override { tell(info.name); }
+    void testCaseEnded(const Catch::TestCaseStats &) override { tell(""); }
+
+private:
+    void tell(const std::string &name)
+    {
+        static const char *const file = std::getenv("VIPL_TEST_CASE"); // cases change the environment
+        static const char *const slow = std::getenv("VIPL_TEST_SLOWNESS");
+        static const unsigned slowness = slow != nullptr ? static_cast<unsigned>(std::atoi(slow)) : 1;
+        if (file != nullptr) {
+            std::ofstream(file) << ++count_ << ' ' << slowness * vipl_catch_case_seconds << ' ' << name
+                                << '\n';
+        }
+    }
+
+    unsigned count_ = 0;
+};
+CATCH_REGISTER_LISTENER(CaseTeller)
+
+} // namespace
 
 int vipl_catch_run(int argc, char **argv);
 
