@@ -16,10 +16,10 @@ Adapter &adapter_of(void *context)
 
 Ends ends_of(const Adapter &adapter, std::uint32_t flow)
 {
-    efe_flow_info info;
-    efe_describe(&adapter.efe, flow, &info);
-    Ends ends{info.local_fn, {}, info.remote_fn};
-    std::copy(info.remote_mac, info.remote_mac + 6, ends.remote_mac.begin());
+    efe_ends named;
+    efe_ends_of(&adapter.efe, flow, &named);
+    Ends ends{named.local_fn, {}, named.remote_fn};
+    std::copy(named.remote_mac, named.remote_mac + 6, ends.remote_mac.begin());
     return ends;
 }
 

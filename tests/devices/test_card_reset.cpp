@@ -138,6 +138,76 @@ TEST_CASE("a function listens to nothing after a reset, and its places in the ta
     CHECK(ask(two.a, RNIC_COMMAND_UNLISTEN, 0) == RNIC_STATUS_OK); // the other function's had stayed
 }
 
+TEST_CASE("a send that is complete is placed, whatever becomes of its sender", "[card]")
+{
+    const unsigned how = GENERATE(0u, 1u, 2u);
+    Setup setup;
+    setup.two_cards = GENERATE(false, true);
+    Two two(setup);
+    Host &host_b = two.other ? *two.other : two.host;
+    const std::uint32_t held = RNIC_DB_QP + 64 * two.pair->qp_b + RNIC_QPDB_RQ_HELD;
+    const auto hold = [&](std::uint32_t value) {
+        two.b.store(held, value);
+        two.b.hint(RNIC_DB_QP_HINTS, two.pair->qp_b);
+    };
+    hold(1); // the driver of b has receives for which its ring has no room
+    constexpr std::uint32_t kMessages = 10, kBytes = 100;
+    for (std::uint32_t i = 0; i < kMessages; ++i) {
+        Work work = two.send(kBytes, 40 + i);
+        work.segments[0].address += 1000 + i;
+        two.post_a(work);
+    }
+    for (std::uint32_t i = 0; i < kMessages; ++i) { // so says the card of a
+        const Completion done = two.next_a();
+        REQUIRE(done.cookie == 40 + i);
+        REQUIRE(done.status == RNIC_STATUS_OK);
+    }
+    reset(two.host, two.a.fn, how);
+    two.host.run_for(20000000);
+    CHECK(two.state_of(two.b, two.pair->qp_b) == RNIC_QP_STATE_CONNECTED);
+
+    SECTION("it is received")
+    {
+        for (std::uint32_t i = 0; i < kMessages; ++i) {
+            Work work = two.receive(kBytes, 70 + i);
+            work.segments[0].address += i * kBytes;
+            two.post_b(work);
+        }
+        hold(0);
+        for (std::uint32_t i = 0; i < kMessages; ++i) {
+            const Completion got = two.next_b();
+            CHECK(got.cookie == 70 + i);
+            CHECK(got.status == RNIC_STATUS_OK);
+            CHECK(got.length == kBytes);
+            CHECK(two.same(1000 + i, i * kBytes, kBytes));
+        }
+        check_error(two, two.b, two.pair->qp_b, two.pair->cq_b, RNIC_ERROR_CONNECTION_LOST);
+    }
+    SECTION("other connections with the function's next life do not wait for it")
+    {
+        begin_again(two.host, two.a);
+        two.tag_a = two.a.memory(4096, &two.mem_a);
+        Pair again(two.a, two.b, setup.level);
+        again.connect();
+        two.b.post(again.qp_b, two.receive(4096, 5));
+        two.a.post(again.qp_a, two.send(100, 6));
+        two.host.run_for(10000000);
+        Completion got;
+        REQUIRE(two.b.poll(again.cq_b, &got));
+        CHECK(got.cookie == 5);
+        CHECK(got.status == RNIC_STATUS_OK);
+    }
+    SECTION("a queue pair that ends takes it along")
+    {
+        REQUIRE(two.b.modify(two.pair->qp_b, towards(two.a, 0, RNIC_QP_STATE_ERROR)).status == 0);
+        const Completion last = two.next_b();
+        CHECK(last.opcode == RNIC_WORK_DRAINED);
+        two.host.run_for(10000000);
+        REQUIRE(two.b.simple(RNIC_COMMAND_DESTROY_QP, two.pair->qp_b).status == 0);
+        CHECK(host_b.reg(two.b.fn, RNIC_REG_ERROR_COUNT) == 0);
+    }
+}
+
 TEST_CASE("a neighbour's garbage and resets do not touch a function", "[card]")
 {
     Two two;

@@ -110,6 +110,142 @@ TEST_CASE("a function's reset ends its flows at both ends, and no others", "[efe
     CHECK(world.wrong() == "");
 }
 
+namespace {
+
+/** b's function 2 has stopped; a's function 1 has sent it as many frames as it keeps, which are acknowledged. Returns how many. */
+std::uint64_t fill(World &world, Adapter &a, Adapter &b)
+{
+    b.stop(2);
+    a.send(1, b, 2, 100);
+    const Stream &sent = a.stream(1, b, 2);
+    std::uint64_t before = ~UINT64_C(0);
+    while (sent.acknowledged != before) {
+        before = sent.acknowledged;
+        world.run_for(10 * ms);
+    }
+    efe_hold(&b.efe, b.open(2, a, 1));
+    return before;
+}
+
+} // namespace
+
+TEST_CASE("what was acknowledged is delivered after its sender's reset, and the flow ends then", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &other = world.add();
+    Adapter &b = GENERATE(false, true) ? a : other;
+    const std::uint64_t told = fill(world, a, b);
+    REQUIRE(told > 10);
+    const std::uint32_t flow = b.open(2, a, 1);
+    a.reset(1);
+    world.run_for(second);
+    Stream &stream = b.stream(2, a, 1);
+    CHECK(stream.deaths.empty());
+    CHECK(stream.delivered == 0);
+    CHECK(efe_reserve(&b.efe, flow) == nullptr); // there is nobody to send to
+    b.stopped.clear();
+    efe_resume(&b.efe, world.now, flow);
+    CHECK(stream.bytes > 0);
+    CHECK(stream.deaths == Deaths{EFE_DEAD_RESET});
+    CHECK(b.counted().delivered >= told);
+    CHECK(world.wrong() == "");
+}
+
+TEST_CASE("a function's next life has a flow of its own beside what is left of the one before", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    const std::uint64_t told = fill(world, a, b);
+    const std::uint32_t left = b.open(2, a, 1);
+    a.reset(1);
+    world.run_for(10 * ms);
+    efe_function_enable(&a.efe, 1);
+    const std::uint32_t again = b.open(2, a, 1);
+    CHECK(again != left);
+    b.judges = [](const Ends &) { return false; }; // the streams of both have the same name
+    b.stopped.clear();
+    a.send(1, b, 2, 50);
+    REQUIRE(world.run_until([&] { return a.stream(1, b, 2).acknowledged == 50; }, second));
+    CHECK(b.stream(2, a, 1).delivered == 50);
+    CHECK(b.stream(2, a, 1).deaths.empty());
+    efe_resume(&b.efe, world.now, left);
+    CHECK(b.counted().delivered == told + 50);
+    CHECK(b.stream(2, a, 1).deaths == Deaths{EFE_DEAD_RESET});
+    CHECK(b.open(2, a, 1) == again);
+}
+
+TEST_CASE("what was acknowledged is delivered after its sender has fallen silent, and its peer is told so",
+          "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    const std::uint64_t told = fill(world, a, b);
+    const std::uint32_t flow = b.open(2, a, 1);
+    a.absent = true;
+    b.send(2, a, 1, 1);
+    const bool before_the_last_reset = GENERATE(false, true);
+    world.run_for(5 * second + (before_the_last_reset ? 10 * ms : second));
+    CHECK(b.counted().died == 1);
+    CHECK(b.counted().resets_sent == (before_the_last_reset ? 2 : 6));
+    CHECK(b.stream(2, a, 1).deaths.empty());
+    b.stopped.clear();
+    efe_resume(&b.efe, world.now, flow);
+    CHECK(b.stream(2, a, 1).deaths == Deaths{EFE_DEAD_SILENT});
+    world.run_for(second);
+    CHECK(b.counted().delivered == told);
+    CHECK(b.counted().resets_sent == 6);
+    world.run_for(20 * second);
+    CHECK(b.deadline() == UINT64_MAX);
+    CHECK(world.wrong() == "");
+}
+
+TEST_CASE("frames behind a gap end with their sender", "[efe][end]")
+{
+    World world;
+    Adapter &a = world.add(), &b = world.add();
+    b.stop(2);
+    unsigned data = 0;
+    world.passes = [&](const Bytes &frame) { return (frame[14] & 0x0F) > EFE_MESSAGE_ACK || ++data != 6; };
+    a.send(1, b, 2, 10);
+    world.run_for(100 * us);
+    efe_hold(&b.efe, b.open(2, a, 1));
+    REQUIRE(b.info(2, a, 1).kept == 9);
+    const std::uint32_t flow = b.open(2, a, 1);
+    a.reset(1);
+    world.run_for(ms);
+    b.stopped.clear();
+    efe_resume(&b.efe, world.now, flow);
+    CHECK(b.counted().delivered == 5);
+    CHECK(b.stream(2, a, 1).deaths == Deaths{EFE_DEAD_RESET});
+}
+
+TEST_CASE("a function's own reset ends what is left of its flows, and all buffers come back", "[efe][end]")
+{
+    World world;
+    Settings settings;
+    settings.flows = 3;
+    settings.frames = 64;
+    Adapter &a = world.add(settings), &b = world.add(settings);
+    std::uint64_t first = 0;
+    for (unsigned i = 0; i < 20; ++i) {
+        const std::uint64_t told = fill(world, a, b);
+        first = i == 0 ? told : first;
+        CHECK(told == first);
+        a.reset(1);
+        world.run_for(second);
+        CHECK(b.stream(2, a, 1).deaths.empty());
+        b.reset(2);
+        CHECK(b.stream(2, a, 1).deaths == Deaths{EFE_DEAD_LOCAL});
+        b.stream(2, a, 1).deaths.clear();
+        a.stream(1, b, 2) = Stream();
+        efe_function_enable(&a.efe, 1);
+        efe_function_enable(&b.efe, 2);
+        b.stopped.clear();
+    }
+    CHECK(b.counted().delivered == 0);
+    CHECK(b.counted().no_flow == 0);
+}
+
 TEST_CASE("a reset that is lost is repeated", "[efe][end]")
 {
     World world;

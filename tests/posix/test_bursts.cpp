@@ -7,6 +7,7 @@
 #include <future>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <vipl/posix.h>
 
@@ -53,10 +54,36 @@ struct Pair : ConnectedPair {
     Span out, in;
 };
 
-/** What a child was told. */
+/** What a child was told; and to where it writes. */
 struct Books {
     std::atomic<unsigned> told;
+    RemoteSpan remote;
 };
+
+/** How a program ends that has not disconnected. */
+enum class Ending { Killed, Exits, ClosesNic };
+constexpr int kExit = 7;
+
+[[noreturn]] void end_so(Ending ending, const Nic &nic)
+{
+    if (ending == Ending::Exits) {
+        _exit(kExit);
+    }
+    if (ending == Ending::ClosesNic) {
+        VipCloseNic(nic);
+    }
+    raise(SIGKILL);
+    _exit(1);
+}
+
+void expect_end(Forked &child, Ending ending)
+{
+    if (ending == Ending::Exits) {
+        child.finish_with_exit(kExit);
+    } else {
+        child.finish_with_signal(SIGKILL);
+    }
+}
 
 /** Memory that a child shares with its parent. */
 class SharedBooks {
@@ -98,6 +125,15 @@ public:
         sent(vi_);
         --open_;
     }
+    /** Counts upwards in the peer's memory: item i becomes i + 1, in so many bytes' writes. */
+    void write(unsigned i, RemoteSpan to)
+    {
+        const Span item = memory_.bytes(sizeof(VIP_UINT64));
+        const VIP_UINT64 value = i + 1;
+        std::memcpy(item.data, &value, sizeof value);
+        post_send(vi_, memory_.rdma(VIP_CONTROL_OP_RDMAWRITE, to + i * sizeof value, item));
+    }
+    const Nic &nic() const { return nic_; }
 
 private:
     const Nic nic_;
@@ -107,14 +143,29 @@ private:
     unsigned posted_ = 0, open_ = 0;
 };
 
-/** Posts bursts and takes note of each send that is complete, until it has been told so often enough to be killed. */
-void send_bursts(const std::string &to, unsigned size, unsigned enough, Books &books)
+/** Posts bursts and takes note of each send that is complete, until it has been told so often enough to end. */
+void send_bursts(const std::string &to, unsigned size, unsigned enough, Ending ending, Books &books)
 {
     for (Sender sender(to, size);;) {
         sender.post();
         sender.sent_one();
         if (++books.told == enough) {
-            raise(SIGKILL);
+            end_so(ending, sender.nic());
+        }
+    }
+}
+
+/** The same with RDMA Writes. */
+void write_bursts(const std::string &to, unsigned enough, Ending ending, Books &books)
+{
+    Sender sender(to, kBytes);
+    for (unsigned posted = 0;;) {
+        for (; posted < books.told + kBurst; ++posted) {
+            sender.write(posted, books.remote);
+        }
+        sender.sent_one();
+        if (++books.told == enough) {
+            end_so(ending, sender.nic());
         }
     }
 }
@@ -212,21 +263,72 @@ TEST_CASE("a burst arrives while the library's thread is in a handler", "[VipPos
     }
 }
 
+namespace {
+
+void lose_nothing(Ending ending, unsigned size, unsigned enough)
+{
+    const SharedBooks books;
+    const std::string name = unique_discriminator();
+    Forked child([&](const ParentLine &line) {
+        line.await();
+        send_bursts(name, size, enough, ending, *books.operator->());
+    });
+    Receiver receiver(enough + 2 * kBurst, size);
+    receiver.connect(child, name);
+    expect_end(child, ending);
+    EXPECT(receiver.came() >= books->told);
+}
+
+void find_all_written(Ending ending, unsigned enough)
+{
+    const SharedBooks books;
+    const std::string name = unique_discriminator();
+    Forked child([&](const ParentLine &line) {
+        line.await();
+        write_bursts(name, enough, ending, *books.operator->());
+    });
+    Receiver receiver(1, kBytes);
+    Memory window(receiver.nic, 16384, rdma_memory());
+    const Span items = window.bytes((enough + 2 * kBurst) * sizeof(VIP_UINT64));
+    books->remote = items.remote();
+    receiver.connect(child, name);
+    expect_end(child, ending);
+    receiver.came();
+    for (unsigned i = 0; i < books->told; ++i) {
+        VIP_UINT64 value = 0;
+        std::memcpy(&value, items.data + i * sizeof value, sizeof value);
+        EXPECT_EQ(i + 1, value);
+    }
+}
+
+} // namespace
+
 TEST_CASE("a program that is killed in a burst loses nothing that it was told is complete",
           "[VipSendDone][posix][private][fork]")
 {
     for (const unsigned size : {kBytes, 4096u}) {
         for (const unsigned enough : {1u, 2u, kBurst - 1, kBurst, kBurst + 1, 8 * kBurst + 3}) {
-            const SharedBooks books;
-            const std::string name = unique_discriminator();
-            Forked child([&](const ParentLine &line) {
-                line.await();
-                send_bursts(name, size, enough, *books.operator->());
-            });
-            Receiver receiver(enough + 2 * kBurst, size);
-            receiver.connect(child, name);
-            child.finish_with_signal(SIGKILL);
-            EXPECT(receiver.came() >= books->told);
+            lose_nothing(Ending::Killed, size, enough);
+        }
+    }
+}
+
+TEST_CASE("a program that ends in a burst by itself loses nothing that it was told is complete",
+          "[VipSendDone][posix][private][fork]")
+{
+    for (const Ending ending : {Ending::Exits, Ending::ClosesNic}) {
+        for (const unsigned enough : {1u, kBurst, 2 * kBurst + 3}) {
+            lose_nothing(ending, 4096, enough);
+        }
+    }
+}
+
+TEST_CASE("RDMA Writes that are complete are in the peer's memory, however the writer ends",
+          "[VipSendDone][posix][private][fork]")
+{
+    for (const Ending ending : {Ending::Killed, Ending::Exits, Ending::ClosesNic}) {
+        for (const unsigned enough : {1u, kBurst, 2 * kBurst + 3}) {
+            find_all_written(ending, enough);
         }
     }
 }

@@ -96,6 +96,8 @@ void efe_function_reset(struct efe *efe, uint64_t now, uint16_t fn)
         struct efe_flow *flow = efe_flow(s, i);
         if (flow->state == EFE_FLOW_OPEN && flow->local_fn == fn) {
             efe_life_end(efe, now, flow, EFE_DEAD_LOCAL);
+        } else if (flow->state == EFE_FLOW_LEFT && flow->local_fn == fn) {
+            efe_life_finish(efe, flow, EFE_DEAD_LOCAL);
         }
     }
     efe_room_tell(efe);
@@ -228,18 +230,36 @@ void efe_cancel(struct efe *efe, uint32_t index)
     }
 }
 
-void efe_resume(struct efe *efe, uint64_t now, uint32_t index)
+static void resume_open(struct efe *efe, uint64_t now, struct efe_flow *flow)
 {
-    struct efe_flow *flow = flow_at(efe, index);
-    if (flow == NULL || !flow->refused) {
-        return;
-    }
     efe_receive_deliver(efe, flow);
     if (!flow->refused) {
         efe_send_ack(efe, now, flow); /* the window is open again */
     }
     efe_send_refresh(efe_state(efe), flow);
     efe_room_tell(efe);
+}
+
+static void resume_left(struct efe *efe, struct efe_flow *flow)
+{
+    efe_receive_deliver(efe, flow);
+    if (!flow->refused) {
+        efe_life_finish(efe, flow, (enum efe_death)flow->death);
+    }
+}
+
+void efe_resume(struct efe *efe, uint64_t now, uint32_t index)
+{
+    struct efe_state *s = efe_state(efe);
+    struct efe_flow *flow = index < s->config.flows ? efe_flow(s, index) : NULL;
+    if (flow == NULL || !flow->refused) {
+        return;
+    }
+    if (flow->state == EFE_FLOW_OPEN) {
+        resume_open(efe, now, flow);
+    } else if (flow->state == EFE_FLOW_LEFT) {
+        resume_left(efe, flow);
+    }
 }
 
 /* --- Wire and clock -------------------------------------------------------------------------- */
@@ -277,7 +297,7 @@ void efe_unblock(struct efe *efe, uint64_t now)
 static void advance_flow(struct efe *efe, uint64_t now, struct efe_flow *flow)
 {
     struct efe_state *s = efe_state(efe);
-    if (flow->state == EFE_FLOW_ENDED) {
+    if (flow->state != EFE_FLOW_OPEN) {
         efe_life_repeat(efe, now, flow);
         return;
     }

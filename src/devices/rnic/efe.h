@@ -50,7 +50,8 @@ struct efe_host {
     void (*acknowledged)(void *context, uint32_t flow, uint64_t tag);
     /* efe_reserve() has failed for this flow and would not now. Once per failure; another flow may be faster. */
     void (*room)(void *context, uint32_t flow);
-    /* The flow is over: its frames are gone, acknowledged or not. Its number may mean another flow after this call. */
+    /* The flow is over: its frames are gone, acknowledged or not. Its number may mean another flow after this call. What was received from
+     * a peer that has ended, and acknowledged, is delivered before, if the flow has users; no frame can be sent meanwhile. */
     void (*dead)(void *context, uint32_t flow, enum efe_death why);
 };
 

@@ -2,6 +2,10 @@
 /*
  * A reset can be lost like any frame, and a peer that only receives would not find out. So an ended flow stays in its place for a
  * while, found by no frame, and its reset is repeated; such places are the first to be used for new flows.
+ *
+ * What was acknowledged is delivered, whatever becomes of its sender, who was told that it arrived. So a flow that loses its peer while
+ * the layer above refuses its frames is left over: it ends when the layer above has taken what it keeps. Without users above there is
+ * nobody who waits for that.
  */
 #include "devices/rnic/efe_life.h"
 
@@ -63,8 +67,10 @@ struct efe_flow *efe_life_begin(struct efe *efe, uint64_t now, uint16_t local_fn
     return flow;
 }
 
-/* All buffers of the flow are free. */
-static void life_empty(struct efe_state *s, struct efe_flow *flow)
+/* --- The end --------------------------------------------------------------------------------- */
+
+/* The buffers of what was to be sent are free. */
+static void life_empty_outgoing(struct efe_state *s, struct efe_flow *flow)
 {
     for (; flow->first != flow->end; flow->first++) {
         uint32_t slot = *efe_outgoing(flow, flow->first);
@@ -75,33 +81,62 @@ static void life_empty(struct efe_state *s, struct efe_flow *flow)
         efe_room_give(s, flow->reserved);
         flow->reserved = EFE_NONE;
     }
-    for (uint32_t i = 0; i < EFE_WINDOW_MOST; i++) {
-        if (flow->incoming[i] != EFE_NONE) {
-            efe_room_give(s, flow->incoming[i]);
-            flow->incoming[i] = EFE_NONE;
+}
+
+/* The buffers of what was received are free, from this number on. */
+static void life_empty_incoming(struct efe_state *s, struct efe_flow *flow, uint32_t from)
+{
+    for (uint32_t number = from; number - flow->undelivered < EFE_WINDOW_MOST; number++) {
+        uint32_t *slot = efe_incoming(flow, number);
+        if (*slot != EFE_NONE) {
+            efe_room_give(s, *slot);
+            *slot = EFE_NONE;
+            flow->kept--;
         }
     }
 }
 
-void efe_life_end(struct efe *efe, uint64_t now, struct efe_flow *flow, enum efe_death why)
+/* No frame finds the flow any more, it has nothing to send, and it keeps nothing but what it has acknowledged. */
+static void life_cut(struct efe_state *s, uint64_t now, struct efe_flow *flow)
 {
-    struct efe_state *s = efe_state(efe);
-    life_empty(s, flow);
+    life_empty_outgoing(s, flow);
+    life_empty_incoming(s, flow, flow->expected);
     efe_send_forget(s, flow);
     efe_room_forget(s, flow);
     efe_send_again(s, now, flow); /* others of its path may have waited for what it had in flight */
     efe_table_remove(s, flow);
     flow->state = EFE_FLOW_ENDED;
-    flow->users = flow->backoff = 0;
+    flow->backoff = 0;
     flow->ack_at = flow->tail_at = flow->timeout_at = EFE_NEVER;
     efe_timer_set(s, efe_index(s, flow), EFE_NEVER);
+}
+
+void efe_life_finish(struct efe *efe, struct efe_flow *flow, enum efe_death why)
+{
+    struct efe_state *s = efe_state(efe);
+    life_empty_incoming(s, flow, flow->undelivered);
+    flow->state = EFE_FLOW_ENDED;
+    flow->users = 0;
     efe->host->dead(efe->context, efe_index(s, flow), why);
-    if (why == EFE_DEAD_RESET) {
+    if (efe_timer_due(s, efe_index(s, flow)) == EFE_NEVER) {
         efe_table_free(s, flow);
-        return;
+    } else {
+        efe_table_set_useless(s, flow);
     }
-    efe_table_set_useless(s, flow);
-    efe_life_repeat(efe, now, flow);
+}
+
+void efe_life_end(struct efe *efe, uint64_t now, struct efe_flow *flow, enum efe_death why)
+{
+    life_cut(efe_state(efe), now, flow);
+    if (why != EFE_DEAD_RESET) {
+        efe_life_repeat(efe, now, flow);
+    }
+    if (why != EFE_DEAD_LOCAL && flow->users > 0 && flow->kept > 0) {
+        flow->state = EFE_FLOW_LEFT;
+        flow->death = (uint8_t)why;
+    } else {
+        efe_life_finish(efe, flow, why);
+    }
 }
 
 void efe_life_repeat(struct efe *efe, uint64_t now, struct efe_flow *flow)
@@ -113,6 +148,8 @@ void efe_life_repeat(struct efe *efe, uint64_t now, struct efe_flow *flow)
         return;
     }
     efe_timer_set(s, efe_index(s, flow), EFE_NEVER);
-    efe_table_set_idle(s, flow, false);
-    efe_table_free(s, flow);
+    if (flow->state == EFE_FLOW_ENDED) {
+        efe_table_set_idle(s, flow, false);
+        efe_table_free(s, flow);
+    }
 }

@@ -38,12 +38,14 @@ struct efe_slot {
 enum efe_flow_state {
     EFE_FLOW_FREE,
     EFE_FLOW_OPEN,
+    EFE_FLOW_LEFT, /* its peer is gone; no frame belongs to it but those that it keeps, which are still delivered */
     EFE_FLOW_ENDED /* no frame belongs to it; its reset is repeated, until the place is needed */
 };
 
 /* Numbers of frames are compared by the sign of their difference. */
 struct efe_flow {
     uint8_t state; /* enum efe_flow_state */
+    uint8_t death; /* enum efe_death: of a flow that is left over */
     uint8_t remote_mac[6];
     uint16_t local_fn, remote_fn;
     uint32_t path;
