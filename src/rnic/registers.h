@@ -242,6 +242,14 @@ enum {
     RNIC_CMD_CONTROL_PEER_FUNCTION = 38 /* u16; The function, or FUNCTION_ADAPTER: REQUEST and CANCEL only. */
 };
 
+/* CLAIM, 64 bytes: Asks for a REQUEST that came: the first function to do so has it. */
+enum {
+    RNIC_CMD_CLAIM_PEER_MAC = 32, /* 6 bytes; The card that it came from. */
+    RNIC_CMD_CLAIM_PEER_FUNCTION = 38, /* u16; The function. */
+    RNIC_CMD_CLAIM_PEER_QP = 40, /* u32; SOURCE_QP of the request. */
+    RNIC_CMD_CLAIM_SERIAL = 44 /* u32; SERIAL of the request. */
+};
+
 /* SEGMENT, 16 bytes: A piece of local memory. */
 enum {
     RNIC_SEG_ADDRESS = 0, /* u64; Its address, by the numbers of VIRTUAL. */
@@ -360,9 +368,10 @@ enum {
     RNIC_COMMAND_REGISTER = 9, /* A steering tag. */
     RNIC_COMMAND_CHANGE_MR = 10, /* Other rights. */
     RNIC_COMMAND_INVALIDATE = 11, /* The tag OBJECT ends. The answer comes when all DMA that was begun under it is over. */
-    RNIC_COMMAND_LISTEN = 12, /* Other functions of the card may listen for the same discriminator. */
+    RNIC_COMMAND_LISTEN = 12, /* Other functions of the card may listen for the same discriminator: then CLAIM decides who has a REQUEST. */
     RNIC_COMMAND_UNLISTEN = 13, /* The requests for it that are queued are answered REFUSED. */
-    RNIC_COMMAND_SEND_CONTROL = 14 /* A control message. */
+    RNIC_COMMAND_SEND_CONTROL = 14, /* A control message. */
+    RNIC_COMMAND_CLAIM = 15 /* IN_USE: another function has that REQUEST. */
 };
 
 /* Reliability of a queue pair. */
@@ -434,7 +443,7 @@ enum {
     RNIC_STATUS_WRONG_STATE = 18, /* Not in this state. */
     RNIC_STATUS_BUSY = 19, /* The object is in use, or the peer takes no frames now. */
     RNIC_STATUS_NO_ROOM = 20, /* The card's table is full. */
-    RNIC_STATUS_IN_USE = 21, /* Reserved. */
+    RNIC_STATUS_IN_USE = 21, /* Another function has it. */
     RNIC_STATUS_DMA = 22 /* The command's own DMA failed. */
 };
 

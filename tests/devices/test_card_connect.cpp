@@ -143,6 +143,91 @@ TEST_CASE("a request, and its end, go to all functions that listen", "[card]")
     CHECK(object_at(two.a) == 4);
 }
 
+namespace {
+
+/** Takes a request for the function. */
+unsigned claim(Driver &driver, const Driver &from, std::uint32_t qp = 0x1234,
+               std::uint32_t serial = 0x9ABCDEF0, unsigned last_of_mac = 0)
+{
+    Bytes entry = driver.command(RNIC_COMMAND_CLAIM);
+    const Modify peer = towards(const_cast<Driver &>(from), qp);
+    std::memcpy(&entry[RNIC_CMD_CLAIM_PEER_MAC], peer.mac.data(), 6);
+    entry[RNIC_CMD_CLAIM_PEER_MAC + 5] =
+        static_cast<std::uint8_t>(entry[RNIC_CMD_CLAIM_PEER_MAC + 5] + last_of_mac);
+    rnic_put16(&entry[RNIC_CMD_CLAIM_PEER_FUNCTION], static_cast<std::uint16_t>(from.fn), driver.big);
+    rnic_put32(&entry[RNIC_CMD_CLAIM_PEER_QP], qp, driver.big);
+    rnic_put32(&entry[RNIC_CMD_CLAIM_SERIAL], serial, driver.big);
+    return driver.execute(entry).status;
+}
+
+} // namespace
+
+TEST_CASE("a request that a function has claimed is no other's, until that function ends", "[card]")
+{
+    Setup setup;
+    setup.big_b = GENERATE(false, true);
+    Two two(setup);
+    Driver &a = two.a, &b = two.b;
+    Driver requester(two.host, 2);
+    requester.enable();
+    REQUIRE(a.listen("d", 1).status == 0);
+    REQUIRE(b.listen("d", 2).status == 0);
+    const auto heard = [](Driver &driver) { return Two::event_of(driver).kind == RNIC_EVENT_CONTROL; };
+    const auto ask = [&](unsigned kind) {
+        REQUIRE(requester.send_control(message(kind, "d"), Mac(a).bytes, RNIC_FUNCTION_ADAPTER).status == 0);
+        two.host.run_for(1000000);
+    };
+    ask(RNIC_CONTROL_REQUEST);
+    CHECK(heard(a));
+    CHECK(heard(b));
+    CHECK(claim(b, requester) == RNIC_STATUS_OK);
+    CHECK(claim(a, requester) == RNIC_STATUS_IN_USE);
+    CHECK(claim(b, requester) == RNIC_STATUS_OK); // it has it already
+    ask(RNIC_CONTROL_REQUEST);
+    CHECK_FALSE(heard(a));
+    CHECK(heard(b));
+    ask(RNIC_CONTROL_CANCEL);
+    CHECK(heard(a));
+    CHECK(heard(b));
+
+    SECTION("other requests are others'")
+    {
+        CHECK(claim(a, requester, 0x1235) == RNIC_STATUS_OK);
+        CHECK(claim(a, requester, 0x1234, 0x9ABCDEF1) == RNIC_STATUS_OK);
+        CHECK(claim(a, a) == RNIC_STATUS_OK);
+        CHECK(claim(a, requester, 0x1234, 0x9ABCDEF0, 1) == RNIC_STATUS_OK);
+        CHECK(claim(a, requester) == RNIC_STATUS_IN_USE);
+    }
+    SECTION("a function that listens no more has it still")
+    {
+        REQUIRE(b.listen("d", 2, false).status == 0);
+        ask(RNIC_CONTROL_REQUEST);
+        CHECK_FALSE(heard(a));
+        CHECK_FALSE(heard(requester)); // nobody says that there is no listener
+    }
+    SECTION("its reset gives it to others")
+    {
+        two.host.set_reg(b.fn, RNIC_REG_CTRL, RNIC_CTRL_RESET);
+        two.host.run_for(1000000);
+        while (Two::event_of(a).kind != 0) { // of the connection with it
+        }
+        ask(RNIC_CONTROL_REQUEST);
+        CHECK(heard(a));
+        CHECK(claim(a, requester) == RNIC_STATUS_OK);
+    }
+    SECTION("the card remembers the last 1,024")
+    {
+        for (std::uint32_t i = 0; i < 1023; ++i) {
+            REQUIRE(claim(b, requester, 1, i) == RNIC_STATUS_OK);
+        }
+        CHECK(claim(a, requester) == RNIC_STATUS_IN_USE);
+        CHECK(claim(b, requester, 1, 1023) == RNIC_STATUS_OK);
+        CHECK(claim(a, requester) == RNIC_STATUS_OK);
+        CHECK(claim(a, requester, 1, 0) == RNIC_STATUS_OK); // the next that was forgotten
+        CHECK(claim(a, requester, 1, 2) == RNIC_STATUS_IN_USE);
+    }
+}
+
 TEST_CASE("many listeners, and those that share a place in the table", "[card]")
 {
     Host host;

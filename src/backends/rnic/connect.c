@@ -299,12 +299,14 @@ static bool has_acceptance(const struct rnic_connect_op *op, const struct vipl_r
 bool vipl_rnic_connect_revoke(struct rnic_device *device, const struct vipl_rnic_peer *from,
                               const struct cm_message *message)
 {
-    const struct rnic_vi *rv = rnic_vi_at(device, message->destination_qp);
+    struct rnic_vi *rv = rnic_vi_at(device, message->destination_qp);
     bool mine = rv != NULL && has_acceptance(rv->op, from, message);
     if (mine) {
         rv->op->accepted = false;
         on_pending(rv->op, from);
-        rv->op->at = 0; /* it is asked for again */
+        rv->op->at =
+            0; /* it is asked for again, of all who listen: the sender has claimed the request that it gives up */
+        rv->serial = rv->op->serial = ++device->last_serial;
         set_timed(device);
     }
     return mine;

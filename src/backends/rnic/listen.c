@@ -2,7 +2,7 @@
 /*
  * Listeners, and requests that wait for a program. The function listens for a discriminator once; which NIC handles of this process
  * take requests for it is core's to know (vipl_up_listens()). A request is offered to all of them, and the first to take it has it here.
- * Other processes may have it too: then the requester takes the first acceptance, and the others find that it has gone.
+ * Other processes may have it too: the card says which of them has it, when one of their programs is about to get it (CLAIM).
  */
 #include "backends/rnic/listen.h"
 
@@ -344,21 +344,34 @@ void vipl_rnic_conns_look(struct vipl_be_nic *be)
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }
 
+/* The program has this one; the request is not offered elsewhere in this process. */
+static void keep_only(struct rnic_offer *offer)
+{
+    struct vipl_list *offers = &offer->incoming->offers;
+    offer->incoming->taken = offer;
+    for (struct vipl_list *l = offers->next, *next = l->next; l != offers; l = next, next = l->next) {
+        struct rnic_offer *other = VIPL_CONTAINER(l, struct rnic_offer, link);
+        if (other != offer) {
+            end_offer(other, true);
+        }
+    }
+}
+
+/* A request that another process has is over here. If it comes again, that process has ended without an answer. */
 bool vipl_rnic_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
 {
-    (void)be;
+    struct rnic_device *device = rnic_nic_of(be)->device;
     vipl_mutex_lock(&vipl_rnic_registry.lock);
+    vipl_rnic_conn_events(device); /* the requester may have gone */
     struct rnic_offer *offer = rnic_conn_of(conn)->offer;
-    bool taken = offer != NULL && offer->incoming->taken == NULL;
+    bool taken = offer != NULL &&
+                 vipl_rnic_claim(device->rnic, &offer->incoming->peer, offer->incoming->request.serial) == 0;
     if (taken) {
-        struct vipl_list *offers = &offer->incoming->offers;
-        offer->incoming->taken = offer;
-        for (struct vipl_list *l = offers->next, *next = l->next; l != offers; l = next, next = l->next) {
-            struct rnic_offer *other = VIPL_CONTAINER(l, struct rnic_offer, link);
-            if (other != offer) {
-                end_offer(other, true);
-            }
-        }
+        keep_only(offer);
+    } else if (offer != NULL) {
+        struct rnic_incoming *incoming = offer->incoming;
+        end_offer(offer, false);
+        end_incoming(incoming);
     }
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
     return taken;

@@ -293,5 +293,7 @@ int vipl_rnic_send_control(struct vipl_rnic *rnic, const uint8_t mac[6], uint16_
 /* Requests for the discriminator come as events with `object`. ENOSPC: the card's table of listeners is full. */
 int vipl_rnic_listen_for(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
 int vipl_rnic_listen_end(struct vipl_rnic *rnic, uint32_t object, const void *discriminator, size_t bytes);
+/* The request that this queue pair has sent with this serial number is this function's from now on. EADDRINUSE: another one has it. */
+int vipl_rnic_claim(struct vipl_rnic *rnic, const struct vipl_rnic_peer *peer, uint32_t serial);
 
 #endif

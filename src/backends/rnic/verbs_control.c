@@ -46,3 +46,14 @@ int vipl_rnic_listen_end(struct vipl_rnic *rnic, uint32_t object, const void *di
 {
     return change_listen(rnic, RNIC_COMMAND_UNLISTEN, object, discriminator, bytes);
 }
+
+int vipl_rnic_claim(struct vipl_rnic *rnic, const struct vipl_rnic_peer *peer, uint32_t serial)
+{
+    struct rnic_command command;
+    vipl_rnic_command_init(&command, rnic, RNIC_COMMAND_CLAIM, 0);
+    memcpy(command.entry + RNIC_CMD_CLAIM_PEER_MAC, peer->mac, sizeof(peer->mac));
+    rnic_put16(command.entry + RNIC_CMD_CLAIM_PEER_FUNCTION, peer->function, rnic->big);
+    rnic_put32(command.entry + RNIC_CMD_CLAIM_PEER_QP, peer->qp, rnic->big);
+    rnic_put32(command.entry + RNIC_CMD_CLAIM_SERIAL, serial, rnic->big);
+    return vipl_rnic_execute(rnic, &command, NULL);
+}

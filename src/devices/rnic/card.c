@@ -58,6 +58,7 @@ static uint64_t lay_out(struct rnic_state *state)
     state->pbl_rows = part(&end, config->pbl_entries, sizeof(uint64_t));
     state->pbl_marks = part(&end, config->pbl_entries, sizeof(uint8_t));
     state->listen_rows = part(&end, RNIC_LISTENS, sizeof(struct rnic_listen));
+    state->claim_rows = part(&end, RNIC_CLAIMS, sizeof(struct rnic_claim));
     state->request_rows = part(&end, config->functions, RNIC_REQUESTS * sizeof(struct rnic_request));
     state->request_links = part(&end, config->functions, RNIC_REQUESTS * sizeof(uint32_t));
     state->flow_rows = part(&end, config->flows, sizeof(struct rnic_flow));

@@ -2,6 +2,7 @@
 /* The command ring: each entry is copied, executed by the file that its object belongs to, and answered at the same index. */
 #include "devices/rnic/commands.h"
 
+#include "devices/rnic/claim.h"
 #include "devices/rnic/command.h"
 #include "devices/rnic/cq.h"
 #include "devices/rnic/dma.h"
@@ -36,6 +37,7 @@ static uint16_t (*const functions[])(struct rnic_card *card, struct rnic_command
     [RNIC_COMMAND_LISTEN] = rnic_listen_begin,
     [RNIC_COMMAND_UNLISTEN] = rnic_listen_end,
     [RNIC_COMMAND_SEND_CONTROL] = rnic_message_send,
+    [RNIC_COMMAND_CLAIM] = rnic_claim_take,
 };
 enum { FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
 

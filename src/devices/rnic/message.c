@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "devices/rnic/claim.h"
 #include "devices/rnic/dma.h"
 #include "devices/rnic/error.h"
 #include "devices/rnic/event.h"
@@ -113,7 +114,18 @@ static bool answer_refused(struct rnic_card *card, uint32_t flow, const uint8_t 
     return true;
 }
 
-/* A message to this adapter: for all who listen, as far as their rings have room. */
+/* Whether a function has claimed the request. */
+static bool is_claimed(const struct rnic_card *card, const struct efe_header *header, const uint8_t *request,
+                       unsigned *fn)
+{
+    const struct rnic_claim_key key = {.peer_mac = header->from_mac,
+                                       .peer_fn = header->from_fn,
+                                       .peer_qp = vipl_get32(request + RNIC_CTL_SOURCE_QP),
+                                       .serial = vipl_get32(request + RNIC_CTL_SERIAL)};
+    return rnic_claim_find(card, &key, fn);
+}
+
+/* A message to this adapter: for all who listen, as far as their rings have room; a request that a function has claimed, for it alone. */
 static bool take_for_listener(struct rnic_card *card, uint32_t flow, const struct efe_header *header,
                               const uint8_t *payload)
 {
@@ -121,20 +133,22 @@ static bool take_for_listener(struct rnic_card *card, uint32_t flow, const struc
         return true; /* no driver sends that: the card would not let it */
     }
     bool request = payload[RNIC_CTL_KIND] == RNIC_CONTROL_REQUEST;
-    bool found = false;
+    unsigned owner = 0;
+    bool claimed = request && is_claimed(card, header, payload, &owner);
+    bool found = claimed;
     bool taken = false;
     const uint8_t *text = payload + HEADER;
     uint32_t length = vipl_get16(payload + RNIC_CTL_DISCRIMINATOR_LENGTH);
     const struct rnic_listen *listen = rnic_listen_find(card, text, length, NULL);
     for (; listen != NULL; listen = rnic_listen_find(card, text, length, listen)) {
-        bool works = rnic_works(card, listen->fn);
+        bool works = rnic_works(card, listen->fn) && (!claimed || listen->fn == owner);
         found = found || works;
         taken = (works && hand_over(card, listen->fn, listen->object, header, payload)) || taken;
     }
     if (!found) {
         return !request || answer_refused(card, flow, payload, RNIC_REFUSED_NO_LISTENER);
     }
-    return taken || (request && answer_refused(card, flow, payload, RNIC_REFUSED_BUSY));
+    return taken || claimed || (request && answer_refused(card, flow, payload, RNIC_REFUSED_BUSY));
 }
 
 bool rnic_message_take(struct rnic_card *card, uint32_t flow, const struct efe_header *header,

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "devices/rnic/claim.h"
 #include "devices/rnic/config.h"
 #include "devices/rnic/cq.h"
 #include "devices/rnic/dma.h"
@@ -59,6 +60,7 @@ static void free_objects(struct rnic_card *card, unsigned fn)
         rnic_mr_free(card, fn, mr);
     }
     rnic_listen_forget(card, fn);
+    rnic_claim_forget(card, fn);
 }
 
 /* What a reset leaves of the function's row: configuration space, the MSI-X table, and its place in the scheduler's list. */

@@ -22,6 +22,7 @@ enum {
     RNIC_TRANSFER_MOST = 0x40000000,
     RNIC_READ_SLOTS = 8,  /* RDMA Reads of a queue pair at once, each way */
     RNIC_LISTENS = 4096,  /* of all functions together */
+    RNIC_CLAIMS = 1024,   /* of requests, likewise; the oldest is forgotten */
     RNIC_REQUESTS = 1024, /* entries of send queues under way, for each function */
     RNIC_REQUESTS_OF_QP = 128,
     RNIC_TERMINATE_BYTES = 56,
@@ -249,6 +250,16 @@ struct rnic_listen {
     uint8_t text[RNIC_MOST_DISCRIMINATOR];
 };
 
+/* A request that a function has claimed. */
+struct rnic_claim {
+    uint8_t peer_mac[6];
+    uint16_t peer_fn;
+    uint32_t peer_qp;
+    uint32_t serial;
+    uint16_t fn; /* plus 1; 0: the row is free */
+    uint16_t reserved;
+};
+
 /* A flow of EFE, as the scheduler sees it; by EFE's number. */
 struct rnic_flow {
     struct rnic_list users;
@@ -380,8 +391,8 @@ struct rnic_state {
     uint16_t last_fn;
     uint32_t cut; /* functions whose flows are to be ended, because they are catastrophic */
     uint32_t wire_mbits;
-    uint32_t last_sender; /* the function whose frame EFE has sent last */
-    uint32_t reserved;
+    uint32_t last_sender;                     /* the function whose frame EFE has sent last */
+    uint32_t next_claim;                      /* the row of the next claim, which is the oldest */
     uint64_t resent;                          /* frames that EFE had sent again when it was asked last */
     uint32_t listen_bucket[RNIC_LISTENS / 4]; /* first of a hash, plus 1 */
     /* offsets of the tables in the area */
@@ -393,6 +404,7 @@ struct rnic_state {
     uint64_t pbl_rows;  /* uint64_t each: a page's address, or of a free block its links */
     uint64_t pbl_marks; /* uint8_t each: the first entry of a free block has its order plus 1 */
     uint64_t listen_rows;
+    uint64_t claim_rows;    /* RNIC_CLAIMS */
     uint64_t request_rows;  /* RNIC_REQUESTS for each function */
     uint64_t request_links; /* uint32_t, as many */
     uint64_t flow_rows;
@@ -435,6 +447,10 @@ static inline struct rnic_mr *rnic_mr(const struct rnic_card *card, uint32_t ind
 static inline struct rnic_listen *rnic_listen(const struct rnic_card *card, uint32_t index)
 {
     return (struct rnic_listen *)rnic_at(card, rnic_state(card)->listen_rows) + index;
+}
+static inline struct rnic_claim *rnic_claim(const struct rnic_card *card, uint32_t index)
+{
+    return (struct rnic_claim *)rnic_at(card, rnic_state(card)->claim_rows) + index;
 }
 static inline struct rnic_request *rnic_request(const struct rnic_card *card, unsigned fn, uint32_t index)
 {

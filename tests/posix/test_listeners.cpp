@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+//
+// POSIX, several processes that wait for requests for one name: a request is one program's, and each of them gets its own. One that a
+// program leaves unanswered is another's.
+#include <csignal>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "conformance/connect_roles.hpp"
+#include "stopped.hpp"
+#include "support/tasks.hpp"
+
+using namespace vipl_conformance;
+
+namespace {
+
+/** A process that waits for one request and accepts it, perhaps after a pause without end. */
+class Waiter {
+public:
+    explicit Waiter(const std::string &name, bool accepts = true)
+        : child_([=] {
+              const Nic nic;
+              const Vi vi(nic);
+              ready_.open();
+              const Incoming incoming = wait_for_request(nic, nic.address(name));
+              took_.open();
+              if (!accepts) {
+                  for (;;) {
+                      pause();
+                  }
+              }
+              REQUIRE_VIP(VipConnectAccept(incoming.connection, vi));
+              end_.pass(); // the connection is to be there for as long as the case
+          })
+    {
+        ready_.pass();
+        await_rest(std::to_string(child_.pid()));
+    }
+
+    pid_t pid() const { return child_.pid(); }
+    void await_request() const { took_.pass(); }
+    void kill() { child_.kill(); }
+    void finish()
+    {
+        end_.open();
+        child_.finish();
+    }
+
+private:
+    Gate ready_, took_, end_; // before the child, which has them too
+    Fork child_;
+};
+
+/** A process's requests, each from a VI of its own. */
+struct Asker {
+    VIP_RETURN ask(const std::string &name)
+    {
+        vis.push_back(std::make_unique<Vi>(nic));
+        return request(*vis.back(), nic.address(name + "c" + std::to_string(vis.size())), nic.address(name));
+    }
+
+    const Nic nic;
+    std::vector<std::unique_ptr<Vi>> vis;
+};
+
+} // namespace
+
+TEST_CASE("of several processes that wait for one name each gets a request of its own",
+          "[VipConnectWait][posix][private][fork]")
+{
+    for (const unsigned count : {2u, 5u}) {
+        const std::string name = unique_discriminator();
+        std::vector<std::unique_ptr<Waiter>> waiters;
+        while (waiters.size() < count) {
+            waiters.push_back(std::make_unique<Waiter>(name));
+        }
+        Asker asker;
+        for (unsigned i = 0; i < count; ++i) {
+            REQUIRE_VIP(asker.ask(name));
+        }
+        for (const auto &waiter : waiters) {
+            waiter->finish();
+        }
+    }
+}
+
+TEST_CASE("requests that come at the same time are shared out among the processes that wait",
+          "[VipConnectWait][posix][private][fork]")
+{
+    constexpr unsigned kCount = 4;
+    const std::string name = unique_discriminator();
+    std::vector<std::unique_ptr<Waiter>> waiters;
+    while (waiters.size() < kCount) {
+        waiters.push_back(std::make_unique<Waiter>(name));
+    }
+    std::vector<std::unique_ptr<Asker>> askers;
+    std::vector<std::future<VIP_RETURN>> answers;
+    for (unsigned i = 0; i < kCount; ++i) {
+        askers.push_back(std::make_unique<Asker>());
+        answers.push_back(std::async(std::launch::async, [&, i] { return askers[i]->ask(name); }));
+    }
+    for (std::future<VIP_RETURN> &answer : answers) {
+        REQUIRE_VIP(answer.get());
+    }
+    for (const auto &waiter : waiters) {
+        waiter->finish();
+    }
+}
+
+TEST_CASE("a request that a process took and left unanswered when it was killed is another's",
+          "[VipConnectWait][posix][private][fork]")
+{
+    const std::string name = unique_discriminator();
+    Waiter holder(name, false);
+    Asker asker;
+    std::future<VIP_RETURN> answer = std::async(std::launch::async, [&] { return asker.ask(name); });
+    holder.await_request();
+    Waiter waiter(name);
+    holder.kill();
+    REQUIRE_VIP(answer.get());
+    waiter.finish();
+}
+
+TEST_CASE("a request goes past a process that waits for it and is stopped",
+          "[VipConnectWait][posix][private][fork]")
+{
+    if (std::string(device_under_test()).compare(0, 3, "tcp") == 0) {
+        throw NotApplicable("the system accepts for a stopped process: a request over tcp waits for it");
+    }
+    const std::string name = unique_discriminator();
+    Waiter first(name), second(name);
+    Asker asker;
+    {
+        const Stopped stopped(first.pid());
+        REQUIRE_VIP(asker.ask(name));
+        second.await_request();
+    }
+    REQUIRE_VIP(asker.ask(name)); // of the one before the first has heard, and that it is over
+    first.finish();
+    second.finish();
+}
