@@ -54,6 +54,7 @@ static const struct vipl_setting settings[] = {
     TEXT("VIPL_RNIC_HOSTS"),
     TEXT("VIPL_RNIC_IMPAIR"),
     TEXT("VIPL_TRACE"),
+    TEXT("VIPL_TRACE_OPS"),
     WORD("VIPL_LOG", "error reason info debug off"),
     WORD("VIPL_LOOPBACK_PULL", "auto on off"),
     WORD("VIPL_MPA_CRC", "auto on off"),

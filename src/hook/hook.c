@@ -148,7 +148,7 @@ static void hook_close(struct vipl_be_nic *be)
     vipl_check_unlocked("close");
     vipl_check_close(&hook->checks);
     hook->ops->close(hook->be);
-    vipl_trace(&hook->trace, "close", NULL, "ends");
+    vipl_trace(&hook->trace, VIPL_TRACED_CLOSE, NULL, "ends");
     vipl_trace_close(&hook->trace);
     vipl_free(hook);
 }
@@ -164,7 +164,7 @@ static void hook_limits(struct vipl_be_nic *be, struct vipl_limits *out)
     if (vipl_faults_has(&hook->faults, VIPL_FAULT_RDMAREAD)) {
         out->rdma_read_levels = 0;
     }
-    vipl_trace(&hook->trace, "limits", NULL, "levels=%u rdma_read=%u max_transfer=%u",
+    vipl_trace(&hook->trace, VIPL_TRACED_LIMITS, NULL, "levels=%u rdma_read=%u max_transfer=%u",
                (unsigned)out->reliability_levels, (unsigned)out->rdma_read_levels,
                (unsigned)out->max_transfer_size);
 }
@@ -173,7 +173,7 @@ static void hook_address(struct vipl_be_nic *be, struct vipl_address *out)
 {
     struct hook_nic *hook = hook_of(be);
     hook->ops->address(hook->be, out);
-    vipl_trace(&hook->trace, "address", NULL, "host_bytes=%u", (unsigned)out->host_len);
+    vipl_trace(&hook->trace, VIPL_TRACED_ADDRESS, NULL, "host_bytes=%u", (unsigned)out->host_len);
 }
 
 static VIP_RETURN hook_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
@@ -184,7 +184,7 @@ static VIP_RETURN hook_resolve(struct vipl_be_nic *be, const char *name, uint32_
     VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_NAMES)
                         ? VIP_ERROR_NAMESERVICE
                         : hook->ops->resolve(hook->be, name, index, out);
-    vipl_trace(&hook->trace, "resolve", NULL, "name=%s index=%u -> %s", name, (unsigned)index,
+    vipl_trace(&hook->trace, VIPL_TRACED_RESOLVE, NULL, "name=%s index=%u -> %s", name, (unsigned)index,
                vipl_trace_code(rc));
     return rc;
 }
@@ -197,7 +197,7 @@ static VIP_RETURN hook_reverse(struct vipl_be_nic *be, const struct vipl_address
     VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_NAMES)
                         ? VIP_ERROR_NAMESERVICE
                         : hook->ops->reverse(hook->be, host, name, size);
-    vipl_trace(&hook->trace, "reverse", NULL, "host_bytes=%u -> %s", (unsigned)host->host_len,
+    vipl_trace(&hook->trace, VIPL_TRACED_REVERSE, NULL, "host_bytes=%u -> %s", (unsigned)host->host_len,
                vipl_trace_code(rc));
     return rc;
 }
@@ -214,7 +214,7 @@ static VIP_RETURN hook_region_add(struct vipl_be_nic *be, struct vipl_region_par
     if (rc == VIP_SUCCESS) {
         vipl_check_handle(region->handle);
     }
-    vipl_trace(&hook->trace, "region_add", NULL,
+    vipl_trace(&hook->trace, VIPL_TRACED_REGION_ADD, NULL,
                "address=%p bytes=%zu handle=0x%x tag=%u write=%d read=%d -> %s", region->address,
                region->bytes, (unsigned)region->handle, (unsigned)region->tag, (int)region->rdma_write,
                (int)region->rdma_read, vipl_trace_code(rc));
@@ -226,7 +226,7 @@ static VIP_RETURN hook_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE hand
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("region_remove");
     VIP_RETURN rc = hook->ops->region_remove(hook->be, handle);
-    vipl_trace(&hook->trace, "region_remove", NULL, "handle=0x%x -> %s", (unsigned)handle,
+    vipl_trace(&hook->trace, VIPL_TRACED_REGION_REMOVE, NULL, "handle=0x%x -> %s", (unsigned)handle,
                vipl_trace_code(rc));
     return rc;
 }
@@ -236,7 +236,7 @@ static VIP_RETURN hook_regions_end(struct vipl_be_nic *be)
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("regions_end");
     VIP_RETURN rc = hook->ops->regions_end(hook->be);
-    vipl_trace(&hook->trace, "regions_end", NULL, "-> %s", vipl_trace_code(rc));
+    vipl_trace(&hook->trace, VIPL_TRACED_REGIONS_END, NULL, "-> %s", vipl_trace_code(rc));
     return rc;
 }
 
@@ -247,7 +247,7 @@ static VIP_RETURN hook_region_change(struct vipl_be_nic *be, const struct vipl_r
     VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->region_change(hook->be, region);
-    vipl_trace(&hook->trace, "region_change", NULL, "handle=0x%x tag=%u write=%d read=%d -> %s",
+    vipl_trace(&hook->trace, VIPL_TRACED_REGION_CHANGE, NULL, "handle=0x%x tag=%u write=%d read=%d -> %s",
                (unsigned)region->handle, (unsigned)region->tag, (int)region->rdma_write,
                (int)region->rdma_read, vipl_trace_code(rc));
     return rc;
@@ -263,7 +263,7 @@ static VIP_RETURN hook_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
     if (rc == VIP_SUCCESS) {
         vipl_check_created(&hook->checks);
     }
-    vipl_trace(&hook->trace, "vi_create", vi, "-> %s", vipl_trace_code(rc));
+    vipl_trace(&hook->trace, VIPL_TRACED_VI_CREATE, vi, "-> %s", vipl_trace_code(rc));
     return rc;
 }
 
@@ -273,7 +273,7 @@ static void hook_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
     vipl_check_unlocked("vi_destroy");
     vipl_check_destroy(&hook->checks, vi);
     drop_delayed(&hook->delays, vi);
-    vipl_trace(&hook->trace, "vi_destroy", vi, "begins");
+    vipl_trace(&hook->trace, VIPL_TRACED_VI_DESTROY, vi, "begins");
     hook->ops->vi_destroy(hook->be, vi);
 }
 
@@ -300,8 +300,8 @@ static VIP_RETURN hook_listen(struct vipl_be_nic *be, const struct vipl_address 
     if (rc != VIP_SUCCESS) {
         vipl_check_unlistens(&hook->checks);
     }
-    vipl_trace(&hook->trace, "listen", NULL, "discriminator_bytes=%u -> %s", (unsigned)local->disc_len,
-               vipl_trace_code(rc));
+    vipl_trace(&hook->trace, VIPL_TRACED_LISTEN, NULL, "discriminator_bytes=%u -> %s",
+               (unsigned)local->disc_len, vipl_trace_code(rc));
     return rc;
 }
 
@@ -311,7 +311,7 @@ static void hook_unlisten(struct vipl_be_nic *be, const struct vipl_address *loc
     vipl_check_unlocked("unlisten");
     vipl_check_unlistens(&hook->checks);
     hook->ops->unlisten(hook->be, local);
-    vipl_trace(&hook->trace, "unlisten", NULL, "discriminator_bytes=%u", (unsigned)local->disc_len);
+    vipl_trace(&hook->trace, VIPL_TRACED_UNLISTEN, NULL, "discriminator_bytes=%u", (unsigned)local->disc_len);
 }
 
 static void hook_conns_look(struct vipl_be_nic *be)
@@ -335,7 +335,7 @@ static VIP_RETURN hook_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const
         rc = hook->ops->connect(hook->be, vi, local, remote, peer);
         vipl_check_connect_ends(&hook->checks, vi);
     }
-    vipl_trace(&hook->trace, "connect", vi, "discriminator_bytes=%u peer=%d -> %s",
+    vipl_trace(&hook->trace, VIPL_TRACED_CONNECT, vi, "discriminator_bytes=%u peer=%d -> %s",
                (unsigned)remote->disc_len, (int)peer, vipl_trace_code(rc));
     return rc;
 }
@@ -348,7 +348,7 @@ static VIP_RETURN hook_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi
     vipl_check_code("connect_cancel", rc,
                     1u << VIP_SUCCESS | 1u << VIP_TIMEOUT | 1u << VIP_NO_MATCH | 1u << VIP_NOT_REACHABLE |
                         1u << VIP_ERROR_RESOURCE);
-    vipl_trace(&hook->trace, "connect_cancel", vi, "-> %s", vipl_trace_code(rc));
+    vipl_trace(&hook->trace, VIPL_TRACED_CONNECT_CANCEL, vi, "-> %s", vipl_trace_code(rc));
     return rc;
 }
 
@@ -357,7 +357,7 @@ static bool hook_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("conn_taken");
     bool taken = hook->ops->conn_taken(hook->be, conn);
-    vipl_trace(&hook->trace, "conn_taken", NULL, "conn=%p -> %d", (void *)conn, (int)taken);
+    vipl_trace(&hook->trace, VIPL_TRACED_CONN_TAKEN, NULL, "conn=%p -> %d", (void *)conn, (int)taken);
     return taken;
 }
 
@@ -369,7 +369,7 @@ static VIP_RETURN hook_conn_accept(struct vipl_be_nic *be, struct vipl_conn *con
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->conn_accept(hook->be, conn, vi);
     vipl_check_code("conn_accept", rc, 1u << VIP_SUCCESS | 1u << VIP_TIMEOUT | 1u << VIP_ERROR_RESOURCE);
-    vipl_trace(&hook->trace, "conn_accept", vi, "conn=%p -> %s", (void *)conn, vipl_trace_code(rc));
+    vipl_trace(&hook->trace, VIPL_TRACED_CONN_ACCEPT, vi, "conn=%p -> %s", (void *)conn, vipl_trace_code(rc));
     return rc;
 }
 
@@ -377,7 +377,7 @@ static void hook_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, boo
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("conn_reject");
-    vipl_trace(&hook->trace, "conn_reject", NULL, "conn=%p answer=%d", (void *)conn, (int)answer);
+    vipl_trace(&hook->trace, VIPL_TRACED_CONN_REJECT, NULL, "conn=%p answer=%d", (void *)conn, (int)answer);
     hook->ops->conn_reject(hook->be, conn, answer);
 }
 
@@ -385,7 +385,7 @@ static void hook_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_revoke(vi);
-    vipl_trace(&hook->trace, "revoke", vi, "handle=%p", vi->handle);
+    vipl_trace(&hook->trace, VIPL_TRACED_REVOKE, vi, "handle=%p", vi->handle);
     hook->ops->revoke(hook->be, vi);
 }
 
@@ -394,9 +394,9 @@ static void hook_quiesce(struct vipl_be_nic *be, struct vipl_vi *vi)
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("quiesce");
     vipl_check_held("quiesce", vi);
-    vipl_trace(&hook->trace, "quiesce", vi, "begins");
+    vipl_trace(&hook->trace, VIPL_TRACED_QUIESCE, vi, "begins");
     hook->ops->quiesce(hook->be, vi);
-    vipl_trace(&hook->trace, "quiesce", vi, "ends");
+    vipl_trace(&hook->trace, VIPL_TRACED_QUIESCE, vi, "ends");
 }
 
 static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
@@ -404,7 +404,7 @@ static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("disconnect");
     drop_delayed(&hook->delays, vi);
-    vipl_trace(&hook->trace, "disconnect", vi, "begins");
+    vipl_trace(&hook->trace, VIPL_TRACED_DISCONNECT, vi, "begins");
     hook->ops->disconnect(hook->be, vi);
 }
 
@@ -527,9 +527,9 @@ static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *v
     enum vipl_posted posted =
         hook->faults.count == 0 ? hook->ops->post_send(hook->be, vi, send) : send_by_plan(hook, vi, send);
     vipl_check_sent(send, posted);
-    vipl_trace(&hook->trace, "post_send", vi, "handle=%p op=%s sequence=%u bytes=%zu -> %s status=0x%x",
-               vi->handle, op_names[send->op], (unsigned)send->sequence, send->local.bytes,
-               posted_names[posted], (unsigned)send->status);
+    vipl_trace(&hook->trace, VIPL_TRACED_POST_SEND, vi,
+               "handle=%p op=%s sequence=%u bytes=%zu -> %s status=0x%x", vi->handle, op_names[send->op],
+               (unsigned)send->sequence, send->local.bytes, posted_names[posted], (unsigned)send->status);
     return posted;
 }
 
@@ -554,8 +554,9 @@ static enum vipl_posted hook_post_recv(struct vipl_be_nic *be, struct vipl_vi *v
     vipl_check_recv(vi, recv);
     enum vipl_posted posted = hook->ops->post_recv(hook->be, vi, recv);
     vipl_check_recv_posted(posted);
-    vipl_trace(&hook->trace, "post_recv", vi, "handle=%p sequence=%u bytes=%zu invalid=%d -> %s", vi->handle,
-               (unsigned)recv->sequence, recv->local.bytes, (int)recv->invalid, posted_names[posted]);
+    vipl_trace(&hook->trace, VIPL_TRACED_POST_RECV, vi, "handle=%p sequence=%u bytes=%zu invalid=%d -> %s",
+               vi->handle, (unsigned)recv->sequence, recv->local.bytes, (int)recv->invalid,
+               posted_names[posted]);
     return posted;
 }
 
@@ -638,7 +639,7 @@ static void hook_describe(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out)
     vipl_check_unlocked("describe");
     hook->ops->describe(hook->be, out);
     vipl_check_properties(out);
-    vipl_trace(&hook->trace, "describe", NULL, "properties=%u", (unsigned)out->Count);
+    vipl_trace(&hook->trace, VIPL_TRACED_DESCRIBE, NULL, "properties=%u", (unsigned)out->Count);
 }
 
 static struct vipl_quick *hook_quick(struct vipl_be_nic *be)
@@ -668,6 +669,7 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
 {
     char plan[1024];
     char path[512];
+    char only[512];
     bool faulty = vipl_config_text("VIPL_FAULTS", plan, sizeof(plan)) && plan[0] != '\0';
     bool traced = vipl_config_text("VIPL_TRACE", path, sizeof(path)) && path[0] != '\0';
     if (!VIPL_CHECKING && !faulty && !traced) {
@@ -685,15 +687,16 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
     vipl_mutex_init(&hook->delays.lock, VIPL_RANK_BACKEND_TX);
     vipl_checks_init(&hook->checks);
     if (traced) {
-        vipl_trace_open(&hook->trace, path, nic->public_handle);
+        (void)vipl_config_text("VIPL_TRACE_OPS", only, sizeof(only)); /* "" if it is not set */
+        vipl_trace_open(&hook->trace, path, only, nic->public_handle);
     }
     vipl_check_unlocked("open");
     vipl_check_table(backend);
     VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : backend->open(nic, device, &hook->be);
-    vipl_trace(&hook->trace, "open", NULL, "device=%s%s%s -> %s", backend->name, device[0] == '\0' ? "" : ":",
-               device, vipl_trace_code(rc));
+    vipl_trace(&hook->trace, VIPL_TRACED_OPEN, NULL, "device=%s%s%s -> %s", backend->name,
+               device[0] == '\0' ? "" : ":", device, vipl_trace_code(rc));
     if (rc != VIP_SUCCESS) {
         vipl_trace_close(&hook->trace);
         vipl_free(hook);

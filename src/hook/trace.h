@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * VIPL_TRACE: one line for each call from core to a backend, appended to a file ("-": stderr) in one
+ * VIPL_TRACE: one line for each call from core to a backend, or of those that VIPL_TRACE_OPS names, appended to a file ("-": stderr) in one
  * piece, so that threads, NIC handles and processes may share it. docs/faults.md has the format.
  */
 #ifndef VIPL_HOOK_TRACE_H
@@ -12,20 +12,57 @@
 
 #include "vipl/vipl.h"
 
+/* The operations that are traced. */
+enum vipl_traced {
+    VIPL_TRACED_OPEN,
+    VIPL_TRACED_CLOSE,
+    VIPL_TRACED_DESCRIBE,
+    VIPL_TRACED_LIMITS,
+    VIPL_TRACED_ADDRESS,
+    VIPL_TRACED_RESOLVE,
+    VIPL_TRACED_REVERSE,
+    VIPL_TRACED_REGION_ADD,
+    VIPL_TRACED_REGION_REMOVE,
+    VIPL_TRACED_REGION_CHANGE,
+    VIPL_TRACED_REGIONS_END,
+    VIPL_TRACED_VI_CREATE,
+    VIPL_TRACED_VI_DESTROY,
+    VIPL_TRACED_LISTEN,
+    VIPL_TRACED_UNLISTEN,
+    VIPL_TRACED_CONNECT,
+    VIPL_TRACED_CONNECT_CANCEL,
+    VIPL_TRACED_CONN_TAKEN,
+    VIPL_TRACED_CONN_ACCEPT,
+    VIPL_TRACED_CONN_REJECT,
+    VIPL_TRACED_REVOKE,
+    VIPL_TRACED_QUIESCE,
+    VIPL_TRACED_DISCONNECT,
+    VIPL_TRACED_POST_SEND,
+    VIPL_TRACED_POST_RECV,
+    VIPL_TRACED_OPERATIONS
+};
+
+/* Constant between vipl_trace_open() and vipl_trace_close(). */
 struct vipl_trace {
-    FILE *file; /* NULL: no trace */
-    void *nic;  /* the NIC handle */
+    FILE *file;        /* NULL: no trace */
+    uint32_t selected; /* a bit for each operation whose calls are written */
+    void *nic;         /* the NIC handle */
     uint64_t start;
 };
 
-void vipl_trace_open(struct vipl_trace *trace, const char *path, void *nic);
+/* `only`: the names of the operations to be traced, with commas between them; "": all. What is no name is logged and left out. */
+void vipl_trace_open(struct vipl_trace *trace, const char *path, const char *only, void *nic);
 void vipl_trace_close(struct vipl_trace *trace);
 const char *vipl_trace_code(VIP_RETURN rc); /* its name, without VIP_ */
 
-/* A line of operation `op`; does nothing without a trace. */
+static inline bool vipl_trace_has(const struct vipl_trace *trace, enum vipl_traced op)
+{
+    return (trace->selected >> op & 1) != 0;
+}
+/* A line of that operation; does nothing if it is not traced. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 5)))
 #endif
-void vipl_trace(struct vipl_trace *trace, const char *op, const void *vi, const char *format, ...);
+void vipl_trace(struct vipl_trace *trace, enum vipl_traced op, const void *vi, const char *format, ...);
 
 #endif
