@@ -28,8 +28,8 @@ struct vipl_nic {
     struct vipl_list free;  /* in the pool */
     void *handle;           /* guarded by lock; NULL: not live, or closing */
     /* Read by threads that poll, without lock or reference; see quick.h. */
-    void *quick;                  /* atomic: struct vipl_quick; NULL: none */
-    void *public_handle;          /* the same as handle, constant while live: for callbacks */
+    void *quick;         /* atomic: struct vipl_quick; NULL: none, or each poll has to come to the hook */
+    void *public_handle; /* the same as handle, constant while live: for callbacks */
     VIPL_SLEPT_ON uint32_t users; /* atomic: references; closing waits until only its own is left */
     uint32_t closing;             /* atomic; set once under lock */
     uint32_t generation;          /* constant while live: of the process that opened it */

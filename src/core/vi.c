@@ -237,6 +237,7 @@ static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *att
     vi->connect_rc = VIP_INVALID_STATE;
     vi->takes_recvs = vi->nic->ops->post_recv != NULL;
     vi->recvs_given = vi->astray_logged = false;
+    vi->plan = (struct vipl_vi_plan){.number = 0};
     vipl_store_relaxed(&vi->failure, 0);
     vipl_store_ptr(&vi->user_data, NULL);
     set_attributes(vi, attributes, ptag);

@@ -28,6 +28,12 @@
 /* In place of a failure: a thread disconnects the VI, and has released its locks until the device is quiesced. */
 enum { VIPL_VI_LEAVING = 0x7FFFFFFF };
 
+/* The send that comes next to the device, where there is a fault plan: what hook/plan.c remembers of it. */
+struct vipl_vi_plan {
+    uint32_t number; /* its number in the plan; 0: it has none yet */
+    bool delayed;    /* it was delayed, and may still be */
+};
+
 /* From the pool; live while `handle` is set. */
 struct vipl_vi {
     uint64_t area[VIPL_VI_AREA_BYTES / 8]; /* the backend's part; first, see vipl_vi_area() */
@@ -57,6 +63,8 @@ struct vipl_vi {
     uint64_t connections;      /* statistics, see VIPX_WORK_STATISTICS; both locks */
     uint64_t connections_lost; /* both locks */
     uint64_t requests_refused; /* both locks */
+
+    struct vipl_vi_plan plan; /* the hook's; guarded by the send lock */
 
     struct vipl_queue send;
     struct vipl_queue recv;

@@ -11,13 +11,14 @@
 #include "base/lock_rank.h"
 #include "core/vi.h"
 
-static void check(bool kept, const char *op, const char *rule)
+static void breach(const char *op, const char *rule)
 {
-    if (VIPL_CHECKING && !kept) {
-        fprintf(stderr, "vipl: contract of backend.h broken: %s: %s\n", op, rule);
-        abort();
-    }
+    fprintf(stderr, "vipl: contract of backend.h broken: %s: %s\n", op, rule);
+    abort();
 }
+
+/* In other builds `kept` is not computed, since a message has many of them. */
+#define check(kept, op, rule) (VIPL_CHECKING && !(kept) ? breach(op, rule) : (void)0)
 
 void vipl_checks_init(struct vipl_checks *checks)
 {
@@ -82,7 +83,8 @@ void vipl_check_created(struct vipl_checks *checks)
 
 void vipl_check_destroy(struct vipl_checks *checks, const struct vipl_vi *vi)
 {
-    check(vipl_fetch_add(&checks->vis, (uint32_t)-1) > 0, "vi_destroy", "once for each vi_create");
+    uint32_t vis = vipl_fetch_add(&checks->vis, (uint32_t)-1);
+    check(vis > 0, "vi_destroy", "once for each vi_create");
     vipl_mutex_lock(&checks->lock);
     bool busy = connecting_locked(checks, vi) != NULL;
     vipl_mutex_unlock(&checks->lock);

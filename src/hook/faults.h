@@ -55,6 +55,11 @@ struct vipl_send_faults {
     uint32_t events; /* bit n: report VIP_ERROR_CODE n */
 };
 
+static inline bool vipl_faults_strike(const struct vipl_send_faults *faults)
+{
+    return faults->drop || faults->disconnect || (faults->polls | faults->status | faults->events) != 0;
+}
+
 /* Reads a plan. An item that is not valid is logged and left out. */
 void vipl_faults_read(struct vipl_faults *faults, const char *plan);
 bool vipl_faults_has(const struct vipl_faults *faults, enum vipl_fault kind);

@@ -7,29 +7,14 @@
 #include "hook/hook.h"
 
 #include "base/config.h"
-#include "base/lock_rank.h"
+#include "base/often.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
 #include "core/vi.h"
 #include "hook/check.h"
 #include "hook/faults.h"
+#include "hook/plan.h"
 #include "hook/trace.h"
-
-enum { DELAYS = 64 };
-
-struct delay {
-    struct vipl_vi *vi; /* NULL: free */
-    uint32_t sequence;  /* vipl_send.sequence */
-    uint32_t number;    /* the send's number in the fault plan */
-    uint32_t polls;     /* polls that are still to come; 0: the send may go */
-};
-
-struct delays {
-    struct vipl_mutex lock; /* rank BACKEND_TX; guards all below */
-    uint32_t used;          /* entries; also read without the lock: 0 is the usual case */
-    uint32_t waiting;       /* of them with polls left; likewise */
-    struct delay entries[DELAYS];
-};
 
 /* An opened device with the hook around it. */
 struct hook_nic {
@@ -37,8 +22,8 @@ struct hook_nic {
     struct vipl_backend table;      /* constant: what core has as the backend's operations */
     const struct vipl_backend *ops; /* constant: the backend's */
     struct vipl_be_nic *be;         /* constant: the backend's */
-    struct vipl_faults faults;
-    struct delays delays;
+    bool watches_sends;             /* constant: sends are traced, or there is a plan */
+    struct vipl_plan plan;
     struct vipl_trace trace;
     struct vipl_checks checks;
 };
@@ -47,84 +32,6 @@ struct hook_nic {
 static struct hook_nic *hook_of(struct vipl_be_nic *be)
 {
     return (struct hook_nic *)(void *)be;
-}
-
-/* --- sends that are kept back: told VIPL_POSTED_AGAIN until the device has been polled a few times. Core offers such a send
- * again and again; this table tells that from a new one. A VI has one entry at most, for the send at the head of what it has
- * not executed, and none once it has left CONNECTED. When the table is full a send is not delayed. A plan without `delay` and
- * a device that is never full leave it empty, and then its lock is not taken. --- */
-
-static struct delay *entry_of_locked(struct delays *delays, const struct vipl_vi *vi)
-{
-    for (unsigned i = 0; i < DELAYS; i++) {
-        if (delays->entries[i].vi == vi) {
-            return &delays->entries[i];
-        }
-    }
-    return NULL;
-}
-
-static void add(uint32_t *counter, uint32_t change)
-{
-    vipl_store_relaxed(counter, *counter + change); /* one writer at a time: the lock is held */
-}
-
-static void free_locked(struct delays *delays, struct delay *entry)
-{
-    add(&delays->waiting, entry->polls > 0 ? (uint32_t)-1 : 0);
-    add(&delays->used, (uint32_t)-1);
-    entry->vi = NULL;
-}
-
-/* The number of this send, 0 if it has no entry; *polls are those still to come. An entry of this VI can only have been made
- * under the send lock, which the caller holds: what `used` says about it is not stale. */
-static uint32_t find_delayed(struct delays *delays, const struct vipl_vi *vi, uint32_t sequence,
-                             uint32_t *polls)
-{
-    uint32_t number = 0;
-    if (vipl_load_relaxed(&delays->used) == 0) {
-        return 0;
-    }
-    vipl_mutex_lock(&delays->lock);
-    struct delay *entry = entry_of_locked(delays, vi);
-    if (entry != NULL && entry->sequence == sequence) {
-        number = entry->number;
-        *polls = entry->polls;
-    }
-    vipl_mutex_unlock(&delays->lock);
-    return number;
-}
-
-/* Adds a send that waits for `polls` polls; false: no room. The VI's send lock is held. */
-static bool delay_send(struct delays *delays, struct vipl_vi *vi, uint32_t sequence, uint32_t number,
-                       uint32_t polls)
-{
-    vipl_mutex_lock(&delays->lock);
-    struct delay *entry = entry_of_locked(delays, vi);
-    if (entry != NULL) {
-        free_locked(delays, entry); /* of a send that was flushed */
-    }
-    entry = entry_of_locked(delays, NULL);
-    if (entry != NULL) {
-        *entry = (struct delay){.vi = vi, .sequence = sequence, .number = number, .polls = polls};
-        add(&delays->used, 1);
-        add(&delays->waiting, polls > 0 ? 1 : 0);
-    }
-    vipl_mutex_unlock(&delays->lock);
-    return entry != NULL;
-}
-
-static void drop_delayed(struct delays *delays, const struct vipl_vi *vi)
-{
-    if (vipl_load_relaxed(&delays->used) == 0) {
-        return;
-    }
-    vipl_mutex_lock(&delays->lock);
-    struct delay *entry = entry_of_locked(delays, vi);
-    if (entry != NULL) {
-        free_locked(delays, entry);
-    }
-    vipl_mutex_unlock(&delays->lock);
 }
 
 /* --- the device --- */
@@ -161,7 +68,7 @@ static void hook_limits(struct vipl_be_nic *be, struct vipl_limits *out)
     hook->ops->limits(hook->be, out);
     hook->ops->address(hook->be, &address);
     vipl_check_limits(out, &address);
-    if (vipl_faults_has(&hook->faults, VIPL_FAULT_RDMAREAD)) {
+    if (vipl_faults_has(&hook->plan.faults, VIPL_FAULT_RDMAREAD)) {
         out->rdma_read_levels = 0;
     }
     vipl_trace(&hook->trace, VIPL_TRACED_LIMITS, NULL, "levels=%u rdma_read=%u max_transfer=%u",
@@ -181,7 +88,7 @@ static VIP_RETURN hook_resolve(struct vipl_be_nic *be, const char *name, uint32_
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("resolve");
-    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_NAMES)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_NAMES)
                         ? VIP_ERROR_NAMESERVICE
                         : hook->ops->resolve(hook->be, name, index, out);
     vipl_trace(&hook->trace, VIPL_TRACED_RESOLVE, NULL, "name=%s index=%u -> %s", name, (unsigned)index,
@@ -194,7 +101,7 @@ static VIP_RETURN hook_reverse(struct vipl_be_nic *be, const struct vipl_address
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("reverse");
-    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_NAMES)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_NAMES)
                         ? VIP_ERROR_NAMESERVICE
                         : hook->ops->reverse(hook->be, host, name, size);
     vipl_trace(&hook->trace, VIPL_TRACED_REVERSE, NULL, "host_bytes=%u -> %s", (unsigned)host->host_len,
@@ -208,7 +115,7 @@ static VIP_RETURN hook_region_add(struct vipl_be_nic *be, struct vipl_region_par
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("region_add");
-    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->region_add(hook->be, region);
     if (rc == VIP_SUCCESS) {
@@ -244,7 +151,7 @@ static VIP_RETURN hook_region_change(struct vipl_be_nic *be, const struct vipl_r
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("region_change");
-    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->region_change(hook->be, region);
     vipl_trace(&hook->trace, VIPL_TRACED_REGION_CHANGE, NULL, "handle=0x%x tag=%u write=%d read=%d -> %s",
@@ -257,7 +164,7 @@ static VIP_RETURN hook_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("vi_create");
-    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->vi_create(hook->be, vi);
     if (rc == VIP_SUCCESS) {
@@ -272,7 +179,6 @@ static void hook_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("vi_destroy");
     vipl_check_destroy(&hook->checks, vi);
-    drop_delayed(&hook->delays, vi);
     vipl_trace(&hook->trace, VIPL_TRACED_VI_DESTROY, vi, "begins");
     hook->ops->vi_destroy(hook->be, vi);
 }
@@ -283,7 +189,7 @@ static void hook_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
  * polls if the program does not. */
 static void prepare_delays(struct hook_nic *hook)
 {
-    if (vipl_faults_has(&hook->faults, VIPL_FAULT_DELAY)) {
+    if (vipl_faults_has(&hook->plan.faults, VIPL_FAULT_DELAY)) {
         (void)vipl_up_need_service(hook->core); /* if that fails, the calls of the program have to do */
     }
 }
@@ -294,7 +200,7 @@ static VIP_RETURN hook_listen(struct vipl_be_nic *be, const struct vipl_address 
     vipl_check_unlocked("listen");
     vipl_check_listens(&hook->checks); /* before: a signal handler may fork in the call */
     prepare_delays(hook);
-    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->listen(hook->be, local);
     if (rc != VIP_SUCCESS) {
@@ -325,8 +231,8 @@ static VIP_RETURN hook_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const
                                const struct vipl_address *remote, bool peer)
 {
     struct hook_nic *hook = hook_of(be);
-    bool resource = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE);
-    bool reach = vipl_faults_strikes(&hook->faults, VIPL_FAULT_REACH);
+    bool resource = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE);
+    bool reach = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_REACH);
     VIP_RETURN rc = resource ? VIP_ERROR_RESOURCE : VIP_NOT_REACHABLE;
     vipl_check_unlocked("connect");
     prepare_delays(hook);
@@ -365,7 +271,7 @@ static VIP_RETURN hook_conn_accept(struct vipl_be_nic *be, struct vipl_conn *con
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("conn_accept");
-    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : hook->ops->conn_accept(hook->be, conn, vi);
     vipl_check_code("conn_accept", rc, 1u << VIP_SUCCESS | 1u << VIP_TIMEOUT | 1u << VIP_ERROR_RESOURCE);
@@ -385,6 +291,7 @@ static void hook_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_revoke(vi);
+    vipl_plan_revoke(&hook->plan, vi);
     vipl_trace(&hook->trace, VIPL_TRACED_REVOKE, vi, "handle=%p", vi->handle);
     hook->ops->revoke(hook->be, vi);
 }
@@ -403,134 +310,55 @@ static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("disconnect");
-    drop_delayed(&hook->delays, vi);
     vipl_trace(&hook->trace, VIPL_TRACED_DISCONNECT, vi, "begins");
     hook->ops->disconnect(hook->be, vi);
 }
 
-/* --- sends under a fault plan: each gets a number when it first comes and keeps it while core offers it again, so that the
- * same sends meet the same faults. A failure of the connection is noted under the VI's send lock (vipl_up_fail()). --- */
+static const char *const posted_names[] = {"DONE", "PENDING", "AGAIN"};
 
-static void report_event(struct hook_nic *hook, struct vipl_vi *vi, const struct vipl_send *send,
-                         uint32_t code)
+/* A send that is watched: what became of it. The VI's send lock is held. */
+static void trace_send(struct hook_nic *hook, struct vipl_vi *vi, const struct vipl_send *send,
+                       enum vipl_posted posted)
 {
-    VIP_ERROR_DESCRIPTOR error = {
-        .NicHandle = hook->core->public_handle,
-        .ViHandle = vi->handle,
-        .ResourceCode = VIP_RESOURCE_VI,
-        .ErrorCode = (VIP_ERROR_CODE)code,
-    };
-    if (code == VIP_ERROR_CATASTROPHIC) {
-        error.ViHandle = NULL;
-        error.ResourceCode = VIP_RESOURCE_NIC;
-    } else if (code == VIP_ERROR_COMP_PROT && vi->send.cq != NULL) {
-        error.ResourceCode = VIP_RESOURCE_CQ;
-        error.CQHandle = vi->send.cq->handle;
-    } else if (code == VIP_ERROR_COMP_PROT || code == VIP_ERROR_POST_DESC) {
-        error.ResourceCode = VIP_RESOURCE_DESCRIPTOR;
-        error.DescriptorPtr = vipl_queue_at(&vi->send, send->sequence)->descriptor;
-        error.OpCode = vipl_send_status_op[send->op];
-    }
-    vipl_error_report(hook->core, &error);
+    static const char *const op_names[] = {"send", "rdma_write", "rdma_read"};
+    vipl_trace(&hook->trace, VIPL_TRACED_POST_SEND, vi,
+               "handle=%p op=%s sequence=%u bytes=%zu -> %s status=0x%x", vi->handle, op_names[send->op],
+               (unsigned)send->sequence, send->local.bytes, posted_names[posted], (unsigned)send->status);
 }
 
-/* The send's outcome: the plan's, or the backend's. A lost message is a success to an unreliable sender;
- * a reliable transport that loses one has failed. */
-static enum vipl_posted send_or_fail(struct hook_nic *hook, struct vipl_vi *vi, struct vipl_send *send,
-                                     const struct vipl_send_faults *faults)
+static VIPL_APART enum vipl_posted watch_send(struct hook_nic *hook, struct vipl_vi *vi,
+                                              struct vipl_send *send)
 {
-    uint32_t status = faults->status;
-    if (faults->drop && send->reliability != VIP_SERVICE_UNRELIABLE) {
-        status |= VIP_STATUS_TRANSPORT_ERROR;
-    }
-    if (status == 0 && !faults->drop) {
-        return hook->ops->post_send(hook->be, vi, send);
-    }
-    send->status = status;
-    return VIPL_POSTED_DONE;
-}
-
-/* A new send that the backend has no room for gives its number back, for when core offers it again. */
-static void return_number(struct hook_nic *hook, struct vipl_vi *vi, const struct vipl_send *send,
-                          uint32_t number)
-{
-    if (!vipl_compare_exchange(&hook->faults.sends, number, number - 1)) {
-        delay_send(&hook->delays, vi, send->sequence, number, 0); /* others were numbered since */
-    }
-}
-
-/* A send, as the plan has it. The VI's send lock is held. */
-static enum vipl_posted send_by_plan(struct hook_nic *hook, struct vipl_vi *vi, struct vipl_send *send)
-{
-    struct vipl_send_faults faults;
-    uint32_t polls = 0;
-    uint32_t number = find_delayed(&hook->delays, vi, send->sequence, &polls);
-    bool held = number != 0;
-    if (polls > 0) {
-        return VIPL_POSTED_AGAIN;
-    }
-    if (!held) {
-        number = vipl_fetch_add(&hook->faults.sends, 1) + 1;
-    }
-    vipl_faults_of_send(&hook->faults, number, &faults);
-    if (!held && faults.polls > 0 && delay_send(&hook->delays, vi, send->sequence, number, faults.polls)) {
-        vipl_up_wake(hook->core);
-        return VIPL_POSTED_AGAIN;
-    }
-    enum vipl_posted posted = send_or_fail(hook, vi, send, &faults);
-    if (posted == VIPL_POSTED_AGAIN) {
-        if (!held) {
-            return_number(hook, vi, send, number);
-        }
-        return posted;
-    }
-    if (held) {
-        drop_delayed(&hook->delays, vi);
-    }
-    for (uint32_t code = 0; faults.events >> code != 0; code++) {
-        if ((faults.events >> code & 1) != 0) {
-            report_event(hook, vi, send, code);
-        }
-    }
-    if (faults.disconnect) {
-        vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
-    }
+    enum vipl_posted posted = hook->plan.faults.count == 0
+                                  ? hook->ops->post_send(hook->be, vi, send)
+                                  : vipl_plan_send(&hook->plan, hook->ops, hook->be, vi, send);
+    trace_send(hook, vi, send, posted);
     return posted;
 }
-
-/* The device was polled: delayed sends whose time has come go on. No lock held. */
-static void resume_delayed(struct delays *delays)
-{
-    struct vipl_vi *due[DELAYS];
-    unsigned count = 0;
-    vipl_mutex_lock(&delays->lock);
-    for (unsigned i = 0; i < DELAYS; i++) {
-        struct delay *entry = &delays->entries[i];
-        if (entry->vi != NULL && entry->polls > 0 && --entry->polls == 0) {
-            due[count++] = entry->vi;
-            add(&delays->waiting, (uint32_t)-1);
-        }
-    }
-    vipl_mutex_unlock(&delays->lock);
-    for (unsigned i = 0; i < count; i++) { /* one that was destroyed meanwhile has nothing to send */
-        vipl_up_send_resume(due[i]);
-    }
-}
-
-static const char *const posted_names[] = {"DONE", "PENDING", "AGAIN"};
 
 static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
 {
     struct hook_nic *hook = hook_of(be);
-    static const char *const op_names[] = {"send", "rdma_write", "rdma_read"};
     vipl_check_send(vi, send);
-    enum vipl_posted posted =
-        hook->faults.count == 0 ? hook->ops->post_send(hook->be, vi, send) : send_by_plan(hook, vi, send);
+    enum vipl_posted posted = VIPL_OFTEN(!hook->watches_sends) ? hook->ops->post_send(hook->be, vi, send)
+                                                               : watch_send(hook, vi, send);
     vipl_check_sent(send, posted);
-    vipl_trace(&hook->trace, VIPL_TRACED_POST_SEND, vi,
-               "handle=%p op=%s sequence=%u bytes=%zu -> %s status=0x%x", vi->handle, op_names[send->op],
-               (unsigned)send->sequence, send->local.bytes, posted_names[posted], (unsigned)send->status);
     return posted;
+}
+
+/* What has just gone by a short path is in the trace as any other send. It is not in the queue yet, which is idle. */
+static VIPL_APART bool note_short(struct hook_nic *hook, struct vipl_vi *vi, uint16_t op, size_t bytes)
+{
+    struct vipl_send send; /* large, so not cleared */
+    vipl_plan_passed(vi);
+    if (vipl_trace_has(&hook->trace, VIPL_TRACED_POST_SEND)) {
+        send.op = op;
+        send.sequence = vi->send.executed;
+        send.local.bytes = bytes;
+        send.status = 0;
+        trace_send(hook, vi, &send, VIPL_POSTED_DONE);
+    }
+    return true;
 }
 
 static bool hook_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes,
@@ -538,14 +366,24 @@ static bool hook_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const vo
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_short(vi, bytes);
-    return hook->ops->send_short(hook->be, vi, from, bytes, has_unreaped);
+    if (VIPL_OFTEN(!hook->watches_sends)) {
+        return hook->ops->send_short(hook->be, vi, from, bytes, has_unreaped);
+    }
+    return vipl_plan_passes(&hook->plan, vi) &&
+           hook->ops->send_short(hook->be, vi, from, bytes, has_unreaped) &&
+           note_short(hook, vi, VIP_CONTROL_OP_SENDRECV, bytes);
 }
 
 static bool hook_rdma_short(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_rdma *rdma)
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_short(vi, rdma->bytes);
-    return hook->ops->rdma_short(hook->be, vi, rdma);
+    if (VIPL_OFTEN(!hook->watches_sends)) {
+        return hook->ops->rdma_short(hook->be, vi, rdma);
+    }
+    return vipl_plan_passes(&hook->plan, vi) && hook->ops->rdma_short(hook->be, vi, rdma) &&
+           note_short(hook, vi, rdma->write ? VIP_CONTROL_OP_RDMAWRITE : VIP_CONTROL_OP_RDMAREAD,
+                      rdma->bytes);
 }
 
 static enum vipl_posted hook_post_recv(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_recv *recv)
@@ -567,8 +405,8 @@ static void hook_poll(struct vipl_be_nic *be)
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("poll");
     hook->ops->poll(hook->be);
-    if (vipl_load_relaxed(&hook->delays.waiting) > 0) {
-        resume_delayed(&hook->delays);
+    if (VIPL_SELDOM(vipl_plan_waits(&hook->plan))) {
+        vipl_plan_polled(&hook->plan);
     }
 }
 
@@ -590,7 +428,7 @@ static void hook_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hin
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("prepare_wait");
     hook->ops->prepare_wait(hook->be, hint);
-    if (vipl_load_relaxed(&hook->delays.waiting) > 0) {
+    if (vipl_plan_waits(&hook->plan)) {
         hint->ms = 0; /* a delay is a number of polls */
     }
 }
@@ -645,12 +483,12 @@ static void hook_describe(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out)
 static struct vipl_quick *hook_quick(struct vipl_be_nic *be)
 {
     struct hook_nic *hook = hook_of(be);
-    return hook->ops->quick(hook->be);
+    return hook->plan.quick = hook->ops->quick(hook->be);
 }
 
-/* The operations above, without those that the backend has not. `checks`: the hook does no more than check, so what is usual may
- * take its short paths; in a trace, and for a plan of faults, each message is a post_send and each poll a poll. */
-static void fill_table(struct vipl_backend *table, const struct vipl_backend *backend, bool checks)
+/* The operations above, without those that the backend has not: with a trace and a plan a message takes the path that it takes
+ * without them. */
+static void fill_table(struct vipl_backend *table, const struct vipl_backend *backend)
 {
     *table = hook_ops;
     table->chooses_handles = backend->chooses_handles;
@@ -659,9 +497,9 @@ static void fill_table(struct vipl_backend *table, const struct vipl_backend *ba
     table->post_recv = backend->post_recv == NULL ? NULL : hook_post_recv;
     table->tend = backend->tend == NULL ? NULL : hook_tend;
     table->looks = backend->looks == NULL ? NULL : hook_looks;
-    table->send_short = checks && backend->send_short != NULL ? hook_send_short : NULL;
-    table->rdma_short = checks && backend->rdma_short != NULL ? hook_rdma_short : NULL;
-    table->quick = checks && backend->quick != NULL ? hook_quick : NULL;
+    table->send_short = backend->send_short == NULL ? NULL : hook_send_short;
+    table->rdma_short = backend->rdma_short == NULL ? NULL : hook_rdma_short;
+    table->quick = backend->quick == NULL ? NULL : hook_quick;
 }
 
 VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *nic, const char *device,
@@ -682,17 +520,17 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
     }
     hook->core = nic;
     hook->ops = backend;
-    fill_table(&hook->table, backend, !faulty && !traced);
-    vipl_faults_read(&hook->faults, plan);
-    vipl_mutex_init(&hook->delays.lock, VIPL_RANK_BACKEND_TX);
+    fill_table(&hook->table, backend);
+    vipl_plan_init(&hook->plan, nic, plan);
     vipl_checks_init(&hook->checks);
     if (traced) {
         (void)vipl_config_text("VIPL_TRACE_OPS", only, sizeof(only)); /* "" if it is not set */
         vipl_trace_open(&hook->trace, path, only, nic->public_handle);
     }
+    hook->watches_sends = hook->plan.faults.count > 0 || vipl_trace_has(&hook->trace, VIPL_TRACED_POST_SEND);
     vipl_check_unlocked("open");
     vipl_check_table(backend);
-    VIP_RETURN rc = vipl_faults_strikes(&hook->faults, VIPL_FAULT_RESOURCE)
+    VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
                         : backend->open(nic, device, &hook->be);
     vipl_trace(&hook->trace, VIPL_TRACED_OPEN, NULL, "device=%s%s%s -> %s", backend->name,
