@@ -32,6 +32,7 @@ SLEEPERS_GROWTH = 0.25  # likewise, of the system calls of programs that sleep,
 SLEEPERS_CALL = 1       # and one call in any case: a server that is kept from running is waited for,
 A_SLEEP = 4             # or no growth, and those of one more sleep of an end that waits for the other one on a busy machine
 WAITING = frozenset(("clock", "epoll_ctl", "epoll_wait", "futex", "membarrier", "ppoll", "read", "recvfrom", "recvmsg", "write"))
+TRACED_GROWTH = 0.10    # of instructions, under a trace that has no sends, beside the same scenario without a trace
 SHRINK = 0.10           # beyond which the record is called old
 AGAIN = 4               # times that what has grown is counted again
 LIMIT_S = 60            # for one scenario; far above what any needs
@@ -47,12 +48,13 @@ class Scenario:
     """One kind of message. `target` is (instructions, locked operations, system calls), None where there is none."""
 
     def __init__(self, name, options, target=(None, None, None), processes=2, messages=64, parts=4, ends=("first", "second"),
-                 only_calls=False, slack=SLEEPERS_CALL):
+                 only_calls=False, slack=SLEEPERS_CALL, traced=None):
         self.name, self.options, self.target = name, options.split(), target
         self.processes, self.messages, self.parts, self.ends = processes, messages, parts, ends
         self.only_calls = only_calls  # who sleeps and wakes is by chance: system calls alone are compared, and not their kinds
         self.growth = 0 if slack > SLEEPERS_CALL else SLEEPERS_GROWTH if only_calls else GROWTH
         self.slack = slack
+        self.traced = traced  # the name of the same scenario without a trace
         self.in_flight = int(self.options[self.options.index("--in-flight") + 1]) if "--in-flight" in self.options else 1
 
 
@@ -67,6 +69,17 @@ def procs(name, options, target=(None, None, None), messages=8, parts=32, **more
 
 def tcp(name, options, target=(None, None, None), **more):
     return Scenario("tcp.procs." + name, "--device tcp:127.0.0.1 " + options, target, **more)
+
+
+TRACED = ".traced"
+
+
+def traced(scenario):
+    """The same under a trace that has none of its calls."""
+    more = Scenario(scenario.name + TRACED, "", processes=scenario.processes, messages=scenario.messages, parts=scenario.parts,
+                    ends=scenario.ends, traced=scenario.name)
+    more.options, more.in_flight = scenario.options, scenario.in_flight
+    return more
 
 
 SCENARIOS = [
@@ -97,6 +110,10 @@ SCENARIOS = [
     tcp("empty_poll", "--op poll", (150, None, 1), ends=("first",)),
     tcp("connect", "--op connect", (None, None, 30), messages=1, parts=48, only_calls=True, slack=2 * A_SLEEP),
 ]
+SCENARIOS += [traced(scenario) for scenario in SCENARIOS if scenario.name in (
+    "loopback.inproc.send.8", "loopback.inproc.write.8", "loopback.procs.send.8", "loopback.procs.send.8.in_flight_64",
+    "loopback.procs.write.8.shared_memory", "loopback.procs.empty_poll", "tcp.procs.send.8", "tcp.procs.send.8.in_flight_64",
+    "tcp.procs.empty_poll")]
 
 
 # ---- running --------------------------------------------------------------------------------------------------------
@@ -118,6 +135,8 @@ def command(program, scenario, folder, end, line):
 
 def environment(scenario, ports):
     kept = {name: os.environ[name] for name in ("PATH", "VIPL_SERVER", "TMPDIR", "XDG_RUNTIME_DIR") if name in os.environ}
+    if scenario.traced is not None:
+        kept.update(VIPL_TRACE=os.devnull, VIPL_TRACE_OPS="connect")
     return dict(kept, GLIBC_TUNABLES=TUNABLES, LD_BIND_NOW="1", LC_ALL="C", VIPL_TCP_PORTS=ports, VIPL_CONFIG="/dev/null",
                 VIPL_PROGRESS="auto" if "--shareable" in scenario.options else "inline")
 
@@ -435,6 +454,16 @@ def differences(scenario, now, then, growth):
     return grown, shrunk
 
 
+def trace_costs(scenario, counts):
+    """Text about a trace that costs too much where it has nothing to write, or None."""
+    if scenario.traced not in counts or scenario.name not in counts:
+        return None
+    now, plain = counts[scenario.name][""], counts[scenario.traced][""]
+    if now.instructions <= plain.instructions * (1 + TRACED_GROWTH):
+        return None
+    return "%s: instructions: %s, without a trace %s" % (scenario.name, number(now.instructions), number(plain.instructions))
+
+
 def print_table(counts, record):
     print("%-36s %24s %20s %20s" % ("per message: now / record / target", "instructions", "locked operations", "system calls"))
     for scenario in SCENARIOS:
@@ -467,6 +496,8 @@ def compare(scenarios, counts, record, growth):
     for scenario in scenarios:
         if scenario.name not in counts:
             continue
+        costs = trace_costs(scenario, counts)
+        grown += [costs] if costs else []
         if scenario.name not in record:
             grown.append(scenario.name + ": is not in the record")
             continue
@@ -495,6 +526,10 @@ def self_test():
                                (Count(1000, 42, {"sendto": 1, "futex": 0.02}), 1, 0), (Count(800, 30, {"sendto": 1}), 0, 2)):
         found = differences(scenario, now, then, GROWTH)
         assert [len(texts) for texts in found] == [grown, shrunk], found
+    scenario = traced(scenario)
+    for instructions, costs in ((1100, False), (1101, True)):
+        found = trace_costs(scenario, {"loopback.inproc.one": {"": then}, scenario.name: {"": Count(instructions)}})
+        assert (found is not None) == costs, found
     scenario = procs("two", "--op connect", only_calls=True, slack=A_SLEEP)
     then = Count(1000, 42, {"sendto": 2, "ppoll": 2})
     for calls, grown in (({"sendto": 2, "ppoll": 6}, 0), ({"sendto": 2, "ppoll": 7}, 1), ({"sendto": 2.1, "ppoll": 1}, 1)):
