@@ -109,7 +109,7 @@ def has_ended(test, seconds):
 
 
 def kill(test, own, why):
-    print("FAILED: limit.py: " + why, flush=True)
+    print("HUNG: limit.py: " + why, flush=True)
     tree = processes_of(test.pid) if own.known else {}
     for pid, stat in sorted(tree.items()):
         print("    %7d %-16s %s, %d threads, ran %.1f s" % (pid, stat["name"], stat["state"], stat["threads"], stat["ran"]))
@@ -125,8 +125,10 @@ def kill(test, own, why):
 def end_like(test):
     """The status is the test's, a signal too."""
     if test.returncode < 0:
+        print("CRASHED: limit.py: ended by signal %d (%s)" % (-test.returncode, signal.strsignal(-test.returncode)), flush=True)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.signal(-test.returncode, signal.SIG_DFL)
+        if -test.returncode not in (signal.SIGKILL, signal.SIGSTOP):  # which have no handlers
+            signal.signal(-test.returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -test.returncode)
     return test.returncode
 

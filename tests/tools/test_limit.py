@@ -30,7 +30,7 @@ def is_ended(what, program, idle):
     sys.argv = ["limit.py", "1", sys.executable, "-c", program]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         status = limit.main()
-    checks.that(status == 1 and "1 s of the test's own time are over" in out.getvalue(), "who %s is ended: %s" % (what, out.getvalue()))
+    checks.that(status == 1 and "HUNG: limit.py: 1 s of the test's own time are over" in out.getvalue(), "who %s is ended: %s" % (what, out.getvalue()))
     checks.that("python" in out.getvalue(), "and named: " + out.getvalue())
 
 
@@ -72,7 +72,7 @@ def spent(passed, ran, idle):
 
 
 for what, program, status in (("success", "pass", 0), ("a failure", "raise SystemExit(3)", 3), ("skipped", "raise SystemExit(77)", 77),
-                              ("a signal", "import os; os.kill(os.getpid(), 15)", -15)):
+                              ("a signal", "import os; os.kill(os.getpid(), 15)", -15), ("a kill", "import os; os.kill(os.getpid(), 9)", -9)):
     checks.that(status_of(program) == status, "%s is the test's own" % what)
 is_ended("hangs", WAIT, limit.time.monotonic)
 is_ended("runs beside others", SPIN, lambda: 0)
