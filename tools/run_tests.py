@@ -79,6 +79,11 @@ class Test:
         """In one line."""
         return next(iter(self.causes()), self.end).strip()[:200]
 
+    def write(self, path):
+        """All that it said."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("%s: %s\n%s" % (self.name, self.end, self.output))
+
 
 def ctest(arguments, junit, log):
     """Runs it, shown and kept: the tests by name, and the exit code."""
@@ -125,11 +130,9 @@ class Run:
             self.arguments = arguments[:at] + arguments[at + 2:]
 
     def keep(self, test, which=""):
-        """All that it said, in a file."""
         os.makedirs(self.folder, exist_ok=True)
         test.file = os.path.relpath(os.path.join(self.folder, test.name.replace("/", "_") + which + ".txt"), TOP)
-        with open(os.path.join(TOP, test.file), "w", encoding="utf-8") as file:
-            file.write("%s: %s\n%s" % (test.name, test.end, test.output))
+        test.write(os.path.join(TOP, test.file))
 
     def passes_again(self, test, log):
         """Whether it passes as often as is asked, alone; else the test's reason says what it did."""

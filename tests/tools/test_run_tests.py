@@ -97,6 +97,16 @@ is_red("none at all", Result({}), "0% tests passed, 1 tests failed out of 0", "t
 many = {"bad%d" % i: "ONCE exit 1" for i in range(run_tests.MOST_AGAIN + 1)}
 is_red("many at once", Result(many), "0%% tests passed, %d tests failed out of %d" % (len(many), len(many)))
 
+# Several runs.
+with tempfile.TemporaryDirectory() as folder:
+    project(folder, {**GOOD, "now_and_then": "ONCE echo 'late.cpp:7: EXPECT(in_time)'; exit 1"})
+    done = subprocess.run([sys.executable, "-B", os.path.join(tools, "flaky.py"), "--to", os.path.join(folder, "kept"), "4", "--", "--test-dir", folder],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, check=False)
+    checks.that(done.returncode == 1 and "  2 of 4  now_and_then\n    late.cpp:7: EXPECT(in_time) (" in done.stdout and
+                "flaky: 1 tests failed at least once" in done.stdout, "rates: " + done.stdout)
+    checks.that(sorted(name for name in os.listdir(os.path.join(folder, "kept")) if name.endswith(".txt")) ==
+                ["now_and_then.1.txt", "now_and_then.4.txt"], "the outputs are kept")
+
 # What is no reason.
 for text in ("10000 sent, 9999 intact, 1 lost, 0 corrupt", "impair: seed=7,corrupt=0.01", "test_plan.cpp:7: EXPECT(in_time)", "the peer was ended by signal 9 (Killed)"):
     case = run_tests.xml.fromstring("<testcase name='a' status='fail'><system-out>%s</system-out></testcase>" % text)
