@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-# How tests are built and named.
+# How tests are built and named. Where they are run: vipl_parts.cmake.
+
+include(${CMAKE_CURRENT_LIST_DIR}/vipl_parts.cmake)
 
 # Whether an emulator runs this build's programs: not every program of another CPU needs one.
 set(VIPL_EMULATED OFF)
@@ -70,6 +72,14 @@ function(vipl_catch_program target)
     if(TARGET vipl_test_support)
         target_precompile_headers(${target} REUSE_FROM vipl_test_support)
     endif()
+    vipl_on_demand(${target})
+endfunction()
+
+# vipl_on_demand(<target>): a program that is built for its tests alone, and not where none of them is run (VIPL_TEST_LABELS).
+function(vipl_on_demand target)
+    if(VIPL_TEST_LABELS)
+        set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
 endfunction()
 
 # vipl_test_card(): the model of the card and the codecs, an archive.
@@ -103,10 +113,10 @@ if(VIPL_TEST_RNICD)
     set(vipl_test_rnicd ${VIPL_TEST_RNICD})
 endif()
 
-# vipl_test(<kind.name> TIMEOUT <seconds> [CONFIGURATION <name>] [ENVIRONMENT <var=value>...] COMMAND <command>...): one that has a
-# configuration is there for `ctest -C <name>` only.
+# vipl_test(<kind.name> TIMEOUT <seconds> [CONFIGURATION <name>] [PARTS <word>...] [ENVIRONMENT <var=value>...] COMMAND <command>...): one that
+# has a configuration is there for `ctest -C <name>` only. PARTS: where it is run, if not where its kind is (vipl_parts.cmake).
 function(vipl_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CONFIGURATION" "ENVIRONMENT;COMMAND" )
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CONFIGURATION" "PARTS;ENVIRONMENT;COMMAND" )
     foreach(expression IN LISTS VIPL_LEFT_OUT_TESTS)
         if(name MATCHES "${expression}")
             return()
@@ -133,13 +143,8 @@ function(vipl_test name)
     if(TARGET vipl_rnicd AND NOT VIPL_EMULATED)
         list(PREPEND arg_ENVIRONMENT VIPL_RNICD=${vipl_test_rnicd})
     endif()
-    set(labels ${kind})
-    foreach(expression IN LISTS VIPL_LONG_TESTS)
-        if(name MATCHES "${expression}")
-            list(APPEND labels long)
-            break()
-        endif()
-    endforeach()
+    vipl_labels(labels ${kind} ${arg_PARTS})
+    vipl_chosen_programs("${labels}" ${arg_COMMAND})
     set(emulator)
     list(GET arg_COMMAND 0 program)
     if(TARGET "${program}") # add_test() does this for the first word of a command. A word may have semicolons in it: no list(POP_FRONT)
@@ -154,7 +159,7 @@ function(vipl_test name)
                          ENVIRONMENT "${arg_ENVIRONMENT}")
 endfunction()
 
-# vipl_tcp_test(<kind.name> [<var=value>...] COMMAND <command>...): a test of the tcp device. Each has ports of its own, so
+# vipl_tcp_test(<kind.name> [<var=value>...] [PARTS <word>...] COMMAND <command>...): a test of the tcp device. Each has ports of its own, so
 # that tests which run at the same time do not disturb each other.
 set_property(GLOBAL PROPERTY VIPL_TCP_PORT 20000)
 function(vipl_tcp_test name)
@@ -165,12 +170,12 @@ function(vipl_tcp_test name)
     vipl_test(${name} TIMEOUT 300 ENVIRONMENT VIPL_TEST_DEVICE=tcp:127.0.0.1 VIPL_TCP_PORTS=${first}-${last} ${ARGN})
 endfunction()
 
-# vipl_rnic_test(<kind.name> [ADAPTER <option>...] [ENVIRONMENT <var=value>...] COMMAND <target> <argument>...): a test of the device
-# rnic, on an adapter of its own, started with these options.
+# vipl_rnic_test(<kind.name> [ADAPTER <option>...] [PARTS <word>...] [ENVIRONMENT <var=value>...] COMMAND <target> <argument>...): a test of
+# the device rnic, on an adapter of its own, started with these options.
 function(vipl_rnic_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ADAPTER;ENVIRONMENT;COMMAND")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ADAPTER;PARTS;ENVIRONMENT;COMMAND")
     list(POP_FRONT arg_COMMAND program)
-    vipl_test(${name} TIMEOUT 300 ENVIRONMENT VIPL_TEST_DEVICE=rnic ${arg_ENVIRONMENT}
+    vipl_test(${name} TIMEOUT 300 PARTS ${arg_PARTS} ENVIRONMENT VIPL_TEST_DEVICE=rnic ${arg_ENVIRONMENT}
               COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/support/with_adapter.py ${vipl_test_rnicd}
                       ${arg_ADAPTER} -- $<TARGET_FILE:${program}> ${arg_COMMAND})
 endfunction()

@@ -345,7 +345,8 @@ def main():
     if len(sys.argv) not in (4, 5) or sys.argv[1] not in CASES:
         sys.exit(__doc__)
     cache, folders = sys.argv[2], dict(zip(("amd64", "s390x"), sys.argv[3:]))
-    need(*[os.path.join(cache, part) for part in ("qemu", "amd64", "s390x")], *folders.values())
+    machine = "s390x" if sys.argv[1].startswith("s390x") else "amd64"
+    need(os.path.join(cache, "qemu"), os.path.join(cache, machine), folders.get(machine, machine))
     with tempfile.TemporaryDirectory(prefix="vipl-nic.") as work:
         sys.exit(0 if run(Case(cache, work, folders), sys.argv[1]) else 1)
 

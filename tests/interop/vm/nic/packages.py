@@ -3,7 +3,7 @@
 """Gets what the guests are made of from Debian, into a folder, and installs nothing: QEMU from trixie-backports, which
 attaches functions that another process serves (10.1 or later), and kernels and busybox for x86-64 and s390x.
 
-    packages.py FOLDER
+    packages.py FOLDER [MACHINE...]     kernels for amd64 and s390x, if none is named
 
 apt is used with lists and a state of its own; it and the distribution's keyring come with every Debian 12. What is in
 the folder already is not fetched again:
@@ -161,10 +161,10 @@ def make_qemu(work, target):
         unpack(package, target)
 
 
-def get(folder):
+def get(folder, machines):
     """A part is there when it has its name: it is made under another one."""
     os.makedirs(folder, exist_ok=True)
-    for part in ["qemu"] + list(KERNELS):
+    for part in ["qemu"] + machines:
         if os.path.isdir(os.path.join(folder, part)):
             continue
         with tempfile.TemporaryDirectory(dir=folder) as work:
@@ -178,6 +178,6 @@ def get(folder):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(KERNELS):
         sys.exit(__doc__)
-    get(os.path.abspath(sys.argv[1]))
+    get(os.path.abspath(sys.argv[1]), sys.argv[2:] or list(KERNELS))

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+# Where a test is run, as labels that ctest selects by. A part is a build whose tests are run: main (gcc, debug), clang, asan, tsan, release,
+# s390x, powerpc, aarch64, musl, guest (a virtual machine). The label <part> is of the gate, .ci/run, and of the full run; the label
+# full-<part> is of the full run alone. A test's words, beside it: <part>, full-<part>, no-<part>, each in place of what its kind has here; and
+# `long`, which ./dev test leaves to ./dev test --all: it takes long, and is much like another test, or breaks rarely.
+
+# What each kind of test is run in, beside main. Memory errors were found by ASan in unit tests, in the C++ header and by peers that lie; races by
+# TSan where threads meet (stress); other CPUs broke in codecs, copies and what is on the wire. The model of the card is run in main and on one
+# other CPU.
+set(vipl_parts_unit asan tsan s390x full-clang full-release full-powerpc full-aarch64 full-musl)
+set(vipl_parts_device full-powerpc)
+set(vipl_parts_fuzz asan s390x full-powerpc full-aarch64)
+set(vipl_parts_conformance full-asan full-tsan full-s390x full-powerpc full-aarch64 full-musl)
+set(vipl_parts_posix full-clang full-asan full-tsan full-s390x full-powerpc full-aarch64 full-musl)
+set(vipl_parts_cpp asan full-clang full-tsan full-s390x full-powerpc full-aarch64 full-musl)
+set(vipl_parts_fault full-asan full-tsan)
+set(vipl_parts_stress full-asan full-tsan long)
+set(vipl_parts_emulated full-s390x full-powerpc full-aarch64)
+set(vipl_parts_foreign asan full-tsan s390x full-powerpc full-aarch64)
+set(vipl_parts_interop full-s390x full-powerpc full-aarch64)
+set(vipl_parts_network long)
+set(vipl_parts_vm no-main full-guest)
+set(vipl_parts_example full-clang full-asan full-musl)
+set(vipl_parts_bench full-musl)
+set(vipl_parts_tools full-asan full-release full-musl)
+set(vipl_parts_counts release)
+set(vipl_parts_consumer full-release full-powerpc)
+set(vipl_parts_abi full-clang full-release full-s390x full-powerpc full-aarch64)
+
+# vipl_labels(<variable> <kind> <word>...): the labels of a test of that kind with these words.
+function(vipl_labels variable kind)
+    set(labels ${kind} main)
+    foreach(word IN LISTS vipl_parts_${kind} ARGN)
+        string(REGEX REPLACE "^(full|no)-" "" part ${word})
+        list(REMOVE_ITEM labels ${part} full-${part})
+        if(NOT word MATCHES "^no-")
+            list(APPEND labels ${word})
+        endif()
+    endforeach()
+    set(${variable} "${labels}" PARENT_SCOPE)
+endfunction()
+
+# vipl_chosen_programs(<label list> <word>...): programs of a command are built where only some tests' programs are (VIPL_TEST_LABELS) if the
+# test has such a label.
+function(vipl_chosen_programs labels)
+    if(NOT VIPL_TEST_LABELS)
+        return()
+    endif()
+    list(FILTER labels INCLUDE REGEX "${VIPL_TEST_LABELS}")
+    if(labels)
+        foreach(word IN LISTS ARGN)
+            if(word MATCHES "^\\$<TARGET_FILE:([^>]*)>")
+                set(word ${CMAKE_MATCH_1})
+            endif()
+            if(TARGET "${word}")
+                set_target_properties(${word} PROPERTIES EXCLUDE_FROM_ALL OFF)
+            endif()
+        endforeach()
+    endif()
+endfunction()
