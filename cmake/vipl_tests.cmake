@@ -82,6 +82,15 @@ function(vipl_on_demand target)
     endif()
 endfunction()
 
+# vipl_test_path(<target> <name> <path>): a variable of the program, `const char *const <name>`. It is in a source of its own: the others are
+# compiled alike in every folder, and a compiler's cache has them.
+function(vipl_test_path target name path)
+    set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}-${name}.cpp)
+    file(GENERATE OUTPUT ${source} CONTENT "extern const char *const ${name};\nconst char *const ${name} = \"${path}\";\n")
+    target_sources(${target} PRIVATE ${source})
+    set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # vipl_test_card(): the model of the card and the codecs, an archive.
 function(vipl_test_card)
     add_library(vipl_test_card STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:vipl_rnic_card>

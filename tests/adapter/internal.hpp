@@ -21,4 +21,6 @@ extern "C" {
 #include "fake_card.h"
 }
 
+extern const char *const fake_rnicd; // the path of a program
+
 #endif

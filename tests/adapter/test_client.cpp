@@ -53,7 +53,7 @@ public:
     {
         pid_ = fork();
         if (pid_ == 0) {
-            execl(FAKE_RNICD, FAKE_RNICD, "--functions=4", "--socket", socket.c_str(), nullptr);
+            execl(fake_rnicd, fake_rnicd, "--functions=4", "--socket", socket.c_str(), nullptr);
             _exit(127);
         }
         int fd = -1;

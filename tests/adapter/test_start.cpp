@@ -23,7 +23,7 @@ struct User {
     User() : socket(folder.path + "/rnic.sock")
     {
         setenv("VIPL_RNIC", socket.c_str(), 1);
-        setenv("VIPL_RNICD", FAKE_RNICD, 1);
+        setenv("VIPL_RNICD", fake_rnicd, 1);
     }
     ~User()
     {
@@ -61,13 +61,13 @@ class Started {
 public:
     Started(const std::string &socket, std::vector<std::string> options)
     {
-        options.insert(options.begin(), {FAKE_RNICD, "--socket", socket, "--functions=2"});
+        options.insert(options.begin(), {fake_rnicd, "--socket", socket, "--functions=2"});
         std::vector<char *> arguments;
         for (auto &option : options) {
             arguments.push_back(option.data());
         }
         arguments.push_back(nullptr);
-        REQUIRE(posix_spawn(&pid_, FAKE_RNICD, nullptr, nullptr, arguments.data(), environ) == 0);
+        REQUIRE(posix_spawn(&pid_, fake_rnicd, nullptr, nullptr, arguments.data(), environ) == 0);
         while (!is_served(socket)) {
             REQUIRE(waitpid(pid_, nullptr, WNOHANG) == 0);
             vipl_test::give_way(); // CTest's time limit ends this
@@ -230,7 +230,7 @@ TEST_CASE("an adapter that cannot be started is an error", "[start]")
     setenv("VIPL_RNICD", "/bin/true", 1);
     CHECK(rnic_pci_vfio_user_open("", &pci) == ECONNREFUSED);
     setenv("VIPL_RNIC", (user.folder.path + "/no/folder.sock").c_str(), 1);
-    setenv("VIPL_RNICD", FAKE_RNICD, 1);
+    setenv("VIPL_RNICD", fake_rnicd, 1);
     CHECK(rnic_pci_vfio_user_open("", &pci) == ECONNREFUSED);
     CHECK(pci == nullptr);
 }
@@ -288,7 +288,7 @@ TEST_CASE("an adapter whose log cannot be written goes on, and says why", "[star
 {
     const User user;
     const std::string log = user.folder.path + "/log";
-    const std::string stats = std::string(FAKE_RNICD) + " --stats --socket " + user.socket;
+    const std::string stats = std::string(fake_rnicd) + " --stats --socket " + user.socket;
     SECTION("nobody reads the pipe any more")
     {
         REQUIRE(mkfifo(log.c_str(), 0600) == 0);
@@ -320,7 +320,7 @@ TEST_CASE("an adapter whose log cannot be written goes on, and says why", "[star
 TEST_CASE("an adapter that cannot serve names what it could not have", "[start]")
 {
     const User user;
-    const std::string program = std::string(FAKE_RNICD) + " ";
+    const std::string program = std::string(fake_rnicd) + " ";
     const std::string folder = user.folder.path;
     const auto says = [](const std::string &command, const std::string &what) {
         const std::string text = printed(command);

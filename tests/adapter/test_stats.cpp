@@ -9,7 +9,7 @@ namespace {
 
 std::string told(const std::string &socket)
 {
-    return printed(std::string(FAKE_RNICD) + " --stats --socket=" + socket);
+    return printed(std::string(fake_rnicd) + " --stats --socket=" + socket);
 }
 
 } // namespace

@@ -10,6 +10,8 @@
 
 using namespace card;
 
+extern const char *const rnic_registers_json; // a path
+
 namespace {
 
 struct Register {
@@ -20,7 +22,7 @@ struct Register {
 /** The registers of BAR0 as src/rnic/registers.json lists them. */
 std::vector<Register> described()
 {
-    std::ifstream file(RNIC_REGISTERS_JSON);
+    std::ifstream file(rnic_registers_json);
     REQUIRE(file);
     const std::regex row("^\\[\"(\\w+)\", \"(0x[0-9A-Fa-f]+)\", \"(\\w+)\", \"([^\"]*)\".*");
     std::vector<Register> all;
