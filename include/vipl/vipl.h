@@ -456,6 +456,9 @@ VIPL_API VIP_RETURN VI_CALL VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECT
 /**
  * Register memory. Buffers, and descriptors themselves, must lie in registered regions. Regions
  * may overlap; the same range may be registered many times, with different tags and rights.
+ * What the program may do with a page counts when bytes move: it may be protected when it is registered
+ * and opened later, and a region may have guard pages. A card of hardware keeps pages as they are
+ * now, and memory that it cannot keep is refused [ours].
  *
  * @param NicHandle  From VipOpenNic().
  * @param Address    First byte; any alignment.

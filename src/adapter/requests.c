@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One message at a time: checked, done, and answered. A store to a register is only kept here, and is made when the message has been
- * answered: whatever the card then asks of the program's memory comes after the reply, as QEMU needs it. No read overtakes it.
+ * answered: whatever the card then asks of the program's memory comes after the reply, as QEMU needs it. No read overtakes it, unless it
+ * only rings.
  */
 #include "adapter/requests.h"
 
@@ -11,6 +12,7 @@
 #include "adapter/access.h"
 #include "adapter/adapter.h"
 #include "base/little.h"
+#include "rnic/registers.h"
 #include "vfio_user/capabilities.h"
 
 /* What is about to be sent: the fixed part of a payload, and data behind it. */
@@ -231,6 +233,22 @@ static int serve_reply(struct rnic_function *f, const struct vfu_message *m)
 
 /* --- registers --- */
 
+/* A doorbell, or WAKE: it says that there is something to do, for which the card takes its time. Registers may be read before. */
+static bool only_rings(const struct rnic_kept_write *w)
+{
+    return w->region == VFU_REGION_BAR0 + 2 ||
+           (w->region == VFU_REGION_BAR0 && w->offset == RNIC_REG_WAKE && w->bytes == 4);
+}
+
+static bool may_read(const struct rnic_function *f, const struct vfu_access *access)
+{
+    bool may = f->kept_count == 0 || access->region == VFU_REGION_BAR0;
+    for (unsigned i = 0; may && i < f->kept_count; i++) {
+        may = only_rings(&f->kept[(f->first_kept + i) % RNIC_MOST_KEPT]);
+    }
+    return may;
+}
+
 static int serve_read(struct rnic_function *f, const struct vfu_message *m)
 {
     struct vfu_access access;
@@ -238,8 +256,8 @@ static int serve_read(struct rnic_function *f, const struct vfu_message *m)
     if (!vfu_access_read(m->payload, m->bytes, &access) || !rnic_access_is_valid(&access)) {
         return answer(f, m, EINVAL);
     }
-    if (f->kept_count > 0) {
-        return EBUSY; /* it must not overtake a store */
+    if (!may_read(f, &access)) {
+        return EBUSY;
     }
     rnic_access_read(f, &access, f->adapter->data);
     vfu_access_write(reply.payload, &access);

@@ -365,6 +365,11 @@ void vipl_iov_put(unsigned char *to, const void *from, size_t bytes)
     copy_run(to, from, bytes);
 }
 
+bool vipl_iov_put_checked(unsigned char *to, const void *from, size_t bytes)
+{
+    return copy_run_safely(to, from, bytes) == VIPL_IOV_DONE;
+}
+
 enum vipl_iov_result vipl_iov_ordered(unsigned char *to, const struct vipl_sg *from)
 {
     bool is_safe = vipl_iov_is_safe();

@@ -64,5 +64,7 @@ unsigned vipl_iov_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t o
 enum vipl_iov_result vipl_iov_ordered(unsigned char *to, const struct vipl_sg *from);
 void vipl_iov_put(unsigned char *to, const void *from,
                   size_t bytes); /* the same, of one piece, without VIPL_SAFE_COPY */
+bool vipl_iov_put_checked(unsigned char *to, const void *from,
+                          size_t bytes); /* through the kernel; false: that memory is not there */
 
 #endif

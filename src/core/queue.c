@@ -158,6 +158,16 @@ VIPL_APART void vipl_queue_announce_locked(struct vipl_queue *q, struct vipl_wor
     q->is_watched = has_watcher(q); /* who polls after a wait is as fast as before it */
 }
 
+VIPL_RARE void vipl_queue_lose_locked(struct vipl_queue *q, struct vipl_work *work)
+{
+    if ((work->status & VIP_STATUS_ERROR_MASK) == 0) {
+        work->status |= VIP_STATUS_PROTECTION_ERROR;
+        if (vipl_vi_is_reliable(q->vi)) {
+            vipl_vi_fail(q->vi, VIP_ERROR_CONN_LOST);
+        }
+    }
+}
+
 static inline void publish_locked(struct vipl_queue *q)
 {
     while (q->completed != q->posted) {
@@ -170,7 +180,7 @@ static inline void publish_locked(struct vipl_queue *q)
         q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
         vipl_store_relaxed(&q->completed,
                            q->completed + 1); /* first: who sees Status finds the queue not empty */
-        vipl_work_write_outcome(work);
+        vipl_queue_write_outcome(q, work);
         if (q->is_watched) {
             vipl_queue_announce_locked(q, work);
         }

@@ -159,12 +159,16 @@ static inline void vipl_queue_count_done(struct vipl_queue *q, unsigned op, uint
     done->bytes += length;
 }
 
+/* The work's descriptor is not there any more: it is returned all the same, as a failure and without an outcome in it. */
+void vipl_queue_lose_locked(struct vipl_queue *q, struct vipl_work *work);
+
 /* The descriptor is the program's again once Status is stored: it may be polling it. */
-static inline void vipl_work_write_outcome(const struct vipl_work *work)
+static inline void vipl_queue_write_outcome(struct vipl_queue *q, struct vipl_work *work)
 {
     VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
     if (VIPL_SELDOM(vipl_iov_is_safe()) && !vipl_iov_may_write((uint32_t *)(uintptr_t)&cs->Length)) {
-        return; /* the descriptor is returned all the same, without an outcome in it */
+        vipl_queue_lose_locked(q, work);
+        return;
     }
     if ((work->status & VIP_STATUS_IMMEDIATE) != 0) {
         cs->ImmediateData = work->immediate;
@@ -194,7 +198,7 @@ static inline void vipl_queue_finish_plain_locked(struct vipl_queue *q, struct v
     vipl_queue_count_done(q, work->op, length);
     q->executed++;
     vipl_store_relaxed(&q->completed, q->executed); /* first: who sees Status finds the queue not empty */
-    vipl_store_release(&cs->Status, status | VIP_STATUS_DONE); /* as in vipl_work_write_outcome() */
+    vipl_store_release(&cs->Status, status | VIP_STATUS_DONE); /* as in vipl_queue_write_outcome() */
 }
 
 void vipl_queue_announce_locked(struct vipl_queue *q,
@@ -219,7 +223,7 @@ static inline void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_wo
     vipl_queue_count_done(q, work->op, length);
     q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
     vipl_store_relaxed(&q->completed, next);            /* first, as above */
-    vipl_work_write_outcome(work);
+    vipl_queue_write_outcome(q, work);
     if (q->is_watched) {
         vipl_queue_announce_locked(q, work);
     }

@@ -260,6 +260,13 @@ int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *
 
 /* Whether the program may write to the bytes, as far as they are mapped now. */
 bool vipl_may_write(const void *address, size_t bytes);
+/* The parts of the bytes that the program may read and write now, and that the system shows to others by vipl_own_memory(): in order,
+ * the first `most` at most. Returns how many. */
+struct vipl_part {
+    uintptr_t first;
+    size_t bytes;
+};
+unsigned vipl_plain_parts(const void *address, size_t bytes, struct vipl_part *out, unsigned most);
 
 /* A shared mapping of the program's, to be made in another program at the same address. */
 struct vipl_shared_file {

@@ -192,6 +192,19 @@ TEST_CASE("a reset, an unmap of what is accessed and too many stores end the acc
     CHECK(client.get(FAKE_ID) == RNIC_ID_VALUE);
 }
 
+TEST_CASE("a register is read while the card waits for memory, also behind a store that only rings",
+          "[exchange]")
+{
+    const Adapter adapter;
+    Client client(adapter.socket);
+    client.begin(FAKE_DMA_READ, kIova, 4);
+    const Message m = command(client, VFU_DMA_READ);
+    client.set(RNIC_REG_WAKE, 1);
+    CHECK(client.get(FAKE_ID) == RNIC_ID_VALUE);
+    answer(client, m, {1, 2, 3, 4});
+    CHECK(client.result() == 1);
+}
+
 TEST_CASE("memory that the program refuses is a failed access", "[exchange]")
 {
     const Adapter adapter;

@@ -24,7 +24,10 @@ struct rnic_pci {
     const struct rnic_pci_ops *ops;
     uint8_t *
         doorbells; /* BAR2, mapped and shared with the card; NULL: it cannot be mapped, and is written by `write` */
-    bool linear;     /* a mapped range is one range for the card; false: it is a list of pages, see pages() */
+    bool linear; /* a mapped range is one range for the card; false: it is a list of pages, see pages() */
+    bool
+        keeps_pages; /* the bus keeps the pages that are there when memory is mapped, and what may be done with them then; false: what counts
+                        is what the program may do at each access */
     const char *dma; /* constant: how the card gets at memory, in words for people */
 };
 
@@ -52,7 +55,7 @@ struct rnic_pci_ops {
     int (*reset)(struct rnic_pci *pci);
 
     /* Maps memory of the program for DMA, at an IOVA of its own that keeps the offset in the page. `access`: what the card
-     * may do. The memory need not be mapped writable, nor be there at all until the card touches it. */
+     * may do. Without `keeps_pages` the memory need not be mapped writable, nor be there at all until the card touches it. */
     int (*map)(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova);
     void (*unmap)(struct rnic_pci *pci, uint64_t iova, size_t bytes);
     /* Without `linear`: the addresses on the bus of the pages (of *page_bytes each) that [address, bytes) lies in; at most `most`. */

@@ -41,6 +41,8 @@ struct inproc_map {
     uint8_t *address;        /* of its first byte */
     unsigned access;
     struct vipl_shm slab; /* the memory, if it is a slab: always there; base NULL: the program's */
+    bool
+        is_checked; /* the program could not write to all of it when it was mapped: the kernel sees what it may do now */
 };
 
 struct inproc_function {
@@ -99,7 +101,8 @@ static bool dma_read(void *context, unsigned fn, uint64_t iova, void *out, uint3
         memcpy(out, memory_of(map, iova), bytes);
         return true;
     }
-    return vipl_iov_bytes(out, memory_of(map, iova), bytes);
+    return map->is_checked ? vipl_copy_checked(out, memory_of(map, iova), bytes) == 0
+                           : vipl_iov_bytes(out, memory_of(map, iova), bytes);
 }
 
 static bool write_ordered(uint8_t *to, const void *in, uint32_t bytes)
@@ -123,7 +126,8 @@ static bool dma_write(void *context, unsigned fn, uint64_t iova, const void *in,
         memcpy(memory_of(map, iova), in, bytes);
         return true;
     }
-    return write_ordered(memory_of(map, iova), in, bytes);
+    return map->is_checked ? vipl_iov_put_checked(memory_of(map, iova), in, bytes)
+                           : write_ordered(memory_of(map, iova), in, bytes);
 }
 
 /* Only rings have such words, and they lie in slabs. */
@@ -309,6 +313,7 @@ static int map_memory(struct rnic_pci *pci, void *address, size_t bytes, unsigne
     if (map == NULL) {
         return ENOMEM;
     }
+    map->is_checked = !vipl_may_write(address, bytes);
     int error = enter(self(pci), map, bytes, iova);
     if (error != 0) {
         vipl_free(map);

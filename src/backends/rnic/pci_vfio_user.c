@@ -2,7 +2,9 @@
 /*
  * The card's function from an adapter process, over vfio-user. The adapter reaches memory of this program by itself where it can: slabs are
  * shared memory, the rest is read and written through this process's /proc/self/mem, which is tried out first. Where that does not show
- * the memory as this program sees it, the adapter asks, and a thread answers.
+ * the memory as this program sees it, the adapter asks, and a thread answers. So it does for memory that the program could not read and
+ * write when it was mapped, or that the system hides: /proc/self/mem heeds no protection, and does not have what is hidden. With
+ * VIPL_SAFE_COPY it asks for everything.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include "backends/rnic/pci_iova.h"
 #include "backends/rnic/pci_start.h"
 #include "base/deadline.h"
+#include "base/iov.h"
 #include "base/list.h"
 #include "base/little.h"
 #include "base/lock_rank.h"
@@ -26,7 +29,7 @@ enum {
     ATTEMPTS = 5,
     OPENING_MS = 4000, /* for these; less than a greeting may take */
     PAGE = 65536,
-    ITEM = 8,
+    MOST_PARTS = 16,     /* of a mapping that the adapter reaches by itself; the rest it asks for */
     CAPABILITIES = 0x34, /* in configuration space */
     MOST_CAPABILITIES = 48,
     MSIX = 0x11,
@@ -44,9 +47,10 @@ struct function {
     struct vipl_waker events[RNIC_VECTORS]; /* fd -1: none yet */
     uint8_t cookie[2 * COOKIE_BYTES];       /* the adapter writes there: see prove_memory() */
     bool by_file;                           /* the adapter has this process's memory */
-    struct vipl_thread thread;              /* answers the adapter; not if by_file */
+    struct vipl_thread thread;              /* answers the adapter, if has_thread */
     struct vipl_waker end;                  /* of the thread */
-    bool has_thread;
+    uint32_t has_thread;                    /* atomic; set under thread_lock */
+    struct vipl_mutex thread_lock;          /* rank VIPL_RANK_RNIC_PCI: one thread is started */
     uint32_t checked_at; /* atomic, relaxed: milliseconds; when the connection was last looked at */
 };
 
@@ -215,22 +219,112 @@ static void *find(struct function *f, const struct vfu_dma *dma, unsigned access
     return found;
 }
 
-/* `fd`: what the memory is a part of, from `offset` on; NULL: nothing goes along. */
-static int map_for_card(struct function *f, void *address, size_t bytes, unsigned access, const int *fd,
-                        uint64_t offset, uint64_t *iova)
+/* --- the thread that answers the adapter --- */
+
+static void answer_adapter(void *context)
 {
-    struct vfu_dma_map map = {access & (VFU_DMA_READABLE | VFU_DMA_WRITEABLE), offset, 0, bytes};
-    if (fd == NULL && f->by_file) {
-        map.flags |= VFU_DMA_MEMORY_FILE;
-        map.offset = (uintptr_t)address;
+    struct function *f = context;
+    const int fds[2] = {f->client.channel.fd, f->end.fd};
+    bool is_over = false;
+    while (!is_over && !vfu_client_is_gone(&f->client)) {
+        (void)vipl_poll(fds, 2, -1, NULL);
+        is_over = vipl_poll(&f->end.fd, 1, 0, NULL) == 0;
+        vfu_client_serve(&f->client);
     }
+}
+
+static int start_thread_locked(struct function *f)
+{
+    int error = vipl_waker_open(&f->end);
+    if (error != 0) {
+        return error;
+    }
+    error = vipl_thread_start(&f->thread, answer_adapter, f);
+    if (error != 0) {
+        vipl_waker_close(&f->end);
+        return error;
+    }
+    vipl_store_release(&f->has_thread, 1);
+    return 0;
+}
+
+/* Before the adapter may ask. */
+static int need_thread(struct function *f)
+{
+    int error = 0;
+    if (vipl_load_acquire(&f->has_thread) == 0) {
+        vipl_mutex_lock(&f->thread_lock);
+        error = f->has_thread != 0 ? 0 : start_thread_locked(f);
+        vipl_mutex_unlock(&f->thread_lock);
+    }
+    return error;
+}
+
+/* --- maps --- */
+
+/* Everything that is mapped in this range, which may be several maps of the adapter's. */
+static void send_unmap(struct function *f, uint64_t iova, size_t bytes)
+{
+    uint8_t payload[VFU_DMA_UNMAP_BYTES];
+    struct vfu_request request = {.command = VFU_DMA_UNMAP, .payload = payload, .bytes = sizeof(payload)};
+    vfu_dma_unmap_write(payload, &(struct vfu_dma_unmap){0, iova, bytes});
+    (void)vfu_client_ask(&f->client, &request); /* an adapter that is gone has unmapped everything */
+}
+
+/* A part of the program's memory, which the adapter reaches by itself or asks for. */
+static int send_part(struct function *f, const struct vfu_dma_map *whole, uint64_t from, uint64_t to,
+                     bool by_file)
+{
+    struct vfu_dma_map part = *whole;
+    part.address += from;
+    part.bytes = to - from;
+    part.offset = by_file ? whole->offset + from : 0;
+    part.flags |= by_file ? VFU_DMA_MEMORY_FILE : 0;
+    if (to == from) {
+        return 0;
+    }
+    int error = by_file ? 0 : need_thread(f);
+    return error == 0 ? send_map(f, &part, NULL) : error;
+}
+
+/* The program's memory at whole->offset. */
+static int send_parts(struct function *f, const struct vfu_dma_map *whole)
+{
+    struct vipl_part parts[MOST_PARTS];
+    uint64_t done = 0;
+    unsigned count = 0;
+    int error = 0;
+    if (f->by_file) {
+        count =
+            vipl_plain_parts((const void *)(uintptr_t)whole->offset, (size_t)whole->bytes, parts, MOST_PARTS);
+    }
+    for (unsigned i = 0; error == 0 && i < count; i++) {
+        uint64_t from = parts[i].first - whole->offset;
+        error = send_part(f, whole, done, from, false);
+        done = from + parts[i].bytes;
+        error = error == 0 ? send_part(f, whole, from, done, true) : error;
+    }
+    return error == 0 ? send_part(f, whole, done, whole->bytes, false) : error;
+}
+
+/* `fd`: what the memory is a part of, from its first byte on; NULL: it is the program's. */
+static int map_for_card(struct function *f, void *address, size_t bytes, unsigned access, const int *fd,
+                        uint64_t *iova)
+{
+    struct vfu_dma_map map = {access & (VFU_DMA_READABLE | VFU_DMA_WRITEABLE), 0, 0, bytes};
     int error = take_addresses(f, address, bytes, &map.address);
     if (error != 0) {
         return error;
     }
     error = remember(f, map.address, address, bytes, access);
-    error = error == 0 ? send_map(f, &map, fd) : error;
+    if (error == 0 && fd != NULL) {
+        error = send_map(f, &map, fd);
+    } else if (error == 0) {
+        map.offset = (uintptr_t)address;
+        error = send_parts(f, &map);
+    }
     if (error != 0) {
+        send_unmap(f, map.address, bytes);
         forget(f, map.address);
         give_addresses(f, map.address, bytes);
         return error;
@@ -241,16 +335,13 @@ static int map_for_card(struct function *f, void *address, size_t bytes, unsigne
 
 static int map_memory(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
 {
-    return map_for_card(function_of(pci), address, bytes, access, NULL, 0, iova);
+    return map_for_card(function_of(pci), address, bytes, access, NULL, iova);
 }
 
 static void unmap_memory(struct rnic_pci *pci, uint64_t iova, size_t bytes)
 {
     struct function *f = function_of(pci);
-    uint8_t payload[VFU_DMA_UNMAP_BYTES];
-    struct vfu_request request = {.command = VFU_DMA_UNMAP, .payload = payload, .bytes = sizeof(payload)};
-    vfu_dma_unmap_write(payload, &(struct vfu_dma_unmap){0, iova, bytes});
-    (void)vfu_client_ask(&f->client, &request); /* an adapter that is gone has unmapped everything */
+    send_unmap(f, iova, bytes);
     forget(f, iova);
     give_addresses(f, iova, bytes);
 }
@@ -263,8 +354,7 @@ static int make_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *o
         return error;
     }
     uint64_t iova;
-    error =
-        map_for_card(function_of(pci), shm.base, bytes, RNIC_PCI_READ | RNIC_PCI_WRITE, &shm.fd, 0, &iova);
+    error = map_for_card(function_of(pci), shm.base, bytes, RNIC_PCI_READ | RNIC_PCI_WRITE, &shm.fd, &iova);
     if (error != 0) {
         vipl_shm_release(&shm);
         return error;
@@ -294,16 +384,7 @@ static int list_pages(struct rnic_pci *pci, const void *address, size_t bytes, u
     return ENOTSUP; /* ranges are whole */
 }
 
-/* The last aligned item comes by itself, after all others: the program may spin on it. It is as whole as the kernel stores it. */
-static int write_memory(uint8_t *at, const uint8_t *data, uint64_t bytes)
-{
-    uint64_t end = (uintptr_t)at + bytes;
-    size_t tail = bytes <= ITEM ? 0 : end % ITEM == 0 ? ITEM : (size_t)(end % ITEM);
-    int error = vipl_copy_checked(at, data, bytes - tail);
-    return error == 0 && tail > 0 ? vipl_copy_checked(at + bytes - tail, data + bytes - tail, tail) : error;
-}
-
-/* The adapter asks for memory. The program may have taken it away. */
+/* The adapter asks for memory, and gets what the program itself may do with it now. */
 static int access_memory(void *context, const struct vfu_dma *dma, void *data, bool is_write)
 {
     struct function *f = context;
@@ -311,19 +392,10 @@ static int access_memory(void *context, const struct vfu_dma *dma, void *data, b
     if (at == NULL) {
         return EFAULT;
     }
-    return is_write ? write_memory(at, data, dma->bytes) : vipl_copy_checked(data, at, dma->bytes);
-}
-
-static void answer_adapter(void *context)
-{
-    struct function *f = context;
-    const int fds[2] = {f->client.channel.fd, f->end.fd};
-    bool is_over = false;
-    while (!is_over && !vfu_client_is_gone(&f->client)) {
-        (void)vipl_poll(fds, 2, -1, NULL);
-        is_over = vipl_poll(&f->end.fd, 1, 0, NULL) == 0;
-        vfu_client_serve(&f->client);
+    if (is_write) {
+        return vipl_iov_put_checked(at, data, dma->bytes) ? 0 : EFAULT;
     }
+    return vipl_copy_checked(data, at, dma->bytes);
 }
 
 /* Tries out whether the adapter sees this process's memory through its descriptor as the process does. */
@@ -406,7 +478,7 @@ static bool is_gone(struct rnic_pci *pci)
 
 static void close_function(struct function *f)
 {
-    if (f->has_thread) {
+    if (f->has_thread != 0) {
         vipl_waker_signal(&f->end);
         vipl_thread_join(&f->thread);
         vipl_waker_close(&f->end);
@@ -483,25 +555,15 @@ static int map_doorbells(struct function *f)
     return 0;
 }
 
-static int start_thread(struct function *f)
+static void find_way(struct function *f)
 {
-    f->by_file = prove_memory(f);
+    bool may = !vipl_iov_is_safe();
+    f->by_file = may && prove_memory(f);
     f->pci.dma = f->by_file ? "files" : "messages";
-    if (f->by_file) {
-        return 0;
+    if (may && !f->by_file) {
+        vipl_log(VIPL_LOG_INFO,
+                 "the card's adapter cannot read this program's memory by itself: it asks a thread");
     }
-    vipl_log(VIPL_LOG_INFO,
-             "the card's adapter cannot read this program's memory by itself: it asks a thread");
-    int error = vipl_waker_open(&f->end);
-    if (error != 0) {
-        return error;
-    }
-    error = vipl_thread_start(&f->thread, answer_adapter, f);
-    f->has_thread = error == 0;
-    if (error != 0) {
-        vipl_waker_close(&f->end);
-    }
-    return error;
 }
 
 static int begin(struct function *f, int fd)
@@ -516,11 +578,15 @@ static int begin(struct function *f, int fd)
     }
     rnic_iova_init(&f->iova, &all, 1);
     vipl_mutex_init(&f->maps_lock, VIPL_RANK_IOVA);
+    vipl_mutex_init(&f->thread_lock, VIPL_RANK_RNIC_PCI);
     vipl_ranges_init(&f->maps);
     int error = vfu_client_open(&f->client, fd, access_memory, f);
     error = error == 0 ? map_doorbells(f) : error;
     error = error == 0 ? open_events(f) : error;
-    return error == 0 ? start_thread(f) : error;
+    if (error == 0) {
+        find_way(f);
+    }
+    return error;
 }
 
 static int open_function(const char *device, struct rnic_pci **out)

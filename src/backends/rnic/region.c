@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Registered memory. Each registration is a map of its own and a tag of its own, so that regions may overlap or be registered twice.
- * Memory that the program may not write is not writable for the card either.
+ * Memory that the program may not write is not writable for the card either: the way to the card sees to that at each access, or, where
+ * it cannot, the tag has the rights that there were when the memory was registered.
  */
 #include "backends/rnic/region.h"
 
@@ -58,7 +59,9 @@ VIP_RETURN vipl_rnic_region_add(struct vipl_be_nic *be, struct vipl_region_param
     if (region == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    region->local = vipl_may_write(params->address, params->bytes) ? 0 : RNIC_RIGHT_LOCAL_READ_ONLY;
+    bool is_fixed = vipl_rnic_access(nic->rnic)->keeps_pages;
+    region->local =
+        is_fixed && !vipl_may_write(params->address, params->bytes) ? RNIC_RIGHT_LOCAL_READ_ONLY : 0;
     int error = vipl_rnic_allocate_mr(nic->rnic, &pd, params->address, params->bytes,
                                       rights_of(params) | region->local, &region->mr);
     if (error != 0) {

@@ -33,17 +33,15 @@ void rnic_reads_add(struct rnic_card *card, uint32_t qp, const struct vipl_rdmap
 static enum rnic_turn fail(struct rnic_card *card, uint32_t qp, enum rnic_refusal refusal)
 {
     const struct rnic_qp *row = rnic_qp(card, qp);
-    struct vipl_rdmap_terminate terminate = {.reason = VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC};
-    uint16_t error = RNIC_ERROR_DMA;
-    if (refusal != RNIC_ALLOWED) {
-        struct vipl_ddp ddp = {.last = true,
-                               .op = VIPL_RDMAP_READ_REQUEST,
-                               .queue = VIPL_DDP_QUEUE_READ_REQUEST,
-                               .msn = row->got_read_msn - row->reads_in + 1u};
-        terminate = rnic_terminate_for(rnic_terminate_refusal(refusal, true), &ddp,
-                                       VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES);
-        error = RNIC_ERROR_READ_DENIED;
-    }
+    bool is_bus = refusal == RNIC_ALLOWED;
+    struct vipl_ddp ddp = {.last = true,
+                           .op = VIPL_RDMAP_READ_REQUEST,
+                           .queue = VIPL_DDP_QUEUE_READ_REQUEST,
+                           .msn = row->got_read_msn - row->reads_in + 1u};
+    uint16_t reason = is_bus ? (uint16_t)VIPL_TERM_RDMAP_ACCESS : rnic_terminate_refusal(refusal, true);
+    uint16_t error = is_bus ? RNIC_ERROR_DMA : RNIC_ERROR_READ_DENIED;
+    struct vipl_rdmap_terminate terminate =
+        rnic_terminate_for(reason, &ddp, VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES);
     rnic_flow_cancel(card, row->flow - 1);
     rnic_qp_fail(card, qp, error, &terminate);
     return RNIC_TURN_SENT;

@@ -22,6 +22,7 @@ struct line {
     uint64_t device;
     uint64_t inode;
     bool shared; /* and writable */
+    bool readable;
     bool writable;
     char path
         [256]; /* what the kernel calls it: a path, which may be cut off or end in " (deleted)", or another name */
@@ -45,6 +46,7 @@ static bool read_line(FILE *file, struct line *line)
         return false;
     }
     line->device = (uint64_t)major << 32 | minor;
+    line->readable = rights[0] == 'r';
     line->writable = rights[1] == 'w';
     line->shared = rights[0] == 'r' && rights[1] == 'w' && rights[3] == 's';
     return true;
@@ -118,6 +120,44 @@ static bool is_device(const struct line *line)
                   !begins_with(line->path, "/dev/zero") && !begins_with(line->path, "/dev/hugepages/");
     return in_dev || (line->path[0] != '/' && !begins_with(line->path, "[anon_shmem"));
 }
+
+/* --- what others can reach --- */
+
+/* Memory of memfd_secret() is shown to nobody, and that of a device need not be. */
+static bool is_plain(const struct line *line)
+{
+    return line->readable && line->writable && !begins_with(line->path, "/secretmem") &&
+           (line->inode == 0 || !is_device(line));
+}
+
+unsigned vipl_plain_parts(const void *address, size_t bytes, struct vipl_part *out, unsigned most)
+{
+    uint64_t first = (uint64_t)(uintptr_t)address;
+    uint64_t end = first + bytes;
+    unsigned count = 0;
+    struct line line;
+    FILE *file = fopen("/proc/self/maps", "re");
+    while (file != NULL && read_line(file, &line) && line.begin < end) {
+        uint64_t from = line.begin > first ? line.begin : first;
+        uint64_t to = line.end < end ? line.end : end;
+        if (line.end <= first || !is_plain(&line)) {
+            continue;
+        }
+        if (count > 0 && out[count - 1].first + out[count - 1].bytes == from) {
+            out[count - 1].bytes += (size_t)(to - from);
+        } else if (count < most) {
+            out[count++] = (struct vipl_part){(uintptr_t)from, (size_t)(to - from)};
+        } else {
+            break;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return count;
+}
+
+/* --- descriptors of mappings --- */
 
 static bool is_of(int fd, const struct line *line)
 {
