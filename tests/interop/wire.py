@@ -22,6 +22,7 @@ from packets import SYN, Packets, flags_of, sequence_of  # noqa: E402
 
 PORTS = (30000, 30255)  # of a namespace of our own
 LIMIT_S = 60 * SCALE
+LONGEST_MS = 3600000  # that the tools take
 START_BYTES, CRC_BYTES, HEAD_TAGGED, HEAD_UNTAGGED = 20, 4, 14, 18
 SEND_SE, READ_REQUEST, SEND, IMMEDIATE = 5, 1, 3, 8
 FLAG_32_BIT = 8  # of the private data: about the program, not about the wire
@@ -111,7 +112,7 @@ def cut(data, drawn):
 def run(host, tool, options, server, client, file):
     """Both ends of a tool; what the client sent, and the server, in all connections."""
     env = {"VIPL_TCP_PORTS": "%d-%d" % PORTS, "VIPL_MPA_CRC": "on"}
-    common = ["--device", "tcp:127.0.0.1", "--timeout", str(LIMIT_S * 500), "--discriminator", "wire"]
+    common = ["--device", "tcp:127.0.0.1", "--timeout", str(min(LIMIT_S * 500, LONGEST_MS)), "--discriminator", "wire"]
     capture = Capture(host, "lo", PORTS, file)
     try:
         waiting = host.start(*server, *common, "--server", "--once", env=env, stdout=subprocess.PIPE, universal_newlines=True)
