@@ -160,7 +160,7 @@ TEST_CASE(
     "beside frames that are kept, those again are duplicates, and numbers beyond their window are outside",
     "[efe][hostile]")
 {
-    const std::uint32_t kept = GENERATE(1u, 3u, unsigned{EFE_WINDOW_MOST});
+    const std::uint32_t kept = GENERATE(1u, 3u, 100u);
     Bench bench(2048);
     bench.b.stop(0); // the frames stay with EFE
     bench.a.send(0, bench.b, 0, kept);
