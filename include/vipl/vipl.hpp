@@ -532,6 +532,15 @@ struct slice {
     VIP_MEM_HANDLE handle = 0; /**< Of its region. */
 };
 
+namespace detail {
+/** Memory of VipxAllocShared(), with other users. */
+struct shared_block {
+    operator buffer() const noexcept { return {memory == nullptr ? nullptr : memory->get(), size}; }
+    std::shared_ptr<owner<void *, VipxFreeShared>> memory;
+    std::size_t size = 0;
+};
+} // namespace detail
+
 /** Memory that processes share; see VipxAllocShared(). It is given back when this object and the regions
  * made of it have ended. */
 class shared_memory {
@@ -542,9 +551,9 @@ public:
         void *at = nullptr;
         error = to_error_code(VipxAllocShared(static_cast<VIP_ULONG>(bytes), &at));
         if (!error) {
-            memory_ = detail::share<void *, VipxFreeShared>(at, error);
+            block_.memory = detail::share<void *, VipxFreeShared>(at, error);
         }
-        size_ = memory_ == nullptr ? 0 : bytes;
+        block_.size = block_.memory == nullptr ? 0 : bytes;
     }
     /** As above; throws. */
     explicit shared_memory(std::size_t bytes)
@@ -553,46 +562,28 @@ public:
                         [&](std::error_code &error) { *this = shared_memory(bytes, error); });
     }
     /** The other one is empty then. */
-    shared_memory(shared_memory &&other) noexcept
-        : memory_(std::move(other.memory_)), size_(std::exchange(other.size_, 0))
-    {
-    }
+    shared_memory(shared_memory &&other) noexcept : block_(std::exchange(other.block_, {})) {}
     /** What this one had is given back, and the other one is empty then. */
     shared_memory &operator=(shared_memory &&other) noexcept
     {
         shared_memory moved(std::move(other));
-        std::swap(memory_, moved.memory_);
-        std::swap(size_, moved.size_);
+        std::swap(block_, moved.block_);
         return *this;
     }
 
     /** Give it back. */
-    void close() noexcept
-    {
-        memory_.reset();
-        size_ = 0;
-    }
+    void close() noexcept { block_ = {}; }
 
     /** Where it is. */
-    void *data() const noexcept { return memory_ == nullptr ? nullptr : memory_->get(); }
+    void *data() const noexcept { return buffer(block_).data; }
     /** Bytes. */
-    std::size_t size() const noexcept { return size_; }
+    std::size_t size() const noexcept { return block_.size; }
     /** For functions that do not keep it. */
-    operator buffer() const noexcept { return {data(), size()}; }
+    operator buffer() const noexcept { return block_; }
 
 private:
     friend class region;
-    struct use; /* by a region */
-    std::shared_ptr<detail::owner<void *, VipxFreeShared>> memory_;
-    std::size_t size_ = 0;
-};
-
-/** What a region of shared memory owns: the memory, together with others. */
-struct shared_memory::use {
-    explicit use(const shared_memory &of) noexcept : memory(of.memory_), size(of.size_) {}
-    operator buffer() const noexcept { return {memory == nullptr ? nullptr : memory->get(), size}; }
-    std::shared_ptr<detail::owner<void *, VipxFreeShared>> memory;
-    std::size_t size;
+    detail::shared_block block_;
 };
 
 /**
@@ -637,13 +628,14 @@ public:
     /** Register shared memory, which stays at least as long. Not registered if there is an error. */
     region(const nic &on, const shared_memory &memory, access allowed, std::error_code &error) noexcept
     {
-        own(on, shared_memory::use(memory), allowed, error);
+        own(on, detail::shared_block(memory.block_), allowed, error);
     }
     /** As above; throws. */
     region(const nic &on, const shared_memory &memory, access allowed = access::local)
     {
-        detail::checked("registering memory",
-                        [&](std::error_code &error) { own(on, shared_memory::use(memory), allowed, error); });
+        detail::checked("registering memory", [&](std::error_code &error) {
+            own(on, detail::shared_block(memory.block_), allowed, error);
+        });
     }
     /** Not registered. */
     region() = default;
