@@ -238,13 +238,15 @@ void vipl_wake_sleepers(struct vipl_nic *nic)
     vipl_mutex_unlock(&s->lock);
 }
 
+/* If no thread leads, one that has led is awake: before it sleeps again it looks at the backend, and otherwise it passes the lead
+ * on, to a thread that does. */
 void vipl_up_wake(struct vipl_nic *nic)
 {
     struct vipl_sleepers *s = &nic->sleepers;
     vipl_mutex_lock(&s->lock);
-    const struct vipl_waiter *waiter = s->leader != NULL ? s->leader : s->idle;
-    if (waiter != NULL) {
-        vipl_waker_signal(waiter->waker);
+    const struct vipl_waiter *leader = s->leader;
+    if (leader != NULL) {
+        vipl_waker_signal(leader->waker);
     }
     vipl_mutex_unlock(&s->lock);
 }
