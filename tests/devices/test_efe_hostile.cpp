@@ -187,6 +187,20 @@ TEST_CASE(
     CHECK(bench.b.stream(0, bench.a, 0).delivered == 20 + kept + 100);
 }
 
+TEST_CASE("a frame that is kept behind a gap is a duplicate when it comes again", "[efe][hostile]")
+{
+    Bench bench;
+    efe_header header = bench.last;
+    header.sequence += GENERATE(1u, 2u, unsigned{EFE_WINDOW_MOST} - 1); // those before it are missing
+    const std::uint64_t duplicates = bench.b.counted().duplicates;
+    for (unsigned i = 0; i < 5; ++i) {
+        bench.b.receive(frame_of(header));
+        CHECK(bench.b.info(0, bench.a, 0).kept == 1);
+        CHECK(bench.b.counted().duplicates - duplicates == i);
+    }
+    CHECK(bench.b.counted().outside == 0);
+}
+
 TEST_CASE("a reset of another life ends nothing, and no reset is answered", "[efe][hostile]")
 {
     Bench bench;
