@@ -289,6 +289,21 @@ public:
         return VipPostSend(vi.handle, transfer(offset, bytes), desc_handle_);
     }
 
+    /** An RDMA Write to nowhere, of bytes of the region, or of other memory that is registered. */
+    VIP_RETURN post_write(const VictimVi &vi, std::uint32_t bytes, void *other, VIP_MEM_HANDLE other_handle)
+    {
+        VIP_DESCRIPTOR *d = transfer(0, bytes);
+        d->CS.SegCount = 2;
+        d->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
+        d->DS[1] = d->DS[0];
+        if (other != nullptr) {
+            d->DS[1].Local.Data.Address = other;
+            d->DS[1].Local.Handle = other_handle;
+        }
+        d->DS[0] = {};
+        return VipPostSend(vi.handle, d, desc_handle_);
+    }
+
     VIP_MEM_HANDLE handle = 0;
 
 private:

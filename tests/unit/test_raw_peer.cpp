@@ -340,6 +340,54 @@ TEST_CASE("a short message waits behind one that is sent again, although the rin
     CHECK(message.total == kShort);
 }
 
+TEST_CASE("a write that fails before its first chunk leaves the write before it its request slot", "[peer]")
+{
+    if (!may_fetch()) {
+        WARN("this system does not let a process copy from itself: emulators do not");
+        return;
+    }
+    constexpr std::uint32_t kBytes = 4096;
+    Scene s(VIP_SERVICE_UNRELIABLE);
+    void *lost = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(lost != MAP_FAILED);
+    VIP_MEM_ATTRIBUTES attributes{};
+    VIP_MEM_HANDLE handle = 0;
+    REQUIRE(VipRegisterMem(s.victim.handle, lost, kBytes, &attributes, &handle) == VIP_SUCCESS);
+    const auto write = [&](bool is_lost) {
+        return s.memory.post_write(s.vi, 64, is_lost ? lost : nullptr, handle);
+    };
+    vipl_store_relaxed(&vipl_iov_safe, 1);
+    REQUIRE(write(false) == VIP_SUCCESS);
+    lo_message message{};
+    REQUIRE(s.peer.receive(LO_WRITE, message));
+    REQUIRE(mprotect(lost, kBytes, PROT_NONE) == 0);
+    REQUIRE(write(true) == VIP_SUCCESS);
+    vipl_store_relaxed(&vipl_iov_safe, 0);
+    REQUIRE(s.peer.send(message_of(LO_ACK, 0, 0, message.slot)));
+    s.victim.progress();
+    VIP_DESCRIPTOR *done = nullptr;
+    CHECK(VipSendDone(s.vi.handle, &done) == VIP_SUCCESS);
+    CHECK(VipSendDone(s.vi.handle, &done) == VIP_DESCRIPTOR_ERROR);
+    CHECK(VipDeregisterMem(s.victim.handle, lost, handle) == VIP_SUCCESS);
+    munmap(lost, kBytes);
+}
+
+TEST_CASE("only a link that the peer has taken up, and whose end has not come, takes further requests",
+          "[peer]")
+{
+    const Victim victim;
+    RawPeer peer(victim);
+    CHECK_FALSE(vipl_lo_link_is_confirmed(peer.link));
+    const VictimVi vi(victim, peer, VIP_SERVICE_RELIABLE_DELIVERY);
+    CHECK(vipl_lo_link_is_confirmed(peer.link));
+    peer.link->hung_up = true;
+    CHECK_FALSE(vipl_lo_link_is_confirmed(peer.link));
+    peer.link->hung_up = false;
+    vipl_store_relaxed(&peer.link->dead, 1);
+    CHECK_FALSE(vipl_lo_link_is_confirmed(peer.link));
+    vipl_store_relaxed(&peer.link->dead, 0);
+}
+
 TEST_CASE("a requester that takes up an acceptance too late is told that its connection is over", "[peer]")
 {
     Scene s;
