@@ -18,6 +18,8 @@ extern "C" {
 
 using namespace vipl_test;
 
+extern const char *const page_of_faults; // a path
+
 namespace {
 
 /** Which of `count` sends fail, as a string of '.' and 'x'. */
@@ -262,8 +264,7 @@ TEST_CASE("a NIC handle opens under a plan with a wrong item, and the rest of th
 
 TEST_CASE("the examples of docs/faults.md are plans, and every fault has one", "[plan]")
 {
-    std::string here = __FILE__;
-    std::ifstream page(here.substr(0, here.rfind("tests/")) + "docs/faults.md");
+    std::ifstream page(page_of_faults);
     REQUIRE(page.is_open());
     bool seen[VIPL_FAULT_KINDS] = {};
     for (std::string line; std::getline(page, line);) {
