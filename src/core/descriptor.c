@@ -52,6 +52,12 @@ static bool is_there(const struct vipl_work *work)
     return vipl_iov_can_read(work->descriptor, (size_t)vipl_descriptor_bytes(work->segments));
 }
 
+uint16_t vipl_descriptor_op(const struct vipl_work *work)
+{
+    const VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
+    return vipl_iov_can_read(cs, sizeof(*cs)) ? cs->Control & VIP_CONTROL_OP_MASK : VIP_CONTROL_OP_SENDRECV;
+}
+
 bool vipl_descriptor_is_fenced(const struct vipl_work *work)
 {
     return is_there(work) && (work->descriptor->CS.Control & VIP_CONTROL_QFENCE) != 0;

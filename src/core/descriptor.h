@@ -41,6 +41,8 @@ static inline bool vipl_descriptor_admit_usual(struct vipl_vi *vi, struct vipl_q
     return vipl_descriptor_bytes(*segments) <= room && *segments <= vi->nic->limits.max_segments;
 }
 
+/* VIP_CONTROL_OP_..., as its descriptor says now. */
+uint16_t vipl_descriptor_op(const struct vipl_work *work);
 /* Whether the send waits for earlier RDMA Reads. */
 bool vipl_descriptor_is_fenced(const struct vipl_work *work);
 /* Reads a send descriptor for execution. Returns 0, or error bits. */

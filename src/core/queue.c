@@ -7,6 +7,7 @@
 
 #include "base/lock_rank.h"
 #include "base/often.h"
+#include "core/descriptor.h"
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
@@ -198,9 +199,12 @@ VIPL_APART void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vipl_w
     publish_locked(q);
 }
 
+/* One that was never executed has its operation in its descriptor alone. */
 static uint32_t flush_status(const struct vipl_queue *q, const struct vipl_work *work)
 {
-    uint32_t op = q->is_recv ? VIP_STATUS_OP_RECEIVE : vipl_send_status_op[work->op];
+    uint32_t op = q->is_recv                        ? VIP_STATUS_OP_RECEIVE
+                  : work->state == VIPL_WORK_POSTED ? vipl_send_status_op[vipl_descriptor_op(work)]
+                                                    : vipl_send_status_op[work->op];
     return op | VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_DONE;
 }
 

@@ -193,7 +193,7 @@ static VIPL_RARE void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, ui
     struct vipl_work *work = vipl_queue_at(q, q->posted - 1);
     VIP_DESCRIPTOR *descriptor = work->descriptor;
     bool flushed = !q->is_recv && vi->state != VIP_STATE_CONNECTED;
-    uint32_t op = q->is_recv ? VIP_STATUS_OP_RECEIVE : VIP_STATUS_OP_SEND;
+    uint32_t op = q->is_recv ? VIP_STATUS_OP_RECEIVE : vipl_send_status_op[vipl_descriptor_op(work)];
     vipl_queue_finish_locked(q, work, (flushed ? VIP_STATUS_DESC_FLUSHED_ERROR : status) | op, 0);
     if (vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);

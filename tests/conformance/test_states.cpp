@@ -3,6 +3,8 @@
 // The VI's state machine: each event of the contract's table in each of the four states. A case is
 // made for every pair, named "<function> on a VI that is <state>: <what must happen>".
 #include <functional>
+#include <iterator>
+#include <vector>
 
 #include "support/role_case.hpp"
 
@@ -86,15 +88,30 @@ void send_is_executed(Situation &s)
     EXPECT(received(s.peer) == receive.desc);
 }
 
-void send_is_flushed(Situation &s)
+void is_flushed(Situation &s, const Work &work, VIP_UINT32 op)
 {
     VIP_DESCRIPTOR *done = nullptr;
-    const Work work = s.memory.transfer(s.memory.text("never sent"));
     post_send(s.vi, work);
     REQUIRE_RC(VIP_DESCRIPTOR_ERROR, VipSendDone(s.vi, &done));
     EXPECT(done == work.desc);
-    EXPECT_STATUS(VIP_STATUS_OP_SEND | VIP_STATUS_DESC_FLUSHED_ERROR, done);
+    EXPECT_STATUS(op | VIP_STATUS_DESC_FLUSHED_ERROR, done);
     EXPECT_EQ(0u, done->CS.Length);
+}
+
+void send_is_flushed(Situation &s)
+{
+    const RemoteSpan remote{4096, 1234};
+    const Span bytes = s.memory.text("never sent");
+    is_flushed(s, s.memory.transfer(bytes), VIP_STATUS_OP_SEND);
+    is_flushed(s, s.memory.rdma(VIP_CONTROL_OP_RDMAWRITE, remote, bytes), VIP_STATUS_OP_RDMA_WRITE);
+    is_flushed(s, s.memory.rdma(VIP_CONTROL_OP_RDMAREAD, remote, bytes), VIP_STATUS_OP_RDMA_READ);
+    is_flushed(
+        s,
+        s.memory.rdma(VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE | VIP_CONTROL_QFENCE, remote, bytes),
+        VIP_STATUS_OP_RDMA_WRITE);
+    Work split = s.memory.work(3); // not of the usual kind
+    split.op(VIP_CONTROL_OP_RDMAREAD).remote(remote).local(bytes.part(0, 2)).local(bytes.part(2, 2));
+    is_flushed(s, split, VIP_STATUS_OP_RDMA_READ);
 }
 
 void change_is_made(Situation &s)
@@ -282,3 +299,72 @@ bool register_table()
 [[maybe_unused]] const bool registered = register_table();
 
 } // namespace
+
+// --- what is behind others when the connection breaks ---
+
+namespace {
+
+constexpr VIP_UINT16 kMixed[] = {VIP_CONTROL_OP_SENDRECV,
+                                 VIP_CONTROL_OP_RDMAWRITE,
+                                 VIP_CONTROL_OP_RDMAREAD,
+                                 VIP_CONTROL_OP_RDMAREAD | VIP_CONTROL_QFENCE,
+                                 VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_QFENCE,
+                                 VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_QFENCE};
+
+VIP_UINT32 operation(VIP_UINT16 control)
+{
+    constexpr VIP_UINT32 ops[] = {VIP_STATUS_OP_SEND, VIP_STATUS_OP_RDMA_WRITE, VIP_STATUS_OP_RDMA_READ};
+    return ops[control & VIP_CONTROL_OP_MASK];
+}
+
+/** It has no receive: the first send breaks the connection. */
+void has_no_receive(Peer &peer)
+{
+    Endpoint end(peer);
+    Memory open(peer.nic(), 4096, rdma_memory());
+    end.connect();
+    peer.send(open.bytes(64).remote());
+    end.vi.await(VIP_STATE_ERROR);
+    peer.sync();
+}
+
+/** Posts one of each, and reaps them. Returns how many were flushed. */
+unsigned round_of(Endpoint &end, const std::vector<Work> &works)
+{
+    unsigned flushed = 0;
+    for (const Work &work : works) {
+        post_send(end.vi, work);
+    }
+    for (const Work &work : works) {
+        VIP_DESCRIPTOR *done = nullptr;
+        const VIP_RETURN rc = VipSendWait(end.vi, patience(), &done);
+        EXPECT(rc == VIP_SUCCESS || rc == VIP_DESCRIPTOR_ERROR);
+        EXPECT(done == work.desc);
+        EXPECT_EQ(operation(done->CS.Control), done->CS.Status & VIP_STATUS_OP_MASK);
+        flushed += (done->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR) != 0 ? 1 : 0;
+    }
+    return flushed;
+}
+
+void posts_a_mixture(Peer &peer)
+{
+    Endpoint end(peer);
+    std::vector<Work> works;
+    end.connect();
+    const auto remote = peer.receive<RemoteSpan>();
+    for (const VIP_UINT16 control : kMixed) {
+        const Span bytes = end.memory.bytes(64);
+        const bool rdma = (control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_SENDRECV;
+        works.push_back(rdma ? end.memory.rdma(control, remote, bytes)
+                             : end.memory.transfer(bytes).op(control));
+    }
+    for (unsigned rounds = 0; round_of(end, works) == 0; ++rounds) {
+        EXPECT(rounds < 1000000); // until the first send has broken the connection
+    }
+    peer.sync();
+}
+
+} // namespace
+
+TWO_ROLE_CASE_RELIABLE("what is flushed behind others says which operation it was",
+                       "[VipPostSend][full]") = {has_no_receive, posts_a_mixture};
