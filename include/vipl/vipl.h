@@ -742,8 +742,8 @@ VIPL_API VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *
  * is connected; messages fill them in posting order. Otherwise as VipPostSend().
  *
  * The segments are checked when a message comes, and only where its bytes go: a receive may reach
- * beyond its region if the message does not, else it ends with #VIP_STATUS_PROTECTION_ERROR. One that
- * is longer than the VI's MaxTransferSize ends with #VIP_STATUS_FORMAT_ERROR.
+ * beyond its region if the message does not, else it ends with #VIP_STATUS_PROTECTION_ERROR. It may be
+ * longer than the VI's MaxTransferSize, which no message is.
  *
  * @param ViHandle       From VipCreateVi().
  * @param DescriptorPtr  On a multiple of 64, inside MemoryHandle. Not NULL.

@@ -223,7 +223,7 @@ void *vipl_descriptor_usual_target(struct vipl_vi *vi, const struct vipl_work *w
     }
     VIP_DATA_SEGMENT segment = vipl_descriptor_segment(descriptor, 0)->Local; /* read once */
     void *to = local_address(&segment);
-    bool fits = bytes <= segment.Length && segment.Length <= vi->attributes.MaxTransferSize;
+    bool fits = bytes <= segment.Length && bytes <= vi->attributes.MaxTransferSize;
     return fits && bytes <= vipl_recent_room(&vi->recv.data, &vi->nic->mem, segment.Handle, (uintptr_t)to)
                ? to
                : NULL;
@@ -248,17 +248,15 @@ uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *w
     }
     uint64_t all;
     uint32_t status = gather(&vi->recv, work->descriptor, 0, count, bytes, out, NULL, &all);
-    if (all > vi->attributes.MaxTransferSize) {
-        return VIP_STATUS_FORMAT_ERROR;
-    }
-    return bytes > all ? VIP_STATUS_LENGTH_ERROR : status;
+    return bytes > all || bytes > vi->attributes.MaxTransferSize ? VIP_STATUS_LENGTH_ERROR : status;
 }
 
-/* Lists the data segments up to the first byte that is not the VI's, and adds up the lengths of all of them. Each is read
- * once. */
+/* Lists the data segments up to the first byte that is not the VI's, or that no message can have, and adds up the lengths of all of
+ * them. Each is read once. */
 static uint64_t gather_reachable(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, unsigned count,
                                  struct vipl_recv *out)
 {
+    const uint64_t most = vi->attributes.MaxTransferSize;
     uint64_t all = 0;
     vipl_queue_reads(&vi->recv);
     out->local.count = 0;
@@ -268,16 +266,17 @@ static uint64_t gather_reachable(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
         bool goes_on = out->local.bytes == all; /* so far all of them were reachable */
         void *base = local_address(&segment);
         all += segment.Length;
-        if (segment.Length == 0 || !goes_on) {
+        uint64_t bytes = most - out->local.bytes < segment.Length ? most - out->local.bytes : segment.Length;
+        if (bytes == 0 || !goes_on) {
             continue;
         }
         uint64_t reach = vipl_mem_reach(&vi->nic->mem, segment.Handle, (uintptr_t)base, vi->tag);
-        size_t bytes = segment.Length < reach ? segment.Length : (size_t)reach;
+        bytes = bytes < reach ? bytes : reach;
         if (bytes > 0) {
             unsigned at = out->local.count++;
-            out->local.iov[at] = (struct vipl_iov){base, bytes};
+            out->local.iov[at] = (struct vipl_iov){base, (size_t)bytes};
             out->handles[at] = segment.Handle;
-            out->local.bytes += bytes;
+            out->local.bytes += (size_t)bytes;
         }
     }
     return all;
@@ -305,9 +304,7 @@ uint32_t vipl_descriptor_read_posted(struct vipl_vi *vi, const struct vipl_work 
         return mark_invalid(out, VIP_STATUS_FORMAT_ERROR);
     }
     uint64_t all = gather_reachable(vi, work->descriptor, count, out);
-    if (all > vi->attributes.MaxTransferSize) {
-        return mark_invalid(out, VIP_STATUS_FORMAT_ERROR);
-    }
-    *bytes = (uint32_t)all;
-    return out->local.bytes < all ? VIP_STATUS_PROTECTION_ERROR : 0;
+    uint64_t usable = all < vi->attributes.MaxTransferSize ? all : vi->attributes.MaxTransferSize;
+    *bytes = (uint32_t)usable;
+    return out->local.bytes < usable ? VIP_STATUS_PROTECTION_ERROR : 0;
 }

@@ -83,7 +83,7 @@ bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work 
  * NULL: vipl_descriptor_read_recv() has to find out. */
 void *vipl_descriptor_usual_target(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes);
 /* Reads a receive for a device, which takes it before there is a message: lists the memory that a message may fill, and says
- * what becomes of a longer one, up to `bytes`, the length of the receive. 0: nothing. Error bits: it fails with them; with
+ * what becomes of a longer one, up to `bytes`, the length of the receive or of the longest message. 0: nothing. Error bits: it fails with them; with
  * out->invalid set, any message does. */
 uint32_t vipl_descriptor_read_posted(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_recv *out,
                                      uint32_t *bytes);

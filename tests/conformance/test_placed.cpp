@@ -50,7 +50,7 @@ VIP_VI_ATTRIBUTES large(Peer &peer)
 template <VIP_UINT32 size, bool fits>
 void one_message(Peer &peer)
 {
-    Endpoint end(peer, large(peer), kMiB);
+    Endpoint end(peer, large(peer), 2 * kMiB);
     end.connect();
     peer.sync();
     const Span bytes = end.memory.bytes(size);
@@ -163,16 +163,35 @@ void too_short(Peer &peer)
     EXPECT(bytes.part(size - 1, 1).all(0));
 }
 
-/** One byte more than a message may have. */
+/** More bytes than a message may have, in so many pieces of which the last one alone is too long as well. */
+template <VIP_UINT32 size, unsigned pieces>
 void longer_than_any_message(Peer &peer)
 {
-    Endpoint end(peer, large(peer), 2 * kMiB);
+    Endpoint end(peer, large(peer), 3 * kMiB);
     end.connect();
-    const Span bytes = end.memory.bytes(kMiB + 1);
+    const Span bytes = end.memory.bytes(2 * kMiB);
     Work in = end.memory.work(4);
-    in.local(bytes.part(0, 1000)).local(bytes.part(1000, kMiB - 999));
-    refuses(peer, end, in, VIP_STATUS_FORMAT_ERROR);
-    EXPECT(bytes.part(1, kMiB).all(0));
+    for (VIP_UINT32 i = 0; i + 1 < pieces; ++i) {
+        in.local(bytes.part(1000 * i, 1000));
+    }
+    in.local(bytes.part(1000 * (pieces - 1), 2 * kMiB - 1000 * (pieces - 1)));
+    takes(peer, end, in, size);
+    EXPECT(bytes.part(0, size).holds(7));
+    EXPECT(bytes.part(size, 1).all(0));
+}
+
+/** And so many that 32 bits do not count them, most of them in no memory at all. */
+void longer_than_counts(Peer &peer)
+{
+    Endpoint end(peer, large(peer), kMiB);
+    end.connect();
+    const Span bytes = end.memory.bytes(kShort);
+    Work in = end.memory.work(4);
+    in.local(bytes)
+        .local({bytes.data, 0xFFFFFFFF, bytes.handle})
+        .local({bytes.data, 0xFFFFFFFF, bytes.handle});
+    takes(peer, end, in, kShort);
+    EXPECT(bytes.holds(7));
 }
 
 /** As many bytes as a message may have. */
@@ -199,7 +218,16 @@ PLACED_CASE("a receive that leaves its region at the message's last byte: PROTEC
 PLACED_CASE("a segment of a bad handle that it reaches: PROTECTION_ERROR", bad_segment_reached, false);
 PLACED_CASE("a receive that is one byte shorter: LENGTH_ERROR", too_short, false);
 
-TWO_ROLE_CASE_EACH_LEVEL("a receive longer than the VI's MaxTransferSize is FORMAT_ERROR",
-                         "[VipPostRecv][full]") = {longer_than_any_message, one_message<kShort, false>};
+#define LONGER_CASE(what, size, pieces) \
+    TWO_ROLE_CASE_EACH_LEVEL(what " fits into a receive longer than the VI's MaxTransferSize", \
+                             "[VipPostRecv][full]") = {longer_than_any_message<size, pieces>, \
+                                                       one_message<size, true>}
+
+LONGER_CASE("a short message", kShort, 1);
+LONGER_CASE("a short message in pieces", kShort, 3);
+LONGER_CASE("a long message in pieces", kLong, 3);
+LONGER_CASE("the longest message", kMiB, 1);
+TWO_ROLE_CASE_EACH_LEVEL("a short message fits into a receive of more than 4 GiB",
+                         "[VipPostRecv][full]") = {longer_than_counts, one_message<kShort, true>};
 TWO_ROLE_CASE_EACH_LEVEL("a receive of the VI's MaxTransferSize is none too long",
                          "[VipPostRecv][full]") = {as_long_as_any_message, one_message<kShort, true>};

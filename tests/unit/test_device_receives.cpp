@@ -336,11 +336,11 @@ TEST_CASE("a malformed receive fails whatever message finds it, but for an RDMA 
     Bench bench;
     const Span span = bench.memory.bytes(64);
     Work wrong_op = bench.memory.transfer(span).op(VIP_CONTROL_OP_RDMAREAD);
-    Work too_long = bench.memory.transfer(span);
-    too_long.segment(0).Length = kTransferSize + 1;
+    Work wrong_too = bench.memory.transfer(span).op(VIP_CONTROL_OP_RDMAREAD);
+    Work written = bench.memory.transfer(span).op(VIP_CONTROL_OP_RDMAWRITE);
     post_recv(bench.vi, wrong_op);
-    post_recv(bench.vi, too_long);
-    post_recv(bench.vi, too_long = bench.memory.transfer(span).op(VIP_CONTROL_OP_RDMAWRITE));
+    post_recv(bench.vi, wrong_too);
+    post_recv(bench.vi, written);
     REQUIRE_VIP(bench.card.connect(bench.vi));
     for (const Card::Given &each : bench.card.given()) {
         CHECK(each.invalid);
@@ -353,7 +353,36 @@ TEST_CASE("a malformed receive fails whatever message finds it, but for an RDMA 
     CHECK((bench.reap(VIP_DESCRIPTOR_ERROR)->CS.Status & VIP_STATUS_FORMAT_ERROR) != 0);
     const std::uint32_t immediate = 9;
     bench.done(2, 0, 4000, true, &immediate);
-    CHECK(bench.reap() == too_long.desc);
+    CHECK(bench.reap() == written.desc);
+}
+
+TEST_CASE("a receive longer than any message is given as far as a message may reach", "[device_receives]")
+{
+    Bench bench;
+    const Span span = bench.memory.bytes(kTransferSize + 64);
+    Work long_one = bench.memory.transfer(span);
+    Work pieces = bench.memory.work(4);
+    pieces.local(span.part(0, 100)).local(span.part(100, kTransferSize - 50)).local(span.part(0, 100));
+    Work beyond = bench.memory.work(2); // and what comes behind that need not be the VI's
+    beyond.local(span.part(0, kTransferSize)).local({span.data, 8, 77});
+    for (const Work *work : {&long_one, &pieces, &beyond}) {
+        post_recv(bench.vi, *work);
+    }
+    REQUIRE_VIP(bench.card.connect(bench.vi));
+    for (const Card::Given &each : bench.card.given()) {
+        CHECK(!each.invalid);
+        std::size_t sum = 0;
+        for (const auto &piece : each.pieces) {
+            sum += piece.bytes;
+        }
+        CHECK(sum == kTransferSize);
+    }
+    bench.done(0, 0, kTransferSize);
+    CHECK(bench.reap() == long_one.desc);
+    bench.done(1, 0, 8);
+    CHECK(bench.reap() == pieces.desc);
+    bench.done(2, VIP_STATUS_LENGTH_ERROR, kTransferSize + 8); // longer than any message is
+    CHECK((bench.reap(VIP_DESCRIPTOR_ERROR)->CS.Status & VIP_STATUS_LENGTH_ERROR) != 0);
 }
 
 TEST_CASE("a receive that reaches beyond its memory is good for messages that do not", "[device_receives]")
