@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Whether `name` is a name of this host: "localhost", or its name in the system, with or without the domain. */
+/* Whether `name` is a name of this host: "localhost", or its name in the system, with its own domain or without one. */
 bool vipl_hostname_is_own(const char *name);
 
 #endif

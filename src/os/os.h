@@ -67,6 +67,8 @@ void vipl_writes_fail(void);
 void vipl_process_end(void);                  /* at once: no handler of the program runs */
 int vipl_entropy(void *bytes, size_t length); /* unpredictable bytes */
 int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
+int vipl_host_full_name(char *name,
+                        size_t size); /* with its domain, as the resolver has it; ENOENT: it has none */
 const char *vipl_environment(const char *name);
 const char *vipl_environment_at(unsigned i);            /* "NAME=VALUE"; NULL: there are no more */
 const char *vipl_trusted_environment(const char *name); /* NULL in a program with more rights than its user */

@@ -50,6 +50,26 @@ bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, stru
     return found;
 }
 
+int vipl_host_full_name(char *name, size_t size)
+{
+    const struct addrinfo hints = {.ai_flags = AI_CANONNAME, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list;
+    int error = vipl_host_name(name, size);
+    if (error != 0) {
+        return error;
+    }
+    if (getaddrinfo(name, NULL, &hints, &list) != 0) {
+        return ENOENT;
+    }
+    const char *full = list->ai_canonname;
+    error = full == NULL || strlen(full) >= size ? ENOENT : 0;
+    if (error == 0) {
+        memcpy(name, full, strlen(full) + 1);
+    }
+    freeaddrinfo(list);
+    return error;
+}
+
 bool vipl_inet_reverse(const struct vipl_inet *inet, char *name, size_t size)
 {
     union vipl_sockaddr address;
