@@ -28,6 +28,12 @@ struct line {
         [256]; /* what the kernel calls it: a path, which may be cut off or end in " (deleted)", or another name */
 };
 
+/* The process's own list is empty once main() has ended by pthread_exit(): each thread has the same one. */
+static FILE *open_list(void)
+{
+    return fopen("/proc/thread-self/maps", "re");
+}
+
 static bool read_line(FILE *file, struct line *line)
 {
     char text[512];
@@ -59,7 +65,7 @@ int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *
     uint64_t end = next + bytes;
     struct line line;
     bool found = false;
-    FILE *file = fopen("/proc/self/maps", "re");
+    FILE *file = open_list();
     if (file == NULL) {
         return errno;
     }
@@ -91,7 +97,7 @@ bool vipl_may_write(const void *address, size_t bytes)
     uint64_t end = first + bytes;
     struct line line;
     bool may = true;
-    FILE *file = fopen("/proc/self/maps", "re");
+    FILE *file = open_list();
     while (file != NULL && may && read_line(file, &line) && line.begin < end) {
         may = line.end <= first || line.writable;
     }
@@ -180,13 +186,13 @@ static int open_path(const char *path, const struct line *line)
 static int open_descriptor(const struct line *line)
 {
     int found = -1;
-    DIR *folder = opendir("/proc/self/fd");
+    DIR *folder = opendir("/proc/thread-self/fd");
     struct dirent *entry;
     while (folder != NULL && found < 0 && (entry = readdir(folder)) != NULL) {
         char path[64];
         int fd = atoi(entry->d_name);
         if (entry->d_name[0] != '.' && is_of(fd, line)) {
-            snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+            snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
             found = open_path(path, line);
         }
     }
@@ -210,7 +216,7 @@ int vipl_shared_files(struct vipl_shared_file *out, unsigned most, unsigned *cou
 {
     struct line line;
     int error = 0;
-    FILE *file = fopen("/proc/self/maps", "re");
+    FILE *file = open_list();
     *count = 0;
     if (file == NULL) {
         return errno;
