@@ -386,6 +386,8 @@ int vipl_stream_peer_process(int fd);
 /* A folder of this user's, of mode 0700, in which sockets have their paths; it is made if need be. EPERM: it is another user's, or open to
  * others. */
 int vipl_private_folder(const char *path);
+/* Whether a folder is this user's, and nobody else may write there: 0, EPERM, or why that is not known. */
+int vipl_own_folder(const char *path);
 
 /* --- events: descriptors that count, made by this process or another one ---------------------------- */
 

@@ -3,6 +3,9 @@
 // Who gets which function, and when it is free again.
 #include "raw_client.hpp"
 
+#include <algorithm>
+#include <atomic>
+
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -182,10 +185,46 @@ TEST_CASE("one adapter at a time has a path, and a dead one's is taken over", "[
     REQUIRE(vipl_stream_listen(path.c_str(), &second, &second_lock) == 0);
     vipl_stream_unlisten(path.c_str(), second, second_lock);
     CHECK(vipl_stream_connect(path.c_str(), &fd) == ENOENT);
+    CHECK(rmdir(folder.path.c_str()) == 0); // nothing of them is left there
+    REQUIRE(mkdir(folder.path.c_str(), 0700) == 0);
     const std::string long_path = folder.path + "/" + std::string(200, 'x');
     CHECK(vipl_stream_listen(long_path.c_str(), &first, &first_lock) == ENAMETOOLONG);
     CHECK(vipl_stream_connect(long_path.c_str(), &fd) == ENAMETOOLONG);
     CHECK(vipl_stream_listen((folder.path + "/no/s").c_str(), &first, &first_lock) == ENOENT);
+}
+
+TEST_CASE("a path that many take and leave at once has one owner at a time", "[functions]")
+{
+    constexpr int kThreads = 4, kTimes = 300;
+    const Folder folder;
+    const std::string path = folder.path + "/s";
+    std::atomic<int> owners{0}, most{0}, failures{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+        threads.emplace_back([&] {
+            for (int times = 0; times < kTimes;) {
+                int listener = -1, lock = -1;
+                const int error = vipl_stream_listen(path.c_str(), &listener, &lock);
+                if (error == 0) {
+                    const int now = ++owners;
+                    most = std::max(most.load(), now);
+                    ++times;
+                    --owners;
+                    vipl_stream_unlisten(path.c_str(), listener, lock);
+                } else if (error != EADDRINUSE) {
+                    ++failures;
+                    return;
+                }
+            }
+        });
+    }
+    for (auto &thread : threads) {
+        thread.join();
+    }
+    CHECK(failures == 0);
+    CHECK(most == 1);
+    CHECK(access(path.c_str(), F_OK) != 0);
+    CHECK(access((path + ".lock").c_str(), F_OK) != 0);
 }
 
 TEST_CASE("a folder for sockets is this user's alone", "[functions]")

@@ -14,6 +14,10 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+extern "C" {
+#include "start/socket_path.h"
+}
+
 using namespace adapter_test;
 
 namespace {
@@ -215,12 +219,73 @@ TEST_CASE("without a setting the socket is in the user's own folder", "[start]")
     CHECK(is_served(user.folder.path + "/vipl/rnic.sock"));
     pci->ops->close(pci);
     await_end(user.folder.path + "/vipl/rnic.sock");
-    REQUIRE(chmod((user.folder.path + "/vipl").c_str(), 0777) == 0);
     setenv("VIPL_LOG", "off", 1);
-    CHECK(rnic_pci_vfio_user_open("", &pci) == EPERM);
     setenv("VIPL_RNIC", "relative.sock", 1);
     CHECK(rnic_pci_vfio_user_open("", &pci) == EINVAL);
     unsetenv("VIPL_LOG");
+}
+
+namespace {
+
+/** Where the socket is without a setting, with this folder as XDG_RUNTIME_DIR. */
+std::string socket_path(const std::string &runtime)
+{
+    char path[VIPL_SOCKET_PATH_BYTES];
+    unsetenv("VIPL_RNIC");
+    setenv("XDG_RUNTIME_DIR", runtime.c_str(), 1);
+    REQUIRE(vipl_socket_path("VIPL_RNIC", "rnic.sock", path) == 0);
+    return path;
+}
+
+mode_t mode_of(const std::string &path)
+{
+    struct stat st {};
+    REQUIRE(stat(path.c_str(), &st) == 0);
+    return st.st_mode & 07777;
+}
+
+} // namespace
+
+TEST_CASE("a folder for sockets that is not this user's alone is passed over", "[start]")
+{
+    const User user;
+    const std::string next = "/tmp/vipl-" + std::to_string(geteuid()) + "/rnic.sock";
+    const std::string runtime = user.folder.path + "/runtime";
+    CHECK(socket_path(user.folder.path + "/none") == next);
+    CHECK(socket_path("relative") == next);
+    REQUIRE(mkdir(runtime.c_str(), 0700) == 0);
+    CHECK(socket_path(runtime) == runtime + "/vipl/rnic.sock");
+    REQUIRE(chmod((runtime + "/vipl").c_str(), 0755) == 0);
+    CHECK(socket_path(runtime) == next);
+    CHECK(mode_of(runtime + "/vipl") == 0755); // it is left as it is
+    REQUIRE(rmdir((runtime + "/vipl").c_str()) == 0);
+    REQUIRE(symlink("/tmp", (runtime + "/vipl").c_str()) == 0);
+    CHECK(socket_path(runtime) == next);
+    REQUIRE(unlink((runtime + "/vipl").c_str()) == 0);
+    REQUIRE(chmod(runtime.c_str(), 0777) == 0); // others could put their own folder there
+    CHECK(socket_path(runtime) == next);
+    REQUIRE(chmod(runtime.c_str(), 0700) == 0);
+    CHECK(socket_path(runtime + std::string(120, 'x')) == next);
+    if (geteuid() == 0) {
+        REQUIRE(chown(runtime.c_str(), 65534, 65534) == 0);
+        CHECK(socket_path(runtime) == next);
+        CHECK(access((runtime + "/vipl").c_str(), F_OK) != 0); // nothing was made in it
+    }
+}
+
+TEST_CASE("a folder for sockets can be used whatever the umask is, or was", "[start]")
+{
+    const User user;
+    for (const bool exists : {false, true}) {
+        const std::string runtime = user.folder.path + (exists ? "/old" : "/new");
+        REQUIRE(mkdir(runtime.c_str(), 0700) == 0);
+        REQUIRE((!exists || mkdir((runtime + "/vipl").c_str(), 0) == 0));
+        const mode_t before = umask(0777);
+        const std::string path = socket_path(runtime);
+        umask(before);
+        CHECK(path == runtime + "/vipl/rnic.sock");
+        CHECK(mode_of(runtime + "/vipl") == 0700);
+    }
 }
 
 TEST_CASE("an adapter that cannot be started is an error", "[start]")

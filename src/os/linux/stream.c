@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Local stream sockets with a path. A path outlives its process, so that a file beside it, PATH.lock, says whether a process is
- * listening: the listener has it locked for as long as it lives. It is never removed, for the next one to lock the same file.
+ * listening: the listener has it locked for as long as it lives, and removes it before it unlocks it. A process that has opened the file before
+ * that sees it once it has the lock, and opens the name again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-enum { BACKLOG = 128 };
+enum { BACKLOG = 128, LOCK_NAME = sizeof(((struct sockaddr_un *)0)->sun_path) + 8 };
 
 static int make_address(struct sockaddr_un *a, const char *path)
 {
@@ -42,20 +43,61 @@ static int open_socket(int *fd)
     return error;
 }
 
-static int lock_path(const char *path, int *lock)
+static void name_lock(const char *path, char name[LOCK_NAME])
 {
-    char name[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
-    snprintf(name, sizeof(name), "%s.lock", path);
+    snprintf(name, LOCK_NAME, "%s.lock", path);
+}
+
+/* Whether the file that is locked is the one of that name: its last owner may have removed it in between. */
+static bool is_named(int fd, const char *name)
+{
+    struct stat mine;
+    struct stat named;
+    return fstat(fd, &mine) == 0 && lstat(name, &named) == 0 && mine.st_dev == named.st_dev &&
+           mine.st_ino == named.st_ino;
+}
+
+static int lock_file(const char *name, int *lock)
+{
     vipl_fd_begin();
     int fd = vipl_resource_fails(EMFILE) ? -1 : open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     int error = vipl_fd_adopt(&fd);
     vipl_fd_end();
-    if (error == 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        error = errno == EWOULDBLOCK ? EADDRINUSE : errno;
-        vipl_fd_close(fd);
+    if (error != 0) {
+        return error;
     }
-    *lock = error == 0 ? fd : -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        error = errno == EWOULDBLOCK ? EADDRINUSE : errno;
+    } else if (!is_named(fd, name)) {
+        error = ESTALE;
+    }
+    if (error != 0) {
+        vipl_fd_close(fd);
+        return error;
+    }
+    *lock = fd;
+    return 0;
+}
+
+static int lock_path(const char *path, int *lock)
+{
+    char name[LOCK_NAME];
+    int error;
+    name_lock(path, name);
+    do {
+        error = lock_file(name, lock);
+    } while (error == ESTALE);
     return error;
+}
+
+static void unlock_path(const char *path, int lock)
+{
+    char name[LOCK_NAME];
+    name_lock(path, name);
+    if (lock >= 0 && is_named(lock, name)) {
+        unlink(name);
+    }
+    vipl_fd_close(lock);
 }
 
 static int bind_and_listen(int s, const struct sockaddr_un *a)
@@ -94,7 +136,7 @@ int vipl_stream_listen(const char *path, int *listener, int *lock)
     }
     if (error != 0) {
         vipl_fd_close(s);
-        vipl_fd_close(held);
+        unlock_path(path, held);
         return error;
     }
     *listener = s;
@@ -106,7 +148,7 @@ void vipl_stream_unlisten(const char *path, int listener, int lock)
 {
     unlink(path); /* first, while nobody else may have made it */
     vipl_fd_close(listener);
-    vipl_fd_close(lock);
+    unlock_path(path, lock);
 }
 
 int vipl_stream_connect(const char *path, int *fd)
@@ -254,14 +296,51 @@ int vipl_stream_peer_process(int fd)
     return pidfd;
 }
 
+/* A descriptor of the folder itself, whatever may be done with it. */
+static int open_folder(const char *path, int *fd)
+{
+    vipl_fd_begin();
+    *fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int error = vipl_fd_adopt(fd);
+    vipl_fd_end();
+    return error == ENOTDIR || error == ELOOP ? EPERM : error;
+}
+
+/* 0700, where the program's umask, now or when the folder was made, would leave its owner less. */
+static int set_mode(int fd)
+{
+    char name[64];
+    snprintf(name, sizeof(name), "/proc/thread-self/fd/%d", fd);
+    return chmod(name, 0700) == 0 ? 0 : errno;
+}
+
 int vipl_private_folder(const char *path)
 {
     struct stat st;
+    int fd;
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         return errno;
     }
+    int error = open_folder(path, &fd);
+    if (error != 0) {
+        return error;
+    }
+    if (fstat(fd, &st) != 0) {
+        error = errno;
+    } else if (st.st_uid != geteuid() || (st.st_mode & 077) != 0) {
+        error = EPERM;
+    } else if ((st.st_mode & 0700) != 0700) {
+        error = set_mode(fd);
+    }
+    vipl_fd_close(fd);
+    return error;
+}
+
+int vipl_own_folder(const char *path)
+{
+    struct stat st;
     if (lstat(path, &st) != 0) {
         return errno;
     }
-    return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 077) == 0 ? 0 : EPERM;
+    return S_ISDIR(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0 ? 0 : EPERM;
 }
