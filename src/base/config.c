@@ -34,37 +34,55 @@ enum vipl_config_line vipl_config_split(char *line, char **name, char **value)
     return **name == '\0' ? VIPL_CONFIG_LINE_BAD : VIPL_CONFIG_LINE_SETTING;
 }
 
+char *vipl_config_next_line(char **text)
+{
+    char *line = *text;
+    if (*line == '\0') {
+        return NULL;
+    }
+    char *end = line + strcspn(line, "\n");
+    *text = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return line;
+}
+
+const char *vipl_config_environment(const char *name)
+{
+    const char *value = vipl_environment(name);
+    const struct vipl_setting *setting = value == NULL ? NULL : vipl_setting_find(name);
+    bool trusted = setting == NULL || !vipl_has_more_rights() || vipl_setting_names_no_file(setting, value);
+    return trusted ? value : NULL;
+}
+
 const char *vipl_config_path(void)
 {
-    const char *path = vipl_environment("VIPL_CONFIG");
+    const char *path = vipl_config_environment("VIPL_CONFIG");
     return path != NULL ? path : "/etc/vipl.conf";
 }
 
 static bool from_file(const char *name, char *text, size_t size)
 {
-    const char *path = vipl_config_path();
-    FILE *file = vipl_path_is_readable(path) ? fopen(path, "re")
-                                             : NULL; /* most hosts have none: nothing is allocated then */
-    if (file == NULL) {
-        return false;
-    }
-    char line[VIPL_CONFIG_LINE_BYTES];
+    char *file;
+    char *line;
     char *each;
     char *value;
     bool found = false;
-    while (!found && fgets(line, sizeof(line), file) != NULL) {
+    if (vipl_read_text(vipl_config_path(), VIPL_CONFIG_FILE_BYTES, &file) != 0) {
+        return false;
+    }
+    for (char *rest = file; !found && (line = vipl_config_next_line(&rest)) != NULL;) {
         if (vipl_config_split(line, &each, &value) == VIPL_CONFIG_LINE_SETTING && strcmp(each, name) == 0) {
             snprintf(text, size, "%s", value);
             found = true;
         }
     }
-    fclose(file);
+    vipl_free(file);
     return found;
 }
 
 bool vipl_config_text(const char *name, char *text, size_t size)
 {
-    const char *value = vipl_environment(name);
+    const char *value = vipl_config_environment(name);
     text[0] = '\0';
     if (value != NULL) {
         snprintf(text, size, "%s", value);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VIPL_CONFIG_LINE_BYTES = 1024 };
+enum { VIPL_CONFIG_FILE_BYTES = 1 << 16 };
 
 /* The value of `name` into text[size], cut to fit. False, and "" there: it is not set. */
 bool vipl_config_text(const char *name, char *text, size_t size);
@@ -27,9 +27,14 @@ enum vipl_progress_mode {
 /* Whether the comma-separated list `name` has `word`. */
 bool vipl_config_has_word(const char *name, const char *word);
 
+/* What the environment says; NULL: nothing, or the name of a file, program or socket, in a program with more rights than its user. */
+const char *vipl_config_environment(const char *name);
+
 /* --- the file --- */
 
 const char *vipl_config_path(void);
+/* The next line of a text, which is cut there; NULL: there is none. */
+char *vipl_config_next_line(char **text);
 enum vipl_config_line { VIPL_CONFIG_LINE_SETTING, VIPL_CONFIG_LINE_EMPTY, VIPL_CONFIG_LINE_BAD };
 /* Cuts a line into name and value, without blanks around them. */
 enum vipl_config_line vipl_config_split(char *line, char **name, char **value);

@@ -93,6 +93,10 @@ static void check_variable(const char *variable)
     const struct vipl_setting *setting = vipl_setting_find(name);
     if (setting == NULL) {
         check_name("", name);
+    } else if (vipl_config_environment(name) == NULL) {
+        say("%s names a file, program or socket, and this program has more rights than its user: it is "
+            "ignored",
+            name);
     } else {
         check_value("", setting, variable + length + 1);
     }
@@ -128,19 +132,19 @@ static void check_line(const char *path, unsigned number, char *line)
 static void check_file(void)
 {
     const char *path = vipl_config_path();
-    char text[LINE / 2];
-    char line[VIPL_CONFIG_LINE_BYTES];
-    FILE *file = fopen(path, "re");
-    bool is_asked_for = vipl_environment("VIPL_CONFIG") != NULL;
-    for (unsigned number = 1; file != NULL && fgets(line, sizeof(line), file) != NULL; number++) {
-        check_line(path, number, line);
-    }
-    if ((file == NULL && is_asked_for) || (file != NULL && ferror(file) != 0)) {
-        int error = errno;
-        say("VIPL_CONFIG=%s cannot be read: %s", path, vipl_os_error(error, text, sizeof(text)));
-    }
-    if (file != NULL) {
-        fclose(file);
+    char reason[LINE / 2];
+    char *file;
+    char *line;
+    int error = vipl_read_text(path, VIPL_CONFIG_FILE_BYTES, &file);
+    if (error == 0) {
+        char *rest = file;
+        for (unsigned number = 1; (line = vipl_config_next_line(&rest)) != NULL; number++) {
+            check_line(path, number, line);
+        }
+        vipl_free(file);
+    } else if (vipl_config_environment("VIPL_CONFIG") != NULL || (error != ENOENT && error != EACCES)) {
+        say("VIPL_CONFIG=%s cannot be read: %s", path,
+            error == EINVAL ? "it is not a regular file" : vipl_os_error(error, reason, sizeof(reason)));
     }
 }
 

@@ -26,6 +26,7 @@ void vipl_log_set_level(enum vipl_log_level level, bool by_default)
 {
     vipl_store_relaxed(&current_level, (uint32_t)level);
     vipl_store_relaxed(&level_is_default, by_default);
+    vipl_error_output_begin(!by_default);
 }
 
 void vipl_log_set_handler(enum vipl_log_level level, VIPX_LOG_HANDLER handler, void *context)

@@ -11,7 +11,8 @@
 /* Their numbers are those of VIPX_LOG_LEVEL. REASON: why a function of the API fails, said where that is known. */
 enum vipl_log_level { VIPL_LOG_OFF, VIPL_LOG_ERROR, VIPL_LOG_REASON, VIPL_LOG_INFO, VIPL_LOG_DEBUG };
 
-/* What goes to standard error. `by_default`: nobody has asked for it, and a program that has a handler gets nothing there. */
+/* What goes to standard error. `by_default`: nobody has asked for it. Then a program that has a handler gets nothing there, and nothing goes to a
+ * descriptor 2 that is a file of the program's (vipl_error_output_is_open()). */
 void vipl_log_set_level(enum vipl_log_level level, bool by_default);
 /* Up to `level`, lines go to the program's function. No other thread is in the library. */
 void vipl_log_set_handler(enum vipl_log_level level, VIPX_LOG_HANDLER handler, void *context);

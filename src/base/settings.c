@@ -21,9 +21,21 @@ enum { SHARED_MIB = 64, MOST_SHARED_MIB = 1024 };
     { \
         name, VIPL_SETTING_TEXT, false, NULL, 0, 0, 0, 0 \
     }
-#define ENVIRONMENT(name) \
+#define DEVICE(name) \
     { \
-        name, VIPL_SETTING_TEXT, true, NULL, 0, 0, 0, 0 \
+        name, VIPL_SETTING_DEVICE, false, NULL, 0, 0, 0, 0 \
+    }
+#define ALIASES(name) \
+    { \
+        name, VIPL_SETTING_ALIASES, false, NULL, 0, 0, 0, 0 \
+    }
+#define PATH(name) \
+    { \
+        name, VIPL_SETTING_PATH, false, NULL, 0, 0, 0, 0 \
+    }
+#define PATH_OF_ENVIRONMENT(name) \
+    { \
+        name, VIPL_SETTING_PATH, true, NULL, 0, 0, 0, 0 \
     }
 #define NUMBER(name, otherwise, min, max) \
     { \
@@ -43,17 +55,17 @@ enum { SHARED_MIB = 64, MOST_SHARED_MIB = 1024 };
     }
 
 static const struct vipl_setting settings[] = {
-    ENVIRONMENT("VIPL_CONFIG"),
-    ENVIRONMENT("VIPL_RNICD"),
-    ENVIRONMENT("VIPL_SERVER"),
-    TEXT("VIPL_DEVICE"),
-    TEXT("VIPL_DEVICE_ALIASES"),
+    PATH_OF_ENVIRONMENT("VIPL_CONFIG"),
+    PATH_OF_ENVIRONMENT("VIPL_RNICD"),
+    PATH_OF_ENVIRONMENT("VIPL_SERVER"),
+    PATH("VIPL_RNIC"),
+    PATH("VIPL_RNIC_HOSTS"),
+    PATH("VIPL_TRACE"),
+    DEVICE("VIPL_DEVICE"),
+    ALIASES("VIPL_DEVICE_ALIASES"),
     TEXT("VIPL_FAULTS"),
-    TEXT("VIPL_RNIC"),
     TEXT("VIPL_RNIC_FAULTS"),
-    TEXT("VIPL_RNIC_HOSTS"),
     TEXT("VIPL_RNIC_IMPAIR"),
-    TEXT("VIPL_TRACE"),
     TEXT("VIPL_TRACE_OPS"),
     WORD("VIPL_LOG", "error reason info debug off"),
     WORD("VIPL_LOOPBACK_PULL", "auto on off"),
@@ -221,6 +233,40 @@ static bool allows_words(const struct vipl_setting *setting, const char *value)
     return true;
 }
 
+/* "name=device,...": an alias may have blanks in front of it. */
+static bool allows_aliases(const char *value)
+{
+    size_t n;
+    for (const char *each = value; *each != '\0'; each += n + (each[n] == ',' ? 1 : 0)) {
+        n = strcspn(each, ",");
+        size_t blanks = strspn(each, " ");
+        const char *equals = memchr(each, '=', n);
+        bool empty = n == 0 || blanks == n; /* as behind a last comma */
+        if (!empty && (equals == NULL || equals == each + blanks || equals == each + n - 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool vipl_setting_names_no_file(const struct vipl_setting *setting, const char *value)
+{
+    switch (setting->kind) {
+    case VIPL_SETTING_PATH:
+        return false;
+    case VIPL_SETTING_DEVICE:
+    case VIPL_SETTING_ALIASES:
+        return strchr(value, '/') == NULL && strstr(value, ":socket:") == NULL;
+    case VIPL_SETTING_TEXT:
+    case VIPL_SETTING_NUMBER:
+    case VIPL_SETTING_RANGE:
+    case VIPL_SETTING_WORD:
+    case VIPL_SETTING_WORDS:
+        break;
+    }
+    return true;
+}
+
 bool vipl_setting_allows(const struct vipl_setting *setting, const char *value)
 {
     uint32_t number;
@@ -235,7 +281,11 @@ bool vipl_setting_allows(const struct vipl_setting *setting, const char *value)
         return vipl_setting_word(setting, value, &which);
     case VIPL_SETTING_WORDS:
         return allows_words(setting, value);
+    case VIPL_SETTING_ALIASES:
+        return allows_aliases(value);
     case VIPL_SETTING_TEXT:
+    case VIPL_SETTING_PATH:
+    case VIPL_SETTING_DEVICE:
         break;
     }
     return true;
@@ -276,7 +326,12 @@ void vipl_setting_describe(const struct vipl_setting *setting, char *text, size_
         list_words(setting->words, words, sizeof(words));
         snprintf(text, size, "a list of %s", words);
         break;
+    case VIPL_SETTING_ALIASES:
+        snprintf(text, size, "name=device,...");
+        break;
     case VIPL_SETTING_TEXT:
+    case VIPL_SETTING_PATH:
+    case VIPL_SETTING_DEVICE:
         snprintf(text, size, "any text");
         break;
     }

@@ -8,11 +8,14 @@
 #include <stdint.h>
 
 enum vipl_setting_kind {
-    VIPL_SETTING_TEXT,   /* who uses it says what is wrong with it */
-    VIPL_SETTING_NUMBER, /* from `min` to `max` */
-    VIPL_SETTING_RANGE,  /* "first-last", within these */
-    VIPL_SETTING_WORD,   /* one of `words` */
-    VIPL_SETTING_WORDS   /* any of them, with commas between them */
+    VIPL_SETTING_TEXT,    /* who uses it says what is wrong with it */
+    VIPL_SETTING_PATH,    /* likewise; of a file, program or socket */
+    VIPL_SETTING_DEVICE,  /* likewise; some devices are named by a path */
+    VIPL_SETTING_ALIASES, /* "name=device,..." */
+    VIPL_SETTING_NUMBER,  /* from `min` to `max` */
+    VIPL_SETTING_RANGE,   /* "first-last", within these */
+    VIPL_SETTING_WORD,    /* one of `words` */
+    VIPL_SETTING_WORDS    /* any of them, with commas between them */
 };
 
 struct vipl_setting {
@@ -37,6 +40,8 @@ bool vipl_setting_range(const struct vipl_setting *setting, const char *value, u
                         uint32_t *last);
 bool vipl_setting_word(const struct vipl_setting *setting, const char *value, unsigned *which);
 bool vipl_setting_lists(const char *value, const char *word); /* of WORDS: whether that one is among them */
+/* What names none may come from the environment of a program that has more rights than its user. */
+bool vipl_setting_names_no_file(const struct vipl_setting *setting, const char *value);
 bool vipl_setting_allows(const struct vipl_setting *setting, const char *value);
 /* What is allowed, as words of a sentence: "a number from 0 to 5". */
 void vipl_setting_describe(const struct vipl_setting *setting, char *text, size_t size);

@@ -523,6 +523,7 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
     fill_table(&hook->table, backend);
     vipl_plan_init(&hook->plan, nic, plan);
     vipl_checks_init(&hook->checks);
+    hook->trace.fd = -1;
     if (traced) {
         (void)vipl_config_text("VIPL_TRACE_OPS", only, sizeof(only)); /* "" if it is not set */
         vipl_trace_open(&hook->trace, path, only, nic->public_handle);

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Writing the trace. A line is made in one piece and handed to a line-buffered stream opened for
- * appending: one write, which the system does not mix with another's.
- */
+/* Writing the trace. A line is made in one piece and appended by one write, which the system does not mix with another's. */
 #include "hook/trace.h"
 
-#include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-enum { LINE = 512 };
+enum { LINE = 512, STANDARD_ERROR = 2 };
 
 static const char *const op_names[] = {
     [VIPL_TRACED_OPEN] = "open",
@@ -87,40 +84,34 @@ static uint32_t read_selection(const char *only)
     return all ? UINT32_MAX : selected;
 }
 
-static FILE *open_file(const char *path)
+/* -1: it cannot be opened. */
+static int open_file(const char *path)
 {
-    if (strcmp(path, "-") == 0) {
-        return stderr;
-    }
-    int fd;
-    int error = vipl_fd_append(path, &fd);
-    FILE *file = error == 0 ? fdopen(fd, "a") : NULL;
-    if (file == NULL) {
+    int fd = STANDARD_ERROR;
+    int error = strcmp(path, "-") == 0 ? 0 : vipl_fd_append(path, &fd);
+    if (error != 0) {
         char what[LINE];
-        error = error == 0 ? errno : error;
-        vipl_fd_close(fd);
         snprintf(what, sizeof(what), "VIPL_TRACE=%s", path);
         vipl_log_os(VIPL_LOG_ERROR, what, error);
-        return NULL;
+        return -1;
     }
-    setvbuf(file, NULL, _IOLBF, BUFSIZ);
-    return file;
+    return fd;
 }
 
 void vipl_trace_open(struct vipl_trace *trace, const char *path, const char *only, void *nic)
 {
     trace->nic = nic;
     trace->start = vipl_now_ns();
-    trace->file = open_file(path);
-    trace->selected = trace->file == NULL ? 0 : read_selection(only);
+    trace->fd = open_file(path);
+    trace->selected = trace->fd < 0 ? 0 : read_selection(only);
 }
 
 void vipl_trace_close(struct vipl_trace *trace)
 {
-    if (trace->file != NULL && trace->file != stderr) {
-        fclose(trace->file);
+    if (trace->fd != STANDARD_ERROR) {
+        vipl_fd_close(trace->fd);
     }
-    trace->file = NULL;
+    trace->fd = -1;
     trace->selected = 0;
 }
 
@@ -144,5 +135,5 @@ void vipl_trace(struct vipl_trace *trace, enum vipl_traced op, const void *vi, c
     vsnprintf(line + n, sizeof(line) - (size_t)n - 1, format, args);
     va_end(args);
     strcat(line, "\n"); /* vsnprintf left room for it */
-    fputs(line, trace->file);
+    vipl_write_text(trace->fd, line, strlen(line));
 }

@@ -8,7 +8,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "vipl/vipl.h"
 
@@ -44,7 +43,7 @@ enum vipl_traced {
 
 /* Constant between vipl_trace_open() and vipl_trace_close(). */
 struct vipl_trace {
-    FILE *file;        /* NULL: no trace */
+    int fd;            /* < 0: no trace */
     uint32_t selected; /* a bit for each operation whose calls are written */
     void *nic;         /* the NIC handle */
     uint64_t start;

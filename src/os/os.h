@@ -52,7 +52,7 @@ unsigned vipl_cpu_count(void); /* that are there for all processes; at least 1 *
 int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count);
 /* Runs a program in a process that no wait() of this one sees. It inherits `pass`, and begins with all signals blocked. Its first
  * process has to end soon, see vipl_detach(). ENOENT, EACCES: there is no such program. */
-int vipl_spawn_program(char *const arguments[], const int *pass, unsigned count);
+int vipl_spawn_program(char *const arguments[], char *const environment[], const int *pass, unsigned count);
 /* For such a program: goes on in a session of its own, in a process whose parent ends here, with no descriptors but `keep` and the
  * standard error output. 0 in that process; else an errno value. */
 int vipl_detach(const char *name, const int *keep, unsigned count);
@@ -70,10 +70,15 @@ int vipl_host_name(char *name, size_t size);  /* NUL-terminated */
 int vipl_host_full_name(char *name,
                         size_t size); /* with its domain, as the resolver has it; ENOENT: it has none */
 const char *vipl_environment(const char *name);
-const char *vipl_environment_at(unsigned i);            /* "NAME=VALUE"; NULL: there are no more */
-const char *vipl_trusted_environment(const char *name); /* NULL in a program with more rights than its user */
+const char *vipl_environment_at(unsigned i); /* "NAME=VALUE"; NULL: there are no more */
+bool vipl_has_more_rights(void);             /* this program, than its user: set-user-ID and the like */
 const char *vipl_os_error(int error, char *text, size_t size); /* errno value to text */
-void vipl_print_error(const char *text, size_t length); /* to the standard error output; async-signal-safe */
+/* A NIC handle is about to be opened: whether the user has asked for text on the standard error output. */
+void vipl_error_output_begin(bool asked);
+/* Whether descriptor 2 is a standard error output, and no other file of the program's. This and the next two are async-signal-safe. */
+bool vipl_error_output_is_open(void);
+void vipl_print_error(const char *text, size_t length);        /* there, if it is */
+void vipl_write_text(int fd, const char *text, size_t length); /* no signal comes of it */
 
 /* --- fork --------------------------------------------------------------------------------------- */
 
@@ -101,12 +106,13 @@ void vipl_fd_close(int fd);  /* < 0: nothing */
 int vipl_fd_adopt(int *fd);
 int vipl_fd_adopt_pair(int fds[2]); /* the same for two that one call has made: both, or none */
 bool vipl_fd_is_poller(int fd); /* whether it is open, and of the kind that poll sets and libuv's loops use */
-bool vipl_path_is_readable(const char *path);
-bool vipl_fd_is_ring(int fd); /* one of Linux's io_uring */
+bool vipl_fd_is_ring(int fd);   /* one of Linux's io_uring */
 /* A duplicate of the descriptor, registered too, whose number is `least` or more, and not below 3. */
 int vipl_fd_duplicate(int fd, int least, int *out);
-/* A file to append to, made if need be; forked children keep it. */
+/* A file to append to, made if need be; forked children keep it. ENXIO: a pipe that nobody reads. */
 int vipl_fd_append(const char *path, int *fd);
+/* All of a regular file, with a NUL behind it, to be freed; "" if it is empty. EISDIR, EINVAL: it is no regular file; EFBIG: more than `most` bytes. */
+int vipl_read_text(const char *path, size_t most, char **text);
 void vipl_fd_raise_limit(void);        /* as many may be opened as the system allows this process */
 int vipl_fd_available(unsigned count); /* whether so many may be opened, 16 at most: 0, or why not */
 /* Occupies those of 0 to 2 that are free, while other code (libuv) opens descriptors for the library; and frees

@@ -2,14 +2,49 @@
 /* Starting a process of the library's own, and hearing from it. */
 #include "start/launch.h"
 
-#include "base/deadline.h"
+#include <errno.h>
+#include <string.h>
 
-enum { START_MS = 30000 };
+#include "base/config.h"
+#include "base/deadline.h"
+#include "base/settings.h"
+
+enum { START_MS = 30000, MOST_NAME = 64 };
 
 const char *vipl_launch_path(const char *setting, const char *installed)
 {
-    const char *named = vipl_trusted_environment(setting);
+    const char *named = vipl_config_environment(setting);
     return named != NULL ? named : installed;
+}
+
+static bool may_pass(const char *variable)
+{
+    char name[MOST_NAME];
+    size_t length = strcspn(variable, "=");
+    if (strncmp(variable, "VIPL_", 5) != 0 || variable[length] == '\0' || length >= sizeof(name)) {
+        return false;
+    }
+    memcpy(name, variable, length);
+    name[length] = '\0';
+    return vipl_setting_find(name) != NULL && vipl_config_environment(name) != NULL;
+}
+
+/* The environment of a program with more rights than its user's is that user's. A program that it runs would not know. */
+static char **make_environment(void)
+{
+    unsigned count = 0;
+    const char *variable;
+    while (vipl_environment_at(count) != NULL) {
+        count++;
+    }
+    char **environment = vipl_zalloc((count + 1) * sizeof(*environment));
+    for (unsigned i = 0, next = 0;
+         environment != NULL && i < count && (variable = vipl_environment_at(i)) != NULL; i++) {
+        if (!vipl_has_more_rights() || may_pass(variable)) {
+            environment[next++] = (char *)(uintptr_t)variable;
+        }
+    }
+    return environment;
 }
 
 unsigned char vipl_launch_await(int lifeline)
@@ -26,7 +61,9 @@ unsigned char vipl_launch_await(int lifeline)
 int vipl_launch_program(char *const arguments[], const int *pass, unsigned count, int lifeline[2],
                         unsigned char *said)
 {
-    int error = vipl_spawn_program(arguments, pass, count);
+    char **environment = make_environment();
+    int error = environment == NULL ? ENOMEM : vipl_spawn_program(arguments, environment, pass, count);
+    vipl_free(environment);
     if (error == 0) {
         vipl_fd_close(lifeline[1]); /* so that the end of the program ends the wait for what it says */
         lifeline[1] = -1;

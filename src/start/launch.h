@@ -8,8 +8,7 @@
 
 #include "os/os.h"
 
-/* The path of the program: what the setting says, unless this program has more rights than its user, else the installed one; "": there is to
- * be none. */
+/* The path of the program: what the environment says (vipl_config_environment()), else the installed one; "": there is to be none. */
 const char *vipl_launch_path(const char *setting, const char *installed);
 
 /* Runs the program arguments[0], which inherits `pass`, and waits for what it says; 0: it has ended instead, or takes too long; the second end of

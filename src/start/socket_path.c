@@ -46,7 +46,7 @@ static void tell(const char *runtime, int error)
 static int default_path(const char *name, char path[VIPL_SOCKET_PATH_BYTES])
 {
     char folder[VIPL_SOCKET_PATH_BYTES];
-    const char *runtime = vipl_trusted_environment("XDG_RUNTIME_DIR");
+    const char *runtime = vipl_has_more_rights() ? NULL : vipl_environment("XDG_RUNTIME_DIR");
     if (runtime != NULL && runtime[0] != '\0') {
         int error = path_in_runtime(runtime, name, path);
         if (error == 0) {

@@ -11,29 +11,12 @@
 #include <unistd.h>
 
 #include "internal.hpp"
+#include "stderr_of.hpp"
 #include "support/objects.hpp"
 
 using namespace vipl_test;
 
 namespace {
-
-/** What is written to the standard error output meanwhile. */
-std::string stderr_of(const std::function<void()> &body)
-{
-    char name[] = "/tmp/vipl-default-handler-XXXXXX";
-    const int file = mkstemp(name), before = dup(2);
-    REQUIRE(file >= 0);
-    unlink(name);
-    dup2(file, 2);
-    body();
-    dup2(before, 2);
-    close(before);
-    std::string text(static_cast<size_t>(lseek(file, 0, SEEK_END)), '\0');
-    const ssize_t got = pread(file, text.data(), text.size(), 0);
-    close(file);
-    REQUIRE(got == static_cast<ssize_t>(text.size()));
-    return text;
-}
 
 std::ptrdiff_t lines_of(const std::string &log)
 {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "card.hpp"
+#include "stderr_of.hpp"
 #include "support/error_log.hpp"
 #include "support/tasks.hpp"
 
@@ -63,22 +64,6 @@ struct Bench {
     Cq cq;
     Vi vi;
 };
-
-std::string stderr_of(const std::function<void()> &body)
-{
-    char name[] = "/tmp/vipl-device-receives-XXXXXX";
-    const int file = mkstemp(name), before = dup(2);
-    REQUIRE(file >= 0);
-    unlink(name);
-    dup2(file, 2);
-    body();
-    dup2(before, 2);
-    close(before);
-    std::string text(static_cast<size_t>(lseek(file, 0, SEEK_END)), '\0');
-    REQUIRE(pread(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()));
-    close(file);
-    return text;
-}
 
 } // namespace
 

@@ -9,10 +9,16 @@
 #include <cstdlib>
 #include <string>
 #include <tuple>
+#include <utility>
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.hpp"
+#include "stderr_of.hpp"
+
+using vipl_test::stderr_of;
 
 namespace {
 
@@ -45,27 +51,6 @@ std::string text_of(const char *name, bool expected = true)
 {
     char text[64] = "untouched";
     REQUIRE(vipl_config_text(name, text, sizeof text) == expected);
-    return text;
-}
-
-/** What a call writes to stderr. */
-template <class Call>
-std::string stderr_of(Call call)
-{
-    std::fflush(stderr);
-    FILE *file = std::tmpfile();
-    const int saved = dup(2);
-    dup2(fileno(file), 2);
-    call();
-    std::fflush(stderr);
-    dup2(saved, 2);
-    close(saved);
-    std::rewind(file);
-    std::string text;
-    for (int c; (c = std::fgetc(file)) != EOF;) {
-        text += static_cast<char>(c);
-    }
-    std::fclose(file);
     return text;
 }
 
@@ -209,6 +194,64 @@ TEST_CASE("a value that is not allowed is named once, with what is allowed", "[c
     }
     setenv("VIPL_LINGER", "100", 1);
     CHECK(complaints().empty());
+}
+
+TEST_CASE("aliases that are none are named, and good ones are not", "[config]")
+{
+    const File file("");
+    for (const char *good :
+         {"", "a=tcp", "a=tcp, b=loopback", "a=tcp:127.0.0.1,", "a=rnic:socket:/tmp/a=b", " a=tcp"}) {
+        setenv("VIPL_DEVICE_ALIASES", good, 1);
+        CHECK(complaints().empty());
+    }
+    for (const std::string bad :
+         {"garbage", "=tcp", "a=", "a=tcp,garbage", "a=tcp,  =b", "a=,b=tcp", "a:tcp"}) {
+        setenv("VIPL_DEVICE_ALIASES", bad.c_str(), 1);
+        CHECK(complaints() ==
+              "VIPL_DEVICE_ALIASES=" + bad + " is not name=device,...: the default is used\n");
+    }
+}
+
+TEST_CASE("only a regular file of a bounded size is read for settings", "[config]")
+{
+    const File file("VIPL_UNIT = from file\n");
+    const std::string folder = "/tmp/vipl-unit-" + std::to_string(getpid());
+    const std::string pipe_path = folder + "/fifo", large = folder + "/large";
+    REQUIRE(mkdir(folder.c_str(), 0700) == 0);
+    REQUIRE(mkfifo(pipe_path.c_str(), 0600) == 0);
+    const int fd = open(large.c_str(), O_CREAT | O_WRONLY, 0600);
+    REQUIRE(ftruncate(fd, 1 << 30) == 0);
+    close(fd);
+    for (const auto &[path, reason] :
+         {std::pair<std::string, std::string>(pipe_path, "it is not a regular file"),
+          {"/dev/zero", "it is not a regular file"},
+          {folder, "Is a directory"},
+          {large, "File too large"}}) {
+        setenv("VIPL_CONFIG", path.c_str(), 1);
+        REQUIRE(text_of("VIPL_UNIT", false).empty());
+        CHECK(complaints() == "VIPL_CONFIG=" + path + " cannot be read: " + reason + "\n");
+    }
+    unlink(pipe_path.c_str());
+    unlink(large.c_str());
+    rmdir(folder.c_str());
+}
+
+TEST_CASE("of a program with more rights than its user's, settings that name no file are the environment's",
+          "[config]")
+{
+    const auto harmless = [](const char *name, const char *value) {
+        return vipl_setting_names_no_file(vipl_setting_find(name), value);
+    };
+    for (const char *name :
+         {"VIPL_CONFIG", "VIPL_TRACE", "VIPL_SERVER", "VIPL_RNICD", "VIPL_RNIC", "VIPL_RNIC_HOSTS"}) {
+        CHECK_FALSE(harmless(name, "name"));
+    }
+    CHECK(harmless("VIPL_DEVICE", "tcp:192.0.2.1"));
+    CHECK(harmless("VIPL_DEVICE_ALIASES", "a=tcp:::1,b=loopback"));
+    CHECK(harmless("VIPL_LINGER", "1"));
+    CHECK_FALSE(harmless("VIPL_DEVICE", "rnic:socket:here"));
+    CHECK_FALSE(harmless("VIPL_DEVICE", "rnic:socket:/tmp/a"));
+    CHECK_FALSE(harmless("VIPL_DEVICE_ALIASES", "a=tcp,b=rnic:socket:here"));
 }
 
 TEST_CASE("a name that is no setting is named, with the one that it is like", "[config]")

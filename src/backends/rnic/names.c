@@ -10,8 +10,10 @@
 
 #include "base/config.h"
 #include "base/hostname.h"
+#include "base/log.h"
+#include "os/os.h"
 
-enum { MAC_BYTES = 6, LINE = 512 };
+enum { MAC_BYTES = 6, LINE = 512, MOST_HOSTS = 1 << 20 };
 
 static bool parse_mac(const char *text, uint8_t mac[MAC_BYTES])
 {
@@ -27,19 +29,25 @@ static bool parse_mac(const char *text, uint8_t mac[MAC_BYTES])
     return true;
 }
 
-static FILE *open_hosts(void)
+static char *read_hosts(void)
 {
     char path[256];
-    return fopen(vipl_config_text("VIPL_RNIC_HOSTS", path, sizeof(path)) ? path : "/etc/ethers", "re");
+    char *text;
+    bool named = vipl_config_text("VIPL_RNIC_HOSTS", path, sizeof(path));
+    int error = vipl_read_text(named ? path : "/etc/ethers", MOST_HOSTS, &text);
+    if (error != 0 && named) {
+        vipl_log_os(VIPL_LOG_REASON, "reading the names of cards (VIPL_RNIC_HOSTS)", error);
+    }
+    return error == 0 ? text : NULL;
 }
 
 /* The next line that has an address and a name; "#" begins a comment. */
-static bool next_host(FILE *file, uint8_t mac[MAC_BYTES], char name[LINE])
+static bool next_host(char **text, uint8_t mac[MAC_BYTES], char name[LINE])
 {
-    char line[LINE];
+    char *line;
     char address[LINE];
-    while (fgets(line, sizeof(line), file) != NULL) {
-        line[strcspn(line, "#\n")] = '\0';
+    while (*text != NULL && (line = vipl_config_next_line(text)) != NULL) {
+        line[strcspn(line, "#")] = '\0';
         if (sscanf(line, "%511s %511s", address, name) == 2 && parse_mac(address, mac)) {
             return true;
         }
@@ -51,13 +59,12 @@ static bool find_address(const char *name, uint32_t index, uint8_t mac[MAC_BYTES
 {
     char each[LINE];
     bool found = false;
-    FILE *file = open_hosts();
-    while (file != NULL && !found && next_host(file, mac, each)) {
+    char *text = read_hosts();
+    char *rest = text;
+    while (!found && next_host(&rest, mac, each)) {
         found = strcmp(each, name) == 0 && index-- == 0;
     }
-    if (file != NULL) {
-        fclose(file);
-    }
+    vipl_free(text);
     return found;
 }
 
@@ -65,13 +72,12 @@ static bool find_name(const uint8_t mac[MAC_BYTES], char name[LINE])
 {
     uint8_t each[MAC_BYTES];
     bool found = false;
-    FILE *file = open_hosts();
-    while (file != NULL && !found && next_host(file, each, name)) {
+    char *text = read_hosts();
+    char *rest = text;
+    while (!found && next_host(&rest, each, name)) {
         found = memcmp(each, mac, MAC_BYTES) == 0;
     }
-    if (file != NULL) {
-        fclose(file);
-    }
+    vipl_free(text);
     return found;
 }
 

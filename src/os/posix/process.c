@@ -7,6 +7,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/auxv.h>
+#endif
 
 #include "os/os.h"
 
@@ -42,6 +45,15 @@ const char *vipl_environment(const char *name)
     return getenv(name);
 }
 
+bool vipl_has_more_rights(void)
+{
+#ifdef __linux__
+    return getauxval(AT_SECURE) != 0;
+#else
+    return issetugid() != 0;
+#endif
+}
+
 extern char **environ; /* POSIX has a program declare it */
 
 const char *vipl_environment_at(unsigned i)
@@ -55,20 +67,4 @@ const char *vipl_os_error(int error, char *text, size_t size)
         text[0] = '\0';
     }
     return text;
-}
-
-void vipl_print_error(const char *text, size_t length)
-{
-    int saved = errno;
-    int cancel = vipl_cancel_off();
-    while (length > 0) {
-        ssize_t n = write(STDERR_FILENO, text, length);
-        if (n < 0 && errno != EINTR) {
-            break;
-        }
-        text += n < 0 ? 0 : n;
-        length -= n < 0 ? 0 : (size_t)n;
-    }
-    vipl_cancel_restore(cancel);
-    errno = saved;
 }

@@ -120,7 +120,7 @@ static int pass_all(posix_spawn_file_actions_t *actions, const int *pass, unsign
     return error;
 }
 
-int vipl_spawn_program(char *const arguments[], const int *pass, unsigned count)
+int vipl_spawn_program(char *const arguments[], char *const environment[], const int *pass, unsigned count)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -136,7 +136,7 @@ int vipl_spawn_program(char *const arguments[], const int *pass, unsigned count)
     int error = vipl_resource_fails(EAGAIN) ? errno : pass_all(&actions, pass, count);
     if (error ==
         0) { /* the C library makes a process that shares this one's memory until it runs the program */
-        error = posix_spawn(&child, arguments[0], &actions, &attributes, arguments, environ);
+        error = posix_spawn(&child, arguments[0], &actions, &attributes, arguments, environment);
     }
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
@@ -173,13 +173,4 @@ int vipl_parent(void)
 void vipl_process_end(void)
 {
     _exit(0);
-}
-
-const char *vipl_trusted_environment(const char *name)
-{
-#ifdef __linux__
-    return secure_getenv(name);
-#else
-    return issetugid() ? NULL : getenv(name);
-#endif
 }

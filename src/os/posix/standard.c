@@ -64,11 +64,6 @@ bool vipl_fd_is_poller(int fd)
 #endif
 }
 
-bool vipl_path_is_readable(const char *path)
-{
-    return faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0; /* as open() would have it */
-}
-
 bool vipl_fd_is_ring(int fd)
 {
     static const char ring[] = "anon_inode:[io_uring]";
@@ -79,10 +74,63 @@ bool vipl_fd_is_ring(int fd)
            memcmp(link, ring, sizeof(ring) - 1) == 0;
 }
 
+/* Opening what the user named must not wait, nor make a terminal this program's; writing there may wait. */
 int vipl_fd_append(const char *path, int *fd)
 {
-    *fd = vipl_resource_fails(EMFILE) ? -1 : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    return lift(fd);
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    *fd = vipl_resource_fails(EMFILE) ? -1 : open(path, flags, 0666);
+    int error = lift(fd);
+    if (error == 0) {
+        (void)fcntl(*fd, F_SETFL, O_APPEND);
+    }
+    return error;
+}
+
+/* Some files have no size (/proc). One that has grown meanwhile is as long as it was. */
+static int read_all(int fd, size_t most, char **text)
+{
+    struct stat st;
+    size_t length = 0;
+    ssize_t n = 1;
+    if (fstat(fd, &st) != 0) {
+        return errno;
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    }
+    if (st.st_size > (off_t)most) {
+        return EFBIG;
+    }
+    size_t room = st.st_size > 0 ? (size_t)st.st_size : most;
+    char *bytes = vipl_alloc(room + 1);
+    if (bytes == NULL) {
+        return ENOMEM;
+    }
+    while (n > 0 && length < room) {
+        n = read(fd, bytes + length, room - length);
+        length += n > 0 ? (size_t)n : 0;
+    }
+    if (n < 0) {
+        int error = errno;
+        vipl_free(bytes);
+        return error;
+    }
+    bytes[length] = '\0';
+    *text = bytes;
+    return 0;
+}
+
+int vipl_read_text(const char *path, size_t most, char **text)
+{
+    vipl_fd_begin();
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int error = vipl_fd_adopt(&fd);
+    vipl_fd_end();
+    if (error == 0) {
+        error = read_all(fd, most, text);
+        vipl_fd_close(fd);
+    }
+    return error;
 }
 
 int vipl_fd_duplicate(int fd, int least, int *out)

@@ -116,6 +116,7 @@ std::string breach(const std::function<void(Hooked &)> &act)
     const pid_t child = fork();
     if (child == 0) {
         dup2(fds[1], STDERR_FILENO);
+        vipl_error_output_begin(true);
         std::signal(SIGABRT, SIG_DFL);
         Hooked hooked;
         act(hooked);

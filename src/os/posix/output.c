@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Text that the library writes on its own account: the log, and traces. No such write ends the program, whatever stands behind the descriptor.
+ *
+ * Descriptor 2 need not be a standard error output: a daemon closes it, and the next file it opens gets the number. So what nobody has asked for
+ * goes there only while it is the file that it was when the library was loaded, which is what the program was started with, or a terminal or pipe that
+ * it was when a NIC handle was opened. All of it is atomic, for signal handlers: the identity of a file is one number, a hash.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "os/os.h"
+#include "os/os_atomic.h"
+
+enum { NOTHING = 0, UNKNOWN = 1, FIRST = 2 }; /* identities are FIRST and above */
+
+static uint32_t loaded = UNKNOWN; /* atomic: the identity of descriptor 2 when the library was loaded */
+static uint32_t chosen = UNKNOWN; /* atomic: of the file that lines go to by default; UNKNOWN: `loaded` */
+static uint32_t is_asked_for;     /* atomic: lines go to descriptor 2, whatever it is */
+
+/* Not 0 where the file is open. */
+static uint32_t identify(mode_t *mode)
+{
+    struct stat st;
+    if (fstat(STDERR_FILENO, &st) != 0) {
+        *mode = 0;
+        return NOTHING;
+    }
+    uint64_t both = (uint64_t)st.st_ino * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)st.st_dev;
+    uint32_t hash = (uint32_t)(both >> 32 ^ both);
+    *mode = st.st_mode;
+    return hash < FIRST ? FIRST : hash;
+}
+
+/* At the first of: the library is loaded; a constructor of the program opens a NIC handle. */
+__attribute__((constructor)) static void note_loaded(void)
+{
+    mode_t mode;
+    int saved = errno;
+    if (vipl_load_relaxed(&loaded) == UNKNOWN) {
+        vipl_compare_exchange(&loaded, UNKNOWN, identify(&mode));
+    }
+    errno = saved;
+}
+
+void vipl_error_output_begin(bool asked)
+{
+    mode_t mode;
+    int saved = errno;
+    note_loaded();
+    uint32_t now = identify(&mode);
+    bool is_text = S_ISFIFO(mode) || (S_ISCHR(mode) && isatty(STDERR_FILENO) == 1);
+    bool same = now == vipl_load_relaxed(&loaded);
+    vipl_store_relaxed(&chosen, same || is_text ? now : NOTHING);
+    vipl_store_relaxed(&is_asked_for, asked);
+    errno = saved;
+}
+
+bool vipl_error_output_is_open(void)
+{
+    mode_t mode;
+    int saved = errno;
+    uint32_t which = vipl_load_relaxed(&chosen);
+    which = which == UNKNOWN ? vipl_load_relaxed(&loaded) : which;
+    bool open = vipl_load_relaxed(&is_asked_for) != 0 || (which >= FIRST && identify(&mode) == which);
+    errno = saved;
+    return open;
+}
+
+/* The signal of a failed write goes to the thread that writes. One that was pending before is the program's. */
+static void consume(int signal, const sigset_t *pending_before)
+{
+    sigset_t pending;
+    sigset_t one;
+    int which;
+    if (sigismember(pending_before, signal) == 0 && sigpending(&pending) == 0 &&
+        sigismember(&pending, signal) == 1) {
+        sigemptyset(&one);
+        sigaddset(&one, signal);
+        (void)sigwait(&one, &which);
+    }
+}
+
+void vipl_write_text(int fd, const char *text, size_t length)
+{
+    sigset_t both;
+    sigset_t before;
+    sigset_t pending;
+    int saved = errno;
+    int cancel = vipl_cancel_off();
+    sigemptyset(&both);
+    sigaddset(&both, SIGPIPE);
+    sigaddset(&both, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &both, &before);
+    sigpending(&pending);
+    while (length > 0) {
+        ssize_t n = write(fd, text, length);
+        if (n < 0 && errno != EINTR) {
+            consume(SIGPIPE, &pending);
+            consume(SIGXFSZ, &pending);
+            break;
+        }
+        text += n < 0 ? 0 : n;
+        length -= n < 0 ? 0 : (size_t)n;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    vipl_cancel_restore(cancel);
+    errno = saved;
+}
+
+void vipl_print_error(const char *text, size_t length)
+{
+    if (vipl_error_output_is_open()) {
+        vipl_write_text(STDERR_FILENO, text, length);
+    }
+}
