@@ -47,12 +47,26 @@ uint64_t vipl_now_ns(void); /* monotonic */
 
 int vipl_pid(void);
 unsigned vipl_cpu_count(void); /* that are there for all processes; at least 1 */
-/* Runs `run` in a process of its own, which no wait() of this one sees: forked without exec, in a session of
- * its own, with all signals blocked and no descriptors but `keep` and the standard error output. */
+/* Runs `run` in a process of its own, of which this process is not told: no SIGCHLD, and no wait() finds it. It is forked without exec, in a
+ * session of its own, with all signals blocked and no descriptors but `keep` and the standard error output. */
 int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count);
-/* Runs a program in a process that no wait() of this one sees. It inherits `pass`, and begins with all signals blocked. Its first
- * process has to end soon, see vipl_detach(). ENOENT, EACCES: there is no such program. */
+/* Runs a program in a process of which this one is not told either. It inherits `pass`, and begins with all signals blocked. ENOENT,
+ * EACCES: there is no such program. */
 int vipl_spawn_program(char *const arguments[], char *const environment[], const int *pass, unsigned count);
+/* A child that no wait() finds makes another process by start(), which returns 0 or an errno value, and ends; or it stays as the parent of that
+ * process, if that would become a child of this one. 0: the other process has reported 0, or nothing if only errors are to be reported.
+ * ETIMEDOUT: start() has not returned. All signals are blocked in both. */
+struct vipl_hidden {
+    int (*start)(void *arg, int report);
+    void *arg;
+    bool reports_success;
+    bool may_stay;
+};
+int vipl_hidden_child(const struct vipl_hidden *what);
+bool vipl_hidden_report(int report, int error); /* false: nobody hears it */
+/* For start(): run() in another process, which may have this one's memory, while the caller waits, until it runs a program. */
+int vipl_hidden_begin(int (*run)(void *arg, int report), void *arg, int report);
+void vipl_close_all(void); /* of an own process */
 /* For such a program: goes on in a session of its own, in a process whose parent ends here, with no descriptors but `keep` and the
  * standard error output. 0 in that process; else an errno value. */
 int vipl_detach(const char *name, const int *keep, unsigned count);
@@ -125,6 +139,7 @@ int vipl_fork_cover(void);
 /* Two descriptors (-1: none) that the children of the calling thread's forks keep, as their own, until the next
  * call. */
 void vipl_fd_pass(int first, int second);
+void vipl_fd_pass_report(int fd); /* one more: vipl_hidden_child()'s */
 
 /* --- threads: signals are blocked in them ----------------------------------------------------- */
 
@@ -366,7 +381,6 @@ bool vipl_is_own_identity(const struct vipl_sender *sender); /* whether user and
  * from a process that does so. 0, or an errno value: it may have some of the groups, and none of the users. ESRCH: that process
  * has ended, as its end of `socket` tells even if another process has its number already. */
 int vipl_take_rights(int pid, int socket);
-int vipl_parent(void); /* the process that started this one */
 
 /* --- local stream sockets that have a path; descriptors go along with bytes. They never block, raise no signal, and do not
  * survive exec ------------------------------------------------------------------------------------------------------------- */

@@ -38,7 +38,10 @@ static int map_all(char *const mappings[], struct vipl_arena **arena)
 /* Everything that may keep this program from being the server. */
 static enum vipl_server_start prepare(char **arguments, struct vipl_arena **arena)
 {
-    enum vipl_rights rights = vipl_compare_rights(vipl_parent());
+    int program = 0;
+    uint32_t user;
+    int error = vipl_local_peer(atoi(arguments[LIFELINE]), &program, &user);
+    enum vipl_rights rights = error == 0 ? vipl_compare_rights(program) : VIPL_RIGHTS_OTHER;
     if (strcmp(arguments[VERSION], VIPL_VERSION_STRING) != 0 ||
         atol(arguments[LAYOUT]) != (long)VIPL_SERVER_LAYOUT) {
         return VIPL_SERVER_OTHER_VERSION;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <fstream>
 
 #include <netinet/in.h>
 #include <spawn.h>
@@ -13,6 +14,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+
+#include "support/as_parent.hpp"
 
 extern "C" {
 #include "start/socket_path.h"
@@ -237,6 +240,20 @@ std::string socket_path(const std::string &runtime)
     return path;
 }
 
+/** The process that listens there, to its end. */
+void kill_adapter(const std::string &path)
+{
+    int fd = -1, pid = 0;
+    std::uint32_t uid = 0;
+    if (vipl_stream_connect(path.c_str(), &fd) != 0 || vipl_local_peer(fd, &pid, &uid) != 0) {
+        _exit(64);
+    }
+    pollfd entry{vipl_stream_peer_process(fd), POLLIN, 0};
+    kill(pid, SIGKILL);
+    poll(&entry, 1, wait_ms());
+    unlink(path.c_str());
+}
+
 mode_t mode_of(const std::string &path)
 {
     struct stat st {};
@@ -286,6 +303,48 @@ TEST_CASE("a folder for sockets can be used whatever the umask is, or was", "[st
         CHECK(path == runtime + "/vipl/rnic.sock");
         CHECK(mode_of(runtime + "/vipl") == 0700);
     }
+}
+
+TEST_CASE("a program does not notice the adapter that it starts", "[start]")
+{
+    const User user;
+    using vipl_test::Parent;
+    setenv("VIPL_LOG", "off", 1);
+    const auto kind = GENERATE(Parent::kProgram, Parent::kSubreaper, Parent::kFirst);
+    // a program; a fork of this one, as where there is none; a program that ends at once; one that cannot be run
+    const std::string program = GENERATE(std::string(FAKE_RNICD), std::string(), std::string("/bin/true"),
+                                         std::string("/nonexistent/vipl-rnicd"));
+    CAPTURE(static_cast<int>(kind), program);
+    setenv("VIPL_RNICD", program.c_str(), 1);
+    rnic_pci *pci = nullptr;
+    const std::string noticed = vipl_test::noticed_as(
+        kind, [&] { return (rnic_pci_vfio_user_open("", &pci) == 0) == (program != "/bin/true"); },
+        [&] {
+            if (pci != nullptr) {
+                kill_adapter(user.socket);
+                pci->ops->close(pci);
+            }
+        });
+    if (noticed != "n/a") {
+        CHECK(noticed.empty());
+    }
+    unsetenv("VIPL_LOG");
+}
+
+TEST_CASE("a program that cannot be run is told as the system says it", "[start]")
+{
+    const Folder folder;
+    const std::string name = folder.path + "/program";
+    char *const arguments[] = {const_cast<char *>(name.c_str()), nullptr};
+    CHECK(vipl_spawn_program(arguments, environ, nullptr, 0) == ENOENT);
+    REQUIRE(close(open(name.c_str(), O_CREAT | O_WRONLY, 0600)) == 0);
+    CHECK(vipl_spawn_program(arguments, environ, nullptr, 0) == EACCES);
+    REQUIRE(chmod(name.c_str(), 0700) == 0);
+    CHECK(vipl_spawn_program(arguments, environ, nullptr, 0) == ENOEXEC);
+    std::ofstream(name) << "#!/bin/sh\nexit 127\n";
+    CHECK(vipl_spawn_program(arguments, environ, nullptr, 0) == 0); // 127 is its own affair
+    const int none = 1000;
+    CHECK(vipl_spawn_program(arguments, environ, &none, 1) == EBADF);
 }
 
 TEST_CASE("an adapter that cannot be started is an error", "[start]")

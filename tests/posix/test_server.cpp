@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 
 #include "family.hpp"
 #include "shared_pair.hpp"
+#include "support/as_parent.hpp"
 #include "support/error_log.hpp"
 
 using namespace vipl_conformance;
@@ -57,6 +59,30 @@ std::pair<unsigned, unsigned> census(pid_t process)
             static_cast<unsigned>(names_in(folder + "/task").size())};
 }
 
+/** The first child that a process has, also if no wait() tells of it; 0: none. */
+pid_t child_of(pid_t process)
+{
+    const std::string number = std::to_string(process);
+    pid_t child = 0;
+    std::ifstream("/proc/" + number + "/task/" + number + "/children") >> child;
+    return child;
+}
+
+/** The server of a process of that kind, and what stands between the two. The first process of a name space takes them with it. */
+void kill_server(Parent kind)
+{
+    if (kind == Parent::kFirst) {
+        return;
+    }
+    const pid_t between = kind == Parent::kSubreaper ? child_of(getpid()) : 0;
+    const pid_t process = between > 0 ? child_of(between) : server_of_this();
+    ::kill(process, SIGKILL);
+    expect_end_of(process);
+    if (between > 0) {
+        expect_end_of(between);
+    }
+}
+
 void expect_error(const char *what, const std::function<VIP_RETURN()> &call)
 {
     const unsigned long long start = now_ms();
@@ -88,6 +114,30 @@ TWO_PROCESS_CASE("nobody notices the server", "[sharing][posix]") = {
         errno = 0;
         EXPECT(waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD);
         shared.exchange();
+    },
+};
+
+TWO_PROCESS_CASE("a program does not notice the server that it starts", "[sharing][posix]") = {
+    nobody,
+    [](Peer &) {
+        expect_fresh();
+        for (const Parent kind : {Parent::kProgram, Parent::kSubreaper, Parent::kFirst}) {
+            for (const bool forked : {false, true}) {
+                SharedPair *shared = nullptr;
+                const std::string noticed = noticed_as(
+                    kind,
+                    [&] {
+                        if (forked) {
+                            setenv("VIPL_SERVER", "/nonexistent/vipl-server", 1);
+                        }
+                        shared = new SharedPair;
+                        shared->exchange();
+                        return true;
+                    },
+                    [&] { kill_server(kind); });
+                EXPECT_EQ(std::string(), noticed == "n/a" ? "" : noticed);
+            }
+        }
     },
 };
 

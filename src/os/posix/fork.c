@@ -38,7 +38,8 @@ static struct rlimit descriptors;
 static bool lifted;
 static uint32_t occupied;      /* of 0 to 2 */
 static _Thread_local bool due; /* this thread is forking, and its handlers have not run twice */
-static _Thread_local int passed[2] = {-1, -1}; /* which the child of this thread's fork keeps */
+enum { PASSED = 3 };
+static _Thread_local int passed[PASSED] = {-1, -1, -1}; /* which the child of this thread's fork keeps */
 
 static void pause_briefly(void)
 {
@@ -103,20 +104,31 @@ void vipl_fd_pass(int first, int second)
     passed[1] = second;
 }
 
+void vipl_fd_pass_report(int fd)
+{
+    passed[2] = fd;
+}
+
+static bool is_passed(int fd)
+{
+    return fd == passed[0] || fd == passed[1] || fd == passed[2];
+}
+
 static void close_copies(void)
 {
     for (uint32_t word = 0; word < owned_words; word++) {
         for (uint32_t bit = 0; owned[word] != 0 && bit < WORD_BITS; bit++) {
             int fd = (int)(word * WORD_BITS + bit);
-            if ((owned[word] >> bit & 1) != 0 && fd != passed[0] && fd != passed[1]) {
+            if ((owned[word] >> bit & 1) != 0 && !is_passed(fd)) {
                 close(fd);
             }
         }
         owned[word] = 0;
     }
     owned_words = 0;
-    vipl_fd_own(passed[0]);
-    vipl_fd_own(passed[1]);
+    for (int i = 0; i < PASSED; i++) {
+        vipl_fd_own(passed[i]);
+    }
 }
 
 /* --- handlers --- */

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process of the library's own: a grandchild of the program's, so that the program's wait() never sees it. It runs a program of
- * its own, or is forked without exec: then it needs no file, and finds shared memory where the program has it.
+ * A process of the library's own, of which the program is not told (linux/hidden_child.c). It runs a program of its own, or is forked without
+ * exec: then it needs no file, and finds shared memory where the program has it.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
 
 #include "os/os.h"
+
+enum { ATTEMPTS = 3 };
 
 int vipl_around_fork(void (*before)(void), void (*parent)(void), void (*child)(void))
 {
@@ -79,68 +79,92 @@ static void begin(const char *name, const int *keep, unsigned count)
     }
 }
 
-/* Waits for a child that ends soon. Its exit status; 0 if another wait() of the program's had it. */
-static int reap(pid_t child)
+void vipl_close_all(void)
 {
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0) {
-        if (errno != EINTR) {
-            return 0;
-        }
+    close_others(NULL, 0);
+    close(STDERR_FILENO);
+}
+
+/* --- a fork --- */
+
+struct forked {
+    const char *name;
+    void (*run)(void *);
+    void *arg;
+    const int *keep;
+    unsigned count;
+};
+
+/* The process that started it may have given it up meanwhile, and reads no reports any more. */
+static int fork_it(void *arg, int report)
+{
+    const struct forked *f = arg;
+    pid_t pid = fork();
+    if (pid != 0) {
+        return pid < 0 ? errno : 0;
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
+    if (vipl_hidden_report(report, 0)) {
+        setsid();
+        begin(f->name, f->keep, f->count);
+        f->run(f->arg);
+    }
+    _exit(0);
 }
 
 int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count)
 {
-    pid_t child = vipl_resource_fails(EAGAIN) ? -1 : fork();
-    if (child < 0) {
+    struct forked f = {name, run, arg, keep, count};
+    struct vipl_hidden hidden = {fork_it, &f, true, true};
+    if (vipl_resource_fails(EAGAIN)) {
         return errno;
     }
-    if (child == 0) {
-        setsid();
-        pid_t grandchild = fork();
-        if (grandchild != 0) {
-            _exit(grandchild < 0 ? errno : 0);
-        }
-        begin(name, keep, count);
-        run(arg);
-        _exit(0);
+    int error = ETIMEDOUT;
+    for (int i = 0; error == ETIMEDOUT && i < ATTEMPTS; i++) {
+        error = vipl_hidden_child(&hidden);
     }
-    return reap(child);
+    hidden.may_stay = false;
+    return error == ETIMEDOUT ? vipl_hidden_child(&hidden) : error;
 }
 
-/* A descriptor that takes its own place is inherited, whatever its flag says. */
-static int pass_all(posix_spawn_file_actions_t *actions, const int *pass, unsigned count)
+/* --- a program --- */
+
+struct program {
+    char *const *arguments;
+    char *const *environment;
+    const int *pass;
+    unsigned count;
+    bool silent;
+};
+
+/* In the process that is to run it, whose memory may be another one's: system calls only. */
+static int become(void *arg, int report)
 {
-    int error = 0;
-    for (unsigned i = 0; error == 0 && i < count; i++) {
-        error = posix_spawn_file_actions_adddup2(actions, pass[i], pass[i]);
+    const struct program *p = arg;
+    for (unsigned i = 0; i < p->count; i++) {
+        if (fcntl(p->pass[i], F_SETFD, 0) != 0) {
+            (void)vipl_hidden_report(report, errno);
+            return 1;
+        }
     }
-    return error;
+    if (p->silent) {
+        int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        (void)(fd < 0 ? close(STDERR_FILENO) : dup2(fd, STDERR_FILENO));
+    }
+    execve(p->arguments[0], p->arguments, p->environment);
+    (void)vipl_hidden_report(report, errno);
+    return 1;
+}
+
+static int begin_program(void *arg, int report)
+{
+    return vipl_hidden_begin(become, arg, report);
 }
 
 int vipl_spawn_program(char *const arguments[], char *const environment[], const int *pass, unsigned count)
 {
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t all;
-    pid_t child;
-    if (posix_spawn_file_actions_init(&actions) != 0) {
-        return ENOMEM;
-    }
-    sigfillset(&all);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    int error = vipl_resource_fails(EAGAIN) ? errno : pass_all(&actions, pass, count);
-    if (error ==
-        0) { /* the C library makes a process that shares this one's memory until it runs the program */
-        error = posix_spawn(&child, arguments[0], &actions, &attributes, arguments, environment);
-    }
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return error == 0 ? reap(child) : error;
+    struct program p = {arguments, environment, pass, count, !vipl_error_output_is_open()};
+    const struct vipl_hidden hidden = {begin_program, &p, false, true};
+    return vipl_resource_fails(EAGAIN) ? errno : vipl_hidden_child(&hidden);
 }
 
 int vipl_detach(const char *name, const int *keep, unsigned count)
@@ -163,11 +187,6 @@ void vipl_silence(void)
         (void)dup2(fd, STDERR_FILENO);
         close(fd);
     }
-}
-
-int vipl_parent(void)
-{
-    return (int)getppid();
 }
 
 void vipl_process_end(void)

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process between this one and a process of the library's own. It is a child whose exit signal is 0: this process gets no SIGCHLD for it, and
+ * no wait() finds it unless it asks for such children (__WALL, __WCLONE). A child that runs a program loses that property, so that it runs
+ * none: it starts the other process, and ends. Where orphans become children of this process (PR_SET_CHILD_SUBREAPER, process 1 of a name space) it
+ * stays as their parent instead, for as long as they or this process live.
+ *
+ * If it ends at once it has this process's memory meanwhile, and the calling thread sleeps. So fork() in it takes the C library's locks as fork() in
+ * that thread would, and its child has consistent memory. One that stays has a copy of the memory, in which a lock that another thread held
+ * is never unlocked: fork() in it may then wait for ever. The caller waits for a second, and ends it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/os.h"
+#include "os/os_atomic.h"
+
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SANITIZED
+#endif
+#ifdef SANITIZED /* it keeps an account of each process's threads in its memory */
+enum { SHARES_MEMORY = 0 };
+#else
+enum { SHARES_MEMORY = CLONE_VM | CLONE_VFORK };
+#endif
+
+enum {
+    STACK_BYTES = 1 << 20, /* what is forked runs there, and is all that its process does */
+    PROGRAM_BYTES = STACK_BYTES / 4,
+    MOST_STAYING = 8,
+    HEAR_MS = 1000,
+    PARENT_ENDED = SIGUSR1
+};
+
+struct hidden {
+    const struct vipl_hidden *what;
+    unsigned char *stack;
+    int report[2];
+    pid_t program; /* this process */
+    bool stays;
+};
+
+static uint32_t staying[MOST_STAYING]; /* atomic: process numbers, of which the system is asked; 0: none */
+
+/* --- in the process between --- */
+
+/* The signal for the end of this process's parent comes for each thread of the program's that ends. */
+static void stay(const struct hidden *h)
+{
+    sigset_t two;
+    sigemptyset(&two);
+    sigaddset(&two, SIGCHLD);
+    sigaddset(&two, PARENT_ENDED);
+    for (;;) {
+        pid_t ended = waitpid(-1, NULL, WNOHANG | __WALL);
+        if ((ended < 0 && errno == ECHILD) || getppid() != h->program) {
+            return;
+        }
+        if (ended == 0) {
+            sigwaitinfo(&two, NULL);
+        }
+    }
+}
+
+static int be_between(void *arg)
+{
+    const struct hidden *h = arg;
+    if (h->stays) {
+        (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would not come, blocked or not */
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        prctl(PR_SET_PDEATHSIG, PARENT_ENDED);
+        prctl(PR_SET_NAME, "vipl-parent"); /* what ps and top show */
+    }
+    int error = h->what->start(h->what->arg, h->report[1]);
+    if (error != 0) {
+        (void)vipl_hidden_report(h->report[1], error);
+    } else if (h->stays) {
+        setsid();
+        vipl_close_all();
+        stay(h);
+    }
+    return 0;
+}
+
+/* A program's beginning, in memory that the process between waits for. */
+struct beginning {
+    int (*run)(void *arg, int report);
+    void *arg;
+    int report;
+};
+
+static int begin(void *arg)
+{
+    const struct beginning *b = arg;
+    return b->run(b->arg, b->report);
+}
+
+int vipl_hidden_begin(int (*run)(void *arg, int report), void *arg, int report)
+{
+    struct beginning b = {run, arg, report};
+    unsigned char *stack =
+        mmap(NULL, PROGRAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED) {
+        return errno;
+    }
+    int error = clone(begin, stack + PROGRAM_BYTES, SHARES_MEMORY | SIGCHLD, &b) < 0 ? errno : 0;
+    munmap(stack, PROGRAM_BYTES);
+    return error;
+}
+
+bool vipl_hidden_report(int report, int error)
+{
+    return write(report, &error, sizeof(error)) == (ssize_t)sizeof(error);
+}
+
+/* --- in the program --- */
+
+static bool gets_orphans(void)
+{
+    int is_subreaper = 0;
+    return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper) == 0 && is_subreaper != 0);
+}
+
+static void reap(pid_t pid)
+{
+    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) {
+    }
+}
+
+/* Those that have ended since. In a forked child none is its own. */
+static void reap_stayed(void)
+{
+    for (unsigned i = 0; i < MOST_STAYING; i++) {
+        uint32_t pid = vipl_load_relaxed(&staying[i]);
+        if (pid != 0 && waitpid((pid_t)pid, NULL, __WALL | WNOHANG) != 0) {
+            vipl_compare_exchange(&staying[i], pid, 0);
+        }
+    }
+}
+
+static void remember(pid_t pid)
+{
+    for (unsigned i = 0; i < MOST_STAYING; i++) {
+        if (vipl_compare_exchange(&staying[i], 0, (uint32_t)pid)) {
+            return;
+        }
+    }
+}
+
+/* With all signals blocked: a handler of the program's must not run in another process. An emulator of CPUs that has no such children
+ * (QEMU) makes usual ones. */
+static pid_t make_between(struct hidden *h)
+{
+    int flags = h->stays ? 0 : SHARES_MEMORY;
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = clone(be_between, h->stack + STACK_BYTES, flags, h);
+    if (pid < 0 && errno == EINVAL) {
+        pid = clone(be_between, h->stack + STACK_BYTES, flags | SIGCHLD, h);
+    }
+    int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return pid;
+}
+
+/* What was reported. Where nothing is, no news is good news if it is only errors that are reported. */
+static int hear(const struct hidden *h)
+{
+    uint64_t end = vipl_now_ns() + (uint64_t)HEAR_MS * 1000000;
+    struct pollfd entry = {.fd = h->report[0], .events = POLLIN};
+    int said;
+    while (poll(&entry, 1, HEAR_MS) <= 0) {
+        if (vipl_now_ns() >= end) {
+            return h->what->reports_success ? ETIMEDOUT : 0;
+        }
+    }
+    if (read(h->report[0], &said, sizeof(said)) == (ssize_t)sizeof(said)) {
+        return said;
+    }
+    return h->what->reports_success ? EAGAIN : 0;
+}
+
+static int start(struct hidden *h)
+{
+    vipl_fd_pass_report(h->report[1]);
+    pid_t pid = make_between(h);
+    int error = errno;
+    vipl_fd_pass_report(-1);
+    if (pid < 0) {
+        return error;
+    }
+    vipl_fd_close(h->report[1]);
+    h->report[1] = -1;
+    error = hear(h);
+    if (h->stays && error == 0) {
+        remember(pid);
+        return 0;
+    }
+    if (error == ETIMEDOUT) {
+        kill(pid, SIGKILL);
+    }
+    reap(pid);
+    return error;
+}
+
+static int open_report(int report[2])
+{
+    vipl_fd_begin();
+    bool made = pipe2(report, O_CLOEXEC) == 0;
+    int error = made ? vipl_fd_adopt_pair(report) : errno;
+    vipl_fd_end();
+    return error;
+}
+
+int vipl_hidden_child(const struct vipl_hidden *what)
+{
+    struct hidden h = {.what = what, .program = getpid(), .stays = what->may_stay && gets_orphans()};
+    reap_stayed();
+    int error = open_report(h.report);
+    if (error != 0) {
+        return error;
+    }
+    int cancel = vipl_cancel_off();
+    h.stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    error = h.stack == MAP_FAILED ? errno : start(&h);
+    if (h.stack != MAP_FAILED) {
+        munmap(h.stack, STACK_BYTES);
+    }
+    vipl_cancel_restore(cancel);
+    vipl_fd_close(h.report[0]);
+    vipl_fd_close(h.report[1]);
+    return error;
+}
