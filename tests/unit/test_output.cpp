@@ -155,28 +155,28 @@ TEST_CASE("a trace that cannot be written does not end the program", "[output]")
     REQUIRE(mkfifo(pipe_path.c_str(), 0600) == 0);
     CHECK(status_of([&] { // beyond the limit
               struct vipl_trace trace {};
-              vipl_trace_open(&trace, file.path(), nullptr);
+              vipl_trace_open(&trace, file.path(), "", nullptr);
               limit_files(8);
-              vipl_trace(&trace, "op", nullptr, "a line of %u", 1u);
-              vipl_trace(&trace, "op", nullptr, "a line of %u", 2u);
+              vipl_trace(&trace, VIPL_TRACED_CONNECT, nullptr, "a line of %u", 1u);
+              vipl_trace(&trace, VIPL_TRACED_CONNECT, nullptr, "a line of %u", 2u);
               vipl_trace_close(&trace);
               return file.size() == 8;
           }) == 0);
     CHECK(status_of([&] { // whose reader has gone
               const int reader = open(pipe_path.c_str(), O_RDONLY | O_NONBLOCK);
               struct vipl_trace trace {};
-              vipl_trace_open(&trace, pipe_path.c_str(), nullptr);
+              vipl_trace_open(&trace, pipe_path.c_str(), "", nullptr);
               close(reader);
-              vipl_trace(&trace, "op", nullptr, "a line");
+              vipl_trace(&trace, VIPL_TRACED_CONNECT, nullptr, "a line");
               vipl_trace_close(&trace);
               return true;
           }) == 0);
     struct vipl_trace trace {};
     const std::string told = vipl_test::stderr_of([&] { // that never had one
-        vipl_trace_open(&trace, pipe_path.c_str(), nullptr);
+        vipl_trace_open(&trace, pipe_path.c_str(), "", nullptr);
     });
     CHECK(told.find("VIPL_TRACE=" + pipe_path) != std::string::npos);
-    vipl_trace(&trace, "op", nullptr, "a line");
+    vipl_trace(&trace, VIPL_TRACED_CONNECT, nullptr, "a line");
     vipl_trace_close(&trace);
     unlink(pipe_path.c_str());
 }
@@ -186,8 +186,8 @@ TEST_CASE("a trace is the whole lines, behind what the file has", "[output]")
     const File file;
     REQUIRE(write(file.fd(), "first\n", 6) == 6);
     struct vipl_trace trace {};
-    vipl_trace_open(&trace, file.path(), nullptr);
-    vipl_trace(&trace, "op", nullptr, "number=%u", 5u);
+    vipl_trace_open(&trace, file.path(), "", nullptr);
+    vipl_trace(&trace, VIPL_TRACED_CONNECT, nullptr, "number=%u", 5u);
     vipl_trace_close(&trace);
     char text[256] = "";
     const ssize_t length = pread(file.fd(), text, sizeof text - 1, 0);
