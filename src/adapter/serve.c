@@ -52,9 +52,12 @@ static bool is_served(const char *socket)
 {
     char path[RNIC_MOST_PATH];
     int fd = -1;
-    bool served = socket != NULL && rnic_stats_path(socket, path) == 0 && vipl_stream_connect(path, &fd) == 0;
+    if (socket == NULL || rnic_stats_path(socket, path) != 0) {
+        return false;
+    }
+    int error = vipl_stream_connect(path, &fd);
     vipl_fd_close(fd);
-    return served;
+    return error == 0 || error == EAGAIN; /* many ask */
 }
 
 /* For a program that waits: who has the path may be an adapter that does not serve yet, or one that was killed and is not quite gone. */

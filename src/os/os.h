@@ -391,7 +391,8 @@ enum { VIPL_STREAM_FDS = 16 }; /* descriptors that go along, at most */
  * removed. `lock` is to be given to vipl_stream_unlisten(). Other users have no access. */
 int vipl_stream_listen(const char *path, int *listener, int *lock);
 void vipl_stream_unlisten(const char *path, int listener, int lock);
-int vipl_stream_connect(const char *path, int *fd); /* ENOENT, ECONNREFUSED: nothing listens there */
+/* ENOENT, ECONNREFUSED: nothing listens there; EAGAIN: too many callers are before us. */
+int vipl_stream_connect(const char *path, int *fd);
 int vipl_stream_pair(int fds[2]);
 /* Moves what can be moved at once; EAGAIN: nothing. Descriptors go along as duplicates if any byte goes. */
 int vipl_stream_send(int fd, const void *bytes, size_t length, const int *pass, unsigned count, size_t *sent);

@@ -15,8 +15,6 @@
 #include "os/os_atomic.h"
 
 enum {
-    GREETING_MS = 5000, /* of what may be no server at all */
-    REPLY_MS = 30000,
     ROOM_MS = 1,
     MOST_REQUEST = 64 + VFU_MOST_TEXT, /* without data */
     MOST_TEXT = 4096                   /* of a server's capabilities */
@@ -58,7 +56,7 @@ static int send_message(struct vfu_client *c, const struct vfu_header *header, c
     }
     int error = vfu_channel_send(&c->channel, message, VFU_HEADER_BYTES + r->bytes, data, data_bytes, r->pass,
                                  r->count);
-    return error == 0 ? flush(c, vipl_deadline(c->patience_ms)) : hang_up(c);
+    return error == 0 ? flush(c, vipl_deadline(VFU_PATIENCE_MS)) : hang_up(c);
 }
 
 /* --- what the server asks --- */
@@ -146,7 +144,7 @@ static int take_message(struct vfu_client *c, const struct vfu_request *r, bool 
 
 static int await_reply(struct vfu_client *c, const struct vfu_request *r)
 {
-    uint64_t deadline = vipl_deadline(c->patience_ms);
+    uint64_t deadline = vipl_deadline(VFU_PATIENCE_MS);
     bool is_reply = false;
     int error = 0;
     while (!is_reply) {
@@ -265,9 +263,7 @@ int vfu_client_open(struct vfu_client *client, int fd, vfu_client_dma *dma, void
     int error = vfu_channel_open(&client->channel, fd);
     client->data = vipl_alloc(VFU_MOST_DATA);
     error = error == 0 && client->data == NULL ? ENOMEM : error;
-    client->patience_ms = GREETING_MS;
     error = error == 0 ? greet(client) : error;
-    client->patience_ms = REPLY_MS;
     if (error != 0) {
         vfu_client_close(client);
     }

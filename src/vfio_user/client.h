@@ -10,6 +10,9 @@
 #include "vfio_user/capabilities.h"
 #include "vfio_user/channel.h"
 
+/* A server that says nothing for so long is taken for gone: for a reply, the first one too, and for a place among those that it serves. */
+enum { VFU_PATIENCE_MS = 30000 };
+
 /* The server accesses memory: reads it into `data`, or writes that there. 0, or the errno value that it is told. Called under the lock. */
 typedef int vfu_client_dma(void *context, const struct vfu_dma *dma, void *data, bool is_write);
 
@@ -18,7 +21,6 @@ struct vfu_client {
     struct vfu_channel channel;     /* its descriptor is constant until the end */
     uint16_t id;                    /* of the last request */
     uint32_t gone;                  /* atomic: the connection is over, for good */
-    unsigned patience_ms;           /* for a reply; constant once the server has said what it is */
     uint8_t *data;                  /* VFU_MOST_DATA for an answer, allocated */
     vfu_client_dma *dma;            /* constant, as the next two */
     void *context;                  /* of it */

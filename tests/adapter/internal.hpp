@@ -16,6 +16,7 @@ extern "C" {
 #include "rnic/registers.h"
 #include "vfio_user/capabilities.h"
 #include "vfio_user/channel.h"
+#include "vfio_user/client.h"
 #include "vfio_user/message.h"
 
 #include "fake_card.h"

@@ -2,10 +2,14 @@
 //
 // POSIX, limits that a process sets for itself: out of descriptors, and with a limit on the size of files. Calls fail with
 // VIP_ERROR_RESOURCE or go on waiting; the program lives, and what it does when the limit is gone works.
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +58,12 @@ VIP_RETURN wait_for_request(const Nic &nic, const std::string &name, VIP_ULONG t
     return VipConnectWait(nic, local, timeout, remote, &attributes, request);
 }
 
+/** A card has no descriptor for a request or a connection: there is nothing to be short of. */
+bool needs_descriptors()
+{
+    return !device_is_rnic();
+}
+
 /** Waits without descriptors for as long, while somebody asks; then with them. */
 void serve_short_of_descriptors(const ParentLine &line, const std::string &name, rlim_t descriptors)
 {
@@ -66,10 +76,13 @@ void serve_short_of_descriptors(const ParentLine &line, const std::string &name,
         const Limit limit(RLIMIT_NOFILE, descriptors);
         line.tell(); // now the other one asks
         const long before = used_ms();
-        REQUIRE_RC(VIP_TIMEOUT, wait_for_request(nic, name, kWait, &request));
+        const VIP_RETURN rc = wait_for_request(nic, name, kWait, &request);
+        REQUIRE_RC(needs_descriptors() ? VIP_TIMEOUT : VIP_SUCCESS, rc);
         EXPECT(used_ms() - before < static_cast<long>(kWait / 10));
     }
-    REQUIRE_VIP(wait_for_request(nic, name, patience(), &request));
+    if (needs_descriptors()) {
+        REQUIRE_VIP(wait_for_request(nic, name, patience(), &request));
+    }
     REQUIRE_VIP(VipConnectAccept(request, vi));
     line.await();
 }
@@ -99,6 +112,48 @@ void wait_short_of_descriptors(rlim_t descriptors)
     server.tell();
     server.finish();
     client.finish();
+}
+
+/** So many programs, each of which opens the device when all are there, and has it until all have tried. */
+void open_at_once(unsigned count)
+{
+    struct Board {
+        std::atomic<unsigned> there, tried, open;
+    };
+    auto *const board = static_cast<Board *>(
+        mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    EXPECT(board != MAP_FAILED);
+    std::vector<std::unique_ptr<Forked>> programs;
+    const auto all = [&](const std::atomic<unsigned> &counter) {
+        const unsigned long long end = now_ms() + patience();
+        while (counter < count) {
+            EXPECT(now_ms() < end);
+            give_way();
+        }
+    };
+    while (programs.size() < count) {
+        programs.push_back(std::make_unique<Forked>([&](const ParentLine &line) {
+            ++board->there;
+            line.await();
+            VIP_NIC_HANDLE nic = nullptr;
+            const VIP_RETURN rc = VipOpenNic(device_under_test(), &nic);
+            board->open += rc == VIP_SUCCESS;
+            ++board->tried;
+            line.await();
+        }));
+    }
+    all(board->there);
+    for (const auto &program : programs) {
+        program->tell();
+    }
+    all(board->tried);
+    const unsigned open = board->open;
+    for (const auto &program : programs) {
+        program->tell();
+        program->finish();
+    }
+    munmap(board, sizeof(Board));
+    EXPECT_EQ(count, open);
 }
 
 bool is_signal_waiting(int number)
@@ -211,6 +266,12 @@ TEST_CASE("a limit on the size of files ends no program that shares objects",
         EXPECT(!is_signal_waiting(SIGXFSZ));
     });
     child.finish();
+}
+
+TEST_CASE("as many programs as a card has functions for may open the device at once",
+          "[VipOpenNic][fork][posix][private][limits]")
+{
+    open_at_once(250);
 }
 
 TEST_CASE("VipOpenNic with only a few descriptors left fails or succeeds, and forks go on",

@@ -69,6 +69,16 @@ bool memory_is_shared()
     return value != nullptr && std::string(value) == "1";
 }
 
+bool device_is_rnic()
+{
+    return std::strncmp(device_under_test(), "rnic", 4) == 0;
+}
+
+bool device_is_tcp()
+{
+    return std::strncmp(device_under_test(), "tcp", 3) == 0;
+}
+
 bool device_is_loopback()
 {
     return std::strcmp(device_under_test(), "loopback") == 0;

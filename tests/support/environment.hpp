@@ -23,6 +23,8 @@ void move_to_peer_host();
 
 /** Whether the device under test is the emulator, some of whose answers are exactly known. */
 bool device_is_loopback();
+bool device_is_rnic();
+bool device_is_tcp();
 
 /** VIPL_TEST_SHAREABLE=1: the cases' NIC handles are shareable, and their memory is. */
 bool objects_are_shareable();

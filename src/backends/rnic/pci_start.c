@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "os/os.h"
 #include "rnic/start.h"
 #include "start/launch.h"
 #include "start/socket_path.h"
 
-enum { TEXT = 12, ATTEMPTS = 5 };
+enum { TEXT = 12, ATTEMPTS = 5, FULL_MS = 5 /* until another look whether there is a place */ };
 
 /* --- starting it --- */
 
@@ -78,7 +79,18 @@ static bool is_unserved(int error)
     return error == ENOENT || error == ECONNREFUSED;
 }
 
-static int connect_or_start(int *fd)
+/* EAGAIN: too many programs are before this one, until the deadline. */
+static int connect_in_turn(const char *path, uint64_t deadline, int *fd)
+{
+    int error = vipl_stream_connect(path, fd);
+    while (error == EAGAIN && vipl_ms_left(deadline) > 0) {
+        (void)vipl_poll(NULL, 0, FULL_MS, NULL);
+        error = vipl_stream_connect(path, fd);
+    }
+    return error;
+}
+
+static int connect_or_start(uint64_t deadline, int *fd)
 {
     char path[VIPL_SOCKET_PATH_BYTES];
     int error = vipl_socket_path("VIPL_RNIC", "rnic.sock", path);
@@ -86,21 +98,21 @@ static int connect_or_start(int *fd)
         vipl_log_os(VIPL_LOG_REASON, "the path of the socket of the card's adapter (VIPL_RNIC)", error);
         return error;
     }
-    error = vipl_stream_connect(path, fd);
+    error = connect_in_turn(path, deadline, fd);
     for (int i = 0; is_unserved(error) && i < ATTEMPTS; i++) {
         error = start(path);
-        error = error == 0 ? vipl_stream_connect(path, fd) : error;
+        error = error == 0 ? connect_in_turn(path, deadline, fd) : error;
     }
     return error;
 }
 
-int rnic_pci_connect(const char *device, int *fd)
+int rnic_pci_connect(const char *device, uint64_t deadline, int *fd)
 {
     static const char prefix[] = "socket:";
     if (device[0] == '\0') {
-        return connect_or_start(fd);
+        return connect_or_start(deadline, fd);
     }
     return strncmp(device, prefix, sizeof(prefix) - 1) == 0
-               ? vipl_stream_connect(device + sizeof(prefix) - 1, fd)
+               ? connect_in_turn(device + sizeof(prefix) - 1, deadline, fd)
                : ENODEV;
 }

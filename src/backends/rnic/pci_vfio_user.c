@@ -27,7 +27,6 @@ enum {
     COOKIE_BYTES = 8,
     CHECK_MS = 10,
     ATTEMPTS = 5,
-    OPENING_MS = 4000, /* for these; less than a greeting may take */
     PAGE = 65536,
     MOST_PARTS = 16,     /* of a mapping that the adapter reaches by itself; the rest it asks for */
     CAPABILITIES = 0x34, /* in configuration space */
@@ -589,10 +588,10 @@ static int begin(struct function *f, int fd)
     return error;
 }
 
-static int open_function(const char *device, struct rnic_pci **out)
+static int open_function(const char *device, uint64_t deadline, struct rnic_pci **out)
 {
     int fd = -1;
-    int error = rnic_pci_connect(device, &fd);
+    int error = rnic_pci_connect(device, deadline, &fd);
     if (error != 0) {
         return error;
     }
@@ -610,15 +609,14 @@ static int open_function(const char *device, struct rnic_pci **out)
     return 0;
 }
 
-/* An adapter that ends because it has no programs may take the connection with it: once more. Not if it was silent until its time was up: each
- * further try would take as long. */
+/* An adapter that ends because it has no programs may take the connection with it: once more. Not if it was silent until its time was up. */
 int rnic_pci_vfio_user_open(const char *device, struct rnic_pci **out)
 {
-    uint64_t deadline = vipl_deadline(OPENING_MS);
-    int error = open_function(device, out);
+    uint64_t deadline = vipl_deadline(VFU_PATIENCE_MS);
+    int error = open_function(device, deadline, out);
     for (int i = 0; error == ECONNRESET && device[0] == '\0' && i < ATTEMPTS && vipl_ms_left(deadline) > 0;
          i++) {
-        error = open_function(device, out);
+        error = open_function(device, deadline, out);
     }
     return error;
 }

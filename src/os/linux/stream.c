@@ -21,7 +21,10 @@
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-enum { BACKLOG = 128, LOCK_NAME = sizeof(((struct sockaddr_un *)0)->sun_path) + 8 };
+enum {
+    BACKLOG = 4096, /* the system may have less */
+    LOCK_NAME = sizeof(((struct sockaddr_un *)0)->sun_path) + 8
+};
 
 static int make_address(struct sockaddr_un *a, const char *path)
 {
