@@ -23,8 +23,7 @@ enum {
     QUIET = 4,       /* pauses without a summons, after which the thread goes to sleep */
     LEAST_TRUST = 4, /* looks; twice as many after each time that the program was misjudged */
     MOST_TRUST = 65536,
-    MOST_ERRORS = 1024, /* that wait to be reported */
-    HEAR_MS = 1000      /* how long the thread may take to notice that it is to end */
+    MOST_ERRORS = 1024 /* that wait to be reported */
 };
 
 struct vipl_event *vipl_event_new(enum vipl_event_kind kind, void *context)
@@ -102,7 +101,7 @@ bool vipl_service_takes(struct vipl_nic *nic, struct vipl_deferred *work)
         return false;
     }
     vipl_mutex_lock(&service->lock);
-    bool takes = service->running && !service->stopping && !service->calling;
+    bool takes = service->running && !service->stopping && !service->calling && !service->deaf;
     if (takes) {
         work->next = service->works;
         service->works = work;
@@ -133,6 +132,18 @@ static void work_off(struct vipl_service *service)
     vipl_deferred_run();
 }
 
+void vipl_service_relieve(struct vipl_nic *nic)
+{
+    struct vipl_service *service = &nic->service;
+    vipl_mutex_lock(&service->lock);
+    bool left = service->works != NULL;
+    service->deaf = service->deaf || left;
+    vipl_mutex_unlock(&service->lock);
+    if (left) {
+        work_off(service);
+    }
+}
+
 /* NULL: there is none, or work has been taken that comes first, or the thread is to stop. */
 static struct vipl_event *next_event(struct vipl_service *service, bool *stop)
 {
@@ -142,6 +153,7 @@ static struct vipl_event *next_event(struct vipl_service *service, bool *stop)
     struct vipl_event *event = link == NULL ? NULL : VIPL_CONTAINER(link, struct vipl_event, link);
     service->errors -= event != NULL && event->kind == VIPL_EVENT_ERROR ? 1 : 0;
     service->calling = event != NULL;
+    service->deaf = false;
     *stop = service->stopping;
     vipl_mutex_unlock(&service->lock);
     return event;
@@ -417,7 +429,7 @@ void vipl_service_attend(struct vipl_nic *nic, bool more)
 static void await_end(struct vipl_service *service)
 {
     while (vipl_load_ordered(&service->over) == 0) {
-        if (vipl_futex_wait_for(&service->over, 0, HEAR_MS) == ETIMEDOUT) {
+        if (vipl_futex_wait_for(&service->over, 0, VIPL_SERVICE_HEARS_MS) == ETIMEDOUT) {
             vipl_thread_cancel(&service->thread);
         }
     }

@@ -55,6 +55,7 @@ struct vipl_service {
     /* what calls that must not block have found, and what may block; done before the next handler is called */
     struct vipl_deferred *works; /* the latest first */
     bool calling;                /* it calls a handler of the program */
+    bool deaf;                   /* it has left work for too long: it takes none until it has run again */
     uint32_t errors;             /* of them, reports of errors */
     uint32_t errors_lost;        /* reports of errors for which there was no room, since there last was */
     VIP_ERROR_HANDLER error_handler;
@@ -82,6 +83,10 @@ bool vipl_service_stop(struct vipl_nic *nic);
  * in its place. It does so at once: it does not take any while it is in a handler of the program, which may be waiting for
  * what the work is about. */
 bool vipl_service_takes(struct vipl_nic *nic, struct vipl_deferred *work);
+/* A thread has waited for so long for something that may be such work. It does it itself if the service thread has not begun: that may sleep on
+ * descriptors that the program has closed. No lock held. */
+enum { VIPL_SERVICE_HEARS_MS = 1000 };
+void vipl_service_relieve(struct vipl_nic *nic);
 
 /* the thread's last call: it ends, or is cancelled in its sleep */
 void vipl_service_over(struct vipl_nic *nic);

@@ -3,6 +3,7 @@
 #include "core/vi.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/handle.h"
@@ -53,6 +54,19 @@ void vipl_vi_unlock(struct vipl_vi *vi)
     vipl_biased_unlock(&vi->send.lock);
 }
 
+/* Until the value has changed, or the service thread should long have done what it holds the VI for. */
+static void await_put(struct vipl_vi *vi, void *handle, uint32_t holds)
+{
+    if (vipl_futex_wait_for(&vi->holds, holds, VIPL_SERVICE_HEARS_MS) != ETIMEDOUT) {
+        return;
+    }
+    struct vipl_nic *nic = vipl_vi_nic(handle);
+    if (nic != NULL) {
+        vipl_service_relieve(nic);
+        vipl_nic_put(nic);
+    }
+}
+
 struct vipl_vi *vipl_vi_lock_quiet(void *handle)
 {
     struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
@@ -70,7 +84,7 @@ struct vipl_vi *vipl_vi_lock_quiet(void *handle)
         vipl_vi_unlock(vi);
         assert(vipl_deferred_first == NULL); /* this thread may be the one that is to put it */
         if (vipl_compare_exchange(&vi->holds, holds, holds | HOLDS_AWAITED)) {
-            vipl_futex_wait(&vi->holds, holds | HOLDS_AWAITED);
+            await_put(vi, handle, holds | HOLDS_AWAITED);
         }
     }
     return NULL;

@@ -65,6 +65,7 @@ enum {
     RNIC_CTRL_ENABLE = 0x1, /* The function works. Ring bases and the byte order are taken over when it is set, and cannot be changed while it is. */
     RNIC_CTRL_RESET = 0x2, /* Written as 1: function reset. Reads as 0. */
     RNIC_CTRL_BYTE_ORDER = 0x4, /* 1: big-endian rings, lists, events, completions and doorbells. Writable only while ENABLE is 0. */
+    RNIC_CTRL_QUIET = 0x8, /* 1: answers to commands fire no interrupt: the driver looks at the answer ring by itself. Writable only while ENABLE is 0. */
     RNIC_REG_STATUS = 0x044, /* ro; State of the function. */
     RNIC_STATUS_READY = 0x1, /* Reset is over. */
     RNIC_STATUS_ENABLED = 0x2, /* The function works. */

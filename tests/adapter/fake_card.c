@@ -26,6 +26,7 @@ struct area {
     uint64_t now;
     uint32_t sleeps;
     bool link_is_down;
+    bool is_removed;
     struct function f[];
 };
 
@@ -151,6 +152,11 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
     return at == NULL ? 0 : vipl_get_little(at, bytes);
 }
 
+bool rnic_card_is_removed(const struct rnic_card *card)
+{
+    return area_of(card)->is_removed;
+}
+
 uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset)
 {
     return (uint32_t)rnic_card_bar_read(card, fn, 0, offset, 4);
@@ -249,6 +255,9 @@ static bool execute(struct rnic_card *card, unsigned fn, uint32_t command)
         return host->dma_publish(card->context, fn, iova, f->buffer);
     case FAKE_INTERRUPT:
         host->interrupt(card->context, fn, bytes);
+        return true;
+    case FAKE_REMOVE:
+        area_of(card)->is_removed = true;
         return true;
     case FAKE_CRAWL:
         return crawl(card, fn, iova, f->buffer, bytes);

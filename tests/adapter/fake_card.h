@@ -31,7 +31,8 @@ enum {
     FAKE_DMA_WRITE,
     FAKE_PUBLISH,   /* the buffer's first word */
     FAKE_INTERRUPT, /* the vector in FAKE_BYTES */
-    FAKE_CRAWL      /* DMA_READ, a byte at a time */
+    FAKE_CRAWL,     /* DMA_READ, a byte at a time */
+    FAKE_REMOVE     /* as a fault does it */
 };
 
 /* What the adapter has said last of the wire. */

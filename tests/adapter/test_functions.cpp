@@ -152,6 +152,24 @@ TEST_CASE("a refused connection is told that it is, whatever it asks", "[functio
     CHECK(first.get(FAKE_ID) == RNIC_ID_VALUE);
 }
 
+TEST_CASE("all programs are told that the card was removed, but not QEMU", "[functions]")
+{
+    const bool fixed = GENERATE(false, true);
+    const Adapter adapter(4, fixed);
+    Client reader(adapter.socket), sleeper(adapter.socket);
+    reader.set(FAKE_COMMAND, FAKE_REMOVE);
+    pollfd end = {sleeper.fd, POLLIN, 0};
+    if (fixed) {
+        while (reader.get(FAKE_DONE) == 0) {
+        }
+        REQUIRE(reader.get(FAKE_DONE) == 1); // an adapter that hung up would have done so by now
+        CHECK(poll(&end, 1, 0) == 0);
+    } else {
+        REQUIRE(poll(&end, 1, wait_ms()) == 1);
+        CHECK(sleeper.receive().ended);
+    }
+}
+
 TEST_CASE("functions may have sockets of their own, one connection each", "[functions]")
 {
     const Adapter adapter(3, true);

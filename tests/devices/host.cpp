@@ -225,7 +225,7 @@ Driver::Driver(Host &the_host, unsigned the_fn, bool is_big) : host(the_host), f
     events = {allocate(RNIC_EVENT_BYTES << kEventLog2), kEventLog2, 0};
 }
 
-void Driver::enable()
+void Driver::enable(std::uint32_t ctrl)
 {
     rnic_card_config_write(&host.card, fn, 4, 2, 6);
     rnic_card_config_write(&host.card, fn, 0x42, 2, 0x8000);
@@ -242,7 +242,7 @@ void Driver::enable()
     host.set_reg(fn, RNIC_REG_COMMAND_LOG2, kCommandLog2);
     host.set_reg(fn, RNIC_REG_EVENT_LOG2, kEventLog2);
     host.set_reg(fn, RNIC_REG_CTRL,
-                 RNIC_CTRL_ENABLE | (big ? static_cast<std::uint32_t>(RNIC_CTRL_BYTE_ORDER) : 0u));
+                 RNIC_CTRL_ENABLE | ctrl | (big ? static_cast<std::uint32_t>(RNIC_CTRL_BYTE_ORDER) : 0u));
     host.run();
 }
 

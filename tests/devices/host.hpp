@@ -121,7 +121,7 @@ public:
     static constexpr unsigned kCommandLog2 = 4, kEventLog2 = 3, kCqLog2 = 6, kRingLog2 = 4;
 
     Driver(Host &host, unsigned fn, bool big = false);
-    void enable();
+    void enable(std::uint32_t ctrl = 0);
 
     /** Memory of the driver, in the bus's address space. */
     std::uint64_t allocate(std::uint64_t bytes, std::uint64_t alignment = 64);

@@ -144,6 +144,30 @@ TEST_CASE("each event fires vector 0", "[card]")
     CHECK(Two::event_of(two.b).kind == RNIC_EVENT_QP_ERROR);
 }
 
+TEST_CASE("answers to commands fire vector 0, unless the driver looks by itself", "[card]")
+{
+    const bool quiet = GENERATE(false, true);
+    Host host;
+    Driver driver(host, 0), other(host, 1);
+    driver.enable(quiet ? std::uint32_t{RNIC_CTRL_QUIET} : 0);
+    other.enable();
+    CHECK(((host.reg(0, RNIC_REG_CTRL) & RNIC_CTRL_QUIET) != 0) == quiet);
+    CHECK(driver.simple(RNIC_COMMAND_NOP, 0).status == RNIC_STATUS_OK);
+    CHECK(driver.listen("d", 1).status == RNIC_STATUS_OK);
+    CHECK(host.interrupts[0][0] == (quiet ? 0u : 2u));
+    Bytes request(17);
+    request[RNIC_CTL_KIND] = RNIC_CONTROL_REQUEST;
+    request[RNIC_CTL_DISCRIMINATOR_LENGTH + 1] = 1;
+    request[16] = 'd';
+    REQUIRE(other.send_control(request, towards(driver, 0).mac.data(), RNIC_FUNCTION_ADAPTER).status == 0);
+    host.run_for(1000000);
+    CHECK(host.interrupts[0][0] == (quiet ? 1u : 3u)); // events do
+    host.set_reg(0, RNIC_REG_CTRL, RNIC_CTRL_ENABLE);  // too late
+    CHECK(((host.reg(0, RNIC_REG_CTRL) & RNIC_CTRL_QUIET) != 0) == quiet);
+    host.set_reg(0, RNIC_REG_CTRL, RNIC_CTRL_RESET);
+    CHECK(host.reg(0, RNIC_REG_CTRL) == 0);
+}
+
 TEST_CASE("the MSI-X table keeps what the system writes", "[card]")
 {
     Host host;

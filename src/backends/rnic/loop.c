@@ -28,16 +28,20 @@ bool vipl_rnic_loop_open(struct rnic_nic *nic)
 {
     int events = vipl_rnic_interrupt_fd(nic->rnic, 0);
     int completions = vipl_rnic_interrupt_fd(nic->rnic, nic->vector);
+    int end = vipl_rnic_access(nic->rnic)->end_fd;
+    int card;
     int ms;
     nic->waits.fd = -1;
-    vipl_rnic_wait_hint(nic->rnic, &nic->card_fd, &ms);
+    vipl_rnic_wait_hint(nic->rnic, &card, &ms);
     if (events < 0 || completions < 0) {
         return true; /* it polls */
     }
     if (vipl_pollset_open(&nic->waits) != 0) {
         return false;
     }
-    if (!watch(nic, events) || !watch(nic, completions) || !watch(nic, nic->card_fd)) {
+    bool watched = watch(nic, events) && watch(nic, completions) && watch(nic, card) &&
+                   (end < 0 || vipl_pollset_add_end(&nic->waits, end, nic) == 0);
+    if (!watched) {
         vipl_pollset_close(&nic->waits);
         return false;
     }
@@ -87,8 +91,9 @@ static void handle_events(struct rnic_device *device)
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }
 
-/* A card that is pulled out, or whose adapter has stopped, says nothing: no completion, no event. So one that is silent is asked, whether
- * it owes an answer or not, because a program that waits for a message or a connection wants to know too. `rx` is held. */
+/* A card that is pulled out says nothing: no completion, no event. So one that is silent is asked, whether it owes an answer or not,
+ * because a program that waits for a message or a connection wants to know too; one that sleeps only where nothing else would tell it.
+ * `rx` is held. */
 static void watch_card(struct rnic_nic *nic)
 {
     uint64_t now = vipl_now_ns();
@@ -179,7 +184,7 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     }
     hint->fd = nic->waits.fd;
     vipl_rnic_wait_hint(nic->rnic, &fd, &hint->ms);
-    hint->ms = shorter(hint->ms, SILENT_MS);
+    hint->ms = vipl_rnic_access(nic->rnic)->tells_end ? hint->ms : shorter(hint->ms, SILENT_MS);
     hint->ms = shorter(hint->ms, ms_to_timers(nic->device));
     if (!interrupts) {
         hint->ms = shorter(hint->ms, POLL_MS);

@@ -28,6 +28,9 @@ struct rnic_pci {
     bool
         keeps_pages; /* the bus keeps the pages that are there when memory is mapped, and what may be done with them then; false: what counts
                         is what the program may do at each access */
+    bool
+        tells_end; /* constant: a driver that sleeps is told of the card's end, by `end_fd` or that of wait_hint(); false: it has to ask */
+    int end_fd; /* constant: a local socket that the card's end closes, of which nothing else matters to who sleeps; -1: none */
     const char *dma; /* constant: how the card gets at memory, in words for people */
 };
 

@@ -64,6 +64,7 @@ static struct inproc {
     struct inproc_function *functions[FUNCTIONS];
     uint64_t deadline; /* when the card wants to work by itself */
     bool asleep;
+    uint32_t removed; /* atomic, relaxed: a fault has removed the card; written under the lock */
 } inproc = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_RNIC_PCI)};
 
 static struct inproc_function *self(struct rnic_pci *pci)
@@ -196,10 +197,25 @@ static void run_locked(void)
 
 /* --- the access --- */
 
+/* A fault may have removed the card: threads that sleep do not find out by themselves. */
+static void look_for_removal(void)
+{
+    if (!rnic_card_is_removed(&inproc.card) || vipl_load_relaxed(&inproc.removed) != 0) {
+        return;
+    }
+    vipl_store_relaxed(&inproc.removed, 1);
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
+        if (inproc.functions[i] != NULL) {
+            vipl_waker_signal(&inproc.functions[i]->timer);
+        }
+    }
+}
+
 static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
     vipl_mutex_lock(&inproc.lock);
     uint64_t value = rnic_card_bar_read(&inproc.card, self(pci)->number, bar, offset, 4);
+    look_for_removal();
     vipl_mutex_unlock(&inproc.lock);
     return (uint32_t)value;
 }
@@ -260,7 +276,7 @@ static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 static bool is_gone(struct rnic_pci *pci)
 {
     (void)pci;
-    return false; /* a card that a fault removes is found by its registers */
+    return vipl_load_relaxed(&inproc.removed) != 0;
 }
 
 /* --- memory --- */
@@ -427,6 +443,7 @@ static int power_up_locked(void)
         return ENOMEM;
     }
     rnic_card_init(&inproc.card, inproc.area, &config, &host, NULL);
+    vipl_store_relaxed(&inproc.removed, 0);
     rnic_card_link(&inproc.card, false);
     spoil_locked();
     run_locked();
@@ -480,7 +497,9 @@ int rnic_pci_inproc_open(const char *device, struct rnic_pci **out)
     f->pci = (struct rnic_pci){.ops = &inproc_ops,
                                .doorbells = vipl_reserve(RNIC_BAR2_BYTES),
                                .dma = "copies in this process",
-                               .linear = true};
+                               .linear = true,
+                               .tells_end = true,
+                               .end_fd = -1};
     f->next_iova = FIRST_IOVA;
     vipl_ranges_init(&f->maps);
     error = ENOMEM;

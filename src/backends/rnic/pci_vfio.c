@@ -313,7 +313,8 @@ int rnic_pci_vfio_open(const char *device, struct rnic_pci **out)
         vipl_free(vfio);
         return error;
     }
-    vfio->pci = (struct rnic_pci){.ops = &vfio_ops, .dma = "IOMMU", .linear = true, .keeps_pages = true};
+    vfio->pci = (struct rnic_pci){
+        .ops = &vfio_ops, .dma = "IOMMU", .linear = true, .keeps_pages = true, .end_fd = -1};
     memset(vfio->interrupts, 0xFF, sizeof(vfio->interrupts)); /* -1 */
     error = find_regions(vfio);
     error = error == 0 ? check_identity(vfio) : error;

@@ -461,10 +461,11 @@ static void progress(struct rnic_pci *pci)
     }
 }
 
+/* What the adapter says is an answer to a thread that waits for it, or a question for the thread that answers. */
 static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 {
-    *fd = function_of(pci)->client.channel.fd;
-    *ms = -1;
+    (void)pci;
+    *fd = *ms = -1;
 }
 
 static bool is_gone(struct rnic_pci *pci)
@@ -570,6 +571,8 @@ static int begin(struct function *f, int fd)
     static const struct vipl_span all = {UINT64_C(1) << 32, (UINT64_C(1) << 48) - 1};
     f->pci.ops = &ops;
     f->pci.linear = true;
+    f->pci.tells_end = true;
+    f->pci.end_fd = fd;
     f->bar2.fd = -1;
     for (unsigned i = 0; i < RNIC_VECTORS; i++) {
         f->events[i].fd = -1;

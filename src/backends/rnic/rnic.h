@@ -83,8 +83,7 @@ struct rnic_nic {
     struct vipl_list wanting;       /* rnic_vi.wanting: a post found no room; guarded by wanting_lock */
     uint32_t has_wanting;           /* atomic, relaxed: the list is not empty; written under wanting_lock */
     struct vipl_pollset
-        waits;   /* constant: the interrupts, and the way to the card; fd -1: there are no interrupts */
-    int card_fd; /* constant: among these, of the way to the card itself; -1: none */
+        waits; /* constant: the interrupts, and the way to the card; fd -1: there are no interrupts */
     struct vipl_mutex regions_lock;                /* rank BACKEND_MEM; guards the next two */
     struct vipl_list regions[RNIC_REGION_BUCKETS]; /* rnic_region.link, by tag */
     bool regions_ended;

@@ -145,7 +145,8 @@ static int enable(struct vipl_rnic *rnic)
     set_base(rnic, RNIC_REG_EVENT_BASE_LO, rnic->events.ring.iova);
     pci->ops->write(pci, 0, RNIC_REG_COMMAND_LOG2, RNIC_COMMANDS_LOG2);
     pci->ops->write(pci, 0, RNIC_REG_EVENT_LOG2, RNIC_EVENTS_LOG2);
-    uint32_t ctrl = rnic->big ? RNIC_CTRL_BYTE_ORDER : 0;
+    uint32_t ctrl = (rnic->big ? RNIC_CTRL_BYTE_ORDER : 0) |
+                    RNIC_CTRL_QUIET; /* who sleeps is not woken by other threads' commands */
     pci->ops->write(pci, 0, RNIC_REG_CTRL, ctrl);
     pci->ops->write(pci, 0, RNIC_REG_CTRL, ctrl | RNIC_CTRL_ENABLE);
     return await_status(rnic, RNIC_STATUS_ENABLED) ? 0 : EIO;

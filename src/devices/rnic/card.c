@@ -177,6 +177,11 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
     return value;
 }
 
+bool rnic_card_is_removed(const struct rnic_card *card)
+{
+    return rnic_state(card)->removed != 0;
+}
+
 uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset)
 {
     if (rnic_state(card)->removed) {

@@ -87,7 +87,8 @@ static uint32_t read_function(const struct rnic_card *card, const struct rnic_fn
 {
     switch (offset) {
     case RNIC_REG_CTRL:
-        return (f->enabled ? (uint32_t)RNIC_CTRL_ENABLE : 0) | (f->big ? (uint32_t)RNIC_CTRL_BYTE_ORDER : 0);
+        return (f->enabled ? (uint32_t)RNIC_CTRL_ENABLE : 0) | (f->big ? (uint32_t)RNIC_CTRL_BYTE_ORDER : 0) |
+               (f->quiet ? (uint32_t)RNIC_CTRL_QUIET : 0);
     case RNIC_REG_STATUS:
         return read_status(card, f);
     case RNIC_REG_ERROR_CODE:
@@ -171,6 +172,7 @@ static void write_ctrl(struct rnic_card *card, unsigned fn, uint32_t value)
     }
     if (!f->enabled) {
         f->big = (value & RNIC_CTRL_BYTE_ORDER) != 0;
+        f->quiet = (value & RNIC_CTRL_QUIET) != 0;
         if (enable) {
             rnic_enable(card, fn);
         }

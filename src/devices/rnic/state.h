@@ -322,7 +322,8 @@ struct rnic_fn {
     uint32_t int_count;
     /* control */
     uint8_t enabled;
-    uint8_t big; /* byte order */
+    uint8_t big;   /* byte order */
+    uint8_t quiet; /* answers to commands fire no interrupt */
     uint8_t catastrophic;
     uint8_t scan_all;       /* all doorbells are to be looked at, whatever the hints say */
     uint8_t runnable;       /* it is in the card's list of functions that have something to send */
@@ -340,7 +341,7 @@ struct rnic_fn {
     struct rnic_ring event; /* .producer: EVENT_CONSUMER as it was seen last */
     uint32_t lost_events;   /* that were kept since the last one was written */
     uint8_t tell_link;      /* a LINK event is to be written */
-    uint8_t reserved8[3];
+    uint8_t reserved8[2];
     uint32_t error_code;
     uint32_t error_object;
     uint64_t error_address;
