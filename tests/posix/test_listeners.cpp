@@ -126,7 +126,7 @@ TEST_CASE("a request that a process took and left unanswered when it was killed 
 TEST_CASE("a request goes past a process that waits for it and is stopped",
           "[VipConnectWait][posix][private][fork]")
 {
-    if (std::string(device_under_test()).compare(0, 3, "tcp") == 0) {
+    if (device_is_tcp()) {
         throw NotApplicable("the system accepts for a stopped process: a request over tcp waits for it");
     }
     const std::string name = unique_discriminator();

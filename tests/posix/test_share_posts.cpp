@@ -108,8 +108,12 @@ TEST_CASE("what was posted before VipDeregisterMem of its descriptor is sent",
     Sender world(50);
     for (Work &send : world.sends) {
         Memory passing(world.nic);
-        Work copy = passing.transfer(passing.bytes(4));
-        std::memcpy(copy.buffer.data, send.buffer.data, 4);
+        Span bytes = send.buffer;
+        if (!device_is_rnic()) { // a card reads them after the post: only the descriptor may go before
+            bytes = passing.bytes(4);
+            std::memcpy(bytes.data, send.buffer.data, 4);
+        }
+        Work copy = passing.transfer(bytes);
         post_send(world.vi, copy);
         passing.deregister();
         EXPECT(sent(world.vi) == copy.desc);

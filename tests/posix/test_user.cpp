@@ -237,6 +237,9 @@ void leave_in_the_middle(Peer &peer, bool drops)
 void be_found_again()
 {
     must_be_root();
+    if (device_is_rnic()) {
+        throw NotApplicable("each user has a card, and so an address, of its own");
+    }
     expect_fresh(); // else the suite's processes share, and stay who they are
     const Nic nic;
     const std::string name = unique_discriminator();
