@@ -312,7 +312,7 @@ TEST_CASE("a program does not notice the adapter that it starts", "[start]")
     setenv("VIPL_LOG", "off", 1);
     const auto kind = GENERATE(Parent::kProgram, Parent::kSubreaper, Parent::kFirst);
     // a program; a fork of this one, as where there is none; a program that ends at once; one that cannot be run
-    const std::string program = GENERATE(std::string(FAKE_RNICD), std::string(), std::string("/bin/true"),
+    const std::string program = GENERATE(std::string(fake_rnicd), std::string(), std::string("/bin/true"),
                                          std::string("/nonexistent/vipl-rnicd"));
     CAPTURE(static_cast<int>(kind), program);
     setenv("VIPL_RNICD", program.c_str(), 1);
