@@ -351,11 +351,8 @@ int rnic_pci_sysfs_open(const char *device, struct rnic_pci **out)
     if (sysfs == NULL) {
         return ENOMEM;
     }
-    sysfs->pci = (struct rnic_pci){.ops = &sysfs_ops,
-                                   .dma = "physical addresses",
-                                   .linear = false,
-                                   .keeps_pages = true,
-                                   .end_fd = -1};
+    sysfs->pci = (struct rnic_pci){
+        .ops = &sysfs_ops, .dma = "physical addresses", .linear = false, .keeps_pages = true, .end_fd = -1};
     sysfs->config = sysfs->bar0 = sysfs->bar2 = -1;
     strcpy(sysfs->address, address); /* is_address(): 12 characters */
     vipl_mutex_init(&sysfs->lock, VIPL_RANK_RNIC_PCI);
