@@ -303,14 +303,16 @@ static void resume_functions(struct rnic_adapter *a)
     }
 }
 
-/* As a bus does, the adapter tells the drivers of a card that a fault has removed; but not QEMU, to which the end of a socket is its own end. */
-static void hang_up_if_removed(struct rnic_adapter *a)
+/* The drivers of functions that a fault has removed or reset are told; but not QEMU, to which the end of a socket is its own end. */
+static void hang_up_if_lost(struct rnic_adapter *a)
 {
-    if (a->fixed != NULL || !rnic_card_is_removed(&a->card)) {
+    if (a->fixed != NULL || !rnic_card_has_lost_any(&a->card)) {
         return;
     }
     for (unsigned i = 0; i < a->config.functions; i++) {
-        rnic_function_detach(&a->functions[i]);
+        if (rnic_card_has_lost(&a->card, i)) {
+            rnic_function_detach(&a->functions[i]);
+        }
     }
 }
 
@@ -322,7 +324,7 @@ void rnic_adapter_turn(struct rnic_adapter *adapter)
     listen_again(adapter);
     rnic_card_advance(&adapter->card, rnic_clock_look(&adapter->clock, adapter->now));
     resume_functions(adapter);
-    hang_up_if_removed(adapter);
+    hang_up_if_lost(adapter);
 }
 
 static uint64_t card_deadline(const struct rnic_adapter *a)

@@ -19,6 +19,7 @@ struct function {
     uint8_t table[RNIC_VECTORS * 16];
     uint32_t attaches;
     uint32_t command;
+    bool is_lost;
 };
 
 struct area {
@@ -51,6 +52,7 @@ static void begin(struct function *f)
     memset(f->config, 0, sizeof(f->config));
     memset(f->registers, 0, sizeof(f->registers));
     memset(f->table, 0, sizeof(f->table));
+    f->is_lost = false;
     for (unsigned i = 0; i < RNIC_VECTORS; i++) {
         f->table[i * 16 + 12] = 1; /* masked */
     }
@@ -152,9 +154,18 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
     return at == NULL ? 0 : vipl_get_little(at, bytes);
 }
 
-bool rnic_card_is_removed(const struct rnic_card *card)
+bool rnic_card_has_lost(const struct rnic_card *card, unsigned fn)
 {
-    return area_of(card)->is_removed;
+    return area_of(card)->is_removed || area_of(card)->f[fn].is_lost;
+}
+
+bool rnic_card_has_lost_any(const struct rnic_card *card)
+{
+    bool any = area_of(card)->is_removed;
+    for (unsigned fn = 0; fn < area_of(card)->functions; fn++) {
+        any = any || area_of(card)->f[fn].is_lost;
+    }
+    return any;
 }
 
 uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset)
@@ -255,6 +266,9 @@ static bool execute(struct rnic_card *card, unsigned fn, uint32_t command)
         return host->dma_publish(card->context, fn, iova, f->buffer);
     case FAKE_INTERRUPT:
         host->interrupt(card->context, fn, bytes);
+        return true;
+    case FAKE_LOSE:
+        f->is_lost = true;
         return true;
     case FAKE_REMOVE:
         area_of(card)->is_removed = true;

@@ -32,7 +32,8 @@ enum {
     FAKE_PUBLISH,   /* the buffer's first word */
     FAKE_INTERRUPT, /* the vector in FAKE_BYTES */
     FAKE_CRAWL,     /* DMA_READ, a byte at a time */
-    FAKE_REMOVE     /* as a fault does it */
+    FAKE_REMOVE,    /* the card, as a fault does it */
+    FAKE_LOSE       /* the function, likewise */
 };
 
 /* What the adapter has said last of the wire. */

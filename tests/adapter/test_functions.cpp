@@ -170,6 +170,20 @@ TEST_CASE("all programs are told that the card was removed, but not QEMU", "[fun
     }
 }
 
+TEST_CASE("a program is told that its function was reset, and no other", "[functions]")
+{
+    const Adapter adapter;
+    Client loser(adapter.socket), other(adapter.socket);
+    loser.set(FAKE_COMMAND, FAKE_LOSE);
+    pollfd end = {loser.fd, POLLIN, 0};
+    REQUIRE(poll(&end, 1, wait_ms()) == 1);
+    CHECK(loser.receive().ended);
+    CHECK(other.get(FAKE_ID) == RNIC_ID_VALUE);
+    Client next(adapter.socket);
+    CHECK(attaches(next) == 2);
+    CHECK(next.get(FAKE_ID) == RNIC_ID_VALUE);
+}
+
 TEST_CASE("functions may have sockets of their own, one connection each", "[functions]")
 {
     const Adapter adapter(3, true);

@@ -190,6 +190,11 @@ TEST_CASE("fault reset: the function is as after a reset, its peer has lost it",
     two.host.run_for(late(10));
     CHECK((two.host.reg(0, RNIC_REG_STATUS) & RNIC_STATUS_ENABLED) == 0);
     CHECK(two.host.reg(0, RNIC_REG_QPS_USED) == 0);
+    CHECK(rnic_card_has_lost(&two.host.card, 0));
+    CHECK_FALSE(rnic_card_has_lost(&two.host.card, 1));
+    CHECK(rnic_card_has_lost_any(&two.host.card));
+    two.host.set_reg(0, RNIC_REG_CTRL, RNIC_CTRL_RESET);
+    CHECK_FALSE(rnic_card_has_lost_any(&two.host.card));
     const std::vector<Completion> rest = two.b.drain(two.pair->cq_b);
     REQUIRE(!rest.empty());
     CHECK(rest.back().opcode == RNIC_WORK_DRAINED);

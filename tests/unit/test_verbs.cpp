@@ -140,7 +140,8 @@ TEST_CASE("open_rnic resets the function, gives it its rings and this processor'
     const std::uint16_t one = 1;
     const bool big = *reinterpret_cast<const std::uint8_t *>(&one) == 0;
     CHECK(fake.resets == 1);
-    CHECK(fake.registers[RNIC_REG_CTRL] == (RNIC_CTRL_ENABLE | (big ? unsigned{RNIC_CTRL_BYTE_ORDER} : 0u)));
+    CHECK(fake.registers[RNIC_REG_CTRL] ==
+          (RNIC_CTRL_ENABLE | unsigned{RNIC_CTRL_QUIET} | (big ? unsigned{RNIC_CTRL_BYTE_ORDER} : 0u)));
     for (const unsigned base : {RNIC_REG_COMMAND_BASE_LO, RNIC_REG_ANSWER_BASE_LO, RNIC_REG_EVENT_BASE_LO}) {
         CHECK(fake.base(base) % 64 == 0);
         CHECK(fake.base(base) > FakeFunction::kBus);

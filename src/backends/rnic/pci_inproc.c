@@ -54,6 +54,7 @@ struct inproc_function {
     bool interrupts[RNIC_VECTORS]; /* whose waker is open */
     struct vipl_waker timer;       /* the card has something to do earlier than was said */
     uint64_t promised;             /* when it was said that the card has something to do */
+    uint32_t lost; /* atomic, relaxed: a fault has removed or reset it; written under the lock */
 };
 
 static struct inproc {
@@ -64,7 +65,6 @@ static struct inproc {
     struct inproc_function *functions[FUNCTIONS];
     uint64_t deadline; /* when the card wants to work by itself */
     bool asleep;
-    uint32_t removed; /* atomic, relaxed: a fault has removed the card; written under the lock */
 } inproc = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_RNIC_PCI)};
 
 static struct inproc_function *self(struct rnic_pci *pci)
@@ -183,6 +183,18 @@ static void tell_sleepers(void)
     }
 }
 
+/* A fault may have removed the card, or reset functions: threads that sleep do not find out by themselves. */
+static void tell_if_lost(void)
+{
+    for (unsigned i = 0; i < FUNCTIONS && rnic_card_has_lost_any(&inproc.card); i++) {
+        struct inproc_function *f = inproc.functions[i];
+        if (f != NULL && vipl_load_relaxed(&f->lost) == 0 && rnic_card_has_lost(&inproc.card, i)) {
+            vipl_store_relaxed(&f->lost, 1);
+            vipl_waker_signal(&f->timer);
+        }
+    }
+}
+
 static void run_locked(void)
 {
     rnic_card_wake(&inproc.card);
@@ -193,29 +205,16 @@ static void run_locked(void)
     }
     inproc.deadline = rnic_card_deadline(&inproc.card);
     tell_sleepers();
+    tell_if_lost();
 }
 
 /* --- the access --- */
-
-/* A fault may have removed the card: threads that sleep do not find out by themselves. */
-static void look_for_removal(void)
-{
-    if (!rnic_card_is_removed(&inproc.card) || vipl_load_relaxed(&inproc.removed) != 0) {
-        return;
-    }
-    vipl_store_relaxed(&inproc.removed, 1);
-    for (unsigned i = 0; i < FUNCTIONS; i++) {
-        if (inproc.functions[i] != NULL) {
-            vipl_waker_signal(&inproc.functions[i]->timer);
-        }
-    }
-}
 
 static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
     vipl_mutex_lock(&inproc.lock);
     uint64_t value = rnic_card_bar_read(&inproc.card, self(pci)->number, bar, offset, 4);
-    look_for_removal();
+    tell_if_lost();
     vipl_mutex_unlock(&inproc.lock);
     return (uint32_t)value;
 }
@@ -275,8 +274,7 @@ static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 
 static bool is_gone(struct rnic_pci *pci)
 {
-    (void)pci;
-    return vipl_load_relaxed(&inproc.removed) != 0;
+    return vipl_load_relaxed(&self(pci)->lost) != 0;
 }
 
 /* --- memory --- */
@@ -443,7 +441,6 @@ static int power_up_locked(void)
         return ENOMEM;
     }
     rnic_card_init(&inproc.card, inproc.area, &config, &host, NULL);
-    vipl_store_relaxed(&inproc.removed, 0);
     rnic_card_link(&inproc.card, false);
     spoil_locked();
     run_locked();

@@ -177,9 +177,14 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
     return value;
 }
 
-bool rnic_card_is_removed(const struct rnic_card *card)
+bool rnic_card_has_lost(const struct rnic_card *card, unsigned fn)
 {
-    return rnic_state(card)->removed != 0;
+    return rnic_state(card)->removed != 0 || rnic_fn(card, fn)->lost != 0;
+}
+
+bool rnic_card_has_lost_any(const struct rnic_card *card)
+{
+    return rnic_state(card)->removed != 0 || rnic_state(card)->lost_fns != 0;
 }
 
 uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset)
@@ -240,6 +245,8 @@ static void cut(struct rnic_card *card)
         struct rnic_fn *f = rnic_fn(card, fn);
         if (f->reset_due) {
             rnic_reset(card, fn);
+            f->lost = true;
+            state->lost_fns++;
         } else if (f->cut) {
             f->cut = false;
             state->cut--;

@@ -120,8 +120,10 @@ void rnic_card_config_write(struct rnic_card *card, unsigned fn, uint32_t offset
                             uint32_t value);
 uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset,
                             unsigned bytes);
-/* By a fault: the card is gone for good. It makes no sound, as one that is pulled out: who has the bus tells the drivers. */
-bool rnic_card_is_removed(const struct rnic_card *card);
+/* A fault has removed the card, or reset this function. Neither makes a sound: who has the bus tells the driver. */
+bool rnic_card_has_lost(const struct rnic_card *card, unsigned fn);
+/* Any of them. */
+bool rnic_card_has_lost_any(const struct rnic_card *card);
 /* A word of BAR0 as it would be read, for those who watch the card: it is no crossing, and no fault comes of it. */
 uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset);
 /* BAR2 may also be written so: hint and wake are implied. */

@@ -90,6 +90,7 @@ void rnic_reset(struct rnic_card *card, unsigned fn)
     rnic_wire_reset(card, fn);
     rnic_doorbell_clear(card, fn);
     rnic_state(card)->cut -= (uint32_t)f->cut + f->reset_due;
+    rnic_state(card)->lost_fns -= f->lost;
     clear_registers(f);
     rnic_state(card)->kick = true;
 }

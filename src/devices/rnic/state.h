@@ -341,7 +341,8 @@ struct rnic_fn {
     struct rnic_ring event; /* .producer: EVENT_CONSUMER as it was seen last */
     uint32_t lost_events;   /* that were kept since the last one was written */
     uint8_t tell_link;      /* a LINK event is to be written */
-    uint8_t reserved8[2];
+    uint8_t lost;           /* a fault has reset it, and nobody has done so since */
+    uint8_t reserved8[1];
     uint32_t error_code;
     uint32_t error_object;
     uint64_t error_address;
@@ -390,7 +391,9 @@ struct rnic_state {
     uint32_t stalled;         /* the first flow with a frame that could not be taken, plus 1 */
     uint16_t first_fn;        /* that has something to send, plus 1 */
     uint16_t last_fn;
-    uint32_t cut; /* functions whose flows are to be ended, because they are catastrophic */
+    uint32_t cut;      /* functions whose flows are to be ended, because they are catastrophic */
+    uint32_t lost_fns; /* functions that a fault has reset */
+    uint32_t reserved;
     uint32_t wire_mbits;
     uint32_t last_sender;                     /* the function whose frame EFE has sent last */
     uint32_t next_claim;                      /* the row of the next claim, which is the oldest */
