@@ -13,6 +13,7 @@
 
 enum {
     POLL_MS = 1,    /* between two looks, where there are no interrupts */
+    SOON_MS = 1,    /* until another look, where another thread is at it */
     SILENT_MS = 400 /* without a completion, until the card is asked for a sign of life */
 };
 static const uint64_t ns_per_ms = 1000000;
@@ -122,15 +123,20 @@ void vipl_rnic_poll(struct vipl_be_nic *be)
 
 /* --- sleeping --- */
 
-/* Interrupts of a vector that several NIC handles share are for all of them: the thread that forgets that one fired tells the others. */
+/*
+ * A thread that is about to sleep waits for no lock: a signal handler may fork it there, and what another thread holds is never released in the
+ * child. It looks again soon instead.
+ */
+
+/* Interrupts of a vector that several NIC handles share are for all of them: the thread that forgets that one fired tells the others. One
+ * that is not forgotten keeps the thread from sleeping. */
 static void clear_shared(struct rnic_nic *nic)
 {
     int fd = vipl_rnic_interrupt_fd(nic->rnic, nic->vector);
-    if (vipl_poll(&fd, 1, 0, NULL) != 0) {
+    if (vipl_poll(&fd, 1, 0, NULL) != 0 || !vipl_mutex_trylock(&vipl_rnic_registry.lock)) {
         return;
     }
     vipl_rnic_interrupt_clear(nic->rnic, nic->vector);
-    vipl_mutex_lock(&vipl_rnic_registry.lock);
     for (struct vipl_list *l = nic->device->nics.next; l != &nic->device->nics; l = l->next) {
         struct rnic_nic *other = VIPL_CONTAINER(l, struct rnic_nic, link);
         if (other != nic && other->vector == nic->vector) {
@@ -160,10 +166,23 @@ static int ms_to_timers(struct rnic_device *device)
     if (vipl_load_relaxed(&device->timed) == 0) {
         return -1;
     }
-    vipl_mutex_lock(&vipl_rnic_registry.lock);
+    if (!vipl_mutex_trylock(&vipl_rnic_registry.lock)) {
+        return SOON_MS;
+    }
     uint64_t next = run_timers(device);
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
     return next == UINT64_MAX ? -1 : vipl_ms_left(next);
+}
+
+/* False: another thread takes completions. */
+static bool arm(struct rnic_nic *nic)
+{
+    bool armed = vipl_mutex_trylock(&nic->rx);
+    if (armed) {
+        vipl_rnic_arm_cq(nic->cq);
+        vipl_mutex_unlock(&nic->rx);
+    }
+    return armed;
 }
 
 void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
@@ -178,16 +197,14 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     }
     if (interrupts) {
         clear_interrupts(nic);
-        vipl_mutex_lock(&nic->rx);
-        vipl_rnic_arm_cq(nic->cq);
-        vipl_mutex_unlock(&nic->rx);
     }
+    bool armed = interrupts && arm(nic);
     hint->fd = nic->waits.fd;
     vipl_rnic_wait_hint(nic->rnic, &fd, &hint->ms);
     hint->ms = vipl_rnic_access(nic->rnic)->tells_end ? hint->ms : shorter(hint->ms, SILENT_MS);
     hint->ms = shorter(hint->ms, ms_to_timers(nic->device));
-    if (!interrupts) {
-        hint->ms = shorter(hint->ms, POLL_MS);
+    if (!armed) {
+        hint->ms = shorter(hint->ms, interrupts ? SOON_MS : POLL_MS);
     }
     if (vipl_rnic_has_event(nic->rnic) ||
         (vipl_rnic_is_dead(nic->rnic) && vipl_load_relaxed(&nic->device->torn_down) == 0)) {
