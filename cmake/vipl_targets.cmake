@@ -39,6 +39,7 @@ endif()
 set(vipl_version_script "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/vipl.map")
 check_linker_flag(C "${vipl_version_script}" VIPL_LINKER_HAS_VERSION_SCRIPT)
 check_linker_flag(C "LINKER:-z,nodelete" VIPL_LINKER_HAS_NODELETE)
+check_linker_flag(C "LINKER:-z,now" VIPL_LINKER_HAS_NOW)
 
 # Link-time optimisation, of the shared library. The objects have both forms of their code; in the static library the compiler's own form is
 # taken out, because another version of the compiler refuses it, and because it would make each link of a program slow. clang's
@@ -110,6 +111,11 @@ function(vipl_internal_includes target)
                                VIPL_SHARING=$<BOOL:${VIPL_SHARING}>)
 endfunction()
 
+# Signal handlers call the library, and small threads (include/vipl/posix.h): lists do not belong on the stack. The files named here
+# start processes and open devices, in calls that are not for handlers.
+set(vipl_most_frame 1792)
+set(vipl_large_frames src/os/linux/vfio.c src/share/client_start.c src/vfio_user/client.c)
+
 # vipl_objects(<target>): the library's code, compiled once.
 function(vipl_objects target)
     add_library(${target} OBJECT)
@@ -122,6 +128,11 @@ function(vipl_objects target)
     target_link_libraries(${target} PRIVATE Threads::Threads)
     if(vipl_lto)
         target_compile_options(${target} PRIVATE -flto=auto -ffat-lto-objects)
+    endif()
+    if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang" AND NOT VIPL_SANITIZE AND NOT VIPL_COVERAGE)
+        target_compile_options(${target} PRIVATE -Wframe-larger-than=${vipl_most_frame})
+        list(TRANSFORM vipl_large_frames PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
+        set_source_files_properties(${files} PROPERTIES COMPILE_OPTIONS -Wno-frame-larger-than)
     endif()
     if(VIPL_BACKEND_TCP)
         target_include_directories(${target} SYSTEM PRIVATE ${VIPL_LIBUV_INCLUDE})
@@ -261,6 +272,10 @@ function(vipl_library kind type)
             # Object pools keep their type for ever and library threads may be running: the code
             # stays mapped after dlclose.
             target_link_options(${target} PRIVATE LINKER:-z,nodelete)
+        endif()
+        if(VIPL_LINKER_HAS_NOW)
+            # Finding a function at its first call takes more stack than the whole call, and locks of the loader's: not in a handler.
+            target_link_options(${target} PRIVATE LINKER:-z,now)
         endif()
     endif()
 endfunction()

@@ -290,11 +290,7 @@ static bool move_run(const struct map *map, const struct rnic_dma_access *access
         memcpy(access->data, file->base + offset, bytes);
         return true;
     }
-    struct vipl_sg from;
-    from.bytes = bytes;
-    from.count = 1;
-    from.iov[0] = (struct vipl_iov){access->data, bytes};
-    return vipl_iov_ordered(file->base + offset, &from) == VIPL_IOV_DONE;
+    return vipl_iov_ordered_piece(file->base + offset, access->data, bytes) == VIPL_IOV_DONE;
 }
 
 enum rnic_dma_outcome rnic_dma_move(struct rnic_dma *dma, const struct rnic_dma_access *access,

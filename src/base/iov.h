@@ -10,14 +10,30 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-enum { VIPL_MAX_SEGMENTS = 252 };
+enum {
+    VIPL_MAX_SEGMENTS = 252,
+    VIPL_FEW_SEGMENTS =
+        8 /* that a list has room for by itself, so that it fits on the stack of a signal handler */
+};
 
-/* A scatter/gather list, with the sum of its lengths. */
+/* A scatter/gather list, with the sum of its lengths. `iov` is `few`, or longer memory of another owner: it is set before the list
+ * is filled. */
 struct vipl_sg {
     size_t bytes;
     unsigned count;
-    struct vipl_iov iov[VIPL_MAX_SEGMENTS];
+    struct vipl_iov *iov;
+    struct vipl_iov few[VIPL_FEW_SEGMENTS];
 };
+
+/* A list of one piece. */
+static inline void vipl_sg_one(struct vipl_sg *sg, void *base, size_t bytes)
+{
+    sg->bytes = bytes;
+    sg->count = 1;
+    sg->iov = sg->few;
+    sg->few[0].base = base;
+    sg->few[0].len = bytes;
+}
 
 /*
  * VIPL_SAFE_COPY: from now on everything here copies through the kernel. Memory of the program that is not there any
@@ -62,6 +78,8 @@ unsigned vipl_iov_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t o
  * any word. Source and target may overlap; then only the bytes are promised. Through the kernel the tail is last too, and
  * as whole as the kernel stores 4 or 8 aligned bytes; the items before it are as the kernel likes. */
 enum vipl_iov_result vipl_iov_ordered(unsigned char *to, const struct vipl_sg *from);
+/* The same, of one piece. */
+enum vipl_iov_result vipl_iov_ordered_piece(unsigned char *to, const void *from, size_t bytes);
 void vipl_iov_put(unsigned char *to, const void *from,
                   size_t bytes); /* the same, of one piece, without VIPL_SAFE_COPY */
 bool vipl_iov_put_checked(unsigned char *to, const void *from,

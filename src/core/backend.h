@@ -79,9 +79,9 @@ struct vipl_send {
     bool has_unreaped;    /* or the program has not asked for its completion yet */
     uint32_t status;      /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
     bool refused;         /* out, with an error: the peer has seen nothing of it, and the connection lives */
-    VIP_MEM_HANDLE
-    handles[VIPL_MAX_SEGMENTS]; /* of the registered memory in which each piece of local lies */
+    VIP_MEM_HANDLE *handles; /* of the registered memory in which each piece of local lies */
     struct vipl_sg local;
+    VIP_MEM_HANDLE few_handles[VIPL_FEW_SEGMENTS]; /* `handles`, if local.iov is local.few */
 };
 
 /* RDMA of one piece, which is not empty, without immediate data. */
@@ -105,8 +105,9 @@ struct vipl_recv {
     bool
         invalid; /* local is empty, and a message that finds this receive fails, also one without data; only an
                         * RDMA Write with immediate data, which places nothing here, succeeds */
-    VIP_MEM_HANDLE handles[VIPL_MAX_SEGMENTS]; /* as in struct vipl_send */
+    VIP_MEM_HANDLE *handles; /* as in struct vipl_send */
     struct vipl_sg local;
+    VIP_MEM_HANDLE few_handles[VIPL_FEW_SEGMENTS];
 };
 
 enum vipl_posted {

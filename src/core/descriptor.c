@@ -84,6 +84,11 @@ static inline uint32_t gather(struct vipl_queue *q, const VIP_DESCRIPTOR *descri
 {
     uint32_t status = 0;
     size_t left = most;
+    bool is_long = count - first > VIPL_FEW_SEGMENTS;
+    out->iov = is_long ? q->long_list->iov : out->few;
+    if (send != NULL) { /* a constant at each call */
+        send->handles = is_long ? q->long_list->handles : send->few_handles;
+    }
     out->count = 0;
     *all = 0;
     for (unsigned i = first; i < count; i++) {
@@ -97,7 +102,7 @@ static inline uint32_t gather(struct vipl_queue *q, const VIP_DESCRIPTOR *descri
         struct vipl_iov *iov = &out->iov[at];
         iov->base = local_address(&segment);
         iov->len = bytes;
-        if (send != NULL) { /* a constant at each call */
+        if (send != NULL) {
             send->handles[at] = segment.Handle;
         }
         left -= bytes;
@@ -207,10 +212,9 @@ bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work 
     out->immediate_data = 0;
     out->status = 0;
     out->refused = false;
-    out->handles[0] = piece.Handle;
-    out->local.bytes = piece.Length;
-    out->local.count = 1;
-    out->local.iov[0] = (struct vipl_iov){piece.Data.Address, piece.Length};
+    out->handles = out->few_handles;
+    out->few_handles[0] = piece.Handle;
+    vipl_sg_one(&out->local, piece.Data.Address, piece.Length);
     return true;
 }
 
@@ -258,7 +262,10 @@ static uint64_t gather_reachable(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
 {
     const uint64_t most = vi->attributes.MaxTransferSize;
     uint64_t all = 0;
+    bool is_long = count > VIPL_FEW_SEGMENTS;
     vipl_queue_reads(&vi->recv);
+    out->local.iov = is_long ? vi->recv.long_list->iov : out->local.few;
+    out->handles = is_long ? vi->recv.long_list->handles : out->few_handles;
     out->local.count = 0;
     out->local.bytes = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -286,6 +293,8 @@ static uint64_t gather_reachable(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
 static uint32_t mark_invalid(struct vipl_recv *out, uint32_t status)
 {
     out->invalid = true;
+    out->handles = out->few_handles;
+    out->local.iov = out->local.few;
     out->local.count = 0;
     out->local.bytes = 0;
     return status;

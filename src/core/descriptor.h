@@ -38,7 +38,8 @@ static inline bool vipl_descriptor_admit_usual(struct vipl_vi *vi, struct vipl_q
         return false;
     }
     *segments = descriptor->CS.SegCount;
-    return vipl_descriptor_bytes(*segments) <= room && *segments <= vi->nic->limits.max_segments;
+    return vipl_descriptor_bytes(*segments) <= room && *segments <= vi->nic->limits.max_segments &&
+           vipl_queue_lists(q, *segments);
 }
 
 /* VIP_CONTROL_OP_..., as its descriptor says now. */

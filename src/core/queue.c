@@ -77,6 +77,8 @@ void vipl_queue_close_locked(struct vipl_queue *q)
     vipl_free(q->ring);
     q->ring = NULL;
     q->capacity = 0;
+    vipl_free(q->long_list);
+    q->long_list = NULL;
     restart(q);
     q->cq = NULL;
     q->sink = NULL;
@@ -108,6 +110,14 @@ VIPL_RARE bool vipl_queue_grow_locked(struct vipl_queue *q)
     q->ring = ring;
     q->capacity = capacity;
     return true;
+}
+
+VIPL_RARE bool vipl_queue_make_long_list_locked(struct vipl_queue *q)
+{
+    if (q->long_list == NULL) {
+        q->long_list = vipl_alloc(sizeof(*q->long_list));
+    }
+    return q->long_list != NULL;
 }
 
 static void count(struct vipl_queue *q, const struct vipl_work *work)

@@ -25,6 +25,12 @@
 struct vipl_vi;
 struct vipl_event;
 
+/* What a descriptor of many segments lists: too much for the stack. */
+struct vipl_long_list {
+    struct vipl_iov iov[VIPL_MAX_SEGMENTS];
+    VIP_MEM_HANDLE handles[VIPL_MAX_SEGMENTS];
+};
+
 /* Works that completed without error. */
 struct vipl_done {
     uint64_t works;
@@ -46,8 +52,10 @@ struct vipl_queue {
     bool overrun; /* a completion found its strict completion queue full */
     bool
         is_watched; /* a completion may concern more than the program's next Done: a sink, or what follows below */
-    struct vipl_vi *vi;             /* constant */
-    struct vipl_sink *sink;         /* where completions go; NULL: the program takes them from here */
+    struct vipl_vi *vi; /* constant */
+    struct vipl_long_list
+        *long_list;         /* of the descriptor that is read; NULL: none with so many segments was posted */
+    struct vipl_sink *sink; /* where completions go; NULL: the program takes them from here */
     struct vipl_recent descriptors; /* the memory of the last one */
     struct vipl_recent data;        /* and of the last segment */
     struct vipl_list reading;       /* mem.readers; guarded by its lock */
@@ -77,6 +85,13 @@ static inline struct vipl_work *vipl_queue_at(struct vipl_queue *q, uint32_t ind
 void vipl_queue_enlist_reader(struct vipl_queue *q); /* mem.c, as the next */
 void vipl_queue_delist_reader(struct vipl_queue *q);
 bool vipl_queue_grow_locked(struct vipl_queue *q); /* the ring, twofold; false: no memory */
+
+/* Whether a descriptor of so many segments can be read. A work is posted only if it can. */
+static inline bool vipl_queue_lists(const struct vipl_queue *q, unsigned segments)
+{
+    return segments <= VIPL_FEW_SEGMENTS || q->long_list != NULL;
+}
+bool vipl_queue_make_long_list_locked(struct vipl_queue *q); /* false: no memory */
 
 /* Posting and reaping are on the path of each message, so here. The queue's lock is held. */
 

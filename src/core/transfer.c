@@ -72,7 +72,7 @@ static inline bool hand_to_backend(struct vipl_vi *vi, struct vipl_work *work, s
 
 static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
 {
-    struct vipl_send send; /* large, so not cleared: descriptor_read_send() fills what is used */
+    struct vipl_send send; /* not cleared: vipl_descriptor_read_send() fills what is used */
     uint32_t status = vipl_descriptor_read_send(vi, work, &send);
     if (status != 0) {
         work->op = send.op;
@@ -147,7 +147,7 @@ static inline bool post_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, VI
 /* One piece of memory that goes off without more ado. False: nothing has happened. */
 static inline bool send_usual(struct vipl_vi *vi, struct vipl_work *work)
 {
-    struct vipl_send send; /* large, so not cleared */
+    struct vipl_send send; /* not cleared */
     if (!vipl_descriptor_read_usual_send(vi, work, &send)) {
         return false;
     }
@@ -210,6 +210,10 @@ static VIPL_RARE VIP_RETURN post_any(struct vipl_vi *vi, struct vipl_queue *q, V
     uint32_t status;
     uint16_t segments;
     VIP_RETURN rc = vipl_descriptor_admit(q, descriptor, memory, &status, &segments);
+    if (rc == VIP_SUCCESS && status == 0 && !vipl_queue_lists(q, segments) &&
+        !vipl_queue_make_long_list_locked(q)) {
+        rc = VIP_ERROR_RESOURCE;
+    }
     if (rc == VIP_SUCCESS) {
         rc = vipl_queue_post_locked(q, descriptor, segments);
     }
@@ -358,6 +362,7 @@ bool vipl_up_read_target(struct vipl_vi *vi, uint32_t sequence, struct vipl_sg *
         return false;
     }
     *out = send.local;
+    out->iov = send.local.iov == send.local.few ? out->few : send.local.iov;
     return true;
 }
 
@@ -505,7 +510,7 @@ bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes)
 /* Hands over the next receive; false: the device has no room now. */
 static bool hand_over(struct vipl_vi *vi, struct vipl_work *work)
 {
-    struct vipl_recv recv; /* large, so not cleared */
+    struct vipl_recv recv; /* not cleared */
     work->status = vipl_descriptor_read_posted(vi, work, &recv, &work->length);
     work->invalid = recv.invalid;
     recv.sequence = vi->recv.executed;

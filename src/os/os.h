@@ -119,8 +119,8 @@ void vipl_fd_close(int fd);  /* < 0: nothing */
  * of that call). On failure the descriptor is closed. */
 int vipl_fd_adopt(int *fd);
 int vipl_fd_adopt_pair(int fds[2]); /* the same for two that one call has made: both, or none */
-bool vipl_fd_is_poller(int fd); /* whether it is open, and of the kind that poll sets and libuv's loops use */
-bool vipl_fd_is_ring(int fd);   /* one of Linux's io_uring */
+bool vipl_fd_is_poller(int fd);     /* whether it is open, and of the kind that poll sets use */
+bool vipl_fd_is_ring(int fd);       /* one of Linux's io_uring */
 /* A duplicate of the descriptor, registered too, whose number is `least` or more, and not below 3. */
 int vipl_fd_duplicate(int fd, int least, int *out);
 /* A file to append to, made if need be; forked children keep it. ENXIO: a pipe that nobody reads. */
@@ -217,7 +217,10 @@ struct vipl_pollset {
 };
 struct vipl_ready {
     void *tag;
-    bool hangup;
+    bool hangup; /* the other end sends nothing more, or `broken` */
+    bool broken; /* both directions have ended, or there is an error */
+    bool readable;
+    bool writable;
 };
 int vipl_pollset_open(struct vipl_pollset *set);
 void vipl_pollset_close(struct vipl_pollset *set);
@@ -229,6 +232,9 @@ unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out,
                             unsigned max); /* never blocks */
 /* What a member is watched for from now on, besides its end. */
 int vipl_pollset_change(struct vipl_pollset *set, int fd, void *tag, bool readable, bool writable);
+/* A member, new or not, is watched for these, and for being broken. */
+int vipl_pollset_watch(struct vipl_pollset *set, int fd, void *tag, bool is_new, bool readable,
+                       bool writable);
 /* Sleeps until a member is ready, but not longer (UINT64_MAX: for ever) nor after a signal handler has run. */
 void vipl_pollset_wait(struct vipl_pollset *set, uint64_t timeout_ns);
 

@@ -54,6 +54,16 @@ extern "C" {
 
 namespace unit {
 
+/** A list with room for all the pieces that there may be. */
+struct LongList : vipl_sg {
+    LongList() : vipl_sg() { iov = room_; }
+    LongList(const LongList &) = delete;
+    LongList &operator=(const LongList &) = delete;
+
+private:
+    vipl_iov room_[VIPL_MAX_SEGMENTS];
+};
+
 /** The same numbers in every run: a unit test either passes or fails. */
 using Random = std::mt19937_64;
 

@@ -30,7 +30,7 @@ Bytes random_bytes(Random &random, size_t n)
 
 /** Cuts n bytes into random pieces with gaps between them, in a buffer of guard bytes. */
 struct Pieces {
-    Pieces(Random &random, size_t n, size_t most) : sg(std::make_unique<vipl_sg>())
+    Pieces(Random &random, size_t n, size_t most) : sg(std::make_unique<LongList>())
     {
         memory.assign(3 * n + 64 * (most + 2) + 64, 0xEE);
         size_t at = below(random, 64);
@@ -74,7 +74,7 @@ struct Pieces {
         return copy == Bytes(memory.size(), 0xEE);
     }
 
-    std::unique_ptr<vipl_sg> sg;
+    std::unique_ptr<LongList> sg;
     Bytes memory;
 };
 
@@ -138,7 +138,7 @@ TEST_CASE("a message shorter than its receive leaves the rest alone", "[copy]")
 TEST_CASE("a copy of all 252 segments, and of none", "[copy]")
 {
     Random random(6);
-    auto from = std::make_unique<vipl_sg>(), to = std::make_unique<vipl_sg>();
+    auto from = std::make_unique<LongList>(), to = std::make_unique<LongList>();
     Bytes source = random_bytes(random, 252), target(252);
     for (unsigned i = 0; i < 252; ++i) {
         from->iov[i] = {&source[i], 1};
@@ -158,7 +158,7 @@ TEST_CASE("the ordered copy moves every size between every two alignments", "[co
     Random random(7);
     alignas(64) unsigned char target[256];
     const Bytes source = random_bytes(random, 256);
-    vipl_sg from;
+    LongList from;
     for (size_t to_at = 0; to_at < 16; ++to_at) {
         for (size_t from_at = 0; from_at < 16; ++from_at) {
             for (size_t n = 1; n < 70; ++n) {
@@ -223,7 +223,7 @@ TEST_CASE("who spins on the last word sees it whole, and all before it", "[copy]
             seen = round;
         }
     });
-    vipl_sg from;
+    LongList from;
     from.count = 1;
     from.bytes = sizeof source;
     from.iov[0] = {source, sizeof source};
@@ -269,7 +269,7 @@ TEST_CASE("who looks at any word of a short copy sees it whole, wherever it lies
     for (int round = 0; round < 200000 && torn == 0; ++round) {
         const size_t at = below(random, 4), words = 1 + below(random, kWords);
         std::memset(source, round % 256, sizeof source);
-        vipl_sg from;
+        LongList from;
         from.count = 1;
         from.bytes = 4 * words;
         from.iov[0] = {source + at, 4 * words};
@@ -309,7 +309,7 @@ TEST_CASE("who looks at any word of a long copy sees it whole, whatever the proc
         });
     }
     alignas(kPage) static unsigned char source[kPage + sizeof target];
-    vipl_sg from;
+    LongList from;
     from.count = 1;
     from.bytes = sizeof target;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);

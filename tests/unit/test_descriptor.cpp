@@ -28,6 +28,9 @@ public:
         VIP_MEM_ATTRIBUTES rights = {own_tag ? tag : nullptr, VIP_FALSE, VIP_FALSE};
         REQUIRE(VipRegisterMem(nic, arena.get(), kArena, &rights, &mem) == VIP_SUCCESS);
         vi = vipl_vi_lock_send(handle);
+        for (vipl_queue *q : {&vi->send, &vi->recv}) { // as a post of many segments would
+            REQUIRE(vipl_queue_make_long_list_locked(q));
+        }
     }
     ~Bench()
     {

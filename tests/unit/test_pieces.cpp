@@ -41,8 +41,8 @@ struct Written {
     bool map(Link &link) { return vipl_lo_pieces_map(&link.link, &message, payload.data(), &from); }
     void claim_start(std::uint64_t start) { std::memcpy(payload.data() + payload.size() - 8, &start, 8); }
 
-    vipl_sg local{};
-    vipl_sg from{};
+    LongList local;
+    LongList from;
     lo_pieces pieces{};
     lo_message message{};
     std::vector<unsigned char> payload;

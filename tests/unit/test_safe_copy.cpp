@@ -97,9 +97,9 @@ struct Pages {
     unsigned char *bytes;
 };
 
-std::unique_ptr<vipl_sg> list(std::initializer_list<vipl_iov> pieces)
+std::unique_ptr<unit::LongList> list(std::initializer_list<vipl_iov> pieces)
 {
-    auto sg = std::make_unique<vipl_sg>();
+    auto sg = std::make_unique<unit::LongList>();
     sg->count = 0;
     sg->bytes = 0;
     for (const vipl_iov &piece : pieces) {

@@ -86,7 +86,9 @@ struct Opened {
             0,
             0,
             0,
-            list.data()};
+            list.data(),
+            nullptr,
+            nullptr};
         return which == VIPL_RNIC_RQ ? vipl_rnic_post_rq(&qp, &work) : vipl_rnic_post_sq(&qp, &work);
     }
     /** Posts, with the growth that this needs. */

@@ -36,7 +36,7 @@ static uint32_t deliver(struct vipl_vi *peer, struct vipl_send *send, const stru
 
 static uint32_t send_message(struct vipl_vi *peer, struct vipl_send *send)
 {
-    struct vipl_sg to; /* large, so not cleared */
+    struct vipl_sg to; /* not cleared */
     switch (vipl_up_recv_claim(peer, send->local.bytes, &to)) {
     case VIPL_CLAIM_OK:
         return deliver(peer, send, &to);
@@ -87,10 +87,7 @@ static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
     if (!vipl_up_rdma_allowed(peer, false, send->remote_handle, send->remote_address, send->local.bytes)) {
         return VIP_STATUS_RDMA_PROT_ERROR;
     }
-    from.count = 1;
-    from.bytes = send->local.bytes;
-    from.iov[0].base = (void *)(uintptr_t)send->remote_address;
-    from.iov[0].len = send->local.bytes;
+    vipl_sg_one(&from, (void *)(uintptr_t)send->remote_address, send->local.bytes);
     enum vipl_iov_result fault = vipl_iov_copy(&send->local, &from);
     return fault == VIPL_IOV_DONE ? 0 : rdma_fault(peer, false, fault);
 }

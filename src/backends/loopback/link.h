@@ -223,11 +223,12 @@ struct lo_remote {
     /* atomic: something of connecting waits for a time; written under the registry. A thread that is about to sleep reads it
      * without: it is never 0 meanwhile. */
     uint32_t timed;
-    bool timed_again;         /* so does something else, since the last tick began; registry */
-    uint32_t dead_links;      /* atomic: links are to be removed; written under rx */
-    struct vipl_list links;   /* rx */
-    uint32_t link_count;      /* atomic: written under rx */
-    uint32_t waiting_threads; /* rx: sleepers */
+    bool timed_again;       /* so does something else, since the last tick began; registry */
+    uint32_t dead_links;    /* atomic: links are to be removed; written under rx */
+    struct vipl_list links; /* rx */
+    struct vipl_iov pieces[VIPL_MAX_SEGMENTS]; /* of the message that is fetched, in the peer's memory; rx */
+    uint32_t link_count;                       /* atomic: written under rx */
+    uint32_t waiting_threads;                  /* rx: sleepers */
 };
 
 static inline struct lo_remote *lo_remote_of(const struct vipl_be_nic *be) /* NULL: none was needed yet */

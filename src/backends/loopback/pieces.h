@@ -34,7 +34,7 @@ void vipl_lo_pieces_put(unsigned char *payload, const struct lo_pieces *pieces);
 
 /* --- the receiver --- */
 
-/* The list, copied out of the ring once. False: it does not add up to the message. */
+/* The list, copied out of the ring once; out->iov has room for VIPL_MAX_SEGMENTS. False: it does not add up to the message. */
 bool vipl_lo_pieces_read(const struct lo_message *m, const unsigned char *payload, struct vipl_sg *out);
 /* The same bytes where they are mapped here. False: they are not in such memory, and *from is as it was. */
 bool vipl_lo_pieces_map(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,

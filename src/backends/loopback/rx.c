@@ -317,6 +317,7 @@ static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const un
 static bool on_rendezvous(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     struct vipl_sg from;
+    from.iov = lo_remote_of(s->link->be)->pieces;
     if (!vipl_lo_pieces_read(m, payload, &from)) {
         return false;
     }
@@ -376,10 +377,8 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         s->rx_status = VIP_STATUS_RDMA_PROT_ERROR;
     }
     if (!placed && s->rx_status == 0 && bytes > 0) {
-        struct vipl_sg from = {.count = 1, .bytes = bytes};
-        from.iov[0].base = (void *)(uintptr_t)(payload + LO_RDMA_PREFIX);
-        from.iov[0].len = bytes;
-        if (vipl_iov_ordered((unsigned char *)(uintptr_t)t.address + m->offset, &from) != VIPL_IOV_DONE) {
+        if (vipl_iov_ordered_piece((unsigned char *)(uintptr_t)t.address + m->offset,
+                                   payload + LO_RDMA_PREFIX, bytes) != VIPL_IOV_DONE) {
             vipl_up_rdma_refuse(s->vi, true);
             s->rx_status = VIP_STATUS_RDMA_PROT_ERROR;
         }

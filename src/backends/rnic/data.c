@@ -93,17 +93,6 @@ void vipl_rnic_data_forget(struct rnic_nic *nic, struct rnic_vi *rv)
 
 /* --- posting: under a queue lock of the VI --- */
 
-static uint16_t list_segments(const struct vipl_sg *local, const VIP_MEM_HANDLE *handles,
-                              struct vipl_rnic_segment *out)
-{
-    for (unsigned i = 0; i < local->count; i++) {
-        out[i].address = (uint64_t)(uintptr_t)local->iov[i].base;
-        out[i].length = (uint32_t)local->iov[i].len;
-        out[i].stag = handles[i];
-    }
-    return (uint16_t)local->count;
-}
-
 static enum vipl_posted posted(struct rnic_vi *rv, int error)
 {
     if (error == 0) {
@@ -124,18 +113,18 @@ static uint8_t opcode_of(uint16_t op)
 enum vipl_posted vipl_rnic_data_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
 {
     struct rnic_vi *rv = rnic_vi_of(vi);
-    struct vipl_rnic_segment segments[VIPL_MAX_SEGMENTS];
     struct vipl_rnic_work work = {.opcode = opcode_of(send->op),
                                   .flags = send->immediate ? RNIC_WORK_FLAG_IMMEDIATE : 0,
                                   .cookie = send->sequence,
                                   .immediate = send->immediate ? send->immediate_data : 0,
-                                  .segment = segments};
+                                  .segments = (uint16_t)send->local.count,
+                                  .pieces = send->local.iov,
+                                  .stags = send->handles};
     (void)be;
     if (work.opcode != RNIC_WORK_SEND) {
         work.remote_address = send->remote_address;
         work.remote_stag = send->remote_handle;
     }
-    work.segments = list_segments(&send->local, send->handles, segments);
     return posted(rv, vipl_rnic_post_sq(&rv->qp, &work));
 }
 
@@ -151,15 +140,15 @@ static void begin_hold(struct rnic_vi *rv)
 enum vipl_posted vipl_rnic_data_recv(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_recv *recv)
 {
     struct rnic_vi *rv = rnic_vi_of(vi);
-    struct vipl_rnic_segment segments[VIPL_MAX_SEGMENTS];
     struct vipl_rnic_work work = {.opcode = RNIC_WORK_RECEIVE,
                                   .flags = recv->invalid ? RNIC_WORK_FLAG_INVALID : 0,
                                   .cookie = recv->sequence,
-                                  .segment = segments};
+                                  .segments = (uint16_t)recv->local.count,
+                                  .pieces = recv->local.iov,
+                                  .stags = recv->handles};
     (void)be;
     enum vipl_posted outcome = VIPL_POSTED_AGAIN;
     if (vipl_load_relaxed(&rv->open) != 0) {
-        work.segments = list_segments(&recv->local, recv->handles, segments);
         outcome = posted(rv, vipl_rnic_post_rq(&rv->qp, &work));
     }
     if (outcome == VIPL_POSTED_AGAIN) {

@@ -106,16 +106,6 @@ static bool dma_read(void *context, unsigned fn, uint64_t iova, void *out, uint3
                            : vipl_iov_bytes(out, memory_of(map, iova), bytes);
 }
 
-static bool write_ordered(uint8_t *to, const void *in, uint32_t bytes)
-{
-    struct vipl_sg from; /* large, so not cleared */
-    from.bytes = bytes;
-    from.count = 1;
-    from.iov[0].base = (void *)(uintptr_t)in;
-    from.iov[0].len = bytes;
-    return vipl_iov_ordered(to, &from) == VIPL_IOV_DONE;
-}
-
 static bool dma_write(void *context, unsigned fn, uint64_t iova, const void *in, uint32_t bytes)
 {
     const struct inproc_map *map = find(fn, iova, bytes, RNIC_PCI_WRITE);
@@ -128,7 +118,7 @@ static bool dma_write(void *context, unsigned fn, uint64_t iova, const void *in,
         return true;
     }
     return map->is_checked ? vipl_iov_put_checked(memory_of(map, iova), in, bytes)
-                           : write_ordered(memory_of(map, iova), in, bytes);
+                           : vipl_iov_ordered_piece(memory_of(map, iova), in, bytes) == VIPL_IOV_DONE;
 }
 
 /* Only rings have such words, and they lie in slabs. */

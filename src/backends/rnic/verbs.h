@@ -276,7 +276,9 @@ struct vipl_rnic_work {
     uint32_t immediate;
     uint32_t remote_stag;
     uint64_t remote_address;
-    const struct vipl_rnic_segment *segment;
+    const struct vipl_rnic_segment *segment; /* NULL: it has what follows */
+    const struct vipl_iov *pieces;
+    const uint32_t *stags; /* of each piece */
 };
 
 /* EAGAIN: no room. Posts say so until vipl_rnic_grow_queue() has been called for the queue. */

@@ -42,12 +42,23 @@ int vipl_rnic_prepare_lists(struct vipl_rnic *rnic, struct vipl_rnic_queue *queu
 
 /* --- entries --- */
 
+static inline struct vipl_rnic_segment segment_of(const struct vipl_rnic_work *work, unsigned i)
+{
+    if (work->segment != NULL) {
+        return work->segment[i];
+    }
+    return (struct vipl_rnic_segment){.address = (uint64_t)(uintptr_t)work->pieces[i].base,
+                                      .length = (uint32_t)work->pieces[i].len,
+                                      .stag = work->stags[i]};
+}
+
 static void write_segments(uint8_t *to, const struct vipl_rnic_work *work, bool big)
 {
     for (unsigned i = 0; i < work->segments; i++, to += RNIC_SEGMENT_BYTES) {
-        rnic_put64(to + RNIC_SEG_ADDRESS, work->segment[i].address, big);
-        rnic_put32(to + RNIC_SEG_LENGTH, work->segment[i].length, big);
-        rnic_put32(to + RNIC_SEG_STAG, work->segment[i].stag, big);
+        struct vipl_rnic_segment segment = segment_of(work, i);
+        rnic_put64(to + RNIC_SEG_ADDRESS, segment.address, big);
+        rnic_put32(to + RNIC_SEG_LENGTH, segment.length, big);
+        rnic_put32(to + RNIC_SEG_STAG, segment.stag, big);
     }
 }
 
@@ -55,7 +66,7 @@ static uint32_t length_of(const struct vipl_rnic_work *work)
 {
     uint32_t length = 0;
     for (unsigned i = 0; i < work->segments; i++) {
-        length += work->segment[i].length;
+        length += segment_of(work, i).length;
     }
     return length;
 }

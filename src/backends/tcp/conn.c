@@ -11,34 +11,27 @@
 /* For the peer's end of a stream that we have ended; repeated while ours is not delivered. */
 enum { LINGER_MS = 2000 };
 
-static void on_closed(uv_handle_t *handle)
+static void free_conn(struct tcp_ended *ended)
 {
-    struct tcp_conn *conn = handle->data;
-    if (--conn->handles == 0) {
-        vipl_free(conn->rx.buffer);
-        vipl_free(conn->tx.snapshot);
-        vipl_free(conn->tx.burst);
-        vipl_fifo_free(&conn->tx.pending);
-        vipl_fifo_free(&conn->tx.responses);
-        vipl_free(conn->marking);
-        vipl_free(conn);
-    }
+    struct tcp_conn *conn = VIPL_CONTAINER(ended, struct tcp_conn, ended);
+    vipl_free(conn->rx.buffer);
+    vipl_free(conn->tx.snapshot);
+    vipl_free(conn->tx.burst);
+    vipl_fifo_free(&conn->tx.pending);
+    vipl_fifo_free(&conn->tx.responses);
+    vipl_free(conn->marking);
+    vipl_free(conn);
 }
 
-static void on_ready(uv_poll_t *watch, int status, int events)
+static void on_ready(struct tcp_watch *watch, int events)
 {
-    struct tcp_conn *conn = watch->data;
-    if (status < 0) { /* libuv watches no more, but the error comes after what is there to be read */
-        int watched = conn->events;
-        conn->events = 0;
-        vipl_tcp_conn_watch(conn, watched);
-    }
-    conn->handler->ready(conn, status < 0 ? UV_READABLE | UV_WRITABLE : events);
+    struct tcp_conn *conn = VIPL_CONTAINER(watch, struct tcp_conn, watch);
+    conn->handler->ready(conn, events);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void on_deadline(struct tcp_timer *timer)
 {
-    struct tcp_conn *conn = timer->data;
+    struct tcp_conn *conn = VIPL_CONTAINER(timer, struct tcp_conn, timer);
     if (conn->handler->expired != NULL) {
         conn->handler->expired(conn);
     }
@@ -47,15 +40,13 @@ static void on_deadline(uv_timer_t *timer)
 struct tcp_conn *vipl_tcp_conn_new(struct tcp_nic *nic, int fd, enum tcp_state state,
                                    const struct tcp_handler *handler)
 {
-    struct tcp_conn *conn = vipl_tcp_has_room(nic, fd) ? vipl_zalloc(sizeof(*conn)) : NULL;
-    if (conn == NULL || uv_poll_init(&nic->loop, &conn->watch, fd) != 0) {
-        vipl_free(conn);
+    struct tcp_conn *conn = vipl_zalloc(sizeof(*conn));
+    if (conn == NULL) {
         vipl_fd_close(fd);
         return NULL;
     }
-    uv_timer_init(&nic->loop, &conn->timer);
-    conn->watch.data = conn->timer.data = conn;
-    conn->handles = 2;
+    vipl_tcp_watch_init(&conn->watch, fd, on_ready);
+    vipl_tcp_timer_init(&conn->timer, on_deadline);
     conn->nic = nic;
     conn->fd = fd;
     conn->state = state;
@@ -76,6 +67,23 @@ struct tcp_conn *vipl_tcp_conn_new(struct tcp_nic *nic, int fd, enum tcp_state s
     return conn;
 }
 
+/* If the system refuses, for lack of memory, the loop tries again. */
+static void watch(struct tcp_conn *conn, int events)
+{
+    conn->nic->unwatched |= vipl_tcp_watch_for(&conn->nic->loop, &conn->watch, events) != 0;
+}
+
+void vipl_tcp_watch_again(struct tcp_nic *nic)
+{
+    nic->unwatched = false;
+    for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
+        struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
+        if (conn != nic->resting) {
+            watch(conn, conn->events);
+        }
+    }
+}
+
 void vipl_tcp_conn_watch(struct tcp_conn *conn, int events)
 {
     if (conn->events == events) {
@@ -83,18 +91,14 @@ void vipl_tcp_conn_watch(struct tcp_conn *conn, int events)
     }
     conn->events = events;
     conn->nic->resting = conn->nic->resting == conn ? NULL : conn->nic->resting;
-    if (events == 0) {
-        uv_poll_stop(&conn->watch);
-    } else {
-        uv_poll_start(&conn->watch, events, on_ready);
-    }
+    watch(conn, events);
     vipl_tcp_changed(conn->nic);
 }
 
 void vipl_tcp_conn_rest(struct tcp_conn *conn)
 {
     conn->nic->resting = conn;
-    uv_poll_stop(&conn->watch);
+    watch(conn, 0);
 }
 
 void vipl_tcp_wake_resting(struct tcp_nic *nic)
@@ -102,17 +106,16 @@ void vipl_tcp_wake_resting(struct tcp_nic *nic)
     struct tcp_conn *conn = nic->resting;
     if (conn != NULL) {
         nic->resting = NULL;
-        uv_poll_start(&conn->watch, conn->events, on_ready);
+        watch(conn, conn->events);
         vipl_tcp_changed(nic);
     }
 }
 
 void vipl_tcp_conn_deadline(struct tcp_conn *conn, uint32_t ms)
 {
-    uv_timer_stop(&conn->timer);
+    vipl_tcp_timer_stop(&conn->timer);
     if (ms > 0) {
-        uv_update_time(&conn->nic->loop);
-        uv_timer_start(&conn->timer, on_deadline, ms, 0);
+        vipl_tcp_timer_start(&conn->nic->loop, &conn->timer, ms);
         conn->nic->wake_sleeper = true;
     }
 }
@@ -130,9 +133,10 @@ void vipl_tcp_conn_close(struct tcp_conn *conn)
     nic->conn_count--;
     nic->hot = nic->hot == conn ? NULL : nic->hot;
     nic->resting = nic->resting == conn ? NULL : nic->resting;
-    uv_close((uv_handle_t *)&conn->timer, on_closed);
-    uv_close((uv_handle_t *)&conn->watch, on_closed);
+    vipl_tcp_timer_stop(&conn->timer);
+    watch(conn, 0);
     vipl_fd_close(conn->fd);
+    vipl_tcp_free_later(&nic->loop, &conn->ended, free_conn);
     vipl_tcp_changed(nic);
 }
 
@@ -193,7 +197,7 @@ void vipl_tcp_conn_end(struct tcp_conn *conn)
         return;
     }
     conn->silent_checks = 0;
-    vipl_tcp_conn_watch(conn, UV_READABLE);
+    vipl_tcp_conn_watch(conn, TCP_READABLE);
     vipl_tcp_conn_deadline(conn, LINGER_MS);
 }
 

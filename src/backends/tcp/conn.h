@@ -39,6 +39,7 @@ struct tcp_acceptance {
 
 /* Fields without a remark are guarded by the device's lock. */
 struct tcp_conn {
+    struct tcp_ended ended;
     struct vipl_list link;
     struct vipl_list half_open_link; /* peer_host->conns, while half-open */
     struct tcp_peer_host *peer_host; /* NULL: not half-open */
@@ -47,13 +48,12 @@ struct tcp_conn {
     enum tcp_state state;
     const struct tcp_handler *handler;
     int fd;                 /* constant */
-    int events;             /* what is watched */
-    unsigned handles;       /* of the loop, not closed yet */
+    int events;             /* what is to be watched */
     bool readable;          /* something has been received since this was cleared */
     unsigned silent_checks; /* in a row, in which the peer's host owed an acknowledgment and was silent */
     bool broken;            /* nothing is received any more; the VI has failed, or fails */
-    uv_poll_t watch;
-    uv_timer_t timer;
+    struct tcp_watch watch;
+    struct tcp_timer timer;
     struct vipl_vi *vi;
     struct vipl_conn *request;         /* TCP_PENDING_ACCEPT: core's */
     struct tcp_connect_op *connect_op; /* until it has its connection: what this one is for */
@@ -92,6 +92,7 @@ static inline struct tcp_vi *tcp_vi_of(struct vipl_vi *vi)
 struct tcp_conn *vipl_tcp_conn_new(struct tcp_nic *nic, int fd, enum tcp_state state,
                                    const struct tcp_handler *handler);
 void vipl_tcp_conn_watch(struct tcp_conn *conn, int events);
+void vipl_tcp_watch_again(struct tcp_nic *nic); /* what nic->unwatched is about */
 /* While a program polls the only connection, the kernel need not watch it as well: that costs its peer. */
 void vipl_tcp_conn_rest(struct tcp_conn *conn);
 void vipl_tcp_wake_resting(struct tcp_nic *nic);                 /* the kernel is to watch it again */

@@ -25,9 +25,9 @@ static void probe_ports(struct tcp_connect_op *op);
 
 /* --- the end of an operation --- */
 
-static void on_freed(uv_handle_t *handle)
+static void free_op(struct tcp_ended *ended)
 {
-    vipl_free(handle->data);
+    vipl_free(VIPL_CONTAINER(ended, struct tcp_connect_op, ended));
 }
 
 /* The operation is over. Its connection, if it has one, is the caller's. */
@@ -39,7 +39,8 @@ static void end_op(struct tcp_connect_op *op)
         op->listener->peers--;
         vipl_tcp_listener_release(op->listener);
     }
-    uv_close((uv_handle_t *)&op->timer, on_freed);
+    vipl_tcp_timer_stop(&op->timer);
+    vipl_tcp_free_later(&op->nic->loop, &op->ended, free_op);
     vipl_tcp_changed(op->nic);
 }
 
@@ -83,9 +84,9 @@ static void fail_op(struct tcp_connect_op *op, VIP_RETURN rc)
 
 /* --- the probe loop --- */
 
-static void on_pause_over(uv_timer_t *timer)
+static void on_pause_over(struct tcp_timer *timer)
 {
-    struct tcp_connect_op *op = timer->data;
+    struct tcp_connect_op *op = VIPL_CONTAINER(timer, struct tcp_connect_op, timer);
     if (op->conn == NULL && op->probing) {
         op->round++;
         op->probe = 0;
@@ -98,8 +99,7 @@ static void pause_probing(struct tcp_connect_op *op)
     vipl_log(VIPL_LOG_DEBUG, "round %u is over: refused %d, unreachable %d, no reply %d", op->round,
              (int)op->refused, (int)op->unreachable, (int)op->no_reply);
     uint32_t ms = FIRST_PAUSE_MS << (op->round < 5 ? op->round : 5);
-    uv_update_time(&op->nic->loop);
-    uv_timer_start(&op->timer, on_pause_over, ms > LONGEST_PAUSE_MS ? LONGEST_PAUSE_MS : ms, 0);
+    vipl_tcp_timer_start(&op->nic->loop, &op->timer, ms > LONGEST_PAUSE_MS ? LONGEST_PAUSE_MS : ms);
     vipl_tcp_changed(op->nic);
 }
 
@@ -180,14 +180,14 @@ static void await_reply(struct tcp_conn *conn)
              (unsigned)conn->start.revision);
     conn->state = TCP_REQUEST_SENT;
     vipl_tcp_conn_deadline(conn, PARALLEL_MS);
-    vipl_tcp_conn_watch(conn, UV_READABLE);
+    vipl_tcp_conn_watch(conn, TCP_READABLE);
 }
 
 static void await_connected(struct tcp_conn *conn)
 {
     vipl_log(VIPL_LOG_DEBUG, "port %u: connecting", (unsigned)conn->peer.port);
     vipl_tcp_conn_deadline(conn, PARALLEL_MS);
-    vipl_tcp_conn_watch(conn, UV_WRITABLE);
+    vipl_tcp_conn_watch(conn, TCP_WRITABLE);
 }
 
 /* Within a host TCP has connected when the system's call is over. 0: a reply, or TCP, is waited for. */
@@ -524,8 +524,7 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
         (void)vipl_up_need_service(nic->core); /* the thread that sees the connection open may not start it */
     }
     vipl_biased_lock(&nic->lock);
-    uv_timer_init(&nic->loop, &op->timer);
-    op->timer.data = op;
+    vipl_tcp_timer_init(&op->timer, on_pause_over);
     vipl_list_append(&nic->connect_ops, &op->link);
     tcp_vi_of(vi)->connect_op = op;
     VIP_RETURN rc = begin(op);

@@ -7,6 +7,7 @@
 
 /* A VI's request for a connection, until it is decided. Guarded by the device's lock. */
 struct tcp_connect_op {
+    struct tcp_ended ended;
     struct vipl_list link;
     struct tcp_nic *nic;
     struct vipl_vi *vi;
@@ -29,7 +30,7 @@ struct tcp_connect_op {
     unsigned
         older; /* a bit for each port: its next request is in MPA revision 1, perhaps the only one known there */
     unsigned round;
-    uv_timer_t timer; /* until the next round */
+    struct tcp_timer timer; /* until the next round */
 };
 
 /* The backend's operations of these names; no lock is held. */

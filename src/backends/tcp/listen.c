@@ -15,7 +15,7 @@ enum { ACCEPT_AGAIN_MS = 100, ACCEPT_WAIT_MS = 1000 };
 
 /* --- listeners --- */
 
-static void on_incoming(uv_poll_t *watch, int status, int events);
+static void on_incoming(struct tcp_watch *watch, int events);
 static const struct tcp_handler accepting;
 
 static struct tcp_listener *find(struct tcp_nic *nic, const struct vipl_address *local)
@@ -56,8 +56,10 @@ struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_ad
         return NULL;
     }
     listener = vipl_zalloc(sizeof(*listener));
-    if (listener == NULL || !vipl_tcp_has_room(nic, fd) ||
-        uv_poll_init(&nic->loop, &listener->watch, fd) != 0) {
+    if (listener != NULL) {
+        vipl_tcp_watch_init(&listener->watch, fd, on_incoming);
+    }
+    if (listener == NULL || vipl_tcp_watch_for(&nic->loop, &listener->watch, TCP_READABLE) != 0) {
         vipl_free(listener);
         vipl_fd_close(fd);
         return NULL;
@@ -65,23 +67,22 @@ struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_ad
     listener->nic = nic;
     listener->local = *local;
     listener->fd = fd;
-    listener->watch.data = listener;
     vipl_list_append(&nic->listeners, &listener->link);
-    uv_poll_start(&listener->watch, UV_READABLE, on_incoming);
     vipl_tcp_changed(nic);
     return listener;
 }
 
-static void on_listener_closed(uv_handle_t *handle)
+static void free_listener(struct tcp_ended *ended)
 {
-    vipl_free(handle->data);
+    vipl_free(VIPL_CONTAINER(ended, struct tcp_listener, ended));
 }
 
 static void close_listener(struct tcp_listener *listener)
 {
     vipl_list_remove(&listener->link);
-    uv_close((uv_handle_t *)&listener->watch, on_listener_closed);
+    (void)vipl_tcp_watch_for(&listener->nic->loop, &listener->watch, 0);
     vipl_fd_close(listener->fd);
+    vipl_tcp_free_later(&listener->nic->loop, &listener->ended, free_listener);
     vipl_tcp_changed(listener->nic);
 }
 
@@ -191,11 +192,14 @@ static void half_open_leave(struct tcp_conn *conn)
 
 /* --- connections come in --- */
 
-static void on_accept_again(uv_timer_t *timer)
+void vipl_tcp_accept_again(struct tcp_timer *timer)
 {
-    struct tcp_nic *nic = timer->loop->data;
+    struct tcp_nic *nic = VIPL_CONTAINER(timer, struct tcp_nic, accept_timer);
     for (struct vipl_list *l = nic->listeners.next; l != &nic->listeners; l = l->next) {
-        uv_poll_start(&VIPL_CONTAINER(l, struct tcp_listener, link)->watch, UV_READABLE, on_incoming);
+        struct tcp_listener *listener = VIPL_CONTAINER(l, struct tcp_listener, link);
+        if (vipl_tcp_watch_for(&nic->loop, &listener->watch, TCP_READABLE) != 0) {
+            vipl_tcp_timer_start(&nic->loop, timer, ACCEPT_AGAIN_MS);
+        }
     }
     vipl_tcp_changed(nic);
 }
@@ -210,7 +214,7 @@ static void accept_one(struct tcp_listener *listener, int fd, const struct vipl_
     conn->peer = *peer;
     conn->local = listener->local;
     vipl_tcp_conn_deadline(conn, nic->settings.handshake_ms);
-    vipl_tcp_conn_watch(conn, UV_READABLE);
+    vipl_tcp_conn_watch(conn, TCP_READABLE);
     if (!half_open_enter(conn)) {
         vipl_tcp_conn_close(conn);
     }
@@ -229,15 +233,14 @@ static bool close_ended(struct tcp_nic *nic)
     return false;
 }
 
-static void on_incoming(uv_poll_t *watch, int status, int events)
+static void on_incoming(struct tcp_watch *watch, int events)
 {
-    struct tcp_listener *listener = watch->data;
+    struct tcp_listener *listener = VIPL_CONTAINER(watch, struct tcp_listener, watch);
     struct tcp_nic *nic = listener->nic;
     struct vipl_inet peer;
     int fd;
     int error;
     int accepted = 0;
-    (void)status;
     (void)events;
     while ((error = vipl_socket_accept(listener->fd, &nic->settings.tuning, &fd, &peer)) == 0) {
         accept_one(listener, fd, &peer);
@@ -251,8 +254,8 @@ static void on_incoming(uv_poll_t *watch, int status, int events)
     }
     if (short_of && !close_ended(nic) && !make_way(nic)) {
         vipl_log_os(VIPL_LOG_ERROR, "accepting a connection", error);
-        uv_poll_stop(&listener->watch);
-        uv_timer_start(&nic->accept_timer, on_accept_again, ACCEPT_AGAIN_MS, 0);
+        (void)vipl_tcp_watch_for(&nic->loop, &listener->watch, 0);
+        vipl_tcp_timer_start(&nic->loop, &nic->accept_timer, ACCEPT_AGAIN_MS);
     }
 }
 

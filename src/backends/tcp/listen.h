@@ -15,13 +15,14 @@ struct tcp_peer_host {
 
 /* A discriminator with a port that is bound for it. */
 struct tcp_listener {
+    struct tcp_ended ended;
     struct vipl_list link;
     struct tcp_nic *nic;
     struct vipl_address local;
     bool listening; /* core takes requests for it */
     uint32_t peers; /* peer-to-peer requests that use it */
     int fd;
-    uv_poll_t watch;
+    struct tcp_watch watch;
 };
 
 /* The backend's part of a connection request. */
@@ -48,5 +49,6 @@ struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_ad
 /* The caller uses it no more. A listener that has no user is closed. */
 void vipl_tcp_listener_release(struct tcp_listener *listener);
 void vipl_tcp_listeners_close(struct tcp_nic *nic);
+void vipl_tcp_accept_again(struct tcp_timer *timer); /* accept_timer is due */
 
 #endif

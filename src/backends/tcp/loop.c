@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readiness, timers and progress. One thread at a time runs the loop, and receives first from the connection that received
+ * Progress. One thread at a time runs the loop, and receives first from the connection that received
  * last: a program that polls one VI costs one system call per poll. A thread that sleeps waits for the loop's descriptor.
  */
 #include "backends/tcp/loop.h"
 
 #include "backends/tcp/burst.h"
-#include "base/guard.h"
+#include "backends/tcp/listen.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
@@ -19,100 +19,16 @@ enum {
     MOST_RUNS = 8,
     CHECKS = 10,        /* of acknowledgments, in the time after which a connection is lost */
     CHECKS_IN_VAIN = 9, /* after so many the peer's host is lost */
-    FIRST_ROOM = 1021,  /* descriptors: with the room that libuv takes in addition, a page or two */
-    SPARE_ROOM = 64,
-    LIBUV_FDS = 8 /* that it opens for its first loop, and aborts if it cannot */
+    AGAIN_MS = 10       /* until what the system could not watch is tried again */
 };
 
-/* --- room in the loop --- */
-
-static void on_watch_closed(uv_handle_t *handle)
-{
-    vipl_free(handle);
-}
-
-/* The loop has a table as long as the largest descriptor it watches, which libuv takes from the C library's
- * heap: so it grows ahead, by a descriptor of that number which is watched for a moment. */
-static void make_room(struct tcp_nic *nic, int least)
-{
-    uv_poll_t *watch = vipl_zalloc(sizeof(*watch));
-    struct vipl_waker waker;
-    int fd = -1;
-    if (watch == NULL || vipl_waker_open(&waker) != 0) {
-        vipl_free(watch);
-        return;
-    }
-    if (vipl_fd_duplicate(waker.fd, least, &fd) != 0 || uv_poll_init(&nic->loop, watch, fd) != 0) {
-        vipl_free(watch); /* the system's limit is lower, or near */
-    } else {
-        uv_poll_start(watch, UV_READABLE, NULL);
-        uv_close((uv_handle_t *)watch, on_watch_closed);
-    }
-    vipl_fd_close(fd);
-    vipl_waker_close(&waker);
-}
-
-bool vipl_tcp_has_room(struct tcp_nic *nic, int fd)
-{
-    nic->highest_fd = fd > nic->highest_fd ? fd : nic->highest_fd;
-    return (unsigned)fd < nic->loop.nwatchers || !vipl_guard_is_safe_call();
-}
-
-static void keep_room(struct tcp_nic *nic)
-{
-    if ((unsigned)nic->highest_fd + SPARE_ROOM > nic->loop.nwatchers && !vipl_guard_is_safe_call()) {
-        make_room(nic, 2 * nic->highest_fd);
-    }
-}
-
-/* From 1.45 on libuv also opens a ring of the kernel's, and keeps its number to itself: it was the second of the loop's, between the
- * first and the third. Returns -1 where there is none. */
-static int find_ring(const uv_loop_t *loop)
-{
-    int fd = uv_version() < 0x012d00 ? loop->async_io_watcher.fd : uv_backend_fd(loop) + 1;
-    while (fd < loop->async_io_watcher.fd && !vipl_fd_is_ring(fd)) {
-        fd++;
-    }
-    return fd < loop->async_io_watcher.fd ? fd : -1;
-}
-
-/* libuv opens and closes these itself; they are public names of the structure, and the same for the loop's life. */
-static void own_descriptors(const struct tcp_nic *nic, void (*change)(int fd))
-{
-    const uv_loop_t *loop = &nic->loop;
-    change(nic->ring_fd);
-    change(uv_backend_fd(loop));
-    change(loop->async_io_watcher.fd);
-    change(loop->async_wfd);
-    change(loop->signal_pipefd[0]);
-    change(loop->signal_pipefd[1]);
-}
+static void on_keepalive(struct tcp_timer *timer);
 
 int vipl_tcp_loop_open(struct tcp_nic *nic)
 {
-    uint32_t occupied;
-    vipl_fd_begin();
-    int error = vipl_standard_occupy(&occupied);
-    error = error != 0 ? error : vipl_fd_available(LIBUV_FDS);
-    error = error != 0 ? error : uv_loop_init(&nic->loop);
-    if (error == 0) {
-        nic->ring_fd = find_ring(&nic->loop);
-        own_descriptors(nic, vipl_fd_own);
-    }
-    vipl_standard_release(occupied);
-    int uncovered = vipl_fork_cover(); /* libuv opens its descriptors again in a forked child */
-    vipl_fd_end();
-    if (uncovered != 0) {
-        vipl_log_os(VIPL_LOG_ERROR, "preparing for forks", uncovered);
-    }
-    if (error == 0) {
-        nic->loop.data = nic;
-        uv_timer_init(&nic->loop, &nic->accept_timer);
-        uv_timer_init(&nic->loop, &nic->keepalive_timer);
-        nic->keepalive_timer.data = nic;
-        make_room(nic, FIRST_ROOM);
-    }
-    return error;
+    vipl_tcp_timer_init(&nic->accept_timer, vipl_tcp_accept_again);
+    vipl_tcp_timer_init(&nic->keepalive_timer, on_keepalive);
+    return vipl_tcp_loop_begin(&nic->loop);
 }
 
 /* It carries a VI's messages: what is being set up ends when its time is up. */
@@ -121,12 +37,12 @@ static bool is_open(const struct tcp_conn *conn)
     return (conn->state == TCP_OPEN || conn->state == TCP_AWAIT_FIRST_FPDU) && !conn->broken;
 }
 
-/* Whether the program has closed the loop's descriptor, without which libuv would end the process. */
+/* Whether the program has closed the loop's descriptor, whose number may be one of its own by now. */
 static bool loop_is_lost(struct tcp_nic *nic)
 {
-    if (nic->check_poller && !nic->lost && !vipl_fd_is_poller(uv_backend_fd(&nic->loop))) {
+    if (nic->check_poller && !nic->loop.lost && !vipl_fd_is_poller(nic->loop.set.fd)) {
         vipl_log(VIPL_LOG_ERROR, "the program closed the library's descriptors: its connections are lost");
-        nic->lost = true;
+        nic->loop.lost = true;
         for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
             struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
             if (is_open(conn)) {
@@ -135,26 +51,16 @@ static bool loop_is_lost(struct tcp_nic *nic)
         }
     }
     nic->check_poller = false;
-    return nic->lost;
+    return nic->loop.lost;
 }
 
-/* Of a lost loop nothing is closed: its descriptors' numbers may be the program's by now. Its handles stay,
- * unused. */
 void vipl_tcp_loop_close(struct tcp_nic *nic)
 {
     nic->check_poller = true;
-    if (loop_is_lost(nic)) {
-        own_descriptors(nic, vipl_fd_disown);
-        return;
-    }
-    uv_close((uv_handle_t *)&nic->accept_timer, NULL);
-    uv_close((uv_handle_t *)&nic->keepalive_timer, NULL);
-    while (uv_run(&nic->loop, UV_RUN_NOWAIT) != 0) {
-    }
-    vipl_fd_begin();
-    own_descriptors(nic, vipl_fd_disown);
-    uv_loop_close(&nic->loop);
-    vipl_fd_end();
+    (void)loop_is_lost(nic);
+    vipl_tcp_timer_stop(&nic->accept_timer);
+    vipl_tcp_timer_stop(&nic->keepalive_timer);
+    vipl_tcp_loop_end(&nic->loop);
 }
 
 void vipl_tcp_changed(struct tcp_nic *nic)
@@ -181,11 +87,16 @@ static bool is_lost(struct tcp_conn *conn, uint32_t period, bool *owes)
            (signs.probed && signs.silent_ms >= tuning->timeout_ms && signs.silent_ms >= probed_ms);
 }
 
-/* Looks at all connections, until no acknowledgment is due. */
-static void on_keepalive(uv_timer_t *timer)
+static uint32_t keepalive_period(const struct tcp_nic *nic)
 {
-    struct tcp_nic *nic = timer->data;
-    uint32_t period = nic->settings.tuning.timeout_ms / CHECKS;
+    return nic->settings.tuning.timeout_ms / CHECKS;
+}
+
+/* Looks at all connections, until no acknowledgment is due. */
+static void on_keepalive(struct tcp_timer *timer)
+{
+    struct tcp_nic *nic = VIPL_CONTAINER(timer, struct tcp_nic, keepalive_timer);
+    uint32_t period = keepalive_period(nic);
     bool owing = false;
     vipl_store_relaxed(&nic->tx_active, 0); /* first: what is sent from here on starts the timer again */
     for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
@@ -194,17 +105,15 @@ static void on_keepalive(uv_timer_t *timer)
             vipl_tcp_conn_fail(conn, VIP_ERROR_CONN_LOST);
         }
     }
-    if (!owing) {
-        uv_timer_stop(timer);
+    if (owing) {
+        vipl_tcp_timer_start(&nic->loop, timer, period);
     }
 }
 
 static void watch_keepalive(struct tcp_nic *nic)
 {
-    if (vipl_load_relaxed(&nic->tx_active) != 0 && !uv_is_active((uv_handle_t *)&nic->keepalive_timer)) {
-        uint64_t period = nic->settings.tuning.timeout_ms / CHECKS;
-        uv_update_time(&nic->loop);
-        uv_timer_start(&nic->keepalive_timer, on_keepalive, period, period);
+    if (vipl_load_relaxed(&nic->tx_active) != 0 && !vipl_tcp_timer_runs(&nic->keepalive_timer)) {
+        vipl_tcp_timer_start(&nic->loop, &nic->keepalive_timer, keepalive_period(nic));
     }
 }
 
@@ -251,7 +160,7 @@ static void tend_tx_pending(struct tcp_nic *nic)
     vipl_store_relaxed(&nic->looks, vipl_load_relaxed(&nic->looks) + 1);
     while (vipl_load_relaxed(&nic->has_tx_pending) != 0 && (conn = take_tx_pending(nic)) != NULL) {
         if (is_open(conn) && (vipl_tcp_burst_tend(conn) || vipl_tcp_is_waiting(conn))) {
-            vipl_tcp_conn_watch(conn, conn->events | UV_WRITABLE);
+            vipl_tcp_conn_watch(conn, conn->events | TCP_WRITABLE);
         }
     }
 }
@@ -273,7 +182,6 @@ uint32_t vipl_tcp_looks(struct vipl_be_nic *be)
 
 /* --- progress --- */
 
-/* What a callback begins to watch, the kernel hears of by the next run only. */
 static void run_loop(struct tcp_nic *nic)
 {
     if (loop_is_lost(nic)) {
@@ -281,10 +189,12 @@ static void run_loop(struct tcp_nic *nic)
         return;
     }
     watch_keepalive(nic);
-    keep_room(nic);
+    if (nic->unwatched) {
+        vipl_tcp_watch_again(nic);
+    }
     for (int i = 0; i == 0 || (i < MOST_RUNS && vipl_load_relaxed(&nic->changed) != 0); i++) {
         vipl_store_relaxed(&nic->changed, 0);
-        uv_run(&nic->loop, UV_RUN_NOWAIT);
+        vipl_tcp_loop_turn(&nic->loop);
     }
 }
 
@@ -303,7 +213,7 @@ static bool receive_hot(struct tcp_nic *nic)
 {
     struct tcp_conn *hot = nic->hot;
     hot->readable = false;
-    hot->handler->ready(hot, UV_READABLE);
+    hot->handler->ready(hot, TCP_READABLE);
     return nic->hot == hot && hot->readable;
 }
 
@@ -327,7 +237,7 @@ static void space_runs(struct tcp_nic *nic)
 static bool may_rest(const struct tcp_nic *nic, const struct tcp_conn *conn)
 {
     return nic->conn_count == 1 && conn != NULL && nic->resting == NULL && conn->state == TCP_OPEN &&
-           !conn->broken && conn->events == UV_READABLE && vipl_load_relaxed(&nic->sleeping) == 0;
+           !conn->broken && conn->events == TCP_READABLE && vipl_load_relaxed(&nic->sleeping) == 0;
 }
 
 /* Receives from the connection that received last; runs the loop, for the others, when nothing came from that,
@@ -410,9 +320,11 @@ void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
         run_loop(nic);
     }
     bool lost = loop_is_lost(nic);
-    uv_update_time(&nic->loop);
-    hint->fd = lost ? -1 : uv_backend_fd(&nic->loop);
-    hint->ms = !lost && uv_loop_alive(&nic->loop) ? uv_backend_timeout(&nic->loop) : -1;
+    hint->fd = lost ? -1 : nic->loop.set.fd;
+    hint->ms = lost ? -1 : vipl_tcp_loop_ms(&nic->loop);
+    if (nic->unwatched && (hint->ms < 0 || hint->ms > AGAIN_MS)) {
+        hint->ms = AGAIN_MS;
+    }
     if (vipl_load_relaxed(&nic->changed) != 0) {
         hint->ms = 0;
     }

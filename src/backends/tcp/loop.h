@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Readiness and timers (libuv), progress, sleeping, keepalive. The device's lock is held unless it says
- * otherwise. */
+/* Progress, sleeping, keepalive. The device's lock is held unless it says otherwise. */
 #ifndef VIPL_TCP_LOOP_H
 #define VIPL_TCP_LOOP_H
 
@@ -13,9 +12,6 @@ void vipl_tcp_poll(struct vipl_be_nic *be);
 /* The same where it takes no more than to receive from the one connection (quick.h). */
 bool vipl_tcp_poll_quickly(struct vipl_quick *quick);
 void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
-/* Whether the loop can watch the descriptor now. False: it would allocate memory, which this thread may not do;
- * another thread will. */
-bool vipl_tcp_has_room(struct tcp_nic *nic, int fd);
 void vipl_tcp_changed(struct tcp_nic *nic); /* the loop has something new to watch or to wait for */
 /* Lets the lock go, and wakes a sleeping thread that may have to wake sooner than it thinks. */
 void vipl_tcp_unlock(struct tcp_nic *nic);

@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "backends/tcp/foreign.h"
+#include "base/list.h"
+#include "base/often.h"
 #include "iwarp/bytes.h"
 #include "iwarp/crc32c.h"
 
 enum {
-    FLAT = 1536,     /* bytes of a short batch */
-    SAFE_TURN = 4096 /* bytes that are copied before their CRC is computed */
+    FLAT = 512,     /* bytes of a short batch */
+    SAFE_TURN = 512 /* bytes that are copied before their CRC is computed */
 };
 
 static size_t frame_bytes(const struct tcp_frame *f)
@@ -81,6 +83,53 @@ static void clear_batch(struct tcp_batch *batch)
     batch->count = batch->frames = 0;
     batch->bytes = 0;
     batch->fault = false;
+}
+
+struct tcp_batch *vipl_tcp_batch_of(struct tcp_few *few)
+{
+    few->batch.pieces = few->pieces;
+    few->batch.frame = few->frame;
+    few->batch.most_frames = TCP_FEW_FRAMES;
+    clear_batch(&few->batch);
+    return &few->batch;
+}
+
+/* The spare one, or one more. */
+static struct tcp_batch *new_many(struct tcp_nic *nic)
+{
+    struct tcp_many *many = vipl_load_ptr(&nic->spare_batch);
+    if (many == NULL || !vipl_compare_exchange_ptr(&nic->spare_batch, many, NULL)) {
+        many = vipl_alloc(sizeof(*many));
+        if (many == NULL) {
+            return NULL;
+        }
+    }
+    many->batch.pieces = many->pieces;
+    many->batch.frame = many->frame;
+    many->batch.most_frames = TCP_FRAMES;
+    clear_batch(&many->batch);
+    return &many->batch;
+}
+
+struct tcp_batch *vipl_tcp_batch_begin(struct tcp_few *few, struct tcp_nic *nic, const struct tcp_message *m)
+{
+    bool is_short_list = m->memory->count <= VIPL_FEW_SEGMENTS;
+    if (VIPL_OFTEN(is_short_list && m->frames <= TCP_FEW_FRAMES)) {
+        return vipl_tcp_batch_of(few);
+    }
+    struct tcp_batch *batch = new_many(nic);
+    return batch == NULL && is_short_list ? vipl_tcp_batch_of(few) : batch;
+}
+
+void vipl_tcp_batch_end(struct tcp_few *few, struct tcp_nic *nic, struct tcp_batch *batch)
+{
+    if (VIPL_OFTEN(batch == &few->batch)) {
+        return;
+    }
+    struct tcp_many *many = VIPL_CONTAINER(batch, struct tcp_many, batch);
+    if (!vipl_compare_exchange_ptr(&nic->spare_batch, NULL, many)) {
+        vipl_free(many);
+    }
 }
 
 /* Puts a begun frame into the batch, without its first `skip` bytes. `sg` NULL: it has no payload. */
@@ -265,7 +314,7 @@ void vipl_tcp_fill_batch(struct tcp_batch *batch, const struct tcp_conn *conn, c
     const struct tcp_cursor *at = &conn->tx.at;
     size_t skip = conn->marking == NULL ? at->byte : 0;
     clear_batch(batch);
-    for (unsigned i = at->frame; i < m->frames && batch->frames < TCP_FRAMES; i++) {
+    for (unsigned i = at->frame; i < m->frames && batch->frames < batch->most_frames; i++) {
         struct tcp_frame *f = &batch->frame[batch->frames];
         put_frame(f, conn, m, i);
         if (m->send == NULL && conn->tx.snapshot != NULL && f->payload > 0 &&
@@ -333,21 +382,24 @@ static int emit(struct tcp_conn *conn, const struct tcp_batch *batch, bool more,
 int vipl_tcp_push(struct tcp_conn *conn, const struct tcp_message *m, bool more)
 {
     struct tcp_sending *tx = &conn->tx;
-    struct tcp_batch batch; /* large, so not cleared: vipl_tcp_fill_batch() fills what is used */
-    while (tx->at.frame < m->frames) {
-        vipl_tcp_fill_batch(&batch, conn, m);
-        bool is_last = tx->at.frame + batch.frames == m->frames;
-        int error = emit(conn, &batch, more || !is_last, &tx->at);
-        if (error != 0 && error != EAGAIN && error != EFAULT) {
-            tx->closed = true; /* the receiving side meets the error too, and the VI fails there */
-            error = EAGAIN;
-        }
-        if (error != 0) {
-            return error;
-        }
+    struct tcp_few few; /* not cleared: vipl_tcp_fill_batch() fills what is used */
+    struct tcp_batch *batch = vipl_tcp_batch_begin(&few, conn->nic, m);
+    int error = batch == NULL ? EAGAIN : 0; /* it is tried again, as for a full socket */
+    while (error == 0 && tx->at.frame < m->frames) {
+        vipl_tcp_fill_batch(batch, conn, m);
+        bool is_last = tx->at.frame + batch->frames == m->frames;
+        error = emit(conn, batch, more || !is_last, &tx->at);
     }
-    tx->at = (struct tcp_cursor){0, 0};
-    return 0;
+    if (batch != NULL) {
+        vipl_tcp_batch_end(&few, conn->nic, batch);
+    }
+    if (error == 0) {
+        tx->at = (struct tcp_cursor){0, 0};
+    } else if (error != EAGAIN && error != EFAULT) {
+        tx->closed = true; /* the receiving side meets the error too, and the VI fails there */
+        error = EAGAIN;
+    }
+    return error;
 }
 
 /* --- small FPDUs --- */

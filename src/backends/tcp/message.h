@@ -15,7 +15,11 @@ enum {
     TCP_HEAD =
         VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_MAX_TERMINATE_BYTES, /* the longest */
     TCP_TRAIL = 3 + VIPL_MPA_CRC_BYTES,
+    TCP_FEW_FRAMES =
+        3, /* data, Immediate Data and a confirmation, for which there is room on the stack of a signal handler */
+    /* of an FPDU the head, the trailer, and the end of a piece that began in the one before */
     TCP_PIECES = VIPL_MAX_SEGMENTS + 3 * TCP_FRAMES,
+    TCP_FEW_PIECES = VIPL_FEW_SEGMENTS + 3 * TCP_FEW_FRAMES,
     TCP_PLAIN = 1400, /* bytes of a message that is plain */
     TCP_PLAIN_FPDU = TCP_PLAIN + TCP_HEAD + TCP_TRAIL
 };
@@ -36,8 +40,21 @@ struct tcp_batch {
     unsigned count;
     size_t bytes;
     bool fault; /* memory of the program's is not there */
-    struct vipl_iov pieces[TCP_PIECES];
     unsigned frames;
+    unsigned most_frames;
+    struct vipl_iov *pieces;
+    struct tcp_frame *frame;
+};
+
+/* Room for one: of few pieces, or of any message. */
+struct tcp_few {
+    struct tcp_batch batch;
+    struct vipl_iov pieces[TCP_FEW_PIECES];
+    struct tcp_frame frame[TCP_FEW_FRAMES];
+};
+struct tcp_many {
+    struct tcp_batch batch;
+    struct vipl_iov pieces[TCP_PIECES];
     struct tcp_frame frame[TCP_FRAMES];
 };
 
@@ -61,6 +78,10 @@ bool vipl_tcp_confirms(const struct tcp_conn *conn, const struct vipl_send *send
 unsigned vipl_tcp_data_frames(const struct tcp_conn *conn, size_t bytes);
 unsigned vipl_tcp_all_frames(const struct tcp_conn *conn, const struct vipl_send *send);
 
+/* An empty batch for parts of the message: the caller's room, if that suffices. NULL: no memory. */
+struct tcp_batch *vipl_tcp_batch_begin(struct tcp_few *few, struct tcp_nic *nic, const struct tcp_message *m);
+void vipl_tcp_batch_end(struct tcp_few *few, struct tcp_nic *nic, struct tcp_batch *batch);
+struct tcp_batch *vipl_tcp_batch_of(struct tcp_few *few); /* an empty one in that room */
 /* What comes next of the message, from the cursor of the connection on. */
 void vipl_tcp_fill_batch(struct tcp_batch *batch, const struct tcp_conn *conn, const struct tcp_message *m);
 /* As much of the message as the socket takes. 0: all; EAGAIN: not all; EFAULT: the rest is not there. */

@@ -12,11 +12,11 @@ enum { KICK_MS = 50, KICKS = 4 };
 
 static void open_ready(struct tcp_conn *conn, int events)
 {
-    if ((events & UV_WRITABLE) != 0) {
-        vipl_tcp_conn_watch(conn, UV_READABLE);
+    if ((events & TCP_WRITABLE) != 0) {
+        vipl_tcp_conn_watch(conn, TCP_READABLE);
         vipl_tcp_resume(conn);
     }
-    if (!conn->broken && (events & UV_READABLE) != 0) {
+    if (!conn->broken && (events & TCP_READABLE) != 0) {
         vipl_tcp_receive(conn);
     }
 }

@@ -80,8 +80,8 @@ static bool ends_message(const struct segment *s)
 static bool place_from_socket(struct tcp_conn *conn, struct segment *s, const struct vipl_sg *to,
                               size_t offset)
 {
-    struct vipl_iov pieces[VIPL_MAX_SEGMENTS + 1];
     uint8_t *scratch = conn->nic->scratch;
+    struct vipl_iov *pieces = conn->nic->pieces;
     unsigned count = to == NULL ? 0 : vipl_iov_slice(pieces, to, offset, s->bytes);
     pieces[count] = (struct vipl_iov){scratch, ROOM + (to == NULL ? s->bytes : 0)};
     s->received = 0;
@@ -102,11 +102,7 @@ static bool place(struct tcp_conn *conn, struct segment *s, const struct vipl_sg
         return true;
     }
     if (s->ddp.op == VIPL_RDMAP_WRITE) {
-        struct vipl_sg from; /* large, so not cleared */
-        from.count = 1;
-        from.bytes = s->bytes;
-        from.iov[0] = (struct vipl_iov){(void *)(uintptr_t)s->payload, s->bytes};
-        return vipl_iov_ordered(to->iov[0].base, &from) == VIPL_IOV_DONE;
+        return vipl_iov_ordered_piece(to->iov[0].base, s->payload, s->bytes) == VIPL_IOV_DONE;
     }
     return vipl_iov_scatter(to, offset, s->payload, s->bytes);
 }
@@ -282,10 +278,8 @@ static bool on_write(struct tcp_conn *conn, struct segment *s)
     }
     vipl_up_recv_lock(conn->vi);
     bool allowed = write_allowed(conn, s, &reason);
-    struct vipl_sg to; /* large, so not cleared */
-    to.count = 1;
-    to.bytes = s->left;
-    to.iov[0] = (struct vipl_iov){(void *)(uintptr_t)s->ddp.offset, s->left};
+    struct vipl_sg to;
+    vipl_sg_one(&to, (void *)(uintptr_t)s->ddp.offset, s->left);
     if (!place(conn, s, allowed ? &to : NULL, 0)) {
         vipl_up_rdma_refuse(conn->vi, true);
         rx->write_refused = true;

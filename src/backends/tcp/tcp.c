@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <uv.h>
 
 #include "base/config.h"
 #include "base/hostname.h"
@@ -164,7 +165,7 @@ static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vip
         return VIP_ERROR_RESOURCE;
     }
     struct tcp_nic *nic = new_nic();
-    uint8_t *scratch = vipl_alloc(TCP_SCRATCH);
+    uint8_t *scratch = vipl_alloc(TCP_SCRATCH + TCP_PLACES * sizeof(struct vipl_iov));
     if (nic == NULL || scratch == NULL || vipl_tcp_loop_open(nic) != 0) {
         vipl_free(scratch);
         drop_nic(nic);
@@ -173,6 +174,7 @@ static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vip
     nic->core = core;
     nic->inet = inet;
     nic->scratch = scratch;
+    nic->pieces = (struct vipl_iov *)(void *)(scratch + TCP_SCRATCH);
     vipl_tcp_to_address(&inet, &nic->address);
     read_settings(&nic->settings);
     vipl_mutex_init(&nic->tx_pending_lock, VIPL_RANK_BACKEND_TX);
@@ -198,6 +200,7 @@ static void tcp_close(struct vipl_be_nic *be)
     nic->hot = NULL;
     vipl_biased_unlock(&nic->lock);
     vipl_free(nic->spare_burst);
+    vipl_free(nic->spare_batch);
     vipl_free(nic->scratch);
     drop_nic(nic);
 }

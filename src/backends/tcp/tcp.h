@@ -4,7 +4,8 @@
  *
  *   tcp.c      the device: its settings, limits, addresses and names, the operations table
  *   address.c  host addresses and the ports of a discriminator
- *   loop.c     readiness and timers (libuv), progress, sleeping, keepalive
+ *   watch.c    sockets that are watched, and times
+ *   loop.c     progress, sleeping, keepalive
  *   conn.c     a connection from its socket to the peer's end of it
  *   request.c  how a connection starts: MPA's request and reply, with VIPL peers and foreign ones
  *   listen.c   the accepting side: ports, half-open connections, requests
@@ -30,8 +31,7 @@
 #ifndef VIPL_TCP_TCP_H
 #define VIPL_TCP_TCP_H
 
-#include <uv.h>
-
+#include "backends/tcp/watch.h"
 #include "base/list.h"
 #include "core/backend.h"
 #include "os/os.h"
@@ -46,6 +46,7 @@ enum {
     TCP_SEGMENT = 65500,
     TCP_TRANSFER_SIZE = 4 << 20,
     TCP_SCRATCH = 256 * 1024,
+    TCP_PLACES = VIPL_MAX_SEGMENTS + 1,
     TCP_TURN = 16 /* system calls in a row for one socket: its peer may send faster than we receive */
 };
 
@@ -71,22 +72,22 @@ struct tcp_nic {
     struct vipl_address address;  /* constant */
     struct vipl_inet inet;        /* constant: the same, as the system has it */
     struct tcp_settings settings; /* constant */
-    uv_loop_t loop;
-    uv_timer_t accept_timer;      /* accepting goes on after a lack of descriptors */
-    uv_timer_t keepalive_timer;   /* looks for hosts that have gone; runs while an acknowledgment is due */
+    struct tcp_loop loop;
+    struct tcp_timer accept_timer; /* accepting goes on after a lack of descriptors */
+    struct tcp_timer
+        keepalive_timer;          /* looks for hosts that have gone; runs while an acknowledgment is due */
     struct vipl_list conns;       /* tcp_conn.link */
     struct vipl_list half_open;   /* tcp_peer_host.link, in the order of their first such connection */
     struct vipl_list listeners;   /* tcp_listener.link, the latest used last */
     struct vipl_list connect_ops; /* tcp_connect_op.link */
     uint32_t half_open_count;
     uint32_t conn_count;
-    int ring_fd;      /* constant: the loop's, or -1 */
-    int highest_fd;   /* that has been watched */
-    uint32_t looks;   /* atomic, relaxed: at the device, by any thread; written under `lock` */
-    uint32_t changed; /* atomic, relaxed: the loop has watches that the kernel does not know of yet */
+    uint32_t looks; /* atomic, relaxed: at the device, by any thread; written under `lock` */
+    uint32_t
+        changed; /* atomic, relaxed: something is watched for, has a time, or has ended, that was not in the last turn */
     /* The program may have closed the loop's descriptors: to be checked before the loop runs. */
     bool check_poller;
-    bool lost;                /* it has closed them, and the loop runs no more */
+    bool unwatched;           /* the system could not watch a connection for lack of memory */
     bool wake_sleeper;        /* a sleeping thread may have to wake earlier than it thinks */
     uint32_t slept;           /* atomic, relaxed: a thread has slept since the loop ran last */
     uint32_t sleeping;        /* atomic: threads between prepare_wait and finish_wait */
@@ -97,11 +98,13 @@ struct tcp_nic {
     struct tcp_conn *resting; /* the kernel does not watch it, because a program polls it; NULL: none */
     bool heard;               /* that has received something */
     uint8_t *scratch;         /* TCP_SCRATCH bytes */
+    struct vipl_iov *pieces;  /* of what is received by one system call: TCP_PLACES, behind `scratch` */
     struct vipl_mutex tx_pending_lock; /* rank BACKEND_TX; never held with a connection's */
     /* tcp_conn.tx_pending, where posts wait for room, read responses for their turn, or a burst for its end; guarded by
      * tx_pending_lock. */
     struct vipl_list tx_pending;
     void *spare_burst;       /* atomic: a struct tcp_burst that no connection has; NULL: none */
+    void *spare_batch;       /* atomic: a struct tcp_many that no thread sends; NULL: none */
     uint32_t has_tx_pending; /* atomic, relaxed: 0: `tx_pending` is empty. Written under tx_pending_lock */
     uint32_t tx_active;      /* atomic, relaxed: something has been sent since keepalive looked last */
 };

@@ -110,7 +110,7 @@ static void note_ride(struct tcp_conn *conn)
 static bool is_short(const struct tcp_conn *conn, const struct tcp_message *m)
 {
     bool few = m->send->op == VIP_CONTROL_OP_RDMAREAD || m->memory->bytes <= TCP_BURST_EACH;
-    return few && m->frames <= TCP_FRAMES && conn->marking == NULL && !conn->foreign &&
+    return few && m->frames <= TCP_FEW_FRAMES && conn->marking == NULL && !conn->foreign &&
            !vipl_tcp_is_begun(&conn->tx.at);
 }
 
@@ -193,12 +193,17 @@ static enum vipl_posted collect(struct tcp_conn *conn, const struct tcp_message 
     if (vipl_tcp_is_plain(conn, send)) {
         return vipl_tcp_burst_has_room(conn, TCP_PLAIN_FPDU) ? collect_plain(conn, send) : VIPL_POSTED_AGAIN;
     }
-    struct tcp_batch batch; /* large, so not cleared */
-    if (!is_short(conn, m)) {
-        return VIPL_POSTED_AGAIN;
+    struct tcp_few few; /* not cleared */
+    struct tcp_batch *batch = is_short(conn, m) ? vipl_tcp_batch_begin(&few, conn->nic, m) : NULL;
+    enum vipl_posted posted = VIPL_POSTED_AGAIN;
+    if (batch != NULL) {
+        vipl_tcp_fill_batch(batch, conn, m);
+        if (vipl_tcp_burst_has_room(conn, batch->bytes)) {
+            posted = collect_batch(conn, batch, send);
+        }
+        vipl_tcp_batch_end(&few, conn->nic, batch);
     }
-    vipl_tcp_fill_batch(&batch, conn, m);
-    return vipl_tcp_burst_has_room(conn, batch.bytes) ? collect_batch(conn, &batch, send) : VIPL_POSTED_AGAIN;
+    return posted;
 }
 
 /* Whether a message that follows another goes to the system as a part of the same burst: one that fills no packet by itself. */
@@ -419,19 +424,20 @@ static bool send_small(struct tcp_conn *conn, struct tcp_batch *batch)
 void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
 {
     struct tcp_sending *tx = &conn->tx;
-    struct tcp_batch batch;
+    struct tcp_few few;
+    struct tcp_batch *batch = vipl_tcp_batch_of(&few);
     struct vipl_ddp ddp = {.tagged = op == VIPL_RDMAP_WRITE, .last = true, .op = op, .msn = 1};
     vipl_biased_lock(&tx->lock);
     bool idle = !tx->closed && !tx->blocked && !tx->responding;
     if (idle && op == VIPL_RDMAP_READ_REQUEST) {
-        vipl_tcp_begin_read_request(&batch, tx->read_msn++, &(struct vipl_rdmap_read){0});
+        vipl_tcp_begin_read_request(batch, tx->read_msn++, &(struct vipl_rdmap_read){0});
         *(struct tcp_pending *)vipl_fifo_append(&tx->pending) = /* the first of all */
             (struct tcp_pending){.op = OP_READY, .confirms = true};
     } else if (idle) {
-        vipl_tcp_begin_small(&batch, &ddp, NULL, 0);
+        vipl_tcp_begin_small(batch, &ddp, NULL, 0);
         tx->send_msn += op == VIPL_RDMAP_SEND ? 1 : 0;
     }
-    if (idle && !send_small(conn, &batch)) {
+    if (idle && !send_small(conn, batch)) {
         tx->closed |= op != VIPL_RDMAP_WRITE; /* its number is used up */
     }
     vipl_biased_unlock(&tx->lock);
@@ -458,7 +464,8 @@ static void add_headers(struct vipl_rdmap_terminate *terminate, const struct tcp
 
 void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
 {
-    struct tcp_batch batch;
+    struct tcp_few few;
+    struct tcp_batch *batch = vipl_tcp_batch_of(&few);
     uint8_t payload[VIPL_RDMAP_MAX_TERMINATE_BYTES];
     struct vipl_rdmap_terminate terminate = {.reason = reason};
     struct vipl_ddp ddp = {
@@ -467,8 +474,8 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
     size_t bytes = vipl_rdmap_terminate_write(payload, &terminate);
     vipl_biased_lock(&conn->tx.lock);
     if (!conn->tx.closed && !vipl_tcp_is_begun(&conn->tx.at) && !conn->tx.responding) {
-        vipl_tcp_begin_small(&batch, &ddp, payload, bytes);
-        send_small(conn, &batch); /* if there is no room, the peer sees the end of the stream only */
+        vipl_tcp_begin_small(batch, &ddp, payload, bytes);
+        send_small(conn, batch); /* if there is no room, the peer sees the end of the stream only */
     }
     conn->tx.closed = true;
     vipl_biased_unlock(&conn->tx.lock);
@@ -495,12 +502,10 @@ uint16_t vipl_tcp_memory_reason(struct tcp_conn *conn, bool write, uint32_t stag
 /* As much of the oldest response as the socket takes. Both locks are held: the memory stays registered. */
 static int push_response(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
 {
-    struct vipl_sg memory; /* large, so not cleared */
+    struct vipl_sg memory;
     struct tcp_message m = {
         .read = read, .memory = &memory, .frames = vipl_tcp_data_frames(conn, read->bytes)};
-    memory.count = 1;
-    memory.bytes = read->bytes;
-    memory.iov[0] = (struct vipl_iov){(void *)(uintptr_t)read->source_offset, read->bytes};
+    vipl_sg_one(&memory, (void *)(uintptr_t)read->source_offset, read->bytes);
     return vipl_tcp_push(conn, &m, false);
 }
 
@@ -575,13 +580,12 @@ static bool collect_answer(struct tcp_conn *conn)
         !vipl_tcp_burst_has_room(conn, ANSWER)) {
         return false;
     }
-    struct tcp_batch batch; /* large, so not cleared */
-    struct vipl_sg nothing;
+    struct tcp_few few; /* not cleared */
+    struct tcp_batch *batch = vipl_tcp_batch_of(&few);
+    struct vipl_sg nothing = {.count = 0};
     struct tcp_message m = {.read = read, .memory = &nothing, .frames = 1};
-    nothing.count = 0;
-    nothing.bytes = 0;
-    vipl_tcp_fill_batch(&batch, conn, &m);
-    vipl_tcp_burst_add(conn, batch.pieces, batch.count);
+    vipl_tcp_fill_batch(batch, conn, &m);
+    vipl_tcp_burst_add(conn, batch->pieces, batch->count);
     tx->burst->answer = !unsent;
     vipl_fifo_drop(&tx->responses);
     return true;
@@ -626,7 +630,7 @@ static void send_responses(struct tcp_conn *conn)
         return;
     }
     if (wait) {
-        vipl_tcp_conn_watch(conn, UV_READABLE | UV_WRITABLE);
+        vipl_tcp_conn_watch(conn, TCP_READABLE | TCP_WRITABLE);
     } else if (blocked && refusal.reason == 0) {
         vipl_up_send_resume(vi);
         vipl_tcp_still_works(conn);
@@ -663,7 +667,7 @@ void vipl_tcp_resume(struct tcp_conn *conn)
     conn->tx.quiet = conn->tx.quiet && conn->state != TCP_OPEN;
     vipl_biased_unlock(&conn->tx.lock);
     if (vipl_tcp_burst_tend(conn)) {
-        vipl_tcp_conn_watch(conn, UV_READABLE | UV_WRITABLE);
+        vipl_tcp_conn_watch(conn, TCP_READABLE | TCP_WRITABLE);
         return;
     }
     send_responses(conn);

@@ -7,6 +7,8 @@
 
 #include "os/os.h"
 
+enum { MOST_READY = 16 }; /* by a system call */
+
 int vipl_pollset_open(struct vipl_pollset *set)
 {
     vipl_fd_begin();
@@ -46,11 +48,14 @@ void vipl_pollset_remove(struct vipl_pollset *set, int fd)
 
 unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out, unsigned max)
 {
-    struct epoll_event events[32];
-    int n = epoll_wait(set->fd, events, max < 32 ? (int)max : 32, 0);
+    struct epoll_event events[MOST_READY];
+    int n = epoll_wait(set->fd, events, max < MOST_READY ? (int)max : MOST_READY, 0);
     for (int i = 0; i < n; i++) {
         out[i].tag = events[i].data.ptr;
         out[i].hangup = (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0;
+        out[i].broken = (events[i].events & (EPOLLHUP | EPOLLERR)) != 0;
+        out[i].readable = (events[i].events & EPOLLIN) != 0;
+        out[i].writable = (events[i].events & EPOLLOUT) != 0;
     }
     return n < 0 ? 0 : (unsigned)n;
 }
@@ -60,6 +65,17 @@ int vipl_pollset_change(struct vipl_pollset *set, int fd, void *tag, bool readab
     struct epoll_event event = {.events = (readable ? EPOLLIN | EPOLLRDHUP : 0u) | (writable ? EPOLLOUT : 0u),
                                 .data = {.ptr = tag}};
     return epoll_ctl(set->fd, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : errno;
+}
+
+int vipl_pollset_watch(struct vipl_pollset *set, int fd, void *tag, bool is_new, bool readable, bool writable)
+{
+    struct epoll_event event = {.events =
+                                    (readable ? (uint32_t)EPOLLIN : 0) | (writable ? (uint32_t)EPOLLOUT : 0),
+                                .data = {.ptr = tag}};
+    if (is_new && vipl_resource_fails(ENOSPC)) {
+        return ENOSPC;
+    }
+    return epoll_ctl(set->fd, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : errno;
 }
 
 void vipl_pollset_wait(struct vipl_pollset *set, uint64_t timeout_ns)
