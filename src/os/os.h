@@ -120,22 +120,13 @@ void vipl_fd_close(int fd);  /* < 0: nothing */
 int vipl_fd_adopt(int *fd);
 int vipl_fd_adopt_pair(int fds[2]); /* the same for two that one call has made: both, or none */
 bool vipl_fd_is_poller(int fd);     /* whether it is open, and of the kind that poll sets use */
-bool vipl_fd_is_ring(int fd);       /* one of Linux's io_uring */
 /* A duplicate of the descriptor, registered too, whose number is `least` or more, and not below 3. */
 int vipl_fd_duplicate(int fd, int least, int *out);
 /* A file to append to, made if need be; forked children keep it. ENXIO: a pipe that nobody reads. */
 int vipl_fd_append(const char *path, int *fd);
 /* All of a regular file, with a NUL behind it, to be freed; "" if it is empty. EISDIR, EINVAL: it is no regular file; EFBIG: more than `most` bytes. */
 int vipl_read_text(const char *path, size_t most, char **text);
-void vipl_fd_raise_limit(void);        /* as many may be opened as the system allows this process */
-int vipl_fd_available(unsigned count); /* whether so many may be opened, 16 at most: 0, or why not */
-/* Occupies those of 0 to 2 that are free, while other code (libuv) opens descriptors for the library; and frees
- * them again. */
-int vipl_standard_occupy(uint32_t *occupied);
-void vipl_standard_release(uint32_t occupied);
-/* Occupies 0 to 2 in later forked children from the library's handler until this one, that is, while handlers run
- * that were registered in between. To be called once they have been registered, within vipl_fd_begin and end. */
-int vipl_fork_cover(void);
+void vipl_fd_raise_limit(void); /* as many may be opened as the system allows this process */
 /* Two descriptors (-1: none) that the children of the calling thread's forks keep, as their own, until the next
  * call. */
 void vipl_fd_pass(int first, int second);

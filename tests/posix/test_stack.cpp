@@ -3,8 +3,6 @@
 // POSIX extensions: how much stack the functions need. Handlers run on small ones, and so do threads.
 #include <algorithm>
 #include <climits>
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 #include <pthread.h>
@@ -90,9 +88,6 @@ struct Measured {
     {
         const std::string use = std::string(who) + ": posting " + std::to_string(posting.most()) + ", done " +
                                 std::to_string(done.most()) + ", querying " + std::to_string(querying.most());
-        if (std::getenv("VIPL_TEST_SHOW_STACK") != nullptr) {
-            std::fprintf(stderr, "%s\n", use.c_str());
-        }
         if (std::max({posting.most(), done.most(), querying.most()}) > most_stack()) {
             throw Failure(use + " bytes of stack");
         }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "internal.hpp"
+#include "support/objects.hpp"
 #include "support/os_hooks.hpp"
 
 using namespace unit;
@@ -269,4 +270,34 @@ TEST_CASE("a queue that is closed takes its entries along and touches no descrip
     REQUIRE(bench.entries() == 0);
     REQUIRE(bench.descriptors[1].CS.Status == 0);
     REQUIRE(bench.reap() == -1);
+}
+
+TEST_CASE("a post of more segments than few that finds no memory for their list posts nothing", "[queue]")
+{
+    vipl_test::ConnectedPair pair;
+    const auto scattered = [](vipl_test::Memory &memory, unsigned pieces) {
+        vipl_test::Work work = memory.work(pieces);
+        for (unsigned i = 0; i < pieces; ++i) {
+            work.local(memory.bytes(10));
+        }
+        return work;
+    };
+    const auto few = scattered(pair.client_memory, VIPL_FEW_SEGMENTS);
+    const auto many = scattered(pair.client_memory, VIPL_FEW_SEGMENTS + 1);
+    const auto in = scattered(pair.server_memory, 100), again = scattered(pair.server_memory, 100);
+    vipl_test::post_recv(pair.server, in); // its queue has a ring and a list from now on
+    vipl_test::post_send(pair.client, few);
+    REQUIRE(vipl_test::received(pair.server) == in.desc);
+    REQUIRE(vipl_test::sent(pair.client) == few.desc);
+    vipl_test::post_recv(pair.server, again);
+    vipl_alloc_fail_after(1);
+    const VIP_RETURN rc = VipPostSend(pair.client, many.desc, many.handle);
+    vipl_alloc_fail_after(-1);
+    CHECK(rc == VIP_ERROR_RESOURCE);
+    VIP_DESCRIPTOR *none = nullptr;
+    CHECK(VipSendDone(pair.client, &none) == VIP_NOT_DONE);
+    vipl_test::post_send(pair.client, many);
+    CHECK(vipl_test::received(pair.server) == again.desc);
+    CHECK(vipl_test::sent(pair.client) == many.desc);
+    CHECK(again.desc->CS.Length == 10 * (VIPL_FEW_SEGMENTS + 1));
 }

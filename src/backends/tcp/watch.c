@@ -96,7 +96,7 @@ void vipl_tcp_timer_stop(struct tcp_timer *timer)
     vipl_list_remove(&timer->link);
 }
 
-/* One that starts a timer anew meanwhile is called again in another turn. */
+/* A timer that is started again meanwhile is called in another turn. */
 static void call_due(struct tcp_loop *loop)
 {
     if (vipl_list_empty(&loop->timers)) {

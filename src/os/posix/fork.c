@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "os/os.h"
@@ -32,12 +31,7 @@ static uint32_t generation = 1;  /* atomic */
 static uint32_t known_pid;       /* atomic: the process to which this state belongs; 0: not asked for yet */
 static uint32_t watching;        /* atomic: the handlers are registered, perhaps more than once */
 static void (*child_hook)(void); /* atomic */
-static uint32_t covering;        /* atomic: uncover() is registered, perhaps more than once */
-/* the program's limit; set, as the next one, in a child whose handlers run */
-static struct rlimit descriptors;
-static bool lifted;
-static uint32_t occupied;      /* of 0 to 2 */
-static _Thread_local bool due; /* this thread is forking, and its handlers have not run twice */
+static _Thread_local bool due;   /* this thread is forking, and its handlers have not run twice */
 enum { PASSED = 3 };
 static _Thread_local int passed[PASSED] = {-1, -1, -1}; /* which the child of this thread's fork keeps */
 
@@ -168,54 +162,14 @@ static void begin_in_child(void)
     }
 }
 
-/* Other code opens descriptors in the child (libuv does, and aborts if it cannot). They get numbers above 2,
- * regardless of the program's own limit, which is restored afterwards. */
-static void cover(void)
-{
-    lifted = getrlimit(RLIMIT_NOFILE, &descriptors) == 0;
-    if (lifted) {
-        struct rlimit most = {descriptors.rlim_max, descriptors.rlim_max};
-        (void)setrlimit(RLIMIT_NOFILE, &most);
-    }
-    (void)vipl_standard_occupy(&occupied);
-}
-
 static void in_child(void)
 {
     int saved = errno;
     if (due) {
         due = false;
         begin_in_child();
-        if (vipl_load_acquire(&covering) != 0) { /* pairs with vipl_fork_cover */
-            cover();
-        }
     }
     errno = saved;
-}
-
-/* The last of the library's fork handlers. */
-static void uncover(void)
-{
-    int saved = errno;
-    vipl_standard_release(occupied);
-    occupied = 0;
-    if (lifted) {
-        (void)setrlimit(RLIMIT_NOFILE, &descriptors);
-        lifted = false;
-    }
-    errno = saved;
-}
-
-int vipl_fork_cover(void)
-{
-    if (vipl_load_acquire(&watching) == 0 || vipl_load_acquire(&covering) != 0) {
-        return 0; /* without handlers, or done */
-    }
-    int error = pthread_atfork(NULL, NULL, uncover);
-    if (error == 0) {
-        vipl_store_release(&covering, 1);
-    }
-    return error;
 }
 
 uint32_t vipl_fork_generation(void)

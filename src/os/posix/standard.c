@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Descriptors 0 to 2. In a program that has closed them, the next descriptor that is opened gets such a number, and
- * the program's output goes there. So the library keeps none below 3: what it opens is moved at once, and where
- * other code opens for it (libuv), the free ones of the three are occupied meanwhile.
+ * the program's output goes there. So the library keeps none below 3: what it opens is moved at once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,16 +61,6 @@ bool vipl_fd_is_poller(int fd)
 #else
     return fcntl(fd, F_GETFD) >= 0;
 #endif
-}
-
-bool vipl_fd_is_ring(int fd)
-{
-    static const char ring[] = "anon_inode:[io_uring]";
-    char name[32];
-    char link[sizeof(ring)];
-    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-    return readlink(name, link, sizeof(link)) == (ssize_t)sizeof(ring) - 1 &&
-           memcmp(link, ring, sizeof(ring) - 1) == 0;
 }
 
 /* Opening what the user named must not wait, nor make a terminal this program's; writing there may wait. */
@@ -143,61 +132,11 @@ int vipl_fd_duplicate(int fd, int least, int *out)
     return error;
 }
 
-/* A folder can be neither read nor written: to a program the number still looks closed. */
-static int open_nothing(void)
-{
-    return vipl_resource_fails(EMFILE) ? -1 : open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
 void vipl_fd_raise_limit(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit); /* else it stays as it is */
-    }
-}
-
-int vipl_fd_available(unsigned count)
-{
-    int fds[16];
-    int error = 0;
-    unsigned made = 0;
-    while (made < count && (fds[made] = open_nothing()) >= 0) {
-        made++;
-    }
-    error = made < count ? errno : 0;
-    while (made > 0) {
-        close(fds[--made]);
-    }
-    return error;
-}
-
-int vipl_standard_occupy(uint32_t *occupied)
-{
-    *occupied = 0;
-    for (;;) {
-        int fd = open_nothing();
-        if (fd >= STANDARD) {
-            close(fd);
-            return 0;
-        }
-        if (fd < 0) {
-            int error = errno;
-            vipl_standard_release(*occupied);
-            *occupied = 0;
-            return error;
-        }
-        *occupied |= UINT32_C(1) << fd;
-    }
-}
-
-void vipl_standard_release(uint32_t occupied)
-{
-    for (int fd = 0; fd < STANDARD; fd++) {
-        struct stat st;
-        if ((occupied >> fd & 1) != 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-            close(fd); /* else another thread of the program's has put something there meanwhile */
-        }
     }
 }
