@@ -502,12 +502,19 @@ static void fill_table(struct vipl_backend *table, const struct vipl_backend *ba
     table->quick = backend->quick == NULL ? NULL : hook_quick;
 }
 
+/* Apart, so that the names do not lie on the stack with the rest of what is read at an opening. */
+static VIPL_APART void begin_trace(struct hook_nic *hook, const char *path)
+{
+    char only[512];
+    (void)vipl_config_text("VIPL_TRACE_OPS", only, sizeof(only)); /* "" if it is not set */
+    vipl_trace_open(&hook->trace, path, only, hook->core->public_handle);
+}
+
 VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *nic, const char *device,
                           const struct vipl_backend **ops, struct vipl_be_nic **be)
 {
     char plan[1024];
     char path[512];
-    char only[512];
     bool faulty = vipl_config_text("VIPL_FAULTS", plan, sizeof(plan)) && plan[0] != '\0';
     bool traced = vipl_config_text("VIPL_TRACE", path, sizeof(path)) && path[0] != '\0';
     if (!VIPL_CHECKING && !faulty && !traced) {
@@ -525,8 +532,7 @@ VIP_RETURN vipl_hook_open(const struct vipl_backend *backend, struct vipl_nic *n
     vipl_checks_init(&hook->checks);
     hook->trace.fd = -1;
     if (traced) {
-        (void)vipl_config_text("VIPL_TRACE_OPS", only, sizeof(only)); /* "" if it is not set */
-        vipl_trace_open(&hook->trace, path, only, nic->public_handle);
+        begin_trace(hook, path);
     }
     hook->watches_sends = hook->plan.faults.count > 0 || vipl_trace_has(&hook->trace, VIPL_TRACED_POST_SEND);
     vipl_check_unlocked("open");

@@ -251,7 +251,7 @@ Apart::Apart(unsigned functions) : functions_(new Function[functions]), count_(f
             throw std::runtime_error("mmap");
         }
         doorbells.push_back(static_cast<std::uint8_t *>(bar2));
-        functions_[i].pci = {&table(), doorbells[i], true, "messages"};
+        functions_[i].pci = {&table(), doorbells[i], true, false, false, -1, "messages"};
         functions_[i].apart = this;
         functions_[i].number = i;
     }
