@@ -38,6 +38,12 @@ static bool publish(void *context, unsigned fn, uint64_t iova, const uint8_t wor
     return write_memory(context, fn, iova, word, 4);
 }
 
+static bool is_gone(void *context, unsigned fn)
+{
+    const struct rnic_function *f = function_of(context, fn);
+    return f->is_over || f->dma.is_gone;
+}
+
 static void interrupt(void *context, unsigned fn, unsigned vector)
 {
     struct rnic_function *f = function_of(context, fn);
@@ -65,13 +71,15 @@ static const struct rnic_card_host host = {.dma_read = read_memory,
                                            .dma_write = write_memory,
                                            .dma_publish = publish,
                                            .interrupt = interrupt,
-                                           .transmit = transmit};
+                                           .transmit = transmit,
+                                           .is_gone = is_gone};
 static const struct rnic_card_host logging_host = {.dma_read = read_memory,
                                                    .dma_write = write_memory,
                                                    .dma_publish = publish,
                                                    .interrupt = interrupt,
                                                    .transmit = transmit,
-                                                   .crossing = crossing};
+                                                   .crossing = crossing,
+                                                   .is_gone = is_gone};
 
 /* --- its life --- */
 

@@ -265,11 +265,11 @@ int rnic_dma_unmap(struct rnic_dma *dma, uint64_t address, uint64_t bytes)
 /* --- access --- */
 
 /* Single stores of the system for what is to be whole, the last item by itself; see base/iov.h for what it may rely on. */
-static bool write_file(const struct rnic_dma_file *file, uint64_t offset, const uint8_t *data, uint32_t bytes)
+static int write_file(const struct rnic_dma_file *file, uint64_t offset, const uint8_t *data, uint32_t bytes)
 {
     uint32_t tail = bytes > 8 ? 8 - (uint32_t)(-(offset + bytes) % 8) : 0;
-    return vipl_file_write(file->fd, offset, data, bytes - tail) == 0 &&
-           vipl_file_write(file->fd, offset + bytes - tail, data + bytes - tail, tail) == 0;
+    int error = vipl_file_write(file->fd, offset, data, bytes - tail);
+    return error != 0 ? error : vipl_file_write(file->fd, offset + bytes - tail, data + bytes - tail, tail);
 }
 
 static bool is_allowed(const struct map *map, bool is_write)
@@ -278,13 +278,16 @@ static bool is_allowed(const struct map *map, bool is_write)
            (!is_write || map->file == NULL || map->file->writable);
 }
 
-static bool move_run(const struct map *map, const struct rnic_dma_access *access, uint32_t bytes)
+static bool move_run(struct rnic_dma *dma, const struct map *map, const struct rnic_dma_access *access,
+                     uint32_t bytes)
 {
     const struct rnic_dma_file *file = map->file;
     uint64_t offset = map->offset + (access->iova - map->range.first);
     if (file->base == NULL) {
-        return access->is_write ? write_file(file, offset, access->data, bytes)
-                                : vipl_file_read(file->fd, offset, access->data, bytes) == 0;
+        int error = access->is_write ? write_file(file, offset, access->data, bytes)
+                                     : vipl_file_read(file->fd, offset, access->data, bytes);
+        dma->is_gone = dma->is_gone || (error == ESRCH && file->is.kind == VIPL_FILE_PROCESS);
+        return error == 0;
     }
     if (!access->is_write) {
         memcpy(access->data, file->base + offset, bytes);
@@ -310,5 +313,5 @@ enum rnic_dma_outcome rnic_dma_move(struct rnic_dma *dma, const struct rnic_dma_
     if (map->file == NULL) {
         return RNIC_DMA_MESSAGE;
     }
-    return move_run(map, access, *bytes) ? RNIC_DMA_DONE : RNIC_DMA_REFUSED;
+    return move_run(dma, map, access, *bytes) ? RNIC_DMA_DONE : RNIC_DMA_REFUSED;
 }

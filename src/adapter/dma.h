@@ -29,6 +29,7 @@ struct rnic_dma {
     unsigned open_count;
     uint64_t mapped_bytes;
     struct rnic_dma_file *memory; /* the program's own memory, once that is proven; NULL before */
+    bool is_gone;                 /* that memory was found to be gone: the program has ended */
 };
 
 void rnic_dma_init(struct rnic_dma *dma);

@@ -431,7 +431,8 @@ int vipl_file_identify(int fd, struct vipl_file *out);
 /* All of a mappable file, shared; read-only where writing is not allowed. */
 int vipl_file_map(int fd, uint64_t bytes, void **base, bool *writable);
 void vipl_file_unmap(void *base, uint64_t bytes);
-/* All bytes at that offset, or an errno value; EFAULT: there are not as many. The file does not grow. */
+/* All bytes at that offset, or an errno value. ESRCH: there are not as many; of a process's memory: it has ended. EFAULT: memory is not
+ * there, or may not be accessed in this way. The file does not grow. */
 int vipl_file_read(int fd, uint64_t offset, void *out, size_t bytes);
 int vipl_file_write(int fd, uint64_t offset, const void *in, size_t bytes);
 /* This process's own memory, for another one to read and write. */

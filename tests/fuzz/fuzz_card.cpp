@@ -275,7 +275,7 @@ void Scene::post(unsigned fn, const std::uint8_t *entry, bool receive)
 
 Scene::Scene(Input &input) : input_(input)
 {
-    static const rnic_card_host host = {read, write, publish, interrupt, transmit, crossing};
+    static const rnic_card_host host = {read, write, publish, interrupt, transmit, crossing, nullptr};
     rnic_card_config config{};
     config.functions = kFunctions;
     config.qps = config.cqs = config.stags = 8;

@@ -198,6 +198,7 @@ private:
             },
             [](void *, const std::uint8_t *, std::uint32_t) {}, // nobody else is on the wire
             nullptr,
+            nullptr,
         };
         return callbacks;
     }

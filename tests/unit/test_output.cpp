@@ -257,8 +257,13 @@ TEST_CASE("a standard error output gets the log", "[output]")
               log_line();
               return read(ends[0], &byte, 1) == 1;
           }) == 0);
-    CHECK(status_of([&] { // the file that the program was started with, put aside and back again
-              const int before = dup(STDERR_FILENO);
+    CHECK(status_of([&] { // a pipe, put aside and back again
+              int ends[2];
+              if (pipe2(ends, O_NONBLOCK) != 0) {
+                  return false;
+              }
+              const int before = ends[1];
+              dup2(before, STDERR_FILENO);
               vipl_log_set_level(VIPL_LOG_ERROR, true);
               open_as_error_output(file.path());
               const bool is_other = !vipl_error_output_is_open();

@@ -84,6 +84,8 @@ struct rnic_card_host {
     void (*transmit)(void *context, const uint8_t *frame, uint32_t bytes);
     /* Every crossing, for the transaction log; NULL: none is kept. */
     void (*crossing)(void *context, const struct rnic_crossing *crossing);
+    /* After a DMA that was refused: whether that is because the driver's program has ended. NULL: it is not. */
+    bool (*is_gone)(void *context, unsigned fn);
 };
 
 /* The card, outside its area: where that is, and what this process has attached. */

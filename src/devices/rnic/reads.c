@@ -38,7 +38,7 @@ static enum rnic_turn fail(struct rnic_card *card, uint32_t qp, enum rnic_refusa
                            .op = VIPL_RDMAP_READ_REQUEST,
                            .queue = VIPL_DDP_QUEUE_READ_REQUEST,
                            .msn = row->got_read_msn - row->reads_in + 1u};
-    uint16_t reason = is_bus ? (uint16_t)VIPL_TERM_RDMAP_ACCESS : rnic_terminate_refusal(refusal, true);
+    uint16_t reason = is_bus ? rnic_terminate_bus(card, row->fn) : rnic_terminate_refusal(refusal, true);
     uint16_t error = is_bus ? RNIC_ERROR_DMA : RNIC_ERROR_READ_DENIED;
     struct vipl_rdmap_terminate terminate =
         rnic_terminate_for(reason, &ddp, VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES);

@@ -288,7 +288,7 @@ static bool place_write(const struct arrival *a)
     struct rnic_qp *row = a->row;
     struct rnic_segment range = {a->ddp.offset, a->bytes, a->ddp.stag};
     if (!rnic_mr_write(a->card, a->qp, &range, a->payload)) {
-        return fail(a, RNIC_ERROR_DMA, VIPL_TERM_RDMAP_ACCESS);
+        return fail(a, RNIC_ERROR_DMA, rnic_terminate_bus(a->card, row->fn));
     }
     row->address += a->bytes;
     row->got += a->bytes;

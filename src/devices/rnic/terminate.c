@@ -29,6 +29,12 @@ uint16_t rnic_terminate_fault(enum vipl_ddp_fault fault, bool tagged)
     }
 }
 
+uint16_t rnic_terminate_bus(const struct rnic_card *card, unsigned fn)
+{
+    bool is_gone = card->host->is_gone != NULL && card->host->is_gone(card->context, fn);
+    return is_gone ? VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC : VIPL_TERM_RDMAP_ACCESS;
+}
+
 uint16_t rnic_terminate_refusal(enum rnic_refusal refusal, bool read)
 {
     switch (refusal) {

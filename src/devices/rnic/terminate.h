@@ -14,6 +14,10 @@ uint16_t rnic_terminate_fault(enum vipl_ddp_fault fault, bool tagged);
 /* The reason for an access that is refused: of an RDMA Write, or of an RDMA Read. */
 uint16_t rnic_terminate_refusal(enum rnic_refusal refusal, bool read);
 
+/* The reason for a DMA of the peer's RDMA that this side's bus refused: the access, or nothing that the peer could know, where the program
+ * has ended. */
+uint16_t rnic_terminate_bus(const struct rnic_card *card, unsigned fn);
+
 /* A Terminate has come: what it is about completes, and the queue pair goes to ERROR. */
 void rnic_terminate_received(struct rnic_card *card, uint32_t qp, const uint8_t *payload, uint32_t bytes);
 

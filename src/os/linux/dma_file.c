@@ -100,7 +100,7 @@ void vipl_file_unmap(void *base, uint64_t bytes)
 
 static int outcome(ssize_t n)
 {
-    return n == 0 ? EFAULT : n < 0 && errno == EIO ? EFAULT : errno;
+    return n == 0 ? ESRCH : errno == EIO ? EFAULT : errno;
 }
 
 /* Calls that move a part go on with the rest. */

@@ -3,8 +3,8 @@
  * Text that the library writes on its own account: the log, and traces. No such write ends the program, whatever stands behind the descriptor.
  *
  * Descriptor 2 need not be a standard error output: a daemon closes it, and the next file it opens gets the number. So what nobody has asked for
- * goes there only while it is the file that it was when the library was loaded, which is what the program was started with, or a terminal or pipe that
- * it was when a NIC handle was opened. All of it is atomic, for signal handlers: the identity of a file is one number, a hash.
+ * goes there only while it is the terminal or pipe that it was when a NIC handle was last opened. All of it is atomic, for signal
+ * handlers: the identity of a file is one number, a hash.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,11 +14,10 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-enum { NOTHING = 0, UNKNOWN = 1, FIRST = 2 }; /* identities are FIRST and above */
+enum { NOTHING = 0, FIRST = 1 }; /* identities are FIRST and above */
 
-static uint32_t loaded = UNKNOWN; /* atomic: the identity of descriptor 2 when the library was loaded */
-static uint32_t chosen = UNKNOWN; /* atomic: of the file that lines go to by default; UNKNOWN: `loaded` */
-static uint32_t is_asked_for;     /* atomic: lines go to descriptor 2, whatever it is */
+static uint32_t chosen;       /* atomic: the identity of the file that lines go to by default */
+static uint32_t is_asked_for; /* atomic: lines go to descriptor 2, whatever it is */
 
 /* Not 0 where the file is open. */
 static uint32_t identify(mode_t *mode)
@@ -34,26 +33,13 @@ static uint32_t identify(mode_t *mode)
     return hash < FIRST ? FIRST : hash;
 }
 
-/* At the first of: the library is loaded; a constructor of the program opens a NIC handle. */
-__attribute__((constructor)) static void note_loaded(void)
-{
-    mode_t mode;
-    int saved = errno;
-    if (vipl_load_relaxed(&loaded) == UNKNOWN) {
-        vipl_compare_exchange(&loaded, UNKNOWN, identify(&mode));
-    }
-    errno = saved;
-}
-
 void vipl_error_output_begin(bool asked)
 {
     mode_t mode;
     int saved = errno;
-    note_loaded();
     uint32_t now = identify(&mode);
     bool is_text = S_ISFIFO(mode) || (S_ISCHR(mode) && isatty(STDERR_FILENO) == 1);
-    bool same = now == vipl_load_relaxed(&loaded);
-    vipl_store_relaxed(&chosen, same || is_text ? now : NOTHING);
+    vipl_store_relaxed(&chosen, is_text ? now : NOTHING);
     vipl_store_relaxed(&is_asked_for, asked);
     errno = saved;
 }
@@ -63,7 +49,6 @@ bool vipl_error_output_is_open(void)
     mode_t mode;
     int saved = errno;
     uint32_t which = vipl_load_relaxed(&chosen);
-    which = which == UNKNOWN ? vipl_load_relaxed(&loaded) : which;
     bool open = vipl_load_relaxed(&is_asked_for) != 0 || (which >= FIRST && identify(&mode) == which);
     errno = saved;
     return open;

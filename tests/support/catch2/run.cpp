@@ -9,7 +9,7 @@
 
 #include "session.hpp"
 
-unsigned vipl_catch_case_seconds = 15; // several times what the longest takes
+unsigned vipl_catch_case_seconds = 40; // several times what the longest takes
 
 namespace {
 
