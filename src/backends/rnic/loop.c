@@ -14,6 +14,7 @@
 enum {
     POLL_MS = 1,    /* between two looks, where there are no interrupts */
     SOON_MS = 1,    /* until another look, where another thread is at it */
+    ROOM_MS = 400,  /* until there may be room for posts for which there was none */
     SILENT_MS = 400 /* without a completion, until the card is asked for a sign of life */
 };
 static const uint64_t ns_per_ms = 1000000;
@@ -125,15 +126,15 @@ void vipl_rnic_poll(struct vipl_be_nic *be)
 
 /*
  * A thread that is about to sleep waits for no lock: a signal handler may fork it there, and what another thread holds is never released in the
- * child. It looks again soon instead.
+ * child. It looks again soon instead; until then it forgets no interrupt, for another thread may sleep on it.
  */
 
-/* Interrupts of a vector that several NIC handles share are for all of them: the thread that forgets that one fired tells the others. One
- * that is not forgotten keeps the thread from sleeping. */
+/* Interrupts of a vector that several NIC handles share are for all of them: the thread that forgets that one fired tells the others. The
+ * registry's lock is held. */
 static void clear_shared(struct rnic_nic *nic)
 {
     int fd = vipl_rnic_interrupt_fd(nic->rnic, nic->vector);
-    if (vipl_poll(&fd, 1, 0, NULL) != 0 || !vipl_mutex_trylock(&vipl_rnic_registry.lock)) {
+    if (vipl_poll(&fd, 1, 0, NULL) != 0) {
         return;
     }
     vipl_rnic_interrupt_clear(nic->rnic, nic->vector);
@@ -143,17 +144,51 @@ static void clear_shared(struct rnic_nic *nic)
             vipl_up_wake(other->core);
         }
     }
-    vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }
 
-static void clear_interrupts(struct rnic_nic *nic)
+/* While there are events their interrupt stays, for another thread may sleep on it that has to handle them. */
+static void clear_events(struct rnic_nic *nic)
 {
-    vipl_rnic_interrupt_clear(nic->rnic, 0);
-    if (vipl_load_relaxed(&nic->shares_vector) != 0) {
-        clear_shared(nic);
-    } else {
-        vipl_rnic_interrupt_clear(nic->rnic, nic->vector);
+    if (vipl_rnic_has_event(nic->rnic)) {
+        return;
     }
+    vipl_rnic_interrupt_clear(nic->rnic, 0);
+    if (vipl_rnic_has_event(nic->rnic)) {
+        vipl_up_wake(nic->core); /* the interrupt that was forgotten may have been this one's */
+    }
+}
+
+/* What fired before is forgotten first: it fires again if there is still something to take. False: another thread takes completions. */
+static bool arm_alone(struct rnic_nic *nic)
+{
+    bool armed = vipl_mutex_trylock(&nic->rx);
+    if (armed) {
+        vipl_rnic_interrupt_clear(nic->rnic, nic->vector);
+        vipl_rnic_arm_cq(nic->cq);
+        vipl_mutex_unlock(&nic->rx);
+    }
+    return armed;
+}
+
+/* Each NIC handle of the vector has armed its queue: the others look again, and arm theirs. */
+static bool arm_shared(struct rnic_nic *nic)
+{
+    if (!vipl_mutex_trylock(&vipl_rnic_registry.lock)) {
+        return false;
+    }
+    clear_shared(nic);
+    bool armed = vipl_mutex_trylock(&nic->rx);
+    if (armed) {
+        vipl_rnic_arm_cq(nic->cq);
+        vipl_mutex_unlock(&nic->rx);
+    }
+    vipl_mutex_unlock(&vipl_rnic_registry.lock);
+    return armed;
+}
+
+static bool arm(struct rnic_nic *nic)
+{
+    return vipl_load_relaxed(&nic->shares_vector) != 0 ? arm_shared(nic) : arm_alone(nic);
 }
 
 static int shorter(int a, int b)
@@ -174,17 +209,6 @@ static int ms_to_timers(struct rnic_device *device)
     return next == UINT64_MAX ? -1 : vipl_ms_left(next);
 }
 
-/* False: another thread takes completions. */
-static bool arm(struct rnic_nic *nic)
-{
-    bool armed = vipl_mutex_trylock(&nic->rx);
-    if (armed) {
-        vipl_rnic_arm_cq(nic->cq);
-        vipl_mutex_unlock(&nic->rx);
-    }
-    return armed;
-}
-
 void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
 {
     struct rnic_nic *nic = rnic_nic_of(be);
@@ -195,14 +219,17 @@ void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
         hint->fd = hint->ms = -1;
         return;
     }
-    if (interrupts) {
-        clear_interrupts(nic);
-    }
     bool armed = interrupts && arm(nic);
+    if (interrupts) {
+        clear_events(nic);
+    }
     hint->fd = nic->waits.fd;
     vipl_rnic_wait_hint(nic->rnic, &fd, &hint->ms);
     hint->ms = vipl_rnic_access(nic->rnic)->tells_end ? hint->ms : shorter(hint->ms, SILENT_MS);
     hint->ms = shorter(hint->ms, ms_to_timers(nic->device));
+    if (vipl_load_relaxed(&nic->has_wanting) != 0) {
+        hint->ms = shorter(hint->ms, ROOM_MS);
+    }
     if (!armed) {
         hint->ms = shorter(hint->ms, interrupts ? SOON_MS : POLL_MS);
     }
