@@ -130,7 +130,7 @@ void vipl_rnic_poll(struct vipl_be_nic *be)
  */
 
 /* Interrupts of a vector that several NIC handles share are for all of them: the thread that forgets that one fired tells the others. The
- * registry's lock is held. */
+ * registry's lock and rx are held. */
 static void clear_shared(struct rnic_nic *nic)
 {
     int fd = vipl_rnic_interrupt_fd(nic->rnic, nic->vector);
@@ -176,9 +176,9 @@ static bool arm_shared(struct rnic_nic *nic)
     if (!vipl_mutex_trylock(&vipl_rnic_registry.lock)) {
         return false;
     }
-    clear_shared(nic);
     bool armed = vipl_mutex_trylock(&nic->rx);
     if (armed) {
+        clear_shared(nic);
         vipl_rnic_arm_cq(nic->cq);
         vipl_mutex_unlock(&nic->rx);
     }
