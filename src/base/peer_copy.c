@@ -65,7 +65,8 @@ static VIPL_APART int copy_long(const struct vipl_peer *peer, bool write, const 
         size_t step = bytes_ahead(&there_left, bytes_ahead(&here_left, bytes));
         unsigned n = take(&here_left, step, here + 1);
         unsigned m = take(&there_left, step, there + 1);
-        error = vipl_peer_copy(peer, write, here, n + 1, there, m + 1, step);
+        error = write ? vipl_peer_write(peer, here, n + 1, there, m + 1, step)
+                      : vipl_peer_read(peer, here, n + 1, there, m + 1, step);
         bytes -= step;
     } while (error == 0 && bytes > 0);
     return error;
@@ -79,5 +80,6 @@ int vipl_peer_copy_lists(const struct vipl_peer *peer, bool write, const struct 
     }
     struct vipl_iov here[2] = {[1] = {local->base, bytes}};
     struct vipl_iov there[2] = {[1] = {remote->base, bytes}};
-    return vipl_peer_copy(peer, write, here, 2, there, 2, bytes);
+    return write ? vipl_peer_write(peer, here, 2, there, 2, bytes)
+                 : vipl_peer_read(peer, here, 2, there, 2, bytes);
 }

@@ -5,7 +5,7 @@
 
 #include "os/os.h"
 
-/* `bytes` bytes, which both lists have. The result is vipl_peer_copy()'s; after a failure some bytes may have been copied. */
+/* `bytes` bytes, which both lists have. The result is that of vipl_peer_read(); after a failure some bytes may have been copied. */
 int vipl_peer_copy_lists(const struct vipl_peer *peer, bool write, const struct vipl_iov *local,
                          unsigned locals, const struct vipl_iov *remote, unsigned remotes, size_t bytes);
 

@@ -330,13 +330,15 @@ struct vipl_peer {
 };
 enum { VIPL_PEER_PIECES = 16 }; /* of one call, each way; the first is the mark's */
 /*
- * Copies `bytes` between pieces of this process and pieces of the peer, in one system call. The first piece of each list is left free by
+ * Copy `bytes` between pieces of this process and pieces of the peer, in one system call. The first piece of each list is left free by
  * the caller, for the mark; `locals` and `remotes` count it. 0: all of them. ESRCH: the process has gone, runs another program by now, or its
  * number is another process's; no byte of that one was read or written. EFAULT: memory is not there, or may not be accessed in this way;
  * some bytes may have been copied. Other errno values: the system does not allow it.
  */
-int vipl_peer_copy(const struct vipl_peer *peer, bool write, struct vipl_iov *local, unsigned locals,
+int vipl_peer_read(const struct vipl_peer *peer, struct vipl_iov *local, unsigned locals,
                    struct vipl_iov *remote, unsigned remotes, size_t bytes);
+int vipl_peer_write(const struct vipl_peer *peer, struct vipl_iov *local, unsigned locals,
+                    struct vipl_iov *remote, unsigned remotes, size_t bytes);
 
 /* --- local rendezvous: stream sockets in a name space of this host, any bytes as a name ----------- */
 

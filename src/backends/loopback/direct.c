@@ -146,7 +146,8 @@ static inline bool access_short(struct lo_link *link, unsigned char *there, cons
         struct vipl_iov local[2] = {[1] = {rdma->local, rdma->bytes}};
         struct vipl_iov remote[3];
         unsigned n = remote_pieces(remote + 1, rdma->remote_address, rdma->bytes, rdma->write);
-        return is_done(link, vipl_peer_copy(&link->peer, rdma->write, local, 2, remote, n + 1, rdma->bytes));
+        return is_done(link, rdma->write ? vipl_peer_write(&link->peer, local, 2, remote, n + 1, rdma->bytes)
+                                         : vipl_peer_read(&link->peer, local, 2, remote, n + 1, rdma->bytes));
     }
     if (rdma->write) {
         vipl_iov_put(there, rdma->local, rdma->bytes);

@@ -60,23 +60,35 @@ int vipl_peer_mark_make(struct vipl_peer_mark *mark)
  * pieces in order: the mark is the first of them. Where it is not mapped, nothing else is touched. It is read, and compared; or written,
  * as it is. --- */
 
-int vipl_peer_copy(const struct vipl_peer *peer, bool write, struct vipl_iov *local, unsigned locals,
+/* What became of a call. It has failed at the mark already, or stopped at a page that is not there. */
+static inline int outcome(ssize_t moved, size_t bytes)
+{
+    if (moved < 0) {
+        return errno == EFAULT ? ESRCH : errno;
+    }
+    return (size_t)moved == bytes ? 0 : EFAULT;
+}
+
+int vipl_peer_read(const struct vipl_peer *peer, struct vipl_iov *local, unsigned locals,
                    struct vipl_iov *remote, unsigned remotes, size_t bytes)
 {
-    uint32_t mark = peer->mark.value;
-    local[0] = (struct vipl_iov){&mark, sizeof(mark)};
-    remote[0] = (struct vipl_iov){(void *)(uintptr_t)peer->mark.address, sizeof(mark)};
-    const struct iovec *here = (const struct iovec *)local;
-    const struct iovec *there = (const struct iovec *)remote;
-    ssize_t moved = write ? process_vm_writev(peer->pid, here, locals, there, remotes, 0)
-                          : process_vm_readv(peer->pid, here, locals, there, remotes, 0);
-    if (moved < 0) {
-        return errno == EFAULT ? ESRCH : errno; /* at the mark already */
-    }
-    if (mark != peer->mark.value) {
-        return ESRCH;
-    }
-    return (size_t)moved == bytes + sizeof(mark) ? 0 : EFAULT; /* stopped at a page that is not there */
+    uint32_t seen = ~peer->mark.value;
+    local[0] = (struct vipl_iov){&seen, sizeof(seen)};
+    remote[0] = (struct vipl_iov){(void *)(uintptr_t)peer->mark.address, sizeof(seen)};
+    ssize_t moved = process_vm_readv(peer->pid, (const struct iovec *)local, locals,
+                                     (const struct iovec *)remote, remotes, 0);
+    int error = outcome(moved, bytes + sizeof(seen));
+    return moved > 0 && seen != peer->mark.value ? ESRCH : error;
+}
+
+int vipl_peer_write(const struct vipl_peer *peer, struct vipl_iov *local, unsigned locals,
+                    struct vipl_iov *remote, unsigned remotes, size_t bytes)
+{
+    local[0] = (struct vipl_iov){(void *)(uintptr_t)&peer->mark.value, sizeof(peer->mark.value)};
+    remote[0] = (struct vipl_iov){(void *)(uintptr_t)peer->mark.address, sizeof(peer->mark.value)};
+    ssize_t moved = process_vm_writev(peer->pid, (const struct iovec *)local, locals,
+                                      (const struct iovec *)remote, remotes, 0);
+    return outcome(moved, bytes + sizeof(peer->mark.value));
 }
 
 /* --- entropy --- */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // A process that writes directly to another one's memory, and is held between its look at what it may write and the write
-// itself, for as long as a case likes. Programs with it are linked so that the library's vipl_peer_copy() is ours
+// itself, for as long as a case likes. Programs with it are linked so that the library's vipl_peer_write() is ours
 // (-Wl,--wrap).
 #ifndef VIPL_STRESS_STUCK_HPP
 #define VIPL_STRESS_STUCK_HPP
@@ -10,10 +10,10 @@
 
 extern "C" {
 #include "os/os.h"
-int __real_vipl_peer_copy(const vipl_peer *peer, bool write, vipl_iov *local, unsigned locals,
-                          vipl_iov *remote, unsigned remotes, size_t bytes);
-int __wrap_vipl_peer_copy(const vipl_peer *peer, bool write, vipl_iov *local, unsigned locals,
-                          vipl_iov *remote, unsigned remotes, size_t bytes);
+int __real_vipl_peer_write(const vipl_peer *peer, vipl_iov *local, unsigned locals, vipl_iov *remote,
+                           unsigned remotes, size_t bytes);
+int __wrap_vipl_peer_write(const vipl_peer *peer, vipl_iov *local, unsigned locals, vipl_iov *remote,
+                           unsigned remotes, size_t bytes);
 }
 
 namespace stress {
@@ -115,12 +115,9 @@ inline VIP_VI_ATTRIBUTES written_attributes()
 
 } // namespace stress
 
-int __wrap_vipl_peer_copy(const vipl_peer *peer, bool write, vipl_iov *local, unsigned locals,
-                          vipl_iov *remote, unsigned remotes, size_t bytes)
+int __wrap_vipl_peer_write(const vipl_peer *peer, vipl_iov *local, unsigned locals, vipl_iov *remote,
+                           unsigned remotes, size_t bytes)
 {
-    if (!write) {
-        return __real_vipl_peer_copy(peer, write, local, locals, remote, remotes, bytes);
-    }
     stress::Board &ring = stress::shared<stress::Board>();
     ring.process = peer->pid;
     if (ring.hold.exchange(false)) {
@@ -130,7 +127,7 @@ int __wrap_vipl_peer_copy(const vipl_peer *peer, bool write, vipl_iov *local, un
         }
     }
     ring.writes++;
-    ring.error = __real_vipl_peer_copy(peer, write, local, locals, remote, remotes, bytes);
+    ring.error = __real_vipl_peer_write(peer, local, locals, remote, remotes, bytes);
     return ring.error;
 }
 
