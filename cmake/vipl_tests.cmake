@@ -170,9 +170,14 @@ endfunction()
 
 # vipl_tcp_test(<kind.name> [<var=value>...] [PARTS <word>...] COMMAND <command>...): a test of the tcp device. Each has ports of its own, so
 # that tests which run at the same time do not disturb each other.
-set_property(GLOBAL PROPERTY VIPL_TCP_PORT 20000)
+set_property(GLOBAL PROPERTY VIPL_TCP_PORT 10240)
 function(vipl_tcp_test name)
     get_property(first GLOBAL PROPERTY VIPL_TCP_PORT)
+    if(first EQUAL 18432) # programs have 18514 to 18769 where nothing is set
+        set(first 18944)
+    elseif(first GREATER 32512)
+        message(FATAL_ERROR "${name}: the system gives ports from 32768 on to callers")
+    endif()
     math(EXPR last "${first} + 255")
     math(EXPR next "${first} + 256")
     set_property(GLOBAL PROPERTY VIPL_TCP_PORT ${next})
