@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kBytes = 65536;
 
 /** A child whose first thread ends, so that the other one does this when it has; the child's end status. */
-int without_first_thread(void *(*body)(void *))
+[[maybe_unused]] int without_first_thread(void *(*body)(void *))
 {
     const pid_t child = fork();
     if (child == 0) {
@@ -35,7 +35,7 @@ int without_first_thread(void *(*body)(void *))
 }
 
 /** Until the system has no list of the first thread's any more. */
-void await_end_of_first()
+[[maybe_unused]] void await_end_of_first()
 {
     char byte;
     ssize_t length = 1;
