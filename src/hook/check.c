@@ -28,7 +28,7 @@ void vipl_checks_init(struct vipl_checks *checks)
 void vipl_check_unlocked(const char *op)
 {
     for (uint32_t rank = VIPL_RANK_BACKEND; rank <= VIPL_RANK_LOG; rank++) {
-        check(!vipl_rank_held(rank), op, "core calls it with no lock held");
+        check(vipl_rank_not_held(rank), op, "core calls it with no lock held");
     }
 }
 
@@ -163,7 +163,7 @@ void vipl_check_send(struct vipl_vi *vi, const struct vipl_send *send)
     static const char op[] = "post_send";
     check(vipl_rank_held(VIPL_RANK_SEND) && vipl_biased_is_held(&vi->send.lock), op,
           "the VI's send lock is held");
-    check(!vipl_rank_held(VIPL_RANK_RECV), op, "no receive lock is held");
+    check(vipl_rank_not_held(VIPL_RANK_RECV), op, "no receive lock is held");
     check(vi->state == VIP_STATE_CONNECTED, op, "the VI is connected");
     check(send->sequence == vi->send.executed && send->sequence != vi->send.posted, op,
           "sends come in posting order, numbered one after the other");
@@ -182,7 +182,7 @@ void vipl_check_short(struct vipl_vi *vi, size_t bytes)
     static const char op[] = "send_short, rdma_short";
     check(vipl_rank_held(VIPL_RANK_SEND) && vipl_biased_is_held(&vi->send.lock), op,
           "the VI's send lock is held");
-    check(!vipl_rank_held(VIPL_RANK_RECV), op, "no receive lock is held");
+    check(vipl_rank_not_held(VIPL_RANK_RECV), op, "no receive lock is held");
     check(vi->state == VIP_STATE_CONNECTED, op, "the VI is connected");
     check(vi->send.completed == vi->send.posted, op, "all earlier sends are done");
     check(bytes > 0 && bytes <= vi->attributes.MaxTransferSize, op, "core has checked the descriptor");

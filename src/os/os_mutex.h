@@ -34,8 +34,12 @@ void vipl_mutex_lock_slow(struct vipl_mutex *m);
 void vipl_mutex_unlock_slow(struct vipl_mutex *m);
 void vipl_rank_push(uint32_t rank, bool ordered); /* debug builds: aborts on a wrong order */
 void vipl_rank_pop(uint32_t rank);
-bool vipl_rank_held(uint32_t rank);
 void vipl_rank_forget(void); /* this thread holds none: it has become a forked child */
+
+/* Both are true of a rank that the thread may have held before vipl_rank_forget(): a signal handler has forked, and the
+ * call that the handler interrupted goes on in the child. */
+bool vipl_rank_held(uint32_t rank);
+bool vipl_rank_not_held(uint32_t rank);
 
 static inline void vipl_mutex_init(struct vipl_mutex *m, uint32_t rank)
 {

@@ -7,6 +7,7 @@
 #include "os/os_mutex.h"
 
 static _Thread_local uint32_t ranks_held;
+static _Thread_local bool forgotten; /* calls that go on in this thread hold locks which are not in ranks_held */
 
 void vipl_rank_push(uint32_t rank, bool ordered)
 {
@@ -27,10 +28,16 @@ void vipl_rank_pop(uint32_t rank)
 
 bool vipl_rank_held(uint32_t rank)
 {
-    return (ranks_held >> rank & 1) != 0;
+    return forgotten || (ranks_held >> rank & 1) != 0;
+}
+
+bool vipl_rank_not_held(uint32_t rank)
+{
+    return (ranks_held >> rank & 1) == 0;
 }
 
 void vipl_rank_forget(void)
 {
+    forgotten = forgotten || ranks_held != 0;
     ranks_held = 0;
 }

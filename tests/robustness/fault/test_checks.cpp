@@ -33,6 +33,7 @@ struct Answers {
     VIP_RETURN cancelled = VIP_TIMEOUT;
     VIP_RETURN accepted = VIP_SUCCESS;
     std::function<void()> in_connect;
+    std::function<VIP_RETURN()> in_listen;
 } answers;
 
 VIP_RETURN open(vipl_nic *, const char *, vipl_be_nic **out)
@@ -57,6 +58,7 @@ vipl_backend made_up_device()
         }
         return VIP_SUCCESS;
     };
+    ops.listen = [](vipl_be_nic *, const vipl_address *) { return answers.in_listen(); };
     ops.connect_cancel = [](vipl_be_nic *, vipl_vi *, bool) { return answers.cancelled; };
     ops.conn_accept = [](vipl_be_nic *, vipl_conn *, vipl_vi *) { return answers.accepted; };
     ops.revoke = [](vipl_be_nic *, vipl_vi *) {};
@@ -178,6 +180,28 @@ TEST_CASE("who keeps the contract lives", "[contract]")
               h.ops->poll(h.be);
               h.ops->vi_destroy(h.be, h.vi.get());
               h.ops->close(h.be);
+          }).empty());
+}
+
+TEST_CASE("the child of a signal handler that forks in a call goes on with that call, and lives", "[contract][fork]")
+{
+    CHECK(breach([](Hooked &h) {
+              vipl_mutex listening{};
+              vipl_mutex_init(&listening, VIPL_RANK_LISTEN);
+              answers.in_listen = [] {
+                  const pid_t child = fork(); // by the handler, while the call waits for the card
+                  if (child != 0) {
+                      int status = 0;
+                      waitpid(child, &status, 0);
+                      _exit(status == 0 ? 0 : 1);
+                  }
+                  return VIP_ERROR_RESOURCE;
+              };
+              REQUIRE(vipl_fork_watch([] {}, true) == 0);
+              vipl_mutex_lock(&listening);
+              const vipl_address where{};
+              h.ops->listen(h.be, &where);
+              vipl_mutex_unlock(&listening);
           }).empty());
 }
 
