@@ -7,7 +7,8 @@
 #include "os/os_mutex.h"
 
 static _Thread_local uint32_t ranks_held;
-static _Thread_local bool forgotten; /* calls that go on in this thread hold locks which are not in ranks_held */
+static _Thread_local bool
+    forgotten; /* calls that go on in this thread hold locks which are not in ranks_held */
 
 void vipl_rank_push(uint32_t rank, bool ordered)
 {

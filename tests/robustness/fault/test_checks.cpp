@@ -183,7 +183,8 @@ TEST_CASE("who keeps the contract lives", "[contract]")
           }).empty());
 }
 
-TEST_CASE("the child of a signal handler that forks in a call goes on with that call, and lives", "[contract][fork]")
+TEST_CASE("the child of a signal handler that forks in a call goes on with that call, and lives",
+          "[contract][fork]")
 {
     CHECK(breach([](Hooked &h) {
               vipl_mutex listening{};
