@@ -26,7 +26,7 @@
 #include "tool_text.h"
 #include "tool_vipl.h"
 
-enum { BYTES = 8, DEPTH = 256, TIMEOUT_MS = 60000, END_MS = 10000, MOST_CLIENTS = 1000 };
+enum { BYTES = 8, DEPTH = 256, TIMEOUT_MS = 60000, END_MS = 10000, MAX_CLIENTS = 1000 };
 
 /* A descriptor and its bytes. */
 struct slot {
@@ -528,7 +528,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    if (plan.vis == 0 || plan.clients == 0 || plan.clients > MOST_CLIENTS || plan.shared == 0 ||
+    if (plan.vis == 0 || plan.clients == 0 || plan.clients > MAX_CLIENTS || plan.shared == 0 ||
         optind != argc) {
         return 2;
     }

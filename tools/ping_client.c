@@ -16,8 +16,8 @@ struct ping_result {
     uint64_t intact;
     uint64_t lost;
     uint64_t corrupt;
-    uint64_t least_ns;
-    uint64_t most_ns;
+    uint64_t min_ns;
+    uint64_t max_ns;
     uint64_t total_ns;
 };
 
@@ -133,8 +133,8 @@ static void count_intact(struct ping_result *result, uint64_t took)
 {
     result->intact++;
     result->total_ns += took;
-    result->least_ns = result->intact == 1 || took < result->least_ns ? took : result->least_ns;
-    result->most_ns = took > result->most_ns ? took : result->most_ns;
+    result->min_ns = result->intact == 1 || took < result->min_ns ? took : result->min_ns;
+    result->max_ns = took > result->max_ns ? took : result->max_ns;
 }
 
 /* One numbered message. Returns false when there is no point in going on. */
@@ -224,11 +224,11 @@ static void report_json(const struct ping_options *options, const struct ping_en
            (unsigned long long)result->sent, (unsigned long long)result->intact,
            (unsigned long long)result->lost, (unsigned long long)result->corrupt);
     printf(", \"round_trip_min_us\": ");
-    tool_json_number(stdout, (double)result->least_ns / 1e3, 3);
+    tool_json_number(stdout, (double)result->min_ns / 1e3, 3);
     printf(", \"round_trip_mean_us\": ");
     tool_json_number(stdout, mean_us(result), 3);
     printf(", \"round_trip_max_us\": ");
-    tool_json_number(stdout, (double)result->most_ns / 1e3, 3);
+    tool_json_number(stdout, (double)result->max_ns / 1e3, 3);
     puts("}");
 }
 
@@ -241,9 +241,9 @@ static void report(const struct ping_result *result)
     printf("%llu sent, %llu intact, %llu lost, %llu corrupt; round trip min/mean/max %s/%s/%s us\n",
            (unsigned long long)result->sent, (unsigned long long)result->intact,
            (unsigned long long)result->lost, (unsigned long long)result->corrupt,
-           tool_number_text((double)result->least_ns / 1e3, 1, least, sizeof(least)),
+           tool_number_text((double)result->min_ns / 1e3, 1, least, sizeof(least)),
            tool_number_text(mean_us(result), 1, mean, sizeof(mean)),
-           tool_number_text((double)result->most_ns / 1e3, 1, most, sizeof(most)));
+           tool_number_text((double)result->max_ns / 1e3, 1, most, sizeof(most)));
 }
 
 static int ping_and_report(const struct ping_options *options, struct ping_end *end)

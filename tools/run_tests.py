@@ -18,7 +18,7 @@ import xml.etree.ElementTree as xml
 
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 RUNS_AGAIN = 2
-MOST_AGAIN = 8       # where more have failed, something is broken: nothing is run again
+MAX_AGAIN = 8       # where more have failed, something is broken: nothing is run again
 LINES_SHOWN = 40     # of each failure, at the end; its file has all
 WHOLE = ["--test-output-size-failed", str(64 << 20)]  # ctest cuts a failure's output otherwise
 
@@ -157,7 +157,7 @@ class Run:
         flaky = []
         for test in failed:
             if test not in red:
-                may_be = self.again and not red and len(failed) <= MOST_AGAIN
+                may_be = self.again and not red and len(failed) <= MAX_AGAIN
                 (flaky if may_be and self.passes_again(test, log) else red).append(test)
         return flaky, red
 

@@ -11,14 +11,14 @@
 
 #include "tool_text.h"
 
-enum { MOST = 4, LINE = 256 };
+enum { MAX = 4, LINE = 256 };
 
 static struct {
     pthread_mutex_t lock;
     bool begun; /* as opening: written while there is one thread */
     bool opening;
     unsigned count; /* guarded by lock, as the lines are */
-    char lines[MOST][LINE];
+    char lines[MAX][LINE];
 } reasons = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* What is wrong with the settings, or comes up while the device is opened, is for the user at once. Later errors are about connections, of
@@ -31,7 +31,7 @@ static void hear(VIP_PVOID context, VIPX_LOG_LEVEL level, const char *text)
         return;
     }
     pthread_mutex_lock(&reasons.lock);
-    if (reasons.count < MOST && level == VIPX_LOG_REASON) {
+    if (reasons.count < MAX && level == VIPX_LOG_REASON) {
         snprintf(reasons.lines[reasons.count++], LINE, "%s", text);
     }
     pthread_mutex_unlock(&reasons.lock);

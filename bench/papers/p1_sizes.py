@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 TITLE = "  %-44s %12s %12s %9s %9s"
-INLINE_MOST = 16384  # VIPL_LOOPBACK_INLINE
+INLINE_MAX = 16384  # VIPL_LOOPBACK_INLINE
 
 
 def perf(build, options, environment=None):
@@ -80,7 +80,7 @@ def copy_and_pull(arguments):
     sizes = (256, 512, 1024, 2048, 4096, 8192, 16384)
     for _ in range(arguments.rounds):
         for size in sizes:
-            medians.measure(("copy", size), "lat", "loopback", size, {"VIPL_LOOPBACK_INLINE": str(INLINE_MOST)})
+            medians.measure(("copy", size), "lat", "loopback", size, {"VIPL_LOOPBACK_INLINE": str(INLINE_MAX)})
             medians.measure(("pull", size), "lat", "loopback", size, {"VIPL_LOOPBACK_INLINE": "0"})
     head("P1.8, P1.9: copying beside pulling, one-way latency", "us")
     crossover = None

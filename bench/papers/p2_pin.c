@@ -17,7 +17,7 @@
 #include "sim.h"
 #include "table.h"
 
-enum { PAGE = 4096, SKIPPED = 77, MOST_SAMPLES = 101 };
+enum { PAGE = 4096, SKIPPED = 77, MAX_SAMPLES = 101 };
 #define MIB (UINT64_C(1) << 20)
 
 struct options {
@@ -45,7 +45,7 @@ static int pages(struct rnic_pci *pci, const void *address, size_t bytes, uint64
     return *count > most ? ENOSPC : vipl_physical_pages((const void *)begin, *count, out);
 }
 
-static bool frames_are_shown(void)
+static bool frames_are_mappable(void)
 {
     static char byte;
     uint64_t frame;
@@ -69,12 +69,12 @@ static uint8_t *memory_of(uint64_t bytes)
 /* Fewer samples where one takes long. */
 static unsigned samples_for(uint64_t bytes)
 {
-    return bytes >= 256 * MIB ? 5 : bytes >= 16 * MIB ? 21 : MOST_SAMPLES;
+    return bytes >= 256 * MIB ? 5 : bytes >= 16 * MIB ? 21 : MAX_SAMPLES;
 }
 
 static double pbl_time(struct vipl_rnic *rnic, const uint8_t *memory, uint64_t bytes, size_t *entries)
 {
-    double samples[MOST_SAMPLES];
+    double samples[MAX_SAMPLES];
     unsigned count = samples_for(bytes);
     for (unsigned i = 0; i < count; i++) {
         struct vipl_rnic_pbl pbl;
@@ -90,7 +90,7 @@ static double pbl_time(struct vipl_rnic *rnic, const uint8_t *memory, uint64_t b
 
 static double lock_time(const uint8_t *memory, uint64_t bytes)
 {
-    double samples[MOST_SAMPLES];
+    double samples[MAX_SAMPLES];
     unsigned count = samples_for(bytes);
     for (unsigned i = 0; i < count; i++) {
         double begun = now_us();
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
         puts("usage: vipl-bench-p2-pin [--most MIB] [--json]");
         return 2;
     }
-    if (!frames_are_shown()) {
+    if (!frames_are_mappable()) {
         fprintf(stderr, "p2_pin: /proc/self/pagemap shows no addresses: that needs root\n");
         return SKIPPED;
     }

@@ -11,7 +11,7 @@
 #include "devices/rnic/impair.h"
 #include "rnic/registers.h"
 
-enum { MOST_MAPS = 64, SIM_QPS = 64, FIRST_FRAMES = 1024 };
+enum { MAX_MAPS = 64, SIM_QPS = 64, FIRST_FRAMES = 1024 };
 
 struct range {
     uint64_t iova;
@@ -27,7 +27,7 @@ struct sim_card {
     uint8_t *bar2;
     uint8_t mac[6];
     struct rnic_impair wire; /* to this card */
-    struct range maps[MOST_MAPS];
+    struct range maps[MAX_MAPS];
     unsigned map_count;
 };
 
@@ -39,7 +39,7 @@ struct frame {
 };
 
 struct sim {
-    struct sim_card cards[SIM_MOST_CARDS];
+    struct sim_card cards[SIM_MAX_CARDS];
     unsigned card_count;
     uint64_t now;
     struct frame *heap;
@@ -238,7 +238,7 @@ static int pci_reset(struct rnic_pci *pci)
 static int pci_map(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
 {
     struct sim_card *card = of(pci);
-    if (card->map_count == MOST_MAPS) {
+    if (card->map_count == MAX_MAPS) {
         return ENOSPC;
     }
     *iova = (uint64_t)(uintptr_t)address;

@@ -13,7 +13,7 @@
 #include "backends/rnic/verbs.h"
 #include "devices/rnic/card.h"
 
-enum { SIM_MOST_CARDS = 4 };
+enum { SIM_MAX_CARDS = 4 };
 
 struct sim;
 

@@ -16,7 +16,7 @@ uint64_t rnic_region_bytes(unsigned region)
 bool rnic_access_is_valid(const struct vfu_access *access)
 {
     uint64_t bytes = rnic_region_bytes(access->region);
-    return access->bytes <= RNIC_MOST_ACCESS && access->bytes <= bytes &&
+    return access->bytes <= RNIC_MAX_ACCESS && access->bytes <= bytes &&
            access->offset <= bytes - access->bytes;
 }
 

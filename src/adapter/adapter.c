@@ -9,7 +9,7 @@
 #include "adapter/exchange.h"
 #include "adapter/mac.h"
 
-enum { READY_A_TURN = 32, FRAMES_A_TURN = 64, RNIC_LEAST_MTU = 576 };
+enum { READY_BATCH = 32, FRAME_BATCH = 64, RNIC_MIN_MTU = 576 };
 static const uint64_t LINGER_NS = UINT64_C(2000000000);
 static const uint64_t AGAIN_NS = 100000000; /* until what the system has refused is tried again */
 
@@ -61,7 +61,7 @@ static void transmit(void *context, const uint8_t *frame, uint32_t bytes)
     }
 }
 
-static void crossing(void *context, const struct rnic_crossing *c)
+static void transaction(void *context, const struct rnic_transaction *c)
 {
     struct rnic_adapter *a = context;
     rnic_log_write(a->log, c);
@@ -78,7 +78,7 @@ static const struct rnic_card_host logging_host = {.dma_read = read_memory,
                                                    .dma_publish = publish,
                                                    .interrupt = interrupt,
                                                    .transmit = transmit,
-                                                   .crossing = crossing,
+                                                   .transaction = transaction,
                                                    .is_gone = is_gone};
 
 /* --- its life --- */
@@ -86,7 +86,7 @@ static const struct rnic_card_host logging_host = {.dma_read = read_memory,
 static void wire_ready(struct rnic_source *source)
 {
     struct rnic_adapter *a = VIPL_CONTAINER(source, struct rnic_adapter, wire_source);
-    for (unsigned i = 0; i < FRAMES_A_TURN; i++) {
+    for (unsigned i = 0; i < FRAME_BATCH; i++) {
         uint32_t bytes = rnic_adapter_wire_receive(a->wire, a->frame, sizeof(a->frame));
         if (bytes == 0) {
             break;
@@ -113,7 +113,7 @@ static int open_wire(struct rnic_adapter *a, const struct rnic_adapter_config *c
         rnic_mac_choose(config->socket != NULL ? config->socket : config->folder, a->config.mac);
     }
     if (address.mtu != 0 && (!config->has_mtu || address.mtu < a->config.mtu)) {
-        a->config.mtu = address.mtu < RNIC_LEAST_MTU  ? RNIC_LEAST_MTU
+        a->config.mtu = address.mtu < RNIC_MIN_MTU    ? RNIC_MIN_MTU
                         : address.mtu < a->config.mtu ? address.mtu
                                                       : a->config.mtu;
     }
@@ -159,7 +159,7 @@ static int make_functions(struct rnic_adapter *a, bool fixed)
 /* Where programs connect, and where those ask who want to know about it. */
 static int open_pool(struct rnic_adapter *a, const char *socket)
 {
-    char path[RNIC_MOST_PATH];
+    char path[RNIC_MAX_PATH];
     int error = rnic_listener_open(&a->pool, socket);
     error = error == 0 ? rnic_stats_path(socket, path) : error;
     return error == 0 ? rnic_listener_open(&a->stats, path) : error;
@@ -172,7 +172,7 @@ static int open_sockets(struct rnic_adapter *a, const struct rnic_adapter_config
     snprintf(what, size, "%s", config->socket == NULL ? "" : config->socket);
     int error = config->socket == NULL ? 0 : open_pool(a, config->socket);
     for (unsigned i = 0; error == 0 && a->fixed != NULL && i < a->config.functions; i++) {
-        char path[RNIC_MOST_PATH];
+        char path[RNIC_MAX_PATH];
         int length = snprintf(path, sizeof(path), "%s/fn-%u.sock", config->folder, i);
         snprintf(what, size, "%s/fn-%u.sock", config->folder, i);
         error = length < (int)sizeof(path) ? rnic_listener_open(&a->fixed[i], path) : ENAMETOOLONG;
@@ -278,8 +278,8 @@ void rnic_adapter_end(struct rnic_adapter *adapter)
 
 static bool serve_sources(struct rnic_adapter *a)
 {
-    struct vipl_ready ready[READY_A_TURN];
-    unsigned count = vipl_pollset_ready(&a->set, ready, READY_A_TURN);
+    struct vipl_ready ready[READY_BATCH];
+    unsigned count = vipl_pollset_ready(&a->set, ready, READY_BATCH);
     for (unsigned i = 0; i < count; i++) {
         struct rnic_source *source = ready[i].tag;
         source->ready(source);

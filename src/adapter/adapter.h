@@ -15,7 +15,7 @@
 #include "devices/rnic/card.h"
 #include "os/os.h"
 
-enum { RNIC_MOST_FRAME = 9000 + 14 + 64 }; /* bytes, padding and more included: then it is not valid */
+enum { RNIC_MAX_FRAME = 9000 + 14 + 64 }; /* bytes, padding and more included: then it is not valid */
 
 struct rnic_adapter_config {
     struct rnic_card_config card;
@@ -54,9 +54,9 @@ struct rnic_adapter {
     uint64_t deaf_at;   /* since when it is_deaf */
     uint64_t now;       /* of the last turn */
     struct rnic_clock clock;
-    uint64_t used_at;               /* when the last program has gone */
-    uint8_t data[RNIC_MOST_ACCESS]; /* of the reply that is being sent */
-    uint8_t frame[RNIC_MOST_FRAME]; /* that has come by the wire */
+    uint64_t used_at;              /* when the last program has gone */
+    uint8_t data[RNIC_MAX_ACCESS]; /* of the reply that is being sent */
+    uint8_t frame[RNIC_MAX_FRAME]; /* that has come by the wire */
 };
 
 /* 0, or an errno value: EALREADY: another adapter has one of the sockets. `error`: what could not be had. */

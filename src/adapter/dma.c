@@ -9,7 +9,7 @@
 #include "os/os.h"
 
 enum { COOKIE_BYTES = 8 };
-static const uint64_t MOST_MAPPED = UINT64_C(1) << 38; /* of a process's addresses, which functions share */
+static const uint64_t MAX_MAPPED = UINT64_C(1) << 38; /* of a process's addresses, which functions share */
 
 struct rnic_dma_file {
     struct vipl_list link; /* in rnic_dma.files */
@@ -71,7 +71,7 @@ static int map_file(struct rnic_dma *dma, struct rnic_dma_file *file, int fd, ui
 {
     void *base;
     bool writable;
-    if (bytes > MOST_MAPPED - dma->mapped_bytes) {
+    if (bytes > MAX_MAPPED - dma->mapped_bytes) {
         return ENOSPC;
     }
     int error = vipl_file_map(fd, bytes, &base, &writable);
@@ -94,7 +94,7 @@ static int reach_file(struct rnic_dma *dma, struct rnic_dma_file *file, int *fd)
     if (file->is.kind == VIPL_FILE_MAPPABLE) {
         return map_file(dma, file, *fd, file->is.bytes);
     }
-    if (dma->open_count == RNIC_DMA_MOST_OPEN) {
+    if (dma->open_count == RNIC_DMA_MAX_OPEN) {
         return ENOSPC;
     }
     file->fd = *fd;
@@ -107,7 +107,7 @@ static int reach_file(struct rnic_dma *dma, struct rnic_dma_file *file, int *fd)
 static struct rnic_dma_file *new_file(struct rnic_dma *dma, const struct vipl_file *is, int *fd)
 {
     struct rnic_dma_file *file =
-        dma->file_count < RNIC_DMA_MOST_FILES ? vipl_zalloc(sizeof(struct rnic_dma_file)) : NULL;
+        dma->file_count < RNIC_DMA_MAX_FILES ? vipl_zalloc(sizeof(struct rnic_dma_file)) : NULL;
     if (file == NULL) {
         return NULL;
     }
@@ -218,7 +218,7 @@ static int check_map(const struct rnic_dma *dma, const struct vfu_dma_map *map)
     if (next != NULL && next->first <= map->address + (map->bytes - 1)) {
         return EEXIST;
     }
-    return dma->maps.count == RNIC_DMA_MOST_MAPS ? ENOSPC : 0;
+    return dma->maps.count == RNIC_DMA_MAX_MAPS ? ENOSPC : 0;
 }
 
 int rnic_dma_map(struct rnic_dma *dma, const struct vfu_dma_map *map, int *fd)

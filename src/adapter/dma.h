@@ -14,9 +14,9 @@
 #include "vfio_user/message.h"
 
 enum {
-    RNIC_DMA_MOST_MAPS = 65535,
-    RNIC_DMA_MOST_FILES = 1024, /* mapped at the same time: the system allows a process 65,530 mappings */
-    RNIC_DMA_MOST_OPEN = 16     /* files that are read and written, and so stay open */
+    RNIC_DMA_MAX_MAPS = 65535,
+    RNIC_DMA_MAX_FILES = 1024, /* mapped at the same time: the system allows a process 65,530 mappings */
+    RNIC_DMA_MAX_OPEN = 16     /* files that are read and written, and so stay open */
 };
 
 /* One file of the program's, however often it was passed. */

@@ -10,7 +10,7 @@
 #include "adapter/requests.h"
 #include "base/little.h"
 
-enum { REQUESTS_A_TURN = 16, VECTOR_BYTES = 16, VECTOR_CONTROL = 12 };
+enum { REQUEST_BATCH = 16, VECTOR_BYTES = 16, VECTOR_CONTROL = 12 };
 
 static void close_events(struct rnic_function *f)
 {
@@ -43,7 +43,7 @@ static void watch(struct rnic_function *f)
 static void socket_ready(struct rnic_source *source)
 {
     struct rnic_function *f = VIPL_CONTAINER(source, struct rnic_function, socket_source);
-    for (int i = 0; i < REQUESTS_A_TURN && f->channel.fd >= 0 && serve_one(f); i++) {
+    for (int i = 0; i < REQUEST_BATCH && f->channel.fd >= 0 && serve_one(f); i++) {
     }
     watch(f);
 }
@@ -104,7 +104,7 @@ static void forget_program(struct rnic_function *f)
 int rnic_function_attach(struct rnic_function *function, int fd)
 {
     int error = vfu_channel_open(&function->channel, fd);
-    function->kept = vipl_alloc(RNIC_MOST_KEPT * sizeof(*function->kept));
+    function->kept = vipl_alloc(RNIC_MAX_KEPT * sizeof(*function->kept));
     error = error == 0 && function->kept == NULL ? ENOMEM : error;
     error = error == 0 ? vipl_shm_create_sparse(&function->bar2, "rnic-doorbells", RNIC_BAR2_BYTES) : error;
     error = error == 0 ? watch_program(function) : error;
@@ -162,7 +162,7 @@ static void make_stores(struct rnic_function *f)
         struct vfu_access access = {kept.offset, kept.region, kept.bytes};
         uint8_t bytes[RNIC_KEPT_BYTES];
         vipl_put_little(bytes, kept.value, kept.bytes);
-        f->first_kept = (f->first_kept + 1) % RNIC_MOST_KEPT;
+        f->first_kept = (f->first_kept + 1) % RNIC_MAX_KEPT;
         f->kept_count--;
         rnic_access_write(f, &access, bytes);
         f->vectors_changed = f->vectors_changed || access.region == VFU_REGION_CONFIG; /* a reset, perhaps */

@@ -26,9 +26,9 @@ struct rnic_kept_write {
     unsigned bytes;
 };
 enum {
-    RNIC_KEPT_BYTES = 8,     /* of one, at most */
-    RNIC_MOST_ACCESS = 4096, /* bytes of registers that one message reads or writes */
-    RNIC_MOST_KEPT = RNIC_MOST_ACCESS / RNIC_KEPT_BYTES
+    RNIC_KEPT_BYTES = 8,    /* of one, at most */
+    RNIC_MAX_ACCESS = 4096, /* bytes of registers that one message reads or writes */
+    RNIC_MAX_KEPT = RNIC_MAX_ACCESS / RNIC_KEPT_BYTES
 };
 
 /* A DMA in messages: the card waits for one at a time. */
@@ -55,7 +55,7 @@ struct rnic_function {
     struct rnic_dma dma;
     int events[RNIC_VECTORS]; /* -1: none */
     struct rnic_exchange exchange;
-    struct rnic_kept_write *kept; /* a ring of RNIC_MOST_KEPT, as the next two say */
+    struct rnic_kept_write *kept; /* a ring of RNIC_MAX_KEPT, as the next two say */
     unsigned first_kept;
     unsigned kept_count;
     bool greeted;         /* VERSION has been answered */

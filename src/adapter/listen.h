@@ -5,7 +5,7 @@
 
 #include "adapter/function.h"
 
-enum { RNIC_MOST_PATH = 108 };
+enum { RNIC_MAX_PATH = 108 };
 
 struct rnic_listener {
     struct rnic_source source;
@@ -15,7 +15,7 @@ struct rnic_listener {
     int fd;                         /* -1: it is closed */
     int lock;
     bool is_deaf; /* there were no descriptors left to accept with */
-    char path[RNIC_MOST_PATH];
+    char path[RNIC_MAX_PATH];
 };
 
 void rnic_listener_init(struct rnic_listener *listener, struct rnic_adapter *adapter,

@@ -58,7 +58,7 @@ static void put_hex(struct rnic_log *log, const uint8_t *data, uint32_t bytes)
     }
 }
 
-static void write_line(struct rnic_log *log, const struct rnic_crossing *c)
+static void write_line(struct rnic_log *log, const struct rnic_transaction *c)
 {
     const uint64_t second = 1000000000;
     char line[192];
@@ -139,7 +139,7 @@ static void put_interface(struct rnic_log *log, uint16_t link_type, const char *
     put32(log, bytes);
 }
 
-static void put_head(struct rnic_log *log, const struct rnic_crossing *c)
+static void put_head(struct rnic_log *log, const struct rnic_transaction *c)
 {
     uint8_t head[RNIC_LOG_HEAD_BYTES] = {RNIC_LOG_VERSION, (uint8_t)c->kind, (uint8_t)(c->fn >> 8),
                                          (uint8_t)c->fn,   c->bar,           c->failed ? 1 : 0};
@@ -153,12 +153,12 @@ static void put_head(struct rnic_log *log, const struct rnic_crossing *c)
     put(log, head, sizeof(head));
 }
 
-static bool is_frame(const struct rnic_crossing *c)
+static bool is_frame(const struct rnic_transaction *c)
 {
-    return c->kind == RNIC_CROSSING_FRAME_SENT || c->kind == RNIC_CROSSING_FRAME_RECEIVED;
+    return c->kind == RNIC_TRANSACTION_FRAME_SENT || c->kind == RNIC_TRANSACTION_FRAME_RECEIVED;
 }
 
-static void write_packet(struct rnic_log *log, const struct rnic_crossing *c)
+static void write_packet(struct rnic_log *log, const struct rnic_transaction *c)
 {
     uint8_t way[4];
     uint32_t data = c->data == NULL ? 0 : c->bytes;
@@ -177,7 +177,7 @@ static void write_packet(struct rnic_log *log, const struct rnic_crossing *c)
     put(log, c->data, data);
     put_padding(log, bytes);
     if (is_frame(c)) {
-        vipl_put_little(way, c->kind == RNIC_CROSSING_FRAME_SENT ? OUTBOUND : INBOUND, sizeof(way));
+        vipl_put_little(way, c->kind == RNIC_TRANSACTION_FRAME_SENT ? OUTBOUND : INBOUND, sizeof(way));
         put_option(log, OPTION_FLAGS, way, sizeof(way));
         put_option(log, 0, NULL, 0);
     }
@@ -186,15 +186,15 @@ static void write_packet(struct rnic_log *log, const struct rnic_crossing *c)
 
 /* --- either --- */
 
-void rnic_log_write(struct rnic_log *log, const struct rnic_crossing *crossing)
+void rnic_log_write(struct rnic_log *log, const struct rnic_transaction *transaction)
 {
-    if (log->error != 0 || (unsigned)crossing->kind >= sizeof(names) / sizeof(names[0])) {
+    if (log->error != 0 || (unsigned)transaction->kind >= sizeof(names) / sizeof(names[0])) {
         return;
     }
     if (log->is_text) {
-        write_line(log, crossing);
+        write_line(log, transaction);
     } else {
-        write_packet(log, crossing);
+        write_packet(log, transaction);
     }
 }
 

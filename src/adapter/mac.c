@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "os/os.h"
 
-enum { MOST_HOST = 256, MOST_ID = 64 };
+enum { MAX_HOST = 256, MAX_ID = 64 };
 
 /* With its end, so that two texts do not run into each other. */
 static uint64_t add_text(uint64_t hash, const char *text)
@@ -40,15 +40,15 @@ void rnic_mac_of(const char *machine, uint32_t user, const char *name, uint8_t m
 }
 
 /* Its name, and the number that its system has drawn, for hosts that are called alike; either may be missing. */
-static void name_machine(char machine[MOST_HOST + MOST_ID])
+static void name_machine(char machine[MAX_HOST + MAX_ID])
 {
-    if (vipl_host_name(machine, MOST_HOST) != 0) {
+    if (vipl_host_name(machine, MAX_HOST) != 0) {
         machine[0] = '\0';
     }
     size_t length = strlen(machine);
     FILE *file = fopen("/etc/machine-id", "re");
     if (file != NULL) {
-        size_t bytes = fread(machine + length, 1, MOST_ID - 1, file);
+        size_t bytes = fread(machine + length, 1, MAX_ID - 1, file);
         machine[length + bytes] = '\0';
         (void)fclose(file);
     }
@@ -56,7 +56,7 @@ static void name_machine(char machine[MOST_HOST + MOST_ID])
 
 void rnic_mac_choose(const char *path, uint8_t mac[RNIC_MAC_BYTES])
 {
-    char machine[MOST_HOST + MOST_ID];
+    char machine[MAX_HOST + MAX_ID];
     if (path != NULL && path[0] == '/') {
         name_machine(machine);
         rnic_mac_of(machine, vipl_local_user(), path, mac);

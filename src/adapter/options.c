@@ -112,7 +112,7 @@ static bool set_folder(struct rnic_options *o, const char *value)
 }
 static bool set_functions(struct rnic_options *o, const char *value)
 {
-    return read_u32(value, 1, RNIC_CARD_MOST_FUNCTIONS, &o->adapter.card.functions);
+    return read_u32(value, 1, RNIC_CARD_MAX_FUNCTIONS, &o->adapter.card.functions);
 }
 static bool set_mac(struct rnic_options *o, const char *value)
 {

@@ -17,7 +17,7 @@
 
 /* What is about to be sent: the fixed part of a payload, and data behind it. */
 struct reply {
-    uint8_t payload[VFU_VERSION_BYTES + VFU_MOST_TEXT];
+    uint8_t payload[VFU_VERSION_BYTES + VFU_MAX_TEXT];
     size_t bytes;
     const uint8_t *data;
     size_t data_bytes;
@@ -54,7 +54,7 @@ static int serve_version(struct rnic_function *f, const struct vfu_message *m)
 {
     struct vfu_version version;
     struct vfu_capabilities theirs;
-    struct vfu_capabilities ours = {VFU_MOST_FDS, RNIC_MOST_ACCESS, RNIC_DMA_MOST_MAPS, true, false};
+    struct vfu_capabilities ours = {VFU_MAX_FDS, RNIC_MAX_ACCESS, RNIC_DMA_MAX_MAPS, true, false};
     struct reply reply = {.fd = -1};
     if (f->greeted || !vfu_version_read(m->payload, m->bytes, &version) || version.major != 0 ||
         !vfu_capabilities_read((const char *)m->payload + VFU_VERSION_BYTES, m->bytes - VFU_VERSION_BYTES,
@@ -63,7 +63,7 @@ static int serve_version(struct rnic_function *f, const struct vfu_message *m)
     }
     f->greeted = true;
     f->memory_file = ours.memory_file = theirs.memory_file;
-    f->exchange.most = theirs.max_data < VFU_MOST_DATA ? (uint32_t)theirs.max_data : VFU_MOST_DATA;
+    f->exchange.most = theirs.max_data < VFU_MAX_DATA ? (uint32_t)theirs.max_data : VFU_MAX_DATA;
     ours.write_multiple = theirs.write_multiple;
     vfu_version_write(reply.payload, &(struct vfu_version){0, 0});
     reply.bytes =
@@ -244,7 +244,7 @@ static bool may_read(const struct rnic_function *f, const struct vfu_access *acc
 {
     bool may = f->kept_count == 0 || access->region == VFU_REGION_BAR0;
     for (unsigned i = 0; may && i < f->kept_count; i++) {
-        may = only_rings(&f->kept[(f->first_kept + i) % RNIC_MOST_KEPT]);
+        may = only_rings(&f->kept[(f->first_kept + i) % RNIC_MAX_KEPT]);
     }
     return may;
 }
@@ -269,7 +269,7 @@ static void keep(struct rnic_function *f, const struct vfu_access *access, const
 {
     for (uint32_t done = 0; done < access->bytes; done += RNIC_KEPT_BYTES) {
         uint32_t bytes = access->bytes - done < RNIC_KEPT_BYTES ? access->bytes - done : RNIC_KEPT_BYTES;
-        f->kept[(f->first_kept + f->kept_count++) % RNIC_MOST_KEPT] = (struct rnic_kept_write){
+        f->kept[(f->first_kept + f->kept_count++) % RNIC_MAX_KEPT] = (struct rnic_kept_write){
             access->offset + done, vipl_get_little(data + done, bytes), access->region, bytes};
     }
 }
@@ -282,7 +282,7 @@ static int serve_write(struct rnic_function *f, const struct vfu_message *m)
         m->bytes - VFU_ACCESS_BYTES < access.bytes) {
         return answer(f, m, EINVAL);
     }
-    if ((access.bytes + RNIC_KEPT_BYTES - 1) / RNIC_KEPT_BYTES > RNIC_MOST_KEPT - f->kept_count) {
+    if ((access.bytes + RNIC_KEPT_BYTES - 1) / RNIC_KEPT_BYTES > RNIC_MAX_KEPT - f->kept_count) {
         return EBUSY;
     }
     keep(f, &access, m->payload + VFU_ACCESS_BYTES);
@@ -295,7 +295,7 @@ static bool check_multi(const struct vfu_message *m, uint64_t *count)
 {
     *count = m->bytes < VFU_MULTI_BYTES ? 0 : vipl_get_little64(m->payload);
     bool good = m->bytes >= VFU_MULTI_BYTES && *count <= (m->bytes - VFU_MULTI_BYTES) / VFU_MULTI_ONE_BYTES &&
-                *count <= RNIC_MOST_KEPT;
+                *count <= RNIC_MAX_KEPT;
     for (uint64_t i = 0; good && i < *count; i++) {
         struct vfu_access access;
         good = vfu_access_read(m->payload + VFU_MULTI_BYTES + i * VFU_MULTI_ONE_BYTES, VFU_MULTI_ONE_BYTES,
@@ -312,7 +312,7 @@ static int serve_write_multi(struct rnic_function *f, const struct vfu_message *
     if (!check_multi(m, &count)) {
         return answer(f, m, EINVAL);
     }
-    if (count > RNIC_MOST_KEPT - f->kept_count) {
+    if (count > RNIC_MAX_KEPT - f->kept_count) {
         return EBUSY;
     }
     for (uint64_t i = 0; i < count; i++) {

@@ -18,7 +18,7 @@ static const uint64_t SPIN_NS = 50000;
 void rnic_adapter_defaults(struct rnic_adapter_config *config)
 {
     memset(config, 0, sizeof(*config));
-    config->card = (struct rnic_card_config){.functions = RNIC_CARD_MOST_FUNCTIONS,
+    config->card = (struct rnic_card_config){.functions = RNIC_CARD_MAX_FUNCTIONS,
                                              .qps = 65536,
                                              .cqs = 65536,
                                              .stags = 65535,
@@ -50,7 +50,7 @@ static void tell(void (*runs)(struct rnic_adapter *adapter), struct rnic_adapter
 /* Whether one answers who asks about it: at the path itself it would be given to a program. */
 static bool is_served(const char *socket)
 {
-    char path[RNIC_MOST_PATH];
+    char path[RNIC_MAX_PATH];
     int fd = -1;
     if (socket == NULL || rnic_stats_path(socket, path) != 0) {
         return false;

@@ -122,7 +122,7 @@ void rnic_stats_init(struct rnic_listener *stats, struct rnic_adapter *adapter)
     rnic_listener_init_for(stats, adapter, tell);
 }
 
-int rnic_stats_path(const char *socket, char path[RNIC_MOST_PATH])
+int rnic_stats_path(const char *socket, char path[RNIC_MAX_PATH])
 {
-    return snprintf(path, RNIC_MOST_PATH, "%s.stats", socket) < RNIC_MOST_PATH ? 0 : ENAMETOOLONG;
+    return snprintf(path, RNIC_MAX_PATH, "%s.stats", socket) < RNIC_MAX_PATH ? 0 : ENAMETOOLONG;
 }

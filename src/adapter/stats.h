@@ -9,7 +9,7 @@ struct rnic_adapter;
 
 void rnic_stats_init(struct rnic_listener *stats, struct rnic_adapter *adapter);
 /* The path at which those ask who ask about the adapter that serves this socket. ENAMETOOLONG: it has none. */
-int rnic_stats_path(const char *socket, char path[RNIC_MOST_PATH]);
+int rnic_stats_path(const char *socket, char path[RNIC_MAX_PATH]);
 /* The text. Returns its length. */
 size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size);
 

@@ -36,7 +36,7 @@ static int print_once(const char *path)
 int rnic_stats_print(const char *socket, unsigned seconds)
 {
     enum { MS = 1000 };
-    char path[RNIC_MOST_PATH];
+    char path[RNIC_MAX_PATH];
     int error = rnic_stats_path(socket, path);
     error = error == 0 ? print_once(path) : error;
     while (error == 0 && seconds > 0) {

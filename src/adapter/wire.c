@@ -9,7 +9,7 @@
 
 #include "devices/rnic/efe_frame.h"
 
-enum { MOST_TEXT = 512, MOST_HOST = 64, MAC_BYTES = 6 };
+enum { MAX_TEXT = 512, MAX_HOST = 64, MAC_BYTES = 6 };
 
 struct peer {
     uint8_t mac[MAC_BYTES];
@@ -22,7 +22,7 @@ struct rnic_adapter_wire {
     int fd;
     bool is_datagram;
     bool is_gone;
-    struct peer peers[RNIC_ADAPTER_WIRE_MOST_PEERS]; /* of datagrams */
+    struct peer peers[RNIC_ADAPTER_WIRE_MAX_PEERS]; /* of datagrams */
     unsigned peer_count;
     unsigned oldest; /* of those that were learnt: the next one to be replaced */
     struct rnic_adapter_wire_counters counters;
@@ -58,11 +58,11 @@ static struct peer *find_peer(struct rnic_adapter_wire *w, const uint8_t mac[MAC
 /* A place for one more; when all are taken, that of the one learnt first. NULL: all were given. */
 static struct peer *make_peer(struct rnic_adapter_wire *w)
 {
-    if (w->peer_count < RNIC_ADAPTER_WIRE_MOST_PEERS) {
+    if (w->peer_count < RNIC_ADAPTER_WIRE_MAX_PEERS) {
         return &w->peers[w->peer_count++];
     }
-    for (unsigned i = 0; i < RNIC_ADAPTER_WIRE_MOST_PEERS; i++) {
-        struct peer *p = &w->peers[w->oldest++ % RNIC_ADAPTER_WIRE_MOST_PEERS];
+    for (unsigned i = 0; i < RNIC_ADAPTER_WIRE_MAX_PEERS; i++) {
+        struct peer *p = &w->peers[w->oldest++ % RNIC_ADAPTER_WIRE_MAX_PEERS];
         if (!p->is_given) {
             return p;
         }
@@ -157,7 +157,7 @@ uint32_t rnic_adapter_wire_receive(struct rnic_adapter_wire *wire, uint8_t *fram
 /* ADDRESS:PORT */
 static bool read_inet(const char *text, struct vipl_inet *out)
 {
-    char host[MOST_HOST];
+    char host[MAX_HOST];
     const char *colon = strrchr(text, ':');
     bool is_v6 = text[0] == '[' && colon != NULL && colon > text + 1 && colon[-1] == ']';
     size_t length = colon == NULL ? 0 : (size_t)(colon - text) - (is_v6 ? 2 : 0);
@@ -207,7 +207,7 @@ static int open_datagram(struct rnic_adapter_wire *w, char *text)
         if (next != NULL) {
             *next = '\0';
         }
-        if (strncmp(one, peer, sizeof(peer) - 1) != 0 || w->peer_count == RNIC_ADAPTER_WIRE_MOST_PEERS ||
+        if (strncmp(one, peer, sizeof(peer) - 1) != 0 || w->peer_count == RNIC_ADAPTER_WIRE_MAX_PEERS ||
             !read_peer(one + sizeof(peer) - 1, &w->peers[w->peer_count])) {
             return EINVAL;
         }
@@ -234,7 +234,7 @@ static int open_by_text(struct rnic_adapter_wire *w, char *text, struct rnic_ada
 int rnic_adapter_wire_open(const char *text, struct rnic_adapter_wire **out,
                            struct rnic_adapter_wire_address *address)
 {
-    char copy[MOST_TEXT];
+    char copy[MAX_TEXT];
     memset(address, 0, sizeof(*address));
     if (strcmp(text, "switch") == 0) {
         *out = NULL;

@@ -19,7 +19,7 @@
 
 struct rnic_adapter_wire;
 
-enum { RNIC_ADAPTER_WIRE_MOST_PEERS = 64, RNIC_ADAPTER_WIRE_DATAGRAM_MTU = 1400 };
+enum { RNIC_ADAPTER_WIRE_MAX_PEERS = 64, RNIC_ADAPTER_WIRE_DATAGRAM_MTU = 1400 };
 
 struct rnic_adapter_wire_address {
     uint8_t mac[6]; /* of an interface, if there is one */

@@ -2,13 +2,13 @@
 /* Entry points: completion queues. */
 #include "base/guard.h"
 #include "base/handle.h"
-#include "base/often.h"
 #include "core/cq.h"
 #include "core/nic.h"
 #include "core/queue.h"
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
+#include "os/os_compiler.h"
 #include "share/client_call.h"
 #include "share/client_wait.h"
 #include "vipl/posix.h"
@@ -152,9 +152,9 @@ static void hand_out(const struct take *take, VIP_VI_HANDLE *vi, VIP_BOOLEAN *re
 }
 
 /* Makes progress for a queue that looked empty. */
-static VIPL_APART void poll_for(struct vipl_nic *nic, void *handle)
+static VIPL_NOINLINE void poll_for(struct vipl_nic *nic, void *handle)
 {
-    if (!vipl_nic_poll_quickly(nic)) {
+    if (!vipl_nic_poll_fast(nic)) {
         nic = nic_of(handle);
         if (nic != NULL) {
             vipl_nic_progress(nic);
@@ -164,11 +164,11 @@ static VIPL_APART void poll_for(struct vipl_nic *nic, void *handle)
 }
 
 /* Any call but the usual ones; the thread is inside. */
-static VIPL_APART VIP_RETURN take_any(void *handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
+static VIPL_NOINLINE VIP_RETURN take_any(void *handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
 {
     struct take take = {.handle = handle};
     VIP_RETURN rc = attempt_take(&take, NULL);
-    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(handle)) {
+    if (VIPL_UNLIKELY(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(handle)) {
         rc = vipl_share_cq_done(handle, vi, recv);
     } else {
         hand_out(&take, vi, recv, rc);
@@ -179,29 +179,29 @@ static VIPL_APART VIP_RETURN take_any(void *handle, VIP_VI_HANDLE *vi, VIP_BOOLE
 
 VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-    if (VIPL_SELDOM(ViHandle == NULL || RecvQueue == NULL)) {
+    if (VIPL_UNLIKELY(ViHandle == NULL || RecvQueue == NULL)) {
         return VIP_INVALID_PARAMETER;
     }
     *ViHandle = NULL;
-    if (VIPL_SELDOM(!vipl_guard_enter_safe())) {
+    if (VIPL_UNLIKELY(!vipl_guard_enter_safe())) {
         return VIP_NOT_DONE;
     }
     struct vipl_cq *cq = vipl_handle_find(VIPL_KIND_CQ, CQHandle);
-    if (VIPL_OFTEN(cq != NULL) && vipl_cq_looks_empty(cq, CQHandle)) {
+    if (VIPL_LIKELY(cq != NULL) && vipl_cq_looks_empty(cq, CQHandle)) {
         struct vipl_nic *nic = vipl_load_ptr((void **)&cq->nic);
-        if (vipl_nic_is_quiet(nic)) {
+        if (vipl_nic_may_skip_poll(nic)) {
             vipl_guard_leave_safe();
             return VIP_NOT_DONE;
         }
         poll_for(nic, CQHandle);
     }
-    if (VIPL_SELDOM(cq == NULL || !vipl_biased_trylock_own(&cq->lock))) {
+    if (VIPL_UNLIKELY(cq == NULL || !vipl_biased_trylock_own(&cq->lock))) {
         return take_any(CQHandle, ViHandle, RecvQueue);
     }
     struct take take = {.handle = CQHandle};
     bool taken = cq->handle == CQHandle && take_locked(cq, &take) == VIP_SUCCESS;
     vipl_biased_unlock(&cq->lock);
-    if (VIPL_SELDOM(!taken)) {
+    if (VIPL_UNLIKELY(!taken)) {
         return take_any(CQHandle, ViHandle, RecvQueue);
     }
     hand_out(&take, ViHandle, RecvQueue, VIP_SUCCESS);

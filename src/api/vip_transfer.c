@@ -2,12 +2,12 @@
 /* Entry points of the data path: posting, and taking what is complete from a work queue. */
 #include "base/guard.h"
 #include "base/handle.h"
-#include "base/often.h"
 #include "core/nic.h"
 #include "core/service.h"
 #include "core/transfer.h"
 #include "core/vi.h"
 #include "core/wait.h"
+#include "os/os_compiler.h"
 #include "share/client_call.h"
 #include "share/client_wait.h"
 #include "vipl/posix.h"
@@ -22,7 +22,7 @@ VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_post_send(ViHandle, DescriptorPtr, MemoryHandle);
-    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(ViHandle)) {
+    if (VIPL_UNLIKELY(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(ViHandle)) {
         rc = vipl_share_post(ViHandle, false, DescriptorPtr, MemoryHandle);
     }
     vipl_guard_leave_safe();
@@ -30,10 +30,10 @@ VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
 }
 
 /* Any receive; the thread is inside. */
-static VIPL_APART VIP_RETURN post_recv_any(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+static VIPL_NOINLINE VIP_RETURN post_recv_any(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
     VIP_RETURN rc = vipl_post_recv(handle, descriptor, memory);
-    if (VIPL_SELDOM(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(handle)) {
+    if (VIPL_UNLIKELY(rc == VIP_INVALID_PARAMETER) && vipl_handle_is_shared(handle)) {
         rc = vipl_share_post(handle, true, descriptor, memory);
     }
     vipl_guard_leave_safe();
@@ -41,8 +41,8 @@ static VIPL_APART VIP_RETURN post_recv_any(void *handle, VIP_DESCRIPTOR *descrip
 }
 
 /* The same, with the receive lock of a VI that the handle was found to be of. */
-static VIPL_APART VIP_RETURN post_recv_held(struct vipl_vi *vi, void *handle, VIP_DESCRIPTOR *descriptor,
-                                            VIP_MEM_HANDLE memory)
+static VIPL_NOINLINE VIP_RETURN post_recv_held(struct vipl_vi *vi, void *handle, VIP_DESCRIPTOR *descriptor,
+                                               VIP_MEM_HANDLE memory)
 {
     vipl_biased_unlock(&vi->recv.lock);
     return post_recv_any(handle, descriptor, memory);
@@ -54,17 +54,17 @@ static VIPL_APART VIP_RETURN post_recv_held(struct vipl_vi *vi, void *handle, VI
 VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                                VIP_MEM_HANDLE MemoryHandle)
 {
-    if (VIPL_SELDOM(DescriptorPtr == NULL)) {
+    if (VIPL_UNLIKELY(DescriptorPtr == NULL)) {
         return VIP_INVALID_PARAMETER;
     }
-    if (VIPL_SELDOM(!vipl_guard_enter_safe())) {
+    if (VIPL_UNLIKELY(!vipl_guard_enter_safe())) {
         return VIP_ERROR_RESOURCE;
     }
     struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, ViHandle);
     if (vi == NULL || !vipl_biased_enter(&vi->recv.lock)) {
         return post_recv_any(ViHandle, DescriptorPtr, MemoryHandle);
     }
-    if (VIPL_SELDOM(!vipl_post_recv_usual_locked(vi, DescriptorPtr, MemoryHandle))) {
+    if (VIPL_UNLIKELY(!vipl_post_recv_fast_locked(vi, DescriptorPtr, MemoryHandle))) {
         return post_recv_held(vi, ViHandle, DescriptorPtr, MemoryHandle);
     }
     vipl_biased_leave(&vi->recv.lock);
@@ -131,12 +131,13 @@ static bool progress_for(void *handle)
 
 /* The queue looked empty, and there may be something to do; the thread is inside. It looks the NIC handle up again: to be given it
  * would cost the usual poll, which finds nothing to do, more than that. */
-static VIPL_APART VIP_RETURN poll_and_reap(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
+static VIPL_NOINLINE VIP_RETURN poll_and_reap(struct vipl_vi *vi, void *handle, bool recv,
+                                              VIP_DESCRIPTOR **out)
 {
     struct vipl_nic *nic = vipl_vi_nic_hint(vi, handle);
     VIP_RETURN rc = VIP_INVALID_PARAMETER;
     *out = NULL;
-    if (nic != NULL && vipl_nic_poll_quickly(nic)) {
+    if (nic != NULL && vipl_nic_poll_fast(nic)) {
         bool none =
             vipl_queue_looks_empty(recv ? &vi->recv : &vi->send) && vipl_load_ptr(&vi->handle) == handle;
         rc = none ? VIP_NOT_DONE : reap_now(handle, recv, out);
@@ -148,7 +149,7 @@ static VIPL_APART VIP_RETURN poll_and_reap(struct vipl_vi *vi, void *handle, boo
 }
 
 /* It is no private VI of this process's; the thread is inside. */
-static VIPL_RARE VIP_RETURN done_elsewhere(void *handle, bool recv, VIP_DESCRIPTOR **out)
+static VIPL_COLD VIP_RETURN done_elsewhere(void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
     *out = NULL;
     VIP_RETURN rc =
@@ -158,7 +159,7 @@ static VIPL_RARE VIP_RETURN done_elsewhere(void *handle, bool recv, VIP_DESCRIPT
 }
 
 /* Any completion of a VI that the handle was found to be of, whose queue's lock is held; the thread is inside. */
-static VIPL_APART VIP_RETURN reap_held(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
+static VIPL_NOINLINE VIP_RETURN reap_held(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
     struct vipl_queue *q = recv ? &vi->recv : &vi->send;
     if (vi->handle != handle) {
@@ -172,7 +173,8 @@ static VIPL_APART VIP_RETURN reap_held(struct vipl_vi *vi, void *handle, bool re
 }
 
 /* The same, by a thread that does not own the lock. */
-static VIPL_APART VIP_RETURN lock_and_reap(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
+static VIPL_NOINLINE VIP_RETURN lock_and_reap(struct vipl_vi *vi, void *handle, bool recv,
+                                              VIP_DESCRIPTOR **out)
 {
     vipl_biased_lock_and_own(recv ? &vi->recv.lock : &vi->send.lock);
     return reap_held(vi, handle, recv, out);
@@ -181,21 +183,21 @@ static VIPL_APART VIP_RETURN lock_and_reap(struct vipl_vi *vi, void *handle, boo
 static inline __attribute__((always_inline)) VIP_RETURN done(VIP_VI_HANDLE handle, bool recv,
                                                              VIP_DESCRIPTOR **out)
 {
-    if (VIPL_SELDOM(out == NULL)) {
+    if (VIPL_UNLIKELY(out == NULL)) {
         return VIP_INVALID_PARAMETER;
     }
-    if (VIPL_SELDOM(!vipl_guard_enter_safe())) {
+    if (VIPL_UNLIKELY(!vipl_guard_enter_safe())) {
         *out = NULL;
         return VIP_NOT_DONE;
     }
     struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, handle);
-    if (VIPL_SELDOM(vi == NULL)) {
+    if (VIPL_UNLIKELY(vi == NULL)) {
         return done_elsewhere(handle, recv, out);
     }
     struct vipl_queue *q = recv ? &vi->recv : &vi->send;
     if (vipl_queue_looks_empty(q)) {
         struct vipl_nic *nic = vipl_vi_nic_hint(vi, handle);
-        if (nic == NULL || !vipl_nic_is_quiet(nic)) {
+        if (nic == NULL || !vipl_nic_may_skip_poll(nic)) {
             return poll_and_reap(vi, handle, recv, out);
         }
         *out = NULL;

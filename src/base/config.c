@@ -9,7 +9,7 @@
 #include "base/settings.h"
 #include "os/os.h"
 
-enum { MOST_VALUE = 64 /* bytes, where a value is no text */ };
+enum { MAX_VALUE = 64 /* bytes, where a value is no text */ };
 
 static char *trim(char *s)
 {
@@ -92,36 +92,36 @@ bool vipl_config_text(const char *name, char *text, size_t size)
 }
 
 /* The setting, and its value, cut to fit. False: it is not set. */
-static bool value_of(const char *name, const struct vipl_setting **setting, char value[MOST_VALUE])
+static bool value_of(const char *name, const struct vipl_setting **setting, char value[MAX_VALUE])
 {
     *setting = vipl_setting_find(name);
     assert(*setting != NULL);
-    return vipl_config_text(name, value, MOST_VALUE);
+    return vipl_config_text(name, value, MAX_VALUE);
 }
 
 uint32_t vipl_config_number(const char *name)
 {
-    char value[MOST_VALUE];
+    char value[MAX_VALUE];
     const struct vipl_setting *setting;
     uint32_t number;
     bool is_set = value_of(name, &setting, value);
-    return is_set && vipl_setting_number(setting, value, &number) ? number : setting->otherwise;
+    return is_set && vipl_setting_number(setting, value, &number) ? number : setting->default_value;
 }
 
 void vipl_config_range(const char *name, uint32_t *first, uint32_t *last)
 {
-    char value[MOST_VALUE];
+    char value[MAX_VALUE];
     const struct vipl_setting *setting;
     bool is_set = value_of(name, &setting, value);
     if (!is_set || !vipl_setting_range(setting, value, first, last)) {
-        *first = setting->otherwise;
+        *first = setting->default_value;
         *last = setting->last;
     }
 }
 
 unsigned vipl_config_word(const char *name)
 {
-    char value[MOST_VALUE];
+    char value[MAX_VALUE];
     const struct vipl_setting *setting;
     unsigned which;
     bool is_set = value_of(name, &setting, value);

@@ -14,10 +14,10 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-enum { LINE = 256, MOST_SAID = 64 };
+enum { LINE = 256, MAX_SAID = 64 };
 
-static uint32_t said[MOST_SAID]; /* atomic: hashes of what was said; 0: nothing yet */
-static uint32_t all_said;        /* atomic */
+static uint32_t said[MAX_SAID]; /* atomic: hashes of what was said; 0: nothing yet */
+static uint32_t all_said;       /* atomic */
 
 void vipl_config_is_checked(void)
 {
@@ -28,7 +28,7 @@ void vipl_config_is_checked(void)
 static bool is_new(const char *text)
 {
     uint32_t hash = (uint32_t)vipl_hash(VIPL_HASH_OF_NOTHING, text, strlen(text)) | 1;
-    for (unsigned i = 0; i < MOST_SAID; i++) {
+    for (unsigned i = 0; i < MAX_SAID; i++) {
         if (vipl_load_relaxed(&said[i]) == 0 && vipl_compare_exchange(&said[i], 0, hash)) {
             return true;
         }

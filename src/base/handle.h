@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/often.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 enum vipl_kind { VIPL_KIND_NIC = 1, VIPL_KIND_VI, VIPL_KIND_CQ, VIPL_KIND_PTAG, VIPL_KIND_CONN, VIPL_KINDS };
 
@@ -77,7 +77,7 @@ static inline void *vipl_handle_find(enum vipl_kind kind, const void *handle)
         return NULL;
     }
     void *object = vipl_load_ptr(&e->object);
-    VIPL_SURELY(object != NULL); /* it stays there when the handle ends */
+    VIPL_ASSUME(object != NULL); /* it stays there when the handle ends */
     return object;
 }
 

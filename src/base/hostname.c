@@ -6,7 +6,7 @@
 
 #include "os/os.h"
 
-enum { MOST_NAME = 256 };
+enum { MAX_NAME = 256 };
 
 /* Names of hosts are the same in large and small letters, which are those of ASCII. */
 static bool begins_with(const char *name, const char *with, size_t length)
@@ -34,7 +34,7 @@ static bool is_same(const char *name, const char *other)
  * this host: then the resolver knows the rest. */
 bool vipl_hostname_is_own(const char *name)
 {
-    char host[MOST_NAME];
+    char host[MAX_NAME];
     if (is_same(name, "localhost")) {
         return true;
     }

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "base/often.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 uint32_t vipl_iov_safe;
 
@@ -17,9 +17,9 @@ void vipl_iov_set_safe(void)
 
 /* --- one run of bytes --- */
 
-enum { LEAST_PAGE = 4096 };
+enum { MIN_PAGE = 4096 };
 
-VIPL_RARE bool vipl_iov_finds(const void *from, size_t bytes)
+VIPL_COLD bool vipl_iov_finds(const void *from, size_t bytes)
 {
     uintptr_t at = (uintptr_t)from;
     uintptr_t end = at + bytes;
@@ -27,7 +27,7 @@ VIPL_RARE bool vipl_iov_finds(const void *from, size_t bytes)
     while (there && at < end) {
         char seen;
         there = vipl_copy_checked(&seen, (const void *)at, 1) == 0;
-        at = (at | (LEAST_PAGE - 1)) + 1;
+        at = (at | (MIN_PAGE - 1)) + 1;
     }
     return there;
 }
@@ -44,7 +44,7 @@ static inline enum vipl_iov_result move(void *to, const void *from, size_t bytes
                                                    : VIPL_IOV_FAULT_FROM;
 }
 
-VIPL_RARE bool vipl_iov_may_write(uint32_t *word)
+VIPL_COLD bool vipl_iov_may_write(uint32_t *word)
 {
     uint32_t held;
     return vipl_copy_checked(&held, word, sizeof(held)) == 0 &&
@@ -248,7 +248,7 @@ static inline void move_wide(unsigned char *to, const unsigned char *from)
 
 /* Four stores of 32 bytes a turn, where the processor has them: as many bytes as fit, which are returned. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
-enum { LEAST_WIDER = 512 };
+enum { MIN_WIDER = 512 };
 typedef uint32_t wider __attribute__((vector_size(32), may_alias));
 
 __attribute__((target("avx"))) static void copy_wider(unsigned char *to, const unsigned char *from, size_t n)
@@ -285,7 +285,7 @@ static bool has_wider(void)
 
 static size_t copy_widest(unsigned char *to, const unsigned char *from, size_t n)
 {
-    if (n < LEAST_WIDER || !has_wider()) {
+    if (n < MIN_WIDER || !has_wider()) {
         return 0;
     }
     size_t head = (uintptr_t)to % sizeof(wider);

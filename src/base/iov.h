@@ -9,6 +9,7 @@
 
 #include "os/os.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 enum {
     VIPL_MAX_SEGMENTS = 252,
@@ -50,7 +51,7 @@ void vipl_iov_set_safe(void);
 extern uint32_t vipl_iov_safe; /* atomic, relaxed: a setting, of iov.c's */
 static inline bool vipl_iov_is_safe(void)
 {
-    return __builtin_expect(vipl_load_relaxed(&vipl_iov_safe) != 0, 0);
+    return VIPL_UNLIKELY(vipl_load_relaxed(&vipl_iov_safe) != 0);
 }
 
 bool vipl_iov_finds(const void *from, size_t bytes); /* whether that memory exists and may be read */

@@ -2,7 +2,7 @@
 /* Lists in as many system calls as they take. Each call finds out by itself whose memory it reaches. */
 #include "base/peer_copy.h"
 
-#include "base/often.h"
+#include "os/os_compiler.h"
 
 /* What is left of a list. The first piece has bytes left, if there is one. */
 struct rest {
@@ -52,9 +52,9 @@ static unsigned take(struct rest *rest, size_t bytes, struct vipl_iov *out)
     return n;
 }
 
-static VIPL_APART int copy_long(const struct vipl_peer *peer, bool write, const struct vipl_iov *local,
-                                unsigned locals, const struct vipl_iov *remote, unsigned remotes,
-                                size_t bytes)
+static VIPL_NOINLINE int copy_long(const struct vipl_peer *peer, bool write, const struct vipl_iov *local,
+                                   unsigned locals, const struct vipl_iov *remote, unsigned remotes,
+                                   size_t bytes)
 {
     struct vipl_iov here[VIPL_PEER_PIECES];
     struct vipl_iov there[VIPL_PEER_PIECES];

@@ -7,14 +7,14 @@
 #include <string.h>
 
 enum {
-    MOST_NAME = 32,
-    MOST_LIKE = 2 /* letters that are wrong, missing or too many in a name that is like another */
+    MAX_NAME = 32,
+    MAX_LIKE = 2 /* letters that are wrong, missing or too many in a name that is like another */
 };
 
 #if UINTPTR_MAX > 0xFFFFFFFFu
-enum { SHARED_MIB = 1024, MOST_SHARED_MIB = 1048576 };
+enum { SHARED_MIB = 1024, MAX_SHARED_MIB = 1048576 };
 #else
-enum { SHARED_MIB = 64, MOST_SHARED_MIB = 1024 };
+enum { SHARED_MIB = 64, MAX_SHARED_MIB = 1024 };
 #endif
 
 #define TEXT(name) \
@@ -37,9 +37,9 @@ enum { SHARED_MIB = 64, MOST_SHARED_MIB = 1024 };
     { \
         name, VIPL_SETTING_PATH, true, NULL, 0, 0, 0, 0 \
     }
-#define NUMBER(name, otherwise, min, max) \
+#define NUMBER(name, default_value, min, max) \
     { \
-        name, VIPL_SETTING_NUMBER, false, NULL, min, max, otherwise, 0 \
+        name, VIPL_SETTING_NUMBER, false, NULL, min, max, default_value, 0 \
     }
 #define RANGE(name, first, last, min, max) \
     { \
@@ -79,7 +79,7 @@ static const struct vipl_setting settings[] = {
     NUMBER("VIPL_RESTART", 0, 0, 1),
     NUMBER("VIPL_RNIC_SEED", 1, 0, UINT32_MAX),
     NUMBER("VIPL_SAFE_COPY", 0, 0, 1),
-    NUMBER("VIPL_SHARED_MIB", SHARED_MIB, 1, MOST_SHARED_MIB),
+    NUMBER("VIPL_SHARED_MIB", SHARED_MIB, 1, MAX_SHARED_MIB),
     NUMBER("VIPL_TCP_BUFFER", 0, 0, 1u << 30),
     NUMBER("VIPL_TCP_HALF_OPEN", 256, 1, 65536),
     NUMBER("VIPL_TCP_HANDSHAKE_MS", 10000, 10, 600000),
@@ -111,10 +111,10 @@ static unsigned least(unsigned a, unsigned b)
 static unsigned distance(const char *a, const char *b)
 {
     unsigned
-        row[MOST_NAME + 1]; /* for each beginning of b: from the beginning of a that has been gone through */
+        row[MAX_NAME + 1]; /* for each beginning of b: from the beginning of a that has been gone through */
     size_t length = strlen(b);
-    if (strlen(a) > MOST_NAME || length > MOST_NAME) {
-        return MOST_NAME;
+    if (strlen(a) > MAX_NAME || length > MAX_NAME) {
+        return MAX_NAME;
     }
     for (unsigned j = 0; j <= length; j++) {
         row[j] = j;
@@ -134,7 +134,7 @@ static unsigned distance(const char *a, const char *b)
 const struct vipl_setting *vipl_setting_like(const char *name)
 {
     const struct vipl_setting *found = NULL;
-    unsigned nearest = MOST_LIKE + 1;
+    unsigned nearest = MAX_LIKE + 1;
     for (unsigned i = 0; i < SETTINGS; i++) {
         unsigned far = distance(name, settings[i].name);
         if (far < nearest) {
@@ -164,7 +164,7 @@ bool vipl_setting_number(const struct vipl_setting *setting, const char *value, 
 bool vipl_setting_range(const struct vipl_setting *setting, const char *value, uint32_t *first,
                         uint32_t *last)
 {
-    char text[MOST_NAME];
+    char text[MAX_NAME];
     size_t dash = strcspn(value, "-");
     if (value[dash] == '\0' || dash >= sizeof(text)) {
         return false;

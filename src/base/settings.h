@@ -25,8 +25,8 @@ struct vipl_setting {
     const char *words;     /* with blanks between them; the first one is the default of a WORD */
     uint32_t min;
     uint32_t max;
-    uint32_t otherwise; /* a NUMBER's default, and a RANGE's first */
-    uint32_t last;      /* a RANGE's */
+    uint32_t default_value; /* a NUMBER's default, and a RANGE's first */
+    uint32_t last;          /* a RANGE's */
 };
 
 /* NULL: there is no setting of that name. */

@@ -16,7 +16,7 @@
 
 #include "base/address.h"
 #include "base/iov.h"
-#include "core/quick.h"
+#include "core/poll_filter.h"
 #include "os/os.h"
 #include "vipl/posix.h"
 #include "vipl/vipl.h"
@@ -274,13 +274,13 @@ struct vipl_backend {
     /* Moves what can be moved, without blocking. Any thread, at any time; one that finds another at
      * work returns. */
     void (*poll)(struct vipl_be_nic *be);
-    /* NULL, or what a program that polls looks at in place of that (quick.h), for as long as the device is open. */
-    struct vipl_quick *(*quick)(struct vipl_be_nic *be);
-    /* NULL, or what vipl_up_summon() is about: does it, if nobody has meanwhile. */
-    void (*tend)(struct vipl_be_nic *be);
-    /* With `tend`: how often that may have been done, by any thread's look at the device; wraps. What was to be done before a
+    /* NULL, or what a program that polls looks at in place of that (poll_filter.h), for as long as the device is open. */
+    struct vipl_poll_filter *(*poll_filter)(struct vipl_be_nic *be);
+    /* NULL, or what vipl_up_request_flush() is about: does it, if nobody has meanwhile. */
+    void (*flush_deferred)(struct vipl_be_nic *be);
+    /* With `flush_deferred`: how often that may have been done, by any thread's look at the device; wraps. What was to be done before a
      * look that this counts has been. */
-    uint32_t (*looks)(struct vipl_be_nic *be);
+    uint32_t (*poll_epoch)(struct vipl_be_nic *be);
     /* The caller is about to sleep: says on what and for how long. A descriptor made later comes with a call
      * of vipl_up_wake(). */
     void (*prepare_wait)(struct vipl_be_nic *be, struct vipl_poll_hint *hint);

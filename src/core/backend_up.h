@@ -111,8 +111,8 @@ uint32_t vipl_up_vi_tag(struct vipl_vi *vi);
 /* Something must advance with nobody calling in from now on: the NIC handle gets its service thread. */
 VIP_RETURN vipl_up_need_service(struct vipl_nic *nic);
 /* Something is to be done within a moment, at best by the program's next call that looks at the device: if it makes none, the
- * service thread calls vipl_backend.tend, soon enough (service.h). False: it cannot. A lock of the backend's may be held. */
-bool vipl_up_summon(struct vipl_nic *nic);
+ * service thread calls vipl_backend.flush_deferred, soon enough (service.h). False: it cannot. A lock of the backend's may be held. */
+bool vipl_up_request_flush(struct vipl_nic *nic);
 /* Wakes the thread that sleeps for the backend, which has found something new to wait for. */
 void vipl_up_wake(struct vipl_nic *nic);
 /* VIP_SUCCESS, or how the two ends of a connection disagree. */

@@ -6,12 +6,12 @@
 
 #include "base/handle.h"
 #include "base/lock_rank.h"
-#include "base/often.h"
 #include "core/nic.h"
 #include "core/queue.h"
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
+#include "os/os_compiler.h"
 
 /* False: VIPL_STRICT=cq and the completion queue is full. */
 static bool push(struct vipl_sink *sink, struct vipl_work *work)
@@ -19,7 +19,7 @@ static bool push(struct vipl_sink *sink, struct vipl_work *work)
     struct vipl_cq *cq = VIPL_CONTAINER(sink, struct vipl_cq, sink);
     vipl_biased_lock(&cq->lock);
     bool fits = !cq->nic->strict_cq || cq->count < cq->limit;
-    if (VIPL_SELDOM(!vipl_list_empty(&cq->notifies))) {
+    if (VIPL_UNLIKELY(!vipl_list_empty(&cq->notifies))) {
         vipl_event_fire_cq(cq, work->queue);
     } else {
         vipl_list_append(&cq->entries, &work->cq_link);
@@ -130,7 +130,7 @@ VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle)
     return rc;
 }
 
-VIPL_APART void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)
+VIPL_NOINLINE void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work)
 {
     vipl_biased_lock(&cq->lock);
     if (vipl_work_is_listed(work)) {

@@ -7,7 +7,7 @@
 
 enum { TOUCHABLE_ALIGNMENT = 8 }; /* below this address even Status could not be written on every CPU */
 
-VIPL_RARE VIP_RETURN vipl_descriptor_admit(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor,
+VIPL_COLD VIP_RETURN vipl_descriptor_admit(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor,
                                            VIP_MEM_HANDLE handle, uint32_t *status, uint16_t *segments)
 {
     struct vipl_nic *nic = q->vi->nic;
@@ -63,7 +63,7 @@ bool vipl_descriptor_is_fenced(const struct vipl_work *work)
     return is_there(work) && (work->descriptor->CS.Control & VIP_CONTROL_QFENCE) != 0;
 }
 
-static VIPL_RARE bool is_found(struct vipl_queue *q, VIP_MEM_HANDLE handle, uint64_t address, size_t bytes)
+static VIPL_COLD bool is_found(struct vipl_queue *q, VIP_MEM_HANDLE handle, uint64_t address, size_t bytes)
 {
     vipl_queue_reads(q);
     return vipl_mem_look_up(&q->vi->nic->mem, &q->data, handle, address, bytes, q->vi->tag);
@@ -71,7 +71,7 @@ static VIPL_RARE bool is_found(struct vipl_queue *q, VIP_MEM_HANDLE handle, uint
 
 static inline bool is_covered(struct vipl_queue *q, VIP_MEM_HANDLE handle, uint64_t address, size_t bytes)
 {
-    return VIPL_OFTEN(bytes <= vipl_recent_room(&q->data, &q->vi->nic->mem, handle, address)) ||
+    return VIPL_LIKELY(bytes <= vipl_recent_room(&q->data, &q->vi->nic->mem, handle, address)) ||
            is_found(q, handle, address, bytes);
 }
 
@@ -106,7 +106,7 @@ static inline uint32_t gather(struct vipl_queue *q, const VIP_DESCRIPTOR *descri
             send->handles[at] = segment.Handle;
         }
         left -= bytes;
-        if (VIPL_SELDOM(!is_covered(q, segment.Handle, (uintptr_t)iov->base, bytes))) {
+        if (VIPL_UNLIKELY(!is_covered(q, segment.Handle, (uintptr_t)iov->base, bytes))) {
             status = VIP_STATUS_PROTECTION_ERROR;
             left = 0; /* the rest is only added up */
         }
@@ -145,7 +145,7 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     out->reliability = vi->attributes.ReliabilityLevel;
     out->status = 0;
     out->refused = false;
-    if (VIPL_SELDOM(count > work->segments || !op_is_legal(vi, control, count))) {
+    if (VIPL_UNLIKELY(count > work->segments || !op_is_legal(vi, control, count))) {
         return VIP_STATUS_FORMAT_ERROR;
     }
     if (out->op != VIP_CONTROL_OP_SENDRECV) {
@@ -163,7 +163,7 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
 }
 
 /* RDMA with no bit of Control set beside it, which the VI may ask for. */
-static inline bool is_usual_rdma(const struct vipl_vi *vi, uint16_t control)
+static inline bool is_fast_rdma(const struct vipl_vi *vi, uint16_t control)
 {
     return control == VIP_CONTROL_OP_RDMAWRITE ||
            (control == VIP_CONTROL_OP_RDMAREAD &&
@@ -174,8 +174,8 @@ bool vipl_descriptor_read_short_rdma(struct vipl_vi *vi, const VIP_DESCRIPTOR *d
                                      struct vipl_rdma *out)
 {
     VIP_DATA_SEGMENT piece;
-    if (!is_usual_rdma(vi, control) || descriptor->CS.SegCount != 2 ||
-        !vipl_descriptor_usual_piece(vi, &vi->send, descriptor, 1, &piece)) {
+    if (!is_fast_rdma(vi, control) || descriptor->CS.SegCount != 2 ||
+        !vipl_descriptor_cached_piece(vi, &vi->send, descriptor, 1, &piece)) {
         return false;
     }
     VIP_ADDRESS_SEGMENT remote = vipl_descriptor_segment(descriptor, 0)->Remote; /* read once */
@@ -188,7 +188,7 @@ bool vipl_descriptor_read_short_rdma(struct vipl_vi *vi, const VIP_DESCRIPTOR *d
     return true;
 }
 
-bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out)
+bool vipl_descriptor_read_send_fast(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out)
 {
     const VIP_DESCRIPTOR *descriptor = work->descriptor;
     uint16_t control = vipl_iov_is_safe() ? VIP_CONTROL_RESERVED : descriptor->CS.Control; /* read once */
@@ -203,7 +203,7 @@ bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work 
         piece = (VIP_DATA_SEGMENT){
             .Data.Address = rdma.local, .Handle = rdma.local_handle, .Length = (VIP_ULONG)rdma.bytes};
     } else if (work->segments != 1 || descriptor->CS.SegCount != 1 ||
-               !vipl_descriptor_usual_piece(vi, &vi->send, descriptor, 0, &piece)) {
+               !vipl_descriptor_cached_piece(vi, &vi->send, descriptor, 0, &piece)) {
         return false;
     }
     out->op = control;
@@ -218,7 +218,7 @@ bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work 
     return true;
 }
 
-void *vipl_descriptor_usual_target(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes)
+void *vipl_descriptor_recv_target_fast(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes)
 {
     const VIP_DESCRIPTOR *descriptor = work->descriptor;
     if (vipl_iov_is_safe() || descriptor->CS.Control != VIP_CONTROL_OP_SENDRECV ||

@@ -3,10 +3,10 @@
 #ifndef VIPL_CORE_DESCRIPTOR_H
 #define VIPL_CORE_DESCRIPTOR_H
 
-#include "base/often.h"
 #include "core/backend.h"
 #include "core/nic.h"
 #include "core/vi.h"
+#include "os/os_compiler.h"
 
 /* Whether a descriptor may be posted: VIP_SUCCESS, or VIP_INVALID_PARAMETER if it must not be touched at all. On
  * success, *status is 0 or the error bits with which the descriptor is to complete, and *segments is its
@@ -29,9 +29,9 @@ static inline uint64_t vipl_descriptor_room(const struct vipl_vi *vi, const stru
 }
 
 /* Whether it is without a fault and in the memory of the last one: the usual case. */
-static inline bool vipl_descriptor_admit_usual(struct vipl_vi *vi, struct vipl_queue *q,
-                                               const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
-                                               uint16_t *segments)
+static inline bool vipl_descriptor_admit_fast(struct vipl_vi *vi, struct vipl_queue *q,
+                                              const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
+                                              uint16_t *segments)
 {
     uint64_t room = vipl_descriptor_room(vi, q, descriptor, handle);
     if (room < vipl_descriptor_bytes(0)) {
@@ -62,9 +62,9 @@ static inline const VIP_DESCRIPTOR_SEGMENT *vipl_descriptor_segment(const VIP_DE
 }
 
 /* The data segment with that number, read once, if it is not empty and within the memory of the last one. */
-static inline bool vipl_descriptor_usual_piece(struct vipl_vi *vi, struct vipl_queue *q,
-                                               const VIP_DESCRIPTOR *descriptor, unsigned i,
-                                               VIP_DATA_SEGMENT *out)
+static inline bool vipl_descriptor_cached_piece(struct vipl_vi *vi, struct vipl_queue *q,
+                                                const VIP_DESCRIPTOR *descriptor, unsigned i,
+                                                VIP_DATA_SEGMENT *out)
 {
     *out = vipl_descriptor_segment(descriptor, i)->Local;
     uint64_t address = (uintptr_t)out->Data.Address;
@@ -78,11 +78,11 @@ bool vipl_descriptor_read_short_rdma(struct vipl_vi *vi, const VIP_DESCRIPTOR *d
                                      struct vipl_rdma *out);
 
 /* vipl_descriptor_read_send() for a message or RDMA of one such piece, without immediate data or other bits. False: it is neither. */
-bool vipl_descriptor_read_usual_send(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out);
+bool vipl_descriptor_read_send_fast(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out);
 
 /* Where a message of so many bytes, not 0, goes that finds this receive, if that is one piece in the memory of the last one.
  * NULL: vipl_descriptor_read_recv() has to find out. */
-void *vipl_descriptor_usual_target(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes);
+void *vipl_descriptor_recv_target_fast(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes);
 /* Reads a receive for a device, which takes it before there is a message: lists the memory that a message may fill, and says
  * what becomes of a longer one, up to `bytes`, the length of the receive or of the longest message. 0: nothing. Error bits: it fails with them; with
  * out->invalid set, any message does. */

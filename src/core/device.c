@@ -153,14 +153,15 @@ static VIP_RETURN open_backend(struct vipl_nic *nic, const char *device)
     if (rc == VIP_SUCCESS) {
         nic->ops->limits(nic->be, &nic->limits);
         nic->ops->address(nic->be, &nic->address);
-        vipl_store_ptr(&nic->quick, nic->ops->quick == NULL ? NULL : nic->ops->quick(nic->be));
+        vipl_store_ptr(&nic->poll_filter,
+                       nic->ops->poll_filter == NULL ? NULL : nic->ops->poll_filter(nic->be));
     }
     return rc;
 }
 
 static void close_backend(struct vipl_nic *nic)
 {
-    vipl_store_ptr(&nic->quick, NULL);
+    vipl_store_ptr(&nic->poll_filter, NULL);
     nic->ops->close(nic->be);
 }
 

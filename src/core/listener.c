@@ -5,7 +5,7 @@
 #include "core/backend_up.h"
 #include "core/nic.h"
 
-enum { MOST_IDLE = 64, MOST_IDLE_WITH_FD = 1024 };
+enum { MAX_IDLE = 64, MAX_IDLE_WITH_FD = 1024 };
 
 /* Changes happen under the NIC's `listening`, the list changes under its `lock` too. */
 struct vipl_listener {
@@ -99,10 +99,10 @@ static void drop_oldest_idle(struct vipl_nic *nic)
     drop(nic, VIPL_CONTAINER(l, struct vipl_listener, link));
 }
 
-static uint32_t most_idle(struct vipl_nic *nic)
+static uint32_t max_idle(struct vipl_nic *nic)
 {
     vipl_mutex_lock(&nic->lock);
-    uint32_t most = nic->conn_ready_fd != NULL ? MOST_IDLE_WITH_FD : MOST_IDLE;
+    uint32_t most = nic->conn_ready_fd != NULL ? MAX_IDLE_WITH_FD : MAX_IDLE;
     vipl_mutex_unlock(&nic->lock);
     return most;
 }
@@ -113,7 +113,7 @@ void vipl_listener_end(struct vipl_nic *nic, const struct vipl_address *local)
     struct vipl_listener *listener = find(nic, local);
     if (--listener->waiting == 0) {
         enter(nic, listener);
-        if (++nic->listeners_idle > most_idle(nic)) {
+        if (++nic->listeners_idle > max_idle(nic)) {
             drop_oldest_idle(nic);
         }
     }

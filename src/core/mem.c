@@ -4,11 +4,11 @@
 
 #include "base/handle.h"
 #include "base/log.h"
-#include "base/often.h"
 #include "core/nic.h"
 #include "core/queue.h"
 #include "core/vi.h"
 #include "os/os.h"
+#include "os/os_compiler.h"
 
 enum { FIRST_BITS = 6, FIRST_CAPACITY = 1 << FIRST_BITS, RANDOM_BITS = 24 };
 
@@ -18,7 +18,7 @@ static struct vipl_pool ptag_pool = VIPL_POOL_INIT(ptag_pool, struct vipl_ptag, 
 
 static struct vipl_region tombstone; /* its handle is 0: matches nothing */
 
-VIPL_RARE bool vipl_mem_look_up(struct vipl_mem *mem, struct vipl_recent *recent, VIP_MEM_HANDLE handle,
+VIPL_COLD bool vipl_mem_look_up(struct vipl_mem *mem, struct vipl_recent *recent, VIP_MEM_HANDLE handle,
                                 uint64_t address, uint64_t bytes, uint32_t tag)
 {
     uint32_t epoch = vipl_load_acquire(&mem->epoch); /* before the look-up; pairs with begin_epoch() */
@@ -67,7 +67,7 @@ void vipl_mem_init(struct vipl_mem *mem)
     mem->epoch = 1;
 }
 
-VIPL_RARE void vipl_queue_enlist_reader(struct vipl_queue *q)
+VIPL_COLD void vipl_queue_enlist_reader(struct vipl_queue *q)
 {
     struct vipl_mem *mem = &q->vi->nic->mem;
     vipl_mutex_lock(&mem->lock);

@@ -5,9 +5,9 @@
 #include "base/deferred.h"
 #include "base/guard.h"
 #include "base/handle.h"
-#include "base/often.h"
 #include "core/vi.h"
 #include "os/os.h"
+#include "os/os_compiler.h"
 
 static void nic_make(void *object)
 {
@@ -80,13 +80,13 @@ static inline void note_activity(struct vipl_nic *nic)
     vipl_store_relaxed(&nic->activity, vipl_load_relaxed(&nic->activity) + 1);
 }
 
-bool vipl_nic_poll_quickly(struct vipl_nic *nic)
+bool vipl_nic_poll_fast(struct vipl_nic *nic)
 {
-    struct vipl_quick *quick = vipl_load_ptr(&nic->quick);
-    if (quick == NULL) {
+    struct vipl_poll_filter *filter = vipl_load_ptr(&nic->poll_filter);
+    if (filter == NULL) {
         return false;
     }
-    bool enough = quick->poll(quick);
+    bool enough = filter->poll(filter);
     vipl_deferred_run(); /* also before a poll of the usual kind: that may find the NIC handle closed */
     if (enough) {
         note_activity(nic);

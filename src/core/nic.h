@@ -21,18 +21,18 @@
 struct vipl_vi;
 struct vipl_cq;
 
-/* From the pool; live while `handle` is set. What follows `quick` begins at zero, but for locks and lists. */
+/* From the pool; live while `handle` is set. What follows `poll_filter` begins at zero, but for locks and lists. */
 struct vipl_nic {
     struct vipl_mutex lock; /* rank NIC */
     uint32_t activity;      /* atomic: counts application calls that made progress; read by service.c */
     struct vipl_list free;  /* in the pool */
     void *handle;           /* guarded by lock; NULL: not live, or closing */
-    /* Read by threads that poll, without lock or reference; see quick.h. */
-    void *quick;         /* atomic: struct vipl_quick; NULL: none, or each poll has to come to the hook */
-    void *public_handle; /* the same as handle, constant while live: for callbacks */
-    VIPL_SLEPT_ON uint32_t users; /* atomic: references; closing waits until only its own is left */
-    uint32_t closing;             /* atomic; set once under lock */
-    uint32_t generation;          /* constant while live: of the process that opened it */
+    /* Read by threads that poll, without lock or reference; see poll_filter.h. */
+    void *poll_filter; /* atomic: struct vipl_poll_filter; NULL: none, or each poll has to come to the hook */
+    void *public_handle;            /* the same as handle, constant while live: for callbacks */
+    VIPL_FUTEX_WORD uint32_t users; /* atomic: references; closing waits until only its own is left */
+    uint32_t closing;               /* atomic; set once under lock */
+    uint32_t generation;            /* constant while live: of the process that opened it */
 
     const struct vipl_backend *ops; /* constant while live: the backend, or the hook around it */
     struct vipl_be_nic *be;         /* constant while live */
@@ -85,13 +85,13 @@ static inline bool vipl_nic_is_inherited(const struct vipl_nic *nic)
 
 /* For a thread that polls, and has found nothing at an object of a NIC handle to which it has no reference: whether there is
  * nothing to be done for it. */
-static inline bool vipl_nic_is_quiet(struct vipl_nic *nic)
+static inline bool vipl_nic_may_skip_poll(struct vipl_nic *nic)
 {
-    struct vipl_quick *quick = (struct vipl_quick *)vipl_load_ptr(&nic->quick);
-    return quick != NULL && vipl_quick_is_quiet(quick);
+    struct vipl_poll_filter *filter = (struct vipl_poll_filter *)vipl_load_ptr(&nic->poll_filter);
+    return filter != NULL && vipl_poll_filter_may_skip(filter);
 }
 /* Does it. False: the thread has to take a reference and vipl_nic_progress(). */
-bool vipl_nic_poll_quickly(struct vipl_nic *nic);
+bool vipl_nic_poll_fast(struct vipl_nic *nic);
 /* Lets the backend make progress on behalf of an application thread. No lock held. */
 void vipl_nic_progress(struct vipl_nic *nic);
 

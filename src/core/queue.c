@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/lock_rank.h"
-#include "base/often.h"
 #include "core/descriptor.h"
 #include "core/service.h"
 #include "core/vi.h"
 #include "core/wait.h"
 #include "os/os.h"
+#include "os/os_compiler.h"
 
 enum { FIRST_CAPACITY = 2 }; /* with many busy VIs few slots in use are few cache lines */
 
@@ -84,7 +84,7 @@ void vipl_queue_close_locked(struct vipl_queue *q)
     q->sink = NULL;
 }
 
-VIPL_RARE bool vipl_queue_grow_locked(struct vipl_queue *q)
+VIPL_COLD bool vipl_queue_grow_locked(struct vipl_queue *q)
 {
     uint32_t capacity = q->capacity == 0 ? FIRST_CAPACITY : q->capacity * 2;
     struct vipl_work *ring = vipl_alloc(capacity * sizeof(*ring));
@@ -112,7 +112,7 @@ VIPL_RARE bool vipl_queue_grow_locked(struct vipl_queue *q)
     return true;
 }
 
-VIPL_RARE bool vipl_queue_make_long_list_locked(struct vipl_queue *q)
+VIPL_COLD bool vipl_queue_make_long_list_locked(struct vipl_queue *q)
 {
     if (q->long_list == NULL) {
         q->long_list = vipl_alloc(sizeof(*q->long_list));
@@ -160,7 +160,7 @@ static bool has_watcher(const struct vipl_queue *q)
            !vipl_list_empty(&q->notifies);
 }
 
-VIPL_APART void vipl_queue_announce_locked(struct vipl_queue *q, struct vipl_work *work)
+VIPL_NOINLINE void vipl_queue_announce_locked(struct vipl_queue *q, struct vipl_work *work)
 {
     deliver(q, work);
     if (!vipl_list_empty(&q->waiters)) {
@@ -169,7 +169,7 @@ VIPL_APART void vipl_queue_announce_locked(struct vipl_queue *q, struct vipl_wor
     q->is_watched = has_watcher(q); /* who polls after a wait is as fast as before it */
 }
 
-VIPL_RARE void vipl_queue_lose_locked(struct vipl_queue *q, struct vipl_work *work)
+VIPL_COLD void vipl_queue_lose_locked(struct vipl_queue *q, struct vipl_work *work)
 {
     if ((work->status & VIP_STATUS_ERROR_MASK) == 0) {
         work->status |= VIP_STATUS_PROTECTION_ERROR;
@@ -198,8 +198,8 @@ static inline void publish_locked(struct vipl_queue *q)
     }
 }
 
-VIPL_APART void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
-                                             uint32_t length)
+VIPL_NOINLINE void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
+                                                uint32_t length)
 {
     assert(vipl_biased_is_held(&q->lock));
     assert(work->state < VIPL_WORK_FINISHED);

@@ -14,12 +14,12 @@
 
 #include "base/iov.h"
 #include "base/list.h"
-#include "base/often.h"
 #include "core/cq.h"
 #include "core/mem.h"
 #include "core/ready_fd.h"
 #include "core/sink.h"
 #include "os/os_biased.h"
+#include "os/os_compiler.h"
 #include "vipl/vipl.h"
 
 struct vipl_vi;
@@ -181,7 +181,7 @@ void vipl_queue_lose_locked(struct vipl_queue *q, struct vipl_work *work);
 static inline void vipl_queue_write_outcome(struct vipl_queue *q, struct vipl_work *work)
 {
     VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
-    if (VIPL_SELDOM(vipl_iov_is_safe()) && !vipl_iov_may_write((uint32_t *)(uintptr_t)&cs->Length)) {
+    if (VIPL_UNLIKELY(vipl_iov_is_safe()) && !vipl_iov_may_write((uint32_t *)(uintptr_t)&cs->Length)) {
         vipl_queue_lose_locked(q, work);
         return;
     }
@@ -193,7 +193,7 @@ static inline void vipl_queue_write_outcome(struct vipl_queue *q, struct vipl_wo
 }
 
 /* Whether the next work to be executed is the next to complete as well, with none behind it that would complete with it. */
-static inline bool vipl_queue_is_plain(struct vipl_queue *q)
+static inline bool vipl_queue_may_finish_fast(struct vipl_queue *q)
 {
     uint32_t next = q->completed + 1;
     return q->executed == q->completed &&
@@ -202,8 +202,8 @@ static inline bool vipl_queue_is_plain(struct vipl_queue *q)
 
 /* That work, in such a queue, is executed and has succeeded; the caller announces it in a watched one. Not with VIPL_SAFE_COPY.
  * status: VIP_STATUS_OP_... */
-static inline void vipl_queue_finish_plain_locked(struct vipl_queue *q, struct vipl_work *work,
-                                                  uint32_t status, uint32_t length)
+static inline void vipl_queue_finish_fast_locked(struct vipl_queue *q, struct vipl_work *work,
+                                                 uint32_t status, uint32_t length)
 {
     VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
     work->status = status | VIP_STATUS_DONE;
@@ -228,7 +228,7 @@ static inline void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_wo
     uint32_t next = q->completed + 1;
     bool is_next = work == vipl_queue_at(q, q->completed);
     bool is_alone = next == q->posted || vipl_queue_at(q, next)->state != VIPL_WORK_FINISHED;
-    if (VIPL_SELDOM(!is_next || !is_alone || (status & VIP_STATUS_ERROR_MASK) != 0)) {
+    if (VIPL_UNLIKELY(!is_next || !is_alone || (status & VIP_STATUS_ERROR_MASK) != 0)) {
         vipl_queue_finish_any_locked(q, work, status, length);
         return;
     }

@@ -2,8 +2,8 @@
 /* Descriptors for the event loops of programs. */
 #include "core/ready_fd.h"
 
-#include "base/often.h"
 #include "core/nic.h"
+#include "os/os_compiler.h"
 
 VIP_RETURN vipl_ready_fd_new(struct vipl_nic *nic, struct vipl_ready_fd **out)
 {
@@ -33,7 +33,7 @@ void vipl_ready_fd_free(struct vipl_ready_fd *ready_fd)
     }
 }
 
-VIPL_APART void vipl_ready_fd_set(struct vipl_ready_fd *ready_fd, bool something)
+VIPL_NOINLINE void vipl_ready_fd_set(struct vipl_ready_fd *ready_fd, bool something)
 {
     if (something && ready_fd->signalled == 0) {
         ready_fd->signalled = 1;

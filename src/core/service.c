@@ -20,10 +20,10 @@ enum {
     MOMENT_MS = 1,
     POLLS = 16, /* calls between two looks that tell a program which polls from one which posts */
     PAUSE_NS = 50000,
-    QUIET = 4,       /* pauses without a summons, after which the thread goes to sleep */
-    LEAST_TRUST = 4, /* looks; twice as many after each time that the program was misjudged */
-    MOST_TRUST = 65536,
-    MOST_ERRORS = 1024 /* that wait to be reported */
+    QUIET = 4,     /* pauses without a summons, after which the thread goes to sleep */
+    MIN_TRUST = 4, /* looks; twice as many after each time that the program was misjudged */
+    MAX_TRUST = 65536,
+    MAX_ERRORS = 1024 /* that wait to be reported */
 };
 
 struct vipl_event *vipl_event_new(enum vipl_event_kind kind, void *context)
@@ -50,7 +50,7 @@ static bool is_too_many(struct vipl_service *service, const struct vipl_event *e
     if (event->kind != VIPL_EVENT_ERROR) {
         return false;
     }
-    bool full = service->errors == MOST_ERRORS;
+    bool full = service->errors == MAX_ERRORS;
     if (full && service->errors_lost++ == 0) {
         vipl_log(VIPL_LOG_ERROR, "the error callback does not keep up: errors are not reported to it");
     } else if (!full && service->errors_lost > 0) {
@@ -111,7 +111,7 @@ bool vipl_service_takes(struct vipl_nic *nic, struct vipl_deferred *work)
     return takes;
 }
 
-static void work_off(struct vipl_service *service)
+static void run_events(struct vipl_service *service)
 {
     vipl_mutex_lock(&service->lock);
     struct vipl_deferred *works = service->works;
@@ -140,7 +140,7 @@ void vipl_service_relieve(struct vipl_nic *nic)
     service->deaf = service->deaf || left;
     vipl_mutex_unlock(&service->lock);
     if (left) {
-        work_off(service);
+        run_events(service);
     }
 }
 
@@ -205,7 +205,7 @@ static bool has_something(struct vipl_nic *nic)
 /* An application that calls in now and then, to post for example, and spins on its own memory meanwhile, needs this thread as
  * much as one that does not call. It is found out after a step back: something has come, and in a moment, for which the thread
  * makes way, nobody calls in for it. */
-static bool is_left_to_us(struct vipl_nic *nic, struct view *view)
+static bool needs_service(struct vipl_nic *nic, struct view *view)
 {
     if (!has_something(nic)) {
         return false;
@@ -226,10 +226,10 @@ static bool steps_back(struct vipl_nic *nic, struct view *view)
         view->leads -= calls > POLLS ? 1 : 0; /* who calls in so often is polling, for a while at least */
         return false;
     }
-    if (view->idle || !is_left_to_us(nic, view)) {
+    if (view->idle || !needs_service(nic, view)) {
         return true;
     }
-    view->trust = view->trust < MOST_TRUST ? view->trust * 2 : view->trust;
+    view->trust = view->trust < MAX_TRUST ? view->trust * 2 : view->trust;
     view->leads = view->trust;
     return false;
 }
@@ -237,10 +237,10 @@ static bool steps_back(struct vipl_nic *nic, struct view *view)
 /* --- standing by --- */
 
 /* The summons first, then how the thread is; the thread does it the other way round. */
-bool vipl_up_summon(struct vipl_nic *nic)
+bool vipl_up_request_flush(struct vipl_nic *nic)
 {
     struct vipl_service *service = &nic->service;
-    bool before = vipl_exchange(&service->summoned, 1) != 0;
+    bool before = vipl_exchange(&service->flush_requested, 1) != 0;
     uint32_t attention = vipl_load_ordered(&service->attention);
     if (attention == VIPL_AWAY) {
         return nic->progress_mode ==
@@ -256,15 +256,15 @@ bool vipl_up_summon(struct vipl_nic *nic)
     return true;
 }
 
-/* Whether it was summoned since this was asked last. */
-static bool take_summons(struct vipl_service *service)
+/* Whether it was flush_requested since this was asked last. */
+static bool take_flush_request(struct vipl_service *service)
 {
-    return vipl_exchange(&service->summoned, 0) != 0; /* pairs with vipl_up_summon() */
+    return vipl_exchange(&service->flush_requested, 0) != 0; /* pairs with vipl_up_request_flush() */
 }
 
-static void tend(struct vipl_nic *nic)
+static void flush_deferred(struct vipl_nic *nic)
 {
-    nic->ops->tend(nic->be);
+    nic->ops->flush_deferred(nic->be);
     vipl_deferred_run();
 }
 
@@ -276,46 +276,46 @@ static bool has_calls(struct vipl_service *service)
     return calls;
 }
 
-/* A look of the program's does what there was to do before it. So what the thread was summoned for before a pause is still to be
- * done after it if nobody has looked meanwhile, whatever was summoned for since; else only what is younger may be, and gets a pause
+/* A look of the program's does what there was to do before it. So what the thread was flush_requested for before a pause is still to be
+ * done after it if nobody has looked meanwhile, whatever was flush_requested for since; else only what is younger may be, and gets a pause
  * of its own. Nothing waits for more than two pauses. */
-static void stand_by(struct vipl_nic *nic)
+static void flush_after_pauses(struct vipl_nic *nic)
 {
     struct vipl_service *service = &nic->service;
     vipl_store_ordered(&service->attention, VIPL_STANDING_BY);
-    bool owed = take_summons(service);
-    uint32_t looks = nic->ops->looks(nic->be);
+    bool owed = take_flush_request(service);
+    uint32_t epoch = nic->ops->poll_epoch(nic->be);
     for (unsigned quiet = 0; quiet < QUIET && !has_calls(service);) {
         vipl_pause(PAUSE_NS);
-        bool summoned = take_summons(service);
-        bool overdue = owed && nic->ops->looks(nic->be) == looks;
+        bool flush_requested = take_flush_request(service);
+        bool overdue = owed && nic->ops->poll_epoch(nic->be) == epoch;
         if (overdue) {
-            tend(nic);
+            flush_deferred(nic);
         }
-        looks = nic->ops->looks(nic->be);
-        owed = summoned && !overdue;
-        quiet = summoned ? 0 : quiet + 1;
+        epoch = nic->ops->poll_epoch(nic->be);
+        owed = flush_requested && !overdue;
+        quiet = flush_requested ? 0 : quiet + 1;
     }
-    tend(nic); /* before a handler is called, and in case that a look has just missed something */
+    flush_deferred(nic); /* before a handler is called, and in case that a look has just missed something */
     vipl_store_ordered(&service->attention, VIPL_ASLEEP);
 }
 
 /* False: there may be more to do before the thread sleeps. */
 static bool stood_by(struct vipl_nic *nic)
 {
-    if (vipl_load_ordered(&nic->service.summoned) == 0) {
+    if (vipl_load_ordered(&nic->service.flush_requested) == 0) {
         return true;
     }
-    stand_by(nic);
-    return vipl_load_ordered(&nic->service.summoned) == 0;
+    flush_after_pauses(nic);
+    return vipl_load_ordered(&nic->service.flush_requested) == 0;
 }
 
-/* Nobody is summoned while it is in a handler. */
+/* Nobody is flush_requested while it is in a handler. */
 static void call_away(struct vipl_nic *nic, void *handle, const struct vipl_event *event)
 {
     vipl_store_ordered(&nic->service.attention, VIPL_AWAY);
-    if (take_summons(&nic->service)) {
-        tend(nic);
+    if (take_flush_request(&nic->service)) {
+        flush_deferred(nic);
     }
     call(handle, event);
     vipl_store_ordered(&nic->service.attention, VIPL_ASLEEP);
@@ -342,14 +342,14 @@ static void service_main(void *arg)
     struct vipl_nic *nic = arg;
     void *handle = nic->public_handle;
     struct vipl_waiter self = {.waker = &nic->service.waker};
-    struct view view = {.activity = vipl_load_relaxed(&nic->activity), .trust = LEAST_TRUST};
+    struct view view = {.activity = vipl_load_relaxed(&nic->activity), .trust = MIN_TRUST};
     bool stop = false;
     vipl_list_init(&self.link);
     vipl_list_init(&self.nic_link);
     nic->service.cancel = vipl_cancel_off();
     vipl_store_ordered(&nic->service.attention, VIPL_ASLEEP);
     while (!stop) {
-        work_off(&nic->service);
+        run_events(&nic->service);
         struct vipl_event *event = next_event(&nic->service, &stop);
         if (event != NULL) {
             call_away(nic, handle, event);
@@ -361,7 +361,7 @@ static void service_main(void *arg)
             watch(nic, &self, &view);
         }
     }
-    work_off(&nic->service); /* what was taken just before it was to stop */
+    run_events(&nic->service); /* what was taken just before it was to stop */
     vipl_service_over(nic);
 }
 
@@ -452,7 +452,7 @@ bool vipl_service_stop(struct vipl_nic *nic)
         vipl_thread_detach(&service->thread);
     } else if (running) {
         await_end(service);
-        work_off(service); /* of a thread that was cancelled */
+        run_events(service); /* of a thread that was cancelled */
     }
     return self;
 }

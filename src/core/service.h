@@ -7,9 +7,9 @@
  * this NIC handle (ready_fd.h): then it watches whenever no application thread does, so that a program that goes to
  * sleep elsewhere misses nothing.
  *
- * A backend may leave something undone for a moment (vipl_up_summon()). The thread stands by then, and does it, if the program's
+ * A backend may leave something undone for a moment (vipl_up_request_flush()). The thread stands by then, and does it, if the program's
  * calls have not done it meanwhile: it pauses for 50 us, as often as there is something to do, and goes to sleep after a few pauses
- * in which it was not summoned. A program that looks at the device by itself is not disturbed: the thread only counts its looks.
+ * in which it was not flush_requested. A program that looks at the device by itself is not disturbed: the thread only counts its looks.
  */
 #ifndef VIPL_CORE_SERVICE_H
 #define VIPL_CORE_SERVICE_H
@@ -64,13 +64,14 @@ struct vipl_service {
     struct vipl_thread thread;
     /* atomic: descriptors that programs have; while there are any it does not step back */
     uint32_t ready_fds;
-    uint32_t attention; /* atomic: enum vipl_attention, written by the thread; pairs with vipl_up_summon() */
-    uint32_t summoned;  /* atomic: since the thread asked last; pairs with vipl_up_summon() */
-    uint32_t wanted;    /* atomic: the thread is to be started by the next call that can do so */
-    VIPL_SLEPT_ON uint32_t over; /* atomic: the thread does nothing any more but end */
-    int cancel;                  /* what vipl_cancel_off() returned to it; the thread's */
-    bool running;                /* the thread exists */
-    bool stopping;               /* it is to end */
+    uint32_t
+        attention; /* atomic: enum vipl_attention, written by the thread; pairs with vipl_up_request_flush() */
+    uint32_t flush_requested; /* atomic: since the thread asked last; pairs with vipl_up_request_flush() */
+    uint32_t wanted;          /* atomic: the thread is to be started by the next call that can do so */
+    VIPL_FUTEX_WORD uint32_t over; /* atomic: the thread does nothing any more but end */
+    int cancel;                    /* what vipl_cancel_off() returned to it; the thread's */
+    bool running;                  /* the thread exists */
+    bool stopping;                 /* it is to end */
 };
 
 VIP_RETURN vipl_service_start(struct vipl_nic *nic); /* repeatable; NOT_SUPPORTED: VIPL_PROGRESS=inline */

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/often.h"
 #include "core/backend_up.h"
 #include "core/descriptor.h"
 #include "core/nic.h"
 #include "core/vi.h"
+#include "os/os_compiler.h"
 
 /* --- sending: under the send lock --- */
 
@@ -24,19 +24,19 @@ static inline void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint3
     bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
     vipl_queue_finish_locked(&vi->send, work, status | vipl_send_status_op[work->op],
                              failed ? 0 : (uint32_t)bytes);
-    if (VIPL_SELDOM(failed) && !refused && vipl_vi_is_reliable(vi)) {
+    if (VIPL_UNLIKELY(failed) && !refused && vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
     }
-    if (VIPL_SELDOM(vi->send.overrun)) {
+    if (VIPL_UNLIKELY(vi->send.overrun)) {
         vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
     }
 }
 
 /* A success of a watched queue that was published without more ado. */
-static VIPL_APART void announce(struct vipl_vi *vi, struct vipl_queue *q, struct vipl_work *work)
+static VIPL_NOINLINE void announce(struct vipl_vi *vi, struct vipl_queue *q, struct vipl_work *work)
 {
     vipl_queue_announce_locked(q, work);
-    if (VIPL_SELDOM(q->overrun)) {
+    if (VIPL_UNLIKELY(q->overrun)) {
         vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
     }
 }
@@ -85,7 +85,7 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
 
 /* --- the short path: the backend does at once what is to be sent, and then it is posted as if it had been before --- */
 
-enum { MOST_SHORT_SEGMENTS = 2 };
+enum { MAX_SHORT_SEGMENTS = 2 };
 
 static inline bool can_post_short(struct vipl_vi *vi)
 {
@@ -100,7 +100,7 @@ static inline void post_done(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uin
     struct vipl_queue *q = &vi->send;
     struct vipl_work *work = vipl_queue_put_locked(q, descriptor, segments);
     work->op = op;
-    vipl_queue_finish_plain_locked(q, work, vipl_send_status_op[op], bytes);
+    vipl_queue_finish_fast_locked(q, work, vipl_send_status_op[op], bytes);
     if (q->is_watched) {
         announce(vi, q, work);
     }
@@ -109,7 +109,7 @@ static inline void post_done(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uin
 static inline bool send_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor)
 {
     VIP_DATA_SEGMENT piece;
-    if (descriptor->CS.SegCount != 1 || !vipl_descriptor_usual_piece(vi, &vi->send, descriptor, 0, &piece) ||
+    if (descriptor->CS.SegCount != 1 || !vipl_descriptor_cached_piece(vi, &vi->send, descriptor, 0, &piece) ||
         !vi->nic->ops->send_short(vi->nic->be, vi, piece.Data.Address, piece.Length,
                                   !vipl_queue_looks_empty(&vi->send))) {
         return false;
@@ -118,7 +118,7 @@ static inline bool send_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor)
     return true;
 }
 
-static VIPL_APART bool rdma_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint16_t control)
+static VIPL_NOINLINE bool rdma_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint16_t control)
 {
     struct vipl_rdma rdma;
     if (vi->nic->ops->rdma_short == NULL ||
@@ -133,22 +133,22 @@ static VIPL_APART bool rdma_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor
 /* False: nothing has happened. */
 static inline bool post_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
-    if (!can_post_short(vi) || vipl_descriptor_room(vi, &vi->send, descriptor, memory) <
-                                   vipl_descriptor_bytes(MOST_SHORT_SEGMENTS)) {
+    if (!can_post_short(vi) ||
+        vipl_descriptor_room(vi, &vi->send, descriptor, memory) < vipl_descriptor_bytes(MAX_SHORT_SEGMENTS)) {
         return false;
     }
     uint16_t control = descriptor->CS.Control; /* read once */
-    return VIPL_OFTEN(control == VIP_CONTROL_OP_SENDRECV) ? send_short(vi, descriptor)
-                                                          : rdma_short(vi, descriptor, control);
+    return VIPL_LIKELY(control == VIP_CONTROL_OP_SENDRECV) ? send_short(vi, descriptor)
+                                                           : rdma_short(vi, descriptor, control);
 }
 
 /* --- */
 
 /* One piece of memory that goes off without more ado. False: nothing has happened. */
-static inline bool send_usual(struct vipl_vi *vi, struct vipl_work *work)
+static inline bool send_fast(struct vipl_vi *vi, struct vipl_work *work)
 {
     struct vipl_send send; /* not cleared */
-    if (!vipl_descriptor_read_usual_send(vi, work, &send)) {
+    if (!vipl_descriptor_read_send_fast(vi, work, &send)) {
         return false;
     }
     hand_to_backend(vi, work, &send); /* if it has to wait, the queue goes on when there is room */
@@ -157,12 +157,12 @@ static inline bool send_usual(struct vipl_vi *vi, struct vipl_work *work)
 
 /* The send that was just posted, if it is the only one to be executed and of the usual kind. False: the queue has to be gone
  * through. */
-static inline bool execute_usual(struct vipl_vi *vi)
+static inline bool execute_fast(struct vipl_vi *vi)
 {
     struct vipl_queue *q = &vi->send;
     struct vipl_work *work = vipl_queue_at(q, q->executed);
     bool is_alone = q->executed + 1 == q->posted && work->state == VIPL_WORK_POSTED;
-    return is_alone && vi->state == VIP_STATE_CONNECTED && !vipl_up_has_failed(vi) && send_usual(vi, work);
+    return is_alone && vi->state == VIP_STATE_CONNECTED && !vipl_up_has_failed(vi) && send_fast(vi, work);
 }
 
 /* Executes what is posted and not executed, and releases the send lock. */
@@ -188,7 +188,7 @@ static void execute_and_unlock(struct vipl_vi *vi)
 }
 
 /* The descriptor was admitted but is to complete with an error, in its turn. */
-static VIPL_RARE void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t status)
+static VIPL_COLD void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t status)
 {
     struct vipl_work *work = vipl_queue_at(q, q->posted - 1);
     VIP_DESCRIPTOR *descriptor = work->descriptor;
@@ -204,7 +204,7 @@ static VIPL_RARE void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, ui
 }
 
 /* As any descriptor is admitted and posted; perhaps to complete with an error. */
-static VIPL_RARE VIP_RETURN post_any(struct vipl_vi *vi, struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
+static VIPL_COLD VIP_RETURN post_any(struct vipl_vi *vi, struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
                                      VIP_MEM_HANDLE memory)
 {
     uint32_t status;
@@ -225,17 +225,17 @@ static VIPL_RARE VIP_RETURN post_any(struct vipl_vi *vi, struct vipl_queue *q, V
 }
 
 /* Posts and executes any send, and releases the send lock. */
-static VIPL_APART VIP_RETURN send_and_unlock(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor,
-                                             VIP_MEM_HANDLE memory)
+static VIPL_NOINLINE VIP_RETURN send_and_unlock(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor,
+                                                VIP_MEM_HANDLE memory)
 {
-    if (VIPL_SELDOM(!vipl_post_usual_locked(vi, &vi->send, descriptor, memory))) {
+    if (VIPL_UNLIKELY(!vipl_post_fast_locked(vi, &vi->send, descriptor, memory))) {
         VIP_RETURN rc = post_any(vi, &vi->send, descriptor, memory);
         if (rc != VIP_SUCCESS) {
             vipl_biased_unlock(&vi->send.lock);
             return rc;
         }
     }
-    if (VIPL_OFTEN(execute_usual(vi))) {
+    if (VIPL_LIKELY(execute_fast(vi))) {
         vipl_biased_unlock(&vi->send.lock);
     } else {
         execute_and_unlock(vi);
@@ -244,7 +244,7 @@ static VIPL_APART VIP_RETURN send_and_unlock(struct vipl_vi *vi, VIP_DESCRIPTOR 
 }
 
 /* By a thread that does not own the send queue's lock. */
-static VIPL_APART VIP_RETURN lock_and_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
+static VIPL_NOINLINE VIP_RETURN lock_and_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
     struct vipl_vi *vi = vipl_vi_lock_send(handle);
     if (vi == NULL) {
@@ -264,7 +264,7 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     VIP_RETURN rc = VIP_SUCCESS;
     if (vi == NULL || !vipl_biased_enter(&vi->send.lock)) { /* as VipPostRecv() */
         rc = lock_and_send(handle, descriptor, memory);
-    } else if (VIPL_OFTEN(post_short(vi, descriptor, memory))) {
+    } else if (VIPL_LIKELY(post_short(vi, descriptor, memory))) {
         vipl_biased_leave(&vi->send.lock);
     } else {
         rc = send_and_unlock(vi, descriptor, memory);
@@ -274,7 +274,7 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
 }
 
 /* Flushes what was just posted, or hands it over, if the state of the VI or its device asks for that. */
-static VIPL_RARE void tend_posted_recv(struct vipl_vi *vi)
+static VIPL_COLD void tend_posted_recv(struct vipl_vi *vi)
 {
     if (vi->state == VIP_STATE_ERROR) {
         vipl_queue_flush_locked(&vi->recv);
@@ -290,10 +290,10 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
         return VIP_INVALID_PARAMETER;
     }
     vipl_biased_own(&vi->recv.lock);
-    if (VIPL_SELDOM(!vipl_post_usual_locked(vi, &vi->recv, descriptor, memory))) {
+    if (VIPL_UNLIKELY(!vipl_post_fast_locked(vi, &vi->recv, descriptor, memory))) {
         rc = post_any(vi, &vi->recv, descriptor, memory);
     }
-    if (VIPL_SELDOM(vi->takes_recvs || vi->state == VIP_STATE_ERROR)) {
+    if (VIPL_UNLIKELY(vi->takes_recvs || vi->state == VIP_STATE_ERROR)) {
         tend_posted_recv(vi);
     }
     vipl_biased_unlock(&vi->recv.lock);
@@ -391,10 +391,10 @@ static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t sta
 {
     bool failed = (status & VIP_STATUS_ERROR_MASK) != 0;
     vipl_queue_finish_locked(&vi->recv, work, status, failed ? 0 : length);
-    if (VIPL_SELDOM(failed) && vipl_vi_is_reliable(vi)) {
+    if (VIPL_UNLIKELY(failed) && vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_CONN_LOST);
     }
-    if (VIPL_SELDOM(vi->recv.overrun)) {
+    if (VIPL_UNLIKELY(vi->recv.overrun)) {
         vipl_vi_fail(vi, VIP_ERROR_VI_OVERRUN);
     }
 }
@@ -408,7 +408,7 @@ static struct vipl_work *next_recv(struct vipl_queue *q)
     return q->executed == q->posted ? NULL : vipl_queue_at(q, q->executed);
 }
 
-static VIPL_RARE void report_empty(struct vipl_vi *vi)
+static VIPL_COLD void report_empty(struct vipl_vi *vi)
 {
     if (vipl_vi_is_reliable(vi)) {
         vipl_vi_fail(vi, VIP_ERROR_RECVQ_EMPTY); /* reported when the connection ends */
@@ -479,14 +479,15 @@ static inline bool take_locked(struct vipl_vi *vi, const void *from, size_t byte
         return false;
     }
     struct vipl_work *work = vipl_queue_at(q, q->executed);
-    void *to =
-        work->state == VIPL_WORK_POSTED && bytes > 0 ? vipl_descriptor_usual_target(vi, work, bytes) : NULL;
+    void *to = work->state == VIPL_WORK_POSTED && bytes > 0
+                   ? vipl_descriptor_recv_target_fast(vi, work, bytes)
+                   : NULL;
     if (to == NULL) {
         return false;
     }
     memmove(to, from, bytes);
-    if (VIPL_OFTEN(vipl_queue_is_plain(q))) {
-        vipl_queue_finish_plain_locked(q, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
+    if (VIPL_LIKELY(vipl_queue_may_finish_fast(q))) {
+        vipl_queue_finish_fast_locked(q, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
         if (q->is_watched) {
             announce(vi, q, work);
         }
@@ -583,8 +584,8 @@ void vipl_up_recv_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
     if (work != NULL) {
         status = rdma ? status : outcome(work, status, length);
         finish_recv(vi, work, status | describe(work, rdma, immediate), length);
-    } else if (!vi->astray_logged) {
-        vi->astray_logged = true;
+    } else if (!vi->unknown_done_logged) {
+        vi->unknown_done_logged = true;
         vipl_log(VIPL_LOG_ERROR, "the device reports receive %u of vi %p, which it does not have",
                  (unsigned)sequence, vi->handle);
     }
@@ -608,7 +609,7 @@ bool vipl_up_rdma_allowed(struct vipl_vi *vi, bool write, VIP_MEM_HANDLE handle,
                           uint64_t bytes)
 {
     bool allowed = vipl_up_rdma_allows(vi, write, handle, address, bytes);
-    if (VIPL_SELDOM(!allowed)) {
+    if (VIPL_UNLIKELY(!allowed)) {
         vipl_up_rdma_refuse(vi, write);
     }
     return allowed;

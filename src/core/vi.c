@@ -9,13 +9,13 @@
 #include "base/handle.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
-#include "base/often.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
 #include "core/service.h"
 #include "core/transfer.h"
 #include "core/wait.h"
 #include "os/os.h"
+#include "os/os_compiler.h"
 
 _Static_assert(offsetof(struct vipl_vi, area) == 0, "vipl_vi_area() relies on it");
 
@@ -250,7 +250,7 @@ static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *att
     vi->reads = 0;
     vi->connect_rc = VIP_INVALID_STATE;
     vi->takes_recvs = vi->nic->ops->post_recv != NULL;
-    vi->recvs_given = vi->astray_logged = false;
+    vi->recvs_given = vi->unknown_done_logged = false;
     vi->plan = (struct vipl_vi_plan){.number = 0};
     vipl_store_relaxed(&vi->failure, 0);
     vipl_store_ptr(&vi->user_data, NULL);
@@ -376,7 +376,7 @@ void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
 /* --- out of CONNECTED --- */
 
 /* It is held first: a thread that sees the failure and waits until nothing holds the VI does wait. */
-VIPL_RARE void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
+VIPL_COLD void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
     if (vipl_up_has_failed(vi)) {
         return;
@@ -394,7 +394,7 @@ bool vipl_up_has_failed(const struct vipl_vi *vi)
     return vipl_load_relaxed(&vi->failure) != 0;
 }
 
-VIPL_RARE void vipl_vi_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
+VIPL_COLD void vipl_vi_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
     if (vi->state == VIP_STATE_CONNECTED) {
         vipl_up_fail(vi, code);

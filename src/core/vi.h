@@ -40,18 +40,18 @@ struct vipl_vi {
     void *handle; /* atomic: written under both locks, read under either; threads that poll look without */
     struct vipl_nic *nic; /* constant while live; atomic, for threads that poll */
     VIP_VI_STATE state;
-    uint32_t tag;       /* the tag's number; 0: memory of any tag of the NIC handle */
-    uint32_t failure;   /* atomic: 0; 1 + VIP_ERROR_CODE, set by the thread whose list it is on; or LEAVING */
-    uint32_t reads;     /* RDMA Reads under way; guarded by the send lock */
-    bool takes_recvs;   /* constant while live: the device takes receives when they are posted */
-    bool sends_short;   /* the device has send_short(), and the VI may use it; as attributes */
-    bool recvs_given;   /* it was given some since it last quiesced; guarded by the receive lock */
-    bool astray_logged; /* one was reported done that it had not; guarded by the receive lock */
+    uint32_t tag;     /* the tag's number; 0: memory of any tag of the NIC handle */
+    uint32_t failure; /* atomic: 0; 1 + VIP_ERROR_CODE, set by the thread whose list it is on; or LEAVING */
+    uint32_t reads;   /* RDMA Reads under way; guarded by the send lock */
+    bool takes_recvs; /* constant while live: the device takes receives when they are posted */
+    bool sends_short; /* the device has send_short(), and the VI may use it; as attributes */
+    bool recvs_given; /* it was given some since it last quiesced; guarded by the receive lock */
+    bool unknown_done_logged; /* one was reported done that it had not; guarded by the receive lock */
     VIP_VI_ATTRIBUTES attributes;
     struct vipl_ptag *ptag;          /* the tag that the VI uses */
     struct vipl_list nic_link;       /* nic->vis; guarded by the NIC's lock. In the pool: free link */
     struct vipl_deferred end_failed; /* of the thread that set `failure` */
-    VIPL_SLEPT_ON uint32_t holds;    /* atomic */
+    VIPL_FUTEX_WORD uint32_t holds;  /* atomic */
     void *user_data;                 /* atomic */
 
     VIP_RETURN connect_rc;             /* NOT_DONE while connecting; both locks */
@@ -83,7 +83,7 @@ static inline bool vipl_vi_lock_found(struct vipl_vi *vi, const void *handle, bo
 {
     struct vipl_biased *lock = recv ? &vi->recv.lock : &vi->send.lock;
     vipl_biased_lock(lock);
-    if (VIPL_SELDOM(vi->handle != handle)) {
+    if (VIPL_UNLIKELY(vi->handle != handle)) {
         vipl_biased_unlock(lock);
         return false;
     }
@@ -128,7 +128,7 @@ static inline bool vipl_vi_is_reliable(const struct vipl_vi *vi)
 /* The queue is about to look up registered memory (mem.h). Its lock is held. */
 static inline void vipl_queue_reads(struct vipl_queue *q)
 {
-    if (VIPL_SELDOM(q->reading_epoch != vipl_load_acquire(&q->vi->nic->mem.epoch))) {
+    if (VIPL_UNLIKELY(q->reading_epoch != vipl_load_acquire(&q->vi->nic->mem.epoch))) {
         vipl_queue_enlist_reader(q);
     }
 }

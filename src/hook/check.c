@@ -54,9 +54,9 @@ void vipl_check_limits(const struct vipl_limits *limits, const struct vipl_addre
 void vipl_check_properties(const VIPX_DEVICE_PROPERTIES *properties)
 {
     static const char op[] = "describe";
-    enum { MOST = sizeof(properties->Property) / sizeof(properties->Property[0]) };
-    check(properties->Count <= MOST, op, "as many properties as there is room for");
-    for (unsigned i = 0; i < MOST && i < properties->Count; i++) {
+    enum { MAX = sizeof(properties->Property) / sizeof(properties->Property[0]) };
+    check(properties->Count <= MAX, op, "as many properties as there is room for");
+    for (unsigned i = 0; i < MAX && i < properties->Count; i++) {
         const VIPX_PROPERTY *each = &properties->Property[i];
         check(each->Name[0] != '\0' && memchr(each->Name, '\0', sizeof(each->Name)) != NULL, op,
               "each has a name, and an end of it");

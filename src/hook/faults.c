@@ -12,7 +12,7 @@
 #include "os/os_atomic.h"
 #include "vipl/vipl.h"
 
-enum { CERTAIN = 1000000000, MOST_POLLS = 8 };
+enum { CERTAIN = 1000000000, MAX_POLLS = 8 };
 
 static const char *const fault_names[VIPL_FAULT_KINDS] = {
     [VIPL_FAULT_DROP] = "drop",         [VIPL_FAULT_CORRUPT] = "corrupt",
@@ -261,7 +261,7 @@ void vipl_faults_of_send(const struct vipl_faults *faults, uint32_t number, stru
         out->status |= rule->kind == VIPL_FAULT_STATUS ? rule->value : 0u;
         out->events |= rule->kind == VIPL_FAULT_EVENT ? 1u << rule->value : 0u;
         if (rule->kind == VIPL_FAULT_DELAY) {
-            out->polls = 1 + (uint32_t)(dice(faults, i, ~number) % MOST_POLLS);
+            out->polls = 1 + (uint32_t)(dice(faults, i, ~number) % MAX_POLLS);
         }
     }
 }

@@ -7,7 +7,6 @@
 #include "hook/hook.h"
 
 #include "base/config.h"
-#include "base/often.h"
 #include "core/backend_up.h"
 #include "core/nic.h"
 #include "core/vi.h"
@@ -15,6 +14,7 @@
 #include "hook/faults.h"
 #include "hook/plan.h"
 #include "hook/trace.h"
+#include "os/os_compiler.h"
 
 /* An opened device with the hook around it. */
 struct hook_nic {
@@ -326,8 +326,8 @@ static void trace_send(struct hook_nic *hook, struct vipl_vi *vi, const struct v
                (unsigned)send->sequence, send->local.bytes, posted_names[posted], (unsigned)send->status);
 }
 
-static VIPL_APART enum vipl_posted watch_send(struct hook_nic *hook, struct vipl_vi *vi,
-                                              struct vipl_send *send)
+static VIPL_NOINLINE enum vipl_posted watch_send(struct hook_nic *hook, struct vipl_vi *vi,
+                                                 struct vipl_send *send)
 {
     enum vipl_posted posted = hook->plan.faults.count == 0
                                   ? hook->ops->post_send(hook->be, vi, send)
@@ -340,14 +340,14 @@ static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *v
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_send(vi, send);
-    enum vipl_posted posted = VIPL_OFTEN(!hook->watches_sends) ? hook->ops->post_send(hook->be, vi, send)
-                                                               : watch_send(hook, vi, send);
+    enum vipl_posted posted = VIPL_LIKELY(!hook->watches_sends) ? hook->ops->post_send(hook->be, vi, send)
+                                                                : watch_send(hook, vi, send);
     vipl_check_sent(send, posted);
     return posted;
 }
 
 /* What has just gone by a short path is in the trace as any other send. It is not in the queue yet, which is idle. */
-static VIPL_APART bool note_short(struct hook_nic *hook, struct vipl_vi *vi, uint16_t op, size_t bytes)
+static VIPL_NOINLINE bool note_short(struct hook_nic *hook, struct vipl_vi *vi, uint16_t op, size_t bytes)
 {
     struct vipl_send send; /* large, so not cleared */
     vipl_plan_passed(vi);
@@ -366,7 +366,7 @@ static bool hook_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const vo
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_short(vi, bytes);
-    if (VIPL_OFTEN(!hook->watches_sends)) {
+    if (VIPL_LIKELY(!hook->watches_sends)) {
         return hook->ops->send_short(hook->be, vi, from, bytes, has_unreaped);
     }
     return vipl_plan_passes(&hook->plan, vi) &&
@@ -378,7 +378,7 @@ static bool hook_rdma_short(struct vipl_be_nic *be, struct vipl_vi *vi, const st
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_short(vi, rdma->bytes);
-    if (VIPL_OFTEN(!hook->watches_sends)) {
+    if (VIPL_LIKELY(!hook->watches_sends)) {
         return hook->ops->rdma_short(hook->be, vi, rdma);
     }
     return vipl_plan_passes(&hook->plan, vi) && hook->ops->rdma_short(hook->be, vi, rdma) &&
@@ -405,22 +405,22 @@ static void hook_poll(struct vipl_be_nic *be)
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("poll");
     hook->ops->poll(hook->be);
-    if (VIPL_SELDOM(vipl_plan_waits(&hook->plan))) {
+    if (VIPL_UNLIKELY(vipl_plan_waits(&hook->plan))) {
         vipl_plan_polled(&hook->plan);
     }
 }
 
-static void hook_tend(struct vipl_be_nic *be)
+static void hook_flush_deferred(struct vipl_be_nic *be)
 {
     struct hook_nic *hook = hook_of(be);
-    vipl_check_unlocked("tend");
-    hook->ops->tend(hook->be);
+    vipl_check_unlocked("flush_deferred");
+    hook->ops->flush_deferred(hook->be);
 }
 
-static uint32_t hook_looks(struct vipl_be_nic *be)
+static uint32_t hook_poll_epoch(struct vipl_be_nic *be)
 {
     struct hook_nic *hook = hook_of(be);
-    return hook->ops->looks(hook->be);
+    return hook->ops->poll_epoch(hook->be);
 }
 
 static void hook_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
@@ -480,10 +480,10 @@ static void hook_describe(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out)
     vipl_trace(&hook->trace, VIPL_TRACED_DESCRIBE, NULL, "properties=%u", (unsigned)out->Count);
 }
 
-static struct vipl_quick *hook_quick(struct vipl_be_nic *be)
+static struct vipl_poll_filter *hook_poll_filter(struct vipl_be_nic *be)
 {
     struct hook_nic *hook = hook_of(be);
-    return hook->plan.quick = hook->ops->quick(hook->be);
+    return hook->plan.poll_filter = hook->ops->poll_filter(hook->be);
 }
 
 /* The operations above, without those that the backend has not: with a trace and a plan a message takes the path that it takes
@@ -495,15 +495,15 @@ static void fill_table(struct vipl_backend *table, const struct vipl_backend *ba
     table->describe = backend->describe == NULL ? NULL : hook_describe;
     table->quiesce = backend->quiesce == NULL ? NULL : hook_quiesce;
     table->post_recv = backend->post_recv == NULL ? NULL : hook_post_recv;
-    table->tend = backend->tend == NULL ? NULL : hook_tend;
-    table->looks = backend->looks == NULL ? NULL : hook_looks;
+    table->flush_deferred = backend->flush_deferred == NULL ? NULL : hook_flush_deferred;
+    table->poll_epoch = backend->poll_epoch == NULL ? NULL : hook_poll_epoch;
     table->send_short = backend->send_short == NULL ? NULL : hook_send_short;
     table->rdma_short = backend->rdma_short == NULL ? NULL : hook_rdma_short;
-    table->quick = backend->quick == NULL ? NULL : hook_quick;
+    table->poll_filter = backend->poll_filter == NULL ? NULL : hook_poll_filter;
 }
 
 /* Apart, so that the names do not lie on the stack with the rest of what is read at an opening. */
-static VIPL_APART void begin_trace(struct hook_nic *hook, const char *path)
+static VIPL_NOINLINE void begin_trace(struct hook_nic *hook, const char *path)
 {
     char only[512];
     (void)vipl_config_text("VIPL_TRACE_OPS", only, sizeof(only)); /* "" if it is not set */

@@ -16,11 +16,11 @@ void vipl_plan_init(struct vipl_plan *plan, struct vipl_nic *core, const char *t
 
 /* --- sends that are kept back: told VIPL_POSTED_AGAIN until the device has been polled a few times. A VI has one entry at most,
  * for the send at the head of what it has not executed, and none once it has left CONNECTED. When the table is full a send is
- * not delayed. While there are entries a program that polls finds no `quick` to look at: each poll has to come here. --- */
+ * not delayed. While there are entries a program that polls finds no `poll_filter` to look at: each poll has to come here. --- */
 
 static struct vipl_delayed *entry_of_locked(struct vipl_plan *plan, const struct vipl_vi *vi)
 {
-    for (unsigned i = 0; i < VIPL_MOST_DELAYED; i++) {
+    for (unsigned i = 0; i < VIPL_MAX_DELAYED; i++) {
         if (plan->delayed[i].vi == vi) {
             return &plan->delayed[i];
         }
@@ -31,7 +31,7 @@ static struct vipl_delayed *entry_of_locked(struct vipl_plan *plan, const struct
 static void set_waiting_locked(struct vipl_plan *plan, uint32_t waiting)
 {
     vipl_store_relaxed(&plan->waiting, waiting);
-    vipl_store_ptr(&plan->core->quick, waiting > 0 ? NULL : plan->quick);
+    vipl_store_ptr(&plan->core->poll_filter, waiting > 0 ? NULL : plan->poll_filter);
 }
 
 static void free_locked(struct vipl_plan *plan, struct vipl_delayed *entry)
@@ -74,10 +74,10 @@ static void forget_delayed(struct vipl_plan *plan, const struct vipl_vi *vi)
 
 void vipl_plan_polled(struct vipl_plan *plan)
 {
-    struct vipl_vi *due[VIPL_MOST_DELAYED];
+    struct vipl_vi *due[VIPL_MAX_DELAYED];
     unsigned count = 0;
     vipl_mutex_lock(&plan->lock);
-    for (unsigned i = 0; i < VIPL_MOST_DELAYED; i++) {
+    for (unsigned i = 0; i < VIPL_MAX_DELAYED; i++) {
         struct vipl_delayed *entry = &plan->delayed[i];
         if (entry->vi != NULL && --entry->polls == 0) {
             due[count++] = entry->vi;

@@ -13,7 +13,7 @@
 #include "hook/faults.h"
 #include "os/os_mutex.h"
 
-enum { VIPL_MOST_DELAYED = 64 };
+enum { VIPL_MAX_DELAYED = 64 };
 
 struct vipl_delayed {
     struct vipl_vi *vi; /* NULL: free */
@@ -22,11 +22,12 @@ struct vipl_delayed {
 
 struct vipl_plan {
     struct vipl_faults faults;
-    struct vipl_nic *core;    /* constant */
-    struct vipl_quick *quick; /* constant once the device is open: what the backend has; NULL: none */
-    struct vipl_mutex lock;   /* rank BACKEND_TX; guards what follows */
-    uint32_t waiting;         /* entries in use; also read without the lock: 0 is the usual case */
-    struct vipl_delayed delayed[VIPL_MOST_DELAYED];
+    struct vipl_nic *core; /* constant */
+    struct vipl_poll_filter
+        *poll_filter;       /* constant once the device is open: what the backend has; NULL: none */
+    struct vipl_mutex lock; /* rank BACKEND_TX; guards what follows */
+    uint32_t waiting;       /* entries in use; also read without the lock: 0 is the usual case */
+    struct vipl_delayed delayed[VIPL_MAX_DELAYED];
 };
 
 /* In zeroed memory. */

@@ -34,8 +34,8 @@ struct vipl_test_hooks {
     uint32_t alloc_countdown; /* atomic: the n-th next allocation fails */
     uint32_t
         resource_countdown; /* atomic: so does the n-th next call that makes or watches a mapping, thread, process or descriptor */
-    uint32_t most_sent;     /* atomic: bytes that a call of vipl_socket_send() moves at most */
-    uint32_t most_received; /* atomic: likewise */
+    uint32_t max_sent;     /* atomic: bytes that a call of vipl_socket_send() moves at most */
+    uint32_t max_received; /* atomic: likewise */
 };
 extern struct vipl_test_hooks vipl_test_hooks;
 
@@ -259,15 +259,15 @@ void vipl_shm_abandon(void); /* in a forked child: forgets such addresses, and w
  * descriptor away. */
 void vipl_shm_show(struct vipl_shm *shm);
 /* Where in that memory an address lies. */
-struct vipl_shown {
+struct vipl_mappable {
     uint32_t descriptor; /* of the process that shows it, plus 1; 0: it lies elsewhere */
     uint64_t inode;
     uint64_t offset;
 };
-void vipl_shm_shown(const void *address, size_t bytes, struct vipl_shown *out);
+void vipl_shm_find_mappable(const void *address, size_t bytes, struct vipl_mappable *out);
 /* Maps what the process shows, all of it. Nothing that it says is believed: EPERM if it is not sealed against shrinking, ESTALE if
  * the descriptor is not of that inode; or the system does not let us. */
-int vipl_shm_fetch(struct vipl_shm *shm, int pid, const struct vipl_shown *where);
+int vipl_shm_fetch(struct vipl_shm *shm, int pid, const struct vipl_mappable *where);
 
 /* Identifies the shared memory at an address: the same in every process that has mapped it there. */
 struct vipl_mapping {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* Of a word that a thread sleeps on: the system wants it on a multiple of 4, and on m68k others are on multiples of 2. */
-#define VIPL_SLEPT_ON __attribute__((aligned(4)))
+#define VIPL_FUTEX_WORD __attribute__((aligned(4)))
 
 /* Neither earlier nor later accesses are ordered; the value is whole. */
 static inline uint32_t vipl_load_relaxed(const uint32_t *p)

@@ -19,7 +19,7 @@ struct vipl_biased {
     struct vipl_mutex m;
     uint32_t
         owner; /* atomic: VIPL_BIASED_..., or the number of its owner; written by who has it. Pairs with `inside` */
-    VIPL_SLEPT_ON uint32_t
+    VIPL_FUTEX_WORD uint32_t
         inside; /* atomic: the number of an owner that has it, or is about to look whether it may; else 0 */
 };
 
@@ -69,7 +69,7 @@ static inline __attribute__((always_inline)) bool vipl_biased_is_entered(struct 
     vipl_store_relaxed(&b->inside, self); /* then the look: pairs with vipl_biased_end() */
     vipl_signal_fence();
     bool owned = vipl_load_relaxed(&b->owner) == self;
-    if (__builtin_expect(!owned, 0)) {
+    if (VIPL_UNLIKELY(!owned)) {
         vipl_store_release(&b->inside, 0);
     }
     vipl_signal_fence();
@@ -111,7 +111,7 @@ static inline void vipl_biased_lock(struct vipl_biased *b)
 {
     if (!vipl_biased_enter(b)) {
         vipl_mutex_lock(&b->m);
-        if (__builtin_expect(vipl_biased_has_owner(b), 0)) {
+        if (VIPL_UNLIKELY(vipl_biased_has_owner(b))) {
             vipl_biased_end(b, true);
         }
     }

@@ -15,11 +15,12 @@
 #include <stdint.h>
 
 #include "os_atomic.h"
+#include "os_compiler.h"
 
 struct vipl_mutex {
-    VIPL_SLEPT_ON uint32_t word; /* atomic: 0 free, 1 held */
-    uint32_t sleepers;           /* atomic: threads that sleep for it, or are about to */
-    uint32_t rank;               /* constant after init */
+    VIPL_FUTEX_WORD uint32_t word; /* atomic: 0 free, 1 held */
+    uint32_t sleepers;             /* atomic: threads that sleep for it, or are about to */
+    uint32_t rank;                 /* constant after init */
 };
 
 #define VIPL_MUTEX_INIT(its_rank) \
@@ -53,7 +54,7 @@ static inline __attribute__((always_inline)) void vipl_mutex_lock(struct vipl_mu
 #ifndef NDEBUG
     vipl_rank_push(m->rank, true);
 #endif
-    if (__builtin_expect(!vipl_compare_exchange(&m->word, 0, 1), 0)) {
+    if (VIPL_UNLIKELY(!vipl_compare_exchange(&m->word, 0, 1))) {
         vipl_mutex_lock_slow(m);
     }
 }
@@ -75,13 +76,13 @@ static inline __attribute__((always_inline)) bool vipl_mutex_give_back(struct vi
 #ifndef NDEBUG
     vipl_rank_pop(m->rank);
 #endif
-    if (__builtin_expect(vipl_load_relaxed(&vipl_sleepers_make_barriers) != 0, 1)) {
+    if (VIPL_LIKELY(vipl_load_relaxed(&vipl_sleepers_make_barriers) != 0)) {
         vipl_store_release(&m->word, 0); /* then the look: pairs with vipl_mutex_lock_slow() */
         vipl_signal_fence();
     } else {
         vipl_exchange(&m->word, 0);
     }
-    return __builtin_expect(vipl_load_relaxed(&m->sleepers) == 0, 1);
+    return VIPL_LIKELY(vipl_load_relaxed(&m->sleepers) == 0);
 }
 
 static inline __attribute__((always_inline)) void vipl_mutex_unlock(struct vipl_mutex *m)

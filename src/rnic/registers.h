@@ -23,12 +23,12 @@ enum {
     RNIC_EVENT_BYTES = 512, /* size of an event */
     RNIC_SEGMENT_BYTES = 16, /* size of a segment */
     RNIC_INLINE_SEGMENTS = 2, /* segments that a work entry itself has room for */
-    RNIC_MOST_SEGMENTS = 252, /* segments of one work entry */
-    RNIC_MOST_QPS = 65536, /* limit of the layout of BAR2, for queue pairs and for completion queues */
+    RNIC_SEGMENT_LIMIT = 252, /* segments of one work entry */
+    RNIC_QP_LIMIT = 65536, /* limit of the layout of BAR2, for queue pairs and for completion queues */
     RNIC_GROUP = 64, /* doorbells that share a hint byte */
     RNIC_FUNCTION_ADAPTER = 0xFFFF, /* as a function number: the adapter itself, which finds the listener */
     RNIC_CONTROL_PAYLOAD = 448, /* most bytes that follow the header of a control message */
-    RNIC_MOST_DISCRIMINATOR = 64 /* most bytes of a discriminator */
+    RNIC_MAX_DISCRIMINATOR = 64 /* most bytes of a discriminator */
 };
 
 /*
@@ -228,7 +228,7 @@ enum {
  * the driver knows it by, and is told with each request.
  */
 enum {
-    RNIC_CMD_LISTEN_LENGTH = 12, /* u16; Bytes of the discriminator: 0 to MOST_DISCRIMINATOR. */
+    RNIC_CMD_LISTEN_LENGTH = 12, /* u16; Bytes of the discriminator: 0 to MAX_DISCRIMINATOR. */
     RNIC_CMD_LISTEN_ADDRESS = 16 /* u64; IOVA of the discriminator. */
 };
 

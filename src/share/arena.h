@@ -44,9 +44,9 @@ enum { VIPL_SHARE_VIS = 512, VIPL_SHARE_CQS = 32, VIPL_SHARE_CHANNELS = 512 };
 enum vipl_turn { VIPL_TURN_CLIENT, VIPL_TURN_SERVER, VIPL_TURN_OVER };
 
 struct vipl_channel {
-    VIPL_SLEPT_ON uint32_t turn; /* atomic: enum vipl_turn; the side that may read and write the call */
-    uint32_t server_asleep;      /* atomic, set by the server, which then looks at turn and sleeps */
-    uint32_t client_asleep;      /* atomic, set by the client; likewise */
+    VIPL_FUTEX_WORD uint32_t turn; /* atomic: enum vipl_turn; the side that may read and write the call */
+    uint32_t server_asleep;        /* atomic, set by the server, which then looks at turn and sleeps */
+    uint32_t client_asleep;        /* atomic, set by the client; likewise */
     uint32_t cancelled;    /* atomic, cleared by the client, then the server's: a blocking call is to end */
     uint32_t sent;         /* guarded by turn: how many notes without an answer the client has sent */
     struct vipl_call call; /* guarded by turn */
@@ -88,8 +88,8 @@ struct vipl_cq_ring {
 
 /* Calls of handlers that the server wants a client to make. */
 struct vipl_event_ring {
-    VIPL_SLEPT_ON uint32_t written; /* atomic: the server's, after the event */
-    VIPL_SLEPT_ON uint32_t read;    /* atomic: the client's, after the handler has returned */
+    VIPL_FUTEX_WORD uint32_t written; /* atomic: the server's, after the event */
+    VIPL_FUTEX_WORD uint32_t read;    /* atomic: the client's, after the handler has returned */
     struct vipl_call_handler events[VIPL_SHARE_EVENTS];
 };
 
@@ -122,7 +122,7 @@ struct vipl_shared_region {
 
 /* Posting without a call. */
 struct vipl_posts {
-    VIPL_SLEPT_ON uint32_t
+    VIPL_FUTEX_WORD uint32_t
         asleep; /* atomic, set by the server, which then looks at pending and sleeps; a client that clears it wakes it */
     uint32_t filler[15];
     uint32_t stamp; /* atomic: of the next post; advanced by the client that posts */

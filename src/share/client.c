@@ -27,7 +27,7 @@ enum {
     LOOK_MS = 1000, /* how often a call that waits checks that the server lives */
     CHANNELS = 256,
     /* Forks of one thread at a time: each but the first in a handler that interrupted the one before. */
-    MOST_FORKS = 4,
+    MAX_FORKS = 4,
     FORK_MS = 1000 /* how long a fork waits for room in the socket */
 };
 
@@ -65,7 +65,7 @@ static struct {
 /* The sockets of the children that this thread is about to fork; -1: a child that has none. */
 static _Thread_local struct {
     volatile uint32_t count;
-    volatile int sockets[MOST_FORKS];
+    volatile int sockets[MAX_FORKS];
 } forks VIPL_FAST_THREAD_LOCAL;
 
 struct vipl_arena *vipl_share_arena(void)
@@ -174,7 +174,7 @@ static int announce_child(void)
 static int last_socket(void)
 {
     uint32_t count = forks.count;
-    return count == 0 || count > MOST_FORKS ? -1 : forks.sockets[count - 1];
+    return count == 0 || count > MAX_FORKS ? -1 : forks.sockets[count - 1];
 }
 
 /* Names the socket that the child keeps: of this fork, or of the one that this handler has interrupted. Without one, the fork
@@ -197,7 +197,7 @@ static void before_fork(void)
 {
     bool shares = vipl_share_arena() != NULL && share.pid == vipl_pid();
     uint32_t mine = forks.count++;
-    if (mine < MOST_FORKS) {
+    if (mine < MAX_FORKS) {
         forks.sockets[mine] = -1;
         forks.sockets[mine] = shares ? announce_child() : -1;
     }

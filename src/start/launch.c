@@ -9,7 +9,7 @@
 #include "base/deadline.h"
 #include "base/settings.h"
 
-enum { START_MS = 30000, MOST_NAME = 64 };
+enum { START_MS = 30000, MAX_NAME = 64 };
 
 const char *vipl_launch_path(const char *setting, const char *installed)
 {
@@ -19,7 +19,7 @@ const char *vipl_launch_path(const char *setting, const char *installed)
 
 static bool may_pass(const char *variable)
 {
-    char name[MOST_NAME];
+    char name[MAX_NAME];
     size_t length = strcspn(variable, "=");
     if (strncmp(variable, "VIPL_", 5) != 0 || variable[length] == '\0' || length >= sizeof(name)) {
         return false;

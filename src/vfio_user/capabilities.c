@@ -9,16 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 16, MOST_NAME = 24, CAPABILITIES_DEPTH = 2 };
+enum { MAX_DEPTH = 16, MAX_NAME = 24, CAPABILITIES_DEPTH = 2 };
 
 const struct vfu_capabilities vfu_capabilities_default = {1, 1 << 20, 65535, false, false};
 
 struct reader {
     const char *at;
     const char *end;
-    unsigned depth;       /* of objects and lists */
-    bool is_inside;       /* of the object "capabilities" */
-    char name[MOST_NAME]; /* of the member whose value is read; cut off, if it is longer than any known */
+    unsigned depth;      /* of objects and lists */
+    bool is_inside;      /* of the object "capabilities" */
+    char name[MAX_NAME]; /* of the member whose value is read; cut off, if it is longer than any known */
     struct vfu_capabilities *out;
 };
 
@@ -45,7 +45,7 @@ static bool read_string(struct reader *r, char *name)
         return false;
     }
     while (r->at < r->end && *r->at != '"' && (unsigned char)*r->at >= ' ') {
-        if (name != NULL && length < MOST_NAME - 1) {
+        if (name != NULL && length < MAX_NAME - 1) {
             name[length++] = *r->at;
         }
         r->at += *r->at == '\\' && r->end - r->at > 1 ? 2 : 1;
@@ -166,13 +166,13 @@ static bool read_members(struct reader *r, char end, bool has_names)
     return take(r, end);
 }
 
-static bool read_value(struct reader *r) /* recursive: MOST_DEPTH at most */
+static bool read_value(struct reader *r) /* recursive: MAX_DEPTH at most */
 {
     bool is_object = peek(r) == '{';
     if (!is_object && peek(r) != '[') {
         return read_plain(r);
     }
-    if (known_number(r) != NULL || known_truth(r) != NULL || r->depth == MOST_DEPTH) {
+    if (known_number(r) != NULL || known_truth(r) != NULL || r->depth == MAX_DEPTH) {
         return false;
     }
     bool was_inside = r->is_inside;
@@ -200,9 +200,9 @@ bool vfu_capabilities_read(const char *text, size_t length, struct vfu_capabilit
     return true;
 }
 
-size_t vfu_capabilities_write(char text[VFU_MOST_TEXT], const struct vfu_capabilities *capabilities)
+size_t vfu_capabilities_write(char text[VFU_MAX_TEXT], const struct vfu_capabilities *capabilities)
 {
-    int length = snprintf(text, VFU_MOST_TEXT,
+    int length = snprintf(text, VFU_MAX_TEXT,
                           "{\"capabilities\":{\"max_msg_fds\":%" PRIu64 ",\"max_data_xfer_size\":%" PRIu64
                           ",\"max_dma_maps\":%" PRIu64 "%s%s}}",
                           capabilities->max_fds, capabilities->max_data, capabilities->max_maps,

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { VFU_MOST_TEXT = 256 }; /* of the text that is written here, with its NUL */
+enum { VFU_MAX_TEXT = 256 }; /* of the text that is written here, with its NUL */
 
 struct vfu_capabilities {
     uint64_t max_fds;  /* descriptors that the sender takes with one message */
@@ -23,6 +23,6 @@ extern const struct vfu_capabilities vfu_capabilities_default; /* of a side that
  * has a value of the wrong kind. Unknown names are passed over. */
 bool vfu_capabilities_read(const char *text, size_t length, struct vfu_capabilities *out);
 /* What QEMU does not know is left out unless it is true: it would warn. Returns the bytes of the text, with its NUL. */
-size_t vfu_capabilities_write(char text[VFU_MOST_TEXT], const struct vfu_capabilities *capabilities);
+size_t vfu_capabilities_write(char text[VFU_MAX_TEXT], const struct vfu_capabilities *capabilities);
 
 #endif

@@ -5,11 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
-enum { MOST_KEPT = 4 * VFU_MOST_BYTES };
+enum { MAX_KEPT = 4 * VFU_MAX_BYTES };
 
 int vfu_channel_open(struct vfu_channel *channel, int fd)
 {
-    *channel = (struct vfu_channel){.fd = fd, .in = vipl_alloc(VFU_MOST_BYTES)};
+    *channel = (struct vfu_channel){.fd = fd, .in = vipl_alloc(VFU_MAX_BYTES)};
     if (channel->in == NULL) {
         vfu_channel_close(channel);
         return ENOMEM;
@@ -42,7 +42,7 @@ static int receive_until(struct vfu_channel *channel, size_t wanted)
         unsigned count = 0;
         int error = vipl_stream_receive(channel->fd, channel->in + channel->received,
                                         wanted - channel->received, &length, channel->fds + channel->fd_count,
-                                        VFU_MOST_FDS - channel->fd_count, &count);
+                                        VFU_MAX_FDS - channel->fd_count, &count);
         channel->fd_count += count;
         if (error != 0 || length == 0) {
             return error == 0 ? EPIPE : error;
@@ -59,7 +59,7 @@ int vfu_channel_receive(struct vfu_channel *channel, struct vfu_message *out)
         return error;
     }
     vfu_header_read(channel->in, &out->header);
-    if (out->header.bytes < VFU_HEADER_BYTES || out->header.bytes > VFU_MOST_BYTES) {
+    if (out->header.bytes < VFU_HEADER_BYTES || out->header.bytes > VFU_MAX_BYTES) {
         return EPROTO;
     }
     out->payload = channel->in + VFU_HEADER_BYTES;
@@ -79,12 +79,12 @@ static bool make_room(struct vfu_channel *channel, size_t more)
     if (needed <= channel->out_room) {
         return true;
     }
-    uint8_t *room = needed > MOST_KEPT ? NULL : vipl_alloc(MOST_KEPT);
+    uint8_t *room = needed > MAX_KEPT ? NULL : vipl_alloc(MAX_KEPT);
     if (room == NULL) {
         return false;
     }
     channel->out = room; /* the first time: there was none */
-    channel->out_room = MOST_KEPT;
+    channel->out_room = MAX_KEPT;
     return true;
 }
 

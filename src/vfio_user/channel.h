@@ -13,9 +13,9 @@
 
 struct vfu_channel {
     int fd;      /* -1: closed */
-    uint8_t *in; /* VFU_MOST_BYTES for the message that is being received, allocated */
+    uint8_t *in; /* VFU_MAX_BYTES for the message that is being received, allocated */
     size_t received;
-    int fds[VFU_MOST_FDS]; /* that came with it; a caller that keeps one puts -1 in its place */
+    int fds[VFU_MAX_FDS]; /* that came with it; a caller that keeps one puts -1 in its place */
     unsigned fd_count;
     uint8_t *out; /* what could not be sent yet, allocated when that happens */
     size_t out_bytes;

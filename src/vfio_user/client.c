@@ -16,8 +16,8 @@
 
 enum {
     ROOM_MS = 1,
-    MOST_REQUEST = 64 + VFU_MOST_TEXT, /* without data */
-    MOST_TEXT = 4096                   /* of a server's capabilities */
+    MAX_REQUEST = 64 + VFU_MAX_TEXT, /* without data */
+    MAX_TEXT = 4096                  /* of a server's capabilities */
 };
 
 bool vfu_client_is_gone(const struct vfu_client *client)
@@ -47,7 +47,7 @@ static int flush(struct vfu_client *c, uint64_t deadline)
 static int send_message(struct vfu_client *c, const struct vfu_header *header, const struct vfu_request *r,
                         const void *data, size_t data_bytes)
 {
-    uint8_t message[VFU_HEADER_BYTES + MOST_REQUEST];
+    uint8_t message[VFU_HEADER_BYTES + MAX_REQUEST];
     struct vfu_header whole = *header;
     whole.bytes = (uint32_t)(VFU_HEADER_BYTES + r->bytes + data_bytes);
     vfu_header_write(message, &whole);
@@ -64,7 +64,7 @@ static int send_message(struct vfu_client *c, const struct vfu_header *header, c
 static int access_memory(struct vfu_client *c, const struct vfu_message *m, struct vfu_dma *dma)
 {
     bool is_write = m->header.command == VFU_DMA_WRITE;
-    if (!vfu_dma_read(m->payload, m->bytes, dma) || dma->bytes > VFU_MOST_DATA ||
+    if (!vfu_dma_read(m->payload, m->bytes, dma) || dma->bytes > VFU_MAX_DATA ||
         (is_write && m->bytes - VFU_DMA_BYTES < dma->bytes)) {
         return EINVAL;
     }
@@ -233,10 +233,10 @@ void vfu_client_serve(struct vfu_client *client)
 
 static int greet(struct vfu_client *c)
 {
-    const struct vfu_capabilities ours = {VFU_MOST_FDS, VFU_MOST_DATA, 65535, false, true};
-    char text[VFU_MOST_TEXT];
-    uint8_t payload[VFU_VERSION_BYTES + VFU_MOST_TEXT];
-    uint8_t reply[VFU_VERSION_BYTES + MOST_TEXT];
+    const struct vfu_capabilities ours = {VFU_MAX_FDS, VFU_MAX_DATA, 65535, false, true};
+    char text[VFU_MAX_TEXT];
+    uint8_t payload[VFU_VERSION_BYTES + VFU_MAX_TEXT];
+    uint8_t reply[VFU_VERSION_BYTES + MAX_TEXT];
     struct vfu_version version;
     size_t length = vfu_capabilities_write(text, &ours);
     vfu_version_write(payload, &(struct vfu_version){0, 0});
@@ -261,7 +261,7 @@ int vfu_client_open(struct vfu_client *client, int fd, vfu_client_dma *dma, void
     client->dma = dma;
     client->context = context;
     int error = vfu_channel_open(&client->channel, fd);
-    client->data = vipl_alloc(VFU_MOST_DATA);
+    client->data = vipl_alloc(VFU_MAX_DATA);
     error = error == 0 && client->data == NULL ? ENOMEM : error;
     error = error == 0 ? greet(client) : error;
     if (error != 0) {

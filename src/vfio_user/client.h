@@ -21,7 +21,7 @@ struct vfu_client {
     struct vfu_channel channel;     /* its descriptor is constant until the end */
     uint16_t id;                    /* of the last request */
     uint32_t gone;                  /* atomic: the connection is over, for good */
-    uint8_t *data;                  /* VFU_MOST_DATA for an answer, allocated */
+    uint8_t *data;                  /* VFU_MAX_DATA for an answer, allocated */
     vfu_client_dma *dma;            /* constant, as the next two */
     void *context;                  /* of it */
     struct vfu_capabilities theirs; /* the server's */

@@ -49,10 +49,10 @@ enum {
 };
 
 enum {
-    VFU_MOST_DATA =
+    VFU_MAX_DATA =
         65536, /* of one access, in either direction: more in one message is not finished by every peer */
-    VFU_MOST_BYTES = VFU_HEADER_BYTES + VFU_ACCESS_BYTES + VFU_MOST_DATA, /* of a message */
-    VFU_MOST_FDS = 16                                                     /* with a message */
+    VFU_MAX_BYTES = VFU_HEADER_BYTES + VFU_ACCESS_BYTES + VFU_MAX_DATA, /* of a message */
+    VFU_MAX_FDS = 16                                                    /* with a message */
 };
 
 /* Numbers of regions and kinds of interrupts of a PCI device. */

@@ -173,16 +173,16 @@ uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset)
     return (uint32_t)rnic_card_bar_read(card, fn, 0, offset, 4);
 }
 
-/* The only crossing of this card that is told of. */
+/* The only transaction of this card that is told of. */
 static void tell_of_write(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset, unsigned bytes)
 {
-    struct rnic_crossing crossing = {.kind = RNIC_CROSSING_REGISTER_WRITE,
-                                     .fn = (uint16_t)fn,
-                                     .bar = (uint8_t)bar,
-                                     .address = offset,
-                                     .bytes = bytes};
-    if (card->host->crossing != NULL) {
-        card->host->crossing(card->context, &crossing);
+    struct rnic_transaction transaction = {.kind = RNIC_TRANSACTION_REGISTER_WRITE,
+                                           .fn = (uint16_t)fn,
+                                           .bar = (uint8_t)bar,
+                                           .address = offset,
+                                           .bytes = bytes};
+    if (card->host->transaction != NULL) {
+        card->host->transaction(card->context, &transaction);
     }
 }
 

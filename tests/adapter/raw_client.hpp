@@ -181,10 +181,10 @@ public:
             const size_t wanted = bytes.size() < VFU_HEADER_BYTES ? VFU_HEADER_BYTES - bytes.size()
                                                                   : vipl_header(bytes).bytes - bytes.size();
             size_t length = 0;
-            int fds[VFU_MOST_FDS];
+            int fds[VFU_MAX_FDS];
             unsigned count = 0;
             const int error = vipl_stream_receive(fd, part, std::min(wanted, sizeof part), &length, fds,
-                                                  VFU_MOST_FDS, &count);
+                                                  VFU_MAX_FDS, &count);
             if (error == EAGAIN) {
                 pollfd entry = {fd, POLLIN, 0};
                 REQUIRE(poll(&entry, 1, wait_ms()) == 1);

@@ -98,7 +98,7 @@ TEST_CASE("capabilities that are not JSON, or of the wrong kind, are refused", "
 TEST_CASE("capabilities that are written can be read, and are short enough for QEMU's buffer",
           "[capabilities]")
 {
-    char text[VFU_MOST_TEXT];
+    char text[VFU_MAX_TEXT];
     const vfu_capabilities most = {UINT64_MAX, UINT64_MAX, UINT64_MAX, true, true};
     const size_t length = vfu_capabilities_write(text, &most);
     REQUIRE(length == std::strlen(text) + 1);

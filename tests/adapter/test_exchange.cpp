@@ -183,10 +183,10 @@ TEST_CASE("a reset, an unmap of what is accessed and too many stores end the acc
 
     client.begin(FAKE_DMA_READ, kIova, 4);
     m = command(client, VFU_DMA_READ);
-    for (std::uint32_t i = 0; i <= RNIC_MOST_KEPT; ++i) {
+    for (std::uint32_t i = 0; i <= RNIC_MAX_KEPT; ++i) {
         client.set(FAKE_SCRATCH, i);
     }
-    CHECK(client.get(FAKE_SCRATCH) == RNIC_MOST_KEPT);
+    CHECK(client.get(FAKE_SCRATCH) == RNIC_MAX_KEPT);
     CHECK(client.result() == 2);
     answer(client, m, {1, 2, 3, 4});
     CHECK(client.get(FAKE_ID) == RNIC_ID_VALUE);

@@ -73,7 +73,7 @@ TEST_CASE("lengths that cannot be end the connection", "[hostile]")
 {
     const Adapter adapter;
     Witness witness(adapter);
-    for (const std::uint32_t bytes : {0u, 15u, VFU_MOST_BYTES + 1u, 0x80000000u, UINT32_MAX}) {
+    for (const std::uint32_t bytes : {0u, 15u, VFU_MAX_BYTES + 1u, 0x80000000u, UINT32_MAX}) {
         Client client(adapter.socket);
         client.send_bytes(message(VFU_GET_INFO, bytes, Bytes(16)));
         CHECK(client.receive().ended);

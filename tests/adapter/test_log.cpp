@@ -13,9 +13,9 @@ namespace {
 const std::uint8_t kFrame[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x88, 0xB5, 0xAA};
 const std::uint8_t kData[] = {0xDE, 0xAD, 0xBE};
 
-rnic_crossing crossing(rnic_crossing_kind kind)
+rnic_transaction transaction(rnic_transaction_kind kind)
 {
-    rnic_crossing c{};
+    rnic_transaction c{};
     c.time = 0x1122334455667788;
     c.kind = kind;
     c.fn = 0x102;
@@ -28,13 +28,13 @@ Bytes contents(const std::string &path)
     return Bytes(std::istreambuf_iterator<char>(file), {});
 }
 
-/** The log of these crossings. */
-Bytes logged(const std::string &name, const std::vector<rnic_crossing> &crossings)
+/** The log of these transactions. */
+Bytes logged(const std::string &name, const std::vector<rnic_transaction> &transactions)
 {
     const Folder folder;
     rnic_log *log = nullptr;
     REQUIRE(rnic_log_open((folder.path + name).c_str(), &log) == 0);
-    for (const rnic_crossing &c : crossings) {
+    for (const rnic_transaction &c : transactions) {
         rnic_log_write(log, &c);
     }
     CHECK(rnic_log_error(log) == 0);
@@ -42,23 +42,23 @@ Bytes logged(const std::string &name, const std::vector<rnic_crossing> &crossing
     return contents(folder.path + name);
 }
 
-std::vector<rnic_crossing> some()
+std::vector<rnic_transaction> some()
 {
-    std::vector<rnic_crossing> all;
-    rnic_crossing c = crossing(RNIC_CROSSING_DMA_WRITE);
+    std::vector<rnic_transaction> all;
+    rnic_transaction c = transaction(RNIC_TRANSACTION_DMA_WRITE);
     c.address = 0x123456789ABCDEF0;
     c.value = 0x0102030405060708;
     c.bytes = sizeof kData;
     c.data = kData;
     c.failed = true;
     all.push_back(c);
-    c = crossing(RNIC_CROSSING_FRAME_SENT);
+    c = transaction(RNIC_TRANSACTION_FRAME_SENT);
     c.bytes = sizeof kFrame;
     c.data = kFrame;
     all.push_back(c);
-    c.kind = RNIC_CROSSING_FRAME_RECEIVED;
+    c.kind = RNIC_TRANSACTION_FRAME_RECEIVED;
     all.push_back(c);
-    c = crossing(RNIC_CROSSING_REGISTER_READ);
+    c = transaction(RNIC_TRANSACTION_REGISTER_READ);
     c.bar = 2;
     c.bytes = 4; // of the register; there are no data
     all.push_back(c);
@@ -88,7 +88,7 @@ void take(Bytes &from, const Bytes &wanted)
 
 } // namespace
 
-TEST_CASE("the log as text has one line for each crossing", "[log]")
+TEST_CASE("the log as text has one line for each transaction", "[log]")
 {
     const Bytes text = logged("/a.txt", some());
     CHECK(std::string(text.begin(), text.end()) ==
@@ -159,7 +159,7 @@ TEST_CASE("a log that cannot be written is an error, and no more than that", "[l
     REQUIRE(log == nullptr);
     REQUIRE(rnic_log_open("/dev/full", &log) == 0);
     const std::vector<std::uint8_t> much(1 << 20);
-    rnic_crossing c = crossing(RNIC_CROSSING_DMA_READ);
+    rnic_transaction c = transaction(RNIC_TRANSACTION_DMA_READ);
     c.data = much.data();
     c.bytes = 1 << 20;
     for (int i = 0; i < 3; ++i) {

@@ -169,13 +169,13 @@ TEST_CASE("more addresses than are kept replace those that were learnt first", "
     const std::string a = port(), b = port();
     const Wire one("udp:127.0.0.1:" + a + ",peer=02:00:00:00:00:FF@127.0.0.1:" + b);
     const Wire two("udp:127.0.0.1:" + b + ",peer=127.0.0.1:" + a);
-    for (unsigned i = 0; i < RNIC_ADAPTER_WIRE_MOST_PEERS; ++i) {
+    for (unsigned i = 0; i < RNIC_ADAPTER_WIRE_MAX_PEERS; ++i) {
         two.send(frame(0x0A, static_cast<std::uint8_t>(i)));
         REQUIRE(one.gets(frame(0x0A, static_cast<std::uint8_t>(i))));
     }
     one.send(frame(0, 0x0A));
     CHECK(two.gets_nothing());
-    for (const std::uint8_t known : {1, RNIC_ADAPTER_WIRE_MOST_PEERS - 1, 0xFF}) {
+    for (const std::uint8_t known : {1, RNIC_ADAPTER_WIRE_MAX_PEERS - 1, 0xFF}) {
         one.send(frame(known, 0x0A));
         CHECK(two.gets(frame(known, 0x0A)));
     }

@@ -9,7 +9,7 @@ static bool reap(VIP_VI_HANDLE vi, bool receive)
     VIP_DESCRIPTOR *desc;
     VIP_RETURN rc = VIP_NOT_DONE;
 
-    for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MOST_POLLS; polls++) {
+    for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MAX_POLLS; polls++) {
         rc = receive ? VipRecvDone(vi, &desc) : VipSendDone(vi, &desc);
     }
     return counts_right(receive ? "VipRecvDone" : "VipSendDone", rc);
@@ -22,7 +22,7 @@ static bool reap_named(VIP_CQ_HANDLE cq)
     VIP_BOOLEAN is_receive;
     VIP_RETURN rc = VIP_NOT_DONE;
 
-    for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MOST_POLLS; polls++) {
+    for (unsigned polls = 0; rc == VIP_NOT_DONE && polls < COUNTS_MAX_POLLS; polls++) {
         rc = VipCQDone(cq, &vi, &is_receive);
     }
     return counts_right("VipCQDone", rc) && reap(vi, is_receive != VIP_FALSE);

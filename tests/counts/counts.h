@@ -15,8 +15,8 @@
 
 enum {
     COUNTS_TIMEOUT_MS = 30000,
-    COUNTS_MOST_IN_FLIGHT = 256,
-    COUNTS_MOST_POLLS = 1000000, /* for one completion: the clock may stand still, and ends nothing */
+    COUNTS_MAX_IN_FLIGHT = 256,
+    COUNTS_MAX_POLLS = 1000000, /* for one completion: the clock may stand still, and ends nothing */
 };
 
 enum counts_op {

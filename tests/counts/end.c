@@ -9,7 +9,7 @@
 
 #include "tool_text.h"
 
-enum { BUFFER_AT = 2 * COUNTS_MOST_IN_FLIGHT * sizeof(VIP_DESCRIPTOR) };
+enum { BUFFER_AT = 2 * COUNTS_MAX_IN_FLIGHT * sizeof(VIP_DESCRIPTOR) };
 
 bool counts_right(const char *what, VIP_RETURN rc)
 {
@@ -64,7 +64,7 @@ static bool create_memory(struct counts_end *end)
         return false;
     }
     memory->sends = (VIP_DESCRIPTOR *)(void *)memory->base;
-    memory->receives = memory->sends + COUNTS_MOST_IN_FLIGHT;
+    memory->receives = memory->sends + COUNTS_MAX_IN_FLIGHT;
     memory->out = memory->base + BUFFER_AT;
     memory->in = memory->out + room;
     return counts_right("VipRegisterMem", VipRegisterMem(end->nic, memory->base, (VIP_ULONG)length,
@@ -125,7 +125,7 @@ bool counts_end_create(const struct counts_plan *plan, VIP_NIC_HANDLE nic, struc
         return false;
     }
     if (plan->through_cq &&
-        !counts_right("VipCreateCQ", VipCreateCQ(end->nic, 4 * COUNTS_MOST_IN_FLIGHT, &end->cq))) {
+        !counts_right("VipCreateCQ", VipCreateCQ(end->nic, 4 * COUNTS_MAX_IN_FLIGHT, &end->cq))) {
         return false;
     }
     return counts_right("VipCreateVi", VipCreateVi(end->nic, &attributes, end->cq, end->cq, &end->vi)) &&

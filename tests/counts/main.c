@@ -61,7 +61,7 @@ static bool take(struct counts_plan *plan, int option)
         return number > 0;
     case 'f':
         plan->in_flight = (uint32_t)number;
-        return number > 0 && number <= COUNTS_MOST_IN_FLIGHT;
+        return number > 0 && number <= COUNTS_MAX_IN_FLIGHT;
     case 'm':
         plan->messages = (uint32_t)number;
         return true;

@@ -99,7 +99,7 @@ static bool post_sends(struct counts_end *end)
 /* Turns until all sends are reaped and the other process has received them, if it is to. */
 static bool finish_sends(struct counts_end *end, uint32_t reaped, bool received)
 {
-    for (unsigned turns = 0; turns < COUNTS_MOST_POLLS && !(received && reaped == end->plan->in_flight);
+    for (unsigned turns = 0; turns < COUNTS_MAX_POLLS && !(received && reaped == end->plan->in_flight);
          turns++) {
         bool looked;
 
@@ -161,12 +161,12 @@ static bool ping_pong(struct counts_end *end)
     if (!post_sends(end)) {
         return false;
     }
-    for (unsigned turns = 0; turns < COUNTS_MOST_POLLS && !written; turns++) {
+    for (unsigned turns = 0; turns < COUNTS_MAX_POLLS && !written; turns++) {
         if (!turn(end, RETURN, &written) || !look(end)) {
             return false;
         }
     }
-    for (unsigned polls = 0; polls < COUNTS_MOST_POLLS; polls++) {
+    for (unsigned polls = 0; polls < COUNTS_MAX_POLLS; polls++) {
         if (*last_byte(end->memory.in, end->plan->size) == number && reaped == 1) {
             return true;
         }

@@ -272,7 +272,7 @@ void Adapter::feed(const Ends &ends)
         const std::uint8_t type = type_of(index);
         const std::uint32_t bytes = makes && type == EFE_DATA
                                         ? makes(index, payload)
-                                        : make_checkable(ends, index, payload, most_payload);
+                                        : make_checkable(ends, index, payload, max_payload);
         const bool last = stream.committed == stream.wanted;
         const efe_send send{type,  static_cast<std::uint8_t>(EFE_FIRST | EFE_LAST | (last ? EFE_ACK_NOW : 0)),
                             11,    22,
@@ -417,7 +417,7 @@ void World::become(const World &other)
         to.stopped = from.stopped;
         to.trace = from.trace;
         to.traced = from.traced;
-        to.most_payload = from.most_payload;
+        to.max_payload = from.max_payload;
     }
 }
 

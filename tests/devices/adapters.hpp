@@ -145,8 +145,8 @@ public:
     std::function<std::uint32_t(std::uint64_t index, std::uint8_t *payload)> makes;
     std::function<bool(const Bytes &)>
         refuses; // frames that the switch does not take; none: those for which it has no room
-    std::uint32_t most_payload = 200; // of the frames that it sends
-    bool absent = false;              // unplugged: neither sends nor receives
+    std::uint32_t max_payload = 200; // of the frames that it sends
+    bool absent = false;             // unplugged: neither sends nor receives
 };
 
 /** All adapters, the wires between them, and the time. */

@@ -52,7 +52,7 @@ rnic_card_config small_config()
 
 Host::Host(const rnic_card_config &config)
 {
-    static const rnic_card_host callbacks = {read, write, publish, interrupt, transmit, crossing, nullptr};
+    static const rnic_card_host callbacks = {read, write, publish, interrupt, transmit, transaction, nullptr};
     area_.reset(reserve(rnic_card_bytes(&config)));
     rnic_card_init(&card, area_.get(), &config, &callbacks, this);
     for (unsigned fn = 0; fn < config.functions; ++fn) {
@@ -189,30 +189,30 @@ void Host::transmit(void *context, const std::uint8_t *frame, std::uint32_t byte
     static_cast<Host *>(context)->wire.emplace_back(frame, frame + bytes);
 }
 
-void Host::crossing(void *context, const rnic_crossing *crossing)
+void Host::transaction(void *context, const rnic_transaction *transaction)
 {
     Host &host = *static_cast<Host *>(context);
     std::uint8_t fields[40];
-    rnic_put64(fields, crossing->time, true);
-    rnic_put32(fields + 8, static_cast<std::uint32_t>(crossing->kind), true);
-    rnic_put32(fields + 12, crossing->fn, true);
-    rnic_put64(fields + 16, crossing->address, true);
-    rnic_put64(fields + 24, crossing->value, true);
-    rnic_put32(fields + 32, crossing->bytes, true);
-    rnic_put32(fields + 36, crossing->failed, true);
+    rnic_put64(fields, transaction->time, true);
+    rnic_put32(fields + 8, static_cast<std::uint32_t>(transaction->kind), true);
+    rnic_put32(fields + 12, transaction->fn, true);
+    rnic_put64(fields + 16, transaction->address, true);
+    rnic_put64(fields + 24, transaction->value, true);
+    rnic_put32(fields + 32, transaction->bytes, true);
+    rnic_put32(fields + 36, transaction->failed, true);
     host.crc = vipl_crc32c(host.crc, fields, sizeof fields);
-    if (crossing->data != nullptr) {
-        host.crc = vipl_crc32c(host.crc, crossing->data, crossing->bytes);
+    if (transaction->data != nullptr) {
+        host.crc = vipl_crc32c(host.crc, transaction->data, transaction->bytes);
     }
     if (host.record) {
         Crossing kept{};
-        static_cast<rnic_crossing &>(kept) = *crossing;
-        const std::uint8_t *const data = static_cast<const std::uint8_t *>(crossing->data);
+        static_cast<rnic_transaction &>(kept) = *transaction;
+        const std::uint8_t *const data = static_cast<const std::uint8_t *>(transaction->data);
         if (data != nullptr) {
-            kept.bytes_moved.assign(data, data + crossing->bytes);
+            kept.bytes_moved.assign(data, data + transaction->bytes);
         }
         kept.data = nullptr;
-        host.crossings.push_back(kept);
+        host.transactions.push_back(kept);
     }
 }
 

@@ -24,8 +24,8 @@ namespace card {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/** A crossing, with a copy of its data. */
-struct Crossing : rnic_crossing {
+/** A transaction, with a copy of its data. */
+struct Crossing : rnic_transaction {
     Bytes bytes_moved;
 };
 
@@ -54,9 +54,9 @@ public:
 
     rnic_card card{};
     std::uint64_t now = 1000;
-    std::vector<Crossing> crossings;
+    std::vector<Crossing> transactions;
     bool record = false;
-    std::uint32_t crc = 0; ///< of all crossings, recorded or not
+    std::uint32_t crc = 0; ///< of all transactions, recorded or not
     std::map<unsigned, std::array<unsigned, RNIC_VECTORS>> interrupts;
     std::function<bool(unsigned fn, std::uint64_t iova, std::uint32_t bytes, bool write)> allows;
     std::function<void(unsigned fn, std::uint64_t iova, std::uint32_t bytes, bool write)> moved;
@@ -69,7 +69,7 @@ private:
     static bool publish(void *context, unsigned fn, std::uint64_t iova, const std::uint8_t word[4]);
     static void interrupt(void *context, unsigned fn, unsigned vector);
     static void transmit(void *context, const std::uint8_t *frame, std::uint32_t bytes);
-    static void crossing(void *context, const rnic_crossing *crossing);
+    static void transaction(void *context, const rnic_transaction *transaction);
     bool reaches(unsigned fn, std::uint64_t iova, std::uint32_t bytes, bool writes);
 
     struct Free {

@@ -294,11 +294,12 @@ TEST_CASE("control messages travel behind the data of their flow", "[card]")
     two.host.peer = two.other.get();
     two.host.run_for(100000000);
     std::size_t data = 0, event = 0;
-    for (std::size_t i = 0; i < two.other->crossings.size(); ++i) {
-        const Crossing &crossing = two.other->crossings[i];
-        const bool write = crossing.kind == RNIC_CROSSING_DMA_WRITE;
-        data = write && crossing.address >= two.mem_b && crossing.address < two.mem_b + 20000 ? i : data;
-        event = write && crossing.bytes == RNIC_EVT_OWNER ? i : event;
+    for (std::size_t i = 0; i < two.other->transactions.size(); ++i) {
+        const Crossing &transaction = two.other->transactions[i];
+        const bool write = transaction.kind == RNIC_TRANSACTION_DMA_WRITE;
+        data =
+            write && transaction.address >= two.mem_b && transaction.address < two.mem_b + 20000 ? i : data;
+        event = write && transaction.bytes == RNIC_EVT_OWNER ? i : event;
     }
     CHECK(data > 0);
     CHECK(event > data);

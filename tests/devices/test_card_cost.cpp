@@ -35,9 +35,9 @@ std::uint64_t time_of_write(rnic_card_profile profile, std::uint32_t bytes)
     const std::uint64_t start = two.host.now;
     two.next_a();
     std::uint64_t last = 0;
-    for (const Crossing &crossing : two.host.crossings) {
-        const bool owner = crossing.kind == RNIC_CROSSING_DMA_WRITE && crossing.bytes == 4;
-        last = owner ? crossing.time : last;
+    for (const Crossing &transaction : two.host.transactions) {
+        const bool owner = transaction.kind == RNIC_TRANSACTION_DMA_WRITE && transaction.bytes == 4;
+        last = owner ? transaction.time : last;
     }
     REQUIRE(last > start);
     return last - start;
@@ -54,8 +54,8 @@ TEST_CASE("without simulated time costs are only added up", "[card]")
     two.host.record = true;
     two.host.run(); // no time passes
     CHECK(two.same(0, 0, 10000));
-    for (const Crossing &crossing : two.host.crossings) {
-        REQUIRE(crossing.time == two.host.now);
+    for (const Crossing &transaction : two.host.transactions) {
+        REQUIRE(transaction.time == two.host.now);
     }
     // Reading 10,000 bytes over a bus of 800 MB/s takes 12.5 us at least.
     CHECK(cost(two, two.a) - before > 12500);

@@ -386,11 +386,11 @@ TEST_CASE("answers and requests of a queue pair take turns", "[card]")
     two.next_b();
     two.next_a();
     std::string order;
-    for (const Crossing &crossing : two.host.crossings) {
-        const bool data = crossing.kind == RNIC_CROSSING_FRAME_SENT && crossing.fn == 1 &&
-                          type_of(crossing.bytes_moved) == RNIC_EFE_TYPE_DATA;
+    for (const Crossing &transaction : two.host.transactions) {
+        const bool data = transaction.kind == RNIC_TRANSACTION_FRAME_SENT && transaction.fn == 1 &&
+                          type_of(transaction.bytes_moved) == RNIC_EFE_TYPE_DATA;
         if (data) {
-            order += operation_of(crossing.bytes_moved) == 0 ? 'w' : 'a';
+            order += operation_of(transaction.bytes_moved) == 0 ? 'w' : 'a';
         }
     }
     REQUIRE(order.size() > 80);

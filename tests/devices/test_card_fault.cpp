@@ -165,7 +165,7 @@ TEST_CASE("fault removed: registers read all ones, and nothing happens any more"
     two.host.record = true;
     send_one(two);
     two.host.run_for(late(100));
-    CHECK(two.host.crossings.empty());
+    CHECK(two.host.transactions.empty());
     CHECK(rnic_card_deadline(&two.host.card) == UINT64_MAX);
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("who looks at a card from outside makes no fault happen, and does not 
     REQUIRE(plan(two, "removed=@1"));
     two.host.record = true;
     CHECK(rnic_card_look(&two.host.card, 0, RNIC_REG_ID) == RNIC_ID_VALUE);
-    CHECK(two.host.crossings.empty());
+    CHECK(two.host.transactions.empty());
     CHECK(two.host.reg(0, RNIC_REG_ID) == 0xFFFFFFFF); // the first read
     CHECK(rnic_card_look(&two.host.card, 0, RNIC_REG_ID) == 0xFFFFFFFF);
 }
@@ -232,6 +232,6 @@ TEST_CASE("fault removed: frames that come find no card", "[card]")
     two.post_a(two.write(8));
     two.host.run_for(late(100));
     CHECK((Bytes(two.b.at(two.mem_b), two.b.at(two.mem_b + 8)) == before));
-    CHECK(two.other->crossings.empty());
+    CHECK(two.other->transactions.empty());
     CHECK(two.other->wire.empty());
 }

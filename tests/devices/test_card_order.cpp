@@ -9,19 +9,19 @@ using namespace card;
 
 namespace {
 
-bool is_in(const Crossing &crossing, std::uint64_t at, std::uint64_t bytes)
+bool is_in(const Crossing &transaction, std::uint64_t at, std::uint64_t bytes)
 {
-    return crossing.address >= at && crossing.address < at + bytes;
+    return transaction.address >= at && transaction.address < at + bytes;
 }
 
 /** The DMA writes and interrupts of one function. */
 std::vector<Crossing> writes_of(const Host &host, unsigned fn)
 {
     std::vector<Crossing> all;
-    for (const Crossing &crossing : host.crossings) {
-        if (crossing.fn == fn &&
-            (crossing.kind == RNIC_CROSSING_DMA_WRITE || crossing.kind == RNIC_CROSSING_INTERRUPT)) {
-            all.push_back(crossing);
+    for (const Crossing &transaction : host.transactions) {
+        if (transaction.fn == fn && (transaction.kind == RNIC_TRANSACTION_DMA_WRITE ||
+                                     transaction.kind == RNIC_TRANSACTION_INTERRUPT)) {
+            all.push_back(transaction);
         }
     }
     return all;
@@ -56,7 +56,7 @@ TEST_CASE("payload, entry, OWNER, interrupt, in this order", "[card]")
     CHECK(all[n - 2].address == entry + RNIC_CQE_OWNER);
     CHECK(all[n - 2].bytes == 4);
     CHECK(rnic_get32(all[n - 2].bytes_moved.data(), setup.big_b) == 1);
-    CHECK(all[n - 1].kind == RNIC_CROSSING_INTERRUPT);
+    CHECK(all[n - 1].kind == RNIC_TRANSACTION_INTERRUPT);
     CHECK(all[n - 1].value == 1);
 }
 
@@ -72,9 +72,9 @@ TEST_CASE("tagged data lands in the order of addresses, and aligned items are ne
     two.next_a();
     std::uint64_t next = two.mem_b + offset;
     const std::uint64_t end = next + bytes;
-    for (const Crossing &crossing : writes_of(two.host, two.b.fn)) {
-        REQUIRE(crossing.address == next);
-        next += crossing.bytes;
+    for (const Crossing &transaction : writes_of(two.host, two.b.fn)) {
+        REQUIRE(transaction.address == next);
+        next += transaction.bytes;
         CHECK((next % 8 == 0 || next == end));
     }
     CHECK(next == end);
@@ -90,10 +90,10 @@ TEST_CASE("what a send completes for has been received", "[card]")
     two.post_a(two.send(4000));
     two.next_a();
     std::size_t received = 0, sent = 0;
-    for (std::size_t i = 0; i < two.host.crossings.size(); ++i) {
-        const Crossing &crossing = two.host.crossings[i];
-        if (crossing.kind == RNIC_CROSSING_DMA_WRITE && crossing.bytes == 4) {
-            (crossing.fn == 1 ? received : sent) = i;
+    for (std::size_t i = 0; i < two.host.transactions.size(); ++i) {
+        const Crossing &transaction = two.host.transactions[i];
+        if (transaction.kind == RNIC_TRANSACTION_DMA_WRITE && transaction.bytes == 4) {
+            (transaction.fn == 1 ? received : sent) = i;
         }
     }
     CHECK(received > 0);
@@ -109,11 +109,11 @@ TEST_CASE("a ring's entry is copied once", "[card]")
     two.next_b();
     two.next_a();
     unsigned reads[2] = {0, 0};
-    for (const Crossing &crossing : two.host.crossings) {
-        const bool sq = crossing.fn == 0 && is_in(crossing, two.a.qps[two.pair->qp_a].sq.base, 1024);
-        const bool rq = crossing.fn == 1 && is_in(crossing, two.b.qps[two.pair->qp_b].rq.base, 1024);
-        reads[0] += crossing.kind == RNIC_CROSSING_DMA_READ && sq;
-        reads[1] += crossing.kind == RNIC_CROSSING_DMA_READ && rq;
+    for (const Crossing &transaction : two.host.transactions) {
+        const bool sq = transaction.fn == 0 && is_in(transaction, two.a.qps[two.pair->qp_a].sq.base, 1024);
+        const bool rq = transaction.fn == 1 && is_in(transaction, two.b.qps[two.pair->qp_b].rq.base, 1024);
+        reads[0] += transaction.kind == RNIC_TRANSACTION_DMA_READ && sq;
+        reads[1] += transaction.kind == RNIC_TRANSACTION_DMA_READ && rq;
     }
     CHECK(reads[0] == 1);
     CHECK(reads[1] == 1);
@@ -128,9 +128,9 @@ TEST_CASE("no DMA and no interrupt while Bus Master Enable is clear", "[card]")
     two.host.record = true;
     two.post_a(two.send(8));
     two.host.run_for(1000000);
-    for (const Crossing &crossing : writes_of(two.host, 1)) {
-        CHECK(crossing.failed);
-        CHECK(crossing.kind == RNIC_CROSSING_DMA_WRITE);
+    for (const Crossing &transaction : writes_of(two.host, 1)) {
+        CHECK(transaction.failed);
+        CHECK(transaction.kind == RNIC_TRANSACTION_DMA_WRITE);
     }
     CHECK((two.host.reg(1, RNIC_REG_STATUS) & RNIC_STATUS_CATASTROPHIC) != 0);
 }

@@ -110,12 +110,12 @@ TEST_CASE("an entry with a fence begins when all reads before it are complete", 
     CHECK(two.next_a().opcode == RNIC_WORK_READ);
     CHECK(two.next_a().cookie == 2);
     std::size_t sent = 0, placed = 0; // when the send left, and when the read's last bytes came
-    for (std::size_t i = 0; i < two.host.crossings.size(); ++i) {
-        const Crossing &crossing = two.host.crossings[i];
-        const bool data = crossing.kind == RNIC_CROSSING_FRAME_SENT &&
-                          (crossing.bytes_moved[14] & 15) == RNIC_EFE_TYPE_DATA;
-        sent = data && (crossing.bytes_moved[63] & 15) == 3 ? i : sent;
-        placed = crossing.kind == RNIC_CROSSING_DMA_WRITE && crossing.bytes > 64 ? i : placed;
+    for (std::size_t i = 0; i < two.host.transactions.size(); ++i) {
+        const Crossing &transaction = two.host.transactions[i];
+        const bool data = transaction.kind == RNIC_TRANSACTION_FRAME_SENT &&
+                          (transaction.bytes_moved[14] & 15) == RNIC_EFE_TYPE_DATA;
+        sent = data && (transaction.bytes_moved[63] & 15) == 3 ? i : sent;
+        placed = transaction.kind == RNIC_TRANSACTION_DMA_WRITE && transaction.bytes > 64 ? i : placed;
     }
     REQUIRE(sent > 0);
     CHECK((sent > placed) == fence);

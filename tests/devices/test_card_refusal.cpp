@@ -302,7 +302,7 @@ TEST_CASE("an entry that is wrong completes so, behind those before it", "[card]
         bad.segments = {two.in_a(0, 10), two.in_a(65530, 10)};
         status = RNIC_STATUS_LOCAL_PROTECTION;
     } else {
-        bad.segments.assign(RNIC_MOST_SEGMENTS + 1, two.in_a(0, 1));
+        bad.segments.assign(RNIC_SEGMENT_LIMIT + 1, two.in_a(0, 1));
     }
     two.post_b(two.receive(6400, 1));
     two.post_b(two.receive(6400, 2));

@@ -70,10 +70,11 @@ TEST_CASE("a reset ends everything of its function, and its peers hear of it", "
     reset(host_b, two.b.fn, how);
     CHECK((host_b.reg(two.b.fn, RNIC_REG_STATUS) & RNIC_STATUS_READY) != 0);
     two.host.run_for(20000000);
-    for (const Crossing &crossing : host_b.crossings) {
-        const bool dma = crossing.kind == RNIC_CROSSING_DMA_READ ||
-                         crossing.kind == RNIC_CROSSING_DMA_WRITE || crossing.kind == RNIC_CROSSING_INTERRUPT;
-        CHECK_FALSE((dma && crossing.fn == two.b.fn && &host_b != &two.host));
+    for (const Crossing &transaction : host_b.transactions) {
+        const bool dma = transaction.kind == RNIC_TRANSACTION_DMA_READ ||
+                         transaction.kind == RNIC_TRANSACTION_DMA_WRITE ||
+                         transaction.kind == RNIC_TRANSACTION_INTERRUPT;
+        CHECK_FALSE((dma && transaction.fn == two.b.fn && &host_b != &two.host));
     }
     two.a.drain(two.pair->cq_a);
     const Completion query = two.a.simple(RNIC_COMMAND_QUERY_QP, two.pair->qp_a);

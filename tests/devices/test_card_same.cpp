@@ -45,7 +45,7 @@ std::uint32_t play(std::uint64_t seed, bool simulated)
 
 } // namespace
 
-TEST_CASE("the same seed gives the same crossings, another seed others", "[card]")
+TEST_CASE("the same seed gives the same transactions, another seed others", "[card]")
 {
     const bool simulated = GENERATE(false, true);
     const std::uint32_t first = play(1, simulated);
@@ -53,7 +53,7 @@ TEST_CASE("the same seed gives the same crossings, another seed others", "[card]
     CHECK(play(2, simulated) != first);
 }
 
-TEST_CASE("crossings are the same on every machine", "[card]")
+TEST_CASE("transactions are the same on every machine", "[card]")
 {
     // The number is of the card as it is: who changes what crosses its edge, or when, records the new one.
     CHECK(play(1, true) == 0xA28AE211);

@@ -75,7 +75,7 @@ TEST_CASE("many segments are gathered and scattered in their order", "[card]")
     gather.segments.clear();
     scatter.segments.clear();
     Bytes expected;
-    for (std::uint32_t i = 0; i < RNIC_MOST_SEGMENTS; ++i) {
+    for (std::uint32_t i = 0; i < RNIC_SEGMENT_LIMIT; ++i) {
         const std::uint32_t length = i % 3 == 2 ? 0 : 5 + i % 40;
         gather.segments.push_back(two.in_a(60000 - 200 * i, length));
         expected.insert(expected.end(), two.a.at(two.mem_a + 60000 - 200 * i),
@@ -126,10 +126,10 @@ TEST_CASE("messages of one queue pair arrive in their order, and those of many t
         }
     }
     std::vector<unsigned> order; // of the queue pairs whose data frames left
-    for (const Crossing &crossing : two.host.crossings) {
-        if (crossing.kind == RNIC_CROSSING_FRAME_SENT && crossing.fn == 0 &&
-            (crossing.bytes_moved[14] & 15) == 1) {
-            order.push_back(rnic_get16(&crossing.bytes_moved[14 + RNIC_EFE_SOURCE_QP], true));
+    for (const Crossing &transaction : two.host.transactions) {
+        if (transaction.kind == RNIC_TRANSACTION_FRAME_SENT && transaction.fn == 0 &&
+            (transaction.bytes_moved[14] & 15) == 1) {
+            order.push_back(rnic_get16(&transaction.bytes_moved[14 + RNIC_EFE_SOURCE_QP], true));
         }
     }
     REQUIRE(order.size() == 64);

@@ -203,7 +203,7 @@ TEST_CASE("a card that has more to do wants to be called at once, and does not s
     two.a.ring(two.pair->qp_a);
     two.host.record = true;
     rnic_card_advance(&two.host.card, two.host.now);
-    CHECK(two.host.crossings.size() < 3000); // a bounded amount of work
+    CHECK(two.host.transactions.size() < 3000); // a bounded amount of work
     CHECK(rnic_card_deadline(&two.host.card) <= two.host.now);
     CHECK_FALSE(rnic_card_sleep(&two.host.card));
     two.host.run_for(10000000);

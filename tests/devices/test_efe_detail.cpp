@@ -216,7 +216,7 @@ TEST_CASE("a path does not send in bursts what it sends in a round trip", "[efe]
     World world;
     Adapter &a = world.add(), &b = world.add();
     world.bottleneck(b, "rate=1G,delay=400us");
-    a.most_payload = 1448;
+    a.max_payload = 1448;
     a.send(0, b, 0, 3000);
     REQUIRE(world.run_until([&] { return world.is_done(); }, second));
     world.run_for(10 * ms);
@@ -254,7 +254,7 @@ TEST_CASE("a wire that loses nearly everything without delay is not flooded", "[
 {
     World world;
     Adapter &a = world.add(), &b = world.add();
-    a.most_payload = 1448;
+    a.max_payload = 1448;
     world.bottleneck(b, "rate=100M,delay=500us,queue=1"); // what comes while a frame passes is lost
     a.send(0, b, 0, 1000000);
     world.run_for(2 * second);
@@ -268,7 +268,7 @@ TEST_CASE("a path that was cut is soon as fast as before", "[efe][detail]")
 {
     World world;
     Adapter &a = world.add(), &b = world.add();
-    a.most_payload = 1448;
+    a.max_payload = 1448;
     world.bottleneck(b, "rate=1G,delay=2ms");
     a.send(0, b, 0, 1000000);
     world.run_for(200 * ms);
@@ -285,7 +285,7 @@ TEST_CASE("a way that becomes longer is not taken for a queue for ever", "[efe][
 {
     World world;
     Adapter &a = world.add(), &b = world.add();
-    a.most_payload = 1448;
+    a.max_payload = 1448;
     world.bottleneck(b, "rate=1G,delay=50us");
     a.send(0, b, 0, 10000000);
     world.run_for(100 * ms);

@@ -174,10 +174,10 @@ TEST_CASE(
     receive(0);
     receive(kept - 1);
     receive(0u - 1); // delivered long ago
-    receive(0u - EFE_WINDOW_MOST - 1);
+    receive(0u - EFE_WINDOW_MAX - 1);
     CHECK(bench.b.counted().duplicates - duplicates == 4);
-    for (const std::uint32_t beyond : {0u, 1u, kept - 1, kept, unsigned{EFE_WINDOW_MOST} - 1}) {
-        receive(EFE_WINDOW_MOST + beyond);
+    for (const std::uint32_t beyond : {0u, 1u, kept - 1, kept, unsigned{EFE_WINDOW_MAX} - 1}) {
+        receive(EFE_WINDOW_MAX + beyond);
     }
     CHECK(bench.b.counted().outside - outside == 5);
     CHECK(bench.b.counted().duplicates - duplicates == 4);
@@ -191,7 +191,7 @@ TEST_CASE("a frame that is kept behind a gap is a duplicate when it comes again"
 {
     Bench bench;
     efe_header header = bench.last;
-    header.sequence += GENERATE(1u, 2u, unsigned{EFE_WINDOW_MOST} - 1); // those before it are missing
+    header.sequence += GENERATE(1u, 2u, unsigned{EFE_WINDOW_MAX} - 1); // those before it are missing
     const std::uint64_t duplicates = bench.b.counted().duplicates;
     for (unsigned i = 0; i < 5; ++i) {
         bench.b.receive(frame_of(header));

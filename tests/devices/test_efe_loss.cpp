@@ -20,7 +20,7 @@ void random_loads(World &world, std::uint64_t seed)
     for (unsigned load = 0; load < 12; ++load) {
         Adapter &from = *world.adapters[dice() % world.adapters.size()];
         const Adapter &to = *world.adapters[dice() % world.adapters.size()];
-        from.most_payload = static_cast<std::uint32_t>(16 + dice() % 1400);
+        from.max_payload = static_cast<std::uint32_t>(16 + dice() % 1400);
         from.send(dice() % 4, to, dice() % 4, 1 + dice() % 400);
         world.run_for(dice() % (3 * ms));
     }
@@ -33,7 +33,7 @@ std::uint64_t time_for(std::uint64_t frames, const std::string &impair)
     Settings settings;
     settings.impair = impair;
     Adapter &a = world.add(settings), &b = world.add(settings);
-    a.most_payload = 1448;
+    a.max_payload = 1448;
     const std::uint64_t start = world.now;
     a.send(0, b, 0, frames);
     REQUIRE(world.run_until([&] { return world.is_done(); }, 100 * second));

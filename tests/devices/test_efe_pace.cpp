@@ -25,7 +25,7 @@ Share share_of(unsigned senders, const std::string &line, std::uint64_t later, s
     world.bottleneck(to, line);
     for (unsigned i = 0; i < senders; ++i) {
         Adapter &from = world.add(settings);
-        from.most_payload = 8948;
+        from.max_payload = 8948;
         from.send(0, to, 0, 1000000);
         world.run_for(later);
     }
@@ -90,7 +90,7 @@ TEST_CASE("a path keeps its line full and the queue in front of it short", "[efe
 {
     World world;
     Adapter &a = world.add(), &b = world.add();
-    a.most_payload = 1448;
+    a.max_payload = 1448;
     world.bottleneck(b, "rate=1G,delay=200us,queue=100M");
     a.send(0, b, 0, 1000000);
     world.run_for(100 * ms);

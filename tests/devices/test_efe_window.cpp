@@ -24,7 +24,7 @@ TEST_CASE("a function that has stopped closes its own windows only", "[efe][wind
     CHECK(a.info(0, b, 2).peer_window == 0);
     CHECK(a.info(1, b, 2).peer_window == 0);
     CHECK(a.info(0, b, 3).peer_window > 0);
-    CHECK(a.stream(0, b, 2).committed <= 2 * EFE_WINDOW_MOST);
+    CHECK(a.stream(0, b, 2).committed <= 2 * EFE_WINDOW_MAX);
     world.run_for(second);
     CHECK(b.stream(2, a, 0).refusals == 1); // it is asked again when it says so, not before
     b.go_on(2);
@@ -187,7 +187,7 @@ TEST_CASE("no more than a window is outstanding, and what is reserved twice is o
     world.run_for(5 * ms);
     b.absent = true;
     world.run_for(10 * ms);
-    CHECK(a.info(0, b, 0).outstanding <= EFE_WINDOW_MOST);
+    CHECK(a.info(0, b, 0).outstanding <= EFE_WINDOW_MAX);
     const std::uint32_t flow = a.open(1, b, 1);
     std::uint8_t *buffer = efe_reserve(&a.efe, flow);
     REQUIRE(buffer != nullptr);

@@ -38,9 +38,8 @@ const char *fuzz_perf_options(int argc, char **argv)
     if (o.role == PERF_ROLE_NONE || !is_discriminator(o.discriminator) || !is_level(o.level)) {
         return "a role, name or level that vipl-perf must refuse";
     }
-    if (o.size_least > o.size_most || o.size_most > PERF_MAX_SIZE || o.depth < 1 ||
-        o.depth > PERF_MAX_DEPTH || o.rounds < 1 || o.rounds > PERF_MAX_ROUNDS || o.timeout_ms < 1 ||
-        o.warmup < 1) {
+    if (o.min_size > o.max_size || o.max_size > PERF_MAX_SIZE || o.depth < 1 || o.depth > PERF_MAX_DEPTH ||
+        o.rounds < 1 || o.rounds > PERF_MAX_ROUNDS || o.timeout_ms < 1 || o.warmup < 1) {
         return "a number that vipl-perf must refuse";
     }
     if (o.tests == 0 || o.tests >> PERF_TESTS != 0 || o.ops == 0 || o.ops >> PERF_OPS != 0) {

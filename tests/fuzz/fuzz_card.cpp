@@ -90,7 +90,7 @@ private:
     static bool publish(void *context, unsigned fn, std::uint64_t iova, const std::uint8_t word[4]);
     static void interrupt(void *context, unsigned fn, unsigned vector);
     static void transmit(void *context, const std::uint8_t *frame, std::uint32_t bytes);
-    static void crossing(void *context, const rnic_crossing *crossing);
+    static void transaction(void *context, const rnic_transaction *transaction);
 
     void advance(std::uint64_t ns);
     void enable(unsigned fn);
@@ -110,7 +110,7 @@ private:
     std::array<Function, kFunctions> fns_;
     std::uint64_t now_ = 1000;
     std::uint32_t failing_ = 0; ///< so many DMAs of the bad function fail
-    unsigned crossings_ = 0;
+    unsigned transactions_ = 0;
     std::uint32_t messages_ = 0;
 };
 
@@ -163,18 +163,18 @@ void Scene::transmit(void *, const std::uint8_t *frame, std::uint32_t bytes)
     FUZZ_CHECK(std::memcmp(frame, kMac, 6) != 0); // else it was for this card
 }
 
-void Scene::crossing(void *context, const rnic_crossing *)
+void Scene::transaction(void *context, const rnic_transaction *)
 {
-    ++static_cast<Scene *>(context)->crossings_;
+    ++static_cast<Scene *>(context)->transactions_;
 }
 
 void Scene::advance(std::uint64_t ns)
 {
     now_ += ns;
     for (unsigned i = 0; i < 64; ++i) {
-        crossings_ = 0;
+        transactions_ = 0;
         rnic_card_advance(&card_, now_);
-        FUZZ_CHECK(crossings_ < kMostCrossings);
+        FUZZ_CHECK(transactions_ < kMostCrossings);
         if (rnic_card_deadline(&card_) > now_) {
             break;
         }
@@ -275,7 +275,7 @@ void Scene::post(unsigned fn, const std::uint8_t *entry, bool receive)
 
 Scene::Scene(Input &input) : input_(input)
 {
-    static const rnic_card_host host = {read, write, publish, interrupt, transmit, crossing, nullptr};
+    static const rnic_card_host host = {read, write, publish, interrupt, transmit, transaction, nullptr};
     rnic_card_config config{};
     config.functions = kFunctions;
     config.qps = config.cqs = config.stags = 8;

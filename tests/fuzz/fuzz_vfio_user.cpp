@@ -84,10 +84,9 @@ void drain(int fd)
 {
     std::uint8_t part[65536];
     size_t length = 1;
-    int fds[VFU_MOST_FDS];
+    int fds[VFU_MAX_FDS];
     unsigned count = 0;
-    while (length > 0 &&
-           vipl_stream_receive(fd, part, sizeof part, &length, fds, VFU_MOST_FDS, &count) == 0) {
+    while (length > 0 && vipl_stream_receive(fd, part, sizeof part, &length, fds, VFU_MAX_FDS, &count) == 0) {
         while (count > 0) {
             vipl_fd_close(fds[--count]);
         }

@@ -23,7 +23,7 @@ import time
 from hosts import SCALE, Host, V4, V6, cable, need, tunnel
 
 LIMIT_S = 270 * SCALE  # the test's own is above it
-LEAST_PACKETS = 3000
+MIN_PACKETS = 3000
 
 VARIANTS = {
     "ipv4.crc_on": {"version": 4, "crc": "on"},
@@ -155,7 +155,7 @@ def judge(out, code, hosts, variant, forwarder):
     print(out)
     counts = [host.packets("v0") for host in hosts]
     print("packets: %d and %d" % tuple(counts))
-    good = code == 0 and min(counts) > LEAST_PACKETS
+    good = code == 0 and min(counts) > MIN_PACKETS
     if "loss" in variant:
         dropped = [lost(host) for host in hosts]
         print("lost of them: %d and %d" % tuple(dropped))

@@ -26,7 +26,7 @@ RUNS = [
     {"device": "tcp:127.0.0.1", "crc": "on", "options": ["~[lost]"], "connections": 600, "fpdus": 15000},
     {"device": "tcp:::1", "crc": "off", "options": ["--mode", "procs", "[procs]~[lost]"], "connections": 300, "fpdus": 8000},
 ]
-LEAST = 8  # of each operation
+MIN = 8  # of each operation
 # Two CPUs' packets may be captured in another order than sent; Wireshark knows MPA by the order in which a stream begins.
 ONE_CPU = str(min(os.sched_getaffinity(0)))
 checks = Checks()
@@ -62,7 +62,7 @@ def judge_run(run, file):
     checks.that(named == verdict.opcodes[IMMEDIATE], "%d messages are immediate data, and tools/wireshark/rdmap.lua names %d" % (
         verdict.opcodes[IMMEDIATE], named))
     for operation, name in NAMES.items():
-        checks.that(verdict.opcodes[operation] >= LEAST, "fewer than %d of: %s" % (LEAST, name))
+        checks.that(verdict.opcodes[operation] >= MIN, "fewer than %d of: %s" % (MIN, name))
 
 
 def one_stream(file, out):

@@ -17,7 +17,7 @@ using namespace vipl_conformance;
 namespace {
 
 /** With rnic:inproc the calls run all of the card's model as well. */
-std::size_t most_stack()
+std::size_t max_stack()
 {
     return std::string(device_under_test()) == "rnic:inproc" ? 6144 : 4096;
 }
@@ -88,7 +88,7 @@ struct Measured {
     {
         const std::string use = std::string(who) + ": posting " + std::to_string(posting.most()) + ", done " +
                                 std::to_string(done.most()) + ", querying " + std::to_string(querying.most());
-        if (std::max({posting.most(), done.most(), querying.most()}) > most_stack()) {
+        if (std::max({posting.most(), done.most(), querying.most()}) > max_stack()) {
             throw Failure(use + " bytes of stack");
         }
     }

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 ASLEEP_SHARE = 0.25
-MOST_STACKS = 8     # processes
+MAX_STACKS = 8     # processes
 STACKS_S = 30       # for a debugger to tell them
 
 
@@ -76,6 +76,6 @@ class CaseWatch:
     def tell_threads(pids):
         for thread in threads_of(pids):
             print("    %7d %7d %-16s %s %s" % thread)
-        for pid in list(pids)[:MOST_STACKS]:
+        for pid in list(pids)[:MAX_STACKS]:
             for line in stacks_of(pid):
                 print("    %7d %s" % (pid, line[:200]), flush=True)

@@ -21,7 +21,7 @@ from case_watch import CaseWatch  # noqa: E402
 
 INTERVAL_S = 1
 UNKNOWN_SHARE = 0.25  # of a second, where nobody knows who had it
-MOST_STRETCH = 50
+MAX_STRETCH = 50
 WORTH_A_LINE = 0.25   # of the limit
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -94,7 +94,7 @@ def stretched():
     """The test's environment."""
     environment = dict(os.environ)
     scale, slowness = (int(environment.get(name, "1")) for name in ("VIPL_TEST_TIMEOUT_SCALE", "VIPL_TEST_SLOWNESS"))
-    crowd = min(runnable() // (os.cpu_count() or 1), MOST_STRETCH)
+    crowd = min(runnable() // (os.cpu_count() or 1), MAX_STRETCH)
     environment.setdefault("VIPL_TEST_SLOWNESS", str(slowness))
     environment["VIPL_TEST_TIMEOUT_SCALE"] = str(max(scale, slowness * crowd))
     return environment

@@ -37,8 +37,8 @@ public:
 private:
     static void move_at_most(std::uint32_t sent, std::uint32_t received)
     {
-        __atomic_store_n(&vipl_test_hooks.most_sent, sent, __ATOMIC_RELAXED);
-        __atomic_store_n(&vipl_test_hooks.most_received, received, __ATOMIC_RELAXED);
+        __atomic_store_n(&vipl_test_hooks.max_sent, sent, __ATOMIC_RELAXED);
+        __atomic_store_n(&vipl_test_hooks.max_received, received, __ATOMIC_RELAXED);
     }
 };
 

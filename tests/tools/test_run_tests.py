@@ -104,7 +104,7 @@ is_red("what crashes the second time", Result({**GOOD, "bad": "mkdir $0.been || 
 is_red("a skipped test", Result({**GOOD, "skip": "echo no network; exit 77"}), "50% tests passed, 1 tests failed out of 2", "SKIPPED skip: no network")
 is_green("a skipped test, where it may be", Result({**GOOD, "skip": "exit 77"}, ("--again",)), "100% tests passed, 0 tests failed out of 2")
 is_red("none at all", Result({}), "0% tests passed, 1 tests failed out of 0", "there was no test")
-many = {"bad%d" % i: "ONCE exit 1" for i in range(run_tests.MOST_AGAIN + 1)}
+many = {"bad%d" % i: "ONCE exit 1" for i in range(run_tests.MAX_AGAIN + 1)}
 is_red("many at once", Result(many), "0%% tests passed, %d tests failed out of %d" % (len(many), len(many)))
 
 # Several runs.

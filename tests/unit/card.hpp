@@ -175,7 +175,7 @@ inline Card::Card(Hook hook, bool has_queues)
     : nic("loopback", false), core(static_cast<vipl_nic *>(vipl_handle_find(VIPL_KIND_NIC, nic.handle())))
 {
     core->ops->limits(core->be, &limits_);
-    vipl_store_ptr(&core->quick, nullptr); // the loopback's
+    vipl_store_ptr(&core->poll_filter, nullptr); // the loopback's
     core->ops->close(core->be);
     fill(table_);
     fill_connecting(table_);

@@ -58,7 +58,7 @@ public:
     std::vector<Command> commands;
     std::function<Answer(const Command &)> answer = [](const Command &) { return Answer{}; };
     unsigned resets = 0, wakes = 0, closes = 0, slabs = 0;
-    unsigned most_slabs = 1000;
+    unsigned max_slabs = 1000;
     bool gone = false, stuck = false; // stuck: it executes nothing any more
     struct Map {
         std::uint64_t address, bytes;
@@ -204,7 +204,7 @@ private:
     }
     static int slab(rnic_pci *pci, std::size_t bytes, rnic_pci_slab *out)
     {
-        if (of(pci).slabs == of(pci).most_slabs) {
+        if (of(pci).slabs == of(pci).max_slabs) {
             return 12; // ENOMEM
         }
         ++of(pci).slabs;

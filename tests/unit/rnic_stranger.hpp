@@ -95,7 +95,7 @@ struct Stranger {
 
     void send(std::uint16_t function, const cm_message &m)
     {
-        std::uint8_t bytes[CM_MOST_BYTES];
+        std::uint8_t bytes[CM_MAX_BYTES];
         const std::size_t length = vipl_rnic_cm_write(&m, bytes);
         REQUIRE(vipl_rnic_send_control(rnic, vipl_rnic_query(rnic)->mac, function, bytes, length) == 0);
     }

@@ -26,10 +26,10 @@ public:
         vipl_shm_show(&shm);
         CHECK(shm.fd == -1);
     }
-    vipl_shown at(std::size_t offset, std::size_t bytes = 1) const
+    vipl_mappable at(std::size_t offset, std::size_t bytes = 1) const
     {
-        vipl_shown where{};
-        vipl_shm_shown(base + offset, bytes, &where);
+        vipl_mappable where{};
+        vipl_shm_find_mappable(base + offset, bytes, &where);
         return where;
     }
 
@@ -47,7 +47,7 @@ public:
     Link(const Link &) = delete;
     Link &operator=(const Link &) = delete;
 
-    unsigned char *find(const vipl_shown &where, std::size_t bytes = 1)
+    unsigned char *find(const vipl_mappable &where, std::size_t bytes = 1)
     {
         return vipl_lo_mapped_find(&link, &where, bytes);
     }

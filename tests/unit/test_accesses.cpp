@@ -51,7 +51,7 @@ struct Scene {
     {
         __atomic_store_n(&word, value, __ATOMIC_RELEASE);
     }
-    void say(std::uint32_t session, std::uint32_t value) { set(*lo_access_word(&words, session), value); }
+    void say(std::uint32_t session, std::uint32_t value) { set(*lo_access_epoch(&words, session), value); }
     std::uint32_t epoch() const { return static_cast<lo_exports *>(victim.be->exports.base)->epoch; }
 
     VIP_RETURN deregister() { return VipDeregisterMem(victim.handle, memory.data(), memory.handle); }
@@ -82,11 +82,11 @@ TEST_CASE("an access that was begun by a plain store is waited for, once a barri
           "[accesses]")
 {
     Scene s;
-    s.say(2, LO_ACCESS_PLAIN);
+    s.say(2, LO_ACCESS_NO_BARRIER);
     g_at_barrier = [&] { s.say(2, lo_access_under(s.epoch() - 1)); };
     REQUIRE(s.deregister_in_vain() == VIP_ERROR_RESOURCE);
     REQUIRE_FALSE(g_at_barrier);
-    s.say(2, LO_ACCESS_PLAIN);
+    s.say(2, LO_ACCESS_NO_BARRIER);
     REQUIRE(s.deregister() == VIP_SUCCESS);
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("an access of any session is waited for, under whichever earlier epoch
 TEST_CASE("an access that has begun after the end of the region is not waited for", "[accesses]")
 {
     Scene s;
-    s.say(0, LO_ACCESS_PLAIN);
+    s.say(0, LO_ACCESS_NO_BARRIER);
     s.say(1, lo_access_under(s.epoch() + 1));
     g_at_barrier = [&] { s.say(0, lo_access_under(s.epoch())); };
     REQUIRE(s.deregister() == VIP_SUCCESS);
@@ -132,10 +132,10 @@ TEST_CASE("each session of a link has a word of its own, and the first ones a ca
 {
     lo_accesses words{};
     for (std::uint32_t i = 0; i < LO_ACCESSES; ++i) {
-        REQUIRE(*lo_access_word(&words, i) == 0);
-        *lo_access_word(&words, i) = i + 1;
+        REQUIRE(*lo_access_epoch(&words, i) == 0);
+        *lo_access_epoch(&words, i) = i + 1;
         if (i > 0 && i < LO_ACCESS_LINES) {
-            REQUIRE(lo_access_word(&words, i) - lo_access_word(&words, i - 1) == 16);
+            REQUIRE(lo_access_epoch(&words, i) - lo_access_epoch(&words, i - 1) == 16);
         }
     }
 }

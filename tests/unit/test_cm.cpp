@@ -45,7 +45,7 @@ cm_message request()
 
 Bytes write(const cm_message &m)
 {
-    std::uint8_t bytes[CM_MOST_BYTES];
+    std::uint8_t bytes[CM_MAX_BYTES];
     const std::size_t length = vipl_rnic_cm_write(&m, bytes);
     return {bytes, bytes + length};
 }
@@ -84,7 +84,7 @@ TEST_CASE("every message is read as it was written", "[cm]")
     {
         m.to = name(std::string(64, 'x'));
         m.from = name(std::string(64, '\0'));
-        CHECK(write(m).size() == CM_MOST_BYTES);
+        CHECK(write(m).size() == CM_MAX_BYTES);
     }
     SECTION("a request without names")
     {

@@ -629,5 +629,5 @@ TEST_CASE("threads post, disconnect, fail and connect again: each descriptor com
     program.get();
     CHECK(bench.card.revokes == bench.card.quiesces);
     CHECK(bench.card.revokes == bench.card.disconnects);
-    CHECK_FALSE(vi->astray_logged);
+    CHECK_FALSE(vi->unknown_done_logged);
 }

@@ -17,7 +17,7 @@ using namespace unit;
 namespace {
 
 /** A file of the process, as a hostile one would show it. */
-vipl_shown show(int fd)
+vipl_mappable show(int fd)
 {
     struct stat st {};
     REQUIRE(fstat(fd, &st) == 0);
@@ -43,8 +43,8 @@ TEST_CASE("only what lies in the memory is shown", "[mapped]")
 {
     const Shown shown;
     int elsewhere = 0;
-    vipl_shown where{};
-    vipl_shm_shown(&elsewhere, sizeof elsewhere, &where);
+    vipl_mappable where{};
+    vipl_shm_find_mappable(&elsewhere, sizeof elsewhere, &where);
     CHECK(where.descriptor == 0);
     CHECK(shown.at(Shown::kBytes - 8, 8).descriptor != 0);
     CHECK(shown.at(Shown::kBytes - 8, 9).descriptor == 0);
@@ -57,7 +57,7 @@ TEST_CASE("a peer that shows an offset outside of its memory is not followed", "
 {
     const Shown shown;
     Link link;
-    vipl_shown where = shown.at(0);
+    vipl_mappable where = shown.at(0);
     where.offset = Shown::kBytes;
     CHECK(link.find(where) == nullptr);
     where.offset = Shown::kBytes - 1;
@@ -71,7 +71,7 @@ TEST_CASE("a peer that shows another file, or one that it may cut off, is not fo
 {
     const Shown shown;
     vipl_shm shm{};
-    vipl_shown where = shown.at(0);
+    vipl_mappable where = shown.at(0);
     SECTION("another inode")
     {
         where.inode++;
@@ -116,7 +116,7 @@ TEST_CASE("a peer that shows ever more is not followed", "[mapped]")
     Link link;
     const Shown shown;
     for (std::uint64_t i = 1; i <= 4; ++i) {
-        vipl_shown where = shown.at(0);
+        vipl_mappable where = shown.at(0);
         where.inode += i;
         CHECK(link.find(where) == nullptr);
     }

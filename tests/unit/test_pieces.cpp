@@ -33,7 +33,7 @@ struct Written {
             vipl_lo_pieces_bytes(&pieces)); // exactly: what is read behind it is found by a sanitizer
         vipl_lo_pieces_put(payload.data(), &pieces);
         message.type = LO_RENDEZVOUS;
-        message.flags = pieces.are_shown ? LO_FLAG_SHOWN : 0;
+        message.flags = pieces.are_mappable ? LO_FLAG_MAPPABLE : 0;
         message.bytes = static_cast<std::uint32_t>(payload.size());
         message.total = static_cast<std::uint32_t>(local.bytes);
     }
@@ -55,7 +55,7 @@ TEST_CASE("pieces of memory that is shown are found where they are mapped", "[pi
     const Shown shown;
     Link link;
     Written list({{shown.base + 4096, 10}, {shown.base + 64, 20}, {shown.base + Shown::kBytes - 30, 30}});
-    REQUIRE(list.pieces.are_shown);
+    REQUIRE(list.pieces.are_mappable);
     REQUIRE(list.read());
     REQUIRE(list.from.count == 3);
     CHECK(list.from.bytes == 60);
@@ -79,7 +79,7 @@ TEST_CASE("a message of which any piece lies elsewhere is not shown", "[pieces]"
     for (const auto &pieces :
          {std::vector<Piece>{outside}, {inside, outside}, {outside, inside}, {inside, beyond}}) {
         Written list(pieces);
-        CHECK(!list.pieces.are_shown);
+        CHECK(!list.pieces.are_mappable);
         CHECK(list.payload.size() == pieces.size() * 16);
         CHECK(list.read());
         CHECK(!list.map(link));

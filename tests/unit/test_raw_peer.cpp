@@ -107,12 +107,12 @@ TEST_CASE("a message in memory that the peer shows is copied from there, whateve
     const Shown shown;
     Scene s;
     s.memory.post_recv(s.vi, 1024, 4096);
-    const vipl_shown where = shown.at(65536, 4096);
+    const vipl_mappable where = shown.at(65536, 4096);
     std::memset(shown.base + 65536, 0x5A, 4096);
     const std::uint64_t start = 0x1000; // nothing is there
     std::uint64_t list[5] = {start + 65536, 4096, where.descriptor, where.inode, start};
     lo_message message = pull(4096);
-    message.flags |= LO_FLAG_SHOWN;
+    message.flags |= LO_FLAG_MAPPABLE;
     const std::uint32_t descriptor[2] = {where.descriptor, 0};
     std::memcpy(&list[2], descriptor, 8);
     CHECK(s.say(message, list, sizeof list).total == 0);

@@ -17,9 +17,9 @@ constexpr unsigned kFirstEntries = 16;
 
 /** An opened function, with a completion queue of 16 entries and a queue pair. */
 struct Opened {
-    explicit Opened(bool mapped = true, unsigned most_work = 6) : fake(mapped)
+    explicit Opened(bool mapped = true, unsigned max_work = 6) : fake(mapped)
     {
-        fake.registers[RNIC_REG_MAX_WORK] = most_work;
+        fake.registers[RNIC_REG_MAX_WORK] = max_work;
         fake.answer = [this](const FakeFunction::Command &c) { return obey(c); };
         REQUIRE(vipl_rnic_start(&fake, &rnic) == 0);
         REQUIRE(vipl_rnic_allocate_pd(rnic, &pd) == 0);
@@ -183,7 +183,7 @@ TEST_CASE("open_rnic refuses what is no such card, and gives everything back", "
     }
     SECTION("no memory")
     {
-        fake.most_slabs = 0;
+        fake.max_slabs = 0;
     }
     CHECK(vipl_rnic_start(&fake, &rnic) != 0);
     CHECK(rnic == nullptr);

@@ -9,7 +9,7 @@ ERRORS = ["FORMAT_ERROR", "PROTECTION_ERROR", "LENGTH_ERROR", "PARTIAL_ERROR", "
           "RDMA_PROT_ERROR", "REMOTE_DESC_ERROR"]
 IMMEDIATE, QFENCE = 4, 8  # of Control
 STATUS_DONE, STATUS_IMMEDIATE = 1, 1 << 19
-MOST_SEGMENTS = 252
+SEGMENT_LIMIT = 252
 
 
 def number(value):
@@ -34,7 +34,7 @@ class Descriptor:
         """As many as SegCount says, in memory behind each other; the first one of an RDMA is of the peer."""
         first = self.value["DS"][0].address
         rdma = number(self.control["Control"]) & 3 != 0
-        for i in range(min(number(self.control["SegCount"]), MOST_SEGMENTS)):
+        for i in range(min(number(self.control["SegCount"]), SEGMENT_LIMIT)):
             segment = (first + i).dereference()
             if i == 0 and rdma:
                 remote = segment["Remote"]

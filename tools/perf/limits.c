@@ -24,7 +24,7 @@
 #define COPY_SLOTS 2
 #define STREAM_SLOTS 16
 #define GUESS 64 /* round trips or copies of the first try */
-#define SPIN_TURNS 16384
+#define SPIN_ROUNDS 16384
 #define PATIENCE_NS UINT64_C(10000000000) /* the other process has died */
 
 struct line {
@@ -72,7 +72,7 @@ static bool spin_until(struct perf_limits *limits, const struct line *flag, uint
     /* pairs with the release in tell() of the other process */
     while ((int32_t)(__atomic_load_n(&flag->value, __ATOMIC_ACQUIRE) - number) < 0) {
         tool_relax();
-        if (++turns % SPIN_TURNS != 0) {
+        if (++turns % SPIN_ROUNDS != 0) {
             continue;
         }
         since = since == 0 ? tool_now_ns() : since;

@@ -86,7 +86,7 @@ struct perf_local *perf_local_create(const struct perf_options *options)
         free(local);
         return NULL;
     }
-    local->room = ((uint32_t)options->size_most + 63) / 64 * 64;
+    local->room = ((uint32_t)options->max_size + 63) / 64 * 64;
     if (!tool_mem_create(local->nic, 2 * sizeof(VIP_DESCRIPTOR) + 2 * (size_t)local->room, true,
                          (options->ops & (1u << PERF_READ)) != 0, &local->mem) ||
         !create_vis(local, options) || !connect_vis(local, options)) {

@@ -52,7 +52,7 @@ static bool request_connection(const struct perf_options *options, const struct 
 static bool choose_shape(const struct perf_options *options, struct perf_shape *shape)
 {
     *shape = (struct perf_shape){
-        .size = (uint32_t)options->size_most,
+        .size = (uint32_t)options->max_size,
         .depth = (uint32_t)options->depth,
         .verify = options->verify,
         .rdma = (options->ops & ~(1u << PERF_SEND)) != 0,

@@ -155,9 +155,9 @@ static bool parse_sizes(const char *text, struct perf_options *options)
     }
     memcpy(first, text, length);
     first[length] = '\0';
-    return tool_parse_number(first, 1, PERF_MAX_SIZE, &options->size_least) &&
-           tool_parse_number(dots != NULL ? dots + 2 : first, options->size_least, PERF_MAX_SIZE,
-                             &options->size_most);
+    return tool_parse_number(first, 1, PERF_MAX_SIZE, &options->min_size) &&
+           tool_parse_number(dots != NULL ? dots + 2 : first, options->min_size, PERF_MAX_SIZE,
+                             &options->max_size);
 }
 
 /* "A", "A,B" or "none". */
@@ -322,8 +322,8 @@ static void choose(struct perf_options *options)
 {
     bool here = options->role == PERF_ROLE_PAIR || options->role == PERF_ROLE_LOCAL;
 
-    if (options->size_most == 0) {
-        options->size_most = streams(options) ? PERF_DEFAULT_STREAM : PERF_DEFAULT_SMALL;
+    if (options->max_size == 0) {
+        options->max_size = streams(options) ? PERF_DEFAULT_STREAM : PERF_DEFAULT_SMALL;
     }
     if (here && !options->cpus_given && (options->threads > 1 || tool_cpus(options->cpus, 2) < 2)) {
         options->cpus[0] = -1;

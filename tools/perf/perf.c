@@ -105,7 +105,7 @@ static int run_here(struct perf_options *options)
         }
     }
     if (options->limits != 0) {
-        limits = perf_limits_start(options->cpus[1], (uint32_t)options->size_most, options->limits);
+        limits = perf_limits_start(options->cpus[1], (uint32_t)options->max_size, options->limits);
     }
     pin(options->cpus[0]);
     code = pair ? run_client(options, limits) : run_local(options, limits);

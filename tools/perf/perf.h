@@ -160,10 +160,10 @@ struct perf_options {
     const char *host;   /* NULL: this one */
     const char *discriminator;
     VIP_RELIABILITY_LEVEL level;
-    unsigned tests;      /* bits by enum perf_test */
-    unsigned ops;        /* bits by enum perf_op */
-    uint64_t size_least; /* 0: chosen by the test */
-    uint64_t size_most;
+    unsigned tests;    /* bits by enum perf_test */
+    unsigned ops;      /* bits by enum perf_op */
+    uint64_t min_size; /* 0: chosen by the test */
+    uint64_t max_size;
     uint64_t depth;
     uint64_t duration_ns;
     uint64_t iterations; /* 0: by duration */

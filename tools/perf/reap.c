@@ -2,7 +2,7 @@
 /*
  * Completions of one VI, by polling or by sleeping, with or without a completion queue; see end.h.
  * The fast path is a call of the library and a switch; the clock, the stop flag and the VI's state are
- * looked at every SPIN_TURNS turns, or after each slice of sleep.
+ * looked at every SPIN_ROUNDS turns, or after each slice of sleep.
  */
 #include "perf.h"
 
@@ -10,7 +10,7 @@
 #include "tool_text.h"
 
 /* Turns of a spin loop between two looks at the clock. */
-#define SPIN_TURNS 16384
+#define SPIN_ROUNDS 16384
 
 static VIP_RETURN done_of(VIP_VI_HANDLE vi, bool receive, struct perf_event *event)
 {
@@ -133,10 +133,10 @@ static VIP_RETURN idle(struct perf_end *end, enum perf_queue want, struct perf_e
         if (rc != VIP_TIMEOUT && rc != VIP_INTERRUPTED && rc != VIP_NOT_DONE) {
             return rc;
         }
-        watch->turns = SPIN_TURNS;
+        watch->turns = SPIN_ROUNDS;
     }
     tool_relax();
-    if (++watch->turns < SPIN_TURNS) {
+    if (++watch->turns < SPIN_ROUNDS) {
         return VIP_NOT_DONE;
     }
     watch->turns = 0;
@@ -250,7 +250,7 @@ VIP_RETURN perf_watch(struct perf_end *end, struct perf_watch *watch)
     VIP_VI_STATE state;
 
     tool_relax();
-    if (++watch->turns < SPIN_TURNS) {
+    if (++watch->turns < SPIN_ROUNDS) {
         return VIP_SUCCESS;
     }
     watch->turns = 0;

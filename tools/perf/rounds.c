@@ -165,11 +165,11 @@ static void add_sizes(struct bench *bench, enum perf_test test, enum perf_op op)
     const struct perf_options *options = bench->options;
     bool small = test == PERF_LAT || test == PERF_RATE;
 
-    if (options->size_least == 0) {
+    if (options->min_size == 0) {
         add_figure(bench, test, op, small ? PERF_DEFAULT_SMALL : PERF_DEFAULT_STREAM);
         return;
     }
-    for (uint64_t size = options->size_least; size <= options->size_most; size *= 2) {
+    for (uint64_t size = options->min_size; size <= options->max_size; size *= 2) {
         add_figure(bench, test, op, size);
     }
 }

@@ -15,7 +15,7 @@
 #include "os/os_atomic.h"
 
 enum {
-    MOST_INCOMING = 1024, /* unanswered, per NIC handle */
+    MAX_INCOMING = 1024, /* unanswered, per NIC handle */
     FIRST_WORD_MS = 10000,
     OPEN_MS = 5000, /* for a requester to take up an acceptance */
     LOOK_MS = 20,   /* between looks whether it is still there */
@@ -27,7 +27,7 @@ enum {
 /* fd -1: over a line. */
 static struct lo_incoming *incoming_new(struct lo_remote *remote, int fd)
 {
-    struct lo_incoming *in = remote->incoming_count < MOST_INCOMING ? vipl_zalloc(sizeof(*in)) : NULL;
+    struct lo_incoming *in = remote->incoming_count < MAX_INCOMING ? vipl_zalloc(sizeof(*in)) : NULL;
     if (in == NULL || (fd >= 0 && vipl_pollset_add(&remote->setup, fd, &in->source) != 0)) {
         vipl_free(in);
         return NULL;
@@ -382,7 +382,7 @@ bool vipl_lo_incoming_unmatch(struct lo_incoming *in)
 /* --- packets --- */
 
 /* One that fits must make sense. */
-static bool is_sane(const struct lo_incoming *in, const struct lo_connect_request *r)
+static bool is_request_valid(const struct lo_incoming *in, const struct lo_connect_request *r)
 {
     bool own = memcmp(r->process, vipl_lo_process_uid, LO_UID) == 0;
     return r->peer == (in->kind == 'p') && !own && r->number != 0 && r->generation < LO_GENERATIONS;
@@ -414,7 +414,7 @@ static void on_request(struct lo_incoming *in, const struct lo_connect_request *
     }
     if (in->state == LO_INCOMING_SILENT) {
         in->wanted = *r;
-        in->word = is_sane(in, r) ? vipl_lo_claims_attach(&in->claims, fds[1], r->slot) : NULL;
+        in->word = is_request_valid(in, r) ? vipl_lo_claims_attach(&in->claims, fds[1], r->slot) : NULL;
         if (in->word == NULL) {
             incoming_end(in);
             return;

@@ -18,7 +18,7 @@ enum lo_incoming_state { LO_INCOMING_SILENT, LO_INCOMING_KNOWN, LO_INCOMING_ACCE
 /* Guarded by the registry, but for `opened`. */
 struct lo_incoming {
     struct lo_source source; /* fd -1: the link has it, or it came over a line */
-    struct lo_link *over;    /* whose line (letters.h); NULL: none */
+    struct lo_link *over;    /* whose line (control.h); NULL: none */
     bool answered;           /* over a line: the requester has been told, or has gone */
     struct vipl_list link;   /* remote->incomings */
     struct lo_remote *remote;

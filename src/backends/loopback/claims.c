@@ -39,9 +39,9 @@ uint32_t vipl_lo_claim_read(const struct lo_claim *claim)
     uint32_t word = vipl_load_ordered(claim->word); /* pairs with lo_claim_take */
     enum lo_claim_state state = lo_claim_state_of(word);
     bool numbered = state == LO_TAKEN || state == LO_ACCEPTED;
-    bool sane = word == lo_claim_word(claim->generation, state, lo_claim_number_of(word)) &&
-                state <= LO_ACCEPTED && (lo_claim_number_of(word) != 0) == numbered;
-    return sane ? word : lo_claim_word(claim->generation, LO_ENDED, 0);
+    bool valid = word == lo_claim_word(claim->generation, state, lo_claim_number_of(word)) &&
+                 state <= LO_ACCEPTED && (lo_claim_number_of(word) != 0) == numbered;
+    return valid ? word : lo_claim_word(claim->generation, LO_ENDED, 0);
 }
 
 bool vipl_lo_claim_move(const struct lo_claim *claim, uint32_t seen, enum lo_claim_state to)

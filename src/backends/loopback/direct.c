@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "backends/loopback/mapped.h"
-#include "backends/loopback/quick.h"
+#include "backends/loopback/poll_filter.h"
 #include "base/iov.h"
-#include "base/often.h"
 #include "base/peer_copy.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 bool vipl_lo_direct_may(const struct lo_session *session, bool write, uint64_t address)
 {
@@ -26,12 +26,12 @@ bool vipl_lo_direct_may(const struct lo_session *session, bool write, uint64_t a
 static inline void begin_access(struct lo_session *session)
 {
     uint32_t word = lo_access_under(session->recent.epoch);
-    if (VIPL_OFTEN(session->access_rest != 0)) {
+    if (VIPL_LIKELY(session->access_rest != 0)) {
         vipl_store_relaxed(session->access, word);
         vipl_signal_fence();
     } else {
         vipl_store_ordered(session->access, word);
-        session->access_rest = session->peer_makes_barriers ? LO_ACCESS_PLAIN : 0;
+        session->access_rest = session->peer_makes_barriers ? LO_ACCESS_NO_BARRIER : 0;
     }
 }
 
@@ -41,13 +41,13 @@ static inline void end_access(struct lo_session *session)
 }
 
 /* Whether the peer's VI takes direct accesses. */
-static inline bool is_gate_open(const struct lo_session *session)
+static inline bool is_permitted(const struct lo_session *session)
 {
-    return vipl_load_ordered(session->peer_gate) == session->peer_number;
+    return vipl_load_ordered(session->peer_permission) == session->peer_number;
 }
 
 /* Finds the region in the peer's export table, and where it is mapped here. */
-static VIPL_APART bool look_up(struct lo_session *session, uint32_t epoch, VIP_MEM_HANDLE handle)
+static VIPL_NOINLINE bool look_up(struct lo_session *session, uint32_t epoch, VIP_MEM_HANDLE handle)
 {
     struct lo_link *link = session->link;
     struct lo_recent *recent = &session->recent;
@@ -56,7 +56,7 @@ static VIPL_APART bool look_up(struct lo_session *session, uint32_t epoch, VIP_M
     if (!vipl_lo_exports_find(link->exports.base, session->peer_tag, handle, &recent->region)) {
         return false;
     }
-    recent->there = vipl_lo_mapped_find(link, &recent->region.shown, recent->region.bytes);
+    recent->mapped = vipl_lo_mapped_find(link, &recent->region.mappable, recent->region.bytes);
     recent->handle = handle;
     return true;
 }
@@ -68,19 +68,19 @@ static inline bool find(struct lo_session *session, VIP_MEM_HANDLE handle)
     const struct lo_exports *exports = session->link->exports.base;
     const struct lo_recent *recent = &session->recent;
     uint32_t epoch = vipl_load_ordered(&exports->epoch); /* pairs with end_accesses() */
-    return VIPL_OFTEN(recent->handle == handle && recent->epoch == epoch) || look_up(session, epoch, handle);
+    return VIPL_LIKELY(recent->handle == handle && recent->epoch == epoch) || look_up(session, epoch, handle);
 }
 
-/* Whether the access may go there. If so, *there: where the bytes are in memory that both have mapped; NULL: they are not in such. */
+/* Whether the access may go there. If so, *mapped: where the bytes are in memory that both have mapped; NULL: they are not in such. */
 static inline bool reach(struct lo_session *session, bool write, VIP_MEM_HANDLE handle, uint64_t address,
-                         size_t bytes, unsigned char **there)
+                         size_t bytes, unsigned char **mapped)
 {
     const struct lo_recent *recent = &session->recent;
-    if (handle == 0 || !is_gate_open(session) || !find(session, handle) ||
+    if (handle == 0 || !is_permitted(session) || !find(session, handle) ||
         !lo_exported_allows(&recent->region, write, address, bytes)) {
         return false;
     }
-    *there = recent->there == NULL ? NULL : recent->there + (address - recent->region.start);
+    *mapped = recent->mapped == NULL ? NULL : recent->mapped + (address - recent->region.start);
     return true;
 }
 
@@ -119,30 +119,30 @@ static bool access_by_system(struct lo_link *link, const struct vipl_send *send,
 }
 
 /* In memory that both have mapped. */
-static bool access_mapped(unsigned char *there, const struct vipl_send *send, bool write)
+static bool access_mapped(unsigned char *mapped, const struct vipl_send *send, bool write)
 {
-    return write ? vipl_iov_ordered(there, &send->local) == VIPL_IOV_DONE
-                 : vipl_iov_scatter(&send->local, 0, there, send->local.bytes);
+    return write ? vipl_iov_ordered(mapped, &send->local) == VIPL_IOV_DONE
+                 : vipl_iov_scatter(&send->local, 0, mapped, send->local.bytes);
 }
 
 bool vipl_lo_direct_access(struct lo_session *session, const struct vipl_send *send)
 {
     bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
-    unsigned char *there;
+    unsigned char *mapped;
     begin_access(session);
-    bool done = reach(session, write, send->remote_handle, send->remote_address, send->local.bytes, &there);
+    bool done = reach(session, write, send->remote_handle, send->remote_address, send->local.bytes, &mapped);
     if (done) {
-        done =
-            there != NULL ? access_mapped(there, send, write) : access_by_system(session->link, send, write);
+        done = mapped != NULL ? access_mapped(mapped, send, write)
+                              : access_by_system(session->link, send, write);
     }
     end_access(session);
     return done;
 }
 
 /* One piece, without VIPL_SAFE_COPY. */
-static inline bool access_short(struct lo_link *link, unsigned char *there, const struct vipl_rdma *rdma)
+static inline bool access_short(struct lo_link *link, unsigned char *mapped, const struct vipl_rdma *rdma)
 {
-    if (there == NULL) {
+    if (mapped == NULL) {
         struct vipl_iov local[2] = {[1] = {rdma->local, rdma->bytes}};
         struct vipl_iov remote[3];
         unsigned n = remote_pieces(remote + 1, rdma->remote_address, rdma->bytes, rdma->write);
@@ -150,9 +150,9 @@ static inline bool access_short(struct lo_link *link, unsigned char *there, cons
                                          : vipl_peer_read(&link->peer, local, 2, remote, n + 1, rdma->bytes));
     }
     if (rdma->write) {
-        vipl_iov_put(there, rdma->local, rdma->bytes);
+        vipl_iov_put(mapped, rdma->local, rdma->bytes);
     } else {
-        memcpy(rdma->local, there, rdma->bytes);
+        memcpy(rdma->local, mapped, rdma->bytes);
     }
     return true;
 }
@@ -160,14 +160,15 @@ static inline bool access_short(struct lo_link *link, unsigned char *there, cons
 bool vipl_lo_direct_short(struct lo_session *session, const struct vipl_rdma *rdma)
 {
     struct lo_link *link = session->link;
-    unsigned char *there;
+    unsigned char *mapped;
     if (!lo_may_send(link) || session->tx_offset != 0 ||
         !vipl_lo_direct_may(session, rdma->write, rdma->remote_address)) {
         return false;
     }
     begin_access(session);
-    bool done = reach(session, rdma->write, rdma->remote_handle, rdma->remote_address, rdma->bytes, &there) &&
-                access_short(link, there, rdma);
+    bool done =
+        reach(session, rdma->write, rdma->remote_handle, rdma->remote_address, rdma->bytes, &mapped) &&
+        access_short(link, mapped, rdma);
     end_access(session);
     return done;
 }

@@ -46,11 +46,11 @@ void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_pa
         vipl_store_relaxed(&e->rights, (region->rdma_write ? 1u : 0u) | (region->rdma_read ? 2u : 0u));
         split(&e->address_low, &e->address_high, (uint64_t)(uintptr_t)region->address);
         split(&e->bytes_low, &e->bytes_high, region->bytes);
-        struct vipl_shown shown;
-        vipl_shm_shown(region->address, region->bytes, &shown);
-        vipl_store_relaxed(&e->descriptor, shown.descriptor);
-        split(&e->inode_low, &e->inode_high, shown.inode);
-        split(&e->offset_low, &e->offset_high, shown.offset);
+        struct vipl_mappable mappable;
+        vipl_shm_find_mappable(region->address, region->bytes, &mappable);
+        vipl_store_relaxed(&e->descriptor, mappable.descriptor);
+        split(&e->inode_low, &e->inode_high, mappable.inode);
+        split(&e->offset_low, &e->offset_high, mappable.offset);
         vipl_store_release(&e->handle, region->handle); /* pairs with vipl_lo_exports_find */
         return;
     }
@@ -80,9 +80,9 @@ bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_ME
         out->rights = vipl_load_relaxed(&e->rights);
         out->start = join(&e->address_low, &e->address_high);
         out->bytes = join(&e->bytes_low, &e->bytes_high);
-        out->shown.descriptor = vipl_load_relaxed(&e->descriptor);
-        out->shown.inode = join(&e->inode_low, &e->inode_high);
-        out->shown.offset = join(&e->offset_low, &e->offset_high);
+        out->mappable.descriptor = vipl_load_relaxed(&e->descriptor);
+        out->mappable.inode = join(&e->inode_low, &e->inode_high);
+        out->mappable.offset = join(&e->offset_low, &e->offset_high);
         return tag == 0 || vipl_load_relaxed(&e->tag) == tag;
     }
     return false;
@@ -112,20 +112,20 @@ int vipl_lo_own_exports(struct vipl_be_nic *be)
 static uint32_t words_of(const struct lo_link *link, struct lo_accesses **accesses)
 {
     *accesses = &link->segment->accesses[1 - link->side];
-    uint32_t used = vipl_load_ordered(&(*accesses)->used); /* pairs with take_access_word() */
+    uint32_t used = vipl_load_ordered(&(*accesses)->used); /* pairs with take_access_epoch() */
     return used < LO_ACCESSES ? used : LO_ACCESSES;
 }
 
 /* Whether a session of the peer's may have begun an access that its word does not show yet. */
-static bool begins_plainly(const struct lo_link *link)
+static bool accesses_without_barrier(const struct lo_link *link)
 {
     struct lo_accesses *accesses;
     uint32_t used = words_of(link, &accesses);
-    bool plainly = false;
-    for (uint32_t i = 0; i < used && !plainly; i++) {
-        plainly = vipl_load_ordered(lo_access_word(accesses, i)) != 0; /* pairs with direct.c */
+    bool unfenced = false;
+    for (uint32_t i = 0; i < used && !unfenced; i++) {
+        unfenced = vipl_load_ordered(lo_access_epoch(accesses, i)) != 0; /* pairs with direct.c */
     }
-    return plainly;
+    return unfenced;
 }
 
 /* Whether one shows an access that began under another epoch than this one. */
@@ -135,7 +135,7 @@ static bool is_inside(const struct lo_link *link, uint32_t epoch)
     uint32_t used = words_of(link, &accesses);
     bool inside = false;
     for (uint32_t i = 0; i < used && !inside; i++) {
-        uint32_t word = vipl_load_ordered(lo_access_word(accesses, i)); /* pairs with direct.c */
+        uint32_t word = vipl_load_ordered(lo_access_epoch(accesses, i)); /* pairs with direct.c */
         inside = (word & 1) != 0 && word != lo_access_under(epoch);
     }
     return inside;
@@ -183,13 +183,13 @@ static void make_accesses_seen(struct lo_remote *remote, const struct lo_link *o
 {
     struct vipl_list *at = &remote->links;
     struct lo_link *link;
-    bool plainly = false;
+    bool unfenced = false;
     vipl_biased_lock(&remote->rx);
-    while (!plainly && (link = next_link(remote, only, &at)) != NULL) {
-        plainly = begins_plainly(link);
+    while (!unfenced && (link = next_link(remote, only, &at)) != NULL) {
+        unfenced = accesses_without_barrier(link);
     }
     vipl_biased_unlock(&remote->rx);
-    if (plainly && !vipl_barrier_in_all()) {
+    if (unfenced && !vipl_barrier_in_all()) {
         vipl_poll(NULL, 0, 1, NULL); /* no processor keeps a store back that long */
     }
 }

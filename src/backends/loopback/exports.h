@@ -28,7 +28,7 @@ struct lo_export {
     uint32_t address_high;
     uint32_t bytes_low;
     uint32_t bytes_high;
-    uint32_t descriptor; /* vipl_shown: where the region lies in memory that peers may map */
+    uint32_t descriptor; /* vipl_mappable: where the region lies in memory that peers may map */
     uint32_t inode_low;
     uint32_t inode_high;
     uint32_t offset_low;
@@ -48,15 +48,15 @@ enum { LO_ACCESSES = 1024, LO_ACCESS_LINES = 64 };
 struct lo_accesses {
     uint32_t used; /* the words before this one may be used */
     uint32_t pad[15];
-    uint32_t words[LO_ACCESSES]; /* see lo_access_word() */
+    uint32_t words[LO_ACCESSES]; /* see lo_access_epoch() */
 };
 
 /*
- * A session's word. 0: the session does not access, and begins with an atomic operation. LO_ACCESS_PLAIN: it does not, but may begin with a
+ * A session's word. 0: the session does not access, and begins with an atomic operation. LO_ACCESS_NO_BARRIER: it does not, but may begin with a
  * plain store, so that who wants to see it makes a barrier in all processes first. Otherwise it accesses, under an epoch
  * that was the table's when it began, or an earlier one.
  */
-enum { LO_ACCESS_PLAIN = 2 };
+enum { LO_ACCESS_NO_BARRIER = 2 };
 
 static inline uint32_t lo_access_under(uint32_t epoch)
 {
@@ -64,7 +64,7 @@ static inline uint32_t lo_access_under(uint32_t epoch)
 }
 
 /* The word of the session in that slot of its link. The first ones each have a cache line. */
-static inline uint32_t *lo_access_word(struct lo_accesses *accesses, uint32_t slot)
+static inline uint32_t *lo_access_epoch(struct lo_accesses *accesses, uint32_t slot)
 {
     return &accesses
                 ->words[slot % LO_ACCESS_LINES * (LO_ACCESSES / LO_ACCESS_LINES) + slot / LO_ACCESS_LINES];
@@ -82,7 +82,7 @@ struct lo_exported {
     uint32_t rights; /* 1 write, 2 read */
     uint64_t start;
     uint64_t bytes;
-    struct vipl_shown shown; /* where its start lies in memory that peers may map */
+    struct vipl_mappable mappable; /* where its start lies in memory that peers may map */
 };
 
 /* What a peer whose VI may name `tag` (0: any) finds in the table. False: nothing. */

@@ -9,20 +9,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/loopback/control.h"
 #include "backends/loopback/exports.h"
-#include "backends/loopback/letters.h"
 #include "backends/loopback/mapped.h"
-#include "backends/loopback/quick.h"
+#include "backends/loopback/poll_filter.h"
 #include "backends/loopback/rx.h"
 #include "backends/loopback/tx.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
-#include "base/often.h"
 #include "base/peer_copy.h"
 #include "base/pool.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
-enum { MOST_EVENTS = 32 };
+enum { MAX_EVENTS = 32 };
 static const uint32_t BYTE_ORDER_MARK = 0x01020304;
 
 uint8_t vipl_lo_process_uid[LO_UID];
@@ -87,7 +87,7 @@ static struct lo_remote *remote_new(struct vipl_be_nic *be, const struct lo_setu
     vipl_list_init(&remote->sockets);
     vipl_list_init(&remote->incomings);
     vipl_list_init(&remote->links);
-    vipl_list_init(&remote->letters);
+    vipl_list_init(&remote->controls);
     vipl_store_relaxed(&remote->request_count, 0);
     vipl_biased_lock(&remote->rx);
     remote->be = be;
@@ -127,7 +127,7 @@ struct lo_remote *vipl_lo_remote_get(struct vipl_be_nic *be, const struct lo_set
         return NULL;
     }
     vipl_store_ptr(&be->remote, remote); /* pairs with lo_remote_of */
-    vipl_lo_quick_begin(be);
+    vipl_lo_filter_open(be);
     return remote;
 }
 
@@ -203,7 +203,7 @@ static void put_in_use(struct lo_remote *remote, struct lo_link *link)
 {
     vipl_list_append(&remote->links, &link->link);
     vipl_store_relaxed(&remote->link_count, remote->link_count + 1);
-    vipl_lo_quick_stir(remote->be);
+    vipl_lo_filter_invalidate(remote->be);
     vipl_biased_allow(&remote->rx);
     if (remote->waiting_threads > 0) {
         (void)vipl_lo_ring_mark_asleep(&link->in); /* nothing has been sent yet */
@@ -286,8 +286,8 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
     if (link == NULL) {
         return NULL;
     }
-    bool sane = slots >= 1024 && slots <= 1u << 20 && (slots & (slots - 1)) == 0;
-    int error = sane ? vipl_shm_attach(&link->shm, shm_fd, segment_bytes(slots), true) : EINVAL;
+    bool valid = slots >= 1024 && slots <= 1u << 20 && (slots & (slots - 1)) == 0;
+    int error = valid ? vipl_shm_attach(&link->shm, shm_fd, segment_bytes(slots), true) : EINVAL;
     link->shm.fd = -1; /* closed by us on success, by the caller otherwise */
     if (error == 0 && !segment_is_ours(link->shm.base, slots)) {
         error = EINVAL;
@@ -417,7 +417,7 @@ static void remove_dead_locked(struct lo_remote *remote)
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         next = l->next;
         if (link->dead != 0 && is_torn_down(link)) {
-            vipl_lo_letters_drop(link);
+            vipl_lo_control_drop(link);
             vipl_list_remove(&link->link);
             vipl_store_relaxed(&remote->link_count, remote->link_count - 1);
             vipl_lo_link_free_closes(link);
@@ -443,7 +443,7 @@ static void remove_dead(struct lo_remote *remote)
 /* Something came over the socket; rx is held. */
 static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup, bool all)
 {
-    if (!vipl_lo_letters_receive(link, all)) {
+    if (!vipl_lo_control_receive(link, all)) {
         lo_set_dead(link); /* receive_all goes on */
     }
     if (remote->waiting_threads > 0 &&
@@ -460,7 +460,7 @@ static void link_event(struct lo_remote *remote, struct lo_link *link, bool hang
 /* --- progress --- */
 
 /* A link that has more to do than to be watched. */
-static VIPL_APART void tend(struct lo_remote *remote, struct lo_link *link)
+static VIPL_NOINLINE void serve_link(struct lo_remote *remote, struct lo_link *link)
 {
     if (link->dead == 0) {
         vipl_lo_link_resume(link);
@@ -477,16 +477,16 @@ static void receive_locked(struct lo_remote *remote)
     uint32_t quiet = 0;
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        if (VIPL_OFTEN(link->dead == 0)) {
+        if (VIPL_LIKELY(link->dead == 0)) {
             vipl_lo_link_receive(link);
         }
-        if (VIPL_OFTEN(vipl_lo_quick_watch(&remote->be->quick, quiet, link))) {
+        if (VIPL_LIKELY(vipl_lo_filter_add(&remote->be->poll_filter, quiet, link))) {
             quiet++;
         } else {
-            tend(remote, link);
+            serve_link(remote, link);
         }
     }
-    vipl_lo_quick_end(remote, quiet);
+    vipl_lo_filter_commit(remote, quiet);
 }
 
 /* `certainly`: a peer has woken this thread for something that another thread which is at it may not have seen. */
@@ -509,19 +509,19 @@ void vipl_lo_remote_receive(struct lo_remote *remote, const struct vipl_be_nic *
 }
 /* What a look at the poll set has found. */
 struct seen {
-    bool sockets; /* those of connecting have something */
-    bool letters; /* some wait to be read */
-    bool full;    /* there may be more */
+    bool sockets;  /* those of connecting have something */
+    bool controls; /* some wait to be read */
+    bool full;     /* there may be more */
 };
 
 /* Under rx, so that no link goes away meanwhile. `all`: with everything that has come over the links. */
 static struct seen look_at_links(struct lo_remote *remote, bool all)
 {
-    struct vipl_ready ready[MOST_EVENTS];
+    struct vipl_ready ready[MAX_EVENTS];
     struct seen seen = {false, false, false};
     vipl_biased_lock(&remote->rx);
-    unsigned n = vipl_pollset_ready(&remote->set, ready, MOST_EVENTS);
-    seen.full = n == MOST_EVENTS;
+    unsigned n = vipl_pollset_ready(&remote->set, ready, MAX_EVENTS);
+    seen.full = n == MAX_EVENTS;
     for (unsigned i = 0; i < n; i++) {
         struct lo_source *source = ready[i].tag;
         if (source->kind == LO_SOURCE_LINK) {
@@ -530,7 +530,7 @@ static struct seen look_at_links(struct lo_remote *remote, bool all)
             seen.sockets = true;
         }
     }
-    seen.letters = !vipl_list_empty(&remote->letters);
+    seen.controls = !vipl_list_empty(&remote->controls);
     vipl_biased_unlock(&remote->rx);
     return seen;
 }
@@ -539,7 +539,7 @@ bool vipl_lo_links_look(struct lo_remote *remote)
 {
     struct seen seen = {false, false, true};
     bool sockets = false;
-    uint32_t most = vipl_load_relaxed(&remote->link_count) / MOST_EVENTS + 1;
+    uint32_t most = vipl_load_relaxed(&remote->link_count) / MAX_EVENTS + 1;
     for (uint32_t i = 0; i < most && seen.full; i++) {
         seen = look_at_links(remote, true);
         sockets = sockets || seen.sockets;
@@ -553,7 +553,7 @@ bool vipl_lo_links_look(struct lo_remote *remote)
 static void look_at_sockets(struct lo_remote *remote)
 {
     struct seen seen = look_at_links(remote, false);
-    if (seen.sockets || seen.letters || vipl_load_relaxed(&remote->timed) != 0) {
+    if (seen.sockets || seen.controls || vipl_load_relaxed(&remote->timed) != 0) {
         remote->connecting->look(remote, seen.sockets);
     }
     remove_dead(remote);
@@ -566,7 +566,7 @@ void vipl_lo_remote_poll(struct vipl_be_nic *be)
         return;
     }
     bool look = vipl_load_relaxed(&remote->request_count) > 0 ||
-                vipl_load_relaxed(&remote->look_at_sockets) != 0 || vipl_lo_quick_is_due(be, remote);
+                vipl_load_relaxed(&remote->look_at_sockets) != 0 || vipl_lo_filter_poll_is_due(be, remote);
     if (look) {
         vipl_store_relaxed(&remote->look_at_sockets, 0);
         look_at_sockets(remote);
@@ -634,7 +634,7 @@ void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_h
     }
     vipl_biased_unlock(&remote->rx);
     vipl_store_relaxed(&remote->look_at_sockets, 1);
-    vipl_lo_quick_stir(be);
+    vipl_lo_filter_invalidate(be);
 }
 
 /* At close: no VI is left, so no session is. */
@@ -650,7 +650,7 @@ void vipl_lo_remote_close(struct vipl_be_nic *be)
     struct vipl_list *l;
     while ((l = vipl_list_take(&remote->links)) != NULL) {
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
-        vipl_lo_letters_drop(link);
+        vipl_lo_control_drop(link);
         vipl_lo_link_free_closes(link);
         vipl_fd_close(link->source.fd);
         link_free(link);

@@ -39,7 +39,7 @@ enum {
     LO_VERSION = 6,
     LO_UID = 16,
     LO_GENERATION_BITS = 12,
-    LO_GATES = 1024,
+    LO_PERMISSIONS = 1024,
     LO_MAX_CHUNK = 16384,
     LO_RDMA_PREFIX = 16,
     LO_KNOWN = 8 /* discriminators, of which a NIC handle remembers where their listeners are */
@@ -53,16 +53,16 @@ struct lo_segment {
     uint32_t word_bits;
     uint32_t slots; /* of each ring */
     uint32_t pad[11];
-    /* [side]: sessions of that side which are open to direct access, see lo_gate() */
-    uint32_t gates[2][LO_GATES];
+    /* [side]: sessions of that side which are open to direct access, see lo_permission() */
+    uint32_t permissions[2][LO_PERMISSIONS];
     struct lo_accesses accesses[2]; /* [side]: what that side has under way, see exports.h */
 };
 
 /* Where a session's number stands while the peer may access directly what the session's VI may be asked for. Two that
- * want one gate: the later one does without, and its RDMA goes through the rings. */
-static inline uint32_t *lo_gate(struct lo_segment *segment, unsigned side, uint32_t number)
+ * want one word: the later one does without, and its RDMA goes through the rings. */
+static inline uint32_t *lo_permission(struct lo_segment *segment, unsigned side, uint32_t number)
 {
-    return &segment->gates[side][(number >> LO_GENERATION_BITS) % LO_GATES];
+    return &segment->permissions[side][(number >> LO_GENERATION_BITS) % LO_PERMISSIONS];
 }
 
 /* A request slot's name in messages: never 0. */
@@ -136,7 +136,7 @@ struct lo_link {
     uint32_t session_slots;                 /* rx */
     uint32_t first_free;                    /* rx: no slot before it is free */
     uint32_t sessions_opened;               /* rx: counts sessions ever opened */
-    uint32_t access_words;                  /* rx: as we have told the peer, lo_accesses.used */
+    uint32_t access_epochs;                 /* rx: as we have told the peer, lo_accesses.used */
     struct lo_read reads[LO_REQUEST_SLOTS]; /* rx: a queue */
     uint32_t reads_first;                   /* rx */
     uint32_t reads_count;                   /* rx */
@@ -148,7 +148,7 @@ struct lo_recent {
     uint32_t handle;
     uint32_t epoch;
     struct lo_exported region;
-    unsigned char *there; /* where its start is mapped here; NULL: it cannot be */
+    unsigned char *mapped; /* where its start is mapped here; NULL: it cannot be */
 };
 
 /* One VI's connection over a link. Written under the registry's lock and rx; fields as noted. */
@@ -162,21 +162,22 @@ struct lo_session {
     bool open;                    /* rx */
     bool *opened;                 /* to be set when it opens; may be NULL; rx */
     bool broken;                  /* rx: on the list of those to be told */
-    bool gated;                   /* it got its gate; written under rx before the VI is connected */
-    bool peer_makes_barriers;     /* and this process takes part in them; as `gated` */
-    uint32_t *peer_gate;          /* constant once open: the gate of the peer's session, see lo_gate() */
-    uint32_t *access;             /* constant: its word in the segment, see lo_accesses; NULL: it has none */
-    uint32_t access_rest;         /* of that word, while no access is under way; send lock */
-    struct vipl_list blocked;     /* link->blocked or ->pending_closes; tx */
-    uint32_t tx_offset;           /* bytes of the head of the send queue already in the ring; send lock */
-    uint32_t tx_slot;             /* of that send; send lock */
-    uint32_t tx_refusal;          /* VIP_STATUS error bits: the peer will not have its rest; send lock */
-    struct lo_recent recent;      /* send lock */
-    bool tx_held;                 /* a message is sent again, and others wait; send lock */
-    uint32_t awaited;             /* slot of the message that is to be sent again; 0: none; rx */
-    struct vipl_list held;        /* lo_held.link: what followed it; rx */
-    bool rx_dropping;             /* the rest of a message nobody takes is thrown away; rx */
-    uint32_t rx_status;           /* why, for the sender; rx */
+    bool has_permission;      /* it got its permission word; written under rx before the VI is connected */
+    bool peer_makes_barriers; /* and this process takes part in them; as `has_permission` */
+    uint32_t *
+        peer_permission; /* constant once open: the permission word of the peer's session, see lo_permission() */
+    uint32_t *access;    /* constant: its word in the segment, see lo_accesses; NULL: it has none */
+    uint32_t access_rest;     /* of that word, while no access is under way; send lock */
+    struct vipl_list blocked; /* link->blocked or ->pending_closes; tx */
+    uint32_t tx_offset;       /* bytes of the head of the send queue already in the ring; send lock */
+    uint32_t tx_slot;         /* of that send; send lock */
+    uint32_t tx_refusal;      /* VIP_STATUS error bits: the peer will not have its rest; send lock */
+    struct lo_recent recent;  /* send lock */
+    bool tx_held;             /* a message is sent again, and others wait; send lock */
+    uint32_t awaited;         /* slot of the message that is to be sent again; 0: none; rx */
+    struct vipl_list held;    /* lo_held.link: what followed it; rx */
+    bool rx_dropping;         /* the rest of a message nobody takes is thrown away; rx */
+    uint32_t rx_status;       /* why, for the sender; rx */
 };
 
 struct lo_remote;
@@ -218,7 +219,7 @@ struct lo_remote {
     struct vipl_list incomings;        /* lo_incoming.link; registry */
     struct lo_claims *claims;          /* of our requests; NULL: there were none; registry */
     struct lo_known known[LO_KNOWN];   /* registry */
-    struct vipl_list letters;          /* lo_letter.link: came over links' sockets, for connecting; rx */
+    struct vipl_list controls;         /* lo_control.link: came over links' sockets, for connecting; rx */
     uint32_t incoming_count;           /* registry */
     /* atomic: something of connecting waits for a time; written under the registry. A thread that is about to sleep reads it
      * without: it is never 0 meanwhile. */
@@ -265,7 +266,7 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
                                     uint32_t slots, const uint8_t peer_uid[LO_UID]);
 /* The live link to that NIC handle, if both ends are known to have it; or, for NULL, the one with that number. NULL: none. */
 struct lo_link *vipl_lo_link_find(struct lo_remote *remote, const uint8_t *peer_uid, uint64_t id);
-/* Takes what has come over the links' sockets, all of it (letters.h), and receives what the wake-ups among it were for. True: the
+/* Takes what has come over the links' sockets, all of it (control.h), and receives what the wake-ups among it were for. True: the
  * sockets of connecting may have something. rx is not held; the registry's lock may be. */
 bool vipl_lo_links_look(struct lo_remote *remote);
 /* Whether both ends are known to have the link, and it is alive. */

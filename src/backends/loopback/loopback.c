@@ -17,7 +17,7 @@
 #include "backends/loopback/link.h"
 #include "backends/loopback/names.h"
 #include "backends/loopback/offers.h"
-#include "backends/loopback/quick.h"
+#include "backends/loopback/poll_filter.h"
 #include "backends/loopback/tx.h"
 #include "base/config.h"
 #include "base/deadline.h"
@@ -28,7 +28,7 @@
 #include "os/os_atomic.h"
 
 enum {
-    MOST_INLINE_SHOWN = 2048 /* measured: fetching more than that is faster than two copies */
+    MAX_INLINE_MAPPABLE = 2048 /* measured: fetching more than that is faster than two copies */
 };
 enum { LAST_WORD_MS = 1000 }; /* for a reply that is on its way when the time is up */
 
@@ -42,7 +42,7 @@ static void make_nic(void *object)
 {
     struct vipl_be_nic *be = object;
     vipl_mutex_init(&be->exports_lock, VIPL_RANK_BACKEND_MEM);
-    be->quick.poll = vipl_lo_quick_poll;
+    be->poll_filter.poll = vipl_lo_poll_fast;
 }
 
 static struct vipl_pool nic_pool = VIPL_POOL_INIT(nic_pool, struct vipl_be_nic, link, make_nic);
@@ -74,13 +74,13 @@ static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_
     }
     memset((char *)be + offsetof(struct vipl_be_nic, core), 0,
            sizeof(*be) - offsetof(struct vipl_be_nic, core));
-    vipl_lo_quick_rest(be);
+    vipl_lo_filter_close(be);
     be->core = nic;
     be->exports.fd = -1;
     be->settings_rendezvous = pull[vipl_config_word("VIPL_LOOPBACK_PULL")];
     be->settings_inline = vipl_config_number("VIPL_LOOPBACK_INLINE");
-    be->settings_inline_shown =
-        be->settings_inline < MOST_INLINE_SHOWN ? be->settings_inline : MOST_INLINE_SHOWN;
+    be->settings_inline_mappable =
+        be->settings_inline < MAX_INLINE_MAPPABLE ? be->settings_inline : MAX_INLINE_MAPPABLE;
     be->settings_ring = vipl_config_number("VIPL_LOOPBACK_RING");
     be->address.host_len = sizeof(host_address);
     memcpy(be->address.host, host_address, sizeof(host_address));
@@ -452,9 +452,9 @@ static void lo_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
     (void)vi;
 }
 
-static struct vipl_quick *lo_quick(struct vipl_be_nic *be)
+static struct vipl_poll_filter *lo_poll_filter(struct vipl_be_nic *be)
 {
-    return &be->quick;
+    return &be->poll_filter;
 }
 
 static enum vipl_posted lo_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
@@ -527,7 +527,7 @@ const struct vipl_backend vipl_loopback_ops = {
     .send_short = lo_send_short,
     .rdma_short = lo_rdma_short,
     .poll = vipl_lo_remote_poll,
-    .quick = lo_quick,
+    .poll_filter = lo_poll_filter,
     .prepare_wait = vipl_lo_remote_prepare_wait,
     .finish_wait = vipl_lo_remote_finish_wait,
 };

@@ -8,7 +8,7 @@
  *   calls.c      requests of other processes
  *   names.c      the sockets by which processes find each other
  *   request.c    the packets that they exchange there
- *   letters.c    the same over the socket of a link that is there
+ *   control.c    the same over the socket of a link that is there
  *   inproc.c     data within one process: one copy, at once, from sender to receiver
  *   ring.c       the shared-memory ring between two processes
  *   link.c       two NIC handles of two processes: segment, rings, beginning and end
@@ -40,18 +40,18 @@ struct lo_socket;
 
 enum lo_rendezvous { LO_RENDEZVOUS_AUTO, LO_RENDEZVOUS_ON, LO_RENDEZVOUS_OFF };
 
-/* An opened loopback device. From a pool: a thread that polls may come late. What follows `quick` begins at zero. */
+/* An opened loopback device. From a pool: a thread that polls may come late. What follows `poll_filter` begins at zero. */
 struct vipl_be_nic {
     struct vipl_list link;          /* registry.nics; guarded by the registry. In the pool: free link */
     struct vipl_mutex exports_lock; /* rank BACKEND_MEM */
-    void *remote;                 /* lo_remote, what connects to other processes; set once, atomic; or NULL */
-    struct vipl_quick quick;      /* written under the rx lock of `remote` */
-    struct vipl_nic *core;        /* constant */
-    uint32_t settings_rendezvous; /* constant: enum lo_rendezvous */
-    uint32_t settings_inline;     /* constant: bytes up to which a payload travels in the ring */
-    uint32_t settings_inline_shown; /* constant: the same, of memory that the peer may map */
-    uint32_t settings_ring;         /* constant: bytes of a ring */
-    struct vipl_address address;    /* constant */
+    void *remote; /* lo_remote, what connects to other processes; set once, atomic; or NULL */
+    struct vipl_poll_filter poll_filter; /* written under the rx lock of `remote` */
+    struct vipl_nic *core;               /* constant */
+    uint32_t settings_rendezvous;        /* constant: enum lo_rendezvous */
+    uint32_t settings_inline;            /* constant: bytes up to which a payload travels in the ring */
+    uint32_t settings_inline_mappable;   /* constant: the same, of memory that the peer may map */
+    uint32_t settings_ring;              /* constant: bytes of a ring */
+    struct vipl_address address;         /* constant */
     struct vipl_shm exports; /* lo_exports; guarded by exports_lock; base NULL: it was not needed yet */
 };
 

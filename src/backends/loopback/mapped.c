@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "os/os_atomic.h"
 
-enum { MOST = 4 }; /* that a peer may show: a program has one, and another one after its server has ended */
+enum { MAX = 4 }; /* that a peer may show: a program has one, and another one after its server has ended */
 
 /* Constant, once it is in the list. */
 struct lo_mapped {
@@ -22,26 +22,27 @@ static struct lo_mapped *first(struct lo_link *link)
     return vipl_load_ptr((void **)&link->mapped); /* pairs with add() */
 }
 
-static struct lo_mapped *search(struct lo_mapped *mapped, const struct vipl_shown *shown)
+static struct lo_mapped *search(struct lo_mapped *mapped, const struct vipl_mappable *mappable)
 {
-    while (mapped != NULL && (mapped->descriptor != shown->descriptor || mapped->inode != shown->inode)) {
+    while (mapped != NULL &&
+           (mapped->descriptor != mappable->descriptor || mapped->inode != mappable->inode)) {
         mapped = mapped->next;
     }
     return mapped;
 }
 
 /* tx is held. NULL: the peer shows too much, or there is no memory for the note. */
-static struct lo_mapped *add(struct lo_link *link, const struct vipl_shown *shown)
+static struct lo_mapped *add(struct lo_link *link, const struct vipl_mappable *mappable)
 {
     unsigned count = first(link) == NULL ? 0 : first(link)->count;
-    struct lo_mapped *mapped = count < MOST ? vipl_zalloc(sizeof(*mapped)) : NULL;
+    struct lo_mapped *mapped = count < MAX ? vipl_zalloc(sizeof(*mapped)) : NULL;
     if (mapped == NULL) {
         return NULL;
     }
     mapped->count = count + 1;
-    mapped->descriptor = shown->descriptor;
-    mapped->inode = shown->inode;
-    int error = vipl_shm_fetch(&mapped->shm, link->peer.pid, shown);
+    mapped->descriptor = mappable->descriptor;
+    mapped->inode = mappable->inode;
+    int error = vipl_shm_fetch(&mapped->shm, link->peer.pid, mappable);
     if (error != 0) {
         mapped->shm.base = NULL;
         vipl_log(VIPL_LOG_INFO, "shared memory of process %d is not mapped: error %d", link->peer.pid, error);
@@ -51,23 +52,23 @@ static struct lo_mapped *add(struct lo_link *link, const struct vipl_shown *show
     return mapped;
 }
 
-unsigned char *vipl_lo_mapped_find(struct lo_link *link, const struct vipl_shown *shown, size_t bytes)
+unsigned char *vipl_lo_mapped_find(struct lo_link *link, const struct vipl_mappable *mappable, size_t bytes)
 {
-    if (shown->descriptor == 0) {
+    if (mappable->descriptor == 0) {
         return NULL;
     }
-    struct lo_mapped *mapped = search(first(link), shown);
+    struct lo_mapped *mapped = search(first(link), mappable);
     if (mapped == NULL) {
         vipl_biased_lock(&link->tx);
-        mapped = search(link->mapped, shown);
-        mapped = mapped != NULL ? mapped : add(link, shown);
+        mapped = search(link->mapped, mappable);
+        mapped = mapped != NULL ? mapped : add(link, mappable);
         vipl_biased_unlock(&link->tx);
     }
-    if (mapped == NULL || mapped->shm.base == NULL || shown->offset > mapped->shm.bytes ||
-        bytes > mapped->shm.bytes - shown->offset) {
+    if (mapped == NULL || mapped->shm.base == NULL || mappable->offset > mapped->shm.bytes ||
+        bytes > mapped->shm.bytes - mappable->offset) {
         return NULL;
     }
-    return (unsigned char *)mapped->shm.base + shown->offset;
+    return (unsigned char *)mapped->shm.base + mappable->offset;
 }
 
 void vipl_lo_mapped_free(struct lo_link *link)

@@ -12,7 +12,7 @@ struct lo_link;
 
 /* Where those bytes are here; NULL: they are not in memory that can be mapped. The first time maps it. No lock of the link's is
  * held. What is returned is there until the link is freed. */
-unsigned char *vipl_lo_mapped_find(struct lo_link *link, const struct vipl_shown *shown, size_t bytes);
+unsigned char *vipl_lo_mapped_find(struct lo_link *link, const struct vipl_mappable *mappable, size_t bytes);
 void vipl_lo_mapped_free(struct lo_link *link);
 
 #endif

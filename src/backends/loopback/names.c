@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "backends/loopback/calls.h"
-#include "backends/loopback/letters.h"
+#include "backends/loopback/control.h"
 #include "backends/loopback/offers.h"
 #include "backends/loopback/request.h"
 #include "base/deadline.h"
@@ -16,10 +16,10 @@
 
 enum {
     NS_PER_MS = 1000000,
-    REST_MS = 100,         /* until there may be descriptors again */
-    NOTICE_MS = 100,       /* for a requester to answer a notice with its offers */
-    MOST_EVENTS = 32,      /* of a look */
-    MOST_EVENTS_ALL = 4096 /* of one that is to find everything: as many as can come meanwhile */
+    REST_MS = 100,        /* until there may be descriptors again */
+    NOTICE_MS = 100,      /* for a requester to answer a notice with its offers */
+    MAX_EVENTS = 32,      /* of a look */
+    MAX_EVENTS_ALL = 4096 /* of one that is to find everything: as many as can come meanwhile */
 };
 
 /* --- names and sockets --- */
@@ -341,34 +341,34 @@ static int tick(struct lo_remote *remote)
 }
 
 /* False: it breaks the rules. */
-static bool read_letter(const struct lo_letter *letter)
+static bool read_control_message(const struct lo_control *message)
 {
     struct lo_connect_request request;
     struct lo_reply reply;
-    if (vipl_lo_connect_request_read(&request, letter->bytes, letter->length)) {
-        return vipl_lo_incoming_over(letter->from, &request, letter->fds);
+    if (vipl_lo_connect_request_read(&request, message->bytes, message->length)) {
+        return vipl_lo_incoming_over(message->from, &request, message->fds);
     }
-    if (!vipl_lo_reply_read(&reply, letter->bytes, letter->length)) {
+    if (!vipl_lo_reply_read(&reply, message->bytes, message->length)) {
         return false;
     }
     if (reply.type == LO_REPLY_WITHDRAWN) {
-        vipl_lo_incoming_withdrawn(letter->from, &reply);
+        vipl_lo_incoming_withdrawn(message->from, &reply);
     } else {
-        vipl_lo_offer_answered(letter->from, &reply);
+        vipl_lo_offer_answered(message->from, &reply);
     }
     return true;
 }
 
-void vipl_lo_letters_read(struct lo_remote *remote)
+void vipl_lo_control_read(struct lo_remote *remote)
 {
-    struct lo_letter *letter;
-    while ((letter = vipl_lo_letter_take(remote)) != NULL) {
-        if (vipl_load_relaxed(&letter->from->dead) == 0 && !read_letter(letter)) {
+    struct lo_control *message;
+    while ((message = vipl_lo_control_take(remote)) != NULL) {
+        if (vipl_load_relaxed(&message->from->dead) == 0 && !read_control_message(message)) {
             vipl_log(VIPL_LOG_ERROR, "process %d breaks the rules of connecting: cut",
-                     letter->from->peer.pid);
-            lo_set_dead(letter->from);
+                     message->from->peer.pid);
+            lo_set_dead(message->from);
         }
-        vipl_lo_letter_free(letter);
+        vipl_lo_control_free(message);
     }
 }
 
@@ -383,7 +383,7 @@ static void look(struct lo_remote *remote, int most)
 {
     struct vipl_ready ready;
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    vipl_lo_letters_read(remote);
+    vipl_lo_control_read(remote);
     for (int i = 0; i < most && vipl_pollset_ready(&remote->setup, &ready, 1) == 1; i++) {
         on_event(remote, ready.tag);
     }
@@ -393,12 +393,12 @@ static void look(struct lo_remote *remote, int most)
 
 void vipl_lo_setup_look(struct lo_remote *remote, bool sockets)
 {
-    look(remote, sockets ? MOST_EVENTS : 0);
+    look(remote, sockets ? MAX_EVENTS : 0);
 }
 
 void vipl_lo_setup_look_at_all(struct lo_remote *remote)
 {
-    look(remote, vipl_lo_links_look(remote) ? MOST_EVENTS_ALL : 0);
+    look(remote, vipl_lo_links_look(remote) ? MAX_EVENTS_ALL : 0);
 }
 
 static void close_all(struct lo_remote *remote)

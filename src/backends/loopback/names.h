@@ -61,7 +61,7 @@ void vipl_lo_notices_await(struct lo_notices *notices);
 void vipl_lo_listeners_rename(struct lo_remote *remote);
 
 /* Goes on with what has come over the lines of links. The registry's lock is held, rx is not. */
-void vipl_lo_letters_read(struct lo_remote *remote);
+void vipl_lo_control_read(struct lo_remote *remote);
 /* As lo_setup.look, of link.h. */
 void vipl_lo_setup_look(struct lo_remote *remote, bool sockets);
 /* The same, with all that is there. */

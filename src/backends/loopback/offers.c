@@ -8,7 +8,7 @@
 #include "backends/loopback/calls.h"
 #include "backends/loopback/claims.h"
 #include "backends/loopback/names.h"
-#include "backends/loopback/quick.h"
+#include "backends/loopback/poll_filter.h"
 #include "backends/loopback/tx.h"
 #include "base/deadline.h"
 #include "base/log.h"
@@ -305,7 +305,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
     }
     offer_everywhere(request, true);
     vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
-    vipl_lo_quick_stir(remote->be);
+    vipl_lo_filter_invalidate(remote->be);
     step_by(request, request->peer ? VIPL_NO_DEADLINE : vipl_deadline(FIRST_MS));
     vipl_up_wake(remote->be->core); /* a sleeper does not know the time */
     return VIP_SUCCESS;
@@ -720,7 +720,7 @@ static void receive_all(struct vipl_vi *vi)
     }
     if (is_over_a_line(request)) {
         vipl_lo_links_look(lo_remote_of(request->nic));
-        vipl_lo_letters_read(lo_remote_of(request->nic));
+        vipl_lo_control_read(lo_remote_of(request->nic));
     }
 }
 

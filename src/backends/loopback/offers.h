@@ -3,7 +3,7 @@
  * Offers: how a request of ours comes before the programs that may take it. It is offered to every listener, of this process and
  * of others, and the one that claims it (claims.h) answers. Nothing is moved; a request has one owner, the requester.
  *
- * An offer to another process is a connection, or goes over the line of a link that the two NIC handles have (letters.h). Its number
+ * An offer to another process is a connection, or goes over the line of a link that the two NIC handles have (control.h). Its number
  * tells it from the request's other offers in the claim word. When it hangs up, and the word names it, the request is PENDING again,
  * and all others are told so by another CONNECT_REQUEST.
  *

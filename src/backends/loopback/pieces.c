@@ -17,22 +17,22 @@ void vipl_lo_pieces_find(struct lo_pieces *pieces, const struct vipl_sg *local)
 {
     const struct vipl_iov *first = &local->iov[0];
     pieces->local = local;
-    vipl_shm_shown(first->base, first->len, &pieces->shown);
-    pieces->start = address_of(first) - pieces->shown.offset;
-    pieces->are_shown = pieces->shown.descriptor != 0;
-    for (unsigned i = 1; i < local->count && pieces->are_shown; i++) {
+    vipl_shm_find_mappable(first->base, first->len, &pieces->mappable);
+    pieces->start = address_of(first) - pieces->mappable.offset;
+    pieces->are_mappable = pieces->mappable.descriptor != 0;
+    for (unsigned i = 1; i < local->count && pieces->are_mappable; i++) {
         const struct vipl_iov *piece = &local->iov[i];
-        struct vipl_shown shown;
-        vipl_shm_shown(piece->base, piece->len, &shown);
-        pieces->are_shown = shown.descriptor == pieces->shown.descriptor &&
-                            shown.inode == pieces->shown.inode &&
-                            address_of(piece) - shown.offset == pieces->start;
+        struct vipl_mappable mappable;
+        vipl_shm_find_mappable(piece->base, piece->len, &mappable);
+        pieces->are_mappable = mappable.descriptor == pieces->mappable.descriptor &&
+                               mappable.inode == pieces->mappable.inode &&
+                               address_of(piece) - mappable.offset == pieces->start;
     }
 }
 
 uint32_t vipl_lo_pieces_bytes(const struct lo_pieces *pieces)
 {
-    return pieces->local->count * LO_PIECE + (pieces->are_shown ? LO_SHOWN_BEHIND : 0);
+    return pieces->local->count * LO_PIECE + (pieces->are_mappable ? LO_MAPPABLE_BYTES : 0);
 }
 
 void vipl_lo_pieces_put(unsigned char *payload, const struct lo_pieces *pieces)
@@ -42,10 +42,10 @@ void vipl_lo_pieces_put(unsigned char *payload, const struct lo_pieces *pieces)
         memcpy(payload, piece, LO_PIECE);
         payload += LO_PIECE;
     }
-    if (pieces->are_shown) {
-        uint32_t descriptor[2] = {pieces->shown.descriptor, 0};
+    if (pieces->are_mappable) {
+        uint32_t descriptor[2] = {pieces->mappable.descriptor, 0};
         memcpy(payload, descriptor, 8);
-        memcpy(payload + 8, &pieces->shown.inode, 8);
+        memcpy(payload + 8, &pieces->mappable.inode, 8);
         memcpy(payload + 16, &pieces->start, 8);
     }
 }
@@ -54,7 +54,7 @@ void vipl_lo_pieces_put(unsigned char *payload, const struct lo_pieces *pieces)
 
 static uint32_t bytes_behind(const struct lo_message *m)
 {
-    return (m->flags & LO_FLAG_SHOWN) != 0 ? LO_SHOWN_BEHIND : 0;
+    return (m->flags & LO_FLAG_MAPPABLE) != 0 ? LO_MAPPABLE_BYTES : 0;
 }
 
 bool vipl_lo_pieces_read(const struct lo_message *m, const unsigned char *payload, struct vipl_sg *out)
@@ -83,9 +83,9 @@ bool vipl_lo_pieces_read(const struct lo_message *m, const unsigned char *payloa
 /* Where a piece is mapped here, or NULL. */
 static unsigned char *find(struct lo_link *link, const struct lo_pieces *pieces, const struct vipl_iov *piece)
 {
-    struct vipl_shown shown = pieces->shown;
-    shown.offset = address_of(piece) - pieces->start; /* of a piece before it: larger than any memory */
-    return vipl_lo_mapped_find(link, &shown, piece->len);
+    struct vipl_mappable mappable = pieces->mappable;
+    mappable.offset = address_of(piece) - pieces->start; /* of a piece before it: larger than any memory */
+    return vipl_lo_mapped_find(link, &mappable, piece->len);
 }
 
 bool vipl_lo_pieces_map(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
@@ -96,8 +96,8 @@ bool vipl_lo_pieces_map(struct lo_link *link, const struct lo_message *m, const 
     if (bytes_behind(m) == 0) {
         return false;
     }
-    memcpy(&pieces.shown.descriptor, behind, 4);
-    memcpy(&pieces.shown.inode, behind + 8, 8);
+    memcpy(&pieces.mappable.descriptor, behind, 4);
+    memcpy(&pieces.mappable.inode, behind + 8, 8);
     memcpy(&pieces.start, behind + 16, 8);
     for (unsigned i = 0; i < from->count; i++) {
         if (find(link, &pieces, &from->iov[i]) == NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Where a message lies that its receiver fetches: what the payload of LO_RENDEZVOUS says. A list of the pieces, as address and
- * length in the sender's process; and, with LO_FLAG_SHOWN, which memory they all lie in that the receiver may map (mapped.h), so
+ * length in the sender's process; and, with LO_FLAG_MAPPABLE, which memory they all lie in that the receiver may map (mapped.h), so
  * that fetching is a copy and takes no system call.
  */
 #ifndef VIPL_LOOPBACK_PIECES_H
@@ -14,7 +14,7 @@ struct lo_link;
 
 enum {
     LO_PIECE = 16, /* address and length, 8 bytes each */
-    LO_SHOWN_BEHIND =
+    LO_MAPPABLE_BYTES =
         24 /* descriptor (4, and 4 of 0), inode (8), and the address where the memory begins (8) */
 };
 
@@ -22,8 +22,8 @@ enum {
 struct lo_pieces {
     const struct vipl_sg *local;
     uint64_t start; /* where that memory begins */
-    struct vipl_shown shown;
-    bool are_shown; /* else they lie elsewhere */
+    struct vipl_mappable mappable;
+    bool are_mappable; /* else they lie elsewhere */
 };
 
 /* --- the sender --- */

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "base/often.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 /* Words of a head, as offsets: the layout both processes share. */
 enum {
@@ -104,7 +104,7 @@ bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message
     uint32_t *lap = word_at(slot_at(ring, ring->at), H_LAP);
     uint32_t value = lap_of(ring, ring->at);
     /* Ordered, by us or by the consumer's barrier: either we see the consumer asleep, or it sees the message before it sleeps. */
-    if (VIPL_OFTEN(ring->relies)) {
+    if (VIPL_LIKELY(ring->relies)) {
         vipl_store_release(lap, value);
         vipl_signal_fence();
     } else {

@@ -38,7 +38,7 @@ enum {
     LO_FLAG_ACK = 4,       /* the sender wants a reply for its slot */
     LO_FLAG_PLACED = 8,    /* of an RDMA Write: the data is there already */
     LO_FLAG_AGAIN = 16,    /* of an ACK: the message is to come through the ring; of a SEND: it will not */
-    LO_FLAG_SHOWN =
+    LO_FLAG_MAPPABLE =
         32, /* of a RENDEZVOUS: it says as well which memory that may be mapped the message lies in */
     LO_FLAG_ALONE = 64 /* of an ACK with AGAIN: that is so for this message's memory, and not for all */
 };

@@ -14,13 +14,13 @@
 #include "backends/loopback/tx.h"
 #include "base/iov.h"
 #include "base/log.h"
-#include "base/often.h"
 #include "base/peer_copy.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 enum {
-    MOST_A_TURN = 256,
-    HELD_MOST = 16 << 20 /* bytes per link: a peer may go on sending as long as it likes */
+    MAX_BATCH = 256,
+    HELD_MAX = 16 << 20 /* bytes per link: a peer may go on sending as long as it likes */
 };
 
 static void cut_off(struct lo_session *session)
@@ -88,7 +88,7 @@ static bool keep(struct lo_session *session, const struct lo_message *m, const u
 {
     struct lo_link *link = session->link;
     size_t bytes = sizeof(struct lo_held) + m->bytes;
-    struct lo_held *held = link->held_bytes + bytes > HELD_MOST ? NULL : vipl_alloc(bytes);
+    struct lo_held *held = link->held_bytes + bytes > HELD_MAX ? NULL : vipl_alloc(bytes);
     if (held == NULL) {
         return false;
     }
@@ -214,7 +214,7 @@ static const uint32_t *immediate_of(const struct lo_message *m)
     return (m->flags & LO_FLAG_IMMEDIATE) != 0 ? &m->immediate : NULL;
 }
 
-static bool chunk_is_sane(const struct lo_message *m, uint32_t bytes)
+static bool chunk_is_valid(const struct lo_message *m, uint32_t bytes)
 {
     bool last = (m->flags & LO_FLAG_LAST) != 0;
     return m->offset <= m->total && bytes <= m->total - m->offset && last == (m->offset + bytes == m->total);
@@ -363,7 +363,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
 {
     bool placed = (m->flags & LO_FLAG_PLACED) != 0;
     uint32_t bytes = m->bytes < LO_RDMA_PREFIX ? 0 : m->bytes - LO_RDMA_PREFIX;
-    if (m->bytes < LO_RDMA_PREFIX || (placed ? bytes != 0 : !chunk_is_sane(m, bytes))) {
+    if (m->bytes < LO_RDMA_PREFIX || (placed ? bytes != 0 : !chunk_is_valid(m, bytes))) {
         return false;
     }
     struct target t = target_of(payload);
@@ -425,17 +425,17 @@ static struct lo_session *session_by(struct lo_link *link, uint32_t number)
     return s != NULL && s->number == number ? s : NULL;
 }
 
-/* One more chunk of the oldest read. False: no room in the ring, or *there says that the memory is not there. The VI's
+/* One more chunk of the oldest read. False: no room in the ring, or *accessible says that the memory is not there. The VI's
  * receive lock is held. */
-static bool put_data(struct lo_link *link, struct lo_read *read, bool *there)
+static bool put_data(struct lo_link *link, struct lo_read *read, bool *accessible)
 {
     uint32_t left = read->total - read->offset;
     vipl_biased_lock(&link->tx);
     uint32_t bytes = vipl_lo_ring_room(&link->out, left < LO_MAX_CHUNK ? left : LO_MAX_CHUNK);
     unsigned char *payload = bytes == 0 ? NULL : vipl_lo_ring_claim(&link->out, bytes, false);
-    *there = payload == NULL ||
-             vipl_iov_bytes(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
-    if (payload == NULL || !*there) {
+    *accessible = payload == NULL ||
+                  vipl_iov_bytes(payload, (const char *)(uintptr_t)read->address + read->offset, bytes);
+    if (payload == NULL || !*accessible) {
         if (payload == NULL) {
             vipl_lo_link_want_room(link);
         }
@@ -549,13 +549,13 @@ static bool go_on(struct lo_session *s)
     const struct lo_message *m;
     const unsigned char *payload;
     struct lo_held *held;
-    bool sane = true;
+    bool valid = true;
     s->awaited = 0;
-    while (sane && s->awaited == 0 && (held = take_held(s, &m, &payload)) != NULL) {
-        sane = dispatch(s->link, m, payload);
+    while (valid && s->awaited == 0 && (held = take_held(s, &m, &payload)) != NULL) {
+        valid = dispatch(s->link, m, payload);
         vipl_free(held);
     }
-    return sane;
+    return valid;
 }
 
 /* A message that is one chunk, without immediate data, for which no reply is wanted, into a receive of one piece. False: it is not
@@ -573,19 +573,19 @@ static inline bool take_short(struct lo_link *link, const struct lo_message *m, 
 }
 
 /* False: the peer breaks the rules. */
-static VIPL_APART bool dispatch(struct lo_link *link, const struct lo_message *m,
-                                const unsigned char *payload)
+static VIPL_NOINLINE bool dispatch(struct lo_link *link, const struct lo_message *m,
+                                   const unsigned char *payload)
 {
     if (m->type == LO_ACK) {
         on_ack(link, m);
         return true;
     }
     if (m->type == LO_DATA) {
-        bool sane = chunk_is_sane(m, m->bytes);
-        if (sane) {
+        bool valid = chunk_is_valid(m, m->bytes);
+        if (valid) {
             on_data(link, m, payload);
         }
-        return sane;
+        return valid;
     }
     struct lo_session *s = session_by(link, m->session);
     if (s == NULL && m->type == LO_OPEN) {
@@ -602,7 +602,7 @@ static VIPL_APART bool dispatch(struct lo_link *link, const struct lo_message *m
         on_open(s, m);
         return true;
     case LO_SEND:
-        if (!chunk_is_sane(m, m->bytes)) {
+        if (!chunk_is_valid(m, m->bytes)) {
             return false;
         }
         on_send(s, m, payload);
@@ -627,11 +627,11 @@ void vipl_lo_link_receive(struct lo_link *link)
     const unsigned char *payload;
     enum lo_peek peek = LO_PEEK_EMPTY;
     unsigned n = 0;
-    while (n < MOST_A_TURN && (peek = vipl_lo_ring_peek(&link->in, &message, &payload)) == LO_PEEK_OK) {
-        bool sane = take_short(link, &message, payload) || dispatch(link, &message, payload);
+    while (n < MAX_BATCH && (peek = vipl_lo_ring_peek(&link->in, &message, &payload)) == LO_PEEK_OK) {
+        bool valid = take_short(link, &message, payload) || dispatch(link, &message, payload);
         vipl_lo_ring_pop(&link->in, &message);
         n++;
-        if (!sane) {
+        if (!valid) {
             peek = LO_PEEK_BROKEN;
             break;
         }

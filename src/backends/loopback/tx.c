@@ -10,17 +10,17 @@
 
 #include "backends/loopback/direct.h"
 #include "backends/loopback/pieces.h"
-#include "backends/loopback/quick.h"
+#include "backends/loopback/poll_filter.h"
 #include "backends/loopback/rx.h"
 #include "base/iov.h"
 #include "base/log.h"
-#include "base/often.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 enum {
-    MOST_A_TURN = 256,
-    ENOUGH_ROOM = VIPL_MAX_SEGMENTS * LO_PIECE +
-                  LO_SHOWN_BEHIND, /* for the largest message that is not cut into chunks */
+    MAX_BATCH = 256,
+    MIN_ROOM = VIPL_MAX_SEGMENTS * LO_PIECE +
+               LO_MAPPABLE_BYTES, /* for the largest message that is not cut into chunks */
 };
 
 /* --- making and ending a session; the registry's lock or nothing is held --- */
@@ -49,17 +49,17 @@ static bool find_slot(struct lo_link *link, uint32_t *slot)
 }
 
 /* The word by which the peer sees what the session in that slot accesses directly; NULL: it cannot. rx is held. */
-static uint32_t *take_access_word(struct lo_link *link, uint32_t slot)
+static uint32_t *take_access_epoch(struct lo_link *link, uint32_t slot)
 {
     struct lo_accesses *ours = &link->segment->accesses[link->side];
     if (link->exports.base == NULL || slot >= LO_ACCESSES) {
         return NULL;
     }
-    if (slot >= link->access_words) {
-        link->access_words = slot + 1;
+    if (slot >= link->access_epochs) {
+        link->access_epochs = slot + 1;
         vipl_store_ordered(&ours->used, slot + 1); /* before its first access; pairs with exports.c */
     }
-    uint32_t *word = lo_access_word(ours, slot);
+    uint32_t *word = lo_access_epoch(ours, slot);
     vipl_store_release(word, 0);
     return word;
 }
@@ -95,7 +95,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
         uint32_t generation =
             link->sessions_opened++ % ((1u << LO_GENERATION_BITS) - 1) + 1; /* not 0, nor is the number */
         session->number = slot << LO_GENERATION_BITS | generation;
-        session->access = take_access_word(link, slot);
+        session->access = take_access_epoch(link, slot);
         link->sessions[slot] = session;
         link->first_free = slot + 1;
     }
@@ -126,7 +126,8 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
     session->open = true;
     session->link->confirmed = true;
     session->peer_makes_barriers = rely(session->link);
-    session->peer_gate = lo_gate(session->link->segment, 1 - session->link->side, session->peer_number);
+    session->peer_permission =
+        lo_permission(session->link->segment, 1 - session->link->side, session->peer_number);
     if (session->opened != NULL) {
         *session->opened = true;
         session->opened = NULL;
@@ -135,18 +136,18 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
     vipl_up_vi_params(session->vi, &own);
     if (own.rdma_write || own.rdma_read) {
         struct lo_link *link = session->link;
-        uint32_t *gate = lo_gate(link->segment, link->side, session->number);
-        session->gated = vipl_compare_exchange(gate, 0, session->number); /* pairs with direct.c */
+        uint32_t *word = lo_permission(link->segment, link->side, session->number);
+        session->has_permission = vipl_compare_exchange(word, 0, session->number); /* pairs with direct.c */
         vipl_up_need_service(session->link->be->core);
     }
 }
 
 /* From now on the peer begins no direct access in the name of this VI; one may be under way. */
-static void shut_gate(const struct lo_session *session)
+static void revoke_permission(const struct lo_session *session)
 {
     struct lo_link *link = session->link;
-    if (session->gated) {
-        vipl_compare_exchange(lo_gate(link->segment, link->side, session->number), session->number,
+    if (session->has_permission) {
+        vipl_compare_exchange(lo_permission(link->segment, link->side, session->number), session->number,
                               0); /* pairs with direct.c */
     }
 }
@@ -168,13 +169,13 @@ static void clear_slots(struct lo_session *session)
 
 static bool has_room(struct lo_link *link)
 {
-    return vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= ENOUGH_ROOM;
+    return vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= MIN_ROOM;
 }
 
 void vipl_lo_link_want_room(struct lo_link *link)
 {
     vipl_store_relaxed(&link->waiting, 1);
-    vipl_lo_quick_stir(link->be);
+    vipl_lo_filter_invalidate(link->be);
     vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
     if (link->free_slots > 0 && has_room(link)) {
         vipl_up_wake(link->be->core); /* the peer has read everything meanwhile, and did not see it */
@@ -218,7 +219,7 @@ static void close_session(struct lo_session *session)
     link->first_free = slot < link->first_free ? slot : link->first_free;
     vipl_biased_lock(&link->tx);
     clear_slots(session);
-    shut_gate(session);
+    revoke_permission(session);
     vipl_list_remove(&session->blocked);
     if (!silent) {
         vipl_list_append(&link->pending_closes, &session->blocked);
@@ -249,8 +250,8 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
     vipl_up_recv_unlock(vi);
     vipl_up_send_unlock(vi);
     if (session != NULL) {
-        shut_gate(session);
-        if (session->gated) {
+        revoke_permission(session);
+        if (session->has_permission) {
             vipl_lo_session_revoke(session);
         }
         close_session(session);
@@ -262,7 +263,7 @@ void vipl_lo_session_cut(struct vipl_be_nic *be, struct vipl_vi *vi)
     struct lo_session *session = lo_vi_of(vi)->session;
     (void)be;
     if (session != NULL) {
-        shut_gate(session);
+        revoke_permission(session);
         vipl_biased_lock(&session->link->tx);
         clear_slots(session);
         vipl_biased_unlock(&session->link->tx);
@@ -366,8 +367,9 @@ static uint32_t chunk_bytes(struct lo_link *link, uint32_t left, uint32_t prefix
     return room < prefix + LO_RING_SLOT ? left : room - prefix < left ? room - prefix : left;
 }
 
-/* One more chunk of the send at the head of the queue. False: no room, or *there says that the memory is not there. */
-static bool put_chunk(struct lo_session *session, const struct vipl_send *send, uint32_t flags, bool *there)
+/* One more chunk of the send at the head of the queue. False: no room, or *accessible says that the memory is not there. */
+static bool put_chunk(struct lo_session *session, const struct vipl_send *send, uint32_t flags,
+                      bool *accessible)
 {
     struct lo_link *link = session->link;
     bool rdma = send->op == VIP_CONTROL_OP_RDMAWRITE;
@@ -379,8 +381,9 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     uint32_t bytes = chunk_bytes(link, left, prefix);
     unsigned char *payload =
         bytes > LO_MAX_CHUNK ? NULL : vipl_lo_ring_claim(&link->out, bytes + prefix, false);
-    *there = payload == NULL || vipl_iov_gather(payload + prefix, &send->local, session->tx_offset, bytes);
-    if (!*there) {
+    *accessible =
+        payload == NULL || vipl_iov_gather(payload + prefix, &send->local, session->tx_offset, bytes);
+    if (!*accessible) {
         payload = NULL;
         if (!first && wants_reply(send)) {
             give_back_slot(session);
@@ -457,7 +460,7 @@ static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_
     struct lo_message message = {
         .type = LO_RENDEZVOUS,
         .flags = (uint8_t)(LO_FLAG_LAST | LO_FLAG_ACK | (send->immediate ? LO_FLAG_IMMEDIATE : 0) |
-                           (pieces->are_shown ? LO_FLAG_SHOWN : 0)),
+                           (pieces->are_mappable ? LO_FLAG_MAPPABLE : 0)),
         .session = session->peer_number,
         .bytes = bytes,
         .slot = slot,
@@ -537,35 +540,35 @@ static inline bool put_short(struct lo_session *session, const void *from, uint3
 }
 
 /* Whether the peer may map the memory, so that it is better to let it fetch so much than to copy it twice. */
-static VIPL_APART bool is_shown(const void *from, size_t bytes)
+static VIPL_NOINLINE bool is_shown(const void *from, size_t bytes)
 {
-    struct vipl_shown shown;
-    vipl_shm_shown(from, bytes, &shown);
-    return shown.descriptor != 0;
+    struct vipl_mappable mappable;
+    vipl_shm_find_mappable(from, bytes, &mappable);
+    return mappable.descriptor != 0;
 }
 
-VIPL_APART bool vipl_lo_session_send_short(struct lo_session *session, const void *from, size_t bytes)
+VIPL_NOINLINE bool vipl_lo_session_send_short(struct lo_session *session, const void *from, size_t bytes)
 {
     struct lo_link *link = session->link;
     return lo_may_send(link) && bytes <= link->be->settings_inline &&
-           (VIPL_OFTEN(bytes <= link->be->settings_inline_shown) || !is_shown(from, bytes)) &&
+           (VIPL_LIKELY(bytes <= link->be->settings_inline_mappable) || !is_shown(from, bytes)) &&
            put_short(session, from, (uint32_t)bytes, NULL);
 }
 
 /* Whether the receiver is to fetch the message from where it is. */
 static bool is_large(const struct vipl_be_nic *be, const struct vipl_send *send, struct lo_pieces *pieces)
 {
-    if (send->local.bytes <= be->settings_inline_shown) {
+    if (send->local.bytes <= be->settings_inline_mappable) {
         return false;
     }
     vipl_lo_pieces_find(pieces, &send->local);
-    return pieces->are_shown || send->local.bytes > be->settings_inline;
+    return pieces->are_mappable || send->local.bytes > be->settings_inline;
 }
 
 enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *session, struct vipl_send *send)
 {
     (void)vi;
-    if (VIPL_SELDOM(!lo_may_send(session->link))) {
+    if (VIPL_UNLIKELY(!lo_may_send(session->link))) {
         return VIPL_POSTED_AGAIN; /* the flush follows */
     }
     if (send->op != VIP_CONTROL_OP_SENDRECV) {
@@ -718,7 +721,7 @@ void vipl_lo_link_resume(struct lo_link *link)
     if (vipl_load_relaxed(&link->waiting) == 0) {
         return;
     }
-    for (unsigned n = 0; n < MOST_A_TURN && (s = next_blocked(link)) != NULL; n++) {
+    for (unsigned n = 0; n < MAX_BATCH && (s = next_blocked(link)) != NULL; n++) {
         vipl_up_send_resume(s->vi);
     }
     send_pending_closes(link);

@@ -65,7 +65,7 @@ static size_t write_body(const struct cm_message *message, uint8_t *out)
     }
 }
 
-size_t vipl_rnic_cm_write(const struct cm_message *message, uint8_t out[CM_MOST_BYTES])
+size_t vipl_rnic_cm_write(const struct cm_message *message, uint8_t out[CM_MAX_BYTES])
 {
     bool named = message->kind == RNIC_CONTROL_REQUEST || message->kind == RNIC_CONTROL_CANCEL;
     out[RNIC_CTL_KIND] = message->kind;

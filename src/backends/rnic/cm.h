@@ -38,7 +38,7 @@ enum {
     CM_PENDING       /* the request has arrived and waits for an answer */
 };
 
-enum { CM_MOST_BYTES = 16 + VIPL_MAX_DISCRIMINATOR + 16 + VIPL_MAX_DISCRIMINATOR };
+enum { CM_MAX_BYTES = 16 + VIPL_MAX_DISCRIMINATOR + 16 + VIPL_MAX_DISCRIMINATOR };
 
 struct cm_discriminator {
     uint16_t length;
@@ -60,7 +60,7 @@ struct cm_message {
     uint8_t ord;
 };
 
-size_t vipl_rnic_cm_write(const struct cm_message *message, uint8_t out[CM_MOST_BYTES]);
+size_t vipl_rnic_cm_write(const struct cm_message *message, uint8_t out[CM_MAX_BYTES]);
 /* False: it is no valid message. */
 bool vipl_rnic_cm_read(const uint8_t *bytes, size_t length, struct cm_message *out);
 

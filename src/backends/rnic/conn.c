@@ -15,12 +15,12 @@
 #include "backends/rnic/vi.h"
 #include "base/log.h"
 
-enum { UNTOLD_MS = 50 /* until a peer whose card took nothing is told of an end again */ };
+enum { DISCONNECT_MS = 50 /* until a peer whose card took nothing is told of an end again */ };
 static const uint64_t ns_per_ms = 1000000;
 
 /* The end of a connection of which the peer does not know, because its card takes no message now. */
-struct rnic_untold {
-    struct vipl_list link; /* device->untold */
+struct rnic_pending_disconnect {
+    struct vipl_list link; /* device->pending_disconnects */
     struct vipl_rnic_peer peer;
     uint32_t source_qp;
     uint32_t serial;
@@ -31,7 +31,7 @@ struct rnic_untold {
 static int send_message(struct rnic_device *device, const uint8_t mac[6], uint16_t function,
                         const struct cm_message *message)
 {
-    uint8_t bytes[CM_MOST_BYTES];
+    uint8_t bytes[CM_MAX_BYTES];
     size_t length = vipl_rnic_cm_write(message, bytes);
     int error = vipl_rnic_send_control(device->rnic, mac, function, bytes, length);
     vipl_log(VIPL_LOG_DEBUG,
@@ -318,7 +318,7 @@ void vipl_rnic_conn_tear_down(struct rnic_device *device)
     }
 }
 
-static int tell(struct rnic_device *device, const struct rnic_untold *end)
+static int send_disconnect(struct rnic_device *device, const struct rnic_pending_disconnect *end)
 {
     struct cm_message message = {.kind = RNIC_CONTROL_DISCONNECT,
                                  .source_qp = end->source_qp,
@@ -329,27 +329,27 @@ static int tell(struct rnic_device *device, const struct rnic_untold *end)
 
 /* The peer would believe for ever that it is connected: what its card does not take now is said again. There is one for each connection at
  * most, and none comes about with a card that takes nothing. */
-static void tell_end(struct rnic_nic *nic, const struct rnic_vi *rv)
+static void send_disconnect_later(struct rnic_nic *nic, const struct rnic_vi *rv)
 {
     struct rnic_device *device = nic->device;
-    struct rnic_untold end = {.peer = rv->peer, .source_qp = rv->qp.number, .serial = rv->serial};
-    if (tell(device, &end) != EBUSY) {
+    struct rnic_pending_disconnect end = {.peer = rv->peer, .source_qp = rv->qp.number, .serial = rv->serial};
+    if (send_disconnect(device, &end) != EBUSY) {
         return;
     }
-    struct rnic_untold *kept = vipl_alloc(sizeof(*kept));
+    struct rnic_pending_disconnect *kept = vipl_alloc(sizeof(*kept));
     if (kept == NULL) {
         vipl_log(VIPL_LOG_ERROR, "rnic: no memory: a peer does not hear of the end of its connection");
     } else {
         *kept = end;
         vipl_list_init(&kept->link);
-        vipl_list_append(&device->untold, &kept->link);
-        device->tell_at = vipl_now_ns() + UNTOLD_MS * ns_per_ms;
+        vipl_list_append(&device->pending_disconnects, &kept->link);
+        device->disconnect_at = vipl_now_ns() + DISCONNECT_MS * ns_per_ms;
         vipl_store_relaxed(&device->timed, 1);
         vipl_up_wake(nic->core); /* a sleeping thread does not know of that time */
     }
 }
 
-static void drop_untold(struct rnic_untold *end)
+static void drop_disconnect(struct rnic_pending_disconnect *end)
 {
     vipl_list_remove(&end->link);
     vipl_free(end);
@@ -357,25 +357,26 @@ static void drop_untold(struct rnic_untold *end)
 
 uint64_t vipl_rnic_conn_timers(struct rnic_device *device, uint64_t now)
 {
-    struct vipl_list *l = device->untold.next;
-    if (now < device->tell_at && l != &device->untold) {
-        return device->tell_at;
+    struct vipl_list *l = device->pending_disconnects.next;
+    if (now < device->disconnect_at && l != &device->pending_disconnects) {
+        return device->disconnect_at;
     }
-    while (l != &device->untold) {
-        struct rnic_untold *end = VIPL_CONTAINER(l, struct rnic_untold, link);
+    while (l != &device->pending_disconnects) {
+        struct rnic_pending_disconnect *end = VIPL_CONTAINER(l, struct rnic_pending_disconnect, link);
         l = l->next;
-        if (tell(device, end) != EBUSY) {
-            drop_untold(end);
+        if (send_disconnect(device, end) != EBUSY) {
+            drop_disconnect(end);
         }
     }
-    device->tell_at = vipl_now_ns() + UNTOLD_MS * ns_per_ms;
-    return vipl_list_empty(&device->untold) ? UINT64_MAX : device->tell_at;
+    device->disconnect_at = vipl_now_ns() + DISCONNECT_MS * ns_per_ms;
+    return vipl_list_empty(&device->pending_disconnects) ? UINT64_MAX : device->disconnect_at;
 }
 
-void vipl_rnic_conn_forget_untold(struct rnic_device *device)
+void vipl_rnic_conn_drop_disconnects(struct rnic_device *device)
 {
-    while (!vipl_list_empty(&device->untold)) {
-        drop_untold(VIPL_CONTAINER(device->untold.next, struct rnic_untold, link));
+    while (!vipl_list_empty(&device->pending_disconnects)) {
+        drop_disconnect(
+            VIPL_CONTAINER(device->pending_disconnects.next, struct rnic_pending_disconnect, link));
     }
 }
 
@@ -386,7 +387,7 @@ void vipl_rnic_conn_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
     bool connected = rv->state == RNIC_VI_CONNECTED;
     rnic_vi_set(rv, RNIC_VI_IDLE);
     if (connected && !rv->peer_gone) {
-        tell_end(rnic_nic_of(be), rv);
+        send_disconnect_later(rnic_nic_of(be), rv);
     }
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }

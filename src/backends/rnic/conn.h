@@ -32,7 +32,7 @@ void vipl_rnic_conn_give_up(struct rnic_vi *rv);
 /* Tells peers of ends that their cards did not take before, when it is time. When that is next, by vipl_now_ns(); UINT64_MAX: never. */
 uint64_t vipl_rnic_conn_timers(struct rnic_device *device, uint64_t now);
 /* The card is closed, which tells them all. */
-void vipl_rnic_conn_forget_untold(struct rnic_device *device);
+void vipl_rnic_conn_drop_disconnects(struct rnic_device *device);
 
 /* The VI has left CONNECTED. No lock is held. */
 void vipl_rnic_conn_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi);

@@ -15,7 +15,7 @@
 
 enum {
     BATCH = 16,
-    MOST_BATCHES = 16 /* in one call */
+    MAX_BATCHES = 16 /* in one call */
 };
 
 /* rnic_vi.deferred */
@@ -291,7 +291,7 @@ bool vipl_rnic_data_complete(struct rnic_nic *nic)
 {
     struct vipl_rnic_completion batch[BATCH];
     unsigned count = BATCH;
-    for (unsigned i = 0; i < MOST_BATCHES && count == BATCH; i++) {
+    for (unsigned i = 0; i < MAX_BATCHES && count == BATCH; i++) {
         count = vipl_rnic_poll_cq(nic->cq, batch, BATCH);
         for (unsigned j = 0; j < count; j++) {
             take(nic, &batch[j]);

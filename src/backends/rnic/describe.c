@@ -10,8 +10,8 @@
 /* The next one, or the last one again, which is what a list that is full loses. */
 static VIPX_PROPERTY *next(VIPX_DEVICE_PROPERTIES *out, const char *name)
 {
-    enum { MOST = sizeof(out->Property) / sizeof(out->Property[0]) };
-    VIPX_PROPERTY *property = &out->Property[out->Count < MOST ? out->Count++ : MOST - 1];
+    enum { MAX = sizeof(out->Property) / sizeof(out->Property[0]) };
+    VIPX_PROPERTY *property = &out->Property[out->Count < MAX ? out->Count++ : MAX - 1];
     memset(property, 0, sizeof(*property));
     snprintf(property->Name, sizeof(property->Name), "%s", name);
     return property;

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "os/os.h"
 
-enum { MAC_BYTES = 6, LINE = 512, MOST_HOSTS = 1 << 20 };
+enum { MAC_BYTES = 6, LINE = 512, MAX_HOSTS = 1 << 20 };
 
 static bool parse_mac(const char *text, uint8_t mac[MAC_BYTES])
 {
@@ -34,7 +34,7 @@ static char *read_hosts(void)
     char path[256];
     char *text;
     bool named = vipl_config_text("VIPL_RNIC_HOSTS", path, sizeof(path));
-    int error = vipl_read_text(named ? path : "/etc/ethers", MOST_HOSTS, &text);
+    int error = vipl_read_text(named ? path : "/etc/ethers", MAX_HOSTS, &text);
     if (error != 0 && named) {
         vipl_log_os(VIPL_LOG_REASON, "reading the names of cards (VIPL_RNIC_HOSTS)", error);
     }

@@ -416,7 +416,7 @@ static void spoil_locked(void)
 static int power_up_locked(void)
 {
     struct rnic_card_config config = {.functions = FUNCTIONS,
-                                      .qps = RNIC_MOST_QPS,
+                                      .qps = RNIC_QP_LIMIT,
                                       .cqs = 4096,
                                       .stags = 65536,
                                       .pbl_entries = 4096,

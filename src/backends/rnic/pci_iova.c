@@ -6,15 +6,15 @@
 
 #include "base/lock_rank.h"
 
-static const uint64_t LEAST = UINT64_C(1) << 21;
+static const uint64_t MIN = UINT64_C(1) << 21;
 
 void rnic_iova_init(struct rnic_iova *iova, const struct vipl_span *spans, unsigned count)
 {
     *iova = (struct rnic_iova){.span_count = 0};
     vipl_mutex_init(&iova->lock, VIPL_RANK_RNIC_PCI);
     vipl_ranges_init(&iova->taken);
-    for (unsigned i = 0; i < count && iova->span_count < RNIC_IOVA_MOST_SPANS; i++) {
-        struct vipl_span span = {spans[i].first > LEAST ? spans[i].first : LEAST, spans[i].last};
+    for (unsigned i = 0; i < count && iova->span_count < RNIC_IOVA_MAX_SPANS; i++) {
+        struct vipl_span span = {spans[i].first > MIN ? spans[i].first : MIN, spans[i].last};
         if (span.first <= span.last) {
             iova->spans[iova->span_count++] = span;
         }

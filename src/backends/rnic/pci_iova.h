@@ -10,10 +10,10 @@
 #include "os/os.h"
 #include "os/os_mutex.h"
 
-enum { RNIC_IOVA_MOST_SPANS = 16 };
+enum { RNIC_IOVA_MAX_SPANS = 16 };
 
 struct rnic_iova {
-    struct vipl_span spans[RNIC_IOVA_MOST_SPANS]; /* constant, as the next one: what may be given out */
+    struct vipl_span spans[RNIC_IOVA_MAX_SPANS]; /* constant, as the next one: what may be given out */
     unsigned span_count;
     struct vipl_mutex lock;   /* rank RNIC_PCI; guards what follows */
     struct vipl_ranges taken; /* struct vipl_range alone */

@@ -271,9 +271,9 @@ static int find_regions(struct vfio_pci *vfio)
 
 static int find_addresses(struct vfio_pci *vfio)
 {
-    struct vipl_span spans[RNIC_IOVA_MOST_SPANS];
+    struct vipl_span spans[RNIC_IOVA_MAX_SPANS];
     unsigned count;
-    int error = vipl_vfio_spans(&vfio->vfio, spans, RNIC_IOVA_MOST_SPANS, &count, &vfio->page_bytes);
+    int error = vipl_vfio_spans(&vfio->vfio, spans, RNIC_IOVA_MAX_SPANS, &count, &vfio->page_bytes);
     if (error == 0) {
         rnic_iova_init(&vfio->iova, spans, count);
     }

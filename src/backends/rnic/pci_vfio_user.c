@@ -28,9 +28,9 @@ enum {
     CHECK_MS = 10,
     ATTEMPTS = 5,
     PAGE = 65536,
-    MOST_PARTS = 16,     /* of a mapping that the adapter reaches by itself; the rest it asks for */
+    MAX_PARTS = 16,      /* of a mapping that the adapter reaches by itself; the rest it asks for */
     CAPABILITIES = 0x34, /* in configuration space */
-    MOST_CAPABILITIES = 48,
+    MAX_CAPABILITIES = 48,
     MSIX = 0x11,
     MSIX_CONTROL = 2, /* of the capability */
     MSIX_ENABLE = 0x8000
@@ -119,7 +119,7 @@ static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, 
 static void enable_msix(struct rnic_pci *pci)
 {
     uint32_t at = config_read(pci, CAPABILITIES, 1);
-    for (unsigned i = 0; i < MOST_CAPABILITIES && at != 0 && at < UINT8_MAX; i++) {
+    for (unsigned i = 0; i < MAX_CAPABILITIES && at != 0 && at < UINT8_MAX; i++) {
         if (config_read(pci, at, 1) == MSIX) {
             config_write(pci, at + MSIX_CONTROL, 2, config_read(pci, at + MSIX_CONTROL, 2) | MSIX_ENABLE);
             return;
@@ -289,13 +289,13 @@ static int send_part(struct function *f, const struct vfu_dma_map *whole, uint64
 /* The program's memory at whole->offset. */
 static int send_parts(struct function *f, const struct vfu_dma_map *whole)
 {
-    struct vipl_part parts[MOST_PARTS];
+    struct vipl_part parts[MAX_PARTS];
     uint64_t done = 0;
     unsigned count = 0;
     int error = 0;
     if (f->by_file) {
         count =
-            vipl_plain_parts((const void *)(uintptr_t)whole->offset, (size_t)whole->bytes, parts, MOST_PARTS);
+            vipl_plain_parts((const void *)(uintptr_t)whole->offset, (size_t)whole->bytes, parts, MAX_PARTS);
     }
     for (unsigned i = 0; error == 0 && i < count; i++) {
         uint64_t from = parts[i].first - whole->offset;

@@ -57,7 +57,7 @@ static int device_open(const char *name, struct rnic_device **out)
     vipl_list_init(&device->incomings);
     vipl_list_init(&device->ops);
     vipl_list_init(&device->accepting);
-    vipl_list_init(&device->untold);
+    vipl_list_init(&device->pending_disconnects);
     vipl_list_append(&vipl_rnic_registry.devices, &device->link);
     *out = device;
     return 0;
@@ -92,7 +92,7 @@ static void device_put(struct rnic_device *device)
     }
     vipl_list_remove(&device->link);
     vipl_rnic_listen_tear_down(device);
-    vipl_rnic_conn_forget_untold(device);
+    vipl_rnic_conn_drop_disconnects(device);
     vipl_rnic_close(device->rnic);
     for (unsigned i = 0; i < sizeof(device->vis) / sizeof(device->vis[0]); i++) {
         vipl_free(device->vis[i]);

@@ -55,15 +55,15 @@ struct rnic_device {
     struct vipl_list ops;       /* rnic_connect_op.link */
     bool has_accepted;          /* one of them may be accepted */
     struct vipl_list accepting; /* rnic_vi.accepting */
-    struct vipl_list untold;    /* rnic_untold.link */
-    uint64_t tell_at;           /* when they are told again */
+    struct vipl_list pending_disconnects; /* rnic_pending_disconnect.link */
+    uint64_t disconnect_at;               /* when they are told again */
     uint32_t timed; /* atomic, relaxed: some of them wait for a time; written under the registry's lock */
     uint32_t last_listener;
     uint32_t
         last_serial; /* of a request; begins anywhere: another process may have had this function before, and the same queue pairs */
     /* struct rnic_vi * of each queue pair, in chunks; atomic: set under the registry's lock and `rx` of the VI's NIC handle, and
      * read under either */
-    void *vis[RNIC_MOST_QPS / RNIC_QP_CHUNK];
+    void *vis[RNIC_QP_LIMIT / RNIC_QP_CHUNK];
 };
 
 /* An opened NIC handle: what core passes to the operations. */
@@ -118,9 +118,9 @@ struct rnic_vi {
     uint32_t broken;  /* atomic, relaxed: the connection has failed: nothing more can be sent */
     uint32_t drained; /* atomic, relaxed: DRAINED was taken; written under rx */
     bool held;        /* the card knows that receives are held back; guarded by the receive lock */
-    struct vipl_list wanting;        /* nic->wanting; guarded by wanting_lock */
-    struct vipl_deferred grow;       /* of the thread that has set `deferred` */
-    VIPL_SLEPT_ON uint32_t deferred; /* atomic: enum in data.c */
+    struct vipl_list wanting;          /* nic->wanting; guarded by wanting_lock */
+    struct vipl_deferred grow;         /* of the thread that has set `deferred` */
+    VIPL_FUTEX_WORD uint32_t deferred; /* atomic: enum in data.c */
 };
 
 /* The backend's part of a VI in core's. */
@@ -173,7 +173,7 @@ static inline bool rnic_same_peer(const struct vipl_rnic_peer *a, const struct v
  * time that this returns, so that the caller compares `nic`. */
 static inline struct rnic_vi *rnic_vi_at(struct rnic_device *device, uint32_t qp)
 {
-    if (qp >= RNIC_MOST_QPS) {
+    if (qp >= RNIC_QP_LIMIT) {
         return NULL;
     }
     void **chunk = vipl_load_ptr(&device->vis[qp / RNIC_QP_CHUNK]);

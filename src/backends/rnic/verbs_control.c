@@ -26,7 +26,7 @@ static int change_listen(struct vipl_rnic *rnic, unsigned opcode, uint32_t objec
                          size_t bytes)
 {
     struct rnic_command command;
-    if (bytes > RNIC_MOST_DISCRIMINATOR) {
+    if (bytes > RNIC_MAX_DISCRIMINATOR) {
         return EINVAL;
     }
     vipl_rnic_command_init(&command, rnic, opcode, object);

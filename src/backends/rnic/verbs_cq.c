@@ -52,7 +52,7 @@ static int make(struct vipl_rnic_cq *cq)
     write_cq(&command, rnic, cq->log2, cq->vector, cq->ring.iova);
     error = vipl_rnic_execute(rnic, &command, &answer);
     cq->number = error == 0 ? answer.info : 0;
-    if (error == 0 && cq->number >= RNIC_MOST_QPS) {
+    if (error == 0 && cq->number >= RNIC_QP_LIMIT) {
         vipl_rnic_fail(rnic, "the card numbers a completion queue wrongly");
         error = ENODEV;
     }

@@ -12,7 +12,7 @@
 enum {
     SPIN_US = 200, /* a card that is awake takes some microseconds */
     PAUSE_US = 20, /* the first: one that works for others, or waits for a processor, takes longer */
-    TURNS_BY_CLOCK = 16,
+    ROUNDS_PER_CLOCK = 16,
     ASK_MS = 200, /* until a card that says nothing is asked whether it is there */
     LATE_MS = 20  /* between two looks at the clock: then this thread was not run */
 };
@@ -106,9 +106,9 @@ static void read_caps(struct vipl_rnic *rnic)
 }
 
 /* Numbers that the driver counts on, from a card that may be broken. */
-static bool caps_are_sane(const struct vipl_rnic_caps *caps)
+static bool caps_are_valid(const struct vipl_rnic_caps *caps)
 {
-    return caps->version >> 16 == 1 && caps->qps - 1 < RNIC_MOST_QPS && caps->cqs - 1 < RNIC_MOST_QPS &&
+    return caps->version >> 16 == 1 && caps->qps - 1 < RNIC_QP_LIMIT && caps->cqs - 1 < RNIC_QP_LIMIT &&
            caps->work_log2 >= 4 && caps->work_log2 <= 16 && caps->completions_log2 >= 4 &&
            caps->completions_log2 <= 24 && caps->segments >= RNIC_INLINE_SEGMENTS && caps->transfer >= 4096;
 }
@@ -169,7 +169,7 @@ static int begin(struct vipl_rnic *rnic)
         return ENODEV;
     }
     read_caps(rnic);
-    return caps_are_sane(&rnic->caps) ? 0 : ENOTSUP;
+    return caps_are_valid(&rnic->caps) ? 0 : ENOTSUP;
 }
 
 static bool processor_is_big(void)
@@ -300,7 +300,7 @@ static bool ask_or_look(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
 static bool wait_once(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
 {
     vipl_rnic_progress(rnic);
-    if (wait->turns++ % TURNS_BY_CLOCK != 0) {
+    if (wait->turns++ % ROUNDS_PER_CLOCK != 0) {
         return true;
     }
     uint64_t now = vipl_now_ns();

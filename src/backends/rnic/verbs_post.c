@@ -33,7 +33,7 @@ int vipl_rnic_prepare_lists(struct vipl_rnic *rnic, struct vipl_rnic_queue *queu
         return ENOMEM;
     }
     int error =
-        vipl_rnic_block_get(&rnic->slabs, (size_t)RNIC_MOST_SEGMENTS * RNIC_SEGMENT_BYTES, true, &block);
+        vipl_rnic_block_get(&rnic->slabs, (size_t)RNIC_SEGMENT_LIMIT * RNIC_SEGMENT_BYTES, true, &block);
     if (error == 0) {
         vipl_rnic_block_put(&rnic->slabs, &block);
     }

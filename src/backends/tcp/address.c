@@ -33,14 +33,14 @@ bool vipl_tcp_same_host(const struct vipl_inet *a, const struct vipl_inet *b)
     return a->host_len == b->host_len && memcmp(a->host, b->host, a->host_len) == 0;
 }
 
-enum { MOST_STEP = 7 };
+enum { MAX_STEP = 7 };
 
 uint16_t vipl_tcp_port(const struct tcp_settings *settings, const struct vipl_address *address,
                        unsigned probe)
 {
     uint32_t hash = vipl_crc32c(0, address->disc, address->disc_len);
-    bool wide = settings->ports > MOST_STEP * (TCP_PROBES - 1); /* else a step might lead back */
+    bool wide = settings->ports > MAX_STEP * (TCP_PROBES - 1); /* else a step might lead back */
     uint32_t step =
-        wide ? 1 + (hash >> 16) % MOST_STEP : 1; /* so that two that meet on one port part on the next */
+        wide ? 1 + (hash >> 16) % MAX_STEP : 1; /* so that two that meet on one port part on the next */
     return (uint16_t)(settings->first_port + (hash + probe * step) % settings->ports);
 }

@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-#include "backends/tcp/burst.h"
 #include "backends/tcp/loop.h"
+#include "backends/tcp/output.h"
 #include "base/lock_rank.h"
 
 /* For the peer's end of a stream that we have ended; repeated while ours is not delivered. */
@@ -16,7 +16,7 @@ static void free_conn(struct tcp_ended *ended)
     struct tcp_conn *conn = VIPL_CONTAINER(ended, struct tcp_conn, ended);
     vipl_free(conn->rx.buffer);
     vipl_free(conn->tx.snapshot);
-    vipl_free(conn->tx.burst);
+    vipl_free(conn->tx.output);
     vipl_fifo_free(&conn->tx.pending);
     vipl_fifo_free(&conn->tx.responses);
     vipl_free(conn->marking);
@@ -148,7 +148,7 @@ static bool drain(struct tcp_conn *conn)
     struct vipl_iov all = {conn->nic->scratch, TCP_SCRATCH};
     size_t n = 1;
     int error = 0;
-    for (int i = 0; i < TCP_TURN && error == 0 && n > 0; i++) {
+    for (int i = 0; i < TCP_POLL_BUDGET && error == 0 && n > 0; i++) {
         error = vipl_socket_receive(conn->fd, &all, 1, &n);
     }
     return error == 0 ? n == 0 : error != EAGAIN;
@@ -189,7 +189,7 @@ void vipl_tcp_conn_end(struct tcp_conn *conn)
     conn->state = TCP_ENDING;
     conn->handler = &ending;
     vipl_biased_lock(&conn->tx.lock);
-    vipl_tcp_burst_flush(conn); /* an unreliable VI does not wait for them */
+    vipl_tcp_output_flush(conn); /* an unreliable VI does not wait for them */
     vipl_biased_unlock(&conn->tx.lock);
     vipl_socket_finish(conn->fd);
     if (drain(conn)) {

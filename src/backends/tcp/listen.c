@@ -244,7 +244,7 @@ static void on_incoming(struct tcp_watch *watch, int events)
     (void)events;
     while ((error = vipl_socket_accept(listener->fd, &nic->settings.tuning, &fd, &peer)) == 0) {
         accept_one(listener, fd, &peer);
-        if (++accepted == TCP_TURN) {
+        if (++accepted == TCP_POLL_BUDGET) {
             return; /* the loop comes here again */
         }
     }

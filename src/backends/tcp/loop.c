@@ -5,18 +5,18 @@
  */
 #include "backends/tcp/loop.h"
 
-#include "backends/tcp/burst.h"
 #include "backends/tcp/listen.h"
+#include "backends/tcp/output.h"
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
 enum {
     /* Polls between two runs, even if the connection that received last has received again: as many as take about so long. */
-    LEAST_SPACING = 32,
-    MOST_SPACING = 1024,
+    MIN_SPACING = 32,
+    MAX_SPACING = 1024,
     SPACING_NS = 100000,
-    MOST_RUNS = 8,
+    MAX_RUNS = 8,
     CHECKS = 10,        /* of acknowledgments, in the time after which a connection is lost */
     CHECKS_IN_VAIN = 9, /* after so many the peer's host is lost */
     AGAIN_MS = 10       /* until what the system could not watch is tried again */
@@ -136,10 +136,10 @@ void vipl_tcp_set_tx_pending(struct tcp_conn *conn)
     vipl_up_wake(conn->nic->core);
 }
 
-bool vipl_tcp_summon(struct tcp_conn *conn)
+bool vipl_tcp_request_flush(struct tcp_conn *conn)
 {
     put_tx_pending(conn);
-    return vipl_up_summon(conn->nic->core);
+    return vipl_up_request_flush(conn->nic->core);
 }
 
 static struct tcp_conn *take_tx_pending(struct tcp_nic *nic)
@@ -154,30 +154,30 @@ static struct tcp_conn *take_tx_pending(struct tcp_nic *nic)
 }
 
 /* A look: what is posted behind it does not belong to the same burst. */
-static void tend_tx_pending(struct tcp_nic *nic)
+static void flush_tx_pending(struct tcp_nic *nic)
 {
     struct tcp_conn *conn;
-    vipl_store_relaxed(&nic->looks, vipl_load_relaxed(&nic->looks) + 1);
+    vipl_store_relaxed(&nic->poll_epoch, vipl_load_relaxed(&nic->poll_epoch) + 1);
     while (vipl_load_relaxed(&nic->has_tx_pending) != 0 && (conn = take_tx_pending(nic)) != NULL) {
-        if (is_open(conn) && (vipl_tcp_burst_tend(conn) || vipl_tcp_is_waiting(conn))) {
+        if (is_open(conn) && (vipl_tcp_output_poll(conn) || vipl_tcp_is_waiting(conn))) {
             vipl_tcp_conn_watch(conn, conn->events | TCP_WRITABLE);
         }
     }
 }
 
-void vipl_tcp_tend(struct vipl_be_nic *be)
+void vipl_tcp_flush_deferred(struct vipl_be_nic *be)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     if (vipl_load_relaxed(&nic->has_tx_pending) != 0) {
         vipl_biased_lock(&nic->lock);
-        tend_tx_pending(nic);
+        flush_tx_pending(nic);
         vipl_tcp_unlock(nic);
     }
 }
 
-uint32_t vipl_tcp_looks(struct vipl_be_nic *be)
+uint32_t vipl_tcp_poll_epoch(struct vipl_be_nic *be)
 {
-    return vipl_load_relaxed(&tcp_nic_of(be)->looks);
+    return vipl_load_relaxed(&tcp_nic_of(be)->poll_epoch);
 }
 
 /* --- progress --- */
@@ -192,7 +192,7 @@ static void run_loop(struct tcp_nic *nic)
     if (nic->unwatched) {
         vipl_tcp_watch_again(nic);
     }
-    for (int i = 0; i == 0 || (i < MOST_RUNS && vipl_load_relaxed(&nic->changed) != 0); i++) {
+    for (int i = 0; i == 0 || (i < MAX_RUNS && vipl_load_relaxed(&nic->changed) != 0); i++) {
         vipl_store_relaxed(&nic->changed, 0);
         vipl_tcp_loop_turn(&nic->loop);
     }
@@ -217,9 +217,9 @@ static bool receive_hot(struct tcp_nic *nic)
     return nic->hot == hot && hot->readable;
 }
 
-static bool is_run_due(const struct tcp_nic *nic, uint32_t look)
+static bool is_run_due(const struct tcp_nic *nic, uint32_t epoch)
 {
-    return look - nic->ran >= nic->spacing;
+    return epoch - nic->ran >= nic->spacing;
 }
 
 static void space_runs(struct tcp_nic *nic)
@@ -229,7 +229,7 @@ static void space_runs(struct tcp_nic *nic)
     uint32_t spacing = took < SPACING_NS       ? nic->spacing * 2
                        : took > 2 * SPACING_NS ? nic->spacing / 2
                                                : nic->spacing;
-    nic->spacing = spacing < LEAST_SPACING ? LEAST_SPACING : spacing > MOST_SPACING ? MOST_SPACING : spacing;
+    nic->spacing = spacing < MIN_SPACING ? MIN_SPACING : spacing > MAX_SPACING ? MAX_SPACING : spacing;
     nic->spaced_at = now;
 }
 
@@ -244,13 +244,13 @@ static bool may_rest(const struct tcp_nic *nic, const struct tcp_conn *conn)
  * and every so many polls. */
 static void make_progress(struct tcp_nic *nic)
 {
-    tend_tx_pending(nic);
+    flush_tx_pending(nic);
     bool found = nic->hot != NULL && receive_hot(nic);
     nic->check_poller |=
         nic->hot == NULL || !nic->heard; /* else receiving shows whether the program has closed descriptors */
     bool alone = nic->hot != NULL && nic->conn_count == 1;
     bool slept = vipl_load_relaxed(&nic->slept) != 0;
-    bool due = is_run_due(nic, vipl_load_relaxed(&nic->looks));
+    bool due = is_run_due(nic, vipl_load_relaxed(&nic->poll_epoch));
     if (due) {
         space_runs(nic);
         if (!slept && may_rest(nic, nic->hot)) {
@@ -264,7 +264,7 @@ static void make_progress(struct tcp_nic *nic)
     }
     if (vipl_load_relaxed(&nic->changed) != 0 || due || (!found && (slept || !alone))) {
         vipl_store_relaxed(&nic->slept, 0);
-        nic->ran = vipl_load_relaxed(&nic->looks);
+        nic->ran = vipl_load_relaxed(&nic->poll_epoch);
         run_loop(nic);
     }
 }
@@ -284,19 +284,19 @@ static bool is_only_to_receive(const struct tcp_nic *nic)
 {
     return nic->hot != NULL && nic->conn_count == 1 && vipl_load_relaxed(&nic->has_tx_pending) == 0 &&
            vipl_load_relaxed(&nic->changed) == 0 && vipl_load_relaxed(&nic->slept) == 0 &&
-           !is_run_due(nic, vipl_load_relaxed(&nic->looks) + 1);
+           !is_run_due(nic, vipl_load_relaxed(&nic->poll_epoch) + 1);
 }
 
-bool vipl_tcp_poll_quickly(struct vipl_quick *quick)
+bool vipl_tcp_poll_fast(struct vipl_poll_filter *filter)
 {
-    struct tcp_nic *nic = VIPL_CONTAINER(quick, struct tcp_nic, quick);
+    struct tcp_nic *nic = VIPL_CONTAINER(filter, struct tcp_nic, poll_filter);
     if (!vipl_biased_trylock_own(&nic->lock)) {
         return true; /* another thread does it */
     }
     bool only = is_only_to_receive(nic);
     if (only) {
-        vipl_store_relaxed(&nic->looks, vipl_load_relaxed(&nic->looks) + 1);
-        if (!vipl_tcp_receive_usual(nic->hot)) {
+        vipl_store_relaxed(&nic->poll_epoch, vipl_load_relaxed(&nic->poll_epoch) + 1);
+        if (!vipl_tcp_receive_fast(nic->hot)) {
             int cancel = vipl_cancel_off();
             receive_hot(nic);
             vipl_cancel_restore(cancel);
@@ -313,7 +313,7 @@ void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     vipl_biased_lock(&nic->lock);
     vipl_fetch_add(&nic->sleeping, 1);
     vipl_tcp_wake_resting(nic);
-    tend_tx_pending(nic);
+    flush_tx_pending(nic);
     watch_keepalive(nic);
     nic->check_poller |= nic->hot == NULL || !nic->heard; /* as in make_progress() */
     if (vipl_load_relaxed(&nic->changed) != 0) {

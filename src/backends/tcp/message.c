@@ -8,13 +8,13 @@
 
 #include "backends/tcp/foreign.h"
 #include "base/list.h"
-#include "base/often.h"
 #include "iwarp/bytes.h"
 #include "iwarp/crc32c.h"
+#include "os/os_compiler.h"
 
 enum {
-    FLAT = 512,     /* bytes of a short batch */
-    SAFE_TURN = 512 /* bytes that are copied before their CRC is computed */
+    FLAT = 512,      /* bytes of a short batch */
+    SAFE_BATCH = 512 /* bytes that are copied before their CRC is computed */
 };
 
 static size_t frame_bytes(const struct tcp_frame *f)
@@ -27,10 +27,10 @@ static size_t frame_bytes(const struct tcp_frame *f)
 /* A piece's part of a CRC, when its memory may not be there (VIPL_SAFE_COPY). */
 static bool add_crc_safely(uint32_t *crc, const struct vipl_iov *piece)
 {
-    uint8_t held[SAFE_TURN];
+    uint8_t held[SAFE_BATCH];
     bool there = true;
-    for (size_t at = 0; there && at < piece->len; at += SAFE_TURN) {
-        size_t n = piece->len - at < SAFE_TURN ? piece->len - at : SAFE_TURN;
+    for (size_t at = 0; there && at < piece->len; at += SAFE_BATCH) {
+        size_t n = piece->len - at < SAFE_BATCH ? piece->len - at : SAFE_BATCH;
         there = vipl_iov_bytes(held, (const char *)piece->base + at, n);
         *crc = there ? vipl_crc32c(*crc, held, n) : 0;
     }
@@ -89,7 +89,7 @@ struct tcp_batch *vipl_tcp_batch_of(struct tcp_few *few)
 {
     few->batch.pieces = few->pieces;
     few->batch.frame = few->frame;
-    few->batch.most_frames = TCP_FEW_FRAMES;
+    few->batch.max_frames = TCP_FEW_FRAMES;
     clear_batch(&few->batch);
     return &few->batch;
 }
@@ -106,7 +106,7 @@ static struct tcp_batch *new_many(struct tcp_nic *nic)
     }
     many->batch.pieces = many->pieces;
     many->batch.frame = many->frame;
-    many->batch.most_frames = TCP_FRAMES;
+    many->batch.max_frames = TCP_FRAMES;
     clear_batch(&many->batch);
     return &many->batch;
 }
@@ -114,7 +114,7 @@ static struct tcp_batch *new_many(struct tcp_nic *nic)
 struct tcp_batch *vipl_tcp_batch_begin(struct tcp_few *few, struct tcp_nic *nic, const struct tcp_message *m)
 {
     bool is_short_list = m->memory->count <= VIPL_FEW_SEGMENTS;
-    if (VIPL_OFTEN(is_short_list && m->frames <= TCP_FEW_FRAMES)) {
+    if (VIPL_LIKELY(is_short_list && m->frames <= TCP_FEW_FRAMES)) {
         return vipl_tcp_batch_of(few);
     }
     struct tcp_batch *batch = new_many(nic);
@@ -123,7 +123,7 @@ struct tcp_batch *vipl_tcp_batch_begin(struct tcp_few *few, struct tcp_nic *nic,
 
 void vipl_tcp_batch_end(struct tcp_few *few, struct tcp_nic *nic, struct tcp_batch *batch)
 {
-    if (VIPL_OFTEN(batch == &few->batch)) {
+    if (VIPL_LIKELY(batch == &few->batch)) {
         return;
     }
     struct tcp_many *many = VIPL_CONTAINER(batch, struct tcp_many, batch);
@@ -314,7 +314,7 @@ void vipl_tcp_fill_batch(struct tcp_batch *batch, const struct tcp_conn *conn, c
     const struct tcp_cursor *at = &conn->tx.at;
     size_t skip = conn->marking == NULL ? at->byte : 0;
     clear_batch(batch);
-    for (unsigned i = at->frame; i < m->frames && batch->frames < batch->most_frames; i++) {
+    for (unsigned i = at->frame; i < m->frames && batch->frames < batch->max_frames; i++) {
         struct tcp_frame *f = &batch->frame[batch->frames];
         put_frame(f, conn, m, i);
         if (m->send == NULL && conn->tx.snapshot != NULL && f->payload > 0 &&
@@ -424,15 +424,15 @@ int vipl_tcp_emit_small(struct tcp_conn *conn, struct tcp_batch *batch, struct t
 
 /* --- plain messages --- */
 
-bool vipl_tcp_is_plain(const struct tcp_conn *conn, const struct vipl_send *send)
+bool vipl_tcp_is_short(const struct tcp_conn *conn, const struct vipl_send *send)
 {
-    return send->local.bytes <= TCP_PLAIN && send->op != VIP_CONTROL_OP_RDMAREAD && !send->immediate &&
+    return send->local.bytes <= TCP_SHORT && send->op != VIP_CONTROL_OP_RDMAREAD && !send->immediate &&
            !conn->foreign && conn->marking == NULL && !vipl_tcp_confirms(conn, send) &&
            !vipl_tcp_is_begun(&conn->tx.at);
 }
 
 /* Writes what is around a payload that is there already; returns the FPDU's bytes. */
-static size_t close_plain(uint8_t *to, const struct tcp_conn *conn, size_t head, size_t bytes)
+static size_t finish_short(uint8_t *to, const struct tcp_conn *conn, size_t head, size_t bytes)
 {
     size_t ulpdu = head - VIPL_MPA_HEADER_BYTES + bytes;
     vipl_put16(to, (uint16_t)ulpdu);
@@ -446,10 +446,10 @@ size_t vipl_tcp_write_short(uint8_t *to, const struct tcp_conn *conn, const void
         .last = true, .op = VIPL_RDMAP_SEND, .queue = VIPL_DDP_QUEUE_SEND, .msn = conn->tx.send_msn};
     size_t head = VIPL_MPA_HEADER_BYTES + vipl_ddp_write(to + VIPL_MPA_HEADER_BYTES, &ddp);
     memcpy(to + head, from, bytes);
-    return close_plain(to, conn, head, bytes);
+    return finish_short(to, conn, head, bytes);
 }
 
-size_t vipl_tcp_write_plain(uint8_t *to, const struct tcp_conn *conn, const struct vipl_send *send)
+size_t vipl_tcp_write_short_send(uint8_t *to, const struct tcp_conn *conn, const struct vipl_send *send)
 {
     struct tcp_message m = {.send = send};
     struct vipl_ddp ddp = data_header(conn, &m);
@@ -459,5 +459,5 @@ size_t vipl_tcp_write_plain(uint8_t *to, const struct tcp_conn *conn, const stru
     if (!vipl_iov_gather(to + head, &send->local, 0, bytes)) {
         return 0;
     }
-    return close_plain(to, conn, head, bytes);
+    return finish_short(to, conn, head, bytes);
 }

@@ -20,8 +20,8 @@ enum {
     /* of an FPDU the head, the trailer, and the end of a piece that began in the one before */
     TCP_PIECES = VIPL_MAX_SEGMENTS + 3 * TCP_FRAMES,
     TCP_FEW_PIECES = VIPL_FEW_SEGMENTS + 3 * TCP_FEW_FRAMES,
-    TCP_PLAIN = 1400, /* bytes of a message that is plain */
-    TCP_PLAIN_FPDU = TCP_PLAIN + TCP_HEAD + TCP_TRAIL
+    TCP_SHORT = 1400, /* bytes of a message that is plain */
+    TCP_SHORT_FPDU = TCP_SHORT + TCP_HEAD + TCP_TRAIL
 };
 
 /* One FPDU: a head, a part of the program's memory, a trailer. */
@@ -41,7 +41,7 @@ struct tcp_batch {
     size_t bytes;
     bool fault; /* memory of the program's is not there */
     unsigned frames;
-    unsigned most_frames;
+    unsigned max_frames;
     struct vipl_iov *pieces;
     struct tcp_frame *frame;
 };
@@ -96,9 +96,9 @@ void vipl_tcp_begin_read_request(struct tcp_batch *batch, uint32_t msn, const st
 int vipl_tcp_emit_small(struct tcp_conn *conn, struct tcp_batch *batch, struct tcp_cursor *at);
 
 /* A message is plain if it is one short FPDU to a VIPL peer, and the peer is not to confirm it. */
-bool vipl_tcp_is_plain(const struct tcp_conn *conn, const struct vipl_send *send);
-/* It, as it goes into the stream: TCP_PLAIN_FPDU bytes at most. 0: not all of its memory is there. */
-size_t vipl_tcp_write_plain(uint8_t *to, const struct tcp_conn *conn, const struct vipl_send *send);
+bool vipl_tcp_is_short(const struct tcp_conn *conn, const struct vipl_send *send);
+/* It, as it goes into the stream: TCP_SHORT_FPDU bytes at most. 0: not all of its memory is there. */
+size_t vipl_tcp_write_short_send(uint8_t *to, const struct tcp_conn *conn, const struct vipl_send *send);
 /* The same for a Send of one piece of memory, which is there. */
 size_t vipl_tcp_write_short(uint8_t *to, const struct tcp_conn *conn, const void *from, size_t bytes);
 

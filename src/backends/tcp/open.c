@@ -6,7 +6,7 @@
  */
 #include "backends/tcp/open.h"
 
-#include "backends/tcp/burst.h"
+#include "backends/tcp/output.h"
 
 enum { KICK_MS = 50, KICKS = 4 };
 
@@ -43,7 +43,7 @@ static bool open_first_fpdu(struct tcp_conn *conn)
 static void open_failed(struct tcp_conn *conn, VIP_ERROR_CODE code)
 {
     if (conn->vi != NULL) {
-        vipl_tcp_burst_tend(conn); /* what has left is complete */
+        vipl_tcp_output_poll(conn); /* what has left is complete */
         vipl_up_fail(conn->vi, code);
     }
 }

@@ -18,15 +18,15 @@
 #include "backends/tcp/conn.h"
 #include "backends/tcp/request.h"
 #include "base/iov.h"
-#include "base/often.h"
 #include "iwarp/bytes.h"
+#include "os/os_compiler.h"
 
 enum {
-    DIRECT_LEAST = 8 * 1024, /* missing payload that is worth a system call of its own */
-    LARGE = 48 * 1024,       /* bytes of an FPDU after which more of its kind are expected */
-    EXPECTED = 4,            /* smaller FPDUs that may come in between */
-    ROOM = 512,              /* bytes that are then received in addition: the head of the next */
-    ITEM = 8                 /* bytes that are stored whole */
+    DIRECT_MIN = 8 * 1024, /* missing payload that is worth a system call of its own */
+    LARGE = 48 * 1024,     /* bytes of an FPDU after which more of its kind are expected */
+    EXPECTED = 4,          /* smaller FPDUs that may come in between */
+    ROOM = 512,            /* bytes that are then received in addition: the head of the next */
+    ITEM = 8               /* bytes that are stored whole */
 };
 
 /* A DDP segment, or a part of one. */
@@ -542,7 +542,7 @@ static void advance(struct vipl_ddp *ddp, size_t bytes)
 static bool is_direct(const struct tcp_conn *conn, const uint8_t *fpdu, size_t have, struct vipl_ddp *ddp)
 {
     return !conn->crc && conn->state == TCP_OPEN && have >= VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES &&
-           vipl_get16(fpdu) > have + DIRECT_LEAST &&
+           vipl_get16(fpdu) > have + DIRECT_MIN &&
            vipl_ddp_read(fpdu + VIPL_MPA_HEADER_BYTES, have - VIPL_MPA_HEADER_BYTES, ddp) == VIPL_DDP_OK &&
            (ddp->op == VIPL_RDMAP_SEND || ddp->op == VIPL_RDMAP_SEND_SE || ddp->op == VIPL_RDMAP_WRITE ||
             ddp->op == VIPL_RDMAP_READ_RESPONSE);
@@ -720,7 +720,7 @@ static void receive(struct tcp_conn *conn, bool more, int turns)
 
 void vipl_tcp_receive(struct tcp_conn *conn)
 {
-    receive(conn, true, TCP_TURN);
+    receive(conn, true, TCP_POLL_BUDGET);
 }
 
 /* What has come is one message that is received without more ado: nothing in there is a point at which a thread may be cancelled. */
@@ -736,14 +736,14 @@ static bool take_alone(struct tcp_conn *conn, const uint8_t *at, size_t n)
     return true;
 }
 
-static VIPL_APART void on_arrival(struct tcp_conn *conn, int error, size_t n, size_t room)
+static VIPL_NOINLINE void on_arrival(struct tcp_conn *conn, int error, size_t n, size_t room)
 {
     int cancel = vipl_cancel_off();
-    receive(conn, on_received(conn, error, n, 0, room), TCP_TURN - 1);
+    receive(conn, on_received(conn, error, n, 0, room), TCP_POLL_BUDGET - 1);
     vipl_cancel_restore(cancel);
 }
 
-bool vipl_tcp_receive_usual(struct tcp_conn *conn)
+bool vipl_tcp_receive_fast(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
     struct vipl_iov room = {conn->nic->scratch, rx->large > 0 ? ROOM : TCP_SCRATCH};

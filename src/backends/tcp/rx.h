@@ -53,6 +53,6 @@ struct tcp_receiving {
 void vipl_tcp_receive(struct tcp_conn *conn);
 /* The same, by a thread that may be cancelled, where mostly nothing has come, or one short message. False: something is under way
  * already, and nothing has been done. */
-bool vipl_tcp_receive_usual(struct tcp_conn *conn);
+bool vipl_tcp_receive_fast(struct tcp_conn *conn);
 
 #endif

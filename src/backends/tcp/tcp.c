@@ -133,7 +133,7 @@ static void make_nic(void *object)
 {
     struct tcp_nic *nic = object;
     vipl_biased_init(&nic->lock, VIPL_RANK_BACKEND_RX);
-    nic->quick.poll = vipl_tcp_poll_quickly;
+    nic->poll_filter.poll = vipl_tcp_poll_fast;
 }
 
 static struct vipl_pool nic_pool = VIPL_POOL_INIT(nic_pool, struct tcp_nic, free, make_nic);
@@ -199,7 +199,7 @@ static void tcp_close(struct vipl_be_nic *be)
     vipl_tcp_loop_close(nic);
     nic->hot = NULL;
     vipl_biased_unlock(&nic->lock);
-    vipl_free(nic->spare_burst);
+    vipl_free(nic->spare_output);
     vipl_free(nic->spare_batch);
     vipl_free(nic->scratch);
     drop_nic(nic);
@@ -347,9 +347,9 @@ static void tcp_list(struct vipl_device_list *to)
     }
 }
 
-static struct vipl_quick *tcp_quick(struct vipl_be_nic *be)
+static struct vipl_poll_filter *tcp_poll_filter(struct vipl_be_nic *be)
 {
-    return &tcp_nic_of(be)->quick;
+    return &tcp_nic_of(be)->poll_filter;
 }
 
 const struct vipl_backend vipl_tcp_ops = {
@@ -381,9 +381,9 @@ const struct vipl_backend vipl_tcp_ops = {
     .post_send = vipl_tcp_post_send,
     .send_short = vipl_tcp_send_short,
     .poll = vipl_tcp_poll,
-    .quick = tcp_quick,
-    .tend = vipl_tcp_tend,
-    .looks = vipl_tcp_looks,
+    .poll_filter = tcp_poll_filter,
+    .flush_deferred = vipl_tcp_flush_deferred,
+    .poll_epoch = vipl_tcp_poll_epoch,
     .prepare_wait = vipl_tcp_prepare_wait,
     .finish_wait = tcp_finish_wait,
 };

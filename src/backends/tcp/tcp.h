@@ -11,7 +11,7 @@
  *   listen.c   the accepting side: ports, half-open connections, requests
  *   connect.c  the requesting side: the probe loop over ports, client-server and peer-to-peer requests
  *   open.c     an open connection: what its socket's readiness, the peer's first FPDU and its failure lead to
- *   burst.c    what leaves together
+ *   output.c    what leaves together
  *   message.c  a message as FPDUs, and how far it is in the stream
  *   tx.c       posts and responses to RDMA Reads, into the stream
  *   rx.c       the stream into receives, registered memory and outcomes
@@ -47,7 +47,7 @@ enum {
     TCP_TRANSFER_SIZE = 4 << 20,
     TCP_SCRATCH = 256 * 1024,
     TCP_PLACES = VIPL_MAX_SEGMENTS + 1,
-    TCP_TURN = 16 /* system calls in a row for one socket: its peer may send faster than we receive */
+    TCP_POLL_BUDGET = 16 /* system calls in a row for one socket: its peer may send faster than we receive */
 };
 
 enum tcp_crc { TCP_CRC_AUTO, TCP_CRC_ON, TCP_CRC_OFF };
@@ -63,15 +63,15 @@ struct tcp_settings {
 };
 
 /* An opened device. From a pool: a thread that polls may come late, and finds under `lock` that there is nothing for it. Fields
- * without a remark are guarded by `lock`; what follows `quick` begins at zero. */
+ * without a remark are guarded by `lock`; what follows `poll_filter` begins at zero. */
 struct tcp_nic {
-    struct vipl_list free;        /* in the pool */
-    struct vipl_biased lock;      /* rank BACKEND_RX */
-    struct vipl_quick quick;      /* constant: each look is a poll */
-    struct vipl_nic *core;        /* constant */
-    struct vipl_address address;  /* constant */
-    struct vipl_inet inet;        /* constant: the same, as the system has it */
-    struct tcp_settings settings; /* constant */
+    struct vipl_list free;               /* in the pool */
+    struct vipl_biased lock;             /* rank BACKEND_RX */
+    struct vipl_poll_filter poll_filter; /* constant: each look is a poll */
+    struct vipl_nic *core;               /* constant */
+    struct vipl_address address;         /* constant */
+    struct vipl_inet inet;               /* constant: the same, as the system has it */
+    struct tcp_settings settings;        /* constant */
     struct tcp_loop loop;
     struct tcp_timer accept_timer; /* accepting goes on after a lack of descriptors */
     struct tcp_timer
@@ -82,7 +82,7 @@ struct tcp_nic {
     struct vipl_list connect_ops; /* tcp_connect_op.link */
     uint32_t half_open_count;
     uint32_t conn_count;
-    uint32_t looks; /* atomic, relaxed: at the device, by any thread; written under `lock` */
+    uint32_t poll_epoch; /* atomic, relaxed: at the device, by any thread; written under `lock` */
     uint32_t
         changed; /* atomic, relaxed: something is watched for, has a time, or has ended, that was not in the last turn */
     /* The program may have closed the loop's descriptors: to be checked before the loop runs. */
@@ -91,8 +91,8 @@ struct tcp_nic {
     bool wake_sleeper;        /* a sleeping thread may have to wake earlier than it thinks */
     uint32_t slept;           /* atomic, relaxed: a thread has slept since the loop ran last */
     uint32_t sleeping;        /* atomic: threads between prepare_wait and finish_wait */
-    uint32_t ran;             /* `looks` when the loop ran last */
-    uint32_t spacing;         /* looks until it is to run again */
+    uint32_t ran;             /* `poll_epoch` when the loop ran last */
+    uint32_t spacing;         /* polls until it is to run again */
     uint64_t spaced_at;       /* ns: when it last ran for that */
     struct tcp_conn *hot;     /* received last, or opened first; NULL: none */
     struct tcp_conn *resting; /* the kernel does not watch it, because a program polls it; NULL: none */
@@ -103,7 +103,7 @@ struct tcp_nic {
     /* tcp_conn.tx_pending, where posts wait for room, read responses for their turn, or a burst for its end; guarded by
      * tx_pending_lock. */
     struct vipl_list tx_pending;
-    void *spare_burst;       /* atomic: a struct tcp_burst that no connection has; NULL: none */
+    void *spare_output;      /* atomic: a struct tcp_output that no connection has; NULL: none */
     void *spare_batch;       /* atomic: a struct tcp_many that no thread sends; NULL: none */
     uint32_t has_tx_pending; /* atomic, relaxed: 0: `tx_pending` is empty. Written under tx_pending_lock */
     uint32_t tx_active;      /* atomic, relaxed: something has been sent since keepalive looked last */

@@ -5,13 +5,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/tcp/burst.h"
 #include "backends/tcp/conn.h"
 #include "backends/tcp/foreign.h"
 #include "backends/tcp/loop.h"
 #include "backends/tcp/message.h"
-#include "base/often.h"
+#include "backends/tcp/output.h"
 #include "os/os_atomic.h"
+#include "os/os_compiler.h"
 
 enum {
     ANSWER = 64,      /* bytes of an answer to an empty read, at most */
@@ -90,59 +90,59 @@ static bool foreign_allows(struct tcp_conn *conn, struct vipl_send *send)
 /* Whether a post has left since the device was last looked at, and the program has not asked for its completion either. */
 static bool follows(struct tcp_conn *conn, const struct vipl_send *send)
 {
-    uint32_t look = vipl_load_relaxed(&conn->nic->looks);
-    bool same = conn->tx.look == look;
-    conn->tx.look = look;
+    uint32_t epoch = vipl_load_relaxed(&conn->nic->poll_epoch);
+    bool same = conn->tx.post_epoch == epoch;
+    conn->tx.post_epoch = epoch;
     return same && send->has_unreaped;
 }
 
 /* The program posts right behind an answer: it may do so the next time. */
-static void note_ride(struct tcp_conn *conn)
+static void note_piggyback(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
-    tx->rides |= tx->answer_look == vipl_load_relaxed(&conn->nic->looks);
-    if (tx->burst != NULL) {
-        tx->burst->answer = false;
+    tx->piggyback |= tx->response_epoch == vipl_load_relaxed(&conn->nic->poll_epoch);
+    if (tx->output != NULL) {
+        tx->output->only_response = false;
     }
 }
 
 /* A short message whose FPDUs may be copied into a burst, whole. */
 static bool is_short(const struct tcp_conn *conn, const struct tcp_message *m)
 {
-    bool few = m->send->op == VIP_CONTROL_OP_RDMAREAD || m->memory->bytes <= TCP_BURST_EACH;
+    bool few = m->send->op == VIP_CONTROL_OP_RDMAREAD || m->memory->bytes <= TCP_OUTPUT_COPY_MAX;
     return few && m->frames <= TCP_FEW_FRAMES && conn->marking == NULL && !conn->foreign &&
            !vipl_tcp_is_begun(&conn->tx.at);
 }
 
 /* The message becomes the burst's last. */
-static enum vipl_posted collect_batch(struct tcp_conn *conn, const struct tcp_batch *batch,
-                                      struct vipl_send *send)
+static enum vipl_posted coalesce_batch(struct tcp_conn *conn, const struct tcp_batch *batch,
+                                       struct vipl_send *send)
 {
-    if (batch->fault || !vipl_tcp_burst_add(conn, batch->pieces, batch->count)) {
+    if (batch->fault || !vipl_tcp_output_add(conn, batch->pieces, batch->count)) {
         send->status = VIP_STATUS_PROTECTION_ERROR;
         return VIPL_POSTED_DONE;
     }
     if (sent(conn, send) == VIPL_POSTED_DONE) {
-        vipl_tcp_burst_end_send(conn, send);
+        vipl_tcp_output_end_send(conn, send);
     }
     return VIPL_POSTED_PENDING;
 }
 
 /* `stays`: what does not fill a packet may wait for what follows, and the send is not complete before. */
 static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send,
-                                  bool stays)
+                                  bool cork)
 {
     enum vipl_posted posted;
     conn->tx.op = send->op;
-    switch (vipl_tcp_push(conn, m, stays)) {
+    switch (vipl_tcp_push(conn, m, cork)) {
     case 0:
         posted = sent(conn, send);
-        if (stays) {
-            vipl_tcp_burst_stay(conn, posted == VIPL_POSTED_DONE ? send : NULL);
+        if (cork) {
+            vipl_tcp_output_cork(conn, posted == VIPL_POSTED_DONE ? send : NULL);
         } else {
-            vipl_tcp_burst_pushed(conn);
+            vipl_tcp_output_uncork(conn);
         }
-        return stays ? VIPL_POSTED_PENDING : posted;
+        return cork ? VIPL_POSTED_PENDING : posted;
     case EFAULT:
         end_half(conn, send);
         return VIPL_POSTED_DONE;
@@ -152,11 +152,11 @@ static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_messag
 }
 
 /* A plain message by itself. */
-static enum vipl_posted send_plain(struct tcp_conn *conn, struct vipl_send *send)
+static enum vipl_posted send_short_message(struct tcp_conn *conn, struct vipl_send *send)
 {
     struct tcp_sending *tx = &conn->tx;
-    uint8_t fpdu[TCP_PLAIN_FPDU];
-    struct vipl_iov all = {fpdu, vipl_tcp_write_plain(fpdu, conn, send)};
+    uint8_t fpdu[TCP_SHORT_FPDU];
+    struct vipl_iov all = {fpdu, vipl_tcp_write_short_send(fpdu, conn, send)};
     size_t gone = 0;
     if (all.len == 0) {
         send->status = VIP_STATUS_PROTECTION_ERROR;
@@ -173,33 +173,34 @@ static enum vipl_posted send_plain(struct tcp_conn *conn, struct vipl_send *send
     return VIPL_POSTED_AGAIN;
 }
 
-static enum vipl_posted collect_plain(struct tcp_conn *conn, struct vipl_send *send)
+static enum vipl_posted coalesce_short(struct tcp_conn *conn, struct vipl_send *send)
 {
-    struct tcp_burst *burst = conn->tx.burst;
-    size_t bytes = vipl_tcp_write_plain(burst->data + burst->bytes, conn, send);
+    struct tcp_output *output = conn->tx.output;
+    size_t bytes = vipl_tcp_write_short_send(output->data + output->bytes, conn, send);
     if (bytes == 0) {
         send->status = VIP_STATUS_PROTECTION_ERROR;
         return VIPL_POSTED_DONE;
     }
-    burst->bytes += bytes;
+    output->bytes += bytes;
     sent(conn, send);
-    vipl_tcp_burst_end_send(conn, send);
+    vipl_tcp_output_end_send(conn, send);
     return VIPL_POSTED_PENDING;
 }
 
 /* Another message into the burst. AGAIN: there is no room, or the message is too long. */
-static enum vipl_posted collect(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send)
+static enum vipl_posted coalesce(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send)
 {
-    if (vipl_tcp_is_plain(conn, send)) {
-        return vipl_tcp_burst_has_room(conn, TCP_PLAIN_FPDU) ? collect_plain(conn, send) : VIPL_POSTED_AGAIN;
+    if (vipl_tcp_is_short(conn, send)) {
+        return vipl_tcp_output_has_room(conn, TCP_SHORT_FPDU) ? coalesce_short(conn, send)
+                                                              : VIPL_POSTED_AGAIN;
     }
     struct tcp_few few; /* not cleared */
     struct tcp_batch *batch = is_short(conn, m) ? vipl_tcp_batch_begin(&few, conn->nic, m) : NULL;
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
     if (batch != NULL) {
         vipl_tcp_fill_batch(batch, conn, m);
-        if (vipl_tcp_burst_has_room(conn, batch->bytes)) {
-            posted = collect_batch(conn, batch, send);
+        if (vipl_tcp_output_has_room(conn, batch->bytes)) {
+            posted = coalesce_batch(conn, batch, send);
         }
         vipl_tcp_batch_end(&few, conn->nic, batch);
     }
@@ -207,41 +208,41 @@ static enum vipl_posted collect(struct tcp_conn *conn, const struct tcp_message 
 }
 
 /* Whether a message that follows another goes to the system as a part of the same burst: one that fills no packet by itself. */
-static bool may_stay(struct tcp_conn *conn, const struct tcp_message *m)
+static bool may_cork(struct tcp_conn *conn, const struct tcp_message *m)
 {
     return m->memory->bytes < TCP_SEGMENT && !conn->foreign && conn->marking == NULL &&
-           vipl_tcp_burst_has_room(conn, 0);
+           vipl_tcp_output_has_room(conn, 0);
 }
 
-/* What can be sent is sent, or collected. *summons: for the latter. */
-static enum vipl_posted send_or_collect(struct tcp_conn *conn, struct vipl_send *send, bool *summons)
+/* What can be sent is sent, or coalesced. *deferred: for the latter. */
+static enum vipl_posted send_or_coalesce(struct tcp_conn *conn, struct vipl_send *send, bool *deferred)
 {
     bool follow = follows(conn, send);
-    note_ride(conn);
-    if (!follow && !vipl_tcp_burst_is_unsent(conn->tx.burst) && vipl_tcp_is_plain(conn, send)) {
-        return send_plain(conn, send);
+    note_piggyback(conn);
+    if (!follow && !vipl_tcp_output_is_unsent(conn->tx.output) && vipl_tcp_is_short(conn, send)) {
+        return send_short_message(conn, send);
     }
     struct tcp_message m = {.send = send, .memory = &send->local, .frames = vipl_tcp_all_frames(conn, send)};
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
-    if (follow || vipl_tcp_burst_is_unsent(conn->tx.burst)) {
-        posted = collect(conn, &m, send);
-        *summons = posted != VIPL_POSTED_AGAIN && (follow || !vipl_tcp_burst_flush(conn));
+    if (follow || vipl_tcp_output_is_unsent(conn->tx.output)) {
+        posted = coalesce(conn, &m, send);
+        *deferred = posted != VIPL_POSTED_AGAIN && (follow || !vipl_tcp_output_flush(conn));
     }
-    if (posted == VIPL_POSTED_AGAIN && vipl_tcp_burst_precede(conn)) {
-        bool stays = follow && may_stay(conn, &m);
-        posted = push_post(conn, &m, send, stays);
-        *summons =
-            conn->tx.stays && posted != VIPL_POSTED_AGAIN; /* also if the message's memory is not there */
+    if (posted == VIPL_POSTED_AGAIN && vipl_tcp_output_flush_before(conn)) {
+        bool cork = follow && may_cork(conn, &m);
+        posted = push_post(conn, &m, send, cork);
+        *deferred =
+            conn->tx.corked && posted != VIPL_POSTED_AGAIN; /* also if the message's memory is not there */
     }
     return posted;
 }
 
 /* The service thread is to come for the burst. If it cannot, the burst leaves now. */
-static void summon(struct tcp_conn *conn)
+static void request_flush(struct tcp_conn *conn)
 {
-    if (!vipl_tcp_summon(conn)) {
+    if (!vipl_tcp_request_flush(conn)) {
         vipl_biased_lock(&conn->tx.lock);
-        vipl_tcp_burst_leave(conn);
+        vipl_tcp_output_flush_all(conn);
         vipl_biased_unlock(&conn->tx.lock);
     }
 }
@@ -255,7 +256,7 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     }
     struct tcp_sending *tx = &conn->tx;
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
-    bool summons = false;
+    bool deferred = false;
     vipl_biased_lock(&tx->lock);
     bool waits = send->op == VIP_CONTROL_OP_RDMAREAD || vipl_tcp_confirms(conn, send);
     bool full = (waits && tx->pending.count == tx->reads && tx->reads > 0) ||
@@ -270,15 +271,15 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     } else if (may && conn->foreign && !vipl_tcp_is_begun(&tx->at) && !foreign_allows(conn, send)) {
         posted = VIPL_POSTED_DONE;
     } else if (may) {
-        posted = send_or_collect(conn, send, &summons);
+        posted = send_or_coalesce(conn, send, &deferred);
     }
     tx->blocked = posted == VIPL_POSTED_AGAIN;
     bool tx_pending = !tx->closed && ((tx->blocked && !full) || (!tx->blocked && tx->responses.count > 0));
     vipl_biased_unlock(&tx->lock);
     if (tx_pending) {
         vipl_tcp_set_tx_pending(conn);
-    } else if (summons) {
-        summon(conn);
+    } else if (deferred) {
+        request_flush(conn);
     }
     return posted;
 }
@@ -289,22 +290,22 @@ static bool may_send_short(const struct tcp_conn *conn, bool has_unreaped)
 {
     const struct tcp_sending *tx = &conn->tx;
     return !tx->closed && !tx->responding && !tx->quiet && tx->refusal == 0 && tx->responses.count == 0 &&
-           !(has_unreaped && tx->look == vipl_load_relaxed(&conn->nic->looks)) &&
-           !vipl_tcp_burst_is_unsent(tx->burst) && !vipl_tcp_is_begun(&tx->at);
+           !(has_unreaped && tx->post_epoch == vipl_load_relaxed(&conn->nic->poll_epoch)) &&
+           !vipl_tcp_output_is_unsent(tx->output) && !vipl_tcp_is_begun(&tx->at);
 }
 
 /* A part of it may have left: then vipl_tcp_post_send() sends the rest. */
 static bool send_short_locked(struct tcp_conn *conn, const void *from, size_t bytes)
 {
     struct tcp_sending *tx = &conn->tx;
-    uint8_t fpdu[TCP_PLAIN_FPDU];
+    uint8_t fpdu[TCP_SHORT_FPDU];
     struct vipl_iov all = {fpdu, vipl_tcp_write_short(fpdu, conn, from, bytes)};
     size_t gone = 0;
-    tx->look = vipl_load_relaxed(&conn->nic->looks);
-    note_ride(conn);
+    tx->post_epoch = vipl_load_relaxed(&conn->nic->poll_epoch);
+    note_piggyback(conn);
     vipl_tcp_note_activity(conn->nic);
     int error = vipl_socket_send(conn->fd, &all, 1, false, &gone);
-    if (VIPL_OFTEN(gone == all.len)) {
+    if (VIPL_LIKELY(gone == all.len)) {
         tx->send_msn++;
         return true;
     }
@@ -319,7 +320,7 @@ bool vipl_tcp_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void 
 {
     struct tcp_conn *conn = tcp_vi_of(vi)->conn;
     (void)be;
-    if (conn == NULL || bytes > TCP_PLAIN || conn->foreign || conn->marking != NULL) {
+    if (conn == NULL || bytes > TCP_SHORT || conn->foreign || conn->marking != NULL) {
         return false;
     }
     vipl_biased_lock_own(&conn->tx.lock);
@@ -415,7 +416,7 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
 static bool send_small(struct tcp_conn *conn, struct tcp_batch *batch)
 {
     struct tcp_cursor at = {0, 0};
-    bool whole = vipl_tcp_burst_flush(conn) && vipl_tcp_emit_small(conn, batch, &at) == 0;
+    bool whole = vipl_tcp_output_flush(conn) && vipl_tcp_emit_small(conn, batch, &at) == 0;
     conn->tx.closed |= vipl_tcp_is_begun(&at) && !whole;
     return whole;
 }
@@ -570,14 +571,14 @@ static bool respond_one(struct tcp_conn *conn, struct refusal *refusal)
 }
 
 /* The answer to an empty read waits for the next post. False: it is to be sent now. */
-static bool collect_answer(struct tcp_conn *conn)
+static bool coalesce_response(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
     const struct vipl_rdmap_read *read = &oldest_response(tx)->read;
-    bool unsent = vipl_tcp_burst_is_unsent(tx->burst);
-    tx->answer_look = vipl_load_relaxed(&conn->nic->looks);
-    if (!tx->rides || read->bytes > 0 || tx->responding || conn->foreign || conn->marking != NULL ||
-        !vipl_tcp_burst_has_room(conn, ANSWER)) {
+    bool unsent = vipl_tcp_output_is_unsent(tx->output);
+    tx->response_epoch = vipl_load_relaxed(&conn->nic->poll_epoch);
+    if (!tx->piggyback || read->bytes > 0 || tx->responding || conn->foreign || conn->marking != NULL ||
+        !vipl_tcp_output_has_room(conn, ANSWER)) {
         return false;
     }
     struct tcp_few few; /* not cleared */
@@ -585,8 +586,8 @@ static bool collect_answer(struct tcp_conn *conn)
     struct vipl_sg nothing = {.count = 0};
     struct tcp_message m = {.read = read, .memory = &nothing, .frames = 1};
     vipl_tcp_fill_batch(batch, conn, &m);
-    vipl_tcp_burst_add(conn, batch->pieces, batch->count);
-    tx->burst->answer = !unsent;
+    vipl_tcp_output_add(conn, batch->pieces, batch->count);
+    tx->output->only_response = !unsent;
     vipl_fifo_drop(&tx->responses);
     return true;
 }
@@ -605,21 +606,21 @@ static void send_responses(struct tcp_conn *conn)
     }
     vipl_up_recv_lock(vi);
     vipl_biased_lock(&tx->lock);
-    bool collected = false;
+    bool coalesced = false;
     bool free = true;
     while (free && tx->responses.count > 0 && !tx->closed && !is_mid_post(tx)) {
-        bool collects = collect_answer(conn);
-        collected |= collects;
-        free = collects || (vipl_tcp_burst_flush(conn) && respond_one(conn, &refusal));
+        bool coalesces = coalesce_response(conn);
+        coalesced |= coalesces;
+        free = coalesces || (vipl_tcp_output_flush(conn) && respond_one(conn, &refusal));
     }
-    bool unsent = vipl_tcp_burst_is_unsent(tx->burst);
+    bool unsent = vipl_tcp_output_is_unsent(tx->output);
     bool wait = (tx->responding || (!free && unsent)) && !tx->closed;
-    collected = collected && unsent;
+    coalesced = coalesced && unsent;
     bool blocked = tx->blocked && !tx->responding;
     vipl_biased_unlock(&tx->lock);
     vipl_up_recv_unlock(vi);
-    if (collected && !wait) {
-        summon(conn);
+    if (coalesced && !wait) {
+        request_flush(conn);
     }
     if (refusal.reason != 0) {
         struct vipl_ddp ddp = vipl_tcp_read_request_header(refusal.response.msn);
@@ -666,7 +667,7 @@ void vipl_tcp_resume(struct tcp_conn *conn)
     vipl_biased_lock(&conn->tx.lock);
     conn->tx.quiet = conn->tx.quiet && conn->state != TCP_OPEN;
     vipl_biased_unlock(&conn->tx.lock);
-    if (vipl_tcp_burst_tend(conn)) {
+    if (vipl_tcp_output_poll(conn)) {
         vipl_tcp_conn_watch(conn, TCP_READABLE | TCP_WRITABLE);
         return;
     }

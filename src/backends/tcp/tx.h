@@ -42,19 +42,19 @@ struct tcp_sending {
     struct vipl_biased lock; /* rank BACKEND_TX */
     uint32_t send_msn;       /* for the next Send, or Immediate Data */
     uint32_t read_msn;
-    struct tcp_cursor at;    /* of the post or response under way; zero: the stream is between two messages */
-    struct tcp_burst *burst; /* NULL: nothing is collected */
-    bool stays;              /* the system may keep something that was sent, until it is pushed */
-    uint32_t look;           /* the device's, in which a post left */
-    uint32_t answer_look;    /* in which an answer left */
-    bool rides;              /* the next answer waits for a post */
-    uint16_t op;             /* of the post under way */
-    uint32_t refusal;        /* VIP_STATUS error bits: the peer will not have the rest of a post; 0: it may */
-    bool responding;         /* a response is under way, no post */
-    bool blocked;            /* a post waits for room */
-    bool quiet;              /* TCP_AWAIT_FIRST_FPDU, and the peer is to send first */
-    bool closed;             /* nothing is to be sent any more */
-    uint32_t reads;          /* ORD */
+    struct tcp_cursor at; /* of the post or response under way; zero: the stream is between two messages */
+    struct tcp_output *output; /* NULL: nothing is collected */
+    bool corked;               /* the system may keep something that was sent, until it is pushed */
+    uint32_t post_epoch;       /* tcp_nic.poll_epoch when a post was last sent */
+    uint32_t response_epoch;   /* the same of a response */
+    bool piggyback;            /* the next response waits for a post that takes it along */
+    uint16_t op;               /* of the post under way */
+    uint32_t refusal; /* VIP_STATUS error bits: the peer will not have the rest of a post; 0: it may */
+    bool responding;  /* a response is under way, no post */
+    bool blocked;     /* a post waits for room */
+    bool quiet;       /* TCP_AWAIT_FIRST_FPDU, and the peer is to send first */
+    bool closed;      /* nothing is to be sent any more */
+    uint32_t reads;   /* ORD */
     struct tcp_snapshot *snapshot; /* NULL: no response has needed one, or there was no memory for it */
     struct vipl_fifo pending;      /* struct tcp_pending; TCP_READS at most, as the next one */
     struct vipl_fifo responses;    /* struct tcp_read_response */

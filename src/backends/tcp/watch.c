@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-enum { AT_ONCE = 8, MOST_ROUNDS = 128 }; /* sockets by a system call, and calls in a turn */
+enum { AT_ONCE = 8, MAX_ROUNDS = 128 }; /* sockets by a system call, and calls in a turn */
 
 int vipl_tcp_loop_begin(struct tcp_loop *loop)
 {
@@ -53,7 +53,7 @@ static void call_ready(struct tcp_loop *loop)
 {
     struct vipl_ready ready[AT_ONCE];
     unsigned count = AT_ONCE;
-    for (int round = 0; round < MOST_ROUNDS && count == AT_ONCE; round++) {
+    for (int round = 0; round < MAX_ROUNDS && count == AT_ONCE; round++) {
         count = vipl_pollset_ready(&loop->set, ready, AT_ONCE);
         for (unsigned i = 0; i < count; i++) {
             struct tcp_watch *watch = ready[i].tag;

@@ -16,9 +16,9 @@
 #include "devices/rnic/pbl.h"
 #include "devices/rnic/qp.h"
 #include "devices/rnic/reset.h"
+#include "devices/rnic/round_robin.h"
 #include "devices/rnic/scan.h"
 #include "devices/rnic/schedule.h"
-#include "devices/rnic/turns.h"
 #include "devices/rnic/wire.h"
 
 enum { ALIGNMENT = 64, REUSE_AFTER = 1024, COMMANDS = 16 /* of a function, in a row */ };
@@ -168,12 +168,12 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
     } else if (bar == 2) {
         value = rnic_doorbell_bus_read(card, fn, offset, bytes);
     }
-    rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_REGISTER_READ,
-                                            .fn = (uint16_t)fn,
-                                            .bar = (uint8_t)bar,
-                                            .address = offset,
-                                            .value = value,
-                                            .bytes = bytes});
+    rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_REGISTER_READ,
+                                                  .fn = (uint16_t)fn,
+                                                  .bar = (uint8_t)bar,
+                                                  .address = offset,
+                                                  .value = value,
+                                                  .bytes = bytes});
     return value;
 }
 
@@ -211,12 +211,12 @@ static void write_control(struct rnic_card *card, unsigned fn, uint64_t offset, 
 void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset, unsigned bytes,
                          uint64_t value)
 {
-    rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_REGISTER_WRITE,
-                                            .fn = (uint16_t)fn,
-                                            .bar = (uint8_t)bar,
-                                            .address = offset,
-                                            .value = value,
-                                            .bytes = bytes});
+    rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_REGISTER_WRITE,
+                                                  .fn = (uint16_t)fn,
+                                                  .bar = (uint8_t)bar,
+                                                  .address = offset,
+                                                  .value = value,
+                                                  .bytes = bytes});
     bytes = bytes <= 8 ? bytes : 8;
     if (rnic_state(card)->removed) {
         return;
@@ -262,7 +262,7 @@ static uint32_t work(struct rnic_card *card, uint32_t most)
 {
     uint32_t done = rnic_wire_advance(card, most);
     done += rnic_commands_run(card, most < COMMANDS ? most : COMMANDS);
-    done += rnic_turns_run(card, most);
+    done += rnic_round_robin_run(card, most);
     cut(card);
     return done;
 }
@@ -326,7 +326,7 @@ bool rnic_card_sleep(struct rnic_card *card)
         return false;
     }
     state->sleeping = true;
-    rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_SLEEP, .value = 1});
+    rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_SLEEP, .value = 1});
     return true;
 }
 
@@ -336,6 +336,6 @@ void rnic_card_wake(struct rnic_card *card)
     if (state->sleeping) {
         state->sleeping = false;
         rnic_scan_asleep(card, false);
-        rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_SLEEP});
+        rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_SLEEP});
     }
 }

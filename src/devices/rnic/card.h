@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RNIC_CARD_MOST_FUNCTIONS = 256 };
+enum { RNIC_CARD_MAX_FUNCTIONS = 256 };
 
 struct efe_host;
 
@@ -28,7 +28,7 @@ enum rnic_card_profile {
 };
 
 struct rnic_card_config {
-    uint32_t functions; /* 1 to RNIC_CARD_MOST_FUNCTIONS */
+    uint32_t functions; /* 1 to RNIC_CARD_MAX_FUNCTIONS */
     uint32_t qps;       /* of all functions together, as the next three; at most 65,536 */
     uint32_t cqs;
     uint32_t stags;
@@ -44,23 +44,23 @@ struct rnic_card_config {
 };
 
 /* One access that crosses the card's edge, in either direction, at the moment it happens. */
-enum rnic_crossing_kind {
-    RNIC_CROSSING_CONFIG_READ,
-    RNIC_CROSSING_CONFIG_WRITE,
-    RNIC_CROSSING_REGISTER_READ,
-    RNIC_CROSSING_REGISTER_WRITE,
-    RNIC_CROSSING_DOORBELL, /* a changed doorbell was seen: address is its offset in BAR2, value the new index */
-    RNIC_CROSSING_DMA_READ,
-    RNIC_CROSSING_DMA_WRITE,
-    RNIC_CROSSING_INTERRUPT, /* value is the vector */
-    RNIC_CROSSING_FRAME_SENT,
-    RNIC_CROSSING_FRAME_RECEIVED,
-    RNIC_CROSSING_RESET,
-    RNIC_CROSSING_SLEEP /* value: 1 falls asleep, 0 wakes */
+enum rnic_transaction_kind {
+    RNIC_TRANSACTION_CONFIG_READ,
+    RNIC_TRANSACTION_CONFIG_WRITE,
+    RNIC_TRANSACTION_REGISTER_READ,
+    RNIC_TRANSACTION_REGISTER_WRITE,
+    RNIC_TRANSACTION_DOORBELL, /* a changed doorbell was seen: address is its offset in BAR2, value the new index */
+    RNIC_TRANSACTION_DMA_READ,
+    RNIC_TRANSACTION_DMA_WRITE,
+    RNIC_TRANSACTION_INTERRUPT, /* value is the vector */
+    RNIC_TRANSACTION_FRAME_SENT,
+    RNIC_TRANSACTION_FRAME_RECEIVED,
+    RNIC_TRANSACTION_RESET,
+    RNIC_TRANSACTION_SLEEP /* value: 1 falls asleep, 0 wakes */
 };
-struct rnic_crossing {
+struct rnic_transaction {
     uint64_t time; /* of the model, in nanoseconds */
-    enum rnic_crossing_kind kind;
+    enum rnic_transaction_kind kind;
     uint16_t fn;
     uint8_t bar;      /* of registers */
     bool failed;      /* a DMA that was refused */
@@ -82,8 +82,8 @@ struct rnic_card_host {
     void (*interrupt)(void *context, unsigned fn, unsigned vector);
     /* A frame leaves by the wire, from the destination MAC to the CRC32C at its end. */
     void (*transmit)(void *context, const uint8_t *frame, uint32_t bytes);
-    /* Every crossing, for the transaction log; NULL: none is kept. */
-    void (*crossing)(void *context, const struct rnic_crossing *crossing);
+    /* Every transaction, for the transaction log; NULL: none is kept. */
+    void (*transaction)(void *context, const struct rnic_transaction *transaction);
     /* After a DMA that was refused: whether that is because the driver's program has ended. NULL: it is not. */
     bool (*is_gone)(void *context, unsigned fn);
 };
@@ -94,7 +94,7 @@ struct rnic_card {
     const struct rnic_card_host *host;
     void *context; /* of the callbacks */
     /* Doorbells, shared with the function's driver; NULL: nobody is attached. */
-    uint8_t *bar2[RNIC_CARD_MOST_FUNCTIONS];
+    uint8_t *bar2[RNIC_CARD_MAX_FUNCTIONS];
     const struct efe_host *flows; /* the card's own, set by rnic_card_init() */
 };
 
@@ -126,7 +126,7 @@ uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, u
 bool rnic_card_has_lost(const struct rnic_card *card, unsigned fn);
 /* Any of them. */
 bool rnic_card_has_lost_any(const struct rnic_card *card);
-/* A word of BAR0 as it would be read, for those who watch the card: it is no crossing, and no fault comes of it. */
+/* A word of BAR0 as it would be read, for those who watch the card: it is no transaction, and no fault comes of it. */
 uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset);
 /* BAR2 may also be written so: hint and wake are implied. */
 void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset, unsigned bytes,

@@ -93,11 +93,11 @@ uint32_t rnic_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, 
         uint32_t byte = rnic_state(card)->removed ? 0xFF : offset < SPACE - i ? image[offset + i] : 0;
         value |= byte << 8 * i;
     }
-    rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_CONFIG_READ,
-                                            .fn = (uint16_t)fn,
-                                            .address = offset,
-                                            .value = value,
-                                            .bytes = bytes});
+    rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_CONFIG_READ,
+                                                  .fn = (uint16_t)fn,
+                                                  .address = offset,
+                                                  .value = value,
+                                                  .bytes = bytes});
     return value;
 }
 
@@ -135,11 +135,11 @@ static uint32_t merge(const uint8_t *image, unsigned at, uint32_t offset, unsign
 
 bool rnic_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes, uint32_t value)
 {
-    rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_CONFIG_WRITE,
-                                            .fn = (uint16_t)fn,
-                                            .address = offset,
-                                            .value = value,
-                                            .bytes = bytes});
+    rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_CONFIG_WRITE,
+                                                  .fn = (uint16_t)fn,
+                                                  .address = offset,
+                                                  .value = value,
+                                                  .bytes = bytes});
     bytes = bytes < 4 ? bytes : 4;
     if (offset >= SPACE || bytes == 0 || rnic_state(card)->removed) {
         return false;

@@ -37,13 +37,13 @@ static uint32_t read_identity(const struct rnic_card *card, unsigned fn, uint32_
     case RNIC_REG_MAX_LISTENS:
         return RNIC_LISTENS;
     case RNIC_REG_MAX_WORK:
-        return RNIC_WORK_LOG2_MOST;
+        return RNIC_WORK_LOG2_MAX;
     case RNIC_REG_MAX_COMPLETIONS:
-        return RNIC_COMPLETION_LOG2_MOST;
+        return RNIC_COMPLETION_LOG2_MAX;
     case RNIC_REG_MAX_SEGMENTS:
-        return RNIC_MOST_SEGMENTS;
+        return RNIC_SEGMENT_LIMIT;
     case RNIC_REG_MAX_TRANSFER:
-        return RNIC_TRANSFER_MOST;
+        return RNIC_TRANSFER_MAX;
     case RNIC_REG_MTU:
         return config->mtu;
     case RNIC_REG_READ_SLOTS:

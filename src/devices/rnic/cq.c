@@ -128,7 +128,7 @@ static bool read_ring(const struct rnic_command *command, struct rnic_ring *ring
 {
     ring->log2 = rnic_command16(command, RNIC_CMD_CQ_LOG2);
     ring->base = rnic_command64(command, RNIC_CMD_CQ_BASE);
-    return ring->base % 64 == 0 && ring->log2 >= RNIC_LOG2_LEAST && ring->log2 <= RNIC_COMPLETION_LOG2_MOST;
+    return ring->base % 64 == 0 && ring->log2 >= RNIC_LOG2_MIN && ring->log2 <= RNIC_COMPLETION_LOG2_MAX;
 }
 
 uint16_t rnic_cq_create(struct rnic_card *card, struct rnic_command *command)

@@ -14,6 +14,6 @@ bool rnic_dma_write(struct rnic_card *card, unsigned fn, uint32_t object, uint64
 bool rnic_dma_publish(struct rnic_card *card, unsigned fn, uint32_t object, uint64_t iova, uint32_t value);
 
 /* Something crosses the card's edge, now; the time is filled in. */
-void rnic_cross(struct rnic_card *card, struct rnic_crossing crossing);
+void rnic_transact(struct rnic_card *card, struct rnic_transaction transaction);
 
 #endif

@@ -57,9 +57,10 @@ bool rnic_doorbell_holds(const struct rnic_card *card, uint32_t qp)
 void rnic_doorbell_tell(struct rnic_card *card, unsigned fn, uint32_t offset, uint32_t before, uint32_t now)
 {
     if (before != now) {
-        rnic_cross(card,
-                   (struct rnic_crossing){
-                       .kind = RNIC_CROSSING_DOORBELL, .fn = (uint16_t)fn, .address = offset, .value = now});
+        rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_DOORBELL,
+                                                      .fn = (uint16_t)fn,
+                                                      .address = offset,
+                                                      .value = now});
     }
 }
 
@@ -103,7 +104,7 @@ void rnic_doorbell_clear(struct rnic_card *card, unsigned fn)
     rnic_doorbell_store(card, fn, RNIC_DB_ASLEEP, 0);
     rnic_doorbell_store(card, fn, RNIC_DB_COMMAND_PRODUCER, 0);
     rnic_doorbell_store(card, fn, RNIC_DB_EVENT_CONSUMER, 0);
-    for (uint32_t at = 0; at < 2 * RNIC_MOST_QPS / RNIC_GROUP; at += 4) {
+    for (uint32_t at = 0; at < 2 * RNIC_QP_LIMIT / RNIC_GROUP; at += 4) {
         rnic_doorbell_store(card, fn, RNIC_DB_QP_HINTS + at, 0);
     }
 }
@@ -123,9 +124,9 @@ uint64_t rnic_doorbell_bus_read(const struct rnic_card *card, unsigned fn, uint6
 static void imply_hint(struct rnic_card *card, unsigned fn, uint64_t offset)
 {
     uint32_t hint = 0;
-    if (offset >= RNIC_DB_QP && offset < RNIC_DB_QP + (uint64_t)DOORBELL * RNIC_MOST_QPS) {
+    if (offset >= RNIC_DB_QP && offset < RNIC_DB_QP + (uint64_t)DOORBELL * RNIC_QP_LIMIT) {
         hint = RNIC_DB_QP_HINTS + (uint32_t)(offset - RNIC_DB_QP) / DOORBELL / RNIC_GROUP;
-    } else if (offset >= RNIC_DB_CQ && offset < RNIC_DB_CQ + (uint64_t)DOORBELL * RNIC_MOST_QPS) {
+    } else if (offset >= RNIC_DB_CQ && offset < RNIC_DB_CQ + (uint64_t)DOORBELL * RNIC_QP_LIMIT) {
         hint = RNIC_DB_CQ_HINTS + (uint32_t)(offset - RNIC_DB_CQ) / DOORBELL / RNIC_GROUP;
     }
     if (hint != 0) {

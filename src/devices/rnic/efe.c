@@ -4,16 +4,16 @@
 
 #include <string.h>
 
-#include "devices/rnic/dice.h"
 #include "devices/rnic/efe_ack.h"
+#include "devices/rnic/efe_credit.h"
 #include "devices/rnic/efe_life.h"
 #include "devices/rnic/efe_path.h"
 #include "devices/rnic/efe_receive.h"
-#include "devices/rnic/efe_room.h"
 #include "devices/rnic/efe_send.h"
 #include "devices/rnic/efe_state.h"
 #include "devices/rnic/efe_table.h"
 #include "devices/rnic/efe_timer.h"
+#include "devices/rnic/rng.h"
 
 enum { AREA_ALIGNMENT = 64, GROUP_MAC = 1 };
 
@@ -59,7 +59,7 @@ void efe_init(struct efe *efe, void *area, const struct efe_config *config, cons
     s->config = *config;
     area_lay_out(s, config);
     s->random = config->seed;
-    s->hash_seed = rnic_dice(&s->random);
+    s->hash_seed = rnic_rng_next(&s->random);
     s->blocked_first = s->pool_first = s->pool_last = EFE_NONE;
     rnic_frames_init(efe_frames(s), config->frames, config->mtu);
     efe_timer_init(s);
@@ -100,7 +100,7 @@ void efe_function_reset(struct efe *efe, uint64_t now, uint16_t fn)
             efe_life_finish(efe, flow, EFE_DEAD_LOCAL);
         }
     }
-    efe_room_tell(efe);
+    efe_credit_notify(efe);
 }
 
 /* --- Flows ----------------------------------------------------------------------------------- */
@@ -185,7 +185,7 @@ uint8_t *efe_reserve(struct efe *efe, uint32_t index)
     if (flow == NULL) {
         return NULL;
     }
-    uint32_t slot = efe_room_reserve(s, flow);
+    uint32_t slot = efe_credit_reserve(s, flow);
     efe_send_refresh(s, flow);
     return slot == EFE_NONE ? NULL : rnic_frames_at(efe_frames(s), slot) + EFE_PAYLOAD_AT;
 }
@@ -195,7 +195,7 @@ void efe_commit(struct efe *efe, uint64_t now, uint32_t index, const struct efe_
 {
     struct efe_state *s = efe_state(efe);
     struct efe_flow *flow = flow_at(efe, index);
-    if (flow == NULL || flow->reserved == EFE_NONE || payload_bytes > efe_payload_most(s->config.mtu) ||
+    if (flow == NULL || flow->reserved == EFE_NONE || payload_bytes > efe_payload_max(s->config.mtu) ||
         !efe_type_is_numbered(send->type)) {
         return;
     }
@@ -224,7 +224,7 @@ void efe_cancel(struct efe *efe, uint32_t index)
     struct efe_state *s = efe_state(efe);
     struct efe_flow *flow = flow_at(efe, index);
     if (flow != NULL && flow->reserved != EFE_NONE) {
-        efe_room_give(s, flow->reserved);
+        efe_credit_release(s, flow->reserved);
         flow->reserved = EFE_NONE;
         efe_send_refresh(s, flow);
     }
@@ -237,7 +237,7 @@ static void resume_open(struct efe *efe, uint64_t now, struct efe_flow *flow)
         efe_send_ack(efe, now, flow); /* the window is open again */
     }
     efe_send_refresh(efe_state(efe), flow);
-    efe_room_tell(efe);
+    efe_credit_notify(efe);
 }
 
 static void resume_left(struct efe *efe, struct efe_flow *flow)
@@ -273,11 +273,11 @@ void efe_receive(struct efe *efe, uint64_t now, const uint8_t *frame, uint32_t b
     if (fault != EFE_FRAME_OK) {
         s->counters.faults[fault]++;
     } else if (memcmp(header.to_mac, s->config.mac, 6) != 0 || (header.from_mac[0] & GROUP_MAC) != 0 ||
-               header.payload_bytes > efe_payload_most(s->config.mtu)) {
+               header.payload_bytes > efe_payload_max(s->config.mtu)) {
         s->counters.not_ours++;
     } else {
         efe_receive_frame(efe, now, &header, frame);
-        efe_room_tell(efe);
+        efe_credit_notify(efe);
     }
 }
 
@@ -321,7 +321,7 @@ void efe_advance(struct efe *efe, uint64_t now)
             efe_send_pump(efe, now, efe_path(s, timer - s->config.flows));
         }
     }
-    efe_room_tell(efe);
+    efe_credit_notify(efe);
 }
 
 uint64_t efe_deadline(const struct efe *efe)

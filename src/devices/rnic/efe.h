@@ -148,7 +148,7 @@ void efe_describe(const struct efe *efe, uint32_t index, struct efe_flow_info *o
 /* The functions that the flow is between; within dead(), was between. */
 void efe_ends_of(const struct efe *efe, uint32_t index, struct efe_ends *out);
 
-/* A buffer of efe_payload_most() bytes for the next frame of the flow; asked for again before commit or cancel, the same one.
+/* A buffer of efe_payload_max() bytes for the next frame of the flow; asked for again before commit or cancel, the same one.
  * NULL: no room by the peer's window or in the pool; room() says when there is. */
 uint8_t *efe_reserve(struct efe *efe, uint32_t index);
 /* The reserved buffer has so many bytes of payload: the frame is numbered, and sent as soon as window and pace allow. */

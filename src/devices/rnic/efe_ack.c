@@ -5,13 +5,13 @@
  */
 #include "devices/rnic/efe_ack.h"
 
-#include "devices/rnic/efe_flying.h"
+#include "devices/rnic/efe_credit.h"
+#include "devices/rnic/efe_inflight.h"
 #include "devices/rnic/efe_path.h"
-#include "devices/rnic/efe_room.h"
 #include "devices/rnic/efe_send.h"
 
-enum { BACKOFF_MOST = 16 };
-#define RTT_MOST_US 10000000
+enum { BACKOFF_MAX = 16 };
+#define RTT_MAX_US 10000000
 #define STAMP_TRUST (1000 * EFE_MS)
 
 bool efe_ack_is_possible(const struct efe_flow *flow, const struct efe_header *header)
@@ -29,7 +29,7 @@ static void ack_sample(struct efe *efe, uint64_t now, struct efe_flow *flow, con
     flow->echo_taken = true;
     flow->echo_seen = header->echo;
     int32_t rtt = (int32_t)(efe_stamp(now) - header->echo - header->held);
-    if (rtt >= -1 && rtt <= RTT_MOST_US) { /* the clocks' microseconds may add up to one too many */
+    if (rtt >= -1 && rtt <= RTT_MAX_US) { /* the clocks' microseconds may add up to one too many */
         efe_path_sample(efe_path_of(efe_state(efe), flow), now, (uint64_t)(rtt > 0 ? rtt : 0) * EFE_US);
     }
 }
@@ -43,7 +43,7 @@ static void ack_window(uint64_t now, struct efe_flow *flow, const struct efe_hea
     if (!younger) {
         return;
     }
-    uint32_t window = header->window < EFE_WINDOW_MOST ? header->window : EFE_WINDOW_MOST;
+    uint32_t window = header->window < EFE_WINDOW_MAX ? header->window : EFE_WINDOW_MAX;
     flow->edge = header->next_expected + window;
     flow->edge_stamp = header->sent;
     flow->edge_at = now;
@@ -69,10 +69,10 @@ static bool ack_cumulative(struct efe *efe, uint64_t now, struct efe_flow *flow,
     while (flow->first != next_expected) {
         uint32_t *place = efe_outgoing(flow, flow->first), slot = *place;
         uint64_t tag = efe_slot(s, slot)->tag;
-        progress |= efe_flying_arrived(s, flow, slot, now);
+        progress |= efe_inflight_acked(s, flow, slot, now);
         *place = EFE_NONE;
         flow->first++;
-        efe_room_give(s, slot);
+        efe_credit_release(s, slot);
         efe->host->acknowledged(efe->context, efe_index(s, flow), tag);
     }
     return progress;
@@ -83,7 +83,7 @@ static bool ack_selective(struct efe *efe, uint64_t now, struct efe_flow *flow, 
     bool progress = false;
     for (uint32_t i = 1; i < flow->unsent - flow->first; i++) {
         if (efe_sack_get(sack, i)) {
-            progress |= efe_flying_arrived(efe_state(efe), flow, *efe_outgoing(flow, flow->first + i), now);
+            progress |= efe_inflight_acked(efe_state(efe), flow, *efe_outgoing(flow, flow->first + i), now);
         }
     }
     return progress;
@@ -92,12 +92,12 @@ static bool ack_selective(struct efe *efe, uint64_t now, struct efe_flow *flow, 
 /* Something new has arrived: whatever was feared is put off. */
 static void ack_progress(struct efe_state *s, uint64_t now, struct efe_flow *flow)
 {
-    efe_flying_find_lost(s, flow);
+    efe_inflight_find_lost(s, flow);
     flow->backoff = 0;
     flow->tail_sent = false;
     flow->timeout_at = EFE_NEVER;
     flow->tail_at =
-        flow->flying_first == EFE_NONE ? EFE_NEVER : now + efe_path_tail_time(efe_path_of(s, flow));
+        flow->inflight_first == EFE_NONE ? EFE_NEVER : now + efe_path_tail_time(efe_path_of(s, flow));
 }
 
 void efe_ack_receive(struct efe *efe, uint64_t now, struct efe_flow *flow, const struct efe_header *header,
@@ -116,7 +116,7 @@ void efe_ack_receive(struct efe *efe, uint64_t now, struct efe_flow *flow, const
     if (progress) {
         ack_progress(s, now, flow);
     }
-    efe_room_queue(s, flow);
+    efe_credit_queue(s, flow);
     efe_send_schedule(s, flow);
     efe_send_pump(efe, now, efe_path_of(s, flow));
     efe_ack_watch_window(s, now, flow);
@@ -129,8 +129,8 @@ static void ack_timeout(struct efe *efe, uint64_t now, struct efe_flow *flow)
     struct efe_state *s = efe_state(efe);
     s->counters.timeouts++;
     flow->timeout_at = EFE_NEVER;
-    flow->backoff += flow->backoff < BACKOFF_MOST;
-    efe_flying_lose_all(s, flow);
+    flow->backoff += flow->backoff < BACKOFF_MAX;
+    efe_inflight_lose_all(s, flow);
     efe_path_timeout(s, efe_path_of(s, flow), now);
     efe_send_schedule(s, flow);
     efe_send_pump(efe, now, efe_path_of(s, flow));
@@ -140,7 +140,7 @@ static void ack_timeout(struct efe *efe, uint64_t now, struct efe_flow *flow)
 static void ack_probe(struct efe *efe, uint64_t now, struct efe_flow *flow)
 {
     struct efe_state *s = efe_state(efe);
-    flow->backoff += flow->backoff < BACKOFF_MOST;
+    flow->backoff += flow->backoff < BACKOFF_MAX;
     flow->probe_at = now + efe_path_timeout_time(s, efe_path_of(s, flow), flow->backoff);
     efe_send_probe(efe, now, flow);
 }

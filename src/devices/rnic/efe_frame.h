@@ -18,7 +18,7 @@ enum {
     EFE_PAYLOAD_AT = EFE_ETHERNET_BYTES + EFE_HEADER_BYTES,
     EFE_CRC_BYTES = 4, /* directly behind the payload; Ethernet's padding comes after it */
     EFE_SACK_BYTES = 32,
-    EFE_WINDOW_MOST =
+    EFE_WINDOW_MAX =
         256, /* frames of a flow that may be on their way: a bit of the selective acknowledgment each */
     EFE_ADAPTER = 0xFFFF /* the function number of the adapter itself */
 };
@@ -89,7 +89,7 @@ uint32_t efe_frame_seal(uint8_t *frame);
 bool efe_type_is_numbered(unsigned type);
 
 /* The most payload in a frame, where Ethernet carries `mtu` bytes. */
-static inline uint32_t efe_payload_most(uint32_t mtu)
+static inline uint32_t efe_payload_max(uint32_t mtu)
 {
     return mtu - EFE_HEADER_BYTES - EFE_CRC_BYTES;
 }

@@ -9,9 +9,9 @@
  */
 #include "devices/rnic/efe_life.h"
 
-#include "devices/rnic/efe_flying.h"
+#include "devices/rnic/efe_credit.h"
+#include "devices/rnic/efe_inflight.h"
 #include "devices/rnic/efe_path.h"
-#include "devices/rnic/efe_room.h"
 #include "devices/rnic/efe_send.h"
 #include "devices/rnic/efe_table.h"
 #include "devices/rnic/efe_timer.h"
@@ -23,10 +23,10 @@ static void flow_init(struct efe_flow *flow, uint64_t now)
 {
     flow->first = flow->unsent = flow->end = flow->epoch;
     flow->edge = flow->epoch + FRAMES_BEFORE_HEARD;
-    flow->reserved = flow->flying_first = flow->flying_last = EFE_NONE;
+    flow->reserved = flow->inflight_first = flow->inflight_last = EFE_NONE;
     flow->ack_at = flow->tail_at = flow->timeout_at = flow->probe_at = EFE_NEVER;
     flow->valid_at = now;
-    for (uint32_t i = 0; i < EFE_WINDOW_MOST; i++) {
+    for (uint32_t i = 0; i < EFE_WINDOW_MAX; i++) {
         flow->outgoing[i] = flow->incoming[i] = EFE_NONE;
     }
 }
@@ -74,11 +74,11 @@ static void life_empty_outgoing(struct efe_state *s, struct efe_flow *flow)
 {
     for (; flow->first != flow->end; flow->first++) {
         uint32_t slot = *efe_outgoing(flow, flow->first);
-        efe_flying_forget(s, flow, slot);
-        efe_room_give(s, slot);
+        efe_inflight_forget(s, flow, slot);
+        efe_credit_release(s, slot);
     }
     if (flow->reserved != EFE_NONE) {
-        efe_room_give(s, flow->reserved);
+        efe_credit_release(s, flow->reserved);
         flow->reserved = EFE_NONE;
     }
 }
@@ -86,10 +86,10 @@ static void life_empty_outgoing(struct efe_state *s, struct efe_flow *flow)
 /* The buffers of what was received are free, from this number on. */
 static void life_empty_incoming(struct efe_state *s, struct efe_flow *flow, uint32_t from)
 {
-    for (uint32_t number = from; number - flow->undelivered < EFE_WINDOW_MOST; number++) {
+    for (uint32_t number = from; number - flow->undelivered < EFE_WINDOW_MAX; number++) {
         uint32_t *slot = efe_incoming(flow, number);
         if (*slot != EFE_NONE) {
-            efe_room_give(s, *slot);
+            efe_credit_release(s, *slot);
             *slot = EFE_NONE;
             flow->kept--;
         }
@@ -102,7 +102,7 @@ static void life_cut(struct efe_state *s, uint64_t now, struct efe_flow *flow)
     life_empty_outgoing(s, flow);
     life_empty_incoming(s, flow, flow->expected);
     efe_send_forget(s, flow);
-    efe_room_forget(s, flow);
+    efe_credit_forget(s, flow);
     efe_send_again(s, now, flow); /* others of its path may have waited for what it had in flight */
     efe_table_remove(s, flow);
     flow->state = EFE_FLOW_ENDED;

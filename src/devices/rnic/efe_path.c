@@ -12,9 +12,9 @@
 
 enum {
     FRAMES_FIRST = 16, /* of the window */
-    FRAMES_LEAST = 2,  /* after timeouts and losses */
-    PARTS_LEAST = 2,   /* after delay: the pace makes less than a frame of it */
-    FRAMES_MOST = 1024,
+    FRAMES_MIN = 2,    /* after timeouts and losses */
+    PARTS_MIN = 2,     /* after delay: the pace makes less than a frame of it */
+    FRAMES_MAX = 1024,
     JUDGED_FRAMES = 128, /* losses are judged over so many frames: */
     LOST_MANY = 3,       /* more than so many ... */
     LOST_OF = 10         /* ... of so many are lost by congestion */
@@ -23,10 +23,10 @@ enum {
 #define QUEUE_SIMULATED (200 * EFE_US)
 #define QUEUE_WALL EFE_MS
 #define SLACK_WALL (100 * EFE_US)
-#define TAIL_LEAST EFE_MS
-#define TIMEOUT_LEAST_SIMULATED EFE_MS
-#define TIMEOUT_LEAST_WALL (10 * EFE_MS)
-#define TIMEOUT_MOST (100 * EFE_MS)
+#define TAIL_MIN EFE_MS
+#define TIMEOUT_MIN_SIMULATED EFE_MS
+#define TIMEOUT_MIN_WALL (10 * EFE_MS)
+#define TIMEOUT_MAX (100 * EFE_MS)
 
 /* The window counts whole frames as Ethernet carries them. */
 static uint32_t path_frame(const struct efe_state *s)
@@ -85,16 +85,16 @@ void efe_path_sample(struct efe_path *path, uint64_t now, uint64_t rtt)
 
 uint64_t efe_path_tail_time(const struct efe_path *path)
 {
-    return 2 * path->rtt > TAIL_LEAST ? 2 * path->rtt : TAIL_LEAST;
+    return 2 * path->rtt > TAIL_MIN ? 2 * path->rtt : TAIL_MIN;
 }
 
 uint64_t efe_path_timeout_time(const struct efe_state *s, const struct efe_path *path, uint32_t backoff)
 {
-    uint64_t least = s->config.simulated ? TIMEOUT_LEAST_SIMULATED : TIMEOUT_LEAST_WALL;
+    uint64_t least = s->config.simulated ? TIMEOUT_MIN_SIMULATED : TIMEOUT_MIN_WALL;
     uint64_t time = path->rtt + 4 * path->deviation;
     time = time > least ? time : least;
-    for (; backoff > 0 && time < TIMEOUT_MOST; backoff--) {
-        time = 2 * time < TIMEOUT_MOST ? 2 * time : TIMEOUT_MOST;
+    for (; backoff > 0 && time < TIMEOUT_MAX; backoff--) {
+        time = 2 * time < TIMEOUT_MAX ? 2 * time : TIMEOUT_MAX;
     }
     return time;
 }
@@ -103,13 +103,13 @@ uint64_t efe_path_timeout_time(const struct efe_state *s, const struct efe_path 
 
 static void path_set_window(const struct efe_state *s, struct efe_path *path, uint64_t window, uint64_t least)
 {
-    uint64_t most = (uint64_t)FRAMES_MOST * path_frame(s);
+    uint64_t most = (uint64_t)FRAMES_MAX * path_frame(s);
     path->window = (uint32_t)(window < least ? least : window > most ? most : window);
 }
 
 static void path_halve(const struct efe_state *s, struct efe_path *path)
 {
-    uint64_t least = FRAMES_LEAST * path_frame(s);
+    uint64_t least = FRAMES_MIN * path_frame(s);
     path_set_window(s, path, path->window / 2, path->window < least ? path->window : least);
 }
 
@@ -145,7 +145,7 @@ static void path_judge(const struct efe_state *s, struct efe_path *path)
     if (rtt > base + path_queue_allowed(s, base)) {
         path->starting = false;
         uint64_t window = path->window * base / rtt * 7 / 8, half = path->window / 2;
-        path_set_window(s, path, window > half ? window : half, path_frame(s) / PARTS_LEAST);
+        path_set_window(s, path, window > half ? window : half, path_frame(s) / PARTS_MIN);
     } else if (path_lost_many(path)) {
         path->starting = false;
         path_halve(s, path);
@@ -177,7 +177,7 @@ void efe_path_timeout(const struct efe_state *s, struct efe_path *path, uint64_t
     }
     path->cut_until = now + (path->rtt > EFE_MS ? path->rtt : EFE_MS);
     path_halve(s, path);
-    path->starting = path->window <= FRAMES_LEAST * path_frame(s);
+    path->starting = path->window <= FRAMES_MIN * path_frame(s);
 }
 
 /* --- The pace -------------------------------------------------------------------------------- */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "devices/rnic/efe_ack.h"
+#include "devices/rnic/efe_credit.h"
 #include "devices/rnic/efe_life.h"
-#include "devices/rnic/efe_room.h"
 #include "devices/rnic/efe_send.h"
 #include "devices/rnic/efe_table.h"
 
@@ -41,7 +41,7 @@ void efe_receive_deliver(struct efe *efe, struct efe_flow *flow)
         }
         *efe_incoming(flow, number) = EFE_NONE;
         flow->kept--;
-        efe_room_give(s, slot);
+        efe_credit_release(s, slot);
     }
 }
 
@@ -51,7 +51,7 @@ static void receive_count(struct efe_flow *flow)
     if (efe_ahead(flow->expected, flow->undelivered) > 0) {
         flow->expected = flow->undelivered;
     }
-    while (flow->expected - flow->undelivered < EFE_WINDOW_MOST &&
+    while (flow->expected - flow->undelivered < EFE_WINDOW_MAX &&
            *efe_incoming(flow, flow->expected) != EFE_NONE) {
         flow->expected++;
     }
@@ -63,7 +63,7 @@ static void receive_keep(struct efe *efe, struct efe_flow *flow, const struct ef
                          const uint8_t *frame)
 {
     struct efe_state *s = efe_state(efe);
-    uint32_t slot = efe_room_keep(s, flow);
+    uint32_t slot = efe_credit_keep(s, flow);
     if (slot == EFE_NONE) {
         s->counters.no_buffer++;
         return;
@@ -106,7 +106,7 @@ static void receive_numbered(struct efe *efe, uint64_t now, struct efe_flow *flo
     struct efe_counters *counters = &efe_state(efe)->counters;
     bool at_once = header->sequence != flow->expected || flow->kept > 0 || (header->flags & EFE_ACK_NOW) != 0;
     bool is_past = efe_ahead(flow->expected, header->sequence) < 0;
-    if (!is_past && header->sequence - flow->undelivered >= EFE_WINDOW_MOST) {
+    if (!is_past && header->sequence - flow->undelivered >= EFE_WINDOW_MAX) {
         counters->outside++;
     } else if (is_past || *efe_incoming(flow, header->sequence) != EFE_NONE) {
         counters->duplicates++;
@@ -121,7 +121,7 @@ static void receive_numbered(struct efe *efe, uint64_t now, struct efe_flow *flo
 /* A peer's first frames: it cannot have sent more than a window since its epoch began. */
 static bool header_is_early(const struct efe_header *header)
 {
-    return header->epoch != 0 && header->sequence - header->epoch <= EFE_WINDOW_MOST;
+    return header->epoch != 0 && header->sequence - header->epoch <= EFE_WINDOW_MAX;
 }
 
 static void flow_hear(struct efe_flow *flow, uint64_t now, const struct efe_header *header)

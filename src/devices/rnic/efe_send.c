@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "devices/rnic/efe_flying.h"
+#include "devices/rnic/efe_credit.h"
+#include "devices/rnic/efe_inflight.h"
 #include "devices/rnic/efe_path.h"
-#include "devices/rnic/efe_room.h"
 #include "devices/rnic/efe_table.h"
 #include "devices/rnic/efe_timer.h"
 
@@ -19,7 +19,7 @@ enum { SMALL_BYTES = EFE_PAYLOAD_AT + EFE_SACK_BYTES + EFE_CRC_BYTES, ANSWERS = 
 
 static uint32_t send_window(const struct efe_state *s, const struct efe_flow *flow)
 {
-    uint32_t credit = efe_room_credit(s), kept = flow->expected - flow->undelivered;
+    uint32_t credit = efe_credit_available(s), kept = flow->expected - flow->undelivered;
     return flow->refused || kept >= credit ? 0 : credit - kept;
 }
 
@@ -65,9 +65,9 @@ static void send_acknowledged(struct efe_flow *flow, bool selective)
 static void send_sack(struct efe_flow *flow, uint8_t *sack)
 {
     memset(sack, 0, EFE_SACK_BYTES);
-    for (uint32_t i = 1; i < EFE_WINDOW_MOST; i++) {
+    for (uint32_t i = 1; i < EFE_WINDOW_MAX; i++) {
         uint32_t number = flow->expected + i;
-        if (number - flow->undelivered < EFE_WINDOW_MOST && *efe_incoming(flow, number) != EFE_NONE) {
+        if (number - flow->undelivered < EFE_WINDOW_MAX && *efe_incoming(flow, number) != EFE_NONE) {
             efe_sack_set(sack, i);
         }
     }
@@ -155,14 +155,14 @@ static bool send_next(const struct efe_flow *flow, uint32_t *number)
     if (!lost && flow->unsent == flow->end) {
         return false;
     }
-    *number = lost ? efe_flying_first_lost(flow) : flow->unsent;
+    *number = lost ? efe_inflight_first_lost(flow) : flow->unsent;
     return efe_ahead(*number, flow->edge) > 0;
 }
 
 bool efe_send_is_stopped(const struct efe_flow *flow)
 {
     uint32_t number;
-    return efe_outstanding(flow) > 0 && flow->flying_first == EFE_NONE && !send_next(flow, &number);
+    return efe_outstanding(flow) > 0 && flow->inflight_first == EFE_NONE && !send_next(flow, &number);
 }
 
 /* Whether no other frame can follow this one before something is acknowledged. */
@@ -196,7 +196,7 @@ static bool send_numbered(struct efe *efe, uint64_t now, struct efe_flow *flow, 
     }
     s->counters.resent += again;
     flow->unsent += !again;
-    efe_flying_sent(s, flow, index, now);
+    efe_inflight_sent(s, flow, index, now);
     send_acknowledged(flow, false);
     send_set_timers(s, flow, now);
     return true;
@@ -206,7 +206,7 @@ void efe_send_tail(struct efe *efe, uint64_t now, struct efe_flow *flow)
 {
     flow->tail_sent = true;
     flow->tail_at = EFE_NEVER;
-    if (flow->flying_last != EFE_NONE && !send_numbered(efe, now, flow, flow->flying_last, true)) {
+    if (flow->inflight_last != EFE_NONE && !send_numbered(efe, now, flow, flow->inflight_last, true)) {
         send_set_timers(efe_state(efe), flow, now);
     }
 }
@@ -269,7 +269,7 @@ static bool pump_one(struct efe *efe, uint64_t now, struct efe_path *path)
         turn_take(s, path); /* what was lost has arrived, or the peer's window is smaller */
         return true;
     }
-    uint32_t slot = *efe_outgoing(flow, number), bytes = efe_flying_bytes(efe_slot(s, slot));
+    uint32_t slot = *efe_outgoing(flow, number), bytes = efe_inflight_bytes(efe_slot(s, slot));
     if (!efe_path_may_send(s, path, now, bytes)) {
         return false;
     }

@@ -55,15 +55,15 @@ struct efe_flow {
         idle_next; /* flows that may be reclaimed; idle_previous is the flow itself: not among them */
 
     /* Sending. */
-    uint32_t epoch;                     /* also the number of the first frame */
-    uint32_t first;                     /* the oldest that is not acknowledged */
-    uint32_t unsent;                    /* the oldest that was never sent */
-    uint32_t end;                       /* the number of the next to be committed */
-    uint32_t edge;                      /* the peer takes frames before this one */
-    uint32_t reserved;                  /* slot */
-    uint32_t flying_first, flying_last; /* slots, by order of transmission */
+    uint32_t epoch;                         /* also the number of the first frame */
+    uint32_t first;                         /* the oldest that is not acknowledged */
+    uint32_t unsent;                        /* the oldest that was never sent */
+    uint32_t end;                           /* the number of the next to be committed */
+    uint32_t edge;                          /* the peer takes frames before this one */
+    uint32_t reserved;                      /* slot */
+    uint32_t inflight_first, inflight_last; /* slots, by order of transmission */
     uint32_t lost_count;
-    uint32_t lost[EFE_WINDOW_MOST / 32]; /* a bit for each number whose frame is EFE_SLOT_LOST */
+    uint32_t lost[EFE_WINDOW_MAX / 32]; /* a bit for each number whose frame is EFE_SLOT_LOST */
     uint64_t arrived[3]; /* the greatest orders of transmissions that arrived, the greatest first; 0: none */
     uint32_t ready_next; /* in its path's list of flows that may send */
     bool ready;
@@ -97,9 +97,8 @@ struct efe_flow {
     uint32_t backoff; /* timeouts, probes or repeated resets in succession */
     bool tail_sent;   /* since a frame arrived */
 
-    uint32_t outgoing[EFE_WINDOW_MOST]; /* slots by number: from `first` to `end` */
-    uint32_t
-        incoming[EFE_WINDOW_MOST]; /* slots by number: within EFE_WINDOW_MOST of `undelivered`; EFE_NONE */
+    uint32_t outgoing[EFE_WINDOW_MAX]; /* slots by number: from `first` to `end` */
+    uint32_t incoming[EFE_WINDOW_MAX]; /* slots by number: within EFE_WINDOW_MAX of `undelivered`; EFE_NONE */
 };
 
 /* All flows to one MAC share the way. Its congestion window is in bytes. */
@@ -186,11 +185,11 @@ static inline int32_t efe_ahead(uint32_t a, uint32_t b)
 }
 static inline uint32_t *efe_outgoing(struct efe_flow *flow, uint32_t number)
 {
-    return &flow->outgoing[number % EFE_WINDOW_MOST];
+    return &flow->outgoing[number % EFE_WINDOW_MAX];
 }
 static inline uint32_t *efe_incoming(struct efe_flow *flow, uint32_t number)
 {
-    return &flow->incoming[number % EFE_WINDOW_MOST];
+    return &flow->incoming[number % EFE_WINDOW_MAX];
 }
 static inline uint32_t efe_outstanding(const struct efe_flow *flow)
 {

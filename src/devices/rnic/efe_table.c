@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "devices/rnic/dice.h"
 #include "devices/rnic/efe_path.h"
 #include "devices/rnic/efe_timer.h"
+#include "devices/rnic/rng.h"
 
 static uint32_t *flow_bucket(const struct efe_state *s, uint64_t hash)
 {
@@ -25,8 +25,8 @@ static uint64_t table_hash(const struct efe_state *s, const uint8_t mac[6], uint
         key = key << 8 | mac[i];
     }
     uint64_t state = s->hash_seed ^ key;
-    state = rnic_dice(&state) ^ functions;
-    return rnic_dice(&state) >> 16;
+    state = rnic_rng_next(&state) ^ functions;
+    return rnic_rng_next(&state) >> 16;
 }
 
 static uint64_t flow_hash(const struct efe_state *s, uint16_t local_fn, const uint8_t mac[6],
@@ -125,7 +125,7 @@ static uint32_t table_epoch(struct efe_state *s)
 {
     uint32_t epoch = s->config.first_epoch;
     while (epoch == 0) {
-        epoch = (uint32_t)(rnic_dice(&s->random) >> 32);
+        epoch = (uint32_t)(rnic_rng_next(&s->random) >> 32);
     }
     return epoch;
 }

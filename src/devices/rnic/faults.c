@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "devices/rnic/dice.h"
+#include "devices/rnic/rng.h"
 #include "devices/rnic/schedule.h"
 
 enum { RULES = 16, CERTAIN = 1000000000, ITEM = 64, LATE_US = 1000 };
@@ -189,7 +189,7 @@ bool rnic_fault_plan(struct rnic_card *card, const char *text, char *error, size
 static bool rule_strikes(struct faults *faults, const struct rule *rule, uint32_t number)
 {
     if (!rule->counted) {
-        return rule->chance == CERTAIN || rnic_dice_below(&faults->random, CERTAIN) < rule->chance;
+        return rule->chance == CERTAIN || rnic_rng_below(&faults->random, CERTAIN) < rule->chance;
     }
     return number == rule->first ||
            (rule->every > 0 && number > rule->first && (number - rule->first) % rule->every == 0);
@@ -257,8 +257,7 @@ void rnic_fault_poison(struct rnic_card *card, uint8_t *bytes, uint32_t count)
 {
     struct faults *faults = faults_of(card);
     for (unsigned i = 0; i < 4; i++) {
-        bytes[rnic_dice_below(&faults->random, count)] ^=
-            (uint8_t)(1 + rnic_dice_below(&faults->random, 255));
+        bytes[rnic_rng_below(&faults->random, count)] ^= (uint8_t)(1 + rnic_rng_below(&faults->random, 255));
     }
 }
 

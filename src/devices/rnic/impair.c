@@ -5,20 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "devices/rnic/dice.h"
+#include "devices/rnic/rng.h"
 
 enum {
     CERTAIN = 1000000000, /* a probability of 1 */
     CHANCE_DIGITS = 9,
     REORDER_NS = 100000,
     QUEUE_DEFAULT = 1000000,
-    QUEUE_MOST = 1000000000,
-    CORRUPT_BITS_MOST = 8
+    QUEUE_MAX = 1000000000,
+    CORRUPT_BITS_MAX = 8
 };
 #define SECOND_NS UINT64_C(1000000000)
-#define TIME_MOST_NS (10 * SECOND_NS)
-#define RATE_LEAST UINT64_C(1000)
-#define RATE_MOST UINT64_C(1000000000000)
+#define TIME_MAX_NS (10 * SECOND_NS)
+#define RATE_MIN UINT64_C(1000)
+#define RATE_MAX UINT64_C(1000000000000)
 
 /* --- The text -------------------------------------------------------------------------------- */
 
@@ -152,11 +152,11 @@ static bool read_value(enum kind kind, struct part part, uint64_t *out)
     case KIND_CHANCE:
         return read_chance(part, out);
     case KIND_TIME:
-        return read_with_unit(part, times, 0, TIME_MOST_NS, out);
+        return read_with_unit(part, times, 0, TIME_MAX_NS, out);
     case KIND_RATE:
-        return read_with_unit(part, amounts, RATE_LEAST, RATE_MOST, out);
+        return read_with_unit(part, amounts, RATE_MIN, RATE_MAX, out);
     case KIND_QUEUE:
-        return read_with_unit(part, amounts, 1, QUEUE_MOST, out);
+        return read_with_unit(part, amounts, 1, QUEUE_MAX, out);
     default:
         return read_with_unit(part, plain, 0, UINT64_MAX, out);
     }
@@ -242,7 +242,7 @@ void rnic_impair_init(struct rnic_impair *impair, const struct rnic_impair_confi
 
 static bool impair_happens(struct rnic_impair *impair, uint32_t chance)
 {
-    return chance > 0 && rnic_dice_below(&impair->random, CERTAIN) < chance;
+    return chance > 0 && rnic_rng_below(&impair->random, CERTAIN) < chance;
 }
 
 /* When the last bit of a frame is through, by the rate. False: too much waits for that. */
@@ -268,11 +268,11 @@ static uint64_t impair_delay(struct rnic_impair *impair)
     const struct rnic_impair_config *config = &impair->config;
     uint64_t delay = config->delay_ns;
     if (config->jitter_ns > 0) {
-        uint64_t longer = delay + rnic_dice(&impair->random) % (2 * config->jitter_ns + 1);
+        uint64_t longer = delay + rnic_rng_next(&impair->random) % (2 * config->jitter_ns + 1);
         delay = longer > config->jitter_ns ? longer - config->jitter_ns : 0;
     }
     if (impair_happens(impair, config->reorder)) {
-        delay += 1 + rnic_dice_below(&impair->random, REORDER_NS);
+        delay += 1 + rnic_rng_below(&impair->random, REORDER_NS);
     }
     return delay;
 }
@@ -295,9 +295,9 @@ void rnic_impair_decide(struct rnic_impair *impair, uint64_t now, uint32_t bytes
 void rnic_impair_corrupt(struct rnic_impair *impair, uint8_t *frame, uint32_t bytes)
 {
     /* An odd number of bits: two flips of one bit would leave the frame as it was. */
-    uint64_t flips = 1 + 2 * rnic_dice_below(&impair->random, CORRUPT_BITS_MOST / 2);
+    uint64_t flips = 1 + 2 * rnic_rng_below(&impair->random, CORRUPT_BITS_MAX / 2);
     for (uint64_t i = 0; i < flips; i++) {
-        uint64_t bit = rnic_dice_below(&impair->random, (uint64_t)bytes * 8);
+        uint64_t bit = rnic_rng_below(&impair->random, (uint64_t)bytes * 8);
         frame[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
 }

@@ -29,8 +29,8 @@ static void fire(struct rnic_card *card, unsigned fn, unsigned vector)
         return;
     }
     rnic_count(card, fn, RNIC_COUNT_INTERRUPTS, 1);
-    rnic_cross(card,
-               (struct rnic_crossing){.kind = RNIC_CROSSING_INTERRUPT, .fn = (uint16_t)fn, .value = vector});
+    rnic_transact(card, (struct rnic_transaction){
+                            .kind = RNIC_TRANSACTION_INTERRUPT, .fn = (uint16_t)fn, .value = vector});
     card->host->interrupt(card->context, fn, vector);
 }
 

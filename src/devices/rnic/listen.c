@@ -62,7 +62,7 @@ static uint16_t read_text(struct rnic_card *card, const struct rnic_command *com
                           uint16_t *length)
 {
     *length = rnic_command16(command, RNIC_CMD_LISTEN_LENGTH);
-    if (*length > RNIC_MOST_DISCRIMINATOR) {
+    if (*length > RNIC_MAX_DISCRIMINATOR) {
         return RNIC_STATUS_INVALID;
     }
     uint64_t iova = rnic_command64(command, RNIC_CMD_LISTEN_ADDRESS);
@@ -95,7 +95,7 @@ uint16_t rnic_listen_begin(struct rnic_card *card, struct rnic_command *command)
 
 uint16_t rnic_listen_end(struct rnic_card *card, struct rnic_command *command)
 {
-    uint8_t text[RNIC_MOST_DISCRIMINATOR];
+    uint8_t text[RNIC_MAX_DISCRIMINATOR];
     uint16_t length;
     uint16_t status = read_text(card, command, text, &length);
     if (status != RNIC_STATUS_OK) {

@@ -16,7 +16,7 @@
 #include "devices/rnic/numbers.h"
 #include "iwarp/bytes.h"
 
-enum { HEADER = 16, MESSAGE_MOST = HEADER + RNIC_CONTROL_PAYLOAD };
+enum { HEADER = 16, MESSAGE_MAX = HEADER + RNIC_CONTROL_PAYLOAD };
 /* For room in a flow: all commands are answered within a second. */
 static const uint64_t patience_ns = 100000000;
 
@@ -27,7 +27,7 @@ static bool names_listener(const uint8_t *message, uint32_t length)
 {
     uint16_t text = vipl_get16(message + RNIC_CTL_DISCRIMINATOR_LENGTH);
     uint8_t kind = message[RNIC_CTL_KIND];
-    return (kind == RNIC_CONTROL_REQUEST || kind == RNIC_CONTROL_CANCEL) && text <= RNIC_MOST_DISCRIMINATOR &&
+    return (kind == RNIC_CONTROL_REQUEST || kind == RNIC_CONTROL_CANCEL) && text <= RNIC_MAX_DISCRIMINATOR &&
            text <= length - HEADER;
 }
 
@@ -57,11 +57,11 @@ static void commit(struct rnic_card *card, unsigned fn, uint32_t flow, uint32_t 
 
 uint16_t rnic_message_send(struct rnic_card *card, struct rnic_command *command)
 {
-    uint8_t message[MESSAGE_MOST];
+    uint8_t message[MESSAGE_MAX];
     uint16_t length = rnic_command16(command, RNIC_CMD_CONTROL_LENGTH);
     uint16_t to = rnic_command16(command, RNIC_CMD_CONTROL_PEER_FUNCTION);
-    if (length < HEADER || length > MESSAGE_MOST ||
-        (to >= RNIC_CARD_MOST_FUNCTIONS && to != RNIC_FUNCTION_ADAPTER)) {
+    if (length < HEADER || length > MESSAGE_MAX ||
+        (to >= RNIC_CARD_MAX_FUNCTIONS && to != RNIC_FUNCTION_ADAPTER)) {
         return RNIC_STATUS_INVALID;
     }
     if (!rnic_dma_read(card, command->fn, command->object, rnic_command64(command, RNIC_CMD_CONTROL_ADDRESS),
@@ -154,7 +154,7 @@ static bool take_for_listener(struct rnic_card *card, uint32_t flow, const struc
 bool rnic_message_take(struct rnic_card *card, uint32_t flow, const struct efe_header *header,
                        const uint8_t *payload)
 {
-    if (header->payload_bytes < HEADER || header->payload_bytes > MESSAGE_MOST) {
+    if (header->payload_bytes < HEADER || header->payload_bytes > MESSAGE_MAX) {
         return true;
     }
     if (header->to_fn == RNIC_FUNCTION_ADAPTER) {

@@ -5,12 +5,12 @@
  */
 #include "devices/rnic/mr.h"
 
-#include "devices/rnic/dice.h"
 #include "devices/rnic/dma.h"
 #include "devices/rnic/numbers.h"
 #include "devices/rnic/pbl.h"
+#include "devices/rnic/rng.h"
 
-enum { PAGE_LEAST = 12, PAGE_MOST = 30, LIST_PART = 512 };
+enum { PAGE_MIN = 12, PAGE_MAX = 30, LIST_PART = 512 };
 
 static uint32_t index_of(uint32_t tag)
 {
@@ -116,7 +116,8 @@ bool rnic_mr_write(struct rnic_card *card, uint32_t qp, const struct rnic_segmen
 static uint32_t next_tag(struct rnic_card *card, uint32_t index)
 {
     uint32_t generation = ((rnic_mr(card, index)->tag >> 8 & 0xFF) + 1) & 0xFF;
-    uint32_t tag = index << 16 | generation << 8 | (uint32_t)(rnic_dice(&rnic_state(card)->random) & 0xFF);
+    uint32_t tag =
+        index << 16 | generation << 8 | (uint32_t)(rnic_rng_next(&rnic_state(card)->random) & 0xFF);
     return tag == 0 || tag == UINT32_MAX ? tag ^ 1 : tag;
 }
 
@@ -145,7 +146,7 @@ static bool good_place(const struct rnic_mr *mr)
     if (mr->pages == 0) {
         return mr->page_shift == 0 && mr->iova + mr->length - 1 >= mr->iova;
     }
-    if (mr->page_shift < PAGE_LEAST || mr->page_shift > PAGE_MOST) {
+    if (mr->page_shift < PAGE_MIN || mr->page_shift > PAGE_MAX) {
         return false;
     }
     uint64_t first = mr->address >> mr->page_shift;

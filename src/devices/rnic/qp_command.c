@@ -99,8 +99,8 @@ uint16_t rnic_qp_set_ring(struct rnic_card *card, struct rnic_command *command)
     }
     struct rnic_qp *row = rnic_qp(card, command->object);
     struct rnic_ring *ring = queue == RECEIVE_QUEUE ? &row->rq : &row->sq;
-    bool good = queue <= RECEIVE_QUEUE && base % 64 == 0 && log2 >= RNIC_LOG2_LEAST &&
-                log2 <= RNIC_WORK_LOG2_MOST && log2 >= ring->log2;
+    bool good = queue <= RECEIVE_QUEUE && base % 64 == 0 && log2 >= RNIC_LOG2_MIN &&
+                log2 <= RNIC_WORK_LOG2_MAX && log2 >= ring->log2;
     if (!good) {
         return RNIC_STATUS_INVALID;
     }
@@ -148,7 +148,7 @@ static uint16_t meet_peer(struct rnic_card *card, const struct rnic_command *com
     uint32_t peer_qp = rnic_command32(command, RNIC_CMD_QP_PEER_QP);
     uint32_t most = rnic_command32(command, RNIC_CMD_QP_MAX_MESSAGE);
     if (ird > RNIC_READ_SLOTS || ord > RNIC_READ_SLOTS || peer_fn == RNIC_FUNCTION_ADAPTER ||
-        peer_qp >= RNIC_MOST_QPS || most > RNIC_TRANSFER_MOST) {
+        peer_qp >= RNIC_QP_LIMIT || most > RNIC_TRANSFER_MAX) {
         return RNIC_STATUS_INVALID;
     }
     uint32_t flow = rnic_flow_open(card, command->fn, command->bytes + RNIC_CMD_QP_PEER_MAC, peer_fn);
@@ -158,7 +158,7 @@ static uint16_t meet_peer(struct rnic_card *card, const struct rnic_command *com
     row->ird = ird;
     row->ord = ord;
     row->peer_qp = (uint16_t)peer_qp;
-    row->max_message = most == 0 ? RNIC_TRANSFER_MOST : most;
+    row->max_message = most == 0 ? RNIC_TRANSFER_MAX : most;
     row->state = state;
     rnic_qp_attach(card, command->object, flow);
     rnic_schedule(card, command->object);

@@ -59,7 +59,7 @@ static void next_answer(struct rnic_qp *row)
 static uint32_t share(const struct rnic_card *card, const struct rnic_qp *row,
                       const struct rnic_inbound *read)
 {
-    uint32_t room = efe_payload_most(rnic_state(card)->config.mtu) - VIPL_DDP_TAGGED_BYTES;
+    uint32_t room = efe_payload_max(rnic_state(card)->config.mtu) - VIPL_DDP_TAGGED_BYTES;
     uint32_t left = read->bytes - row->read_moved;
     return left <= room ? left : room - (uint32_t)((read->sink_offset + row->read_moved + room) % 8);
 }

@@ -143,7 +143,7 @@ static void commit(struct rnic_card *card, struct rnic_request *request, uint32_
 static uint32_t share(const struct rnic_card *card, const struct rnic_request *request, uint32_t header)
 {
     const struct rnic_work *work = &request->work;
-    uint32_t room = efe_payload_most(rnic_state(card)->config.mtu) - header;
+    uint32_t room = efe_payload_max(rnic_state(card)->config.mtu) - header;
     uint32_t left = work->length - request->moved;
     uint64_t target =
         work->opcode == RNIC_WORK_WRITE ? work->remote_address + request->moved : request->moved;

@@ -25,7 +25,7 @@
 
 static bool good_ring(uint64_t base, uint32_t log2)
 {
-    return base % 64 == 0 && log2 >= RNIC_LOG2_LEAST && log2 <= RNIC_COMMAND_LOG2_MOST;
+    return base % 64 == 0 && log2 >= RNIC_LOG2_MIN && log2 <= RNIC_COMMAND_LOG2_MAX;
 }
 
 void rnic_enable(struct rnic_card *card, unsigned fn)
@@ -84,7 +84,7 @@ static void clear_registers(struct rnic_fn *f)
 void rnic_reset(struct rnic_card *card, unsigned fn)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
-    rnic_cross(card, (struct rnic_crossing){.kind = RNIC_CROSSING_RESET, .fn = (uint16_t)fn});
+    rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_RESET, .fn = (uint16_t)fn});
     f->enabled = false;
     free_objects(card, fn);
     rnic_wire_reset(card, fn);

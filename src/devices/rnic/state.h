@@ -15,11 +15,11 @@
 #include "rnic/registers.h"
 
 enum {
-    RNIC_WORK_LOG2_MOST = 16,
-    RNIC_COMPLETION_LOG2_MOST = 20,
-    RNIC_COMMAND_LOG2_MOST = 12,
-    RNIC_LOG2_LEAST = 2,
-    RNIC_TRANSFER_MOST = 0x40000000,
+    RNIC_WORK_LOG2_MAX = 16,
+    RNIC_COMPLETION_LOG2_MAX = 20,
+    RNIC_COMMAND_LOG2_MAX = 12,
+    RNIC_LOG2_MIN = 2,
+    RNIC_TRANSFER_MAX = 0x40000000,
     RNIC_READ_SLOTS = 8,  /* RDMA Reads of a queue pair at once, each way */
     RNIC_LISTENS = 4096,  /* of all functions together */
     RNIC_CLAIMS = 1024,   /* of requests, likewise; the oldest is forgotten */
@@ -247,7 +247,7 @@ struct rnic_listen {
     uint32_t behind; /* the next one whose discriminator has the same hash, plus 1 */
     uint16_t fn;
     uint8_t length;
-    uint8_t text[RNIC_MOST_DISCRIMINATOR];
+    uint8_t text[RNIC_MAX_DISCRIMINATOR];
 };
 
 /* A request that a function has claimed. */

@@ -13,8 +13,8 @@
 
 enum {
     NONE = RNIC_NO_FRAME,
-    TO_FN_AT = 20,  /* of a frame */
-    QUEUE_LEAST = 4 /* frames of a queue, however few buffers are free */
+    TO_FN_AT = 20, /* of a frame */
+    QUEUE_MIN = 4  /* frames of a queue, however few buffers are free */
 };
 
 /* Frames for one function. */
@@ -182,7 +182,7 @@ static bool queue_has_room(struct state *s, uint32_t target)
 {
     uint32_t free = s->config.frames - frames_of(s)->taken;
     uint32_t count = queues_of(s)[target].count;
-    return free > 0 && (count < free || count < QUEUE_LEAST);
+    return free > 0 && (count < free || count < QUEUE_MIN);
 }
 
 /* --- What the impairment holds --------------------------------------------------------------- */

@@ -96,13 +96,13 @@ uint32_t rnic_wire_mbits(const struct rnic_card *card)
 
 /* --- down ----------------------------------------------------------------------------------------------------- */
 
-static void tell_frame(struct rnic_card *card, enum rnic_crossing_kind kind, const uint8_t *frame,
+static void tell_frame(struct rnic_card *card, enum rnic_transaction_kind kind, const uint8_t *frame,
                        uint32_t bytes)
 {
     uint16_t fn = bytes < EFE_PAYLOAD_AT
                       ? RNIC_FUNCTION_ADAPTER
-                      : vipl_get16(frame + (kind == RNIC_CROSSING_FRAME_SENT ? FROM_FN_AT : TO_FN_AT));
-    rnic_cross(card, (struct rnic_crossing){.kind = kind, .fn = fn, .bytes = bytes, .data = frame});
+                      : vipl_get16(frame + (kind == RNIC_TRANSACTION_FRAME_SENT ? FROM_FN_AT : TO_FN_AT));
+    rnic_transact(card, (struct rnic_transaction){.kind = kind, .fn = fn, .bytes = bytes, .data = frame});
 }
 
 void rnic_wire_count(struct rnic_card *card)
@@ -126,7 +126,7 @@ static bool on_transmit(void *context, const uint8_t *frame, uint32_t bytes)
     if (!rnic_switch_send(&wire, now_of(card), frame, bytes)) {
         return false;
     }
-    tell_frame(card, RNIC_CROSSING_FRAME_SENT, frame, bytes);
+    tell_frame(card, RNIC_TRANSACTION_FRAME_SENT, frame, bytes);
     return true;
 }
 
@@ -147,7 +147,7 @@ static void on_arrive(void *context, const uint8_t *frame, uint32_t bytes)
 {
     struct rnic_card *card = context;
     struct efe efe = rnic_flow_efe(card);
-    tell_frame(card, RNIC_CROSSING_FRAME_RECEIVED, frame, bytes);
+    tell_frame(card, RNIC_TRANSACTION_FRAME_RECEIVED, frame, bytes);
     efe_receive(&efe, now_of(card), frame, bytes);
 }
 

@@ -94,8 +94,8 @@ enum rnic_outcome rnic_work_measure(struct rnic_card *card, uint32_t qp, const s
     bool list = (work->flags & RNIC_WORK_FLAG_LIST) != 0;
     struct part part = {0};
     uint64_t sum = 0;
-    if (work->length > RNIC_TRANSFER_MOST ||
-        work->segments > (list ? RNIC_MOST_SEGMENTS : RNIC_INLINE_SEGMENTS)) {
+    if (work->length > RNIC_TRANSFER_MAX ||
+        work->segments > (list ? RNIC_SEGMENT_LIMIT : RNIC_INLINE_SEGMENTS)) {
         return RNIC_WORK_BAD;
     }
     for (uint32_t n = 0; n < work->segments; n++) {

@@ -27,13 +27,13 @@ void vipl_biased_own(struct vipl_biased *b)
     }
 }
 
-__attribute__((noinline)) void vipl_biased_lock_and_own(struct vipl_biased *b)
+VIPL_NOINLINE void vipl_biased_lock_and_own(struct vipl_biased *b)
 {
     vipl_biased_lock(b);
     vipl_biased_own(b);
 }
 
-__attribute__((noinline)) bool vipl_biased_trylock_and_own(struct vipl_biased *b)
+VIPL_NOINLINE bool vipl_biased_trylock_and_own(struct vipl_biased *b)
 {
     bool taken = vipl_biased_trylock(b);
     if (taken) {
@@ -46,38 +46,38 @@ __attribute__((noinline)) bool vipl_biased_trylock_and_own(struct vipl_biased *b
  * keeps a store back that long. */
 static void make_barrier(void)
 {
-    VIPL_SLEPT_ON uint32_t none = 0;
+    VIPL_FUTEX_WORD uint32_t none = 0;
     if (!vipl_barrier_everywhere()) {
         vipl_futex_wait_for(&none, 0, PAUSE_MS);
     }
 }
 
 /* 0: nobody; pairs with vipl_biased_leave(). */
-static uint32_t who_is_inside(const struct vipl_biased *b)
+static uint32_t owner_inside(const struct vipl_biased *b)
 {
     return vipl_load_acquire(&b->inside);
 }
 
 /* Until the owner is outside, which does not know that anybody waits. */
-static void await_nobody(struct vipl_biased *b)
+static void wait_for_owner(struct vipl_biased *b)
 {
     uint32_t who;
-    for (int i = 0; i < SPINS && who_is_inside(b) != 0; i++) {
+    for (int i = 0; i < SPINS && owner_inside(b) != 0; i++) {
     }
-    while ((who = who_is_inside(b)) != 0) {
+    while ((who = owner_inside(b)) != 0) {
         vipl_futex_wait_for(&b->inside, who, PAUSE_MS);
     }
 }
 
-__attribute__((cold, noinline)) bool vipl_biased_end(struct vipl_biased *b, bool wait)
+VIPL_COLD bool vipl_biased_end(struct vipl_biased *b, bool wait)
 {
     if (vipl_load_relaxed(&b->owner) >= VIPL_BIASED_NUMBERS) {
         vipl_store_relaxed(&b->owner, VIPL_BIASED_OVER); /* then a look: pairs with vipl_biased_enter() */
         make_barrier();
     }
     if (wait) {
-        await_nobody(b);
-    } else if (who_is_inside(b) != 0) {
+        wait_for_owner(b);
+    } else if (owner_inside(b) != 0) {
         vipl_mutex_unlock(&b->m);
         return false;
     }

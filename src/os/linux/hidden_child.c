@@ -40,7 +40,7 @@ enum { SHARES_MEMORY = CLONE_VM | CLONE_VFORK };
 enum {
     STACK_BYTES = 1 << 20, /* what is forked runs there, and is all that its process does */
     PROGRAM_BYTES = STACK_BYTES / 4,
-    MOST_STAYING = 8,
+    MAX_STAYING = 8,
     HEAR_MS = 1000,
     PARENT_ENDED = SIGUSR1
 };
@@ -53,7 +53,7 @@ struct hidden {
     bool stays;
 };
 
-static uint32_t staying[MOST_STAYING]; /* atomic: process numbers, of which the system is asked; 0: none */
+static uint32_t staying[MAX_STAYING]; /* atomic: process numbers, of which the system is asked; 0: none */
 
 /* --- in the process between --- */
 
@@ -143,7 +143,7 @@ static void reap(pid_t pid)
 /* Those that have ended since. In a forked child none is its own. */
 static void reap_stayed(void)
 {
-    for (unsigned i = 0; i < MOST_STAYING; i++) {
+    for (unsigned i = 0; i < MAX_STAYING; i++) {
         uint32_t pid = vipl_load_relaxed(&staying[i]);
         if (pid != 0 && waitpid((pid_t)pid, NULL, __WALL | WNOHANG) != 0) {
             vipl_compare_exchange(&staying[i], pid, 0);
@@ -153,7 +153,7 @@ static void reap_stayed(void)
 
 static void remember(pid_t pid)
 {
-    for (unsigned i = 0; i < MOST_STAYING; i++) {
+    for (unsigned i = 0; i < MAX_STAYING; i++) {
         if (vipl_compare_exchange(&staying[i], 0, (uint32_t)pid)) {
             return;
         }

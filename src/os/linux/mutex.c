@@ -50,7 +50,7 @@ bool vipl_barrier_in_all(void)
     return make(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
-__attribute__((cold, noinline)) void vipl_mutex_lock_slow(struct vipl_mutex *m)
+VIPL_COLD void vipl_mutex_lock_slow(struct vipl_mutex *m)
 {
     for (int i = 0; i < SPINS; i++) {
         if (vipl_load_relaxed(&m->word) == 0 && vipl_compare_exchange(&m->word, 0, 1)) {
@@ -65,7 +65,7 @@ __attribute__((cold, noinline)) void vipl_mutex_lock_slow(struct vipl_mutex *m)
     vipl_fetch_add(&m->sleepers, (uint32_t)-1);
 }
 
-__attribute__((cold, noinline)) void vipl_mutex_unlock_slow(struct vipl_mutex *m)
+VIPL_COLD void vipl_mutex_unlock_slow(struct vipl_mutex *m)
 {
     vipl_futex_wake_one(&m->word);
 }

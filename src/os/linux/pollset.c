@@ -7,7 +7,7 @@
 
 #include "os/os.h"
 
-enum { MOST_READY = 16 }; /* by a system call */
+enum { MAX_READY = 16 }; /* by a system call */
 
 int vipl_pollset_open(struct vipl_pollset *set)
 {
@@ -48,8 +48,8 @@ void vipl_pollset_remove(struct vipl_pollset *set, int fd)
 
 unsigned vipl_pollset_ready(struct vipl_pollset *set, struct vipl_ready *out, unsigned max)
 {
-    struct epoll_event events[MOST_READY];
-    int n = epoll_wait(set->fd, events, max < MOST_READY ? (int)max : MOST_READY, 0);
+    struct epoll_event events[MAX_READY];
+    int n = epoll_wait(set->fd, events, max < MAX_READY ? (int)max : MAX_READY, 0);
     for (int i = 0; i < n; i++) {
         out[i].tag = events[i].data.ptr;
         out[i].hangup = (events[i].events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0;

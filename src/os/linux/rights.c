@@ -21,7 +21,7 @@ struct reader {
 };
 
 enum { REAL, EFFECTIVE, SAVED, OF_FILES, KINDS };
-enum { FEW_GROUPS = 32, MOST_GROUPS = 65536 };
+enum { FEW_GROUPS = 32, MAX_GROUPS = 65536 };
 
 struct rights {
     uint64_t pid; /* as /proc counts processes */
@@ -72,7 +72,7 @@ static bool add_group(struct rights *rights, gid_t group)
 {
     if (rights->count == rights->room) {
         size_t room = rights->room == 0 ? FEW_GROUPS : 2 * rights->room;
-        gid_t *others = room > MOST_GROUPS ? NULL : vipl_alloc(room * sizeof(*others));
+        gid_t *others = room > MAX_GROUPS ? NULL : vipl_alloc(room * sizeof(*others));
         if (others == NULL) {
             return false;
         }

@@ -12,7 +12,7 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-enum { PIPE_TURN = 4096 }; /* what an empty pipe always takes */
+enum { PIPE_BATCH = 4096 }; /* what an empty pipe always takes */
 
 static uint32_t use_pipe; /* atomic, relaxed: found out once; finding it out twice does no harm */
 
@@ -50,7 +50,7 @@ static int through_pipe(const int fds[2], char *to, const char *from, size_t byt
 {
     int error = 0;
     while (bytes > 0 && error == 0) {
-        size_t n = bytes < PIPE_TURN ? bytes : PIPE_TURN;
+        size_t n = bytes < PIPE_BATCH ? bytes : PIPE_BATCH;
         error = turn(put_in, fds[1], (void *)(uintptr_t)from, n);
         if (error == 0) {
             error = turn(read, fds[0], to, n);

@@ -40,7 +40,7 @@ static struct {
     struct vipl_mutex lock; /* guards all below */
     struct vipl_shm shm;    /* fd -1: nothing */
     uint64_t inode;
-} shown = {.lock = VIPL_MUTEX_INIT(LOCK_RANK), .shm = {.fd = -1}};
+} mappable = {.lock = VIPL_MUTEX_INIT(LOCK_RANK), .shm = {.fd = -1}};
 
 static void *take_place(size_t bytes)
 {
@@ -267,10 +267,10 @@ void vipl_shm_retire(struct vipl_shm *shm)
 void vipl_shm_abandon(void)
 {
     vipl_mutex_init(&retired.lock, LOCK_RANK);
-    vipl_mutex_init(&shown.lock, LOCK_RANK);
+    vipl_mutex_init(&mappable.lock, LOCK_RANK);
     retired.first = NULL;
-    shown.something = 0;
-    shown.shm = (struct vipl_shm){.fd = -1}; /* the descriptor was the parent's */
+    mappable.something = 0;
+    mappable.shm = (struct vipl_shm){.fd = -1}; /* the descriptor was the parent's */
 }
 
 /* --- memory that peers may map --- */
@@ -280,33 +280,33 @@ void vipl_shm_show(struct vipl_shm *shm)
     struct stat st;
     struct vipl_shm before = *shm;
     if (fstat(shm->fd, &st) == 0) {
-        vipl_mutex_lock(&shown.lock);
-        before = shown.shm;
-        shown.shm = *shm;
-        shown.inode = st.st_ino;
-        vipl_store_relaxed(&shown.something, 1);
-        vipl_mutex_unlock(&shown.lock);
+        vipl_mutex_lock(&mappable.lock);
+        before = mappable.shm;
+        mappable.shm = *shm;
+        mappable.inode = st.st_ino;
+        vipl_store_relaxed(&mappable.something, 1);
+        vipl_mutex_unlock(&mappable.lock);
     }
     vipl_shm_close_fd(&before);
     shm->fd = -1;
 }
 
-void vipl_shm_shown(const void *address, size_t bytes, struct vipl_shown *out)
+void vipl_shm_find_mappable(const void *address, size_t bytes, struct vipl_mappable *out)
 {
-    *out = (struct vipl_shown){0};
-    if (vipl_load_relaxed(&shown.something) == 0) {
+    *out = (struct vipl_mappable){0};
+    if (vipl_load_relaxed(&mappable.something) == 0) {
         return;
     }
-    vipl_mutex_lock(&shown.lock);
-    uintptr_t offset = (uintptr_t)address - (uintptr_t)shown.shm.base;
-    if (shown.shm.fd >= 0 && offset < shown.shm.bytes && bytes <= shown.shm.bytes - offset) {
-        *out = (struct vipl_shown){(uint32_t)shown.shm.fd + 1, shown.inode, offset};
+    vipl_mutex_lock(&mappable.lock);
+    uintptr_t offset = (uintptr_t)address - (uintptr_t)mappable.shm.base;
+    if (mappable.shm.fd >= 0 && offset < mappable.shm.bytes && bytes <= mappable.shm.bytes - offset) {
+        *out = (struct vipl_mappable){(uint32_t)mappable.shm.fd + 1, mappable.inode, offset};
     }
-    vipl_mutex_unlock(&shown.lock);
+    vipl_mutex_unlock(&mappable.lock);
 }
 
 /* Opens what another process has at a descriptor, if it is that file: nothing else is opened. */
-static int open_shown(int pid, const struct vipl_shown *where, int *fd)
+static int open_mappable(int pid, const struct vipl_mappable *where, int *fd)
 {
     char path[40];
     struct stat st;
@@ -324,11 +324,11 @@ static int open_shown(int pid, const struct vipl_shown *where, int *fd)
     return error;
 }
 
-int vipl_shm_fetch(struct vipl_shm *shm, int pid, const struct vipl_shown *where)
+int vipl_shm_fetch(struct vipl_shm *shm, int pid, const struct vipl_mappable *where)
 {
     struct stat st;
     int fd = -1;
-    int error = open_shown(pid, where, &fd);
+    int error = open_mappable(pid, where, &fd);
     if (error != 0) {
         return error;
     }

@@ -16,7 +16,7 @@
 
 #include "os/os.h"
 
-enum { MOST_VECTORS = 64, INFO_BYTES = 4096, PATH = 128 };
+enum { MAX_VECTORS = 64, INFO_BYTES = 4096, PATH = 128 };
 
 /* Where a link of the function's folder leads to: the last part of its target. False: there is no such link. */
 static bool link_name(const char *address, const char *link, char *name, size_t size)
@@ -191,7 +191,7 @@ static int open_event(int *fd)
 /* The kernel's structure ends in an array of bytes: room for it and for the descriptors that go there. */
 union irq_set {
     struct vfio_irq_set head;
-    uint8_t bytes[sizeof(struct vfio_irq_set) + MOST_VECTORS * sizeof(int32_t)];
+    uint8_t bytes[sizeof(struct vfio_irq_set) + MAX_VECTORS * sizeof(int32_t)];
 };
 
 static int set_events(const struct vipl_vfio *vfio, const int *fds, unsigned count)
@@ -209,7 +209,7 @@ static int set_events(const struct vipl_vfio *vfio, const int *fds, unsigned cou
 
 int vipl_vfio_interrupts(const struct vipl_vfio *vfio, int *fds, unsigned count)
 {
-    int error = count <= MOST_VECTORS ? 0 : EINVAL;
+    int error = count <= MAX_VECTORS ? 0 : EINVAL;
     unsigned opened = 0;
     while (error == 0 && opened < count) {
         error = open_event(&fds[opened]);

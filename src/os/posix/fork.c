@@ -20,7 +20,7 @@
 enum {
     WORD_BITS = 32,
     WORDS = 32768, /* a million descriptors: most systems allow a process no more unless configured */
-    MOST_PAUSES = 100
+    MAX_PAUSES = 100
 };
 
 static uint32_t owned[WORDS];    /* atomic: a bit for each descriptor of the library */
@@ -47,7 +47,7 @@ static void pause_briefly(void)
 void vipl_fd_begin(void)
 {
     vipl_fetch_add(&changing, 1); /* then a look at forking; before_fork() does it the other way round */
-    for (int i = 0; i < MOST_PAUSES && !due && vipl_load_ordered(&forking) != 0;
+    for (int i = 0; i < MAX_PAUSES && !due && vipl_load_ordered(&forking) != 0;
          i++) { /* due: another handler's */
         vipl_fetch_add(&changing, (uint32_t)-1);
         pause_briefly();
@@ -134,7 +134,7 @@ static void before_fork(void)
     }
     due = true;
     vipl_fetch_add(&forking, 1); /* then a look at changing */
-    for (int i = 0; i < MOST_PAUSES && vipl_load_ordered(&changing) != 0; i++) {
+    for (int i = 0; i < MAX_PAUSES && vipl_load_ordered(&changing) != 0; i++) {
         pause_briefly();
     }
 }

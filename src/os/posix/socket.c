@@ -29,7 +29,7 @@ _Static_assert(sizeof(struct vipl_iov) == sizeof(struct iovec), "the kernel read
 _Static_assert(offsetof(struct vipl_iov, len) == offsetof(struct iovec, iov_len),
                "the kernel reads our lists");
 
-enum { BACKLOG = 1024, LEAST_SEGMENT = 536, MOST_PIECES = 1024 };
+enum { BACKLOG = 1024, MIN_SEGMENT = 536, MAX_PIECES = 1024 };
 
 bool vipl_inet_resolve(const char *name, uint32_t index, uint16_t host_len, struct vipl_inet *out)
 {
@@ -344,7 +344,7 @@ uint32_t vipl_socket_segment_bytes(int fd)
     int bytes = 0;
     socklen_t size = sizeof(bytes);
     bool known = getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) == 0;
-    return known && bytes > LEAST_SEGMENT ? (uint32_t)bytes : LEAST_SEGMENT;
+    return known && bytes > MIN_SEGMENT ? (uint32_t)bytes : MIN_SEGMENT;
 }
 
 static int moved(ssize_t n, size_t *bytes)
@@ -375,7 +375,7 @@ static void describe(struct msghdr *message, const struct vipl_iov *pieces, unsi
 {
     memset(message, 0, sizeof(*message));
     message->msg_iov = (struct iovec *)(uintptr_t)pieces;
-    message->msg_iovlen = count > MOST_PIECES ? MOST_PIECES : count;
+    message->msg_iovlen = count > MAX_PIECES ? MAX_PIECES : count;
 }
 
 #ifdef MSG_MORE
@@ -436,7 +436,7 @@ int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, bool
     int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MORE : 0);
     struct vipl_iov few;
     ssize_t n;
-    if (cut(pieces, count, vipl_load_relaxed(&vipl_test_hooks.most_sent), &few)) {
+    if (cut(pieces, count, vipl_load_relaxed(&vipl_test_hooks.max_sent), &few)) {
         pieces = &few;
         count = 1;
     }
@@ -458,7 +458,7 @@ int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, s
 {
     struct vipl_iov few;
     ssize_t n;
-    if (cut(pieces, count, vipl_load_relaxed(&vipl_test_hooks.most_received), &few)) {
+    if (cut(pieces, count, vipl_load_relaxed(&vipl_test_hooks.max_received), &few)) {
         pieces = &few;
         count = 1;
     }

@@ -28,7 +28,7 @@ struct Device {
     static std::atomic<unsigned> posts;  // post_send
     static std::atomic<unsigned> tried;  // send_short and rdma_short
     static std::atomic<unsigned> shorts; // those that have sent
-    static std::atomic<unsigned> polls;  // poll; not what `quick` does in its place
+    static std::atomic<unsigned> polls;  // poll; not what `poll_filter` does in its place
     /** Every so many of send_short and rdma_short are refused; 0: none. */
     static std::atomic<unsigned> refuses_every;
     static std::atomic<bool> full;        // post_send has no room

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Plans and traces on the path that programs take: short messages and RDMA go to the device's send_short and rdma_short, and
-// polls to its `quick`, with a plan and a trace as without. What a plan strikes is as it is on the long way; what it does not
+// polls to its `poll_filter`, with a plan and a trace as without. What a plan strikes is as it is on the long way; what it does not
 // strike goes the short one; each message has one number in the plan, and one line in the trace.
 #include <array>
 #include <thread>
@@ -384,7 +384,8 @@ TEST_CASE("a program that only polls sees a delayed send go on, and then polls a
             for (unsigned i = 0; i < kPolls; ++i) {
                 REQUIRE_RC(VIP_NOT_DONE, VipRecvDone(scene.vi, &done));
             }
-            CHECK(Device::polls < (Device::sends_short ? kPolls / 2 : kPolls + 1)); // those have `quick`
+            CHECK(Device::polls <
+                  (Device::sends_short ? kPolls / 2 : kPolls + 1)); // those have `poll_filter`
         }
     }
 }

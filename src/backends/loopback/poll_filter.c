@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Polling between processes (core/quick.h): a program that polls looks at the next heads of up to four rings, and takes no lock
+ * Polling between processes (core/poll_filter.h): a program that polls looks at the next heads of up to four rings, and takes no lock
  * until one is there. Where anything else waits for a poll, every look is one. That is noted without a lock of ours, so a note can
  * be lost to one that is written at the same time; a poll is due about a millisecond after the last one in any case. So the end of a
  * peer is noticed by the first call that is made a millisecond after it, whatever the program did before.
  */
-#include "backends/loopback/quick.h"
+#include "backends/loopback/poll_filter.h"
 
 #include "backends/loopback/link.h"
-#include "base/often.h"
+#include "os/os_compiler.h"
 
 enum {
-    LEAST_SPACING = 1,
-    MOST_SPACING = 1 << 16 /* ticks: longer than a millisecond on any processor */
+    MIN_SPACING = 1,
+    MAX_SPACING = 1 << 16 /* ticks: longer than a millisecond on any processor */
 };
 
 /* Nothing comes from other processes, whatever the time is. */
-static void set_never_due(struct vipl_quick *quick)
+static void set_never_due(struct vipl_poll_filter *filter)
 {
-    vipl_store_relaxed(&quick->due, vipl_ticks() + INT32_MAX);
+    vipl_store_relaxed(&filter->due, vipl_ticks() + INT32_MAX);
 }
 
-void vipl_lo_quick_rest(struct vipl_be_nic *be)
+void vipl_lo_filter_close(struct vipl_be_nic *be)
 {
-    set_never_due(&be->quick);
-    vipl_store_release(&be->quick.watched, 1);
+    set_never_due(&be->poll_filter);
+    vipl_store_release(&be->poll_filter.words_plus_one, 1);
 }
 
-void vipl_lo_quick_stir(struct vipl_be_nic *be)
+void vipl_lo_filter_invalidate(struct vipl_be_nic *be)
 {
-    vipl_store_relaxed(&be->quick.watched, 0);
+    vipl_store_relaxed(&be->poll_filter.words_plus_one, 0);
 }
 
-void vipl_lo_quick_begin(struct vipl_be_nic *be)
+void vipl_lo_filter_open(struct vipl_be_nic *be)
 {
-    vipl_store_relaxed(&be->quick.due, vipl_ticks());
-    vipl_lo_quick_stir(be);
+    vipl_store_relaxed(&be->poll_filter.due, vipl_ticks());
+    vipl_lo_filter_invalidate(be);
 }
 
 /* Whether the link can do without polls until its peer sends. */
@@ -45,54 +45,54 @@ static bool is_quiet(const struct lo_link *link)
            vipl_load_relaxed(&link->dead) == 0 && vipl_load_relaxed(&link->waiting) == 0;
 }
 
-bool vipl_lo_quick_watch(struct vipl_quick *quick, uint32_t n, const struct lo_link *link)
+bool vipl_lo_filter_add(struct vipl_poll_filter *filter, uint32_t n, const struct lo_link *link)
 {
     if (!is_quiet(link)) {
         return false;
     }
-    if (VIPL_OFTEN(n < VIPL_QUICK_WORDS)) {
+    if (VIPL_LIKELY(n < VIPL_POLL_FILTER_WORDS)) {
         uint32_t value;
-        vipl_store_ptr(&quick->words[n], vipl_lo_ring_next(&link->in, &value));
-        vipl_store_relaxed(&quick->values[n], value);
+        vipl_store_ptr(&filter->words[n], vipl_lo_ring_next(&link->in, &value));
+        vipl_store_relaxed(&filter->values[n], value);
     }
     return true;
 }
 
-void vipl_lo_quick_end(const struct lo_remote *remote, uint32_t quiet_links)
+void vipl_lo_filter_commit(const struct lo_remote *remote, uint32_t quiet_links)
 {
-    bool quiet = quiet_links == vipl_load_relaxed(&remote->link_count) && quiet_links <= VIPL_QUICK_WORDS &&
-                 vipl_load_relaxed(&remote->request_count) == 0 &&
+    bool quiet = quiet_links == vipl_load_relaxed(&remote->link_count) &&
+                 quiet_links <= VIPL_POLL_FILTER_WORDS && vipl_load_relaxed(&remote->request_count) == 0 &&
                  vipl_load_relaxed(&remote->look_at_sockets) == 0;
-    vipl_store_release(&remote->be->quick.watched, quiet ? quiet_links + 1 : 0);
+    vipl_store_release(&remote->be->poll_filter.words_plus_one, quiet ? quiet_links + 1 : 0);
 }
 
 /* Sockets cost a system call, and the time some more than the ticks: each is looked at when so many ticks have passed that it is
  * about a millisecond since the last time. How many that are is found out here. */
-bool vipl_lo_quick_is_due(struct vipl_be_nic *be, struct lo_remote *remote)
+bool vipl_lo_filter_poll_is_due(struct vipl_be_nic *be, struct lo_remote *remote)
 {
-    if (!vipl_ticks_reached(vipl_load_relaxed(&be->quick.due))) {
+    if (!vipl_ticks_reached(vipl_load_relaxed(&be->poll_filter.due))) {
         return false;
     }
     uint32_t now = (uint32_t)(vipl_now_ns() >> 20);
     bool due = now != vipl_load_relaxed(&remote->looked_at);
     uint32_t spacing = vipl_load_relaxed(&remote->spacing);
     spacing = due ? spacing / 2 : spacing * 2;
-    spacing = spacing < LEAST_SPACING ? LEAST_SPACING : spacing > MOST_SPACING ? MOST_SPACING : spacing;
+    spacing = spacing < MIN_SPACING ? MIN_SPACING : spacing > MAX_SPACING ? MAX_SPACING : spacing;
     vipl_store_relaxed(&remote->looked_at, now);
     vipl_store_relaxed(&remote->spacing, spacing);
-    vipl_store_relaxed(&be->quick.due, vipl_ticks() + spacing);
+    vipl_store_relaxed(&be->poll_filter.due, vipl_ticks() + spacing);
     return due;
 }
 
-bool vipl_lo_quick_poll(struct vipl_quick *quick)
+bool vipl_lo_poll_fast(struct vipl_poll_filter *filter)
 {
-    struct vipl_be_nic *be = VIPL_CONTAINER(quick, struct vipl_be_nic, quick);
+    struct vipl_be_nic *be = VIPL_CONTAINER(filter, struct vipl_be_nic, poll_filter);
     struct lo_remote *remote = lo_remote_of(be);
     if (remote == NULL) {
-        set_never_due(quick);
+        set_never_due(filter);
         return true;
     }
-    if (vipl_lo_quick_is_due(be, remote)) {
+    if (vipl_lo_filter_poll_is_due(be, remote)) {
         vipl_store_relaxed(&remote->look_at_sockets, 1);
     }
     if (vipl_load_relaxed(&remote->request_count) > 0 || vipl_load_relaxed(&remote->look_at_sockets) != 0) {
@@ -102,13 +102,13 @@ bool vipl_lo_quick_poll(struct vipl_quick *quick)
     return true;
 }
 
-VIPL_APART bool vipl_lo_quick_look_at_peer(struct lo_link *link)
+VIPL_NOINLINE bool vipl_lo_check_peer(struct lo_link *link)
 {
     struct vipl_be_nic *be = link->be;
     struct lo_remote *remote = lo_remote_of(be);
-    if (vipl_lo_quick_is_due(be, remote)) { /* the next poll looks, in place of the one that was due */
+    if (vipl_lo_filter_poll_is_due(be, remote)) { /* the next poll looks, in place of the one that was due */
         vipl_store_relaxed(&remote->look_at_sockets, 1);
-        vipl_lo_quick_stir(be);
+        vipl_lo_filter_invalidate(be);
         if (vipl_local_has_hung_up(link->source.fd)) {
             vipl_store_relaxed(&link->over, 1);
         }

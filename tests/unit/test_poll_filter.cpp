@@ -13,40 +13,40 @@
 
 using namespace vipl_test;
 
-TEST_CASE("a look finds nothing until a word has its value", "[quick]")
+TEST_CASE("a look finds nothing until a word has its value", "[poll_filter]")
 {
     std::uint32_t words[2] = {6, 6};
-    vipl_quick quick{};
-    quick.due = vipl_ticks() + 1000000;
-    quick.words[0] = &words[0];
-    quick.words[1] = &words[1];
-    quick.values[0] = quick.values[1] = 7;
-    CHECK_FALSE(vipl_quick_is_quiet(&quick)); // watched is 0: always poll
-    quick.watched = 1;
-    CHECK(vipl_quick_is_quiet(&quick)); // nothing to look at
-    quick.watched = 3;
-    CHECK(vipl_quick_is_quiet(&quick));
+    vipl_poll_filter filter{};
+    filter.due = vipl_ticks() + 1000000;
+    filter.words[0] = &words[0];
+    filter.words[1] = &words[1];
+    filter.values[0] = filter.values[1] = 7;
+    CHECK_FALSE(vipl_poll_filter_may_skip(&filter)); // words_plus_one is 0: always poll
+    filter.words_plus_one = 1;
+    CHECK(vipl_poll_filter_may_skip(&filter)); // nothing to look at
+    filter.words_plus_one = 3;
+    CHECK(vipl_poll_filter_may_skip(&filter));
     words[1] = 7;
-    CHECK_FALSE(vipl_quick_is_quiet(&quick));
-    quick.watched = 2;
-    CHECK(vipl_quick_is_quiet(&quick));
+    CHECK_FALSE(vipl_poll_filter_may_skip(&filter));
+    filter.words_plus_one = 2;
+    CHECK(vipl_poll_filter_may_skip(&filter));
     words[0] = 7;
-    CHECK_FALSE(vipl_quick_is_quiet(&quick));
+    CHECK_FALSE(vipl_poll_filter_may_skip(&filter));
 }
 
-TEST_CASE("a poll is due at its time, whatever the words say", "[quick]")
+TEST_CASE("a poll is due at its time, whatever the words say", "[poll_filter]")
 {
-    vipl_quick quick{};
-    quick.watched = 1;
-    quick.due = vipl_ticks() + 1000000;
-    CHECK(vipl_quick_is_quiet(&quick));
-    quick.due = vipl_ticks();
-    CHECK_FALSE(vipl_quick_is_quiet(&quick));
-    quick.due = vipl_ticks() - 1000000;
-    CHECK_FALSE(vipl_quick_is_quiet(&quick));
+    vipl_poll_filter filter{};
+    filter.words_plus_one = 1;
+    filter.due = vipl_ticks() + 1000000;
+    CHECK(vipl_poll_filter_may_skip(&filter));
+    filter.due = vipl_ticks();
+    CHECK_FALSE(vipl_poll_filter_may_skip(&filter));
+    filter.due = vipl_ticks() - 1000000;
+    CHECK_FALSE(vipl_poll_filter_may_skip(&filter));
 }
 
-TEST_CASE("ticks go on, and are no longer than 200 microseconds", "[quick]")
+TEST_CASE("ticks go on, and are no longer than 200 microseconds", "[poll_filter]")
 {
     for (unsigned i = 0; i < 20; ++i) {
         const std::uint64_t begin = vipl_now_ns();
@@ -59,7 +59,7 @@ TEST_CASE("ticks go on, and are no longer than 200 microseconds", "[quick]")
     }
 }
 
-TEST_CASE("retired memory is there still, and empty, until it is used again", "[quick]")
+TEST_CASE("retired memory is there still, and empty, until it is used again", "[poll_filter]")
 {
     vipl_shm first{}, other{}, second{};
     REQUIRE(vipl_shm_create(&first, "vipl-test", 65536) == 0);
@@ -77,7 +77,7 @@ TEST_CASE("retired memory is there still, and empty, until it is used again", "[
     vipl_shm_release(&other);
 }
 
-TEST_CASE("who polls a VI that ends meanwhile is told so", "[quick]")
+TEST_CASE("who polls a VI that ends meanwhile is told so", "[poll_filter]")
 {
     std::atomic<void *> handle{nullptr};
     std::atomic<bool> over{false};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Turns: a frame for each queue pair, one after the other. */
-#include "devices/rnic/turns.h"
+#include "devices/rnic/round_robin.h"
 
 #include "devices/rnic/error.h"
 #include "devices/rnic/list.h"
@@ -62,7 +62,7 @@ static uint32_t run_lost(struct rnic_card *card, uint32_t most)
     return done;
 }
 
-uint32_t rnic_turns_run(struct rnic_card *card, uint32_t most)
+uint32_t rnic_round_robin_run(struct rnic_card *card, uint32_t most)
 {
     const struct rnic_state *state = rnic_state(card);
     uint32_t done = run_lost(card, most);

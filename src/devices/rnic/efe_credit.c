@@ -4,7 +4,7 @@
  * flows whose peers take frames, so that those that have stopped leave something to the others. Flows that wait for a buffer are in a
  * list and are told in turn; while there are any, no other flow gets one.
  */
-#include "devices/rnic/efe_room.h"
+#include "devices/rnic/efe_credit.h"
 
 enum { CREDIT_SHARE = 4, LAST_SHARE = 4 };
 
@@ -13,10 +13,10 @@ static uint32_t room_half(const struct efe_state *s)
     return s->config.frames / 2;
 }
 
-uint32_t efe_room_credit(const struct efe_state *s)
+uint32_t efe_credit_available(const struct efe_state *s)
 {
     uint32_t credit = s->config.frames / CREDIT_SHARE;
-    return credit < EFE_WINDOW_MOST ? credit : EFE_WINDOW_MOST;
+    return credit < EFE_WINDOW_MAX ? credit : EFE_WINDOW_MAX;
 }
 
 static bool room_is_open(const struct efe_flow *flow)
@@ -34,7 +34,7 @@ static bool room_in_pool(const struct efe_state *s, const struct efe_flow *flow)
 static bool room_in_window(const struct efe_flow *flow)
 {
     uint32_t outstanding = efe_outstanding(flow);
-    return outstanding == 0 || (outstanding < EFE_WINDOW_MOST && room_is_open(flow));
+    return outstanding == 0 || (outstanding < EFE_WINDOW_MAX && room_is_open(flow));
 }
 
 /* --- Flows that wait ------------------------------------------------------------------------- */
@@ -64,7 +64,7 @@ static void pool_remove(struct efe_state *s, struct efe_flow *flow)
     s->pool_count--;
 }
 
-void efe_room_forget(struct efe_state *s, struct efe_flow *flow)
+void efe_credit_forget(struct efe_state *s, struct efe_flow *flow)
 {
     if (flow->wants_pool) {
         pool_remove(s, flow);
@@ -72,14 +72,14 @@ void efe_room_forget(struct efe_state *s, struct efe_flow *flow)
     flow->wants_room = false;
 }
 
-void efe_room_queue(struct efe_state *s, struct efe_flow *flow)
+void efe_credit_queue(struct efe_state *s, struct efe_flow *flow)
 {
     if (flow->wants_room && !flow->wants_pool && room_in_window(flow)) {
         pool_append(s, flow);
     }
 }
 
-void efe_room_tell(struct efe *efe)
+void efe_credit_notify(struct efe *efe)
 {
     struct efe_state *s = efe_state(efe);
     s->pool_freed = false;
@@ -113,7 +113,7 @@ static uint32_t room_take(struct efe_state *s, enum efe_slot_state state)
     return slot;
 }
 
-uint32_t efe_room_reserve(struct efe_state *s, struct efe_flow *flow)
+uint32_t efe_credit_reserve(struct efe_state *s, struct efe_flow *flow)
 {
     bool in_turn = flow->told || s->pool_count == 0;
     bool room = flow->reserved == EFE_NONE && room_in_window(flow) && room_in_pool(s, flow);
@@ -123,22 +123,22 @@ uint32_t efe_room_reserve(struct efe_state *s, struct efe_flow *flow)
     s->pool_freed |=
         room && !in_turn; /* those before it in the list may have none: its turn is to come at once */
     if (flow->reserved != EFE_NONE) {
-        efe_room_forget(s, flow);
+        efe_credit_forget(s, flow);
         return flow->reserved;
     }
     flow->told = false;
     flow->wants_room = true;
-    efe_room_queue(s, flow);
+    efe_credit_queue(s, flow);
     return EFE_NONE;
 }
 
-uint32_t efe_room_keep(struct efe_state *s, struct efe_flow *flow)
+uint32_t efe_credit_keep(struct efe_state *s, struct efe_flow *flow)
 {
     uint32_t free = s->config.frames - room_half(s) - s->receiving;
     return flow->kept < free ? room_take(s, EFE_SLOT_KEPT) : EFE_NONE;
 }
 
-void efe_room_give(struct efe_state *s, uint32_t slot)
+void efe_credit_release(struct efe_state *s, uint32_t slot)
 {
     bool kept = efe_slot(s, slot)->state == EFE_SLOT_KEPT;
     *(kept ? &s->receiving : &s->sending) -= 1;

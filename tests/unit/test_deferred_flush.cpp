@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The service thread is summoned for what the program's next look at the device would do. Whether it does it is a matter of what
+// The service thread is asked to flush what the program's next look at the device would do. Whether it does it is a matter of what
 // happens in its pauses, of which each lasts as long as the case lets it: no case takes time.
 #include <catch2/catch.hpp>
 
@@ -18,14 +18,14 @@ using namespace vipl_test;
 
 namespace {
 
-constexpr unsigned kQuiet = 4;               // pauses, as in service.c
-constexpr std::uint64_t kMostPause = 100000; // ns
-constexpr unsigned kOften = 50;              // more than any doubling needs to get long
+constexpr unsigned kQuiet = 4;              // pauses, as in service.c
+constexpr std::uint64_t kMaxPause = 100000; // ns
+constexpr unsigned kOften = 50;             // more than any doubling needs to get long
 
 /** What the device has to do, and how often it has been looked at. */
 struct Desk {
     std::atomic<bool> pending{false};
-    std::atomic<unsigned> tended{0}, looks{0};
+    std::atomic<unsigned> flushed{0}, looks{0};
 
     void post() { pending = true; }
     void look()
@@ -89,13 +89,13 @@ public:
     {
         g_desk = &desk;
         ops_ = *before_;
-        ops_.tend = [](vipl_be_nic *) {
+        ops_.flush_deferred = [](vipl_be_nic *) {
             if (g_desk->pending) {
-                ++g_desk->tended;
+                ++g_desk->flushed;
                 g_desk->look();
             }
         };
-        ops_.looks = [](vipl_be_nic *) -> std::uint32_t { return g_desk->looks; };
+        ops_.poll_epoch = [](vipl_be_nic *) -> std::uint32_t { return g_desk->looks; };
         inside_->ops = &ops_;
         REQUIRE(vipl_service_start(inside_) == VIP_SUCCESS);
         await_attention(VIPL_ASLEEP);
@@ -113,7 +113,7 @@ public:
     void post()
     {
         desk.post();
-        CHECK(vipl_up_summon(inside_));
+        CHECK(vipl_up_request_flush(inside_));
     }
     /** The thread is in its next pause. */
     void await_pause() { stop.await(++pauses_); }
@@ -162,22 +162,22 @@ private:
 
 } // namespace
 
-TEST_CASE("what a program leaves undone is done after one pause", "[summons]")
+TEST_CASE("what a program leaves undone is done after one pause", "[deferred_flush]")
 {
     Bench bench;
     for (unsigned i = 1; i <= kOften; ++i) {
         bench.post();
         bench.await_pause();
-        CHECK(bench.desk.tended == i - 1);
+        CHECK(bench.desk.flushed == i - 1);
         bench.pass();
-        CHECK(bench.desk.tended == i);
+        CHECK(bench.desk.flushed == i);
         bench.pass_quiet();
     }
-    CHECK(bench.stop.longest <= kMostPause);
+    CHECK(bench.stop.longest <= kMaxPause);
 }
 
 TEST_CASE("a program that looks by itself, however often, is left alone, and waits no longer afterwards",
-          "[summons]")
+          "[deferred_flush]")
 {
     Bench bench;
     bench.post();
@@ -186,15 +186,15 @@ TEST_CASE("a program that looks by itself, however often, is left alone, and wai
         bench.desk.look();
         bench.post();
         bench.pass();
-        CHECK(bench.desk.tended == 0);
+        CHECK(bench.desk.flushed == 0);
     }
     bench.pass(); // of which the program made no use
-    CHECK(bench.desk.tended == 1);
+    CHECK(bench.desk.flushed == 1);
     CHECK_FALSE(bench.desk.pending);
-    CHECK(bench.stop.longest <= kMostPause);
+    CHECK(bench.stop.longest <= kMaxPause);
 }
 
-TEST_CASE("a program that posts on and on, and does not look, does not put it off", "[summons]")
+TEST_CASE("a program that posts on and on, and does not look, does not put it off", "[deferred_flush]")
 {
     Bench bench;
     bench.post();
@@ -202,14 +202,14 @@ TEST_CASE("a program that posts on and on, and does not look, does not put it of
     for (unsigned i = 1; i <= kOften; ++i) {
         bench.post();
         bench.pass();
-        CHECK(bench.desk.tended == i);
+        CHECK(bench.desk.flushed == i);
         bench.post();
         bench.pass(); // it is new: a pause of its own
-        CHECK(bench.desk.tended == i);
+        CHECK(bench.desk.flushed == i);
     }
 }
 
-TEST_CASE("what comes in the last pause is done, too, and nothing comes after it", "[summons]")
+TEST_CASE("what comes in the last pause is done, too, and nothing comes after it", "[deferred_flush]")
 {
     Bench bench;
     bench.post();
@@ -219,9 +219,9 @@ TEST_CASE("what comes in the last pause is done, too, and nothing comes after it
     }
     bench.post();
     bench.pass();
-    CHECK(bench.desk.tended == 1);
+    CHECK(bench.desk.flushed == 1);
     bench.pass();
-    CHECK(bench.desk.tended == 2);
+    CHECK(bench.desk.flushed == 2);
     bench.pass_quiet();
-    CHECK(bench.stop.longest <= kMostPause);
+    CHECK(bench.stop.longest <= kMaxPause);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Random numbers from a seed, the same on every machine: the generator splitmix64. */
-#ifndef DEVICES_RNIC_DICE_H
-#define DEVICES_RNIC_DICE_H
+#ifndef DEVICES_RNIC_RNG_H
+#define DEVICES_RNIC_RNG_H
 
 #include <stdint.h>
 
-static inline uint64_t rnic_dice(uint64_t *state)
+static inline uint64_t rnic_rng_next(uint64_t *state)
 {
     *state += 0x9E3779B97F4A7C15u;
     uint64_t x = *state;
@@ -15,9 +15,9 @@ static inline uint64_t rnic_dice(uint64_t *state)
 }
 
 /* One of 0 to count - 1; count is less than 2^32. */
-static inline uint64_t rnic_dice_below(uint64_t *state, uint64_t count)
+static inline uint64_t rnic_rng_below(uint64_t *state, uint64_t count)
 {
-    return (rnic_dice(state) >> 32) * count >> 32;
+    return (rnic_rng_next(state) >> 32) * count >> 32;
 }
 
 #endif

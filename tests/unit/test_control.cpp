@@ -91,7 +91,7 @@ void check_named(const lo_reply &reply, lo_reply_type type)
 
 } // namespace
 
-TEST_CASE("a request over the line of a link is claimed, and answered there", "[letters]")
+TEST_CASE("a request over the line of a link is claimed, and answered there", "[control]")
 {
     Scene s;
     VIP_CONN_HANDLE connection = nullptr;
@@ -105,7 +105,7 @@ TEST_CASE("a request over the line of a link is claimed, and answered there", "[
     CHECK(s.vi.state() == VIP_STATE_CONNECTED);
 }
 
-TEST_CASE("a request over a line that is repeated is one request", "[letters]")
+TEST_CASE("a request over a line that is repeated is one request", "[control]")
 {
     Scene s;
     VIP_CONN_HANDLE connection = nullptr;
@@ -117,7 +117,7 @@ TEST_CASE("a request over a line that is repeated is one request", "[letters]")
     REQUIRE(VipConnectReject(connection) == VIP_SUCCESS);
 }
 
-TEST_CASE("a request over a line that nobody can have is answered at once", "[letters]")
+TEST_CASE("a request over a line that nobody can have is answered at once", "[control]")
 {
     Scene s;
     lo_connect_request r = s.request();
@@ -135,7 +135,7 @@ TEST_CASE("a request over a line that nobody can have is answered at once", "[le
     CHECK(s.vi.state() == VIP_STATE_CONNECTED);
 }
 
-TEST_CASE("a request over a line that is withdrawn, or whose link ends, is gone", "[letters]")
+TEST_CASE("a request over a line that is withdrawn, or whose link ends, is gone", "[control]")
 {
     Scene s;
     s.ask(s.request());
@@ -156,7 +156,7 @@ TEST_CASE("a request over a line that is withdrawn, or whose link ends, is gone"
     CHECK(s.listener.wait(nullptr) == VIP_TIMEOUT);
 }
 
-TEST_CASE("a program that does not take a request over a line says so when it ends", "[letters]")
+TEST_CASE("a program that does not take a request over a line says so when it ends", "[control]")
 {
     Scene s;
     s.ask(s.request());
@@ -171,7 +171,7 @@ TEST_CASE("a program that does not take a request over a line says so when it en
     check_named(s.hear(), LO_REPLY_GONE);
 }
 
-TEST_CASE("a letter that breaks the rules ends the link, and nothing else", "[letters]")
+TEST_CASE("a control message that breaks the rules ends the link, and nothing else", "[control]")
 {
     const unsigned wrong = GENERATE(0u, 1u, 2u, 3u, 4u, 5u, 6u);
     Scene s;
@@ -193,7 +193,7 @@ TEST_CASE("a letter that breaks the rules ends the link, and nothing else", "[le
     CHECK(s.listener.wait(nullptr) == VIP_TIMEOUT);
 }
 
-TEST_CASE("who takes a wake-up while looking for requests does what the sleeper was woken for", "[letters]")
+TEST_CASE("who takes a wake-up while looking for requests does what the sleeper was woken for", "[control]")
 {
     Scene s;
     VictimMemory memory(s.listener);
@@ -211,7 +211,7 @@ TEST_CASE("who takes a wake-up while looking for requests does what the sleeper 
     CHECK(VipConnectReject(connection) == VIP_SUCCESS);
 }
 
-TEST_CASE("replies to what was not asked over the line are nothing", "[letters]")
+TEST_CASE("replies to what was not asked over the line are nothing", "[control]")
 {
     Scene s;
     for (const unsigned type : {LO_REPLY_ACCEPT, LO_REPLY_REJECT, LO_REPLY_GONE, LO_REPLY_WITHDRAWN}) {

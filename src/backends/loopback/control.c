@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* What comes over the sockets of links: wake-ups, and control messages for connecting. */
+#include "backends/loopback/control.h"
+
+#include <string.h>
+
+#include "base/log.h"
+
+enum { MAX_AT_ONCE = 64 };
+
+void vipl_lo_control_free(struct lo_control *message)
+{
+    vipl_fd_close(message->fds[0]);
+    vipl_fd_close(message->fds[1]);
+    vipl_free(message);
+}
+
+/* False: there is no memory. */
+static bool keep(struct lo_link *link, const uint8_t *bytes, size_t length, const int fds[2])
+{
+    struct lo_control *message = vipl_alloc(sizeof(*message));
+    if (message == NULL) {
+        vipl_log(VIPL_LOG_ERROR, "no memory for what process %d asks", link->peer.pid);
+        return false;
+    }
+    message->from = link;
+    message->fds[0] = fds[0];
+    message->fds[1] = fds[1];
+    message->length = length;
+    memcpy(message->bytes, bytes, length);
+    vipl_list_append(&lo_remote_of(link->be)->controls, &message->link);
+    return true;
+}
+
+bool vipl_lo_control_receive(struct lo_link *link, bool all)
+{
+    uint8_t bytes[LO_PACKET];
+    size_t length = 0;
+    unsigned most = all ? MAX_AT_ONCE : 1;
+    for (unsigned i = 0; i < most; i++) {
+        int fds[2] = {-1, -1};
+        if (vipl_local_receive(link->source.fd, bytes, sizeof(bytes), &length, fds) != 0 || length == 0) {
+            return true; /* nothing more, or it has hung up */
+        }
+        bool is_control = length > 1;
+        if (!is_control || !keep(link, bytes, length, fds)) {
+            vipl_fd_close(fds[0]);
+            vipl_fd_close(fds[1]);
+            if (is_control) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+struct lo_control *vipl_lo_control_take(struct lo_remote *remote)
+{
+    vipl_biased_lock(&remote->rx);
+    struct vipl_list *l = vipl_list_take(&remote->controls);
+    vipl_biased_unlock(&remote->rx);
+    return l == NULL ? NULL : VIPL_CONTAINER(l, struct lo_control, link);
+}
+
+void vipl_lo_control_drop(struct lo_link *link)
+{
+    struct vipl_list *controls = &lo_remote_of(link->be)->controls, *next;
+    for (struct vipl_list *l = controls->next; l != controls; l = next) {
+        struct lo_control *message = VIPL_CONTAINER(l, struct lo_control, link);
+        next = l->next;
+        if (message->from == link) {
+            vipl_list_remove(&message->link);
+            vipl_lo_control_free(message);
+        }
+    }
+}
