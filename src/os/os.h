@@ -411,6 +411,8 @@ int vipl_own_folder(const char *path);
 
 /* --- events: descriptors that count, made by this process or another one ---------------------------- */
 
+int vipl_event_open(int *fd); /* does not block; -1 on failure */
+void vipl_event_clear(int fd);
 bool vipl_event_is(int fd); /* whether signalling it is safe, also if another process has made it */
 void vipl_event_signal(int fd);
 
@@ -517,7 +519,6 @@ int vipl_vfio_map(const struct vipl_vfio *vfio, void *address, uint64_t iova, si
 void vipl_vfio_unmap(const struct vipl_vfio *vfio, uint64_t iova, size_t bytes);
 /* Descriptors, each of which is readable once the MSI-X vector of its number has fired. */
 int vipl_vfio_interrupts(const struct vipl_vfio *vfio, int *fds, unsigned count);
-void vipl_vfio_interrupt_clear(int fd);
 int vipl_vfio_reset(const struct vipl_vfio *vfio);
 
 /* A function's file in sysfs, to be read and written. ENODEV: there is no such function; EBUSY: another process has opened the file by

@@ -223,7 +223,7 @@ static int interrupt_fd(struct rnic_pci *pci, unsigned vector)
 static void interrupt_clear(struct rnic_pci *pci, unsigned vector)
 {
     if (self(pci)->interrupts[vector] >= 0) {
-        vipl_vfio_interrupt_clear(self(pci)->interrupts[vector]);
+        vipl_event_clear(self(pci)->interrupts[vector]);
     }
 }
 

@@ -40,16 +40,17 @@ struct function {
     struct rnic_pci pci;
     struct vfu_client client;
     struct rnic_iova iova;
-    struct vipl_mutex maps_lock;            /* rank VIPL_RANK_IOVA; may be taken under the client's lock */
-    struct vipl_ranges maps;                /* struct mapping; guarded by maps_lock */
-    struct vipl_shm bar2;                   /* constant once it is open, as all that follows but the last */
-    struct vipl_waker events[RNIC_VECTORS]; /* fd -1: none yet */
-    uint8_t cookie[2 * COOKIE_BYTES];       /* the adapter writes there: see prove_memory() */
-    bool by_file;                           /* the adapter has this process's memory */
-    struct vipl_thread thread;              /* answers the adapter, if has_thread */
-    struct vipl_waker end;                  /* of the thread */
-    uint32_t has_thread;                    /* atomic; set under thread_lock */
-    struct vipl_mutex thread_lock;          /* rank VIPL_RANK_RNIC_PCI: one thread is started */
+    struct vipl_mutex maps_lock;      /* rank VIPL_RANK_IOVA; may be taken under the client's lock */
+    struct vipl_ranges maps;          /* struct mapping; guarded by maps_lock */
+    struct vipl_shm bar2;             /* constant once it is open, as all that follows but the last */
+    int events[RNIC_VECTORS];         /* -1: none yet; a child has no copies of them */
+    uint32_t generation;              /* of forks, when the function was opened */
+    uint8_t cookie[2 * COOKIE_BYTES]; /* the adapter writes there: see prove_memory() */
+    bool by_file;                     /* the adapter has this process's memory */
+    struct vipl_thread thread;        /* answers the adapter, if has_thread */
+    struct vipl_waker end;            /* of the thread */
+    uint32_t has_thread;              /* atomic; set under thread_lock */
+    struct vipl_mutex thread_lock;    /* rank VIPL_RANK_RNIC_PCI: one thread is started */
     uint32_t checked_at; /* atomic, relaxed: milliseconds; when the connection was last looked at */
 };
 
@@ -421,12 +422,12 @@ static bool prove_memory(struct function *f)
 
 static int interrupt_fd(struct rnic_pci *pci, unsigned vector)
 {
-    return vector < RNIC_VECTORS ? function_of(pci)->events[vector].fd : -1;
+    return vector < RNIC_VECTORS ? function_of(pci)->events[vector] : -1;
 }
 
 static void interrupt_clear(struct rnic_pci *pci, unsigned vector)
 {
-    vipl_waker_reset(&function_of(pci)->events[vector]);
+    vipl_event_clear(function_of(pci)->events[vector]);
 }
 
 static int open_events(struct function *f)
@@ -435,8 +436,8 @@ static int open_events(struct function *f)
     int fds[RNIC_VECTORS];
     int error = 0;
     for (unsigned i = 0; error == 0 && i < RNIC_VECTORS; i++) {
-        error = vipl_waker_open(&f->events[i]);
-        fds[i] = f->events[i].write_fd;
+        error = vipl_event_open(&f->events[i]);
+        fds[i] = f->events[i];
     }
     struct vfu_request request = {.command = VFU_SET_IRQS,
                                   .payload = payload,
@@ -485,8 +486,8 @@ static void close_function(struct function *f)
     }
     vfu_client_close(&f->client);
     vipl_shm_release(&f->bar2);
-    for (unsigned i = 0; i < RNIC_VECTORS; i++) {
-        vipl_waker_close(&f->events[i]);
+    for (unsigned i = 0; i < RNIC_VECTORS && f->generation == vipl_fork_generation(); i++) {
+        vipl_fd_close(f->events[i]);
     }
     while (f->maps.root != NULL) {
         forget(f, f->maps.root->first);
@@ -574,9 +575,9 @@ static int begin(struct function *f, int fd)
     f->pci.tells_end = true;
     f->pci.end_fd = fd;
     f->bar2.fd = -1;
+    f->generation = vipl_fork_generation();
     for (unsigned i = 0; i < RNIC_VECTORS; i++) {
-        f->events[i].fd = -1;
-        f->events[i].generation = vipl_fork_generation();
+        f->events[i] = -1;
     }
     rnic_iova_init(&f->iova, &all, 1);
     vipl_mutex_init(&f->maps_lock, VIPL_RANK_IOVA);

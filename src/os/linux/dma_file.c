@@ -10,6 +10,7 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -149,6 +150,22 @@ int vipl_own_memory(int *fd)
 }
 
 /* --- events --- */
+
+int vipl_event_open(int *fd)
+{
+    vipl_fd_begin();
+    *fd = vipl_resource_fails(EMFILE) ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int error = vipl_fd_adopt(fd);
+    vipl_fd_end();
+    return error;
+}
+
+void vipl_event_clear(int fd)
+{
+    uint64_t count;
+    ssize_t n = read(fd, &count, sizeof(count)); /* EAGAIN: it was not signalled */
+    (void)n;
+}
 
 bool vipl_event_is(int fd)
 {

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -179,15 +178,6 @@ void vipl_vfio_unmap(const struct vipl_vfio *vfio, uint64_t iova, size_t bytes)
 
 /* --- interrupts, reset --- */
 
-static int open_event(int *fd)
-{
-    vipl_fd_begin();
-    *fd = vipl_resource_fails(EMFILE) ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = vipl_fd_adopt(fd);
-    vipl_fd_end();
-    return error;
-}
-
 /* The kernel's structure ends in an array of bytes: room for it and for the descriptors that go there. */
 union irq_set {
     struct vfio_irq_set head;
@@ -212,7 +202,7 @@ int vipl_vfio_interrupts(const struct vipl_vfio *vfio, int *fds, unsigned count)
     int error = count <= MAX_VECTORS ? 0 : EINVAL;
     unsigned opened = 0;
     while (error == 0 && opened < count) {
-        error = open_event(&fds[opened]);
+        error = vipl_event_open(&fds[opened]);
         opened += error == 0 ? 1 : 0;
     }
     error = error == 0 ? set_events(vfio, fds, count) : error;
@@ -220,13 +210,6 @@ int vipl_vfio_interrupts(const struct vipl_vfio *vfio, int *fds, unsigned count)
         vipl_fd_close(fds[i]);
     }
     return error;
-}
-
-void vipl_vfio_interrupt_clear(int fd)
-{
-    uint64_t count;
-    ssize_t n = read(fd, &count, sizeof(count)); /* EAGAIN: it has not fired */
-    (void)n;
 }
 
 int vipl_vfio_reset(const struct vipl_vfio *vfio)
