@@ -32,7 +32,7 @@ TEST_CASE("a signal ends VipConnectWait on a shared object that the server has n
         std::string problem;
         try {
             const std::string task = known.get_future().get();
-            await_state(task, 'S');
+            await_rest(task); // in the call, and not in what comes before the call
             pthread_kill(caller.native_handle(), SIGUSR1);
             while (Handler::calls == 0) {
                 give_way();
