@@ -80,7 +80,8 @@ endforeach()
 if(tools)
     file(RELATIVE_PATH bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
     set_target_properties(${tools} PROPERTIES INSTALL_RPATH "\$ORIGIN/${bin_to_lib}")
-    install(TARGETS ${tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+    # Where tests are built on demand, vipl-conformance may not be there.
+    install(TARGETS ${tools} OPTIONAL RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
     if(EXISTS ${PROJECT_SOURCE_DIR}/tools/man)
         install(DIRECTORY tools/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools
                 FILES_MATCHING PATTERN "*.1")

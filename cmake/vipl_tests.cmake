@@ -75,9 +75,12 @@ function(vipl_catch_program target)
     vipl_on_demand(${target})
 endfunction()
 
-# vipl_on_demand(<target>): a program that is built for its tests alone, and not where none of them is run (VIPL_TEST_LABELS).
+# vipl_on_demand(<target>): a program that only its tests need. With VIPL_TESTS_ON_DEMAND it is no part of the target all, and tools/test_programs.py
+# says which of these the chosen tests need.
+add_custom_target(vipl-tests)
 function(vipl_on_demand target)
-    if(VIPL_TEST_LABELS)
+    add_dependencies(vipl-tests ${target})
+    if(VIPL_TESTS_ON_DEMAND)
         set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     endif()
 endfunction()
@@ -122,10 +125,11 @@ if(VIPL_TEST_RNICD)
     set(vipl_test_rnicd ${VIPL_TEST_RNICD})
 endif()
 
-# vipl_test(<kind.name> TIMEOUT <seconds> [CONFIGURATION <name>] [PARTS <word>...] [ENVIRONMENT <var=value>...] COMMAND <command>...): one that
-# has a configuration is there for `ctest -C <name>` only. PARTS: where it is run, if not where its kind is (vipl_parts.cmake).
+# vipl_test(<kind.name> TIMEOUT <seconds> [CONFIGURATION <name>] [PARTS <word>...] [NEEDS <target>...] [ENVIRONMENT <var=value>...] COMMAND <command>...):
+# one that has a configuration is there for `ctest -C <name>` only. PARTS: where it is run, if not where its kind is (vipl_parts.cmake). NEEDS: the test
+# programs that it starts and that are not words of its command.
 function(vipl_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CONFIGURATION" "PARTS;ENVIRONMENT;COMMAND" )
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;CONFIGURATION" "PARTS;NEEDS;ENVIRONMENT;COMMAND")
     foreach(expression IN LISTS VIPL_LEFT_OUT_TESTS)
         if(name MATCHES "${expression}")
             return()
@@ -153,7 +157,6 @@ function(vipl_test name)
         list(PREPEND arg_ENVIRONMENT VIPL_RNICD=${vipl_test_rnicd})
     endif()
     vipl_labels(labels ${kind} ${arg_PARTS})
-    vipl_chosen_programs("${labels}" ${arg_COMMAND})
     set(emulator)
     list(GET arg_COMMAND 0 program)
     if(TARGET "${program}") # add_test() does this for the first word of a command. A word may have semicolons in it: no list(POP_FRONT)
@@ -166,6 +169,10 @@ function(vipl_test name)
              CONFIGURATIONS ${arg_CONFIGURATION})
     set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${limit_by_the_clock} COST ${cost} SKIP_RETURN_CODE 77
                          ENVIRONMENT "${arg_ENVIRONMENT}")
+    list(TRANSFORM arg_NEEDS REPLACE "(.+)" "$<TARGET_FILE:\\1>")
+    if(arg_NEEDS)
+        set_tests_properties(${name} PROPERTIES REQUIRED_FILES "${arg_NEEDS}")
+    endif()
 endfunction()
 
 # vipl_tcp_test(<kind.name> [<var=value>...] [PARTS <word>...] COMMAND <command>...): a test of the tcp device. Each has ports of its own, so
