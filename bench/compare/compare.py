@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: MIT
 """Measures this library beside the machine's limits and beside UCX, libfabric, qperf and Open MPI, in turns, and writes docs/performance.md.
 
-    compare.py BUILD [--quick] [--rounds N] [--only TABLE] [--to FOLDER]
-    compare.py BUILD --report-only [--to FOLDER]
+    compare.py BUILD [--quick] [--rounds N] [--only TABLE] [--to FOLDER] [--plots PYTHON]
+    compare.py BUILD --report-only [--to FOLDER] [--plots PYTHON]
 
-BUILD is a release build. The raw rows are in BUILD/bench.jsonl. --quick: fewer sizes and rounds, in less than three minutes.
+BUILD is a release build. The raw rows are in BUILD/bench.jsonl. --quick: fewer sizes and rounds, in less than three minutes. --plots: draw the page's
+plots by a Python that has matplotlib.
 """
 import argparse
 import json
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import time
 
@@ -93,6 +95,7 @@ def main():
     parser.add_argument("--report-only", action="store_true")
     parser.add_argument("--expect", help="fail unless this contender gave figures")
     parser.add_argument("--to", default=os.path.join(HERE, "..", "..", "docs"))
+    parser.add_argument("--plots", metavar="PYTHON")
     arguments = parser.parse_args()
     rows, facts = os.path.join(arguments.build, "bench.jsonl"), os.path.join(arguments.build, "bench-facts.json")
     if not arguments.report_only:
@@ -111,7 +114,10 @@ def main():
     if arguments.expect and not any(row["name"] == arguments.expect and row["figure"] for row in raw_rows):
         print("compare: no figure of %s" % arguments.expect, file=sys.stderr)
         return 1
-    print(os.path.relpath(os.path.join(arguments.to, "performance.md")))
+    page = os.path.join(arguments.to, "performance.md")
+    if arguments.plots:
+        subprocess.run([arguments.plots, "-B", os.path.join(HERE, "plot.py"), page], check=True)
+    print(os.path.relpath(page))
     return 0
 
 

@@ -1,63 +1,83 @@
 # SPDX-License-Identifier: MIT
-"""A plot of a table over sizes, with logarithmic axes, as SVG."""
-import math
+"""Draws the plots of a report from its own tables, by matplotlib: each image of the page shows the medians of the table above it.
 
-WIDTH, HEIGHT = 760, 460
-LEFT, RIGHT, TOP, BOTTOM = 70, 230, 40, 50
-COLOURS = {"limit": ("#888888", "#bbbbbb"), "ours": ("#c00020", "#600010"),
-           "our put": ("#f08020", "#f0c040"),
-           "peer": ("#1060c0", "#108040", "#8040a0", "#807020"), "put": ("#30a0e0",)}
+    plot.py PAGE
 
+Glyphs are written as outlines, so that a picture looks alike whatever fonts its reader has; tests/package/style/plots.py checks that all of them
+lie in the picture.
+"""
+import os
+import re
+import sys
 
-def size_text(size):
-    for unit, name in ((1 << 20, "M"), (1 << 10, "K")):
-        if size >= unit:
-            return "%g%s" % (size / unit, name)
-    return str(size)
+import matplotlib
+from matplotlib import pyplot, ticker
 
+from tables import BESIDE, LIMIT, OUR_PUT, OURS, PEER, PUT, TABLES, size_text
 
-class Axis:
-    def __init__(self, values, low, high):
-        self.first, self.last = math.log(min(values)), math.log(max(values))
-        self.low, self.high = low, high
-
-    def at(self, value):
-        part = (math.log(value) - self.first) / ((self.last - self.first) or 1)
-        return self.low + part * (self.high - self.low)
+COLOURS = {LIMIT: ("#777777", "#b0b0b0"), OURS: ("#c00020", "#600010"), OUR_PUT: ("#f08020", "#d0a000"),
+           PEER: ("#1060c0", "#108040", "#8040a0", "#807020"), PUT: ("#30a0e0",)}
+MARKERS = "osD^vPX*"
+UNITS = {"K": 1 << 10, "M": 1 << 20}
 
 
-def steps(values):
-    """1, 2 and 5 times powers of ten, as far as the values go."""
-    exponent = math.floor(math.log10(min(values)))
-    return [step * 10.0 ** e for e in range(exponent, math.ceil(math.log10(max(values))) + 1) for step in (1, 2, 5)
-            if min(values) <= step * 10.0 ** e <= max(values)]
+def bytes_of(text):
+    """"8 B", "64K B": the head of a column."""
+    number, unit = re.fullmatch(r"(\d+)([KM]?) B", text).groups()
+    return int(number) * UNITS.get(unit, 1)
 
 
-def plot(title, lines):
-    """`lines` is [(name, kind, {size: figure})]."""
-    sizes = sorted({size for _, _, figures in lines for size in figures})
-    values = [figure for _, _, figures in lines for figure in figures.values()]
-    x, y = Axis(sizes, LEFT, WIDTH - RIGHT), Axis(values, HEIGHT - BOTTOM, TOP)
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">' % (WIDTH, HEIGHT),
-           '<rect width="%d" height="%d" fill="white"/>' % (WIDTH, HEIGHT),
-           '<text x="%d" y="22" font-size="14">%s</text>' % (LEFT, title)]
-    for size in sizes:
-        out.append('<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#e4e4e4"/>' % (x.at(size), TOP, x.at(size), HEIGHT - BOTTOM))
-        out.append('<text x="%.1f" y="%d" text-anchor="middle">%s</text>' % (x.at(size), HEIGHT - BOTTOM + 18, size_text(size)))
-    for value in steps(values):
-        out.append('<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="#e4e4e4"/>' % (LEFT, y.at(value), WIDTH - RIGHT, y.at(value)))
-        out.append('<text x="%d" y="%.1f" text-anchor="end">%g</text>' % (LEFT - 6, y.at(value) + 4, value))
-    out.append('<text x="%d" y="%d" text-anchor="middle">bytes</text>' % ((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10))
+def tables_of(page):
+    """(title, file, [(name, {size: median})]) of each image. Rows in italics are ratios; "-" is no figure."""
+    for part in page.split("\n## ")[1:]:
+        image = re.search(r"^!\[(.*)\]\((.*)\)$", part, re.M)
+        if image is None:
+            continue
+        rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in part.splitlines() if line.startswith("|")]
+        sizes = [bytes_of(cell) for cell in rows[0]]
+        lines = []
+        for row in rows[2:]:
+            name = row[0].strip("*")
+            if not row[0].startswith("*") or row[0].startswith("**"):
+                lines.append((name, {size: float(cell.split()[0]) for size, cell in zip(sizes, row[1:]) if cell != "-"}))
+        yield image.group(1), image.group(2), lines
+
+
+def draw(title, lines, path):
+    kinds = {name: kind for table in TABLES if table.title == title for name, kind in table.names()}
+    figure, axes = pyplot.subplots(figsize=(9, 4.8), layout="constrained")
     used = dict.fromkeys(COLOURS, 0)
-    for row, (name, kind, figures) in enumerate(lines):
+    for (name, figures), marker in zip(lines, MARKERS * 2):
+        kind = kinds[name]
         colour = COLOURS[kind][used[kind] % len(COLOURS[kind])]
         used[kind] += 1
-        dash = ' stroke-dasharray="5 4"' if kind == "limit" else ""
-        points = " ".join("%.1f,%.1f" % (x.at(size), y.at(figures[size])) for size in sorted(figures))
-        out.append('<polyline points="%s" fill="none" stroke="%s" stroke-width="2"%s/>' % (points, colour, dash))
-        out += ['<circle cx="%.1f" cy="%.1f" r="2.5" fill="%s"/>' % (x.at(size), y.at(figures[size]), colour) for size in figures]
-        at = TOP + 10 + 18 * row
-        out.append('<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="2"%s/>' % (
-            WIDTH - RIGHT + 12, at, WIDTH - RIGHT + 36, at, colour, dash))
-        out.append('<text x="%d" y="%d">%s</text>' % (WIDTH - RIGHT + 42, at + 4, name))
-    return "\n".join(out + ["</svg>", ""])
+        axes.plot(list(figures), list(figures.values()), label=name, color=colour, marker=marker, markersize=4.5,
+                  linewidth=2.4 if kind in BESIDE else 1.4, linestyle="--" if kind == LIMIT else "-")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(sorted({size for _, figures in lines for size in figures}))
+    axes.xaxis.set_major_formatter(lambda size, _: size_text(size))
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.grid(color="#e4e4e4")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("bytes")
+    axes.set_title(title, loc="left", fontsize=11)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=9)
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
+    figure.savefig(path, metadata={"Title": title, "Date": None, "Creator": None})
+    pyplot.close(figure)
+
+
+def main(page):
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": "vipl", "svg.fonttype": "path"})  # the same picture from the same figures
+    with open(page, encoding="utf-8") as file:
+        for title, name, lines in tables_of(file.read()):
+            draw(title, lines, os.path.join(os.path.dirname(page), name))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The report from the raw rows: a table of medians over rounds, what ours are beside the limit and beside the best peer, and plots."""
+"""The report from the raw rows: a table of medians over rounds, what ours are beside the limit and beside the best peer, and where plot.py draws."""
 import os
 import statistics
 
-import plot
 import scale
-from tables import BESIDE, LIMIT, TABLES
+from tables import BESIDE, LIMIT, TABLES, size_text
 
 PLOTTED = ("latency-loopback", "bandwidth-loopback", "latency-tcp", "bandwidth-tcp")
 
@@ -59,7 +58,7 @@ def ratio(a, b):
 
 
 def show(figures):
-    lines = ["", "## %s" % figures.table.title, "", "| | %s |" % " | ".join(plot.size_text(size) + " B" for size in figures.sizes),
+    lines = ["", "## %s" % figures.table.title, "", "| | %s |" % " | ".join(size_text(size) + " B" for size in figures.sizes),
              "|---|" + "---|" * len(figures.sizes)]
     for name, kind in figures.names:
         cells = [cell(figures.all.get((name, size))) for size in figures.sizes]
@@ -82,10 +81,6 @@ def write(rows, facts, folder):
             continue
         lines += show(figures)
         if table.key in PLOTTED and len(figures.sizes) > 1:
-            drawing = [(name, kind, {size: figures.median(name, size) for size in figures.sizes if (name, size) in figures.all})
-                       for name, kind in figures.names]
-            with open(os.path.join(folder, "performance-%s.svg" % table.key), "w", encoding="utf-8") as file:
-                file.write(plot.plot(table.title, drawing))
             lines += ["", "![%s](performance-%s.svg)" % (table.title, table.key)]
     if facts.get("scale"):
         lines += scale.show(facts["scale"])

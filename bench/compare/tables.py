@@ -7,6 +7,13 @@ LIMIT, OURS, PEER, OUR_PUT, PUT = "limit", "ours", "peer", "our put", "put"
 BESIDE = {OURS: PEER, OUR_PUT: PUT}
 
 
+def size_text(size):
+    for unit, name in ((1 << 20, "M"), (1 << 10, "K")):
+        if size >= unit:
+            return "%g%s" % (size / unit, name)
+    return "%g" % size
+
+
 class Contender:
     """`figures(machine, size)` is {name: figure}; `names` are those that it may have, with what they are."""
 
