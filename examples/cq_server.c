@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One server thread, several clients: all receives report to one completion queue, and each request is answered.
+ * One server thread, several clients: the receives of all VIs report to one completion queue. The
+ * server waits there, learns which VI has a message, takes it from that VI, and answers.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 
 enum { CLIENTS = 3, QUESTIONS = 4 };
 
-/* A VI with one descriptor and one number a direction. */
+/* A VI, with a descriptor and a number for each direction. */
 struct line {
     VIP_DESCRIPTOR receive;
     VIP_DESCRIPTOR send;
@@ -41,7 +42,7 @@ static void open_line(struct line *line, VIP_CQ_HANDLE receives)
     example_must("receive", VipPostRecv(line->vi, &line->receive, memory));
 }
 
-static void say(struct line *line, VIP_UINT32 number)
+static void send_number(struct line *line, VIP_UINT32 number)
 {
     VIP_DESCRIPTOR *done;
 
@@ -61,7 +62,7 @@ static int client(void)
     open_line(line, NULL);
     example_must("connect", VipConnectRequest(line->vi, &here.net, &here.net, EXAMPLE_TIMEOUT, &theirs));
     for (VIP_UINT32 n = 1; n <= QUESTIONS; n++) {
-        say(line, n);
+        send_number(line, n);
         example_must("answer", VipRecvWait(line->vi, EXAMPLE_TIMEOUT, &done));
         if (line->in != n * n) {
             fprintf(stderr, "%u is not the square of %u\n", (unsigned)line->in, (unsigned)n);
@@ -101,9 +102,8 @@ static void serve(VIP_CQ_HANDLE receives)
             continue; /* the client has hung up: its receive comes back unused */
         }
         VIP_UINT32 question = line->in;
-        example_must("receive",
-                     VipPostRecv(vi, &line->receive, memory)); /* before the answer invites the next */
-        say(line, question * question);
+        example_must("receive", VipPostRecv(vi, &line->receive, memory)); /* before the next can come */
+        send_number(line, question * question);
         answered++;
     }
 }

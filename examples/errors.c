@@ -4,10 +4,12 @@
  *
  *   1. a function returns a code, and has changed nothing;
  *   2. a descriptor is complete with an error, which its Status names;
- *   3. something happens that belongs to no call: the error handler is called, on a thread of the library's.
+ *   3. something happens that belongs to no call: the error handler is called, on a thread of the
+ *      library's.
  *
- * On a VI with a reliable level the second and the third end the connection: VipDisconnect(), then connect again.
- * VIPL_LOG=reason prints why, where the code does not say it all. The child is the peer that makes the mistakes.
+ * On a VI with a reliable level the second and the third end the connection: VipDisconnect(),
+ * then connect again. VIPL_LOG=reason prints why, where the code does not say it all. The child
+ * is the peer that makes the mistakes.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -68,7 +70,8 @@ static void wait_for_child(void)
     example_must("accept", VipConnectAccept(request, vi));
 }
 
-/* The child: sends more than the parent has room for; connects again, and ends without VipDisconnect(). */
+/* The child: sends more than the parent has room for; connects again, and ends without
+ * VipDisconnect(). */
 static void peer(void)
 {
     VIP_DESCRIPTOR *done;
@@ -129,8 +132,7 @@ static int parent(void)
     wait_for_child();
     failed += returned("destroy a VI that is connected", VipDestroyVi(vi), VIP_INVALID_STATE);
     failed += completed();
-    example_must("disconnect",
-                 VipDisconnect(vi)); /* from the state of error to idle: it can be connected again */
+    example_must("disconnect", VipDisconnect(vi)); /* it can be connected again */
     wait_for_child();
     failed += reported();
     example_must("disconnect", VipDisconnect(vi));

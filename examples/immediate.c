@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Immediate data: 32 bits that travel in the descriptor, beside a message's data or instead of it. Here they say what a
- * message is: the child sends texts of three kinds, and at last a message that has nothing but immediate data.
- * (rdma_write.c shows them with an RDMA Write, which the receiver would not notice otherwise.)
+ * Immediate data: 32 bits that travel in the descriptor, beside a message's data or instead of
+ * it. Here they say what a message is: the child sends texts of three kinds, and at last a
+ * message that has nothing but immediate data. (rdma_write.c shows them with an RDMA Write, which
+ * the receiver would not notice otherwise.)
  */
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RDMA Read: the parent tells the child where a table is, once; the child reads rows of it when it wants to. The parent's
- * processor has no part in a read: it makes no call and posts no receive for it.
+ * RDMA Read: the parent tells the child where a table is, once; the child reads rows of it when
+ * it wants to. The parent's program has no part in a read: it makes no call and posts no
+ * receive for it.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -62,8 +63,8 @@ static void fetch(int row)
     work->DS[1].Local.Data.Address = &shared.table[row];
     work->DS[1].Local.Handle = memory;
     work->DS[1].Local.Length = sizeof(struct row);
-    example_must("read", VipPostSend(vi, work, memory));           /* a read goes to the send queue */
-    example_must("data", VipSendWait(vi, EXAMPLE_TIMEOUT, &done)); /* complete: the data is here */
+    example_must("read", VipPostSend(vi, work, memory));           /* by the send queue */
+    example_must("data", VipSendWait(vi, EXAMPLE_TIMEOUT, &done)); /* it is here */
 }
 
 static int reader(void)
@@ -83,7 +84,7 @@ static int reader(void)
             return 1;
         }
     }
-    example_describe(&shared.work[0], NULL, 0, memory); /* a message without data: enough has been read */
+    example_describe(&shared.work[0], NULL, 0, memory); /* no data: it only ends this */
     shared.work[0].CS.SegCount = 0;
     example_must("send", VipPostSend(vi, &shared.work[0], memory));
     example_must("sent", VipSendWait(vi, EXAMPLE_TIMEOUT, &done));
@@ -104,7 +105,7 @@ static void owner(void)
     }
     example_describe(&shared.work[1], NULL, 0, memory);
     shared.work[1].CS.SegCount = 0;
-    example_must("receive", VipPostRecv(vi, &shared.work[1], memory)); /* for the message that ends it */
+    example_must("receive", VipPostRecv(vi, &shared.work[1], memory)); /* for the end */
     example_must("wait", VipConnectWait(nic, &here.net, EXAMPLE_TIMEOUT, &remote.net, &theirs, &request));
     example_must("accept", VipConnectAccept(request, vi));
     shared.invitation.address = (VIP_UINT64)(size_t)shared.table;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two hosts, over TCP. On one of them "two_hosts server", on the other "two_hosts client HOST": a name or an address. They may be
- * started in either order. The client sends lines, the server sends each back in capitals.
+ * Two hosts, over TCP. On one of them "two_hosts server", on the other "two_hosts client HOST": a
+ * name or an address. They may be started in either order. The client sends lines, the server
+ * sends each back in capitals.
  *
- * The device is tcp, at the first address of the host, unless VIPL_DEVICE says another: tcp:eth1, tcp:192.0.2.7. A firewall
- * has to let the ports of VIPL_TCP_PORTS through, 18514-18769 if it is not set.
+ * The device is tcp, at the first address of the host, unless VIPL_DEVICE says another: tcp:eth1,
+ * tcp:192.0.2.7. A firewall has to let the ports of VIPL_TCP_PORTS through, 18514-18769 if it is
+ * not set.
  */
 #include <ctype.h>
 
