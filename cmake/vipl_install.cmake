@@ -66,8 +66,8 @@ if(TARGET vipl_rnicd)
     install(FILES tools/man/vipl-rnicd.8 DESTINATION ${CMAKE_INSTALL_MANDIR}/man8 COMPONENT runtime)
     install(FILES src/rnic/registers.json src/rnic/registers.h src/rnic/registers.py tools/wireshark/efe.lua
             DESTINATION ${CMAKE_INSTALL_DATADIR}/vipl/rnic COMPONENT development)
-    install(FILES docs/rnic.md docs/rnic-efe.md docs/rnic-guest.md docs/rnic-hardware.md docs/rnic-log.md
-            DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
+    install(FILES docs/rnic/card.md docs/rnic/efe.md docs/rnic/guest.md docs/rnic/hardware.md docs/rnic/log.md
+            DESTINATION ${CMAKE_INSTALL_DOCDIR}/rnic COMPONENT development)
 endif()
 
 # Tools, found beside the library wherever the tree is put.
@@ -95,7 +95,7 @@ if(tools)
     endif()
 endif()
 
-# Manual pages: vipl(7) as it is; a page for each function, from the headers' comments, and vipl.conf(5), from docs/settings.md.
+# Manual pages: vipl(7) as it is; a page for each function, from the headers' comments, and vipl.conf(5), from docs/use/settings.md.
 if(EXISTS ${PROJECT_SOURCE_DIR}/tools/man)
     install(FILES tools/man/vipl.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT development)
     find_program(VIPL_PYTHON python3)
@@ -105,9 +105,9 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/tools/man)
         add_custom_command(OUTPUT ${man}/done
             COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man3.py ${man}/man3 ${PROJECT_VERSION}
                     ${PROJECT_SOURCE_DIR}/include/vipl/vipl.h ${PROJECT_SOURCE_DIR}/include/vipl/posix.h
-            COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man5.py ${PROJECT_SOURCE_DIR}/docs/settings.md ${man}/vipl.conf.5
+            COMMAND ${VIPL_PYTHON} ${PROJECT_SOURCE_DIR}/tools/man5.py ${PROJECT_SOURCE_DIR}/docs/use/settings.md ${man}/vipl.conf.5
             COMMAND ${CMAKE_COMMAND} -E touch ${man}/done
-            DEPENDS include/vipl/vipl.h include/vipl/posix.h docs/settings.md tools/man3.py tools/man5.py VERBATIM)
+            DEPENDS include/vipl/vipl.h include/vipl/posix.h docs/use/settings.md tools/man3.py tools/man5.py VERBATIM)
         add_custom_target(vipl_man ALL DEPENDS ${man}/done)
         install(DIRECTORY ${man}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT development)
         install(FILES ${man}/vipl.conf.5 DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 COMPONENT development)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks who may include and call what, as docs/architecture.md says. Prints file:line: rule.
+"""Checks who may include and call what, as docs/design/architecture.md says. Prints file:line: rule.
 
     check_layers.py [ROOT]      checks the tree (default: the one this file is in)
     check_layers.py --self-test checks that every rule finds its bad sample

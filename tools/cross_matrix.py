@@ -4,7 +4,7 @@
 
     cross_matrix.py [--quick] [TARGET...]
 
-Prints a table of targets and of what runs there. A run that is not quick writes it into docs/targets.md, with what is left out and why; of
+Prints a table of targets and of what runs there. A run that is not quick writes it into docs/use/targets.md, with what is left out and why; of
 targets that are not named it has the last run's results. --quick: the pair with a native program, what both send, old programs and layouts. The exit code is 1 if anything fails.
 """
 import argparse
@@ -138,7 +138,7 @@ def document(rows):
              "Each of these runs on this machine's own CPU (`style.emulation` looks after that). i386 is not emulated: nothing is left out.\n",
              "| tests, or [cases] | reason |", "|---|---|"]
     text += ["| `%s` | %s |" % entry for entry in left_out()]
-    with open(os.path.join(TOP, "docs", "targets.md"), "w", encoding="utf-8") as file:
+    with open(os.path.join(TOP, "docs", "use", "targets.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(text) + "\n")
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the manual page vipl.conf(5) from the table of docs/settings.md.
+"""Writes the manual page vipl.conf(5) from the table of docs/use/settings.md.
 
-    man5.py docs/settings.md FILE
+    man5.py docs/use/settings.md FILE
 """
 import os
 import re
@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from man3 import DATE, roff  # noqa: E402
 
 HEAD = """.\\" SPDX-License-Identifier: MIT
-.\\" Written by tools/man5.py from docs/settings.md.
+.\\" Written by tools/man5.py from docs/use/settings.md.
 .Dd %s
 .Dt VIPL.CONF 5
 .Os

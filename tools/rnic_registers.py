@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = 'src/rnic/registers.json'
 HEADER = 'src/rnic/registers.h'
 MODULE = 'src/rnic/registers.py'
-MARKED = ['docs/rnic-hardware.md', 'docs/rnic-efe.md', 'tools/wireshark/efe.lua']
+MARKED = ['docs/rnic/hardware.md', 'docs/rnic/efe.md', 'tools/wireshark/efe.lua']
 MARK = re.compile(r'(?P<begin>[^\n]*rnic_registers: (?!end)(?P<name>[^\n>-]+?)(?: -->)?\n).*?(?P<end>[^\n]*rnic_registers: end[^\n]*)', re.S)
 WIDTHS = {1: 'u8', 2: 'u16', 4: 'u32', 8: 'u64'}
 
@@ -62,7 +62,7 @@ def comment(text, indent=''):
 
 def header(data):
     out = ['/* SPDX-License-Identifier: MIT */\n',
-           '/* Made by tools/rnic_registers.py from registers.json: change that. docs/rnic-hardware.md explains it. */\n',
+           '/* Made by tools/rnic_registers.py from registers.json: change that. docs/rnic/hardware.md explains it. */\n',
            '#ifndef RNIC_REGISTERS_H\n#define RNIC_REGISTERS_H\n\n/* clang-format off */\n']
     for title, group in constants(data):
         out.append('\n' + comment(title) + 'enum {\n')

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes docs/spec-coverage.md: every function of vipl.h and the conformance cases that hold it to its word.
+"""Writes docs/design/spec-coverage.md: every function of vipl.h and the conformance cases that hold it to its word.
 
     spec_coverage.py VIPL-CONFORMANCE            writes the file
     spec_coverage.py VIPL-CONFORMANCE --check    says whether the file is as it would be written
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-OUTPUT = os.path.join(ROOT, 'docs/spec-coverage.md')
+OUTPUT = os.path.join(ROOT, 'docs/design/spec-coverage.md')
 LEVELS = ('early', 'functional', 'full')
 RELIABILITY = ('Unreliable Delivery', 'Reliable Delivery', 'Reliable Reception')
 SETTINGS = ('in one process', 'on one NIC handle', 'between processes')
@@ -88,7 +88,7 @@ def main(arguments):
         for function in missing:
             print('no conformance case: ' + function)
         if not same:
-            print('docs/spec-coverage.md is old: run tools/spec_coverage.py build/dev/bin/vipl-conformance')
+            print('docs/design/spec-coverage.md is old: run tools/spec_coverage.py build/dev/bin/vipl-conformance')
         return 0 if same and not missing else 1
     with open(OUTPUT, 'w', encoding='utf-8') as file:
         file.write(text)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Measures this library beside the machine's limits and beside UCX, libfabric, qperf and Open MPI, in turns, and writes docs/performance.md.
+"""Measures this library beside the machine's limits and beside UCX, libfabric, qperf and Open MPI, in turns, and writes docs/use/performance.md.
 
     compare.py BUILD [--quick] [--rounds N] [--only TABLE] [--to FOLDER] [--plots PYTHON]
     compare.py BUILD --report-only [--to FOLDER] [--plots PYTHON]
@@ -94,7 +94,7 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--report-only", action="store_true")
     parser.add_argument("--expect", help="fail unless this contender gave figures")
-    parser.add_argument("--to", default=os.path.join(HERE, "..", "..", "docs"))
+    parser.add_argument("--to", default=os.path.join(HERE, "..", "..", "docs", "use"))
     parser.add_argument("--plots", metavar="PYTHON")
     arguments = parser.parse_args()
     rows, facts = os.path.join(arguments.build, "bench.jsonl"), os.path.join(arguments.build, "bench-facts.json")

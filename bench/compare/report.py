@@ -19,7 +19,7 @@ library in the same run. *Beside the best peer*: the best of the others in this 
 both processes have mapped; that is comparable with VIPL's shared memory (`VipxAllocShared()`), not with memory of a program's heap.
 A send from shared memory is shown beside the peers' sends, which come from a heap: they know no other.
 
-What a message costs in instructions, locked operations and system calls does not depend on the machine: see [counts](counts.md).
+What a message costs in instructions, locked operations and system calls does not depend on the machine: see [counts](../design/counts.md).
 """
 
 

@@ -58,7 +58,7 @@ static void check_name(const char *where, const char *name)
     if (like != NULL) {
         say("%s%s is no setting: is %s meant?", where, name, like->name);
     } else {
-        say("%s%s is no setting: docs/settings.md has them all", where, name);
+        say("%s%s is no setting: docs/use/settings.md has them all", where, name);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Every setting of the library: what it may be, and what it is where nothing is said. docs/settings.md says what each is for. */
+/* Every setting of the library: what it may be, and what it is where nothing is said. docs/use/settings.md says what each is for. */
 #ifndef VIPL_BASE_SETTINGS_H
 #define VIPL_BASE_SETTINGS_H
 

@@ -8,7 +8,7 @@
  * or destroy it waits.
  *
  * A device with queues of its own is quiesced between that decision and the flush: then both locks are released for a
- * moment, with the VI CONNECTED, held, and marked in `failure` (docs/concurrency.md).
+ * moment, with the VI CONNECTED, held, and marked in `failure` (docs/design/concurrency.md).
  *
  * A failure that ends the connection is noted by vipl_up_fail(), under whatever lock it was found: from then on
  * nothing more is executed or received. The thread that noted it ends the connection where it holds no lock

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fault plan of a NIC handle: what VIPL_FAULTS says, and which calls it strikes. docs/faults.md
+ * The fault plan of a NIC handle: what VIPL_FAULTS says, and which calls it strikes. docs/use/faults.md
  * is the description for users.
  *
  * A decision depends on the plan, the seed and the number of the call alone, so the same calls meet

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A layer between core and a backend, there only when asked for: deterministic faults (VIPL_FAULTS,
- * docs/faults.md), a trace of every call (VIPL_TRACE=file), and in debug builds a check that core
+ * docs/use/faults.md), a trace of every call (VIPL_TRACE=file), and in debug builds a check that core
  * and backend keep their contract.
  */
 #ifndef VIPL_HOOK_HOOK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * VIPL_TRACE: one line for each call from core to a backend, or of those that VIPL_TRACE_OPS names, appended to a file ("-": stderr) in one
- * piece, so that threads, NIC handles and processes may share it. docs/faults.md has the format.
+ * piece, so that threads, NIC handles and processes may share it. docs/use/faults.md has the format.
  */
 #ifndef VIPL_HOOK_TRACE_H
 #define VIPL_HOOK_TRACE_H

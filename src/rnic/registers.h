@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Made by tools/rnic_registers.py from registers.json: change that. docs/rnic-hardware.md explains it. */
+/* Made by tools/rnic_registers.py from registers.json: change that. docs/rnic/hardware.md explains it. */
 #ifndef RNIC_REGISTERS_H
 #define RNIC_REGISTERS_H
 

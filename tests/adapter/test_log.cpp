@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The transaction log, byte by byte as docs/rnic-log.md has it.
+// The transaction log, byte by byte as docs/rnic/log.md has it.
 #include "raw_client.hpp"
 
 #include <fstream>

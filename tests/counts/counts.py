@@ -392,7 +392,7 @@ def repeat(program, scenarios, counts):
 
 # ---- the record -----------------------------------------------------------------------------------------------------
 
-HEAD = """# What a message costs (docs/counts.md); `./dev counts --record` writes this file. A change that makes a count grow changes it in
+HEAD = """# What a message costs (docs/design/counts.md); `./dev counts --record` writes this file. A change that makes a count grow changes it in
 # the same commit and says why. A line with an end's name is that end's share, and is not compared; nor are numbers with "~".
 #
 # compiler: %s

@@ -3,7 +3,7 @@
 
 usage: efe_tshark.py PROGRAM-THAT-WRITES-A-CAPTURE DISSECTOR
 
-The frames are read here a second time, by the table of docs/rnic-efe.md alone, and every field is compared.
+The frames are read here a second time, by the table of docs/rnic/efe.md alone, and every field is compared.
 """
 import os
 import shutil

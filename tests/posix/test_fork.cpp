@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // POSIX fork, the objects: what becomes of each kind in the child, in the parent, and when both go on. The table in
-// docs/fork.md has a cell for each case here.
+// docs/use/fork.md has a cell for each case here.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>

@@ -261,7 +261,7 @@ TEST_CASE("a name that is no setting is named, with the one that it is like", "[
     CHECK(complaints() == "VIPL_LINGERS is no setting: is VIPL_LINGER meant?\n");
     unsetenv("VIPL_LINGERS");
     setenv("VIPL_COFFEE", "1", 1);
-    CHECK(complaints() == "VIPL_COFFEE is no setting: docs/settings.md has them all\n");
+    CHECK(complaints() == "VIPL_COFFEE is no setting: docs/use/settings.md has them all\n");
     setenv("VIPL_TEST_DEVICE", "1", 1); // of the tests
     CHECK(complaints().empty());
     unsetenv("VIPL_TEST_DEVICE");

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 --
--- EFE, the Ethernet layer of the RDMA card (docs/rnic-efe.md), for Wireshark and tshark:
+-- EFE, the Ethernet layer of the RDMA card (docs/rnic/efe.md), for Wireshark and tshark:
 --
 --     tshark -X lua_script:tools/wireshark/efe.lua -r FILE -Y 'efe.type == 1 && iwarp_rdma.opcode == 3'
 --

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The driver of the RDMA card that docs/rnic-hardware.md specifies: the verbs by which a program opens a function of the card,
+ * The driver of the RDMA card that docs/rnic/hardware.md specifies: the verbs by which a program opens a function of the card,
  * makes its objects, posts work and takes completions. It knows no VI; src/backends/rnic/rnic.c makes VIs of it.
  *
  *   verbs_function.c  open_rnic: registers, reset, doorbells, the end of a card that does not answer

@@ -42,6 +42,6 @@ assert {"RNIC_REG_" + name: offset for name, offset in described.items()} == \
     {name: value for name, value in vars(registers).items() if name.startswith("RNIC_REG_")}
 subprocess.run([compiler, "-std=c99", "-pedantic", "-Werror", "-fsyntax-only", "-x", "c",
                 os.path.join(data, "registers.h")], check=True)
-for name in ("rnic.md", "rnic-hardware.md", "rnic-efe.md", "rnic-guest.md", "rnic-log.md"):
-    assert os.path.getsize(os.path.join(documents, name)) > 0
+for name in ("card.md", "hardware.md", "efe.md", "guest.md", "log.md"):
+    assert os.path.getsize(os.path.join(documents, "rnic", name)) > 0
 assert os.path.getsize(os.path.join(data, "efe.lua")) > 0

@@ -26,7 +26,7 @@ stranger.sh("cd vipl && ./dev demo", expect=["10000 sent, 10000 intact, 0 lost, 
 with open(os.path.join(work, "vipl", "docs", "index.md"), encoding="utf-8") as file:
     page = file.read()
 first = re.search(r"^- \[(.*?)\]\((.*?)\)", page, re.M)
-stranger.that(first is not None and first.groups() == ("Tutorial", "tutorial.md"), "the landing page begins with: %s" % first)
+stranger.that(first is not None and first.groups() == ("Tutorial", "use/tutorial.md"), "the landing page begins with: %s" % first)
 stranger.sh("cmake --install vipl/build/demo --prefix installed >log 2>&1 || cat log")
 tutorial = os.path.join(work, "vipl", "tests", "package", "consumer", "tutorial.py")
 follow = [sys.executable, tutorial, os.path.join(work, "vipl"), os.path.join(work, "installed"), os.path.join(work, "tutorial"), cc, cxx]

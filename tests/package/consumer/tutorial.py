@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The programs of docs/tutorial.md as they are in the text, compiled and run by the commands of the text, by CMake, and in C++; and made to
+"""The programs of docs/use/tutorial.md as they are in the text, compiled and run by the commands of the text, by CMake, and in C++; and made to
 fail, for what the library then says.
 
     tutorial.py CHECKOUT INSTALLED-TREE WORK CC CXX
@@ -29,7 +29,7 @@ shutil.rmtree(work, ignore_errors=True)
 os.makedirs(work)
 reader = Transcript(work, dict(os.environ, PKG_CONFIG_PATH=find("vipl.pc"), LD_LIBRARY_PATH=os.path.dirname(find("vipl.pc")),
                                VIPL_CONFIG="/dev/null"))
-with open(os.path.join(source, "docs", "tutorial.md"), encoding="utf-8") as file:
+with open(os.path.join(source, "docs", "use", "tutorial.md"), encoding="utf-8") as file:
     tutorial = file.read()
 programs = dict(re.findall(r"^```c (\w+\.c)\n(.*?)^```$", tutorial, re.M | re.S))
 commands = re.findall(r"^    ((?:cc|\./first|VIPL_DEVICE=tcp) .*?) *(?:#.*)?$", re.sub(r"^```.*?^```$", "", tutorial, flags=re.M | re.S), re.M)

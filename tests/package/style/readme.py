@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""README.md shows examples/hello.c as it is; the links of all documents, the tree in docs/architecture.md and the table
-of docs/settings.md are true."""
+"""README.md shows examples/hello.c as it is; the links of all documents, the tree in docs/design/architecture.md and the table
+of docs/use/settings.md are true."""
 import os
 import re
 import sys
@@ -34,32 +34,32 @@ for document in sorted(documents):
     for target in re.findall(r'\]\(([^)#:]+)\)', text_of(document)):
         if not os.path.exists(os.path.join(root, os.path.dirname(document), target)):
             errors.append('%s: a link to nothing: %s' % (document, target))
-tree = text_of('docs/architecture.md').partition('## The tree')[2].partition('\n## ')[0]
+tree = text_of('docs/design/architecture.md').partition('## The tree')[2].partition('\n## ')[0]
 for path in re.findall(r'^\| `([\w./-]+)` \|', tree, re.M):
     if not os.path.exists(os.path.join(root, path)):
-        errors.append('docs/architecture.md: the tree names what is not there: ' + path)
+        errors.append('docs/design/architecture.md: the tree names what is not there: ' + path)
 
 # Settings: those named here are those the library and the tests read, no more and no fewer.
-library, _, tests = text_of('docs/settings.md').partition('## Settings of the tests')
+library, _, tests = text_of('docs/use/settings.md').partition('## Settings of the tests')
 named = set(re.findall(r'^\| `(VIPL_[A-Z_]+)` \|', library, re.M))
 named_for_tests = set(re.findall(r'`(VIPL_[A-Z_]+)`', tests))
 read = {name for name in settings_in('src') if not name.startswith(('VIPL_TEST_', 'VIPL_STRESS_'))}
 read_by_tests = {name for name in settings_in('tests') if name.startswith(('VIPL_TEST_', 'VIPL_STRESS_'))}
 table = set(re.findall(r'"(VIPL_[A-Z_]+)"', text_of('src/base/settings.c')))
 for wrong in sorted(named ^ table):
-    errors.append('docs/settings.md and src/base/settings.c do not both have ' + wrong)
+    errors.append('docs/use/settings.md and src/base/settings.c do not both have ' + wrong)
 for missing in sorted((read - named) | (read_by_tests - named_for_tests)):
-    errors.append('docs/settings.md: a setting is not described: ' + missing)
+    errors.append('docs/use/settings.md: a setting is not described: ' + missing)
 for stray in sorted((named - read) | (named_for_tests - read_by_tests)):
-    errors.append('docs/settings.md: nothing reads this setting: ' + stray)
+    errors.append('docs/use/settings.md: nothing reads this setting: ' + stray)
 
-# Options of the build: those in the tables of docs/building.md are those that there are.
+# Options of the build: those in the tables of docs/use/building.md are those that there are.
 options = set(re.findall(r'^\s*(?:option\(|set\()(VIPL_[A-Z_]+)(?= "[^"]*"| [^ ]+ CACHE| "" CACHE)', text_of('cmake/vipl_options.cmake'), re.M))
 options |= {'VIPL_LIBUV_INCLUDE', 'VIPL_LIBUV_LIBRARY', 'VIPL_TARGET'}  # found, or of the toolchain file
 described = set()
-for row in re.findall(r'^\| (`VIPL_[^|]*) \|', text_of('docs/building.md'), re.M):
+for row in re.findall(r'^\| (`VIPL_[^|]*) \|', text_of('docs/use/building.md'), re.M):
     described |= set(re.findall(r'`(VIPL_[A-Z_]+)`', row))
 for wrong in sorted(options ^ described):
-    errors.append('docs/building.md and cmake/vipl_options.cmake do not both have ' + wrong)
+    errors.append('docs/use/building.md and cmake/vipl_options.cmake do not both have ' + wrong)
 print('\n'.join(errors + ['%d errors' % len(errors)]))
 sys.exit(1 if errors else 0)

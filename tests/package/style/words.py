@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Retired words stay out of code and documents. The words, and what to write instead, are a table of docs/glossary.md.
+"""Retired words stay out of code and documents. The words, and what to write instead, are a table of docs/design/glossary.md.
 
     words.py ROOT               checks the tree
     words.py --self-test ROOT   checks that each retired word is found, alone, in a name and in a sentence
@@ -13,7 +13,7 @@ COVERED = ('include', 'src', 'docs', 'tools', 'examples', 'README.md', 'CONTRIBU
 ENDINGS = ('.c', '.h', '.md', '.py', '.sh', '.1', '.in', '.txt')
 
 # Documents that name the words on purpose, or that are written by a tool from the names of test cases.
-EXEMPT = ('docs/glossary.md', 'docs/spec-coverage.md')
+EXEMPT = ('docs/design/glossary.md', 'docs/design/spec-coverage.md')
 
 # A word that means something else, and is the right one, in a file or folder.
 OTHER_MEANINGS = {
@@ -36,7 +36,7 @@ SENTENCES = {
 
 def retired(root):
     """Pairs (word, what to write instead), from the glossary's table."""
-    with open(os.path.join(root, 'docs/glossary.md'), encoding='utf-8') as file:
+    with open(os.path.join(root, 'docs/design/glossary.md'), encoding='utf-8') as file:
         table = file.read().partition('## Retired words')[2]
     for words, instead in re.findall(r'^\| (`.+?`) \| (.+?) \|$', table, re.M):
         for word in re.findall(r'`(.+?)`', words):
@@ -103,11 +103,11 @@ def self_test(root):
                 missed.append(sample)
     for sample in ('/* Who waits is woken. */', 'It ends. Who asks is told.', 'one line an event', '16 bytes a message'):
         count += 1
-        if not list(check_text('docs/events.md', sample, words)):
+        if not list(check_text('docs/use/events.md', sample, words)):
             missed.append(sample)
     for sample in ('keeping', 'armour', 'a pinafore', 'one line per event', 'those who wait', 'a settlement'):
         count += 1
-        if list(check_text('docs/events.md', sample, words)):
+        if list(check_text('docs/use/events.md', sample, words)):
             missed.append('found wrongly: ' + sample)
     print('\n'.join(missed + ['%d samples, %d missed' % (count, len(missed))]))
     return 1 if missed else 0

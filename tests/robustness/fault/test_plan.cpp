@@ -262,7 +262,7 @@ TEST_CASE("a NIC handle opens under a plan with a wrong item, and the rest of th
     said([] { CHECK(course("bogus=1,corrupt=@2", 3) == ".x."); });
 }
 
-TEST_CASE("the examples of docs/faults.md are plans, and every fault has one", "[plan]")
+TEST_CASE("the examples of docs/use/faults.md are plans, and every fault has one", "[plan]")
 {
     std::ifstream page(page_of_faults);
     REQUIRE(page.is_open());
@@ -286,7 +286,7 @@ TEST_CASE("the examples of docs/faults.md are plans, and every fault has one", "
     CHECK(std::count(std::begin(seen), std::end(seen), true) == VIPL_FAULT_KINDS);
 }
 
-TEST_CASE("the examples of docs/faults.md do what the page says", "[plan]")
+TEST_CASE("the examples of docs/use/faults.md do what the page says", "[plan]")
 {
     CHECK(course("seed=7,corrupt=@3", 4) == "..x.");
     CHECK(course("status=8@2", 3) == ".x.");

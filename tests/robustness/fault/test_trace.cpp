@@ -183,7 +183,7 @@ TEST_CASE("what is no operation is named, and the others count", "[trace]")
     CHECK(said.find("\"post\"") != std::string::npos);
 }
 
-TEST_CASE("the operations of docs/faults.md are those that a trace can have", "[trace]")
+TEST_CASE("the operations of docs/use/faults.md are those that a trace can have", "[trace]")
 {
     std::string word, listed, said;
     std::ifstream page(page_of_faults);
