@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""README.md shows examples/hello.c as it is; the tree in docs/design/architecture.md and the tables of docs/use/settings.md and
-docs/use/building.md are true."""
+"""README.md shows examples/hello.c as it is; the tables of docs/use/settings.md and docs/use/building.md are true."""
 import os
 import re
 import sys
@@ -27,10 +26,6 @@ def settings_in(*tops):
 errors = []
 if text_of('examples/hello.c') not in re.findall(r'```c\n(.*?)```', text_of('README.md'), re.S):
     errors.append('README.md: no block is examples/hello.c to the letter')
-tree = text_of('docs/design/architecture.md').partition('## The tree')[2].partition('\n## ')[0]
-for path in re.findall(r'^\| `([\w./-]+)` \|', tree, re.M):
-    if not os.path.exists(os.path.join(root, path)):
-        errors.append('docs/design/architecture.md: the tree names what is not there: ' + path)
 
 # Settings: those named here are those the library and the tests read, no more and no fewer.
 library, _, tests = text_of('docs/use/settings.md').partition('## Settings of the tests')
