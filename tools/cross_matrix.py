@@ -127,15 +127,17 @@ def table(rows, quick):
 
 def document(rows):
     text = ["# Other CPUs\n",
-            "`./dev cross TARGET` builds the library and its tests for another CPU and runs them, under QEMU's user emulation where this",
-            "machine's kernel does not run its programs. `./dev cross all` does that for all of them, prints this table and writes this file.",
-            "Skipped cases do not apply to the device, or are left out under emulation (below); each run names them with the reason.\n",
-            "By %s and %s, on %s.\n" % (version(rows[0][0][1] + "-gcc", "--version"), version("qemu-aarch64-static", "--version"),
+            "`./dev cross TARGET` builds the library and its tests for another CPU and runs them, under QEMU's user emulation where",
+            "this machine's kernel does not run its programs. `./dev cross all` does that for all of them, prints this table and",
+            "writes this file. Skipped cases do not apply to the device, or are left out under emulation (below); each run names them",
+            "with the reason.\n",
+            "By %s and\n%s, on %s.\n" % (version(rows[0][0][1] + "-gcc", "--version"), version("qemu-aarch64-static", "--version"),
                                        platform.machine()), table(rows, False), "",
             "## What each is here for\n"]
     text += ["- %s: %s." % (fact[0], fact[6].strip()) for fact, _ in rows]
     text += ["", "## What is left out under emulation, and why\n",
-             "Each of these runs on this machine's own CPU (`style.emulation` looks after that). i386 is not emulated: nothing is left out.\n",
+             "Each of these runs on this machine's own CPU (`style.emulation` looks after that). i386 is not emulated: nothing is left",
+             "out.\n",
              "| tests, or [cases] | reason |", "|---|---|"]
     text += ["| `%s` | %s |" % entry for entry in left_out()]
     with open(os.path.join(TOP, "docs", "use", "targets.md"), "w", encoding="utf-8") as file:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCE = 'src/rnic/registers.json'
@@ -48,13 +49,7 @@ def constants(data):
 
 
 def comment(text, indent=''):
-    lines, line = [], ''
-    for word in text.split():
-        if len(line) + len(word) > 105:
-            lines.append(line)
-            line = ''
-        line += (' ' if line else '') + word
-    lines.append(line)
+    lines = textwrap.wrap(text, 94, break_on_hyphens=False)
     if len(lines) == 1:
         return indent + '/* ' + lines[0] + ' */\n'
     return indent + '/*\n' + ''.join(indent + ' * ' + l + '\n' for l in lines) + indent + ' */\n'
@@ -89,6 +84,11 @@ def table(head, rows):
     return ''.join(out + ['| ' + ' | '.join(str(c).replace('|', '\\|') for c in row) + ' |\n' for row in rows])
 
 
+def section(about, head, rows):
+    """A paragraph of a document, and a table."""
+    return '\n'.join(textwrap.wrap(about, 120, break_on_hyphens=False)) + '\n\n' + table(head, rows)
+
+
 def space_table(space):
     rows = []
     for name, offset, access, reset, text, *fields in space['registers']:
@@ -96,16 +96,16 @@ def space_table(space):
         for field, lsb, width, meaning in fields[0] if fields else []:
             bits = str(lsb) if width == 1 else '%d..%d' % (lsb + width - 1, lsb)
             rows.append(('', '%s [%s]' % (field, bits), '', '', meaning))
-    return space['about'] + '\n\n' + table(['offset', 'register', 'access', 'reset', 'meaning'], rows)
+    return section(space['about'], ['offset', 'register', 'access', 'reset', 'meaning'], rows)
 
 
 def entry_table(entry):
     rows = [(offset, width, '**%s**' % name, text) for name, offset, width, text in entry['fields']]
-    return entry['about'] + '\n\n' + table(['offset', 'bytes', 'field', 'meaning'], rows)
+    return section(entry['about'], ['offset', 'bytes', 'field', 'meaning'], rows)
 
 
 def enum_table(enum):
-    return enum['about'] + '\n\n' + table(['value', 'name', 'meaning'], [(v, '**%s**' % n, t) for n, v, t in enum['values']])
+    return section(enum['about'], ['value', 'name', 'meaning'], [(v, '**%s**' % n, t) for n, v, t in enum['values']])
 
 
 def lua_fields(data):

@@ -9,9 +9,11 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 OUTPUT = os.path.join(ROOT, 'docs/design/spec-coverage.md')
+COLUMNS = 120  # of a document
 LEVELS = ('early', 'functional', 'full')
 RELIABILITY = ('Unreliable Delivery', 'Reliable Delivery', 'Reliable Reception')
 SETTINGS = ('in one process', 'on one NIC handle', 'between processes')
@@ -56,8 +58,9 @@ def document(program):
     different = sum(len(names) for levels in found.values() for names in levels.values())
     played = sum(sum(names.values()) for levels in found.values() for names in levels.values())
     lines = ['# Coverage of the specification', '',
-             'Written by `tools/spec_coverage.py` from what `vipl-conformance --list` says; do not edit. A case with two sides is played in one',
-             'process and between two, many at each reliability level; the number behind a case is how often it is played.', '',
+             'Written by `tools/spec_coverage.py` from what `vipl-conformance --list` says; do not edit. A case with two sides is',
+             'played in one process and between two, many at each reliability level; the number behind a case is how often it is',
+             'played.', '',
              '%d functions, %d cases, played %d times. Levels are those of VIPL 1.0: Early Adopter, Functional, Full.' % (
                  len(known), different, played), '',
              '| function | early | functional | full |', '|---|---|---|---|']
@@ -72,8 +75,8 @@ def document(program):
             lines += ['', '## ' + section]
         lines += ['', '### ' + function, '']
         for level in LEVELS:
-            lines += ['- %s (%s, %d)' % (name, level, count)
-                      for name, count in sorted(found.get(function, {}).get(level, {}).items())]
+            for name, count in sorted(found.get(function, {}).get(level, {}).items()):
+                lines += textwrap.wrap('- %s (%s, %d)' % (name, level, count), COLUMNS, subsequent_indent='  ', break_on_hyphens=False)
         if function not in found:
             lines.append('No case of its own.')
     return '\n'.join(lines) + '\n'

@@ -2,6 +2,7 @@
 """The report from the raw rows: a table of medians over rounds, what ours are beside the limit and beside the best peer, and where plot.py draws."""
 import os
 import statistics
+import textwrap
 
 import scale
 from tables import BESIDE, LIMIT, TABLES, size_text
@@ -10,16 +11,20 @@ PLOTTED = ("latency-loopback", "bandwidth-loopback", "latency-tcp", "bandwidth-t
 
 HEAD = """# Performance
 
-`./dev bench` writes this file, and the plots, from what it has just measured; do not edit it. %s
+`./dev bench` writes this file, and the plots, from what it has just measured; do not edit it.
+%s
 
-Each cell is the median over the rounds of a contender's own p50 (of its mean, where that is said, and of bandwidths and rates), with the least and the
-largest round. In a round one contender runs after the other, server and client on a CPU each, so ratios hold where absolute figures do not: a machine's
-minute is in all of them. A ratio of latencies is best small, one of bandwidths and rates best large. *Beside the limit*: what the same machine did without any
-library in the same run. *Beside the best peer*: the best of the others in this table; for RDMA write, of their "put", which goes to memory that
-both processes have mapped; that is comparable with VIPL's shared memory (`VipxAllocShared()`), not with memory of a program's heap.
-A send from shared memory is shown beside the peers' sends, which come from a heap: they know no other.
+Each cell is the median over the rounds of a contender's own p50 (of its mean, where that is said, and of bandwidths and
+rates), with the least and the largest round. In a round one contender runs after the other, server and client on a CPU
+each, so ratios hold where absolute figures do not: a machine's minute is in all of them. A ratio of latencies is best
+small, one of bandwidths and rates best large. *Beside the limit*: what the same machine did without any library in the
+same run. *Beside the best peer*: the best of the others in this table; for RDMA write, of their "put", which goes to
+memory that both processes have mapped; that is comparable with VIPL's shared memory (`VipxAllocShared()`), not with
+memory of a program's heap. A send from shared memory is shown beside the peers' sends, which come from a heap: they
+know no other.
 
-What a message costs in instructions, locked operations and system calls does not depend on the machine: see [counts](../design/counts.md).
+What a message costs in instructions, locked operations and system calls does not depend on the machine: see
+[counts](../design/counts.md).
 """
 
 
@@ -85,6 +90,7 @@ def write(rows, facts, folder):
     if facts.get("scale"):
         lines += scale.show(facts["scale"])
     lines += ["", "## Notes", ""]
-    lines += ["- %s" % text for text in facts["notes"]]
+    for text in facts["notes"]:
+        lines += textwrap.wrap("- " + text, 120, subsequent_indent="  ", break_on_hyphens=False)
     with open(os.path.join(folder, "performance.md"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

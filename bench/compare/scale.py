@@ -24,7 +24,8 @@ def measure(build):
 
 
 def show(tables):
-    lines = ["", "## Many connections", "", "A VI's memory, what one takes to connect and to disconnect as they become many, and a message when its queue has many VIs."]
+    lines = ["", "## Many connections", "", "A VI's memory, what one takes to connect and to disconnect as they become many, and a message when its queue has many",
+             "VIs."]
     for command, text in tables:
         lines += ["", "`%s`" % command, "", "```", text, "```"]
     return lines

@@ -32,8 +32,8 @@ enum {
 };
 
 /*
- * BAR0: Control registers: 32 bits each, little-endian always, to be accessed as aligned 32-bit words. What
- * is not listed reads as 0 and ignores stores.
+ * BAR0: Control registers: 32 bits each, little-endian always, to be accessed as aligned 32-bit
+ * words. What is not listed reads as 0 and ignores stores.
  */
 enum {
     RNIC_REG_ID = 0x000, /* ro; Identifies the card. */
@@ -130,8 +130,8 @@ enum {
 };
 
 /*
- * BAR2: Doorbells: memory that driver and card share, bytes and aligned 32-bit words in the function's byte
- * order.
+ * BAR2: Doorbells: memory that driver and card share, bytes and aligned 32-bit words in the
+ * function's byte order.
  */
 enum {
     RNIC_DB_ASLEEP = 0x0000, /* device; 1: the card sleeps, and needs WAKE. */
@@ -166,9 +166,10 @@ enum {
 };
 
 /*
- * CREATE_CQ and RESIZE_CQ, 64 bytes: A completion queue and its ring. The driver has filled the ring's OWNER
- * words with the running index of the next entry to be taken (0 for a new queue). The answer to RESIZE_CQ
- * has in INFO the running index from which on entries are in the new ring.
+ * CREATE_CQ and RESIZE_CQ, 64 bytes: A completion queue and its ring. The driver has filled the
+ * ring's OWNER words with the running index of the next entry to be taken (0 for a new queue).
+ * The answer to RESIZE_CQ has in INFO the running index from which on entries are in the new
+ * ring.
  */
 enum {
     RNIC_CMD_CQ_LOG2 = 12, /* u16; Entries, as a power of two: 2 to MAX_COMPLETIONS. */
@@ -177,8 +178,9 @@ enum {
 };
 
 /*
- * CREATE_QP and MODIFY_QP, 64 bytes: A queue pair. CREATE_QP uses what stands before STATE; MODIFY_QP uses
- * STATE and what the new state needs, and RIGHTS and DOMAIN at any time when CHANGE has their bits.
+ * CREATE_QP and MODIFY_QP, 64 bytes: A queue pair. CREATE_QP uses what stands before STATE;
+ * MODIFY_QP uses STATE and what the new state needs, and RIGHTS and DOMAIN at any time when
+ * CHANGE has their bits.
  */
 enum {
     RNIC_CMD_QP_REALM = 12, /* u16; The realm whose memory it may name. */
@@ -198,9 +200,10 @@ enum {
 };
 
 /*
- * SET_RING, 64 bytes: Gives a queue pair's send or receive queue its ring, or a larger one that has the same
- * entries at their running indices. OBJECT_KIND: 0 send queue, 1 receive queue. The first one is given
- * before the doorbell is written; the old one is the driver's again with the answer.
+ * SET_RING, 64 bytes: Gives a queue pair's send or receive queue its ring, or a larger one that
+ * has the same entries at their running indices. OBJECT_KIND: 0 send queue, 1 receive queue. The
+ * first one is given before the doorbell is written; the old one is the driver's again with the
+ * answer.
  */
 enum {
     RNIC_CMD_RING_LOG2 = 12, /* u16; Entries, as a power of two: 2 to MAX_WORK. */
@@ -208,9 +211,9 @@ enum {
 };
 
 /*
- * REGISTER and CHANGE_MR, 64 bytes: Registered memory. REGISTER: the answer has the new steering tag in
- * INFO. CHANGE_MR: DOMAIN and RIGHTS of the tag OBJECT become these; the answer comes when all DMA that was
- * begun under the old ones is over.
+ * REGISTER and CHANGE_MR, 64 bytes: Registered memory. REGISTER: the answer has the new steering
+ * tag in INFO. CHANGE_MR: DOMAIN and RIGHTS of the tag OBJECT become these; the answer comes
+ * when all DMA that was begun under the old ones is over.
  */
 enum {
     RNIC_CMD_MR_REALM = 12, /* u16; The realm that it belongs to. */
@@ -224,8 +227,8 @@ enum {
 };
 
 /*
- * LISTEN and UNLISTEN, 64 bytes: The function takes connection requests for a discriminator. OBJECT is what
- * the driver knows it by, and is told with each request.
+ * LISTEN and UNLISTEN, 64 bytes: The function takes connection requests for a discriminator.
+ * OBJECT is what the driver knows it by, and is told with each request.
  */
 enum {
     RNIC_CMD_LISTEN_LENGTH = 12, /* u16; Bytes of the discriminator: 0 to MAX_DISCRIMINATOR. */
@@ -233,8 +236,8 @@ enum {
 };
 
 /*
- * SEND_CONTROL, 64 bytes: Sends a control message: a header (CONTROL below) and what the driver puts behind
- * it. It is answered when it has been copied.
+ * SEND_CONTROL, 64 bytes: Sends a control message: a header (CONTROL below) and what the driver
+ * puts behind it. It is answered when it has been copied.
  */
 enum {
     RNIC_CMD_CONTROL_LENGTH = 12, /* u16; Bytes, header included: 16 to 16 + CONTROL_PAYLOAD. */
@@ -285,8 +288,8 @@ enum {
     RNIC_CQE_INFO = 20, /* u32; Of a command: its result. Of work: the running index behind the entry in its queue. */
     RNIC_CQE_ZERO = 24, /* u32; Zero. */
     /*
-     * u32; The entry's running index in the ring, plus 1: the entry is there when this word says so. Stored
-     * alone, last, with release order.
+     * u32; The entry's running index in the ring, plus 1: the entry is there when this word says so.
+     * Stored alone, last, with release order.
      */
     RNIC_CQE_OWNER = 28
 };
@@ -315,8 +318,8 @@ enum {
 };
 
 /*
- * EFE, 48 bytes: Behind the Ethernet header. Big-endian. The payload follows, and then the CRC32C of all
- * from the destination address on, its lowest byte first.
+ * EFE, 48 bytes: Behind the Ethernet header. Big-endian. The payload follows, and then the
+ * CRC32C of all from the destination address on, its lowest byte first.
  */
 enum {
     RNIC_EFE_VERSION_TYPE = 0, /* u8; Version 1 in the upper four bits; in the lower ones a value of EFE_TYPE. */
@@ -392,15 +395,15 @@ enum {
 /* States of a queue pair. */
 enum {
     /*
-     * Nothing is fetched; frames that name it are refused. Entries that are posted stay. From ERROR: both queues
-     * begin again, at the indices that the doorbells have then.
+     * Nothing is fetched; frames that name it are refused. Entries that are posted stay. From ERROR:
+     * both queues begin again, at the indices that the doorbells have then.
      */
     RNIC_QP_STATE_IDLE = 0,
     RNIC_QP_STATE_RECEIVE = 1, /* The peer is known; receives are executed, sends are not. */
     RNIC_QP_STATE_CONNECTED = 2, /* Both are executed. */
     /*
-     * What was posted before is sent, and what was received before is acknowledged and answered, for a second at
-     * most; then ERROR.
+     * What was posted before is sent, and what was received before is acknowledged and answered, for
+     * a second at most; then ERROR.
      */
     RNIC_QP_STATE_CLOSING = 3,
     RNIC_QP_STATE_ERROR = 4, /* Nothing is fetched, arriving frames are dropped; after DMA that was begun, DRAINED is completed. */
@@ -455,8 +458,8 @@ enum {
     RNIC_EVENT_LINK = 3, /* STATUS.LINK_UP has changed. */
     RNIC_EVENT_CATASTROPHIC = 4, /* STATUS.CATASTROPHIC is set. */
     /*
-     * The function PEER_FUNCTION of the card PEER_MAC, which has sent to this adapter, was reset, or its card is
-     * silent: its REQUESTs are void.
+     * The function PEER_FUNCTION of the card PEER_MAC, which has sent to this adapter, was reset, or
+     * its card is silent: its REQUESTs are void.
      */
     RNIC_EVENT_PEER_LOST = 5
 };
@@ -487,8 +490,8 @@ enum {
 };
 
 /*
- * Control messages. The card looks at REQUEST and CANCEL alone, to find the listener; the others are the
- * drivers' own.
+ * Control messages. The card looks at REQUEST and CANCEL alone, to find the listener; the others
+ * are the drivers' own.
  */
 enum {
     RNIC_CONTROL_REQUEST = 1, /* Asks for a connection; to the adapter. */
