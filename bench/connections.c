@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What many connections cost, in one process or between two: the memory of a connected VI, and how long one takes to connect and to
- * disconnect, for the first and the last quarter of them: a figure that grows says that something is looked for among all. Exits with 1 if a
- * VI takes more memory than a limit that is given.
+ * What many connections cost, in one process or between two: the memory of a connected VI, and how
+ * long one takes to connect and to disconnect, for the first and the last quarter of them: a figure
+ * that grows says that something is looked for among all. Exits with 1 if a VI takes more memory
+ * than a limit that is given.
  */
 #include <getopt.h>
 #include <math.h>
@@ -101,7 +102,8 @@ static bool measure_here(struct bench_end *requester, struct figures *figures)
     return well;
 }
 
-/* The accepting end in a process of its own: says when it is about to wait, and ends when the other has disconnected. */
+/* The accepting end in a process of its own: says when it is about to wait, and ends when the other
+ * has disconnected. */
 static int accept_in_child(const char *device, const struct bench_end *like, int ready, int over)
 {
     struct bench_end end = {.name = like->name, .count = like->count};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a completion queue over many connected VIs costs, beside one over few. Two NIC handles of one device, each with
- * pairs of connected VIs in this process; the receiving ones share a completion queue. Messages of 8 bytes go
- * one at a time: post, poll the queue until it is there, reap, post the receive again. Three figures, interleaved:
- * few VIs; the same number of VIs in use among many; and all of the many in turn, where caches, the kernel's too, are cold.
+ * What a completion queue over many connected VIs costs, beside one over few. Two NIC handles of
+ * one device, each with pairs of connected VIs in this process; the receiving ones share a
+ * completion queue. Messages of 8 bytes go one at a time: post, poll the queue until it is there,
+ * reap, post the receive again. Three figures, interleaved: few VIs; the same number of VIs in use
+ * among many; and all of the many in turn, where caches, the kernel's too, are cold.
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -48,7 +49,7 @@ static bool post_receive(struct world *world, unsigned long pair)
     return bench_right("VipPostRecv", VipPostRecv(world->receivers[pair], desc, world->receives.handle));
 }
 
-/* ---- connecting ---------------------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static bool connect_all(const struct world *world)
 {
@@ -66,7 +67,7 @@ static bool connect_all(const struct world *world)
     return requested && accepted != NULL;
 }
 
-/* ---- a world's begin and end ----------------------------------------------------------------------------------- */
+/* ---- a world's begin and end ----------------------------------------------------------------- */
 
 static bool create_pairs(struct world *world)
 {
@@ -114,7 +115,7 @@ static void destroy_world(struct world *world)
     free(world->receivers);
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static bool next_receive(struct world *world, unsigned long pair)
 {
@@ -154,7 +155,8 @@ static bool exchange(struct world *world, unsigned long pair)
     return bench_right("VipSendDone", rc);
 }
 
-/* ns of a message, over the first `used` pairs in an order that no prefetcher follows; below 0: it failed. */
+/* ns of a message, over the first `used` pairs in an order that no prefetcher follows; below 0: it
+ * failed. */
 static double measure(struct world *world, unsigned long used, unsigned long messages)
 {
     uint64_t start = tool_now_ns();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Many connections, one after the other, between the VIs of a requesting end and those of an accepting one. */
+/* Many connections, one after the other, between the VIs of a requesting end and those of an
+ * accepting one. */
 #ifndef VIPL_BENCH_PAIRS_H
 #define VIPL_BENCH_PAIRS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What sharing VIs saves. With private VIs a node of 3 servers and 300 clients in a cluster of 16 has 54,000 of them, each
- * connected and hardly used. Here two processes connect as many and use each once; then a family of 300 processes sends
- * the same messages to one server over 4 VIs that it shares. Time and memory of both, all processes and the library's
- * own one included.
+ * What sharing VIs saves. With private VIs a node of 3 servers and 300 clients in a cluster of 16
+ * has 54,000 of them, each connected and hardly used. Here two processes connect as many and use
+ * each once; then a family of 300 processes sends the same messages to one server over 4 VIs that
+ * it shares. Time and memory of both, all processes and the library's own one included.
  *
  * Memory is the proportional set size: pages that several processes have count once.
  */
@@ -64,7 +64,7 @@ static double seconds_since(uint64_t start)
     return (double)(tool_now_ns() - start) / 1e9;
 }
 
-/* ---- lines between processes: one byte is one word ------------------------------------------------------------- */
+/* ---- lines between processes: one byte is one word ------------------------------------------- */
 
 static bool tell(int fd)
 {
@@ -82,7 +82,7 @@ static bool hear(int fd)
     return got == 1;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* The number after `key` in a file of /proc/PID; 0: there is none. */
 static double number_in(const char *pid, const char *file, const char *key)
@@ -151,7 +151,7 @@ static pid_t find_sharing_server(void)
     return found;
 }
 
-/* ---- the server: one message a VI, or as many as come ---------------------------------------------------------- */
+/* ---- the server: one message a VI, or as many as come ---------------------------------------- */
 
 struct server {
     const struct plan *plan;
@@ -251,7 +251,7 @@ static bool end_server(pid_t server, int line)
     return told && well;
 }
 
-/* ---- private VIs -------------------------------------------------------------------------------------------------- */
+/* ---- private VIs ----------------------------------------------------------------------------- */
 
 /* VIs of a NIC handle, connected with the server. */
 static bool connect_vis(const struct plan *plan, VIP_NIC_HANDLE nic, VIP_VI_HANDLE *vis, unsigned long count)
@@ -318,7 +318,7 @@ static bool run_private(const struct plan *plan, struct result *result)
     return server > 0 && use_privately(plan, line, server, result) && end_server(server, line);
 }
 
-/* ---- shared VIs --------------------------------------------------------------------------------------------------- */
+/* ---- shared VIs ------------------------------------------------------------------------------ */
 
 struct family {
     const struct plan *plan;
@@ -332,8 +332,8 @@ struct family {
     int done[2]; /* a byte from each: I am there, then: I have done it */
 };
 
-/* Each process takes as many completions as it posts sends, whosoever they are; its own descriptor says when it may be
- * used again. */
+/* Each process takes as many completions as it posts sends, whosoever they are; its own descriptor
+ * says when it may be used again. */
 static bool be_client(struct family *family, unsigned long number)
 {
     const struct plan *plan = family->plan;
@@ -459,7 +459,7 @@ static bool run_shared(const struct plan *plan, struct result *result)
     return well;
 }
 
-/* ---- figures ------------------------------------------------------------------------------------------------------ */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 static double sum_kib(const struct result *result)
 {

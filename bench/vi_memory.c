@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What an idle VI costs: creates many on one NIC handle, and reports the memory they added to the
- * process (resident pages, and the heap where the C library counts it) and the time to create and to
- * destroy one. Exits with 1 if a VI costs more than the limit.
+ * process (resident pages, and the heap where the C library counts it) and the time to create and
+ * to destroy one. Exits with 1 if a VI costs more than the limit.
  */
 #include <getopt.h>
 #include <malloc.h>

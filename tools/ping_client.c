@@ -101,7 +101,8 @@ static VIP_RETURN await_echo(struct ping_end *end, uint32_t seed, VIP_DESCRIPTOR
     return rc;
 }
 
-/* Send what lies in the send buffer and judge the echo; *wrong says what a corrupt one suffers from. */
+/* Send what lies in the send buffer and judge the echo; *wrong says what a corrupt one suffers
+ * from. */
 static enum outcome exchange(struct ping_end *end, uint32_t seed, bool quiet, unsigned *wrong)
 {
     VIP_DESCRIPTOR *desc = NULL;

@@ -115,7 +115,8 @@ static VIP_RETURN serve_message(struct ping_end *end, VIP_DESCRIPTOR *desc)
     return rc == VIP_SUCCESS ? ping_send(end, length, right ? seed : ~seed) : rc;
 }
 
-/* A client that has lost an echo waits for the timeout before it goes on; an unreliable one may lose some in a row. */
+/* A client that has lost an echo waits for the timeout before it goes on; an unreliable one may
+ * lose some in a row. */
 static uint32_t patience(const struct ping_end *end, const VIP_VI_ATTRIBUTES *attributes)
 {
     return end->timeout_ms * (attributes->ReliabilityLevel == VIP_SERVICE_UNRELIABLE ? 10 : 2);

@@ -13,7 +13,8 @@ struct tool_command {
     bool (*take)(void *into, int option); /* false: a wrong value */
 };
 
-/* Takes every option into `into`; what is no option comes after. The exit code, or -1 if there is more to do. */
+/* Takes every option into `into`; what is no option comes after. The exit code, or -1 if there is
+ * more to do. */
 int tool_parse_options(int argc, char **argv, const struct tool_command *command, void *into);
 
 /* Where a server waits: not empty, and not too long. */

@@ -21,8 +21,8 @@ static struct {
     char lines[MAX][LINE];
 } reasons = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* What is wrong with the settings, or comes up while the device is opened, is for the user at once. Later errors are about connections, of
- * which a tool says itself what became. */
+/* What is wrong with the settings, or comes up while the device is opened, is for the user at once.
+ * Later errors are about connections, of which a tool says itself what became. */
 static void hear(VIP_PVOID context, VIPX_LOG_LEVEL level, const char *text)
 {
     (void)context;

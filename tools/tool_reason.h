@@ -5,8 +5,8 @@
 
 #include <vipl/vipl.h>
 
-/* From now on; before the first thread and the first NIC handle. Names what is wrong with the settings, once for a process and those that
- * it forks. */
+/* From now on; before the first thread and the first NIC handle. Names what is wrong with the
+ * settings, once for a process and those that it forks. */
 void tool_reasons_begin(void);
 /* The device is open. */
 void tool_reasons_opened(void);

@@ -88,8 +88,9 @@ VIP_RETURN tool_connect_wait(VIP_NIC_HANDLE nic, struct tool_address *local, uin
                              VIP_CONN_HANDLE *request);
 
 /*
- * A server's life: opens the device, waits where `discriminator` says (and prints that, if `says`), and has `next` take and serve
- * one client at a time, until it returns something else than VIP_SUCCESS; with `once`, one client. Returns an exit code.
+ * A server's life: opens the device, waits where `discriminator` says (and prints that, if `says`),
+ * and has `next` take and serve one client at a time, until it returns something else than
+ * VIP_SUCCESS; with `once`, one client. Returns an exit code.
  */
 typedef VIP_RETURN (*tool_next)(const void *options, VIP_NIC_HANDLE nic, struct tool_address *local);
 int tool_serve(const char *device, const char *discriminator, bool says, bool once, tool_next next,

@@ -2,7 +2,8 @@
 /*
  * vipl-info: the devices this library can open here, with their attributes and limits.
  *
- * Opens each device that VipxListDevices() tells of, as a table or as one JSON object. Exits with 1 when none of them opens.
+ * Opens each device that VipxListDevices() tells of, as a table or as one JSON object. Exits with 1
+ * when none of them opens.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * vipl-ping: send messages to another process, have them echoed, check every byte on both sides.
- * Here is the pair of processes; ping_options.c reads the command line, ping_server.c and ping_client.c do the work.
+ * Here is the pair of processes; ping_options.c reads the command line, ping_server.c and
+ * ping_client.c do the work.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Open MPI beside the others: one-way latency (the median of half round trips) or bandwidth with 64 messages in flight, of one
- * size. Prints one number: microseconds, or 10^6 bytes a second.
+ * Open MPI beside the others: one-way latency (the median of half round trips) or bandwidth with 64
+ * messages in flight, of one size. Prints one number: microseconds, or 10^6 bytes a second.
  */
 #include <mpi.h>
 #include <stdio.h>

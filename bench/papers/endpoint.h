@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One side of a connection, by the driver's verbs: a queue pair at Reliable Delivery with a completion queue of its own, and memory that
- * the other side may write. Whatever fails ends the process with a message. One thread.
+ * One side of a connection, by the driver's verbs: a queue pair at Reliable Delivery with a
+ * completion queue of its own, and memory that the other side may write. Whatever fails ends the
+ * process with a message. One thread.
  */
 #ifndef BENCH_ENDPOINT_H
 #define BENCH_ENDPOINT_H
@@ -31,7 +32,8 @@ void endpoint_init(struct endpoint *end, struct vipl_rnic *rnic, uint32_t bytes)
 /* The queue pair ends, and what it had; the function stays open. */
 void endpoint_fini(struct endpoint *end);
 void endpoint_connect(struct endpoint *end, struct endpoint *peer);
-/* Posts one RDMA Write from the beginning of the memory to that of the peer's. False: there is no room until something is complete. */
+/* Posts one RDMA Write from the beginning of the memory to that of the peer's. False: there is no
+ * room until something is complete. */
 bool endpoint_post(struct endpoint *end, const struct endpoint *peer, uint32_t bytes);
 /* Takes what is complete, which must have succeeded, and in order. */
 void endpoint_take(struct endpoint *end);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * P1.10: what VipPostSend() costs with the system call and without it, because an earlier send is not complete and the post only
- * queues; and VipPostRecv(), which never makes one here. Two VIs of this process over tcp, 8 bytes, in wall time. The clock's own
- * time is taken off.
+ * P1.10: what VipPostSend() costs with the system call and without it, because an earlier send is
+ * not complete and the post only queues; and VipPostRecv(), which never makes one here. Two VIs of
+ * this process over tcp, 8 bytes, in wall time. The clock's own time is taken off.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -67,7 +67,7 @@ static VIP_DESCRIPTOR *slot(const struct pair *pair, int end, unsigned i)
     return desc;
 }
 
-/* ---- connecting ---------------------------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 static bool create(struct pair *pair, const char *device)
 {
@@ -119,7 +119,7 @@ static void destroy(struct pair *pair)
     }
 }
 
-/* ---- measuring ------------------------------------------------------------------------------------------------------ */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static bool reap(VIP_RETURN (*done)(VIP_VI_HANDLE, VIP_DESCRIPTOR **), VIP_VI_HANDLE vi, unsigned count)
 {

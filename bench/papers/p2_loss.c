@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * P2.5: what EFE, the card's lossless wire, makes of a wire that loses frames. Two models of the card joined by a wire of 10 Gb/s
- * and 5 us each way: RDMA Writes at Reliable Delivery, by the driver's verbs. Goodput of a long transfer and completion time of
- * single messages, for each loss; and two senders that share the wire to a third card, of 1 Gb/s. All in simulated time. With
- * --check, 1 tells that goodput without loss is below two thirds of the wire, or at 1 % below half of that; or that one of two
- * senders has more than 20 % more than the other. The paper names EFE's purpose, and has no figure for it.
+ * P2.5: what EFE, the card's lossless wire, makes of a wire that loses frames. Two models of the
+ * card joined by a wire of 10 Gb/s and 5 us each way: RDMA Writes at Reliable Delivery, by the
+ * driver's verbs. Goodput of a long transfer and completion time of single messages, for each loss;
+ * and two senders that share the wire to a third card, of 1 Gb/s. All in simulated time. With
+ * --check, 1 tells that goodput without loss is below two thirds of the wire, or at 1 % below half
+ * of that; or that one of two senders has more than 20 % more than the other. The paper names EFE's
+ * purpose, and has no figure for it.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -48,7 +50,7 @@ static void go_on(struct sim *sim)
     }
 }
 
-/* ---- one sender ---------------------------------------------------------------------------------------------------- */
+/* ---- one sender ------------------------------------------------------------------------------ */
 
 struct pair {
     struct sim *sim;
@@ -97,7 +99,8 @@ static double goodput(struct pair *pair, uint64_t messages)
     return (double)messages * MESSAGE_BYTES * 8 / (double)(sim_now(pair->sim) - begun);
 }
 
-/* Microseconds from the post of one message to its completion, `samples` times, one after the other. */
+/* Microseconds from the post of one message to its completion, `samples` times, one after the
+ * other. */
 static void completion_times(struct pair *pair, double *out, unsigned samples)
 {
     for (unsigned i = 0; i < samples; i++) {
@@ -126,7 +129,8 @@ static void name_loss(char *name, size_t bytes, const char *what, double loss)
     snprintf(name, bytes, "%s, loss %g %%", what, loss * 100);
 }
 
-/* Whether goodput is two thirds of the wire without loss, and at 1 % half of that, or more; and all has arrived. */
+/* Whether goodput is two thirds of the wire without loss, and at 1 % half of that, or more; and all
+ * has arrived. */
 static bool goodput_table(const struct options *options)
 {
     double none = 0;
@@ -177,9 +181,10 @@ static void completion_table(const struct options *options)
     free(times);
 }
 
-/* ---- two senders, one wire ----------------------------------------------------------------------------------------- */
+/* ---- two senders, one wire ------------------------------------------------------------------- */
 
-/* Both send to the third card as much as they can, until so much time is over; bytes of each after the first quarter. */
+/* Both send to the third card as much as they can, until so much time is over; bytes of each after
+ * the first quarter. */
 static void share(struct sim *sim, struct endpoint from[2], const struct endpoint to[2], uint64_t time,
                   double bytes[2])
 {
@@ -249,7 +254,7 @@ static bool share_table(const struct options *options)
     return rate[0] <= 1.2 * rate[1] && rate[1] <= 1.2 * rate[0];
 }
 
-/* ---- main ------------------------------------------------------------------------------------------------------------ */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static void usage(void)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * P2.4: the list of a region's pages, which a card without an IOMMU needs (get_pbl), beside pinning the region (mlock): 4 KiB to
- * 1 GiB, in wall time. All pages are there before either, and are of 4 KiB. The pages' addresses come from /proc/self/pagemap,
- * which shows them to root only: without that, the program ends with 77. The paper has figures for 1 MiB and 1 GiB.
+ * P2.4: the list of a region's pages, which a card without an IOMMU needs (get_pbl), beside pinning
+ * the region (mlock): 4 KiB to 1 GiB, in wall time. All pages are there before either, and are of 4
+ * KiB. The pages' addresses come from /proc/self/pagemap, which shows them to root only: without
+ * that, the program ends with 77. The paper has figures for 1 MiB and 1 GiB.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -32,7 +33,7 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* ---- addresses of pages -------------------------------------------------------------------------------------------- */
+/* ---- addresses of pages ---------------------------------------------------------------------- */
 
 /* As the driver has them where there is no IOMMU. */
 static int pages(struct rnic_pci *pci, const void *address, size_t bytes, uint64_t *out, size_t most,
@@ -53,7 +54,7 @@ static bool frames_are_mappable(void)
     return vipl_physical_pages((const void *)((uintptr_t)&byte / PAGE * PAGE), 1, &frame) == 0;
 }
 
-/* ---- measuring ----------------------------------------------------------------------------------------------------- */
+/* ---- measuring ------------------------------------------------------------------------------- */
 
 static uint8_t *memory_of(uint64_t bytes)
 {
@@ -135,7 +136,7 @@ static void measure(struct vipl_rnic *rnic, uint64_t bytes)
               TABLE_NONE);
 }
 
-/* ---- main ----------------------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static bool read_options(int argc, char **argv, struct options *out)
 {

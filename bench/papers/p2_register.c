@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * P2.3 and P2: what a function of the card costs its driver, in wall time. A register that the program reads through its own mapping
- * (BAR2) beside one that it has to ask for (BAR0, which is trapped); and a post whose doorbell is a store beside one whose doorbell is
- * an access that is carried to the card. `--device` is what follows "rnic:" in a device name; without it, the host's adapter,
- * to which the slow path is a message and its reply (vfio-user). Here the mapped register is memory of an emulated card: no
- * PCI Express is between, which is what the paper's 0.58 us are.
+ * P2.3 and P2: what a function of the card costs its driver, in wall time. A register that the
+ * program reads through its own mapping (BAR2) beside one that it has to ask for (BAR0, which is
+ * trapped); and a post whose doorbell is a store beside one whose doorbell is an access that is
+ * carried to the card. `--device` is what follows "rnic:" in a device name; without it, the host's
+ * adapter, to which the slow path is a message and its reply (vfio-user). Here the mapped register
+ * is memory of an emulated card: no PCI Express is between, which is what the paper's 0.58 us are.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -35,9 +36,10 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* ---- registers ---------------------------------------------------------------------------------------------------- */
+/* ---- registers ------------------------------------------------------------------------------- */
 
-/* Time of a load from the mapped doorbells; each sample is of many, since the clock takes longer than one. */
+/* Time of a load from the mapped doorbells; each sample is of many, since the clock takes longer
+ * than one. */
 static double mapped_read(struct rnic_pci *pci, double *samples, unsigned count)
 {
     const volatile uint32_t *word =
@@ -73,7 +75,7 @@ static void register_table(const struct options *options, struct rnic_pci *pci, 
     table_note("An emulated card: a mapped register is memory, the slow path a message to another process.");
 }
 
-/* ---- posts -------------------------------------------------------------------------------------------------------- */
+/* ---- posts ----------------------------------------------------------------------------------- */
 
 static void reap(struct endpoint *end)
 {
@@ -131,7 +133,7 @@ static void post_table(const struct options *options, double *samples)
     table_row("mapped doorbells", TABLE_NONE, mapped, "slow path", TABLE_NONE, mapped / slow);
 }
 
-/* ---- main ----------------------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 static void usage(void)
 {

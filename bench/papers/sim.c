@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Cards, wires and time. A wire is what impair.h makes of it; frames wait in a heap for when they are due. */
+/* Cards, wires and time. A wire is what impair.h makes of it; frames wait in a heap for when they
+ * are due. */
 #include "sim.h"
 
 #include <errno.h>
@@ -62,7 +63,7 @@ static void *must(void *memory)
     return memory;
 }
 
-/* ---- frames on their way ----------------------------------------------------------------------------------------- */
+/* ---- frames on their way --------------------------------------------------------------------- */
 
 static bool before(const struct frame *a, const struct frame *b)
 {
@@ -137,7 +138,7 @@ static void pass_wire(struct sim *sim, struct sim_card *to, const uint8_t *frame
     }
 }
 
-/* ---- what a card does to the world ------------------------------------------------------------------------------- */
+/* ---- what a card does to the world ----------------------------------------------------------- */
 
 /* IOVAs are addresses here; the card may touch what the driver has mapped, and nothing else. */
 static void *reach(struct sim_card *card, uint64_t iova, uint32_t bytes, unsigned access)
@@ -200,7 +201,7 @@ static const struct rnic_card_host host = {
     .transmit = transmit,
 };
 
-/* ---- what a driver does to a card -------------------------------------------------------------------------------- */
+/* ---- what a driver does to a card ------------------------------------------------------------ */
 
 static struct sim_card *of(struct rnic_pci *pci)
 {
@@ -349,7 +350,7 @@ static const struct rnic_pci_ops pci_ops = {
     .is_gone = pci_is_gone,
 };
 
-/* ---- cards and time ---------------------------------------------------------------------------------------------- */
+/* ---- cards and time -------------------------------------------------------------------------- */
 
 static void set_wire(struct sim_card *card, const char *text, unsigned number)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Models of the card in this process, joined by wires, in simulated time: each has one function, which the driver's verbs take over
- * by vipl_rnic_start(). Nothing here reads a clock; the time moves from one event to the next, and only inside sim_go_on(), which
- * the driver's own waits call too. One thread.
+ * Models of the card in this process, joined by wires, in simulated time: each has one function,
+ * which the driver's verbs take over by vipl_rnic_start(). Nothing here reads a clock; the time
+ * moves from one event to the next, and only inside sim_go_on(), which the driver's own waits call
+ * too. One thread.
  */
 #ifndef BENCH_SIM_H
 #define BENCH_SIM_H
@@ -33,7 +34,8 @@ struct rnic_pci *sim_function(struct sim *sim, unsigned card);
 uint64_t sim_now(const struct sim *sim); /* ns */
 /* Everything that is due now is done, what the driver has just posted included. */
 void sim_run(struct sim *sim);
-/* The time goes on to what comes next; to be called when there is nothing more to do now. False: nothing is to come. */
+/* The time goes on to what comes next; to be called when there is nothing more to do now. False:
+ * nothing is to come. */
 bool sim_go_on(struct sim *sim);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables that compare the papers' figures with ours. Each row is a figure of the paper, ours, the ratio of the paper's figure
- * to that of the row which it is compared with there, and our ratio to the same row. Each table says by which clock it is: the
- * model's simulated time or the wall's, never both.
+ * The tables that compare the papers' figures with ours. Each row is a figure of the paper, ours,
+ * the ratio of the paper's figure to that of the row which it is compared with there, and our ratio
+ * to the same row. Each table says by which clock it is: the model's simulated time or the wall's,
+ * never both.
  */
 #ifndef BENCH_TABLE_H
 #define BENCH_TABLE_H
@@ -20,7 +21,8 @@ void table_row(const char *name, double paper, double ours, const char *base, do
                double our_ratio);
 void table_note(const char *text);
 
-/* Ascending order, for medians and percentiles: sorts and returns the value below which `percent` of them lie. */
+/* Ascending order, for medians and percentiles: sorts and returns the value below which `percent`
+ * of them lie. */
 double table_percentile(double *values, unsigned count, double percent);
 
 #endif

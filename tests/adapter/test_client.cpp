@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The driver's access to the card over vfio-user (pci.h), at a real adapter with the card of fake_card.h.
+// The driver's access to the card over vfio-user (pci.h), at a real adapter with the card of
+// fake_card.h.
 #include "raw_client.hpp"
 
 #include <atomic>
@@ -282,7 +283,8 @@ TEST_CASE("whatever the system refuses, a driver has its function or an error", 
             CHECK(happened);
             continue;
         }
-        // The one call that may fail is that for the descriptor of the program's memory: then a thread answers the card.
+        // The one call that may fail is that for the descriptor of the program's memory: then a
+        // thread answers the card.
         was_answered = was_answered || (happened && writes_by_thread(pci));
         pci->ops->close(pci);
         if (!happened) {

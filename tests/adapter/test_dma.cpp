@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The maps of a function's memory, beside a list of bytes: what is unmapped goes, all of it and nothing else, and half a map stays whole.
+// The maps of a function's memory, beside a list of bytes: what is unmapped goes, all of it and
+// nothing else, and half a map stays whole.
 #include <catch2/catch.hpp>
 
 #include <vector>

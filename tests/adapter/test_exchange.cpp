@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that the adapter cannot reach: the card's accesses are messages to the program, which answers them. The program here is QEMU
-// as far as it matters: it may answer only when its own request has been answered.
+// Memory that the adapter cannot reach: the card's accesses are messages to the program, which
+// answers them. The program here is QEMU as far as it matters: it may answer only when its own
+// request has been answered.
 #include "raw_client.hpp"
 
 #include <atomic>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs that mean harm: whatever they send, the adapter goes on, and another program notices nothing.
+// Programs that mean harm: whatever they send, the adapter goes on, and another program notices
+// nothing.
 #include "raw_client.hpp"
 
 #include <dirent.h>

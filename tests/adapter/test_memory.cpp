@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The card's access to memory that a program has passed as a descriptor: shared memory, and its own.
+// The card's access to memory that a program has passed as a descriptor: shared memory, and its
+// own.
 #include "raw_client.hpp"
 
 #include <dirent.h>

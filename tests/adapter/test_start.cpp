@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// An adapter that the library starts: once for all programs of a user, and gone after the last of them.
+// An adapter that the library starts: once for all programs of a user, and gone after the last of
+// them.
 #include "raw_client.hpp"
 
 #include <atomic>
@@ -311,7 +312,8 @@ TEST_CASE("a program does not notice the adapter that it starts", "[start]")
     using vipl_test::Parent;
     setenv("VIPL_LOG", "off", 1);
     const auto kind = GENERATE(Parent::kProgram, Parent::kSubreaper, Parent::kFirst);
-    // a program; a fork of this one, as where there is none; a program that ends at once; one that cannot be run
+    // a program; a fork of this one, as where there is none; a program that ends at once; one that
+    // cannot be run
     const std::string program = GENERATE(std::string(fake_rnicd), std::string(), std::string("/bin/true"),
                                          std::string("/nonexistent/vipl-rnicd"));
     CAPTURE(static_cast<int>(kind), program);

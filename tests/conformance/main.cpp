@@ -119,7 +119,8 @@ public:
     }
 
 private:
-    /** On a terminal: how far it is, and how long it goes on if the other cases take as long as those so far. */
+    /** On a terminal: how far it is, and how long it goes on if the other cases take as long as
+     * those so far. */
     void show_progress()
     {
         const std::size_t done = ++begun_ - 1;

@@ -82,7 +82,8 @@ bool take_seed(Options &options, const char *value)
     return value[0] >= '0' && value[0] <= '9' && *end == '\0' && errno == 0 && number <= 0xffffffff;
 }
 
-/** Lines "cases [TAG] | REASON" of a file; others are not for this program. False: there is no such file, or no such line in it. */
+/** Lines "cases [TAG] | REASON" of a file; others are not for this program. False: there is no such
+ * file, or no such line in it. */
 bool take_left_out(Options &options, const char *value)
 {
     std::ifstream file(value);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // What the suite says about a run: failures as they happen, then a table per level, the cases that
-// do not apply, or were left out, with their reasons, and one line in all. Also as TAP and as JUnit's XML.
+// do not apply, or were left out, with their reasons, and one line in all. Also as TAP and as
+// JUnit's XML.
 #ifndef VIPL_CONFORMANCE_REPORT_HPP
 #define VIPL_CONFORMANCE_REPORT_HPP
 
@@ -36,7 +37,8 @@ int level_of(const std::vector<std::string> &tags);
 /** The Vip... tag of a case, or else its first tag that is no level and no setting. */
 std::string function_of(const std::vector<std::string> &tags);
 
-/** Tables for levels 0 to `level`, what does not apply or was left out, and the total; every line starts with `prefix`. */
+/** Tables for levels 0 to `level`, what does not apply or was left out, and the total; every line
+ * starts with `prefix`. */
 void print_tables(std::ostream &out, const std::vector<CaseResult> &results, int level, const char *prefix);
 
 void print_tap(std::ostream &out, const std::vector<CaseResult> &results);

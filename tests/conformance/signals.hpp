@@ -42,8 +42,8 @@ private:
 };
 
 /**
- * Run the call in a thread and signal that thread until the call returns. A signal that comes before
- * the call blocks has no effect, so it is sent again and again.
+ * Run the call in a thread and signal that thread until the call returns. A signal that comes
+ * before the call blocks has no effect, so it is sent again and again.
  */
 inline VIP_RETURN interrupted(const std::function<VIP_RETURN()> &call)
 {

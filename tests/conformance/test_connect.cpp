@@ -243,7 +243,8 @@ public:
     Nic nic;
 };
 
-/** Wait for a request that is still there when it is accepted: another NIC handle may have been faster. */
+/** Wait for a request that is still there when it is accepted: another NIC handle may have been
+ * faster. */
 VIP_RETURN accept_one(const Nic &nic, const NetAddress &local, VIP_ULONG timeout)
 {
     const Vi vi(nic);
@@ -543,7 +544,8 @@ TEST_CASE("VipConnectRequest to a host that is not there is VIP_NOT_REACHABLE", 
 
 namespace {
 
-/** A request that the server takes and does not answer; one that comes before it listens finds nobody. */
+/** A request that the server takes and does not answer; one that comes before it listens finds
+ * nobody. */
 void request_in_vain(Peer &peer, VIP_VI_HANDLE vi)
 {
     const unsigned long long end = now_ms() + patience();

@@ -237,7 +237,8 @@ TWO_ROLE_CASE_EACH_LEVEL("VipCQWait tells of sends and of receives, each on its 
     },
 };
 
-// At Reliable Reception, where a send is complete when its message has arrived: connections have no order among them.
+// At Reliable Reception, where a send is complete when its message has arrived: connections have no
+// order among them.
 TWO_ROLE_CASE_AT(VIP_SERVICE_RELIABLE_RECEPTION,
                  "VipCQWait gives the entries of several VIs in completion order",
                  "[VipCQWait][functional]") = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs of the time do not clear descriptors: they set the fields they know of. On a 32-bit CPU that leaves
-// the upper half of each address as it was.
+// Programs of the time do not clear descriptors: they set the fields they know of. On a 32-bit CPU
+// that leaves the upper half of each address as it was.
 #include <cstring>
 
 #include "support/role_case.hpp"

@@ -163,7 +163,8 @@ TWO_ROLE_CASE("VipCloseNic disconnects the VIs it closes", "[VipCloseNic][functi
 
 namespace {
 
-/** Run a blocking call in a thread, close its NIC handle under it, and return what the call said. */
+/** Run a blocking call in a thread, close its NIC handle under it, and return what the call
+ * said. */
 template <class Call>
 VIP_RETURN closed_under(VIP_NIC_HANDLE nic, Call call)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What is checked of a receive: the bytes that a message fills, and the descriptor's total length. Receives may
-// reach beyond their region, as those of old programs do, where the message does not.
+// What is checked of a receive: the bytes that a message fills, and the descriptor's total length.
+// Receives may reach beyond their region, as those of old programs do, where the message does not.
 #include <vector>
 
 #include "support/role_case.hpp"
@@ -163,7 +163,8 @@ void too_short(Peer &peer)
     EXPECT(bytes.part(size - 1, 1).all(0));
 }
 
-/** More bytes than a message may have, in so many pieces of which the last one alone is too long as well. */
+/** More bytes than a message may have, in so many pieces of which the last one alone is too long as
+ * well. */
 template <VIP_UINT32 size, unsigned pieces>
 void longer_than_any_message(Peer &peer)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that not everybody can reach as its program can: memory that the system hides from other processes and from itself
-// (memfd_secret), memory that cannot be read or written yet when it is registered, and guard pages inside of a region. What counts
-// is what the program may do when bytes move. Payload and descriptors lie in such memory on both sides.
+// Memory that not everybody can reach as its program can: memory that the system hides from other
+// processes and from itself (memfd_secret), memory that cannot be read or written yet when it is
+// registered, and guard pages inside of a region. What counts is what the program may do when bytes
+// move. Payload and descriptors lie in such memory on both sides.
 #include <cerrno>
 #include <cstring>
 
@@ -121,7 +122,8 @@ VIP_VI_ATTRIBUTES large(Peer &peer)
     return vi_attributes(peer.level(), kLarge);
 }
 
-/** Two messages, of which the second one may have overtaken the first, an RDMA Write and an RDMA Read. */
+/** Two messages, of which the second one may have overtaken the first, an RDMA Write and an RDMA
+ * Read. */
 template <Kind kind, VIP_UINT32 size>
 void target(Peer &peer)
 {

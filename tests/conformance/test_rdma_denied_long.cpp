@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// RDMA Writes of many sizes that fit their target's begin and not their target: a device may carry them in parts,
-// but it refuses them as a whole. Not one byte moves, and nothing of them is delivered.
+// RDMA Writes of many sizes that fit their target's begin and not their target: a device may carry
+// them in parts, but it refuses them as a whole. Not one byte moves, and nothing of them is
+// delivered.
 #include <algorithm>
 #include <memory>
 
@@ -144,7 +145,8 @@ LONG_CASE("the first of two regions in a row", half)
 
 namespace {
 
-/** What the initiator does first is refused, immediate data and all; what it sends behind it is not. */
+/** What the initiator does first is refused, immediate data and all; what it sends behind it is
+ * not. */
 void take_what_comes_behind(Peer &peer)
 {
     for (const VIP_UINT32 size : {VIP_UINT32{64}, VIP_UINT32{200000}}) {

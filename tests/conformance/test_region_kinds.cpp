@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Regions of every kind of memory: messages, RDMA Writes and RDMA Reads between two of a kind; and regions that
-// overlap, or lie side by side.
+// Regions of every kind of memory: messages, RDMA Writes and RDMA Reads between two of a kind; and
+// regions that overlap, or lie side by side.
 #include <cerrno>
 #include <cstring>
 

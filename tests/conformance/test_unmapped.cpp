@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that a program takes away while it is registered: unmapped, of a file that was cut off, or not to be written
-// to. With VIPL_SAFE_COPY=1 that is a descriptor's error, of the side whose memory it is; the connection breaks at the
-// reliable levels; nobody dies. Without the setting it is so where only the kernel touches the memory: what a device
-// over sockets sends or places in bulk, and what a process fetches from another.
+// Memory that a program takes away while it is registered: unmapped, of a file that was cut off, or
+// not to be written to. With VIPL_SAFE_COPY=1 that is a descriptor's error, of the side whose
+// memory it is; the connection breaks at the reliable levels; nobody dies. Without the setting it
+// is so where only the kernel touches the memory: what a device over sockets sends or places in
+// bulk, and what a process fetches from another.
 #include <cstdlib>
 #include <cstring>
 
@@ -79,13 +80,15 @@ bool is_set(const char *name, const char *value)
     return set != nullptr && std::strcmp(set, value) == 0;
 }
 
-/** Over sockets and without CRC all of a large message is the kernel's to read or place, but for its ends. */
+/** Over sockets and without CRC all of a large message is the kernel's to read or place, but for
+ * its ends. */
 bool is_bulk_for_kernel()
 {
     return std::strncmp(device_under_test(), "tcp", 3) == 0 && is_set("VIPL_MPA_CRC", "off");
 }
 
-/** Over loopback the receiver fetches a large message from the memory of the other process, and that is tried again otherwise. */
+/** Over loopback the receiver fetches a large message from the memory of the other process, and
+ * that is tried again otherwise. */
 bool is_fetched(const Peer &peer, VIP_UINT32 size, VIP_UINT16 op)
 {
     return std::strcmp(device_under_test(), "loopback") == 0 && peer.in_other_process() &&
@@ -107,7 +110,8 @@ void expect_own_fault(const Work &work)
     EXPECT(errors == VIP_STATUS_PROTECTION_ERROR || errors == VIP_STATUS_TRANSPORT_ERROR);
 }
 
-/** It failed because of the peer's. Half of an answer in a stream cannot be followed by the reason. */
+/** It failed because of the peer's. Half of an answer in a stream cannot be followed by the
+ * reason. */
 void expect_remote_fault(const Work &work)
 {
     const VIP_UINT32 errors = work.status() & VIP_STATUS_ERROR_MASK;
@@ -116,7 +120,8 @@ void expect_remote_fault(const Work &work)
     EXPECT(errors == VIP_STATUS_RDMA_PROT_ERROR || errors == VIP_STATUS_TRANSPORT_ERROR || half);
 }
 
-/** Both ends of a reliable connection are broken; one of an Unreliable VI may be, in the middle of a message. */
+/** Both ends of a reliable connection are broken; one of an Unreliable VI may be, in the middle of
+ * a message. */
 void expect_broken(Peer &peer, Endpoint &end)
 {
     if (peer.reliable()) {
@@ -258,7 +263,8 @@ NO_WRITING_CASE("read-only from its middle on fails", Loss::read_only, kLong);
 
 namespace {
 
-/** A device that has taken the receive when it was posted does not read its descriptor again: the message has arrived. */
+/** A device that has taken the receive when it was posted does not read its descriptor again: the
+ * message has arrived. */
 void sends_to_lost_descriptor(Peer &peer)
 {
     need_safe_copy();
@@ -301,8 +307,8 @@ TWO_ROLE_CASE_EACH_LEVEL("a descriptor that is unmapped once it is posted comes 
 
 namespace {
 
-/** One FPDU. What comes with its head, and its last few bytes, the library places itself: pages that are lost lie between. How
- * much comes with the head is the network's to say. */
+/** One FPDU. What comes with its head, and its last few bytes, the library places itself: pages
+ * that are lost lie between. How much comes with the head is the network's to say. */
 constexpr VIP_UINT32 kBulk = 48 * 1024, kBulkFrom = 16 * 1024, kBulkLost = 16 * 1024;
 
 void need_kernel()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that messages have used, and that ends or changes then: what was allowed a moment ago is not allowed any more,
-// for descriptors and for data, at either end.
+// Memory that messages have used, and that ends or changes then: what was allowed a moment ago is
+// not allowed any more, for descriptors and for data, at either end.
 #include "support/role_case.hpp"
 
 using namespace vipl_test;
@@ -15,7 +15,8 @@ VIP_VI_ATTRIBUTES with_tag(VIP_PROTECTION_HANDLE tag)
     return attributes;
 }
 
-/** Two connected VIs of one tag, which have used `data`: for descriptors, for what is sent and for what is received. */
+/** Two connected VIs of one tag, which have used `data`: for descriptors, for what is sent and for
+ * what is received. */
 struct Used {
     Used()
         : tag(nic), other_tag(nic), own(nic, 65536, rdma_memory(tag)), data(nic, 65536, rdma_memory(tag)),

@@ -28,7 +28,8 @@ void refuse_change(VIP_RETURN code, const Vi &vi, VIP_VI_ATTRIBUTES attributes)
     EXPECT(before.Ptag == after.Ptag);
 }
 
-/** Every way to spoil attributes, with the code that VipCreateVi and VipSetViAttributes have for it. */
+/** Every way to spoil attributes, with the code that VipCreateVi and VipSetViAttributes have for
+ * it. */
 template <class Check>
 void spoil_levels(Check check)
 {

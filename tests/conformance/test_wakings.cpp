@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Who is woken, and when: every thread that has something to take, though another watches the device for it; all
-// waiters of a queue that is flushed; and each wait when its time is up, neither sooner nor twice as late.
+// Who is woken, and when: every thread that has something to take, though another watches the
+// device for it; all waiters of a queue that is flushed; and each wait when its time is up, neither
+// sooner nor twice as late.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -64,7 +65,8 @@ private:
 
 constexpr unsigned kTurns = 4;
 
-/** How long the shortest of some waits lasts. The first that is in time will do: a busy machine is no fault. */
+/** How long the shortest of some waits lasts. The first that is in time will do: a busy machine is
+ * no fault. */
 template <class Wait>
 void expect_in_time(Wait wait)
 {

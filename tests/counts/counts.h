@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program that counts.py runs under valgrind: it moves messages of one kind over the public interface alone, and shows
- * by marks which of its parts are counted. Everything it does is the same each time, on each machine.
+ * The program that counts.py runs under valgrind: it moves messages of one kind over the public
+ * interface alone, and shows by marks which of its parts are counted. Everything it does is the
+ * same each time, on each machine.
  */
 #ifndef VIPL_COUNTS_H
 #define VIPL_COUNTS_H
@@ -80,14 +81,16 @@ bool counts_right(const char *what, VIP_RETURN rc);
 /* What follows is counted, or is not. Shown by calls, whose costs are the program's. */
 void counts_mark(bool counted);
 
-/* From now on the library's clock stands still: what it does after some time is not counted by chance. */
+/* From now on the library's clock stands still: what it does after some time is not counted by
+ * chance. */
 void counts_stop_clock(void);
 /* From now on the library's random numbers are the same each time; others for another number. */
 void counts_choose_chance(uint64_t number);
 
 /* An end on `nic`, which has memory and a VI that is not connected; NULL: it opens the device. */
 bool counts_end_create(const struct counts_plan *plan, VIP_NIC_HANDLE nic, struct counts_end *end);
-/* Two ends of this process; the two ends of two processes, which also learn of each other's memory. */
+/* Two ends of this process; the two ends of two processes, which also learn of each other's
+ * memory. */
 bool counts_connect_both(struct counts_end *one, struct counts_end *other);
 bool counts_connect(struct counts_end *end);
 /* Lays out and posts the receives of an end. */
@@ -95,7 +98,8 @@ bool counts_post_receives(struct counts_end *end);
 /* Lays out the sends. */
 void counts_write_sends(struct counts_end *end);
 
-/* The operations of counted parts, in one process; of the first process of two; what the second does until it is told to end. */
+/* The operations of counted parts, in one process; of the first process of two; what the second
+ * does until it is told to end. */
 bool counts_run_alone(const struct counts_plan *plan);
 bool counts_run_first(const struct counts_plan *plan);
 bool counts_run_second(const struct counts_plan *plan);

@@ -34,7 +34,7 @@ bool counts_hear(int line, void *bytes, size_t length)
     return got == (ssize_t)length; /* a packet socket: whole, or not at all */
 }
 
-/* ---- memory ------------------------------------------------------------------------------------------------------ */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static bool allocate(const struct counts_plan *plan, size_t length, unsigned char **base)
 {
@@ -105,7 +105,7 @@ void counts_write_sends(struct counts_end *end)
     }
 }
 
-/* ---- the VI ------------------------------------------------------------------------------------------------------ */
+/* ---- the VI ---------------------------------------------------------------------------------- */
 
 bool counts_end_create(const struct counts_plan *plan, VIP_NIC_HANDLE nic, struct counts_end *end)
 {
@@ -139,7 +139,8 @@ static void show_memory(const struct counts_memory *memory, struct counts_remote
     to->handle = memory->handle;
 }
 
-/* Sleeps a moment, for both kinds of completions: what is counted later must not cost more for it. */
+/* Sleeps a moment, for both kinds of completions: what is counted later must not cost more for
+ * it. */
 static bool wait_in_vain(struct counts_end *end)
 {
     VIP_DESCRIPTOR *desc;
@@ -155,7 +156,7 @@ static bool wait_in_vain(struct counts_end *end)
     return VipSendWait(end->vi, 1, &desc) == VIP_TIMEOUT && VipRecvWait(end->vi, 1, &desc) == VIP_TIMEOUT;
 }
 
-/* ---- connecting -------------------------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 bool counts_connect_both(struct counts_end *one, struct counts_end *other)
 {

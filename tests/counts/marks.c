@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What counts.py sees, the clock, and chance. valgrind writes its counts out at each entry into counts_mark(), and lists the system call
- * that it makes, so both lists have the same parts.
+ * What counts.py sees, the clock, and chance. valgrind writes its counts out at each entry into
+ * counts_mark(), and lists the system call that it makes, so both lists have the same parts.
  */
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -10,7 +10,8 @@
 
 #include "counts.h"
 
-/* The program has one thread, and only the library's may ask for the time meanwhile: written before it is counted. */
+/* The program has one thread, and only the library's may ask for the time meanwhile: written before
+ * it is counted. */
 static bool stopped;
 static struct timespec stopped_at;
 static uint64_t chance;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An end in each of two processes, which take turns: a process does nothing before the other has said what is to be done,
- * or that it is done. So neither polls in vain, and the number of polls is the same each time.
+ * An end in each of two processes, which take turns: a process does nothing before the other has
+ * said what is to be done, or that it is done. So neither polls in vain, and the number of polls is
+ * the same each time.
  */
 #include "counts.h"
 
@@ -12,7 +13,8 @@
 #include "tool_os.h"
 #include "tool_text.h"
 
-/* What the first process tells the second to do, which answers DONE, or NOT_YET where it must be asked again. */
+/* What the first process tells the second to do, which answers DONE, or NOT_YET where it must be
+ * asked again. */
 enum {
     RECEIVE =
         'r',      /* take what has come; done when that is all in flight, for which it posts receives again */
@@ -27,7 +29,7 @@ enum {
     NOT_YET = 'n',
 };
 
-/* ---- the first process -------------------------------------------------------------------------------------------- */
+/* ---- the first process ----------------------------------------------------------------------- */
 
 static bool say(struct counts_end *end, char word)
 {
@@ -177,7 +179,8 @@ static bool ping_pong(struct counts_end *end)
     return false;
 }
 
-/* The other process sleeps: it waits for a request. Otherwise who comes first would be by chance. */
+/* The other process sleeps: it waits for a request. Otherwise who comes first would be by
+ * chance. */
 static bool await_sleeper(uint32_t process)
 {
     uint64_t end = tool_now_ns() + (uint64_t)COUNTS_TIMEOUT_MS * 1000000;
@@ -283,7 +286,7 @@ bool counts_run_first(const struct counts_plan *plan)
     return say(&end, END);
 }
 
-/* ---- the second process ------------------------------------------------------------------------------------------- */
+/* ---- the second process ---------------------------------------------------------------------- */
 
 /* How many of those in flight it has. */
 static bool receive(struct counts_end *end, uint32_t *received, char *answer)

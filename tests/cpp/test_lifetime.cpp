@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Objects that are moved, assigned, swapped, closed twice, or ended in any order, while a peer writes to the memory that is
-// registered; and memory that the device does not give back. The program is linked so that VipDeregisterMem() and VipCloseNic()
-// come here first (-Wl,--wrap): a device refuses when a case says so.
+// Objects that are moved, assigned, swapped, closed twice, or ended in any order, while a peer
+// writes to the memory that is registered; and memory that the device does not give back. The
+// program is linked so that VipDeregisterMem() and VipCloseNic() come here first (-Wl,--wrap): a
+// device refuses when a case says so.
 #include "pair.hpp"
 
 #include <algorithm>
@@ -34,7 +35,8 @@ static_assert(all_move<vipl::nic, vipl::vi, vipl::cq, vipl::region, vipl::messag
 std::atomic<bool> refusing{false};
 std::atomic<unsigned> refusals{0};
 
-/** While it lives, a peer is in the middle of an RDMA operation on whatever is registered for RDMA. */
+/** While it lives, a peer is in the middle of an RDMA operation on whatever is registered for
+ * RDMA. */
 struct Refusing {
     Refusing()
     {
@@ -56,7 +58,8 @@ vipl::vi_options writable()
     return options;
 }
 
-/** The VI `client` of a pair writes to the memory of the other end, again and again, until it is stopped or fails. */
+/** The VI `client` of a pair writes to the memory of the other end, again and again, until it is
+ * stopped or fails. */
 class Writer {
 public:
     Writer(Pair &pair, const vipl::remote_memory &to)

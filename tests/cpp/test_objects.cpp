@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the C++ objects are: moved, not copied; ended in their destructor; errors as std::error_code.
+// What the C++ objects are: moved, not copied; ended in their destructor; errors as
+// std::error_code.
 #include "pair.hpp"
 
 #include <cstring>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Adapters of EFE and switch, joined by wires, in simulated time. What each function sends to another is a stream of numbered
-// frames with contents that both sides can work out; whatever is delivered is checked against it.
+// Adapters of EFE and switch, joined by wires, in simulated time. What each function sends to
+// another is a stream of numbered frames with contents that both sides can work out; whatever is
+// delivered is checked against it.
 #ifndef VIPL_DEVICES_ADAPTERS_HPP
 #define VIPL_DEVICES_ADAPTERS_HPP
 
@@ -174,7 +175,8 @@ public:
     }
     /** All frames that were wanted are delivered and acknowledged. */
     bool is_done() const;
-    /** Everything becomes as it is in the other world, which has the same adapters; areas are copied byte for byte. */
+    /** Everything becomes as it is in the other world, which has the same adapters; areas are
+     * copied byte for byte. */
     void become(const World &other);
     std::string wrong() const;
 

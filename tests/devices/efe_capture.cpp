@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Writes a capture of EFE's frames, as a wire between two adapters would carry them: vipl-efe-capture FILE. The data frames carry
-// DDP segments of all operations; frames of all types are there, on a wire that loses, reorders and corrupts.
+// Writes a capture of EFE's frames, as a wire between two adapters would carry them:
+// vipl-efe-capture FILE. The data frames carry DDP segments of all operations; frames of all types
+// are there, on a wire that loses, reorders and corrupts.
 #include "adapters.hpp"
 
 #include <cstdio>

@@ -216,7 +216,7 @@ void Host::transaction(void *context, const rnic_transaction *transaction)
     }
 }
 
-// --- the driver ---------------------------------------------------------------------------------------
+// --- the driver ----------------------------------------------------------------------------------
 
 Driver::Driver(Host &the_host, unsigned the_fn, bool is_big) : host(the_host), fn(the_fn), big(is_big)
 {
@@ -552,7 +552,7 @@ bool Driver::event(Event *out)
     return true;
 }
 
-// --- two of them ------------------------------------------------------------------------------------------
+// --- two of them ---------------------------------------------------------------------------------
 
 Modify towards(Driver &peer, std::uint32_t peer_qp, unsigned state)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A host for the card, as small as a host can be: flat memory that is the bus's address space, and drivers that know nothing but the data
-// sheet. What crosses the card's edge is recorded.
+// A host for the card, as small as a host can be: flat memory that is the bus's address space, and
+// drivers that know nothing but the data sheet. What crosses the card's edge is recorded.
 #ifndef VIPL_DEVICES_HOST_HPP
 #define VIPL_DEVICES_HOST_HPP
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Falling asleep against posting, by two threads: one is the card, which sleeps as soon as it has nothing to do and wakes by WAKE alone; the
-// other is a driver, which posts again a few nanoseconds after the last completion. VIPL_STRESS_SLEEPS says how often; without it, as often as
-// two seconds allow, but a thousand times. A post that is missed is never completed. The pauses are as long as the card takes to fall asleep, so most posts come while it does.
+// Falling asleep against posting, by two threads: one is the card, which sleeps as soon as it has
+// nothing to do and wakes by WAKE alone; the other is a driver, which posts again a few nanoseconds
+// after the last completion. VIPL_STRESS_SLEEPS says how often; without it, as often as two seconds
+// allow, but a thousand times. A post that is missed is never completed. The pauses are as long as
+// the card takes to fall asleep, so most posts come while it does.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -44,7 +46,8 @@ std::uint64_t number(const char *variable, std::uint64_t usual)
     return text == nullptr ? usual : std::strtoull(text, nullptr, 0);
 }
 
-/** The card's thread. Nothing but WAKE ends its sleep, so a timer does not come to the help of a post that was missed. */
+/** The card's thread. Nothing but WAKE ends its sleep, so a timer does not come to the help of a
+ * post that was missed. */
 class Sleeper {
 public:
     explicit Sleeper(Two &the_two) : two_(the_two), thread_([this] { run(); }) {}

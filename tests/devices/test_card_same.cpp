@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The same seed gives the same card: everything that crosses its edge, byte for byte, on every machine.
+// The same seed gives the same card: everything that crosses its edge, byte for byte, on every
+// machine.
 #include <catch2/catch.hpp>
 
 #include "devices/two.hpp"
@@ -55,6 +56,7 @@ TEST_CASE("the same seed gives the same transactions, another seed others", "[ca
 
 TEST_CASE("transactions are the same on every machine", "[card]")
 {
-    // The number is of the card as it is: who changes what crosses its edge, or when, records the new one.
+    // The number is of the card as it is: who changes what crosses its edge, or when, records the
+    // new one.
     CHECK(play(1, true) == 0xA28AE211);
 }

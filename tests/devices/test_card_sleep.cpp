@@ -10,7 +10,8 @@ using namespace card;
 
 namespace {
 
-/** The protocol's shared words and both sides' places in it. Stores are seen at once: what fences are for is below. */
+/** The protocol's shared words and both sides' places in it. Stores are seen at once: what fences
+ * are for is below. */
 struct World {
     bool doorbell = false, hint = false, asleep = false, wake = false;
     bool hint_pending = false, asleep_pending = false; ///< stores that have not left the processor's buffer
@@ -46,7 +47,8 @@ bool step_driver(World &w, bool fences)
     }
 }
 
-/** The device: store ASLEEP; fence; look at hints; if there is one, go on; else sleep until WAKE. */
+/** The device: store ASLEEP; fence; look at hints; if there is one, go on; else sleep until
+ * WAKE. */
 bool step_device(World &w, bool fences)
 {
     switch (w.device) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How flows begin again and end: silence, resets, lost and late frames of former lives, tables that are full, numbers that wrap.
+// How flows begin again and end: silence, resets, lost and late frames of former lives, tables that
+// are full, numbers that wrap.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -112,7 +113,8 @@ TEST_CASE("a function's reset ends its flows at both ends, and no others", "[efe
 
 namespace {
 
-/** b's function 2 has stopped; a's function 1 has sent it as many frames as it keeps, which are acknowledged. Returns how many. */
+/** b's function 2 has stopped; a's function 1 has sent it as many frames as it keeps, which are
+ * acknowledged. Returns how many. */
 std::uint64_t fill(World &world, Adapter &a, Adapter &b)
 {
     b.stop(2);

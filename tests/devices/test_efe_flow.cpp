@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Flows over good wires: between adapters, within one, of a function to itself; numbers that wrap around; tables that are full.
+// Flows over good wires: between adapters, within one, of a function to itself; numbers that wrap
+// around; tables that are full.
 #include <catch2/catch.hpp>
 
 #include "adapters.hpp"

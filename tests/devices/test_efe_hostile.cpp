@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Frames that no honest peer sends: each is counted, and changes nothing for the flows that are there.
+// Frames that no honest peer sends: each is counted, and changes nothing for the flows that are
+// there.
 #include <catch2/catch.hpp>
 
 #include <random>
@@ -135,7 +136,8 @@ TEST_CASE("a selective acknowledgment of what was never sent is passed over", "[
     bench.world.run_for(second);
     CHECK(bench.a.stream(0, bench.b, 0).delivered ==
           21); // the oldest frame is never acknowledged in this way
-    // The lie was about b's own frames: they count as arrived until the flow dies of it, and nothing else is touched.
+    // The lie was about b's own frames: they count as arrived until the flow dies of it, and
+    // nothing else is touched.
     CHECK(bench.b.counted().impossible == 0);
     bench.b.send(1, bench.a, 1, 100);
     CHECK(bench.world.run_until([&] { return bench.a.stream(1, bench.b, 1).delivered == 100; }, second));

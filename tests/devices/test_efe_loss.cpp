@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Flows over bad wires: every frame is delivered once, in order, with its contents, whatever the wire does to it; and fast enough.
+// Flows over bad wires: every frame is delivered once, in order, with its contents, whatever the
+// wire does to it; and fast enough.
 #include <catch2/catch.hpp>
 
 #include <random>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Congestion: flows of different adapters share a line evenly, and keep it full without keeping a queue in front of it.
+// Congestion: flows of different adapters share a line evenly, and keep it full without keeping a
+// queue in front of it.
 #include <catch2/catch.hpp>
 
 #include "adapters.hpp"
@@ -14,7 +15,8 @@ struct Share {
     double used;        // of what the line can carry
 };
 
-/** So many adapters send to one through a line of 1 Gb/s, the second half a while later; their shares after the start. */
+/** So many adapters send to one through a line of 1 Gb/s, the second half a while later; their
+ * shares after the start. */
 Share share_of(unsigned senders, const std::string &line, std::uint64_t later, std::uint64_t seed)
 {
     World world;

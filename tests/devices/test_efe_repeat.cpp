@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The same seed gives the same frames at the same times, on every machine, also when the areas were copied to another place meanwhile.
+// The same seed gives the same frames at the same times, on every machine, also when the areas were
+// copied to another place meanwhile.
 #include <catch2/catch.hpp>
 
 #include "adapters.hpp"
@@ -19,7 +20,8 @@ Settings settings_of(std::uint64_t seed)
     return settings;
 }
 
-/** All that can happen to flows: loads in all directions, a function that stops, one that is reset. */
+/** All that can happen to flows: loads in all directions, a function that stops, one that is
+ * reset. */
 void begin(World &world, std::uint64_t seed)
 {
     for (unsigned i = 0; i < 3; ++i) {

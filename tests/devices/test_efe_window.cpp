@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Windows: a layer above that has no room stops its own flows and no others; buffers are shared fairly; room is told.
+// Windows: a layer above that has no room stops its own flows and no others; buffers are shared
+// fairly; room is told.
 #include <catch2/catch.hpp>
 
 #include "adapters.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The embedded switch: where frames go, in which order, what happens when a queue is full, and the bad wire in its way.
+// The embedded switch: where frames go, in which order, what happens when a queue is full, and the
+// bad wire in its way.
 #include <catch2/catch.hpp>
 
 #include <cstring>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Two functions, of one card or of two, with a queue pair each and 64 KiB of memory each: where most cases begin.
+// Two functions, of one card or of two, with a queue pair each and 64 KiB of memory each: where
+// most cases begin.
 #ifndef VIPL_DEVICES_TWO_HPP
 #define VIPL_DEVICES_TWO_HPP
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A parser lets through what needs no second look, or ends with "help was printed" or "wrong usage". */
+/* A parser lets through what needs no second look, or ends with "help was printed" or "wrong
+ * usage". */
 #include "command_line.h"
 
 #include <getopt.h>

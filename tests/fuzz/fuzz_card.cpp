@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A function whose driver does anything at all, beside two that do what the data sheet says: registers, rings, lists, doorbells, frames and
-// failing DMA as the input has them. Whatever it does, the two exchange their messages.
+// A function whose driver does anything at all, beside two that do what the data sheet says:
+// registers, rings, lists, doorbells, frames and failing DMA as the input has them. Whatever it
+// does, the two exchange their messages.
 #include "fuzz.hpp"
 
 #include <sys/mman.h>
@@ -50,7 +51,8 @@ private:
     const std::uint8_t *at_, *end_;
 };
 
-/** Memory that is zero again whenever it is asked for. The kernel does that faster than the allocator under a checker. */
+/** Memory that is zero again whenever it is asked for. The kernel does that faster than the
+ * allocator under a checker. */
 class Zeros {
 public:
     std::uint8_t *get(std::size_t bytes)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The tools' command lines: the first byte chooses the tool, the others are its arguments, a NUL between them. Nothing
-// is started, opened or set.
+// The tools' command lines: the first byte chooses the tool, the others are its arguments, a NUL
+// between them. Nothing is started, opened or set.
 #include "fuzz.hpp"
 
 #include <string>

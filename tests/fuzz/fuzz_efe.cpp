@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Steps that strangers, a careless layer above and time take with an adapter, while a good flow from a well-behaved one goes on:
-// it must remain whole. Only who knows a flow's epochs may speak for its peer, and the input does not.
+// Steps that strangers, a careless layer above and time take with an adapter, while a good flow
+// from a well-behaved one goes on: it must remain whole. Only who knows a flow's epochs may speak
+// for its peer, and the input does not.
 #include "fuzz.hpp"
 
 #include <algorithm>

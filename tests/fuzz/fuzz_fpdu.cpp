@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A direction's stream of bytes, taken apart into FPDUs. The first byte of an input says where the stream
-// is between two markers, in fours, the second whether it has them; the rest is the stream.
+// A direction's stream of bytes, taken apart into FPDUs. The first byte of an input says where the
+// stream is between two markers, in fours, the second whether it has them; the rest is the stream.
 #include "fuzz.hpp"
 #include "support/unmark.hpp"
 

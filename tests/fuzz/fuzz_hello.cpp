@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What the backends say to their like before a connection is one; the first byte chooses the parser.
+// What the backends say to their like before a connection is one; the first byte chooses the
+// parser.
 #include "fuzz.hpp"
 
 extern "C" {

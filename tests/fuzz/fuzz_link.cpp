@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A hostile peer of the same user on an established link of the loopback device: messages, control words.
+// A hostile peer of the same user on an established link of the loopback device: messages, control
+// words.
 #include "fuzz.hpp"
 
 #include "../unit/hostile_script.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The first bytes of a connection, arriving one at a time: what is refused stays refused, what is read is
-// the same when written and read again.
+// The first bytes of a connection, arriving one at a time: what is refused stays refused, what is
+// read is the same when written and read again.
 #include "fuzz.hpp"
 
 extern "C" {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A program that connects to the card's adapter and sends it anything. The input is a list of steps: bytes for the connection, with or
-// without descriptors, and turns of the adapter. Beside it there is another program, whose function must stay as it is. No card is
-// behind the functions that would take time: the model is the real one.
+// A program that connects to the card's adapter and sends it anything. The input is a list of
+// steps: bytes for the connection, with or without descriptors, and turns of the adapter. Beside it
+// there is another program, whose function must stay as it is. No card is behind the functions that
+// would take time: the model is the real one.
 #include "fuzz.hpp"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the backends say to their like before a connection is one. Checked in C, where their headers are at home. */
+/* What the backends say to their like before a connection is one. Checked in C, where their headers
+ * are at home. */
 #ifndef VIPL_FUZZ_HELLO_H
 #define VIPL_FUZZ_HELLO_H
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The link between two hosts is pulled: connections are lost within the configured time, nothing hangs, and
-// what is short enough goes unnoticed. network.py makes the hosts and says by VIPL_TEST_UNPLUG and
-// VIPL_TEST_PLUG which commands pull the link and put it back; the server's side runs them.
+// The link between two hosts is pulled: connections are lost within the configured time, nothing
+// hangs, and what is short enough goes unnoticed. network.py makes the hosts and says by
+// VIPL_TEST_UNPLUG and VIPL_TEST_PLUG which commands pull the link and put it back; the server's
+// side runs them.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -52,7 +53,8 @@ private:
     Peer &peer_;
 };
 
-/** Milliseconds by which a broken connection must have been noticed: as configured, and what a slow machine adds. */
+/** Milliseconds by which a broken connection must have been noticed: as configured, and what a slow
+ * machine adds. */
 unsigned long long configured_time()
 {
     const char *text = std::getenv("VIPL_TCP_TIMEOUT_MS");
@@ -103,7 +105,8 @@ VIP_VI_ATTRIBUTES unreliable()
     return vi_attributes(VIP_SERVICE_UNRELIABLE);
 }
 
-/** A connection in each condition, both ways; "flooding" writes without an answer from the other side. */
+/** A connection in each condition, both ways; "flooding" writes without an answer from the other
+ * side. */
 struct Connections {
     explicit Connections(Peer &peer)
         : errors(peer.nic()), quiet(peer), waiting(peer), answering(peer), flooding(peer, unreliable()),
@@ -223,7 +226,8 @@ void connections_break(Peer &peer)
     peer.sync();
 }
 
-/** How a request to the other side ends that cannot reach it, and that it takes its time and no more. */
+/** How a request to the other side ends that cannot reach it, and that it takes its time and no
+ * more. */
 void expect_no_connection(Peer &peer, VIP_VI_HANDLE vi, bool symmetric)
 {
     NetAddress server = peer.server_address(), client = peer.client_address();
@@ -305,7 +309,8 @@ void ends_without_the_other_side(Peer &peer)
     peer.sync();
 }
 
-/* A program that does not call in for longer than the configured time: it is busy, and its host alive. */
+/* A program that does not call in for longer than the configured time: it is busy, and its host
+ * alive. */
 
 constexpr VIP_UINT32 kPart = 32 * 1024;
 constexpr unsigned kParts = 600; // more than all buffers between the two programs hold

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A process and the children it forks, for cases about objects that they share. Children run a function of the
-// case, with all that the case has made, and never return to the suite. Nobody outlives the case's time limit.
+// A process and the children it forks, for cases about objects that they share. Children run a
+// function of the case, with all that the case has made, and never return to the suite. Nobody
+// outlives the case's time limit.
 #ifndef VIPL_CONFORMANCE_FAMILY_HPP
 #define VIPL_CONFORMANCE_FAMILY_HPP
 
@@ -191,7 +192,8 @@ private:
     int report_ = -1;
 };
 
-/** What stands before `text` in the first line with it of /proc/PROCESS/maps: range, rights, device, inode. */
+/** What stands before `text` in the first line with it of /proc/PROCESS/maps: range, rights,
+ * device, inode. */
 inline std::string mapping_of(const std::string &process, const char *text)
 {
     std::string found;
@@ -214,7 +216,8 @@ inline std::string arena_of(const std::string &process)
     return line.empty() ? "" : line.substr(line.rfind(' ') + 1);
 }
 
-/** The server: it has the same memory as this process, and a session that is none of ours. 0: not found. */
+/** The server: it has the same memory as this process, and a session that is none of ours. 0: not
+ * found. */
 inline pid_t server()
 {
     const std::string arena = arena_of("self");
@@ -242,7 +245,8 @@ inline void expect_end_of(pid_t process)
 }
 
 /** Require a call to take a second at most. */
-/** Requests a connection, beside the thread that takes and answers it; its end is awaited at the latest with the object's. */
+/** Requests a connection, beside the thread that takes and answers it; its end is awaited at the
+ * latest with the object's. */
 class Requester {
 public:
     Requester(const Nic &nic, VIP_VI_HANDLE vi, const std::string &name)

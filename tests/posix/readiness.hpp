@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A descriptor from VipxGetFd, looked at as an event loop does: nothing of VIPL is called meanwhile.
+// A descriptor from VipxGetFd, looked at as an event loop does: nothing of VIPL is called
+// meanwhile.
 #ifndef VIPL_CONFORMANCE_READINESS_HPP
 #define VIPL_CONFORMANCE_READINESS_HPP
 

@@ -18,7 +18,8 @@
 
 namespace vipl_conformance {
 
-/** A process that is stopped for as long as the object lives; and not for longer, if this process is killed. */
+/** A process that is stopped for as long as the object lives; and not for longer, if this process
+ * is killed. */
 class Stopped {
 public:
     explicit Stopped(pid_t process) : process_(process)

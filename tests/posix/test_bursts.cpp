@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions, sends that follow each other closely: they leave without another call of the program, and what a program was
-// told is complete is never lost, however it ends.
+// POSIX extensions, sends that follow each other closely: they leave without another call of the
+// program, and what a program was told is complete is never lost, however it ends.
 #include <atomic>
 #include <csignal>
 #include <future>
@@ -143,7 +143,8 @@ private:
     unsigned posted_ = 0, open_ = 0;
 };
 
-/** Posts bursts and takes note of each send that is complete, until it has been told so often enough to end. */
+/** Posts bursts and takes note of each send that is complete, until it has been told so often
+ * enough to end. */
 void send_bursts(const std::string &to, unsigned size, unsigned enough, Ending ending, Books &books)
 {
     for (Sender sender(to, size);;) {
@@ -170,8 +171,8 @@ void write_bursts(const std::string &to, unsigned enough, Ending ending, Books &
     }
 }
 
-/** One burst, of which all is told as complete. It is killed when there is something that it has not received: for that the system
-    resets the connection, and sends nothing more. */
+/** One burst, of which all is told as complete. It is killed when there is something that it has
+ * not received: for that the system resets the connection, and sends nothing more. */
 void send_until_unread(const ParentLine &line, const std::string &to, unsigned size, unsigned enough,
                        Books &books)
 {

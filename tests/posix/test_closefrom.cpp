@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX, a program that closes the library's descriptors under it, as closefrom() does, and perhaps opens others in their
-// place. Calls may fail and VIs break; none hangs, and VipCloseNic returns.
+// POSIX, a program that closes the library's descriptors under it, as closefrom() does, and perhaps
+// opens others in their place. Calls may fail and VIs break; none hangs, and VipCloseNic returns.
 #include <cstdlib>
 
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: descriptors for event loops are readable exactly while there is something to take.
+// POSIX extensions: descriptors for event loops are readable exactly while there is something to
+// take.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -476,7 +477,8 @@ TWO_ROLE_CASE("threads that sleep on one descriptor take each message once", "[V
     sender<200>,
 };
 
-/* The library's thread steps back while a program is active, but not from one that has a descriptor. */
+/* The library's thread steps back while a program is active, but not from one that has a
+ * descriptor. */
 TWO_ROLE_CASE("an answer does not wait for the library's thread to come back", "[VipxGetFd][posix]") = {
     [](Peer &peer) {
         constexpr int kRounds = 200;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX fork, the objects: what becomes of each kind in the child, in the parent, and when both go on. The table in
-// docs/use/fork.md has a cell for each case here.
+// POSIX fork, the objects: what becomes of each kind in the child, in the parent, and when both go
+// on. The table in docs/use/fork.md has a cell for each case here.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -330,7 +330,7 @@ TEST_CASE("a callback registered before fork is called in the parent alone",
     EXPECT_EQ(1, static_cast<int>(calls));
 }
 
-// --- registered memory ---------------------------------------------------------------------------------
+// --- registered memory ---------------------------------------------------------------------------
 
 namespace {
 

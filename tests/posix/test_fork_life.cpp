@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX fork, the processes: whatever a child does, and however it or its parent ends, changes nothing for the others; from
-// where a program may fork; programs that are run.
+// POSIX fork, the processes: whatever a child does, and however it or its parent ends, changes
+// nothing for the others; from where a program may fork; programs that are run.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -128,7 +128,7 @@ CHILD_CASE("runs a program") = {peer_of_a_parent, parent_of_a_child<runs_a_progr
 CHILD_CASE("closes what is its parent's") = {peer_of_a_parent, parent_of_a_child<closes_all, well>};
 CHILD_CASE("uses the library") = {peer_of_a_parent, parent_of_a_child<uses_the_library, well>};
 
-// --- the parent ends --------------------------------------------------------------------------------------
+// --- the parent ends -----------------------------------------------------------------------------
 
 namespace {
 
@@ -157,7 +157,8 @@ void sees_the_end(Peer &peer)
     EXPECT(kill(orphan.pid, 0) == 0);
 }
 
-/** The parent's side, which ends somehow when its child lives and has a NIC handle of its own, if `busy`. */
+/** The parent's side, which ends somehow when its child lives and has a NIC handle of its own, if
+ * `busy`. */
 template <bool busy, void (*leave)(Peer &)>
 void ends_before_its_child(Peer &peer)
 {
@@ -303,7 +304,7 @@ TWO_PROCESS_CASE("a forked child has nothing of its parent's connection to anoth
     },
 };
 
-// --- from where one may fork ----------------------------------------------------------------------------------
+// --- from where one may fork ---------------------------------------------------------------------
 
 namespace {
 
@@ -419,7 +420,7 @@ TEST_CASE("a hundred forks in a row leave nothing behind in the parent", "[fork]
     EXPECT(received(pair.server) == in.desc);
 }
 
-// --- a signal handler that forks while a call blocks --------------------------------------------------------------
+// --- a signal handler that forks while a call blocks ---------------------------------------------
 
 namespace {
 
@@ -437,7 +438,8 @@ extern "C" void fork_in_handler(int)
     }
 }
 
-/** Call in a thread that a handler forks while it sleeps. The child's result; the parent's is VIP_INTERRUPTED. */
+/** Call in a thread that a handler forks while it sleeps. The child's result; the parent's is
+ * VIP_INTERRUPTED. */
 void forks_while_asleep(const std::function<VIP_RETURN()> &call)
 {
     struct sigaction action = {}, saved = {};
@@ -501,7 +503,7 @@ TEST_CASE(
     forks_while_asleep([&] { return VipConnectPeerWait(vi, nullptr); });
 }
 
-// --- past the handlers, and without them ------------------------------------------------------------------------------
+// --- past the handlers, and without them ---------------------------------------------------------
 
 #if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 34)
@@ -555,7 +557,7 @@ TWO_PROCESS_CASE_WITH("VIPL_ATFORK=0",
     },
 };
 
-// --- programs -----------------------------------------------------------------------------------------------------
+// --- programs ------------------------------------------------------------------------------------
 
 namespace {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: calls made by signal handlers, and what the library leaves alone of the program's signals.
+// POSIX extensions: calls made by signal handlers, and what the library leaves alone of the
+// program's signals.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -44,7 +45,8 @@ private:
     struct sigaction before_ = {};
 };
 
-/** What a handler does while its thread sleeps: one step a call, since data may need time to arrive. */
+/** What a handler does while its thread sleeps: one step a call, since data may need time to
+ * arrive. */
 struct Errand {
     VIP_VI_HANDLE server, client; // another connection's
     VIP_CQ_HANDLE cq;             // of `server`'s receives

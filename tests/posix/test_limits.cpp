@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX, limits that a process sets for itself: out of descriptors, and with a limit on the size of files. Calls fail with
-// VIP_ERROR_RESOURCE or go on waiting; the program lives, and what it does when the limit is gone works.
+// POSIX, limits that a process sets for itself: out of descriptors, and with a limit on the size of
+// files. Calls fail with VIP_ERROR_RESOURCE or go on waiting; the program lives, and what it does
+// when the limit is gone works.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -114,7 +115,8 @@ void wait_short_of_descriptors(rlim_t descriptors)
     client.finish();
 }
 
-/** So many programs, each of which opens the device when all are there, and has it until all have tried. */
+/** So many programs, each of which opens the device when all are there, and has it until all have
+ * tried. */
 void open_at_once(unsigned count)
 {
     struct Board {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX, several processes that wait for requests for one name: a request is one program's, and each of them gets its own. One that a
-// program leaves unanswered is another's.
+// POSIX, several processes that wait for requests for one name: a request is one program's, and
+// each of them gets its own. One that a program leaves unanswered is another's.
 #include <csignal>
 #include <future>
 #include <memory>

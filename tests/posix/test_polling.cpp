@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: a program that polls and then sleeps. A backend may spare the system what a program that polls looks at itself, and
-// has to take that back before the program sleeps.
+// POSIX extensions: a program that polls and then sleeps. A backend may spare the system what a
+// program that polls looks at itself, and has to take that back before the program sleeps.
 #include <cstdlib>
 #include <future>
 

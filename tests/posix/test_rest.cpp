@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: a program that waits rests, with the library's threads; for something shared, too, and so does the
-// process that has it.
+// POSIX extensions: a program that waits rests, with the library's threads; for something shared,
+// too, and so does the process that has it.
 #include <vipl/posix.h>
 
 #include <fstream>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: the server, the process that has the shared objects. Nobody is to notice it, nothing of it is to be
-// left, and its death is an error, not a hang. Each case's client is a process that has never shared anything.
+// POSIX extensions: the server, the process that has the shared objects. Nobody is to notice it,
+// nothing of it is to be left, and its death is an error, not a hang. Each case's client is a
+// process that has never shared anything.
 #include <vipl/posix.h>
 
 #include <atomic>
@@ -68,7 +69,8 @@ pid_t child_of(pid_t process)
     return child;
 }
 
-/** The server of a process of that kind, and what stands between the two. The first process of a name space takes them with it. */
+/** The server of a process of that kind, and what stands between the two. The first process of a
+ * name space takes them with it. */
 void kill_server(Parent kind)
 {
     if (kind == Parent::kFirst) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: objects that a process and its children share. What each may do with them, and who gets a completion.
+// POSIX extensions: objects that a process and its children share. What each may do with them, and
+// who gets a completion.
 #include <vipl/posix.h>
 
 #include <atomic>
@@ -10,7 +11,7 @@
 
 using namespace vipl_conformance;
 
-// --- one object ----------------------------------------------------------------------------------------
+// --- one object ----------------------------------------------------------------------------------
 
 TEST_CASE("parent and child post, reap, wait and ask on one VI", "[sharing][posix]")
 {
@@ -106,7 +107,7 @@ TEST_CASE("a child connects and disconnects a VI of its parent's", "[sharing][po
     }
 }
 
-// --- completions -----------------------------------------------------------------------------------------
+// --- completions ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -228,7 +229,7 @@ TEST_CASE("of processes that wait on one completion queue each completion reache
     tally.expect_each_once();
 }
 
-// --- beside private objects, and what is refused ------------------------------------------------------------
+// --- beside private objects, and what is refused -------------------------------------------------
 
 TEST_CASE("private objects beside shared ones stay the parent's", "[sharing][posix]")
 {

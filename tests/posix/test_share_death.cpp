@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: what a process was in the middle of when it was killed. Nothing of it is left to stand in the way of the
-// others: no silenced descriptor, no blocked call, no handler. And memory that only looks as if it were shared is refused.
+// POSIX extensions: what a process was in the middle of when it was killed. Nothing of it is left
+// to stand in the way of the others: no silenced descriptor, no blocked call, no handler. And
+// memory that only looks as if it were shared is refused.
 #include <vipl/posix.h>
 
 #include <atomic>
@@ -39,7 +40,8 @@ struct World {
     Vi server{nic}, client{own};
 };
 
-/** A child that alone holds a connected VI, and is killed. When its peer sees that, all of the child's is gone. */
+/** A child that alone holds a connected VI, and is killed. When its peer sees that, all of the
+ * child's is gone. */
 class Victim {
 public:
     Victim(World &world, const std::function<void(const Gate &)> &body) : peer_(world.own)

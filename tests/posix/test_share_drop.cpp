@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: objects that a process and its children share. What is left when somebody drops a reference, or ends.
+// POSIX extensions: objects that a process and its children share. What is left when somebody drops
+// a reference, or ends.
 #include <vipl/posix.h>
 
 #include <future>
@@ -55,7 +56,7 @@ void expect_lost(Mixed &world, const ErrorLog &log, const Work &posted, unsigned
 
 } // namespace
 
-// --- references ------------------------------------------------------------------------------------------
+// --- references ----------------------------------------------------------------------------------
 
 TEST_CASE("who destroys a connected VI drops it, and others go on", "[sharing][posix]")
 {
@@ -345,7 +346,7 @@ TEST_CASE("the parent dies and the child goes on alone", "[sharing][posix]")
     expect_lost(world, log, left, start);
 }
 
-// --- ends ------------------------------------------------------------------------------------------------
+// --- ends ----------------------------------------------------------------------------------------
 
 namespace {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: forks of a process that shares objects. Every child has them: of several forks at once, of one in a
-// signal handler, and while the process that has the objects is slow or stopped. A fork waits for nobody.
+// POSIX extensions: forks of a process that shares objects. Every child has them: of several forks
+// at once, of one in a signal handler, and while the process that has the objects is slow or
+// stopped. A fork waits for nobody.
 #include <vipl/posix.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@ using namespace vipl_conformance;
 
 namespace {
 
-/** A shareable VI, connected with a private one: its peer sees when the last process that holds it is gone. */
+/** A shareable VI, connected with a private one: its peer sees when the last process that holds it
+ * is gone. */
 struct Pair {
     Pair() { connect_pair(nic, server, own, client); }
 
@@ -41,7 +43,8 @@ struct Pair {
     Vi server{nic}, client{own};
 };
 
-/** The wait status of a child that uses the VI, ends, and says by its exit code whether it could. */
+/** The wait status of a child that uses the VI, ends, and says by its exit code whether it
+ * could. */
 pid_t fork_user(VIP_VI_HANDLE vi)
 {
     const pid_t child = fork();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: an object that a process made after a fork is its own and its later children's. To a process that does
-// not hold it, its handle is that of nothing: no function takes it, and no completion queue names it.
+// POSIX extensions: an object that a process made after a fork is its own and its later children's.
+// To a process that does not hold it, its handle is that of nothing: no function takes it, and no
+// completion queue names it.
 #include <vipl/posix.h>
 
 #include <array>

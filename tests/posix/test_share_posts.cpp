@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: sends that are left to the server of shared objects. It is stopped while they are posted, so that it finds them
-// together.
+// POSIX extensions: sends that are left to the server of shared objects. It is stopped while they
+// are posted, so that it finds them together.
 #include <vipl/posix.h>
 
 #include "family.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: a descriptor of something shared is readable while there is something to take, and not when the call has
-// returned that took the last of it, whichever process made that call.
+// POSIX extensions: a descriptor of something shared is readable while there is something to take,
+// and not when the call has returned that took the last of it, whichever process made that call.
 #include <vipl/posix.h>
 
 #include <atomic>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: a process with shared objects becomes another user. What it has it goes on using, as with an open
-// descriptor; it gets nothing new through the server while that is still the former user's for others. When all have become
-// other users, so does the server.
+// POSIX extensions: a process with shared objects becomes another user. What it has it goes on
+// using, as with an open descriptor; it gets nothing new through the server while that is still the
+// former user's for others. When all have become other users, so does the server.
 #include <vipl/posix.h>
 
 #include <atomic>
@@ -127,7 +127,8 @@ VIP_ULONG a_while()
     return 1000ul * slowness();
 }
 
-/** Waits for a request that never comes. The C library signals all threads of a process that calls setuid(). */
+/** Waits for a request that never comes. The C library signals all threads of a process that calls
+ * setuid(). */
 VIP_RETURN wait_undisturbed(const SharedPair &shared, VIP_ULONG timeout)
 {
     NetAddress from, local = shared.nic.address(unique_discriminator());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: a signal that comes while the server has not yet begun the call that it is to end.
+// POSIX extensions: a signal that comes while the server has not yet begun the call that it is to
+// end.
 #include <future>
 
 #include <vipl/posix.h>

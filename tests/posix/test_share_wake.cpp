@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: of the processes and threads that wait for one object, those are woken that have something to take, or
-// whose process drops it.
+// POSIX extensions: of the processes and threads that wait for one object, those are woken that
+// have something to take, or whose process drops it.
 #include <vipl/posix.h>
 
 #include <atomic>

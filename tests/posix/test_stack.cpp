@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: how much stack the functions need. Handlers run on small ones, and so do threads.
+// POSIX extensions: how much stack the functions need. Handlers run on small ones, and so do
+// threads.
 #include <algorithm>
 #include <climits>
 #include <vector>

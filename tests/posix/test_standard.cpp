@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX, closed standard descriptors: a daemon closes 0, 1 and 2, before it uses the library or between two calls. None of
-// the library's descriptors takes their place, in no process; what the program writes there goes nowhere else.
+// POSIX, closed standard descriptors: a daemon closes 0, 1 and 2, before it uses the library or
+// between two calls. None of the library's descriptors takes their place, in no process; what the
+// program writes there goes nowhere else.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX extensions: which threads there are and what for, threads that are cancelled, and objects that end under who
-// waits for them.
+// POSIX extensions: which threads there are and what for, threads that are cancelled, and objects
+// that end under who waits for them.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -53,7 +53,8 @@ bool is_ending(const std::string &thread)
     return !read || (flags & kExiting) != 0;
 }
 
-/** The threads that have begun since the object was made: those that others left may end meanwhile. */
+/** The threads that have begun since the object was made: those that others left may end
+ * meanwhile. */
 class NewThreads {
 public:
     NewThreads() : old_(entries_of("/proc/self/task")) {}
@@ -128,7 +129,8 @@ void VI_CALL on_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR *)
 
 } // namespace
 
-/** A connection of tcp gives its NIC handle a thread, which sees off what a program leaves behind. */
+/** A connection of tcp gives its NIC handle a thread, which sees off what a program leaves
+ * behind. */
 size_t connected(size_t handles)
 {
     return device_is_loopback() ? 0 : handles;
@@ -248,7 +250,7 @@ TEST_CASE("VIPL_PROGRESS=inline forbids threads, and what needs one is VIP_ERROR
     EXPECT_EQ(0U, threads.count());
 }
 
-// --- callbacks ---------------------------------------------------------------------------------------------------------
+// --- callbacks -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -410,7 +412,7 @@ TEST_CASE("a callback may make any call, those that block too", "[VipRecvNotify]
     REQUIRE_VIP(VipDisconnect(server));
 }
 
-// --- threads that are cancelled ----------------------------------------------------------------------------------------
+// --- threads that are cancelled ------------------------------------------------------------------
 
 namespace {
 
@@ -715,7 +717,7 @@ TEST_CASE("calls that do not block are no cancellation points", "[VipPostSend][c
     REQUIRE_VIP(thread.join());
 }
 
-// --- ends under waits ------------------------------------------------------------------------------------------------------
+// --- ends under waits ----------------------------------------------------------------------------
 
 namespace {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// POSIX, another user: a process gives up its rights while it is connected, as servers do. What is under way arrives, once and in
-// order, and so does what follows, though neither process may look into the other's memory any more.
+// POSIX, another user: a process gives up its rights while it is connected, as servers do. What is
+// under way arrives, once and in order, and so does what follows, though neither process may look
+// into the other's memory any more.
 #include <memory>
 #include <string>
 #include <vector>
@@ -194,7 +195,8 @@ struct Bundle {
     std::vector<std::unique_ptr<Vi>> vis;
 };
 
-/** All but one are given up while the other side asks for their messages again: the last one is not disturbed. */
+/** All but one are given up while the other side asks for their messages again: the last one is not
+ * disturbed. */
 void leave_in_the_middle(Peer &peer, bool drops)
 {
     must_be_root();

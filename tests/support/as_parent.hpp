@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A program that forked nothing has no children, whatever the library starts for it: no SIGCHLD, and nothing for a wait(). It is tried as an
-// ordinary program, as one that the system gives orphans to, and as the first process of a name space, which it gives them to as well.
+// A program that forked nothing has no children, whatever the library starts for it: no SIGCHLD,
+// and nothing for a wait(). It is tried as an ordinary program, as one that the system gives
+// orphans to, and as the first process of a name space, which it gives them to as well.
 #ifndef VIPL_TESTS_AS_PARENT_HPP
 #define VIPL_TESTS_AS_PARENT_HPP
 
@@ -57,8 +58,9 @@ inline int status_of(pid_t child)
 
 } // namespace as_parent
 
-/** In a forked process of that kind: start(), which says whether it succeeded, and end(), which waits until what was started has
- *  ended. "": it has noticed no child; else what it has. "n/a": there is no such process here. */
+/** In a forked process of that kind: start(), which says whether it succeeded, and end(), which
+ * waits until what was started has ended. "": it has noticed no child; else what it has. "n/a":
+ * there is no such process here. */
 inline std::string noticed_as(Parent kind, const std::function<bool()> &start,
                               const std::function<void()> &end)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The calls. Out-parameters are the caller's own; those of the functions that tell nothing by their result are turned
-// into a result.
+// The calls. Out-parameters are the caller's own; those of the functions that tell nothing by their
+// result are turned into a result.
 #include "dead_handles.hpp"
 
 #include <vipl/posix.h>

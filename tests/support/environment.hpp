@@ -17,7 +17,8 @@ const char *device_under_test();
 
 /**
  * Makes this process, a child with the client's role, one of another host: in the network namespace
- * VIPL_TEST_PEER_NETNS (a file), with the device VIPL_TEST_PEER_DEVICE. Nothing happens where they are not set.
+ * VIPL_TEST_PEER_NETNS (a file), with the device VIPL_TEST_PEER_DEVICE. Nothing happens where they
+ * are not set.
  */
 void move_to_peer_host();
 
@@ -29,7 +30,8 @@ bool device_is_tcp();
 /** VIPL_TEST_SHAREABLE=1: the cases' NIC handles are shareable, and their memory is. */
 bool objects_are_shareable();
 
-/** VIPL_TEST_SHARED_MEMORY=1: memory is VipxAllocShared()'s also on NIC handles that are not shareable. */
+/** VIPL_TEST_SHARED_MEMORY=1: memory is VipxAllocShared()'s also on NIC handles that are not
+ * shareable. */
 bool memory_is_shared();
 
 /** VIPL_TEST_TIMEOUT_SCALE, at least 1: emulators and sanitizers are slow, and machines busy. */
@@ -44,10 +46,12 @@ VIP_ULONG patience();
 /** Milliseconds to see that nothing comes. */
 inline constexpr VIP_ULONG kMoment = 60;
 
-/** Milliseconds in which a question gets the answer "nobody is here": VIPL_TEST_ANSWER_MS, or a moment. */
+/** Milliseconds in which a question gets the answer "nobody is here": VIPL_TEST_ANSWER_MS, or a
+ * moment. */
 VIP_ULONG answer_time();
 
-/** Milliseconds for what must happen within a second: that, and what a machine that is busy otherwise adds to it. */
+/** Milliseconds for what must happen within a second: that, and what a machine that is busy
+ * otherwise adds to it. */
 unsigned long long a_second();
 
 /** Milliseconds for a request that a listener must have taken, and that must then time out. */
@@ -60,10 +64,11 @@ unsigned case_limit();
 unsigned long long now_ms();
 
 /**
- * Between two looks at what another thread or process does: leaves it the CPU for some microseconds. In a wait that may be long, with
- * the looks before this one, it is the longer the more there were, up to some milliseconds, so that many who wait leave the CPU to those who work. Not
- * sched_yield(): Linux 6.18 puts off a caller further with each, so that after many of them it, or who wakes on the same
- * CPU, may wait for minutes beside a program that computes.
+ * Between two looks at what another thread or process does: leaves it the CPU for some
+ * microseconds. In a wait that may be long, with the looks before this one, it is the longer the
+ * more there were, up to some milliseconds, so that many who wait leave the CPU to those who work.
+ * Not sched_yield(): Linux 6.18 puts off a caller further with each, so that after many of them it,
+ * or who wakes on the same CPU, may wait for minutes beside a program that computes.
  */
 void give_way(unsigned turn = 0);
 

@@ -27,7 +27,8 @@ public:
     /** Require the next error about this VI to be of the VI and to have this code. */
     void expect(VIP_VI_HANDLE vi, VIP_ERROR_CODE code);
 
-    /** Require that no error about this VI (NULL: about anything) is recorded or comes in a moment. */
+    /** Require that no error about this VI (NULL: about anything) is recorded or comes in a
+     * moment. */
     void expect_none(VIP_VI_HANDLE vi = nullptr);
 
 private:

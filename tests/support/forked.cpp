@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The line is a socket pair. What a child has to complain of comes as text before the end of its stream; the single
-// bytes of tell() are NUL, which no text has.
+// The line is a socket pair. What a child has to complain of comes as text before the end of its
+// stream; the single bytes of tell() are NUL, which no text has.
 #include "forked.hpp"
 
 #include <cerrno>

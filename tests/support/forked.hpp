@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A child that a case forks for itself, from whatever the process is doing. It runs a function and then ends
-// by _exit(); a check that fails in it fails finish(). An alarm ends one that hangs, the destructor one that
-// still lives.
+// A child that a case forks for itself, from whatever the process is doing. It runs a function and
+// then ends by _exit(); a check that fails in it fails finish(). An alarm ends one that hangs, the
+// destructor one that still lives.
 #ifndef VIPL_TESTS_FORKED_HPP
 #define VIPL_TESTS_FORKED_HPP
 
@@ -61,7 +61,8 @@ unsigned count_entries_of(const char *folder);
 /** The lines of a file that contain a text. */
 std::string lines_with(const char *path, const char *text);
 
-/** Connect two VIs of one NIC handle to each other from this one thread, send a text across and take it. */
+/** Connect two VIs of one NIC handle to each other from this one thread, send a text across and
+ * take it. */
 void exchange_within_this_process();
 
 } // namespace vipl_test

@@ -11,7 +11,8 @@
 
 namespace vipl_test {
 
-/** One thread of a process that stands still for the life of the object, while the others run. From one thread only. */
+/** One thread of a process that stands still for the life of the object, while the others run. From
+ * one thread only. */
 class HeldThread {
 public:
     explicit HeldThread(pid_t thread) : thread_(thread)

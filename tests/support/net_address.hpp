@@ -27,7 +27,8 @@ public:
     std::string host();
     std::string discriminator();
 
-    /** The bytes after the address proper, which no call may touch; made 0xA5 by the constructor. */
+    /** The bytes after the address proper, which no call may touch; made 0xA5 by the
+     * constructor. */
     bool guard_intact() const;
 
 private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The functions that are not async-signal-safe, each as a call that a handler may try: where it does run, it comes back
-// at once and changes nothing.
+// The functions that are not async-signal-safe, each as a call that a handler may try: where it
+// does run, it comes back at once and changes nothing.
 #ifndef VIPL_TESTS_NOT_FOR_HANDLERS_HPP
 #define VIPL_TESTS_NOT_FOR_HANDLERS_HPP
 

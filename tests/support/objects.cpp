@@ -73,8 +73,8 @@ VIP_UINT8 Span::poll_last() const
 {
     const VIP_UINT8 *const end = data + size;
     const VIP_UINT8 seen = __atomic_load_n(end - 1, __ATOMIC_ACQUIRE);
-    // The byte may have come as part of an aligned word. The machine does not care which load sees it;
-    // ThreadSanitizer pairs an acquire with the release at the same address only.
+    // The byte may have come as part of an aligned word. The machine does not care which load sees
+    // it; ThreadSanitizer pairs an acquire with the release at the same address only.
     if (size >= 4 && reinterpret_cast<uintptr_t>(end) % 4 == 0) {
         __atomic_load_n(reinterpret_cast<const VIP_UINT32 *>(end - 4), __ATOMIC_ACQUIRE);
     }

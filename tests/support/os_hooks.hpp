@@ -17,8 +17,8 @@ inline void vipl_alloc_fail_after(long count)
                      __ATOMIC_RELAXED);
 }
 
-/** Of the next calls that make a mapping, a thread, a process or a descriptor, or have one watched, the count-th fails;
- * < 0: none does. True: the one before has failed, or there was none. */
+/** Of the next calls that make a mapping, a thread, a process or a descriptor, or have one watched,
+ * the count-th fails; < 0: none does. True: the one before has failed, or there was none. */
 inline bool vipl_resource_fail_after(long count)
 {
     return __atomic_exchange_n(&vipl_test_hooks.resource_countdown,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Turns role cases into Catch2 cases. A NotApplicable exception ends a case well and leaves its reason
-// for the listener that counts those; any other exception is Catch2's to report.
+// Turns role cases into Catch2 cases. A NotApplicable exception ends a case well and leaves its
+// reason for the listener that counts those; any other exception is Catch2's to report.
 #include "role_case.hpp"
 
 #include <mutex>
@@ -45,7 +45,8 @@ const char *setting_tag(Setting setting)
 
 } // namespace
 
-// A case of Catch2's own that throws NotApplicable: the note decides, not the assertion Catch2 counts.
+// A case of Catch2's own that throws NotApplicable: the note decides, not the assertion Catch2
+// counts.
 CATCH_TRANSLATE_EXCEPTION(const NotApplicable &reason)
 {
     note_not_applicable(reason.what());

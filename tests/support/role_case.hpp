@@ -8,10 +8,11 @@
 //     };
 //
 // becomes "..., in one process" [inproc] and "..., between processes" [procs]. Variations of it:
-// TWO_ROLE_CASE_EACH_LEVEL adds the three reliability levels, TWO_ROLE_CASE_RELIABLE the two reliable
-// ones (else it is Reliable Delivery, or what TWO_ROLE_CASE_AT says), TWO_ROLE_CASE_ONE_NIC also plays
-// both roles on one NIC handle, TWO_PROCESS_CASE needs a child process (which may be made to end),
-// TWO_PROCESS_CASE_WITH also sets one environment variable in it.
+// TWO_ROLE_CASE_EACH_LEVEL adds the three reliability levels, TWO_ROLE_CASE_RELIABLE the two
+// reliable ones (else it is Reliable Delivery, or what TWO_ROLE_CASE_AT says),
+// TWO_ROLE_CASE_ONE_NIC also plays both roles on one NIC handle, TWO_PROCESS_CASE needs a child
+// process (which may be made to end), TWO_PROCESS_CASE_WITH also sets one environment variable in
+// it.
 #ifndef VIPL_TESTS_ROLE_CASE_HPP
 #define VIPL_TESTS_ROLE_CASE_HPP
 

@@ -50,7 +50,8 @@ bool wait_readable(int fd, unsigned long long end)
     }
 }
 
-/** Read exactly size bytes; false at the end of the stream. Throws when they do not come in time. */
+/** Read exactly size bytes; false at the end of the stream. Throws when they do not come in
+ * time. */
 bool read_all(int fd, void *data, size_t size, unsigned long long end)
 {
     auto *next = static_cast<char *>(data);
@@ -222,7 +223,8 @@ Outcome judge_child(ChildReport report, int status)
     return report.outcome;
 }
 
-/** What went wrong by itself goes before what it led to. Where one role does not apply, the other may miss it, and no more. */
+/** What went wrong by itself goes before what it led to. Where one role does not apply, the other
+ * may miss it, and no more. */
 void conclude(const Outcome &server, const Outcome &client)
 {
     std::string causes, consequences;
@@ -324,9 +326,10 @@ NetAddress Peer::address(Side side, const std::string &suffix) const
     return NetAddress(host(side), scene_.discriminator + suffix);
 }
 
-/* What a role does before it writes to the line comes before what the library's threads here do on the other
- * role's behalf once that has read it, and the other way round. ThreadSanitizer does not see an order that
- * goes through another process, but does see the queue's lock, which every arrival takes. */
+/* What a role does before it writes to the line comes before what the library's threads here do on
+ * the other role's behalf once that has read it, and the other way round. ThreadSanitizer does not
+ * see an order that goes through another process, but does see the queue's lock, which every
+ * arrival takes. */
 void Peer::show_order() const
 {
 #if defined(__SANITIZE_THREAD__)

@@ -51,7 +51,8 @@ public:
     bool in_other_process() const { return scene_.setting == Setting::two_processes; }
     Nic &nic() { return nic_; }
 
-    /** Addresses of this case's own on the server's host, the first of which is the one it listens on. */
+    /** Addresses of this case's own on the server's host, the first of which is the one it listens
+     * on. */
     NetAddress server_address(const std::string &suffix = "") { return address(Side::server, suffix); }
     /** Addresses of this case's own on the client's host. */
     NetAddress client_address(const std::string &suffix = "c") { return address(Side::client, suffix); }
@@ -109,8 +110,8 @@ private:
 using Role = void (*)(Peer &);
 
 /**
- * Play both roles. Throws Failure with every role's complaint, or NotApplicable. A child may be given one
- * environment variable, which is set before its first use of the library.
+ * Play both roles. Throws Failure with every role's complaint, or NotApplicable. A child may be
+ * given one environment variable, which is set before its first use of the library.
  */
 void run_two(Setting setting, VIP_RELIABILITY_LEVEL level, Role server, Role client,
              const char *environment = "");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What the system says of processes and threads: whether they sleep, are stopped, or have ended. A task is what
-// /proc calls it: a process's number, or "self/task/NUMBER" for a thread of this process.
+// What the system says of processes and threads: whether they sleep, are stopped, or have ended. A
+// task is what /proc calls it: a process's number, or "self/task/NUMBER" for a thread of this
+// process.
 #ifndef VIPL_TESTS_TASKS_HPP
 #define VIPL_TESTS_TASKS_HPP
 
@@ -20,7 +21,8 @@
 
 namespace vipl_test {
 
-/** The letter that /proc shows: S it sleeps, T it is stopped, Z it has ended. '?': there is none of that name. */
+/** The letter that /proc shows: S it sleeps, T it is stopped, Z it has ended. '?': there is none of
+ * that name. */
 inline char state_of(const std::string &task)
 {
     std::ifstream file("/proc/" + task + "/stat");
@@ -69,7 +71,8 @@ inline std::string this_task()
     return task_of(static_cast<pid_t>(syscall(SYS_gettid)));
 }
 
-/** A call by another thread, which rests in it when this returns. The end of the caller waits for that thread. */
+/** A call by another thread, which rests in it when this returns. The end of the caller waits for
+ * that thread. */
 inline void begin_call(std::future<void> &caller, const std::function<void()> &call)
 {
     auto task = std::make_shared<std::promise<std::string>>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The other end of a stream with markers: takes them out again. The library sends markers to peers that want them and
-// asks nobody for any, so this is the tests' own.
+// The other end of a stream with markers: takes them out again. The library sends markers to peers
+// that want them and asks nobody for any, so this is the tests' own.
 #ifndef VIPL_SUPPORT_UNMARK_HPP
 #define VIPL_SUPPORT_UNMARK_HPP
 
@@ -58,8 +58,9 @@ private:
     std::size_t first_;
 };
 
-/** One whole marked FPDU that starts at `position`: writes it without its markers and returns its bytes without them, *taken
- * what it had with them; 0: not all there, or a marker is wrong (*bad). */
+/** One whole marked FPDU that starts at `position`: writes it without its markers and returns its
+ * bytes without them, *taken what it had with them; 0: not all there, or a marker is wrong
+ * (*bad). */
 inline std::size_t unmark_fpdu(std::uint8_t *to, std::size_t size, const std::uint8_t *marked,
                                std::size_t bytes, std::uint32_t *position, std::size_t *taken, bool *bad)
 {

@@ -19,7 +19,8 @@
 #include "check.hpp"
 
 #if defined(__SANITIZE_THREAD__)
-// By default each process sleeps a second at its exit, to let other threads report; children are many.
+// By default each process sleeps a second at its exit, to let other threads report; children are
+// many.
 extern "C" const char *__tsan_default_options();
 const char *__tsan_default_options()
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A process that makes children for the suite. It is forked before any thread exists and never
-// uses the library, so its children start clean; no exec takes part, which emulators cannot do.
-// It ends when the suite's process ends, and with it its children, however long they may take otherwise. Calls are for one thread at a time.
+// A process that makes children for the suite. It is forked before any thread exists and never uses
+// the library, so its children start clean; no exec takes part, which emulators cannot do. It ends
+// when the suite's process ends, and with it its children, however long they may take otherwise.
+// Calls are for one thread at a time.
 #ifndef VIPL_TESTS_ZYGOTE_HPP
 #define VIPL_TESTS_ZYGOTE_HPP
 
@@ -16,7 +17,8 @@ struct ChildOrder {
     char scene[64];
 };
 
-/** Runs in the child with the two sockets that the order came with; the child exits with its result. */
+/** Runs in the child with the two sockets that the order came with; the child exits with its
+ * result. */
 using ChildMain = int (*)(const ChildOrder &order, int line, int report);
 
 void zygote_start(ChildMain child_main);

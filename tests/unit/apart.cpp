@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Both ends of the socket. Requests come from the driver's side only; while one is carried out the card's side may send DMA
-// requests and interrupts, which come before the reply.
+// Both ends of the socket. Requests come from the driver's side only; while one is carried out the
+// card's side may send DMA requests and interrupts, which come before the reply.
 #include "apart.hpp"
 
 #include <cerrno>
@@ -77,7 +77,7 @@ bool take(int line, Message &message)
     return got >= static_cast<ssize_t>(Message::kHeader);
 }
 
-// --- the card's side --------------------------------------------------------------------------------------------------
+// --- the card's side -----------------------------------------------------------------------------
 
 /** The card and its callbacks; a callback that loses its driver ends the process. */
 template <class Message>
@@ -210,7 +210,7 @@ private:
 
 } // namespace
 
-// --- the driver's side --------------------------------------------------------------------------------------------------
+// --- the driver's side ---------------------------------------------------------------------------
 
 struct Apart::Function {
     rnic_pci pci{}; // first: the driver gives it back

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The model of the card in a process of its own, which was forked before the driver had any memory: what the two have of each other is
-// a socket, on which every register access, every DMA and every interrupt is a message, and the doorbells, which both map. A DMA
-// is carried out here, by the list of what the driver has mapped, and refused if it is not in that list.
+// The model of the card in a process of its own, which was forked before the driver had any memory:
+// what the two have of each other is a socket, on which every register access, every DMA and every
+// interrupt is a message, and the doorbells, which both map. A DMA is carried out here, by the list
+// of what the driver has mapped, and refused if it is not in that list.
 //
 // One thread. The card works while this process waits for an answer, and in progress().
 #ifndef VIPL_UNIT_APART_HPP
@@ -38,7 +39,8 @@ public:
     };
     std::map<std::uint64_t, Map> &maps(unsigned fn);
 
-    /** DMA operations of a function that were carried out, that were refused, and the bytes of the former. */
+    /** DMA operations of a function that were carried out, that were refused, and the bytes of the
+     * former. */
     struct Dma {
         std::uint64_t done = 0, refused = 0, bytes = 0;
     };

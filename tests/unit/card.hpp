@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A network card whose queues lie in the device, as core sees it: it takes receives when they are posted, chooses the
-// handles of memory and is quiesced. No bytes move: a case says what the card reports, and when, and sees what it was
-// given. It stands below a NIC handle of its own, between which and the card the hook is as below every device.
+// A network card whose queues lie in the device, as core sees it: it takes receives when they are
+// posted, chooses the handles of memory and is quiesced. No bytes move: a case says what the card
+// reports, and when, and sees what it was given. It stands below a NIC handle of its own, between
+// which and the card the hook is as below every device.
 #ifndef VIPL_UNIT_CARD_HPP
 #define VIPL_UNIT_CARD_HPP
 

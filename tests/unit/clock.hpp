@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The library's clock in the unit tests, which is theirs (-Wl,--wrap=vipl_now_ns): no case waits for real, and none is late.
+// The library's clock in the unit tests, which is theirs (-Wl,--wrap=vipl_now_ns): no case waits
+// for real, and none is late.
 #ifndef VIPL_TEST_UNIT_CLOCK_HPP
 #define VIPL_TEST_UNIT_CLOCK_HPP
 
@@ -21,7 +22,8 @@ public:
     StoppedClock &operator=(const StoppedClock &) = delete;
 };
 
-/** The library's pauses (vipl_pause()) are over when the function returns, which gets their length, and runs in the thread that pauses. */
+/** The library's pauses (vipl_pause()) are over when the function returns, which gets their length,
+ * and runs in the thread that pauses. */
 class Pauses {
 public:
     explicit Pauses(std::function<void(std::uint64_t ns)> pause);

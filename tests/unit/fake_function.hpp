@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A function of an RDMA card for tests of its driver: it remembers what the driver does to it, and answers commands as a test says.
-// The driver's memory is its own, and IOVAs are addresses plus a constant.
+// A function of an RDMA card for tests of its driver: it remembers what the driver does to it, and
+// answers commands as a test says. The driver's memory is its own, and IOVAs are addresses plus a
+// constant.
 #ifndef VIPL_UNIT_FAKE_FUNCTION_HPP
 #define VIPL_UNIT_FAKE_FUNCTION_HPP
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A hostile peer as a script: bytes that say what it does next with its end of a link to a victim. It sends messages with
-// any fields, writes any word of the segment, hangs up. Meanwhile the victim posts, deregisters, disconnects. Whatever the
-// script is, not a byte outside of what the peer may write changes, and the victim's connection to another peer
-// works to the end.
+// A hostile peer as a script: bytes that say what it does next with its end of a link to a victim.
+// It sends messages with any fields, writes any word of the segment, hangs up. Meanwhile the victim
+// posts, deregisters, disconnects. Whatever the script is, not a byte outside of what the peer may
+// write changes, and the victim's connection to another peer works to the end.
 #ifndef VIPL_UNIT_HOSTILE_SCRIPT_HPP
 #define VIPL_UNIT_HOSTILE_SCRIPT_HPP
 
@@ -29,7 +29,8 @@ public:
         return value;
     }
 
-    /** A number that gets past a check more often than any would: small, around what is right, or any. */
+    /** A number that gets past a check more often than any would: small, around what is right, or
+     * any. */
     std::uint32_t near(std::uint32_t right)
     {
         const std::uint8_t kind = byte();

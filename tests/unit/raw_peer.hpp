@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A process of the same user at the other end of a link, in this one process and thread: it has the link's segment
-// mapped and writes into it what it likes. The other end is the real thing: a NIC handle of the loopback device
-// with connected VIs. Fetching payloads works, for this process may read itself. No Catch: fuzzers use it, too.
+// A process of the same user at the other end of a link, in this one process and thread: it has the
+// link's segment mapped and writes into it what it likes. The other end is the real thing: a NIC
+// handle of the loopback device with connected VIs. Fetching payloads works, for this process may
+// read itself. No Catch: fuzzers use it, too.
 #ifndef VIPL_UNIT_RAW_PEER_HPP
 #define VIPL_UNIT_RAW_PEER_HPP
 

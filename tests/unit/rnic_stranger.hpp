@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The device rnic beside a driver that does what it likes: a second function of the same card sends control messages that are wrong, late,
-// repeated, or of connections that are not its own. A program's connections stay, and its calls end.
+// The device rnic beside a driver that does what it likes: a second function of the same card sends
+// control messages that are wrong, late, repeated, or of connections that are not its own. A
+// program's connections stay, and its calls end.
 #ifndef VIPL_TEST_UNIT_RNIC_STRANGER_HPP
 #define VIPL_TEST_UNIT_RNIC_STRANGER_HPP
 

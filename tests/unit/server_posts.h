@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server's side of posts (src/server/posts.c), compiled once more with a core that is the test's: one send queue of
- * VIPL_SHARE_DEPTH descriptors, which notes what is posted in which order.
+ * The server's side of posts (src/server/posts.c), compiled once more with a core that is the
+ * test's: one send queue of VIPL_SHARE_DEPTH descriptors, which notes what is posted in which
+ * order.
  */
 #ifndef UNIT_SERVER_POSTS_H
 #define UNIT_SERVER_POSTS_H

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What is written to the standard error output, by a pipe: in a file that takes its place the library would see one of the program's.
+// What is written to the standard error output, by a pipe: in a file that takes its place the
+// library would see one of the program's.
 #ifndef VIPL_TESTS_STDERR_OF_HPP
 #define VIPL_TESTS_STDERR_OF_HPP
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What a peer says of its direct accesses, and how long the end of a region waits for it: the words of its sessions in the segment of the
-// link, which it may write by plain stores, so that they are sure to be seen after a barrier only.
+// What a peer says of its direct accesses, and how long the end of a region waits for it: the words
+// of its sessions in the segment of the link, which it may write by plain stores, so that they are
+// sure to be seen after a barrier only.
 #include <catch2/catch.hpp>
 
 #include <atomic>

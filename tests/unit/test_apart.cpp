@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The driver's verbs on a card that is in another process and has nothing of this one's: register accesses, doorbells, DMA to what was
-// mapped for it, and interrupts are enough for everything; and a DMA to anything else is refused, which harms one
-// queue pair.
+// The driver's verbs on a card that is in another process and has nothing of this one's: register
+// accesses, doorbells, DMA to what was mapped for it, and interrupts are enough for everything; and
+// a DMA to anything else is refused, which harms one queue pair.
 #include <catch2/catch.hpp>
 
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The lock that favours one thread: it excludes while it has an owner, while it loses one and gets another, and without one; who is
-// not its owner waits for the owner, or is refused.
+// The lock that favours one thread: it excludes while it has an owner, while it loses one and gets
+// another, and without one; who is not its owner waits for the owner, or is refused.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -246,7 +246,8 @@ TEST_CASE("who needs what the owner has waits until it is outside", "[biased]")
 
 namespace {
 
-/** A thread that owns a lock and takes it again and again, until it is given another one; and is held in a signal handler meanwhile. */
+/** A thread that owns a lock and takes it again and again, until it is given another one; and is
+ * held in a signal handler meanwhile. */
 class Interrupted {
 public:
     explicit Interrupted(Favour &first) : favour_(&first), thread_([this] { run(); })

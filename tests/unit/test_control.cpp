@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Connecting over the socket of a link that is there: what a peer may ask there, one request by the other, what it hears, and what
-// becomes of the link when it breaks the rules.
+// Connecting over the socket of a link that is there: what a peer may ask there, one request by the
+// other, what it hears, and what becomes of the link when it breaks the rules.
 #include "listener.hpp"
 
 using namespace unit;

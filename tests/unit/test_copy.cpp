@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Copying between lists of memory pieces: random segmentations and every alignment against the obvious
-// way, with guard bytes around; and the copy in address order, whose tail comes last and whole.
+// Copying between lists of memory pieces: random segmentations and every alignment against the
+// obvious way, with guard bytes around; and the copy in address order, whose tail comes last and
+// whole.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -280,9 +281,10 @@ TEST_CASE("who looks at any word of a short copy sees it whole, wherever it lies
     REQUIRE(torn == 0u);
 }
 
-// A C library may leave long runs to an instruction of the processor, which is interrupted at any byte: so the one who copies has to
-// lose its processor often, and there are more threads than those. glibc aligns the target for it, but not where the source is at
-// about the same place in its page: that is where it is here.
+// A C library may leave long runs to an instruction of the processor, which is interrupted at any
+// byte: so the one who copies has to lose its processor often, and there are more threads than
+// those. glibc aligns the target for it, but not where the source is at about the same place in its
+// page: that is where it is here.
 TEST_CASE("who looks at any word of a long copy sees it whole, whatever the processor does meanwhile",
           "[copy]")
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// CRC32C: the RFC's vectors, the processor's instruction and the tables against one another and against
-// the definition, a bit at a time.
+// CRC32C: the RFC's vectors, the processor's instruction and the tables against one another and
+// against the definition, a bit at a time.
 #include <catch2/catch.hpp>
 
 #include <random>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Deferred work has its turn in the order in which it was found, however much more is found meanwhile.
+// Deferred work has its turn in the order in which it was found, however much more is found
+// meanwhile.
 #include <catch2/catch.hpp>
 
 #include <vector>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The service thread is asked to flush what the program's next look at the device would do. Whether it does it is a matter of what
-// happens in its pauses, of which each lasts as long as the case lets it: no case takes time.
+// The service thread is asked to flush what the program's next look at the device would do. Whether
+// it does it is a matter of what happens in its pauses, of which each lasts as long as the case
+// lets it: no case takes time.
 #include <catch2/catch.hpp>
 
 #include <atomic>

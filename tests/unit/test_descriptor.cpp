@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Reading descriptors: the layout as bytes, on the byte order and pointer size of this CPU; what may
-// be posted; segment lists; every error; and a descriptor that changes after it was posted.
+// Reading descriptors: the layout as bytes, on the byte order and pointer size of this CPU; what
+// may be posted; segment lists; every error; and a descriptor that changes after it was posted.
 #include <catch2/catch.hpp>
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Registered memory whose handles the device chooses: core takes them as they are, shows them to no other thread before
-// they are valid, and finds them fast. And the handles of the pieces of a send.
+// Registered memory whose handles the device chooses: core takes them as they are, shows them to no
+// other thread before they are valid, and finds them fast. And the handles of the pieces of a send.
 #include <catch2/catch.hpp>
 
 #include <future>

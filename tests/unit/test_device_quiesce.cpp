@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A device is quiesced before the program gets its memory back: once, with no lock held, by a thread that may block. What
-// it reports meanwhile counts; what other threads do meanwhile waits or takes its turn.
+// A device is quiesced before the program gets its memory back: once, with no lock held, by a
+// thread that may block. What it reports meanwhile counts; what other threads do meanwhile waits or
+// takes its turn.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Receives that a device takes when they are posted: when it gets which, what it is told of them, what becomes of them when
-// it reports them done, and that it gives them up when a connection does not come about.
+// Receives that a device takes when they are posted: when it gets which, what it is told of them,
+// what becomes of them when it reports them done, and that it gives them up when a connection does
+// not come about.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

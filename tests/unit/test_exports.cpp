@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The exports of registered memory that peers read: ranges, rights, tags, crowded neighbourhoods, and
-// look-ups while regions come and go.
+// The exports of registered memory that peers read: ranges, rights, tags, crowded neighbourhoods,
+// and look-ups while regions come and go.
 #include <catch2/catch.hpp>
 
 #include <atomic>

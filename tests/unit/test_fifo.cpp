@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The queue that starts in its owner's memory: items leave in the order in which they came, wherever in its memory the queue is
-// when that becomes full; it has no more of them than it may; and without memory it keeps what it has.
+// The queue that starts in its owner's memory: items leave in the order in which they came,
+// wherever in its memory the queue is when that becomes full; it has no more of them than it may;
+// and without memory it keeps what it has.
 #include <catch2/catch.hpp>
 
 #include <deque>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The handle table: what was created is found until it is destroyed and never again, whatever the kind
-// asked for, however often slots are used again, and while other threads create and destroy.
+// The handle table: what was created is found until it is destroyed and never again, whatever the
+// kind asked for, however often slots are used again, and while other threads create and destroy.
 #include <catch2/catch.hpp>
 
 #include <atomic>

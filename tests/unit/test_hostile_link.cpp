@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A hostile peer on an established link, following random scripts: see hostile_script.hpp. The fuzzer of the same
-// name as the script's looks for more of them.
+// A hostile peer on an established link, following random scripts: see hostile_script.hpp. The
+// fuzzer of the same name as the script's looks for more of them.
 #include <catch2/catch.hpp>
 
 #include <csignal>

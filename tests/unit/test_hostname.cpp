@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Which names are this host's: its own as a whole or without its domain, and no other host's of the same first word.
+// Which names are this host's: its own as a whole or without its domain, and no other host's of the
+// same first word.
 #include <catch2/catch.hpp>
 
 #include <cerrno>

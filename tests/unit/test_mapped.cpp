@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Memory that a process shows to peers, and a peer that maps it: nothing of what is shown is believed.
+// Memory that a process shows to peers, and a peer that maps it: nothing of what is shown is
+// believed.
 #include <catch2/catch.hpp>
 
 #include <cstring>

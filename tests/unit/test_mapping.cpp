@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t kBytes = 65536;
 
-/** A child whose first thread ends, so that the other one does this when it has; the child's end status. */
+/** A child whose first thread ends, so that the other one does this when it has; the child's end
+ * status. */
 [[maybe_unused]] int without_first_thread(void *(*body)(void *))
 {
     const pid_t child = fork();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// MPA: golden start frames and every truncation and combination of flags; FPDU trailers with CRCs worked
-// out apart from this code; markers put in and taken out at every position.
+// MPA: golden start frames and every truncation and combination of flags; FPDU trailers with CRCs
+// worked out apart from this code; markers put in and taken out at every position.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -96,7 +96,7 @@ std::vector<std::size_t> marker_places(std::uint32_t position, std::size_t lengt
 
 } // namespace
 
-// --- start frames ---------------------------------------------------------------------------------
+// --- start frames --------------------------------------------------------------------------------
 
 TEST_CASE("start frames have these bytes on every CPU", "[mpa]")
 {
@@ -254,7 +254,7 @@ TEST_CASE("every combination of the enhanced bits is read as it was written", "[
     }
 }
 
-// --- FPDUs ----------------------------------------------------------------------------------------
+// --- FPDUs ---------------------------------------------------------------------------------------
 
 TEST_CASE("FPDUs have these bytes on every CPU", "[mpa]")
 {
@@ -309,7 +309,7 @@ TEST_CASE("a truncated FPDU has no right CRC", "[mpa]")
     }
 }
 
-// --- markers --------------------------------------------------------------------------------------
+// --- markers -------------------------------------------------------------------------------------
 
 TEST_CASE("marked FPDUs have these bytes on every CPU", "[mpa]")
 {

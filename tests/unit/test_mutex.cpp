@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The lock: it excludes, a thread that sleeps for it is woken, with the system's barriers and without, and when these begin
-// while threads sleep.
+// The lock: it excludes, a thread that sleeps for it is woken, with the system's barriers and
+// without, and when these begin while threads sleep.
 #include <catch2/catch.hpp>
 
 #include <thread>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The order in which a descriptor's outcome is stored. A program may spin on Status, so that comes last. Where the
-// first store goes is seen by having it fault: the descriptor's page is read-only until then.
+// The order in which a descriptor's outcome is stored. A program may spin on Status, so that comes
+// last. Where the first store goes is seen by having it fault: the descriptor's page is read-only
+// until then.
 #include <catch2/catch.hpp>
 
 #include <csignal>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Where the library's own text goes, and where it does not: to a descriptor 2 that is one of the program's files, and to files that end the
-// program when they are written.
+// Where the library's own text goes, and where it does not: to a descriptor 2 that is one of the
+// program's files, and to files that end the program when they are written.
 #include <catch2/catch.hpp>
 
 #include <cerrno>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The packets of connecting: golden bytes, which are the same on every CPU but for the three that say
-// what CPU it is; every truncation; ten thousand mutations.
+// The packets of connecting: golden bytes, which are the same on every CPU but for the three that
+// say what CPU it is; every truncation; ten thousand mutations.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

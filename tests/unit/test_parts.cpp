@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Which parts of memory a program may read and write now and others can reach: what an adapter may access by itself.
+// Which parts of memory a program may read and write now and others can reach: what an adapter may
+// access by itself.
 #include <catch2/catch.hpp>
 
 #include <vector>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// PCI functions of this machine, and memory for them: names that no function has, and what the pages for DMA promise.
+// PCI functions of this machine, and memory for them: names that no function has, and what the
+// pages for DMA promise.
 #include <catch2/catch.hpp>
 
 #include <cerrno>

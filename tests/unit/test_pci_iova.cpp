@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Addresses on a bus: what is given out lies in the allowed spans, is aligned, and overlaps nothing that is still in use.
+// Addresses on a bus: what is given out lies in the allowed spans, is aligned, and overlaps nothing
+// that is still in use.
 #include <catch2/catch.hpp>
 
 #include <cerrno>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Another process's memory: lists of any shape, copied both ways; and the mark, without which nothing is copied.
+// Another process's memory: lists of any shape, copied both ways; and the mark, without which
+// nothing is copied.
 #include <catch2/catch.hpp>
 
 #include <cerrno>
@@ -42,7 +43,8 @@ std::vector<vipl_iov> cut(std::vector<unsigned char> &memory, Random &random)
     return pieces;
 }
 
-/** A child that waits for a byte on `word`, and then exits with 0 if the memory holds `value` all over. */
+/** A child that waits for a byte on `word`, and then exits with 0 if the memory holds `value` all
+ * over. */
 pid_t watch(const unsigned char *memory, size_t bytes, unsigned char value, int word)
 {
     const pid_t child = fork();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The list of where a message lies that its receiver fetches: what is written is read back, and what a hostile sender writes
-// leads nowhere.
+// The list of where a message lies that its receiver fetches: what is written is read back, and
+// what a hostile sender writes leads nowhere.
 #include <cstring>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Polling without a lock: what is quiet and what is not; a poll that comes when its NIC handle has gone, or is another one by
-// now; and memory that a late look may still read.
+// Polling without a lock: what is quiet and what is not; a poll that comes when its NIC handle has
+// gone, or is another one by now; and memory that a late look may still read.
 #include <catch2/catch.hpp>
 
 #include <atomic>

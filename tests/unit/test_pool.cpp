@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Pools and lists: objects are distinct, aligned, made once, come back as they were put, and are there
-// again after a failure; a list keeps its order and its links tell whether they are on one.
+// Pools and lists: objects are distinct, aligned, made once, come back as they were put, and are
+// there again after a failure; a list keeps its order and its links tell whether they are on one.
 #include <catch2/catch.hpp>
 
 #include <set>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// One work queue: works come back once, in posting order, however they finish; it grows while entries
-// wait in a completion queue; a flush completes what is left; outcomes are written to the descriptor
-// once, and nothing else of it is touched.
+// One work queue: works come back once, in posting order, however they finish; it grows while
+// entries wait in a completion queue; a flush completes what is left; outcomes are written to the
+// descriptor once, and nothing else of it is touched.
 #include <catch2/catch.hpp>
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Requesters that do half of what they should: how long they are given, how many there may be, and what their claim words
-// say. The clock is ours (clock.hpp): no case waits for real.
+// Requesters that do half of what they should: how long they are given, how many there may be, and
+// what their claim words say. The clock is ours (clock.hpp): no case waits for real.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -24,7 +24,8 @@ namespace {
 /** What a case waits for, of another thread or the kernel; it comes within moments. */
 constexpr int kPatienceMs = 10000;
 
-/** A requester of another process, as it seems: a connection to the listener, and its own claim words. */
+/** A requester of another process, as it seems: a connection to the listener, and its own claim
+ * words. */
 class Caller {
 public:
     static constexpr unsigned kGeneration = 7, kNumber = 3;

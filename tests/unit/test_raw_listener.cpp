@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Listeners of another process, as it seems, that do what they like with a request of ours: with its packets and with its
-// claim word. The requests are symmetric ones, which do not block, and the clock is ours (clock.hpp): no case
-// waits for real but where that is said.
+// Listeners of another process, as it seems, that do what they like with a request of ours: with
+// its packets and with its claim word. The requests are symmetric ones, which do not block, and the
+// clock is ours (clock.hpp): no case waits for real but where that is said.
 #include <catch2/catch.hpp>
 
 #include <cerrno>
@@ -184,7 +184,8 @@ struct Scene {
     VIP_VI_HANDLE vi = nullptr;
 };
 
-/** A new listener that gives notice to the pending socket of that discriminator, which comes within moments. */
+/** A new listener that gives notice to the pending socket of that discriminator, which comes within
+ * moments. */
 class Notice {
 public:
     explicit Notice(const vipl_address &address)

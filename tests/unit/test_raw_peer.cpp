@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What a peer of another process can say over an established link: the rules of its messages, one by one, and what
-// becomes of the link, the VI and the memory when it breaks them.
+// What a peer of another process can say over an established link: the rules of its messages, one
+// by one, and what becomes of the link, the VI and the memory when it breaks them.
 #include <catch2/catch.hpp>
 
 #include <poll.h>

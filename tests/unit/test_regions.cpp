@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Registered regions: handles that cannot be guessed, growth and removal, what a region covers to the
-// byte, rights and tags, and look-ups that race with registration.
+// Registered regions: handles that cannot be guessed, growth and removal, what a region covers to
+// the byte, rights and tags, and look-ups that race with registration.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

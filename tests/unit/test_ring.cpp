@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The shared-memory ring, well behaved: contents, the wrap at the end, the reserve for replies, the
-// room it reports, positions that wrap around 32 bits, ready_fds, and a million messages between threads.
+// room it reports, positions that wrap around 32 bits, ready_fds, and a million messages between
+// threads.
 #include <catch2/catch.hpp>
 
 #include <atomic>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The ring when the other side lies: every word it shares is changed at random, before and during the
-// work of this side. What is taken for a message stays inside the ring, the rest is called broken or
-// empty; a producer writes only into the ring. AddressSanitizer watches: the ring's memory is exact.
+// The ring when the other side lies: every word it shares is changed at random, before and during
+// the work of this side. What is taken for a message stays inside the ring, the rest is called
+// broken or empty; a producer writes only into the ring. AddressSanitizer watches: the ring's
+// memory is exact.
 #include <catch2/catch.hpp>
 
 #include <atomic>

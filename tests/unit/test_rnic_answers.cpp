@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A stranger's answers to our requests: wrong, late, or taken back. (The device rnic; see rnic_stranger.hpp.)
+// A stranger's answers to our requests: wrong, late, or taken back. (The device rnic; see
+// rnic_stranger.hpp.)
 #include "rnic_stranger.hpp"
 
 using namespace unit;
@@ -111,7 +112,8 @@ TEST_CASE("a connection that comes about and ends in the last moment of a peer's
         const cm_message request = stranger.await(RNIC_CONTROL_REQUEST);
         REQUIRE(request.kind == RNIC_CONTROL_REQUEST);
         Call result([&] { return waits ? VipConnectPeerWait(vi, &seen) : VipConnectPeerDone(vi, &seen); });
-        // Nothing comes; but its time is up meanwhile, and it waits for the first word about the request.
+        // Nothing comes; but its time is up meanwhile, and it waits for the first word about the
+        // request.
         (void)stranger.await(RNIC_CONTROL_CANCEL, 0, 50);
         cm_message accept = stranger.acceptance(request);
         stranger.send(stranger.from, accept);

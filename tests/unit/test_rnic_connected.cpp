@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Connections beside strangers, and on a card that is reset, pulled out, or takes nothing for a while. (The device rnic; see rnic_stranger.hpp.)
+// Connections beside strangers, and on a card that is reset, pulled out, or takes nothing for a
+// while. (The device rnic; see rnic_stranger.hpp.)
 #include <chrono>
 #include <random>
 #include <vector>
@@ -171,7 +172,8 @@ TEST_CASE("a message that comes before the word of readiness waits, also after a
     REQUIRE(accepted.serial == 9);
     stranger.meet(accepted, RNIC_QP_STATE_CONNECTED);
     stranger.post(VIPL_RNIC_SQ);
-    // Readiness would be behind the message. So the acceptor gives up; until then nothing is refused.
+    // Readiness would be behind the message. So the acceptor gives up; until then nothing is
+    // refused.
     CHECK(accept.join() == VIP_TIMEOUT);
     vipl_rnic_event event;
     vipl_rnic_progress(stranger.rnic);

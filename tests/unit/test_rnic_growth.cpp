@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// White box: a post that finds no room while another thread is making some is not forgotten: that thread makes room once more. Otherwise
-// the post would stay with core until something completes, or for ever.
+// White box: a post that finds no room while another thread is making some is not forgotten: that
+// thread makes room once more. Otherwise the post would stay with core until something completes,
+// or for ever.
 #include <catch2/catch.hpp>
 
 extern "C" {

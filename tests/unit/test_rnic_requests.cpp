@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A stranger's requests: repeated, withdrawn, too many, never finished. (The device rnic; see rnic_stranger.hpp.)
+// A stranger's requests: repeated, withdrawn, too many, never finished. (The device rnic; see
+// rnic_stranger.hpp.)
 #include "clock.hpp"
 #include "rnic_stranger.hpp"
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Who waits for the card is told by it. The driver also looks every now and then whether a card that says nothing is still there, so that a
-// wake-up that is lost shows as time alone: many of them are waited for here, and together they take less than a few such looks.
+// Who waits for the card is told by it. The driver also looks every now and then whether a card
+// that says nothing is still there, so that a wake-up that is lost shows as time alone: many of
+// them are waited for here, and together they take less than a few such looks.
 #include <catch2/catch.hpp>
 
 #include <atomic>

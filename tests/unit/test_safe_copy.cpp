@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Copying through the kernel: the same results, and memory that is not there is told of, not died of. Also where the
-// system has no copying between processes. What is set for a process stays, so each case is a child of its own.
+// Copying through the kernel: the same results, and memory that is not there is told of, not died
+// of. Also where the system has no copying between processes. What is set for a process stays, so
+// each case is a child of its own.
 #include <catch2/catch.hpp>
 
 #include <atomic>

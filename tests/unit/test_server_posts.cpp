@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// White box: the server empties the rings in which clients leave sends. What it finds while it looks is not forgotten; and the room
-// that killed clients had claimed is given back only when everything that living ones have posted is known.
+// White box: the server empties the rings in which clients leave sends. What it finds while it
+// looks is not forgotten; and the room that killed clients had claimed is given back only when
+// everything that living ones have posted is known.
 #include <functional>
 #include <memory>
 #include <vector>

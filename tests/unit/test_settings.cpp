@@ -160,7 +160,8 @@ TEST_CASE("one of several words, or the first of them", "[config]")
 
 namespace {
 
-/** What opening a device says of the settings: lines, without what the log puts in front of each. */
+/** What opening a device says of the settings: lines, without what the log puts in front of
+ * each. */
 std::string complaints()
 {
     std::string text = stderr_of([] { vipl_config_begin(); });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// White box: the rings in which clients leave sends for the server, the room that they claim, and the table of regions.
+// White box: the rings in which clients leave sends for the server, the room that they claim, and
+// the table of regions.
 #include <atomic>
 #include <cstring>
 #include <memory>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// White box: the descriptor of something shared. Whoever silences it looks again, for what came meanwhile has not signalled.
+// White box: the descriptor of something shared. Whoever silences it looks again, for what came
+// meanwhile has not signalled.
 #include <poll.h>
 
 #include <catch2/catch.hpp>

@@ -11,7 +11,8 @@
 
 namespace {
 
-/** What a child finds out; it is in a name space of processes of its own, if that is asked for. -1: it may not be. */
+/** What a child finds out; it is in a name space of processes of its own, if that is asked for. -1:
+ * it may not be. */
 int found_by_child(bool isolated)
 {
     const int parent = getpid();

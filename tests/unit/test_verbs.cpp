@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The driver's verbs against a function that remembers what is done to it: what they write, where, and in which order; what they make
-// of its answers; and what is left when something is refused.
+// The driver's verbs against a function that remembers what is done to it: what they write, where,
+// and in which order; what they make of its answers; and what is left when something is refused.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

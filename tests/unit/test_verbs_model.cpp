@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The driver's verbs on the model of the card in this process: two functions that send to each other, rings and completion queues that
-// grow under way, interrupts, memory that is mapped, and a card that stops to answer or is pulled out.
+// The driver's verbs on the model of the card in this process: two functions that send to each
+// other, rings and completion queues that grow under way, interrupts, memory that is mapped, and a
+// card that stops to answer or is pulled out.
 #include <catch2/catch.hpp>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Calls that wait while other threads close, disconnect or reap. A table of operations between core and the device lets a
-// case decide when a send is complete, and what happens while core hands a request out.
+// Calls that wait while other threads close, disconnect or reap. A table of operations between core
+// and the device lets a case decide when a send is complete, and what happens while core hands a
+// request out.
 #include <catch2/catch.hpp>
 
 #include <atomic>
@@ -17,7 +18,8 @@ using namespace vipl_test;
 
 namespace {
 
-/** The operations of a NIC handle's device, of which some are replaced for the life of the object. */
+/** The operations of a NIC handle's device, of which some are replaced for the life of the
+ * object. */
 class Replaced {
 public:
     explicit Replaced(VIP_NIC_HANDLE handle)
@@ -131,7 +133,8 @@ TEST_CASE("VipConnectPeerWait that cannot sleep says so, and the request goes on
 
 namespace {
 
-/** A VI that a thread of the library holds, as while it tells the backend of the end of a connection. */
+/** A VI that a thread of the library holds, as while it tells the backend of the end of a
+ * connection. */
 class Held {
 public:
     explicit Held(VIP_VI_HANDLE handle) : vi_(static_cast<vipl_vi *>(vipl_handle_find(VIPL_KIND_VI, handle)))

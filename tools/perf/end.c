@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connected VI and what it works with; see struct perf_end. Everything is allocated when the end
- * is created: posting and reaping touch only descriptors and counters.
+ * One connected VI and what it works with; see struct perf_end. Everything is allocated when the
+ * end is created: posting and reaping touch only descriptors and counters.
  *
  * The receive queue is kept full: `receive_count` descriptors, of which twice the depth are for
  * measured messages (the peer's credits see to that) and PERF_SPARE_RECEIVES for notes. Without
@@ -112,7 +112,8 @@ static bool create_memory(struct perf_end *end)
            tool_mem_create(end->nic, (size_t)end->stride * end->window_slots * 2, true, true, &end->window);
 }
 
-/* The VI that a receive is posted to each time: each has its share of those for measured messages, the first one all others. */
+/* The VI that a receive is posted to each time: each has its share of those for measured messages,
+ * the first one all others. */
 static uint32_t vi_of(const struct perf_end *end, const VIP_DESCRIPTOR *receive)
 {
     uint32_t index = (uint32_t)(receive - end->receives);
@@ -189,7 +190,7 @@ unsigned char *perf_next_local(const struct perf_end *end)
     return local_slot(end, end->turn);
 }
 
-/* ---- preparing a run ------------------------------------------------------------------------------ */
+/* ---- preparing a run ------------------------------------------------------------------------- */
 
 static void lay_out_send(struct perf_end *end, const struct perf_run *run, uint32_t turn)
 {
@@ -240,7 +241,7 @@ void perf_prepare(struct perf_end *end, const struct perf_run *run)
     }
 }
 
-/* ---- posting -------------------------------------------------------------------------------------- */
+/* ---- posting --------------------------------------------------------------------------------- */
 
 VIP_RETURN perf_repost(struct perf_end *end, VIP_DESCRIPTOR *desc)
 {

@@ -52,9 +52,10 @@ struct perf_event {
 };
 
 /*
- * One VI, or several that are used in turn, and all they work with; used by one thread. `ring` holds descriptors, receive buffers and
- * the local ends of sends, writes and reads. `window` holds the slots the peer writes, then the
- * slots it reads. Without verification few buffers serve all descriptors, as in other benchmarks.
+ * One VI, or several that are used in turn, and all they work with; used by one thread. `ring`
+ * holds descriptors, receive buffers and the local ends of sends, writes and reads. `window` holds
+ * the slots the peer writes, then the slots it reads. Without verification few buffers serve all
+ * descriptors, as in other benchmarks.
  */
 struct perf_end {
     VIP_NIC_HANDLE nic; /* not owned */
@@ -132,8 +133,8 @@ VIP_RETURN perf_next_receive(struct perf_end *end, struct perf_event *event);
 /* Give a receive descriptor back to the VI. */
 VIP_RETURN perf_repost(struct perf_end *end, VIP_DESCRIPTOR *desc);
 
-/* A measured message was received: how many there are now, at the front, without a gap. Those of several VIs overtake each
- * other. */
+/* A measured message was received: how many there are now, at the front, without a gap. Those of
+ * several VIs overtake each other. */
 uint32_t perf_count_received(struct perf_end *end, const VIP_DESCRIPTOR *desc);
 
 /* Post the next measured message. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples in a histogram of fixed size: exact below 256, then 128 steps an octave, so a percentile is
- * within 0.4 % of the truth and adding a sample allocates nothing. Minimum, maximum and sum are exact.
+ * Samples in a histogram of fixed size: exact below 256, then 128 steps an octave, so a percentile
+ * is within 0.4 % of the truth and adding a sample allocates nothing. Minimum, maximum and sum are
+ * exact.
  */
 #include "hist.h"
 

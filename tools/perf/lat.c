@@ -7,9 +7,10 @@
  * buffer is filled before and checked after the timed part; the server checks once its answer is on
  * the way and fills the next answer ahead, so little of that is in a sample either.
  *
- * RDMA Writes: when polling, the receiver spins on the last byte of a slot, which carries the number
- * of the message (a byte, so that ends of different byte order agree), and calls the library in between if it
- * is asked to; when blocking, each write has immediate data and completes a receive.
+ * RDMA Writes: when polling, the receiver spins on the last byte of a slot, which carries the
+ * number of the message (a byte, so that ends of different byte order agree), and calls the library
+ * in between if it is asked to; when blocking, each write has immediate data and completes a
+ * receive.
  */
 #include "perf.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the machine can do without VIPL, on the same two CPUs: a ping-pong, and a stream, through shared
- * memory that copies the payload once and raises a flag; memcpy(); reading another process's memory in
- * one system call; and through a plain TCP connection (tcp.c). Measured between the rounds of the VIPL figures, so that both see the same machine.
+ * What the machine can do without VIPL, on the same two CPUs: a ping-pong, and a stream, through
+ * shared memory that copies the payload once and raises a flag; memcpy(); reading another process's
+ * memory in one system call; and through a plain TCP connection (tcp.c). Measured between the
+ * rounds of the VIPL figures, so that both see the same machine.
  *
- * The second process sleeps in read() until it is told to play; so it does not disturb VIPL's rounds.
- * Flags have 32 bits, which every CPU reads and writes whole.
+ * The second process sleeps in read() until it is told to play; so it does not disturb VIPL's
+ * rounds. Flags have 32 bits, which every CPU reads and writes whole.
  */
 #include "perf.h"
 
@@ -61,7 +62,7 @@ struct order {
     struct perf_tcp_order tcp;
 };
 
-/* ---- shared memory ping-pong ------------------------------------------------------------------------ */
+/* ---- shared memory ping-pong ----------------------------------------------------------------- */
 
 /* Wait until the flag has reached `number`; false after a stop, or when it takes too long. */
 static bool spin_until(struct perf_limits *limits, const struct line *flag, uint32_t number)
@@ -238,7 +239,7 @@ static double measure_stream(struct perf_limits *limits, uint32_t size, uint64_t
     return took > 0 ? (double)size * floor(count - 1) * 1e3 / (double)took : NAN;
 }
 
-/* ---- plain TCP --------------------------------------------------------------------------------------- */
+/* ---- plain TCP ------------------------------------------------------------------------------- */
 
 /* Messages of the calibration, whose time tells how many fill a measurement. */
 static const struct {
@@ -294,7 +295,7 @@ static double measure_tcp(struct perf_limits *limits, const struct perf_run *run
                             : perf_hist_at(&hist, 0.5) / 2e3;
 }
 
-/* ---- copies ----------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 static bool copy_once(struct perf_limits *limits, enum perf_limit which, uint32_t size)
 {
@@ -371,7 +372,7 @@ double perf_limits_measure(struct perf_limits *limits, enum perf_limit which, co
     }
 }
 
-/* ---- start and stop ---------------------------------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------------------------- */
 
 static bool map_memory(struct perf_limits *limits, uint32_t largest)
 {

@@ -2,7 +2,8 @@
 /*
  * Both VIs in this process and in one thread: what the library itself costs, with no other process
  * to wait for. One message is: post the receive, post the send, reap both (an RDMA operation: post,
- * reap). A sample is the mean of BATCH messages, since reading the clock costs as much as a message.
+ * reap). A sample is the mean of BATCH messages, since reading the clock costs as much as a
+ * message.
  */
 #include "perf.h"
 
@@ -117,7 +118,7 @@ void perf_local_destroy(struct perf_local *local)
     free(local);
 }
 
-/* ---- one message ------------------------------------------------------------------------------------ */
+/* ---- one message ----------------------------------------------------------------------------- */
 
 static VIP_RETURN reap_send(struct perf_local *local)
 {

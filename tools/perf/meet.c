@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How the two ends meet. A client has threads, each with an end of its own; an end has connections. It asks for them one after
- * the other, and each request's name says how many there are to be and whose they are (perf_name). The server accepts until
- * all are there, and then serves each end in a thread; it serves one client at a time.
+ * How the two ends meet. A client has threads, each with an end of its own; an end has connections.
+ * It asks for them one after the other, and each request's name says how many there are to be and
+ * whose they are (perf_name). The server accepts until all are there, and then serves each end in a
+ * thread; it serves one client at a time.
  */
 #include "perf.h"
 
@@ -14,7 +15,7 @@
 #include "tool_os.h"
 #include "tool_text.h"
 
-/* ---- the client -------------------------------------------------------------------------------------- */
+/* ---- the client ------------------------------------------------------------------------------ */
 
 static VIP_VI_ATTRIBUTES vi_attributes(const struct perf_options *options, uint32_t stride)
 {
@@ -88,7 +89,8 @@ static bool connect_end(const struct perf_options *options, const struct perf_na
 
 bool perf_team_connect(const struct perf_options *options, VIP_NIC_HANDLE nic, struct perf_team *team)
 {
-    /* Limits are measured between runs; on a busy machine nobody knows how long that takes. The server has a limit of its own. */
+    /* Limits are measured between runs; on a busy machine nobody knows how long that takes. The
+     * server has a limit of its own. */
     uint32_t patience_ms = options->limits != 0 ? UINT32_MAX : (uint32_t)options->timeout_ms;
     struct perf_name whose = {(uint32_t)(tool_now_ns() ^ (uint64_t)getpid() << 16),
                               (uint32_t)options->threads, (uint32_t)options->connections, options->cq};
@@ -188,7 +190,7 @@ VIP_RETURN perf_team_run(struct perf_team *team, const struct perf_run *run, str
     return rc;
 }
 
-/* ---- the server -------------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 /* Where one end of a client is served. */
 struct seat {
@@ -268,7 +270,8 @@ static VIP_RETURN next_request(VIP_NIC_HANDLE nic, struct tool_address *local, u
     return VIP_SUCCESS;
 }
 
-/* The client's further requests, until all its connections are there. Others are rejected meanwhile. */
+/* The client's further requests, until all its connections are there. Others are rejected
+ * meanwhile. */
 static bool gather(struct party *party, struct tool_address *local)
 {
     while (party->seated < party->name.threads) {

@@ -99,7 +99,7 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* ---- values ------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static bool set_role(struct perf_options *options, enum perf_role role)
 {
@@ -207,7 +207,7 @@ static bool parse_format(const char *text, enum perf_format *format)
     return false;
 }
 
-/* ---- options ------------------------------------------------------------------------------------------ */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool take_role(struct perf_options *options, int option)
 {
@@ -311,7 +311,7 @@ static bool take(void *into, int option)
     }
 }
 
-/* ---- what was left open --------------------------------------------------------------------------------- */
+/* ---- what was left open ---------------------------------------------------------------------- */
 
 static bool streams(const struct perf_options *options)
 {

@@ -2,8 +2,8 @@
 /*
  * vipl-perf: latency, bandwidth and message rate of VIPL, between two processes or in one.
  *
- * This file starts the processes and puts them on their CPUs. Both helpers, the server of --pair and
- * the second process of --limits and --compare, are forked before any device is open.
+ * This file starts the processes and puts them on their CPUs. Both helpers, the server of --pair
+ * and the second process of --limits and --compare, are forked before any device is open.
  */
 #include <signal.h>
 #include <stdio.h>

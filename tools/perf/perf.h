@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of vipl-perf, from the bottom up: hist.c (samples), wire.c (control messages), end.c and reap.c (one connected
- * VI, its descriptors and buffers), lat.c and stream.c (the timed loops, run by both ends at once), session.c (the two ends'
- * agreement on what to run next), meet.c (connections and threads), local.c (both VIs in one process), limits.c and tcp.c (what the machine can do without
- * VIPL), rounds.c (the plan of a measurement), report.c (tables and JSON), options.c (the command line), perf.c (processes).
+ * The parts of vipl-perf, from the bottom up: hist.c (samples), wire.c (control messages), end.c
+ * and reap.c (one connected VI, its descriptors and buffers), lat.c and stream.c (the timed loops,
+ * run by both ends at once), session.c (the two ends' agreement on what to run next), meet.c
+ * (connections and threads), local.c (both VIs in one process), limits.c and tcp.c (what the
+ * machine can do without VIPL), rounds.c (the plan of a measurement), report.c (tables and JSON),
+ * options.c (the command line), perf.c (processes).
  */
 #ifndef VIPL_PERF_H
 #define VIPL_PERF_H
@@ -44,7 +46,8 @@ uint32_t perf_slot_seed(uint32_t slot);
 
 /* ---- session.c: agreement -------------------------------------------------------------------- */
 
-/* The first words between two connected ends. `patience` is how long the server shall wait for the next run, in ms. */
+/* The first words between two connected ends. `patience` is how long the server shall wait for the
+ * next run, in ms. */
 VIP_RETURN perf_client_hello(struct perf_end *end, uint32_t patience);
 
 /* Run once on both ends. Failures have been explained; tally->wrong counts both ends' findings. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Completions of one VI, by polling or by sleeping, with or without a completion queue; see end.h.
- * The fast path is a call of the library and a switch; the clock, the stop flag and the VI's state are
- * looked at every SPIN_ROUNDS turns, or after each slice of sleep.
+ * The fast path is a call of the library and a switch; the clock, the stop flag and the VI's state
+ * are looked at every SPIN_ROUNDS turns, or after each slice of sleep.
  */
 #include "perf.h"
 

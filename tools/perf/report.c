@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of figures, as a table, as CSV or as one JSON object a line, and the line that shows progress.
+ * Rows of figures, as a table, as CSV or as one JSON object a line, and the line that shows
+ * progress.
  *
- * Latency: percentiles of the samples, in us. Bandwidth and rate: each sample is a window of messages;
- * "min" is the slowest window, "p99" what 99 % of the windows reach, and the mean comes from all
- * messages and the whole time, the last acknowledgement included.
+ * Latency: percentiles of the samples, in us. Bandwidth and rate: each sample is a window of
+ * messages; "min" is the slowest window, "p99" what 99 % of the windows reach, and the mean comes
+ * from all messages and the whole time, the last acknowledgement included.
  */
 #include "perf.h"
 
@@ -34,7 +35,7 @@ const char *perf_op_text(enum perf_op op)
     return names[op];
 }
 
-/* ---- figures ------------------------------------------------------------------------------------------ */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 /* Messages that `run->count` stands for: both directions count. */
 static double directions(const struct perf_run *run)
@@ -99,7 +100,7 @@ void perf_row_fill(struct perf_row *row, const struct perf_tally *tally)
     row->wrong = tally->wrong;
 }
 
-/* ---- table -------------------------------------------------------------------------------------------- */
+/* ---- table ----------------------------------------------------------------------------------- */
 
 static void print_figure(double value)
 {
@@ -160,7 +161,7 @@ static void print_table_row(const struct perf_options *options, const struct per
     puts("");
 }
 
-/* ---- JSON --------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_figure(const char *key, double value)
 {
@@ -219,7 +220,7 @@ static void print_json_row(const struct perf_options *options, const struct perf
            (unsigned long long)row->wrong);
 }
 
-/* ---- CSV: the columns are JSON's members, what was not measured is empty ------------------------------ */
+/* ---- CSV: the columns are JSON's members, what was not measured is empty --------------------- */
 
 static void print_csv_head(void)
 {
@@ -276,7 +277,7 @@ static void print_csv_row(const struct perf_options *options, const struct perf_
     printf(",%s,%llu\n", row->run.verify ? "true" : "false", (unsigned long long)row->wrong);
 }
 
-/* ---- what main calls ------------------------------------------------------------------------------------- */
+/* ---- what main calls ------------------------------------------------------------------------- */
 
 void perf_print_head(const struct perf_options *options)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plan of a measurement: which figures, how many messages each, how often. All figures are taken
- * once a round, and the limits right after each, so that a slow second of the machine touches a figure
- * and its limits alike.
+ * The plan of a measurement: which figures, how many messages each, how often. All figures are
+ * taken once a round, and the limits right after each, so that a slow second of the machine touches
+ * a figure and its limits alike.
  */
 #include "perf.h"
 
@@ -54,8 +54,9 @@ static VIP_RETURN run_once(struct bench *bench, const struct perf_run *run, stru
     return rc == VIP_SUCCESS && tool_stop ? VIP_INTERRUPTED : rc;
 }
 
-/* Warm up, and find how many messages take about the duration asked for. The first messages are few, and not more follow than
- * take an eighth of the time that a figure may take, however slow they are. */
+/* Warm up, and find how many messages take about the duration asked for. The first messages are
+ * few, and not more follow than take an eighth of the time that a figure may take, however slow
+ * they are. */
 static VIP_RETURN calibrate(struct bench *bench, struct figure *figure)
 {
     static struct perf_hist scratch;
@@ -82,8 +83,8 @@ static VIP_RETURN calibrate(struct bench *bench, struct figure *figure)
     return rc;
 }
 
-/* A limit is measured only where it is one: one process copies within its memory; two share memory, or the system copies
- * between them, for which a short send has no use. */
+/* A limit is measured only where it is one: one process copies within its memory; two share memory,
+ * or the system copies between them, for which a short send has no use. */
 static bool is_limit(const struct bench *bench, enum perf_limit which, const struct perf_run *run)
 {
     bool two = bench->local == NULL;
@@ -141,7 +142,7 @@ static VIP_RETURN measure(struct bench *bench, struct figure *figure, uint32_t r
     return VIP_SUCCESS;
 }
 
-/* ---- the plan ------------------------------------------------------------------------------------------- */
+/* ---- the plan -------------------------------------------------------------------------------- */
 
 static void add_figure(struct bench *bench, enum perf_test test, enum perf_op op, uint64_t size)
 {

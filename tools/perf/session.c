@@ -24,10 +24,11 @@
 #include "tool_os.h"
 #include "tool_text.h"
 
-/* A server's longest wait for a client that has stopped talking; one that dies is noticed at once. */
+/* A server's longest wait for a client that has stopped talking; one that dies is noticed at
+ * once. */
 #define MAX_PATIENCE_MS 600000
 
-/* ---- both ends ------------------------------------------------------------------------------------ */
+/* ---- both ends ------------------------------------------------------------------------------- */
 
 /* The next control message, which has to be of this type. */
 static VIP_RETURN expect_message(struct perf_end *end, enum perf_type type, struct perf_message *message)
@@ -77,7 +78,7 @@ static VIP_RETURN run_loops(struct perf_end *end, const struct perf_run *run, bo
     return perf_stream(end, run, client, tally, peer_ended);
 }
 
-/* ---- client --------------------------------------------------------------------------------------- */
+/* ---- client ---------------------------------------------------------------------------------- */
 
 /* `patience` is how long the server shall wait for the next run, in ms. */
 VIP_RETURN perf_client_hello(struct perf_end *end, uint32_t patience)
@@ -139,7 +140,7 @@ VIP_RETURN perf_client_run(struct perf_end *end, const struct perf_run *run, str
     return rc == VIP_SUCCESS ? finish_run(end, tally) : rc;
 }
 
-/* ---- server --------------------------------------------------------------------------------------- */
+/* ---- server ---------------------------------------------------------------------------------- */
 
 /* What a RUN asks for, if it is possible with this end. */
 static bool read_run(const struct perf_end *end, const struct perf_message *message, struct perf_run *run)

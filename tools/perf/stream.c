@@ -3,11 +3,12 @@
  * The bandwidth and rate loops: `depth` messages in flight, one way or both ways at once.
  *
  * Flow control. A measured message costs a credit. For sends the receiver keeps twice the depth of
- * receives posted and returns credits for each `depth` messages it has taken (of several VIs: without a gap), so a
- * reliable VI never meets an empty receive queue. RDMA Reads need no credit. RDMA Writes need none either, except that
- * with verification the writer marks each `depth` messages and waits until they have been checked.
- * The receiver of the last message says FIN; the writer's last mark asks for it. A run's time ends
- * when FIN is there and every send is reaped; a sample is the time of `depth` completed messages.
+ * receives posted and returns credits for each `depth` messages it has taken (of several VIs:
+ * without a gap), so a reliable VI never meets an empty receive queue. RDMA Reads need no credit.
+ * RDMA Writes need none either, except that with verification the writer marks each `depth`
+ * messages and waits until they have been checked. The receiver of the last message says FIN; the
+ * writer's last mark asks for it. A run's time ends when FIN is there and every send is reaped; a
+ * sample is the time of `depth` completed messages.
  */
 #include "perf.h"
 
@@ -40,7 +41,7 @@ struct flow {
     bool ended;    /* the peer says it has finished the run */
 };
 
-/* ---- outgoing ---------------------------------------------------------------------------------- */
+/* ---- outgoing -------------------------------------------------------------------------------- */
 
 static uint64_t initial_credits(const struct flow *flow)
 {
@@ -119,7 +120,7 @@ static void count_completed(struct flow *flow, VIP_DESCRIPTOR *desc)
     }
 }
 
-/* ---- incoming ---------------------------------------------------------------------------------- */
+/* ---- incoming -------------------------------------------------------------------------------- */
 
 static VIP_RETURN send_fin(struct flow *flow)
 {
@@ -210,7 +211,7 @@ static VIP_RETURN take(struct flow *flow, struct perf_event *event)
     return event->kind == PERF_KIND_DATA ? take_data(flow, event->desc) : take_note(flow, event);
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static bool finished(const struct flow *flow)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A plain TCP connection, as a program without VIPL would use it: what the tcp device is compared with. The
- * messages have the size and the waiting mode of the VIPL figure beside them; a polling end never sleeps in the
- * kernel. Both ends lie in the two processes of limits.c, on the same two CPUs.
+ * A plain TCP connection, as a program without VIPL would use it: what the tcp device is compared
+ * with. The messages have the size and the waiting mode of the VIPL figure beside them; a polling
+ * end never sleeps in the kernel. Both ends lie in the two processes of limits.c, on the same two
+ * CPUs.
  */
 #include "tcp.h"
 
@@ -14,7 +15,7 @@
 
 #include "tool_os.h"
 
-/* ---- bytes -------------------------------------------------------------------------------------------- */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static bool try_later(void)
 {
@@ -49,7 +50,7 @@ static bool get(int fd, unsigned char *bytes, size_t count, bool block)
     return true;
 }
 
-/* ---- the second process -------------------------------------------------------------------------------- */
+/* ---- the second process ---------------------------------------------------------------------- */
 
 bool perf_tcp_answer(int fd, unsigned char *memory, const struct perf_tcp_order *order)
 {
@@ -62,7 +63,7 @@ bool perf_tcp_answer(int fd, unsigned char *memory, const struct perf_tcp_order 
     return well && (!order->stream || put(fd, memory, 1, order->block));
 }
 
-/* ---- the first ------------------------------------------------------------------------------------------ */
+/* ---- the first ------------------------------------------------------------------------------- */
 
 bool perf_tcp_pings(int fd, unsigned char *memory, const struct perf_tcp_order *order, struct perf_hist *hist)
 {
@@ -95,7 +96,7 @@ uint64_t perf_tcp_stream(int fd, unsigned char *memory, const struct perf_tcp_or
     return get(fd, memory, 1, order->block) ? tool_now_ns() - start : 0;
 }
 
-/* ---- the connection -------------------------------------------------------------------------------------- */
+/* ---- the connection -------------------------------------------------------------------------- */
 
 static bool no_delay(int fd)
 {

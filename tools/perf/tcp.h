@@ -15,7 +15,8 @@ struct perf_tcp_order {
     bool block;
 };
 
-/* A connection from this host to itself, before the fork. Ends that were made are the caller's in any case; -1: not. */
+/* A connection from this host to itself, before the fork. Ends that were made are the caller's in
+ * any case; -1: not. */
 bool perf_tcp_open(int ends[2]);
 
 /* The second process's part. `memory` holds a message. */

@@ -54,8 +54,8 @@ bool perf_message_decode(const unsigned char *bytes, uint32_t length, struct per
 #define PERF_MAX_THREADS 64
 #define PERF_MAX_CONNECTIONS 4096
 
-/* The requester's name tells the server, before it has a VI, what kind of VI to make, and of how many it is one: all requests
- * of a client have the same name. */
+/* The requester's name tells the server, before it has a VI, what kind of VI to make, and of how
+ * many it is one: all requests of a client have the same name. */
 struct perf_name {
     uint32_t party; /* the client, as opposed to others */
     uint32_t threads;

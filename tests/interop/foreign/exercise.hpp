@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A connection between a VI and a foreign peer, whichever of them asked for it, and every kind of message over it.
+// A connection between a VI and a foreign peer, whichever of them asked for it, and every kind of
+// message over it.
 #ifndef VIPL_FOREIGN_EXERCISE_HPP
 #define VIPL_FOREIGN_EXERCISE_HPP
 

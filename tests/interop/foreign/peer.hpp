@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// An iWARP peer that is none of ours: a raw socket and what RFC 5044, 5041 and 5040 say, with the wishes of a case.
-// Headers are written by the codec, which tests/unit holds to golden bytes; what goes when is said here.
+// An iWARP peer that is none of ours: a raw socket and what RFC 5044, 5041 and 5040 say, with the
+// wishes of a case. Headers are written by the codec, which tests/unit holds to golden bytes; what
+// goes when is said here.
 #ifndef VIPL_FOREIGN_PEER_HPP
 #define VIPL_FOREIGN_PEER_HPP
 
@@ -107,11 +108,13 @@ private:
     std::uint16_t port_ = 0;
 };
 
-/** The first of the 256 ports that are this test's own; use_port() has not changed the setting yet. */
+/** The first of the 256 ports that are this test's own; use_port() has not changed the setting
+ * yet. */
 inline const int kFirstPort =
     std::getenv("VIPL_TCP_PORTS") != nullptr ? std::atoi(std::getenv("VIPL_TCP_PORTS")) : 10000;
 
-/** One of them that nobody listens on: no other test has it, nor does the system give it to a socket that connects. */
+/** One of them that nobody listens on: no other test has it, nor does the system give it to a
+ * socket that connects. */
 inline std::uint16_t free_port()
 {
     static unsigned next = 0;
@@ -420,7 +423,8 @@ private:
         return poll(&entry, 1, static_cast<int>(patience())) == 1;
     }
 
-    /** All but a message's last are as large as TCP's segments allow: header, markers and a rest of 3 bytes apart. */
+    /** All but a message's last are as large as TCP's segments allow: header, markers and a rest of
+     * 3 bytes apart. */
     void expect_full(const Segment &got) const
     {
         EXPECT(got.ddp.last || got.wire + 18 > static_cast<std::size_t>(segment_));

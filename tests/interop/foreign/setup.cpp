@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// How a connection with a foreign peer starts: every combination of revision and flags that it may ask or answer with,
-// each followed by every kind of message; who speaks first; refusals, disagreement, older revisions.
+// How a connection with a foreign peer starts: every combination of revision and flags that it may
+// ask or answer with, each followed by every kind of message; who speaks first; refusals,
+// disagreement, older revisions.
 #include <catch2/catch.hpp>
 
 #include "exercise.hpp"
@@ -13,7 +14,8 @@ namespace {
 
 constexpr unsigned kOurReads = 16, kAsked = 64;
 
-/** M, C, then without RFC 6581 in revision 1 and 2, and with it in all combinations of A, B, C, D. */
+/** M, C, then without RFC 6581 in revision 1 and 2, and with it in all combinations of A, B, C,
+ * D. */
 constexpr unsigned kWishes = 4 * (2 + 16);
 
 struct Wish {
@@ -300,7 +302,8 @@ constexpr unsigned kSeconds = 30; // of a child that hangs
 
 #if !defined(__SANITIZE_THREAD__) // which takes a descriptor that has the number of a closed one for that one
 
-/** Close the sets of descriptors that libraries watch, as a program that closes all descriptors does. */
+/** Close the sets of descriptors that libraries watch, as a program that closes all descriptors
+ * does. */
 static void close_pollers()
 {
     for (int fd = 3; fd < 1100; ++fd) {

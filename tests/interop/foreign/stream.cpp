@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What a foreign peer may send, and may not, once it is connected: a stream in single bytes, more than the kernel
-// takes at a time, every fault with the Terminate that RFC 5040, 5041 and 5044 have for it, and Terminates that come.
+// What a foreign peer may send, and may not, once it is connected: a stream in single bytes, more
+// than the kernel takes at a time, every fault with the Terminate that RFC 5040, 5041 and 5044 have
+// for it, and Terminates that come.
 #include <catch2/catch.hpp>
 
 #include <functional>
@@ -218,8 +219,8 @@ Bytes last_ulpdu(const Bytes &fpdus)
     }
 }
 
-/** What RFC 5040 wants in a Terminate about that segment: its length and header, byte by byte, and the Read Request if it
- *  is one that protection refuses; of MPA's errors nothing. */
+/** What RFC 5040 wants in a Terminate about that segment: its length and header, byte by byte, and
+ * the Read Request if it is one that protection refuses; of MPA's errors nothing. */
 Bytes terminate_about(unsigned reason, const Bytes &ulpdu)
 {
     const std::size_t header = (ulpdu[0] & 0x80) != 0 ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;

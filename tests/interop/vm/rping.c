@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rping, of rdma-core, as a VIPL program: the other end is a real one. The client tells where its data is; the server
- * fetches it by RDMA Read and says so; the client tells where it wants it; the server puts it there by RDMA Write, and
- * says so. What is told is 16 bytes in network order: address, handle, size.
+ * rping, of rdma-core, as a VIPL program: the other end is a real one. The client tells where its
+ * data is; the server fetches it by RDMA Read and says so; the client tells where it wants it; the
+ * server puts it there by RDMA Write, and says so. What is told is 16 bytes in network order:
+ * address, handle, size.
  *
  *   rping server|client|trespass COUNT SIZE
  *
- * The device is VIPL_TEST_DEVICE's, the port VIPL_TCP_PORTS' only one. `trespass` is a server that writes where it may
- * not: the other end's Terminate is to be that write's error, and the connection's end.
+ * The device is VIPL_TEST_DEVICE's, the port VIPL_TCP_PORTS' only one. `trespass` is a server that
+ * writes where it may not: the other end's Terminate is to be that write's error, and the
+ * connection's end.
  */
 #include <stdio.h>
 #include <stdlib.h>

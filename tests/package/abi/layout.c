@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of every public structure: size, then each member's offset and size. Without an argument
- * it is printed; with a file it is compared, and any difference is an error: the layout is the
- * interface. One file serves all CPUs of a word size.
+ * The table of every public structure: size, then each member's offset and size. Without an
+ * argument it is printed; with a file it is compared, and any difference is an error: the layout is
+ * the interface. One file serves all CPUs of a word size.
  */
 #include <stddef.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program written for Giganet 1.0: Control, Data[] of VIP_DATA_SEGMENT, and a cast for the remote memory of RDMA. */
+/* A program written for Giganet 1.0: Control, Data[] of VIP_DATA_SEGMENT, and a cast for the remote
+ * memory of RDMA. */
 #include "old_pair.h"
 
 static void fill_control(VIP_DESCRIPTOR *d, VIP_UINT16 op, VIP_UINT16 segments, VIP_UINT32 length)

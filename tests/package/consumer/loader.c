@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loads and unloads the shared library many times, then uses it beside a plug-in that holds a copy of its
- * own. Usage: loader LIBVIPL PLUGIN */
+/* Loads and unloads the shared library many times, then uses it beside a plug-in that holds a copy
+ * of its own. Usage: loader LIBVIPL PLUGIN */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The way programs of 1998-2005 are written: C89, <vipl.h>, descriptors in char arrays, both member dialects,
- * one of the device names of the time. */
+/* The way programs of 1998-2005 are written: C89, <vipl.h>, descriptors in char arrays, both member
+ * dialects, one of the device names of the time. */
 #include <stdio.h>
 #include <string.h>
 #include <vipl.h>

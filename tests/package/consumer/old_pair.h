@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the old programs here have in common: a device, memory full of other things, and two VIs that are connected. In
- * what C89 and C++98 both understand. */
+/* What the old programs here have in common: a device, memory full of other things, and two VIs
+ * that are connected. In what C89 and C++98 both understand. */
 #ifndef OLD_PAIR_H
 #define OLD_PAIR_H
 

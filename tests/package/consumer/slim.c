@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program on a library that was built without sharing: what would be shared is not supported, and all else is there. */
+/* A program on a library that was built without sharing: what would be shared is not supported, and
+ * all else is there. */
 #include <vipl/posix.h>
 
 int main(void)

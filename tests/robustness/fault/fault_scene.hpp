@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// What the fault cases share: a setting that lasts as long as its object, and a connected pair whose
-// client alone has a fault plan. Faults are read when a NIC handle is opened, so the setting is
-// taken back as soon as the client's is.
+// What the fault cases share: a setting that lasts as long as its object, and a connected pair
+// whose client alone has a fault plan. Faults are read when a NIC handle is opened, so the setting
+// is taken back as soon as the client's is.
 #ifndef VIPL_TESTS_FAULT_SCENE_HPP
 #define VIPL_TESTS_FAULT_SCENE_HPP
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A client that has a fault plan or a trace, and its peer: in this process, or in one of its own. Between the hook and the
-// device this program puts a table that counts what comes to the device: so it is seen which way a message took.
+// A client that has a fault plan or a trace, and its peer: in this process, or in one of its own.
+// Between the hook and the device this program puts a table that counts what comes to the device:
+// so it is seen which way a message took.
 #ifndef VIPL_TESTS_SHORT_SCENE_HPP
 #define VIPL_TESTS_SHORT_SCENE_HPP
 
@@ -104,7 +105,8 @@ private:
     unsigned taken_ = 0;
 };
 
-/** The client and its peer, connected. Where the peer has receives, the first message has arrived: the plan's number 1. */
+/** The client and its peer, connected. Where the peer has receives, the first message has arrived:
+ * the plan's number 1. */
 class ShortScene {
 public:
     ShortScene(Peer peer, const std::string &plan, VIP_RELIABILITY_LEVEL level = VIP_SERVICE_UNRELIABLE,

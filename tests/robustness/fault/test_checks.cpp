@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The contract checks of debug builds: a device that keeps the contract passes, and each breach ends
-// a child process with its own line. The device is made up here and does nothing; only the hook
-// around it is under test, so core's NIC is never touched.
+// The contract checks of debug builds: a device that keeps the contract passes, and each breach
+// ends a child process with its own line. The device is made up here and does nothing; only the
+// hook around it is under test, so core's NIC is never touched.
 #include <csignal>
 #include <cstring>
 #include <functional>

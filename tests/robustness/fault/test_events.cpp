@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Every VIP_ERROR_CODE reaches the program's error callback, one case each, named for the code: by its
-// name and by its number; and the send that sets it off is not touched.
+// Every VIP_ERROR_CODE reaches the program's error callback, one case each, named for the code: by
+// its name and by its number; and the send that sets it off is not touched.
 #include <condition_variable>
 #include <mutex>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// No memory: each call that allocates is repeated with its first, second, ... allocation failing until
-// it succeeds. A failing attempt returns VIP_ERROR_RESOURCE, hands out nothing and changes nothing;
-// what it was made of works afterwards. The address sanitizer sees that nothing is lost.
+// No memory: each call that allocates is repeated with its first, second, ... allocation failing
+// until it succeeds. A failing attempt returns VIP_ERROR_RESOURCE, hands out nothing and changes
+// nothing; what it was made of works afterwards. The address sanitizer sees that nothing is lost.
 #include <atomic>
 #include <functional>
 #include <thread>
@@ -25,7 +25,8 @@ namespace {
 
 constexpr long kMost = 64; // no call allocates so often
 
-/** Repeats the call, one allocation later each time; how many attempts failed, each as it should. */
+/** Repeats the call, one allocation later each time; how many attempts failed, each as it
+ * should. */
 long failures(
     const std::function<VIP_RETURN()> &call, const std::function<void()> &unchanged = [] {})
 {

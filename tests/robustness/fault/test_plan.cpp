@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Fault plans: what each fault of a send does, which calls it strikes, that a seed fixes the course,
-// and what is said about items that are none.
+// Fault plans: what each fault of a send does, which calls it strikes, that a seed fixes the
+// course, and what is said about items that are none.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The system refuses: of all the calls in which it makes a mapping, a thread, a process or a descriptor for the library,
-// while a program opens a device, connects to another process, exchanges and closes, the first fails, then the second,
-// and so on. A call says so by a code it may return, and works when it is repeated; nothing is lost.
+// The system refuses: of all the calls in which it makes a mapping, a thread, a process or a
+// descriptor for the library, while a program opens a device, connects to another process,
+// exchanges and closes, the first fails, then the second, and so on. A call says so by a code it
+// may return, and works when it is repeated; nothing is lost.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -180,7 +181,8 @@ std::atomic<VIP_RETURN> Party::closed_{VIP_SUCCESS};
 
 enum class Role { server, client };
 
-/** The other process: one connection after the other, each of which sends back what comes, until it is killed. */
+/** The other process: one connection after the other, each of which sends back what comes, until it
+ * is killed. */
 void be_other_side(const ParentLine &line, Role role, const std::string &name)
 {
     Party party(false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Every VIP_RETURN, one case each, named for the code: by a fault plan where the device has to fail,
-// else by what earns it.
+// Every VIP_RETURN, one case each, named for the code: by a fault plan where the device has to
+// fail, else by what earns it.
 #include <atomic>
 #include <csignal>
 #include <thread>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Plans and traces on the path that programs take: short messages and RDMA go to the device's send_short and rdma_short, and
-// polls to its `poll_filter`, with a plan and a trace as without. What a plan strikes is as it is on the long way; what it does not
-// strike goes the short one; each message has one number in the plan, and one line in the trace.
+// Plans and traces on the path that programs take: short messages and RDMA go to the device's
+// send_short and rdma_short, and polls to its `poll_filter`, with a plan and a trace as without.
+// What a plan strikes is as it is on the long way; what it does not strike goes the short one; each
+// message has one number in the plan, and one line in the trace.
 #include <array>
 #include <thread>
 
@@ -87,7 +88,8 @@ extern "C" VIP_RETURN __wrap_vipl_hook_open(const vipl_backend *backend, vipl_ni
 
 namespace {
 
-/** That so many messages have gone the short way, where the device has one, and `others` the long one. */
+/** That so many messages have gone the short way, where the device has one, and `others` the long
+ * one. */
 void expect_paths(unsigned shorts, unsigned others, bool has_short = Device::sends_short)
 {
     CHECK(Device::shorts == (has_short ? shorts : 0));
@@ -100,7 +102,8 @@ void expect_paths(unsigned shorts, unsigned others, bool has_short = Device::sen
 
 constexpr unsigned kSends = 8, kStruck = 5; // of these; the sixth with the first of all
 
-/** One of the sends is struck; what it does is as documented, and the others are sent the short way. */
+/** One of the sends is struck; what it does is as documented, and the others are sent the short
+ * way. */
 struct Strike {
     const char *fault;
     bool arrives;
@@ -123,7 +126,8 @@ void send_all(ShortScene &scene, VIP_UINT32 status)
     }
 }
 
-/** Which of `count` sends fail, as a string of '.' and 'x'; in one piece each, or in two, which no device sends the short way. */
+/** Which of `count` sends fail, as a string of '.' and 'x'; in one piece each, or in two, which no
+ * device sends the short way. */
 std::string course(const std::string &plan, unsigned count, unsigned pieces)
 {
     ShortScene scene(Peer::near, plan, VIP_SERVICE_UNRELIABLE, 0);

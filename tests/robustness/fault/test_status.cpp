@@ -33,7 +33,8 @@ void fails_alone(VIP_UINT32 bits)
     CHECK(pair.client.state() == VIP_STATE_CONNECTED);
 }
 
-/** The first send fails with these bits; the connection ends, and what else was posted is flushed. */
+/** The first send fails with these bits; the connection ends, and what else was posted is
+ * flushed. */
 void breaks_connection(VIP_UINT32 bits)
 {
     FaultyPair pair(std::string("status=0x") + hex(bits) + "@1");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Sockets that move one byte at a time, or a few: set-up, messages of all sizes, RDMA both ways and the end of a connection
-// are as ever.
+// Sockets that move one byte at a time, or a few: set-up, messages of all sizes, RDMA both ways and
+// the end of a connection are as ever.
 #include <string>
 #include <vector>
 

@@ -130,7 +130,8 @@ extern const char *const page_of_faults; // a path
 
 namespace {
 
-/** The names of the operations that are in the trace of a connection and a message; `said`: what comes to the log. */
+/** The names of the operations that are in the trace of a connection and a message; `said`: what
+ * comes to the log. */
 std::set<std::string> traced(const char *only, std::string *said)
 {
     const TraceFile file;

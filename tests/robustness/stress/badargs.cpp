@@ -3,7 +3,8 @@
 // Bad arguments: every public function with each argument NULL, stale, foreign, of another kind,
 // misaligned, huge and random, on idle, connected and broken VIs. One spoiled argument must give an
 // error code and change nothing; then thousands of calls with random arguments must not crash.
-// VIPL_STRESS_SEED repeats a run; VIPL_STRESS_WORLDS is how often what the calls may name is made anew.
+// VIPL_STRESS_SEED repeats a run; VIPL_STRESS_WORLDS is how often what the calls may name is made
+// anew.
 #include "stress.hpp"
 
 #include <algorithm>

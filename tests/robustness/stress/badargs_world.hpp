@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A world for calls with bad arguments: one object of each kind and state, what is foreign to them and
-// what is stale, and memory that the calls may read and write.
+// A world for calls with bad arguments: one object of each kind and state, what is foreign to them
+// and what is stale, and memory that the calls may read and write.
 #ifndef VIPL_STRESS_BADARGS_WORLD_HPP
 #define VIPL_STRESS_BADARGS_WORLD_HPP
 

@@ -57,7 +57,8 @@ inline std::string socket_name(char kind, const std::string &discriminator)
     return text;
 }
 
-/** Listening sockets, of any process, for this discriminator: bound ones and those accepted from them. */
+/** Listening sockets, of any process, for this discriminator: bound ones and those accepted from
+ * them. */
 inline unsigned count_sockets(const std::string &discriminator)
 {
     unsigned count = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Connect, exchange a message of a random size, disconnect: a thousand times in one process and 300
-// times between two (or VIPL_STRESS_CONNECTIONS times each), at random reliability levels. Descriptors,
-// threads, shared mappings and memory stay as they were after the first hundred.
+// times between two (or VIPL_STRESS_CONNECTIONS times each), at random reliability levels.
+// Descriptors, threads, shared mappings and memory stay as they were after the first hundred.
 #include "stress.hpp"
 
 #include "census.hpp"

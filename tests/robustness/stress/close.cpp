@@ -58,7 +58,8 @@ private:
 
 const std::vector<VIP_RETURN> kGone = {VIP_INVALID_PARAMETER};
 
-/** A NIC handle with VIs and a completion queue that nothing ever happens on. Bare: tests end them. */
+/** A NIC handle with VIs and a completion queue that nothing ever happens on. Bare: tests end
+ * them. */
 struct Quiet {
     Quiet()
     {
@@ -250,7 +251,8 @@ void close_under_remote_traffic(const char *pull)
     child.finish();
 }
 
-/** VIs come and go with completions that nobody has reaped; whoever takes an entry meanwhile gets a VI's handle. */
+/** VIs come and go with completions that nobody has reaped; whoever takes an entry meanwhile gets a
+ * VI's handle. */
 void destroy_with_entries()
 {
     constexpr unsigned kSends = 16;

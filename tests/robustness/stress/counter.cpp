@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// A program polls a counter of eight bytes that a peer moves on by RDMA Writes (VIPL_STRESS_COUNTS of them). It is aligned; where
-// the peer takes it from has each alignment in turn. It is never seen half written, and never goes back. The card
-// promises this of every aligned item, and that the last one of a message comes last: there it is a thousand in one message,
-// too, which is several frames.
+// A program polls a counter of eight bytes that a peer moves on by RDMA Writes (VIPL_STRESS_COUNTS
+// of them). It is aligned; where the peer takes it from has each alignment in turn. It is never
+// seen half written, and never goes back. The card promises this of every aligned item, and that
+// the last one of a message comes last: there it is a thousand in one message, too, which is
+// several frames.
 #include <algorithm>
 #include <vector>
 
@@ -36,7 +37,7 @@ std::uint32_t decoded(std::uint64_t value)
     return count;
 }
 
-// --- the writer -----------------------------------------------------------------------------------------------------
+// --- the writer ----------------------------------------------------------------------------------
 
 class Writer {
 public:
@@ -108,7 +109,7 @@ void writer(const Scene &scene, Line &line)
     line.sync();
 }
 
-// --- the reader -----------------------------------------------------------------------------------------------------
+// --- the reader ----------------------------------------------------------------------------------
 
 class Reader {
 public:

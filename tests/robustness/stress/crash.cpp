@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// One of three programs is killed again and again (VIPL_STRESS_KILLS), at a random point of what it does with the two others:
-// while it opens the device, connects, or exchanges. Both see the connection lost within a second and get their
-// descriptors back; what they exchange with each other goes on meanwhile, and every byte of it is right; and the next
-// program takes the dead one's place.
+// One of three programs is killed again and again (VIPL_STRESS_KILLS), at a random point of what it
+// does with the two others: while it opens the device, connects, or exchanges. Both see the
+// connection lost within a second and get their descriptors back; what they exchange with each
+// other goes on meanwhile, and every byte of it is right; and the next program takes the dead one's
+// place.
 #include "steady.hpp"
 
 #include "partner.hpp"
@@ -32,7 +33,8 @@ std::string place(const Scene &scene, unsigned survivor)
     return scene.name(survivor == 0 ? "x" : "y");
 }
 
-/** Serve the one that comes, until it dies. It may have died before it was accepted; its number is its generation. */
+/** Serve the one that comes, until it dies. It may have died before it was accepted; its number is
+ * its generation. */
 void serve_victim(const Nic &nic, ErrorLog &log, const std::string &name, Survivor &self)
 {
     Exchange exchange(nic, kSurvivors);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The peer process is killed while it exchanges messages, writes and reads memory or connects. Within
-// a second the survivor's VIs are in ERROR and its blocked waiters are back; afterwards nothing
-// is left of the dead: no descriptor, no mapping, no socket. 50 rounds on NIC handles that live on.
-// VIPL_TEST_DEVICE says on which device; mappings and names of sockets are the emulator's.
+// The peer process is killed while it exchanges messages, writes and reads memory or connects.
+// Within a second the survivor's VIs are in ERROR and its blocked waiters are back; afterwards
+// nothing is left of the dead: no descriptor, no mapping, no socket. 50 rounds on NIC handles that
+// live on. VIPL_TEST_DEVICE says on which device; mappings and names of sockets are the emulator's.
 #include "stress.hpp"
 
 #include "census.hpp"

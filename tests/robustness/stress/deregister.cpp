@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
 // Memory is registered and deregistered while a writer, in this process or another, writes to it
-// without a pause. After VipDeregisterMem has returned not one byte may change any more, and those around the region never
-// do. The VIs are unreliable: a write that is refused fails alone. VIPL_STRESS_REVOCATIONS says how often, where the
-// region is short.
+// without a pause. After VipDeregisterMem has returned not one byte may change any more, and those
+// around the region never do. The VIs are unreliable: a write that is refused fails alone.
+// VIPL_STRESS_REVOCATIONS says how often, where the region is short.
 #include "stress.hpp"
 
 #include <algorithm>
@@ -83,7 +83,8 @@ bool all_ours(const VIP_UINT8 *from, size_t bytes)
     return std::all_of(from, from + bytes, [](VIP_UINT8 b) { return b == kOurs; });
 }
 
-/** Register, let some writes land, deregister, overwrite: what is there must stay. The target has a guard on either side. */
+/** Register, let some writes land, deregister, overwrite: what is there must stay. The target has a
+ * guard on either side. */
 void revoke(const Nic &nic, Board &ring, VIP_UINT8 *target, unsigned rounds, const Crew &crew)
 {
     VIP_MEM_ATTRIBUTES attributes = rdma_memory();
@@ -193,7 +194,8 @@ TEST_CASE("after VipDeregisterMem no byte changes, short and often, writer in an
 }
 
 #if !defined(__SANITIZE_THREAD__) // which has no room for that memory
-/** In memory that the writer maps, so that its writes are copies: of a region whose end it learns from the table alone. */
+/** In memory that the writer maps, so that its writes are copies: of a region whose end it learns
+ * from the table alone. */
 TEST_CASE("after VipDeregisterMem no byte of shared memory changes, writer in another process",
           "[deregister][procs]")
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// 64 VIs between two sides, all operations at once, at both levels that guarantee delivery: VIPL_STRESS_TURNS turns of
-// exchange.hpp. What the wire loses, doubles, changes or reorders, if it does, is seen by nobody.
+// 64 VIs between two sides, all operations at once, at both levels that guarantee delivery:
+// VIPL_STRESS_TURNS turns of exchange.hpp. What the wire loses, doubles, changes or reorders, if it
+// does, is seen by nobody.
 #include "exchange.hpp"
 
 #include <memory>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// One side of a connection on which both sides do the same, turn after turn: a Send, a Send with immediate data behind a fence,
-// an RDMA Write, an RDMA Write with immediate data, an RDMA Read of what was just written, and one of memory that never
-// changes. Lengths, pieces and alignments vary; every byte that comes is checked, and so is the order.
+// One side of a connection on which both sides do the same, turn after turn: a Send, a Send with
+// immediate data behind a fence, an RDMA Write, an RDMA Write with immediate data, an RDMA Read of
+// what was just written, and one of memory that never changes. Lengths, pieces and alignments vary;
+// every byte that comes is checked, and so is the order.
 //
-// A side may be one turn ahead of the other, not more: it begins a turn when it has had the other's last one whole. Hence
-// two windows for RDMA Writes, which take turns, and receives for two turns.
+// A side may be one turn ahead of the other, not more: it begins a turn when it has had the other's
+// last one whole. Hence two windows for RDMA Writes, which take turns, and receives for two turns.
 #ifndef VIPL_STRESS_EXCHANGE_HPP
 #define VIPL_STRESS_EXCHANGE_HPP
 
@@ -104,7 +105,8 @@ public:
         }
     }
 
-    /** Tell the other side where to write and read. Once both are connected; false: the connection has ended. */
+    /** Tell the other side where to write and read. Once both are connected; false: the connection
+     * has ended. */
     bool greet()
     {
         Span own = memory_.bytes(sizeof mine_);
@@ -244,7 +246,8 @@ private:
         hand_over(work);
     }
 
-    /** What was read goes back to its owner; the fence is there because it may not have come yet. */
+    /** What was read goes back to its owner; the fence is there because it may not have come
+     * yet. */
     void send_what_was_read()
     {
         if (!reads_) {
@@ -256,7 +259,7 @@ private:
         hand_over(work);
     }
 
-    // --- what comes ----------------------------------------------------------------------------------------------------
+    // --- what comes ------------------------------------------------------------------------------
 
     void post_receive(unsigned i)
     {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The peer calls exec while its memory is written, read and fetched: the program that takes its place has memory at the same
-// address, of which not a byte is written, nor comes out. From then on no operation succeeds.
+// The peer calls exec while its memory is written, read and fetched: the program that takes its
+// place has memory at the same address, of which not a byte is written, nor comes out. From then on
+// no operation succeeds.
 #include "stress.hpp"
 
 #include <fcntl.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Programs that sleep on descriptors of VipxGetFd and nowhere else: bursts of 1 to 64 messages and an answer, in one process and
-// between two, by poll and by edges, from a work queue and from a completion queue. A wake-up that is missed leaves both
-// asleep; one too many finds a descriptor readable with nothing to take. VIPL_STRESS_MESSAGES: how many in all (a million).
+// Programs that sleep on descriptors of VipxGetFd and nowhere else: bursts of 1 to 64 messages and
+// an answer, in one process and between two, by poll and by edges, from a work queue and from a
+// completion queue. A wake-up that is missed leaves both asleep; one too many finds a descriptor
+// readable with nothing to take. VIPL_STRESS_MESSAGES: how many in all (a million).
 #include "stress.hpp"
 
 #include <sys/epoll.h>

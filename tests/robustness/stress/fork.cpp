@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// Forks while other threads are inside every kind of call: they post, poll, wait, connect, register, open, close, query and
-// log without a pause, in this process and with a peer. Each child has five seconds to call every function with its
-// parent's handles and to connect and exchange on a NIC handle of its own. No thread and no child may hang, nothing may be
-// left behind. VIPL_STRESS_FORKS says how many (300).
+// Forks while other threads are inside every kind of call: they post, poll, wait, connect,
+// register, open, close, query and log without a pause, in this process and with a peer. Each child
+// has five seconds to call every function with its parent's handles and to connect and exchange on
+// a NIC handle of its own. No thread and no child may hang, nothing may be left behind.
+// VIPL_STRESS_FORKS says how many (300).
 #include "stress.hpp"
 
 #include <memory>
@@ -21,7 +22,8 @@ namespace {
 
 constexpr unsigned kWatchdog = 5; // seconds a child
 
-// AddressSanitizer's allocator does not know of fork: a child hangs in it if another thread was in it just then.
+// AddressSanitizer's allocator does not know of fork: a child hangs in it if another thread was in
+// it just then.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kChildAllocates = false;
 #else

@@ -32,7 +32,8 @@ inline void ping(Peers &peers, unsigned number)
     EXPECT(sent(peers.vi) == peers.out.desc);
 }
 
-/** A role: messages until told to end ('E'); otherwise ('C') another connection, and how long it took. */
+/** A role: messages until told to end ('E'); otherwise ('C') another connection, and how long it
+ * took. */
 inline void be_good(const Scene &scene, Line &line)
 {
     const Nic nic;

@@ -234,7 +234,8 @@ private:
         note_progress();
     }
 
-    /** The next message, whole. Receives change places as threads repost them: the data says which it is. */
+    /** The next message, whole. Receives change places as threads repost them: the data says which
+     * it is. */
     void check(Station &station, unsigned index, const VIP_DESCRIPTOR *done)
     {
         const auto *data = static_cast<const VIP_UINT8 *>(done->DS[0].Local.Data.Address);

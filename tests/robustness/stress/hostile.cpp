@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A hostile process of the same user: it sends nonsense and mutated packets to the listening sockets,
-// claims other versions, opens a thousand calls and says nothing, answers requests with lies, and
-// scribbles over the shared segments it is given. Meanwhile a good connection to another process
-// keeps working, and a good client still gets in.
+// A hostile process of the same user: it sends nonsense and mutated packets to the listening
+// sockets, claims other versions, opens a thousand calls and says nothing, answers requests with
+// lies, and scribbles over the shared segments it is given. Meanwhile a good connection to another
+// process keeps working, and a good client still gets in.
 #include "stress.hpp"
 
 #include "good.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kPackets = 10000, kHalfOpen = 1000;
 
-// --- the attacker ------------------------------------------------------------------------------------
+// --- the attacker --------------------------------------------------------------------------------
 
 void expect_refused(const std::string &name, size_t spoiled, VIP_UINT8 value, Random &random)
 {
@@ -125,7 +125,7 @@ void lie(const Scene &scene, Line &line)
     line.sync();
 }
 
-// --- the good server --------------------------------------------------------------------------------
+// --- the good server -----------------------------------------------------------------------------
 
 /** Take requests: the good client's are accepted, of the others most are rejected. */
 void serve(const Nic &nic, const std::string &name, const std::atomic<bool> &stop, Random random)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Connecting over loopback as an attacker sees it: raw sockets and bytes at the offsets of request.h, claim words and a
-// shared segment as claims.h and link.h lay them out. Nothing here uses the library.
+// Connecting over loopback as an attacker sees it: raw sockets and bytes at the offsets of
+// request.h, claim words and a shared segment as claims.h and link.h lay them out. Nothing here
+// uses the library.
 #ifndef VIPL_STRESS_HOSTILE_WIRE_HPP
 #define VIPL_STRESS_HOSTILE_WIRE_HPP
 
@@ -138,7 +139,8 @@ inline VIP_UINT8 own_byte_order()
 constexpr VIP_UINT8 kVersion =
     6; // of the language: the one that the library answers a wrong one with (hostile.cpp)
 
-/** A request by a client of another process for that discriminator: as the library would write it. */
+/** A request by a client of another process for that discriminator: as the library would write
+ * it. */
 inline Bytes make_request(const std::string &wanted, Random &random)
 {
     constexpr size_t kClaim = 64, kParams = 72, kLocal = 83, kRemote = kLocal + 84;
@@ -238,7 +240,8 @@ inline void lie_about(const Bytes &request, int claims, Random &random)
 
 constexpr size_t kSegmentHead = 64 + 2 * 4096 + 2 * (64 + 4096), kRingHead = 3 * 64 + 256 * 4, kSlot = 64;
 
-/** Write nonsense into the rings of a shared segment, and heads of messages that pretend to be there. */
+/** Write nonsense into the rings of a shared segment, and heads of messages that pretend to be
+ * there. */
 inline void scribble(int segment, Random &random)
 {
     struct stat status {};

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 //
-// Processes that share VIs are killed, one after the other, at 500 random points of their exchange, and replaced.
-// Two of four post and reap sends, two wait on one completion queue for receives, on the same VIs. The survivors are
-// never blocked for longer than a second, no completion is delivered twice, and in between everything is taken
-// down, accounted for, and connected anew.
+// Processes that share VIs are killed, one after the other, at 500 random points of their exchange,
+// and replaced. Two of four post and reap sends, two wait on one completion queue for receives, on
+// the same VIs. The survivors are never blocked for longer than a second, no completion is
+// delivered twice, and in between everything is taken down, accounted for, and connected anew.
 //
-// What a process had in hand when it was killed is lost until then; what it posted is not. So the accounts, in memory
-// that all share, are: a descriptor is never reaped more often than it was posted, no message comes twice, and
-// what is missing in the end is not more than what the dead can have had in hand.
+// What a process had in hand when it was killed is lost until then; what it posted is not. So the
+// accounts, in memory that all share, are: a descriptor is never reaped more often than it was
+// posted, no message comes twice, and what is missing in the end is not more than what the dead can
+// have had in hand.
 #include <vipl/posix.h>
 
 #include "stress.hpp"
@@ -113,7 +114,7 @@ void post_receive(const Shared &shared, unsigned pair, Slot &slot)
     REQUIRE_VIP(VipPostRecv(*shared.receiving[pair], &slot.descriptor, shared.handle));
 }
 
-// --- workers ---------------------------------------------------------------------------------------------
+// --- workers -------------------------------------------------------------------------------------
 
 /** Post a message, if a descriptor is free: its number, or 0. */
 std::uint32_t post_one(Shared &shared, Random &random, unsigned pair)
@@ -240,7 +241,7 @@ pid_t start_worker(Shared &shared, unsigned number, std::uint64_t seed)
     _exit(0);
 }
 
-// --- the master --------------------------------------------------------------------------------------------
+// --- the master ----------------------------------------------------------------------------------
 
 class Master {
 public:
@@ -299,8 +300,8 @@ private:
 
     void expect_sender_beats() { expect_beats(kWorkers, kSenders); }
 
-    /** The first so many workers, but one, if it is one of them, do something within a second, and what a busy machine
-     * adds to it. */
+    /** The first so many workers, but one, if it is one of them, do something within a second, and
+     * what a busy machine adds to it. */
     void expect_beats(unsigned but, unsigned count = kWorkers)
     {
         std::uint32_t before[kWorkers];
@@ -347,8 +348,9 @@ private:
     }
 
     /**
-     * Everything that has arrived is told to somebody, what the dead were told of too: nobody posts any more, then one
-     * message comes to each VI. Who is told of it takes the oldest, which is that one if nothing was left lying.
+     * Everything that has arrived is told to somebody, what the dead were told of too: nobody posts
+     * any more, then one message comes to each VI. Who is told of it takes the oldest, which is
+     * that one if nothing was left lying.
      */
     void expect_nothing_left()
     {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
-// A process with shared objects is killed while its post is on the way: the server has it, but has not begun it. Somebody who
-// knows of the death disconnects the VI; the post does not come afterwards, for it would be on the VI's next connection. And
-// what the dead one held counts no more, though the server is not through with its call.
-// The program is linked so that the server stops before the post (-Wl,--wrap=vipl_server_needs_rights) or in it (VipPostRecv), and
-// so that the end of the dead one's last thread there is seen (vipl_server_release).
+// A process with shared objects is killed while its post is on the way: the server has it, but has
+// not begun it. Somebody who knows of the death disconnects the VI; the post does not come
+// afterwards, for it would be on the VI's next connection. And what the dead one held counts no
+// more, though the server is not through with its call. The program is linked so that the server
+// stops before the post (-Wl,--wrap=vipl_server_needs_rights) or in it (VipPostRecv), and so that
+// the end of the dead one's last thread there is seen (vipl_server_release).
 #include "stress.hpp"
 
 #include <csignal>

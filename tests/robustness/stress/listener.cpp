@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// A listener that is there and does not answer, because its process is stopped: a request is told so.
+// A listener that is there and does not answer, because its process is stopped: a request is told
+// so.
 #include "stress.hpp"
 
 using namespace stress;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// The peer dies while this program makes no call. The first call of whatever kind that it makes a second later notices, and nothing
-// that it posts succeeds any more; also if it polled as fast as it could until then. There is no service thread that could notice for it.
+// The peer dies while this program makes no call. The first call of whatever kind that it makes a
+// second later notices, and nothing that it posts succeeds any more; also if it polled as fast as
+// it could until then. There is no service thread that could notice for it.
 #include "stress.hpp"
 
 #include <vipl/posix.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// One buffer is registered six times: twice the same, in overlapping ranges, with different tags, and by two NIC handles. All
-// are used at once, by VIs with a tag and without, for RDMA Writes, RDMA Reads, receives and sends. Then one of each
-// couple is deregistered, which changes nothing for the others; and an access by it is refused.
+// One buffer is registered six times: twice the same, in overlapping ranges, with different tags,
+// and by two NIC handles. All are used at once, by VIs with a tag and without, for RDMA Writes,
+// RDMA Reads, receives and sends. Then one of each couple is deregistered, which changes nothing
+// for the others; and an access by it is refused.
 #include <memory>
 #include <vector>
 
@@ -17,7 +18,8 @@ constexpr VIP_UINT32 kStripe = 10000, kHalf = kStripe / 2, kMargin = 1500;
 constexpr unsigned kLanes = 6;
 constexpr VIP_UINT32 kBytes = kLanes * kStripe + 2 * kMargin;
 
-/** A registration, and the VI that goes with it. Lanes 0 and 1, 2 and 3, 4 and 5 are couples: each may use the other's. */
+/** A registration, and the VI that goes with it. Lanes 0 and 1, 2 and 3, 4 and 5 are couples: each
+ * may use the other's. */
 struct Lane {
     unsigned nic;         // of the owner's two
     unsigned tag, vi_tag; // 0: none, or the number of a tag
@@ -50,7 +52,7 @@ unsigned item(unsigned round, unsigned lane, unsigned what)
     return (round * kLanes + lane) * 4 + what;
 }
 
-// --- the owner --------------------------------------------------------------------------------------------------------
+// --- the owner -----------------------------------------------------------------------------------
 
 class Owner {
 public:
@@ -89,7 +91,8 @@ public:
         }
     }
 
-    /** The receive goes by the couple's handle, the send by the own one; `choose` says which those are. */
+    /** The receive goes by the couple's handle, the send by the own one; `choose` says which those
+     * are. */
     template <class Choose>
     void describe(const Choose &choose)
     {
@@ -147,7 +150,7 @@ private:
     Work in_[kLanes], out_[kLanes];
 };
 
-// --- the peer ---------------------------------------------------------------------------------------------------------
+// --- the peer ------------------------------------------------------------------------------------
 
 class Peer {
 public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The other side of a case: a thread of this process or a child, with a line to it. A device whose model is in the calling
-// process knows no other.
+// The other side of a case: a thread of this process or a child, with a line to it. A device whose
+// model is in the calling process knows no other.
 #ifndef VIPL_STRESS_PARTNER_HPP
 #define VIPL_STRESS_PARTNER_HPP
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Pools of processes that accept on one discriminator: a request goes to one that waits, whoever else has waited
-// before and is busy now, and each request has one end: accepted once, or its time is up.
+// Pools of processes that accept on one discriminator: a request goes to one that waits, whoever
+// else has waited before and is busy now, and each request has one end: accepted once, or its time
+// is up.
 #include "stress.hpp"
 
 using namespace stress;

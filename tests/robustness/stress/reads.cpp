@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Both sides of several connections read from each other at once, VIPL_STRESS_READS rounds of 8, 9, 64, 65 and 200 reads: as
-// many as a device does at a time, and more, which then wait. A write before them, and a message behind them, go their way,
-// and the bytes of each read are the right ones.
+// Both sides of several connections read from each other at once, VIPL_STRESS_READS rounds of 8, 9,
+// 64, 65 and 200 reads: as many as a device does at a time, and more, which then wait. A write
+// before them, and a message behind them, go their way, and the bytes of each read are the right
+// ones.
 #include <memory>
 #include <vector>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A receive is posted, the peer is told so by other means, and sends at once: VIPL_STRESS_RECEIVES times the message finds the
-// receive. Told through memory that both share, which is fastest, and through a socket. A message that found none would
-// break the connection.
+// A receive is posted, the peer is told so by other means, and sends at once: VIPL_STRESS_RECEIVES
+// times the message finds the receive. Told through memory that both share, which is fastest, and
+// through a socket. A message that found none would break the connection.
 #include "partner.hpp"
 #include "stress.hpp"
 #include "support/error_log.hpp"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// The adapter, which is a process, is killed while three programs exchange over it, VIPL_STRESS_ADAPTERS times. All of them see it
-// within a second, whatever they wait for; every descriptor comes back; and with a new NIC handle they go on, over a new adapter.
-// One that only does not run for a while, as on a machine that is too busy, costs them that time alone.
+// The adapter, which is a process, is killed while three programs exchange over it,
+// VIPL_STRESS_ADAPTERS times. All of them see it within a second, whatever they wait for; every
+// descriptor comes back; and with a new NIC handle they go on, over a new adapter. One that only
+// does not run for a while, as on a machine that is too busy, costs them that time alone.
 #include "exchange.hpp"
 
 #include <chrono>
@@ -34,7 +35,8 @@ struct Board {
     std::atomic<bool> stop;
 };
 
-/** The process at the other end of a UNIX socket of this one that is an adapter's; 0: there is none. */
+/** The process at the other end of a UNIX socket of this one that is an adapter's; 0: there is
+ * none. */
 pid_t find_adapter()
 {
     for (int fd = 0; fd < 1024; ++fd) {
@@ -282,7 +284,8 @@ void outlast_a_pause()
     EXPECT_EQ(VIP_STATE_CONNECTED, from.state());
 }
 
-/** The path that an adapter serves, held as by one that has been killed and is not quite gone, or that does not serve yet. */
+/** The path that an adapter serves, held as by one that has been killed and is not quite gone, or
+ * that does not serve yet. */
 class HeldPath {
 public:
     HeldPath() : fd_(open((std::string(std::getenv("VIPL_RNIC")) + ".lock").c_str(), O_RDWR | O_CREAT, 0600))

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Calls that resume (VipxSetRestart), with a signal every 200 us: each lasts as long as it was asked to, within 20 %. All of
-// them wait at the same time, and each of three times: the shortest counts, as a machine may be busy otherwise.
+// Calls that resume (VipxSetRestart), with a signal every 200 us: each lasts as long as it was
+// asked to, within 20 %. All of them wait at the same time, and each of three times: the shortest
+// counts, as a machine may be busy otherwise.
 #include "stress.hpp"
 
 #include <algorithm>

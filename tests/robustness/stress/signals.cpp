@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A timer signal every 200 us. Its handler posts, reaps and queries on the VIs that the main program is using, and calls
-// the functions that are not for handlers too; the main program goes through all calls there are, blocking or not.
-// Nothing hangs, every message arrives once, and who may not run says so. VIPL_STRESS_SECONDS says how long.
+// A timer signal every 200 us. Its handler posts, reaps and queries on the VIs that the main
+// program is using, and calls the functions that are not for handlers too; the main program goes
+// through all calls there are, blocking or not. Nothing hangs, every message arrives once, and who
+// may not run says so. VIPL_STRESS_SECONDS says how long.
 #include "stress.hpp"
 
 #include <array>
@@ -34,7 +35,7 @@ struct Message {
     VIP_UINT32 number;
 };
 
-// --- what a handler may do: no exceptions, no allocation ------------------------------------------------------------
+// --- what a handler may do: no exceptions, no allocation -----------------------------------------
 
 /** The first thing that went wrong in a handler. */
 std::atomic<const char *> g_wrong{nullptr};
@@ -76,8 +77,8 @@ VIP_VI_ATTRIBUTES plain()
 }
 
 /**
- * One end of a connection, used by its thread and by the handler that interrupts it. Who finds a completion takes note of
- * it; who cannot post again leaves that to the other.
+ * One end of a connection, used by its thread and by the handler that interrupts it. Who finds a
+ * completion takes note of it; who cannot post again leaves that to the other.
  */
 class Station {
 public:
@@ -96,7 +97,8 @@ public:
         }
     }
 
-    /** How many more messages the peer has receives for. It is the peer's, in shared memory perhaps. */
+    /** How many more messages the peer has receives for. It is the peer's, in shared memory
+     * perhaps. */
     void expect_credits(std::atomic<int> *peers, std::atomic<int> *mine)
     {
         credits_ = peers;
@@ -197,7 +199,8 @@ public:
         return rc != VIP_NOT_DONE;
     }
 
-    /** Takes an entry of the completion queue; what it stands for is reaped by whoever comes first. */
+    /** Takes an entry of the completion queue; what it stands for is reaped by whoever comes
+     * first. */
     bool look_at_cq()
     {
         VIP_VI_HANDLE found = nullptr;
@@ -285,7 +288,7 @@ public:
     Vi vi;
 };
 
-// --- the bombardment ---------------------------------------------------------------------------------------------------
+// --- the bombardment -----------------------------------------------------------------------------
 
 volatile std::sig_atomic_t g_in_call =
     0; // the main program is in a call, or about to be, and not in malloc()
@@ -430,7 +433,7 @@ auto open_to_handlers(Call call)
     return result;
 }
 
-// --- what the main program does --------------------------------------------------------------------------------------------
+// --- what the main program does ------------------------------------------------------------------
 
 VIP_ULONG short_time(Random &random)
 {
@@ -591,7 +594,8 @@ void connect_in_vain(Bystander &b, Random &random, const std::string &nobody)
     REQUIRE_VIP(open_to_handlers([&] { return VipDisconnect(vi); }));
 }
 
-/** A thread that accepts, echoes one message, and lets the requester disconnect. Signals do not reach it. */
+/** A thread that accepts, echoes one message, and lets the requester disconnect. Signals do not
+ * reach it. */
 class Host {
 public:
     Host() : name(unique_discriminator()), thread_([this] { serve(); }) {}

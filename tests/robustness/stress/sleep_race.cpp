@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// Posts that race with a device that is about to rest: VIPL_STRESS_SLEEPS times, one thing is posted, completes, and after a
-// random moment the next one is posted, just as whatever carries it out finds nothing more to do. One that is missed
-// waits for ever, if no timer of the device comes to its help: so some moments are longer than those. Half of the completions
-// are looked for, the other half waited for, which races in the same way with what arms the wait. One side posts, so that
-// nothing else wakes the device; or both do, where it works in the threads of its callers. Run it with a device that does not
-// spin before it rests.
+// Posts that race with a device that is about to rest: VIPL_STRESS_SLEEPS times, one thing is
+// posted, completes, and after a random moment the next one is posted, just as whatever carries it
+// out finds nothing more to do. One that is missed waits for ever, if no timer of the device comes
+// to its help: so some moments are longer than those. Half of the completions are looked for, the
+// other half waited for, which races in the same way with what arms the wait. One side posts, so
+// that nothing else wakes the device; or both do, where it works in the threads of its callers. Run
+// it with a device that does not spin before it rests.
 #include "partner.hpp"
 #include "stress.hpp"
 

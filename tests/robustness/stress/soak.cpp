@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// A soak: 64 VIs in this process, each in one session after the other with VIs of four other processes, of
-// which now and then one is killed and replaced. Levels, sizes, depths, operations, ways to wait and ways
-// to end are random (soak_plan.hpp); all bytes are compared. At the end the books of both sides must agree:
-// nothing lost, wrong or doubled, no descriptor that did not come back, nothing left behind.
-// VIPL_STRESS_SECONDS says how long.
+// A soak: 64 VIs in this process, each in one session after the other with VIs of four other
+// processes, of which now and then one is killed and replaced. Levels, sizes, depths, operations,
+// ways to wait and ways to end are random (soak_plan.hpp); all bytes are compared. At the end the
+// books of both sides must agree: nothing lost, wrong or doubled, no descriptor that did not come
+// back, nothing left behind. VIPL_STRESS_SECONDS says how long.
 #include "stress.hpp"
 
 #include <memory>
@@ -37,7 +37,7 @@ std::string lane_name(const Scene &scene, unsigned lane)
     return scene.name(("/" + std::to_string(lane)).c_str());
 }
 
-// --- clients -----------------------------------------------------------------------------------------------
+// --- clients -------------------------------------------------------------------------------------
 
 void request_sessions(const Nic &nic, const Scene &scene, unsigned lane)
 {
@@ -69,7 +69,7 @@ void play_peer(const Scene &scene, Line &line)
     line.send('E');
 }
 
-// --- the server --------------------------------------------------------------------------------------------
+// --- the server ----------------------------------------------------------------------------------
 
 struct Totals {
     std::atomic<unsigned> kills[kPeers] = {}; // counted before they happen
@@ -124,7 +124,8 @@ private:
         totals_.flushed += result_.flushed;
     }
 
-    /** The books of the last session; its client has put down its own, or was killed before it could. */
+    /** The books of the last session; its client has put down its own, or was killed before it
+     * could. */
     void compare()
     {
         if (!last_) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What two ends of a soak's session know without a word: both work it out from the session's number.
+// What two ends of a soak's session know without a word: both work it out from the session's
+// number.
 #ifndef VIPL_STRESS_SOAK_PLAN_HPP
 #define VIPL_STRESS_SOAK_PLAN_HPP
 
@@ -24,7 +25,8 @@ inline constexpr VIP_UINT32 kNote = 64;         // bytes of a send that goes wit
 inline constexpr VIP_UINT32 kShelf = 32 * 1024; // bytes that RDMA Reads read
 inline constexpr unsigned kMostDepth = 8;
 
-/** One message: its bytes go by a send, an RDMA Write or an RDMA Read. It takes one receive in any case. */
+/** One message: its bytes go by a send, an RDMA Write or an RDMA Read. It takes one receive in any
+ * case. */
 struct Message {
     Kind kind;
     VIP_UINT32 bytes;
@@ -37,7 +39,8 @@ struct Message {
     bool with_immediate() const { return kind == kSendImmediate || kind == kWriteImmediate; }
 };
 
-/** A side's first message: where the other may read, and where the n-th message modulo the depth may be written. */
+/** A side's first message: where the other may read, and where the n-th message modulo the depth
+ * may be written. */
 struct Where {
     RemoteSpan shelf, window[kMostDepth];
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// One end of a soak's session, from the first receive to the last descriptor back. Every byte that arrives
-// is compared with what the plan says, and so are the bytes behind it, which nobody may write.
+// One end of a soak's session, from the first receive to the last descriptor back. Every byte that
+// arrives is compared with what the plan says, and so are the bytes behind it, which nobody may
+// write.
 #ifndef VIPL_STRESS_SOAK_SESSION_HPP
 #define VIPL_STRESS_SOAK_SESSION_HPP
 

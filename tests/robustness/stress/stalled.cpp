@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
-// One of three programs is stopped (SIGSTOP) for VIPL_STRESS_STOP_SECONDS while both others write much more to it than a device
-// can hold for it. What the others exchange with each other does not become slower by more than VIPL_STRESS_SLOWER percent,
-// compared with the same time just before; and when it goes on everything that was sent to it is there.
+// One of three programs is stopped (SIGSTOP) for VIPL_STRESS_STOP_SECONDS while both others write
+// much more to it than a device can hold for it. What the others exchange with each other does not
+// become slower by more than VIPL_STRESS_SLOWER percent, compared with the same time just before;
+// and when it goes on everything that was sent to it is there.
 //
-// The machine may be busy: a device that makes others wait does so each time, so one good measurement in three will do.
+// The machine may be busy: a device that makes others wait does so each time, so one good
+// measurement in three will do.
 #include "steady.hpp"
 
 #include "partner.hpp"
@@ -48,7 +50,7 @@ VIP_DESCRIPTOR *take(VIP_VI_HANDLE vi, VIP_RETURN(VI_CALL *wait)(VIP_VI_HANDLE, 
     return done;
 }
 
-// --- the senders ----------------------------------------------------------------------------------------------------
+// --- the senders ---------------------------------------------------------------------------------
 
 struct Sender {
     explicit Sender(const Nic &nic)
@@ -132,7 +134,7 @@ void sender(const Scene &scene, Line &line)
     line.sync();
 }
 
-// --- the one that is stopped ----------------------------------------------------------------------------------------
+// --- the one that is stopped ---------------------------------------------------------------------
 
 struct Target {
     explicit Target(const Nic &nic)
@@ -195,7 +197,7 @@ void stopped(const Scene &scene, Line &line)
     line.sync();
 }
 
-// --- who stops it -----------------------------------------------------------------------------------------------------
+// --- who stops it --------------------------------------------------------------------------------
 
 class Director {
 public:

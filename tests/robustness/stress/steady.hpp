@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Two programs that exchange without a pause until they are told to end, while something happens to a third. What they have
-// done is counted in memory that all share.
+// Two programs that exchange without a pause until they are told to end, while something happens to
+// a third. What they have done is counted in memory that all share.
 #ifndef VIPL_STRESS_STEADY_HPP
 #define VIPL_STRESS_STEADY_HPP
 
@@ -15,7 +15,8 @@ struct Steady {
     std::atomic<bool> stop;
 };
 
-/** A thread of a role that others of the same role would outlive: what it complains of ends the process. */
+/** A thread of a role that others of the same role would outlive: what it complains of ends the
+ * process. */
 inline std::function<void()> or_end(std::function<void()> body)
 {
     return [body = std::move(body)] {
@@ -28,8 +29,9 @@ inline std::function<void()> or_end(std::function<void()> body)
     };
 }
 
-/** Side 0 accepts, side 1 requests; then turns until `stop`. Side 0 says which turn is the last one: the other is one turn
- * ahead at most, and begins none after that before side 0 has begun its next one. */
+/** Side 0 accepts, side 1 requests; then turns until `stop`. Side 0 says which turn is the last
+ * one: the other is one turn ahead at most, and begins none after that before side 0 has begun its
+ * next one. */
 inline void exchange_steadily(const Nic &nic, const std::string &name, Steady &steady, unsigned side,
                               VIP_ULONG limit)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A process that is stopped and continued (SIGSTOP, SIGCONT), or that a debugger attaches to and leaves, while it is in each of
-// the waits: it goes on waiting, as if nothing had been. What comes in the meantime is not lost; a timeout stays one; and
-// its peer keeps the connection. No handler runs, so no call ends with VIP_INTERRUPTED.
+// A process that is stopped and continued (SIGSTOP, SIGCONT), or that a debugger attaches to and
+// leaves, while it is in each of the waits: it goes on waiting, as if nothing had been. What comes
+// in the meantime is not lost; a timeout stays one; and its peer keeps the connection. No handler
+// runs, so no call ends with VIP_INTERRUPTED.
 #include "stress.hpp"
 
 #include <memory>
@@ -19,7 +20,7 @@ using namespace stress;
 
 namespace {
 
-// --- how a process is disturbed ---------------------------------------------------------------------------------------
+// --- how a process is disturbed ------------------------------------------------------------------
 
 /** A thread of a process. */
 std::string task_of(pid_t process, pid_t thread)
@@ -27,7 +28,8 @@ std::string task_of(pid_t process, pid_t thread)
     return std::to_string(process) + "/task/" + std::to_string(thread);
 }
 
-/** A process that does not run, for the life of the object. A debugger that asks for its first thread has that one only. */
+/** A process that does not run, for the life of the object. A debugger that asks for its first
+ * thread has that one only. */
 class Held {
 public:
     Held(pid_t process, bool by_debugger) : process_(by_debugger ? 0 : process)
@@ -53,7 +55,7 @@ private:
     pid_t process_; // that was sent a signal; or 0
 };
 
-// --- what it waits for ------------------------------------------------------------------------------------------------
+// --- what it waits for ---------------------------------------------------------------------------
 
 /** One side: a connection, and what is needed for another. */
 struct Side {

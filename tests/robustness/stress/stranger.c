@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The program that takes a peer's place by exec (exec.cpp). It has memory of its own where the peer had registered some, says over a
- * socket that it runs, waits for a word, and exits with 0 if nobody has touched that memory.
- * stranger ADDRESS BYTES SOCKET */
+/* The program that takes a peer's place by exec (exec.cpp). It has memory of its own where the peer
+ * had registered some, says over a socket that it runs, waits for a word, and exits with 0 if
+ * nobody has touched that memory. stranger ADDRESS BYTES SOCKET */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// What the stress programs share: how long and with which random numbers they run, a crew of threads
-// whose failures reach the main thread, children made by the zygote, and a census of what the
-// process holds (descriptors, threads, shared mappings, memory). A program is one file, and gets its
-// main() from here.
+// What the stress programs share: how long and with which random numbers they run, a crew of
+// threads whose failures reach the main thread, children made by the zygote, and a census of what
+// the process holds (descriptors, threads, shared mappings, memory). A program is one file, and
+// gets its main() from here.
 #ifndef VIPL_STRESS_HPP
 #define VIPL_STRESS_HPP
 
@@ -58,7 +58,8 @@ inline unsigned setting(const char *variable, unsigned usual)
     return value < 1 ? usual : static_cast<unsigned>(value);
 }
 
-/** How often, from an environment variable, or as often as a test run has time for: fewer times in a program that is slow. */
+/** How often, from an environment variable, or as often as a test run has time for: fewer times in
+ * a program that is slow. */
 inline unsigned times(const char *variable, unsigned usual)
 {
     return setting(variable, std::max(usual / slowness(), 1u));
@@ -129,7 +130,7 @@ private:
     std::atomic<bool> failed_{false};
 };
 
-// --- a line to a child ----------------------------------------------------------------------------
+// --- a line to a child ---------------------------------------------------------------------------
 
 /** One end of a socket pair: values of a fixed size, with a limit on how long they may take. */
 class Line {
@@ -215,7 +216,8 @@ inline int run_role(const ChildOrder &order, int line_fd, int report)
     return 0;
 }
 
-/** A child process that plays a role; it is killed and waited for at the end, unless it was before. */
+/** A child process that plays a role; it is killed and waited for at the end, unless it was
+ * before. */
 class Child {
 public:
     Child(Role role, const Scene &scene)
@@ -262,7 +264,7 @@ private:
     pid_t pid_ = 0;
 };
 
-// --- connecting ------------------------------------------------------------------------------------
+// --- connecting ----------------------------------------------------------------------------------
 
 /** Wait for one request for that discriminator and accept it. */
 inline VIP_RETURN accept_on(const Nic &nic, const std::string &name, VIP_VI_HANDLE vi,

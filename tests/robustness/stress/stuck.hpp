@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A process that writes directly to another one's memory, and is held between its look at what it may write and the write
-// itself, for as long as a case likes. Programs with it are linked so that the library's vipl_peer_write() is ours
-// (-Wl,--wrap).
+// A process that writes directly to another one's memory, and is held between its look at what it
+// may write and the write itself, for as long as a case likes. Programs with it are linked so that
+// the library's vipl_peer_write() is ours (-Wl,--wrap).
 #ifndef VIPL_STRESS_STUCK_HPP
 #define VIPL_STRESS_STUCK_HPP
 
@@ -70,7 +70,8 @@ public:
     StuckWriter() : ring(fresh_ring()), scene(make_scene("on")), child(write_when_told, scene) {}
     ~StuckWriter() { ring.go = true; }
 
-    /** Have it look, and stop before it writes. False: the kernel does not let it write directly. */
+    /** Have it look, and stop before it writes. False: the kernel does not let it write
+     * directly. */
     bool hold_a_write()
     {
         ring.hold = true;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A peer of another process that is held before it writes directly, as in stuck_writer.cpp: memory that objects of the C++ header
-// own stays there for it, whatever becomes of them, and is freed once it has written.
+// A peer of another process that is held before it writes directly, as in stuck_writer.cpp: memory
+// that objects of the C++ header own stays there for it, whatever becomes of them, and is freed
+// once it has written.
 #include "stuck.hpp"
 
 #include <optional>

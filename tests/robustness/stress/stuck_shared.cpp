@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A client of shared objects ends while a peer is about to write directly to memory that nobody else holds. The server, whose
-// memory that is too, keeps the region and the block of the heap until the write has landed, looks again and again, and then
-// gives them up. The program is linked so that VipDeregisterMem() is ours (-Wl,--wrap), in the server as well: the refusals
-// are counted.
+// A client of shared objects ends while a peer is about to write directly to memory that nobody
+// else holds. The server, whose memory that is too, keeps the region and the block of the heap
+// until the write has landed, looks again and again, and then gives them up. The program is linked
+// so that VipDeregisterMem() is ours (-Wl,--wrap), in the server as well: the refusals are counted.
 #include "stuck.hpp"
 
 #include <memory>
@@ -56,7 +56,8 @@ VIP_UINT64 regions_of(VIP_NIC_HANDLE nic)
     return statistics.Regions;
 }
 
-/** Whether the target's place in the shared heap is another's to have. It is the first place of all. */
+/** Whether the target's place in the shared heap is another's to have. It is the first place of
+ * all. */
 bool is_given_out()
 {
     const auto *target =
@@ -90,7 +91,8 @@ void exits(Forked &client)
     client.finish();
 }
 
-/** The last client of the target, in a process of its own. It ends without a call when it is told. */
+/** The last client of the target, in a process of its own. It ends without a call when it is
+ * told. */
 [[noreturn]] void hold(const Scene &scene, const ParentLine &line, const Nic &nic)
 {
     const Target target(nic, scene);

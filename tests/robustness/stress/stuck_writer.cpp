@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// A peer of another process that writes directly is held between its look at what it may write and the write
-// itself, for as long as a case likes. What ends its right either waits for it, or does not succeed.
+// A peer of another process that writes directly is held between its look at what it may write and
+// the write itself, for as long as a case likes. What ends its right either waits for it, or does
+// not succeed.
 #include "stuck.hpp"
 
 using namespace stress;

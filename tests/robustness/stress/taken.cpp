@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Several processes wait for one discriminator, now and then or all the time, and some are killed. Whatever the moment: one of
-// them gets the request, and what that one says is what the requester hears.
+// Several processes wait for one discriminator, now and then or all the time, and some are killed.
+// Whatever the moment: one of them gets the request, and what that one says is what the requester
+// hears.
 #include "stress.hpp"
 
 #include "census.hpp"
@@ -61,7 +62,8 @@ void hold_a_request(const Scene &scene, Line &line)
     line.sync(); // which never comes
 }
 
-/** Reject every request that comes, but for those that another process gets, until it is told to stop. */
+/** Reject every request that comes, but for those that another process gets, until it is told to
+ * stop. */
 void reject_all(const Scene &scene, Line &line)
 {
     Board &ring = shared<Board>();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// Connections that are reset: behind data that has not been read yet, and, by a relay between two good
-// ends, after every single byte of a connection's set-up, messages, RDMA and end, in either direction.
-// No call hangs: a request that is cut is tried again, and a connection that is cut is an error at both ends.
+// Connections that are reset: behind data that has not been read yet, and, by a relay between two
+// good ends, after every single byte of a connection's set-up, messages, RDMA and end, in either
+// direction. No call hangs: a request that is cut is tried again, and a connection that is cut is
+// an error at both ends.
 #include "stress.hpp"
 
 #include "support/os_hooks.hpp"
@@ -12,7 +13,7 @@ using namespace stress;
 
 namespace {
 
-// --- a relay that cuts -------------------------------------------------------------------------------------
+// --- a relay that cuts ---------------------------------------------------------------------------
 
 /** The probe-th of a discriminator's eight ports: vipl_tcp_port(). */
 std::uint16_t port_of(const std::string &name, unsigned probe)
@@ -133,7 +134,7 @@ private:
     Crew crew_;
 };
 
-// --- the exchange --------------------------------------------------------------------------------------------
+// --- the exchange --------------------------------------------------------------------------------
 
 constexpr VIP_UINT32 kBytes = 24;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Connections that send nothing, too little or too slowly: they cost little, are dropped in time, and keep
-// no other out, be they ten thousand, all from one address, or more than there are descriptors.
+// Connections that send nothing, too little or too slowly: they cost little, are dropped in time,
+// and keep no other out, be they ten thousand, all from one address, or more than there are
+// descriptors.
 #include "stress.hpp"
 
 #include "census.hpp"

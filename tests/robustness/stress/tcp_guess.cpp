@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A connected peer that guesses handles, bounds and rights of memory, for RDMA Writes and Reads. The first
-// wrong guess ends a reliable connection, with what was sent behind it; on an unreliable one it is
-// dropped. Never is a byte written or given away. test_regions.cpp has the million look-ups.
+// A connected peer that guesses handles, bounds and rights of memory, for RDMA Writes and Reads.
+// The first wrong guess ends a reliable connection, with what was sent behind it; on an unreliable
+// one it is dropped. Never is a byte written or given away. test_regions.cpp has the million
+// look-ups.
 #include "stress.hpp"
 
 #include "census.hpp"

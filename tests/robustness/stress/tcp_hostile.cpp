@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// A hostile host: ten thousand streams of noise, damaged requests, and, where a request is accepted, FPDUs
-// that break every rule, end anywhere and are split anywhere. A program that accepted one loses that VI and
-// nothing else: a good connection in parallel keeps working, and nothing is left behind.
+// A hostile host: ten thousand streams of noise, damaged requests, and, where a request is
+// accepted, FPDUs that break every rule, end anywhere and are split anywhere. A program that
+// accepted one loses that VI and nothing else: a good connection in parallel keeps working, and
+// nothing is left behind.
 #include "stress.hpp"
 
 #include "census.hpp"
@@ -25,7 +26,7 @@ constexpr long kSlackKib = 320 * 1024; // freed memory is kept for a while, and 
 constexpr long kSlackKib = 4 * 1024; // what allocators may keep
 #endif
 
-// --- the attacker ----------------------------------------------------------------------------------------
+// --- the attacker --------------------------------------------------------------------------------
 
 /** What a peer sends once it is accepted, rule after rule broken. */
 class Speaker {
@@ -191,7 +192,7 @@ void attack(const Scene &scene, Line &line)
     line.sync();
 }
 
-// --- who is attacked ---------------------------------------------------------------------------------------
+// --- who is attacked -----------------------------------------------------------------------------
 
 /** What all servers have in common. */
 struct Target {
@@ -307,7 +308,8 @@ void serve(Target &target, Random random)
     }
 }
 
-/** The attacker's sign, which takes its time; or some server has failed, and says why when it is joined. */
+/** The attacker's sign, which takes its time; or some server has failed, and says why when it is
+ * joined. */
 void await_sign(Child &attacker, const Crew &crew)
 {
     pollfd entry = {attacker.line.fd(), POLLIN, 0};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// What one of this library's peers may not do once it is connected, by a raw socket that sends its connect request: RDMA Writes of
-// many segments that are not what they say, rights that go away while an answer is under way, and the Terminate codes that
-// tests/foreign/stream.cpp has no scene for.
+// What one of this library's peers may not do once it is connected, by a raw socket that sends its
+// connect request: RDMA Writes of many segments that are not what they say, rights that go away
+// while an answer is under way, and the Terminate codes that tests/foreign/stream.cpp has no scene
+// for.
 #include "stress.hpp"
 
 #include "support/os_hooks.hpp"
@@ -69,7 +70,8 @@ struct Session {
     Fd fd;
 };
 
-/** The Terminate that ends a stream; its reason is 0xFFFF if none does. *responses: what RDMA Reads brought. */
+/** The Terminate that ends a stream; its reason is 0xFFFF if none does. *responses: what RDMA Reads
+ * brought. */
 vipl_rdmap_terminate terminate_in(const Bytes &stream, Bytes *responses = nullptr)
 {
     vipl_rdmap_terminate terminate{};
@@ -295,8 +297,8 @@ TEST_CASE("no memory for the rest of a segment is a catastrophe of ours, which t
 
 namespace {
 
-/** More responses than sockets take, and they are not received; then what else is requested. All of it has been read when this
- *  returns. */
+/** More responses than sockets take, and they are not received; then what else is requested. All of
+ * it has been read when this returns. */
 void ask_for_much(const Scenery &scenery, const Session &session, const RemoteSpan &from, VIP_UINT32 bytes,
                   unsigned times, const Bytes &rest = {})
 {

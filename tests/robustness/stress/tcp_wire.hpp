@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// The tcp device as an attacker sees it: raw sockets, and iWARP made with the library's codec. A program
-// that includes this runs on the tcp device unless told otherwise.
+// The tcp device as an attacker sees it: raw sockets, and iWARP made with the library's codec. A
+// program that includes this runs on the tcp device unless told otherwise.
 #ifndef VIPL_STRESS_TCP_WIRE_HPP
 #define VIPL_STRESS_TCP_WIRE_HPP
 
@@ -26,7 +26,7 @@ namespace stress {
 
 inline const int g_uses_tcp = setenv("VIPL_TEST_DEVICE", "tcp:127.0.0.1", 0);
 
-// --- sockets -------------------------------------------------------------------------------------------
+// --- sockets -------------------------------------------------------------------------------------
 
 inline sockaddr_in inet(const char *host, std::uint16_t port)
 {
@@ -131,7 +131,7 @@ inline void reset_at_close(const Fd &fd)
     setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 }
 
-// --- the start -----------------------------------------------------------------------------------------
+// --- the start -----------------------------------------------------------------------------------
 
 struct Claim {
     VIP_UINT8 kind = 1; // SK_REQUEST
@@ -190,7 +190,7 @@ inline bool mpa_accepted(const Fd &fd, VIP_ULONG limit = patience())
     return !start.reject;
 }
 
-// --- FPDUs ---------------------------------------------------------------------------------------------
+// --- FPDUs ---------------------------------------------------------------------------------------
 
 inline Bytes fpdu(const Bytes &ulpdu, bool crc)
 {
@@ -250,7 +250,7 @@ inline Bytes read_frame(const RemoteSpan &from, std::uint32_t bytes, std::uint32
     return fpdu(segment(untagged(VIPL_RDMAP_READ_REQUEST, VIPL_DDP_QUEUE_READ_REQUEST, msn), payload), crc);
 }
 
-// --- the library at the other end --------------------------------------------------------------------
+// --- the library at the other end ----------------------------------------------------------------
 
 /** From here on requests for the name can come in. */
 inline void open_port(const Nic &nic, const std::string &name)
@@ -294,7 +294,7 @@ inline Fd accept_raw(const Nic &nic, const std::string &name, VIP_VI_HANDLE vi, 
     return fd;
 }
 
-// --- damage --------------------------------------------------------------------------------------------
+// --- damage --------------------------------------------------------------------------------------
 
 inline Bytes random_bytes(Random &random, size_t count)
 {

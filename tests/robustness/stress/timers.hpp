@@ -14,7 +14,8 @@
 
 namespace stress {
 
-/** SIGUSR2 comes to this thread with that period, for the life of the object. Whoever uses it has a handler. */
+/** SIGUSR2 comes to this thread with that period, for the life of the object. Whoever uses it has a
+ * handler. */
 class Pest {
 public:
     explicit Pest(long period_ns)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Another user's process knows the name of a listening socket, and speaks the language: it is hung up on, unheard. The
-// same bytes of the same user are a request.
+// Another user's process knows the name of a listening socket, and speaks the language: it is hung
+// up on, unheard. The same bytes of the same user are a request.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,7 +18,8 @@ constexpr int kAtOnceMs = 8000; // the library waits ten seconds for a stranger'
 
 constexpr uid_t kNobody = 65534;
 
-/** Asks, as that user, at the place of the program's user, over a line that stays: the reply; empty: hung up. */
+/** Asks, as that user, at the place of the program's user, over a line that stays: the reply;
+ * empty: hung up. */
 Bytes ask_as(uid_t user, const std::string &wanted, Fd &line)
 {
     Random random;

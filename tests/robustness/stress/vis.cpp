@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Many VIs: 65,536 on one NIC handle, created within half a minute, used, destroyed and created again; 2,000 connections
-// between two processes that report to one completion queue and cost no descriptor of their own.
+// Many VIs: 65,536 on one NIC handle, created within half a minute, used, destroyed and created
+// again; 2,000 connections between two processes that report to one completion queue and cost no
+// descriptor of their own.
 #include "stress.hpp"
 
 #include <set>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Catch2's own code, which takes longer to compile than most tests: once, for all programs. Catch2 3 is a library.
+// Catch2's own code, which takes longer to compile than most tests: once, for all programs. Catch2
+// 3 is a library.
 #define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 

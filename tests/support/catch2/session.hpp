@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Catch2's session for a program that has its own main function, without Catch2's own code in that file, and alike with its versions 2
-// and 3. Include it after <catch2/catch.hpp>, with CATCH_CONFIG_EXTERNAL_INTERFACES.
+// Catch2's session for a program that has its own main function, without Catch2's own code in that
+// file, and alike with its versions 2 and 3. Include it after <catch2/catch.hpp>, with
+// CATCH_CONFIG_EXTERNAL_INTERFACES.
 #ifndef VIPL_TEST_CATCH2_SESSION_HPP
 #define VIPL_TEST_CATCH2_SESSION_HPP
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bus between a driver and a card, tried by the smallest driver there is: rings for commands, answers and events, and the
- * commands NOP, LISTEN and UNLISTEN, the second of which makes the card read memory of the program. What goes wrong in a guest
- * is easier to find here than in a conformance suite.
+ * The bus between a driver and a card, tried by the smallest driver there is: rings for commands,
+ * answers and events, and the commands NOP, LISTEN and UNLISTEN, the second of which makes the card
+ * read memory of the program. What goes wrong in a guest is easier to find here than in a
+ * conformance suite.
  *
  *     vipl-rnic-bus DEVICE      what follows "rnic:" in a device name
  *

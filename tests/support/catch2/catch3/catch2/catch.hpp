@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What Catch2 2 calls <catch2/catch.hpp>, where Catch2 3 is: the same names for what these tests use.
+// What Catch2 2 calls <catch2/catch.hpp>, where Catch2 3 is: the same names for what these tests
+// use.
 #ifndef VIPL_TEST_CATCH3_CATCH_HPP
 #define VIPL_TEST_CATCH3_CATCH_HPP
 
