@@ -41,6 +41,7 @@ option(VIPL_BUILD_TOOLS "Build vipl-info, vipl-ping and vipl-perf" ${vipl_top_le
 option(VIPL_BUILD_EXAMPLES "Build the examples" ${vipl_top_level})
 option(VIPL_BUILD_BENCH "Build the benchmarks" ${vipl_top_level})
 option(VIPL_BUILD_DOCS "Add the target doc (Doxygen)" OFF)
+set(VIPL_DOC_STYLE "" CACHE PATH "Where doxygen-awesome-css is, for the pages of the target doc; empty: Doxygen's own look")
 option(VIPL_INSTALL "Add the install rules" ${vipl_top_level})
 
 # What systems without event descriptors have: built and tested here too.
