@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Where a test is run, as labels that ctest selects by. A part is a build whose tests are run: main (gcc, debug), clang, asan, tsan, release,
-# s390x, powerpc, aarch64, musl, guest (a virtual machine). The label <part> is of the gate, .ci/run, and of the full run; the label
+# s390x, powerpc, aarch64, musl, guest (a virtual machine), pages (a browser). The label <part> is of the gate, .ci/run, and of the full run; the label
 # full-<part> is of the full run alone. A test's words, beside it: <part>, full-<part>, no-<part>, each in place of what its kind has here; and
 # `long`, which ./dev test leaves to ./dev test --all: it takes long, and is much like another test, or breaks rarely.
 
@@ -21,6 +21,8 @@ set(vipl_parts_interop full-s390x full-powerpc full-aarch64)
 set(vipl_parts_network long)
 set(vipl_parts_vm no-main full-guest)
 set(vipl_parts_model long)
+# A browser is half a gigabyte: the gate does without.
+set(vipl_parts_site no-main full-pages long)
 set(vipl_parts_example full-clang full-asan full-musl)
 set(vipl_parts_bench full-musl)
 set(vipl_parts_tools full-asan full-release full-musl)
