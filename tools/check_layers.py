@@ -11,8 +11,8 @@ import re
 import sys
 import tempfile
 
-# Which rooms a room's files may include, besides the public headers; an entry with a slash is one header, or with a star
-# headers. src/share is two rooms: what clients and the server share, and the clients.
+# Which rooms a room's files may include, besides the public headers; an entry that ends in .h is one header, or with a star
+# headers. A folder below another one is a room of its own. src/share is two rooms: what clients and the server share, and the clients.
 CONTRACT = {'core/backend.h', 'core/backend_up.h'}
 SHARED = {'share/arena.h', 'share/call.h', 'share/note.h', 'share/posts.h', 'share/rings.h', 'share/start.h'}
 ROOMS = {
@@ -30,14 +30,19 @@ ROOMS = {
     'src/vfio_user': {'vfio_user', 'base', 'os'},
     'src/adapter': {'adapter', 'devices/rnic', 'vfio_user', 'rnic', 'start', 'base', 'os'},
     'src/os': {'os'},
+    # The device rnic: VIs in terms of the verbs, the card's driver in terms of a bus, and the ways to a card.
+    'src/backends/rnic': CONTRACT | {'backends/rnic', 'backends/rnic/verbs/verbs.h', 'rnic', 'start', 'base', 'os'},
+    'src/backends/rnic/verbs': {'backends/rnic/verbs', 'backends/rnic/pci/pci.h', 'rnic', 'base', 'os'},
+    'src/backends/rnic/pci': {'backends/rnic/pci', 'rnic', 'vfio_user', 'start', 'base', 'os'},
     # Figures of the card itself: its driver, its model, and what its users have of the system.
-    'bench/papers': {'backends/rnic/verbs.h', 'backends/rnic/pci.h', 'devices/rnic/card.h', 'devices/rnic/impair.h',
+    'bench/papers': {'backends/rnic/verbs/verbs.h', 'backends/rnic/pci/pci.h', 'devices/rnic/card.h', 'devices/rnic/impair.h',
                      'rnic/registers.h', 'os/os.h', 'endpoint.h', 'sim.h', 'table.h', 'tool_os.h', 'tool_text.h', 'tool_vipl.h'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
-# The driver of the card has the card's registers and a bus, and one bus that has the card in this process.
-DRIVER = CONTRACT | {'start', 'base', 'os', 'rnic', 'vfio_user'}
-MODEL = {'src/backends/rnic/pci_inproc.c': {'devices/rnic/card.h'}}
+# One way to a card has the card in this process.
+MODEL = {'src/backends/rnic/pci/inproc.c': {'devices/rnic/card.h'}}
+# Rooms that do not know VIPL.
+NOT_VIPL = ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic', 'src/backends/rnic/verbs', 'src/backends/rnic/pci')
 INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter', 'start'}
 
 # The C library's headers that need no operating system, for everything outside src/os.
@@ -74,7 +79,7 @@ def layer_of(path):
     if parts[:2] == ['src', 'share'] and len(parts) > 2:
         return 'src/share/client' if parts[2].startswith('client') else 'src/share'
     if parts[0] == 'src' and len(parts) > 2:
-        return '/'.join(parts[:3]) if parts[1] in ('backends', 'devices') else 'src/' + parts[1]
+        return '/'.join(parts[:-1]) if parts[1] in ('backends', 'devices') else 'src/' + parts[1]
     if parts[0] == 'tests' and len(parts) > 1:
         return 'tests/' + parts[1]
     return 'bench/papers' if parts[:2] == ['bench', 'papers'] else parts[0]
@@ -82,7 +87,7 @@ def layer_of(path):
 
 def is_in(allowed, folder, name):
     """Whether a set of rooms, and of headers that may have stars, has the header."""
-    rooms = {folder, '/'.join(name.split('/')[:2])}
+    rooms = {folder, os.path.dirname(name)}
     return bool(rooms & allowed) or any(fnmatch.fnmatch(name, one) for one in allowed)
 
 
@@ -93,16 +98,15 @@ def include_error(path, layer, kind, name):
         library = layer == 'src/backends/tcp' and name == 'uv.h'
         return 'system header outside src/os' if inside and name not in STANDARD and not library else None
     folder = name.split('/')[0] if '/' in name else 'os' if name.startswith('os_') else ''
-    public = (folder == 'vipl' or name == 'vipl.h') and layer not in ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic')
-    if layer.startswith('src/backends/'):
-        allowed = (DRIVER if layer == 'src/backends/rnic' else BACKEND) | {layer[len('src/'):]} | MODEL.get(path, set())
-        if public or is_in(allowed, folder, name):
-            return None
-        return 'a backend sees its contract, base, os, iwarp and itself; that of the card, the card\'s registers and buses'
+    public = (folder == 'vipl' or name == 'vipl.h') and layer not in NOT_VIPL
     if layer in ROOMS:
-        if public or is_in(ROOMS[layer], folder, name):
+        if public or is_in(ROOMS[layer] | MODEL.get(path, set()), folder, name):
             return None
         return layer + ' does not include this'
+    if layer.startswith('src/backends/'):
+        if public or is_in(BACKEND | {layer[len('src/'):]}, folder, name):
+            return None
+        return 'a backend sees its contract, base, os, iwarp and itself'
     if layer in ('include', 'tools', 'bench', 'examples', 'tests/conformance', 'tests/posix', 'tests/package'):
         return 'public headers only' if folder in INSIDE else None
     return None
@@ -226,12 +230,24 @@ SAMPLES = {
     'src/backends/loopback/bad.c': ['#include "core/vi.h" @@ a backend sees its contract',
                                     '#include "backends/tcp/tcp.h" @@ a backend sees its contract'],
     'src/backends/tcp/tcp.h': [],
-    'src/backends/rnic/pci_inproc.c': ['#include "devices/rnic/card.h"', '#include "backends/rnic/pci.h"',
-                                       '#include "devices/rnic/efe.h" @@ a backend sees its contract'],
-    'src/backends/rnic/verbs.c': ['#include "rnic/registers.h"', '#include "vfio_user/message.h"',
-                                  '#include "devices/rnic/card.h" @@ a backend sees its contract',
-                                  '#include "adapter/adapter.h" @@ a backend sees its contract',
-                                  '#include "iwarp/mpa.h" @@ a backend sees its contract'],
+    'src/backends/rnic/rnic.c': ['#include "core/backend.h"', '#include "backends/rnic/verbs/verbs.h"', '#include "rnic/registers.h"',
+                                 '#include "backends/rnic/verbs/slab.h" @@ src/backends/rnic does not include this',
+                                 '#include "backends/rnic/pci/pci.h" @@ src/backends/rnic does not include this',
+                                 '#include "core/vi.h" @@ src/backends/rnic does not include this'],
+    'src/backends/rnic/verbs/cq.c': ['#include "backends/rnic/verbs/slab.h"', '#include "backends/rnic/pci/pci.h"', '#include "rnic/entry.h"',
+                                     '#include "backends/rnic/rnic.h" @@ src/backends/rnic/verbs does not include this',
+                                     '#include "backends/rnic/pci/iova.h" @@ src/backends/rnic/verbs does not include this',
+                                     '#include "core/backend.h" @@ src/backends/rnic/verbs does not include this',
+                                     '#include "vipl/vipl.h" @@ src/backends/rnic/verbs does not include this',
+                                     '#include "vfio_user/client.h" @@ src/backends/rnic/verbs does not include this',
+                                     '#include "iwarp/mpa.h" @@ src/backends/rnic/verbs does not include this'],
+    'src/backends/rnic/pci/inproc.c': ['#include "devices/rnic/card.h"', '#include "backends/rnic/pci/pci.h"',
+                                       '#include "devices/rnic/efe.h" @@ src/backends/rnic/pci does not include this'],
+    'src/backends/rnic/pci/vfio.c': ['#include "backends/rnic/pci/iova.h"', '#include "vfio_user/client.h"',
+                                     '#include "backends/rnic/verbs/verbs.h" @@ src/backends/rnic/pci does not include this',
+                                     '#include "backends/rnic/rnic.h" @@ src/backends/rnic/pci does not include this',
+                                     '#include "devices/rnic/card.h" @@ src/backends/rnic/pci does not include this',
+                                     '#include "adapter/adapter.h" @@ src/backends/rnic/pci does not include this'],
     'src/devices/rnic/card.c': ['#include "devices/rnic/card.h"', '#include "iwarp/rdmap.h"', '#include "rnic/registers.h"',
                                 '#include "os/os.h" @@ src/devices/rnic does not include this',
                                 '#include "base/list.h" @@ src/devices/rnic does not include this',
@@ -239,7 +255,7 @@ SAMPLES = {
     'src/rnic/entry.h': ['#include "rnic/registers.h"', '#include "base/little.h" @@ src/rnic does not include this'],
     'src/vfio_user/message.c': ['#include "base/little.h"', '#include "rnic/registers.h" @@ src/vfio_user does not include this'],
     'src/adapter/dma.c': ['#include "vfio_user/message.h"', '#include "devices/rnic/card.h"',
-                          '#include "backends/rnic/pci.h" @@ src/adapter does not include this',
+                          '#include "backends/rnic/pci/pci.h" @@ src/adapter does not include this',
                           '#include "core/vi.h" @@ src/adapter does not include this'],
     'src/devices/rnic/bad.c': ['#include "base/list.h" @@ src/devices/rnic does not include this',
                                '#include <time.h> @@ system header outside src/os',
@@ -270,7 +286,7 @@ def self_test():
                        'vipl_layer(src/api good.c bad.c)\nvipl_layer(src/share rings.c client_call.c)\n'
                        'vipl_layer(src/server calls.c)\nvipl_card(card src/devices/rnic card.c bad.c)\n'
                        'vipl_layer(src/os/posix good.c bad.c)\nvipl_backend(loopback good.c bad.c)\n'
-                       'vipl_backend(rnic pci_inproc.c verbs.c)\n'
+                       'vipl_backend(rnic rnic.c verbs/cq.c pci/inproc.c pci/vfio.c)\n'
                        'vipl_layer(src/vfio_user message.c)\nvipl_part(part src/adapter dma.c)\n')
         with open(os.path.join(root, 'src/core/forgotten.c'), 'w', encoding='utf-8') as file:
             file.write('/* SPDX-License-Identifier: MIT */\n')

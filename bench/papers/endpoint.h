@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backends/rnic/verbs.h"
+#include "backends/rnic/verbs/verbs.h"
 
 struct endpoint {
     struct vipl_rnic *rnic;

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "backends/rnic/pci.h"
-#include "backends/rnic/verbs.h"
+#include "backends/rnic/pci/pci.h"
+#include "backends/rnic/verbs/verbs.h"
 #include "endpoint.h"
 #include "rnic/registers.h"
 #include "table.h"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backends/rnic/verbs.h"
+#include "backends/rnic/verbs/verbs.h"
 #include "devices/rnic/card.h"
 
 enum { SIM_MAX_CARDS = 4 };

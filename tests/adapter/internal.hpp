@@ -10,7 +10,7 @@ extern "C" {
 #include "adapter/adapter.h"
 #include "adapter/mac.h"
 #include "adapter/options.h"
-#include "backends/rnic/pci.h"
+#include "backends/rnic/pci/pci.h"
 #include "base/ranges.h"
 #include "os/os.h"
 #include "rnic/registers.h"

@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 extern "C" {
-#include "backends/rnic/verbs.h"
+#include "backends/rnic/verbs/verbs.h"
 }
 
 namespace unit {

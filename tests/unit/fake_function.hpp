@@ -14,7 +14,7 @@
 #include <vector>
 
 extern "C" {
-#include "backends/rnic/verbs.h"
+#include "backends/rnic/verbs/verbs.h"
 #include "rnic/entry.h"
 #include "rnic/registers.h"
 }

@@ -20,7 +20,7 @@
 #define _Static_assert static_assert
 extern "C" {
 #include "backends/rnic/cm.h"
-#include "backends/rnic/verbs.h"
+#include "backends/rnic/verbs/verbs.h"
 #include "os/os.h"
 }
 

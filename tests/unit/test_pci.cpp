@@ -13,7 +13,7 @@
 #include "internal.hpp"
 
 extern "C" {
-#include "backends/rnic/pci.h"
+#include "backends/rnic/pci/pci.h"
 #include "rnic/registers.h"
 }
 

@@ -11,7 +11,7 @@
 #include "internal.hpp"
 
 extern "C" {
-#include "backends/rnic/pci_iova.h"
+#include "backends/rnic/pci/iova.h"
 }
 
 namespace {

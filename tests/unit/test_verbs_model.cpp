@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 extern "C" {
-#include "backends/rnic/verbs.h"
+#include "backends/rnic/verbs/verbs.h"
 #include "core/device.h"
 #include "os/os.h"
 #include "rnic/registers.h"

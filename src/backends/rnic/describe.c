@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What the card is: the values of its registers of capabilities, and the way to it. */
-#include "backends/rnic/describe.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * sleeps on one descriptor for both interrupts. It forgets those that have fired, asks for one interrupt of the completion queue, and then looks once more:
  * what came before is found, and what comes after fires.
  */
-#include "backends/rnic/loop.h"
+#include "backends/rnic/rnic.h"
 
 #include "backends/rnic/conn.h"
 #include "backends/rnic/connect.h"

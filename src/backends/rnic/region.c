@@ -4,7 +4,7 @@
  * Memory that the program may not write is not writable for the card either: the way to the card sees to that at each access, or, where
  * it cannot, the tag has the rights that there were when the memory was registered.
  */
-#include "backends/rnic/region.h"
+#include "backends/rnic/rnic.h"
 
 #include <errno.h>
 

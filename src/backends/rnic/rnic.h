@@ -28,7 +28,7 @@
 #include <string.h>
 
 #include "backends/rnic/cm.h"
-#include "backends/rnic/verbs.h"
+#include "backends/rnic/verbs/verbs.h"
 #include "base/deferred.h"
 #include "base/list.h"
 #include "core/backend.h"
@@ -179,5 +179,29 @@ static inline struct rnic_vi *rnic_vi_at(struct rnic_device *device, uint32_t qp
     void **chunk = vipl_load_ptr(&device->vis[qp / RNIC_QP_CHUNK]);
     return chunk == NULL ? NULL : vipl_load_ptr(&chunk[qp % RNIC_QP_CHUNK]);
 }
+
+/* --- Operations of the table in rnic.c that other files have --- */
+
+/* describe.c: what the card is, as vipl-info shows it. */
+void vipl_rnic_describe(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out);
+
+/* names.c: names of hosts and addresses of cards. */
+VIP_RETURN vipl_rnic_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
+                             struct vipl_address *out);
+VIP_RETURN vipl_rnic_reverse(struct vipl_be_nic *be, const struct vipl_address *host, char *name,
+                             size_t size);
+
+/* region.c: registered memory. The card's tags are its handles. */
+VIP_RETURN vipl_rnic_region_add(struct vipl_be_nic *be, struct vipl_region_params *params);
+VIP_RETURN vipl_rnic_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
+VIP_RETURN vipl_rnic_region_change(struct vipl_be_nic *be, const struct vipl_region_params *params);
+VIP_RETURN vipl_rnic_regions_end(struct vipl_be_nic *be);
+
+/* loop.c: progress and sleeping. vipl_rnic_loop_open() makes what a NIC handle sleeps on; false: no descriptors are left. */
+bool vipl_rnic_loop_open(struct rnic_nic *nic);
+void vipl_rnic_loop_close(struct rnic_nic *nic);
+void vipl_rnic_poll(struct vipl_be_nic *be);
+void vipl_rnic_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
+void vipl_rnic_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint);
 
 #endif

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backends/rnic/pci.h"
+#include "backends/rnic/pci/pci.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 #include "rnic/entry.h"

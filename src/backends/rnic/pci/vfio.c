@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/pci.h"
-#include "backends/rnic/pci_iova.h"
+#include "backends/rnic/pci/iova.h"
+#include "backends/rnic/pci/pci.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 #include "rnic/entry.h"

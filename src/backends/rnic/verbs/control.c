@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/verbs_function.h"
+#include "backends/rnic/verbs/function.h"
 #include "rnic/entry.h"
 
 int vipl_rnic_send_control(struct vipl_rnic *rnic, const uint8_t mac[6], uint16_t function,

@@ -3,12 +3,11 @@
  * post_sq, post_rq: the data path. An entry is given to the card only if its ring has room, and a completion queue room for what
  * comes of it. Two segments lie in the entry itself, more in a list of their own.
  */
-#include "backends/rnic/verbs_post.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/verbs_function.h"
+#include "backends/rnic/verbs/function.h"
 #include "os/os.h"
 #include "rnic/entry.h"
 

@@ -2,12 +2,12 @@
 /*
  * The command ring. A card that does not answer one is taken for dead.
  */
-#include "backends/rnic/verbs_command.h"
+#include "backends/rnic/verbs/command.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/verbs_function.h"
+#include "backends/rnic/verbs/function.h"
 #include "base/lock_rank.h"
 #include "os/os.h"
 #include "rnic/entry.h"

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "backends/rnic/verbs.h"
-#include "backends/rnic/verbs_slab.h"
+#include "backends/rnic/verbs/slab.h"
+#include "backends/rnic/verbs/verbs.h"
 #include "os/os_mutex.h"
 
 enum { RNIC_COMMANDS_LOG2 = 4 };

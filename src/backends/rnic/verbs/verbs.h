@@ -3,29 +3,29 @@
  * The driver of the RDMA card that docs/rnic/hardware.md specifies: the verbs by which a program opens a function of the card,
  * makes its objects, posts work and takes completions. It knows no VI; src/backends/rnic/rnic.c makes VIs of it.
  *
- *   verbs_function.c  open_rnic: registers, reset, doorbells, the end of a card that does not answer
- *   verbs_slab.c      memory for rings and lists, cut from slabs that are mapped for DMA
- *   verbs_command.c   the ring of commands and their answers
- *   verbs_event.c     the ring of events
- *   verbs_cq.c        create_cq, poll_cq, arm_cq
- *   verbs_qp.c        create_qp, modify_qp, and the rings of a queue pair
- *   verbs_post.c      post_sq, post_rq
- *   verbs_mr.c        allocate_pd, allocate_mr, get_pbl
- *   verbs_control.c   control messages, listens
+ *   function.c  open_rnic: registers, reset, doorbells, the end of a card that does not answer
+ *   slab.c      memory for rings and lists, cut from slabs that are mapped for DMA
+ *   command.c   the ring of commands and their answers
+ *   event.c     the ring of events
+ *   cq.c        create_cq, poll_cq, arm_cq
+ *   qp.c        create_qp, modify_qp, and the rings of a queue pair
+ *   post.c      post_sq, post_rq
+ *   mr.c        allocate_pd, allocate_mr, get_pbl
+ *   control.c   control messages, listens
  *
  * Results are errno values, 0 for success: ENODEV means that the card is gone or does not answer, and then every later call says
  * so. An object that could not be made leaves nothing behind. Threads: any of them may call, except where a function says that
  * the caller lets one thread at a time do it for an object. What may be called from where a queue is locked says "never blocks";
  * all others wait for the card's answer to a command: microseconds, and VIPL_RNIC_PATIENCE_MS at most while the card runs.
  */
-#ifndef BACKENDS_RNIC_VERBS_H
-#define BACKENDS_RNIC_VERBS_H
+#ifndef BACKENDS_RNIC_VERBS_VERBS_H
+#define BACKENDS_RNIC_VERBS_VERBS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backends/rnic/pci.h"
+#include "backends/rnic/pci/pci.h"
 #include "rnic/registers.h"
 
 /* A card that has not done for so long what it has to do is taken for dead. Cards take microseconds; but an adapter is a process, which may

@@ -3,13 +3,18 @@
 #ifndef BACKENDS_RNIC_VERBS_FUNCTION_H
 #define BACKENDS_RNIC_VERBS_FUNCTION_H
 
-#include "backends/rnic/verbs.h"
-#include "backends/rnic/verbs_command.h"
-#include "backends/rnic/verbs_event.h"
-#include "backends/rnic/verbs_slab.h"
+#include "backends/rnic/verbs/command.h"
+#include "backends/rnic/verbs/slab.h"
+#include "backends/rnic/verbs/verbs.h"
 #include "os/os_atomic.h"
 
-enum { RNIC_REALMS = 65536 };
+enum { RNIC_REALMS = 65536, RNIC_EVENTS_LOG2 = 8 };
+
+/* The ring of events (event.c). */
+struct rnic_events {
+    struct rnic_block ring; /* constant */
+    uint32_t consumer;      /* atomic, relaxed: written by the thread that takes events */
+};
 
 struct vipl_rnic {
     struct rnic_pci *pci;       /* constant */
@@ -58,5 +63,14 @@ static inline uint32_t rnic_owner(const uint8_t *word)
 {
     return vipl_load_acquire((const uint32_t *)(const void *)word); /* pairs with the card's store, release */
 }
+
+/* event.c: memory for the ring of events, which the card is told of. ENOMEM. */
+int vipl_rnic_events_open(struct vipl_rnic *rnic);
+
+/* post.c: the lists of segments that lie outside of work entries. The first function gives back those of the entries from `first` to
+ * before `end`; the second one makes sure that there is memory for the next list: ENOMEM. */
+void vipl_rnic_drop_lists(struct vipl_rnic *rnic, struct vipl_rnic_queue *queue, uint32_t first,
+                          uint32_t end);
+int vipl_rnic_prepare_lists(struct vipl_rnic *rnic, struct vipl_rnic_queue *queue);
 
 #endif

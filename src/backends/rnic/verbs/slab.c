@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Slabs have pages of 4 KiB; a page is free, part of a larger block, or cut into small blocks of one size. */
-#include "backends/rnic/verbs_slab.h"
+#include "backends/rnic/verbs/slab.h"
 
 #include <errno.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  *
  * Results are errno values, 0 for success. Any thread may call at any time; no lock of the caller's is taken.
  */
-#ifndef BACKENDS_RNIC_PCI_H
-#define BACKENDS_RNIC_PCI_H
+#ifndef BACKENDS_RNIC_PCI_PCI_H
+#define BACKENDS_RNIC_PCI_PCI_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* open_rnic: a function from its reset to its end. Registers and doorbells. */
-#include "backends/rnic/verbs_function.h"
+#include "backends/rnic/verbs/function.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,12 +3,12 @@
  * create_cq, poll_cq, arm_cq. The card never looks whether a completion queue has room: the caller that gives it work reserves a place
  * first, which comes back when the completion has been taken and the card has been told so.
  */
-#include "backends/rnic/verbs_cq.h"
+#include "backends/rnic/verbs/cq.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/verbs_function.h"
+#include "backends/rnic/verbs/function.h"
 #include "os/os.h"
 #include "rnic/entry.h"
 

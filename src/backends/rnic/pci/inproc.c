@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/pci.h"
+#include "backends/rnic/pci/pci.h"
 #include "base/config.h"
 #include "base/deadline.h"
 #include "base/iov.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/verbs_function.h"
+#include "backends/rnic/verbs/function.h"
 #include "os/os.h"
 #include "rnic/entry.h"
 

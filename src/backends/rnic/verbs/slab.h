@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "backends/rnic/pci.h"
+#include "backends/rnic/pci/pci.h"
 #include "base/list.h"
 #include "os/os_mutex.h"
 

@@ -6,9 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/verbs_cq.h"
-#include "backends/rnic/verbs_function.h"
-#include "backends/rnic/verbs_post.h"
+#include "backends/rnic/verbs/cq.h"
+#include "backends/rnic/verbs/function.h"
 #include "os/os.h"
 #include "rnic/entry.h"
 

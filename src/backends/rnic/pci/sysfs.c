@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/pci.h"
+#include "backends/rnic/pci/pci.h"
 #include "base/list.h"
 #include "base/lock_rank.h"
 #include "base/log.h"

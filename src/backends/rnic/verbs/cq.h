@@ -3,8 +3,8 @@
 #ifndef BACKENDS_RNIC_VERBS_CQ_H
 #define BACKENDS_RNIC_VERBS_CQ_H
 
-#include "backends/rnic/verbs.h"
-#include "backends/rnic/verbs_slab.h"
+#include "backends/rnic/verbs/slab.h"
+#include "backends/rnic/verbs/verbs.h"
 
 /* Fields without a remark belong to the thread that takes completions. */
 struct vipl_rnic_cq {

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "backends/rnic/pci.h"
-#include "backends/rnic/pci_iova.h"
-#include "backends/rnic/pci_start.h"
+#include "backends/rnic/pci/iova.h"
+#include "backends/rnic/pci/pci.h"
+#include "backends/rnic/pci/start.h"
 #include "base/deadline.h"
 #include "base/iov.h"
 #include "base/list.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the way to a card that its device name asks for. */
-#include "backends/rnic/pci.h"
+#include "backends/rnic/pci/pci.h"
 
 #include <errno.h>
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The event ring: what the card tells without being asked. An event is copied once, and its place given back at once. */
-#include "backends/rnic/verbs_event.h"
 
 #include <string.h>
 
-#include "backends/rnic/verbs_function.h"
+#include "backends/rnic/verbs/function.h"
 #include "rnic/entry.h"
 
 int vipl_rnic_events_open(struct vipl_rnic *rnic)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The first gap that is wide enough, from where the last one was found. */
-#include "backends/rnic/pci_iova.h"
+#include "backends/rnic/pci/iova.h"
 
 #include <errno.h>
 
