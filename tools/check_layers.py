@@ -26,23 +26,27 @@ ROOMS = {
     'src/base': {'base', 'os'},
     'src/iwarp': {'iwarp'},
     'src/rnic': {'rnic'},
-    'src/devices/rnic': {'devices/rnic', 'iwarp', 'rnic'},
+    # The model of the card: what the card does, above the wire protocol with its switch and its bad wires.
+    'src/devices/rnic/card': {'devices/rnic/card', 'devices/rnic/efe/efe.h', 'devices/rnic/efe/switch.h', 'devices/rnic/efe/rng.h',
+                              'iwarp', 'rnic'},
+    'src/devices/rnic/efe': {'devices/rnic/efe', 'iwarp'},
+    'src/devices/rnic': set(),
     'src/vfio_user': {'vfio_user', 'base', 'os'},
-    'src/adapter': {'adapter', 'devices/rnic', 'vfio_user', 'rnic', 'start', 'base', 'os'},
+    'src/adapter': {'adapter', 'devices/rnic/card/card.h', 'devices/rnic/efe/frame.h', 'vfio_user', 'rnic', 'start', 'base', 'os'},
     'src/os': {'os'},
     # The device rnic: VIs in terms of the verbs, the card's driver in terms of a bus, and the ways to a card.
     'src/backends/rnic': CONTRACT | {'backends/rnic', 'backends/rnic/verbs/verbs.h', 'rnic', 'start', 'base', 'os'},
     'src/backends/rnic/verbs': {'backends/rnic/verbs', 'backends/rnic/pci/pci.h', 'rnic', 'base', 'os'},
     'src/backends/rnic/pci': {'backends/rnic/pci', 'rnic', 'vfio_user', 'start', 'base', 'os'},
     # Figures of the card itself: its driver, its model, and what its users have of the system.
-    'bench/papers': {'backends/rnic/verbs/verbs.h', 'backends/rnic/pci/pci.h', 'devices/rnic/card.h', 'devices/rnic/impair.h',
+    'bench/papers': {'backends/rnic/verbs/verbs.h', 'backends/rnic/pci/pci.h', 'devices/rnic/card/card.h', 'devices/rnic/efe/impair.h',
                      'rnic/registers.h', 'os/os.h', 'endpoint.h', 'sim.h', 'table.h', 'tool_os.h', 'tool_text.h', 'tool_vipl.h'},
 }
 BACKEND = CONTRACT | {'base', 'os', 'iwarp'}
 # One way to a card has the card in this process.
-MODEL = {'src/backends/rnic/pci/inproc.c': {'devices/rnic/card.h'}}
+MODEL = {'src/backends/rnic/pci/inproc.c': {'devices/rnic/card/card.h'}}
 # Rooms that do not know VIPL.
-NOT_VIPL = ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic', 'src/backends/rnic/verbs', 'src/backends/rnic/pci')
+NOT_VIPL = ('src/os', 'src/iwarp', 'src/rnic', 'src/devices/rnic/card', 'src/devices/rnic/efe', 'src/backends/rnic/verbs', 'src/backends/rnic/pci')
 INSIDE = {'api', 'core', 'base', 'share', 'server', 'hook', 'os', 'backends', 'iwarp', 'rnic', 'devices', 'vfio_user', 'adapter', 'start'}
 
 # The C library's headers that need no operating system, for everything outside src/os.
@@ -241,28 +245,34 @@ SAMPLES = {
                                      '#include "vipl/vipl.h" @@ src/backends/rnic/verbs does not include this',
                                      '#include "vfio_user/client.h" @@ src/backends/rnic/verbs does not include this',
                                      '#include "iwarp/mpa.h" @@ src/backends/rnic/verbs does not include this'],
-    'src/backends/rnic/pci/inproc.c': ['#include "devices/rnic/card.h"', '#include "backends/rnic/pci/pci.h"',
-                                       '#include "devices/rnic/efe.h" @@ src/backends/rnic/pci does not include this'],
+    'src/backends/rnic/pci/inproc.c': ['#include "devices/rnic/card/card.h"', '#include "backends/rnic/pci/pci.h"',
+                                       '#include "devices/rnic/efe/efe.h" @@ src/backends/rnic/pci does not include this'],
     'src/backends/rnic/pci/vfio.c': ['#include "backends/rnic/pci/iova.h"', '#include "vfio_user/client.h"',
                                      '#include "backends/rnic/verbs/verbs.h" @@ src/backends/rnic/pci does not include this',
                                      '#include "backends/rnic/rnic.h" @@ src/backends/rnic/pci does not include this',
-                                     '#include "devices/rnic/card.h" @@ src/backends/rnic/pci does not include this',
+                                     '#include "devices/rnic/card/card.h" @@ src/backends/rnic/pci does not include this',
                                      '#include "adapter/adapter.h" @@ src/backends/rnic/pci does not include this'],
-    'src/devices/rnic/card.c': ['#include "devices/rnic/card.h"', '#include "iwarp/rdmap.h"', '#include "rnic/registers.h"',
-                                '#include "os/os.h" @@ src/devices/rnic does not include this',
-                                '#include "base/list.h" @@ src/devices/rnic does not include this',
-                                '#include "vipl/vipl.h" @@ src/devices/rnic does not include this'],
+    'src/devices/rnic/card/card.c': ['#include "devices/rnic/card/state.h"', '#include "devices/rnic/efe/efe.h"', '#include "iwarp/rdmap.h"',
+                                     '#include "rnic/registers.h"',
+                                     '#include "devices/rnic/efe/state.h" @@ src/devices/rnic/card does not include this',
+                                     '#include "os/os.h" @@ src/devices/rnic/card does not include this',
+                                     '#include "base/list.h" @@ src/devices/rnic/card does not include this',
+                                     '#include "vipl/vipl.h" @@ src/devices/rnic/card does not include this',
+                                     '#include <time.h> @@ system header outside src/os', 'void *p = malloc(1); @@ call of the system'],
+    'src/devices/rnic/efe/efe.c': ['#include "devices/rnic/efe/state.h"', '#include "iwarp/bytes.h"',
+                                   '#include "devices/rnic/card/state.h" @@ src/devices/rnic/efe does not include this',
+                                   '#include "rnic/registers.h" @@ src/devices/rnic/efe does not include this',
+                                   '#include "base/list.h" @@ src/devices/rnic/efe does not include this'],
+    'src/devices/rnic/beside.c': ['#include "rnic/registers.h" @@ src/devices/rnic does not include this'],
     'src/rnic/entry.h': ['#include "rnic/registers.h"', '#include "base/little.h" @@ src/rnic does not include this'],
     'src/vfio_user/message.c': ['#include "base/little.h"', '#include "rnic/registers.h" @@ src/vfio_user does not include this'],
-    'src/adapter/dma.c': ['#include "vfio_user/message.h"', '#include "devices/rnic/card.h"',
+    'src/adapter/dma.c': ['#include "vfio_user/message.h"', '#include "devices/rnic/card/card.h"',
+                          '#include "devices/rnic/card/state.h" @@ src/adapter does not include this',
                           '#include "backends/rnic/pci/pci.h" @@ src/adapter does not include this',
                           '#include "core/vi.h" @@ src/adapter does not include this'],
-    'src/devices/rnic/bad.c': ['#include "base/list.h" @@ src/devices/rnic does not include this',
-                               '#include <time.h> @@ system header outside src/os',
-                               'void *p = malloc(1); @@ call of the system'],
     'tests/conformance/bad.cpp': ['#include "core/vi.h" @@ public headers only'],
-    'bench/papers/bad.c': ['#include "sim.h"', '#include "devices/rnic/card.h"',
-                           '#include "devices/rnic/state.h" @@ bench/papers does not include this'],
+    'bench/papers/bad.c': ['#include "sim.h"', '#include "devices/rnic/card/card.h"',
+                           '#include "devices/rnic/card/state.h" @@ bench/papers does not include this'],
     'tools/bad.c': ['#include "os/os.h" @@ public headers only'],
 }
 
@@ -284,7 +294,7 @@ def self_test():
         with open(os.path.join(root, 'CMakeLists.txt'), 'w', encoding='utf-8') as file:
             file.write('# SPDX-License-Identifier: MIT\nvipl_layer(src/core good.c bad.c)\nvipl_layer(src/base bad.c)\n'
                        'vipl_layer(src/api good.c bad.c)\nvipl_layer(src/share rings.c client_call.c)\n'
-                       'vipl_layer(src/server calls.c)\nvipl_card(card src/devices/rnic card.c bad.c)\n'
+                       'vipl_layer(src/server calls.c)\nvipl_card(card src/devices/rnic beside.c card/card.c efe/efe.c)\n'
                        'vipl_layer(src/os/posix good.c bad.c)\nvipl_backend(loopback good.c bad.c)\n'
                        'vipl_backend(rnic rnic.c verbs/cq.c pci/inproc.c pci/vfio.c)\n'
                        'vipl_layer(src/vfio_user message.c)\nvipl_part(part src/adapter dma.c)\n')

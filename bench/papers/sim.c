@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "devices/rnic/impair.h"
+#include "devices/rnic/efe/impair.h"
 #include "rnic/registers.h"
 
 enum { MAX_MAPS = 64, SIM_QPS = 64, FIRST_FRAMES = 1024 };

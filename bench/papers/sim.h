@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "backends/rnic/verbs/verbs.h"
-#include "devices/rnic/card.h"
+#include "devices/rnic/card/card.h"
 
 enum { SIM_MAX_CARDS = 4 };
 

@@ -12,7 +12,7 @@
 #include "adapter/log.h"
 #include "adapter/stats.h"
 #include "adapter/wire.h"
-#include "devices/rnic/card.h"
+#include "devices/rnic/card/card.h"
 #include "os/os.h"
 
 enum { RNIC_MAX_FRAME = 9000 + 14 + 64 }; /* bytes, padding and more included: then it is not valid */

@@ -6,7 +6,7 @@
 #ifndef ADAPTER_LOG_H
 #define ADAPTER_LOG_H
 
-#include "devices/rnic/card.h"
+#include "devices/rnic/card/card.h"
 
 struct rnic_log;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices/rnic/efe_frame.h"
+#include "devices/rnic/efe/frame.h"
 
 enum { MAX_TEXT = 512, MAX_HOST = 64, MAC_BYTES = 6 };
 

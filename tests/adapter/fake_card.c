@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/little.h"
-#include "devices/rnic/card.h"
+#include "devices/rnic/card/card.h"
 #include "rnic/registers.h"
 
 enum { CONFIG_BYTES = 256, BUFFER_AT = FAKE_BUFFER, REGISTERS = 0x1000, EXPRESS = 0x40, MSIX = 0x90 };

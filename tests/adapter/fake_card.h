@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A card for tests of the adapter, behind the functions of devices/rnic/card.h: it does at once
+ * A card for tests of the adapter, behind the functions of devices/rnic/card/card.h: it does at once
  * what a test writes into its registers. Configuration space is that of a PCI Express function with
  * BAR0, BAR2 and MSI-X, as the data sheet has it.
  */

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 extern "C" {
-#include "devices/rnic/efe_frame.h"
+#include "devices/rnic/efe/frame.h"
 }
 
 using namespace adapter_test;

@@ -20,8 +20,8 @@
 #include <vector>
 
 extern "C" {
-#include "devices/rnic/efe.h"
-#include "devices/rnic/switch.h"
+#include "devices/rnic/efe/efe.h"
+#include "devices/rnic/efe/switch.h"
 #include "iwarp/crc32c.h"
 }
 

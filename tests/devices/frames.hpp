@@ -10,7 +10,7 @@
 #include <vector>
 
 extern "C" {
-#include "devices/rnic/efe_frame.h"
+#include "devices/rnic/efe/frame.h"
 }
 
 namespace adapters {

@@ -15,7 +15,7 @@
 #include <vector>
 
 extern "C" {
-#include "devices/rnic/card.h"
+#include "devices/rnic/card/card.h"
 #include "rnic/entry.h"
 #include "rnic/registers.h"
 }

@@ -6,7 +6,7 @@
 #include "devices/two.hpp"
 
 extern "C" {
-#include "devices/rnic/efe_frame.h"
+#include "devices/rnic/efe/frame.h"
 #include "iwarp/rdmap.h"
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 extern "C" {
-#include "devices/rnic/impair.h"
+#include "devices/rnic/efe/impair.h"
 }
 
 namespace {

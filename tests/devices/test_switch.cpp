@@ -12,7 +12,7 @@
 #include "frames.hpp"
 
 extern "C" {
-#include "devices/rnic/switch.h"
+#include "devices/rnic/efe/switch.h"
 }
 
 namespace {

@@ -11,7 +11,7 @@
 #include <array>
 
 extern "C" {
-#include "devices/rnic/card.h"
+#include "devices/rnic/card/card.h"
 #include "rnic/entry.h"
 #include "rnic/registers.h"
 }

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 extern "C" {
-#include "devices/rnic/card.h"
+#include "devices/rnic/card/card.h"
 #include "rnic/registers.h"
 }
 

@@ -16,7 +16,7 @@
 #include "base/lock_rank.h"
 #include "base/log.h"
 #include "base/ranges.h"
-#include "devices/rnic/card.h"
+#include "devices/rnic/card/card.h"
 #include "os/os.h"
 #include "os/os_atomic.h"
 #include "os/os_mutex.h"

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/* The card's door: its area, its functions' coming and going, its clock. */
+#include "devices/rnic/card/card.h"
+
+#include <string.h>
+
+#include "devices/rnic/card/config.h"
+#include "devices/rnic/card/cq.h"
+#include "devices/rnic/card/dma.h"
+#include "devices/rnic/card/doorbell.h"
+#include "devices/rnic/card/event.h"
+#include "devices/rnic/card/faults.h"
+#include "devices/rnic/card/interrupt.h"
+#include "devices/rnic/card/pbl.h"
+#include "devices/rnic/card/qp.h"
+#include "devices/rnic/card/reset.h"
+#include "devices/rnic/card/schedule.h"
+#include "devices/rnic/card/steps.h"
+#include "devices/rnic/card/wire.h"
+
+enum { ALIGNMENT = 64, REUSE_AFTER = 1024, COMMANDS = 16 /* of a function, in a row */ };
+
+/* --- the area ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t part(uint64_t *end, uint64_t rows, uint64_t bytes)
+{
+    uint64_t at = *end;
+    *end += (rows * bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return at;
+}
+
+static void lay_out_numbers(struct rnic_numbers *numbers, uint64_t *end, uint32_t limit)
+{
+    numbers->limit = limit;
+    numbers->rest = REUSE_AFTER;
+    numbers->links = part(end, limit, sizeof(uint32_t));
+    numbers->owners = part(end, limit, sizeof(uint16_t));
+}
+
+/* Sets where the tables are; returns the area's bytes. */
+static uint64_t lay_out(struct rnic_state *state)
+{
+    const struct rnic_card_config *config = &state->config;
+    uint64_t end = 0;
+    part(&end, 1, sizeof(*state));
+    lay_out_numbers(&state->qps, &end, config->qps);
+    lay_out_numbers(&state->cqs, &end, config->cqs);
+    lay_out_numbers(&state->mrs, &end, config->stags);
+    lay_out_numbers(&state->listens, &end, RNIC_LISTENS);
+    state->fns = part(&end, config->functions, sizeof(struct rnic_fn));
+    state->qp_rows = part(&end, config->qps, sizeof(struct rnic_qp));
+    state->inbound_rows = part(&end, config->qps, RNIC_READ_SLOTS * sizeof(struct rnic_inbound));
+    state->cq_rows = part(&end, config->cqs, sizeof(struct rnic_cq));
+    state->mr_rows = part(&end, config->stags, sizeof(struct rnic_mr));
+    state->pbl_rows = part(&end, config->pbl_entries, sizeof(uint64_t));
+    state->pbl_marks = part(&end, config->pbl_entries, sizeof(uint8_t));
+    state->listen_rows = part(&end, RNIC_LISTENS, sizeof(struct rnic_listen));
+    state->claim_rows = part(&end, RNIC_CLAIMS, sizeof(struct rnic_claim));
+    state->request_rows = part(&end, config->functions, RNIC_REQUESTS * sizeof(struct rnic_request));
+    state->request_links = part(&end, config->functions, RNIC_REQUESTS * sizeof(uint32_t));
+    state->flow_rows = part(&end, config->flows, sizeof(struct rnic_flow));
+    state->faults = part(&end, 1, rnic_fault_bytes());
+    state->wire_switch = part(&end, 1, rnic_wire_switch_bytes(config));
+    state->efe = part(&end, 1, rnic_wire_efe_bytes(config));
+    return end;
+}
+
+size_t rnic_card_bytes(const struct rnic_card_config *config)
+{
+    struct rnic_state state = {.config = *config};
+    return (size_t)lay_out(&state);
+}
+
+void rnic_card_init(struct rnic_card *card, void *area, const struct rnic_card_config *config,
+                    const struct rnic_card_host *host, void *context)
+{
+    *card = (struct rnic_card){.area = area, .host = host, .context = context};
+    struct rnic_state *state = rnic_state(card);
+    state->config = *config;
+    lay_out(state);
+    state->random = config->seed;
+    state->link_up = true;
+    state->interrupt_due = UINT64_MAX;
+    state->control_due = UINT64_MAX;
+    rnic_pbl_init(card);
+    rnic_wire_init(card);
+    rnic_fault_plan(card, "", NULL, 0);
+    for (unsigned fn = 0; fn < config->functions; fn++) {
+        rnic_msix_reset(rnic_fn(card, fn));
+    }
+}
+
+/* --- functions ------------------------------------------------------------------------------------------------------- */
+
+void rnic_card_attach(struct rnic_card *card, unsigned fn, uint8_t *bar2)
+{
+    rnic_reset_whole(card, fn);
+    card->bar2[fn] = bar2;
+}
+
+void rnic_card_detach(struct rnic_card *card, unsigned fn)
+{
+    rnic_reset_whole(card, fn);
+    card->bar2[fn] = NULL;
+}
+
+void rnic_card_link(struct rnic_card *card, bool up)
+{
+    rnic_event_link(card, up);
+}
+
+bool rnic_card_faults(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
+{
+    return rnic_fault_plan(card, text, error, error_bytes);
+}
+
+bool rnic_card_impair(struct rnic_card *card, const char *text, char *error, size_t error_bytes)
+{
+    struct rnic_impair_config impair;
+    if (!rnic_impair_parse(text, &impair, error, error_bytes)) {
+        return false;
+    }
+    rnic_wire_impair(card, &impair);
+    return true;
+}
+
+/* --- configuration space and BARs --------------------------------------------------------------------------------- */
+
+uint32_t rnic_card_config_read(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes)
+{
+    return rnic_config_read(card, fn, offset, bytes);
+}
+
+void rnic_card_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, unsigned bytes,
+                            uint32_t value)
+{
+    if (rnic_config_write(card, fn, offset, bytes, value)) {
+        rnic_reset_whole(card, fn);
+    }
+}
+
+/* Bytes of BAR0 are those of its words. */
+static uint64_t read_control(struct rnic_card *card, unsigned fn, uint64_t offset, unsigned bytes)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < bytes && offset < RNIC_BAR0_BYTES - i; i++) {
+        uint32_t at = (uint32_t)offset + i;
+        value |= (uint64_t)(rnic_control_read(card, fn, at & ~3u) >> 8 * (at % 4) & 0xFF) << 8 * i;
+    }
+    return value;
+}
+
+uint64_t rnic_card_bar_read(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset,
+                            unsigned bytes)
+{
+    struct rnic_state *state = rnic_state(card);
+    state->removed = state->removed || rnic_fault_strikes(card, fn, RNIC_FAULT_REMOVED);
+    bytes = bytes <= 8 ? bytes : 8;
+    uint64_t value = 0;
+    if (state->removed) {
+        value = bytes < 8 ? (UINT64_C(1) << 8 * bytes) - 1 : UINT64_MAX;
+    } else if (bar == 0) {
+        rnic_wire_count(card);
+        value = read_control(card, fn, offset, bytes);
+    } else if (bar == 2) {
+        value = rnic_doorbell_bus_read(card, fn, offset, bytes);
+    }
+    rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_REGISTER_READ,
+                                                  .fn = (uint16_t)fn,
+                                                  .bar = (uint8_t)bar,
+                                                  .address = offset,
+                                                  .value = value,
+                                                  .bytes = bytes});
+    return value;
+}
+
+bool rnic_card_has_lost(const struct rnic_card *card, unsigned fn)
+{
+    return rnic_state(card)->removed != 0 || rnic_fn(card, fn)->lost != 0;
+}
+
+bool rnic_card_has_lost_any(const struct rnic_card *card)
+{
+    return rnic_state(card)->removed != 0 || rnic_state(card)->lost_fns != 0;
+}
+
+uint32_t rnic_card_look(struct rnic_card *card, unsigned fn, uint32_t offset)
+{
+    if (rnic_state(card)->removed) {
+        return UINT32_MAX;
+    }
+    rnic_wire_count(card);
+    return rnic_control_read(card, fn, offset & ~3u);
+}
+
+/* BAR0 takes aligned words; of 8 bytes both. */
+static void write_control(struct rnic_card *card, unsigned fn, uint64_t offset, unsigned bytes,
+                          uint64_t value)
+{
+    if (offset % 4 != 0 || bytes % 4 != 0) {
+        return;
+    }
+    for (unsigned i = 0; i < bytes && offset < RNIC_BAR0_BYTES - i; i += 4) {
+        rnic_control_write(card, fn, (uint32_t)offset + i, (uint32_t)(value >> 8 * i));
+    }
+}
+
+void rnic_card_bar_write(struct rnic_card *card, unsigned fn, unsigned bar, uint64_t offset, unsigned bytes,
+                         uint64_t value)
+{
+    rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_REGISTER_WRITE,
+                                                  .fn = (uint16_t)fn,
+                                                  .bar = (uint8_t)bar,
+                                                  .address = offset,
+                                                  .value = value,
+                                                  .bytes = bytes});
+    bytes = bytes <= 8 ? bytes : 8;
+    if (rnic_state(card)->removed) {
+        return;
+    }
+    if (bar == 0) {
+        write_control(card, fn, offset, bytes, value);
+    } else if (bar == 2) {
+        rnic_doorbell_bus_write(card, fn, offset, bytes, value);
+    }
+}
+
+/* --- the wire -------------------------------------------------------------------------------------------------------- */
+
+void rnic_card_receive(struct rnic_card *card, const uint8_t *frame, uint32_t bytes)
+{
+    rnic_wire_receive(card, frame, bytes);
+}
+
+/* --- time --------------------------------------------------------------------------------------------------------------- */
+
+/* Functions in a catastrophe, whose peers are to be told, and those that a fault resets. */
+static void cut(struct rnic_card *card)
+{
+    struct rnic_state *state = rnic_state(card);
+    for (unsigned fn = 0; fn < state->config.functions && state->cut > 0; fn++) {
+        struct rnic_fn *f = rnic_fn(card, fn);
+        if (f->reset_due) {
+            rnic_reset(card, fn);
+            f->lost = true;
+            state->lost_fns++;
+        } else if (f->cut) {
+            f->cut = false;
+            state->cut--;
+            rnic_event_catastrophe(card, fn);
+            rnic_interrupt_raise(card, fn, 0);
+            rnic_wire_reset(card, fn);
+        }
+    }
+}
+
+/* With simulated costs, work that would begin after `now` is left for later. */
+static uint32_t work(struct rnic_card *card, uint32_t most)
+{
+    uint32_t done = rnic_wire_advance(card, most);
+    done += rnic_commands_run(card, most < COMMANDS ? most : COMMANDS);
+    done += rnic_round_robin_run(card, most);
+    cut(card);
+    return done;
+}
+
+void rnic_card_advance(struct rnic_card *card, uint64_t now)
+{
+    struct rnic_state *state = rnic_state(card);
+    uint32_t done = 0;
+    uint32_t part_done = 1;
+    bool simulated = state->config.simulated;
+    state->now = now > state->now ? now : state->now;
+    state->advances++;
+    state->kick = false;
+    if (state->removed) {
+        return;
+    }
+    rnic_fault_advance(card);
+    if (rnic_fault_link_returns(card)) {
+        rnic_event_link(card, true);
+    }
+    rnic_cq_advance(card);
+    rnic_scan(card);
+    rnic_wire_retry(card);
+    rnic_interrupt_advance(card);
+    rnic_qp_advance(card);
+    while (part_done > 0 && done < RNIC_BUDGET && (!simulated || state->now <= now)) {
+        part_done = work(card, simulated ? 1 : RNIC_BUDGET - done);
+        done += part_done;
+    }
+    state->kick = state->kick || part_done > 0;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t rnic_card_deadline(const struct rnic_card *card)
+{
+    const struct rnic_state *state = rnic_state(card);
+    if (state->removed) {
+        return UINT64_MAX;
+    }
+    uint64_t due = state->kick || rnic_schedule_any(card) ? 0 : state->interrupt_due;
+    due = earlier(due, state->control_due);
+    due = earlier(due, rnic_wire_deadline(card));
+    due = earlier(due, rnic_qp_deadline(card));
+    due = earlier(due, rnic_fault_deadline(card));
+    return due < state->now ? state->now : due;
+}
+
+bool rnic_card_sleep(struct rnic_card *card)
+{
+    struct rnic_state *state = rnic_state(card);
+    if (rnic_card_deadline(card) <= state->now) {
+        return false;
+    }
+    rnic_scan_asleep(card, true);
+    if (rnic_scan_any(card)) {
+        rnic_scan_asleep(card, false);
+        return false;
+    }
+    state->sleeping = true;
+    rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_SLEEP, .value = 1});
+    return true;
+}
+
+void rnic_card_wake(struct rnic_card *card)
+{
+    struct rnic_state *state = rnic_state(card);
+    if (state->sleeping) {
+        state->sleeping = false;
+        rnic_scan_asleep(card, false);
+        rnic_transact(card, (struct rnic_transaction){.kind = RNIC_TRANSACTION_SLEEP});
+    }
+}
