@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Every option, all with the prefix VIPL_. As a sub-project nothing but the library is built.
 
+include(CMakeDependentOption)
+
 set(vipl_top_level OFF)
 if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
     set(vipl_top_level ON)
@@ -19,7 +21,9 @@ set(vipl_is_linux OFF)
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
     set(vipl_is_linux ON)
 endif()
-option(VIPL_BACKEND_RNIC "The emulated RDMA card: its model, its adapter process, and its driver" ${vipl_is_linux})
+option(VIPL_BACKEND_RNIC "VIs on an RDMA card: the card's driver, and its emulation as the program vipl-rnicd" ${vipl_is_linux})
+cmake_dependent_option(VIPL_BACKEND_RNIC_MODEL "The emulated card inside the library: the device rnic:inproc, and an adapter without vipl-rnicd"
+                       ON VIPL_BACKEND_RNIC OFF)
 
 # libuv is all that the sockets need: they are built where it is.
 find_path(VIPL_LIBUV_INCLUDE uv.h)

@@ -64,9 +64,13 @@ try:
     checks.that("\n    functions                      %d\n" % FUNCTIONS in result.out, "a number in the table", result)
 
     result = run(info, "--json", "--device", "rnic:inproc")
-    found = (checks.json(result.out, "the card in the process").get("devices") or [{}])[0].get("properties", {})
-    checks.that((found.get("access"), found.get("link")) == ("inproc", "down"), "the card in the process has no wire", result)
-    checks.that((found.get("queue_pairs"), found.get("completion_queues")) == (65536, 4096), "its tables", result)
+    if "rnic_model=off" in run(info, "--json").out:
+        checks.code(result, 1, "there is no card in the process")
+        checks.that("VIPL_BACKEND_RNIC_MODEL" in result.err, "the reason names the option", result)
+    else:
+        found = (checks.json(result.out, "the card in the process").get("devices") or [{}])[0].get("properties", {})
+        checks.that((found.get("access"), found.get("link")) == ("inproc", "down"), "the card in the process has no wire", result)
+        checks.that((found.get("queue_pairs"), found.get("completion_queues")) == (65536, 4096), "its tables", result)
     result = run(info, "--json", "--device", "loopback")
     found = (checks.json(result.out, "loopback").get("devices") or [{}])[0]
     checks.that(found.get("properties") == {}, "loopback has nothing of its own to say", result)

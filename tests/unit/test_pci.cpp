@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <vipl/posix.h>
+
 #include "internal.hpp"
 
 extern "C" {
@@ -94,6 +96,19 @@ TEST_CASE("a function that is not there is no device, by VFIO and by sysfs")
     CHECK(rnic_pci_sysfs_open("pci", &pci) == ENODEV);
     CHECK(rnic_pci_sysfs_open("", &pci) == ENODEV);
     CHECK(pci == nullptr);
+}
+
+TEST_CASE("the card in this process is there in a library with the model, and no device in one without")
+{
+    rnic_pci *pci = nullptr;
+    const bool has_model = std::strstr(VipxBuildOptions(), " rnic_model=on") != nullptr;
+    CHECK((rnic_pci_open_model != nullptr) == has_model);
+    CHECK(rnic_pci_open("inproc", &pci) == (has_model ? 0 : ENODEV));
+    CHECK((pci != nullptr) == has_model);
+    if (pci != nullptr) {
+        CHECK(std::strcmp(pci->ops->name, "inproc") == 0);
+        pci->ops->close(pci);
+    }
 }
 
 TEST_CASE("pages for DMA are zeroed, aligned to 2 MiB, and not a forked child's")

@@ -15,6 +15,7 @@
 #include "start/socket_path.h"
 
 enum { FIRST_COMPLETIONS_LOG2 = 8 };
+static const char IN_PROCESS[] = "inproc"; /* the device whose card is in this process */
 
 struct vipl_rnic_registry vipl_rnic_registry = {
     .lock = VIPL_MUTEX_INIT(VIPL_RANK_BACKEND),
@@ -167,6 +168,18 @@ static int attach(struct rnic_nic *nic, const char *device)
     return 0;
 }
 
+static void explain_open(const char *device, int error)
+{
+    if (error == ENODEV && strcmp(device, IN_PROCESS) == 0 && !vipl_rnic_has_model()) {
+        vipl_log(VIPL_LOG_REASON,
+                 "rnic: this library was built without the model of the card (VIPL_BACKEND_RNIC_MODEL)");
+    } else if (error == ENODEV) {
+        vipl_log(VIPL_LOG_REASON, "rnic: \"%s\" is no card that can be opened", device);
+    } else {
+        vipl_log_os(VIPL_LOG_REASON, "rnic: opening the card", error);
+    }
+}
+
 static VIP_RETURN rnic_open(struct vipl_nic *core, const char *device, struct vipl_be_nic **out)
 {
     struct rnic_nic *nic = vipl_zalloc(sizeof(*nic));
@@ -179,11 +192,7 @@ static VIP_RETURN rnic_open(struct vipl_nic *core, const char *device, struct vi
     int error = attach(nic, device);
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
     if (error != 0) {
-        if (error == ENODEV) {
-            vipl_log(VIPL_LOG_REASON, "rnic: \"%s\" is no card that can be opened", device);
-        } else {
-            vipl_log_os(VIPL_LOG_REASON, "rnic: opening the card", error);
-        }
+        explain_open(device, error);
         vipl_free(nic);
         return VIP_ERROR_RESOURCE;
     }
@@ -250,7 +259,10 @@ static void rnic_list(struct vipl_device_list *to)
     bool known = vipl_socket_path("VIPL_RNIC", "rnic.sock", path) == 0;
     snprintf(text, sizeof(text), "the emulated RDMA card of the adapter at %s", known ? path : "VIPL_RNIC");
     vipl_device_add(to, "", text);
-    vipl_device_add(to, "inproc", "an emulated RDMA card in this process, which only its threads reach");
+    if (vipl_rnic_has_model()) {
+        vipl_device_add(to, IN_PROCESS,
+                        "an emulated RDMA card in this process, which only its threads reach");
+    }
 }
 
 const struct vipl_backend vipl_rnic_ops = {

@@ -52,7 +52,7 @@ elseif(KIND STREQUAL "application") # runs from where it is installed, with noth
     file(REMOVE_RECURSE ${WORK}-installed)
     return()
 elseif(KIND STREQUAL "slim")
-    run(${configure} -S ${here}/embedded -DVIPL_SOURCE=${SOURCE} -DVIPL_SHARING=OFF -DVIPL_BACKEND_TCP=OFF
+    run(${configure} -S ${here}/embedded -DVIPL_SOURCE=${SOURCE} -DVIPL_SHARING=OFF -DVIPL_BACKEND_TCP=OFF -DVIPL_BACKEND_RNIC_MODEL=OFF
         -DCMAKE_BUILD_TYPE=Debug) # at no optimisation, what is left out must not be asked for
 elseif(KIND MATCHES "^pkg_config")
     set(static "")

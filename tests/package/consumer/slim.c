@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A program on a library that was built without sharing: what would be shared is not supported, and
- * all else is there. */
+/*
+ * A program on a library that was built without sharing and without the emulated card: what would
+ * be shared is not supported, the card is no device, and all else is there.
+ */
+#include <string.h>
 #include <vipl/posix.h>
 
 int main(void)
@@ -17,5 +20,11 @@ int main(void)
     if (VipxFreeShared(&nic) != VIP_ERROR_NOT_SUPPORTED) {
         return 3;
     }
-    return VipxOpenNic(NULL, 0, &nic) == VIP_SUCCESS && VipCloseNic(nic) == VIP_SUCCESS ? 0 : 4;
+    if (strstr(VipxBuildOptions(), " rnic_model=off ") == NULL) {
+        return 4;
+    }
+    if (VipOpenNic("rnic:inproc", &nic) != VIP_ERROR_RESOURCE) {
+        return 5;
+    }
+    return VipxOpenNic(NULL, 0, &nic) == VIP_SUCCESS && VipCloseNic(nic) == VIP_SUCCESS ? 0 : 6;
 }

@@ -11,19 +11,15 @@ static const uint64_t RESET_NS = UINT64_C(200000000); /* the data sheet promises
 enum { FREE_TRIES = 100, FREE_MS = 10 };
 static const uint32_t ALL_ONES = 0xFFFFFFFFu;
 
-typedef int opener(const char *device, struct rnic_pci **out);
-
 int rnic_pci_open(const char *device, struct rnic_pci **out)
 {
-    static opener *const openers[] = {rnic_pci_inproc_open, rnic_pci_vfio_user_open, rnic_pci_vfio_open,
-                                      rnic_pci_sysfs_open, NULL};
-    for (unsigned i = 0; openers[i] != NULL; i++) {
-        int error = openers[i](device, out);
-        if (error != ENODEV) {
-            return error;
-        }
+    static rnic_pci_opener *const openers[] = {rnic_pci_vfio_user_open, rnic_pci_vfio_open,
+                                               rnic_pci_sysfs_open, NULL};
+    int error = rnic_pci_open_model != NULL ? rnic_pci_open_model(device, out) : ENODEV;
+    for (unsigned i = 0; error == ENODEV && openers[i] != NULL; i++) {
+        error = openers[i](device, out);
     }
-    return ENODEV;
+    return error;
 }
 
 int rnic_pci_reset_by_register(struct rnic_pci *pci)

@@ -90,11 +90,17 @@ int rnic_pci_reset_by_register(struct rnic_pci *pci);
  * passed, and trying again makes sense; false: it is used. `tried`: how often that has been so, 0 at first. */
 bool rnic_pci_wait_until_free(unsigned *tried);
 
-/* `device`: what follows "rnic:" in the device name. Each of them returns ENODEV for a name that is not its own. */
+/* Opens a function of a card. `device`: what follows "rnic:" in the device name. ENODEV: it names no card that is there. */
+typedef int rnic_pci_opener(const char *device, struct rnic_pci **out);
 int rnic_pci_open(const char *device, struct rnic_pci **out);
-int rnic_pci_inproc_open(const char *device, struct rnic_pci **out);    /* "inproc" */
-int rnic_pci_vfio_user_open(const char *device, struct rnic_pci **out); /* "", "socket:PATH" */
-int rnic_pci_vfio_open(const char *device, struct rnic_pci **out);      /* "pci:ADDRESS", bound to vfio-pci */
-int rnic_pci_sysfs_open(const char *device, struct rnic_pci **out);     /* "pci:ADDRESS", no IOMMU */
+
+/* The ways, which rnic_pci_open() tries in this order. Each returns ENODEV for a name that is not its own. */
+rnic_pci_opener rnic_pci_inproc_open;    /* "inproc" */
+rnic_pci_opener rnic_pci_vfio_user_open; /* "", "socket:PATH" */
+rnic_pci_opener rnic_pci_vfio_open;      /* "pci:ADDRESS", bound to vfio-pci */
+rnic_pci_opener rnic_pci_sysfs_open;     /* "pci:ADDRESS", no IOMMU */
+
+/* rnic_pci_inproc_open(), or NULL in a library that was built without VIPL_BACKEND_RNIC_MODEL (backend_table.c). */
+extern rnic_pci_opener *const rnic_pci_open_model;
 
 #endif

@@ -46,6 +46,7 @@ static int run_fork(struct beginning *b, unsigned char *said)
 {
     int const keep[2] = {b->lifeline[1], -1};
     if (rnic_adapter_in_fork == NULL) {
+        vipl_log(VIPL_LOG_REASON, "rnic: no adapter runs, and there is no program to start one (VIPL_RNICD)");
         return ENOTSUP;
     }
     int error = vipl_launch_fork("vipl-rnicd", run_forked, b, keep);

@@ -180,6 +180,11 @@ static bool processor_is_big(void)
     return first == 0;
 }
 
+bool vipl_rnic_has_model(void)
+{
+    return rnic_pci_open_model != NULL;
+}
+
 int vipl_rnic_start(struct rnic_pci *pci, struct vipl_rnic **out)
 {
     struct vipl_rnic *rnic = vipl_zalloc(sizeof(*rnic));

@@ -60,6 +60,8 @@ struct vipl_rnic_caps {
 
 /* open_rnic. `device`: as for rnic_pci_open(). */
 int vipl_rnic_open(const char *device, struct vipl_rnic **out);
+/* Whether "inproc" can be opened: the library was built with the model of the card. */
+bool vipl_rnic_has_model(void);
 /* The same with an access to the bus that the caller has opened. It is the function's on success, and closed with it. */
 int vipl_rnic_start(struct rnic_pci *pci, struct vipl_rnic **out);
 /* close_rnic: the function is reset; all its objects go with it, and no DMA is under way afterwards. No other call is left. */
