@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Accesses cut into what a bus would make of them. */
-#include "adapter/access.h"
+#include "adapter/function.h"
 
 #include "adapter/adapter.h"
 #include "base/little.h"

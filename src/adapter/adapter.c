@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "adapter/exchange.h"
 #include "adapter/mac.h"
 
 enum { READY_BATCH = 32, FRAME_BATCH = 64, RNIC_MIN_MTU = 576 };

@@ -7,7 +7,7 @@
 
 #include "adapter/options.h"
 #include "adapter/serve.h"
-#include "adapter/stats_print.h"
+#include "adapter/stats.h"
 #include "start/socket_path.h"
 #include "vipl/version.h"
 

@@ -7,12 +7,11 @@
  * Meanwhile the program's own requests are served, as far as they do not change the card: QEMU answers only once it has its reply. A request
  * that cannot be served ends the exchange.
  */
-#include "adapter/exchange.h"
+#include "adapter/function.h"
 
 #include <errno.h>
 
 #include "adapter/adapter.h"
-#include "adapter/requests.h"
 #include "base/deadline.h"
 
 enum { REPLY_MS = 1000, ROOM_MS = 1 };

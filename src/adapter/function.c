@@ -5,9 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "adapter/access.h"
 #include "adapter/adapter.h"
-#include "adapter/requests.h"
 #include "base/little.h"
 
 enum { REQUEST_BATCH = 16, VECTOR_BYTES = 16, VECTOR_CONTROL = 12 };

@@ -78,4 +78,26 @@ void rnic_function_reset(struct rnic_function *function);
 /* Requests and stores that had to wait for the card, and a connection that is over. Not from within the card's callbacks. */
 void rnic_function_resume(struct rnic_function *function);
 
+/* --- access.c: accesses to a function's registers, of any length, as the card takes them: aligned, of 1, 2, 4 or 8 bytes --- */
+
+enum { RNIC_CONFIG_BYTES = 4096 };
+
+uint64_t rnic_region_bytes(unsigned region); /* 0: there is no such region */
+/* Whether all of the access lies in a region. */
+bool rnic_access_is_valid(const struct vfu_access *access);
+void rnic_access_read(struct rnic_function *function, const struct vfu_access *access, uint8_t *out);
+void rnic_access_write(struct rnic_function *function, const struct vfu_access *access, const uint8_t *in);
+
+/* --- requests.c: what programs ask of their function over vfio-user, and the replies --- */
+
+/* Receives one message and executes it. `in_card`: the card is waiting for this program's memory; then the function's registers may be
+ * read, and every request that changes the card waits. Returns 0: done. EAGAIN: there is no message. EBUSY: the request waits until
+ * the card has finished, and is taken again by the next call. Any other value: the connection is over. */
+int rnic_request_serve(struct rnic_function *function, bool in_card);
+
+/* --- exchange.c: the card's accesses to a program's memory, by whatever way that can be reached --- */
+
+/* The card accesses the program's memory; called by the card's callbacks. False: there is no such memory. */
+bool rnic_function_dma(struct rnic_function *function, const struct rnic_dma_access *access);
+
 #endif

@@ -4,12 +4,11 @@
  * answered: whatever the card then asks of the program's memory comes after the reply, as QEMU needs it. No read overtakes it, unless it
  * only rings.
  */
-#include "adapter/requests.h"
+#include "adapter/function.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "adapter/access.h"
 #include "adapter/adapter.h"
 #include "base/little.h"
 #include "rnic/registers.h"

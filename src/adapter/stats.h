@@ -13,4 +13,8 @@ int rnic_stats_path(const char *socket, char path[RNIC_MAX_PATH]);
 /* The text. Returns its length. */
 size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size);
 
+/* stats_print.c, for vipl-rnicd --stats: asks the adapter of that socket and prints its text, once, or (seconds > 0) again and again.
+ * Returns 0, or an errno value: no adapter runs there. */
+int rnic_stats_print(const char *socket, unsigned seconds);
+
 #endif

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Printing what an adapter tells about itself. */
-#include "adapter/stats_print.h"
+#include "adapter/stats.h"
 
 #include <errno.h>
 #include <stdio.h>
-
-#include "adapter/stats.h"
 
 enum { WAIT_MS = 10000 };
 
