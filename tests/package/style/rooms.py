@@ -65,7 +65,7 @@ def allowed(layer):
         if name == layer or name == layer + '/client':
             rooms |= included
     if not rooms and layer.startswith('src/backends/'):
-        rooms = check_layers.DRIVER if layer == 'src/backends/rnic' else check_layers.BACKEND
+        rooms = check_layers.BACKEND
     own = layer[len('src/'):]
     return {room for room in rooms if room != own and not room.startswith(own + '/')}
 
