@@ -67,7 +67,7 @@ static inline bool find(struct lo_session *session, VIP_MEM_HANDLE handle)
 {
     const struct lo_exports *exports = session->link->exports.base;
     const struct lo_recent *recent = &session->recent;
-    uint32_t epoch = vipl_load_ordered(&exports->epoch); /* pairs with end_accesses() */
+    uint32_t epoch = vipl_load_ordered(&exports->epoch); /* pairs with drain_accesses() */
     return VIPL_LIKELY(recent->handle == handle && recent->epoch == epoch) || look_up(session, epoch, handle);
 }
 

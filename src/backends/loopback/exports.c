@@ -217,7 +217,7 @@ static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only,
 
 /* Waits for all accesses that have begun before this call: those that begin later see the new epoch, and what was taken out before
  * it. The export lock is held. */
-static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
+static bool drain_accesses(struct vipl_be_nic *be, const struct lo_link *only)
 {
     struct lo_remote *remote = lo_remote_of(be);
     struct lo_exports *exports = be->exports.base;
@@ -230,11 +230,11 @@ static bool end_accesses(struct vipl_be_nic *be, const struct lo_link *only)
     return wait_for_peers(remote, only, epoch);
 }
 
-void vipl_lo_session_revoke(struct lo_session *session)
+void vipl_lo_session_drain_accesses(struct lo_session *session)
 {
     struct vipl_be_nic *be = session->link->be;
     vipl_mutex_lock(&be->exports_lock);
-    end_accesses(be, session->link); /* in vain: the regions say so when they are to end */
+    drain_accesses(be, session->link); /* in vain: the regions say so when they are to end */
     vipl_mutex_unlock(&be->exports_lock);
 }
 
@@ -264,7 +264,7 @@ static VIP_RETURN remove_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
     struct lo_exports *exports = be->exports.base;
     struct lo_export *entry = exports == NULL ? NULL : vipl_lo_exports_remove(exports, handle);
-    if (entry == NULL || end_accesses(be, NULL)) {
+    if (entry == NULL || drain_accesses(be, NULL)) {
         return VIP_SUCCESS;
     }
     vipl_store_release(&entry->handle, handle); /* as it was; pairs with vipl_lo_exports_find */
@@ -295,7 +295,7 @@ VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be)
     struct lo_exports *exports = be->exports.base;
     if (exports != NULL && vipl_load_relaxed(&exports->shut) == 0) {
         vipl_store_ordered(&exports->shut, 1); /* before the epoch changes */
-        if (!end_accesses(be, NULL)) {
+        if (!drain_accesses(be, NULL)) {
             vipl_store_ordered(&exports->shut, 0);
             rc = VIP_ERROR_RESOURCE;
         }

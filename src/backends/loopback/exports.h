@@ -102,8 +102,9 @@ static inline bool lo_exported_allows(const struct lo_exported *region, bool wri
 
 int vipl_lo_own_exports(
     struct vipl_be_nic *be); /* the descriptor of our export table, made now if need be; -1: none */
-/* The VI is not open to direct access any more: waits for what the peer has begun, as long as for a region. */
-void vipl_lo_session_revoke(struct lo_session *session);
+/* Waits, for a limited time, until the peer's direct accesses that have begun are over. Called once the
+ * session's permission for direct access is withdrawn; takes the export lock and rx. */
+void vipl_lo_session_drain_accesses(struct lo_session *session);
 VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, struct vipl_region_params *region);
 VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
 VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region);

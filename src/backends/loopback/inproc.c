@@ -92,7 +92,8 @@ static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
     return fault == VIPL_IOV_DONE ? 0 : rdma_fault(peer, false, fault);
 }
 
-/* A peer that leaves receives nothing any more, and is nobody else's before cut() has had the send lock that is held here. */
+/* The caller holds the send lock of the VI whose peer this is. disconnect_local() takes that lock too,
+ * so that the peer stays connected to this VI meanwhile; a peer that is leaving takes no message. */
 bool vipl_lo_local_send_short(struct vipl_vi *peer, const void *from, size_t bytes)
 {
     return vipl_up_recv_take(peer, from, bytes);

@@ -404,8 +404,9 @@ static void lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool 
 
 /* --- the end of a connection within the process --- */
 
-/* Cuts the VI from its peer, which has lost its connection then. */
-static void cut(struct vipl_vi *vi)
+/* Ends the VI's connection within this process, if it has one, and fails the peer's end. The
+ * registry's lock is held. */
+static void disconnect_local(struct vipl_vi *vi)
 {
     vipl_up_send_lock(vi);
     vipl_up_recv_lock(vi);
@@ -432,7 +433,7 @@ static void lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
     if (lo_vi_of(vi)->request != NULL) { /* connected from outside, and not yet tidied up */
         vipl_lo_request_end(lo_vi_of(vi)->request);
     }
-    cut(vi);
+    disconnect_local(vi);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     vipl_lo_session_end(be, vi);
 }
@@ -521,7 +522,7 @@ const struct vipl_backend vipl_loopback_ops = {
     .conn_taken = lo_conn_taken,
     .conn_accept = lo_conn_accept,
     .conn_reject = lo_conn_reject,
-    .revoke = vipl_lo_session_cut,
+    .revoke = vipl_lo_session_revoke,
     .disconnect = lo_disconnect,
     .post_send = lo_post_send,
     .send_short = lo_send_short,

@@ -23,7 +23,8 @@ enum {
     HELD_MAX = 16 << 20 /* bytes per link: a peer may go on sending as long as it likes */
 };
 
-static void cut_off(struct lo_session *session)
+/* Reports that the session's connection is lost, once. rx is held. */
+static void fail_session(struct lo_session *session)
 {
     if (!session->broken) {
         session->broken = true;
@@ -35,7 +36,7 @@ void vipl_lo_link_teardown(struct lo_link *link)
 {
     for (uint32_t i = 0; i < link->session_slots; i++) {
         if (link->sessions[i] != NULL && link->sessions[i]->open) {
-            cut_off(link->sessions[i]);
+            fail_session(link->sessions[i]);
         }
     }
 }
@@ -516,7 +517,7 @@ static void on_open(struct lo_session *s, const struct lo_message *m)
     vipl_store_relaxed(&s->link->peer_direct_access, m->immediate != 0);
     vipl_lo_session_begin_locked(s);
     if (!vipl_up_connected(s->vi, &s->params)) {
-        cut_off(s);
+        fail_session(s);
     }
 }
 
@@ -537,7 +538,7 @@ static bool hold(struct lo_session *s, const struct lo_message *m, const unsigne
         vipl_log(VIPL_LOG_ERROR, "process %d sent too much behind a message that it sends again",
                  s->link->peer.pid);
     }
-    cut_off(s);
+    fail_session(s);
     return refuse(s->link, m);
 }
 
@@ -614,7 +615,7 @@ static VIPL_NOINLINE bool dispatch(struct lo_link *link, const struct lo_message
     case LO_READ:
         return on_read(s, m, payload);
     case LO_CLOSE:
-        cut_off(s);
+        fail_session(s);
         return true;
     default:
         return false;

@@ -252,13 +252,13 @@ void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi)
     if (session != NULL) {
         revoke_permission(session);
         if (session->has_permission) {
-            vipl_lo_session_revoke(session);
+            vipl_lo_session_drain_accesses(session);
         }
         close_session(session);
     }
 }
 
-void vipl_lo_session_cut(struct vipl_be_nic *be, struct vipl_vi *vi)
+void vipl_lo_session_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     struct lo_session *session = lo_vi_of(vi)->session;
     (void)be;

@@ -12,7 +12,9 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
 void vipl_lo_session_begin_locked(struct lo_session *session); /* both ends have agreed; rx is held */
 /* Takes back a session that came to nothing. */
 void vipl_lo_session_forget(struct lo_session *session);
-void vipl_lo_session_cut(struct vipl_be_nic *be, struct vipl_vi *vi);
+/* As vipl_backend.revoke: withdraws the session's permission for direct access and invalidates the
+ * request slots of its pending sends. Both queue locks of the VI are held. */
+void vipl_lo_session_revoke(struct vipl_be_nic *be, struct vipl_vi *vi);
 void vipl_lo_session_end(struct vipl_be_nic *be, struct vipl_vi *vi);
 
 /* --- sending: the VI's send lock is held --- */

@@ -214,8 +214,8 @@ int vipl_stream_send(int fd, const void *bytes, size_t length, const int *pass, 
     return 0;
 }
 
-/* True: all that came are in the list. Each is the library's own from now on. */
-static bool collect(struct msghdr *msg, int *fds, unsigned most, unsigned *count)
+/* Adopts the descriptors that came with a message. Returns false if not all of them are in the list. */
+static bool adopt_received_fds(struct msghdr *msg, int *fds, unsigned most, unsigned *count)
 {
     bool good = (msg->msg_flags & MSG_CTRUNC) == 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
@@ -254,7 +254,7 @@ int vipl_stream_receive(int fd, void *bytes, size_t size, size_t *length, int *f
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (n < 0 && errno == EINTR);
     int error = n >= 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
-    bool all = error != 0 || collect(&msg, fds, most, count);
+    bool all = error != 0 || adopt_received_fds(&msg, fds, most, count);
     vipl_fd_end();
     if (!all) {
         while (*count > 0) {

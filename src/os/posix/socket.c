@@ -356,8 +356,10 @@ static int moved(ssize_t n, size_t *bytes)
     return 0;
 }
 
-/* For tests: the list cut down to its first bytes, as if the system took no more. False: it stays as it is. */
-static bool cut(const struct vipl_iov *pieces, unsigned count, uint32_t most, struct vipl_iov *first)
+/* For tests: describes at most `most` bytes of the first non-empty piece, as if the system moved no
+ * more. Returns false if there is no limit: the caller then uses the whole list. */
+static bool limit_for_test(const struct vipl_iov *pieces, unsigned count, uint32_t most,
+                           struct vipl_iov *first)
 {
     unsigned i = 0;
     if (most == 0 || count == 0) {
@@ -436,7 +438,7 @@ int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, bool
     int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MORE : 0);
     struct vipl_iov few;
     ssize_t n;
-    if (cut(pieces, count, vipl_load_relaxed(&vipl_test_hooks.max_sent), &few)) {
+    if (limit_for_test(pieces, count, vipl_load_relaxed(&vipl_test_hooks.max_sent), &few)) {
         pieces = &few;
         count = 1;
     }
@@ -458,7 +460,7 @@ int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, s
 {
     struct vipl_iov few;
     ssize_t n;
-    if (cut(pieces, count, vipl_load_relaxed(&vipl_test_hooks.max_received), &few)) {
+    if (limit_for_test(pieces, count, vipl_load_relaxed(&vipl_test_hooks.max_received), &few)) {
         pieces = &few;
         count = 1;
     }
