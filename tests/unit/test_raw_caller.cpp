@@ -324,7 +324,7 @@ TEST_CASE("a thread that is about to sleep learns what waits for a time, while a
         }
     });
     while (asked < 20000) { // beside each other, also on one CPU
-        vipl_lo_setup_look(listener.remote, true);
+        vipl_lo_setup_progress(listener.remote, true);
     }
     over = true;
     sleeper.join();

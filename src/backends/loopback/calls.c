@@ -43,12 +43,13 @@ static struct lo_incoming *incoming_new(struct lo_remote *remote, int fd)
 }
 
 /* Where the requester hears us. */
-static int fd_of(const struct lo_incoming *in)
+static int requester_fd(const struct lo_incoming *in)
 {
-    return in->over != NULL ? in->over->source.fd : in->source.fd;
+    return in->via != NULL ? in->via->source.fd : in->source.fd;
 }
 
-static void say(int fd, const struct lo_connect_request *to, enum lo_reply_type type, uint8_t code)
+static void send_reply_packet(int fd, const struct lo_connect_request *to, enum lo_reply_type type,
+                              uint8_t code)
 {
     uint8_t bytes[LO_PACKET];
     struct lo_reply r = {.type = (uint8_t)type,
@@ -59,17 +60,17 @@ static void say(int fd, const struct lo_connect_request *to, enum lo_reply_type 
     vipl_local_send(fd, bytes, vipl_lo_reply_write(&r, bytes), NULL, 0); /* a dead one hangs up */
 }
 
-static void reply(struct lo_incoming *in, enum lo_reply_type type, uint8_t code)
+static void reply_incoming(struct lo_incoming *in, enum lo_reply_type type, uint8_t code)
 {
-    say(fd_of(in), &in->wanted, type, code);
+    send_reply_packet(requester_fd(in), &in->wanted, type, code);
     in->answered = true;
 }
 
 static void incoming_end(struct lo_incoming *in)
 {
     struct lo_remote *remote = in->remote;
-    if (in->over != NULL && !in->answered) {
-        reply(in, LO_REPLY_GONE, 0);
+    if (in->via != NULL && !in->answered) {
+        reply_incoming(in, LO_REPLY_GONE, 0);
     }
     if (in->conn != NULL) {
         lo_conn_of(in->conn)->incoming = NULL;
@@ -109,19 +110,19 @@ void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to
 
 /* --- requests --- */
 
-static bool claim(const struct lo_incoming *in)
+static bool claim_incoming(const struct lo_incoming *in)
 {
     return lo_claim_take(in->word, in->wanted.generation, in->wanted.number);
 }
 
-static bool is_pending(const struct lo_incoming *in)
+static bool is_claimable(const struct lo_incoming *in)
 {
     return vipl_load_ordered(in->word) == /* pairs with lo_claim_take */
            lo_claim_word(in->wanted.generation, LO_PENDING, 0);
 }
 
 /* The request may be claimed, for all we know: core gets it, if it has room. */
-static void arrive(struct lo_incoming *in)
+static void hand_incoming_to_core(struct lo_incoming *in)
 {
     struct vipl_nic *core = in->remote->be->core;
     if (in->conn == NULL && vipl_up_listens(core, &in->wanted.remote)) {
@@ -136,21 +137,21 @@ void vipl_lo_incomings_look(struct lo_remote *remote)
 {
     for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = l->next) {
         struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
-        if (in->state == LO_INCOMING_KNOWN && in->kind == 'w' && is_pending(in)) {
-            arrive(in);
+        if (in->state == LO_INCOMING_KNOWN && in->kind == 'w' && is_claimable(in)) {
+            hand_incoming_to_core(in);
         }
     }
 }
 
 /* Over a line an answer that cannot be sent says so early enough. */
-static bool has_hung_up(const struct lo_incoming *in)
+static bool requester_has_hung_up(const struct lo_incoming *in)
 {
-    return in->over != NULL ? vipl_load_relaxed(&in->over->dead) != 0 : vipl_local_has_hung_up(in->source.fd);
+    return in->via != NULL ? vipl_load_relaxed(&in->via->dead) != 0 : vipl_local_has_hung_up(in->source.fd);
 }
 
 bool vipl_lo_incoming_taken(struct lo_incoming *in)
 {
-    in->taken = claim(in) && !has_hung_up(in);
+    in->taken = claim_incoming(in) && !requester_has_hung_up(in);
     if (!in->taken) { /* core drops its part; the connection stays, for the request may become available again */
         lo_conn_of(in->conn)->incoming = NULL;
         in->conn = NULL;
@@ -162,8 +163,8 @@ void vipl_lo_incoming_reject(struct lo_incoming *in)
 {
     lo_conn_of(in->conn)->incoming = NULL;
     in->conn = NULL; /* core ends it */
-    if (in->taken || claim(in)) {
-        reply(in, LO_REPLY_REJECT, 0);
+    if (in->taken || claim_incoming(in)) {
+        reply_incoming(in, LO_REPLY_REJECT, 0);
     }
     incoming_end(in);
 }
@@ -171,10 +172,10 @@ void vipl_lo_incoming_reject(struct lo_incoming *in)
 /* --- accepting --- */
 
 /* A link to the requester: the one there is, or a new one over the request's socket. */
-static struct lo_link *link_for(struct lo_incoming *in, bool *is_new)
+static struct lo_link *link_to_requester(struct lo_incoming *in, bool *is_new)
 {
     struct lo_remote *remote = in->remote;
-    struct lo_link *link = in->over != NULL ? in->over : vipl_lo_link_find(remote, in->wanted.nic, 0);
+    struct lo_link *link = in->via != NULL ? in->via : vipl_lo_link_find(remote, in->wanted.nic, 0);
     *is_new = link == NULL;
     if (link == NULL) {
         link = vipl_lo_link_create(remote, in->source.fd, in->exports_fd, in->wanted.nic);
@@ -206,7 +207,7 @@ static bool send_acceptance(struct lo_incoming *in, struct lo_link *link, bool i
     };
     memcpy(r.nic, remote->uid, LO_UID);
     vipl_up_vi_params(vi, &r.params);
-    int error = vipl_local_send(fd_of(in), bytes, vipl_lo_reply_write(&r, bytes), fds, is_new ? 2 : 0);
+    int error = vipl_local_send(requester_fd(in), bytes, vipl_lo_reply_write(&r, bytes), fds, is_new ? 2 : 0);
     in->answered = error == 0;
     if (is_new) {
         vipl_shm_close_fd(&link->shm);
@@ -218,11 +219,11 @@ static bool send_acceptance(struct lo_incoming *in, struct lo_link *link, bool i
 /* The VI gets a session, then the request is ACCEPTED: after that only the sending may fail. The session opens when the
  * requester takes it up. On failure nothing is left but the incoming connection, to be ended: its hang-up makes an ACCEPTED
  * request PENDING again. */
-static VIP_RETURN accept_over(struct lo_incoming *in, struct vipl_vi *vi)
+static VIP_RETURN accept_by_link(struct lo_incoming *in, struct vipl_vi *vi)
 {
     bool is_new;
     in->opened = false;
-    struct lo_link *link = link_for(in, &is_new);
+    struct lo_link *link = link_to_requester(in, &is_new);
     if (link == NULL) {
         return VIP_ERROR_RESOURCE;
     }
@@ -248,7 +249,7 @@ static VIP_RETURN accept_over(struct lo_incoming *in, struct vipl_vi *vi)
 }
 
 /* Whether the requester has taken up the acceptance. If not, the session is still there, and *dead says whether its link is. */
-static bool is_opened(const struct lo_incoming *in, bool *dead)
+static bool is_taken_up(const struct lo_incoming *in, bool *dead)
 {
     vipl_biased_lock(&in->remote->rx);
     bool opened = in->opened;
@@ -258,12 +259,12 @@ static bool is_opened(const struct lo_incoming *in, bool *dead)
 }
 
 /* False: not in time, or this is a forked child, which is to touch nothing. */
-static bool await_opened(struct lo_incoming *in, struct vipl_vi *vi, bool *forked)
+static bool await_taken_up(struct lo_incoming *in, struct vipl_vi *vi, bool *forked)
 {
     bool dead = false;
     bool opened;
     *forked = false;
-    while (!(opened = is_opened(in, &dead)) && !dead && vipl_now_ns() < in->deadline) {
+    while (!(opened = is_taken_up(in, &dead)) && !dead && vipl_now_ns() < in->deadline) {
         vipl_mutex_unlock(&vipl_lo_registry.lock);
         if (!vipl_up_await_connected(vi, LOOK_MS)) {
             *forked = true;
@@ -275,7 +276,7 @@ static bool await_opened(struct lo_incoming *in, struct vipl_vi *vi, bool *forke
         vipl_mutex_unlock(&vipl_lo_registry.lock);
         vipl_lo_remote_poll(in->remote->be); /* its last word may be in the ring */
         vipl_mutex_lock(&vipl_lo_registry.lock);
-        opened = is_opened(in, &dead);
+        opened = is_taken_up(in, &dead);
     }
     return opened;
 }
@@ -285,8 +286,8 @@ VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in, struct vipl_vi *vi)
     bool forked;
     lo_conn_of(in->conn)->incoming = NULL;
     in->conn = NULL; /* core ends it, or keeps it for another try */
-    VIP_RETURN rc = has_hung_up(in) ? VIP_TIMEOUT : accept_over(in, vi);
-    if (rc == VIP_SUCCESS && !await_opened(in, vi, &forked)) {
+    VIP_RETURN rc = requester_has_hung_up(in) ? VIP_TIMEOUT : accept_by_link(in, vi);
+    if (rc == VIP_SUCCESS && !await_taken_up(in, vi, &forked)) {
         if (forked) {
             return VIP_TIMEOUT;
         }
@@ -308,25 +309,25 @@ static bool asks_for(const struct lo_incoming *in, const struct lo_request *requ
 }
 
 /* While it answers, no other can answer it. True: our request is over. */
-static bool answer_with(struct lo_incoming *in, struct lo_request *request)
+static bool accept_matched(struct lo_incoming *in, struct lo_request *request)
 {
-    if (!is_pending(in) || !vipl_lo_claim_change(&request->claim, LO_PENDING, LO_BUSY)) {
+    if (!is_claimable(in) || !vipl_lo_claim_change(&request->claim, LO_PENDING, LO_BUSY)) {
         return false;
     }
-    if (!claim(in)) {
+    if (!claim_incoming(in)) {
         vipl_lo_request_available(request);
         return false;
     }
     VIP_RETURN rc = vipl_params_agree(&request->params, &in->wanted.params);
     if (rc != VIP_SUCCESS) {
         struct vipl_vi *vi = request->vi;
-        reply(in, LO_REPLY_DISAGREE, (uint8_t)rc);
+        reply_incoming(in, LO_REPLY_DISAGREE, (uint8_t)rc);
         incoming_end(in);
         vipl_lo_request_end(request);
         vipl_up_connect_failed(vi, rc);
         return true;
     }
-    if (accept_over(in, request->vi) != VIP_SUCCESS) {
+    if (accept_by_link(in, request->vi) != VIP_SUCCESS) {
         incoming_end(in);
         vipl_lo_request_available(request);
         return false;
@@ -338,7 +339,7 @@ static bool answer_with(struct lo_incoming *in, struct lo_request *request)
 }
 
 /* A greater request of ours answers. A smaller one is to be answered: it may have begun when the other was not there yet. */
-static void meet(struct lo_incoming *in)
+static void match_incoming(struct lo_incoming *in)
 {
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
@@ -347,21 +348,21 @@ static void meet(struct lo_incoming *in)
         }
         if (request->id < in->wanted.id) {
             vipl_lo_offer_back(request, in->wanted.place);
-        } else if (vipl_lo_request_is_pending(request) && is_pending(in)) {
-            answer_with(in, request);
+        } else if (vipl_lo_request_is_pending(request) && is_claimable(in)) {
+            accept_matched(in, request);
             return;
         }
     }
 }
 
-bool vipl_lo_incomings_meet(struct lo_request *request)
+bool vipl_lo_incomings_match(struct lo_request *request)
 {
     struct lo_remote *remote = lo_remote_of(request->nic);
     struct vipl_list *next;
     for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = next) {
         struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
         next = l->next;
-        if (asks_for(in, request) && request->id > in->wanted.id && answer_with(in, request)) {
+        if (asks_for(in, request) && request->id > in->wanted.id && accept_matched(in, request)) {
             return true;
         }
     }
@@ -371,7 +372,7 @@ bool vipl_lo_incomings_meet(struct lo_request *request)
 bool vipl_lo_incoming_unmatch(struct lo_incoming *in)
 {
     bool dead;
-    bool opened = is_opened(in, &dead);
+    bool opened = is_taken_up(in, &dead);
     if (!opened) {
         vipl_lo_session_forget(in->session);
     }
@@ -388,28 +389,28 @@ static bool is_request_valid(const struct lo_incoming *in, const struct lo_conne
     return r->peer == (in->kind == 'p') && !own && r->number != 0 && r->generation < LO_GENERATIONS;
 }
 
-static void refuse(struct lo_incoming *in, const struct lo_writer *writer)
+static void refuse_writer(struct lo_incoming *in, const struct lo_writer *writer)
 {
     vipl_log(VIPL_LOG_INFO, "refused a process with version %u, byte order %u, %u-byte words",
              writer->version, writer->byte_order, writer->word_bytes);
-    reply(in, LO_REPLY_REFUSED, LO_VERSION);
+    reply_incoming(in, LO_REPLY_REFUSED, LO_VERSION);
     incoming_end(in);
 }
 
 static void on_notice(struct lo_incoming *in, const struct lo_notice *notice)
 {
     if (!vipl_lo_writer_fits(&notice->writer)) {
-        refuse(in, &notice->writer);
+        refuse_writer(in, &notice->writer);
         return;
     }
     vipl_lo_offers_notice(in->remote, in->hash, notice->place);
     incoming_end(in); /* the listener waits for that */
 }
 
-static void on_request(struct lo_incoming *in, const struct lo_connect_request *r, int fds[2])
+static void on_connect_request(struct lo_incoming *in, const struct lo_connect_request *r, int fds[2])
 {
     if (!vipl_lo_writer_fits(&r->writer)) {
-        refuse(in, &r->writer);
+        refuse_writer(in, &r->writer);
         return;
     }
     if (in->state == LO_INCOMING_SILENT) {
@@ -424,9 +425,9 @@ static void on_request(struct lo_incoming *in, const struct lo_connect_request *
         in->state = LO_INCOMING_KNOWN;
     }
     if (in->kind == 'p' && in->state == LO_INCOMING_KNOWN) {
-        meet(in);
+        match_incoming(in);
     } else if (in->kind == 'w' && !in->taken) {
-        arrive(in);
+        hand_incoming_to_core(in);
     }
 }
 
@@ -437,7 +438,7 @@ static void on_packet(struct lo_incoming *in, const uint8_t *bytes, size_t lengt
         struct lo_notice notice;
     } packet;
     if (in->kind != 'r' && vipl_lo_connect_request_read(&packet.request, bytes, length)) {
-        on_request(in, &packet.request, fds);
+        on_connect_request(in, &packet.request, fds);
     } else if (in->kind == 'r' && vipl_lo_notice_read(&packet.notice, bytes, length)) {
         on_notice(in, &packet.notice);
     } else {
@@ -445,7 +446,7 @@ static void on_packet(struct lo_incoming *in, const uint8_t *bytes, size_t lengt
     }
 }
 
-static void on_hang_up(struct lo_incoming *in)
+static void on_requester_hang_up(struct lo_incoming *in)
 {
     if (in->state != LO_INCOMING_ACCEPTING) {
         incoming_end(in);
@@ -468,7 +469,7 @@ void vipl_lo_incoming_event(struct lo_incoming *in)
         return;
     }
     if (error != 0 || length == 0) {
-        on_hang_up(in);
+        on_requester_hang_up(in);
     } else {
         on_packet(in, bytes, length, fds);
     }
@@ -478,13 +479,13 @@ void vipl_lo_incoming_event(struct lo_incoming *in)
 
 /* --- over the lines of links --- */
 
-static struct lo_incoming *find_over(const struct lo_link *over, uint16_t slot, uint32_t generation,
-                                     uint8_t number)
+static struct lo_incoming *find_by_link(const struct lo_link *via, uint16_t slot, uint32_t generation,
+                                        uint8_t number)
 {
-    struct lo_remote *remote = lo_remote_of(over->be);
+    struct lo_remote *remote = lo_remote_of(via->be);
     for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = l->next) {
         struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
-        if (in->over == over && in->wanted.slot == slot && in->wanted.generation == generation &&
+        if (in->via == via && in->wanted.slot == slot && in->wanted.generation == generation &&
             in->wanted.number == number) {
             return in;
         }
@@ -493,44 +494,44 @@ static struct lo_incoming *find_over(const struct lo_link *over, uint16_t slot, 
 }
 
 /* NULL: it is not for us, or there is no room for it. */
-static struct lo_incoming *begin_over(struct lo_link *over, const struct lo_connect_request *r,
-                                      const int fds[2])
+static struct lo_incoming *begin_by_link(struct lo_link *via, const struct lo_connect_request *r,
+                                         const int fds[2])
 {
-    struct lo_remote *remote = lo_remote_of(over->be);
-    if (over->claims.base == NULL && vipl_lo_claims_attach(&over->claims, fds[1], r->slot) == NULL) {
+    struct lo_remote *remote = lo_remote_of(via->be);
+    if (via->claims.base == NULL && vipl_lo_claims_attach(&via->claims, fds[1], r->slot) == NULL) {
         return NULL;
     }
     struct lo_incoming *in = vipl_up_listens(remote->be->core, &r->remote) ? incoming_new(remote, -1) : NULL;
     if (in != NULL) {
-        in->over = over;
+        in->via = via;
         in->kind = 'w';
         in->hash = vipl_lo_hash_of(&r->remote);
         in->wanted = *r;
-        in->word = (uint32_t *)over->claims.base + r->slot;
+        in->word = (uint32_t *)via->claims.base + r->slot;
         in->state = LO_INCOMING_KNOWN;
     }
     return in;
 }
 
-bool vipl_lo_incoming_over(struct lo_link *over, const struct lo_connect_request *wanted, const int fds[2])
+bool vipl_lo_incoming_by_link(struct lo_link *via, const struct lo_connect_request *wanted, const int fds[2])
 {
     if (!vipl_lo_writer_fits(&wanted->writer) || wanted->peer || wanted->number == 0 ||
         wanted->generation >= LO_GENERATIONS || wanted->slot >= LO_CLAIMS ||
-        memcmp(wanted->nic, over->peer_uid, LO_UID) != 0) {
+        memcmp(wanted->nic, via->peer_uid, LO_UID) != 0) {
         return false;
     }
-    struct lo_incoming *in = find_over(over, wanted->slot, wanted->generation, wanted->number);
-    in = in == NULL ? begin_over(over, wanted, fds) : in;
+    struct lo_incoming *in = find_by_link(via, wanted->slot, wanted->generation, wanted->number);
+    in = in == NULL ? begin_by_link(via, wanted, fds) : in;
     if (in == NULL) {
-        say(over->source.fd, wanted, LO_REPLY_GONE, 0);
+        send_reply_packet(via->source.fd, wanted, LO_REPLY_GONE, 0);
     } else if (!in->taken) {
-        arrive(in);
+        hand_incoming_to_core(in);
     }
     return true;
 }
 
 /* What has been accepted has a moment to be taken up: that may be in the ring. */
-static void gone(struct lo_incoming *in)
+static void on_requester_gone(struct lo_incoming *in)
 {
     in->answered = true;
     if (in->state == LO_INCOMING_ACCEPTING) {
@@ -540,23 +541,23 @@ static void gone(struct lo_incoming *in)
     }
 }
 
-void vipl_lo_incoming_withdrawn(struct lo_link *over, const struct lo_reply *which)
+void vipl_lo_incoming_withdrawn(struct lo_link *via, const struct lo_reply *which)
 {
-    struct lo_incoming *in = find_over(over, which->slot, which->generation, which->number);
+    struct lo_incoming *in = find_by_link(via, which->slot, which->generation, which->number);
     if (in != NULL) {
-        gone(in);
+        on_requester_gone(in);
     }
 }
 
-void vipl_lo_incomings_hang_up(struct lo_link *over)
+void vipl_lo_incomings_hang_up(struct lo_link *via)
 {
-    struct lo_remote *remote = lo_remote_of(over->be);
+    struct lo_remote *remote = lo_remote_of(via->be);
     struct vipl_list *next;
     for (struct vipl_list *l = remote->incomings.next; l != &remote->incomings; l = next) {
         struct lo_incoming *in = VIPL_CONTAINER(l, struct lo_incoming, link);
         next = l->next;
-        if (in->over == over && !in->answered) {
-            gone(in);
+        if (in->via == via && !in->answered) {
+            on_requester_gone(in);
         }
     }
 }
@@ -567,7 +568,7 @@ static void check_matched(struct lo_incoming *in, uint64_t now)
 {
     struct lo_request *request = in->request;
     bool dead = false;
-    if (is_opened(in, &dead)) {
+    if (is_taken_up(in, &dead)) {
         vipl_lo_request_end(request); /* with the incoming one */
     } else if (dead || now >= in->deadline) {
         vipl_lo_session_forget(in->session);

@@ -18,7 +18,7 @@ enum lo_incoming_state { LO_INCOMING_SILENT, LO_INCOMING_KNOWN, LO_INCOMING_ACCE
 /* Guarded by the registry, but for `opened`. */
 struct lo_incoming {
     struct lo_source source; /* fd -1: the link has it, or it came over a line */
-    struct lo_link *over;    /* whose line (control.h); NULL: none */
+    struct lo_link *via;     /* whose line (control.h); NULL: none */
     bool answered;           /* over a line: the requester has been told, or has gone */
     struct vipl_list link;   /* remote->incomings */
     struct lo_remote *remote;
@@ -40,9 +40,9 @@ struct lo_incoming {
 void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to, int fd);
 void vipl_lo_incoming_event(struct lo_incoming *in);
 /* Over the line of a link: a request, which may have come before (false: it breaks the rules); its end; the end of the line. */
-bool vipl_lo_incoming_over(struct lo_link *over, const struct lo_connect_request *wanted, const int fds[2]);
-void vipl_lo_incoming_withdrawn(struct lo_link *over, const struct lo_reply *which);
-void vipl_lo_incomings_hang_up(struct lo_link *over);
+bool vipl_lo_incoming_by_link(struct lo_link *via, const struct lo_connect_request *wanted, const int fds[2]);
+void vipl_lo_incoming_withdrawn(struct lo_link *via, const struct lo_reply *which);
+void vipl_lo_incomings_hang_up(struct lo_link *via);
 /* A program asks for requests: those that core has no conn of get one, if they are PENDING. */
 void vipl_lo_incomings_look(struct lo_remote *remote);
 
@@ -52,7 +52,7 @@ VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in,
                                    struct vipl_vi *vi); /* releases and retakes the lock */
 
 /* Symmetric: answers one that asks for the request, which is PENDING. True: the request is over. */
-bool vipl_lo_incomings_meet(struct lo_request *request);
+bool vipl_lo_incomings_match(struct lo_request *request);
 /* The request that it met is over. True: the requester has taken up the acceptance. */
 bool vipl_lo_incoming_unmatch(struct lo_incoming *in);
 

@@ -16,7 +16,7 @@ void vipl_lo_control_free(struct lo_control *message)
 }
 
 /* False: there is no memory. */
-static bool keep(struct lo_link *link, const uint8_t *bytes, size_t length, const int fds[2])
+static bool queue_control(struct lo_link *link, const uint8_t *bytes, size_t length, const int fds[2])
 {
     struct lo_control *message = vipl_alloc(sizeof(*message));
     if (message == NULL) {
@@ -43,7 +43,7 @@ bool vipl_lo_control_receive(struct lo_link *link, bool all)
             return true; /* nothing more, or it has hung up */
         }
         bool is_control = length > 1;
-        if (!is_control || !keep(link, bytes, length, fds)) {
+        if (!is_control || !queue_control(link, bytes, length, fds)) {
             vipl_fd_close(fds[0]);
             vipl_fd_close(fds[1]);
             if (is_control) {

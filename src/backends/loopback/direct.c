@@ -26,18 +26,18 @@ bool vipl_lo_direct_may(const struct lo_session *session, bool write, uint64_t a
 static inline void begin_access(struct lo_session *session)
 {
     uint32_t word = lo_access_under(session->recent.epoch);
-    if (VIPL_LIKELY(session->access_rest != 0)) {
+    if (VIPL_LIKELY(session->access_idle != 0)) {
         vipl_store_relaxed(session->access, word);
         vipl_signal_fence();
     } else {
         vipl_store_ordered(session->access, word);
-        session->access_rest = session->peer_makes_barriers ? LO_ACCESS_NO_BARRIER : 0;
+        session->access_idle = session->peer_makes_barriers ? LO_ACCESS_NO_BARRIER : 0;
     }
 }
 
 static inline void end_access(struct lo_session *session)
 {
-    vipl_store_release(session->access, session->access_rest);
+    vipl_store_release(session->access, session->access_idle);
 }
 
 /* Whether the peer's VI takes direct accesses. */
@@ -47,7 +47,7 @@ static inline bool is_permitted(const struct lo_session *session)
 }
 
 /* Finds the region in the peer's export table, and where it is mapped here. */
-static VIPL_NOINLINE bool look_up(struct lo_session *session, uint32_t epoch, VIP_MEM_HANDLE handle)
+static VIPL_NOINLINE bool look_up_region(struct lo_session *session, uint32_t epoch, VIP_MEM_HANDLE handle)
 {
     struct lo_link *link = session->link;
     struct lo_recent *recent = &session->recent;
@@ -63,20 +63,21 @@ static VIPL_NOINLINE bool look_up(struct lo_session *session, uint32_t epoch, VI
 
 /* The region as it was looked up, if the table still has the epoch of that: a peer that takes something back begins another one, and then
  * waits for the accesses that have begun and may not have seen it. */
-static inline bool find(struct lo_session *session, VIP_MEM_HANDLE handle)
+static inline bool find_region(struct lo_session *session, VIP_MEM_HANDLE handle)
 {
     const struct lo_exports *exports = session->link->exports.base;
     const struct lo_recent *recent = &session->recent;
     uint32_t epoch = vipl_load_ordered(&exports->epoch); /* pairs with drain_accesses() */
-    return VIPL_LIKELY(recent->handle == handle && recent->epoch == epoch) || look_up(session, epoch, handle);
+    return VIPL_LIKELY(recent->handle == handle && recent->epoch == epoch) ||
+           look_up_region(session, epoch, handle);
 }
 
 /* Whether the access may go there. If so, *mapped: where the bytes are in memory that both have mapped; NULL: they are not in such. */
-static inline bool reach(struct lo_session *session, bool write, VIP_MEM_HANDLE handle, uint64_t address,
-                         size_t bytes, unsigned char **mapped)
+static inline bool resolve_target(struct lo_session *session, bool write, VIP_MEM_HANDLE handle,
+                                  uint64_t address, size_t bytes, unsigned char **mapped)
 {
     const struct lo_recent *recent = &session->recent;
-    if (handle == 0 || !is_permitted(session) || !find(session, handle) ||
+    if (handle == 0 || !is_permitted(session) || !find_region(session, handle) ||
         !lo_exported_allows(&recent->region, write, address, bytes)) {
         return false;
     }
@@ -88,7 +89,7 @@ static inline bool reach(struct lo_session *session, bool write, VIP_MEM_HANDLE 
 
 /* What became of an access by the system. Where it does not allow that any more, or the process there is another one by now, the rings
  * do it from now on; a process that has gone is noticed there. */
-static bool is_done(struct lo_link *link, int error)
+static bool check_copy_error(struct lo_link *link, int error)
 {
     if (error != 0 && error != EFAULT) {
         vipl_store_relaxed(&link->direct_access, 0);
@@ -114,8 +115,8 @@ static bool access_by_system(struct lo_link *link, const struct vipl_send *send,
 {
     struct vipl_iov remote[2];
     unsigned n = remote_pieces(remote, send->remote_address, send->local.bytes, write);
-    return is_done(link, vipl_peer_copy_lists(&link->peer, write, send->local.iov, send->local.count, remote,
-                                              n, send->local.bytes));
+    return check_copy_error(link, vipl_peer_copy_lists(&link->peer, write, send->local.iov, send->local.count,
+                                                       remote, n, send->local.bytes));
 }
 
 /* In memory that both have mapped. */
@@ -130,7 +131,8 @@ bool vipl_lo_direct_access(struct lo_session *session, const struct vipl_send *s
     bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
     unsigned char *mapped;
     begin_access(session);
-    bool done = reach(session, write, send->remote_handle, send->remote_address, send->local.bytes, &mapped);
+    bool done =
+        resolve_target(session, write, send->remote_handle, send->remote_address, send->local.bytes, &mapped);
     if (done) {
         done = mapped != NULL ? access_mapped(mapped, send, write)
                               : access_by_system(session->link, send, write);
@@ -146,8 +148,9 @@ static inline bool access_short(struct lo_link *link, unsigned char *mapped, con
         struct vipl_iov local[2] = {[1] = {rdma->local, rdma->bytes}};
         struct vipl_iov remote[3];
         unsigned n = remote_pieces(remote + 1, rdma->remote_address, rdma->bytes, rdma->write);
-        return is_done(link, rdma->write ? vipl_peer_write(&link->peer, local, 2, remote, n + 1, rdma->bytes)
-                                         : vipl_peer_read(&link->peer, local, 2, remote, n + 1, rdma->bytes));
+        return check_copy_error(
+            link, rdma->write ? vipl_peer_write(&link->peer, local, 2, remote, n + 1, rdma->bytes)
+                              : vipl_peer_read(&link->peer, local, 2, remote, n + 1, rdma->bytes));
     }
     if (rdma->write) {
         vipl_iov_put(mapped, rdma->local, rdma->bytes);
@@ -166,9 +169,9 @@ bool vipl_lo_direct_short(struct lo_session *session, const struct vipl_rdma *rd
         return false;
     }
     begin_access(session);
-    bool done =
-        reach(session, rdma->write, rdma->remote_handle, rdma->remote_address, rdma->bytes, &mapped) &&
-        access_short(link, mapped, rdma);
+    bool done = resolve_target(session, rdma->write, rdma->remote_handle, rdma->remote_address, rdma->bytes,
+                               &mapped) &&
+                access_short(link, mapped, rdma);
     end_access(session);
     return done;
 }

@@ -18,18 +18,18 @@ enum {
 
 /* --- the table --- */
 
-static uint64_t join(const uint32_t *low, const uint32_t *high)
+static uint64_t load_u64(const uint32_t *low, const uint32_t *high)
 {
     return (uint64_t)vipl_load_relaxed(high) << 32 | vipl_load_relaxed(low);
 }
 
-static void split(uint32_t *low, uint32_t *high, uint64_t value)
+static void store_u64(uint32_t *low, uint32_t *high, uint64_t value)
 {
     vipl_store_relaxed(low, (uint32_t)value);
     vipl_store_relaxed(high, (uint32_t)(value >> 32));
 }
 
-static struct lo_export *probe(struct lo_exports *exports, VIP_MEM_HANDLE handle, unsigned i)
+static struct lo_export *entry_at_probe(struct lo_exports *exports, VIP_MEM_HANDLE handle, unsigned i)
 {
     return &exports->entries[(handle + i) & (LO_EXPORTS - 1)];
 }
@@ -38,19 +38,19 @@ static struct lo_export *probe(struct lo_exports *exports, VIP_MEM_HANDLE handle
 void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region)
 {
     for (unsigned i = 0; i < LO_EXPORT_PROBES; i++) {
-        struct lo_export *e = probe(exports, region->handle, i);
+        struct lo_export *e = entry_at_probe(exports, region->handle, i);
         if (vipl_load_relaxed(&e->handle) != 0) {
             continue;
         }
         vipl_store_relaxed(&e->tag, region->tag);
         vipl_store_relaxed(&e->rights, (region->rdma_write ? 1u : 0u) | (region->rdma_read ? 2u : 0u));
-        split(&e->address_low, &e->address_high, (uint64_t)(uintptr_t)region->address);
-        split(&e->bytes_low, &e->bytes_high, region->bytes);
+        store_u64(&e->address_low, &e->address_high, (uint64_t)(uintptr_t)region->address);
+        store_u64(&e->bytes_low, &e->bytes_high, region->bytes);
         struct vipl_mappable mappable;
         vipl_shm_find_mappable(region->address, region->bytes, &mappable);
         vipl_store_relaxed(&e->descriptor, mappable.descriptor);
-        split(&e->inode_low, &e->inode_high, mappable.inode);
-        split(&e->offset_low, &e->offset_high, mappable.offset);
+        store_u64(&e->inode_low, &e->inode_high, mappable.inode);
+        store_u64(&e->offset_low, &e->offset_high, mappable.offset);
         vipl_store_release(&e->handle, region->handle); /* pairs with vipl_lo_exports_find */
         return;
     }
@@ -59,7 +59,7 @@ void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_pa
 struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HANDLE handle)
 {
     for (unsigned i = 0; i < LO_EXPORT_PROBES; i++) {
-        struct lo_export *e = probe(exports, handle, i);
+        struct lo_export *e = entry_at_probe(exports, handle, i);
         if (vipl_load_relaxed(&e->handle) == handle) {
             vipl_store_ordered(&e->handle, 0); /* before the epoch changes */
             return e;
@@ -73,16 +73,16 @@ bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_ME
 {
     bool is_shut = vipl_load_ordered(&exports->shut) != 0; /* pairs with vipl_lo_regions_end */
     for (unsigned i = 0; handle != 0 && !is_shut && i < LO_EXPORT_PROBES; i++) {
-        struct lo_export *e = probe((struct lo_exports *)(uintptr_t)exports, handle, i);
+        struct lo_export *e = entry_at_probe((struct lo_exports *)(uintptr_t)exports, handle, i);
         if (vipl_load_ordered(&e->handle) != handle) {
             continue;
         }
         out->rights = vipl_load_relaxed(&e->rights);
-        out->start = join(&e->address_low, &e->address_high);
-        out->bytes = join(&e->bytes_low, &e->bytes_high);
+        out->start = load_u64(&e->address_low, &e->address_high);
+        out->bytes = load_u64(&e->bytes_low, &e->bytes_high);
         out->mappable.descriptor = vipl_load_relaxed(&e->descriptor);
-        out->mappable.inode = join(&e->inode_low, &e->inode_high);
-        out->mappable.offset = join(&e->offset_low, &e->offset_high);
+        out->mappable.inode = load_u64(&e->inode_low, &e->inode_high);
+        out->mappable.offset = load_u64(&e->offset_low, &e->offset_high);
         return tag == 0 || vipl_load_relaxed(&e->tag) == tag;
     }
     return false;
@@ -109,7 +109,7 @@ int vipl_lo_own_exports(struct vipl_be_nic *be)
 /* --- waiting for peers --- */
 
 /* How many words the peer says that its sessions use, of those that there are. */
-static uint32_t words_of(const struct lo_link *link, struct lo_accesses **accesses)
+static uint32_t peer_words(const struct lo_link *link, struct lo_accesses **accesses)
 {
     *accesses = &link->segment->accesses[1 - link->side];
     uint32_t used = vipl_load_ordered(&(*accesses)->used); /* pairs with take_access_epoch() */
@@ -120,7 +120,7 @@ static uint32_t words_of(const struct lo_link *link, struct lo_accesses **access
 static bool accesses_without_barrier(const struct lo_link *link)
 {
     struct lo_accesses *accesses;
-    uint32_t used = words_of(link, &accesses);
+    uint32_t used = peer_words(link, &accesses);
     bool unfenced = false;
     for (uint32_t i = 0; i < used && !unfenced; i++) {
         unfenced = vipl_load_ordered(lo_access_epoch(accesses, i)) != 0; /* pairs with direct.c */
@@ -129,10 +129,10 @@ static bool accesses_without_barrier(const struct lo_link *link)
 }
 
 /* Whether one shows an access that began under another epoch than this one. */
-static bool is_inside(const struct lo_link *link, uint32_t epoch)
+static bool has_older_access(const struct lo_link *link, uint32_t epoch)
 {
     struct lo_accesses *accesses;
-    uint32_t used = words_of(link, &accesses);
+    uint32_t used = peer_words(link, &accesses);
     bool inside = false;
     for (uint32_t i = 0; i < used && !inside; i++) {
         uint32_t word = vipl_load_ordered(lo_access_epoch(accesses, i)); /* pairs with direct.c */
@@ -142,15 +142,15 @@ static bool is_inside(const struct lo_link *link, uint32_t epoch)
 }
 
 /* A peer that has gone writes no more: its socket is closed after the last of its threads has ended. rx is held. */
-static bool has_gone(const struct lo_link *link)
+static bool peer_has_gone(const struct lo_link *link)
 {
     return vipl_load_relaxed(&link->dead) != 0 || link->hung_up || vipl_local_has_hung_up(link->source.fd);
 }
 
 /* One look at a link. *inside: it is to be looked at again. False: it has been waited for long enough. rx is held. */
-static bool look_at(struct lo_link *link, uint32_t epoch, uint64_t waited_ns, bool *inside)
+static bool check_link(struct lo_link *link, uint32_t epoch, uint64_t waited_ns, bool *inside)
 {
-    if (!is_inside(link, epoch) || has_gone(link)) {
+    if (!has_older_access(link, epoch) || peer_has_gone(link)) {
         link->stuck = false;
         return true;
     }
@@ -195,7 +195,7 @@ static void make_accesses_seen(struct lo_remote *remote, const struct lo_link *o
 }
 
 /* Waits until no peer, or not this one (`only`), accesses under an earlier epoch. False: one will not end. */
-static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only, uint32_t epoch)
+static bool await_accesses(struct lo_remote *remote, const struct lo_link *only, uint32_t epoch)
 {
     uint64_t begin = vipl_now_ns();
     for (;;) {
@@ -205,7 +205,7 @@ static bool wait_for_peers(struct lo_remote *remote, const struct lo_link *only,
         bool in_time = true;
         vipl_biased_lock(&remote->rx);
         while (in_time && (link = next_link(remote, only, &at)) != NULL) {
-            in_time = look_at(link, epoch, vipl_now_ns() - begin, &inside);
+            in_time = check_link(link, epoch, vipl_now_ns() - begin, &inside);
         }
         vipl_biased_unlock(&remote->rx);
         if (!inside || !in_time) {
@@ -227,7 +227,7 @@ static bool drain_accesses(struct vipl_be_nic *be, const struct lo_link *only)
     uint32_t epoch = vipl_load_relaxed(&exports->epoch) + 1;
     vipl_store_ordered(&exports->epoch, epoch); /* pairs with direct.c */
     make_accesses_seen(remote, only);
-    return wait_for_peers(remote, only, epoch);
+    return await_accesses(remote, only, epoch);
 }
 
 void vipl_lo_session_drain_accesses(struct lo_session *session)
@@ -240,7 +240,7 @@ void vipl_lo_session_drain_accesses(struct lo_session *session)
 
 /* --- regions --- */
 
-static VIP_RETURN add(struct vipl_be_nic *be, const struct vipl_region_params *region)
+static VIP_RETURN export_region(struct vipl_be_nic *be, const struct vipl_region_params *region)
 {
     if (!region->rdma_write && !region->rdma_read) {
         return VIP_SUCCESS;
@@ -256,11 +256,11 @@ static VIP_RETURN add(struct vipl_be_nic *be, const struct vipl_region_params *r
 
 VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, struct vipl_region_params *region)
 {
-    return add(be, region);
+    return export_region(be, region);
 }
 
 /* The export lock is held. */
-static VIP_RETURN remove_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
+static VIP_RETURN unexport_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
     struct lo_exports *exports = be->exports.base;
     struct lo_export *entry = exports == NULL ? NULL : vipl_lo_exports_remove(exports, handle);
@@ -274,7 +274,7 @@ static VIP_RETURN remove_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
 {
     vipl_mutex_lock(&be->exports_lock);
-    VIP_RETURN rc = remove_locked(be, handle);
+    VIP_RETURN rc = unexport_locked(be, handle);
     vipl_mutex_unlock(&be->exports_lock);
     return rc;
 }
@@ -285,7 +285,7 @@ VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_regio
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_lo_region_remove(be, region->handle);
-    return rc == VIP_SUCCESS ? add(be, region) : rc; /* its table is there */
+    return rc == VIP_SUCCESS ? export_region(be, region) : rc; /* its table is there */
 }
 
 VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be)

@@ -13,19 +13,19 @@
 #include "base/iov.h"
 
 /* The status of a send whose message the peer did not get. */
-static uint32_t undelivered(const struct vipl_send *send)
+static uint32_t undelivered_status(const struct vipl_send *send)
 {
     return send->reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
 }
 
-static uint32_t deliver(struct vipl_vi *peer, struct vipl_send *send, const struct vipl_sg *to)
+static uint32_t copy_to_receive(struct vipl_vi *peer, struct vipl_send *send, const struct vipl_sg *to)
 {
     switch (vipl_iov_copy(to, &send->local)) {
     case VIPL_IOV_FAULT_FROM:
         return VIP_STATUS_PROTECTION_ERROR; /* the receive stays, for what comes next */
     case VIPL_IOV_FAULT_TO:
         vipl_up_recv_finish(peer, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
-        return undelivered(send);
+        return undelivered_status(send);
     case VIPL_IOV_DONE:
         break;
     }
@@ -34,19 +34,19 @@ static uint32_t deliver(struct vipl_vi *peer, struct vipl_send *send, const stru
     return 0;
 }
 
-static uint32_t send_message(struct vipl_vi *peer, struct vipl_send *send)
+static uint32_t send_local_message(struct vipl_vi *peer, struct vipl_send *send)
 {
     struct vipl_sg to; /* not cleared */
     switch (vipl_up_recv_claim(peer, send->local.bytes, &to)) {
     case VIPL_CLAIM_OK:
-        return deliver(peer, send, &to);
+        return copy_to_receive(peer, send, &to);
     case VIPL_CLAIM_EMPTY:
     case VIPL_CLAIM_FAILED:
         break;
     case VIPL_CLAIM_GONE: /* the connection is ending: dropped, as it would be on a wire */
         return 0;
     }
-    return undelivered(send);
+    return undelivered_status(send);
 }
 
 /* The sender's status, when RDMA found memory that is not there: its own, or the peer's. */
@@ -78,7 +78,7 @@ static uint32_t rdma_write(struct vipl_vi *peer, struct vipl_send *send)
         vipl_up_recv_finish(peer, 0, (uint32_t)send->local.bytes, true, &send->immediate_data);
         return 0;
     }
-    return undelivered(send);
+    return undelivered_status(send);
 }
 
 static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
@@ -129,7 +129,7 @@ enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, st
         send->status = rdma_read(peer, send);
         break;
     default:
-        send->status = send_message(peer, send);
+        send->status = send_local_message(peer, send);
         break;
     }
     vipl_up_recv_unlock(peer);

@@ -188,7 +188,7 @@ static void link_free(struct lo_link *link)
 }
 
 /* Maps the peer's export table. Without it the peer's memory is reached through the rings only. */
-static void map_exports(struct lo_link *link, int exports_fd)
+static void map_peer_exports(struct lo_link *link, int exports_fd)
 {
     if (exports_fd >= 0 &&
         vipl_shm_attach(&link->exports, exports_fd, sizeof(struct lo_exports), false) != 0) {
@@ -199,7 +199,7 @@ static void map_exports(struct lo_link *link, int exports_fd)
 }
 
 /* Polls and sleepers see the link from now on; rx is held. */
-static void put_in_use(struct lo_remote *remote, struct lo_link *link)
+static void activate_link(struct lo_remote *remote, struct lo_link *link)
 {
     vipl_list_append(&remote->links, &link->link);
     vipl_store_relaxed(&remote->link_count, remote->link_count + 1);
@@ -220,15 +220,15 @@ static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link
     vipl_pollset_remove(&remote->setup, fd); /* where it was watched until now */
     int error = vipl_local_peer(fd, &link->peer.pid, &user);
     link->source.fd = fd;
-    link->takes_part = vipl_barrier_take_part() && vipl_barrier_in_all();
+    link->makes_barriers = vipl_barrier_take_part() && vipl_barrier_in_all();
     vipl_store_release(&link->in.shared->sleeps_properly,
-                       link->takes_part ? 1 : 0); /* pairs with vipl_lo_ring_rely() */
+                       link->makes_barriers ? 1 : 0); /* pairs with vipl_lo_ring_rely() */
     vipl_biased_lock(&remote->rx);
     if (error == 0) { /* the last: another thread may get an event of it at once */
         error = vipl_pollset_add(&remote->set, fd, &link->source);
     }
     if (error == 0) {
-        put_in_use(remote, link);
+        activate_link(remote, link);
     }
     vipl_biased_unlock(&remote->rx);
     if (error != 0) {
@@ -267,12 +267,12 @@ struct lo_link *vipl_lo_link_create(struct lo_remote *remote, int fd, int export
     segment->slots = slots;
     link = link_start(remote, link, fd, slots);
     if (link != NULL) {
-        map_exports(link, exports_fd);
+        map_peer_exports(link, exports_fd);
     }
     return link;
 }
 
-static bool segment_is_ours(const struct lo_segment *segment, uint32_t slots)
+static bool segment_is_valid(const struct lo_segment *segment, uint32_t slots)
 {
     return segment->magic == LO_SEGMENT_MAGIC && segment->version == LO_VERSION &&
            segment->byte_order == BYTE_ORDER_MARK && segment->word_bits == sizeof(void *) * 8 &&
@@ -289,7 +289,7 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
     bool valid = slots >= 1024 && slots <= 1u << 20 && (slots & (slots - 1)) == 0;
     int error = valid ? vipl_shm_attach(&link->shm, shm_fd, segment_bytes(slots), true) : EINVAL;
     link->shm.fd = -1; /* closed by us on success, by the caller otherwise */
-    if (error == 0 && !segment_is_ours(link->shm.base, slots)) {
+    if (error == 0 && !segment_is_valid(link->shm.base, slots)) {
         error = EINVAL;
     }
     if (error != 0) {
@@ -301,7 +301,7 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
     link->side = 1;
     link = link_start(remote, link, fd, slots);
     if (link != NULL) {
-        map_exports(link, exports_fd);
+        map_peer_exports(link, exports_fd);
         vipl_fd_close(shm_fd);
     }
     return link;
@@ -393,7 +393,7 @@ static bool is_torn_down(const struct lo_link *link)
     return true;
 }
 
-static void tell_of_dead(struct lo_remote *remote)
+static void report_dead_links(struct lo_remote *remote)
 {
     struct vipl_list *next;
     for (struct vipl_list *l = remote->links.next; l != &remote->links;
@@ -401,15 +401,15 @@ static void tell_of_dead(struct lo_remote *remote)
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         next = l->next;
         if (vipl_load_relaxed(&link->dead) != 0) {
-            remote->connecting->gone(link);
+            remote->connecting->link_gone(link);
         }
     }
 }
 
 /* The registry's lock is held, so that no connection is about to use one. */
-static void remove_dead_locked(struct lo_remote *remote)
+static void remove_dead_links_locked(struct lo_remote *remote)
 {
-    tell_of_dead(remote);
+    report_dead_links(remote);
     struct vipl_list *next;
     bool left = false;
     vipl_biased_lock(&remote->rx);
@@ -431,11 +431,11 @@ static void remove_dead_locked(struct lo_remote *remote)
     vipl_biased_unlock(&remote->rx);
 }
 
-static void remove_dead(struct lo_remote *remote)
+static void remove_dead_links(struct lo_remote *remote)
 {
     if (vipl_load_relaxed(&remote->dead_links) != 0) {
         vipl_mutex_lock(&vipl_lo_registry.lock);
-        remove_dead_locked(remote);
+        remove_dead_links_locked(remote);
         vipl_mutex_unlock(&vipl_lo_registry.lock);
     }
 }
@@ -444,16 +444,16 @@ static void remove_dead(struct lo_remote *remote)
 static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup, bool all)
 {
     if (!vipl_lo_control_receive(link, all)) {
-        lo_set_dead(link); /* receive_all goes on */
+        lo_set_dead(link); /* receive_links goes on */
     }
     if (remote->waiting_threads > 0 &&
         vipl_lo_ring_mark_asleep(
             &link->in)) { /* the peer that woke one took the flag; others may still be asleep, and need the next wake-up */
         (void)vipl_barrier_in_all();
     }
-    if (hangup) { /* its last messages come first, then it dies: receive_all */
+    if (hangup) { /* its last messages come first, then it dies: receive_links */
         link->hung_up = true;
-        vipl_store_relaxed(&link->over, 1);
+        vipl_store_relaxed(&link->tx_ended, 1);
     }
 }
 
@@ -472,7 +472,7 @@ static VIPL_NOINLINE void serve_link(struct lo_remote *remote, struct lo_link *l
     }
 }
 
-static void receive_locked(struct lo_remote *remote)
+static void receive_links_locked(struct lo_remote *remote)
 {
     uint32_t quiet = 0;
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
@@ -490,7 +490,7 @@ static void receive_locked(struct lo_remote *remote)
 }
 
 /* `certainly`: a peer has woken this thread for something that another thread which is at it may not have seen. */
-static void receive_all(struct lo_remote *remote, const struct vipl_be_nic *be, bool certainly)
+static void receive_links(struct lo_remote *remote, const struct vipl_be_nic *be, bool certainly)
 {
     if (certainly) {
         vipl_biased_lock(&remote->rx);
@@ -498,27 +498,27 @@ static void receive_all(struct lo_remote *remote, const struct vipl_be_nic *be, 
         return; /* another thread is at it */
     }
     if (remote->be == be) {
-        receive_locked(remote);
+        receive_links_locked(remote);
     }
     vipl_biased_unlock(&remote->rx);
 }
 
 void vipl_lo_remote_receive(struct lo_remote *remote, const struct vipl_be_nic *be)
 {
-    receive_all(remote, be, false);
+    receive_links(remote, be, false);
 }
 /* What a look at the poll set has found. */
-struct seen {
+struct socket_events {
     bool sockets;  /* those of connecting have something */
     bool controls; /* some wait to be read */
     bool full;     /* there may be more */
 };
 
 /* Under rx, so that no link goes away meanwhile. `all`: with everything that has come over the links. */
-static struct seen look_at_links(struct lo_remote *remote, bool all)
+static struct socket_events read_link_sockets(struct lo_remote *remote, bool all)
 {
     struct vipl_ready ready[MAX_EVENTS];
-    struct seen seen = {false, false, false};
+    struct socket_events seen = {false, false, false};
     vipl_biased_lock(&remote->rx);
     unsigned n = vipl_pollset_ready(&remote->set, ready, MAX_EVENTS);
     seen.full = n == MAX_EVENTS;
@@ -535,28 +535,28 @@ static struct seen look_at_links(struct lo_remote *remote, bool all)
     return seen;
 }
 
-bool vipl_lo_links_look(struct lo_remote *remote)
+bool vipl_lo_links_read_sockets(struct lo_remote *remote)
 {
-    struct seen seen = {false, false, true};
+    struct socket_events seen = {false, false, true};
     bool sockets = false;
     uint32_t most = vipl_load_relaxed(&remote->link_count) / MAX_EVENTS + 1;
     for (uint32_t i = 0; i < most && seen.full; i++) {
-        seen = look_at_links(remote, true);
+        seen = read_link_sockets(remote, true);
         sockets = sockets || seen.sockets;
     }
-    receive_all(remote, remote->be,
-                true); /* a wake-up that was taken there may have been for another thread */
+    receive_links(remote, remote->be,
+                  true); /* a wake-up that was taken there may have been for another thread */
     return sockets || seen.full;
 }
 
 /* The registry's lock is taken only if there is something to do for connecting. */
 static void look_at_sockets(struct lo_remote *remote)
 {
-    struct seen seen = look_at_links(remote, false);
+    struct socket_events seen = read_link_sockets(remote, false);
     if (seen.sockets || seen.controls || vipl_load_relaxed(&remote->timed) != 0) {
-        remote->connecting->look(remote, seen.sockets);
+        remote->connecting->progress(remote, seen.sockets);
     }
-    remove_dead(remote);
+    remove_dead_links(remote);
 }
 
 void vipl_lo_remote_poll(struct vipl_be_nic *be)
@@ -572,7 +572,7 @@ void vipl_lo_remote_poll(struct vipl_be_nic *be)
         look_at_sockets(remote);
     }
     if (vipl_load_relaxed(&remote->link_count) > 0) {
-        receive_all(remote, be, look);
+        receive_links(remote, be, look);
     }
 }
 
@@ -586,7 +586,7 @@ static bool mark_asleep_locked(struct lo_remote *remote)
     return !barrier || vipl_barrier_in_all();
 }
 
-static bool has_work(struct lo_link *link)
+static bool link_has_work(struct lo_link *link)
 {
     return link->dead != 0 || link->hung_up || !vipl_lo_ring_is_empty(&link->in) ||
            vipl_lo_link_has_room(link);
@@ -599,7 +599,7 @@ static int prepare_links(struct lo_remote *remote)
     remote->waiting_threads++;
     int ms = mark_asleep_locked(remote) ? -1 : 1;
     for (struct vipl_list *l = remote->links.next; l != &remote->links; l = l->next) {
-        ms = has_work(VIPL_CONTAINER(l, struct lo_link, link)) ? 0 : ms;
+        ms = link_has_work(VIPL_CONTAINER(l, struct lo_link, link)) ? 0 : ms;
     }
     vipl_biased_unlock(&remote->rx);
     return ms;

@@ -111,14 +111,14 @@ struct lo_link {
         *mapped; /* atomic: the peer's shared memory that we have mapped, the latest first; added under tx */
     uint32_t direct_access;      /* atomic: we may access the peer's memory */
     uint32_t peer_direct_access; /* atomic: the peer may access ours */
-    bool takes_part;        /* constant: this process makes and takes part in barriers in all processes */
-    bool told_claims;       /* the peer has had the descriptor of our claim words over the line; registry */
+    bool makes_barriers;    /* constant: this process makes and takes part in barriers in all processes */
+    bool claims_sent;       /* the peer has had the descriptor of our claim words over the line; registry */
     struct vipl_shm claims; /* the peer's claim words; base NULL: it has not asked over the line; registry */
     bool confirmed;         /* rx: both ends have it, so that connections may share it */
     bool hung_up;           /* rx: the peer has gone, its last messages may be in the ring */
     bool stuck;             /* rx: the peer has been waited for in vain, and is still inside our memory */
     uint32_t dead;          /* atomic: written under rx */
-    uint32_t over;          /* atomic: nothing more is to be sent, for the peer has ended, or the link has */
+    uint32_t tx_ended;      /* atomic: nothing more is to be sent, for the peer has ended, or the link has */
 
     struct vipl_biased tx;
     struct lo_ring out;              /* tx */
@@ -167,7 +167,7 @@ struct lo_session {
     uint32_t *
         peer_permission; /* constant once open: the permission word of the peer's session, see lo_permission() */
     uint32_t *access;    /* constant: its word in the segment, see lo_accesses; NULL: it has none */
-    uint32_t access_rest;     /* of that word, while no access is under way; send lock */
+    uint32_t access_idle;     /* of that word, while no access is under way; send lock */
     struct vipl_list blocked; /* link->blocked or ->pending_closes; tx */
     uint32_t tx_offset;       /* bytes of the head of the send queue already in the ring; send lock */
     uint32_t tx_slot;         /* of that send; send lock */
@@ -185,19 +185,19 @@ struct lo_remote;
 struct lo_setup {
     /* Goes on with what other processes have sent, and with what waits for a time. `sockets`: those of connecting have something.
      * Takes the registry's lock. */
-    void (*look)(struct lo_remote *remote, bool sockets);
+    void (*progress)(struct lo_remote *remote, bool sockets);
     /* Goes on with what waits for a time. Milliseconds until the next; -1: nothing waits. The registry's lock is held. */
     int (*tick)(struct lo_remote *remote);
     void (*close)(struct lo_remote *remote); /* the registry's lock is held */
     /* The link is dead: nothing is asked or answered over it any more. The registry's lock is held, rx is not. */
-    void (*gone)(struct lo_link *link);
+    void (*link_gone)(struct lo_link *link);
 };
 
 /* Where listeners for a discriminator of that hash were found last; no more than a hint. */
 struct lo_known {
     uint64_t hash;
     uint32_t places; /* a bit each */
-    uint64_t line;   /* the link over which the last one answered; 0: none */
+    uint64_t link;   /* the link over which the last one answered; 0: none */
 };
 
 /* Everything a NIC handle has to do with other processes. Made at the first need, kept until close. From a pool: a thread that polls
@@ -207,7 +207,7 @@ struct lo_remote {
     struct vipl_biased rx;    /* rank BACKEND_RX */
     uint32_t look_at_sockets; /* atomic: a sleeper has been woken */
     uint32_t request_count;   /* atomic: our unanswered requests; written under the registry */
-    uint32_t looked_at;       /* atomic: when last, in units of about a millisecond */
+    uint32_t polled_at;       /* atomic: when last, in units of about a millisecond */
     uint32_t spacing;         /* atomic: ticks until the next time, about as many as make a millisecond */
     struct vipl_be_nic *be;   /* constant while live; written under rx; NULL: in the pool */
     const struct lo_setup *connecting; /* constant */
@@ -241,7 +241,7 @@ static inline struct lo_remote *lo_remote_of(const struct vipl_be_nic *be) /* NU
 static inline void lo_set_dead(struct lo_link *link)
 {
     vipl_store_relaxed(&link->dead, 1);
-    vipl_store_relaxed(&link->over, 1);
+    vipl_store_relaxed(&link->tx_ended, 1);
 }
 
 /* Something of connecting waits for a time from now on. The registry's lock is held. */
@@ -268,7 +268,7 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
 struct lo_link *vipl_lo_link_find(struct lo_remote *remote, const uint8_t *peer_uid, uint64_t id);
 /* Takes what has come over the links' sockets, all of it (control.h), and receives what the wake-ups among it were for. True: the
  * sockets of connecting may have something. rx is not held; the registry's lock may be. */
-bool vipl_lo_links_look(struct lo_remote *remote);
+bool vipl_lo_links_read_sockets(struct lo_remote *remote);
 /* Whether both ends are known to have the link, and it is alive. */
 bool vipl_lo_link_is_confirmed(struct lo_link *link);
 /* A new link that nothing came of: closes its descriptors, later. */

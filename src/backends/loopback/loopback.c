@@ -187,7 +187,7 @@ static void lo_conns_look(struct vipl_be_nic *be)
     struct lo_remote *remote = lo_remote_of(be);
     if (remote != NULL) {
         vipl_lo_listeners_rename(remote);
-        vipl_lo_setup_look_at_all(remote);
+        vipl_lo_setup_progress_all(remote);
     }
     vipl_mutex_lock(&vipl_lo_registry.lock);
     vipl_lo_offers_look(be);
@@ -217,8 +217,8 @@ static void set_peer(struct vipl_vi *vi, struct vipl_vi *peer)
 }
 
 /* The acceptor first: the requester may send as soon as it is told. */
-static void join(struct vipl_vi *acceptor, const struct vipl_vi_params *acceptor_params,
-                 struct lo_request *request)
+static void connect_local(struct vipl_vi *acceptor, const struct vipl_vi_params *acceptor_params,
+                          struct lo_request *request)
 {
     struct vipl_vi *requester = request->vi;
     struct vipl_vi_params requester_params = request->params;
@@ -230,7 +230,7 @@ static void join(struct vipl_vi *acceptor, const struct vipl_vi_params *acceptor
 }
 
 /* Both are ours and PENDING: while they are BUSY no other process gets one of them. */
-static bool take_both(struct lo_request *request, struct lo_request *other)
+static bool claim_both(struct lo_request *request, struct lo_request *other)
 {
     if (!vipl_lo_claim_change(&other->claim, LO_PENDING, LO_BUSY)) {
         return false;
@@ -242,7 +242,7 @@ static bool take_both(struct lo_request *request, struct lo_request *other)
     return false;
 }
 
-static void meet(struct lo_request *request, struct lo_request *other)
+static void match_requests(struct lo_request *request, struct lo_request *other)
 {
     VIP_RETURN rc = vipl_params_agree(&request->params, &other->params);
     struct vipl_vi *vi = request->vi;
@@ -250,7 +250,7 @@ static void meet(struct lo_request *request, struct lo_request *other)
     struct vipl_vi_params params = request->params;
     vipl_lo_request_end(request);
     if (rc == VIP_SUCCESS) {
-        join(vi, &params, other);
+        connect_local(vi, &params, other);
     } else {
         vipl_lo_request_end(other);
         vipl_up_connect_failed(vi, rc);
@@ -258,17 +258,17 @@ static void meet(struct lo_request *request, struct lo_request *other)
     }
 }
 
-bool vipl_lo_request_meet(struct lo_request *request)
+bool vipl_lo_request_match(struct lo_request *request)
 {
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *other = VIPL_CONTAINER(l, struct lo_request, link);
         if (other != request && other->peer && lo_same_address(&other->local, &request->remote) &&
-            lo_same_address(&other->remote, &request->local) && take_both(request, other)) {
-            meet(request, other);
+            lo_same_address(&other->remote, &request->local) && claim_both(request, other)) {
+            match_requests(request, other);
             return true;
         }
     }
-    return vipl_lo_incomings_meet(request);
+    return vipl_lo_incomings_match(request);
 }
 
 static VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
@@ -293,7 +293,7 @@ static VIP_RETURN lo_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
         lo_vi_of(vi)->request = request;
         vipl_list_append(&vipl_lo_registry.requests, &request->link);
         if (peer) {
-            vipl_lo_request_meet(request);
+            vipl_lo_request_match(request);
         }
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
@@ -326,7 +326,7 @@ static VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, 
 /* --- answers --- */
 
 /* Core drops its part of what another program has. */
-static bool take_here(struct lo_offer *offer)
+static bool claim_offer(struct lo_offer *offer)
 {
     struct vipl_conn *conn = offer->conn;
     bool taken = lo_claim_take(offer->request->claim.word, offer->request->claim.generation, offer->number);
@@ -343,7 +343,7 @@ static bool lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
     (void)be;
     vipl_mutex_lock(&vipl_lo_registry.lock);
     if (lo_conn_of(conn)->offer != NULL) {
-        taken = take_here(lo_conn_of(conn)->offer);
+        taken = claim_offer(lo_conn_of(conn)->offer);
     } else if (lo_conn_of(conn)->incoming != NULL) {
         taken = vipl_lo_incoming_taken(lo_conn_of(conn)->incoming);
     }
@@ -351,7 +351,7 @@ static bool lo_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
     return taken;
 }
 
-static VIP_RETURN accept_here(struct lo_offer *offer, struct vipl_vi *vi)
+static VIP_RETURN accept_offer(struct lo_offer *offer, struct vipl_vi *vi)
 {
     struct lo_request *request = offer->request;
     struct vipl_vi_params params;
@@ -359,7 +359,7 @@ static VIP_RETURN accept_here(struct lo_offer *offer, struct vipl_vi *vi)
         return VIP_TIMEOUT;
     }
     vipl_up_vi_params(vi, &params);
-    join(vi, &params, request);
+    connect_local(vi, &params, request);
     return VIP_SUCCESS;
 }
 
@@ -369,7 +369,7 @@ static VIP_RETURN lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn,
     (void)be;
     vipl_mutex_lock(&vipl_lo_registry.lock);
     if (lo_conn_of(conn)->offer != NULL) {
-        rc = accept_here(lo_conn_of(conn)->offer, vi);
+        rc = accept_offer(lo_conn_of(conn)->offer, vi);
     } else if (lo_conn_of(conn)->incoming != NULL) {
         rc = vipl_lo_incoming_accept(lo_conn_of(conn)->incoming, vi); /* releases and retakes the lock */
     }
@@ -378,12 +378,12 @@ static VIP_RETURN lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn,
 }
 
 /* It may be that no program here has it: the NIC handle is closing. */
-static void reject_here(struct lo_offer *offer)
+static void reject_offer(struct lo_offer *offer)
 {
     struct lo_request *request = offer->request;
     struct vipl_vi *vi = request->vi;
     uint32_t taken = lo_claim_word(request->claim.generation, LO_TAKEN, offer->number);
-    if (vipl_lo_claim_read(&request->claim) == taken || take_here(offer)) {
+    if (vipl_lo_claim_read(&request->claim) == taken || claim_offer(offer)) {
         vipl_lo_request_end(request);
         vipl_up_connect_failed(vi, VIP_REJECT);
     }
@@ -395,7 +395,7 @@ static void lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool 
     (void)answer; /* one that has gone is not named any more */
     vipl_mutex_lock(&vipl_lo_registry.lock);
     if (lo_conn_of(conn)->offer != NULL) {
-        reject_here(lo_conn_of(conn)->offer);
+        reject_offer(lo_conn_of(conn)->offer);
     } else if (lo_conn_of(conn)->incoming != NULL) {
         vipl_lo_incoming_reject(lo_conn_of(conn)->incoming);
     }

@@ -70,8 +70,8 @@ struct lo_request {
     unsigned last_number;     /* of an offer */
     struct lo_socket *socket; /* where new listeners give notice, or symmetric requests ask; NULL: none yet */
     uint64_t step_at;         /* when to offer it where it is not yet; UINT64_MAX: not for lack of time */
-    uint64_t again_at;        /* not before then to one that has hung up */
-    bool met_full;            /* a listener had too many callers before us */
+    uint64_t retry_at;        /* not before then to one that has hung up */
+    bool listener_full;       /* a listener had too many callers before us */
     uint32_t shunned;         /* places, a bit each, of listeners that this request has nothing to do with */
     struct lo_incoming *matched; /* symmetric: the request of another process that it answers; NULL: none */
 };
@@ -117,6 +117,6 @@ extern struct vipl_lo_registry vipl_lo_registry;
 /* The request is over: frees it. The registry's lock is held. */
 void vipl_lo_request_end(struct lo_request *request);
 /* Joins a symmetric request with one that asks for it, if there is one. True: it is over. The registry's lock is held. */
-bool vipl_lo_request_meet(struct lo_request *request);
+bool vipl_lo_request_match(struct lo_request *request);
 
 #endif

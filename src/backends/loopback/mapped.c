@@ -6,7 +6,9 @@
 #include "base/log.h"
 #include "os/os_atomic.h"
 
-enum { MAX = 4 }; /* that a peer may show: a program has one, and another one after its server has ended */
+enum {
+    MAX_MAPPINGS = 4
+}; /* that a peer may show: a program has one, and another one after its server has ended */
 
 /* Constant, once it is in the list. */
 struct lo_mapped {
@@ -17,12 +19,12 @@ struct lo_mapped {
     struct vipl_shm shm; /* base NULL: it cannot be mapped */
 };
 
-static struct lo_mapped *first(struct lo_link *link)
+static struct lo_mapped *first_mapped(struct lo_link *link)
 {
-    return vipl_load_ptr((void **)&link->mapped); /* pairs with add() */
+    return vipl_load_ptr((void **)&link->mapped); /* pairs with map_peer_memory() */
 }
 
-static struct lo_mapped *search(struct lo_mapped *mapped, const struct vipl_mappable *mappable)
+static struct lo_mapped *search_mapped(struct lo_mapped *mapped, const struct vipl_mappable *mappable)
 {
     while (mapped != NULL &&
            (mapped->descriptor != mappable->descriptor || mapped->inode != mappable->inode)) {
@@ -32,10 +34,10 @@ static struct lo_mapped *search(struct lo_mapped *mapped, const struct vipl_mapp
 }
 
 /* tx is held. NULL: the peer shows too much, or there is no memory for the note. */
-static struct lo_mapped *add(struct lo_link *link, const struct vipl_mappable *mappable)
+static struct lo_mapped *map_peer_memory(struct lo_link *link, const struct vipl_mappable *mappable)
 {
-    unsigned count = first(link) == NULL ? 0 : first(link)->count;
-    struct lo_mapped *mapped = count < MAX ? vipl_zalloc(sizeof(*mapped)) : NULL;
+    unsigned count = first_mapped(link) == NULL ? 0 : first_mapped(link)->count;
+    struct lo_mapped *mapped = count < MAX_MAPPINGS ? vipl_zalloc(sizeof(*mapped)) : NULL;
     if (mapped == NULL) {
         return NULL;
     }
@@ -57,11 +59,11 @@ unsigned char *vipl_lo_mapped_find(struct lo_link *link, const struct vipl_mappa
     if (mappable->descriptor == 0) {
         return NULL;
     }
-    struct lo_mapped *mapped = search(first(link), mappable);
+    struct lo_mapped *mapped = search_mapped(first_mapped(link), mappable);
     if (mapped == NULL) {
         vipl_biased_lock(&link->tx);
-        mapped = search(link->mapped, mappable);
-        mapped = mapped != NULL ? mapped : add(link, mappable);
+        mapped = search_mapped(link->mapped, mappable);
+        mapped = mapped != NULL ? mapped : map_peer_memory(link, mappable);
         vipl_biased_unlock(&link->tx);
     }
     if (mapped == NULL || mapped->shm.base == NULL || mappable->offset > mapped->shm.bytes ||

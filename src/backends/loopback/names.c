@@ -16,7 +16,7 @@
 
 enum {
     NS_PER_MS = 1000000,
-    REST_MS = 100,        /* until there may be descriptors again */
+    SUSPEND_MS = 100,     /* until there may be descriptors again */
     NOTICE_MS = 100,      /* for a requester to answer a notice with its offers */
     MAX_EVENTS = 32,      /* of a look */
     MAX_EVENTS_ALL = 4096 /* of one that is to find everything: as many as can come meanwhile */
@@ -76,7 +76,7 @@ static void log_once(struct lo_socket *s, const char *what, int error)
     s->logged = true;
 }
 
-static int bind_somewhere(struct lo_socket *s)
+static int bind_free_place(struct lo_socket *s)
 {
     struct lo_name name;
     int error = EADDRINUSE;
@@ -91,7 +91,7 @@ static int bind_somewhere(struct lo_socket *s)
 
 static int bind_and_watch(struct lo_remote *remote, struct lo_socket *s)
 {
-    int error = bind_somewhere(s);
+    int error = bind_free_place(s);
     if (error == 0) {
         error = vipl_pollset_add(&remote->setup, s->source.fd, &s->source);
         if (error != 0) {
@@ -263,15 +263,15 @@ void vipl_lo_listeners_rename(struct lo_remote *remote)
 /* --- events and time --- */
 
 /* A socket with callers that cannot be taken in stays readable: a thread that slept on it would not sleep. */
-static void rest(struct lo_remote *remote, struct lo_socket *s)
+static void suspend_socket(struct lo_remote *remote, struct lo_socket *s)
 {
     vipl_pollset_remove(&remote->setup, s->source.fd);
-    s->resume_at = vipl_deadline(REST_MS);
+    s->resume_at = vipl_deadline(SUSPEND_MS);
     lo_set_timed(remote);
 }
 
 /* Goes on with those that have rested; *soonest becomes the next such time if it is sooner. */
-static void resume(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
+static void resume_sockets(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
 {
     for (struct vipl_list *l = remote->sockets.next; l != &remote->sockets; l = l->next) {
         struct lo_socket *s = VIPL_CONTAINER(l, struct lo_socket, link);
@@ -282,7 +282,7 @@ static void resume(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
             s->resume_at = 0;
             continue;
         }
-        s->resume_at = now >= s->resume_at ? now + (uint64_t)REST_MS * NS_PER_MS : s->resume_at;
+        s->resume_at = now >= s->resume_at ? now + (uint64_t)SUSPEND_MS * NS_PER_MS : s->resume_at;
         *soonest = s->resume_at < *soonest ? s->resume_at : *soonest;
     }
 }
@@ -297,11 +297,11 @@ static void on_callers(struct lo_remote *remote, struct lo_socket *s)
     }
     if (error != 0 && error != EAGAIN) {
         log_once(s, "taking in another process", error);
-        rest(remote, s);
+        suspend_socket(remote, s);
     }
 }
 
-static void on_event(struct lo_remote *remote, struct lo_source *source)
+static void on_setup_event(struct lo_remote *remote, struct lo_source *source)
 {
     switch (source->kind) {
     case LO_SOURCE_SOCKET:
@@ -319,7 +319,7 @@ static void on_event(struct lo_remote *remote, struct lo_source *source)
     }
 }
 
-static int tick(struct lo_remote *remote)
+static int setup_tick(struct lo_remote *remote)
 {
     uint64_t soonest = UINT64_MAX;
     if (vipl_load_relaxed(&remote->timed) == 0) {
@@ -329,7 +329,7 @@ static int tick(struct lo_remote *remote)
     remote->timed_again = false;
     vipl_lo_incomings_tick(remote, now, &soonest);
     vipl_lo_offers_tick(remote, now, &soonest);
-    resume(remote, now, &soonest);
+    resume_sockets(remote, now, &soonest);
     if (remote->timed_again) {
         return 1;
     }
@@ -346,7 +346,7 @@ static bool read_control_message(const struct lo_control *message)
     struct lo_connect_request request;
     struct lo_reply reply;
     if (vipl_lo_connect_request_read(&request, message->bytes, message->length)) {
-        return vipl_lo_incoming_over(message->from, &request, message->fds);
+        return vipl_lo_incoming_by_link(message->from, &request, message->fds);
     }
     if (!vipl_lo_reply_read(&reply, message->bytes, message->length)) {
         return false;
@@ -372,36 +372,36 @@ void vipl_lo_control_read(struct lo_remote *remote)
     }
 }
 
-static void line_gone(struct lo_link *link)
+static void setup_link_gone(struct lo_link *link)
 {
     vipl_lo_offers_hang_up(link);
     vipl_lo_incomings_hang_up(link);
 }
 
 /* With so many events of the sockets at most; one at a time: what one leads to may end the object of another. */
-static void look(struct lo_remote *remote, int most)
+static void progress_setup(struct lo_remote *remote, int most)
 {
     struct vipl_ready ready;
     vipl_mutex_lock(&vipl_lo_registry.lock);
     vipl_lo_control_read(remote);
     for (int i = 0; i < most && vipl_pollset_ready(&remote->setup, &ready, 1) == 1; i++) {
-        on_event(remote, ready.tag);
+        on_setup_event(remote, ready.tag);
     }
-    tick(remote);
+    setup_tick(remote);
     vipl_mutex_unlock(&vipl_lo_registry.lock);
 }
 
-void vipl_lo_setup_look(struct lo_remote *remote, bool sockets)
+void vipl_lo_setup_progress(struct lo_remote *remote, bool sockets)
 {
-    look(remote, sockets ? MAX_EVENTS : 0);
+    progress_setup(remote, sockets ? MAX_EVENTS : 0);
 }
 
-void vipl_lo_setup_look_at_all(struct lo_remote *remote)
+void vipl_lo_setup_progress_all(struct lo_remote *remote)
 {
-    look(remote, vipl_lo_links_look(remote) ? MAX_EVENTS_ALL : 0);
+    progress_setup(remote, vipl_lo_links_read_sockets(remote) ? MAX_EVENTS_ALL : 0);
 }
 
-static void close_all(struct lo_remote *remote)
+static void close_setup(struct lo_remote *remote)
 {
     vipl_lo_incomings_close(remote);
     while (!vipl_list_empty(&remote->sockets)) {
@@ -414,6 +414,7 @@ static void close_all(struct lo_remote *remote)
 
 struct lo_remote *vipl_lo_prepare(struct vipl_be_nic *be)
 {
-    static const struct lo_setup connecting = {vipl_lo_setup_look, tick, close_all, line_gone};
+    static const struct lo_setup connecting = {vipl_lo_setup_progress, setup_tick, close_setup,
+                                               setup_link_gone};
     return vipl_lo_remote_get(be, &connecting);
 }

@@ -63,8 +63,8 @@ void vipl_lo_listeners_rename(struct lo_remote *remote);
 /* Goes on with what has come over the lines of links. The registry's lock is held, rx is not. */
 void vipl_lo_control_read(struct lo_remote *remote);
 /* As lo_setup.look, of link.h. */
-void vipl_lo_setup_look(struct lo_remote *remote, bool sockets);
+void vipl_lo_setup_progress(struct lo_remote *remote, bool sockets);
 /* The same, with all that is there. */
-void vipl_lo_setup_look_at_all(struct lo_remote *remote);
+void vipl_lo_setup_progress_all(struct lo_remote *remote);
 
 #endif

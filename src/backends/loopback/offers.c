@@ -19,12 +19,12 @@ enum {
     AGAIN_MS = 100 /* between tries where something was short */
 };
 
-static char kind_of(const struct lo_request *request)
+static char socket_kind(const struct lo_request *request)
 {
     return request->peer ? 'p' : 'w';
 }
 
-static void step_by(struct lo_request *request, uint64_t at)
+static void schedule_offer(struct lo_request *request, uint64_t at)
 {
     request->step_at = at < request->step_at ? at : request->step_at;
     lo_set_timed(lo_remote_of(request->nic));
@@ -37,7 +37,7 @@ static struct lo_offer *offer_new(struct lo_request *request, int fd, unsigned p
 {
     struct lo_offer *offer = request->last_number < LO_LAST_NUMBER ? vipl_zalloc(sizeof(*offer)) : NULL;
     if (offer == NULL) {
-        step_by(request, vipl_deadline(AGAIN_MS));
+        schedule_offer(request, vipl_deadline(AGAIN_MS));
         return NULL;
     }
     offer->source.kind = LO_SOURCE_OFFER;
@@ -50,14 +50,14 @@ static struct lo_offer *offer_new(struct lo_request *request, int fd, unsigned p
 }
 
 /* Where the other end of the offer hears us; -1: it is within this process. */
-static int fd_of(const struct lo_offer *offer)
+static int offer_fd(const struct lo_offer *offer)
 {
-    return offer->over != NULL ? offer->over->source.fd : offer->source.fd;
+    return offer->via != NULL ? offer->via->source.fd : offer->source.fd;
 }
 
 /* What a hang-up says of another offer. A line that takes nothing now is full of what the peer has not looked at: then it learns from
  * the claim word that it is late. */
-static void withdraw(const struct lo_offer *offer)
+static void send_withdrawn(const struct lo_offer *offer)
 {
     const struct lo_claim *claim = &offer->request->claim;
     struct lo_reply reply = {.type = LO_REPLY_WITHDRAWN,
@@ -65,7 +65,7 @@ static void withdraw(const struct lo_offer *offer)
                              .slot = claim->slot,
                              .generation = claim->generation};
     uint8_t bytes[LO_PACKET];
-    (void)vipl_local_send(fd_of(offer), bytes, vipl_lo_reply_write(&reply, bytes), NULL, 0);
+    (void)vipl_local_send(offer_fd(offer), bytes, vipl_lo_reply_write(&reply, bytes), NULL, 0);
 }
 
 static void offer_end(struct lo_offer *offer)
@@ -74,8 +74,8 @@ static void offer_end(struct lo_offer *offer)
         lo_conn_of(offer->conn)->offer = NULL;
         vipl_up_conn_gone(offer->conn);
     }
-    if (offer->over != NULL && !offer->answered) {
-        withdraw(offer);
+    if (offer->via != NULL && !offer->answered) {
+        send_withdrawn(offer);
     }
     if (offer->source.fd >= 0) {
         vipl_pollset_remove(&lo_remote_of(offer->request->nic)->setup, offer->source.fd);
@@ -86,7 +86,7 @@ static void offer_end(struct lo_offer *offer)
 }
 
 /* The descriptors go along the first time over a connection, or a line. False: it could not be sent. */
-static bool send_request(const struct lo_offer *offer, bool with_fds)
+static bool send_offer(const struct lo_offer *offer, bool with_fds)
 {
     const struct lo_request *request = offer->request;
     struct lo_remote *remote = lo_remote_of(request->nic);
@@ -109,60 +109,60 @@ static bool send_request(const struct lo_offer *offer, bool with_fds)
     memcpy(packet.nic, remote->uid, LO_UID);
     int fds[2] = {vipl_lo_own_exports(remote->be), remote->claims->shm.fd};
     size_t length = vipl_lo_connect_request_write(&packet, bytes);
-    return vipl_local_send(fd_of(offer), bytes, length, fds, with_fds ? 2 : 0) == 0;
+    return vipl_local_send(offer_fd(offer), bytes, length, fds, with_fds ? 2 : 0) == 0;
 }
 
 /* Over a connection, which is the offer's from now on, or closed. */
-static void offer_over(struct lo_request *request, int fd, unsigned place)
+static void offer_by_socket(struct lo_request *request, int fd, unsigned place)
 {
     struct lo_offer *offer = offer_new(request, fd, place);
     if (offer == NULL) {
         vipl_fd_close(fd);
     } else if (vipl_pollset_add(&lo_remote_of(request->nic)->setup, fd, &offer->source) != 0 ||
-               !send_request(offer, true)) {
+               !send_offer(offer, true)) {
         offer_end(offer);
-        step_by(request, vipl_deadline(AGAIN_MS));
+        schedule_offer(request, vipl_deadline(AGAIN_MS));
     }
 }
 
 /* Over the line of a link. Wherever its listener is: after FIRST_MS it is offered there as well. False: that is not possible now. */
-static bool offer_over_line(struct lo_request *request, struct lo_link *link)
+static bool offer_by_link(struct lo_request *request, struct lo_link *link)
 {
     struct lo_offer *offer = offer_new(request, -1, LO_NO_PLACE);
     if (offer == NULL) {
         return false;
     }
-    offer->over = link;
-    if (!send_request(offer, !link->told_claims)) {
+    offer->via = link;
+    if (!send_offer(offer, !link->claims_sent)) {
         offer->answered = true; /* nobody has it */
         offer_end(offer);
         return false;
     }
-    link->told_claims = true;
+    link->claims_sent = true;
     return true;
 }
 
 /* At that place. *fd serves for several tries. False: no listener is there, or it takes no more. */
-static bool offer_to(struct lo_request *request, struct lo_name *name, unsigned place, int *fd)
+static bool offer_to_place(struct lo_request *request, struct lo_name *name, unsigned place, int *fd)
 {
     int error = vipl_local_connect(name->text, vipl_lo_name_at(name, place), fd);
     if (error == 0) {
-        offer_over(request, *fd, place);
+        offer_by_socket(request, *fd, place);
         *fd = -1;
     } else if (error != ECONNREFUSED) {
-        request->met_full |= error == EAGAIN;
-        step_by(request, vipl_deadline(AGAIN_MS));
+        request->listener_full |= error == EAGAIN;
+        schedule_offer(request, vipl_deadline(AGAIN_MS));
     }
     return error == 0;
 }
 
 /* At each of those places. Returns where a listener is. */
-static uint32_t offer_at(struct lo_request *request, struct lo_name *name, uint32_t places)
+static uint32_t offer_to_places(struct lo_request *request, struct lo_name *name, uint32_t places)
 {
     uint32_t found = 0;
     int fd = -1;
     for (unsigned place = 0; place < LO_PLACES; place++) {
-        if ((places >> place & 1) != 0 && offer_to(request, name, place, &fd)) {
+        if ((places >> place & 1) != 0 && offer_to_place(request, name, place, &fd)) {
             found |= UINT32_C(1) << place;
         }
     }
@@ -170,7 +170,7 @@ static uint32_t offer_at(struct lo_request *request, struct lo_name *name, uint3
     return found;
 }
 
-static void arrive(struct lo_offer *offer)
+static void hand_offer_to_core(struct lo_offer *offer)
 {
     const struct lo_request *request = offer->request;
     offer->conn = vipl_up_conn_arrived(offer->at->core, &request->remote, &request->local, &request->params);
@@ -179,7 +179,7 @@ static void arrive(struct lo_offer *offer)
     } /* else the NIC handle's next VipConnectWait() looks again */
 }
 
-static struct lo_offer *find_here(const struct lo_request *request, const struct vipl_be_nic *be)
+static struct lo_offer *find_local_offer(const struct lo_request *request, const struct vipl_be_nic *be)
 {
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
         struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
@@ -191,9 +191,9 @@ static struct lo_offer *find_here(const struct lo_request *request, const struct
 }
 
 /* To a NIC handle of this process, if it listens. */
-static void offer_here(struct lo_request *request, struct vipl_be_nic *be)
+static void offer_to_local(struct lo_request *request, struct vipl_be_nic *be)
 {
-    struct lo_offer *offer = find_here(request, be);
+    struct lo_offer *offer = find_local_offer(request, be);
     if (offer == NULL && vipl_up_listens(be->core, &request->remote)) {
         offer = offer_new(request, -1, LO_NO_PLACE);
         if (offer != NULL) {
@@ -201,13 +201,13 @@ static void offer_here(struct lo_request *request, struct vipl_be_nic *be)
         }
     }
     if (offer != NULL && offer->conn == NULL && vipl_lo_request_is_pending(request)) {
-        arrive(offer);
+        hand_offer_to_core(offer);
     }
 }
 
 /* --- all offers of a request --- */
 
-static uint32_t places_of(const struct lo_request *request)
+static uint32_t offered_places(const struct lo_request *request)
 {
     uint32_t places = 0;
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
@@ -221,20 +221,20 @@ static uint32_t places_of(const struct lo_request *request)
 static bool offer_to_peer(struct lo_request *request, const struct lo_known *known)
 {
     bool is_one = known->places != 0 && (known->places & (known->places - 1)) == 0;
-    if (known->line == 0 || !is_one) {
+    if (known->link == 0 || !is_one) {
         return false;
     }
-    struct lo_link *link = vipl_lo_link_find(lo_remote_of(request->nic), NULL, known->line);
-    return link != NULL && vipl_lo_link_is_confirmed(link) && offer_over_line(request, link);
+    struct lo_link *link = vipl_lo_link_find(lo_remote_of(request->nic), NULL, known->link);
+    return link != NULL && vipl_lo_link_is_confirmed(link) && offer_by_link(request, link);
 }
 
 /* To every listener that does not have it; at first only where listeners for this were found before, if one is there still. */
 static void offer_everywhere(struct lo_request *request, bool at_first)
 {
-    request->met_full = false;
+    request->listener_full = false;
     for (struct vipl_list *l = vipl_lo_registry.nics.next; !request->peer && l != &vipl_lo_registry.nics;
          l = l->next) {
-        offer_here(request, VIPL_CONTAINER(l, struct vipl_be_nic, link));
+        offer_to_local(request, VIPL_CONTAINER(l, struct vipl_be_nic, link));
     }
     uint64_t hash = vipl_lo_hash_of(&request->remote);
     struct lo_known *known = &lo_remote_of(request->nic)->known[hash % LO_KNOWN];
@@ -244,22 +244,22 @@ static void offer_everywhere(struct lo_request *request, bool at_first)
     }
     uint32_t user = vipl_local_user();
     uint32_t places =
-        ~(vipl_lo_own_places(user, kind_of(request), hash) | places_of(request) | request->shunned);
+        ~(vipl_lo_own_places(user, socket_kind(request), hash) | offered_places(request) | request->shunned);
     struct lo_name name;
-    vipl_lo_name_begin(&name, user, kind_of(request), hash);
-    if (is_known && offer_at(request, &name, places & known->places) != 0) {
+    vipl_lo_name_begin(&name, user, socket_kind(request), hash);
+    if (is_known && offer_to_places(request, &name, places & known->places) != 0) {
         return; /* as above */
     }
-    (void)offer_at(request, &name, places & ~places_of(request));
+    (void)offer_to_places(request, &name, places & ~offered_places(request));
     if (!request->peer) {
-        known->line = known->hash == hash ? known->line : 0;
+        known->link = known->hash == hash ? known->link : 0;
         known->hash = hash;
-        known->places = places_of(request);
+        known->places = offered_places(request);
     }
 }
 
 /* The memory of the claim words, made at the first request. NULL: no resources. */
-static struct lo_claims *claims_of(struct lo_remote *remote)
+static struct lo_claims *get_claims(struct lo_remote *remote)
 {
     if (remote->claims == NULL) {
         struct lo_claims *claims = vipl_zalloc(sizeof(*claims));
@@ -289,7 +289,7 @@ void vipl_lo_claims_close(struct lo_remote *remote)
 VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
 {
     struct lo_remote *remote = vipl_lo_prepare(request->nic);
-    struct lo_claims *claims = remote == NULL ? NULL : claims_of(remote);
+    struct lo_claims *claims = remote == NULL ? NULL : get_claims(remote);
     vipl_list_init(&request->offers);
     request->step_at = VIPL_NO_DEADLINE;
     if (claims == NULL || (request->peer && vipl_entropy(&request->id, sizeof(request->id)) != 0) ||
@@ -306,7 +306,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
     offer_everywhere(request, true);
     vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
     vipl_lo_filter_invalidate(remote->be);
-    step_by(request, request->peer ? VIPL_NO_DEADLINE : vipl_deadline(FIRST_MS));
+    schedule_offer(request, request->peer ? VIPL_NO_DEADLINE : vipl_deadline(FIRST_MS));
     vipl_up_wake(remote->be->core); /* a sleeper does not know the time */
     return VIP_SUCCESS;
 }
@@ -335,7 +335,7 @@ void vipl_lo_offers_look(struct vipl_be_nic *be)
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
         if (!request->peer) {
-            offer_here(request, be);
+            offer_to_local(request, be);
         }
     }
 }
@@ -344,7 +344,7 @@ void vipl_lo_offers_forget(struct vipl_be_nic *be, const struct vipl_address *lo
 {
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
-        struct lo_offer *offer = find_here(request, be);
+        struct lo_offer *offer = find_local_offer(request, be);
         if (offer == NULL) {
             continue;
         }
@@ -364,34 +364,34 @@ bool vipl_lo_request_is_pending(const struct lo_request *request)
 }
 
 /* Says so to all that have the request, and offers it to those that do not. */
-static void announce(struct lo_request *request)
+static void announce_pending(struct lo_request *request)
 {
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
         struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
-        if (fd_of(offer) >= 0) {
-            send_request(offer,
-                         false); /* one that has gone hangs up; one with many unread reads of it anyway */
+        if (offer_fd(offer) >= 0) {
+            send_offer(offer,
+                       false); /* one that has gone hangs up; one with many unread reads of it anyway */
         } else if (offer->conn == NULL) {
-            arrive(offer);
+            hand_offer_to_core(offer);
         }
     }
-    step_by(request, vipl_now_ns());
+    schedule_offer(request, vipl_now_ns());
 }
 
 void vipl_lo_request_available(struct lo_request *request)
 {
     if (vipl_lo_claim_change(&request->claim, LO_BUSY, LO_PENDING)) {
-        announce(request);
+        announce_pending(request);
     }
 }
 
 /* The offer of that number is over: a program that had the request over it has not any more. */
-static void release(struct lo_request *request, unsigned number)
+static void release_claim(struct lo_request *request, unsigned number)
 {
     uint32_t word = vipl_lo_claim_read(&request->claim);
     while (lo_claim_number_of(word) == number) {
         if (vipl_lo_claim_move(&request->claim, word, LO_PENDING)) {
-            announce(request);
+            announce_pending(request);
             return;
         }
         word = vipl_lo_claim_read(&request->claim);
@@ -401,31 +401,31 @@ static void release(struct lo_request *request, unsigned number)
 /* --- replies --- */
 
 /* The other end has gone. Its listener may be there: it is asked again, though not without a pause. */
-static void on_hang_up(struct lo_offer *offer)
+static void on_listener_hang_up(struct lo_offer *offer)
 {
     struct lo_request *request = offer->request;
     unsigned number = offer->number;
-    bool asked_again = offer->place < LO_PLACES || offer->over != NULL;
+    bool asked_again = offer->place < LO_PLACES || offer->via != NULL;
     offer_end(offer);
-    release(request, number);
+    release_claim(request, number);
     if (asked_again) {
-        step_by(request, request->again_at);
-        request->again_at = vipl_deadline(AGAIN_MS);
+        schedule_offer(request, request->retry_at);
+        request->retry_at = vipl_deadline(AGAIN_MS);
     }
 }
 
 /* The other end does not speak our language, or does not keep the rules: this request has nothing to do with it any more. */
-static void shun(struct lo_offer *offer)
+static void shun_listener(struct lo_offer *offer)
 {
     struct lo_request *request = offer->request;
     unsigned number = offer->number;
     request->shunned |= offer->place < LO_PLACES ? UINT32_C(1) << offer->place : 0;
     offer_end(offer);
-    release(request, number);
+    release_claim(request, number);
 }
 
 /* The link of an acceptance: one we have, or a new one over the offer's socket. */
-static struct lo_link *link_of(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
+static struct lo_link *acceptance_link(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
 {
     struct lo_remote *remote = lo_remote_of(offer->request->nic);
     if (!reply->new_link) {
@@ -444,7 +444,7 @@ static struct lo_link *link_of(struct lo_offer *offer, const struct lo_reply *re
 
 /* Nothing of the peer's is taken before the VI is connected: the peer may send, and even end the connection, once it has OPEN.
  * False: that cannot be sent. */
-static bool take_up(struct lo_session *session, const struct lo_reply *reply)
+static bool start_session(struct lo_session *session, const struct lo_reply *reply)
 {
     struct lo_link *link = session->link;
     struct lo_remote *remote = lo_remote_of(link->be);
@@ -468,12 +468,12 @@ static bool take_up(struct lo_session *session, const struct lo_reply *reply)
 }
 
 /* Where its next request goes first; NULL: not over a line. */
-static void remember_line(const struct lo_request *request, const struct lo_link *link)
+static void remember_link(const struct lo_request *request, const struct lo_link *link)
 {
     uint64_t hash = vipl_lo_hash_of(&request->remote);
     struct lo_known *known = &lo_remote_of(request->nic)->known[hash % LO_KNOWN];
     if (known->hash == hash) {
-        known->line = link == NULL ? 0 : link->id;
+        known->link = link == NULL ? 0 : link->id;
     }
 }
 
@@ -481,20 +481,20 @@ static void on_acceptance(struct lo_offer *offer, const struct lo_reply *reply, 
 {
     struct lo_request *request = offer->request;
     struct vipl_vi *vi = request->vi;
-    struct lo_link *link = link_of(offer, reply, fds);
+    struct lo_link *link = acceptance_link(offer, reply, fds);
     if (link != NULL && !request->peer) {
-        remember_line(request, link);
+        remember_link(request, link);
     }
     struct lo_session *session =
         link == NULL ? NULL
                      : vipl_lo_session_open(link, vi, reply->session, &reply->params, reply->tag, NULL);
     vipl_lo_request_end(request);
-    if (session == NULL || !take_up(session, reply)) {
+    if (session == NULL || !start_session(session, reply)) {
         vipl_up_connect_failed(vi, VIP_ERROR_RESOURCE);
     }
 }
 
-static void fail(struct lo_request *request, VIP_RETURN rc)
+static void fail_request(struct lo_request *request, VIP_RETURN rc)
 {
     struct vipl_vi *vi = request->vi;
     vipl_lo_request_end(request);
@@ -502,7 +502,7 @@ static void fail(struct lo_request *request, VIP_RETURN rc)
 }
 
 /* Only the program that has the request may answer it, and the word says which that is. */
-static void on_reply(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
+static void on_offer_reply(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
 {
     uint32_t word = vipl_lo_claim_read(&offer->request->claim);
     enum lo_claim_state state =
@@ -510,16 +510,16 @@ static void on_reply(struct lo_offer *offer, const struct lo_reply *reply, int f
     if (reply->type == LO_REPLY_ACCEPT && state == LO_ACCEPTED) {
         on_acceptance(offer, reply, fds);
     } else if (reply->type == LO_REPLY_REJECT && state == LO_TAKEN) {
-        fail(offer->request, VIP_REJECT);
+        fail_request(offer->request, VIP_REJECT);
     } else if (reply->type == LO_REPLY_DISAGREE && state == LO_TAKEN && reply->code <= VIP_INTERRUPTED) {
-        fail(offer->request, (VIP_RETURN)reply->code);
+        fail_request(offer->request, (VIP_RETURN)reply->code);
     } else {
         if (reply->type == LO_REPLY_REFUSED) {
             vipl_log(VIPL_LOG_ERROR,
                      "another process refused us: its loopback has version %u or another byte order",
                      reply->code);
         }
-        shun(offer);
+        shun_listener(offer);
     }
 }
 
@@ -538,11 +538,11 @@ void vipl_lo_offer_event(struct lo_offer *offer)
         return;
     }
     if (error != 0 || length == 0) {
-        on_hang_up(offer);
+        on_listener_hang_up(offer);
     } else if (vipl_lo_reply_read(&reply, bytes, length)) {
-        on_reply(offer, &reply, fds);
+        on_offer_reply(offer, &reply, fds);
     } else {
-        shun(offer);
+        shun_listener(offer);
     }
     vipl_fd_close(fds[0]);
     vipl_fd_close(fds[1]);
@@ -550,17 +550,17 @@ void vipl_lo_offer_event(struct lo_offer *offer)
 
 /* --- over the lines of links --- */
 
-static struct lo_offer *offer_named(struct lo_link *over, const struct lo_reply *reply)
+static struct lo_offer *find_offer(struct lo_link *via, const struct lo_reply *reply)
 {
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
         struct lo_request *request = VIPL_CONTAINER(l, struct lo_request, link);
-        if (request->nic != over->be || request->claim.slot != reply->slot ||
+        if (request->nic != via->be || request->claim.slot != reply->slot ||
             request->claim.generation != reply->generation) {
             continue;
         }
         for (struct vipl_list *o = request->offers.next; o != &request->offers; o = o->next) {
             struct lo_offer *offer = VIPL_CONTAINER(o, struct lo_offer, link);
-            if (offer->over == over && offer->number == reply->number) {
+            if (offer->via == via && offer->number == reply->number) {
                 return offer;
             }
         }
@@ -568,26 +568,26 @@ static struct lo_offer *offer_named(struct lo_link *over, const struct lo_reply 
     return NULL;
 }
 
-void vipl_lo_offer_answered(struct lo_link *over, const struct lo_reply *reply)
+void vipl_lo_offer_answered(struct lo_link *via, const struct lo_reply *reply)
 {
     int none[2] = {-1, -1};
-    struct lo_offer *offer = offer_named(over, reply);
+    struct lo_offer *offer = find_offer(via, reply);
     if (offer == NULL) {
         return; /* it is over */
     }
     offer->answered = true;
     if (reply->type == LO_REPLY_GONE) {
-        remember_line(offer->request, NULL);
-        on_hang_up(offer);
+        remember_link(offer->request, NULL);
+        on_listener_hang_up(offer);
     } else if (reply->new_link) {
-        shun(offer); /* there is one */
+        shun_listener(offer); /* there is one */
     } else {
-        on_reply(offer, reply, none);
+        on_offer_reply(offer, reply, none);
     }
 }
 
 /* Ends one after the other: what one leads to may end others. */
-void vipl_lo_offers_hang_up(struct lo_link *over)
+void vipl_lo_offers_hang_up(struct lo_link *via)
 {
     struct vipl_list *l = vipl_lo_registry.requests.next;
     while (l != &vipl_lo_registry.requests) {
@@ -596,12 +596,12 @@ void vipl_lo_offers_hang_up(struct lo_link *over)
         for (struct vipl_list *o = request->offers.next; o != &request->offers && found == NULL;
              o = o->next) {
             struct lo_offer *offer = VIPL_CONTAINER(o, struct lo_offer, link);
-            found = offer->over == over ? offer : NULL;
+            found = offer->via == via ? offer : NULL;
         }
         l = found == NULL ? l->next : vipl_lo_registry.requests.next;
         if (found != NULL) {
             found->answered = true;
-            on_hang_up(found);
+            on_listener_hang_up(found);
         }
     }
 }
@@ -609,7 +609,7 @@ void vipl_lo_offers_hang_up(struct lo_link *over)
 /* --- time --- */
 
 /* No number is left: what has the request over an old connection cannot claim it any more. */
-static void renew(struct lo_request *request)
+static void renew_claim(struct lo_request *request)
 {
     if (vipl_lo_claim_change(&request->claim, LO_PENDING, LO_ENDED)) {
         end_all_offers(request);
@@ -619,7 +619,7 @@ static void renew(struct lo_request *request)
 }
 
 /* The next step of a request that no program has. */
-static void step(struct lo_request *request)
+static void offer_again(struct lo_request *request)
 {
     struct lo_remote *remote = lo_remote_of(request->nic);
     request->step_at = VIPL_NO_DEADLINE;
@@ -627,12 +627,12 @@ static void step(struct lo_request *request)
         return; /* the step is made if it is PENDING again */
     }
     if (request->last_number == LO_LAST_NUMBER) {
-        renew(request);
+        renew_claim(request);
     }
     if (request->socket ==
         NULL) { /* first the name, then the offers: a listener that is new then gives notice */
         request->socket = vipl_lo_socket_open(remote, 'r', vipl_lo_hash_of(&request->remote));
-        step_by(request, request->socket == NULL ? vipl_deadline(AGAIN_MS) : VIPL_NO_DEADLINE);
+        schedule_offer(request, request->socket == NULL ? vipl_deadline(AGAIN_MS) : VIPL_NO_DEADLINE);
     }
     offer_everywhere(request, false);
 }
@@ -647,8 +647,8 @@ void vipl_lo_offers_tick(struct lo_remote *remote, uint64_t now, uint64_t *soone
             continue;
         }
         if (now >= request->step_at) {
-            step(request);
-            if (request->peer && vipl_lo_request_meet(request)) {
+            offer_again(request);
+            if (request->peer && vipl_lo_request_match(request)) {
                 lo_set_timed(remote);
                 return; /* more than one request may be over: the next tick goes on */
             }
@@ -658,7 +658,7 @@ void vipl_lo_offers_tick(struct lo_remote *remote, uint64_t now, uint64_t *soone
 }
 
 /* A listener that is dead, and not yet known to be, has left its place to the new one. */
-static void note_end(struct lo_request *request, unsigned place)
+static void clear_dead_place(struct lo_request *request, unsigned place)
 {
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
         struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
@@ -675,10 +675,10 @@ void vipl_lo_offer_back(struct lo_request *request, unsigned place)
     if (place >= LO_PLACES) {
         return;
     }
-    note_end(request, place);
-    if ((places_of(request) >> place & 1) == 0) {
-        vipl_lo_name_begin(&name, vipl_local_user(), kind_of(request), vipl_lo_hash_of(&request->remote));
-        (void)offer_at(request, &name, UINT32_C(1) << place);
+    clear_dead_place(request, place);
+    if ((offered_places(request) >> place & 1) == 0) {
+        vipl_lo_name_begin(&name, vipl_local_user(), socket_kind(request), vipl_lo_hash_of(&request->remote));
+        (void)offer_to_places(request, &name, UINT32_C(1) << place);
     }
 }
 
@@ -694,17 +694,17 @@ void vipl_lo_offers_notice(struct lo_remote *remote, uint64_t hash, unsigned pla
 
 /* --- the end of its time --- */
 
-static bool is_over_a_line(const struct lo_request *request)
+static bool has_offer_by_link(const struct lo_request *request)
 {
-    bool over = false;
-    for (struct vipl_list *l = request->offers.next; l != &request->offers && !over; l = l->next) {
-        over = VIPL_CONTAINER(l, struct lo_offer, link)->over != NULL;
+    bool found = false;
+    for (struct vipl_list *l = request->offers.next; l != &request->offers && !found; l = l->next) {
+        found = VIPL_CONTAINER(l, struct lo_offer, link)->via != NULL;
     }
-    return over;
+    return found;
 }
 
 /* What has been said by now counts. */
-static void receive_all(struct vipl_vi *vi)
+static void receive_replies(struct vipl_vi *vi)
 {
     struct lo_request *request = lo_vi_of(vi)->request;
     struct vipl_list *next;
@@ -718,8 +718,8 @@ static void receive_all(struct vipl_vi *vi)
             }
         }
     }
-    if (is_over_a_line(request)) {
-        vipl_lo_links_look(lo_remote_of(request->nic));
+    if (has_offer_by_link(request)) {
+        vipl_lo_links_read_sockets(lo_remote_of(request->nic));
         vipl_lo_control_read(lo_remote_of(request->nic));
     }
 }
@@ -730,7 +730,7 @@ static int reply_fd(const struct lo_request *request, uint32_t word)
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
         const struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
         if (lo_claim_state_of(word) == LO_ACCEPTED && offer->number == lo_claim_number_of(word)) {
-            return fd_of(offer);
+            return offer_fd(offer);
         }
     }
     return -1;
@@ -738,7 +738,7 @@ static int reply_fd(const struct lo_request *request, uint32_t word)
 
 VIP_RETURN vipl_lo_offers_cancel(struct vipl_vi *vi, bool last, int *fd)
 {
-    receive_all(vi);
+    receive_replies(vi);
     struct lo_request *request = lo_vi_of(vi)->request;
     if (request == NULL) {
         return VIP_SUCCESS; /* answered */
@@ -752,7 +752,7 @@ VIP_RETURN vipl_lo_offers_cancel(struct vipl_vi *vi, bool last, int *fd)
             return VIP_NOT_DONE;
         }
     } while (lo_claim_state_of(word) != LO_ENDED && !vipl_lo_claim_move(&request->claim, word, LO_ENDED));
-    bool met = !vipl_list_empty(&request->offers) || request->met_full;
+    bool met = !vipl_list_empty(&request->offers) || request->listener_full;
     if (request->matched != NULL) {
         rc = vipl_lo_incoming_unmatch(request->matched) ? VIP_SUCCESS : VIP_TIMEOUT;
     } else if (lo_claim_state_of(word) == LO_PENDING && !met) {

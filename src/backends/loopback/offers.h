@@ -20,7 +20,7 @@ enum { LO_NO_PLACE = 32 };
 /* Guarded by the registry. */
 struct lo_offer {
     struct lo_source source; /* fd -1: within this process, or over a line */
-    struct lo_link *over;    /* whose line; NULL: none */
+    struct lo_link *via;     /* whose line; NULL: none */
     struct vipl_list link;   /* request->offers */
     struct lo_request *request;
     bool answered;   /* over a line: the other end has done with it */
@@ -43,8 +43,8 @@ void vipl_lo_offers_notice(struct lo_remote *remote, uint64_t hash, unsigned pla
 void vipl_lo_offer_back(struct lo_request *request, unsigned place);
 void vipl_lo_offer_event(struct lo_offer *offer);
 /* A reply has come over the link's line; and nothing comes there any more. */
-void vipl_lo_offer_answered(struct lo_link *over, const struct lo_reply *reply);
-void vipl_lo_offers_hang_up(struct lo_link *over);
+void vipl_lo_offer_answered(struct lo_link *via, const struct lo_reply *reply);
+void vipl_lo_offers_hang_up(struct lo_link *via);
 /* Whether the request may be claimed; and it may be again, after it was BUSY. */
 bool vipl_lo_request_is_pending(const struct lo_request *request);
 void vipl_lo_request_available(struct lo_request *request);

@@ -52,14 +52,14 @@ void vipl_lo_pieces_put(unsigned char *payload, const struct lo_pieces *pieces)
 
 /* --- the receiver --- */
 
-static uint32_t bytes_behind(const struct lo_message *m)
+static uint32_t mappable_bytes(const struct lo_message *m)
 {
     return (m->flags & LO_FLAG_MAPPABLE) != 0 ? LO_MAPPABLE_BYTES : 0;
 }
 
 bool vipl_lo_pieces_read(const struct lo_message *m, const unsigned char *payload, struct vipl_sg *out)
 {
-    uint32_t behind = bytes_behind(m);
+    uint32_t behind = mappable_bytes(m);
     uint64_t sum = 0;
     if (m->bytes < behind || (m->bytes - behind) % LO_PIECE != 0 ||
         (m->bytes - behind) / LO_PIECE > VIPL_MAX_SEGMENTS) {
@@ -81,7 +81,8 @@ bool vipl_lo_pieces_read(const struct lo_message *m, const unsigned char *payloa
 }
 
 /* Where a piece is mapped here, or NULL. */
-static unsigned char *find(struct lo_link *link, const struct lo_pieces *pieces, const struct vipl_iov *piece)
+static unsigned char *find_mapped_piece(struct lo_link *link, const struct lo_pieces *pieces,
+                                        const struct vipl_iov *piece)
 {
     struct vipl_mappable mappable = pieces->mappable;
     mappable.offset = address_of(piece) - pieces->start; /* of a piece before it: larger than any memory */
@@ -91,21 +92,21 @@ static unsigned char *find(struct lo_link *link, const struct lo_pieces *pieces,
 bool vipl_lo_pieces_map(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
                         struct vipl_sg *from)
 {
-    const unsigned char *behind = payload + m->bytes - bytes_behind(m);
+    const unsigned char *behind = payload + m->bytes - mappable_bytes(m);
     struct lo_pieces pieces = {.local = from};
-    if (bytes_behind(m) == 0) {
+    if (mappable_bytes(m) == 0) {
         return false;
     }
     memcpy(&pieces.mappable.descriptor, behind, 4);
     memcpy(&pieces.mappable.inode, behind + 8, 8);
     memcpy(&pieces.start, behind + 16, 8);
     for (unsigned i = 0; i < from->count; i++) {
-        if (find(link, &pieces, &from->iov[i]) == NULL) {
+        if (find_mapped_piece(link, &pieces, &from->iov[i]) == NULL) {
             return false;
         }
     }
     for (unsigned i = 0; i < from->count; i++) {
-        from->iov[i].base = find(link, &pieces, &from->iov[i]);
+        from->iov[i].base = find_mapped_piece(link, &pieces, &from->iov[i]);
     }
     return true;
 }

@@ -74,11 +74,11 @@ bool vipl_lo_filter_poll_is_due(struct vipl_be_nic *be, struct lo_remote *remote
         return false;
     }
     uint32_t now = (uint32_t)(vipl_now_ns() >> 20);
-    bool due = now != vipl_load_relaxed(&remote->looked_at);
+    bool due = now != vipl_load_relaxed(&remote->polled_at);
     uint32_t spacing = vipl_load_relaxed(&remote->spacing);
     spacing = due ? spacing / 2 : spacing * 2;
     spacing = spacing < MIN_SPACING ? MIN_SPACING : spacing > MAX_SPACING ? MAX_SPACING : spacing;
-    vipl_store_relaxed(&remote->looked_at, now);
+    vipl_store_relaxed(&remote->polled_at, now);
     vipl_store_relaxed(&remote->spacing, spacing);
     vipl_store_relaxed(&be->poll_filter.due, vipl_ticks() + spacing);
     return due;
@@ -110,8 +110,8 @@ VIPL_NOINLINE bool vipl_lo_check_peer(struct lo_link *link)
         vipl_store_relaxed(&remote->look_at_sockets, 1);
         vipl_lo_filter_invalidate(be);
         if (vipl_local_has_hung_up(link->source.fd)) {
-            vipl_store_relaxed(&link->over, 1);
+            vipl_store_relaxed(&link->tx_ended, 1);
         }
     }
-    return vipl_load_relaxed(&link->over) == 0;
+    return vipl_load_relaxed(&link->tx_ended) == 0;
 }

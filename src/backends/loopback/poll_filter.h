@@ -25,7 +25,7 @@ bool vipl_lo_check_peer(struct lo_link *link);
 /* Whether something may be sent: the peer has not been seen to end. */
 static inline bool lo_may_send(struct lo_link *link)
 {
-    return vipl_load_relaxed(&link->over) == 0 &&
+    return vipl_load_relaxed(&link->tx_ended) == 0 &&
            (VIPL_LIKELY(!vipl_ticks_reached(vipl_load_relaxed(&link->be->poll_filter.due))) ||
             vipl_lo_check_peer(link));
 }

@@ -29,7 +29,7 @@ static unsigned char *slot_at(const struct lo_ring *ring, uint32_t position)
     return ring->slots + (size_t)(position & (ring->count - 1)) * LO_RING_SLOT;
 }
 
-static uint32_t *word_at(unsigned char *head, unsigned offset)
+static uint32_t *head_word(unsigned char *head, unsigned offset)
 {
     return (uint32_t *)(void *)(head + offset);
 }
@@ -39,7 +39,7 @@ static uint32_t lap_of(const struct lo_ring *ring, uint32_t position)
     return (position >> ring->shift) * 2 + 1; /* never 0 */
 }
 
-static uint32_t free_slots(struct lo_ring *ring, uint32_t wanted)
+static uint32_t get_free_slots(struct lo_ring *ring, uint32_t wanted)
 {
     uint32_t used = ring->at - ring->known;
     if (ring->count - used < wanted) {
@@ -49,7 +49,7 @@ static uint32_t free_slots(struct lo_ring *ring, uint32_t wanted)
     return used > ring->count ? 0 : ring->count - used; /* a lying consumer gets nothing */
 }
 
-static uint32_t to_end(const struct lo_ring *ring)
+static uint32_t slots_to_end(const struct lo_ring *ring)
 {
     return ring->count - (ring->at & (ring->count - 1));
 }
@@ -60,7 +60,7 @@ static uint32_t to_end(const struct lo_ring *ring)
 static void clear_behind(struct lo_ring *ring, uint32_t slots)
 {
     uint32_t next = ring->at + slots;
-    uint32_t *lap = word_at(slot_at(ring, next), H_LAP);
+    uint32_t *lap = head_word(slot_at(ring, next), H_LAP);
     if (vipl_load_relaxed(lap) == lap_of(ring, next)) {
         vipl_store_relaxed(lap, 0); /* before the lap that publishes the message */
     }
@@ -70,28 +70,28 @@ static void write_head(struct lo_ring *ring, const struct lo_message *m, uint32_
 {
     unsigned char *head = slot_at(ring, ring->at);
     clear_behind(ring, slots);
-    *word_at(head, H_KIND) = m->type | (uint32_t)m->flags << 8 | slots << 16;
-    *word_at(head, H_SESSION) = m->session;
-    *word_at(head, H_BYTES) = m->bytes;
-    *word_at(head, H_SLOT) = m->slot;
-    *word_at(head, H_IMMEDIATE) = m->immediate;
-    *word_at(head, H_TOTAL) = m->total;
-    *word_at(head, H_OFFSET) = m->offset;
+    *head_word(head, H_KIND) = m->type | (uint32_t)m->flags << 8 | slots << 16;
+    *head_word(head, H_SESSION) = m->session;
+    *head_word(head, H_BYTES) = m->bytes;
+    *head_word(head, H_SLOT) = m->slot;
+    *head_word(head, H_IMMEDIATE) = m->immediate;
+    *head_word(head, H_TOTAL) = m->total;
+    *head_word(head, H_OFFSET) = m->offset;
 }
 
 unsigned char *vipl_lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool reply)
 {
     uint32_t slots = slots_for(bytes);
-    uint32_t end = to_end(ring);
+    uint32_t end = slots_to_end(ring);
     uint32_t pad = slots > end ? end : 0;
     uint32_t wanted = pad + slots + 1 + (reply ? 0 : LO_RESERVE); /* 1: the slot whose lap is cleared */
-    if (free_slots(ring, wanted) < wanted) {
+    if (get_free_slots(ring, wanted) < wanted) {
         return NULL;
     }
     if (pad > 0) {
         struct lo_message m = {.type = LO_PAD};
         write_head(ring, &m, pad);
-        vipl_store_release(word_at(slot_at(ring, ring->at), H_LAP), lap_of(ring, ring->at));
+        vipl_store_release(head_word(slot_at(ring, ring->at), H_LAP), lap_of(ring, ring->at));
         ring->at += pad;
     }
     return slot_at(ring, ring->at) + LO_HEAD;
@@ -101,7 +101,7 @@ bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message
 {
     uint32_t slots = slots_for(message->bytes);
     write_head(ring, message, slots);
-    uint32_t *lap = word_at(slot_at(ring, ring->at), H_LAP);
+    uint32_t *lap = head_word(slot_at(ring, ring->at), H_LAP);
     uint32_t value = lap_of(ring, ring->at);
     /* Ordered, by us or by the consumer's barrier: either we see the consumer asleep, or it sees the message before it sleeps. */
     if (VIPL_LIKELY(ring->relies)) {
@@ -128,14 +128,14 @@ bool vipl_lo_ring_rely(struct lo_ring *ring)
 uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most)
 {
     uint32_t wanted = slots_for(most) + 1 + LO_RESERVE;
-    uint32_t room = free_slots(ring, wanted);
+    uint32_t room = get_free_slots(ring, wanted);
     if (room < LO_RESERVE + 2) {
         return 0;
     }
     room -= LO_RESERVE + 1;
-    if (room > to_end(ring)) { /* up to the end of the ring, or from its start: the larger piece */
-        uint32_t behind = room - to_end(ring);
-        room = behind > to_end(ring) ? behind : to_end(ring);
+    if (room > slots_to_end(ring)) { /* up to the end of the ring, or from its start: the larger piece */
+        uint32_t behind = room - slots_to_end(ring);
+        room = behind > slots_to_end(ring) ? behind : slots_to_end(ring);
     }
     uint32_t bytes = room * LO_RING_SLOT - LO_HEAD;
     return bytes < most ? bytes : most;
@@ -145,16 +145,16 @@ enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, con
 {
     for (;;) {
         unsigned char *head = slot_at(ring, ring->at);
-        if (vipl_load_acquire(word_at(head, H_LAP)) != lap_of(ring, ring->at)) { /* pairs with publish */
+        if (vipl_load_acquire(head_word(head, H_LAP)) != lap_of(ring, ring->at)) { /* pairs with publish */
             return LO_PEEK_EMPTY;
         }
-        uint32_t kind = vipl_load_relaxed(word_at(head, H_KIND));
+        uint32_t kind = vipl_load_relaxed(head_word(head, H_KIND));
         uint32_t slots = kind >> 16;
-        if (slots == 0 || slots > to_end(ring)) {
+        if (slots == 0 || slots > slots_to_end(ring)) {
             return LO_PEEK_BROKEN;
         }
         if ((kind & 0xFF) == LO_PAD) {
-            if (slots != to_end(ring) || slots == ring->count) {
+            if (slots != slots_to_end(ring) || slots == ring->count) {
                 return LO_PEEK_BROKEN;
             }
             ring->at += slots; /* to the start, where no other padding can be */
@@ -162,12 +162,12 @@ enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, con
         }
         out->type = kind & 0xFF;
         out->flags = kind >> 8 & 0xFF;
-        out->session = vipl_load_relaxed(word_at(head, H_SESSION));
-        out->bytes = vipl_load_relaxed(word_at(head, H_BYTES));
-        out->slot = vipl_load_relaxed(word_at(head, H_SLOT));
-        out->immediate = vipl_load_relaxed(word_at(head, H_IMMEDIATE));
-        out->total = vipl_load_relaxed(word_at(head, H_TOTAL));
-        out->offset = vipl_load_relaxed(word_at(head, H_OFFSET));
+        out->session = vipl_load_relaxed(head_word(head, H_SESSION));
+        out->bytes = vipl_load_relaxed(head_word(head, H_BYTES));
+        out->slot = vipl_load_relaxed(head_word(head, H_SLOT));
+        out->immediate = vipl_load_relaxed(head_word(head, H_IMMEDIATE));
+        out->total = vipl_load_relaxed(head_word(head, H_TOTAL));
+        out->offset = vipl_load_relaxed(head_word(head, H_OFFSET));
         if (out->bytes > slots * LO_RING_SLOT - LO_HEAD || slots_for(out->bytes) != slots) {
             return LO_PEEK_BROKEN;
         }
@@ -194,12 +194,12 @@ bool vipl_lo_ring_mark_asleep(struct lo_ring *ring)
 uint32_t *vipl_lo_ring_next(const struct lo_ring *ring, uint32_t *value)
 {
     *value = lap_of(ring, ring->at);
-    return word_at(slot_at(ring, ring->at), H_LAP);
+    return head_word(slot_at(ring, ring->at), H_LAP);
 }
 
 bool vipl_lo_ring_is_empty(const struct lo_ring *ring)
 {
-    return vipl_load_ordered(word_at(slot_at(ring, ring->at), H_LAP)) != lap_of(ring, ring->at);
+    return vipl_load_ordered(head_word(slot_at(ring, ring->at), H_LAP)) != lap_of(ring, ring->at);
 }
 
 /* Ordered: either the producer sees the room, or we see that it waits. That is not needed as long as it surely knows of seven

@@ -44,16 +44,16 @@ void vipl_lo_link_teardown(struct lo_link *link)
 /* --- replies --- */
 
 /* There is always room for one: the peer has no more than LO_REQUEST_SLOTS requests open. */
-static bool reply(struct lo_link *link, uint32_t slot, uint32_t status)
+static bool send_ack(struct lo_link *link, uint32_t slot, uint32_t status)
 {
     struct lo_message message = {.type = LO_ACK, .slot = slot, .total = status};
     return vipl_lo_link_reply(link, &message);
 }
 
-static bool refuse(struct lo_link *link, const struct lo_message *m)
+static bool refuse_message(struct lo_link *link, const struct lo_message *m)
 {
     bool last = (m->flags & LO_FLAG_LAST) != 0 || m->type == LO_READ;
-    return (m->flags & LO_FLAG_ACK) == 0 || !last || reply(link, m->slot, VIP_STATUS_TRANSPORT_ERROR);
+    return (m->flags & LO_FLAG_ACK) == 0 || !last || send_ack(link, m->slot, VIP_STATUS_TRANSPORT_ERROR);
 }
 
 /* --- messages that come again: one was to be fetched, and the system does not allow that (any more). One of the two processes has
@@ -68,7 +68,7 @@ struct lo_held {
 };
 
 /* `alone`: the next ones may be fetched again. */
-static bool request_again(struct lo_session *session, const struct lo_message *m, bool alone)
+static bool request_resend(struct lo_session *session, const struct lo_message *m, bool alone)
 {
     struct lo_message message = {.type = LO_ACK,
                                  .flags = LO_FLAG_AGAIN | (alone ? LO_FLAG_ALONE : 0),
@@ -85,7 +85,7 @@ static bool is_held(const struct lo_session *session, const struct lo_message *m
     return session->awaited != 0 && follows && !(m->type == LO_SEND && m->slot == session->awaited);
 }
 
-static bool keep(struct lo_session *session, const struct lo_message *m, const unsigned char *payload)
+static bool queue_held(struct lo_session *session, const struct lo_message *m, const unsigned char *payload)
 {
     struct lo_link *link = session->link;
     size_t bytes = sizeof(struct lo_held) + m->bytes;
@@ -123,10 +123,10 @@ void vipl_lo_drop_held(struct lo_session *session)
     struct lo_message awaited = {
         .type = LO_RENDEZVOUS, .flags = LO_FLAG_ACK | LO_FLAG_LAST, .slot = session->awaited};
     if (session->awaited != 0) {
-        refuse(session->link, &awaited);
+        refuse_message(session->link, &awaited);
     }
     while ((held = take_held(session, &m, &payload)) != NULL) {
-        refuse(session->link, m);
+        refuse_message(session->link, m);
         vipl_free(held);
     }
 }
@@ -140,8 +140,8 @@ static bool generation_is_current(const struct lo_link *link, uint32_t slot)
 }
 
 /* Gives a request slot back; NULL: it stands for nothing any more. */
-static struct vipl_vi *complete(struct lo_link *link, uint32_t name, bool last, uint32_t *sequence,
-                                uint32_t *bytes)
+static struct vipl_vi *complete_slot(struct lo_link *link, uint32_t name, bool last, uint32_t *sequence,
+                                     uint32_t *bytes)
 {
     struct lo_request_slot *slot = &link->request_slots[lo_slot_number(name)];
     struct vipl_vi *vi = NULL;
@@ -161,7 +161,7 @@ static struct vipl_vi *complete(struct lo_link *link, uint32_t name, bool last, 
 }
 
 /* The peer will not have the rest of a message that is not all in the ring, and not pending yet. */
-static void refuse_half(struct vipl_vi *vi, uint32_t slot, uint32_t status)
+static void refuse_partial_send(struct vipl_vi *vi, uint32_t slot, uint32_t status)
 {
     vipl_up_send_lock(vi);
     struct lo_session *session = lo_vi_of(vi)->session;
@@ -184,12 +184,12 @@ static void on_ack(struct lo_link *link, const struct lo_message *m)
         vipl_lo_resend_begin(link, m->slot, (m->flags & LO_FLAG_ALONE) != 0);
         return;
     }
-    struct vipl_vi *vi = complete(link, m->slot, true, &sequence, &bytes);
+    struct vipl_vi *vi = complete_slot(link, m->slot, true, &sequence, &bytes);
     if (vi == NULL) {
         return;
     }
     if (status != 0) {
-        refuse_half(vi, m->slot, status);
+        refuse_partial_send(vi, m->slot, status);
     }
     vipl_up_send_done(vi, sequence, status, bytes);
 }
@@ -197,7 +197,7 @@ static void on_ack(struct lo_link *link, const struct lo_message *m)
 /* --- messages --- */
 
 /* Cuts the list to its first `bytes`. */
-static void trim(struct vipl_sg *sg, size_t bytes)
+static void trim_list(struct vipl_sg *sg, size_t bytes)
 {
     unsigned i = 0;
     for (size_t left = bytes; left > 0; i++) {
@@ -222,7 +222,7 @@ static bool chunk_is_valid(const struct lo_message *m, uint32_t bytes)
 }
 
 /* At Reliable Delivery and below what became of the message at the receiver is not the sender's business. */
-static uint32_t for_sender(const struct lo_session *s, uint32_t status)
+static uint32_t status_for_sender(const struct lo_session *s, uint32_t status)
 {
     bool reception = s->params.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
     return !reception && status == VIP_STATUS_REMOTE_DESC_ERROR ? 0 : status;
@@ -230,19 +230,19 @@ static uint32_t for_sender(const struct lo_session *s, uint32_t status)
 
 /* A sender that wants to know hears of a refusal at once, before it hears that the connection is lost for it; else when the
  * message is all there. */
-static void reply_send(struct lo_session *s, const struct lo_message *m, bool was_refused)
+static void ack_send(struct lo_session *s, const struct lo_message *m, bool was_refused)
 {
     bool reception = s->params.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
     bool over = (m->flags & LO_FLAG_LAST) != 0 || (reception && s->rx_status != 0);
     bool answered = reception && was_refused;
     if ((m->flags & LO_FLAG_ACK) != 0 && over && !answered) {
-        reply(s->link, m->slot, for_sender(s, s->rx_status));
+        send_ack(s->link, m->slot, status_for_sender(s, s->rx_status));
     }
 }
 
 /* A message that comes again may do so because our memory for it is not there. */
-static bool scatter(const struct lo_session *s, const struct lo_message *m, const struct vipl_sg *to,
-                    const unsigned char *payload)
+static bool scatter_chunk(const struct lo_session *s, const struct lo_message *m, const struct vipl_sg *to,
+                          const unsigned char *payload)
 {
     bool comes_again = m->slot != 0 && m->slot == s->awaited;
     return comes_again ? vipl_iov_scatter_checked(to, m->offset, payload, m->bytes)
@@ -254,7 +254,7 @@ static void place_chunk(struct lo_session *s, const struct lo_message *m, const 
     struct vipl_sg to;
     if (vipl_up_recv_claim(s->vi, m->total, &to) != VIPL_CLAIM_OK) {
         s->rx_dropping = true;
-    } else if (!scatter(s, m, &to, payload)) {
+    } else if (!scatter_chunk(s, m, &to, payload)) {
         vipl_up_recv_finish(s->vi, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
         s->rx_dropping = true;
     } else if ((m->flags & LO_FLAG_LAST) != 0) {
@@ -276,7 +276,7 @@ static void on_send(struct lo_session *s, const struct lo_message *m, const unsi
         place_chunk(s, m, payload);
     }
     vipl_up_recv_unlock(s->vi);
-    reply_send(s, m, was_refused);
+    ack_send(s, m, was_refused);
 }
 
 /* From memory that both have mapped, or by the system. 0, or an errno value. */
@@ -291,15 +291,15 @@ static int copy_pieces(struct lo_link *link, const struct lo_message *m, const u
 
 /* `again`: an errno value, if the system does not let us copy; else 0. EFAULT: the memory is there for its own process alone, or it is
  * not there at all, be it the sender's or ours. The ring finds that out. */
-static uint32_t fetch(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
-                      struct vipl_sg *from, int *again)
+static uint32_t fetch_message(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
+                              struct vipl_sg *from, int *again)
 {
     struct vipl_sg to;
     *again = 0;
     if (vipl_up_recv_claim(s->vi, m->total, &to) != VIPL_CLAIM_OK) {
         return VIP_STATUS_REMOTE_DESC_ERROR;
     }
-    trim(&to, m->total);
+    trim_list(&to, m->total);
     int error = copy_pieces(s->link, m, payload, &to, from);
     if (!generation_is_current(s->link, m->slot)) {
         return 0; /* the send was flushed meanwhile: what we have may be anything */
@@ -324,12 +324,12 @@ static bool on_rendezvous(struct lo_session *s, const struct lo_message *m, cons
     }
     vipl_up_recv_lock(s->vi);
     int again;
-    uint32_t status = fetch(s, m, payload, &from, &again);
+    uint32_t status = fetch_message(s, m, payload, &from, &again);
     vipl_up_recv_unlock(s->vi);
     if (again != 0) {
-        return request_again(s, m, again == EFAULT);
+        return request_resend(s, m, again == EFAULT);
     }
-    return reply(s->link, m->slot, for_sender(s, status));
+    return send_ack(s->link, m->slot, status_for_sender(s, status));
 }
 
 /* --- RDMA for a peer that cannot access our memory directly --- */
@@ -339,7 +339,7 @@ struct target {
     uint32_t handle;
 };
 
-static struct target target_of(const unsigned char *payload)
+static struct target rdma_target_of(const unsigned char *payload)
 {
     struct target t;
     memcpy(&t.address, payload, 8);
@@ -367,7 +367,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
     if (m->bytes < LO_RDMA_PREFIX || (placed ? bytes != 0 : !chunk_is_valid(m, bytes))) {
         return false;
     }
-    struct target t = target_of(payload);
+    struct target t = rdma_target_of(payload);
     vipl_up_recv_lock(s->vi);
     if (m->offset == 0) {
         s->rx_status = 0;
@@ -393,7 +393,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         return true; /* the sender knows */
     }
     bool answers = (m->flags & LO_FLAG_LAST) != 0 || (reliable && s->rx_status != 0);
-    return !answers || reply(s->link, m->slot, for_sender(s, s->rx_status));
+    return !answers || send_ack(s->link, m->slot, status_for_sender(s, s->rx_status));
 }
 
 static bool on_read(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
@@ -402,12 +402,12 @@ static bool on_read(struct lo_session *s, const struct lo_message *m, const unsi
     if (m->bytes != LO_RDMA_PREFIX || link->reads_count == LO_REQUEST_SLOTS) {
         return false;
     }
-    struct target t = target_of(payload);
+    struct target t = rdma_target_of(payload);
     vipl_up_recv_lock(s->vi);
     bool allowed = vipl_up_rdma_allowed(s->vi, false, t.handle, t.address, m->total);
     vipl_up_recv_unlock(s->vi);
     if (!allowed || m->total == 0) {
-        return reply(link, m->slot, allowed ? 0 : VIP_STATUS_RDMA_PROT_ERROR);
+        return send_ack(link, m->slot, allowed ? 0 : VIP_STATUS_RDMA_PROT_ERROR);
     }
     struct lo_read *read = &link->reads[(link->reads_first + link->reads_count++) % LO_REQUEST_SLOTS];
     read->session = s->number;
@@ -419,7 +419,7 @@ static bool on_read(struct lo_session *s, const struct lo_message *m, const unsi
     return true;
 }
 
-static struct lo_session *session_by(struct lo_link *link, uint32_t number)
+static struct lo_session *find_session(struct lo_link *link, uint32_t number)
 {
     uint32_t slot = number >> LO_GENERATION_BITS;
     struct lo_session *s = slot < link->session_slots ? link->sessions[slot] : NULL;
@@ -428,7 +428,7 @@ static struct lo_session *session_by(struct lo_link *link, uint32_t number)
 
 /* One more chunk of the oldest read. False: no room in the ring, or *accessible says that the memory is not there. The VI's
  * receive lock is held. */
-static bool put_data(struct lo_link *link, struct lo_read *read, bool *accessible)
+static bool put_read_data(struct lo_link *link, struct lo_read *read, bool *accessible)
 {
     uint32_t left = read->total - read->offset;
     vipl_biased_lock(&link->tx);
@@ -460,13 +460,13 @@ static bool put_data(struct lo_link *link, struct lo_read *read, bool *accessibl
 static bool serve_read(struct lo_link *link)
 {
     struct lo_read *read = &link->reads[link->reads_first];
-    struct lo_session *s = session_by(link, read->session);
+    struct lo_session *s = find_session(link, read->session);
     bool over = s == NULL;
     if (s != NULL) {
         vipl_up_recv_lock(s->vi);
         bool allowed = vipl_up_rdma_allowed(s->vi, false, read->handle, read->address, read->total);
         bool there = true;
-        bool moved = allowed && put_data(link, read, &there);
+        bool moved = allowed && put_read_data(link, read, &there);
         if (!there) {
             vipl_up_rdma_refuse(s->vi, false);
             allowed = false;
@@ -476,7 +476,7 @@ static bool serve_read(struct lo_link *link)
             return false;
         }
         if (!allowed) {
-            reply(link, read->slot, VIP_STATUS_RDMA_PROT_ERROR);
+            send_ack(link, read->slot, VIP_STATUS_RDMA_PROT_ERROR);
         }
         over = !allowed || read->offset == read->total;
     }
@@ -493,7 +493,7 @@ static void on_data(struct lo_link *link, const struct lo_message *m, const unsi
     struct vipl_sg to;
     uint32_t sequence;
     uint32_t bytes;
-    struct vipl_vi *vi = complete(link, m->slot, last, &sequence, &bytes);
+    struct vipl_vi *vi = complete_slot(link, m->slot, last, &sequence, &bytes);
     if (vi == NULL) {
         return;
     }
@@ -529,9 +529,9 @@ static bool refuse_open(struct lo_link *link, const struct lo_message *m)
 }
 
 /* Keeps a message until the awaited one is there. Where that cannot be, the connection ends, and none of the rest is taken. */
-static bool hold(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
+static bool hold_message(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
-    if (!s->broken && keep(s, m, payload)) {
+    if (!s->broken && queue_held(s, m, payload)) {
         return true;
     }
     if (!s->broken) {
@@ -539,13 +539,13 @@ static bool hold(struct lo_session *s, const struct lo_message *m, const unsigne
                  s->link->peer.pid);
     }
     fail_session(s);
-    return refuse(s->link, m);
+    return refuse_message(s->link, m);
 }
 
 static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload);
 
 /* The awaited message is there, or will not come: those behind it, up to the next that has to be sent again. */
-static bool go_on(struct lo_session *s)
+static bool dispatch_held(struct lo_session *s)
 {
     const struct lo_message *m;
     const unsigned char *payload;
@@ -566,7 +566,7 @@ static inline bool take_short(struct lo_link *link, const struct lo_message *m, 
     if (m->type != LO_SEND || m->flags != LO_FLAG_LAST || m->offset != 0 || m->bytes != m->total) {
         return false;
     }
-    struct lo_session *s = session_by(link, m->session);
+    struct lo_session *s = find_session(link, m->session);
     if (s == NULL || !s->open || s->awaited != 0) {
         return false;
     }
@@ -588,15 +588,15 @@ static VIPL_NOINLINE bool dispatch(struct lo_link *link, const struct lo_message
         }
         return valid;
     }
-    struct lo_session *s = session_by(link, m->session);
+    struct lo_session *s = find_session(link, m->session);
     if (s == NULL && m->type == LO_OPEN) {
         return refuse_open(link, m);
     }
     if (s == NULL || (!s->open && m->type != LO_OPEN && m->type != LO_CLOSE)) {
-        return refuse(link, m);
+        return refuse_message(link, m);
     }
     if (is_held(s, m)) {
-        return hold(s, m, payload);
+        return hold_message(s, m, payload);
     }
     switch (m->type) {
     case LO_OPEN:
@@ -607,7 +607,7 @@ static VIPL_NOINLINE bool dispatch(struct lo_link *link, const struct lo_message
             return false;
         }
         on_send(s, m, payload);
-        return m->slot == 0 || m->slot != s->awaited || (m->flags & LO_FLAG_LAST) == 0 || go_on(s);
+        return m->slot == 0 || m->slot != s->awaited || (m->flags & LO_FLAG_LAST) == 0 || dispatch_held(s);
     case LO_RENDEZVOUS:
         return on_rendezvous(s, m, payload);
     case LO_WRITE:

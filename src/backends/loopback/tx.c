@@ -26,7 +26,7 @@ enum {
 /* --- making and ending a session; the registry's lock or nothing is held --- */
 
 /* A free slot of the table; rx is held. */
-static bool find_slot(struct lo_link *link, uint32_t *slot)
+static bool find_session_slot(struct lo_link *link, uint32_t *slot)
 {
     for (*slot = link->first_free; *slot < link->session_slots; ++*slot) {
         if (link->sessions[*slot] == NULL) {
@@ -90,7 +90,7 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     session->peer_tag = peer_tag;
     session->opened = opened;
     vipl_biased_lock(&lo_remote_of(link->be)->rx);
-    bool room = link->dead == 0 && find_slot(link, &slot);
+    bool room = link->dead == 0 && find_session_slot(link, &slot);
     if (room) {
         uint32_t generation =
             link->sessions_opened++ % ((1u << LO_GENERATION_BITS) - 1) + 1; /* not 0, nor is the number */
@@ -109,10 +109,10 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
 }
 
 /* The peer has set up its end: from now on we may leave barriers to it. */
-static bool rely(struct lo_link *link)
+static bool rely_on_barriers(struct lo_link *link)
 {
     bool relies = false;
-    if (link->takes_part) {
+    if (link->makes_barriers) {
         vipl_biased_lock(&link->tx);
         relies = vipl_lo_ring_rely(&link->out);
         vipl_biased_unlock(&link->tx);
@@ -125,7 +125,7 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
     struct vipl_vi_params own;
     session->open = true;
     session->link->confirmed = true;
-    session->peer_makes_barriers = rely(session->link);
+    session->peer_makes_barriers = rely_on_barriers(session->link);
     session->peer_permission =
         lo_permission(session->link->segment, 1 - session->link->side, session->peer_number);
     if (session->opened != NULL) {
@@ -152,7 +152,7 @@ static void revoke_permission(const struct lo_session *session)
     }
 }
 
-static void clear_slots(struct lo_session *session)
+static void clear_request_slots(struct lo_session *session)
 {
     struct lo_link *link = session->link;
     for (uint32_t i = 0; i < LO_REQUEST_SLOTS; i++) {
@@ -167,7 +167,7 @@ static void clear_slots(struct lo_session *session)
 
 /* --- waiting for room; tx is held --- */
 
-static bool has_room(struct lo_link *link)
+static bool ring_has_room(struct lo_link *link)
 {
     return vipl_lo_ring_room(&link->out, LO_MAX_CHUNK) >= MIN_ROOM;
 }
@@ -177,7 +177,7 @@ void vipl_lo_link_want_room(struct lo_link *link)
     vipl_store_relaxed(&link->waiting, 1);
     vipl_lo_filter_invalidate(link->be);
     vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
-    if (link->free_slots > 0 && has_room(link)) {
+    if (link->free_slots > 0 && ring_has_room(link)) {
         vipl_up_wake(link->be->core); /* the peer has read everything meanwhile, and did not see it */
     }
 }
@@ -218,7 +218,7 @@ static void close_session(struct lo_session *session)
     link->sessions[slot] = NULL;
     link->first_free = slot < link->first_free ? slot : link->first_free;
     vipl_biased_lock(&link->tx);
-    clear_slots(session);
+    clear_request_slots(session);
     revoke_permission(session);
     vipl_list_remove(&session->blocked);
     if (!silent) {
@@ -265,7 +265,7 @@ void vipl_lo_session_revoke(struct vipl_be_nic *be, struct vipl_vi *vi)
     if (session != NULL) {
         revoke_permission(session);
         vipl_biased_lock(&session->link->tx);
-        clear_slots(session);
+        clear_request_slots(session);
         vipl_biased_unlock(&session->link->tx);
     }
 }
@@ -280,7 +280,7 @@ void vipl_lo_link_free_closes(struct lo_link *link)
 
 /* --- request slots; tx is held --- */
 
-static uint32_t take_slot(struct lo_session *session, const struct vipl_send *send)
+static uint32_t take_request_slot(struct lo_session *session, const struct vipl_send *send)
 {
     struct lo_link *link = session->link;
     for (uint32_t n = 0; n < LO_REQUEST_SLOTS; n++) {
@@ -305,7 +305,7 @@ static uint32_t take_slot(struct lo_session *session, const struct vipl_send *se
 /* --- waiting for room --- */
 
 /* Called under the send lock when there is none: the next thread that makes progress on the link resumes the VI. */
-static enum vipl_posted block(struct lo_session *session)
+static enum vipl_posted block_session(struct lo_session *session)
 {
     struct lo_link *link = session->link;
     vipl_biased_lock(&link->tx);
@@ -326,7 +326,7 @@ bool vipl_lo_link_has_room(struct lo_link *link)
     if (wanted) { /* the mark first: the peer may have taken the last one, and given less room than is wanted */
         vipl_store_ordered(&link->out.shared->wanting, 1);
     }
-    bool room = wanted && has_room(link);
+    bool room = wanted && ring_has_room(link);
     vipl_biased_unlock(&link->tx);
     return room;
 }
@@ -338,7 +338,7 @@ static bool wants_reply(const struct vipl_send *send)
     return send->op != VIP_CONTROL_OP_SENDRECV || send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
 }
 
-static void put_address(unsigned char *to, const struct vipl_send *send)
+static void put_remote_address(unsigned char *to, const struct vipl_send *send)
 {
     memcpy(to, &send->remote_address, 8);
     memcpy(to + 8, &send->remote_handle, 4);
@@ -346,7 +346,7 @@ static void put_address(unsigned char *to, const struct vipl_send *send)
 }
 
 /* The send ends without its last chunk, and no reply comes. */
-static void give_back_slot(struct lo_session *session)
+static void free_slot(struct lo_session *session)
 {
     struct lo_request_slot *slot = &session->link->request_slots[lo_slot_number(session->tx_slot)];
     if (session->tx_slot != 0 && slot->session == session) {
@@ -386,10 +386,10 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
     if (!*accessible) {
         payload = NULL;
         if (!first && wants_reply(send)) {
-            give_back_slot(session);
+            free_slot(session);
         }
     } else if (payload != NULL && first && wants_reply(send)) {
-        session->tx_slot = take_slot(session, send);
+        session->tx_slot = take_request_slot(session, send);
         payload = session->tx_slot == 0 ? NULL : payload;
     }
     if (payload == NULL) {
@@ -397,7 +397,7 @@ static bool put_chunk(struct lo_session *session, const struct vipl_send *send, 
         return false;
     }
     if (rdma) {
-        put_address(payload, send);
+        put_remote_address(payload, send);
     }
     struct lo_message message = {
         .type = rdma ? LO_WRITE : LO_SEND,
@@ -424,13 +424,13 @@ static enum vipl_posted send_through_ring(struct lo_session *session, struct vip
         return VIPL_POSTED_DONE;
     }
     if (session->tx_held) { /* what is sent again goes first */
-        return block(session);
+        return block_session(session);
     }
     do {
         bool there;
         if (!put_chunk(session, send, flags, &there)) {
             if (there) {
-                return block(session);
+                return block_session(session);
             }
             session->tx_offset = 0;
             send->status = VIP_STATUS_PROTECTION_ERROR;
@@ -450,10 +450,10 @@ static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_
     uint32_t bytes = vipl_lo_pieces_bytes(pieces);
     vipl_biased_lock(&link->tx);
     unsigned char *payload = vipl_lo_ring_claim(&link->out, bytes, false);
-    uint32_t slot = payload == NULL ? 0 : take_slot(session, send);
+    uint32_t slot = payload == NULL ? 0 : take_request_slot(session, send);
     if (slot == 0) {
         vipl_biased_unlock(&link->tx);
-        return block(session);
+        return block_session(session);
     }
     vipl_lo_pieces_put(payload, pieces);
     link->request_slots[lo_slot_number(slot)].rendezvous = true;
@@ -476,12 +476,12 @@ static enum vipl_posted request_read(struct lo_session *session, struct vipl_sen
     struct lo_link *link = session->link;
     vipl_biased_lock(&link->tx);
     unsigned char *payload = vipl_lo_ring_claim(&link->out, LO_RDMA_PREFIX, false);
-    uint32_t slot = payload == NULL ? 0 : take_slot(session, send);
+    uint32_t slot = payload == NULL ? 0 : take_request_slot(session, send);
     if (slot == 0) {
         vipl_biased_unlock(&link->tx);
-        return block(session);
+        return block_session(session);
     }
-    put_address(payload, send);
+    put_remote_address(payload, send);
     struct lo_message message = {
         .type = LO_READ,
         .flags = LO_FLAG_ACK,
@@ -540,7 +540,7 @@ static inline bool put_short(struct lo_session *session, const void *from, uint3
 }
 
 /* Whether the peer may map the memory, so that it is better to let it fetch so much than to copy it twice. */
-static VIPL_NOINLINE bool is_shown(const void *from, size_t bytes)
+static VIPL_NOINLINE bool is_mappable(const void *from, size_t bytes)
 {
     struct vipl_mappable mappable;
     vipl_shm_find_mappable(from, bytes, &mappable);
@@ -551,12 +551,13 @@ VIPL_NOINLINE bool vipl_lo_session_send_short(struct lo_session *session, const 
 {
     struct lo_link *link = session->link;
     return lo_may_send(link) && bytes <= link->be->settings_inline &&
-           (VIPL_LIKELY(bytes <= link->be->settings_inline_mappable) || !is_shown(from, bytes)) &&
+           (VIPL_LIKELY(bytes <= link->be->settings_inline_mappable) || !is_mappable(from, bytes)) &&
            put_short(session, from, (uint32_t)bytes, NULL);
 }
 
 /* Whether the receiver is to fetch the message from where it is. */
-static bool is_large(const struct vipl_be_nic *be, const struct vipl_send *send, struct lo_pieces *pieces)
+static bool is_for_rendezvous(const struct vipl_be_nic *be, const struct vipl_send *send,
+                              struct lo_pieces *pieces)
 {
     if (send->local.bytes <= be->settings_inline_mappable) {
         return false;
@@ -575,7 +576,7 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
         return send_rdma(session, send);
     }
     struct lo_pieces pieces;
-    bool large = is_large(session->link->be, send, &pieces);
+    bool large = is_for_rendezvous(session->link->be, send, &pieces);
     if (!large && send->local.count == 1 && !wants_reply(send) && !vipl_iov_is_safe() &&
         put_short(session, send->local.iov[0].base, (uint32_t)send->local.bytes,
                   send->immediate ? &send->immediate_data : NULL)) {
@@ -591,7 +592,7 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
 /* --- messages that are sent again through the ring, because the peer cannot fetch them: what would follow such a message waits here.
  * They are copied by the kernel, for their memory may not be there. rx is held. --- */
 
-static void hold_back(struct lo_session *session, bool back)
+static void set_tx_held(struct lo_session *session, bool back)
 {
     vipl_up_send_lock(session->vi);
     session->tx_held = back;
@@ -614,7 +615,7 @@ void vipl_lo_resend_begin(struct lo_link *link, uint32_t name, bool alone)
         vipl_store_relaxed(&link->peer_direct_access, 0);
     }
     if (session != NULL) {
-        hold_back(session, true);
+        set_tx_held(session, true);
     }
 }
 
@@ -637,8 +638,8 @@ static struct lo_request_slot *next_resend(struct lo_link *link, struct lo_sessi
 
 /* One more chunk; all in one and empty, if the send is not valid, or its memory is found not to be there now. False: no
  * room in the ring. */
-static bool put_again(struct lo_session *session, struct lo_request_slot *slot, const struct vipl_send *send,
-                      bool *valid)
+static bool put_resent_chunk(struct lo_session *session, struct lo_request_slot *slot,
+                             const struct vipl_send *send, bool *valid)
 {
     struct lo_link *link = session->link;
     vipl_biased_lock(&link->tx);
@@ -681,7 +682,7 @@ static bool put_again(struct lo_session *session, struct lo_request_slot *slot, 
     return true;
 }
 
-static bool resend(struct lo_link *link)
+static bool resend_next(struct lo_link *link)
 {
     struct lo_session *session;
     struct vipl_send send;
@@ -692,7 +693,7 @@ static bool resend(struct lo_link *link)
     uint32_t sequence = slot->sequence; /* under rx no other send gets the slot, as only a reply frees it */
     vipl_up_send_lock(session->vi);
     bool valid = vipl_up_pending_send(session->vi, sequence, &send) && send.local.bytes == slot->bytes;
-    bool room = put_again(session, slot, &send, &valid);
+    bool room = put_resent_chunk(session, slot, &send, &valid);
     vipl_up_send_unlock(session->vi);
     if (!valid && room) {
         vipl_up_send_done(session->vi, sequence, VIP_STATUS_PROTECTION_ERROR, 0);
@@ -706,7 +707,7 @@ static struct lo_session *next_blocked(struct lo_link *link)
 {
     vipl_biased_lock(&link->tx);
     struct vipl_list *l = NULL;
-    if (link->free_slots > 0 && has_room(link)) {
+    if (link->free_slots > 0 && ring_has_room(link)) {
         l = vipl_list_take(&link->blocked);
     }
     vipl_biased_unlock(&link->tx);
@@ -716,7 +717,7 @@ static struct lo_session *next_blocked(struct lo_link *link)
 void vipl_lo_link_resume(struct lo_link *link)
 {
     struct lo_session *s;
-    while (link->resending && resend(link)) {
+    while (link->resending && resend_next(link)) {
     }
     if (vipl_load_relaxed(&link->waiting) == 0) {
         return;
