@@ -19,7 +19,7 @@
 #include "os/os.h"
 
 /* What the system calls the open file. */
-static bool read_name(int fd, char *name, size_t size)
+static bool read_file_name(int fd, char *name, size_t size)
 {
     char link[64];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
@@ -34,7 +34,7 @@ static bool is_process_memory(int fd)
     char name[64];
     struct statfs fs;
     int end = 0;
-    if (fstatfs(fd, &fs) != 0 || fs.f_type != PROC_SUPER_MAGIC || !read_name(fd, name, sizeof(name))) {
+    if (fstatfs(fd, &fs) != 0 || fs.f_type != PROC_SUPER_MAGIC || !read_file_name(fd, name, sizeof(name))) {
         return false;
     }
     return sscanf(name, "/proc/%*u/mem%n", &end) == 0 && end > 0 && name[end] == '\0';
@@ -99,7 +99,7 @@ void vipl_file_unmap(void *base, uint64_t bytes)
     munmap(base, (size_t)bytes);
 }
 
-static int outcome(ssize_t n)
+static int file_error(ssize_t n)
 {
     return n == 0 ? ESRCH : errno == EIO ? EFAULT : errno;
 }
@@ -111,7 +111,7 @@ int vipl_file_read(int fd, uint64_t offset, void *out, size_t bytes)
     while (bytes > 0) {
         ssize_t n = pread(fd, to, bytes, (off_t)offset);
         if (n <= 0 && (n == 0 || errno != EINTR)) {
-            return outcome(n);
+            return file_error(n);
         }
         n = n < 0 ? 0 : n;
         to += n;
@@ -127,7 +127,7 @@ int vipl_file_write(int fd, uint64_t offset, const void *in, size_t bytes)
     while (bytes > 0) {
         ssize_t n = pwrite(fd, from, bytes, (off_t)offset);
         if (n <= 0 && (n == 0 || errno != EINTR)) {
-            return outcome(n);
+            return file_error(n);
         }
         n = n < 0 ? 0 : n;
         from += n;
@@ -170,7 +170,7 @@ void vipl_event_clear(int fd)
 bool vipl_event_is(int fd)
 {
     char name[64];
-    if (!read_name(fd, name, sizeof(name)) || strcmp(name, "anon_inode:[eventfd]") != 0) {
+    if (!read_file_name(fd, name, sizeof(name)) || strcmp(name, "anon_inode:[eventfd]") != 0) {
         return false;
     }
     int flags = fcntl(fd, F_GETFL);

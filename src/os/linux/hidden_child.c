@@ -58,7 +58,7 @@ static uint32_t staying[MAX_STAYING]; /* atomic: process numbers, of which the s
 /* --- in the process between --- */
 
 /* The signal for the end of this process's parent comes for each thread of the program's that ends. */
-static void stay(const struct hidden *h)
+static void stay_as_parent(const struct hidden *h)
 {
     sigset_t two;
     sigemptyset(&two);
@@ -75,7 +75,7 @@ static void stay(const struct hidden *h)
     }
 }
 
-static int be_between(void *arg)
+static int run_between(void *arg)
 {
     const struct hidden *h = arg;
     if (h->stays) {
@@ -90,33 +90,33 @@ static int be_between(void *arg)
     } else if (h->stays) {
         setsid();
         vipl_close_all();
-        stay(h);
+        stay_as_parent(h);
     }
     return 0;
 }
 
 /* A program's beginning, in memory that the process between waits for. */
-struct beginning {
+struct program_start {
     int (*run)(void *arg, int report);
     void *arg;
     int report;
 };
 
-static int begin(void *arg)
+static int enter_program(void *arg)
 {
-    const struct beginning *b = arg;
+    const struct program_start *b = arg;
     return b->run(b->arg, b->report);
 }
 
 int vipl_hidden_begin(int (*run)(void *arg, int report), void *arg, int report)
 {
-    struct beginning b = {run, arg, report};
+    struct program_start b = {run, arg, report};
     unsigned char *stack =
         mmap(NULL, PROGRAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED) {
         return errno;
     }
-    int error = clone(begin, stack + PROGRAM_BYTES, SHARES_MEMORY | SIGCHLD, &b) < 0 ? errno : 0;
+    int error = clone(enter_program, stack + PROGRAM_BYTES, SHARES_MEMORY | SIGCHLD, &b) < 0 ? errno : 0;
     munmap(stack, PROGRAM_BYTES);
     return error;
 }
@@ -134,14 +134,14 @@ static bool gets_orphans(void)
     return getpid() == 1 || (prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper) == 0 && is_subreaper != 0);
 }
 
-static void reap(pid_t pid)
+static void reap_between(pid_t pid)
 {
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR) {
     }
 }
 
 /* Those that have ended since. In a forked child none is its own. */
-static void reap_stayed(void)
+static void reap_staying(void)
 {
     for (unsigned i = 0; i < MAX_STAYING; i++) {
         uint32_t pid = vipl_load_relaxed(&staying[i]);
@@ -151,7 +151,7 @@ static void reap_stayed(void)
     }
 }
 
-static void remember(pid_t pid)
+static void remember_staying(pid_t pid)
 {
     for (unsigned i = 0; i < MAX_STAYING; i++) {
         if (vipl_compare_exchange(&staying[i], 0, (uint32_t)pid)) {
@@ -162,16 +162,16 @@ static void remember(pid_t pid)
 
 /* With all signals blocked: a handler of the program's must not run in another process. An emulator of CPUs that has no such children
  * (QEMU) makes usual ones. */
-static pid_t make_between(struct hidden *h)
+static pid_t clone_between(struct hidden *h)
 {
     int flags = h->stays ? 0 : SHARES_MEMORY;
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = clone(be_between, h->stack + STACK_BYTES, flags, h);
+    pid_t pid = clone(run_between, h->stack + STACK_BYTES, flags, h);
     if (pid < 0 && errno == EINVAL) {
-        pid = clone(be_between, h->stack + STACK_BYTES, flags | SIGCHLD, h);
+        pid = clone(run_between, h->stack + STACK_BYTES, flags | SIGCHLD, h);
     }
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -180,7 +180,7 @@ static pid_t make_between(struct hidden *h)
 }
 
 /* What was reported. Where nothing is, no news is good news if it is only errors that are reported. */
-static int hear(const struct hidden *h)
+static int await_report(const struct hidden *h)
 {
     uint64_t end = vipl_now_ns() + (uint64_t)HEAR_MS * 1000000;
     struct pollfd entry = {.fd = h->report[0], .events = POLLIN};
@@ -196,10 +196,10 @@ static int hear(const struct hidden *h)
     return h->what->reports_success ? EAGAIN : 0;
 }
 
-static int start(struct hidden *h)
+static int start_hidden(struct hidden *h)
 {
     vipl_fd_pass_report(h->report[1]);
-    pid_t pid = make_between(h);
+    pid_t pid = clone_between(h);
     int error = errno;
     vipl_fd_pass_report(-1);
     if (pid < 0) {
@@ -207,15 +207,15 @@ static int start(struct hidden *h)
     }
     vipl_fd_close(h->report[1]);
     h->report[1] = -1;
-    error = hear(h);
+    error = await_report(h);
     if (h->stays && error == 0) {
-        remember(pid);
+        remember_staying(pid);
         return 0;
     }
     if (error == ETIMEDOUT) {
         kill(pid, SIGKILL);
     }
-    reap(pid);
+    reap_between(pid);
     return error;
 }
 
@@ -231,7 +231,7 @@ static int open_report(int report[2])
 int vipl_hidden_child(const struct vipl_hidden *what)
 {
     struct hidden h = {.what = what, .program = getpid(), .stays = what->may_stay && gets_orphans()};
-    reap_stayed();
+    reap_staying();
     int error = open_report(h.report);
     if (error != 0) {
         return error;
@@ -239,7 +239,7 @@ int vipl_hidden_child(const struct vipl_hidden *what)
     int cancel = vipl_cancel_off();
     h.stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
-    error = h.stack == MAP_FAILED ? errno : start(&h);
+    error = h.stack == MAP_FAILED ? errno : start_hidden(&h);
     if (h.stack != MAP_FAILED) {
         munmap(h.stack, STACK_BYTES);
     }

@@ -15,7 +15,7 @@
 
 enum { BACKLOG = 128 };
 
-static socklen_t make_address(struct sockaddr_un *a, const void *name, size_t length)
+static socklen_t make_abstract_address(struct sockaddr_un *a, const void *name, size_t length)
 {
     memset(a, 0, sizeof(*a));
     a->sun_family = AF_UNIX;
@@ -26,7 +26,7 @@ static socklen_t make_address(struct sockaddr_un *a, const void *name, size_t le
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
-static int open_socket(int *fd)
+static int open_seqpacket_socket(int *fd)
 {
     vipl_fd_begin();
     *fd =
@@ -39,9 +39,9 @@ static int open_socket(int *fd)
 int vipl_local_listen(const void *name, size_t length, int *fd)
 {
     struct sockaddr_un a;
-    socklen_t n = make_address(&a, name, length);
+    socklen_t n = make_abstract_address(&a, name, length);
     int s;
-    int rc = open_socket(&s);
+    int rc = open_seqpacket_socket(&s);
     if (rc != 0) {
         return rc;
     }
@@ -84,8 +84,8 @@ int vipl_local_replace(int fd, int *by)
 int vipl_local_connect(const void *name, size_t length, int *fd)
 {
     struct sockaddr_un a;
-    socklen_t n = make_address(&a, name, length);
-    int rc = *fd >= 0 ? 0 : open_socket(fd);
+    socklen_t n = make_abstract_address(&a, name, length);
+    int rc = *fd >= 0 ? 0 : open_seqpacket_socket(fd);
     if (rc != 0) {
         *fd = -1;
         return rc;

@@ -34,7 +34,7 @@ static FILE *open_list(void)
     return fopen("/proc/thread-self/maps", "re");
 }
 
-static bool read_line(FILE *file, struct line *line)
+static bool read_maps_line(FILE *file, struct line *line)
 {
     char text[512];
     char rights[5];
@@ -69,7 +69,7 @@ int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *
     if (file == NULL) {
         return errno;
     }
-    while (next < end && read_line(file, &line)) {
+    while (next < end && read_maps_line(file, &line)) {
         if (line.end <= next) {
             continue;
         }
@@ -98,7 +98,7 @@ bool vipl_may_write(const void *address, size_t bytes)
     struct line line;
     bool may = true;
     FILE *file = open_list();
-    while (file != NULL && may && read_line(file, &line) && line.begin < end) {
+    while (file != NULL && may && read_maps_line(file, &line) && line.begin < end) {
         may = line.end <= first || line.writable;
     }
     if (file != NULL) {
@@ -107,7 +107,7 @@ bool vipl_may_write(const void *address, size_t bytes)
     return may;
 }
 
-static bool begins_with(const char *text, const char *with)
+static bool has_prefix(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -115,16 +115,16 @@ static bool begins_with(const char *text, const char *with)
 /* Segments that the library has made (vipl_shm_create()) are for the processes that it gave them to. */
 static bool is_own(const struct line *line)
 {
-    return begins_with(line->path, "/memfd:vipl-link") || begins_with(line->path, "/memfd:vipl-window") ||
-           begins_with(line->path, "/memfd:vipl-shared") || begins_with(line->path, "/memfd:vipl-rnic");
+    return has_prefix(line->path, "/memfd:vipl-link") || has_prefix(line->path, "/memfd:vipl-window") ||
+           has_prefix(line->path, "/memfd:vipl-shared") || has_prefix(line->path, "/memfd:vipl-rnic");
 }
 
 /* Of a device, or of something that only looks like a file. */
 static bool is_device(const struct line *line)
 {
-    bool in_dev = begins_with(line->path, "/dev/") && !begins_with(line->path, "/dev/shm/") &&
-                  !begins_with(line->path, "/dev/zero") && !begins_with(line->path, "/dev/hugepages/");
-    return in_dev || (line->path[0] != '/' && !begins_with(line->path, "[anon_shmem"));
+    bool in_dev = has_prefix(line->path, "/dev/") && !has_prefix(line->path, "/dev/shm/") &&
+                  !has_prefix(line->path, "/dev/zero") && !has_prefix(line->path, "/dev/hugepages/");
+    return in_dev || (line->path[0] != '/' && !has_prefix(line->path, "[anon_shmem"));
 }
 
 /* --- what others can reach --- */
@@ -132,7 +132,7 @@ static bool is_device(const struct line *line)
 /* Memory of memfd_secret() is shown to nobody, and that of a device need not be. */
 static bool is_plain(const struct line *line)
 {
-    return line->readable && line->writable && !begins_with(line->path, "/secretmem") &&
+    return line->readable && line->writable && !has_prefix(line->path, "/secretmem") &&
            (line->inode == 0 || !is_device(line));
 }
 
@@ -143,7 +143,7 @@ unsigned vipl_plain_parts(const void *address, size_t bytes, struct vipl_part *o
     unsigned count = 0;
     struct line line;
     FILE *file = fopen("/proc/self/maps", "re");
-    while (file != NULL && read_line(file, &line) && line.begin < end) {
+    while (file != NULL && read_maps_line(file, &line) && line.begin < end) {
         uint64_t from = line.begin > first ? line.begin : first;
         uint64_t to = line.end < end ? line.end : end;
         if (line.end <= first || !is_plain(&line)) {
@@ -165,7 +165,7 @@ unsigned vipl_plain_parts(const void *address, size_t bytes, struct vipl_part *o
 
 /* --- descriptors of mappings --- */
 
-static bool is_of(int fd, const struct line *line)
+static bool is_file_of(int fd, const struct line *line)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_ino == line->inode &&
@@ -175,7 +175,7 @@ static bool is_of(int fd, const struct line *line)
 static int open_path(const char *path, const struct line *line)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd >= 0 && !is_of(fd, line)) {
+    if (fd >= 0 && !is_file_of(fd, line)) {
         close(fd);
         fd = -1;
     }
@@ -191,7 +191,7 @@ static int open_descriptor(const struct line *line)
     while (folder != NULL && found < 0 && (entry = readdir(folder)) != NULL) {
         char path[64];
         int fd = atoi(entry->d_name);
-        if (entry->d_name[0] != '.' && is_of(fd, line)) {
+        if (entry->d_name[0] != '.' && is_file_of(fd, line)) {
             snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
             found = open_path(path, line);
         }
@@ -221,7 +221,7 @@ int vipl_shared_files(struct vipl_shared_file *out, unsigned most, unsigned *cou
     if (file == NULL) {
         return errno;
     }
-    while (error == 0 && read_line(file, &line)) {
+    while (error == 0 && read_maps_line(file, &line)) {
         if (!line.shared || is_own(&line) || is_device(&line)) {
             continue;
         }

@@ -27,7 +27,7 @@ void vipl_barrier_prepare(void)
     }
 }
 
-static bool make(int command)
+static bool issue_barrier(int command)
 {
     int saved = errno;
     bool made = membarrier(command) == 0;
@@ -37,17 +37,17 @@ static bool make(int command)
 
 bool vipl_barrier_everywhere(void)
 {
-    return make(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    return issue_barrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 bool vipl_barrier_take_part(void)
 {
-    return make(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
+    return issue_barrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 }
 
 bool vipl_barrier_in_all(void)
 {
-    return make(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+    return issue_barrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
 VIPL_COLD void vipl_mutex_lock_slow(struct vipl_mutex *m)

@@ -33,7 +33,7 @@ bool vipl_pci_is_address(const char *address)
 }
 
 /* A file of the function's folder in sysfs. */
-static int open_file(const char *address, const char *name, int flags, int *fd)
+static int open_sysfs_file(const char *address, const char *name, int flags, int *fd)
 {
     char path[PATH];
     if (!vipl_pci_is_address(address)) {
@@ -49,7 +49,7 @@ static int open_file(const char *address, const char *name, int flags, int *fd)
 
 int vipl_pci_open(const char *address, const char *name, int *fd)
 {
-    int error = open_file(address, name, O_RDWR, fd);
+    int error = open_sysfs_file(address, name, O_RDWR, fd);
     if (error == 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0) {
         error = errno == EWOULDBLOCK ? EBUSY : errno;
         vipl_fd_close(*fd);
@@ -61,7 +61,7 @@ int vipl_pci_open(const char *address, const char *name, int *fd)
 int vipl_pci_set(const char *address, const char *name, const char *value)
 {
     int fd;
-    int error = open_file(address, name, O_WRONLY, &fd);
+    int error = open_sysfs_file(address, name, O_WRONLY, &fd);
     if (error != 0) {
         return error;
     }

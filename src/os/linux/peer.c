@@ -61,7 +61,7 @@ int vipl_peer_mark_make(struct vipl_peer_mark *mark)
  * as it is. --- */
 
 /* What became of a call. It has failed at the mark already, or stopped at a page that is not there. */
-static inline int outcome(ssize_t moved, size_t bytes)
+static inline int copy_error(ssize_t moved, size_t bytes)
 {
     if (moved < 0) {
         return errno == EFAULT ? ESRCH : errno;
@@ -77,7 +77,7 @@ int vipl_peer_read(const struct vipl_peer *peer, struct vipl_iov *local, unsigne
     remote[0] = (struct vipl_iov){(void *)(uintptr_t)peer->mark.address, sizeof(seen)};
     ssize_t moved = process_vm_readv(peer->pid, (const struct iovec *)local, locals,
                                      (const struct iovec *)remote, remotes, 0);
-    int error = outcome(moved, bytes + sizeof(seen));
+    int error = copy_error(moved, bytes + sizeof(seen));
     return moved > 0 && seen != peer->mark.value ? ESRCH : error;
 }
 
@@ -88,7 +88,7 @@ int vipl_peer_write(const struct vipl_peer *peer, struct vipl_iov *local, unsign
     remote[0] = (struct vipl_iov){(void *)(uintptr_t)peer->mark.address, sizeof(peer->mark.value)};
     ssize_t moved = process_vm_writev(peer->pid, (const struct iovec *)local, locals,
                                       (const struct iovec *)remote, remotes, 0);
-    return outcome(moved, bytes + sizeof(peer->mark.value));
+    return copy_error(moved, bytes + sizeof(peer->mark.value));
 }
 
 /* --- entropy --- */

@@ -24,7 +24,7 @@ void vipl_pollset_close(struct vipl_pollset *set)
     set->fd = -1;
 }
 
-static int add(struct vipl_pollset *set, int fd, uint32_t events, void *tag)
+static int epoll_add(struct vipl_pollset *set, int fd, uint32_t events, void *tag)
 {
     struct epoll_event event = {.events = events, .data = {.ptr = tag}};
     bool added = !vipl_resource_fails(ENOSPC) && epoll_ctl(set->fd, EPOLL_CTL_ADD, fd, &event) == 0;
@@ -33,12 +33,12 @@ static int add(struct vipl_pollset *set, int fd, uint32_t events, void *tag)
 
 int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag)
 {
-    return add(set, fd, EPOLLIN | EPOLLRDHUP, tag);
+    return epoll_add(set, fd, EPOLLIN | EPOLLRDHUP, tag);
 }
 
 int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag)
 {
-    return add(set, fd, 0, tag); /* which is always reported */
+    return epoll_add(set, fd, 0, tag); /* which is always reported */
 }
 
 void vipl_pollset_remove(struct vipl_pollset *set, int fd)

@@ -33,7 +33,7 @@ struct rights {
     size_t room;
 };
 
-static int next(struct reader *reader)
+static int next_character(struct reader *reader)
 {
     if (reader->at == reader->length) {
         ssize_t n = read(reader->fd, reader->bytes, sizeof(reader->bytes));
@@ -49,12 +49,12 @@ static unsigned digit_of(int c)
 }
 
 /* The next number of a line, in decimal or hexadecimal. False: the line is over. */
-static bool read_number(struct reader *reader, unsigned base, uint64_t *number)
+static bool read_status_number(struct reader *reader, unsigned base, uint64_t *number)
 {
     int c;
     bool any = false;
     *number = 0;
-    while ((c = next(reader)) >= 0 && c != '\n') {
+    while ((c = next_character(reader)) >= 0 && c != '\n') {
         unsigned digit = digit_of(c);
         if (digit < base) {
             *number = *number * base + digit;
@@ -87,38 +87,38 @@ static bool add_group(struct rights *rights, gid_t group)
     return true;
 }
 
-static bool read_line(struct reader *reader, const char *name, struct rights *rights)
+static bool read_status_line(struct reader *reader, const char *name, struct rights *rights)
 {
     static const char *const capabilities[] = {"CapInh", "CapPrm", "CapEff", "CapAmb"};
     uint64_t number;
     bool uid = strcmp(name, "Uid") == 0;
     if (uid || strcmp(name, "Gid") == 0) {
-        for (unsigned i = 0; i < KINDS && read_number(reader, 10, &number); i++) {
+        for (unsigned i = 0; i < KINDS && read_status_number(reader, 10, &number); i++) {
             (uid ? rights->users : rights->groups)[i] = (uint32_t)number;
         }
         return true;
     }
     if (strcmp(name, "Pid") == 0) {
-        read_number(reader, 10, &rights->pid);
+        read_status_number(reader, 10, &rights->pid);
     }
     bool fits = true;
-    while (strcmp(name, "Groups") == 0 && fits && read_number(reader, 10, &number)) {
+    while (strcmp(name, "Groups") == 0 && fits && read_status_number(reader, 10, &number)) {
         fits = add_group(rights, (gid_t)number);
     }
     for (unsigned i = 0; i < 4; i++) {
         if (strcmp(name, capabilities[i]) == 0) {
-            read_number(reader, 16, &rights->capabilities[i]);
+            read_status_number(reader, 16, &rights->capabilities[i]);
         }
     }
     return fits;
 }
 
 /* Reads the name of the next line. False: there is none. */
-static bool read_name(struct reader *reader, char name[16])
+static bool read_status_name(struct reader *reader, char name[16])
 {
     size_t length = 0;
     int c;
-    while ((c = next(reader)) >= 0 && c != ':' && c != '\n') {
+    while ((c = next_character(reader)) >= 0 && c != ':' && c != '\n') {
         name[length] = (char)c;
         length += length < 15 ? 1 : 0;
     }
@@ -127,15 +127,15 @@ static bool read_name(struct reader *reader, char name[16])
     return c >= 0;
 }
 
-static bool read_status(struct reader *reader, struct rights *rights)
+static bool read_status_file(struct reader *reader, struct rights *rights)
 {
     char name[16];
-    while (read_name(reader, name)) {
-        if (!read_line(reader, name, rights)) {
+    while (read_status_name(reader, name)) {
+        if (!read_status_line(reader, name, rights)) {
             return false;
         }
         for (int c = 0; c >= 0 && c != '\n';) {
-            c = next(reader);
+            c = next_character(reader);
         }
     }
     return true;
@@ -153,7 +153,7 @@ static bool read_rights(const char *path, struct rights *rights)
     if (reader.fd < 0) {
         return false;
     }
-    bool read_all = read_status(&reader, rights);
+    bool read_all = read_status_file(&reader, rights);
     vipl_fd_close(reader.fd);
     return read_all;
 }
@@ -177,7 +177,7 @@ static bool same_groups(const struct rights *one, const struct rights *other)
            (one->count == 0 || memcmp(one->others, other->others, one->count * sizeof(gid_t)) == 0);
 }
 
-static enum vipl_rights compare(const struct rights *own, const struct rights *other)
+static enum vipl_rights compare_identities(const struct rights *own, const struct rights *other)
 {
     if (memcmp(own->users, other->users, sizeof(own->users)) != 0 ||
         memcmp(own->groups, other->groups, sizeof(own->groups)) != 0 || !same_groups(own, other)) {
@@ -204,7 +204,7 @@ enum vipl_rights vipl_compare_rights(int pid)
     struct rights other = {0};
     enum vipl_rights found = VIPL_RIGHTS_UNKNOWN;
     if (read_own(&own)) {
-        found = pid > 0 && read_other(pid, &other) ? compare(&own, &other) : VIPL_RIGHTS_OTHER;
+        found = pid > 0 && read_other(pid, &other) ? compare_identities(&own, &other) : VIPL_RIGHTS_OTHER;
     }
     vipl_free(own.others);
     vipl_free(other.others);
@@ -212,7 +212,7 @@ enum vipl_rights vipl_compare_rights(int pid)
 }
 
 /* Root, if it was set aside, comes first, for the changes of groups take its rights; users are last, for that gives them away. */
-static int become(const struct rights *own, const struct rights *wanted)
+static int take_identity(const struct rights *own, const struct rights *wanted)
 {
     bool is_aside = own->users[EFFECTIVE] != 0 && (own->users[REAL] == 0 || own->users[SAVED] == 0);
     if (is_aside && seteuid(0) != 0) {
@@ -235,7 +235,7 @@ int vipl_take_rights(int pid, int socket)
     struct rights wanted = {0};
     int error = ESRCH;
     if (read_own(&own) && read_other(pid, &wanted) && !vipl_local_has_hung_up(socket)) { /* in this order */
-        error = become(&own, &wanted);
+        error = take_identity(&own, &wanted);
     }
     vipl_free(own.others);
     vipl_free(wanted.others);

@@ -17,7 +17,7 @@ enum { PIPE_BATCH = 4096 }; /* what an empty pipe always takes */
 static uint32_t use_pipe; /* atomic, relaxed: found out once; finding it out twice does no harm */
 
 /* *done: how many bytes have been copied. */
-static int by_process_vm(char *to, const char *from, size_t bytes, size_t *done)
+static int copy_by_process_vm(char *to, const char *from, size_t bytes, size_t *done)
 {
     for (*done = 0; *done < bytes;) {
         struct iovec local = {to + *done, bytes - *done};
@@ -32,7 +32,7 @@ static int by_process_vm(char *to, const char *from, size_t bytes, size_t *done)
 }
 
 /* The whole of one piece: 0, or why not. */
-static int turn(ssize_t (*call)(int, void *, size_t), int fd, void *at, size_t bytes)
+static int move_whole(ssize_t (*call)(int, void *, size_t), int fd, void *at, size_t bytes)
 {
     ssize_t n;
     do {
@@ -41,19 +41,19 @@ static int turn(ssize_t (*call)(int, void *, size_t), int fd, void *at, size_t b
     return n == (ssize_t)bytes ? 0 : n < 0 ? errno : EFAULT;
 }
 
-static ssize_t put_in(int fd, void *at, size_t bytes)
+static ssize_t write_bytes(int fd, void *at, size_t bytes)
 {
     return write(fd, at, bytes);
 }
 
-static int through_pipe(const int fds[2], char *to, const char *from, size_t bytes)
+static int move_through_pipe(const int fds[2], char *to, const char *from, size_t bytes)
 {
     int error = 0;
     while (bytes > 0 && error == 0) {
         size_t n = bytes < PIPE_BATCH ? bytes : PIPE_BATCH;
-        error = turn(put_in, fds[1], (void *)(uintptr_t)from, n);
+        error = move_whole(write_bytes, fds[1], (void *)(uintptr_t)from, n);
         if (error == 0) {
-            error = turn(read, fds[0], to, n);
+            error = move_whole(read, fds[0], to, n);
         }
         to += n;
         from += n;
@@ -63,7 +63,7 @@ static int through_pipe(const int fds[2], char *to, const char *from, size_t byt
 }
 
 /* A pipe for this copy alone: it has no owner to lock, and a forked child none to share. */
-static int by_pipe(char *to, const char *from, size_t bytes)
+static int copy_by_pipe(char *to, const char *from, size_t bytes)
 {
     int fds[2];
     int cancel = vipl_cancel_off();
@@ -71,7 +71,7 @@ static int by_pipe(char *to, const char *from, size_t bytes)
     int error = pipe2(fds, O_CLOEXEC) == 0 ? vipl_fd_adopt_pair(fds) : errno;
     vipl_fd_end();
     if (error == 0) {
-        error = through_pipe(fds, to, from, bytes);
+        error = move_through_pipe(fds, to, from, bytes);
         vipl_fd_close(fds[0]);
         vipl_fd_close(fds[1]);
     }
@@ -83,7 +83,7 @@ int vipl_copy_checked(void *to, const void *from, size_t bytes)
 {
     size_t done = 0;
     if (vipl_load_relaxed(&use_pipe) == 0) {
-        int error = by_process_vm(to, from, bytes, &done);
+        int error = copy_by_process_vm(to, from, bytes, &done);
         if (error == 0) {
             return 0;
         }
@@ -91,5 +91,5 @@ int vipl_copy_checked(void *to, const void *from, size_t bytes)
             vipl_store_relaxed(&use_pipe, 1);
         }
     }
-    return by_pipe((char *)to + done, (const char *)from + done, bytes - done);
+    return copy_by_pipe((char *)to + done, (const char *)from + done, bytes - done);
 }

@@ -22,15 +22,15 @@
 enum { LOCK_RANK = 30 }; /* above all that core has; below the heap's */
 
 /* Addresses of retired memory. */
-struct place {
-    struct place *next;
+struct retired_range {
+    struct retired_range *next;
     void *base;
     size_t bytes;
 };
 
 static struct {
     struct vipl_mutex lock; /* guards all below */
-    struct place *first;
+    struct retired_range *first;
 } retired = {.lock = VIPL_MUTEX_INIT(LOCK_RANK)};
 
 /* What this process shows. */
@@ -42,16 +42,16 @@ static struct {
     uint64_t inode;
 } mappable = {.lock = VIPL_MUTEX_INIT(LOCK_RANK), .shm = {.fd = -1}};
 
-static void *take_place(size_t bytes)
+static void *take_retired(size_t bytes)
 {
     void *base = NULL;
     vipl_mutex_lock(&retired.lock);
-    struct place **at = &retired.first;
+    struct retired_range **at = &retired.first;
     while (*at != NULL && (*at)->bytes != bytes) {
         at = &(*at)->next;
     }
     if (*at != NULL) {
-        struct place *place = *at;
+        struct retired_range *place = *at;
         *at = place->next;
         base = place->base;
         vipl_free(place);
@@ -61,9 +61,9 @@ static void *take_place(size_t bytes)
 }
 
 /* False: no memory for the note. */
-static bool keep_place(void *base, size_t bytes)
+static bool keep_retired(void *base, size_t bytes)
 {
-    struct place *place = vipl_alloc(sizeof(*place));
+    struct retired_range *place = vipl_alloc(sizeof(*place));
     if (place == NULL) {
         return false;
     }
@@ -77,19 +77,19 @@ static bool keep_place(void *base, size_t bytes)
 }
 
 /* Maps it at `address`, or (NULL) where the system likes, or at an address that was retired. */
-static int map(struct vipl_shm *shm, bool writable, void *address)
+static int map_memfd(struct vipl_shm *shm, bool writable, void *address)
 {
     if (vipl_resource_fails(ENOMEM)) {
         return errno;
     }
-    void *place = address == NULL ? take_place(shm->bytes) : NULL;
+    void *place = address == NULL ? take_retired(shm->bytes) : NULL;
     int how = address != NULL ? MAP_FIXED_NOREPLACE : place != NULL ? MAP_FIXED : 0;
     void *base = mmap(place != NULL ? place : address, shm->bytes,
                       writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | how, shm->fd, 0);
     if (base == MAP_FAILED) {
         int error = errno;
         if (place != NULL) { /* it is as it was */
-            (void)keep_place(place, shm->bytes);
+            (void)keep_retired(place, shm->bytes);
         }
         return error;
     }
@@ -159,18 +159,18 @@ uintptr_t vipl_address_apart(unsigned nth, size_t bytes)
 }
 
 /* At an address that is free in other programs too, most likely; else where the system likes. */
-static int map_apart(struct vipl_shm *shm)
+static int map_at_shared_address(struct vipl_shm *shm)
 {
     uintptr_t address;
     for (unsigned i = 0; (address = vipl_address_apart(i, shm->bytes)) != 0; i++) {
-        if (map(shm, true, (void *)address) == 0) {
+        if (map_memfd(shm, true, (void *)address) == 0) {
             return 0;
         }
     }
-    return map(shm, true, NULL);
+    return map_memfd(shm, true, NULL);
 }
 
-static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now, bool apart)
+static int make_memfd(struct vipl_shm *shm, const char *label, size_t bytes, bool now, bool apart)
 {
     vipl_fd_begin();
     int fd = vipl_resource_fails(EMFILE) ? -1 : memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -186,7 +186,7 @@ static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now,
         rc = errno;
     }
     if (rc == 0) {
-        rc = apart ? map_apart(shm) : map(shm, true, NULL);
+        rc = apart ? map_at_shared_address(shm) : map_memfd(shm, true, NULL);
     }
     if (rc != 0) {
         vipl_shm_close_fd(shm);
@@ -196,17 +196,17 @@ static int make(struct vipl_shm *shm, const char *label, size_t bytes, bool now,
 
 int vipl_shm_create(struct vipl_shm *shm, const char *label, size_t bytes)
 {
-    return keep_from_children(shm, make(shm, label, bytes, true, false));
+    return keep_from_children(shm, make_memfd(shm, label, bytes, true, false));
 }
 
 int vipl_shm_reserve(struct vipl_shm *shm, const char *label, size_t bytes)
 {
-    return make(shm, label, bytes, false, true);
+    return make_memfd(shm, label, bytes, false, true);
 }
 
 int vipl_shm_create_sparse(struct vipl_shm *shm, const char *label, size_t bytes)
 {
-    return keep_from_children(shm, make(shm, label, bytes, false, false));
+    return keep_from_children(shm, make_memfd(shm, label, bytes, false, false));
 }
 
 void vipl_shm_clear(void *pages, size_t bytes)
@@ -234,7 +234,7 @@ int vipl_shm_attach(struct vipl_shm *shm, int fd, size_t bytes, bool writable)
     }
     shm->fd = fd;
     shm->bytes = bytes;
-    return keep_from_children(shm, map(shm, writable, NULL));
+    return keep_from_children(shm, map_memfd(shm, writable, NULL));
 }
 
 void vipl_shm_close_fd(struct vipl_shm *shm)
@@ -258,7 +258,7 @@ void vipl_shm_retire(struct vipl_shm *shm)
     if (shm->base != NULL &&
         mmap(shm->base, shm->bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
              0) == shm->base) {
-        (void)keep_place(shm->base, shm->bytes);
+        (void)keep_retired(shm->base, shm->bytes);
     } /* else the memory stays */
     shm->base = NULL;
     vipl_shm_close_fd(shm);

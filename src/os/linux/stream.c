@@ -26,7 +26,7 @@ enum {
     LOCK_NAME = sizeof(((struct sockaddr_un *)0)->sun_path) + 8
 };
 
-static int make_address(struct sockaddr_un *a, const char *path)
+static int make_path_address(struct sockaddr_un *a, const char *path)
 {
     memset(a, 0, sizeof(*a));
     a->sun_family = AF_UNIX;
@@ -37,7 +37,7 @@ static int make_address(struct sockaddr_un *a, const char *path)
     return 0;
 }
 
-static int open_socket(int *fd)
+static int open_stream_socket(int *fd)
 {
     vipl_fd_begin();
     *fd = vipl_resource_fails(EMFILE) ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -113,7 +113,7 @@ static int bind_and_listen(int s, const struct sockaddr_un *a)
 }
 
 /* A socket that is there is a dead process's, for its lock is ours. Anything else is not ours to remove. */
-static int remove_dead(const char *path)
+static int remove_stale_socket(const char *path)
 {
     struct stat st;
     if (lstat(path, &st) != 0) {
@@ -130,11 +130,11 @@ int vipl_stream_listen(const char *path, int *listener, int *lock)
     struct sockaddr_un a;
     int s = -1;
     int held = -1;
-    int error = make_address(&a, path);
+    int error = make_path_address(&a, path);
     error = error == 0 ? lock_path(path, &held) : error;
-    error = error == 0 ? open_socket(&s) : error;
+    error = error == 0 ? open_stream_socket(&s) : error;
     if (error == 0) {
-        error = remove_dead(path);
+        error = remove_stale_socket(path);
         error = error == 0 ? bind_and_listen(s, &a) : error;
     }
     if (error != 0) {
@@ -158,8 +158,8 @@ int vipl_stream_connect(const char *path, int *fd)
 {
     struct sockaddr_un a;
     int s;
-    int error = make_address(&a, path);
-    error = error == 0 ? open_socket(&s) : error;
+    int error = make_path_address(&a, path);
+    error = error == 0 ? open_stream_socket(&s) : error;
     if (error != 0) {
         return error;
     }

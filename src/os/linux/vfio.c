@@ -29,7 +29,7 @@ static bool link_name(const char *address, const char *link, char *name, size_t 
     return last != NULL && snprintf(name, size, "%s", last + 1) < (int)size;
 }
 
-static int open_own(const char *path, int *fd)
+static int open_vfio_file(const char *path, int *fd)
 {
     vipl_fd_begin();
     *fd = vipl_resource_fails(EMFILE) ? -1 : open(path, O_RDWR | O_CLOEXEC);
@@ -44,14 +44,14 @@ static int open_group(const char *group, struct vipl_vfio *vfio)
     char path[PATH];
     struct vfio_group_status status = {.argsz = sizeof(status)};
     snprintf(path, sizeof(path), "/dev/vfio/%s", group);
-    int error = open_own(path, &vfio->group);
+    int error = open_vfio_file(path, &vfio->group);
     error = error == 0 && ioctl(vfio->group, VFIO_GROUP_GET_STATUS, &status) != 0 ? errno : error;
     return error != 0 ? error : (status.flags & VFIO_GROUP_FLAGS_VIABLE) != 0 ? 0 : EPERM;
 }
 
 static int open_container(struct vipl_vfio *vfio)
 {
-    int error = open_own("/dev/vfio/vfio", &vfio->container);
+    int error = open_vfio_file("/dev/vfio/vfio", &vfio->container);
     if (error == 0 && (ioctl(vfio->group, VFIO_GROUP_SET_CONTAINER, &vfio->container) != 0 ||
                        ioctl(vfio->container, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU) != 0)) {
         error = errno;
@@ -184,7 +184,7 @@ union irq_set {
     uint8_t bytes[sizeof(struct vfio_irq_set) + MAX_VECTORS * sizeof(int32_t)];
 };
 
-static int set_events(const struct vipl_vfio *vfio, const int *fds, unsigned count)
+static int set_interrupt_events(const struct vipl_vfio *vfio, const int *fds, unsigned count)
 {
     union irq_set set = {.head = {.argsz = (uint32_t)(sizeof(set.head) + count * sizeof(int32_t)),
                                   .flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER,
@@ -205,7 +205,7 @@ int vipl_vfio_interrupts(const struct vipl_vfio *vfio, int *fds, unsigned count)
         error = vipl_event_open(&fds[opened]);
         opened += error == 0 ? 1 : 0;
     }
-    error = error == 0 ? set_events(vfio, fds, count) : error;
+    error = error == 0 ? set_interrupt_events(vfio, fds, count) : error;
     for (unsigned i = 0; error != 0 && i < opened; i++) {
         vipl_fd_close(fds[i]);
     }

@@ -17,7 +17,7 @@
 #include "os/os.h"
 #include "os/posix/sockaddr.h"
 
-static int open_socket(int family, int type, int protocol, int *out)
+static int open_frame_socket(int family, int type, int protocol, int *out)
 {
     vipl_fd_begin();
     int fd = vipl_resource_fails(EMFILE) ? -1 : socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
@@ -30,7 +30,7 @@ static int open_socket(int family, int type, int protocol, int *out)
 }
 
 /* Many frames may come between two looks. */
-static void enlarge(int fd)
+static void enlarge_buffers(int fd)
 {
     int bytes = 4 << 20;
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)); /* as much as the system allows */
@@ -41,11 +41,11 @@ int vipl_datagram_open(const struct vipl_inet *local, int *fd)
 {
     union vipl_sockaddr address;
     int made;
-    int error = open_socket(local->host_len == 4 ? AF_INET : AF_INET6, SOCK_DGRAM, 0, &made);
+    int error = open_frame_socket(local->host_len == 4 ? AF_INET : AF_INET6, SOCK_DGRAM, 0, &made);
     if (error != 0) {
         return error;
     }
-    enlarge(made);
+    enlarge_buffers(made);
     socklen_t size = vipl_sockaddr_of(local, &address);
     if (bind(made, &address.any, size) != 0) {
         error = errno;
@@ -57,7 +57,7 @@ int vipl_datagram_open(const struct vipl_inet *local, int *fd)
 }
 
 /* The interface by its name, and what it says about itself. */
-static int ask_interface(int fd, const char *name, struct ifreq *request, unsigned long what)
+static int query_interface(int fd, const char *name, struct ifreq *request, unsigned long what)
 {
     memset(request, 0, sizeof(*request));
     if (strlen(name) >= sizeof(request->ifr_name)) {
@@ -71,14 +71,14 @@ static int bind_to_interface(int fd, const char *name, uint16_t type, uint8_t ma
 {
     struct ifreq request;
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(type)};
-    int error = ask_interface(fd, name, &request, SIOCGIFHWADDR);
+    int error = query_interface(fd, name, &request, SIOCGIFHWADDR);
     if (error != 0 || request.ifr_hwaddr.sa_family != ARPHRD_ETHER) {
         return error == 0 ? ENODEV : error;
     }
     memcpy(mac, request.ifr_hwaddr.sa_data, 6);
-    error = ask_interface(fd, name, &request, SIOCGIFMTU);
+    error = query_interface(fd, name, &request, SIOCGIFMTU);
     *mtu = (uint32_t)request.ifr_mtu;
-    error = error == 0 ? ask_interface(fd, name, &request, SIOCGIFINDEX) : error;
+    error = error == 0 ? query_interface(fd, name, &request, SIOCGIFINDEX) : error;
     address.sll_ifindex = request.ifr_ifindex;
     return error == 0 && bind(fd, (const struct sockaddr *)(const void *)&address, sizeof(address)) != 0
                ? errno
@@ -88,11 +88,12 @@ static int bind_to_interface(int fd, const char *name, uint16_t type, uint8_t ma
 int vipl_packet_open(const char *interface, uint16_t type, uint8_t mac[6], uint32_t *mtu, int *fd)
 {
     int made;
-    int error = open_socket(AF_PACKET, SOCK_RAW, 0, &made); /* which receives nothing until it is bound */
+    int error =
+        open_frame_socket(AF_PACKET, SOCK_RAW, 0, &made); /* which receives nothing until it is bound */
     if (error != 0) {
         return error;
     }
-    enlarge(made);
+    enlarge_buffers(made);
     error = bind_to_interface(made, interface, type, mac, mtu);
     if (error != 0) {
         vipl_fd_close(made);

@@ -31,7 +31,7 @@ static uint32_t generation = 1;  /* atomic */
 static uint32_t known_pid;       /* atomic: the process to which this state belongs; 0: not asked for yet */
 static uint32_t watching;        /* atomic: the handlers are registered, perhaps more than once */
 static void (*child_hook)(void); /* atomic */
-static _Thread_local bool due;   /* this thread is forking, and its handlers have not run twice */
+static _Thread_local bool forking_here; /* this thread is forking, and its handlers have not run twice */
 enum { PASSED = 3 };
 static _Thread_local int passed[PASSED] = {-1, -1, -1}; /* which the child of this thread's fork keeps */
 
@@ -47,8 +47,8 @@ static void pause_briefly(void)
 void vipl_fd_begin(void)
 {
     vipl_fetch_add(&changing, 1); /* then a look at forking; before_fork() does it the other way round */
-    for (int i = 0; i < MAX_PAUSES && !due && vipl_load_ordered(&forking) != 0;
-         i++) { /* due: another handler's */
+    for (int i = 0; i < MAX_PAUSES && !forking_here && vipl_load_ordered(&forking) != 0;
+         i++) { /* forking_here: another handler's */
         vipl_fetch_add(&changing, (uint32_t)-1);
         pause_briefly();
         vipl_fetch_add(&changing, 1);
@@ -129,10 +129,10 @@ static void close_copies(void)
 
 static void before_fork(void)
 {
-    if (due) {
+    if (forking_here) {
         return; /* registered twice, by two threads that opened their first devices at once */
     }
-    due = true;
+    forking_here = true;
     vipl_fetch_add(&forking, 1); /* then a look at changing */
     for (int i = 0; i < MAX_PAUSES && vipl_load_ordered(&changing) != 0; i++) {
         pause_briefly();
@@ -141,8 +141,8 @@ static void before_fork(void)
 
 static void in_parent(void)
 {
-    if (due) {
-        due = false;
+    if (forking_here) {
+        forking_here = false;
         vipl_fetch_add(&forking, (uint32_t)-1);
     }
 }
@@ -165,8 +165,8 @@ static void begin_in_child(void)
 static void in_child(void)
 {
     int saved = errno;
-    if (due) {
-        due = false;
+    if (forking_here) {
+        forking_here = false;
         begin_in_child();
     }
     errno = saved;

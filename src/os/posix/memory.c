@@ -99,7 +99,7 @@ static uint32_t class_of(size_t bytes)
     return size_class;
 }
 
-static void *map(size_t bytes)
+static void *map_anonymous(size_t bytes)
 {
     if (vipl_resource_fails(ENOMEM)) {
         return NULL;
@@ -113,7 +113,7 @@ static void *cut_locked(uint32_t size_class)
 {
     size_t bytes = class_bytes(size_class);
     if (heap.uncut_bytes[size_class] < bytes) {
-        heap.uncut[size_class] = map(SLAB);
+        heap.uncut[size_class] = map_anonymous(SLAB);
         heap.uncut_bytes[size_class] = heap.uncut[size_class] == NULL ? 0 : SLAB;
     }
     if (heap.uncut[size_class] == NULL) {
@@ -125,7 +125,7 @@ static void *cut_locked(uint32_t size_class)
     return block;
 }
 
-static void *take(uint32_t size_class)
+static void *take_block(uint32_t size_class)
 {
     vipl_mutex_lock(&heap.lock);
     struct spare *spare = heap.free[size_class];
@@ -144,7 +144,7 @@ void *vipl_alloc(size_t bytes)
     }
     bytes += sizeof(struct head);
     uint32_t size_class = class_of(bytes);
-    struct head *head = size_class < CLASSES ? take(size_class) : map(bytes);
+    struct head *head = size_class < CLASSES ? take_block(size_class) : map_anonymous(bytes);
     if (head == NULL) {
         return NULL;
     }
@@ -173,7 +173,7 @@ void vipl_free(void *p)
 
 void *vipl_alloc_slab(size_t bytes)
 {
-    return must_fail() ? NULL : map(bytes);
+    return must_fail() ? NULL : map_anonymous(bytes);
 }
 
 void vipl_alloc_abandon(void)

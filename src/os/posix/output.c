@@ -20,7 +20,7 @@ static uint32_t chosen;       /* atomic: the identity of the file that lines go 
 static uint32_t is_asked_for; /* atomic: lines go to descriptor 2, whatever it is */
 
 /* Not 0 where the file is open. */
-static uint32_t identify(mode_t *mode)
+static uint32_t identify_stderr(mode_t *mode)
 {
     struct stat st;
     if (fstat(STDERR_FILENO, &st) != 0) {
@@ -37,7 +37,7 @@ void vipl_error_output_begin(bool asked)
 {
     mode_t mode;
     int saved = errno;
-    uint32_t now = identify(&mode);
+    uint32_t now = identify_stderr(&mode);
     bool is_text = S_ISFIFO(mode) || (S_ISCHR(mode) && isatty(STDERR_FILENO) == 1);
     vipl_store_relaxed(&chosen, is_text ? now : NOTHING);
     vipl_store_relaxed(&is_asked_for, asked);
@@ -49,13 +49,13 @@ bool vipl_error_output_is_open(void)
     mode_t mode;
     int saved = errno;
     uint32_t which = vipl_load_relaxed(&chosen);
-    bool open = vipl_load_relaxed(&is_asked_for) != 0 || (which >= FIRST && identify(&mode) == which);
+    bool open = vipl_load_relaxed(&is_asked_for) != 0 || (which >= FIRST && identify_stderr(&mode) == which);
     errno = saved;
     return open;
 }
 
 /* The signal of a failed write goes to the thread that writes. One that was pending before is the program's. */
-static void consume(int signal, const sigset_t *pending_before)
+static void consume_signal(int signal, const sigset_t *pending_before)
 {
     sigset_t pending;
     sigset_t one;
@@ -83,8 +83,8 @@ void vipl_write_text(int fd, const char *text, size_t length)
     while (length > 0) {
         ssize_t n = write(fd, text, length);
         if (n < 0 && errno != EINTR) {
-            consume(SIGPIPE, &pending);
-            consume(SIGXFSZ, &pending);
+            consume_signal(SIGPIPE, &pending);
+            consume_signal(SIGXFSZ, &pending);
             break;
         }
         text += n < 0 ? 0 : n;

@@ -135,7 +135,7 @@ bool vipl_inet_is_own(const struct vipl_inet *inet)
     return own;
 }
 
-static void set(int fd, int level, int option, int value)
+static void set_option(int fd, int level, int option, int value)
 {
     (void)setsockopt(fd, level, option, &value, sizeof(value)); /* a wish: the socket works without */
 }
@@ -184,26 +184,27 @@ static int seconds(uint32_t ms)
 }
 
 /* What every socket of ours has. */
-static void tune(int fd, const struct vipl_socket_tuning *tuning)
+static void set_tcp_options(int fd, const struct vipl_socket_tuning *tuning)
 {
-    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 #ifdef SO_NOSIGPIPE
-    set(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
+    set_option(fd, SOL_SOCKET, SO_NOSIGPIPE, 1);
 #endif
-    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 #ifdef TCP_KEEPIDLE
     uint32_t left = tuning->timeout_ms > tuning->idle_ms ? tuning->timeout_ms - tuning->idle_ms : 1000;
     int pause = seconds(left / 4);
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, seconds(left) / pause); /* four, where there are as many seconds */
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT,
+               seconds(left) / pause); /* four, where there are as many seconds */
 #endif
 #if defined(TCP_USER_TIMEOUT) && !defined(__linux__)
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
 #endif
     if (tuning->buffer > 0) {
-        set(fd, SOL_SOCKET, SO_SNDBUF, (int)tuning->buffer);
-        set(fd, SOL_SOCKET, SO_RCVBUF, (int)tuning->buffer);
+        set_option(fd, SOL_SOCKET, SO_SNDBUF, (int)tuning->buffer);
+        set_option(fd, SOL_SOCKET, SO_RCVBUF, (int)tuning->buffer);
     }
 }
 
@@ -214,18 +215,18 @@ static void tune_accepted(int fd, const struct vipl_socket_tuning *tuning)
     (void)fd;
     (void)tuning;
 #else
-    tune(fd, tuning);
+    set_tcp_options(fd, tuning);
 #endif
 }
 
-static int open_socket(const struct vipl_inet *local, const struct vipl_socket_tuning *tuning, int *out)
+static int open_tcp_socket(const struct vipl_inet *local, const struct vipl_socket_tuning *tuning, int *out)
 {
     vipl_fd_begin();
     int fd = vipl_resource_fails(EMFILE) ? -1 : new_socket(local->host_len == 4 ? AF_INET : AF_INET6);
     int error = vipl_fd_adopt(&fd);
     vipl_fd_end();
     if (error == 0) {
-        tune(fd, tuning);
+        set_tcp_options(fd, tuning);
         *out = fd;
     }
     return error;
@@ -241,13 +242,13 @@ static int bind_to(int fd, const struct vipl_inet *local)
 int vipl_socket_listen(const struct vipl_inet *local, const struct vipl_socket_tuning *tuning, int *fd)
 {
     int made = -1; /* gcc at -O3 asks for a value */
-    int error = open_socket(local, tuning, &made);
+    int error = open_tcp_socket(local, tuning, &made);
     if (error != 0) {
         return error;
     }
-    set(made, SOL_SOCKET, SO_REUSEADDR, 1); /* ports of connections that have just ended are free */
+    set_option(made, SOL_SOCKET, SO_REUSEADDR, 1); /* ports of connections that have just ended are free */
     if (local->host_len == 16) {
-        set(made, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+        set_option(made, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     }
     error = bind_to(made, local);
     if (error == 0 && listen(made, BACKLOG) != 0) {
@@ -287,13 +288,14 @@ int vipl_socket_connect(const struct vipl_inet *local, const struct vipl_inet *r
     union vipl_sockaddr address;
     struct vipl_inet from = *local;
     int made = -1; /* gcc at -O3 asks for a value */
-    int error = open_socket(remote, tuning, &made);
+    int error = open_tcp_socket(remote, tuning, &made);
     if (error != 0) {
         return error;
     }
     from.port = 0;
 #ifdef IP_BIND_ADDRESS_NO_PORT
-    set(made, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1); /* a port for each pair of ends, not for each end */
+    set_option(made, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT,
+               1); /* a port for each pair of ends, not for each end */
 #endif
     error = from.host_len == remote->host_len ? bind_to(made, &from) : 0;
     socklen_t size = vipl_sockaddr_of(remote, &address);
@@ -347,7 +349,7 @@ uint32_t vipl_socket_segment_bytes(int fd)
     return known && bytes > MIN_SEGMENT ? (uint32_t)bytes : MIN_SEGMENT;
 }
 
-static int moved(ssize_t n, size_t *bytes)
+static int transfer_result(ssize_t n, size_t *bytes)
 {
     if (n < 0) {
         return errno == EWOULDBLOCK ? EAGAIN : errno;
@@ -373,7 +375,7 @@ static bool limit_for_test(const struct vipl_iov *pieces, unsigned count, uint32
     return true;
 }
 
-static void describe(struct msghdr *message, const struct vipl_iov *pieces, unsigned count)
+static void fill_message(struct msghdr *message, const struct vipl_iov *pieces, unsigned count)
 {
     memset(message, 0, sizeof(*message));
     message->msg_iov = (struct iovec *)(uintptr_t)pieces;
@@ -419,7 +421,7 @@ static ssize_t receive_piece(int fd, const struct vipl_iov *piece)
 static ssize_t send_pieces(int fd, const struct vipl_iov *pieces, unsigned count, int flags)
 {
     struct msghdr message;
-    describe(&message, pieces, count);
+    fill_message(&message, pieces, count);
     int cancel = vipl_cancel_off();
     ssize_t n = sendmsg(fd, &message, flags);
     vipl_cancel_restore(cancel);
@@ -429,7 +431,7 @@ static ssize_t send_pieces(int fd, const struct vipl_iov *pieces, unsigned count
 static ssize_t receive_pieces(int fd, const struct vipl_iov *pieces, unsigned count)
 {
     struct msghdr message;
-    describe(&message, pieces, count);
+    fill_message(&message, pieces, count);
     return recvmsg(fd, &message, MSG_DONTWAIT);
 }
 
@@ -445,14 +447,14 @@ int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, bool
     do {
         n = count == 1 ? send_piece(fd, pieces, flags) : send_pieces(fd, pieces, count, flags);
     } while (n < 0 && errno == EINTR);
-    return moved(n, sent);
+    return transfer_result(n, sent);
 }
 
 /* Setting the option sends what is there, although it is set already. */
 void vipl_socket_push(int fd)
 {
     if (MORE != 0) {
-        set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     }
 }
 
@@ -467,7 +469,7 @@ int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, s
     do {
         n = count == 1 ? receive_piece(fd, pieces) : receive_pieces(fd, pieces, count);
     } while (n < 0 && errno == EINTR);
-    return moved(n, received);
+    return transfer_result(n, received);
 }
 
 void vipl_socket_finish(int fd)

@@ -57,7 +57,7 @@ static void close_others(const int *keep, unsigned count)
     }
 }
 
-static void begin(const char *name, const int *keep, unsigned count)
+static void begin_background(const char *name, const int *keep, unsigned count)
 {
     sigset_t all;
 #ifdef __linux__
@@ -96,7 +96,7 @@ struct forked {
 };
 
 /* The process that started it may have given it up meanwhile, and reads no reports any more. */
-static int fork_it(void *arg, int report)
+static int fork_background(void *arg, int report)
 {
     const struct forked *f = arg;
     pid_t pid = fork();
@@ -105,7 +105,7 @@ static int fork_it(void *arg, int report)
     }
     if (vipl_hidden_report(report, 0)) {
         setsid();
-        begin(f->name, f->keep, f->count);
+        begin_background(f->name, f->keep, f->count);
         f->run(f->arg);
     }
     _exit(0);
@@ -114,7 +114,7 @@ static int fork_it(void *arg, int report)
 int vipl_spawn(const char *name, void (*run)(void *), void *arg, const int *keep, unsigned count)
 {
     struct forked f = {name, run, arg, keep, count};
-    struct vipl_hidden hidden = {fork_it, &f, true, true};
+    struct vipl_hidden hidden = {fork_background, &f, true, true};
     if (vipl_resource_fails(EAGAIN)) {
         return errno;
     }
@@ -137,7 +137,7 @@ struct program {
 };
 
 /* In the process that is to run it, whose memory may be another one's: system calls only. */
-static int become(void *arg, int report)
+static int exec_program(void *arg, int report)
 {
     const struct program *p = arg;
     for (unsigned i = 0; i < p->count; i++) {
@@ -155,15 +155,15 @@ static int become(void *arg, int report)
     return 1;
 }
 
-static int begin_program(void *arg, int report)
+static int launch_program(void *arg, int report)
 {
-    return vipl_hidden_begin(become, arg, report);
+    return vipl_hidden_begin(exec_program, arg, report);
 }
 
 int vipl_spawn_program(char *const arguments[], char *const environment[], const int *pass, unsigned count)
 {
     struct program p = {arguments, environment, pass, count, !vipl_error_output_is_open()};
-    const struct vipl_hidden hidden = {begin_program, &p, false, true};
+    const struct vipl_hidden hidden = {launch_program, &p, false, true};
     return vipl_resource_fails(EAGAIN) ? errno : vipl_hidden_child(&hidden);
 }
 
@@ -175,7 +175,7 @@ int vipl_detach(const char *name, const int *keep, unsigned count)
         _exit(0);
     }
     if (child == 0) {
-        begin(name, keep, count);
+        begin_background(name, keep, count);
     }
     return child == 0 ? 0 : errno;
 }

@@ -19,7 +19,7 @@
 enum { STANDARD = 3 };
 
 /* Moves a descriptor that has just been opened above the three. Returns as vipl_fd_adopt() does. */
-static int lift(int *fd)
+static int lift_descriptor(int *fd)
 {
     if (*fd < 0) {
         return errno;
@@ -36,7 +36,7 @@ static int lift(int *fd)
 
 int vipl_fd_adopt(int *fd)
 {
-    int error = lift(fd);
+    int error = lift_descriptor(fd);
     vipl_fd_own(*fd);
     return error;
 }
@@ -68,7 +68,7 @@ int vipl_fd_append(const char *path, int *fd)
 {
     const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     *fd = vipl_resource_fails(EMFILE) ? -1 : open(path, flags, 0666);
-    int error = lift(fd);
+    int error = lift_descriptor(fd);
     if (error == 0) {
         (void)fcntl(*fd, F_SETFL, O_APPEND);
     }

@@ -13,7 +13,7 @@ struct start {
     void *arg;
 };
 
-static void *entry(void *p)
+static void *thread_main(void *p)
 {
     struct start start = *(struct start *)p;
     free(p);
@@ -34,7 +34,7 @@ int vipl_thread_start(struct vipl_thread *thread, void (*run)(void *), void *arg
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* the new thread inherits it */
     pthread_t id;
-    int rc = vipl_resource_fails(EAGAIN) ? EAGAIN : pthread_create(&id, NULL, entry, start);
+    int rc = vipl_resource_fails(EAGAIN) ? EAGAIN : pthread_create(&id, NULL, thread_main, start);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
         free(start);
