@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Atomic access to plain fields, named by the ordering it gives. Fields stay plain so that they can
- * lie in a program's descriptor or in memory two processes share; only 32-bit words and pointers,
- * which are lock-free and address-free on every target. A comment at each use names the partner.
+ * Atomic access to plain fields; each function is named by the ordering that it gives. The fields
+ * stay plain because they may lie in a program's descriptor or in memory that two processes share.
+ * They are 32-bit words and pointers, which are lock-free and address-free on every target. A
+ * comment at each use of an ordering names the access that it pairs with.
  */
 #ifndef VIPL_OS_ATOMIC_H
 #define VIPL_OS_ATOMIC_H
@@ -10,10 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of a word that a thread sleeps on: the system wants it on a multiple of 4, and on m68k others are on multiples of 2. */
+/* Aligns a word that a thread sleeps on: the system wants a multiple of 4, and on m68k a plain word
+ * may lie at a multiple of 2. */
 #define VIPL_FUTEX_WORD __attribute__((aligned(4)))
 
-/* Neither earlier nor later accesses are ordered; the value is whole. */
+/* Relaxed: orders no other access, and the value is never torn. */
 static inline uint32_t vipl_load_relaxed(const uint32_t *p)
 {
     return __atomic_load_n(p, __ATOMIC_RELAXED);
@@ -22,17 +24,19 @@ static inline void vipl_store_relaxed(uint32_t *p, uint32_t v)
 {
     __atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
-/* Nothing after the load moves before it. Pairs with a store_release of the same word. */
+/* Acquire: no later access moves before the load. Pairs with vipl_store_release() of the same
+ * word. */
 static inline uint32_t vipl_load_acquire(const uint32_t *p)
 {
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
-/* Nothing before the store moves behind it. Pairs with a load_acquire of the same word, or with a program that polls a
- * volatile member of its descriptor. */
+/* Release: no earlier access moves behind the store. Pairs with vipl_load_acquire() of the same
+ * word, or with a program that polls a volatile member of its descriptor. */
 static inline void vipl_store_release(volatile uint32_t *p, uint32_t v)
 {
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
+/* Acquire and release, for pointers. */
 static inline void *vipl_load_ptr(void *const *p)
 {
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
@@ -41,7 +45,7 @@ static inline void vipl_store_ptr(void **p, void *v)
 {
     __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
-/* Read-modify-writes, in one total order with the ordered stores and loads below. */
+/* Read-modify-write operations, in one total order with the ordered stores and loads below. */
 static inline uint32_t vipl_fetch_add(uint32_t *p, uint32_t v)
 {
     return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST);
@@ -66,7 +70,8 @@ static inline bool vipl_compare_exchange_ptr(void **p, void *expected, void *v)
 {
     return __atomic_compare_exchange_n(p, &expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
-/* "I set mine, then look at yours": when both sides do so, at least one sees the other's store. */
+/* Sequentially consistent. Of two threads that each store their own word and then load the other
+ * one's, at least one sees the other's store. */
 static inline void vipl_store_ordered(uint32_t *p, uint32_t v)
 {
     __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
@@ -75,13 +80,14 @@ static inline uint32_t vipl_load_ordered(const uint32_t *p)
 {
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 }
-/* The same for a byte of a word whose other bytes have other writers. */
+/* The same store, for a byte of a word whose other bytes have other writers. */
 static inline void vipl_store_byte_ordered(uint8_t *p, uint8_t v)
 {
     __atomic_store_n(p, v, __ATOMIC_SEQ_CST);
 }
 
-/* Between a thread and a signal handler that interrupts it: for the compiler, no instruction. */
+/* Orders accesses between a thread and a signal handler that interrupts it. Binds the compiler
+ * only, and costs no instruction. */
 static inline void vipl_signal_fence(void)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);

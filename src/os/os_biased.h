@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lock that favours one thread: what each message needs, and mostly one thread alone. It is like any other (os_mutex.h) until it
- * may have an owner (vipl_biased_allow()). Then the first thread that takes it on the path of messages is its owner, and from
- * then on takes it without an atomic operation: it says that it is inside, and looks whether it still is the owner. Another thread takes the lock,
- * ends that, has the system make a barrier in all threads (os.h, vipl_barrier_everywhere()), and waits until the owner is outside:
- * either the owner has seen the end of it, or the other thread sees the owner inside. Then the lock is like any other, for good: a
- * thread that was its owner may be about to say that it is inside, and would take back what a later owner has said.
+ * A biased mutex: a lock for the data path, which mostly one thread takes. It is an ordinary mutex
+ * (os_mutex.h) until biasing is allowed (vipl_biased_allow()). From then on the first data-path
+ * thread that takes it becomes its owner.
  *
- * Where the system makes no barriers a lock has no owner.
+ * The owner enters without an atomic operation: it stores inside = self and then checks `owner`
+ * again. Any other thread that wants the lock takes the mutex and revokes the bias
+ * (vipl_biased_end()): it clears `owner`, has the system make a barrier in all threads
+ * (vipl_barrier_everywhere()), and waits until `inside` is 0. With that barrier, either the owner
+ * sees that it has lost the bias, or the other thread sees the owner inside.
+ *
+ * A revoked lock is never biased again: a late store of the old owner to `inside` could be mistaken
+ * for one of a new owner.
+ *
+ * Where the system cannot make such barriers, no lock gets an owner.
  */
 #ifndef VIPL_OS_BIASED_H
 #define VIPL_OS_BIASED_H
@@ -17,28 +23,33 @@
 
 struct vipl_biased {
     struct vipl_mutex m;
-    uint32_t
-        owner; /* atomic: VIPL_BIASED_..., or the number of its owner; written by who has it. Pairs with `inside` */
-    VIPL_FUTEX_WORD uint32_t
-        inside; /* atomic: the number of an owner that has it, or is about to look whether it may; else 0 */
+    /* atomic: VIPL_BIASED_..., or the thread number of the owner. Written under `m`; the owner's
+     * check of this word pairs with its store to `inside`. */
+    uint32_t owner;
+    /* atomic: the owner's thread number while the owner holds the lock or checks whether it may;
+     * else 0 */
+    VIPL_FUTEX_WORD uint32_t inside;
 };
 
 enum {
-    VIPL_BIASED_NOT = 0,     /* it has no owner yet */
-    VIPL_BIASED_ALLOWED = 1, /* it may get one */
-    VIPL_BIASED_OVER = 2,    /* it has had one */
-    VIPL_BIASED_NUMBERS = 4  /* threads' numbers from here on: a power of two */
+    VIPL_BIASED_NOT = 0,     /* biasing is not allowed yet */
+    VIPL_BIASED_ALLOWED = 1, /* the next thread that takes the lock to own it becomes the owner */
+    VIPL_BIASED_OVER = 2,    /* the bias was revoked, for good */
+    VIPL_BIASED_NUMBERS = 4  /* the smallest thread number; a power of two */
 };
 
-/* This thread's, as the owner of locks; UINT32_MAX: it has owned none. */
+/* The number under which this thread owns locks. UINT32_MAX: it has not become an owner yet. */
 extern _Thread_local uint32_t vipl_thread_number VIPL_FAST_THREAD_LOCAL;
 
-/* The thread has `m`, and another one owns the lock, or did a moment ago: it does not any more. False: it is inside; with `wait`
- * that is waited for. */
+/* Revokes the bias. The caller holds `m`, and another thread owns the lock or has just owned it.
+ * Returns true once the former owner is outside: the caller holds the lock. Returns false if the
+ * owner is inside and `wait` is false: `m` has been given back. */
 bool vipl_biased_end(struct vipl_biased *b, bool wait);
-/* The caller has the lock: if that may have an owner, it is this thread, once it gives the lock back. */
+/* Makes the calling thread the owner, if biasing is allowed and the lock has had no owner. The
+ * caller holds the lock; the bias counts from the time at which the caller gives the lock back. */
 void vipl_biased_own(struct vipl_biased *b);
-/* As vipl_biased_lock() and vipl_biased_trylock(); if the lock may have an owner, it is this thread, once it gives the lock back. */
+/* vipl_biased_lock() and vipl_biased_trylock(), each followed by vipl_biased_own() on success: the
+ * slow paths of vipl_biased_lock_own() and vipl_biased_trylock_own(). */
 void vipl_biased_lock_and_own(struct vipl_biased *b);
 bool vipl_biased_trylock_and_own(struct vipl_biased *b);
 
@@ -49,7 +60,8 @@ static inline void vipl_biased_init(struct vipl_biased *b, uint32_t rank)
     b->inside = 0;
 }
 
-/* It may have an owner from now on, if it has not had one. The caller has it. */
+/* Allows biasing from now on, unless the lock has had an owner already or the system makes no
+ * barriers. The caller holds the lock, or is the only thread that knows it. */
 static inline void vipl_biased_allow(struct vipl_biased *b)
 {
     if (vipl_load_relaxed(&b->owner) == VIPL_BIASED_NOT &&
@@ -58,15 +70,17 @@ static inline void vipl_biased_allow(struct vipl_biased *b)
     }
 }
 
-/* --- as its owner --- */
+/* --- the owner's path --- */
 
+/* vipl_biased_enter() without the check of the lock order. */
 static inline __attribute__((always_inline)) bool vipl_biased_is_entered(struct vipl_biased *b)
 {
     uint32_t self = vipl_thread_number;
     if (vipl_load_relaxed(&b->owner) != self) {
         return false;
     }
-    vipl_store_relaxed(&b->inside, self); /* then the look: pairs with vipl_biased_end() */
+    /* before the check of `owner`: pairs with vipl_biased_end() */
+    vipl_store_relaxed(&b->inside, self);
     vipl_signal_fence();
     bool owned = vipl_load_relaxed(&b->owner) == self;
     if (VIPL_UNLIKELY(!owned)) {
@@ -76,8 +90,9 @@ static inline __attribute__((always_inline)) bool vipl_biased_is_entered(struct 
     return owned;
 }
 
-/* False: this thread is not the owner, and nothing has happened. True: no other thread has had the lock since this one became its
- * owner, so what is written under it alone is as this thread left it. */
+/* Takes the lock if the calling thread is the owner. Returns false, without effect, if it is not.
+ * On true, no other thread has held the lock since this thread became the owner: data that is
+ * written only under the lock is as this thread left it. */
 static inline __attribute__((always_inline)) bool vipl_biased_enter(struct vipl_biased *b)
 {
     bool entered = vipl_biased_is_entered(b);
@@ -89,7 +104,7 @@ static inline __attribute__((always_inline)) bool vipl_biased_enter(struct vipl_
     return entered;
 }
 
-/* Gives back what was entered. */
+/* Gives back a lock that was taken by vipl_biased_enter(). */
 static inline __attribute__((always_inline)) void vipl_biased_leave(struct vipl_biased *b)
 {
 #ifndef NDEBUG
@@ -98,9 +113,10 @@ static inline __attribute__((always_inline)) void vipl_biased_leave(struct vipl_
     vipl_store_release(&b->inside, 0); /* pairs with vipl_biased_end() */
 }
 
-/* --- by any thread --- */
+/* --- any thread --- */
 
-/* If not, what the last owner did in it is seen: it may have been inside when another thread ended that it was. */
+/* Returns whether the lock has an owner, or a former owner that is still inside. On false, the
+ * caller sees what the last owner did under the lock. */
 static inline bool vipl_biased_has_owner(const struct vipl_biased *b)
 {
     return (vipl_load_relaxed(&b->owner) / VIPL_BIASED_NUMBERS | vipl_load_acquire(&b->inside)) !=
@@ -123,7 +139,8 @@ static inline bool vipl_biased_trylock(struct vipl_biased *b)
            (vipl_mutex_trylock(&b->m) && (!vipl_biased_has_owner(b) || vipl_biased_end(b, false)));
 }
 
-/* On the path of messages: the first thread that comes becomes the owner. */
+/* vipl_biased_lock() and vipl_biased_trylock() for the data path: where biasing is allowed, the
+ * first thread that takes the lock by one of these two becomes the owner. */
 static inline __attribute__((always_inline)) void vipl_biased_lock_own(struct vipl_biased *b)
 {
     if (!vipl_biased_enter(b)) {
@@ -145,8 +162,9 @@ static inline __attribute__((always_inline)) void vipl_biased_unlock(struct vipl
     }
 }
 
-/* Waits for a thread that has taken the lock before this call. `seen`: since then all threads have made a barrier, so that a look is
- * enough. */
+/* Waits until every thread that held the lock before this call has given it back. `seen`: all
+ * threads have made a barrier meanwhile, so that checking the two words is enough if the lock is
+ * free. */
 static inline void vipl_biased_pass(struct vipl_biased *b, bool seen)
 {
     if (!seen || vipl_mutex_is_taken(&b->m) ||
@@ -156,7 +174,7 @@ static inline void vipl_biased_pass(struct vipl_biased *b, bool seen)
     }
 }
 
-/* For assertions: some thread has it. */
+/* For assertions: whether some thread holds the lock. */
 static inline bool vipl_biased_is_held(struct vipl_biased *b)
 {
     return vipl_mutex_is_held(&b->m) || vipl_load_relaxed(&b->inside) != 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Marks for the compiler: which way a branch goes for most messages, and which functions stay out of a message's path. */
+/* Hints for the compiler: which way a branch mostly goes, and which functions stay out of the data
+ * path. */
 #ifndef VIPL_OS_COMPILER_H
 #define VIPL_OS_COMPILER_H
 
@@ -7,11 +8,12 @@
 
 #define VIPL_LIKELY(condition) __builtin_expect((condition), true)
 #define VIPL_UNLIKELY(condition) __builtin_expect((condition), false)
-/* The condition always holds, and the compiler may rely on that. */
+/* Promises the compiler that the condition holds. */
 #define VIPL_ASSUME(condition) ((condition) ? (void)0 : __builtin_unreachable())
-/* A function that few messages call: laid out away from the others, and never inlined. */
+/* Marks a function that few messages call: it is laid out away from the others, and never
+ * inlined. */
 #define VIPL_COLD __attribute__((cold, noinline))
-/* A function on the path of a message that must not be inlined into its callers. */
+/* Marks a function on the data path that must not be inlined into its callers. */
 #define VIPL_NOINLINE __attribute__((noinline))
 
 #endif

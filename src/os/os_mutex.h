@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The library's only lock: a word that sleeps in the kernel when contended, valid in zeroed memory. When not contended it
- * costs one atomic operation, at its taking. In debug builds each lock has a rank and a thread may only take locks of
- * ascending rank (base/lock_rank.h).
+ * The library's only lock, valid in zeroed memory. Threads that contend for it sleep in the kernel.
+ * A lock that is not contended costs one atomic operation, when it is taken. In debug builds each
+ * lock has a rank, and a thread may only take locks of ascending rank (base/lock_rank.h).
  *
- * Giving it back is a plain store and a look for sleepers. The look must not come before the store, which a processor only
- * promises after a barrier; so a thread that is about to sleep has the system make that barrier in all other threads
- * (os.h, vipl_barrier_everywhere()). Where the system cannot, giving back is an atomic operation too.
+ * Unlocking is a plain store followed by a load of the number of sleepers. The load must not move
+ * before the store, which needs a barrier. The thread that is about to sleep therefore has the
+ * system make that barrier in all other threads (vipl_barrier_everywhere()). Where the system
+ * cannot, unlocking is an atomic operation too.
  */
 #ifndef VIPL_OS_MUTEX_H
 #define VIPL_OS_MUTEX_H
@@ -19,8 +20,9 @@
 
 struct vipl_mutex {
     VIPL_FUTEX_WORD uint32_t word; /* atomic: 0 free, 1 held */
-    uint32_t sleepers;             /* atomic: threads that sleep for it, or are about to */
-    uint32_t rank;                 /* constant after init */
+    /* atomic: the threads that sleep for the lock, or are about to */
+    uint32_t sleepers;
+    uint32_t rank; /* constant after init */
 };
 
 #define VIPL_MUTEX_INIT(its_rank) \
@@ -28,17 +30,22 @@ struct vipl_mutex {
         .rank = (its_rank) \
     }
 
-/* atomic: a thread that is about to sleep for a lock makes the barrier of those that give it back. Set once, by os/. */
+/* atomic: 1 if a thread that is about to sleep for a lock makes the barrier in the thread that
+ * unlocks it. Set once, by vipl_barrier_prepare(). */
 extern uint32_t vipl_sleepers_make_barriers;
 
 void vipl_mutex_lock_slow(struct vipl_mutex *m);
 void vipl_mutex_unlock_slow(struct vipl_mutex *m);
-void vipl_rank_push(uint32_t rank, bool ordered); /* debug builds: aborts on a wrong order */
+/* Debug builds only: note that the calling thread takes and gives back a lock of that rank.
+ * vipl_rank_push() aborts if the thread holds this rank or, if `ordered`, a higher one. */
+void vipl_rank_push(uint32_t rank, bool ordered);
 void vipl_rank_pop(uint32_t rank);
-void vipl_rank_forget(void); /* this thread holds none: it has become a forked child */
+/* The thread has become a forked child: it holds no lock. */
+void vipl_rank_forget(void);
 
-/* Both are true of a rank that the thread may have held before vipl_rank_forget(): a signal handler has forked, and the
- * call that the handler interrupted goes on in the child. */
+/* For assertions. Both return true for a rank that the thread may have held before
+ * vipl_rank_forget(): a signal handler has forked, and the call that the handler interrupted goes
+ * on in the child. */
 bool vipl_rank_held(uint32_t rank);
 bool vipl_rank_not_held(uint32_t rank);
 
@@ -70,14 +77,16 @@ static inline bool vipl_mutex_trylock(struct vipl_mutex *m)
     return true;
 }
 
-/* Gives it back. False: threads sleep for it, and the caller has to call vipl_mutex_unlock_slow(). */
+/* Gives the lock back. Returns false if threads sleep for it: the caller then has to call
+ * vipl_mutex_unlock_slow(), which wakes one. */
 static inline __attribute__((always_inline)) bool vipl_mutex_give_back(struct vipl_mutex *m)
 {
 #ifndef NDEBUG
     vipl_rank_pop(m->rank);
 #endif
     if (VIPL_LIKELY(vipl_load_relaxed(&vipl_sleepers_make_barriers) != 0)) {
-        vipl_store_release(&m->word, 0); /* then the look: pairs with vipl_mutex_lock_slow() */
+        /* before the load of sleepers: pairs with vipl_mutex_lock_slow() */
+        vipl_store_release(&m->word, 0);
         vipl_signal_fence();
     } else {
         vipl_exchange(&m->word, 0);
@@ -92,13 +101,14 @@ static inline __attribute__((always_inline)) void vipl_mutex_unlock(struct vipl_
     }
 }
 
-/* Whether some thread has it. If not, what the last one did under it is seen. */
+/* Returns whether some thread holds the lock. On false, the caller sees all
+ * that was done under it. */
 static inline bool vipl_mutex_is_taken(const struct vipl_mutex *m)
 {
     return vipl_load_acquire(&m->word) != 0; /* pairs with vipl_mutex_unlock() */
 }
 
-/* For assertions: some thread holds it. */
+/* For assertions: whether some thread holds the lock. */
 static inline bool vipl_mutex_is_held(struct vipl_mutex *m)
 {
     return vipl_load_relaxed(&m->word) != 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A clock for paths on which reading the time would show: a number that rises by one every few microseconds, 200 at most, and
- * wraps. It costs a few instructions where the processor counts for every program, else a look at the time.
+ * A coarse clock for paths on which reading the time would cost too much: a number that rises by
+ * one at least every 200 microseconds, and wraps. Reading it costs a few instructions where every
+ * program may read the processor's counter; elsewhere it reads the time.
  */
 #ifndef VIPL_OS_TICKS_H
 #define VIPL_OS_TICKS_H
@@ -24,7 +25,7 @@ static inline uint32_t vipl_ticks(void)
 #endif
 }
 
-/* Whether that time has come, of a time that is hours away at most. */
+/* Whether a time has come that is hours away at most. */
 static inline bool vipl_ticks_reached(uint32_t time)
 {
     return (int32_t)(vipl_ticks() - time) >= 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* How a lock gets an owner, and how that ends. */
+/* Biased mutexes: becoming the owner, and revoking the bias. */
 #include "os/os_biased.h"
 
 enum { SPINS = 64, PAUSE_MS = 1 };
 
 _Thread_local uint32_t vipl_thread_number = UINT32_MAX;
 
-/* A number for this thread. False: there are none any more. */
+/* Gives this thread a number, if it has none. Returns false if all numbers are used up. */
 static bool number_thread(void)
 {
     static uint32_t next = VIPL_BIASED_NUMBERS; /* atomic */
@@ -42,8 +42,8 @@ VIPL_NOINLINE bool vipl_biased_trylock_and_own(struct vipl_biased *b)
     return taken;
 }
 
-/* A system that has begun to make barriers can do so, unless the program has forbidden it meanwhile: then time is one, for no processor
- * keeps a store back that long. */
+/* Makes a barrier in all threads. Where the program has meanwhile forbidden the system call, a
+ * pause serves as the barrier: no processor keeps a store back for a millisecond. */
 static void make_barrier(void)
 {
     VIPL_FUTEX_WORD uint32_t none = 0;
@@ -52,13 +52,13 @@ static void make_barrier(void)
     }
 }
 
-/* 0: nobody; pairs with vipl_biased_leave(). */
+/* Returns the thread number of the owner that is inside, or 0. Pairs with vipl_biased_leave(). */
 static uint32_t owner_inside(const struct vipl_biased *b)
 {
     return vipl_load_acquire(&b->inside);
 }
 
-/* Until the owner is outside, which does not know that anybody waits. */
+/* Waits until the owner is outside. The owner does not know of waiters, so that this polls. */
 static void wait_for_owner(struct vipl_biased *b)
 {
     uint32_t who;
@@ -72,7 +72,8 @@ static void wait_for_owner(struct vipl_biased *b)
 VIPL_COLD bool vipl_biased_end(struct vipl_biased *b, bool wait)
 {
     if (vipl_load_relaxed(&b->owner) >= VIPL_BIASED_NUMBERS) {
-        vipl_store_relaxed(&b->owner, VIPL_BIASED_OVER); /* then a look: pairs with vipl_biased_enter() */
+        /* before reading `inside`: pairs with vipl_biased_enter() */
+        vipl_store_relaxed(&b->owner, VIPL_BIASED_OVER);
         make_barrier();
     }
     if (wait) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that other processes name as memory for a device, and descriptors that they name as its interrupts. Such a process is not
- * trusted: a file may be cut off while it is mapped (a signal), lie on a file system of the process's own (an access that never
- * ends) or be one that only this process may write (an access in its name).
+ * Files that other processes name as memory for a device, and descriptors that they name as its
+ * interrupts. These processes are not trusted. A file may be truncated while it is mapped, which
+ * raises a signal; it may lie on a file system that the process serves, where an access never ends;
+ * or it may be one that only this process may write, which would write in this process's name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,8 @@
 
 #include "os/os.h"
 
-/* What the system calls the open file. */
+/* Reads the name that the system has for the open file. Returns false if it has none or a longer
+ * one. */
 static bool read_file_name(int fd, char *name, size_t size)
 {
     char link[64];
@@ -28,7 +30,8 @@ static bool read_file_name(int fd, char *name, size_t size)
     return n > 0 && (size_t)n < size - 1;
 }
 
-/* /proc/N/mem, and no other file of /proc: writing those is this process's own doing. */
+/* Whether the file is /proc/N/mem. Any other file of /proc would be written in this process's
+ * name. */
 static bool is_process_memory(int fd)
 {
     char name[64];
@@ -40,7 +43,7 @@ static bool is_process_memory(int fd)
     return sscanf(name, "/proc/%*u/mem%n", &end) == 0 && end > 0 && name[end] == '\0';
 }
 
-/* Shared memory has seals, even if it takes no more of them. */
+/* Only shared memory has seals. Seals the file against shrinking, if it takes another seal. */
 static enum vipl_file_kind kind_of_memory(int fd)
 {
     int seals = fcntl(fd, F_GET_SEALS);
@@ -63,7 +66,8 @@ int vipl_file_identify(int fd, struct vipl_file *out)
     if (S_ISREG(st.st_mode)) {
         kind = is_process_memory(fd) ? VIPL_FILE_PROCESS : kind_of_memory(fd);
     }
-    if (kind != VIPL_FILE_OTHER && fstat(fd, &st) != 0) { /* its size, once it cannot shrink */
+    /* again: the size, now that it cannot shrink */
+    if (kind != VIPL_FILE_OTHER && fstat(fd, &st) != 0) {
         return errno;
     }
     *out = (struct vipl_file){kind, (uint64_t)st.st_dev, (uint64_t)st.st_ino,
@@ -80,7 +84,7 @@ int vipl_file_map(int fd, uint64_t bytes, void **base, bool *writable)
         return errno;
     }
     *writable = true;
-    /* Huge pages are reserved here, or this fails: nothing is missing when a page is touched. */
+    /* Huge pages are reserved here, or this call fails: touching a page later raises no signal. */
     void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED && (errno == EACCES || errno == EPERM)) {
         *writable = false;
@@ -104,7 +108,7 @@ static int file_error(ssize_t n)
     return n == 0 ? ESRCH : errno == EIO ? EFAULT : errno;
 }
 
-/* Calls that move a part go on with the rest. */
+/* pread() and pwrite() may move a part; the loops go on with the rest. */
 int vipl_file_read(int fd, uint64_t offset, void *out, size_t bytes)
 {
     char *to = out;
@@ -163,7 +167,7 @@ int vipl_event_open(int *fd)
 void vipl_event_clear(int fd)
 {
     uint64_t count;
-    ssize_t n = read(fd, &count, sizeof(count)); /* EAGAIN: it was not signalled */
+    ssize_t n = read(fd, &count, sizeof(count)); /* EAGAIN: the event was not signalled */
     (void)n;
 }
 
@@ -177,7 +181,8 @@ bool vipl_event_is(int fd)
     return flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0;
 }
 
-/* Its maker has the same open file, and may make it block again: then it loses its interrupts, and not this thread. */
+/* The process that made the event may make it block again: it then loses its interrupts, and this
+ * thread does not block. */
 void vipl_event_signal(int fd)
 {
     uint64_t one = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Waiting for a word. Shared futexes, so that a word in shared memory works the same. */
+/* Waiting for a word, by shared futexes: a word in memory that processes share works the same. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -24,7 +24,7 @@ void vipl_futex_wake_all(uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* With a time limit the system never restarts the call after a handler. */
+/* The system never restarts a futex call with a time limit after a signal handler. */
 int vipl_futex_wait_for(uint32_t *word, uint32_t while_equal, int ms)
 {
     struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};

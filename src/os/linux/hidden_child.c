@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process between this one and a process of the library's own. It is a child whose exit signal is 0: this process gets no SIGCHLD for it, and
- * no wait() finds it unless it asks for such children (__WALL, __WCLONE). A child that runs a program loses that property, so that it runs
- * none: it starts the other process, and ends. Where orphans become children of this process (PR_SET_CHILD_SUBREAPER, process 1 of a name space) it
- * stays as their parent instead, for as long as they or this process live.
+ * The process between: a child by which this process starts another one without becoming its
+ * parent. The exit signal of the process between is 0: this process gets no SIGCHLD for it, and no
+ * wait() finds it unless it asks for such children (__WALL, __WCLONE). A child that executes a
+ * program loses that property; the process between executes none, but starts the other process and
+ * ends. Where orphans become children of this process (PR_SET_CHILD_SUBREAPER, process 1 of a name
+ * space), it stays as their parent instead, for as long as they or this process live.
  *
- * If it ends at once it has this process's memory meanwhile, and the calling thread sleeps. So fork() in it takes the C library's locks as fork() in
- * that thread would, and its child has consistent memory. One that stays has a copy of the memory, in which a lock that another thread held
- * is never unlocked: fork() in it may then wait for ever. The caller waits for a second, and ends it.
+ * A process between that ends at once shares this process's memory meanwhile, and the calling
+ * thread sleeps: fork() in it takes the C library's locks as fork() in that thread would, and the
+ * child of that fork has consistent memory. A process between that stays has a copy of the memory,
+ * in which a lock that another thread held is never unlocked: fork() in it may wait for ever. The
+ * caller then ends it after a second.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,14 +35,14 @@
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SANITIZED
 #endif
-#ifdef SANITIZED /* it keeps an account of each process's threads in its memory */
+#ifdef SANITIZED /* a sanitizer keeps an account of the process's threads in the memory */
 enum { SHARES_MEMORY = 0 };
 #else
 enum { SHARES_MEMORY = CLONE_VM | CLONE_VFORK };
 #endif
 
 enum {
-    STACK_BYTES = 1 << 20, /* what is forked runs there, and is all that its process does */
+    STACK_BYTES = 1 << 20, /* the whole run of a forked process happens on this stack */
     PROGRAM_BYTES = STACK_BYTES / 4,
     MAX_STAYING = 8,
     HEAR_MS = 1000,
@@ -49,15 +53,17 @@ struct hidden {
     const struct vipl_hidden *what;
     unsigned char *stack;
     int report[2];
-    pid_t program; /* this process */
-    bool stays;
+    pid_t program; /* the process that called vipl_hidden_child() */
+    bool stays;    /* the process between stays as a parent */
 };
 
-static uint32_t staying[MAX_STAYING]; /* atomic: process numbers, of which the system is asked; 0: none */
+/* atomic: the numbers of processes between that stay and are to be reaped; 0: a free entry */
+static uint32_t staying[MAX_STAYING];
 
 /* --- in the process between --- */
 
-/* The signal for the end of this process's parent comes for each thread of the program's that ends. */
+/* Reaps until there are no children, or the program has ended. PARENT_ENDED alone does not tell
+ * that: it comes for each thread of the program that ends. */
 static void stay_as_parent(const struct hidden *h)
 {
     sigset_t two;
@@ -79,7 +85,7 @@ static int run_between(void *arg)
 {
     const struct hidden *h = arg;
     if (h->stays) {
-        (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would not come, blocked or not */
+        (void)signal(SIGCHLD, SIG_DFL); /* an ignored signal would not come, even blocked */
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         prctl(PR_SET_PDEATHSIG, PARENT_ENDED);
         prctl(PR_SET_NAME, "vipl-parent"); /* what ps and top show */
@@ -95,7 +101,7 @@ static int run_between(void *arg)
     return 0;
 }
 
-/* A program's beginning, in memory that the process between waits for. */
+/* What the process that executes a program is to run. The process between waits for it. */
 struct program_start {
     int (*run)(void *arg, int report);
     void *arg;
@@ -140,7 +146,8 @@ static void reap_between(pid_t pid)
     }
 }
 
-/* Those that have ended since. In a forked child none is its own. */
+/* Reaps processes between that stayed and have ended. In a forked child none of them is its own
+ * child, and all entries are cleared. */
 static void reap_staying(void)
 {
     for (unsigned i = 0; i < MAX_STAYING; i++) {
@@ -160,8 +167,8 @@ static void remember_staying(pid_t pid)
     }
 }
 
-/* With all signals blocked: a handler of the program's must not run in another process. An emulator of CPUs that has no such children
- * (QEMU) makes usual ones. */
+/* Blocks all signals meanwhile: a signal handler of the program must not run in another process.
+ * QEMU's emulation has no children with exit signal 0 and makes ordinary ones. */
 static pid_t clone_between(struct hidden *h)
 {
     int flags = h->stays ? 0 : SHARES_MEMORY;
@@ -179,7 +186,8 @@ static pid_t clone_between(struct hidden *h)
     return pid;
 }
 
-/* What was reported. Where nothing is, no news is good news if it is only errors that are reported. */
+/* Waits for the report, for a second. Without one, the start has succeeded if only errors are
+ * reported. */
 static int await_report(const struct hidden *h)
 {
     uint64_t end = vipl_now_ns() + (uint64_t)HEAR_MS * 1000000;

@@ -22,7 +22,7 @@ static socklen_t make_abstract_address(struct sockaddr_un *a, const void *name, 
     if (length > sizeof(a->sun_path) - 1) {
         length = sizeof(a->sun_path) - 1;
     }
-    memcpy(a->sun_path + 1, name, length); /* a leading NUL: abstract */
+    memcpy(a->sun_path + 1, name, length); /* a leading NUL makes the name abstract */
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
@@ -163,7 +163,7 @@ static void collect_fds(struct msghdr *msg, int fds[2])
             int fd;
             memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
             if (found < 2) {
-                (void)vipl_fd_adopt(&fd); /* without a number of its own it counts as not received */
+                (void)vipl_fd_adopt(&fd); /* on failure fd is -1: not received */
                 fds[found++] = fd;
             } else {
                 close(fd);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What memory is, as the kernel lists it: two processes share what has the same file and offset in both lists. */
+/* The kernel's list of a process's mappings. Two processes share memory that has the same file and
+ * offset in both lists. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,7 @@
 
 #include "os/os.h"
 
-/* One line of the list. */
+/* One mapping: a line of the list. */
 struct line {
     uint64_t begin;
     uint64_t end;
@@ -24,11 +25,12 @@ struct line {
     bool shared; /* and writable */
     bool readable;
     bool writable;
-    char path
-        [256]; /* what the kernel calls it: a path, which may be cut off or end in " (deleted)", or another name */
+    /* the kernel's name of the mapping: a path, which may be cut off or end in " (deleted)", or
+     * another name */
+    char path[256];
 };
 
-/* The process's own list is empty once main() has ended by pthread_exit(): each thread has the same one. */
+/* Reads the thread's list: the process's list is empty once main() has ended by pthread_exit(). */
 static FILE *open_list(void)
 {
     return fopen("/proc/thread-self/maps", "re");
@@ -43,7 +45,8 @@ static bool read_maps_line(FILE *file, struct line *line)
     if (fgets(text, sizeof(text), file) == NULL) {
         return false;
     }
-    for (int c = 0; strchr(text, '\n') == NULL && c != '\n' && c != EOF;) { /* a long name: its rest */
+    /* skips the rest of a long name */
+    for (int c = 0; strchr(text, '\n') == NULL && c != '\n' && c != EOF;) {
         c = fgetc(file);
     }
     line->path[0] = '\0';
@@ -58,7 +61,8 @@ static bool read_maps_line(FILE *file, struct line *line)
     return true;
 }
 
-/* Lines are in order: the first one has the beginning, the next ones go on where it ends. */
+/* The lines are in order of their addresses: the bytes may span several that continue each
+ * other. */
 int vipl_shared_mapping(const void *address, size_t bytes, struct vipl_mapping *out)
 {
     uint64_t next = (uint64_t)(uintptr_t)address;
@@ -112,14 +116,14 @@ static bool has_prefix(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Segments that the library has made (vipl_shm_create()) are for the processes that it gave them to. */
+/* Whether the library has made the segment (vipl_shm_create()), for certain processes only. */
 static bool is_own(const struct line *line)
 {
     return has_prefix(line->path, "/memfd:vipl-link") || has_prefix(line->path, "/memfd:vipl-window") ||
            has_prefix(line->path, "/memfd:vipl-shared") || has_prefix(line->path, "/memfd:vipl-rnic");
 }
 
-/* Of a device, or of something that only looks like a file. */
+/* Whether the mapping is of a device, or of something else that is no file. */
 static bool is_device(const struct line *line)
 {
     bool in_dev = has_prefix(line->path, "/dev/") && !has_prefix(line->path, "/dev/shm/") &&
@@ -127,9 +131,10 @@ static bool is_device(const struct line *line)
     return in_dev || (line->path[0] != '/' && !has_prefix(line->path, "[anon_shmem"));
 }
 
-/* --- what others can reach --- */
+/* --- what other processes can reach --- */
 
-/* Memory of memfd_secret() is shown to nobody, and that of a device need not be. */
+/* Whether other processes can reach the memory: not that of memfd_secret(), and perhaps not that of
+ * a device. */
 static bool is_plain(const struct line *line)
 {
     return line->readable && line->writable && !has_prefix(line->path, "/secretmem") &&
@@ -182,7 +187,7 @@ static int open_path(const char *path, const struct line *line)
     return fd;
 }
 
-/* By a descriptor of the program's own: a memfd has no path. */
+/* Opens the mapping's file by a descriptor that the program has: a memfd has no path. */
 static int open_descriptor(const struct line *line)
 {
     int found = -1;
@@ -202,7 +207,8 @@ static int open_descriptor(const struct line *line)
     return found;
 }
 
-/* A descriptor of what is mapped; -1: there is none to be had. The kernel's own list of mapped files needs a capability. */
+/* Returns a descriptor of what is mapped, or -1. The kernel's own list of mapped files needs a
+ * capability, so that the path and the program's descriptors are tried too. */
 static int open_mapped(const struct line *line)
 {
     char path[64];

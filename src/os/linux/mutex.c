@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The contended paths of the lock, and the barrier that makes the other ones cheap. */
+/* The contended paths of the mutex, and the barrier that makes its other paths cheap. */
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
@@ -17,8 +17,8 @@ static int membarrier(int command)
     return (int)syscall(SYS_membarrier, command, 0, 0);
 }
 
-/* The setting only ever goes from 0 to 1, and the system knows of it first: a thread that gives a lock back and sees 1 also
- * sees the count of one that found the system unable to make a barrier. */
+/* vipl_sleepers_make_barriers only goes from 0 to 1, after the process is registered: a thread that
+ * unlocks a mutex and reads 1 also sees the count of a sleeper that could not make the barrier. */
 void vipl_barrier_prepare(void)
 {
     if (vipl_load_relaxed(&vipl_sleepers_make_barriers) == 0 &&
@@ -27,6 +27,7 @@ void vipl_barrier_prepare(void)
     }
 }
 
+/* Leaves errno as it was. */
 static bool issue_barrier(int command)
 {
     int saved = errno;
@@ -57,7 +58,8 @@ VIPL_COLD void vipl_mutex_lock_slow(struct vipl_mutex *m)
             return;
         }
     }
-    vipl_fetch_add(&m->sleepers, 1); /* then a look at the word; pairs with vipl_mutex_unlock() */
+    /* before the word is read again; pairs with vipl_mutex_unlock() */
+    vipl_fetch_add(&m->sleepers, 1);
     vipl_barrier_everywhere();
     while (!vipl_compare_exchange(&m->word, 0, 1)) {
         vipl_futex_wait(&m->word, 1);

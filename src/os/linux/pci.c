@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* PCI functions by their files in sysfs, and memory that a card finds by its physical address. */
+/* PCI functions by their files in sysfs, and memory that a card reaches by physical addresses. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ bool vipl_pci_is_address(const char *address)
     return true;
 }
 
-/* A file of the function's folder in sysfs. */
+/* Opens a file in the function's folder of sysfs. */
 static int open_sysfs_file(const char *address, const char *name, int flags, int *fd)
 {
     char path[PATH];
@@ -120,7 +120,8 @@ static void *map_large(size_t bytes)
     return pages == MAP_FAILED ? NULL : pages;
 }
 
-/* So aligned, the system may back it with large pages, each of which the IOMMU maps as one. */
+/* Aligns the memory so that the system may back it with large pages, each of which the IOMMU maps
+ * as one. */
 static void *map_aligned(size_t bytes)
 {
     uint8_t *pages =
@@ -167,7 +168,7 @@ void vipl_memory_unlock(const void *address, size_t bytes)
     (void)munlock(address, bytes);
 }
 
-/* The entries of the kernel's list of this process's pages. */
+/* Reads the entries of the kernel's list of this process's pages. */
 static int read_pagemap(const void *address, size_t count, uint64_t *out)
 {
     int fd = vipl_resource_fails(EMFILE) ? -1 : open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);

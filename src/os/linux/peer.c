@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copying between two processes' memories in one system call, where the kernel allows it; entropy. */
+/* Copying between two processes' memories in one system call, where the kernel allows it;
+ * entropy. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,11 +17,12 @@ _Static_assert(sizeof(struct vipl_iov) == sizeof(struct iovec) &&
 /* --- the mark --- */
 
 enum {
-    GRAIN = 2 << 20, /* of vipl_address_apart() */
-    TRIES = 8        /* more than it has */
+    GRAIN = 2 << 20, /* what vipl_address_apart() aligns to */
+    TRIES = 8        /* more than vipl_address_apart() has candidates */
 };
 
-/* A page at the nth address for it, or where the system likes; NULL: none. */
+/* Maps a page at the nth candidate address, or where the system chooses if there is no such. NULL:
+ * the address is taken. */
 static char *map_page(unsigned nth, size_t page)
 {
     uint64_t random = 0;
@@ -56,11 +58,17 @@ int vipl_peer_mark_make(struct vipl_peer_mark *mark)
     return error;
 }
 
-/* --- copying. A call of the system's takes the memory of the process once, whatever the process does meanwhile, and goes through the
- * pieces in order: the mark is the first of them. Where it is not mapped, nothing else is touched. It is read, and compared; or written,
- * as it is. --- */
+/* --- copying --- */
 
-/* What became of a call. It has failed at the mark already, or stopped at a page that is not there. */
+/*
+ * The system call looks the process's memory up once, whatever the process does meanwhile, and goes
+ * through the pieces in order. The first piece is the mark: where it is not mapped, no other memory
+ * is touched. A read compares the mark that it has read; a write stores the mark that is expected
+ * there.
+ */
+
+/* The errno value for a call that moved that number of bytes: it failed at the mark, or stopped at
+ * a page that is not there. */
 static inline int copy_error(ssize_t moved, size_t bytes)
 {
     if (moved < 0) {

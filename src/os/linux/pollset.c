@@ -7,7 +7,7 @@
 
 #include "os/os.h"
 
-enum { MAX_READY = 16 }; /* by a system call */
+enum { MAX_READY = 16 }; /* of one system call */
 
 int vipl_pollset_open(struct vipl_pollset *set)
 {
@@ -38,7 +38,7 @@ int vipl_pollset_add(struct vipl_pollset *set, int fd, void *tag)
 
 int vipl_pollset_add_end(struct vipl_pollset *set, int fd, void *tag)
 {
-    return epoll_add(set, fd, 0, tag); /* which is always reported */
+    return epoll_add(set, fd, 0, tag); /* EPOLLHUP is always reported */
 }
 
 void vipl_pollset_remove(struct vipl_pollset *set, int fd)

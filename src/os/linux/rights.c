@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a process may do, as the system tells it: its users, groups and capabilities. The sender's identity comes with the
- * message and cannot be forged; the rest is read from /proc, where there is one.
+ * The rights of a process, as the system tells them: its users, groups and capabilities. The
+ * identity of a sender comes with its message and cannot be forged; the rest is read from /proc,
+ * where there is one.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,8 @@
 
 #include "os/os.h"
 
-/* A file that is read a character at a time; a list of groups may be longer than any buffer. */
+/* A file that is read character by character, because a list of groups may be longer than any
+ * buffer. */
 struct reader {
     int fd;
     size_t at;
@@ -48,7 +50,8 @@ static unsigned digit_of(int c)
     return c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 16;
 }
 
-/* The next number of a line, in decimal or hexadecimal. False: the line is over. */
+/* Reads the next number of a line, in decimal or hexadecimal. Returns false at the end of the
+ * line. */
 static bool read_status_number(struct reader *reader, unsigned base, uint64_t *number)
 {
     int c;
@@ -63,11 +66,11 @@ static bool read_status_number(struct reader *reader, unsigned base, uint64_t *n
             return true;
         }
     }
-    reader->at -= c == '\n' ? 1 : 0; /* which ends the line for the next look, too */
+    reader->at -= c == '\n' ? 1 : 0; /* the next call finds the end of the line again */
     return any;
 }
 
-/* False: no memory. */
+/* Returns false if there is no memory. */
 static bool add_group(struct rights *rights, gid_t group)
 {
     if (rights->count == rights->room) {
@@ -113,7 +116,7 @@ static bool read_status_line(struct reader *reader, const char *name, struct rig
     return fits;
 }
 
-/* Reads the name of the next line. False: there is none. */
+/* Reads the name of the next line. Returns false if there is none. */
 static bool read_status_name(struct reader *reader, char name[16])
 {
     size_t length = 0;
@@ -141,7 +144,8 @@ static bool read_status_file(struct reader *reader, struct rights *rights)
     return true;
 }
 
-/* False: the process is gone, its status is not to be seen, or there is no memory. The list is the caller's to free. */
+/* Returns false if the process has ended, its status may not be read, or there is no memory. The
+ * caller frees rights->others in any case. */
 static bool read_rights(const char *path, struct rights *rights)
 {
     struct reader reader = {0};
@@ -158,7 +162,8 @@ static bool read_rights(const char *path, struct rights *rights)
     return read_all;
 }
 
-/* False also where /proc has the numbers of another name space: then it tells of other processes than those meant. */
+/* Returns false also if /proc has the process numbers of another name space: it would tell of other
+ * processes. */
 static bool read_own(struct rights *rights)
 {
     return read_rights("/proc/self/status", rights) && rights->pid == (uint64_t)getpid();
@@ -211,7 +216,8 @@ enum vipl_rights vipl_compare_rights(int pid)
     return found;
 }
 
-/* Root, if it was set aside, comes first, for the changes of groups take its rights; users are last, for that gives them away. */
+/* Takes root's rights back first, if the process had set them aside: changing groups needs them.
+ * The users are changed last, because that gives these rights away. */
 static int take_identity(const struct rights *own, const struct rights *wanted)
 {
     bool is_aside = own->users[EFFECTIVE] != 0 && (own->users[REAL] == 0 || own->users[SAVED] == 0);
@@ -234,7 +240,8 @@ int vipl_take_rights(int pid, int socket)
     struct rights own;
     struct rights wanted = {0};
     int error = ESRCH;
-    if (read_own(&own) && read_other(pid, &wanted) && !vipl_local_has_hung_up(socket)) { /* in this order */
+    /* checked last: pid is still that process */
+    if (read_own(&own) && read_other(pid, &wanted) && !vipl_local_has_hung_up(socket)) {
         error = take_identity(&own, &wanted);
     }
     vipl_free(own.others);

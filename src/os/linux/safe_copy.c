@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copying within this process by the kernel, which finds out what memory is not there without a signal. Where it does not
- * copy between processes (a seccomp filter, an emulator), and out of memory that it shows to the process itself alone (memfd_secret),
- * a pipe takes the bytes out of memory and puts them back in.
+ * Copying within this process by the kernel, which reports memory that is not there by an error,
+ * and not by a signal. Where process_vm_readv() does not work (a seccomp filter, an emulator,
+ * memory of memfd_secret()), the bytes go through a pipe.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,11 +12,12 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-enum { PIPE_BATCH = 4096 }; /* what an empty pipe always takes */
+enum { PIPE_BATCH = 4096 }; /* an empty pipe always takes that number of bytes */
 
-static uint32_t use_pipe; /* atomic, relaxed: found out once; finding it out twice does no harm */
+/* atomic: process_vm_readv() has failed; set more than once without harm */
+static uint32_t use_pipe;
 
-/* *done: how many bytes have been copied. */
+/* *done: the number of bytes that have been copied, also after an error. */
 static int copy_by_process_vm(char *to, const char *from, size_t bytes, size_t *done)
 {
     for (*done = 0; *done < bytes;) {
@@ -31,7 +32,7 @@ static int copy_by_process_vm(char *to, const char *from, size_t bytes, size_t *
     return 0;
 }
 
-/* The whole of one piece: 0, or why not. */
+/* Reads or writes a whole piece. Returns 0 or an errno value. */
 static int move_whole(ssize_t (*call)(int, void *, size_t), int fd, void *at, size_t bytes)
 {
     ssize_t n;
@@ -62,7 +63,7 @@ static int move_through_pipe(const int fds[2], char *to, const char *from, size_
     return error;
 }
 
-/* A pipe for this copy alone: it has no owner to lock, and a forked child none to share. */
+/* Makes a pipe for this copy alone: the pipe needs no lock, and a forked child shares none. */
 static int copy_by_pipe(char *to, const char *from, size_t bytes)
 {
     int fds[2];

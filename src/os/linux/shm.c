@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared memory that never has a name: a memfd, its pages allocated in advance (a full file system is an error here,
- * not a SIGBUS later) and sealed against resizing, so that a peer cannot take pages away from the process that maps
- * it. A process that dies leaves nothing behind.
+ * Shared memory without a name: a memfd that is sealed against resizing, so that a peer cannot take
+ * pages away from the process that maps it. Its pages are allocated in advance, unless the caller
+ * wants them sparse: a full file system is then an error here, and not a SIGBUS later. A process
+ * that dies leaves nothing behind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +20,9 @@
 #include "os/os_atomic.h"
 #include "os/os_mutex.h"
 
-enum { LOCK_RANK = 30 }; /* above all that core has; below the heap's */
+enum { LOCK_RANK = 30 }; /* above every rank of core, and below the heap's */
 
-/* Addresses of retired memory. */
+/* An address of retired memory (vipl_shm_retire()). */
 struct retired_range {
     struct retired_range *next;
     void *base;
@@ -33,10 +34,11 @@ static struct {
     struct retired_range *first;
 } retired = {.lock = VIPL_MUTEX_INIT(LOCK_RANK)};
 
-/* What this process shows. */
+/* The segment that this process has published (vipl_shm_show()). */
 static struct {
-    uint32_t
-        something; /* atomic: there is some; written under lock, read without: most programs show nothing */
+    /* atomic: there is such a segment; written under lock, read without, since most programs
+     * publish none */
+    uint32_t is_published;
     struct vipl_mutex lock; /* guards all below */
     struct vipl_shm shm;    /* fd -1: nothing */
     uint64_t inode;
@@ -60,7 +62,7 @@ static void *take_retired(size_t bytes)
     return base;
 }
 
-/* False: no memory for the note. */
+/* Returns false if there is no memory: the address is then not used again. */
 static bool keep_retired(void *base, size_t bytes)
 {
     struct retired_range *place = vipl_alloc(sizeof(*place));
@@ -76,7 +78,8 @@ static bool keep_retired(void *base, size_t bytes)
     return true;
 }
 
-/* Maps it at `address`, or (NULL) where the system likes, or at an address that was retired. */
+/* Maps the memory at `address`; for NULL, at a retired address of the same size, or where the
+ * system chooses. */
 static int map_memfd(struct vipl_shm *shm, bool writable, void *address)
 {
     if (vipl_resource_fails(ENOMEM)) {
@@ -88,7 +91,7 @@ static int map_memfd(struct vipl_shm *shm, bool writable, void *address)
                       writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | how, shm->fd, 0);
     if (base == MAP_FAILED) {
         int error = errno;
-        if (place != NULL) { /* it is as it was */
+        if (place != NULL) { /* the address is still mapped */
             (void)keep_retired(place, shm->bytes);
         }
         return error;
@@ -101,7 +104,7 @@ static int map_memfd(struct vipl_shm *shm, bool writable, void *address)
     return 0;
 }
 
-/* A forked child must not write there. */
+/* Forked children do not get the mapping: they must not write there. */
 static int keep_from_children(const struct vipl_shm *shm, int rc)
 {
     if (rc == 0) {
@@ -110,7 +113,8 @@ static int keep_from_children(const struct vipl_shm *shm, int rc)
     return rc;
 }
 
-/* Whole pages, as mappings are: an emulator whose pages are larger than the kernel's maps no others. */
+/* Rounds the size up to whole pages, because an emulator whose pages are larger than the kernel's
+ * maps only those. `now`: allocates the pages. */
 static int set_size(int fd, size_t bytes, bool now)
 {
     size_t page = vipl_page_bytes();
@@ -121,8 +125,9 @@ static int set_size(int fd, size_t bytes, bool now)
     return ftruncate(fd, (off_t)bytes) == 0 ? 0 : errno;
 }
 
-/* The program may have limited the size of its files. That is an error like others: the signal which comes with it, to
- * this thread, and which ends a program, is taken here. One that was waiting for the program stays. */
+/* Beyond the program's limit of file sizes the system returns EFBIG and sends this thread SIGXFSZ,
+ * which would end the program. The signal is consumed here; one that was pending before stays
+ * pending. */
 static int set_size_within_limit(int fd, size_t bytes, bool now)
 {
     const struct timespec at_once = {0, 0};
@@ -141,7 +146,7 @@ static int set_size_within_limit(int fd, size_t bytes, bool now)
     return rc;
 }
 
-/* One for each width of addresses that systems have. */
+/* There is a candidate for each width of addresses that systems have. */
 uintptr_t vipl_address_apart(unsigned nth, size_t bytes)
 {
     static const uint64_t places[] = {UINT64_C(1) << 45, UINT64_C(1) << 40, UINT64_C(1) << 37,
@@ -158,7 +163,8 @@ uintptr_t vipl_address_apart(unsigned nth, size_t bytes)
     return 0;
 }
 
-/* At an address that is free in other programs too, most likely; else where the system likes. */
+/* Maps the memory at an address that is probably free in other programs too, or else where the
+ * system chooses. */
 static int map_at_shared_address(struct vipl_shm *shm)
 {
     uintptr_t address;
@@ -214,7 +220,7 @@ void vipl_shm_clear(void *pages, size_t bytes)
     volatile unsigned char *first = pages;
     *first = 1;
     madvise(pages, bytes, MADV_REMOVE);
-    if (*first != 0) { /* an emulator says that it did, and has not */
+    if (*first != 0) { /* an emulator that returns success without effect */
         memset(pages, 0, bytes);
     }
 }
@@ -252,14 +258,15 @@ void vipl_shm_release(struct vipl_shm *shm)
     vipl_shm_close_fd(shm);
 }
 
-/* What is there reads as zeros from now on, and costs nothing. Without memory for the note the address is not used again. */
+/* Puts zero pages that take no memory in place of the mapping. If that fails the memory stays as it
+ * is. */
 void vipl_shm_retire(struct vipl_shm *shm)
 {
     if (shm->base != NULL &&
         mmap(shm->base, shm->bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
              0) == shm->base) {
         (void)keep_retired(shm->base, shm->bytes);
-    } /* else the memory stays */
+    }
     shm->base = NULL;
     vipl_shm_close_fd(shm);
 }
@@ -269,7 +276,7 @@ void vipl_shm_abandon(void)
     vipl_mutex_init(&retired.lock, LOCK_RANK);
     vipl_mutex_init(&mappable.lock, LOCK_RANK);
     retired.first = NULL;
-    mappable.something = 0;
+    mappable.is_published = 0;
     mappable.shm = (struct vipl_shm){.fd = -1}; /* the descriptor was the parent's */
 }
 
@@ -284,7 +291,7 @@ void vipl_shm_show(struct vipl_shm *shm)
         before = mappable.shm;
         mappable.shm = *shm;
         mappable.inode = st.st_ino;
-        vipl_store_relaxed(&mappable.something, 1);
+        vipl_store_relaxed(&mappable.is_published, 1);
         vipl_mutex_unlock(&mappable.lock);
     }
     vipl_shm_close_fd(&before);
@@ -294,7 +301,7 @@ void vipl_shm_show(struct vipl_shm *shm)
 void vipl_shm_find_mappable(const void *address, size_t bytes, struct vipl_mappable *out)
 {
     *out = (struct vipl_mappable){0};
-    if (vipl_load_relaxed(&mappable.something) == 0) {
+    if (vipl_load_relaxed(&mappable.is_published) == 0) {
         return;
     }
     vipl_mutex_lock(&mappable.lock);
@@ -305,7 +312,8 @@ void vipl_shm_find_mappable(const void *address, size_t bytes, struct vipl_mappa
     vipl_mutex_unlock(&mappable.lock);
 }
 
-/* Opens what another process has at a descriptor, if it is that file: nothing else is opened. */
+/* Opens what another process has at a descriptor, if that is the expected file: opening any other
+ * could block or have effects. */
 static int open_mappable(int pid, const struct vipl_mappable *where, int *fd)
 {
     char path[40];

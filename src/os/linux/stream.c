@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Local stream sockets with a path. A path outlives its process, so that a file beside it, PATH.lock, says whether a process is
- * listening: the listener has it locked for as long as it lives, and removes it before it unlocks it. A process that has opened the file before
- * that sees it once it has the lock, and opens the name again.
+ * Local stream sockets with a path. A path outlives its process, so that a file beside it,
+ * PATH.lock, says whether a process listens: the listener holds a lock on the file for as long as
+ * it lives, and removes the file before it unlocks it. A process that opened the file before its
+ * removal notices that when it gets the lock (is_named()), and opens the name again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +52,7 @@ static void name_lock(const char *path, char name[LOCK_NAME])
     snprintf(name, LOCK_NAME, "%s.lock", path);
 }
 
-/* Whether the file that is locked is the one of that name: its last owner may have removed it in between. */
+/* Whether the locked file still has the name: its last owner may have removed it in between. */
 static bool is_named(int fd, const char *name)
 {
     struct stat mine;
@@ -112,7 +113,8 @@ static int bind_and_listen(int s, const struct sockaddr_un *a)
                : errno;
 }
 
-/* A socket that is there is a dead process's, for its lock is ours. Anything else is not ours to remove. */
+/* Removes a socket from the path: it belongs to a dead process, because the caller holds the lock.
+ * A file of another kind stays, and is EEXIST. */
 static int remove_stale_socket(const char *path)
 {
     struct stat st;
@@ -149,7 +151,7 @@ int vipl_stream_listen(const char *path, int *listener, int *lock)
 
 void vipl_stream_unlisten(const char *path, int listener, int lock)
 {
-    unlink(path); /* first, while nobody else may have made it */
+    unlink(path); /* before the lock is released: no other process can have made it yet */
     vipl_fd_close(listener);
     unlock_path(path, lock);
 }
@@ -214,7 +216,8 @@ int vipl_stream_send(int fd, const void *bytes, size_t length, const int *pass, 
     return 0;
 }
 
-/* Adopts the descriptors that came with a message. Returns false if not all of them are in the list. */
+/* Adopts the descriptors that came with a message. Returns false if not all of them are in the
+ * list. */
 static bool adopt_received_fds(struct msghdr *msg, int *fds, unsigned most, unsigned *count)
 {
     bool good = (msg->msg_flags & MSG_CTRUNC) == 0;
@@ -268,7 +271,7 @@ int vipl_stream_receive(int fd, void *bytes, size_t size, size_t *length, int *f
 
 void vipl_stream_shutdown(int fd)
 {
-    (void)shutdown(fd, SHUT_RDWR); /* fails only where it is shut */
+    (void)shutdown(fd, SHUT_RDWR); /* fails only if the stream has ended */
 }
 
 static int peer_pidfd(int fd)
@@ -299,7 +302,7 @@ int vipl_stream_peer_process(int fd)
     return pidfd;
 }
 
-/* A descriptor of the folder itself, whatever may be done with it. */
+/* Opens the folder itself, even if it may be neither read nor searched. */
 static int open_folder(const char *path, int *fd)
 {
     vipl_fd_begin();
@@ -309,7 +312,7 @@ static int open_folder(const char *path, int *fd)
     return error == ENOTDIR || error == ELOOP ? EPERM : error;
 }
 
-/* 0700, where the program's umask, now or when the folder was made, would leave its owner less. */
+/* Sets mode 0700, because the program's umask may have left the owner less. */
 static int set_mode(int fd)
 {
     char name[64];

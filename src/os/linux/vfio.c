@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * VFIO, by which the kernel hands a PCI function to a process: a file for the function, one for its group, one for the IOMMU, which
- * are the library's own descriptors.
+ * VFIO, by which the kernel gives a PCI function to a process. The process opens a file for the
+ * function, one for its group and one for the IOMMU; all three are registered as the library's
+ * descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,8 @@
 
 enum { MAX_VECTORS = 64, INFO_BYTES = 4096, PATH = 128 };
 
-/* Where a link of the function's folder leads to: the last part of its target. False: there is no such link. */
+/* Reads the last part of the target of a link in the function's folder. Returns false if there is
+ * no such link. */
 static bool link_name(const char *address, const char *link, char *name, size_t size)
 {
     char path[PATH];
@@ -38,7 +40,7 @@ static int open_vfio_file(const char *path, int *fd)
     return error;
 }
 
-/* The group's file can be opened once at a time. */
+/* The kernel lets one process at a time open the group's file. */
 static int open_group(const char *group, struct vipl_vfio *vfio)
 {
     char path[PATH];
@@ -108,13 +110,13 @@ int vipl_vfio_region(const struct vipl_vfio *vfio, unsigned index, uint64_t *off
 
 /* --- the IOMMU --- */
 
-/* What the kernel says of the IOMMU, with its list of capabilities. */
+/* What the kernel tells of the IOMMU, with a list of capabilities behind it. */
 union iommu_info {
     struct vfio_iommu_type1_info head;
     uint8_t bytes[INFO_BYTES];
 };
 
-/* Its capability of that kind; NULL: there is none. */
+/* Returns the capability with that id and at least `least` bytes. NULL: there is none. */
 static const struct vfio_info_cap_header *find_capability(const union iommu_info *info, uint16_t id,
                                                           size_t least)
 {
@@ -178,7 +180,8 @@ void vipl_vfio_unmap(const struct vipl_vfio *vfio, uint64_t iova, size_t bytes)
 
 /* --- interrupts, reset --- */
 
-/* The kernel's structure ends in an array of bytes: room for it and for the descriptors that go there. */
+/* The kernel's structure ends in an array, for which this has room: one descriptor for each
+ * vector. */
 union irq_set {
     struct vfio_irq_set head;
     uint8_t bytes[sizeof(struct vfio_irq_set) + MAX_VECTORS * sizeof(int32_t)];

@@ -34,7 +34,8 @@ void vipl_waker_signal(struct vipl_waker *waker)
     int saved = errno;
     int cancel = vipl_cancel_off();
     uint64_t one = 1;
-    ssize_t n = write(waker->write_fd, &one, sizeof(one)); /* EAGAIN: already signalled 2^64-2 times */
+    /* EAGAIN: already signalled 2^64-2 times */
+    ssize_t n = write(waker->write_fd, &one, sizeof(one));
     (void)n;
     vipl_cancel_restore(cancel);
     errno = saved;
@@ -43,6 +44,6 @@ void vipl_waker_signal(struct vipl_waker *waker)
 void vipl_waker_reset(struct vipl_waker *waker)
 {
     uint64_t count;
-    ssize_t n = read(waker->fd, &count, sizeof(count)); /* EAGAIN: was not signalled */
+    ssize_t n = read(waker->fd, &count, sizeof(count)); /* EAGAIN: the waker was not signalled */
     (void)n;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole frames in and out: as datagrams between hosts, on a network interface, and through a virtual one. They never block. */
+/* Whole frames, as datagrams between hosts, on a network interface, and through a virtual
+ * interface. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,11 +30,12 @@ static int open_frame_socket(int family, int type, int protocol, int *out)
     return error;
 }
 
-/* Many frames may come between two looks. */
+/* Enlarges the buffers, because many frames may come between two polls. */
 static void enlarge_buffers(int fd)
 {
     int bytes = 4 << 20;
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)); /* as much as the system allows */
+    /* as much as the system allows */
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
@@ -56,7 +58,7 @@ int vipl_datagram_open(const struct vipl_inet *local, int *fd)
     return 0;
 }
 
-/* The interface by its name, and what it says about itself. */
+/* Asks the system for one property of the interface. */
 static int query_interface(int fd, const char *name, struct ifreq *request, unsigned long what)
 {
     memset(request, 0, sizeof(*request));
@@ -88,8 +90,8 @@ static int bind_to_interface(int fd, const char *name, uint16_t type, uint8_t ma
 int vipl_packet_open(const char *interface, uint16_t type, uint8_t mac[6], uint32_t *mtu, int *fd)
 {
     int made;
-    int error =
-        open_frame_socket(AF_PACKET, SOCK_RAW, 0, &made); /* which receives nothing until it is bound */
+    /* receives nothing until it is bound */
+    int error = open_frame_socket(AF_PACKET, SOCK_RAW, 0, &made);
     if (error != 0) {
         return error;
     }
@@ -166,7 +168,7 @@ int vipl_frame_receive(int fd, void *frame, size_t size, size_t *length)
     if (n < 0) {
         return errno == EWOULDBLOCK ? EAGAIN
                : errno == EBADFD    ? ENODEV
-                                    : errno; /* EBADFD: a tap's way to say so */
+                                    : errno; /* a tap whose interface is gone returns EBADFD */
     }
     *length = (size_t)n;
     return 0;

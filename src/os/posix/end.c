@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that end a program. Not part of the library, which leaves the program's signals alone. */
+/* Signals that end a program, for programs of the project: the library leaves signals to the
+ * program. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 
 #include "os/os.h"
 
-static void (*end_handler)(void); /* set before the signals can come */
+static void (*end_handler)(void); /* set before the handler is installed */
 
 static void asked_to_end(int number)
 {
@@ -16,7 +17,7 @@ static void asked_to_end(int number)
     errno = saved;
 }
 
-/* nohup(1) has seen to it that the program goes on when its terminal is gone. */
+/* Whether SIGHUP is ignored: nohup(1) lets the program go on when its terminal is gone. */
 static bool outlives_its_terminal(int number)
 {
     struct sigaction before;
@@ -37,7 +38,8 @@ void vipl_on_end(void (*handler)(void))
         }
         sigaddset(&set, signals[i]);
     }
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a program in the background has begun with all blocked */
+    /* a program in the background has begun with all blocked */
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 void vipl_writes_fail(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Test hooks: one call that takes something from the system fails. */
+/* Test hooks: the n-th call that takes a resource of the system fails. */
 #include <errno.h>
 
 #include "os/os.h"

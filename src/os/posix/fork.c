@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fork: the identity of the process, and the descriptors that belong to the library. A forked child closes its
- * copies of them: each would keep a connection, a listening socket or a segment of the parent's alive after the
- * parent's death.
+ * Fork: the generation of the process, and the descriptors that belong to the library. A forked
+ * child closes its copies of them, each of which would keep a connection, a listening socket or a
+ * segment of the parent alive after the parent's death.
  *
- * No handler takes a lock. A thread that opens or closes a descriptor is given a moment to finish before the fork; a
- * fork in a signal handler that has interrupted that thread goes on after the moment. A descriptor of the program is
- * never closed: the mark is removed before the descriptor is closed.
+ * No fork handler takes a lock. A fork waits up to 100 ms for threads that are opening or closing a
+ * descriptor; a fork in a signal handler that has interrupted such a thread then goes on. A
+ * descriptor of the program is never closed: the library removes its mark before it closes a
+ * descriptor.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,21 +20,24 @@
 
 enum {
     WORD_BITS = 32,
-    WORDS = 32768, /* a million descriptors: most systems allow a process no more unless configured */
+    WORDS = 32768, /* a million descriptors, the limit of a process on most systems */
     MAX_PAUSES = 100
 };
 
-static uint32_t owned[WORDS];    /* atomic: a bit for each descriptor of the library */
-static uint32_t owned_words;     /* atomic: no bit is set in these and beyond */
-static uint32_t changing;        /* atomic: threads that are opening or closing one */
-static uint32_t forking;         /* atomic: threads about to fork */
-static uint32_t generation = 1;  /* atomic */
-static uint32_t known_pid;       /* atomic: the process to which this state belongs; 0: not asked for yet */
+static uint32_t owned[WORDS];   /* atomic: a bit for each descriptor of the library */
+static uint32_t owned_words;    /* atomic: no bit is set in this word and beyond */
+static uint32_t changing;       /* atomic: threads between vipl_fd_begin() and vipl_fd_end() */
+static uint32_t forking;        /* atomic: threads that are about to fork */
+static uint32_t generation = 1; /* atomic */
+/* atomic: the process to which this state belongs; 0: not known yet */
+static uint32_t known_pid;
 static uint32_t watching;        /* atomic: the handlers are registered, perhaps more than once */
 static void (*child_hook)(void); /* atomic */
-static _Thread_local bool forking_here; /* this thread is forking, and its handlers have not run twice */
+/* before_fork() has run in this thread, and its partner has not */
+static _Thread_local bool forking_here;
 enum { PASSED = 3 };
-static _Thread_local int passed[PASSED] = {-1, -1, -1}; /* which the child of this thread's fork keeps */
+/* Descriptors that a child of this thread keeps. */
+static _Thread_local int passed[PASSED] = {-1, -1, -1};
 
 static void pause_briefly(void)
 {
@@ -46,9 +50,9 @@ static void pause_briefly(void)
 
 void vipl_fd_begin(void)
 {
-    vipl_fetch_add(&changing, 1); /* then a look at forking; before_fork() does it the other way round */
+    vipl_fetch_add(&changing, 1); /* then reads forking; before_fork() does both in reverse */
     for (int i = 0; i < MAX_PAUSES && !forking_here && vipl_load_ordered(&forking) != 0;
-         i++) { /* forking_here: another handler's */
+         i++) { /* a fork handler itself does not wait */
         vipl_fetch_add(&changing, (uint32_t)-1);
         pause_briefly();
         vipl_fetch_add(&changing, 1);
@@ -130,10 +134,12 @@ static void close_copies(void)
 static void before_fork(void)
 {
     if (forking_here) {
-        return; /* registered twice, by two threads that opened their first devices at once */
+        /* the handlers may be registered twice, by two threads that opened their first devices at
+         * once */
+        return;
     }
     forking_here = true;
-    vipl_fetch_add(&forking, 1); /* then a look at changing */
+    vipl_fetch_add(&forking, 1); /* then reads changing */
     for (int i = 0; i < MAX_PAUSES && vipl_load_ordered(&changing) != 0; i++) {
         pause_briefly();
     }
@@ -147,7 +153,8 @@ static void in_parent(void)
     }
 }
 
-/* The process is a copy of another: it has one thread, and nothing of the library but memory that is not used. */
+/* Resets the state of this process, which is a copy of another one: it has one thread, and none of
+ * the library's objects. */
 static void begin_in_child(void)
 {
     void (*hook)(void) = __atomic_load_n(&child_hook, __ATOMIC_RELAXED);
@@ -184,7 +191,7 @@ int vipl_fork_watch(void (*child)(void), bool handlers)
     __atomic_store_n(&child_hook, child, __ATOMIC_RELAXED);
     if (known == 0) {
         vipl_store_relaxed(&known_pid, pid);
-    } else if (known != pid) { /* a child whose fork did not call the handlers */
+    } else if (known != pid) { /* this process was forked without the handlers */
         begin_in_child();
     }
     if (!handlers || vipl_load_acquire(&watching) != 0) { /* pairs with the store below */
@@ -192,7 +199,7 @@ int vipl_fork_watch(void (*child)(void), bool handlers)
     }
     int error = pthread_atfork(before_fork, in_parent, in_child);
     if (error == 0) {
-        vipl_store_release(&watching, 1); /* in the child of a fork that came before, it is still 0 */
+        vipl_store_release(&watching, 1); /* a fork that came before leaves 0 in its child */
     }
     return error;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The allocator behind vipl_alloc(), with the hook by which tests make one allocation fail: lists of free blocks of some
- * fifty sizes, cut from slabs that stay; larger blocks are mappings of their own. Built on mmap() alone, with a lock of
- * ours (os.h says why). With AddressSanitizer it is the C library's, which is the one that finds errors.
+ * The allocator behind vipl_alloc(), with the hook by which tests make one allocation fail. Free
+ * blocks of 32 sizes are kept in lists; new ones are cut from slabs, which are never given back.
+ * Larger blocks are mappings of their own. The allocator uses mmap() and a lock of its own (os.h
+ * says why). With AddressSanitizer it is the C library's, in which the sanitizer finds errors.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,27 +52,27 @@ void *vipl_alloc_slab(size_t bytes)
 
 void vipl_alloc_abandon(void)
 {
-    /* the C library's allocator does this too */
+    /* the C library's allocator does this at a fork */
 }
 
 #else
 
 enum {
     SLAB = 64 * 1024,
-    SMALLEST = 64,       /* bytes of a block, its head included */
+    SMALLEST = 64,       /* bytes of the smallest block, its head included */
     STEPS = 4,           /* sizes between a power of two and the next */
     CLASSES = 8 * STEPS, /* up to, not including, 16 KiB */
-    LOCK_RANK = 31       /* above all that core has */
+    LOCK_RANK = 31       /* above every rank of core */
 };
 static const uint32_t MAPPED = 0xFFFFFFFFu;
 
-/* In front of each block. */
+/* Stands in front of each block. */
 struct head {
-    _Alignas(16) size_t mapped; /* bytes of the mapping, of a large block */
+    _Alignas(16) size_t mapped; /* bytes of the mapping of a large block */
     uint32_t size_class;        /* or MAPPED */
 };
 
-/* In each block that is free. */
+/* Links the free blocks of a size. */
 struct spare {
     struct spare *next;
 };
@@ -89,7 +90,7 @@ static size_t class_bytes(uint32_t size_class)
     return power + power / STEPS * (size_class % STEPS);
 }
 
-/* The smallest class with such blocks, or CLASSES. */
+/* Returns the smallest class whose blocks have that number of bytes, or CLASSES. */
 static uint32_t class_of(size_t bytes)
 {
     uint32_t size_class = 0;
@@ -108,7 +109,7 @@ static void *map_anonymous(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* A new block. Slabs are cut one by one, so that a page which is not needed is never touched. */
+/* Cuts one new block from the slab, so that pages that are not needed yet stay untouched. */
 static void *cut_locked(uint32_t size_class)
 {
     size_t bytes = class_bytes(size_class);

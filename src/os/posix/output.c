@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text that the library writes on its own account: the log, and traces. No such write ends the program, whatever stands behind the descriptor.
+ * Text that the library writes for the user: the log, and traces. No such write ends the program,
+ * whatever file the descriptor stands for.
  *
- * Descriptor 2 need not be a standard error output: a daemon closes it, and the next file it opens gets the number. So what nobody has asked for
- * goes there only while it is the terminal or pipe that it was when a NIC handle was last opened. All of it is atomic, for signal
- * handlers: the identity of a file is one number, a hash.
+ * Descriptor 2 need not be a standard error output: a daemon closes it, and the next file that the
+ * daemon opens gets the number. Text that the user has not asked for therefore goes there only
+ * while descriptor 2 is the terminal or pipe that it was when a NIC handle was last opened. The
+ * state is two atomic words, which signal handlers may read: a file is identified by a hash.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +21,7 @@ enum { NOTHING = 0, FIRST = 1 }; /* identities are FIRST and above */
 static uint32_t chosen;       /* atomic: the identity of the file that lines go to by default */
 static uint32_t is_asked_for; /* atomic: lines go to descriptor 2, whatever it is */
 
-/* Not 0 where the file is open. */
+/* Returns the hash of the file behind descriptor 2; NOTHING: it is not open. */
 static uint32_t identify_stderr(mode_t *mode)
 {
     struct stat st;
@@ -54,7 +56,8 @@ bool vipl_error_output_is_open(void)
     return open;
 }
 
-/* The signal of a failed write goes to the thread that writes. One that was pending before is the program's. */
+/* Consumes the signal of a failed write, which is pending for this thread. A signal that was
+ * pending before belongs to the program and stays. */
 static void consume_signal(int signal, const sigset_t *pending_before)
 {
     sigset_t pending;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping on descriptors. ppoll() is never restarted after a handler, whatever SA_RESTART says.
+ * Sleeping on descriptors. The system never restarts ppoll() after a signal handler, not even one
+ * that was installed with SA_RESTART.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,8 +13,9 @@
 
 enum { MAX_FDS = 4 };
 
-/* The system refuses to watch these descriptors: the program has closed them, or may open no descriptors at all,
- * or there is no memory. The caller tries again after a while. */
+/* Sleeps for a moment when the system refuses to watch the descriptors: the program has closed
+ * them, may not open any descriptors, or there is no memory. Returns 0 if the caller is to try
+ * again. */
 static int pause_briefly(int timeout_ms)
 {
     enum { PAUSE_MS = 10 };
@@ -25,7 +27,7 @@ static int pause_briefly(int timeout_ms)
     return all ? ETIMEDOUT : 0;
 }
 
-/* None is ready but those that are not open. */
+/* Whether some descriptors are not open, and no other one is ready. */
 static bool are_closed(const struct pollfd *set, nfds_t count)
 {
     bool closed = false;
@@ -60,7 +62,7 @@ int vipl_poll(const int *fds, unsigned count, int timeout_ms, const void *mask)
     if (ready < 0) {
         return errno == EINTR ? EINTR : pause_briefly(timeout_ms);
     }
-    if (ready > 0 && are_closed(set, n)) { /* hung up, as far as the caller asks; only not so often */
+    if (ready > 0 && are_closed(set, n)) { /* counts as hung up, after a pause */
         return pause_briefly(timeout_ms) == EINTR ? EINTR : 0;
     }
     if (ready == 0) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The debug check of the lock order: each thread remembers the ranks it holds as bits and refuses to take one that is not
- * above all of them. */
+/* The debug check of the lock order: each thread has a bit for each rank that it holds, and aborts
+ * when it takes a lock whose rank is not above all of them. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "os/os_mutex.h"
 
 static _Thread_local uint32_t ranks_held;
-static _Thread_local bool
-    forgotten; /* calls that go on in this thread hold locks which are not in ranks_held */
+/* Calls that go on in this thread may hold locks whose bits vipl_rank_forget() has cleared. */
+static _Thread_local bool forgotten;
 
 void vipl_rank_push(uint32_t rank, bool ordered)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses of hosts; see sockaddr.h. */
+/* Addresses of hosts in the system's form. */
 #include "os/posix/sockaddr.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Addresses of hosts, as the system has them. */
+/* Converts addresses of hosts to and from the system's form. */
 #ifndef VIPL_OS_POSIX_SOCKADDR_H
 #define VIPL_OS_POSIX_SOCKADDR_H
 
@@ -14,9 +14,9 @@ union vipl_sockaddr {
     struct sockaddr_in6 v6;
 };
 
-/* Returns its length. */
+/* Writes the system's form of the address, and returns its length. */
 socklen_t vipl_sockaddr_of(const struct vipl_inet *in, union vipl_sockaddr *out);
-/* One of another family is all zero. */
+/* Reads an address; one of a family other than IPv4 and IPv6 becomes all zero. */
 void vipl_sockaddr_read(const union vipl_sockaddr *in, struct vipl_inet *out);
 
 #endif

@@ -91,7 +91,8 @@ static uint32_t ipv4_of(const struct vipl_inet *inet)
     return ntohl(bits);
 }
 
-/* A host of the network, which is neither the network itself nor all of its hosts. */
+/* Whether the address is that of a host in own's network: neither the network nor its broadcast
+ * address. */
 static bool is_host_of(const struct vipl_inet *inet, const struct vipl_inet *own,
                        const struct vipl_inet *mask)
 {
@@ -137,11 +138,12 @@ bool vipl_inet_is_own(const struct vipl_inet *inet)
 
 static void set_option(int fd, int level, int option, int value)
 {
-    (void)setsockopt(fd, level, option, &value, sizeof(value)); /* a wish: the socket works without */
+    /* ignored: the socket works without the option */
+    (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/* Sockets do not block, and do not survive exec from the first moment on, where the system can do that: another thread may
- * be running a program right now. */
+/* Where the system can do that, sockets do not survive exec from the moment of their creation:
+ * another thread may be executing a program right now. Sockets do not block. */
 #ifdef SOCK_CLOEXEC
 static int new_socket(int family)
 {
@@ -183,7 +185,7 @@ static int seconds(uint32_t ms)
     return ms < 1000 ? 1 : (int)(ms / 1000);
 }
 
-/* What every socket of ours has. */
+/* Sets the options that every socket of the library has. */
 static void set_tcp_options(int fd, const struct vipl_socket_tuning *tuning)
 {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -197,7 +199,7 @@ static void set_tcp_options(int fd, const struct vipl_socket_tuning *tuning)
     set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(tuning->idle_ms));
     set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
     set_option(fd, IPPROTO_TCP, TCP_KEEPCNT,
-               seconds(left) / pause); /* four, where there are as many seconds */
+               seconds(left) / pause); /* four probes, if that is at least four seconds */
 #endif
 #if defined(TCP_USER_TIMEOUT) && !defined(__linux__)
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)tuning->timeout_ms);
@@ -208,7 +210,7 @@ static void set_tcp_options(int fd, const struct vipl_socket_tuning *tuning)
     }
 }
 
-/* What Linux gives to an accepted socket with its listener's settings; elsewhere that is no rule for all of them. */
+/* Linux gives an accepted socket all options of its listener. Other systems need not. */
 static void tune_accepted(int fd, const struct vipl_socket_tuning *tuning)
 {
 #ifdef __linux__
@@ -246,7 +248,8 @@ int vipl_socket_listen(const struct vipl_inet *local, const struct vipl_socket_t
     if (error != 0) {
         return error;
     }
-    set_option(made, SOL_SOCKET, SO_REUSEADDR, 1); /* ports of connections that have just ended are free */
+    /* takes a port whose connections have just ended */
+    set_option(made, SOL_SOCKET, SO_REUSEADDR, 1);
     if (local->host_len == 16) {
         set_option(made, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     }
@@ -317,8 +320,8 @@ int vipl_socket_connect_result(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
-/* Linux's TCP_USER_TIMEOUT also ends connections whose peer answers, but with a closed window because its program is
- * busy; and it comes late where a link has gone. */
+/* Linux's TCP_USER_TIMEOUT does not serve: it also ends connections whose peer replies with a
+ * closed window because its program is busy, and it comes late if the network has gone. */
 bool vipl_socket_signs_of_life(int fd, struct vipl_socket_signs *out)
 {
 #ifdef __linux__
@@ -332,7 +335,7 @@ bool vipl_socket_signs_of_life(int fd, struct vipl_socket_signs *out)
     out->queued = queued > 0;
     out->silent_ms = info.tcpi_last_ack_recv;
     out->unanswered = info.tcpi_unacked > 0;
-    out->probed = info.tcpi_probes > 1; /* one may be on its way */
+    out->probed = info.tcpi_probes > 1; /* the answer to one may be on its way */
     return true;
 #else
     (void)fd;
@@ -388,8 +391,9 @@ enum { MORE = MSG_MORE };
 enum { MORE = 0 };
 #endif
 
-/* One piece: the kernel has less to look at. Made so these are no points at which a thread may be cancelled, which the C library's are.
- * ThreadSanitizer is to see them: what was sent happened before what is received. */
+/* Sending and receiving one piece costs the kernel less than a list. Plain system calls are no
+ * cancellation points, which the C library's functions are. ThreadSanitizer has to see the latter,
+ * because what is sent happens before what is received. */
 #if defined(SYS_sendto) && defined(SYS_recvfrom) && !defined(__SANITIZE_THREAD__)
 static ssize_t send_piece(int fd, const struct vipl_iov *piece, int flags)
 {
@@ -450,7 +454,7 @@ int vipl_socket_send(int fd, const struct vipl_iov *pieces, unsigned count, bool
     return transfer_result(n, sent);
 }
 
-/* Setting the option sends what is there, although it is set already. */
+/* Setting TCP_NODELAY again sends what the kernel holds back. */
 void vipl_socket_push(int fd)
 {
     if (MORE != 0) {
@@ -474,5 +478,5 @@ int vipl_socket_receive(int fd, const struct vipl_iov *pieces, unsigned count, s
 
 void vipl_socket_finish(int fd)
 {
-    (void)shutdown(fd, SHUT_WR); /* fails only where there is no peer any more */
+    (void)shutdown(fd, SHUT_WR); /* fails only if the peer has gone */
 }

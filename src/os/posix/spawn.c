@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process of the library's own, of which the program is not told (linux/hidden_child.c). It runs a program of its own, or is forked without
- * exec: then it needs no file, and finds shared memory where the program has it.
+ * Starting background processes that the program does not notice (linux/hidden_child.c). Such a
+ * process executes a program, or is forked without exec: it then needs no file, and has shared
+ * memory at the same addresses as this process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +35,7 @@ static bool is_kept(int fd, const int *keep, unsigned count)
     return fd == STDERR_FILENO;
 }
 
-/* The numbers are few: what is kept splits them into ranges. */
+/* Closes every descriptor but `keep` and the standard error output. */
 static void close_others(const int *keep, unsigned count)
 {
     long most = sysconf(_SC_OPEN_MAX);
@@ -68,14 +69,14 @@ static void begin_background(const char *name, const int *keep, unsigned count)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
     close_others(keep, count);
-    for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO;
-         fd++) { /* so that no other descriptor takes their place */
+    /* no other descriptor may get these numbers */
+    for (int fd = STDIN_FILENO; fd <= STDOUT_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) < 0) {
             open("/dev/null", O_RDWR);
         }
     }
     if (chdir("/") != 0) {
-        return; /* it goes on where it is */
+        return; /* the process goes on in its folder */
     }
 }
 
@@ -95,7 +96,8 @@ struct forked {
     unsigned count;
 };
 
-/* The process that started it may have given it up meanwhile, and reads no reports any more. */
+/* Runs in the process between. The forked process ends at once if the caller no longer waits for
+ * its report. */
 static int fork_background(void *arg, int report)
 {
     const struct forked *f = arg;
@@ -136,7 +138,8 @@ struct program {
     bool silent;
 };
 
-/* In the process that is to run it, whose memory may be another one's: system calls only. */
+/* Runs in the process that is to execute the program, and makes system calls only: its memory may
+ * be shared with the caller. */
 static int exec_program(void *arg, int report)
 {
     const struct program *p = arg;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors 0 to 2. In a program that has closed them, the next descriptor that is opened gets such a number, and
- * the program's output goes there. So the library keeps none below 3: what it opens is moved at once.
+ * Opening descriptors, and the numbers 0 to 2. In a program that has closed these, the next
+ * descriptor that is opened gets such a number, and the program's output goes there. The library
+ * therefore keeps none below 3, and moves what it opens at once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,8 @@
 
 enum { STANDARD = 3 };
 
-/* Moves a descriptor that has just been opened above the three. Returns as vipl_fd_adopt() does. */
+/* Moves a descriptor that has just been opened to a number above 2. Returns what vipl_fd_adopt()
+ * returns. */
 static int lift_descriptor(int *fd)
 {
     if (*fd < 0) {
@@ -31,7 +33,7 @@ static int lift_descriptor(int *fd)
     *fd = vipl_resource_fails(EMFILE) ? -1 : fcntl(low, F_DUPFD_CLOEXEC, STANDARD);
     int error = *fd < 0 ? errno : 0;
     close(low);
-    return error == EINVAL ? EMFILE : error; /* the limit is 3, or lower */
+    return error == EINVAL ? EMFILE : error; /* EINVAL: the limit of descriptors is 3 or lower */
 }
 
 int vipl_fd_adopt(int *fd)
@@ -63,7 +65,8 @@ bool vipl_fd_is_poller(int fd)
 #endif
 }
 
-/* Opening what the user named must not wait, nor make a terminal this program's; writing there may wait. */
+/* Opening a file that the user named must neither block nor make a terminal the controlling one.
+ * Writing to it may block. */
 int vipl_fd_append(const char *path, int *fd)
 {
     const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -75,7 +78,8 @@ int vipl_fd_append(const char *path, int *fd)
     return error;
 }
 
-/* Some files have no size (/proc). One that has grown meanwhile is as long as it was. */
+/* A file of size 0 may have content (/proc). Of a file that grows meanwhile, the first st_size
+ * bytes are read. */
 static int read_all(int fd, size_t most, char **text)
 {
     struct stat st;
@@ -137,6 +141,6 @@ void vipl_fd_raise_limit(void)
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* else it stays as it is */
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* on failure the limit stays as it is */
     }
 }

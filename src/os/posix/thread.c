@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads that block every signal, and the waker each waiting thread owns until it ends. */
+/* Threads, which block every signal, and the waker that each waiting thread has until it ends. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ int vipl_thread_start(struct vipl_thread *thread, void (*run)(void *), void *arg
     sigset_t all;
     sigset_t old;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* the new thread inherits it */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* the new thread inherits this mask */
     pthread_t id;
     int rc = vipl_resource_fails(EAGAIN) ? EAGAIN : pthread_create(&id, NULL, thread_main, start);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -90,8 +90,8 @@ static void waker_end(void *p)
     vipl_cancel_restore(cancel);
 }
 
-/* Not by pthread_once(): a fork may come while another thread is in it, and not every C library resets it in the
- * child. */
+/* Does not use pthread_once(): a fork may come while another thread is in it, and not every C
+ * library resets its state in the child. */
 static int get_waker_key(pthread_key_t *key)
 {
     void *known = vipl_load_ptr(&waker_key);
@@ -118,7 +118,7 @@ struct vipl_waker *vipl_thread_waker(void)
     if (waker != NULL && waker->generation == vipl_fork_generation()) {
         return waker;
     }
-    if (waker != NULL) { /* inherited by fork: its descriptor was closed there */
+    if (waker != NULL) { /* inherited by a fork, which closed the descriptor */
         waker_end(waker);
         pthread_setspecific(key, NULL);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Wakers are pipes, where there is nothing better. A full one is signalled well enough. */
+/* Wakers are pipes, where the system has no eventfds. A full pipe counts as signalled. */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ int vipl_waker_open(struct vipl_waker *waker)
 
 void vipl_waker_close(struct vipl_waker *waker)
 {
-    if (waker->generation == vipl_fork_generation()) { /* else they were closed at the fork */
+    if (waker->generation == vipl_fork_generation()) { /* otherwise the fork has closed them */
         vipl_fd_close(waker->write_fd);
         vipl_fd_close(waker->fd);
     }
@@ -35,7 +35,7 @@ void vipl_waker_signal(struct vipl_waker *waker)
 {
     int saved = errno;
     int cancel = vipl_cancel_off();
-    ssize_t n = write(waker->write_fd, "", 1); /* EAGAIN: it is full */
+    ssize_t n = write(waker->write_fd, "", 1); /* EAGAIN: the pipe is full */
     (void)n;
     vipl_cancel_restore(cancel);
     errno = saved;
