@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Incoming connections: requests of other processes, and notices of their new listeners. A request that arrives becomes a
- * pending request of core's. When a program is about to get it, it is claimed; if another one has it, the connection
- * stays, for the requester may make the request available again. The socket over which a connection comes about becomes
- * the link's, if the two NIC handles have none yet.
+ * Incoming requests of other processes, and notices of their new listeners. A request that arrives
+ * becomes a pending request of core. When the program is about to get the request, the request is
+ * claimed. If another program has claimed it, the socket stays open, because the requester may make
+ * the request available again. The socket of a request that is accepted becomes the link's socket,
+ * if the two NIC handles have no link.
  *
- * The registry's lock is held by the callers of all of these.
+ * The callers of all functions hold the registry's lock.
  */
 #ifndef VIPL_LOOPBACK_CALLS_H
 #define VIPL_LOOPBACK_CALLS_H
@@ -13,51 +14,66 @@
 #include "backends/loopback/names.h"
 #include "backends/loopback/request.h"
 
-enum lo_incoming_state { LO_INCOMING_SILENT, LO_INCOMING_KNOWN, LO_INCOMING_ACCEPTING };
-
-/* Guarded by the registry, but for `opened`. */
-struct lo_incoming {
-    struct lo_source source; /* fd -1: the link has it, or it came over a line */
-    struct lo_link *via;     /* whose line (control.h); NULL: none */
-    bool answered;           /* over a line: the requester has been told, or has gone */
-    struct vipl_list link;   /* remote->incomings */
-    struct lo_remote *remote;
-    enum lo_incoming_state state;
-    char kind;         /* of the socket it came to */
-    uint64_t hash;     /* and that one's hash */
-    uint64_t deadline; /* for the first packet, or for the requester to take up an acceptance */
-    struct lo_connect_request wanted;
-    struct vipl_shm claims;     /* the requester's words */
-    uint32_t *word;             /* the request's */
-    struct vipl_conn *conn;     /* what core has of it; NULL: nothing now */
-    bool taken;                 /* a program has it, by our claim */
-    struct lo_request *request; /* symmetric: the one of ours that answers it */
-    struct lo_session *session; /* what came of it */
-    bool opened;    /* the requester has taken it up; the session may be over again. Guarded by rx */
-    int exports_fd; /* of the requester's export table; -1: none, or the link has it */
+enum lo_incoming_state {
+    LO_INCOMING_SILENT,   /* no packet has come yet */
+    LO_INCOMING_KNOWN,    /* the request has come */
+    LO_INCOMING_ACCEPTING /* it was accepted; the requester has not taken up the acceptance yet */
 };
 
+/* A request of another process, or a notice. Guarded by the registry, except `opened`. */
+struct lo_incoming {
+    struct lo_source source; /* fd -1: the link has the socket, or `via` is set */
+    /* the link over which control messages carry the request (control.h); NULL: none */
+    struct lo_link *via;
+    bool answered;         /* with `via`: the requester has its reply, or has gone */
+    struct vipl_list link; /* remote->incomings */
+    struct lo_remote *remote;
+    enum lo_incoming_state state;
+    char kind;     /* of the listening socket, see names.h */
+    uint64_t hash; /* the hash of that socket's name */
+    /* until the first packet comes, or until the requester takes up the acceptance */
+    uint64_t deadline;
+    struct lo_connect_request wanted; /* the request as it was received */
+    struct vipl_shm claims;           /* the requester's claim words */
+    uint32_t *word;                   /* the claim word of the request */
+    struct vipl_conn *conn;           /* the pending request of core; NULL: core has none now */
+    bool taken;                       /* this process has claimed the request for a program */
+    struct lo_request *request;       /* symmetric: the request of this process that answers it */
+    struct lo_session *session;       /* the session that was made for it */
+    /* the requester has taken up the acceptance; the session may have ended since. Guarded by rx */
+    bool opened;
+    int exports_fd; /* of the requester's export table; -1: none, or the link has taken it */
+};
+
+/* Takes over a connection that was accepted at a listening socket. */
 void vipl_lo_incoming_begin(struct lo_remote *remote, const struct lo_socket *to, int fd);
+/* Handles what has come over the connection. May free `in`. */
 void vipl_lo_incoming_event(struct lo_incoming *in);
-/* Over the line of a link: a request, which may have come before (false: it breaks the rules); its end; the end of the line. */
+/* Handle control messages of the link `via`: a request, which may have come before (false: it
+ * breaks the rules); the withdrawal of a request; the end of the link. */
 bool vipl_lo_incoming_by_link(struct lo_link *via, const struct lo_connect_request *wanted, const int fds[2]);
 void vipl_lo_incoming_withdrawn(struct lo_link *via, const struct lo_reply *which);
 void vipl_lo_incomings_hang_up(struct lo_link *via);
-/* A program asks for requests: those that core has no conn of get one, if they are PENDING. */
+/* As vipl_backend.conns_look: hands to core the requests that are PENDING and that core does not
+ * have. */
 void vipl_lo_incomings_look(struct lo_remote *remote);
 
-bool vipl_lo_incoming_taken(struct lo_incoming *in);  /* conn_taken of the contract */
-void vipl_lo_incoming_reject(struct lo_incoming *in); /* conn_reject */
-VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in,
-                                   struct vipl_vi *vi); /* releases and retakes the lock */
+/* As vipl_backend.conn_taken, .conn_reject and .conn_accept. vipl_lo_incoming_accept() releases and
+ * retakes the registry's lock while it waits. */
+bool vipl_lo_incoming_taken(struct lo_incoming *in);
+void vipl_lo_incoming_reject(struct lo_incoming *in);
+VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in, struct vipl_vi *vi);
 
-/* Symmetric: answers one that asks for the request, which is PENDING. True: the request is over. */
+/* Answers an incoming symmetric request that is the counterpart of this one, if both are PENDING.
+ * Returns true if this request is over. */
 bool vipl_lo_incomings_match(struct lo_request *request);
-/* The request that it met is over. True: the requester has taken up the acceptance. */
+/* Ends `in`, because the request of this process that answers it is over. Returns true if the
+ * requester has taken up the acceptance: the VI is then connected. */
 bool vipl_lo_incoming_unmatch(struct lo_incoming *in);
 
-/* Ends what has waited too long; *soonest becomes the next such time if it is sooner. */
+/* Handles expired deadlines. Lowers *soonest to the next deadline. */
 void vipl_lo_incomings_tick(struct lo_remote *remote, uint64_t now, uint64_t *soonest);
+/* Ends all incoming requests. */
 void vipl_lo_incomings_close(struct lo_remote *remote);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Control messages: two NIC handles that have a link connect further VIs over the link's socket, which saves a socket
- * for each VI. The same socket carries wake-ups. The thread that looks at the links receives control messages and
- * keeps them under rx, until they are read under the registry's lock. A control message about a request names the
- * request by its claim word (slot, generation) and the number of the offer.
+ * Control messages: two NIC handles that have a link connect further VIs over the link's socket,
+ * which saves one socket per VI. The same socket carries wake-ups. The thread that reads the links'
+ * sockets receives the control messages and queues them under rx; they are handled later, under the
+ * registry's lock. A control message names the request that it is about by the claim word (slot,
+ * generation) and the offer's number.
  */
 #ifndef VIPL_LOOPBACK_CONTROL_H
 #define VIPL_LOOPBACK_CONTROL_H
@@ -11,21 +12,24 @@
 #include "backends/loopback/link.h"
 #include "backends/loopback/request.h"
 
+/* A control message that was received. */
 struct lo_control {
     struct vipl_list link; /* remote->controls; rx */
     struct lo_link *from;
-    int fds[2]; /* that came along; -1: none */
+    int fds[2]; /* the descriptors that came along; -1: none */
     size_t length;
     uint8_t bytes[LO_PACKET];
 };
 
-/* Takes the first of what waits on the link's socket, or `all` of it, up to a number; wake-ups are thrown away. The socket stays
- * readable if there is more. False: there is no memory for a control message, and the link has to end. rx is held. */
+/* Receives the first message on the link's socket or, if `all`, a batch of them. Queues control
+ * messages and drops wake-ups. The socket stays readable if there are more. Returns false if there
+ * is no memory for a control message: the link then has to end. rx is held. */
 bool vipl_lo_control_receive(struct lo_link *link, bool all);
-/* The oldest; the caller frees it. NULL: none. rx is not held. */
+/* Takes the oldest control message, which the caller frees. NULL: there is none. Takes rx. */
 struct lo_control *vipl_lo_control_take(struct lo_remote *remote);
-void vipl_lo_control_free(struct lo_control *message); /* and closes its descriptors */
-/* Those from a link that is about to go. rx is held. */
+/* Frees a control message and closes its descriptors. */
+void vipl_lo_control_free(struct lo_control *message);
+/* Frees the control messages of a link that is about to be freed. rx is held. */
 void vipl_lo_control_drop(struct lo_link *link);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The export table: a table, in memory that peers may only read, of what this NIC handle has registered for
- * RDMA. With it a peer that the kernel lets into our memory checks tag, rights and range itself and
- * then reads or writes directly, without our help.
+ * The export table lists the memory that this NIC handle has registered for RDMA. It lies in memory
+ * that peers may only read. A peer that the kernel allows to access this process's memory checks
+ * tag, rights and range in the table itself, and then reads or writes without a call of this
+ * process.
  *
- * Ending a region is synchronous all the same: the entry is taken out, the table gets a new epoch, and the direct accesses that
- * began before that are waited for. Each session has a word in its link's segment, where the peer sees that the session accesses, and
- * under which epoch. New accesses, under the new epoch, do not prolong the wait.
+ * Ending a region is synchronous nevertheless: the entry is removed, the table gets a new epoch,
+ * and the direct accesses that began under an older epoch are waited for. Each session has a word
+ * in its link's segment, by which it shows that it accesses, and under which epoch the access
+ * began. Accesses that begin later, under the new epoch, do not prolong the wait.
  */
 #ifndef VIPL_LOOPBACK_EXPORTS_H
 #define VIPL_LOOPBACK_EXPORTS_H
@@ -19,7 +21,7 @@
 
 enum { LO_EXPORTS = 2048, LO_EXPORT_PROBES = 16 };
 
-/* One region. `handle` is written last and cleared first. */
+/* The entry of one region. `handle` is written last and cleared first; 0: the entry is free. */
 struct lo_export {
     uint32_t handle;
     uint32_t tag;
@@ -28,7 +30,8 @@ struct lo_export {
     uint32_t address_high;
     uint32_t bytes_low;
     uint32_t bytes_high;
-    uint32_t descriptor; /* vipl_mappable: where the region lies in memory that peers may map */
+    /* this and the next four: vipl_mappable, where the region lies in memory that peers may map */
+    uint32_t descriptor;
     uint32_t inode_low;
     uint32_t inode_high;
     uint32_t offset_low;
@@ -36,25 +39,28 @@ struct lo_export {
 };
 
 struct lo_exports {
-    uint32_t epoch; /* another one each time that something is taken back */
-    uint32_t shut;  /* 1: the NIC handle is closing, and nothing in the table holds any more */
+    uint32_t epoch; /* incremented each time that something is revoked */
+    uint32_t shut;  /* 1: the NIC handle is closing, and all entries are revoked */
     uint32_t pad[14];
     struct lo_export entries[LO_EXPORTS];
 };
 
 enum { LO_ACCESSES = 1024, LO_ACCESS_LINES = 64 };
 
-/* What the sessions of one side of a link access, in the link's segment: written by that side. */
+/* The accesses of the sessions of one side of a link, in the link's segment. Written by that
+ * side. */
 struct lo_accesses {
-    uint32_t used; /* the words before this one may be used */
+    uint32_t used; /* the number of words that may be in use */
     uint32_t pad[15];
     uint32_t words[LO_ACCESSES]; /* see lo_access_epoch() */
 };
 
 /*
- * A session's word. 0: the session does not access, and begins with an atomic operation. LO_ACCESS_NO_BARRIER: it does not, but may begin with a
- * plain store, so that who wants to see it makes a barrier in all processes first. Otherwise it accesses, under an epoch
- * that was the table's when it began, or an earlier one.
+ * The values of a session's word. 0: the session does not access, and will begin by an atomic
+ * store. LO_ACCESS_NO_BARRIER: the session does not access, but may begin by a plain store: a
+ * process that wants to see the store first makes a barrier in all processes.
+ * lo_access_under(epoch): the session accesses; the epoch is the table's when the access began, or
+ * an earlier one.
  */
 enum { LO_ACCESS_NO_BARRIER = 2 };
 
@@ -63,7 +69,8 @@ static inline uint32_t lo_access_under(uint32_t epoch)
     return epoch << 1 | 1;
 }
 
-/* The word of the session in that slot of its link. The first ones each have a cache line. */
+/* Returns the word of the session in that slot of its link. The first LO_ACCESS_LINES slots have a
+ * cache line each. */
 static inline uint32_t *lo_access_epoch(struct lo_accesses *accesses, uint32_t slot)
 {
     return &accesses
@@ -74,21 +81,27 @@ struct lo_session;
 struct vipl_be_nic;
 struct vipl_region_params;
 
+/* Adds a region. If all its LO_EXPORT_PROBES places are taken the region is left out, and its RDMA
+ * goes through the rings. The export lock is held. */
 void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region);
-/* The entry that the region had, or NULL. No peer finds it any more; one that has found it may still use it. */
+/* Removes a region, and returns the entry that it had, or NULL. No peer finds the region any more;
+ * a peer that has found it may still access it. The export lock is held. */
 struct lo_export *vipl_lo_exports_remove(struct lo_exports *exports, VIP_MEM_HANDLE handle);
-/* A region as the table shows it. */
+/* A region as read from an export table. */
 struct lo_exported {
     uint32_t rights; /* 1 write, 2 read */
     uint64_t start;
     uint64_t bytes;
-    struct vipl_mappable mappable; /* where its start lies in memory that peers may map */
+    /* where the start of the region lies in memory that peers may map */
+    struct vipl_mappable mappable;
 };
 
-/* What a peer whose VI may name `tag` (0: any) finds in the table. False: nothing. */
+/* Called by the peer: looks up a region that a VI with the protection tag `tag` (0: any) may
+ * access. Returns false if there is none. */
 bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_MEM_HANDLE handle,
                           struct lo_exported *out);
 
+/* Whether the region allows an access to that range. */
 static inline bool lo_exported_allows(const struct lo_exported *region, bool write, uint64_t address,
                                       uint64_t bytes)
 {
@@ -98,13 +111,16 @@ static inline bool lo_exported_allows(const struct lo_exported *region, bool wri
            bytes <= region->bytes - offset;
 }
 
-/* --- our own table --- */
+/* --- this NIC handle's table --- */
 
-int vipl_lo_own_exports(
-    struct vipl_be_nic *be); /* the descriptor of our export table, made now if need be; -1: none */
-/* Waits, for a limited time, until the peer's direct accesses that have begun are over. Called once the
- * session's permission for direct access is withdrawn; takes the export lock and rx. */
+/* Returns the descriptor of the export table, which is made if it is missing. -1: no resources.
+ * Takes the export lock. */
+int vipl_lo_own_exports(struct vipl_be_nic *be);
+/* Waits, for a limited time, until the peer's direct accesses that have begun are over. Called once
+ * the session's permission for direct access is withdrawn; takes the export lock and rx. */
 void vipl_lo_session_drain_accesses(struct lo_session *session);
+/* As vipl_backend.region_add, .region_remove, .region_change and .regions_end. They take the export
+ * lock. */
 VIP_RETURN vipl_lo_region_add(struct vipl_be_nic *be, struct vipl_region_params *region);
 VIP_RETURN vipl_lo_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
 VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_region_params *region);

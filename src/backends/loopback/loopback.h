@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loopback emulator: VIs of one process, and of processes of one host.
+ * The loopback emulator connects VIs of one process, and of processes of one host.
  *
- *   loopback.c   the operations of the contract: the device, and connecting, also of two VIs of this process
- *   offers.c     our own requests, offered to listeners of this process and of others
- *   claims.c     the word of each request that says which program has it
- *   calls.c      requests of other processes
- *   names.c      the sockets by which processes find each other
- *   request.c    the packets that they exchange there
- *   control.c    the same over the socket of a link that is there
- *   inproc.c     data within one process: one copy, at once, from sender to receiver
- *   ring.c       the shared-memory ring between two processes
- *   link.c       two NIC handles of two processes: segment, rings, beginning and end
- *   tx.c         sessions, which travel in the rings: their beginning and end, and sending
- *   rx.c         receiving
- *   exports.c    the table of registered memory that peers access directly, and how it is taken back
+ *   loopback.c      the operations of the contract; connecting, also within the process
+ *   offers.c        requests of this process, offered to listeners of this and other processes
+ *   claims.c        the word of each request that says which program has it
+ *   calls.c         requests of other processes
+ *   names.c         the sockets by which processes find each other
+ *   request.c       the packets that processes exchange on these sockets
+ *   control.c       control messages: the same packets on the socket of a link
+ *   inproc.c        data within one process: one copy, at once, from sender to receiver
+ *   ring.c          the shared-memory ring between two processes
+ *   link.c          links between NIC handles of two processes: segment, rings, begin and end
+ *   poll_filter.c   the poll filter of a NIC handle
+ *   tx.c            sessions, which are connections over a link: beginning, end, and sending
+ *   rx.c            sessions: receiving
+ *   direct.c        RDMA by a copy or a system call, without the peer's help
+ *   exports.c       the table of registered memory that peers access directly, and its revocation
+ *   mapped.c        shared memory of a peer that this process has mapped
+ *   pieces.c        where a rendezvous send lies in the sender's memory
  *
- * Copies: within a process a payload is copied once. Between processes a small one is copied into the
- * ring and out of it (two copies beat a system call below a few KiB), a large one is copied once, by
- * the receiver's system call, where the kernel allows that, else through the ring. What it allows may change.
+ * Copies: within a process a payload is copied once. Between processes a small payload is copied
+ * into the ring and out of it: below a few KiB two copies take less time than a system call. A
+ * large payload is copied once, by a system call of the receiver, where the kernel allows that, and
+ * otherwise through the ring. What the kernel allows may change while the processes run.
  *
- * Locks: the registry's (rank BACKEND) guards everything about connecting, and every area's
- * `request`. An area's `peer` is written under it and both of that VI's queue locks.
+ * Locks: the registry's lock (rank BACKEND) guards everything about connecting, and `request` of
+ * every VI's area. `peer` of an area is written under the registry's lock and both queue locks of
+ * that VI.
  */
 #ifndef VIPL_LOOPBACK_LOOPBACK_H
 #define VIPL_LOOPBACK_LOOPBACK_H
@@ -40,22 +46,27 @@ struct lo_socket;
 
 enum lo_rendezvous { LO_RENDEZVOUS_AUTO, LO_RENDEZVOUS_ON, LO_RENDEZVOUS_OFF };
 
-/* An opened loopback device. From a pool: a thread that polls may come late. What follows `poll_filter` begins at zero. */
+/* An opened loopback device. Its memory is from a pool, because a thread that polls may come late.
+ * The members from `core` on begin at zero. */
 struct vipl_be_nic {
-    struct vipl_list link;          /* registry.nics; guarded by the registry. In the pool: free link */
+    /* registry.nics, under the registry's lock; in the pool, the free list */
+    struct vipl_list link;
     struct vipl_mutex exports_lock; /* rank BACKEND_MEM */
-    void *remote; /* lo_remote, what connects to other processes; set once, atomic; or NULL */
+    /* atomic: struct lo_remote; NULL: no other process was needed yet */
+    void *remote;
     struct vipl_poll_filter poll_filter; /* written under the rx lock of `remote` */
     struct vipl_nic *core;               /* constant */
     uint32_t settings_rendezvous;        /* constant: enum lo_rendezvous */
-    uint32_t settings_inline;            /* constant: bytes up to which a payload travels in the ring */
-    uint32_t settings_inline_mappable;   /* constant: the same, of memory that the peer may map */
-    uint32_t settings_ring;              /* constant: bytes of a ring */
-    struct vipl_address address;         /* constant */
-    struct vipl_shm exports; /* lo_exports; guarded by exports_lock; base NULL: it was not needed yet */
+    /* constant: bytes up to which a payload travels in the ring */
+    uint32_t settings_inline;
+    uint32_t settings_inline_mappable; /* constant: the same for memory that the peer may map */
+    uint32_t settings_ring;            /* constant: bytes of a ring */
+    struct vipl_address address;       /* constant */
+    /* struct lo_exports, under exports_lock; base NULL: it was not needed yet */
+    struct vipl_shm exports;
 };
 
-/* What a VI wants: a connection. Lives from connect to its answer; guarded by the registry. */
+/* A request for a connection, from the call of connect to its answer. Guarded by the registry. */
 struct lo_request {
     struct vipl_list link; /* registry.requests */
     struct vipl_be_nic *nic;
@@ -63,30 +74,37 @@ struct lo_request {
     struct vipl_address local;
     struct vipl_address remote;
     struct vipl_vi_params params;
-    bool peer;
-    uint64_t id;              /* random; of two symmetric requests the smaller is answered */
-    struct lo_claim claim;    /* which program has it */
-    struct vipl_list offers;  /* lo_offer.link */
-    unsigned last_number;     /* of an offer */
-    struct lo_socket *socket; /* where new listeners give notice, or symmetric requests ask; NULL: none yet */
-    uint64_t step_at;         /* when to offer it where it is not yet; UINT64_MAX: not for lack of time */
-    uint64_t retry_at;        /* not before then to one that has hung up */
-    bool listener_full;       /* a listener had too many callers before us */
-    uint32_t shunned;         /* places, a bit each, of listeners that this request has nothing to do with */
-    struct lo_incoming *matched; /* symmetric: the request of another process that it answers; NULL: none */
+    bool peer; /* the request is symmetric */
+    /* random; of two symmetric requests, the one with the smaller id is answered */
+    uint64_t id;
+    struct lo_claim claim;   /* says which program has the request */
+    struct vipl_list offers; /* lo_offer.link */
+    unsigned last_number;    /* the number of the latest offer */
+    /* receives notices of new listeners, or symmetric requests; NULL: none yet */
+    struct lo_socket *socket;
+    /* when to offer the request to the listeners that do not have it; UINT64_MAX: no such time */
+    uint64_t step_at;
+    /* a listener that has hung up gets no further offer before this time */
+    uint64_t retry_at;
+    bool listener_full; /* the queue of a listener was full */
+    /* a bit for each place whose listener gets no further offer of this request */
+    uint32_t shunned;
+    /* symmetric: the request of another process that is being answered; NULL: none */
+    struct lo_incoming *matched;
 };
 
-/* The backend's part of a VI. */
+/* The backend's area of a VI. */
 struct lo_vi {
-    struct vipl_vi *peer;       /* connected within this process */
-    struct lo_request *request; /* connecting */
-    struct lo_session *session; /* connected to another process; written under both queue locks */
+    struct vipl_vi *peer;       /* connected within this process: the other VI */
+    struct lo_request *request; /* connecting: the request */
+    /* connected to another process: the session; written under both queue locks */
+    struct lo_session *session;
 };
 
-/* The backend's part of a connection request. */
+/* The backend's area of a connection request. */
 struct lo_conn {
-    struct lo_offer *offer;       /* of a VI of this process */
-    struct lo_incoming *incoming; /* of another process */
+    struct lo_offer *offer;       /* the request is of a VI of this process */
+    struct lo_incoming *incoming; /* the request is of another process */
 };
 
 _Static_assert(sizeof(struct lo_vi) <= VIPL_VI_AREA_BYTES, "the VI's area holds it");
@@ -114,9 +132,10 @@ struct vipl_lo_registry {
 };
 extern struct vipl_lo_registry vipl_lo_registry;
 
-/* The request is over: frees it. The registry's lock is held. */
+/* Ends and frees a request. The registry's lock is held. */
 void vipl_lo_request_end(struct lo_request *request);
-/* Joins a symmetric request with one that asks for it, if there is one. True: it is over. The registry's lock is held. */
+/* Looks for the counterpart of a symmetric request, of this process or another one, and connects
+ * the two or begins to. Returns true if the request is over. The registry's lock is held. */
 bool vipl_lo_request_match(struct lo_request *request);
 
 #endif

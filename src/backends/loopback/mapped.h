@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A peer's shared memory that this process has mapped, so that RDMA there is a copy and takes no system call. A process shows
- * where it is (vipl_shm_show(), the export table); who may map it is who may access that process's memory anyhow.
+ * Shared memory of a peer that this process has mapped: RDMA there is a copy, and takes no system
+ * call. A process publishes where its shared memory is (vipl_shm_show(), the export table). Only a
+ * process that may access the publishing process's memory anyhow can map it.
  */
 #ifndef VIPL_LOOPBACK_MAPPED_H
 #define VIPL_LOOPBACK_MAPPED_H
@@ -10,9 +11,11 @@
 
 struct lo_link;
 
-/* Where those bytes are here; NULL: they are not in memory that can be mapped. The first time maps it. No lock of the link's is
- * held. What is returned is there until the link is freed. */
+/* Returns where the bytes are mapped in this process, and maps the peer's memory at the first call.
+ * NULL: they are not in memory that can be mapped. The mapping lasts until the link is freed. Takes
+ * tx. */
 unsigned char *vipl_lo_mapped_find(struct lo_link *link, const struct vipl_mappable *mappable, size_t bytes);
+/* Unmaps everything, when the link is freed. */
 void vipl_lo_mapped_free(struct lo_link *link);
 
 #endif

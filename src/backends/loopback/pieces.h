@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a message lies that its receiver fetches: what the payload of LO_RENDEZVOUS says. A list of the pieces, as address and
- * length in the sender's process; and, with LO_FLAG_MAPPABLE, which memory they all lie in that the receiver may map (mapped.h), so
- * that fetching is a copy and takes no system call.
+ * The payload of LO_RENDEZVOUS: where a message lies that its receiver fetches. It is a list of
+ * pieces, each with its address and length in the sender's process. With LO_FLAG_MAPPABLE it also
+ * names the memory in which all pieces lie and which the receiver may map (mapped.h): fetching is
+ * then a copy, and takes no system call.
  */
 #ifndef VIPL_LOOPBACK_PIECES_H
 #define VIPL_LOOPBACK_PIECES_H
@@ -14,29 +15,33 @@ struct lo_link;
 
 enum {
     LO_PIECE = 16, /* address and length, 8 bytes each */
-    LO_MAPPABLE_BYTES =
-        24 /* descriptor (4, and 4 of 0), inode (8), and the address where the memory begins (8) */
+    /* descriptor (4, and 4 of 0), inode (8), and the address where the memory begins (8) */
+    LO_MAPPABLE_BYTES = 24
 };
 
-/* The pieces of a message, and the memory that all of them lie in. */
+/* The pieces of a message, and the mappable memory in which all of them lie. */
 struct lo_pieces {
     const struct vipl_sg *local;
-    uint64_t start; /* where that memory begins */
+    uint64_t start; /* the address where that memory begins */
     struct vipl_mappable mappable;
-    bool are_mappable; /* else they lie elsewhere */
+    bool are_mappable; /* all pieces lie in such memory */
 };
 
 /* --- the sender --- */
 
+/* Describes the pieces of a list. */
 void vipl_lo_pieces_find(struct lo_pieces *pieces, const struct vipl_sg *local);
-uint32_t vipl_lo_pieces_bytes(const struct lo_pieces *pieces); /* of payload */
+/* Returns the number of bytes that vipl_lo_pieces_put() writes. */
+uint32_t vipl_lo_pieces_bytes(const struct lo_pieces *pieces);
 void vipl_lo_pieces_put(unsigned char *payload, const struct lo_pieces *pieces);
 
 /* --- the receiver --- */
 
-/* The list, copied out of the ring once; out->iov has room for VIPL_MAX_SEGMENTS. False: it does not add up to the message. */
+/* Copies the list out of the ring, once. out->iov has room for VIPL_MAX_SEGMENTS. Returns false if
+ * the list is not valid or does not add up to the message. */
 bool vipl_lo_pieces_read(const struct lo_message *m, const unsigned char *payload, struct vipl_sg *out);
-/* The same bytes where they are mapped here. False: they are not in such memory, and *from is as it was. */
+/* Replaces the addresses of the pieces by those at which they are mapped in this process. Returns
+ * false, and leaves *from as it was, if they are not all mapped. */
 bool vipl_lo_pieces_map(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
                         struct vipl_sg *from);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What two processes send each other while they connect, as bytes in big-endian order at fixed offsets: a CONNECT_REQUEST
- * by the requester, a REPLY to it, a NOTICE by a new listener. The first seven bytes of CONNECT_REQUEST and NOTICE (magic,
- * version, byte order, word size) never change place, so that any two versions can at least refuse each other.
+ * The packets that two processes exchange while they connect: a CONNECT_REQUEST of the requester, a
+ * REPLY to it, and a NOTICE of a new listener. Their numbers are big-endian, at fixed offsets. The
+ * first seven bytes of CONNECT_REQUEST and NOTICE (magic, version, byte order, word size) never
+ * change place, so that any two versions can at least refuse each other.
  */
 #ifndef VIPL_LOOPBACK_REQUEST_H
 #define VIPL_LOOPBACK_REQUEST_H
@@ -11,7 +12,7 @@
 
 enum { LO_PACKET = 320 };
 
-/* What kind of process wrote a packet. */
+/* The kind of the process that wrote a packet. */
 struct lo_writer {
     uint8_t version;
     uint8_t byte_order; /* 1 little, 2 big */
@@ -20,16 +21,18 @@ struct lo_writer {
 
 struct lo_connect_request {
     struct lo_writer writer;
-    bool peer; /* symmetric */
+    bool peer; /* the request is symmetric */
     uint8_t process[LO_UID];
     uint8_t nic[LO_UID];
-    uint64_t id;                /* of the request: of two symmetric ones the smaller is answered */
-    struct vipl_peer_mark mark; /* of the requester's program */
+    /* of two symmetric requests, the one with the smaller id is answered */
+    uint64_t id;
+    struct vipl_peer_mark mark; /* the mark of the requester's program */
     uint32_t tag;
-    uint32_t generation; /* with slot and number: what a claim of it writes, see claims.h */
+    /* with slot and number: what a claim of the request writes, see claims.h */
+    uint32_t generation;
     uint16_t slot;
-    uint8_t number; /* of the connection that this travels over */
-    uint8_t place;  /* symmetric: where the requester is to be found itself */
+    uint8_t number; /* the number of the offer */
+    uint8_t place;  /* symmetric: the place of the requester's own socket */
     struct vipl_vi_params params;
     struct vipl_address local;
     struct vipl_address remote;
@@ -37,43 +40,51 @@ struct lo_connect_request {
 
 struct lo_notice {
     struct lo_writer writer;
-    uint8_t place; /* where the new listener is to be found, under the name that it writes to */
+    /* the place of the new listener's socket, which has the hash of the receiving socket */
+    uint8_t place;
 };
 
 enum lo_reply_type {
-    LO_REPLY_REFUSED = 2, /* another version, byte order or word size; `code` is the version */
+    /* the kind of the requester's process does not fit; `code` is the replying process's version */
+    LO_REPLY_REFUSED = 2,
     LO_REPLY_REJECT = 5,
-    LO_REPLY_DISAGREE, /* symmetric: the two VIs do not fit; `code` says how */
+    /* symmetric: the params of the two VIs do not agree; `code` is the return code */
+    LO_REPLY_DISAGREE,
     LO_REPLY_ACCEPT,
-    LO_REPLY_GONE,     /* over a line: the request has not been taken, as a hang-up says elsewhere */
-    LO_REPLY_WITHDRAWN /* over a line, by the requester itself: the offer is over */
+    /* control message: the offer ends without an answer, as a hang-up tells of other offers */
+    LO_REPLY_GONE,
+    /* control message of the requester: the offer is over */
+    LO_REPLY_WITHDRAWN
 };
 
 struct lo_reply {
     uint8_t type;
     uint8_t code;
-    bool new_link;      /* its descriptors come along */
+    bool new_link;      /* the link is new; its descriptors come along */
     bool direct_access; /* the acceptor may access the requester's memory */
     uint8_t nic[LO_UID];
     uint64_t link;
     uint32_t slots;
-    uint32_t session; /* the acceptor's number */
+    uint32_t session; /* the number of the acceptor's session */
     uint32_t tag;
-    struct vipl_peer_mark mark; /* of the acceptor's program */
+    struct vipl_peer_mark mark; /* the mark of the acceptor's program */
     struct vipl_vi_params params;
-    uint32_t generation; /* with slot and number: what the reply is to, as in the request */
+    /* with slot and number: the request and offer, as in the CONNECT_REQUEST */
+    uint32_t generation;
     uint16_t slot;
     uint8_t number;
 };
 
-/* The readers return false for what is no such packet; of one by another kind of process they read the kind only. */
+/* A reader returns false if the bytes are no such packet. Of a packet by a process of another kind
+ * it reads the kind only. A writer returns the number of bytes. */
 size_t vipl_lo_connect_request_write(const struct lo_connect_request *request, uint8_t bytes[LO_PACKET]);
 bool vipl_lo_connect_request_read(struct lo_connect_request *request, const uint8_t *bytes, size_t length);
 size_t vipl_lo_notice_write(const struct lo_notice *notice, uint8_t bytes[LO_PACKET]);
 bool vipl_lo_notice_read(struct lo_notice *notice, const uint8_t *bytes, size_t length);
 size_t vipl_lo_reply_write(const struct lo_reply *reply, uint8_t bytes[LO_PACKET]);
 bool vipl_lo_reply_read(struct lo_reply *reply, const uint8_t *bytes, size_t length);
-struct lo_writer vipl_lo_own_kind(void);
-bool vipl_lo_writer_fits(const struct lo_writer *writer); /* this process and the writer can share memory */
+struct lo_writer vipl_lo_own_kind(void); /* the kind of this process */
+/* Whether this process and the writer can share memory. */
+bool vipl_lo_writer_fits(const struct lo_writer *writer);
 
 #endif
