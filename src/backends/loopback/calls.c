@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Incoming connections: what other processes want of us, and our answers. */
+/* Incoming requests: receiving, accepting and rejecting requests of other processes. */
 #include "backends/loopback/calls.h"
 
 #include <errno.h>
@@ -15,16 +15,17 @@
 #include "os/os_atomic.h"
 
 enum {
-    MAX_INCOMING = 1024, /* unanswered, per NIC handle */
+    MAX_INCOMING = 1024, /* unanswered requests per NIC handle */
     FIRST_WORD_MS = 10000,
     OPEN_MS = 5000, /* for a requester to take up an acceptance */
-    LOOK_MS = 20,   /* between looks whether it is still there */
-    GONE_MS = 200   /* to find what a requester that hung up had sent before */
+    LOOK_MS = 20,   /* between checks whether the requester is still there */
+    GONE_MS = 200   /* to receive what a requester that hung up has sent before */
 };
 
-/* --- one connection --- */
+/* --- one incoming request --- */
 
-/* fd -1: over a line. */
+/* fd -1: the request came as a control message. NULL: no resources, or there are too many
+ * requests. */
 static struct lo_incoming *incoming_new(struct lo_remote *remote, int fd)
 {
     struct lo_incoming *in = remote->incoming_count < MAX_INCOMING ? vipl_zalloc(sizeof(*in)) : NULL;
@@ -42,7 +43,7 @@ static struct lo_incoming *incoming_new(struct lo_remote *remote, int fd)
     return in;
 }
 
-/* Where the requester hears us. */
+/* Returns the socket on which replies to the requester are sent. */
 static int requester_fd(const struct lo_incoming *in)
 {
     return in->via != NULL ? in->via->source.fd : in->source.fd;
@@ -57,7 +58,8 @@ static void send_reply_packet(int fd, const struct lo_connect_request *to, enum 
                          .number = to->number,
                          .slot = to->slot,
                          .generation = to->generation};
-    vipl_local_send(fd, bytes, vipl_lo_reply_write(&r, bytes), NULL, 0); /* a dead one hangs up */
+    /* if this fails, the requester has died */
+    vipl_local_send(fd, bytes, vipl_lo_reply_write(&r, bytes), NULL, 0);
 }
 
 static void reply_incoming(struct lo_incoming *in, enum lo_reply_type type, uint8_t code)
@@ -121,7 +123,8 @@ static bool is_claimable(const struct lo_incoming *in)
            lo_claim_word(in->wanted.generation, LO_PENDING, 0);
 }
 
-/* The request may be claimed, for all we know: core gets it, if it has room. */
+/* Hands the request to core, if the program listens for it and core does not have it. Core may have
+ * no room: the next vipl_lo_incomings_look() tries again. */
 static void hand_incoming_to_core(struct lo_incoming *in)
 {
     struct vipl_nic *core = in->remote->be->core;
@@ -143,7 +146,8 @@ void vipl_lo_incomings_look(struct lo_remote *remote)
     }
 }
 
-/* Over a line an answer that cannot be sent says so early enough. */
+/* Whether the requester is known to have gone. A dead link whose end is not known yet makes the
+ * sending of the answer fail. */
 static bool requester_has_hung_up(const struct lo_incoming *in)
 {
     return in->via != NULL ? vipl_load_relaxed(&in->via->dead) != 0 : vipl_local_has_hung_up(in->source.fd);
@@ -152,7 +156,7 @@ static bool requester_has_hung_up(const struct lo_incoming *in)
 bool vipl_lo_incoming_taken(struct lo_incoming *in)
 {
     in->taken = claim_incoming(in) && !requester_has_hung_up(in);
-    if (!in->taken) { /* core drops its part; the connection stays, for the request may become available again */
+    if (!in->taken) { /* core drops its part; the request may become available again */
         lo_conn_of(in->conn)->incoming = NULL;
         in->conn = NULL;
     }
@@ -162,7 +166,7 @@ bool vipl_lo_incoming_taken(struct lo_incoming *in)
 void vipl_lo_incoming_reject(struct lo_incoming *in)
 {
     lo_conn_of(in->conn)->incoming = NULL;
-    in->conn = NULL; /* core ends it */
+    in->conn = NULL; /* core frees it */
     if (in->taken || claim_incoming(in)) {
         reply_incoming(in, LO_REPLY_REJECT, 0);
     }
@@ -171,7 +175,7 @@ void vipl_lo_incoming_reject(struct lo_incoming *in)
 
 /* --- accepting --- */
 
-/* A link to the requester: the one there is, or a new one over the request's socket. */
+/* Returns the link to the requester, or makes one over the request's socket. NULL: no resources. */
 static struct lo_link *link_to_requester(struct lo_incoming *in, bool *is_new)
 {
     struct lo_remote *remote = in->remote;
@@ -181,7 +185,7 @@ static struct lo_link *link_to_requester(struct lo_incoming *in, bool *is_new)
         link = vipl_lo_link_create(remote, in->source.fd, in->exports_fd, in->wanted.nic);
     }
     if (link != NULL && *is_new) {
-        in->exports_fd = -1; /* the link's now */
+        in->exports_fd = -1; /* the link owns it now */
         vipl_lo_link_probe(link, &in->wanted.mark);
     }
     return link;
@@ -211,14 +215,15 @@ static bool send_acceptance(struct lo_incoming *in, struct lo_link *link, bool i
     in->answered = error == 0;
     if (is_new) {
         vipl_shm_close_fd(&link->shm);
-        in->source.fd = -1; /* the link's now */
+        in->source.fd = -1; /* the link owns it now */
     }
     return error == 0;
 }
 
-/* The VI gets a session, then the request is ACCEPTED: after that only the sending may fail. The session opens when the
- * requester takes it up. On failure nothing is left but the incoming connection, to be ended: its hang-up makes an ACCEPTED
- * request PENDING again. */
+/* Accepts a request that this process has claimed. The VI gets a session, and then the request
+ * becomes ACCEPTED: after that only the sending of the reply may fail. The session opens when the
+ * requester takes up the acceptance. On failure only `in` is left, which the caller ends: its
+ * hang-up makes an ACCEPTED request PENDING again. */
 static VIP_RETURN accept_by_link(struct lo_incoming *in, struct vipl_vi *vi)
 {
     bool is_new;
@@ -233,7 +238,7 @@ static VIP_RETURN accept_by_link(struct lo_incoming *in, struct vipl_vi *vi)
     bool accepted = in->session != NULL &&
                     lo_claim_accept(in->word, in->wanted.generation, in->wanted.number) &&
                     send_acceptance(in, link, is_new, vi);
-    if (!accepted) { /* the requester may just have gone, and its link with it */
+    if (!accepted) { /* VIP_TIMEOUT: the requester has just gone, perhaps with its link */
         bool short_of = in->session == NULL && vipl_load_relaxed(&link->dead) == 0;
         VIP_RETURN rc = short_of ? VIP_ERROR_RESOURCE : VIP_TIMEOUT;
         if (in->session != NULL) {
@@ -248,7 +253,8 @@ static VIP_RETURN accept_by_link(struct lo_incoming *in, struct vipl_vi *vi)
     return VIP_SUCCESS;
 }
 
-/* Whether the requester has taken up the acceptance. If not, the session is still there, and *dead says whether its link is. */
+/* Whether the requester has taken up the acceptance. If not, the session still exists, and *dead
+ * says whether its link is dead. */
 static bool is_taken_up(const struct lo_incoming *in, bool *dead)
 {
     vipl_biased_lock(&in->remote->rx);
@@ -258,7 +264,9 @@ static bool is_taken_up(const struct lo_incoming *in, bool *dead)
     return opened;
 }
 
-/* False: not in time, or this is a forked child, which is to touch nothing. */
+/* Waits until the requester has taken up the acceptance; releases the registry's lock meanwhile.
+ * Returns false if the time is over, or if this is a forked child (*forked), which must not touch
+ * `in`. */
 static bool await_taken_up(struct lo_incoming *in, struct vipl_vi *vi, bool *forked)
 {
     bool dead = false;
@@ -274,7 +282,7 @@ static bool await_taken_up(struct lo_incoming *in, struct vipl_vi *vi, bool *for
     }
     if (!opened) {
         vipl_mutex_unlock(&vipl_lo_registry.lock);
-        vipl_lo_remote_poll(in->remote->be); /* its last word may be in the ring */
+        vipl_lo_remote_poll(in->remote->be); /* LO_OPEN may be in the ring already */
         vipl_mutex_lock(&vipl_lo_registry.lock);
         opened = is_taken_up(in, &dead);
     }
@@ -285,7 +293,7 @@ VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in, struct vipl_vi *vi)
 {
     bool forked;
     lo_conn_of(in->conn)->incoming = NULL;
-    in->conn = NULL; /* core ends it, or keeps it for another try */
+    in->conn = NULL; /* core frees it, or keeps it for another try */
     VIP_RETURN rc = requester_has_hung_up(in) ? VIP_TIMEOUT : accept_by_link(in, vi);
     if (rc == VIP_SUCCESS && !await_taken_up(in, vi, &forked)) {
         if (forked) {
@@ -298,7 +306,7 @@ VIP_RETURN vipl_lo_incoming_accept(struct lo_incoming *in, struct vipl_vi *vi)
     return rc;
 }
 
-/* --- symmetric requests: of two that ask for each other the one with the smaller id is answered --- */
+/* --- symmetric requests: of two counterparts, the one with the smaller id is answered --- */
 
 static bool asks_for(const struct lo_incoming *in, const struct lo_request *request)
 {
@@ -308,7 +316,8 @@ static bool asks_for(const struct lo_incoming *in, const struct lo_request *requ
            lo_same_address(&request->remote, &in->wanted.local);
 }
 
-/* While it answers, no other can answer it. True: our request is over. */
+/* Answers an incoming symmetric request by a request of this process, which is BUSY meanwhile so
+ * that nobody else can answer it. Returns true if the own request is over. */
 static bool accept_matched(struct lo_incoming *in, struct lo_request *request)
 {
     if (!is_claimable(in) || !vipl_lo_claim_change(&request->claim, LO_PENDING, LO_BUSY)) {
@@ -338,7 +347,9 @@ static bool accept_matched(struct lo_incoming *in, struct lo_request *request)
     return false;
 }
 
-/* A greater request of ours answers. A smaller one is to be answered: it may have begun when the other was not there yet. */
+/* Looks for the counterpart of an incoming request among this process's requests. One with a
+ * greater id answers. One with a smaller id is to be answered: it is offered back, for it may have
+ * begun before the other side listened. */
 static void match_incoming(struct lo_incoming *in)
 {
     for (struct vipl_list *l = vipl_lo_registry.requests.next; l != &vipl_lo_registry.requests; l = l->next) {
@@ -382,7 +393,7 @@ bool vipl_lo_incoming_unmatch(struct lo_incoming *in)
 
 /* --- packets --- */
 
-/* One that fits must make sense. */
+/* Whether a request from a process of the same kind is valid. */
 static bool is_request_valid(const struct lo_incoming *in, const struct lo_connect_request *r)
 {
     bool own = memcmp(r->process, vipl_lo_process_uid, LO_UID) == 0;
@@ -404,7 +415,7 @@ static void on_notice(struct lo_incoming *in, const struct lo_notice *notice)
         return;
     }
     vipl_lo_offers_notice(in->remote, in->hash, notice->place);
-    incoming_end(in); /* the listener waits for that */
+    incoming_end(in); /* the listener waits for this hang-up */
 }
 
 static void on_connect_request(struct lo_incoming *in, const struct lo_connect_request *r, int fds[2])
@@ -442,7 +453,7 @@ static void on_packet(struct lo_incoming *in, const uint8_t *bytes, size_t lengt
     } else if (in->kind == 'r' && vipl_lo_notice_read(&packet.notice, bytes, length)) {
         on_notice(in, &packet.notice);
     } else {
-        incoming_end(in); /* it does not speak our language */
+        incoming_end(in); /* not a valid packet */
     }
 }
 
@@ -462,7 +473,7 @@ void vipl_lo_incoming_event(struct lo_incoming *in)
     size_t length = 0;
     int fds[2] = {-1, -1};
     int error = vipl_local_receive(in->source.fd, bytes, sizeof(bytes), &length, fds);
-    if (error == ECONNRESET) { /* may come before what is there */
+    if (error == ECONNRESET) { /* reported once, before what has been received */
         error = vipl_local_receive(in->source.fd, bytes, sizeof(bytes), &length, fds);
     }
     if (error == EAGAIN) {
@@ -477,7 +488,7 @@ void vipl_lo_incoming_event(struct lo_incoming *in)
     vipl_fd_close(fds[1]);
 }
 
-/* --- over the lines of links --- */
+/* --- control messages --- */
 
 static struct lo_incoming *find_by_link(const struct lo_link *via, uint16_t slot, uint32_t generation,
                                         uint8_t number)
@@ -493,7 +504,8 @@ static struct lo_incoming *find_by_link(const struct lo_link *via, uint16_t slot
     return NULL;
 }
 
-/* NULL: it is not for us, or there is no room for it. */
+/* Makes an incoming request for a control message. NULL: the program does not listen for it, or
+ * there is no room. */
 static struct lo_incoming *begin_by_link(struct lo_link *via, const struct lo_connect_request *r,
                                          const int fds[2])
 {
@@ -530,7 +542,8 @@ bool vipl_lo_incoming_by_link(struct lo_link *via, const struct lo_connect_reque
     return true;
 }
 
-/* What has been accepted has a moment to be taken up: that may be in the ring. */
+/* The requester has withdrawn the request, or has gone. An accepted request waits another moment,
+ * because LO_OPEN may be in the ring. */
 static void on_requester_gone(struct lo_incoming *in)
 {
     in->answered = true;
@@ -569,7 +582,7 @@ static void check_matched(struct lo_incoming *in, uint64_t now)
     struct lo_request *request = in->request;
     bool dead = false;
     if (is_taken_up(in, &dead)) {
-        vipl_lo_request_end(request); /* with the incoming one */
+        vipl_lo_request_end(request); /* ends `in` as well */
     } else if (dead || now >= in->deadline) {
         vipl_lo_session_forget(in->session);
         incoming_end(in);

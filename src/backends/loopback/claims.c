@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The words of requests: given out, read, changed by their owner. */
+/* Claim words: giving them out, reading them, and the changes of their owner. */
 #include "backends/loopback/claims.h"
 
-/* Numbers from 1 on: memory that was never used is of generation 0, and ENDED. */
+/* A word that was never used is 0: generation 0, ENDED. */
 void vipl_lo_claim_renew(struct lo_claims *claims, struct lo_claim *claim)
 {
     uint32_t *generation = &claims->generations[claim->slot];
     *generation = (*generation + 1) % LO_GENERATIONS;
     claim->generation = *generation;
-    vipl_store_ordered(claim->word, lo_claim_word(*generation, LO_PENDING, 0)); /* pairs with lo_claim_take */
+    /* pairs with lo_claim_take */
+    vipl_store_ordered(claim->word, lo_claim_word(*generation, LO_PENDING, 0));
 }
 
 bool vipl_lo_claim_begin(struct lo_claims *claims, struct lo_claim *claim)
@@ -29,8 +30,8 @@ bool vipl_lo_claim_begin(struct lo_claims *claims, struct lo_claim *claim)
 
 void vipl_lo_claim_end(struct lo_claims *claims, const struct lo_claim *claim)
 {
-    vipl_store_ordered(claim->word,
-                       lo_claim_word(claim->generation, LO_ENDED, 0)); /* pairs with lo_claim_take */
+    /* pairs with lo_claim_take */
+    vipl_store_ordered(claim->word, lo_claim_word(claim->generation, LO_ENDED, 0));
     claims->used[claim->slot] = false;
 }
 
@@ -58,6 +59,6 @@ uint32_t *vipl_lo_claims_attach(struct vipl_shm *shm, int fd, uint16_t slot)
 {
     bool attached =
         fd >= 0 && slot < LO_CLAIMS && vipl_shm_attach(shm, fd, LO_CLAIMS * sizeof(uint32_t), true) == 0;
-    shm->fd = -1; /* the mapping does not need it; the caller closes it */
+    shm->fd = -1; /* the mapping does not need it, and the caller closes it */
     return attached ? (uint32_t *)shm->base + slot : NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What comes over the sockets of links: wake-ups, and control messages for connecting. */
+/* Receiving what comes over the sockets of links: wake-ups, and control messages. */
 #include "backends/loopback/control.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ void vipl_lo_control_free(struct lo_control *message)
     vipl_free(message);
 }
 
-/* False: there is no memory. */
+/* Queues a control message. Returns false if there is no memory. */
 static bool queue_control(struct lo_link *link, const uint8_t *bytes, size_t length, const int fds[2])
 {
     struct lo_control *message = vipl_alloc(sizeof(*message));
@@ -40,7 +40,7 @@ bool vipl_lo_control_receive(struct lo_link *link, bool all)
     for (unsigned i = 0; i < most; i++) {
         int fds[2] = {-1, -1};
         if (vipl_local_receive(link->source.fd, bytes, sizeof(bytes), &length, fds) != 0 || length == 0) {
-            return true; /* nothing more, or it has hung up */
+            return true; /* there is nothing more, or the peer has hung up */
         }
         bool is_control = length > 1;
         if (!is_control || !queue_control(link, bytes, length, fds)) {

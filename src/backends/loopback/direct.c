@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RDMA without the peer's help. How a peer takes back what it has opened is in exports.c. */
+/* Direct access. How a peer revokes what it has exported is in exports.c. */
 #include "backends/loopback/direct.h"
 
 #include <errno.h>
@@ -19,10 +19,11 @@ bool vipl_lo_direct_may(const struct lo_session *session, bool write, uint64_t a
            (sizeof(void *) == 8 || address <= UINT32_MAX);
 }
 
-/* --- what is open --- */
+/* --- checks --- */
 
-/* An access by this process that the peer can wait for: what the peer allows is looked at, and used, between its begin and its end.
- * The first of a session is an atomic operation, which tells the peer to make the barrier that the later ones do not (exports.c). */
+/* Begins an access, which the peer can wait for: between begin and end this process checks what the
+ * peer allows, and accesses its memory. A session's first access begins by an ordered store, which
+ * tells the peer to make a barrier for the later ones: these begin by a plain store (exports.c). */
 static inline void begin_access(struct lo_session *session)
 {
     uint32_t word = lo_access_under(session->recent.epoch);
@@ -40,13 +41,14 @@ static inline void end_access(struct lo_session *session)
     vipl_store_release(session->access, session->access_idle);
 }
 
-/* Whether the peer's VI takes direct accesses. */
+/* Whether the peer VI permits direct access. */
 static inline bool is_permitted(const struct lo_session *session)
 {
     return vipl_load_ordered(session->peer_permission) == session->peer_number;
 }
 
-/* Finds the region in the peer's export table, and where it is mapped here. */
+/* Looks the region up in the peer's export table and among the memory that this process has
+ * mapped. */
 static VIPL_NOINLINE bool look_up_region(struct lo_session *session, uint32_t epoch, VIP_MEM_HANDLE handle)
 {
     struct lo_link *link = session->link;
@@ -61,8 +63,9 @@ static VIPL_NOINLINE bool look_up_region(struct lo_session *session, uint32_t ep
     return true;
 }
 
-/* The region as it was looked up, if the table still has the epoch of that: a peer that takes something back begins another one, and then
- * waits for the accesses that have begun and may not have seen it. */
+/* Finds the region. The one that was looked up last is valid while the table has the epoch of that
+ * look-up: a peer that revokes something begins a new epoch, and then waits for accesses that may
+ * not have seen it. */
 static inline bool find_region(struct lo_session *session, VIP_MEM_HANDLE handle)
 {
     const struct lo_exports *exports = session->link->exports.base;
@@ -72,7 +75,8 @@ static inline bool find_region(struct lo_session *session, VIP_MEM_HANDLE handle
            look_up_region(session, epoch, handle);
 }
 
-/* Whether the access may go there. If so, *mapped: where the bytes are in memory that both have mapped; NULL: they are not in such. */
+/* Checks the access against the permission and the region. *mapped is where the bytes are mapped in
+ * this process; NULL: they are not. */
 static inline bool resolve_target(struct lo_session *session, bool write, VIP_MEM_HANDLE handle,
                                   uint64_t address, size_t bytes, unsigned char **mapped)
 {
@@ -87,8 +91,9 @@ static inline bool resolve_target(struct lo_session *session, bool write, VIP_ME
 
 /* --- the copy --- */
 
-/* What became of an access by the system. Where it does not allow that any more, or the process there is another one by now, the rings
- * do it from now on; a process that has gone is noticed there. */
+/* Returns whether a system call has copied all bytes. If the system does not allow access any more,
+ * or the peer's process runs another program by now, the link's RDMA goes through the rings from
+ * now on. There a peer that has died is noticed. */
 static bool check_copy_error(struct lo_link *link, int error)
 {
     if (error != 0 && error != EFAULT) {
@@ -97,8 +102,9 @@ static bool check_copy_error(struct lo_link *link, int error)
     return error == 0;
 }
 
-/* The remote range as one piece, or as two when it is written and ends in an aligned word: a receiver may
- * spin on that, and it has to come last. */
+/* Describes the remote range by one piece. A range that is written and ends at a multiple of 8
+ * becomes two: the last word is a piece of its own, because a receiver may poll it, and so has to
+ * be written last. */
 static unsigned remote_pieces(struct vipl_iov out[2], uint64_t address, size_t bytes, bool write)
 {
     char *start = (char *)(uintptr_t)address;
@@ -110,7 +116,7 @@ static unsigned remote_pieces(struct vipl_iov out[2], uint64_t address, size_t b
     return tail > 0 ? 2 : 1;
 }
 
-/* By the system, between two processes. */
+/* Copies by a system call. */
 static bool access_by_system(struct lo_link *link, const struct vipl_send *send, bool write)
 {
     struct vipl_iov remote[2];
@@ -119,7 +125,7 @@ static bool access_by_system(struct lo_link *link, const struct vipl_send *send,
                                                        remote, n, send->local.bytes));
 }
 
-/* In memory that both have mapped. */
+/* Copies to or from memory that both processes have mapped. */
 static bool access_mapped(unsigned char *mapped, const struct vipl_send *send, bool write)
 {
     return write ? vipl_iov_ordered(mapped, &send->local) == VIPL_IOV_DONE
@@ -141,7 +147,7 @@ bool vipl_lo_direct_access(struct lo_session *session, const struct vipl_send *s
     return done;
 }
 
-/* One piece, without VIPL_SAFE_COPY. */
+/* Copies one piece; VIPL_SAFE_COPY is off. */
 static inline bool access_short(struct lo_link *link, unsigned char *mapped, const struct vipl_rdma *rdma)
 {
     if (mapped == NULL) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The export table, and how what it shows is taken back: the entry goes, then every access that
- * a peer may have begun before that is waited for. Of a peer that is stopped in the middle of one (or hostile) the word still says
- * so. It may still write, so what was to end then does not end, and the entry comes back.
+ * The export table, and the revocation of its entries. To revoke an entry, remove it, and then wait
+ * until every access that began under an older epoch has ended. If a peer stays inside an access
+ * (it is stopped, or hostile) it may still write: the revocation fails, the region stays
+ * registered, and the entry is published again.
  */
 #include "backends/loopback/exports.h"
 
@@ -12,7 +13,7 @@
 
 enum {
     REVOKE_MS = 1000, /* for a peer to finish an access */
-    STUCK_MS = 10,    /* for one that has not finished the last one in time */
+    STUCK_MS = 10,    /* for a peer that has exceeded REVOKE_MS and is still inside */
     NS_PER_MS = 1000000
 };
 
@@ -34,7 +35,6 @@ static struct lo_export *entry_at_probe(struct lo_exports *exports, VIP_MEM_HAND
     return &exports->entries[(handle + i) & (LO_EXPORTS - 1)];
 }
 
-/* A crowded neighbourhood leaves the region out: its RDMA then goes through the rings. */
 void vipl_lo_exports_add(struct lo_exports *exports, const struct vipl_region_params *region)
 {
     for (unsigned i = 0; i < LO_EXPORT_PROBES; i++) {
@@ -88,7 +88,7 @@ bool vipl_lo_exports_find(const struct lo_exports *exports, uint32_t tag, VIP_ME
     return false;
 }
 
-/* --- our own --- */
+/* --- this NIC handle's table --- */
 
 int vipl_lo_own_exports(struct vipl_be_nic *be)
 {
@@ -108,7 +108,7 @@ int vipl_lo_own_exports(struct vipl_be_nic *be)
 
 /* --- waiting for peers --- */
 
-/* How many words the peer says that its sessions use, of those that there are. */
+/* Returns the number of access words that the peer says it uses, and where they are. */
 static uint32_t peer_words(const struct lo_link *link, struct lo_accesses **accesses)
 {
     *accesses = &link->segment->accesses[1 - link->side];
@@ -116,7 +116,7 @@ static uint32_t peer_words(const struct lo_link *link, struct lo_accesses **acce
     return used < LO_ACCESSES ? used : LO_ACCESSES;
 }
 
-/* Whether a session of the peer's may have begun an access that its word does not show yet. */
+/* Whether a session of the peer may have begun an access that its word does not show yet. */
 static bool accesses_without_barrier(const struct lo_link *link)
 {
     struct lo_accesses *accesses;
@@ -128,7 +128,7 @@ static bool accesses_without_barrier(const struct lo_link *link)
     return unfenced;
 }
 
-/* Whether one shows an access that began under another epoch than this one. */
+/* Whether a word of the peer shows an access that began under another epoch than `epoch`. */
 static bool has_older_access(const struct lo_link *link, uint32_t epoch)
 {
     struct lo_accesses *accesses;
@@ -141,13 +141,15 @@ static bool has_older_access(const struct lo_link *link, uint32_t epoch)
     return inside;
 }
 
-/* A peer that has gone writes no more: its socket is closed after the last of its threads has ended. rx is held. */
+/* Whether the peer has died: its socket is closed after its last thread has ended, so that it
+ * writes no more. rx is held. */
 static bool peer_has_gone(const struct lo_link *link)
 {
     return vipl_load_relaxed(&link->dead) != 0 || link->hung_up || vipl_local_has_hung_up(link->source.fd);
 }
 
-/* One look at a link. *inside: it is to be looked at again. False: it has been waited for long enough. rx is held. */
+/* Checks a link. Sets *inside if the peer is inside an access, so that the link is to be checked
+ * again. Returns false if the peer has been waited for long enough. rx is held. */
 static bool check_link(struct lo_link *link, uint32_t epoch, uint64_t waited_ns, bool *inside)
 {
     if (!has_older_access(link, epoch) || peer_has_gone(link)) {
@@ -166,7 +168,7 @@ static bool check_link(struct lo_link *link, uint32_t epoch, uint64_t waited_ns,
     return false;
 }
 
-/* The links with peers, or this one alone (`only`), one after the other; rx is held. */
+/* Steps through all links, or through `only` alone. NULL: there are no more. rx is held. */
 static struct lo_link *next_link(struct lo_remote *remote, const struct lo_link *only, struct vipl_list **at)
 {
     while ((*at = (*at)->next) != &remote->links) {
@@ -178,7 +180,7 @@ static struct lo_link *next_link(struct lo_remote *remote, const struct lo_link 
     return NULL;
 }
 
-/* What peers have begun, the words show from now on. */
+/* Makes sure that the words show every access that peers have begun. */
 static void make_accesses_seen(struct lo_remote *remote, const struct lo_link *only)
 {
     struct vipl_list *at = &remote->links;
@@ -190,11 +192,12 @@ static void make_accesses_seen(struct lo_remote *remote, const struct lo_link *o
     }
     vipl_biased_unlock(&remote->rx);
     if (unfenced && !vipl_barrier_in_all()) {
-        vipl_poll(NULL, 0, 1, NULL); /* no processor keeps a store back that long */
+        vipl_poll(NULL, 0, 1, NULL); /* no processor keeps a store back for a millisecond */
     }
 }
 
-/* Waits until no peer, or not this one (`only`), accesses under an earlier epoch. False: one will not end. */
+/* Waits until no peer, or not the one of `only`, accesses under an older epoch. Returns false if
+ * one does not end its access in time. */
 static bool await_accesses(struct lo_remote *remote, const struct lo_link *only, uint32_t epoch)
 {
     uint64_t begin = vipl_now_ns();
@@ -215,8 +218,9 @@ static bool await_accesses(struct lo_remote *remote, const struct lo_link *only,
     }
 }
 
-/* Waits for all accesses that have begun before this call: those that begin later see the new epoch, and what was taken out before
- * it. The export lock is held. */
+/* Begins a new epoch, and waits for all accesses that began before it, on all links or on `only`.
+ * An access that begins later sees the new epoch, and with it what was removed before. Returns
+ * false if an access does not end in time. The export lock is held. */
 static bool drain_accesses(struct vipl_be_nic *be, const struct lo_link *only)
 {
     struct lo_remote *remote = lo_remote_of(be);
@@ -234,7 +238,7 @@ void vipl_lo_session_drain_accesses(struct lo_session *session)
 {
     struct vipl_be_nic *be = session->link->be;
     vipl_mutex_lock(&be->exports_lock);
-    drain_accesses(be, session->link); /* in vain: the regions say so when they are to end */
+    drain_accesses(be, session->link); /* on failure, ending the regions fails later */
     vipl_mutex_unlock(&be->exports_lock);
 }
 
@@ -267,7 +271,8 @@ static VIP_RETURN unexport_locked(struct vipl_be_nic *be, VIP_MEM_HANDLE handle)
     if (entry == NULL || drain_accesses(be, NULL)) {
         return VIP_SUCCESS;
     }
-    vipl_store_release(&entry->handle, handle); /* as it was; pairs with vipl_lo_exports_find */
+    /* published again; pairs with vipl_lo_exports_find */
+    vipl_store_release(&entry->handle, handle);
     return VIP_ERROR_RESOURCE;
 }
 
@@ -285,7 +290,8 @@ VIP_RETURN vipl_lo_region_change(struct vipl_be_nic *be, const struct vipl_regio
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = vipl_lo_region_remove(be, region->handle);
-    return rc == VIP_SUCCESS ? export_region(be, region) : rc; /* its table is there */
+    /* the table exists: this cannot fail */
+    return rc == VIP_SUCCESS ? export_region(be, region) : rc;
 }
 
 VIP_RETURN vipl_lo_regions_end(struct vipl_be_nic *be)

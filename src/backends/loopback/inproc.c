@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Data within one process. The post itself finds the peer's receive (or checks the remote right),
- * copies once and completes both ends: no queue, no thread, no system call. Runs under the sender's
- * send lock and the receiver's receive lock.
+ * Data within one process. The post itself finds the peer's receive, or checks the right of remote
+ * access, copies once and completes both ends: no queue, no other thread and no system call takes
+ * part. Runs under the sender's send lock and the receiver's receive lock.
  */
 
 #include "backends/loopback/inproc.h"
@@ -12,7 +12,7 @@
 #include "backends/loopback/loopback.h"
 #include "base/iov.h"
 
-/* The status of a send whose message the peer did not get. */
+/* Returns the status of a send whose message the peer did not receive. */
 static uint32_t undelivered_status(const struct vipl_send *send)
 {
     return send->reliability == VIP_SERVICE_RELIABLE_RECEPTION ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
@@ -22,7 +22,7 @@ static uint32_t copy_to_receive(struct vipl_vi *peer, struct vipl_send *send, co
 {
     switch (vipl_iov_copy(to, &send->local)) {
     case VIPL_IOV_FAULT_FROM:
-        return VIP_STATUS_PROTECTION_ERROR; /* the receive stays, for what comes next */
+        return VIP_STATUS_PROTECTION_ERROR; /* the receive stays posted, for the next message */
     case VIPL_IOV_FAULT_TO:
         vipl_up_recv_finish(peer, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
         return undelivered_status(send);
@@ -43,13 +43,14 @@ static uint32_t send_local_message(struct vipl_vi *peer, struct vipl_send *send)
     case VIPL_CLAIM_EMPTY:
     case VIPL_CLAIM_FAILED:
         break;
-    case VIPL_CLAIM_GONE: /* the connection is ending: dropped, as it would be on a wire */
+    case VIPL_CLAIM_GONE: /* the connection is ending: the message is dropped, as on a network */
         return 0;
     }
     return undelivered_status(send);
 }
 
-/* The sender's status, when RDMA found memory that is not there: its own, or the peer's. */
+/* Returns the sender's status when RDMA has found memory that is not there, on its side or on the
+ * peer's. */
 static uint32_t rdma_fault(struct vipl_vi *peer, bool write, enum vipl_iov_result fault)
 {
     bool own = fault == (write ? VIPL_IOV_FAULT_FROM : VIPL_IOV_FAULT_TO);
@@ -92,8 +93,9 @@ static uint32_t rdma_read(struct vipl_vi *peer, struct vipl_send *send)
     return fault == VIPL_IOV_DONE ? 0 : rdma_fault(peer, false, fault);
 }
 
-/* The caller holds the send lock of the VI whose peer this is. disconnect_local() takes that lock too,
- * so that the peer stays connected to this VI meanwhile; a peer that is leaving takes no message. */
+/* The caller holds the send lock of the VI whose peer this is. disconnect_local() takes that lock
+ * too, so that the peer stays connected to this VI meanwhile; a peer that is leaving takes no
+ * message. */
 bool vipl_lo_local_send_short(struct vipl_vi *peer, const void *from, size_t bytes)
 {
     return vipl_up_recv_take(peer, from, bytes);
@@ -117,7 +119,7 @@ bool vipl_lo_local_rdma_short(struct vipl_vi *vi, struct vipl_vi *peer, const st
 enum vipl_posted vipl_lo_local_send(struct vipl_vi *vi, struct vipl_vi *peer, struct vipl_send *send)
 {
     vipl_up_recv_lock(peer);
-    if (lo_vi_of(peer)->peer != vi) { /* it has just left; this end is told in a moment */
+    if (lo_vi_of(peer)->peer != vi) { /* the peer has just disconnected; this VI is failed next */
         vipl_up_recv_unlock(peer);
         return VIPL_POSTED_AGAIN;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Links: making them, progress over all of them, sleeping and waking, the peer's death.
+ * Links: making them, progress over all links of a NIC handle, sleeping and waking, and the death
+ * of a peer.
  */
 #include "backends/loopback/link.h"
 
@@ -28,7 +29,7 @@ static const uint32_t BYTE_ORDER_MARK = 0x01020304;
 uint8_t vipl_lo_process_uid[LO_UID];
 struct vipl_peer_mark vipl_lo_mark;
 
-/* The NIC handle's identity, and this process's. */
+/* Makes the NIC handle's identity, and this process's if it has none. */
 static int make_identity(struct lo_remote *remote)
 {
     static const uint8_t none[LO_UID] = {0};
@@ -40,7 +41,7 @@ static int make_identity(struct lo_remote *remote)
     return error;
 }
 
-/* Connecting has a poll set of its own, so that the data path does not pass through it. */
+/* Opens both poll sets. Connecting has its own, so that the data path does not read its sockets. */
 static int open_pollsets(struct lo_remote *remote)
 {
     int error = vipl_pollset_open(&remote->set);
@@ -74,7 +75,7 @@ void vipl_lo_remotes_abandon(void)
     vipl_pool_abandon(&remote_pool);
 }
 
-/* From the pool, with everything at its beginning. */
+/* Takes a remote part from the pool, and initializes it. */
 static struct lo_remote *remote_new(struct vipl_be_nic *be, const struct lo_setup *connecting)
 {
     struct lo_remote *remote = vipl_pool_get(&remote_pool);
@@ -138,7 +139,8 @@ static size_t segment_bytes(uint32_t slots)
     return sizeof(struct lo_segment) + 2 * (sizeof(struct lo_ring_shared) + (size_t)slots * LO_RING_SLOT);
 }
 
-/* The segment's own number of slots is not looked at again: the peer may have changed it since it was checked. */
+/* Sets up one of the two rings. Does not read the number of slots in the segment again: the peer
+ * may have changed it since it was checked. */
 static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32_t slots, unsigned which)
 {
     size_t each = sizeof(struct lo_ring_shared) + (size_t)slots * LO_RING_SLOT;
@@ -155,7 +157,7 @@ static void set_up_ring(struct lo_ring *ring, struct lo_segment *segment, uint32
     ring->relies = false;
 }
 
-/* The part that both makers share: everything but the segment's contents. */
+/* Makes a link without a segment. NULL: no memory. */
 static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid[LO_UID])
 {
     struct lo_link *link = vipl_zalloc(sizeof(*link));
@@ -179,7 +181,7 @@ static struct lo_link *link_new(struct lo_remote *remote, const uint8_t peer_uid
 
 static void link_free(struct lo_link *link)
 {
-    vipl_shm_retire(&link->shm); /* a thread that polls may be looking at it */
+    vipl_shm_retire(&link->shm); /* a thread that polls may still read it */
     vipl_shm_release(&link->exports);
     vipl_shm_release(&link->claims);
     vipl_lo_mapped_free(link);
@@ -187,7 +189,8 @@ static void link_free(struct lo_link *link)
     vipl_free(link);
 }
 
-/* Maps the peer's export table. Without it the peer's memory is reached through the rings only. */
+/* Maps the peer's export table, and closes the descriptor. Without the table all RDMA goes through
+ * the rings. */
 static void map_peer_exports(struct lo_link *link, int exports_fd)
 {
     if (exports_fd >= 0 &&
@@ -198,7 +201,7 @@ static void map_peer_exports(struct lo_link *link, int exports_fd)
     vipl_fd_close(exports_fd);
 }
 
-/* Polls and sleepers see the link from now on; rx is held. */
+/* Adds the link to the list: polls and sleepers see it from now on. rx is held. */
 static void activate_link(struct lo_remote *remote, struct lo_link *link)
 {
     vipl_list_append(&remote->links, &link->link);
@@ -210,21 +213,22 @@ static void activate_link(struct lo_remote *remote, struct lo_link *link)
     }
 }
 
-/* Puts a finished link to work; on failure it is freed and fd stays the caller's. */
+/* Sets up the rings of a link with a segment, and activates it. On failure the link is freed, and
+ * fd stays the caller's. */
 static struct lo_link *link_start(struct lo_remote *remote, struct lo_link *link, int fd, uint32_t slots)
 {
     uint32_t user;
     link->segment = link->shm.base;
     set_up_ring(&link->out, link->segment, slots, link->side);
     set_up_ring(&link->in, link->segment, slots, 1 - link->side);
-    vipl_pollset_remove(&remote->setup, fd); /* where it was watched until now */
+    vipl_pollset_remove(&remote->setup, fd); /* fd was watched there until now */
     int error = vipl_local_peer(fd, &link->peer.pid, &user);
     link->source.fd = fd;
     link->makes_barriers = vipl_barrier_take_part() && vipl_barrier_in_all();
     vipl_store_release(&link->in.shared->sleeps_properly,
                        link->makes_barriers ? 1 : 0); /* pairs with vipl_lo_ring_rely() */
     vipl_biased_lock(&remote->rx);
-    if (error == 0) { /* the last: another thread may get an event of it at once */
+    if (error == 0) { /* last: another thread may get an event of it at once */
         error = vipl_pollset_add(&remote->set, fd, &link->source);
     }
     if (error == 0) {
@@ -288,7 +292,7 @@ struct lo_link *vipl_lo_link_attach(struct lo_remote *remote, int fd, int shm_fd
     }
     bool valid = slots >= 1024 && slots <= 1u << 20 && (slots & (slots - 1)) == 0;
     int error = valid ? vipl_shm_attach(&link->shm, shm_fd, segment_bytes(slots), true) : EINVAL;
-    link->shm.fd = -1; /* closed by us on success, by the caller otherwise */
+    link->shm.fd = -1; /* closed below on success, by the caller otherwise */
     if (error == 0 && !segment_is_valid(link->shm.base, slots)) {
         error = EINVAL;
     }
@@ -356,7 +360,8 @@ void vipl_lo_link_probe(struct lo_link *link, const struct vipl_peer_mark *mark)
 
 void vipl_lo_link_wake(struct lo_link *link)
 {
-    vipl_local_send(link->source.fd, "!", 1, NULL, 0); /* full, or hung up: it will look anyway */
+    /* a failure is harmless: the socket is full, or hung up */
+    vipl_local_send(link->source.fd, "!", 1, NULL, 0);
 }
 
 bool vipl_lo_link_reply(struct lo_link *link, const struct lo_message *message)
@@ -382,7 +387,7 @@ static void link_die(struct lo_remote *remote, struct lo_link *link)
     vipl_lo_link_teardown(link);
 }
 
-/* Whether nothing can come to use the dead link any more. */
+/* Whether no session uses the dead link any more. */
 static bool is_torn_down(const struct lo_link *link)
 {
     for (uint32_t i = 0; i < link->session_slots; i++) {
@@ -393,11 +398,12 @@ static bool is_torn_down(const struct lo_link *link)
     return true;
 }
 
+/* Tells connecting of dead links. The registry's lock is held, rx is not. */
 static void report_dead_links(struct lo_remote *remote)
 {
     struct vipl_list *next;
     for (struct vipl_list *l = remote->links.next; l != &remote->links;
-         l = next) { /* links go under the registry only */
+         l = next) { /* links are removed under the registry's lock only */
         struct lo_link *link = VIPL_CONTAINER(l, struct lo_link, link);
         next = l->next;
         if (vipl_load_relaxed(&link->dead) != 0) {
@@ -406,7 +412,8 @@ static void report_dead_links(struct lo_remote *remote)
     }
 }
 
-/* The registry's lock is held, so that no connection is about to use one. */
+/* Removes dead links that no session uses. The registry's lock is held: no new connection can begin
+ * to use one. */
 static void remove_dead_links_locked(struct lo_remote *remote)
 {
     report_dead_links(remote);
@@ -440,18 +447,17 @@ static void remove_dead_links(struct lo_remote *remote)
     }
 }
 
-/* Something came over the socket; rx is held. */
+/* Handles an event of a link's socket. rx is held. */
 static void link_event(struct lo_remote *remote, struct lo_link *link, bool hangup, bool all)
 {
     if (!vipl_lo_control_receive(link, all)) {
-        lo_set_dead(link); /* receive_links goes on */
+        lo_set_dead(link); /* receive_links() tears the link down */
     }
-    if (remote->waiting_threads > 0 &&
-        vipl_lo_ring_mark_asleep(
-            &link->in)) { /* the peer that woke one took the flag; others may still be asleep, and need the next wake-up */
+    /* The peer has cleared the mark when it woke one thread. Others may still sleep. */
+    if (remote->waiting_threads > 0 && vipl_lo_ring_mark_asleep(&link->in)) {
         (void)vipl_barrier_in_all();
     }
-    if (hangup) { /* its last messages come first, then it dies: receive_links */
+    if (hangup) { /* receive_links() receives the last messages, and then tears the link down */
         link->hung_up = true;
         vipl_store_relaxed(&link->tx_ended, 1);
     }
@@ -459,7 +465,7 @@ static void link_event(struct lo_remote *remote, struct lo_link *link, bool hang
 
 /* --- progress --- */
 
-/* A link that has more to do than to be watched. */
+/* Serves a link that is not quiet: sends what waits, or tears the link down. rx is held. */
 static VIPL_NOINLINE void serve_link(struct lo_remote *remote, struct lo_link *link)
 {
     if (link->dead == 0) {
@@ -468,7 +474,7 @@ static VIPL_NOINLINE void serve_link(struct lo_remote *remote, struct lo_link *l
     if (link->dead != 0 || (link->hung_up && vipl_lo_ring_is_empty(&link->in))) {
         link_die(remote, link);
         vipl_store_relaxed(&remote->dead_links, 1);
-        vipl_store_relaxed(&remote->look_at_sockets, 1); /* where dead links are removed */
+        vipl_store_relaxed(&remote->look_at_sockets, 1); /* the next poll removes dead links */
     }
 }
 
@@ -489,13 +495,15 @@ static void receive_links_locked(struct lo_remote *remote)
     vipl_lo_filter_commit(remote, quiet);
 }
 
-/* `certainly`: a peer has woken this thread for something that another thread which is at it may not have seen. */
+/* Receives from all links. Unless `certainly`, does nothing while another thread does so.
+ * `certainly`: a peer has woken this thread for a message that the other thread may not have
+ * seen. */
 static void receive_links(struct lo_remote *remote, const struct vipl_be_nic *be, bool certainly)
 {
     if (certainly) {
         vipl_biased_lock(&remote->rx);
     } else if (!vipl_biased_trylock_own(&remote->rx)) {
-        return; /* another thread is at it */
+        return; /* another thread receives */
     }
     if (remote->be == be) {
         receive_links_locked(remote);
@@ -507,14 +515,15 @@ void vipl_lo_remote_receive(struct lo_remote *remote, const struct vipl_be_nic *
 {
     receive_links(remote, be, false);
 }
-/* What a look at the poll set has found. */
+/* What a read of the poll set has found. */
 struct socket_events {
-    bool sockets;  /* those of connecting have something */
-    bool controls; /* some wait to be read */
-    bool full;     /* there may be more */
+    bool sockets;  /* the sockets of connecting have something */
+    bool controls; /* control messages wait to be handled */
+    bool full;     /* there may be more events */
 };
 
-/* Under rx, so that no link goes away meanwhile. `all`: with everything that has come over the links. */
+/* Reads the events of the links' sockets, under rx, so that no link is freed meanwhile. `all`: a
+ * batch from each socket, not one message. */
 static struct socket_events read_link_sockets(struct lo_remote *remote, bool all)
 {
     struct vipl_ready ready[MAX_EVENTS];
@@ -544,12 +553,12 @@ bool vipl_lo_links_read_sockets(struct lo_remote *remote)
         seen = read_link_sockets(remote, true);
         sockets = sockets || seen.sockets;
     }
-    receive_links(remote, remote->be,
-                  true); /* a wake-up that was taken there may have been for another thread */
+    /* a wake-up that was read may have been for another thread */
+    receive_links(remote, remote->be, true);
     return sockets || seen.full;
 }
 
-/* The registry's lock is taken only if there is something to do for connecting. */
+/* Reads all sockets. Takes the registry's lock only if connecting has something to do. */
 static void look_at_sockets(struct lo_remote *remote)
 {
     struct socket_events seen = read_link_sockets(remote, false);
@@ -576,7 +585,8 @@ void vipl_lo_remote_poll(struct vipl_be_nic *be)
     }
 }
 
-/* Peers are to wake us from now on. False: one may not see that, since the system did not make a barrier. rx is held. */
+/* Marks this process as asleep for all peers. Returns false if the system did not make the barrier
+ * that a peer relies on: that peer may not see the mark. rx is held. */
 static bool mark_asleep_locked(struct lo_remote *remote)
 {
     bool barrier = false;
@@ -592,7 +602,7 @@ static bool link_has_work(struct lo_link *link)
            vipl_lo_link_has_room(link);
 }
 
-/* Milliseconds to sleep at most; 0: there is something to do right now; -1: no limit. */
+/* Prepares a sleep. Returns the most milliseconds to sleep; 0: there is work now; -1: no limit. */
 static int prepare_links(struct lo_remote *remote)
 {
     vipl_biased_lock(&remote->rx);
@@ -624,7 +634,7 @@ void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_h
 {
     struct lo_remote *remote = lo_remote_of(be);
     if (hint->fd < 0) {
-        return; /* nothing was prepared */
+        return; /* there was no remote part at prepare_wait */
     }
     vipl_biased_lock(&remote->rx);
     if (--remote->waiting_threads == 0) {
@@ -637,7 +647,6 @@ void vipl_lo_remote_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_h
     vipl_lo_filter_invalidate(be);
 }
 
-/* At close: no VI is left, so no session is. */
 void vipl_lo_remote_close(struct vipl_be_nic *be)
 {
     struct lo_remote *remote = lo_remote_of(be);

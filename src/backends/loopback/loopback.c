@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operations of the contract: the device with its settings, limits and names; connecting, and how two VIs of one
- * process come together. Everything about connecting runs under the registry's lock, so that a request has exactly one
- * end: answered, cancelled, or gone.
+ * The operations of the contract: the device with its settings, limits and names; connecting, also
+ * of two VIs of one process. Everything about connecting runs under the registry's lock, so that a
+ * request ends in exactly one way: it is answered, cancelled, or its requester has gone.
  */
 #include "backends/loopback/loopback.h"
 
@@ -28,9 +28,9 @@
 #include "os/os_atomic.h"
 
 enum {
-    MAX_INLINE_MAPPABLE = 2048 /* measured: fetching more than that is faster than two copies */
+    MAX_INLINE_MAPPABLE = 2048 /* measured: above this, fetching is faster than two copies */
 };
-enum { LAST_WORD_MS = 1000 }; /* for a reply that is on its way when the time is up */
+enum { LAST_WORD_MS = 1000 }; /* the wait for a reply that is on its way when the time is up */
 
 struct vipl_lo_registry vipl_lo_registry = {
     .lock = VIPL_MUTEX_INIT(VIPL_RANK_BACKEND),
@@ -54,17 +54,19 @@ static void lo_abandon(void)
     vipl_mutex_init(&vipl_lo_registry.lock, VIPL_RANK_BACKEND);
     vipl_list_init(&vipl_lo_registry.nics);
     vipl_list_init(&vipl_lo_registry.requests);
-    memset(vipl_lo_process_uid, 0, sizeof(vipl_lo_process_uid)); /* a forked child is another process */
+    /* a forked child gets an identity of its own */
+    memset(vipl_lo_process_uid, 0, sizeof(vipl_lo_process_uid));
 }
 
 /* --- the device --- */
 
-static const uint8_t host_address[6] = {127, 0, 0, 1, 0, 0}; /* IPv4 and two zero bytes: programs expect 6 */
+/* IPv4 and two zero bytes: programs expect 6 */
+static const uint8_t host_address[6] = {127, 0, 0, 1, 0, 0};
 
 static VIP_RETURN lo_open(struct vipl_nic *nic, const char *device, struct vipl_be_nic **out)
 {
-    static const enum lo_rendezvous pull[] = {LO_RENDEZVOUS_AUTO, LO_RENDEZVOUS_ON,
-                                              LO_RENDEZVOUS_OFF}; /* as the words of the setting */
+    /* in the order of the setting's words */
+    static const enum lo_rendezvous pull[] = {LO_RENDEZVOUS_AUTO, LO_RENDEZVOUS_ON, LO_RENDEZVOUS_OFF};
     if (device[0] != '\0') { /* there is one loopback device, without instances */
         return VIP_ERROR_RESOURCE;
     }
@@ -134,7 +136,8 @@ static void lo_address(struct vipl_be_nic *be, struct vipl_address *out)
 static VIP_RETURN lo_resolve(struct vipl_be_nic *be, const char *name, uint32_t index,
                              struct vipl_address *out)
 {
-    bool own = strcmp(name, "127.0.0.1") == 0 || vipl_hostname_is_own(name); /* its address, as a text */
+    /* The name may be the text of the address. */
+    bool own = strcmp(name, "127.0.0.1") == 0 || vipl_hostname_is_own(name);
     if (index > 0 || !own) {
         vipl_log(VIPL_LOG_REASON, "loopback: \"%s\" is not this host", name);
         return VIP_ERROR_NAMESERVICE;
@@ -161,7 +164,8 @@ static VIP_RETURN lo_listen(struct vipl_be_nic *be, const struct vipl_address *l
     vipl_mutex_lock(&vipl_lo_registry.lock);
     struct lo_remote *remote = vipl_lo_prepare(be);
     const struct lo_socket *s = remote == NULL ? NULL : vipl_lo_socket_open(remote, 'w', hash);
-    if (s != NULL) { /* first the name, then the notices: a requester that comes between finds the name */
+    /* the name comes before the notices: a requester that comes between them finds the name */
+    if (s != NULL) {
         vipl_lo_offers_look(be);
         vipl_lo_notices_send(&notices, hash, s->place);
     }
@@ -216,7 +220,8 @@ static void set_peer(struct vipl_vi *vi, struct vipl_vi *peer)
     vipl_up_send_unlock(vi);
 }
 
-/* The acceptor first: the requester may send as soon as it is told. */
+/* Connects two VIs of this process, and ends the request. The acceptor becomes connected first,
+ * because the requester may send as soon as it is connected. */
 static void connect_local(struct vipl_vi *acceptor, const struct vipl_vi_params *acceptor_params,
                           struct lo_request *request)
 {
@@ -229,7 +234,8 @@ static void connect_local(struct vipl_vi *acceptor, const struct vipl_vi_params 
     vipl_up_connected(requester, acceptor_params);
 }
 
-/* Both are ours and PENDING: while they are BUSY no other process gets one of them. */
+/* Makes two requests of this process BUSY, so that no other process can claim one of them. Returns
+ * false if one was not PENDING; then neither is BUSY. */
 static bool claim_both(struct lo_request *request, struct lo_request *other)
 {
     if (!vipl_lo_claim_change(&other->claim, LO_PENDING, LO_BUSY)) {
@@ -242,6 +248,7 @@ static bool claim_both(struct lo_request *request, struct lo_request *other)
     return false;
 }
 
+/* Ends two BUSY symmetric requests: connects their VIs, or fails both. */
 static void match_requests(struct lo_request *request, struct lo_request *other)
 {
     VIP_RETURN rc = vipl_params_agree(&request->params, &other->params);
@@ -309,7 +316,8 @@ static VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, 
     uint32_t generation = vipl_fork_generation();
     VIP_RETURN rc = VIP_NOT_DONE;
     (void)be;
-    (void)withdrawn; /* what is waited for is an answer that is on its way: the other side is connected */
+    /* waits in any case: the reply is on its way, and the other side is connected */
+    (void)withdrawn;
     while (rc == VIP_NOT_DONE && vipl_fork_generation() == generation) {
         int fd = -1;
         vipl_mutex_lock(&vipl_lo_registry.lock);
@@ -317,15 +325,18 @@ static VIP_RETURN lo_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, 
         rc = answered ? VIP_SUCCESS : vipl_lo_offers_cancel(vi, vipl_now_ns() >= deadline, &fd);
         vipl_mutex_unlock(&vipl_lo_registry.lock);
         if (rc == VIP_NOT_DONE) {
-            vipl_poll(&fd, 1, vipl_ms_left(deadline), NULL); /* what wakes it may come to another thread */
+            /* another thread may take the reply: check again */
+            vipl_poll(&fd, 1, vipl_ms_left(deadline), NULL);
         }
     }
-    return rc == VIP_NOT_DONE ? VIP_TIMEOUT : rc; /* not done: a forked child, which core leaves at once */
+    /* VIP_NOT_DONE: a forked child, which leaves core at once */
+    return rc == VIP_NOT_DONE ? VIP_TIMEOUT : rc;
 }
 
 /* --- answers --- */
 
-/* Core drops its part of what another program has. */
+/* Claims a request by an offer within this process. If another program has it, core drops its
+ * part. */
 static bool claim_offer(struct lo_offer *offer)
 {
     struct vipl_conn *conn = offer->conn;
@@ -371,13 +382,15 @@ static VIP_RETURN lo_conn_accept(struct vipl_be_nic *be, struct vipl_conn *conn,
     if (lo_conn_of(conn)->offer != NULL) {
         rc = accept_offer(lo_conn_of(conn)->offer, vi);
     } else if (lo_conn_of(conn)->incoming != NULL) {
-        rc = vipl_lo_incoming_accept(lo_conn_of(conn)->incoming, vi); /* releases and retakes the lock */
+        /* releases and retakes the lock */
+        rc = vipl_lo_incoming_accept(lo_conn_of(conn)->incoming, vi);
     }
     vipl_mutex_unlock(&vipl_lo_registry.lock);
     return rc;
 }
 
-/* It may be that no program here has it: the NIC handle is closing. */
+/* Rejects a request of this process. If the program has not taken it, the NIC handle is closing: it
+ * is claimed first. */
 static void reject_offer(struct lo_offer *offer)
 {
     struct lo_request *request = offer->request;
@@ -392,7 +405,7 @@ static void reject_offer(struct lo_offer *offer)
 static void lo_conn_reject(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer)
 {
     (void)be;
-    (void)answer; /* one that has gone is not named any more */
+    (void)answer; /* core has no conn of a requester that has gone */
     vipl_mutex_lock(&vipl_lo_registry.lock);
     if (lo_conn_of(conn)->offer != NULL) {
         reject_offer(lo_conn_of(conn)->offer);
@@ -430,7 +443,8 @@ static void disconnect_local(struct vipl_vi *vi)
 static void lo_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     vipl_mutex_lock(&vipl_lo_registry.lock);
-    if (lo_vi_of(vi)->request != NULL) { /* connected from outside, and not yet tidied up */
+    /* connected by another process; the request is not ended yet */
+    if (lo_vi_of(vi)->request != NULL) {
         vipl_lo_request_end(lo_vi_of(vi)->request);
     }
     disconnect_local(vi);
@@ -444,7 +458,7 @@ static VIP_RETURN lo_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     (void)be;
     (void)vi;
-    return VIP_SUCCESS; /* an idle VI costs the backend nothing */
+    return VIP_SUCCESS; /* an idle VI needs nothing of the backend */
 }
 
 static void lo_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
@@ -468,7 +482,7 @@ static enum vipl_posted lo_post_send(struct vipl_be_nic *be, struct vipl_vi *vi,
     if (lo->session != NULL) {
         return vipl_lo_session_send(vi, lo->session, send);
     }
-    return VIPL_POSTED_AGAIN; /* the connection has just ended; the flush follows */
+    return VIPL_POSTED_AGAIN; /* the connection has just ended; core flushes the send */
 }
 
 static bool lo_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes,

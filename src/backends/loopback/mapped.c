@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* A peer's shared memory that this process has mapped. */
+/* The list of a peer's shared memory that this process has mapped. */
 #include "backends/loopback/mapped.h"
 
 #include "backends/loopback/link.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 
-enum {
-    MAX_MAPPINGS = 4
-}; /* that a peer may show: a program has one, and another one after its server has ended */
+enum { MAX_MAPPINGS = 4 }; /* a program has one segment, and a new one after its server has ended */
 
-/* Constant, once it is in the list. */
+/* One segment of the peer. Constant once it is in the list. */
 struct lo_mapped {
     struct lo_mapped *next;
-    unsigned count; /* with those behind it */
+    unsigned count; /* of this entry and those behind it */
     uint32_t descriptor;
     uint64_t inode;
-    struct vipl_shm shm; /* base NULL: it cannot be mapped */
+    struct vipl_shm shm; /* base NULL: the segment cannot be mapped */
 };
 
 static struct lo_mapped *first_mapped(struct lo_link *link)
@@ -33,7 +31,8 @@ static struct lo_mapped *search_mapped(struct lo_mapped *mapped, const struct vi
     return mapped;
 }
 
-/* tx is held. NULL: the peer shows too much, or there is no memory for the note. */
+/* Maps a segment and adds it to the list. NULL: the peer has published too many, or there is no
+ * memory. tx is held. */
 static struct lo_mapped *map_peer_memory(struct lo_link *link, const struct vipl_mappable *mappable)
 {
     unsigned count = first_mapped(link) == NULL ? 0 : first_mapped(link)->count;

@@ -16,10 +16,10 @@
 
 enum {
     NS_PER_MS = 1000000,
-    SUSPEND_MS = 100,     /* until there may be descriptors again */
+    SUSPEND_MS = 100,     /* until a socket is tried again for which there were no descriptors */
     NOTICE_MS = 100,      /* for a requester to answer a notice with its offers */
-    MAX_EVENTS = 32,      /* of a look */
-    MAX_EVENTS_ALL = 4096 /* of one that is to find everything: as many as can come meanwhile */
+    MAX_EVENTS = 32,      /* of one round of progress */
+    MAX_EVENTS_ALL = 4096 /* of a round that handles everything: bounds what comes meanwhile */
 };
 
 /* --- names and sockets --- */
@@ -118,14 +118,14 @@ struct lo_socket *vipl_lo_socket_open(struct lo_remote *remote, char kind, uint6
     s->users = 1;
     int error = bind_and_watch(remote, s);
     if (error != 0) {
-        if (kind != 'r') { /* which is tried again and again */
+        if (kind != 'r') { /* a pending socket is tried again and again */
             vipl_log_os(VIPL_LOG_ERROR, "listening for other processes", error);
         }
         vipl_free(s);
         return NULL;
     }
     vipl_list_append(&remote->sockets, &s->link);
-    vipl_up_wake(remote->be->core); /* a sleeper may not know the poll set yet */
+    vipl_up_wake(remote->be->core); /* a sleeper may not watch the poll set yet */
     return s;
 }
 
@@ -157,7 +157,7 @@ void vipl_lo_notices_send(struct lo_notices *notices, uint64_t hash, unsigned pl
     notices->count = 0;
     for (unsigned i = 0; i < LO_PLACES; i++) {
         if ((own >> i & 1) == 0 && vipl_local_connect(name.text, vipl_lo_name_at(&name, i), &fd) == 0) {
-            vipl_local_send(fd, bytes, length, NULL, 0); /* a dead one has hung up */
+            vipl_local_send(fd, bytes, length, NULL, 0); /* if this fails, the requester has died */
             notices->fds[notices->count++] = fd;
             fd = -1;
         }
@@ -181,7 +181,7 @@ static void log_refusal(int fd)
     vipl_fd_close(fds[1]);
 }
 
-/* False: not in time, or this is a forked child. */
+/* Waits for a descriptor. Returns false if the time is over, or if this is a forked child. */
 static bool await_readable(int fd, uint64_t deadline, uint32_t generation)
 {
     int error = EINTR;
@@ -202,7 +202,7 @@ void vipl_lo_notices_await(struct lo_notices *notices)
             log_refusal(notices->fds[i]);
         }
         if (vipl_fork_generation() != generation) {
-            return; /* the child of a signal handler: its copies are closed */
+            return; /* a child forked by a signal handler: its copies are closed */
         }
         vipl_fd_close(notices->fds[i]);
     }
@@ -210,7 +210,7 @@ void vipl_lo_notices_await(struct lo_notices *notices)
 
 /* --- another user --- */
 
-/* False: it has its old name. */
+/* Returns false if the socket keeps its old name. */
 static bool rename_socket(struct lo_remote *remote, struct lo_socket *s)
 {
     struct lo_socket former = *s;
@@ -231,7 +231,7 @@ static bool rename_socket(struct lo_remote *remote, struct lo_socket *s)
     return true;
 }
 
-/* False: none needs it, or none could be renamed. */
+/* Renames one listener. Returns false if none needs it, or none could be renamed. */
 static bool rename_one(struct lo_remote *remote, struct lo_notices *notices)
 {
     uint32_t user = vipl_local_user();
@@ -262,7 +262,8 @@ void vipl_lo_listeners_rename(struct lo_remote *remote)
 
 /* --- events and time --- */
 
-/* A socket with callers that cannot be taken in stays readable: a thread that slept on it would not sleep. */
+/* Stops watching a socket whose callers cannot be accepted: it stays readable, so that no thread
+ * could sleep on it. */
 static void suspend_socket(struct lo_remote *remote, struct lo_socket *s)
 {
     vipl_pollset_remove(&remote->setup, s->source.fd);
@@ -270,7 +271,7 @@ static void suspend_socket(struct lo_remote *remote, struct lo_socket *s)
     lo_set_timed(remote);
 }
 
-/* Goes on with those that have rested; *soonest becomes the next such time if it is sooner. */
+/* Watches sockets again whose time has come. Lowers *soonest to the next such time. */
 static void resume_sockets(struct lo_remote *remote, uint64_t now, uint64_t *soonest)
 {
     for (struct vipl_list *l = remote->sockets.next; l != &remote->sockets; l = l->next) {
@@ -315,7 +316,7 @@ static void on_setup_event(struct lo_remote *remote, struct lo_source *source)
         break;
     case LO_SOURCE_LINK:
     case LO_SOURCE_SETUP:
-        break; /* of the other poll set */
+        break; /* these are members of the other poll set */
     }
 }
 
@@ -340,7 +341,7 @@ static int setup_tick(struct lo_remote *remote)
     return soonest <= now ? 1 : (int)((soonest - now) / NS_PER_MS) + 1;
 }
 
-/* False: it breaks the rules. */
+/* Handles a control message. Returns false if it breaks the rules. */
 static bool read_control_message(const struct lo_control *message)
 {
     struct lo_connect_request request;
@@ -378,7 +379,8 @@ static void setup_link_gone(struct lo_link *link)
     vipl_lo_incomings_hang_up(link);
 }
 
-/* With so many events of the sockets at most; one at a time: what one leads to may end the object of another. */
+/* Handles control messages, at most `most` events of the sockets, and deadlines. Events are read
+ * one by one, because handling one may free the object of another. */
 static void progress_setup(struct lo_remote *remote, int most)
 {
     struct vipl_ready ready;

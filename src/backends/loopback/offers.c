@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Offers of our own requests. */
+/* Offers of this process's requests. */
 #include "backends/loopback/offers.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include "os/os_atomic.h"
 
 enum {
-    FIRST_MS = 2,  /* for a program to take the request, before a pending socket is made */
-    AGAIN_MS = 100 /* between tries where something was short */
+    FIRST_MS = 2,  /* for a program to take the request before its pending socket is made */
+    AGAIN_MS = 100 /* between tries after a shortage */
 };
 
 static char socket_kind(const struct lo_request *request)
@@ -32,7 +32,7 @@ static void schedule_offer(struct lo_request *request, uint64_t at)
 
 /* --- one offer --- */
 
-/* NULL: no memory, or the request has no number left; it is offered again later. */
+/* NULL: no memory, or the request has no number left. It is then offered again later. */
 static struct lo_offer *offer_new(struct lo_request *request, int fd, unsigned place)
 {
     struct lo_offer *offer = request->last_number < LO_LAST_NUMBER ? vipl_zalloc(sizeof(*offer)) : NULL;
@@ -49,14 +49,14 @@ static struct lo_offer *offer_new(struct lo_request *request, int fd, unsigned p
     return offer;
 }
 
-/* Where the other end of the offer hears us; -1: it is within this process. */
+/* Returns the socket of the offer; -1: the offer is within this process. */
 static int offer_fd(const struct lo_offer *offer)
 {
     return offer->via != NULL ? offer->via->source.fd : offer->source.fd;
 }
 
-/* What a hang-up says of another offer. A line that takes nothing now is full of what the peer has not looked at: then it learns from
- * the claim word that it is late. */
+/* Ends an offer by a control message, as a hang-up ends an offer that has a socket. If the link's
+ * socket is full, the peer finds out by the claim word that it is too late. */
 static void send_withdrawn(const struct lo_offer *offer)
 {
     const struct lo_claim *claim = &offer->request->claim;
@@ -85,7 +85,8 @@ static void offer_end(struct lo_offer *offer)
     vipl_free(offer);
 }
 
-/* The descriptors go along the first time over a connection, or a line. False: it could not be sent. */
+/* Sends the request. The descriptors go along the first time over a socket or a link. Returns false
+ * on failure. */
 static bool send_offer(const struct lo_offer *offer, bool with_fds)
 {
     const struct lo_request *request = offer->request;
@@ -112,7 +113,8 @@ static bool send_offer(const struct lo_offer *offer, bool with_fds)
     return vipl_local_send(offer_fd(offer), bytes, length, fds, with_fds ? 2 : 0) == 0;
 }
 
-/* Over a connection, which is the offer's from now on, or closed. */
+/* Offers the request over a connected socket, which belongs to the offer from now on, or is
+ * closed. */
 static void offer_by_socket(struct lo_request *request, int fd, unsigned place)
 {
     struct lo_offer *offer = offer_new(request, fd, place);
@@ -125,7 +127,8 @@ static void offer_by_socket(struct lo_request *request, int fd, unsigned place)
     }
 }
 
-/* Over the line of a link. Wherever its listener is: after FIRST_MS it is offered there as well. False: that is not possible now. */
+/* Offers the request by a control message. After FIRST_MS it is offered at the listener's place as
+ * well. Returns false if that is not possible now. */
 static bool offer_by_link(struct lo_request *request, struct lo_link *link)
 {
     struct lo_offer *offer = offer_new(request, -1, LO_NO_PLACE);
@@ -134,7 +137,7 @@ static bool offer_by_link(struct lo_request *request, struct lo_link *link)
     }
     offer->via = link;
     if (!send_offer(offer, !link->claims_sent)) {
-        offer->answered = true; /* nobody has it */
+        offer->answered = true; /* the peer does not have the offer */
         offer_end(offer);
         return false;
     }
@@ -142,7 +145,8 @@ static bool offer_by_link(struct lo_request *request, struct lo_link *link)
     return true;
 }
 
-/* At that place. *fd serves for several tries. False: no listener is there, or it takes no more. */
+/* Offers the request to the listener at a place. *fd serves for several tries. Returns false if no
+ * listener is there, or its queue is full. */
 static bool offer_to_place(struct lo_request *request, struct lo_name *name, unsigned place, int *fd)
 {
     int error = vipl_local_connect(name->text, vipl_lo_name_at(name, place), fd);
@@ -156,7 +160,7 @@ static bool offer_to_place(struct lo_request *request, struct lo_name *name, uns
     return error == 0;
 }
 
-/* At each of those places. Returns where a listener is. */
+/* Offers the request at each of those places. Returns the places that have a listener. */
 static uint32_t offer_to_places(struct lo_request *request, struct lo_name *name, uint32_t places)
 {
     uint32_t found = 0;
@@ -176,7 +180,7 @@ static void hand_offer_to_core(struct lo_offer *offer)
     offer->conn = vipl_up_conn_arrived(offer->at->core, &request->remote, &request->local, &request->params);
     if (offer->conn != NULL) {
         lo_conn_of(offer->conn)->offer = offer;
-    } /* else the NIC handle's next VipConnectWait() looks again */
+    } /* else the next VipConnectWait() of the NIC handle tries again */
 }
 
 static struct lo_offer *find_local_offer(const struct lo_request *request, const struct vipl_be_nic *be)
@@ -190,7 +194,7 @@ static struct lo_offer *find_local_offer(const struct lo_request *request, const
     return NULL;
 }
 
-/* To a NIC handle of this process, if it listens. */
+/* Offers the request to a NIC handle of this process, if it listens. */
 static void offer_to_local(struct lo_request *request, struct vipl_be_nic *be)
 {
     struct lo_offer *offer = find_local_offer(request, be);
@@ -217,7 +221,8 @@ static uint32_t offered_places(const struct lo_request *request)
     return places;
 }
 
-/* The only listener of another process that is known, and is at the other end of a link. False: there is none such. */
+/* Offers the request by a link, if exactly one listener of other processes is known and a link
+ * leads to it. Returns false if not. */
 static bool offer_to_peer(struct lo_request *request, const struct lo_known *known)
 {
     bool is_one = known->places != 0 && (known->places & (known->places - 1)) == 0;
@@ -228,7 +233,8 @@ static bool offer_to_peer(struct lo_request *request, const struct lo_known *kno
     return link != NULL && vipl_lo_link_is_confirmed(link) && offer_by_link(request, link);
 }
 
-/* To every listener that does not have it; at first only where listeners for this were found before, if one is there still. */
+/* Offers the request to every listener that does not have it. `at_first`: only to those listeners
+ * that were found for the discriminator before, if one of them is still there. */
 static void offer_everywhere(struct lo_request *request, bool at_first)
 {
     request->listener_full = false;
@@ -240,7 +246,7 @@ static void offer_everywhere(struct lo_request *request, bool at_first)
     struct lo_known *known = &lo_remote_of(request->nic)->known[hash % LO_KNOWN];
     bool is_known = !request->peer && at_first && known->hash == hash;
     if (is_known && offer_to_peer(request, known)) {
-        return; /* where else one listens has it after FIRST_MS */
+        return; /* other listeners get the request after FIRST_MS */
     }
     uint32_t user = vipl_local_user();
     uint32_t places =
@@ -258,7 +264,7 @@ static void offer_everywhere(struct lo_request *request, bool at_first)
     }
 }
 
-/* The memory of the claim words, made at the first request. NULL: no resources. */
+/* Returns the claim words, which are made at the first request. NULL: no resources. */
 static struct lo_claims *get_claims(struct lo_remote *remote)
 {
     if (remote->claims == NULL) {
@@ -285,7 +291,8 @@ void vipl_lo_claims_close(struct lo_remote *remote)
     }
 }
 
-/* A symmetric request has its name first, then it is offered: of two that begin at once one sees the other. */
+/* A symmetric request gets its name before it is offered: of two that begin at the same time one
+ * sees the other. */
 VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
 {
     struct lo_remote *remote = vipl_lo_prepare(request->nic);
@@ -307,7 +314,7 @@ VIP_RETURN vipl_lo_offers_begin(struct lo_request *request)
     vipl_store_relaxed(&remote->request_count, remote->request_count + 1);
     vipl_lo_filter_invalidate(remote->be);
     schedule_offer(request, request->peer ? VIPL_NO_DEADLINE : vipl_deadline(FIRST_MS));
-    vipl_up_wake(remote->be->core); /* a sleeper does not know the time */
+    vipl_up_wake(remote->be->core); /* a sleeper does not know the new deadline */
     return VIP_SUCCESS;
 }
 
@@ -348,7 +355,7 @@ void vipl_lo_offers_forget(struct vipl_be_nic *be, const struct vipl_address *lo
         if (offer == NULL) {
             continue;
         }
-        /* One that core has a conn of may be taken yet. */
+        /* An offer that core has may still be taken. */
         if (local == NULL ||
             (offer->conn == NULL && vipl_address_same_discriminator(&request->remote, local))) {
             offer_end(offer);
@@ -363,14 +370,15 @@ bool vipl_lo_request_is_pending(const struct lo_request *request)
     return lo_claim_state_of(vipl_lo_claim_read(&request->claim)) == LO_PENDING;
 }
 
-/* Says so to all that have the request, and offers it to those that do not. */
+/* Tells all that have the request that it is PENDING again, and offers it to those that do not have
+ * it. */
 static void announce_pending(struct lo_request *request)
 {
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
         struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
         if (offer_fd(offer) >= 0) {
-            send_offer(offer,
-                       false); /* one that has gone hangs up; one with many unread reads of it anyway */
+            /* If this fails, the other end has gone, or has unread packets of the offer. */
+            send_offer(offer, false);
         } else if (offer->conn == NULL) {
             hand_offer_to_core(offer);
         }
@@ -385,7 +393,8 @@ void vipl_lo_request_available(struct lo_request *request)
     }
 }
 
-/* The offer of that number is over: a program that had the request over it has not any more. */
+/* The offer of that number has ended: if a program has the request by it, the request becomes
+ * PENDING again. */
 static void release_claim(struct lo_request *request, unsigned number)
 {
     uint32_t word = vipl_lo_claim_read(&request->claim);
@@ -400,7 +409,8 @@ static void release_claim(struct lo_request *request, unsigned number)
 
 /* --- replies --- */
 
-/* The other end has gone. Its listener may be there: it is asked again, though not without a pause. */
+/* The other end has hung up. Its listener may still be there: the request is offered again after a
+ * pause. */
 static void on_listener_hang_up(struct lo_offer *offer)
 {
     struct lo_request *request = offer->request;
@@ -414,7 +424,8 @@ static void on_listener_hang_up(struct lo_offer *offer)
     }
 }
 
-/* The other end does not speak our language, or does not keep the rules: this request has nothing to do with it any more. */
+/* The other end is of another kind or breaks the rules: its place gets no further offer of this
+ * request. */
 static void shun_listener(struct lo_offer *offer)
 {
     struct lo_request *request = offer->request;
@@ -424,7 +435,8 @@ static void shun_listener(struct lo_offer *offer)
     release_claim(request, number);
 }
 
-/* The link of an acceptance: one we have, or a new one over the offer's socket. */
+/* Returns the link that an acceptance names, or makes the new one over the offer's socket. NULL: it
+ * is not valid, or there are no resources. */
 static struct lo_link *acceptance_link(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
 {
     struct lo_remote *remote = lo_remote_of(offer->request->nic);
@@ -434,16 +446,17 @@ static struct lo_link *acceptance_link(struct lo_offer *offer, const struct lo_r
     struct lo_link *link =
         vipl_lo_link_attach(remote, offer->source.fd, fds[0], fds[1], reply->link, reply->slots, reply->nic);
     if (link != NULL) {
-        fds[0] = fds[1] = -1;  /* the link's now, */
-        offer->source.fd = -1; /* and so is this */
+        fds[0] = fds[1] = -1; /* the link owns all three now */
+        offer->source.fd = -1;
         vipl_lo_link_probe(link, &reply->mark);
         vipl_store_relaxed(&link->peer_direct_access, reply->direct_access ? 1 : 0);
     }
     return link;
 }
 
-/* Nothing of the peer's is taken before the VI is connected: the peer may send, and even end the connection, once it has OPEN.
- * False: that cannot be sent. */
+/* Opens the session and sends LO_OPEN, after which the peer may send, and even end the connection:
+ * rx is held until the VI is connected, so that nothing is received before. Returns false if
+ * LO_OPEN cannot be sent. */
 static bool start_session(struct lo_session *session, const struct lo_reply *reply)
 {
     struct lo_link *link = session->link;
@@ -467,7 +480,7 @@ static bool start_session(struct lo_session *session, const struct lo_reply *rep
     return opened;
 }
 
-/* Where its next request goes first; NULL: not over a line. */
+/* Remembers where the next request for this discriminator goes first; NULL: not by a link. */
 static void remember_link(const struct lo_request *request, const struct lo_link *link)
 {
     uint64_t hash = vipl_lo_hash_of(&request->remote);
@@ -501,7 +514,8 @@ static void fail_request(struct lo_request *request, VIP_RETURN rc)
     vipl_up_connect_failed(vi, rc);
 }
 
-/* Only the program that has the request may answer it, and the word says which that is. */
+/* Handles a reply. Only the program that has the request may answer, and the claim word says which
+ * one that is. */
 static void on_offer_reply(struct lo_offer *offer, const struct lo_reply *reply, int fds[2])
 {
     uint32_t word = vipl_lo_claim_read(&offer->request->claim);
@@ -523,7 +537,7 @@ static void on_offer_reply(struct lo_offer *offer, const struct lo_reply *reply,
     }
 }
 
-/* What the other end has sent: one packet, and the offer is over. */
+/* The other end sends one packet, which ends the offer. */
 void vipl_lo_offer_event(struct lo_offer *offer)
 {
     struct lo_reply reply;
@@ -531,7 +545,7 @@ void vipl_lo_offer_event(struct lo_offer *offer)
     size_t length = 0;
     int fds[2] = {-1, -1};
     int error = vipl_local_receive(offer->source.fd, bytes, sizeof(bytes), &length, fds);
-    if (error == ECONNRESET) { /* may come before what is there */
+    if (error == ECONNRESET) { /* reported once, before what has been received */
         error = vipl_local_receive(offer->source.fd, bytes, sizeof(bytes), &length, fds);
     }
     if (error == EAGAIN) {
@@ -548,7 +562,7 @@ void vipl_lo_offer_event(struct lo_offer *offer)
     vipl_fd_close(fds[1]);
 }
 
-/* --- over the lines of links --- */
+/* --- control messages --- */
 
 static struct lo_offer *find_offer(struct lo_link *via, const struct lo_reply *reply)
 {
@@ -573,20 +587,20 @@ void vipl_lo_offer_answered(struct lo_link *via, const struct lo_reply *reply)
     int none[2] = {-1, -1};
     struct lo_offer *offer = find_offer(via, reply);
     if (offer == NULL) {
-        return; /* it is over */
+        return; /* the offer has ended */
     }
     offer->answered = true;
     if (reply->type == LO_REPLY_GONE) {
         remember_link(offer->request, NULL);
         on_listener_hang_up(offer);
     } else if (reply->new_link) {
-        shun_listener(offer); /* there is one */
+        shun_listener(offer); /* there is a link already */
     } else {
         on_offer_reply(offer, reply, none);
     }
 }
 
-/* Ends one after the other: what one leads to may end others. */
+/* Starts from the first request after each offer that ends, because ending one may end others. */
 void vipl_lo_offers_hang_up(struct lo_link *via)
 {
     struct vipl_list *l = vipl_lo_registry.requests.next;
@@ -608,7 +622,8 @@ void vipl_lo_offers_hang_up(struct lo_link *via)
 
 /* --- time --- */
 
-/* No number is left: what has the request over an old connection cannot claim it any more. */
+/* No number is left: ends all offers, and begins a new generation of the claim word, which they
+ * cannot claim. */
 static void renew_claim(struct lo_request *request)
 {
     if (vipl_lo_claim_change(&request->claim, LO_PENDING, LO_ENDED)) {
@@ -618,19 +633,19 @@ static void renew_claim(struct lo_request *request)
     }
 }
 
-/* The next step of a request that no program has. */
+/* The time of a request has come: offers it again, if no program has it. */
 static void offer_again(struct lo_request *request)
 {
     struct lo_remote *remote = lo_remote_of(request->nic);
     request->step_at = VIPL_NO_DEADLINE;
     if (!vipl_lo_request_is_pending(request)) {
-        return; /* the step is made if it is PENDING again */
+        return; /* announce_pending() sets the time if it is PENDING again */
     }
     if (request->last_number == LO_LAST_NUMBER) {
         renew_claim(request);
     }
-    if (request->socket ==
-        NULL) { /* first the name, then the offers: a listener that is new then gives notice */
+    /* The name comes before the offers: a listener that begins between them gives notice. */
+    if (request->socket == NULL) {
         request->socket = vipl_lo_socket_open(remote, 'r', vipl_lo_hash_of(&request->remote));
         schedule_offer(request, request->socket == NULL ? vipl_deadline(AGAIN_MS) : VIPL_NO_DEADLINE);
     }
@@ -650,20 +665,20 @@ void vipl_lo_offers_tick(struct lo_remote *remote, uint64_t now, uint64_t *soone
             offer_again(request);
             if (request->peer && vipl_lo_request_match(request)) {
                 lo_set_timed(remote);
-                return; /* more than one request may be over: the next tick goes on */
+                return; /* more than one request may have ended: the next tick goes on */
             }
         }
         *soonest = request->step_at < *soonest ? request->step_at : *soonest;
     }
 }
 
-/* A listener that is dead, and not yet known to be, has left its place to the new one. */
+/* A dead listener, whose hang-up is not handled yet, has left its place to a new one. */
 static void clear_dead_place(struct lo_request *request, unsigned place)
 {
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {
         struct lo_offer *offer = VIPL_CONTAINER(l, struct lo_offer, link);
         if (offer->place == place && vipl_local_has_hung_up(offer->source.fd)) {
-            offer->place = LO_NO_PLACE; /* what it has said comes with its event */
+            offer->place = LO_NO_PLACE; /* the event of the offer handles what it has sent */
             return;
         }
     }
@@ -703,7 +718,7 @@ static bool has_offer_by_link(const struct lo_request *request)
     return found;
 }
 
-/* What has been said by now counts. */
+/* Handles all replies that have come by now. */
 static void receive_replies(struct vipl_vi *vi)
 {
     struct lo_request *request = lo_vi_of(vi)->request;
@@ -724,7 +739,7 @@ static void receive_replies(struct vipl_vi *vi)
     }
 }
 
-/* The connection of an acceptance whose reply is missing; -1: there is none. */
+/* Returns the socket on which the reply of an acceptance is missing; -1: none is. */
 static int reply_fd(const struct lo_request *request, uint32_t word)
 {
     for (struct vipl_list *l = request->offers.next; l != &request->offers; l = l->next) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a message lies that its receiver fetches. */
+/* The payload of LO_RENDEZVOUS: writing and reading it. */
 #include "backends/loopback/pieces.h"
 
 #include <string.h>
@@ -80,12 +80,13 @@ bool vipl_lo_pieces_read(const struct lo_message *m, const unsigned char *payloa
     return sum == m->total;
 }
 
-/* Where a piece is mapped here, or NULL. */
+/* Returns where a piece is mapped in this process, or NULL. */
 static unsigned char *find_mapped_piece(struct lo_link *link, const struct lo_pieces *pieces,
                                         const struct vipl_iov *piece)
 {
     struct vipl_mappable mappable = pieces->mappable;
-    mappable.offset = address_of(piece) - pieces->start; /* of a piece before it: larger than any memory */
+    /* of a piece before it: larger than any memory */
+    mappable.offset = address_of(piece) - pieces->start;
     return vipl_lo_mapped_find(link, &mappable, piece->len);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Polling between processes (core/poll_filter.h): a program that polls looks at the next heads of up to four rings, and takes no lock
- * until one is there. Where anything else waits for a poll, every look is one. That is noted without a lock of ours, so a note can
- * be lost to one that is written at the same time; a poll is due about a millisecond after the last one in any case. So the end of a
- * peer is noticed by the first call that is made a millisecond after it, whatever the program did before.
+ * Watches the next heads of up to four rings (core/poll_filter.h): a program that polls takes no
+ * lock until one of them is published. If anything else waits for a poll, the filter is
+ * invalidated, and every call polls. Invalidation is unlocked and can race with a commit; a poll is
+ * therefore forced about once a millisecond. The end of a peer is noticed by the first call that
+ * comes a millisecond later.
  */
 #include "backends/loopback/poll_filter.h"
 
@@ -15,7 +16,7 @@ enum {
     MAX_SPACING = 1 << 16 /* ticks: longer than a millisecond on any processor */
 };
 
-/* Nothing comes from other processes, whatever the time is. */
+/* No poll is due for a very long time. */
 static void set_never_due(struct vipl_poll_filter *filter)
 {
     vipl_store_relaxed(&filter->due, vipl_ticks() + INT32_MAX);
@@ -38,7 +39,7 @@ void vipl_lo_filter_open(struct vipl_be_nic *be)
     vipl_lo_filter_invalidate(be);
 }
 
-/* Whether the link can do without polls until its peer sends. */
+/* Whether the link needs no poll until its peer sends. */
 static bool is_quiet(const struct lo_link *link)
 {
     return link->reads_count == 0 && !link->resending && !link->hung_up &&
@@ -66,8 +67,9 @@ void vipl_lo_filter_commit(const struct lo_remote *remote, uint32_t quiet_links)
     vipl_store_release(&remote->be->poll_filter.words_plus_one, quiet ? quiet_links + 1 : 0);
 }
 
-/* Sockets cost a system call, and the time some more than the ticks: each is looked at when so many ticks have passed that it is
- * about a millisecond since the last time. How many that are is found out here. */
+/* Reading sockets costs a system call, and reading the time costs more than reading the ticks. Both
+ * are done when `spacing` ticks have passed, about a millisecond. This function adapts `spacing`,
+ * since the length of a tick is not known. */
 bool vipl_lo_filter_poll_is_due(struct vipl_be_nic *be, struct lo_remote *remote)
 {
     if (!vipl_ticks_reached(vipl_load_relaxed(&be->poll_filter.due))) {
@@ -106,7 +108,8 @@ VIPL_NOINLINE bool vipl_lo_check_peer(struct lo_link *link)
 {
     struct vipl_be_nic *be = link->be;
     struct lo_remote *remote = lo_remote_of(be);
-    if (vipl_lo_filter_poll_is_due(be, remote)) { /* the next poll looks, in place of the one that was due */
+    /* the next poll reads the sockets, in place of the one that was due */
+    if (vipl_lo_filter_poll_is_due(be, remote)) {
         vipl_store_relaxed(&remote->look_at_sockets, 1);
         vipl_lo_filter_invalidate(be);
         if (vipl_local_has_hung_up(link->source.fd)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing and reading the packets of connecting. */
+/* The packets of connecting: writing and reading them. */
 #include "backends/loopback/request.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ static void get_params(struct cursor *c, struct vipl_vi_params *p)
     p->rdma_read = (bits & 2) != 0;
     p->has_qos = (bits & 4) != 0;
     p->foreign = false;
-    p->is_32_bit = sizeof(void *) == 4; /* or the two do not connect */
+    p->is_32_bit = sizeof(void *) == 4; /* otherwise the two do not connect */
 }
 
 static void put_endpoint(struct cursor *c, const struct vipl_address *a)
@@ -96,7 +96,7 @@ static bool has_magic(struct cursor *c, const uint8_t magic[4])
     return c->ok && memcmp(bytes, magic, 4) == 0;
 }
 
-/* --- who writes --- */
+/* --- the kind of the writer --- */
 
 static uint8_t own_byte_order(void)
 {
@@ -166,7 +166,7 @@ bool vipl_lo_connect_request_read(struct lo_connect_request *request, const uint
         return false;
     }
     if (!vipl_lo_writer_fits(&request->writer)) {
-        return true; /* the caller refuses it; what follows may look different there */
+        return true; /* the caller refuses it; the rest may have another layout */
     }
     request->peer = get_big_endian(&c, 1) != 0;
     get_bytes(&c, request->process, LO_UID);

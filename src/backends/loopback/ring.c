@@ -7,7 +7,7 @@
 #include "os/os_atomic.h"
 #include "os/os_compiler.h"
 
-/* Words of a head, as offsets: the layout both processes share. */
+/* Offsets of the words of a head: the layout that both processes use. */
 enum {
     H_LAP = 0,
     H_KIND = 4,
@@ -46,7 +46,7 @@ static uint32_t get_free_slots(struct lo_ring *ring, uint32_t wanted)
         ring->known = vipl_load_acquire(&ring->shared->head); /* pairs with vipl_lo_ring_release */
         used = ring->at - ring->known;
     }
-    return used > ring->count ? 0 : ring->count - used; /* a lying consumer gets nothing */
+    return used > ring->count ? 0 : ring->count - used; /* a consumer that lies gets no messages */
 }
 
 static uint32_t slots_to_end(const struct lo_ring *ring)
@@ -54,15 +54,15 @@ static uint32_t slots_to_end(const struct lo_ring *ring)
     return ring->count - (ring->at & (ring->count - 1));
 }
 
-/* What lies behind the message must not look like the head of the next one. Old payload may, a head of an
- * earlier lap does not: so this is a load, and hardly ever a store that would take the line from the
- * consumer that is looking at it. */
+/* Makes sure that what lies behind the message does not look like the head of the next message. Old
+ * payload may; a head of an earlier lap does not. This is therefore a load, and hardly ever a
+ * store, which would take the cache line from the consumer that polls it. */
 static void clear_behind(struct lo_ring *ring, uint32_t slots)
 {
     uint32_t next = ring->at + slots;
     uint32_t *lap = head_word(slot_at(ring, next), H_LAP);
     if (vipl_load_relaxed(lap) == lap_of(ring, next)) {
-        vipl_store_relaxed(lap, 0); /* before the lap that publishes the message */
+        vipl_store_relaxed(lap, 0); /* before the store that publishes the message */
     }
 }
 
@@ -84,7 +84,8 @@ unsigned char *vipl_lo_ring_claim(struct lo_ring *ring, uint32_t bytes, bool rep
     uint32_t slots = slots_for(bytes);
     uint32_t end = slots_to_end(ring);
     uint32_t pad = slots > end ? end : 0;
-    uint32_t wanted = pad + slots + 1 + (reply ? 0 : LO_RESERVE); /* 1: the slot whose lap is cleared */
+    /* the 1 is the slot whose lap is cleared */
+    uint32_t wanted = pad + slots + 1 + (reply ? 0 : LO_RESERVE);
     if (get_free_slots(ring, wanted) < wanted) {
         return NULL;
     }
@@ -103,7 +104,8 @@ bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message
     write_head(ring, message, slots);
     uint32_t *lap = head_word(slot_at(ring, ring->at), H_LAP);
     uint32_t value = lap_of(ring, ring->at);
-    /* Ordered, by us or by the consumer's barrier: either we see the consumer asleep, or it sees the message before it sleeps. */
+    /* Ordered before the load of `asleep`, here or by the consumer's barrier: either this thread
+     * sees the consumer's mark, or the consumer sees the message before it sleeps. */
     if (VIPL_LIKELY(ring->relies)) {
         vipl_store_release(lap, value);
         vipl_signal_fence();
@@ -114,12 +116,14 @@ bool vipl_lo_ring_publish(struct lo_ring *ring, const struct lo_message *message
     return vipl_load_ordered(&ring->shared->asleep) != 0 && vipl_exchange(&ring->shared->asleep, 0) != 0;
 }
 
-/* Ordered: a consumer that sleeps already without a barrier is seen by the next message. */
+/* The store is ordered: the next message sees the mark of a consumer that sleeps already, without a
+ * barrier. */
 bool vipl_lo_ring_rely(struct lo_ring *ring)
 {
-    if (!ring->relies &&
-        vipl_load_acquire(&ring->shared->sleeps_properly) != 0) { /* pairs with the consumer's link_start() */
-        vipl_store_ordered(&ring->shared->relies, 1);             /* pairs with vipl_lo_ring_mark_asleep() */
+    /* pairs with link_start() of the consumer */
+    if (!ring->relies && vipl_load_acquire(&ring->shared->sleeps_properly) != 0) {
+        /* pairs with vipl_lo_ring_mark_asleep() */
+        vipl_store_ordered(&ring->shared->relies, 1);
         ring->relies = true;
     }
     return ring->relies;
@@ -133,7 +137,8 @@ uint32_t vipl_lo_ring_room(struct lo_ring *ring, uint32_t most)
         return 0;
     }
     room -= LO_RESERVE + 1;
-    if (room > slots_to_end(ring)) { /* up to the end of the ring, or from its start: the larger piece */
+    /* the larger piece: up to the end of the ring, or from its start */
+    if (room > slots_to_end(ring)) {
         uint32_t behind = room - slots_to_end(ring);
         room = behind > slots_to_end(ring) ? behind : slots_to_end(ring);
     }
@@ -145,7 +150,8 @@ enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, con
 {
     for (;;) {
         unsigned char *head = slot_at(ring, ring->at);
-        if (vipl_load_acquire(head_word(head, H_LAP)) != lap_of(ring, ring->at)) { /* pairs with publish */
+        /* pairs with publish */
+        if (vipl_load_acquire(head_word(head, H_LAP)) != lap_of(ring, ring->at)) {
             return LO_PEEK_EMPTY;
         }
         uint32_t kind = vipl_load_relaxed(head_word(head, H_KIND));
@@ -157,7 +163,7 @@ enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, con
             if (slots != slots_to_end(ring) || slots == ring->count) {
                 return LO_PEEK_BROKEN;
             }
-            ring->at += slots; /* to the start, where no other padding can be */
+            ring->at += slots; /* to the start of the ring, where there can be no padding */
             continue;
         }
         out->type = kind & 0xFF;
@@ -179,8 +185,7 @@ enum lo_peek vipl_lo_ring_peek(struct lo_ring *ring, struct lo_message *out, con
 void vipl_lo_ring_pop(struct lo_ring *ring, const struct lo_message *message)
 {
     ring->at += slots_for(message->bytes);
-    if ((ring->at & 63) ==
-        0) { /* now and then within a long batch; the end of it is vipl_lo_ring_release() */
+    if ((ring->at & 63) == 0) { /* now and then in a long batch; vipl_lo_ring_release() ends it */
         vipl_store_release(&ring->shared->head, ring->at);
     }
 }
@@ -202,8 +207,10 @@ bool vipl_lo_ring_is_empty(const struct lo_ring *ring)
     return vipl_load_ordered(head_word(slot_at(ring, ring->at), H_LAP)) != lap_of(ring, ring->at);
 }
 
-/* Ordered: either the producer sees the room, or we see that it waits. That is not needed as long as it surely knows of seven
- * eighths of the ring, all read: then it can only come to wait after further messages, after which we are here again. */
+/* The store is ordered before the load of `wanting`: either the producer sees the room, or this
+ * thread sees that the producer waits. A plain store suffices while the ring is empty and the
+ * producer surely knows that seven eighths of it are free: it can then only wait after further
+ * messages, which lead here again. */
 bool vipl_lo_ring_release(struct lo_ring *ring, bool empty)
 {
     if (empty && ring->at - ring->known < ring->count / 8) {

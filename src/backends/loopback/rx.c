@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions, the receiving side: what comes out of a link's ring. Runs under the NIC's rx lock, in
- * whichever thread makes progress. Each message's head was copied and checked by the ring; session
- * numbers, request slots, offsets and addresses are checked here. A peer that breaks the rules loses the
- * link.
+ * The receiving side of sessions: handles the messages that come out of a link's ring. Runs under
+ * the NIC's rx lock, in any thread that makes progress. The ring has copied and checked the head of
+ * each message; session numbers, request slots, offsets and addresses are checked here. A peer that
+ * breaks the rules loses the link.
  */
 #include "backends/loopback/rx.h"
 
@@ -20,7 +20,7 @@
 
 enum {
     MAX_BATCH = 256,
-    HELD_MAX = 16 << 20 /* bytes per link: a peer may go on sending as long as it likes */
+    HELD_MAX = 16 << 20 /* bytes of held messages per link, because a peer may go on sending */
 };
 
 /* Reports that the session's connection is lost, once. rx is held. */
@@ -43,38 +43,45 @@ void vipl_lo_link_teardown(struct lo_link *link)
 
 /* --- replies --- */
 
-/* There is always room for one: the peer has no more than LO_REQUEST_SLOTS requests open. */
+/* Sends the reply for a request slot. There is always room: the peer has at most LO_REQUEST_SLOTS
+ * outstanding requests. */
 static bool send_ack(struct lo_link *link, uint32_t slot, uint32_t status)
 {
     struct lo_message message = {.type = LO_ACK, .slot = slot, .total = status};
     return vipl_lo_link_reply(link, &message);
 }
 
+/* Refuses a message by a reply, if the peer wants one for it. */
 static bool refuse_message(struct lo_link *link, const struct lo_message *m)
 {
     bool last = (m->flags & LO_FLAG_LAST) != 0 || m->type == LO_READ;
     return (m->flags & LO_FLAG_ACK) == 0 || !last || send_ack(link, m->slot, VIP_STATUS_TRANSPORT_ERROR);
 }
 
-/* --- messages that come again: one was to be fetched, and the system does not allow that (any more). One of the two processes has
- * another user by now, say; or the message lies in memory that the system shows to no other process. It is asked for, and comes through
- * the ring. What had followed it already is kept meanwhile, session by session, so that the order stays. --- */
+/* --- messages that are sent again --- */
 
-/* A message behind the one that is awaited. */
+/*
+ * The system may not allow this process to fetch a rendezvous send: one of the two processes has
+ * become another user, or the message lies in memory that no other process can read. The peer is
+ * then asked to send the message again, through the ring. Messages of that session that follow are
+ * held meanwhile, so that the order is kept.
+ */
+
+/* A message that came behind the awaited one. */
 struct lo_held {
     struct vipl_list link; /* session->held */
     struct lo_message message;
     unsigned char payload[];
 };
 
-/* `alone`: the next ones may be fetched again. */
+/* Asks the peer to send a rendezvous send again. `alone`: later ones may be fetched. A peer that
+ * does not know the flag completes the send with the status. */
 static bool request_resend(struct lo_session *session, const struct lo_message *m, bool alone)
 {
     struct lo_message message = {.type = LO_ACK,
                                  .flags = LO_FLAG_AGAIN | (alone ? LO_FLAG_ALONE : 0),
                                  .slot = m->slot,
-                                 .total =
-                                     VIP_STATUS_TRANSPORT_ERROR}; /* to one that does not know the flag */
+                                 .total = VIP_STATUS_TRANSPORT_ERROR};
     session->awaited = m->slot;
     return vipl_lo_link_reply(session->link, &message);
 }
@@ -114,7 +121,6 @@ static struct lo_held *take_held(struct lo_session *session, const struct lo_mes
     return held;
 }
 
-/* The peer gets its request slots back. */
 void vipl_lo_drop_held(struct lo_session *session)
 {
     const struct lo_message *m;
@@ -139,7 +145,8 @@ static bool generation_is_current(const struct lo_link *link, uint32_t slot)
     return lo_slot_name(number, vipl_load_ordered(&link->in.shared->generations[number])) == slot;
 }
 
-/* Gives a request slot back; NULL: it stands for nothing any more. */
+/* A reply has come for a request slot: returns the VI whose send it stands for, and frees the slot
+ * if `last`. NULL: that send was flushed. */
 static struct vipl_vi *complete_slot(struct lo_link *link, uint32_t name, bool last, uint32_t *sequence,
                                      uint32_t *bytes)
 {
@@ -160,7 +167,8 @@ static struct vipl_vi *complete_slot(struct lo_link *link, uint32_t name, bool l
     return vi;
 }
 
-/* The peer will not have the rest of a message that is not all in the ring, and not pending yet. */
+/* The peer refuses the rest of a message of which only a part is in the ring. Such a send is not
+ * pending yet. */
 static void refuse_partial_send(struct vipl_vi *vi, uint32_t slot, uint32_t status)
 {
     vipl_up_send_lock(vi);
@@ -221,15 +229,17 @@ static bool chunk_is_valid(const struct lo_message *m, uint32_t bytes)
     return m->offset <= m->total && bytes <= m->total - m->offset && last == (m->offset + bytes == m->total);
 }
 
-/* At Reliable Delivery and below what became of the message at the receiver is not the sender's business. */
+/* Returns the status for the sender, who learns only at Reliable Reception that the receiver had no
+ * usable receive. */
 static uint32_t status_for_sender(const struct lo_session *s, uint32_t status)
 {
     bool reception = s->params.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
     return !reception && status == VIP_STATUS_REMOTE_DESC_ERROR ? 0 : status;
 }
 
-/* A sender that wants to know hears of a refusal at once, before it hears that the connection is lost for it; else when the
- * message is all there. */
+/* Sends the reply for a message, if the sender wants one: when the message is complete, or at
+ * Reliable Reception as soon as it is refused, so that the sender gets the status before the loss
+ * of the connection. */
 static void ack_send(struct lo_session *s, const struct lo_message *m, bool was_refused)
 {
     bool reception = s->params.reliability == VIP_SERVICE_RELIABLE_RECEPTION;
@@ -240,7 +250,8 @@ static void ack_send(struct lo_session *s, const struct lo_message *m, bool was_
     }
 }
 
-/* A message that comes again may do so because our memory for it is not there. */
+/* Copies a chunk into the receive. A message that is sent again is copied with checks: this
+ * process's memory for it may be what is not there. */
 static bool scatter_chunk(const struct lo_session *s, const struct lo_message *m, const struct vipl_sg *to,
                           const unsigned char *payload)
 {
@@ -263,12 +274,13 @@ static void place_chunk(struct lo_session *s, const struct lo_message *m, const 
     s->rx_status = s->rx_dropping ? VIP_STATUS_REMOTE_DESC_ERROR : 0;
 }
 
-/* A chunk of a message. The receive is claimed again for each chunk: it stays the oldest until finished. */
+/* Handles a chunk of a message. The receive is claimed again for each chunk, as it is the oldest
+ * until it is finished. */
 static void on_send(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     vipl_up_recv_lock(s->vi);
     if (m->offset == 0) {
-        s->rx_dropping = (m->flags & LO_FLAG_AGAIN) != 0; /* it was to be sent again, and cannot be */
+        s->rx_dropping = (m->flags & LO_FLAG_AGAIN) != 0; /* the message cannot be sent again */
         s->rx_status = 0;
     }
     bool was_refused = s->rx_status != 0;
@@ -279,7 +291,8 @@ static void on_send(struct lo_session *s, const struct lo_message *m, const unsi
     ack_send(s, m, was_refused);
 }
 
-/* From memory that both have mapped, or by the system. 0, or an errno value. */
+/* Copies from memory that both processes have mapped, or by a system call. Returns 0 or an errno
+ * value. */
 static int copy_pieces(struct lo_link *link, const struct lo_message *m, const unsigned char *payload,
                        const struct vipl_sg *to, struct vipl_sg *from)
 {
@@ -289,8 +302,9 @@ static int copy_pieces(struct lo_link *link, const struct lo_message *m, const u
     return vipl_peer_copy_lists(&link->peer, false, to->iov, to->count, from->iov, from->count, m->total);
 }
 
-/* `again`: an errno value, if the system does not let us copy; else 0. EFAULT: the memory is there for its own process alone, or it is
- * not there at all, be it the sender's or ours. The ring finds that out. */
+/* Fetches a rendezvous send, and returns its status. *again is an errno value if the message cannot
+ * be fetched and has to be sent again, else 0. EFAULT: the memory of the sender cannot be read by
+ * other processes, or memory of one of the two is not there; the ring finds out which. */
 static uint32_t fetch_message(struct lo_session *s, const struct lo_message *m, const unsigned char *payload,
                               struct vipl_sg *from, int *again)
 {
@@ -302,7 +316,7 @@ static uint32_t fetch_message(struct lo_session *s, const struct lo_message *m, 
     trim_list(&to, m->total);
     int error = copy_pieces(s->link, m, payload, &to, from);
     if (!generation_is_current(s->link, m->slot)) {
-        return 0; /* the send was flushed meanwhile: what we have may be anything */
+        return 0; /* the send was flushed meanwhile: the bytes may be anything */
     }
     if (error != 0) {
         *again = error;
@@ -332,7 +346,7 @@ static bool on_rendezvous(struct lo_session *s, const struct lo_message *m, cons
     return send_ack(s->link, m->slot, status_for_sender(s, status));
 }
 
-/* --- RDMA for a peer that cannot access our memory directly --- */
+/* --- RDMA of a peer without direct access --- */
 
 struct target {
     uint64_t address;
@@ -373,7 +387,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
         s->rx_status = 0;
     }
     bool was_refused = s->rx_status != 0;
-    /* Each chunk checks the whole range: the region may end between two. */
+    /* The whole range is checked for each chunk, because the region may end between two chunks. */
     if (!placed && s->rx_status == 0 && !vipl_up_rdma_allowed(s->vi, true, t.handle, t.address, m->total)) {
         s->rx_status = VIP_STATUS_RDMA_PROT_ERROR;
     }
@@ -390,7 +404,7 @@ static bool on_write(struct lo_session *s, const struct lo_message *m, const uns
     vipl_up_recv_unlock(s->vi);
     bool reliable = s->params.reliability != VIP_SERVICE_UNRELIABLE;
     if (reliable && was_refused) {
-        return true; /* the sender knows */
+        return true; /* the sender has been told */
     }
     bool answers = (m->flags & LO_FLAG_LAST) != 0 || (reliable && s->rx_status != 0);
     return !answers || send_ack(s->link, m->slot, status_for_sender(s, s->rx_status));
@@ -426,8 +440,8 @@ static struct lo_session *find_session(struct lo_link *link, uint32_t number)
     return s != NULL && s->number == number ? s : NULL;
 }
 
-/* One more chunk of the oldest read. False: no room in the ring, or *accessible says that the memory is not there. The VI's
- * receive lock is held. */
+/* Sends one more chunk of an RDMA Read. Returns false if there is no room in the ring, or memory is
+ * not there (!*accessible). The VI's receive lock is held. */
 static bool put_read_data(struct lo_link *link, struct lo_read *read, bool *accessible)
 {
     uint32_t left = read->total - read->offset;
@@ -456,7 +470,7 @@ static bool put_read_data(struct lo_link *link, struct lo_read *read, bool *acce
     return true;
 }
 
-/* Goes on with the oldest read. False: it has to wait. */
+/* Goes on with the oldest RDMA Read. Returns false if it has to wait for room. */
 static bool serve_read(struct lo_link *link)
 {
     struct lo_read *read = &link->reads[link->reads_first];
@@ -521,14 +535,16 @@ static void on_open(struct lo_session *s, const struct lo_message *m)
     }
 }
 
-/* The requester has taken up the acceptance when the acceptor had given it up: its connection ends at once. */
+/* The requester has taken up an acceptance that this process had given up: ends the requester's
+ * connection. */
 static bool refuse_open(struct lo_link *link, const struct lo_message *m)
 {
     struct lo_message message = {.type = LO_CLOSE, .session = m->total};
     return vipl_lo_link_reply(link, &message);
 }
 
-/* Keeps a message until the awaited one is there. Where that cannot be, the connection ends, and none of the rest is taken. */
+/* Holds a message until the awaited one has come. If it cannot be held, the connection ends, and
+ * all further messages are refused. */
 static bool hold_message(struct lo_session *s, const struct lo_message *m, const unsigned char *payload)
 {
     if (!s->broken && queue_held(s, m, payload)) {
@@ -544,7 +560,8 @@ static bool hold_message(struct lo_session *s, const struct lo_message *m, const
 
 static bool dispatch(struct lo_link *link, const struct lo_message *m, const unsigned char *payload);
 
-/* The awaited message is there, or will not come: those behind it, up to the next that has to be sent again. */
+/* The awaited message has come, or will not come: handles those that were held, up to the next one
+ * that has to be sent again. */
 static bool dispatch_held(struct lo_session *s)
 {
     const struct lo_message *m;
@@ -559,8 +576,8 @@ static bool dispatch_held(struct lo_session *s)
     return valid;
 }
 
-/* A message that is one chunk, without immediate data, for which no reply is wanted, into a receive of one piece. False: it is not
- * that, and nothing has happened. */
+/* The fast path: a message of one chunk, without immediate data, that wants no reply, into a
+ * receive of one piece. Returns false, without effect, if it is not that. */
 static inline bool take_short(struct lo_link *link, const struct lo_message *m, const unsigned char *payload)
 {
     if (m->type != LO_SEND || m->flags != LO_FLAG_LAST || m->offset != 0 || m->bytes != m->total) {
@@ -573,7 +590,7 @@ static inline bool take_short(struct lo_link *link, const struct lo_message *m, 
     return vipl_up_recv_take(s->vi, payload, m->bytes);
 }
 
-/* False: the peer breaks the rules. */
+/* Handles a message. Returns false if the peer breaks the rules. */
 static VIPL_NOINLINE bool dispatch(struct lo_link *link, const struct lo_message *m,
                                    const unsigned char *payload)
 {

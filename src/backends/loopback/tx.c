@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions, the sending side: a VI's sends go into its link's ring, or, where the kernel lets us
- * into the peer's memory, RDMA goes there directly. All under the VI's send lock.
+ * The beginning and end of sessions, and their sending side: a VI's sends go into its link's ring.
+ * RDMA accesses the peer's memory directly where that is possible. Sending runs under the VI's send
+ * lock.
  */
 #include "backends/loopback/tx.h"
 
@@ -20,12 +21,13 @@
 enum {
     MAX_BATCH = 256,
     MIN_ROOM = VIPL_MAX_SEGMENTS * LO_PIECE +
-               LO_MAPPABLE_BYTES, /* for the largest message that is not cut into chunks */
+               LO_MAPPABLE_BYTES, /* the largest payload that is not cut into chunks */
 };
 
-/* --- making and ending a session; the registry's lock or nothing is held --- */
+/* --- making and ending a session: the caller holds the registry's lock or none --- */
 
-/* A free slot of the table; rx is held. */
+/* Finds a free slot of the table, which grows if need be. Returns false if there is none. rx is
+ * held. */
 static bool find_session_slot(struct lo_link *link, uint32_t *slot)
 {
     for (*slot = link->first_free; *slot < link->session_slots; ++*slot) {
@@ -48,7 +50,8 @@ static bool find_session_slot(struct lo_link *link, uint32_t *slot)
     return true;
 }
 
-/* The word by which the peer sees what the session in that slot accesses directly; NULL: it cannot. rx is held. */
+/* Returns the access word of the session in that slot. NULL: the session gets no direct access. rx
+ * is held. */
 static uint32_t *take_access_epoch(struct lo_link *link, uint32_t slot)
 {
     struct lo_accesses *ours = &link->segment->accesses[link->side];
@@ -57,7 +60,8 @@ static uint32_t *take_access_epoch(struct lo_link *link, uint32_t slot)
     }
     if (slot >= link->access_epochs) {
         link->access_epochs = slot + 1;
-        vipl_store_ordered(&ours->used, slot + 1); /* before its first access; pairs with exports.c */
+        /* before the first access; pairs with exports.c */
+        vipl_store_ordered(&ours->used, slot + 1);
     }
     uint32_t *word = lo_access_epoch(ours, slot);
     vipl_store_release(word, 0);
@@ -92,8 +96,8 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     vipl_biased_lock(&lo_remote_of(link->be)->rx);
     bool room = link->dead == 0 && find_session_slot(link, &slot);
     if (room) {
-        uint32_t generation =
-            link->sessions_opened++ % ((1u << LO_GENERATION_BITS) - 1) + 1; /* not 0, nor is the number */
+        /* The generation is never 0, so that the number is never 0. */
+        uint32_t generation = link->sessions_opened++ % ((1u << LO_GENERATION_BITS) - 1) + 1;
         session->number = slot << LO_GENERATION_BITS | generation;
         session->access = take_access_epoch(link, slot);
         link->sessions[slot] = session;
@@ -108,7 +112,8 @@ struct lo_session *vipl_lo_session_open(struct lo_link *link, struct vipl_vi *vi
     return session;
 }
 
-/* The peer has set up its end: from now on we may leave barriers to it. */
+/* The peer has set up its end of the link: lets it make the barriers from now on, if it does.
+ * Returns whether it does. */
 static bool rely_on_barriers(struct lo_link *link)
 {
     bool relies = false;
@@ -132,17 +137,19 @@ void vipl_lo_session_begin_locked(struct lo_session *session)
         *session->opened = true;
         session->opened = NULL;
     }
-    /* RDMA that the peer cannot do itself, or may not, is served here even when nobody calls in. */
+    /* RDMA without direct access is served by this process, even if the program makes no call. */
     vipl_up_vi_params(session->vi, &own);
     if (own.rdma_write || own.rdma_read) {
         struct lo_link *link = session->link;
         uint32_t *word = lo_permission(link->segment, link->side, session->number);
-        session->has_permission = vipl_compare_exchange(word, 0, session->number); /* pairs with direct.c */
+        /* pairs with direct.c */
+        session->has_permission = vipl_compare_exchange(word, 0, session->number);
         vipl_up_need_service(session->link->be->core);
     }
 }
 
-/* From now on the peer begins no direct access in the name of this VI; one may be under way. */
+/* Withdraws the permission: the peer begins no further direct access by this session. One may be
+ * going on. */
 static void revoke_permission(const struct lo_session *session)
 {
     struct lo_link *link = session->link;
@@ -158,7 +165,7 @@ static void clear_request_slots(struct lo_session *session)
     for (uint32_t i = 0; i < LO_REQUEST_SLOTS; i++) {
         if (link->request_slots[i].session == session) {
             link->request_slots[i].session =
-                NULL; /* busy until the peer's reply, which then finds no session */
+                NULL; /* the slot stays busy until the peer's reply, which finds no session */
             vipl_store_ordered(&link->out.shared->generations[i],
                                vipl_load_relaxed(&link->out.shared->generations[i]) + 1);
         }
@@ -178,13 +185,14 @@ void vipl_lo_link_want_room(struct lo_link *link)
     vipl_lo_filter_invalidate(link->be);
     vipl_store_ordered(&link->out.shared->wanting, 1); /* pairs with vipl_lo_ring_release */
     if (link->free_slots > 0 && ring_has_room(link)) {
-        vipl_up_wake(link->be->core); /* the peer has read everything meanwhile, and did not see it */
+        /* the peer has read everything meanwhile, and has not seen the mark */
+        vipl_up_wake(link->be->core);
     }
 }
 
 /* --- the end of a session --- */
 
-/* rx is held. */
+/* Sends CLOSE for ended sessions, as far as there is room, and frees them. rx is held. */
 static void send_pending_closes(struct lo_link *link)
 {
     bool wake = false;
@@ -206,12 +214,13 @@ static void send_pending_closes(struct lo_link *link)
     }
 }
 
-/* Sends CLOSE, now or when there is room; then the session is freed. The link may be gone afterwards. */
+/* Sends CLOSE, now or when there is room, and then frees the session. The link may be freed
+ * afterwards. */
 static void close_session(struct lo_session *session)
 {
     struct lo_link *link = session->link;
     struct lo_remote *remote = lo_remote_of(link->be);
-    vipl_biased_lock(&remote->rx); /* keeps the link */
+    vipl_biased_lock(&remote->rx); /* keeps the link from being freed */
     bool silent = link->dead != 0 || session->peer_number == 0;
     vipl_lo_drop_held(session);
     uint32_t slot = session->number >> LO_GENERATION_BITS;
@@ -304,7 +313,8 @@ static uint32_t take_request_slot(struct lo_session *session, const struct vipl_
 
 /* --- waiting for room --- */
 
-/* Called under the send lock when there is none: the next thread that makes progress on the link resumes the VI. */
+/* There is no room: the next thread that makes progress on the link and finds room resumes the VI.
+ * The send lock is held. */
 static enum vipl_posted block_session(struct lo_session *session)
 {
     struct lo_link *link = session->link;
@@ -323,7 +333,8 @@ bool vipl_lo_link_has_room(struct lo_link *link)
     bool blocked = !vipl_list_empty(&link->blocked) && link->free_slots > 0;
     bool wanted =
         blocked || link->reads_count > 0 || link->resending || !vipl_list_empty(&link->pending_closes);
-    if (wanted) { /* the mark first: the peer may have taken the last one, and given less room than is wanted */
+    /* marks first: the peer may have cleared the last mark and made less room than is needed */
+    if (wanted) {
         vipl_store_ordered(&link->out.shared->wanting, 1);
     }
     bool room = wanted && ring_has_room(link);
@@ -345,7 +356,7 @@ static void put_remote_address(unsigned char *to, const struct vipl_send *send)
     memset(to + 12, 0, 4);
 }
 
-/* The send ends without its last chunk, and no reply comes. */
+/* Frees the request slot of a send that ends without its last chunk: no reply comes. tx is held. */
 static void free_slot(struct lo_session *session)
 {
     struct lo_request_slot *slot = &session->link->request_slots[lo_slot_number(session->tx_slot)];
@@ -356,7 +367,8 @@ static void free_slot(struct lo_session *session)
     }
 }
 
-/* How much of the rest goes into the next chunk, behind a prefix: as much as fits, but a short message whole. */
+/* Returns how many of the remaining bytes go into the next chunk, behind a prefix: as many as fit,
+ * but a short rest is not cut. */
 static uint32_t chunk_bytes(struct lo_link *link, uint32_t left, uint32_t prefix)
 {
     if (left <= LO_RING_SLOT) {
@@ -367,7 +379,8 @@ static uint32_t chunk_bytes(struct lo_link *link, uint32_t left, uint32_t prefix
     return room < prefix + LO_RING_SLOT ? left : room - prefix < left ? room - prefix : left;
 }
 
-/* One more chunk of the send at the head of the queue. False: no room, or *accessible says that the memory is not there. */
+/* Sends one more chunk of the oldest send. Returns false if there is no room, or memory is not
+ * there (!*accessible). */
 static bool put_chunk(struct lo_session *session, const struct vipl_send *send, uint32_t flags,
                       bool *accessible)
 {
@@ -423,7 +436,7 @@ static enum vipl_posted send_through_ring(struct lo_session *session, struct vip
         session->tx_offset = 0;
         return VIPL_POSTED_DONE;
     }
-    if (session->tx_held) { /* what is sent again goes first */
+    if (session->tx_held) { /* the message that is sent again goes first */
         return block_session(session);
     }
     do {
@@ -442,7 +455,7 @@ static enum vipl_posted send_through_ring(struct lo_session *session, struct vip
     return wants_reply(send) ? VIPL_POSTED_PENDING : VIPL_POSTED_DONE;
 }
 
-/* The message stays where it is; the receiver fetches it. */
+/* Makes a rendezvous send: the receiver fetches the message. */
 static enum vipl_posted send_rendezvous(struct lo_session *session, struct vipl_send *send,
                                         const struct lo_pieces *pieces)
 {
@@ -500,7 +513,7 @@ static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *
     if (session->tx_offset == 0 && send->local.bytes > 0 &&
         vipl_lo_direct_may(session, write, send->remote_address)) {
         if (send->has_outstanding) {
-            return VIPL_POSTED_AGAIN; /* core comes back when the earlier ones are done */
+            return VIPL_POSTED_AGAIN; /* core posts it again when the earlier ones are complete */
         }
         if (vipl_lo_direct_access(session, send)) {
             send->status = 0;
@@ -511,7 +524,8 @@ static enum vipl_posted send_rdma(struct lo_session *session, struct vipl_send *
                                                : send_through_ring(session, send, 0);
 }
 
-/* A message that is one chunk and one piece, and wants no reply, when no earlier one is waiting. False: it takes the long way. */
+/* The fast path: a message of one chunk and one piece that wants no reply, while no earlier send
+ * waits. Returns false, without effect, if it is not that or there is no room. */
 static inline bool put_short(struct lo_session *session, const void *from, uint32_t bytes,
                              const uint32_t *immediate)
 {
@@ -539,7 +553,8 @@ static inline bool put_short(struct lo_session *session, const void *from, uint3
     return true;
 }
 
-/* Whether the peer may map the memory, so that it is better to let it fetch so much than to copy it twice. */
+/* Whether the peer may map the memory: for that number of bytes fetching is then faster than two
+ * copies. */
 static VIPL_NOINLINE bool is_mappable(const void *from, size_t bytes)
 {
     struct vipl_mappable mappable;
@@ -555,7 +570,7 @@ VIPL_NOINLINE bool vipl_lo_session_send_short(struct lo_session *session, const 
            put_short(session, from, (uint32_t)bytes, NULL);
 }
 
-/* Whether the receiver is to fetch the message from where it is. */
+/* Whether to make a rendezvous send, as far as size and memory decide. */
 static bool is_for_rendezvous(const struct vipl_be_nic *be, const struct vipl_send *send,
                               struct lo_pieces *pieces)
 {
@@ -570,7 +585,7 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
 {
     (void)vi;
     if (VIPL_UNLIKELY(!lo_may_send(session->link))) {
-        return VIPL_POSTED_AGAIN; /* the flush follows */
+        return VIPL_POSTED_AGAIN; /* the connection has ended; core flushes the send */
     }
     if (send->op != VIP_CONTROL_OP_SENDRECV) {
         return send_rdma(session, send);
@@ -589,8 +604,13 @@ enum vipl_posted vipl_lo_session_send(struct vipl_vi *vi, struct lo_session *ses
     return send_through_ring(session, send, 0);
 }
 
-/* --- messages that are sent again through the ring, because the peer cannot fetch them: what would follow such a message waits here.
- * They are copied by the kernel, for their memory may not be there. rx is held. --- */
+/* --- messages that are sent again --- */
+
+/*
+ * A rendezvous send that the peer cannot fetch is sent again through the ring. Later sends of the
+ * session wait meanwhile. The kernel copies the message, because its memory may not be there. rx is
+ * held.
+ */
 
 static void set_tx_held(struct lo_session *session, bool back)
 {
@@ -619,7 +639,7 @@ void vipl_lo_resend_begin(struct lo_link *link, uint32_t name, bool alone)
     }
 }
 
-/* One that is to be sent again; NULL: none is left. */
+/* Returns the next request slot whose message is to be sent again. NULL: there is none. */
 static struct lo_request_slot *next_resend(struct lo_link *link, struct lo_session **session)
 {
     struct lo_request_slot *found = NULL;
@@ -636,15 +656,16 @@ static struct lo_request_slot *next_resend(struct lo_link *link, struct lo_sessi
     return found;
 }
 
-/* One more chunk; all in one and empty, if the send is not valid, or its memory is found not to be there now. False: no
- * room in the ring. */
+/* Sends one more chunk of a message that is sent again. If the send is not valid, or its memory
+ * turns out not to be there (!*valid), sends one empty chunk with AGAIN. Returns false if there is
+ * no room. */
 static bool put_resent_chunk(struct lo_session *session, struct lo_request_slot *slot,
                              const struct vipl_send *send, bool *valid)
 {
     struct lo_link *link = session->link;
     vipl_biased_lock(&link->tx);
     if (slot->session != session || !slot->resending) {
-        vipl_biased_unlock(&link->tx); /* flushed just now */
+        vipl_biased_unlock(&link->tx); /* the send was flushed meanwhile */
         return true;
     }
     uint32_t offset = *valid ? slot->resent : 0;
@@ -682,6 +703,7 @@ static bool put_resent_chunk(struct lo_session *session, struct lo_request_slot 
     return true;
 }
 
+/* Sends one more chunk of a message that is to be sent again. Returns false if there is no room. */
 static bool resend_next(struct lo_link *link)
 {
     struct lo_session *session;
@@ -690,7 +712,7 @@ static bool resend_next(struct lo_link *link)
     if (slot == NULL) {
         return true;
     }
-    uint32_t sequence = slot->sequence; /* under rx no other send gets the slot, as only a reply frees it */
+    uint32_t sequence = slot->sequence; /* constant under rx: only a reply frees the slot */
     vipl_up_send_lock(session->vi);
     bool valid = vipl_up_pending_send(session->vi, sequence, &send) && send.local.bytes == slot->bytes;
     bool room = put_resent_chunk(session, slot, &send, &valid);
@@ -701,7 +723,7 @@ static bool resend_next(struct lo_link *link)
     return room;
 }
 
-/* --- progress of what waits for room. rx is held --- */
+/* --- progress of what waits for room: rx is held --- */
 
 static struct lo_session *next_blocked(struct lo_link *link)
 {
