@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Network byte order, a byte at a time: right on every machine, at any alignment. */
+/* Numbers in network byte order, read and written byte by byte: on every machine,
+ * at any alignment. */
 #ifndef VIPL_IWARP_BYTES_H
 #define VIPL_IWARP_BYTES_H
 

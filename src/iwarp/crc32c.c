@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CRC32C, eight bytes per step: by the processor's instruction, or by eight tables, one for each byte of the step,
- * which have what that byte adds to the CRC at its distance from the end of the step.
+ * CRC32C, eight bytes per step: by the processor's instruction, or by eight tables, one for each
+ * byte of the step. A table has what its byte adds to the CRC at that distance from the end of the
+ * step.
  */
 #include "iwarp/crc32c.h"
 
 #include <stdbool.h>
 
-/* The CRC is linear: a byte's entry is the sum (exclusive or) of the entries of its bits, so a table is
- * written out from eight numbers. The first table's come from the polynomial 0x82F63B78. */
+/* The CRC is linear: a byte's entry is the sum (exclusive or) of the entries of its
+ * bits, so each table follows from eight numbers. Those of the first table come from
+ * the polynomial 0x82F63B78. */
 #define SUMS_2(x, a) (x), ((x) ^ (a))
 #define SUMS_4(x, a, b) SUMS_2(x, a), SUMS_2((x) ^ (b), a)
 #define SUMS_8(x, a, b, c) SUMS_4(x, a, b), SUMS_4((x) ^ (c), a, b)
@@ -32,7 +34,7 @@ static const uint32_t crc_table[8][256] = {
     TABLE(0x493C7D27, 0x9278FA4E, 0x211D826D, 0x423B04DA, 0x847609B4, 0x0D006599, 0x1A00CB32, 0x34019664),
 };
 
-/* The first byte lowest, on every machine: a reflected CRC takes bytes so. */
+/* The first byte is the lowest on every machine, because the CRC is reflected. */
 static inline uint64_t crc_load(const uint8_t *at)
 {
     return (uint64_t)at[0] | (uint64_t)at[1] << 8 | (uint64_t)at[2] << 16 | (uint64_t)at[3] << 24 |
@@ -52,8 +54,8 @@ static inline uint32_t crc_table_8(uint32_t crc, uint64_t bytes)
            crc_table[1][x >> 48 & 0xFF] ^ crc_table[0][x >> 56];
 }
 
-/* The one place that knows processors. The compiler's own question, __builtin_cpu_supports, would bring a
- * constructor into the library. */
+/* The only code that depends on the processor. The compiler's __builtin_cpu_supports() would bring
+ * a constructor into the library. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define CRC_TARGET __attribute__((target("sse4.2")))
 #define CRC_1(crc, byte) __builtin_ia32_crc32qi((crc), (byte))
@@ -61,7 +63,7 @@ static inline uint32_t crc_table_8(uint32_t crc, uint64_t bytes)
 static bool crc_has_instruction(void)
 {
     enum { UNKNOWN, NO, YES };
-    static uint8_t known; /* relaxed: every thread finds the same */
+    static uint8_t known; /* relaxed: every thread finds the same answer */
     uint8_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (answer == UNKNOWN) {
         uint32_t a = 1, b, c = 0, d;
@@ -99,7 +101,7 @@ static bool crc_has_instruction(void)
 
 CRC_TARGET static uint32_t crc_by_instruction(uint32_t crc, const uint8_t *at, size_t length)
 {
-    uint64_t wide = ~crc; /* as wide as the instruction: no conversion in each step */
+    uint64_t wide = ~crc; /* as wide as the instruction, to avoid a conversion in each step */
     for (; length >= 8; length -= 8, at += 8) {
         wide = CRC_8(wide, crc_load(at));
     }

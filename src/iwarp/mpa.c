@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * MPA's start frames, FPDU trailers and markers. Numbers are in network byte order but for the CRC, which
- * goes out lowest byte first, as iSCSI's does.
+ * MPA's start frames, FPDU trailers and markers. Numbers are in network byte order, except the CRC,
+ * which is sent lowest byte first, as iSCSI does.
  */
 #include "iwarp/mpa.h"
 
@@ -10,7 +10,8 @@
 #include "iwarp/bytes.h"
 #include "iwarp/crc32c.h"
 
-/* --- start frames: key, flags, revision, length of the private data ------------------------------- */
+/* --- start frames: key, flags, revision, length of the private data
+ * ------------------------------- */
 
 enum { KEY_BYTES = 16, AT_FLAGS = 16, AT_REVISION = 17, AT_PRIVATE_BYTES = 18 };
 enum { FLAG_MARKERS = 0x80, FLAG_CRC = 0x40, FLAG_REJECT = 0x20, FLAG_ENHANCED = 0x10 };
@@ -42,7 +43,8 @@ enum vipl_parse vipl_mpa_start_read(const uint8_t *bytes, size_t length, struct 
     if (length < VIPL_MPA_START_BYTES) {
         return VIPL_PARSE_MORE;
     }
-    /* RFC 5044: reserved flags are not checked; the others may be reserved in this kind of frame. */
+    /* RFC 5044: reserved flags are not checked; the others may be reserved in this
+     * kind of frame. */
     uint8_t flags = bytes[AT_FLAGS];
     struct vipl_mpa_start start = {.revision = bytes[AT_REVISION],
                                    .private_bytes = vipl_get16(bytes + AT_PRIVATE_BYTES)};
@@ -69,7 +71,8 @@ void vipl_mpa_start_write(uint8_t *to, const struct vipl_mpa_start *start)
     vipl_put16(to + AT_PRIVATE_BYTES, start->private_bytes);
 }
 
-/* Two words of 14 bits, with two control bits above each: A and B with the IRD, C and D with the ORD. */
+/* Two words of 14 bits, with two control bits above each: A and B with the IRD, C and D
+ * with the ORD. */
 enum { CONTROL_HIGH = 0x8000, CONTROL_LOW = 0x4000, DEPTH_MAX = 0x3FFF };
 
 void vipl_mpa_enhanced_read(const uint8_t bytes[VIPL_MPA_ENHANCED_BYTES], struct vipl_mpa_enhanced *out)
@@ -95,7 +98,8 @@ void vipl_mpa_enhanced_write(uint8_t to[VIPL_MPA_ENHANCED_BYTES], const struct v
     vipl_put16(to + 2, enhanced_word(e->ord, e->rtr_write, e->rtr_read));
 }
 
-/* --- FPDUs --------------------------------------------------------------------------------------- */
+/* --- FPDUs
+ * --------------------------------------------------------------------------------------- */
 
 static void put_crc(uint8_t *to, uint32_t crc)
 {
@@ -109,7 +113,7 @@ static uint32_t get_crc(const uint8_t *from)
     return (uint32_t)from[3] << 24 | (uint32_t)from[2] << 16 | (uint32_t)from[1] << 8 | from[0];
 }
 
-/* The CRC of all that an FPDU's covers: everything before it, markers and pad included. */
+/* The CRC of everything in an FPDU before the CRC field, with markers and pad. */
 static uint32_t fpdu_crc(const uint8_t *fpdu, size_t bytes)
 {
     return vipl_crc32c(0, fpdu, bytes - VIPL_MPA_CRC_BYTES);
@@ -129,14 +133,14 @@ bool vipl_mpa_crc_is_right(const uint8_t *fpdu, size_t bytes)
            get_crc(fpdu + bytes - VIPL_MPA_CRC_BYTES) == fpdu_crc(fpdu, bytes);
 }
 
-/* --- markers: two reserved bytes, then the distance back to the FPDU's length field ---------------
- * A marker between two FPDUs belongs to the second, with distance 0. The distance has 16 bits: an FPDU
- * with markers should not be larger than 64 KiB. Of an FPDU everything is a multiple of 4 bytes, so that
- * neither its length field nor its CRC is ever split. */
+/* --- markers: two reserved bytes, then the distance back to the FPDU's length field
+ * --------------- A marker between two FPDUs belongs to the second, with distance 0. The distance
+ * has 16 bits: an FPDU with markers should not be larger than 64 KiB. Of an FPDU everything is a
+ * multiple of 4 bytes, so that neither its length field nor its CRC is ever split. */
 
 enum { MARKED_BYTES = VIPL_MPA_MARKER_SPACING - VIPL_MPA_MARKER_BYTES }; /* between two markers */
 
-/* What the marker at this offset of an FPDU says, if the length field is at that. */
+/* What the marker at offset `at` of an FPDU says, if the length field is at `header`. */
 static uint16_t marker_distance(size_t at, size_t header)
 {
     return (uint16_t)(at < header ? 0 : at - header);
@@ -149,8 +153,8 @@ size_t vipl_mpa_marked_bytes(size_t length)
 
 size_t vipl_mpa_mark(uint8_t *to, const uint8_t *fpdu, size_t bytes, bool with_crc, uint32_t *position)
 {
-    size_t next =
-        (0 - *position) % VIPL_MPA_MARKER_SPACING; /* bytes before the next marker; 0: there is one */
+    /* bytes before the next marker; 0: a marker comes first */
+    size_t next = (0 - *position) % VIPL_MPA_MARKER_SPACING;
     size_t header = next == 0 ? VIPL_MPA_MARKER_BYTES : 0, at = 0;
     while (bytes > 0) {
         if (at == next) {

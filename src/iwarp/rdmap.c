@@ -4,7 +4,7 @@
 
 #include "iwarp/bytes.h"
 
-/* --- DDP header: a byte of DDP's, a byte of RDMAP's, the fields of a tagged or an untagged segment ---- */
+/* --- DDP header: a byte of DDP, a byte of RDMAP, the fields of a tagged or untagged segment --- */
 
 enum { DDP_TAGGED = 0x80, DDP_LAST = 0x40, DDP_VERSION_BITS = 0x03, DDP_VERSION = 1 };
 enum { RDMAP_VERSION_BITS = 0xC0, RDMAP_VERSION = 1 << 6, RDMAP_OP_BITS = 0x0F };
@@ -31,7 +31,7 @@ static size_t ddp_header_bytes(bool tagged)
     return tagged ? VIPL_DDP_TAGGED_BYTES : VIPL_DDP_UNTAGGED_BYTES;
 }
 
-/* The fields of a header that is all there, right or not. */
+/* Reads the fields of a header that has all its bytes, valid or not. */
 static void ddp_fields(const uint8_t *header, struct vipl_ddp *out)
 {
     *out = (struct vipl_ddp){.tagged = (header[0] & DDP_TAGGED) != 0,
@@ -49,8 +49,7 @@ static void ddp_fields(const uint8_t *header, struct vipl_ddp *out)
     out->mo = vipl_get32(header + 14);
 }
 
-/* An end that terminates a connection because of a header sends the header back: *out is written unless the
- * header is short. */
+/* A Terminate sends an invalid header back, so *out is written unless the header is too short. */
 enum vipl_ddp_fault vipl_ddp_read(const uint8_t *ulpdu, size_t length, struct vipl_ddp *out)
 {
     if (length == 0 || length < ddp_header_bytes((ulpdu[0] & DDP_TAGGED) != 0)) {
@@ -95,7 +94,8 @@ size_t vipl_ddp_write(uint8_t *to, const struct vipl_ddp *ddp)
     return ddp_header_bytes(ddp->tagged);
 }
 
-/* --- payloads ------------------------------------------------------------------------------------ */
+/* --- payloads
+ * ------------------------------------------------------------------------------------ */
 
 void vipl_rdmap_read_read(const uint8_t bytes[VIPL_RDMAP_READ_REQUEST_BYTES], struct vipl_rdmap_read *out)
 {
@@ -126,10 +126,10 @@ void vipl_rdmap_immediate_write(uint8_t to[VIPL_RDMAP_IMMEDIATE_BYTES], uint32_t
     vipl_put32(to + 4, immediate);
 }
 
-/* --- Terminate: reason, what follows, and that: segment length and DDP header, Read Request ------- */
+/* --- Terminate: reason, flags, then segment length and DDP header, then the Read Request --- */
 
 enum { TERMINATE_BYTES = 4, SEGMENT_LENGTH_BYTES = 2 };
-/* M: the segment length is valid; D: it and the DDP header are there; R: the Read Request is. */
+/* M: the segment length is valid; D: it and the DDP header follow; R: the Read Request follows. */
 enum { HEADERS_M = 0x80, HEADERS_D = 0x40, HEADERS_R = 0x20 };
 
 bool vipl_rdmap_terminate_read(const uint8_t *bytes, size_t length, struct vipl_rdmap_terminate *out)
@@ -146,7 +146,7 @@ bool vipl_rdmap_terminate_read(const uint8_t *bytes, size_t length, struct vipl_
         }
         t.segment_bytes = (headers & HEADERS_M) != 0 ? vipl_get16(bytes + at) : 0;
         at += SEGMENT_LENGTH_BYTES;
-        /* The header may be wrong: that may be what the message is about. */
+        /* The header may be invalid, which may be what the Terminate is about. */
         if (vipl_ddp_read(bytes + at, length - at, &t.ddp) == VIPL_DDP_FAULT_SHORT) {
             return false;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * DDP (RFC 5041) segments and the RDMAP messages in them (RFC 5040, Immediate Data of RFC 7306). Pure
- * functions on bytes; whether a segment fits its connection is the caller's affair.
+ * DDP (RFC 5041) segments, and the RDMAP messages in them (RFC 5040; Immediate Data: RFC 7306).
+ * Pure functions on bytes. Whether a segment fits its connection, the caller checks.
  */
 #ifndef VIPL_IWARP_RDMAP_H
 #define VIPL_IWARP_RDMAP_H
@@ -34,18 +34,18 @@ enum vipl_rdmap_op {
     VIPL_RDMAP_IMMEDIATE_SE = 9
 };
 
-/* The header of a DDP segment and what RDMAP says in it. */
+/* The header of a DDP segment, with RDMAP's part. */
 struct vipl_ddp {
     bool tagged;
     bool last;
     uint8_t op;           /* enum vipl_rdmap_op */
-    uint32_t stag;        /* tagged: where to; a Send with Invalidate: what */
+    uint32_t stag;        /* tagged: the target; a Send with Invalidate: what to invalidate */
     uint64_t offset;      /* tagged */
     uint32_t queue;       /* untagged, as the next two */
     uint32_t msn;         /* message sequence number, from 1 */
     uint32_t mo;          /* message offset */
-    size_t header_bytes;  /* what precedes the payload */
-    size_t segment_bytes; /* as read: header and payload */
+    size_t header_bytes;  /* bytes before the payload */
+    size_t segment_bytes; /* as received: header and payload */
 };
 
 /* Why bytes are not a valid segment; the names are those of RFC 5041 and RFC 5040. */
@@ -54,14 +54,15 @@ enum vipl_ddp_fault {
     VIPL_DDP_FAULT_SHORT,         /* shorter than its header */
     VIPL_DDP_FAULT_VERSION,       /* not DDP version 1 */
     VIPL_DDP_FAULT_RDMAP_VERSION, /* not RDMAP version 1 */
-    VIPL_DDP_FAULT_OPCODE,        /* unknown, or tagged where untagged is right, or the reverse */
+    VIPL_DDP_FAULT_OPCODE,        /* unknown; or tagged where untagged is right, or the reverse */
     VIPL_DDP_FAULT_QUEUE          /* an operation on a queue that is not its own */
 };
 
 enum vipl_ddp_fault vipl_ddp_read(const uint8_t *ulpdu, size_t length, struct vipl_ddp *out);
-/* Whether it is a Send of one segment, not empty, with that number: the usual message. */
+/* Whether the ULPDU is a Send of one segment, not empty, with that message number: the
+ * most frequent message. */
 bool vipl_ddp_is_whole_send(const uint8_t *ulpdu, size_t length, uint32_t msn);
-/* Writes header_bytes of it, by `tagged`, and returns them. */
+/* Writes the header, whose length depends on `tagged`, and returns its bytes. */
 size_t vipl_ddp_write(uint8_t *to, const struct vipl_ddp *ddp);
 
 /* An RDMA Read Request's payload. */
@@ -79,9 +80,11 @@ void vipl_rdmap_read_write(uint8_t to[VIPL_RDMAP_READ_REQUEST_BYTES], const stru
 uint32_t vipl_rdmap_immediate_read(const uint8_t bytes[VIPL_RDMAP_IMMEDIATE_BYTES]);
 void vipl_rdmap_immediate_write(uint8_t to[VIPL_RDMAP_IMMEDIATE_BYTES], uint32_t immediate);
 
-/* --- Terminate (RFC 5040 section 4.8) ------------------------------------------------------------ */
+/* --- Terminate (RFC 5040 section 4.8)
+ * ------------------------------------------------------------ */
 
-/* layer (0 RDMAP, 1 DDP, 2 MPA) << 12 | error type << 8 | error code: the reasons that this library sends and knows. */
+/* The reasons that this library sends and knows: layer (0 RDMAP, 1 DDP, 2 MPA) << 12 | error type
+ * << 8 | error code. */
 enum vipl_terminate {
     VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC = 0x0000,
     VIPL_TERM_RDMAP_INVALID_STAG = 0x0100,
@@ -122,14 +125,16 @@ struct vipl_rdmap_terminate {
     uint16_t segment_bytes; /* D: the DDP segment's length, if with_ddp */
     bool with_ddp;          /* the DDP header that the error is about follows */
     struct vipl_ddp ddp;
-    bool with_read; /* and that segment is this RDMA Read Request (a remote read failed) */
+    bool with_read; /* that segment is this RDMA Read Request (a remote read failed) */
     struct vipl_rdmap_read read;
-    bool with_control; /* the DDP header's first two bytes are these, right or wrong; else as .ddp has it */
+    /* The DDP header's first two bytes are `control`, valid or not; otherwise they
+     * follow from `ddp`. */
+    bool with_control;
     uint8_t control[2];
 };
-/* False: not a Terminate's payload. */
+/* Returns false if the bytes are not a Terminate's payload. */
 bool vipl_rdmap_terminate_read(const uint8_t *bytes, size_t length, struct vipl_rdmap_terminate *out);
-/* Returns its bytes, at most VIPL_RDMAP_MAX_TERMINATE_BYTES. */
+/* Returns the bytes written, at most VIPL_RDMAP_MAX_TERMINATE_BYTES. */
 size_t vipl_rdmap_terminate_write(uint8_t to[VIPL_RDMAP_MAX_TERMINATE_BYTES],
                                   const struct vipl_rdmap_terminate *terminate);
 

@@ -6,7 +6,7 @@
 
 #include "iwarp/crc32c.h"
 
-/* IPv4 has two zero bytes behind it: programs expect six. */
+/* An IPv4 address is followed by two zero bytes: programs expect six. */
 void vipl_tcp_to_address(const struct vipl_inet *in, struct vipl_address *out)
 {
     memset(out, 0, sizeof(*out));
@@ -39,8 +39,9 @@ uint16_t vipl_tcp_port(const struct tcp_settings *settings, const struct vipl_ad
                        unsigned probe)
 {
     uint32_t hash = vipl_crc32c(0, address->disc, address->disc_len);
-    bool wide = settings->ports > MAX_STEP * (TCP_PROBES - 1); /* else a step might lead back */
-    uint32_t step =
-        wide ? 1 + (hash >> 16) % MAX_STEP : 1; /* so that two that meet on one port part on the next */
+    /* otherwise the steps might lead back to a port */
+    bool wide = settings->ports > MAX_STEP * (TCP_PROBES - 1);
+    /* two discriminators that share one port differ in the next */
+    uint32_t step = wide ? 1 + (hash >> 16) % MAX_STEP : 1;
     return (uint16_t)(settings->first_port + (hash + probe * step) % settings->ports);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A connection from its socket, through a VI, to the peer's end of it. */
+/* A connection, from its socket to the peer's end of it. */
 #include "backends/tcp/conn.h"
 
 #include <errno.h>
@@ -8,7 +8,8 @@
 #include "backends/tcp/output.h"
 #include "base/lock_rank.h"
 
-/* For the peer's end of a stream that we have ended; repeated while ours is not delivered. */
+/* How long a closed stream waits for the peer's end; repeated while the kernel
+ * still delivers data. */
 enum { LINGER_MS = 2000 };
 
 static void free_conn(struct tcp_ended *ended)
@@ -67,8 +68,8 @@ struct tcp_conn *vipl_tcp_conn_new(struct tcp_nic *nic, int fd, enum tcp_state s
     return conn;
 }
 
-/* If the system refuses, for lack of memory, the loop tries again. */
-static void watch(struct tcp_conn *conn, int events)
+/* If the system refuses for lack of memory, the loop tries again. */
+static void watch_socket(struct tcp_conn *conn, int events)
 {
     conn->nic->unwatched |= vipl_tcp_watch_for(&conn->nic->loop, &conn->watch, events) != 0;
 }
@@ -78,8 +79,8 @@ void vipl_tcp_watch_again(struct tcp_nic *nic)
     nic->unwatched = false;
     for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
         struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
-        if (conn != nic->resting) {
-            watch(conn, conn->events);
+        if (conn != nic->paused) {
+            watch_socket(conn, conn->events);
         }
     }
 }
@@ -90,23 +91,23 @@ void vipl_tcp_conn_watch(struct tcp_conn *conn, int events)
         return;
     }
     conn->events = events;
-    conn->nic->resting = conn->nic->resting == conn ? NULL : conn->nic->resting;
-    watch(conn, events);
+    conn->nic->paused = conn->nic->paused == conn ? NULL : conn->nic->paused;
+    watch_socket(conn, events);
     vipl_tcp_changed(conn->nic);
 }
 
-void vipl_tcp_conn_rest(struct tcp_conn *conn)
+void vipl_tcp_conn_pause_watch(struct tcp_conn *conn)
 {
-    conn->nic->resting = conn;
-    watch(conn, 0);
+    conn->nic->paused = conn;
+    watch_socket(conn, 0);
 }
 
-void vipl_tcp_wake_resting(struct tcp_nic *nic)
+void vipl_tcp_resume_watch(struct tcp_nic *nic)
 {
-    struct tcp_conn *conn = nic->resting;
+    struct tcp_conn *conn = nic->paused;
     if (conn != NULL) {
-        nic->resting = NULL;
-        watch(conn, conn->events);
+        nic->paused = NULL;
+        watch_socket(conn, conn->events);
         vipl_tcp_changed(nic);
     }
 }
@@ -132,9 +133,9 @@ void vipl_tcp_conn_close(struct tcp_conn *conn)
     vipl_list_remove(&conn->link);
     nic->conn_count--;
     nic->hot = nic->hot == conn ? NULL : nic->hot;
-    nic->resting = nic->resting == conn ? NULL : nic->resting;
+    nic->paused = nic->paused == conn ? NULL : nic->paused;
     vipl_tcp_timer_stop(&conn->timer);
-    watch(conn, 0);
+    watch_socket(conn, 0);
     vipl_fd_close(conn->fd);
     vipl_tcp_free_later(&nic->loop, &conn->ended, free_conn);
     vipl_tcp_changed(nic);
@@ -142,7 +143,8 @@ void vipl_tcp_conn_close(struct tcp_conn *conn)
 
 /* --- the end of the stream --- */
 
-/* Throws away what has come, up to a limit. True: the peer has ended the stream, or the stream is broken. */
+/* Drops what has come, in a limited number of system calls. Returns true if the peer has ended the
+ * stream, or the stream is broken. */
 static bool drain(struct tcp_conn *conn)
 {
     struct vipl_iov all = {conn->nic->scratch, TCP_SCRATCH};
@@ -162,8 +164,9 @@ static void ending_ready(struct tcp_conn *conn, int events)
     }
 }
 
-/* A socket that is closed while the peer still sends takes back what it has not delivered, which may be the
- * reason for the end. So it stays for as long as the peer's host may still be alive. */
+/* Whether the kernel still delivers what was sent, and the peer's host may be alive. Closing a
+ * socket to which the peer still sends discards what is undelivered, which may be the reason
+ * for the end. */
 static bool is_delivering(struct tcp_conn *conn)
 {
     struct vipl_socket_signs signs;
@@ -189,7 +192,7 @@ void vipl_tcp_conn_end(struct tcp_conn *conn)
     conn->state = TCP_ENDING;
     conn->handler = &ending;
     vipl_biased_lock(&conn->tx.lock);
-    vipl_tcp_output_flush(conn); /* an unreliable VI does not wait for them */
+    vipl_tcp_output_flush(conn); /* the sends of an unreliable VI may still be in the buffer */
     vipl_biased_unlock(&conn->tx.lock);
     vipl_socket_finish(conn->fd);
     if (drain(conn)) {

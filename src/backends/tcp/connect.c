@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The requesting side. A connect operation probes the ports that its target's discriminator may have, one after the other,
- * and begins again after a while, until there is a connection or its time is up: programs start in any order. Of two
- * peer-to-peer requests the one with the smaller name listens and the other probes; where both have the same name, the one
- * that gets a port listens.
+ * The requesting side. A connect operation probes the ports that its target's discriminator may
+ * have, one after the other. It begins again after a pause, until there is a connection or its time
+ * is up, because programs start in any order. Of two peer-to-peer requests the one with the smaller
+ * name listens and the other one probes; if the names are equal, the one that gets a port listens.
  */
 #include "backends/tcp/connect.h"
 
@@ -16,7 +16,7 @@
 #include "backends/tcp/open.h"
 #include "base/log.h"
 
-/* A port that has not replied within PARALLEL_MS is waited for in parallel to the next. */
+/* If a port has not replied within PARALLEL_MS, the next one is probed in parallel. */
 enum { PROBE_MS = 3000, PARALLEL_MS = 20, FIRST_PAUSE_MS = 5, LONGEST_PAUSE_MS = 100 };
 
 static const struct tcp_handler connecting;
@@ -30,7 +30,7 @@ static void free_op(struct tcp_ended *ended)
     vipl_free(VIPL_CONTAINER(ended, struct tcp_connect_op, ended));
 }
 
-/* The operation is over. Its connection, if it has one, is the caller's. */
+/* The operation is over. Its connection, if it has one, belongs to the caller. */
 static void end_op(struct tcp_connect_op *op)
 {
     tcp_vi_of(op->vi)->connect_op = NULL;
@@ -44,8 +44,8 @@ static void end_op(struct tcp_connect_op *op)
     vipl_tcp_changed(op->nic);
 }
 
-/* Takes a connection from its operation; it may have the VI already. */
-static void part(struct tcp_conn *conn)
+/* Takes a connection from its operation, and from the VI if it is attached already. */
+static void detach_from_op(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
     for (unsigned i = 0; i < TCP_PROBES; i++) {
@@ -56,28 +56,28 @@ static void part(struct tcp_conn *conn)
     vipl_tcp_conn_detach(conn);
 }
 
-static void drop(struct tcp_conn *conn)
+static void drop_conn(struct tcp_conn *conn)
 {
-    part(conn);
+    detach_from_op(conn);
     vipl_tcp_conn_close(conn);
 }
 
-static void drop_all(struct tcp_connect_op *op)
+static void drop_op_conns(struct tcp_connect_op *op)
 {
     for (unsigned i = 0; i < TCP_PROBES; i++) {
         if (op->outstanding[i] != NULL) {
-            drop(op->outstanding[i]);
+            drop_conn(op->outstanding[i]);
         }
     }
     if (op->conn != NULL) {
-        drop(op->conn);
+        drop_conn(op->conn);
     }
 }
 
 static void fail_op(struct tcp_connect_op *op, VIP_RETURN rc)
 {
     struct vipl_vi *vi = op->vi;
-    drop_all(op);
+    drop_op_conns(op);
     end_op(op);
     vipl_up_connect_failed(vi, rc);
 }
@@ -103,24 +103,24 @@ static void pause_probing(struct tcp_connect_op *op)
     vipl_tcp_changed(op->nic);
 }
 
-/* What this host lacks: a port of its own for the connection, a descriptor, memory. */
-static bool is_lack(int error)
+/* Whether the error is a shortage on this host: of local ports, descriptors or memory. */
+static bool is_local_shortage(int error)
 {
     return error == EADDRNOTAVAIL || error == EMFILE || error == ENFILE || error == ENOMEM ||
            error == ENOBUFS;
 }
 
-/* Of the port `probe`. */
+/* Notes what the port number `probe` answered. */
 static void note_error(struct tcp_connect_op *op, unsigned probe, int error)
 {
-    if (is_lack(error)) {
-        if (op->unasked == 0) {
+    if (is_local_shortage(error)) {
+        if (op->not_probed == 0) {
             vipl_log_os(VIPL_LOG_REASON, "tcp: connecting from this host", error);
         }
-        op->unasked |= 1u << probe;
+        op->not_probed |= 1u << probe;
         return;
     }
-    op->unasked &= ~(1u << probe);
+    op->not_probed &= ~(1u << probe);
     if (error == ECONNREFUSED || error == ECONNRESET) {
         op->refused = true;
     } else if (error == EHOSTUNREACH || error == ENETUNREACH || error == EINVAL) {
@@ -133,11 +133,11 @@ static void note_error(struct tcp_connect_op *op, unsigned probe, int error)
     }
 }
 
-/* Tries to get a port of the name that both sides have. True: this side has it, and the other one is to connect
- * to it. */
+/* If both sides have the same name, tries to get a port of it. Returns true if this side has it, so
+ * that the other side connects. */
 static bool try_to_listen(struct tcp_connect_op *op)
 {
-    if (!op->tied) {
+    if (!op->same_name) {
         return false;
     }
     struct tcp_listener *listener =
@@ -151,8 +151,8 @@ static bool try_to_listen(struct tcp_connect_op *op)
     return true;
 }
 
-/* 0; EAGAIN: TCP has not connected yet; else why there is no connection. */
-static int send_request(struct tcp_conn *conn)
+/* Returns 0, EAGAIN if TCP has not connected yet, or why there is no connection. */
+static int send_connect_request(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
     struct tcp_private_data data = {.kind = op->peer ? TCP_PEER_REQUEST : TCP_REQUEST,
@@ -160,8 +160,8 @@ static int send_request(struct tcp_conn *conn)
                                     .segment = TCP_SEGMENT,
                                     .from = op->local,
                                     .to = op->remote};
-    bool older = (op->older & 1u << conn->probe) != 0;
-    struct vipl_mpa_start start = {.crc = vipl_tcp_wants_crc(conn), .revision = older ? 1 : 2};
+    bool use_revision_1 = (op->use_revision_1 & 1u << conn->probe) != 0;
+    struct vipl_mpa_start start = {.crc = vipl_tcp_wants_crc(conn), .revision = use_revision_1 ? 1 : 2};
     struct vipl_mpa_enhanced enhanced = {.ird = TCP_READS,
                                          .ord = TCP_READS,
                                          .peer_to_peer = true,
@@ -170,11 +170,11 @@ static int send_request(struct tcp_conn *conn)
                                          .rtr_read = true};
     conn->crc = start.crc;
     conn->start = start;
-    int error = vipl_tcp_start_send(conn, start, older ? NULL : &enhanced, &data);
-    return error == ENOTCONN ? EAGAIN : error; /* as some systems say it */
+    int error = vipl_tcp_start_send(conn, start, use_revision_1 ? NULL : &enhanced, &data);
+    return error == ENOTCONN ? EAGAIN : error; /* what some systems return instead */
 }
 
-static void await_reply(struct tcp_conn *conn)
+static void await_connect_reply(struct tcp_conn *conn)
 {
     vipl_log(VIPL_LOG_DEBUG, "port %u: request in revision %u", (unsigned)conn->peer.port,
              (unsigned)conn->start.revision);
@@ -183,14 +183,15 @@ static void await_reply(struct tcp_conn *conn)
     vipl_tcp_conn_watch(conn, TCP_READABLE);
 }
 
-static void await_connected(struct tcp_conn *conn)
+static void await_tcp_connection(struct tcp_conn *conn)
 {
     vipl_log(VIPL_LOG_DEBUG, "port %u: connecting", (unsigned)conn->peer.port);
     vipl_tcp_conn_deadline(conn, PARALLEL_MS);
     vipl_tcp_conn_watch(conn, TCP_WRITABLE);
 }
 
-/* Within a host TCP has connected when the system's call is over. 0: a reply, or TCP, is waited for. */
+/* Probes one port. Returns 0 if TCP or a reply is waited for: within a host, TCP has connected when
+ * the system call returns. */
 static int probe_port(struct tcp_connect_op *op, const struct vipl_inet *target)
 {
     struct tcp_nic *nic = op->nic;
@@ -204,13 +205,13 @@ static int probe_port(struct tcp_connect_op *op, const struct vipl_inet *target)
     conn->peer = *target;
     conn->probe = op->probe;
     op->conn = conn;
-    error = send_request(conn);
+    error = send_connect_request(conn);
     if (error == 0) {
-        await_reply(conn);
+        await_connect_reply(conn);
     } else if (error == EAGAIN) {
-        await_connected(conn);
+        await_tcp_connection(conn);
     } else {
-        drop(conn);
+        drop_conn(conn);
         return error;
     }
     return 0;
@@ -230,7 +231,7 @@ static void probe_ports(struct tcp_connect_op *op)
         target.port = vipl_tcp_port(settings, &op->remote, op->probe);
         int error = probe_port(op, &target);
         if (error == 0) {
-            op->unasked &= ~(1u << op->probe);
+            op->not_probed &= ~(1u << op->probe);
             return;
         }
         note_error(op, op->probe, error);
@@ -238,19 +239,20 @@ static void probe_ports(struct tcp_connect_op *op)
     pause_probing(op);
 }
 
-static void next_probe(struct tcp_conn *conn)
+static void probe_next(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
     bool current = op->conn == conn;
-    drop(conn);
+    drop_conn(conn);
     if (current) {
         op->probe++;
         probe_ports(op);
     }
 }
 
-/* The port has not replied yet: it is far away, or its program is busy. The next port is probed in parallel. */
-static void go_on_in_parallel(struct tcp_conn *conn)
+/* The port has not replied yet: it is far away, or its program is busy. Probes the next
+ * port in parallel. */
+static void probe_next_in_parallel(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
     if (conn->state == TCP_CONNECTING) {
@@ -261,39 +263,41 @@ static void go_on_in_parallel(struct tcp_conn *conn)
     probe_ports(op);
 }
 
-/* A connection's time is over, or it broke, before it was open. */
-static void op_lost(struct tcp_conn *conn)
+/* The deadline of a connection has passed, or the connection broke, before it was open. */
+static void on_op_conn_lost(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
-    if (conn->state == TCP_REPLY_SENT) { /* the peer has withdrawn its request; its next may come */
-        drop(conn);
+    /* the peer has withdrawn its request, and may send another one */
+    if (conn->state == TCP_REPLY_SENT) {
+        drop_conn(conn);
         return;
     }
     if (op->conn == conn) {
-        go_on_in_parallel(conn);
+        probe_next_in_parallel(conn);
     } else if (conn->state == TCP_CONNECTING) {
         op->no_reply = true;
-        drop(conn);
+        drop_conn(conn);
     }
 }
 
-/* TCP_CONNECTING: TCP has decided. */
+/* TCP has connected, or has failed to. */
 static void on_connected(struct tcp_conn *conn)
 {
     int error = vipl_socket_connect_result(conn->fd);
-    error = error == 0 ? send_request(conn) : error;
+    error = error == 0 ? send_connect_request(conn) : error;
     if (error == 0) {
-        await_reply(conn);
+        await_connect_reply(conn);
     } else if (error != EAGAIN) {
         note_error(conn->connect_op, conn->probe, error);
-        next_probe(conn);
+        probe_next(conn);
     }
 }
 
 /* --- the reply --- */
 
-/* The connection is open. False: the VI does not wait for it any more, and it ends. */
-static bool tell_vi(struct tcp_conn *conn)
+/* Tells core that the connection is open. Returns false if the VI does not wait for it any more,
+ * and then ends the connection. */
+static bool report_connected(struct tcp_conn *conn)
 {
     if (vipl_up_connected(conn->vi, &conn->params)) {
         return true;
@@ -303,13 +307,13 @@ static bool tell_vi(struct tcp_conn *conn)
     return false;
 }
 
-/* The operation has got its connection. */
-static void take_up(struct tcp_conn *conn)
+/* The peer has accepted: the operation ends, and its VI gets the connection. */
+static void adopt_conn(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
     struct vipl_vi *vi = op->vi;
-    part(conn);
-    drop_all(op);
+    detach_from_op(conn);
+    drop_op_conns(op);
     end_op(op);
     vipl_tcp_conn_attach(conn, vi);
     if (conn->foreign) {
@@ -317,20 +321,21 @@ static void take_up(struct tcp_conn *conn)
     } else {
         vipl_tcp_open(conn);
     }
-    if (!conn->foreign || vipl_tcp_foreign_gets_ready(conn)) { /* before any of the program's messages */
+    /* before any message of the program */
+    if (!conn->foreign || vipl_tcp_foreign_gets_ready(conn)) {
         vipl_tcp_send_empty(conn, conn->foreign ? vipl_tcp_ready_op(&conn->enhanced) : VIPL_RDMAP_WRITE);
     }
-    tell_vi(conn);
+    report_connected(conn);
 }
 
-static void accepted(struct tcp_conn *conn, const struct tcp_private_data *data)
+static void on_accepted(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
     conn->params = data->params;
     conn->segment = data->segment < TCP_SEGMENT ? data->segment : TCP_SEGMENT;
-    take_up(conn);
+    adopt_conn(conn);
 }
 
-static void refused(struct tcp_conn *conn, const struct tcp_private_data *data)
+static void on_refused(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
     struct tcp_connect_op *op = conn->connect_op;
     vipl_log(VIPL_LOG_DEBUG, "port %u: refused, reason %u", (unsigned)conn->peer.port, data->reason);
@@ -340,31 +345,33 @@ static void refused(struct tcp_conn *conn, const struct tcp_private_data *data)
     } else if (data->reason == TCP_DISAGREES) {
         fail_op(op, data->code == VIP_SUCCESS ? VIP_REJECT : (VIP_RETURN)data->code);
     } else {
-        next_probe(conn);
+        probe_next(conn);
     }
 }
 
 /* --- the reply of a foreign peer --- */
 
-/* The peer at that port may know revision 1 only: the next request there is in revision 1, and comes now if this
- * is the probe under way. The one after that is in revision 2 again. False: this one was in revision 1. */
-static bool request_in_older(struct tcp_conn *conn)
+/* The peer at that port may know MPA revision 1 only. The next request to it is in revision 1, and
+ * is sent now if this is the probe under way; the one after that is in revision 2 again. Returns
+ * false if this request was in revision 1. */
+static bool retry_in_revision_1(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
     bool current = op->conn == conn;
-    op->older ^= 1u << conn->probe;
+    op->use_revision_1 ^= 1u << conn->probe;
     if (conn->start.revision == 1) {
         return false;
     }
-    drop(conn);
+    drop_conn(conn);
     if (current) {
         probe_ports(op);
     }
     return true;
 }
 
-/* A foreign peer accepts. It cannot compare what the two ends are, so we do. */
-static void accepted_by_foreign(struct tcp_conn *conn, const struct vipl_mpa_start *start)
+/* A foreign peer has accepted. It cannot compare the properties of the two VIs, so
+ * this side does. */
+static void on_foreign_accepted(struct tcp_conn *conn, const struct vipl_mpa_start *start)
 {
     struct tcp_connect_op *op = conn->connect_op;
     vipl_tcp_foreign_params(&conn->params);
@@ -373,29 +380,30 @@ static void accepted_by_foreign(struct tcp_conn *conn, const struct vipl_mpa_sta
         fail_op(op, rc);
     } else if (start->revision > conn->start.revision || op->peer || !vipl_tcp_foreign_begin(conn, start)) {
         op->refused = true;
-        next_probe(conn);
+        probe_next(conn);
     } else {
         vipl_log(VIPL_LOG_DEBUG, "port %u: a foreign peer, MPA revision %u", (unsigned)conn->peer.port,
                  (unsigned)start->revision);
         conn->start = *start;
-        take_up(conn);
+        adopt_conn(conn);
     }
 }
 
-/* No VIPL peer, or no peer at all: it has closed the connection, or sent what is no reply. */
-static void replied_by_other(struct tcp_conn *conn, const struct vipl_mpa_start *start, bool hung_up)
+/* A reply that is not a VIPL peer's. `start` NULL: it is no reply at all, or the connection
+ * was closed (`hung_up`). */
+static void on_other_reply(struct tcp_conn *conn, const struct vipl_mpa_start *start, bool hung_up)
 {
     if ((hung_up || (start != NULL && start->reject && start->revision < conn->start.revision)) &&
-        request_in_older(conn)) {
+        retry_in_revision_1(conn)) {
         return;
     }
     if (start != NULL && !start->reject) {
-        accepted_by_foreign(conn, start);
+        on_foreign_accepted(conn, start);
     } else if (start != NULL) {
         fail_op(conn->connect_op, VIP_REJECT);
     } else {
         conn->connect_op->refused = true;
-        next_probe(conn);
+        probe_next(conn);
     }
 }
 
@@ -411,29 +419,29 @@ static void on_reply(struct tcp_conn *conn)
     const uint8_t *private = parsed == VIPL_PARSE_OK ? vipl_tcp_start_private(conn, &start, &bytes) : NULL;
     if (private == NULL || !vipl_tcp_private_data_is_vipl(private, bytes)) {
         conn->crc = conn->crc || (private != NULL && start.crc);
-        replied_by_other(conn, private == NULL ? NULL : &start, private == NULL && conn->rx.have == 0);
+        on_other_reply(conn, private == NULL ? NULL : &start, private == NULL && conn->rx.have == 0);
         return;
     }
     bool vipl = vipl_tcp_private_data_read(private, bytes, &data) && !start.markers;
     conn->crc = conn->crc || (vipl && start.crc);
     if (vipl && !start.reject && data.kind == TCP_ACCEPT && data.segment >= 512) {
-        accepted(conn, &data);
+        on_accepted(conn, &data);
     } else if (vipl && start.reject && data.kind == TCP_REFUSE) {
-        refused(conn, &data);
+        on_refused(conn, &data);
     } else {
-        conn->connect_op->refused = true; /* by a peer that breaks the protocol */
-        next_probe(conn);
+        conn->connect_op->refused = true; /* the peer breaks the protocol */
+        probe_next(conn);
     }
 }
 
 /* --- peer-to-peer requests that listen --- */
 
-static bool fits(const struct tcp_connect_op *op, const struct tcp_conn *conn,
-                 const struct tcp_private_data *data)
+static bool matches_request(const struct tcp_connect_op *op, const struct tcp_conn *conn,
+                            const struct tcp_private_data *data)
 {
     return op->peer && op->conn == NULL && vipl_tcp_same_host(&op->target, &conn->peer) &&
            vipl_address_same_discriminator(&op->local, &data->to) &&
-           vipl_address_same_discriminator(&op->remote, &data->from) && (!op->probing || op->tied);
+           vipl_address_same_discriminator(&op->remote, &data->from) && (!op->probing || op->same_name);
 }
 
 bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_private_data *data)
@@ -442,7 +450,7 @@ bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_private_data 
     struct tcp_connect_op *op = NULL;
     for (struct vipl_list *l = nic->connect_ops.next; l != &nic->connect_ops && op == NULL; l = l->next) {
         struct tcp_connect_op *each = VIPL_CONTAINER(l, struct tcp_connect_op, link);
-        op = fits(each, conn, data) ? each : NULL;
+        op = matches_request(each, conn, data) ? each : NULL;
     }
     if (op == NULL) {
         return false;
@@ -457,25 +465,25 @@ bool vipl_tcp_peer_arrived(struct tcp_conn *conn, const struct tcp_private_data 
     op->conn = conn;
     vipl_tcp_conn_attach(conn, op->vi);
     if (!vipl_tcp_reply_accept(conn, &op->params, &connecting)) {
-        op_lost(conn);
+        on_op_conn_lost(conn);
     }
     return true;
 }
 
-/* Peer-to-peer: the peer has our reply. */
-static bool op_opened(struct tcp_conn *conn)
+/* Peer-to-peer: the peer has the reply of this side, so the connection is open. */
+static bool on_peer_opened(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
     op->conn = NULL;
     conn->connect_op = NULL;
     end_op(op);
     vipl_tcp_open(conn);
-    return tell_vi(conn);
+    return report_connected(conn);
 }
 
 /* --- operations begin and end --- */
 
-static int order(const struct vipl_address *a, const struct vipl_address *b)
+static int compare_addresses(const struct vipl_address *a, const struct vipl_address *b)
 {
     int hosts = memcmp(a->host, b->host, sizeof(a->host));
     if (hosts != 0) {
@@ -485,11 +493,11 @@ static int order(const struct vipl_address *a, const struct vipl_address *b)
     return discs != 0 ? discs : (int)a->disc_len - (int)b->disc_len;
 }
 
-static VIP_RETURN begin(struct tcp_connect_op *op)
+static VIP_RETURN start_op(struct tcp_connect_op *op)
 {
-    int by_name = op->peer ? order(&op->local, &op->remote) : 1;
+    int by_name = op->peer ? compare_addresses(&op->local, &op->remote) : 1;
     op->probing = by_name >= 0;
-    op->tied = by_name == 0;
+    op->same_name = by_name == 0;
     if (by_name < 0) {
         op->listener = vipl_tcp_listener(op->nic, &op->local, 0, false);
         if (op->listener == NULL) {
@@ -521,13 +529,14 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
     op->peer = peer;
     vipl_up_vi_params(vi, &op->params);
     if (peer && (op->params.rdma_write || op->params.rdma_read)) {
-        (void)vipl_up_need_service(nic->core); /* the thread that sees the connection open may not start it */
+        /* the thread that opens the connection may not start the service thread */
+        (void)vipl_up_need_service(nic->core);
     }
     vipl_biased_lock(&nic->lock);
     vipl_tcp_timer_init(&op->timer, on_pause_over);
     vipl_list_append(&nic->connect_ops, &op->link);
     tcp_vi_of(vi)->connect_op = op;
-    VIP_RETURN rc = begin(op);
+    VIP_RETURN rc = start_op(op);
     if (rc != VIP_SUCCESS) {
         end_op(op);
     }
@@ -535,18 +544,18 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
     return rc;
 }
 
-/* What the time that is up means: whether a peer has the request, it may be at a port that could not be asked, no port belongs to
- * it, or the host cannot be reached. */
-static VIP_RETURN how_far(const struct tcp_connect_op *op)
+/* The result of an operation whose time is up. It says whether a peer has the request, a port could
+ * not be probed, no port has the discriminator, or the host cannot be reached. */
+static VIP_RETURN connect_progress(const struct tcp_connect_op *op)
 {
     bool requested = op->conn != NULL && op->conn->state == TCP_REPLY_SENT;
     for (unsigned i = 0; i < TCP_PROBES; i++) {
         requested |= op->outstanding[i] != NULL && op->outstanding[i]->state == TCP_REQUEST_SENT;
     }
     if (requested) {
-        return VIP_TIMEOUT; /* a peer has our request, and did not reply in time */
+        return VIP_TIMEOUT; /* a peer has the request, and has not replied in time */
     }
-    if (op->unasked != 0) {
+    if (op->not_probed != 0) {
         return VIP_ERROR_RESOURCE;
     }
     if (op->refused || (op->conn == NULL && !op->probing)) {
@@ -559,12 +568,12 @@ VIP_RETURN vipl_tcp_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, b
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     VIP_RETURN rc = VIP_SUCCESS;
-    (void)withdrawn; /* nothing is waited for */
+    (void)withdrawn; /* cancelling does not wait for anything */
     vipl_biased_lock(&nic->lock);
     struct tcp_connect_op *op = tcp_vi_of(vi)->connect_op;
     if (op != NULL) {
-        rc = how_far(op);
-        drop_all(op);
+        rc = connect_progress(op);
+        drop_op_conns(op);
         end_op(op);
     }
     vipl_tcp_unlock(nic);
@@ -588,8 +597,10 @@ static void connecting_ready(struct tcp_conn *conn, int events)
 static void connecting_failed(struct tcp_conn *conn, VIP_ERROR_CODE code)
 {
     (void)code;
-    op_lost(conn);
+    on_op_conn_lost(conn);
 }
 
-static const struct tcp_handler connecting = {
-    .ready = connecting_ready, .expired = op_lost, .first_fpdu = op_opened, .failed = connecting_failed};
+static const struct tcp_handler connecting = {.ready = connecting_ready,
+                                              .expired = on_op_conn_lost,
+                                              .first_fpdu = on_peer_opened,
+                                              .failed = connecting_failed};

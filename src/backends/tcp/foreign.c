@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* FPDUs for foreign peers: they fit TCP's segments, with markers (RFC 5044) for peers that ask for them. */
+/* FPDUs for foreign peers: each fits a TCP segment, and has markers (RFC 5044) for a peer that
+ * asks for them. */
 #include "backends/tcp/foreign.h"
 
 #include <errno.h>
@@ -12,13 +13,13 @@ enum { FPDU_OVERHEAD = VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES + VIPL_MP
 static uint32_t segment_bytes(const struct tcp_conn *conn)
 {
     uint32_t emss = vipl_socket_segment_bytes(conn->fd) & ~3u;
-    uint32_t most = TCP_SEGMENT;
+    uint32_t max_payload = TCP_SEGMENT;
     if (conn->marking != NULL) {
         uint32_t markers = (emss + VIPL_MPA_MARKER_SPACING - 1) / VIPL_MPA_MARKER_SPACING;
         emss -= markers * VIPL_MPA_MARKER_BYTES;
-        most = conn->marking->most;
+        max_payload = conn->marking->max_payload;
     }
-    return emss - FPDU_OVERHEAD < most ? emss - FPDU_OVERHEAD : most;
+    return emss - FPDU_OVERHEAD < max_payload ? emss - FPDU_OVERHEAD : max_payload;
 }
 
 void vipl_tcp_resegment(struct tcp_conn *conn)
@@ -35,7 +36,7 @@ static struct tcp_marking *new_marking(uint32_t segment)
     fpdu = fpdu > terminate ? fpdu : terminate;
     struct tcp_marking *marking = vipl_zalloc(sizeof(*marking) + fpdu + vipl_mpa_marked_bytes(fpdu));
     if (marking != NULL) {
-        marking->most = segment;
+        marking->max_payload = segment;
         marking->plain = (uint8_t *)(marking + 1);
         marking->marked = marking->plain + fpdu;
     }
@@ -44,9 +45,9 @@ static struct tcp_marking *new_marking(uint32_t segment)
 
 bool vipl_tcp_start_marking(struct tcp_conn *conn)
 {
-    uint32_t most = VIPL_MPA_MAX_ULPDU / (VIPL_MPA_MARKER_SPACING) * (VIPL_MPA_MARKER_SPACING - 8);
+    uint32_t max_payload = VIPL_MPA_MAX_ULPDU / (VIPL_MPA_MARKER_SPACING) * (VIPL_MPA_MARKER_SPACING - 8);
     uint32_t segment = segment_bytes(conn) & ~3u;
-    conn->marking = new_marking(segment < most ? segment : most);
+    conn->marking = new_marking(segment < max_payload ? segment : max_payload);
     return conn->marking != NULL;
 }
 
@@ -55,11 +56,12 @@ struct cursor {
     const struct vipl_iov *piece;
     const struct vipl_iov *end;
     size_t offset;
-    bool fault; /* memory of the program's is not there */
+    bool fault; /* memory of the program is missing */
 };
 
-/* The next bytes of a list; `to` NULL: they are left out. False: it has not so many. */
-static bool take(struct cursor *c, uint8_t *to, size_t bytes)
+/* Takes the next bytes of a list; `to` NULL: skips them. Returns false if the list is too short, or
+ * memory is missing. */
+static bool copy_bytes(struct cursor *c, uint8_t *to, size_t bytes)
 {
     while (bytes > 0 && c->piece < c->end && !c->fault) {
         size_t left = c->piece->len - c->offset;
@@ -78,19 +80,19 @@ static bool take(struct cursor *c, uint8_t *to, size_t bytes)
     return bytes == 0 && !c->fault;
 }
 
-/* Copies the next FPDU of the list, or leaves it out. Returns its bytes; 0: the list has none, or its memory is
- * not there. */
-static size_t take_fpdu(struct tcp_marking *m, struct cursor *c, bool copy)
+/* Copies the next FPDU of the list, or skips it. Returns its bytes; 0: the list has none, or
+ * memory is missing. */
+static size_t copy_fpdu(struct tcp_marking *m, struct cursor *c, bool copy)
 {
-    if (!take(c, m->plain, VIPL_MPA_HEADER_BYTES)) {
+    if (!copy_bytes(c, m->plain, VIPL_MPA_HEADER_BYTES)) {
         return 0;
     }
     size_t bytes = vipl_mpa_fpdu_bytes(vipl_get16(m->plain));
     uint8_t *rest = copy ? m->plain + VIPL_MPA_HEADER_BYTES : NULL;
-    return take(c, rest, bytes - VIPL_MPA_HEADER_BYTES) ? bytes : 0;
+    return copy_bytes(c, rest, bytes - VIPL_MPA_HEADER_BYTES) ? bytes : 0;
 }
 
-static int flush(struct tcp_conn *conn)
+static int send_marked_fpdu(struct tcp_conn *conn)
 {
     struct tcp_marking *m = conn->marking;
     struct vipl_iov rest = {m->marked + m->sent, m->have - m->sent};
@@ -105,13 +107,14 @@ int vipl_tcp_send_marked(struct tcp_conn *conn, const struct vipl_iov *pieces, u
 {
     struct tcp_marking *m = conn->marking;
     struct cursor c = {pieces, pieces + count, 0, false};
-    for (size_t bytes; (bytes = take_fpdu(m, &c, at->byte == 0)) > 0;) {
-        if (at->byte == 0) { /* else it is marked already, and the kernel has not got all of it */
+    for (size_t bytes; (bytes = copy_fpdu(m, &c, at->byte == 0)) > 0;) {
+        /* otherwise it is marked already, and the kernel has only a part of it */
+        if (at->byte == 0) {
             m->have = vipl_mpa_mark(m->marked, m->plain, bytes, conn->crc, &m->position);
             m->sent = 0;
             at->byte = 1;
         }
-        int error = flush(conn);
+        int error = send_marked_fpdu(conn);
         if (error != 0) {
             return error;
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The accepting side: ports, half-open connections, requests, and the program's answers to them. */
+/* The accepting side: ports, half-open connections, requests, and the program's replies to them. */
 #include "backends/tcp/listen.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ enum { ACCEPT_AGAIN_MS = 100, ACCEPT_WAIT_MS = 1000 };
 static void on_incoming(struct tcp_watch *watch, int events);
 static const struct tcp_handler accepting;
 
-static struct tcp_listener *find(struct tcp_nic *nic, const struct vipl_address *local)
+static struct tcp_listener *find_listener(struct tcp_nic *nic, const struct vipl_address *local)
 {
     for (struct vipl_list *l = nic->listeners.next; l != &nic->listeners; l = l->next) {
         struct tcp_listener *listener = VIPL_CONTAINER(l, struct tcp_listener, link);
@@ -29,7 +29,8 @@ static struct tcp_listener *find(struct tcp_nic *nic, const struct vipl_address 
     return NULL;
 }
 
-static int bind_one(struct tcp_nic *nic, const struct vipl_address *local, unsigned probe, bool only, int *fd)
+static int bind_port(struct tcp_nic *nic, const struct vipl_address *local, unsigned probe, bool only,
+                     int *fd)
 {
     struct vipl_inet inet = nic->inet;
     int error = EADDRINUSE;
@@ -43,12 +44,12 @@ static int bind_one(struct tcp_nic *nic, const struct vipl_address *local, unsig
 struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_address *local, unsigned probe,
                                        bool only)
 {
-    struct tcp_listener *listener = find(nic, local);
+    struct tcp_listener *listener = find_listener(nic, local);
     int fd;
     if (listener != NULL) {
         return listener;
     }
-    int error = bind_one(nic, local, probe, only, &fd);
+    int error = bind_port(nic, local, probe, only, &fd);
     if (error != 0) {
         if (!only) {
             vipl_log_os(VIPL_LOG_REASON, "tcp: no port of VIPL_TCP_PORTS for this name", error);
@@ -116,7 +117,7 @@ void vipl_tcp_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     vipl_biased_lock(&nic->lock);
-    struct tcp_listener *listener = find(nic, local);
+    struct tcp_listener *listener = find_listener(nic, local);
     if (listener != NULL) {
         listener->listening = false;
         vipl_tcp_listener_release(listener);
@@ -124,7 +125,7 @@ void vipl_tcp_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
     vipl_tcp_unlock(nic);
 }
 
-/* --- half-open connections: accepted, and their request has not come --- */
+/* --- half-open connections, whose request has not come yet --- */
 
 static struct tcp_peer_host *peer_host_of(struct tcp_nic *nic, const struct vipl_inet *peer)
 {
@@ -143,9 +144,9 @@ static struct tcp_peer_host *peer_host_of(struct tcp_nic *nic, const struct vipl
     return host;
 }
 
-/* Closes the oldest connection of the host that has the most: a host that opens many shuts out no other. False:
- * there is none. */
-static bool make_way(struct tcp_nic *nic)
+/* Closes the oldest half-open connection of the host that has the most, so that a host that opens
+ * many does not shut out others. Returns false if there is none. */
+static bool close_oldest_half_open(struct tcp_nic *nic)
 {
     struct tcp_peer_host *most = NULL;
     for (struct vipl_list *l = nic->half_open.next; l != &nic->half_open; l = l->next) {
@@ -158,8 +159,9 @@ static bool make_way(struct tcp_nic *nic)
     return most != NULL;
 }
 
-/* False: no memory. The new connection counts among its host's, and is the last of them to be closed for room. */
-static bool half_open_enter(struct tcp_conn *conn)
+/* Counts a new connection among those of its host, the last of them to be closed for room. Returns
+ * false if there is no memory. */
+static bool add_half_open(struct tcp_conn *conn)
 {
     struct tcp_nic *nic = conn->nic;
     struct tcp_peer_host *host = peer_host_of(nic, &conn->peer);
@@ -170,12 +172,12 @@ static bool half_open_enter(struct tcp_conn *conn)
     host->count++;
     conn->peer_host = host;
     if (++nic->half_open_count > nic->settings.half_open) {
-        make_way(nic);
+        close_oldest_half_open(nic);
     }
     return true;
 }
 
-static void half_open_leave(struct tcp_conn *conn)
+static void remove_half_open(struct tcp_conn *conn)
 {
     struct tcp_peer_host *host = conn->peer_host;
     if (host == NULL) {
@@ -190,7 +192,7 @@ static void half_open_leave(struct tcp_conn *conn)
     }
 }
 
-/* --- connections come in --- */
+/* --- incoming connections --- */
 
 void vipl_tcp_accept_again(struct tcp_timer *timer)
 {
@@ -215,13 +217,14 @@ static void accept_one(struct tcp_listener *listener, int fd, const struct vipl_
     conn->local = listener->local;
     vipl_tcp_conn_deadline(conn, nic->settings.handshake_ms);
     vipl_tcp_conn_watch(conn, TCP_READABLE);
-    if (!half_open_enter(conn)) {
+    if (!add_half_open(conn)) {
         vipl_tcp_conn_close(conn);
     }
 }
 
-/* The oldest connection whose stream we have ended: it only waits for the peer to end it too. */
-static bool close_ended(struct tcp_nic *nic)
+/* Closes the oldest connection whose stream this side has ended, and which only waits for the
+ * peer's end. Returns false if there is none. */
+static bool close_one_ending(struct tcp_nic *nic)
 {
     for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
         struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
@@ -245,14 +248,16 @@ static void on_incoming(struct tcp_watch *watch, int events)
     while ((error = vipl_socket_accept(listener->fd, &nic->settings.tuning, &fd, &peer)) == 0) {
         accept_one(listener, fd, &peer);
         if (++accepted == TCP_POLL_BUDGET) {
-            return; /* the loop comes here again */
+            return; /* the loop calls this again */
         }
     }
     bool short_of = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
     if (short_of && accepted > 0) {
-        return; /* the system says so even if no connection waits any more; if one does, the loop comes here again */
+        /* The system says so even if no connection waits any more. If one does, the loop
+         * calls this again. */
+        return;
     }
-    if (short_of && !close_ended(nic) && !make_way(nic)) {
+    if (short_of && !close_one_ending(nic) && !close_oldest_half_open(nic)) {
         vipl_log_os(VIPL_LOG_ERROR, "accepting a connection", error);
         (void)vipl_tcp_watch_for(&nic->loop, &listener->watch, 0);
         vipl_tcp_timer_start(&nic->loop, &nic->accept_timer, ACCEPT_AGAIN_MS);
@@ -261,8 +266,9 @@ static void on_incoming(struct tcp_watch *watch, int events)
 
 /* --- requests --- */
 
-/* Hands the request to core, for the program to accept or reject. It is for the address of the port it came to, or for
- * nobody: a requester that tries several of its ports, and finds others of our addresses there, has one request. */
+/* Hands the request to core, for the program to accept or reject. It must be for the address whose
+ * port it came to. So a requester that tries several of its ports, and finds other addresses of
+ * this host there, has one request. */
 static void request_arrived(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
     struct tcp_nic *nic = conn->nic;
@@ -287,7 +293,7 @@ static void request_arrived(struct tcp_conn *conn, const struct tcp_private_data
     conn->params = data->params;
 }
 
-/* A VIPL peer. */
+/* The request of a VIPL peer. */
 static void on_vipl_request(struct tcp_conn *conn, const struct tcp_private_data *data)
 {
     conn->segment = data->segment < TCP_SEGMENT ? data->segment : TCP_SEGMENT;
@@ -299,7 +305,7 @@ static void on_vipl_request(struct tcp_conn *conn, const struct tcp_private_data
     }
 }
 
-/* A foreign peer: its request is for the discriminator of the port it came to. */
+/* The request of a foreign peer, which is for the discriminator of the port that it came to. */
 static void on_foreign_request(struct tcp_conn *conn)
 {
     struct tcp_private_data data = {.to = conn->local};
@@ -326,7 +332,7 @@ static void on_request(struct tcp_conn *conn)
         vipl_tcp_conn_close(conn);
         return;
     }
-    half_open_leave(conn);
+    remove_half_open(conn);
     vipl_tcp_conn_deadline(conn, 0);
     conn->crc = conn->start.crc || vipl_tcp_wants_crc(conn);
     if (vipl) {
@@ -336,8 +342,9 @@ static void on_request(struct tcp_conn *conn)
     }
 }
 
-/* Something comes although the peer is to wait for our reply: mostly the end of the stream. */
-static void request_gone(struct tcp_conn *conn)
+/* Something comes although the peer must wait for the reply. Mostly it is the end of the stream; in
+ * any case the connection ends. */
+static void on_pending_readable(struct tcp_conn *conn)
 {
     struct vipl_conn *request = conn->request;
     uint8_t byte;
@@ -354,8 +361,8 @@ static void request_gone(struct tcp_conn *conn)
 
 /* --- the program accepts or rejects --- */
 
-/* The connection behind a request, which is decided from here on; NULL: the requester has gone. */
-static struct tcp_conn *take(struct vipl_conn *request)
+/* Takes the connection of a request that is about to be decided; NULL: the requester is gone. */
+static struct tcp_conn *take_request(struct vipl_conn *request)
 {
     struct tcp_conn *conn = tcp_request_of(request)->conn;
     if (conn != NULL) {
@@ -365,7 +372,8 @@ static struct tcp_conn *take(struct vipl_conn *request)
     return conn;
 }
 
-/* The connection is open. False: the VI does not wait for it any more, and conn_accept ends the connection. */
+/* Tells core that the connection is open. Returns false if the VI does not wait for it any more;
+ * conn_accept then ends the connection. */
 static bool end_acceptance(struct tcp_conn *conn)
 {
     struct tcp_acceptance *acceptance = conn->acceptance;
@@ -386,13 +394,13 @@ VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *reques
     struct vipl_vi_params params;
     vipl_up_vi_params(vi, &params);
     vipl_biased_lock(&nic->lock);
-    struct tcp_conn *conn = take(request);
+    struct tcp_conn *conn = take_request(request);
     if (conn != NULL) {
         vipl_tcp_conn_attach(conn, vi);
         conn->acceptance = &acceptance;
         acceptance.over = !vipl_tcp_reply_accept(conn, &params, &accepting);
         if (!acceptance.over && conn->foreign && !vipl_tcp_foreign_gets_ready(conn)) {
-            vipl_tcp_open_foreign(conn, true); /* until its first FPDU comes, posts wait */
+            vipl_tcp_open_foreign(conn, true); /* posts wait for the peer's first FPDU */
             end_acceptance(conn);
         }
         while (!acceptance.over) {
@@ -402,7 +410,7 @@ VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *reques
             }
             vipl_biased_lock(&nic->lock);
         }
-        if (!acceptance.opened) { /* if it has, the connection may have ended by now */
+        if (!acceptance.opened) { /* otherwise the connection may have ended by now */
             vipl_tcp_conn_detach(conn);
             vipl_tcp_conn_close(conn);
         }
@@ -415,7 +423,7 @@ void vipl_tcp_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, boo
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     vipl_biased_lock(&nic->lock);
-    struct tcp_conn *conn = take(request);
+    struct tcp_conn *conn = take_request(request);
     if (conn != NULL && answer) {
         vipl_tcp_reply_refuse(conn, TCP_REJECTED, VIP_SUCCESS);
     } else if (conn != NULL) {
@@ -432,7 +440,7 @@ static void accepting_ready(struct tcp_conn *conn, int events)
     if (conn->state == TCP_AWAIT_REQUEST) {
         on_request(conn);
     } else if (conn->state == TCP_PENDING_ACCEPT) {
-        request_gone(conn);
+        on_pending_readable(conn);
     } else {
         vipl_tcp_receive(conn);
     }
@@ -447,14 +455,14 @@ static void accepting_expired(struct tcp_conn *conn)
     }
 }
 
-/* The requester has our reply. */
+/* The requester has the reply. */
 static bool accepting_first_fpdu(struct tcp_conn *conn)
 {
     vipl_tcp_open(conn);
     return end_acceptance(conn);
 }
 
-/* TCP_REPLY_SENT: conn_accept ends the connection. */
+/* In TCP_REPLY_SENT: conn_accept ends the connection. */
 static void accepting_failed(struct tcp_conn *conn, VIP_ERROR_CODE code)
 {
     (void)code;
@@ -466,4 +474,4 @@ static const struct tcp_handler accepting = {.ready = accepting_ready,
                                              .expired = accepting_expired,
                                              .first_fpdu = accepting_first_fpdu,
                                              .failed = accepting_failed,
-                                             .closing = half_open_leave};
+                                             .closing = remove_half_open};

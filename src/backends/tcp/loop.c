@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Progress. One thread at a time runs the loop, and receives first from the connection that received
- * last: a program that polls one VI costs one system call per poll. A thread that sleeps waits for the loop's descriptor.
+ * Progress. One thread at a time runs the loop. It receives first from the connection that received
+ * last, so that a program that polls one VI makes one system call per poll. A sleeping thread waits
+ * for the loop's descriptor.
  */
 #include "backends/tcp/loop.h"
 
@@ -12,14 +13,17 @@
 #include "os/os_atomic.h"
 
 enum {
-    /* Polls between two runs, even if the connection that received last has received again: as many as take about so long. */
+    /* Polls between two runs of the loop, even if the connection that received last has received
+     * again. Their number is adjusted so that they take about SPACING_NS. */
     MIN_SPACING = 32,
     MAX_SPACING = 1024,
     SPACING_NS = 100000,
     MAX_RUNS = 8,
-    CHECKS = 10,        /* of acknowledgments, in the time after which a connection is lost */
-    CHECKS_IN_VAIN = 9, /* after so many the peer's host is lost */
-    AGAIN_MS = 10       /* until what the system could not watch is tried again */
+    /* checks for acknowledgments, in the time after which a connection is lost */
+    KEEPALIVE_CHECKS = 10,
+    /* checks without an acknowledgment after which the peer's host is lost */
+    MAX_SILENT_CHECKS = 9,
+    RETRY_MS = 10 /* pause before a socket that could not be watched is tried again */
 };
 
 static void on_keepalive(struct tcp_timer *timer);
@@ -31,13 +35,15 @@ int vipl_tcp_loop_open(struct tcp_nic *nic)
     return vipl_tcp_loop_begin(&nic->loop);
 }
 
-/* It carries a VI's messages: what is being set up ends when its time is up. */
+/* Whether the connection carries messages of a VI. One that is being set up ends at
+ * its own deadline. */
 static bool is_open(const struct tcp_conn *conn)
 {
     return (conn->state == TCP_OPEN || conn->state == TCP_AWAIT_FIRST_FPDU) && !conn->broken;
 }
 
-/* Whether the program has closed the loop's descriptor, whose number may be one of its own by now. */
+/* Whether the program has closed the loop's descriptor, whose number may be the program's
+ * own by now. */
 static bool loop_is_lost(struct tcp_nic *nic)
 {
     if (nic->check_poller && !nic->loop.lost && !vipl_fd_is_poller(nic->loop.set.fd)) {
@@ -71,34 +77,36 @@ void vipl_tcp_changed(struct tcp_nic *nic)
 
 /* --- keepalive --- */
 
-/* The peer's host has gone: for the configured time it has acknowledged nothing, keepalive probes neither.
- * *owes: an acknowledgment is due. */
+/* Whether the peer's host is gone: for the configured time it has acknowledged neither data nor
+ * keepalive probes. *owes: an acknowledgment is due. */
 static bool is_lost(struct tcp_conn *conn, uint32_t period, bool *owes)
 {
     const struct vipl_socket_tuning *tuning = &conn->nic->settings.tuning;
     struct vipl_socket_signs signs;
-    uint32_t probed_ms = tuning->idle_ms + tuning->timeout_ms / 2; /* several probes after they began */
+    /* several probes after the first one */
+    uint32_t probed_ms = tuning->idle_ms + tuning->timeout_ms / 2;
     if (!vipl_socket_signs_of_life(conn->fd, &signs)) {
         return false;
     }
     *owes |= signs.queued || signs.probed;
     conn->silent_checks = signs.unanswered && signs.silent_ms >= period ? conn->silent_checks + 1 : 0;
-    return conn->silent_checks >= CHECKS_IN_VAIN ||
+    return conn->silent_checks >= MAX_SILENT_CHECKS ||
            (signs.probed && signs.silent_ms >= tuning->timeout_ms && signs.silent_ms >= probed_ms);
 }
 
 static uint32_t keepalive_period(const struct tcp_nic *nic)
 {
-    return nic->settings.tuning.timeout_ms / CHECKS;
+    return nic->settings.tuning.timeout_ms / KEEPALIVE_CHECKS;
 }
 
-/* Looks at all connections, until no acknowledgment is due. */
+/* Checks all connections. The timer runs again while an acknowledgment is due. */
 static void on_keepalive(struct tcp_timer *timer)
 {
     struct tcp_nic *nic = VIPL_CONTAINER(timer, struct tcp_nic, keepalive_timer);
     uint32_t period = keepalive_period(nic);
     bool owing = false;
-    vipl_store_relaxed(&nic->tx_active, 0); /* first: what is sent from here on starts the timer again */
+    /* cleared first: what is sent from here on starts the timer again */
+    vipl_store_relaxed(&nic->tx_active, 0);
     for (struct vipl_list *l = nic->conns.next; l != &nic->conns; l = l->next) {
         struct tcp_conn *conn = VIPL_CONTAINER(l, struct tcp_conn, link);
         if (is_open(conn) && is_lost(conn, period, &owing)) {
@@ -153,7 +161,8 @@ static struct tcp_conn *take_tx_pending(struct tcp_nic *nic)
     return link == NULL ? NULL : VIPL_CONTAINER(link, struct tcp_conn, tx_pending);
 }
 
-/* A look: what is posted behind it does not belong to the same burst. */
+/* Part of each poll, which begins a new poll epoch: messages posted after it are not coalesced
+ * with those before. */
 static void flush_tx_pending(struct tcp_nic *nic)
 {
     struct tcp_conn *conn;
@@ -208,7 +217,7 @@ void vipl_tcp_unlock(struct tcp_nic *nic)
     }
 }
 
-/* From the connection that received last. True: something came. */
+/* Receives from the connection that received last. Returns true if something came. */
 static bool receive_hot(struct tcp_nic *nic)
 {
     struct tcp_conn *hot = nic->hot;
@@ -219,10 +228,10 @@ static bool receive_hot(struct tcp_nic *nic)
 
 static bool is_run_due(const struct tcp_nic *nic, uint32_t epoch)
 {
-    return epoch - nic->ran >= nic->spacing;
+    return epoch - nic->ran_epoch >= nic->spacing;
 }
 
-static void space_runs(struct tcp_nic *nic)
+static void adjust_spacing(struct tcp_nic *nic)
 {
     uint64_t now = vipl_now_ns();
     uint64_t took = now - nic->spaced_at;
@@ -233,38 +242,39 @@ static void space_runs(struct tcp_nic *nic)
     nic->spaced_at = now;
 }
 
-/* A program has polled the only connection for a while, and no thread sleeps. */
-static bool may_rest(const struct tcp_nic *nic, const struct tcp_conn *conn)
+/* Whether the kernel need not watch the only connection: a program has polled it for a while, and
+ * no thread sleeps. */
+static bool may_pause_watch(const struct tcp_nic *nic, const struct tcp_conn *conn)
 {
-    return nic->conn_count == 1 && conn != NULL && nic->resting == NULL && conn->state == TCP_OPEN &&
+    return nic->conn_count == 1 && conn != NULL && nic->paused == NULL && conn->state == TCP_OPEN &&
            !conn->broken && conn->events == TCP_READABLE && vipl_load_relaxed(&nic->sleeping) == 0;
 }
 
-/* Receives from the connection that received last; runs the loop, for the others, when nothing came from that,
- * and every so many polls. */
+/* Receives from the connection that received last. Runs the loop for the other ones if nothing
+ * came, and at least every `spacing` polls. */
 static void make_progress(struct tcp_nic *nic)
 {
     flush_tx_pending(nic);
     bool found = nic->hot != NULL && receive_hot(nic);
-    nic->check_poller |=
-        nic->hot == NULL || !nic->heard; /* else receiving shows whether the program has closed descriptors */
+    /* otherwise receiving shows whether the program has closed descriptors */
+    nic->check_poller |= nic->hot == NULL || !nic->hot_has_received;
     bool alone = nic->hot != NULL && nic->conn_count == 1;
     bool slept = vipl_load_relaxed(&nic->slept) != 0;
     bool due = is_run_due(nic, vipl_load_relaxed(&nic->poll_epoch));
     if (due) {
-        space_runs(nic);
-        if (!slept && may_rest(nic, nic->hot)) {
-            vipl_tcp_conn_rest(nic->hot);
+        adjust_spacing(nic);
+        if (!slept && may_pause_watch(nic, nic->hot)) {
+            vipl_tcp_conn_pause_watch(nic->hot);
         }
     }
     if (!alone) {
-        vipl_tcp_wake_resting(nic);
-    } else if (found) { /* what else there may be ends the next sleep at once */
+        vipl_tcp_resume_watch(nic);
+    } else if (found) { /* other events there may be end the next sleep at once */
         vipl_store_relaxed(&nic->slept, 0);
     }
     if (vipl_load_relaxed(&nic->changed) != 0 || due || (!found && (slept || !alone))) {
         vipl_store_relaxed(&nic->slept, 0);
-        nic->ran = vipl_load_relaxed(&nic->poll_epoch);
+        nic->ran_epoch = vipl_load_relaxed(&nic->poll_epoch);
         run_loop(nic);
     }
 }
@@ -279,7 +289,7 @@ void vipl_tcp_poll(struct vipl_be_nic *be)
     vipl_tcp_unlock(nic);
 }
 
-/* Whether a poll need do no more than receive from the only connection. */
+/* Whether a poll has to do no more than receive from the only connection. */
 static bool is_only_to_receive(const struct tcp_nic *nic)
 {
     return nic->hot != NULL && nic->conn_count == 1 && vipl_load_relaxed(&nic->has_tx_pending) == 0 &&
@@ -312,22 +322,22 @@ void vipl_tcp_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hint)
     struct tcp_nic *nic = tcp_nic_of(be);
     vipl_biased_lock(&nic->lock);
     vipl_fetch_add(&nic->sleeping, 1);
-    vipl_tcp_wake_resting(nic);
+    vipl_tcp_resume_watch(nic);
     flush_tx_pending(nic);
     watch_keepalive(nic);
-    nic->check_poller |= nic->hot == NULL || !nic->heard; /* as in make_progress() */
+    nic->check_poller |= nic->hot == NULL || !nic->hot_has_received; /* as in make_progress() */
     if (vipl_load_relaxed(&nic->changed) != 0) {
         run_loop(nic);
     }
     bool lost = loop_is_lost(nic);
     hint->fd = lost ? -1 : nic->loop.set.fd;
     hint->ms = lost ? -1 : vipl_tcp_loop_ms(&nic->loop);
-    if (nic->unwatched && (hint->ms < 0 || hint->ms > AGAIN_MS)) {
-        hint->ms = AGAIN_MS;
+    if (nic->unwatched && (hint->ms < 0 || hint->ms > RETRY_MS)) {
+        hint->ms = RETRY_MS;
     }
     if (vipl_load_relaxed(&nic->changed) != 0) {
         hint->ms = 0;
     }
-    nic->wake_sleeper = false; /* the thread that is about to sleep knows */
+    nic->wake_sleeper = false; /* the thread that is about to sleep has the new hint */
     vipl_biased_unlock(&nic->lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A message in the stream. */
+/* Messages as FPDUs, and sending them. */
 #include "backends/tcp/message.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 #include "os/os_compiler.h"
 
 enum {
-    FLAT = 512,      /* bytes of a short batch */
+    FLAT = 512,      /* bytes of a batch that is sent as one piece */
     SAFE_BATCH = 512 /* bytes that are copied before their CRC is computed */
 };
 
@@ -24,7 +24,8 @@ static size_t frame_bytes(const struct tcp_frame *f)
 
 /* --- frames --- */
 
-/* A piece's part of a CRC, when its memory may not be there (VIPL_SAFE_COPY). */
+/* Adds a piece to a CRC, where its memory may be missing (VIPL_SAFE_COPY). Returns false
+ * if it is. */
 static bool add_crc_safely(uint32_t *crc, const struct vipl_iov *piece)
 {
     uint8_t held[SAFE_BATCH];
@@ -37,7 +38,7 @@ static bool add_crc_safely(uint32_t *crc, const struct vipl_iov *piece)
     return there;
 }
 
-/* False: not all of the program's memory is there. */
+/* The CRC of a frame. Returns false if some of the program's memory is missing. */
 static bool crc_of(const struct tcp_frame *f, const struct vipl_iov *pieces, unsigned count, uint32_t *crc)
 {
     bool safe = vipl_iov_is_safe();
@@ -53,8 +54,8 @@ static bool crc_of(const struct tcp_frame *f, const struct vipl_iov *pieces, uns
     return there;
 }
 
-/* The head of an FPDU: its length field, the segment's header, and what else does not lie in the program's
- * memory. */
+/* Writes the head of an FPDU: its length field, the segment's header, and `more`, the payload that
+ * is not in the program's memory. */
 static void begin_frame(struct tcp_frame *f, const struct vipl_ddp *ddp, const uint8_t *more,
                         size_t more_bytes, size_t payload)
 {
@@ -94,7 +95,7 @@ struct tcp_batch *vipl_tcp_batch_of(struct tcp_few *few)
     return &few->batch;
 }
 
-/* The spare one, or one more. */
+/* The spare batch of the device, or a new one. */
 static struct tcp_batch *new_many(struct tcp_nic *nic)
 {
     struct tcp_many *many = vipl_load_ptr(&nic->spare_batch);
@@ -132,7 +133,8 @@ void vipl_tcp_batch_end(struct tcp_few *few, struct tcp_nic *nic, struct tcp_bat
     }
 }
 
-/* Puts a begun frame into the batch, without its first `skip` bytes. `sg` NULL: it has no payload. */
+/* Adds the frame that begin_frame() began to the batch, without its first `skip` bytes. `sg` NULL:
+ * it has no payload. */
 static void add_frame(struct tcp_batch *batch, const struct tcp_conn *conn, const struct vipl_sg *sg,
                       size_t skip)
 {
@@ -149,7 +151,8 @@ static void add_frame(struct tcp_batch *batch, const struct tcp_conn *conn, cons
     pieces[n++] = (struct vipl_iov){f->trail, f->trail_bytes};
     batch->bytes += frame_bytes(f) - skip;
     batch->count += n;
-    for (unsigned i = 0; skip > 0; i++) { /* only a batch's first frame has been begun */
+    /* only the first frame of a batch may be in the stream in part */
+    for (unsigned i = 0; skip > 0; i++) {
         size_t less = pieces[i].len < skip ? pieces[i].len : skip;
         pieces[i].base = (char *)pieces[i].base + less;
         pieces[i].len -= less;
@@ -185,14 +188,13 @@ bool vipl_tcp_confirms(const struct tcp_conn *conn, const struct vipl_send *send
                                                 : send->reliability == VIP_SERVICE_RELIABLE_RECEPTION;
 }
 
-/* An RDMA Write in many segments to a VIPL peer begins with an empty one whose offset is the end of them all:
- * the peer checks the whole before it places a byte. */
+/* Whether an RDMA Write begins with an empty segment whose offset is its end. One of many segments
+ * to a VIPL peer does, so that the peer can check the whole before it places a byte. */
 static bool announces(const struct tcp_conn *conn, const struct vipl_send *send)
 {
     return send->op == VIP_CONTROL_OP_RDMAWRITE && send->local.bytes > conn->segment && !conn->foreign;
 }
 
-/* How many FPDUs so many bytes of payload take. */
 unsigned vipl_tcp_data_frames(const struct tcp_conn *conn, size_t bytes)
 {
     return bytes <= conn->segment ? 1 : (unsigned)((bytes + conn->segment - 1) / conn->segment);
@@ -207,7 +209,7 @@ unsigned vipl_tcp_all_frames(const struct tcp_conn *conn, const struct vipl_send
            (send->immediate ? 1u : 0u) + (vipl_tcp_confirms(conn, send) ? 1u : 0u);
 }
 
-/* The header of a message's data, as that of its first byte. */
+/* The header of a message's data, for the message's first byte. */
 static struct vipl_ddp data_header(const struct tcp_conn *conn, const struct tcp_message *m)
 {
     const struct vipl_send *send = m->send;
@@ -248,7 +250,8 @@ static void put_data(struct tcp_frame *f, const struct tcp_conn *conn, const str
 static void put_immediate(struct tcp_frame *f, const struct tcp_conn *conn, const struct vipl_send *send)
 {
     uint8_t payload[VIPL_RDMAP_IMMEDIATE_BYTES];
-    uint32_t before = send->op == VIP_CONTROL_OP_RDMAWRITE ? 0 : 1; /* the Send has a number of its own */
+    /* the Send has taken a message number */
+    uint32_t before = send->op == VIP_CONTROL_OP_RDMAWRITE ? 0 : 1;
     struct vipl_ddp ddp = {.last = true,
                            .op = VIPL_RDMAP_IMMEDIATE,
                            .queue = VIPL_DDP_QUEUE_SEND,
@@ -257,7 +260,7 @@ static void put_immediate(struct tcp_frame *f, const struct tcp_conn *conn, cons
     begin_frame(f, &ddp, payload, sizeof(payload), 0);
 }
 
-/* The i-th FPDU of a message, but for its trailer. */
+/* Makes the i-th FPDU of a message, without its trailer. */
 static void put_frame(struct tcp_frame *f, const struct tcp_conn *conn, const struct tcp_message *m,
                       unsigned i)
 {
@@ -267,7 +270,8 @@ static void put_frame(struct tcp_frame *f, const struct tcp_conn *conn, const st
         return;
     }
     unsigned data = vipl_tcp_data_frames(conn, send->local.bytes);
-    struct vipl_rdmap_read read = {.sink_stag = send->sequence}; /* empty: it confirms the message */
+    /* an empty read, which confirms the message */
+    struct vipl_rdmap_read read = {.sink_stag = send->sequence};
     if (announces(conn, send) && i-- == 0) {
         struct vipl_ddp end = data_header(conn, m);
         end.offset += send->local.bytes;
@@ -288,9 +292,9 @@ static void put_frame(struct tcp_frame *f, const struct tcp_conn *conn, const st
 
 /* --- the stream --- */
 
-/* The memory that a peer reads may change until the socket has taken all of it, and the CRC would be that of the
- * old contents. So such payload is copied first, as much at a time as the snapshot has room for. False: the batch
- * is to be sent before the snapshot can have this frame's. */
+/* Memory that a peer reads may change until the socket has taken all of it, and then the CRC would
+ * be wrong. So its payload is copied to the snapshot first, as much at a time as that has room for.
+ * Returns false if the batch must be sent before the snapshot can hold this frame's payload. */
 static bool copy_payload(struct tcp_batch *batch, struct tcp_frame *f, const struct tcp_message *m,
                          struct tcp_snapshot *snapshot)
 {
@@ -307,8 +311,8 @@ static bool copy_payload(struct tcp_batch *batch, struct tcp_frame *f, const str
     return true;
 }
 
-/* Fills a batch with what comes next of the message. A stream with markers keeps the FPDU that has begun by
- * itself. */
+/* In a stream with markers, foreign.c keeps the rest of an FPDU that was sent in part, so no
+ * bytes are skipped. */
 void vipl_tcp_fill_batch(struct tcp_batch *batch, const struct tcp_conn *conn, const struct tcp_message *m)
 {
     const struct tcp_cursor *at = &conn->tx.at;
@@ -326,8 +330,8 @@ void vipl_tcp_fill_batch(struct tcp_batch *batch, const struct tcp_conn *conn, c
     }
 }
 
-/* The kernel has taken so many bytes of the batch. */
-static void advance(struct tcp_cursor *at, const struct tcp_batch *batch, size_t bytes)
+/* The kernel has taken `bytes` bytes of the batch. */
+static void advance_cursor(struct tcp_cursor *at, const struct tcp_batch *batch, size_t bytes)
 {
     for (unsigned i = 0; bytes > 0; i++) {
         size_t left = frame_bytes(&batch->frame[i]) - at->byte;
@@ -341,8 +345,8 @@ static void advance(struct tcp_cursor *at, const struct tcp_batch *batch, size_t
     }
 }
 
-/* One system call for the whole batch. A short batch goes as one piece: to copy it costs less than what the
- * kernel does for three. */
+/* Sends the batch by one system call. A batch of few bytes is copied into one piece first, which
+ * costs less than the kernel's work for three pieces. */
 static int send_batch(struct tcp_conn *conn, const struct tcp_batch *batch, bool more, size_t *sent)
 {
     uint8_t flat[FLAT];
@@ -360,8 +364,8 @@ static int send_batch(struct tcp_conn *conn, const struct tcp_batch *batch, bool
     return vipl_socket_send(conn->fd, &one, 1, more, sent);
 }
 
-/* Sends the batch, and moves the cursor. 0: all of it went; EAGAIN: there is no room for the rest; EFAULT: what
- * comes next is memory of the program's that is not there. */
+/* Sends the batch, and moves the cursor. Returns 0 if all was sent, EAGAIN if the socket has no
+ * room for the rest, EFAULT if memory of the program is missing. */
 static int emit(struct tcp_conn *conn, const struct tcp_batch *batch, bool more, struct tcp_cursor *at)
 {
     size_t sent = 0;
@@ -373,18 +377,16 @@ static int emit(struct tcp_conn *conn, const struct tcp_batch *batch, bool more,
         return vipl_tcp_send_marked(conn, batch->pieces, batch->count, at);
     }
     int error = send_batch(conn, batch, more, &sent);
-    advance(at, batch, sent);
+    advance_cursor(at, batch, sent);
     return error == 0 && sent < batch->bytes ? EAGAIN : error;
 }
 
-/* As much of the message as the socket takes. 0: all; EAGAIN: not all; EFAULT: the rest is not there. `more`: the system may keep
- * what does not fill a packet. */
 int vipl_tcp_push(struct tcp_conn *conn, const struct tcp_message *m, bool more)
 {
     struct tcp_sending *tx = &conn->tx;
-    struct tcp_few few; /* not cleared: vipl_tcp_fill_batch() fills what is used */
+    struct tcp_few few; /* not cleared: vipl_tcp_fill_batch() fills in what is used */
     struct tcp_batch *batch = vipl_tcp_batch_begin(&few, conn->nic, m);
-    int error = batch == NULL ? EAGAIN : 0; /* it is tried again, as for a full socket */
+    int error = batch == NULL ? EAGAIN : 0; /* the caller tries again, as with a full socket */
     while (error == 0 && tx->at.frame < m->frames) {
         vipl_tcp_fill_batch(batch, conn, m);
         bool is_last = tx->at.frame + batch->frames == m->frames;
@@ -396,7 +398,7 @@ int vipl_tcp_push(struct tcp_conn *conn, const struct tcp_message *m, bool more)
     if (error == 0) {
         tx->at = (struct tcp_cursor){0, 0};
     } else if (error != EAGAIN && error != EFAULT) {
-        tx->closed = true; /* the receiving side meets the error too, and the VI fails there */
+        tx->closed = true; /* the receiving side gets the error too, and fails the VI */
         error = EAGAIN;
     }
     return error;
@@ -422,7 +424,7 @@ int vipl_tcp_emit_small(struct tcp_conn *conn, struct tcp_batch *batch, struct t
     return emit(conn, batch, false, at);
 }
 
-/* --- plain messages --- */
+/* --- short messages --- */
 
 bool vipl_tcp_is_short(const struct tcp_conn *conn, const struct vipl_send *send)
 {
@@ -431,7 +433,8 @@ bool vipl_tcp_is_short(const struct tcp_conn *conn, const struct vipl_send *send
            !vipl_tcp_is_begun(&conn->tx.at);
 }
 
-/* Writes what is around a payload that is there already; returns the FPDU's bytes. */
+/* Writes the length field and the trailer of an FPDU whose head and payload are in place. Returns
+ * the FPDU's bytes. */
 static size_t finish_short(uint8_t *to, const struct tcp_conn *conn, size_t head, size_t bytes)
 {
     size_t ulpdu = head - VIPL_MPA_HEADER_BYTES + bytes;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An open connection: what its socket's readiness, the peer's first FPDU and its failure lead to. A foreign peer from which nothing has
- * come yet gets empty RDMA Writes: siw as responder overlooks what comes between its reply and the change of its socket's
- * callbacks, until something else comes. A peer that had not overlooked anything takes no notice of them.
+ * An open connection: what it does when its socket is ready, when the peer's first FPDU comes, and
+ * when it fails. A foreign peer that has sent nothing yet gets empty RDMA Writes. siw as the
+ * responder overlooks what comes between its reply and the change of its socket's callbacks, until
+ * something else comes. A peer that overlooked nothing ignores them.
  */
 #include "backends/tcp/open.h"
 
@@ -43,7 +44,7 @@ static bool open_first_fpdu(struct tcp_conn *conn)
 static void open_failed(struct tcp_conn *conn, VIP_ERROR_CODE code)
 {
     if (conn->vi != NULL) {
-        vipl_tcp_output_poll(conn); /* what has left is complete */
+        vipl_tcp_output_poll(conn); /* the sends that the kernel has are complete */
         vipl_up_fail(conn->vi, code);
     }
 }
@@ -51,7 +52,8 @@ static void open_failed(struct tcp_conn *conn, VIP_ERROR_CODE code)
 static const struct tcp_handler open_handler = {
     .ready = open_ready, .expired = open_expired, .first_fpdu = open_first_fpdu, .failed = open_failed};
 
-/* Remote access is to work while the program does not call in, and a burst is to leave: that takes the service thread. */
+/* The service thread is needed: remote access must work, and output be flushed, while the program
+ * makes no call. */
 void vipl_tcp_open(struct tcp_conn *conn)
 {
     conn->state = TCP_OPEN;
@@ -59,15 +61,15 @@ void vipl_tcp_open(struct tcp_conn *conn)
     vipl_tcp_conn_deadline(conn, 0);
     if (conn->nic->hot == NULL) {
         conn->nic->hot = conn;
-        conn->nic->heard = false;
+        conn->nic->hot_has_received = false;
     }
     (void)vipl_up_need_service(conn->nic->core);
 }
 
-void vipl_tcp_open_foreign(struct tcp_conn *conn, bool quiet)
+void vipl_tcp_open_foreign(struct tcp_conn *conn, bool peer_sends_first)
 {
     vipl_tcp_open(conn);
     conn->state = TCP_AWAIT_FIRST_FPDU;
-    conn->tx.quiet = quiet; /* the program cannot post yet */
-    vipl_tcp_conn_deadline(conn, quiet ? 0 : KICK_MS);
+    conn->tx.peer_sends_first = peer_sends_first; /* the program cannot post yet */
+    vipl_tcp_conn_deadline(conn, peer_sends_first ? 0 : KICK_MS);
 }

@@ -6,8 +6,8 @@
 #include "backends/tcp/conn.h"
 
 void vipl_tcp_open(struct tcp_conn *conn); /* the VI is connected from here on */
-/* Likewise with a foreign peer, from which nothing has come yet. `quiet`: posts wait until it has sent
- * something. */
-void vipl_tcp_open_foreign(struct tcp_conn *conn, bool quiet);
+/* The same with a foreign peer that has sent nothing yet. `peer_sends_first`: posts wait
+ * until it has. */
+void vipl_tcp_open_foreign(struct tcp_conn *conn, bool peer_sends_first);
 
 #endif

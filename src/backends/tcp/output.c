@@ -8,17 +8,17 @@
 #include "backends/tcp/conn.h"
 #include "os/os_atomic.h"
 
-enum { MAX_REPORTS = 64 /* sends, by one call */ };
+enum { MAX_REPORTS = 64 /* sends per call of vipl_up_sends_done() */ };
 
 _Static_assert((TCP_OUTPUT_SENDS & (TCP_OUTPUT_SENDS - 1)) == 0, "running numbers wrap");
 _Static_assert(TCP_OUTPUT_BYTES <= UINT16_MAX, "ends are 16 bits");
 
-static bool has_room(const struct tcp_output *output, size_t bytes)
+static bool output_has_room(const struct tcp_output *output, size_t bytes)
 {
     return bytes <= TCP_OUTPUT_BYTES - output->bytes && output->sends - output->reported < TCP_OUTPUT_SENDS;
 }
 
-/* The spare one, or one more. */
+/* The spare buffer of the device, or a new one. */
 static struct tcp_output *new_output(struct tcp_nic *nic)
 {
     struct tcp_output *output = vipl_load_ptr(&nic->spare_output);
@@ -49,7 +49,8 @@ bool vipl_tcp_output_has_room(struct tcp_conn *conn, size_t bytes)
             return false;
         }
     }
-    return has_room(tx->output, bytes) || (vipl_tcp_output_flush(conn) && has_room(tx->output, bytes));
+    return output_has_room(tx->output, bytes) ||
+           (vipl_tcp_output_flush(conn) && output_has_room(tx->output, bytes));
 }
 
 bool vipl_tcp_output_add(struct tcp_conn *conn, const struct vipl_iov *pieces, unsigned count)
@@ -66,7 +67,8 @@ bool vipl_tcp_output_add(struct tcp_conn *conn, const struct vipl_iov *pieces, u
     return true;
 }
 
-/* What is in `data` has left, so its bytes end there at 0: with those that leave next. */
+/* The buffer is empty, so the send ends at its byte 0: it counts as sent with what
+ * is flushed next. */
 void vipl_tcp_output_cork(struct tcp_conn *conn, const struct vipl_send *send)
 {
     assert(!vipl_tcp_output_is_unsent(conn->tx.output));
@@ -83,7 +85,7 @@ void vipl_tcp_output_end_send(struct tcp_conn *conn, const struct vipl_send *sen
         (struct tcp_output_send){send->sequence, (uint16_t)output->bytes, (uint16_t)send->local.bytes};
 }
 
-/* The system has taken some bytes more. */
+/* The kernel has taken more bytes of the buffer, and holds none of them back. */
 static void count_sent(struct tcp_output *output)
 {
     while (output->sent != output->sends &&
@@ -104,8 +106,8 @@ void vipl_tcp_output_uncork(struct tcp_conn *conn)
     }
 }
 
-/* What the system has, it sends. */
-static void push(struct tcp_conn *conn)
+/* Has the kernel send what it holds back. */
+static void push_corked(struct tcp_conn *conn)
 {
     if (conn->tx.corked) {
         vipl_socket_push(conn->fd);
@@ -113,16 +115,17 @@ static void push(struct tcp_conn *conn)
     }
 }
 
-/* `more`: something follows at once, and the system may keep this until then; only if no send ends in it. */
-static bool flush(struct tcp_conn *conn, bool more)
+/* `more`: more bytes follow at once, and the kernel may hold these back until then. Only if no send
+ * ends in them. */
+static bool flush_output(struct tcp_conn *conn, bool more)
 {
     struct tcp_sending *tx = &conn->tx;
     struct tcp_output *output = tx->output;
     if (!vipl_tcp_output_is_unsent(output)) {
         return true;
     }
-    if (tx->closed) { /* the connection is about to fail, and the sends are flushed */
-        push(conn);
+    if (tx->closed) { /* the connection is about to fail, which flushes the sends */
+        push_corked(conn);
         output->bytes = output->flushed = 0;
         output->sends = output->sent;
         return false;
@@ -131,17 +134,16 @@ static bool flush(struct tcp_conn *conn, bool more)
     struct vipl_iov rest = {output->data + output->flushed, output->bytes - output->flushed};
     vipl_tcp_note_activity(conn->nic);
     int error = vipl_socket_send(conn->fd, &rest, 1, more, &sent);
-    tx->closed |=
-        error != 0 && error != EAGAIN; /* the receiving side meets the error too, and the VI fails there */
+    /* the receiving side gets the error too, and fails the VI */
+    tx->closed |= error != 0 && error != EAGAIN;
     output->flushed += sent;
     output->only_response = false;
-    if (sent > 0) { /* what is sent without a word of more pushes what came before */
+    if (sent > 0) { /* bytes sent without MSG_MORE push those before them */
         tx->corked = more;
     }
     if (!tx->corked) {
         count_sent(output);
-    } else if (more &&
-               output->flushed == output->bytes) { /* no send ends in it, so nothing is to be counted later */
+    } else if (more && output->flushed == output->bytes) { /* no send ends in these bytes */
         output->flushed = output->bytes = 0;
     }
     return output->bytes == 0;
@@ -149,23 +151,23 @@ static bool flush(struct tcp_conn *conn, bool more)
 
 bool vipl_tcp_output_flush(struct tcp_conn *conn)
 {
-    return flush(conn, false);
+    return flush_output(conn, false);
 }
 
 bool vipl_tcp_output_flush_before(struct tcp_conn *conn)
 {
     const struct tcp_output *output = conn->tx.output;
-    return flush(conn, output != NULL && output->sends == output->sent);
+    return flush_output(conn, output != NULL && output->sends == output->sent);
 }
 
 bool vipl_tcp_output_flush_all(struct tcp_conn *conn)
 {
     bool all = vipl_tcp_output_flush(conn);
-    push(conn);
+    push_corked(conn);
     return all;
 }
 
-/* What core has not been told of, as much as there is room for. */
+/* Takes up to MAX_REPORTS complete sends that core has not been told of. Returns how many. */
 static unsigned take_reports(struct tcp_output *output, struct vipl_sent *out)
 {
     unsigned count = 0;

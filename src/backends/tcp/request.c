@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a connection starts: MPA's request and reply. The private data of VIPL peers, in network order:
+ * How a connection starts: MPA's request and reply. The private data of VIPL peers, in network
+ * order:
  *
- *      0  "VIPL"                  8  reliability level          20  payload bytes taken in a segment
- *      4  version, 2             10  0                          24  bytes of the sender's discriminator
- *      5  kind                   12  MaxTransferSize            25  bytes of the other's
- *      6  reason << 5 | flags                                   26  both
+ *      0  "VIPL"                8  reliability level       20  payload bytes taken in a segment
+ *      4  version, 2           10  0                       24  bytes of the sender's discriminator
+ *      5  kind                 12  MaxTransferSize         25  bytes of the other's
+ *      6  reason << 5 | flags                              26  both
  *      7  a refusal's code
  *
- * Flags: 1 RDMA Writes are allowed, 2 RDMA Reads are, 4 there is a quality of service, 8 the program's addresses have 32 bits.
- * Foreign peers (RFC 5044, RFC 6581) have no such data.
+ * Flags: 1 RDMA Writes are allowed, 2 RDMA Reads are, 4 there is a quality of service, 8 the
+ * program's addresses have 32 bits. Foreign peers (RFC 5044, RFC 6581) have no such data.
  */
 #include "backends/tcp/request.h"
 
@@ -28,9 +29,9 @@ enum {
     FLAG_READ = 2,
     FLAG_QOS = 4,
     FLAG_32_BIT = 8,
-    FOREIGN_READS = 16,   /* IRD and ORD with a foreign peer, at most */
-    UNTOLD_READS = 1,     /* ORD towards a foreign peer that does not state its IRD */
-    DEPTH_UNTOLD = 0x3FFF /* RFC 6581: the depth is not stated */
+    FOREIGN_READS = 16,       /* greatest IRD and ORD with a foreign peer */
+    DEFAULT_READS = 1,        /* ORD towards a foreign peer that does not state its IRD */
+    DEPTH_NOT_STATED = 0x3FFF /* RFC 6581: the depth is not stated */
 };
 
 /* --- private data --- */
@@ -114,7 +115,8 @@ int vipl_tcp_start_send(struct tcp_conn *conn, struct vipl_mpa_start start,
     struct vipl_iov all = {frame, (size_t)(end - frame)};
     size_t sent = 0;
     int error = vipl_socket_send(conn->fd, &all, 1, false, &sent);
-    return error == 0 && sent < all.len ? ENOBUFS : error; /* the socket's buffer is empty */
+    /* the socket's buffer is empty, so the frame should fit */
+    return error == 0 && sent < all.len ? ENOBUFS : error;
 }
 
 static bool make_buffer(struct tcp_conn *conn)
@@ -126,8 +128,8 @@ static bool make_buffer(struct tcp_conn *conn)
     return conn->rx.buffer != NULL;
 }
 
-/* Until `need` bytes are there. */
-static enum vipl_parse fill(struct tcp_conn *conn, size_t need)
+/* Receives until the reassembly buffer has `need` bytes. */
+static enum vipl_parse receive_until(struct tcp_conn *conn, size_t need)
 {
     struct tcp_receiving *rx = &conn->rx;
     while (rx->have < need) {
@@ -149,7 +151,7 @@ enum vipl_parse vipl_tcp_start_receive(struct tcp_conn *conn, struct vipl_mpa_st
         return VIPL_PARSE_BAD;
     }
     if (rx->have < VIPL_MPA_START_BYTES) {
-        enum vipl_parse filled = fill(conn, VIPL_MPA_START_BYTES);
+        enum vipl_parse filled = receive_until(conn, VIPL_MPA_START_BYTES);
         if (filled == VIPL_PARSE_BAD) {
             return filled;
         }
@@ -161,7 +163,7 @@ enum vipl_parse vipl_tcp_start_receive(struct tcp_conn *conn, struct vipl_mpa_st
     if (start->reply != reply) {
         return VIPL_PARSE_BAD;
     }
-    return fill(conn, VIPL_MPA_START_BYTES + (size_t)start->private_bytes);
+    return receive_until(conn, VIPL_MPA_START_BYTES + (size_t)start->private_bytes);
 }
 
 const uint8_t *vipl_tcp_start_private(struct tcp_conn *conn, const struct vipl_mpa_start *start,
@@ -179,7 +181,8 @@ const uint8_t *vipl_tcp_start_private(struct tcp_conn *conn, const struct vipl_m
     return from;
 }
 
-/* Not on this host, unless it is asked for: each socket is bound to the device's address. */
+/* Connections within this host have no CRC unless the setting asks for it. Each socket is bound to
+ * the device's address, so equal addresses mean one host. */
 bool vipl_tcp_wants_crc(const struct tcp_conn *conn)
 {
     const struct tcp_nic *nic = conn->nic;
@@ -198,26 +201,27 @@ void vipl_tcp_foreign_params(struct vipl_vi_params *out)
                                    .foreign = true};
 }
 
-static uint16_t depth(uint16_t told)
+static uint16_t clamp_depth(uint16_t stated)
 {
-    return told < FOREIGN_READS ? told : FOREIGN_READS;
+    return stated < FOREIGN_READS ? stated : FOREIGN_READS;
 }
 
 uint8_t vipl_tcp_ready_op(const struct vipl_mpa_enhanced *agreed)
 {
+    /* the peer asks for such an FPDU and names no operation */
     return agreed->rtr_write  ? VIPL_RDMAP_WRITE
            : agreed->rtr_read ? VIPL_RDMAP_READ_REQUEST
            : agreed->rtr_send ? VIPL_RDMAP_SEND
-                              : VIPL_RDMAP_WRITE; /* the peer asks for such a message and chooses none */
+                              : VIPL_RDMAP_WRITE;
 }
 
-/* Our part of an enhanced set-up, in reply to theirs. */
+/* This side's part of an enhanced set-up, in reply to the peer's. */
 static struct vipl_mpa_enhanced foreign_reply(const struct vipl_mpa_enhanced *theirs)
 {
     uint8_t op = vipl_tcp_ready_op(theirs);
     bool ready = theirs->peer_to_peer;
-    return (struct vipl_mpa_enhanced){.ird = depth(theirs->ord),
-                                      .ord = depth(theirs->ird),
+    return (struct vipl_mpa_enhanced){.ird = clamp_depth(theirs->ord),
+                                      .ord = clamp_depth(theirs->ird),
                                       .peer_to_peer = ready,
                                       .rtr_send = ready && op == VIPL_RDMAP_SEND,
                                       .rtr_write = ready && op == VIPL_RDMAP_WRITE,
@@ -231,9 +235,9 @@ bool vipl_tcp_foreign_gets_ready(const struct tcp_conn *conn)
 
 bool vipl_tcp_foreign_begin(struct tcp_conn *conn, const struct vipl_mpa_start *start)
 {
-    bool told = start->enhanced && conn->enhanced.ird != DEPTH_UNTOLD;
+    bool stated = start->enhanced && conn->enhanced.ird != DEPTH_NOT_STATED;
     conn->foreign = true;
-    conn->tx.reads = told ? depth(conn->enhanced.ird) : UNTOLD_READS;
+    conn->tx.reads = stated ? clamp_depth(conn->enhanced.ird) : DEFAULT_READS;
     if (start->markers && !vipl_tcp_start_marking(conn)) {
         return false;
     }
@@ -251,7 +255,7 @@ static bool send_reply(struct tcp_conn *conn, bool reject, const struct tcp_priv
                                      .rtr_write = conn->enhanced.peer_to_peer};
     if (conn->foreign) {
         ours = foreign_reply(&conn->enhanced);
-        data = NULL; /* it could not read it */
+        data = NULL; /* a foreign peer could not read the data */
     }
     struct vipl_mpa_start start = {
         .reply = true, .crc = conn->crc, .reject = reject, .revision = conn->start.revision};

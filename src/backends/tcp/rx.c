@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stream into receives, registered memory and outcomes. Everything a peer says is checked before it is acted on;
- * what is wrong costs the peer its connection, and nothing else.
+ * Receiving. Everything that a peer sends is checked before it is acted on. An error of the peer
+ * costs the peer its connection, and nothing else.
  *
- * One system call fills a buffer with many FPDUs, and each is placed from there. Of an FPDU that is not all there, either
- * the reassembly buffer gets the rest, or, where much payload is missing and there is no CRC, the rest is placed directly:
- * it is received to where it goes. Then the last few bytes go through the reassembly buffer, because they are to be
- * stored last and whole: by them an RDMA Write becomes visible in order. Where memory is may change from one system call
- * to the next, so it is looked up for each, which is made under the VI's lock: nothing is placed in memory that has been deregistered.
- * What may not be placed is received all the same, and dropped.
+ * One system call fills a buffer with many FPDUs, and each is placed from there. Of an FPDU that
+ * has come in part, either the rest goes to the reassembly buffer or, if much payload is missing
+ * and there is no CRC, the rest is placed directly: it is received into the memory that it is for.
+ * The last few bytes then go through the reassembly buffer, because they must be stored last and
+ * whole: they make an RDMA Write visible in order. The memory may change between two system calls.
+ * So it is looked up again for each, and the system call is made under the VI's lock: nothing is
+ * placed in memory that has been deregistered. What may not be placed is received all the same, and
+ * dropped.
  */
 #include "backends/tcp/rx.h"
 
@@ -22,39 +24,43 @@
 #include "os/os_compiler.h"
 
 enum {
-    DIRECT_MIN = 8 * 1024, /* missing payload that is worth a system call of its own */
-    LARGE = 48 * 1024,     /* bytes of an FPDU after which more of its kind are expected */
-    EXPECTED = 4,          /* smaller FPDUs that may come in between */
-    ROOM = 512,            /* bytes that are then received in addition: the head of the next */
-    ITEM = 8               /* bytes that are stored whole */
+    DIRECT_MIN = 8 * 1024,  /* so much missing payload is worth a system call of its own */
+    LARGE_FPDU = 48 * 1024, /* bytes of an FPDU after which more large ones are expected */
+    MAX_SMALL_BETWEEN = 4,  /* smaller FPDUs that may come between large ones */
+    NEXT_HEAD_BYTES = 512,  /* bytes received beyond a large FPDU: the head of the next one */
+    ITEM_BYTES = 8          /* bytes that are stored whole */
 };
 
 /* A DDP segment, or a part of one. */
 struct segment {
     struct vipl_ddp ddp;
-    const uint8_t *payload; /* NULL: it is in the socket, from where it is to be placed directly */
-    size_t bytes;    /* of payload in this part; from the socket so many at most, and then those that came */
-    size_t left;     /* from this part's first byte to the segment's last */
-    int error;       /* from the socket: why nothing came, or 0 */
-    size_t received; /* from the socket: with what follows the payload, */
-    const uint8_t *rest; /* which is here */
+    /* NULL: the payload is in the socket, and is placed directly from there */
+    const uint8_t *payload;
+    /* Payload bytes in this part; from the socket at most that number, and afterwards what came. */
+    size_t bytes;
+    size_t left;         /* bytes from this part's first one to the segment's last one */
+    int error;           /* from the socket: an errno value if nothing came, or 0 */
+    size_t received;     /* from the socket: bytes received, with those after the payload */
+    const uint8_t *rest; /* the bytes after the payload */
 };
 
-/* The stream breaks the protocol: it ends. */
-static bool give_up_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
+/* The peer breaks the protocol: sends a Terminate, and fails the connection. Returns false. */
+static bool terminate_stream_about(struct tcp_conn *conn, uint16_t reason,
+                                   const struct tcp_terminate_about *about)
 {
     vipl_tcp_terminate(conn, reason, about);
     vipl_tcp_conn_fail(conn, VIP_ERROR_RDMA_TRANSPORT);
     return false;
 }
 
-static bool give_up(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *ddp)
+static bool terminate_stream(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *ddp)
 {
-    return give_up_about(conn, reason, &(struct tcp_about){.ddp = ddp});
+    return terminate_stream_about(conn, reason, &(struct tcp_terminate_about){.ddp = ddp});
 }
 
-/* Releases the VI's receive lock, and sends the reason, if there is one, to the peer of a reliable VI. */
-static bool unlock_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
+/* Releases the VI's receive lock. Sends the reason, if there is one, to the peer of a reliable VI.
+ * Returns false if the VI has failed. */
+static bool unlock_recv_about(struct tcp_conn *conn, uint16_t reason, const struct tcp_terminate_about *about)
 {
     vipl_up_recv_unlock(conn->vi);
     if (reason != 0 && !conn->unreliable) {
@@ -63,12 +69,12 @@ static bool unlock_about(struct tcp_conn *conn, uint16_t reason, const struct tc
     return vipl_tcp_still_works(conn);
 }
 
-static bool unlock(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *ddp)
+static bool unlock_recv(struct tcp_conn *conn, uint16_t reason, const struct vipl_ddp *ddp)
 {
-    return unlock_about(conn, reason, &(struct tcp_about){.ddp = ddp});
+    return unlock_recv_about(conn, reason, &(struct tcp_terminate_about){.ddp = ddp});
 }
 
-/* The message's last byte is in the part, and none of it is still to come. */
+/* Whether the part has the message's last byte. */
 static bool ends_message(const struct segment *s)
 {
     return s->ddp.last && s->left == s->bytes;
@@ -76,14 +82,15 @@ static bool ends_message(const struct segment *s)
 
 /* --- placing payload --- */
 
-/* One system call: the payload to where it goes, or to nowhere, and what follows it into the scratch buffer. */
+/* Receives by one system call: the payload into `to` (NULL: it is dropped), what follows it into
+ * the scratch buffer. */
 static bool place_from_socket(struct tcp_conn *conn, struct segment *s, const struct vipl_sg *to,
                               size_t offset)
 {
     uint8_t *scratch = conn->nic->scratch;
     struct vipl_iov *pieces = conn->nic->pieces;
     unsigned count = to == NULL ? 0 : vipl_iov_slice(pieces, to, offset, s->bytes);
-    pieces[count] = (struct vipl_iov){scratch, ROOM + (to == NULL ? s->bytes : 0)};
+    pieces[count] = (struct vipl_iov){scratch, NEXT_HEAD_BYTES + (to == NULL ? s->bytes : 0)};
     s->received = 0;
     s->error = vipl_socket_receive(conn->fd, pieces, count + 1, &s->received);
     s->bytes = s->received < s->bytes ? s->received : s->bytes;
@@ -91,9 +98,9 @@ static bool place_from_socket(struct tcp_conn *conn, struct segment *s, const st
     return s->error != EFAULT;
 }
 
-/* Puts the payload where it goes, from the buffer or from the socket; `to` NULL: it is dropped. False: that
- * memory is not there, and the payload in the socket is still to come. */
-static bool place(struct tcp_conn *conn, struct segment *s, const struct vipl_sg *to, size_t offset)
+/* Places the payload, from the buffer or from the socket; `to` NULL: it is dropped. Returns false
+ * if memory is missing; payload in the socket is then still to come. */
+static bool place_payload(struct tcp_conn *conn, struct segment *s, const struct vipl_sg *to, size_t offset)
 {
     if (s->payload == NULL) {
         return place_from_socket(conn, s, to, offset);
@@ -119,13 +126,14 @@ static uint16_t claim_reason(enum vipl_claim claim)
 /* What is wrong with a segment of a Send; 0: nothing. */
 static uint16_t fault_of_send(const struct tcp_receiving *rx, const struct segment *s)
 {
-    return s->ddp.msn != rx->send_msn                                      ? VIPL_TERM_DDP_UNTAGGED_MSN
-           : rx->held != TCP_HELD_NOT /* the message before is not over */ ? VIPL_TERM_RDMAP_OPCODE
-           : s->ddp.mo != rx->mo || s->left > UINT32_MAX - rx->mo          ? VIPL_TERM_DDP_UNTAGGED_MO
-                                                                           : 0;
+    return s->ddp.msn != rx->send_msn                                  ? VIPL_TERM_DDP_UNTAGGED_MSN
+           : rx->held != TCP_HELD_NOT /* the one before is not over */ ? VIPL_TERM_RDMAP_OPCODE
+           : s->ddp.mo != rx->mo || s->left > UINT32_MAX - rx->mo      ? VIPL_TERM_DDP_UNTAGGED_MO
+                                                                       : 0;
 }
 
-/* Returns the reason to give. The VI's receive lock is held, here and below. */
+/* Places a part of a Send. Returns the reason for a Terminate, or 0. The VI's receive lock is held,
+ * here and in end_send(). */
 static uint16_t place_send(struct tcp_conn *conn, struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -136,7 +144,7 @@ static uint16_t place_send(struct tcp_conn *conn, struct segment *s)
         rx->drop = claim != VIPL_CLAIM_OK;
         reason = claim_reason(claim);
     }
-    if (!place(conn, s, rx->drop ? NULL : &to, rx->mo)) {
+    if (!place_payload(conn, s, rx->drop ? NULL : &to, rx->mo)) {
         vipl_up_recv_finish(conn->vi, VIP_STATUS_PROTECTION_ERROR, 0, false, NULL);
         rx->drop = true;
         reason = claim_reason(VIPL_CLAIM_FAILED);
@@ -145,7 +153,7 @@ static uint16_t place_send(struct tcp_conn *conn, struct segment *s)
     return reason;
 }
 
-/* All of a Send has come. */
+/* A Send has come whole. */
 static void end_send(struct tcp_conn *conn, uint8_t op)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -167,17 +175,17 @@ static bool on_send(struct tcp_conn *conn, struct segment *s)
 {
     uint16_t fault = fault_of_send(&conn->rx, s);
     if (fault != 0) {
-        return give_up(conn, fault, &s->ddp);
+        return terminate_stream(conn, fault, &s->ddp);
     }
     vipl_up_recv_lock(conn->vi);
     uint16_t reason = place_send(conn, s);
     if (ends_message(s)) {
         end_send(conn, s->ddp.op);
     }
-    return unlock(conn, reason, &s->ddp);
+    return unlock_recv(conn, reason, &s->ddp);
 }
 
-/* What is wrong with a message that is one segment of that many bytes; 0: nothing. */
+/* What is wrong with a message that must be one segment of `bytes` bytes; 0: nothing. */
 static uint16_t fault_of_small(const struct segment *s, uint32_t msn, size_t bytes)
 {
     return s->ddp.msn != msn                  ? VIPL_TERM_DDP_UNTAGGED_MSN
@@ -201,8 +209,9 @@ static bool on_immediate(struct tcp_conn *conn, struct segment *s)
     struct tcp_receiving *rx = &conn->rx;
     struct vipl_sg to;
     uint16_t fault = fault_of_small(s, rx->send_msn, VIPL_RDMAP_IMMEDIATE_BYTES);
-    if (fault != 0 || rx->mo != 0 || rx->held == TCP_HELD_FOR_READ) { /* a message is not over */
-        return give_up(conn, fault != 0 ? fault : VIPL_TERM_RDMAP_OPCODE, &s->ddp);
+    /* the previous message is not over */
+    if (fault != 0 || rx->mo != 0 || rx->held == TCP_HELD_FOR_READ) {
+        return terminate_stream(conn, fault != 0 ? fault : VIPL_TERM_RDMAP_OPCODE, &s->ddp);
     }
     uint32_t immediate = vipl_rdmap_immediate_read(s->payload);
     bool of_send = rx->held == TCP_HELD_FOR_IMMEDIATE;
@@ -222,14 +231,15 @@ static bool on_immediate(struct tcp_conn *conn, struct segment *s)
     } else if (claim == VIPL_CLAIM_OK) {
         vipl_up_recv_finish(conn->vi, 0, bytes, !of_send, &immediate);
     }
-    return unlock(conn, claim_reason(claim), &s->ddp);
+    return unlock_recv(conn, claim_reason(claim), &s->ddp);
 }
 
 /* --- RDMA --- */
 
-/* How many bytes the peer must be allowed to write before a segment is placed: those to the message's end, where
- * that is known. For a segment that goes beyond the end, is the last one and stops before it, or is further from
- * it than a message may be long, they are more than any region has. */
+/* How many bytes the peer must be allowed to write before a segment is placed: those to the
+ * message's end, if that is known. A segment that goes beyond the end, is the last one and stops
+ * before the end, or is farther from the end than a message may be long, needs more bytes than
+ * any region has. */
 static uint64_t extent_of_write(const struct tcp_receiving *rx, const struct vipl_ddp *ddp, size_t bytes)
 {
     uint64_t left = rx->write_end - ddp->offset;
@@ -237,8 +247,9 @@ static uint64_t extent_of_write(const struct tcp_receiving *rx, const struct vip
     return !rx->announced ? bytes : fits ? left : UINT64_MAX;
 }
 
-/* Whether the segment's payload may be placed, and all that is still to come of the message. *reason: to send to
- * the peer; 0: there is none, or it has been sent. The VI's receive lock is held. */
+/* Whether the segment's payload, and all that is still to come of the message, may be
+ * placed. *reason: what to send to the peer; 0: nothing, or it has been sent. The VI's
+ * receive lock is held. */
 static bool write_allowed(struct tcp_conn *conn, const struct segment *s, uint16_t *reason)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -255,8 +266,8 @@ static bool write_allowed(struct tcp_conn *conn, const struct segment *s, uint16
     return !rx->write_refused;
 }
 
-/* The first segment of an RDMA Write. Where there are several, a VIPL peer begins with an empty one whose offset
- * is the end of the message. False: it does not. */
+/* Begins an RDMA Write. One of several segments begins with an empty one from a VIPL peer, whose
+ * offset is the end of the message. Returns false if it does not. */
 static bool begin_write(struct tcp_conn *conn, const struct segment *s)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -274,24 +285,25 @@ static bool on_write(struct tcp_conn *conn, struct segment *s)
     struct tcp_receiving *rx = &conn->rx;
     uint16_t reason;
     if (!rx->writing && !begin_write(conn, s)) {
-        return give_up(conn, VIPL_TERM_RDMAP_UNSPECIFIED, &s->ddp);
+        return terminate_stream(conn, VIPL_TERM_RDMAP_UNSPECIFIED, &s->ddp);
     }
     vipl_up_recv_lock(conn->vi);
     bool allowed = write_allowed(conn, s, &reason);
     struct vipl_sg to;
     vipl_sg_one(&to, (void *)(uintptr_t)s->ddp.offset, s->left);
-    if (!place(conn, s, allowed ? &to : NULL, 0)) {
+    if (!place_payload(conn, s, allowed ? &to : NULL, 0)) {
         vipl_up_rdma_refuse(conn->vi, true);
         rx->write_refused = true;
         reason = VIPL_TERM_DDP_TAGGED_STAG;
     }
     rx->write_bytes += (uint32_t)s->bytes;
     rx->writing = !ends_message(s);
-    return unlock(conn, reason, &s->ddp);
+    return unlock_recv(conn, reason, &s->ddp);
 }
 
-/* The empty read behind a message has come: the message's receive completes. The response is sent before the
- * lock is free that VipDisconnect needs. The VI's receive lock is held. */
+/* The empty read that confirms a message has come: completes the message's receive. The VI's
+ * receive lock is held. The response is sent before the device's lock, which VipDisconnect()
+ * needs, is released. */
 static void finish_held(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -309,7 +321,7 @@ static bool on_read(struct tcp_conn *conn, struct segment *s)
     struct vipl_rdmap_read read;
     uint16_t reason = fault_of_small(s, conn->rx.read_msn, VIPL_RDMAP_READ_REQUEST_BYTES);
     if (reason != 0) {
-        return give_up(conn, reason, &s->ddp);
+        return terminate_stream(conn, reason, &s->ddp);
     }
     conn->rx.read_msn++;
     vipl_rdmap_read_read(s->payload, &read);
@@ -322,19 +334,21 @@ static bool on_read(struct tcp_conn *conn, struct segment *s)
     if (!allowed) {
         reason = vipl_tcp_memory_reason(conn, false, read.source_stag, read.source_offset, read.bytes);
     }
-    if (!unlock_about(conn, reason, &(struct tcp_about){.ddp = &s->ddp, .read = &read})) {
+    if (!unlock_recv_about(conn, reason, &(struct tcp_terminate_about){.ddp = &s->ddp, .read = &read})) {
         return false;
     }
-    if (!allowed) { /* an unreliable VI responds to none */
-        return give_up(conn, VIPL_TERM_RDMAP_OPCODE, &s->ddp);
+    if (!allowed) { /* an unreliable VI responds to no read */
+        return terminate_stream(conn, VIPL_TERM_RDMAP_OPCODE, &s->ddp);
     }
-    if (!vipl_tcp_respond(conn, &(struct tcp_read_response){read, s->ddp.msn})) { /* more than were agreed */
-        return give_up(conn, VIPL_TERM_DDP_UNTAGGED_NO_BUFFER, &s->ddp);
+    /* more reads than were agreed */
+    if (!vipl_tcp_respond(conn, &(struct tcp_read_response){read, s->ddp.msn})) {
+        return terminate_stream(conn, VIPL_TERM_DDP_UNTAGGED_NO_BUFFER, &s->ddp);
     }
     return !conn->broken;
 }
 
-/* A response's payload. False: it is longer or shorter than what was to be read, or not what comes next. */
+/* Places a response's payload. Returns false if it is longer or shorter than the read, or not the
+ * next part of the response. */
 static bool place_response(struct tcp_conn *conn, struct segment *s, const struct tcp_pending *p)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -346,7 +360,7 @@ static bool place_response(struct tcp_conn *conn, struct segment *s, const struc
     if (s->left > 0) {
         vipl_up_send_lock(conn->vi);
         bool there = !rx->response_lost && vipl_up_read_target(conn->vi, p->sequence, &to);
-        rx->response_lost = !place(conn, s, there ? &to : NULL, rx->response_bytes) || !there;
+        rx->response_lost = !place_payload(conn, s, there ? &to : NULL, rx->response_bytes) || !there;
         vipl_up_send_unlock(conn->vi);
     }
     rx->response_bytes += (uint32_t)s->bytes;
@@ -358,12 +372,12 @@ static bool on_response(struct tcp_conn *conn, struct segment *s)
     struct tcp_receiving *rx = &conn->rx;
     struct tcp_pending p;
     if (!vipl_tcp_oldest_pending(conn, &p) || s->ddp.stag != p.sequence) {
-        return give_up(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
+        return terminate_stream(conn, VIPL_TERM_DDP_TAGGED_STAG, &s->ddp);
     }
-    if (p.confirms && conn->foreign) { /* siw's contains what siw sent last */
-        place(conn, s, NULL, 0);
+    if (p.confirms && conn->foreign) { /* siw's response contains what siw sent last */
+        place_payload(conn, s, NULL, 0);
     } else if (!place_response(conn, s, &p)) {
-        return give_up(conn, VIPL_TERM_DDP_TAGGED_BOUNDS, &s->ddp);
+        return terminate_stream(conn, VIPL_TERM_DDP_TAGGED_BOUNDS, &s->ddp);
     }
     if (!ends_message(s)) {
         return true;
@@ -406,19 +420,19 @@ static uint16_t reason_of_fault(enum vipl_ddp_fault fault, bool tagged)
     }
 }
 
-/* Whether the FPDU is nothing but the message by which a requester shows that it has our reply. An empty read
- * gets a response, and so is not. */
+/* Whether the FPDU is no more than the message by which a requester shows that it has the reply. An
+ * empty read gets a response, and so is handled as any other. */
 static bool is_ready_message(struct tcp_conn *conn, struct segment *s)
 {
     if (s->ddp.op == VIPL_RDMAP_SEND && conn->foreign && s->bytes == 0 && s->ddp.last && s->ddp.msn == 1 &&
         s->ddp.mo == 0 && vipl_tcp_ready_op(&conn->enhanced) == VIPL_RDMAP_SEND) {
-        conn->rx.send_msn++; /* it takes no receive */
+        conn->rx.send_msn++; /* the message takes no receive */
         return true;
     }
     return s->ddp.op == VIPL_RDMAP_WRITE && s->bytes == 0 && s->ddp.last;
 }
 
-/* The first FPDU. *whole: there is nothing more to it. False: as on_segment(). */
+/* The first FPDU. *whole: it needs no further handling. Returns as on_segment() does. */
 static bool on_first(struct tcp_conn *conn, struct segment *s, bool *whole)
 {
     bool was_open = conn->state == TCP_AWAIT_FIRST_FPDU;
@@ -429,7 +443,8 @@ static bool on_first(struct tcp_conn *conn, struct segment *s, bool *whole)
     return true;
 }
 
-/* False: the connection has broken or ended, and is not to be touched. */
+/* Handles a segment. Returns false if the connection has broken or ended: the caller must
+ * not touch it. */
 static bool on_segment(struct tcp_conn *conn, struct segment *s)
 {
     switch (s->ddp.op) {
@@ -447,19 +462,20 @@ static bool on_segment(struct tcp_conn *conn, struct segment *s)
         return on_response(conn, s);
     case VIPL_RDMAP_TERMINATE:
         return on_terminate(conn, s);
-    default: /* no peer may invalidate memory of ours */
-        return give_up(conn, VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, &s->ddp);
+    default: /* no peer may invalidate memory of this process */
+        return terminate_stream(conn, VIPL_TERM_RDMAP_STAG_NOT_INVALIDATED, &s->ddp);
     }
 }
 
 static bool on_ulpdu(struct tcp_conn *conn, const uint8_t *ulpdu, size_t length)
 {
-    struct segment s = {.error = 0}; /* a header that is too short is not read at all */
+    struct segment s = {.error = 0}; /* a header that is too short is not read */
     enum vipl_ddp_fault fault = vipl_ddp_read(ulpdu, length, &s.ddp);
     if (fault != VIPL_DDP_OK) {
         bool known = fault != VIPL_DDP_FAULT_SHORT;
-        return give_up_about(conn, reason_of_fault(fault, s.ddp.tagged),
-                             &(struct tcp_about){.ddp = known ? &s.ddp : NULL, .control = ulpdu});
+        return terminate_stream_about(
+            conn, reason_of_fault(fault, s.ddp.tagged),
+            &(struct tcp_terminate_about){.ddp = known ? &s.ddp : NULL, .control = ulpdu});
     }
     s.payload = ulpdu + s.ddp.header_bytes;
     s.bytes = s.left = length - s.ddp.header_bytes;
@@ -479,9 +495,9 @@ static size_t fpdu_bytes(const uint8_t *at)
     return vipl_mpa_fpdu_bytes(vipl_get16(at));
 }
 
-/* A Send of one segment that is the next message and is received without more ado. False: it is not that, and nothing has
- * happened. */
-static bool take_send(struct tcp_conn *conn, const uint8_t *fpdu)
+/* Receives a Send of one segment, if it is the next message and nothing else is under way. Returns
+ * false, and changes nothing, otherwise. */
+static bool take_whole_send(struct tcp_conn *conn, const uint8_t *fpdu)
 {
     struct tcp_receiving *rx = &conn->rx;
     const uint8_t *ulpdu = fpdu + VIPL_MPA_HEADER_BYTES;
@@ -499,23 +515,23 @@ static bool take_send(struct tcp_conn *conn, const uint8_t *fpdu)
 static bool on_fpdu(struct tcp_conn *conn, const uint8_t *fpdu, size_t bytes)
 {
     if (conn->crc && !vipl_mpa_crc_is_right(fpdu, bytes)) {
-        return give_up(conn, VIPL_TERM_MPA_CRC, NULL);
+        return terminate_stream(conn, VIPL_TERM_MPA_CRC, NULL);
     }
-    return take_send(conn, fpdu) ? vipl_tcp_still_works(conn)
-                                 : on_ulpdu(conn, fpdu + VIPL_MPA_HEADER_BYTES, vipl_get16(fpdu));
+    return take_whole_send(conn, fpdu) ? vipl_tcp_still_works(conn)
+                                       : on_ulpdu(conn, fpdu + VIPL_MPA_HEADER_BYTES, vipl_get16(fpdu));
 }
 
-/* --- FPDUs that are not all there --- */
+/* --- FPDUs that have come in part --- */
 
-/* The reassembly buffer is to get `need` bytes, of which the first `have` are there. */
-static bool collect(struct tcp_conn *conn, size_t need, const uint8_t *from, size_t have)
+/* Starts to reassemble `need` bytes, of which the first `have` are at `from`. */
+static bool begin_reassembly(struct tcp_conn *conn, size_t need, const uint8_t *from, size_t have)
 {
     struct tcp_receiving *rx = &conn->rx;
     uint8_t *before = rx->buffer;
     if (need > rx->size) {
         uint8_t *larger = vipl_alloc(need);
         if (larger == NULL) {
-            return give_up(conn, VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC, NULL);
+            return terminate_stream(conn, VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC, NULL);
         }
         rx->buffer = larger;
         rx->size = need;
@@ -529,7 +545,7 @@ static bool collect(struct tcp_conn *conn, size_t need, const uint8_t *from, siz
     return true;
 }
 
-static void advance(struct vipl_ddp *ddp, size_t bytes)
+static void advance_ddp(struct vipl_ddp *ddp, size_t bytes)
 {
     if (ddp->tagged) {
         ddp->offset += bytes;
@@ -538,7 +554,7 @@ static void advance(struct vipl_ddp *ddp, size_t bytes)
     }
 }
 
-/* Whether the rest of an FPDU, of which `have` bytes are there, is to be placed directly. */
+/* Whether the rest of an FPDU is placed directly. `have` of its bytes are there. */
 static bool is_direct(const struct tcp_conn *conn, const uint8_t *fpdu, size_t have, struct vipl_ddp *ddp)
 {
     return !conn->crc && conn->state == TCP_OPEN && have >= VIPL_MPA_HEADER_BYTES + VIPL_DDP_UNTAGGED_BYTES &&
@@ -548,7 +564,7 @@ static bool is_direct(const struct tcp_conn *conn, const uint8_t *fpdu, size_t h
             ddp->op == VIPL_RDMAP_READ_RESPONSE);
 }
 
-/* Places what has come of such an FPDU. The tail has whole items where the payload's memory is aligned. */
+/* Places what has come of such an FPDU. Its tail has whole items if the memory is aligned. */
 static bool begin_direct(struct tcp_conn *conn, const uint8_t *fpdu, size_t have, const struct vipl_ddp *ddp)
 {
     struct tcp_receiving *rx = &conn->rx;
@@ -556,11 +572,11 @@ static bool begin_direct(struct tcp_conn *conn, const uint8_t *fpdu, size_t have
     struct segment s = {.ddp = *ddp, .payload = fpdu + head, .bytes = have - head};
     s.ddp.segment_bytes = vipl_get16(fpdu);
     s.left = s.ddp.segment_bytes - ddp->header_bytes;
-    rx->large = EXPECTED;
-    rx->tail = ITEM + s.left % ITEM;
+    rx->expect_large = MAX_SMALL_BETWEEN;
+    rx->tail = ITEM_BYTES + s.left % ITEM_BYTES;
     rx->direct = s.left - s.bytes - rx->tail;
     rx->ddp = s.ddp;
-    advance(&rx->ddp, s.bytes);
+    advance_ddp(&rx->ddp, s.bytes);
     return on_segment(conn, &s);
 }
 
@@ -575,18 +591,18 @@ static bool on_tail(struct tcp_conn *conn)
 
 /* --- the stream --- */
 
-/* Takes note of an FPDU that came whole: where large ones come, more of them may follow, and little is received
- * beyond what is known of. */
-static void expect(struct tcp_receiving *rx, size_t fpdu)
+/* Notes the size of an FPDU that came whole. After a large one more are expected, and little is
+ * then received beyond the FPDU that has begun. */
+static void note_fpdu_size(struct tcp_receiving *rx, size_t fpdu)
 {
-    if (fpdu >= LARGE) {
-        rx->large = EXPECTED;
-    } else if (rx->large > 0) {
-        rx->large--;
+    if (fpdu >= LARGE_FPDU) {
+        rx->expect_large = MAX_SMALL_BETWEEN;
+    } else if (rx->expect_large > 0) {
+        rx->expect_large--;
     }
 }
 
-/* FPDUs in a row; of the last there may be a part. */
+/* Handles FPDUs in a row, the last of which may be there in part. */
 static bool on_fpdus(struct tcp_conn *conn, const uint8_t *at, size_t left)
 {
     while (left > 0) {
@@ -594,9 +610,9 @@ static bool on_fpdus(struct tcp_conn *conn, const uint8_t *at, size_t left)
         size_t bytes = left < VIPL_MPA_HEADER_BYTES ? VIPL_MPA_HEADER_BYTES : fpdu_bytes(at);
         if (bytes > left) {
             return is_direct(conn, at, left, &ddp) ? begin_direct(conn, at, left, &ddp)
-                                                   : collect(conn, bytes, at, left);
+                                                   : begin_reassembly(conn, bytes, at, left);
         }
-        expect(&conn->rx, bytes);
+        note_fpdu_size(&conn->rx, bytes);
         if (!on_fpdu(conn, at, bytes)) {
             return false;
         }
@@ -606,8 +622,8 @@ static bool on_fpdus(struct tcp_conn *conn, const uint8_t *at, size_t left)
     return true;
 }
 
-/* The reassembly buffer has got `n` more bytes: of a length field, of an FPDU, or of the last payload of one. */
-static bool on_collected(struct tcp_conn *conn, size_t n)
+/* The reassembly buffer has `n` more bytes: of a length field, of an FPDU, or of an FPDU's tail. */
+static bool on_reassembled(struct tcp_conn *conn, size_t n)
 {
     struct tcp_receiving *rx = &conn->rx;
     size_t bytes = rx->need;
@@ -616,7 +632,7 @@ static bool on_collected(struct tcp_conn *conn, size_t n)
         return true;
     }
     if (bytes == VIPL_MPA_HEADER_BYTES) {
-        return collect(conn, fpdu_bytes(rx->buffer), rx->buffer, bytes);
+        return begin_reassembly(conn, fpdu_bytes(rx->buffer), rx->buffer, bytes);
     }
     rx->have = rx->need = 0;
     return rx->tail > 0 ? on_tail(conn) : on_fpdu(conn, rx->buffer, bytes);
@@ -629,7 +645,7 @@ static bool on_stream(struct tcp_conn *conn, const uint8_t *at, size_t left)
         size_t lacks = rx->need - rx->have;
         size_t n = left < lacks ? left : lacks;
         memcpy(rx->buffer + rx->have, at, n);
-        if (!on_collected(conn, n)) {
+        if (!on_reassembled(conn, n)) {
             return false;
         }
         at += n;
@@ -642,11 +658,11 @@ static void note_arrival(struct tcp_conn *conn)
 {
     conn->readable = true;
     conn->nic->hot = conn;
-    conn->nic->heard = true;
+    conn->nic->hot_has_received = true;
 }
 
-/* What a system call brought. False: nothing. */
-static bool arrived(struct tcp_conn *conn, int error, size_t n)
+/* Checks what a system call returned. Returns false if it brought nothing. */
+static bool check_arrival(struct tcp_conn *conn, int error, size_t n)
 {
     if (error == EAGAIN) {
         return false;
@@ -659,25 +675,27 @@ static bool arrived(struct tcp_conn *conn, int error, size_t n)
     return true;
 }
 
-/* What a system call brought: what the reassembly buffer lacks is in there, the rest in `scratch`. True: there may be more. */
+/* Handles what a system call brought: first the bytes that the reassembly buffer lacked, which are
+ * in there, then those in `scratch`. Returns true if there may be more. */
 static bool on_received(struct tcp_conn *conn, int error, size_t n, size_t lacks, size_t room)
 {
-    if (!arrived(conn, error, n)) {
+    if (!check_arrival(conn, error, n)) {
         return false;
     }
     size_t collected = n < lacks ? n : lacks;
-    if (collected > 0 && !on_collected(conn, collected)) {
+    if (collected > 0 && !on_reassembled(conn, collected)) {
         return false;
     }
     return on_stream(conn, conn->nic->scratch, n - collected) && (n == lacks + room || conn->rx.direct > 0);
 }
 
-/* One system call, while no FPDU is placed directly. True: there may be more. */
+/* Receives by one system call while no FPDU is placed directly. Returns true if there
+ * may be more. */
 static bool receive_stream(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
     uint8_t *scratch = conn->nic->scratch;
-    size_t room = rx->large > 0 ? ROOM : TCP_SCRATCH;
+    size_t room = rx->expect_large > 0 ? NEXT_HEAD_BYTES : TCP_SCRATCH;
     size_t lacks = rx->need - rx->have;
     struct vipl_iov pieces[2] = {{rx->buffer + rx->have, lacks}, {scratch, room}};
     unsigned skip = lacks == 0 ? 1 : 0;
@@ -686,32 +704,33 @@ static bool receive_stream(struct tcp_conn *conn)
     return on_received(conn, error, n, lacks, room);
 }
 
-/* One system call, while an FPDU is placed directly. True: there may be more. */
+/* Receives by one system call while an FPDU is placed directly. Returns true if there
+ * may be more. */
 static bool receive_direct(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
     struct segment s = {.ddp = rx->ddp, .bytes = rx->direct, .left = rx->direct + rx->tail};
-    size_t room = rx->direct + ROOM;
+    size_t room = rx->direct + NEXT_HEAD_BYTES;
     if (!on_segment(conn, &s)) {
         return false;
     }
-    if (s.error == EFAULT) { /* what is still to come is dropped */
+    if (s.error == EFAULT) { /* the rest of the payload is dropped */
         return true;
     }
-    if (!arrived(conn, s.error, s.received)) {
+    if (!check_arrival(conn, s.error, s.received)) {
         return false;
     }
     rx->direct -= s.bytes;
-    advance(&rx->ddp, s.bytes);
+    advance_ddp(&rx->ddp, s.bytes);
     if (rx->direct > 0) {
         return true;
     }
     size_t trailer = vipl_mpa_pad(rx->ddp.segment_bytes) + VIPL_MPA_CRC_BYTES;
-    return collect(conn, rx->tail + trailer, s.rest, 0) && on_stream(conn, s.rest, s.received - s.bytes) &&
-           s.received == room;
+    return begin_reassembly(conn, rx->tail + trailer, s.rest, 0) &&
+           on_stream(conn, s.rest, s.received - s.bytes) && s.received == room;
 }
 
-static void receive(struct tcp_conn *conn, bool more, int turns)
+static void receive_up_to(struct tcp_conn *conn, bool more, int turns)
 {
     for (int i = 0; i < turns && more && !conn->broken; i++) {
         more = conn->rx.direct > 0 ? receive_direct(conn) : receive_stream(conn);
@@ -720,18 +739,19 @@ static void receive(struct tcp_conn *conn, bool more, int turns)
 
 void vipl_tcp_receive(struct tcp_conn *conn)
 {
-    receive(conn, true, TCP_POLL_BUDGET);
+    receive_up_to(conn, true, TCP_POLL_BUDGET);
 }
 
-/* What has come is one message that is received without more ado: nothing in there is a point at which a thread may be cancelled. */
-static bool take_alone(struct tcp_conn *conn, const uint8_t *at, size_t n)
+/* If one whole message has come, receives it by take_whole_send(). No function on this path is
+ * a cancellation point. */
+static bool take_single_message(struct tcp_conn *conn, const uint8_t *at, size_t n)
 {
     if (n < VIPL_MPA_HEADER_BYTES || fpdu_bytes(at) != n || (conn->crc && !vipl_mpa_crc_is_right(at, n)) ||
-        !take_send(conn, at)) {
+        !take_whole_send(conn, at)) {
         return false;
     }
     note_arrival(conn);
-    expect(&conn->rx, n);
+    note_fpdu_size(&conn->rx, n);
     (void)vipl_tcp_still_works(conn);
     return true;
 }
@@ -739,20 +759,20 @@ static bool take_alone(struct tcp_conn *conn, const uint8_t *at, size_t n)
 static VIPL_NOINLINE void on_arrival(struct tcp_conn *conn, int error, size_t n, size_t room)
 {
     int cancel = vipl_cancel_off();
-    receive(conn, on_received(conn, error, n, 0, room), TCP_POLL_BUDGET - 1);
+    receive_up_to(conn, on_received(conn, error, n, 0, room), TCP_POLL_BUDGET - 1);
     vipl_cancel_restore(cancel);
 }
 
 bool vipl_tcp_receive_fast(struct tcp_conn *conn)
 {
     struct tcp_receiving *rx = &conn->rx;
-    struct vipl_iov room = {conn->nic->scratch, rx->large > 0 ? ROOM : TCP_SCRATCH};
+    struct vipl_iov room = {conn->nic->scratch, rx->expect_large > 0 ? NEXT_HEAD_BYTES : TCP_SCRATCH};
     size_t n = 0;
     if (conn->state != TCP_OPEN || conn->broken || rx->need > 0 || rx->direct > 0) {
         return false;
     }
     int error = vipl_socket_receive(conn->fd, &room, 1, &n);
-    if (error != EAGAIN && !(error == 0 && take_alone(conn, room.base, n))) {
+    if (error != EAGAIN && !(error == 0 && take_single_message(conn, room.base, n))) {
         on_arrival(conn, error, n, room.len);
     }
     return true;

@@ -29,7 +29,8 @@ static void read_ports(struct tcp_settings *settings)
 
 static void read_settings(struct tcp_settings *settings)
 {
-    static const uint32_t crc[] = {TCP_CRC_AUTO, TCP_CRC_ON, TCP_CRC_OFF}; /* as the words of the setting */
+    /* in the order of the setting's words */
+    static const uint32_t crc[] = {TCP_CRC_AUTO, TCP_CRC_ON, TCP_CRC_OFF};
     read_ports(settings);
     settings->crc = crc[vipl_config_word("VIPL_MPA_CRC")];
     settings->handshake_ms = vipl_config_number("VIPL_TCP_HANDSHAKE_MS");
@@ -56,7 +57,7 @@ static bool from_sockaddr(const struct sockaddr *in, struct vipl_inet *out)
     return out->host_len != 0;
 }
 
-static bool parse(const char *text, struct vipl_inet *out)
+static bool parse_address(const char *text, struct vipl_inet *out)
 {
     union {
         struct sockaddr any;
@@ -67,9 +68,10 @@ static bool parse(const char *text, struct vipl_inet *out)
            from_sockaddr(&address.any, out);
 }
 
-/* How well an interface's address suits: it has the name that is asked for, if any, and IPv4 before IPv6, a
- * network before the host alone. 0: not at all. */
-static int suits(const uv_interface_address_t *each, const char *device, const struct vipl_inet *inet)
+/* How well an interface's address suits: it must be of the named interface, if there is a name.
+ * IPv4 is better than IPv6, a network better than the host itself. 0: the address does not suit. */
+static int address_preference(const uv_interface_address_t *each, const char *device,
+                              const struct vipl_inet *inet)
 {
     bool link_local = inet->host_len == 16 && inet->host[0] == 0xFE && (inet->host[1] & 0xC0) == 0x80;
     if (device[0] != '\0' && strcmp(each->name, device) != 0) {
@@ -78,13 +80,14 @@ static int suits(const uv_interface_address_t *each, const char *device, const s
     return 1 + (each->is_internal ? 0 : 4) + (inet->host_len == 4 ? 2 : 0) + (link_local ? 0 : 1);
 }
 
-/* The address of an interface, of the host itself, or what the name says. False: there is none. */
+/* Finds the address that the device's name stands for: an address, an interface, or (empty) the
+ * best of this host. Returns false if there is none. */
 static bool choose_address(const char *device, struct vipl_inet *out)
 {
     uv_interface_address_t *list;
     int count;
     int best = 0;
-    if (parse(device, out)) {
+    if (parse_address(device, out)) {
         return vipl_inet_is_own(out);
     }
     if (uv_interface_addresses(&list, &count) != 0) {
@@ -93,8 +96,8 @@ static bool choose_address(const char *device, struct vipl_inet *out)
     for (int i = 0; i < count; i++) {
         struct vipl_inet inet;
         if (from_sockaddr((const struct sockaddr *)&list[i].address, &inet) &&
-            suits(&list[i], device, &inet) > best) {
-            best = suits(&list[i], device, &inet);
+            address_preference(&list[i], device, &inet) > best) {
+            best = address_preference(&list[i], device, &inet);
             *out = inet;
         }
     }
@@ -106,8 +109,8 @@ static VIP_RETURN tcp_resolve(struct vipl_be_nic *be, const char *name, uint32_t
                               struct vipl_address *out)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
-    struct vipl_inet inet =
-        nic->inet; /* this host's name is the device's address, whatever else the host has */
+    /* this host's name is the device's address, whatever other addresses the host has */
+    struct vipl_inet inet = nic->inet;
     bool found =
         vipl_hostname_is_own(name) ? index == 0 : vipl_inet_resolve(name, index, nic->inet.host_len, &inet);
     if (!found) {
@@ -236,10 +239,11 @@ static void tcp_address(struct vipl_be_nic *be, struct vipl_address *out)
 
 static void tcp_abandon(void)
 {
-    vipl_pool_abandon(&nic_pool); /* a device's loop is left alone, its descriptors are closed (os.h) */
+    /* the loops of devices are left alone: their descriptors are closed (os.h) */
+    vipl_pool_abandon(&nic_pool);
 }
 
-/* Peers reach registered memory through this program only: core's own table is all there is. */
+/* Peers reach registered memory only through this process, which uses core's own table. */
 static VIP_RETURN tcp_region_add(struct vipl_be_nic *be, struct vipl_region_params *region)
 {
     (void)be;
@@ -277,13 +281,13 @@ static VIP_RETURN tcp_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
 static bool tcp_conn_taken(struct vipl_be_nic *be, struct vipl_conn *request)
 {
     (void)be;
-    (void)request; /* the requester has sent its request here only, and waits for a reply */
+    (void)request; /* the requester has sent its request only here, and waits for a reply */
     return true;
 }
 
-/* An idle VI costs the backend nothing. No peer reads from our buffers directly, and what is received finds the
- * queues empty: there is nothing to revoke. */
-static void tcp_vi_nothing(struct vipl_be_nic *be, struct vipl_vi *vi)
+/* An idle VI costs the backend nothing. No peer reads from this process's buffers directly, and
+ * what is received later finds the queues empty: there is nothing to revoke. */
+static void tcp_vi_noop(struct vipl_be_nic *be, struct vipl_vi *vi)
 {
     (void)be;
     (void)vi;
@@ -304,7 +308,8 @@ static void tcp_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 static void tcp_finish_wait(struct vipl_be_nic *be, const struct vipl_poll_hint *hint)
 {
     (void)hint;
-    vipl_store_relaxed(&tcp_nic_of(be)->slept, 1); /* something may have happened on any connection */
+    /* something may have happened on any connection */
+    vipl_store_relaxed(&tcp_nic_of(be)->slept, 1);
     vipl_fetch_add(&tcp_nic_of(be)->sleeping, (uint32_t)-1);
 }
 
@@ -318,8 +323,8 @@ static bool is_listed(const uv_interface_address_t *list, int before)
     return false;
 }
 
-/* With the address that opening it would choose. */
-static void list_one(struct vipl_device_list *to, const char *interface)
+/* Lists a device with the address that opening it would choose. */
+static void list_interface(struct vipl_device_list *to, const char *interface)
 {
     struct vipl_inet inet;
     char address[INET6_ADDRSTRLEN] = "";
@@ -336,11 +341,11 @@ static void tcp_list(struct vipl_device_list *to)
 {
     uv_interface_address_t *list;
     int count;
-    list_one(to, "");
+    list_interface(to, "");
     if (uv_interface_addresses(&list, &count) == 0) {
         for (int i = 0; i < count; i++) {
             if (!is_listed(list, i)) {
-                list_one(to, list[i].name);
+                list_interface(to, list[i].name);
             }
         }
         uv_free_interface_addresses(list, count);
@@ -367,7 +372,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .region_change = tcp_region_change,
     .regions_end = tcp_regions_end,
     .vi_create = tcp_vi_create,
-    .vi_destroy = tcp_vi_nothing,
+    .vi_destroy = tcp_vi_noop,
     .listen = vipl_tcp_listen,
     .unlisten = vipl_tcp_unlisten,
     .conns_look = vipl_tcp_poll,
@@ -376,7 +381,7 @@ const struct vipl_backend vipl_tcp_ops = {
     .conn_taken = tcp_conn_taken,
     .conn_accept = vipl_tcp_conn_accept,
     .conn_reject = vipl_tcp_conn_reject,
-    .revoke = tcp_vi_nothing,
+    .revoke = tcp_vi_noop,
     .disconnect = tcp_disconnect,
     .post_send = vipl_tcp_post_send,
     .send_short = vipl_tcp_send_short,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Posts and responses to RDMA Reads, into the stream. */
+/* Sending posts, and responses to RDMA Reads. */
 #include "backends/tcp/tx.h"
 
 #include <errno.h>
@@ -14,11 +14,12 @@
 #include "os/os_compiler.h"
 
 enum {
-    ANSWER = 64,      /* bytes of an answer to an empty read, at most */
-    OP_READY = 0xFFFF /* of a pending operation that is no post: our first FPDU, an empty read */
+    MAX_RESPONSE_BYTES = 64, /* bytes of the response to an empty read */
+    /* tcp_pending.op of this side's first FPDU, if that is an empty read: it ends no post */
+    OP_READY_MESSAGE = 0xFFFF
 };
 
-/* A post is half in the stream. */
+/* Whether a post is in the stream in part. */
 static bool is_mid_post(const struct tcp_sending *tx)
 {
     return !tx->responding && vipl_tcp_is_begun(&tx->at);
@@ -42,8 +43,9 @@ void vipl_tcp_note_activity(struct tcp_nic *nic)
     }
 }
 
-/* The message is in the stream: numbers are used up, and the peer's word is waited for where there is one. */
-static enum vipl_posted sent(struct tcp_conn *conn, struct vipl_send *send)
+/* The message is in the stream: counts its message numbers and, if the peer responds to it, makes
+ * it a pending operation. */
+static enum vipl_posted note_sent(struct tcp_conn *conn, struct vipl_send *send)
 {
     struct tcp_sending *tx = &conn->tx;
     bool write = send->op == VIP_CONTROL_OP_RDMAWRITE;
@@ -59,21 +61,23 @@ static enum vipl_posted sent(struct tcp_conn *conn, struct vipl_send *send)
     return VIPL_POSTED_PENDING;
 }
 
-/* The message's memory is not there. What is in the stream cannot be taken back: that ends it, at any level. */
-static void end_half(struct tcp_conn *conn, struct vipl_send *send)
+/* Memory of the message is missing. A part that is in the stream cannot be taken back, so the
+ * stream ends there, at every reliability level. */
+static void fail_partial_post(struct tcp_conn *conn, struct vipl_send *send)
 {
     struct tcp_sending *tx = &conn->tx;
     send->status = VIP_STATUS_PROTECTION_ERROR;
     if (vipl_tcp_is_begun(&tx->at)) {
         tx->closed = true;
-        vipl_socket_finish(
-            conn->fd); /* then the peer ends its half, and the VI fails when that is received */
+        /* the peer then ends its half, and receiving that fails the VI */
+        vipl_socket_finish(conn->fd);
     }
     tx->at = (struct tcp_cursor){0, 0};
 }
 
-/* Before a post's first byte goes to a foreign peer. False: the peer cannot take it, and send->status says why. */
-static bool foreign_allows(struct tcp_conn *conn, struct vipl_send *send)
+/* Checks a post before its first byte goes to a foreign peer. Returns false if the peer cannot take
+ * it; then send->status says why. */
+static bool check_foreign_post(struct tcp_conn *conn, struct vipl_send *send)
 {
     bool unread = send->op == VIP_CONTROL_OP_RDMAREAD && conn->tx.reads == 0;
     if (send->immediate || unread) {
@@ -87,8 +91,8 @@ static bool foreign_allows(struct tcp_conn *conn, struct vipl_send *send)
 
 /* --- posts --- */
 
-/* Whether a post has left since the device was last looked at, and the program has not asked for its completion either. */
-static bool follows(struct tcp_conn *conn, const struct vipl_send *send)
+/* Whether an earlier post was sent in this poll epoch, and the program has not reaped it. */
+static bool follows_unpolled_post(struct tcp_conn *conn, const struct vipl_send *send)
 {
     uint32_t epoch = vipl_load_relaxed(&conn->nic->poll_epoch);
     bool same = conn->tx.post_epoch == epoch;
@@ -96,7 +100,8 @@ static bool follows(struct tcp_conn *conn, const struct vipl_send *send)
     return same && send->has_unreaped;
 }
 
-/* The program posts right behind an answer: it may do so the next time. */
+/* A program that posts right after a response was sent may do so again: the next response
+ * waits for it. */
 static void note_piggyback(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
@@ -106,15 +111,16 @@ static void note_piggyback(struct tcp_conn *conn)
     }
 }
 
-/* A short message whose FPDUs may be copied into a burst, whole. */
-static bool is_short(const struct tcp_conn *conn, const struct tcp_message *m)
+/* Whether a message may be copied to the output buffer whole: it is short, and none of it is
+ * in the stream. */
+static bool fits_output(const struct tcp_conn *conn, const struct tcp_message *m)
 {
     bool few = m->send->op == VIP_CONTROL_OP_RDMAREAD || m->memory->bytes <= TCP_OUTPUT_COPY_MAX;
     return few && m->frames <= TCP_FEW_FRAMES && conn->marking == NULL && !conn->foreign &&
            !vipl_tcp_is_begun(&conn->tx.at);
 }
 
-/* The message becomes the burst's last. */
+/* Appends a message to the output buffer. */
 static enum vipl_posted coalesce_batch(struct tcp_conn *conn, const struct tcp_batch *batch,
                                        struct vipl_send *send)
 {
@@ -122,13 +128,14 @@ static enum vipl_posted coalesce_batch(struct tcp_conn *conn, const struct tcp_b
         send->status = VIP_STATUS_PROTECTION_ERROR;
         return VIPL_POSTED_DONE;
     }
-    if (sent(conn, send) == VIPL_POSTED_DONE) {
+    if (note_sent(conn, send) == VIPL_POSTED_DONE) {
         vipl_tcp_output_end_send(conn, send);
     }
     return VIPL_POSTED_PENDING;
 }
 
-/* `stays`: what does not fill a packet may wait for what follows, and the send is not complete before. */
+/* Sends a post by its own system calls. `cork`: the kernel may hold back what does not fill a
+ * packet, and the send is not complete before it is uncorked. */
 static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send,
                                   bool cork)
 {
@@ -136,7 +143,7 @@ static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_messag
     conn->tx.op = send->op;
     switch (vipl_tcp_push(conn, m, cork)) {
     case 0:
-        posted = sent(conn, send);
+        posted = note_sent(conn, send);
         if (cork) {
             vipl_tcp_output_cork(conn, posted == VIPL_POSTED_DONE ? send : NULL);
         } else {
@@ -144,31 +151,31 @@ static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_messag
         }
         return cork ? VIPL_POSTED_PENDING : posted;
     case EFAULT:
-        end_half(conn, send);
+        fail_partial_post(conn, send);
         return VIPL_POSTED_DONE;
     default:
         return VIPL_POSTED_AGAIN;
     }
 }
 
-/* A plain message by itself. */
+/* Sends a short message by itself. */
 static enum vipl_posted send_short_message(struct tcp_conn *conn, struct vipl_send *send)
 {
     struct tcp_sending *tx = &conn->tx;
     uint8_t fpdu[TCP_SHORT_FPDU];
     struct vipl_iov all = {fpdu, vipl_tcp_write_short_send(fpdu, conn, send)};
-    size_t gone = 0;
+    size_t bytes_sent = 0;
     if (all.len == 0) {
         send->status = VIP_STATUS_PROTECTION_ERROR;
         return VIPL_POSTED_DONE;
     }
     vipl_tcp_note_activity(conn->nic);
-    int error = vipl_socket_send(conn->fd, &all, 1, false, &gone);
-    if (gone == all.len) {
-        return sent(conn, send);
+    int error = vipl_socket_send(conn->fd, &all, 1, false, &bytes_sent);
+    if (bytes_sent == all.len) {
+        return note_sent(conn, send);
     }
     tx->op = send->op;
-    tx->at.byte = gone;                          /* the rest goes as that of any message */
+    tx->at.byte = bytes_sent;                    /* the rest is sent as that of any message */
     tx->closed |= error != 0 && error != EAGAIN; /* as in vipl_tcp_push() */
     return VIPL_POSTED_AGAIN;
 }
@@ -182,12 +189,13 @@ static enum vipl_posted coalesce_short(struct tcp_conn *conn, struct vipl_send *
         return VIPL_POSTED_DONE;
     }
     output->bytes += bytes;
-    sent(conn, send);
+    note_sent(conn, send);
     vipl_tcp_output_end_send(conn, send);
     return VIPL_POSTED_PENDING;
 }
 
-/* Another message into the burst. AGAIN: there is no room, or the message is too long. */
+/* Adds a message to the output buffer. Returns VIPL_POSTED_AGAIN if there is no room, or the
+ * message is too long. */
 static enum vipl_posted coalesce(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send)
 {
     if (vipl_tcp_is_short(conn, send)) {
@@ -195,7 +203,7 @@ static enum vipl_posted coalesce(struct tcp_conn *conn, const struct tcp_message
                                                               : VIPL_POSTED_AGAIN;
     }
     struct tcp_few few; /* not cleared */
-    struct tcp_batch *batch = is_short(conn, m) ? vipl_tcp_batch_begin(&few, conn->nic, m) : NULL;
+    struct tcp_batch *batch = fits_output(conn, m) ? vipl_tcp_batch_begin(&few, conn->nic, m) : NULL;
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
     if (batch != NULL) {
         vipl_tcp_fill_batch(batch, conn, m);
@@ -207,17 +215,18 @@ static enum vipl_posted coalesce(struct tcp_conn *conn, const struct tcp_message
     return posted;
 }
 
-/* Whether a message that follows another goes to the system as a part of the same burst: one that fills no packet by itself. */
+/* Whether a message that follows another may be sent corked: it does not fill a
+ * packet by itself. */
 static bool may_cork(struct tcp_conn *conn, const struct tcp_message *m)
 {
     return m->memory->bytes < TCP_SEGMENT && !conn->foreign && conn->marking == NULL &&
            vipl_tcp_output_has_room(conn, 0);
 }
 
-/* What can be sent is sent, or coalesced. *deferred: for the latter. */
+/* Sends the post, or adds it to the output buffer. *deferred: something waits for a flush. */
 static enum vipl_posted send_or_coalesce(struct tcp_conn *conn, struct vipl_send *send, bool *deferred)
 {
-    bool follow = follows(conn, send);
+    bool follow = follows_unpolled_post(conn, send);
     note_piggyback(conn);
     if (!follow && !vipl_tcp_output_is_unsent(conn->tx.output) && vipl_tcp_is_short(conn, send)) {
         return send_short_message(conn, send);
@@ -231,13 +240,13 @@ static enum vipl_posted send_or_coalesce(struct tcp_conn *conn, struct vipl_send
     if (posted == VIPL_POSTED_AGAIN && vipl_tcp_output_flush_before(conn)) {
         bool cork = follow && may_cork(conn, &m);
         posted = push_post(conn, &m, send, cork);
-        *deferred =
-            conn->tx.corked && posted != VIPL_POSTED_AGAIN; /* also if the message's memory is not there */
+        /* also if memory of the message is missing */
+        *deferred = conn->tx.corked && posted != VIPL_POSTED_AGAIN;
     }
     return posted;
 }
 
-/* The service thread is to come for the burst. If it cannot, the burst leaves now. */
+/* Requests a flush from the service thread. If there is none, flushes at once. */
 static void request_flush(struct tcp_conn *conn)
 {
     if (!vipl_tcp_request_flush(conn)) {
@@ -252,23 +261,23 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     struct tcp_conn *conn = tcp_vi_of(vi)->conn;
     (void)be;
     if (conn == NULL) {
-        return VIPL_POSTED_AGAIN; /* the connection has just ended; the flush follows */
+        return VIPL_POSTED_AGAIN; /* the connection has just ended; core flushes the queue */
     }
     struct tcp_sending *tx = &conn->tx;
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
     bool deferred = false;
     vipl_biased_lock(&tx->lock);
     bool waits = send->op == VIP_CONTROL_OP_RDMAREAD || vipl_tcp_confirms(conn, send);
-    bool full = (waits && tx->pending.count == tx->reads && tx->reads > 0) ||
-                tx->quiet; /* a response makes room, and resumes; so does the peer's first FPDU */
-    bool may = !tx->closed && !tx->responding && !full &&
-               (!waits || vipl_fifo_make_room(
-                              &tx->pending, TCP_READS)); /* if not, it is tried again, as for a full socket */
+    /* A response makes room, and resumes the posts; the peer's first FPDU does so too. */
+    bool full = (waits && tx->pending.count == tx->reads && tx->reads > 0) || tx->peer_sends_first;
+    /* without memory, the post is tried again, as with a full socket */
+    bool may =
+        !tx->closed && !tx->responding && !full && (!waits || vipl_fifo_make_room(&tx->pending, TCP_READS));
     if (tx->refusal != 0) {
         send->status = tx->refusal;
         tx->closed = true;
         posted = VIPL_POSTED_DONE;
-    } else if (may && conn->foreign && !vipl_tcp_is_begun(&tx->at) && !foreign_allows(conn, send)) {
+    } else if (may && conn->foreign && !vipl_tcp_is_begun(&tx->at) && !check_foreign_post(conn, send)) {
         posted = VIPL_POSTED_DONE;
     } else if (may) {
         posted = send_or_coalesce(conn, send, &deferred);
@@ -284,33 +293,34 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     return posted;
 }
 
-/* Whether a plain message may leave at once, without a look at what else there is to be sent, and is not one that follows another
- * closely. */
+/* Whether a short message may be sent at once: nothing else waits to be sent, and the message does
+ * not belong to the output that is being collected. */
 static bool may_send_short(const struct tcp_conn *conn, bool has_unreaped)
 {
     const struct tcp_sending *tx = &conn->tx;
-    return !tx->closed && !tx->responding && !tx->quiet && tx->refusal == 0 && tx->responses.count == 0 &&
+    return !tx->closed && !tx->responding && !tx->peer_sends_first && tx->refusal == 0 &&
+           tx->responses.count == 0 &&
            !(has_unreaped && tx->post_epoch == vipl_load_relaxed(&conn->nic->poll_epoch)) &&
            !vipl_tcp_output_is_unsent(tx->output) && !vipl_tcp_is_begun(&tx->at);
 }
 
-/* A part of it may have left: then vipl_tcp_post_send() sends the rest. */
+/* If the socket takes only a part, vipl_tcp_post_send() sends the rest. */
 static bool send_short_locked(struct tcp_conn *conn, const void *from, size_t bytes)
 {
     struct tcp_sending *tx = &conn->tx;
     uint8_t fpdu[TCP_SHORT_FPDU];
     struct vipl_iov all = {fpdu, vipl_tcp_write_short(fpdu, conn, from, bytes)};
-    size_t gone = 0;
+    size_t bytes_sent = 0;
     tx->post_epoch = vipl_load_relaxed(&conn->nic->poll_epoch);
     note_piggyback(conn);
     vipl_tcp_note_activity(conn->nic);
-    int error = vipl_socket_send(conn->fd, &all, 1, false, &gone);
-    if (VIPL_LIKELY(gone == all.len)) {
+    int error = vipl_socket_send(conn->fd, &all, 1, false, &bytes_sent);
+    if (VIPL_LIKELY(bytes_sent == all.len)) {
         tx->send_msn++;
         return true;
     }
     tx->op = VIP_CONTROL_OP_SENDRECV;
-    tx->at.byte = gone;
+    tx->at.byte = bytes_sent;
     tx->closed |= error != 0 && error != EAGAIN; /* as in vipl_tcp_push() */
     return false;
 }
@@ -329,7 +339,7 @@ bool vipl_tcp_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void 
     return sent;
 }
 
-/* --- operations that wait for a response of the peer's --- */
+/* --- operations that wait for a response of the peer --- */
 
 bool vipl_tcp_oldest_pending(struct tcp_conn *conn, struct tcp_pending *out)
 {
@@ -350,7 +360,7 @@ void vipl_tcp_end_pending(struct tcp_conn *conn, const struct tcp_pending *p, ui
     vipl_fifo_drop(&tx->pending);
     bool resume = tx->blocked;
     vipl_biased_unlock(&tx->lock);
-    if (p->op != OP_READY) {
+    if (p->op != OP_READY_MESSAGE) {
         vipl_up_send_done(conn->vi, p->sequence, status, p->bytes);
     }
     if (resume) {
@@ -358,8 +368,8 @@ void vipl_tcp_end_pending(struct tcp_conn *conn, const struct tcp_pending *p, ui
     }
 }
 
-/* What the reason of a Terminate means for the operation that it is about. */
-static uint32_t status_of(uint16_t reason, uint16_t op, uint16_t reliability)
+/* The status of the operation that a Terminate with this reason is about. */
+static uint32_t terminate_status(uint16_t reason, uint16_t op, uint16_t reliability)
 {
     switch (reason & 0xFF00) {
     case 0x0100: /* RDMAP: remote protection */
@@ -375,9 +385,10 @@ static uint32_t status_of(uint16_t reason, uint16_t op, uint16_t reliability)
     }
 }
 
-/* Likewise of a foreign peer's, where it is a hint only: siw puts layer and type into each other's four bits.
- * Its RDMAP protection looks like DDP's local catastrophe, which no peer sends. */
-static uint32_t foreign_status_of(uint16_t reason, uint16_t op)
+/* The same for a foreign peer, whose reason is a hint only: siw swaps the four bits of the layer
+ * with those of the type. Its RDMAP protection error looks like DDP's local catastrophe, which
+ * no peer sends. */
+static uint32_t foreign_terminate_status(uint16_t reason, uint16_t op)
 {
     uint16_t kind = reason & 0xFF00;
     bool protection = kind == (VIPL_TERM_RDMAP_INVALID_STAG & 0xFF00) ||
@@ -396,10 +407,11 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
     bool pending = tx->pending.count > 0;
     bool half = !pending && is_mid_post(tx);
     struct tcp_pending p = pending ? *oldest_pending(tx) : (struct tcp_pending){.op = tx->op};
-    uint32_t status =
-        conn->foreign ? foreign_status_of(reason, p.op) : status_of(reason, p.op, own.reliability);
+    uint32_t status = conn->foreign ? foreign_terminate_status(reason, p.op)
+                                    : terminate_status(reason, p.op, own.reliability);
     tx->refusal = half ? status : 0;
-    /* A post that is half in the stream stays there: no other thread makes it pending meanwhile. */
+    /* A post that is in the stream in part stays under way: no other thread makes
+     * it pending meanwhile. */
     tx->closed = true;
     vipl_biased_unlock(&tx->lock);
     if (pending) {
@@ -409,10 +421,10 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
     }
 }
 
-/* --- what is not posted --- */
+/* --- FPDUs that no post causes --- */
 
-/* Sends a small FPDU. The stream is between two messages. False: not all of it was sent, and if a part was, that
- * ends the stream. */
+/* Sends a small FPDU, between two messages. Returns false if not all of it was sent. If a part was,
+ * the stream ends there. */
 static bool send_small(struct tcp_conn *conn, struct tcp_batch *batch)
 {
     struct tcp_cursor at = {0, 0};
@@ -421,7 +433,6 @@ static bool send_small(struct tcp_conn *conn, struct tcp_batch *batch)
     return whole;
 }
 
-/* A response to an empty Read Request ends no post. */
 void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
 {
     struct tcp_sending *tx = &conn->tx;
@@ -432,20 +443,22 @@ void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
     bool idle = !tx->closed && !tx->blocked && !tx->responding;
     if (idle && op == VIPL_RDMAP_READ_REQUEST) {
         vipl_tcp_begin_read_request(batch, tx->read_msn++, &(struct vipl_rdmap_read){0});
-        *(struct tcp_pending *)vipl_fifo_append(&tx->pending) = /* the first of all */
-            (struct tcp_pending){.op = OP_READY, .confirms = true};
+        /* the first pending operation of the connection */
+        *(struct tcp_pending *)vipl_fifo_append(&tx->pending) =
+            (struct tcp_pending){.op = OP_READY_MESSAGE, .confirms = true};
     } else if (idle) {
         vipl_tcp_begin_small(batch, &ddp, NULL, 0);
         tx->send_msn += op == VIPL_RDMAP_SEND ? 1 : 0;
     }
     if (idle && !send_small(conn, batch)) {
-        tx->closed |= op != VIPL_RDMAP_WRITE; /* its number is used up */
+        tx->closed |= op != VIPL_RDMAP_WRITE; /* the FPDU's message number is used up */
     }
     vipl_biased_unlock(&tx->lock);
 }
 
-/* RFC 5040: what the error is about comes along, unless the layer below or a catastrophe is the reason. */
-static void add_headers(struct vipl_rdmap_terminate *terminate, const struct tcp_about *about)
+/* RFC 5040: a Terminate carries the headers that the error is about, unless the layer below or a
+ * catastrophe is the reason. */
+static void add_headers(struct vipl_rdmap_terminate *terminate, const struct tcp_terminate_about *about)
 {
     if (about->ddp == NULL) {
         return;
@@ -463,7 +476,7 @@ static void add_headers(struct vipl_rdmap_terminate *terminate, const struct tcp
     }
 }
 
-void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp_about *about)
+void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp_terminate_about *about)
 {
     struct tcp_few few;
     struct tcp_batch *batch = vipl_tcp_batch_of(&few);
@@ -476,16 +489,17 @@ void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp
     vipl_biased_lock(&conn->tx.lock);
     if (!conn->tx.closed && !vipl_tcp_is_begun(&conn->tx.at) && !conn->tx.responding) {
         vipl_tcp_begin_small(batch, &ddp, payload, bytes);
-        send_small(conn, batch); /* if there is no room, the peer sees the end of the stream only */
+        /* without room in the socket, the peer sees only the end of the stream */
+        send_small(conn, batch);
     }
     conn->tx.closed = true;
     vipl_biased_unlock(&conn->tx.lock);
 }
 
-/* --- RDMA Reads of the peer's --- */
+/* --- the peer's RDMA Reads --- */
 
-/* Of a read and of a write: for writes DDP has a code for each fault but a missing right. VIPL_MEM_NO_FAULT: it has
- * changed since it was refused. */
+/* The reasons for a read and for a write. For writes DDP has a code for each fault except a missing
+ * right. VIPL_MEM_NO_FAULT: the memory has changed since the access was refused. */
 uint16_t vipl_tcp_memory_reason(struct tcp_conn *conn, bool write, uint32_t stag, uint64_t offset,
                                 uint64_t bytes)
 {
@@ -500,7 +514,8 @@ uint16_t vipl_tcp_memory_reason(struct tcp_conn *conn, bool write, uint32_t stag
     return reasons[vipl_up_rdma_fault(conn->vi, write, stag, offset, bytes)][write ? 1 : 0];
 }
 
-/* As much of the oldest response as the socket takes. Both locks are held: the memory stays registered. */
+/* Sends what the socket takes of the oldest response. The receive lock and the sending lock are
+ * held, so the memory stays registered. */
 static int push_response(struct tcp_conn *conn, const struct vipl_rdmap_read *read)
 {
     struct vipl_sg memory;
@@ -510,10 +525,10 @@ static int push_response(struct tcp_conn *conn, const struct vipl_rdmap_read *re
     return vipl_tcp_push(conn, &m, false);
 }
 
-/* The oldest response's memory has gone, or the right to read it: the reason is sent to the peer if nothing of
- * the response is in the stream, which ends here otherwise. */
+/* The memory of the oldest response is gone, or the right to read it. If nothing of the response is
+ * in the stream, the reason is sent to the peer; otherwise the stream ends. */
 struct refusal {
-    uint16_t reason; /* 0: none */
+    uint16_t reason; /* 0: nothing was refused */
     struct tcp_read_response response;
 };
 
@@ -542,7 +557,8 @@ static void begin_response(struct tcp_conn *conn, const struct vipl_rdmap_read *
     }
 }
 
-/* The receive lock is held: the region is looked up again for each part. */
+/* Sends the oldest response. The receive lock is held: the region is looked up again
+ * for each part. */
 static bool respond_one(struct tcp_conn *conn, struct refusal *refusal)
 {
     struct tcp_sending *tx = &conn->tx;
@@ -570,7 +586,8 @@ static bool respond_one(struct tcp_conn *conn, struct refusal *refusal)
     return true;
 }
 
-/* The answer to an empty read waits for the next post. False: it is to be sent now. */
+/* The response to an empty read waits for the next post, with which it is sent. Returns false if it
+ * must be sent now. */
 static bool coalesce_response(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
@@ -578,7 +595,7 @@ static bool coalesce_response(struct tcp_conn *conn)
     bool unsent = vipl_tcp_output_is_unsent(tx->output);
     tx->response_epoch = vipl_load_relaxed(&conn->nic->poll_epoch);
     if (!tx->piggyback || read->bytes > 0 || tx->responding || conn->foreign || conn->marking != NULL ||
-        !vipl_tcp_output_has_room(conn, ANSWER)) {
+        !vipl_tcp_output_has_room(conn, MAX_RESPONSE_BYTES)) {
         return false;
     }
     struct tcp_few few; /* not cleared */
@@ -592,7 +609,7 @@ static bool coalesce_response(struct tcp_conn *conn)
     return true;
 }
 
-/* As many responses as there is room for. */
+/* Sends the responses that there is room for. */
 static void send_responses(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
@@ -625,7 +642,7 @@ static void send_responses(struct tcp_conn *conn)
     if (refusal.reason != 0) {
         struct vipl_ddp ddp = vipl_tcp_read_request_header(refusal.response.msn);
         vipl_tcp_terminate(conn, refusal.reason,
-                           &(struct tcp_about){.ddp = &ddp, .read = &refusal.response.read});
+                           &(struct tcp_terminate_about){.ddp = &ddp, .read = &refusal.response.read});
     }
     if (!vipl_tcp_still_works(conn)) {
         return;
@@ -665,7 +682,7 @@ bool vipl_tcp_is_waiting(struct tcp_conn *conn)
 void vipl_tcp_resume(struct tcp_conn *conn)
 {
     vipl_biased_lock(&conn->tx.lock);
-    conn->tx.quiet = conn->tx.quiet && conn->state != TCP_OPEN;
+    conn->tx.peer_sends_first = conn->tx.peer_sends_first && conn->state != TCP_OPEN;
     vipl_biased_unlock(&conn->tx.lock);
     if (vipl_tcp_output_poll(conn)) {
         vipl_tcp_conn_watch(conn, TCP_READABLE | TCP_WRITABLE);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Sockets that are watched, and times. */
+/* Watched sockets and timers. */
 #include "backends/tcp/watch.h"
 
 #include <limits.h>
 
-enum { AT_ONCE = 8, MAX_ROUNDS = 128 }; /* sockets by a system call, and calls in a turn */
+enum { AT_ONCE = 8, MAX_ROUNDS = 128 }; /* sockets per system call, system calls per turn */
 
 int vipl_tcp_loop_begin(struct tcp_loop *loop)
 {
@@ -48,7 +48,7 @@ static int events_of(const struct vipl_ready *ready)
                          : (ready->readable ? TCP_READABLE : 0) | (ready->writable ? TCP_WRITABLE : 0);
 }
 
-/* Those that have ended in this turn are watched for nothing any more. */
+/* A watch that this turn has stopped has no events any more, and is not called. */
 static void call_ready(struct tcp_loop *loop)
 {
     struct vipl_ready ready[AT_ONCE];
@@ -79,7 +79,8 @@ void vipl_tcp_timer_init(struct tcp_timer *timer, void (*due)(struct tcp_timer *
     timer->due = due;
 }
 
-/* Mostly it is the last one: many have the same time limit. */
+/* Searches from the end: mostly the new timer is the last one, because many have the
+ * same time limit. */
 void vipl_tcp_timer_start(struct tcp_loop *loop, struct tcp_timer *timer, uint64_t ms)
 {
     vipl_list_remove(&timer->link);
@@ -96,7 +97,7 @@ void vipl_tcp_timer_stop(struct tcp_timer *timer)
     vipl_list_remove(&timer->link);
 }
 
-/* A timer that is started again meanwhile is called in another turn. */
+/* A timer that is started again by a due function is called in a later turn. */
 static void call_due(struct tcp_loop *loop)
 {
     if (vipl_list_empty(&loop->timers)) {
@@ -129,7 +130,7 @@ int vipl_tcp_loop_ms(const struct tcp_loop *loop)
     return at <= now ? 0 : at - now >= INT_MAX ? INT_MAX : (int)(at - now) + 1;
 }
 
-/* --- */
+/* --- ended objects, and the loop --- */
 
 void vipl_tcp_free_later(struct tcp_loop *loop, struct tcp_ended *ended,
                          void (*free)(struct tcp_ended *ended))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sockets that are watched, and times: what a connection, a listener or a request waits for. A turn calls those that are ready and
- * those whose time is up; it takes little stack, for it may run in a signal handler. The device's lock is held.
+ * Watched sockets and timers, for which a connection, a listener or a request waits. A turn of the
+ * loop calls the ready functions of ready sockets and the due functions of expired timers. It takes
+ * little stack, because it may run in a signal handler. The device's lock is held.
  */
 #ifndef VIPL_TCP_WATCH_H
 #define VIPL_TCP_WATCH_H
@@ -15,19 +16,20 @@
 enum { TCP_READABLE = 1, TCP_WRITABLE = 2 };
 
 struct tcp_watch {
-    void (*ready)(struct tcp_watch *watch,
-                  int events); /* constant; what is no more than an error is both events */
-    int fd;                    /* constant */
-    int events;                /* that are watched for; 0: the system does not know of it */
+    /* constant; an error counts as both events */
+    void (*ready)(struct tcp_watch *watch, int events);
+    int fd; /* constant */
+    /* TCP_READABLE, TCP_WRITABLE: watched for; 0: the pollset does not have the socket */
+    int events;
 };
 
 struct tcp_timer {
-    struct vipl_list link;                /* tcp_loop.timers, while it runs */
+    struct vipl_list link;                /* in tcp_loop.timers, while the timer runs */
     void (*due)(struct tcp_timer *timer); /* constant */
     uint64_t at_ms;
 };
 
-/* Something that is no more, but may still be named by what is under way. */
+/* An object that has ended, but that functions under way may still name. */
 struct tcp_ended {
     struct vipl_list link;
     void (*free)(struct tcp_ended *ended);
@@ -35,30 +37,34 @@ struct tcp_ended {
 
 struct tcp_loop {
     struct vipl_pollset set;
-    struct vipl_list timers; /* the one that is due first comes first */
+    struct vipl_list timers; /* sorted, the one that is due first at the front */
     struct vipl_list ended;
-    bool lost; /* the program has closed the set's descriptor: nothing is done with that number any more */
+    /* The program has closed the set's descriptor: nothing is done with that number any more. */
+    bool lost;
 };
 
 int vipl_tcp_loop_begin(struct tcp_loop *loop); /* 0, or an errno value */
-void vipl_tcp_loop_end(struct tcp_loop *loop);  /* nothing is watched, no timer runs */
+void vipl_tcp_loop_end(struct tcp_loop *loop);  /* the caller has stopped every watch and timer */
 void vipl_tcp_loop_turn(struct tcp_loop *loop);
-int vipl_tcp_loop_ms(
-    const struct tcp_loop *loop); /* until a turn has something to do anyway; -1: no time is known */
+/* Milliseconds until a turn has something to do even if no socket is ready; -1: no
+ * time is known. */
+int vipl_tcp_loop_ms(const struct tcp_loop *loop);
 
 void vipl_tcp_watch_init(struct tcp_watch *watch, int fd, void (*ready)(struct tcp_watch *watch, int events));
-/* 0 events: for none. On failure the system knows of none: 0, or an errno value. */
+/* Watches a socket for these events; 0: for none. Returns 0 or an errno value; after an error the
+ * pollset does not have the socket. */
 int vipl_tcp_watch_for(struct tcp_loop *loop, struct tcp_watch *watch, int events);
 
 void vipl_tcp_timer_init(struct tcp_timer *timer, void (*due)(struct tcp_timer *timer));
-void vipl_tcp_timer_start(struct tcp_loop *loop, struct tcp_timer *timer, uint64_t ms); /* or again */
+/* starts or restarts */
+void vipl_tcp_timer_start(struct tcp_loop *loop, struct tcp_timer *timer, uint64_t ms);
 void vipl_tcp_timer_stop(struct tcp_timer *timer);
 static inline bool vipl_tcp_timer_runs(const struct tcp_timer *timer)
 {
     return !vipl_list_empty(&timer->link);
 }
 
-/* It is freed at the end of a turn. */
+/* Has `free` called for the object at the end of a turn. */
 void vipl_tcp_free_later(struct tcp_loop *loop, struct tcp_ended *ended,
                          void (*free)(struct tcp_ended *ended));
 
