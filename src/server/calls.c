@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server makes its clients' calls: handles and memory are translated and checked here, the call itself is
- * that of any program.
+ * The server makes its clients' calls. Handles and memory are translated and checked here; the call
+ * itself is made as by any program.
  */
 #include "server/calls.h"
 
@@ -18,11 +18,11 @@
 #include "server/posts.h"
 #include "server/rings.h"
 
-/* A call that is being made. */
+/* A call under way. */
 struct job {
     unsigned client;
-    void *object; /* the clients' handle; NULL: the call is about no object */
-    void *real;   /* this process's handle of it; that of a completion queue is NULL */
+    void *object; /* the clients' handle; NULL: the call has no object */
+    void *real;   /* this process's handle of the object; NULL for a completion queue */
     union vipl_call_arguments *a;
 };
 
@@ -38,8 +38,9 @@ void vipl_server_calls_init(struct vipl_arena *shared)
     arena = shared;
 }
 
-/* A new object is there from now on, if it could be made, and the caller holds it. */
-static VIP_RETURN enter(const struct job *job, struct vipl_server_object *made, VIP_RETURN rc)
+/* Ends the making of an object: if it succeeded, the object exists from now on and the caller holds
+ * it. Returns `rc`. */
+static VIP_RETURN enter_object(const struct job *job, struct vipl_server_object *made, VIP_RETURN rc)
 {
     if (rc == VIP_SUCCESS) {
         vipl_server_object_enter(made, job->client);
@@ -59,10 +60,10 @@ static VIP_RETURN alloc_block(struct job *job)
     }
     block->address = vipl_server_heap_take(job->a->block.length, &block->bytes);
     job->a->block.address = block->address;
-    return enter(job, block, block->address != NULL ? VIP_SUCCESS : VIP_ERROR_RESOURCE);
+    return enter_object(job, block, block->address != NULL ? VIP_SUCCESS : VIP_ERROR_RESOURCE);
 }
 
-/* Whether the memory is of the heap, or the server has the same mapping at the same address. */
+/* Whether the memory is in the heap, or the server has the same mapping at the same address. */
 static bool is_shared(const struct vipl_call_mem *mem)
 {
     struct vipl_mapping here;
@@ -72,12 +73,13 @@ static bool is_shared(const struct vipl_call_mem *mem)
             here.offset == mem->mapping.offset);
 }
 
-/* --- objects' ends --- */
+/* --- ending objects --- */
 
-/* VIP_ERROR_RESOURCE: a peer may still write there, so that it is not over. */
-static VIP_RETURN act_region(struct vipl_server_object *region)
+/* Deregisters a region. Returns VIP_ERROR_RESOURCE if a peer may still write to it. */
+static VIP_RETURN try_end_region(struct vipl_server_object *region)
 {
-    vipl_server_posts_no_region(region->nic, region->memory); /* from now on clients ask by calls */
+    /* from now on posts that use the region are calls */
+    vipl_server_posts_no_region(region->nic, region->memory);
     return VipDeregisterMem(vipl_server_real(VIPL_KIND_NIC, region->nic), region->address, region->memory);
 }
 
@@ -86,7 +88,7 @@ static struct vipl_vi_rings *vi_rings(const struct vipl_server_object *vi)
     return &arena->vis[vipl_handle_slot(vi->handle)];
 }
 
-/* The VI is destroyed in this process: its rings are free, its completion queues have a queue less. */
+/* The VI is destroyed in this process: frees its rings, and its uses of completion queues. */
 static void clear_vi(struct vipl_server_object *vi)
 {
     vipl_store_ptr(&vi_rings(vi)->handle, NULL);
@@ -97,7 +99,7 @@ static void clear_vi(struct vipl_server_object *vi)
     }
 }
 
-/* No process holds it, though VIs may report to it still. */
+/* No process holds the completion queue any more, though VIs may still report to it. */
 static void clear_cq(const struct vipl_server_object *cq)
 {
     vipl_store_ptr(&cq->cq->ring->handle, NULL);
@@ -105,7 +107,7 @@ static void clear_cq(const struct vipl_server_object *cq)
     vipl_shared_ready_end(&cq->cq->ready_fd, &cq->cq->ring->signalled);
 }
 
-/* The VI has no client: what was sent goes out, and completions are lost. */
+/* Ends a VI without a client: pending sends are finished, and completions are lost. */
 static void end_vi(struct vipl_server_object *vi)
 {
     VipDisconnect(vi->real);
@@ -113,7 +115,7 @@ static void end_vi(struct vipl_server_object *vi)
     clear_vi(vi);
 }
 
-/* Ends an object that has no client. VIP_ERROR_RESOURCE: not now. */
+/* Ends an object without a client. Returns VIP_ERROR_RESOURCE if it cannot be ended now. */
 static VIP_RETURN end_object(struct vipl_server_object *object)
 {
     VIP_RETURN rc = VIP_SUCCESS;
@@ -134,7 +136,7 @@ static VIP_RETURN end_object(struct vipl_server_object *object)
         VipConnectReject(object->real);
         break;
     case VIPL_KIND_REGION:
-        rc = act_region(object);
+        rc = try_end_region(object);
         break;
     default:
         vipl_server_heap_give(object->address, object->bytes);
@@ -143,9 +145,10 @@ static VIP_RETURN end_object(struct vipl_server_object *object)
     return rc == VIP_ERROR_RESOURCE ? rc : VIP_SUCCESS;
 }
 
-/* Drops a reference; the last one acts, and stays if that is refused. */
-static VIP_RETURN drop(uint32_t kind, const void *handle, unsigned client,
-                       VIP_RETURN (*act)(struct vipl_server_object *object))
+/* Drops a reference. For the last one, calls `act`; if that fails, the client
+ * keeps the reference. */
+static VIP_RETURN drop_reference(uint32_t kind, const void *handle, unsigned client,
+                                 VIP_RETURN (*act)(struct vipl_server_object *object))
 {
     struct vipl_server_object *object;
     switch (vipl_server_drop(kind, handle, client, &object)) {
@@ -165,7 +168,7 @@ static VIP_RETURN drop(uint32_t kind, const void *handle, unsigned client,
     return rc;
 }
 
-/* Users before what they use. */
+/* The order of kinds is: users before what they use. */
 bool vipl_server_release(unsigned client, const void *nic)
 {
     static const uint32_t order[] = {VIPL_KIND_CONN, VIPL_KIND_VI,  VIPL_KIND_CQ,   VIPL_KIND_REGION,
@@ -173,7 +176,7 @@ bool vipl_server_release(unsigned client, const void *nic)
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         void *handle;
         while ((handle = vipl_server_next_held(order[i], nic, client)) != NULL) {
-            if (drop(order[i], handle, client, end_object) == VIP_ERROR_RESOURCE) {
+            if (drop_reference(order[i], handle, client, end_object) == VIP_ERROR_RESOURCE) {
                 return false;
             }
         }
@@ -183,8 +186,9 @@ bool vipl_server_release(unsigned client, const void *nic)
 
 /* --- NIC handles --- */
 
-/* Its calls go on after signals: the only ones here are those by which the C library changes the users of all threads
- * (rights.h). The clients' signals end calls by cancelling them. */
+/* Opens the server's NIC handle. Its calls go on after signals, because the only signals here are
+ * those by which the C library changes the users of all threads (rights.h). A client's signal ends
+ * a call by cancelling it. */
 static VIP_RETURN open_real(const char *device, void **real)
 {
     VIP_RETURN rc = VipOpenNic(device[0] == '\0' ? NULL : device, real);
@@ -207,18 +211,19 @@ static VIP_RETURN open_nic(struct job *job)
     }
     job->a->open.device[sizeof(job->a->open.device) - 1] = '\0';
     job->a->open.nic = nic->handle;
-    return enter(job, nic, open_real(job->a->open.device, &nic->real));
+    return enter_object(job, nic, open_real(job->a->open.device, &nic->real));
 }
 
 static VIP_RETURN close_nic(struct job *job)
 {
     vipl_server_forget_nic(job->object, job->client);
     return vipl_server_release(job->client, job->object)
-               ? drop(VIPL_KIND_NIC, job->object, job->client, end_object)
+               ? drop_reference(VIPL_KIND_NIC, job->object, job->client, end_object)
                : VIP_ERROR_RESOURCE;
 }
 
-/* LocalNicAddress has to point into the caller's memory, so its bytes travel with the attributes. */
+/* LocalNicAddress must point into the caller's memory, so its bytes are sent
+ * with the attributes. */
 static VIP_RETURN query_nic(struct job *job)
 {
     VIP_NIC_ATTRIBUTES *a = &job->a->nic.attributes;
@@ -242,10 +247,10 @@ static VIP_RETURN create_ptag(struct job *job)
         return VIP_ERROR_RESOURCE;
     }
     job->a->ptag.ptag = tag->handle;
-    return enter(job, tag, VipCreatePtag(job->real, &tag->real));
+    return enter_object(job, tag, VipCreatePtag(job->real, &tag->real));
 }
 
-static VIP_RETURN act_ptag(struct vipl_server_object *tag)
+static VIP_RETURN try_end_ptag(struct vipl_server_object *tag)
 {
     return VipDestroyPtag(vipl_server_real(VIPL_KIND_NIC, tag->nic), tag->real);
 }
@@ -256,17 +261,18 @@ static VIP_RETURN destroy_ptag(struct job *job)
     if (vipl_server_handle_of_nic(VIPL_KIND_PTAG, tag) != job->object) {
         return VIP_INVALID_PARAMETER;
     }
-    return drop(VIPL_KIND_PTAG, tag, job->client, act_ptag);
+    return drop_reference(VIPL_KIND_PTAG, tag, job->client, try_end_ptag);
 }
 
-/* The tag of attributes, as this process knows it; a handle that is not one of the client's tags stays as it is. */
+/* The tag in a client's attributes, as this process knows it. A handle that is not one of the
+ * client's tags stays as it is. */
 static void *real_ptag(unsigned client, void *handle)
 {
     void *real;
     return vipl_server_held(VIPL_KIND_PTAG, handle, client, &real) ? real : handle;
 }
 
-/* The default tag has no handle that clients know. */
+/* The clients' handle of a tag; NULL for the default tag. */
 static void *known_ptag(const void *real)
 {
     return vipl_server_handle_of(VIPL_KIND_PTAG, real);
@@ -292,7 +298,7 @@ static VIP_RETURN register_mem(struct job *job)
     if (rc == VIP_SUCCESS) {
         vipl_server_posts_region(job->object, mem->address, mem->length, mem->memory);
     }
-    return enter(job, region, rc);
+    return enter_object(job, region, rc);
 }
 
 static void *region_of(const struct job *job)
@@ -302,7 +308,7 @@ static void *region_of(const struct job *job)
 
 static VIP_RETURN deregister_mem(struct job *job)
 {
-    return drop(VIPL_KIND_REGION, region_of(job), job->client, act_region);
+    return drop_reference(VIPL_KIND_REGION, region_of(job), job->client, try_end_region);
 }
 
 static bool holds_region(const struct job *job)
@@ -334,10 +340,10 @@ static VIP_RETURN change_mem(struct job *job)
 
 static VIP_RETURN free_block(struct job *job)
 {
-    return drop(VIPL_KIND_BLOCK, vipl_server_block(job->a->block.address), job->client, end_object);
+    return drop_reference(VIPL_KIND_BLOCK, vipl_server_block(job->a->block.address), job->client, end_object);
 }
 
-/* Slots up to this one are in use; threads of several channels may say so at once. */
+/* Slots up to this one are used. Threads of several channels may call this at once. */
 static void note_used(uint32_t *used, uint32_t slot)
 {
     uint32_t most;
@@ -346,10 +352,11 @@ static void note_used(uint32_t *used, uint32_t slot)
     } while (most <= slot && !vipl_compare_exchange(used, most, slot + 1));
 }
 
-/* --- completion queues: a ring, and no completion queue of this process's --- */
+/* --- completion queues: each is a ring of the arena; this process has no queue of its own
+ * for it --- */
 
-/* Every completion queue has room for as many entries as any may have. A program that sets VIPL_STRICT=cq wants to be told if
- * those it asked for do not suffice. */
+/* Every completion queue has room for VIPL_SHARE_ENTRIES entries. A program that sets
+ * VIPL_STRICT=cq gets only those it asked for. */
 static uint32_t cq_limit(VIP_ULONG entries)
 {
     return vipl_config_has_word("VIPL_STRICT", "cq") ? (uint32_t)entries : VIPL_SHARE_ENTRIES;
@@ -386,16 +393,16 @@ static VIP_RETURN create_cq(struct job *job)
     }
     cq->cq = vipl_zalloc(sizeof(*cq->cq));
     if (cq->cq == NULL) {
-        return enter(job, cq, VIP_ERROR_RESOURCE);
+        return enter_object(job, cq, VIP_ERROR_RESOURCE);
     }
     init_cq(cq, entries);
     job->a->cq.cq = cq->handle;
-    return enter(job, cq, VIP_SUCCESS);
+    return enter_object(job, cq, VIP_SUCCESS);
 }
 
-static VIP_RETURN act_cq(struct vipl_server_object *cq)
+static VIP_RETURN try_end_cq(struct vipl_server_object *cq)
 {
-    if (vipl_load_acquire(&cq->users) > 0) { /* it is `ending`, so that there will not be more */
+    if (vipl_load_acquire(&cq->users) > 0) { /* it is `ending`, so there will not be more users */
         return VIP_ERROR_RESOURCE;
     }
     clear_cq(cq);
@@ -404,7 +411,7 @@ static VIP_RETURN act_cq(struct vipl_server_object *cq)
 
 static VIP_RETURN destroy_cq(struct job *job)
 {
-    return drop(VIPL_KIND_CQ, job->object, job->client, act_cq);
+    return drop_reference(VIPL_KIND_CQ, job->object, job->client, try_end_cq);
 }
 
 static VIP_RETURN resize_cq(struct job *job)
@@ -431,7 +438,7 @@ static VIP_RETURN hand_on(struct job *job)
 
 /* --- VIs --- */
 
-/* What clients have reaped counts as reaped for the call that comes. */
+/* Tells core what clients have reaped, before a call that depends on it. */
 static void sync_queue(void *real, const void *handle, bool recv)
 {
     const struct vipl_vi_rings *rings = &arena->vis[vipl_handle_slot(handle)];
@@ -444,7 +451,7 @@ static void sync_vi(void *real, const void *handle)
     sync_queue(real, handle, true);
 }
 
-/* Both queues complete through the rings from now on: nothing has been posted yet. */
+/* Both queues complete through the rings from now on. Nothing has been posted yet. */
 static void attach_rings(struct vipl_server_object *vi, struct vipl_shared_cq *const cqs[2])
 {
     struct vipl_vi_rings *rings = vi_rings(vi);
@@ -462,7 +469,8 @@ static void attach_rings(struct vipl_server_object *vi, struct vipl_shared_cq *c
     vipl_store_ptr(&rings->handle, vi->handle);
 }
 
-/* The completion queues of a new VI, with a use of each. VIP_INVALID_PARAMETER: one is not on its NIC handle. */
+/* Takes a use of each completion queue of a new VI. Returns VIP_INVALID_PARAMETER if one is not on
+ * the VI's NIC handle. */
 static VIP_RETURN use_cqs(unsigned client, void *const handles[2], struct vipl_server_object *vi,
                           struct vipl_shared_cq *cqs[2])
 {
@@ -506,10 +514,10 @@ static VIP_RETURN create_vi(struct job *job)
         return VIP_ERROR_RESOURCE;
     }
     job->a->create_vi.vi = vi->handle;
-    return enter(job, vi, make_vi(job->client, job->real, vi, &job->a->create_vi));
+    return enter_object(job, vi, make_vi(job->client, job->real, vi, &job->a->create_vi));
 }
 
-static VIP_RETURN act_vi(struct vipl_server_object *vi)
+static VIP_RETURN try_end_vi(struct vipl_server_object *vi)
 {
     VIP_RETURN rc = VipDestroyVi(vi->real);
     if (rc == VIP_SUCCESS) {
@@ -520,7 +528,7 @@ static VIP_RETURN act_vi(struct vipl_server_object *vi)
 
 static VIP_RETURN destroy_vi(struct job *job)
 {
-    return drop(VIPL_KIND_VI, job->object, job->client, act_vi);
+    return drop_reference(VIPL_KIND_VI, job->object, job->client, try_end_vi);
 }
 
 static VIP_RETURN query_vi(struct job *job)
@@ -560,8 +568,8 @@ static VIP_RETURN post_recv(struct job *job)
     return VipPostRecv(job->real, job->a->post.descriptor, job->a->post.memory);
 }
 
-/* Before every call what clients have left in their rings is posted. */
-static VIP_RETURN look(struct job *job)
+/* Does nothing: before every call the server posts what clients have left in their rings. */
+static VIP_RETURN catch_up(struct job *job)
 {
     (void)job;
     return VIP_SUCCESS;
@@ -577,12 +585,12 @@ static VIP_RETURN connect_wait(struct job *job)
         return VIP_ERROR_RESOURCE;
     }
     a->conn = conn->handle;
-    return enter(job, conn,
-                 VipConnectWait(job->real, &a->local.address, a->timeout, &a->remote.address, &a->attributes,
-                                &conn->real));
+    return enter_object(job, conn,
+                        VipConnectWait(job->real, &a->local.address, a->timeout, &a->remote.address,
+                                       &a->attributes, &conn->real));
 }
 
-/* A request that was answered is over for all clients. */
+/* Drops all references to a request that was answered. */
 static void forget_conn(const void *handle, const void *real)
 {
     struct vipl_server_object *conn;
@@ -604,7 +612,8 @@ static VIP_RETURN accept_request(struct job *job)
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = VipConnectAccept(job->real, vi);
-    if (vipl_handle_find(VIPL_KIND_CONN, job->real) == NULL) { /* else it may be answered once more */
+    /* otherwise it may be answered once more */
+    if (vipl_handle_find(VIPL_KIND_CONN, job->real) == NULL) {
         forget_conn(job->object, job->real);
     }
     return rc;
@@ -648,7 +657,7 @@ static VIP_RETURN peer_wait(struct job *job)
 
 /* --- handlers, statistics, names --- */
 
-static VIP_RETURN notify(struct job *job)
+static VIP_RETURN register_handler(struct job *job)
 {
     return vipl_server_notify(job->client, vipl_handle_kind(job->object), job->object, &job->a->handler);
 }
@@ -702,6 +711,6 @@ void vipl_server_make_call(unsigned client, struct vipl_call *call)
     bool known = kind == VIPL_KIND_NONE || vipl_server_held(kind, job.object, client, &job.real);
     call->rc = known ? functions[call->name](&job) : VIP_INVALID_PARAMETER;
     if (call->rc == VIP_INVALID_STATE && !vipl_server_held(kind, job.object, client, &job.real)) {
-        call->rc = VIP_INVALID_PARAMETER; /* it was being disconnected for its end */
+        call->rc = VIP_INVALID_PARAMETER; /* the object was being disconnected because it ends */
     }
 }

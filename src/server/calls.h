@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The server makes its clients' calls. */
+/* The server makes its clients' calls. The functions take the locks that they need,
+ * and may block. */
 #ifndef VIPL_SERVER_CALLS_H
 #define VIPL_SERVER_CALLS_H
 
@@ -8,9 +9,9 @@
 void vipl_server_calls_init(struct vipl_arena *shared);
 bool vipl_server_needs_rights(const struct vipl_call *call);
 void vipl_server_make_call(unsigned client, struct vipl_call *call);
-/* Drops all of a client's references, on one NIC handle or (NULL) on everything, and ends the objects that have no client left.
- * False: a peer that is stopped may still write to a region. The client holds that region still, and what comes after it;
- * to be tried again later. */
+/* Drops all references of a client, on one NIC handle or (NULL) on everything, and ends the objects
+ * that have no client left. Returns false if a stopped peer may still write to a region: the client
+ * still holds that region and what comes after it, and the caller tries again later. */
 bool vipl_server_release(unsigned client, const void *nic);
 
 #endif

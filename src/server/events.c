@@ -16,14 +16,15 @@
 struct listener {
     struct vipl_list link;
     unsigned client;                /* constant */
-    struct vipl_call_handler event; /* what to call; its nic is constant */
+    struct vipl_call_handler event; /* the call to make; its `nic` is constant */
 };
 
 static struct {
     struct vipl_mutex lock;   /* rank SERVICE; guards writing to the rings, and the listeners */
     struct vipl_arena *arena; /* constant */
     struct vipl_list listeners;
-    uint32_t lost[VIPL_SHARE_CLIENTS]; /* calls for which there was no room, since there last was room */
+    /* calls that have found no room since the last one that found some */
+    uint32_t lost[VIPL_SHARE_CLIENTS];
 } events;
 
 void vipl_server_events_init(struct vipl_arena *arena)
@@ -59,7 +60,7 @@ void vipl_server_event(unsigned client, const struct vipl_call_handler *event)
     vipl_mutex_unlock(&events.lock);
 }
 
-/* --- errors: to every client that has a handler on the NIC handle --- */
+/* --- errors: reported to every client with a handler on the NIC handle --- */
 
 static void VI_CALL on_error(VIP_PVOID nic, VIP_ERROR_DESCRIPTOR *error)
 {
@@ -88,7 +89,7 @@ static bool has_listener_locked(const void *nic)
     return false;
 }
 
-/* Takes away the listeners of a client, on one NIC handle or (NULL) on all. */
+/* Removes the listeners of a client, on one NIC handle or (NULL) on all. */
 static void forget_listeners(unsigned client, const void *nic)
 {
     struct vipl_list *next;
@@ -124,7 +125,8 @@ VIP_RETURN vipl_server_error_handler(unsigned client, void *real, void *nic,
     }
     bool has_listener = has_listener_locked(nic);
     vipl_mutex_unlock(&events.lock);
-    return VipErrorCallback(real, nic, has_listener ? on_error : NULL); /* else the library logs errors */
+    /* without a handler the library logs errors */
+    return VipErrorCallback(real, nic, has_listener ? on_error : NULL);
 }
 
 /* --- completions --- */
@@ -145,7 +147,8 @@ VIP_RETURN vipl_server_notify(unsigned client, uint32_t kind, const void *object
     return rc;
 }
 
-static unsigned forgotten; /* the client; under the objects' lock while it is used */
+/* argument of the two functions below, which run under the objects' lock */
+static unsigned forgotten;
 
 static void forget_vi(struct vipl_server_object *vi)
 {
@@ -158,7 +161,7 @@ static void forget_cq(struct vipl_server_object *cq)
     vipl_shared_cq_forget(cq->cq, forgotten);
 }
 
-/* Called by the server's first thread only. */
+/* Called by the server's first thread only, because of `forgotten`. */
 void vipl_server_forget_handlers(unsigned client)
 {
     forgotten = client;

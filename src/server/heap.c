@@ -9,8 +9,8 @@
 
 static struct {
     struct vipl_mutex lock; /* rank SHARE; guards used */
-    struct vipl_heap all;   /* constant; where clients cannot write */
-    uint8_t *used;          /* a unit is in a block */
+    struct vipl_heap all;   /* constant; in memory that clients cannot write */
+    uint8_t *used;          /* by unit: 1: the unit is in a block */
     size_t units;           /* constant */
 } heap;
 

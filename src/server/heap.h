@@ -6,9 +6,12 @@
 #include "share/arena.h"
 
 void vipl_server_heap_init(const struct vipl_heap *shared);
-const struct vipl_heap *vipl_server_heap(void); /* all of it, where clients cannot write */
-/* So many bytes or more: `taken` says how many; NULL: there are not as many in a row. */
+/* the whole heap, in memory that clients cannot write */
+const struct vipl_heap *vipl_server_heap(void);
+/* Takes a block of at least `bytes` bytes; *taken: how many it has. NULL: there is
+ * no such block. */
 unsigned char *vipl_server_heap_take(size_t bytes, size_t *taken);
-void vipl_server_heap_give(unsigned char *address, size_t bytes); /* clears them, too */
+/* gives a block back, and clears it */
+void vipl_server_heap_give(unsigned char *address, size_t bytes);
 
 #endif

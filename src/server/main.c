@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The program vipl-server, which the library runs when a program opens its first shareable NIC handle (client_start.c). */
+/* The program vipl-server. The library runs it when a program opens its first shareable
+ * NIC handle (client_start.c). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static int map_all(char *const mappings[], struct vipl_arena **arena)
     return error;
 }
 
-/* Everything that may keep this program from being the server. */
+/* Checks everything that may keep this program from being the server, and maps the arena. */
 static enum vipl_server_start prepare(char **arguments, struct vipl_arena **arena)
 {
     int program = 0;
@@ -69,6 +70,6 @@ int main(int count, char **arguments)
     if (vipl_detach("vipl-server", keep, 2) == 0 && vipl_local_send(keep[1], &said, 1, NULL, 0) == 0) {
         vipl_server_run(arena, keep[0]);
     }
-    vipl_process_end(); /* without what a C program does at its end: threads may still run */
+    vipl_process_end(); /* ends without a C program's exit functions: threads may still run */
     return 0;
 }

@@ -11,13 +11,13 @@
 enum { FIRST_SLOTS = 64, WORD = 32 };
 
 struct table {
-    struct vipl_server_object **slots; /* NULL: free; not entered yet: `kind` is 0 */
+    struct vipl_server_object **slots; /* NULL: the slot is free */
     uint32_t count;
-    uint32_t next; /* where the search for a free slot goes on: slots are used again late */
+    uint32_t next; /* where the search for a free slot goes on, so that slots are used again late */
 };
 
 static struct {
-    struct vipl_mutex lock; /* rank SHARE; guards all */
+    struct vipl_mutex lock; /* rank SHARE; guards all below */
     struct table tables[VIPL_SHARE_KINDS];
     uint32_t generation;
     struct vipl_arena *arena; /* constant */
@@ -27,11 +27,11 @@ void vipl_server_objects_init(struct vipl_arena *arena)
 {
     objects.arena = arena;
     vipl_mutex_init(&objects.lock, VIPL_RANK_SHARE);
-    vipl_entropy(&objects.generation,
-                 sizeof(objects.generation)); /* without: zero, and handles are easier to guess */
+    /* if this fails it is zero, and handles are easier to guess */
+    vipl_entropy(&objects.generation, sizeof(objects.generation));
 }
 
-static bool grow(struct table *table, uint32_t most)
+static bool grow_table(struct table *table, uint32_t most)
 {
     uint32_t count = table->count == 0 ? FIRST_SLOTS : table->count * 2;
     count = count < most ? count : most;
@@ -62,7 +62,7 @@ static bool find_free(struct table *table, uint32_t most, uint32_t *slot)
                 return true;
             }
         }
-        if (!grow(table, most)) {
+        if (!grow_table(table, most)) {
             return false;
         }
     }
@@ -114,18 +114,20 @@ static uint32_t *holding_words(struct vipl_holding *holding, enum vipl_kind kind
     case VIPL_KIND_NIC:
         return holding->nics;
     default:
-        return NULL; /* used by calls only, for which the server looks itself */
+        return NULL; /* objects that only calls name, for which the server looks itself */
     }
 }
 
-/* Tells the client, which goes by what the arena says; the server never does. */
-static void publish(const struct vipl_server_object *object, unsigned client, bool held)
+/* Tells the client through the arena whether it holds an object. The server itself never relies
+ * on the arena. */
+static void publish_holding(const struct vipl_server_object *object, unsigned client, bool held)
 {
     uint32_t slot = vipl_handle_slot(object->handle);
     uint32_t *words = holding_words(&objects.arena->holdings[client], vipl_handle_kind(object->handle));
     uint32_t bit = UINT32_C(1) << slot % WORD;
     if (words != NULL && held) {
-        vipl_fetch_or(&words[slot / WORD], bit); /* pairs with the client's load, as the next one does */
+        /* pairs with the client's load, as the next one does */
+        vipl_fetch_or(&words[slot / WORD], bit);
     } else if (words != NULL) {
         vipl_fetch_and(&words[slot / WORD], ~bit);
     }
@@ -148,11 +150,12 @@ void vipl_server_object_enter(struct vipl_server_object *object, unsigned client
     if (object->kind == VIPL_KIND_NIC) {
         vipl_store_ptr(&objects.arena->nics[vipl_handle_slot(object->handle)], object->handle);
     }
-    publish(object, client, true);
+    publish_holding(object, client, true);
     vipl_mutex_unlock(&objects.lock);
 }
 
-/* Gives the slot back, if nothing uses the object any more. Its memory is the caller's to free, or (false) is still used. */
+/* Frees the slot, if nothing uses the object any more. Returns true if so: the caller then frees
+ * the object's memory. */
 static bool leave_slot_locked(const struct vipl_server_object *object)
 {
     bool over = object->ended && vipl_load_relaxed(&object->users) == 0;
@@ -172,9 +175,9 @@ static void free_memory(struct vipl_server_object *object)
 void vipl_server_object_free(struct vipl_server_object *object)
 {
     vipl_mutex_lock(&objects.lock);
-    publish(object, object->last, false);
+    publish_holding(object, object->last, false);
     for (unsigned client = 0; is_held(object) && client < VIPL_SHARE_CLIENTS; client++) {
-        publish(object, client, false);
+        publish_holding(object, client, false);
         set_held(object, client, false);
     }
     object->ended = true;
@@ -185,8 +188,8 @@ void vipl_server_object_free(struct vipl_server_object *object)
     }
 }
 
-/* An entered object, even if it is ending. */
-static struct vipl_server_object *at_locked(uint32_t kind, const void *handle)
+/* An entered object, even if it is ending, or NULL. */
+static struct vipl_server_object *object_at_locked(uint32_t kind, const void *handle)
 {
     uint32_t slot = vipl_handle_slot(handle);
     struct vipl_server_object *object =
@@ -194,22 +197,22 @@ static struct vipl_server_object *at_locked(uint32_t kind, const void *handle)
     return object != NULL && object->handle == handle && object->kind == kind ? object : NULL;
 }
 
-static struct vipl_server_object *find_locked(uint32_t kind, const void *handle)
+static struct vipl_server_object *find_object_locked(uint32_t kind, const void *handle)
 {
-    struct vipl_server_object *object = at_locked(kind, handle);
+    struct vipl_server_object *object = object_at_locked(kind, handle);
     return object != NULL && !object->ending ? object : NULL;
 }
 
 static struct vipl_server_object *find_held_locked(uint32_t kind, const void *handle, unsigned client)
 {
-    struct vipl_server_object *object = handle == NULL ? NULL : find_locked(kind, handle);
+    struct vipl_server_object *object = handle == NULL ? NULL : find_object_locked(kind, handle);
     return object != NULL && holds(object, client) ? object : NULL;
 }
 
 void *vipl_server_real(uint32_t kind, const void *handle)
 {
     vipl_mutex_lock(&objects.lock);
-    struct vipl_server_object *object = find_locked(kind, handle);
+    struct vipl_server_object *object = find_object_locked(kind, handle);
     void *real = object == NULL ? NULL : object->real;
     vipl_mutex_unlock(&objects.lock);
     return real;
@@ -227,15 +230,15 @@ bool vipl_server_held(uint32_t kind, const void *handle, unsigned client, void *
 void *vipl_server_handle_of_nic(uint32_t kind, const void *handle)
 {
     vipl_mutex_lock(&objects.lock);
-    struct vipl_server_object *object = find_locked(kind, handle);
+    struct vipl_server_object *object = find_object_locked(kind, handle);
     void *nic = object == NULL ? NULL : object->nic;
     vipl_mutex_unlock(&objects.lock);
     return nic;
 }
 
-/* The handle of the entered object of a kind for which `is` says yes. */
-static void *search(uint32_t kind, bool (*is)(const struct vipl_server_object *, const void *),
-                    const void *arg)
+/* The handle of the entered object of a kind for which `is` returns true, or NULL. */
+static void *search_kind(uint32_t kind, bool (*is)(const struct vipl_server_object *, const void *),
+                         const void *arg)
 {
     void *found = NULL;
     vipl_mutex_lock(&objects.lock);
@@ -263,7 +266,7 @@ static bool is_region(const struct vipl_server_object *object, const void *arg)
 void *vipl_server_region(const void *nic, const void *address, VIP_MEM_HANDLE memory)
 {
     struct region_key key = {nic, address, memory};
-    return search(VIPL_KIND_REGION, is_region, &key);
+    return search_kind(VIPL_KIND_REGION, is_region, &key);
 }
 
 static bool is_at(const struct vipl_server_object *object, const void *address)
@@ -273,7 +276,7 @@ static bool is_at(const struct vipl_server_object *object, const void *address)
 
 void *vipl_server_block(const void *address)
 {
-    return search(VIPL_KIND_BLOCK, is_at, address);
+    return search_kind(VIPL_KIND_BLOCK, is_at, address);
 }
 
 static bool is_real(const struct vipl_server_object *object, const void *real)
@@ -283,7 +286,7 @@ static bool is_real(const struct vipl_server_object *object, const void *real)
 
 void *vipl_server_handle_of(uint32_t kind, const void *real)
 {
-    return real == NULL ? NULL : search(kind, is_real, real);
+    return real == NULL ? NULL : search_kind(kind, is_real, real);
 }
 
 enum vipl_server_dropped vipl_server_drop(uint32_t kind, const void *handle, unsigned client,
@@ -291,13 +294,14 @@ enum vipl_server_dropped vipl_server_drop(uint32_t kind, const void *handle, uns
 {
     enum vipl_server_dropped dropped = VIPL_SERVER_NOT_HELD;
     vipl_mutex_lock(&objects.lock);
-    struct vipl_server_object *object = find_locked(kind, handle);
+    struct vipl_server_object *object = find_object_locked(kind, handle);
     if (object != NULL && holds(object, client)) {
         set_held(object, client, false);
         object->ending = !is_held(object);
         object->last = client;
-        if (!object->ending) { /* else that is published when it has ended, if it can be ended */
-            publish(object, client, false);
+        /* otherwise this is published when the object has ended, if it can be ended */
+        if (!object->ending) {
+            publish_holding(object, client, false);
         }
         dropped = object->ending ? VIPL_SERVER_WAS_LAST : VIPL_SERVER_DROPPED;
         *out = object;
@@ -314,7 +318,8 @@ void vipl_server_give_back(struct vipl_server_object *object, unsigned client)
     vipl_mutex_unlock(&objects.lock);
 }
 
-/* If it turns out that it cannot be ended, the client has it still, and so has the client's child. */
+/* An object that `client` is about to end. If it cannot be ended the client holds it still, and so
+ * does the client's child. */
 static bool is_about_to_end(const struct vipl_server_object *object, unsigned client)
 {
     return object->ending && !object->ended && object->last == client;
@@ -329,19 +334,20 @@ void vipl_server_inherit(unsigned parent, unsigned child)
             if (object != NULL && object->kind != 0 &&
                 (holds(object, parent) || is_about_to_end(object, parent))) {
                 set_held(object, child, true);
-                publish(object, child, true);
+                publish_holding(object, child, true);
             }
         }
     }
     vipl_mutex_unlock(&objects.lock);
 }
 
-/* An object that another client is about to end may be given back to that one. */
+/* Leaves an object to its other clients. One that another client is about to end may be given back
+ * to that client. */
 static void leave_to_others_locked(struct vipl_server_object *object, unsigned client)
 {
     set_held(object, client, false);
     if (is_held(object) || object->ending) {
-        publish(object, client, false);
+        publish_holding(object, client, false);
     } else {
         set_held(object, client, true);
     }
@@ -365,7 +371,7 @@ struct vipl_shared_cq *vipl_server_use_cq(const void *handle, const void *nic)
 {
     struct vipl_shared_cq *cq = NULL;
     vipl_mutex_lock(&objects.lock);
-    struct vipl_server_object *object = find_locked(VIPL_KIND_CQ, handle);
+    struct vipl_server_object *object = find_object_locked(VIPL_KIND_CQ, handle);
     if (object != NULL && object->nic == nic) {
         vipl_fetch_add(&object->users, 1); /* pairs with the load of the thread that would end it */
         cq = object->cq;
@@ -374,11 +380,12 @@ struct vipl_shared_cq *vipl_server_use_cq(const void *handle, const void *nic)
     return cq;
 }
 
-/* Another thread may be about to end it, and may be refused that; or it has no client any more, and the queue was its last use. */
+/* Another thread may be about to end the completion queue, and may fail. Or the completion queue
+ * has no client any more, and this was its last use. */
 void vipl_server_leave_cq(const void *handle)
 {
     vipl_mutex_lock(&objects.lock);
-    struct vipl_server_object *object = handle == NULL ? NULL : at_locked(VIPL_KIND_CQ, handle);
+    struct vipl_server_object *object = handle == NULL ? NULL : object_at_locked(VIPL_KIND_CQ, handle);
     if (object != NULL) {
         vipl_fetch_add(&object->users, UINT32_MAX);
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server posts what clients have left in their rings: one thread looks at them while there is something, and for a moment
- * longer, and sleeps otherwise. A thread that makes a call posts what came before, itself. One lock guards posting, so what one
- * of them has begun another one finds done.
+ * The server posts what clients have left in their rings. One thread watches the rings while there
+ * is something, and for a moment longer; otherwise it sleeps. A thread that makes a call first
+ * posts, itself, what was posted before the call. One lock guards posting, so a thread finds done
+ * what another one has begun.
  *
  * What is read from a ring is read once, and trusted no more than a call.
  */
@@ -17,15 +18,16 @@
 
 enum {
     WORDS = VIPL_SHARE_CLIENTS / 32,
-    SPIN_NS =
-        50000,   /* how long the thread looks for more before it sleeps: about as long as waking it takes */
-    LOOKS = 64,  /* for each time that it reads the clock */
-    UNSYNCED = 4 /* posts to a queue for each time that core is told what clients have reaped */
+    /* How long the thread checks for more before it sleeps: about as long as waking it takes. */
+    SPIN_NS = 50000,
+    CHECKS_PER_CLOCK = 64, /* checks between two readings of the clock */
+    MAX_UNSYNCED = 4       /* posts to a queue before core is told what clients have reaped */
 };
 
-/* What the server knows of a send queue where clients cannot write. Guarded by the lock. */
+/* What the server knows of a send queue, in memory that clients cannot write. Guarded
+ * by the lock. */
 struct account {
-    uint32_t made;   /* descriptors that core has taken */
+    uint32_t posted; /* descriptors that core has accepted */
     uint32_t synced; /* `made` when core was last told what clients have reaped */
 };
 
@@ -33,13 +35,14 @@ struct account {
 struct source {
     unsigned client;
     uint32_t tail;
-    struct vipl_submission next; /* at its head, which is not `tail` */
+    struct vipl_submission next; /* the entry at its head, which is not `tail` */
 };
 
 static struct {
-    struct vipl_mutex lock;   /* rank POSTS; guards posting, all below, and writing the table of regions */
+    /* rank POSTS; guards posting, all below, and writing the table of regions */
+    struct vipl_mutex lock;
     struct vipl_arena *arena; /* constant */
-    uint32_t words;           /* atomic: of `pending` that were ever used; grows */
+    uint32_t words;           /* atomic: words of `pending` that were ever used; grows */
     uint32_t heads[VIPL_SHARE_CLIENTS];
     struct account accounts[VIPL_SHARE_VIS];
     struct source sources[VIPL_SHARE_CLIENTS];
@@ -53,21 +56,21 @@ static struct vipl_ring *ring_of(const void *vi)
 
 /* --- one post: the lock is held --- */
 
-/* What clients have reaped counts as reaped for core. */
+/* Tells core what clients have reaped. */
 static void sync_queue(void *real, const void *vi, struct account *account)
 {
     vipl_sink_taken(real, false, vipl_load_acquire(&ring_of(vi)->reaped));
-    account->synced = account->made;
+    account->synced = account->posted;
 }
 
-static VIP_RETURN make(unsigned client, const struct vipl_submission *post)
+static VIP_RETURN post_submission(unsigned client, const struct vipl_submission *post)
 {
     void *real;
     if (!vipl_server_held(VIPL_KIND_VI, post->vi, client, &real)) {
         return VIP_INVALID_PARAMETER;
     }
     struct account *account = &posts.accounts[vipl_handle_slot(post->vi)];
-    if (account->made - account->synced >= UNSYNCED) {
+    if (account->posted - account->synced >= MAX_UNSYNCED) {
         sync_queue(real, post->vi, account);
     }
     VIP_RETURN rc = VipPostSend(real, post->descriptor, post->memory);
@@ -75,12 +78,12 @@ static VIP_RETURN make(unsigned client, const struct vipl_submission *post)
         sync_queue(real, post->vi, account);
         rc = VipPostSend(real, post->descriptor, post->memory);
     }
-    account->made += rc == VIP_SUCCESS ? 1 : 0;
+    account->posted += rc == VIP_SUCCESS ? 1 : 0;
     return rc;
 }
 
-/* The queue is not that of the claim if its VI was destroyed since. */
-static void give_claim_back(const void *vi)
+/* Returns a claim, unless the VI was destroyed since: the slot's queue is another one then. */
+static void return_claim(const void *vi)
 {
     const void *now = vipl_handle_slot(vi) < VIPL_SHARE_VIS
                           ? vipl_load_ptr(&posts.arena->vis[vipl_handle_slot(vi)].handle)
@@ -90,13 +93,14 @@ static void give_claim_back(const void *vi)
     }
 }
 
-/* A post that its client knows to have succeeded. It fails here if the VI or the memory of the descriptor was given up since,
- * by another thread or process: then the descriptor does not come back. So it is if memory is short, which the log says. */
-static void make_left(unsigned client, const struct vipl_submission *post)
+/* Makes a post that its client believes to have succeeded. It fails if another thread or process
+ * has given up the VI or the descriptor's memory since, or if there is no memory, which is logged.
+ * The descriptor does not come back then. */
+static void post_from_ring(unsigned client, const struct vipl_submission *post)
 {
-    VIP_RETURN rc = make(client, post);
+    VIP_RETURN rc = post_submission(client, post);
     if (rc != VIP_SUCCESS) {
-        give_claim_back(post->vi);
+        return_claim(post->vi);
     }
     if (rc == VIP_ERROR_RESOURCE) {
         vipl_log(VIPL_LOG_ERROR, "a descriptor that was posted on vi %p is lost: no memory", post->vi);
@@ -110,8 +114,8 @@ static bool is_older(uint32_t stamp, uint32_t than)
     return (int32_t)(stamp - than) < 0;
 }
 
-/* Reads an entry. A stamp that has not been given out yet was overwritten by a faulty program: its entry counts as old, so that it
- * does not stay here. */
+/* Reads an entry. A stamp that has not been given out yet was overwritten by a faulty program: the
+ * entry then counts as old, so that it does not stay in the ring. */
 static struct vipl_submission read_entry(const struct vipl_submissions *ring, uint32_t index, uint32_t limit)
 {
     struct vipl_submission entry = vipl_posts_read(ring, index);
@@ -120,13 +124,14 @@ static struct vipl_submission read_entry(const struct vipl_submissions *ring, ui
     return entry;
 }
 
-/* Lists a ring that is not empty, as far as it is filled now. */
+/* Lists a ring that is not empty, up to what it has now. */
 static void list_source(unsigned client, uint32_t limit)
 {
     const struct vipl_submissions *ring = &posts.arena->posts.clients[client];
-    uint32_t tail = vipl_load_ordered(&ring->tail); /* pairs with the client's store, after the entries */
+    /* pairs with the client's store, after the entries */
+    uint32_t tail = vipl_load_ordered(&ring->tail);
     uint32_t count = tail - posts.heads[client];
-    if (count > VIPL_SHARE_POSTS) { /* a faulty program has written over it */
+    if (count > VIPL_SHARE_POSTS) { /* a faulty program has overwritten the tail */
         posts.heads[client] = tail;
     } else if (count > 0) {
         posts.sources[posts.source_count++] =
@@ -148,7 +153,7 @@ static void list_sources(uint32_t limit)
     }
 }
 
-/* The one whose next post is the oldest. */
+/* The ring whose next post is the oldest. */
 static struct source *oldest_source(void)
 {
     struct source *oldest = &posts.sources[0];
@@ -160,8 +165,9 @@ static struct source *oldest_source(void)
     return oldest;
 }
 
-/* The client has the room of what was posted, and sees by it that it was. */
-static void advance(struct source *source, uint32_t limit)
+/* Moves a ring's head after a post, by which the client sees that the post is made and has
+ * its room back. */
+static void advance_source(struct source *source, uint32_t limit)
 {
     struct vipl_submissions *ring = &posts.arena->posts.clients[source->client];
     uint32_t head = ++posts.heads[source->client];
@@ -173,8 +179,9 @@ static void advance(struct source *source, uint32_t limit)
     }
 }
 
-/* Younger ones, which came while this looked, are for the next time: what they may follow need not have been seen. */
-static void leave_younger(void)
+/* Marks the rings that have younger posts for the next time: the posts that they may follow need
+ * not have been seen this time. */
+static void requeue_younger(void)
 {
     for (uint32_t i = 0; i < posts.source_count; i++) {
         unsigned client = posts.sources[i].client;
@@ -182,10 +189,11 @@ static void leave_younger(void)
     }
 }
 
-/* Posts in the order of stamps what is older than the next one. */
+/* Posts what is older than the next stamp, in the order of stamps. */
 static void drain_locked(void)
 {
-    uint32_t limit = vipl_load_acquire(&posts.arena->posts.stamp); /* before the rings; see posts.h */
+    /* read before the rings; see posts.h */
+    uint32_t limit = vipl_load_acquire(&posts.arena->posts.stamp);
     list_sources(limit);
     while (posts.source_count > 0) {
         struct source *source = oldest_source();
@@ -193,10 +201,10 @@ static void drain_locked(void)
             break;
         }
         struct vipl_submission post = source->next;
-        make_left(source->client, &post);
-        advance(source, limit);
+        post_from_ring(source->client, &post);
+        advance_source(source, limit);
     }
-    leave_younger();
+    requeue_younger();
 }
 
 void vipl_server_posts_drain(void)
@@ -218,12 +226,12 @@ static bool is_pending(void)
     return false;
 }
 
-/* Looks for a while; false: there was nothing. */
+/* Checks for a while. Returns false if there was nothing. */
 static bool await_pending(void)
 {
     uint64_t end = vipl_now_ns() + SPIN_NS;
     do {
-        for (int i = 0; i < LOOKS; i++) {
+        for (int i = 0; i < CHECKS_PER_CLOCK; i++) {
             if (is_pending()) {
                 return true;
             }
@@ -232,7 +240,7 @@ static bool await_pending(void)
     return false;
 }
 
-static void run(void *unused)
+static void post_thread(void *unused)
 {
     uint32_t *asleep = &posts.arena->posts.asleep;
     (void)unused;
@@ -240,7 +248,7 @@ static void run(void *unused)
         while (await_pending()) {
             vipl_server_posts_drain();
         }
-        vipl_store_ordered(asleep, 1); /* pairs with the look of a client that has posted */
+        vipl_store_ordered(asleep, 1); /* pairs with the load of a client that has posted */
         if (!is_pending()) {
             vipl_futex_wait(asleep, 1);
         }
@@ -253,7 +261,7 @@ bool vipl_server_posts_start(struct vipl_arena *arena)
     struct vipl_thread thread;
     posts.arena = arena;
     vipl_mutex_init(&posts.lock, VIPL_RANK_POSTS);
-    int error = vipl_thread_start(&thread, run, NULL);
+    int error = vipl_thread_start(&thread, post_thread, NULL);
     if (error != 0) {
         vipl_log_os(VIPL_LOG_ERROR, "starting the thread that posts", error);
         return false;
@@ -278,7 +286,8 @@ void vipl_server_posts_begin(unsigned client)
     vipl_mutex_unlock(&posts.lock);
 }
 
-/* Whatever it was about to post, it has stored no `tail` for it. Its bit may be missing. */
+/* The client may have been killed while posting: without a stored `tail` there is no post, and its
+ * bit may be missing. */
 void vipl_server_posts_end(unsigned client)
 {
     struct vipl_submissions *ring = &posts.arena->posts.clients[client];
@@ -298,8 +307,9 @@ void vipl_server_posts_open(const void *vi)
     vipl_mutex_unlock(&posts.lock);
 }
 
-/* Claims of clients that were killed before they wrote their entries are forgotten, if all others are known: `claimed` is read before
- * the rings, and is not changed if there was another claim since. The lock is held. */
+/* Forgets the claims of clients that were killed before they wrote their entries, if all other
+ * claims are known: `claimed` is read before the rings, and is not changed if there was another
+ * claim since. The lock is held. */
 static void forget_claims(struct vipl_ring *ring, const void *vi)
 {
     uint32_t claimed = vipl_load_acquire(&ring->claimed);
@@ -310,10 +320,11 @@ static void forget_claims(struct vipl_ring *ring, const void *vi)
         }
     }
     drain_locked();
-    vipl_compare_exchange(&ring->claimed, claimed, posts.accounts[vipl_handle_slot(vi)].made);
+    vipl_compare_exchange(&ring->claimed, claimed, posts.accounts[vipl_handle_slot(vi)].posted);
 }
 
-/* Where there is no room core says so, unless it would say something else of the descriptor. */
+/* Posts a send under the lock. If there is no room core returns the error, unless it finds
+ * another one first. */
 static VIP_RETURN post_locked(unsigned client, const struct vipl_submission *post)
 {
     struct vipl_ring *ring = ring_of(post->vi);
@@ -322,13 +333,13 @@ static VIP_RETURN post_locked(unsigned client, const struct vipl_submission *pos
         forget_claims(ring, post->vi);
         claimed = vipl_posts_claim(ring);
     }
-    uint32_t made = posts.accounts[vipl_handle_slot(post->vi)].made;
-    if (!claimed && made - vipl_load_acquire(&ring->reaped) < VIPL_SHARE_DEPTH) {
-        return VIP_ERROR_RESOURCE; /* others are about to post what takes the room */
+    uint32_t posted = posts.accounts[vipl_handle_slot(post->vi)].posted;
+    if (!claimed && posted - vipl_load_acquire(&ring->reaped) < VIPL_SHARE_DEPTH) {
+        return VIP_ERROR_RESOURCE; /* posts that others are about to make take the room */
     }
-    VIP_RETURN rc = make(client, post);
+    VIP_RETURN rc = post_submission(client, post);
     if (claimed && rc != VIP_SUCCESS) {
-        give_claim_back(post->vi);
+        return_claim(post->vi);
     }
     return rc;
 }

@@ -10,19 +10,21 @@
 #include "share/arena.h"
 
 enum { NONE = 0, NOT_KNOWN = -1 };
-enum { STEPS = 3 }; /* of a process that becomes another user: its list of groups, its group, its user */
-enum { LOOK_MS = 1000, NS_PER_MS = 1000000 };
+/* a process that becomes another user changes its list of groups, its group, its user */
+enum { STEPS = 3 };
+enum { CHECK_MS = 1000, NS_PER_MS = 1000000 };
 
 static struct {
-    struct vipl_mutex lock; /* rank RIGHTS; guards all below but looked */
+    struct vipl_mutex lock; /* rank RIGHTS; guards all below except `looked` */
     struct {
-        int pid;      /* of its process, or NONE or NOT_KNOWN */
-        int socket;   /* which tells whether the process has that number still */
-        bool refused; /* that a call was refused is in the log already */
+        int pid;      /* of the client's process, or NONE or NOT_KNOWN */
+        int socket;   /* tells whether the process still has that pid */
+        bool refused; /* a refused call has been logged */
     } clients[VIPL_SHARE_CLIENTS];
-    unsigned found;  /* the client that had the server's rights at the last look, and is asked first */
-    bool kept;       /* that the rights cannot be dropped is in the log already */
-    uint32_t looked; /* atomic: when, in ms */
+    /* the client that had the server's rights at the last check, and is checked first */
+    unsigned found;
+    bool kept;       /* that the rights cannot be dropped has been logged */
+    uint32_t looked; /* atomic: when the rights were last checked, in ms */
 } rights;
 
 void vipl_server_rights_init(void)
@@ -35,7 +37,8 @@ static bool has_rights(int pid)
     return pid > NONE && vipl_compare_rights(pid) != VIPL_RIGHTS_OTHER;
 }
 
-/* The lock is held. A client that is not known yet may have the server's rights. */
+/* Whether a client has the server's rights. One that is not known yet may have them. The
+ * lock is held. */
 static bool any_has_rights(void)
 {
     for (unsigned i = 0; i < VIPL_SHARE_CLIENTS; i++) {
@@ -49,7 +52,8 @@ static bool any_has_rights(void)
     return false;
 }
 
-/* The lock is held. No client has the server's rights: it takes those of the first one, from `first` on, that has not ended. */
+/* No client has the server's rights: the server takes those of the first client, from `first` on,
+ * that has not ended. The lock is held. */
 static void drop_rights(unsigned first)
 {
     int error = ESRCH;
@@ -69,8 +73,8 @@ static void drop_rights(unsigned first)
     }
 }
 
-/* The lock is held. */
-static void follow(unsigned first)
+/* Drops the server's rights if no client has them. The lock is held. */
+static void update_rights(unsigned first)
 {
     if (!any_has_rights()) {
         drop_rights(first);
@@ -90,7 +94,7 @@ void vipl_server_rights_end(unsigned client)
 {
     vipl_mutex_lock(&rights.lock);
     rights.clients[client].pid = NONE;
-    follow(client);
+    update_rights(client);
     vipl_mutex_unlock(&rights.lock);
 }
 
@@ -100,8 +104,8 @@ void vipl_server_rights_known(unsigned client, const struct vipl_sender *sender)
     vipl_mutex_lock(&rights.lock);
     bool first = rights.clients[client].pid == NOT_KNOWN;
     rights.clients[client].pid = sender->pid > NONE ? sender->pid : NOT_KNOWN;
-    if (first) { /* as long as it was unknown no rights were dropped */
-        follow(client);
+    if (first) { /* while the process was unknown, no rights were dropped */
+        update_rights(client);
     }
     vipl_mutex_unlock(&rights.lock);
 }
@@ -117,13 +121,15 @@ static void log_refusal(unsigned client, int pid)
     }
 }
 
-/* The sender's user and group are those of when it sent: since then its number may have become another process's. */
+/* The sender's user and group are those at the time of sending: its pid may be another
+ * process's since then. */
 bool vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender)
 {
     vipl_mutex_lock(&rights.lock);
     bool allowed = has_rights(sender->pid);
-    for (int i = 0; !allowed && i < STEPS; i++) { /* another thread of its may be in the middle of them */
-        follow(client);
+    /* another thread of the client may be in the middle of the steps */
+    for (int i = 0; !allowed && i < STEPS; i++) {
+        update_rights(client);
         allowed = has_rights(sender->pid);
     }
     allowed = allowed && vipl_is_own_identity(sender);
@@ -134,13 +140,13 @@ bool vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender)
     return allowed;
 }
 
-void vipl_server_rights_look(void)
+void vipl_server_rights_refresh(void)
 {
     uint32_t now = (uint32_t)(vipl_now_ns() / NS_PER_MS);
     uint32_t looked = vipl_load_relaxed(&rights.looked);
-    if (now - looked >= LOOK_MS && vipl_compare_exchange(&rights.looked, looked, now)) {
+    if (now - looked >= CHECK_MS && vipl_compare_exchange(&rights.looked, looked, now)) {
         vipl_mutex_lock(&rights.lock);
-        follow(0);
+        update_rights(0);
         vipl_mutex_unlock(&rights.lock);
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Filling the rings: each shared queue is a sink of the server's own queue. */
+/* Filling the rings: each shared queue is a sink of one of the server's own work queues. */
 #include "server/rings.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ void vipl_shared_ready_share(struct vipl_shared_ready *ready_fd, uint32_t *signa
     }
 }
 
-/* Waiting processes have duplicates: these wake them. */
+/* Waiting processes have duplicates, which wake them. */
 void vipl_shared_ready_end(struct vipl_shared_ready *ready_fd, uint32_t *signalled)
 {
     if (vipl_load_ordered(&ready_fd->open) != 0) {
@@ -60,10 +60,10 @@ void vipl_shared_ready_end(struct vipl_shared_ready *ready_fd, uint32_t *signall
     }
 }
 
-/* A client that ended may have cleared it without having looked again, or have taken the last completion without having cleared
- * it. */
-static void look_again(struct vipl_shared_ready *ready_fd, uint32_t *signalled, bool (*ready)(const void *),
-                       const void *what)
+/* Clears or signals a ready descriptor again. A client that has ended may have cleared it without
+ * checking afterwards, or have taken the last completion without clearing it. */
+static void recheck_ready_fd(struct vipl_shared_ready *ready_fd, uint32_t *signalled,
+                             bool (*ready)(const void *), const void *what)
 {
     if (vipl_load_ordered(&ready_fd->open) == 0) {
         return;
@@ -74,19 +74,19 @@ static void look_again(struct vipl_shared_ready *ready_fd, uint32_t *signalled, 
     }
 }
 
-static void write_entry(uint64_t *entry, uint64_t value)
+static void write_completion(uint64_t *entry, uint64_t value)
 {
     uint32_t *halves = (uint32_t *)(void *)entry;
     uint32_t from[2];
     memcpy(from, &value, sizeof(from));
-    vipl_store_relaxed(&halves[0],
-                       from[0]); /* `completed`, stored after them, pairs with the reaper's load */
+    /* `completed`, stored later, pairs with the reaper's load */
+    vipl_store_relaxed(&halves[0], from[0]);
     vipl_store_relaxed(&halves[1], from[1]);
 }
 
-/* --- handlers: each is called for a completion that is taken for it, as a client takes one --- */
+/* --- handlers: the server takes a completion for each, as a client takes one --- */
 
-static void fire(struct vipl_server_notify *notify, const struct vipl_call_handler *found)
+static void fire_handler(struct vipl_server_notify *notify, const struct vipl_call_handler *found)
 {
     vipl_list_remove(&notify->link);
     notify->event.vi = found->vi;
@@ -96,13 +96,13 @@ static void fire(struct vipl_server_notify *notify, const struct vipl_call_handl
     vipl_free(notify);
 }
 
-/* The lock is held. */
-static void fire_all(struct vipl_shared_queue *shared)
+/* Calls handlers while there are both handlers and completions. The lock is held. */
+static void fire_queue_handlers(struct vipl_shared_queue *shared)
 {
     struct vipl_call_handler found = {.vi = shared->vi};
     while (!vipl_list_empty(&shared->notifies) &&
            vipl_ring_take(shared->ring, &found.descriptor) != VIP_NOT_DONE) {
-        fire(VIPL_CONTAINER(shared->notifies.next, struct vipl_server_notify, link), &found);
+        fire_handler(VIPL_CONTAINER(shared->notifies.next, struct vipl_server_notify, link), &found);
     }
 }
 
@@ -130,9 +130,9 @@ static struct vipl_server_notify *handler_for(const struct vipl_shared_cq *cq, u
     return NULL;
 }
 
-/* The oldest entry goes to a handler, or to the end if no handler is for it. Other processes take entries meanwhile. False: there
- * is no entry. */
-static bool fire_one_cq(struct vipl_shared_cq *cq)
+/* Gives the oldest entry to a handler, or moves it to the end if no handler may have it. Other
+ * processes take entries meanwhile. Returns false if there is no entry. */
+static bool fire_cq_handler(struct vipl_shared_cq *cq)
 {
     struct vipl_completion found;
     VIP_RETURN rc = vipl_cq_ring_trim(cq->arena, cq->ring, &found.code);
@@ -140,9 +140,9 @@ static bool fire_one_cq(struct vipl_shared_cq *cq)
         struct vipl_server_notify *notify = handler_for(cq, found.code);
         rc = vipl_cq_ring_take(cq->arena, cq->ring, notify == NULL ? VIPL_SHARE_CLIENTS : notify->client,
                                &found);
-        if (rc == VIP_SUCCESS && notify != NULL) { /* without one nothing is taken */
+        if (rc == VIP_SUCCESS && notify != NULL) { /* without a handler nothing is taken */
             struct vipl_call_handler event = {.vi = found.vi, .recv = found.recv};
-            fire(notify, &event);
+            fire_handler(notify, &event);
         }
     }
     if (rc == VIP_NO_MATCH) {
@@ -151,11 +151,11 @@ static bool fire_one_cq(struct vipl_shared_cq *cq)
     return rc != VIP_NOT_DONE;
 }
 
-/* Each entry that is there is looked at once. */
-static void fire_all_cq(struct vipl_shared_cq *cq)
+/* Handles each entry that is there now once. */
+static void fire_cq_handlers(struct vipl_shared_cq *cq)
 {
     uint32_t entries = vipl_load_relaxed(&cq->ring->pushed) - vipl_load_acquire(&cq->ring->taken);
-    while (entries-- > 0 && !vipl_list_empty(&cq->notifies) && fire_one_cq(cq)) {
+    while (entries-- > 0 && !vipl_list_empty(&cq->notifies) && fire_cq_handler(cq)) {
     }
 }
 
@@ -166,7 +166,7 @@ bool vipl_shared_queue_notify(struct vipl_shared_queue *shared, struct vipl_serv
     }
     vipl_mutex_lock(&shared->lock);
     vipl_list_append(&shared->notifies, &notify->link);
-    fire_all(shared);
+    fire_queue_handlers(shared);
     vipl_mutex_unlock(&shared->lock);
     return true;
 }
@@ -175,11 +175,11 @@ void vipl_shared_cq_notify(struct vipl_shared_cq *cq, struct vipl_server_notify 
 {
     vipl_mutex_lock(&cq->lock);
     vipl_list_append(&cq->notifies, &notify->link);
-    fire_all_cq(cq);
+    fire_cq_handlers(cq);
     vipl_mutex_unlock(&cq->lock);
 }
 
-static void forget(struct vipl_list *notifies, unsigned client)
+static void forget_handlers(struct vipl_list *notifies, unsigned client)
 {
     struct vipl_list *next;
     for (struct vipl_list *link = notifies->next; link != notifies; link = next) {
@@ -195,14 +195,14 @@ static void forget(struct vipl_list *notifies, unsigned client)
 void vipl_shared_queue_forget(struct vipl_shared_queue *shared, unsigned client)
 {
     vipl_mutex_lock(&shared->lock);
-    forget(&shared->notifies, client);
+    forget_handlers(&shared->notifies, client);
     vipl_mutex_unlock(&shared->lock);
 }
 
 void vipl_shared_cq_forget(struct vipl_shared_cq *cq, unsigned client)
 {
     vipl_mutex_lock(&cq->lock);
-    forget(&cq->notifies, client);
+    forget_handlers(&cq->notifies, client);
     vipl_mutex_unlock(&cq->lock);
 }
 
@@ -213,29 +213,33 @@ static uint32_t entries_of(struct vipl_cq_ring *cq, uint32_t code)
     uint32_t found = 0;
     uint32_t pushed = vipl_load_acquire(&cq->pushed);
     uint32_t taken = vipl_load_acquire(&cq->taken);
-    taken = pushed - taken > VIPL_SHARE_ENTRIES ? pushed : taken; /* a faulty program has written over it */
+    /* a faulty program has overwritten the indices */
+    taken = pushed - taken > VIPL_SHARE_ENTRIES ? pushed : taken;
     for (uint32_t i = taken; i != pushed; i++) {
         found += vipl_load_relaxed(&cq->entries[i % VIPL_SHARE_ENTRIES]) == code ? 1 : 0;
     }
     return found;
 }
 
-/* An entry stays when its completion is reaped from the queue itself: where the completion queue is full of those, one of them
- * does for the next completion, which is visible already: who takes the entry away before this looks has seen it. */
+/* Whether the completion queue has an entry for every unnamed completion of a queue. An entry stays
+ * when its completion is reaped from the queue itself. If the completion queue is full of such
+ * entries, one of them serves for the next completion, which is visible already: a client that
+ * removes the entry before this check has seen that completion. */
 static bool has_entry(const struct vipl_shared_cq *cq, uint32_t code)
 {
     const struct vipl_vi_rings *vi = &cq->arena->vis[code >> 1 & (VIPL_SHARE_VIS - 1)];
     return entries_of(cq->ring, code) >= vipl_ring_to_announce(&vi->queues[code & 1]);
 }
 
-/* False: there is no room. A completion queue that no process holds any more takes no entries, and is never full. */
-static bool push(struct vipl_shared_cq *cq, uint32_t code)
+/* Adds an entry. Returns false if there is no room. A completion queue that no process holds takes
+ * no entries, and is never full. */
+static bool push_cq_entry(struct vipl_shared_cq *cq, uint32_t code)
 {
     struct vipl_cq_ring *ring = cq->ring;
     vipl_mutex_lock(&cq->lock);
     bool fits = append_entry(ring, code, vipl_load_relaxed(&ring->limit)) || has_entry(cq, code);
     if (fits) {
-        fire_all_cq(cq);
+        fire_cq_handlers(cq);
     }
     vipl_mutex_unlock(&cq->lock);
     signal_if(vipl_load_ordered(&ring->pushed) != vipl_load_ordered(&ring->taken), &cq->ready_fd,
@@ -243,7 +247,7 @@ static bool push(struct vipl_shared_cq *cq, uint32_t code)
     return fits || vipl_load_ptr(&ring->handle) == NULL;
 }
 
-/* There is room: it was taken from here. */
+/* There is room, because the entry was taken from this queue. */
 void vipl_shared_cq_hand_on(struct vipl_shared_cq *cq, uint32_t code)
 {
     vipl_mutex_lock(&cq->lock);
@@ -254,21 +258,22 @@ void vipl_shared_cq_hand_on(struct vipl_shared_cq *cq, uint32_t code)
     signal_if(true, &cq->ready_fd, &cq->ring->signalled);
 }
 
-static bool deliver(struct vipl_sink *sink, struct vipl_work *work)
+static bool sink_deliver(struct vipl_sink *sink, struct vipl_work *work)
 {
     struct vipl_shared_queue *shared = VIPL_CONTAINER(sink, struct vipl_shared_queue, sink);
     struct vipl_ring *ring = shared->ring;
     uint64_t failed = (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIPL_RING_FAILED : 0;
-    write_entry(&ring->entries[shared->completed % VIPL_SHARE_DEPTH],
-                (uint64_t)(uintptr_t)work->descriptor | failed);
+    write_completion(&ring->entries[shared->completed % VIPL_SHARE_DEPTH],
+                     (uint64_t)(uintptr_t)work->descriptor | failed);
     vipl_store_ordered(&ring->completed, ++shared->completed);
     if (shared->cq != NULL) {
-        return push(shared->cq, shared->code);
+        return push_cq_entry(shared->cq, shared->code);
     }
     vipl_mutex_lock(&shared->lock);
-    fire_all(shared);
+    fire_queue_handlers(shared);
     vipl_mutex_unlock(&shared->lock);
-    signal_if(is_ready(ring), &shared->ready_fd, &ring->signalled); /* unless handlers have taken all */
+    /* unless handlers have taken all completions */
+    signal_if(is_ready(ring), &shared->ready_fd, &ring->signalled);
     return true;
 }
 
@@ -278,16 +283,16 @@ void vipl_shared_queue_init(struct vipl_shared_queue *shared, struct vipl_ring *
     memset(ring, 0, offsetof(struct vipl_ring, entries));
     vipl_mutex_init(&shared->lock, VIPL_RANK_CQ);
     vipl_list_init(&shared->notifies);
-    shared->sink.deliver = deliver;
+    shared->sink.deliver = sink_deliver;
     shared->ring = ring;
     shared->cq = cq;
 }
 
-/* One entry too many does no harm (see vipl_cq_ring_take()), one too few would lose a completion. */
+/* One entry too many does no harm (vipl_cq_ring_take()); one too few would lose a completion. */
 void vipl_shared_queue_reannounce(struct vipl_shared_queue *shared)
 {
     struct vipl_ring *ring = shared->ring;
-    look_again(&shared->ready_fd, &ring->signalled, is_ready, ring);
+    recheck_ready_fd(&shared->ready_fd, &ring->signalled, is_ready, ring);
     if (shared->cq == NULL) {
         return;
     }
@@ -295,10 +300,11 @@ void vipl_shared_queue_reannounce(struct vipl_shared_queue *shared)
     do {
         announced = vipl_load_ordered(&ring->announced);
     } while (!vipl_compare_exchange(&ring->announced, announced, vipl_load_ordered(&ring->reaped)));
-    uint32_t reaped = vipl_load_ordered(&ring->reaped); /* first: it never passes what is complete then */
+    /* read first: it never passes what is complete then */
+    uint32_t reaped = vipl_load_ordered(&ring->reaped);
     uint32_t open = vipl_load_ordered(&ring->completed) - reaped;
     for (uint32_t have = entries_of(shared->cq->ring, shared->code); have < open; have++) {
-        push(shared->cq, shared->code);
+        push_cq_entry(shared->cq, shared->code);
     }
 }
 
@@ -315,5 +321,5 @@ static bool is_cq_ready(const void *what)
 
 void vipl_shared_cq_reannounce(struct vipl_shared_cq *cq)
 {
-    look_again(&cq->ready_fd, &cq->ring->signalled, is_cq_ready, cq);
+    recheck_ready_fd(&cq->ready_fd, &cq->ring->signalled, is_cq_ready, cq);
 }

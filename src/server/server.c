@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server's process: its first thread watches the sockets of all clients, and each channel has a thread of its own. When a
- * client's socket ends, its calls are cancelled, their threads end, and the last of these drops its references.
+ * The server's process. Its first thread watches the sockets of all clients, and each channel has a
+ * thread of its own. When a client's socket ends, its calls are cancelled, their threads end, and
+ * the last of these drops the client's references.
  */
 #include "server/server.h"
 
@@ -22,38 +23,42 @@
 #include "server/rings.h"
 #include "share/note.h"
 
-enum { SPINS = 2000, READY = 32, RELEASE_MS = 100 };
+enum { SPINS = 2000, READY = 32, RELEASE_RETRY_MS = 100 };
 
 struct client {
-    struct vipl_mutex reading; /* rank NOTES; guards receiving notes, and doing what they ask for */
+    struct vipl_mutex reading; /* rank NOTES; guards receiving notes, and handling them */
     int fd;                    /* constant */
     unsigned number;           /* constant */
-    uint32_t channels; /* guarded by the server's lock: threads of channels, and the first thread's watch */
+    /* Guarded by the server's lock: threads of its channels, and 1 for the first thread's watch. */
+    uint32_t channels;
 };
 
 /* A channel's thread. */
 struct worker {
-    struct client *client; /* constant while it is taken, as the channel is */
+    struct client *client; /* constant while `taken`, as `channel` is */
     struct vipl_channel *channel;
-    struct vipl_waker *waker; /* atomic: the thread's, once it runs */
-    uint32_t over;    /* atomic: its client has ended; what the channel says has no meaning any more */
-    uint32_t posting; /* atomic: a post is being made */
-    uint32_t read;    /* the thread's: how many of the client's notes without an answer were read */
-    struct vipl_call
-        *checked; /* guarded by its client's reading: a call that needs rights, from a client that has them */
-    bool taken;   /* guarded by the server's lock */
+    struct vipl_waker *waker; /* atomic: of the thread, once it runs */
+    uint32_t over;            /* atomic: the client has ended, and the channel is void */
+    uint32_t posting;         /* atomic: a post is under way */
+    /* used by the thread alone: how many of the client's notes without a reply were read */
+    uint32_t read;
+    /* Guarded by the client's `reading`: a call that needs rights, from a process that has them. */
+    struct vipl_call *checked;
+    bool taken; /* guarded by the server's lock */
 };
 
 static struct {
-    struct vipl_mutex
-        lock; /* rank SHARE; guards workers' taken, clients' channels, clients and client_count */
+    /* Rank SHARE; guards `taken` of workers, `channels` of clients,
+     * `clients` and `client_count`. */
+    struct vipl_mutex lock;
     struct vipl_arena *arena; /* constant */
     struct client *clients[VIPL_SHARE_CLIENTS];
-    uint32_t client_count; /* until their references are dropped */
+    uint32_t client_count; /* clients whose references are not dropped yet */
     struct worker workers[VIPL_SHARE_CHANNELS];
     struct vipl_pollset sockets;
-    struct vipl_pollset
-        ends; /* of clients' sockets; a client leaves it when it holds nothing that others hold */
+    /* The ends of clients' sockets. A client leaves it when it holds nothing that
+     * other clients hold. */
+    struct vipl_pollset ends;
     struct vipl_waker waker; /* signalled when a client's references are dropped */
 } server;
 
@@ -75,13 +80,14 @@ static enum vipl_turn await_turn(const struct worker *worker)
         vipl_store_ordered(&channel->server_asleep, 0);
         turn = vipl_load_acquire(&channel->turn);
     }
-    if (vipl_load_ordered(&worker->over) != 0) { /* a process that has lost its socket may write on */
+    /* a process that has lost its socket may still write */
+    if (vipl_load_ordered(&worker->over) != 0) {
         return VIPL_TURN_OVER;
     }
     return (enum vipl_turn)turn;
 }
 
-static void forget_number(const struct client *client)
+static void release_number(const struct client *client)
 {
     vipl_mutex_lock(&server.lock);
     server.clients[client->number] = NULL;
@@ -89,21 +95,22 @@ static void forget_number(const struct client *client)
     vipl_mutex_unlock(&server.lock);
 }
 
-/* Drops a client's references. That may take a while: pending sends are finished first. */
-static void client_gone(void *arg)
+/* Drops a client's references. That may take a while, because pending sends are finished first. */
+static void release_client(void *arg)
 {
     struct client *client = arg;
-    while (!vipl_server_release(client->number, NULL)) { /* its memory is not given to others meanwhile */
-        vipl_poll(NULL, 0, RELEASE_MS, NULL);
+    /* the client's memory is not given to others meanwhile */
+    while (!vipl_server_release(client->number, NULL)) {
+        vipl_poll(NULL, 0, RELEASE_RETRY_MS, NULL);
     }
-    forget_number(client);
+    release_number(client);
     vipl_fd_close(client->fd);
     vipl_free(client);
     vipl_waker_signal(&server.waker);
 }
 
-/* The last of a client's threads drops its references. */
-static void leave(struct worker *worker)
+/* A channel's thread ends. The last of a client's threads drops the client's references. */
+static void end_worker(struct worker *worker)
 {
     struct client *client = worker->client;
     vipl_mutex_lock(&client->reading);
@@ -116,13 +123,14 @@ static void leave(struct worker *worker)
     bool last = --client->channels == 0;
     vipl_mutex_unlock(&server.lock);
     if (last) {
-        client_gone(client);
+        release_client(client);
     }
 }
 
 static bool read_note(struct client *client);
 
-/* Reads the notes that the client sent before it made the call: a child that it forked has what the call may destroy. */
+/* Reads the notes that the client sent before the call, so that a child that it forked holds what
+ * the call may destroy. */
 static void read_notes(struct worker *worker)
 {
     uint32_t sent = vipl_load_relaxed(&worker->channel->sent);
@@ -136,8 +144,8 @@ static void read_notes(struct worker *worker)
     worker->read = sent;
 }
 
-/* Makes the call that came through the socket, if one did, instead of what the channel says. */
-static void make_checked(struct worker *worker, struct vipl_call *call)
+/* Makes the call that came through the socket, if one did, instead of that in the channel. */
+static void make_checked_call(struct worker *worker, struct vipl_call *call)
 {
     vipl_mutex_lock(&worker->client->reading);
     struct vipl_call *checked = worker->checked;
@@ -151,7 +159,7 @@ static void make_checked(struct worker *worker, struct vipl_call *call)
     vipl_free(checked);
 }
 
-static void cancel(struct worker *worker)
+static void cancel_call(struct worker *worker)
 {
     vipl_store_ordered(&worker->channel->cancelled, 1);
     struct vipl_waker *waker = vipl_load_ptr((void *const *)&worker->waker);
@@ -160,31 +168,31 @@ static void cancel(struct worker *worker)
     }
 }
 
-/* The server's lock is held. */
+/* Ends a channel of a client that has ended. The server's lock is held. */
 static void end_channel(struct worker *worker)
 {
     vipl_store_ordered(&worker->over, 1); /* pairs with end_stale_calls()'s load */
     vipl_exchange(&worker->channel->turn, VIPL_TURN_OVER);
     vipl_futex_wake_one(&worker->channel->turn);
-    cancel(worker);
+    cancel_call(worker);
 }
 
 static void make_post(struct worker *worker, struct vipl_call *call)
 {
-    vipl_store_ordered(&worker->posting,
-                       1); /* before the VI is looked up; pairs with end_stale_calls()'s load */
+    /* stored before the VI is looked up; pairs with the load of end_stale_calls() */
+    vipl_store_ordered(&worker->posting, 1);
     vipl_server_make_call(worker->client->number, call);
     vipl_store_release(&worker->posting, 0);
 }
 
-/* A caller that disconnects a VI, or destroys something, may know that another process has ended. That process is not a client
- * of any object then; and what it was just posting either is posted by now or finds no VI, so it is not on the VI's next
- * connection. */
+/* A caller that disconnects a VI, or destroys something, may know that another process has ended.
+ * After this function, that process is not a client of any object. What it was just posting is
+ * posted by now or finds no VI, so it does not get into the VI's next connection. */
 static void end_stale_calls(void)
 {
     struct vipl_ready any;
     while (vipl_pollset_ready(&server.ends, &any, 1) > 0) {
-        vipl_poll(NULL, 0, 1, NULL); /* the first thread is about to see it, see client_ended() */
+        vipl_poll(NULL, 0, 1, NULL); /* the first thread is about to handle it in end_client() */
     }
     for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
         const struct worker *worker = &server.workers[i];
@@ -197,14 +205,15 @@ static void end_stale_calls(void)
 static void make_call(struct worker *worker, struct vipl_call *call)
 {
     uint32_t properties = vipl_calls[call->name].properties;
-    vipl_server_rights_look(); /* reads the clock: nothing else tells of a setuid() in a client */
+    /* by the clock, because nothing tells of a setuid() in a client */
+    vipl_server_rights_refresh();
     read_notes(worker);
     if ((properties & VIPL_ENDS) != 0) {
         end_stale_calls();
     }
     vipl_server_posts_drain();
     if (vipl_server_needs_rights(call)) {
-        make_checked(worker, call);
+        make_checked_call(worker, call);
     } else if ((properties & VIPL_POSTS) != 0) {
         make_post(worker, call);
     } else {
@@ -212,8 +221,9 @@ static void make_call(struct worker *worker, struct vipl_call *call)
     }
 }
 
-/* Makes the call that is in the channel, of which it takes a copy: the client may write there at any time. */
-static void make_call_of(struct worker *worker)
+/* Makes the call of the channel. Takes a copy first, because the client may write there
+ * at any time. */
+static void serve_channel_call(struct worker *worker)
 {
     struct vipl_call *asked = &worker->channel->call;
     struct vipl_call call;
@@ -226,7 +236,7 @@ static void make_call_of(struct worker *worker)
     memcpy(&asked->a, &call.a, vipl_calls[call.name].bytes);
 }
 
-static void serve(void *arg)
+static void channel_thread(void *arg)
 {
     struct worker *worker = arg;
     struct vipl_channel *channel = worker->channel;
@@ -234,14 +244,15 @@ static void serve(void *arg)
     if (waker != NULL) {
         waker->cancel = &channel->cancelled;
         vipl_mutex_lock(&server.lock);
-        vipl_store_ptr((void **)&worker->waker, waker); /* pairs with cancel()'s load */
+        vipl_store_ptr((void **)&worker->waker, waker); /* pairs with cancel_call()'s load */
         vipl_mutex_unlock(&server.lock);
-        if (vipl_load_ordered(&channel->cancelled) != 0) { /* before there was a waker to signal */
+        /* cancelled before there was a waker to signal */
+        if (vipl_load_ordered(&channel->cancelled) != 0) {
             vipl_waker_signal(waker);
         }
     }
     while (await_turn(worker) == VIPL_TURN_SERVER) {
-        make_call_of(worker);
+        serve_channel_call(worker);
         if (!vipl_compare_exchange(&channel->turn, VIPL_TURN_SERVER, VIPL_TURN_CLIENT)) {
             break;
         }
@@ -249,7 +260,7 @@ static void serve(void *arg)
             vipl_futex_wake_one(&channel->turn);
         }
     }
-    leave(worker);
+    end_worker(worker);
 }
 
 static struct worker *take_channel(struct client *client, uint32_t *number)
@@ -280,7 +291,7 @@ static int open_channel(struct client *client, uint32_t *number)
     if (worker == NULL) {
         return EAGAIN;
     }
-    int error = vipl_thread_start(&thread, serve, worker);
+    int error = vipl_thread_start(&thread, channel_thread, worker);
     if (error != 0) {
         vipl_mutex_lock(&server.lock);
         worker->taken = false;
@@ -294,7 +305,7 @@ static int open_channel(struct client *client, uint32_t *number)
 
 /* --- clients --- */
 
-static bool find_number(struct client *client)
+static bool assign_number(struct client *client)
 {
     unsigned number = 0;
     vipl_mutex_lock(&server.lock);
@@ -312,15 +323,16 @@ static bool find_number(struct client *client)
     return number < VIPL_SHARE_CLIENTS;
 }
 
-/* A new client holds what its parent (NULL: none) holds before its first note is read. */
-static int welcome(struct client *client, const struct client *parent)
+/* Gives a new client what its parent (NULL: none) holds, before its first note is read. */
+static int admit_client(struct client *client, const struct client *parent)
 {
     struct vipl_note note = {.name = VIPL_NOTE_NUMBER, .number = client->number};
     if (parent != NULL) {
         vipl_server_inherit(parent->number, client->number);
     }
     vipl_local_name_senders(client->fd);
-    vipl_local_send(client->fd, &note, sizeof(note), NULL, 0); /* if it has ended, the pollsets tell */
+    vipl_local_send(client->fd, &note, sizeof(note), NULL,
+                    0); /* if the client has ended, the pollsets tell */
     int error = vipl_pollset_add_end(&server.ends, client->fd, client);
     error = error != 0 ? error : vipl_pollset_add(&server.sockets, client->fd, client);
     if (error != 0) {
@@ -338,15 +350,15 @@ static int new_client(int fd, const struct client *parent)
     }
     vipl_mutex_init(&client->reading, VIPL_RANK_NOTES);
     client->fd = fd;
-    client->channels = 1; /* the first thread's watch */
-    int error = find_number(client) ? 0 : EAGAIN;
+    client->channels = 1; /* for the first thread's watch */
+    int error = assign_number(client) ? 0 : EAGAIN;
     if (error == 0) {
         vipl_server_posts_begin(client->number);
         vipl_server_rights_begin(client->number, fd);
-        error = welcome(client, parent);
+        error = admit_client(client, parent);
         if (error != 0) {
             vipl_server_rights_end(client->number);
-            forget_number(client);
+            release_number(client);
         }
     }
     if (error != 0) {
@@ -355,7 +367,8 @@ static int new_client(int fd, const struct client *parent)
     return error;
 }
 
-/* What was announced to the ended client, and not taken, is announced to others; waiting processes look again. */
+/* Announces again what was announced to a client that has ended, and not taken. Waiting
+ * processes check again. */
 static void reannounce_vi(struct vipl_server_object *vi)
 {
     vipl_shared_queue_reannounce(&vi->queues[0]);
@@ -367,16 +380,17 @@ static void reannounce_cq(struct vipl_server_object *cq)
     vipl_shared_cq_reannounce(cq->cq);
 }
 
-/* In a thread of its own: other clients are served meanwhile. */
+/* Drops a client's references in a thread of its own, so that other clients
+ * are served meanwhile. */
 static void drop_in_parallel(struct client *client)
 {
     struct vipl_thread thread;
-    int error = vipl_thread_start(&thread, client_gone, client);
+    int error = vipl_thread_start(&thread, release_client, client);
     if (error == 0) {
         vipl_thread_detach(&thread);
     } else {
         vipl_log_os(VIPL_LOG_ERROR, "dropping a client's references in a thread", error);
-        client_gone(client);
+        release_client(client);
     }
 }
 
@@ -392,7 +406,7 @@ static void end_channels(const struct client *client)
     vipl_mutex_unlock(&server.lock);
 }
 
-static void client_ended(struct client *client)
+static void end_client(struct client *client)
 {
     vipl_server_forget_handlers(client->number);
     vipl_server_rights_end(client->number);
@@ -402,7 +416,7 @@ static void client_ended(struct client *client)
     vipl_server_posts_end(client->number);
     end_channels(client);
     vipl_server_leave_to_others(client->number);
-    vipl_pollset_remove(&server.ends, client->fd); /* end_stale_calls() goes on */
+    vipl_pollset_remove(&server.ends, client->fd); /* end_stale_calls() goes on now */
     vipl_mutex_lock(&server.lock);
     bool last = --client->channels == 0;
     vipl_mutex_unlock(&server.lock);
@@ -413,7 +427,8 @@ static void client_ended(struct client *client)
 
 /* --- notes --- */
 
-/* The child finds the end of its socket, if there is no room for it. */
+/* Makes a client of the child that is about to be forked. If there is no room, the child finds the
+ * end of its socket. */
 static void note_fork(const struct client *parent, int fd)
 {
     int error = fd < 0 ? EBADF : new_client(fd, parent);
@@ -433,7 +448,8 @@ static void nic_ready_fd(unsigned client, const void *handle, int fds[2])
     }
 }
 
-/* Duplicates: the server's own are closed when the object is destroyed. */
+/* Returns duplicates, because the server's own descriptors are closed when the
+ * object is destroyed. */
 static void ready_fd_of(unsigned client, const struct vipl_note *note, int fds[2])
 {
     if (vipl_handle_kind(note->handle) == VIPL_KIND_NIC) {
@@ -443,8 +459,8 @@ static void ready_fd_of(unsigned client, const struct vipl_note *note, int fds[2
     }
 }
 
-/* Stores a call that needs rights for its channel's thread. The system said which process sent it, and its rights are compared
- * before the client can have changed them for this call. */
+/* Stores a call that needs rights for its channel's thread. The system has said which process sent
+ * it. The rights are compared before the client can change them for this call. */
 static void note_call(const struct client *client, const struct vipl_call_note *note,
                       const struct vipl_sender *sender)
 {
@@ -472,20 +488,20 @@ static void note_cancel(const struct client *client, uint32_t number)
     vipl_mutex_lock(&server.lock);
     if (number < VIPL_SHARE_CHANNELS && server.workers[number].taken &&
         server.workers[number].client == client) {
-        cancel(&server.workers[number]);
+        cancel_call(&server.workers[number]);
     }
     vipl_mutex_unlock(&server.lock);
 }
 
-static void answer(const struct client *client, const struct vipl_note *note, const int ready_fds[2])
+static void send_reply(const struct client *client, const struct vipl_note *note, const int ready_fds[2])
 {
     unsigned count = ready_fds[0] < 0 ? 0 : ready_fds[1] < 0 ? 1 : 2;
     vipl_local_send(client->fd, note, sizeof(*note), ready_fds,
-                    count); /* if it has ended, the pollsets tell */
+                    count); /* if the client has ended, the pollsets tell */
 }
 
-static void do_note(struct client *client, struct vipl_call_note *whole, const struct vipl_sender *sender,
-                    int fd)
+static void handle_note(struct client *client, struct vipl_call_note *whole, const struct vipl_sender *sender,
+                        int fd)
 {
     struct vipl_note *note = &whole->note;
     int ready_fds[2] = {-1, -1};
@@ -497,11 +513,11 @@ static void do_note(struct client *client, struct vipl_call_note *whole, const s
             vipl_log_os(VIPL_LOG_ERROR, "a channel of the server", error);
             note->number = UINT32_MAX;
         }
-        answer(client, note, ready_fds);
+        send_reply(client, note, ready_fds);
         break;
     case VIPL_NOTE_FORK:
         note_fork(client, fd);
-        return; /* the socket is the child's */
+        return; /* the socket belongs to the child now */
     case VIPL_NOTE_HERE:
         break;
     case VIPL_NOTE_CALL:
@@ -509,7 +525,7 @@ static void do_note(struct client *client, struct vipl_call_note *whole, const s
         break;
     case VIPL_NOTE_READY_FD:
         ready_fd_of(client->number, note, ready_fds);
-        answer(client, note, ready_fds);
+        send_reply(client, note, ready_fds);
         vipl_fd_close(ready_fds[0]);
         vipl_fd_close(ready_fds[1]);
         break;
@@ -520,7 +536,8 @@ static void do_note(struct client *client, struct vipl_call_note *whole, const s
     vipl_fd_close(fd);
 }
 
-/* The socket of a client that ended before it had read everything gives an error first, and then what the client sent. */
+/* The socket of a client that ended before it had read everything returns an error first, and then
+ * what the client sent. */
 static int receive(const struct client *client, struct vipl_call_note *note, size_t *length, int fds[2],
                    struct vipl_sender *sender)
 {
@@ -538,7 +555,8 @@ static bool is_whole(const struct vipl_call_note *note, size_t length)
            length == vipl_call_note_bytes(note->call.name);
 }
 
-/* Receives one note, and does what it asks for. False: there is none, or there will be none. `reading` is held. */
+/* Receives and handles one note. Returns false if there is none, or will be none.
+ * `reading` is held. */
 static bool read_note(struct client *client)
 {
     struct vipl_call_note note;
@@ -555,18 +573,18 @@ static bool read_note(struct client *client)
         return length != 0;
     }
     vipl_server_rights_known(client->number, &sender);
-    do_note(client, &note, &sender, fds[0]);
+    handle_note(client, &note, &sender, fds[0]);
     return true;
 }
 
-/* One note at a time: a client that sends many does not keep the others waiting. */
-static void attend(struct client *client, bool hangup)
+/* Handles one note at a time, so that a client that sends many does not keep the others waiting. */
+static void serve_socket(struct client *client, bool hangup)
 {
     vipl_mutex_lock(&client->reading);
     bool more = read_note(client);
     vipl_mutex_unlock(&client->reading);
     if (!more && hangup) {
-        client_ended(client);
+        end_client(client);
     }
 }
 
@@ -602,7 +620,7 @@ void vipl_server_run(struct vipl_arena *arena, int socket)
         vipl_waker_reset(&server.waker);
         unsigned count = vipl_pollset_ready(&server.sockets, ready, READY);
         for (unsigned i = 0; i < count; i++) {
-            attend(ready[i].tag, ready[i].hangup);
+            serve_socket(ready[i].tag, ready[i].hangup);
         }
     }
 }

@@ -15,7 +15,8 @@ const struct vipl_call_traits vipl_calls[VIPL_CALLS] = {
 
 bool vipl_call_read(struct vipl_call *to, const struct vipl_call *from)
 {
-    uint32_t name = vipl_load_relaxed(&from->name); /* once: the size that is copied is that of this call */
+    /* read once, so that the copy has the size of this call */
+    uint32_t name = vipl_load_relaxed(&from->name);
     if (name >= VIPL_CALLS) {
         return false;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls that clients make on the server's objects. Each is written down once, in the list below: the enumeration, the
- * table of what they are like, the server's functions and the clients' come from it.
+ * The calls that clients make in the server. Each is written down once, in the list below. The
+ * enumeration, the table of properties, the server's functions and the clients' functions are made
+ * from it.
  */
 #ifndef VIPL_SHARE_CALL_H
 #define VIPL_SHARE_CALL_H
@@ -17,15 +18,16 @@
 
 enum vipl_call_properties {
     VIPL_PLAIN = 0,
-    VIPL_WAITS =
-        1, /* a signal handler that runs meanwhile may post and reap, and ends the call unless it restarts */
-    VIPL_RIGHTS = 2, /* reaches out with the server's rights, so the caller must have the same ones */
+    /* A signal handler that runs during the call may post and reap. It ends the call,
+     * unless calls restart. */
+    VIPL_WAITS = 1,
+    VIPL_RIGHTS = 2, /* uses the server's rights, so the caller must have the same ones */
     VIPL_ENDS = 4,   /* ends a connection or drops a reference */
     VIPL_POSTS = 8
 };
 enum { VIPL_KIND_NONE = 0 };
 
-/* call(name, the server's function, kind of the object it is about, properties, arguments) */
+/* call(name, the server's function, kind of its object, properties, arguments) */
 /* clang-format off */
 #define VIPL_CALL_LIST(call) \
     call(OPEN, open_nic, NONE, VIPL_RIGHTS, open) \
@@ -33,7 +35,7 @@ enum { VIPL_KIND_NONE = 0 };
     call(QUERY_NIC, query_nic, NIC, VIPL_PLAIN, nic) \
     call(CREATE_PTAG, create_ptag, NIC, VIPL_PLAIN, ptag) \
     call(DESTROY_PTAG, destroy_ptag, NIC, VIPL_ENDS, ptag) \
-    call(REGISTER, register_mem, NIC, VIPL_RIGHTS, mem) /* memory of the shared heap: no rights */ \
+    call(REGISTER, register_mem, NIC, VIPL_RIGHTS, mem) /* the shared heap needs no rights */ \
     call(DEREGISTER, deregister_mem, NIC, VIPL_ENDS, mem) \
     call(QUERY_MEM, query_mem, NIC, VIPL_PLAIN, mem) \
     call(CHANGE_MEM, change_mem, NIC, VIPL_PLAIN, mem) \
@@ -53,7 +55,7 @@ enum { VIPL_KIND_NONE = 0 };
     call(PEER_WAIT, peer_wait, VI, VIPL_WAITS, vi) \
     call(POST_SEND, post_send, VI, VIPL_POSTS, post) \
     call(POST_RECV, post_recv, VI, VIPL_POSTS, post) \
-    call(LOOK, look, NONE, VIPL_PLAIN, nothing) \
+    call(CATCH_UP, catch_up, NONE, VIPL_PLAIN, nothing) \
     call(CREATE_CQ, create_cq, NIC, VIPL_PLAIN, cq) \
     call(DESTROY_CQ, destroy_cq, CQ, VIPL_ENDS, nothing) \
     call(RESIZE_CQ, resize_cq, CQ, VIPL_PLAIN, cq) \
@@ -62,8 +64,8 @@ enum { VIPL_KIND_NONE = 0 };
     call(HOST_BY_ADDRESS, host_by_address, NIC, VIPL_RIGHTS, host) \
     call(ALLOC, alloc_block, NONE, VIPL_PLAIN, block) \
     call(FREE, free_block, NONE, VIPL_ENDS, block) \
-    call(NOTIFY_VI, notify, VI, VIPL_PLAIN, handler) \
-    call(NOTIFY_CQ, notify, CQ, VIPL_PLAIN, handler) \
+    call(NOTIFY_VI, register_handler, VI, VIPL_PLAIN, handler) \
+    call(NOTIFY_CQ, register_handler, CQ, VIPL_PLAIN, handler) \
     call(ERROR_HANDLER, error_handler, NIC, VIPL_PLAIN, handler) \
     call(NIC_STATISTICS, nic_statistics, NIC, VIPL_PLAIN, nic_statistics) \
     call(VI_STATISTICS, vi_statistics, NIC, VIPL_PLAIN, vi_statistics)
@@ -76,9 +78,9 @@ enum vipl_call_name {
         VIPL_CALLS
 };
 
-/* --- arguments and results: structs of one name with the list's last column. Handles are the clients'. --- */
+/* --- arguments and results: struct vipl_call_X, X as in the list; handles are the clients' --- */
 
-/* A VIP_NET_ADDRESS with room for the longest. */
+/* A VIP_NET_ADDRESS with room for the longest address. */
 struct vipl_call_address {
     VIP_NET_ADDRESS address;
     uint8_t room[VIPL_MAX_HOST_ADDRESS + VIPL_MAX_DISCRIMINATOR];
@@ -88,12 +90,12 @@ struct vipl_call_nothing {
     char unused;
 };
 struct vipl_call_open {
-    char device[256]; /* "": the default one */
+    char device[256]; /* "": the default device */
     void *nic;        /* result */
 };
 struct vipl_call_nic {
     VIP_NIC_ATTRIBUTES attributes;
-    uint8_t address[VIPL_MAX_HOST_ADDRESS]; /* what LocalNicAddress points at */
+    uint8_t address[VIPL_MAX_HOST_ADDRESS]; /* the bytes that LocalNicAddress points at */
 };
 struct vipl_call_ptag {
     void *ptag;
@@ -103,7 +105,7 @@ struct vipl_call_mem {
     VIP_ULONG length;
     VIP_MEM_HANDLE memory;
     VIP_MEM_ATTRIBUTES attributes;
-    struct vipl_mapping mapping; /* what lies at `address`, if that is not in the heap */
+    struct vipl_mapping mapping; /* the mapping at `address`, if that is not in the heap */
 };
 struct vipl_call_create_vi {
     VIP_VI_ATTRIBUTES attributes;
@@ -111,7 +113,7 @@ struct vipl_call_create_vi {
     void *vi;     /* result */
 };
 struct vipl_call_vi {
-    VIP_VI_ATTRIBUTES attributes; /* the VI's, or those of the peer's VI */
+    VIP_VI_ATTRIBUTES attributes; /* of the VI, or of its peer */
     VIP_VI_STATE state;
     VIP_BOOLEAN empty[2]; /* send, receive */
 };
@@ -122,7 +124,7 @@ struct vipl_call_connect {
     VIP_ULONG timeout;
     struct vipl_call_address local;
     struct vipl_call_address remote;
-    VIP_VI_ATTRIBUTES attributes; /* result: of the peer's VI */
+    VIP_VI_ATTRIBUTES attributes; /* result: of the peer VI */
     void *conn;                   /* result of VipConnectWait() */
 };
 struct vipl_call_accept {
@@ -137,7 +139,7 @@ struct vipl_call_cq {
     void *cq; /* result */
 };
 struct vipl_call_hand_on {
-    uint32_t code; /* of the entry */
+    uint32_t code; /* the entry of the completion queue */
 };
 struct vipl_call_host {
     VIP_ULONG index;
@@ -155,7 +157,8 @@ struct vipl_call_vi_statistics {
     VIPX_VI_STATISTICS statistics;
 };
 
-/* A handler is registered by this, and called by it: then the server has filled in the rest. */
+/* A handler that a client registers, and the call of it that the server sends back with the other
+ * fields filled in. */
 enum vipl_handler_kind { VIPL_SHARED_VI, VIPL_SHARED_CQ, VIPL_SHARED_ERROR };
 struct vipl_call_handler {
     uint32_t kind; /* enum vipl_handler_kind */
@@ -163,7 +166,7 @@ struct vipl_call_handler {
     void *context;
     void *nic;
     void *vi;
-    VIP_VI_CALLBACK vi_handler; /* in the client's memory, as the context is */
+    VIP_VI_CALLBACK vi_handler; /* in the client's memory, as `context` is */
     VIP_CQ_CALLBACK cq_handler;
     VIP_ERROR_HANDLER error_handler;
     VIP_DESCRIPTOR *descriptor;
@@ -194,16 +197,16 @@ union vipl_call_arguments {
 struct vipl_call {
     uint32_t name; /* enum vipl_call_name */
     VIP_RETURN rc;
-    void *object;                /* the clients' handle; NULL: the call is about no object */
-    union vipl_call_arguments a; /* of this call; the bytes beyond have no meaning */
+    void *object;                /* the clients' handle; NULL: the call has no object */
+    union vipl_call_arguments a; /* of this call; the bytes after them have no meaning */
 };
 
-/* What a call is like. */
+/* The properties of a call. */
 struct vipl_call_traits {
     const char *name;
-    uint32_t kind;       /* of its object: VIPL_KIND_... */
+    uint32_t kind;       /* VIPL_KIND_...: the kind of its object */
     uint32_t properties; /* enum vipl_call_properties */
-    size_t bytes;        /* of its arguments */
+    size_t bytes;        /* bytes of its arguments */
 };
 extern const struct vipl_call_traits vipl_calls[VIPL_CALLS];
 
@@ -213,7 +216,8 @@ static inline size_t vipl_call_bytes(uint32_t name)
     return offsetof(struct vipl_call, a) + vipl_calls[name].bytes;
 }
 
-/* Copies a call, and no more than it has, out of memory that its client may be writing to. False: there is no such call. */
+/* Copies a call, and no more bytes than it has, out of memory that its client may be writing to.
+ * Returns false if there is no such call. */
 bool vipl_call_read(struct vipl_call *to, const struct vipl_call *from);
 
 #endif

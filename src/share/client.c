@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client's line to the server: joining it, making calls, and what happens around a fork.
+ * A client's connection to the server: joining it, making calls, and what happens around a fork.
  *
- * `talk` guards questions and answers on the socket: one note and its answer at a time. A fork takes no lock and does not
- * wait for the server: its note has no answer, and its state is its thread's own. Nothing else here takes a lock: a call
- * takes any channel that is free, also in a signal handler, and in the middle of a fork.
+ * `talk` guards questions and replies on the socket: one note and its reply at a time. A fork takes
+ * no lock and does not wait for the server: its note has no reply, and its state belongs to the
+ * forking thread. Nothing else here takes a lock. A call takes any free channel, also in a signal
+ * handler, and in the middle of a fork.
  */
 #include "share/client.h"
 
@@ -24,45 +25,50 @@
 
 enum {
     SPINS = 2000,
-    LOOK_MS = 1000, /* how often a call that waits checks that the server lives */
+    CHECK_MS = 1000, /* how often a call that waits checks that the server lives */
     CHANNELS = 256,
-    /* Forks of one thread at a time: each but the first in a handler that interrupted the one before. */
+    /* Nested forks of one thread: each but the first is made by a handler that interrupted
+     * the one before. */
     MAX_FORKS = 4,
     FORK_MS = 1000 /* how long a fork waits for room in the socket */
 };
 
 struct ready_fd {
-    void *handle; /* of its object; atomic, written after waker, under talk; NULL: none */
+    void *handle; /* atomic, written after `waker`, under `talk`: the object's handle; NULL: none */
     struct vipl_waker waker;
 };
 
-/* What this process has of one server: large, and mostly untouched. */
+/* What this process has of one server. The struct is large, and mostly untouched. */
 struct tables {
-    struct tables *older;        /* those of a server that has died: other threads may still use them */
+    struct tables *older;        /* those of an earlier server, which other threads may still use */
     struct vipl_arena *arena;    /* constant */
     uint32_t channel_count;      /* atomic: grows */
-    uint32_t channels[CHANNELS]; /* numbers in the arena; constant once counted */
+    uint32_t channels[CHANNELS]; /* numbers of channels in the arena; constant once counted */
     uint32_t busy[CHANNELS];     /* atomic: a call is under way */
-    /* By slot: */
+    /* Ready descriptors by slot: */
     struct ready_fd vi_ready_fds[VIPL_SHARE_VIS][2];
     struct ready_fd cq_ready_fds[VIPL_SHARE_CQS];
     struct ready_fd nic_ready_fds[VIPL_SHARE_NICS]; /* for connection requests */
 };
 
 static struct {
-    struct vipl_mutex
-        talk; /* rank SHARE; guards questions on the socket, and adding channels and ready descriptors */
+    /* rank SHARE; guards questions on the socket, and adding channels and ready descriptors */
+    struct vipl_mutex talk;
     struct vipl_arena *arena; /* atomic; NULL: none */
-    int pid; /* the process that has the tables' channels: a child that the handlers did not see has none */
-    int socket;          /* once there is one, its number stays: a fork may be about to use it */
-    int lifeline;        /* likewise */
-    bool watching;       /* the fork handlers are registered; guarded by talk */
-    uint32_t number;     /* atomic, written under talk: which client this is; UINT32_MAX: not known yet */
-    uint32_t sent;       /* atomic: notes without an answer, counted when they are sent */
-    struct tables *mine; /* atomic, before the arena: of the last server; NULL: there was none */
+    /* The process that has the channels of `mine`. A child that the fork handlers did not
+     * see has none. */
+    int pid;
+    int socket;    /* once opened, its number stays: a fork may be about to use it */
+    int lifeline;  /* its number stays, too */
+    bool watching; /* the fork handlers are registered; guarded by talk */
+    /* atomic, written under `talk`: the number of this client; UINT32_MAX: not known yet */
+    uint32_t number;
+    uint32_t sent; /* atomic: notes without a reply, counted after they are sent */
+    /* atomic, stored before `arena`: of the last server; NULL: there was none */
+    struct tables *mine;
 } share = {.talk = VIPL_MUTEX_INIT(VIPL_RANK_SHARE), .socket = -1, .lifeline = -1, .number = UINT32_MAX};
 
-/* The sockets of the children that this thread is about to fork; -1: a child that has none. */
+/* The sockets of the children that this thread is about to fork; -1: a child that gets none. */
 static _Thread_local struct {
     volatile uint32_t count;
     volatile int sockets[MAX_FORKS];
@@ -78,10 +84,11 @@ int vipl_share_lifeline(void)
     return share.lifeline;
 }
 
-/* A server that has ended sleeps for good, also if it was awake then: no post is accepted any more (client_post.c). */
+/* A server that has ended is marked asleep, also if it was awake then. So each post checks on it
+ * first, and none is accepted any more (client_post.c). */
 bool vipl_share_server_lives(void)
 {
-    bool lives = vipl_poll(&share.lifeline, 1, 0, NULL) != 0; /* a signal may end even a look */
+    bool lives = vipl_poll(&share.lifeline, 1, 0, NULL) != 0; /* a signal may end even this poll */
     struct vipl_arena *arena = vipl_share_arena();
     if (!lives && arena != NULL) {
         vipl_store_relaxed(&arena->posts.asleep, 1); /* pairs with server_may_live() */
@@ -91,22 +98,23 @@ bool vipl_share_server_lives(void)
 
 /* --- notes --- */
 
-/* `talk` is held. 0, or an errno value: the server is no more, or does not know this process. */
+/* Receives a note. `talk` is held. Returns 0, or an errno value: the server has ended, or does not
+ * know this process. */
 static int receive_locked(struct vipl_note *note, int fds[2])
 {
     size_t length = 0;
     int error;
     while ((error = vipl_local_receive(share.socket, note, sizeof(*note), &length, fds)) == EAGAIN) {
-        vipl_poll(&share.socket, 1, -1, NULL); /* a signal: looks again */
+        vipl_poll(&share.socket, 1, -1, NULL); /* a signal ends the poll: tries again */
     }
     return error == 0 && length != sizeof(*note) ? EPIPE : error;
 }
 
-static void leave_locked(void);
+static void abandon_server_locked(void);
 
-/* Receives the server's first note, which says which client this is. It comes when the server has read of the fork. `talk` is
- * held. */
-static int meet_locked(void)
+/* Receives the server's first note, with the number of this client, unless it is known. The note
+ * comes when the server has read of the fork. `talk` is held. */
+static int receive_number_locked(void)
 {
     struct vipl_note note;
     int none[2];
@@ -117,31 +125,32 @@ static int meet_locked(void)
     if (error == 0 && note.name == VIPL_NOTE_NUMBER && note.number < VIPL_SHARE_CLIENTS) {
         vipl_store_release(&share.number, note.number);
     } else if (vipl_share_server_lives()) {
-        leave_locked(); /* it had no room for this process, and has said so */
+        abandon_server_locked(); /* the server has no room for this process, and has said so */
     }
     return error;
 }
 
-/* Sends a note, and puts the answer in its place. `talk` is held. 0, or an errno value. */
+/* Sends a note, and puts the reply in its place. `talk` is held. Returns 0 or an errno value. */
 static int exchange_locked(struct vipl_note *note, int fds[2])
 {
     fds[0] = fds[1] = -1;
-    int error = meet_locked();
+    int error = receive_number_locked();
     if (error == 0) {
         error = vipl_local_send(share.socket, note, sizeof(*note), NULL, 0);
     }
     return error == 0 ? receive_locked(note, fds) : error;
 }
 
-/* Sends a note that has no answer, which needs no lock. It is counted after it was sent, so the server reads it before it
- * makes the next call. Waits for room in the socket, `ms` at most (VIP_INFINITE: while the server lives). */
+/* Sends a note that has no reply, which needs no lock. The note is counted after it was sent, so
+ * the server reads it before it makes the next call. Waits for room in the socket, at most `ms`
+ * (VIP_INFINITE: while the server lives). */
 static int send_note(const void *note, size_t length, int pass, VIP_ULONG ms)
 {
     uint64_t end = vipl_deadline(ms);
     int error;
     while ((error = vipl_local_send(share.socket, note, length, &pass, pass < 0 ? 0 : 1)) == EAGAIN &&
            vipl_now_ns() < end && vipl_share_server_lives()) {
-        vipl_poll(NULL, 0, 1, NULL); /* on a busy machine much longer */
+        vipl_poll(NULL, 0, 1, NULL); /* on a busy machine this takes much longer */
     }
     if (error == 0) {
         vipl_fetch_add(&share.sent, 1); /* pairs with the load of vipl_share_call() */
@@ -151,7 +160,7 @@ static int send_note(const void *note, size_t length, int pass, VIP_ULONG ms)
 
 /* --- forking --- */
 
-/* The child's end of its socket, whose other end is on its way to the server; -1: none. */
+/* Returns the child's end of its socket, whose other end is on its way to the server; -1: none. */
 static int announce_child(void)
 {
     int ends[2];
@@ -167,7 +176,7 @@ static int announce_child(void)
         vipl_fd_close(ends[0]);
     }
     vipl_log(VIPL_LOG_ERROR, "shared objects are not passed on to the child: error %d",
-             error); /* not its text: a handler that forks may have interrupted the C library */
+             error); /* no text: a handler that forks may have interrupted the C library */
     return -1;
 }
 
@@ -177,8 +186,8 @@ static int last_socket(void)
     return count == 0 || count > MAX_FORKS ? -1 : forks.sockets[count - 1];
 }
 
-/* Names the socket that the child keeps: of this fork, or of the one that this handler has interrupted. Without one, the fork
- * may be that of the server. */
+/* Names the socket that the child keeps: that of this fork or, after it, of the fork that this
+ * handler has interrupted. Without a socket, the fork may be that of the server. */
 static void pass_last(void)
 {
     int socket = last_socket();
@@ -187,7 +196,7 @@ static void pass_last(void)
     }
 }
 
-/* Between its fork handlers a thread does not know whether it is the parent's or the child's. */
+/* Between its fork handlers a thread does not know whether it is in the parent or in the child. */
 bool vipl_share_is_forking(void)
 {
     return forks.count != 0;
@@ -204,7 +213,8 @@ static void before_fork(void)
     pass_last();
 }
 
-/* From now on only the child has its end. If there is no child, the server sees the end of a client. */
+/* From now on only the child has its end of the socket. If there is no child, the server sees the
+ * end of a client. */
 static void after_fork_in_parent(void)
 {
     int socket = last_socket();
@@ -216,7 +226,8 @@ static void after_fork_in_parent(void)
     }
 }
 
-/* The child's socket takes the place of the parent's, which was closed. It has no channels yet. */
+/* The child's socket takes the place of the parent's, which was closed. The child has
+ * no channels yet. */
 static void after_fork_in_child(void)
 {
     int socket = last_socket();
@@ -224,7 +235,8 @@ static void after_fork_in_child(void)
     if (socket >= 0) {
         vipl_fd_pass(-1, -1);
     }
-    vipl_mutex_init(&share.talk, VIPL_RANK_SHARE); /* another thread of the parent may have held it */
+    /* another thread of the parent may have held the lock */
+    vipl_mutex_init(&share.talk, VIPL_RANK_SHARE);
     vipl_share_submit_in_child();
     share.number = UINT32_MAX;
     share.sent = 0;
@@ -242,12 +254,13 @@ static void after_fork_in_child(void)
         return;
     }
     struct vipl_note note = {.name = VIPL_NOTE_HERE};
-    vipl_local_send(socket, &note, sizeof(note), NULL, 0); /* into an empty socket */
+    /* the socket is empty, so there is room */
+    vipl_local_send(socket, &note, sizeof(note), NULL, 0);
 }
 
 /* --- joining --- */
 
-/* In a server's process that was forked, which has inherited `talk` as its parent held it. */
+/* Called in a forked server process, which has inherited `talk` as its parent held it. */
 static void begin_server(void)
 {
     vipl_fd_pass(-1, -1);
@@ -255,8 +268,8 @@ static void begin_server(void)
     vipl_guard_cancelled(); /* the API call that started the server goes on in the parent only */
 }
 
-/* A descriptor of the line to a new server takes the place of that to a former one. */
-static int take_place(int *of, int fd)
+/* Puts a descriptor of a new server in the place of that of the former one. */
+static int replace_fd(int *of, int fd)
 {
     if (*of < 0) {
         *of = fd;
@@ -269,23 +282,24 @@ static int take_place(int *of, int fd)
     return error;
 }
 
-/* `talk` is held. 0, or an errno value. */
+/* Starts a server. `talk` is held. Returns 0 or an errno value. */
 static int start_server(struct vipl_arena **arena)
 {
-    struct vipl_line line;
+    struct vipl_server_link line;
     int error = vipl_share_start(&line, begin_server);
     if (error != 0) {
         return error;
     }
     *arena = line.arena;
-    int socket_error = take_place(&share.socket, line.socket);
-    int life_error = take_place(&share.lifeline, line.lifeline);
+    int socket_error = replace_fd(&share.socket, line.socket);
+    int life_error = replace_fd(&share.lifeline, line.lifeline);
     return socket_error != 0 ? socket_error : life_error;
 }
 
-/* The server has ended, or does not know this process: another one may be started. The old arena stays mapped, because other
- * threads may still use it; its handles are not valid with the new server. */
-static void leave_locked(void)
+/* The server has ended, or does not know this process, so another one may be started. The old
+ * arena stays mapped, because other threads may still use it. Its handles are not valid with
+ * the new server. */
+static void abandon_server_locked(void)
 {
     vipl_store_ptr((void **)&share.arena, NULL);
 }
@@ -298,7 +312,7 @@ static VIP_RETURN join_locked(bool fork_handlers)
     if (vipl_share_arena() != NULL && vipl_share_server_lives()) {
         return VIP_SUCCESS;
     }
-    leave_locked();
+    abandon_server_locked();
     if (fork_handlers && !share.watching) {
         if (vipl_around_fork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
             return VIP_ERROR_RESOURCE;
@@ -319,7 +333,7 @@ static VIP_RETURN join_locked(bool fork_handlers)
     share.pid = vipl_pid();
     vipl_store_release(&share.number, UINT32_MAX);
     vipl_store_ptr((void **)&share.arena, arena);
-    return meet_locked() == 0 ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
+    return receive_number_locked() == 0 ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
 
 VIP_RETURN vipl_share_join(bool fork_handlers)
@@ -334,7 +348,8 @@ VIP_RETURN vipl_share_join(bool fork_handlers)
 
 static bool take_free(struct tables *mine, uint32_t *index)
 {
-    uint32_t count = vipl_load_acquire(&mine->channel_count); /* pairs with add_channel()'s release */
+    /* pairs with add_channel()'s release */
+    uint32_t count = vipl_load_acquire(&mine->channel_count);
     for (*index = 0; *index < count; ++*index) {
         if (vipl_compare_exchange(&mine->busy[*index], 0, 1)) {
             return true;
@@ -367,28 +382,29 @@ static void send_cancel(uint32_t number)
     vipl_local_send(share.socket, &note, sizeof(note), NULL, 0);
 }
 
-static void fill_in(struct vipl_call *call, enum vipl_call_name name, void *object, const void *arguments)
+static void write_call(struct vipl_call *call, enum vipl_call_name name, void *object, const void *arguments)
 {
     call->name = name;
     call->object = object;
     memcpy(&call->a, arguments, vipl_calls[name].bytes);
 }
 
-/* If the call needs rights, sends it through the socket, where the system says which process it is from. The note is not made
- * from the channel, where every process that has the arena can write. 0, or an errno value: the server has ended. */
+/* If the call needs rights, sends it through the socket, where the system says which process sent
+ * it. The note is not made from the channel, where every process that has the arena can write.
+ * Returns 0, or an errno value: the server has ended. */
 static int send_call(const struct vipl_arena *arena, uint32_t number, enum vipl_call_name name, void *object,
                      const void *arguments)
 {
     struct vipl_call_note note;
     note.note = (struct vipl_note){.name = VIPL_NOTE_CALL, .number = number};
     note.call.rc = VIP_NOT_DONE;
-    fill_in(&note.call, name, object, arguments);
+    write_call(&note.call, name, object, arguments);
     return vipl_call_needs_rights(&arena->heap, &note.call)
                ? send_note(&note, vipl_call_note_bytes(name), -1, VIP_INFINITE)
                : 0;
 }
 
-/* Waits until it is this side's turn again. False: the server has ended. */
+/* Waits until it is this side's turn again. Returns false if the server has ended. */
 static bool await_answer(struct vipl_channel *channel, uint32_t number, bool cancellable, bool *cancelled)
 {
     uint32_t turn = VIPL_TURN_SERVER;
@@ -397,7 +413,7 @@ static bool await_answer(struct vipl_channel *channel, uint32_t number, bool can
     }
     while (turn == VIPL_TURN_SERVER) {
         vipl_store_ordered(&channel->client_asleep, 1);
-        int why = vipl_futex_wait_for(&channel->turn, VIPL_TURN_SERVER, LOOK_MS);
+        int why = vipl_futex_wait_for(&channel->turn, VIPL_TURN_SERVER, CHECK_MS);
         vipl_store_ordered(&channel->client_asleep, 0);
         turn = vipl_load_acquire(&channel->turn);
         if (turn == VIPL_TURN_SERVER && why == EINTR && cancellable && !*cancelled) {
@@ -410,19 +426,20 @@ static bool await_answer(struct vipl_channel *channel, uint32_t number, bool can
     return true;
 }
 
-/* Writes the call into the channel, and has the server make it. False: the server has ended. */
-static bool turn_over(struct vipl_arena *arena, uint32_t number, enum vipl_call_name name, void *object,
-                      const void *arguments)
+/* Writes the call into the channel, and has the server make it. Returns false if the
+ * server has ended. */
+static bool submit_call(struct vipl_arena *arena, uint32_t number, enum vipl_call_name name, void *object,
+                        const void *arguments)
 {
     struct vipl_channel *channel = &arena->channels[number];
     if ((vipl_calls[name].properties & VIPL_RIGHTS) != 0 &&
         send_call(arena, number, name, object, arguments) != 0) {
         return false;
     }
-    fill_in(&channel->call, name, object, arguments);
+    write_call(&channel->call, name, object, arguments);
     channel->sent = vipl_load_acquire(&share.sent);
-    vipl_store_ordered(&channel->cancelled,
-                       0); /* here, because a cancellation may come before the server looks */
+    /* here, because a cancellation may come before the server sees the call */
+    vipl_store_ordered(&channel->cancelled, 0);
     vipl_store_ordered(&channel->turn, VIPL_TURN_SERVER);
     if (vipl_load_ordered(&channel->server_asleep) != 0) {
         vipl_futex_wake_one(&channel->turn);
@@ -430,7 +447,8 @@ static bool turn_over(struct vipl_arena *arena, uint32_t number, enum vipl_call_
     return true;
 }
 
-/* The whole call, in a channel of this thread's. False: the server has ended. */
+/* Makes a call through a channel that this thread has taken. Returns false if the
+ * server has ended. */
 static bool make_call(struct vipl_arena *arena, uint32_t number, enum vipl_call_name name, void *object,
                       void *arguments, bool restart)
 {
@@ -438,12 +456,12 @@ static bool make_call(struct vipl_arena *arena, uint32_t number, enum vipl_call_
     bool waits = (vipl_calls[name].properties & VIPL_WAITS) != 0;
     bool answered;
     bool cancelled;
-    do { /* again, if the cancellation of an earlier call came late */
+    do { /* repeated if the cancellation of an earlier call came late */
         cancelled = false;
-        if (!turn_over(arena, number, name, object, arguments)) {
+        if (!submit_call(arena, number, name, object, arguments)) {
             return false;
         }
-        if (waits) { /* handlers that run meanwhile may post and reap */
+        if (waits) { /* signal handlers that run during the call may post and reap */
             vipl_guard_sleep();
         }
         answered = await_answer(channel, number, waits && !restart, &cancelled);
@@ -463,14 +481,16 @@ VIP_RETURN vipl_share_call(enum vipl_call_name name, void *object, void *argumen
     struct tables *mine = vipl_load_ptr((void *const *)&share.mine);
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
     uint32_t index;
-    if (arena == NULL || share.pid != vipl_pid() || mine->arena != arena) { /* of a server that has ended */
+    /* the handle is of a server that has ended */
+    if (arena == NULL || share.pid != vipl_pid() || mine->arena != arena) {
         return VIP_INVALID_PARAMETER;
     }
     if (!take_free(mine, &index) && !add_channel(mine, &index)) {
         return vipl_share_arena() == NULL ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
     }
     uint32_t number = mine->channels[index];
-    if (make_call(arena, number, name, object, arguments, restart)) { /* else the channel is not used again */
+    /* otherwise the channel is not used again */
+    if (make_call(arena, number, name, object, arguments, restart)) {
         rc = arena->channels[number].call.rc;
         vipl_store_release(&mine->busy[index], 0);
     }
@@ -498,7 +518,8 @@ static struct ready_fd *ready_fd_of(const void *handle, bool recv)
     }
 }
 
-/* Takes the place of the one of an object that was destroyed. `talk` is held. */
+/* Asks the server for a ready descriptor, which replaces that of a destroyed object.
+ * `talk` is held. */
 static void query_ready_fd_locked(struct ready_fd *ready_fd, const void *handle, bool recv)
 {
     struct vipl_note note = {
@@ -513,9 +534,10 @@ static void query_ready_fd_locked(struct ready_fd *ready_fd, const void *handle,
     }
     if (exchange_locked(&note, fds) == 0 && fds[0] >= 0) {
         ready_fd->waker.fd = fds[0];
-        ready_fd->waker.write_fd = fds[1] < 0 ? fds[0] : fds[1]; /* one descriptor where both are the same */
+        /* one descriptor if both are the same */
+        ready_fd->waker.write_fd = fds[1] < 0 ? fds[0] : fds[1];
         vipl_fd_begin();
-        vipl_fd_disown(fds[0]); /* a child that is forked from now on shares it */
+        vipl_fd_disown(fds[0]); /* a child that is forked from now on shares the descriptor */
         vipl_fd_disown(fds[1]);
         vipl_store_ptr(&ready_fd->handle, (void *)(uintptr_t)handle);
         vipl_fd_end();
@@ -547,10 +569,11 @@ void vipl_share_unlock(void)
 
 unsigned vipl_share_number(void)
 {
-    uint32_t number = vipl_load_acquire(&share.number); /* pairs with meet_locked()'s release */
+    /* pairs with receive_number_locked()'s release */
+    uint32_t number = vipl_load_acquire(&share.number);
     if (number == UINT32_MAX && vipl_share_arena() != NULL && share.pid == vipl_pid()) {
         vipl_mutex_lock(&share.talk);
-        meet_locked();
+        receive_number_locked();
         number = vipl_load_relaxed(&share.number);
         vipl_mutex_unlock(&share.talk);
     }

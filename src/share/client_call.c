@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls on shared objects, as they go to the server: arguments in, results out. */
+/* Calls on shared objects: arguments go to the server, results come back. */
 #include "share/client_call.h"
 
 #include <stdio.h>
@@ -13,13 +13,13 @@
 #include "share/client_events.h"
 #include "share/client_post.h"
 
-/* What this process has of a NIC handle: what its attributes point at (every thread that queries writes the same), and whether
- * calls go on after signals. */
+/* What this process has of a NIC handle: what the attributes point at (every thread that queries
+ * them writes the same), and whether calls go on after signals. */
 static struct {
     uint8_t address[VIPL_MAX_HOST_ADDRESS];
     struct vipl_call_address discovered;
     VIP_NET_ADDRESS *discovered_list[1];
-    uint32_t restart; /* atomic: blocking calls go on */
+    uint32_t restart; /* atomic: blocking calls go on after signals */
 } nics[VIPL_SHARE_NICS];
 
 static uint32_t *restart_of(const void *nic)
@@ -32,8 +32,9 @@ bool vipl_share_restarts(const void *nic)
     return vipl_load_relaxed(restart_of(nic)) != 0;
 }
 
-/* The NIC handle of an object of a call that waits: itself, or that of the VI. NULL: no such VI, as the call will say. */
-static const void *nic_of(const void *object)
+/* The NIC handle of the object of a call that waits, which is that handle or a VI. NULL: there is
+ * no such VI, and the call will say so. */
+static const void *nic_handle_of(const void *object)
 {
     struct vipl_arena *arena = vipl_share_arena();
     uint32_t slot = vipl_handle_slot(object);
@@ -43,18 +44,19 @@ static const void *nic_of(const void *object)
     return arena == NULL || slot >= VIPL_SHARE_VIS ? NULL : vipl_load_ptr(&arena->vis[slot].nic);
 }
 
-/* For each call a function that is given its object and its arguments. */
+/* For each call, a function that takes the call's object and arguments. */
 #define CALL(name, function, kind, properties, arguments) \
     static inline VIP_RETURN call_##name(void *object, struct vipl_call_##arguments *a) \
     { \
-        bool restart = ((properties)&VIPL_WAITS) == 0 || vipl_share_restarts(nic_of(object)); \
+        bool restart = ((properties)&VIPL_WAITS) == 0 || vipl_share_restarts(nic_handle_of(object)); \
         return vipl_share_call(VIPL_CALL_##name, object, a, restart); \
     }
 VIPL_CALL_LIST(CALL)
 #undef CALL
 
-/* Only what the lengths say is read; what is longer than any address is refused by all devices alike. */
-static bool put_address(struct vipl_call_address *to, const VIP_NET_ADDRESS *from)
+/* Only the bytes that the lengths name are read. Every device refuses what is longer
+ * than any address. */
+static bool write_call_address(struct vipl_call_address *to, const VIP_NET_ADDRESS *from)
 {
     if (from->HostAddressLen > VIPL_MAX_HOST_ADDRESS || from->DiscriminatorLen > VIPL_MAX_DISCRIMINATOR) {
         return false;
@@ -64,7 +66,7 @@ static bool put_address(struct vipl_call_address *to, const VIP_NET_ADDRESS *fro
     return true;
 }
 
-static void get_address(VIP_NET_ADDRESS *to, const struct vipl_call_address *from)
+static void read_call_address(VIP_NET_ADDRESS *to, const struct vipl_call_address *from)
 {
     memcpy(to, from,
            offsetof(VIP_NET_ADDRESS, HostAddress) + (size_t)from->address.HostAddressLen +
@@ -118,7 +120,7 @@ VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out)
 VIP_RETURN vipl_share_set_restart(void *nic, bool restarts)
 {
     struct vipl_call_nic a;
-    VIP_RETURN rc = call_QUERY_NIC(nic, &a); /* is it one at all? */
+    VIP_RETURN rc = call_QUERY_NIC(nic, &a); /* fails if `nic` is not a NIC handle */
     if (rc == VIP_SUCCESS) {
         vipl_store_relaxed(restart_of(nic), restarts ? 1 : 0);
     }
@@ -148,7 +150,7 @@ VIP_RETURN vipl_share_register(void *nic, void *address, VIP_ULONG length,
     const struct vipl_arena *arena = vipl_share_arena();
     if (arena != NULL && !vipl_share_is_heap(&arena->heap, address, length)) {
         vipl_shared_mapping(address, length,
-                            &a.mapping); /* if it fails, the server has no such mapping either */
+                            &a.mapping); /* if this fails, the server has no such mapping either */
     }
     VIP_RETURN rc = call_REGISTER(nic, &a);
     *out = rc == VIP_SUCCESS ? a.memory : 0;
@@ -223,8 +225,8 @@ VIP_RETURN vipl_share_error_handler(void *nic, void *context, VIP_ERROR_HANDLER 
     return rc == VIP_SUCCESS ? call_ERROR_HANDLER(nic, &a) : rc;
 }
 
-/* The list has to be in this process's memory. */
-static VIP_RETURN discover(void *nic, VIP_AUTODISCOVERY_LIST *list)
+/* The list must be in this process's memory. */
+static VIP_RETURN autodiscover(void *nic, VIP_AUTODISCOVERY_LIST *list)
 {
     VIP_NIC_ATTRIBUTES attributes;
     VIP_RETURN rc = vipl_share_query_nic(nic, &attributes);
@@ -268,13 +270,13 @@ VIP_RETURN vipl_share_manage(void *nic, VIP_ULONG type, void *info)
     struct vipl_call_nic a;
     switch (type) {
     case VIP_SMI_AUTODISCOVERY:
-        return discover(nic, info);
+        return autodiscover(nic, info);
     case VIPX_SMI_NIC_STATISTICS:
         return query_nic_statistics(nic, info);
     case VIPX_SMI_VI_STATISTICS:
         return query_vi_statistics(nic, info);
     default: {
-        VIP_RETURN rc = call_QUERY_NIC(nic, &a); /* is it one at all? */
+        VIP_RETURN rc = call_QUERY_NIC(nic, &a); /* fails if `nic` is not a NIC handle */
         return rc == VIP_SUCCESS ? VIP_ERROR_NOT_SUPPORTED : rc;
     }
     }
@@ -376,7 +378,7 @@ VIP_RETURN vipl_share_post(void *vi, bool recv, VIP_DESCRIPTOR *descriptor, VIP_
 void vipl_share_call_server(void)
 {
     struct vipl_call_nothing a;
-    call_LOOK(NULL, &a);
+    call_CATCH_UP(NULL, &a);
 }
 
 /* --- connections --- */
@@ -385,12 +387,12 @@ VIP_RETURN vipl_share_connect_wait(void *nic, const VIP_NET_ADDRESS *local, VIP_
                                    VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **conn)
 {
     struct vipl_call_connect a = {.timeout = timeout};
-    if (!put_address(&a.local, local)) {
+    if (!write_call_address(&a.local, local)) {
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = call_CONNECT_WAIT(nic, &a);
     if (rc == VIP_SUCCESS) {
-        get_address(remote, &a.remote);
+        read_call_address(remote, &a.remote);
         *attributes = a.attributes;
         *conn = a.conn;
     }
@@ -413,7 +415,7 @@ VIP_RETURN vipl_share_connect(void *vi, const VIP_NET_ADDRESS *local, const VIP_
                               VIP_ULONG timeout, VIP_VI_ATTRIBUTES *attributes)
 {
     struct vipl_call_connect a = {.timeout = timeout};
-    if (!put_address(&a.local, local) || !put_address(&a.remote, remote)) {
+    if (!write_call_address(&a.local, local) || !write_call_address(&a.remote, remote)) {
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = call_CONNECT(vi, &a);
@@ -433,7 +435,7 @@ VIP_RETURN vipl_share_peer_request(void *vi, const VIP_NET_ADDRESS *local, const
                                    VIP_ULONG timeout)
 {
     struct vipl_call_connect a = {.timeout = timeout};
-    if (!put_address(&a.local, local) || !put_address(&a.remote, remote)) {
+    if (!write_call_address(&a.local, local) || !write_call_address(&a.remote, remote)) {
         return VIP_INVALID_PARAMETER;
     }
     return call_PEER_REQUEST(vi, &a);
@@ -460,7 +462,7 @@ VIP_RETURN vipl_share_host_by_name(void *nic, const char *name, VIP_NET_ADDRESS 
     snprintf(a.name, sizeof(a.name), "%s", name);
     VIP_RETURN rc = call_HOST_BY_NAME(nic, &a);
     if (rc == VIP_SUCCESS) {
-        get_address(out, &a.address);
+        read_call_address(out, &a.address);
     }
     return rc;
 }
@@ -469,7 +471,7 @@ VIP_RETURN vipl_share_host_by_address(void *nic, const VIP_NET_ADDRESS *address,
                                       VIP_ULONG *length)
 {
     struct vipl_call_host a = {.index = 0};
-    if (!put_address(&a.address, address)) {
+    if (!write_call_address(&a.address, address)) {
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = call_HOST_BY_ADDRESS(nic, &a);

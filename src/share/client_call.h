@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Entry points for shared handles that are calls of the server. */
+/* Entry points for shared handles. Each makes a call to the server. Called by src/api without a
+ * lock; the results are those of the VIPL functions. */
 #ifndef VIPL_SHARE_CLIENT_CALL_H
 #define VIPL_SHARE_CLIENT_CALL_H
 
@@ -8,14 +9,15 @@
 
 #include "vipl/posix.h"
 
-/* fork_handlers: see vipl_share_join() */
+/* `fork_handlers`: see vipl_share_join(). */
 VIP_RETURN vipl_share_open(const char *device, bool fork_handlers, void **nic);
 VIP_RETURN vipl_share_close(void *nic);
 VIP_RETURN vipl_share_query_nic(void *nic, VIP_NIC_ATTRIBUTES *out);
 VIP_RETURN vipl_share_set_restart(void *nic, bool restarts);
-bool vipl_share_restarts(
-    const void *nic); /* this process's blocking calls on the NIC handle go on after signals */
-VIP_RETURN vipl_share_manage(void *nic, VIP_ULONG type, void *info); /* VipQuerySystemManagementInfo() */
+/* whether this process's blocking calls on the NIC handle go on after signals */
+bool vipl_share_restarts(const void *nic);
+/* VipQuerySystemManagementInfo() */
+VIP_RETURN vipl_share_manage(void *nic, VIP_ULONG type, void *info);
 
 VIP_RETURN vipl_share_create_ptag(void *nic, void **out);
 VIP_RETURN vipl_share_destroy_ptag(void *nic, void *ptag);
@@ -31,7 +33,8 @@ VIP_RETURN vipl_share_free(void *address);
 VIP_RETURN vipl_share_create_cq(void *nic, VIP_ULONG entries, void **out);
 VIP_RETURN vipl_share_destroy_cq(void *cq);
 VIP_RETURN vipl_share_resize_cq(void *cq, VIP_ULONG entries);
-/* An entry that this process took off a completion queue's ring is for others: it goes back to the end. */
+/* Puts an entry that this process took off a completion queue's ring, but that is for other
+ * clients, back to the end of the ring. */
 VIP_RETURN vipl_share_hand_on(const void *cq, uint32_t code);
 
 VIP_RETURN vipl_share_create_vi(void *nic, const VIP_VI_ATTRIBUTES *attributes, void *send_cq, void *recv_cq,
@@ -43,8 +46,9 @@ VIP_RETURN vipl_share_change_vi(void *vi, const VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_share_set_user_data(void *vi, void *data);
 void *vipl_share_get_user_data(void *vi);
 VIP_RETURN vipl_share_post(void *vi, bool recv, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
-void vipl_share_call_server(
-    void); /* which posts what was left to it before it makes a call, and does nothing else in this one */
+/* A call that does nothing itself. Before any call, the server posts what clients have
+ * left to it. */
+void vipl_share_call_server(void);
 
 VIP_RETURN vipl_share_connect_wait(void *nic, const VIP_NET_ADDRESS *local, VIP_ULONG timeout,
                                    VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **conn);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread of a client that calls the handlers of shared objects, one after the other, in the order of the server's ring. */
+/* The thread of a client that calls the handlers of shared objects: one after the other, in the
+ * order of the server's ring. */
 #include "share/client_events.h"
 
 #include "base/config.h"
@@ -7,15 +8,17 @@
 #include "os/os_atomic.h"
 #include "share/client.h"
 
-/* Guarded by the client's lock, see vipl_share_lock(). */
+/* Guarded by the client's lock (vipl_share_lock()). */
 static struct {
-    struct vipl_event_ring *ring; /* atomic: what the thread reads; NULL: there is no thread */
-    struct vipl_arena *arena;     /* where the ring lies: that of a server which has died is not used again */
-    struct vipl_thread thread;    /* written before ring */
-    int pid;                      /* the process that has the thread */
+    /* atomic: the ring that the thread reads; NULL: there is no thread */
+    struct vipl_event_ring *ring;
+    /* the arena of the ring: a ring of an earlier server is not used again */
+    struct vipl_arena *arena;
+    struct vipl_thread thread; /* written before `ring` */
+    int pid;                   /* the process that has the thread */
 } events;
 
-static void call(const struct vipl_call_handler *event)
+static void call_handler(const struct vipl_call_handler *event)
 {
     VIP_ERROR_DESCRIPTOR error = event->error;
     switch ((enum vipl_handler_kind)event->kind) {
@@ -31,7 +34,7 @@ static void call(const struct vipl_call_handler *event)
     }
 }
 
-static void run(void *arg)
+static void event_thread(void *arg)
 {
     struct vipl_event_ring *ring = arg;
     uint32_t read = vipl_load_relaxed(&ring->read);
@@ -43,15 +46,16 @@ static void run(void *arg)
             continue;
         }
         struct vipl_call_handler event = ring->events[read % VIPL_SHARE_EVENTS];
-        if (vipl_share_holds(event.nic)) { /* else the NIC handle was closed here */
-            call(&event);
+        if (vipl_share_holds(event.nic)) { /* otherwise this process has closed the NIC handle */
+            call_handler(&event);
         }
         vipl_store_ordered(&ring->read, ++read);
         vipl_futex_wake_all(&ring->read); /* several threads may be closing NIC handles */
     }
 }
 
-/* A forked child has no thread yet; with a new server another thread is needed, and that of the old one sleeps for ever. */
+/* A forked child has no thread yet. A new server needs a new thread; that of the old one sleeps for
+ * ever. The client's lock is held. */
 static VIP_RETURN start_locked(struct vipl_arena *arena, unsigned number)
 {
     if (events.ring != NULL && events.pid == vipl_pid() && events.arena == arena) {
@@ -60,7 +64,7 @@ static VIP_RETURN start_locked(struct vipl_arena *arena, unsigned number)
     vipl_store_ptr((void **)&events.ring, NULL);
     events.pid = vipl_pid();
     events.arena = arena;
-    int error = vipl_thread_start(&events.thread, run, &arena->events[number]);
+    int error = vipl_thread_start(&events.thread, event_thread, &arena->events[number]);
     if (error != 0) {
         vipl_log_os(VIPL_LOG_ERROR, "starting the thread that calls handlers", error);
         return VIP_ERROR_RESOURCE;

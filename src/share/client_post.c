@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Posting sends to shared VIs, by a client: everything that VipPostSend() may return is decided here, or the post becomes a
- * call. The ring is the process's, so its threads take turns by a lock in their own memory. No handler that
- * interrupts a post posts (base/guard.h), so no thread asks for it twice.
+ * How a client posts sends to shared VIs. What VipPostSend() returns is decided here, or the post
+ * becomes a call. The threads of a process share its ring, and write to it one at a time, under a
+ * lock in their own memory. No handler that interrupts a post posts (base/guard.h), so no thread
+ * takes the lock twice.
  */
 #include "share/client_post.h"
 
@@ -15,15 +16,16 @@
 #include "share/rings.h"
 
 enum {
-    TOUCHABLE_ALIGNMENT = 8, /* as vipl_descriptor_admit() has it */
-    LOOK_NS = 200000000,
-    SPINS =
-        20000 /* a server that is awake has posted long before; one that is being woken needs a little longer */
+    TOUCHABLE_ALIGNMENT = 8, /* the alignment that vipl_descriptor_admit() requires */
+    CHECK_NS = 200000000,
+    /* A server that is awake has posted long before; one that is being woken needs
+     * a little longer. */
+    SPINS = 20000
 };
 
 static struct {
     struct vipl_mutex lock; /* rank POSTS; guards writing to this client's ring */
-    uint32_t looked;        /* atomic: when the server was last seen alive, in units of LOOK_NS */
+    uint32_t checked;       /* atomic: when the server was last seen alive, in units of CHECK_NS */
 } submit = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_POSTS)};
 
 void vipl_share_submit_in_child(void)
@@ -31,8 +33,8 @@ void vipl_share_submit_in_child(void)
     vipl_mutex_init(&submit.lock, VIPL_RANK_POSTS);
 }
 
-/* A server that sleeps, or has left posts undone, may have ended. Whether it has is a system call, so the latter is asked a few
- * times a second only. */
+/* A server that sleeps, or has not made the posts before this one, may have ended. Whether it has
+ * takes a system call, which is made a few times a second if the server does not sleep. */
 static bool server_may_live(const struct vipl_posts *posts, const struct vipl_submissions *mine)
 {
     if (vipl_load_relaxed(&posts->asleep) != 0) {
@@ -41,15 +43,15 @@ static bool server_may_live(const struct vipl_posts *posts, const struct vipl_su
     if (vipl_load_relaxed(&mine->tail) == vipl_load_relaxed(&mine->head)) {
         return true;
     }
-    uint32_t now = (uint32_t)(vipl_now_ns() / LOOK_NS);
-    if (vipl_load_relaxed(&submit.looked) == now) {
+    uint32_t now = (uint32_t)(vipl_now_ns() / CHECK_NS);
+    if (vipl_load_relaxed(&submit.checked) == now) {
         return true;
     }
-    vipl_store_relaxed(&submit.looked, now);
+    vipl_store_relaxed(&submit.checked, now);
     return vipl_share_server_lives();
 }
 
-/* Whether the call would say VIP_SUCCESS, if there is room in the queue. */
+/* Whether the call would return VIP_SUCCESS, if there is room in the queue. */
 static bool is_acceptable(const struct vipl_arena *arena, unsigned number, const void *vi,
                           const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
@@ -73,17 +75,17 @@ bool vipl_share_submit(void *vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memo
     vipl_mutex_lock(&submit.lock);
     bool done = vipl_posts_put(&arena->posts, number, ring, &entry);
     vipl_mutex_unlock(&submit.lock);
-    if (done && vipl_posts_tell(&arena->posts, number)) {
+    if (done && vipl_posts_mark_pending(&arena->posts, number)) {
         vipl_futex_wake_one(&arena->posts.asleep);
     }
     return done;
 }
 
-/* The server looks at the ring before it makes any call. */
+/* The server empties the ring before it makes any call. */
 bool vipl_share_catch_up(void)
 {
     const struct vipl_arena *arena = vipl_share_arena();
-    unsigned number = vipl_share_number(); /* in any process that looks it is known already */
+    unsigned number = vipl_share_number(); /* every process that polls knows its number already */
     if (arena == NULL || number >= VIPL_SHARE_CLIENTS) {
         return false;
     }

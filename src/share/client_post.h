@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Posting sends to shared VIs, by a client. */
+/* How a client posts sends to shared VIs. No lock is held. */
 #ifndef VIPL_SHARE_CLIENT_POST_H
 #define VIPL_SHARE_CLIENT_POST_H
 
@@ -7,12 +7,13 @@
 
 #include "vipl/vipl.h"
 
-/* Leaves a send to the server, which is as good as posted then. False: nothing has happened, a call has to say what becomes of
- * it. */
+/* Leaves a send to the server: the send counts as posted. Returns false if nothing has happened,
+ * and the caller must make a call, which decides. */
 bool vipl_share_submit(void *vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
-/* Waits until the server has posted what this process has left to it. False: there was nothing. */
+/* Waits until the server has posted what this process has left to it. Returns false if
+ * there was nothing. */
 bool vipl_share_catch_up(void);
-void vipl_share_submit_in_child(
-    void); /* in a forked child: another thread of the parent may have been posting */
+/* in a forked child: makes the lock again, because a thread of the parent may have held it */
+void vipl_share_submit_in_child(void);
 
 #endif

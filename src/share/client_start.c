@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Starting the server. It is a program of its own, vipl-server, so that it has nothing of this program's but what it is given: its
- * end of the first client's socket, the arena, and the shared memory that the program has. If there is no such program, or it
- * says that it cannot be this program's server (start.h), the server is a fork of this process.
+ * Starting the server. It is a program of its own, vipl-server, so that it has nothing of this
+ * program but what it is given: its end of the first client's socket, the arena, and the shared
+ * memory of the program. If there is no such program, or it says that it cannot be this program's
+ * server (start.h), the server is a fork of this process.
  */
 #include "share/client_start.h"
 
@@ -19,12 +20,13 @@
 
 enum {
     MIB = 1 << 20,
-    ATTEMPTS = 4, /* addresses may be taken in the server's program, which has others each time */
+    /* addresses may be taken in the server's process, which has other ones each time */
+    ATTEMPTS = 4,
     TEXT = 24
 };
 
-/* What a server is started with. Of the sockets the client's ends come first. */
-struct beginning {
+/* What a server is started with. Element 0 of a pair of sockets is the client's end. */
+struct startup {
     struct vipl_shm shm;
     struct vipl_arena *arena;
     int socket[2];
@@ -32,8 +34,9 @@ struct beginning {
     void (*forked)(void);
 };
 
-/* The heap lies behind the arena's own part, at a multiple of its units: a mapping does not begin at one. */
-static int make_arena(struct beginning *b)
+/* The heap lies after the arena's own part, at a multiple of its units, because a mapping need not
+ * begin at one. */
+static int make_arena(struct startup *b)
 {
     size_t own = sizeof(struct vipl_arena) + VIPL_SHARE_PAGE;
     size_t heap = (size_t)vipl_config_number("VIPL_SHARED_MIB") * MIB;
@@ -55,14 +58,14 @@ static void close_ends(int socket[2], int life[2], int end)
     socket[end] = life[end] = -1;
 }
 
-static void give_up(struct beginning *b)
+static void abort_start(struct startup *b)
 {
     close_ends(b->socket, b->life, 0);
     close_ends(b->socket, b->life, 1);
     vipl_shm_release(&b->shm);
 }
 
-static int prepare(struct beginning *b)
+static int prepare_start(struct startup *b)
 {
     b->socket[0] = b->socket[1] = b->life[0] = b->life[1] = -1;
     int error = make_arena(b);
@@ -72,7 +75,7 @@ static int prepare(struct beginning *b)
     error = vipl_local_pair(b->socket);
     error = error == 0 ? vipl_local_pair(b->life) : error;
     if (error != 0) {
-        give_up(b);
+        abort_start(b);
         return error;
     }
     vipl_local_name_senders(b->socket[1]);
@@ -81,8 +84,9 @@ static int prepare(struct beginning *b)
 
 /* --- a program of its own --- */
 
-/* vipl-server VERSION LAYOUT SOCKET LIFELINE, then for the arena and each mapping FD:ADDRESS:BYTES:OFFSET. */
-static enum vipl_server_start run_program(const char *path, struct beginning *b,
+/* Runs vipl-server VERSION LAYOUT SOCKET LIFELINE, and for the arena and
+ * each mapping FD:ADDRESS:BYTES:OFFSET. */
+static enum vipl_server_start run_program(const char *path, struct startup *b,
                                           const struct vipl_shared_file *files, unsigned count)
 {
     char numbers[3][TEXT];
@@ -111,8 +115,8 @@ static enum vipl_server_start run_program(const char *path, struct beginning *b,
                                                 : VIPL_SERVER_FAILED;
 }
 
-/* With all shared memory that the program has: its server is to have it too. */
-static enum vipl_server_start run_with_mappings(const char *path, struct beginning *b)
+/* Runs the server's program with all shared memory of this program, which the server needs too. */
+static enum vipl_server_start run_with_mappings(const char *path, struct startup *b)
 {
     struct vipl_shared_file files[VIPL_SERVER_MAPPINGS];
     unsigned count;
@@ -126,7 +130,7 @@ static enum vipl_server_start run_with_mappings(const char *path, struct beginni
     return started;
 }
 
-static const char *program(void)
+static const char *server_program(void)
 {
     return vipl_launch_path("VIPL_SERVER", VIPL_SERVER_PROGRAM);
 }
@@ -143,9 +147,9 @@ static void log_fork(enum vipl_server_start started)
                                               "shared memory cannot be handed over to it"};
     static uint32_t logged; /* atomic */
     size_t reason = started < sizeof(reasons) / sizeof(reasons[0]) ? started : VIPL_SERVER_FAILED;
-    if (program()[0] != '\0' && vipl_exchange(&logged, 1) == 0) {
+    if (server_program()[0] != '\0' && vipl_exchange(&logged, 1) == 0) {
         vipl_log(VIPL_LOG_INFO, "the server of shared objects is a fork of the program, and not %s: %s",
-                 program(), reasons[reason]);
+                 server_program(), reasons[reason]);
     }
 }
 
@@ -153,64 +157,66 @@ static void log_fork(enum vipl_server_start started)
 
 static void run_forked(void *arg)
 {
-    struct beginning *b = arg;
+    struct startup *b = arg;
     b->forked();
     vipl_shm_close_fd(&b->shm);
     vipl_server_in_fork(b->arena, b->socket[1]);
 }
 
-static int fork_server(struct beginning *b)
+static int fork_server(struct startup *b)
 {
     int const servers[2] = {b->socket[1], b->life[1]};
     return vipl_launch_fork("vipl-server", run_forked, b, servers);
 }
 
-/* --- the one or the other --- */
+/* --- the program, or else the fork --- */
 
-/* What is in the heap may be memory of private NIC handles too, which peers map (loopback). */
-static void finish(struct vipl_line *line, struct beginning *b)
+/* Blocks of the heap may also be registered with private NIC handles, whose peers
+ * map them (loopback). */
+static void finish_start(struct vipl_server_link *line, struct startup *b)
 {
     close_ends(b->socket, b->life, 1);
     vipl_shm_show(&b->shm);
-    *line = (struct vipl_line){b->arena, b->socket[0], b->life[0]};
+    *line = (struct vipl_server_link){b->arena, b->socket[0], b->life[0]};
 }
 
-/* 0, or an errno value. ENOEXEC: there is to be a fork. */
-static int start_program(struct vipl_line *line, struct beginning *b)
+/* Returns 0 or an errno value; ENOEXEC: the server must be a fork. */
+static int start_program(struct vipl_server_link *line, struct startup *b)
 {
-    enum vipl_server_start said = program()[0] == '\0' ? VIPL_SERVER_MISSING : VIPL_SERVER_ADDRESS_TAKEN;
+    enum vipl_server_start said =
+        server_program()[0] == '\0' ? VIPL_SERVER_MISSING : VIPL_SERVER_ADDRESS_TAKEN;
     for (int i = 0; said == VIPL_SERVER_ADDRESS_TAKEN && i < ATTEMPTS; i++) {
-        int error = prepare(b);
+        int error = prepare_start(b);
         if (error != 0) {
             return error;
         }
-        said = run_with_mappings(program(), b);
+        said = run_with_mappings(server_program(), b);
         if (said == VIPL_SERVER_RUNS) {
-            finish(line, b);
+            finish_start(line, b);
             return 0;
         }
-        give_up(b);
+        abort_start(b);
     }
     log_fork(said);
     return ENOEXEC;
 }
 
-int vipl_share_start(struct vipl_line *line, void (*forked)(void))
+int vipl_share_start(struct vipl_server_link *line, void (*forked)(void))
 {
-    struct beginning b = {.forked = forked};
+    struct startup b = {.forked = forked};
     int error = start_program(line, &b);
     if (error != ENOEXEC) {
         return error;
     }
-    error = prepare(&b);
+    error = prepare_start(&b);
     if (error != 0) {
         return error;
     }
     error = fork_server(&b);
     if (error == 0) {
-        finish(line, &b);
+        finish_start(line, &b);
     } else {
-        give_up(&b);
+        abort_start(&b);
     }
     return error;
 }

@@ -5,15 +5,16 @@
 
 #include "share/arena.h"
 
-/* What a first client has of a new server. */
-struct vipl_line {
+/* What the first client has of a new server. */
+struct vipl_server_link {
     struct vipl_arena *arena;
     int socket;
     int lifeline; /* readable once the server has ended */
 };
 
-/* Makes an arena and starts a server for it: the program vipl-server, or, where that cannot be, a fork of this process, which calls
- * `forked` first. 0, or an errno value. */
-int vipl_share_start(struct vipl_line *line, void (*forked)(void));
+/* Makes an arena, and starts a server for it: the program vipl-server or, if that cannot be run, a
+ * fork of this process, which calls `forked` first. Returns 0 or an errno value. The caller holds
+ * the client's lock (rank SHARE). */
+int vipl_share_start(struct vipl_server_link *line, void (*forked)(void));
 
 #endif

@@ -25,33 +25,35 @@ static struct vipl_cq_ring *cq_ring(const void *cq)
     return is_one ? &vipl_share_arena()->cqs[vipl_handle_slot(cq)] : NULL;
 }
 
-/* What a handle is that this process does not hold. A child whose server died before it read of the child holds nothing, though its
- * handles were good. */
-static VIP_RETURN unknown(void)
+/* The result for a handle that this process does not hold. A child whose server died before it read
+ * of the child holds nothing, though the parent's handles were valid. */
+static VIP_RETURN handle_not_held(void)
 {
     bool may_hold = vipl_share_arena() == NULL || vipl_share_number() != VIPL_SHARE_CLIENTS;
     return may_hold ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
 }
 
-/* --- ready descriptors: see rings.h. If a process is killed while it clears one, the server puts it right. --- */
+/* --- ready descriptors (rings.h); the server repairs one if a process is killed while
+ * clearing it --- */
 
-/* What a sleeper of either kind needs. */
+/* A work queue or completion queue that this thread takes from. */
 struct source {
     const void *handle;
-    const void *nic; /* its NIC handle */
+    const void *nic; /* the NIC handle of the object */
     bool recv;
     uint32_t *signalled;
-    bool (*ready)(const void *source);         /* there is something to take, or the object is gone */
-    VIP_RETURN (*take)(struct source *source); /* NOT_DONE: nothing there */
+    bool (*ready)(const void *source);         /* there is something to take, or no object */
+    VIP_RETURN (*take)(struct source *source); /* VIP_NOT_DONE: there is nothing to take */
     struct vipl_vi_rings *vi_rings;
     struct vipl_cq_ring *cq_ring;
     VIP_DESCRIPTOR *descriptor;
     struct vipl_completion completion;
-    bool handed_on; /* the last look found entries that only other processes can take */
+    bool handed_on; /* the last take() found entries that only other processes can take */
 };
 
-/* Clears the ready descriptor if nothing is left to take. If it is signalled, some process has asked for it; this one asks for it
- * too, the first time that it takes the last completion. */
+/* Clears the ready descriptor if nothing is left to take. If it is signalled, a process
+ * has asked the server for it. This process asks for it too, the first time that it takes
+ * the last completion. */
 static void clear_if_empty(const struct source *source)
 {
     struct vipl_waker *ready_fd;
@@ -62,7 +64,7 @@ static void clear_if_empty(const struct source *source)
     vipl_ring_clear(ready_fd, source->signalled, source->ready, source);
 }
 
-/* The thread is being cancelled in its sleep: it holds nothing. */
+/* Called when the thread is cancelled in its sleep: it holds nothing. */
 static void end_cancelled(void *unused)
 {
     (void)unused;
@@ -70,15 +72,16 @@ static void end_cancelled(void *unused)
     vipl_guard_cancelled();
 }
 
-/* Sleeps once. VIP_NOT_DONE: look again. That is at least once a second, because no ready descriptor tells that another thread
- * has dropped this process's reference, and a process that was stopped while it cleared may have taken a signal that was meant
- * for others. While there are only completions that other processes have to take, the ready descriptor tells nothing, so the
- * next look comes after a few milliseconds. */
+/* Sleeps once. Returns VIP_NOT_DONE if the caller must look again, which it does at least once a
+ * second: no ready descriptor tells that another thread has dropped this process's reference,
+ * and a process that was stopped while clearing may have taken a signal meant for others. While
+ * there are only completions for other processes, the ready descriptor tells nothing, so the
+ * sleep is a few milliseconds. */
 static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *ready_fd, uint64_t deadline,
                              const void *mask)
 {
-    enum { LOOK_MS = 1000, OTHERS_MS = 5 };
-    int most = source->handed_on ? OTHERS_MS : LOOK_MS;
+    enum { CHECK_MS = 1000, HANDED_ON_MS = 5 };
+    int most = source->handed_on ? HANDED_ON_MS : CHECK_MS;
     int ms = vipl_ms_left(deadline);
     if (ms == 0) {
         return VIP_TIMEOUT;
@@ -98,8 +101,9 @@ static VIP_RETURN sleep_once(const struct source *source, struct vipl_waker *rea
     return is_readable && !vipl_share_server_lives() ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
 }
 
-/* NULL: the process does not hold the object any more, or descriptors are short. While another thread drops the reference both
- * are possible, so this tries for a moment. */
+/* Returns the ready descriptor. NULL: the process does not hold the object any more, or descriptors
+ * are short. While another thread drops the reference either may be the reason, so this tries again
+ * for a while. */
 static struct vipl_waker *await_ready_fd(const struct source *source, VIP_ULONG timeout)
 {
     enum { DROP_MS = 1000 };
@@ -112,14 +116,15 @@ static struct vipl_waker *await_ready_fd(const struct source *source, VIP_ULONG 
     return ready_fd;
 }
 
-/* What this process has posted before it looks may be complete at once. */
+/* Takes a completion, after the server has made this process's posts, which may be
+ * complete at once. */
 static VIP_RETURN take_now(struct source *source)
 {
     VIP_RETURN rc = source->take(source);
     return rc == VIP_NOT_DONE && vipl_share_catch_up() ? source->take(source) : rc;
 }
 
-static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void *mask)
+static VIP_RETURN wait_for_source(struct source *source, VIP_ULONG timeout, const void *mask)
 {
     VIP_RETURN rc = take_now(source);
     if (rc != VIP_NOT_DONE) {
@@ -141,17 +146,17 @@ static VIP_RETURN wait_for(struct source *source, VIP_ULONG timeout, const void 
     return rc;
 }
 
-/* There is nothing to take. A program that polls is told if the server has ended; that check is a system call, so it is made a
- * few times a second only. */
-static VIP_RETURN nothing(void)
+/* The result if there is nothing to take. A polling program learns here that the server has ended.
+ * That check is a system call, and is made a few times a second. */
+static VIP_RETURN nothing_to_take(void)
 {
-    enum { LOOK_NS = 200000000 };
-    static uint32_t looked; /* atomic: when the last check was, in units of LOOK_NS */
-    uint32_t now = (uint32_t)(vipl_now_ns() / LOOK_NS);
-    if (vipl_load_relaxed(&looked) == now) {
+    enum { CHECK_NS = 200000000 };
+    static uint32_t checked; /* atomic: when the last check was, in units of CHECK_NS */
+    uint32_t now = (uint32_t)(vipl_now_ns() / CHECK_NS);
+    if (vipl_load_relaxed(&checked) == now) {
         return VIP_NOT_DONE;
     }
-    vipl_store_relaxed(&looked, now);
+    vipl_store_relaxed(&checked, now);
     return vipl_share_server_lives() ? VIP_NOT_DONE : VIP_ERROR_RESOURCE;
 }
 
@@ -191,7 +196,8 @@ static bool queue_source(struct source *source, void *vi, bool recv)
 
 static bool cq_source(struct source *source, void *cq);
 
-/* After a reap: the completion queue of the work queue may have nothing else to name. */
+/* After a reap: clears the ready descriptor of the completion queue, which may have nothing
+ * else to name. */
 static void clear_cq(const struct vipl_ring *queue)
 {
     struct source source;
@@ -204,7 +210,8 @@ static void clear_cq(const struct vipl_ring *queue)
     }
 }
 
-/* A program that polls asks mostly for nothing: then there is nothing to take, to catch up with or to clear. */
+/* The fast path of a program that polls: nothing to take, nothing left to the server,
+ * nothing to clear. */
 static bool is_empty(const void *vi, bool recv)
 {
     const struct vipl_vi_rings *rings = vi_rings(vi);
@@ -222,16 +229,16 @@ VIP_RETURN vipl_share_done(void *vi, bool recv, VIP_DESCRIPTOR **out)
     struct source source;
     *out = NULL;
     if (is_empty(vi, recv)) {
-        return nothing();
+        return nothing_to_take();
     }
     if (!queue_source(&source, vi, recv)) {
-        return unknown();
+        return handle_not_held();
     }
     VIP_RETURN rc = take_now(&source);
     clear_if_empty(&source);
     clear_cq(&source.vi_rings->queues[recv ? 1 : 0]);
     *out = source.descriptor;
-    return rc == VIP_NOT_DONE ? nothing() : rc;
+    return rc == VIP_NOT_DONE ? nothing_to_take() : rc;
 }
 
 VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *mask, VIP_DESCRIPTOR **out)
@@ -239,12 +246,12 @@ VIP_RETURN vipl_share_wait(void *vi, bool recv, VIP_ULONG timeout, const void *m
     struct source source;
     *out = NULL;
     if (!queue_source(&source, vi, recv)) {
-        return unknown();
+        return handle_not_held();
     }
     if (source.vi_rings->queues[recv ? 1 : 0].cq != 0) {
         return VIP_ERROR_RESOURCE;
     }
-    VIP_RETURN rc = wait_for(&source, timeout, mask);
+    VIP_RETURN rc = wait_for_source(&source, timeout, mask);
     clear_if_empty(&source);
     *out = source.descriptor;
     return rc;
@@ -266,8 +273,9 @@ static bool cq_ready(const void *what)
     return rc != VIP_NOT_DONE;
 }
 
-/* Entries of VIs that this process does not hold are for others, so it hands on those that are there now; if there were no
- * others, it has nothing to take. */
+/* Takes a completion off a completion queue. Entries of VIs that this process does not hold are
+ * handed on to other processes. Each entry that is there now is handled once; then the process has
+ * nothing to take. */
 static VIP_RETURN take_completion(struct source *source)
 {
     struct vipl_completion *found = &source->completion;
@@ -304,7 +312,7 @@ static bool cq_source(struct source *source, void *cq)
     return true;
 }
 
-static VIP_RETURN hand_out(const struct source *source, VIP_RETURN rc, void **vi, VIP_BOOLEAN *recv)
+static VIP_RETURN return_completion(const struct source *source, VIP_RETURN rc, void **vi, VIP_BOOLEAN *recv)
 {
     if (rc == VIP_SUCCESS) {
         *vi = source->completion.vi;
@@ -318,12 +326,12 @@ VIP_RETURN vipl_share_cq_done(void *cq, void **vi, VIP_BOOLEAN *recv)
     struct source source;
     *vi = NULL;
     if (!cq_source(&source, cq)) {
-        return unknown();
+        return handle_not_held();
     }
     VIP_RETURN rc = take_now(&source);
     clear_if_empty(&source);
-    hand_out(&source, rc, vi, recv);
-    return rc == VIP_NOT_DONE ? nothing() : rc;
+    return_completion(&source, rc, vi, recv);
+    return rc == VIP_NOT_DONE ? nothing_to_take() : rc;
 }
 
 VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, void **vi, VIP_BOOLEAN *recv)
@@ -331,11 +339,11 @@ VIP_RETURN vipl_share_cq_wait(void *cq, VIP_ULONG timeout, const void *mask, voi
     struct source source;
     *vi = NULL;
     if (!cq_source(&source, cq)) {
-        return unknown();
+        return handle_not_held();
     }
-    VIP_RETURN rc = wait_for(&source, timeout, mask);
+    VIP_RETURN rc = wait_for_source(&source, timeout, mask);
     clear_if_empty(&source);
-    return hand_out(&source, rc, vi, recv);
+    return return_completion(&source, rc, vi, recv);
 }
 
 /* --- descriptors --- */
@@ -351,7 +359,7 @@ static VIP_RETURN fd_of_source(const struct source *source, int *fd)
     return VIP_SUCCESS;
 }
 
-/* For the connection requests of a NIC handle: the server knows whether the handle is good. */
+/* The ready descriptor of a NIC handle's connection requests. The server checks the handle. */
 static VIP_RETURN fd_of_nic(const void *handle, bool recv, int *fd)
 {
     struct vipl_waker *ready_fd = vipl_share_ready_fd(handle, recv);

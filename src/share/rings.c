@@ -21,8 +21,8 @@ VIP_RETURN vipl_ring_take(struct vipl_ring *ring, VIP_DESCRIPTOR **descriptor)
     uint32_t reaped;
     do {
         reaped = vipl_load_acquire(&ring->reaped);
-        if (reaped ==
-            vipl_load_acquire(&ring->completed)) { /* pairs with the server's store, after the entry */
+        /* pairs with the server's store, after the entry */
+        if (reaped == vipl_load_acquire(&ring->completed)) {
             return VIP_NOT_DONE;
         }
         entry = read_entry(&ring->entries[reaped % VIPL_SHARE_DEPTH]);
@@ -45,7 +45,8 @@ bool vipl_ring_clear(struct vipl_waker *ready_fd, uint32_t *signalled, bool (*re
         return false;
     }
     vipl_waker_reset(ready_fd);
-    vipl_exchange(signalled, 0); /* before the look that follows; pairs with vipl_ring_signal()'s exchange */
+    /* before `ready` is called again; pairs with the exchange in vipl_ring_signal() */
+    vipl_exchange(signalled, 0);
     if (!ready(what)) {
         return true;
     }
@@ -53,17 +54,19 @@ bool vipl_ring_clear(struct vipl_waker *ready_fd, uint32_t *signalled, bool (*re
     return false;
 }
 
-/* How many completions of a queue there are, and how many have been named. Those that were reaped unnamed count as named. */
-struct naming {
+/* How many completions a work queue has, and how many its completion queue has named. Completions
+ * that were reaped unnamed count as named. */
+struct announce_state {
     uint32_t completed;
-    uint32_t announced; /* as the ring has it */
+    uint32_t announced; /* the ring's own value */
     uint32_t named;
 };
 
-/* `completed` is read last: the others never pass it, but they may pass what it was before. */
-static struct naming look(const struct vipl_ring *ring)
+/* `completed` is read last: the others never pass its current value, but may pass
+ * an earlier one. */
+static struct announce_state read_announce_state(const struct vipl_ring *ring)
 {
-    struct naming now;
+    struct announce_state now;
     now.announced = vipl_load_ordered(&ring->announced);
     uint32_t reaped = vipl_load_ordered(&ring->reaped);
     now.completed = vipl_load_ordered(&ring->completed);
@@ -73,21 +76,21 @@ static struct naming look(const struct vipl_ring *ring)
 
 uint32_t vipl_ring_to_announce(const struct vipl_ring *ring)
 {
-    struct naming now = look(ring);
+    struct announce_state now = read_announce_state(ring);
     return now.completed - now.named;
 }
 
-/* Whether the queue has a completion that was not named yet. */
-static bool is_to_announce(const struct vipl_ring *ring)
+/* Whether the work queue has a completion that was not named yet. */
+static bool has_unannounced(const struct vipl_ring *ring)
 {
     return vipl_ring_to_announce(ring) != 0;
 }
 
-/* Names one more, to this process. False: there is none. */
-static bool announce(struct vipl_ring *ring)
+/* Names one more completion, to this process. Returns false if there is none. */
+static bool announce_next(struct vipl_ring *ring)
 {
     for (;;) {
-        struct naming now = look(ring);
+        struct announce_state now = read_announce_state(ring);
         if (now.named == now.completed) {
             return false;
         }
@@ -102,7 +105,8 @@ static bool take_entry(struct vipl_cq_ring *ring, uint32_t *code)
     uint32_t taken;
     do {
         taken = vipl_load_acquire(&ring->taken);
-        if (taken == vipl_load_acquire(&ring->pushed)) { /* pairs with the server's store, after the entry */
+        /* pairs with the server's store, after the entry */
+        if (taken == vipl_load_acquire(&ring->pushed)) {
             return false;
         }
         *code = vipl_load_relaxed(&ring->entries[taken % VIPL_SHARE_ENTRIES]);
@@ -110,23 +114,24 @@ static bool take_entry(struct vipl_cq_ring *ring, uint32_t *code)
     return true;
 }
 
-/* Whether an entry still names something. A completion that comes later has an entry of its own. */
+/* Whether an entry still names something. A later completion has an entry of its own. */
 static bool is_live(struct vipl_arena *arena, const struct vipl_cq_ring *cq, uint32_t code)
 {
     uint32_t number = (uint32_t)(cq - arena->cqs) + 1;
     struct vipl_vi_rings *ring = &arena->vis[code >> 1 & (VIPL_SHARE_VIS - 1)];
     const struct vipl_ring *queue = &ring->queues[code & 1];
     return vipl_load_ptr((void *const *)&ring->handle) != NULL && queue->cq == number &&
-           is_to_announce(queue);
+           has_unannounced(queue);
 }
 
-/* Asks again whether an entry is live after it was taken away: in between, the server may have announced again what a dead
- * client had been told, by the entries that are there. */
+/* Checks an entry again after removing it: in between, the server may have announced again, by the
+ * entries that are there, what a dead client had been told. */
 VIP_RETURN vipl_cq_ring_trim(struct vipl_arena *arena, struct vipl_cq_ring *cq, uint32_t *code)
 {
     for (;;) {
         uint32_t taken = vipl_load_acquire(&cq->taken);
-        if (taken == vipl_load_acquire(&cq->pushed)) { /* pairs with the server's store, after the entry */
+        /* pairs with the server's store, after the entry */
+        if (taken == vipl_load_acquire(&cq->pushed)) {
             return VIP_NOT_DONE;
         }
         *code = vipl_load_relaxed(&cq->entries[taken % VIPL_SHARE_ENTRIES]);
@@ -153,7 +158,7 @@ VIP_RETURN vipl_cq_ring_take(struct vipl_arena *arena, struct vipl_cq_ring *cq, 
             out->vi = NULL;
             return VIP_NO_MATCH;
         }
-        if (announce(queue)) {
+        if (announce_next(queue)) {
             out->recv = (out->code & 1) != 0 ? VIP_TRUE : VIP_FALSE;
             return VIP_SUCCESS;
         }
@@ -164,7 +169,8 @@ VIP_RETURN vipl_cq_ring_take(struct vipl_arena *arena, struct vipl_cq_ring *cq, 
 
 static bool is_set(const uint32_t *words, uint32_t slot)
 {
-    return (vipl_load_acquire(&words[slot / 32]) >> slot % 32 & 1) != 0; /* pairs with the server's change */
+    /* pairs with the server's change */
+    return (vipl_load_acquire(&words[slot / 32]) >> slot % 32 & 1) != 0;
 }
 
 bool vipl_arena_holds(const struct vipl_arena *arena, unsigned client, const void *handle)

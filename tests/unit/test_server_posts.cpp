@@ -42,7 +42,7 @@ public:
         const vipl_submission entry = {vi_, descriptor(number), 0, 0};
         const bool done = vipl_posts_put(&arena_->posts, client, &ring(), &entry);
         if (done) {
-            vipl_posts_tell(&arena_->posts, client);
+            vipl_posts_mark_pending(&arena_->posts, client);
         }
         return done;
     }

@@ -142,11 +142,11 @@ TEST_CASE("a sleeping server is woken once", "[share]")
 {
     Ring ring;
     REQUIRE(ring.put(1));
-    REQUIRE_FALSE(vipl_posts_tell(ring.posts.get(), 0));
+    REQUIRE_FALSE(vipl_posts_mark_pending(ring.posts.get(), 0));
     REQUIRE(ring.posts->pending[0] == 1);
     ring.posts->asleep = 1;
-    REQUIRE(vipl_posts_tell(ring.posts.get(), 0));
-    REQUIRE_FALSE(vipl_posts_tell(ring.posts.get(), 33));
+    REQUIRE(vipl_posts_mark_pending(ring.posts.get(), 0));
+    REQUIRE_FALSE(vipl_posts_mark_pending(ring.posts.get(), 33));
     REQUIRE(ring.posts->pending[1] == 2);
 }
 
