@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting a process of the library's own, and hearing from it. */
+/* Starting a process of the library's own, and waiting for its byte. */
 #include "start/launch.h"
 
 #include <errno.h>
@@ -29,7 +29,9 @@ static bool may_pass(const char *variable)
     return vipl_setting_find(name) != NULL && vipl_config_environment(name) != NULL;
 }
 
-/* The environment of a program with more rights than its user's is that user's. A program that it runs would not know. */
+/* The environment for a new process. A program with more rights than its user has an
+ * environment that the user chose. The new process could not know that, so it gets only the
+ * settings that vipl_config_environment() returns. */
 static char **make_environment(void)
 {
     unsigned count = 0;
@@ -65,7 +67,7 @@ int vipl_launch_program(char *const arguments[], const int *pass, unsigned count
     int error = environment == NULL ? ENOMEM : vipl_spawn_program(arguments, environment, pass, count);
     vipl_free(environment);
     if (error == 0) {
-        vipl_fd_close(lifeline[1]); /* so that the end of the program ends the wait for what it says */
+        vipl_fd_close(lifeline[1]); /* so that the end of the program ends the wait */
         lifeline[1] = -1;
         *said = vipl_launch_await(lifeline[0]);
     }

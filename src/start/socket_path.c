@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The folder is checked each time: in /tmp anybody could have made it. A bad one is told of, once, and the next choice is taken. */
+/* The user's folder for sockets. It is checked each time, because in /tmp anyone could have made
+ * it. An unsuitable XDG_RUNTIME_DIR is logged, once, and the next choice is taken. */
 #include "start/socket_path.h"
 
 #include <errno.h>
@@ -10,14 +11,15 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-/* The file `name` in a folder of the user's. */
+/* The file `name` in a folder that must belong to the user alone. */
 static int path_in(const char *folder, const char *name, char path[VIPL_SOCKET_PATH_BYTES])
 {
     int length = snprintf(path, VIPL_SOCKET_PATH_BYTES, "%s/%s", folder, name);
     return length >= VIPL_SOCKET_PATH_BYTES ? ENAMETOOLONG : vipl_private_folder(folder);
 }
 
-/* Another user's folder is not for this one's sockets, as where a program has become another user and kept the environment. */
+/* XDG_RUNTIME_DIR must belong to this user. It does not where a program has become another user and
+ * kept the environment. */
 static int path_in_runtime(const char *runtime, const char *name, char path[VIPL_SOCKET_PATH_BYTES])
 {
     char folder[VIPL_SOCKET_PATH_BYTES];
@@ -31,7 +33,7 @@ static int path_in_runtime(const char *runtime, const char *name, char path[VIPL
     return error == 0 ? path_in(folder, name, path) : error;
 }
 
-static void tell(const char *runtime, int error)
+static void log_passed_over(const char *runtime, int error)
 {
     static uint32_t told; /* atomic */
     char text[128];
@@ -52,7 +54,7 @@ static int default_path(const char *name, char path[VIPL_SOCKET_PATH_BYTES])
         if (error == 0) {
             return 0;
         }
-        tell(runtime, error);
+        log_passed_over(runtime, error);
     }
     snprintf(folder, sizeof(folder), "/tmp/vipl-%u", (unsigned)vipl_local_user());
     return path_in(folder, name, path);
@@ -63,5 +65,5 @@ int vipl_socket_path(const char *setting, const char *name, char path[VIPL_SOCKE
     if (!vipl_config_text(setting, path, VIPL_SOCKET_PATH_BYTES)) {
         return default_path(name, path);
     }
-    return path[0] == '/' ? 0 : EINVAL; /* another process would look for it elsewhere */
+    return path[0] == '/' ? 0 : EINVAL; /* a relative path means another file in another process */
 }
