@@ -12,12 +12,13 @@
 
 /* A pending send is over, with VIP_STATUS error bits (0: success) and the bytes moved. */
 void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, uint32_t length);
-/* Pending sends that are over, without error and in posting order. */
-struct vipl_sent {
+/* A pending send that has succeeded. */
+struct vipl_send_done {
     uint32_t sequence;
     uint32_t length;
 };
-void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_sent *sent, unsigned count);
+/* Completes pending sends of a VI without error, in posting order. */
+void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_send_done *done, unsigned count);
 /* There may be room again for sends that were told VIPL_POSTED_AGAIN. */
 void vipl_up_send_resume(struct vipl_vi *vi);
 /* The pieces of the pending RDMA Read `sequence`, checked again; false: no such read, or it is not valid. The VI's

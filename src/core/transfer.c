@@ -327,11 +327,11 @@ void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
     execute_and_unlock(vi); /* a fence may be open now */
 }
 
-void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_sent *sent, unsigned count)
+void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_send_done *done, unsigned count)
 {
     vipl_biased_lock(&vi->send.lock);
     for (unsigned i = 0; i < count; i++) {
-        finish_pending(vi, sent[i].sequence, 0, sent[i].length);
+        finish_pending(vi, done[i].sequence, 0, done[i].length);
     }
     execute_and_unlock(vi);
 }

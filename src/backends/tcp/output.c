@@ -168,12 +168,12 @@ bool vipl_tcp_output_flush_all(struct tcp_conn *conn)
 }
 
 /* Takes up to MAX_REPORTS complete sends that core has not been told of. Returns how many. */
-static unsigned take_reports(struct tcp_output *output, struct vipl_sent *out)
+static unsigned take_reports(struct tcp_output *output, struct vipl_send_done *out)
 {
     unsigned count = 0;
     for (; count < MAX_REPORTS && output->reported != output->sent; output->reported++) {
         const struct tcp_output_send *each = &output->send[output->reported % TCP_OUTPUT_SENDS];
-        out[count++] = (struct vipl_sent){each->sequence, each->length};
+        out[count++] = (struct vipl_send_done){each->sequence, each->length};
     }
     return count;
 }
@@ -190,7 +190,7 @@ static void drop_if_empty(struct tcp_conn *conn)
 bool vipl_tcp_output_poll(struct tcp_conn *conn)
 {
     struct tcp_sending *tx = &conn->tx;
-    struct vipl_sent sends[MAX_REPORTS];
+    struct vipl_send_done sends[MAX_REPORTS];
     unsigned count;
     bool rest;
     do {
