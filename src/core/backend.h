@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The contract a backend implements. Core has checked every argument, state and right before it
- * calls; the backend moves bytes and reports through backend_up.h. It never calls the public API,
- * includes no other core header but those named in tools/check_layers.py, and no other backend.
+ * The contract that a backend implements. Core has checked each argument, state and right before it
+ * calls the backend; the backend moves bytes and reports through backend_up.h. A backend never
+ * calls the public API, and includes no other backend and no header of core except those that
+ * tools/check_layers.py lists.
  *
- * Core's objects are opaque here. Each VI and each connection request carries an area for the
- * backend's own part, at its start, zeroed at creation.
+ * Core's objects are opaque to a backend. Each VI and each connection request begins with an area
+ * for the backend's own data, which is zeroed when the object is created.
+ *
+ * An optional operation may be NULL; its comment then begins with "Optional".
  */
 #ifndef VIPL_CORE_BACKEND_H
 #define VIPL_CORE_BACKEND_H
@@ -29,10 +32,12 @@ struct vipl_device_list;
 
 enum { VIPL_VI_AREA_BYTES = 128, VIPL_CONN_AREA_BYTES = 64 };
 
+/* The backend's area of a VI. */
 static inline void *vipl_vi_area(struct vipl_vi *vi)
 {
     return vi;
 }
+/* The backend's area of a connection request. */
 static inline void *vipl_conn_area(struct vipl_conn *conn)
 {
     return conn;
@@ -55,38 +60,41 @@ static inline bool vipl_address_same_host(const struct vipl_address *a, const st
     return a->host_len == b->host_len && memcmp(a->host, b->host, a->host_len) == 0;
 }
 
-/* What one end of a connection tells the other about itself. */
+/* What one end of a connection tells the other end about itself. */
 struct vipl_vi_params {
     uint64_t max_transfer_size;
     uint16_t reliability;
     bool rdma_write;
     bool rdma_read;
     bool has_qos;
-    bool foreign;   /* no VI at all: its transfer sizes and QoS bind no VI */
-    bool is_32_bit; /* its program's addresses are; false if that is not known */
+    bool foreign;   /* the peer is not a VI: its transfer size and QoS do not limit the VI here */
+    bool is_32_bit; /* the peer's program has 32-bit addresses; false if that is not known */
 };
 
-/* A send descriptor, read once. */
+/* A send descriptor as core has read it, once. */
 struct vipl_send {
     uint16_t op;    /* VIP_CONTROL_OP_... */
-    bool immediate; /* immediate_data travels too */
+    bool immediate; /* the message carries immediate_data */
     uint16_t reliability;
     uint32_t immediate_data;
-    uint32_t sequence;       /* names this send in vipl_up_send_done() */
-    uint64_t remote_address; /* RDMA */
+    uint32_t sequence;       /* the number of this send in vipl_up_send_done() */
+    uint64_t remote_address; /* of an RDMA operation */
     VIP_MEM_HANDLE remote_handle;
-    bool has_outstanding; /* an earlier send of this VI is still under way */
-    bool has_unreaped;    /* or the program has not asked for its completion yet */
-    uint32_t status;      /* out, with VIPL_POSTED_DONE: VIP_STATUS error bits, 0 for success */
-    bool refused;         /* out, with an error: the peer has seen nothing of it, and the connection lives */
-    VIP_MEM_HANDLE *handles; /* of the registered memory in which each piece of local lies */
+    bool has_outstanding; /* an earlier send of this VI is not complete yet */
+    bool has_unreaped;    /* the program has not reaped all earlier sends of this VI */
+    /* Written by the backend with VIPL_POSTED_DONE: VIP_STATUS error bits, or 0 for success. */
+    uint32_t status;
+    /* Written by the backend with an error: the peer has seen nothing of the send, and the
+     * connection stays up. */
+    bool refused;
+    VIP_MEM_HANDLE *handles; /* for each piece of `local`, the registered memory that contains it */
     struct vipl_sg local;
     VIP_MEM_HANDLE few_handles[VIPL_FEW_SEGMENTS]; /* `handles`, if local.iov is local.few */
 };
 
-/* RDMA of one piece, which is not empty, without immediate data. */
+/* An RDMA operation on one non-empty piece of memory, without immediate data. */
 struct vipl_rdma {
-    bool write; /* else a read */
+    bool write; /* RDMA Write; otherwise RDMA Read */
     void *local;
     VIP_MEM_HANDLE local_handle;
     size_t bytes;
@@ -95,26 +103,31 @@ struct vipl_rdma {
 };
 
 /*
- * A receive descriptor, read once, for a device that takes receives when they are posted. `local` is the memory that a message
- * may fill. It ends where the segments leave memory of the VI's, which is no fault as long as messages are short. A longer
- * message fails with VIP_STATUS_LENGTH_ERROR: core turns that into the right error. It fills nothing.
+ * A receive descriptor as core has read it, once, for a device that takes receives when they are
+ * posted. `local` is the memory that a message may fill. The list ends where the segments leave the
+ * VI's memory, which is no error while messages are short enough. The backend completes a receive
+ * that is too short for its message with VIP_STATUS_LENGTH_ERROR and places no data; core then
+ * reports the right error.
  */
 struct vipl_recv {
-    uint32_t
-        sequence; /* names this receive in vipl_up_recv_done(); later ones have higher numbers, with gaps */
-    bool
-        invalid; /* local is empty, and a message that finds this receive fails, also one without data; only an
-                        * RDMA Write with immediate data, which places nothing here, succeeds */
+    /* The number of this receive in vipl_up_recv_done(). Later receives have higher numbers, with
+     * gaps. */
+    uint32_t sequence;
+    /* `local` is empty, and each message that consumes this receive fails, also a message without
+     * data. Only an RDMA Write with immediate data, which places nothing in the receive,
+     * succeeds. */
+    bool invalid;
     VIP_MEM_HANDLE *handles; /* as in struct vipl_send */
     struct vipl_sg local;
     VIP_MEM_HANDLE few_handles[VIPL_FEW_SEGMENTS];
 };
 
+/* What a backend returns for a send or a receive that core hands over. */
 enum vipl_posted {
-    VIPL_POSTED_DONE,    /* complete: send->status says how */
-    VIPL_POSTED_PENDING, /* the backend will call vipl_up_send_done(), or vipl_up_recv_done() */
-    /* no room: core calls again, with the same send or receive, when another one is posted, and after vipl_up_send_resume() or
-     * vipl_up_recv_resume() */
+    VIPL_POSTED_DONE,    /* complete: send->status is the result */
+    VIPL_POSTED_PENDING, /* the backend will call vipl_up_send_done() or vipl_up_recv_done() */
+    /* The backend has no room. Core hands the same send or receive over again when the program
+     * posts another one, and after vipl_up_send_resume() or vipl_up_recv_resume(). */
     VIPL_POSTED_AGAIN
 };
 
@@ -137,12 +150,12 @@ struct vipl_limits {
     uint32_t hardware_version;
 };
 
-/* Why a peer may not have memory that it names. */
+/* Why a peer may not access memory that it names. */
 enum vipl_mem_fault {
-    VIPL_MEM_NO_FAULT, /* it may, or may again */
-    VIPL_MEM_UNKNOWN,  /* no such handle */
+    VIPL_MEM_NO_FAULT, /* the access is allowed, or is allowed again since it was refused */
+    VIPL_MEM_UNKNOWN,  /* the handle names no region */
     VIPL_MEM_OTHER_TAG,
-    VIPL_MEM_WRAPS, /* the range goes over the end of all addresses */
+    VIPL_MEM_WRAPS, /* address + length is beyond the largest address */
     VIPL_MEM_OUTSIDE,
     VIPL_MEM_NO_RIGHT
 };
@@ -151,153 +164,189 @@ struct vipl_region_params {
     void *address;
     size_t bytes;
     VIP_MEM_HANDLE handle;
-    uint32_t tag; /* of this NIC handle's tags; never 0 */
+    uint32_t tag; /* the number of a tag of this NIC handle; never 0 */
     bool rdma_write;
     bool rdma_read;
 };
 
 /* What core may sleep on, and for how long. */
 struct vipl_poll_hint {
-    int fd; /* becomes readable when poll has something to do; -1: none */
-    int ms; /* poll wants to be called after so many; 0: there is something to do right now; -1: never */
+    int fd; /* readable when poll() has work; -1: none */
+    int ms; /* poll() must be called after this time; 0: there is work now; -1: no time limit */
 };
 
 struct vipl_backend {
-    const char *name; /* "loopback": what devices of it start with */
-    /* The device assigns the handles of registered memory (hardware calls them STags or keys): region_add sets them. */
+    const char *name; /* for example "loopback": the first part of the names of its devices */
+    /* The device chooses the handles of registered memory (hardware calls them STags or keys), and
+     * region_add() returns them. */
     bool chooses_handles;
 
-    /* --- the device. Called from application threads with no lock held; may block. ------------- */
+    /* --- The device. Application threads call these with no lock held; they may block. -------- */
 
-    /* `device` is what follows "name:" in the device name, or "". On failure *out is untouched. */
+    /* Opens a device. `device` is the part of the device name after "name:", or "". On failure
+     * *out is unchanged. */
     VIP_RETURN (*open)(struct vipl_nic *nic, const char *device, struct vipl_be_nic **out);
-    /* Last call: no VI, no connection request, no other call is left. */
+    /* The last call for a device. No VI, no connection request and no other call is left. */
     void (*close)(struct vipl_be_nic *be);
     void (*limits)(struct vipl_be_nic *be, struct vipl_limits *out);
     void (*address)(struct vipl_be_nic *be, struct vipl_address *out); /* host part only */
-    /* NULL: limits and address say all. Otherwise what else there is to know about the device; *out is cleared. */
+    /* Optional. Adds properties of the device that limits() and address() do not give; core has
+     * zeroed *out. */
     void (*describe)(struct vipl_be_nic *be, VIPX_DEVICE_PROPERTIES *out);
-    /* What can be opened now, each by vipl_device_add(): `device` as for open, and a text for people. Opens nothing. */
+    /* Lists the devices that can be opened now: one vipl_device_add() each, with the name as for
+     * open() and a text for people. Opens nothing. */
     void (*list)(struct vipl_device_list *to);
-    /* The index-th address of a host; VIP_ERROR_NAMESERVICE if there is none. */
+    /* Returns the index-th address of a host; VIP_ERROR_NAMESERVICE if there is none. */
     VIP_RETURN (*resolve)(struct vipl_be_nic *be, const char *name, uint32_t index, struct vipl_address *out);
     VIP_RETURN (*reverse)(struct vipl_be_nic *be, const struct vipl_address *host, char *name, size_t size);
 
-    /* In a forked child: forget the process-wide state, and touch nothing the parent uses. */
+    /* Called in a forked child: the backend forgets its process-wide state, and touches nothing
+     * that the parent uses. */
     void (*abandon)(void);
 
-    /* --- memory. At most the lock of rank REGIONS is held. -------------------------------------- */
+    /* --- Memory. The caller holds no lock, or only the lock of rank REGIONS. ------------------ */
 
-    /* A region begins. On failure nothing has changed. With chooses_handles it sets region->handle, to a number that is
-     * neither 0 nor 0xFFFFFFFF nor that of another region which region_remove has not ended; no program knows it, and core
-     * accepts no access by it, until this has returned. */
+    /* Adds a region. On failure nothing has changed. With chooses_handles the backend sets
+     * region->handle to a number that is neither 0 nor 0xFFFFFFFF, nor the handle of a region that
+     * region_remove() has not removed yet. No program knows the handle, and core accepts no access
+     * by it, until this call has returned. */
     VIP_RETURN (*region_add)(struct vipl_be_nic *be, struct vipl_region_params *region);
-    /* A region ends; core's look-ups follow. When this succeeds no peer reaches the region directly.
-     * VIP_ERROR_RESOURCE: a peer may, for it does not finish what it has begun, and nothing has changed. */
+    /* Removes a region; core removes it from its own table afterwards. After success no peer
+     * accesses the region directly. VIP_ERROR_RESOURCE: a peer does not finish an access that it
+     * has begun, and nothing has changed. */
     VIP_RETURN (*region_remove)(struct vipl_be_nic *be, VIP_MEM_HANDLE handle);
-    /* A region gets another tag or other rights; core's look-ups follow. When this returns no peer reaches
-     * the region directly by the old ones. On failure nothing has changed. */
+    /* Gives a region another tag or other rights; core changes its own table afterwards. After
+     * success no peer accesses the region directly by the old tag or rights. On failure nothing has
+     * changed. */
     VIP_RETURN (*region_change)(struct vipl_be_nic *be, const struct vipl_region_params *region);
-    /* The NIC handle is about to close: as if region_remove were called for each region, now and later. */
+    /* Called before a NIC handle is closed: does what region_remove() does, for all regions that
+     * exist now and for those that are added later. */
     VIP_RETURN (*regions_end)(struct vipl_be_nic *be);
 
-    /* --- VIs. No lock held. ------------------------------------------------------------------------ */
+    /* --- VIs. No lock held. ------------------------------------------------------------------- */
 
-    VIP_RETURN (*vi_create)(struct vipl_be_nic *be, struct vipl_vi *vi); /* area is zeroed */
-    void (*vi_destroy)(struct vipl_be_nic *be, struct vipl_vi *vi);      /* it is IDLE */
+    VIP_RETURN (*vi_create)(struct vipl_be_nic *be, struct vipl_vi *vi); /* the area is zeroed */
+    void (*vi_destroy)(struct vipl_be_nic *be, struct vipl_vi *vi);      /* the VI is IDLE */
 
-    /* --- connections. No lock held. ----------------------------------------------------------------- */
+    /* --- Connections. No lock held, unless a comment says otherwise. -------------------------- */
 
-    /* The NIC handle begins to take requests for this discriminator, which vipl_up_listens() knows from now on. Called once;
-     * unlisten, once, when core drops the discriminator, at the latest before close. The lock of rank LISTEN is held
-     * across both. listen may block for the requests that are there already, 100 ms at most. */
+    /* The NIC handle begins to take requests for this discriminator; from now on vipl_up_listens()
+     * is true for it. Core calls listen() once for a discriminator, and unlisten() once when core
+     * drops it, at the latest before close(). The lock of rank LISTEN is held in both. listen() may
+     * block for at most 100 ms, to receive requests that have already been sent. */
     VIP_RETURN (*listen)(struct vipl_be_nic *be, const struct vipl_address *local);
     void (*unlisten)(struct vipl_be_nic *be, const struct vipl_address *local);
-    /* A program is about to look for requests: those that have arrived by now are to be reported to core, also those
-     * that core had no room for before. Not blocking. */
+    /* Called before a program looks for requests. The backend reports all requests that have
+     * arrived, including those that core had no room for earlier. Must not block. */
     void (*conns_look)(struct vipl_be_nic *be);
-    /* Starts a request; the answer comes through vipl_up_connected() or vipl_up_connect_failed().
-     * `peer` : symmetric. Not blocking. */
+    /* Starts a request; `peer` makes it symmetric. The backend answers with vipl_up_connected() or
+     * vipl_up_connect_failed(). Must not block. */
     VIP_RETURN(*connect)
     (struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_address *local,
      const struct vipl_address *remote, bool peer);
-    /* Ends a request whose time is up. The answer may still have come: VIP_SUCCESS then. Otherwise
-     * the code that tells how far it got: VIP_TIMEOUT, VIP_NO_MATCH, VIP_NOT_REACHABLE or VIP_ERROR_RESOURCE. `withdrawn`: the program takes
-     * the request back, how far it got is of no interest: nothing is waited for to find that out. */
+    /* Ends a request whose time is up. VIP_SUCCESS: the answer has come meanwhile.
+     * Otherwise the code says how far the request got: VIP_TIMEOUT, VIP_NO_MATCH,
+     * VIP_NOT_REACHABLE or VIP_ERROR_RESOURCE. `withdrawn`: the program withdraws the request, and
+     * the backend must not wait to find out how far it got. */
     VIP_RETURN (*connect_cancel)(struct vipl_be_nic *be, struct vipl_vi *vi, bool withdrawn);
-    /* A request is about to be handed to the program, which is the only one to have it from now on. False: another one
-     * has it, or the requester has gone; the backend does not name the conn any more. */
+    /* Called before a request is handed to the program. Returns true if this NIC handle alone has
+     * the request from now on. Returns false if another listener has taken the request or the
+     * requester has gone; the backend does not use `conn` afterwards. */
     bool (*conn_taken)(struct vipl_be_nic *be, struct vipl_conn *conn);
-    /* Connects; may block for the requester's word. VIP_TIMEOUT: the requester has gone. On success
-     * vipl_up_connected() was called for the VI. */
+    /* Accepts a request; may block for the requester's reply. VIP_TIMEOUT: the requester has gone.
+     * On success the backend has called vipl_up_connected() for the VI. */
     VIP_RETURN (*conn_accept)(struct vipl_be_nic *be, struct vipl_conn *conn, struct vipl_vi *vi);
-    /* The request is over without a connection; it may not have been taken. `answer`: tell the requester of the rejection. */
+    /* Ends a request without a connection, whether or not the program has taken the request.
+     * `answer`: the backend tells the requester that the request was rejected. */
     void (*conn_reject)(struct vipl_be_nic *be, struct vipl_conn *conn, bool answer);
-    /* Both VI locks held, must not block; the VI leaves CONNECTED and its queues are about to be flushed:
-     * a peer that fetches from a pending send's buffers must find out that it came too late. */
+    /* The VI leaves CONNECTED, and core is about to flush its queues. From now on a peer that
+     * fetches from the buffers of a pending send must notice that the send is over. Both locks of
+     * the VI are held; must not block. */
     void (*revoke)(struct vipl_be_nic *be, struct vipl_vi *vi);
-    /* NULL: the backend touches no memory of a program but in a call of core's or under a VI's lock. Otherwise a device does,
-     * and a buffer may be given back to the program only when the device has finished with it. No lock is held, the VI is
-     * held, and nothing is posted to it meanwhile; may block for seconds. When it returns, the device neither reads nor writes
-     * memory for the sends and receives of this VI, and reports none of them any more. Those that it had finished are to be
-     * reported by then: they complete as they are, in order. What is left is flushed afterwards.
-     * Called once each time: after revoke, before the flush, when the VI leaves CONNECTED; and when receives that were handed
-     * over for a connection which did not come about are to be flushed or forgotten. Any thread, also between prepare_wait and
-     * finish_wait; one of the async-signal-safe functions only if the NIC handle has no service thread that could do it. */
+    /* Optional. A backend needs quiesce() if its device accesses the program's memory by itself.
+     * Without quiesce() the backend accesses that memory only in calls of core or under a lock of
+     * the VI. The program gets a buffer back only when the device has finished with it.
+     *
+     * When quiesce() returns, the device neither reads nor writes memory for the VI's sends and
+     * receives, and the backend reports none of them any more. The backend has reported those that
+     * the device had finished; they complete in order, as reported. Core flushes the others
+     * afterwards.
+     *
+     * No lock is held. The VI is held, and nothing is posted to it meanwhile. May block for
+     * seconds. Core calls quiesce() once each time that the VI leaves CONNECTED, after revoke() and
+     * before the flush; and once when receives that were handed over for a connection which was not
+     * made are flushed or forgotten. Any thread may call it, also between prepare_wait() and
+     * finish_wait(). An async-signal-safe function calls it only if the NIC handle has no service
+     * thread that could. */
     void (*quiesce)(struct vipl_be_nic *be, struct vipl_vi *vi);
-    /* The VI has left CONNECTED: forget the peer and tell it. */
+    /* The VI has left CONNECTED: the backend forgets the peer, and tells it. */
     void (*disconnect)(struct vipl_be_nic *be, struct vipl_vi *vi);
 
-    /* --- data. ----------------------------------------------------------------------------------------- */
+    /* --- Data. -------------------------------------------------------------------------------- */
 
-    /* The VI's send lock is held; must not block. Called in posting order. */
+    /* Takes the next send in posting order. The VI's send lock is held; must not block. */
     enum vipl_posted (*post_send)(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send);
-    /* NULL: none. As post_send, for a message of one piece, which is not empty, without immediate data, of a VI that is not
-     * RELIABLE_RECEPTION, when all earlier sends are done; `has_unreaped` as in vipl_send. True: this one is, too. False: it goes to post_send at once, before
-     * anything else happens to the VI; that goes on with what has been sent of it. */
+    /* Optional. Sends one contiguous, non-empty buffer without immediate data, on a VI whose
+     * earlier sends are all complete and whose reliability is not RELIABLE_RECEPTION.
+     * `has_unreaped` is as in vipl_send. Returns true if the send is complete. On false, core calls
+     * post_send() for the same message under the same lock; the backend must continue after any
+     * bytes that it has already written. */
     bool (*send_short)(struct vipl_be_nic *be, struct vipl_vi *vi, const void *from, size_t bytes,
                        bool has_unreaped);
-    /* The same for RDMA. */
+    /* Optional. As send_short(), for RDMA. */
     bool (*rdma_short)(struct vipl_be_nic *be, struct vipl_vi *vi, const struct vipl_rdma *rdma);
-    /* NULL: messages take receives by vipl_up_recv_claim(). Otherwise (and then there is `quiesce` too) the device takes them, from the moment that the VI begins
-     * to connect or to accept (before `connect` and `conn_accept`): first those that were posted before, then each when it is
-     * posted. The VI's receive lock is held, perhaps the send lock too; must not block. Called in posting order. PENDING or
-     * AGAIN. Core holds those behind an AGAIN back, so the backend must not let a message find that there is no receive before
-     * it has called vipl_up_recv_resume(): the message waits.
-     * When a connection does not come about, the receives that are not done are core's again: connect, connect_cancel or
-     * conn_accept has failed, or vipl_up_connect_failed() was called. From then on the backend reports none of them. At the
-     * next try they are handed over again, under the same numbers. */
+    /* Optional. Without post_recv() the backend finds a receive for each message by
+     * vipl_up_recv_claim(). A backend with post_recv() has quiesce() too; its device takes receives
+     * in posting order, from the moment that the VI begins to connect or to accept (before
+     * connect() and conn_accept()): first those that were posted earlier, then each one when it is
+     * posted. Returns PENDING or AGAIN.
+     *
+     * The VI's receive lock is held, and possibly the send lock too; must not block. After AGAIN
+     * core holds the later receives back. A message for which the device then has no receive must
+     * wait until the backend has called vipl_up_recv_resume().
+     *
+     * If the connection is not made (connect(), connect_cancel() or conn_accept() has failed, or
+     * the backend has called vipl_up_connect_failed()), the receives that are not done belong to
+     * core again, and the backend reports none of them any more. At the next attempt core hands
+     * them over again, under the same numbers. */
     enum vipl_posted (*post_recv)(struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_recv *recv);
 
-    /* --- progress. No lock held. ------------------------------------------------------------------------- */
+    /* --- Progress. No lock held. -------------------------------------------------------------- */
 
-    /* Moves what can be moved, without blocking. Any thread, at any time; one that finds another at
-     * work returns. */
+    /* Makes progress without blocking. Any thread may call poll() at any time; a thread that finds
+     * another thread in it returns. */
     void (*poll)(struct vipl_be_nic *be);
-    /* NULL, or what a program that polls looks at in place of that (poll_filter.h), for as long as the device is open. */
+    /* Optional. Returns the poll filter of the device (poll_filter.h), which stays the same while
+     * the device is open, or NULL. */
     struct vipl_poll_filter *(*poll_filter)(struct vipl_be_nic *be);
-    /* NULL, or what vipl_up_request_flush() is about: does it, if nobody has meanwhile. */
+    /* Optional. Flushes the work that the backend deferred with vipl_up_request_flush(). The
+     * service thread calls it if no application call has flushed the work. */
     void (*flush_deferred)(struct vipl_be_nic *be);
-    /* With `flush_deferred`: how often that may have been done, by any thread's look at the device; wraps. What was to be done before a
-     * look that this counts has been. */
+    /* Present with flush_deferred(). Returns the poll epoch: a number, which wraps, that each poll
+     * of the device increments, in any thread. Work that was deferred before such a poll has been
+     * flushed. */
     uint32_t (*poll_epoch)(struct vipl_be_nic *be);
-    /* The caller is about to sleep: says on what and for how long. A descriptor made later comes with a call
-     * of vipl_up_wake(). */
+    /* The caller is about to sleep. The backend says on which descriptor and for how long. If the
+     * backend opens a descriptor later, it calls vipl_up_wake(). */
     void (*prepare_wait)(struct vipl_be_nic *be, struct vipl_poll_hint *hint);
-    /* The sleeper is back: peers need not wake it any more. Once for each prepare_wait, with what that said. */
+    /* The caller's sleep is over, and peers need not wake it any more. Called once for each
+     * prepare_wait(), with the hint of that call. */
     void (*finish_wait)(struct vipl_be_nic *be, const struct vipl_poll_hint *hint);
 };
 
-/* Written out by the build: the backends it was configured with, NULL at the end. */
+/* The backends that the library was configured with; the last element is NULL. The build writes
+ * this array. */
 extern const struct vipl_backend *const vipl_backends[];
 
-/* How the library was built: as VipxBuildOptions(). Written out by the build, too. */
+/* How the library was built, for VipxBuildOptions(). The build writes this string. */
 extern const char vipl_build_options[];
 
-/* For `list`. `device` is "" or what follows "name:". */
+/* Adds a device to the list in vipl_backend.list(). `device` is the part of its name after "name:",
+ * or "". */
 void vipl_device_add(struct vipl_device_list *to, const char *device, const char *text);
 
-/* Opens one of them, perhaps with a layer of operations of its own around it: *ops and *be are what core uses. */
+/* Opens a device of a backend. The opener may put a layer of its own around the backend's
+ * operations: core uses the *ops and *be that it returns. */
 typedef VIP_RETURN vipl_backend_opener(const struct vipl_backend *backend, struct vipl_nic *nic,
                                        const char *device, const struct vipl_backend **ops,
                                        struct vipl_be_nic **be);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Connecting. The listening side: requests that arrive, wait, are taken and answered. The requesting side: a VI's own request. */
+/* Connecting. The passive side: requests arrive, wait, are taken and answered. The active side: the
+ * request of a VI. */
 #include "core/connect.h"
 
 #include <string.h>
@@ -84,7 +85,7 @@ struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_a
         conn->state = VIPL_CONN_WAITING;
         vipl_list_append(&nic->conns, &conn->link);
         count_waiting_locked(nic, 1);
-        vipl_wake_all_locked(&nic->conn_waiters); /* each waits for its own discriminator */
+        vipl_wake_all_locked(&nic->conn_waiters); /* each waits for a discriminator of its own */
     }
     vipl_mutex_unlock(&nic->lock);
     return conn;
@@ -101,7 +102,7 @@ static void free_locked(struct vipl_conn *conn)
     vipl_pool_put(&conn_pool, conn);
 }
 
-/* One that the program has ends with the program's answer. */
+/* A request that the program has taken ends with the program's answer. */
 void vipl_up_conn_gone(struct vipl_conn *conn)
 {
     struct vipl_nic *nic = conn->nic;
@@ -132,10 +133,10 @@ void vipl_conns_close(struct vipl_nic *nic)
 struct wait_for_conn {
     struct vipl_nic *nic;
     const struct vipl_address *local;
-    struct vipl_conn *conn; /* out: taken */
+    struct vipl_conn *conn; /* out: the request that was taken */
 };
 
-static VIP_RETURN take_locked(struct vipl_conn *conn)
+static VIP_RETURN take_conn_locked(struct vipl_conn *conn)
 {
     conn->handle = vipl_handle_create(VIPL_KIND_CONN, conn);
     if (conn->handle == NULL) {
@@ -156,7 +157,7 @@ static VIP_RETURN attempt_conn(void *arg, struct vipl_waiter *waiter)
     for (struct vipl_list *l = nic->conns.next; l != &nic->conns && rc == VIP_NOT_DONE; l = l->next) {
         struct vipl_conn *conn = VIPL_CONTAINER(l, struct vipl_conn, link);
         if (conn->state == VIPL_CONN_WAITING && vipl_address_same_discriminator(&conn->local, wait->local)) {
-            rc = take_locked(conn);
+            rc = take_conn_locked(conn);
             wait->conn = conn;
         }
     }
@@ -185,7 +186,7 @@ static void cancelled_conn(void *arg)
     vipl_listener_end(wait->nic, wait->local);
 }
 
-static void write_attributes(const struct vipl_vi_params *params, VIP_VI_ATTRIBUTES *out)
+static void write_remote_attributes(const struct vipl_vi_params *params, VIP_VI_ATTRIBUTES *out)
 {
     if (out != NULL) {
         out->ReliabilityLevel = params->reliability;
@@ -197,7 +198,7 @@ static void write_attributes(const struct vipl_vi_params *params, VIP_VI_ATTRIBU
     }
 }
 
-/* Another program has the request that was taken here, or it is gone. */
+/* Removes a request that was taken here, and that another listener has or that has gone. */
 static void drop_taken(struct vipl_conn *conn)
 {
     struct vipl_nic *nic = conn->nic;
@@ -207,7 +208,7 @@ static void drop_taken(struct vipl_conn *conn)
     vipl_mutex_unlock(&nic->lock);
 }
 
-/* Waits for a request that no other program has. */
+/* Waits until this NIC handle alone has a request. */
 static VIP_RETURN take_request(struct wait_for_conn *wait, uint64_t deadline)
 {
     struct vipl_nic *nic = wait->nic;
@@ -242,16 +243,18 @@ VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *lo
     if (rc != VIP_SUCCESS) {
         return rc;
     }
-    /* Taken: it ends with the program's answer or with the NIC handle, whose closing waits for this call. */
+    /* The request ends with the program's answer, or with the NIC handle, whose closing waits for
+     * this call. */
     vipl_address_write(&wait.conn->remote, remote);
-    write_attributes(&wait.conn->params, attributes);
+    write_remote_attributes(&wait.conn->params, attributes);
     *handle = wait.conn->handle;
     return VIP_SUCCESS;
 }
 
 /* --- a VI begins to connect: both its locks are held --- */
 
-/* `closing` is set before the closing thread takes these locks to end what the VI is about: it misses no connect. */
+/* The closing thread sets `closing` before it takes these locks to end the VI's connect. So either
+ * the closing thread finds the connect, or this check finds `closing`. */
 static VIP_RETURN check_idle_locked(const struct vipl_vi *vi)
 {
     if (vipl_load_relaxed(&vi->nic->closing) != 0) {
@@ -260,19 +263,21 @@ static VIP_RETURN check_idle_locked(const struct vipl_vi *vi)
     return vi->state == VIP_STATE_IDLE ? VIP_SUCCESS : VIP_INVALID_STATE;
 }
 
-/* A thread that is to end the VI waits until the backend knows of the connect, since the VI is held. */
+/* Holds the VI, so that a thread that wants to end the VI waits until the backend knows of the
+ * connect. */
 static void begin_connect_locked(struct vipl_vi *vi, bool peer)
 {
     vi->state = VIP_STATE_CONNECT_PENDING;
     vi->connect_rc = VIP_NOT_DONE;
     vi->connect_is_peer = peer;
-    vi->send.overrun = vi->recv.overrun = false; /* that was another connection's */
+    vi->send.overrun = vi->recv.overrun = false; /* they tell of an earlier connection */
     vipl_vi_hold(vi);
     vipl_recvs_hand_over_locked(vi);
 }
 
-/* A call of one of the async-signal-safe functions may find that the connection has failed, and must not wait until the device
- * is quiesced: the service thread is to do that. If there is none, such a call has to. */
+/* Starts the service thread for a backend with quiesce(). An async-signal-safe function may find
+ * that the connection has failed, and should not wait until the device is quiesced: the service
+ * thread does that. Without a service thread such a function does it. */
 static void prepare_to_quiesce(struct vipl_nic *nic)
 {
     if (nic->ops->quiesce != NULL) {
@@ -282,14 +287,15 @@ static void prepare_to_quiesce(struct vipl_nic *nic)
 
 /* --- answers --- */
 
-/* The request, marked as being answered, with a reference on its NIC; NULL: no such handle. */
+/* Finds a request, marks it as being answered, and takes a reference on its NIC. NULL: not a live
+ * handle. */
 static struct vipl_conn *begin_answer(void *handle)
 {
     struct vipl_conn *conn = vipl_handle_find(VIPL_KIND_CONN, handle);
     if (conn == NULL) {
         return NULL;
     }
-    struct vipl_nic *nic = conn->nic; /* no more than a hint until its lock is held */
+    struct vipl_nic *nic = conn->nic; /* a hint until the NIC's lock is held */
     vipl_mutex_lock(&nic->lock);
     bool mine =
         conn->nic == nic && conn->handle == handle && conn->state == VIPL_CONN_TAKEN && vipl_nic_ref(nic);
@@ -313,7 +319,8 @@ static void end_answer(struct vipl_conn *conn, bool over)
     vipl_nic_put(nic);
 }
 
-/* Whether the VI may answer the request; if so it is pending, and held until the answer is over. */
+/* Checks that the VI may accept the request. On success the VI is CONNECT_PENDING, and held until
+ * the answer is over. */
 static VIP_RETURN offer_vi(struct vipl_conn *conn, void *vi_handle, struct vipl_vi **out)
 {
     struct vipl_vi_params params;
@@ -383,9 +390,9 @@ VIP_RETURN vipl_connect_reject(void *conn_handle)
 
 /* --- the requesting side --- */
 
-/* Starts a request of an idle VI. The caller holds a reference on the NIC. */
-static VIP_RETURN start(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRESS *local,
-                        const VIP_NET_ADDRESS *remote, uint64_t deadline, bool peer)
+/* Begins a request of an idle VI. The caller holds a reference on the NIC. */
+static VIP_RETURN begin_request(struct vipl_nic *nic, void *handle, const VIP_NET_ADDRESS *local,
+                                const VIP_NET_ADDRESS *remote, uint64_t deadline, bool peer)
 {
     struct vipl_address from;
     struct vipl_address to;
@@ -432,7 +439,7 @@ static void leave_connected(void *arg, struct vipl_waiter *waiter, bool unused)
 {
     (void)unused; /* all waiters are woken */
     struct vipl_vi *vi = vipl_handle_find(VIPL_KIND_VI, arg);
-    if (vi != NULL) { /* else the VI was destroyed, and emptied its list */
+    if (vi != NULL) { /* a VI that was destroyed has emptied its list */
         vipl_biased_lock(&vi->recv.lock);
         vipl_list_remove(&waiter->link);
         vipl_biased_unlock(&vi->recv.lock);
@@ -446,8 +453,9 @@ bool vipl_up_await_connected(struct vipl_vi *vi, uint32_t ms)
     return !vipl_nic_is_inherited(vi->nic);
 }
 
-/* The request's time is up: its result, which may have come at the last moment. */
-static VIP_RETURN give_up(struct vipl_nic *nic, void *handle)
+/* Ends a request whose time is up. Returns the result of the request, which may have come
+ * meanwhile. */
+static VIP_RETURN abort_connect(struct vipl_nic *nic, void *handle)
 {
     struct vipl_vi *vi = vipl_vi_lock_recv(handle);
     if (vi == NULL) {
@@ -460,7 +468,8 @@ static VIP_RETURN give_up(struct vipl_nic *nic, void *handle)
         vipl_up_connect_failed(vi, rc);
     }
     vipl_vi_put(vi);
-    /* The connection may have come about and failed: then this thread holds the VI, and would wait for itself. */
+    /* The connection may have been made and have failed: then this thread holds the VI, and would
+     * wait for itself. */
     vipl_deferred_run();
     return attempt_connected(handle, NULL);
 }
@@ -472,18 +481,18 @@ static VIP_RETURN connected_result(void *handle, VIP_RETURN rc, VIP_VI_ATTRIBUTE
         if (vi == NULL) {
             return VIP_INVALID_PARAMETER;
         }
-        write_attributes(&vi->peer_params, attributes);
+        write_remote_attributes(&vi->peer_params, attributes);
         vipl_biased_unlock(&vi->recv.lock);
     }
     return rc;
 }
 
-/* As if interrupted. */
+/* The thread is cancelled in its sleep: ends the request as if the call were interrupted. */
 static void cancelled_request(void *arg)
 {
     struct vipl_nic *nic = vipl_vi_nic(arg);
     if (nic != NULL) {
-        give_up(nic, arg);
+        abort_connect(nic, arg);
         vipl_nic_put(nic);
     }
 }
@@ -498,11 +507,11 @@ VIP_RETURN vipl_connect_request(void *vi_handle, const VIP_NET_ADDRESS *local, c
         return VIP_INVALID_PARAMETER;
     }
     uint64_t deadline = vipl_deadline(timeout);
-    VIP_RETURN rc = start(nic, vi_handle, local, remote, deadline, false);
+    VIP_RETURN rc = begin_request(nic, vi_handle, local, remote, deadline, false);
     if (rc == VIP_SUCCESS) {
         rc = vipl_wait(nic, &what, deadline);
         if (rc == VIP_TIMEOUT || rc == VIP_INTERRUPTED || rc == VIP_ERROR_RESOURCE) {
-            VIP_RETURN late = give_up(nic, vi_handle);
+            VIP_RETURN late = abort_connect(nic, vi_handle);
             rc = rc == VIP_TIMEOUT || late == VIP_SUCCESS ? late : rc;
         }
         rc = connected_result(vi_handle, rc, attributes);
@@ -519,19 +528,20 @@ VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, cons
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = start(nic, vi_handle, local, remote, vipl_deadline(timeout), true);
+    VIP_RETURN rc = begin_request(nic, vi_handle, local, remote, vipl_deadline(timeout), true);
     vipl_nic_put(nic);
     return rc;
 }
 
-/* How the symmetric connect of a VI stands: takes its result, so that it is told once. */
+/* Takes the result of the symmetric connect of a VI: each result is returned once. VIP_NOT_DONE:
+ * there is none yet. */
 static VIP_RETURN take_peer_result(void *handle, uint64_t *deadline)
 {
     struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    bool closing = vipl_load_relaxed(&vi->nic->closing) != 0; /* which has ended what there was to ask for */
+    bool closing = vipl_load_relaxed(&vi->nic->closing) != 0; /* closing has ended the connect */
     VIP_RETURN rc = vi->connect_is_peer ? vi->connect_rc
                     : closing           ? VIP_INVALID_PARAMETER
                                         : VIP_INVALID_STATE;
@@ -553,7 +563,7 @@ VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes
     vipl_nic_progress(nic);
     VIP_RETURN rc = take_peer_result(vi_handle, &deadline);
     if (rc == VIP_NOT_DONE && vipl_now_ns() >= deadline) {
-        give_up(nic, vi_handle);
+        abort_connect(nic, vi_handle);
         rc = take_peer_result(vi_handle, &deadline);
     }
     rc = connected_result(vi_handle, rc, attributes);
@@ -573,11 +583,11 @@ VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes
     if (rc == VIP_NOT_DONE) {
         rc = vipl_wait(nic, &what, deadline);
         if (rc == VIP_TIMEOUT) {
-            give_up(nic, vi_handle);
+            abort_connect(nic, vi_handle);
         }
         if (rc != VIP_INTERRUPTED && rc != VIP_INVALID_PARAMETER) {
             VIP_RETURN result = take_peer_result(vi_handle, &deadline);
-            rc = result != VIP_NOT_DONE ? result : rc; /* there was no memory to sleep */
+            rc = result != VIP_NOT_DONE ? result : rc; /* rc: there was no memory to sleep */
         }
     }
     rc = connected_result(vi_handle, rc, attributes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connecting: requests that arrived and wait for a reply, and a VI's own request. The backend finds the other end;
- * core decides which VIs may be connected, and when a request is over.
+ * Connecting: requests that have arrived and wait for an answer, and the request of a VI of this
+ * process. The backend finds the other end; core decides which VIs may be connected, and when a
+ * request is over.
  */
 #ifndef VIPL_CORE_CONNECT_H
 #define VIPL_CORE_CONNECT_H
@@ -13,12 +14,12 @@
 struct vipl_nic;
 
 enum vipl_conn_state {
-    VIPL_CONN_WAITING,  /* not taken by the program */
-    VIPL_CONN_TAKEN,    /* VipConnectWait() has handed it out */
-    VIPL_CONN_ANSWERING /* an answer is under way */
+    VIPL_CONN_WAITING,  /* the program has not taken the request */
+    VIPL_CONN_TAKEN,    /* VipConnectWait() has handed the request to the program */
+    VIPL_CONN_ANSWERING /* a thread accepts or rejects the request */
 };
 
-/* From the pool. All guarded by the NIC's lock. */
+/* A request that has arrived. From the pool; all fields are guarded by the NIC's lock. */
 struct vipl_conn {
     uint64_t area[VIPL_CONN_AREA_BYTES / 8]; /* the backend's part; first, see vipl_conn_area() */
     void *handle;                            /* set while TAKEN */
@@ -30,6 +31,7 @@ struct vipl_conn {
     enum vipl_conn_state state;
 };
 
+/* The functions of the API that connect. The caller is inside the API guard and holds no lock. */
 VIP_RETURN vipl_connect_wait(struct vipl_nic *nic, const struct vipl_address *local, VIP_ULONG timeout,
                              VIP_NET_ADDRESS *remote, VIP_VI_ATTRIBUTES *attributes, void **handle);
 VIP_RETURN vipl_connect_accept(void *conn_handle, void *vi_handle);
@@ -41,11 +43,13 @@ VIP_RETURN vipl_connect_peer(void *vi_handle, const VIP_NET_ADDRESS *local, cons
 VIP_RETURN vipl_connect_peer_done(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 VIP_RETURN vipl_connect_peer_wait(void *vi_handle, VIP_VI_ATTRIBUTES *attributes);
 
-/* The NIC handle is closing, and no call uses it any more: requests that have no answer are rejected. */
+/* Rejects the requests that have no answer. The NIC handle is closing, and no call uses it any
+ * more. */
 void vipl_conns_close(struct vipl_nic *nic);
 void vipl_conn_abandon_pool(void);
 
-/* Addresses as programs lay them out. False: a length the device does not take. */
+/* Convert addresses from and to the layout of the API. vipl_address_read() returns false if the
+ * device does not allow a length. */
 bool vipl_address_read(const struct vipl_nic *nic, const VIP_NET_ADDRESS *in, struct vipl_address *out);
 void vipl_address_write(const struct vipl_address *in, VIP_NET_ADDRESS *out);
 

@@ -13,8 +13,8 @@
 #include "core/wait.h"
 #include "os/os_compiler.h"
 
-/* False: VIPL_STRICT=cq and the completion queue is full. */
-static bool push(struct vipl_sink *sink, struct vipl_work *work)
+/* The `deliver` of a completion queue. False: VIPL_STRICT=cq and the completion queue is full. */
+static bool cq_deliver(struct vipl_sink *sink, struct vipl_work *work)
 {
     struct vipl_cq *cq = VIPL_CONTAINER(sink, struct vipl_cq, sink);
     vipl_biased_lock(&cq->lock);
@@ -37,7 +37,7 @@ static bool push(struct vipl_sink *sink, struct vipl_work *work)
 void vipl_cq_make(void *object)
 {
     struct vipl_cq *cq = object;
-    cq->sink.deliver = push;
+    cq->sink.deliver = cq_deliver;
     vipl_biased_init(&cq->lock, VIPL_RANK_CQ);
     vipl_list_init(&cq->entries);
     vipl_list_init(&cq->waiters);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A completion queue: the completed works of its VIs, linked in completion order. It has no array that could
- * overflow; an entry leaves the list when it is taken, or when its work is reaped.
+ * A completion queue: a list of the completed works of its VIs, in completion order. Since the
+ * works are linked, no array can overflow. An entry leaves the list when the program takes it, or
+ * when its work is reaped.
  */
 #ifndef VIPL_CORE_CQ_H
 #define VIPL_CORE_CQ_H
@@ -17,33 +18,37 @@ struct vipl_nic;
 
 /* From the pool; live while `handle` is set. */
 struct vipl_cq {
-    struct vipl_sink sink;     /* of the queues bound here */
-    struct vipl_biased lock;   /* rank CQ */
-    void *handle;              /* atomic: written under the NIC's lock and lock; NULL: not a live queue */
+    struct vipl_sink sink;   /* the sink of the work queues bound to this completion queue */
+    struct vipl_biased lock; /* rank CQ */
+    /* atomic: written under the NIC's lock and lock; NULL: not a live queue */
+    void *handle;
     struct vipl_nic *nic;      /* constant while live; atomic, for threads that poll */
     struct vipl_list nic_link; /* nic->cqs; guarded by the NIC's lock. In the pool: free link */
-    uint32_t queues;           /* work queues bound here; guarded by the NIC's lock */
+    uint32_t queues;           /* the number of those work queues; guarded by the NIC's lock */
     uint32_t limit;            /* EntryCount; guarded by lock */
-    uint32_t count;            /* entries; atomic: written under lock, threads that poll look without */
+    /* atomic: the number of entries; written under lock; threads that poll read it without. */
+    uint32_t count;
     struct vipl_list entries;  /* vipl_work.cq_link; guarded by lock */
     struct vipl_list waiters;  /* vipl_waiter.link; guarded by lock */
     struct vipl_list notifies; /* vipl_event.link, registered handlers; guarded by lock */
-    /* readable while there are entries; NULL: the program has not asked for it; guarded by lock */
+    /* Readable while there are entries; NULL: the program has not asked for it; guarded by lock. */
     struct vipl_ready_fd *ready_fd;
 };
 
-void vipl_cq_make(void *object); /* a vipl_cq, once, in new memory */
+void vipl_cq_make(void *object); /* initialises a vipl_cq in new memory, once */
 VIP_RETURN vipl_cq_create(struct vipl_nic *nic, VIP_ULONG entries, void **handle);
 VIP_RETURN vipl_cq_destroy(struct vipl_nic *nic, void *handle);
-struct vipl_cq *vipl_cq_lock(void *handle); /* NULL: no such queue */
+/* Finds a completion queue by its handle and locks it. NULL: not a live handle. */
+struct vipl_cq *vipl_cq_lock(void *handle);
 
-/* For a thread that polls, without a lock: whether a queue that the handle was found to be of has no entry. */
+/* Returns true if a completion queue, which the caller has found by `handle`, has no entry. For a
+ * thread that polls without a lock. */
 static inline bool vipl_cq_looks_empty(const struct vipl_cq *cq, const void *handle)
 {
     return vipl_load_relaxed(&cq->count) == 0 && vipl_load_ptr(&cq->handle) == handle;
 }
 
-/* An entry leaves. Its work is not the completion queue's to look at any more. */
+/* Removes an entry. The completion queue does not use its work afterwards. */
 static inline void vipl_cq_unlist_locked(struct vipl_cq *cq, struct vipl_work *work)
 {
     vipl_list_remove(&work->cq_link);
@@ -52,9 +57,9 @@ static inline void vipl_cq_unlist_locked(struct vipl_cq *cq, struct vipl_work *w
     vipl_store_release(&work->listed, 0); /* pairs with vipl_work_is_listed() */
 }
 
-/* A listed work is reaped or forgotten: its entry is removed, if it is still there. */
+/* Removes the entry of a work that is reaped or forgotten, if the work is still listed. */
 void vipl_cq_forget(struct vipl_cq *cq, struct vipl_work *work);
-/* The work's memory moved: its entry follows. */
+/* Moves the entry of a work to the work's new memory. */
 void vipl_cq_move(struct vipl_cq *cq, struct vipl_work *from, struct vipl_work *to);
 void vipl_cq_abandon_pool(void);
 

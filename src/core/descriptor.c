@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules of section 4 of the contract that concern one descriptor and its own memory. */
+/* The rules of the specification that concern one descriptor and its own memory. */
 #include "core/descriptor.h"
 
 #include "base/iov.h"
 #include "core/nic.h"
 
-enum { TOUCHABLE_ALIGNMENT = 8 }; /* below this address even Status could not be written on every CPU */
+enum { TOUCHABLE_ALIGNMENT = 8 }; /* with less alignment some CPUs cannot even write Status */
 
 VIPL_COLD VIP_RETURN vipl_descriptor_admit(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor,
                                            VIP_MEM_HANDLE handle, uint32_t *status, uint16_t *segments)
@@ -32,21 +32,24 @@ VIPL_COLD VIP_RETURN vipl_descriptor_admit(struct vipl_queue *q, const VIP_DESCR
     return VIP_SUCCESS;
 }
 
-/* A 32-bit program need not clear the upper half of an address: the pointer alone counts. */
+/* The address of a data segment. A 32-bit program need not clear the upper half of the field, so
+ * the pointer is read, and not the 64-bit number. */
 static void *local_address(const VIP_DATA_SEGMENT *segment)
 {
     return segment->Data.Address;
 }
 
-/* The same for the peer's memory, if the peer's program has 32-bit addresses too; otherwise all 64 bits count.
- * The send lock is held. */
+/* The address of an address segment, in the peer's memory. If the peer's program has 32-bit
+ * addresses too, the upper half is ignored as in local_address(); otherwise all 64 bits count. The
+ * send lock is held. */
 static uint64_t remote_address(const struct vipl_vi *vi, const VIP_ADDRESS_SEGMENT *segment)
 {
     bool pointer_alone = sizeof(void *) == 4 && vi->peer_params.is_32_bit;
     return pointer_alone ? (uintptr_t)segment->Data.Address : segment->Data.AddressBits;
 }
 
-/* Once admitted, a descriptor stays where it is. With VIPL_SAFE_COPY its memory is checked first. */
+/* Returns true if the memory of an admitted descriptor can be read. Without VIPL_SAFE_COPY the
+ * program must keep it; with VIPL_SAFE_COPY the memory is checked. */
 static bool is_there(const struct vipl_work *work)
 {
     return vipl_iov_can_read(work->descriptor, (size_t)vipl_descriptor_bytes(work->segments));
@@ -75,9 +78,10 @@ static inline bool is_covered(struct vipl_queue *q, VIP_MEM_HANDLE handle, uint6
            is_found(q, handle, address, bytes);
 }
 
-/* Lists the first `most` bytes of the data segments from `first` on, and adds up the lengths of all of them. Only
- * segments that are listed are checked: an empty segment has no memory to protect, nor has one behind these
- * bytes. Each is read once. `send`: gets the handles of what is listed; NULL: they are not asked for. */
+/* Lists the first `most` bytes of the data segments from `first` on, and adds up the lengths of all
+ * data segments. Each segment is read once. Only the segments that are listed are checked: an empty
+ * segment has no memory to protect, and a segment behind these bytes is not accessed. If `send` is
+ * not NULL, its `handles` get the handles of the listed segments. */
 static inline uint32_t gather(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor, unsigned first,
                               unsigned count, size_t most, struct vipl_sg *out, struct vipl_send *send,
                               uint64_t *all)
@@ -108,7 +112,7 @@ static inline uint32_t gather(struct vipl_queue *q, const VIP_DESCRIPTOR *descri
         left -= bytes;
         if (VIPL_UNLIKELY(!is_covered(q, segment.Handle, (uintptr_t)iov->base, bytes))) {
             status = VIP_STATUS_PROTECTION_ERROR;
-            left = 0; /* the rest is only added up */
+            left = 0; /* the remaining segments are only added up */
         }
     }
     out->bytes = most - left;
@@ -162,7 +166,7 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     return status;
 }
 
-/* RDMA with no bit of Control set beside it, which the VI may ask for. */
+/* Returns true for an RDMA operation that the VI may request, with no other bit of Control set. */
 static inline bool is_fast_rdma(const struct vipl_vi *vi, uint16_t control)
 {
     return control == VIP_CONTROL_OP_RDMAWRITE ||
@@ -191,7 +195,8 @@ bool vipl_descriptor_read_short_rdma(struct vipl_vi *vi, const VIP_DESCRIPTOR *d
 bool vipl_descriptor_read_send_fast(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out)
 {
     const VIP_DESCRIPTOR *descriptor = work->descriptor;
-    uint16_t control = vipl_iov_is_safe() ? VIP_CONTROL_RESERVED : descriptor->CS.Control; /* read once */
+    /* read once */
+    uint16_t control = vipl_iov_is_safe() ? VIP_CONTROL_RESERVED : descriptor->CS.Control;
     struct vipl_rdma rdma;
     VIP_DATA_SEGMENT piece;
     if (control != VIP_CONTROL_OP_SENDRECV) {
@@ -255,8 +260,9 @@ uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *w
     return bytes > all || bytes > vi->attributes.MaxTransferSize ? VIP_STATUS_LENGTH_ERROR : status;
 }
 
-/* Lists the data segments up to the first byte that is not the VI's, or that no message can have, and adds up the lengths of all of
- * them. Each is read once. */
+/* Lists the data segments up to the first byte that is not in the VI's memory, or that is beyond
+ * MaxTransferSize, and returns the sum of the lengths of all segments. Each segment is read
+ * once. */
 static uint64_t gather_reachable(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, unsigned count,
                                  struct vipl_recv *out)
 {
@@ -270,7 +276,7 @@ static uint64_t gather_reachable(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
     out->local.bytes = 0;
     for (unsigned i = 0; i < count; i++) {
         VIP_DATA_SEGMENT segment = vipl_descriptor_segment(descriptor, i)->Local;
-        bool goes_on = out->local.bytes == all; /* so far all of them were reachable */
+        bool goes_on = out->local.bytes == all; /* all earlier segments were reachable */
         void *base = local_address(&segment);
         all += segment.Length;
         uint64_t bytes = most - out->local.bytes < segment.Length ? most - out->local.bytes : segment.Length;
@@ -289,7 +295,7 @@ static uint64_t gather_reachable(struct vipl_vi *vi, const VIP_DESCRIPTOR *descr
     return all;
 }
 
-/* Nothing of it can be used. */
+/* Marks a receive of which nothing can be used. Returns `status`. */
 static uint32_t mark_invalid(struct vipl_recv *out, uint32_t status)
 {
     out->invalid = true;

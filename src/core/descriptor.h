@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors: read once, checked, turned into lists of memory pieces. */
+/* Descriptors: core reads each one once, checks it, and turns it into a list of memory pieces. */
 #ifndef VIPL_CORE_DESCRIPTOR_H
 #define VIPL_CORE_DESCRIPTOR_H
 
@@ -8,9 +8,10 @@
 #include "core/vi.h"
 #include "os/os_compiler.h"
 
-/* Whether a descriptor may be posted: VIP_SUCCESS, or VIP_INVALID_PARAMETER if it must not be touched at all. On
- * success, *status is 0 or the error bits with which the descriptor is to complete, and *segments is its
- * SegCount; later it may not be larger, since a peer may be allowed to write into the region. The lock of the queue is held. */
+/* Checks a descriptor that the program posts. VIP_INVALID_PARAMETER: core must not touch the
+ * descriptor at all. On success *status is 0 or the error bits with which the descriptor has to
+ * complete, and *segments is its SegCount. Later reads fail if SegCount is larger than *segments,
+ * because a peer may be able to write to the region. The queue's lock is held. */
 VIP_RETURN vipl_descriptor_admit(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor,
                                  VIP_MEM_HANDLE handle, uint32_t *status, uint16_t *segments);
 
@@ -19,7 +20,8 @@ static inline uint64_t vipl_descriptor_bytes(unsigned segments)
     return sizeof(VIP_CONTROL_SEGMENT) + (uint64_t)segments * sizeof(VIP_DESCRIPTOR_SEGMENT);
 }
 
-/* How many bytes from a descriptor's address on lie in the memory of the last one; 0: its place is not of the usual kind. */
+/* Returns how many bytes from the descriptor's address on are in the region of the last descriptor.
+ * Returns 0 if the fast path must not be used. */
 static inline uint64_t vipl_descriptor_room(const struct vipl_vi *vi, const struct vipl_queue *q,
                                             const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle)
 {
@@ -28,7 +30,8 @@ static inline uint64_t vipl_descriptor_room(const struct vipl_vi *vi, const stru
     return address % VIP_DESCRIPTOR_ALIGNMENT == 0 && !vipl_iov_is_safe() ? room : 0;
 }
 
-/* Whether it is without a fault and in the memory of the last one: the usual case. */
+/* The fast path of vipl_descriptor_admit(): returns true if the descriptor is valid and in the
+ * region of the last descriptor. */
 static inline bool vipl_descriptor_admit_fast(struct vipl_vi *vi, struct vipl_queue *q,
                                               const VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE handle,
                                               uint16_t *segments)
@@ -42,15 +45,15 @@ static inline bool vipl_descriptor_admit_fast(struct vipl_vi *vi, struct vipl_qu
            vipl_queue_lists(q, *segments);
 }
 
-/* VIP_CONTROL_OP_..., as its descriptor says now. */
+/* Returns VIP_CONTROL_OP_..., as the descriptor says now. */
 uint16_t vipl_descriptor_op(const struct vipl_work *work);
-/* Whether the send waits for earlier RDMA Reads. */
+/* Returns true if the send waits for earlier RDMA Reads. */
 bool vipl_descriptor_is_fenced(const struct vipl_work *work);
-/* Reads a send descriptor for execution. Returns 0, or error bits. */
+/* Reads a send descriptor for execution. Returns 0 or error bits. The send lock is held. */
 uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out);
-/* Reads a receive for a message of which so many bytes are to be placed by now, and lists where they go. Only
- * these bytes are checked, because programs post receives that reach beyond their region and get short messages.
- * Returns 0, or error bits. */
+/* Reads a receive descriptor for the first `bytes` bytes of a message, and lists where they go.
+ * Only the memory for these bytes is checked, because programs post receives that reach beyond
+ * their region and get short messages. Returns 0 or error bits. The receive lock is held. */
 uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes,
                                    struct vipl_sg *out);
 static inline const VIP_DESCRIPTOR_SEGMENT *vipl_descriptor_segment(const VIP_DESCRIPTOR *descriptor,
@@ -61,7 +64,8 @@ static inline const VIP_DESCRIPTOR_SEGMENT *vipl_descriptor_segment(const VIP_DE
            i;
 }
 
-/* The data segment with that number, read once, if it is not empty and within the memory of the last one. */
+/* Reads the i-th data segment, once. Returns true if the segment is not empty, in the region of the
+ * last segment, and not longer than MaxTransferSize. */
 static inline bool vipl_descriptor_cached_piece(struct vipl_vi *vi, struct vipl_queue *q,
                                                 const VIP_DESCRIPTOR *descriptor, unsigned i,
                                                 VIP_DATA_SEGMENT *out)
@@ -73,19 +77,25 @@ static inline bool vipl_descriptor_cached_piece(struct vipl_vi *vi, struct vipl_
            out->Length <= vi->attributes.MaxTransferSize;
 }
 
-/* Reads a descriptor, which has that Control and room for two segments, as RDMA of one such piece. False: it is not that. */
+/* Reads a descriptor as RDMA of one piece in the region of the last segment. `control` is its
+ * Control, and its memory has room for two segments. False: it is another operation, or has another
+ * form. */
 bool vipl_descriptor_read_short_rdma(struct vipl_vi *vi, const VIP_DESCRIPTOR *descriptor, uint16_t control,
                                      struct vipl_rdma *out);
 
-/* vipl_descriptor_read_send() for a message or RDMA of one such piece, without immediate data or other bits. False: it is neither. */
+/* The fast path of vipl_descriptor_read_send(), for a message or RDMA of one piece in the region of
+ * the last segment, without immediate data or other bits of Control. False: the descriptor has
+ * another form. */
 bool vipl_descriptor_read_send_fast(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_send *out);
 
-/* Where a message of so many bytes, not 0, goes that finds this receive, if that is one piece in the memory of the last one.
- * NULL: vipl_descriptor_read_recv() has to find out. */
+/* Returns where a message of `bytes` bytes (not 0) goes in this receive, if its target is one piece
+ * in the region of the last segment. NULL: the caller has to use vipl_descriptor_read_recv(). */
 void *vipl_descriptor_recv_target_fast(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes);
-/* Reads a receive for a device, which takes it before there is a message: lists the memory that a message may fill, and says
- * what becomes of a longer one, up to `bytes`, the length of the receive or of the longest message. 0: nothing. Error bits: it fails with them; with
- * out->invalid set, any message does. */
+/* Reads a receive descriptor for a device, before there is a message. out->local lists the memory
+ * that a message may fill. *bytes is the length of the receive, or the length of the longest
+ * message if that is less. Returns 0 if a message of up to *bytes fits into out->local. Otherwise
+ * returns error bits: a message that is longer than out->local, up to *bytes, fails with them; if
+ * out->invalid is set, each message does. */
 uint32_t vipl_descriptor_read_posted(struct vipl_vi *vi, const struct vipl_work *work, struct vipl_recv *out,
                                      uint32_t *bytes);
 

@@ -24,7 +24,7 @@
 static const char *const default_spellings[] = {"VINIC",       "VINIC0",      "nic0",
                                                 "/dev/via_lo", "/etc/via_lo", "/dev/clanvi0"};
 
-/* VIPL_DEVICE_ALIASES="/dev/clanvi0=tcp:eth0,VINIC1=loopback" */
+/* For example VIPL_DEVICE_ALIASES="/dev/clanvi0=tcp:eth0,VINIC1=loopback". */
 bool vipl_device_aliases(bool (*each)(void *arg, const char *alias, const char *device), void *arg)
 {
     char aliases[1024];
@@ -44,7 +44,7 @@ bool vipl_device_aliases(bool (*each)(void *arg, const char *alias, const char *
     return false;
 }
 
-/* Replaces the name, 64 bytes, by what it stands for. */
+/* For vipl_device_aliases(): replaces `name` (64 bytes) by `device` if the name is the alias. */
 static bool replace_alias(void *name, const char *alias, const char *device)
 {
     bool found = strcmp(alias, name) == 0;
@@ -93,7 +93,8 @@ const struct vipl_backend *vipl_device_find(const char *device, char name[64], c
 
 /* --- opening --- */
 
-/* A forked child starts afresh: the parent's objects are out of its reach and stay as they are. */
+/* Called in a forked child: from now on the child cannot reach the parent's objects, which stay as
+ * they are. */
 static void forget_parent(void)
 {
     vipl_handle_abandon();
@@ -119,9 +120,9 @@ static void read_settings(struct vipl_nic *nic)
     nic->linger_ms = vipl_config_number("VIPL_LINGER");
 }
 
-/* A pooled NIC with everything at its beginning, and one reference. A thread with a stale handle may still take its lock, and
- * sees that it has no handle. */
-static void reset(struct vipl_nic *nic)
+/* Resets a vipl_nic from the pool, and gives it one reference. A thread with a stale handle may
+ * still take the lock, and sees that `handle` is NULL. */
+static void reset_nic(struct vipl_nic *nic)
 {
     const size_t kept = offsetof(struct vipl_nic, public_handle);
     memset((char *)nic + kept, 0, sizeof(*nic) - kept);
@@ -210,7 +211,7 @@ VIP_RETURN vipl_device_open(const char *device, void **handle)
         return VIP_ERROR_RESOURCE;
     }
     VIP_RETURN rc = VIP_ERROR_RESOURCE;
-    reset(nic);
+    reset_nic(nic);
     read_settings(nic);
     void *h = vipl_handle_create(VIPL_KIND_NIC, nic);
     if (h == NULL) {
@@ -250,7 +251,7 @@ static void destroy_vis(struct vipl_nic *nic)
         struct vipl_list *link = nic->vis.next;
         struct vipl_vi *vi = link == &nic->vis ? NULL : VIPL_CONTAINER(link, struct vipl_vi, nic_link);
         void *handle = NULL;
-        if (vi != NULL) { /* NULL handle: another thread is destroying it and takes it off the list */
+        if (vi != NULL) { /* without a handle: another thread destroys the VI and unlinks it */
             vipl_biased_lock(&vi->send.lock);
             handle = vi->handle;
             vipl_biased_unlock(&vi->send.lock);
@@ -279,7 +280,8 @@ static void destroy_cqs(struct vipl_nic *nic)
     }
 }
 
-/* Every call that still uses the NIC ends soon: its object is gone, or it sees `closing`. */
+/* Waits for the calls that still use the NIC. They end soon: their objects are gone, or they see
+ * `closing`. */
 static void wait_for_users(struct vipl_nic *nic, uint32_t mine)
 {
     uint32_t users;
@@ -295,7 +297,7 @@ VIP_RETURN vipl_device_close(void *handle)
         return VIP_INVALID_PARAMETER;
     }
     VIP_RETURN rc = nic->ops->regions_end(nic->be);
-    if (rc != VIP_SUCCESS) { /* the program must not free its memory */
+    if (rc != VIP_SUCCESS) { /* a peer may still access the program's memory */
         vipl_nic_put(nic);
         return rc;
     }
@@ -317,7 +319,9 @@ VIP_RETURN vipl_device_close(void *handle)
     destroy_vis(nic);
     destroy_cqs(nic);
     vipl_wake_sleepers(nic);
-    wait_for_users(nic, in_callback ? 2 : 1); /* the handle's own; and the service thread's */
+    /* One reference belongs to the handle, a second one to the service thread if this call comes
+     * from a handler of the program. */
+    wait_for_users(nic, in_callback ? 2 : 1);
     vipl_conns_close(nic);
     vipl_ptag_drop_all(nic);
     vipl_listeners_fini(nic);

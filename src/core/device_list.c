@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The devices that there are to open. */
+/* The list of the devices that can be opened, for VipxListDevices(). */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,12 +9,12 @@ struct vipl_device_list {
     VIPX_DEVICE *devices;
     VIP_ULONG room;
     VIP_ULONG count;
-    const char *backend;      /* the one that is asked now */
-    const char *default_name; /* what NULL opens */
+    const char *backend;      /* the name of the backend that lists its devices now */
+    const char *default_name; /* the device that VipOpenNic(NULL) opens */
     bool has_default;
 };
 
-static void add(struct vipl_device_list *to, const char *name, const char *text, VIP_UINT32 flags)
+static void add_device(struct vipl_device_list *to, const char *name, const char *text, VIP_UINT32 flags)
 {
     if ((flags & VIPX_DEVICE_IS_ALIAS) == 0 && strcmp(name, to->default_name) == 0) {
         flags |= VIPX_DEVICE_IS_DEFAULT;
@@ -34,14 +34,14 @@ void vipl_device_add(struct vipl_device_list *to, const char *device, const char
 {
     char name[sizeof(((VIPX_DEVICE *)NULL)->Name)];
     snprintf(name, sizeof(name), "%s%s%s", to->backend, device[0] == '\0' ? "" : ":", device);
-    add(to, name, text, 0);
+    add_device(to, name, text, 0);
 }
 
 static bool add_alias(void *arg, const char *alias, const char *device)
 {
     char text[sizeof(((VIPX_DEVICE *)NULL)->Text)];
     snprintf(text, sizeof(text), "another name of %s", device);
-    add(arg, alias, text, VIPX_DEVICE_IS_ALIAS);
+    add_device(arg, alias, text, VIPX_DEVICE_IS_ALIAS);
     return false;
 }
 
@@ -55,8 +55,9 @@ void vipl_devices_list(VIPX_DEVICE *devices, VIP_ULONG *count)
         list.backend = vipl_backends[i]->name;
         vipl_backends[i]->list(&list);
     }
-    if (!list.has_default) { /* VIPL_DEVICE names one that no backend has told of, an address of this host for example */
-        add(&list, default_name, "the setting VIPL_DEVICE", 0);
+    /* no backend lists the device of VIPL_DEVICE, for example an address */
+    if (!list.has_default) {
+        add_device(&list, default_name, "the setting VIPL_DEVICE", 0);
     }
     (void)vipl_device_aliases(add_alias, &list);
     *count = list.count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Listeners: the one list of them, and which of them are kept. */
+/* The list of listeners of a NIC handle, and which idle listeners are kept. */
 #include "core/listener.h"
 
 #include "core/backend_up.h"
@@ -7,15 +7,16 @@
 
 enum { MAX_IDLE = 64, MAX_IDLE_WITH_FD = 1024 };
 
-/* Changes happen under the NIC's `listening`, the list changes under its `lock` too. */
+/* A listener changes under the NIC's `listening`, and the list of listeners under both `listening`
+ * and `lock`. */
 struct vipl_listener {
     struct vipl_list link; /* nic->listeners, the latest used last */
     struct vipl_address local;
-    uint32_t waiting; /* calls of VipConnectWait(); guarded by listening */
+    uint32_t waiting; /* the calls of VipConnectWait() that wait; guarded by listening */
 };
 
-/* One of the two locks is held. */
-static struct vipl_listener *find(struct vipl_nic *nic, const struct vipl_address *local)
+/* Finds the listener of a discriminator; NULL: none. `listening` or `lock` is held. */
+static struct vipl_listener *lookup_listener(struct vipl_nic *nic, const struct vipl_address *local)
 {
     for (struct vipl_list *l = nic->listeners.next; l != &nic->listeners; l = l->next) {
         struct vipl_listener *listener = VIPL_CONTAINER(l, struct vipl_listener, link);
@@ -29,12 +30,12 @@ static struct vipl_listener *find(struct vipl_nic *nic, const struct vipl_addres
 bool vipl_up_listens(struct vipl_nic *nic, const struct vipl_address *local)
 {
     vipl_mutex_lock(&nic->lock);
-    bool listens = find(nic, local) != NULL;
+    bool listens = lookup_listener(nic, local) != NULL;
     vipl_mutex_unlock(&nic->lock);
     return listens;
 }
 
-static void enter(struct vipl_nic *nic, struct vipl_listener *listener)
+static void link_listener(struct vipl_nic *nic, struct vipl_listener *listener)
 {
     vipl_mutex_lock(&nic->lock);
     vipl_list_remove(&listener->link);
@@ -42,14 +43,15 @@ static void enter(struct vipl_nic *nic, struct vipl_listener *listener)
     vipl_mutex_unlock(&nic->lock);
 }
 
-static void forget(struct vipl_nic *nic, struct vipl_listener *listener)
+static void unlink_listener(struct vipl_nic *nic, struct vipl_listener *listener)
 {
     vipl_mutex_lock(&nic->lock);
     vipl_list_remove(&listener->link);
     vipl_mutex_unlock(&nic->lock);
 }
 
-/* In the list first: requests may come as soon as the backend listens. */
+/* Begins to listen for a discriminator. The listener is linked first, because requests may come as
+ * soon as the backend listens. */
 static VIP_RETURN begin_new(struct vipl_nic *nic, const struct vipl_address *local)
 {
     struct vipl_listener *listener = vipl_zalloc(sizeof(*listener));
@@ -59,10 +61,10 @@ static VIP_RETURN begin_new(struct vipl_nic *nic, const struct vipl_address *loc
     vipl_list_init(&listener->link);
     listener->local = *local;
     listener->waiting = 1;
-    enter(nic, listener);
+    link_listener(nic, listener);
     VIP_RETURN rc = nic->ops->listen(nic->be, local);
     if (rc != VIP_SUCCESS) {
-        forget(nic, listener);
+        unlink_listener(nic, listener);
         vipl_free(listener);
     }
     return rc;
@@ -72,7 +74,7 @@ VIP_RETURN vipl_listener_begin(struct vipl_nic *nic, const struct vipl_address *
 {
     VIP_RETURN rc = VIP_SUCCESS;
     vipl_mutex_lock(&nic->listening);
-    struct vipl_listener *listener = find(nic, local);
+    struct vipl_listener *listener = lookup_listener(nic, local);
     if (listener == NULL) {
         rc = begin_new(nic, local);
     } else if (listener->waiting++ == 0) {
@@ -82,9 +84,9 @@ VIP_RETURN vipl_listener_begin(struct vipl_nic *nic, const struct vipl_address *
     return rc;
 }
 
-static void drop(struct vipl_nic *nic, struct vipl_listener *listener)
+static void drop_listener(struct vipl_nic *nic, struct vipl_listener *listener)
 {
-    forget(nic, listener);
+    unlink_listener(nic, listener);
     nic->ops->unlisten(nic->be, &listener->local);
     vipl_free(listener);
 }
@@ -96,7 +98,7 @@ static void drop_oldest_idle(struct vipl_nic *nic)
         l = l->next;
     }
     nic->listeners_idle--;
-    drop(nic, VIPL_CONTAINER(l, struct vipl_listener, link));
+    drop_listener(nic, VIPL_CONTAINER(l, struct vipl_listener, link));
 }
 
 static uint32_t max_idle(struct vipl_nic *nic)
@@ -110,9 +112,9 @@ static uint32_t max_idle(struct vipl_nic *nic)
 void vipl_listener_end(struct vipl_nic *nic, const struct vipl_address *local)
 {
     vipl_mutex_lock(&nic->listening);
-    struct vipl_listener *listener = find(nic, local);
+    struct vipl_listener *listener = lookup_listener(nic, local);
     if (--listener->waiting == 0) {
-        enter(nic, listener);
+        link_listener(nic, listener);
         if (++nic->listeners_idle > max_idle(nic)) {
             drop_oldest_idle(nic);
         }
@@ -124,7 +126,7 @@ void vipl_listeners_fini(struct vipl_nic *nic)
 {
     vipl_mutex_lock(&nic->listening);
     while (!vipl_list_empty(&nic->listeners)) {
-        drop(nic, VIPL_CONTAINER(nic->listeners.next, struct vipl_listener, link));
+        drop_listener(nic, VIPL_CONTAINER(nic->listeners.next, struct vipl_listener, link));
     }
     nic->listeners_idle = 0;
     vipl_mutex_unlock(&nic->listening);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The discriminators that a NIC handle takes requests for. A program waits for each connection with a call of its own, so
- * a discriminator stays listened to between two such calls: the backend is told once, and not again until core drops
- * it. Of those that no call waits for the longest unused gives way, beyond 64. A program with a ready descriptor for
- * requests is not inside VipConnectWait() when they come: there what it has waited for once stays listened to, up to 1024.
+ * The listeners of a NIC handle: the discriminators that the NIC handle takes requests for. A
+ * program makes a call for each connection that it waits for, so core keeps a listener between two
+ * such calls: the backend is told once, until core drops the listener. Core keeps up to 64
+ * listeners for which no call waits, and drops the one that was unused for the longest time. A
+ * program with a ready descriptor for requests is not inside VipConnectWait() when they come: for
+ * such a program core keeps up to 1024.
  */
 #ifndef VIPL_CORE_LISTENER_H
 #define VIPL_CORE_LISTENER_H
@@ -12,10 +14,10 @@
 
 struct vipl_nic;
 
-/* A call begins to wait for requests, and ends. No lock is held. */
+/* A call begins to wait for requests, and ends its wait. No lock is held. */
 VIP_RETURN vipl_listener_begin(struct vipl_nic *nic, const struct vipl_address *local);
 void vipl_listener_end(struct vipl_nic *nic, const struct vipl_address *local);
-/* The NIC handle is closing, and no call uses it any more: the backend is told to listen no more. */
+/* Drops all listeners. The NIC handle is closing, and no call uses it any more. */
 void vipl_listeners_fini(struct vipl_nic *nic);
 
 #endif

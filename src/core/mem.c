@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Regions: an open-addressed table of pointers, keyed by the handle. And protection tags. */
+/* Regions, in an open-addressed table of pointers with the handle as the key; and protection
+ * tags. */
 #include "core/mem.h"
 
 #include "base/handle.h"
@@ -16,12 +17,13 @@ static struct vipl_pool region_pool = VIPL_POOL_INIT(region_pool, struct vipl_re
 
 static struct vipl_pool ptag_pool = VIPL_POOL_INIT(ptag_pool, struct vipl_ptag, nic_link, NULL);
 
-static struct vipl_region tombstone; /* its handle is 0: matches nothing */
+static struct vipl_region tombstone; /* has handle 0, which no look-up searches for */
 
 VIPL_COLD bool vipl_mem_look_up(struct vipl_mem *mem, struct vipl_recent *recent, VIP_MEM_HANDLE handle,
                                 uint64_t address, uint64_t bytes, uint32_t tag)
 {
-    uint32_t epoch = vipl_load_acquire(&mem->epoch); /* before the look-up; pairs with begin_epoch() */
+    /* The epoch is read before the look-up; pairs with begin_epoch(). */
+    uint32_t epoch = vipl_load_acquire(&mem->epoch);
     const struct vipl_region *region = vipl_mem_find(mem, handle);
     bool covered =
         region != NULL && vipl_region_has(region, address, bytes) && vipl_region_has_tag(region, tag);
@@ -71,7 +73,7 @@ VIPL_COLD void vipl_queue_enlist_reader(struct vipl_queue *q)
 {
     struct vipl_mem *mem = &q->vi->nic->mem;
     vipl_mutex_lock(&mem->lock);
-    if (vipl_list_empty(&q->reading)) { /* else it is still waited for, see next_reader() */
+    if (vipl_list_empty(&q->reading)) { /* otherwise end_epoch() still waits, see next_reader() */
         vipl_list_append(&mem->readers, &q->reading);
     }
     q->reading_epoch = mem->epoch;
@@ -81,7 +83,7 @@ VIPL_COLD void vipl_queue_enlist_reader(struct vipl_queue *q)
 void vipl_queue_delist_reader(struct vipl_queue *q)
 {
     if (q->reading_epoch == 0) {
-        return; /* it never was there */
+        return; /* the queue never was on the list */
     }
     struct vipl_mem *mem = &q->vi->nic->mem;
     vipl_mutex_lock(&mem->lock);
@@ -90,7 +92,7 @@ void vipl_queue_delist_reader(struct vipl_queue *q)
     vipl_mutex_unlock(&mem->lock);
 }
 
-/* Begins a new epoch. The readers of the old one are those of `former`. */
+/* Begins a new epoch, and moves the readers of the old epoch to `former`. */
 static void begin_epoch(struct vipl_mem *mem, struct vipl_list *former)
 {
     vipl_mutex_lock(&mem->lock);
@@ -101,8 +103,9 @@ static void begin_epoch(struct vipl_mem *mem, struct vipl_list *former)
     vipl_mutex_unlock(&mem->lock);
 }
 
-/* One that is left; NULL: none. One that reads in the new epoch already, as it found itself on this list, goes to the new list
- * now. Its VI may end meanwhile; its lock stays one. */
+/* Takes the next reader of the old epoch off `former`; NULL: none is left. A queue that found
+ * itself on `former` when it began to read in the new epoch goes to the list of the new epoch now.
+ * The VI of the queue may end meanwhile, but its lock stays a lock. */
 static struct vipl_queue *next_reader(struct vipl_mem *mem, struct vipl_list *former)
 {
     vipl_mutex_lock(&mem->lock);
@@ -115,8 +118,9 @@ static struct vipl_queue *next_reader(struct vipl_mem *mem, struct vipl_list *fo
     return q;
 }
 
-/* What was found before is not to be relied on: the table, or the region, is changed already. When this returns, no transfer
- * that has found it is under way. The NIC's lock is held: one epoch ends at a time. */
+/* Ends an epoch, after the table or a region has been changed. When end_epoch() returns, no
+ * transfer uses a result of a look-up of the old epoch. The NIC's lock is held, so one epoch ends
+ * at a time. */
 static void end_epoch(struct vipl_mem *mem)
 {
     struct vipl_list former;
@@ -130,17 +134,17 @@ static void end_epoch(struct vipl_mem *mem)
 
 /* --- the table --- */
 
-static void insert(struct vipl_region_table *table, struct vipl_region *region)
+static void insert_region(struct vipl_region_table *table, struct vipl_region *region)
 {
     uint32_t i = vipl_region_first_slot(table, region->handle);
     while (table->slots[i] != NULL) {
         i = vipl_region_next_slot(table, i);
     }
-    vipl_store_ptr(&table->slots[i], region); /* pairs with find_in */
+    vipl_store_ptr(&table->slots[i], region); /* pairs with vipl_region_find_in() */
 }
 
-/* Makes room for one more: a table is at most half full, tombstones included. *outgrown: the table that it replaces, in which
- * readers may still be. */
+/* Makes room for one more region: a table is at most half full, including tombstones. *outgrown is
+ * the table that was replaced, or NULL; look-ups may still use it. */
 static bool reserve_locked(struct vipl_mem *mem, struct vipl_region_table **outgrown)
 {
     struct vipl_region_table *old = mem->table;
@@ -161,11 +165,11 @@ static bool reserve_locked(struct vipl_mem *mem, struct vipl_region_table **outg
     table->shift = shift;
     for (uint32_t i = 0; old != NULL && i < old->capacity; i++) {
         if (old->slots[i] != NULL && old->slots[i] != &tombstone) {
-            insert(table, old->slots[i]);
+            insert_region(table, old->slots[i]);
         }
     }
     mem->used = mem->live;
-    vipl_store_ptr(&mem->table, table); /* pairs with find */
+    vipl_store_ptr(&mem->table, table); /* pairs with vipl_mem_find() */
     *outgrown = old;
     return true;
 }
@@ -183,8 +187,9 @@ void vipl_mem_fini(struct vipl_mem *mem)
     vipl_free(table);
 }
 
-/* Random, so that it cannot be guessed, except for the highest bits, which are counted: the same number does not
- * come again within as many registrations as they can count. */
+/* Makes a new handle. The low bits are random, so that a peer cannot guess the handle. The highest
+ * bits count registrations: a number comes again only after as many registrations as they can
+ * count. */
 static VIP_RETURN new_handle_locked(struct vipl_mem *mem, VIP_MEM_HANDLE *out)
 {
     VIP_MEM_HANDLE handle;
@@ -224,16 +229,16 @@ static struct vipl_region_params params_of(const struct vipl_region *region, uin
     return params;
 }
 
-/* The region's handle is known: look-ups find it. */
+/* Puts the region into the table under its handle: from now on look-ups find it. */
 static void publish_locked(struct vipl_mem *mem, struct vipl_region *region, VIP_MEM_HANDLE handle)
 {
     vipl_store_relaxed(&region->handle, handle);
-    insert(mem->table, region);
+    insert_region(mem->table, region);
 }
 
-/* Makes room for the region, within the limits. It enters the table with a random handle, unless the backend is to choose
- * one. The NIC's lock is held. */
-static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
+/* Makes room for the region, within the limits, and puts it into the table under a random handle,
+ * unless the backend chooses handles. The NIC's lock is held. */
+static VIP_RETURN enter_region(struct vipl_nic *nic, struct vipl_region *region)
 {
     struct vipl_mem *mem = &nic->mem;
     struct vipl_region_table *outgrown = NULL;
@@ -260,14 +265,15 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_region *region)
     }
     vipl_mutex_unlock(&mem->lock);
     if (outgrown != NULL) {
-        end_epoch(mem); /* afterwards no reader is in it */
+        end_epoch(mem); /* afterwards no look-up uses the old table */
         vipl_free(outgrown);
     }
     return rc;
 }
 
-/* Enters the region, for which there is room, with the handle that the backend has chosen. */
-static VIP_RETURN adopt(struct vipl_mem *mem, struct vipl_region *region, VIP_MEM_HANDLE handle)
+/* Puts the region, for which there is room, into the table under the handle that the backend has
+ * chosen. */
+static VIP_RETURN enter_chosen_handle(struct vipl_mem *mem, struct vipl_region *region, VIP_MEM_HANDLE handle)
 {
     vipl_mutex_lock(&mem->lock);
     bool unique = handle != 0 && handle != 0xFFFFFFFFu && vipl_mem_find(mem, handle) == NULL;
@@ -283,8 +289,8 @@ static VIP_RETURN adopt(struct vipl_mem *mem, struct vipl_region *region, VIP_ME
     return unique ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
 
-/* Gives up the room for a region that has no handle. */
-static void withdraw(struct vipl_nic *nic, struct vipl_region *region)
+/* Gives the reserved room of a region without a handle back. */
+static void cancel_region(struct vipl_nic *nic, struct vipl_region *region)
 {
     struct vipl_mem *mem = &nic->mem;
     vipl_mutex_lock(&nic->lock);
@@ -298,8 +304,8 @@ static void withdraw(struct vipl_nic *nic, struct vipl_region *region)
     vipl_pool_put(&region_pool, region);
 }
 
-/* Takes the region out of the table: no new look-up finds it. */
-static void leave(struct vipl_nic *nic, struct vipl_region *region)
+/* Takes the region out of the table: no later look-up finds it. */
+static void remove_region(struct vipl_nic *nic, struct vipl_region *region)
 {
     struct vipl_mem *mem = &nic->mem;
     void **slot;
@@ -312,21 +318,22 @@ static void leave(struct vipl_nic *nic, struct vipl_region *region)
     vipl_mutex_unlock(&mem->lock);
 }
 
-/* A region of the tag and with the rights of the attributes, and room for it. */
-static VIP_RETURN make(struct vipl_nic *nic, struct vipl_region *region, const VIP_MEM_ATTRIBUTES *attributes)
+/* Sets up a region with the tag and the rights of the attributes, and enters it. */
+static VIP_RETURN make_region(struct vipl_nic *nic, struct vipl_region *region,
+                              const VIP_MEM_ATTRIBUTES *attributes)
 {
     VIP_RETURN rc = vipl_ptag_use_locked(nic, attributes->Ptag, &region->ptag);
     if (rc == VIP_SUCCESS) {
         vipl_store_relaxed(&region->tag, region->ptag->number);
         vipl_store_relaxed(&region->rights, rights_of(attributes));
-        rc = enter(nic, region);
+        rc = enter_region(nic, region);
         region->ptag->users -= rc == VIP_SUCCESS ? 0 : 1;
     }
     return rc;
 }
 
-/* Tells the backend of a region whose handle is set. */
-static VIP_RETURN announce(struct vipl_nic *nic, struct vipl_region_params *params)
+/* Adds a region, whose handle core has chosen, at the backend. */
+static VIP_RETURN add_to_backend(struct vipl_nic *nic, struct vipl_region_params *params)
 {
     VIP_RETURN rc = nic->ops->region_add(nic->be, params);
     if (rc != VIP_SUCCESS) {
@@ -335,18 +342,20 @@ static VIP_RETURN announce(struct vipl_nic *nic, struct vipl_region_params *para
     return rc;
 }
 
-/* Tells the backend of a region for which it chooses the handle. No region ends meanwhile: the backend may choose a handle
- * again as soon as it has ended the region that had it, which core still has in its table for a moment. */
-static VIP_RETURN obtain(struct vipl_nic *nic, struct vipl_region *region, struct vipl_region_params *params)
+/* Adds a region at the backend, which chooses the handle. No region ends meanwhile: the backend may
+ * choose the handle of a region that it has removed, while core still has that region in its
+ * table. */
+static VIP_RETURN add_with_chosen_handle(struct vipl_nic *nic, struct vipl_region *region,
+                                         struct vipl_region_params *params)
 {
     vipl_mutex_lock(&nic->mem.changing);
     VIP_RETURN rc = nic->ops->region_add(nic->be, params);
     if (rc == VIP_SUCCESS) {
-        rc = adopt(&nic->mem, region, params->handle);
+        rc = enter_chosen_handle(&nic->mem, region, params->handle);
     }
     vipl_mutex_unlock(&nic->mem.changing);
     if (rc != VIP_SUCCESS) {
-        withdraw(nic, region);
+        cancel_region(nic, region);
     }
     return rc;
 }
@@ -365,39 +374,42 @@ VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
     region->address = address;
     region->bytes = bytes;
     vipl_mutex_lock(&nic->lock);
-    rc = make(nic, region, attributes);
+    rc = make_region(nic, region, attributes);
     struct vipl_region_params params = params_of(region, region->tag, region->rights);
     vipl_mutex_unlock(&nic->lock);
     if (rc != VIP_SUCCESS) {
         vipl_pool_put(&region_pool, region);
         return rc;
     }
-    rc = nic->ops->chooses_handles ? obtain(nic, region, &params) : announce(nic, &params);
+    rc = nic->ops->chooses_handles ? add_with_chosen_handle(nic, region, &params)
+                                   : add_to_backend(nic, &params);
     if (rc == VIP_SUCCESS) {
         *out = params.handle;
     }
     return rc;
 }
 
-/* The region registered at that address under that handle. The NIC's lock is held. */
+/* Finds the region with that address and that handle; NULL: none. The NIC's lock is held. */
 static struct vipl_region *find_exact(struct vipl_nic *nic, const void *address, VIP_MEM_HANDLE handle)
 {
     struct vipl_region *region = vipl_mem_find(&nic->mem, handle);
     return region != NULL && region->handle == handle && region->address == address ? region : NULL;
 }
 
-/* No peer can access the region directly any more. When this returns, no transfer of this process uses it either. */
-static void end(struct vipl_nic *nic, struct vipl_region *region)
+/* Ends a region that no peer can access directly any more. When end_region() returns, no transfer
+ * of this process uses the region. */
+static void end_region(struct vipl_nic *nic, struct vipl_region *region)
 {
     vipl_mutex_lock(&nic->lock);
-    leave(nic, region);
+    remove_region(nic, region);
     region->ptag->users--;
     end_epoch(&nic->mem);
     vipl_mutex_unlock(&nic->lock);
     vipl_pool_put(&region_pool, region);
 }
 
-/* The backend first, which may refuse. Nothing else ends or changes the region meanwhile. */
+/* The backend removes the region first, and may refuse. No other thread ends or changes the region
+ * meanwhile. */
 VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle)
 {
     vipl_mutex_lock(&nic->mem.changing);
@@ -406,7 +418,7 @@ VIP_RETURN vipl_mem_deregister(struct vipl_nic *nic, void *address, VIP_MEM_HAND
     vipl_mutex_unlock(&nic->lock);
     VIP_RETURN rc = region == NULL ? VIP_INVALID_PARAMETER : nic->ops->region_remove(nic->be, handle);
     if (rc == VIP_SUCCESS) {
-        end(nic, region);
+        end_region(nic, region);
     }
     vipl_mutex_unlock(&nic->mem.changing);
     return rc;
@@ -425,9 +437,9 @@ VIP_RETURN vipl_mem_query(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE ha
     return region == NULL ? VIP_INVALID_PARAMETER : VIP_SUCCESS;
 }
 
-/* The backend first, as above. */
-static VIP_RETURN change(struct vipl_nic *nic, struct vipl_region *region, struct vipl_ptag *ptag,
-                         uint32_t rights)
+/* Changes the region at the backend first, which may refuse, and then in core's table. */
+static VIP_RETURN change_region(struct vipl_nic *nic, struct vipl_region *region, struct vipl_ptag *ptag,
+                                uint32_t rights)
 {
     struct vipl_region_params params = params_of(region, ptag->number, rights);
     VIP_RETURN rc = nic->ops->region_change(nic->be, &params);
@@ -459,7 +471,7 @@ VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE h
     rc = region == NULL ? VIP_INVALID_PARAMETER : vipl_ptag_use_locked(nic, attributes->Ptag, &ptag);
     vipl_mutex_unlock(&nic->lock);
     if (rc == VIP_SUCCESS) {
-        rc = change(nic, region, ptag, rights_of(attributes));
+        rc = change_region(nic, region, ptag, rights_of(attributes));
     }
     vipl_mutex_unlock(&nic->mem.changing);
     return rc;
@@ -498,7 +510,7 @@ VIP_RETURN vipl_ptag_create(struct vipl_nic *nic, void **handle)
     return VIP_SUCCESS;
 }
 
-/* The NIC's lock is held. */
+/* Finds a live tag of the NIC handle; NULL: none. The NIC's lock is held. */
 static struct vipl_ptag *find_tag_locked(struct vipl_nic *nic, void *handle)
 {
     struct vipl_ptag *ptag = vipl_handle_find(VIPL_KIND_PTAG, handle);

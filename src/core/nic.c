@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* References on NIC handles, and what is done for all users of one. */
+/* References on NIC handles, and progress for the threads that use one. */
 #include "core/nic.h"
 
 #include "base/deferred.h"
@@ -42,8 +42,8 @@ struct vipl_nic *vipl_nic_get(void *handle)
     return live ? nic : NULL;
 }
 
-/* While closing, the closing thread waits for the others. Its own reference is the last but for that of a service
- * thread in whose callback it runs. */
+/* Gives one reference back, and wakes the closing thread. The closing thread waits until only its
+ * own reference is left, and that of the service thread if it runs in a handler. */
 static void count_down(struct vipl_nic *nic)
 {
     uint32_t before = vipl_fetch_add(&nic->users, (uint32_t)-1);
@@ -54,12 +54,14 @@ static void count_down(struct vipl_nic *nic)
     }
 }
 
-/* The count first, then the flag: closing sets the flag first, then looks at the count. */
+/* Increments the count before it reads `closing`; the closing thread sets `closing` before it reads
+ * the count. */
 bool vipl_nic_ref(struct vipl_nic *nic)
 {
     vipl_fetch_add(&nic->users, 1);
     if (vipl_load_ordered(&nic->closing) != 0) {
-        count_down(nic); /* the caller may hold locks: what is deferred has to wait */
+        /* not vipl_nic_put(), which runs deferred work: the caller may hold locks */
+        count_down(nic);
         return false;
     }
     return true;
@@ -70,7 +72,7 @@ void vipl_nic_put(struct vipl_nic *nic)
     vipl_deferred_run();
     if (vipl_load_relaxed(&nic->service.wanted) != 0 && !vipl_guard_is_safe_call()) {
         vipl_store_relaxed(&nic->service.wanted, 0);
-        (void)vipl_service_start(nic); /* without it the program's own calls have to do */
+        (void)vipl_service_start(nic); /* on failure the program's own calls make progress */
     }
     count_down(nic);
 }
@@ -87,7 +89,8 @@ bool vipl_nic_poll_fast(struct vipl_nic *nic)
         return false;
     }
     bool enough = filter->poll(filter);
-    vipl_deferred_run(); /* also before a poll of the usual kind: that may find the NIC handle closed */
+    /* Deferred work runs before a later ordinary poll, which may find the NIC handle closed. */
+    vipl_deferred_run();
     if (enough) {
         note_activity(nic);
     }

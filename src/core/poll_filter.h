@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Progress for a program that polls, without a lock while there is nothing, and without a reference on the NIC handle.
+ * A lock-free poll filter. A backend publishes up to four (word, value) pairs of a NIC handle.
+ * While no word has its value, a poll cannot find anything, and the caller skips poll().
  *
- * A backend may have an object of this type for a NIC handle. Its memory is never given back (base/pool.h), and neither is that
- * of the words which it names, though they may come to mean something else: a thread that comes late reads them all the same,
- * and the worst that it learns is that it is to poll. What is read here is a hint; poll() finds out under the backend's locks.
+ * Readers hold no reference on the NIC handle, so the struct and the words are type-stable memory:
+ * neither is ever given back (base/pool.h), though the words may come to mean something else. A
+ * stale read costs at most one extra poll(), which looks under the backend's locks.
  */
 #ifndef VIPL_CORE_POLL_FILTER_H
 #define VIPL_CORE_POLL_FILTER_H
@@ -18,21 +19,25 @@
 enum { VIPL_POLL_FILTER_WORDS = 4 };
 
 struct vipl_poll_filter {
-    /* Moves what can be moved, as vipl_backend.poll does, also when the NIC handle has been closed meanwhile. False: there may
-     * be more to do, for which the caller needs a reference. */
-    bool (*poll)(struct vipl_poll_filter *filter); /* constant */
-    uint32_t
-        words_plus_one; /* atomic: 1 more than the words to look at; 0: always poll. Released after them */
-    uint32_t due;       /* atomic: vipl_ticks() from which on a poll is due, whatever the words say */
-    uint32_t values
-        [VIPL_POLL_FILTER_WORDS]; /* atomic: the value with which the word says that there is something */
-    void *words[VIPL_POLL_FILTER_WORDS]; /* atomic: uint32_t */
+    /* constant: polls as vipl_backend.poll() does, also if the NIC handle has been closed
+     * meanwhile. Returns false if there may be more to do, for which the caller needs a
+     * reference. */
+    bool (*poll)(struct vipl_poll_filter *filter);
+    /* atomic: 1 + the number of pairs in use; 0: always poll. Stored with release after the
+     * pairs. */
+    uint32_t words_plus_one;
+    /* atomic: the vipl_ticks() from which on the caller polls, whatever the words contain. */
+    uint32_t due;
+    /* atomic: the value that a word has when a poll may find something. */
+    uint32_t values[VIPL_POLL_FILTER_WORDS];
+    void *words[VIPL_POLL_FILTER_WORDS]; /* atomic: pointers to uint32_t */
 };
 
-/* Whether a poll would find nothing. */
+/* Returns true if a poll would find nothing. */
 static inline bool vipl_poll_filter_may_skip(struct vipl_poll_filter *filter)
 {
-    uint32_t words_plus_one = vipl_load_acquire(&filter->words_plus_one); /* pairs with vipl_quick_watch() */
+    /* The acquire load pairs with the release store of the backend that publishes the pairs. */
+    uint32_t words_plus_one = vipl_load_acquire(&filter->words_plus_one);
     if (words_plus_one == 0 || vipl_ticks_reached(vipl_load_relaxed(&filter->due))) {
         return false;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Work queues: posting, publishing in order, reaping. Everything here runs under the queue's lock. */
+/* Work queues: posting, publishing in order, reaping. The caller of each function holds the queue's
+ * lock. */
 #include "core/queue.h"
 
 #include <assert.h>
@@ -13,7 +14,7 @@
 #include "os/os.h"
 #include "os/os_compiler.h"
 
-enum { FIRST_CAPACITY = 2 }; /* with many busy VIs few slots in use are few cache lines */
+enum { FIRST_CAPACITY = 2 }; /* small, so that many busy VIs use few cache lines */
 
 _Static_assert(sizeof(struct vipl_work) == 64, "its place in a ring is found by a shift");
 
@@ -30,7 +31,7 @@ void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv)
     vipl_list_init(&q->reading);
 }
 
-static void restart(struct vipl_queue *q)
+static void reset_indices(struct vipl_queue *q)
 {
     q->posted = q->executed = 0;
     vipl_store_relaxed(&q->completed, 0);
@@ -39,7 +40,7 @@ static void restart(struct vipl_queue *q)
 
 void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit)
 {
-    restart(q);
+    reset_indices(q);
     q->limit = limit;
     q->overrun = false;
     vipl_queue_forget_memory(q);
@@ -79,7 +80,7 @@ void vipl_queue_close_locked(struct vipl_queue *q)
     q->capacity = 0;
     vipl_free(q->long_list);
     q->long_list = NULL;
-    restart(q);
+    reset_indices(q);
     q->cq = NULL;
     q->sink = NULL;
 }
@@ -120,7 +121,7 @@ VIPL_COLD bool vipl_queue_make_long_list_locked(struct vipl_queue *q)
     return q->long_list != NULL;
 }
 
-static void count(struct vipl_queue *q, const struct vipl_work *work)
+static void count_work(struct vipl_queue *q, const struct vipl_work *work)
 {
     if ((work->status & VIP_STATUS_ERROR_MASK) != 0) {
         q->works_failed++;
@@ -129,8 +130,9 @@ static void count(struct vipl_queue *q, const struct vipl_work *work)
     }
 }
 
-/* Without a sink the completion is for a handler, or stays here until the program reaps it. */
-static void deliver(struct vipl_queue *q, struct vipl_work *work)
+/* Delivers a completion to the sink. Without a sink the completion goes to a handler, or stays in
+ * the queue until the program reaps it. */
+static void deliver_completion(struct vipl_queue *q, struct vipl_work *work)
 {
     if (q->sink != NULL) {
         q->overrun |= !q->sink->deliver(q->sink, work);
@@ -143,7 +145,8 @@ static void deliver(struct vipl_queue *q, struct vipl_work *work)
     }
 }
 
-/* A completion is for one waiter; but when there is nothing more to complete, a disconnect may wait for just that. */
+/* Wakes one waiter for a completion. When all works are complete, all waiters are woken, because a
+ * disconnect may be waiting for that. */
 static void wake_waiters(struct vipl_queue *q)
 {
     if (q->completed == q->posted) {
@@ -153,7 +156,7 @@ static void wake_waiters(struct vipl_queue *q)
     }
 }
 
-/* Whether anything but the program's next Done is to know of completions. */
+/* Returns true if completions must be announced. */
 static bool has_watcher(const struct vipl_queue *q)
 {
     return q->sink != NULL || q->ready_fd != NULL || !vipl_list_empty(&q->waiters) ||
@@ -162,11 +165,11 @@ static bool has_watcher(const struct vipl_queue *q)
 
 VIPL_NOINLINE void vipl_queue_announce_locked(struct vipl_queue *q, struct vipl_work *work)
 {
-    deliver(q, work);
+    deliver_completion(q, work);
     if (!vipl_list_empty(&q->waiters)) {
         wake_waiters(q);
     }
-    q->is_watched = has_watcher(q); /* who polls after a wait is as fast as before it */
+    q->is_watched = has_watcher(q); /* without watchers the next completion takes the fast path */
 }
 
 VIPL_COLD void vipl_queue_lose_locked(struct vipl_queue *q, struct vipl_work *work)
@@ -186,11 +189,11 @@ static inline void publish_locked(struct vipl_queue *q)
         if (work->state != VIPL_WORK_FINISHED) {
             return;
         }
-        count(q, work);
+        count_work(q, work);
         work->state = VIPL_WORK_COMPLETE;
-        q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
-        vipl_store_relaxed(&q->completed,
-                           q->completed + 1); /* first: who sees Status finds the queue not empty */
+        q->executed += q->executed == q->completed ? 1 : 0; /* the work was finished when posted */
+        /* `completed` comes before Status: a program that sees Status finds the queue not empty. */
+        vipl_store_relaxed(&q->completed, q->completed + 1);
         vipl_queue_write_outcome(q, work);
         if (q->is_watched) {
             vipl_queue_announce_locked(q, work);
@@ -209,7 +212,8 @@ VIPL_NOINLINE void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vip
     publish_locked(q);
 }
 
-/* One that was never executed has its operation in its descriptor alone. */
+/* The status of a flushed work. The operation of a work that was never executed is read from its
+ * descriptor. */
 static uint32_t flush_status(const struct vipl_queue *q, const struct vipl_work *work)
 {
     uint32_t op = q->is_recv                        ? VIP_STATUS_OP_RECEIVE

@@ -6,8 +6,9 @@
  *
  * The program posts and reaps; a send is executed when the backend has taken it, a receive when a
  * message has claimed it. Works may finish in any order and are published in posting order: the
- * descriptor's Status is written then, once. The ring grows up to the device's limit; the only
- * allocation on the data path, at most log2(limit) times in a queue's life.
+ * descriptor's Status is written once, when its work is published. The ring grows up to the
+ * device's limit. This growth is the only allocation on the data path, and happens at most
+ * log2(limit) times in a queue's life.
  */
 #ifndef VIPL_CORE_QUEUE_H
 #define VIPL_CORE_QUEUE_H
@@ -25,7 +26,7 @@
 struct vipl_vi;
 struct vipl_event;
 
-/* What a descriptor of many segments lists: too much for the stack. */
+/* The pieces of a descriptor with many segments, which are too large for the stack. */
 struct vipl_long_list {
     struct vipl_iov iov[VIPL_MAX_SEGMENTS];
     VIP_MEM_HANDLE handles[VIPL_MAX_SEGMENTS];
@@ -37,71 +38,86 @@ struct vipl_done {
     uint64_t bytes;
 };
 
-/* All fields are guarded by lock unless they say otherwise. What each message needs is in the first two cache lines: with
- * many busy VIs these are what it costs. */
+/* All fields are guarded by lock unless they say otherwise. The fields that each message needs are
+ * in the first two cache lines, because with many busy VIs each message costs cache misses on
+ * them. */
 struct vipl_queue {
     __attribute__((aligned(64))) struct vipl_biased lock; /* rank SEND or RECV */
     uint32_t capacity;                                    /* a power of two, or 0 */
     struct vipl_work *ring;
     uint32_t posted;
     uint32_t executed;
-    uint32_t completed; /* atomic, as the next: written under lock; threads that poll compare them without */
+    /* atomic: `completed` and `reaped` are written under lock; threads that poll compare them
+     * without the lock. */
+    uint32_t completed;
     uint32_t reaped;
     uint32_t limit;
     bool is_recv; /* constant */
     bool overrun; /* a completion found its strict completion queue full */
-    bool
-        is_watched; /* a completion may concern more than the program's next Done: a sink, or what follows below */
+    /* A completion must be announced: the queue has a sink, or has had a waiter, a handler or a
+     * ready descriptor. */
+    bool is_watched;
     struct vipl_vi *vi; /* constant */
-    struct vipl_long_list
-        *long_list;         /* of the descriptor that is read; NULL: none with so many segments was posted */
-    struct vipl_sink *sink; /* where completions go; NULL: the program takes them from here */
-    struct vipl_recent descriptors; /* the memory of the last one */
-    struct vipl_recent data;        /* and of the last segment */
-    struct vipl_list reading;       /* mem.readers; guarded by its lock */
-    uint32_t reading_epoch;         /* the latest in which it was put there; 0: none */
-    struct vipl_done done[4];       /* statistics, by VIP_CONTROL_OP_... */
-    struct vipl_cq *cq;             /* constant while the VI is live; NULL: none */
-    struct vipl_list waiters;       /* vipl_waiter.link */
-    struct vipl_list notifies;      /* vipl_event.link, registered handlers */
-    struct vipl_ready_fd
-        *ready_fd; /* readable while there is something to reap; NULL: the program has not asked for it */
+    /* The pieces of the descriptor that is being read; NULL: no descriptor with many segments was
+     * posted yet. */
+    struct vipl_long_list *long_list;
+    /* where completions go; NULL: the program reaps them from this queue */
+    struct vipl_sink *sink;
+    struct vipl_recent descriptors; /* the region of the last descriptor */
+    struct vipl_recent data;        /* the region of the last segment */
+    struct vipl_list reading;       /* in vipl_mem.readers; guarded by the lock of vipl_mem */
+    /* the epoch in which the queue was last put on that list; 0: never */
+    uint32_t reading_epoch;
+    struct vipl_done done[4];  /* statistics, by VIP_CONTROL_OP_... */
+    struct vipl_cq *cq;        /* constant while the VI is live; NULL: none */
+    struct vipl_list waiters;  /* vipl_waiter.link */
+    struct vipl_list notifies; /* vipl_event.link, registered handlers */
+    /* Readable while there is a completion to reap; NULL: the program has not asked for it. */
+    struct vipl_ready_fd *ready_fd;
     uint64_t works_failed; /* statistics: completed with an error, including flushed ones */
 };
 
 extern const uint32_t vipl_send_status_op[4]; /* the VIP_STATUS_OP_... of a VIP_CONTROL_OP_... */
 
-void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv); /* once, in new memory */
+/* Initialises the queue of a VI in new memory, once. */
+void vipl_queue_make(struct vipl_queue *q, struct vipl_vi *vi, bool is_recv);
+/* Prepares the queue for a new VI. */
 void vipl_queue_open(struct vipl_queue *q, struct vipl_cq *cq, uint32_t limit);
-void vipl_queue_forget_memory(struct vipl_queue *q); /* the VI begins, or uses another tag from now on */
-void vipl_queue_reset_stats(struct vipl_queue *q);   /* its statistics */
-void vipl_queue_close_locked(struct vipl_queue *q);  /* forgets everything, touches no descriptor */
+/* Forgets the results of look-ups of memory, because the VI is new or uses another tag. */
+void vipl_queue_forget_memory(struct vipl_queue *q);
+void vipl_queue_reset_stats(struct vipl_queue *q);
+/* Forgets all works, and touches no descriptor. */
+void vipl_queue_close_locked(struct vipl_queue *q);
 
 static inline struct vipl_work *vipl_queue_at(struct vipl_queue *q, uint32_t index)
 {
     return &q->ring[index & (q->capacity - 1)];
 }
 
-void vipl_queue_enlist_reader(struct vipl_queue *q); /* mem.c, as the next */
+/* Put the queue on the list of readers of memory, and take it off; in mem.c. */
+void vipl_queue_enlist_reader(struct vipl_queue *q);
 void vipl_queue_delist_reader(struct vipl_queue *q);
-bool vipl_queue_grow_locked(struct vipl_queue *q); /* the ring, twofold; false: no memory */
+bool vipl_queue_grow_locked(struct vipl_queue *q); /* doubles the ring; false: no memory */
 
-/* Whether a descriptor of so many segments can be read. A work is posted only if it can. */
+/* Returns true if the queue has memory to read a descriptor with that number of segments. A work is
+ * posted only then. */
 static inline bool vipl_queue_lists(const struct vipl_queue *q, unsigned segments)
 {
     return segments <= VIPL_FEW_SEGMENTS || q->long_list != NULL;
 }
 bool vipl_queue_make_long_list_locked(struct vipl_queue *q); /* false: no memory */
 
-/* Posting and reaping are on the path of each message, so here. The queue's lock is held. */
+/* Posting and reaping are inline because they are on the path of each message. The queue's lock is
+ * held. */
 
-/* Whether one more can be posted without more memory. */
+/* Returns true if one more work can be posted without growing the ring. */
 static inline bool vipl_queue_has_room(const struct vipl_queue *q)
 {
     uint32_t count = q->posted - q->reaped;
     return count < q->limit && count != q->capacity;
 }
 
+/* Posts a descriptor; the queue has room. */
 static inline struct vipl_work *vipl_queue_put_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
                                                       uint16_t segments)
 {
@@ -113,6 +129,8 @@ static inline struct vipl_work *vipl_queue_put_locked(struct vipl_queue *q, VIP_
     return work;
 }
 
+/* Posts a descriptor, and grows the ring if need be. VIP_ERROR_RESOURCE: the queue is full, or
+ * there is no memory. */
 static inline VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
                                                 uint16_t segments)
 {
@@ -124,13 +142,14 @@ static inline VIP_RETURN vipl_queue_post_locked(struct vipl_queue *q, VIP_DESCRI
     return VIP_SUCCESS;
 }
 
-/* Whether all that was posted is complete. */
+/* Returns true if all posted works are complete. */
 static inline bool vipl_queue_is_idle(const struct vipl_queue *q)
 {
     return q->posted == q->completed;
 }
 
-/* The oldest completion, which no completion queue names, of a queue without ready fd. */
+/* Reaps the oldest completion, which is on no completion queue, from a queue without a ready
+ * descriptor. */
 static inline VIP_RETURN vipl_queue_reap_alone_locked(struct vipl_queue *q, const struct vipl_work *work,
                                                       VIP_DESCRIPTOR **out)
 {
@@ -139,7 +158,8 @@ static inline VIP_RETURN vipl_queue_reap_alone_locked(struct vipl_queue *q, cons
     return (work->status & VIP_STATUS_ERROR_MASK) != 0 ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
 }
 
-/* VIP_SUCCESS, VIP_DESCRIPTOR_ERROR or VIP_NOT_DONE; *out NULL in the last case. */
+/* Reaps the oldest completion. Returns VIP_SUCCESS, VIP_DESCRIPTOR_ERROR, or VIP_NOT_DONE with *out
+ * set to NULL. */
 static inline VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRIPTOR **out)
 {
     if (q->reaped == q->completed) {
@@ -155,13 +175,14 @@ static inline VIP_RETURN vipl_queue_reap_locked(struct vipl_queue *q, VIP_DESCRI
     return rc;
 }
 
-/* Whether there was nothing to reap a moment ago: a look without the lock. */
+/* Returns true if there was nothing to reap a moment ago. The caller need not hold the lock. */
 static inline bool vipl_queue_looks_empty(const struct vipl_queue *q)
 {
     return vipl_load_relaxed(&q->completed) == vipl_load_relaxed(&q->reaped);
 }
 
-/* The next completion concerns more than the program's next Done: to be called when a sink, waiter, handler or ready fd is added. */
+/* Makes later completions announce themselves. The caller is about to add a sink, a waiter, a
+ * handler or a ready descriptor. */
 static inline void vipl_queue_watch(struct vipl_queue *q)
 {
     q->is_watched = true;
@@ -174,10 +195,12 @@ static inline void vipl_queue_count_done(struct vipl_queue *q, unsigned op, uint
     done->bytes += length;
 }
 
-/* The work's descriptor is not there any more: it is returned all the same, as a failure and without an outcome in it. */
+/* The memory of the work's descriptor does not exist any more. The program gets the descriptor back
+ * as a failure, and nothing is written to it. */
 void vipl_queue_lose_locked(struct vipl_queue *q, struct vipl_work *work);
 
-/* The descriptor is the program's again once Status is stored: it may be polling it. */
+/* Writes the result of a work to its descriptor. The descriptor belongs to the program again as
+ * soon as Status is stored, because the program may poll Status. */
 static inline void vipl_queue_write_outcome(struct vipl_queue *q, struct vipl_work *work)
 {
     VIP_CONTROL_SEGMENT *cs = &work->descriptor->CS;
@@ -192,7 +215,8 @@ static inline void vipl_queue_write_outcome(struct vipl_queue *q, struct vipl_wo
     vipl_store_release(&cs->Status, work->status); /* pairs with the program's poll */
 }
 
-/* Whether the next work to be executed is the next to complete as well, with none behind it that would complete with it. */
+/* Returns true if the next work to be executed is also the next to complete, and no finished work
+ * behind it would complete together with it. */
 static inline bool vipl_queue_may_finish_fast(struct vipl_queue *q)
 {
     uint32_t next = q->completed + 1;
@@ -200,8 +224,9 @@ static inline bool vipl_queue_may_finish_fast(struct vipl_queue *q)
            (next == q->posted || vipl_queue_at(q, next)->state != VIPL_WORK_FINISHED);
 }
 
-/* That work, in such a queue, is executed and has succeeded; the caller announces it in a watched one. Not with VIPL_SAFE_COPY.
- * status: VIP_STATUS_OP_... */
+/* Completes the next work with success, in a queue for which vipl_queue_may_finish_fast() is true.
+ * The caller announces the completion if the queue is watched. Not for use with VIPL_SAFE_COPY.
+ * `status` is VIP_STATUS_OP_... */
 static inline void vipl_queue_finish_fast_locked(struct vipl_queue *q, struct vipl_work *work,
                                                  uint32_t status, uint32_t length)
 {
@@ -212,16 +237,19 @@ static inline void vipl_queue_finish_fast_locked(struct vipl_queue *q, struct vi
     cs->Length = length;
     vipl_queue_count_done(q, work->op, length);
     q->executed++;
-    vipl_store_relaxed(&q->completed, q->executed); /* first: who sees Status finds the queue not empty */
-    vipl_store_release(&cs->Status, status | VIP_STATUS_DONE); /* as in vipl_queue_write_outcome() */
+    /* `completed` comes first: a program that sees Status set finds the queue not empty. */
+    vipl_store_relaxed(&q->completed, q->executed);
+    vipl_store_release(&cs->Status, status | VIP_STATUS_DONE); /* pairs with the program's poll */
 }
 
-void vipl_queue_announce_locked(struct vipl_queue *q,
-                                struct vipl_work *work); /* it is complete, of a watched queue */
+/* Announces a complete work of a watched queue to the sink, handler, waiter or ready descriptor. */
+void vipl_queue_announce_locked(struct vipl_queue *q, struct vipl_work *work);
+/* The slow path of vipl_queue_finish_locked(). */
 void vipl_queue_finish_any_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
                                   uint32_t length);
 
-/* Sets a work's outcome and publishes what is in order: at once a success that is next in order. status: with VIP_STATUS_OP_... */
+/* Sets the result of a work, and publishes all works that are finished in order. `status` includes
+ * VIP_STATUS_OP_... */
 static inline void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_work *work, uint32_t status,
                                             uint32_t length)
 {
@@ -236,14 +264,16 @@ static inline void vipl_queue_finish_locked(struct vipl_queue *q, struct vipl_wo
     work->length = length;
     work->state = VIPL_WORK_COMPLETE;
     vipl_queue_count_done(q, work->op, length);
-    q->executed += q->executed == q->completed ? 1 : 0; /* it was finished at posting */
-    vipl_store_relaxed(&q->completed, next);            /* first, as above */
+    /* the work was finished when it was posted */
+    q->executed += q->executed == q->completed ? 1 : 0;
+    vipl_store_relaxed(&q->completed, next); /* before Status, as in the fast path */
     vipl_queue_write_outcome(q, work);
     if (q->is_watched) {
         vipl_queue_announce_locked(q, work);
     }
 }
 
-void vipl_queue_flush_locked(struct vipl_queue *q); /* every unfinished work: DESC_FLUSHED_ERROR */
+/* Completes each unfinished work with VIP_STATUS_DESC_FLUSHED_ERROR. */
+void vipl_queue_flush_locked(struct vipl_queue *q);
 
 #endif

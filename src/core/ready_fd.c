@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors for the event loops of programs. */
+/* Ready descriptors, for the event loops of programs. */
 #include "core/ready_fd.h"
 
 #include "core/nic.h"
@@ -17,17 +17,18 @@ VIP_RETURN vipl_ready_fd_new(struct vipl_nic *nic, struct vipl_ready_fd **out)
         return VIP_ERROR_RESOURCE;
     }
     ready_fd->nic = nic;
-    vipl_service_attend(nic, true);
+    vipl_service_count_fd(nic, true);
     *out = ready_fd;
     return VIP_SUCCESS;
 }
 
-/* The descriptor may live on, in a forked child for example: it must not stay readable there for ever. */
+/* Clears the descriptor before it is closed: a forked child may still have the descriptor, and it
+ * must not stay readable there for ever. */
 void vipl_ready_fd_free(struct vipl_ready_fd *ready_fd)
 {
     if (ready_fd != NULL) {
         vipl_ready_fd_update(ready_fd, false);
-        vipl_service_attend(ready_fd->nic, false);
+        vipl_service_count_fd(ready_fd->nic, false);
         vipl_waker_close(&ready_fd->waker);
         vipl_free(ready_fd);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reasons, and the texts of addresses in them. */
+/* Log lines about failed connections, and texts of the addresses in them. */
 #include "core/reason.h"
 
 #include <ctype.h>
@@ -10,7 +10,9 @@
 
 enum { HOST_TEXT = 3 * VIPL_MAX_HOST_ADDRESS, NAME_TEXT = 2 * VIPL_MAX_DISCRIMINATOR + 3 };
 
-/* 4 bytes, or 6 of which the last two are 0 as old programs expect, are an IPv4 address; 16 an IPv6 address; others bytes. */
+/* The text of a host address. 4 bytes are an IPv4 address, and so are 6 bytes of which the last two
+ * are 0, as old programs expect; 16 bytes are an IPv6 address; any other length is written as
+ * bytes. */
 static void host_text(const struct vipl_address *address, char text[HOST_TEXT])
 {
     const uint8_t *host = address->host;
@@ -29,7 +31,7 @@ static void host_text(const struct vipl_address *address, char text[HOST_TEXT])
     }
 }
 
-/* In quotation marks if it is a text, else its bytes. */
+/* The discriminator in quotation marks if it is a text, otherwise its bytes. */
 static void name_text(const struct vipl_address *address, char text[NAME_TEXT])
 {
     bool printable = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The service thread, the events it delivers, and asynchronous errors. */
+/* The service thread, the events that it delivers, and asynchronous errors. */
 #include "core/service.h"
 
 #include <assert.h>
@@ -18,12 +18,13 @@
 enum {
     STEP_BACK_MS = 5,
     MOMENT_MS = 1,
-    POLLS = 16, /* calls between two looks that tell a program which polls from one which posts */
+    /* calls between two looks that show that the program polls, and not only posts */
+    MIN_POLLS = 16,
     PAUSE_NS = 50000,
-    QUIET = 4,     /* pauses without a summons, after which the thread goes to sleep */
-    MIN_TRUST = 4, /* looks; twice as many after each time that the program was misjudged */
-    MAX_TRUST = 65536,
-    MAX_ERRORS = 1024 /* that wait to be reported */
+    MAX_QUIET = 4, /* pauses without a request to flush, after which the thread goes to sleep */
+    MIN_LEADS = 4, /* see struct view */
+    MAX_LEADS = 65536,
+    MAX_ERRORS = 1024 /* errors that wait to be reported */
 };
 
 struct vipl_event *vipl_event_new(enum vipl_event_kind kind, void *context)
@@ -44,8 +45,9 @@ void vipl_events_drop_locked(struct vipl_list *events)
     }
 }
 
-/* A peer can set off more errors than a slow handler takes. What is not reported is counted. */
-static bool is_too_many(struct vipl_service *service, const struct vipl_event *event)
+/* Returns true if there is no room to report an error: a peer can cause more errors than a slow
+ * handler takes. Counts the errors that are not reported. */
+static bool drops_error(struct vipl_service *service, const struct vipl_event *event)
 {
     if (event->kind != VIPL_EVENT_ERROR) {
         return false;
@@ -65,8 +67,9 @@ static void enqueue(struct vipl_nic *nic, struct vipl_event *event)
 {
     struct vipl_service *service = &nic->service;
     vipl_mutex_lock(&service->lock);
-    if (service->stopping || is_too_many(service, event)) {
-        vipl_free(event); /* stopping: the NIC handle is being closed, and no handler is called any more */
+    if (service->stopping || drops_error(service, event)) {
+        /* While the NIC handle is being closed no handler is called. */
+        vipl_free(event);
     } else {
         vipl_list_append(&service->events, &event->link);
         if (service->running) {
@@ -101,7 +104,7 @@ bool vipl_service_takes(struct vipl_nic *nic, struct vipl_deferred *work)
         return false;
     }
     vipl_mutex_lock(&service->lock);
-    bool takes = service->running && !service->stopping && !service->calling && !service->deaf;
+    bool takes = service->running && !service->stopping && !service->calling && !service->unresponsive;
     if (takes) {
         work->next = service->works;
         service->works = work;
@@ -111,6 +114,7 @@ bool vipl_service_takes(struct vipl_nic *nic, struct vipl_deferred *work)
     return takes;
 }
 
+/* Does the work that was handed over by vipl_service_takes(), the oldest first. */
 static void run_events(struct vipl_service *service)
 {
     vipl_mutex_lock(&service->lock);
@@ -137,14 +141,15 @@ void vipl_service_relieve(struct vipl_nic *nic)
     struct vipl_service *service = &nic->service;
     vipl_mutex_lock(&service->lock);
     bool left = service->works != NULL;
-    service->deaf = service->deaf || left;
+    service->unresponsive = service->unresponsive || left;
     vipl_mutex_unlock(&service->lock);
     if (left) {
         run_events(service);
     }
 }
 
-/* NULL: there is none, or work has been taken that comes first, or the thread is to stop. */
+/* Takes the next event. NULL: there is none, or work has been handed over that comes first, or the
+ * thread has to stop. */
 static struct vipl_event *next_event(struct vipl_service *service, bool *stop)
 {
     vipl_mutex_lock(&service->lock);
@@ -153,13 +158,14 @@ static struct vipl_event *next_event(struct vipl_service *service, bool *stop)
     struct vipl_event *event = link == NULL ? NULL : VIPL_CONTAINER(link, struct vipl_event, link);
     service->errors -= event != NULL && event->kind == VIPL_EVENT_ERROR ? 1 : 0;
     service->calling = event != NULL;
-    service->deaf = false;
+    service->unresponsive = false;
     *stop = service->stopping;
     vipl_mutex_unlock(&service->lock);
     return event;
 }
 
-static void call(void *nic_handle, const struct vipl_event *event)
+/* Calls the program's handler of an event. */
+static void dispatch_event(void *nic_handle, const struct vipl_event *event)
 {
     VIP_ERROR_DESCRIPTOR error = event->error;
     switch (event->kind) {
@@ -175,15 +181,18 @@ static void call(void *nic_handle, const struct vipl_event *event)
     }
 }
 
-/* What the thread knows about the application. */
+/* What the service thread knows about the application. */
 struct view {
-    uint32_t activity; /* as it last was */
+    uint32_t activity; /* vipl_nic.activity at the last look */
     bool idle;         /* the last sleep lasted until another thread passed the lead on */
-    uint32_t
-        leads; /* looks for which it leads although the application calls in, as that does not look for data */
-    uint32_t trust; /* how many such looks the next time: more each time that it had to find out */
+    /* For this number of looks the thread leads although the application makes calls, because these
+     * calls do not poll. */
+    uint32_t leads;
+    /* The next value of `leads`, which doubles each time that needs_service() is true. */
+    uint32_t next_leads;
 };
 
+/* Returns the number of the application's calls since the last look. */
 static uint32_t calls_since(struct vipl_nic *nic, struct view *view)
 {
     uint32_t before = view->activity;
@@ -191,7 +200,7 @@ static uint32_t calls_since(struct vipl_nic *nic, struct view *view)
     return view->activity - before;
 }
 
-/* Whether the backend has something to do right now. */
+/* Returns true if the backend has work now. */
 static bool has_something(struct vipl_nic *nic)
 {
     struct vipl_poll_hint hint;
@@ -202,9 +211,10 @@ static bool has_something(struct vipl_nic *nic)
     return something;
 }
 
-/* An application that calls in now and then, to post for example, and spins on its own memory meanwhile, needs this thread as
- * much as one that does not call. It is found out after a step back: something has come, and in a moment, for which the thread
- * makes way, nobody calls in for it. */
+/* Returns true if the application makes calls but does not poll: it posts now and then, for
+ * example, and spins on its own memory meanwhile. Such an application needs the service thread as
+ * much as one that makes no calls. Called after the thread has stepped back: the backend has work,
+ * the thread waits for a moment, and no call comes that does the work. */
 static bool needs_service(struct vipl_nic *nic, struct view *view)
 {
     if (!has_something(nic)) {
@@ -215,7 +225,7 @@ static bool needs_service(struct vipl_nic *nic, struct view *view)
     return calls_since(nic, view) == 0 && has_something(nic);
 }
 
-/* Whether the thread steps back, because the application looks for itself. */
+/* Returns true if the thread steps back, because the application polls by itself. */
 static bool steps_back(struct vipl_nic *nic, struct view *view)
 {
     uint32_t calls = calls_since(nic, view);
@@ -223,28 +233,29 @@ static bool steps_back(struct vipl_nic *nic, struct view *view)
         return false;
     }
     if (view->leads > 0) {
-        view->leads -= calls > POLLS ? 1 : 0; /* who calls in so often is polling, for a while at least */
+        view->leads -= calls > MIN_POLLS ? 1 : 0; /* with that many calls the application polls */
         return false;
     }
     if (view->idle || !needs_service(nic, view)) {
         return true;
     }
-    view->trust = view->trust < MAX_TRUST ? view->trust * 2 : view->trust;
-    view->leads = view->trust;
+    view->next_leads = view->next_leads < MAX_LEADS ? view->next_leads * 2 : view->next_leads;
+    view->leads = view->next_leads;
     return false;
 }
 
-/* --- standing by --- */
+/* --- flushing deferred work --- */
 
-/* The summons first, then how the thread is; the thread does it the other way round. */
+/* Stores the request before it reads `attention`; the service thread stores `attention` before it
+ * reads the request. */
 bool vipl_up_request_flush(struct vipl_nic *nic)
 {
     struct vipl_service *service = &nic->service;
     bool before = vipl_exchange(&service->flush_requested, 1) != 0;
     uint32_t attention = vipl_load_ordered(&service->attention);
     if (attention == VIPL_AWAY) {
-        return nic->progress_mode ==
-               VIPL_PROGRESS_INLINE; /* where all that happens, happens in the program's calls */
+        /* In this mode all progress is made by the program's calls. */
+        return nic->progress_mode == VIPL_PROGRESS_INLINE;
     }
     if (attention == VIPL_ASLEEP && !before) {
         vipl_mutex_lock(&service->lock);
@@ -256,10 +267,11 @@ bool vipl_up_request_flush(struct vipl_nic *nic)
     return true;
 }
 
-/* Whether it was flush_requested since this was asked last. */
+/* Returns true if a flush has been requested since the last call. */
 static bool take_flush_request(struct vipl_service *service)
 {
-    return vipl_exchange(&service->flush_requested, 0) != 0; /* pairs with vipl_up_request_flush() */
+    /* pairs with vipl_up_request_flush() */
+    return vipl_exchange(&service->flush_requested, 0) != 0;
 }
 
 static void flush_deferred(struct vipl_nic *nic)
@@ -268,6 +280,8 @@ static void flush_deferred(struct vipl_nic *nic)
     vipl_deferred_run();
 }
 
+/* Returns true if there is work that comes before flushing: handlers, work that was handed over, or
+ * the end of the thread. */
 static bool has_calls(struct vipl_service *service)
 {
     vipl_mutex_lock(&service->lock);
@@ -276,32 +290,35 @@ static bool has_calls(struct vipl_service *service)
     return calls;
 }
 
-/* A look of the program's does what there was to do before it. So what the thread was flush_requested for before a pause is still to be
- * done after it if nobody has looked meanwhile, whatever was flush_requested for since; else only what is younger may be, and gets a pause
- * of its own. Nothing waits for more than two pauses. */
+/* Flushes deferred work after pauses. A poll of the program flushes all work that was deferred
+ * before it. So a request from before a pause is overdue after the pause only if no poll came
+ * meanwhile; then the thread flushes. If a poll came, only younger requests are left, and they get
+ * a pause of their own. No work waits for more than two pauses. */
 static void flush_after_pauses(struct vipl_nic *nic)
 {
     struct vipl_service *service = &nic->service;
-    vipl_store_ordered(&service->attention, VIPL_STANDING_BY);
-    bool owed = take_flush_request(service);
+    vipl_store_ordered(&service->attention, VIPL_IN_PAUSE);
+    bool requested_before = take_flush_request(service);
     uint32_t epoch = nic->ops->poll_epoch(nic->be);
-    for (unsigned quiet = 0; quiet < QUIET && !has_calls(service);) {
+    for (unsigned quiet = 0; quiet < MAX_QUIET && !has_calls(service);) {
         vipl_pause(PAUSE_NS);
         bool flush_requested = take_flush_request(service);
-        bool overdue = owed && nic->ops->poll_epoch(nic->be) == epoch;
+        bool overdue = requested_before && nic->ops->poll_epoch(nic->be) == epoch;
         if (overdue) {
             flush_deferred(nic);
         }
         epoch = nic->ops->poll_epoch(nic->be);
-        owed = flush_requested && !overdue;
+        requested_before = flush_requested && !overdue;
         quiet = flush_requested ? 0 : quiet + 1;
     }
-    flush_deferred(nic); /* before a handler is called, and in case that a look has just missed something */
+    /* Before a handler is called, and for work that a poll has just missed. */
+    flush_deferred(nic);
     vipl_store_ordered(&service->attention, VIPL_ASLEEP);
 }
 
-/* False: there may be more to do before the thread sleeps. */
-static bool stood_by(struct vipl_nic *nic)
+/* Flushes deferred work if that was requested. False: there may be a new request, and the thread
+ * must not sleep yet. */
+static bool has_flushed_requests(struct vipl_nic *nic)
 {
     if (vipl_load_ordered(&nic->service.flush_requested) == 0) {
         return true;
@@ -310,24 +327,25 @@ static bool stood_by(struct vipl_nic *nic)
     return vipl_load_ordered(&nic->service.flush_requested) == 0;
 }
 
-/* Nobody is flush_requested while it is in a handler. */
-static void call_away(struct vipl_nic *nic, void *handle, const struct vipl_event *event)
+/* Calls a handler. While the thread is in the handler, vipl_up_request_flush() returns false. */
+static void call_handler(struct vipl_nic *nic, void *handle, const struct vipl_event *event)
 {
     vipl_store_ordered(&nic->service.attention, VIPL_AWAY);
     if (take_flush_request(&nic->service)) {
         flush_deferred(nic);
     }
-    call(handle, event);
+    dispatch_event(handle, event);
     vipl_store_ordered(&nic->service.attention, VIPL_ASLEEP);
 }
 
 /* --- watching --- */
 
-/* One look at the backend and one sleep. The thread leads the sleepers unless the application was active since
- * the last look; then it only looks again soon. It does not even do that while an application thread leads, which
- * passes the lead on; unless one just has, so that a series of short sleeps does not wake this thread each time.
- * An application that may sleep in its own event loop is never counted as active. */
-static void watch(struct vipl_nic *nic, struct vipl_waiter *self, struct view *view)
+/* Polls the backend once and sleeps once. The thread leads the sleepers, unless the application was
+ * active since the last look: then the thread only looks again soon. While an application thread
+ * leads, this thread sleeps until that thread passes the lead on; but not twice in a row, so that a
+ * series of short sleeps of the application does not wake this thread each time. An application
+ * with ready descriptors, which may sleep in a loop of its own, is never counted as active. */
+static void poll_and_sleep(struct vipl_nic *nic, struct vipl_waiter *self, struct view *view)
 {
     bool active = steps_back(nic, view);
     if (!active) {
@@ -342,7 +360,7 @@ static void service_main(void *arg)
     struct vipl_nic *nic = arg;
     void *handle = nic->public_handle;
     struct vipl_waiter self = {.waker = &nic->service.waker};
-    struct view view = {.activity = vipl_load_relaxed(&nic->activity), .trust = MIN_TRUST};
+    struct view view = {.activity = vipl_load_relaxed(&nic->activity), .next_leads = MIN_LEADS};
     bool stop = false;
     vipl_list_init(&self.link);
     vipl_list_init(&self.nic_link);
@@ -352,16 +370,16 @@ static void service_main(void *arg)
         run_events(&nic->service);
         struct vipl_event *event = next_event(&nic->service, &stop);
         if (event != NULL) {
-            call_away(nic, handle, event);
+            call_handler(nic, handle, event);
             if (vipl_nic_is_inherited(nic)) {
-                return; /* forked in the callback: this is the child's only thread, and the device is not its own */
+                return; /* a child, forked in the handler: the device belongs to the parent */
             }
             vipl_free(event);
-        } else if (!stop && stood_by(nic)) {
-            watch(nic, &self, &view);
+        } else if (!stop && has_flushed_requests(nic)) {
+            poll_and_sleep(nic, &self, &view);
         }
     }
-    run_events(&nic->service); /* what was taken just before it was to stop */
+    run_events(&nic->service); /* work that was handed over just before the thread had to stop */
     vipl_service_over(nic);
 }
 
@@ -374,7 +392,7 @@ void vipl_service_over(struct vipl_nic *nic)
     vipl_mutex_unlock(&nic->service.lock);
     vipl_store_ordered(&nic->service.over, 1); /* pairs with await_end() */
     vipl_futex_wake_all(&nic->service.over);
-    vipl_nic_put(nic); /* the reference the thread was started with */
+    vipl_nic_put(nic); /* the reference that vipl_service_start() took */
 }
 
 VIP_RETURN vipl_service_start(struct vipl_nic *nic)
@@ -409,8 +427,8 @@ VIP_RETURN vipl_service_start(struct vipl_nic *nic)
     return rc;
 }
 
-/* The count first, then the signal: the thread looks at the count before it goes to sleep again. */
-void vipl_service_attend(struct vipl_nic *nic, bool more)
+/* Changes the count before it wakes the thread, which reads the count before it sleeps again. */
+void vipl_service_count_fd(struct vipl_nic *nic, bool more)
 {
     struct vipl_service *service = &nic->service;
     vipl_fetch_add(&service->ready_fds, more ? 1 : (uint32_t)-1);
@@ -424,12 +442,13 @@ void vipl_service_attend(struct vipl_nic *nic, bool more)
     vipl_mutex_unlock(&service->lock);
 }
 
-/* A thread that sleeps on descriptors which the program has closed meanwhile (closefrom() does that) cannot be
- * woken. In a callback, which may take its time, it is not cancelled. */
+/* Waits for the end of the service thread. A service thread that sleeps on descriptors which the
+ * program has closed (by closefrom(), for example) cannot be woken, and is cancelled. While it is
+ * in a handler, which may take long, it is not cancelled. */
 static void await_end(struct vipl_service *service)
 {
     while (vipl_load_ordered(&service->over) == 0) {
-        if (vipl_futex_wait_for(&service->over, 0, VIPL_SERVICE_HEARS_MS) == ETIMEDOUT) {
+        if (vipl_futex_wait_for(&service->over, 0, VIPL_SERVICE_RESPONSE_MS) == ETIMEDOUT) {
             vipl_thread_cancel(&service->thread);
         }
     }
@@ -452,13 +471,13 @@ bool vipl_service_stop(struct vipl_nic *nic)
         vipl_thread_detach(&service->thread);
     } else if (running) {
         await_end(service);
-        run_events(service); /* of a thread that was cancelled */
+        run_events(service); /* work that a cancelled thread has left */
     }
     return self;
 }
 
-/* A signal handler may have interrupted the program's malloc(), which starting a thread needs. Then the next call
- * that cannot come from a handler starts the thread. */
+/* In an async-signal-safe function no thread may be started, because a signal handler may have
+ * interrupted the program's malloc(). Then the next other call starts the service thread. */
 VIP_RETURN vipl_up_need_service(struct vipl_nic *nic)
 {
     if (vipl_guard_is_safe_call()) {
@@ -494,7 +513,7 @@ static const char *const error_texts[] = {"posted descriptor is not valid",
                                           "RDMA transport error",
                                           "catastrophic NIC error"};
 
-/* The default handler. */
+/* What happens without a handler of the program. */
 static void log_error(const VIP_ERROR_DESCRIPTOR *error)
 {
     vipl_log(VIPL_LOG_ERROR, "%s (vi %p, descriptor %p)", error_texts[error->ErrorCode], error->ViHandle,
@@ -509,7 +528,7 @@ void vipl_error_report(struct vipl_nic *nic, const VIP_ERROR_DESCRIPTOR *error)
     void *context = nic->service.error_context;
     vipl_mutex_unlock(&nic->service.lock);
     if (handler == NULL || event == NULL) {
-        log_error(error); /* no thread to report it; or no memory for the report */
+        log_error(error); /* there is no handler, or no memory for the event */
         vipl_free(event);
         return;
     }

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one library thread of a NIC handle. It exists from the first moment that the program uses something
- * asynchronous. It runs the application's callbacks, one after the other with no lock held, and makes progress while
- * no application thread does: it watches the backend's descriptor like any sleeper, but steps back (looking again
- * every few milliseconds) while the application is active. It does not step back while programs hold descriptors of
- * this NIC handle (ready_fd.h): then it watches whenever no application thread does, so that a program that goes to
- * sleep elsewhere misses nothing.
+ * The service thread: the one library thread of a NIC handle. It is started when the program first
+ * uses something asynchronous. It calls the program's handlers, one after the other with no lock
+ * held, and makes progress while no application thread does: it watches the backend's descriptor
+ * like any sleeper, but steps back (and looks again every few milliseconds) while the application
+ * is active. While the program has ready descriptors of this NIC handle (ready_fd.h) the service
+ * thread does not step back: it watches whenever no application thread does, so that a program that
+ * sleeps in a loop of its own misses nothing.
  *
- * A backend may leave something undone for a moment (vipl_up_request_flush()). The thread stands by then, and does it, if the program's
- * calls have not done it meanwhile: it pauses for 50 us, as often as there is something to do, and goes to sleep after a few pauses
- * in which it was not flush_requested. A program that looks at the device by itself is not disturbed: the thread only counts its looks.
+ * A backend may defer work for a moment and request a flush (vipl_up_request_flush()). The service
+ * thread then pauses for 50 us at a time, and flushes the work after a pause in which no call of
+ * the program has. It goes to sleep after a few pauses without a request. A program that polls the
+ * device is not disturbed: the service thread only compares poll epochs.
  */
 #ifndef VIPL_CORE_SERVICE_H
 #define VIPL_CORE_SERVICE_H
@@ -26,16 +28,18 @@ struct vipl_nic;
 struct vipl_queue;
 struct vipl_cq;
 
+/* Whether the service thread notices a request to flush. */
 enum vipl_attention {
-    VIPL_AWAY,       /* there is no such thread, or it is in a handler of the program */
-    VIPL_ASLEEP,     /* it hears a signal */
-    VIPL_STANDING_BY /* it comes by itself in a moment */
+    VIPL_AWAY,    /* no: there is no service thread, or it is in a handler of the program */
+    VIPL_ASLEEP,  /* yes, if it is woken */
+    VIPL_IN_PAUSE /* yes, by itself, at the end of its pause */
 };
 
 enum vipl_event_kind { VIPL_EVENT_VI, VIPL_EVENT_CQ, VIPL_EVENT_ERROR };
 
-/* A registered handler, which becomes a call when a work completes. It is allocated at registration, so that a
- * completion allocates nothing. Guarded by the lock of the list it is on. */
+/* A registered handler, which becomes a call when a work completes. The event is allocated at
+ * registration, so that a completion allocates nothing. Guarded by the lock of the list that the
+ * event is on. */
 struct vipl_event {
     struct vipl_list link;
     enum vipl_event_kind kind;
@@ -49,57 +53,71 @@ struct vipl_event {
     VIP_ERROR_DESCRIPTOR error;
 };
 
+/* All fields are guarded by lock unless they say otherwise. */
 struct vipl_service {
-    struct vipl_mutex lock;  /* rank SERVICE; guards all below */
-    struct vipl_list events; /* vipl_event.link: calls to make, oldest first */
-    /* what calls that must not block have found, and what may block; done before the next handler is called */
-    struct vipl_deferred *works; /* the latest first */
-    bool calling;                /* it calls a handler of the program */
-    bool deaf;                   /* it has left work for too long: it takes none until it has run again */
-    uint32_t errors;             /* of them, reports of errors */
-    uint32_t errors_lost;        /* reports of errors for which there was no room, since there last was */
+    struct vipl_mutex lock;  /* rank SERVICE */
+    struct vipl_list events; /* vipl_event.link: handlers to call, the oldest first */
+    /* Work that may block, handed over by calls that must not block; the latest first. The service
+     * thread does the work before it calls the next handler. */
+    struct vipl_deferred *works;
+    bool calling; /* the service thread is in a handler of the program */
+    /* The service thread has not begun its work for too long: it is given no more until it runs. */
+    bool unresponsive;
+    uint32_t errors;      /* the number of error reports in `events` */
+    uint32_t errors_lost; /* error reports dropped for lack of room, since there last was room */
     VIP_ERROR_HANDLER error_handler;
     void *error_context;
     struct vipl_waker waker;
     struct vipl_thread thread;
-    /* atomic: descriptors that programs have; while there are any it does not step back */
+    /* atomic: the number of ready descriptors that the program has. While there are any, the
+     * service thread does not step back. */
     uint32_t ready_fds;
-    uint32_t
-        attention; /* atomic: enum vipl_attention, written by the thread; pairs with vipl_up_request_flush() */
-    uint32_t flush_requested; /* atomic: since the thread asked last; pairs with vipl_up_request_flush() */
-    uint32_t wanted;          /* atomic: the thread is to be started by the next call that can do so */
-    VIPL_FUTEX_WORD uint32_t over; /* atomic: the thread does nothing any more but end */
-    int cancel;                    /* what vipl_cancel_off() returned to it; the thread's */
-    bool running;                  /* the thread exists */
-    bool stopping;                 /* it is to end */
+    /* atomic: enum vipl_attention, written by the service thread; pairs with
+     * vipl_up_request_flush(). */
+    uint32_t attention;
+    /* atomic: a flush has been requested since the service thread last looked; pairs with
+     * vipl_up_request_flush(). */
+    uint32_t flush_requested;
+    /* atomic: the next call that can start the service thread does so */
+    uint32_t wanted;
+    VIPL_FUTEX_WORD uint32_t over; /* atomic: the service thread does nothing any more but end */
+    int cancel;    /* what vipl_cancel_off() returned to the service thread, which alone uses it */
+    bool running;  /* the service thread exists */
+    bool stopping; /* the service thread must end */
 };
 
-VIP_RETURN vipl_service_start(struct vipl_nic *nic); /* repeatable; NOT_SUPPORTED: VIPL_PROGRESS=inline */
-/* A program has one descriptor more, or less, to sleep on: see above. */
-void vipl_service_attend(struct vipl_nic *nic, bool more);
-/* Ends it after the callback that runs. True: called from that callback; the thread ends later. */
+/* Starts the service thread, if it does not run yet. VIP_ERROR_NOT_SUPPORTED: with
+ * VIPL_PROGRESS=inline there is none. */
+VIP_RETURN vipl_service_start(struct vipl_nic *nic);
+/* Counts a ready descriptor that the program has got (`more`) or has no longer. */
+void vipl_service_count_fd(struct vipl_nic *nic, bool more);
+/* Ends the service thread after the handler that it is in, and waits for its end. Returns true if
+ * that handler made this call: then the service thread ends later. */
 bool vipl_service_stop(struct vipl_nic *nic);
 
-/* Work that may block. True: this is a call of one of the async-signal-safe functions, and the service thread does the work
- * in its place. It does so at once: it does not take any while it is in a handler of the program, which may be waiting for
- * what the work is about. */
+/* Hands over work that may block. Returns true if the caller is in an async-signal-safe function
+ * and the service thread does the work instead. The service thread does the work at once: it takes
+ * none while it is in a handler of the program, since that handler may wait for the work. */
 bool vipl_service_takes(struct vipl_nic *nic, struct vipl_deferred *work);
-/* A thread has waited for so long for something that may be such work. It does it itself if the service thread has not begun: that may sleep on
- * descriptors that the program has closed. No lock held. */
-enum { VIPL_SERVICE_HEARS_MS = 1000 };
+/* A thread calls vipl_service_relieve() after it has waited this long for something that may be
+ * work of the service thread. If the service thread has not begun the work, the caller does it: the
+ * service thread may sleep on descriptors that the program has closed. No lock held. */
+enum { VIPL_SERVICE_RESPONSE_MS = 1000 };
 void vipl_service_relieve(struct vipl_nic *nic);
 
-/* the thread's last call: it ends, or is cancelled in its sleep */
+/* The last call of the service thread, when it ends or is cancelled in its sleep. */
 void vipl_service_over(struct vipl_nic *nic);
 
 struct vipl_event *vipl_event_new(enum vipl_event_kind kind, void *context);
 void vipl_events_drop_locked(struct vipl_list *events); /* frees registered handlers */
-/* The oldest handler registered with the queue is to run. The queue's lock is held. */
+/* Passes the oldest handler registered with the queue to the service thread. The queue's lock is
+ * held. */
 void vipl_event_fire_vi(struct vipl_queue *q, VIP_DESCRIPTOR *descriptor);
 void vipl_event_fire_cq(struct vipl_cq *cq, const struct vipl_queue *q);
 
 VIP_RETURN vipl_error_handler_set(struct vipl_nic *nic, VIP_ERROR_HANDLER handler, void *context);
-/* An asynchronous error, to the handler or the log. No lock above SERVICE held. */
+/* Reports an asynchronous error to the program's error handler, or to the log if there is none. The
+ * caller holds no lock of rank SERVICE or a later rank. */
 void vipl_error_report(struct vipl_nic *nic, const VIP_ERROR_DESCRIPTOR *error);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sinks that are not core's own: what their owner may do with VIs and NIC handles. */
+/* Calls for the owner of sinks outside core, by handles of VIs and NICs. */
 #include "core/sink.h"
 
 #include "core/nic.h"
@@ -35,10 +35,10 @@ VIP_RETURN vipl_sink_serve(void *nic_handle)
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    nic->progress_mode = VIPL_PROGRESS_THREAD; /* nothing else uses the NIC handle yet */
+    nic->progress_mode = VIPL_PROGRESS_THREAD; /* no other thread uses the NIC handle yet */
     VIP_RETURN rc = vipl_service_start(nic);
     if (rc == VIP_SUCCESS) {
-        vipl_service_attend(nic, true);
+        vipl_service_count_fd(nic, true);
     }
     vipl_nic_put(nic);
     return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Adding up. */
+/* Adding up the counts of queues and VIs. */
 #include "core/stats.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "core/nic.h"
 #include "core/vi.h"
 
-/* Both VI locks are held, or no other thread uses the VI. */
+/* Adds the counts of a VI. Both locks of the VI are held, or no other thread uses the VI. */
 static void add_vi(VIPX_WORK_STATISTICS *to, const struct vipl_vi *vi)
 {
     const struct vipl_done *sent = vi->send.done;
@@ -44,7 +44,7 @@ void vipl_stats_nic(struct vipl_nic *nic, VIPX_NIC_STATISTICS *out)
     for (struct vipl_list *l = nic->vis.next; l != &nic->vis; l = l->next) {
         struct vipl_vi *vi = VIPL_CONTAINER(l, struct vipl_vi, nic_link);
         vipl_vi_lock(vi);
-        /* the VI is live, has ended and not been removed yet, or has not begun and counts nothing */
+        /* A VI on the list is live, or has ended, or is not live yet and has counted nothing. */
         add_vi(&out->Work, vi);
         vipl_vi_unlock(vi);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moving data: core's side of it. Sends are executed in posting order, as far as fences and the
- * backend allow; messages claim receives in posting order. Also what backends call up for both.
+ * Core's part of moving data. Sends are executed in posting order, as far as fences and the backend
+ * allow; messages claim receives in posting order. The calls of backend_up.h for both are here too.
  */
 #include "core/transfer.h"
 
@@ -17,7 +17,8 @@
 
 /* --- sending: under the send lock --- */
 
-/* A failed send ends a reliable connection, but for one that the backend refused before the peer knew of it. */
+/* Finishes a send. A failed send ends a reliable connection, unless the backend refused the send
+ * before the peer saw any of it. */
 static inline void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint32_t status, size_t bytes,
                                bool refused)
 {
@@ -32,8 +33,8 @@ static inline void finish_send(struct vipl_vi *vi, struct vipl_work *work, uint3
     }
 }
 
-/* A success of a watched queue that was published without more ado. */
-static VIPL_NOINLINE void announce(struct vipl_vi *vi, struct vipl_queue *q, struct vipl_work *work)
+/* Announces a success that the fast path has published in a watched queue. */
+static VIPL_NOINLINE void announce_fast(struct vipl_vi *vi, struct vipl_queue *q, struct vipl_work *work)
 {
     vipl_queue_announce_locked(q, work);
     if (VIPL_UNLIKELY(q->overrun)) {
@@ -41,12 +42,14 @@ static VIPL_NOINLINE void announce(struct vipl_vi *vi, struct vipl_queue *q, str
     }
 }
 
+/* Returns true if the send has to wait for pending RDMA Reads. */
 static bool is_fenced(struct vipl_vi *vi, const struct vipl_work *work)
 {
     return vi->reads > 0 && vipl_descriptor_is_fenced(work);
 }
 
-/* A send that was read goes off to the backend. False: it and all behind it have to wait. */
+/* Hands a send over to the backend. False: the backend has no room, and this send and all later
+ * ones wait. */
 static inline bool hand_to_backend(struct vipl_vi *vi, struct vipl_work *work, struct vipl_send *send)
 {
     struct vipl_queue *q = &vi->send;
@@ -70,6 +73,7 @@ static inline bool hand_to_backend(struct vipl_vi *vi, struct vipl_work *work, s
     return false;
 }
 
+/* Reads a send and executes it. False: as hand_to_backend(). */
 static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
 {
     struct vipl_send send; /* not cleared: vipl_descriptor_read_send() fills what is used */
@@ -83,7 +87,7 @@ static bool execute_one(struct vipl_vi *vi, struct vipl_work *work)
     return hand_to_backend(vi, work, &send);
 }
 
-/* --- the short path: the backend does at once what is to be sent, and then it is posted as if it had been before --- */
+/* --- short sends: the backend completes the message before core posts its descriptor --- */
 
 enum { MAX_SHORT_SEGMENTS = 2 };
 
@@ -94,6 +98,7 @@ static inline bool can_post_short(struct vipl_vi *vi)
            vi->state == VIP_STATE_CONNECTED && !vipl_up_has_failed(vi);
 }
 
+/* Posts a descriptor whose message the backend has completed, and completes the descriptor. */
 static inline void post_done(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uint16_t segments, uint16_t op,
                              uint32_t bytes)
 {
@@ -102,7 +107,7 @@ static inline void post_done(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, uin
     work->op = op;
     vipl_queue_finish_fast_locked(q, work, vipl_send_status_op[op], bytes);
     if (q->is_watched) {
-        announce(vi, q, work);
+        announce_fast(vi, q, work);
     }
 }
 
@@ -130,7 +135,7 @@ static VIPL_NOINLINE bool rdma_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descrip
     return true;
 }
 
-/* False: nothing has happened. */
+/* Sends and posts a short message. On false nothing has happened. */
 static inline bool post_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
     if (!can_post_short(vi) ||
@@ -142,21 +147,21 @@ static inline bool post_short(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor, VI
                                                            : rdma_short(vi, descriptor, control);
 }
 
-/* --- */
+/* --- any send --- */
 
-/* One piece of memory that goes off without more ado. False: nothing has happened. */
+/* Executes a send of one piece in the region of the last segment. On false nothing has happened. */
 static inline bool send_fast(struct vipl_vi *vi, struct vipl_work *work)
 {
     struct vipl_send send; /* not cleared */
     if (!vipl_descriptor_read_send_fast(vi, work, &send)) {
         return false;
     }
-    hand_to_backend(vi, work, &send); /* if it has to wait, the queue goes on when there is room */
+    hand_to_backend(vi, work, &send); /* if the backend has no room, the queue goes on later */
     return true;
 }
 
-/* The send that was just posted, if it is the only one to be executed and of the usual kind. False: the queue has to be gone
- * through. */
+/* Executes the send that was just posted, if it is the only one to execute and send_fast() takes
+ * it. False: the caller uses execute_and_unlock(). */
 static inline bool execute_fast(struct vipl_vi *vi)
 {
     struct vipl_queue *q = &vi->send;
@@ -173,7 +178,7 @@ static void execute_and_unlock(struct vipl_vi *vi)
     while (q->executed != q->posted) {
         struct vipl_work *work = vipl_queue_at(q, q->executed);
         if (work->state != VIPL_WORK_POSTED) {
-            q->executed++; /* finished at posting */
+            q->executed++; /* the work was finished when it was posted */
             continue;
         }
         if (vi->state != VIP_STATE_CONNECTED) {
@@ -187,7 +192,7 @@ static void execute_and_unlock(struct vipl_vi *vi)
     vipl_biased_unlock(&q->lock);
 }
 
-/* The descriptor was admitted but is to complete with an error, in its turn. */
+/* Finishes the descriptor that was just posted with an error; it completes in its turn. */
 static VIPL_COLD void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, uint32_t status)
 {
     struct vipl_work *work = vipl_queue_at(q, q->posted - 1);
@@ -203,7 +208,8 @@ static VIPL_COLD void refuse_posted(struct vipl_vi *vi, struct vipl_queue *q, ui
     }
 }
 
-/* As any descriptor is admitted and posted; perhaps to complete with an error. */
+/* The slow path of posting: admits and posts any descriptor. A descriptor with an error is posted
+ * and finished with that error. */
 static VIPL_COLD VIP_RETURN post_any(struct vipl_vi *vi, struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
                                      VIP_MEM_HANDLE memory)
 {
@@ -217,7 +223,7 @@ static VIPL_COLD VIP_RETURN post_any(struct vipl_vi *vi, struct vipl_queue *q, V
     if (rc == VIP_SUCCESS) {
         rc = vipl_queue_post_locked(q, descriptor, segments);
     }
-    bool flushed = q->is_recv && vi->state == VIP_STATE_ERROR; /* by the caller */
+    bool flushed = q->is_recv && vi->state == VIP_STATE_ERROR; /* the caller will flush the work */
     if (rc == VIP_SUCCESS && status != 0 && !flushed) {
         refuse_posted(vi, q, status);
     }
@@ -243,7 +249,7 @@ static VIPL_NOINLINE VIP_RETURN send_and_unlock(struct vipl_vi *vi, VIP_DESCRIPT
     return VIP_SUCCESS;
 }
 
-/* By a thread that does not own the send queue's lock. */
+/* vipl_post_send() of a thread that does not own the send queue's lock. */
 static VIPL_NOINLINE VIP_RETURN lock_and_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
     struct vipl_vi *vi = vipl_vi_lock_send(handle);
@@ -262,7 +268,8 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
 {
     struct vipl_vi *vi = (struct vipl_vi *)vipl_handle_find(VIPL_KIND_VI, handle);
     VIP_RETURN rc = VIP_SUCCESS;
-    if (vi == NULL || !vipl_biased_enter(&vi->send.lock)) { /* as VipPostRecv() */
+    /* A thread that enters as the owner of the lock may use the VI, as in VipPostRecv(). */
+    if (vi == NULL || !vipl_biased_enter(&vi->send.lock)) {
         rc = lock_and_send(handle, descriptor, memory);
     } else if (VIPL_LIKELY(post_short(vi, descriptor, memory))) {
         vipl_biased_leave(&vi->send.lock);
@@ -273,8 +280,9 @@ VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
     return rc;
 }
 
-/* Flushes what was just posted, or hands it over, if the state of the VI or its device asks for that. */
-static VIPL_COLD void tend_posted_recv(struct vipl_vi *vi)
+/* Flushes the receive that was just posted if the VI is in ERROR, or hands it over to a device that
+ * takes receives. */
+static VIPL_COLD void hand_over_posted_recv(struct vipl_vi *vi)
 {
     if (vi->state == VIP_STATE_ERROR) {
         vipl_queue_flush_locked(&vi->recv);
@@ -294,14 +302,14 @@ VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HAND
         rc = post_any(vi, &vi->recv, descriptor, memory);
     }
     if (VIPL_UNLIKELY(vi->takes_recvs || vi->state == VIP_STATE_ERROR)) {
-        tend_posted_recv(vi);
+        hand_over_posted_recv(vi);
     }
     vipl_biased_unlock(&vi->recv.lock);
     vipl_deferred_run();
     return rc;
 }
 
-/* The work that the backend has as `sequence`, or NULL. */
+/* Finds the pending work with the number `sequence`; NULL: the backend does not have it. */
 static struct vipl_work *pending_work(struct vipl_queue *q, uint32_t sequence)
 {
     if (sequence - q->completed >= q->executed - q->completed) {
@@ -324,7 +332,7 @@ void vipl_up_send_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
 {
     vipl_biased_lock(&vi->send.lock);
     finish_pending(vi, sequence, status, length);
-    execute_and_unlock(vi); /* a fence may be open now */
+    execute_and_unlock(vi); /* a fenced send may be able to go on now */
 }
 
 void vipl_up_sends_done(struct vipl_vi *vi, const struct vipl_send_done *done, unsigned count)
@@ -399,7 +407,7 @@ static void finish_recv(struct vipl_vi *vi, struct vipl_work *work, uint32_t sta
     }
 }
 
-/* The oldest receive that nothing has claimed, taken or finished. */
+/* Finds the oldest receive that is posted, and not handed over or finished; NULL: none. */
 static struct vipl_work *next_recv(struct vipl_queue *q)
 {
     while (q->executed != q->posted && vipl_queue_at(q, q->executed)->state != VIPL_WORK_POSTED) {
@@ -417,7 +425,7 @@ static VIPL_COLD void report_empty(struct vipl_vi *vi)
     }
 }
 
-/* Whether messages may find receives. */
+/* Returns true if messages may consume receives. */
 static inline bool is_receiving(const struct vipl_vi *vi)
 {
     bool open =
@@ -449,8 +457,8 @@ enum vipl_claim vipl_up_recv_claim(struct vipl_vi *vi, size_t bytes, struct vipl
     return VIPL_CLAIM_OK;
 }
 
-/* The status bits of how the receive was used. */
-static inline uint32_t describe(struct vipl_work *work, bool rdma, const uint32_t *immediate)
+/* Returns the VIP_STATUS_OP_... and immediate bits of a receive, and notes its immediate data. */
+static inline uint32_t recv_op_bits(struct vipl_work *work, bool rdma, const uint32_t *immediate)
 {
     uint32_t bits = rdma ? VIP_STATUS_OP_REMOTE_RDMA_WRITE : VIP_STATUS_OP_RECEIVE;
     if (immediate != NULL) {
@@ -468,11 +476,12 @@ void vipl_up_recv_finish(struct vipl_vi *vi, uint32_t status, uint32_t length, b
         return;
     }
     vi->recv.executed++;
-    status |= describe(work, rdma, immediate);
+    status |= recv_op_bits(work, rdma, immediate);
     finish_recv(vi, work, status, length);
 }
 
-static inline bool take_locked(struct vipl_vi *vi, const void *from, size_t bytes)
+/* vipl_up_recv_take(), under the receive lock. */
+static inline bool recv_take_locked(struct vipl_vi *vi, const void *from, size_t bytes)
 {
     struct vipl_queue *q = &vi->recv;
     if (q->executed == q->posted || !is_receiving(vi)) {
@@ -489,7 +498,7 @@ static inline bool take_locked(struct vipl_vi *vi, const void *from, size_t byte
     if (VIPL_LIKELY(vipl_queue_may_finish_fast(q))) {
         vipl_queue_finish_fast_locked(q, work, VIP_STATUS_OP_RECEIVE, (uint32_t)bytes);
         if (q->is_watched) {
-            announce(vi, q, work);
+            announce_fast(vi, q, work);
         }
     } else {
         q->executed++;
@@ -501,14 +510,14 @@ static inline bool take_locked(struct vipl_vi *vi, const void *from, size_t byte
 bool vipl_up_recv_take(struct vipl_vi *vi, const void *from, size_t bytes)
 {
     vipl_biased_lock_own(&vi->recv.lock);
-    bool taken = take_locked(vi, from, bytes);
+    bool taken = recv_take_locked(vi, from, bytes);
     vipl_biased_unlock(&vi->recv.lock);
     return taken;
 }
 
 /* --- receives that a device takes when they are posted: under the receive lock --- */
 
-/* Hands over the next receive; false: the device has no room now. */
+/* Hands the next receive over to the backend; false: the device has no room. */
 static bool hand_over(struct vipl_vi *vi, struct vipl_work *work)
 {
     struct vipl_recv recv; /* not cleared */
@@ -568,9 +577,10 @@ void vipl_up_recv_missing(struct vipl_vi *vi)
     vipl_biased_unlock(&vi->recv.lock);
 }
 
-/* The device knows of a receive only what was handed over: a message that was too long for that may have fitted into the
- * receive, but not into memory of the VI's. */
-static uint32_t outcome(const struct vipl_work *work, uint32_t status, uint32_t length)
+/* The status of a receive that a device has finished. The device knows only the memory that was
+ * handed over: a message that was too long for that memory may have fitted into the receive, and
+ * then the status is the one that vipl_descriptor_read_posted() found. */
+static uint32_t device_recv_status(const struct vipl_work *work, uint32_t status, uint32_t length)
 {
     bool beyond = (status & VIP_STATUS_LENGTH_ERROR) != 0 && length <= work->length;
     return work->status != 0 && (work->invalid || beyond) ? work->status : status;
@@ -582,8 +592,8 @@ void vipl_up_recv_done(struct vipl_vi *vi, uint32_t sequence, uint32_t status, u
     vipl_biased_lock(&vi->recv.lock);
     struct vipl_work *work = pending_work(&vi->recv, sequence);
     if (work != NULL) {
-        status = rdma ? status : outcome(work, status, length);
-        finish_recv(vi, work, status | describe(work, rdma, immediate), length);
+        status = rdma ? status : device_recv_status(work, status, length);
+        finish_recv(vi, work, status | recv_op_bits(work, rdma, immediate), length);
     } else if (!vi->unknown_done_logged) {
         vi->unknown_done_logged = true;
         vipl_log(VIPL_LOG_ERROR, "the device reports receive %u of vi %p, which it does not have",

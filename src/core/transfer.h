@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Posting: what the entry points of the data path call. */
+/* Posting descriptors, for the entry points of the data path (src/api/vip_transfer.c). */
 #ifndef VIPL_CORE_TRANSFER_H
 #define VIPL_CORE_TRANSFER_H
 
@@ -7,11 +7,14 @@
 #include "core/vi.h"
 #include "vipl/vipl.h"
 
-/* VIP_INVALID_PARAMETER: `handle` is not that of a private VI of this process. */
+/* Post a descriptor, whose memory is registered as `memory`, on a VI. The caller holds no lock.
+ * VIP_INVALID_PARAMETER: `handle` is not the handle of a VI of this process that it shares with no
+ * other process. */
 VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 
-/* Whether it is admitted without more ado, and posted. The queue's lock is held. */
+/* Posts a descriptor that vipl_descriptor_admit_fast() admits. On false nothing has happened. The
+ * queue's lock is held. */
 static inline bool vipl_post_fast_locked(struct vipl_vi *vi, struct vipl_queue *q, VIP_DESCRIPTOR *descriptor,
                                          VIP_MEM_HANDLE memory)
 {
@@ -23,7 +26,8 @@ static inline bool vipl_post_fast_locked(struct vipl_vi *vi, struct vipl_queue *
     return true;
 }
 
-/* The short path of vipl_post_recv(), with the receive lock of the VI. False: nothing has happened. */
+/* The fast path of vipl_post_recv(). On false nothing has happened. The VI's receive lock is
+ * held. */
 static inline bool vipl_post_recv_fast_locked(struct vipl_vi *vi, VIP_DESCRIPTOR *descriptor,
                                               VIP_MEM_HANDLE memory)
 {
@@ -31,9 +35,13 @@ static inline bool vipl_post_recv_fast_locked(struct vipl_vi *vi, VIP_DESCRIPTOR
            vipl_post_fast_locked(vi, &vi->recv, descriptor, memory);
 }
 
-/* For a device that takes receives when they are posted (vipl_vi.takes_recvs). The VI's receive lock is held. */
-void vipl_recvs_hand_over_locked(struct vipl_vi *vi); /* those posted, as far as it takes them now */
-void vipl_recvs_take_back_locked(
-    struct vipl_vi *vi); /* those handed over and not done are as if just posted */
+/* For a device that takes receives when they are posted (vipl_vi.takes_recvs); no effect for other
+ * devices. The VI's receive lock is held.
+ *
+ * Hands the posted receives over to the backend, in order, until the backend has no room. */
+void vipl_recvs_hand_over_locked(struct vipl_vi *vi);
+/* Takes the receives back that the backend has and that are not done: they are posted again, and
+ * not handed over. */
+void vipl_recvs_take_back_locked(struct vipl_vi *vi);
 
 #endif

@@ -39,7 +39,7 @@ void vipl_vi_abandon_pool(void)
 
 /* --- locking --- */
 
-/* In `holds`: a thread sleeps until there is none. */
+/* A bit of `holds`: a thread sleeps until nothing holds the VI. */
 #define HOLDS_AWAITED UINT32_C(0x80000000)
 
 void vipl_vi_lock(struct vipl_vi *vi)
@@ -54,10 +54,11 @@ void vipl_vi_unlock(struct vipl_vi *vi)
     vipl_biased_unlock(&vi->send.lock);
 }
 
-/* Until the value has changed, or the service thread should long have done what it holds the VI for. */
+/* Sleeps until `holds` has another value. After VIPL_SERVICE_RESPONSE_MS the thread does the
+ * service thread's work itself, for which the service thread may hold the VI. */
 static void await_put(struct vipl_vi *vi, void *handle, uint32_t holds)
 {
-    if (vipl_futex_wait_for(&vi->holds, holds, VIPL_SERVICE_HEARS_MS) != ETIMEDOUT) {
+    if (vipl_futex_wait_for(&vi->holds, holds, VIPL_SERVICE_RESPONSE_MS) != ETIMEDOUT) {
         return;
     }
     struct vipl_nic *nic = vipl_vi_nic(handle);
@@ -77,12 +78,12 @@ struct vipl_vi *vipl_vi_lock_quiet(void *handle)
             vipl_vi_unlock(vi);
             return NULL;
         }
-        holds = vipl_load_acquire(&vi->holds); /* pairs with vipl_vi_put */
+        holds = vipl_load_acquire(&vi->holds); /* pairs with vipl_vi_put() */
         if ((holds & ~HOLDS_AWAITED) == 0) {
             return vi;
         }
         vipl_vi_unlock(vi);
-        assert(vipl_deferred_first == NULL); /* this thread may be the one that is to put it */
+        assert(vipl_deferred_first == NULL); /* otherwise this thread itself might hold the VI */
         if (vipl_compare_exchange(&vi->holds, holds, holds | HOLDS_AWAITED)) {
             await_put(vi, handle, holds | HOLDS_AWAITED);
         }
@@ -109,8 +110,9 @@ void vipl_vi_hold(struct vipl_vi *vi)
 void vipl_vi_put(struct vipl_vi *vi)
 {
     if (vipl_fetch_add(&vi->holds, (uint32_t)-1) == (1 | HOLDS_AWAITED)) {
-        vipl_fetch_and(&vi->holds,
-                       ~HOLDS_AWAITED); /* a thread that wants to sleep on the old value does not */
+        /* The value changes once more, so that a thread about to sleep on the old value does
+         * not. */
+        vipl_fetch_and(&vi->holds, ~HOLDS_AWAITED);
         vipl_futex_wake_all(&vi->holds);
     }
 }
@@ -137,7 +139,7 @@ static VIP_RETURN check_attributes(const struct vipl_nic *nic, const VIP_VI_ATTR
     return VIP_SUCCESS;
 }
 
-/* Both VI locks held. */
+/* Sets the attributes of a VI. Both locks of the VI are held. */
 static void set_attributes(struct vipl_vi *vi, const VIP_VI_ATTRIBUTES *a, struct vipl_ptag *ptag)
 {
     vi->attributes = *a;
@@ -167,13 +169,14 @@ uint32_t vipl_up_vi_tag(struct vipl_vi *vi)
 
 /* --- creation --- */
 
-/* Takes a use of both completion queues, which must be this NIC's. The NIC's lock is held. */
+/* Counts one more user of both completion queues, which must belong to this NIC handle. The NIC's
+ * lock is held. */
 static VIP_RETURN use_cqs(struct vipl_nic *nic, void *const handles[2], struct vipl_cq *cqs[2])
 {
     for (int i = 0; i < 2; i++) {
         cqs[i] = handles[i] == NULL ? NULL : vipl_cq_lock(handles[i]);
         bool good = handles[i] == NULL || (cqs[i] != NULL && cqs[i]->nic == nic);
-        if (cqs[i] != NULL) { /* it stays: destroying one takes the NIC's lock */
+        if (cqs[i] != NULL) { /* live until the NIC's lock is released */
             vipl_biased_unlock(&cqs[i]->lock);
         }
         if (!good) {
@@ -197,9 +200,10 @@ static void drop_cqs_locked(struct vipl_cq *const cqs[2])
     }
 }
 
-/* Enters the VI into the NIC and takes its uses of tag and completion queues: all or nothing. */
-static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_handle, void *const handles[2],
-                        struct vipl_cq *cqs[2], struct vipl_ptag **ptag)
+/* Puts the VI on the NIC's list and counts it as a user of its tag and completion queues. On
+ * failure nothing has changed. */
+static VIP_RETURN link_vi(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_handle, void *const handles[2],
+                          struct vipl_cq *cqs[2], struct vipl_ptag **ptag)
 {
     vipl_mutex_lock(&nic->lock);
     VIP_RETURN rc = use_cqs(nic, handles, cqs);
@@ -227,8 +231,8 @@ static VIP_RETURN enter(struct vipl_nic *nic, struct vipl_vi *vi, void *ptag_han
     return rc;
 }
 
-static void leave(struct vipl_nic *nic, struct vipl_vi *vi, struct vipl_ptag *ptag,
-                  struct vipl_cq *const cqs[2], bool lived)
+static void unlink_vi(struct vipl_nic *nic, struct vipl_vi *vi, struct vipl_ptag *ptag,
+                      struct vipl_cq *const cqs[2], bool lived)
 {
     vipl_mutex_lock(&nic->lock);
     if (lived) {
@@ -241,9 +245,9 @@ static void leave(struct vipl_nic *nic, struct vipl_vi *vi, struct vipl_ptag *pt
     vipl_mutex_unlock(&nic->lock);
 }
 
-/* Fills a pooled VI and brings it to life. */
-static void begin(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *attributes,
-                  struct vipl_ptag *ptag, struct vipl_cq *const cqs[2])
+/* Sets up a VI from the pool, and makes it live. */
+static void fill_vi(struct vipl_vi *vi, void *handle, const VIP_VI_ATTRIBUTES *attributes,
+                    struct vipl_ptag *ptag, struct vipl_cq *const cqs[2])
 {
     vipl_vi_lock(vi);
     vi->state = VIP_STATE_IDLE;
@@ -275,7 +279,7 @@ VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attribu
     if (vi == NULL) {
         return VIP_ERROR_RESOURCE;
     }
-    rc = enter(nic, vi, attributes->Ptag, cq_handles, cqs, &ptag);
+    rc = link_vi(nic, vi, attributes->Ptag, cq_handles, cqs, &ptag);
     if (rc != VIP_SUCCESS) {
         goto put_vi;
     }
@@ -289,22 +293,23 @@ VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attribu
     if (rc != VIP_SUCCESS) {
         goto destroy_handle;
     }
-    begin(vi, handle, attributes, ptag, cqs);
+    fill_vi(vi, handle, attributes, ptag, cqs);
     *out = handle;
     return VIP_SUCCESS;
 
 destroy_handle:
     vipl_handle_destroy(handle);
 leave_nic:
-    leave(nic, vi, ptag, cqs, false);
+    unlink_vi(nic, vi, ptag, cqs, false);
 put_vi:
     vipl_pool_put(&vi_pool, vi);
     return rc;
 }
 
-/* Waits, so the NIC's lock is not held: a thread that holds the VI may need it. */
-static VIP_RETURN change(void *handle, const VIP_VI_ATTRIBUTES *attributes, VIP_RETURN tag_rc,
-                         struct vipl_ptag **ptag)
+/* Changes the attributes of an idle VI. May wait for a thread that holds the VI and that may need
+ * the NIC's lock; the caller does not hold that lock. */
+static VIP_RETURN change_attributes(void *handle, const VIP_VI_ATTRIBUTES *attributes, VIP_RETURN tag_rc,
+                                    struct vipl_ptag **ptag)
 {
     struct vipl_vi *vi = vipl_vi_lock_quiet(handle);
     if (vi == NULL) {
@@ -327,11 +332,11 @@ VIP_RETURN vipl_vi_change(void *handle, const VIP_VI_ATTRIBUTES *attributes)
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    struct vipl_ptag *ptag = NULL; /* first the one to use, then the one not to use any more */
+    struct vipl_ptag *ptag = NULL; /* the new tag; after the change the old one */
     vipl_mutex_lock(&nic->lock);
     VIP_RETURN rc = vipl_ptag_use_locked(nic, attributes->Ptag, &ptag);
     vipl_mutex_unlock(&nic->lock);
-    rc = change(handle, attributes, rc, &ptag);
+    rc = change_attributes(handle, attributes, rc, &ptag);
     if (ptag != NULL) {
         vipl_mutex_lock(&nic->lock);
         ptag->users--;
@@ -375,7 +380,8 @@ void vipl_up_connect_failed(struct vipl_vi *vi, VIP_RETURN rc)
 
 /* --- out of CONNECTED --- */
 
-/* It is held first: a thread that sees the failure and waits until nothing holds the VI does wait. */
+/* Holds the VI before it sets `failure`: a thread that sees the failure, and waits until nothing
+ * holds the VI, then waits for the end of the connection. */
 VIPL_COLD void vipl_up_fail(struct vipl_vi *vi, VIP_ERROR_CODE code)
 {
     if (vipl_up_has_failed(vi)) {
@@ -415,8 +421,9 @@ void vipl_vi_report(struct vipl_vi *vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CO
     vipl_error_report(vi->nic, &error);
 }
 
-/* Both locks are held, and are released meanwhile; the VI is held, and nothing is posted to its device: that finishes with the
- * program's memory. False: this is a child that was forked meanwhile, and touches nothing any more. */
+/* Quiesces the device for a VI. Both locks are held, and are released during the call. The VI is
+ * held, and nothing is posted meanwhile. False: this is a child that was forked meanwhile, and the
+ * caller touches nothing any more. */
 static bool quiesce_locked(struct vipl_vi *vi)
 {
     struct vipl_nic *nic = vi->nic;
@@ -424,15 +431,16 @@ static bool quiesce_locked(struct vipl_vi *vi)
     vipl_vi_unlock(vi);
     nic->ops->quiesce(nic->be, vi);
     if (vipl_nic_is_inherited(nic)) {
-        vipl_deferred_first = NULL; /* that was the parent's */
+        vipl_deferred_first = NULL; /* the deferred work belongs to the parent */
         return false;
     }
     vipl_vi_lock(vi);
     return true;
 }
 
-/* Both locks held, the VI is CONNECTED and held; if it has a device to quiesce, `failure` is set, so nothing more is posted. It
- * is `state` afterwards, with empty or flushed queues. False: as above. */
+/* Takes a VI out of CONNECTED: afterwards the VI has the state `state`, and its queues are flushed.
+ * Both locks are held, and the VI is held. If the backend has quiesce(), `failure` is set, so that
+ * nothing more is posted. False: as quiesce_locked(). */
 static bool leave_connected_locked(struct vipl_vi *vi, VIP_VI_STATE state)
 {
     vi->nic->ops->revoke(vi->nic->be, vi);
@@ -446,7 +454,8 @@ static bool leave_connected_locked(struct vipl_vi *vi, VIP_VI_STATE state)
     return true;
 }
 
-/* Ends the connection of a VI that has failed. That may break another one of this process, which is deferred in turn. */
+/* Ends the connection of a VI that has failed. If this makes another VI of this process fail, the
+ * end of its connection is deferred in turn. */
 static void finish_failure(struct vipl_deferred *work)
 {
     struct vipl_vi *vi = VIPL_CONTAINER(work, struct vipl_vi, end_failed);
@@ -462,7 +471,8 @@ static void finish_failure(struct vipl_deferred *work)
         }
         vi->connections_lost++;
     }
-    vipl_store_relaxed(&vi->failure, 0); /* here only: while it is set, the VI is on this thread's list */
+    /* Not earlier: while `failure` is set, the VI may be on this thread's list. */
+    vipl_store_relaxed(&vi->failure, 0);
     vipl_vi_unlock(vi);
     if (connected) {
         vi->nic->ops->disconnect(vi->nic->be, vi);
@@ -471,7 +481,7 @@ static void finish_failure(struct vipl_deferred *work)
     vipl_vi_put(vi);
 }
 
-/* Whether every send is complete, or waiting for it is pointless. */
+/* VIP_SUCCESS: all sends are complete, or the connection has ended. */
 static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
 {
     struct vipl_vi *vi = arg;
@@ -488,16 +498,16 @@ static VIP_RETURN attempt_drained(void *arg, struct vipl_waiter *waiter)
 
 static void leave_drained(void *arg, struct vipl_waiter *waiter, bool unused)
 {
-    (void)
-        unused; /* always: it takes no completion, so another waiter has to be told of the one that woke it */
+    (void)unused;
     struct vipl_vi *vi = arg;
     vipl_biased_lock(&vi->send.lock);
+    /* This waiter reaps no completion, so another waiter must be woken for the one that woke it. */
     vipl_unlist_locked(&vi->send.waiters, waiter, true);
     vipl_biased_unlock(&vi->send.lock);
 }
 
-/* What was sent before a disconnect on a reliable VI is delivered first. The caller holds a
- * reference on the NIC and no lock. */
+/* Waits until the sends that were posted before a disconnect on a reliable VI are delivered, or
+ * VIPL_LINGER is over. The caller holds a reference on the NIC and no lock. */
 static void linger(struct vipl_vi *vi)
 {
     struct vipl_wait_for what = {.attempt = attempt_drained, .leave = leave_drained, .arg = vi};
@@ -505,11 +515,12 @@ static void linger(struct vipl_vi *vi)
     VIP_RETURN rc;
     do {
         rc = vipl_wait(vi->nic, &what, deadline);
-    } while (rc == VIP_INTERRUPTED); /* not a blocking call to the program: goes on */
+    } while (rc == VIP_INTERRUPTED); /* signals do not end the wait of a disconnect */
 }
 
-/* Both locks once nothing holds the VI. If it is CONNECTED and has a device to quiesce, nothing more is posted from now on, and
- * no failure found: the caller ends the connection. NULL: no such VI. */
+/* Waits until nothing holds the VI, and takes both locks. If the VI is CONNECTED and the backend
+ * has quiesce(), `failure` is LEAVING afterwards: nothing more is posted, no failure is marked, and
+ * the caller ends the connection. NULL: not a live handle. */
 static struct vipl_vi *lock_to_disconnect(void *handle)
 {
     struct vipl_vi *vi;
@@ -518,12 +529,12 @@ static struct vipl_vi *lock_to_disconnect(void *handle)
             vipl_compare_exchange(&vi->failure, 0, VIPL_VI_LEAVING)) {
             return vi;
         }
-        vipl_vi_unlock(vi); /* a failure was found just now: it holds the VI */
+        vipl_vi_unlock(vi); /* another thread has just marked a failure, and holds the VI */
     }
     return NULL;
 }
 
-/* The VI is connected, and both locks are held. They are released. */
+/* Disconnects a CONNECTED VI. Both locks are held, and released. */
 static void disconnect_and_unlock(struct vipl_vi *vi)
 {
     vipl_vi_hold(vi);
@@ -531,7 +542,7 @@ static void disconnect_and_unlock(struct vipl_vi *vi)
         return;
     }
     if (vi->nic->ops->quiesce != NULL) {
-        vipl_store_relaxed(&vi->failure, 0); /* it was LEAVING */
+        vipl_store_relaxed(&vi->failure, 0); /* the value was VIPL_VI_LEAVING */
     }
     vipl_vi_unlock(vi);
     vi->nic->ops->disconnect(vi->nic->be, vi);
@@ -539,7 +550,8 @@ static void disconnect_and_unlock(struct vipl_vi *vi)
     vipl_deferred_run();
 }
 
-/* Flushes the receives that were posted for a connection that will not be. Both locks are held, and released. */
+/* Flushes the receives that were posted for a connection that is not made. Both locks are held, and
+ * released. */
 static void flush_and_unlock(struct vipl_vi *vi)
 {
     vipl_vi_hold(vi);
@@ -572,8 +584,8 @@ static void disconnect(struct vipl_vi *vi, void *handle, bool was_pending)
     vipl_vi_unlock(vi);
 }
 
-/* A connect under way ends without a connection, for the reason `why`; or the connection is there, and
- * stays. Whether there was one. */
+/* Ends a connect that is under way, with the result `why`, unless the connection has been made
+ * meanwhile. Returns true if a connect was under way. */
 static bool cancel_connect(struct vipl_vi *vi, void *handle, VIP_RETURN why)
 {
     if (vipl_vi_lock_quiet(handle) == NULL) {
@@ -614,7 +626,8 @@ VIP_RETURN vipl_vi_disconnect(void *handle)
 
 /* --- destruction --- */
 
-/* Both locks once nothing holds the VI, nor a device any receive of one that is IDLE. NULL: no such VI. */
+/* Waits until nothing holds the VI, and takes both locks. If the VI is IDLE, the device has no
+ * receive of it any more. NULL: not a live handle. */
 static struct vipl_vi *lock_to_end(void *handle)
 {
     struct vipl_vi *vi;
@@ -630,7 +643,7 @@ static struct vipl_vi *lock_to_end(void *handle)
     return vi;
 }
 
-/* Both locks are held; the VI is IDLE, and nothing holds it. Releases the locks. */
+/* Ends an IDLE VI, which nothing holds. Both locks are held, and released. */
 static void end_locked(struct vipl_vi *vi, void *handle)
 {
     struct vipl_nic *nic = vi->nic;
@@ -639,13 +652,13 @@ static void end_locked(struct vipl_vi *vi, void *handle)
     vipl_wake_all_locked(&vi->connect_waiters);
     vipl_queue_close_locked(&vi->send);
     vipl_queue_close_locked(&vi->recv);
-    vipl_store_ptr(
-        &vi->handle,
-        NULL); /* after them: who takes an entry of a completion queue reads it without our locks */
+    /* After the queues are closed: a thread that takes an entry of a completion queue reads
+     * `handle` without the locks of the VI. */
+    vipl_store_ptr(&vi->handle, NULL);
     vipl_vi_unlock(vi);
     vipl_handle_destroy(handle);
     nic->ops->vi_destroy(nic->be, vi);
-    leave(nic, vi, ptag, cqs, true);
+    unlink_vi(nic, vi, ptag, cqs, true);
     vipl_pool_put(&vi_pool, vi);
 }
 

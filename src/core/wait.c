@@ -38,7 +38,8 @@ void vipl_unlist_locked(struct vipl_list *waiters, struct vipl_waiter *waiter, b
     vipl_list_remove(&waiter->link);
 }
 
-/* Takes the lead if it is free or the service thread's (which yields to the application), else follows. */
+/* Makes the waiter the leader if there is none, or if the service thread leads (which yields to the
+ * application); otherwise a follower. Returns true if the waiter leads. */
 static bool lead_or_follow(struct vipl_sleepers *s, struct vipl_waiter *waiter, struct vipl_waker *service)
 {
     vipl_mutex_lock(&s->lock);
@@ -46,30 +47,30 @@ static bool lead_or_follow(struct vipl_sleepers *s, struct vipl_waiter *waiter, 
     bool take_over = leader != NULL && leader->waker == service;
     bool lead = leader == NULL || take_over;
     if (lead) {
-        vipl_store_ptr(&s->leader, waiter); /* pairs with leave_service */
+        vipl_store_ptr(&s->leader, waiter); /* pairs with leave_service() */
     } else {
         vipl_list_append(&s->followers, &waiter->nic_link);
     }
-    if (take_over) { /* last: it takes note of its end without the lock */
+    if (take_over) { /* last, because leave_service() reads `leader` without the lock */
         vipl_waker_signal(service);
     }
     vipl_mutex_unlock(&s->lock);
     return lead;
 }
 
-static void leave(struct vipl_sleepers *s, struct vipl_waiter *waiter)
+static void leave_sleepers(struct vipl_sleepers *s, struct vipl_waiter *waiter)
 {
     vipl_mutex_lock(&s->lock);
     vipl_list_remove(&waiter->nic_link);
     if (s->leader == waiter) {
-        /* The service thread leads again when it sleeps again, or passes the lead on when it is done. */
+        /* pass_lead() wakes the next leader when this thread's wait is over. */
         vipl_store_ptr(&s->leader, NULL);
     }
     vipl_mutex_unlock(&s->lock);
 }
 
-/* A thread that has slept waits no longer. If no thread leads now, the next one wakes, finds the lead free and
- * takes it: a follower, or else the service thread. */
+/* The calling thread has slept, and its wait is over. If no thread leads, wakes one that becomes
+ * the leader: a follower, or the service thread if there is no follower. */
 static void pass_lead(struct vipl_sleepers *s)
 {
     vipl_mutex_lock(&s->lock);
@@ -77,13 +78,13 @@ static void pass_lead(struct vipl_sleepers *s)
         vipl_waker_signal(VIPL_CONTAINER(s->followers.next, struct vipl_waiter, nic_link)->waker);
     } else if (s->leader == NULL && s->idle != NULL) {
         struct vipl_waiter *idle = s->idle;
-        vipl_store_ptr(&s->idle, NULL); /* pairs with leave_service */
+        vipl_store_ptr(&s->idle, NULL); /* pairs with leave_service() */
         vipl_waker_signal(idle->waker);
     }
     vipl_mutex_unlock(&s->lock);
 }
 
-static int shorter(int a, int b)
+static int shorter_timeout(int a, int b)
 {
     return a < 0 ? b : b < 0 || a < b ? a : b;
 }
@@ -91,13 +92,14 @@ static int shorter(int a, int b)
 /* One sleep. */
 struct sleep {
     struct vipl_nic *nic;
-    const struct vipl_wait_for *what; /* NULL: the service thread's */
+    const struct vipl_wait_for *what; /* NULL: the service thread sleeps */
     struct vipl_waiter *waiter;
     struct vipl_poll_hint hint;
     bool prepared;
 };
 
-/* The thread is being cancelled in its sleep. No other thread depends on it any more. */
+/* The clean-up of a thread that is cancelled in its sleep: no other thread depends on it
+ * afterwards. */
 static void end_cancelled(void *arg)
 {
     struct sleep *s = arg;
@@ -106,7 +108,7 @@ static void end_cancelled(void *arg)
     if (s->prepared) {
         nic->ops->finish_wait(nic->be, &s->hint);
     }
-    leave(&nic->sleepers, s->waiter);
+    leave_sleepers(&nic->sleepers, s->waiter);
     vipl_waker_reset(s->waiter->waker);
     s->what->leave(s->what->arg, s->waiter, true);
     pass_lead(&nic->sleepers);
@@ -117,8 +119,9 @@ static void end_cancelled(void *arg)
     vipl_guard_cancelled();
 }
 
-/* The thread that took its role or passed the lead on has noted that, and may be about to release the lock: so
- * the lock is not taken here. */
+/* The service thread stops leading or being idle. If another thread has already taken its role,
+ * that thread may be about to release the lock after it has woken this one; so the lock is not
+ * taken. */
 static void leave_service(struct vipl_sleepers *s, const struct vipl_waiter *waiter)
 {
     if (vipl_load_ptr(&s->leader) == waiter ||
@@ -132,7 +135,7 @@ static void leave_service(struct vipl_sleepers *s, const struct vipl_waiter *wai
     }
 }
 
-/* The service thread ends in its sleep, from which nothing else has woken it. */
+/* The clean-up of the service thread if it is cancelled in its sleep. */
 static void end_service(void *arg)
 {
     struct sleep *s = arg;
@@ -143,7 +146,7 @@ static void end_service(void *arg)
     vipl_service_over(s->nic);
 }
 
-/* The sleep itself. Handlers that run meanwhile find the thread outside. */
+/* Blocks the thread. Signal handlers that run meanwhile find the thread outside the library. */
 static int block(struct sleep *s, const int *fds, unsigned count, int ms)
 {
     if (s->what == NULL) {
@@ -160,7 +163,8 @@ static int block(struct sleep *s, const int *fds, unsigned count, int ms)
     return rc;
 }
 
-/* Sleeps as leader: on the backend's descriptor too, if it has one, until the backend wants to be called. */
+/* Sleeps as the leader: also on the backend's descriptor if it has one, and not longer than the
+ * backend's time limit. */
 static int sleep_leading(struct sleep *s, int ms)
 {
     struct vipl_nic *nic = s->nic;
@@ -168,16 +172,17 @@ static int sleep_leading(struct sleep *s, int ms)
     s->prepared = true;
     vipl_deferred_run();
     int fds[2] = {s->waiter->waker->fd, s->hint.fd};
-    int most = shorter(ms, s->hint.ms);
+    int most = shorter_timeout(ms, s->hint.ms);
     int rc = s->hint.ms == 0 ? 0 : block(s, fds, 2, most);
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
     }
     nic->ops->finish_wait(nic->be, &s->hint);
-    return rc == ETIMEDOUT && most != ms ? 0 : rc; /* only the time limit of the backend is over */
+    return rc == ETIMEDOUT && most != ms ? 0 : rc; /* 0: only the backend's time limit is over */
 }
 
-/* One sleep of an enlisted waiter: 0, ETIMEDOUT or EINTR. */
+/* One sleep of an enlisted waiter. Returns 0, ETIMEDOUT, EINTR, or ECHILD in a child that was
+ * forked meanwhile. */
 static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,
                      uint64_t deadline)
 {
@@ -195,8 +200,9 @@ static int sleep_for(struct vipl_nic *nic, const struct vipl_wait_for *what, str
     if (vipl_nic_is_inherited(nic)) {
         return ECHILD;
     }
-    leave(&nic->sleepers, waiter);
-    if (rc == VIPL_POLL_OTHERS) { /* nobody has signalled; who does so now ends the next sleep at once */
+    leave_sleepers(&nic->sleepers, waiter);
+    /* The waker was not signalled, and is not reset: a signal from now on ends the next sleep. */
+    if (rc == VIPL_POLL_OTHERS) {
         return 0;
     }
     vipl_waker_reset(waiter->waker);
@@ -238,8 +244,8 @@ void vipl_wake_sleepers(struct vipl_nic *nic)
     vipl_mutex_unlock(&s->lock);
 }
 
-/* If no thread leads, one that has led is awake: before it sleeps again it looks at the backend, and otherwise it passes the lead
- * on, to a thread that does. */
+/* If no thread leads, a former leader is awake. It polls the backend before it sleeps again, or
+ * passes the lead on to a thread that does. */
 void vipl_up_wake(struct vipl_nic *nic)
 {
     struct vipl_sleepers *s = &nic->sleepers;
@@ -262,19 +268,19 @@ static VIP_RETURN wait_once(struct vipl_nic *nic, const struct vipl_wait_for *wh
         if (*why == ECHILD) {
             return VIP_INVALID_PARAMETER;
         }
-        what->leave(what->arg, waiter,
-                    false); /* first: what this thread finds now needs no wake-up of its own */
+        /* Before the next attempt: what that attempt finds needs no wake-up any more. */
+        what->leave(what->arg, waiter, false);
         vipl_nic_progress(nic);
         rc = what->attempt(what->arg, NULL);
     }
     return rc;
 }
 
-/* Another thread ends this thread's call: once for each request. */
+/* Returns true, once, if another thread has asked this thread to end its call. */
 static bool is_cancelled(const struct vipl_waker *waker)
 {
     return waker->cancel != NULL &&
-           vipl_exchange(waker->cancel, 0) != 0; /* pairs with the thread that set it, then signalled */
+           vipl_exchange(waker->cancel, 0) != 0; /* pairs with the thread that set `cancel` */
 }
 
 static VIP_RETURN wait_on(struct vipl_nic *nic, const struct vipl_wait_for *what, struct vipl_waiter *waiter,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sleeping. A thread that waits for an object enlists in the object's list (under the object's
- * lock), then sleeps on its own waker. One sleeper of a NIC handle, the leader, also watches the
- * backend's descriptor and makes progress for all; when it leaves, the next one leads.
+ * Sleeping. A thread that waits for an object puts its waiter on the object's list (under the
+ * object's lock) and then sleeps on its own waker. One sleeper of a NIC handle, the leader, also
+ * watches the backend's descriptor and makes progress for all others; when the leader leaves, the
+ * next sleeper becomes the leader.
  */
 #ifndef VIPL_CORE_WAIT_H
 #define VIPL_CORE_WAIT_H
@@ -24,44 +25,52 @@ struct vipl_waiter {
     struct vipl_waker *waker;
 };
 
-/* What a wait is for. */
+/* What a call waits for, as functions of the object and their argument `arg`. */
 struct vipl_wait_for {
-    /* Anything but VIP_NOT_DONE ends the wait. With a waiter: enlists it in the same step, if there is nothing
-     * yet. */
+    /* Tries to finish the call; any result except VIP_NOT_DONE ends the wait. If `waiter` is not
+     * NULL and the result is VIP_NOT_DONE, the waiter is put on the object's list under the same
+     * lock. */
     VIP_RETURN (*attempt)(void *arg, struct vipl_waiter *waiter);
-    /* Takes the waiter off the object's list, if it is still on it. `unused`: it will not attempt again; if it
-     * has been woken, another waiter is woken instead. */
+    /* Takes the waiter off the object's list, if the waiter is still on it. `unused`: the call will
+     * not attempt again; if its waiter has been woken, another waiter is woken instead. */
     void (*leave)(void *arg, struct vipl_waiter *waiter, bool unused);
     void *arg;
-    const void *mask; /* the signals blocked while asleep, a sigset_t; NULL: those of the thread */
-    /* The thread may be cancelled while it sleeps. What the call has begun is ended then by `cancelled`, if it is not
-     * NULL, and by giving back the caller's reference on the NIC. */
+    /* The signals that are blocked during the sleep, a sigset_t; NULL: those of the thread. */
+    const void *mask;
+    /* The thread may be cancelled while it sleeps. Then `cancelled`, if it is not NULL, ends what
+     * the call has begun, and vipl_wait() gives the caller's reference on the NIC back. */
     bool cancellable;
     void (*cancelled)(void *arg);
 };
 
-/* Waits; the caller holds a reference on the NIC and no lock. Times out with VIP_TIMEOUT. In a child that a signal handler
- * forked meanwhile: VIP_INVALID_PARAMETER (vipl_nic_is_inherited). */
+/* Waits until what->attempt() ends the wait; VIP_TIMEOUT after the deadline. The caller holds a
+ * reference on the NIC and no lock. In a child that a signal handler forked meanwhile the result is
+ * VIP_INVALID_PARAMETER (vipl_nic_is_inherited). */
 VIP_RETURN vipl_wait(struct vipl_nic *nic, const struct vipl_wait_for *what, uint64_t deadline);
 
-/* Wakes the longest waiter of a list, or all. The list's lock is held. */
+/* Wakes the waiter that has waited longest, or all waiters. The lock of the list is held. */
 void vipl_wake_one_locked(struct vipl_list *waiters);
 void vipl_wake_all_locked(struct vipl_list *waiters);
-/* For `leave` of an object whose waiters are woken one at a time. Its lock is held. */
+/* Does what `leave` has to do, for an object whose waiters are woken one at a time. The object's
+ * lock is held. */
 void vipl_unlist_locked(struct vipl_list *waiters, struct vipl_waiter *waiter, bool unused);
 
 /* The sleepers of one NIC handle. */
 struct vipl_sleepers {
     struct vipl_mutex lock;     /* rank WAIT */
-    void *leader;               /* struct vipl_waiter; atomic, written under lock */
+    void *leader;               /* atomic: struct vipl_waiter; written under lock */
     struct vipl_list followers; /* guarded by lock */
-    void *idle;                 /* the service thread's, asleep until a leader leaves; as leader */
+    /* atomic: the waiter of the service thread while it sleeps until a leader leaves; written under
+     * lock */
+    void *idle;
 };
 
-/* The service thread's sleep. `lead`: it leads if no thread does. `idle`: it sleeps without a limit while an
- * application thread leads, which passes the lead on when it is done. Otherwise it sleeps for `ms`. Its waker
- * ends any of these. True: it was idle. */
+/* The sleep of the service thread. `lead`: the service thread becomes the leader if there is none.
+ * `idle`: if an application thread leads, the service thread sleeps without a time limit, and that
+ * application thread wakes it when it leaves. Otherwise the service thread sleeps for `ms`. Its
+ * waker ends each of these sleeps. Returns true if the sleep was an idle one. */
 bool vipl_sleep_service(struct vipl_nic *nic, struct vipl_waiter *waiter, bool lead, bool idle, int ms);
-void vipl_wake_sleepers(struct vipl_nic *nic); /* all of them: the NIC handle is closing */
+/* Wakes all sleepers, because the NIC handle is closing. */
+void vipl_wake_sleepers(struct vipl_nic *nic);
 
 #endif
