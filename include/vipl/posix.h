@@ -300,7 +300,7 @@ typedef struct _VIPX_VI_STATISTICS {
 /** A property of a device: a number, or a text. */
 typedef struct _VIPX_PROPERTY {
     VIP_UINT64 Number; /**< Its value, if Text is empty. */
-    VIP_CHAR Name[32]; /**< Words of small letters with '_' between them, for example "queue_pairs". */
+    VIP_CHAR Name[32]; /**< Words in lower case with '_' between them, for example "queue_pairs". */
     VIP_CHAR Text[64]; /**< Its value, or empty. */
 } VIPX_PROPERTY;
 

@@ -16,8 +16,8 @@
  *   returns none.
  * - @b Threads. Every function may be called from any thread at any time; two VIs never wait for
  *   each other's locks unless they are connected to each other or share a completion queue.
- * - @b Signals. What a signal handler may call is in posix.h. A blocking call in whose thread a handler
- *   ran returns #VIP_INTERRUPTED and has consumed nothing, unless the setting VIPL_RESTART=1
+ * - @b Signals. What a signal handler may call is in posix.h. A blocking call during which a handler
+ *   ran in its thread returns #VIP_INTERRUPTED and has consumed nothing, unless the setting VIPL_RESTART=1
  *   makes it resume with the time left.
  * - @b fork. Handles do not survive into a child: there each call on one returns
  *   #VIP_INVALID_PARAMETER, and nothing the child does changes what the parent sees.
@@ -255,7 +255,7 @@ struct _VIP_DESCRIPTOR;
  * A pointer in 64 bits: assign AddressBits, Address or Descriptor as you like, on either byte order.
  *
  * Address and Descriptor are the low half on a 32-bit CPU. There the library ignores the high half of an
- * address of local memory, and of the peer's if the peer runs on a 32-bit CPU too, so that a program need not
+ * address of local memory, and of remote memory if the peer runs on a 32-bit CPU too, so that a program need not
  * clear it. To name memory of a 64-bit peer it assigns AddressBits.
  */
 typedef union _VIP_PVOID64 {

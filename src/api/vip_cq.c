@@ -40,8 +40,8 @@ VIP_RETURN VI_CALL VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, V
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
-/* The NIC of a completion queue, with a reference; NULL: no such queue. */
-static struct vipl_nic *nic_of(VIP_CQ_HANDLE handle)
+/* Returns the NIC of a completion queue, with a reference; NULL: not a live handle. */
+static struct vipl_nic *cq_nic(VIP_CQ_HANDLE handle)
 {
     struct vipl_cq *cq = vipl_cq_lock(handle);
     if (cq == NULL) {
@@ -57,7 +57,7 @@ static VIP_RETURN destroy_cq(VIP_CQ_HANDLE CQHandle)
     if (vipl_handle_is_shared(CQHandle)) {
         return vipl_share_destroy_cq(CQHandle);
     }
-    struct vipl_nic *nic = nic_of(CQHandle);
+    struct vipl_nic *nic = cq_nic(CQHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -94,7 +94,7 @@ VIP_RETURN VI_CALL VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
     return vipl_guard_enter() ? vipl_guard_leave(resize_cq(CQHandle, EntryCount)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
-/* The work that the oldest entry names; NULL: there is none. */
+/* Returns the work of the oldest entry; NULL: there is none. */
 static inline struct vipl_work *oldest_locked(struct vipl_cq *cq)
 {
     return vipl_list_empty(&cq->entries) ? NULL : VIPL_CONTAINER(cq->entries.next, struct vipl_work, cq_link);
@@ -106,13 +106,13 @@ struct take {
     VIP_BOOLEAN recv;
 };
 
-static inline VIP_RETURN take_locked(struct vipl_cq *cq, struct take *take)
+static inline VIP_RETURN take_entry_locked(struct vipl_cq *cq, struct take *take)
 {
     struct vipl_work *work = oldest_locked(cq);
     if (work == NULL) {
         return VIP_NOT_DONE;
     }
-    take->vi = work->queue->vi->handle; /* stays: the VI's end removes its entries first */
+    take->vi = work->queue->vi->handle; /* live: the end of a VI removes its entries first */
     take->recv = work->queue->is_recv ? VIP_TRUE : VIP_FALSE;
     vipl_cq_unlist_locked(cq, work);
     return VIP_SUCCESS;
@@ -125,7 +125,7 @@ static VIP_RETURN attempt_take(void *arg, struct vipl_waiter *waiter)
     if (cq == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = take_locked(cq, take);
+    VIP_RETURN rc = take_entry_locked(cq, take);
     if (rc == VIP_NOT_DONE && waiter != NULL) {
         vipl_list_append(&cq->waiters, &waiter->link);
     }
@@ -151,11 +151,11 @@ static void hand_out(const struct take *take, VIP_VI_HANDLE *vi, VIP_BOOLEAN *re
     }
 }
 
-/* Makes progress for a queue that looked empty. */
+/* Polls the NIC handle of a completion queue that looked empty. */
 static VIPL_NOINLINE void poll_for(struct vipl_nic *nic, void *handle)
 {
     if (!vipl_nic_poll_fast(nic)) {
-        nic = nic_of(handle);
+        nic = cq_nic(handle);
         if (nic != NULL) {
             vipl_nic_progress(nic);
             vipl_nic_put(nic);
@@ -163,7 +163,7 @@ static VIPL_NOINLINE void poll_for(struct vipl_nic *nic, void *handle)
     }
 }
 
-/* Any call but the usual ones; the thread is inside. */
+/* The slow path of VipCQDone(). The thread is inside the API guard. */
 static VIPL_NOINLINE VIP_RETURN take_any(void *handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
 {
     struct take take = {.handle = handle};
@@ -199,7 +199,7 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
         return take_any(CQHandle, ViHandle, RecvQueue);
     }
     struct take take = {.handle = CQHandle};
-    bool taken = cq->handle == CQHandle && take_locked(cq, &take) == VIP_SUCCESS;
+    bool taken = cq->handle == CQHandle && take_entry_locked(cq, &take) == VIP_SUCCESS;
     vipl_biased_unlock(&cq->lock);
     if (VIPL_UNLIKELY(!taken)) {
         return take_any(CQHandle, ViHandle, RecvQueue);
@@ -209,8 +209,8 @@ VIP_RETURN VI_CALL VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VI
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN wait_for(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask, VIP_VI_HANDLE *vi,
-                           VIP_BOOLEAN *recv)
+static VIP_RETURN wait_for_entry(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset_t *mask,
+                                 VIP_VI_HANDLE *vi, VIP_BOOLEAN *recv)
 {
     struct take take = {.handle = handle};
     struct vipl_wait_for what = {attempt_take, leave_take, &take, mask, true, NULL};
@@ -218,7 +218,7 @@ static VIP_RETURN wait_for(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset
         return VIP_INVALID_PARAMETER;
     }
     *vi = NULL;
-    struct vipl_nic *nic = nic_of(handle);
+    struct vipl_nic *nic = cq_nic(handle);
     if (nic == NULL) {
         return vipl_handle_is_shared(handle) ? vipl_share_cq_wait(handle, timeout, mask, vi, recv)
                                              : VIP_INVALID_PARAMETER;
@@ -232,14 +232,14 @@ static VIP_RETURN wait_for(VIP_CQ_HANDLE handle, VIP_ULONG timeout, const sigset
 VIP_RETURN VI_CALL VipxCQWaitMask(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                   VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(wait_for(CQHandle, Timeout, Mask, ViHandle, RecvQueue))
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for_entry(CQHandle, Timeout, Mask, ViHandle, RecvQueue))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
                              VIP_BOOLEAN *RecvQueue)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(wait_for(CQHandle, Timeout, NULL, ViHandle, RecvQueue))
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for_entry(CQHandle, Timeout, NULL, ViHandle, RecvQueue))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
@@ -260,12 +260,12 @@ static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN notify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
+static VIP_RETURN notify_cq(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
 {
     if (vipl_handle_is_shared(CQHandle) && Handler != NULL) {
         return vipl_share_notify_cq(CQHandle, Context, Handler);
     }
-    struct vipl_nic *nic = Handler == NULL ? NULL : nic_of(CQHandle);
+    struct vipl_nic *nic = Handler == NULL ? NULL : cq_nic(CQHandle);
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
@@ -283,6 +283,6 @@ static VIP_RETURN notify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLB
 
 VIP_RETURN VI_CALL VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(notify(CQHandle, Context, Handler))
+    return vipl_guard_enter() ? vipl_guard_leave(notify_cq(CQHandle, Context, Handler))
                               : VIP_ERROR_NOT_SUPPORTED;
 }

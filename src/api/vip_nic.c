@@ -11,7 +11,8 @@
 #include "vipl/version.h"
 #include "vipl/vipl.h"
 
-/* Core's fork handlers come first: a child puts the library in order before it takes up shared objects. */
+/* Opens a device for sharing. Core's fork handlers are installed first, so that a child resets core
+ * before its shared objects. */
 static VIP_RETURN open_shareable(const char *device, void **nic)
 {
     bool fork_handlers;
@@ -89,7 +90,7 @@ static VIP_ULONG as_ulong(uint64_t value)
     return value > (VIP_ULONG)-1 ? (VIP_ULONG)-1 : (VIP_ULONG)value;
 }
 
-static void describe(const struct vipl_nic *nic, VIP_NIC_ATTRIBUTES *out)
+static void describe_nic(const struct vipl_nic *nic, VIP_NIC_ATTRIBUTES *out)
 {
     const struct vipl_limits *limits = &nic->limits;
     memset(out, 0, sizeof(*out));
@@ -124,7 +125,7 @@ static VIP_RETURN query_nic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attrib
     if (nic == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    describe(nic, Attributes);
+    describe_nic(nic, Attributes);
     vipl_nic_put(nic);
     return VIP_SUCCESS;
 }

@@ -31,7 +31,7 @@ VIP_RETURN VI_CALL VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
-/* The device's own address: all there is to discover on backends that know no others. */
+/* Returns the device's own address, the only one that a device can discover. */
 static VIP_RETURN discover(struct vipl_nic *nic, VIP_AUTODISCOVERY_LIST *list)
 {
     VIP_RETURN rc = VIP_SUCCESS;
@@ -52,7 +52,7 @@ static VIP_RETURN discover(struct vipl_nic *nic, VIP_AUTODISCOVERY_LIST *list)
     return rc;
 }
 
-static void describe(struct vipl_nic *nic, VIPX_DEVICE_PROPERTIES *out)
+static void describe_device(struct vipl_nic *nic, VIPX_DEVICE_PROPERTIES *out)
 {
     memset(out, 0, sizeof(*out));
     if (nic->ops->describe != NULL) {
@@ -81,7 +81,7 @@ static VIP_RETURN query_info(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType, VIP_P
         rc = vipl_stats_vi(nic, SysManInfo);
         break;
     case VIPX_SMI_DEVICE_PROPERTIES:
-        describe(nic, SysManInfo);
+        describe_device(nic, SysManInfo);
         break;
     default:
         rc = VIP_ERROR_NOT_SUPPORTED;

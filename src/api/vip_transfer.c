@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entry points of the data path: posting, and taking what is complete from a work queue. */
+/* Entry points of the data path: posting, and reaping completions from a work queue. */
 #include "base/guard.h"
 #include "base/handle.h"
 #include "core/nic.h"
@@ -29,7 +29,7 @@ VIP_RETURN VI_CALL VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
     return rc;
 }
 
-/* Any receive; the thread is inside. */
+/* The slow path of VipPostRecv(). The thread is inside the API guard. */
 static VIPL_NOINLINE VIP_RETURN post_recv_any(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory)
 {
     VIP_RETURN rc = vipl_post_recv(handle, descriptor, memory);
@@ -40,7 +40,7 @@ static VIPL_NOINLINE VIP_RETURN post_recv_any(void *handle, VIP_DESCRIPTOR *desc
     return rc;
 }
 
-/* The same, with the receive lock of a VI that the handle was found to be of. */
+/* As post_recv_any(), with the receive lock of the VI held, which was found by the handle. */
 static VIPL_NOINLINE VIP_RETURN post_recv_held(struct vipl_vi *vi, void *handle, VIP_DESCRIPTOR *descriptor,
                                                VIP_MEM_HANDLE memory)
 {
@@ -48,9 +48,9 @@ static VIPL_NOINLINE VIP_RETURN post_recv_held(struct vipl_vi *vi, void *handle,
     return post_recv_any(handle, descriptor, memory);
 }
 
-/* Of this function, and of done(), the usual way, of a thread that owns the queue's lock, needs no stack: all else is done by a call
- * at its end. A thread that enters as the owner still has the VI that it has found by the handle: to end that, another thread takes the
- * lock, which has no owner then. */
+/* The fast path here and in done() makes no stack frame: every slow path is a tail call. A thread
+ * that enters as the lock's owner may use the VI that it found by handle, because destroying a VI
+ * takes the lock first. */
 VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
                                VIP_MEM_HANDLE MemoryHandle)
 {
@@ -72,7 +72,7 @@ VIP_RETURN VI_CALL VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *Descripto
     return VIP_SUCCESS;
 }
 
-/* Which queue of which VI; and what reaping it returned. */
+/* A queue to reap from, and the descriptor that was reaped. */
 struct reap {
     void *handle;
     bool recv;
@@ -111,13 +111,13 @@ static void leave_reap(void *arg, struct vipl_waiter *waiter, bool unused)
 {
     struct reap *reap = arg;
     struct vipl_queue *q = vipl_vi_lock_queue(reap->handle, reap->recv);
-    if (q != NULL) { /* else the VI was destroyed, and emptied its lists */
+    if (q != NULL) { /* a VI that was destroyed has emptied its lists */
         vipl_unlist_locked(&q->waiters, waiter, unused);
         vipl_biased_unlock(&q->lock);
     }
 }
 
-/* Makes progress for a queue's owner; false: the VI or its NIC handle is no more. */
+/* Polls the NIC handle of a VI; false: the VI or its NIC handle has ended. */
 static bool progress_for(void *handle)
 {
     struct vipl_nic *nic = vipl_vi_nic(handle);
@@ -129,8 +129,9 @@ static bool progress_for(void *handle)
     return true;
 }
 
-/* The queue looked empty, and there may be something to do; the thread is inside. It looks the NIC handle up again: to be given it
- * would cost the usual poll, which finds nothing to do, more than that. */
+/* The queue is empty, and work may be pending. Looks the NIC up again instead of taking it as a
+ * parameter, which would cost the empty-poll path a register. The thread is inside the API
+ * guard. */
 static VIPL_NOINLINE VIP_RETURN poll_and_reap(struct vipl_vi *vi, void *handle, bool recv,
                                               VIP_DESCRIPTOR **out)
 {
@@ -148,7 +149,8 @@ static VIPL_NOINLINE VIP_RETURN poll_and_reap(struct vipl_vi *vi, void *handle, 
     return rc;
 }
 
-/* It is no private VI of this process's; the thread is inside. */
+/* VipSendDone() and VipRecvDone() for a handle that is not the handle of a private VI of this
+ * process. The thread is inside the API guard. */
 static VIPL_COLD VIP_RETURN done_elsewhere(void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
     *out = NULL;
@@ -158,7 +160,8 @@ static VIPL_COLD VIP_RETURN done_elsewhere(void *handle, bool recv, VIP_DESCRIPT
     return rc;
 }
 
-/* Any completion of a VI that the handle was found to be of, whose queue's lock is held; the thread is inside. */
+/* The slow path of done(): reaps any completion. The lock of the queue is held, whose VI was found
+ * by the handle. The thread is inside the API guard. */
 static VIPL_NOINLINE VIP_RETURN reap_held(struct vipl_vi *vi, void *handle, bool recv, VIP_DESCRIPTOR **out)
 {
     struct vipl_queue *q = recv ? &vi->recv : &vi->send;
@@ -172,7 +175,7 @@ static VIPL_NOINLINE VIP_RETURN reap_held(struct vipl_vi *vi, void *handle, bool
     return rc;
 }
 
-/* The same, by a thread that does not own the lock. */
+/* As reap_held(), for a thread that does not own the lock. */
 static VIPL_NOINLINE VIP_RETURN lock_and_reap(struct vipl_vi *vi, void *handle, bool recv,
                                               VIP_DESCRIPTOR **out)
 {
@@ -207,7 +210,8 @@ static inline __attribute__((always_inline)) VIP_RETURN done(VIP_VI_HANDLE handl
     if (!vipl_biased_enter(&q->lock)) {
         return lock_and_reap(vi, handle, recv, out);
     }
-    struct vipl_work *work = vipl_queue_at(q, q->reaped); /* nobody else has reaped it meanwhile */
+    /* The thread entered as the owner, so no other thread has reaped the completion seen above. */
+    struct vipl_work *work = vipl_queue_at(q, q->reaped);
     if (q->ready_fd != NULL || vipl_work_is_listed(work)) {
         return reap_held(vi, handle, recv, out);
     }
@@ -227,7 +231,8 @@ VIP_RETURN VI_CALL VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **Descript
     return done(ViHandle, true, DescriptorPtr);
 }
 
-/* The NIC of a VI whose queue may be waited for on the VI itself, with a reference. */
+/* Finds the NIC of a VI, with a reference, if the program may wait for the queue by the VI's
+ * handle. */
 static VIP_RETURN waitable(void *handle, bool recv, struct vipl_nic **out)
 {
     struct vipl_queue *q = vipl_vi_lock_queue(handle, recv);
@@ -243,8 +248,8 @@ static VIP_RETURN waitable(void *handle, bool recv, struct vipl_nic **out)
     return rc;
 }
 
-static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, const sigset_t *mask,
-                           VIP_DESCRIPTOR **out)
+static VIP_RETURN wait_for_work(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, const sigset_t *mask,
+                                VIP_DESCRIPTOR **out)
 {
     struct reap reap = {handle, recv, NULL};
     struct vipl_wait_for what = {attempt_reap, leave_reap, &reap, mask, true, NULL};
@@ -265,31 +270,31 @@ static VIP_RETURN wait_for(VIP_VI_HANDLE handle, bool recv, VIP_ULONG timeout, c
 
 VIP_RETURN VI_CALL VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(wait_for(ViHandle, false, Timeout, NULL, DescriptorPtr))
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for_work(ViHandle, false, Timeout, NULL, DescriptorPtr))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(wait_for(ViHandle, true, Timeout, NULL, DescriptorPtr))
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for_work(ViHandle, true, Timeout, NULL, DescriptorPtr))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipxSendWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                     VIP_DESCRIPTOR **DescriptorPtr)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(wait_for(ViHandle, false, Timeout, Mask, DescriptorPtr))
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for_work(ViHandle, false, Timeout, Mask, DescriptorPtr))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, const sigset_t *Mask,
                                     VIP_DESCRIPTOR **DescriptorPtr)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(wait_for(ViHandle, true, Timeout, Mask, DescriptorPtr))
+    return vipl_guard_enter() ? vipl_guard_leave(wait_for_work(ViHandle, true, Timeout, Mask, DescriptorPtr))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
-/* Registers the handler, or lets it have the completion that is there already. */
+/* Registers a handler, or gives it the oldest completion if there is one. */
 static VIP_RETURN enlist(VIP_VI_HANDLE handle, bool recv, struct vipl_event *event)
 {
     VIP_DESCRIPTOR *descriptor;
@@ -307,7 +312,7 @@ static VIP_RETURN enlist(VIP_VI_HANDLE handle, bool recv, struct vipl_event *eve
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN notify(VIP_VI_HANDLE handle, bool recv, void *context, VIP_VI_CALLBACK handler)
+static VIP_RETURN notify_queue(VIP_VI_HANDLE handle, bool recv, void *context, VIP_VI_CALLBACK handler)
 {
     struct vipl_nic *nic;
     if (handler == NULL) {
@@ -331,12 +336,12 @@ static VIP_RETURN notify(VIP_VI_HANDLE handle, bool recv, void *context, VIP_VI_
 
 VIP_RETURN VI_CALL VipSendNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(notify(ViHandle, false, Context, Handler))
+    return vipl_guard_enter() ? vipl_guard_leave(notify_queue(ViHandle, false, Context, Handler))
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
 VIP_RETURN VI_CALL VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLBACK Handler)
 {
-    return vipl_guard_enter() ? vipl_guard_leave(notify(ViHandle, true, Context, Handler))
+    return vipl_guard_enter() ? vipl_guard_leave(notify_queue(ViHandle, true, Context, Handler))
                               : VIP_ERROR_NOT_SUPPORTED;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entry points of posix.h about what there is: devices, the build, the log. */
+/* Entry points of posix.h: the list of devices, the options of the build, the log. */
 #include "base/config_check.h"
 #include "base/guard.h"
 #include "base/log.h"

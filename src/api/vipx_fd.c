@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entry point: descriptors for event loops. */
+/* Entry point: ready descriptors for event loops. */
 #include "base/guard.h"
 #include "base/handle.h"
 #include "core/cq.h"
@@ -9,15 +9,16 @@
 #include "share/client_wait.h"
 #include "vipl/posix.h"
 
-/* The descriptor of an object: that of its ready_fd, or of `fresh`, which becomes its ready_fd. If there is neither, fd is -1 and
- * nic that of the object, with a reference. */
+/* A query for the ready descriptor of an object. If the object has none, `fresh` becomes its ready
+ * descriptor. If there is no `fresh` either, fd is -1, and nic is the object's NIC, with a
+ * reference. */
 struct query {
     struct vipl_ready_fd *fresh;
     struct vipl_nic *nic;
     int fd;
 };
 
-/* The lock of the object is held. */
+/* Attaches a ready descriptor to an object. The lock of the object is held. */
 static VIP_RETURN attach_locked(struct query *query, struct vipl_ready_fd **at, bool something,
                                 struct vipl_nic *nic)
 {
@@ -113,7 +114,7 @@ static VIP_RETURN get_fd(VIPX_FD_KIND Kind, VIP_PVOID Handle, int *Fd)
         rc = vipl_ready_fd_new(nic, &query.fresh);
         if (rc == VIP_SUCCESS) {
             rc = attach(&query, Kind, Handle);
-            vipl_ready_fd_free(query.fresh); /* another thread was faster, or the object is gone */
+            vipl_ready_fd_free(query.fresh); /* another thread was first, or the object has ended */
         }
         vipl_nic_put(nic);
     }

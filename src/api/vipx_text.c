@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Entry points of posix.h that stand alone: texts, and what a NIC handle does after signals. */
+/* Entry points of posix.h: texts of codes, and whether calls resume after signals. */
 #include "base/guard.h"
 #include "base/handle.h"
 #include "base/log.h"
@@ -27,7 +27,7 @@ VIP_RETURN VI_CALL VipxSetRestart(VIP_NIC_HANDLE NicHandle, VIP_BOOLEAN Restart)
     return vipl_guard_enter() ? vipl_guard_leave(set_restart(NicHandle, Restart)) : VIP_ERROR_NOT_SUPPORTED;
 }
 
-/* --- texts: no lock, no allocation, so that signal handlers may ask for them --- */
+/* --- texts: no lock and no allocation, so that signal handlers may call these --- */
 
 const char *VI_CALL VipxVersion(void)
 {
@@ -44,7 +44,7 @@ const char *VI_CALL VipxExplainError(VIP_RETURN Code)
     return vipl_log_explain(Code);
 }
 
-/* A text that is written as far as there is room, and counted beyond. */
+/* A text that is written as far as there is room; its whole length is counted. */
 struct text {
     char *to;
     size_t size;

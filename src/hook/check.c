@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checks themselves. Each says which side of the contract it finds broken. Locks are known by
- * their ranks (lock_rank.h), which every thread of a debug build remembers while it holds them.
+ * The checks of the contract of backend.h. Each message says which side has broken the contract. A
+ * check knows the locks that a thread holds by their ranks (lock_rank.h), which each thread of a
+ * debug build remembers while it holds them.
  */
 #include "hook/check.h"
 
@@ -17,7 +18,7 @@ static void breach(const char *op, const char *rule)
     abort();
 }
 
-/* In other builds `kept` is not computed, since a message has many of them. */
+/* In other builds `kept` is not evaluated, since there are many checks per message. */
 #define check(kept, op, rule) (VIPL_CHECKING && !(kept) ? breach(op, rule) : (void)0)
 
 void vipl_checks_init(struct vipl_checks *checks)
@@ -115,7 +116,7 @@ void vipl_check_connect_begins(struct vipl_checks *checks, struct vipl_vi *vi)
     vipl_mutex_lock(&checks->lock);
     bool twice = connecting_locked(checks, vi) != NULL;
     struct vipl_vi **slot = connecting_locked(checks, NULL);
-    if (slot != NULL) { /* else more connect at once than are watched */
+    if (slot != NULL) { /* NULL: more VIs connect at once than there are slots */
         *slot = vi;
     }
     vipl_mutex_unlock(&checks->lock);
@@ -188,7 +189,7 @@ void vipl_check_short(struct vipl_vi *vi, size_t bytes)
     check(bytes > 0 && bytes <= vi->attributes.MaxTransferSize, op, "core has checked the descriptor");
 }
 
-void vipl_check_sent(const struct vipl_send *send, enum vipl_posted posted)
+void vipl_check_send_posted(const struct vipl_send *send, enum vipl_posted posted)
 {
     static const char op[] = "post_send";
     check(posted == VIPL_POSTED_DONE || posted == VIPL_POSTED_PENDING || posted == VIPL_POSTED_AGAIN, op,

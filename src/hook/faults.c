@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading a fault plan and deciding by it. A plan is a list of items, NAME[=[VALUE]WHEN], where WHEN
- * is a probability or @N[/M]; numbers are read here, because the C library's readers of fractions
- * follow the program's locale.
+ * Reading a fault plan, and deciding by the plan. A plan is a list of items, NAME[=[VALUE]WHEN],
+ * where WHEN is a probability or @N[/M]. Fractions are read here, because the functions of the C
+ * library depend on the program's locale.
  */
 #include "hook/faults.h"
 
@@ -60,7 +60,7 @@ static bool take_number(const char **at, uint32_t base, uint32_t *out)
     return *at != start;
 }
 
-/* A fraction from 0 to 1; what is beyond its ninth place is not looked at. */
+/* Reads a fraction from 0 to 1; digits after the ninth decimal place are ignored. */
 static bool take_chance(const char **at, uint32_t *out)
 {
     uint32_t whole = 0;
@@ -78,7 +78,7 @@ static bool take_chance(const char **at, uint32_t *out)
     return any && (whole == 0 || (whole == 1 && part == 0));
 }
 
-/* @N, @N/M or a chance; behind a value, the chance's sign is a colon. */
+/* Reads @N, @N/M or a probability; after a value a colon precedes the probability. */
 static bool take_when(const char **at, bool behind_value, struct vipl_fault_rule *rule)
 {
     if (take_char(at, '@')) {
@@ -127,7 +127,7 @@ static bool find_kind(const char *item, size_t length, uint8_t *out)
     return false;
 }
 
-/* An item that is a rule: from its name to its end. */
+/* Reads an item that is a rule, from its name to its end. */
 static bool read_rule(const char *item, struct vipl_fault_rule *rule)
 {
     size_t name = strcspn(item, "=");
@@ -199,7 +199,7 @@ void vipl_faults_read(struct vipl_faults *faults, const char *plan)
 
 /* --- deciding --- */
 
-/* Mixes 64 bits so that each of the result depends on all of them (the finaliser of splitmix64). */
+/* Mixes 64 bits so that each bit of the result depends on all bits of x (splitmix64). */
 static uint64_t mix(uint64_t x)
 {
     x += UINT64_C(0x9E3779B97F4A7C15);
@@ -208,8 +208,8 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* The dice of rule `index` for call `number`. */
-static uint64_t dice(const struct vipl_faults *faults, uint32_t index, uint32_t number)
+/* Draws the random number of rule `index` for call `number`. */
+static uint64_t rng_draw(const struct vipl_faults *faults, uint32_t index, uint32_t number)
 {
     return mix(mix(faults->seed) ^ ((uint64_t)index << 32 | number));
 }
@@ -218,7 +218,7 @@ static bool rule_strikes(const struct vipl_faults *faults, uint32_t index, uint3
 {
     const struct vipl_fault_rule *rule = &faults->rules[index];
     if (!rule->counted) {
-        return dice(faults, index, number) % CERTAIN < rule->chance;
+        return rng_draw(faults, index, number) % CERTAIN < rule->chance;
     }
     return number == rule->first ||
            (rule->every > 0 && number > rule->first && (number - rule->first) % rule->every == 0);
@@ -261,7 +261,7 @@ void vipl_faults_of_send(const struct vipl_faults *faults, uint32_t number, stru
         out->status |= rule->kind == VIPL_FAULT_STATUS ? rule->value : 0u;
         out->events |= rule->kind == VIPL_FAULT_EVENT ? 1u << rule->value : 0u;
         if (rule->kind == VIPL_FAULT_DELAY) {
-            out->polls = 1 + (uint32_t)(dice(faults, i, ~number) % MAX_POLLS);
+            out->polls = 1 + (uint32_t)(rng_draw(faults, i, ~number) % MAX_POLLS);
         }
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table between core and a backend. Each operation checks the contract (debug builds), applies the faults that
- * the plan has for it, calls the backend's operation, and writes the trace. The area of a VI or of a connection
- * request belongs to the backend; the hook keeps its own part in its NIC, of bounded size.
+ * The operations between core and a backend. Each one checks the contract (in debug builds),
+ * applies the faults of the plan, calls the backend's operation, and writes the trace. The area of
+ * a VI or of a connection request belongs to the backend; the hook keeps its own data, of bounded
+ * size, in struct hook_nic.
  */
 #include "hook/hook.h"
 
@@ -19,16 +20,16 @@
 /* An opened device with the hook around it. */
 struct hook_nic {
     struct vipl_nic *core;          /* constant */
-    struct vipl_backend table;      /* constant: what core has as the backend's operations */
-    const struct vipl_backend *ops; /* constant: the backend's */
-    struct vipl_be_nic *be;         /* constant: the backend's */
+    struct vipl_backend table;      /* constant: the operations that core calls */
+    const struct vipl_backend *ops; /* constant: the backend's operations */
+    struct vipl_be_nic *be;         /* constant: the backend's opened device */
     bool watches_sends;             /* constant: sends are traced, or there is a plan */
     struct vipl_plan plan;
     struct vipl_trace trace;
     struct vipl_checks checks;
 };
 
-/* What core has as the backend's opened device. */
+/* The hook of the vipl_be_nic that core has. */
 static struct hook_nic *hook_of(struct vipl_be_nic *be)
 {
     return (struct hook_nic *)(void *)be;
@@ -41,12 +42,12 @@ static VIP_RETURN hook_open_again(struct vipl_nic *nic, const char *device, stru
     (void)nic;
     (void)device;
     (void)out;
-    return VIP_ERROR_NOT_SUPPORTED; /* vipl_hook_open() opens */
+    return VIP_ERROR_NOT_SUPPORTED; /* not called: vipl_hook_open() opens the device */
 }
 
 static void hook_abandon(void)
 {
-    /* Core asks the backends themselves. */
+    /* Not called: core calls abandon() of each backend. */
 }
 
 static void hook_close(struct vipl_be_nic *be)
@@ -185,12 +186,12 @@ static void hook_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 /* --- connections --- */
 
-/* A delayed send goes on when the device is polled. A NIC handle that connects gets the service thread, which
- * polls if the program does not. */
+/* Starts the service thread for a NIC handle that connects, if the plan delays sends: a delayed
+ * send goes on when the device is polled, and the service thread polls if the program does not. */
 static void prepare_delays(struct hook_nic *hook)
 {
     if (vipl_faults_has(&hook->plan.faults, VIPL_FAULT_DELAY)) {
-        (void)vipl_up_need_service(hook->core); /* if that fails, the calls of the program have to do */
+        (void)vipl_up_need_service(hook->core); /* on failure the calls of the program poll */
     }
 }
 
@@ -198,7 +199,7 @@ static VIP_RETURN hook_listen(struct vipl_be_nic *be, const struct vipl_address 
 {
     struct hook_nic *hook = hook_of(be);
     vipl_check_unlocked("listen");
-    vipl_check_listens(&hook->checks); /* before: a signal handler may fork in the call */
+    vipl_check_listens(&hook->checks); /* before the call, in which a signal handler may fork */
     prepare_delays(hook);
     VIP_RETURN rc = vipl_faults_strikes(&hook->plan.faults, VIPL_FAULT_RESOURCE)
                         ? VIP_ERROR_RESOURCE
@@ -316,7 +317,7 @@ static void hook_disconnect(struct vipl_be_nic *be, struct vipl_vi *vi)
 
 static const char *const posted_names[] = {"DONE", "PENDING", "AGAIN"};
 
-/* A send that is watched: what became of it. The VI's send lock is held. */
+/* Traces a send and its result. The VI's send lock is held. */
 static void trace_send(struct hook_nic *hook, struct vipl_vi *vi, const struct vipl_send *send,
                        enum vipl_posted posted)
 {
@@ -342,11 +343,12 @@ static enum vipl_posted hook_post_send(struct vipl_be_nic *be, struct vipl_vi *v
     vipl_check_send(vi, send);
     enum vipl_posted posted = VIPL_LIKELY(!hook->watches_sends) ? hook->ops->post_send(hook->be, vi, send)
                                                                 : watch_send(hook, vi, send);
-    vipl_check_sent(send, posted);
+    vipl_check_send_posted(send, posted);
     return posted;
 }
 
-/* What has just gone by a short path is in the trace as any other send. It is not in the queue yet, which is idle. */
+/* Notes a send that send_short() or rdma_short() has completed, and traces it like any other send.
+ * The queue is idle, and the send is not posted yet. */
 static VIPL_NOINLINE bool note_short(struct hook_nic *hook, struct vipl_vi *vi, uint16_t op, size_t bytes)
 {
     struct vipl_send send; /* large, so not cleared */
@@ -398,7 +400,7 @@ static enum vipl_posted hook_post_recv(struct vipl_be_nic *be, struct vipl_vi *v
     return posted;
 }
 
-/* --- progress: not traced, since there are thousands of such calls in a moment --- */
+/* --- progress: not traced, since there are thousands of such calls per millisecond --- */
 
 static void hook_poll(struct vipl_be_nic *be)
 {
@@ -429,7 +431,7 @@ static void hook_prepare_wait(struct vipl_be_nic *be, struct vipl_poll_hint *hin
     vipl_check_unlocked("prepare_wait");
     hook->ops->prepare_wait(hook->be, hint);
     if (vipl_plan_waits(&hook->plan)) {
-        hint->ms = 0; /* a delay is a number of polls */
+        hint->ms = 0; /* no sleep, because a delay is a number of polls */
     }
 }
 
@@ -486,8 +488,8 @@ static struct vipl_poll_filter *hook_poll_filter(struct vipl_be_nic *be)
     return hook->plan.poll_filter = hook->ops->poll_filter(hook->be);
 }
 
-/* The operations above, without those that the backend has not: with a trace and a plan a message takes the path that it takes
- * without them. */
+/* Fills the table with the operations above, except the optional ones that the backend does not
+ * have. So a message takes the same path with a trace or a plan as without. */
 static void fill_table(struct vipl_backend *table, const struct vipl_backend *backend)
 {
     *table = hook_ops;
@@ -502,11 +504,11 @@ static void fill_table(struct vipl_backend *table, const struct vipl_backend *ba
     table->poll_filter = backend->poll_filter == NULL ? NULL : hook_poll_filter;
 }
 
-/* Apart, so that the names do not lie on the stack with the rest of what is read at an opening. */
+/* Opens the trace. Not inlined, to keep `only` off the stack of vipl_hook_open(). */
 static VIPL_NOINLINE void begin_trace(struct hook_nic *hook, const char *path)
 {
     char only[512];
-    (void)vipl_config_text("VIPL_TRACE_OPS", only, sizeof(only)); /* "" if it is not set */
+    (void)vipl_config_text("VIPL_TRACE_OPS", only, sizeof(only)); /* not set: "" */
     vipl_trace_open(&hook->trace, path, only, hook->core->public_handle);
 }
 

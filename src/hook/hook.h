@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A layer between core and a backend, there only when asked for: deterministic faults (VIPL_FAULTS,
- * docs/use/faults.md), a trace of every call (VIPL_TRACE=file), and in debug builds a check that core
- * and backend keep their contract.
+ * An optional layer between core and a backend: deterministic faults (VIPL_FAULTS, docs/faults.md),
+ * a trace of each call (VIPL_TRACE=file), and in debug builds a check that core and backend keep
+ * their contract.
  */
 #ifndef VIPL_HOOK_HOOK_H
 #define VIPL_HOOK_HOOK_H
 
 #include "core/backend.h"
 
-/* Opens the backend, through the hook if one of its settings is there. */
+/* Opens a device of a backend, with the hook around it if one of the hook's settings is set. */
 vipl_backend_opener vipl_hook_open;
 
 #endif

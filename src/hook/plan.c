@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers, outcomes and delays of sends under a fault plan. */
+/* Numbers, results and delays of sends under a fault plan. */
 #include "hook/plan.h"
 
 #include "base/lock_rank.h"
@@ -14,10 +14,14 @@ void vipl_plan_init(struct vipl_plan *plan, struct vipl_nic *core, const char *t
     vipl_faults_read(&plan->faults, text);
 }
 
-/* --- sends that are kept back: told VIPL_POSTED_AGAIN until the device has been polled a few times. A VI has one entry at most,
- * for the send at the head of what it has not executed, and none once it has left CONNECTED. When the table is full a send is
- * not delayed. While there are entries a program that polls finds no `poll_filter` to look at: each poll has to come here. --- */
+/* --- delayed sends --- */
 
+/* A delayed send gets VIPL_POSTED_AGAIN until the device has been polled a few times. A VI has at
+ * most one entry, for its next send to be executed, and none after it has left CONNECTED. If the
+ * table is full, a send is not delayed. While there are entries, the NIC handle has no poll filter,
+ * so that the hook sees each poll. */
+
+/* Finds the entry of a VI, or a free one if `vi` is NULL. */
 static struct vipl_delayed *entry_of_locked(struct vipl_plan *plan, const struct vipl_vi *vi)
 {
     for (unsigned i = 0; i < VIPL_MAX_DELAYED; i++) {
@@ -40,7 +44,7 @@ static void free_locked(struct vipl_plan *plan, struct vipl_delayed *entry)
     set_waiting_locked(plan, plan->waiting - 1);
 }
 
-/* Whether the VI's next send has polls to wait for. It has an entry only if it was delayed. */
+/* Returns true if the VI's next send is delayed and still waits for polls. */
 static bool is_waiting(struct vipl_plan *plan, const struct vipl_vi *vi)
 {
     vipl_mutex_lock(&plan->lock);
@@ -49,7 +53,7 @@ static bool is_waiting(struct vipl_plan *plan, const struct vipl_vi *vi)
     return waits;
 }
 
-/* False: there is no room. */
+/* Delays the VI's next send. False: the table is full. */
 static bool delay(struct vipl_plan *plan, struct vipl_vi *vi, uint32_t polls)
 {
     vipl_mutex_lock(&plan->lock);
@@ -85,7 +89,8 @@ void vipl_plan_polled(struct vipl_plan *plan)
         }
     }
     vipl_mutex_unlock(&plan->lock);
-    for (unsigned i = 0; i < count; i++) { /* one that was destroyed meanwhile has nothing to send */
+    /* a VI that was destroyed meanwhile has nothing to send */
+    for (unsigned i = 0; i < count; i++) {
         vipl_up_send_resume(due[i]);
     }
 }
@@ -125,13 +130,13 @@ void vipl_plan_revoke(struct vipl_plan *plan, struct vipl_vi *vi)
     if (vi->plan.delayed) {
         forget_delayed(plan, vi);
     }
-    if (vi->plan.number != 0) { /* else others were numbered since */
+    if (vi->plan.number != 0) { /* 0: later sends have numbers already */
         (void)vipl_compare_exchange(&plan->faults.sends, vi->plan.number, vi->plan.number - 1);
     }
     forget_number(vi);
 }
 
-/* --- outcomes. A failure of the connection is noted under the VI's send lock (vipl_up_fail()). --- */
+/* --- results: a failure of the connection is marked under the VI's send lock (vipl_up_fail()) - */
 
 static void report_event(struct vipl_plan *plan, struct vipl_vi *vi, const struct vipl_send *send,
                          uint32_t code)
@@ -156,8 +161,9 @@ static void report_event(struct vipl_plan *plan, struct vipl_vi *vi, const struc
     vipl_error_report(plan->core, &error);
 }
 
-/* Whether the plan has the outcome; else the backend has. A lost message is a success to an unreliable sender; a reliable
- * transport that loses one has failed. */
+/* Returns true if the plan decides the result of the send, and false if the backend does. A lost
+ * message is a success for an unreliable sender; a reliable transport that loses a message has
+ * failed. */
 static bool decides(const struct vipl_send_faults *faults, struct vipl_send *send)
 {
     uint32_t status = faults->status;

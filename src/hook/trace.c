@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing the trace. A line is made in one piece and appended by one write, which the system does not mix with another's. */
+/* Writing the trace. Each line is built first and appended by one write(), so that lines of several
+ * writers do not mix. */
 #include "hook/trace.h"
 
 #include <stdarg.h>
@@ -42,7 +43,7 @@ static const char *const op_names[] = {
 
 _Static_assert(VIPL_TRACED_OPERATIONS <= 32, "each has a bit");
 
-/* A thread's number is given to it with its first line. */
+/* A thread gets its number when it writes its first line. */
 static uint32_t threads_seen; /* atomic */
 static _Thread_local uint32_t thread_number;
 
@@ -54,7 +55,7 @@ static uint32_t number_of_thread(void)
     return thread_number;
 }
 
-/* The bit of an operation; 0: there is none of that name. */
+/* Returns the bit of an operation; 0: no operation has that name. */
 static uint32_t bit_of(const char *name, size_t length)
 {
     for (unsigned op = 0; op < VIPL_TRACED_OPERATIONS; op++) {
@@ -84,7 +85,7 @@ static uint32_t read_selection(const char *only)
     return all ? UINT32_MAX : selected;
 }
 
-/* -1: it cannot be opened. */
+/* Opens the file of the trace. -1: the file cannot be opened. */
 static int open_file(const char *path)
 {
     int fd = STANDARD_ERROR;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * VIPL_TRACE: one line for each call from core to a backend, or of those that VIPL_TRACE_OPS names, appended to a file ("-": stderr) in one
- * piece, so that threads, NIC handles and processes may share it. docs/use/faults.md has the format.
+ * VIPL_TRACE: one line for each call from core to a backend, or only for the operations that
+ * VIPL_TRACE_OPS names. Each line is appended to a file ("-": standard error) by one write, so that
+ * threads, NIC handles and processes may share the file. docs/faults.md has the format.
  */
 #ifndef VIPL_HOOK_TRACE_H
 #define VIPL_HOOK_TRACE_H
@@ -43,22 +44,23 @@ enum vipl_traced {
 
 /* Constant between vipl_trace_open() and vipl_trace_close(). */
 struct vipl_trace {
-    int fd;            /* < 0: no trace */
+    int fd;            /* less than 0: no trace */
     uint32_t selected; /* a bit for each operation whose calls are written */
     void *nic;         /* the NIC handle */
     uint64_t start;
 };
 
-/* `only`: the names of the operations to be traced, with commas between them; "": all. What is no name is logged and left out. */
+/* Opens a trace. `only` has the names of the operations to trace, separated by commas; "": all. An
+ * unknown name is logged and ignored. */
 void vipl_trace_open(struct vipl_trace *trace, const char *path, const char *only, void *nic);
 void vipl_trace_close(struct vipl_trace *trace);
-const char *vipl_trace_code(VIP_RETURN rc); /* its name, without VIP_ */
+const char *vipl_trace_code(VIP_RETURN rc); /* the name of a code, without VIP_ */
 
 static inline bool vipl_trace_has(const struct vipl_trace *trace, enum vipl_traced op)
 {
     return (trace->selected >> op & 1) != 0;
 }
-/* A line of that operation; does nothing if it is not traced. */
+/* Writes a line for an operation; no effect if the operation is not traced. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 5)))
 #endif
