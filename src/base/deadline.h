@@ -10,7 +10,7 @@
 
 #define VIPL_NO_DEADLINE UINT64_MAX
 
-/* When `timeout` milliseconds from now are over. */
+/* Returns the time `timeout` milliseconds from now. */
 static inline uint64_t vipl_deadline(VIP_ULONG timeout)
 {
     const uint64_t ns_per_ms = 1000000;
@@ -22,7 +22,8 @@ static inline uint64_t vipl_deadline(VIP_ULONG timeout)
                                                            : now + (uint64_t)timeout * ns_per_ms;
 }
 
-/* The milliseconds until then, rounded up, for a call that sleeps: 0 if it is over, -1 if it never comes. */
+/* Returns the milliseconds until the deadline, rounded up, for a call that sleeps; 0: the deadline
+ * is over; -1: there is no deadline. */
 static inline int vipl_ms_left(uint64_t deadline)
 {
     const uint64_t ns_per_ms = 1000000;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Work that a thread finds under a lock and does where it holds none: at the end of a post, after a poll, before a sleep,
- * and when a call lets its NIC handle go.
+ * Deferred work: work that a thread finds under a lock and does when it holds no lock: at the end
+ * of a post, after a poll, before a sleep, and when a call gives its reference on a NIC handle
+ * back.
  */
 #ifndef VIPL_BASE_DEFERRED_H
 #define VIPL_BASE_DEFERRED_H
@@ -11,15 +12,17 @@
 #include "os/os.h"
 
 struct vipl_deferred {
-    struct vipl_deferred *next;              /* the thread's that deferred it, until it runs */
-    void (*run)(struct vipl_deferred *work); /* constant; may defer more */
+    /* used by the thread that defers the work, until it runs */
+    struct vipl_deferred *next;
+    void (*run)(struct vipl_deferred *work); /* constant; may defer more work */
 };
 
-/* This thread's, the oldest first: however much is found meanwhile, each has its turn. The last one counts only if there is a first. */
+/* The list of this thread, the oldest work first. vipl_deferred_last is valid only if
+ * vipl_deferred_first is not NULL. */
 extern _Thread_local struct vipl_deferred *vipl_deferred_first VIPL_FAST_THREAD_LOCAL;
 extern _Thread_local struct vipl_deferred *vipl_deferred_last VIPL_FAST_THREAD_LOCAL;
 
-/* The work is on no list. */
+/* Puts work, which is on no list, on the list of this thread. */
 static inline void vipl_defer(struct vipl_deferred *work)
 {
     work->next = NULL;
@@ -32,7 +35,8 @@ static inline void vipl_defer(struct vipl_deferred *work)
 }
 
 void vipl_deferred_run_all(void);
-/* The thread holds no lock. It is not cancelled meanwhile. */
+/* Does the deferred work of this thread, which holds no lock. The thread is not cancelled
+ * meanwhile. */
 static inline void vipl_deferred_run(void)
 {
     if (vipl_deferred_first != NULL) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which threads are inside the library. */
+/* The API guard: whether a thread is inside the library. */
 #include "base/guard.h"
 
 _Thread_local struct vipl_guard vipl_guard;
@@ -26,12 +26,13 @@ VIP_RETURN vipl_guard_leave(VIP_RETURN rc)
 void vipl_guard_cancelled(void)
 {
     vipl_signal_fence();
-    vipl_guard.call_state = VIPL_OUTSIDE; /* the program's own clean-up may call */
+    /* the program's clean-up functions may call the library */
+    vipl_guard.call_state = VIPL_OUTSIDE;
 }
 
 void vipl_guard_sleep(void)
 {
-    vipl_guard.sleeps = 1; /* first: it is either inside or asleep */
+    vipl_guard.sleeps = 1; /* first, so that the thread is always either inside or asleep */
     vipl_signal_fence();
     vipl_guard.call_state = VIPL_OUTSIDE;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The handle table: chunks that are never moved or freed, so that look-ups need no lock. A handle is stamp <<
- * SLOT_BITS | slot, and a stamp is generation << 4 | kind. Free slots are reused oldest first, so that it takes long
- * until a generation comes again. The generation of a slot starts at a random number, so that handles of another
- * process, or of an earlier run, are not found here. A forked child uses other slots than its parent.
+ * * The handle table: chunks that are never moved or freed, so that look-ups need no lock. A handle
+ * is stamp << SLOT_BITS | slot, and a stamp is generation << 4 | kind. Free slots are reused oldest
+ * first, so that it takes long until a generation comes again. The generation of a slot begins at a
+ * random number, so that handles of another process, or of an earlier run, are not found. A forked
+ * child uses other slots than its parent.
  */
 #include "base/handle.h"
 
@@ -29,27 +30,28 @@ enum { CHUNKS = (1 << SLOT_BITS) / CHUNK, NO_SLOT = -1 };
 void *vipl_handle_chunks[CHUNKS];
 
 static struct {
-    struct vipl_mutex lock; /* rank HANDLE; guards all but what find reads */
-    void *left[CHUNKS];     /* the parent's, for leak checkers: through them all of its objects are reached */
-    int32_t first_chunk;    /* those of this process begin here and go round */
+    struct vipl_mutex lock; /* rank HANDLE; guards all fields here, and the lists of free slots */
+    /* in a forked child: the parent's chunks, kept reachable for leak checkers */
+    void *left[CHUNKS];
+    int32_t first_chunk; /* the chunks of this process begin here, and wrap around */
     int32_t used_chunks;
     int32_t first_free;
     int32_t last_free;
 } table = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_HANDLE), .first_free = NO_SLOT, .last_free = NO_SLOT};
 
-static struct vipl_handle_entry *entry_at(int32_t slot)
+static struct vipl_handle_entry *slot_entry(int32_t slot)
 {
     return vipl_handle_entry_at((uint32_t)slot);
 }
 
 static void append_free_locked(int32_t slot)
 {
-    struct vipl_handle_entry *e = entry_at(slot);
+    struct vipl_handle_entry *e = slot_entry(slot);
     e->next_free = NO_SLOT;
     if (table.first_free == NO_SLOT) {
         table.first_free = slot;
     } else {
-        entry_at(table.last_free)->next_free = slot;
+        slot_entry(table.last_free)->next_free = slot;
     }
     table.last_free = slot;
 }
@@ -70,7 +72,7 @@ static void grow_locked(void)
         chunk[i].stamp = (salt + (uint32_t)i * 0x9E3779B9u) << KIND_BITS & STAMP_MASK;
     }
     table.used_chunks++;
-    vipl_store_ptr(&vipl_handle_chunks[chunk_at], chunk); /* pairs with entry_at */
+    vipl_store_ptr(&vipl_handle_chunks[chunk_at], chunk); /* pairs with vipl_handle_entry_at() */
     for (int32_t i = 0; i < CHUNK; i++) {
         append_free_locked(base + i);
     }
@@ -87,12 +89,12 @@ void *vipl_handle_create(enum vipl_kind kind, void *object)
         vipl_mutex_unlock(&table.lock);
         return NULL;
     }
-    struct vipl_handle_entry *e = entry_at(slot);
+    struct vipl_handle_entry *e = slot_entry(slot);
     table.first_free = e->next_free;
     uint32_t stamp =
         ((e->stamp + (1u << KIND_BITS)) & STAMP_MASK & ~((1u << KIND_BITS) - 1)) | (uint32_t)kind;
     vipl_store_ptr(&e->object, object);
-    vipl_store_release(&e->stamp, stamp); /* pairs with find */
+    vipl_store_release(&e->stamp, stamp); /* pairs with vipl_handle_find() */
     vipl_mutex_unlock(&table.lock);
     return (void *)((uintptr_t)stamp << SLOT_BITS | (uintptr_t)slot);
 }
@@ -105,7 +107,7 @@ static int32_t slot_of(const void *handle)
 void vipl_handle_destroy(void *handle)
 {
     vipl_mutex_lock(&table.lock);
-    struct vipl_handle_entry *e = entry_at(slot_of(handle));
+    struct vipl_handle_entry *e = slot_entry(slot_of(handle));
     vipl_store_release(&e->stamp, e->stamp & ~((1u << KIND_BITS) - 1));
     append_free_locked(slot_of(handle));
     vipl_mutex_unlock(&table.lock);
@@ -117,9 +119,10 @@ void vipl_handle_abandon(void)
     for (int32_t i = 0; i < table.used_chunks; i++) {
         int32_t chunk_at = (table.first_chunk + i) % CHUNKS;
         table.left[chunk_at] = vipl_handle_chunks[chunk_at];
-        vipl_handle_chunks[chunk_at] = NULL; /* not found here any more, untouched in the parent */
+        vipl_handle_chunks[chunk_at] = NULL; /* the parent's table is untouched */
     }
-    table.first_chunk = (table.first_chunk + table.used_chunks) % CHUNKS; /* its slots are not used here */
+    /* The child does not use the parent's slots. */
+    table.first_chunk = (table.first_chunk + table.used_chunks) % CHUNKS;
     table.used_chunks = 0;
     table.first_free = NO_SLOT;
     table.last_free = NO_SLOT;

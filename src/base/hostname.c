@@ -8,8 +8,9 @@
 
 enum { MAX_NAME = 256 };
 
-/* Names of hosts are the same in large and small letters, which are those of ASCII. */
-static bool begins_with(const char *name, const char *with, size_t length)
+/* Returns true if `name` begins with the first `length` characters of `with`. Upper and lower case
+ * (ASCII) are the same in host names. */
+static bool has_host_prefix(const char *name, const char *with, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         unsigned a = (unsigned char)name[i];
@@ -23,32 +24,32 @@ static bool begins_with(const char *name, const char *with, size_t length)
     return true;
 }
 
-static bool is_same(const char *name, const char *other)
+static bool is_same_host(const char *name, const char *other)
 {
     size_t length = strlen(name); /* a dot at the end says that the name is whole */
     length -= length > 1 && name[length - 1] == '.' ? 1 : 0;
-    return length == strlen(other) && begins_with(name, other, length);
+    return length == strlen(other) && has_host_prefix(name, other, length);
 }
 
-/* A short name is that of a host in this one's domain. A whole one is compared as a whole, also if the system has but a short one for
- * this host: then the resolver knows the rest. */
+/* A short name names a host in the domain of this host. A full name is compared with the full name
+ * of this host, which comes from the resolver if the system has only a short one. */
 bool vipl_hostname_is_own(const char *name)
 {
     char host[MAX_NAME];
-    if (is_same(name, "localhost")) {
+    if (is_same_host(name, "localhost")) {
         return true;
     }
     if (vipl_host_name(host, sizeof(host)) != 0) {
         return false;
     }
     size_t bare = strcspn(host, ".");
-    bool begins = bare > 0 && begins_with(name, host, bare);
-    if (is_same(name, host)) {
+    bool begins = bare > 0 && has_host_prefix(name, host, bare);
+    if (is_same_host(name, host)) {
         return true;
     }
     if (begins && name[bare] == '\0') {
         return true;
     }
     return begins && name[bare] == '.' && host[bare] == '\0' &&
-           vipl_host_full_name(host, sizeof(host)) == 0 && is_same(name, host);
+           vipl_host_full_name(host, sizeof(host)) == 0 && is_same_host(name, host);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What this host is called, for backends' name services. */
+/* The names of this host, for the name services of backends. */
 #ifndef VIPL_BASE_HOSTNAME_H
 #define VIPL_BASE_HOSTNAME_H
 
 #include <stdbool.h>
 
-/* Whether `name` is a name of this host: "localhost", or its name in the system, with its own domain or without one. */
+/* Returns true if `name` is a name of this host: "localhost", or the host's name, with or without
+ * its domain. */
 bool vipl_hostname_is_own(const char *name);
 
 #endif

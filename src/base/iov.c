@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Payload from list to list. */
+/* Copying payload between scatter/gather lists. */
 #include "base/iov.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ VIPL_COLD bool vipl_iov_finds(const void *from, size_t bytes)
     return there;
 }
 
-/* `is_safe` is a constant at each call, so that the usual case has no code of the other in it. */
+/* `is_safe` is a constant at each call, so that the case without VIPL_SAFE_COPY has no branch. */
 static inline enum vipl_iov_result move(void *to, const void *from, size_t bytes, bool is_safe)
 {
     if (!is_safe) {
@@ -176,7 +176,7 @@ unsigned vipl_iov_slice(struct vipl_iov *out, const struct vipl_sg *sg, size_t o
     return n;
 }
 
-/* How much of what goes to `to` is one store: the largest aligned item that fits. */
+/* Returns the size of the next store to `to`: the largest aligned item that fits into n bytes. */
 static size_t item_bytes(const unsigned char *to, size_t n)
 {
     if (sizeof(void *) == 8 && n >= 8 && (uintptr_t)to % 8 == 0) {
@@ -210,7 +210,7 @@ static void copy_by_items(unsigned char *to, const unsigned char *from, size_t n
     }
 }
 
-/* Runs so short are held in between, for source and target may overlap. */
+/* A run of up to this length is copied through a buffer, because source and target may overlap. */
 enum { SHORT_RUN = 32 };
 
 static void copy_short(unsigned char *to, const unsigned char *from, size_t n)
@@ -220,9 +220,10 @@ static void copy_short(unsigned char *to, const unsigned char *from, size_t n)
     copy_by_items(to, held, n);
 }
 
-/* Not memmove(): where the processor has an instruction for strings (x86's REP MOVSB) it uses that, which is interrupted at any byte, and
- * whose stores are seen in any order. What is stored here is aligned, and one store, or several of whole items; `volatile`
- * keeps the compiler from that instruction. To ThreadSanitizer words alone can be atomic. */
+/* Long runs are copied by aligned stores of whole items, and not by memmove(): memmove() may use an
+ * instruction for strings (REP MOVSB on x86), which can be interrupted at any byte, and whose
+ * stores can become visible in any order. `volatile` keeps the compiler from using that
+ * instruction. For ThreadSanitizer only words can be atomic. */
 #if (defined(__SSE2__) || defined(__aarch64__)) && !defined(__SANITIZE_THREAD__)
 typedef uint32_t wide __attribute__((vector_size(16), may_alias));
 
@@ -246,7 +247,8 @@ static inline void move_wide(unsigned char *to, const unsigned char *from)
     put_wide(to, held);
 }
 
-/* Four stores of 32 bytes a turn, where the processor has them: as many bytes as fit, which are returned. */
+/* Copies by four stores of 32 bytes per turn, if the processor has them. copy_widest() copies as
+ * many bytes as fit, and returns their number. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
 enum { MIN_WIDER = 512 };
 typedef uint32_t wider __attribute__((vector_size(32), may_alias));
@@ -263,13 +265,13 @@ __attribute__((target("avx"))) static void copy_wider(unsigned char *to, const u
     }
 }
 
-/* Whether processor and system have those registers. The compiler's own question, __builtin_cpu_supports, would bring a
- * constructor into the library. */
+/* Returns true if processor and system have AVX registers. __builtin_cpu_supports() would need a
+ * constructor in the library. */
 static bool has_wider(void)
 {
     enum { UNKNOWN, NO, YES };
     enum { AVX_AND_XGETBV = 3 << 27, KEPT = 3 << 1 };
-    static uint8_t known; /* atomic, relaxed: every thread finds the same */
+    static uint8_t known; /* atomic, relaxed: each thread computes the same value */
     uint8_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
     if (answer == UNKNOWN) {
         uint32_t a = 1, b, c = 0, d, kept = 0;
@@ -306,7 +308,7 @@ static size_t copy_widest(unsigned char *to, const unsigned char *from, size_t n
 }
 #endif
 
-/* `to` is aligned for wide stores, of which n is a multiple. */
+/* Copies n bytes, a multiple of the wide item, to an address aligned for wide stores. */
 static void copy_wide(unsigned char *to, const unsigned char *from, size_t n)
 {
     const size_t each = sizeof(wide);
@@ -322,7 +324,8 @@ static void copy_wide(unsigned char *to, const unsigned char *from, size_t n)
     }
 }
 
-/* The last item is that of a run of its own: a reader that sees it knows that all bytes are there. */
+/* Copies a long run. The last item is stored last, by copy_by_items(): a reader that sees it knows
+ * that all bytes are there. */
 static void copy_long(unsigned char *to, const unsigned char *from, size_t n)
 {
     size_t head = (size_t)(-(uintptr_t)to % sizeof(wide));
@@ -333,7 +336,7 @@ static void copy_long(unsigned char *to, const unsigned char *from, size_t n)
     copy_by_items(to + head + body, from + head + body, n - head - body);
 }
 
-/* No program spins on memory from which the bytes come. */
+/* Copies one run so that a program may spin on any item of the target. */
 static inline void copy_run(unsigned char *to, const unsigned char *from, size_t n)
 {
     if (n == item_bytes(to, n)) {
@@ -352,7 +355,7 @@ static size_t tail_bytes(const unsigned char *end)
     return (uintptr_t)end % sizeof(void *) == 0 ? sizeof(void *) : item_bytes(end, 4);
 }
 
-/* By the kernel: the tail in a call of its own. */
+/* Copies one run through the kernel, with the tail in a call of its own. */
 static enum vipl_iov_result copy_run_safely(unsigned char *to, const unsigned char *from, size_t n)
 {
     size_t tail = n > sizeof(void *) ? tail_bytes(to + n) : item_bytes(to, n) == n ? n : 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An intrusive doubly linked list, the usual container. A link not on a list points to itself. */
+/* An intrusive doubly linked list, the container of this library. A link that is on no list points
+ * to itself. */
 #ifndef VIPL_BASE_LIST_H
 #define VIPL_BASE_LIST_H
 

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock order, in one place. A thread takes locks downwards through this list only; a debug build aborts
- * otherwise (os_mutex.h). No application callback runs under any of them.
+ * The lock order. A thread takes locks only downwards through this list; a debug build aborts
+ * otherwise (os_mutex.h). No handler of the program runs under any of these locks.
  *
- * Two locks of one rank are never held together. A thread that needs both ends of a connection takes the sender's
- * VIPL_RANK_SEND and then the receiver's VIPL_RANK_RECV.
+ * A thread never holds two locks of one rank. A thread that needs both ends of a connection takes
+ * the sender's VIPL_RANK_SEND and then the receiver's VIPL_RANK_RECV.
  */
 #ifndef VIPL_BASE_LOCK_RANK_H
 #define VIPL_BASE_LOCK_RANK_H
 
 enum vipl_lock_rank {
     VIPL_RANK_NOTES = 1, /* server.c: messages of one client are read and handled in their order */
-    VIPL_RANK_RIGHTS,    /* server/rights.c: the clients' processes, and what the server itself may do */
-    VIPL_RANK_POSTS,     /* share/client_post.c: a client's ring of posts; server/posts.c: all of them */
-    VIPL_RANK_SHARE, /* share/client.c, server/objects.c, server/heap.c: a client's channels; the server's objects */
+    /* server/rights.c: the clients' processes, and what the server itself may do */
+    VIPL_RANK_RIGHTS,
+    /* share/client_post.c: a client's ring of posts; server/posts.c: all of them */
+    VIPL_RANK_POSTS,
+    /* share/client.c, server/objects.c, server/heap.c: a client's channels; the server's objects */
+    VIPL_RANK_SHARE,
     VIPL_RANK_REGIONS, /* mem.h: one region ends or changes at a time, at the backend too */
-    VIPL_RANK_LISTEN,  /* listener.c: a NIC handle begins or ceases to take requests, at the backend too */
-    VIPL_RANK_BACKEND, /* a backend's connection set-up and links */
+    /* listener.c: a NIC handle begins or ceases to take requests, at the backend too */
+    VIPL_RANK_LISTEN,
+    VIPL_RANK_BACKEND,      /* a backend's connection set-up and links */
     VIPL_RANK_BACKEND_MEM,  /* a backend's tables of registered memory */
     VIPL_RANK_BACKEND_RX,   /* a backend's receiving side: one thread makes progress */
     VIPL_RANK_NIC,          /* nic.h: an opened device's lists of objects, its users */
@@ -26,15 +30,16 @@ enum vipl_lock_rank {
     VIPL_RANK_BACKEND_TX,   /* a backend's sending side */
     VIPL_RANK_RNIC_COMMAND, /* backends/rnic: commands to the card, one at a time */
     VIPL_RANK_RNIC_SLAB,    /* backends/rnic: memory for rings */
-    VIPL_RANK_RNIC_PCI, /* backends/rnic: the way to the card; the card itself, where it is in this process */
-    VIPL_RANK_MEM,      /* mem.h: changes of the region table (look-ups take no lock) */
-    VIPL_RANK_SERVICE,  /* service.h: events waiting for the callback thread */
-    VIPL_RANK_WAIT,     /* wait.h: the sleeping threads of a NIC handle */
-    VIPL_RANK_PCI,      /* vfio_user/client.h: one request of a card's function at a time */
-    VIPL_RANK_IOVA,     /* rnic/pci/vfio_user.c: the memory that an adapter may ask for */
-    VIPL_RANK_HANDLE,   /* handle.h: free slots of the handle table */
-    VIPL_RANK_POOL,     /* pool.h: free objects */
-    VIPL_RANK_LOG       /* log.h */
+    /* backends/rnic: the way to the card; the card itself, where it is in this process */
+    VIPL_RANK_RNIC_PCI,
+    VIPL_RANK_MEM,     /* mem.h: changes of the region table (look-ups take no lock) */
+    VIPL_RANK_SERVICE, /* service.h: events waiting for the callback thread */
+    VIPL_RANK_WAIT,    /* wait.h: the sleeping threads of a NIC handle */
+    VIPL_RANK_PCI,     /* vfio_user/client.h: one request of a card's function at a time */
+    VIPL_RANK_IOVA,    /* pci_vfio_user.c: the memory that an adapter may ask for */
+    VIPL_RANK_HANDLE,  /* handle.h: free slots of the handle table */
+    VIPL_RANK_POOL,    /* pool.h: free objects */
+    VIPL_RANK_LOG      /* log.h */
 };
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The log: each line is built first and written by one call, so that lines of several threads do not mix. */
+/* The log: each line is built first and written by one call, so that lines of several threads do
+ * not mix. */
 #include "base/log.h"
 
 #include <stdarg.h>
@@ -15,7 +16,7 @@ static uint32_t level_is_default = 1;           /* likewise */
 
 static const char *const level_names[] = {"off", "error", "reason", "info", "debug"};
 
-/* The program's function: changed while no other thread is in the library. */
+/* The program's handler, which changes while no other thread is in the library. */
 static struct {
     uint32_t level; /* VIPL_LOG_OFF: none */
     VIPX_LOG_HANDLER handler;
@@ -114,7 +115,8 @@ const char *vipl_log_explain(VIP_RETURN code)
                                                              : "this is no return code of VIPL";
 }
 
-/* The C library may read the text of an error from its catalogues, under a lock. */
+/* An async-signal-safe function logs only the number: the C library may read the text of an error
+ * from its catalogues, under a lock. */
 void vipl_log_os(enum vipl_log_level level, const char *what, int error)
 {
     char text[128];

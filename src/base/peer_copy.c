@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists in as many system calls as they take. Each call finds out by itself whose memory it reaches. */
+/* Copies lists in as many system calls as they need. Each call checks the identity of the peer by
+ * itself. */
 #include "base/peer_copy.h"
 
 #include "os/os_compiler.h"
 
-/* What is left of a list. The first piece has bytes left, if there is one. */
+/* The rest of a list. If there is a first piece, it has bytes left. */
 struct rest {
     const struct vipl_iov *piece;
     unsigned count;
@@ -20,14 +21,14 @@ static void skip_empty(struct rest *rest)
     }
 }
 
-static struct rest whole(const struct vipl_iov *pieces, unsigned count)
+static struct rest whole_list(const struct vipl_iov *pieces, unsigned count)
 {
     struct rest rest = {pieces, count, 0};
     skip_empty(&rest);
     return rest;
 }
 
-/* The bytes of the next pieces of one call, up to `most`. */
+/* Returns the number of bytes of the next pieces that fit into one call, at most `most`. */
 static size_t bytes_ahead(const struct rest *rest, size_t most)
 {
     size_t bytes = 0;
@@ -37,8 +38,8 @@ static size_t bytes_ahead(const struct rest *rest, size_t most)
     return bytes < most ? bytes : most;
 }
 
-/* Takes so many bytes of the list; returns the number of pieces. */
-static unsigned take(struct rest *rest, size_t bytes, struct vipl_iov *out)
+/* Takes `bytes` bytes off the rest of the list; returns the number of pieces in `out`. */
+static unsigned take_pieces(struct rest *rest, size_t bytes, struct vipl_iov *out)
 {
     unsigned n = 0;
     while (bytes > 0) {
@@ -58,13 +59,13 @@ static VIPL_NOINLINE int copy_long(const struct vipl_peer *peer, bool write, con
 {
     struct vipl_iov here[VIPL_PEER_PIECES];
     struct vipl_iov there[VIPL_PEER_PIECES];
-    struct rest here_left = whole(local, locals);
-    struct rest there_left = whole(remote, remotes);
+    struct rest here_left = whole_list(local, locals);
+    struct rest there_left = whole_list(remote, remotes);
     int error = 0;
     do {
         size_t step = bytes_ahead(&there_left, bytes_ahead(&here_left, bytes));
-        unsigned n = take(&here_left, step, here + 1);
-        unsigned m = take(&there_left, step, there + 1);
+        unsigned n = take_pieces(&here_left, step, here + 1);
+        unsigned m = take_pieces(&there_left, step, there + 1);
         error = write ? vipl_peer_write(peer, here, n + 1, there, m + 1, step)
                       : vipl_peer_read(peer, here, n + 1, there, m + 1, step);
         bytes -= step;

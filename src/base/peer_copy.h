@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Lists of this process copied from and to lists of another one, however long they are. */
+/* Copying between lists of this process and lists of a peer process, of any length. */
 #ifndef VIPL_BASE_PEER_COPY_H
 #define VIPL_BASE_PEER_COPY_H
 
 #include "os/os.h"
 
-/* `bytes` bytes, which both lists have. The result is that of vipl_peer_read(); after a failure some bytes may have been copied. */
+/* Copies `bytes` bytes, which both lists have. Returns what vipl_peer_read() returns; after a
+ * failure some bytes may have been copied. */
 int vipl_peer_copy_lists(const struct vipl_peer *peer, bool write, const struct vipl_iov *local,
                          unsigned locals, const struct vipl_iov *remote, unsigned remotes, size_t bytes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pools grow by slabs. A slab's address is kept nowhere but in its objects: it is never freed. */
+/* Pools grow by slabs, which are never freed. */
 #include "base/pool.h"
 
 #include "os/os.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects of one type whose memory is never given back to the system. A thread that comes late with a stale handle
- * may still take the object's lock, find that it is another object now, and leave. So an object's locks are
- * initialised once, when its memory is made, and stay valid for ever.
+ * A pool of objects of one type, whose memory is never given back to the system (type-stable
+ * memory). A thread with a stale handle may still take the object's lock, and then finds that the
+ * object is another one now. So the locks of an object are initialised once, when its memory is
+ * allocated, and stay valid for ever.
  */
 #ifndef VIPL_BASE_POOL_H
 #define VIPL_BASE_POOL_H
@@ -16,10 +17,13 @@
 struct vipl_pool {
     struct vipl_mutex lock; /* rank POOL; guards free */
     struct vipl_list free;
-    struct vipl_list *left;     /* in a forked child: what was free in its parent, for leak checkers */
-    size_t object_bytes;        /* constant; a multiple of 64 */
-    size_t link_offset;         /* constant: a vipl_list in the object, unused while it lives */
-    void (*make)(void *object); /* constant: prepares the locks of zeroed memory, once; NULL: it has none */
+    /* in a forked child: the parent's free objects, for leak checkers */
+    struct vipl_list *left;
+    size_t object_bytes; /* constant; a multiple of 64 */
+    /* constant: a vipl_list in the object, unused while the object lives */
+    size_t link_offset;
+    /* constant: initialises the locks in zeroed memory, once; or NULL */
+    void (*make)(void *object);
 };
 
 #define VIPL_POOL_INIT(pool, type, link, make_fn) \
@@ -28,8 +32,9 @@ struct vipl_pool {
         .object_bytes = sizeof(type), .link_offset = offsetof(type, link), .make = (make_fn), \
     }
 
-void *vipl_pool_get(struct vipl_pool *pool); /* NULL: no memory. The contents are those of the last put. */
+/* Takes an object, with the contents that it had when it was put there. NULL: no memory. */
+void *vipl_pool_get(struct vipl_pool *pool);
 void vipl_pool_put(struct vipl_pool *pool, void *object);
-void vipl_pool_abandon(struct vipl_pool *pool); /* in a forked child: forget everything */
+void vipl_pool_abandon(struct vipl_pool *pool); /* in a forked child: forgets all free objects */
 
 #endif

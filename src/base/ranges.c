@@ -7,11 +7,12 @@
 void vipl_ranges_init(struct vipl_ranges *set)
 {
     *set = (struct vipl_ranges){NULL, 0, 0};
-    (void)vipl_entropy(&set->random, sizeof(set->random)); /* without it, it is only foreseeable */
+    /* on failure priorities are foreseeable */
+    (void)vipl_entropy(&set->random, sizeof(set->random));
     set->random |= 1;
 }
 
-/* The next number of a xorshift generator. */
+/* Returns the next number of a xorshift generator. */
 static uint64_t next_priority(struct vipl_ranges *set)
 {
     set->random ^= set->random << 13;
@@ -34,9 +35,9 @@ struct vipl_range *vipl_ranges_at_or_after(const struct vipl_ranges *set, uint64
     return found;
 }
 
-/* Splits a tree into those below the number and the others. */
-static void split(struct vipl_range *tree, uint64_t number, struct vipl_range **below,
-                  struct vipl_range **others)
+/* Splits a tree into the ranges below the number and the others. */
+static void split_tree(struct vipl_range *tree, uint64_t number, struct vipl_range **below,
+                       struct vipl_range **others)
 {
     while (tree != NULL) {
         if (tree->first < number) {
@@ -52,8 +53,8 @@ static void split(struct vipl_range *tree, uint64_t number, struct vipl_range **
     *below = *others = NULL;
 }
 
-/* All of `lower` is below `higher`. */
-static struct vipl_range *merge(struct vipl_range *lower, struct vipl_range *higher)
+/* Joins two trees; all ranges of `lower` are below those of `higher`. */
+static struct vipl_range *merge_trees(struct vipl_range *lower, struct vipl_range *higher)
 {
     struct vipl_range *root = NULL;
     struct vipl_range **at = &root;
@@ -83,7 +84,7 @@ bool vipl_ranges_add(struct vipl_ranges *set, struct vipl_range *range)
     while (*at != NULL && (*at)->priority > range->priority) {
         at = range->first < (*at)->first ? &(*at)->lower : &(*at)->higher;
     }
-    split(*at, range->first, &range->lower, &range->higher);
+    split_tree(*at, range->first, &range->lower, &range->higher);
     *at = range;
     set->count++;
     return true;
@@ -95,6 +96,6 @@ void vipl_ranges_remove(struct vipl_ranges *set, struct vipl_range *range)
     while (*at != range) {
         at = range->first < (*at)->first ? &(*at)->lower : &(*at)->higher;
     }
-    *at = merge(range->lower, range->higher);
+    *at = merge_trees(range->lower, range->higher);
     set->count--;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A set of ranges of 64-bit numbers that do not overlap: an intrusive tree, balanced by random priorities, which the one who
- * chooses the numbers cannot foresee. The caller sees to it that one thread at a time is in here.
+ * A set of ranges of 64-bit numbers that do not overlap. The set is an intrusive tree, balanced by
+ * random priorities, which a peer that chooses the numbers cannot foresee. The caller lets only one
+ * thread at a time use a set.
  */
 #ifndef VIPL_BASE_RANGES_H
 #define VIPL_BASE_RANGES_H
@@ -10,11 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Part of what the range is about; `first` and `last`, which belongs to it, are set by the caller. */
+/* A range, as a part of the caller's object. The caller sets `first` and `last`; the range includes
+ * both. */
 struct vipl_range {
     uint64_t first;
     uint64_t last;
-    struct vipl_range *lower; /* of the set's, as the next two */
+    struct vipl_range *lower; /* used by the set, like the next two fields */
     struct vipl_range *higher;
     uint64_t priority;
 };
@@ -22,14 +24,14 @@ struct vipl_range {
 struct vipl_ranges {
     struct vipl_range *root;
     size_t count;
-    uint64_t random; /* state of the priorities */
+    uint64_t random; /* the state of the generator of priorities */
 };
 
 void vipl_ranges_init(struct vipl_ranges *set);
-/* False: it overlaps another one. */
+/* Adds a range. False: it overlaps another range of the set. */
 bool vipl_ranges_add(struct vipl_ranges *set, struct vipl_range *range);
 void vipl_ranges_remove(struct vipl_ranges *set, struct vipl_range *range);
-/* The range that has the number, or the next one above it; NULL: there is none. */
+/* Returns the range that includes the number, or the next range above it; NULL: there is none. */
 struct vipl_range *vipl_ranges_at_or_after(const struct vipl_ranges *set, uint64_t number);
 
 #endif
