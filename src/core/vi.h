@@ -9,7 +9,7 @@
  *
  * A device with queues of its own is quiesced between that decision and the flush. For the time of
  * the call both locks are released, while the VI is CONNECTED, held, and marked in `failure`
- * (docs/concurrency.md).
+ * (docs/design/concurrency.md).
  *
  * A failure that ends the connection is marked by vipl_up_fail(), under the lock under which it was
  * found: from then on nothing more is executed or received. The thread that marked the VI ends the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The fault plan of a NIC handle: the rules of VIPL_FAULTS, and the decision which calls they
- * strike. docs/faults.md is the description for users.
+ * strike. docs/use/faults.md is the description for users.
  *
  * A decision depends only on the plan, the seed and the number of the call: the same calls get the
  * same faults, whatever their timing.

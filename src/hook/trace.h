@@ -2,7 +2,7 @@
 /*
  * VIPL_TRACE: one line for each call from core to a backend, or only for the operations that
  * VIPL_TRACE_OPS names. Each line is appended to a file ("-": standard error) by one write, so that
- * threads, NIC handles and processes may share the file. docs/faults.md has the format.
+ * threads, NIC handles and processes may share the file. docs/use/faults.md has the format.
  */
 #ifndef VIPL_HOOK_TRACE_H
 #define VIPL_HOOK_TRACE_H
