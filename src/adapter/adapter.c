@@ -32,12 +32,12 @@ static bool write_memory(void *context, unsigned fn, uint64_t iova, const void *
     return rnic_function_dma(function_of(context, fn), &access);
 }
 
-static bool publish(void *context, unsigned fn, uint64_t iova, const uint8_t word[4])
+static bool publish_word(void *context, unsigned fn, uint64_t iova, const uint8_t word[4])
 {
     return write_memory(context, fn, iova, word, 4);
 }
 
-static bool is_gone(void *context, unsigned fn)
+static bool program_is_gone(void *context, unsigned fn)
 {
     const struct rnic_function *f = function_of(context, fn);
     return f->is_over || f->dma.is_gone;
@@ -68,17 +68,17 @@ static void transaction(void *context, const struct rnic_transaction *c)
 
 static const struct rnic_card_host host = {.dma_read = read_memory,
                                            .dma_write = write_memory,
-                                           .dma_publish = publish,
+                                           .dma_publish = publish_word,
                                            .interrupt = interrupt,
                                            .transmit = transmit,
-                                           .is_gone = is_gone};
+                                           .is_gone = program_is_gone};
 static const struct rnic_card_host logging_host = {.dma_read = read_memory,
                                                    .dma_write = write_memory,
-                                                   .dma_publish = publish,
+                                                   .dma_publish = publish_word,
                                                    .interrupt = interrupt,
                                                    .transmit = transmit,
                                                    .transaction = transaction,
-                                                   .is_gone = is_gone};
+                                                   .is_gone = program_is_gone};
 
 /* --- its life --- */
 

@@ -15,7 +15,7 @@
 static struct rnic_adapter *volatile running; /* NULL: not yet, or not any more */
 static volatile bool is_asked_to_end;
 
-static void end(void)
+static void end_running(void)
 {
     struct rnic_adapter *adapter = running;
     is_asked_to_end = true;
@@ -32,7 +32,7 @@ static void adapter_runs(struct rnic_adapter *adapter)
     }
 }
 
-static int run(const struct rnic_options *options)
+static int run_adapter(const struct rnic_options *options)
 {
     char text[128];
     char what[256];
@@ -42,7 +42,7 @@ static int run(const struct rnic_options *options)
             return 1;
         }
     }
-    vipl_on_end(end);
+    vipl_on_end(end_running);
     vipl_writes_fail(); /* a log that cannot be written is no reason to end */
     int error = rnic_adapter_serve(&options->adapter, options->lifeline, adapter_runs, what, sizeof(what));
     if (error != 0 && options->lifeline < 0) {
@@ -106,5 +106,5 @@ int rnic_adapter_command(int count, char **arguments)
     if (choose_socket(&options, path) != 0) {
         return 1;
     }
-    return result == RNIC_OPTIONS_STATS ? print_stats(&options) : run(&options);
+    return result == RNIC_OPTIONS_STATS ? print_stats(&options) : run_adapter(&options);
 }

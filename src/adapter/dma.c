@@ -202,7 +202,7 @@ static bool wraps(uint64_t first, uint64_t bytes)
     return bytes == 0 || first + (bytes - 1) < first;
 }
 
-static bool fits(const struct rnic_dma_file *file, const struct vfu_dma_map *map)
+static bool fits_in_file(const struct rnic_dma_file *file, const struct vfu_dma_map *map)
 {
     return !wraps(map->offset, map->bytes) &&
            (file->is.kind == VIPL_FILE_PROCESS ||
@@ -230,7 +230,7 @@ int rnic_dma_map(struct rnic_dma *dma, const struct vfu_dma_map *map, int *fd)
         return error == 0 ? ENOMEM : error;
     }
     made->file = is_memory ? hold_memory(dma, map, fd) : hold_file(dma, false, fd);
-    if ((is_memory && made->file == NULL) || (made->file != NULL && !fits(made->file, map))) {
+    if ((is_memory && made->file == NULL) || (made->file != NULL && !fits_in_file(made->file, map))) {
         release_file(dma, made->file);
         vipl_free(made);
         return is_memory ? EFAULT : EINVAL;

@@ -40,7 +40,7 @@ static int await_more(const struct rnic_function *f, int ms)
     return 0;
 }
 
-static int await_reply(struct rnic_function *f)
+static int await_dma_reply(struct rnic_function *f)
 {
     uint64_t deadline = vipl_deadline(REPLY_MS);
     int error = 0;
@@ -69,7 +69,7 @@ static bool exchange(struct rnic_function *f, const struct rnic_dma_access *acce
     x->failed = false;
     f->adapter->has_held_back = true; /* what comes meanwhile is done when the card has finished */
     int error = send_command(f);
-    error = error == 0 ? await_reply(f) : error;
+    error = error == 0 ? await_dma_reply(f) : error;
     if (error == 0) {
         return !x->failed;
     }

@@ -29,7 +29,7 @@ static bool serve_one(struct rnic_function *f)
 }
 
 /* While replies are kept, room for them is waited for, and nothing is read. */
-static void watch(struct rnic_function *f)
+static void watch_for_room(struct rnic_function *f)
 {
     bool is_behind = f->channel.out_bytes > 0;
     if (f->channel.fd >= 0 && is_behind != f->is_behind) {
@@ -43,7 +43,7 @@ static void socket_ready(struct rnic_source *source)
     struct rnic_function *f = VIPL_CONTAINER(source, struct rnic_function, socket_source);
     for (int i = 0; i < REQUEST_BATCH && f->channel.fd >= 0 && serve_one(f); i++) {
     }
-    watch(f);
+    watch_for_room(f);
 }
 
 static void process_ready(struct rnic_source *source)

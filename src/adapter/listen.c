@@ -29,7 +29,7 @@ static struct rnic_function *free_function(struct rnic_adapter *a)
     return NULL;
 }
 
-static void refuse(int fd)
+static void refuse_program(int fd)
 {
     uint8_t message[VFU_HEADER_BYTES];
     size_t sent;
@@ -43,7 +43,7 @@ static void give_function(struct rnic_listener *l, int fd)
 {
     struct rnic_function *f = l->function != NULL ? l->function : free_function(l->adapter);
     if (f == NULL || !is_free(f)) {
-        refuse(fd);
+        refuse_program(fd);
     } else {
         (void)rnic_function_attach(f, fd); /* else the program sees its connection end */
     }

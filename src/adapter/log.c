@@ -82,14 +82,14 @@ static uint32_t padded(uint32_t bytes)
     return (bytes + 3) & ~3u;
 }
 
-static void put32(struct rnic_log *log, uint32_t value)
+static void log_put32(struct rnic_log *log, uint32_t value)
 {
     uint8_t bytes[4];
     vipl_put_little(bytes, value, sizeof(bytes));
     put(log, bytes, sizeof(bytes));
 }
 
-static void put16(struct rnic_log *log, uint16_t value)
+static void log_put16(struct rnic_log *log, uint16_t value)
 {
     uint8_t bytes[2];
     vipl_put_little(bytes, value, sizeof(bytes));
@@ -104,8 +104,8 @@ static void put_padding(struct rnic_log *log, uint32_t bytes)
 
 static void put_option(struct rnic_log *log, uint16_t code, const void *value, uint16_t bytes)
 {
-    put16(log, code);
-    put16(log, bytes);
+    log_put16(log, code);
+    log_put16(log, bytes);
     put(log, value, bytes);
     put_padding(log, bytes);
 }
@@ -113,14 +113,14 @@ static void put_option(struct rnic_log *log, uint16_t code, const void *value, u
 static void put_section(struct rnic_log *log)
 {
     enum { BYTES = 28 };
-    put32(log, SECTION);
-    put32(log, BYTES);
-    put32(log, 0x1A2B3C4D); /* which tells the byte order */
-    put16(log, 1);
-    put16(log, 0);
-    put32(log, UINT32_MAX); /* its length is not known, in two halves */
-    put32(log, UINT32_MAX);
-    put32(log, BYTES);
+    log_put32(log, SECTION);
+    log_put32(log, BYTES);
+    log_put32(log, 0x1A2B3C4D); /* which tells the byte order */
+    log_put16(log, 1);
+    log_put16(log, 0);
+    log_put32(log, UINT32_MAX); /* its length is not known, in two halves */
+    log_put32(log, UINT32_MAX);
+    log_put32(log, BYTES);
 }
 
 static void put_interface(struct rnic_log *log, uint16_t link_type, const char *name)
@@ -128,15 +128,15 @@ static void put_interface(struct rnic_log *log, uint16_t link_type, const char *
     static const uint8_t nanoseconds = 9; /* ten to the minus ninth of a second */
     uint16_t length = (uint16_t)strlen(name);
     uint32_t bytes = 20 + 4 + padded(length) + 4 + padded(sizeof(nanoseconds)) + 4;
-    put32(log, INTERFACE);
-    put32(log, bytes);
-    put16(log, link_type);
-    put16(log, 0);
-    put32(log, 0); /* packets of any length */
+    log_put32(log, INTERFACE);
+    log_put32(log, bytes);
+    log_put16(log, link_type);
+    log_put16(log, 0);
+    log_put32(log, 0); /* packets of any length */
     put_option(log, OPTION_NAME, name, length);
     put_option(log, OPTION_RESOLUTION, &nanoseconds, sizeof(nanoseconds));
     put_option(log, 0, NULL, 0);
-    put32(log, bytes);
+    log_put32(log, bytes);
 }
 
 static void put_head(struct rnic_log *log, const struct rnic_transaction *c)
@@ -164,13 +164,13 @@ static void write_packet(struct rnic_log *log, const struct rnic_transaction *c)
     uint32_t data = c->data == NULL ? 0 : c->bytes;
     uint32_t bytes = data + (is_frame(c) ? 0 : (uint32_t)RNIC_LOG_HEAD_BYTES);
     uint32_t block = 32 + padded(bytes) + (is_frame(c) ? 12u : 0u);
-    put32(log, PACKET);
-    put32(log, block);
-    put32(log, is_frame(c) ? OF_FRAMES : OF_OTHERS);
-    put32(log, (uint32_t)(c->time >> 32));
-    put32(log, (uint32_t)c->time);
-    put32(log, bytes);
-    put32(log, bytes);
+    log_put32(log, PACKET);
+    log_put32(log, block);
+    log_put32(log, is_frame(c) ? OF_FRAMES : OF_OTHERS);
+    log_put32(log, (uint32_t)(c->time >> 32));
+    log_put32(log, (uint32_t)c->time);
+    log_put32(log, bytes);
+    log_put32(log, bytes);
     if (!is_frame(c)) {
         put_head(log, c);
     }
@@ -181,7 +181,7 @@ static void write_packet(struct rnic_log *log, const struct rnic_transaction *c)
         put_option(log, OPTION_FLAGS, way, sizeof(way));
         put_option(log, 0, NULL, 0);
     }
-    put32(log, block);
+    log_put32(log, block);
 }
 
 /* --- either --- */

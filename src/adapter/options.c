@@ -46,7 +46,7 @@ void rnic_options_init(struct rnic_options *options)
 
 /* --- values --- */
 
-static bool read_number(const char *value, uint64_t least, uint64_t most, uint64_t *out)
+static bool parse_number(const char *value, uint64_t least, uint64_t most, uint64_t *out)
 {
     char *end;
     unsigned long long number = strtoull(value, &end, 0);
@@ -60,7 +60,7 @@ static bool read_number(const char *value, uint64_t least, uint64_t most, uint64
 static bool read_u32(const char *value, uint32_t least, uint32_t most, uint32_t *out)
 {
     uint64_t number;
-    if (!read_number(value, least, most, &number)) {
+    if (!parse_number(value, least, most, &number)) {
         return false;
     }
     *out = (uint32_t)number;
@@ -130,7 +130,7 @@ static bool set_profile(struct rnic_options *o, const char *value)
 }
 static bool set_seed(struct rnic_options *o, const char *value)
 {
-    return read_number(value, 0, UINT64_MAX, &o->adapter.card.seed);
+    return parse_number(value, 0, UINT64_MAX, &o->adapter.card.seed);
 }
 static bool set_spin(struct rnic_options *o, const char *value)
 {
@@ -202,7 +202,7 @@ static const struct option known[] = {{"socket", set_socket, RNIC_OPTIONS_RUN, t
                                       {"version", NULL, RNIC_OPTIONS_VERSION, false}};
 
 /* The option that the argument names, and the value behind its "=", or NULL. */
-static const struct option *find(const char *argument, const char **value)
+static const struct option *find_option(const char *argument, const char **value)
 {
     size_t length = strcspn(argument, "=");
     *value = argument[length] == '=' ? argument + length + 1 : NULL;
@@ -220,7 +220,7 @@ enum rnic_option_result rnic_options_read(struct rnic_options *options, int coun
 {
     for (int i = 1; i < count; i++) {
         const char *value;
-        const struct option *option = find(arguments[i], &value);
+        const struct option *option = find_option(arguments[i], &value);
         if (option == NULL) {
             snprintf(text, size, "there is no option %s", arguments[i]);
             return RNIC_OPTIONS_WRONG;

@@ -41,7 +41,7 @@ static int send_reply(struct rnic_function *f, const struct vfu_header *to, int 
 }
 
 /* The whole answer is an error, or that there was none. */
-static int answer(struct rnic_function *f, const struct vfu_message *m, int error)
+static int reply_status(struct rnic_function *f, const struct vfu_message *m, int error)
 {
     struct reply none = {.fd = -1};
     return send_reply(f, &m->header, error, &none);
@@ -58,7 +58,7 @@ static int serve_version(struct rnic_function *f, const struct vfu_message *m)
     if (f->greeted || !vfu_version_read(m->payload, m->bytes, &version) || version.major != 0 ||
         !vfu_capabilities_read((const char *)m->payload + VFU_VERSION_BYTES, m->bytes - VFU_VERSION_BYTES,
                                &theirs)) {
-        return answer(f, m, EINVAL);
+        return reply_status(f, m, EINVAL);
     }
     f->greeted = true;
     f->memory_file = ours.memory_file = theirs.memory_file;
@@ -84,7 +84,7 @@ static int serve_region_info(struct rnic_function *f, const struct vfu_message *
     struct vfu_region_info info;
     struct reply reply = {.fd = -1, .bytes = VFU_REGION_INFO_BYTES};
     if (!vfu_region_info_read(m->payload, m->bytes, &info) || info.index >= VFU_REGIONS) {
-        return answer(f, m, EINVAL);
+        return reply_status(f, m, EINVAL);
     }
     info.bytes = rnic_region_bytes(info.index);
     info.flags = info.bytes > 0 ? VFU_REGION_CAN_READ | VFU_REGION_CAN_WRITE : 0;
@@ -107,7 +107,7 @@ static int serve_irq_info(struct rnic_function *f, const struct vfu_message *m)
     struct vfu_irq_info info;
     struct reply reply = {.fd = -1, .bytes = VFU_IRQ_INFO_BYTES};
     if (!vfu_irq_info_read(m->payload, m->bytes, &info) || info.index >= VFU_IRQS) {
-        return answer(f, m, EINVAL);
+        return reply_status(f, m, EINVAL);
     }
     info.count = vectors_of(info.index);
     info.flags = info.count > 0 ? VFU_IRQ_CAN_EVENTFD : 0;
@@ -172,9 +172,10 @@ static int serve_set_irqs(struct rnic_function *f, const struct vfu_message *m)
 {
     struct vfu_irq_set set;
     if (!vfu_irq_set_read(m->payload, m->bytes, &set)) {
-        return answer(f, m, EINVAL);
+        return reply_status(f, m, EINVAL);
     }
-    return answer(f, m, set_irqs(f, &set, m->payload + VFU_IRQ_SET_BYTES, m->bytes - VFU_IRQ_SET_BYTES));
+    return reply_status(f, m,
+                        set_irqs(f, &set, m->payload + VFU_IRQ_SET_BYTES, m->bytes - VFU_IRQ_SET_BYTES));
 }
 
 /* --- memory --- */
@@ -185,9 +186,10 @@ static int serve_map(struct rnic_function *f, const struct vfu_message *m)
     int none = -1;
     if (!vfu_dma_map_read(m->payload, m->bytes, &map) || f->channel.fd_count > 1 ||
         ((map.flags & VFU_DMA_MEMORY_FILE) != 0 && !f->memory_file)) {
-        return answer(f, m, EINVAL);
+        return reply_status(f, m, EINVAL);
     }
-    return answer(f, m, rnic_dma_map(&f->dma, &map, f->channel.fd_count == 1 ? &f->channel.fds[0] : &none));
+    return reply_status(f, m,
+                        rnic_dma_map(&f->dma, &map, f->channel.fd_count == 1 ? &f->channel.fds[0] : &none));
 }
 
 /* A range of which the card waits for a part is gone before the program is told so. */
@@ -197,7 +199,7 @@ static int serve_unmap(struct rnic_function *f, const struct vfu_message *m)
     struct reply reply = {.fd = -1, .bytes = VFU_DMA_UNMAP_BYTES};
     const struct rnic_exchange *x = &f->exchange;
     if (!vfu_dma_unmap_read(m->payload, m->bytes, &unmap)) {
-        return answer(f, m, EINVAL);
+        return reply_status(f, m, EINVAL);
     }
     if (x->data != NULL && unmap.address < x->iova + x->bytes &&
         x->iova <= unmap.address + (unmap.bytes - 1)) {
@@ -253,7 +255,7 @@ static int serve_read(struct rnic_function *f, const struct vfu_message *m)
     struct vfu_access access;
     struct reply reply = {.fd = -1, .bytes = VFU_ACCESS_BYTES, .data = f->adapter->data};
     if (!vfu_access_read(m->payload, m->bytes, &access) || !rnic_access_is_valid(&access)) {
-        return answer(f, m, EINVAL);
+        return reply_status(f, m, EINVAL);
     }
     if (!may_read(f, &access)) {
         return EBUSY;
@@ -264,7 +266,7 @@ static int serve_read(struct rnic_function *f, const struct vfu_message *m)
     return send_reply(f, &m->header, 0, &reply);
 }
 
-static void keep(struct rnic_function *f, const struct vfu_access *access, const uint8_t *data)
+static void queue_write(struct rnic_function *f, const struct vfu_access *access, const uint8_t *data)
 {
     for (uint32_t done = 0; done < access->bytes; done += RNIC_KEPT_BYTES) {
         uint32_t bytes = access->bytes - done < RNIC_KEPT_BYTES ? access->bytes - done : RNIC_KEPT_BYTES;
@@ -279,12 +281,12 @@ static int serve_write(struct rnic_function *f, const struct vfu_message *m)
     struct reply reply = {.fd = -1, .bytes = VFU_ACCESS_BYTES};
     if (!vfu_access_read(m->payload, m->bytes, &access) || !rnic_access_is_valid(&access) ||
         m->bytes - VFU_ACCESS_BYTES < access.bytes) {
-        return answer(f, m, EINVAL);
+        return reply_status(f, m, EINVAL);
     }
     if ((access.bytes + RNIC_KEPT_BYTES - 1) / RNIC_KEPT_BYTES > RNIC_MAX_KEPT - f->kept_count) {
         return EBUSY;
     }
-    keep(f, &access, m->payload + VFU_ACCESS_BYTES);
+    queue_write(f, &access, m->payload + VFU_ACCESS_BYTES);
     vfu_access_write(reply.payload, &access);
     return send_reply(f, &m->header, 0, &reply);
 }
@@ -309,7 +311,7 @@ static int serve_write_multi(struct rnic_function *f, const struct vfu_message *
     struct reply reply = {.fd = -1, .bytes = VFU_MULTI_BYTES};
     uint64_t count;
     if (!check_multi(m, &count)) {
-        return answer(f, m, EINVAL);
+        return reply_status(f, m, EINVAL);
     }
     if (count > RNIC_MAX_KEPT - f->kept_count) {
         return EBUSY;
@@ -318,7 +320,7 @@ static int serve_write_multi(struct rnic_function *f, const struct vfu_message *
         struct vfu_access access;
         const uint8_t *one = m->payload + VFU_MULTI_BYTES + i * VFU_MULTI_ONE_BYTES;
         (void)vfu_access_read(one, VFU_MULTI_ONE_BYTES, &access);
-        keep(f, &access, one + VFU_ACCESS_BYTES);
+        queue_write(f, &access, one + VFU_ACCESS_BYTES);
     }
     vipl_put_little(reply.payload, count, 8);
     return send_reply(f, &m->header, 0, &reply);
@@ -330,7 +332,7 @@ static int serve_reset(struct rnic_function *f, const struct vfu_message *m, boo
         return EBUSY;
     }
     rnic_function_reset(f);
-    return answer(f, m, 0);
+    return reply_status(f, m, 0);
 }
 
 /* --- all of them --- */
@@ -364,7 +366,7 @@ static int serve_command(struct rnic_function *f, const struct vfu_message *m, b
     case VFU_RESET:
         return serve_reset(f, m, in_card);
     default:
-        return answer(f, m, ENOTSUP);
+        return reply_status(f, m, ENOTSUP);
     }
 }
 

@@ -31,7 +31,7 @@ void rnic_adapter_defaults(struct rnic_adapter_config *config)
     (void)vipl_entropy(&config->card.seed, sizeof(config->card.seed));
 }
 
-static void say(int lifeline, enum rnic_adapter_start what)
+static void report_start(int lifeline, enum rnic_adapter_start what)
 {
     unsigned char byte = (unsigned char)what;
     if (lifeline >= 0) {
@@ -40,7 +40,7 @@ static void say(int lifeline, enum rnic_adapter_start what)
     }
 }
 
-static void tell(void (*runs)(struct rnic_adapter *adapter), struct rnic_adapter *adapter)
+static void call_runs(void (*runs)(struct rnic_adapter *adapter), struct rnic_adapter *adapter)
 {
     if (runs != NULL) {
         runs(adapter);
@@ -84,11 +84,11 @@ int rnic_adapter_serve(const struct rnic_adapter_config *config, int lifeline,
     if (lifeline >= 0) {
         vipl_silence(); /* it has nothing more to say there, and outlives the program */
     }
-    say(lifeline, error == 0 || error == EALREADY ? RNIC_ADAPTER_RUNS : RNIC_ADAPTER_FAILED);
+    report_start(lifeline, error == 0 || error == EALREADY ? RNIC_ADAPTER_RUNS : RNIC_ADAPTER_FAILED);
     if (error == 0) {
-        tell(runs, adapter);
+        call_runs(runs, adapter);
         rnic_adapter_run(adapter);
-        tell(runs, NULL);
+        call_runs(runs, NULL);
         rnic_adapter_destroy(adapter);
     }
     return error;

@@ -18,7 +18,7 @@ struct text {
     size_t size;
 };
 
-static void add(struct text *t, const char *format, ...)
+static void append_text(struct text *t, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -53,14 +53,15 @@ static void add_registers(struct text *t, struct rnic_adapter *a, unsigned fn)
         {"dma_failed", RNIC_REG_DMA_FAILED_LO}, {"interrupts", RNIC_REG_INTERRUPTS_LO},
         {"commands", RNIC_REG_COMMANDS_LO},     {"wakes", RNIC_REG_WAKES_LO}};
     for (size_t i = 0; i < sizeof(registers) / sizeof(registers[0]); i++) {
-        add(t, "%s%s=%u", i == 0 ? "  " : " ", registers[i].name, get(a, fn, registers[i].offset));
+        append_text(t, "%s%s=%u", i == 0 ? "  " : " ", registers[i].name, get(a, fn, registers[i].offset));
     }
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
         uint64_t low = get(a, fn, counters[i].offset);
         uint64_t high = get(a, fn, counters[i].offset + 4);
-        add(t, "%s%s=%llu", i == 0 ? "\n  " : " ", counters[i].name, (unsigned long long)(high << 32 | low));
+        append_text(t, "%s%s=%llu", i == 0 ? "\n  " : " ", counters[i].name,
+                    (unsigned long long)(high << 32 | low));
     }
-    add(t, "\n");
+    append_text(t, "\n");
 }
 
 /* What one queue pair more takes of the card. */
@@ -75,17 +76,18 @@ static size_t bytes_per_qp(const struct rnic_card_config *config)
 static void add_card(struct text *t, struct rnic_adapter *a)
 {
     const uint8_t *mac = a->config.mac;
-    add(t, "card %02x:%02x:%02x:%02x:%02x:%02x mtu=%u functions=%u programs=%u qps=%u bytes_per_qp=%zu\n",
+    append_text(
+        t, "card %02x:%02x:%02x:%02x:%02x:%02x mtu=%u functions=%u programs=%u qps=%u bytes_per_qp=%zu\n",
         mac[0], mac[1], mac[2], mac[3], mac[4], mac[5], a->config.mtu, a->config.functions, a->users,
         a->config.qps, bytes_per_qp(&a->config));
     if (a->wire != NULL) {
         const struct rnic_adapter_wire_counters *w = rnic_adapter_wire_counted(a->wire);
-        add(t, "wire sent=%llu received=%llu lost=%llu\n", (unsigned long long)w->sent,
-            (unsigned long long)w->received, (unsigned long long)w->lost);
+        append_text(t, "wire sent=%llu received=%llu lost=%llu\n", (unsigned long long)w->sent,
+                    (unsigned long long)w->received, (unsigned long long)w->lost);
     }
     if (a->log != NULL && rnic_log_error(a->log) != 0) {
         char reason[64];
-        add(t, "log ended: %s\n", vipl_os_error(rnic_log_error(a->log), reason, sizeof(reason)));
+        append_text(t, "log ended: %s\n", vipl_os_error(rnic_log_error(a->log), reason, sizeof(reason)));
     }
 }
 
@@ -96,8 +98,8 @@ size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size)
     for (unsigned i = 0; i < adapter->config.functions; i++) {
         const struct rnic_function *f = &adapter->functions[i];
         if (f->channel.fd >= 0) {
-            add(&t, "function %u pid=%d maps=%zu files=%u\n", i, f->pid, f->dma.maps.count,
-                f->dma.file_count);
+            append_text(&t, "function %u pid=%d maps=%zu files=%u\n", i, f->pid, f->dma.maps.count,
+                        f->dma.file_count);
             add_registers(&t, adapter, i);
         }
     }
@@ -105,7 +107,7 @@ size_t rnic_stats_write(struct rnic_adapter *adapter, char *text, size_t size)
 }
 
 /* One who asks gets the whole text in the socket's buffer, or a part, and is not waited for. */
-static void tell(struct rnic_listener *listener, int fd)
+static void send_stats(struct rnic_listener *listener, int fd)
 {
     size_t sent;
     char *text = vipl_alloc(TEXT_BYTES);
@@ -119,7 +121,7 @@ static void tell(struct rnic_listener *listener, int fd)
 
 void rnic_stats_init(struct rnic_listener *stats, struct rnic_adapter *adapter)
 {
-    rnic_listener_init_for(stats, adapter, tell);
+    rnic_listener_init_for(stats, adapter, send_stats);
 }
 
 int rnic_stats_path(const char *socket, char path[RNIC_MAX_PATH])

@@ -30,7 +30,7 @@ static char peek(struct reader *r)
     return (char)(r->at < r->end ? *r->at : '\0');
 }
 
-static bool take(struct reader *r, char wanted)
+static bool take_char(struct reader *r, char wanted)
 {
     bool is_next = peek(r) == wanted;
     r->at += is_next ? 1 : 0;
@@ -41,7 +41,7 @@ static bool take(struct reader *r, char wanted)
 static bool read_string(struct reader *r, char *name)
 {
     size_t length = 0;
-    if (!take(r, '"')) {
+    if (!take_char(r, '"')) {
         return false;
     }
     while (r->at < r->end && *r->at != '"' && (unsigned char)*r->at >= ' ') {
@@ -69,7 +69,7 @@ static void skip_digits(struct reader *r)
 }
 
 /* A number; true as `*whole` if it is a natural number that fits, which is what every known one is. */
-static bool read_number(struct reader *r, uint64_t *value, bool *whole)
+static bool parse_number(struct reader *r, uint64_t *value, bool *whole)
 {
     const char *begin = r->at;
     *value = 0;
@@ -138,7 +138,7 @@ static bool read_plain(struct reader *r)
     if (take_word(r, "null")) {
         return number == NULL && truth == NULL;
     }
-    if (!read_number(r, &value, &whole) || truth != NULL || (number != NULL && !whole)) {
+    if (!parse_number(r, &value, &whole) || truth != NULL || (number != NULL && !whole)) {
         return false;
     }
     if (number != NULL) {
@@ -152,18 +152,18 @@ static bool read_value(struct reader *r);
 /* What stands between the brackets; members of an object have names. */
 static bool read_members(struct reader *r, char end, bool has_names)
 {
-    if (take(r, end)) {
+    if (take_char(r, end)) {
         return true;
     }
     do {
-        if (has_names && (!read_string(r, r->name) || !take(r, ':'))) {
+        if (has_names && (!read_string(r, r->name) || !take_char(r, ':'))) {
             return false;
         }
         if (!read_value(r)) {
             return false;
         }
-    } while (take(r, ','));
-    return take(r, end);
+    } while (take_char(r, ','));
+    return take_char(r, end);
 }
 
 static bool read_value(struct reader *r) /* recursive: MAX_DEPTH at most */

@@ -88,7 +88,7 @@ static bool make_room(struct vfu_channel *channel, size_t more)
     return true;
 }
 
-static void keep(struct vfu_channel *channel, const void *bytes, size_t length)
+static void keep_bytes(struct vfu_channel *channel, const void *bytes, size_t length)
 {
     if (length > 0) {
         memcpy(channel->out + channel->out_bytes, bytes, length);
@@ -125,8 +125,8 @@ int vfu_channel_send(struct vfu_channel *channel, const void *bytes, size_t leng
     if ((count > 0 && sent == 0) || !make_room(channel, left)) {
         return ENOBUFS; /* a descriptor cannot be kept; it would not be the peer's any more when it is sent */
     }
-    keep(channel, (const char *)bytes + sent, length - sent);
-    keep(channel, (const char *)data + data_sent, data_bytes - data_sent);
+    keep_bytes(channel, (const char *)bytes + sent, length - sent);
+    keep_bytes(channel, (const char *)data + data_sent, data_bytes - data_sent);
     return 0;
 }
 

@@ -35,7 +35,7 @@ static int hang_up(struct vfu_client *c)
 }
 
 /* Everything that was sent is on its way, or the connection is over. */
-static int flush(struct vfu_client *c, uint64_t deadline)
+static int flush_requests(struct vfu_client *c, uint64_t deadline)
 {
     int error;
     while ((error = vfu_channel_flush(&c->channel)) == EAGAIN && vipl_ms_left(deadline) > 0) {
@@ -44,8 +44,8 @@ static int flush(struct vfu_client *c, uint64_t deadline)
     return error == 0 ? 0 : hang_up(c);
 }
 
-static int send_message(struct vfu_client *c, const struct vfu_header *header, const struct vfu_request *r,
-                        const void *data, size_t data_bytes)
+static int send_vfu_message(struct vfu_client *c, const struct vfu_header *header,
+                            const struct vfu_request *r, const void *data, size_t data_bytes)
 {
     uint8_t message[VFU_HEADER_BYTES + MAX_REQUEST];
     struct vfu_header whole = *header;
@@ -56,7 +56,7 @@ static int send_message(struct vfu_client *c, const struct vfu_header *header, c
     }
     int error = vfu_channel_send(&c->channel, message, VFU_HEADER_BYTES + r->bytes, data, data_bytes, r->pass,
                                  r->count);
-    return error == 0 ? flush(c, vipl_deadline(VFU_PATIENCE_MS)) : hang_up(c);
+    return error == 0 ? flush_requests(c, vipl_deadline(VFU_PATIENCE_MS)) : hang_up(c);
 }
 
 /* --- what the server asks --- */
@@ -74,7 +74,7 @@ static int access_memory(struct vfu_client *c, const struct vfu_message *m, stru
     return c->dma(c->context, dma, c->data, is_write);
 }
 
-static int answer(struct vfu_client *c, const struct vfu_message *m)
+static int answer_server(struct vfu_client *c, const struct vfu_message *m)
 {
     bool is_dma = m->header.command == VFU_DMA_READ || m->header.command == VFU_DMA_WRITE;
     struct vfu_dma dma = {0, 0};
@@ -92,7 +92,7 @@ static int answer(struct vfu_client *c, const struct vfu_message *m)
         reply.bytes = data_bytes = 0;
     }
     vfu_dma_write(payload, &dma);
-    return send_message(c, &header, &reply, c->data, data_bytes);
+    return send_vfu_message(c, &header, &reply, c->data, data_bytes);
 }
 
 /* --- requests --- */
@@ -136,13 +136,13 @@ static int take_message(struct vfu_client *c, const struct vfu_request *r, bool 
         *is_reply = true;
         *error = read_reply(c, &m, r);
     } else {
-        result = replies ? hang_up(c) : answer(c, &m);
+        result = replies ? hang_up(c) : answer_server(c, &m);
     }
     vfu_channel_next(&c->channel);
     return result;
 }
 
-static int await_reply(struct vfu_client *c, const struct vfu_request *r)
+static int await_vfu_reply(struct vfu_client *c, const struct vfu_request *r)
 {
     uint64_t deadline = vipl_deadline(VFU_PATIENCE_MS);
     bool is_reply = false;
@@ -173,8 +173,8 @@ static int ask_locked(struct vfu_client *c, const struct vfu_request *r)
     if (r->reply_fd != NULL) {
         *r->reply_fd = -1;
     }
-    int error = send_message(c, &header, r, NULL, 0);
-    return error == 0 ? await_reply(c, r) : error;
+    int error = send_vfu_message(c, &header, r, NULL, 0);
+    return error == 0 ? await_vfu_reply(c, r) : error;
 }
 
 int vfu_client_ask(struct vfu_client *client, const struct vfu_request *request)
@@ -196,7 +196,7 @@ void vfu_client_post(struct vfu_client *client, const struct vfu_access *access,
     int cancel = vipl_cancel_off();
     vipl_mutex_lock(&client->lock);
     if (!vfu_client_is_gone(client)) {
-        (void)send_message(client, &header, &r, data, access->bytes);
+        (void)send_vfu_message(client, &header, &r, data, access->bytes);
     }
     vipl_mutex_unlock(&client->lock);
     vipl_cancel_restore(cancel);

@@ -4,12 +4,12 @@
 
 #include "base/little.h"
 
-static void put32(uint8_t *to, uint32_t value)
+static void put_little32(uint8_t *to, uint32_t value)
 {
     vipl_put_little(to, value, 4);
 }
 
-static void put64(uint8_t *to, uint64_t value)
+static void put_little64(uint8_t *to, uint64_t value)
 {
     vipl_put_little(to, value, 8);
 }
@@ -18,9 +18,9 @@ void vfu_header_write(uint8_t out[VFU_HEADER_BYTES], const struct vfu_header *he
 {
     vipl_put_little(out, header->id, 2);
     vipl_put_little(out + 2, header->command, 2);
-    put32(out + 4, header->bytes);
-    put32(out + 8, header->flags);
-    put32(out + 12, header->error);
+    put_little32(out + 4, header->bytes);
+    put_little32(out + 8, header->flags);
+    put_little32(out + 12, header->error);
 }
 
 void vfu_header_read(const uint8_t in[VFU_HEADER_BYTES], struct vfu_header *out)
@@ -50,11 +50,11 @@ bool vfu_version_read(const uint8_t *in, size_t bytes, struct vfu_version *out)
 /* Each of these structures begins with its own size, argsz. */
 void vfu_dma_map_write(uint8_t *out, const struct vfu_dma_map *map)
 {
-    put32(out, VFU_DMA_MAP_BYTES);
-    put32(out + 4, map->flags);
-    put64(out + 8, map->offset);
-    put64(out + 16, map->address);
-    put64(out + 24, map->bytes);
+    put_little32(out, VFU_DMA_MAP_BYTES);
+    put_little32(out + 4, map->flags);
+    put_little64(out + 8, map->offset);
+    put_little64(out + 16, map->address);
+    put_little64(out + 24, map->bytes);
 }
 
 bool vfu_dma_map_read(const uint8_t *in, size_t bytes, struct vfu_dma_map *out)
@@ -69,10 +69,10 @@ bool vfu_dma_map_read(const uint8_t *in, size_t bytes, struct vfu_dma_map *out)
 
 void vfu_dma_unmap_write(uint8_t *out, const struct vfu_dma_unmap *unmap)
 {
-    put32(out, VFU_DMA_UNMAP_BYTES);
-    put32(out + 4, unmap->flags);
-    put64(out + 8, unmap->address);
-    put64(out + 16, unmap->bytes);
+    put_little32(out, VFU_DMA_UNMAP_BYTES);
+    put_little32(out + 4, unmap->flags);
+    put_little64(out + 8, unmap->address);
+    put_little64(out + 16, unmap->bytes);
 }
 
 bool vfu_dma_unmap_read(const uint8_t *in, size_t bytes, struct vfu_dma_unmap *out)
@@ -87,10 +87,10 @@ bool vfu_dma_unmap_read(const uint8_t *in, size_t bytes, struct vfu_dma_unmap *o
 
 void vfu_info_write(uint8_t *out, const struct vfu_info *info)
 {
-    put32(out, VFU_INFO_BYTES);
-    put32(out + 4, info->flags);
-    put32(out + 8, info->regions);
-    put32(out + 12, info->irqs);
+    put_little32(out, VFU_INFO_BYTES);
+    put_little32(out + 4, info->flags);
+    put_little32(out + 8, info->regions);
+    put_little32(out + 12, info->irqs);
 }
 
 bool vfu_info_read(const uint8_t *in, size_t bytes, struct vfu_info *out)
@@ -105,12 +105,12 @@ bool vfu_info_read(const uint8_t *in, size_t bytes, struct vfu_info *out)
 
 void vfu_region_info_write(uint8_t *out, const struct vfu_region_info *info)
 {
-    put32(out, VFU_REGION_INFO_BYTES);
-    put32(out + 4, info->flags);
-    put32(out + 8, info->index);
-    put32(out + 12, 0); /* no further capabilities */
-    put64(out + 16, info->bytes);
-    put64(out + 24, info->offset);
+    put_little32(out, VFU_REGION_INFO_BYTES);
+    put_little32(out + 4, info->flags);
+    put_little32(out + 8, info->index);
+    put_little32(out + 12, 0); /* no further capabilities */
+    put_little64(out + 16, info->bytes);
+    put_little64(out + 24, info->offset);
 }
 
 bool vfu_region_info_read(const uint8_t *in, size_t bytes, struct vfu_region_info *out)
@@ -126,10 +126,10 @@ bool vfu_region_info_read(const uint8_t *in, size_t bytes, struct vfu_region_inf
 
 void vfu_irq_info_write(uint8_t *out, const struct vfu_irq_info *info)
 {
-    put32(out, VFU_IRQ_INFO_BYTES);
-    put32(out + 4, info->flags);
-    put32(out + 8, info->index);
-    put32(out + 12, info->count);
+    put_little32(out, VFU_IRQ_INFO_BYTES);
+    put_little32(out + 4, info->flags);
+    put_little32(out + 8, info->index);
+    put_little32(out + 12, info->count);
 }
 
 bool vfu_irq_info_read(const uint8_t *in, size_t bytes, struct vfu_irq_info *out)
@@ -144,11 +144,11 @@ bool vfu_irq_info_read(const uint8_t *in, size_t bytes, struct vfu_irq_info *out
 
 void vfu_irq_set_write(uint8_t *out, const struct vfu_irq_set *set)
 {
-    put32(out, VFU_IRQ_SET_BYTES);
-    put32(out + 4, set->flags);
-    put32(out + 8, set->index);
-    put32(out + 12, set->start);
-    put32(out + 16, set->count);
+    put_little32(out, VFU_IRQ_SET_BYTES);
+    put_little32(out + 4, set->flags);
+    put_little32(out + 8, set->index);
+    put_little32(out + 12, set->start);
+    put_little32(out + 16, set->count);
 }
 
 bool vfu_irq_set_read(const uint8_t *in, size_t bytes, struct vfu_irq_set *out)
@@ -163,9 +163,9 @@ bool vfu_irq_set_read(const uint8_t *in, size_t bytes, struct vfu_irq_set *out)
 
 void vfu_access_write(uint8_t *out, const struct vfu_access *access)
 {
-    put64(out, access->offset);
-    put32(out + 8, access->region);
-    put32(out + 12, access->bytes);
+    put_little64(out, access->offset);
+    put_little32(out + 8, access->region);
+    put_little32(out + 12, access->bytes);
 }
 
 bool vfu_access_read(const uint8_t *in, size_t bytes, struct vfu_access *out)
@@ -179,8 +179,8 @@ bool vfu_access_read(const uint8_t *in, size_t bytes, struct vfu_access *out)
 
 void vfu_dma_write(uint8_t *out, const struct vfu_dma *dma)
 {
-    put64(out, dma->address);
-    put64(out + 8, dma->bytes);
+    put_little64(out, dma->address);
+    put_little64(out + 8, dma->bytes);
 }
 
 bool vfu_dma_read(const uint8_t *in, size_t bytes, struct vfu_dma *out)

@@ -27,7 +27,7 @@ static size_t write_discriminator(const struct cm_discriminator *in, uint8_t *ou
     return in->length;
 }
 
-static size_t write_attributes(const struct cm_message *message, uint8_t *out)
+static size_t write_params(const struct cm_message *message, uint8_t *out)
 {
     const struct vipl_vi_params *params = &message->params;
     out[0] = VERSION;
@@ -48,12 +48,12 @@ static size_t write_body(const struct cm_message *message, uint8_t *out)
     switch (message->kind) {
     case RNIC_CONTROL_REQUEST:
         bytes = write_discriminator(&message->to, out);
-        bytes += write_attributes(message, out + bytes);
+        bytes += write_params(message, out + bytes);
         return bytes + write_discriminator(&message->from, out + bytes);
     case RNIC_CONTROL_CANCEL:
         return write_discriminator(&message->to, out);
     case RNIC_CONTROL_ACCEPT:
-        return write_attributes(message, out);
+        return write_params(message, out);
     case RNIC_CONTROL_REJECT:
         if (message->reason == CM_DISAGREES) {
             rnic_put32(out, message->code, true);
@@ -85,7 +85,7 @@ struct rest {
     size_t length;
 };
 
-static const uint8_t *take(struct rest *rest, size_t bytes)
+static const uint8_t *take_bytes(struct rest *rest, size_t bytes)
 {
     const uint8_t *taken = rest->bytes;
     if (rest->length < bytes) {
@@ -98,7 +98,7 @@ static const uint8_t *take(struct rest *rest, size_t bytes)
 
 static bool read_discriminator(struct rest *rest, uint16_t length, struct cm_discriminator *out)
 {
-    const uint8_t *bytes = length <= VIPL_MAX_DISCRIMINATOR ? take(rest, length) : NULL;
+    const uint8_t *bytes = length <= VIPL_MAX_DISCRIMINATOR ? take_bytes(rest, length) : NULL;
     if (bytes == NULL) {
         return false;
     }
@@ -116,7 +116,7 @@ static bool is_level(uint16_t reliability)
 /* The bytes of the requester's discriminator, or -1. */
 static int read_attributes(struct rest *rest, struct cm_message *out)
 {
-    const uint8_t *in = take(rest, ATTRIBUTES);
+    const uint8_t *in = take_bytes(rest, ATTRIBUTES);
     if (in == NULL || in[0] != VERSION || (in[1] & ~FLAGS) != 0 || !is_level(rnic_get16(in + 2, true))) {
         return -1;
     }
@@ -143,7 +143,7 @@ static bool read_request(struct rest *rest, uint16_t named, struct cm_message *o
 
 static bool read_reject(struct rest *rest, struct cm_message *out)
 {
-    const uint8_t *code = out->reason == CM_DISAGREES ? take(rest, 4) : NULL;
+    const uint8_t *code = out->reason == CM_DISAGREES ? take_bytes(rest, 4) : NULL;
     if (out->reason < CM_REJECTED || out->reason > CM_PENDING ||
         (out->reason == CM_DISAGREES && code == NULL)) {
         return false;
@@ -176,7 +176,7 @@ static bool read_body(struct rest *rest, uint16_t named, struct cm_message *out)
 bool vipl_rnic_cm_read(const uint8_t *bytes, size_t length, struct cm_message *out)
 {
     struct rest rest = {bytes, length};
-    if (take(&rest, HEADER) == NULL) {
+    if (take_bytes(&rest, HEADER) == NULL) {
         return false;
     }
     memset(out, 0, sizeof(*out));

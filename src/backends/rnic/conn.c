@@ -28,8 +28,8 @@ struct rnic_pending_disconnect {
 
 /* --- sending --- */
 
-static int send_message(struct rnic_device *device, const uint8_t mac[6], uint16_t function,
-                        const struct cm_message *message)
+static int send_cm(struct rnic_device *device, const uint8_t mac[6], uint16_t function,
+                   const struct cm_message *message)
 {
     uint8_t bytes[CM_MAX_BYTES];
     size_t length = vipl_rnic_cm_write(message, bytes);
@@ -44,7 +44,7 @@ static int send_message(struct rnic_device *device, const uint8_t mac[6], uint16
 void vipl_rnic_conn_send(struct rnic_device *device, const uint8_t mac[6], uint16_t function,
                          const struct cm_message *message)
 {
-    (void)send_message(device, mac, function, message);
+    (void)send_cm(device, mac, function, message);
 }
 
 void vipl_rnic_conn_notify(struct rnic_device *device, const struct vipl_rnic_peer *peer, uint8_t kind,
@@ -126,8 +126,9 @@ static struct vipl_rnic_peer sender_of(const struct vipl_rnic_event *event, cons
 }
 
 /* The VI that the message is for, in one of two states; NULL: there is none. */
-static struct rnic_vi *addressee(struct rnic_device *device, const struct vipl_rnic_peer *from,
-                                 const struct cm_message *message, enum rnic_vi_state a, enum rnic_vi_state b)
+static struct rnic_vi *find_addressee(struct rnic_device *device, const struct vipl_rnic_peer *from,
+                                      const struct cm_message *message, enum rnic_vi_state a,
+                                      enum rnic_vi_state b)
 {
     struct rnic_vi *rv = rnic_vi_at(device, message->destination_qp);
     bool fits = rv != NULL && (rv->state == a || rv->state == b) && rv->serial == message->serial &&
@@ -138,9 +139,9 @@ static struct rnic_vi *addressee(struct rnic_device *device, const struct vipl_r
 static void on_ready(struct rnic_device *device, const struct vipl_rnic_peer *from,
                      const struct cm_message *message)
 {
-    struct rnic_vi *rv = addressee(device, from, message, RNIC_VI_ACCEPTING, RNIC_VI_ACCEPTING);
+    struct rnic_vi *rv = find_addressee(device, from, message, RNIC_VI_ACCEPTING, RNIC_VI_ACCEPTING);
     if (rv == NULL) {
-        if (addressee(device, from, message, RNIC_VI_CONNECTED, RNIC_VI_CONNECTED) == NULL) {
+        if (find_addressee(device, from, message, RNIC_VI_CONNECTED, RNIC_VI_CONNECTED) == NULL) {
             vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, message->destination_qp,
                                   message->serial);
         }
@@ -163,7 +164,7 @@ static void on_ready(struct rnic_device *device, const struct vipl_rnic_peer *fr
 }
 
 /* The connection is no more, for the reason `code`. */
-static void lose(struct rnic_vi *rv, VIP_ERROR_CODE code)
+static void connection_lost(struct rnic_vi *rv, VIP_ERROR_CODE code)
 {
     vipl_store_relaxed(&rv->broken, 1);
     vipl_up_fail(rv->vi, code);
@@ -172,7 +173,7 @@ static void lose(struct rnic_vi *rv, VIP_ERROR_CODE code)
 static void on_disconnect(struct rnic_device *device, const struct vipl_rnic_peer *from,
                           const struct cm_message *message)
 {
-    struct rnic_vi *rv = addressee(device, from, message, RNIC_VI_ACCEPTING, RNIC_VI_CONNECTED);
+    struct rnic_vi *rv = find_addressee(device, from, message, RNIC_VI_ACCEPTING, RNIC_VI_CONNECTED);
     if (vipl_rnic_connect_revoke(device, from, message) || rv == NULL) {
         return;
     }
@@ -180,7 +181,7 @@ static void on_disconnect(struct rnic_device *device, const struct vipl_rnic_pee
     if (rv->state == RNIC_VI_ACCEPTING) {
         vipl_rnic_conn_give_up(rv);
     } else {
-        lose(rv, VIP_ERROR_CONN_LOST);
+        connection_lost(rv, VIP_ERROR_CONN_LOST);
     }
 }
 
@@ -230,7 +231,7 @@ static void on_control(struct rnic_device *device, const struct vipl_rnic_event 
 /* --- what comes from the card --- */
 
 /* A message or access was refused at an Unreliable VI, whose connection stays; or the connection has ended so. */
-static void report(struct rnic_vi *rv, uint16_t code)
+static void report_qp_error(struct rnic_vi *rv, uint16_t code)
 {
     switch (code) {
     case RNIC_ERROR_RECV_EMPTY:
@@ -243,7 +244,7 @@ static void report(struct rnic_vi *rv, uint16_t code)
         vipl_up_recv_unlock(rv->vi);
         break;
     default:
-        lose(rv, VIP_ERROR_CONN_LOST);
+        connection_lost(rv, VIP_ERROR_CONN_LOST);
         break;
     }
 }
@@ -258,7 +259,7 @@ static void on_qp_error(struct rnic_device *device, const struct vipl_rnic_event
     if (rv->state == RNIC_VI_ACCEPTING) {
         vipl_rnic_conn_give_up(rv);
     } else if (rv->state == RNIC_VI_CONNECTED) {
-        report(rv, event->code);
+        report_qp_error(rv, event->code);
     }
 }
 
@@ -294,7 +295,7 @@ static void tear_down_vi(struct rnic_vi *rv)
         vipl_rnic_connect_end(rv->op);
     }
     if (rv->state == RNIC_VI_CONNECTED) {
-        lose(rv, VIP_ERROR_CONN_LOST);
+        connection_lost(rv, VIP_ERROR_CONN_LOST);
     } else if (rv->state != RNIC_VI_IDLE) {
         rnic_vi_set(rv, RNIC_VI_IDLE);
         vipl_up_connect_failed(rv->vi, VIP_NOT_REACHABLE);
@@ -324,7 +325,7 @@ static int send_disconnect(struct rnic_device *device, const struct rnic_pending
                                  .source_qp = end->source_qp,
                                  .destination_qp = end->peer.qp,
                                  .serial = end->serial};
-    return send_message(device, end->peer.mac, end->peer.function, &message);
+    return send_cm(device, end->peer.mac, end->peer.function, &message);
 }
 
 /* The peer would believe for ever that it is connected: what its card does not take now is said again. There is one for each connection at

@@ -25,7 +25,7 @@ enum {
 };
 static const uint64_t ns_per_ms = 1000000;
 
-static struct rnic_nic *nic_of(const struct rnic_connect_op *op)
+static struct rnic_nic *nic_of_op(const struct rnic_connect_op *op)
 {
     return rnic_nic_of_vi(op->rv);
 }
@@ -38,7 +38,7 @@ static void set_timed(struct rnic_device *device)
 void vipl_rnic_connect_end(struct rnic_connect_op *op)
 {
     if (op->listener != NULL) {
-        vipl_rnic_listener_put(nic_of(op)->device, op->listener);
+        vipl_rnic_listener_put(nic_of_op(op)->device, op->listener);
     }
     op->rv->op = NULL;
     vipl_list_remove(&op->link);
@@ -46,7 +46,7 @@ void vipl_rnic_connect_end(struct rnic_connect_op *op)
 }
 
 /* The request is over without a connection. */
-static void fail(struct rnic_connect_op *op, VIP_RETURN rc)
+static void fail_connect(struct rnic_connect_op *op, VIP_RETURN rc)
 {
     struct rnic_vi *rv = op->rv;
     vipl_rnic_connect_end(op);
@@ -64,9 +64,9 @@ static struct cm_discriminator discriminator_of(const struct vipl_address *addre
     return out;
 }
 
-static void send_request(struct rnic_connect_op *op)
+static void send_connect_request(struct rnic_connect_op *op)
 {
-    struct rnic_device *device = nic_of(op)->device;
+    struct rnic_device *device = nic_of_op(op)->device;
     const struct vipl_rnic_caps *caps = vipl_rnic_query(device->rnic);
     struct cm_message message = {.kind = RNIC_CONTROL_REQUEST,
                                  .source_qp = op->rv->qp.number,
@@ -92,9 +92,9 @@ static void send_cancel(const struct rnic_connect_op *op, uint8_t reason)
                                  .destination_qp = reason == CM_ELSEWHERE ? op->rv->peer.qp : 0,
                                  .serial = op->serial,
                                  .to = discriminator_of(&op->remote)};
-    vipl_rnic_conn_send(nic_of(op)->device, op->mac, RNIC_FUNCTION_ADAPTER, &message);
+    vipl_rnic_conn_send(nic_of_op(op)->device, op->mac, RNIC_FUNCTION_ADAPTER, &message);
     if (op->heard == RNIC_HEARD_PENDING && reason != CM_ELSEWHERE) {
-        vipl_rnic_conn_send(nic_of(op)->device, op->mac, op->function, &message);
+        vipl_rnic_conn_send(nic_of_op(op)->device, op->mac, op->function, &message);
     }
 }
 
@@ -103,7 +103,7 @@ static void send_cancel(const struct rnic_connect_op *op, uint8_t reason)
 static void begin_requesting(struct rnic_connect_op *op)
 {
     rnic_vi_set(op->rv, RNIC_VI_REQUESTING);
-    send_request(op);
+    send_connect_request(op);
 }
 
 static int compare(const void *a, size_t a_length, const void *b, size_t b_length)
@@ -118,15 +118,15 @@ static int order(const struct vipl_address *a, const struct vipl_address *b)
     return hosts != 0 ? hosts : compare(a->disc, a->disc_len, b->disc, b->disc_len);
 }
 
-static VIP_RETURN begin(struct rnic_connect_op *op)
+static VIP_RETURN begin_connect(struct rnic_connect_op *op)
 {
     int by_name = op->peer ? order(&op->local, &op->remote) : 1;
-    if (vipl_load_relaxed(&nic_of(op)->device->torn_down) != 0) {
+    if (vipl_load_relaxed(&nic_of_op(op)->device->torn_down) != 0) {
         return VIP_ERROR_RESOURCE; /* the card has died just now: nothing would end this request any more */
     }
     op->tied = by_name == 0;
     if (by_name <= 0) {
-        op->listener = vipl_rnic_listener_get(nic_of(op)->device, &op->local);
+        op->listener = vipl_rnic_listener_get(nic_of_op(op)->device, &op->local);
         if (op->listener == NULL) {
             return VIP_ERROR_RESOURCE;
         }
@@ -175,7 +175,7 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
     rv->op = op;
     rv->serial = op->serial;
     vipl_list_append(&nic->device->ops, &op->link);
-    rc = begin(op);
+    rc = begin_connect(op);
     if (rc != VIP_SUCCESS) {
         vipl_rnic_connect_end(op);
     }
@@ -187,7 +187,7 @@ VIP_RETURN vipl_rnic_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const s
 /* --- replies --- */
 
 /* An answer that is no end. Of several, the best counts. False: it is not the best. */
-static bool hear(struct rnic_connect_op *op, enum rnic_heard heard)
+static bool note_answer(struct rnic_connect_op *op, enum rnic_heard heard)
 {
     bool best = !op->answered || heard >= op->heard;
     op->heard = best ? heard : op->heard;
@@ -198,10 +198,10 @@ static bool hear(struct rnic_connect_op *op, enum rnic_heard heard)
 static void try_again(struct rnic_connect_op *op, enum rnic_heard heard)
 {
     uint64_t pause = (uint64_t)FIRST_PAUSE_US * 1000 << (op->round < ROUNDS ? op->round : ROUNDS);
-    if (hear(op, heard)) {
+    if (note_answer(op, heard)) {
         op->round++;
         op->at = vipl_now_ns() + pause;
-        set_timed(nic_of(op)->device);
+        set_timed(nic_of_op(op)->device);
     }
 }
 
@@ -211,14 +211,14 @@ static void on_pending(struct rnic_connect_op *op, const struct vipl_rnic_peer *
         op->is_shared = true;
     }
     op->function = from->function;
-    (void)hear(op, RNIC_HEARD_PENDING);
+    (void)note_answer(op, RNIC_HEARD_PENDING);
     op->at = vipl_now_ns() + PENDING_MS * ns_per_ms;
 }
 
 static void on_disagreement(struct rnic_connect_op *op, uint32_t code)
 {
     bool valid = code == VIP_INVALID_MTU || code == VIP_INVALID_QOS || code == VIP_INVALID_RELIABILITY_LEVEL;
-    fail(op, valid ? (VIP_RETURN)code : VIP_REJECT);
+    fail_connect(op, valid ? (VIP_RETURN)code : VIP_REJECT);
 }
 
 static void on_reject(struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
@@ -241,7 +241,7 @@ static void on_reject(struct rnic_connect_op *op, const struct vipl_rnic_peer *f
         if (op->is_shared) {
             send_cancel(op, 0);
         }
-        fail(op, VIP_REJECT);
+        fail_connect(op, VIP_REJECT);
         break;
     }
 }
@@ -253,14 +253,14 @@ static void on_accept(struct rnic_connect_op *op, const struct vipl_rnic_peer *f
     op->accepted = true;
     op->acceptor = *from;
     op->acceptance = *message;
-    nic_of(op)->device->has_accepted = true;
+    nic_of_op(op)->device->has_accepted = true;
 }
 
 /* The peer waits for READY; the queue pair is to send from then on, and receives at once. */
-static void finish(struct rnic_connect_op *op)
+static void finish_connect(struct rnic_connect_op *op)
 {
     struct rnic_vi *rv = op->rv;
-    struct rnic_device *device = nic_of(op)->device;
+    struct rnic_device *device = nic_of_op(op)->device;
     const struct vipl_rnic_peer acceptor = op->acceptor, *from = &acceptor;
     const struct cm_message acceptance = op->acceptance, *message = &acceptance;
     VIP_RETURN rc = vipl_params_agree(&op->params, &message->params);
@@ -272,7 +272,7 @@ static void finish(struct rnic_connect_op *op)
     }
     if (rc != VIP_SUCCESS) {
         vipl_rnic_conn_notify(device, from, RNIC_CONTROL_DISCONNECT, rv->qp.number, op->serial);
-        fail(op, rc);
+        fail_connect(op, rc);
         return;
     }
     vipl_rnic_conn_notify(device, from, RNIC_CONTROL_READY, rv->qp.number, op->serial);
@@ -322,7 +322,7 @@ void vipl_rnic_connect_finish(struct rnic_device *device)
          l = next, next = l->next) {
         struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
         if (op->accepted) {
-            finish(op);
+            finish_connect(op);
         }
     }
 }
@@ -365,8 +365,8 @@ static bool same_discriminator(const struct vipl_address *address, const struct 
     return address->disc_len == name->length && memcmp(address->disc, name->bytes, name->length) == 0;
 }
 
-static bool fits(const struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
-                 const struct cm_message *message)
+static bool op_matches(const struct rnic_connect_op *op, const struct vipl_rnic_peer *from,
+                       const struct cm_message *message)
 {
     return op->peer && memcmp(op->mac, from->mac, sizeof(op->mac)) == 0 &&
            same_discriminator(&op->local, &message->to) && same_discriminator(&op->remote, &message->from);
@@ -379,7 +379,7 @@ static struct rnic_connect_op *find_partner(struct rnic_device *device, const st
     for (struct vipl_list *l = device->ops.next; l != &device->ops; l = l->next) {
         struct rnic_connect_op *op = VIPL_CONTAINER(l, struct rnic_connect_op, link);
         bool asks = op->rv->state == RNIC_VI_REQUESTING && op->tied && !op->accepted;
-        if ((op->rv->state != RNIC_VI_WAITING && !asks) || !fits(op, from, message)) {
+        if ((op->rv->state != RNIC_VI_WAITING && !asks) || !op_matches(op, from, message)) {
             continue;
         }
         if (!asks || from->qp < op->rv->qp.number) {
@@ -402,7 +402,7 @@ bool vipl_rnic_connect_match(struct rnic_device *device, const struct vipl_rnic_
     VIP_RETURN rc = vipl_params_agree(&op->params, &message->params);
     if (rc != VIP_SUCCESS) {
         vipl_rnic_conn_refuse(device, from, message->serial, CM_DISAGREES, rc);
-        fail(op, rc);
+        fail_connect(op, rc);
         return true;
     }
     if (!vipl_rnic_conn_accept(op->rv, from, message, &op->params)) {
@@ -422,7 +422,7 @@ uint64_t vipl_rnic_connect_timers(struct rnic_device *device, uint64_t now)
             continue;
         }
         if (op->at <= now) {
-            send_request(op);
+            send_connect_request(op);
         }
         next = op->at < next ? op->at : next;
     }
@@ -447,12 +447,12 @@ static VIP_RETURN how_far(const struct rnic_connect_op *op)
     if (op->heard == RNIC_HEARD_NO_MATCH || op->rv->state == RNIC_VI_WAITING) {
         return VIP_NO_MATCH;
     }
-    const uint8_t *own = vipl_rnic_query(nic_of(op)->rnic)->mac;
+    const uint8_t *own = vipl_rnic_query(nic_of_op(op)->rnic)->mac;
     return memcmp(op->mac, own, sizeof(op->mac)) == 0 ? VIP_TIMEOUT : VIP_NOT_REACHABLE;
 }
 
 /* The registry's lock is held. VIP_SUCCESS: it has been answered. */
-static VIP_RETURN give_up(struct rnic_vi *rv, bool at_once)
+static VIP_RETURN abort_connect(struct rnic_vi *rv, bool at_once)
 {
     vipl_rnic_conn_events(rnic_nic_of_vi(rv)->device);
     struct rnic_connect_op *op = rv->op;
@@ -485,7 +485,7 @@ VIP_RETURN vipl_rnic_connect_cancel(struct vipl_be_nic *be, struct vipl_vi *vi, 
         vipl_rnic_progress(nic->rnic);
         vipl_mutex_lock(&vipl_rnic_registry.lock);
         bool at_once = withdrawn || vipl_ms_left(deadline) == 0 || vipl_rnic_is_dead(nic->rnic);
-        rc = give_up(rnic_vi_of(vi), at_once);
+        rc = abort_connect(rnic_vi_of(vi), at_once);
         vipl_mutex_unlock(&vipl_rnic_registry.lock);
         if (rc == VIP_NOT_DONE) {
             vipl_poll(NULL, 0, 1, NULL);

@@ -242,7 +242,7 @@ void vipl_rnic_data_shut(struct rnic_vi *rv)
 
 /* --- completions --- */
 
-static uint32_t status_of(uint16_t status)
+static uint32_t vip_status(uint16_t status)
 {
     switch (status) {
     case RNIC_STATUS_OK:
@@ -264,7 +264,7 @@ static uint32_t status_of(uint16_t status)
 
 static void report(struct rnic_vi *rv, const struct vipl_rnic_completion *c)
 {
-    uint32_t status = status_of(c->status);
+    uint32_t status = vip_status(c->status);
     if (c->opcode != RNIC_WORK_RECEIVE) {
         vipl_up_send_done(rv->vi, c->cookie, status, c->length);
         return;
@@ -274,7 +274,7 @@ static void report(struct rnic_vi *rv, const struct vipl_rnic_completion *c)
 }
 
 /* One that names no VI of this NIC handle is none that it has asked for. */
-static void take(struct rnic_nic *nic, const struct vipl_rnic_completion *c)
+static void take_completion(struct rnic_nic *nic, const struct vipl_rnic_completion *c)
 {
     struct rnic_vi *rv = rnic_vi_at(nic->device, c->qp);
     if (rv == NULL || rnic_nic_of_vi(rv) != nic) {
@@ -294,7 +294,7 @@ bool vipl_rnic_data_complete(struct rnic_nic *nic)
     for (unsigned i = 0; i < MAX_BATCHES && count == BATCH; i++) {
         count = vipl_rnic_poll_cq(nic->cq, batch, BATCH);
         for (unsigned j = 0; j < count; j++) {
-            take(nic, &batch[j]);
+            take_completion(nic, &batch[j]);
         }
         nic->silent_since = count > 0 ? 0 : nic->silent_since;
     }

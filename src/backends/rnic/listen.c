@@ -378,7 +378,7 @@ bool vipl_rnic_conn_taken(struct vipl_be_nic *be, struct vipl_conn *conn)
 }
 
 /* The VI answers the request, which is over here. */
-static bool answer(struct rnic_vi *rv, struct rnic_incoming *incoming)
+static bool accept_incoming(struct rnic_vi *rv, struct rnic_incoming *incoming)
 {
     struct vipl_vi_params own;
     vipl_up_vi_params(rv->vi, &own);
@@ -431,7 +431,7 @@ VIP_RETURN vipl_rnic_conn_accept_request(struct vipl_be_nic *be, struct vipl_con
     vipl_mutex_lock(&vipl_rnic_registry.lock);
     vipl_rnic_conn_events(nic->device); /* the requester may have gone */
     struct rnic_offer *offer = rnic_conn_of(conn)->offer;
-    bool asked = offer != NULL && answer(rv, offer->incoming);
+    bool asked = offer != NULL && accept_incoming(rv, offer->incoming);
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
     return asked ? await_ready(nic, rv) : VIP_TIMEOUT;
 }

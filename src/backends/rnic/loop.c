@@ -21,7 +21,7 @@ static const uint64_t ns_per_ms = 1000000;
 
 /* --- opening --- */
 
-static bool watch(struct rnic_nic *nic, int fd)
+static bool watch_fd(struct rnic_nic *nic, int fd)
 {
     return fd < 0 || vipl_pollset_add(&nic->waits, fd, nic) == 0;
 }
@@ -41,7 +41,7 @@ bool vipl_rnic_loop_open(struct rnic_nic *nic)
     if (vipl_pollset_open(&nic->waits) != 0) {
         return false;
     }
-    bool watched = watch(nic, events) && watch(nic, completions) && watch(nic, card) &&
+    bool watched = watch_fd(nic, events) && watch_fd(nic, completions) && watch_fd(nic, card) &&
                    (end < 0 || vipl_pollset_add_end(&nic->waits, end, nic) == 0);
     if (!watched) {
         vipl_pollset_close(&nic->waits);

@@ -22,7 +22,7 @@ static struct vipl_list *bucket_of(struct rnic_nic *nic, uint32_t stag)
     return &nic->regions[(stag >> 16 ^ stag) % RNIC_REGION_BUCKETS];
 }
 
-static struct rnic_region *find_locked(struct rnic_nic *nic, uint32_t stag)
+static struct rnic_region *find_region_locked(struct rnic_nic *nic, uint32_t stag)
 {
     struct vipl_list *bucket = bucket_of(nic, stag);
     for (struct vipl_list *l = bucket->next; l != bucket; l = l->next) {
@@ -84,7 +84,7 @@ VIP_RETURN vipl_rnic_region_add(struct vipl_be_nic *be, struct vipl_region_param
 }
 
 /* The card has no more of it; one that is dead has no more of anything. */
-static VIP_RETURN end(struct rnic_nic *nic, struct rnic_region *region)
+static VIP_RETURN free_region_mr(struct rnic_nic *nic, struct rnic_region *region)
 {
     int error = vipl_rnic_free_mr(nic->rnic, &region->mr);
     if (error != 0 && error != ENODEV) {
@@ -99,7 +99,7 @@ VIP_RETURN vipl_rnic_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle
 {
     struct rnic_nic *nic = rnic_nic_of(be);
     vipl_mutex_lock(&nic->regions_lock);
-    struct rnic_region *region = find_locked(nic, handle);
+    struct rnic_region *region = find_region_locked(nic, handle);
     if (region != NULL) {
         vipl_list_remove(&region->link);
     }
@@ -107,7 +107,7 @@ VIP_RETURN vipl_rnic_region_remove(struct vipl_be_nic *be, VIP_MEM_HANDLE handle
     if (region == NULL) {
         return VIP_SUCCESS;
     }
-    VIP_RETURN rc = end(nic, region);
+    VIP_RETURN rc = free_region_mr(nic, region);
     if (rc == VIP_SUCCESS) {
         vipl_free(region);
         return rc;
@@ -122,7 +122,7 @@ VIP_RETURN vipl_rnic_region_change(struct vipl_be_nic *be, const struct vipl_reg
 {
     struct rnic_nic *nic = rnic_nic_of(be);
     vipl_mutex_lock(&nic->regions_lock);
-    const struct rnic_region *region = find_locked(nic, params->handle);
+    const struct rnic_region *region = find_region_locked(nic, params->handle);
     struct rnic_region copy = {.local = 0};
     if (region != NULL) {
         copy = *region;
@@ -144,7 +144,7 @@ VIP_RETURN vipl_rnic_regions_end(struct vipl_be_nic *be)
         struct vipl_list *link;
         while ((link = vipl_list_take(&nic->regions[i])) != NULL) {
             struct rnic_region *region = VIPL_CONTAINER(link, struct rnic_region, link);
-            if (end(nic, region) !=
+            if (free_region_mr(nic, region) !=
                 VIP_SUCCESS) { /* no command of the driver's is wrong: the card is at fault */
                 vipl_rnic_fail(nic->rnic, "the card does not end a tag");
             }

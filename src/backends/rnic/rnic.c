@@ -216,7 +216,7 @@ static void rnic_close(struct vipl_be_nic *be)
     vipl_free(nic);
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t min_u32(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -230,10 +230,10 @@ static void rnic_limits(struct vipl_be_nic *be, struct vipl_limits *out)
         .max_regions = caps->stags,
         .max_vis = caps->qps,
         .max_descriptors = UINT32_C(1) << caps->work_log2,
-        .max_segments = least(caps->segments, VIPL_MAX_SEGMENTS),
+        .max_segments = min_u32(caps->segments, VIPL_MAX_SEGMENTS),
         .max_cqs = 65536,
         .max_cq_entries = 1u << 20,
-        .max_transfer_size = least(caps->transfer, 4u << 20),
+        .max_transfer_size = min_u32(caps->transfer, 4u << 20),
         .native_mtu = caps->mtu,
         .max_ptags = 65536,
         .max_pending_connects = 1024,

@@ -13,13 +13,13 @@
 #include "base/log.h"
 #include "base/pool.h"
 
-static void make(void *object)
+static void init_pooled_vi(void *object)
 {
     struct rnic_vi *rv = object;
     vipl_rnic_data_init(rv);
 }
 
-static struct vipl_pool pool = VIPL_POOL_INIT(pool, struct rnic_vi, link, make);
+static struct vipl_pool pool = VIPL_POOL_INIT(pool, struct rnic_vi, link, init_pooled_vi);
 
 void vipl_rnic_vi_abandon(void)
 {
@@ -51,7 +51,7 @@ static struct vipl_rnic_qp_attributes attributes_of(const struct rnic_nic *nic, 
 }
 
 /* The registry's lock and rx are held. False: no memory. */
-static bool enter_locked(struct rnic_device *device, struct rnic_vi *rv)
+static bool register_vi_locked(struct rnic_device *device, struct rnic_vi *rv)
 {
     void **slot = &device->vis[rv->qp.number / RNIC_QP_CHUNK];
     if (*slot == NULL) {
@@ -66,11 +66,11 @@ static bool enter_locked(struct rnic_device *device, struct rnic_vi *rv)
     return true;
 }
 
-static bool enter(struct rnic_nic *nic, struct rnic_vi *rv)
+static bool register_vi(struct rnic_nic *nic, struct rnic_vi *rv)
 {
     vipl_mutex_lock(&vipl_rnic_registry.lock);
     vipl_mutex_lock(&nic->rx);
-    bool entered = enter_locked(nic->device, rv);
+    bool entered = register_vi_locked(nic->device, rv);
     vipl_mutex_unlock(&nic->rx);
     if (entered) {
         vipl_list_append(&nic->vis, &rv->link);
@@ -79,7 +79,7 @@ static bool enter(struct rnic_nic *nic, struct rnic_vi *rv)
     return entered;
 }
 
-static void leave(struct rnic_nic *nic, struct rnic_vi *rv)
+static void unregister_vi(struct rnic_nic *nic, struct rnic_vi *rv)
 {
     void **chunk = nic->device->vis[rv->qp.number / RNIC_QP_CHUNK];
     vipl_mutex_lock(&vipl_rnic_registry.lock);
@@ -90,7 +90,7 @@ static void leave(struct rnic_nic *nic, struct rnic_vi *rv)
     vipl_mutex_unlock(&vipl_rnic_registry.lock);
 }
 
-static void reset(struct rnic_vi *rv, struct rnic_nic *nic, struct vipl_vi *vi)
+static void reset_vi(struct rnic_vi *rv, struct rnic_nic *nic, struct vipl_vi *vi)
 {
     rv->vi = vi;
     rv->state = RNIC_VI_IDLE;
@@ -135,8 +135,8 @@ VIP_RETURN vipl_rnic_vi_create(struct vipl_be_nic *be, struct vipl_vi *vi)
         vipl_pool_put(&pool, rv);
         return VIP_ERROR_RESOURCE;
     }
-    reset(rv, nic, vi);
-    if (!enter(nic, rv)) {
+    reset_vi(rv, nic, vi);
+    if (!register_vi(nic, rv)) {
         (void)vipl_rnic_destroy_qp(&rv->qp);
         vipl_store_ptr(&rv->nic, NULL);
         vipl_pool_put(&pool, rv);
@@ -155,7 +155,7 @@ void vipl_rnic_vi_destroy(struct vipl_be_nic *be, struct vipl_vi *vi)
         0) { /* of a connection that has not come about: its last completion is taken */
         (void)renew(nic, rv);
     }
-    leave(nic, rv);
+    unregister_vi(nic, rv);
     int error = vipl_rnic_destroy_qp(&rv->qp);
     if (error != 0 && error != ENODEV) {
         vipl_log_os(VIPL_LOG_ERROR, "rnic: ending a queue pair", error);
@@ -264,7 +264,7 @@ VIP_RETURN vipl_rnic_vi_prepare(struct rnic_vi *rv)
 
 /* --- its peer --- */
 
-static uint8_t least(unsigned a, unsigned b)
+static uint8_t min_u8(unsigned a, unsigned b)
 {
     return (uint8_t)(a < b ? a : b);
 }
@@ -274,8 +274,8 @@ int vipl_rnic_vi_receive(struct rnic_vi *rv, const struct cm_message *peer, bool
     const struct vipl_rnic_caps *caps = vipl_rnic_query(rnic_nic_of_vi(rv)->rnic);
     struct vipl_rnic_qp_connection connection = {
         .peer = rv->peer,
-        .ird = least(caps->ird, peer->ord),
-        .ord = least(caps->ord, peer->ird),
+        .ird = min_u8(caps->ird, peer->ord),
+        .ord = min_u8(caps->ord, peer->ird),
     };
     vipl_store_relaxed(&rv->active, 1);
     vipl_store_relaxed(&rv->broken, 0); /* that was an attempt's before it */

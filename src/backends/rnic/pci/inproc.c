@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * "inproc": the model of the card in this process, one for all that this process opens, each of which gets a function of its own. The
- * card works in the threads that call: when a register is written, above all WAKE, and in progress(). So it sleeps whenever no thread is
+ * card works in the threads that call: when a register is written, above all WAKE, and in inproc_progress(). So it sleeps whenever no thread is
  * in here, and a post is executed before it returns. Memory is reached by the addresses that were mapped, and by no others.
  *
  * One lock guards the card and everything below it.
@@ -67,7 +67,7 @@ static struct inproc {
     bool asleep;
 } inproc = {.lock = VIPL_MUTEX_INIT(VIPL_RANK_RNIC_PCI)};
 
-static struct inproc_function *self(struct rnic_pci *pci)
+static struct inproc_function *inproc_of(struct rnic_pci *pci)
 {
     return (struct inproc_function *)(void *)pci;
 }
@@ -75,7 +75,7 @@ static struct inproc_function *self(struct rnic_pci *pci)
 /* --- what the card may do --- */
 
 /* The memory behind [iova, bytes), if the function has it mapped as a whole for that access. */
-static const struct inproc_map *find(unsigned fn, uint64_t iova, uint32_t bytes, unsigned access)
+static const struct inproc_map *find_mapped(unsigned fn, uint64_t iova, uint32_t bytes, unsigned access)
 {
     const struct inproc_function *f = inproc.functions[fn];
     if (f == NULL || bytes == 0) {
@@ -93,7 +93,7 @@ static uint8_t *memory_of(const struct inproc_map *map, uint64_t iova)
 
 static bool dma_read(void *context, unsigned fn, uint64_t iova, void *out, uint32_t bytes)
 {
-    const struct inproc_map *map = find(fn, iova, bytes, RNIC_PCI_READ);
+    const struct inproc_map *map = find_mapped(fn, iova, bytes, RNIC_PCI_READ);
     (void)context;
     if (map == NULL) {
         return bytes == 0;
@@ -108,7 +108,7 @@ static bool dma_read(void *context, unsigned fn, uint64_t iova, void *out, uint3
 
 static bool dma_write(void *context, unsigned fn, uint64_t iova, const void *in, uint32_t bytes)
 {
-    const struct inproc_map *map = find(fn, iova, bytes, RNIC_PCI_WRITE);
+    const struct inproc_map *map = find_mapped(fn, iova, bytes, RNIC_PCI_WRITE);
     (void)context;
     if (map == NULL) {
         return bytes == 0;
@@ -124,7 +124,7 @@ static bool dma_write(void *context, unsigned fn, uint64_t iova, const void *in,
 /* Only rings have such words, and they lie in slabs. */
 static bool dma_publish(void *context, unsigned fn, uint64_t iova, const uint8_t word[4])
 {
-    const struct inproc_map *map = find(fn, iova, 4, RNIC_PCI_WRITE);
+    const struct inproc_map *map = find_mapped(fn, iova, 4, RNIC_PCI_WRITE);
     uint32_t value;
     (void)context;
     if (map == NULL || map->slab.base == NULL || iova % 4 != 0) {
@@ -200,46 +200,46 @@ static void run_locked(void)
 
 /* --- the access --- */
 
-static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+static uint32_t inproc_read(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
     vipl_mutex_lock(&inproc.lock);
-    uint64_t value = rnic_card_bar_read(&inproc.card, self(pci)->number, bar, offset, 4);
+    uint64_t value = rnic_card_bar_read(&inproc.card, inproc_of(pci)->number, bar, offset, 4);
     tell_if_lost();
     vipl_mutex_unlock(&inproc.lock);
     return (uint32_t)value;
 }
 
-static void write_register(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
+static void inproc_write(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
 {
     vipl_mutex_lock(&inproc.lock);
-    rnic_card_bar_write(&inproc.card, self(pci)->number, bar, offset, 4, value);
+    rnic_card_bar_write(&inproc.card, inproc_of(pci)->number, bar, offset, 4, value);
     run_locked();
     vipl_mutex_unlock(&inproc.lock);
 }
 
-static uint32_t config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
+static uint32_t inproc_config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
 {
     vipl_mutex_lock(&inproc.lock);
-    uint32_t value = rnic_card_config_read(&inproc.card, self(pci)->number, offset, bytes);
+    uint32_t value = rnic_card_config_read(&inproc.card, inproc_of(pci)->number, offset, bytes);
     vipl_mutex_unlock(&inproc.lock);
     return value;
 }
 
-static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
+static void inproc_config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
 {
     vipl_mutex_lock(&inproc.lock);
-    rnic_card_config_write(&inproc.card, self(pci)->number, offset, bytes, value);
+    rnic_card_config_write(&inproc.card, inproc_of(pci)->number, offset, bytes, value);
     run_locked();
     vipl_mutex_unlock(&inproc.lock);
 }
 
-static int reset(struct rnic_pci *pci)
+static int inproc_reset(struct rnic_pci *pci)
 {
-    config_write(pci, DEVICE_CONTROL, 2, config_read(pci, DEVICE_CONTROL, 2) | FUNCTION_RESET);
+    inproc_config_write(pci, DEVICE_CONTROL, 2, inproc_config_read(pci, DEVICE_CONTROL, 2) | FUNCTION_RESET);
     return 0;
 }
 
-static void progress(struct rnic_pci *pci)
+static void inproc_progress(struct rnic_pci *pci)
 {
     (void)pci;
     if (!vipl_mutex_trylock(&inproc.lock)) {
@@ -251,9 +251,9 @@ static void progress(struct rnic_pci *pci)
     vipl_mutex_unlock(&inproc.lock);
 }
 
-static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
+static void inproc_wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 {
-    struct inproc_function *f = self(pci);
+    struct inproc_function *f = inproc_of(pci);
     vipl_mutex_lock(&inproc.lock);
     vipl_waker_reset(&f->timer);
     f->promised = inproc.asleep ? inproc.deadline : 0;
@@ -262,9 +262,9 @@ static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
     vipl_mutex_unlock(&inproc.lock);
 }
 
-static bool is_gone(struct rnic_pci *pci)
+static bool inproc_is_gone(struct rnic_pci *pci)
 {
-    return vipl_load_relaxed(&self(pci)->lost) != 0;
+    return vipl_load_relaxed(&inproc_of(pci)->lost) != 0;
 }
 
 /* --- memory --- */
@@ -302,7 +302,7 @@ static struct inproc_map *new_map(uint8_t *address, unsigned access)
     return map;
 }
 
-static int enter(struct inproc_function *f, struct inproc_map *map, size_t bytes, uint64_t *iova)
+static int enter_map(struct inproc_function *f, struct inproc_map *map, size_t bytes, uint64_t *iova)
 {
     vipl_mutex_lock(&inproc.lock);
     int error = enter_locked(f, map, bytes);
@@ -311,23 +311,23 @@ static int enter(struct inproc_function *f, struct inproc_map *map, size_t bytes
     return error;
 }
 
-static int map_memory(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
+static int inproc_map_dma(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
 {
     struct inproc_map *map = new_map(address, access);
     if (map == NULL) {
         return ENOMEM;
     }
     map->is_checked = !vipl_may_write(address, bytes);
-    int error = enter(self(pci), map, bytes, iova);
+    int error = enter_map(inproc_of(pci), map, bytes, iova);
     if (error != 0) {
         vipl_free(map);
     }
     return error;
 }
 
-static void unmap_memory(struct rnic_pci *pci, uint64_t iova, size_t bytes)
+static void inproc_unmap_dma(struct rnic_pci *pci, uint64_t iova, size_t bytes)
 {
-    struct inproc_function *f = self(pci);
+    struct inproc_function *f = inproc_of(pci);
     (void)bytes;
     vipl_mutex_lock(&inproc.lock);
     struct inproc_map *map = (void *)vipl_ranges_at_or_after(&f->maps, iova);
@@ -337,7 +337,7 @@ static void unmap_memory(struct rnic_pci *pci, uint64_t iova, size_t bytes)
     vipl_free(map);
 }
 
-static int get_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
+static int inproc_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
 {
     struct vipl_shm memory = {.fd = -1};
     int error = vipl_shm_create(&memory, "vipl-rnic", bytes);
@@ -346,7 +346,7 @@ static int get_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *ou
     }
     vipl_shm_close_fd(&memory);
     struct inproc_map *map = new_map(memory.base, RNIC_PCI_READ | RNIC_PCI_WRITE);
-    error = map == NULL ? ENOMEM : enter(self(pci), map, bytes, &out->iova);
+    error = map == NULL ? ENOMEM : enter_map(inproc_of(pci), map, bytes, &out->iova);
     if (error != 0) {
         vipl_free(map);
         vipl_shm_release(&memory);
@@ -358,16 +358,16 @@ static int get_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *ou
     return 0;
 }
 
-static void free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
+static void inproc_free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
 {
-    unmap_memory(pci, slab->iova, slab->bytes);
+    inproc_unmap_dma(pci, slab->iova, slab->bytes);
 }
 
 /* --- interrupts --- */
 
-static int interrupt_fd(struct rnic_pci *pci, unsigned vector)
+static int inproc_interrupt_fd(struct rnic_pci *pci, unsigned vector)
 {
-    struct inproc_function *f = self(pci);
+    struct inproc_function *f = inproc_of(pci);
     vipl_mutex_lock(&inproc.lock);
     if (!f->interrupts[vector] && vipl_waker_open(&f->wakers[vector]) == 0) {
         uint32_t control = rnic_card_config_read(&inproc.card, f->number, MSIX_CONTROL, 2);
@@ -380,9 +380,9 @@ static int interrupt_fd(struct rnic_pci *pci, unsigned vector)
     return fd;
 }
 
-static void interrupt_clear(struct rnic_pci *pci, unsigned vector)
+static void inproc_interrupt_clear(struct rnic_pci *pci, unsigned vector)
 {
-    vipl_waker_reset(&self(pci)->wakers[vector]);
+    vipl_waker_reset(&inproc_of(pci)->wakers[vector]);
 }
 
 /* --- the card, from its first function to its last --- */
@@ -458,7 +458,7 @@ static int attach_locked(struct inproc_function *f)
     return error;
 }
 
-static void end(struct inproc_function *f)
+static void free_function(struct inproc_function *f)
 {
     for (unsigned i = 0; i < RNIC_VECTORS; i++) {
         if (f->interrupts[i]) {
@@ -496,16 +496,16 @@ int rnic_pci_inproc_open(const char *device, struct rnic_pci **out)
         vipl_mutex_unlock(&inproc.lock);
     }
     if (error != 0) {
-        end(f);
+        free_function(f);
         return error;
     }
     *out = &f->pci;
     return 0;
 }
 
-static void close_pci(struct rnic_pci *pci)
+static void inproc_close(struct rnic_pci *pci)
 {
-    struct inproc_function *f = self(pci);
+    struct inproc_function *f = inproc_of(pci);
     struct inproc_map *map;
     vipl_mutex_lock(&inproc.lock);
     rnic_card_detach(&inproc.card, f->number);
@@ -518,11 +518,11 @@ static void close_pci(struct rnic_pci *pci)
         vipl_shm_release(&map->slab);
         vipl_free(map);
     }
-    end(f);
+    free_function(f);
 }
 
 /* The child has a card of its own, if it opens one. */
-static void abandon(struct rnic_pci *pci)
+static void inproc_abandon(struct rnic_pci *pci)
 {
     (void)pci;
     memset(&inproc, 0, sizeof(inproc));
@@ -531,20 +531,20 @@ static void abandon(struct rnic_pci *pci)
 
 static const struct rnic_pci_ops inproc_ops = {
     .name = "inproc",
-    .close = close_pci,
-    .abandon = abandon,
-    .read = read_register,
-    .write = write_register,
-    .config_read = config_read,
-    .config_write = config_write,
-    .reset = reset,
-    .map = map_memory,
-    .unmap = unmap_memory,
-    .slab = get_slab,
-    .free_slab = free_slab,
-    .interrupt_fd = interrupt_fd,
-    .interrupt_clear = interrupt_clear,
-    .progress = progress,
-    .wait_hint = wait_hint,
-    .is_gone = is_gone,
+    .close = inproc_close,
+    .abandon = inproc_abandon,
+    .read = inproc_read,
+    .write = inproc_write,
+    .config_read = inproc_config_read,
+    .config_write = inproc_config_write,
+    .reset = inproc_reset,
+    .map = inproc_map_dma,
+    .unmap = inproc_unmap_dma,
+    .slab = inproc_slab,
+    .free_slab = inproc_free_slab,
+    .interrupt_fd = inproc_interrupt_fd,
+    .interrupt_clear = inproc_interrupt_clear,
+    .progress = inproc_progress,
+    .wait_hint = inproc_wait_hint,
+    .is_gone = inproc_is_gone,
 };

@@ -32,8 +32,8 @@ void rnic_iova_fini(struct rnic_iova *iova)
 }
 
 /* The first place in [from, span->last]. False: there is none. */
-static bool find_locked(const struct rnic_iova *iova, const struct vipl_span *span, uint64_t from,
-                        uint64_t align, struct vipl_range *range, uint64_t bytes)
+static bool find_free_locked(const struct rnic_iova *iova, const struct vipl_span *span, uint64_t from,
+                             uint64_t align, struct vipl_range *range, uint64_t bytes)
 {
     for (;;) {
         uint64_t first = (from + (align - 1)) & ~(align - 1);
@@ -54,13 +54,14 @@ static bool find_locked(const struct rnic_iova *iova, const struct vipl_span *sp
 }
 
 /* From where the last search ended to the end, then everything once more from the beginning. */
-static bool take_locked(struct rnic_iova *iova, struct vipl_range *range, uint64_t bytes, uint64_t align)
+static bool take_range_locked(struct rnic_iova *iova, struct vipl_range *range, uint64_t bytes,
+                              uint64_t align)
 {
     bool found = false;
     for (unsigned i = 0; !found && i <= iova->span_count; i++) {
         unsigned k = (iova->span + i) % iova->span_count;
-        found = find_locked(iova, &iova->spans[k], i == 0 ? iova->next : iova->spans[k].first, align, range,
-                            bytes);
+        found = find_free_locked(iova, &iova->spans[k], i == 0 ? iova->next : iova->spans[k].first, align,
+                                 range, bytes);
         if (found) {
             iova->span = k;
             iova->next = range->last == iova->spans[k].last ? iova->spans[k].first : range->last + 1;
@@ -76,7 +77,7 @@ int rnic_iova_take(struct rnic_iova *iova, uint64_t bytes, uint64_t align, uint6
         return ENOMEM;
     }
     vipl_mutex_lock(&iova->lock);
-    bool found = iova->span_count > 0 && bytes > 0 && take_locked(iova, range, bytes, align);
+    bool found = iova->span_count > 0 && bytes > 0 && take_range_locked(iova, range, bytes, align);
     uint64_t first = range->first;
     vipl_mutex_unlock(&iova->lock);
     if (!found) {

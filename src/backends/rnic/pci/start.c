@@ -59,7 +59,7 @@ static int run_fork(struct beginning *b, unsigned char *said)
 }
 
 /* The program if there is one, else a fork of this one. */
-static int start(const char *path)
+static int start_adapter(const char *path)
 {
     struct beginning b = {path, {-1, -1}};
     unsigned char said = RNIC_ADAPTER_FAILED;
@@ -101,7 +101,7 @@ static int connect_or_start(uint64_t deadline, int *fd)
     }
     error = connect_in_turn(path, deadline, fd);
     for (int i = 0; is_unserved(error) && i < ATTEMPTS; i++) {
-        error = start(path);
+        error = start_adapter(path);
         error = error == 0 ? connect_in_turn(path, deadline, fd) : error;
     }
     return error;

@@ -36,10 +36,10 @@ struct sysfs_pci {
     uint8_t *registers;
     struct vipl_mutex lock;  /* rank RNIC_PCI; guards what follows */
     struct vipl_list locked; /* struct locked.link */
-    uint32_t gone;           /* atomic, only set; read by is_gone() */
+    uint32_t gone;           /* atomic, only set; read by sysfs_is_gone() */
 };
 
-static struct sysfs_pci *self(struct rnic_pci *pci)
+static struct sysfs_pci *sysfs_of(struct rnic_pci *pci)
 {
     return (struct sysfs_pci *)(void *)pci;
 }
@@ -48,7 +48,7 @@ static struct sysfs_pci *self(struct rnic_pci *pci)
 
 static uint32_t *register_at(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
-    return (uint32_t *)(void *)((bar == 0 ? self(pci)->registers : pci->doorbells) + offset);
+    return (uint32_t *)(void *)((bar == 0 ? sysfs_of(pci)->registers : pci->doorbells) + offset);
 }
 
 /* BAR0 is little-endian on every machine. */
@@ -59,45 +59,45 @@ static uint32_t little(uint32_t word)
     return rnic_get32(bytes, false);
 }
 
-static uint32_t read_word(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+static uint32_t read_mapped_word(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
     uint32_t word = vipl_load_acquire(register_at(pci, bar, offset));
     return bar == 0 ? little(word) : word;
 }
 
 /* A bus without a card there reads as ones: then its identification does too. */
-static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+static uint32_t sysfs_read(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
-    uint32_t value = read_word(pci, bar, offset);
-    if (value == ALL_ONES && read_word(pci, 0, RNIC_REG_ID) == ALL_ONES) {
-        vipl_store_relaxed(&self(pci)->gone, 1);
+    uint32_t value = read_mapped_word(pci, bar, offset);
+    if (value == ALL_ONES && read_mapped_word(pci, 0, RNIC_REG_ID) == ALL_ONES) {
+        vipl_store_relaxed(&sysfs_of(pci)->gone, 1);
     }
     return value;
 }
 
-static void write_register(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
+static void sysfs_write(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
 {
     vipl_store_release(register_at(pci, bar, offset), bar == 0 ? little(value) : value);
 }
 
-static uint32_t config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
+static uint32_t sysfs_config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
 {
     uint8_t word[4] = {0, 0, 0, 0};
-    return vipl_pci_read(self(pci)->config, offset, word, bytes) ? rnic_get32(word, false) : ALL_ONES;
+    return vipl_pci_read(sysfs_of(pci)->config, offset, word, bytes) ? rnic_get32(word, false) : ALL_ONES;
 }
 
-static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
+static void sysfs_config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
 {
     uint8_t word[4];
     rnic_put32(word, value, false);
-    (void)vipl_pci_write(self(pci)->config, offset, word, bytes);
+    (void)vipl_pci_write(sysfs_of(pci)->config, offset, word, bytes);
 }
 
 /* The kernel keeps configuration space over the reset. */
-static int reset(struct rnic_pci *pci)
+static int sysfs_reset(struct rnic_pci *pci)
 {
     int error = rnic_pci_reset_by_register(pci);
-    return error == ETIMEDOUT ? vipl_pci_set(self(pci)->address, "reset", "1") : error;
+    return error == ETIMEDOUT ? vipl_pci_set(sysfs_of(pci)->address, "reset", "1") : error;
 }
 
 /* --- memory --- */
@@ -112,9 +112,9 @@ static uintptr_t page_up(uintptr_t address)
     return page_down(address + (vipl_page_bytes() - 1));
 }
 
-static int map(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
+static int sysfs_map(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
 {
-    struct sysfs_pci *sysfs = self(pci);
+    struct sysfs_pci *sysfs = sysfs_of(pci);
     uintptr_t begin = page_down((uintptr_t)address);
     struct locked *locked = vipl_alloc(sizeof(*locked));
     (void)access; /* nothing enforces it */
@@ -162,7 +162,7 @@ static void unlock_pages(struct sysfs_pci *sysfs, uintptr_t at, uintptr_t end)
     }
 }
 
-static struct locked *find_locked(const struct sysfs_pci *sysfs, uintptr_t begin, uintptr_t end)
+static struct locked *find_locked_memory(const struct sysfs_pci *sysfs, uintptr_t begin, uintptr_t end)
 {
     for (struct vipl_list *link = sysfs->locked.next; link != &sysfs->locked; link = link->next) {
         struct locked *locked = VIPL_CONTAINER(link, struct locked, link);
@@ -173,13 +173,13 @@ static struct locked *find_locked(const struct sysfs_pci *sysfs, uintptr_t begin
     return NULL;
 }
 
-static void unmap(struct rnic_pci *pci, uint64_t iova, size_t bytes)
+static void sysfs_unmap(struct rnic_pci *pci, uint64_t iova, size_t bytes)
 {
-    struct sysfs_pci *sysfs = self(pci);
+    struct sysfs_pci *sysfs = sysfs_of(pci);
     uintptr_t begin = page_down((uintptr_t)iova);
     uintptr_t end = page_up((uintptr_t)iova + bytes);
     vipl_mutex_lock(&sysfs->lock);
-    struct locked *locked = find_locked(sysfs, begin, end);
+    struct locked *locked = find_locked_memory(sysfs, begin, end);
     if (locked != NULL) {
         vipl_list_remove(&locked->link);
         unlock_pages(sysfs, begin, end);
@@ -202,7 +202,7 @@ static int pages(struct rnic_pci *pci, const void *address, size_t bytes, uint64
     return vipl_physical_pages((const void *)begin, needed, out);
 }
 
-static int slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
+static int sysfs_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
 {
     struct rnic_pci_slab made = {.bytes = bytes};
     (void)pci;
@@ -222,7 +222,7 @@ static int slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
     return 0;
 }
 
-static void free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
+static void sysfs_free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
 {
     (void)pci;
     vipl_dma_pages_free(slab->base, slab->bytes);
@@ -230,29 +230,29 @@ static void free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
 
 /* --- interrupts: there are none --- */
 
-static int interrupt_fd(struct rnic_pci *pci, unsigned vector)
+static int sysfs_interrupt_fd(struct rnic_pci *pci, unsigned vector)
 {
     (void)pci;
     (void)vector;
     return -1;
 }
 
-static void interrupt_clear(struct rnic_pci *pci, unsigned vector)
+static void sysfs_interrupt_clear(struct rnic_pci *pci, unsigned vector)
 {
     (void)pci;
     (void)vector;
 }
 
-static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
+static void sysfs_wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 {
     (void)pci;
     *fd = -1;
     *ms = -1;
 }
 
-static bool is_gone(struct rnic_pci *pci)
+static bool sysfs_is_gone(struct rnic_pci *pci)
 {
-    return vipl_load_relaxed(&self(pci)->gone) != 0;
+    return vipl_load_relaxed(&sysfs_of(pci)->gone) != 0;
 }
 
 /* --- opening and closing --- */
@@ -271,11 +271,12 @@ static void close_files(struct sysfs_pci *sysfs)
 }
 
 /* The memory is given back only once the card cannot reach it any more. */
-static void close_pci(struct rnic_pci *pci)
+static void sysfs_close(struct rnic_pci *pci)
 {
-    struct sysfs_pci *sysfs = self(pci);
+    struct sysfs_pci *sysfs = sysfs_of(pci);
     struct vipl_list *link;
-    config_write(pci, PCI_COMMAND, 2, config_read(pci, PCI_COMMAND, 2) & ~(uint32_t)PCI_BUS_MASTER);
+    sysfs_config_write(pci, PCI_COMMAND, 2,
+                       sysfs_config_read(pci, PCI_COMMAND, 2) & ~(uint32_t)PCI_BUS_MASTER);
     while ((link = vipl_list_take(&sysfs->locked)) != NULL) {
         struct locked *locked = VIPL_CONTAINER(link, struct locked, link);
         unlock_pages(sysfs, locked->begin, locked->end);
@@ -285,29 +286,29 @@ static void close_pci(struct rnic_pci *pci)
     vipl_free(sysfs);
 }
 
-static void abandon(struct rnic_pci *pci)
+static void sysfs_abandon(struct rnic_pci *pci)
 {
     (void)pci; /* the child has neither the descriptors nor the mapped BARs */
 }
 
 static const struct rnic_pci_ops sysfs_ops = {.name = "sysfs",
-                                              .close = close_pci,
-                                              .abandon = abandon,
-                                              .read = read_register,
-                                              .write = write_register,
-                                              .config_read = config_read,
-                                              .config_write = config_write,
-                                              .reset = reset,
-                                              .map = map,
-                                              .unmap = unmap,
+                                              .close = sysfs_close,
+                                              .abandon = sysfs_abandon,
+                                              .read = sysfs_read,
+                                              .write = sysfs_write,
+                                              .config_read = sysfs_config_read,
+                                              .config_write = sysfs_config_write,
+                                              .reset = sysfs_reset,
+                                              .map = sysfs_map,
+                                              .unmap = sysfs_unmap,
                                               .pages = pages,
-                                              .slab = slab,
-                                              .free_slab = free_slab,
-                                              .interrupt_fd = interrupt_fd,
-                                              .interrupt_clear = interrupt_clear,
+                                              .slab = sysfs_slab,
+                                              .free_slab = sysfs_free_slab,
+                                              .interrupt_fd = sysfs_interrupt_fd,
+                                              .interrupt_clear = sysfs_interrupt_clear,
                                               .progress = NULL,
-                                              .wait_hint = wait_hint,
-                                              .is_gone = is_gone};
+                                              .wait_hint = sysfs_wait_hint,
+                                              .is_gone = sysfs_is_gone};
 
 static int open_bars(struct sysfs_pci *sysfs)
 {
@@ -329,7 +330,8 @@ static int open_function(struct sysfs_pci *sysfs)
     do {
         error = vipl_pci_open(sysfs->address, "config", &sysfs->config);
     } while (error == EBUSY && rnic_pci_wait_until_free(&tried));
-    if (error == 0 && config_read(&sysfs->pci, 0, 4) != (RNIC_PCI_VENDOR | (uint32_t)RNIC_PCI_DEVICE << 16)) {
+    if (error == 0 &&
+        sysfs_config_read(&sysfs->pci, 0, 4) != (RNIC_PCI_VENDOR | (uint32_t)RNIC_PCI_DEVICE << 16)) {
         error = ENXIO;
     }
     error = error == 0 ? vipl_pci_set(sysfs->address, "enable", "1")

@@ -31,17 +31,17 @@ struct vfio_pci {
     size_t page_bytes;
     int interrupts[RNIC_VECTORS]; /* -1: none */
     struct rnic_iova iova;
-    uint32_t gone; /* atomic, only set; read by is_gone() */
+    uint32_t gone; /* atomic, only set; read by vfio_is_gone() */
 };
 
-static struct vfio_pci *self(struct rnic_pci *pci)
+static struct vfio_pci *vfio_of(struct rnic_pci *pci)
 {
     return (struct vfio_pci *)(void *)pci;
 }
 
-static void close_pci(struct rnic_pci *pci)
+static void vfio_close(struct rnic_pci *pci)
 {
-    struct vfio_pci *vfio = self(pci);
+    struct vfio_pci *vfio = vfio_of(pci);
     for (unsigned i = 0; i < RNIC_VECTORS; i++) {
         vipl_fd_close(vfio->interrupts[i]);
     }
@@ -57,7 +57,7 @@ static void close_pci(struct rnic_pci *pci)
 }
 
 /* The child has neither the descriptors, which are the library's, nor the mapped BARs; what the parent has stays. */
-static void abandon(struct rnic_pci *pci)
+static void vfio_abandon(struct rnic_pci *pci)
 {
     (void)pci;
 }
@@ -76,7 +76,7 @@ static bool is_big(unsigned bar)
     return bar == 2 && rnic_get16((const uint8_t *)&one, true) == 1;
 }
 
-static uint32_t read_word(struct vfio_pci *vfio, unsigned bar, uint32_t offset)
+static uint32_t read_device_word(struct vfio_pci *vfio, unsigned bar, uint32_t offset)
 {
     uint8_t bytes[4] = {0xFF, 0xFF, 0xFF, 0xFF};
     if (is_mapped(vfio, bar, offset)) {
@@ -89,19 +89,19 @@ static uint32_t read_word(struct vfio_pci *vfio, unsigned bar, uint32_t offset)
 }
 
 /* A bus without a card there reads as ones: then its identification does too. */
-static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+static uint32_t vfio_read(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
-    struct vfio_pci *vfio = self(pci);
-    uint32_t value = read_word(vfio, bar, offset);
-    if (value == ALL_ONES && read_word(vfio, 0, RNIC_REG_ID) == ALL_ONES) {
+    struct vfio_pci *vfio = vfio_of(pci);
+    uint32_t value = read_device_word(vfio, bar, offset);
+    if (value == ALL_ONES && read_device_word(vfio, 0, RNIC_REG_ID) == ALL_ONES) {
         vipl_store_relaxed(&vfio->gone, 1);
     }
     return value;
 }
 
-static void write_register(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
+static void vfio_write(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
 {
-    struct vfio_pci *vfio = self(pci);
+    struct vfio_pci *vfio = vfio_of(pci);
     uint8_t bytes[4];
     rnic_put32(bytes, value, is_big(bar));
     if (is_mapped(vfio, bar, offset)) {
@@ -114,9 +114,9 @@ static void write_register(struct rnic_pci *pci, unsigned bar, uint32_t offset, 
     }
 }
 
-static uint32_t config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
+static uint32_t vfio_config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
 {
-    struct vfio_pci *vfio = self(pci);
+    struct vfio_pci *vfio = vfio_of(pci);
     uint8_t word[4] = {0, 0, 0, 0};
     if (!vipl_pci_read(vfio->vfio.device, vfio->config + offset, word, bytes)) {
         return ALL_ONES;
@@ -124,18 +124,18 @@ static uint32_t config_read(struct rnic_pci *pci, uint32_t offset, unsigned byte
     return rnic_get32(word, false);
 }
 
-static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
+static void vfio_config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
 {
-    struct vfio_pci *vfio = self(pci);
+    struct vfio_pci *vfio = vfio_of(pci);
     uint8_t word[4];
     rnic_put32(word, value, false);
     (void)vipl_pci_write(vfio->vfio.device, vfio->config + offset, word, bytes);
 }
 
-static int reset(struct rnic_pci *pci)
+static int vfio_reset(struct rnic_pci *pci)
 {
     int error = rnic_pci_reset_by_register(pci);
-    return error == ETIMEDOUT ? vipl_vfio_reset(&self(pci)->vfio) : error;
+    return error == ETIMEDOUT ? vipl_vfio_reset(&vfio_of(pci)->vfio) : error;
 }
 
 /* --- memory --- */
@@ -156,9 +156,9 @@ static int map_pages(struct vfio_pci *vfio, void *pages, uint64_t iova, size_t b
     return error == EFAULT && writable ? vipl_vfio_map(&vfio->vfio, pages, iova, bytes, false) : error;
 }
 
-static int map(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
+static int vfio_map(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
 {
-    struct vfio_pci *vfio = self(pci);
+    struct vfio_pci *vfio = vfio_of(pci);
     size_t before;
     size_t whole = whole_pages(vfio, (uintptr_t)address, bytes, &before);
     uint64_t first;
@@ -175,18 +175,18 @@ static int map(struct rnic_pci *pci, void *address, size_t bytes, unsigned acces
     return 0;
 }
 
-static void unmap(struct rnic_pci *pci, uint64_t iova, size_t bytes)
+static void vfio_unmap(struct rnic_pci *pci, uint64_t iova, size_t bytes)
 {
-    struct vfio_pci *vfio = self(pci);
+    struct vfio_pci *vfio = vfio_of(pci);
     size_t before;
     size_t whole = whole_pages(vfio, (uintptr_t)iova, bytes, &before);
     vipl_vfio_unmap(&vfio->vfio, iova - before, whole);
     rnic_iova_give(&vfio->iova, iova - before);
 }
 
-static int slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
+static int vfio_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
 {
-    struct vfio_pci *vfio = self(pci);
+    struct vfio_pci *vfio = vfio_of(pci);
     struct rnic_pci_slab made = {.bytes = bytes};
     int error = rnic_iova_take(&vfio->iova, bytes, RNIC_PCI_SLAB_BYTES, &made.iova);
     if (error != 0) {
@@ -205,9 +205,9 @@ static int slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *out)
     return 0;
 }
 
-static void free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
+static void vfio_free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
 {
-    struct vfio_pci *vfio = self(pci);
+    struct vfio_pci *vfio = vfio_of(pci);
     vipl_vfio_unmap(&vfio->vfio, slab->iova, slab->bytes);
     rnic_iova_give(&vfio->iova, slab->iova);
     vipl_dma_pages_free(slab->base, slab->bytes);
@@ -215,48 +215,48 @@ static void free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
 
 /* --- interrupts --- */
 
-static int interrupt_fd(struct rnic_pci *pci, unsigned vector)
+static int vfio_interrupt_fd(struct rnic_pci *pci, unsigned vector)
 {
-    return self(pci)->interrupts[vector];
+    return vfio_of(pci)->interrupts[vector];
 }
 
-static void interrupt_clear(struct rnic_pci *pci, unsigned vector)
+static void vfio_interrupt_clear(struct rnic_pci *pci, unsigned vector)
 {
-    if (self(pci)->interrupts[vector] >= 0) {
-        vipl_event_clear(self(pci)->interrupts[vector]);
+    if (vfio_of(pci)->interrupts[vector] >= 0) {
+        vipl_event_clear(vfio_of(pci)->interrupts[vector]);
     }
 }
 
-static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
+static void vfio_wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 {
     (void)pci;
     *fd = -1;
     *ms = -1;
 }
 
-static bool is_gone(struct rnic_pci *pci)
+static bool vfio_is_gone(struct rnic_pci *pci)
 {
-    return vipl_load_relaxed(&self(pci)->gone) != 0;
+    return vipl_load_relaxed(&vfio_of(pci)->gone) != 0;
 }
 
 static const struct rnic_pci_ops vfio_ops = {.name = "vfio",
-                                             .close = close_pci,
-                                             .abandon = abandon,
-                                             .read = read_register,
-                                             .write = write_register,
-                                             .config_read = config_read,
-                                             .config_write = config_write,
-                                             .reset = reset,
-                                             .map = map,
-                                             .unmap = unmap,
+                                             .close = vfio_close,
+                                             .abandon = vfio_abandon,
+                                             .read = vfio_read,
+                                             .write = vfio_write,
+                                             .config_read = vfio_config_read,
+                                             .config_write = vfio_config_write,
+                                             .reset = vfio_reset,
+                                             .map = vfio_map,
+                                             .unmap = vfio_unmap,
                                              .pages = NULL, /* the bus is linear */
-                                             .slab = slab,
-                                             .free_slab = free_slab,
-                                             .interrupt_fd = interrupt_fd,
-                                             .interrupt_clear = interrupt_clear,
+                                             .slab = vfio_slab,
+                                             .free_slab = vfio_free_slab,
+                                             .interrupt_fd = vfio_interrupt_fd,
+                                             .interrupt_clear = vfio_interrupt_clear,
                                              .progress = NULL,
-                                             .wait_hint = wait_hint,
-                                             .is_gone = is_gone};
+                                             .wait_hint = vfio_wait_hint,
+                                             .is_gone = vfio_is_gone};
 
 /* --- opening --- */
 
@@ -283,7 +283,7 @@ static int find_addresses(struct vfio_pci *vfio)
 /* The function of another vendor is not touched. */
 static int check_identity(struct vfio_pci *vfio)
 {
-    uint32_t identity = config_read(&vfio->pci, 0, 4);
+    uint32_t identity = vfio_config_read(&vfio->pci, 0, 4);
     return identity == (RNIC_PCI_VENDOR | (uint32_t)RNIC_PCI_DEVICE << 16) ? 0 : ENXIO;
 }
 
@@ -320,7 +320,7 @@ int rnic_pci_vfio_open(const char *device, struct rnic_pci **out)
     error = error == 0 ? check_identity(vfio) : error;
     error = error == 0 ? find_addresses(vfio) : error;
     if (error != 0) {
-        close_pci(&vfio->pci);
+        vfio_close(&vfio->pci);
         return error;
     }
     vfio->registers = vipl_pci_map(vfio->vfio.device, vfio->bar[0], REGISTER_BYTES);

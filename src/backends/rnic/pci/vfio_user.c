@@ -92,7 +92,7 @@ static void write_region(struct function *f, unsigned region, uint32_t offset, u
     vfu_client_post(&f->client, &(struct vfu_access){offset, region, bytes}, data);
 }
 
-static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offset)
+static uint32_t vfio_user_read(struct rnic_pci *pci, unsigned bar, uint32_t offset)
 {
     uint32_t value;
     return read_region(function_of(pci), VFU_REGION_BAR0 + bar, offset, sizeof(value), &value) == 0
@@ -100,18 +100,18 @@ static uint32_t read_register(struct rnic_pci *pci, unsigned bar, uint32_t offse
                : UINT32_MAX;
 }
 
-static void write_register(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
+static void vfio_user_write(struct rnic_pci *pci, unsigned bar, uint32_t offset, uint32_t value)
 {
     write_region(function_of(pci), VFU_REGION_BAR0 + bar, offset, sizeof(value), value);
 }
 
-static uint32_t config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
+static uint32_t vfio_user_config_read(struct rnic_pci *pci, uint32_t offset, unsigned bytes)
 {
     uint32_t value;
     return read_region(function_of(pci), VFU_REGION_CONFIG, offset, bytes, &value) == 0 ? value : UINT32_MAX;
 }
 
-static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
+static void vfio_user_config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, uint32_t value)
 {
     write_region(function_of(pci), VFU_REGION_CONFIG, offset, bytes, value);
 }
@@ -119,17 +119,18 @@ static void config_write(struct rnic_pci *pci, uint32_t offset, unsigned bytes, 
 /* The adapter opens vectors that have descriptors; MSI-X itself is off after each reset. */
 static void enable_msix(struct rnic_pci *pci)
 {
-    uint32_t at = config_read(pci, CAPABILITIES, 1);
+    uint32_t at = vfio_user_config_read(pci, CAPABILITIES, 1);
     for (unsigned i = 0; i < MAX_CAPABILITIES && at != 0 && at < UINT8_MAX; i++) {
-        if (config_read(pci, at, 1) == MSIX) {
-            config_write(pci, at + MSIX_CONTROL, 2, config_read(pci, at + MSIX_CONTROL, 2) | MSIX_ENABLE);
+        if (vfio_user_config_read(pci, at, 1) == MSIX) {
+            vfio_user_config_write(pci, at + MSIX_CONTROL, 2,
+                                   vfio_user_config_read(pci, at + MSIX_CONTROL, 2) | MSIX_ENABLE);
             return;
         }
-        at = config_read(pci, at + 1, 1);
+        at = vfio_user_config_read(pci, at + 1, 1);
     }
 }
 
-static int reset(struct rnic_pci *pci)
+static int vfio_user_reset(struct rnic_pci *pci)
 {
     struct vfu_request request = {.command = VFU_RESET};
     int error = vfu_client_ask(&function_of(pci)->client, &request);
@@ -195,7 +196,7 @@ static struct mapping *mapping_at(const struct function *f, uint64_t iova)
     return range == NULL || range->first > iova ? NULL : VIPL_CONTAINER(range, struct mapping, range);
 }
 
-static void forget(struct function *f, uint64_t iova)
+static void forget_mapping(struct function *f, uint64_t iova)
 {
     vipl_mutex_lock(&f->maps_lock);
     struct mapping *found = mapping_at(f, iova);
@@ -207,7 +208,7 @@ static void forget(struct function *f, uint64_t iova)
 }
 
 /* The memory of an access; NULL: not all of it is mapped so. */
-static void *find(struct function *f, const struct vfu_dma *dma, unsigned access)
+static void *find_mapped_memory(struct function *f, const struct vfu_dma *dma, unsigned access)
 {
     void *found = NULL;
     vipl_mutex_lock(&f->maps_lock);
@@ -325,7 +326,7 @@ static int map_for_card(struct function *f, void *address, size_t bytes, unsigne
     }
     if (error != 0) {
         send_unmap(f, map.address, bytes);
-        forget(f, map.address);
+        forget_mapping(f, map.address);
         give_addresses(f, map.address, bytes);
         return error;
     }
@@ -333,16 +334,16 @@ static int map_for_card(struct function *f, void *address, size_t bytes, unsigne
     return 0;
 }
 
-static int map_memory(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
+static int vfio_user_map(struct rnic_pci *pci, void *address, size_t bytes, unsigned access, uint64_t *iova)
 {
     return map_for_card(function_of(pci), address, bytes, access, NULL, iova);
 }
 
-static void unmap_memory(struct rnic_pci *pci, uint64_t iova, size_t bytes)
+static void vfio_user_unmap(struct rnic_pci *pci, uint64_t iova, size_t bytes)
 {
     struct function *f = function_of(pci);
     send_unmap(f, iova, bytes);
-    forget(f, iova);
+    forget_mapping(f, iova);
     give_addresses(f, iova, bytes);
 }
 
@@ -364,10 +365,10 @@ static int make_slab(struct rnic_pci *pci, size_t bytes, struct rnic_pci_slab *o
     return 0;
 }
 
-static void free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
+static void vfio_user_free_slab(struct rnic_pci *pci, struct rnic_pci_slab *slab)
 {
     struct vipl_shm shm = {-1, slab->base, slab->bytes};
-    unmap_memory(pci, slab->iova, slab->bytes);
+    vfio_user_unmap(pci, slab->iova, slab->bytes);
     vipl_shm_release(&shm);
 }
 
@@ -388,7 +389,7 @@ static int list_pages(struct rnic_pci *pci, const void *address, size_t bytes, u
 static int access_memory(void *context, const struct vfu_dma *dma, void *data, bool is_write)
 {
     struct function *f = context;
-    void *at = find(f, dma, is_write ? RNIC_PCI_WRITE : RNIC_PCI_READ);
+    void *at = find_mapped_memory(f, dma, is_write ? RNIC_PCI_WRITE : RNIC_PCI_READ);
     if (at == NULL) {
         return EFAULT;
     }
@@ -420,12 +421,12 @@ static bool prove_memory(struct function *f)
 
 /* --- interrupts --- */
 
-static int interrupt_fd(struct rnic_pci *pci, unsigned vector)
+static int vfio_user_interrupt_fd(struct rnic_pci *pci, unsigned vector)
 {
     return vector < RNIC_VECTORS ? function_of(pci)->events[vector] : -1;
 }
 
-static void interrupt_clear(struct rnic_pci *pci, unsigned vector)
+static void vfio_user_interrupt_clear(struct rnic_pci *pci, unsigned vector)
 {
     vipl_event_clear(function_of(pci)->events[vector]);
 }
@@ -452,7 +453,7 @@ static int open_events(struct function *f)
 /* --- progress --- */
 
 /* The adapter's end shows at its socket; a program that never sleeps looks now and then. */
-static void progress(struct rnic_pci *pci)
+static void vfio_user_progress(struct rnic_pci *pci)
 {
     struct function *f = function_of(pci);
     uint32_t now = (uint32_t)(vipl_now_ns() / 1000000);
@@ -463,15 +464,15 @@ static void progress(struct rnic_pci *pci)
 }
 
 /* What the adapter says is an answer to a thread that waits for it, or a question for the thread that answers. */
-static void wait_hint(struct rnic_pci *pci, int *fd, int *ms)
+static void vfio_user_wait_hint(struct rnic_pci *pci, int *fd, int *ms)
 {
     (void)pci;
     *fd = *ms = -1;
 }
 
-static bool is_gone(struct rnic_pci *pci)
+static bool vfio_user_is_gone(struct rnic_pci *pci)
 {
-    progress(pci); /* each poll asks this: a system call each time would be its whole cost */
+    vfio_user_progress(pci); /* each poll asks this: a system call each time would be its whole cost */
     return vfu_client_is_gone(&function_of(pci)->client);
 }
 
@@ -490,41 +491,41 @@ static void close_function(struct function *f)
         vipl_fd_close(f->events[i]);
     }
     while (f->maps.root != NULL) {
-        forget(f, f->maps.root->first);
+        forget_mapping(f, f->maps.root->first);
     }
     rnic_iova_fini(&f->iova);
     vipl_free(f);
 }
 
-static void close_pci(struct rnic_pci *pci)
+static void vfio_user_close(struct rnic_pci *pci)
 {
     close_function(function_of(pci));
 }
 
 /* A child has neither the descriptors nor the doorbells: os.h sees to that. */
-static void abandon(struct rnic_pci *pci)
+static void vfio_user_abandon(struct rnic_pci *pci)
 {
     pci->doorbells = NULL;
 }
 
 static const struct rnic_pci_ops ops = {.name = "vfio-user",
-                                        .close = close_pci,
-                                        .abandon = abandon,
-                                        .read = read_register,
-                                        .write = write_register,
-                                        .config_read = config_read,
-                                        .config_write = config_write,
-                                        .reset = reset,
-                                        .map = map_memory,
-                                        .unmap = unmap_memory,
+                                        .close = vfio_user_close,
+                                        .abandon = vfio_user_abandon,
+                                        .read = vfio_user_read,
+                                        .write = vfio_user_write,
+                                        .config_read = vfio_user_config_read,
+                                        .config_write = vfio_user_config_write,
+                                        .reset = vfio_user_reset,
+                                        .map = vfio_user_map,
+                                        .unmap = vfio_user_unmap,
                                         .pages = list_pages,
                                         .slab = make_slab,
-                                        .free_slab = free_slab,
-                                        .interrupt_fd = interrupt_fd,
-                                        .interrupt_clear = interrupt_clear,
-                                        .progress = progress,
-                                        .wait_hint = wait_hint,
-                                        .is_gone = is_gone};
+                                        .free_slab = vfio_user_free_slab,
+                                        .interrupt_fd = vfio_user_interrupt_fd,
+                                        .interrupt_clear = vfio_user_interrupt_clear,
+                                        .progress = vfio_user_progress,
+                                        .wait_hint = vfio_user_wait_hint,
+                                        .is_gone = vfio_user_is_gone};
 
 static int map_doorbells(struct function *f)
 {
@@ -567,7 +568,7 @@ static void find_way(struct function *f)
     }
 }
 
-static int begin(struct function *f, int fd)
+static int set_up_function(struct function *f, int fd)
 {
     static const struct vipl_span all = {UINT64_C(1) << 32, (UINT64_C(1) << 48) - 1};
     f->pci.ops = &ops;
@@ -604,7 +605,7 @@ static int open_function(const char *device, uint64_t deadline, struct rnic_pci 
         vipl_fd_close(fd);
         return ENOMEM;
     }
-    error = begin(f, fd);
+    error = set_up_function(f, fd);
     if (error != 0) {
         close_function(f);
         return error == ENODEV ? ECONNRESET : error; /* the connection has ended */

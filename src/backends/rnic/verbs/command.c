@@ -36,7 +36,7 @@ void vipl_rnic_command_init(struct rnic_command *command, const struct vipl_rnic
     rnic_put32(command->entry + RNIC_CMD_OBJECT, object, rnic->big);
 }
 
-static uint8_t *place(const struct rnic_block *ring, uint32_t index, size_t entry_bytes)
+static uint8_t *command_entry(const struct rnic_block *ring, uint32_t index, size_t entry_bytes)
 {
     return ring->base + (index & ((1u << RNIC_COMMANDS_LOG2) - 1)) * entry_bytes;
 }
@@ -44,7 +44,7 @@ static uint8_t *place(const struct rnic_block *ring, uint32_t index, size_t entr
 static void post_locked(struct vipl_rnic *rnic, const struct rnic_command *command)
 {
     struct rnic_commands *commands = &rnic->commands;
-    uint8_t *entry = place(&commands->ring, commands->producer, RNIC_COMMAND_BYTES);
+    uint8_t *entry = command_entry(&commands->ring, commands->producer, RNIC_COMMAND_BYTES);
     memcpy(entry, command->entry, RNIC_COMMAND_BYTES);
     rnic_put32(entry + RNIC_CMD_COOKIE, commands->producer, rnic->big);
     if (command->data != NULL) {
@@ -68,7 +68,7 @@ static bool await_locked(struct vipl_rnic *rnic, const uint8_t *answer)
     return true;
 }
 
-static int error_of(uint16_t status)
+static int command_error(uint16_t status)
 {
     switch (status) {
     case RNIC_STATUS_OK:
@@ -96,7 +96,7 @@ static int execute_locked(struct vipl_rnic *rnic, const struct rnic_command *com
     if (vipl_rnic_is_dead(rnic)) {
         return ENODEV;
     }
-    const uint8_t *answer = place(&commands->answers, commands->producer, RNIC_COMPLETION_BYTES);
+    const uint8_t *answer = command_entry(&commands->answers, commands->producer, RNIC_COMPLETION_BYTES);
     post_locked(rnic, command);
     if (!await_locked(rnic, answer)) {
         vipl_rnic_fail(rnic, "the card does not answer a command");
@@ -107,7 +107,7 @@ static int execute_locked(struct vipl_rnic *rnic, const struct rnic_command *com
         out->length = rnic_get32(answer + RNIC_CQE_LENGTH, rnic->big);
         out->immediate = rnic_get32(answer + RNIC_CQE_IMMEDIATE, rnic->big);
     }
-    return error_of(rnic_get16(answer + RNIC_CQE_STATUS, rnic->big));
+    return command_error(rnic_get16(answer + RNIC_CQE_STATUS, rnic->big));
 }
 
 int vipl_rnic_execute(struct vipl_rnic *rnic, const struct rnic_command *command, struct rnic_answer *out)

@@ -17,7 +17,7 @@ static size_t ring_bytes(unsigned log2)
     return (size_t)RNIC_COMPLETION_BYTES << log2;
 }
 
-static uint8_t *place(const struct rnic_block *ring, unsigned log2, uint32_t index)
+static uint8_t *completion_at(const struct rnic_block *ring, unsigned log2, uint32_t index)
 {
     return ring->base + (index & ((1u << log2) - 1)) * (size_t)RNIC_COMPLETION_BYTES;
 }
@@ -27,7 +27,7 @@ static void fill_owners(const struct vipl_rnic *rnic, const struct rnic_block *r
                         uint32_t next)
 {
     for (uint32_t i = 0; i < 1u << log2; i++) {
-        rnic_put32(place(ring, log2, i) + RNIC_CQE_OWNER, next, rnic->big);
+        rnic_put32(completion_at(ring, log2, i) + RNIC_CQE_OWNER, next, rnic->big);
     }
 }
 
@@ -39,7 +39,7 @@ static void write_cq(struct rnic_command *command, const struct vipl_rnic *rnic,
     rnic_put64(command->entry + RNIC_CMD_CQ_BASE, iova, rnic->big);
 }
 
-static int make(struct vipl_rnic_cq *cq)
+static int create_on_card(struct vipl_rnic_cq *cq)
 {
     struct vipl_rnic *rnic = cq->rnic;
     struct rnic_command command;
@@ -75,7 +75,7 @@ int vipl_rnic_create_cq(struct vipl_rnic *rnic, unsigned log2, unsigned vector, 
     cq->log2 = log2;
     cq->room = 1u << log2;
     cq->vector = vector;
-    int error = make(cq);
+    int error = create_on_card(cq);
     if (error != 0) {
         vipl_free(cq);
         return error;
@@ -161,8 +161,8 @@ static const uint8_t *next_entry(struct vipl_rnic_cq *cq)
         vipl_rnic_block_put(&cq->rnic->slabs, &cq->old);
         cq->old.base = NULL;
     }
-    return cq->old.base != NULL ? place(&cq->old, cq->old_log2, cq->consumer)
-                                : place(&cq->ring, cq->log2, cq->consumer);
+    return cq->old.base != NULL ? completion_at(&cq->old, cq->old_log2, cq->consumer)
+                                : completion_at(&cq->ring, cq->log2, cq->consumer);
 }
 
 static void read_completion(const uint8_t *entry, bool big, struct vipl_rnic_completion *out)

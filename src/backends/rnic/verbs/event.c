@@ -12,7 +12,7 @@ int vipl_rnic_events_open(struct vipl_rnic *rnic)
                                &rnic->events.ring);
 }
 
-static const uint8_t *entry_at(const struct vipl_rnic *rnic, uint32_t index)
+static const uint8_t *event_at(const struct vipl_rnic *rnic, uint32_t index)
 {
     return rnic->events.ring.base + (index & ((1u << RNIC_EVENTS_LOG2) - 1)) * (size_t)RNIC_EVENT_BYTES;
 }
@@ -20,7 +20,7 @@ static const uint8_t *entry_at(const struct vipl_rnic *rnic, uint32_t index)
 bool vipl_rnic_has_event(struct vipl_rnic *rnic)
 {
     uint32_t next = vipl_load_relaxed(&rnic->events.consumer);
-    return rnic_owner(entry_at(rnic, next) + RNIC_EVT_OWNER) == next + 1;
+    return rnic_owner(event_at(rnic, next) + RNIC_EVT_OWNER) == next + 1;
 }
 
 static void read_event(const uint8_t *entry, bool big, struct vipl_rnic_event *out)
@@ -44,7 +44,7 @@ bool vipl_rnic_next_event(struct vipl_rnic *rnic, struct vipl_rnic_event *out)
     if (!vipl_rnic_has_event(rnic)) {
         return false;
     }
-    read_event(entry_at(rnic, next), rnic->big, out);
+    read_event(event_at(rnic, next), rnic->big, out);
     vipl_store_relaxed(&rnic->events.consumer, next + 1);
     vipl_rnic_ring(rnic, RNIC_DB_EVENT_CONSUMER, next + 1, 0);
     return true;

@@ -153,7 +153,7 @@ static int enable(struct vipl_rnic *rnic)
 }
 
 /* From any state that another driver has left. */
-static int begin(struct vipl_rnic *rnic)
+static int initialize(struct vipl_rnic *rnic)
 {
     struct rnic_pci *pci = rnic->pci;
     if (rnic_register(rnic, RNIC_REG_ID) != RNIC_ID_VALUE) {
@@ -195,7 +195,7 @@ int vipl_rnic_start(struct rnic_pci *pci, struct vipl_rnic **out)
     rnic->big = processor_is_big();
     rnic->generation = vipl_fork_generation();
     vipl_rnic_slabs_init(&rnic->slabs, pci);
-    int error = begin(rnic);
+    int error = initialize(rnic);
     error = error != 0 ? error : vipl_rnic_commands_open(rnic);
     error = error != 0 ? error : vipl_rnic_events_open(rnic);
     error = error != 0 ? error : enable(rnic);
@@ -292,7 +292,7 @@ static uint64_t time_waited(const struct vipl_rnic_wait *wait, uint64_t now)
     return time < LATE_MS * ns_per_ms ? time : LATE_MS * ns_per_ms;
 }
 
-static bool ask_or_look(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
+static bool check_card(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
 {
     if (wait->looked - wait->asked <= ASK_MS * ns_per_ms) {
         return vipl_rnic_is_dead(rnic);
@@ -315,7 +315,7 @@ static bool wait_once(struct vipl_rnic *rnic, struct vipl_rnic_wait *wait)
     }
     wait->waited += time_waited(wait, now);
     wait->looked = now;
-    if (ask_or_look(rnic, wait)) {
+    if (check_card(rnic, wait)) {
         return false;
     }
     if (wait->waited > SPIN_US * UINT64_C(1000)) {

@@ -65,7 +65,7 @@ static size_t merge_once(uint64_t *pages, size_t count, unsigned shift, uint64_t
     return merged;
 }
 
-static size_t merge(uint64_t *pages, size_t count, uint64_t virtual_address, unsigned *shift)
+static size_t merge_pages(uint64_t *pages, size_t count, uint64_t virtual_address, unsigned *shift)
 {
     while (count > 1 && *shift < LARGEST_SHIFT &&
            can_merge(pages, count, *shift, virtual_address >> *shift)) {
@@ -96,7 +96,7 @@ static int list_pages(struct vipl_rnic *rnic, const void *address, size_t bytes,
     if (out->page_shift < SMALLEST_SHIFT || out->count == 0 || out->count > most) {
         return EINVAL;
     }
-    out->count = merge(pages, out->count, (uint64_t)(uintptr_t)address, &out->page_shift);
+    out->count = merge_pages(pages, out->count, (uint64_t)(uintptr_t)address, &out->page_shift);
     return 0;
 }
 
@@ -148,8 +148,8 @@ static void write_mr(struct rnic_command *command, const struct vipl_rnic *rnic,
 }
 
 /* The tag of memory that is mapped at `iova`. */
-static int enter(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, const void *address, size_t bytes,
-                 unsigned rights, struct vipl_rnic_mr *mr)
+static int allocate_tag(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd, const void *address,
+                        size_t bytes, unsigned rights, struct vipl_rnic_mr *mr)
 {
     struct rnic_command command;
     struct rnic_answer answer;
@@ -183,7 +183,7 @@ int vipl_rnic_allocate_mr(struct vipl_rnic *rnic, const struct vipl_rnic_pd *pd,
     if (error != 0) {
         return error;
     }
-    error = enter(rnic, pd, address, bytes, rights, &mr);
+    error = allocate_tag(rnic, pd, address, bytes, rights, &mr);
     if (error != 0) {
         ops->unmap(rnic->pci, mr.iova, bytes);
         return error;

@@ -70,8 +70,8 @@ static uint32_t length_of(const struct vipl_rnic_work *work)
     return length;
 }
 
-static void write_entry(uint8_t *entry, const struct vipl_rnic_work *work, const struct rnic_block *list,
-                        bool big)
+static void write_work(uint8_t *entry, const struct vipl_rnic_work *work, const struct rnic_block *list,
+                       bool big)
 {
     entry[RNIC_WQE_OPCODE] = work->opcode;
     entry[RNIC_WQE_FLAGS] = (uint8_t)(work->flags | (list != NULL ? RNIC_WORK_FLAG_LIST : 0));
@@ -92,7 +92,7 @@ static void write_entry(uint8_t *entry, const struct vipl_rnic_work *work, const
 
 /* --- posting --- */
 
-static int give_up(struct vipl_rnic_queue *queue, uint32_t wants)
+static int defer_post(struct vipl_rnic_queue *queue, uint32_t wants)
 {
     vipl_store_release(&queue->wants, wants); /* pairs with vipl_rnic_grow_queue() */
     return EAGAIN;
@@ -127,15 +127,15 @@ static int post(struct vipl_rnic_qp *qp, struct vipl_rnic_queue *queue, uint32_t
     }
     uint32_t wants = find_room(rnic, queue, work->segments, &list);
     if (wants != 0) {
-        return give_up(queue, wants);
+        return defer_post(queue, wants);
     }
     if (!vipl_rnic_reserve_cq(qp->cq, 1)) {
         vipl_rnic_block_put(&rnic->slabs, &list);
-        return give_up(queue, VIPL_RNIC_WANTS_COMPLETIONS);
+        return defer_post(queue, VIPL_RNIC_WANTS_COMPLETIONS);
     }
     uint32_t place = queue->producer & (queue->entries - 1);
-    write_entry(queue->ring + place * (size_t)RNIC_WORK_BYTES, work, list.base == NULL ? NULL : &list,
-                rnic->big);
+    write_work(queue->ring + place * (size_t)RNIC_WORK_BYTES, work, list.base == NULL ? NULL : &list,
+               rnic->big);
     if (queue->lists != NULL) {
         queue->lists[place] = list;
     }

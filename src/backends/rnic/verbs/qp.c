@@ -19,8 +19,8 @@ enum {
 
 /* --- commands --- */
 
-static void write_attributes(struct rnic_command *command, const struct vipl_rnic *rnic,
-                             const struct vipl_rnic_qp_attributes *attributes)
+static void put_qp_attributes(struct rnic_command *command, const struct vipl_rnic *rnic,
+                              const struct vipl_rnic_qp_attributes *attributes)
 {
     rnic_put16(command->entry + RNIC_CMD_QP_REALM, attributes->pd.realm, rnic->big);
     rnic_put32(command->entry + RNIC_CMD_QP_DOMAIN, attributes->pd.domain, rnic->big);
@@ -28,12 +28,12 @@ static void write_attributes(struct rnic_command *command, const struct vipl_rni
     command->entry[RNIC_CMD_QP_RIGHTS] = attributes->rights;
 }
 
-static int make(struct vipl_rnic_qp *qp, const struct vipl_rnic_qp_attributes *attributes)
+static int create_qp_on_card(struct vipl_rnic_qp *qp, const struct vipl_rnic_qp_attributes *attributes)
 {
     struct rnic_command command;
     struct rnic_answer answer;
     vipl_rnic_command_init(&command, qp->rnic, RNIC_COMMAND_CREATE_QP, 0);
-    write_attributes(&command, qp->rnic, attributes);
+    put_qp_attributes(&command, qp->rnic, attributes);
     rnic_put32(command.entry + RNIC_CMD_QP_SEND_CQ, qp->cq->number, qp->rnic->big);
     rnic_put32(command.entry + RNIC_CMD_QP_RECV_CQ, qp->cq->number, qp->rnic->big);
     int error = vipl_rnic_execute(qp->rnic, &command, &answer);
@@ -52,7 +52,7 @@ int vipl_rnic_create_qp(struct vipl_rnic *rnic, struct vipl_rnic_cq *cq,
     if (!vipl_rnic_reserve_cq(cq, DRAINED_ROOM)) {
         return ENOBUFS;
     }
-    int error = make(&qp, attributes);
+    int error = create_qp_on_card(&qp, attributes);
     if (error != 0) {
         vipl_rnic_release_cq(cq, DRAINED_ROOM);
         return error;
@@ -71,7 +71,7 @@ static void drop_ring(struct vipl_rnic *rnic, struct vipl_rnic_queue *queue)
 }
 
 /* The entries that are not complete never will be: their lists and the room for their completions come back. */
-static void give_up(struct vipl_rnic_qp *qp, struct vipl_rnic_queue *queue)
+static void drop_unfinished(struct vipl_rnic_qp *qp, struct vipl_rnic_queue *queue)
 {
     vipl_rnic_drop_lists(qp->rnic, queue, queue->consumer, queue->producer);
     vipl_rnic_release_cq(qp->cq, queue->producer - queue->consumer);
@@ -87,7 +87,7 @@ int vipl_rnic_destroy_qp(struct vipl_rnic_qp *qp)
         return error;
     }
     for (unsigned i = 0; i < 2; i++) {
-        give_up(qp, &qp->queues[i]);
+        drop_unfinished(qp, &qp->queues[i]);
         drop_ring(qp->rnic, &qp->queues[i]);
     }
     vipl_rnic_release_cq(qp->cq, DRAINED_ROOM);
@@ -98,7 +98,7 @@ int vipl_rnic_set_qp(struct vipl_rnic_qp *qp, const struct vipl_rnic_qp_attribut
 {
     struct rnic_command command;
     vipl_rnic_command_init(&command, qp->rnic, RNIC_COMMAND_MODIFY_QP, qp->number);
-    write_attributes(&command, qp->rnic, attributes);
+    put_qp_attributes(&command, qp->rnic, attributes);
     command.entry[RNIC_CMD_QP_STATE] = RNIC_QP_STATE_KEEP;
     command.entry[RNIC_CMD_QP_CHANGE] = CHANGE_ALL;
     return vipl_rnic_execute(qp->rnic, &command, NULL);
@@ -261,7 +261,7 @@ int vipl_rnic_renew_qp(struct vipl_rnic_qp *qp)
 {
     int error = vipl_rnic_modify_qp(qp, RNIC_QP_STATE_IDLE, NULL);
     for (unsigned i = 0; error == 0 && i < 2; i++) {
-        give_up(qp, &qp->queues[i]);
+        drop_unfinished(qp, &qp->queues[i]);
     }
     return error;
 }

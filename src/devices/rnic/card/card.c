@@ -235,7 +235,7 @@ void rnic_card_receive(struct rnic_card *card, const uint8_t *frame, uint32_t by
 /* --- time --------------------------------------------------------------------------------------------------------------- */
 
 /* Functions in a catastrophe, whose peers are to be told, and those that a fault resets. */
-static void cut(struct rnic_card *card)
+static void end_cut_functions(struct rnic_card *card)
 {
     struct rnic_state *state = rnic_state(card);
     for (unsigned fn = 0; fn < state->config.functions && state->cut > 0; fn++) {
@@ -260,7 +260,7 @@ static uint32_t work(struct rnic_card *card, uint32_t most)
     uint32_t done = rnic_wire_advance(card, most);
     done += rnic_commands_run(card, most < COMMANDS ? most : COMMANDS);
     done += rnic_round_robin_run(card, most);
-    cut(card);
+    end_cut_functions(card);
     return done;
 }
 
@@ -292,7 +292,7 @@ void rnic_card_advance(struct rnic_card *card, uint64_t now)
     state->kick = state->kick || part_done > 0;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t min_deadline(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -304,10 +304,10 @@ uint64_t rnic_card_deadline(const struct rnic_card *card)
         return UINT64_MAX;
     }
     uint64_t due = state->kick || rnic_schedule_any(card) ? 0 : state->interrupt_due;
-    due = earlier(due, state->control_due);
-    due = earlier(due, rnic_wire_deadline(card));
-    due = earlier(due, rnic_qp_deadline(card));
-    due = earlier(due, rnic_fault_deadline(card));
+    due = min_deadline(due, state->control_due);
+    due = min_deadline(due, rnic_wire_deadline(card));
+    due = min_deadline(due, rnic_qp_deadline(card));
+    due = min_deadline(due, rnic_fault_deadline(card));
     return due < state->now ? state->now : due;
 }
 

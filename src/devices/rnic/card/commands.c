@@ -62,7 +62,7 @@ static uint16_t execute(struct rnic_card *card, struct rnic_command *command)
     return functions[opcode](card, command);
 }
 
-static bool answer(struct rnic_card *card, const struct rnic_command *command, uint16_t status)
+static bool write_answer(struct rnic_card *card, const struct rnic_command *command, uint16_t status)
 {
     const struct rnic_fn *f = rnic_fn(card, command->fn);
     struct rnic_completion completion = {.qp = command->object,
@@ -98,7 +98,7 @@ static bool run_one(struct rnic_card *card, unsigned fn)
         return false;
     }
     rnic_count(card, fn, RNIC_COUNT_COMMANDS, 1);
-    if (!answer(card, &command, status)) {
+    if (!write_answer(card, &command, status)) {
         rnic_catastrophe(card, fn, RNIC_ERROR_RING_DMA, 0);
         return false;
     }

@@ -35,11 +35,11 @@ static const uint32_t bar_writable[BAR_COUNT] = {
     ~(uint32_t)(RNIC_BAR0_BYTES - 1), 0xFFFFFFFF, ~(uint32_t)(RNIC_BAR2_BYTES - 1), 0xFFFFFFFF, 0, 0};
 static const uint32_t bar_kind[BAR_COUNT] = {BAR_64, 0, BAR_64 | BAR_PREFETCH, 0, 0, 0};
 
-static void put16(uint8_t *image, unsigned at, uint16_t value)
+static void put_config16(uint8_t *image, unsigned at, uint16_t value)
 {
     rnic_put16(image + at, value, false);
 }
-static void put32(uint8_t *image, unsigned at, uint32_t value)
+static void put_config32(uint8_t *image, unsigned at, uint32_t value)
 {
     rnic_put32(image + at, value, false);
 }
@@ -48,36 +48,37 @@ static void put_msix(uint8_t *image, const struct rnic_fn *f)
 {
     image[MSIX] = 0x11;
     image[MSIX + 1] = EXPRESS;
-    put16(image, MSIX + 2, (uint16_t)((RNIC_VECTORS - 1) | f->msix_control));
-    put32(image, MSIX + 4, RNIC_MSIX_TABLE); /* both in BAR0 */
-    put32(image, MSIX + 8, RNIC_MSIX_PBA);
+    put_config16(image, MSIX + 2, (uint16_t)((RNIC_VECTORS - 1) | f->msix_control));
+    put_config32(image, MSIX + 4, RNIC_MSIX_TABLE); /* both in BAR0 */
+    put_config32(image, MSIX + 8, RNIC_MSIX_PBA);
 }
 
 /* An endpoint of version 2 that is reset by its function's reset; a link of 8 GT/s and 4 lanes. */
 static void put_express(uint8_t *image, const struct rnic_fn *f)
 {
     image[EXPRESS] = 0x10;
-    put16(image, EXPRESS + 2, 0x0002);
-    put32(image, EXPRESS + 4, 0x10008001); /* function-level reset, role-based errors, 256 bytes of payload */
-    put16(image, DEVICE_CONTROL, f->device_control);
-    put32(image, EXPRESS + 0x0C, 0x00000043);
-    put16(image, EXPRESS + 0x12, 0x0043);
-    put32(image, EXPRESS + 0x2C, 0x0000000E);
+    put_config16(image, EXPRESS + 2, 0x0002);
+    put_config32(image, EXPRESS + 4,
+                 0x10008001); /* function-level reset, role-based errors, 256 bytes of payload */
+    put_config16(image, DEVICE_CONTROL, f->device_control);
+    put_config32(image, EXPRESS + 0x0C, 0x00000043);
+    put_config16(image, EXPRESS + 0x12, 0x0043);
+    put_config32(image, EXPRESS + 0x2C, 0x0000000E);
 }
 
 static void put_image(uint8_t image[SPACE], const struct rnic_fn *f)
 {
     memset(image, 0, SPACE);
-    put16(image, 0x00, RNIC_PCI_VENDOR);
-    put16(image, 0x02, RNIC_PCI_DEVICE);
-    put16(image, COMMAND, f->pci_command);
-    put16(image, STATUS, 0x0010); /* a list of capabilities */
-    put32(image, 0x08, (uint32_t)RNIC_PCI_CLASS << 8 | 0x01);
+    put_config16(image, 0x00, RNIC_PCI_VENDOR);
+    put_config16(image, 0x02, RNIC_PCI_DEVICE);
+    put_config16(image, COMMAND, f->pci_command);
+    put_config16(image, STATUS, 0x0010); /* a list of capabilities */
+    put_config32(image, 0x08, (uint32_t)RNIC_PCI_CLASS << 8 | 0x01);
     for (unsigned i = 0; i < BAR_COUNT; i++) {
-        put32(image, BARS + 4 * i, f->bar[i] | bar_kind[i]);
+        put_config32(image, BARS + 4 * i, f->bar[i] | bar_kind[i]);
     }
-    put16(image, 0x2C, RNIC_PCI_VENDOR);
-    put16(image, 0x2E, RNIC_PCI_DEVICE);
+    put_config16(image, 0x2C, RNIC_PCI_VENDOR);
+    put_config16(image, 0x2E, RNIC_PCI_DEVICE);
     image[0x34] = MSIX;
     image[LINE] = f->interrupt_line;
     put_msix(image, f);
@@ -121,7 +122,7 @@ static bool write_word(struct rnic_card *card, unsigned fn, unsigned at, uint32_
 }
 
 /* The bytes of a write that fall into the word at `at`, over what it has. */
-static uint32_t merge(const uint8_t *image, unsigned at, uint32_t offset, unsigned bytes, uint32_t value)
+static uint32_t merge_word(const uint8_t *image, unsigned at, uint32_t offset, unsigned bytes, uint32_t value)
 {
     uint8_t word[4];
     memcpy(word, image + at, sizeof(word));
@@ -148,7 +149,7 @@ bool rnic_config_write(struct rnic_card *card, unsigned fn, uint32_t offset, uns
     uint8_t image[SPACE];
     put_image(image, rnic_fn(card, fn));
     for (unsigned at = offset & ~3u; at < offset + bytes && at < SPACE; at += 4) {
-        resets |= write_word(card, fn, at, merge(image, at, offset, bytes, value));
+        resets |= write_word(card, fn, at, merge_word(image, at, offset, bytes, value));
     }
     rnic_interrupt_unmasked(card, fn);
     return resets;

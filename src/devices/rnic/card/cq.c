@@ -13,7 +13,7 @@
 #include "devices/rnic/card/numbers.h"
 #include "rnic/entry.h"
 
-static uint64_t entry_at(const struct rnic_ring *ring, uint32_t index)
+static uint64_t completion_at(const struct rnic_ring *ring, uint32_t index)
 {
     return ring->base + (uint64_t)(index & ((1u << ring->log2) - 1)) * RNIC_COMPLETION_BYTES;
 }
@@ -31,16 +31,16 @@ bool rnic_completion_write(struct rnic_card *card, unsigned fn, uint32_t object,
     entry[RNIC_CQE_FLAGS] = completion->flags;
     rnic_put16(entry + RNIC_CQE_STATUS, completion->status, big);
     rnic_put32(entry + RNIC_CQE_INFO, completion->info, big);
-    return rnic_dma_write(card, fn, object, entry_at(ring, index), entry, sizeof(entry));
+    return rnic_dma_write(card, fn, object, completion_at(ring, index), entry, sizeof(entry));
 }
 
 bool rnic_completion_publish(struct rnic_card *card, unsigned fn, uint32_t object,
                              const struct rnic_ring *ring, uint32_t index)
 {
-    return rnic_dma_publish(card, fn, object, entry_at(ring, index) + RNIC_CQE_OWNER, index + 1);
+    return rnic_dma_publish(card, fn, object, completion_at(ring, index) + RNIC_CQE_OWNER, index + 1);
 }
 
-static void publish(struct rnic_card *card, uint32_t cq)
+static void publish_completions(struct rnic_card *card, uint32_t cq)
 {
     struct rnic_cq *row = rnic_cq(card, cq);
     bool any = row->published != row->ring.next;
@@ -58,7 +58,7 @@ static void publish(struct rnic_card *card, uint32_t cq)
 }
 
 /* A ring that looks full may have been emptied since its doorbell was seen last. */
-static bool has_room(struct rnic_card *card, uint32_t cq)
+static bool cq_has_room(struct rnic_card *card, uint32_t cq)
 {
     struct rnic_cq *row = rnic_cq(card, cq);
     uint32_t arm;
@@ -74,7 +74,7 @@ void rnic_cq_complete(struct rnic_card *card, uint32_t cq, const struct rnic_com
     if (!rnic_works(card, row->fn)) {
         return;
     }
-    if (!has_room(card, cq)) {
+    if (!cq_has_room(card, cq)) {
         rnic_catastrophe(card, row->fn, RNIC_ERROR_CQ_OVERRUN, cq);
         return;
     }
@@ -84,7 +84,7 @@ void rnic_cq_complete(struct rnic_card *card, uint32_t cq, const struct rnic_com
     }
     row->ring.next++;
     if (!rnic_fault_keeps_back(card, cq)) {
-        publish(card, cq);
+        publish_completions(card, cq);
     }
 }
 
@@ -92,7 +92,7 @@ void rnic_cq_advance(struct rnic_card *card)
 {
     uint32_t cq;
     if (rnic_fault_releases(card, &cq) && rnic_works(card, rnic_cq(card, cq)->fn)) {
-        publish(card, cq);
+        publish_completions(card, cq);
     }
 }
 
@@ -161,7 +161,7 @@ uint16_t rnic_cq_resize(struct rnic_card *card, struct rnic_command *command)
     if (!good || ring.log2 < row->ring.log2) {
         return RNIC_STATUS_INVALID;
     }
-    publish(card, command->object); /* entries of the old ring are told there */
+    publish_completions(card, command->object); /* entries of the old ring are told there */
     row->ring.base = ring.base;
     row->ring.log2 = ring.log2;
     row->vector = vector;

@@ -23,8 +23,8 @@ static bool may_access(struct rnic_card *card, unsigned fn, uint64_t iova, uint3
 }
 
 /* What follows each DMA, whether it went well or not. */
-static bool finish(struct rnic_card *card, enum rnic_transaction_kind kind, unsigned fn, uint32_t object,
-                   uint64_t iova, const void *data, uint32_t bytes, bool good)
+static bool finish_dma(struct rnic_card *card, enum rnic_transaction_kind kind, unsigned fn, uint32_t object,
+                       uint64_t iova, const void *data, uint32_t bytes, bool good)
 {
     bool reads = kind == RNIC_TRANSACTION_DMA_READ;
     rnic_count(card, fn, reads ? RNIC_COUNT_DMA_READS : RNIC_COUNT_DMA_WRITES, 1);
@@ -54,7 +54,7 @@ bool rnic_dma_read(struct rnic_card *card, unsigned fn, uint32_t object, uint64_
     if (good && rnic_fault_strikes(card, fn, RNIC_FAULT_DMA_POISON)) {
         rnic_fault_poison(card, out, bytes);
     }
-    return finish(card, RNIC_TRANSACTION_DMA_READ, fn, object, iova, out, bytes, good);
+    return finish_dma(card, RNIC_TRANSACTION_DMA_READ, fn, object, iova, out, bytes, good);
 }
 
 bool rnic_dma_write(struct rnic_card *card, unsigned fn, uint32_t object, uint64_t iova, const void *in,
@@ -65,7 +65,7 @@ bool rnic_dma_write(struct rnic_card *card, unsigned fn, uint32_t object, uint64
     }
     bool good = may_access(card, fn, iova, bytes) && !rnic_fault_strikes(card, fn, RNIC_FAULT_DMA_FAIL) &&
                 card->host->dma_write(card->context, fn, iova, in, bytes);
-    return finish(card, RNIC_TRANSACTION_DMA_WRITE, fn, object, iova, in, bytes, good);
+    return finish_dma(card, RNIC_TRANSACTION_DMA_WRITE, fn, object, iova, in, bytes, good);
 }
 
 bool rnic_dma_publish(struct rnic_card *card, unsigned fn, uint32_t object, uint64_t iova, uint32_t value)
@@ -75,5 +75,5 @@ bool rnic_dma_publish(struct rnic_card *card, unsigned fn, uint32_t object, uint
     bool good = may_access(card, fn, iova, sizeof(word)) &&
                 !rnic_fault_strikes(card, fn, RNIC_FAULT_DMA_FAIL) &&
                 card->host->dma_publish(card->context, fn, iova, word);
-    return finish(card, RNIC_TRANSACTION_DMA_WRITE, fn, object, iova, word, sizeof(word), good);
+    return finish_dma(card, RNIC_TRANSACTION_DMA_WRITE, fn, object, iova, word, sizeof(word), good);
 }

@@ -21,7 +21,7 @@ struct event {
     const struct rnic_message *message;
 };
 
-static bool has_room(const struct rnic_fn *f)
+static bool event_ring_has_room(const struct rnic_fn *f)
 {
     return f->event.next - f->event.producer < 1u << f->event.log2;
 }
@@ -52,7 +52,7 @@ static bool store(struct rnic_card *card, unsigned fn, const struct event *event
 }
 
 /* Writes an event; there is room. */
-static void tell(struct rnic_card *card, unsigned fn, const struct event *event)
+static void write_event(struct rnic_card *card, unsigned fn, const struct event *event)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
     if (!store(card, fn, event)) {
@@ -66,19 +66,19 @@ static void tell(struct rnic_card *card, unsigned fn, const struct event *event)
 
 bool rnic_event_control(struct rnic_card *card, unsigned fn, const struct rnic_message *message)
 {
-    if (!has_room(rnic_fn(card, fn))) {
+    if (!event_ring_has_room(rnic_fn(card, fn))) {
         return false;
     }
-    tell(card, fn,
-         &(struct event){.kind = RNIC_EVENT_CONTROL, .object = message->object, .message = message});
+    write_event(card, fn,
+                &(struct event){.kind = RNIC_EVENT_CONTROL, .object = message->object, .message = message});
     return true;
 }
 
 void rnic_event_peer_lost(struct rnic_card *card, unsigned fn, const uint8_t mac[6], uint16_t peer_fn)
 {
     struct rnic_message none = {.bytes = mac, .from_mac = mac, .from_fn = peer_fn};
-    if (has_room(rnic_fn(card, fn))) {
-        tell(card, fn, &(struct event){.kind = RNIC_EVENT_PEER_LOST, .message = &none});
+    if (event_ring_has_room(rnic_fn(card, fn))) {
+        write_event(card, fn, &(struct event){.kind = RNIC_EVENT_PEER_LOST, .message = &none});
     }
 }
 
@@ -112,7 +112,7 @@ void rnic_event_link(struct rnic_card *card, bool up)
 void rnic_event_catastrophe(struct rnic_card *card, unsigned fn)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
-    if (has_room(f) &&
+    if (event_ring_has_room(f) &&
         store(card, fn, &(struct event){.kind = RNIC_EVENT_CATASTROPHIC, .code = (uint16_t)f->error_code})) {
         f->event.next++;
     }
@@ -122,12 +122,14 @@ void rnic_event_flush(struct rnic_card *card, unsigned fn)
 {
     struct rnic_fn *f = rnic_fn(card, fn);
     uint32_t qp;
-    if (f->tell_link && rnic_works(card, fn) && has_room(f)) {
+    if (f->tell_link && rnic_works(card, fn) && event_ring_has_room(f)) {
         f->tell_link = false;
-        tell(card, fn, &(struct event){.kind = RNIC_EVENT_LINK});
+        write_event(card, fn, &(struct event){.kind = RNIC_EVENT_LINK});
     }
-    while (rnic_works(card, fn) && has_room(f) && rnic_list_pop(card, &f->events, RNIC_LIST_EVENT, &qp)) {
-        tell(card, fn,
-             &(struct event){.kind = RNIC_EVENT_QP_ERROR, .code = rnic_qp(card, qp)->event, .object = qp});
+    while (rnic_works(card, fn) && event_ring_has_room(f) &&
+           rnic_list_pop(card, &f->events, RNIC_LIST_EVENT, &qp)) {
+        write_event(
+            card, fn,
+            &(struct event){.kind = RNIC_EVENT_QP_ERROR, .code = rnic_qp(card, qp)->event, .object = qp});
     }
 }

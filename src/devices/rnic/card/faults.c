@@ -220,7 +220,7 @@ uint64_t rnic_fault_lateness(const struct rnic_card *card)
     return (uint64_t)faults_of(card)->late_us * 1000;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t min_due(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -230,7 +230,7 @@ static void deafen(struct rnic_card *card, unsigned fn)
 {
     struct faults *faults = faults_of(card);
     rnic_fn(card, fn)->deaf_until = rnic_state(card)->now + rnic_fault_lateness(card);
-    faults->due = earlier(faults->due, rnic_fn(card, fn)->deaf_until);
+    faults->due = min_due(faults->due, rnic_fn(card, fn)->deaf_until);
 }
 
 void rnic_fault_dma(struct rnic_card *card, unsigned fn)
@@ -313,7 +313,7 @@ static uint64_t next_due(const struct rnic_card *card)
     uint64_t due = UINT64_MAX;
     for (unsigned fn = 0; fn < state->config.functions; fn++) {
         uint64_t until = rnic_fn(card, fn)->deaf_until;
-        due = until > state->now ? earlier(due, until) : due;
+        due = until > state->now ? min_due(due, until) : due;
     }
     return due;
 }
@@ -332,6 +332,6 @@ uint64_t rnic_fault_deadline(const struct rnic_card *card)
 {
     const struct faults *faults = faults_of(card);
     uint64_t due = faults->due;
-    due = faults->late_cq != 0 ? earlier(due, faults->late_until) : due;
-    return faults->link_until != 0 ? earlier(due, faults->link_until) : due;
+    due = faults->late_cq != 0 ? min_due(due, faults->late_until) : due;
+    return faults->link_until != 0 ? min_due(due, faults->link_until) : due;
 }

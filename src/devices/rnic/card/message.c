@@ -49,7 +49,7 @@ static uint16_t wait_for_room(struct rnic_card *card, unsigned fn, uint32_t numb
     return RNIC_STATUS_BUSY;
 }
 
-static void commit(struct rnic_card *card, unsigned fn, uint32_t flow, uint32_t bytes)
+static void commit_message(struct rnic_card *card, unsigned fn, uint32_t flow, uint32_t bytes)
 {
     struct efe_send send = {.type = EFE_CONTROL, .flags = EFE_FIRST | EFE_LAST, .left = bytes};
     rnic_flow_commit(card, fn, flow, &send, bytes, 0);
@@ -81,7 +81,7 @@ uint16_t rnic_message_send(struct rnic_card *card, struct rnic_command *command)
     }
     rnic_fn(card, command->fn)->control_until = 0;
     memcpy(payload, message, length);
-    commit(card, command->fn, flow, length);
+    commit_message(card, command->fn, flow, length);
     return RNIC_STATUS_OK;
 }
 
@@ -110,7 +110,7 @@ static bool answer_refused(struct rnic_card *card, uint32_t flow, const uint8_t 
     payload[RNIC_CTL_REASON] = reason;
     memcpy(payload + RNIC_CTL_DESTINATION_QP, request + RNIC_CTL_SOURCE_QP, 4);
     memcpy(payload + RNIC_CTL_SERIAL, request + RNIC_CTL_SERIAL, 4);
-    commit(card, RNIC_FUNCTION_ADAPTER, flow, HEADER);
+    commit_message(card, RNIC_FUNCTION_ADAPTER, flow, HEADER);
     return true;
 }
 

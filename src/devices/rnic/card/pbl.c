@@ -24,7 +24,7 @@ static void link_block(const struct rnic_card *card, uint32_t index, uint32_t be
     *rnic_pbl_entry(card, index) = (uint64_t)before << 32 | behind;
 }
 
-static void push(struct rnic_card *card, uint32_t index, unsigned order)
+static void push_block(struct rnic_card *card, uint32_t index, unsigned order)
 {
     uint32_t *first = &rnic_state(card)->pbl.first[order];
     link_block(card, index, 0, *first);
@@ -56,7 +56,7 @@ void rnic_pbl_init(struct rnic_card *card)
     uint32_t at = 0;
     for (unsigned order = RNIC_PBL_ORDERS; order-- > 0;) {
         if ((entries & UINT32_C(1) << order) != 0) {
-            push(card, at, order);
+            push_block(card, at, order);
             at += UINT32_C(1) << order;
         }
     }
@@ -91,7 +91,7 @@ bool rnic_pbl_take(struct rnic_card *card, uint32_t pages, uint32_t *first)
     take_out(card, *first, order);
     while (order > wanted) {
         order--;
-        push(card, *first + (UINT32_C(1) << order), order);
+        push_block(card, *first + (UINT32_C(1) << order), order);
     }
     return true;
 }
@@ -109,5 +109,5 @@ void rnic_pbl_give(struct rnic_card *card, uint32_t first, uint32_t pages)
         first &= ~(UINT32_C(1) << order);
         order++;
     }
-    push(card, first, order);
+    push_block(card, first, order);
 }

@@ -69,7 +69,7 @@ void rnic_qp_detach(struct rnic_card *card, uint32_t qp)
 /* --- to ERROR -------------------------------------------------------------------------------------------- */
 
 /* Gives up everything that is under way. */
-static void abandon(struct rnic_card *card, uint32_t qp)
+static void drop_work(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
     row->state = RNIC_QP_STATE_ERROR;
@@ -112,7 +112,7 @@ void rnic_qp_fail(struct rnic_card *card, uint32_t qp, uint16_t error,
     }
     bool acknowledges = row->ack_due;
     bool peer = rnic_qp_receives(row) && row->flow != 0;
-    abandon(card, qp);
+    drop_work(card, qp);
     row->error = error;
     if (peer && terminate != NULL) {
         row->ack_due = acknowledges; /* what was received before is told before */
@@ -127,7 +127,7 @@ void rnic_qp_stop(struct rnic_card *card, uint32_t qp)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
     if (!row->drained) {
-        abandon(card, qp);
+        drop_work(card, qp);
         rnic_qp_drain(card, qp);
     }
 }

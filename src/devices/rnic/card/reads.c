@@ -29,7 +29,7 @@ void rnic_reads_add(struct rnic_card *card, uint32_t qp, const struct vipl_rdmap
 }
 
 /* The memory is not there any more, or the bus refuses it: the reader is told, by the header of an answer. */
-static enum rnic_turn fail(struct rnic_card *card, uint32_t qp, enum rnic_refusal refusal)
+static enum rnic_turn refuse_read(struct rnic_card *card, uint32_t qp, enum rnic_refusal refusal)
 {
     const struct rnic_qp *row = rnic_qp(card, qp);
     bool is_bus = refusal == RNIC_ALLOWED;
@@ -63,7 +63,7 @@ static uint32_t share(const struct rnic_card *card, const struct rnic_qp *row,
     return left <= room ? left : room - (uint32_t)((read->sink_offset + row->read_moved + room) % 8);
 }
 
-static void commit(struct rnic_card *card, uint32_t qp, uint32_t bytes, uint32_t left)
+static void commit_response(struct rnic_card *card, uint32_t qp, uint32_t bytes, uint32_t left)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
     struct efe_send send = {
@@ -97,7 +97,7 @@ enum rnic_turn rnic_reads_turn(struct rnic_card *card, uint32_t qp)
     enum rnic_refusal refusal = rnic_mr_check(card, qp, RNIC_ACCESS_REMOTE_READ, &range);
     range.length = bytes;
     if (refusal != RNIC_ALLOWED || !rnic_mr_read(card, qp, &range, payload + VIPL_DDP_TAGGED_BYTES)) {
-        return fail(card, qp, refusal);
+        return refuse_read(card, qp, refusal);
     }
     struct vipl_ddp ddp = {.tagged = true,
                            .last = bytes == left,
@@ -106,7 +106,7 @@ enum rnic_turn rnic_reads_turn(struct rnic_card *card, uint32_t qp)
                            .offset = read->sink_offset + row->read_moved};
     vipl_ddp_write(payload, &ddp);
     rnic_cost_request(card, row->fn, row->read_moved == 0);
-    commit(card, qp, bytes, left);
+    commit_response(card, qp, bytes, left);
     return RNIC_TURN_SENT;
 }
 
@@ -122,8 +122,8 @@ static void complete(struct rnic_card *card, uint32_t qp, struct rnic_request *r
 }
 
 /* The read fails here: what its memory or the bus refuses. */
-static void give_up(struct rnic_card *card, uint32_t qp, struct rnic_request *request,
-                    enum rnic_outcome outcome)
+static void fail_own_read(struct rnic_card *card, uint32_t qp, struct rnic_request *request,
+                          enum rnic_outcome outcome)
 {
     request->status = RNIC_STATUS_LOCAL_PROTECTION;
     rnic_complete_before(card, qp, request);
@@ -149,7 +149,7 @@ bool rnic_reads_answered(struct rnic_card *card, uint32_t qp, const struct vipl_
     }
     enum rnic_outcome outcome = rnic_work_scatter(card, qp, &request->work, &request->at, payload, bytes);
     if (outcome != RNIC_WORK_GOOD) {
-        give_up(card, qp, request, outcome);
+        fail_own_read(card, qp, request, outcome);
         return true;
     }
     request->moved += bytes;

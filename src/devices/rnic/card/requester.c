@@ -18,7 +18,8 @@ enum { MESSAGE_ACK_BYTES = 8, WHOLE = 8 /* bytes: frames of tagged messages end 
 /* --- beginning ---------------------------------------------------------------------------------------------- */
 
 /* The entry ends so, when those before it have completed. On a reliable queue pair no other is begun. */
-static enum rnic_turn give_up(struct rnic_card *card, struct rnic_request *request, enum rnic_outcome outcome)
+static enum rnic_turn fail_request(struct rnic_card *card, struct rnic_request *request,
+                                   enum rnic_outcome outcome)
 {
     struct rnic_qp *row = rnic_qp(card, request->qp);
     bool goes_on = row->level == RNIC_LEVEL_UNRELIABLE && outcome != RNIC_WORK_BUS && !request->begun;
@@ -67,7 +68,7 @@ static bool has_work(const struct rnic_qp *row)
 }
 
 /* Copies the next entry. NULL: there is none, or no room for it; or it has failed: *turn says which. */
-static struct rnic_request *begin(struct rnic_card *card, uint32_t qp, enum rnic_turn *turn)
+static struct rnic_request *begin_request(struct rnic_card *card, uint32_t qp, enum rnic_turn *turn)
 {
     struct rnic_qp *row = rnic_qp(card, qp);
     struct rnic_request *request = has_work(row) ? rnic_request_take(card, qp) : NULL;
@@ -84,7 +85,7 @@ static struct rnic_request *begin(struct rnic_card *card, uint32_t qp, enum rnic
     }
     outcome = examine(card, qp, &request->work);
     if (outcome != RNIC_WORK_GOOD) {
-        *turn = give_up(card, request, outcome);
+        *turn = fail_request(card, request, outcome);
         return NULL;
     }
     return request;
@@ -115,8 +116,8 @@ static uint8_t wait_of(const struct rnic_qp *row, const struct rnic_work *work)
                                                                                : RNIC_WAIT_MESSAGE_ACK;
 }
 
-static void commit(struct rnic_card *card, struct rnic_request *request, uint32_t bytes, uint32_t left,
-                   bool last)
+static void commit_frame(struct rnic_card *card, struct rnic_request *request, uint32_t bytes, uint32_t left,
+                         bool last)
 {
     struct rnic_qp *row = rnic_qp(card, request->qp);
     struct efe_send send = {.type = EFE_DATA,
@@ -180,7 +181,7 @@ static enum rnic_turn send_data(struct rnic_card *card, struct rnic_request *req
         rnic_work_gather(card, request->qp, work, &request->at, payload + header, bytes);
     if (outcome != RNIC_WORK_GOOD) {
         rnic_flow_cancel(card, row->flow - 1);
-        return give_up(card, request, outcome);
+        return fail_request(card, request, outcome);
     }
     request->moved += bytes;
     request->immediate = ddp.last && (work->flags & RNIC_WORK_FLAG_IMMEDIATE) != 0;
@@ -188,7 +189,7 @@ static enum rnic_turn send_data(struct rnic_card *card, struct rnic_request *req
         request->msn = ddp.msn;
         row->send_msn += ddp.last;
     }
-    commit(card, request, header + bytes, left, ddp.last && !request->immediate);
+    commit_frame(card, request, header + bytes, left, ddp.last && !request->immediate);
     return RNIC_TURN_SENT;
 }
 
@@ -200,7 +201,7 @@ static enum rnic_turn send_immediate(struct rnic_card *card, struct rnic_request
     vipl_ddp_write(payload, &ddp);
     request->immediate_msn = ddp.msn;
     vipl_rdmap_immediate_write(payload + VIPL_DDP_UNTAGGED_BYTES, request->work.immediate);
-    commit(card, request, VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_IMMEDIATE_BYTES, 0, true);
+    commit_frame(card, request, VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_IMMEDIATE_BYTES, 0, true);
     return RNIC_TURN_SENT;
 }
 
@@ -223,7 +224,7 @@ static enum rnic_turn send_read_request(struct rnic_card *card, struct rnic_requ
     request->slot = (uint8_t)slot;
     vipl_ddp_write(payload, &ddp);
     vipl_rdmap_read_write(payload + VIPL_DDP_UNTAGGED_BYTES, &read);
-    commit(card, request, VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES, 0, true);
+    commit_frame(card, request, VIPL_DDP_UNTAGGED_BYTES + VIPL_RDMAP_READ_REQUEST_BYTES, 0, true);
     return RNIC_TURN_SENT;
 }
 
@@ -232,7 +233,7 @@ enum rnic_turn rnic_requester_turn(struct rnic_card *card, uint32_t qp)
     const struct rnic_qp *row = rnic_qp(card, qp);
     struct rnic_request *request = rnic_request_current(card, qp);
     enum rnic_turn turn;
-    if (request == NULL && (request = begin(card, qp, &turn)) == NULL) {
+    if (request == NULL && (request = begin_request(card, qp, &turn)) == NULL) {
         return turn;
     }
     if (must_wait(row, request)) {

@@ -32,7 +32,7 @@ struct arrival {
 /* --- what is wrong ------------------------------------------------------------------------------------------ */
 
 /* The connection ends here, and the peer is told which segment was the last. */
-static bool fail(const struct arrival *a, uint16_t error, uint16_t reason)
+static bool fail_connection(const struct arrival *a, uint16_t error, uint16_t reason)
 {
     struct vipl_rdmap_terminate terminate = rnic_terminate_for(reason, &a->ddp, a->header->payload_bytes);
     if (a->ddp.op == VIPL_RDMAP_READ_REQUEST && a->bytes == VIPL_RDMAP_READ_REQUEST_BYTES) {
@@ -55,10 +55,10 @@ static void end_message(const struct arrival *a)
 }
 
 /* An Unreliable queue pair does without this message; a reliable one without its connection. */
-static bool refuse(const struct arrival *a, uint16_t error, uint16_t reason)
+static bool refuse_message(const struct arrival *a, uint16_t error, uint16_t reason)
 {
     if (a->row->level != RNIC_LEVEL_UNRELIABLE) {
-        return fail(a, error, reason);
+        return fail_connection(a, error, reason);
     }
     if (!a->ddp.tagged) {
         a->row->got_send_msn++;
@@ -135,7 +135,7 @@ static enum opening find_none(const struct arrival *a)
     if (row->level == RNIC_LEVEL_UNRELIABLE) {
         rnic_event_qp(a->card, a->qp, RNIC_ERROR_RECV_EMPTY);
     }
-    refuse(a, RNIC_ERROR_RECV_EMPTY, VIPL_TERM_DDP_UNTAGGED_NO_BUFFER);
+    refuse_message(a, RNIC_ERROR_RECV_EMPTY, VIPL_TERM_DDP_UNTAGGED_NO_BUFFER);
     return CLOSED;
 }
 
@@ -157,14 +157,14 @@ static enum opening find_receive(const struct arrival *a)
     }
     row->looked = false;
     if (rnic_work_fetch(a->card, a->qp, &row->rq, &row->in.receive) != RNIC_WORK_GOOD) {
-        fail(a, RNIC_ERROR_RING_DMA, VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC);
+        fail_connection(a, RNIC_ERROR_RING_DMA, VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC);
         return CLOSED;
     }
     row->has_receive = true;
     return OPENED;
 }
 
-static uint16_t error_of(enum rnic_outcome outcome)
+static uint16_t receive_error(enum rnic_outcome outcome)
 {
     return outcome == RNIC_WORK_GOOD  ? RNIC_ERROR_NONE
            : outcome == RNIC_WORK_BAD ? RNIC_ERROR_RECV_FORMAT
@@ -188,7 +188,7 @@ static uint16_t judge_receive(const struct arrival *a, uint32_t bytes)
     if (outcome == RNIC_WORK_GOOD) {
         outcome = rnic_work_check(a->card, a->qp, work, &start, bytes, RNIC_ACCESS_LOCAL_WRITE);
     }
-    return error_of(outcome);
+    return receive_error(outcome);
 }
 
 /* The receive ends for this reason, and the message with it; after a refused DMA the connection too, whatever its level. */
@@ -200,7 +200,7 @@ static bool close_receive(const struct arrival *a, uint16_t error)
     uint16_t reason =
         error == RNIC_ERROR_RECV_LENGTH ? VIPL_TERM_DDP_UNTAGGED_TOO_LONG : VIPL_TERM_DDP_LOCAL_CATASTROPHIC;
     complete_receive(a, status, 0, 0);
-    return error == RNIC_ERROR_DMA ? fail(a, error, reason) : refuse(a, error, reason);
+    return error == RNIC_ERROR_DMA ? fail_connection(a, error, reason) : refuse_message(a, error, reason);
 }
 
 /* The receive for a message of which so many bytes go there. */
@@ -240,7 +240,7 @@ static bool place_send(const struct arrival *a)
     enum rnic_outcome outcome =
         rnic_work_scatter(a->card, a->qp, &row->in.receive, &row->at, a->payload, a->bytes);
     if (outcome != RNIC_WORK_GOOD) {
-        return close_receive(a, error_of(outcome));
+        return close_receive(a, receive_error(outcome));
     }
     row->got += a->bytes;
     row->left -= a->bytes;
@@ -260,14 +260,14 @@ static bool take_send(const struct arrival *a)
     bool promises = a->ddp.op == VIPL_RDMAP_SEND_SE;
     if (!first &&
         (row->arriving != RNIC_ARRIVING_SEND || promises != (row->promised != 0) || row->left == 0)) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
     }
     row->promised = promises;
     if (a->ddp.msn != row->got_send_msn + 1) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_UNTAGGED_MSN);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_UNTAGGED_MSN);
     }
     if (a->ddp.mo != (first ? 0 : row->got) || !continues(a, first ? a->header->left : row->left)) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_UNTAGGED_MO);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_UNTAGGED_MO);
     }
     if (first) {
         enum opening opening = open_receive(a, a->header->left);
@@ -288,7 +288,7 @@ static bool place_write(const struct arrival *a)
     struct rnic_qp *row = a->row;
     struct rnic_segment range = {a->ddp.offset, a->bytes, a->ddp.stag};
     if (!rnic_mr_write(a->card, a->qp, &range, a->payload)) {
-        return fail(a, RNIC_ERROR_DMA, rnic_terminate_bus(a->card, row->fn));
+        return fail_connection(a, RNIC_ERROR_DMA, rnic_terminate_bus(a->card, row->fn));
     }
     row->address += a->bytes;
     row->got += a->bytes;
@@ -306,13 +306,13 @@ static bool take_write(const struct arrival *a)
     struct rnic_qp *row = a->row;
     bool first = begins(a);
     if (!first && (row->arriving != RNIC_ARRIVING_WRITE || row->promised)) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
     }
     uint32_t left = first ? a->header->left : row->left;
     bool fits = a->header->left == left && a->bytes <= left && a->ddp.last == (a->bytes == left) &&
                 (a->ddp.last || !is_last(a));
     if (!fits || (!first && (a->ddp.offset != row->address || a->ddp.stag != row->stag))) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_TAGGED_BOUNDS);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_TAGGED_BOUNDS);
     }
     struct rnic_segment range = {a->ddp.offset, left, a->ddp.stag};
     enum rnic_refusal refusal = rnic_mr_check(a->card, a->qp, RNIC_ACCESS_REMOTE_WRITE, &range);
@@ -321,7 +321,7 @@ static bool take_write(const struct arrival *a)
         if (row->level == RNIC_LEVEL_UNRELIABLE) {
             rnic_event_qp(a->card, a->qp, RNIC_ERROR_WRITE_DENIED);
         }
-        return refuse(a, RNIC_ERROR_WRITE_DENIED, rnic_terminate_refusal(refusal, false));
+        return refuse_message(a, RNIC_ERROR_WRITE_DENIED, rnic_terminate_refusal(refusal, false));
     }
     if (first) {
         row->arriving = RNIC_ARRIVING_WRITE;
@@ -340,13 +340,13 @@ static bool take_immediate(const struct arrival *a)
     struct rnic_qp *row = a->row;
     bool write = row->arriving == RNIC_ARRIVING_WRITE;
     if (begins(a) || !row->promised || row->left != 0 || a->header->left != 0 || !is_last(a)) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
     }
     if (a->ddp.msn != row->got_send_msn + 1 || a->ddp.mo != 0 || !a->ddp.last) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_UNTAGGED_MSN);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_UNTAGGED_MSN);
     }
     if (a->bytes != VIPL_RDMAP_IMMEDIATE_BYTES) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_UNSPECIFIED);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_UNSPECIFIED);
     }
     enum opening opening = write ? open_receive(a, 0) : OPENED;
     if (opening != OPENED) {
@@ -367,22 +367,22 @@ static bool take_read_request(const struct arrival *a)
     struct rnic_qp *row = a->row;
     struct vipl_rdmap_read read;
     if (!begins(a) || !is_last(a) || row->level == RNIC_LEVEL_UNRELIABLE) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
     }
     if (a->ddp.msn != row->got_read_msn + 1 || a->ddp.mo != 0 || !a->ddp.last) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_UNTAGGED_MSN);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_UNTAGGED_MSN);
     }
     if (a->bytes != VIPL_RDMAP_READ_REQUEST_BYTES) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_UNSPECIFIED);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_UNSPECIFIED);
     }
     if (row->reads_in >= row->ird) {
-        return fail(a, RNIC_ERROR_READ_LIMIT, VIPL_TERM_DDP_UNTAGGED_NO_BUFFER);
+        return fail_connection(a, RNIC_ERROR_READ_LIMIT, VIPL_TERM_DDP_UNTAGGED_NO_BUFFER);
     }
     vipl_rdmap_read_read(a->payload, &read);
     struct rnic_segment range = {read.source_offset, read.bytes, read.source_stag};
     enum rnic_refusal refusal = rnic_mr_check(a->card, a->qp, RNIC_ACCESS_REMOTE_READ, &range);
     if (refusal != RNIC_ALLOWED) {
-        return fail(a, RNIC_ERROR_READ_DENIED, rnic_terminate_refusal(refusal, true));
+        return fail_connection(a, RNIC_ERROR_READ_DENIED, rnic_terminate_refusal(refusal, true));
     }
     row->got_read_msn++;
     row->got_message++;
@@ -393,7 +393,7 @@ static bool take_read_request(const struct arrival *a)
 static bool take_read_response(const struct arrival *a)
 {
     if (!rnic_reads_answered(a->card, a->qp, &a->ddp, a->payload, a->bytes, a->header->left)) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_TAGGED_STAG);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_DDP_TAGGED_STAG);
     }
     return true;
 }
@@ -405,7 +405,7 @@ static bool take_message(const struct arrival *a)
 {
     bool first = (a->header->flags & EFE_FIRST) != 0;
     if (a->header->message != a->row->got_message || first != begins(a)) {
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_UNSPECIFIED);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_UNSPECIFIED);
     }
     if (a->row->arriving == RNIC_ARRIVING_REFUSED) {
         return skip(a);
@@ -421,11 +421,11 @@ static bool take_message(const struct arrival *a)
     case VIPL_RDMAP_READ_REQUEST:
         return take_read_request(a);
     default:
-        return fail(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
+        return fail_connection(a, RNIC_ERROR_PROTOCOL, VIPL_TERM_RDMAP_OPCODE);
     }
 }
 
-static bool take(struct arrival *a)
+static bool take_segment(struct arrival *a)
 {
     enum vipl_ddp_fault fault = vipl_ddp_read(a->segment, a->header->payload_bytes, &a->ddp);
     if (fault != VIPL_DDP_OK) {
@@ -495,7 +495,7 @@ bool rnic_responder_take(struct rnic_card *card, uint32_t flow, const struct efe
     if (a.row->state == RNIC_QP_STATE_ERROR) {
         return true;
     }
-    bool taken = take(&a);
+    bool taken = take_segment(&a);
     if (taken) {
         rnic_cost_arrival(card, header->to_fn);
     }

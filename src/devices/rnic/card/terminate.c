@@ -86,7 +86,7 @@ static bool is_receive(const struct vipl_rdmap_terminate *terminate)
             reason == VIPL_TERM_DDP_LOCAL_CATASTROPHIC);
 }
 
-static uint16_t error_of(const struct vipl_rdmap_terminate *terminate)
+static uint16_t terminate_error(const struct vipl_rdmap_terminate *terminate)
 {
     uint16_t reason = terminate->reason;
     if (reason == VIPL_TERM_RDMAP_LOCAL_CATASTROPHIC) {
@@ -101,8 +101,8 @@ static uint16_t error_of(const struct vipl_rdmap_terminate *terminate)
 }
 
 /* The oldest entry that it is about. What is before that one has been received. */
-static struct rnic_request *find(struct rnic_card *card, uint32_t qp,
-                                 const struct vipl_rdmap_terminate *terminate)
+static struct rnic_request *find_request(struct rnic_card *card, uint32_t qp,
+                                         const struct vipl_rdmap_terminate *terminate)
 {
     struct rnic_request *request = rnic_request_first(card, qp);
     while (request != NULL && !is_about(terminate, request)) {
@@ -111,7 +111,7 @@ static struct rnic_request *find(struct rnic_card *card, uint32_t qp,
     return request;
 }
 
-static uint16_t status_of(const struct rnic_qp *row, const struct rnic_request *request, uint16_t error)
+static uint16_t request_status(const struct rnic_qp *row, const struct rnic_request *request, uint16_t error)
 {
     if (error == RNIC_ERROR_REMOTE_ACCESS && request->work.opcode != RNIC_WORK_SEND) {
         return RNIC_STATUS_REMOTE_ACCESS;
@@ -129,10 +129,10 @@ void rnic_terminate_received(struct rnic_card *card, uint32_t qp, const uint8_t 
         rnic_qp_fail(card, qp, RNIC_ERROR_REMOTE_OTHER, NULL);
         return;
     }
-    uint16_t error = error_of(&terminate);
-    struct rnic_request *culprit = terminate.with_ddp ? find(card, qp, &terminate) : NULL;
+    uint16_t error = terminate_error(&terminate);
+    struct rnic_request *culprit = terminate.with_ddp ? find_request(card, qp, &terminate) : NULL;
     if (culprit != NULL) {
-        culprit->status = status_of(row, culprit, error);
+        culprit->status = request_status(row, culprit, error);
         rnic_complete_before(card, qp, culprit);
         if (culprit->status != RNIC_STATUS_OK) {
             rnic_complete_alone(card, qp, culprit);

@@ -183,8 +183,8 @@ static bool take_message_ack(struct rnic_card *card, uint32_t flow, const struct
     return true;
 }
 
-static bool take(struct rnic_card *card, uint32_t flow, const struct efe_header *header,
-                 const uint8_t *payload)
+static bool take_frame(struct rnic_card *card, uint32_t flow, const struct efe_header *header,
+                       const uint8_t *payload)
 {
     switch (header->type) {
     case EFE_DATA:
@@ -207,7 +207,7 @@ static bool on_deliver(void *context, uint32_t flow, const struct efe_header *he
         stall(card, flow);
         return false;
     }
-    if (!take(card, flow, header, payload)) {
+    if (!take_frame(card, flow, header, payload)) {
         stall(card, flow);
         return false;
     }

@@ -178,8 +178,8 @@ static int shown(struct part part)
 }
 
 /* One "key=value". */
-static bool read_word(struct part word, uint64_t values[KEYS], bool given[KEYS], char *error,
-                      size_t error_bytes)
+static bool parse_word(struct part word, uint64_t values[KEYS], bool given[KEYS], char *error,
+                       size_t error_bytes)
 {
     struct part name, value = word;
     bool has_value = part_split(&value, '=', &name);
@@ -209,7 +209,7 @@ bool rnic_impair_parse(const char *text, struct rnic_impair_config *out, char *e
     bool more = rest.length > 0;
     while (more) {
         more = part_split(&rest, ',', &word);
-        if (!read_word(word, values, given, error, error_bytes)) {
+        if (!parse_word(word, values, given, error, error_bytes)) {
             return false;
         }
     }

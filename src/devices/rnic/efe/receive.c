@@ -16,8 +16,8 @@ enum { ACK_FRAMES = 2 };
 
 /* --- Delivery -------------------------------------------------------------------------------- */
 
-static bool deliver(struct efe *efe, struct efe_flow *flow, const struct efe_header *header,
-                    const uint8_t *payload)
+static bool deliver_frame(struct efe *efe, struct efe_flow *flow, const struct efe_header *header,
+                          const uint8_t *payload)
 {
     struct efe_state *s = efe_state(efe);
     flow->refused = !efe->host->deliver(efe->context, efe_index(s, flow), header, payload);
@@ -33,8 +33,8 @@ void efe_receive_deliver(struct efe *efe, struct efe_flow *flow)
     uint32_t slot;
     while ((slot = *efe_incoming(flow, flow->undelivered)) != EFE_NONE) {
         uint32_t number = flow->undelivered;
-        if (!deliver(efe, flow, &efe_slot(s, slot)->header,
-                     rnic_frames_at(efe_frames(s), slot) + EFE_PAYLOAD_AT)) {
+        if (!deliver_frame(efe, flow, &efe_slot(s, slot)->header,
+                           rnic_frames_at(efe_frames(s), slot) + EFE_PAYLOAD_AT)) {
             return;
         }
         *efe_incoming(flow, number) = EFE_NONE;
@@ -78,7 +78,7 @@ static void receive_new(struct efe *efe, struct efe_flow *flow, const struct efe
                         const uint8_t *frame)
 {
     if (header->sequence != flow->undelivered || flow->refused ||
-        !deliver(efe, flow, header, frame + EFE_PAYLOAD_AT)) {
+        !deliver_frame(efe, flow, header, frame + EFE_PAYLOAD_AT)) {
         receive_keep(efe, flow, header, frame);
     } else if (flow->kept > 0) {
         efe_receive_deliver(efe, flow);
@@ -97,7 +97,7 @@ static void receive_owe_ack(uint64_t now, struct efe_flow *flow, bool at_once)
     }
 }
 
-/* What is sent from within deliver() does not acknowledge the frame that is being delivered, so that this is owed after it. */
+/* What is sent from within deliver_frame() does not acknowledge the frame that is being delivered, so that this is owed after it. */
 static void receive_numbered(struct efe *efe, uint64_t now, struct efe_flow *flow,
                              const struct efe_header *header, const uint8_t *frame)
 {

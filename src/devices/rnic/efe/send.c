@@ -300,7 +300,7 @@ void efe_send_again(struct efe_state *s, uint64_t now, const struct efe_flow *fl
 
 /* --- Timers ---------------------------------------------------------------------------------- */
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t min_time(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -314,8 +314,9 @@ uint64_t efe_send_dead_at(const struct efe_flow *flow)
 void efe_send_refresh(struct efe_state *s, struct efe_flow *flow)
 {
     bool outstanding = efe_outstanding(flow) > 0;
-    uint64_t due = earlier(earlier(flow->ack_at, flow->tail_at), earlier(flow->timeout_at, flow->probe_at));
-    efe_timer_set(s, efe_index(s, flow), earlier(due, efe_send_dead_at(flow)));
+    uint64_t due =
+        min_time(min_time(flow->ack_at, flow->tail_at), min_time(flow->timeout_at, flow->probe_at));
+    efe_timer_set(s, efe_index(s, flow), min_time(due, efe_send_dead_at(flow)));
     efe_table_set_idle(s, flow,
                        flow->users == 0 && !outstanding && flow->kept == 0 && flow->unacknowledged == 0 &&
                            flow->reserved == EFE_NONE && !flow->wants_room);
