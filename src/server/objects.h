@@ -50,12 +50,13 @@ void vipl_server_object_free(struct vipl_server_object *object);
 bool vipl_server_held(uint32_t kind, const void *handle, unsigned client, void **real);
 /* the server's handle; NULL: there is no such object */
 void *vipl_server_real(uint32_t kind, const void *handle);
-void *vipl_server_handle_of(uint32_t kind, const void *real); /* the clients' handle; NULL: none */
+/* the clients' handle of an object; NULL: none */
+void *vipl_server_handle_of(uint32_t kind, const void *real);
 /* the NIC handle that an object was made on; NULL: none */
 void *vipl_server_handle_of_nic(uint32_t kind, const void *handle);
 void *vipl_server_region(const void *nic, const void *address,
-                         VIP_MEM_HANDLE memory); /* its handle, or NULL */
-void *vipl_server_block(const void *address);    /* its handle, or NULL */
+                         VIP_MEM_HANDLE memory); /* the clients' handle, or NULL */
+void *vipl_server_block(const void *address);    /* the clients' handle, or NULL */
 /* Drops a client's reference. VIPL_SERVER_WAS_LAST: the caller has the object, and either ends it
  * and calls vipl_server_object_free(), or calls vipl_server_give_back(). */
 enum vipl_server_dropped vipl_server_drop(uint32_t kind, const void *handle, unsigned client,

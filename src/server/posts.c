@@ -28,7 +28,7 @@ enum {
  * by the lock. */
 struct account {
     uint32_t posted; /* descriptors that core has accepted */
-    uint32_t synced; /* `made` when core was last told what clients have reaped */
+    uint32_t synced; /* `posted` when core was last told what clients have reaped */
 };
 
 /* A ring that is being emptied. */

@@ -17,14 +17,14 @@ enum { CHECK_MS = 1000, NS_PER_MS = 1000000 };
 static struct {
     struct vipl_mutex lock; /* rank RIGHTS; guards all below except `looked` */
     struct {
-        int pid;      /* of the client's process, or NONE or NOT_KNOWN */
-        int socket;   /* tells whether the process still has that pid */
-        bool refused; /* a refused call has been logged */
+        int pid;             /* of the client's process, or NONE or NOT_KNOWN */
+        int socket;          /* tells whether the process still has that pid */
+        bool refusal_logged; /* a refused call has been logged */
     } clients[VIPL_SHARE_CLIENTS];
     /* the client that had the server's rights at the last check, and is checked first */
     unsigned found;
-    bool kept;       /* that the rights cannot be dropped has been logged */
-    uint32_t looked; /* atomic: when the rights were last checked, in ms */
+    bool failure_logged; /* that the rights cannot be dropped has been logged */
+    uint32_t checked_ms; /* atomic: when the rights were last checked, in ms */
 } rights;
 
 void vipl_server_rights_init(void)
@@ -66,8 +66,8 @@ static void drop_rights(unsigned first)
     if (error == 0 && has_rights(pid)) {
         vipl_log(VIPL_LOG_INFO, "the server of shared objects has dropped its rights, as process %d has",
                  pid);
-    } else if (error != ESRCH && !rights.kept) {
-        rights.kept = true;
+    } else if (error != ESRCH && !rights.failure_logged) {
+        rights.failure_logged = true;
         vipl_log(VIPL_LOG_ERROR,
                  "the server of shared objects has rights that its processes have dropped: error %d", error);
     }
@@ -86,7 +86,7 @@ void vipl_server_rights_begin(unsigned client, int socket)
     vipl_mutex_lock(&rights.lock);
     rights.clients[client].pid = NOT_KNOWN;
     rights.clients[client].socket = socket;
-    rights.clients[client].refused = false;
+    rights.clients[client].refusal_logged = false;
     vipl_mutex_unlock(&rights.lock);
 }
 
@@ -112,8 +112,8 @@ void vipl_server_rights_known(unsigned client, const struct vipl_sender *sender)
 
 static void log_refusal(unsigned client, int pid)
 {
-    if (!rights.clients[client].refused) {
-        rights.clients[client].refused = true;
+    if (!rights.clients[client].refusal_logged) {
+        rights.clients[client].refusal_logged = true;
         vipl_log(VIPL_LOG_ERROR,
                  "process %d has other users, groups or capabilities than others that share objects with it: "
                  "it uses what it has, but does not open, listen, connect or register",
@@ -143,8 +143,8 @@ bool vipl_server_rights_allow(unsigned client, const struct vipl_sender *sender)
 void vipl_server_rights_refresh(void)
 {
     uint32_t now = (uint32_t)(vipl_now_ns() / NS_PER_MS);
-    uint32_t looked = vipl_load_relaxed(&rights.looked);
-    if (now - looked >= CHECK_MS && vipl_compare_exchange(&rights.looked, looked, now)) {
+    uint32_t checked_ms = vipl_load_relaxed(&rights.checked_ms);
+    if (now - checked_ms >= CHECK_MS && vipl_compare_exchange(&rights.checked_ms, checked_ms, now)) {
         vipl_mutex_lock(&rights.lock);
         update_rights(0);
         vipl_mutex_unlock(&rights.lock);

@@ -38,7 +38,7 @@ struct worker {
     struct client *client; /* constant while `taken`, as `channel` is */
     struct vipl_channel *channel;
     struct vipl_waker *waker; /* atomic: of the thread, once it runs */
-    uint32_t over;            /* atomic: the client has ended, and the channel is void */
+    uint32_t client_ended;    /* atomic: the client has ended, and the channel is void */
     uint32_t posting;         /* atomic: a post is under way */
     /* used by the thread alone: how many of the client's notes without a reply were read */
     uint32_t read;
@@ -81,7 +81,7 @@ static enum vipl_turn await_turn(const struct worker *worker)
         turn = vipl_load_acquire(&channel->turn);
     }
     /* a process that has lost its socket may still write */
-    if (vipl_load_ordered(&worker->over) != 0) {
+    if (vipl_load_ordered(&worker->client_ended) != 0) {
         return VIPL_TURN_OVER;
     }
     return (enum vipl_turn)turn;
@@ -171,7 +171,7 @@ static void cancel_call(struct worker *worker)
 /* Ends a channel of a client that has ended. The server's lock is held. */
 static void end_channel(struct worker *worker)
 {
-    vipl_store_ordered(&worker->over, 1); /* pairs with end_stale_calls()'s load */
+    vipl_store_ordered(&worker->client_ended, 1); /* pairs with end_stale_calls()'s load */
     vipl_exchange(&worker->channel->turn, VIPL_TURN_OVER);
     vipl_futex_wake_one(&worker->channel->turn);
     cancel_call(worker);
@@ -196,7 +196,7 @@ static void end_stale_calls(void)
     }
     for (uint32_t i = 0; i < VIPL_SHARE_CHANNELS; i++) {
         const struct worker *worker = &server.workers[i];
-        while (vipl_load_ordered(&worker->posting) != 0 && vipl_load_ordered(&worker->over) != 0) {
+        while (vipl_load_ordered(&worker->posting) != 0 && vipl_load_ordered(&worker->client_ended) != 0) {
             vipl_poll(NULL, 0, 1, NULL); /* a post ends soon */
         }
     }
@@ -271,7 +271,7 @@ static struct worker *take_channel(struct client *client, uint32_t *number)
         if (!server.workers[i].taken) {
             worker = &server.workers[i];
             worker->taken = true;
-            vipl_store_ordered(&worker->over, 0);
+            vipl_store_ordered(&worker->client_ended, 0);
             worker->client = client;
             worker->channel = &server.arena->channels[i];
             worker->read = 0;
@@ -493,7 +493,7 @@ static void note_cancel(const struct client *client, uint32_t number)
     vipl_mutex_unlock(&server.lock);
 }
 
-static void send_reply(const struct client *client, const struct vipl_note *note, const int ready_fds[2])
+static void reply_to_note(const struct client *client, const struct vipl_note *note, const int ready_fds[2])
 {
     unsigned count = ready_fds[0] < 0 ? 0 : ready_fds[1] < 0 ? 1 : 2;
     vipl_local_send(client->fd, note, sizeof(*note), ready_fds,
@@ -513,7 +513,7 @@ static void handle_note(struct client *client, struct vipl_call_note *whole, con
             vipl_log_os(VIPL_LOG_ERROR, "a channel of the server", error);
             note->number = UINT32_MAX;
         }
-        send_reply(client, note, ready_fds);
+        reply_to_note(client, note, ready_fds);
         break;
     case VIPL_NOTE_FORK:
         note_fork(client, fd);
@@ -525,7 +525,7 @@ static void handle_note(struct client *client, struct vipl_call_note *whole, con
         break;
     case VIPL_NOTE_READY_FD:
         ready_fd_of(client->number, note, ready_fds);
-        send_reply(client, note, ready_fds);
+        reply_to_note(client, note, ready_fds);
         vipl_fd_close(ready_fds[0]);
         vipl_fd_close(ready_fds[1]);
         break;

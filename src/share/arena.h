@@ -83,11 +83,11 @@ struct vipl_vi_rings {
 };
 
 struct vipl_cq_ring {
-    void *handle;       /* atomic, as above */
-    void *nic;          /* atomic, as above */
+    void *handle;       /* atomic: the clients' handle; NULL: the slot is free */
+    void *nic;          /* atomic: the clients' handle of the NIC handle */
     uint32_t pushed;    /* atomic: written by the server, after the entry */
     uint32_t taken;     /* atomic: advanced by the client that takes an entry */
-    uint32_t signalled; /* atomic: as that of a ring */
+    uint32_t signalled; /* atomic: the ready descriptor is readable; see rings.h */
     uint32_t limit;     /* atomic: entries asked for */
     /* An entry is VI slot << 1 | receive: that queue may have a completion that has not been named
      * yet. Whether it has, `announced` of the queue decides. */

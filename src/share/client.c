@@ -2,10 +2,10 @@
 /*
  * A client's connection to the server: joining it, making calls, and what happens around a fork.
  *
- * `talk` guards questions and replies on the socket: one note and its reply at a time. A fork takes
- * no lock and does not wait for the server: its note has no reply, and its state belongs to the
- * forking thread. Nothing else here takes a lock. A call takes any free channel, also in a signal
- * handler, and in the middle of a fork.
+ * `socket_lock` guards questions and replies on the socket: one note and its reply at a time. A
+ * fork takes no lock and does not wait for the server: its note has no reply, and its state belongs
+ * to the forking thread. Nothing else here takes a lock. A call takes any free channel, also in a
+ * signal handler, and in the middle of a fork.
  */
 #include "share/client.h"
 
@@ -34,7 +34,8 @@ enum {
 };
 
 struct ready_fd {
-    void *handle; /* atomic, written after `waker`, under `talk`: the object's handle; NULL: none */
+    /* atomic, written after `waker`, under `socket_lock`: the object's handle; NULL: none */
+    void *handle;
     struct vipl_waker waker;
 };
 
@@ -53,20 +54,21 @@ struct tables {
 
 static struct {
     /* rank SHARE; guards questions on the socket, and adding channels and ready descriptors */
-    struct vipl_mutex talk;
+    struct vipl_mutex socket_lock;
     struct vipl_arena *arena; /* atomic; NULL: none */
     /* The process that has the channels of `mine`. A child that the fork handlers did not
      * see has none. */
     int pid;
-    int socket;    /* once opened, its number stays: a fork may be about to use it */
-    int lifeline;  /* its number stays, too */
-    bool watching; /* the fork handlers are registered; guarded by talk */
-    /* atomic, written under `talk`: the number of this client; UINT32_MAX: not known yet */
+    int socket;                    /* its number stays: a fork may be about to use it */
+    int lifeline;                  /* its number stays, too */
+    bool fork_handlers_registered; /* the fork handlers are registered; guarded by `socket_lock` */
+    /* atomic, written under `socket_lock`: the number of this client; UINT32_MAX: not known yet */
     uint32_t number;
     uint32_t sent; /* atomic: notes without a reply, counted after they are sent */
     /* atomic, stored before `arena`: of the last server; NULL: there was none */
     struct tables *mine;
-} share = {.talk = VIPL_MUTEX_INIT(VIPL_RANK_SHARE), .socket = -1, .lifeline = -1, .number = UINT32_MAX};
+} share = {
+    .socket_lock = VIPL_MUTEX_INIT(VIPL_RANK_SHARE), .socket = -1, .lifeline = -1, .number = UINT32_MAX};
 
 /* The sockets of the children that this thread is about to fork; -1: a child that gets none. */
 static _Thread_local struct {
@@ -98,8 +100,8 @@ bool vipl_share_server_lives(void)
 
 /* --- notes --- */
 
-/* Receives a note. `talk` is held. Returns 0, or an errno value: the server has ended, or does not
- * know this process. */
+/* Receives a note. `socket_lock` is held. Returns 0, or an errno value: the server has ended, or
+ * does not know this process. */
 static int receive_locked(struct vipl_note *note, int fds[2])
 {
     size_t length = 0;
@@ -113,7 +115,7 @@ static int receive_locked(struct vipl_note *note, int fds[2])
 static void abandon_server_locked(void);
 
 /* Receives the server's first note, with the number of this client, unless it is known. The note
- * comes when the server has read of the fork. `talk` is held. */
+ * comes when the server has read of the fork. `socket_lock` is held. */
 static int receive_number_locked(void)
 {
     struct vipl_note note;
@@ -130,7 +132,8 @@ static int receive_number_locked(void)
     return error;
 }
 
-/* Sends a note, and puts the reply in its place. `talk` is held. Returns 0 or an errno value. */
+/* Sends a note, and puts the reply in its place. `socket_lock` is held. Returns 0 or
+ * an errno value. */
 static int exchange_locked(struct vipl_note *note, int fds[2])
 {
     fds[0] = fds[1] = -1;
@@ -236,7 +239,7 @@ static void after_fork_in_child(void)
         vipl_fd_pass(-1, -1);
     }
     /* another thread of the parent may have held the lock */
-    vipl_mutex_init(&share.talk, VIPL_RANK_SHARE);
+    vipl_mutex_init(&share.socket_lock, VIPL_RANK_SHARE);
     vipl_share_submit_in_child();
     share.number = UINT32_MAX;
     share.sent = 0;
@@ -260,11 +263,11 @@ static void after_fork_in_child(void)
 
 /* --- joining --- */
 
-/* Called in a forked server process, which has inherited `talk` as its parent held it. */
+/* Called in a forked server process, which has inherited `socket_lock` as its parent held it. */
 static void begin_server(void)
 {
     vipl_fd_pass(-1, -1);
-    vipl_mutex_unlock(&share.talk);
+    vipl_mutex_unlock(&share.socket_lock);
     vipl_guard_cancelled(); /* the API call that started the server goes on in the parent only */
 }
 
@@ -282,7 +285,7 @@ static int replace_fd(int *of, int fd)
     return error;
 }
 
-/* Starts a server. `talk` is held. Returns 0 or an errno value. */
+/* Starts a server. `socket_lock` is held. Returns 0 or an errno value. */
 static int start_server(struct vipl_arena **arena)
 {
     struct vipl_server_link line;
@@ -313,11 +316,11 @@ static VIP_RETURN join_locked(bool fork_handlers)
         return VIP_SUCCESS;
     }
     abandon_server_locked();
-    if (fork_handlers && !share.watching) {
+    if (fork_handlers && !share.fork_handlers_registered) {
         if (vipl_around_fork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
             return VIP_ERROR_RESOURCE;
         }
-        share.watching = true;
+        share.fork_handlers_registered = true;
     }
     struct vipl_arena *arena = NULL;
     struct tables *mine = vipl_zalloc(sizeof(*mine));
@@ -338,9 +341,9 @@ static VIP_RETURN join_locked(bool fork_handlers)
 
 VIP_RETURN vipl_share_join(bool fork_handlers)
 {
-    vipl_mutex_lock(&share.talk);
+    vipl_mutex_lock(&share.socket_lock);
     VIP_RETURN rc = join_locked(fork_handlers);
-    vipl_mutex_unlock(&share.talk);
+    vipl_mutex_unlock(&share.socket_lock);
     return rc;
 }
 
@@ -362,7 +365,7 @@ static bool add_channel(struct tables *mine, uint32_t *index)
 {
     struct vipl_note note = {.name = VIPL_NOTE_CHANNEL};
     int none[2];
-    vipl_mutex_lock(&share.talk);
+    vipl_mutex_lock(&share.socket_lock);
     uint32_t count = mine->channel_count;
     bool added = mine == share.mine && count < CHANNELS && exchange_locked(&note, none) == 0 &&
                  note.number < VIPL_SHARE_CHANNELS;
@@ -372,7 +375,7 @@ static bool add_channel(struct tables *mine, uint32_t *index)
         vipl_store_release(&mine->channel_count, count + 1);
         *index = count;
     }
-    vipl_mutex_unlock(&share.talk);
+    vipl_mutex_unlock(&share.socket_lock);
     return added;
 }
 
@@ -519,7 +522,7 @@ static struct ready_fd *ready_fd_of(const void *handle, bool recv)
 }
 
 /* Asks the server for a ready descriptor, which replaces that of a destroyed object.
- * `talk` is held. */
+ * `socket_lock` is held. */
 static void query_ready_fd_locked(struct ready_fd *ready_fd, const void *handle, bool recv)
 {
     struct vipl_note note = {
@@ -548,23 +551,23 @@ struct vipl_waker *vipl_share_ready_fd(const void *handle, bool recv)
 {
     struct ready_fd *ready_fd = ready_fd_of(handle, recv);
     if (ready_fd != NULL && vipl_load_ptr(&ready_fd->handle) != handle) {
-        vipl_mutex_lock(&share.talk);
+        vipl_mutex_lock(&share.socket_lock);
         if (ready_fd->handle != handle) {
             query_ready_fd_locked(ready_fd, handle, recv);
         }
-        vipl_mutex_unlock(&share.talk);
+        vipl_mutex_unlock(&share.socket_lock);
     }
     return ready_fd != NULL && vipl_load_ptr(&ready_fd->handle) == handle ? &ready_fd->waker : NULL;
 }
 
 void vipl_share_lock(void)
 {
-    vipl_mutex_lock(&share.talk);
+    vipl_mutex_lock(&share.socket_lock);
 }
 
 void vipl_share_unlock(void)
 {
-    vipl_mutex_unlock(&share.talk);
+    vipl_mutex_unlock(&share.socket_lock);
 }
 
 unsigned vipl_share_number(void)
@@ -572,10 +575,10 @@ unsigned vipl_share_number(void)
     /* pairs with receive_number_locked()'s release */
     uint32_t number = vipl_load_acquire(&share.number);
     if (number == UINT32_MAX && vipl_share_arena() != NULL && share.pid == vipl_pid()) {
-        vipl_mutex_lock(&share.talk);
+        vipl_mutex_lock(&share.socket_lock);
         receive_number_locked();
         number = vipl_load_relaxed(&share.number);
-        vipl_mutex_unlock(&share.talk);
+        vipl_mutex_unlock(&share.socket_lock);
     }
     return number < VIPL_SHARE_CLIENTS ? number : VIPL_SHARE_CLIENTS;
 }

@@ -72,7 +72,7 @@ static void end_cancelled(void *unused)
     vipl_guard_cancelled();
 }
 
-/* Sleeps once. Returns VIP_NOT_DONE if the caller must look again, which it does at least once a
+/* Sleeps once. Returns VIP_NOT_DONE if the caller must try again, which it does at least once a
  * second: no ready descriptor tells that another thread has dropped this process's reference,
  * and a process that was stopped while clearing may have taken a signal meant for others. While
  * there are only completions for other processes, the ready descriptor tells nothing, so the

@@ -19,8 +19,8 @@ const char *vipl_launch_path(const char *setting, const char *installed);
  * no such program. */
 int vipl_launch_program(char *const arguments[], const int *pass, unsigned count, int lifeline[2],
                         unsigned char *said);
-/* Waits for the byte of a process; 0: as above. The caller must have closed the process's end
- * of the lifeline. */
+/* Waits for the byte of a process, and returns it; 0: the process has ended, or takes too long. The
+ * caller must have closed the process's end of the lifeline. */
 unsigned char vipl_launch_await(int lifeline);
 
 /* Runs `run` in a fork of this process, which has the two descriptors `keep` and no others of this

@@ -40,7 +40,7 @@ uint16_t vipl_tcp_port(const struct tcp_settings *settings, const struct vipl_ad
 {
     uint32_t hash = vipl_crc32c(0, address->disc, address->disc_len);
     /* otherwise the steps might lead back to a port */
-    bool wide = settings->ports > MAX_STEP * (TCP_PROBES - 1);
+    bool wide = settings->ports > MAX_STEP * (TCP_MAX_PROBES - 1);
     /* two discriminators that share one port differ in the next */
     uint32_t step = wide ? 1 + (hash >> 16) % MAX_STEP : 1;
     return (uint16_t)(settings->first_port + (hash + probe * step) % settings->ports);

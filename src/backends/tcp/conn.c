@@ -55,9 +55,9 @@ struct tcp_conn *vipl_tcp_conn_new(struct tcp_nic *nic, int fd, enum tcp_state s
     conn->segment = TCP_SEGMENT;
     conn->rx.send_msn = conn->rx.read_msn = 1;
     conn->tx.send_msn = conn->tx.read_msn = 1;
-    conn->tx.reads = TCP_READS;
-    VIPL_FIFO_INIT(&conn->tx.pending, conn->tx.few_pending);
-    VIPL_FIFO_INIT(&conn->tx.responses, conn->tx.few_responses);
+    conn->tx.reads = TCP_MAX_READS;
+    VIPL_FIFO_INIT(&conn->tx.pending, conn->tx.inline_pending);
+    VIPL_FIFO_INIT(&conn->tx.responses, conn->tx.inline_responses);
     vipl_biased_init(&conn->tx.lock, VIPL_RANK_BACKEND_TX);
     vipl_biased_allow(&conn->tx.lock);
     vipl_biased_allow(&nic->lock);

@@ -48,7 +48,7 @@ static void end_op(struct tcp_connect_op *op)
 static void detach_from_op(struct tcp_conn *conn)
 {
     struct tcp_connect_op *op = conn->connect_op;
-    for (unsigned i = 0; i < TCP_PROBES; i++) {
+    for (unsigned i = 0; i < TCP_MAX_PROBES; i++) {
         op->outstanding[i] = op->outstanding[i] == conn ? NULL : op->outstanding[i];
     }
     op->conn = op->conn == conn ? NULL : op->conn;
@@ -64,7 +64,7 @@ static void drop_conn(struct tcp_conn *conn)
 
 static void drop_op_conns(struct tcp_connect_op *op)
 {
-    for (unsigned i = 0; i < TCP_PROBES; i++) {
+    for (unsigned i = 0; i < TCP_MAX_PROBES; i++) {
         if (op->outstanding[i] != NULL) {
             drop_conn(op->outstanding[i]);
         }
@@ -162,8 +162,8 @@ static int send_connect_request(struct tcp_conn *conn)
                                     .to = op->remote};
     bool use_revision_1 = (op->use_revision_1 & 1u << conn->probe) != 0;
     struct vipl_mpa_start start = {.crc = vipl_tcp_wants_crc(conn), .revision = use_revision_1 ? 1 : 2};
-    struct vipl_mpa_enhanced enhanced = {.ird = TCP_READS,
-                                         .ord = TCP_READS,
+    struct vipl_mpa_enhanced enhanced = {.ird = TCP_MAX_READS,
+                                         .ord = TCP_MAX_READS,
                                          .peer_to_peer = true,
                                          .rtr_send = true,
                                          .rtr_write = true,
@@ -549,7 +549,7 @@ VIP_RETURN vipl_tcp_connect(struct vipl_be_nic *be, struct vipl_vi *vi, const st
 static VIP_RETURN connect_progress(const struct tcp_connect_op *op)
 {
     bool requested = op->conn != NULL && op->conn->state == TCP_REPLY_SENT;
-    for (unsigned i = 0; i < TCP_PROBES; i++) {
+    for (unsigned i = 0; i < TCP_MAX_PROBES; i++) {
         requested |= op->outstanding[i] != NULL && op->outstanding[i]->state == TCP_REQUEST_SENT;
     }
     if (requested) {

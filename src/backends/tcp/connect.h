@@ -18,7 +18,7 @@ struct tcp_connect_op {
     /* the connection of the probe under way, or of a peer's request; NULL: none */
     struct tcp_conn *conn;
     /* by port: earlier probes that have got no reply yet */
-    struct tcp_conn *outstanding[TCP_PROBES];
+    struct tcp_conn *outstanding[TCP_MAX_PROBES];
     /* peer-to-peer: the listener that the peer may connect to; NULL: none */
     struct tcp_listener *listener;
     bool peer;    /* peer-to-peer */

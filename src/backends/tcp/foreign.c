@@ -52,7 +52,7 @@ bool vipl_tcp_start_marking(struct tcp_conn *conn)
 }
 
 /* A place in a list of pieces. */
-struct cursor {
+struct list_cursor {
     const struct vipl_iov *piece;
     const struct vipl_iov *end;
     size_t offset;
@@ -61,7 +61,7 @@ struct cursor {
 
 /* Takes the next bytes of a list; `to` NULL: skips them. Returns false if the list is too short, or
  * memory is missing. */
-static bool copy_bytes(struct cursor *c, uint8_t *to, size_t bytes)
+static bool copy_list_bytes(struct list_cursor *c, uint8_t *to, size_t bytes)
 {
     while (bytes > 0 && c->piece < c->end && !c->fault) {
         size_t left = c->piece->len - c->offset;
@@ -82,14 +82,14 @@ static bool copy_bytes(struct cursor *c, uint8_t *to, size_t bytes)
 
 /* Copies the next FPDU of the list, or skips it. Returns its bytes; 0: the list has none, or
  * memory is missing. */
-static size_t copy_fpdu(struct tcp_marking *m, struct cursor *c, bool copy)
+static size_t copy_fpdu(struct tcp_marking *m, struct list_cursor *c, bool copy)
 {
-    if (!copy_bytes(c, m->plain, VIPL_MPA_HEADER_BYTES)) {
+    if (!copy_list_bytes(c, m->plain, VIPL_MPA_HEADER_BYTES)) {
         return 0;
     }
     size_t bytes = vipl_mpa_fpdu_bytes(vipl_get16(m->plain));
     uint8_t *rest = copy ? m->plain + VIPL_MPA_HEADER_BYTES : NULL;
-    return copy_bytes(c, rest, bytes - VIPL_MPA_HEADER_BYTES) ? bytes : 0;
+    return copy_list_bytes(c, rest, bytes - VIPL_MPA_HEADER_BYTES) ? bytes : 0;
 }
 
 static int send_marked_fpdu(struct tcp_conn *conn)
@@ -106,7 +106,7 @@ int vipl_tcp_send_marked(struct tcp_conn *conn, const struct vipl_iov *pieces, u
                          struct tcp_cursor *at)
 {
     struct tcp_marking *m = conn->marking;
-    struct cursor c = {pieces, pieces + count, 0, false};
+    struct list_cursor c = {pieces, pieces + count, 0, false};
     for (size_t bytes; (bytes = copy_fpdu(m, &c, at->byte == 0)) > 0;) {
         /* otherwise it is marked already, and the kernel has only a part of it */
         if (at->byte == 0) {

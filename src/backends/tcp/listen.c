@@ -18,7 +18,7 @@ enum { ACCEPT_AGAIN_MS = 100, ACCEPT_WAIT_MS = 1000 };
 static void on_incoming(struct tcp_watch *watch, int events);
 static const struct tcp_handler accepting;
 
-static struct tcp_listener *find_listener(struct tcp_nic *nic, const struct vipl_address *local)
+static struct tcp_listener *find_tcp_listener(struct tcp_nic *nic, const struct vipl_address *local)
 {
     for (struct vipl_list *l = nic->listeners.next; l != &nic->listeners; l = l->next) {
         struct tcp_listener *listener = VIPL_CONTAINER(l, struct tcp_listener, link);
@@ -44,7 +44,7 @@ static int bind_port(struct tcp_nic *nic, const struct vipl_address *local, unsi
 struct tcp_listener *vipl_tcp_listener(struct tcp_nic *nic, const struct vipl_address *local, unsigned probe,
                                        bool only)
 {
-    struct tcp_listener *listener = find_listener(nic, local);
+    struct tcp_listener *listener = find_tcp_listener(nic, local);
     int fd;
     if (listener != NULL) {
         return listener;
@@ -117,7 +117,7 @@ void vipl_tcp_unlisten(struct vipl_be_nic *be, const struct vipl_address *local)
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     vipl_biased_lock(&nic->lock);
-    struct tcp_listener *listener = find_listener(nic, local);
+    struct tcp_listener *listener = find_tcp_listener(nic, local);
     if (listener != NULL) {
         listener->listening = false;
         vipl_tcp_listener_release(listener);
@@ -251,13 +251,13 @@ static void on_incoming(struct tcp_watch *watch, int events)
             return; /* the loop calls this again */
         }
     }
-    bool short_of = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-    if (short_of && accepted > 0) {
+    bool is_short_of_resources = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    if (is_short_of_resources && accepted > 0) {
         /* The system says so even if no connection waits any more. If one does, the loop
          * calls this again. */
         return;
     }
-    if (short_of && !close_one_ending(nic) && !close_oldest_half_open(nic)) {
+    if (is_short_of_resources && !close_one_ending(nic) && !close_oldest_half_open(nic)) {
         vipl_log_os(VIPL_LOG_ERROR, "accepting a connection", error);
         (void)vipl_tcp_watch_for(&nic->loop, &listener->watch, 0);
         vipl_tcp_timer_start(&nic->loop, &nic->accept_timer, ACCEPT_AGAIN_MS);
@@ -362,7 +362,7 @@ static void on_pending_readable(struct tcp_conn *conn)
 /* --- the program accepts or rejects --- */
 
 /* Takes the connection of a request that is about to be decided; NULL: the requester is gone. */
-static struct tcp_conn *take_request(struct vipl_conn *request)
+static struct tcp_conn *take_request_conn(struct vipl_conn *request)
 {
     struct tcp_conn *conn = tcp_request_of(request)->conn;
     if (conn != NULL) {
@@ -394,7 +394,7 @@ VIP_RETURN vipl_tcp_conn_accept(struct vipl_be_nic *be, struct vipl_conn *reques
     struct vipl_vi_params params;
     vipl_up_vi_params(vi, &params);
     vipl_biased_lock(&nic->lock);
-    struct tcp_conn *conn = take_request(request);
+    struct tcp_conn *conn = take_request_conn(request);
     if (conn != NULL) {
         vipl_tcp_conn_attach(conn, vi);
         conn->acceptance = &acceptance;
@@ -423,7 +423,7 @@ void vipl_tcp_conn_reject(struct vipl_be_nic *be, struct vipl_conn *request, boo
 {
     struct tcp_nic *nic = tcp_nic_of(be);
     vipl_biased_lock(&nic->lock);
-    struct tcp_conn *conn = take_request(request);
+    struct tcp_conn *conn = take_request_conn(request);
     if (conn != NULL && answer) {
         vipl_tcp_reply_refuse(conn, TCP_REJECTED, VIP_SUCCESS);
     } else if (conn != NULL) {

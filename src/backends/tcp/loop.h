@@ -25,7 +25,7 @@ uint32_t vipl_tcp_poll_epoch(struct vipl_be_nic *be);
  * but tx_pending_lock and a sending lock. */
 void vipl_tcp_set_tx_pending(struct tcp_conn *conn);
 /* The output buffer waits for the next poll, or for the service thread. Returns false if there can
- * be no service thread. Locks as above. */
+ * be no service thread. Any lock may be held but tx_pending_lock and a sending lock. */
 bool vipl_tcp_request_flush(struct tcp_conn *conn);
 
 #endif

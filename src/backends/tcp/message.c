@@ -13,8 +13,8 @@
 #include "os/os_compiler.h"
 
 enum {
-    FLAT = 512,      /* bytes of a batch that is sent as one piece */
-    SAFE_BATCH = 512 /* bytes that are copied before their CRC is computed */
+    MAX_FLAT_BYTES = 512, /* bytes of a batch that is sent as one piece */
+    SAFE_COPY_BYTES = 512 /* bytes that are copied before their CRC is computed */
 };
 
 static size_t frame_bytes(const struct tcp_frame *f)
@@ -28,10 +28,10 @@ static size_t frame_bytes(const struct tcp_frame *f)
  * if it is. */
 static bool add_crc_safely(uint32_t *crc, const struct vipl_iov *piece)
 {
-    uint8_t held[SAFE_BATCH];
+    uint8_t held[SAFE_COPY_BYTES];
     bool there = true;
-    for (size_t at = 0; there && at < piece->len; at += SAFE_BATCH) {
-        size_t n = piece->len - at < SAFE_BATCH ? piece->len - at : SAFE_BATCH;
+    for (size_t at = 0; there && at < piece->len; at += SAFE_COPY_BYTES) {
+        size_t n = piece->len - at < SAFE_COPY_BYTES ? piece->len - at : SAFE_COPY_BYTES;
         there = vipl_iov_bytes(held, (const char *)piece->base + at, n);
         *crc = there ? vipl_crc32c(*crc, held, n) : 0;
     }
@@ -60,7 +60,7 @@ static void begin_frame(struct tcp_frame *f, const struct vipl_ddp *ddp, const u
                         size_t more_bytes, size_t payload)
 {
     size_t header = vipl_ddp_write(f->head + VIPL_MPA_HEADER_BYTES, ddp);
-    assert(VIPL_MPA_HEADER_BYTES + header + more_bytes <= TCP_HEAD);
+    assert(VIPL_MPA_HEADER_BYTES + header + more_bytes <= TCP_MAX_HEAD);
     if (more_bytes > 0) {
         memcpy(f->head + VIPL_MPA_HEADER_BYTES + header, more, more_bytes);
     }
@@ -86,50 +86,51 @@ static void clear_batch(struct tcp_batch *batch)
     batch->fault = false;
 }
 
-struct tcp_batch *vipl_tcp_batch_of(struct tcp_few *few)
+struct tcp_batch *vipl_tcp_small_batch_init(struct tcp_small_batch *small)
 {
-    few->batch.pieces = few->pieces;
-    few->batch.frame = few->frame;
-    few->batch.max_frames = TCP_FEW_FRAMES;
-    clear_batch(&few->batch);
-    return &few->batch;
+    small->batch.pieces = small->pieces;
+    small->batch.frame = small->frame;
+    small->batch.max_frames = TCP_SMALL_FRAMES;
+    clear_batch(&small->batch);
+    return &small->batch;
 }
 
 /* The spare batch of the device, or a new one. */
-static struct tcp_batch *new_many(struct tcp_nic *nic)
+static struct tcp_batch *new_large_batch(struct tcp_nic *nic)
 {
-    struct tcp_many *many = vipl_load_ptr(&nic->spare_batch);
-    if (many == NULL || !vipl_compare_exchange_ptr(&nic->spare_batch, many, NULL)) {
-        many = vipl_alloc(sizeof(*many));
-        if (many == NULL) {
+    struct tcp_large_batch *large = vipl_load_ptr(&nic->spare_batch);
+    if (large == NULL || !vipl_compare_exchange_ptr(&nic->spare_batch, large, NULL)) {
+        large = vipl_alloc(sizeof(*large));
+        if (large == NULL) {
             return NULL;
         }
     }
-    many->batch.pieces = many->pieces;
-    many->batch.frame = many->frame;
-    many->batch.max_frames = TCP_FRAMES;
-    clear_batch(&many->batch);
-    return &many->batch;
+    large->batch.pieces = large->pieces;
+    large->batch.frame = large->frame;
+    large->batch.max_frames = TCP_MAX_FRAMES;
+    clear_batch(&large->batch);
+    return &large->batch;
 }
 
-struct tcp_batch *vipl_tcp_batch_begin(struct tcp_few *few, struct tcp_nic *nic, const struct tcp_message *m)
+struct tcp_batch *vipl_tcp_batch_begin(struct tcp_small_batch *small, struct tcp_nic *nic,
+                                       const struct tcp_message *m)
 {
     bool is_short_list = m->memory->count <= VIPL_FEW_SEGMENTS;
-    if (VIPL_LIKELY(is_short_list && m->frames <= TCP_FEW_FRAMES)) {
-        return vipl_tcp_batch_of(few);
+    if (VIPL_LIKELY(is_short_list && m->frames <= TCP_SMALL_FRAMES)) {
+        return vipl_tcp_small_batch_init(small);
     }
-    struct tcp_batch *batch = new_many(nic);
-    return batch == NULL && is_short_list ? vipl_tcp_batch_of(few) : batch;
+    struct tcp_batch *batch = new_large_batch(nic);
+    return batch == NULL && is_short_list ? vipl_tcp_small_batch_init(small) : batch;
 }
 
-void vipl_tcp_batch_end(struct tcp_few *few, struct tcp_nic *nic, struct tcp_batch *batch)
+void vipl_tcp_batch_end(struct tcp_small_batch *small, struct tcp_nic *nic, struct tcp_batch *batch)
 {
-    if (VIPL_LIKELY(batch == &few->batch)) {
+    if (VIPL_LIKELY(batch == &small->batch)) {
         return;
     }
-    struct tcp_many *many = VIPL_CONTAINER(batch, struct tcp_many, batch);
-    if (!vipl_compare_exchange_ptr(&nic->spare_batch, NULL, many)) {
-        vipl_free(many);
+    struct tcp_large_batch *large = VIPL_CONTAINER(batch, struct tcp_large_batch, batch);
+    if (!vipl_compare_exchange_ptr(&nic->spare_batch, NULL, large)) {
+        vipl_free(large);
     }
 }
 
@@ -349,7 +350,7 @@ static void advance_cursor(struct tcp_cursor *at, const struct tcp_batch *batch,
  * costs less than the kernel's work for three pieces. */
 static int send_batch(struct tcp_conn *conn, const struct tcp_batch *batch, bool more, size_t *sent)
 {
-    uint8_t flat[FLAT];
+    uint8_t flat[MAX_FLAT_BYTES];
     struct vipl_iov one = {flat, batch->bytes};
     size_t at = 0;
     if (batch->bytes > sizeof(flat)) {
@@ -384,8 +385,8 @@ static int emit(struct tcp_conn *conn, const struct tcp_batch *batch, bool more,
 int vipl_tcp_push(struct tcp_conn *conn, const struct tcp_message *m, bool more)
 {
     struct tcp_sending *tx = &conn->tx;
-    struct tcp_few few; /* not cleared: vipl_tcp_fill_batch() fills in what is used */
-    struct tcp_batch *batch = vipl_tcp_batch_begin(&few, conn->nic, m);
+    struct tcp_small_batch small; /* not cleared: vipl_tcp_fill_batch() fills in what is used */
+    struct tcp_batch *batch = vipl_tcp_batch_begin(&small, conn->nic, m);
     int error = batch == NULL ? EAGAIN : 0; /* the caller tries again, as with a full socket */
     while (error == 0 && tx->at.frame < m->frames) {
         vipl_tcp_fill_batch(batch, conn, m);
@@ -393,7 +394,7 @@ int vipl_tcp_push(struct tcp_conn *conn, const struct tcp_message *m, bool more)
         error = emit(conn, batch, more || !is_last, &tx->at);
     }
     if (batch != NULL) {
-        vipl_tcp_batch_end(&few, conn->nic, batch);
+        vipl_tcp_batch_end(&small, conn->nic, batch);
     }
     if (error == 0) {
         tx->at = (struct tcp_cursor){0, 0};
@@ -428,7 +429,7 @@ int vipl_tcp_emit_small(struct tcp_conn *conn, struct tcp_batch *batch, struct t
 
 bool vipl_tcp_is_short(const struct tcp_conn *conn, const struct vipl_send *send)
 {
-    return send->local.bytes <= TCP_SHORT && send->op != VIP_CONTROL_OP_RDMAREAD && !send->immediate &&
+    return send->local.bytes <= TCP_MAX_SHORT && send->op != VIP_CONTROL_OP_RDMAREAD && !send->immediate &&
            !conn->foreign && conn->marking == NULL && !vipl_tcp_confirms(conn, send) &&
            !vipl_tcp_is_begun(&conn->tx.at);
 }

@@ -23,7 +23,7 @@
 #include "iwarp/bytes.h"
 
 enum {
-    FIXED = 26,
+    FIXED_BYTES = 26,
     VERSION = 2,
     FLAG_WRITE = 1,
     FLAG_READ = 2,
@@ -40,7 +40,7 @@ static const uint8_t magic[4] = {'V', 'I', 'P', 'L'};
 
 size_t vipl_tcp_private_data_write(uint8_t *out, const struct tcp_private_data *data)
 {
-    memset(out, 0, FIXED);
+    memset(out, 0, FIXED_BYTES);
     memcpy(out, magic, sizeof(magic));
     out[4] = VERSION;
     out[5] = data->kind;
@@ -53,9 +53,9 @@ size_t vipl_tcp_private_data_write(uint8_t *out, const struct tcp_private_data *
     vipl_put32(out + 20, data->segment);
     out[24] = (uint8_t)data->from.disc_len;
     out[25] = (uint8_t)data->to.disc_len;
-    memcpy(out + FIXED, data->from.disc, data->from.disc_len);
-    memcpy(out + FIXED + data->from.disc_len, data->to.disc, data->to.disc_len);
-    return FIXED + (size_t)data->from.disc_len + data->to.disc_len;
+    memcpy(out + FIXED_BYTES, data->from.disc, data->from.disc_len);
+    memcpy(out + FIXED_BYTES + data->from.disc_len, data->to.disc, data->to.disc_len);
+    return FIXED_BYTES + (size_t)data->from.disc_len + data->to.disc_len;
 }
 
 bool vipl_tcp_private_data_is_vipl(const uint8_t *bytes, size_t length)
@@ -66,7 +66,7 @@ bool vipl_tcp_private_data_is_vipl(const uint8_t *bytes, size_t length)
 bool vipl_tcp_private_data_read(const uint8_t *bytes, size_t length, struct tcp_private_data *out)
 {
     memset(out, 0, sizeof(*out));
-    if (length < FIXED || !vipl_tcp_private_data_is_vipl(bytes, length)) {
+    if (length < FIXED_BYTES || !vipl_tcp_private_data_is_vipl(bytes, length)) {
         return false;
     }
     if (bytes[4] != VERSION) {
@@ -75,7 +75,7 @@ bool vipl_tcp_private_data_read(const uint8_t *bytes, size_t length, struct tcp_
         return false;
     }
     if (bytes[24] > VIPL_MAX_DISCRIMINATOR || bytes[25] > VIPL_MAX_DISCRIMINATOR ||
-        length != FIXED + (size_t)bytes[24] + bytes[25]) {
+        length != FIXED_BYTES + (size_t)bytes[24] + bytes[25]) {
         return false;
     }
     out->kind = bytes[5];
@@ -90,8 +90,8 @@ bool vipl_tcp_private_data_read(const uint8_t *bytes, size_t length, struct tcp_
     out->segment = vipl_get32(bytes + 20);
     out->from.disc_len = bytes[24];
     out->to.disc_len = bytes[25];
-    memcpy(out->from.disc, bytes + FIXED, out->from.disc_len);
-    memcpy(out->to.disc, bytes + FIXED + out->from.disc_len, out->to.disc_len);
+    memcpy(out->from.disc, bytes + FIXED_BYTES, out->from.disc_len);
+    memcpy(out->to.disc, bytes + FIXED_BYTES + out->from.disc_len, out->to.disc_len);
     return true;
 }
 
@@ -129,7 +129,7 @@ static bool make_buffer(struct tcp_conn *conn)
 }
 
 /* Receives until the reassembly buffer has `need` bytes. */
-static enum vipl_parse receive_until(struct tcp_conn *conn, size_t need)
+static enum vipl_parse receive_start_bytes(struct tcp_conn *conn, size_t need)
 {
     struct tcp_receiving *rx = &conn->rx;
     while (rx->have < need) {
@@ -151,7 +151,7 @@ enum vipl_parse vipl_tcp_start_receive(struct tcp_conn *conn, struct vipl_mpa_st
         return VIPL_PARSE_BAD;
     }
     if (rx->have < VIPL_MPA_START_BYTES) {
-        enum vipl_parse filled = receive_until(conn, VIPL_MPA_START_BYTES);
+        enum vipl_parse filled = receive_start_bytes(conn, VIPL_MPA_START_BYTES);
         if (filled == VIPL_PARSE_BAD) {
             return filled;
         }
@@ -163,7 +163,7 @@ enum vipl_parse vipl_tcp_start_receive(struct tcp_conn *conn, struct vipl_mpa_st
     if (start->reply != reply) {
         return VIPL_PARSE_BAD;
     }
-    return receive_until(conn, VIPL_MPA_START_BYTES + (size_t)start->private_bytes);
+    return receive_start_bytes(conn, VIPL_MPA_START_BYTES + (size_t)start->private_bytes);
 }
 
 const uint8_t *vipl_tcp_start_private(struct tcp_conn *conn, const struct vipl_mpa_start *start,
@@ -247,10 +247,10 @@ bool vipl_tcp_foreign_begin(struct tcp_conn *conn, const struct vipl_mpa_start *
 
 /* --- replies --- */
 
-static bool send_reply(struct tcp_conn *conn, bool reject, const struct tcp_private_data *data)
+static bool send_start_reply(struct tcp_conn *conn, bool reject, const struct tcp_private_data *data)
 {
-    struct vipl_mpa_enhanced ours = {.ird = TCP_READS,
-                                     .ord = TCP_READS,
+    struct vipl_mpa_enhanced ours = {.ird = TCP_MAX_READS,
+                                     .ord = TCP_MAX_READS,
                                      .peer_to_peer = conn->enhanced.peer_to_peer,
                                      .rtr_write = conn->enhanced.peer_to_peer};
     if (conn->foreign) {
@@ -272,13 +272,13 @@ bool vipl_tcp_reply_accept(struct tcp_conn *conn, const struct vipl_vi_params *p
     conn->state = TCP_REPLY_SENT;
     conn->handler = handler;
     vipl_tcp_conn_deadline(conn, conn->nic->settings.handshake_ms);
-    return send_reply(conn, false, &data);
+    return send_start_reply(conn, false, &data);
 }
 
 void vipl_tcp_reply_refuse(struct tcp_conn *conn, enum tcp_refusal reason, VIP_RETURN code)
 {
     struct tcp_private_data data = {.kind = TCP_REFUSE, .reason = (uint8_t)reason, .code = (uint8_t)code};
-    if (send_reply(conn, true, &data)) {
+    if (send_start_reply(conn, true, &data)) {
         vipl_tcp_conn_end(conn);
     } else {
         vipl_tcp_conn_close(conn);

@@ -9,8 +9,7 @@
  * The last few bytes then go through the reassembly buffer, because they must be stored last and
  * whole: they make an RDMA Write visible in order. The memory may change between two system calls.
  * So it is looked up again for each, and the system call is made under the VI's lock: nothing is
- * placed in memory that has been deregistered. What may not be placed is received all the same, and
- * dropped.
+ * placed in memory that has been deregistered. What may not be placed is received and dropped.
  */
 #include "backends/tcp/rx.h"
 

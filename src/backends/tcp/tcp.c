@@ -24,7 +24,7 @@ static void read_ports(struct tcp_settings *settings)
     uint32_t last;
     vipl_config_range("VIPL_TCP_PORTS", &settings->first_port, &last);
     settings->ports = last - settings->first_port + 1;
-    settings->probes = settings->ports < TCP_PROBES ? settings->ports : TCP_PROBES;
+    settings->probes = settings->ports < TCP_MAX_PROBES ? settings->ports : TCP_MAX_PROBES;
 }
 
 static void read_settings(struct tcp_settings *settings)
@@ -168,7 +168,7 @@ static VIP_RETURN tcp_open(struct vipl_nic *core, const char *device, struct vip
         return VIP_ERROR_RESOURCE;
     }
     struct tcp_nic *nic = new_nic();
-    uint8_t *scratch = vipl_alloc(TCP_SCRATCH + TCP_PLACES * sizeof(struct vipl_iov));
+    uint8_t *scratch = vipl_alloc(TCP_SCRATCH + TCP_RECEIVE_PIECES * sizeof(struct vipl_iov));
     if (nic == NULL || scratch == NULL || vipl_tcp_loop_open(nic) != 0) {
         vipl_free(scratch);
         drop_nic(nic);

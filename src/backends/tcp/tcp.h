@@ -41,8 +41,8 @@
 #include "os/os_biased.h"
 
 enum {
-    TCP_PROBES = 8, /* ports that a discriminator may have */
-    TCP_READS = 64, /* IRD and ORD between VIPL peers */
+    TCP_MAX_PROBES = 8, /* ports that a discriminator may have */
+    TCP_MAX_READS = 64, /* IRD and ORD between VIPL peers */
     /* Payload bytes of a DDP segment between VIPL peers. With this number an FPDU of an RDMA Write
      * or a read response is a multiple of 16 bytes, so that TCP's segments, if they are multiples
      * of pages, never end in the middle of an FPDU's head: Wireshark loses its way where one ends 4
@@ -50,7 +50,7 @@ enum {
     TCP_SEGMENT = 65500,
     TCP_TRANSFER_SIZE = 4 << 20,
     TCP_SCRATCH = 256 * 1024,
-    TCP_PLACES = VIPL_MAX_SEGMENTS + 1,
+    TCP_RECEIVE_PIECES = VIPL_MAX_SEGMENTS + 1,
     /* successive system calls for one socket: its peer may send faster than this side receives */
     TCP_POLL_BUDGET = 16
 };
@@ -109,13 +109,13 @@ struct tcp_nic {
     struct tcp_conn *paused;
     bool hot_has_received;             /* `hot` has received something */
     uint8_t *scratch;                  /* TCP_SCRATCH bytes */
-    struct vipl_iov *pieces;           /* TCP_PLACES, for one system call; after `scratch` */
+    struct vipl_iov *pieces;           /* TCP_RECEIVE_PIECES for one system call, after `scratch` */
     struct vipl_mutex tx_pending_lock; /* rank BACKEND_TX; never held with a connection's tx.lock */
     /* tcp_conn.tx_pending: of connections whose posts wait for room, read responses for their turn,
      * or output for a flush; guarded by tx_pending_lock. */
     struct vipl_list tx_pending;
     void *spare_output; /* atomic: a struct tcp_output that no connection uses; NULL: none */
-    void *spare_batch;  /* atomic: a struct tcp_many that no thread uses; NULL: none */
+    void *spare_batch;  /* atomic: a struct tcp_large_batch that no thread uses; NULL: none */
     /* atomic, relaxed: 0: `tx_pending` is empty; written under tx_pending_lock */
     uint32_t has_tx_pending;
     /* atomic, relaxed: something has been sent since the last keepalive check */

@@ -20,7 +20,7 @@ enum {
 };
 
 /* Whether a post is in the stream in part. */
-static bool is_mid_post(const struct tcp_sending *tx)
+static bool is_partial_post(const struct tcp_sending *tx)
 {
     return !tx->responding && vipl_tcp_is_begun(&tx->at);
 }
@@ -115,8 +115,8 @@ static void note_piggyback(struct tcp_conn *conn)
  * in the stream. */
 static bool fits_output(const struct tcp_conn *conn, const struct tcp_message *m)
 {
-    bool few = m->send->op == VIP_CONTROL_OP_RDMAREAD || m->memory->bytes <= TCP_OUTPUT_COPY_MAX;
-    return few && m->frames <= TCP_FEW_FRAMES && conn->marking == NULL && !conn->foreign &&
+    bool small = m->send->op == VIP_CONTROL_OP_RDMAREAD || m->memory->bytes <= TCP_OUTPUT_COPY_MAX;
+    return small && m->frames <= TCP_SMALL_FRAMES && conn->marking == NULL && !conn->foreign &&
            !vipl_tcp_is_begun(&conn->tx.at);
 }
 
@@ -162,7 +162,7 @@ static enum vipl_posted push_post(struct tcp_conn *conn, const struct tcp_messag
 static enum vipl_posted send_short_message(struct tcp_conn *conn, struct vipl_send *send)
 {
     struct tcp_sending *tx = &conn->tx;
-    uint8_t fpdu[TCP_SHORT_FPDU];
+    uint8_t fpdu[TCP_MAX_SHORT_FPDU];
     struct vipl_iov all = {fpdu, vipl_tcp_write_short_send(fpdu, conn, send)};
     size_t bytes_sent = 0;
     if (all.len == 0) {
@@ -199,18 +199,18 @@ static enum vipl_posted coalesce_short(struct tcp_conn *conn, struct vipl_send *
 static enum vipl_posted coalesce(struct tcp_conn *conn, const struct tcp_message *m, struct vipl_send *send)
 {
     if (vipl_tcp_is_short(conn, send)) {
-        return vipl_tcp_output_has_room(conn, TCP_SHORT_FPDU) ? coalesce_short(conn, send)
-                                                              : VIPL_POSTED_AGAIN;
+        return vipl_tcp_output_has_room(conn, TCP_MAX_SHORT_FPDU) ? coalesce_short(conn, send)
+                                                                  : VIPL_POSTED_AGAIN;
     }
-    struct tcp_few few; /* not cleared */
-    struct tcp_batch *batch = fits_output(conn, m) ? vipl_tcp_batch_begin(&few, conn->nic, m) : NULL;
+    struct tcp_small_batch small; /* not cleared: vipl_tcp_fill_batch() fills in what is used */
+    struct tcp_batch *batch = fits_output(conn, m) ? vipl_tcp_batch_begin(&small, conn->nic, m) : NULL;
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
     if (batch != NULL) {
         vipl_tcp_fill_batch(batch, conn, m);
         if (vipl_tcp_output_has_room(conn, batch->bytes)) {
             posted = coalesce_batch(conn, batch, send);
         }
-        vipl_tcp_batch_end(&few, conn->nic, batch);
+        vipl_tcp_batch_end(&small, conn->nic, batch);
     }
     return posted;
 }
@@ -226,19 +226,19 @@ static bool may_cork(struct tcp_conn *conn, const struct tcp_message *m)
 /* Sends the post, or adds it to the output buffer. *deferred: something waits for a flush. */
 static enum vipl_posted send_or_coalesce(struct tcp_conn *conn, struct vipl_send *send, bool *deferred)
 {
-    bool follow = follows_unpolled_post(conn, send);
+    bool follows = follows_unpolled_post(conn, send);
     note_piggyback(conn);
-    if (!follow && !vipl_tcp_output_is_unsent(conn->tx.output) && vipl_tcp_is_short(conn, send)) {
+    if (!follows && !vipl_tcp_output_is_unsent(conn->tx.output) && vipl_tcp_is_short(conn, send)) {
         return send_short_message(conn, send);
     }
     struct tcp_message m = {.send = send, .memory = &send->local, .frames = vipl_tcp_all_frames(conn, send)};
     enum vipl_posted posted = VIPL_POSTED_AGAIN;
-    if (follow || vipl_tcp_output_is_unsent(conn->tx.output)) {
+    if (follows || vipl_tcp_output_is_unsent(conn->tx.output)) {
         posted = coalesce(conn, &m, send);
-        *deferred = posted != VIPL_POSTED_AGAIN && (follow || !vipl_tcp_output_flush(conn));
+        *deferred = posted != VIPL_POSTED_AGAIN && (follows || !vipl_tcp_output_flush(conn));
     }
     if (posted == VIPL_POSTED_AGAIN && vipl_tcp_output_flush_before(conn)) {
-        bool cork = follow && may_cork(conn, &m);
+        bool cork = follows && may_cork(conn, &m);
         posted = push_post(conn, &m, send, cork);
         /* also if memory of the message is missing */
         *deferred = conn->tx.corked && posted != VIPL_POSTED_AGAIN;
@@ -271,8 +271,8 @@ enum vipl_posted vipl_tcp_post_send(struct vipl_be_nic *be, struct vipl_vi *vi, 
     /* A response makes room, and resumes the posts; the peer's first FPDU does so too. */
     bool full = (waits && tx->pending.count == tx->reads && tx->reads > 0) || tx->peer_sends_first;
     /* without memory, the post is tried again, as with a full socket */
-    bool may =
-        !tx->closed && !tx->responding && !full && (!waits || vipl_fifo_make_room(&tx->pending, TCP_READS));
+    bool may = !tx->closed && !tx->responding && !full &&
+               (!waits || vipl_fifo_make_room(&tx->pending, TCP_MAX_READS));
     if (tx->refusal != 0) {
         send->status = tx->refusal;
         tx->closed = true;
@@ -308,7 +308,7 @@ static bool may_send_short(const struct tcp_conn *conn, bool has_unreaped)
 static bool send_short_locked(struct tcp_conn *conn, const void *from, size_t bytes)
 {
     struct tcp_sending *tx = &conn->tx;
-    uint8_t fpdu[TCP_SHORT_FPDU];
+    uint8_t fpdu[TCP_MAX_SHORT_FPDU];
     struct vipl_iov all = {fpdu, vipl_tcp_write_short(fpdu, conn, from, bytes)};
     size_t bytes_sent = 0;
     tx->post_epoch = vipl_load_relaxed(&conn->nic->poll_epoch);
@@ -330,7 +330,7 @@ bool vipl_tcp_send_short(struct vipl_be_nic *be, struct vipl_vi *vi, const void 
 {
     struct tcp_conn *conn = tcp_vi_of(vi)->conn;
     (void)be;
-    if (conn == NULL || bytes > TCP_SHORT || conn->foreign || conn->marking != NULL) {
+    if (conn == NULL || bytes > TCP_MAX_SHORT || conn->foreign || conn->marking != NULL) {
         return false;
     }
     vipl_biased_lock_own(&conn->tx.lock);
@@ -405,18 +405,18 @@ void vipl_tcp_terminated(struct tcp_conn *conn, uint16_t reason)
     vipl_up_vi_params(conn->vi, &own);
     vipl_biased_lock(&tx->lock);
     bool pending = tx->pending.count > 0;
-    bool half = !pending && is_mid_post(tx);
+    bool partial = !pending && is_partial_post(tx);
     struct tcp_pending p = pending ? *oldest_pending(tx) : (struct tcp_pending){.op = tx->op};
     uint32_t status = conn->foreign ? foreign_terminate_status(reason, p.op)
                                     : terminate_status(reason, p.op, own.reliability);
-    tx->refusal = half ? status : 0;
+    tx->refusal = partial ? status : 0;
     /* A post that is in the stream in part stays under way: no other thread makes
      * it pending meanwhile. */
     tx->closed = true;
     vipl_biased_unlock(&tx->lock);
     if (pending) {
         vipl_tcp_end_pending(conn, &p, status);
-    } else if (half && status != 0) {
+    } else if (partial && status != 0) {
         vipl_up_send_resume(conn->vi);
     }
 }
@@ -436,8 +436,8 @@ static bool send_small(struct tcp_conn *conn, struct tcp_batch *batch)
 void vipl_tcp_send_empty(struct tcp_conn *conn, uint8_t op)
 {
     struct tcp_sending *tx = &conn->tx;
-    struct tcp_few few;
-    struct tcp_batch *batch = vipl_tcp_batch_of(&few);
+    struct tcp_small_batch small;
+    struct tcp_batch *batch = vipl_tcp_small_batch_init(&small);
     struct vipl_ddp ddp = {.tagged = op == VIPL_RDMAP_WRITE, .last = true, .op = op, .msn = 1};
     vipl_biased_lock(&tx->lock);
     bool idle = !tx->closed && !tx->blocked && !tx->responding;
@@ -478,8 +478,8 @@ static void add_headers(struct vipl_rdmap_terminate *terminate, const struct tcp
 
 void vipl_tcp_terminate(struct tcp_conn *conn, uint16_t reason, const struct tcp_terminate_about *about)
 {
-    struct tcp_few few;
-    struct tcp_batch *batch = vipl_tcp_batch_of(&few);
+    struct tcp_small_batch small;
+    struct tcp_batch *batch = vipl_tcp_small_batch_init(&small);
     uint8_t payload[VIPL_RDMAP_MAX_TERMINATE_BYTES];
     struct vipl_rdmap_terminate terminate = {.reason = reason};
     struct vipl_ddp ddp = {
@@ -598,8 +598,8 @@ static bool coalesce_response(struct tcp_conn *conn)
         !vipl_tcp_output_has_room(conn, MAX_RESPONSE_BYTES)) {
         return false;
     }
-    struct tcp_few few; /* not cleared */
-    struct tcp_batch *batch = vipl_tcp_batch_of(&few);
+    struct tcp_small_batch small; /* not cleared: vipl_tcp_fill_batch() fills in what is used */
+    struct tcp_batch *batch = vipl_tcp_small_batch_init(&small);
     struct vipl_sg nothing = {.count = 0};
     struct tcp_message m = {.read = read, .memory = &nothing, .frames = 1};
     vipl_tcp_fill_batch(batch, conn, &m);
@@ -625,7 +625,7 @@ static void send_responses(struct tcp_conn *conn)
     vipl_biased_lock(&tx->lock);
     bool coalesced = false;
     bool free = true;
-    while (free && tx->responses.count > 0 && !tx->closed && !is_mid_post(tx)) {
+    while (free && tx->responses.count > 0 && !tx->closed && !is_partial_post(tx)) {
         bool coalesces = coalesce_response(conn);
         coalesced |= coalesces;
         free = coalesces || (vipl_tcp_output_flush(conn) && respond_one(conn, &refusal));
@@ -659,7 +659,7 @@ bool vipl_tcp_respond(struct tcp_conn *conn, const struct tcp_read_response *res
 {
     struct tcp_sending *tx = &conn->tx;
     vipl_biased_lock(&tx->lock);
-    bool room = vipl_fifo_make_room(&tx->responses, TCP_READS);
+    bool room = vipl_fifo_make_room(&tx->responses, TCP_MAX_READS);
     if (room) {
         *(struct tcp_read_response *)vipl_fifo_append(&tx->responses) = *response;
     }

@@ -62,10 +62,10 @@ struct tcp_sending {
     uint32_t reads; /* ORD: how many operations may wait for responses */
     /* NULL: no response has needed a snapshot, or there was no memory for it */
     struct tcp_snapshot *snapshot;
-    struct vipl_fifo pending;   /* struct tcp_pending, at most TCP_READS */
-    struct vipl_fifo responses; /* struct tcp_read_response, at most TCP_READS */
-    struct tcp_pending few_pending[4];
-    struct tcp_read_response few_responses[2];
+    struct vipl_fifo pending;   /* struct tcp_pending, at most TCP_MAX_READS */
+    struct vipl_fifo responses; /* struct tcp_read_response, at most TCP_MAX_READS */
+    struct tcp_pending inline_pending[4];
+    struct tcp_read_response inline_responses[2];
 };
 
 /* The backend's operation post_send. Core calls it under the VI's send lock; all functions below
