@@ -2,6 +2,8 @@
 /* Entry points: devices, protection tags, memory. */
 #include <string.h>
 
+#include "base/config.h"
+#include "base/config_check.h"
 #include "base/guard.h"
 #include "base/handle.h"
 #include "core/device.h"
@@ -32,8 +34,11 @@ static VIP_RETURN open_nic(const VIP_CHAR *DeviceName, VIP_ULONG Flags, VIP_NIC_
     if ((Flags & ~VIPX_SHAREABLE) != 0) {
         return VIP_INVALID_PARAMETER;
     }
-    return (Flags & VIPX_SHAREABLE) != 0 ? open_shareable(DeviceName, NicHandle)
-                                         : vipl_device_open(DeviceName, NicHandle);
+    vipl_config_begin();
+    VIP_RETURN rc = (Flags & VIPX_SHAREABLE) != 0 ? open_shareable(DeviceName, NicHandle)
+                                                  : vipl_device_open(DeviceName, NicHandle);
+    vipl_config_end();
+    return rc;
 }
 
 VIP_RETURN VI_CALL VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)

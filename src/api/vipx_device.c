@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Entry points of posix.h: the list of devices, the options of the build, the log. */
+#include "base/config.h"
 #include "base/config_check.h"
 #include "base/guard.h"
 #include "base/log.h"
@@ -12,6 +13,7 @@ static VIP_RETURN list_devices(VIPX_DEVICE *Devices, VIP_ULONG *Count)
     }
     vipl_config_begin();
     vipl_devices_list(Devices, Count);
+    vipl_config_end();
     return VIP_SUCCESS;
 }
 

@@ -1,15 +1,55 @@
 /* SPDX-License-Identifier: MIT */
-/* Settings. The file is small and is read again for each setting: there is no state to keep up to date. */
+/* Settings. An opening works on one copy of the file, which belongs to its thread: no lock guards
+ * the copy, and a forked child cannot find it half written. */
 #include "base/config.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/settings.h"
 #include "os/os.h"
 
-enum { MAX_VALUE = 64 /* bytes, where a value is no text */ };
+enum { MAX_VALUE = 64 /* bytes of a value that is not a text */ };
+
+/* The file as it was when this thread began to open a device. */
+static _Thread_local struct {
+    bool is_loaded;
+    int error; /* why there is no text; 0: there is */
+    char *text;
+} opening;
+
+void vipl_config_load(void)
+{
+    vipl_config_end();
+    opening.error = vipl_read_text(vipl_config_path(), VIPL_CONFIG_FILE_BYTES, &opening.text);
+    opening.is_loaded = true;
+}
+
+void vipl_config_end(void)
+{
+    vipl_free(opening.text);
+    opening.text = NULL;
+    opening.is_loaded = false;
+}
+
+int vipl_config_read(char **text)
+{
+    if (!opening.is_loaded) {
+        return vipl_read_text(vipl_config_path(), VIPL_CONFIG_FILE_BYTES, text);
+    }
+    if (opening.error != 0) {
+        return opening.error;
+    }
+    size_t bytes = strlen(opening.text) + 1;
+    *text = vipl_alloc(bytes);
+    if (*text == NULL) {
+        return ENOMEM;
+    }
+    memcpy(*text, opening.text, bytes);
+    return 0;
+}
 
 static char *trim(char *s)
 {
@@ -67,7 +107,7 @@ static bool from_file(const char *name, char *text, size_t size)
     char *each;
     char *value;
     bool found = false;
-    if (vipl_read_text(vipl_config_path(), VIPL_CONFIG_FILE_BYTES, &file) != 0) {
+    if (vipl_config_read(&file) != 0) {
         return false;
     }
     for (char *rest = file; !found && (line = vipl_config_next_line(&rest)) != NULL;) {
@@ -91,7 +131,7 @@ bool vipl_config_text(const char *name, char *text, size_t size)
     return from_file(name, text, size);
 }
 
-/* The setting, and its value, cut to fit. False: it is not set. */
+/* Finds a setting and its value, which is cut to fit. False: the setting is not set. */
 static bool value_of(const char *name, const struct vipl_setting **setting, char value[MAX_VALUE])
 {
     *setting = vipl_setting_find(name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is wrong with the settings. */
+/* Reports of what is wrong with the settings. */
 #include "base/config_check.h"
 
 #include <errno.h>
@@ -14,32 +14,34 @@
 #include "os/os.h"
 #include "os/os_atomic.h"
 
-enum { LINE = 256, MAX_SAID = 64 };
+enum { LINE = 256, MAX_REPORTED = 64 };
 
-static uint32_t said[MAX_SAID]; /* atomic: hashes of what was said; 0: nothing yet */
-static uint32_t all_said;       /* atomic */
+static uint32_t reported[MAX_REPORTED]; /* atomic: hashes of reported texts; 0: a free entry */
+static uint32_t all_reported;           /* atomic */
 
 void vipl_config_is_checked(void)
 {
-    vipl_store_relaxed(&all_said, 1);
+    vipl_config_end();
+    vipl_store_relaxed(&all_reported, 1);
 }
 
-/* True: it was not said before. What there is no room for counts as new each time. */
+/* Returns true if the text has not been reported yet. When `reported` is full, each text counts as
+ * new. */
 static bool is_new(const char *text)
 {
     uint32_t hash = (uint32_t)vipl_hash(VIPL_HASH_OF_NOTHING, text, strlen(text)) | 1;
-    for (unsigned i = 0; i < MAX_SAID; i++) {
-        if (vipl_load_relaxed(&said[i]) == 0 && vipl_compare_exchange(&said[i], 0, hash)) {
+    for (unsigned i = 0; i < MAX_REPORTED; i++) {
+        if (vipl_load_relaxed(&reported[i]) == 0 && vipl_compare_exchange(&reported[i], 0, hash)) {
             return true;
         }
-        if (vipl_load_relaxed(&said[i]) == hash) {
+        if (vipl_load_relaxed(&reported[i]) == hash) {
             return false;
         }
     }
     return true;
 }
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void report_once(const char *format, ...)
 {
     char text[LINE];
     va_list args;
@@ -51,14 +53,14 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     }
 }
 
-/* `where`: in front of the text. */
+/* Reports a name that is no setting. `where` goes in front of the text. */
 static void check_name(const char *where, const char *name)
 {
     const struct vipl_setting *like = vipl_setting_like(name);
     if (like != NULL) {
-        say("%s%s is no setting: is %s meant?", where, name, like->name);
+        report_once("%s%s is no setting: is %s meant?", where, name, like->name);
     } else {
-        say("%s%s is no setting: docs/use/settings.md has them all", where, name);
+        report_once("%s%s is no setting: docs/settings.md has them all", where, name);
     }
 }
 
@@ -67,13 +69,13 @@ static void check_value(const char *where, const struct vipl_setting *setting, c
     char allowed[LINE / 2];
     if (!vipl_setting_allows(setting, value)) {
         vipl_setting_describe(setting, allowed, sizeof(allowed));
-        say("%s%s=%s is not %s: the default is used", where, setting->name, value, allowed);
+        report_once("%s%s=%s is not %s: the default is used", where, setting->name, value, allowed);
     }
 }
 
 /* --- the environment --- */
 
-static bool begins_with(const char *text, const char *beginning)
+static bool has_prefix(const char *text, const char *beginning)
 {
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
@@ -83,8 +85,8 @@ static void check_variable(const char *variable)
 {
     char name[LINE / 4];
     size_t length = strcspn(variable, "=");
-    bool ours = begins_with(variable, "VIPL_") && !begins_with(variable, "VIPL_TEST_") &&
-                !begins_with(variable, "VIPL_STRESS_");
+    bool ours = has_prefix(variable, "VIPL_") && !has_prefix(variable, "VIPL_TEST_") &&
+                !has_prefix(variable, "VIPL_STRESS_");
     if (!ours || length >= sizeof(name) || variable[length] == '\0') {
         return;
     }
@@ -94,7 +96,8 @@ static void check_variable(const char *variable)
     if (setting == NULL) {
         check_name("", name);
     } else if (vipl_config_environment(name) == NULL) {
-        say("%s names a file, program or socket, and this program has more rights than its user: it is "
+        report_once(
+            "%s names a file, program or socket, and this program has more rights than its user: it is "
             "ignored",
             name);
     } else {
@@ -114,7 +117,7 @@ static void check_line(const char *path, unsigned number, char *line)
     case VIPL_CONFIG_LINE_EMPTY:
         return;
     case VIPL_CONFIG_LINE_BAD:
-        say("%sthis is not NAME = value", where);
+        report_once("%sthis is not NAME = value", where);
         return;
     case VIPL_CONFIG_LINE_SETTING:
         break;
@@ -123,7 +126,7 @@ static void check_line(const char *path, unsigned number, char *line)
     if (setting == NULL) {
         check_name(where, name);
     } else if (setting->environment_only) {
-        say("%s%s is read from the environment only", where, name);
+        report_once("%s%s is read from the environment only", where, name);
     } else {
         check_value(where, setting, value);
     }
@@ -135,7 +138,7 @@ static void check_file(void)
     char reason[LINE / 2];
     char *file;
     char *line;
-    int error = vipl_read_text(path, VIPL_CONFIG_FILE_BYTES, &file);
+    int error = vipl_config_read(&file);
     if (error == 0) {
         char *rest = file;
         for (unsigned number = 1; (line = vipl_config_next_line(&rest)) != NULL; number++) {
@@ -143,8 +146,9 @@ static void check_file(void)
         }
         vipl_free(file);
     } else if (vipl_config_environment("VIPL_CONFIG") != NULL || (error != ENOENT && error != EACCES)) {
-        say("VIPL_CONFIG=%s cannot be read: %s", path,
-            error == EINVAL ? "it is not a regular file" : vipl_os_error(error, reason, sizeof(reason)));
+        report_once("VIPL_CONFIG=%s cannot be read: %s", path,
+                    error == EINVAL ? "it is not a regular file"
+                                    : vipl_os_error(error, reason, sizeof(reason)));
     }
 }
 
@@ -159,13 +163,14 @@ static void check_all(void)
 
 void vipl_config_begin(void)
 {
+    /* In the order of the words of VIPL_LOG. */
     static const enum vipl_log_level levels[] = {VIPL_LOG_ERROR, VIPL_LOG_REASON, VIPL_LOG_INFO,
-                                                 VIPL_LOG_DEBUG,
-                                                 VIPL_LOG_OFF}; /* as the words of the setting */
+                                                 VIPL_LOG_DEBUG, VIPL_LOG_OFF};
     char text[8];
+    vipl_config_load();
     bool asked = vipl_config_text("VIPL_LOG", text, sizeof(text)) && text[0] != '\0';
     vipl_log_set_level(levels[vipl_config_word("VIPL_LOG")], !asked);
-    if (vipl_load_relaxed(&all_said) == 0) {
+    if (vipl_load_relaxed(&all_reported) == 0) {
         check_all();
     }
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is wrong with the settings, on standard error: names that are none, values that are not allowed, lines of the file that say
- * nothing, a file that is not there. Each is named once in a process, with what is allowed; the library goes on without it.
+ * Reports on standard error of what is wrong with the settings: unknown names, values that are not
+ * allowed, malformed lines of the file, and a file that cannot be read. Each error is reported once
+ * in a process, with what is allowed; the library uses the default.
  */
 #ifndef VIPL_BASE_CONFIG_CHECK_H
 #define VIPL_BASE_CONFIG_CHECK_H
 
-/* A device is about to be opened: sets the log's level, and says what is wrong. */
+/* Begins an opening: reads the file (vipl_config_load()), sets the level of the log, and reports
+ * errors. The caller ends the opening with vipl_config_end(). */
 void vipl_config_begin(void);
-/* The program that this process works for has said it all. */
+/* Reports no errors in this process, and forgets a copy of the file: this is a server, whose
+ * program has reported all errors. */
 void vipl_config_is_checked(void);
 
 #endif

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "base/config_check.h"
 #include "base/handle.h"
 #include "base/iov.h"
 #include "base/lock_rank.h"
@@ -202,7 +201,6 @@ int vipl_device_watch_forks(bool *handlers)
 
 VIP_RETURN vipl_device_open(const char *device, void **handle)
 {
-    vipl_config_begin();
     bool handlers;
     vipl_barrier_prepare();
     int error = vipl_device_watch_forks(&handlers);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/config.h"
-#include "base/config_check.h"
 #include "base/log.h"
 #include "os/os_atomic.h"
 #include "share/client.h"
@@ -78,7 +77,6 @@ static void read_call_address(VIP_NET_ADDRESS *to, const struct vipl_call_addres
 VIP_RETURN vipl_share_open(const char *device, bool fork_handlers, void **nic)
 {
     struct vipl_call_open a = {.nic = NULL};
-    vipl_config_begin();
     if (device != NULL && strlen(device) >= sizeof(a.device)) {
         return VIP_ERROR_RESOURCE;
     }

@@ -12,6 +12,9 @@
 #include <utility>
 
 #include <fcntl.h>
+#if __has_include(<sys/inotify.h>)
+#include <sys/inotify.h>
+#endif
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,6 +49,13 @@ public:
 private:
     char path_[32] = "/tmp/vipl-unit-XXXXXX";
 };
+
+/** What opening a device does with the settings. */
+void begin_and_end()
+{
+    vipl_config_begin();
+    vipl_config_end();
+}
 
 std::string text_of(const char *name, bool expected = true)
 {
@@ -164,7 +174,7 @@ namespace {
  * each. */
 std::string complaints()
 {
-    std::string text = stderr_of([] { vipl_config_begin(); });
+    std::string text = stderr_of(begin_and_end);
     for (std::size_t at; (at = text.find("vipl[")) != std::string::npos;) {
         text.erase(at, text.find("error: ", at) + 7 - at);
     }
@@ -311,6 +321,81 @@ TEST_CASE("each setting is found, and the default of each is allowed", "[config]
     CHECK(vipl_setting_like(std::string(5000, 'x').c_str()) == nullptr);
 }
 
+#if __has_include(<sys/inotify.h>)
+namespace {
+
+/** Counts how often a file is opened, in any process. */
+class Opens {
+public:
+    explicit Opens(const char *path) : fd_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC))
+    {
+        REQUIRE(fd_ >= 0);
+        // The system joins equal events that follow each other, so each open is told apart by the close behind it.
+        REQUIRE(inotify_add_watch(fd_, path, IN_OPEN | IN_CLOSE) >= 0);
+    }
+    ~Opens() { close(fd_); }
+    Opens(const Opens &) = delete;
+    Opens &operator=(const Opens &) = delete;
+
+    /** The opens since the last call. */
+    unsigned count() const
+    {
+        unsigned opens = 0;
+        inotify_event event; // without a name, since a file is watched and not a folder
+        while (read(fd_, &event, sizeof event) == static_cast<ssize_t>(sizeof event)) {
+            opens += (event.mask & IN_OPEN) != 0 ? 1 : 0;
+        }
+        return opens;
+    }
+
+private:
+    int fd_;
+};
+
+/** Opens loopback and closes it again; returns what its VIPL_LINGER was. */
+std::uint32_t linger_of_an_opening()
+{
+    VIP_NIC_HANDLE handle;
+    REQUIRE(VipOpenNic("loopback", &handle) == VIP_SUCCESS);
+    vipl_nic *nic = vipl_nic_get(handle);
+    REQUIRE(nic != nullptr);
+    const std::uint32_t linger = nic->linger_ms;
+    vipl_nic_put(nic);
+    REQUIRE(VipCloseNic(handle) == VIP_SUCCESS);
+    return linger;
+}
+
+} // namespace
+
+TEST_CASE("an opening reads the file once, and the next opening reads it again", "[config]")
+{
+    const File file("VIPL_LINGER = 100\n");
+    const std::string path = std::getenv("VIPL_CONFIG");
+    const Opens opens(path.c_str());
+    CHECK(linger_of_an_opening() == 100);
+    CHECK(opens.count() == 1);
+
+    FILE *changed = std::fopen(path.c_str(), "w");
+    REQUIRE(changed != nullptr);
+    std::fputs("VIPL_LINGER = 200\n", changed);
+    std::fclose(changed);
+    CHECK(opens.count() == 1); // this test's own
+    CHECK(linger_of_an_opening() == 200);
+    CHECK(opens.count() == 1);
+
+    VIP_ULONG devices = 0;
+    VipxListDevices(nullptr, &devices);
+    CHECK(opens.count() == 1);
+    CHECK(vipl_config_number("VIPL_LINGER") == 200); // outside an opening each call reads the file
+    CHECK(opens.count() == 1);
+    VIP_NIC_HANDLE none;
+    REQUIRE(VipOpenNic("nosuch", &none) == VIP_ERROR_RESOURCE); // nothing is kept of an opening that fails
+    CHECK(opens.count() == 1);
+    setenv("VIPL_CONFIG", "/nonexistent/vipl.conf", 1);
+    CHECK(vipl_config_number("VIPL_LINGER") == 5000);
+}
+#endif
+
 TEST_CASE("a list has its words, whole", "[config]")
 {
     const File file("");
@@ -334,7 +419,7 @@ TEST_CASE("the log says what its level lets through", "[log]")
         } else {
             setenv("VIPL_LOG", name, 1);
         }
-        stderr_of([] { vipl_config_begin(); });
+        stderr_of(begin_and_end);
         const std::string log = stderr_of([] {
             vipl_log(VIPL_LOG_ERROR, "first %d", 1);
             vipl_log(VIPL_LOG_INFO, "second");
@@ -368,7 +453,7 @@ TEST_CASE("with a handler of the program, standard error has what is asked for, 
                 VIPX_LOG_ERROR, [](VIP_PVOID, VIPX_LOG_LEVEL, const char *) { ++heard; }, nullptr) ==
             VIP_SUCCESS);
     const auto say = [] {
-        vipl_config_begin();
+        begin_and_end();
         vipl_log(VIPL_LOG_ERROR, "first");
         vipl_log(VIPL_LOG_REASON, "second");
     };
