@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of settings, and what their values mean. */
+/* The table of settings, and the meaning of their values. */
 #include "base/settings.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 enum {
     MAX_NAME = 32,
-    MAX_LIKE = 2 /* letters that are wrong, missing or too many in a name that is like another */
+    MAX_LIKE = 2 /* characters that differ between two similar names */
 };
 
 #if UINTPTR_MAX > 0xFFFFFFFFu
@@ -17,61 +17,29 @@ enum { SHARED_MIB = 1024, MAX_SHARED_MIB = 1048576 };
 enum { SHARED_MIB = 64, MAX_SHARED_MIB = 1024 };
 #endif
 
-#define TEXT(name) \
+#define NUMBER(setting, value, least, most) \
     { \
-        name, VIPL_SETTING_TEXT, false, NULL, 0, 0, 0, 0 \
-    }
-#define DEVICE(name) \
-    { \
-        name, VIPL_SETTING_DEVICE, false, NULL, 0, 0, 0, 0 \
-    }
-#define ALIASES(name) \
-    { \
-        name, VIPL_SETTING_ALIASES, false, NULL, 0, 0, 0, 0 \
-    }
-#define PATH(name) \
-    { \
-        name, VIPL_SETTING_PATH, false, NULL, 0, 0, 0, 0 \
-    }
-#define PATH_OF_ENVIRONMENT(name) \
-    { \
-        name, VIPL_SETTING_PATH, true, NULL, 0, 0, 0, 0 \
-    }
-#define NUMBER(name, default_value, min, max) \
-    { \
-        name, VIPL_SETTING_NUMBER, false, NULL, min, max, default_value, 0 \
-    }
-#define RANGE(name, first, last, min, max) \
-    { \
-        name, VIPL_SETTING_RANGE, false, NULL, min, max, first, last \
-    }
-#define WORD(name, words) \
-    { \
-        name, VIPL_SETTING_WORD, false, words, 0, 0, 0, 0 \
-    }
-#define WORDS(name, words) \
-    { \
-        name, VIPL_SETTING_WORDS, false, words, 0, 0, 0, 0 \
+        .name = setting, .kind = VIPL_SETTING_NUMBER, .default_value = value, .min = least, .max = most \
     }
 
 static const struct vipl_setting settings[] = {
-    PATH_OF_ENVIRONMENT("VIPL_CONFIG"),
-    PATH_OF_ENVIRONMENT("VIPL_RNICD"),
-    PATH_OF_ENVIRONMENT("VIPL_SERVER"),
-    PATH("VIPL_RNIC"),
-    PATH("VIPL_RNIC_HOSTS"),
-    PATH("VIPL_TRACE"),
-    DEVICE("VIPL_DEVICE"),
-    ALIASES("VIPL_DEVICE_ALIASES"),
-    TEXT("VIPL_FAULTS"),
-    TEXT("VIPL_RNIC_FAULTS"),
-    TEXT("VIPL_RNIC_IMPAIR"),
-    TEXT("VIPL_TRACE_OPS"),
-    WORD("VIPL_LOG", "error reason info debug off"),
-    WORD("VIPL_LOOPBACK_PULL", "auto on off"),
-    WORD("VIPL_MPA_CRC", "auto on off"),
-    WORD("VIPL_PROGRESS", "auto inline thread"),
-    WORDS("VIPL_STRICT", "cq"),
+    {.name = "VIPL_CONFIG", .kind = VIPL_SETTING_PATH, .environment_only = true},
+    {.name = "VIPL_RNICD", .kind = VIPL_SETTING_PATH, .environment_only = true},
+    {.name = "VIPL_SERVER", .kind = VIPL_SETTING_PATH, .environment_only = true},
+    {.name = "VIPL_RNIC", .kind = VIPL_SETTING_PATH},
+    {.name = "VIPL_RNIC_HOSTS", .kind = VIPL_SETTING_PATH},
+    {.name = "VIPL_TRACE", .kind = VIPL_SETTING_PATH},
+    {.name = "VIPL_DEVICE", .kind = VIPL_SETTING_DEVICE},
+    {.name = "VIPL_DEVICE_ALIASES", .kind = VIPL_SETTING_ALIASES},
+    {.name = "VIPL_FAULTS", .kind = VIPL_SETTING_TEXT},
+    {.name = "VIPL_RNIC_FAULTS", .kind = VIPL_SETTING_TEXT},
+    {.name = "VIPL_RNIC_IMPAIR", .kind = VIPL_SETTING_TEXT},
+    {.name = "VIPL_TRACE_OPS", .kind = VIPL_SETTING_TEXT},
+    {.name = "VIPL_LOG", .kind = VIPL_SETTING_WORD, .words = "error reason info debug off"},
+    {.name = "VIPL_LOOPBACK_PULL", .kind = VIPL_SETTING_WORD, .words = "auto on off"},
+    {.name = "VIPL_MPA_CRC", .kind = VIPL_SETTING_WORD, .words = "auto on off"},
+    {.name = "VIPL_PROGRESS", .kind = VIPL_SETTING_WORD, .words = "auto inline thread"},
+    {.name = "VIPL_STRICT", .kind = VIPL_SETTING_WORDS, .words = "cq"},
     NUMBER("VIPL_ATFORK", 1, 0, 1),
     NUMBER("VIPL_LINGER", 5000, 0, 3600000),
     NUMBER("VIPL_LOOPBACK_INLINE", 4096, 0, 16384),
@@ -85,7 +53,14 @@ static const struct vipl_setting settings[] = {
     NUMBER("VIPL_TCP_HANDSHAKE_MS", 10000, 10, 600000),
     NUMBER("VIPL_TCP_IDLE_MS", 10000, 1000, 86400000),
     NUMBER("VIPL_TCP_TIMEOUT_MS", 20000, 1000, 86400000),
-    RANGE("VIPL_TCP_PORTS", 18514, 18769, 1, 65535), /* below the ports that systems hand out by themselves */
+
+    /* The default is below the ports that systems assign by themselves. */
+    {.name = "VIPL_TCP_PORTS",
+     .kind = VIPL_SETTING_RANGE,
+     .default_value = 18514,
+     .last = 18769,
+     .min = 1,
+     .max = 65535},
 };
 
 enum { SETTINGS = sizeof(settings) / sizeof(settings[0]) };
@@ -102,16 +77,17 @@ const struct vipl_setting *vipl_setting_find(const char *name)
     return NULL;
 }
 
-static unsigned least(unsigned a, unsigned b)
+static unsigned min_of(unsigned a, unsigned b)
 {
     return a < b ? a : b;
 }
 
-/* How many letters are to be changed, left out or put in to make one name the other. */
+/* Returns the edit distance: the number of characters to replace, delete or insert to turn one name
+ * into the other. */
 static unsigned distance(const char *a, const char *b)
 {
-    unsigned
-        row[MAX_NAME + 1]; /* for each beginning of b: from the beginning of a that has been gone through */
+    /* For each prefix of b: the distance from the prefix of a that has been read. */
+    unsigned row[MAX_NAME + 1];
     size_t length = strlen(b);
     if (strlen(a) > MAX_NAME || length > MAX_NAME) {
         return MAX_NAME;
@@ -120,12 +96,12 @@ static unsigned distance(const char *a, const char *b)
         row[j] = j;
     }
     for (unsigned i = 0; a[i] != '\0'; i++) {
-        unsigned before = row[0]; /* of both beginnings without their last letter */
+        unsigned before = row[0]; /* the distance of both prefixes without their last character */
         row[0] = i + 1;
         for (unsigned j = 1; j <= length; j++) {
             unsigned changed = before + (a[i] == b[j - 1] ? 0 : 1);
             before = row[j];
-            row[j] = least(changed, 1 + least(row[j], row[j - 1]));
+            row[j] = min_of(changed, 1 + min_of(row[j], row[j - 1]));
         }
     }
     return row[length];
@@ -150,7 +126,7 @@ const struct vipl_setting *vipl_setting_like(const char *name)
 bool vipl_setting_number(const struct vipl_setting *setting, const char *value, uint32_t *number)
 {
     char *end;
-    if (value[0] < '0' || value[0] > '9') { /* strtoul() lets blanks and signs pass */
+    if (value[0] < '0' || value[0] > '9') { /* strtoul() would accept blanks and signs */
         return false;
     }
     unsigned long n = strtoul(value, &end, 10);
@@ -182,7 +158,8 @@ bool vipl_setting_range(const struct vipl_setting *setting, const char *value, u
     return true;
 }
 
-/* The next of words with `between` between them, and its length; NULL: there is none. */
+/* Finds the next word of a list, and its length. `between` has the characters between words. NULL:
+ * there is none. */
 static const char *next_word(const char *at, const char *between, size_t *length)
 {
     at += strspn(at, between);
@@ -233,7 +210,7 @@ static bool allows_words(const struct vipl_setting *setting, const char *value)
     return true;
 }
 
-/* "name=device,...": an alias may have blanks in front of it. */
+/* Returns true for a list "name=device,...". Blanks before an alias are allowed. */
 static bool allows_aliases(const char *value)
 {
     size_t n;
@@ -241,7 +218,7 @@ static bool allows_aliases(const char *value)
         n = strcspn(each, ",");
         size_t blanks = strspn(each, " ");
         const char *equals = memchr(each, '=', n);
-        bool empty = n == 0 || blanks == n; /* as behind a last comma */
+        bool empty = n == 0 || blanks == n; /* for example after the last comma */
         if (!empty && (equals == NULL || equals == each + blanks || equals == each + n - 1)) {
             return false;
         }
@@ -291,7 +268,7 @@ bool vipl_setting_allows(const struct vipl_setting *setting, const char *value)
     return true;
 }
 
-/* "a, b or c" */
+/* Writes the words as "a, b or c". */
 static void list_words(const char *words, char *text, size_t size)
 {
     size_t at = 0;
