@@ -9,7 +9,6 @@
 #include "core/backend_up.h"
 #include "core/listener.h"
 #include "core/nic.h"
-#include "core/reason.h"
 #include "core/transfer.h"
 #include "core/vi.h"
 

@@ -53,4 +53,13 @@ void vipl_conn_abandon_pool(void);
 bool vipl_address_read(const struct vipl_nic *nic, const VIP_NET_ADDRESS *in, struct vipl_address *out);
 void vipl_address_write(const struct vipl_address *in, VIP_NET_ADDRESS *out);
 
+/* --- why a connection fails, for people (reason.c): log lines that say what the code does not --- */
+
+/* Logs why a request to `remote` ended with `rc`. `timeout` is the program's argument. Logs nothing
+ * for VIP_SUCCESS, and for codes that need no explanation. */
+void vipl_reason_connect(const struct vipl_nic *nic, const VIP_NET_ADDRESS *remote, VIP_ULONG timeout,
+                         VIP_RETURN rc);
+/* Logs how the parameters of the two VIs disagree. */
+void vipl_reason_disagree(const struct vipl_vi_params *own, const struct vipl_vi_params *peer, VIP_RETURN rc);
+
 #endif

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Log lines about failed connections, and texts of the addresses in them. */
-#include "core/reason.h"
+#include "core/connect.h"
 
 #include <ctype.h>
 #include <stdio.h>
 
 #include "base/log.h"
-#include "core/connect.h"
 
 enum { HOST_TEXT = 3 * VIPL_MAX_HOST_ADDRESS, NAME_TEXT = 2 * VIPL_MAX_DISCRIMINATOR + 3 };
 
