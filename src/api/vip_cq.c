@@ -243,7 +243,7 @@ VIP_RETURN VI_CALL VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_H
                               : VIP_ERROR_NOT_SUPPORTED;
 }
 
-static VIP_RETURN enlist(VIP_CQ_HANDLE handle, struct vipl_event *event)
+static VIP_RETURN enlist_cq_handler(VIP_CQ_HANDLE handle, struct vipl_event *event)
 {
     struct vipl_cq *cq = vipl_cq_lock(handle);
     if (cq == NULL) {
@@ -273,7 +273,7 @@ static VIP_RETURN notify_cq(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CA
     struct vipl_event *event = rc == VIP_SUCCESS ? vipl_event_new(VIPL_EVENT_CQ, Context) : NULL;
     if (event != NULL) {
         event->cq_handler = Handler;
-        rc = enlist(CQHandle, event);
+        rc = enlist_cq_handler(CQHandle, event);
     } else if (rc == VIP_SUCCESS) {
         rc = VIP_ERROR_RESOURCE;
     }

@@ -295,7 +295,7 @@ VIP_RETURN VI_CALL VipxRecvWaitMask(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, c
 }
 
 /* Registers a handler, or gives it the oldest completion if there is one. */
-static VIP_RETURN enlist(VIP_VI_HANDLE handle, bool recv, struct vipl_event *event)
+static VIP_RETURN enlist_queue_handler(VIP_VI_HANDLE handle, bool recv, struct vipl_event *event)
 {
     VIP_DESCRIPTOR *descriptor;
     struct vipl_queue *q = vipl_vi_lock_queue(handle, recv);
@@ -326,7 +326,7 @@ static VIP_RETURN notify_queue(VIP_VI_HANDLE handle, bool recv, void *context, V
     struct vipl_event *event = rc == VIP_SUCCESS ? vipl_event_new(VIPL_EVENT_VI, context) : NULL;
     if (event != NULL) {
         event->vi_handler = handler;
-        rc = enlist(handle, recv, event);
+        rc = enlist_queue_handler(handle, recv, event);
     } else if (rc == VIP_SUCCESS) {
         rc = VIP_ERROR_RESOURCE;
     }

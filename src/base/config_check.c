@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reports of what is wrong with the settings. */
+/* Reports errors in the settings. */
 #include "base/config_check.h"
 
 #include <errno.h>

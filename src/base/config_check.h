@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reports on standard error of what is wrong with the settings: unknown names, values that are not
+ * Reports errors in the settings on standard error: unknown names, values that are not
  * allowed, malformed lines of the file, and a file that cannot be read. Each error is reported once
  * in a process, with what is allowed; the library uses the default.
  */

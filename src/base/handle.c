@@ -56,7 +56,7 @@ static void append_free_locked(int32_t slot)
     table.last_free = slot;
 }
 
-static void grow_locked(void)
+static void grow_table_locked(void)
 {
     uint32_t salt = 0;
     if (table.used_chunks == CHUNKS || vipl_entropy(&salt, sizeof(salt)) != 0) {
@@ -82,7 +82,7 @@ void *vipl_handle_create(enum vipl_kind kind, void *object)
 {
     vipl_mutex_lock(&table.lock);
     if (table.first_free == NO_SLOT) {
-        grow_locked();
+        grow_table_locked();
     }
     int32_t slot = table.first_free;
     if (slot == NO_SLOT) {

@@ -18,7 +18,7 @@ enum vipl_lock_rank {
     /* share/client.c, server/objects.c, server/heap.c: a client's channels; the server's objects */
     VIPL_RANK_SHARE,
     VIPL_RANK_REGIONS, /* mem.h: one region ends or changes at a time, at the backend too */
-    /* listener.c: a NIC handle begins or stops to take requests, at the backend too */
+    /* listener.c: a NIC handle begins or stops taking requests, at the backend too */
     VIPL_RANK_LISTEN,
     VIPL_RANK_BACKEND,      /* a backend's connection set-up and links */
     VIPL_RANK_BACKEND_MEM,  /* a backend's tables of registered memory */

@@ -12,7 +12,7 @@
 #include "os/os_atomic.h"
 
 static uint32_t current_level = VIPL_LOG_ERROR; /* atomic, relaxed: a setting */
-static uint32_t level_is_default = 1;           /* likewise */
+static uint32_t level_is_default = 1;           /* atomic, relaxed: VIPL_LOG is not set */
 
 static const char *const level_names[] = {"off", "error", "reason", "info", "debug"};
 

@@ -53,9 +53,9 @@ static unsigned take_pieces(struct rest *rest, size_t bytes, struct vipl_iov *ou
     return n;
 }
 
-static VIPL_NOINLINE int copy_long(const struct vipl_peer *peer, bool write, const struct vipl_iov *local,
-                                   unsigned locals, const struct vipl_iov *remote, unsigned remotes,
-                                   size_t bytes)
+static VIPL_NOINLINE int copy_long_lists(const struct vipl_peer *peer, bool write,
+                                         const struct vipl_iov *local, unsigned locals,
+                                         const struct vipl_iov *remote, unsigned remotes, size_t bytes)
 {
     struct vipl_iov here[VIPL_PEER_PIECES];
     struct vipl_iov there[VIPL_PEER_PIECES];
@@ -77,7 +77,7 @@ int vipl_peer_copy_lists(const struct vipl_peer *peer, bool write, const struct 
                          unsigned locals, const struct vipl_iov *remote, unsigned remotes, size_t bytes)
 {
     if (locals != 1 || remotes != 1) {
-        return copy_long(peer, write, local, locals, remote, remotes, bytes);
+        return copy_long_lists(peer, write, local, locals, remote, remotes, bytes);
     }
     struct vipl_iov here[2] = {[1] = {local->base, bytes}};
     struct vipl_iov there[2] = {[1] = {remote->base, bytes}};

@@ -11,7 +11,7 @@ static struct vipl_list *link_of(struct vipl_pool *pool, void *object)
     return (struct vipl_list *)(void *)((char *)object + pool->link_offset);
 }
 
-static void grow_locked(struct vipl_pool *pool)
+static void grow_pool_locked(struct vipl_pool *pool)
 {
     size_t count = SLAB_BYTES / pool->object_bytes;
     count = count == 0 ? 1 : count;
@@ -29,7 +29,7 @@ void *vipl_pool_get(struct vipl_pool *pool)
 {
     vipl_mutex_lock(&pool->lock);
     if (vipl_list_empty(&pool->free)) {
-        grow_locked(pool);
+        grow_pool_locked(pool);
     }
     struct vipl_list *link = vipl_list_take(&pool->free);
     vipl_mutex_unlock(&pool->lock);

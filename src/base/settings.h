@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The settings of the library: allowed values and defaults. docs/settings.md explains each setting. */
+/* The settings of the library: allowed values and defaults. docs/settings.md explains each
+ * setting. */
 #ifndef VIPL_BASE_SETTINGS_H
 #define VIPL_BASE_SETTINGS_H
 
@@ -41,8 +42,8 @@ bool vipl_setting_range(const struct vipl_setting *setting, const char *value, u
 bool vipl_setting_word(const struct vipl_setting *setting, const char *value, unsigned *which);
 /* Returns true if `word` is in a value of kind WORDS. */
 bool vipl_setting_lists(const char *value, const char *word);
-/* Returns true if the value names no file. Such a value may come from the environment of a program that
- * has more rights than its user. */
+/* Returns true if the value names no file. Such a value may come from the environment of a program
+ * that has more rights than its user. */
 bool vipl_setting_names_no_file(const struct vipl_setting *setting, const char *value);
 /* Returns true if the value is allowed. */
 bool vipl_setting_allows(const struct vipl_setting *setting, const char *value);

@@ -134,7 +134,8 @@ uint32_t vipl_up_vi_tag(struct vipl_vi *vi);
 VIP_RETURN vipl_up_need_service(struct vipl_nic *nic);
 /* Requests a flush of deferred work. The program's next call that polls the device flushes the
  * work; if there is none within a moment, the service thread calls vipl_backend.flush_deferred()
- * (service.h). Returns false if the service thread cannot do so. The caller may hold a lock of the
+ * (service.h). Returns false if the service thread cannot do so; with VIPL_PROGRESS=inline, where
+ * all progress is made by the program's calls, returns true. The caller may hold a lock of the
  * backend. */
 bool vipl_up_request_flush(struct vipl_nic *nic);
 /* Wakes the thread that sleeps for the backend, because the backend has something new to wait

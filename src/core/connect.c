@@ -90,7 +90,7 @@ struct vipl_conn *vipl_up_conn_arrived(struct vipl_nic *nic, const struct vipl_a
     return conn;
 }
 
-static void free_locked(struct vipl_conn *conn)
+static void free_conn_locked(struct vipl_conn *conn)
 {
     count_waiting_locked(conn->nic, conn->state == VIPL_CONN_WAITING ? (uint32_t)-1 : 0);
     vipl_list_remove(&conn->link);
@@ -107,7 +107,7 @@ void vipl_up_conn_gone(struct vipl_conn *conn)
     struct vipl_nic *nic = conn->nic;
     vipl_mutex_lock(&nic->lock);
     if (conn->state == VIPL_CONN_WAITING) {
-        free_locked(conn);
+        free_conn_locked(conn);
     }
     vipl_mutex_unlock(&nic->lock);
 }
@@ -122,7 +122,7 @@ void vipl_conns_close(struct vipl_nic *nic)
         vipl_mutex_unlock(&nic->lock);
         nic->ops->conn_reject(nic->be, conn, true);
         vipl_mutex_lock(&nic->lock);
-        free_locked(conn);
+        free_conn_locked(conn);
     }
     vipl_mutex_unlock(&nic->lock);
 }
@@ -203,7 +203,7 @@ static void drop_taken(struct vipl_conn *conn)
     struct vipl_nic *nic = conn->nic;
     vipl_mutex_lock(&nic->lock);
     nic->retired.requests_taken--;
-    free_locked(conn);
+    free_conn_locked(conn);
     vipl_mutex_unlock(&nic->lock);
 }
 
@@ -269,7 +269,7 @@ static void begin_connect_locked(struct vipl_vi *vi, bool peer)
     vi->state = VIP_STATE_CONNECT_PENDING;
     vi->connect_rc = VIP_NOT_DONE;
     vi->connect_is_peer = peer;
-    vi->send.overrun = vi->recv.overrun = false; /* they tell of an earlier connection */
+    vi->send.overrun = vi->recv.overrun = false; /* left from an earlier connection */
     vipl_vi_hold(vi);
     vipl_recvs_hand_over_locked(vi);
 }
@@ -310,7 +310,7 @@ static void end_answer(struct vipl_conn *conn, bool over)
     struct vipl_nic *nic = conn->nic;
     vipl_mutex_lock(&nic->lock);
     if (over) {
-        free_locked(conn);
+        free_conn_locked(conn);
     } else {
         conn->state = VIPL_CONN_TAKEN;
     }

@@ -53,7 +53,7 @@ void vipl_conn_abandon_pool(void);
 bool vipl_address_read(const struct vipl_nic *nic, const VIP_NET_ADDRESS *in, struct vipl_address *out);
 void vipl_address_write(const struct vipl_address *in, VIP_NET_ADDRESS *out);
 
-/* --- why a connection fails, for people (reason.c): log lines that say what the code does not --- */
+/* --- reason.c: log lines that say why a connection failed, where the code does not --- */
 
 /* Logs why a request to `remote` ended with `rc`. `timeout` is the program's argument. Logs nothing
  * for VIP_SUCCESS, and for codes that need no explanation. */

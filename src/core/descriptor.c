@@ -50,7 +50,7 @@ static uint64_t remote_address(const struct vipl_vi *vi, const VIP_ADDRESS_SEGME
 
 /* Returns true if the memory of an admitted descriptor can be read. Without VIPL_SAFE_COPY the
  * program must keep it; with VIPL_SAFE_COPY the memory is checked. */
-static bool is_there(const struct vipl_work *work)
+static bool is_readable(const struct vipl_work *work)
 {
     return vipl_iov_can_read(work->descriptor, (size_t)vipl_descriptor_bytes(work->segments));
 }
@@ -63,7 +63,7 @@ uint16_t vipl_descriptor_op(const struct vipl_work *work)
 
 bool vipl_descriptor_is_fenced(const struct vipl_work *work)
 {
-    return is_there(work) && (work->descriptor->CS.Control & VIP_CONTROL_QFENCE) != 0;
+    return is_readable(work) && (work->descriptor->CS.Control & VIP_CONTROL_QFENCE) != 0;
 }
 
 static VIPL_COLD bool is_found(struct vipl_queue *q, VIP_MEM_HANDLE handle, uint64_t address, size_t bytes)
@@ -82,9 +82,9 @@ static inline bool is_covered(struct vipl_queue *q, VIP_MEM_HANDLE handle, uint6
  * data segments. Each segment is read once. Only the segments that are listed are checked: an empty
  * segment has no memory to protect, and a segment behind these bytes is not accessed. If `send` is
  * not NULL, its `handles` get the handles of the listed segments. */
-static inline uint32_t gather(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor, unsigned first,
-                              unsigned count, size_t most, struct vipl_sg *out, struct vipl_send *send,
-                              uint64_t *all)
+static inline uint32_t gather_segments(struct vipl_queue *q, const VIP_DESCRIPTOR *descriptor, unsigned first,
+                                       unsigned count, size_t most, struct vipl_sg *out,
+                                       struct vipl_send *send, uint64_t *all)
 {
     uint32_t status = 0;
     size_t left = most;
@@ -138,7 +138,7 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
     const VIP_DESCRIPTOR *descriptor = work->descriptor;
     unsigned first = 0;
     out->op = VIP_CONTROL_OP_SENDRECV;
-    if (!is_there(work)) {
+    if (!is_readable(work)) {
         return VIP_STATUS_PROTECTION_ERROR;
     }
     uint16_t control = descriptor->CS.Control;
@@ -159,7 +159,7 @@ uint32_t vipl_descriptor_read_send(struct vipl_vi *vi, const struct vipl_work *w
         first = 1;
     }
     uint64_t all;
-    uint32_t status = gather(&vi->send, descriptor, first, count, SIZE_MAX, &out->local, out, &all);
+    uint32_t status = gather_segments(&vi->send, descriptor, first, count, SIZE_MAX, &out->local, out, &all);
     if (status == 0 && all > vi->attributes.MaxTransferSize) {
         status = VIP_STATUS_LENGTH_ERROR;
     }
@@ -248,7 +248,7 @@ static bool is_legal_recv(const struct vipl_work *work, unsigned segments)
 uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *work, size_t bytes,
                                    struct vipl_sg *out)
 {
-    if (!is_there(work)) {
+    if (!is_readable(work)) {
         return VIP_STATUS_PROTECTION_ERROR;
     }
     unsigned count = work->descriptor->CS.SegCount;
@@ -256,7 +256,7 @@ uint32_t vipl_descriptor_read_recv(struct vipl_vi *vi, const struct vipl_work *w
         return VIP_STATUS_FORMAT_ERROR;
     }
     uint64_t all;
-    uint32_t status = gather(&vi->recv, work->descriptor, 0, count, bytes, out, NULL, &all);
+    uint32_t status = gather_segments(&vi->recv, work->descriptor, 0, count, bytes, out, NULL, &all);
     return bytes > all || bytes > vi->attributes.MaxTransferSize ? VIP_STATUS_LENGTH_ERROR : status;
 }
 
@@ -311,7 +311,7 @@ uint32_t vipl_descriptor_read_posted(struct vipl_vi *vi, const struct vipl_work 
 {
     *bytes = 0;
     out->invalid = false;
-    if (!is_there(work)) {
+    if (!is_readable(work)) {
         return mark_invalid(out, VIP_STATUS_PROTECTION_ERROR);
     }
     unsigned count = work->descriptor->CS.SegCount;

@@ -3,9 +3,9 @@
  * The listeners of a NIC handle: the discriminators that the NIC handle takes requests for. A
  * program makes a call for each connection that it waits for, so core keeps a listener between two
  * such calls: the backend is told once, until core drops the listener. Core keeps up to 64
- * listeners for which no call waits, and drops the one that was unused for the longest time. A
- * program with a ready descriptor for requests is not inside VipConnectWait() when they come: for
- * such a program core keeps up to 1024.
+ * listeners for which no call waits, and beyond that drops the one that was unused for the longest
+ * time. A program with a ready descriptor for requests is not inside VipConnectWait() when they
+ * come: for such a program core keeps up to 1024.
  */
 #ifndef VIPL_CORE_LISTENER_H
 #define VIPL_CORE_LISTENER_H

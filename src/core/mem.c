@@ -204,7 +204,7 @@ static VIP_RETURN new_handle_locked(struct vipl_mem *mem, VIP_MEM_HANDLE *out)
     return VIP_SUCCESS;
 }
 
-static VIP_RETURN check_attributes(struct vipl_nic *nic, const VIP_MEM_ATTRIBUTES *attributes)
+static VIP_RETURN check_mem_attributes(struct vipl_nic *nic, const VIP_MEM_ATTRIBUTES *attributes)
 {
     bool read = attributes->EnableRdmaRead != VIP_FALSE;
     return read && nic->limits.rdma_read_levels == 0 ? VIP_INVALID_RDMAREAD : VIP_SUCCESS;
@@ -230,7 +230,7 @@ static struct vipl_region_params params_of(const struct vipl_region *region, uin
 }
 
 /* Puts the region into the table under its handle: from now on look-ups find it. */
-static void publish_locked(struct vipl_mem *mem, struct vipl_region *region, VIP_MEM_HANDLE handle)
+static void publish_region_locked(struct vipl_mem *mem, struct vipl_region *region, VIP_MEM_HANDLE handle)
 {
     vipl_store_relaxed(&region->handle, handle);
     insert_region(mem->table, region);
@@ -261,7 +261,7 @@ static VIP_RETURN enter_region(struct vipl_nic *nic, struct vipl_region *region)
         mem->bytes += region->bytes;
     }
     if (handle != 0) {
-        publish_locked(mem, region, handle);
+        publish_region_locked(mem, region, handle);
     }
     vipl_mutex_unlock(&mem->lock);
     if (outgrown != NULL) {
@@ -278,7 +278,7 @@ static VIP_RETURN enter_chosen_handle(struct vipl_mem *mem, struct vipl_region *
     vipl_mutex_lock(&mem->lock);
     bool unique = handle != 0 && handle != 0xFFFFFFFFu && vipl_mem_find(mem, handle) == NULL;
     if (unique) {
-        publish_locked(mem, region, handle);
+        publish_region_locked(mem, region, handle);
     }
     vipl_mutex_unlock(&mem->lock);
     if (!unique) {
@@ -363,7 +363,7 @@ static VIP_RETURN add_with_chosen_handle(struct vipl_nic *nic, struct vipl_regio
 VIP_RETURN vipl_mem_register(struct vipl_nic *nic, void *address, size_t bytes,
                              const VIP_MEM_ATTRIBUTES *attributes, VIP_MEM_HANDLE *out)
 {
-    VIP_RETURN rc = check_attributes(nic, attributes);
+    VIP_RETURN rc = check_mem_attributes(nic, attributes);
     if (rc != VIP_SUCCESS) {
         return rc;
     }
@@ -460,7 +460,7 @@ static VIP_RETURN change_region(struct vipl_nic *nic, struct vipl_region *region
 VIP_RETURN vipl_mem_change(struct vipl_nic *nic, void *address, VIP_MEM_HANDLE handle,
                            const VIP_MEM_ATTRIBUTES *attributes)
 {
-    VIP_RETURN rc = check_attributes(nic, attributes);
+    VIP_RETURN rc = check_mem_attributes(nic, attributes);
     if (rc != VIP_SUCCESS) {
         return rc;
     }

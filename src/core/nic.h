@@ -65,7 +65,7 @@ struct vipl_nic {
     uint32_t conns_waiting;
     /* Readable while conns_waiting > 0; NULL: the program has not asked for it; guarded by lock. */
     struct vipl_ready_fd *conn_ready_fd;
-    /* rank LISTEN: held while the backend begins or stops to listen */
+    /* rank LISTEN: held while the backend begins or stops listening */
     struct vipl_mutex listening;
     uint32_t listeners_idle;        /* listeners that no call waits for; guarded by listening */
     struct vipl_list listeners;     /* vipl_listener.link; changed under both listening and lock */

@@ -29,8 +29,8 @@ struct vipl_work {
     struct vipl_queue *queue; /* constant */
     VIP_DESCRIPTOR *descriptor;
     /* From FINISHED on: the result, and the number of bytes moved. Before that, for a receive that
-     * a device has: the result for a message that is too long for the receive, and the length up to
-     * which that result applies (see vipl_descriptor_read_posted). */
+     * a device has: the result for a message that is too long for the memory handed over, and the
+     * length up to which that result applies (see vipl_descriptor_read_posted). */
     uint32_t status;
     uint32_t length;
     uint32_t immediate; /* received immediate data, if status has VIP_STATUS_IMMEDIATE */

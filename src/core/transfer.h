@@ -8,8 +8,7 @@
 #include "vipl/vipl.h"
 
 /* Post a descriptor, whose memory is registered as `memory`, on a VI. The caller holds no lock.
- * VIP_INVALID_PARAMETER: `handle` is not the handle of a VI of this process that it shares with no
- * other process. */
+ * VIP_INVALID_PARAMETER: `handle` is not the handle of a private (unshared) VI of this process. */
 VIP_RETURN vipl_post_send(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 VIP_RETURN vipl_post_recv(void *handle, VIP_DESCRIPTOR *descriptor, VIP_MEM_HANDLE memory);
 

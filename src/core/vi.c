@@ -119,7 +119,7 @@ void vipl_vi_put(struct vipl_vi *vi)
 
 /* --- attributes --- */
 
-static VIP_RETURN check_attributes(const struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *a)
+static VIP_RETURN check_vi_attributes(const struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *a)
 {
     unsigned level = a->ReliabilityLevel;
     if (level == 0 || (level & (level - 1)) != 0 || (level & nic->limits.reliability_levels) == 0) {
@@ -271,7 +271,7 @@ VIP_RETURN vipl_vi_create(struct vipl_nic *nic, const VIP_VI_ATTRIBUTES *attribu
     void *const cq_handles[2] = {send_cq, recv_cq};
     struct vipl_cq *cqs[2];
     struct vipl_ptag *ptag;
-    VIP_RETURN rc = check_attributes(nic, attributes);
+    VIP_RETURN rc = check_vi_attributes(nic, attributes);
     if (rc != VIP_SUCCESS) {
         return rc;
     }
@@ -315,7 +315,8 @@ static VIP_RETURN change_attributes(void *handle, const VIP_VI_ATTRIBUTES *attri
     if (vi == NULL) {
         return VIP_INVALID_PARAMETER;
     }
-    VIP_RETURN rc = vi->state != VIP_STATE_IDLE ? VIP_INVALID_STATE : check_attributes(vi->nic, attributes);
+    VIP_RETURN rc =
+        vi->state != VIP_STATE_IDLE ? VIP_INVALID_STATE : check_vi_attributes(vi->nic, attributes);
     rc = rc == VIP_SUCCESS ? tag_rc : rc;
     if (rc == VIP_SUCCESS) {
         struct vipl_ptag *before = vi->ptag;
@@ -644,7 +645,7 @@ static struct vipl_vi *lock_to_end(void *handle)
 }
 
 /* Ends an IDLE VI, which nothing holds. Both locks are held, and released. */
-static void end_locked(struct vipl_vi *vi, void *handle)
+static void end_vi_locked(struct vipl_vi *vi, void *handle)
 {
     struct vipl_nic *nic = vi->nic;
     struct vipl_ptag *ptag = vi->ptag;
@@ -674,7 +675,7 @@ VIP_RETURN vipl_vi_destroy(void *handle)
         vipl_vi_unlock(vi);
         rc = VIP_INVALID_STATE;
     } else if (vi != NULL) {
-        end_locked(vi, handle);
+        end_vi_locked(vi, handle);
         rc = VIP_SUCCESS;
     }
     vipl_nic_put(nic);
@@ -686,6 +687,6 @@ void vipl_vi_close(struct vipl_vi *vi, void *handle)
     vipl_deferred_run();
     disconnect(vi, handle, cancel_connect(vi, handle, VIP_INVALID_PARAMETER));
     if (lock_to_end(handle) != NULL) {
-        end_locked(vi, handle);
+        end_vi_locked(vi, handle);
     }
 }

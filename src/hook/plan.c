@@ -38,14 +38,14 @@ static void set_waiting_locked(struct vipl_plan *plan, uint32_t waiting)
     vipl_store_ptr(&plan->core->poll_filter, waiting > 0 ? NULL : plan->poll_filter);
 }
 
-static void free_locked(struct vipl_plan *plan, struct vipl_delayed *entry)
+static void free_entry_locked(struct vipl_plan *plan, struct vipl_delayed *entry)
 {
     entry->vi = NULL;
     set_waiting_locked(plan, plan->waiting - 1);
 }
 
 /* Returns true if the VI's next send is delayed and still waits for polls. */
-static bool is_waiting(struct vipl_plan *plan, const struct vipl_vi *vi)
+static bool is_delayed(struct vipl_plan *plan, const struct vipl_vi *vi)
 {
     vipl_mutex_lock(&plan->lock);
     bool waits = entry_of_locked(plan, vi) != NULL;
@@ -71,7 +71,7 @@ static void forget_delayed(struct vipl_plan *plan, const struct vipl_vi *vi)
     vipl_mutex_lock(&plan->lock);
     struct vipl_delayed *entry = entry_of_locked(plan, vi);
     if (entry != NULL) {
-        free_locked(plan, entry);
+        free_entry_locked(plan, entry);
     }
     vipl_mutex_unlock(&plan->lock);
 }
@@ -85,7 +85,7 @@ void vipl_plan_polled(struct vipl_plan *plan)
         struct vipl_delayed *entry = &plan->delayed[i];
         if (entry->vi != NULL && --entry->polls == 0) {
             due[count++] = entry->vi;
-            free_locked(plan, entry);
+            free_entry_locked(plan, entry);
         }
     }
     vipl_mutex_unlock(&plan->lock);
@@ -164,7 +164,7 @@ static void report_event(struct vipl_plan *plan, struct vipl_vi *vi, const struc
 /* Returns true if the plan decides the result of the send, and false if the backend does. A lost
  * message is a success for an unreliable sender; a reliable transport that loses a message has
  * failed. */
-static bool decides(const struct vipl_send_faults *faults, struct vipl_send *send)
+static bool decides_result(const struct vipl_send_faults *faults, struct vipl_send *send)
 {
     uint32_t status = faults->status;
     if (faults->drop && send->reliability != VIP_SERVICE_UNRELIABLE) {
@@ -181,7 +181,7 @@ enum vipl_posted vipl_plan_send(struct vipl_plan *plan, const struct vipl_backen
                                 struct vipl_be_nic *be, struct vipl_vi *vi, struct vipl_send *send)
 {
     struct vipl_send_faults faults;
-    if (vi->plan.delayed && is_waiting(plan, vi)) {
+    if (vi->plan.delayed && is_delayed(plan, vi)) {
         return VIPL_POSTED_AGAIN;
     }
     vipl_faults_of_send(&plan->faults, number_of(plan, vi), &faults);
@@ -190,7 +190,7 @@ enum vipl_posted vipl_plan_send(struct vipl_plan *plan, const struct vipl_backen
         vipl_up_wake(plan->core);
         return VIPL_POSTED_AGAIN;
     }
-    enum vipl_posted posted = decides(&faults, send) ? VIPL_POSTED_DONE : ops->post_send(be, vi, send);
+    enum vipl_posted posted = decides_result(&faults, send) ? VIPL_POSTED_DONE : ops->post_send(be, vi, send);
     if (posted == VIPL_POSTED_AGAIN) {
         return posted;
     }
